@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What goes into and comes out of the state machines of server.h and worker.h.
+ *
+ * A machine is stepped with one event and answers with effects, in the order in which they are to
+ * be carried out. It does no I/O, reads no clock and never sees a gradient: it handles ids,
+ * positions, stripes and coefficients; whoever carries the effects out (a runtime, the simulator)
+ * holds the vectors. Times are nanoseconds of a monotonic clock.
+ */
+#ifndef TARRY_EVENT_H
+#define TARRY_EVENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define TARRY_NEVER UINT64_MAX /* a time that does not come */
+
+typedef enum tarry_message_type {
+    /* from the server */
+    TARRY_MESSAGE_ROUND,  /* compute round `round`; its parameters travel with this message */
+    TARRY_MESSAGE_SIGNAL, /* encode and transmit `stripes` with the state `psi`; begins `attempt` */
+    TARRY_MESSAGE_RESUME, /* go on computing: the positions `slots` are needed */
+    TARRY_MESSAGE_PROBE,  /* are you there? */
+    TARRY_MESSAGE_FINISH, /* the round is over */
+    /* from a worker */
+    TARRY_MESSAGE_REPORT, /* the chunk at position `slot` is finished, or can't be computed
+                             (`failed`) */
+    TARRY_MESSAGE_PART,   /* one stripe of the coded part; its numbers travel with this message */
+    TARRY_MESSAGE_ALIVE,  /* the answer to a probe */
+} tarry_message_type;
+
+typedef struct tarry_message {
+    tarry_message_type type;
+    uint64_t round;
+    uint32_t attempt; /* SIGNAL, PART: counts the round's encode signals from 1 */
+    uint32_t slot;    /* REPORT: a position in the worker's order */
+    uint32_t stripe;  /* PART */
+    bool failed;      /* REPORT */
+    /*
+     * Bit sets of 64-bit words, least significant bit first; borrowed, valid as long as what
+     * carries the message. psi (SIGNAL): for each position of the receiver's order in turn, one bit
+     * per holder of that chunk (in ascending order of workers), set if that holder's copy is part
+     * of the state. stripes (SIGNAL): one bit per stripe. slots (RESUME): one bit per position.
+     */
+    const uint64_t *psi;
+    const uint64_t *stripes;
+    const uint64_t *slots;
+} tarry_message;
+
+typedef enum tarry_event_type {
+    TARRY_EVENT_TIME,     /* nothing happened but time (either machine) */
+    TARRY_EVENT_MESSAGE,  /* `message` came in: server: from `worker`; worker: from the server */
+    TARRY_EVENT_START,    /* server: begin the next round */
+    TARRY_EVENT_JOINED,   /* server: `worker` is there, with nothing finished */
+    TARRY_EVENT_LOST,     /* server: `worker` is gone */
+    TARRY_EVENT_COMBINED, /* server: the effect COMBINE of (worker, stripe, attempt) is carried out
+                           */
+    TARRY_EVENT_COMPUTED, /* worker: the effect COMPUTE of (round, slot) ended, with `failed` if it
+                             has no result */
+    TARRY_EVENT_ENCODED, /* worker: the effect ENCODE of (round, attempt, stripe) is carried out and
+                            sent */
+} tarry_event_type;
+
+typedef struct tarry_event {
+    tarry_event_type type;
+    uint32_t worker;
+    const tarry_message *message; /* MESSAGE: borrowed for the step */
+    uint64_t round;
+    uint32_t attempt;
+    uint32_t stripe;
+    uint32_t slot;
+    bool failed;
+} tarry_event;
+
+typedef enum tarry_reject {
+    TARRY_REJECT_STALE,     /* of an old round or attempt; not an error */
+    TARRY_REJECT_DUPLICATE, /* already received; not an error */
+    TARRY_REJECT_UNKNOWN,   /* no such worker, or one that has not joined */
+    TARRY_REJECT_RANGE,     /* a position, stripe, round or attempt that does not exist */
+    TARRY_REJECT_MISPLACED, /* a message that this machine never receives, or not in this state */
+} tarry_reject;
+
+/* How a round ended; see TARRY_EFFECT_DONE. */
+typedef struct tarry_round_result {
+    uint64_t round; /* counts from 0 */
+    int error;      /* TARRY_OK, or TARRY_ERROR_COVERAGE: the stop rule can't be met; there is no
+                       estimate */
+    bool exact;     /* every chunk was recovered in every stripe */
+    double expected_error;    /* relative expected squared error: mean over stripes of sum_i (l -
+                                 rank_i) / (N l) */
+    uint32_t parts;           /* l */
+    uint32_t attempts;        /* encode signals sent */
+    uint64_t copies_computed; /* finished chunks that workers reported */
+    uint64_t copies_needed;   /* N * l */
+    uint32_t workers_heard;   /* workers that reported at least one finished chunk */
+    uint32_t workers_lost;    /* workers absent when the round ended */
+    uint64_t upload_bytes;    /* numbers of coded parts received, in bytes, stale ones too */
+    uint64_t control_bytes;   /* all other message bytes, both ways (without the parameters), as
+                                 encoded on a wire */
+    uint64_t control_messages;
+    uint64_t start_ns, signal_ns,
+        end_ns; /* begin; first signal (TARRY_NEVER if none was sent); end */
+} tarry_round_result;
+
+typedef enum tarry_effect_type {
+    TARRY_EFFECT_SEND,    /* send `message`: server: to `worker`; worker: to the server */
+    TARRY_EFFECT_REJECT,  /* the event was ignored, for `reject`; nothing changed */
+    TARRY_EFFECT_CLEAR,   /* server: zero the estimate in `stripe` (of every part) */
+    TARRY_EFFECT_COMBINE, /* server: add worker's part of `stripe`, times R[part][worker], to each
+                             part's estimate */
+    TARRY_EFFECT_DONE,    /* server: the round is over; `result` says how */
+    TARRY_EFFECT_COMPUTE, /* worker: compute the gradient of `chunk`, at position `slot`, for
+                             `round` */
+    TARRY_EFFECT_CANCEL, /* worker: drop the computation in progress; its COMPUTED may still come */
+    TARRY_EFFECT_ENCODE, /* worker: encode `stripe` for `attempt` with `coefficients`, and send it
+                            as a PART */
+} tarry_effect_type;
+
+typedef struct tarry_effect {
+    tarry_effect_type type;
+    uint32_t worker;
+    tarry_message message;
+    tarry_reject reject;
+    uint64_t round;
+    uint32_t attempt;
+    uint32_t stripe;
+    uint32_t slot;
+    uint32_t chunk;
+    /* ENCODE: load x parts, row-major by position; rows of copies outside psi are zero; borrowed
+     * until the next step */
+    const float *coefficients;
+    const tarry_round_result *result; /* DONE: borrowed until the next step */
+} tarry_effect;
+
+/* Borrowed until the machine's next step. */
+typedef struct tarry_effects {
+    size_t count;
+    const tarry_effect *items;
+} tarry_effects;
+
+#endif

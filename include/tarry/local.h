@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The embedded runtime: the server in the caller's thread, every worker as two threads of this
+ * process (one computes, one talks), so that a worker in the middle of a chunk still answers the
+ * signal at once.
+ */
+#ifndef TARRY_LOCAL_H
+#define TARRY_LOCAL_H
+
+#include <tarry/server.h>
+#include <tarry/straggler.h>
+
+/*
+ * Fills gradient[0..dimension-1] with the chunk's sum for `parameters` of `round`. Called from many
+ * threads at once, for the same chunk too; must give every caller the same numbers. 0 on success;
+ * anything else says that this worker can't compute this chunk: its copy is then not counted.
+ */
+typedef int tarry_compute(void *user, uint64_t round, const float *parameters, uint32_t chunk,
+                          float *gradient);
+
+typedef struct tarry_local_settings {
+    size_t parameters; /* numbers in the parameter vector, >= 1 */
+    size_t dimension;  /* d: numbers in a gradient, >= 1 */
+    tarry_compute *compute;
+    void *user;
+    const tarry_straggler *straggler; /* NULL for none; borrowed, must outlive the runtime */
+    tarry_server_settings
+        server; /* part_length is set by tarry_local_create; stripe_length 0: chosen */
+} tarry_local_settings;
+
+typedef struct tarry_local tarry_local;
+
+/* What one worker did so far, over all rounds. */
+typedef struct tarry_local_worker {
+    uint64_t chunks; /* finished chunks that the server heard of */
+    double seconds;  /* spent on these chunks, injected delays included */
+    bool present;    /* not lost */
+} tarry_local_worker;
+
+/* No straggler, tarry_server_settings_init, everything else 0. */
+TARRY_API void tarry_local_settings_init(tarry_local_settings *settings);
+
+/*
+ * Starts the workers of `plan`, which is borrowed and must outlive the runtime. Memory: sum of all
+ * loads times d for the finished gradients, m * d / l for the parts, m + 2 parameter vectors at
+ * most. Errors: ARGUMENT, NO_MEMORY, SYSTEM.
+ */
+TARRY_API int tarry_local_create(const tarry_plan *plan, const tarry_local_settings *settings,
+                                 const tarry_allocator *allocator, tarry_local **local,
+                                 tarry_diagnostic *diagnostic);
+/* Waits until every compute function in progress has returned. NULL is allowed. */
+TARRY_API void tarry_local_free(tarry_local *local);
+
+/*
+ * Runs one round: sum[0..dimension-1] becomes the sum of the chunks' gradients, or the estimate the
+ * stop rule allows. Fills *result on success and for TARRY_ERROR_COVERAGE. Errors: COVERAGE
+ * (diagnostic names the chunks), INTERRUPTED (by tarry_local_interrupt; the next call starts a new
+ * round), NUMERICAL, NO_MEMORY.
+ */
+TARRY_API int tarry_local_round(tarry_local *local, const float *parameters, float *sum,
+                                tarry_round_result *result, tarry_diagnostic *diagnostic);
+
+/* Makes the round in progress, or the next one, return TARRY_ERROR_INTERRUPTED. May be called from
+ * any thread. */
+TARRY_API void tarry_local_interrupt(tarry_local *local);
+
+/* What `worker` (0..workers-1) did so far. Called between rounds. */
+TARRY_API tarry_local_worker tarry_local_worker_state(const tarry_local *local, uint32_t worker);
+
+#endif

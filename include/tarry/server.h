@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The server's state machine: it follows what workers have finished, decides when to signal 'encode
+ * and transmit', and which coded parts count (Ramamoorthy et al., arXiv 2405.19509, section 3, with
+ * attempts on top).
+ */
+#ifndef TARRY_SERVER_H
+#define TARRY_SERVER_H
+
+#include <tarry/event.h>
+#include <tarry/plan.h>
+
+typedef enum tarry_stop {
+    TARRY_STOP_EXACT, /* when every chunk can be recovered; fails when that has become impossible */
+    TARRY_STOP_DEADLINE, /* deadline_ns after the round's start, or when all can be recovered, with
+                            what there is */
+    TARRY_STOP_ERROR, /* when the expected error is at most error_limit, or nothing more can come */
+    TARRY_STOP_WORKERS, /* when workers_needed workers have finished all their chunks; fails when
+                           too few are left */
+} tarry_stop;
+
+typedef enum tarry_credit {
+    TARRY_CREDIT_CHUNK, /* every finished chunk counts (partial stragglers' work is used) */
+    TARRY_CREDIT_WHOLE, /* a worker counts once it has finished all its chunks (the original
+                           gradient coding) */
+} tarry_credit;
+
+typedef struct tarry_server_settings {
+    tarry_stop stop;
+    uint64_t deadline_ns;    /* TARRY_STOP_DEADLINE, > 0 */
+    double error_limit;      /* TARRY_STOP_ERROR, 0..1 */
+    uint32_t workers_needed; /* TARRY_STOP_WORKERS, 1..workers */
+    tarry_credit credit;
+    /*
+     * Wait until every worker that is left has finished all its chunks, and sum in the order of
+     * workers: a run repeats to the bit as long as the same workers are lost. Not with
+     * TARRY_STOP_DEADLINE.
+     */
+    bool reproducible;
+    double conditioning_limit; /* a chunk counts as recovered if 1/sigma_min(R_S) is at most this; >
+                                  1 */
+    uint64_t silence_ns;  /* least time without an answer to a probe after which a worker counts as
+                             lost */
+    size_t part_length;   /* numbers in a coded part: ceil(d / l) */
+    size_t stripe_length; /* numbers in a stripe, the last may be shorter; stripes = ceil(part /
+                             stripe) */
+} tarry_server_settings;
+
+typedef struct tarry_server tarry_server;
+
+/*
+ * exact, credit by chunk, conditioning limit 1000, silence 2 s; stripes of 65,536 numbers;
+ * part_length is 0 and must be set.
+ */
+TARRY_API void tarry_server_settings_init(tarry_server_settings *settings);
+
+/*
+ * Makes a server for `plan`, which is borrowed and must outlive it. All its memory is taken here.
+ * No worker has joined. Errors: ARGUMENT, NO_MEMORY.
+ */
+TARRY_API int tarry_server_create(const tarry_plan *plan, const tarry_server_settings *settings,
+                                  const tarry_allocator *allocator, tarry_server **server,
+                                  tarry_diagnostic *diagnostic);
+TARRY_API void tarry_server_free(tarry_server *server); /* NULL is allowed */
+
+/*
+ * Takes one event at the time `now` (which never goes back) and sets *effects, borrowed until the
+ * next call. What a peer sends is checked: a message that makes no sense yields a REJECT effect and
+ * changes nothing. Errors: ARGUMENT (an event of the wrong machine), STATE (START in the middle of
+ * a round), NUMERICAL.
+ */
+TARRY_API int tarry_server_step(tarry_server *server, uint64_t now, const tarry_event *event,
+                                const tarry_effects **effects);
+
+/* When to step again with TARRY_EVENT_TIME if nothing else happens; TARRY_NEVER if only events
+ * matter. */
+TARRY_API uint64_t tarry_server_deadline(const tarry_server *server);
+
+/* Whether `worker` has joined and is not lost. */
+TARRY_API bool tarry_server_present(const tarry_server *server, uint32_t worker);
+/* How many of its chunks `worker` has reported as finished in this round, or in the last one
+ * between rounds. */
+TARRY_API uint32_t tarry_server_finished(const tarry_server *server, uint32_t worker);
+/*
+ * The chunks that can't be recovered any more with the workers that are left: the next one at or
+ * after `from`, or `chunks` if there is none. Meant for the message that follows
+ * TARRY_ERROR_COVERAGE.
+ */
+TARRY_API uint32_t tarry_server_next_hopeless(const tarry_server *server, uint32_t from);
+
+#endif

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Straggler injection: how much longer workers take, drawn from a seed, so that every scheme meets
+ * the same delays.
+ *
+ * A SPEC is a list of terms joined by '+':
+ *   none                     nothing
+ *   exp:MEAN                 adds MEAN * Exp(1) seconds
+ *   shifted-exp:SHIFT,MEAN   adds SHIFT + MEAN * Exp(1) seconds
+ *   pareto:SCALE,SHAPE       adds a Pareto draw: SCALE * U^(-1/SHAPE) seconds
+ *   slow:K,FACTOR            K workers, chosen by the seed for the whole run, take FACTOR (>= 1)
+ * times as long dead:K                   K workers, chosen by the seed for the whole run, never
+ * answer jitter:SD                multiplies by max(0, 1 + SD * N(0,1)) trace:FILE adds the trace's
+ * seconds of (step = round, worker, chunk = position), each index modulo the trace's size; columns
+ * step,worker,chunk,seconds Draws are made anew in every round, once per worker, or once per chunk
+ * where the term ends in '/chunk'. The time of a chunk is (base + added seconds) * factors.
+ */
+#ifndef TARRY_STRAGGLER_H
+#define TARRY_STRAGGLER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <tarry/allocator.h>
+#include <tarry/api.h>
+#include <tarry/error.h>
+
+typedef struct tarry_straggler tarry_straggler;
+
+/*
+ * Reads a SPEC for `workers` workers. The caller owns *straggler; it is immutable. Errors: FORMAT
+ * (the SPEC, with the term at fault, or a trace's line), ARGUMENT (slow or dead ask for more
+ * workers than there are), FILE, NO_MEMORY.
+ */
+TARRY_API int tarry_straggler_create(const char *spec, uint32_t workers, uint64_t seed,
+                                     const tarry_allocator *allocator, tarry_straggler **straggler,
+                                     tarry_diagnostic *diagnostic);
+TARRY_API void tarry_straggler_free(tarry_straggler *straggler); /* NULL is allowed */
+
+/* Whether `worker` never answers; false for a NULL straggler. */
+TARRY_API bool tarry_straggler_dead(const tarry_straggler *straggler, uint32_t worker);
+
+/*
+ * The nanoseconds that `worker` takes in `round` for the chunk at `position` of its order, given
+ * that the bare computation takes base_ns. A NULL straggler gives base_ns. Pure: the same
+ * arguments, the same time.
+ */
+TARRY_API uint64_t tarry_straggler_time_ns(const tarry_straggler *straggler, uint64_t round,
+                                           uint32_t worker, uint32_t position, uint64_t base_ns);
+
+#endif

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tarry: gradient sums over workers that are slow, uneven or dead.
+ *
+ * A plan (plan.h) says which worker holds which chunk, in which order, and with which weights the
+ * server decodes. The server (server.h) and the worker (worker.h) are pure state machines that
+ * exchange events and effects (event.h). local.h runs them over threads: most users need only
+ * plan.h and local.h.
+ */
+#ifndef TARRY_TARRY_H
+#define TARRY_TARRY_H
+
+#include <tarry/allocator.h>
+#include <tarry/error.h>
+#include <tarry/event.h>
+#include <tarry/local.h>
+#include <tarry/plan.h>
+#include <tarry/server.h>
+#include <tarry/straggler.h>
+#include <tarry/worker.h>
+
+#endif

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The worker's state machine: it computes its chunks in order, reports each, and on the server's
+ * signal works out its coefficients by minimum-norm least squares and sends its coded part, stripe
+ * by stripe.
+ */
+#ifndef TARRY_WORKER_H
+#define TARRY_WORKER_H
+
+#include <tarry/event.h>
+#include <tarry/plan.h>
+
+typedef struct tarry_worker_settings {
+    uint32_t worker;  /* 0..workers-1 */
+    uint32_t stripes; /* as the server has them, >= 1 */
+    double
+        conditioning_limit; /* as the server has it: singular values below 1/limit count as zero */
+} tarry_worker_settings;
+
+typedef struct tarry_worker tarry_worker;
+
+/*
+ * Makes a worker for `plan`, which is borrowed and must outlive it. All its memory is taken here.
+ * Errors: ARGUMENT, NO_MEMORY.
+ */
+TARRY_API int tarry_worker_create(const tarry_plan *plan, const tarry_worker_settings *settings,
+                                  const tarry_allocator *allocator, tarry_worker **worker,
+                                  tarry_diagnostic *diagnostic);
+TARRY_API void tarry_worker_free(tarry_worker *worker); /* NULL is allowed */
+
+/*
+ * Takes one event and sets *effects, borrowed until the next call. At most one COMPUTE and one
+ * ENCODE are in progress at a time; a new COMPUTE replaces the one before. A message that makes no
+ * sense yields a REJECT effect and changes nothing. Errors: ARGUMENT (an event of the wrong
+ * machine), NUMERICAL.
+ */
+TARRY_API int tarry_worker_step(tarry_worker *worker, uint64_t now, const tarry_event *event,
+                                const tarry_effects **effects);
+
+/* When to step again with TARRY_EVENT_TIME if nothing else happens; TARRY_NEVER if only events
+ * matter. */
+TARRY_API uint64_t tarry_worker_deadline(const tarry_worker *worker);
+
+#endif

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Allocation through a tarry_allocator; NULL stands for the C library's. */
+#ifndef BASE_MEMORY_H
+#define BASE_MEMORY_H
+
+#include <stddef.h>
+
+#include <tarry/allocator.h>
+
+/* The allocator that `allocator` stands for: a copy of it, or the C library's. */
+tarry_allocator memory_allocator(const tarry_allocator *allocator);
+
+/* Room for count elements of size bytes, zeroed; NULL if there is none or the product overflows.
+ * count may be 0. */
+void *memory_allocate(const tarry_allocator *allocator, size_t count, size_t size);
+void memory_release(const tarry_allocator *allocator, void *block);
+
+/* A vector of `length` zeroed floats that begins at a cache line; released by vector_release. */
+float *vector_allocate(const tarry_allocator *allocator, size_t length);
+void vector_release(const tarry_allocator *allocator, float *vector);
+
+#endif

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The workers' coefficients: for a chunk with finished copies at the workers S, the minimum-norm
+ * least-squares solution U (|S| x l) of R_S U = I_l, that is pinv(R_S), with singular values below
+ * 1/conditioning_limit taken as zero. Source: arXiv 2405.19509, section 3. By LAPACK's dgelsd.
+ */
+#ifndef CODING_COEFFICIENTS_H
+#define CODING_COEFFICIENTS_H
+
+#include <stdint.h>
+
+#include "plan/plan.h"
+
+/* Workspace for the solutions of one plan; one per thread. */
+typedef struct coefficients coefficients;
+
+/* Errors: NO_MEMORY. */
+int coefficients_create(const tarry_plan *plan, double conditioning_limit,
+                        const tarry_allocator *allocator, coefficients **out);
+void coefficients_free(coefficients *work);
+
+/*
+ * Rank of R_S (singular values above 1/limit) for S = the holders of `chunk` whose bits are set in
+ * `set`, which begins at bit `start` (one bit per holder, in ascending order of workers). *rank is
+ * set; 0..parts. Errors: NUMERICAL.
+ */
+int coefficients_rank(coefficients *work, uint32_t chunk, const uint64_t *set, size_t start,
+                      uint32_t *rank);
+
+/*
+ * What `worker` encodes with: out[position * parts + k] = U[worker, k] of the chunk at `position`
+ * of its order, zero where its own copy is not in psi. psi as in TARRY_MESSAGE_SIGNAL: for each
+ * position in turn, one bit per holder of the chunk. Chunks that have the same workers in psi share
+ * one solution. Errors: NUMERICAL.
+ */
+int coefficients_of_worker(coefficients *work, uint32_t worker, const uint64_t *psi, float *out);
+
+#endif

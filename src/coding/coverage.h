@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The coverage tracker: which copies are credited, and what that lets the server recover. O(1) per
+ * report for one part; with more parts a chunk's rank is worked out anew until it is full.
+ */
+#ifndef CODING_COVERAGE_H
+#define CODING_COVERAGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "plan/plan.h"
+
+typedef struct coverage coverage;
+
+/* Nothing is credited. plan is borrowed. Errors: NO_MEMORY. */
+int coverage_create(const tarry_plan *plan, double conditioning_limit,
+                    const tarry_allocator *allocator, coverage **out);
+void coverage_free(coverage *state);
+
+/* Takes all credits back: a new round. */
+void coverage_clear(coverage *state);
+
+/* Credits the copy at `position` of worker's order, or takes the credit back; no-op if it is so.
+ * Errors: NUMERICAL. */
+int coverage_add(coverage *state, uint32_t worker, uint32_t position);
+int coverage_remove(coverage *state, uint32_t worker, uint32_t position);
+bool coverage_has(const coverage *state, uint32_t worker, uint32_t position);
+
+/* Credited copies of `chunk`, and rank R_S of the workers that have them (1 copy or more with one
+ * part: 1). */
+uint32_t coverage_copies(const coverage *state, uint32_t chunk);
+uint32_t coverage_rank(const coverage *state, uint32_t chunk);
+/* Chunks of full rank, that is, recovered exactly. */
+uint32_t coverage_recovered(const coverage *state);
+/* sum_i (l - rank_i) / (N l). */
+double coverage_expected_error(const coverage *state);
+
+/*
+ * Writes the part of the state that `worker` needs into psi, as in TARRY_MESSAGE_SIGNAL; psi has
+ * room for coverage_view_bits(plan, worker) bits. Gives back whether any copy of the worker itself
+ * is in it.
+ */
+bool coverage_view(const coverage *state, uint32_t worker, uint64_t *psi);
+size_t coverage_view_bits(const tarry_plan *plan, uint32_t worker);
+
+#endif

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How a gradient of d numbers is cut into parts, and a coded part into stripes. */
+#ifndef CODING_LAYOUT_H
+#define CODING_LAYOUT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * Part k of a gradient is its numbers k * part_length .. min((k + 1) * part_length, d) - 1: the
+ * last part may be shorter, even empty; it counts as padded with zeros. Stripe s of a part is s *
+ * stripe_length .. min((s + 1) * stripe_length, part_length) - 1.
+ */
+typedef struct layout {
+    size_t dimension; /* d >= 1 */
+    uint32_t parts;   /* l >= 1 */
+    size_t part_length;
+    size_t stripe_length;
+    uint32_t stripes;
+} layout;
+
+layout layout_make(size_t dimension, uint32_t parts, size_t stripe_length);
+
+/* First coordinate of `stripe` within a part, and how many it has. */
+size_t layout_stripe_start(const layout *layout, uint32_t stripe);
+size_t layout_stripe_length(const layout *layout, uint32_t stripe);
+/* How many numbers of `stripe` exist in `part` of the gradient (the rest is padding). */
+size_t layout_present(const layout *layout, uint32_t part, uint32_t stripe);
+
+#endif

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which samples a chunk stands for in a round: all of its own, or a draw that is the same for every
+ * copy. */
+#ifndef LEARN_BATCH_H
+#define LEARN_BATCH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct batch_settings {
+    size_t rows; /* samples in all */
+    uint32_t
+        chunks;   /* N: chunk i is the samples floor(i rows / N) .. floor((i + 1) rows / N) - 1 */
+    size_t batch; /* samples per round over all chunks; 0: every sample of every chunk */
+    uint64_t seed;
+} batch_settings;
+
+/* The chunk's samples: first and count. */
+void batch_chunk(const batch_settings *settings, uint32_t chunk, size_t *first, size_t *count);
+/* How many samples the chunk sums in a round: its own count, or its share of the batch (shares
+ * differ by at most 1). */
+size_t batch_count(const batch_settings *settings, uint32_t chunk);
+/* Draws that many of the chunk's rows, with replacement, from (seed, round, chunk). Not with batch
+ * 0. */
+void batch_draw(const batch_settings *settings, uint64_t round, uint32_t chunk, size_t *rows);
+
+#endif

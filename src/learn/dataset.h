@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Samples in memory: sparse rows stay sparse (CSR), dense ones are one row-major matrix. */
+#ifndef LEARN_DATASET_H
+#define LEARN_DATASET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <tarry/allocator.h>
+#include <tarry/error.h>
+
+typedef enum label_kind {
+    LABEL_REAL,   /* any finite number (least squares) */
+    LABEL_BINARY, /* two values out of -1/+1, 0/1 or 1/2; kept as -1 and +1 (logistic) */
+    LABEL_CLASS,  /* 0, 1, 2, ... (softmax, perceptron) */
+} label_kind;
+
+typedef enum dataset_format {
+    DATASET_AUTO, /* IDX by its magic number, CSV by the name's ending (.csv, .csv.gz), LIBSVM
+                     otherwise */
+    DATASET_LIBSVM,
+    DATASET_CSV,
+    DATASET_IDX,
+} dataset_format;
+
+typedef struct dataset {
+    tarry_allocator allocator;
+    size_t rows;
+    uint32_t features;
+    uint32_t
+        classes; /* largest label + 1 with LABEL_CLASS, 2 with LABEL_BINARY, 0 with LABEL_REAL */
+    bool sparse;
+    size_t *row_start; /* sparse: rows + 1 */
+    uint32_t *column;  /* sparse: 0-based, ascending within a row */
+    float *value;      /* sparse: as column; dense: rows x features */
+    float *label;      /* rows */
+} dataset;
+
+typedef struct dataset_source {
+    const char *path;        /* gzip or plain; '-' is not special */
+    const char *labels_path; /* IDX; NULL: path with "images-idx3" replaced by "labels-idx1" */
+    dataset_format format;
+    label_kind labels;
+    int label_column; /* CSV: 0-based, negative counts from the end (-1 is the last) */
+} dataset_source;
+
+/*
+ * Reads a file as a stream into *out, which the caller owns. Errors, each with the file and, for
+ * text, the line: FILE (missing, unreadable), FORMAT (empty, truncated, bad label, bad index, not a
+ * number, NaN, infinite), NO_MEMORY.
+ */
+int dataset_read(const dataset_source *source, const tarry_allocator *allocator, dataset **out,
+                 tarry_diagnostic *diagnostic);
+void dataset_free(dataset *data); /* NULL is allowed */
+
+typedef struct synthetic_settings {
+    size_t rows;
+    uint32_t features;
+    label_kind labels;
+    uint32_t classes; /* LABEL_CLASS: >= 2 */
+    uint64_t seed;
+} synthetic_settings;
+
+/* Dense normal features, and labels from a hidden linear model with noise. Errors: NO_MEMORY,
+ * ARGUMENT. */
+int dataset_synthetic(const synthetic_settings *settings, const tarry_allocator *allocator,
+                      dataset **out, tarry_diagnostic *diagnostic);
+
+/*
+ * Moves round(fraction * rows) rows (at least 1, at most rows - 1), drawn from the seed, out of
+ * *data into *held_out; both keep the rows' order. *data is replaced. Errors: ARGUMENT (fraction
+ * outside (0, 1), fewer than 2 rows), NO_MEMORY.
+ */
+int dataset_hold_out(dataset **data, double fraction, uint64_t seed, dataset **held_out,
+                     tarry_diagnostic *diagnostic);
+
+/* Makes two data sets speak of the same features and classes: the larger number of each. Dense
+ * features must agree. */
+int dataset_align(dataset *train, dataset *test, tarry_diagnostic *diagnostic);
+
+#endif

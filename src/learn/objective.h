@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is minimised: (1 / n) sum over the n samples of loss(sample; w) + (l2 / 2) |w|^2. Gradients
+ * of the sum over samples are worked out in double from float32 parameters; the l2 term is the
+ * optimizer's caller's business (see objective_regularise), so that chunk sums are plain sums over
+ * samples.
+ */
+#ifndef LEARN_OBJECTIVE_H
+#define LEARN_OBJECTIVE_H
+
+#include "learn/dataset.h"
+
+#define OBJECTIVE_MAX_HIDDEN 8
+
+typedef enum model_kind {
+    MODEL_LEAST_SQUARES, /* (1/2) (x.w - y)^2 */
+    MODEL_LOGISTIC,      /* log(1 + exp(-y x.w)), y = -1, +1 */
+    MODEL_SOFTMAX,       /* cross entropy of a linear map to the classes */
+    MODEL_PERCEPTRON,    /* the same of hidden ReLU layers with biases */
+} model_kind;
+
+typedef struct objective_settings {
+    model_kind model;
+    uint32_t features;
+    uint32_t classes;                      /* softmax and perceptron: >= 2 */
+    uint32_t hidden[OBJECTIVE_MAX_HIDDEN]; /* perceptron: widths of the hidden layers */
+    uint32_t hidden_layers;                /* perceptron: 1..OBJECTIVE_MAX_HIDDEN */
+    bool intercept; /* linear models: one bias per output, after the weights */
+    double l2;      /* >= 0; biases are regularised too */
+} objective_settings;
+
+typedef struct objective objective;
+
+label_kind objective_labels(model_kind model);
+
+/* The caller owns *out; it is immutable. Errors: ARGUMENT, NO_MEMORY. */
+int objective_create(const objective_settings *settings, const tarry_allocator *allocator,
+                     objective **out, tarry_diagnostic *diagnostic);
+void objective_free(objective *model);
+
+size_t objective_dimension(const objective *model); /* numbers in parameters and in a gradient */
+/* Zeros for linear models; He-normal weights and zero biases, drawn from the seed, for the
+ * perceptron. */
+void objective_initial(const objective *model, uint64_t seed, float *parameters);
+
+/* Room that one thread needs to work out gradients and losses; takes a batch of samples at a time.
+ */
+typedef struct objective_workspace objective_workspace;
+int objective_workspace_create(const objective *model, const tarry_allocator *allocator,
+                               objective_workspace **out);
+void objective_workspace_free(objective_workspace *work);
+
+/*
+ * gradient[0..dimension-1] += sum of the loss's gradients over `count` samples: the rows
+ * rows[0..count-1] or, where rows is NULL, first .. first + count - 1. The order of summation
+ * depends on the arguments alone.
+ */
+void objective_add_gradient(const objective *model, objective_workspace *work, const dataset *data,
+                            const float *parameters, const size_t *rows, size_t first, size_t count,
+                            double *gradient);
+
+typedef struct objective_score {
+    double loss;     /* the whole objective, l2 term included */
+    double accuracy; /* share of samples classified right; NaN for least squares */
+} objective_score;
+
+objective_score objective_evaluate(const objective *model, objective_workspace *work,
+                                   const dataset *data, const float *parameters);
+
+/* gradient = sum / samples + l2 * parameters: from a sum over samples to the objective's gradient.
+ */
+void objective_regularise(const objective *model, const float *parameters, const float *sum,
+                          double samples, float *gradient);
+
+#endif

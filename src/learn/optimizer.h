@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef LEARN_OPTIMIZER_H
+#define LEARN_OPTIMIZER_H
+
+#include <stddef.h>
+#include <tarry/allocator.h>
+
+typedef enum optimizer_kind {
+    OPTIMIZER_GD,       /* w -= rate g */
+    OPTIMIZER_MOMENTUM, /* v = 0.9 v + g; w -= rate v (Polyak 1964) */
+    OPTIMIZER_NESTEROV, /* v = 0.9 v + g; w -= rate (g + 0.9 v) (Sutskever et al. 2013) */
+    OPTIMIZER_ADAM,     /* beta 0.9, 0.999, epsilon 1e-8, bias-corrected (Kingma and Ba 2015) */
+} optimizer_kind;
+
+typedef struct optimizer optimizer;
+
+/* The caller owns *out. Errors: NO_MEMORY. */
+int optimizer_create(optimizer_kind kind, double rate, size_t dimension,
+                     const tarry_allocator *allocator, optimizer **out);
+void optimizer_free(optimizer *state);
+/* One step of parameters along gradient (of the objective, not of the sum). */
+void optimizer_step(optimizer *state, const float *gradient, float *parameters);
+
+#endif

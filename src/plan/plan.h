@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The plan from within: who holds what, as two views of the same edges (worker, chunk) of the
+ * assignment. */
+#ifndef PLAN_PLAN_H
+#define PLAN_PLAN_H
+
+#include <tarry/plan.h>
+
+struct tarry_plan {
+    tarry_allocator allocator;
+    uint32_t workers; /* m */
+    uint32_t chunks;  /* N */
+    uint32_t parts;   /* l */
+    /*
+     * Worker j's slots are worker_offset[j] .. worker_offset[j + 1] - 1, in its order; slot s
+     * stands for chunk slot_chunk[s], of which the worker is the slot_holder[s]-th holder.
+     */
+    uint32_t *worker_offset; /* workers + 1 */
+    uint32_t *slot_chunk;    /* edges */
+    uint32_t *slot_holder;   /* edges */
+    /*
+     * Chunk i's holders are chunk_offset[i] .. chunk_offset[i + 1] - 1, in ascending order of
+     * workers; entry h is worker holder_worker[h], where the chunk has position holder_position[h]
+     * (0..load-1).
+     */
+    uint32_t *chunk_offset;    /* chunks + 1 */
+    uint32_t *holder_worker;   /* edges */
+    uint32_t *holder_position; /* edges */
+    double *decode; /* R: parts x workers, row-major; unit columns, or all ones with one part */
+    uint32_t max_load, max_replication, min_replication;
+    tarry_conditioning conditioning;
+    uint8_t digest[TARRY_DIGEST_SIZE];
+};
+
+static inline uint32_t plan_edges(const tarry_plan *plan)
+{
+    return plan->worker_offset[plan->workers];
+}
+
+#endif

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/bitset.h"
+
+static void set_bits_are_found_and_counted(void **state)
+{
+    (void)state;
+    uint64_t set[3] = {0};
+    const size_t bits[] = {0, 1, 63, 64, 127, 128, 190};
+    for (size_t i = 0; i < sizeof(bits) / sizeof(*bits); i++)
+        bitset_set(set, bits[i]);
+    assert_int_equal(bitset_count(set, 191), 7);
+    assert_int_equal(bitset_count(set, 190), 6);
+    assert_int_equal(bitset_count(set, 64), 3);
+    assert_true(bitset_test(set, 127));
+    assert_false(bitset_test(set, 126));
+    bitset_put(set, 127, false);
+    assert_false(bitset_test(set, 127));
+    bitset_clear(set, 191);
+    assert_int_equal(bitset_count(set, 192), 0);
+}
+
+static void copies_cross_words(void **state)
+{
+    (void)state;
+    uint64_t from[2] = {UINT64_C(0xA5A5A5A5A5A5A5A5), UINT64_C(0x0F0F0F0F0F0F0F0F)};
+    uint64_t to[3] = {UINT64_MAX, UINT64_MAX, UINT64_MAX};
+    bitset_copy(to, 40, from, 10, 100);
+    for (size_t bit = 0; bit < 100; bit++)
+        assert_int_equal(bitset_test(to, 40 + bit), bitset_test(from, 10 + bit));
+    assert_true(bitset_test(to, 39));
+    assert_true(bitset_test(to, 140));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(set_bits_are_found_and_counted),
+        cmocka_unit_test(copies_cross_words),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

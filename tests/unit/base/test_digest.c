@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/digest.h"
+
+/* The bytes 00 01 .. 07 and the bytes of 1.0; the expected value is that of sha256sum. */
+static void digest_is_sha256_of_little_endian_bytes(void **state)
+{
+    (void)state;
+    const uint32_t words[] = {0x03020100, 0x07060504};
+    const double one = 1.0;
+    const uint8_t expected[4] = {0x19, 0x11, 0xb0, 0x81};
+    uint8_t out[32];
+    digest *sum = digest_begin();
+    assert_non_null(sum);
+    assert_int_equal(digest_add_u32(sum, words, 2), 0);
+    assert_int_equal(digest_add_f64(sum, &one, 1), 0);
+    assert_int_equal(digest_end(sum, out), 0);
+    assert_memory_equal(out, expected, sizeof(expected));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(digest_is_sha256_of_little_endian_bytes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

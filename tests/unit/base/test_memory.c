@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/memory.h"
+#include "failing_allocator.h"
+
+static void overflow_and_exhaustion_give_null(void **state)
+{
+    (void)state;
+    assert_null(memory_allocate(NULL, SIZE_MAX / 2, 3));
+    assert_null(vector_allocate(NULL, SIZE_MAX / 4));
+    failing_allocator failing;
+    failing_allocator_init(&failing, 0);
+    assert_null(memory_allocate(&failing.allocator, 1, 1));
+    assert_null(vector_allocate(&failing.allocator, 1));
+}
+
+static void vectors_begin_at_a_cache_line_and_are_zero(void **state)
+{
+    (void)state;
+    failing_allocator counting;
+    failing_allocator_init(&counting, SIZE_MAX);
+    for (size_t length = 0; length < 100; length++) {
+        float *vector = vector_allocate(&counting.allocator, length);
+        assert_non_null(vector);
+        assert_int_equal((uintptr_t)vector % 64, 0);
+        for (size_t i = 0; i < length; i++)
+            assert_true(vector[i] == 0);
+        memset(vector, 0xff, length * sizeof(float));
+        vector_release(&counting.allocator, vector);
+    }
+    assert_int_equal(counting.live, 0);
+    vector_release(NULL, NULL);
+    memory_release(NULL, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(overflow_and_exhaustion_give_null),
+        cmocka_unit_test(vectors_begin_at_a_cache_line_and_are_zero),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
