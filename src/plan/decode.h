@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The decode matrix R (l x m): all ones for one part; for more, unit columns, spread so that
+ * workers which share a chunk are well conditioned together. Only +, -, *, / and sqrt are used, in
+ * a fixed order, so that R is the same to the bit on every machine.
+ */
+#ifndef PLAN_DECODE_H
+#define PLAN_DECODE_H
+
+#include "plan/plan.h"
+
+/*
+ * Sets plan->decode (taken from plan->allocator, owned by the plan) and plan->conditioning, from
+ * the plan's assignment (offsets and holders are set) and the seed. Errors: NO_MEMORY.
+ */
+int decode_design(tarry_plan *plan, uint64_t seed);
+
+#endif
