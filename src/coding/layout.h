@@ -15,16 +15,17 @@ typedef struct layout {
     size_t dimension; /* d >= 1 */
     uint32_t parts;   /* l >= 1 */
     size_t part_length;
-    size_t stripe_length;
+    size_t stripe_length; /* >= 1; may be longer than a part */
     uint32_t stripes;
 } layout;
 
+/* All three >= 1; the stripes must number at most UINT32_MAX. */
 layout layout_make(size_t dimension, uint32_t parts, size_t stripe_length);
 
 /* First coordinate of `stripe` within a part, and how many it has. */
-size_t layout_stripe_start(const layout *layout, uint32_t stripe);
-size_t layout_stripe_length(const layout *layout, uint32_t stripe);
+size_t layout_stripe_start(const layout *cut, uint32_t stripe);
+size_t layout_stripe_length(const layout *cut, uint32_t stripe);
 /* How many numbers of `stripe` exist in `part` of the gradient (the rest is padding). */
-size_t layout_present(const layout *layout, uint32_t part, uint32_t stripe);
+size_t layout_present(const layout *cut, uint32_t part, uint32_t stripe);
 
 #endif

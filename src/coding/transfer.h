@@ -12,7 +12,7 @@
  * its row of coefficients is zero. z points to the stripe's first number and has room for its
  * length. scratch: transfer_encode_scratch(count, parts) bytes, aligned for a pointer.
  */
-void transfer_encode(const kernel *kernel, const layout *layout, uint32_t stripe,
+void transfer_encode(const kernel *with, const layout *cut, uint32_t stripe,
                      const float *const *gradients, const float *coefficients, size_t count,
                      float *z, void *scratch);
 size_t transfer_encode_scratch(size_t count, uint32_t parts);
@@ -22,8 +22,7 @@ size_t transfer_encode_scratch(size_t count, uint32_t parts);
  * every part k: each z is read from memory once for all parts. z[j] points to the stripe's first
  * number. `add` says whether to add to the estimate (d numbers) or to overwrite the stripe.
  */
-void transfer_decode(const kernel *kernel, const layout *layout, uint32_t stripe,
-                     const float *const *z, const float *weights, size_t count, bool add,
-                     float *estimate);
+void transfer_decode(const kernel *with, const layout *cut, uint32_t stripe, const float *const *z,
+                     const float *weights, size_t count, bool add, float *estimate);
 
 #endif

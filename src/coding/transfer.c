@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "coding/transfer.h"
+
+#include <assert.h>
+
+/*
+ * Decoding goes through the coded parts in groups and blocks, so that a block of a group and of all
+ * parts of the estimate (a few KB each) stays in the caches nearest to the processor while every
+ * part is made from it.
+ */
+enum {
+    DECODE_GROUP = 16,
+    DECODE_BLOCK = 1024,
+};
+
+size_t transfer_encode_scratch(size_t count, uint32_t parts)
+{
+    return count * parts * (sizeof(const float *) + sizeof(float));
+}
+
+/*
+ * The inputs that exist at `offset` of the stripe: where each begins there and its coefficient.
+ * Gives back how many; *end becomes the first offset at which one of them ends, at most its
+ * present value.
+ */
+static size_t gather(const layout *cut, uint32_t stripe, const float *const *gradients,
+                     const float *coefficients, size_t count, size_t offset, const float **in,
+                     float *weights, size_t *end)
+{
+    size_t start = layout_stripe_start(cut, stripe) + offset;
+    size_t inputs = 0;
+    for (uint32_t part = 0; part < cut->parts; part++) {
+        size_t present = layout_present(cut, part, stripe);
+        if (present <= offset)
+            break; /* later parts have no more */
+        for (size_t i = 0; i < count; i++) {
+            float coefficient = coefficients[i * cut->parts + part];
+            if (coefficient == 0)
+                continue;
+            assert(gradients[i] != NULL);
+            in[inputs] = gradients[i] + part * cut->part_length + start;
+            weights[inputs++] = coefficient;
+            if (present < *end)
+                *end = present;
+        }
+    }
+    return inputs;
+}
+
+void transfer_encode(const kernel *with, const layout *cut, uint32_t stripe,
+                     const float *const *gradients, const float *coefficients, size_t count,
+                     float *z, void *scratch)
+{
+    const float **in = scratch;
+    float *weights = (float *)(in + count * cut->parts);
+    size_t length = layout_stripe_length(cut, stripe);
+    for (size_t offset = 0, end; offset < length; offset = end) {
+        end = length;
+        size_t inputs =
+            gather(cut, stripe, gradients, coefficients, count, offset, in, weights, &end);
+        with->combine(z + offset, in, weights, inputs, end - offset, KERNEL_SET);
+    }
+}
+
+/* The block [offset, offset + length) of a stripe, for every part, from at most DECODE_GROUP of the
+ * z. `weights` has a row of `stride` numbers per part. */
+static void decode_block(const kernel *with, const layout *cut, uint32_t stripe, size_t offset,
+                         size_t length, const float *const *z, const float *weights, size_t stride,
+                         size_t group, kernel_mode mode, float *estimate)
+{
+    const float *in[DECODE_GROUP];
+    for (size_t j = 0; j < group; j++)
+        in[j] = z[j] + offset;
+    float *out = estimate + layout_stripe_start(cut, stripe) + offset;
+    for (uint32_t part = 0; part < cut->parts; part++) {
+        size_t present = layout_present(cut, part, stripe);
+        if (present <= offset)
+            break; /* later parts have no more */
+        size_t exists = present - offset < length ? present - offset : length;
+        with->combine(out + part * cut->part_length, in, weights + part * stride, group, exists,
+                      mode);
+    }
+}
+
+void transfer_decode(const kernel *with, const layout *cut, uint32_t stripe, const float *const *z,
+                     const float *weights, size_t count, bool add, float *estimate)
+{
+    size_t length = layout_stripe_length(cut, stripe);
+    for (size_t offset = 0; offset < length; offset += DECODE_BLOCK) {
+        size_t block = length - offset < DECODE_BLOCK ? length - offset : DECODE_BLOCK;
+        kernel_mode mode = add ? KERNEL_ADD : KERNEL_SET;
+        size_t done = 0;
+        do { /* once even without any z, which makes the stripe zero */
+            size_t group = count - done < DECODE_GROUP ? count - done : DECODE_GROUP;
+            decode_block(with, cut, stripe, offset, block, z + done, weights + done, count, group,
+                         mode, estimate);
+            mode = KERNEL_ADD;
+            done += group;
+        } while (done < count);
+    }
+}
