@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The workers' coefficients: for a chunk with finished copies at the workers S, the minimum-norm
- * least-squares solution U (|S| x l) of R_S U = I_l, that is pinv(R_S), with singular values below
- * 1/conditioning_limit taken as zero. Source: arXiv 2405.19509, section 3. By LAPACK's dgelsd.
+ * least-squares solution U (|S| x l) of R_S U = I_l, that is pinv(R_S), with singular values of at
+ * most 1/conditioning_limit taken as zero. Source: arXiv 2405.19509, section 3. By LAPACK's dgesvd.
+ *
+ * The rank that the server sees and the one that the workers solve with come from the same
+ * decomposition of the same numbers, so they agree on one kind of machine; between machines on
+ * which LAPACK rounds differently they can differ where a singular value is within a few units in
+ * the last place of the limit.
  */
 #ifndef CODING_COEFFICIENTS_H
 #define CODING_COEFFICIENTS_H
@@ -14,10 +19,10 @@
 /* Workspace for the solutions of one plan; one per thread. */
 typedef struct coefficients coefficients;
 
-/* Errors: NO_MEMORY. */
+/* plan is borrowed. All memory is taken here. conditioning_limit > 1. Errors: NO_MEMORY. */
 int coefficients_create(const tarry_plan *plan, double conditioning_limit,
                         const tarry_allocator *allocator, coefficients **out);
-void coefficients_free(coefficients *work);
+void coefficients_free(coefficients *work); /* NULL is allowed */
 
 /*
  * Rank of R_S (singular values above 1/limit) for S = the holders of `chunk` whose bits are set in
@@ -31,7 +36,8 @@ int coefficients_rank(coefficients *work, uint32_t chunk, const uint64_t *set, s
  * What `worker` encodes with: out[position * parts + k] = U[worker, k] of the chunk at `position`
  * of its order, zero where its own copy is not in psi. psi as in TARRY_MESSAGE_SIGNAL: for each
  * position in turn, one bit per holder of the chunk. Chunks that have the same workers in psi share
- * one solution. Errors: NUMERICAL.
+ * one solution. `out` has room for load * parts numbers; its content is undefined on an error.
+ * Errors: NUMERICAL.
  */
 int coefficients_of_worker(coefficients *work, uint32_t worker, const uint64_t *psi, float *out);
 

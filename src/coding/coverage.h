@@ -13,16 +13,16 @@
 
 typedef struct coverage coverage;
 
-/* Nothing is credited. plan is borrowed. Errors: NO_MEMORY. */
+/* Nothing is credited. plan is borrowed. All memory is taken here. Errors: NO_MEMORY. */
 int coverage_create(const tarry_plan *plan, double conditioning_limit,
                     const tarry_allocator *allocator, coverage **out);
-void coverage_free(coverage *state);
+void coverage_free(coverage *state); /* NULL is allowed */
 
 /* Takes all credits back: a new round. */
 void coverage_clear(coverage *state);
 
 /* Credits the copy at `position` of worker's order, or takes the credit back; no-op if it is so.
- * Errors: NUMERICAL. */
+ * Errors: NUMERICAL; nothing changes then. */
 int coverage_add(coverage *state, uint32_t worker, uint32_t position);
 int coverage_remove(coverage *state, uint32_t worker, uint32_t position);
 bool coverage_has(const coverage *state, uint32_t worker, uint32_t position);
@@ -38,8 +38,8 @@ double coverage_expected_error(const coverage *state);
 
 /*
  * Writes the part of the state that `worker` needs into psi, as in TARRY_MESSAGE_SIGNAL; psi has
- * room for coverage_view_bits(plan, worker) bits. Gives back whether any copy of the worker itself
- * is in it.
+ * room for coverage_view_bits(plan, worker) bits, and the rest of its last word is zeroed. Gives
+ * back whether any copy of the worker itself is in it.
  */
 bool coverage_view(const coverage *state, uint32_t worker, uint64_t *psi);
 size_t coverage_view_bits(const tarry_plan *plan, uint32_t worker);

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One singular value decomposition per set of workers, R_S = P diag(sigma) Q^T, gives both the rank
+ * and the pseudoinverse Q diag(1/sigma) P^T. The rank alone could be had for less, but LAPACK then
+ * takes another path to the singular values, and near the limit the server could see a rank that
+ * the workers do not.
+ */
+#include "coding/coefficients.h"
+
+#include <assert.h>
+#include <lapacke.h>
+#include <string.h>
+
+#include "base/bitset.h"
+#include "base/memory.h"
+
+struct coefficients {
+    tarry_allocator allocator;
+    const tarry_plan *plan;
+    double threshold; /* least singular value that counts */
+    /* The sets of workers of one worker's chunks, one behind the other: the set at position p is
+     * members[begin[p]] .. members[begin[p + 1] - 1], in ascending order. */
+    uint32_t *members;
+    size_t *begin; /* max_load + 1 */
+    /* Open hash table over these sets: a position, plus one, of each set that is solved. */
+    uint32_t *table;
+    size_t table_size; /* a power of two, at least twice max_load */
+    /* LAPACK's arrays, column-major. The larger dimension of R_S is at most `widest`. */
+    double *matrix; /* l x |S| */
+    double *sigma;  /* l */
+    double *left;   /* P: l x min(l, |S|) */
+    double *right;  /* Q^T: min(l, |S|) x |S| */
+    double *work;
+    lapack_int work_size;
+};
+
+/* Most holders that the chunks of one worker have together. */
+static size_t most_members(const tarry_plan *plan)
+{
+    size_t most = 0;
+    for (uint32_t worker = 0; worker < plan->workers; worker++) {
+        size_t members = 0;
+        for (uint32_t slot = plan->worker_offset[worker]; slot < plan->worker_offset[worker + 1];
+             slot++) {
+            uint32_t chunk = plan->slot_chunk[slot];
+            members += plan->chunk_offset[chunk + 1] - plan->chunk_offset[chunk];
+        }
+        if (members > most)
+            most = members;
+    }
+    return most;
+}
+
+/* The workspace that the largest decomposition asks for. */
+static lapack_int query_work_size(lapack_int parts, lapack_int widest)
+{
+    double size = 0, none = 0;
+    lapack_int least = parts < widest ? parts : widest;
+    lapack_int info = LAPACKE_dgesvd_work(LAPACK_COL_MAJOR, 'S', 'S', parts, widest, &none, parts,
+                                          &none, &none, parts, &none, least, &size, -1);
+    assert(info == 0);
+    (void)info;
+    /* What LAPACK documents as the minimum is monotone in both dimensions, its optimum is not. */
+    lapack_int minimum = 5 * (parts + widest);
+    return (lapack_int)size > minimum ? (lapack_int)size : minimum;
+}
+
+static int allocate_decomposition(coefficients *work)
+{
+    const tarry_allocator *allocator = &work->allocator;
+    size_t parts = work->plan->parts, widest = work->plan->max_replication;
+    work->work_size = query_work_size((lapack_int)parts, (lapack_int)widest);
+    work->matrix = memory_allocate(allocator, parts * widest, sizeof(double));
+    work->sigma = memory_allocate(allocator, parts, sizeof(double));
+    work->left = memory_allocate(allocator, parts * parts, sizeof(double));
+    work->right = memory_allocate(allocator, parts * widest, sizeof(double));
+    work->work = memory_allocate(allocator, (size_t)work->work_size, sizeof(double));
+    if (work->matrix == NULL || work->sigma == NULL || work->left == NULL || work->right == NULL ||
+        work->work == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    return TARRY_OK;
+}
+
+static int allocate_sets(coefficients *work)
+{
+    const tarry_allocator *allocator = &work->allocator;
+    const tarry_plan *plan = work->plan;
+    work->table_size = 2;
+    while (work->table_size < 2 * (size_t)plan->max_load)
+        work->table_size *= 2;
+    work->members = memory_allocate(allocator, most_members(plan), sizeof(*work->members));
+    work->begin = memory_allocate(allocator, (size_t)plan->max_load + 1, sizeof(*work->begin));
+    work->table = memory_allocate(allocator, work->table_size, sizeof(*work->table));
+    if (work->members == NULL || work->begin == NULL || work->table == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    return TARRY_OK;
+}
+
+int coefficients_create(const tarry_plan *plan, double conditioning_limit,
+                        const tarry_allocator *allocator, coefficients **out)
+{
+    coefficients *work = memory_allocate(allocator, 1, sizeof(*work));
+    if (work == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    work->allocator = memory_allocator(allocator);
+    work->plan = plan;
+    work->threshold = 1 / conditioning_limit;
+    int error = TARRY_OK;
+    if (plan->parts > 1) {
+        error = allocate_decomposition(work);
+        if (error == TARRY_OK)
+            error = allocate_sets(work);
+    }
+    if (error != TARRY_OK) {
+        coefficients_free(work);
+        return error;
+    }
+    *out = work;
+    return TARRY_OK;
+}
+
+void coefficients_free(coefficients *work)
+{
+    if (work == NULL)
+        return;
+    tarry_allocator allocator = work->allocator;
+    memory_release(&allocator, work->matrix);
+    memory_release(&allocator, work->sigma);
+    memory_release(&allocator, work->left);
+    memory_release(&allocator, work->right);
+    memory_release(&allocator, work->work);
+    memory_release(&allocator, work->members);
+    memory_release(&allocator, work->begin);
+    memory_release(&allocator, work->table);
+    memory_release(&allocator, work);
+}
+
+/*
+ * Decomposes R_S, whose `count` columns stand in work->matrix. The one place where ranks are
+ * decided: *rank singular values, which LAPACK gives in descending order, are above the limit.
+ */
+static int decompose(coefficients *work, size_t count, uint32_t *rank)
+{
+    lapack_int parts = (lapack_int)work->plan->parts, width = (lapack_int)count;
+    lapack_int least = parts < width ? parts : width;
+    lapack_int info = LAPACKE_dgesvd_work(LAPACK_COL_MAJOR, 'S', 'S', parts, width, work->matrix,
+                                          parts, work->sigma, work->left, parts, work->right, least,
+                                          work->work, work->work_size);
+    if (info != 0)
+        return TARRY_ERROR_NUMERICAL;
+    uint32_t above = 0;
+    while (above < (uint32_t)least && work->sigma[above] > work->threshold)
+        above++;
+    *rank = above;
+    return TARRY_OK;
+}
+
+static void put_column(coefficients *work, size_t column, uint32_t worker)
+{
+    const tarry_plan *plan = work->plan;
+    for (size_t part = 0; part < plan->parts; part++)
+        work->matrix[column * plan->parts + part] = plan->decode[part * plan->workers + worker];
+}
+
+int coefficients_rank(coefficients *work, uint32_t chunk, const uint64_t *set, size_t start,
+                      uint32_t *rank)
+{
+    const tarry_plan *plan = work->plan;
+    uint32_t first = plan->chunk_offset[chunk], holders = plan->chunk_offset[chunk + 1] - first;
+    size_t count = 0;
+    for (uint32_t holder = 0; holder < holders; holder++) {
+        if (!bitset_test(set, start + holder))
+            continue;
+        if (plan->parts > 1)
+            put_column(work, count, plan->holder_worker[first + holder]);
+        count++;
+    }
+    if (plan->parts == 1 || count == 0) {
+        *rank = count > 0;
+        return TARRY_OK;
+    }
+    return decompose(work, count, rank);
+}
+
+/* With one part R is all ones, and pinv(R_S) = 1 / |S|. */
+static void one_part(const tarry_plan *plan, uint32_t worker, const uint64_t *psi, float *out)
+{
+    size_t bit = 0;
+    uint32_t first = plan->worker_offset[worker];
+    for (uint32_t slot = first; slot < plan->worker_offset[worker + 1]; slot++) {
+        uint32_t chunk = plan->slot_chunk[slot];
+        uint32_t holders = plan->chunk_offset[chunk + 1] - plan->chunk_offset[chunk], copies = 0;
+        for (uint32_t holder = 0; holder < holders; holder++)
+            copies += bitset_test(psi, bit + holder);
+        bool own = bitset_test(psi, bit + plan->slot_holder[slot]);
+        out[slot - first] = own ? (float)(1 / (double)copies) : 0;
+        bit += holders;
+    }
+}
+
+/* Reads which workers have the chunk at each position; none where the worker itself has not. */
+static void gather_sets(coefficients *work, uint32_t worker, const uint64_t *psi)
+{
+    const tarry_plan *plan = work->plan;
+    uint32_t first = plan->worker_offset[worker];
+    size_t bit = 0, end = 0;
+    work->begin[0] = 0;
+    for (uint32_t slot = first; slot < plan->worker_offset[worker + 1]; slot++) {
+        uint32_t chunk = plan->slot_chunk[slot];
+        uint32_t entry = plan->chunk_offset[chunk];
+        uint32_t holders = plan->chunk_offset[chunk + 1] - entry;
+        bool own = bitset_test(psi, bit + plan->slot_holder[slot]);
+        for (uint32_t holder = 0; own && holder < holders; holder++) {
+            if (bitset_test(psi, bit + holder))
+                work->members[end++] = plan->holder_worker[entry + holder];
+        }
+        work->begin[slot - first + 1] = end;
+        bit += holders;
+    }
+}
+
+/* FNV-1a over the members. */
+static uint64_t hash_set(const uint32_t *members, size_t count)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (size_t i = 0; i < count; i++)
+        hash = (hash ^ members[i]) * UINT64_C(0x100000001b3);
+    return hash ^ hash >> 32;
+}
+
+/* The first position with the same set as `position`: itself if there is none before. */
+static uint32_t find_or_insert(coefficients *work, uint32_t position)
+{
+    const uint32_t *members = work->members + work->begin[position];
+    size_t count = work->begin[position + 1] - work->begin[position];
+    size_t mask = work->table_size - 1;
+    for (size_t entry = hash_set(members, count) & mask;; entry = (entry + 1) & mask) {
+        if (work->table[entry] == 0) {
+            work->table[entry] = position + 1;
+            return position;
+        }
+        uint32_t other = work->table[entry] - 1;
+        size_t begin = work->begin[other];
+        if (work->begin[other + 1] - begin == count &&
+            memcmp(work->members + begin, members, count * sizeof(*members)) == 0)
+            return other;
+    }
+}
+
+/* The worker's row of pinv(R_S) for the set at `position`. */
+static int solve_row(coefficients *work, uint32_t worker, uint32_t position, float *row)
+{
+    size_t parts = work->plan->parts, begin = work->begin[position];
+    size_t count = work->begin[position + 1] - begin, own = 0;
+    for (size_t column = 0; column < count; column++) {
+        put_column(work, column, work->members[begin + column]);
+        if (work->members[begin + column] == worker)
+            own = column;
+    }
+    uint32_t rank;
+    int error = decompose(work, count, &rank);
+    if (error != TARRY_OK)
+        return error;
+    size_t least = parts < count ? parts : count;
+    for (size_t part = 0; part < parts; part++) {
+        double sum = 0;
+        for (size_t k = 0; k < rank; k++)
+            sum += work->right[own * least + k] / work->sigma[k] * work->left[k * parts + part];
+        row[part] = (float)sum;
+    }
+    return TARRY_OK;
+}
+
+int coefficients_of_worker(coefficients *work, uint32_t worker, const uint64_t *psi, float *out)
+{
+    const tarry_plan *plan = work->plan;
+    if (plan->parts == 1) {
+        one_part(plan, worker, psi, out);
+        return TARRY_OK;
+    }
+    gather_sets(work, worker, psi);
+    memset(work->table, 0, work->table_size * sizeof(*work->table));
+    uint32_t load = plan->worker_offset[worker + 1] - plan->worker_offset[worker];
+    for (uint32_t position = 0; position < load; position++) {
+        float *row = out + (size_t)position * plan->parts;
+        memset(row, 0, plan->parts * sizeof(*row));
+        if (work->begin[position + 1] == work->begin[position])
+            continue;
+        uint32_t same = find_or_insert(work, position);
+        if (same != position) {
+            memcpy(row, out + (size_t)same * plan->parts, plan->parts * sizeof(*row));
+            continue;
+        }
+        int error = solve_row(work, worker, position, row);
+        if (error != TARRY_OK)
+            return error;
+    }
+    return TARRY_OK;
+}

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "edge_plan.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "base/memory.h"
+#include "base/random.h"
+
+static int compare_by_chunk(const void *left, const void *right)
+{
+    const edge *a = left, *b = right;
+    if (a->chunk != b->chunk)
+        return a->chunk < b->chunk ? -1 : 1;
+    return a->worker < b->worker ? -1 : a->worker > b->worker;
+}
+
+static bool allocate_arrays(tarry_plan *plan, size_t count)
+{
+    const tarry_allocator *allocator = &plan->allocator;
+    size_t word = sizeof(uint32_t);
+    plan->worker_offset = memory_allocate(allocator, (size_t)plan->workers + 1, word);
+    plan->chunk_offset = memory_allocate(allocator, (size_t)plan->chunks + 1, word);
+    plan->slot_chunk = memory_allocate(allocator, count, word);
+    plan->slot_holder = memory_allocate(allocator, count, word);
+    plan->holder_worker = memory_allocate(allocator, count, word);
+    plan->holder_position = memory_allocate(allocator, count, word);
+    return plan->worker_offset != NULL && plan->chunk_offset != NULL && plan->slot_chunk != NULL &&
+           plan->slot_holder != NULL && plan->holder_worker != NULL &&
+           plan->holder_position != NULL;
+}
+
+/* Fills both views of the edges; `sorted` has them by chunk, then worker; cursor: a zero per
+ * worker. */
+static void fill(tarry_plan *plan, const edge *edges, const edge *sorted, size_t count,
+                 uint32_t *cursor)
+{
+    for (size_t i = 0; i < count; i++) {
+        plan->worker_offset[edges[i].worker + 1]++;
+        plan->chunk_offset[edges[i].chunk + 1]++;
+        plan->holder_worker[i] = sorted[i].worker;
+    }
+    plan->min_replication = UINT32_MAX;
+    for (uint32_t worker = 0; worker < plan->workers; worker++) {
+        uint32_t load = plan->worker_offset[worker + 1];
+        plan->max_load = load > plan->max_load ? load : plan->max_load;
+        plan->worker_offset[worker + 1] += plan->worker_offset[worker];
+    }
+    for (uint32_t chunk = 0; chunk < plan->chunks; chunk++) {
+        uint32_t holders = plan->chunk_offset[chunk + 1];
+        plan->max_replication = holders > plan->max_replication ? holders : plan->max_replication;
+        plan->min_replication = holders < plan->min_replication ? holders : plan->min_replication;
+        plan->chunk_offset[chunk + 1] += plan->chunk_offset[chunk];
+    }
+    for (size_t i = 0; i < count; i++) {
+        uint32_t worker = edges[i].worker, position = cursor[worker]++;
+        uint32_t slot = plan->worker_offset[worker] + position;
+        uint32_t entry = plan->chunk_offset[edges[i].chunk];
+        uint32_t holder = 0;
+        while (plan->holder_worker[entry + holder] != worker)
+            holder++;
+        plan->slot_chunk[slot] = edges[i].chunk;
+        plan->slot_holder[slot] = holder;
+        plan->holder_position[entry + holder] = position;
+    }
+}
+
+tarry_plan *edge_plan_make(uint32_t workers, uint32_t chunks, uint32_t parts, const edge *edges,
+                           size_t count, const tarry_allocator *allocator)
+{
+    tarry_plan *plan = memory_allocate(allocator, 1, sizeof(*plan));
+    if (plan == NULL)
+        return NULL;
+    plan->allocator = memory_allocator(allocator);
+    plan->workers = workers;
+    plan->chunks = chunks;
+    plan->parts = parts;
+    if (!allocate_arrays(plan, count)) {
+        edge_plan_free(plan);
+        return NULL;
+    }
+    edge *sorted = malloc(count * sizeof(*sorted));
+    uint32_t *cursor = calloc(workers, sizeof(*cursor));
+    assert_non_null(sorted);
+    assert_non_null(cursor);
+    for (size_t i = 0; i < count; i++)
+        sorted[i] = edges[i];
+    qsort(sorted, count, sizeof(*sorted), compare_by_chunk);
+    fill(plan, edges, sorted, count, cursor);
+    free(cursor);
+    free(sorted);
+    return plan;
+}
+
+void edge_plan_free(tarry_plan *plan)
+{
+    if (plan == NULL)
+        return;
+    tarry_allocator allocator = plan->allocator;
+    memory_release(&allocator, plan->worker_offset);
+    memory_release(&allocator, plan->chunk_offset);
+    memory_release(&allocator, plan->slot_chunk);
+    memory_release(&allocator, plan->slot_holder);
+    memory_release(&allocator, plan->holder_worker);
+    memory_release(&allocator, plan->holder_position);
+    memory_release(&allocator, plan->decode);
+    memory_release(&allocator, plan);
+}
+
+/* The plan whose i-th chunk is at the workers holders[i * replication] and the following. */
+static tarry_plan *make_from_holders(uint32_t workers, uint32_t chunks, uint32_t replication,
+                                     uint32_t parts, const uint32_t *holders)
+{
+    size_t count = (size_t)chunks * replication;
+    edge *edges = malloc(count * sizeof(*edges));
+    assert_non_null(edges);
+    for (size_t i = 0; i < count; i++)
+        edges[i] = (edge){.worker = holders[i], .chunk = (uint32_t)(i / replication)};
+    tarry_plan *plan = edge_plan_make(workers, chunks, parts, edges, count, NULL);
+    assert_non_null(plan);
+    free(edges);
+    return plan;
+}
+
+tarry_plan *edge_plan_cyclic(uint32_t workers, uint32_t chunks, uint32_t replication,
+                             uint32_t parts)
+{
+    uint32_t *holders = malloc((size_t)chunks * replication * sizeof(*holders));
+    assert_non_null(holders);
+    for (uint32_t chunk = 0; chunk < chunks; chunk++) {
+        for (uint32_t k = 0; k < replication; k++)
+            holders[(size_t)chunk * replication + k] = (chunk + k) % workers;
+    }
+    tarry_plan *plan = make_from_holders(workers, chunks, replication, parts, holders);
+    free(holders);
+    return plan;
+}
+
+tarry_plan *edge_plan_fractional(uint32_t workers, uint32_t chunks, uint32_t replication,
+                                 uint32_t parts)
+{
+    uint32_t *holders = malloc((size_t)chunks * replication * sizeof(*holders));
+    assert_non_null(holders);
+    for (uint32_t chunk = 0; chunk < chunks; chunk++) {
+        uint32_t group = chunk % (workers / replication);
+        for (uint32_t k = 0; k < replication; k++)
+            holders[(size_t)chunk * replication + k] = group * replication + k;
+    }
+    tarry_plan *plan = make_from_holders(workers, chunks, replication, parts, holders);
+    free(holders);
+    return plan;
+}
+
+tarry_plan *edge_plan_random(uint32_t workers, uint32_t chunks, uint32_t replication,
+                             uint32_t parts, uint64_t seed)
+{
+    uint32_t *holders = malloc((size_t)chunks * replication * sizeof(*holders));
+    uint32_t *shuffled = malloc(workers * sizeof(*shuffled));
+    assert_non_null(holders);
+    assert_non_null(shuffled);
+    random_stream stream = random_stream_make(seed, RANDOM_TEST, workers, chunks);
+    for (uint32_t worker = 0; worker < workers; worker++)
+        shuffled[worker] = worker;
+    for (uint32_t chunk = 0; chunk < chunks; chunk++) {
+        random_shuffle(&stream, shuffled, workers);
+        for (uint32_t k = 0; k < replication; k++)
+            holders[(size_t)chunk * replication + k] = shuffled[k];
+    }
+    tarry_plan *plan = make_from_holders(workers, chunks, replication, parts, holders);
+    free(shuffled);
+    free(holders);
+    return plan;
+}
+
+void edge_plan_random_decode(tarry_plan *plan, uint64_t seed)
+{
+    plan->decode = memory_allocate(&plan->allocator, (size_t)plan->parts * plan->workers,
+                                   sizeof(*plan->decode));
+    assert_non_null(plan->decode);
+    random_stream stream = random_stream_make(seed, RANDOM_TEST, plan->workers, plan->parts);
+    for (uint32_t worker = 0; worker < plan->workers; worker++) {
+        double square = 0;
+        for (uint32_t part = 0; part < plan->parts; part++) {
+            double value = random_normal(&stream);
+            plan->decode[part * plan->workers + worker] = value;
+            square += value * value;
+        }
+        for (uint32_t part = 0; part < plan->parts; part++)
+            plan->decode[part * plan->workers + worker] /= sqrt(square);
+    }
+}

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <lapacke.h>
+#include <math.h>
+
+#include "base/bitset.h"
+#include "base/random.h"
+#include "coding/coverage.h"
+#include "edge_plan.h"
+#include "failing_allocator.h"
+#include "seed.h"
+
+#define LIMIT 1e4
+
+/* The oracle's state: credit[worker * chunks + chunk]. */
+typedef struct model {
+    const tarry_plan *plan;
+    bool *credit;
+} model;
+
+static model model_make(const tarry_plan *plan)
+{
+    model made = {.plan = plan, .credit = calloc((size_t)plan->workers * plan->chunks, 1)};
+    assert_non_null(made.credit);
+    return made;
+}
+
+static bool *model_credit(const model *oracle, uint32_t worker, uint32_t chunk)
+{
+    return &oracle->credit[(size_t)worker * oracle->plan->chunks + chunk];
+}
+
+static uint32_t model_copies(const model *oracle, uint32_t chunk)
+{
+    uint32_t copies = 0;
+    for (uint32_t worker = 0; worker < oracle->plan->workers; worker++)
+        copies += *model_credit(oracle, worker, chunk);
+    return copies;
+}
+
+/* By the eigenvalues of R_S R_S^T. */
+static uint32_t model_rank(const model *oracle, uint32_t chunk)
+{
+    const tarry_plan *plan = oracle->plan;
+    uint32_t parts = plan->parts, rank = 0;
+    if (parts == 1)
+        return model_copies(oracle, chunk) > 0;
+    double product[16 * 16] = {0}, eigenvalues[16];
+    for (uint32_t worker = 0; worker < plan->workers; worker++) {
+        for (uint32_t k = 0; *model_credit(oracle, worker, chunk) && k < parts * parts; k++) {
+            product[k] += plan->decode[k / parts * plan->workers + worker] *
+                          plan->decode[k % parts * plan->workers + worker];
+        }
+    }
+    assert_int_equal(LAPACKE_dsyev(LAPACK_COL_MAJOR, 'N', 'U', (lapack_int)parts, product,
+                                   (lapack_int)parts, eigenvalues),
+                     0);
+    for (uint32_t k = 0; k < parts; k++)
+        rank += eigenvalues[k] > 1 / (LIMIT * LIMIT);
+    return rank;
+}
+
+static void check_view(const coverage *tracker, const model *oracle, uint32_t worker)
+{
+    const tarry_plan *plan = oracle->plan;
+    uint64_t psi[64];
+    size_t bits = coverage_view_bits(plan, worker), bit = 0;
+    assert_true(bitset_words(bits) < 64);
+    memset(psi, 0xff, sizeof(psi));
+    bool own = false;
+    bool told = coverage_view(tracker, worker, psi);
+    for (uint32_t slot = plan->worker_offset[worker]; slot < plan->worker_offset[worker + 1];
+         slot++) {
+        uint32_t chunk = plan->slot_chunk[slot];
+        for (uint32_t entry = plan->chunk_offset[chunk]; entry < plan->chunk_offset[chunk + 1];
+             entry++) {
+            bool credit = *model_credit(oracle, plan->holder_worker[entry], chunk);
+            assert_int_equal(bitset_test(psi, bit++), credit);
+        }
+        own = own || *model_credit(oracle, worker, chunk);
+    }
+    assert_int_equal(bit, bits);
+    assert_int_equal(told, own);
+    for (; bit < 64 * 64; bit++)
+        assert_int_equal(bitset_test(psi, bit), bit >= 64 * bitset_words(bits));
+}
+
+static void check(const coverage *tracker, const model *oracle)
+{
+    const tarry_plan *plan = oracle->plan;
+    uint32_t recovered = 0, missing = 0;
+    for (uint32_t chunk = 0; chunk < plan->chunks; chunk++) {
+        uint32_t rank = model_rank(oracle, chunk);
+        assert_int_equal(coverage_copies(tracker, chunk), model_copies(oracle, chunk));
+        assert_int_equal(coverage_rank(tracker, chunk), rank);
+        recovered += rank == plan->parts;
+        missing += plan->parts - rank;
+    }
+    assert_int_equal(coverage_recovered(tracker), recovered);
+    double error = (double)missing / ((double)plan->chunks * plan->parts);
+    assert_true(fabs(coverage_expected_error(tracker) - error) < 1e-15);
+    for (uint32_t worker = 0; worker < plan->workers; worker++)
+        check_view(tracker, oracle, worker);
+}
+
+static void walk(tarry_plan *plan, random_stream *stream)
+{
+    coverage *tracker;
+    assert_int_equal(coverage_create(plan, LIMIT, NULL, &tracker), TARRY_OK);
+    model oracle = model_make(plan);
+    check(tracker, &oracle);
+    for (int step = 0; step < 300; step++) {
+        uint32_t worker = random_below(stream, plan->workers);
+        uint32_t load = plan->worker_offset[worker + 1] - plan->worker_offset[worker];
+        if (load == 0)
+            continue;
+        uint32_t position = random_below(stream, load);
+        uint32_t chunk = plan->slot_chunk[plan->worker_offset[worker] + position];
+        bool *credit = model_credit(&oracle, worker, chunk);
+        assert_int_equal(coverage_has(tracker, worker, position), *credit);
+        /* Mostly adds at first, mostly removals later. */
+        *credit = random_below(stream, 300) >= (uint32_t)step;
+        int error = *credit ? coverage_add(tracker, worker, position)
+                            : coverage_remove(tracker, worker, position);
+        assert_int_equal(error, TARRY_OK);
+        if (step % 10 == 0)
+            check(tracker, &oracle);
+    }
+    check(tracker, &oracle);
+    coverage_clear(tracker);
+    memset(oracle.credit, 0, (size_t)plan->workers * plan->chunks);
+    check(tracker, &oracle);
+    free(oracle.credit);
+    coverage_free(tracker);
+}
+
+static void agrees_with_a_recount_after_random_steps(void **state)
+{
+    (void)state;
+    uint64_t seed = test_seed("recount", 11);
+    random_stream stream = random_stream_make(seed, RANDOM_TEST, 0, 0);
+    for (uint32_t parts = 1; parts <= 4; parts++) {
+        tarry_plan *plans[] = {
+            edge_plan_cyclic(8, 8, 4, parts),
+            edge_plan_fractional(8, 6, 4, parts),
+            edge_plan_random(13, 29, 5, parts, seed),
+            edge_plan_random(5, 3, 4, parts, seed + 1),
+        };
+        for (size_t i = 0; i < sizeof(plans) / sizeof(*plans); i++) {
+            edge_plan_random_decode(plans[i], seed + i);
+            walk(plans[i], &stream);
+            edge_plan_free(plans[i]);
+        }
+    }
+}
+
+static void equal_columns_never_recover(void **state)
+{
+    (void)state;
+    tarry_plan *plan = edge_plan_fractional(3, 1, 3, 2);
+    edge_plan_random_decode(plan, 1);
+    for (uint32_t worker = 1; worker < 3; worker++) {
+        plan->decode[worker] = -plan->decode[0];
+        plan->decode[3 + worker] = -plan->decode[3];
+    }
+    coverage *tracker;
+    assert_int_equal(coverage_create(plan, LIMIT, NULL, &tracker), TARRY_OK);
+    for (uint32_t worker = 0; worker < 3; worker++)
+        assert_int_equal(coverage_add(tracker, worker, 0), TARRY_OK);
+    assert_int_equal(coverage_copies(tracker, 0), 3);
+    assert_int_equal(coverage_rank(tracker, 0), 1);
+    assert_int_equal(coverage_recovered(tracker), 0);
+    assert_true(coverage_expected_error(tracker) == 0.5);
+    coverage_free(tracker);
+    edge_plan_free(plan);
+}
+
+static int attempt_create(void *user, const tarry_allocator *allocator)
+{
+    coverage *tracker;
+    int error = coverage_create(user, LIMIT, allocator, &tracker);
+    if (error != TARRY_OK)
+        return error;
+    /* The allocator counts: nothing may be taken after creation. */
+    const failing_allocator *counting = allocator->user;
+    size_t allocations = counting->allocations;
+    assert_int_equal(coverage_add(tracker, 1, 0), TARRY_OK);
+    assert_int_equal(coverage_add(tracker, 2, 1), TARRY_OK);
+    assert_int_equal(coverage_remove(tracker, 1, 0), TARRY_OK);
+    coverage_clear(tracker);
+    assert_int_equal(counting->allocations, allocations);
+    coverage_free(tracker);
+    return error;
+}
+
+static void every_failed_allocation_is_reported(void **state)
+{
+    (void)state;
+    for (uint32_t parts = 1; parts <= 3; parts++) {
+        tarry_plan *plan = edge_plan_cyclic(6, 6, 3, parts);
+        edge_plan_random_decode(plan, 1);
+        assert_true(fail_each_allocation(attempt_create, plan) >= 4);
+        edge_plan_free(plan);
+    }
+    coverage_free(NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(agrees_with_a_recount_after_random_steps),
+        cmocka_unit_test(equal_columns_never_recover),
+        cmocka_unit_test(every_failed_allocation_is_reported),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
