@@ -8,12 +8,23 @@
  *   exp:MEAN                 adds MEAN * Exp(1) seconds
  *   shifted-exp:SHIFT,MEAN   adds SHIFT + MEAN * Exp(1) seconds
  *   pareto:SCALE,SHAPE       adds a Pareto draw: SCALE * U^(-1/SHAPE) seconds
- *   slow:K,FACTOR            K workers, chosen by the seed for the whole run, take FACTOR (>= 1)
- * times as long dead:K                   K workers, chosen by the seed for the whole run, never
- * answer jitter:SD                multiplies by max(0, 1 + SD * N(0,1)) trace:FILE adds the trace's
- * seconds of (step = round, worker, chunk = position), each index modulo the trace's size; columns
- * step,worker,chunk,seconds Draws are made anew in every round, once per worker, or once per chunk
- * where the term ends in '/chunk'. The time of a chunk is (base + added seconds) * factors.
+ *   slow:K,FACTOR            K workers take FACTOR (>= 1) times as long
+ *   dead:K                   K workers never answer
+ *   jitter:SD                multiplies by max(0, 1 + SD * N(0,1))
+ *   trace:FILE               adds the trace's seconds of (round, worker, position), see below
+ *
+ * Draws are made anew in every round, once per worker, or once per (worker, position) where the
+ * term ends in '/chunk' (exp, shifted-exp, pareto, jitter). The time of a chunk is
+ * (base + added seconds) * factors.
+ *
+ * Slow and dead workers are chosen by the seed for the whole run: first the dead, then the slow of
+ * each term among those not yet chosen, as far as these suffice.
+ *
+ * A trace is a CSV file with the header step,worker,chunk,seconds, whose indices count from 0 and
+ * which has every (step, worker, chunk) below the largest ones exactly once. It is replayed modulo
+ * its size: step = round, chunk = position. FILE may hold ',' and ':', but not '+'.
+ *
+ * Numbers are decimal, finite and not negative; a '+' in an exponent would end the term: write 1e3.
  */
 #ifndef TARRY_STRAGGLER_H
 #define TARRY_STRAGGLER_H
@@ -42,8 +53,8 @@ TARRY_API bool tarry_straggler_dead(const tarry_straggler *straggler, uint32_t w
 
 /*
  * The nanoseconds that `worker` takes in `round` for the chunk at `position` of its order, given
- * that the bare computation takes base_ns. A NULL straggler gives base_ns. Pure: the same
- * arguments, the same time.
+ * that the bare computation takes base_ns. UINT64_MAX where it is more than that, and for a dead
+ * worker. A NULL straggler gives base_ns. Pure: the same arguments, the same time.
  */
 TARRY_API uint64_t tarry_straggler_time_ns(const tarry_straggler *straggler, uint64_t round,
                                            uint32_t worker, uint32_t position, uint64_t base_ns);

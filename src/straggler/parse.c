@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The SPEC's grammar: TERM { '+' TERM }, TERM = NAME [ ':' NUMBER { ',' NUMBER } [ '/chunk' ] ]. */
+#include "straggler/straggler.h"
+
+#include <locale.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/diagnostic.h"
+#include "base/memory.h"
+
+typedef struct term_number {
+    const char *name;
+    size_t offset; /* of the double in term; COUNT for `count` */
+    double least;
+    bool above; /* must exceed `least` */
+} term_number;
+
+#define COUNT ((size_t)-1)
+enum { MAX_NUMBERS = 2 };
+
+typedef struct term_form {
+    const char *name;
+    term_kind kind;
+    bool drawn; /* may end in '/chunk' */
+    size_t numbers;
+    term_number number[MAX_NUMBERS];
+} term_form;
+
+static const term_form FORMS[] = {
+    {"none", TERM_NONE, false, 0, {{0}}},
+    {"exp", TERM_EXPONENTIAL, true, 1, {{"MEAN", offsetof(term, scale), 0, false}}},
+    {"shifted-exp",
+     TERM_EXPONENTIAL,
+     true,
+     2,
+     {{"SHIFT", offsetof(term, shift), 0, false}, {"MEAN", offsetof(term, scale), 0, false}}},
+    {"pareto",
+     TERM_PARETO,
+     true,
+     2,
+     {{"SCALE", offsetof(term, scale), 0, false}, {"SHAPE", offsetof(term, shape), 0, true}}},
+    {"slow",
+     TERM_SLOW,
+     false,
+     2,
+     {{"K", COUNT, 0, false}, {"FACTOR", offsetof(term, factor), 1, false}}},
+    {"dead", TERM_DEAD, false, 1, {{"K", COUNT, 0, false}}},
+    {"jitter", TERM_JITTER, true, 1, {{"SD", offsetof(term, deviation), 0, false}}},
+    {"trace", TERM_TRACE, false, 0, {{0}}},
+};
+
+/* A stretch of the SPEC. */
+typedef struct span {
+    const char *text;
+    size_t length;
+} span;
+
+static bool span_is(span part, const char *text)
+{
+    return part.length == strlen(text) && memcmp(part.text, text, part.length) == 0;
+}
+
+/* Cuts the text before the first `separator` off *rest; false if there was no separator. */
+static bool span_cut(span *rest, char separator, span *head)
+{
+    const char *at = memchr(rest->text, separator, rest->length);
+    if (at == NULL) {
+        *head = *rest;
+        *rest = (span){rest->text + rest->length, 0};
+        return false;
+    }
+    *head = (span){rest->text, (size_t)(at - rest->text)};
+    *rest = (span){at + 1, rest->length - head->length - 1};
+    return true;
+}
+
+static int length_of(span part)
+{
+    enum { SHOWN = 200 };
+    return part.length < SHOWN ? (int)part.length : SHOWN;
+}
+
+#define TERM_ERROR(diagnostic, error, whole, format, ...)                                          \
+    diagnose(diagnostic, error, "straggler term '%.*s': " format, length_of(whole), (whole).text,  \
+             ##__VA_ARGS__)
+
+bool number_parse(const char *text, size_t length, double *value)
+{
+    char copy[64];
+    /* Rules out what strtod takes beyond decimal numbers: spaces, hexadecimal, inf, nan. */
+    if (length == 0 || length >= sizeof(copy) || strspn(text, "0123456789.eE+-") < length)
+        return false;
+    memcpy(copy, text, length);
+    copy[length] = '\0';
+    locale_t c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    if (c_locale == (locale_t)0)
+        return false;
+    char *end;
+    double number = strtod_l(copy, &end, c_locale);
+    freelocale(c_locale);
+    if (*end != '\0' || end == copy || !isfinite(number))
+        return false;
+    *value = number;
+    return true;
+}
+
+static int parse_number(span whole, span text, const term_number *number, uint32_t workers,
+                        term *out, tarry_diagnostic *diagnostic)
+{
+    double value;
+    if (text.length == 0)
+        return TERM_ERROR(diagnostic, TARRY_ERROR_FORMAT, whole, "%s is missing", number->name);
+    if (!number_parse(text.text, text.length, &value))
+        return TERM_ERROR(diagnostic, TARRY_ERROR_FORMAT, whole, "%s '%.*s' is not a number",
+                          number->name, length_of(text), text.text);
+    if (value < number->least || (number->above && value == number->least))
+        return TERM_ERROR(diagnostic, TARRY_ERROR_FORMAT, whole, "%s must be %s %g", number->name,
+                          number->above ? "above" : "at least", number->least);
+    if (number->offset != COUNT) {
+        memcpy((char *)out + number->offset, &value, sizeof(value));
+        return TARRY_OK;
+    }
+    if (value != floor(value))
+        return TERM_ERROR(diagnostic, TARRY_ERROR_FORMAT, whole, "%s must be a whole number",
+                          number->name);
+    if (value > workers)
+        return TERM_ERROR(diagnostic, TARRY_ERROR_ARGUMENT, whole,
+                          "%s is more than the %u workers there are", number->name, workers);
+    out->count = (uint32_t)value;
+    return TARRY_OK;
+}
+
+static int parse_numbers(span whole, span rest, const term_form *form, uint32_t workers, term *out,
+                         tarry_diagnostic *diagnostic)
+{
+    static const char SUFFIX[] = "/chunk";
+    const size_t suffix = sizeof(SUFFIX) - 1;
+    if (rest.length >= suffix && memcmp(rest.text + rest.length - suffix, SUFFIX, suffix) == 0) {
+        if (!form->drawn)
+            return TERM_ERROR(diagnostic, TARRY_ERROR_FORMAT, whole,
+                              "'/chunk' does not apply to '%s'", form->name);
+        out->per_chunk = true;
+        rest.length -= suffix;
+    }
+    bool more = true;
+    for (size_t i = 0; i < form->numbers; i++) {
+        span text = {rest.text, 0};
+        if (more)
+            more = span_cut(&rest, ',', &text);
+        int error = parse_number(whole, text, &form->number[i], workers, out, diagnostic);
+        if (error != TARRY_OK)
+            return error;
+    }
+    if (more)
+        return TERM_ERROR(diagnostic, TARRY_ERROR_FORMAT, whole, "'%s' takes %zu number%s",
+                          form->name, form->numbers, form->numbers == 1 ? "" : "s");
+    return TARRY_OK;
+}
+
+static int parse_trace(span whole, span file, const tarry_allocator *allocator, term *out,
+                       tarry_diagnostic *diagnostic)
+{
+    if (file.length == 0)
+        return TERM_ERROR(diagnostic, TARRY_ERROR_FORMAT, whole, "FILE is missing");
+    char *path = memory_allocate(allocator, file.length + 1, 1);
+    if (path == NULL)
+        return diagnose_no_memory(diagnostic, "straggler");
+    memcpy(path, file.text, file.length);
+    int error = trace_read(path, allocator, &out->trace, diagnostic);
+    memory_release(allocator, path);
+    return error;
+}
+
+static int parse_term(span whole, uint32_t workers, const tarry_allocator *allocator, term *out,
+                      tarry_diagnostic *diagnostic)
+{
+    span name, rest = whole;
+    bool colon = span_cut(&rest, ':', &name);
+    if (whole.length == 0)
+        return TERM_ERROR(diagnostic, TARRY_ERROR_FORMAT, whole, "a term is empty");
+    const term_form *form = NULL;
+    for (size_t i = 0; i < sizeof(FORMS) / sizeof(*FORMS); i++)
+        if (span_is(name, FORMS[i].name))
+            form = &FORMS[i];
+    if (form == NULL)
+        return TERM_ERROR(diagnostic, TARRY_ERROR_FORMAT, whole,
+                          "unknown; known are none, exp, shifted-exp, pareto, slow, dead, jitter, "
+                          "trace");
+    out->kind = form->kind;
+    if (form->kind == TERM_NONE)
+        return colon ? TERM_ERROR(diagnostic, TARRY_ERROR_FORMAT, whole, "'none' takes 0 numbers")
+                     : TARRY_OK;
+    if (form->kind == TERM_TRACE)
+        return parse_trace(whole, rest, allocator, out, diagnostic);
+    return parse_numbers(whole, rest, form, workers, out, diagnostic);
+}
+
+int spec_parse(const char *spec, uint32_t workers, const tarry_allocator *allocator,
+               term terms[STRAGGLER_MAX_TERMS], size_t *count, tarry_diagnostic *diagnostic)
+{
+    int error;
+    size_t used = 0;
+    uint64_t dead = 0;
+    span rest = {spec, strlen(spec)};
+    if (rest.length == 0)
+        return diagnose(diagnostic, TARRY_ERROR_FORMAT, "straggler SPEC is empty; 'none' is none");
+    for (bool more = true; more; used++) {
+        span whole;
+        more = span_cut(&rest, '+', &whole);
+        if (used == STRAGGLER_MAX_TERMS) {
+            error = TERM_ERROR(diagnostic, TARRY_ERROR_FORMAT, whole, "more than %d terms",
+                               STRAGGLER_MAX_TERMS);
+            goto free_traces;
+        }
+        terms[used] = (term){0};
+        error = parse_term(whole, workers, allocator, &terms[used], diagnostic);
+        if (error != TARRY_OK)
+            goto free_traces;
+        if (terms[used].kind == TERM_DEAD)
+            dead += terms[used].count;
+        if (dead > workers) {
+            error = TERM_ERROR(diagnostic, TARRY_ERROR_ARGUMENT, whole,
+                               "more dead workers than the %u there are", workers);
+            goto free_traces;
+        }
+    }
+    *count = used;
+    return TARRY_OK;
+
+free_traces:
+    for (size_t i = 0; i < used; i++)
+        trace_free(terms[i].trace, allocator);
+    return error;
+}

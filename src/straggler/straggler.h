@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Straggler injection from within: the terms of a SPEC, and traces. */
+#ifndef STRAGGLER_STRAGGLER_H
+#define STRAGGLER_STRAGGLER_H
+
+#include <stddef.h>
+
+#include <tarry/straggler.h>
+
+/* Measured seconds of every (step, worker, chunk) of a box that begins at (0, 0, 0). */
+typedef struct trace {
+    uint32_t steps, workers, chunks; /* each >= 1 */
+    float *seconds;                  /* steps x workers x chunks, row-major; finite, >= 0 */
+} trace;
+
+/* Reads a trace file; the caller owns *out and frees it with trace_free and the same allocator.
+ * Errors: FILE, FORMAT (with the line), NO_MEMORY. */
+int trace_read(const char *path, const tarry_allocator *allocator, trace **out,
+               tarry_diagnostic *diagnostic);
+void trace_free(trace *data, const tarry_allocator *allocator); /* NULL is allowed */
+/* Each index modulo the trace's size. */
+double trace_seconds(const trace *data, uint64_t step, uint32_t worker, uint32_t chunk);
+
+typedef enum term_kind {
+    TERM_NONE,
+    TERM_EXPONENTIAL, /* adds shift + scale * Exp(1) seconds */
+    TERM_PARETO,      /* adds scale * U^(-1 / shape) seconds */
+    TERM_SLOW,        /* `count` workers, `factor` times slower */
+    TERM_DEAD,        /* `count` workers */
+    TERM_JITTER,      /* times max(0, 1 + deviation * N(0,1)) */
+    TERM_TRACE,
+} term_kind;
+
+typedef struct term {
+    term_kind kind;
+    bool per_chunk; /* drawn per chunk, not per worker */
+    double shift, scale, shape, factor, deviation;
+    uint32_t count;
+    trace *trace;
+} term;
+
+/* More terms than this are an error: it bounds how the random numbers of a round are laid out. */
+enum { STRAGGLER_MAX_TERMS = 16 };
+
+/*
+ * Reads the terms of a SPEC for `workers` workers into terms[0..*count-1]; traces in them belong to
+ * the caller. Errors: those of tarry_straggler_create; then nothing is left to free.
+ */
+int spec_parse(const char *spec, uint32_t workers, const tarry_allocator *allocator,
+               term terms[STRAGGLER_MAX_TERMS], size_t *count, tarry_diagnostic *diagnostic);
+
+/* Reads the whole of text[0..length-1] as a finite decimal number, whatever the locale. */
+bool number_parse(const char *text, size_t length, double *value);
+
+#endif

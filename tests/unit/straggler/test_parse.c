@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "straggler/straggler.h"
+
+static void expect_error(const char *spec, int expected, const char *text)
+{
+    tarry_straggler *straggler = NULL;
+    tarry_diagnostic diagnostic = {""};
+    int error = tarry_straggler_create(spec, 8, 1, NULL, &straggler, &diagnostic);
+    if (error != expected || strstr(diagnostic.text, text) == NULL ||
+        strchr(diagnostic.text, '\n') != NULL)
+        fail_msg("'%s': error %d, '%s'; expected error %d, '%s'", spec, error, diagnostic.text,
+                 expected, text);
+    assert_null(straggler);
+    assert_int_equal(tarry_straggler_create(spec, 8, 1, NULL, &straggler, NULL), expected);
+}
+
+static void every_malformed_term_is_named(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *spec, *text;
+    } cases[] = {
+        {"", "straggler SPEC is empty"},
+        {"+", "straggler term '': a term is empty"},
+        {"exp:1+", "straggler term '': a term is empty"},
+        {"expo:1", "straggler term 'expo:1': unknown"},
+        {"Exp:1", "straggler term 'Exp:1': unknown"},
+        {"exp :1", "straggler term 'exp :1': unknown"},
+        {"none:", "straggler term 'none:': 'none' takes 0 numbers"},
+        {"none/chunk", "straggler term 'none/chunk': unknown"},
+        {"exp", "straggler term 'exp': MEAN is missing"},
+        {"exp:", "straggler term 'exp:': MEAN is missing"},
+        {"exp:/chunk", "straggler term 'exp:/chunk': MEAN is missing"},
+        {"exp:1,2", "straggler term 'exp:1,2': 'exp' takes 1 number"},
+        {"exp:1,", "straggler term 'exp:1,': 'exp' takes 1 number"},
+        {"exp:-1", "straggler term 'exp:-1': MEAN must be at least 0"},
+        {"exp: 1", "straggler term 'exp: 1': MEAN ' 1' is not a number"},
+        {"exp:1 ", "straggler term 'exp:1 ': MEAN '1 ' is not a number"},
+        {"exp:1s", "straggler term 'exp:1s': MEAN '1s' is not a number"},
+        {"exp:nan", "straggler term 'exp:nan': MEAN 'nan' is not a number"},
+        {"exp:inf", "straggler term 'exp:inf': MEAN 'inf' is not a number"},
+        {"exp:0x1", "straggler term 'exp:0x1': MEAN '0x1' is not a number"},
+        {"exp:1e999", "straggler term 'exp:1e999': MEAN '1e999' is not a number"},
+        {"exp:.", "straggler term 'exp:.': MEAN '.' is not a number"},
+        {"exp:1/chunks", "straggler term 'exp:1/chunks': MEAN '1/chunks' is not a number"},
+        {"shifted-exp:1", "straggler term 'shifted-exp:1': MEAN is missing"},
+        {"shifted-exp:,1", "straggler term 'shifted-exp:,1': SHIFT is missing"},
+        {"pareto:1,0", "straggler term 'pareto:1,0': SHAPE must be above 0"},
+        {"pareto:1,2,3", "straggler term 'pareto:1,2,3': 'pareto' takes 2 numbers"},
+        {"slow:2", "straggler term 'slow:2': FACTOR is missing"},
+        {"slow:2,0.5", "straggler term 'slow:2,0.5': FACTOR must be at least 1"},
+        {"slow:1.5,2", "straggler term 'slow:1.5,2': K must be a whole number"},
+        {"slow:2,5/chunk", "straggler term 'slow:2,5/chunk': '/chunk' does not apply to 'slow'"},
+        {"dead:1/chunk", "straggler term 'dead:1/chunk': '/chunk' does not apply to 'dead'"},
+        {"dead:x", "straggler term 'dead:x': K 'x' is not a number"},
+        {"jitter:-0.1", "straggler term 'jitter:-0.1': SD must be at least 0"},
+        {"trace:", "straggler term 'trace:': FILE is missing"},
+        {"none+none+none+none+none+none+none+none+none+none+none+none+none+none+none+none+none",
+         "more than 16 terms"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
+        expect_error(cases[i].spec, TARRY_ERROR_FORMAT, cases[i].text);
+}
+
+static void more_workers_than_there_are_is_an_argument_error(void **state)
+{
+    (void)state;
+    expect_error("slow:9,2", TARRY_ERROR_ARGUMENT,
+                 "straggler term 'slow:9,2': K is more than the 8 workers there are");
+    expect_error("dead:9", TARRY_ERROR_ARGUMENT, "straggler term 'dead:9': K is more");
+    expect_error("dead:5+dead:4", TARRY_ERROR_ARGUMENT,
+                 "straggler term 'dead:4': more dead workers than the 8 there are");
+    tarry_straggler *straggler;
+    assert_int_equal(tarry_straggler_create("none", 0, 1, NULL, &straggler, NULL),
+                     TARRY_ERROR_ARGUMENT);
+    assert_int_equal(tarry_straggler_create(NULL, 8, 1, NULL, &straggler, NULL),
+                     TARRY_ERROR_ARGUMENT);
+}
+
+static void a_long_spec_is_cut_in_the_message(void **state)
+{
+    (void)state;
+    char spec[4096];
+    memset(spec, 'x', sizeof(spec));
+    spec[sizeof(spec) - 1] = '\0';
+    expect_error(spec, TARRY_ERROR_FORMAT, "': unknown");
+}
+
+static void well_formed_terms_are_read(void **state)
+{
+    (void)state;
+    term terms[STRAGGLER_MAX_TERMS];
+    size_t count = 0;
+    const char *spec = "none+exp:1e-3/chunk+shifted-exp:0.5,2+pareto:1,1.5+slow:3,20+dead:0+"
+                       "jitter:.1/chunk";
+    assert_int_equal(spec_parse(spec, 8, NULL, terms, &count, NULL), TARRY_OK);
+    assert_int_equal(count, 7);
+    assert_int_equal(terms[0].kind, TERM_NONE);
+    assert_true(terms[1].kind == TERM_EXPONENTIAL && terms[1].scale == 1e-3 &&
+                terms[1].shift == 0 && terms[1].per_chunk);
+    assert_true(terms[2].kind == TERM_EXPONENTIAL && terms[2].shift == 0.5 && terms[2].scale == 2 &&
+                !terms[2].per_chunk);
+    assert_true(terms[3].kind == TERM_PARETO && terms[3].scale == 1 && terms[3].shape == 1.5);
+    assert_true(terms[4].kind == TERM_SLOW && terms[4].count == 3 && terms[4].factor == 20);
+    assert_true(terms[5].kind == TERM_DEAD && terms[5].count == 0);
+    assert_true(terms[6].kind == TERM_JITTER && terms[6].deviation == 0.1 && terms[6].per_chunk);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_malformed_term_is_named),
+        cmocka_unit_test(more_workers_than_there_are_is_an_argument_error),
+        cmocka_unit_test(a_long_spec_is_cut_in_the_message),
+        cmocka_unit_test(well_formed_terms_are_read),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
