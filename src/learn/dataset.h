@@ -10,6 +10,9 @@
 #include <tarry/allocator.h>
 #include <tarry/error.h>
 
+/* Labels are kept as float32, which holds every class below this. */
+#define DATASET_MAX_CLASSES (1 << 24)
+
 typedef enum label_kind {
     LABEL_REAL,   /* any finite number (least squares) */
     LABEL_BINARY, /* two values out of -1/+1, 0/1 or 1/2; kept as -1 and +1 (logistic) */
@@ -75,8 +78,11 @@ int dataset_synthetic(const synthetic_settings *settings, const tarry_allocator 
 int dataset_hold_out(dataset **data, double fraction, uint64_t seed, dataset **held_out,
                      tarry_diagnostic *diagnostic);
 
-/* Makes two data sets speak of the same features and classes: the larger number of each. Dense
- * features must agree. */
+/*
+ * Makes two data sets speak of the same features and classes: the larger number of each. Dense
+ * features must agree, and sparse data have no more features than dense ones beside them. Errors:
+ * FORMAT; both stay as they were.
+ */
 int dataset_align(dataset *train, dataset *test, tarry_diagnostic *diagnostic);
 
 #endif
