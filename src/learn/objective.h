@@ -4,6 +4,10 @@
  * of the sum over samples are worked out in double from float32 parameters; the l2 term is the
  * optimizer's caller's business (see objective_regularise), so that chunk sums are plain sums over
  * samples.
+ *
+ * Parameters and gradients are laid out layer by layer: the layer's weights, outputs x inputs row
+ * by row, then its biases. A linear model is one layer of 1 output (least squares, logistic) or of
+ * one per class (softmax), with biases if it has an intercept.
  */
 #ifndef LEARN_OBJECTIVE_H
 #define LEARN_OBJECTIVE_H

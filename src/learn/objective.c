@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "learn/objective.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <math.h>
+
+#include "base/diagnostic.h"
+#include "base/memory.h"
+#include "base/random.h"
+#include "learn/loss.h"
+#include "learn/network.h"
+
+label_kind objective_labels(model_kind model)
+{
+    switch (model) {
+    case MODEL_LEAST_SQUARES:
+        return LABEL_REAL;
+    case MODEL_LOGISTIC:
+        return LABEL_BINARY;
+    case MODEL_SOFTMAX:
+    case MODEL_PERCEPTRON:
+        break;
+    }
+    return LABEL_CLASS;
+}
+
+/* Widths are BLAS dimensions. */
+static int check_width(uint32_t width, const char *what, tarry_diagnostic *diagnostic)
+{
+    if (width >= 1 && width <= INT32_MAX)
+        return TARRY_OK;
+    return diagnose(diagnostic, TARRY_ERROR_ARGUMENT, "%s: %" PRIu32 " is not in 1..%d", what,
+                    width, INT32_MAX);
+}
+
+static int check_settings(const objective_settings *settings, tarry_diagnostic *diagnostic)
+{
+    int error = check_width(settings->features, "features", diagnostic);
+    if (error != TARRY_OK)
+        return error;
+    if (!(settings->l2 >= 0 && isfinite(settings->l2)))
+        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT, "l2: %g is not 0 or more", settings->l2);
+    if (objective_labels(settings->model) == LABEL_CLASS) {
+        if (settings->classes < 2)
+            return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
+                            "classes: %" PRIu32 ", but at least 2 are needed", settings->classes);
+        error = check_width(settings->classes, "classes", diagnostic);
+    }
+    if (error != TARRY_OK || settings->model != MODEL_PERCEPTRON)
+        return error;
+    if (settings->hidden_layers < 1 || settings->hidden_layers > OBJECTIVE_MAX_HIDDEN)
+        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
+                        "hidden layers: %" PRIu32 " is not in 1..%d", settings->hidden_layers,
+                        OBJECTIVE_MAX_HIDDEN);
+    for (uint32_t k = 0; k < settings->hidden_layers && error == TARRY_OK; k++)
+        error = check_width(settings->hidden[k], "width of a hidden layer", diagnostic);
+    return error;
+}
+
+/* Appends a layer; false if the dimension would overflow. */
+static bool add_layer(objective *model, uint32_t inputs, uint32_t outputs, bool biased)
+{
+    size_t weights = (size_t)inputs * outputs; /* below 2^62 */
+    network_layer layer = {
+        .inputs = inputs,
+        .outputs = outputs,
+        .biased = biased,
+        .weights = model->dimension,
+        .biases = model->dimension + weights,
+    };
+    if (weights > SIZE_MAX / 2 / sizeof(double) - model->dimension - outputs)
+        return false;
+    model->dimension += weights + (biased ? outputs : 0);
+    model->layers[model->layer_count++] = layer;
+    return true;
+}
+
+static bool add_layers(objective *model)
+{
+    const objective_settings *settings = &model->settings;
+    bool perceptron = settings->model == MODEL_PERCEPTRON;
+    bool biased = perceptron || settings->intercept;
+    uint32_t inputs = settings->features;
+    for (uint32_t k = 0; perceptron && k < settings->hidden_layers; k++) {
+        if (!add_layer(model, inputs, settings->hidden[k], biased))
+            return false;
+        inputs = settings->hidden[k];
+    }
+    uint32_t outputs = objective_labels(settings->model) == LABEL_CLASS ? settings->classes : 1;
+    return add_layer(model, inputs, outputs, biased);
+}
+
+int objective_create(const objective_settings *settings, const tarry_allocator *allocator,
+                     objective **out, tarry_diagnostic *diagnostic)
+{
+    int error = check_settings(settings, diagnostic);
+    if (error != TARRY_OK)
+        return error;
+    tarry_allocator memory = memory_allocator(allocator);
+    objective *model = memory_allocate(&memory, 1, sizeof(*model));
+    if (model == NULL)
+        return diagnose_no_memory(diagnostic, "objective");
+    model->allocator = memory;
+    model->settings = *settings;
+    if (!add_layers(model)) {
+        objective_free(model);
+        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
+                        "the model has more parameters than can be addressed");
+    }
+    *out = model;
+    return TARRY_OK;
+}
+
+void objective_free(objective *model)
+{
+    if (model == NULL)
+        return;
+    tarry_allocator memory = model->allocator;
+    memory_release(&memory, model);
+}
+
+size_t objective_dimension(const objective *model)
+{
+    return model->dimension;
+}
+
+/* K. He et al., Delving deep into rectifiers, ICCV 2015: variance 2 / inputs keeps the size of
+ * what goes through ReLU layers. */
+void objective_initial(const objective *model, uint64_t seed, float *parameters)
+{
+    for (size_t i = 0; i < model->dimension; i++)
+        parameters[i] = 0;
+    if (model->settings.model != MODEL_PERCEPTRON)
+        return;
+    for (uint32_t k = 0; k < model->layer_count; k++) {
+        const network_layer *layer = &model->layers[k];
+        random_stream stream = random_stream_make(seed, RANDOM_INITIAL, k, 0);
+        double deviation = sqrt(2.0 / layer->inputs);
+        for (size_t i = layer->weights; i < layer->biases; i++)
+            parameters[i] = (float)(deviation * random_normal(&stream));
+    }
+}
+
+static void assert_fits(const objective *model, const dataset *data)
+{
+    assert(data->sparse ? data->features <= model->settings.features
+                        : data->features == model->settings.features);
+    assert(data->classes <= model->settings.classes ||
+           objective_labels(model->settings.model) != LABEL_CLASS);
+    (void)model;
+    (void)data;
+}
+
+/* The `done`-th and following samples, as many as one pass takes. */
+static network_batch next_batch(const objective_workspace *work, const dataset *data,
+                                const size_t *rows, size_t first, size_t count, size_t done)
+{
+    size_t left = count - done;
+    return (network_batch){
+        .data = data,
+        .rows = rows != NULL ? rows + done : NULL,
+        .first = first + done,
+        .count = left < network_capacity(work) ? left : network_capacity(work),
+    };
+}
+
+void objective_add_gradient(const objective *model, objective_workspace *work, const dataset *data,
+                            const float *parameters, const size_t *rows, size_t first, size_t count,
+                            double *gradient)
+{
+    assert_fits(model, data);
+    uint32_t outputs = model->layers[model->layer_count - 1].outputs;
+    network_load(work, parameters);
+    for (size_t done = 0; done < count;) {
+        network_batch batch = next_batch(work, data, rows, first, count, done);
+        double *scores = network_forward(work, &batch);
+        for (size_t s = 0; s < batch.count; s++)
+            loss_differentiate(model->settings.model, data->label[network_row(&batch, s)], outputs,
+                               scores + s * outputs);
+        network_backward(work, &batch, gradient);
+        done += batch.count;
+    }
+}
+
+objective_score objective_evaluate(const objective *model, objective_workspace *work,
+                                   const dataset *data, const float *parameters)
+{
+    assert_fits(model, data);
+    uint32_t outputs = model->layers[model->layer_count - 1].outputs;
+    double loss = 0, square = 0;
+    size_t right_answers = 0;
+    network_load(work, parameters);
+    for (size_t done = 0; done < data->rows;) {
+        network_batch batch = next_batch(work, data, NULL, 0, data->rows, done);
+        const double *scores = network_forward(work, &batch);
+        for (size_t s = 0; s < batch.count; s++) {
+            bool right;
+            loss += loss_evaluate(model->settings.model, data->label[network_row(&batch, s)],
+                                  outputs, scores + s * outputs, &right);
+            right_answers += right;
+        }
+        done += batch.count;
+    }
+    for (size_t i = 0; i < model->dimension; i++)
+        square += (double)parameters[i] * parameters[i];
+    bool classifies = model->settings.model != MODEL_LEAST_SQUARES;
+    return (objective_score){
+        .loss = loss / (double)data->rows + model->settings.l2 / 2 * square,
+        .accuracy = classifies ? (double)right_answers / (double)data->rows : NAN,
+    };
+}
+
+void objective_regularise(const objective *model, const float *parameters, const float *sum,
+                          double samples, float *gradient)
+{
+    for (size_t i = 0; i < model->dimension; i++)
+        gradient[i] = (float)(sum[i] / samples + model->settings.l2 * parameters[i]);
+}
