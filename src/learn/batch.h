@@ -17,8 +17,11 @@ typedef struct batch_settings {
 
 /* The chunk's samples: first and count. */
 void batch_chunk(const batch_settings *settings, uint32_t chunk, size_t *first, size_t *count);
-/* How many samples the chunk sums in a round: its own count, or its share of the batch (shares
- * differ by at most 1). */
+/*
+ * How many samples the chunk sums in a round: its own count, or its share of the batch (shares
+ * differ by at most 1; a chunk without samples has none). A chunk's share is the same in every
+ * round, so with batch < chunks some chunks are never drawn from.
+ */
 size_t batch_count(const batch_settings *settings, uint32_t chunk);
 /* Draws that many of the chunk's rows, with replacement, from (seed, round, chunk). Not with batch
  * 0. */

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "learn/optimizer.h"
+
+#include <math.h>
+#include <tarry/error.h>
+
+#include "base/memory.h"
+
+static const double decay = 0.9; /* of the velocity, and beta 1 of Adam */
+static const double square_decay = 0.999;
+static const double epsilon = 1e-8;
+
+struct optimizer {
+    tarry_allocator allocator;
+    optimizer_kind kind;
+    double rate;
+    size_t dimension;
+    float *velocity; /* momentum, Nesterov; Adam: mean of the gradients */
+    float *square;   /* Adam: mean of their squares */
+    double decayed;  /* Adam: decay and square_decay to the power of the steps so far */
+    double square_decayed;
+};
+
+int optimizer_create(optimizer_kind kind, double rate, size_t dimension,
+                     const tarry_allocator *allocator, optimizer **out)
+{
+    tarry_allocator memory = memory_allocator(allocator);
+    optimizer *state = memory_allocate(&memory, 1, sizeof(*state));
+    if (state == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    *state = (optimizer){
+        .allocator = memory,
+        .kind = kind,
+        .rate = rate,
+        .dimension = dimension,
+        .decayed = 1,
+        .square_decayed = 1,
+    };
+    if (kind != OPTIMIZER_GD)
+        state->velocity = vector_allocate(&memory, dimension);
+    if (kind == OPTIMIZER_ADAM)
+        state->square = vector_allocate(&memory, dimension);
+    if ((kind != OPTIMIZER_GD && state->velocity == NULL) ||
+        (kind == OPTIMIZER_ADAM && state->square == NULL)) {
+        optimizer_free(state);
+        return TARRY_ERROR_NO_MEMORY;
+    }
+    *out = state;
+    return TARRY_OK;
+}
+
+void optimizer_free(optimizer *state)
+{
+    if (state == NULL)
+        return;
+    tarry_allocator memory = state->allocator;
+    vector_release(&memory, state->velocity);
+    vector_release(&memory, state->square);
+    memory_release(&memory, state);
+}
+
+static void step_descent(const optimizer *state, const float *gradient, float *parameters)
+{
+    for (size_t i = 0; i < state->dimension; i++)
+        parameters[i] = (float)(parameters[i] - state->rate * gradient[i]);
+}
+
+/* Momentum steps along the velocity, Nesterov along the velocity as it will be if the gradient
+ * stays. */
+static void step_velocity(optimizer *state, const float *gradient, float *parameters)
+{
+    for (size_t i = 0; i < state->dimension; i++) {
+        double velocity = decay * state->velocity[i] + gradient[i];
+        double along =
+            state->kind == OPTIMIZER_NESTEROV ? gradient[i] + decay * velocity : velocity;
+        state->velocity[i] = (float)velocity;
+        parameters[i] = (float)(parameters[i] - state->rate * along);
+    }
+}
+
+static void step_adam(optimizer *state, const float *gradient, float *parameters)
+{
+    state->decayed *= decay;
+    state->square_decayed *= square_decay;
+    double mean_scale = 1 / (1 - state->decayed);
+    double square_scale = 1 / (1 - state->square_decayed);
+    for (size_t i = 0; i < state->dimension; i++) {
+        double g = gradient[i];
+        double mean = decay * state->velocity[i] + (1 - decay) * g;
+        double square = square_decay * state->square[i] + (1 - square_decay) * g * g;
+        state->velocity[i] = (float)mean;
+        state->square[i] = (float)square;
+        double along = mean * mean_scale / (sqrt(square * square_scale) + epsilon);
+        parameters[i] = (float)(parameters[i] - state->rate * along);
+    }
+}
+
+void optimizer_step(optimizer *state, const float *gradient, float *parameters)
+{
+    switch (state->kind) {
+    case OPTIMIZER_GD:
+        step_descent(state, gradient, parameters);
+        break;
+    case OPTIMIZER_MOMENTUM:
+    case OPTIMIZER_NESTEROV:
+        step_velocity(state, gradient, parameters);
+        break;
+    case OPTIMIZER_ADAM:
+        step_adam(state, gradient, parameters);
+        break;
+    }
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <tarry/error.h>
+
+#include "failing_allocator.h"
+#include "learn/optimizer.h"
+
+/* Three steps with rate 0.1 from 1.0 along the gradients 1, -2, 0.5 reach `expected`. */
+static void check_steps(optimizer_kind kind, const double expected[3])
+{
+    const float gradients[3] = {1, -2, 0.5F};
+    optimizer *state;
+    assert_int_equal(optimizer_create(kind, 0.1, 2, NULL, &state), TARRY_OK);
+    float parameters[2] = {1, 1};
+    for (int step = 0; step < 3; step++) {
+        const float gradient[2] = {gradients[step], 0};
+        optimizer_step(state, gradient, parameters);
+        assert_true(fabs(parameters[0] - expected[step]) < 2e-7);
+        assert_true(parameters[1] == 1);
+    }
+    optimizer_free(state);
+}
+
+static void descent_follows_the_gradient(void **state)
+{
+    (void)state;
+    check_steps(OPTIMIZER_GD, (double[]){0.9, 1.1, 1.05});
+}
+
+/* Velocities 1, -1.1, -0.49. */
+static void momentum_follows_the_velocity(void **state)
+{
+    (void)state;
+    check_steps(OPTIMIZER_MOMENTUM, (double[]){0.9, 1.01, 1.059});
+}
+
+/* Along 1 + 0.9, -2 - 0.99, 0.5 - 0.441. */
+static void nesterov_looks_ahead(void **state)
+{
+    (void)state;
+    check_steps(OPTIMIZER_NESTEROV, (double[]){0.81, 1.109, 1.1031});
+}
+
+/* Means 0.1, -0.11, -0.049 over 0.1, 0.19, 0.271; mean squares 0.001, 0.004999, 0.005244001 over
+ * 0.001, 0.001999, 0.002997001. */
+static void adam_scales_by_the_mean_square(void **state)
+{
+    (void)state;
+    double first = 1 - 0.1;
+    double second = first + 0.1 * (0.11 / 0.19) / sqrt(0.004999 / 0.001999);
+    double third = second + 0.1 * (0.049 / 0.271) / sqrt(0.005244001 / 0.002997001);
+    check_steps(OPTIMIZER_ADAM, (double[]){first, second, third});
+}
+
+static int create(void *user, const tarry_allocator *allocator)
+{
+    optimizer *state = NULL;
+    int error = optimizer_create(*(optimizer_kind *)user, 1, 10, allocator, &state);
+    optimizer_free(state);
+    return error;
+}
+
+static void failed_allocations_are_reported(void **state)
+{
+    (void)state;
+    const size_t expected[] = {1, 2, 2, 3};
+    for (optimizer_kind kind = OPTIMIZER_GD; kind <= OPTIMIZER_ADAM; kind++)
+        assert_int_equal(fail_each_allocation(create, &kind), expected[kind]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(descent_follows_the_gradient),
+        cmocka_unit_test(momentum_follows_the_velocity),
+        cmocka_unit_test(nesterov_looks_ahead),
+        cmocka_unit_test(adam_scales_by_the_mean_square),
+        cmocka_unit_test(failed_allocations_are_reported),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
