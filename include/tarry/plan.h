@@ -23,8 +23,13 @@ typedef enum tarry_design {
     TARRY_DESIGN_FRACTIONAL, /* groups of workers that hold the same chunks (the same) */
     TARRY_DESIGN_RANDOM, /* random simple bipartite graph; every chunk `replication` times, loads
                             differ by <= 1 */
-    TARRY_DESIGN_FILE,   /* read from `file`: line j lists the chunks of worker j, '#' starts a
-                            comment */
+    /*
+     * Read from `file`: the first line lists the chunks of worker 0, in its order, the next one
+     * those of worker 1, and so on; numbers from 0, separated by blanks or commas. '-' in place of
+     * numbers stands for a worker without chunks. '#' starts a comment; lines with nothing else are
+     * skipped.
+     */
+    TARRY_DESIGN_FILE,
 } tarry_design;
 
 typedef enum tarry_order {

@@ -6,6 +6,9 @@
 
 #include <tarry/plan.h>
 
+/* All sums over the copies fit into 32 bits with room to spare. */
+#define PLAN_MAX_EDGES (UINT32_C(1) << 30)
+
 struct tarry_plan {
     tarry_allocator allocator;
     uint32_t workers; /* m */
@@ -23,9 +26,10 @@ struct tarry_plan {
      * workers; entry h is worker holder_worker[h], where the chunk has position holder_position[h]
      * (0..load-1).
      */
-    uint32_t *chunk_offset;    /* chunks + 1 */
-    uint32_t *holder_worker;   /* edges */
-    uint32_t *holder_position; /* edges */
+    uint32_t *chunk_offset;      /* chunks + 1 */
+    uint32_t *holder_worker;     /* edges */
+    uint32_t *holder_position;   /* edges */
+    uint32_t *replication_count; /* max_replication + 1: how many chunks have that replication */
     double *decode; /* R: parts x workers, row-major; unit columns, or all ones with one part */
     uint32_t max_load, max_replication, min_replication;
     tarry_conditioning conditioning;

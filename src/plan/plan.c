@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "plan/plan.h"
+
+#include <string.h>
+
+#include "base/diagnostic.h"
+#include "base/digest.h"
+#include "base/memory.h"
+#include "plan/decode.h"
+#include "plan/design.h"
+#include "plan/order.h"
+
+void tarry_plan_settings_init(tarry_plan_settings *settings)
+{
+    *settings = (tarry_plan_settings){
+        .workers = 8,
+        .chunks = 8,
+        .replication = 3,
+        .parts = 1,
+        .design = TARRY_DESIGN_RANDOM,
+        .order = TARRY_ORDER_OPTIMAL,
+        .seed = 1,
+    };
+}
+
+static int check_replication(const tarry_plan_settings *settings, tarry_diagnostic *diagnostic)
+{
+    uint32_t replication = settings->replication;
+    if (replication < 1)
+        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT, "replication must be at least 1");
+    if (replication > settings->workers)
+        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
+                        "replication %u is more than the %u workers", replication,
+                        settings->workers);
+    if (settings->parts > replication)
+        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
+                        "%u parts are more than the replication %u", settings->parts, replication);
+    if ((uint64_t)settings->chunks * replication > PLAN_MAX_EDGES)
+        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
+                        "%u chunks with replication %u are more than %u copies", settings->chunks,
+                        replication, PLAN_MAX_EDGES);
+    return TARRY_OK;
+}
+
+static int check_settings(const tarry_plan_settings *settings, tarry_diagnostic *diagnostic)
+{
+    if (settings->workers < 1 || settings->workers == UINT32_MAX)
+        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT, "workers must be 1 to 2^32 - 2");
+    if (settings->chunks < 1 || settings->chunks == UINT32_MAX)
+        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT, "chunks must be 1 to 2^32 - 2");
+    if (settings->parts < 1)
+        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT, "parts must be at least 1");
+    if (settings->parts > settings->workers)
+        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT, "%u parts are more than the %u workers",
+                        settings->parts, settings->workers);
+
+    switch (settings->order) {
+    case TARRY_ORDER_OPTIMAL:
+    case TARRY_ORDER_RANDOM:
+    case TARRY_ORDER_AS_IS:
+        break;
+    default:
+        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT, "order %d does not exist",
+                        (int)settings->order);
+    }
+    switch (settings->design) {
+    case TARRY_DESIGN_CYCLIC:
+    case TARRY_DESIGN_FRACTIONAL:
+    case TARRY_DESIGN_RANDOM:
+        return check_replication(settings, diagnostic);
+    case TARRY_DESIGN_FILE:
+        if (settings->file == NULL)
+            return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
+                            "a design from a file needs the file's name");
+        return TARRY_OK;
+    }
+    return diagnose(diagnostic, TARRY_ERROR_ARGUMENT, "design %d does not exist",
+                    (int)settings->design);
+}
+
+/* Sets chunk_offset and what is known of the replications. */
+static int count_holders(tarry_plan *plan)
+{
+    const tarry_allocator *allocator = &plan->allocator;
+    uint32_t edges = plan_edges(plan);
+    plan->chunk_offset =
+        memory_allocate(allocator, (size_t)plan->chunks + 1, sizeof(*plan->chunk_offset));
+    if (plan->chunk_offset == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    uint32_t *replication = plan->chunk_offset + 1;
+    for (uint32_t slot = 0; slot < edges; slot++)
+        replication[plan->slot_chunk[slot]]++;
+    plan->min_replication = UINT32_MAX;
+    for (uint32_t chunk = 0; chunk < plan->chunks; chunk++) {
+        if (replication[chunk] > plan->max_replication)
+            plan->max_replication = replication[chunk];
+        if (replication[chunk] < plan->min_replication)
+            plan->min_replication = replication[chunk];
+    }
+    plan->replication_count = memory_allocate(allocator, (size_t)plan->max_replication + 1,
+                                              sizeof(*plan->replication_count));
+    if (plan->replication_count == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    for (uint32_t chunk = 0; chunk < plan->chunks; chunk++) {
+        plan->replication_count[replication[chunk]]++;
+        plan->chunk_offset[chunk + 1] += plan->chunk_offset[chunk];
+    }
+    return TARRY_OK;
+}
+
+/* Sets the view by chunk from the view by worker. */
+static int index_holders(tarry_plan *plan)
+{
+    const tarry_allocator *allocator = &plan->allocator;
+    uint32_t edges = plan_edges(plan);
+    plan->slot_holder = memory_allocate(allocator, edges, sizeof(*plan->slot_holder));
+    plan->holder_worker = memory_allocate(allocator, edges, sizeof(*plan->holder_worker));
+    plan->holder_position = memory_allocate(allocator, edges, sizeof(*plan->holder_position));
+    uint32_t *found = memory_allocate(allocator, plan->chunks, sizeof(*found));
+    int error = TARRY_ERROR_NO_MEMORY;
+    if (plan->slot_holder == NULL || plan->holder_worker == NULL || plan->holder_position == NULL ||
+        found == NULL)
+        goto release;
+
+    for (uint32_t worker = 0; worker < plan->workers; worker++) {
+        uint32_t first = plan->worker_offset[worker];
+        uint32_t load = plan->worker_offset[worker + 1] - first;
+        if (load > plan->max_load)
+            plan->max_load = load;
+        for (uint32_t position = 0; position < load; position++) {
+            uint32_t chunk = plan->slot_chunk[first + position];
+            uint32_t holder = found[chunk]++;
+            plan->slot_holder[first + position] = holder;
+            plan->holder_worker[plan->chunk_offset[chunk] + holder] = worker;
+            plan->holder_position[plan->chunk_offset[chunk] + holder] = position;
+        }
+    }
+    error = TARRY_OK;
+
+release:
+    memory_release(allocator, found);
+    return error;
+}
+
+/* Errors: NO_MEMORY, the only way in which a digest fails. */
+static int take_digest(tarry_plan *plan)
+{
+    digest *state = digest_begin();
+    if (state == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    const uint32_t sizes[] = {plan->workers, plan->chunks, plan->parts};
+    int failed = digest_add_u32(state, sizes, 3);
+    failed |= digest_add_u32(state, plan->worker_offset, (size_t)plan->workers + 1);
+    failed |= digest_add_u32(state, plan->slot_chunk, plan_edges(plan));
+    failed |= digest_add_f64(state, plan->decode, (size_t)plan->parts * plan->workers);
+    failed |= digest_end(state, plan->digest);
+    return failed == 0 ? TARRY_OK : TARRY_ERROR_NO_MEMORY;
+}
+
+/* All that follows the assignment. */
+static int complete(tarry_plan *plan, const tarry_plan_settings *settings)
+{
+    int error = order_arrange(plan, settings->order, settings->seed);
+    if (error == TARRY_OK)
+        error = count_holders(plan);
+    if (error == TARRY_OK)
+        error = index_holders(plan);
+    if (error == TARRY_OK)
+        error = decode_design(plan, settings->seed);
+    if (error == TARRY_OK)
+        error = take_digest(plan);
+    return error;
+}
+
+int tarry_plan_create(const tarry_plan_settings *settings, const tarry_allocator *allocator,
+                      tarry_plan **out, tarry_diagnostic *diagnostic)
+{
+    int error = check_settings(settings, diagnostic);
+    if (error != TARRY_OK)
+        return error;
+    tarry_plan *plan = memory_allocate(allocator, 1, sizeof(*plan));
+    if (plan == NULL)
+        return diagnose_no_memory(diagnostic, "plan");
+    plan->allocator = memory_allocator(allocator);
+    plan->workers = settings->workers;
+    plan->chunks = settings->chunks;
+    plan->parts = settings->parts;
+
+    error = design_assign(plan, settings, diagnostic);
+    if (error != TARRY_OK)
+        goto free_plan;
+    error = complete(plan, settings);
+    if (error != TARRY_OK) {
+        diagnose_no_memory(diagnostic, "plan");
+        goto free_plan;
+    }
+    *out = plan;
+    return TARRY_OK;
+
+free_plan:
+    tarry_plan_free(plan);
+    return error;
+}
+
+void tarry_plan_free(tarry_plan *plan)
+{
+    if (plan == NULL)
+        return;
+    const tarry_allocator allocator = plan->allocator;
+    memory_release(&allocator, plan->worker_offset);
+    memory_release(&allocator, plan->slot_chunk);
+    memory_release(&allocator, plan->slot_holder);
+    memory_release(&allocator, plan->chunk_offset);
+    memory_release(&allocator, plan->holder_worker);
+    memory_release(&allocator, plan->holder_position);
+    memory_release(&allocator, plan->replication_count);
+    memory_release(&allocator, plan->decode);
+    memory_release(&allocator, plan);
+}
+
+uint32_t tarry_plan_workers(const tarry_plan *plan)
+{
+    return plan->workers;
+}
+
+uint32_t tarry_plan_chunks(const tarry_plan *plan)
+{
+    return plan->chunks;
+}
+
+uint32_t tarry_plan_parts(const tarry_plan *plan)
+{
+    return plan->parts;
+}
+
+uint32_t tarry_plan_load(const tarry_plan *plan, uint32_t worker)
+{
+    return plan->worker_offset[worker + 1] - plan->worker_offset[worker];
+}
+
+uint32_t tarry_plan_chunk(const tarry_plan *plan, uint32_t worker, uint32_t position)
+{
+    return plan->slot_chunk[plan->worker_offset[worker] + position];
+}
+
+uint32_t tarry_plan_replication(const tarry_plan *plan, uint32_t chunk)
+{
+    return plan->chunk_offset[chunk + 1] - plan->chunk_offset[chunk];
+}
+
+uint32_t tarry_plan_holder(const tarry_plan *plan, uint32_t chunk, uint32_t index)
+{
+    return plan->holder_worker[plan->chunk_offset[chunk] + index];
+}
+
+uint32_t tarry_plan_position(const tarry_plan *plan, uint32_t chunk, uint32_t index)
+{
+    return plan->holder_position[plan->chunk_offset[chunk] + index];
+}
+
+double tarry_plan_decode_weight(const tarry_plan *plan, uint32_t part, uint32_t worker)
+{
+    return plan->decode[(size_t)part * plan->workers + worker];
+}
+
+tarry_conditioning tarry_plan_conditioning(const tarry_plan *plan)
+{
+    return plan->conditioning;
+}
+
+void tarry_plan_digest(const tarry_plan *plan, uint8_t out[TARRY_DIGEST_SIZE])
+{
+    memcpy(out, plan->digest, TARRY_DIGEST_SIZE);
+}
