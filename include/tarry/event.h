@@ -20,7 +20,7 @@ typedef enum tarry_message_type {
     /* from the server */
     TARRY_MESSAGE_ROUND,  /* compute round `round`; its parameters travel with this message */
     TARRY_MESSAGE_SIGNAL, /* encode and transmit `stripes` with the state `psi`; begins `attempt` */
-    TARRY_MESSAGE_RESUME, /* go on computing: the positions `slots` are needed */
+    TARRY_MESSAGE_RESUME, /* `attempt` is withdrawn: go on computing, the positions `slots` first */
     TARRY_MESSAGE_PROBE,  /* are you there? */
     TARRY_MESSAGE_FINISH, /* the round is over */
     /* from a worker */
@@ -33,7 +33,9 @@ typedef enum tarry_message_type {
 typedef struct tarry_message {
     tarry_message_type type;
     uint64_t round;
-    uint32_t attempt; /* SIGNAL, PART: counts the round's encode signals from 1 */
+    uint32_t epoch;   /* counts the worker's arrivals from 1: a worker answers with the epoch it was
+                         given */
+    uint32_t attempt; /* SIGNAL, RESUME, PART: counts the round's encode signals from 1 */
     uint32_t slot;    /* REPORT: a position in the worker's order */
     uint32_t stripe;  /* PART */
     bool failed;      /* REPORT */
@@ -52,9 +54,10 @@ typedef enum tarry_event_type {
     TARRY_EVENT_TIME,     /* nothing happened but time (either machine) */
     TARRY_EVENT_MESSAGE,  /* `message` came in: server: from `worker`; worker: from the server */
     TARRY_EVENT_START,    /* server: begin the next round */
+    TARRY_EVENT_ABORT,    /* server: end the round without an estimate */
     TARRY_EVENT_JOINED,   /* server: `worker` is there, with nothing finished */
     TARRY_EVENT_LOST,     /* server: `worker` is gone */
-    TARRY_EVENT_COMBINED, /* server: the effect COMBINE of (worker, stripe, attempt) is carried out
+    TARRY_EVENT_COMBINED, /* server: COMBINE of (round, attempt, worker, stripe) is carried out
                            */
     TARRY_EVENT_COMPUTED, /* worker: the effect COMPUTE of (round, slot) ended, with `failed` if it
                              has no result */
@@ -112,7 +115,8 @@ typedef enum tarry_effect_type {
     TARRY_EFFECT_DONE,    /* server: the round is over; `result` says how */
     TARRY_EFFECT_COMPUTE, /* worker: compute the gradient of `chunk`, at position `slot`, for
                              `round` */
-    TARRY_EFFECT_CANCEL, /* worker: drop the computation in progress; its COMPUTED may still come */
+    TARRY_EFFECT_CANCEL, /* worker: drop the computation in progress; its COMPUTED must not come any
+                            more */
     TARRY_EFFECT_ENCODE, /* worker: encode `stripe` for `attempt` with `coefficients`, and send it
                             as a PART */
 } tarry_effect_type;

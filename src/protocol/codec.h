@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Messages as bytes. A frame is self-contained, little-endian:
+ *   type 1, flags 1 (bit 0: failed), zero 2, epoch 4, round 8, attempt 4, index 4 (slot or stripe),
+ * and for SIGNAL the bits of psi, then of stripes, for RESUME those of slots; each set padded to
+ * whole bytes with zeros. The numbers of parameters and coded parts follow a frame outside of it.
+ */
+#ifndef PROTOCOL_CODEC_H
+#define PROTOCOL_CODEC_H
+
+#include <tarry/event.h>
+#include <tarry/plan.h>
+
+enum { CODEC_HEADER_BYTES = 24 };
+
+/* The sizes of the bit sets in the messages between the server and one worker. */
+typedef struct codec_shape {
+    size_t psi_bits;
+    size_t stripes;
+    size_t slots;
+} codec_shape;
+
+codec_shape codec_shape_of(const tarry_plan *plan, uint32_t worker, uint32_t stripes);
+
+/* Bytes of the frame of a message of `type`; of the longest frame; 64-bit words that decoding any
+ * frame needs. */
+size_t codec_size(const codec_shape *shape, tarry_message_type type);
+size_t codec_max_size(const codec_shape *shape);
+size_t codec_words(const codec_shape *shape);
+
+/* Writes the message's frame, codec_size bytes. */
+void codec_encode(const codec_shape *shape, const tarry_message *message, uint8_t *frame);
+
+/*
+ * Reads a frame of `size` bytes. The message's bit sets lie in words (codec_words of them). Any
+ * bytes may come in: what is no frame of this shape gives TARRY_ERROR_FORMAT. Positions, stripes
+ * and rounds are the machines' to check.
+ */
+int codec_decode(const codec_shape *shape, const uint8_t *frame, size_t size, uint64_t *words,
+                 tarry_message *message);
+
+#endif

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "protocol/server_state.h"
+
+#include <assert.h>
+#include <math.h>
+
+#include "base/diagnostic.h"
+#include "base/memory.h"
+
+void tarry_server_settings_init(tarry_server_settings *settings)
+{
+    *settings = (tarry_server_settings){
+        .stop = TARRY_STOP_EXACT,
+        .credit = TARRY_CREDIT_CHUNK,
+        .conditioning_limit = 1000,
+        .silence_ns = UINT64_C(2000000000),
+        .stripe_length = 65536,
+    };
+}
+
+static int check_settings(const tarry_plan *plan, const tarry_server_settings *settings,
+                          tarry_diagnostic *diagnostic)
+{
+    const char *fault = NULL;
+    if (settings->part_length == 0 || settings->stripe_length == 0)
+        fault = "part_length and stripe_length must be at least 1";
+    else if ((settings->part_length - 1) / settings->stripe_length >= UINT32_MAX / 64)
+        fault = "stripe_length is too small for part_length";
+    else if (!(settings->conditioning_limit > 1))
+        fault = "conditioning_limit must be above 1";
+    else if (settings->silence_ns == 0)
+        fault = "silence_ns must be at least 1";
+    switch (settings->stop) {
+    case TARRY_STOP_EXACT:
+        break;
+    case TARRY_STOP_DEADLINE:
+        if (settings->deadline_ns == 0)
+            fault = "the deadline must be above 0";
+        else if (settings->reproducible)
+            fault = "a deadline depends on time and can't be reproducible";
+        break;
+    case TARRY_STOP_ERROR:
+        if (!(settings->error_limit >= 0 && settings->error_limit <= 1))
+            fault = "the error limit must be between 0 and 1";
+        break;
+    case TARRY_STOP_WORKERS:
+        if (settings->workers_needed == 0 || settings->workers_needed > plan->workers)
+            fault = "the number of workers to wait for must be between 1 and all";
+        break;
+    }
+    if (fault != NULL)
+        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT, "server: %s", fault);
+    return TARRY_OK;
+}
+
+/* Every worker has a region for the largest bit sets that one message to it carries. */
+static int allocate_bits(tarry_server *server, const tarry_allocator *allocator)
+{
+    uint32_t workers = server->plan->workers;
+    server->shapes = memory_allocate(allocator, workers, sizeof(*server->shapes));
+    server->bits_offset = memory_allocate(allocator, (size_t)workers + 1, sizeof(size_t));
+    if (server->shapes == NULL || server->bits_offset == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    for (uint32_t worker = 0; worker < workers; worker++) {
+        codec_shape shape = codec_shape_of(server->plan, worker, server->stripes);
+        server->shapes[worker] = shape;
+        size_t psi = bitset_words(shape.psi_bits), slots = bitset_words(shape.slots);
+        server->bits_offset[worker + 1] = server->bits_offset[worker] + (psi > slots ? psi : slots);
+    }
+    size_t stripe_words = bitset_words(server->stripes);
+    server->bits = memory_allocate(allocator, server->bits_offset[workers] + stripe_words,
+                                   sizeof(*server->bits));
+    return server->bits == NULL ? TARRY_ERROR_NO_MEMORY : TARRY_OK;
+}
+
+static int allocate(tarry_server *server, const tarry_allocator *allocator)
+{
+    const tarry_plan *plan = server->plan;
+    size_t workers = plan->workers, chunks = plan->chunks, stripes = server->stripes;
+    size_t slot_words = bitset_words(plan_edges(plan));
+    /* START may send a round to all and end it at once; a watch may probe all before a signal to
+     * all. */
+    server->capacity = 4 * workers + stripes + 8;
+
+    server->members = memory_allocate(allocator, workers, sizeof(*server->members));
+    server->done = memory_allocate(allocator, slot_words, sizeof(uint64_t));
+    server->failed = memory_allocate(allocator, slot_words, sizeof(uint64_t));
+    server->possible = memory_allocate(allocator, chunks, sizeof(uint32_t));
+    server->hopeless = memory_allocate(allocator, bitset_words(chunks), sizeof(uint64_t));
+    server->received =
+        memory_allocate(allocator, bitset_words(workers * stripes), sizeof(uint64_t));
+    server->awaited = memory_allocate(allocator, stripes, sizeof(uint32_t));
+    server->unsummed = memory_allocate(allocator, stripes, sizeof(uint32_t));
+    server->complete = memory_allocate(allocator, bitset_words(stripes), sizeof(uint64_t));
+    server->items = memory_allocate(allocator, server->capacity, sizeof(*server->items));
+    if (server->members == NULL || server->done == NULL || server->failed == NULL ||
+        server->possible == NULL || server->hopeless == NULL || server->received == NULL ||
+        server->awaited == NULL || server->unsummed == NULL || server->complete == NULL ||
+        server->items == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    int error = allocate_bits(server, allocator);
+    if (error != TARRY_OK)
+        return error;
+    return coverage_create(plan, server->settings.conditioning_limit, allocator, &server->credited);
+}
+
+int tarry_server_create(const tarry_plan *plan, const tarry_server_settings *settings,
+                        const tarry_allocator *allocator, tarry_server **server,
+                        tarry_diagnostic *diagnostic)
+{
+    int error = check_settings(plan, settings, diagnostic);
+    if (error != TARRY_OK)
+        return error;
+    tarry_server *made = memory_allocate(allocator, 1, sizeof(*made));
+    if (made == NULL)
+        return diagnose_no_memory(diagnostic, "server");
+    made->allocator = memory_allocator(allocator);
+    made->plan = plan;
+    made->settings = *settings;
+    made->stripes = (uint32_t)((settings->part_length - 1) / settings->stripe_length + 1);
+    made->effects.count = 0;
+    error = allocate(made, &made->allocator);
+    if (error != TARRY_OK) {
+        tarry_server_free(made);
+        return diagnose_no_memory(diagnostic, "server");
+    }
+    made->effects.items = made->items;
+    for (uint32_t worker = 0; worker < plan->workers; worker++)
+        made->members[worker].probe_ns = TARRY_NEVER;
+    made->late_ns = TARRY_NEVER;
+    *server = made;
+    return TARRY_OK;
+}
+
+void tarry_server_free(tarry_server *server)
+{
+    if (server == NULL)
+        return;
+    tarry_allocator allocator = server->allocator;
+    coverage_free(server->credited);
+    memory_release(&allocator, server->bits);
+    memory_release(&allocator, server->bits_offset);
+    memory_release(&allocator, server->shapes);
+    memory_release(&allocator, server->items);
+    memory_release(&allocator, server->complete);
+    memory_release(&allocator, server->unsummed);
+    memory_release(&allocator, server->awaited);
+    memory_release(&allocator, server->received);
+    memory_release(&allocator, server->hopeless);
+    memory_release(&allocator, server->possible);
+    memory_release(&allocator, server->failed);
+    memory_release(&allocator, server->done);
+    memory_release(&allocator, server->members);
+    memory_release(&allocator, server);
+}
+
+tarry_effect *server_emit(tarry_server *server, tarry_effect_type type, uint32_t worker)
+{
+    assert(server->effects.count < server->capacity);
+    tarry_effect *effect = &server->items[server->effects.count++];
+    *effect = (tarry_effect){.type = type, .worker = worker, .round = server->round};
+    return effect;
+}
+
+tarry_effect *server_send(tarry_server *server, uint32_t worker, tarry_message_type type)
+{
+    tarry_effect *effect = server_emit(server, TARRY_EFFECT_SEND, worker);
+    effect->message.type = type;
+    effect->message.round = server->round;
+    effect->message.epoch = server->members[worker].epoch;
+    effect->message.attempt = server->attempt;
+    server->result.control_bytes += codec_size(&server->shapes[worker], type);
+    server->result.control_messages++;
+    return effect;
+}
+
+int server_reject(tarry_server *server, uint32_t worker, tarry_reject why)
+{
+    server_emit(server, TARRY_EFFECT_REJECT, worker)->reject = why;
+    return TARRY_OK;
+}
+
+/* Whoever sends is alive; what it sends counts only if it speaks for its present arrival. */
+static int take_message(tarry_server *server, uint64_t now, uint32_t worker,
+                        const tarry_message *message)
+{
+    if (worker >= server->plan->workers || !server->members[worker].present)
+        return server_reject(server, worker, TARRY_REJECT_UNKNOWN);
+    server->result.control_bytes += codec_size(&server->shapes[worker], message->type);
+    server->result.control_messages++;
+    if (message->epoch != server->members[worker].epoch)
+        return server_reject(server, worker, TARRY_REJECT_STALE);
+    switch (message->type) {
+    case TARRY_MESSAGE_REPORT:
+        server_heard(server, now, worker);
+        return server_report(server, worker, message);
+    case TARRY_MESSAGE_PART:
+        server_heard(server, now, worker);
+        return server_part(server, now, worker, message);
+    case TARRY_MESSAGE_ALIVE:
+        server_heard(server, now, worker);
+        return TARRY_OK;
+    case TARRY_MESSAGE_ROUND:
+    case TARRY_MESSAGE_SIGNAL:
+    case TARRY_MESSAGE_RESUME:
+    case TARRY_MESSAGE_PROBE:
+    case TARRY_MESSAGE_FINISH:
+        break;
+    }
+    return server_reject(server, worker, TARRY_REJECT_MISPLACED);
+}
+
+static int take_event(tarry_server *server, uint64_t now, const tarry_event *event)
+{
+    uint32_t worker = event->worker;
+    bool known = worker < server->plan->workers;
+    switch (event->type) {
+    case TARRY_EVENT_TIME:
+        return TARRY_OK;
+    case TARRY_EVENT_MESSAGE:
+        return take_message(server, now, worker, event->message);
+    case TARRY_EVENT_START:
+        return server_start(server, now);
+    case TARRY_EVENT_ABORT:
+        if (server->phase == SERVER_IDLE)
+            return TARRY_ERROR_STATE;
+        server_finish(server, now, TARRY_ERROR_INTERRUPTED);
+        return TARRY_OK;
+    case TARRY_EVENT_JOINED:
+        return known ? server_joined(server, now, worker)
+                     : server_reject(server, worker, TARRY_REJECT_UNKNOWN);
+    case TARRY_EVENT_LOST:
+        return known && server->members[worker].present
+                   ? server_lost(server, worker)
+                   : server_reject(server, worker, TARRY_REJECT_UNKNOWN);
+    case TARRY_EVENT_COMBINED:
+        return server_combined(server, event);
+    case TARRY_EVENT_COMPUTED:
+    case TARRY_EVENT_ENCODED:
+        break;
+    }
+    return TARRY_ERROR_ARGUMENT;
+}
+
+int tarry_server_step(tarry_server *server, uint64_t now, const tarry_event *event,
+                      const tarry_effects **effects)
+{
+    server->effects.count = 0;
+    int error = take_event(server, now, event);
+    if (error == TARRY_OK)
+        error = server_watch(server, now);
+    if (error == TARRY_OK)
+        error = server_advance(server, now);
+    if (error == TARRY_OK)
+        *effects = &server->effects;
+    return error;
+}
+
+uint64_t tarry_server_deadline(const tarry_server *server)
+{
+    if (server->phase == SERVER_IDLE)
+        return TARRY_NEVER;
+    uint64_t next = server_next_watch(server);
+    if (server->phase == SERVER_COMPUTING && server->settings.stop == TARRY_STOP_DEADLINE) {
+        uint64_t deadline = server->result.start_ns + server->settings.deadline_ns;
+        if (deadline < next)
+            next = deadline;
+    }
+    return next;
+}
+
+bool tarry_server_present(const tarry_server *server, uint32_t worker)
+{
+    assert(worker < server->plan->workers);
+    return server->members[worker].present;
+}
+
+uint32_t tarry_server_finished(const tarry_server *server, uint32_t worker)
+{
+    assert(worker < server->plan->workers);
+    return server->members[worker].finished;
+}
+
+uint32_t tarry_server_next_hopeless(const tarry_server *server, uint32_t from)
+{
+    while (from < server->plan->chunks && !bitset_test(server->hopeless, from))
+        from++;
+    return from < server->plan->chunks ? from : server->plan->chunks;
+}

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "protocol/server_state.h"
+
+/*
+ * A worker that has been silent for a quarter of the limit is asked whether it is there; one that
+ * does not answer within the limit is given up. Looking an eighth of the limit apart finds both
+ * soon enough.
+ */
+enum { QUIET_FRACTION = 4, SWEEP_FRACTION = 8 };
+
+void server_heard(tarry_server *server, uint64_t now, uint32_t worker)
+{
+    server_member *member = &server->members[worker];
+    member->heard_ns = now;
+    if (member->probe_ns != TARRY_NEVER) {
+        estimate_add(&member->answer, now - member->probe_ns);
+        member->probe_ns = TARRY_NEVER;
+    }
+}
+
+/* The time since `from` counts for nobody's silence: the server could not have heard. */
+static void forgive(tarry_server *server, uint64_t from, uint64_t now)
+{
+    for (uint32_t worker = 0; worker < server->plan->workers; worker++) {
+        server_member *member = &server->members[worker];
+        if (member->heard_ns > from)
+            continue;
+        member->heard_ns += now - from;
+        if (member->probe_ns != TARRY_NEVER)
+            member->probe_ns += now - from;
+    }
+}
+
+void server_wake(tarry_server *server, uint64_t now)
+{
+    forgive(server, server->idle_ns, now);
+    server->sweep_ns = now + server->settings.silence_ns / SWEEP_FRACTION;
+}
+
+static int sweep(tarry_server *server, uint64_t now)
+{
+    uint64_t least = server->settings.silence_ns;
+    if (now - server->sweep_ns > least / SWEEP_FRACTION) /* the server itself was held up */
+        forgive(server, server->sweep_ns, now);
+    for (uint32_t worker = 0; worker < server->plan->workers; worker++) {
+        server_member *member = &server->members[worker];
+        if (!member->present)
+            continue;
+        if (member->probe_ns != TARRY_NEVER) {
+            uint64_t limit = estimate_limit_ns(&member->answer);
+            if (now - member->probe_ns < (limit > least ? limit : least))
+                continue;
+            int error = server_lost(server, worker);
+            if (error != TARRY_OK)
+                return error;
+        } else if (now - member->heard_ns >= least / QUIET_FRACTION) {
+            server_send(server, worker, TARRY_MESSAGE_PROBE);
+            member->probe_ns = now;
+        }
+    }
+    server->sweep_ns = now + least / SWEEP_FRACTION + 1;
+    return TARRY_OK;
+}
+
+/*
+ * Waiting for a part longer than the others took plus the time to repeat them is what a new attempt
+ * can save: the rule of the ski rental problem, which never costs more than twice the best choice.
+ */
+uint64_t server_late_limit_ns(const tarry_server *server)
+{
+    if (server->settings.reproducible || server->delivered * 2 < server->participants ||
+        server->delivered == 0)
+        return TARRY_NEVER;
+    uint64_t limit = estimate_limit_ns(&server->part_time) + (uint64_t)server->part_time.mean;
+    uint64_t least = server->settings.silence_ns / QUIET_FRACTION;
+    return limit > least ? limit : least;
+}
+
+static bool is_late(const server_member *member)
+{
+    return member_able(member) && member->participant && member->parts_due > 0;
+}
+
+static int credit_late(tarry_server *server, bool credit)
+{
+    const tarry_plan *plan = server->plan;
+    for (uint32_t worker = 0; worker < plan->workers; worker++) {
+        if (!is_late(&server->members[worker]))
+            continue;
+        uint32_t first = plan->worker_offset[worker];
+        for (uint32_t slot = 0; slot < plan->worker_offset[worker + 1] - first; slot++) {
+            if (!bitset_test(server->done, first + slot))
+                continue;
+            int error = credit ? coverage_add(server->credited, worker, slot)
+                               : coverage_remove(server->credited, worker, slot);
+            if (error != TARRY_OK)
+                return error;
+        }
+    }
+    return TARRY_OK;
+}
+
+/* Leaves the late workers out if the sum is as good without them; otherwise looks again after twice
+ * the time. */
+static int pass_over_late(tarry_server *server, uint64_t now)
+{
+    int error = credit_late(server, false);
+    if (error != TARRY_OK)
+        return error;
+    bool as_good = coverage_expected_error(server->credited) <= server->attempt_error;
+    error = credit_late(server, true);
+    if (error != TARRY_OK || !as_good) {
+        server->late_ns = now + (now - server->attempt_start_ns);
+        return error;
+    }
+    for (uint32_t worker = 0; worker < server->plan->workers; worker++) {
+        if (!is_late(&server->members[worker]))
+            continue;
+        error = server_exclude(server, worker);
+        if (error != TARRY_OK)
+            return error;
+    }
+    return TARRY_OK;
+}
+
+int server_watch(tarry_server *server, uint64_t now)
+{
+    int error = TARRY_OK;
+    if (server->phase != SERVER_IDLE && now >= server->sweep_ns)
+        error = sweep(server, now);
+    if (error == TARRY_OK && server->phase == SERVER_CODING && !server->broken &&
+        now >= server->late_ns)
+        error = pass_over_late(server, now);
+    return error;
+}
+
+uint64_t server_next_watch(const tarry_server *server)
+{
+    if (server->phase == SERVER_CODING && server->late_ns < server->sweep_ns)
+        return server->late_ns;
+    return server->sweep_ns;
+}

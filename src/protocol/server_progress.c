@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "protocol/server_state.h"
+
+#include <string.h>
+
+static uint32_t load_of(const tarry_server *server, uint32_t worker)
+{
+    return server->plan->worker_offset[worker + 1] - server->plan->worker_offset[worker];
+}
+
+static bool has_work(const tarry_server *server, uint32_t worker)
+{
+    const server_member *member = &server->members[worker];
+    return member->finished + member->failed < load_of(server, worker);
+}
+
+/*
+ * A chunk is hopeless when too few copies can ever be there, or when all that can be are, and their
+ * columns of R still don't span the parts well enough.
+ */
+static void review_chunk(tarry_server *server, uint32_t chunk)
+{
+    uint32_t parts = server->plan->parts, possible = server->possible[chunk];
+    bool hopeless = possible < parts || (coverage_copies(server->credited, chunk) == possible &&
+                                         coverage_rank(server->credited, chunk) < parts);
+    if (hopeless == bitset_test(server->hopeless, chunk))
+        return;
+    bitset_put(server->hopeless, chunk, hopeless);
+    server->hopeless_count += hopeless ? 1 : UINT32_MAX;
+}
+
+/* The round can count on the worker from here on; it has nothing yet. */
+static void enlist(tarry_server *server, uint32_t worker)
+{
+    const tarry_plan *plan = server->plan;
+    for (uint32_t slot = plan->worker_offset[worker]; slot < plan->worker_offset[worker + 1];
+         slot++) {
+        bitset_reset(server->done, slot);
+        bitset_reset(server->failed, slot);
+        server->possible[plan->slot_chunk[slot]]++;
+    }
+    server->able++;
+    server->capable++;
+    if (load_of(server, worker) > 0)
+        server->busy++;
+    else
+        server->whole++;
+}
+
+/* The round can't count on the worker any more, nor on what it has done, save for parts already
+ * received. */
+static int retire(tarry_server *server, uint32_t worker)
+{
+    const tarry_plan *plan = server->plan;
+    server_member *member = &server->members[worker];
+    if (server->phase == SERVER_IDLE || !member_able(member))
+        return TARRY_OK;
+
+    uint32_t first = plan->worker_offset[worker], load = load_of(server, worker);
+    for (uint32_t slot = 0; slot < load; slot++) {
+        uint32_t chunk = plan->slot_chunk[first + slot];
+        int error = coverage_remove(server->credited, worker, slot);
+        if (error != TARRY_OK)
+            return error;
+        if (!bitset_test(server->failed, first + slot))
+            server->possible[chunk]--;
+        review_chunk(server, chunk);
+    }
+    server->able--;
+    if (has_work(server, worker))
+        server->busy--;
+    if (member->finished == load)
+        server->whole--;
+    if (member->failed == 0)
+        server->capable--;
+    if (server->phase == SERVER_CODING && member->participant && member->parts_due > 0)
+        server->broken = true;
+    member->participant = false;
+    return TARRY_OK;
+}
+
+int server_lost(tarry_server *server, uint32_t worker)
+{
+    int error = retire(server, worker);
+    server->members[worker].present = false;
+    return error;
+}
+
+int server_exclude(tarry_server *server, uint32_t worker)
+{
+    int error = retire(server, worker);
+    server->members[worker].excluded = true;
+    return error;
+}
+
+static void send_round(tarry_server *server, uint32_t worker)
+{
+    server_send(server, worker, TARRY_MESSAGE_ROUND);
+    server->members[worker].stopped = false;
+}
+
+int server_joined(tarry_server *server, uint64_t now, uint32_t worker)
+{
+    server_member *member = &server->members[worker];
+    if (member->present) {
+        int error = server_lost(server, worker);
+        if (error != TARRY_OK)
+            return error;
+    }
+    *member = (server_member){
+        .present = true,
+        .stopped = true,
+        .reported = member->reported,
+        .epoch = member->epoch + 1,
+        .heard_ns = now,
+        .probe_ns = TARRY_NEVER,
+        .answer = member->answer,
+    };
+    if (server->phase == SERVER_IDLE)
+        return TARRY_OK;
+    enlist(server, worker);
+    const tarry_plan *plan = server->plan;
+    for (uint32_t slot = plan->worker_offset[worker]; slot < plan->worker_offset[worker + 1];
+         slot++)
+        review_chunk(server, plan->slot_chunk[slot]);
+    send_round(server, worker);
+    return TARRY_OK;
+}
+
+int server_start(tarry_server *server, uint64_t now)
+{
+    if (server->phase != SERVER_IDLE)
+        return TARRY_ERROR_STATE;
+    const tarry_plan *plan = server->plan;
+    server->phase = SERVER_COMPUTING;
+    server->attempt = 0;
+    server->broken = false;
+    server->late_ns = TARRY_NEVER;
+    server->complete_count = 0;
+    server->error_sum = 0;
+    server->all_exact = true;
+    server->result = (tarry_round_result){
+        .round = server->round,
+        .parts = plan->parts,
+        .copies_needed = (uint64_t)plan->chunks * plan->parts,
+        .start_ns = now,
+        .signal_ns = TARRY_NEVER,
+    };
+    bitset_clear(server->complete, server->stripes);
+    coverage_clear(server->credited);
+    memset(server->possible, 0, plan->chunks * sizeof(*server->possible));
+    server->able = server->busy = server->whole = server->capable = 0;
+    server_wake(server, now);
+    for (uint32_t worker = 0; worker < plan->workers; worker++) {
+        server_member *member = &server->members[worker];
+        member->excluded = member->participant = member->reported = false;
+        member->finished = member->failed = member->parts_due = 0;
+        if (!member->present)
+            continue;
+        enlist(server, worker);
+        send_round(server, worker);
+    }
+    for (uint32_t chunk = 0; chunk < plan->chunks; chunk++)
+        review_chunk(server, chunk);
+    return TARRY_OK;
+}
+
+/* Credits what the report adds: the chunk, or with whole credit all chunks once they are finished.
+ */
+static int credit_report(tarry_server *server, uint32_t worker, uint32_t slot)
+{
+    const tarry_plan *plan = server->plan;
+    uint32_t load = load_of(server, worker), first = slot, past = slot + 1;
+    if (server->settings.credit == TARRY_CREDIT_WHOLE) {
+        if (server->members[worker].finished < load)
+            return TARRY_OK;
+        first = 0;
+        past = load;
+    }
+    for (uint32_t credit = first; credit < past; credit++) {
+        int error = coverage_add(server->credited, worker, credit);
+        if (error != TARRY_OK)
+            return error;
+        review_chunk(server, plan->slot_chunk[plan->worker_offset[worker] + credit]);
+    }
+    return TARRY_OK;
+}
+
+static int take_finished(tarry_server *server, uint32_t worker, uint32_t slot)
+{
+    server_member *member = &server->members[worker];
+    bitset_set(server->done, server->plan->worker_offset[worker] + slot);
+    member->finished++;
+    server->result.copies_computed++;
+    if (!member->reported) {
+        member->reported = true;
+        server->result.workers_heard++;
+    }
+    if (member->excluded)
+        return TARRY_OK;
+    if (!has_work(server, worker))
+        server->busy--;
+    if (member->finished == load_of(server, worker))
+        server->whole++;
+    return credit_report(server, worker, slot);
+}
+
+/* A copy that will not come. With whole credit the worker can't earn any in this round. */
+static int take_failed(tarry_server *server, uint32_t worker, uint32_t slot)
+{
+    server_member *member = &server->members[worker];
+    uint32_t edge = server->plan->worker_offset[worker] + slot;
+    bitset_set(server->failed, edge);
+    member->failed++;
+    if (member->excluded)
+        return TARRY_OK;
+    if (!has_work(server, worker))
+        server->busy--;
+    if (member->failed == 1)
+        server->capable--;
+    server->possible[server->plan->slot_chunk[edge]]--;
+    review_chunk(server, server->plan->slot_chunk[edge]);
+    if (server->settings.credit == TARRY_CREDIT_WHOLE)
+        return server_exclude(server, worker);
+    return TARRY_OK;
+}
+
+int server_report(tarry_server *server, uint32_t worker, const tarry_message *message)
+{
+    if (message->slot >= load_of(server, worker) || message->round > server->round)
+        return server_reject(server, worker, TARRY_REJECT_RANGE);
+    if (server->phase == SERVER_IDLE || message->round != server->round)
+        return server_reject(server, worker, TARRY_REJECT_STALE);
+    uint32_t edge = server->plan->worker_offset[worker] + message->slot;
+    if (bitset_test(server->done, edge) || bitset_test(server->failed, edge))
+        return server_reject(server, worker, TARRY_REJECT_DUPLICATE);
+    return message->failed ? take_failed(server, worker, message->slot)
+                           : take_finished(server, worker, message->slot);
+}

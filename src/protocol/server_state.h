@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The server's state, and what its files do for each other:
+ *   server.c           creation, and which event goes where
+ *   server_progress.c  workers coming and going, reports, what is still possible
+ *   server_attempt.c   the stop rule, encode signals, coded parts, the end of a round
+ *   server_liveness.c  probes and time limits
+ * Handlers only change the state; server_advance then decides what follows from it.
+ */
+#ifndef PROTOCOL_SERVER_STATE_H
+#define PROTOCOL_SERVER_STATE_H
+
+#include <tarry/server.h>
+
+#include "base/bitset.h"
+#include "coding/coverage.h"
+#include "plan/plan.h"
+#include "protocol/codec.h"
+#include "protocol/estimate.h"
+
+typedef enum server_phase {
+    SERVER_IDLE,      /* between rounds */
+    SERVER_COMPUTING, /* workers compute, the stop rule does not hold yet */
+    SERVER_CODING,    /* signalled: coded parts are coming in */
+} server_phase;
+
+/* What the server knows of one worker. */
+typedef struct server_member {
+    bool present;  /* joined and not lost */
+    bool excluded; /* this round's sums do without it: too late, or can't earn whole credit any more
+                    */
+    bool stopped;  /* told not to compute: by SIGNAL or FINISH, since the last ROUND or RESUME */
+    bool reported; /* has finished a chunk in this round, perhaps in an earlier epoch */
+    bool participant;   /* has copies in the attempt's psi */
+    uint32_t epoch;     /* counts its arrivals */
+    uint32_t finished;  /* chunks reported as finished in this round */
+    uint32_t failed;    /* chunks reported as impossible in this round */
+    uint32_t parts_due; /* stripes of this attempt that have not come in */
+    uint64_t heard_ns;  /* when it last sent anything */
+    uint64_t probe_ns;  /* when the unanswered probe was sent; TARRY_NEVER if there is none */
+    estimate answer;    /* times from a probe to the answer */
+} server_member;
+
+struct tarry_server {
+    tarry_allocator allocator;
+    const tarry_plan *plan;
+    tarry_server_settings settings;
+    uint32_t stripes;
+    codec_shape *shapes; /* per worker */
+
+    server_phase phase;
+    uint64_t round; /* that runs, or the next one when idle */
+    uint32_t attempt;
+    server_member *members;
+    uint64_t *done;          /* a bit per slot: reported as finished */
+    uint64_t *failed;        /* a bit per slot: reported as impossible */
+    coverage *credited;      /* copies that count: psi, as it would be if the signal went out now */
+    uint32_t *possible;      /* per chunk: copies that are there or may still come */
+    uint64_t *hopeless;      /* a bit per chunk: can't be recovered any more */
+    uint32_t hopeless_count; /* of these */
+    uint32_t able;           /* workers that are present and not excluded */
+    uint32_t busy;           /* of these, how many have chunks neither finished nor failed */
+    uint32_t whole;          /* of these, how many have finished all their chunks */
+    uint32_t capable;        /* of these, how many have failed no chunk */
+
+    /* the attempt */
+    bool broken;               /* a participant is gone before its parts were complete */
+    double attempt_error;      /* what psi promises */
+    bool attempt_exact;        /* the same: every chunk recovered */
+    uint64_t attempt_start_ns; /* when the signal went out */
+    uint64_t late_ns;          /* when to look for late workers; TARRY_NEVER: not at all */
+    uint32_t delivered;        /* participants whose parts are complete */
+    uint32_t participants;
+    estimate part_time; /* from the signal to a worker's last stripe */
+    uint64_t *received; /* a bit per (worker, stripe) */
+    uint32_t *awaited;  /* per stripe: parts to come */
+    uint32_t *unsummed; /* per stripe: parts to come or to be combined */
+    uint64_t *complete; /* a bit per stripe: its estimate stands */
+    uint32_t complete_count;
+
+    uint64_t *bits;      /* bit sets of outgoing messages: per worker its own region */
+    size_t *bits_offset; /* workers + 1, in words */
+
+    uint64_t sweep_ns; /* next look at silent workers */
+    uint64_t idle_ns;  /* when the last round ended */
+    double error_sum;  /* of complete stripes: expected error times numbers */
+    bool all_exact;    /* of complete stripes */
+    tarry_round_result result;
+
+    tarry_effect *items;
+    size_t capacity;
+    tarry_effects effects;
+};
+
+static inline bool member_able(const server_member *member)
+{
+    return member->present && !member->excluded;
+}
+
+/* Adds an effect of the type for the worker, all else zero. */
+tarry_effect *server_emit(tarry_server *server, tarry_effect_type type, uint32_t worker);
+/* Sends a message of this round; the caller adds what the type needs. */
+tarry_effect *server_send(tarry_server *server, uint32_t worker, tarry_message_type type);
+/* Ignores the event. Gives back TARRY_OK: a peer's fault is not the caller's. */
+int server_reject(tarry_server *server, uint32_t worker, tarry_reject why);
+
+/* server_progress.c */
+int server_start(tarry_server *server, uint64_t now);
+int server_joined(tarry_server *server, uint64_t now, uint32_t worker);
+int server_lost(tarry_server *server, uint32_t worker);
+/* The worker stays, but this round does without it. */
+int server_exclude(tarry_server *server, uint32_t worker);
+int server_report(tarry_server *server, uint32_t worker, const tarry_message *message);
+
+/* server_attempt.c */
+int server_part(tarry_server *server, uint64_t now, uint32_t worker, const tarry_message *message);
+int server_combined(tarry_server *server, const tarry_event *event);
+/* Whether the stop rule holds for what is credited now. */
+bool server_satisfied(const tarry_server *server, uint64_t now);
+/* Carries out what follows from the state: signal, new attempt, end of the round. */
+int server_advance(tarry_server *server, uint64_t now);
+/* Ends the round, with TARRY_OK or why there is no estimate. */
+void server_finish(tarry_server *server, uint64_t now, int error);
+
+/* server_liveness.c */
+void server_heard(tarry_server *server, uint64_t now, uint32_t worker);
+/* The time between two rounds counts for nobody's silence. */
+void server_wake(tarry_server *server, uint64_t now);
+/* Probes the silent, gives up those who did not answer, and passes over late ones where that costs
+ * nothing. */
+int server_watch(tarry_server *server, uint64_t now);
+uint64_t server_next_watch(const tarry_server *server);
+/* How long after the signal a worker may take, by what is known; TARRY_NEVER if that is too little.
+ */
+uint64_t server_late_limit_ns(const tarry_server *server);
+
+#endif

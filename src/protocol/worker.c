@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <tarry/worker.h>
+
+#include <assert.h>
+
+#include "base/bitset.h"
+#include "base/diagnostic.h"
+#include "base/memory.h"
+#include "coding/coefficients.h"
+#include "plan/plan.h"
+
+/* One event yields at most: a cancellation, a report, and something to compute or encode. */
+enum { MAX_EFFECTS = 4 };
+
+struct tarry_worker {
+    tarry_allocator allocator;
+    const tarry_plan *plan;
+    tarry_worker_settings settings;
+    uint32_t load;
+
+    uint32_t epoch; /* of the last ROUND; 0: none came yet */
+    uint64_t round;
+    uint32_t attempt;
+    bool active;    /* the round is not over */
+    bool stopped;   /* signalled: no chunk is begun until RESUME or the next round */
+    bool computing; /* a COMPUTE is in progress, of `slot` */
+    bool encoding;  /* an ENCODE is in progress */
+    uint32_t slot;
+    uint64_t *done;      /* a bit per position */
+    uint64_t *failed;    /* a bit per position */
+    uint64_t *needed;    /* a bit per position: to be computed first */
+    uint64_t *pending;   /* a bit per stripe: to be encoded for this attempt */
+    float *coefficients; /* load x parts, of this attempt */
+    struct coefficients *work;
+
+    tarry_effect items[MAX_EFFECTS];
+    tarry_effects effects;
+};
+
+static int allocate(tarry_worker *worker, const tarry_allocator *allocator)
+{
+    size_t load_words = bitset_words(worker->load);
+    worker->done = memory_allocate(allocator, load_words, sizeof(uint64_t));
+    worker->failed = memory_allocate(allocator, load_words, sizeof(uint64_t));
+    worker->needed = memory_allocate(allocator, load_words, sizeof(uint64_t));
+    worker->pending =
+        memory_allocate(allocator, bitset_words(worker->settings.stripes), sizeof(uint64_t));
+    worker->coefficients =
+        memory_allocate(allocator, (size_t)worker->load * worker->plan->parts, sizeof(float));
+    if (worker->done == NULL || worker->failed == NULL || worker->needed == NULL ||
+        worker->pending == NULL || worker->coefficients == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    return coefficients_create(worker->plan, worker->settings.conditioning_limit, allocator,
+                               &worker->work);
+}
+
+int tarry_worker_create(const tarry_plan *plan, const tarry_worker_settings *settings,
+                        const tarry_allocator *allocator, tarry_worker **worker,
+                        tarry_diagnostic *diagnostic)
+{
+    if (settings->worker >= plan->workers || settings->stripes == 0 ||
+        !(settings->conditioning_limit > 1))
+        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
+                        "worker %u: the plan has %u workers, stripes must be at least 1 and "
+                        "conditioning_limit above 1",
+                        settings->worker, plan->workers);
+    tarry_worker *made = memory_allocate(allocator, 1, sizeof(*made));
+    if (made == NULL)
+        return diagnose_no_memory(diagnostic, "worker");
+    made->allocator = memory_allocator(allocator);
+    made->plan = plan;
+    made->settings = *settings;
+    made->load = tarry_plan_load(plan, settings->worker);
+    made->effects.items = made->items;
+    if (allocate(made, &made->allocator) != TARRY_OK) {
+        tarry_worker_free(made);
+        return diagnose_no_memory(diagnostic, "worker");
+    }
+    *worker = made;
+    return TARRY_OK;
+}
+
+void tarry_worker_free(tarry_worker *worker)
+{
+    if (worker == NULL)
+        return;
+    tarry_allocator allocator = worker->allocator;
+    coefficients_free(worker->work);
+    memory_release(&allocator, worker->coefficients);
+    memory_release(&allocator, worker->pending);
+    memory_release(&allocator, worker->needed);
+    memory_release(&allocator, worker->failed);
+    memory_release(&allocator, worker->done);
+    memory_release(&allocator, worker);
+}
+
+static tarry_effect *emit(tarry_worker *worker, tarry_effect_type type)
+{
+    assert(worker->effects.count < MAX_EFFECTS);
+    tarry_effect *effect = &worker->items[worker->effects.count++];
+    *effect = (tarry_effect){
+        .type = type,
+        .worker = worker->settings.worker,
+        .round = worker->round,
+        .attempt = worker->attempt,
+    };
+    return effect;
+}
+
+static tarry_effect *send_message(tarry_worker *worker, tarry_message_type type)
+{
+    tarry_effect *effect = emit(worker, TARRY_EFFECT_SEND);
+    effect->message.type = type;
+    effect->message.round = worker->round;
+    effect->message.epoch = worker->epoch;
+    return effect;
+}
+
+static int reject(tarry_worker *worker, tarry_reject why)
+{
+    emit(worker, TARRY_EFFECT_REJECT)->reject = why;
+    return TARRY_OK;
+}
+
+/* The first chunk in order that is open, those in `set` only; load if there is none. */
+static uint32_t first_open(const tarry_worker *worker, const uint64_t *set)
+{
+    for (uint32_t slot = 0; slot < worker->load; slot++)
+        if (!bitset_test(worker->done, slot) && !bitset_test(worker->failed, slot) &&
+            (set == NULL || bitset_test(set, slot)))
+            return slot;
+    return worker->load;
+}
+
+static void compute_next(tarry_worker *worker)
+{
+    assert(!worker->computing);
+    uint32_t slot = first_open(worker, worker->needed);
+    if (slot == worker->load)
+        slot = first_open(worker, NULL);
+    if (slot == worker->load)
+        return;
+    tarry_effect *effect = emit(worker, TARRY_EFFECT_COMPUTE);
+    effect->slot = slot;
+    effect->chunk = tarry_plan_chunk(worker->plan, worker->settings.worker, slot);
+    worker->slot = slot;
+    worker->computing = true;
+}
+
+static void cancel_computing(tarry_worker *worker)
+{
+    if (!worker->computing)
+        return;
+    tarry_effect *effect = emit(worker, TARRY_EFFECT_CANCEL);
+    effect->slot = worker->slot;
+    worker->computing = false;
+}
+
+/* One stripe at a time, so that a new signal or round is heard in between. */
+static void encode_next(tarry_worker *worker)
+{
+    if (worker->encoding)
+        return;
+    for (uint32_t stripe = 0; stripe < worker->settings.stripes; stripe++) {
+        if (!bitset_test(worker->pending, stripe))
+            continue;
+        tarry_effect *effect = emit(worker, TARRY_EFFECT_ENCODE);
+        effect->stripe = stripe;
+        effect->coefficients = worker->coefficients;
+        effect->message = (tarry_message){
+            .type = TARRY_MESSAGE_PART,
+            .round = worker->round,
+            .epoch = worker->epoch,
+            .attempt = worker->attempt,
+            .stripe = stripe,
+        };
+        worker->encoding = true;
+        return;
+    }
+}
+
+static int take_round(tarry_worker *worker, const tarry_message *message)
+{
+    if (message->epoch < worker->epoch ||
+        (message->epoch == worker->epoch && message->round <= worker->round))
+        return reject(worker, TARRY_REJECT_STALE);
+    cancel_computing(worker);
+    worker->epoch = message->epoch;
+    worker->round = message->round;
+    worker->attempt = 0;
+    worker->active = true;
+    worker->stopped = false;
+    bitset_clear(worker->done, worker->load);
+    bitset_clear(worker->failed, worker->load);
+    bitset_clear(worker->needed, worker->load);
+    bitset_clear(worker->pending, worker->settings.stripes);
+    compute_next(worker);
+    return TARRY_OK;
+}
+
+/* Whether psi speaks of own copies, and whether all of these are really here. */
+static bool own_copies(const tarry_worker *worker, const uint64_t *psi, bool *here)
+{
+    const tarry_plan *plan = worker->plan;
+    size_t bit = 0;
+    bool any = false;
+    *here = true;
+    for (uint32_t slot = 0; slot < worker->load; slot++) {
+        uint32_t edge = plan->worker_offset[worker->settings.worker] + slot;
+        uint32_t chunk = plan->slot_chunk[edge];
+        if (bitset_test(psi, bit + plan->slot_holder[edge])) {
+            any = true;
+            *here = *here && bitset_test(worker->done, slot);
+        }
+        bit += plan->chunk_offset[chunk + 1] - plan->chunk_offset[chunk];
+    }
+    return any;
+}
+
+static int take_signal(tarry_worker *worker, const tarry_message *message)
+{
+    if (message->attempt <= worker->attempt)
+        return reject(worker, TARRY_REJECT_STALE);
+    bool here;
+    bool any = own_copies(worker, message->psi, &here);
+    if (!here)
+        return reject(worker, TARRY_REJECT_RANGE);
+    if (any) {
+        int error = coefficients_of_worker(worker->work, worker->settings.worker, message->psi,
+                                           worker->coefficients);
+        if (error != TARRY_OK)
+            return error;
+    }
+    cancel_computing(worker);
+    worker->attempt = message->attempt;
+    worker->stopped = true;
+    for (uint32_t stripe = 0; stripe < worker->settings.stripes; stripe++)
+        bitset_put(worker->pending, stripe, any && bitset_test(message->stripes, stripe));
+    encode_next(worker);
+    return TARRY_OK;
+}
+
+static int take_resume(tarry_worker *worker, const tarry_message *message)
+{
+    if (message->attempt < worker->attempt)
+        return reject(worker, TARRY_REJECT_STALE);
+    worker->attempt = message->attempt;
+    worker->stopped = false;
+    bitset_clear(worker->pending, worker->settings.stripes);
+    for (uint32_t slot = 0; slot < worker->load; slot++)
+        bitset_put(worker->needed, slot, bitset_test(message->slots, slot));
+    if (!worker->computing)
+        compute_next(worker);
+    return TARRY_OK;
+}
+
+static int take_finish(tarry_worker *worker)
+{
+    cancel_computing(worker);
+    worker->active = false;
+    bitset_clear(worker->pending, worker->settings.stripes);
+    return TARRY_OK;
+}
+
+static int take_message(tarry_worker *worker, const tarry_message *message)
+{
+    if (message->type == TARRY_MESSAGE_PROBE) {
+        tarry_effect *effect = send_message(worker, TARRY_MESSAGE_ALIVE);
+        effect->message.epoch = message->epoch;
+        effect->message.round = message->round;
+        return TARRY_OK;
+    }
+    if (message->type == TARRY_MESSAGE_ROUND)
+        return take_round(worker, message);
+    if (message->epoch != worker->epoch || message->round != worker->round || !worker->active)
+        return reject(worker, TARRY_REJECT_STALE);
+    switch (message->type) {
+    case TARRY_MESSAGE_SIGNAL:
+        return take_signal(worker, message);
+    case TARRY_MESSAGE_RESUME:
+        return take_resume(worker, message);
+    case TARRY_MESSAGE_FINISH:
+        return take_finish(worker);
+    case TARRY_MESSAGE_ROUND:
+    case TARRY_MESSAGE_PROBE:
+    case TARRY_MESSAGE_REPORT:
+    case TARRY_MESSAGE_PART:
+    case TARRY_MESSAGE_ALIVE:
+        break;
+    }
+    return reject(worker, TARRY_REJECT_MISPLACED);
+}
+
+static int take_computed(tarry_worker *worker, const tarry_event *event)
+{
+    if (!worker->computing || event->round != worker->round || event->slot != worker->slot)
+        return reject(worker, TARRY_REJECT_STALE);
+    worker->computing = false;
+    bitset_set(event->failed ? worker->failed : worker->done, event->slot);
+    tarry_effect *effect = send_message(worker, TARRY_MESSAGE_REPORT);
+    effect->message.slot = event->slot;
+    effect->message.failed = event->failed;
+    if (worker->active && !worker->stopped)
+        compute_next(worker);
+    return TARRY_OK;
+}
+
+static int take_encoded(tarry_worker *worker, const tarry_event *event)
+{
+    if (!worker->encoding || event->stripe >= worker->settings.stripes)
+        return reject(worker, TARRY_REJECT_STALE);
+    worker->encoding = false;
+    if (event->round == worker->round && event->attempt == worker->attempt)
+        bitset_reset(worker->pending, event->stripe);
+    encode_next(worker);
+    return TARRY_OK;
+}
+
+static int take_event(tarry_worker *worker, const tarry_event *event)
+{
+    switch (event->type) {
+    case TARRY_EVENT_TIME:
+        return TARRY_OK;
+    case TARRY_EVENT_MESSAGE:
+        return take_message(worker, event->message);
+    case TARRY_EVENT_COMPUTED:
+        return take_computed(worker, event);
+    case TARRY_EVENT_ENCODED:
+        return take_encoded(worker, event);
+    case TARRY_EVENT_START:
+    case TARRY_EVENT_ABORT:
+    case TARRY_EVENT_JOINED:
+    case TARRY_EVENT_LOST:
+    case TARRY_EVENT_COMBINED:
+        break;
+    }
+    return TARRY_ERROR_ARGUMENT;
+}
+
+int tarry_worker_step(tarry_worker *worker, uint64_t now, const tarry_event *event,
+                      const tarry_effects **effects)
+{
+    (void)now;
+    worker->effects.count = 0;
+    int error = take_event(worker, event);
+    if (error == TARRY_OK)
+        *effects = &worker->effects;
+    return error;
+}
+
+uint64_t tarry_worker_deadline(const tarry_worker *worker)
+{
+    (void)worker;
+    return TARRY_NEVER;
+}
