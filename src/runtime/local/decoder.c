@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/local/decoder.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/bitset.h"
+#include "base/memory.h"
+#include "coding/transfer.h"
+
+int decoder_init(decoder *state, const tarry_plan *plan, const layout *cut, const kernel *kernels,
+                 float *const *part, const tarry_allocator *allocator)
+{
+    size_t workers = plan->workers, stripes = cut->stripes;
+    *state = (decoder){.plan = plan, .cut = cut, .kernels = kernels, .part = part};
+    state->fresh = memory_allocate(allocator, bitset_words(stripes), sizeof(uint64_t));
+    state->waiting = memory_allocate(allocator, stripes, sizeof(uint32_t));
+    state->senders = memory_allocate(allocator, stripes * workers, sizeof(uint32_t));
+    state->z = memory_allocate(allocator, workers, sizeof(*state->z));
+    state->weights = memory_allocate(allocator, workers * plan->parts, sizeof(float));
+    if (state->fresh == NULL || state->waiting == NULL || state->senders == NULL ||
+        state->z == NULL || state->weights == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    return TARRY_OK;
+}
+
+void decoder_destroy(decoder *state, const tarry_allocator *allocator)
+{
+    memory_release(allocator, state->weights);
+    memory_release(allocator, state->z);
+    memory_release(allocator, state->senders);
+    memory_release(allocator, state->waiting);
+    memory_release(allocator, state->fresh);
+}
+
+static void zero(decoder *state, uint32_t stripe)
+{
+    const layout *cut = state->cut;
+    for (uint32_t part = 0; part < cut->parts; part++) {
+        size_t present = layout_present(cut, part, stripe);
+        if (present > 0)
+            memset(state->estimate + part * cut->part_length + layout_stripe_start(cut, stripe), 0,
+                   present * sizeof(float));
+    }
+}
+
+/* The first sum overwrites, so that a cleared stripe need not be written twice. */
+void decoder_clear(decoder *state, uint32_t stripe)
+{
+    bitset_set(state->fresh, stripe);
+    state->waiting[stripe] = 0;
+}
+
+void decoder_add(decoder *state, uint32_t worker, uint32_t stripe)
+{
+    assert(state->waiting[stripe] < state->plan->workers);
+    state->senders[(size_t)stripe * state->plan->workers + state->waiting[stripe]++] = worker;
+}
+
+const uint32_t *decoder_senders(const decoder *state, uint32_t stripe)
+{
+    return state->senders + (size_t)stripe * state->plan->workers;
+}
+
+uint32_t decoder_flush(decoder *state, uint32_t stripe)
+{
+    const tarry_plan *plan = state->plan;
+    const uint32_t *senders = decoder_senders(state, stripe);
+    uint32_t count = state->waiting[stripe];
+    if (count == 0)
+        return 0;
+    size_t start = layout_stripe_start(state->cut, stripe);
+    for (uint32_t i = 0; i < count; i++) {
+        state->z[i] = state->part[senders[i]] + start;
+        for (uint32_t part = 0; part < plan->parts; part++)
+            state->weights[(size_t)part * count + i] =
+                (float)plan->decode[(size_t)part * plan->workers + senders[i]];
+    }
+    bool add = !bitset_test(state->fresh, stripe);
+    transfer_decode(state->kernels, state->cut, stripe, state->z, state->weights, count, add,
+                    state->estimate);
+    bitset_reset(state->fresh, stripe);
+    state->waiting[stripe] = 0;
+    return count;
+}
+
+void decoder_finish(decoder *state)
+{
+    for (uint32_t stripe = 0; stripe < state->cut->stripes; stripe++)
+        if (bitset_test(state->fresh, stripe))
+            zero(state, stripe);
+    bitset_clear(state->fresh, state->cut->stripes);
+}

@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <tarry/local.h>
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/bitset.h"
+#include "base/diagnostic.h"
+#include "base/memory.h"
+#include "plan/plan.h"
+#include "runtime/local/clock.h"
+#include "runtime/local/decoder.h"
+#include "runtime/local/local_worker.h"
+
+enum { DEFAULT_STRIPE = 65536, NAMED_CHUNKS = 8 };
+
+struct tarry_local {
+    tarry_allocator allocator;
+    const tarry_plan *plan;
+    tarry_local_settings settings;
+    local_shared shared;
+    bool has_snapshots, has_inbox; /* of shared: made */
+    tarry_server *server;
+    local_worker *workers;
+    float **parts; /* z of each worker */
+    decoder sums;
+    uint64_t *returned; /* a bit per worker: heard of after it was given up */
+    uint64_t *chunks;   /* per worker: finished, over all rounds */
+    _Atomic bool interrupted;
+
+    /* the round in progress */
+    uint8_t *frame;   /* an outgoing one */
+    uint64_t *words;  /* of an incoming one */
+    uint64_t round;   /* its number, or the next one's */
+    uint32_t attempt; /* that the waiting parts belong to */
+    bool done;
+    tarry_round_result result;
+};
+
+void tarry_local_settings_init(tarry_local_settings *settings)
+{
+    *settings = (tarry_local_settings){0};
+    tarry_server_settings_init(&settings->server);
+}
+
+static int allocate(tarry_local *local)
+{
+    const tarry_plan *plan = local->plan;
+    const tarry_allocator *allocator = &local->allocator;
+    size_t workers = plan->workers, frame = 0, words = 0;
+    for (uint32_t worker = 0; worker < workers; worker++) {
+        codec_shape shape = codec_shape_of(plan, worker, local->shared.cut.stripes);
+        size_t frame_size = codec_max_size(&shape), word_count = codec_words(&shape);
+        frame = frame_size > frame ? frame_size : frame;
+        words = word_count > words ? word_count : words;
+    }
+    local->frame = memory_allocate(allocator, frame, 1);
+    local->words = memory_allocate(allocator, words, sizeof(uint64_t));
+    local->workers = memory_allocate(allocator, workers, sizeof(*local->workers));
+    local->parts = memory_allocate(allocator, workers, sizeof(*local->parts));
+    local->returned = memory_allocate(allocator, bitset_words(workers), sizeof(uint64_t));
+    local->chunks = memory_allocate(allocator, workers, sizeof(uint64_t));
+    if (local->frame == NULL || local->words == NULL || local->workers == NULL ||
+        local->parts == NULL || local->returned == NULL || local->chunks == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    return TARRY_OK;
+}
+
+/* What the workers share. The inbox has room for all that a round usually brings; senders wait
+ * beyond that. */
+static int init_shared(tarry_local *local)
+{
+    const tarry_plan *plan = local->plan;
+    local_shared *shared = &local->shared;
+    int error = snapshots_init(&shared->snapshots, local->settings.parameters, plan->workers,
+                               &local->allocator);
+    if (error != TARRY_OK)
+        return error;
+    local->has_snapshots = true;
+    size_t frames =
+        (size_t)plan->workers * (8 + 2 * (size_t)shared->cut.stripes) + plan_edges(plan);
+    error = mailbox_init(&shared->server_inbox, CODEC_HEADER_BYTES, frames, &local->allocator);
+    if (error != TARRY_OK)
+        return error;
+    local->has_inbox = true;
+    return TARRY_OK;
+}
+
+static int init_workers(tarry_local *local)
+{
+    int error = TARRY_OK;
+    for (uint32_t worker = 0; worker < local->plan->workers && error == TARRY_OK; worker++) {
+        error = local_worker_init(&local->workers[worker], &local->shared, worker,
+                                  local->settings.server.conditioning_limit, &local->allocator);
+        local->parts[worker] = local->workers[worker].part;
+    }
+    return error;
+}
+
+/* Those that never answer have no threads: what is sent to them is lost. */
+static int start_workers(tarry_local *local)
+{
+    for (uint32_t worker = 0; worker < local->plan->workers; worker++) {
+        const tarry_effects *effects;
+        tarry_event event = {.type = TARRY_EVENT_JOINED, .worker = worker};
+        int error = tarry_server_step(local->server, clock_now_ns(), &event, &effects);
+        if (error == TARRY_OK && !tarry_straggler_dead(local->settings.straggler, worker))
+            error = local_worker_start(&local->workers[worker]);
+        if (error != TARRY_OK)
+            return error;
+    }
+    return TARRY_OK;
+}
+
+static int create(tarry_local *local, tarry_diagnostic *diagnostic)
+{
+    int error = allocate(local);
+    if (error == TARRY_OK)
+        error = init_shared(local);
+    if (error == TARRY_OK)
+        error = tarry_server_create(local->plan, &local->settings.server, &local->allocator,
+                                    &local->server, diagnostic);
+    if (error == TARRY_ERROR_ARGUMENT)
+        return error;
+    if (error == TARRY_OK)
+        error = init_workers(local);
+    if (error == TARRY_OK)
+        error = decoder_init(&local->sums, local->plan, &local->shared.cut, local->shared.kernels,
+                             local->parts, &local->allocator);
+    if (error == TARRY_OK)
+        error = start_workers(local);
+    if (error != TARRY_OK)
+        diagnose(diagnostic, error, "local runtime with %u workers: %s", local->plan->workers,
+                 tarry_error_text(error));
+    return error;
+}
+
+int tarry_local_create(const tarry_plan *plan, const tarry_local_settings *settings,
+                       const tarry_allocator *allocator, tarry_local **local,
+                       tarry_diagnostic *diagnostic)
+{
+    if (settings->parameters == 0 || settings->dimension == 0 || settings->compute == NULL)
+        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
+                        "local runtime: parameters, dimension and compute must be set");
+    tarry_local *made = memory_allocate(allocator, 1, sizeof(*made));
+    if (made == NULL)
+        return diagnose_no_memory(diagnostic, "local runtime");
+    made->allocator = memory_allocator(allocator);
+    made->plan = plan;
+    made->settings = *settings;
+    size_t stripe = settings->server.stripe_length;
+    layout cut =
+        layout_make(settings->dimension, plan->parts, stripe > 0 ? stripe : DEFAULT_STRIPE);
+    made->settings.server.part_length = cut.part_length;
+    made->settings.server.stripe_length = cut.stripe_length;
+    made->shared.plan = plan;
+    made->shared.straggler = settings->straggler;
+    made->shared.compute = settings->compute;
+    made->shared.user = settings->user;
+    made->shared.cut = cut;
+    made->shared.kernels = kernel_best();
+    int error = create(made, diagnostic);
+    if (error != TARRY_OK) {
+        tarry_local_free(made);
+        return error;
+    }
+    *local = made;
+    return TARRY_OK;
+}
+
+void tarry_local_free(tarry_local *local)
+{
+    if (local == NULL)
+        return;
+    tarry_allocator allocator = local->allocator;
+    uint32_t workers = local->workers != NULL ? local->plan->workers : 0;
+    for (uint32_t worker = 0; worker < workers; worker++)
+        local_worker_close(&local->workers[worker]);
+    if (local->has_inbox)
+        mailbox_close(&local->shared.server_inbox);
+    for (uint32_t worker = 0; worker < workers; worker++)
+        local_worker_destroy(&local->workers[worker], &allocator);
+    decoder_destroy(&local->sums, &allocator);
+    tarry_server_free(local->server);
+    if (local->has_inbox)
+        mailbox_destroy(&local->shared.server_inbox);
+    if (local->has_snapshots)
+        snapshots_destroy(&local->shared.snapshots);
+    memory_release(&allocator, local->chunks);
+    memory_release(&allocator, local->returned);
+    memory_release(&allocator, local->parts);
+    memory_release(&allocator, local->workers);
+    memory_release(&allocator, local->words);
+    memory_release(&allocator, local->frame);
+    memory_release(&allocator, local);
+}
+
+static int send_message(tarry_local *local, uint32_t id, const tarry_message *message)
+{
+    local_worker *worker = &local->workers[id];
+    if (!worker->talking)
+        return TARRY_OK;
+    size_t size = codec_size(&worker->shape, message->type);
+    codec_encode(&worker->shape, message, local->frame);
+    return mailbox_put_growing(&worker->inbox, 0, local->frame, size) ? TARRY_OK
+                                                                      : TARRY_ERROR_NO_MEMORY;
+}
+
+static int carry_out(tarry_local *local, const tarry_effects *effects)
+{
+    for (size_t i = 0; i < effects->count; i++) {
+        const tarry_effect *effect = &effects->items[i];
+        int error = TARRY_OK;
+        switch (effect->type) {
+        case TARRY_EFFECT_SEND:
+            error = send_message(local, effect->worker, &effect->message);
+            break;
+        case TARRY_EFFECT_CLEAR:
+            decoder_clear(&local->sums, effect->stripe);
+            break;
+        case TARRY_EFFECT_COMBINE:
+            local->attempt = effect->attempt;
+            decoder_add(&local->sums, effect->worker, effect->stripe);
+            break;
+        case TARRY_EFFECT_DONE:
+            local->done = true;
+            local->result = *effect->result;
+            break;
+        case TARRY_EFFECT_REJECT:
+            /* Threads don't come back from the dead: this one had only been slow to answer. */
+            if (effect->reject == TARRY_REJECT_UNKNOWN)
+                bitset_set(local->returned, effect->worker);
+            break;
+        case TARRY_EFFECT_COMPUTE:
+        case TARRY_EFFECT_CANCEL:
+        case TARRY_EFFECT_ENCODE:
+            break;
+        }
+        if (error != TARRY_OK)
+            return error;
+    }
+    return TARRY_OK;
+}
+
+static int step(tarry_local *local, const tarry_event *event)
+{
+    const tarry_effects *effects;
+    int error = tarry_server_step(local->server, clock_now_ns(), event, &effects);
+    return error == TARRY_OK ? carry_out(local, effects) : error;
+}
+
+static int take_frame(tarry_local *local, const mailbox_frame *frame)
+{
+    if (frame->size == 0)
+        return step(local, &(tarry_event){.type = TARRY_EVENT_LOST, .worker = frame->sender});
+    tarry_message message;
+    int error = codec_decode(&local->workers[frame->sender].shape, frame->bytes, frame->size,
+                             local->words, &message);
+    assert(error == TARRY_OK);
+    if (message.type == TARRY_MESSAGE_REPORT && !message.failed)
+        local->chunks[frame->sender]++;
+    return step(local, &(tarry_event){
+                           .type = TARRY_EVENT_MESSAGE,
+                           .worker = frame->sender,
+                           .message = &message,
+                       });
+}
+
+/* Sums the parts that came in, stripe by stripe, and tells the server. */
+static int combine(tarry_local *local)
+{
+    uint32_t attempt = local->attempt;
+    for (uint32_t stripe = 0; stripe < local->shared.cut.stripes; stripe++) {
+        uint32_t count = decoder_flush(&local->sums, stripe);
+        const uint32_t *senders = decoder_senders(&local->sums, stripe);
+        for (uint32_t i = 0; i < count; i++) {
+            int error = step(local, &(tarry_event){
+                                        .type = TARRY_EVENT_COMBINED,
+                                        .worker = senders[i],
+                                        .round = local->round,
+                                        .attempt = attempt,
+                                        .stripe = stripe,
+                                    });
+            if (error != TARRY_OK)
+                return error;
+        }
+    }
+    return TARRY_OK;
+}
+
+/* Waits for messages until the server wants to look at the clock, and lets it act on what came. */
+static int run_once(tarry_local *local)
+{
+    if (atomic_load(&local->interrupted))
+        return step(local, &(tarry_event){.type = TARRY_EVENT_ABORT});
+    mailbox *inbox = &local->shared.server_inbox;
+    size_t count = mailbox_take(inbox, tarry_server_deadline(local->server));
+    int error = TARRY_OK;
+    for (size_t i = 0; i < count && error == TARRY_OK; i++) {
+        mailbox_frame frame = mailbox_frame_at(inbox, i);
+        error = take_frame(local, &frame);
+    }
+    if (error == TARRY_OK)
+        error = combine(local);
+    if (error == TARRY_OK && count == 0 && !local->done)
+        error = step(local, &(tarry_event){.type = TARRY_EVENT_TIME});
+    return error;
+}
+
+static int begin(tarry_local *local, const float *parameters)
+{
+    for (uint32_t worker = 0; worker < local->plan->workers; worker++) {
+        if (!bitset_test(local->returned, worker))
+            continue;
+        bitset_reset(local->returned, worker);
+        int error = step(local, &(tarry_event){.type = TARRY_EVENT_JOINED, .worker = worker});
+        if (error != TARRY_OK)
+            return error;
+    }
+    int error = snapshots_publish(&local->shared.snapshots, local->round, parameters);
+    if (error != TARRY_OK)
+        return error;
+    local->done = false;
+    return step(local, &(tarry_event){.type = TARRY_EVENT_START});
+}
+
+/* "2, 5, 7 and 12 more" */
+static void list_hopeless(const tarry_local *local, char *text, size_t size)
+{
+    uint32_t chunks = local->plan->chunks, named = 0, more = 0;
+    size_t used = 0;
+    text[0] = '\0';
+    for (uint32_t chunk = tarry_server_next_hopeless(local->server, 0); chunk < chunks;
+         chunk = tarry_server_next_hopeless(local->server, chunk + 1)) {
+        if (named == NAMED_CHUNKS) {
+            more++;
+            continue;
+        }
+        used += (size_t)snprintf(text + used, size - used, named > 0 ? ", %u" : "%u", chunk);
+        named++;
+    }
+    if (more > 0)
+        snprintf(text + used, size - used, " and %u more", more);
+}
+
+static int describe_coverage(const tarry_local *local, tarry_diagnostic *diagnostic)
+{
+    const tarry_round_result *result = &local->result;
+    uint32_t workers = local->plan->workers;
+    if (local->settings.server.stop == TARRY_STOP_WORKERS)
+        return diagnose(
+            diagnostic, TARRY_ERROR_COVERAGE,
+            "round %llu: %u of %u workers are lost, so that %u can't finish all their "
+            "chunks any more; wait for fewer workers, or stop at a deadline or an error",
+            (unsigned long long)result->round, result->workers_lost, workers,
+            local->settings.server.workers_needed);
+    char chunks[128];
+    list_hopeless(local, chunks, sizeof(chunks));
+    if (chunks[0] == '\0')
+        return diagnose(diagnostic, TARRY_ERROR_COVERAGE, "round %llu: all %u workers are lost",
+                        (unsigned long long)result->round, workers);
+    return diagnose(diagnostic, TARRY_ERROR_COVERAGE,
+                    "round %llu: %u of %u workers are lost, and those left hold too few copies of "
+                    "chunks %s for an exact sum; a deadline or an error as stop rule goes on "
+                    "without them",
+                    (unsigned long long)result->round, result->workers_lost, workers, chunks);
+}
+
+int tarry_local_round(tarry_local *local, const float *parameters, float *sum,
+                      tarry_round_result *result, tarry_diagnostic *diagnostic)
+{
+    local->sums.estimate = sum;
+    bool started = false;
+    int error = begin(local, parameters);
+    started = error == TARRY_OK;
+    while (error == TARRY_OK && !local->done)
+        error = run_once(local);
+    if (error != TARRY_OK) {
+        if (started && !local->done)
+            step(local, &(tarry_event){.type = TARRY_EVENT_ABORT});
+        if (started)
+            local->round++;
+        return diagnose(diagnostic, error, "round %llu: %s", (unsigned long long)local->round,
+                        tarry_error_text(error));
+    }
+    local->round++;
+    if (local->result.error == TARRY_ERROR_INTERRUPTED) {
+        atomic_store(&local->interrupted, false);
+        return diagnose(diagnostic, TARRY_ERROR_INTERRUPTED, "round %llu: interrupted",
+                        (unsigned long long)local->result.round);
+    }
+    *result = local->result;
+    if (local->result.error == TARRY_ERROR_COVERAGE)
+        return describe_coverage(local, diagnostic);
+    decoder_finish(&local->sums);
+    return TARRY_OK;
+}
+
+void tarry_local_interrupt(tarry_local *local)
+{
+    atomic_store(&local->interrupted, true);
+    mailbox_wake(&local->shared.server_inbox);
+}
+
+tarry_local_worker tarry_local_worker_state(const tarry_local *local, uint32_t worker)
+{
+    assert(worker < local->plan->workers);
+    return (tarry_local_worker){
+        .chunks = local->chunks[worker],
+        .seconds = (double)atomic_load(&local->workers[worker].busy_ns) / 1e9,
+        .present = tarry_server_present(local->server, worker),
+    };
+}

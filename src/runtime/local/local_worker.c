@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/local/local_worker.h"
+
+#include <assert.h>
+
+#include "base/memory.h"
+#include "coding/transfer.h"
+#include "runtime/local/clock.h"
+
+enum { INBOX_FRAMES = 16, MAX_HEADER = CODEC_HEADER_BYTES };
+
+static void post(local_worker *worker, const tarry_message *message)
+{
+    uint8_t frame[MAX_HEADER];
+    assert(codec_size(&worker->shape, message->type) == sizeof(frame));
+    codec_encode(&worker->shape, message, frame);
+    mailbox_put(&worker->shared->server_inbox, worker->id, frame, sizeof(frame));
+}
+
+/* With the lock held: what may be done under it is done, what may not is kept in *sends and
+ * *encode. */
+typedef struct due {
+    tarry_message sends[2];
+    size_t send_count;
+    bool encode;
+    tarry_effect encode_effect;
+    bool give_up; /* the machine failed: the server shall do without this worker */
+} due;
+
+static void carry_out(local_worker *worker, const tarry_effects *effects, due *todo)
+{
+    for (size_t i = 0; i < effects->count; i++) {
+        const tarry_effect *effect = &effects->items[i];
+        switch (effect->type) {
+        case TARRY_EFFECT_SEND:
+            todo->sends[todo->send_count++] = effect->message;
+            break;
+        case TARRY_EFFECT_COMPUTE:
+            worker->task = (local_task){
+                .ticket = ++worker->tickets,
+                .round = effect->round,
+                .slot = effect->slot,
+                .chunk = effect->chunk,
+            };
+            pthread_cond_signal(&worker->change);
+            break;
+        case TARRY_EFFECT_CANCEL:
+            worker->task.ticket = 0;
+            pthread_cond_signal(&worker->change);
+            break;
+        case TARRY_EFFECT_ENCODE:
+            todo->encode = true;
+            todo->encode_effect = *effect;
+            break;
+        case TARRY_EFFECT_REJECT: /* stale or from a server gone astray: nothing to do */
+        case TARRY_EFFECT_CLEAR:
+        case TARRY_EFFECT_COMBINE:
+        case TARRY_EFFECT_DONE:
+            break;
+        }
+    }
+}
+
+/* Steps the machine; with the lock held. */
+static void step(local_worker *worker, const tarry_event *event, due *todo)
+{
+    const tarry_effects *effects;
+    *todo = (due){0};
+    int error = tarry_worker_step(worker->machine, clock_now_ns(), event, &effects);
+    if (error == TARRY_OK)
+        carry_out(worker, effects, todo);
+    else
+        todo->give_up = true;
+}
+
+/*
+ * The coefficients stay valid meanwhile: the machine takes no event that changes them before it has
+ * heard of the end of the encoding, since only this thread brings it messages and nothing is
+ * computed while it encodes.
+ */
+static void encode(local_worker *worker, const tarry_effect *effect)
+{
+    const local_shared *shared = worker->shared;
+    size_t start = layout_stripe_start(&shared->cut, effect->stripe);
+    transfer_encode(shared->kernels, &shared->cut, effect->stripe,
+                    (const float *const *)worker->gradient, effect->coefficients, worker->load,
+                    worker->part + start, worker->scratch);
+    post(worker, &effect->message);
+    worker->encoded = true;
+    worker->encoded_event = (tarry_event){
+        .type = TARRY_EVENT_ENCODED,
+        .round = effect->round,
+        .attempt = effect->attempt,
+        .stripe = effect->stripe,
+    };
+}
+
+/* One event from the talking thread, with all that follows from it. */
+static void talk_step(local_worker *worker, const tarry_event *event)
+{
+    due todo;
+    pthread_mutex_lock(&worker->lock);
+    step(worker, event, &todo);
+    pthread_mutex_unlock(&worker->lock);
+    for (size_t i = 0; i < todo.send_count; i++)
+        post(worker, &todo.sends[i]);
+    if (todo.encode)
+        encode(worker, &todo.encode_effect);
+    if (todo.give_up)
+        mailbox_put(&worker->shared->server_inbox, worker->id, NULL, 0);
+}
+
+static void *talk(void *argument)
+{
+    local_worker *worker = argument;
+    while (!mailbox_closed(&worker->inbox)) {
+        /* Between two stripes the worker looks for news, but doesn't wait for it. */
+        size_t count = mailbox_take(&worker->inbox, worker->encoded ? 0 : TARRY_NEVER);
+        for (size_t i = 0; i < count; i++) {
+            mailbox_frame frame = mailbox_frame_at(&worker->inbox, i);
+            tarry_message message;
+            int error =
+                codec_decode(&worker->shape, frame.bytes, frame.size, worker->words, &message);
+            assert(error == TARRY_OK);
+            (void)error;
+            talk_step(worker, &(tarry_event){.type = TARRY_EVENT_MESSAGE, .message = &message});
+        }
+        if (worker->encoded) {
+            worker->encoded = false;
+            talk_step(worker, &worker->encoded_event);
+        }
+    }
+    return NULL;
+}
+
+/* With the lock held. */
+static bool is_current(const local_worker *worker, uint64_t ticket)
+{
+    return worker->task.ticket == ticket && !worker->closing;
+}
+
+/* Computes the chunk and then stays busy until the injected time is over. With the lock not held.
+ */
+static bool compute(local_worker *worker, const local_task *task, uint64_t *taken_ns)
+{
+    local_shared *shared = worker->shared;
+    snapshot *held = snapshots_hold(&shared->snapshots);
+    uint64_t start = clock_now_ns();
+    bool good = false;
+    /* Otherwise the round is over and its end is on its way here. */
+    if (held->round == task->round)
+        good = shared->compute(shared->user, task->round, held->parameters, task->chunk,
+                               worker->gradient[task->slot]) == 0;
+    snapshots_release(&shared->snapshots, held);
+
+    uint64_t bare = clock_now_ns() - start;
+    *taken_ns =
+        tarry_straggler_time_ns(shared->straggler, task->round, worker->id, task->slot, bare);
+    if (*taken_ns <= bare) {
+        *taken_ns = bare;
+        return good;
+    }
+    uint64_t end = start <= TARRY_NEVER - *taken_ns ? start + *taken_ns : TARRY_NEVER;
+    struct timespec until = clock_timespec(end);
+    pthread_mutex_lock(&worker->lock);
+    while (is_current(worker, task->ticket) && clock_now_ns() < end)
+        pthread_cond_timedwait(&worker->change, &worker->lock, &until);
+    pthread_mutex_unlock(&worker->lock);
+    return good;
+}
+
+static void *compute_chunks(void *argument)
+{
+    local_worker *worker = argument;
+    uint64_t last = 0;
+    pthread_mutex_lock(&worker->lock);
+    for (;;) {
+        while (!worker->closing && (worker->task.ticket == 0 || worker->task.ticket == last))
+            pthread_cond_wait(&worker->change, &worker->lock);
+        if (worker->closing)
+            break;
+        local_task task = worker->task;
+        last = task.ticket;
+        pthread_mutex_unlock(&worker->lock);
+        uint64_t taken_ns;
+        bool good = compute(worker, &task, &taken_ns);
+        pthread_mutex_lock(&worker->lock);
+        if (!is_current(worker, task.ticket))
+            continue;
+
+        due todo;
+        step(worker,
+             &(tarry_event){.type = TARRY_EVENT_COMPUTED,
+                            .round = task.round,
+                            .slot = task.slot,
+                            .failed = !good},
+             &todo);
+        assert(!todo.encode);
+        if (good)
+            atomic_fetch_add(&worker->busy_ns, taken_ns);
+        pthread_mutex_unlock(&worker->lock);
+        for (size_t i = 0; i < todo.send_count; i++)
+            post(worker, &todo.sends[i]);
+        pthread_mutex_lock(&worker->lock);
+    }
+    pthread_mutex_unlock(&worker->lock);
+    return NULL;
+}
+
+static int init_locks(local_worker *worker)
+{
+    pthread_condattr_t attributes;
+    if (pthread_condattr_init(&attributes) != 0)
+        return TARRY_ERROR_SYSTEM;
+    int failed = pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    if (failed == 0)
+        failed = pthread_cond_init(&worker->change, &attributes);
+    pthread_condattr_destroy(&attributes);
+    if (failed != 0)
+        return TARRY_ERROR_SYSTEM;
+    if (pthread_mutex_init(&worker->lock, NULL) != 0) {
+        pthread_cond_destroy(&worker->change);
+        return TARRY_ERROR_SYSTEM;
+    }
+    return TARRY_OK;
+}
+
+static int allocate_vectors(local_worker *worker, const tarry_allocator *allocator)
+{
+    const layout *cut = &worker->shared->cut;
+    worker->words = memory_allocate(allocator, codec_words(&worker->shape), sizeof(uint64_t));
+    worker->gradient = memory_allocate(allocator, worker->load, sizeof(*worker->gradient));
+    worker->part = vector_allocate(allocator, cut->part_length);
+    worker->scratch =
+        memory_allocate(allocator, transfer_encode_scratch(worker->load, cut->parts), 1);
+    if (worker->words == NULL || worker->gradient == NULL || worker->part == NULL ||
+        worker->scratch == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    for (uint32_t slot = 0; slot < worker->load; slot++) {
+        worker->gradient[slot] = vector_allocate(allocator, cut->dimension);
+        if (worker->gradient[slot] == NULL)
+            return TARRY_ERROR_NO_MEMORY;
+    }
+    return TARRY_OK;
+}
+
+int local_worker_init(local_worker *worker, local_shared *shared, uint32_t id,
+                      double conditioning_limit, const tarry_allocator *allocator)
+{
+    *worker = (local_worker){.id = id, .load = tarry_plan_load(shared->plan, id)};
+    worker->shape = codec_shape_of(shared->plan, id, shared->cut.stripes);
+    int error = init_locks(worker);
+    if (error != TARRY_OK)
+        return error;
+    error = mailbox_init(&worker->inbox, codec_max_size(&worker->shape), INBOX_FRAMES, allocator);
+    if (error != TARRY_OK) {
+        pthread_mutex_destroy(&worker->lock);
+        pthread_cond_destroy(&worker->change);
+        return error;
+    }
+    worker->shared = shared; /* from here on there is something to destroy */
+    error = allocate_vectors(worker, allocator);
+    if (error != TARRY_OK)
+        return error;
+    tarry_worker_settings settings = {
+        .worker = id,
+        .stripes = shared->cut.stripes,
+        .conditioning_limit = conditioning_limit,
+    };
+    return tarry_worker_create(shared->plan, &settings, allocator, &worker->machine, NULL);
+}
+
+int local_worker_start(local_worker *worker)
+{
+    if (pthread_create(&worker->talk_thread, NULL, talk, worker) != 0)
+        return TARRY_ERROR_SYSTEM;
+    worker->talking = true;
+    if (pthread_create(&worker->compute_thread, NULL, compute_chunks, worker) != 0)
+        return TARRY_ERROR_SYSTEM;
+    worker->computing = true;
+    return TARRY_OK;
+}
+
+void local_worker_close(local_worker *worker)
+{
+    if (worker->shared == NULL)
+        return;
+    pthread_mutex_lock(&worker->lock);
+    worker->closing = true;
+    pthread_cond_signal(&worker->change);
+    pthread_mutex_unlock(&worker->lock);
+    mailbox_close(&worker->inbox);
+}
+
+void local_worker_destroy(local_worker *worker, const tarry_allocator *allocator)
+{
+    if (worker->shared == NULL)
+        return;
+    if (worker->talking)
+        pthread_join(worker->talk_thread, NULL);
+    if (worker->computing)
+        pthread_join(worker->compute_thread, NULL);
+    tarry_worker_free(worker->machine);
+    if (worker->gradient != NULL)
+        for (uint32_t slot = 0; slot < worker->load; slot++)
+            vector_release(allocator, worker->gradient[slot]);
+    memory_release(allocator, worker->scratch);
+    vector_release(allocator, worker->part);
+    memory_release(allocator, worker->gradient);
+    memory_release(allocator, worker->words);
+    mailbox_destroy(&worker->inbox);
+    pthread_mutex_destroy(&worker->lock);
+    pthread_cond_destroy(&worker->change);
+}
