@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "summing.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "base/random.h"
+
+/* A chunk's vector in a round, scaled by the parameters so that a wrong round shows. */
+static void fill(const summing *job, uint64_t round, uint32_t chunk, float scale, float *gradient)
+{
+    random_stream stream = random_stream_make(job->seed, RANDOM_TEST, (uint32_t)round, chunk);
+    for (size_t i = 0; i < job->dimension; i++)
+        gradient[i] = scale * (float)random_normal(&stream);
+}
+
+static int compute(void *user, uint64_t round, const float *parameters, uint32_t chunk,
+                   float *gradient)
+{
+    const summing *job = user;
+    if (chunk == job->failing_chunk)
+        return -1;
+    fill(job, round, chunk, parameters[0], gradient);
+    return 0;
+}
+
+void summing_init(summing *job)
+{
+    *job = (summing){.dimension = 1000, .seed = 1, .failing_chunk = UINT32_MAX};
+    tarry_plan_settings_init(&job->plan_settings);
+    tarry_local_settings_init(&job->local_settings);
+}
+
+void summing_begin(summing *job)
+{
+    tarry_diagnostic diagnostic = {{0}};
+    int error = tarry_plan_create(&job->plan_settings, NULL, &job->plan, &diagnostic);
+    if (error == TARRY_OK && job->straggler_spec != NULL)
+        error = tarry_straggler_create(job->straggler_spec, job->plan_settings.workers, job->seed,
+                                       NULL, &job->straggler, &diagnostic);
+    job->local_settings.straggler = job->straggler;
+    job->local_settings.parameters = 2;
+    job->local_settings.dimension = job->dimension;
+    job->local_settings.compute = compute;
+    job->local_settings.user = job;
+    if (error == TARRY_OK)
+        error = tarry_local_create(job->plan, &job->local_settings, NULL, &job->local, &diagnostic);
+    if (error != TARRY_OK)
+        fail_msg("%s", diagnostic.text);
+    job->sum = calloc(job->dimension, sizeof(*job->sum));
+    job->truth = calloc(job->dimension, sizeof(*job->truth));
+    assert_non_null(job->sum);
+    assert_non_null(job->truth);
+}
+
+void summing_end(summing *job)
+{
+    tarry_local_free(job->local);
+    tarry_straggler_free(job->straggler);
+    tarry_plan_free(job->plan);
+    free(job->sum);
+    free(job->truth);
+}
+
+int summing_round(summing *job, tarry_round_result *result, tarry_diagnostic *diagnostic)
+{
+    job->parameters[0] += 1;
+    int error = tarry_local_round(job->local, job->parameters, job->sum, result, diagnostic);
+    if (error != TARRY_OK)
+        return error;
+    float *gradient = malloc(job->dimension * sizeof(*gradient));
+    assert_non_null(gradient);
+    for (size_t i = 0; i < job->dimension; i++)
+        job->truth[i] = 0;
+    for (uint32_t chunk = 0; chunk < tarry_plan_chunks(job->plan); chunk++) {
+        fill(job, result->round, chunk, job->parameters[0], gradient);
+        for (size_t i = 0; i < job->dimension; i++)
+            job->truth[i] += gradient[i];
+    }
+    free(gradient);
+    return TARRY_OK;
+}
+
+double summing_error(const summing *job)
+{
+    double error = 0, largest = 0;
+    for (size_t i = 0; i < job->dimension; i++) {
+        error = fmax(error, fabs(job->sum[i] - job->truth[i]));
+        largest = fmax(largest, fabs(job->truth[i]));
+    }
+    return error / largest;
+}
+
+double summing_squared_error(const summing *job)
+{
+    double error = 0, square = 0;
+    for (size_t i = 0; i < job->dimension; i++) {
+        error += (job->sum[i] - job->truth[i]) * (job->sum[i] - job->truth[i]);
+        square += job->truth[i] * job->truth[i];
+    }
+    return error / square;
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A job for the local runtime: sums of seeded normal vectors, one per chunk, and the same sums
+ * worked out serially. */
+#ifndef TEST_SUMMING_H
+#define TEST_SUMMING_H
+
+#include <tarry/local.h>
+
+typedef struct summing {
+    tarry_plan_settings plan_settings;
+    tarry_local_settings
+        local_settings; /* compute, user, parameters and dimension are set by summing_begin */
+    size_t dimension;
+    const char *straggler_spec; /* NULL: none */
+    uint64_t seed;
+    uint32_t failing_chunk; /* its computation fails; UINT32_MAX: none does */
+
+    tarry_straggler *straggler;
+    tarry_plan *plan;
+    tarry_local *local;
+    float *sum;
+    double *truth;
+    float parameters[2];
+} summing;
+
+/* 8 workers, 8 chunks, replication 3, 1 part, 1,000 numbers. */
+void summing_init(summing *job);
+/* Makes plan, straggler and runtime; asserts that it worked. */
+void summing_begin(summing *job);
+void summing_end(summing *job);
+
+/* Runs a round; its sum is in job->sum, the true one in job->truth. */
+int summing_round(summing *job, tarry_round_result *result, tarry_diagnostic *diagnostic);
+/* max |sum - truth| / max |truth| */
+double summing_error(const summing *job);
+/* |sum - truth|^2 / |truth|^2 */
+double summing_squared_error(const summing *job);
+
+#endif

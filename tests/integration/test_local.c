@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "summing.h"
+
+/* Runs `rounds` rounds and asserts that each is exact to `tolerance`. */
+static void assert_exact_rounds(summing *job, int rounds, double tolerance)
+{
+    summing_begin(job);
+    for (int round = 0; round < rounds; round++) {
+        tarry_round_result result;
+        tarry_diagnostic diagnostic;
+        int error = summing_round(job, &result, &diagnostic);
+        if (error != TARRY_OK)
+            fail_msg("%s", diagnostic.text);
+        assert_true(result.exact);
+        assert_true(result.expected_error == 0);
+        assert_int_equal(result.round, round);
+        assert_true(result.copies_computed >= result.copies_needed);
+        assert_true(result.end_ns >= result.signal_ns && result.signal_ns >= result.start_ns);
+        if (!(summing_error(job) <= tolerance))
+            fail_msg("round %d: error %g", round, summing_error(job));
+    }
+    summing_end(job);
+}
+
+static void rounds_are_exact_for_every_design_and_number_of_parts(void **state)
+{
+    (void)state;
+    const tarry_design designs[] = {TARRY_DESIGN_CYCLIC, TARRY_DESIGN_FRACTIONAL,
+                                    TARRY_DESIGN_RANDOM};
+    for (size_t design = 0; design < 3; design++)
+        for (uint32_t parts = 1; parts <= 3; parts++)
+            for (int whole = 0; whole < 2; whole++) {
+                summing job;
+                summing_init(&job);
+                job.plan_settings.design = designs[design];
+                job.plan_settings.parts = parts;
+                job.local_settings.server.credit = whole ? TARRY_CREDIT_WHOLE : TARRY_CREDIT_CHUNK;
+                assert_exact_rounds(&job, 5, parts == 1 ? 1e-5 : 1e-4);
+            }
+}
+
+static void dimensions_need_not_be_divisible(void **state)
+{
+    (void)state;
+    const size_t dimensions[] = {1, 2, 3, 7, 64, 1001};
+    const size_t stripes[] = {1, 5, 1000};
+    for (size_t d = 0; d < sizeof(dimensions) / sizeof(*dimensions); d++)
+        for (size_t s = 0; s < sizeof(stripes) / sizeof(*stripes); s++) {
+            summing job;
+            summing_init(&job);
+            job.dimension = dimensions[d];
+            job.plan_settings.parts = 2;
+            job.local_settings.server.stripe_length = stripes[s];
+            assert_exact_rounds(&job, 2, 1e-4);
+        }
+}
+
+static void fewer_chunks_than_workers_and_the_other_way_round(void **state)
+{
+    (void)state;
+    const uint32_t chunks[] = {1, 3, 20};
+    for (size_t i = 0; i < 3; i++) {
+        summing job;
+        summing_init(&job);
+        job.plan_settings.chunks = chunks[i];
+        assert_exact_rounds(&job, 3, 1e-5);
+    }
+}
+
+/* Two workers need 20 s for a chunk; the round must not wait for them, nor must the end of the
+ * program. */
+static void stragglers_are_not_waited_for(void **state)
+{
+    (void)state;
+    summing job;
+    summing_init(&job);
+    job.straggler_spec = "exp:0.001+slow:2,20000";
+    assert_exact_rounds(&job, 3, 1e-5);
+}
+
+/* A worker in the middle of its second chunk still sends its first. */
+static void a_partial_straggler_s_work_counts(void **state)
+{
+    (void)state;
+    summing job;
+    summing_init(&job);
+    job.plan_settings.workers = job.plan_settings.chunks = 2;
+    job.plan_settings.replication = 2;
+    job.straggler_spec = "shifted-exp:0.05,0";
+    summing_begin(&job);
+    tarry_round_result result;
+    assert_int_equal(summing_round(&job, &result, NULL), TARRY_OK);
+    assert_true(result.exact);
+    /* Each computes one chunk, at the same time: two chunks in the time of one, and one copy of
+     * each. */
+    assert_int_equal(result.copies_computed, 2);
+    assert_int_equal(result.workers_heard, 2);
+    assert_true(result.end_ns - result.start_ns < 90000000);
+    summing_end(&job);
+}
+
+static void reproducible_rounds_repeat_to_the_bit(void **state)
+{
+    (void)state;
+    float *first = NULL;
+    for (int run = 0; run < 3; run++) {
+        summing job;
+        summing_init(&job);
+        job.plan_settings.parts = 2;
+        job.local_settings.server.reproducible = true;
+        job.local_settings.server.stripe_length = 100;
+        job.straggler_spec = "exp:0.0005/chunk";
+        summing_begin(&job);
+        tarry_round_result result;
+        assert_int_equal(summing_round(&job, &result, NULL), TARRY_OK);
+        assert_int_equal(result.copies_computed, 24);
+        if (run == 0) {
+            first = malloc(job.dimension * sizeof(float));
+            assert_non_null(first);
+            memcpy(first, job.sum, job.dimension * sizeof(float));
+        }
+        assert_memory_equal(first, job.sum, job.dimension * sizeof(float));
+        summing_end(&job);
+    }
+    free(first);
+}
+
+static void bytes_are_counted(void **state)
+{
+    (void)state;
+    summing job;
+    summing_init(&job);
+    job.plan_settings.parts = 2;
+    job.local_settings.server.stop = TARRY_STOP_WORKERS;
+    job.local_settings.server.workers_needed = 8;
+    summing_begin(&job);
+    tarry_round_result result;
+    assert_int_equal(summing_round(&job, &result, NULL), TARRY_OK);
+    assert_int_equal(result.upload_bytes, 8 * 500 * sizeof(float));
+    /* 8 rounds, 24 reports, 8 signals (24 bytes, psi of 9 bits, 1 stripe), 8 parts */
+    assert_int_equal(result.control_messages, 48);
+    assert_int_equal(result.control_bytes, 48 * 24 + 8 * (2 + 1));
+    summing_end(&job);
+}
+
+static void settings_are_checked(void **state)
+{
+    (void)state;
+    summing job;
+    summing_init(&job);
+    summing_begin(&job);
+    tarry_local *local = NULL;
+    tarry_diagnostic diagnostic;
+    tarry_local_settings settings = job.local_settings;
+    settings.dimension = 0;
+    assert_int_equal(tarry_local_create(job.plan, &settings, NULL, &local, &diagnostic),
+                     TARRY_ERROR_ARGUMENT);
+    settings = job.local_settings;
+    settings.server.stop = TARRY_STOP_WORKERS;
+    settings.server.workers_needed = 9;
+    assert_int_equal(tarry_local_create(job.plan, &settings, NULL, &local, &diagnostic),
+                     TARRY_ERROR_ARGUMENT);
+    assert_non_null(strstr(diagnostic.text, "workers to wait for"));
+    assert_null(local);
+    summing_end(&job);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rounds_are_exact_for_every_design_and_number_of_parts),
+        cmocka_unit_test(dimensions_need_not_be_divisible),
+        cmocka_unit_test(fewer_chunks_than_workers_and_the_other_way_round),
+        cmocka_unit_test(stragglers_are_not_waited_for),
+        cmocka_unit_test(a_partial_straggler_s_work_counts),
+        cmocka_unit_test(reproducible_rounds_repeat_to_the_bit),
+        cmocka_unit_test(bytes_are_counted),
+        cmocka_unit_test(settings_are_checked),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "failing_allocator.h"
+#include "summing.h"
+
+static void dead_workers_within_the_plan_cost_nothing(void **state)
+{
+    (void)state;
+    summing job;
+    summing_init(&job);
+    job.straggler_spec = "dead:2";
+    summing_begin(&job);
+    for (int round = 0; round < 5; round++) {
+        tarry_round_result result;
+        assert_int_equal(summing_round(&job, &result, NULL), TARRY_OK);
+        assert_true(result.exact);
+        assert_true(summing_error(&job) <= 1e-5);
+        assert_true(result.workers_heard <= 6);
+    }
+    summing_end(&job);
+}
+
+/* The dead are found by their silence; the error names the chunks that are gone. */
+static void too_many_dead_workers_end_an_exact_round(void **state)
+{
+    (void)state;
+    summing job;
+    summing_init(&job);
+    job.plan_settings.design = TARRY_DESIGN_FRACTIONAL;
+    job.plan_settings.replication = 2;
+    job.local_settings.server.silence_ns = 200000000;
+    job.straggler_spec = "dead:7";
+    summing_begin(&job);
+    tarry_round_result result;
+    tarry_diagnostic diagnostic;
+    assert_int_equal(summing_round(&job, &result, &diagnostic), TARRY_ERROR_COVERAGE);
+    assert_int_equal(result.error, TARRY_ERROR_COVERAGE);
+    assert_int_equal(result.workers_lost, 7);
+    assert_non_null(strstr(diagnostic.text, "7 of 8 workers are lost"));
+    assert_non_null(strstr(diagnostic.text, "chunks "));
+    assert_non_null(strstr(diagnostic.text, "deadline"));
+    summing_end(&job);
+}
+
+static void a_deadline_goes_on_without_the_dead(void **state)
+{
+    (void)state;
+    summing job;
+    summing_init(&job);
+    job.plan_settings.replication = 1;
+    job.local_settings.server.stop = TARRY_STOP_DEADLINE;
+    job.local_settings.server.deadline_ns = 50000000;
+    job.straggler_spec = "dead:2";
+    summing_begin(&job);
+    for (int round = 0; round < 3; round++) {
+        tarry_round_result result;
+        assert_int_equal(summing_round(&job, &result, NULL), TARRY_OK);
+        assert_false(result.exact);
+        assert_true(result.expected_error == 2.0 / 8);
+        double seconds = (double)(result.end_ns - result.start_ns) * 1e-9;
+        assert_true(seconds >= 0.05);
+    }
+    summing_end(&job);
+}
+
+static void a_deadline_with_nothing_finished_gives_zero(void **state)
+{
+    (void)state;
+    summing job;
+    summing_init(&job);
+    job.local_settings.server.stop = TARRY_STOP_DEADLINE;
+    job.local_settings.server.deadline_ns = 10000000;
+    job.straggler_spec = "shifted-exp:30,0";
+    summing_begin(&job);
+    job.sum[3] = 7;
+    tarry_round_result result;
+    assert_int_equal(summing_round(&job, &result, NULL), TARRY_OK);
+    assert_true(result.expected_error == 1);
+    assert_int_equal(result.workers_heard, 0);
+    for (size_t i = 0; i < job.dimension; i++)
+        assert_true(job.sum[i] == 0);
+    summing_end(&job);
+}
+
+static void a_chunk_that_no_one_can_compute_is_named(void **state)
+{
+    (void)state;
+    summing job;
+    summing_init(&job);
+    job.failing_chunk = 5;
+    summing_begin(&job);
+    tarry_round_result result;
+    tarry_diagnostic diagnostic;
+    assert_int_equal(summing_round(&job, &result, &diagnostic), TARRY_ERROR_COVERAGE);
+    assert_non_null(strstr(diagnostic.text, "chunks 5 "));
+    /* The runtime is still usable. */
+    job.failing_chunk = UINT32_MAX;
+    assert_int_equal(summing_round(&job, &result, &diagnostic), TARRY_OK);
+    assert_true(result.exact);
+    assert_true(summing_error(&job) <= 1e-5);
+    summing_end(&job);
+}
+
+static void *interrupt_soon(void *user)
+{
+    usleep(30000);
+    tarry_local_interrupt(user);
+    return NULL;
+}
+
+static void an_interrupted_round_can_be_followed_by_another(void **state)
+{
+    (void)state;
+    summing job;
+    summing_init(&job);
+    job.local_settings.server.stop = TARRY_STOP_WORKERS;
+    job.local_settings.server.workers_needed = 8;
+    job.straggler_spec = "slow:1,100000+exp:0.0005";
+    summing_begin(&job);
+    tarry_round_result result;
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, interrupt_soon, job.local), 0);
+    assert_int_equal(summing_round(&job, &result, NULL), TARRY_ERROR_INTERRUPTED);
+    pthread_join(thread, NULL);
+    tarry_local_interrupt(job.local);
+    assert_int_equal(summing_round(&job, &result, NULL), TARRY_ERROR_INTERRUPTED);
+    summing_end(&job);
+}
+
+/* Any of the allocations may fail, with the threads running or not; nothing is lost and nothing
+ * hangs. */
+static int create_and_run(void *user, const tarry_allocator *allocator)
+{
+    summing *job = user;
+    tarry_local *local;
+    int error = tarry_local_create(job->plan, &job->local_settings, allocator, &local, NULL);
+    if (error != TARRY_OK)
+        return error;
+    tarry_round_result result;
+    error = tarry_local_round(local, job->parameters, job->sum, &result, NULL);
+    tarry_local_free(local);
+    return error;
+}
+
+static void every_allocation_may_fail(void **state)
+{
+    (void)state;
+    summing job;
+    summing_init(&job);
+    job.plan_settings.workers = job.plan_settings.chunks = 3;
+    job.plan_settings.replication = job.plan_settings.parts = 2;
+    summing_begin(&job);
+    assert_true(fail_each_allocation(create_and_run, &job) > 40);
+    summing_end(&job);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(dead_workers_within_the_plan_cost_nothing),
+        cmocka_unit_test(too_many_dead_workers_end_an_exact_round),
+        cmocka_unit_test(a_deadline_goes_on_without_the_dead),
+        cmocka_unit_test(a_deadline_with_nothing_finished_gives_zero),
+        cmocka_unit_test(a_chunk_that_no_one_can_compute_is_named),
+        cmocka_unit_test(an_interrupted_round_can_be_followed_by_another),
+        cmocka_unit_test(every_allocation_may_fail),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
