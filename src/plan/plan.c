@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "plan/decode.h"
 #include "plan/design.h"
+#include "plan/improve.h"
 #include "plan/order.h"
 
 void tarry_plan_settings_init(tarry_plan_settings *settings)
@@ -157,6 +158,13 @@ static int take_digest(tarry_plan *plan)
     return failed == 0 ? TARRY_OK : TARRY_ERROR_NO_MEMORY;
 }
 
+/* Whether the colouring has put every chunk once at every position. */
+static bool is_regular(const tarry_plan *plan)
+{
+    return plan->workers == plan->chunks && plan->min_replication == plan->max_load &&
+           plan->max_replication == plan->max_load;
+}
+
 /* All that follows the assignment. */
 static int complete(tarry_plan *plan, const tarry_plan_settings *settings)
 {
@@ -165,6 +173,8 @@ static int complete(tarry_plan *plan, const tarry_plan_settings *settings)
         error = count_holders(plan);
     if (error == TARRY_OK)
         error = index_holders(plan);
+    if (error == TARRY_OK && settings->order == TARRY_ORDER_OPTIMAL && !is_regular(plan))
+        error = improve_order(plan);
     if (error == TARRY_OK)
         error = decode_design(plan, settings->seed);
     if (error == TARRY_OK)

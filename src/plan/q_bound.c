@@ -12,12 +12,10 @@
 #include "plan/q.h"
 
 enum {
-    MAX_THRESHOLDS = 32,
-    PRICE_KINDS = 2,
-    MAX_PRICES = PRICE_KINDS * MAX_THRESHOLDS,
     MAX_THRESHOLD = 65536, /* keeps all sums below 2^63 */
+    MAX_PRICES = 2 * 96,   /* enough for thresholds up to that, each by 1/8 larger than the last */
     MAX_SETS = 8,
-    WORK = 20000000, /* price evaluations per bisection step and set of chunks, about */
+    DEAR = 100000, /* as many evaluations of a price per step of a bisection are */
 };
 
 /*
@@ -134,20 +132,18 @@ static uint32_t choose_prices(const tarry_plan *plan, price *prices)
     uint64_t classes = 0;
     for (uint32_t r = plan->min_replication; r <= plan->max_replication; r++)
         classes += plan->replication_count[r] > 0;
+    uint64_t density = classes * plan->max_load <= DEAR ? 8 : 1;
     uint64_t top = plan->max_load < MAX_THRESHOLD ? plan->max_load : MAX_THRESHOLD;
-    uint64_t steps = WORK / (classes * plan->max_load);
-    if (steps > MAX_THRESHOLDS)
-        steps = MAX_THRESHOLDS;
-    if (steps > top)
-        steps = top;
-    if (steps < 1)
-        steps = 1;
-    for (uint64_t step = 0; step < steps; step++) {
-        uint64_t threshold = top * (step + 1) / steps;
-        prices[PRICE_KINDS * step] = (price){.threshold = threshold};
-        prices[PRICE_KINDS * step + 1] = (price){.curved = true, .threshold = threshold};
-    }
-    return (uint32_t)(PRICE_KINDS * steps);
+    uint64_t threshold = 0;
+    uint32_t count = 0;
+    do {
+        threshold += 1 + threshold / density;
+        if (threshold > top)
+            threshold = top;
+        prices[count++] = (price){.threshold = threshold};
+        prices[count++] = (price){.curved = true, .threshold = threshold};
+    } while (threshold < top);
+    return count;
 }
 
 uint64_t slack_bound(const tarry_plan *plan, uint32_t copies)

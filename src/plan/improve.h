@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Local improvement of an order. */
+#ifndef PLAN_IMPROVE_H
+#define PLAN_IMPROVE_H
+
+#include "plan/plan.h"
+
+/*
+ * Raises the least slack (q.h) for `copies` = plan->parts, and so lowers Q_l, by exchanging two
+ * positions of a worker at a time, until the bound is reached or no exchange helps, within an
+ * amount of work that only the plan's sizes decide. Both views of the assignment are set and
+ * stay consistent. Errors: NO_MEMORY; the plan is then unchanged.
+ */
+int improve_order(tarry_plan *plan);
+
+#endif
