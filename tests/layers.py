@@ -1,0 +1,192 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Holds the folders of src to their order of dependency.
+
+An #include that goes up the order is a fault, and so is a system function that a folder may not use: the state
+machines take no time, no socket, no thread and no memory but the caller's. The objects to look at are those of the
+compilation database, so that what an old build left behind does not count.
+
+    layers.py SOURCE_ROOT BUILD_ROOT    checks a tree; one line per fault, exit status 1 if there is any
+    layers.py --self-test               shows that planted faults are found
+"""
+
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+CODE = {"base", "plan", "coding"}
+MAY_INCLUDE = {
+    "base": {"base"},
+    "plan": {"base", "plan"},
+    "coding": CODE,
+    "straggler": CODE | {"straggler"},
+    "protocol": CODE | {"protocol"},
+    "runtime": CODE | {"straggler", "protocol", "runtime"},
+    "sim": CODE | {"straggler", "protocol", "sim"},
+    "learn": {"base", "learn"},
+    "cli": CODE | {"straggler", "protocol", "runtime", "sim", "learn", "cli"},
+}
+C_LIBRARY = {"assert", "errno", "inttypes", "limits", "stdbool", "stddef", "stdint"}
+
+NETWORK = r"socket|socketpair|connect|bind|listen|accept4?|shutdown|send(to|msg|mmsg|file)?|recv(from|msg|mmsg)?" \
+          r"|p?select|p?poll|epoll_\w+|eventfd|getaddrinfo|gethostby\w+"
+THREADS = r"pthread_\w+|thrd_\w+|mtx_\w+|cnd_\w+|tss_\w+|call_once|sem_\w+|fork|vfork|exec\w+|posix_spawn\w*|system"
+CLOCK = r"time|gettimeofday|clock|clock_\w+|nanosleep|usleep|sleep|timespec_get|timerfd_\w+|timer_\w+|alarm"
+FILES = r"f?open|fdopen|openat|fclose|close|fread|read|pread|fwrite|write|pwrite|v?f?printf|v?dprintf|v?f?scanf" \
+        r"|f?puts|f?putc|putchar|f?getc|getchar|fgets|getline|fflush|perror|fseek\w*|mmap|std(in|out|err)"
+MEMORY = r"malloc|calloc|realloc|reallocarray|free|aligned_alloc|posix_memalign|memalign|strn?dup|v?asprintf"
+RANDOM = r"s?rand(_r)?|s?random(_r)?|\w?rand48(_r)?|getrandom|getentropy|arc4random\w*"
+ENVIRONMENT = r"(secure_)?getenv|setenv|putenv|signal|sigaction|exit|_exit|quick_exit|atexit"
+
+PURE = (NETWORK, THREADS, CLOCK, FILES, MEMORY, RANDOM, ENVIRONMENT)
+MAY_NOT_USE = {
+    "base": PURE,
+    "plan": PURE,
+    "coding": PURE,
+    "straggler": PURE,
+    "protocol": PURE,
+    "runtime": (FILES, MEMORY, RANDOM, ENVIRONMENT),
+    "sim": PURE,
+    "learn": (NETWORK, THREADS, CLOCK, MEMORY, RANDOM, ENVIRONMENT),
+}
+# The files whose business it is.
+EXCEPT = {
+    "base/memory.c": MEMORY,
+    "plan/design_file.c": FILES,
+    "straggler/trace.c": FILES,
+}
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
+
+
+def includes(path):
+    """Yields (line, '<' or '"', name) for each #include of a file."""
+    text = path.read_text()
+    for match in INCLUDE.finditer(text):
+        yield text.count("\n", 0, match.start(2)) + 1, match[1], match[2]
+
+
+def include_faults(root):
+    sources = root / "src"
+    for path in sorted(sources.rglob("*.[ch]")):
+        name = path.relative_to(root).as_posix()
+        folder = path.relative_to(sources).parts[0]
+        if folder not in MAY_INCLUDE:
+            yield f"{name}: the folder '{folder}' has no place in the order"
+            continue
+        for line, _, target in includes(path):
+            parts = pathlib.PurePosixPath(target).parts
+            if ".." in parts:
+                yield f"{name}:{line}: {target} climbs out of its folder"
+            elif parts[0] in MAY_INCLUDE and len(parts) > 1 and parts[0] not in MAY_INCLUDE[folder]:
+                yield f"{name}:{line}: {folder} may not include {target}"
+    for path in sorted((root / "include" / "tarry").glob("*.h")):
+        for line, quote, target in includes(path):
+            parent, stem = target.rpartition("/")[::2]
+            public = parent == "tarry" and (path.parent / stem).exists()
+            standard = parent == "" and stem.removesuffix(".h") in C_LIBRARY
+            if quote != "<" or not (public or standard):
+                yield f"include/tarry/{path.name}:{line}: {target} is neither public nor of the C library"
+
+
+def objects(build):
+    """Yields (source, object) for each file of the compilation database that lies in src."""
+    for command in json.loads((build / "compile_commands.json").read_text()):
+        source = (pathlib.Path(command["directory"]) / command["file"]).resolve()
+        yield source, pathlib.Path(command["directory"]) / command["output"]
+
+
+def wanted_symbols(path):
+    output = subprocess.run(["nm", "-u", path], check=True, capture_output=True, text=True).stdout
+    for line in output.split("\n"):
+        if line.strip():
+            yield line.split()[-1].split("@")[0]
+
+
+def plain_name(symbol):
+    """The C name behind a fortified, large-file or versioned one: __printf_chk is printf."""
+    return re.sub(r"^(__|_IO_|_)?(isoc\d+_)?|_chk$|64(_chk)?$", "", symbol)
+
+
+def symbol_faults(root, build):
+    found = 0
+    for source, object_file in sorted(objects(build)):
+        if not source.is_relative_to(root / "src") or not object_file.exists():
+            continue
+        found += 1
+        name = source.relative_to(root / "src").as_posix()
+        allowed = re.compile(EXCEPT.get(name, r"(?!)"))
+        for symbol in wanted_symbols(object_file):
+            plain = plain_name(symbol)
+            for family in MAY_NOT_USE.get(name.split("/")[0], ()):
+                if re.fullmatch(family, plain) and not allowed.fullmatch(plain):
+                    yield f"src/{name}: uses {symbol}"
+    if found == 0:
+        yield f"{build.name}: no object files of src: is it built?"
+
+
+def faults(root, build):
+    return [*include_faults(root), *symbol_faults(root, build)]
+
+
+def self_test():
+    planted = {
+        "src/base/up.c": ('#include "plan/plan.h"\n', "src/base/up.c:1: base may not include plan/plan.h"),
+        "src/straggler/side.c": ('\n#include "protocol/server.h"\n',
+                                 "src/straggler/side.c:2: straggler may not include protocol/server.h"),
+        "src/learn/up.c": ("#include <coding/kernel.h>\n", "src/learn/up.c:1: learn may not include coding/kernel.h"),
+        "src/sim/climb.c": ('#include "../cli/a.h"\n', "src/sim/climb.c:1: ../cli/a.h climbs out of its folder"),
+        "src/new/a.c": ("", "src/new/a.c: the folder 'new' has no place in the order"),
+        "include/tarry/a.h": ("#include <zlib.h>\n",
+                              "include/tarry/a.h:1: zlib.h is neither public nor of the C library"),
+        "src/protocol/clock.c": ("#include <time.h>\nlong now(void);\nlong now(void)\n{\n    return time(0);\n}\n",
+                                 "src/protocol/clock.c: uses time"),
+        "src/plan/heap.c": ("#include <stdlib.h>\nvoid *get(void);\nvoid *get(void)\n{\n    return malloc(7);\n}\n",
+                            "src/plan/heap.c: uses malloc"),
+    }
+    clean = {
+        "src/base/memory.c": "#include <stdlib.h>\nvoid *get(void);\nvoid *get(void)\n{\n    return calloc(7, 1);\n}\n",
+        "src/cli/all.c": '#include "learn/a.h"\n#include "runtime/b.h"\n#include <stdio.h>\n',
+        "include/tarry/b.h": "#include <stdint.h>\n#include <tarry/a.h>\n",
+    }
+    with tempfile.TemporaryDirectory() as directory:
+        root = pathlib.Path(directory).resolve()
+        commands = []
+        for name, text in {**clean, **{name: text for name, (text, _) in planted.items()}}.items():
+            path = root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+            if "(void)" in text:
+                output = name.replace("/", "_") + ".o"
+                subprocess.run(["cc", "-c", path, "-o", root / output], check=True)
+                commands.append({"directory": directory, "file": name, "output": output})
+        (root / "compile_commands.json").write_text(json.dumps(commands))
+        found = set(faults(root, root))
+    expected = {fault for _, fault in planted.values()}
+    for fault in sorted(expected - found):
+        print(f"planted, but not found: {fault}")
+    for fault in sorted(found - expected):
+        print(f"found, but not planted: {fault}")
+    names = {"__printf_chk": "printf", "open64": "open", "__isoc99_fscanf": "fscanf", "pread64_chk": "pread"}
+    wrong = [name for name, plain in names.items() if plain_name(name) != plain]
+    for name in wrong:
+        print(f"{name} is taken for {plain_name(name)}")
+    return found != expected or bool(wrong)
+
+
+def main(arguments):
+    if arguments == ["--self-test"]:
+        return self_test()
+    if len(arguments) != 2:
+        sys.exit(__doc__)
+    root, build = (pathlib.Path(argument).resolve() for argument in arguments)
+    found = faults(root, build)
+    print("\n".join(found) if found else "the folders keep their order")
+    return bool(found)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
