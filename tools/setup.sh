@@ -1,0 +1,27 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Installs what debian/control names as build dependencies and is missing; does nothing where all is there.
+#     tools/setup.sh [check]      'check' takes what the tests need as well
+set -eu
+cd "$(dirname "$0")/.."
+
+profile='-P nocheck'
+[ "${1-}" != check ] || profile=
+
+# dpkg-checkbuilddeps comes with dpkg-dev, which may itself be missing.
+if command -v dpkg-checkbuilddeps >/dev/null && missing=$(dpkg-checkbuilddeps $profile 2>&1); then
+    exit 0
+fi
+if ! command -v apt-get >/dev/null; then
+    echo "tools/setup.sh: no apt-get here; please install what debian/control names" >&2
+    exit 1
+fi
+printf '%s\n' "${missing:-Setting up the build dependencies}"
+
+as_root=
+[ "$(id -u)" -eq 0 ] || as_root=sudo
+install_missing() {
+    $as_root env DEBIAN_FRONTEND=noninteractive apt-get build-dep --yes --no-install-recommends $profile ./ </dev/null
+}
+# The package lists may be empty or too old.
+install_missing || { $as_root apt-get update </dev/null && install_missing; }
