@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+# The short front door; the build itself is Meson's (see CONTRIBUTING.md).
+
+PREFIX ?= /usr/local
+BUILD := build-release
+OPTIONS := --buildtype=release -Dtests=false -Dprefix='$(PREFIX)' -Dlibdir=lib
+
+# Twelve machines of which three are twenty times slower; each would take 20 ms per chunk.
+DEMO := --workers 12 --chunks 12 --replication 4 --rounds 150 --straggler 'shifted-exp:0.02,0+slow:3,20'
+
+.PHONY: help demo check build install format coverage clean
+
+help:
+	@echo 'make demo      set up what is missing, build, and train on made-up data with three slow workers'
+	@echo 'make check     set up what is missing, and run every test in every configuration'
+	@echo 'make build     build the library and the tool in $(BUILD)/'
+	@echo 'make install   install both under PREFIX ($(PREFIX)); DESTDIR is heeded'
+	@echo 'make format    lay out the C sources by .clang-format'
+	@echo 'make coverage  run the tests and print the line coverage of src/'
+	@echo 'make clean     remove what these targets built'
+
+demo:
+	@tools/setup.sh
+	@$(MAKE) --no-print-directory build
+	$(BUILD)/src/cli/tarry train $(DEMO)
+
+check:
+	@tools/setup.sh check
+	@python3 tests/check.py
+
+# An old build directory is taken on where it fits, and made anew where it does not.
+build:
+	@if [ -e $(BUILD)/build.ninja ]; then \
+	    meson setup --reconfigure $(BUILD) $(OPTIONS) >/dev/null 2>&1 || meson setup --wipe $(BUILD) $(OPTIONS); \
+	else \
+	    meson setup $(BUILD) $(OPTIONS); \
+	fi
+	@ninja -C $(BUILD)
+
+install: build
+	meson install -C $(BUILD) --no-rebuild $(if $(DESTDIR),--destdir '$(DESTDIR)')
+
+format:
+	find src include tests examples -name '*.[ch]' -exec clang-format -i {} +
+
+coverage:
+	@tools/setup.sh check
+	@python3 tests/check.py coverage
+
+clean:
+	rm -rf $(BUILD) build-check

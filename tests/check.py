@@ -1,0 +1,189 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Builds and tests the project in every configuration, one after the other.
+
+    check.py [NAME ...]    only these of the configurations below, or 'format'
+
+The output of each failed test is shown; the last line is 'N passed, N failed', summed over all configurations, and
+the exit status is 1 if anything failed. Builds are kept in build-check/, and taken up again.
+"""
+
+import collections
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BUILDS = ROOT / "build-check"
+JOBS = str(os.cpu_count() or 1)
+
+# tests: prefixes of test names, () for none and None for all.
+Configuration = collections.namedtuple("Configuration", "name compiler options tests")
+
+ALL = None
+THREADED = ("protocol/", "runtime/", "scenario/", "integration/")
+CONFIGURATIONS = (
+    Configuration("gcc-sanitized", "gcc", ("-Dbuildtype=debug", "-Doptimization=1",
+                                           "-Db_sanitize=address,undefined"), ALL),
+    Configuration("clang-sanitized", "clang", ("-Dbuildtype=debug", "-Doptimization=1",
+                                               "-Db_sanitize=address,undefined", "-Db_lundef=false"), ALL),
+    Configuration("threads", "clang", ("-Dbuildtype=debug", "-Doptimization=1", "-Db_sanitize=thread",
+                                       "-Db_lundef=false"), THREADED),
+    Configuration("coverage", "gcc", ("-Dbuildtype=debugoptimized", "-Db_coverage=true",
+                                      "-Dc_args=-fprofile-update=atomic"), ALL),
+    Configuration("clang-release", "clang", ("-Dbuildtype=release",), ()),
+)
+
+# A failing allocation is NULL in production too; a leak or an undefined step ends the test.
+ENVIRONMENT = {
+    "ASAN_OPTIONS": "detect_leaks=1:allocator_may_return_null=1",
+    "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
+    "TSAN_OPTIONS": f"halt_on_error=1:suppressions={ROOT / 'tests' / 'tsan.supp'}",
+    "MALLOC_PERTURB_": "0",
+}
+
+
+class Tally:
+    def __init__(self):
+        self.passed = self.failed = self.skipped = 0
+
+    def add(self, good):
+        self.passed += good
+        self.failed += not good
+
+    def __str__(self):
+        return f"{self.passed} passed, {self.failed} failed" + (f", {self.skipped} skipped" if self.skipped else "")
+
+
+def run(command, **options):
+    """Runs a command from the project's root with its output on ours; true if it succeeded."""
+    sys.stdout.flush()
+    return subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, **options).returncode == 0
+
+
+def quietly(command, **options):
+    """The same, but its output is shown only if it fails."""
+    result = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                            stderr=subprocess.STDOUT, text=True, errors="replace", **options)
+    if result.returncode != 0:
+        print(result.stdout, flush=True)
+    return result.returncode == 0
+
+
+def build(configuration):
+    folder = BUILDS / configuration.name
+    environment = {**os.environ, "CC": configuration.compiler}
+    setup = ["meson", "setup", folder, "-Dwerror=true", *configuration.options]
+    kept = (folder / "build.ninja").exists() and subprocess.run(
+        [*setup, "--reconfigure"], cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, capture_output=True,
+        check=False).returncode == 0
+    if not kept:
+        shutil.rmtree(folder, ignore_errors=True)
+        if not quietly(setup, env=environment):
+            return False
+    return quietly(["ninja", "-C", folder, "-j", JOBS])
+
+
+def chosen_tests(folder, prefixes):
+    if prefixes is ALL:
+        return []
+    listed = subprocess.run(["meson", "introspect", "--tests", folder], cwd=ROOT, check=True, capture_output=True)
+    return [test["name"] for test in json.loads(listed.stdout) if test["name"].startswith(prefixes)]
+
+
+def steady_addresses():
+    """Sanitizers of this age do not know the widest randomisation of addresses: a prefix that turns it off."""
+    prefix = ["setarch", "-R"]
+    works = shutil.which(prefix[0]) and subprocess.run([*prefix, "true"], check=False,
+                                                       capture_output=True).returncode == 0
+    return prefix if works else []
+
+
+def run_tests(configuration, tally):
+    folder = BUILDS / configuration.name
+    names = chosen_tests(folder, configuration.tests)
+    if configuration.tests is not ALL and not names:
+        return
+    log = folder / "meson-logs" / "testlog.json"
+    log.unlink(missing_ok=True)
+    command = [*steady_addresses(), "meson", "test", "-C", folder, "--no-rebuild", "--timeout-multiplier", "4",
+               "--num-processes", JOBS, *names]
+    ended = subprocess.run(command, cwd=ROOT, env={**os.environ, **ENVIRONMENT}, stdin=subprocess.DEVNULL,
+                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", check=False)
+    tests = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+    failed = 0
+    for test in tests:
+        if test["result"] == "SKIP":
+            tally.skipped += 1
+            continue
+        good = test["result"] in ("OK", "EXPECTEDFAIL")
+        tally.add(good)
+        failed += not good
+        if not good:
+            print(f"--- {configuration.name}: {test['name']}: {test['result']}")
+            print(test.get("stdout", ""), test.get("stderr", ""), sep="\n")
+    if ended.returncode != 0 and failed == 0:
+        print(ended.stdout)
+        tally.add(False)
+
+
+def print_coverage():
+    folder = BUILDS / "coverage"
+    return quietly(["gcovr", "--root", ROOT, "--object-directory", folder, "--filter", "src/",
+                    "--exclude-throw-branches", "--txt", folder / "coverage.txt", "--json-summary",
+                    folder / "coverage.json", "--gcov-ignore-parse-errors", folder])
+
+
+def show_coverage():
+    folder = BUILDS / "coverage"
+    print((folder / "coverage.txt").read_text())
+    summary = json.loads((folder / "coverage.json").read_text())
+    print(f"line coverage of src/: {summary['line_percent']:.1f}% "
+          f"({summary['line_covered']} of {summary['line_total']} lines)")
+
+
+def check_format():
+    sources = [path for folder in ("src", "include", "tests", "examples") for path in (ROOT / folder).rglob("*.[ch]")]
+    return quietly(["clang-format", "--dry-run", "-Werror", *sorted(sources)])
+
+
+def main(names):
+    known = [configuration.name for configuration in CONFIGURATIONS] + ["format"]
+    for name in names:
+        if name not in known:
+            sys.exit(f"check.py: {name}: unknown; known are {', '.join(known)}")
+    total, covered = Tally(), False
+    for configuration in CONFIGURATIONS:
+        if names and configuration.name not in names:
+            continue
+        start, tally = time.monotonic(), Tally()
+        print(f"{configuration.name}: ...", flush=True)
+        built = build(configuration)
+        tally.add(built)
+        if built:
+            if configuration.name == "coverage":
+                for data in (BUILDS / "coverage").rglob("*.gcda"):
+                    data.unlink()
+            run_tests(configuration, tally)
+            if configuration.name == "coverage":
+                covered = print_coverage()
+                tally.add(covered)
+        print(f"{configuration.name}: {tally} in {time.monotonic() - start:.0f} s", flush=True)
+        for field in ("passed", "failed", "skipped"):
+            setattr(total, field, getattr(total, field) + getattr(tally, field))
+    if not names or "format" in names:
+        good = check_format()
+        total.add(good)
+        print(f"format: {'as .clang-format says' if good else 'differs (make format mends it)'}")
+    if covered:
+        show_coverage()
+    print(total)
+    return total.failed > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
