@@ -20,11 +20,12 @@ enum { STREAM_DEAL, STREAM_LIST };
 typedef struct dealing {
     uint32_t workers, chunks;
     uint32_t edges;
-    uint32_t *load;    /* workers */
-    uint32_t *owner;   /* edges: whose slot it is */
-    uint32_t *dealt;   /* edges: which chunk lies in the slot */
-    uint64_t *held;    /* workers * chunks bits, by worker: whether the worker holds the chunk */
-    uint64_t *doubled; /* edges bits: slots whose chunk their owner holds in another slot as well */
+    uint32_t *load;  /* workers */
+    uint32_t *owner; /* edges: whose slot it is */
+    uint32_t *dealt; /* edges: which chunk lies in the slot */
+    uint64_t *held;  /* workers * chunks bits, by worker: whether the worker holds the chunk */
+    uint64_t
+        *doubled; /* edges bits: slots whose chunk their owner got in an earlier slot as well */
 } dealing;
 
 static size_t pair_bit(const dealing *deal, uint32_t worker, uint32_t chunk)
@@ -51,7 +52,8 @@ static void deal_stubs(dealing *deal, uint32_t replication, random_stream *strea
     }
 }
 
-/* Takes the chunk out of a slot: its owner still holds a doubled one. */
+/* Takes the chunk out of a slot. The owner still holds a doubled one; if it is the first copy of a
+ * doubled one, the other copy's turn is still to come, and it is then marked as held again. */
 static void lift(dealing *deal, uint32_t slot)
 {
     if (!bitset_test(deal->doubled, slot))
@@ -72,6 +74,12 @@ static void part_doubles(dealing *deal, random_stream *stream)
         if (!bitset_test(deal->doubled, slot))
             continue;
         uint32_t chunk = deal->dealt[slot];
+        size_t bit = pair_bit(deal, deal->owner[slot], chunk);
+        if (!bitset_test(deal->held, bit)) { /* the first copy has gone in an exchange */
+            bitset_set(deal->held, bit);
+            bitset_reset(deal->doubled, slot);
+            continue;
+        }
         uint32_t other = random_below(stream, deal->edges);
         while (bitset_test(deal->held, pair_bit(deal, deal->owner[slot], deal->dealt[other])) ||
                bitset_test(deal->held, pair_bit(deal, deal->owner[other], chunk)))

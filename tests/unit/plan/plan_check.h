@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the tests of plans share: making one, checking that its two views agree, changing an order.
+ */
+#ifndef TEST_PLAN_CHECK_H
+#define TEST_PLAN_CHECK_H
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <setjmp.h>
+
+#include <cmocka.h>
+
+#include "plan/plan.h"
+
+static inline tarry_plan_settings plan_settings(uint32_t workers, uint32_t chunks,
+                                                uint32_t replication, tarry_design design,
+                                                tarry_order order, uint64_t seed)
+{
+    tarry_plan_settings settings;
+    tarry_plan_settings_init(&settings);
+    settings.workers = workers;
+    settings.chunks = chunks;
+    settings.replication = replication;
+    settings.design = design;
+    settings.order = order;
+    settings.seed = seed;
+    return settings;
+}
+
+static inline tarry_plan *plan_make(const tarry_plan_settings *settings)
+{
+    tarry_plan *plan = NULL;
+    tarry_diagnostic diagnostic = {""};
+    int error = tarry_plan_create(settings, NULL, &plan, &diagnostic);
+    if (error != TARRY_OK)
+        fail_msg("%s", diagnostic.text);
+    return plan;
+}
+
+/* No worker lists a chunk twice, every slot and holder point at each other, holders ascend, and the
+ * largest and least counts are right. */
+static inline void plan_check_views(const tarry_plan *plan)
+{
+    uint32_t workers = tarry_plan_workers(plan);
+    uint32_t chunks = tarry_plan_chunks(plan);
+    uint32_t *last = calloc(chunks, sizeof(*last));
+    assert_non_null(last);
+    uint32_t max_load = 0;
+    size_t copies = 0;
+    for (uint32_t worker = 0; worker < workers; worker++) {
+        uint32_t load = tarry_plan_load(plan, worker);
+        max_load = load > max_load ? load : max_load;
+        copies += load;
+        for (uint32_t position = 0; position < load; position++) {
+            uint32_t chunk = tarry_plan_chunk(plan, worker, position);
+            assert_true(chunk < chunks);
+            assert_int_not_equal(last[chunk], worker + 1);
+            last[chunk] = worker + 1;
+            uint32_t holder = plan->slot_holder[plan->worker_offset[worker] + position];
+            assert_true(holder < tarry_plan_replication(plan, chunk));
+            assert_int_equal(tarry_plan_holder(plan, chunk, holder), worker);
+            assert_int_equal(tarry_plan_position(plan, chunk, holder), position);
+        }
+    }
+    free(last);
+    assert_int_equal(plan->max_load, max_load);
+
+    uint32_t max_replication = 0;
+    uint32_t min_replication = UINT32_MAX;
+    for (uint32_t chunk = 0; chunk < chunks; chunk++) {
+        uint32_t replication = tarry_plan_replication(plan, chunk);
+        max_replication = replication > max_replication ? replication : max_replication;
+        min_replication = replication < min_replication ? replication : min_replication;
+        copies -= replication;
+        for (uint32_t index = 1; index < replication; index++)
+            assert_true(tarry_plan_holder(plan, chunk, index - 1) <
+                        tarry_plan_holder(plan, chunk, index));
+    }
+    assert_int_equal(copies, 0);
+    assert_int_equal(plan->max_replication, max_replication);
+    assert_int_equal(plan->min_replication, min_replication);
+}
+
+/* Exchanges two positions of a worker's order, in both views. */
+static inline void plan_swap(tarry_plan *plan, uint32_t worker, uint32_t first, uint32_t second)
+{
+    uint32_t begin = plan->worker_offset[worker];
+    const uint32_t position[2] = {first, second};
+    const uint32_t chunk[2] = {plan->slot_chunk[begin + first], plan->slot_chunk[begin + second]};
+    const uint32_t holder[2] = {plan->slot_holder[begin + first],
+                                plan->slot_holder[begin + second]};
+    for (int i = 0; i < 2; i++) {
+        plan->slot_chunk[begin + position[1 - i]] = chunk[i];
+        plan->slot_holder[begin + position[1 - i]] = holder[i];
+        plan->holder_position[plan->chunk_offset[chunk[i]] + holder[i]] = position[1 - i];
+    }
+}
+
+#endif
