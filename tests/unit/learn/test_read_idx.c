@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+
+#include "data_file.h"
+#include "failing_allocator.h"
+
+#define IMAGES "x-images-idx3-ubyte"
+#define LABELS "x-labels-idx1-ubyte"
+
+/* The bytes of a string literal, which may hold NULs. */
+#define BYTES(literal) (literal), sizeof(literal) - 1
+
+static const dataset_source source = {.path = IMAGES, .labels = LABEL_CLASS};
+
+#define TWO_IMAGES "\0\0\x08\x03\0\0\0\x02\0\0\0\x01\0\0\0\x03"
+#define TWO_LABELS "\0\0\x08\x01\0\0\0\x02"
+
+static void images_are_scaled_and_labelled(void **state)
+{
+    (void)state;
+    write_file(IMAGES, BYTES(TWO_IMAGES "\0\x33\xff\x01\x02\x03"));
+    write_gzip(LABELS, BYTES(TWO_LABELS "\x04\x09"));
+    const float values[] = {0, 0.2F, 1, 1 / 255.0F, 2 / 255.0F, 3 / 255.0F};
+    dataset *data = read_good(source);
+    check_dense(data, 2, 3, values, (float[]){4, 9});
+    assert_int_equal(data->classes, 10);
+    dataset_free(data);
+
+    write_file("other", BYTES(TWO_LABELS "\x01\0"));
+    dataset_source named = {.path = IMAGES, .labels_path = "other", .labels = LABEL_BINARY};
+    data = read_good(named);
+    check_dense(data, 2, 3, values, (float[]){1, -1});
+    dataset_free(data);
+}
+
+/* More numbers than are taken at a time. */
+static void images_longer_than_a_piece_are_read(void **state)
+{
+    (void)state;
+    enum { FEATURES = 5000 };
+    uint8_t *bytes = calloc(16 + 2 * FEATURES, 1);
+    float *values = calloc(2 * FEATURES, sizeof(float));
+    assert_true(bytes != NULL && values != NULL);
+    memcpy(bytes, "\0\0\x08\x03\0\0\0\x02\0\0\0\x32\0\0\0\x64", 16);
+    for (size_t i = 0; i < 2 * FEATURES; i++) {
+        bytes[16 + i] = (uint8_t)(i % 251);
+        values[i] = (float)(i % 251) / 255;
+    }
+    write_gzip(IMAGES, bytes, 16 + 2 * FEATURES);
+    write_file(LABELS, BYTES(TWO_LABELS "\0\x01"));
+    dataset *data = read_good(source);
+    check_dense(data, 2, FEATURES, values, (float[]){0, 1});
+    dataset_free(data);
+    free(bytes);
+    free(values);
+}
+
+static void all_element_types_are_read(void **state)
+{
+    (void)state;
+    const struct {
+        const char *bytes;
+        size_t size;
+        float values[2];
+    } cases[] = {
+        {BYTES("\0\0\x09\x01\0\0\0\x02\xff\x7f"), {-1, 127}},
+        {BYTES("\0\0\x0b\x01\0\0\0\x02\xff\xfe\x01\0"), {-2, 256}},
+        {BYTES("\0\0\x0c\x01\0\0\0\x02\xff\xff\xff\xfd\0\x01\0\0"), {-3, 65536}},
+        {BYTES("\0\0\x0d\x01\0\0\0\x02\x3f\xc0\0\0\xc0\0\0\0"), {1.5F, -2}},
+        {BYTES("\0\0\x0e\x01\0\0\0\x02\x3f\xf8\0\0\0\0\0\0\xc0\0\0\0\0\0\0\0"), {1.5F, -2}},
+    };
+    write_file(LABELS, BYTES(TWO_LABELS "\0\x01"));
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        write_file(IMAGES, cases[i].bytes, cases[i].size);
+        dataset *data = read_good(source);
+        check_dense(data, 2, 1, cases[i].values, (float[]){0, 1});
+        dataset_free(data);
+    }
+    write_file(LABELS, BYTES("\0\0\x0d\x01\0\0\0\x02\x3f\xc0\0\0\xc0\0\0\0"));
+    dataset *data = read_good((dataset_source){.path = IMAGES, .labels = LABEL_REAL});
+    assert_true(data->label[0] == 1.5F && data->label[1] == -2);
+    dataset_free(data);
+}
+
+static void damaged_images_are_refused(void **state)
+{
+    (void)state;
+    const struct {
+        const char *bytes;
+        size_t size;
+        const char *message;
+    } cases[] = {
+        {BYTES(""), IMAGES ": byte 0: the file ends within its header"},
+        {BYTES("\0\0\x08"), IMAGES ": byte 0: the file ends within its header"},
+        {BYTES("ab\x08\x01"), IMAGES ": byte 0: 61 62 is not how an IDX file starts"},
+        {BYTES("\0\0\x0a\x01"), IMAGES ": byte 0: unknown element type 0x0a"},
+        {BYTES("\0\0\x08\0"), IMAGES ": byte 0: the file has no dimensions"},
+        {BYTES("\0\0\x08\x03\0\0\0\x02\0\0"), IMAGES ": byte 8: the file ends within its header"},
+        {BYTES("\0\0\x08\x02\0\0\0\x02\0\0\0\0"), IMAGES ": byte 8: a dimension of 0"},
+        {BYTES("\0\0\x08\x02\0\0\0\x02\x80\0\0\0"),
+         IMAGES ": byte 8: a sample has more than 2147483647 numbers"},
+        {BYTES("\0\0\x08\x03\0\0\0\x02\x7f\xff\xff\xff\0\0\0\x02"),
+         IMAGES ": byte 12: a sample has more than 2147483647 numbers"},
+        {BYTES(TWO_IMAGES "\0\0\0\0"),
+         IMAGES ": byte 20: the file ends where 2 more numbers should follow"},
+        {BYTES(TWO_IMAGES "\0\0\0\0\0\0\0"), IMAGES ": byte 22: more data than the header says"},
+        {BYTES("\0\0\x0d\x01\0\0\0\x02\x3f\xc0\0\0\x7f\xc0\0\0"),
+         IMAGES ": byte 12: a number is not finite"},
+        {BYTES("\0\0\x0e\x01\0\0\0\x02\x7f\xe0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"),
+         IMAGES ": byte 8: a number does not fit a float"},
+    };
+    write_file(LABELS, BYTES(TWO_LABELS "\0\x01"));
+    dataset_source forced = source;
+    forced.format = DATASET_IDX;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        write_file(IMAGES, cases[i].bytes, cases[i].size);
+        expect_error(forced, TARRY_ERROR_FORMAT, cases[i].message);
+    }
+}
+
+static void damaged_labels_are_refused(void **state)
+{
+    (void)state;
+    const struct {
+        const char *bytes;
+        size_t size;
+        const char *message;
+    } cases[] = {
+        {BYTES(""), LABELS ": byte 0: the file ends within its header"},
+        {BYTES("\0\0\x08\x02\0\0\0\x02\0\0\0\x01\0\x01"),
+         LABELS ": labels have 2 dimensions, not 1"},
+        {BYTES("\0\0\x08\x01\0\0\0\x03\0\0\0"), LABELS ": 3 labels for 2 images"},
+        {BYTES(TWO_LABELS "\0"),
+         LABELS ": byte 9: the file ends where 1 more numbers should follow"},
+        {BYTES(TWO_LABELS "\0\0\0"), LABELS ": byte 10: more data than the header says"},
+        {BYTES("\0\0\x0b\x01\0\0\0\x02\0\0\xff\xff"),
+         LABELS ": byte 10: label -1 (classes are 0, 1, 2, ..., at most 16777215)"},
+    };
+    write_file(IMAGES, BYTES(TWO_IMAGES "\0\0\0\0\0\0"));
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        write_file(LABELS, cases[i].bytes, cases[i].size);
+        expect_error(source, TARRY_ERROR_FORMAT, cases[i].message);
+    }
+    write_file(IMAGES, BYTES("\0\0\x08\x03\0\0\0\0\0\0\0\x01\0\0\0\x01"));
+    write_file(LABELS, BYTES("\0\0\x08\x01\0\0\0\0"));
+    expect_error(source, TARRY_ERROR_FORMAT, IMAGES ": no samples");
+}
+
+/* Memory follows the data that arrive, not what a header says will. */
+static void headers_that_promise_too_much_take_no_memory(void **state)
+{
+    (void)state;
+    write_file(IMAGES, BYTES("\0\0\x08\x03\x80\0\0\0\0\0\x70\0\0\0\x70\0"));
+    write_file(LABELS, BYTES("\0\0\x08\x01\x80\0\0\0"));
+    expect_error(source, TARRY_ERROR_FORMAT,
+                 IMAGES ": byte 16: the file ends where 1765411053929234432 more numbers should "
+                        "follow");
+    failing_allocator counting;
+    failing_allocator_init(&counting, SIZE_MAX);
+    dataset *data = NULL;
+    assert_int_equal(dataset_read(&source, &counting.allocator, &data, NULL), TARRY_ERROR_FORMAT);
+    assert_int_equal(counting.allocations, 3); /* two buffers and the labels' name */
+}
+
+static void a_missing_file_of_labels_is_named(void **state)
+{
+    (void)state;
+    write_file("a-images-idx3", BYTES(TWO_IMAGES "\0\0\0\0\0\0"));
+    expect_error((dataset_source){.path = "a-images-idx3"}, TARRY_ERROR_FILE,
+                 "a-labels-idx1: No such file or directory");
+    write_file("plain", BYTES(TWO_IMAGES "\0\0\0\0\0\0"));
+    expect_error((dataset_source){.path = "plain"}, TARRY_ERROR_ARGUMENT,
+                 "plain: no file of labels given, and no \"images-idx3\" in the name to replace");
+}
+
+static void failed_allocations_are_reported(void **state)
+{
+    (void)state;
+    write_file(IMAGES, BYTES(TWO_IMAGES "\0\x33\xff\x01\x02\x03"));
+    write_file(LABELS, BYTES(TWO_LABELS "\x04\x09"));
+    fail_allocations_of(source);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(images_are_scaled_and_labelled),
+        cmocka_unit_test(images_longer_than_a_piece_are_read),
+        cmocka_unit_test(all_element_types_are_read),
+        cmocka_unit_test(damaged_images_are_refused),
+        cmocka_unit_test(damaged_labels_are_refused),
+        cmocka_unit_test(headers_that_promise_too_much_take_no_memory),
+        cmocka_unit_test(a_missing_file_of_labels_is_named),
+        cmocka_unit_test(failed_allocations_are_reported),
+    };
+    return cmocka_run_group_tests(tests, data_files_begin, data_files_end);
+}
