@@ -15,12 +15,12 @@
 
 typedef enum label_kind {
     LABEL_REAL,   /* any finite number (least squares) */
-    LABEL_BINARY, /* two values out of -1/+1, 0/1 or 1/2; kept as -1 and +1 (logistic) */
+    LABEL_BINARY, /* -1/+1, 0/1 or 1/2; kept as -1 and +1, a 1 without company as +1 (logistic) */
     LABEL_CLASS,  /* 0, 1, 2, ... (softmax, perceptron) */
 } label_kind;
 
 typedef enum dataset_format {
-    DATASET_AUTO, /* IDX by its magic number, CSV by the name's ending (.csv, .csv.gz), LIBSVM
+    DATASET_AUTO, /* IDX by its first two bytes, CSV by the name's ending (.csv, .csv.gz), LIBSVM
                      otherwise */
     DATASET_LIBSVM,
     DATASET_CSV,
@@ -49,9 +49,10 @@ typedef struct dataset_source {
 } dataset_source;
 
 /*
- * Reads a file as a stream into *out, which the caller owns. Errors, each with the file and, for
- * text, the line: FILE (missing, unreadable), FORMAT (empty, truncated, bad label, bad index, not a
- * number, NaN, infinite), NO_MEMORY.
+ * Reads a file, gzip or plain, as a stream into *out, which the caller owns. Errors: FILE (missing,
+ * unreadable), FORMAT (empty, truncated, bad label, bad index, not a number, NaN, infinite; with
+ * the file and the line or byte), ARGUMENT (IDX: no labels_path and no "images-idx3" in the name),
+ * NO_MEMORY. docs/data-formats.md lists what is accepted and every message.
  */
 int dataset_read(const dataset_source *source, const tarry_allocator *allocator, dataset **out,
                  tarry_diagnostic *diagnostic);

@@ -33,7 +33,7 @@ static int detect_format(input *in, dataset_format *format)
 {
     const uint8_t *bytes;
     size_t got;
-    int error = input_peek(in, 4, &bytes, &got);
+    int error = input_peek(in, 2, &bytes, &got);
     if (error != TARRY_OK || *format != DATASET_AUTO)
         return error;
     if (idx_starts(bytes, got))

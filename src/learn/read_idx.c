@@ -46,7 +46,7 @@ static size_t element_size(int type)
 
 bool idx_starts(const uint8_t *bytes, size_t count)
 {
-    return count >= 4 && bytes[0] == 0 && bytes[1] == 0 && element_size(bytes[2]) != 0;
+    return count >= 2 && bytes[0] == 0 && bytes[1] == 0;
 }
 
 static uint64_t big_endian(const uint8_t *bytes, size_t count)

@@ -14,7 +14,7 @@ int read_csv(input *in, int label_column, dataset_builder *builder);
 /* The images' file and the labels' file, http://yann.lecun.com/exdb/mnist. */
 int read_idx(input *images, input *labels, dataset_builder *builder);
 
-/* Whether a file that starts with these bytes is IDX. */
+/* Whether a file that starts with these bytes is IDX; no text does. */
 bool idx_starts(const uint8_t *bytes, size_t count);
 
 /* Room for a piece of a file in a message, and the piece in it: cut, unprintable bytes as '?'. */

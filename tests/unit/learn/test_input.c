@@ -179,6 +179,18 @@ static void damaged_gzip_data_are_detected(void **state)
     free(packed);
 }
 
+static void failed_allocations_for_a_long_line_are_reported(void **state)
+{
+    (void)state;
+    char *text = malloc(LONG);
+    assert_non_null(text);
+    memset(text, '#', LONG);
+    memcpy(text, "1 1:1", 5);
+    write_file("long.svm", text, LONG);
+    fail_allocations_of((dataset_source){.path = "long.svm"});
+    free(text);
+}
+
 static void files_that_cannot_be_read_say_why(void **state)
 {
     (void)state;
@@ -197,6 +209,7 @@ int main(void)
         cmocka_unit_test(bytes_are_peeked_at_and_taken),
         cmocka_unit_test(failures_carry_their_place),
         cmocka_unit_test(damaged_gzip_data_are_detected),
+        cmocka_unit_test(failed_allocations_for_a_long_line_are_reported),
         cmocka_unit_test(files_that_cannot_be_read_say_why),
     };
     return cmocka_run_group_tests(tests, data_files_begin, data_files_end);

@@ -59,6 +59,7 @@ static void images_longer_than_a_piece_are_read(void **state)
     dataset *data = read_good(source);
     check_dense(data, 2, FEATURES, values, (float[]){0, 1});
     dataset_free(data);
+    fail_allocations_of(source);
     free(bytes);
     free(values);
 }
@@ -123,6 +124,8 @@ static void damaged_images_are_refused(void **state)
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         write_file(IMAGES, cases[i].bytes, cases[i].size);
         expect_error(forced, TARRY_ERROR_FORMAT, cases[i].message);
+        if (cases[i].size > 1 && cases[i].bytes[0] == '\0')
+            expect_error(source, TARRY_ERROR_FORMAT, cases[i].message);
     }
 }
 

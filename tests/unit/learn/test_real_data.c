@@ -12,7 +12,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "learn/batch.h"
 #include "learn/dataset.h"
+#include "learn/objective.h"
+#include "learn/optimizer.h"
 
 /* Real files where TARRY_TEST_DATA says they are; without them the test is skipped. */
 static char adult[4096], digits[4096];
@@ -54,6 +57,85 @@ static void digits_are_dense_with_ten_classes(void **state)
     dataset_free(data);
 }
 
+typedef struct course {
+    objective_settings objective;
+    optimizer_kind optimizer;
+    double rate;
+    size_t batch; /* 0: every sample */
+    uint64_t rounds;
+} course;
+
+/* Trains and gives back the accuracy on `test`. */
+static double train(const course *plan, const dataset *data, const dataset *test)
+{
+    objective *model;
+    objective_workspace *work;
+    optimizer *descent;
+    assert_int_equal(objective_create(&plan->objective, NULL, &model, NULL), TARRY_OK);
+    assert_int_equal(objective_workspace_create(model, NULL, &work), TARRY_OK);
+    size_t dimension = objective_dimension(model);
+    assert_int_equal(optimizer_create(plan->optimizer, plan->rate, dimension, NULL, &descent),
+                     TARRY_OK);
+    float *parameters = calloc(dimension, sizeof(float));
+    float *gradient = calloc(dimension, sizeof(float));
+    double *sum = calloc(dimension, sizeof(double));
+    size_t *rows = calloc(data->rows, sizeof(size_t));
+    assert_true(parameters != NULL && gradient != NULL && sum != NULL && rows != NULL);
+    batch_settings batch = {.rows = data->rows, .chunks = 1, .batch = plan->batch, .seed = 1};
+    objective_initial(model, 1, parameters);
+    for (uint64_t round = 0; round < plan->rounds; round++) {
+        size_t count = batch_count(&batch, 0);
+        if (plan->batch > 0)
+            batch_draw(&batch, round, 0, rows);
+        memset(sum, 0, dimension * sizeof(*sum));
+        objective_add_gradient(model, work, data, parameters, plan->batch > 0 ? rows : NULL, 0,
+                               count, sum);
+        for (size_t i = 0; i < dimension; i++)
+            gradient[i] = (float)sum[i];
+        objective_regularise(model, parameters, gradient, (double)count, gradient);
+        optimizer_step(descent, gradient, parameters);
+    }
+    double accuracy = objective_evaluate(model, work, test, parameters).accuracy;
+    free(parameters);
+    free(gradient);
+    free(sum);
+    free(rows);
+    optimizer_free(descent);
+    objective_workspace_free(work);
+    objective_free(model);
+    return accuracy;
+}
+
+static void softmax_learns_the_digits_and_the_perceptron_beats_it(void **state)
+{
+    (void)state;
+    dataset_source source = {.path = digits, .labels = LABEL_CLASS};
+    dataset *data, *test;
+    assert_int_equal(dataset_read(&source, NULL, &data, NULL), TARRY_OK);
+    assert_int_equal(dataset_hold_out(&data, 0.2, 1, &test, NULL), TARRY_OK);
+    assert_int_equal(test->rows, 2000);
+    const course softmax = {
+        .objective = {.model = MODEL_SOFTMAX, .features = 784, .classes = 10, .intercept = true},
+        .optimizer = OPTIMIZER_GD,
+        .rate = 0.5,
+        .rounds = 60};
+    const course perceptron = {.objective = {.model = MODEL_PERCEPTRON,
+                                             .features = 784,
+                                             .classes = 10,
+                                             .hidden = {64},
+                                             .hidden_layers = 1},
+                               .optimizer = OPTIMIZER_ADAM,
+                               .rate = 0.003,
+                               .batch = 512,
+                               .rounds = 200};
+    double linear = train(&softmax, data, test), layered = train(&perceptron, data, test);
+    printf("accuracy on held-out digits: softmax %.4f, perceptron %.4f\n", linear, layered);
+    assert_true(linear >= 0.88);
+    assert_true(layered > linear && layered >= 0.92);
+    dataset_free(data);
+    dataset_free(test);
+}
+
 int main(void)
 {
     const char *folder = getenv("TARRY_TEST_DATA");
@@ -68,6 +150,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(adult_is_sparse_with_two_labels),
         cmocka_unit_test(digits_are_dense_with_ten_classes),
+        cmocka_unit_test(softmax_learns_the_digits_and_the_perceptron_beats_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
