@@ -42,7 +42,7 @@ CONFIGURATIONS = (
 ENVIRONMENT = {
     "ASAN_OPTIONS": "detect_leaks=1:allocator_may_return_null=1",
     "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
-    "TSAN_OPTIONS": f"halt_on_error=1:suppressions={ROOT / 'tests' / 'tsan.supp'}",
+    "TSAN_OPTIONS": "halt_on_error=1",
     "MALLOC_PERTURB_": "0",
 }
 
@@ -131,11 +131,10 @@ def run_tests(configuration, tally):
         tally.add(False)
 
 
-def print_coverage():
+def measure_coverage():
     folder = BUILDS / "coverage"
-    return quietly(["gcovr", "--root", ROOT, "--object-directory", folder, "--filter", "src/",
-                    "--exclude-throw-branches", "--txt", folder / "coverage.txt", "--json-summary",
-                    folder / "coverage.json", "--gcov-ignore-parse-errors", folder])
+    return quietly(["gcovr", "--root", ROOT, "--filter", "src/", "--txt", folder / "coverage.txt",
+                    "--json-summary", folder / "coverage.json", folder])
 
 
 def show_coverage():
@@ -170,7 +169,7 @@ def main(names):
                     data.unlink()
             run_tests(configuration, tally)
             if configuration.name == "coverage":
-                covered = print_coverage()
+                covered = measure_coverage()
                 tally.add(covered)
         print(f"{configuration.name}: {tally} in {time.monotonic() - start:.0f} s", flush=True)
         for field in ("passed", "failed", "skipped"):
