@@ -9,6 +9,7 @@
 
 #include "base/diagnostic.h"
 #include "base/memory.h"
+#include "base/number.h"
 
 enum {
     FIRST_CAPACITY = 1 << 16,
@@ -23,7 +24,7 @@ int input_open(input *in, const char *path, const tarry_allocator *allocator,
         .path = path,
         .allocator = memory_allocator(allocator),
         .diagnostic = diagnostic,
-        .c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0),
+        .c_locale = number_locale(),
     };
     in->buffer = memory_allocate(&in->allocator, FIRST_CAPACITY, 1);
     if (in->c_locale == (locale_t)0 || in->buffer == NULL)

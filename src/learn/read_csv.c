@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "learn/number.h"
+#include "base/number.h"
 #include "learn/reader.h"
 
 /* Where the reader stands in a line. */
@@ -73,7 +73,8 @@ static int survey(csv_line line, size_t *fields, bool *names)
         if (error != TARRY_OK)
             return error;
         (*fields)++;
-        if (number_parse(field.start, field.length, line.in->c_locale, &value) != NUMBER_MALFORMED)
+        if (number_parse_float(field.start, field.length, line.in->c_locale, &value) !=
+            NUMBER_MALFORMED)
             *names = false;
     }
     return TARRY_OK;
@@ -83,7 +84,7 @@ static int read_number(const input *in, csv_field field, size_t position, float 
 {
     if (field.length == 0)
         return input_fail(in, "field %zu is empty", position + 1);
-    number_status status = number_parse(field.start, field.length, in->c_locale, value);
+    number_status status = number_parse_float(field.start, field.length, in->c_locale, value);
     if (status != NUMBER_OK)
         return input_fail(in, "field %zu: '%s' %s", position + 1,
                           show_text(field.start, field.length).text, number_problem(status));

@@ -2,7 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "learn/number.h"
+#include "base/number.h"
 #include "learn/reader.h"
 
 typedef struct token {
@@ -62,7 +62,7 @@ static int read_entry(const input *in, token entry, uint32_t *index, dataset_bui
         return error;
     token text = {.start = colon + 1, .length = entry.length - digits.length - 1};
     float value;
-    number_status status = number_parse(text.start, text.length, in->c_locale, &value);
+    number_status status = number_parse_float(text.start, text.length, in->c_locale, &value);
     if (status != NUMBER_OK)
         return input_fail(in, "value '%s' of index %" PRIu32 " %s",
                           show_text(text.start, text.length).text, *index, number_problem(status));
@@ -73,7 +73,7 @@ static int read_sample(const input *in, const char *at, const char *end, token l
                        dataset_builder *builder)
 {
     float number;
-    number_status status = number_parse(label.start, label.length, in->c_locale, &number);
+    number_status status = number_parse_float(label.start, label.length, in->c_locale, &number);
     if (status != NUMBER_OK)
         return input_fail(in, "label '%s' %s", show_text(label.start, label.length).text,
                           number_problem(status));

@@ -2,13 +2,13 @@
 /* The SPEC's grammar: TERM { '+' TERM }, TERM = NAME [ ':' NUMBER { ',' NUMBER } [ '/chunk' ] ]. */
 #include "straggler/straggler.h"
 
-#include <locale.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/diagnostic.h"
 #include "base/memory.h"
+#include "base/number.h"
 
 typedef struct term_number {
     const char *name;
@@ -86,24 +86,20 @@ static int length_of(span part)
     diagnose(diagnostic, error, "straggler term '%.*s': " format, length_of(whole), (whole).text,  \
              ##__VA_ARGS__)
 
-bool number_parse(const char *text, size_t length, double *value)
+bool spec_number(const char *text, size_t length, double *value)
 {
-    char copy[64];
-    /* Rules out what strtod takes beyond decimal numbers: spaces, hexadecimal, inf, nan. */
-    if (length == 0 || length >= sizeof(copy) || strspn(text, "0123456789.eE+-") < length)
-        return false;
-    memcpy(copy, text, length);
-    copy[length] = '\0';
-    locale_t c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    char copy[64]; /* ends the number, as number_parse asks */
+    locale_t c_locale = number_locale();
     if (c_locale == (locale_t)0)
         return false;
-    char *end;
-    double number = strtod_l(copy, &end, c_locale);
+    bool good = length < sizeof(copy);
+    if (good) {
+        memcpy(copy, text, length);
+        copy[length] = '\0';
+        good = number_parse(copy, length, c_locale, value) == NUMBER_OK;
+    }
     freelocale(c_locale);
-    if (*end != '\0' || end == copy || !isfinite(number))
-        return false;
-    *value = number;
-    return true;
+    return good;
 }
 
 static int parse_number(span whole, span text, const term_number *number, uint32_t workers,
@@ -112,7 +108,7 @@ static int parse_number(span whole, span text, const term_number *number, uint32
     double value;
     if (text.length == 0)
         return TERM_ERROR(diagnostic, TARRY_ERROR_FORMAT, whole, "%s is missing", number->name);
-    if (!number_parse(text.text, text.length, &value))
+    if (!spec_number(text.text, text.length, &value))
         return TERM_ERROR(diagnostic, TARRY_ERROR_FORMAT, whole, "%s '%.*s' is not a number",
                           number->name, length_of(text), text.text);
     if (value < number->least || (number->above && value == number->least))

@@ -50,6 +50,6 @@ int spec_parse(const char *spec, uint32_t workers, const tarry_allocator *alloca
                term terms[STRAGGLER_MAX_TERMS], size_t *count, tarry_diagnostic *diagnostic);
 
 /* Reads the whole of text[0..length-1] as a finite decimal number, whatever the locale. */
-bool number_parse(const char *text, size_t length, double *value);
+bool spec_number(const char *text, size_t length, double *value);
 
 #endif

@@ -56,7 +56,7 @@ static int parse_cell(reader *in, const char *line, size_t number, cell *out)
     for (unsigned field = 0; field < 4; field++) {
         size_t length = strcspn(line, ",");
         double value;
-        if (!number_parse(line, length, &value) || value < 0)
+        if (!spec_number(line, length, &value) || value < 0)
             return diagnose(in->diagnostic, TARRY_ERROR_FORMAT,
                             "%s:%zu: %s '%.*s' is not a number of 0 or more", in->path, number,
                             names[field], (int)length, line);

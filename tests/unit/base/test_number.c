@@ -12,8 +12,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/number.h"
 #include "base/random.h"
-#include "learn/number.h"
 #include "seed.h"
 
 static locale_t c_locale;
@@ -21,13 +21,13 @@ static locale_t c_locale;
 static int make_locale(void **state)
 {
     (void)state;
-    c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    c_locale = number_locale();
     return c_locale == (locale_t)0;
 }
 
 static number_status parse(const char *text, float *value)
 {
-    return number_parse(text, strlen(text), c_locale, value);
+    return number_parse_float(text, strlen(text), c_locale, value);
 }
 
 static void written_numbers_are_read(void **state)
@@ -124,9 +124,9 @@ static void only_the_given_length_is_read(void **state)
 {
     (void)state;
     float value;
-    assert_int_equal(number_parse("12:5", 2, c_locale, &value), NUMBER_OK);
+    assert_int_equal(number_parse_float("12:5", 2, c_locale, &value), NUMBER_OK);
     assert_true(value == 12);
-    assert_int_equal(number_parse("1234567890123456789:5", 19, c_locale, &value), NUMBER_OK);
+    assert_int_equal(number_parse_float("1234567890123456789:5", 19, c_locale, &value), NUMBER_OK);
     assert_true(value == 1234567890123456789.0F);
 }
 
