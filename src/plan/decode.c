@@ -1,41 +1,73 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plan/decode.h"
 
-#include <math.h>
+#include <assert.h>
 
 #include "base/memory.h"
-#include "base/random.h"
+#include "plan/conditioning.h"
+#include "plan/descent.h"
 
-/* A unit column, uniform over the sphere: a point of the cube that lies in the ball, normalised. */
-static void draw_column(tarry_plan *plan, uint32_t worker, random_stream *stream)
+enum { MOST_RESTARTS = 8 };
+
+/* What one descent may cost, and what more than one may cost together: a second or two. */
+static const double descent_limit = 4e9;
+static const double restart_limit = 2e9;
+
+/* With one part each R_S of one worker is 1, whatever the assignment. */
+static void all_ones(const tarry_plan *plan, double *decode, tarry_conditioning *conditioning)
 {
-    double square = 0;
-    for (uint32_t part = 0; part < plan->parts; part++) {
-        double value = 0;
-        for (int draw = 0; draw < 4; draw++)
-            value += random_uniform(stream) - 0.5;
-        plan->decode[(size_t)part * plan->workers + worker] = value;
-        square += value * value;
+    for (uint32_t worker = 0; worker < plan->workers; worker++)
+        decode[worker] = 1;
+    *conditioning = (tarry_conditioning){
+        .worst = 1, .median = 1, .subsets = plan_edges(plan), .complete = true};
+}
+
+/* Descents end in different local minima: the best of some is kept, of more where one is cheap. */
+static int spread(const tarry_plan *plan, uint64_t seed, double *best,
+                  tarry_conditioning *conditioning)
+{
+    size_t numbers = (size_t)plan->parts * plan->workers;
+    double *trial = memory_allocate(&plan->allocator, numbers, sizeof(*trial));
+    if (trial == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    double affordable = restart_limit / descent_operations(plan, descent_limit);
+    int error = TARRY_OK;
+    for (uint32_t restart = 0; restart == 0 || (restart < affordable && restart < MOST_RESTARTS);
+         restart++) {
+        tarry_conditioning found;
+        error = descent_spread(plan, seed, restart, descent_limit, trial);
+        if (error == TARRY_OK)
+            error = conditioning_measure(plan, trial, seed, &found);
+        if (error != TARRY_OK)
+            break;
+        if (restart == 0 || found.worst < conditioning->worst) {
+            *conditioning = found;
+            for (size_t k = 0; k < numbers; k++)
+                best[k] = trial[k];
+        }
     }
-    for (uint32_t part = 0; part < plan->parts; part++)
-        plan->decode[(size_t)part * plan->workers + worker] /= sqrt(square);
+    memory_release(&plan->allocator, trial);
+    return error;
 }
 
 int decode_design(tarry_plan *plan, uint64_t seed)
 {
-    double *decode =
-        memory_allocate(&plan->allocator, (size_t)plan->parts * plan->workers, sizeof(*decode));
+    assert(plan->min_replication >= plan->parts);
+    size_t numbers = (size_t)plan->parts * plan->workers;
+    double *decode = memory_allocate(&plan->allocator, numbers, sizeof(*decode));
     if (decode == NULL)
         return TARRY_ERROR_NO_MEMORY;
-    plan->decode = decode;
+    tarry_conditioning conditioning;
     if (plan->parts == 1) {
-        for (uint32_t worker = 0; worker < plan->workers; worker++)
-            decode[worker] = 1;
-        plan->conditioning = (tarry_conditioning){.worst = 1, .median = 1, .complete = true};
-        return TARRY_OK;
+        all_ones(plan, decode, &conditioning);
+    } else {
+        int error = spread(plan, seed, decode, &conditioning);
+        if (error != TARRY_OK) {
+            memory_release(&plan->allocator, decode);
+            return error;
+        }
     }
-    random_stream stream = random_stream_make(seed, RANDOM_DECODE, 0, 0);
-    for (uint32_t worker = 0; worker < plan->workers; worker++)
-        draw_column(plan, worker, &stream);
+    plan->decode = decode;
+    plan->conditioning = conditioning;
     return TARRY_OK;
 }

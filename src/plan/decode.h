@@ -10,8 +10,9 @@
 #include "plan/plan.h"
 
 /*
- * Sets plan->decode (taken from plan->allocator, owned by the plan) and plan->conditioning, from
- * the plan's assignment (offsets and holders are set) and the seed. Errors: NO_MEMORY.
+ * Sets plan->decode (taken from plan->allocator, owned by the plan; untouched on failure) and
+ * plan->conditioning, from the seed and the plan's assignment: all else but the digest is set.
+ * Every chunk has at least `parts` holders. Errors: NO_MEMORY.
  */
 int decode_design(tarry_plan *plan, uint64_t seed);
 

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Spreads the columns of a decode matrix by descent, one worker's column at a time. */
+#ifndef PLAN_DESCENT_H
+#define PLAN_DESCENT_H
+
+#include "plan/plan.h"
+
+/*
+ * Writes unit columns into decode (parts x workers, row-major; parts >= 2): drawn from (seed,
+ * restart), and then moved so as to make the sum over the sets S of workers that share a chunk of
+ * ||R_S^-1||_F^(2p) small, with p growing. Every chunk has at least `parts` holders.
+ *
+ * The work is bounded by counting operations: first the sweeps over the workers go down from 30 to
+ * 6 so that `operations` suffice, then up to four times as many are spent, then each worker's turn
+ * looks at a random sample of its sets. Errors: NO_MEMORY.
+ */
+int descent_spread(const tarry_plan *plan, uint64_t seed, uint32_t restart, double operations,
+                   double *decode);
+
+/* About how many operations that takes. */
+double descent_operations(const tarry_plan *plan, double operations);
+
+#endif

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <math.h>
+
+#include "base/memory.h"
+#include "edge_plan.h"
+#include "failing_allocator.h"
+#include "plan/conditioning.h"
+#include "plan/decode.h"
+#include "plan/descent.h"
+#include "seed.h"
+
+static void assert_unit_columns(const tarry_plan *plan, const double *decode)
+{
+    for (uint32_t worker = 0; worker < plan->workers; worker++) {
+        double square = 0;
+        for (uint32_t part = 0; part < plan->parts; part++) {
+            double value = decode[part * plan->workers + worker];
+            square += value * value;
+        }
+        assert_true(fabs(square - 1) < 1e-14);
+    }
+}
+
+static void one_part_has_all_ones(void **state)
+{
+    (void)state;
+    tarry_plan *plan = edge_plan_cyclic(7, 7, 3, 1);
+    assert_int_equal(decode_design(plan, 1), TARRY_OK);
+    for (uint32_t worker = 0; worker < 7; worker++)
+        assert_true(plan->decode[worker] == 1);
+    assert_true(plan->conditioning.worst == 1 && plan->conditioning.median == 1);
+    assert_int_equal(plan->conditioning.subsets, 21);
+    assert_true(plan->conditioning.complete);
+    edge_plan_free(plan);
+}
+
+static void columns_have_unit_length(void **state)
+{
+    (void)state;
+    uint64_t seed = test_seed("unit", 51);
+    for (uint32_t parts = 2; parts <= 5; parts++) {
+        tarry_plan *plans[] = {
+            edge_plan_cyclic(9, 9, 5, parts),
+            edge_plan_fractional(10, 5, 5, parts),
+            /* Loads differ, down to none at all. */
+            edge_plan_random(20, 5, 6, parts, seed),
+        };
+        for (size_t i = 0; i < sizeof(plans) / sizeof(*plans); i++) {
+            assert_int_equal(decode_design(plans[i], seed), TARRY_OK);
+            assert_unit_columns(plans[i], plans[i]->decode);
+            edge_plan_free(plans[i]);
+        }
+    }
+}
+
+/* The bits of all columns, by FNV-1a. */
+static uint64_t hash_decode(const tarry_plan *plan)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (size_t k = 0; k < (size_t)plan->parts * plan->workers; k++) {
+        uint64_t bits;
+        memcpy(&bits, &plan->decode[k], sizeof(bits));
+        hash = (hash ^ bits) * UINT64_C(0x100000001b3);
+    }
+    return hash;
+}
+
+/* These bits are part of what a seed means: they change with the version of the program alone. */
+static void a_seed_gives_the_same_bits_everywhere(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t parts;
+        uint64_t seed, hash;
+        double first;
+    } golden[] = {
+        {2, 1, UINT64_C(0xb5b4aa99c15b0b11), -0x1.f8ac5eee2c132p-1},
+        {3, 1, UINT64_C(0xf0842282213061cc), -0x1.9cea50a10a2b1p-1},
+        {3, 2, UINT64_C(0x9f6f0ed00ffd6d38), 0x1.b25cc4a21d118p-1},
+        {5, 1, UINT64_C(0xce9961c60488f19b), -0x1.269160b7fa919p-3},
+    };
+    for (size_t i = 0; i < sizeof(golden) / sizeof(*golden); i++) {
+        tarry_plan *plan = edge_plan_cyclic(10, 10, 5, golden[i].parts);
+        assert_int_equal(decode_design(plan, golden[i].seed), TARRY_OK);
+        if (plan->decode[0] != golden[i].first || hash_decode(plan) != golden[i].hash)
+            fail_msg("{%u, %llu, UINT64_C(0x%llx), %a}", golden[i].parts,
+                     (unsigned long long)golden[i].seed, (unsigned long long)hash_decode(plan),
+                     plan->decode[0]);
+        edge_plan_free(plan);
+    }
+}
+
+/* The best that there can be: orthonormal columns, and lines evenly spread over half a turn. */
+static void ideal_columns_are_found(void **state)
+{
+    (void)state;
+    for (uint32_t parts = 2; parts <= 4; parts++) {
+        tarry_plan *plan = edge_plan_fractional(2 * parts, 2 * parts, parts, parts);
+        assert_int_equal(decode_design(plan, 1), TARRY_OK);
+        assert_true(plan->conditioning.worst < 1.00001);
+        edge_plan_free(plan);
+    }
+    for (uint32_t replication = 3; replication <= 6; replication++) {
+        tarry_plan *plan = edge_plan_fractional(replication, 2, replication, 2);
+        assert_int_equal(decode_design(plan, 1), TARRY_OK);
+        double ideal = 1 / sqrt(1 - cos(3.141592653589793 / replication));
+        assert_true(plan->conditioning.worst < 1.01 * ideal);
+        edge_plan_free(plan);
+    }
+}
+
+static void designs_are_far_better_than_random_columns(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t workers, replication, parts;
+        double worst;
+    } cases[] = {{8, 3, 2, 2.4}, {8, 3, 3, 1.8}, {60, 6, 2, 7}, {60, 6, 3, 13}, {60, 6, 4, 16}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        uint32_t workers = cases[i].workers, replication = cases[i].replication;
+        tarry_plan *plan = edge_plan_random(workers, workers, replication, cases[i].parts, 1);
+        assert_int_equal(decode_design(plan, 1), TARRY_OK);
+        if (plan->conditioning.worst > cases[i].worst)
+            fail_msg("worst is %g, median %g", plan->conditioning.worst, plan->conditioning.median);
+        edge_plan_free(plan);
+    }
+}
+
+static void the_conditioning_told_is_that_of_the_matrix(void **state)
+{
+    (void)state;
+    tarry_plan *plan = edge_plan_random(12, 15, 5, 3, 1);
+    assert_int_equal(decode_design(plan, 7), TARRY_OK);
+    tarry_conditioning found;
+    assert_int_equal(conditioning_measure(plan, plan->decode, 7, &found), TARRY_OK);
+    assert_true(found.worst == plan->conditioning.worst);
+    assert_true(found.median == plan->conditioning.median);
+    assert_int_equal(found.subsets, plan->conditioning.subsets);
+    edge_plan_free(plan);
+}
+
+/* With little to spend, a turn looks at some sets of each chunk, or of some chunks only. */
+static void little_work_still_gives_unit_columns(void **state)
+{
+    (void)state;
+    tarry_plan *plan = edge_plan_random(30, 40, 8, 4, 1);
+    double decode[4 * 30];
+    for (double operations = 1e8; operations > 1; operations /= 10) {
+        assert_int_equal(descent_spread(plan, 1, 0, operations, decode), TARRY_OK);
+        assert_unit_columns(plan, decode);
+        /* The least is six turns per worker that look at one set each. */
+        if (operations >= 1e5)
+            assert_true(descent_operations(plan, operations) <= 4 * operations);
+    }
+    edge_plan_free(plan);
+}
+
+static int attempt(void *user, const tarry_allocator *allocator)
+{
+    tarry_plan *plan = user;
+    plan->allocator = *allocator;
+    int error = decode_design(plan, 1);
+    if (error != TARRY_OK)
+        assert_null(plan->decode);
+    memory_release(allocator, plan->decode);
+    plan->decode = NULL;
+    return error;
+}
+
+static void every_failed_allocation_is_reported(void **state)
+{
+    (void)state;
+    for (uint32_t parts = 1; parts <= 2; parts++) {
+        tarry_plan *plan = edge_plan_cyclic(4, 4, 2, parts);
+        tarry_allocator own = plan->allocator;
+        size_t allocations = fail_each_allocation(attempt, plan);
+        assert_true(parts == 1 ? allocations == 1 : allocations > 8);
+        plan->allocator = own;
+        edge_plan_free(plan);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_part_has_all_ones),
+        cmocka_unit_test(columns_have_unit_length),
+        cmocka_unit_test(a_seed_gives_the_same_bits_everywhere),
+        cmocka_unit_test(ideal_columns_are_found),
+        cmocka_unit_test(designs_are_far_better_than_random_columns),
+        cmocka_unit_test(the_conditioning_told_is_that_of_the_matrix),
+        cmocka_unit_test(little_work_still_gives_unit_columns),
+        cmocka_unit_test(every_failed_allocation_is_reported),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
