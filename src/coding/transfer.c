@@ -4,14 +4,23 @@
 #include <assert.h>
 
 /*
- * Decoding goes through the coded parts in groups and blocks, so that a block of a group and of all
- * parts of the estimate (a few KB each) stays in the caches nearest to the processor while every
- * part is made from it.
+ * With several parts, decoding goes through the coded parts in groups and blocks, so that a block
+ * of a group and of all parts of the estimate (a few KB each) stays in the caches nearest to the
+ * processor while every part is made from it.
  */
 enum {
     DECODE_GROUP = 16,
     DECODE_BLOCK = 1024,
 };
+
+/* Gradients of this length (8 MiB) and their parts are taken to be out of every cache by the time
+ * they are read: measured over encoding and decoding together, docs/kernels.md. */
+enum { STREAM_DIMENSION = 1 << 21 };
+
+static kernel_mode overwrite_mode(const layout *cut)
+{
+    return cut->dimension >= STREAM_DIMENSION ? KERNEL_STREAM : KERNEL_SET;
+}
 
 size_t transfer_encode_scratch(size_t count, uint32_t parts)
 {
@@ -58,7 +67,7 @@ void transfer_encode(const kernel *with, const layout *cut, uint32_t stripe,
         end = length;
         size_t inputs =
             gather(cut, stripe, gradients, coefficients, count, offset, in, weights, &end);
-        with->combine(z + offset, in, weights, inputs, end - offset, KERNEL_SET);
+        with->combine(z + offset, in, weights, inputs, end - offset, overwrite_mode(cut));
     }
 }
 
@@ -82,13 +91,16 @@ static void decode_block(const kernel *with, const layout *cut, uint32_t stripe,
     }
 }
 
-void transfer_decode(const kernel *with, const layout *cut, uint32_t stripe, const float *const *z,
-                     const float *weights, size_t count, bool add, float *estimate)
+static void decode_parts(const kernel *with, const layout *cut, uint32_t stripe,
+                         const float *const *z, const float *weights, size_t count, bool add,
+                         float *estimate)
 {
     size_t length = layout_stripe_length(cut, stripe);
     for (size_t offset = 0; offset < length; offset += DECODE_BLOCK) {
         size_t block = length - offset < DECODE_BLOCK ? length - offset : DECODE_BLOCK;
-        kernel_mode mode = add ? KERNEL_ADD : KERNEL_SET;
+        kernel_mode mode = count <= DECODE_GROUP ? overwrite_mode(cut) : KERNEL_SET;
+        if (add)
+            mode = KERNEL_ADD;
         size_t done = 0;
         do { /* once even without any z, which makes the stripe zero */
             size_t group = count - done < DECODE_GROUP ? count - done : DECODE_GROUP;
@@ -98,4 +110,15 @@ void transfer_decode(const kernel *with, const layout *cut, uint32_t stripe, con
             done += group;
         } while (done < count);
     }
+}
+
+void transfer_decode(const kernel *with, const layout *cut, uint32_t stripe, const float *const *z,
+                     const float *weights, size_t count, bool add, float *estimate)
+{
+    if (cut->parts > 1) {
+        decode_parts(with, cut, stripe, z, weights, count, add, estimate);
+        return;
+    }
+    with->combine(estimate + layout_stripe_start(cut, stripe), z, weights, count,
+                  layout_stripe_length(cut, stripe), add ? KERNEL_ADD : overwrite_mode(cut));
 }

@@ -19,7 +19,7 @@
 #include "seed.h"
 
 enum {
-    MAX_INPUTS = 20,
+    MAX_INPUTS = 35,
     ROOM = 10000, /* floats of a vector at most */
     GUARD = 64,   /* floats before and behind the output that must stay as they are */
 };

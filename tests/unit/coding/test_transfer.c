@@ -191,11 +191,29 @@ static void decoding_is_the_dense_sum(void **state)
     }
 }
 
+/* Long gradients are stored past the cache, by the same sums. */
+static void long_gradients_are_summed_alike(void **state)
+{
+    (void)state;
+    uint64_t seed = test_seed("long", 6);
+    for (uint32_t parts = 1; parts <= 3; parts++) {
+        random_stream stream = random_stream_make(seed, RANDOM_TEST, parts, 2);
+        layout cut = layout_make(((size_t)1 << 21) + 5, parts, 65536);
+        trial t;
+        trial_init(&t, kernel_best(), cut, 2, cut.dimension, &stream);
+        check_encode(&t);
+        check_decode(&t, false);
+        check_decode(&t, true);
+        trial_free(&t);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(encoding_is_the_dense_sum),
         cmocka_unit_test(decoding_is_the_dense_sum),
+        cmocka_unit_test(long_gradients_are_summed_alike),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
