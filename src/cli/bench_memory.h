@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory to measure on, and how fast this machine reads it. */
+#ifndef CLI_BENCH_MEMORY_H
+#define CLI_BENCH_MEMORY_H
+
+#include <stddef.h>
+
+/* `count` vectors of `stride` floats, one after the other, in huge pages where the system gives
+ * them, touched and filled with numbers in [-0.5, 0.5). */
+typedef struct bench_memory {
+    float *vectors;
+    size_t count;
+    size_t stride; /* whole cache lines */
+    void *block;
+} bench_memory;
+
+/* Vectors of at least `length` floats. Errors: NO_MEMORY. */
+int bench_memory_create(size_t count, size_t length, bench_memory *out);
+void bench_memory_free(bench_memory *memory);
+
+/* Reads `length` floats once, in order, by the widest loads there are; gives back their sum, so
+ * that the reading is not left out. */
+float bench_read(const float *vector, size_t length);
+
+#endif
