@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tarry plan: an assignment's figures. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "cli/command.h"
+#include "cli/complain.h"
+#include "cli/numbers.h"
+#include "cli/plan_options.h"
+
+typedef struct plan_command_options {
+    uint64_t dimension; /* d */
+    bool json;
+    bool show;
+} plan_command_options;
+
+static const option_entry print_entries[] = {
+    {.name = "dimension",
+     .argument = "D",
+     .help = "Numbers in a gradient, for memory and upload (default 1e6)",
+     .kind = OPTION_U64,
+     .offset = offsetof(plan_command_options, dimension),
+     .least = 1,
+     .most = 100000000000},
+    {.name = "json",
+     .help = "Print the figures as JSON",
+     .kind = OPTION_FLAG,
+     .offset = offsetof(plan_command_options, json)},
+    {.name = "show",
+     .help = "Print the assignment too, as --design file:PATH reads it",
+     .kind = OPTION_FLAG,
+     .offset = offsetof(plan_command_options, show)},
+};
+
+/* What a plan costs for gradients of d numbers, in bytes. */
+typedef struct plan_cost {
+    uint64_t memory_least, memory_most, memory_total; /* per worker; over all */
+    uint64_t upload;                                  /* per worker and round */
+} plan_cost;
+
+static plan_cost plan_cost_of(const tarry_plan *plan, uint64_t dimension)
+{
+    uint32_t parts = tarry_plan_parts(plan);
+    plan_cost cost = {.memory_least = UINT64_MAX,
+                      .upload = (dimension + parts - 1) / parts * sizeof(float)};
+    for (uint32_t worker = 0; worker < tarry_plan_workers(plan); worker++) {
+        uint64_t load = tarry_plan_load(plan, worker);
+        uint64_t memory = load * dimension * sizeof(float) + cost.upload;
+        cost.memory_total += memory;
+        cost.memory_least = memory < cost.memory_least ? memory : cost.memory_least;
+        cost.memory_most = memory > cost.memory_most ? memory : cost.memory_most;
+    }
+    return cost;
+}
+
+typedef uint32_t plan_count(const tarry_plan *plan, uint32_t index);
+
+static void print_spread(const char *start, const char *name, const tarry_plan *plan,
+                         plan_count *count_of, uint32_t count)
+{
+    uint32_t least = UINT32_MAX, most = 0;
+    double sum = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t value = count_of(plan, i);
+        least = value < least ? value : least;
+        most = value > most ? value : most;
+        sum += value;
+    }
+    printf("%s%-21s least %u, mean %.4g, most %u\n", start, name, least, sum / count, most);
+}
+
+static void print_bytes(const char *start, const char *name, uint64_t least, uint64_t most,
+                        const char *more, uint64_t total)
+{
+    char low[NUMBER_TEXT_SIZE], high[NUMBER_TEXT_SIZE], all[NUMBER_TEXT_SIZE];
+    bytes_text((double)least, low);
+    bytes_text((double)most, high);
+    bytes_text((double)total, all);
+    if (least == most)
+        printf("%s%-21s %s%s, %s in all\n", start, name, high, more, all);
+    else
+        printf("%s%-21s %s to %s%s, %s in all\n", start, name, low, high, more, all);
+}
+
+static void print_text(const plan_options *options, const plan_command_options *print,
+                       const tarry_plan *plan)
+{
+    /* With --show the figures are comments of a design's file. */
+    const char *start = print->show ? "# " : "";
+    uint32_t parts = tarry_plan_parts(plan), workers = tarry_plan_workers(plan);
+    char number[NUMBER_TEXT_SIZE], bound[NUMBER_TEXT_SIZE], name[24];
+    printf("%s%-21s %u\n", start, "workers", workers);
+    printf("%s%-21s %u\n", start, "chunks", tarry_plan_chunks(plan));
+    printf("%s%-21s %s, seed %" PRIu64 "\n", start, "design", options->design, options->plan.seed);
+    print_spread(start, "chunks per worker", plan, tarry_plan_load, workers);
+    print_spread(start, "workers per chunk", plan, tarry_plan_replication, tarry_plan_chunks(plan));
+    printf("%s%-21s %u\n", start, "parts", parts);
+    whole_text(tarry_plan_q(plan, parts), number);
+    whole_text(tarry_plan_q_bound(plan, parts), bound);
+    snprintf(name, sizeof(name), "Q_%u", parts);
+    printf("%s%-21s %s chunks at worst (no order below %s)\n", start, name, number, bound);
+    tarry_conditioning conditioning = tarry_plan_conditioning(plan);
+    whole_text(conditioning.subsets, number);
+    if (parts == 1)
+        printf("%s%-21s perfect with one part\n", start, "conditioning");
+    else
+        printf("%s%-21s worst %.4g, median %.4g, over %s %s of %u workers\n", start, "conditioning",
+               conditioning.worst, conditioning.median, number,
+               conditioning.complete ? "subsets" : "sampled subsets", parts);
+    plan_cost cost = plan_cost_of(plan, print->dimension);
+    print_bytes(start, "memory per worker", cost.memory_least, cost.memory_most, "",
+                cost.memory_total);
+    print_bytes(start, "upload per worker", cost.upload, cost.upload, " per round",
+                cost.upload * workers);
+    char digest[2 * TARRY_DIGEST_SIZE + 1];
+    plan_digest_text(plan, digest);
+    printf("%s%-21s %s\n", start, "digest", digest);
+    for (uint32_t worker = 0; print->show && worker < workers; worker++) {
+        for (uint32_t position = 0; position < tarry_plan_load(plan, worker); position++)
+            printf("%s%u", position > 0 ? " " : "", tarry_plan_chunk(plan, worker, position));
+        printf("\n");
+    }
+}
+
+static json_t *assignment_json(const tarry_plan *plan)
+{
+    json_t *workers = json_array();
+    for (uint32_t worker = 0; workers != NULL && worker < tarry_plan_workers(plan); worker++) {
+        json_t *chunks = json_array();
+        int failed = json_array_append(workers, chunks);
+        for (uint32_t position = 0; position < tarry_plan_load(plan, worker); position++)
+            failed |= json_array_append_new(chunks,
+                                            json_integer(tarry_plan_chunk(plan, worker, position)));
+        json_decref(chunks);
+        if (failed != 0) {
+            json_decref(workers);
+            workers = NULL;
+        }
+    }
+    return workers;
+}
+
+/* Q_l for every l that the plan allows. */
+static json_t *q_json(const tarry_plan *plan)
+{
+    uint32_t most = UINT32_MAX;
+    for (uint32_t chunk = 0; chunk < tarry_plan_chunks(plan); chunk++) {
+        uint32_t replication = tarry_plan_replication(plan, chunk);
+        most = replication < most ? replication : most;
+    }
+    json_t *list = json_array();
+    for (uint32_t copies = 1; list != NULL && copies <= most; copies++) {
+        json_t *entry = json_pack("{s:I, s:I, s:I}", "copies", (json_int_t)copies, "q",
+                                  (json_int_t)tarry_plan_q(plan, copies), "q_bound",
+                                  (json_int_t)tarry_plan_q_bound(plan, copies));
+        if (json_array_append_new(list, entry) != 0) {
+            json_decref(list);
+            list = NULL;
+        }
+    }
+    return list;
+}
+
+static int print_json(const plan_options *options, const plan_command_options *print,
+                      const tarry_plan *plan)
+{
+    plan_cost cost = plan_cost_of(plan, print->dimension);
+    json_t *report = json_pack("{s:s, s:s}", "command", "plan", "version", TARRY_VERSION);
+    json_t *figures = plan_json(options, plan);
+    json_t *costs = json_pack(
+        "{s:I, s:I, s:I, s:I, s:I, s:o}", "dimension", (json_int_t)print->dimension, "memory_bytes",
+        (json_int_t)cost.memory_most, "memory_bytes_total", (json_int_t)cost.memory_total,
+        "upload_bytes", (json_int_t)cost.upload, "upload_bytes_total",
+        (json_int_t)(cost.upload * tarry_plan_workers(plan)), "q_by_copies", q_json(plan));
+    int failed = json_object_update(report, figures) | json_object_update(report, costs);
+    if (print->show)
+        failed |= json_object_set_new(report, "assignment", assignment_json(plan));
+    failed |= json_dumpf(report, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
+    printf("\n");
+    json_decref(costs);
+    json_decref(figures);
+    json_decref(report);
+    return failed == 0 ? EXIT_DONE : complain(EXIT_FAILED, "plan: the report cannot be made");
+}
+
+int command_plan(int argc, char **argv)
+{
+    plan_options options;
+    plan_options_init(&options);
+    plan_command_options print = {.dimension = 1000000};
+    const option_group groups[] = {
+        {"The plan", plan_option_entries, plan_option_count, &options},
+        {"What is printed", print_entries, sizeof(print_entries) / sizeof(print_entries[0]),
+         &print},
+    };
+    const option_command command = {
+        "plan",
+        "Prints an assignment's figures: loads, replication, how many chunks it may take "
+        "(Q_l), conditioning, memory and upload per worker.",
+        groups, sizeof(groups) / sizeof(groups[0])};
+    config_file *file;
+    tarry_plan *plan = NULL;
+    int status = options_parse(&command, argc, argv, &file);
+    if (status == OPTIONS_PROCEED)
+        status = plan_options_make(&options, &plan);
+    if (status == OPTIONS_PROCEED) {
+        status = EXIT_DONE;
+        if (print.json)
+            status = print_json(&options, &print, plan);
+        else
+            print_text(&options, &print, plan);
+    }
+    tarry_plan_free(plan);
+    config_free(file);
+    return status;
+}

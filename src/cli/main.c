@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <cblas.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/command.h"
+#include "cli/complain.h"
+#include "cli/suggest.h"
+
+typedef struct command {
+    const char *name;
+    int (*run)(int argc, char **argv);
+    const char *text;
+} command;
+
+static const command commands[] = {
+    {"plan", command_plan, "print an assignment's figures before anything runs"},
+};
+
+#define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
+
+static void print_help(void)
+{
+    printf("Usage: tarry COMMAND [OPTION...]\n"
+           "Gradient sums over workers that are slow, uneven or dead.\n\n");
+    for (size_t i = 0; i < COMMAND_COUNT; i++)
+        printf("  tarry %-8s %s\n", commands[i].name, commands[i].text);
+    printf("\n      --help     Give this help list\n"
+           "      --version  Print the version\n\n"
+           "'tarry COMMAND --help' lists a command's options.\n");
+}
+
+static int run(int argc, char **argv)
+{
+    if (argc < 2)
+        return complain(EXIT_USAGE, "no command given (see tarry --help)");
+    const char *word = argv[1];
+    const char *names[COMMAND_COUNT];
+    for (size_t i = 0; i < COMMAND_COUNT; i++) {
+        if (strcmp(word, commands[i].name) == 0)
+            return commands[i].run(argc - 1, argv + 1);
+        names[i] = commands[i].name;
+    }
+    if (strcmp(word, "--help") == 0) {
+        print_help();
+        return EXIT_DONE;
+    }
+    if (strcmp(word, "--version") == 0) {
+        printf("tarry %s\n", TARRY_VERSION);
+        return EXIT_DONE;
+    }
+    const char *kind = word[0] == '-' ? "option" : "command";
+    const char *near = suggest(word, names, COMMAND_COUNT);
+    if (near != NULL)
+        return complain(EXIT_USAGE, "%s: unknown %s (did you mean %s?)", word, kind, near);
+    return complain(EXIT_USAGE, "%s: unknown %s (see tarry --help)", word, kind);
+}
+
+int main(int argc, char **argv)
+{
+    /* Workers are threads already and share the cores. */
+    openblas_set_num_threads(1);
+    int status = run(argc, argv);
+    if ((fflush(stdout) != 0 || ferror(stdout)) && status == EXIT_DONE)
+        status = complain(EXIT_FAILED, "standard output: %s", strerror(errno));
+    return status;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Numbers as people and reports read them. */
+#ifndef CLI_NUMBERS_H
+#define CLI_NUMBERS_H
+
+#include <jansson.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define NUMBER_TEXT_SIZE 32
+
+/* "1.23 ms", "4.5 s", "2 min 5 s": three digits and a fitting unit. */
+void seconds_text(double seconds, char text[NUMBER_TEXT_SIZE]);
+/* "512 B", "1.23 MB": three digits, units of 1000. */
+void bytes_text(double bytes, char text[NUMBER_TEXT_SIZE]);
+/* 1234567 as "1,234,567". */
+void whole_text(uint64_t number, char text[NUMBER_TEXT_SIZE]);
+
+/* null for a number that is not finite. */
+json_t *number_json(double number);
+
+/* The value that a share `quantile` (0..1) of values[0..count-1] does not exceed, interpolated; the
+ * values are sorted in place. NaN if count is 0. */
+double quantile_of(double *values, size_t count, double quantile);
+
+#endif

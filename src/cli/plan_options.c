@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/plan_options.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/diagnostic.h"
+#include "cli/complain.h"
+#include "cli/numbers.h"
+
+#define MOST_COUNT 1000000
+
+static int read_design(const char *text, void *values, tarry_diagnostic *diagnostic)
+{
+    plan_options *options = values;
+    const option_choice designs[] = {
+        {"cyclic", TARRY_DESIGN_CYCLIC},
+        {"fractional", TARRY_DESIGN_FRACTIONAL},
+        {"random", TARRY_DESIGN_RANDOM},
+    };
+    for (size_t i = 0; i < sizeof(designs) / sizeof(designs[0]); i++) {
+        if (strcmp(text, designs[i].name) == 0) {
+            options->plan.design = (tarry_design)designs[i].value;
+            options->plan.file = NULL;
+            return TARRY_OK;
+        }
+    }
+    if (strncmp(text, "file:", 5) != 0 || text[5] == '\0')
+        return diagnose(diagnostic, TARRY_ERROR_FORMAT,
+                        "'%s' is not one of cyclic, fractional, random, file:PATH", text);
+    options->plan.design = TARRY_DESIGN_FILE;
+    options->plan.file = text + 5;
+    return TARRY_OK;
+}
+
+static const option_choice orders[] = {
+    {"optimal", TARRY_ORDER_OPTIMAL},
+    {"random", TARRY_ORDER_RANDOM},
+    {"as-is", TARRY_ORDER_AS_IS},
+    {NULL, 0},
+};
+
+const option_entry plan_option_entries[] = {
+    {.name = "workers",
+     .argument = "M",
+     .help = "Workers (default 8)",
+     .kind = OPTION_U32,
+     .offset = offsetof(plan_options, plan.workers),
+     .least = 1,
+     .most = MOST_COUNT},
+    {.name = "chunks",
+     .argument = "N",
+     .help = "Pieces of the data, the unit of work (default 8)",
+     .kind = OPTION_U32,
+     .offset = offsetof(plan_options, plan.chunks),
+     .least = 1,
+     .most = MOST_COUNT},
+    {.name = "replication",
+     .argument = "R",
+     .help = "Workers that hold each chunk (default 3)",
+     .kind = OPTION_U32,
+     .offset = offsetof(plan_options, plan.replication),
+     .least = 1,
+     .most = MOST_COUNT},
+    {.name = "parts",
+     .argument = "L",
+     .help = "Parts that a gradient is cut into; a worker uploads one coded part (default 1)",
+     .kind = OPTION_U32,
+     .offset = offsetof(plan_options, plan.parts),
+     .least = 1,
+     .most = MOST_COUNT,
+     .planned = "auto"},
+    {.name = "design",
+     .argument = "DESIGN",
+     .help = "Which worker holds which chunk: cyclic, fractional, random (default) or file:PATH",
+     .kind = OPTION_TEXT,
+     .offset = offsetof(plan_options, design),
+     .read = read_design},
+    {.name = "order",
+     .argument = "ORDER",
+     .help = "Sequence in which a worker computes its chunks: optimal (default), random or as-is",
+     .kind = OPTION_CHOICE,
+     .offset = offsetof(plan_options, plan.order),
+     .choices = orders,
+     .planned = "dynamic"},
+    {.name = "seed",
+     .argument = "S",
+     .help = "Seed of everything that is drawn (default 1)",
+     .kind = OPTION_U64,
+     .offset = offsetof(plan_options, plan.seed),
+     .most = INT64_MAX},
+};
+
+const size_t plan_option_count = sizeof(plan_option_entries) / sizeof(plan_option_entries[0]);
+
+void plan_options_init(plan_options *options)
+{
+    tarry_plan_settings_init(&options->plan);
+    options->design = "random";
+}
+
+int plan_options_make(const plan_options *options, tarry_plan **plan)
+{
+    const tarry_plan_settings *settings = &options->plan;
+    if (settings->design != TARRY_DESIGN_FILE) {
+        if (settings->replication > settings->workers)
+            return complain(EXIT_USAGE, "--replication: %u is more than the %u workers",
+                            settings->replication, settings->workers);
+        if (settings->parts > settings->replication)
+            return complain(EXIT_USAGE, "--parts: %u is more than the replication of %u",
+                            settings->parts, settings->replication);
+    }
+    tarry_diagnostic why;
+    int error = tarry_plan_create(settings, NULL, plan, &why);
+    if (error == TARRY_OK)
+        return OPTIONS_PROCEED;
+    return complain(error == TARRY_ERROR_ARGUMENT ? EXIT_USAGE : EXIT_FAILED, "plan: %s", why.text);
+}
+
+void plan_digest_text(const tarry_plan *plan, char text[2 * TARRY_DIGEST_SIZE + 1])
+{
+    uint8_t digest[TARRY_DIGEST_SIZE];
+    tarry_plan_digest(plan, digest);
+    for (size_t i = 0; i < TARRY_DIGEST_SIZE; i++)
+        snprintf(text + 2 * i, 3, "%02x", digest[i]);
+}
+
+static json_t *loads_json(const tarry_plan *plan)
+{
+    json_t *loads = json_array();
+    for (uint32_t worker = 0; loads != NULL && worker < tarry_plan_workers(plan); worker++) {
+        if (json_array_append_new(loads, json_integer(tarry_plan_load(plan, worker))) != 0) {
+            json_decref(loads);
+            loads = NULL;
+        }
+    }
+    return loads;
+}
+
+static json_t *conditioning_json(const tarry_plan *plan)
+{
+    tarry_conditioning conditioning = tarry_plan_conditioning(plan);
+    return json_pack("{s:o, s:o, s:I, s:b}", "worst", number_json(conditioning.worst), "median",
+                     number_json(conditioning.median), "subsets", (json_int_t)conditioning.subsets,
+                     "complete", conditioning.complete);
+}
+
+json_t *plan_json(const plan_options *options, const tarry_plan *plan)
+{
+    uint32_t least = UINT32_MAX, most = 0;
+    for (uint32_t chunk = 0; chunk < tarry_plan_chunks(plan); chunk++) {
+        uint32_t replication = tarry_plan_replication(plan, chunk);
+        least = replication < least ? replication : least;
+        most = replication > most ? replication : most;
+    }
+    char digest[2 * TARRY_DIGEST_SIZE + 1];
+    plan_digest_text(plan, digest);
+    uint32_t parts = tarry_plan_parts(plan);
+    return json_pack(
+        "{s:I, s:I, s:I, s:I, s:I, s:o, s:I, s:I, s:o, s:s, s:I, s:s, s:s}", "workers",
+        (json_int_t)tarry_plan_workers(plan), "chunks", (json_int_t)tarry_plan_chunks(plan),
+        "parts", (json_int_t)parts, "replication", (json_int_t)least, "replication_most",
+        (json_int_t)most, "loads", loads_json(plan), "q", (json_int_t)tarry_plan_q(plan, parts),
+        "q_bound", (json_int_t)tarry_plan_q_bound(plan, parts), "conditioning",
+        conditioning_json(plan), "digest", digest, "seed", (json_int_t)options->plan.seed, "design",
+        options->design, "order", option_choice_name(orders, (int)options->plan.order));
+}

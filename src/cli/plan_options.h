@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The options that describe a plan, the same for every command that makes one. */
+#ifndef CLI_PLAN_OPTIONS_H
+#define CLI_PLAN_OPTIONS_H
+
+#include <tarry/plan.h>
+
+#include "cli/options.h"
+
+typedef struct plan_options {
+    tarry_plan_settings plan;
+    const char *design; /* as given; taken apart into plan.design and plan.file */
+} plan_options;
+
+extern const option_entry plan_option_entries[];
+extern const size_t plan_option_count;
+
+void plan_options_init(plan_options *options);
+
+/*
+ * Checks the options against each other and makes the plan, which the caller owns. Gives back
+ * OPTIONS_PROCEED, or the exit status after a complaint.
+ */
+int plan_options_make(const plan_options *options, tarry_plan **plan);
+
+/* The plan's figures as they stand in every report; NULL if there is no memory. */
+json_t *plan_json(const plan_options *options, const tarry_plan *plan);
+
+/* 64 hexadecimal digits and a NUL. */
+void plan_digest_text(const tarry_plan *plan, char text[2 * TARRY_DIGEST_SIZE + 1]);
+
+#endif
