@@ -7,10 +7,10 @@
 
 /*
  * Raises the least slack (q.h) for `copies` = plan->parts, and so lowers Q_l, by exchanging two
- * positions of a worker at a time, until the bound is reached or no exchange helps, within an
- * amount of work that only the plan's sizes decide. Both views of the assignment are set and
+ * positions of a worker at a time, until the bound is reached, no exchange helps, or a fixed amount
+ * of work is done. Chance is drawn from `seed`. Both views of the assignment are set and
  * stay consistent. Errors: NO_MEMORY; the plan is then unchanged.
  */
-int improve_order(tarry_plan *plan);
+int improve_order(tarry_plan *plan, uint64_t seed);
 
 #endif

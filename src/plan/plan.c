@@ -174,7 +174,7 @@ static int complete(tarry_plan *plan, const tarry_plan_settings *settings)
     if (error == TARRY_OK)
         error = index_holders(plan);
     if (error == TARRY_OK && settings->order == TARRY_ORDER_OPTIMAL && !is_regular(plan))
-        error = improve_order(plan);
+        error = improve_order(plan, settings->seed);
     if (error == TARRY_OK)
         error = decode_design(plan, settings->seed);
     if (error == TARRY_OK)

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/random.h"
+#include "plan/improve.h"
+#include "plan/q.h"
+#include "plan_check.h"
+#include "seed.h"
+
+/* From any order, for any number of parts, the least slack does not fall, and both views agree. */
+static void the_least_slack_never_falls(void **state)
+{
+    (void)state;
+    random_stream stream = random_stream_make(test_seed("improve", 1), RANDOM_TEST, 0, 0);
+    uint32_t better = 0;
+    for (uint32_t trial = 0; trial < 200; trial++) {
+        uint32_t workers = 1 + random_below(&stream, 20);
+        uint32_t chunks = 1 + random_below(&stream, 30);
+        uint32_t replication = 1 + random_below(&stream, workers < 6 ? workers : 6);
+        tarry_plan_settings settings =
+            plan_settings(workers, chunks, replication, TARRY_DESIGN_RANDOM, TARRY_ORDER_RANDOM,
+                          random_u64(&stream));
+        settings.parts = 1 + random_below(&stream, replication);
+        tarry_plan *plan = plan_make(&settings);
+        uint64_t before = slack_least(plan, settings.parts);
+        assert_int_equal(improve_order(plan, trial), TARRY_OK);
+        plan_check_views(plan);
+        uint64_t after = slack_least(plan, settings.parts);
+        assert_true(after >= before);
+        assert_true(after <= slack_bound(plan, settings.parts));
+        better += after > before;
+        tarry_plan_free(plan);
+    }
+    assert_true(better > 60);
+}
+
+/* Where all slacks can be equal, the last ones are reached by passing wants on. */
+static void the_bound_is_reached_for_one_part(void **state)
+{
+    (void)state;
+    const uint32_t sizes[][3] = {{200, 150, 8}, {200, 300, 8}, {200, 1000, 8}, {60, 47, 5}};
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        tarry_plan_settings settings = plan_settings(sizes[i][0], sizes[i][1], sizes[i][2],
+                                                     TARRY_DESIGN_RANDOM, TARRY_ORDER_OPTIMAL, 1);
+        tarry_plan *plan = plan_make(&settings);
+        assert_int_equal(tarry_plan_q(plan, 1), tarry_plan_q_bound(plan, 1));
+        tarry_plan_free(plan);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_least_slack_never_falls),
+        cmocka_unit_test(the_bound_is_reached_for_one_part),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

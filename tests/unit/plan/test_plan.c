@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+
+#include "failing_allocator.h"
+#include "plan_check.h"
+
+static void settings_out_of_range_are_refused(void **state)
+{
+    (void)state;
+    const struct {
+        tarry_plan_settings settings;
+        const char *why;
+    } cases[] = {
+        {{0, 8, 3, 1, TARRY_DESIGN_RANDOM, NULL, TARRY_ORDER_OPTIMAL, 1},
+         "workers must be 1 to 2^32 - 2"},
+        {{8, 0, 3, 1, TARRY_DESIGN_RANDOM, NULL, TARRY_ORDER_OPTIMAL, 1},
+         "chunks must be 1 to 2^32 - 2"},
+        {{8, 8, 0, 1, TARRY_DESIGN_RANDOM, NULL, TARRY_ORDER_OPTIMAL, 1},
+         "replication must be at least 1"},
+        {{8, 8, 9, 1, TARRY_DESIGN_RANDOM, NULL, TARRY_ORDER_OPTIMAL, 1},
+         "replication 9 is more than the 8 workers"},
+        {{8, 8, 3, 0, TARRY_DESIGN_RANDOM, NULL, TARRY_ORDER_OPTIMAL, 1},
+         "parts must be at least 1"},
+        {{8, 8, 3, 4, TARRY_DESIGN_RANDOM, NULL, TARRY_ORDER_OPTIMAL, 1},
+         "4 parts are more than the replication 3"},
+        {{8, 8, 3, 9, TARRY_DESIGN_FILE, "x", TARRY_ORDER_OPTIMAL, 1},
+         "9 parts are more than the 8 workers"},
+        {{8, 8, 3, 1, TARRY_DESIGN_FILE, NULL, TARRY_ORDER_OPTIMAL, 1},
+         "a design from a file needs the file's name"},
+        {{3, 1000000000, 2, 1, TARRY_DESIGN_CYCLIC, NULL, TARRY_ORDER_OPTIMAL, 1},
+         "1000000000 chunks with replication 2 are more than 1073741824 copies"},
+        {{8, 8, 3, 1, (tarry_design)9, NULL, TARRY_ORDER_OPTIMAL, 1}, "design 9 does not exist"},
+        {{8, 8, 3, 1, TARRY_DESIGN_RANDOM, NULL, (tarry_order)9, 1}, "order 9 does not exist"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        tarry_plan *plan = NULL;
+        tarry_diagnostic diagnostic = {""};
+        assert_int_equal(tarry_plan_create(&cases[i].settings, NULL, &plan, &diagnostic),
+                         TARRY_ERROR_ARGUMENT);
+        assert_null(plan);
+        assert_string_equal(diagnostic.text, cases[i].why);
+    }
+}
+
+static void the_default_settings_make_a_plan(void **state)
+{
+    (void)state;
+    tarry_plan_settings settings;
+    tarry_plan_settings_init(&settings);
+    tarry_plan *plan = plan_make(&settings);
+    plan_check_views(plan);
+    assert_int_equal(tarry_plan_workers(plan), 8);
+    assert_int_equal(tarry_plan_chunks(plan), 8);
+    assert_int_equal(tarry_plan_parts(plan), 1);
+    for (uint32_t worker = 0; worker < 8; worker++) {
+        assert_int_equal(tarry_plan_load(plan, worker), 3);
+        assert_true(tarry_plan_decode_weight(plan, 0, worker) == 1);
+    }
+    tarry_conditioning conditioning = tarry_plan_conditioning(plan);
+    assert_true(conditioning.worst >= conditioning.median);
+    tarry_plan_free(plan);
+    tarry_plan_free(NULL);
+}
+
+static void text_of_digest(const tarry_plan *plan, char text[2 * TARRY_DIGEST_SIZE + 1])
+{
+    uint8_t digest[TARRY_DIGEST_SIZE];
+    tarry_plan_digest(plan, digest);
+    for (size_t i = 0; i < TARRY_DIGEST_SIZE; i++)
+        snprintf(text + 2 * i, 3, "%02x", digest[i]);
+}
+
+/* A change of these digests is a change of what a seed means: jobs under way can't be continued. */
+static void plans_are_the_same_on_every_machine(void **state)
+{
+    (void)state;
+    const struct {
+        uint32_t workers, chunks, replication;
+        tarry_design design;
+        tarry_order order;
+        const char *digest;
+    } cases[] = {
+        {5, 5, 2, TARRY_DESIGN_CYCLIC, TARRY_ORDER_AS_IS,
+         "7cde96fa4f245c5a3671011042d717e81d5e7cfad00516064e5f9ece0664c772"},
+        {7, 12, 3, TARRY_DESIGN_FRACTIONAL, TARRY_ORDER_OPTIMAL,
+         "1b9d7efd05cb78a9aa894d1bd1fa41e89fbf56323f1a7b9d592ca618d4fd44c2"},
+        {30, 30, 7, TARRY_DESIGN_RANDOM, TARRY_ORDER_OPTIMAL,
+         "b7c06fb3d771c2f6a082e006044ce8cd2dbd5988cf6204442c0686030fa076fc"},
+        {30, 30, 20, TARRY_DESIGN_RANDOM, TARRY_ORDER_RANDOM,
+         "e0700bdb6ae97e5cd4cb544c63cd501f17c4024c3f3753b851fa4c9678a7dce0"},
+        {40, 70, 5, TARRY_DESIGN_RANDOM, TARRY_ORDER_OPTIMAL,
+         "67dec21bad7182e02ae099c62efb2fed9f7b0d7f2c2548bbc1d3ab037a0f4dec"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        tarry_plan_settings settings =
+            plan_settings(cases[i].workers, cases[i].chunks, cases[i].replication, cases[i].design,
+                          cases[i].order, 12345);
+        tarry_plan *plan = plan_make(&settings);
+        char text[2 * TARRY_DIGEST_SIZE + 1];
+        text_of_digest(plan, text);
+        assert_string_equal(text, cases[i].digest);
+        tarry_plan_free(plan);
+    }
+}
+
+/* Every setting that changes the plan changes its digest; the same settings give it again. */
+static void the_digest_tells_plans_apart(void **state)
+{
+    (void)state;
+    tarry_plan_settings settings[7];
+    for (int i = 0; i < 7; i++)
+        settings[i] = plan_settings(8, 8, 3, TARRY_DESIGN_CYCLIC, TARRY_ORDER_AS_IS, 1);
+    settings[1].workers = 9;
+    settings[2].chunks = 9;
+    settings[3].replication = 4;
+    settings[4].parts = 2;
+    settings[5].order = TARRY_ORDER_RANDOM;
+    settings[6].parts = 2;
+    settings[6].seed = 2;
+    char text[7][2 * TARRY_DIGEST_SIZE + 1];
+    for (int i = 0; i < 7; i++) {
+        tarry_plan *plan = plan_make(&settings[i]);
+        text_of_digest(plan, text[i]);
+        for (int earlier = 0; earlier < i; earlier++)
+            assert_string_not_equal(text[i], text[earlier]);
+        tarry_plan_free(plan);
+        char again[2 * TARRY_DIGEST_SIZE + 1];
+        plan = plan_make(&settings[i]);
+        text_of_digest(plan, again);
+        assert_string_equal(again, text[i]);
+        tarry_plan_free(plan);
+    }
+}
+
+static int attempt(void *user, const tarry_allocator *allocator)
+{
+    tarry_plan *plan = NULL;
+    tarry_diagnostic diagnostic = {""};
+    int error = tarry_plan_create(user, allocator, &plan, &diagnostic);
+    if (error != TARRY_OK)
+        assert_string_equal(diagnostic.text, "plan: out of memory");
+    tarry_plan_free(plan);
+    return error;
+}
+
+static void each_allocation_may_fail(void **state)
+{
+    (void)state;
+    for (int design = TARRY_DESIGN_CYCLIC; design <= TARRY_DESIGN_RANDOM; design++) {
+        for (int order = TARRY_ORDER_OPTIMAL; order <= TARRY_ORDER_AS_IS; order++) {
+            tarry_plan_settings settings =
+                plan_settings(4, 6, 2, (tarry_design)design, (tarry_order)order, 1);
+            settings.parts = 2;
+            assert_true(fail_each_allocation(attempt, &settings) > 8);
+        }
+    }
+}
+
+static void large_plans_are_made(void **state)
+{
+    (void)state;
+    tarry_plan_settings settings =
+        plan_settings(2000, 2000, 32, TARRY_DESIGN_RANDOM, TARRY_ORDER_OPTIMAL, 1);
+    tarry_plan *plan = plan_make(&settings);
+    assert_int_equal(tarry_plan_q(plan, 1), 1 + 2000 * 32 - 32 * 33 / 2);
+    tarry_plan_free(plan);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(settings_out_of_range_are_refused),
+        cmocka_unit_test(the_default_settings_make_a_plan),
+        cmocka_unit_test(plans_are_the_same_on_every_machine),
+        cmocka_unit_test(the_digest_tells_plans_apart),
+        cmocka_unit_test(each_allocation_may_fail),
+        cmocka_unit_test(large_plans_are_made),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
