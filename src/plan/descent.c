@@ -22,9 +22,10 @@
 
 enum {
     MOST_SWEEPS = 30,
-    LEAST_SWEEPS = 6,
-    CANDIDATES = 30, /* random columns per turn, in the first third of the sweeps */
-    STEPS = 2,       /* along the gradient, per turn */
+    FEW_SWEEPS = 6,   /* for these, four times the operations may be spent */
+    LEAST_SWEEPS = 2, /* rather than fewer, sets are sampled */
+    CANDIDATES = 30,  /* random columns per turn, in the first third of the sweeps */
+    STEPS = 2,        /* along the gradient, per turn */
     LEAST_SQUARINGS = 1,
     MOST_SQUARINGS = 6, /* p grows from 2 to 64 */
 };
@@ -353,13 +354,17 @@ static double plan_effort(descent *work, double operations)
         all += sets;
         longest = sets > longest ? sets : longest;
     }
+    double sweep = each * all, sweeps = least(operations / sweep, MOST_SWEEPS);
+    if (sweeps < FEW_SWEEPS)
+        sweeps = least(4 * operations / sweep, FEW_SWEEPS);
     double most = least(longest, most_numbers / (parts * parts));
-    most = least(most, 4 * operations / (LEAST_SWEEPS * each * workers));
+    if (sweeps < LEAST_SWEEPS) {
+        sweeps = LEAST_SWEEPS;
+        most = least(most, operations / (LEAST_SWEEPS * each * workers));
+    }
     work->most = most > 1 ? (uint32_t)most : 1;
-    double sweep = each * least(all, work->most * workers);
-    double sweeps = least(operations / sweep, MOST_SWEEPS);
-    work->sweeps = sweeps > LEAST_SWEEPS ? (uint32_t)sweeps : LEAST_SWEEPS;
-    return work->sweeps * sweep;
+    work->sweeps = (uint32_t)sweeps;
+    return work->sweeps * each * least(all, work->most * workers);
 }
 
 double descent_operations(const tarry_plan *plan, double operations)

@@ -156,7 +156,7 @@ static void little_work_still_gives_unit_columns(void **state)
     for (double operations = 1e8; operations > 1; operations /= 10) {
         assert_int_equal(descent_spread(plan, 1, 0, operations, decode), TARRY_OK);
         assert_unit_columns(plan, decode);
-        /* The least is six turns per worker that look at one set each. */
+        /* The least is two turns per worker that look at one set each. */
         if (operations >= 1e5)
             assert_true(descent_operations(plan, operations) <= 4 * operations);
     }
