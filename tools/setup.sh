@@ -23,5 +23,9 @@ as_root=
 install_missing() {
     $as_root env DEBIAN_FRONTEND=noninteractive apt-get build-dep --yes --no-install-recommends $profile ./ </dev/null
 }
-# The package lists may be empty or too old.
-install_missing || { $as_root apt-get update </dev/null && install_missing; }
+update_lists() {
+    $as_root apt-get update </dev/null
+}
+ls /var/lib/apt/lists/*Packages* >/dev/null 2>&1 || update_lists
+# Lists that are there may still be too old.
+install_missing || { update_lists && install_missing; }
