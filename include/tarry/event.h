@@ -95,6 +95,7 @@ typedef struct tarry_round_result {
     uint32_t parts;           /* l */
     uint32_t attempts;        /* encode signals sent */
     uint64_t copies_computed; /* finished chunks that workers reported */
+    uint64_t copies_coded;    /* of these, in the state of the last encode signal */
     uint64_t copies_needed;   /* N * l */
     uint32_t workers_heard;   /* workers that reported at least one finished chunk */
     uint32_t workers_lost;    /* workers absent when the round ended */

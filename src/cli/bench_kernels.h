@@ -36,4 +36,7 @@ typedef struct bench_row {
  */
 int bench_kernels_run(const bench_settings *settings, bench_row *rows);
 
+/* `tarry bench kernels`: argv[0] is "kernels". Gives back the exit status. */
+int command_bench_kernels(int argc, char **argv);
+
 #endif

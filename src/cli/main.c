@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/bench.h"
 #include "cli/command.h"
 #include "cli/complain.h"
 #include "cli/suggest.h"
@@ -16,6 +17,7 @@ typedef struct command {
 
 static const command commands[] = {
     {"plan", command_plan, "print an assignment's figures before anything runs"},
+    {"bench", command_bench, "measure against the machine's own limits"},
 };
 
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))

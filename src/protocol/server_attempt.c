@@ -90,6 +90,9 @@ static void begin_attempt(tarry_server *server, uint64_t now)
         server->result.signal_ns = now;
     server->attempt_start_ns = now;
     server->attempt_error = coverage_expected_error(server->credited);
+    server->result.copies_coded = 0;
+    for (uint32_t chunk = 0; chunk < server->plan->chunks; chunk++)
+        server->result.copies_coded += coverage_copies(server->credited, chunk);
     server->attempt_exact = coverage_recovered(server->credited) == server->plan->chunks;
     server->late_ns = TARRY_NEVER;
     server->delivered = 0;

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tarry bench: every kernel and round is measured, and wrong usage is one clear line."""
+
+import json
+
+import harness
+
+
+class BenchTest(harness.TarryTest):
+    def test_every_kernel_is_measured(self):
+        unknown = self.run_tarry("bench", "kernels", "--kernel", "mmx")
+        self.assertEqual(unknown.returncode, 2)
+        kernels = unknown.err.split(":")[-1].split()
+        self.assertIn("reference", kernels)
+        for kernel in kernels:
+            report = json.loads(self.succeed("bench", "kernels", "--json", "--dimension", "1e3", "--inputs", "1,17",
+                                             "--parts", "3", "--repeat", "2", "--kernel", kernel))
+            self.assertEqual(report["ran"], kernel)
+            self.assertEqual(report["config"]["parts"], 3)
+            self.assertEqual([row["inputs"] for row in report["results"]], [1, 17])
+            for row in report["results"]:
+                for figure in ("read", "sgemv", "stored", "encode", "decode"):
+                    self.assertGreater(row[figure], 0)
+
+    def test_kernels_table_has_a_line_per_number_of_inputs(self):
+        text = self.succeed("bench", "kernels", "--dimension", "100", "--inputs", "3,5", "--repeat", "1")
+        self.assertIn("d = 100, 1 part, one thread, best of 1", text)
+        self.assertEqual([line.split()[0] for line in text.splitlines()[2:]], ["3", "5"])
+
+    def test_rounds_are_measured(self):
+        options = ("bench", "round", "--dimension", "1000", "--rounds", "5", "--stripe", "64")
+        report = json.loads(self.succeed(*options, "--json"))
+        self.assertEqual([(row["parts"], row["stop"]) for row in report["results"]],
+                         [(1, "exact"), (1, "workers"), (2, "exact"), (2, "workers")])
+        for row in report["results"]:
+            if row["stop"] == "workers":
+                self.assertEqual(row["copies"], 24)
+                part = 1000 / row["parts"]
+                self.assertEqual(row["needed_bytes"], 4 * (24 * 1000 + 2 * 8 * part))
+            self.assertLess(row["signal_seconds"], row["seconds"])
+        self.assertEqual(len(self.succeed(*options).splitlines()), 6)
+
+    def test_help(self):
+        self.assertIn("tarry bench kernels", self.succeed("bench", "--help"))
+        self.assertIn("--inputs=LIST", self.succeed("bench", "kernels", "--help"))
+        self.assertIn("--stripe=LENGTH", self.succeed("bench", "round", "--help"))
+
+    def test_wrong_usage(self):
+        self.fail_with(2, "tarry: bench: say what to measure (see tarry bench --help)", "bench")
+        self.fail_with(2, "tarry: bench: 'kernel' can't be measured (did you mean kernels?)", "bench", "kernel")
+        for arguments in (("--dimension", "0"), ("--dimension", "1.5"), ("--parts", "nan"), ("--repeat", "3x"),
+                          ("--inputs", "2,,3"), ("--inputs", "2,"), ("--inputs", "0"), ("--fast",), ("more",)):
+            self.fail_like(2, "tarry: .*: .*", "bench", "kernels", *arguments)
+        self.fail_with(2, "tarry: bench round: replication 9 is more than the 8 workers", "bench", "round",
+                       "--replication", "9")
+
+    def test_too_much_memory(self):
+        self.fail_with(1, "tarry: bench kernels: out of memory", "bench", "kernels", "--dimension", "2e9", "--inputs",
+                       "1024")
+
+
+if __name__ == "__main__":
+    harness.main()
