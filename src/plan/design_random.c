@@ -67,9 +67,26 @@ static void lay(dealing *deal, uint32_t slot, uint32_t chunk)
     bitset_set(deal->held, pair_bit(deal, deal->owner[slot], chunk));
 }
 
-/* Exchanges every doubled chunk with the first fitting slot from a random one on. */
+/* A step that visits all of 0..count-1 modulo count, and far apart in succession. */
+static uint32_t wide_step(uint32_t count)
+{
+    for (uint32_t step = (uint32_t)((uint64_t)count * 618 / 1000);; step++) {
+        uint32_t divisor = count;
+        for (uint32_t rest = step; rest != 0;) {
+            uint32_t next = divisor % rest;
+            divisor = rest;
+            rest = next;
+        }
+        if (divisor == 1)
+            return step;
+    }
+}
+
+/* Exchanges every doubled chunk with the first fitting slot from a random one on. Slots are tried
+ * far apart, as none of those of a worker that holds the chunk fits. */
 static void part_doubles(dealing *deal, random_stream *stream)
 {
+    uint32_t step = wide_step(deal->edges);
     for (uint32_t slot = 0; slot < deal->edges; slot++) {
         if (!bitset_test(deal->doubled, slot))
             continue;
@@ -83,7 +100,7 @@ static void part_doubles(dealing *deal, random_stream *stream)
         uint32_t other = random_below(stream, deal->edges);
         while (bitset_test(deal->held, pair_bit(deal, deal->owner[slot], deal->dealt[other])) ||
                bitset_test(deal->held, pair_bit(deal, deal->owner[other], chunk)))
-            other = other + 1 < deal->edges ? other + 1 : 0;
+            other = (uint32_t)(((uint64_t)other + step) % deal->edges);
         uint32_t exchanged = deal->dealt[other];
         lift(deal, slot);
         lift(deal, other);
