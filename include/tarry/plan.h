@@ -43,7 +43,7 @@ typedef struct tarry_plan_settings {
     uint32_t workers;     /* m >= 1 */
     uint32_t chunks;      /* N >= 1 */
     uint32_t replication; /* workers per chunk, 1..workers; not read with TARRY_DESIGN_FILE */
-    uint32_t parts;       /* l, 1..replication */
+    uint32_t parts;       /* l, 1..replication (of every chunk) */
     tarry_design design;
     const char *file; /* with TARRY_DESIGN_FILE; read during creation only */
     tarry_order order;
@@ -69,7 +69,7 @@ TARRY_API uint32_t tarry_plan_workers(const tarry_plan *plan);
 TARRY_API uint32_t tarry_plan_chunks(const tarry_plan *plan);
 TARRY_API uint32_t tarry_plan_parts(const tarry_plan *plan);
 
-/* delta_j: how many chunks `worker` (0..workers-1) holds. */
+/* delta_j: how many chunks `worker` (0..workers-1) holds; 0 is possible. */
 TARRY_API uint32_t tarry_plan_load(const tarry_plan *plan, uint32_t worker);
 /* The chunk that `worker` computes at `position` (0..load-1) of its order. */
 TARRY_API uint32_t tarry_plan_chunk(const tarry_plan *plan, uint32_t worker, uint32_t position);
