@@ -137,7 +137,7 @@ void coefficients_free(coefficients *work)
 
 /*
  * Decomposes R_S, whose `count` columns stand in work->matrix. The one place where ranks are
- * decided: *rank singular values, which LAPACK gives in descending order, are above the limit.
+ * decided: *rank singular values, which LAPACK gives in descending order, reach the threshold.
  */
 static int decompose(coefficients *work, size_t count, uint32_t *rank)
 {
@@ -149,7 +149,7 @@ static int decompose(coefficients *work, size_t count, uint32_t *rank)
     if (info != 0)
         return TARRY_ERROR_NUMERICAL;
     uint32_t above = 0;
-    while (above < (uint32_t)least && work->sigma[above] > work->threshold)
+    while (above < (uint32_t)least && work->sigma[above] >= work->threshold)
         above++;
     *rank = above;
     return TARRY_OK;

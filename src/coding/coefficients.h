@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The workers' coefficients: for a chunk with finished copies at the workers S, the minimum-norm
- * least-squares solution U (|S| x l) of R_S U = I_l, that is pinv(R_S), with singular values of at
- * most 1/conditioning_limit taken as zero. Source: arXiv 2405.19509, section 3. By LAPACK's dgesvd.
+ * least-squares solution U (|S| x l) of R_S U = I_l, that is pinv(R_S), with singular values below
+ * 1/conditioning_limit taken as zero. Source: arXiv 2405.19509, section 3. By LAPACK's dgesvd.
  *
  * The rank that the server sees and the one that the workers solve with come from the same
  * decomposition of the same numbers, so they agree on one kind of machine; between machines on
@@ -25,9 +25,9 @@ int coefficients_create(const tarry_plan *plan, double conditioning_limit,
 void coefficients_free(coefficients *work); /* NULL is allowed */
 
 /*
- * Rank of R_S (singular values above 1/limit) for S = the holders of `chunk` whose bits are set in
- * `set`, which begins at bit `start` (one bit per holder, in ascending order of workers). *rank is
- * set; 0..parts. Errors: NUMERICAL.
+ * Rank of R_S (singular values of at least 1/limit) for S = the holders of `chunk` whose bits are
+ * set in `set`, which begins at bit `start` (one bit per holder, in ascending order of workers).
+ * *rank is set; 0..parts. Errors: NUMERICAL.
  */
 int coefficients_rank(coefficients *work, uint32_t chunk, const uint64_t *set, size_t start,
                       uint32_t *rank);
