@@ -162,10 +162,11 @@ int bench_kernels_run(const bench_settings *settings, bench_row *rows)
         goto free_small;
     for (size_t i = 0; i < most * settings->parts; i++)
         b.coefficients[i] = 1.0F / (float)(i + 1);
-    error = bench_memory_create(1, flush_length(), &b.other);
+    error = bench_memory_create(1, flush_length(), BENCH_PAGE, &b.other);
     if (error != TARRY_OK)
         goto free_small;
-    error = bench_memory_create(most + 1, settings->dimension, &b.memory);
+    error = bench_memory_create(most + 1, settings->dimension,
+                                settings->packed ? BENCH_LINE : BENCH_PAGE, &b.memory);
     if (error != TARRY_OK)
         goto free_other;
     b.out = b.memory.vectors + most * b.memory.stride;

@@ -3,6 +3,7 @@
 #ifndef CLI_BENCH_KERNELS_H
 #define CLI_BENCH_KERNELS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -15,6 +16,8 @@ typedef struct bench_settings {
     uint32_t parts;   /* >= 1 */
     uint32_t repeat;  /* >= 1 */
     const kernel *kernel;
+    bool packed; /* vectors follow each other without padding; else each begins at a page, as
+                    vectors do that were allocated one by one */
     size_t inputs[BENCH_LIST_MAX]; /* each >= 1 */
     size_t input_count;            /* >= 1 */
 } bench_settings;

@@ -9,10 +9,7 @@
 
 #include "base/memory.h"
 
-enum {
-    LINE = 16,           /* floats of a cache line */
-    HUGE_PAGE = 2 << 20, /* bytes */
-};
+enum { HUGE_PAGE = 2 << 20 }; /* bytes */
 
 /* What is swapped out can't be measured, so that there is no more than the machine's memory. */
 static size_t most_bytes(void)
@@ -21,11 +18,11 @@ static size_t most_bytes(void)
     return pages > 0 && page > 0 ? (size_t)pages * (size_t)page : SIZE_MAX;
 }
 
-int bench_memory_create(size_t count, size_t length, bench_memory *out)
+int bench_memory_create(size_t count, size_t length, size_t alignment, bench_memory *out)
 {
-    if (length > SIZE_MAX - LINE)
+    if (length > SIZE_MAX - alignment)
         return TARRY_ERROR_NO_MEMORY;
-    size_t stride = (length + LINE - 1) / LINE * LINE;
+    size_t stride = (length + alignment - 1) / alignment * alignment;
     if (stride > (most_bytes() - HUGE_PAGE) / sizeof(float) / count)
         return TARRY_ERROR_NO_MEMORY;
     size_t bytes = count * stride * sizeof(float);
@@ -54,7 +51,7 @@ static inline __attribute__((always_inline)) float read_lines(const float *vecto
 {
     lanes a = {0}, b = a, c = a, d = a;
     size_t x = 0;
-    for (; length - x >= 8 * LINE; x += 8 * LINE) {
+    for (; length - x >= 8 * BENCH_LINE; x += 8 * BENCH_LINE) {
         const lanes *in = (const lanes *)(vector + x);
         a += in[0];
         b += in[1];
@@ -67,7 +64,7 @@ static inline __attribute__((always_inline)) float read_lines(const float *vecto
     }
     a += b + c + d;
     float sum = 0;
-    for (size_t i = 0; i < LINE; i++)
+    for (size_t i = 0; i < BENCH_LINE; i++)
         sum += a[i];
     for (; x < length; x++)
         sum += vector[x];

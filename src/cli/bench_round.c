@@ -110,7 +110,8 @@ int bench_round_run(const bench_round_settings *settings, bench_round_row *row,
         job.server.workers_needed = settings->plan.workers;
     }
     figures = memory_allocate(NULL, (size_t)4 * settings->rounds, sizeof(double));
-    error = figures == NULL ? TARRY_ERROR_NO_MEMORY : bench_memory_create(4, stride, &memory);
+    error = figures == NULL ? TARRY_ERROR_NO_MEMORY
+                            : bench_memory_create(4, stride, BENCH_PAGE, &memory);
     if (error != TARRY_OK)
         diagnose_no_memory(diagnostic, "bench round");
     else

@@ -97,6 +97,12 @@ static const option_entry entries[] = {
      .kind = OPTION_TEXT,
      .offset = offsetof(kernels_options, kernel),
      .read = read_kernel},
+    {.name = "packed",
+     .help =
+         "Vectors follow each other without padding, where sgemv does best; else each begins at "
+         "a page, as vectors do that were allocated one by one",
+     .kind = OPTION_FLAG,
+     .offset = offsetof(kernels_options, settings.packed)},
     {.name = "json",
      .help = "Print the figures as JSON",
      .kind = OPTION_FLAG,
@@ -105,8 +111,10 @@ static const option_entry entries[] = {
 
 static void print_table(const bench_settings *settings, const bench_row *rows)
 {
-    printf("Kernel %s, d = %zu, %u part%s, one thread, best of %u, GB/s:\n", settings->kernel->name,
-           settings->dimension, settings->parts, settings->parts == 1 ? "" : "s", settings->repeat);
+    printf("Kernel %s, d = %zu, %u part%s, %s, one thread, best of %u, GB/s:\n",
+           settings->kernel->name, settings->dimension, settings->parts,
+           settings->parts == 1 ? "" : "s", settings->packed ? "packed" : "at pages",
+           settings->repeat);
     printf("inputs   read  sgemv stored | encode of read of sgemv | decode of read of sgemv\n");
     for (size_t i = 0; i < settings->input_count; i++) {
         const bench_row *row = &rows[i];

@@ -30,8 +30,8 @@
 
 enum {
     LINE = 16,    /* floats of a cache line */
-    GROUP = 16,   /* inputs that are read side by side at most: add_terms has as many */
-    BLOCK = 4096, /* floats of the output over which groups take turns */
+    GROUP = 12,   /* inputs that are read side by side at most: add_terms has as many */
+    BLOCK = 8192, /* floats of the output over which groups take turns */
 };
 
 /* What is summed: inputs, beginning at in[k] + start. */
@@ -87,14 +87,6 @@ WIDE_INLINE lines add_terms(lines value, const terms *sum, size_t x)
         value = add_term(value, sum, 10, x);
     if (inputs > 11)
         value = add_term(value, sum, 11, x);
-    if (inputs > 12)
-        value = add_term(value, sum, 12, x);
-    if (inputs > 13)
-        value = add_term(value, sum, 13, x);
-    if (inputs > 14)
-        value = add_term(value, sum, 14, x);
-    if (inputs > 15)
-        value = add_term(value, sum, 15, x);
     return value;
 }
 

@@ -5,12 +5,12 @@
 
 /*
  * With several parts, decoding goes through the coded parts in groups and blocks, so that a block
- * of a group and of all parts of the estimate (a few KB each) stays in the caches nearest to the
- * processor while every part is made from it.
+ * of a group (16 KB of each) stays in the second cache while every part of the estimate is made
+ * from it.
  */
 enum {
     DECODE_GROUP = 16,
-    DECODE_BLOCK = 1024,
+    DECODE_BLOCK = 4096,
 };
 
 /* Gradients of this length (8 MiB) and their parts are taken to be out of every cache by the time

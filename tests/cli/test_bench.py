@@ -24,7 +24,9 @@ class BenchTest(harness.TarryTest):
 
     def test_kernels_table_has_a_line_per_number_of_inputs(self):
         text = self.succeed("bench", "kernels", "--dimension", "100", "--inputs", "3,5", "--repeat", "1")
-        self.assertIn("d = 100, 1 part, one thread, best of 1", text)
+        self.assertIn("d = 100, 1 part, at pages, one thread, best of 1", text)
+        packed = self.succeed("bench", "kernels", "--dimension", "100", "--inputs", "3", "--repeat", "1", "--packed")
+        self.assertIn("d = 100, 1 part, packed", packed)
         self.assertEqual([line.split()[0] for line in text.splitlines()[2:]], ["3", "5"])
 
     def test_rounds_are_measured(self):

@@ -24,9 +24,9 @@ static void more_than_the_machine_has_is_refused(void **state)
 {
     (void)state;
     bench_memory memory;
-    assert_int_equal(bench_memory_create(1024, SIZE_MAX / 8, &memory), TARRY_ERROR_NO_MEMORY);
-    assert_int_equal(bench_memory_create(1, SIZE_MAX, &memory), TARRY_ERROR_NO_MEMORY);
-    assert_int_equal(bench_memory_create(3, 100, &memory), TARRY_OK);
+    assert_int_equal(bench_memory_create(1024, SIZE_MAX / 8, BENCH_LINE, &memory), TARRY_ERROR_NO_MEMORY);
+    assert_int_equal(bench_memory_create(1, SIZE_MAX, BENCH_PAGE, &memory), TARRY_ERROR_NO_MEMORY);
+    assert_int_equal(bench_memory_create(3, 100, BENCH_LINE, &memory), TARRY_OK);
     assert_int_equal(memory.stride, 112);
     assert_int_equal((uintptr_t)memory.vectors % 64, 0);
     bench_memory_free(&memory);
