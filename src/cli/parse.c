@@ -3,14 +3,13 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <float.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/diagnostic.h"
+#include "base/number.h"
 
 /* Digits up to the text's end or an 'e'; false if there is none or the number overflows. */
 static bool read_digits(const char **text, uint64_t *value)
@@ -80,22 +79,18 @@ int parse_integer(const char *text, int least, int most, int *value, tarry_diagn
 int parse_real(const char *text, double low, double high, bool open, double *value,
                tarry_diagnostic *diagnostic)
 {
-    /* strtod also takes blanks, hexadecimal, 'inf' and 'nan'. */
-    size_t length = strlen(text);
-    char *end = NULL;
+    locale_t c_locale = number_locale();
+    if (c_locale == (locale_t)0)
+        return diagnose_no_memory(diagnostic, text);
     double number = 0.0;
-    if (length > 0 && strspn(text, "0123456789+-.eE") == length)
-        number = strtod(text, &end);
-    if (end == NULL || end == text || *end != '\0')
-        return diagnose(diagnostic, TARRY_ERROR_FORMAT, "'%s' is not a number", text);
-    bool low_enough = number <= high, high_enough = open ? number > low : number >= low;
-    if (low_enough && high_enough && isfinite(number)) {
+    number_status status = number_parse(text, strlen(text), c_locale, &number);
+    freelocale(c_locale);
+    if (status != NUMBER_OK)
+        return diagnose(diagnostic, TARRY_ERROR_FORMAT, "'%s' %s", text, number_problem(status));
+    if (number <= high && (open ? number > low : number >= low)) {
         *value = number;
         return TARRY_OK;
     }
-    if (high == DBL_MAX)
-        return diagnose(diagnostic, TARRY_ERROR_FORMAT, "%s is not %s %g", text,
-                        open ? "more than" : "at least", low);
     return diagnose(diagnostic, TARRY_ERROR_FORMAT, "%s is not in the range %g%s to %g", text, low,
                     open ? " (excluded)" : "", high);
 }

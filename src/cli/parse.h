@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Strict readers of numbers: the whole text must be one number of the stated range. Errors: FORMAT,
- * with a diagnostic that quotes the text; *value is then untouched.
+ * with a diagnostic that quotes the text, and NO_MEMORY; *value is then untouched.
  */
 #ifndef CLI_PARSE_H
 #define CLI_PARSE_H
