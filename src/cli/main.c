@@ -16,6 +16,7 @@ typedef struct command {
 } command;
 
 static const command commands[] = {
+    {"train", command_train, "train a model over workers that are slow, uneven or dead"},
     {"plan", command_plan, "print an assignment's figures before anything runs"},
     {"bench", command_bench, "measure against the machine's own limits"},
 };
@@ -28,9 +29,11 @@ static void print_help(void)
            "Gradient sums over workers that are slow, uneven or dead.\n\n");
     for (size_t i = 0; i < COMMAND_COUNT; i++)
         printf("  tarry %-8s %s\n", commands[i].name, commands[i].text);
-    printf("\n      --help     Give this help list\n"
-           "      --version  Print the version\n\n"
-           "'tarry COMMAND --help' lists a command's options.\n");
+    printf(
+        "\n      --help     Give this help list\n"
+        "      --version  Print the version\n\n"
+        "'tarry COMMAND --help' lists a command's options; 'tarry train' alone trains on made-up "
+        "data.\n");
 }
 
 static int run(int argc, char **argv)

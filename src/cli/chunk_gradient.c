@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/chunk_gradient.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "base/memory.h"
+
+typedef struct desk {
+    objective_workspace *work;
+    double *gradient;
+    size_t *rows; /* a chunk's draw; NULL without a batch */
+    struct desk *next;
+} desk;
+
+struct chunk_gradient {
+    const objective *model;
+    const dataset *data;
+    batch_settings batch;
+    size_t dimension;
+    uint32_t threads;
+    desk *desks;
+    desk *vacant; /* a list, guarded by lock */
+    pthread_mutex_t lock;
+    pthread_cond_t returned;
+};
+
+static size_t most_rows(const batch_settings *batch)
+{
+    size_t most = 0;
+    for (uint32_t chunk = 0; chunk < batch->chunks; chunk++) {
+        size_t count = batch_count(batch, chunk);
+        most = count > most ? count : most;
+    }
+    return most;
+}
+
+int chunk_gradient_create(const objective *model, const dataset *data, const batch_settings *batch,
+                          uint32_t threads, chunk_gradient **out)
+{
+    chunk_gradient *state = memory_allocate(NULL, 1, sizeof(*state));
+    if (state == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    pthread_mutex_init(&state->lock, NULL);
+    pthread_cond_init(&state->returned, NULL);
+    state->model = model;
+    state->data = data;
+    state->batch = *batch;
+    state->dimension = objective_dimension(model);
+    state->desks = memory_allocate(NULL, threads, sizeof(*state->desks));
+    if (state->desks == NULL)
+        goto release;
+    state->threads = threads;
+    for (uint32_t i = 0; i < threads; i++) {
+        desk *place = &state->desks[i];
+        place->gradient = memory_allocate(NULL, state->dimension, sizeof(*place->gradient));
+        if (place->gradient == NULL)
+            goto release;
+        if (batch->batch != 0) {
+            place->rows = memory_allocate(NULL, most_rows(batch), sizeof(*place->rows));
+            if (place->rows == NULL)
+                goto release;
+        }
+        if (objective_workspace_create(model, NULL, &place->work) != TARRY_OK)
+            goto release;
+        place->next = state->vacant;
+        state->vacant = place;
+    }
+    *out = state;
+    return TARRY_OK;
+release:
+    chunk_gradient_free(state);
+    return TARRY_ERROR_NO_MEMORY;
+}
+
+void chunk_gradient_free(chunk_gradient *state)
+{
+    if (state == NULL)
+        return;
+    for (uint32_t i = 0; i < state->threads; i++) {
+        objective_workspace_free(state->desks[i].work);
+        memory_release(NULL, state->desks[i].rows);
+        memory_release(NULL, state->desks[i].gradient);
+    }
+    memory_release(NULL, state->desks);
+    pthread_cond_destroy(&state->returned);
+    pthread_mutex_destroy(&state->lock);
+    memory_release(NULL, state);
+}
+
+static desk *take_desk(chunk_gradient *state)
+{
+    pthread_mutex_lock(&state->lock);
+    while (state->vacant == NULL)
+        pthread_cond_wait(&state->returned, &state->lock);
+    desk *place = state->vacant;
+    state->vacant = place->next;
+    pthread_mutex_unlock(&state->lock);
+    return place;
+}
+
+static void return_desk(chunk_gradient *state, desk *place)
+{
+    pthread_mutex_lock(&state->lock);
+    place->next = state->vacant;
+    state->vacant = place;
+    pthread_cond_signal(&state->returned);
+    pthread_mutex_unlock(&state->lock);
+}
+
+static void add_chunk(const chunk_gradient *state, desk *place, uint64_t round,
+                      const float *parameters, uint32_t chunk, double *sum)
+{
+    const size_t *rows = NULL;
+    size_t first, count;
+    batch_chunk(&state->batch, chunk, &first, &count);
+    if (state->batch.batch != 0) {
+        count = batch_count(&state->batch, chunk);
+        batch_draw(&state->batch, round, chunk, place->rows);
+        rows = place->rows;
+    }
+    objective_add_gradient(state->model, place->work, state->data, parameters, rows, first, count,
+                           sum);
+}
+
+int chunk_gradient_compute(void *user, uint64_t round, const float *parameters, uint32_t chunk,
+                           float *gradient)
+{
+    chunk_gradient *state = user;
+    desk *place = take_desk(state);
+    memset(place->gradient, 0, state->dimension * sizeof(*place->gradient));
+    add_chunk(state, place, round, parameters, chunk, place->gradient);
+    for (size_t i = 0; i < state->dimension; i++)
+        gradient[i] = (float)place->gradient[i];
+    return_desk(state, place);
+    return 0;
+}
+
+void chunk_gradient_sum(chunk_gradient *state, uint64_t round, const float *parameters, double *sum)
+{
+    desk *place = take_desk(state);
+    memset(sum, 0, state->dimension * sizeof(*sum));
+    for (uint32_t chunk = 0; chunk < state->batch.chunks; chunk++)
+        add_chunk(state, place, round, parameters, chunk, sum);
+    return_desk(state, place);
+}
+
+size_t chunk_gradient_samples(const chunk_gradient *state)
+{
+    size_t samples = 0;
+    for (uint32_t chunk = 0; chunk < state->batch.chunks; chunk++)
+        samples += batch_count(&state->batch, chunk);
+    return samples;
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The gradient of one chunk's samples: the function that the workers compute. */
+#ifndef CLI_CHUNK_GRADIENT_H
+#define CLI_CHUNK_GRADIENT_H
+
+#include "learn/batch.h"
+#include "learn/objective.h"
+
+typedef struct chunk_gradient chunk_gradient;
+
+/*
+ * For the samples of `data` and the model; both are borrowed. At most `threads` (>= 1) chunks are
+ * worked out at a time, as each takes a gradient in double and a workspace of its own; more callers
+ * wait. Errors: NO_MEMORY.
+ */
+int chunk_gradient_create(const objective *model, const dataset *data, const batch_settings *batch,
+                          uint32_t threads, chunk_gradient **out);
+void chunk_gradient_free(chunk_gradient *state); /* NULL is allowed */
+
+/* A tarry_compute; user is the chunk_gradient. The numbers depend on the arguments alone. */
+int chunk_gradient_compute(void *user, uint64_t round, const float *parameters, uint32_t chunk,
+                           float *gradient);
+
+/* sum[0..dimension-1] = the gradients of all chunks in double, one chunk after the other. */
+void chunk_gradient_sum(chunk_gradient *state, uint64_t round, const float *parameters,
+                        double *sum);
+
+/* Samples that a round sums over all chunks. */
+size_t chunk_gradient_samples(const chunk_gradient *state);
+
+#endif

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tarry train: options, inputs and outputs around a job's rounds. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "cli/command.h"
+#include "cli/complain.h"
+#include "cli/gnuplot.h"
+#include "cli/npy.h"
+#include "cli/output_file.h"
+#include "cli/train_data.h"
+#include "cli/train_job.h"
+#include "cli/train_plot.h"
+#include "cli/train_report.h"
+#include "cli/train_table.h"
+
+/* Opened before the training, so that it is not for nothing; NULL where not asked for. */
+typedef struct train_outputs {
+    output_file *report;
+    output_file *plot;
+    output_file *save;
+} train_outputs;
+
+static int open_output(const char *path, output_file **file)
+{
+    tarry_diagnostic why;
+    if (path == NULL || output_file_open(path, file, &why) == TARRY_OK)
+        return OPTIONS_PROCEED;
+    return complain(EXIT_FAILED, "%s", why.text);
+}
+
+static int open_outputs(const train_options *options, train_outputs *outputs)
+{
+    int status = open_output(options->report, &outputs->report);
+    if (status == OPTIONS_PROCEED)
+        status = open_output(options->plot, &outputs->plot);
+    if (status == OPTIONS_PROCEED)
+        status = open_output(options->save, &outputs->save);
+    tarry_diagnostic why;
+    if (status == OPTIONS_PROCEED && outputs->plot != NULL && gnuplot_find(&why) != TARRY_OK)
+        status = complain(EXIT_FAILED, "--plot: %s", why.text);
+    return status;
+}
+
+static void discard_outputs(train_outputs *outputs)
+{
+    output_file_discard(outputs->report);
+    output_file_discard(outputs->plot);
+    output_file_discard(outputs->save);
+}
+
+/* Gives *file its name, and takes it from the outputs. */
+static int commit(output_file **file)
+{
+    tarry_diagnostic why;
+    output_file *closing = *file;
+    *file = NULL;
+    if (output_file_commit(closing, &why) == TARRY_OK)
+        return EXIT_DONE;
+    return complain(EXIT_FAILED, "%s", why.text);
+}
+
+static int write_report(const train_inputs *inputs, const option_command *command,
+                        const train_job *job, const history *past, output_file **file)
+{
+    json_t *config = options_json(command);
+    int error = TARRY_ERROR_NO_MEMORY;
+    if (config != NULL)
+        error = train_report_write(output_file_stream(*file), inputs, train_job_dimension(job),
+                                   config, past);
+    json_decref(config);
+    if (error != TARRY_OK)
+        return complain(EXIT_FAILED, "--report: %s", tarry_error_text(error));
+    return commit(file);
+}
+
+typedef struct plot_request {
+    const train_options *options;
+    const history *past;
+} plot_request;
+
+static void write_plot_script(void *user, FILE *script)
+{
+    const plot_request *request = user;
+    const train_options *options = request->options;
+    char title[512];
+    snprintf(title, sizeof(title),
+             "tarry train: %s, %u workers, %u chunks, replication %u, %u part%s\n"
+             "stop %s, straggler %s, seed %" PRIu64,
+             train_model_name(options->model), options->plan.plan.workers,
+             options->plan.plan.chunks, options->plan.plan.replication, options->plan.plan.parts,
+             options->plan.plan.parts == 1 ? "" : "s", options->stop, options->straggler,
+             options->plan.plan.seed);
+    train_plot_script(script, title, train_plot_is_png(options), request->past);
+}
+
+static int write_plot(const train_options *options, const history *past, output_file **file)
+{
+    plot_request request = {options, past};
+    tarry_diagnostic why;
+    if (gnuplot_run(write_plot_script, &request, output_file_stream(*file), &why) != TARRY_OK)
+        return complain(EXIT_FAILED, "--plot: %s", why.text);
+    return commit(file);
+}
+
+/* Writes what there is to write of the rounds done. */
+static int write_outputs(const train_inputs *inputs, const option_command *command,
+                         const train_job *job, const history *past, train_outputs *outputs)
+{
+    int status = EXIT_DONE;
+    if (outputs->report != NULL)
+        status |= write_report(inputs, command, job, past, &outputs->report);
+    if (outputs->plot != NULL && past->count > 0)
+        status |= write_plot(inputs->options, past, &outputs->plot);
+    if (outputs->save != NULL && isfinite(past->train_end.loss)) {
+        npy_write(output_file_stream(outputs->save), train_job_parameters(job),
+                  train_job_dimension(job));
+        status |= commit(&outputs->save);
+    }
+    return status;
+}
+
+static int run_job(const train_inputs *inputs, const option_command *command,
+                   train_outputs *outputs)
+{
+    const train_options *options = inputs->options;
+    train_job *job = NULL;
+    history *past = NULL;
+    int status = EXIT_FAILED;
+    if (history_create(options->plan.plan.workers, options->plan.plan.chunks, &past) != TARRY_OK)
+        return complain(EXIT_FAILED, "train: out of memory");
+    status = train_job_create(inputs, &job);
+    if (status == OPTIONS_PROCEED) {
+        status = train_job_run(job, past);
+        status |= write_outputs(inputs, command, job, past, outputs);
+        if (!options->quiet && train_table_print(past) != TARRY_OK)
+            status = complain(EXIT_FAILED, "train: out of memory");
+    }
+    train_job_free(job);
+    history_free(past);
+    return status;
+}
+
+static int make_straggler(const train_options *options, tarry_straggler **straggler)
+{
+    tarry_diagnostic why;
+    int error = tarry_straggler_create(options->straggler, options->plan.plan.workers,
+                                       options->plan.plan.seed, NULL, straggler, &why);
+    if (error == TARRY_OK)
+        return OPTIONS_PROCEED;
+    bool usage = error == TARRY_ERROR_FORMAT || error == TARRY_ERROR_ARGUMENT;
+    return complain(usage ? EXIT_USAGE : EXIT_FAILED, "--straggler: %s", why.text);
+}
+
+int command_train(int argc, char **argv)
+{
+    train_options options;
+    train_options_init(&options);
+    option_group groups[TRAIN_GROUPS];
+    train_options_groups(&options, groups);
+    const option_command command = {
+        "train",
+        "Trains a model by gradient sums over workers that may be slow or dead; without --data on "
+        "a synthetic data set.",
+        groups, TRAIN_GROUPS};
+    config_file *file;
+    tarry_plan *plan = NULL;
+    tarry_straggler *straggler = NULL;
+    dataset *train = NULL, *test = NULL;
+    train_outputs outputs = {NULL, NULL, NULL};
+    int status = options_parse(&command, argc, argv, &file);
+    if (status == OPTIONS_PROCEED)
+        status = train_options_check(&options);
+    if (status == OPTIONS_PROCEED)
+        status = make_straggler(&options, &straggler);
+    if (status == OPTIONS_PROCEED)
+        status = plan_options_make(&options.plan, &plan);
+    if (status == OPTIONS_PROCEED)
+        status = open_outputs(&options, &outputs);
+    if (status == OPTIONS_PROCEED)
+        status = train_data_load(&options, &train, &test);
+    if (status == OPTIONS_PROCEED) {
+        const train_inputs inputs = {&options, plan, straggler, train, test};
+        status = run_job(&inputs, &command, &outputs);
+    }
+    discard_outputs(&outputs);
+    dataset_free(train);
+    dataset_free(test);
+    tarry_plan_free(plan);
+    tarry_straggler_free(straggler);
+    config_free(file);
+    return status;
+}

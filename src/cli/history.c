@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/history.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/memory.h"
+
+static const objective_score unknown = {NAN, NAN};
+
+int history_create(uint32_t workers, uint32_t chunks, history **out)
+{
+    history *past = memory_allocate(NULL, 1, sizeof(*past));
+    if (past == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    past->worker = memory_allocate(NULL, workers, sizeof(*past->worker));
+    if (past->worker == NULL) {
+        history_free(past);
+        return TARRY_ERROR_NO_MEMORY;
+    }
+    past->workers = workers;
+    past->chunks = chunks;
+    past->train_start = past->train_end = past->test_start = past->test_end = unknown;
+    *out = past;
+    return TARRY_OK;
+}
+
+void history_free(history *past)
+{
+    if (past == NULL)
+        return;
+    memory_release(NULL, past->worker);
+    memory_release(NULL, past->rounds);
+    memory_release(NULL, past);
+}
+
+history_round *history_add(history *past)
+{
+    if (past->count == past->capacity) {
+        size_t capacity = past->capacity == 0 ? 128 : past->capacity * 2;
+        history_round *rounds = memory_allocate(NULL, capacity, sizeof(*rounds));
+        if (rounds == NULL)
+            return NULL;
+        if (past->count > 0)
+            memcpy(rounds, past->rounds, past->count * sizeof(*rounds));
+        memory_release(NULL, past->rounds);
+        past->rounds = rounds;
+        past->capacity = capacity;
+    }
+    history_round *round = &past->rounds[past->count++];
+    *round = (history_round){
+        .train = unknown, .test = unknown, .verified_error = NAN, .verified_squared_error = NAN};
+    return round;
+}
+
+double history_worst_error(const history *past)
+{
+    double worst = NAN;
+    for (size_t i = 0; i < past->count; i++)
+        worst = fmax(worst, past->rounds[i].verified_error);
+    return worst;
+}
+
+double history_worst_squared_error(const history *past)
+{
+    double worst = NAN;
+    for (size_t i = 0; i < past->count; i++)
+        worst = fmax(worst, past->rounds[i].verified_squared_error);
+    return worst;
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a training run did: the material of the closing table, the report and the plot. */
+#ifndef CLI_HISTORY_H
+#define CLI_HISTORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <tarry/local.h>
+
+#include "learn/objective.h"
+
+/* NaN stands for what was not worked out. */
+typedef struct history_round {
+    tarry_round_result result;
+    double seconds;
+    objective_score train; /* after the round's step */
+    objective_score test;
+    double verified_error;         /* max|estimate - true| / max|true| */
+    double verified_squared_error; /* |estimate - true|^2 / |true|^2 */
+} history_round;
+
+typedef struct history {
+    history_round *rounds;
+    size_t count;
+    size_t capacity;
+    uint32_t workers;
+    uint32_t chunks;
+    tarry_local_worker *worker; /* workers of them, as they stood at the end */
+    objective_score train_start, train_end;
+    objective_score test_start, test_end; /* NaN without test samples */
+    double seconds;                       /* of the whole run, evaluations included */
+    bool interrupted;
+    char error[TARRY_DIAGNOSTIC_SIZE + 256]; /* what ended the run early; empty if nothing did */
+} history;
+
+/* Errors: NO_MEMORY. */
+int history_create(uint32_t workers, uint32_t chunks, history **out);
+void history_free(history *past); /* NULL is allowed */
+
+/* Room for one more round, zeroed and counted, with scores and errors NaN; NULL if there is no
+ * memory. Valid until the next call. */
+history_round *history_add(history *past);
+
+/* The largest verified error over all rounds; NaN if none was verified. */
+double history_worst_error(const history *past);
+double history_worst_squared_error(const history *past);
+
+#endif

@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/train_options.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/diagnostic.h"
+#include "cli/complain.h"
+#include "cli/parse.h"
+
+#define MOST_ROUNDS 100000000
+#define MOST_WIDTH 1000000
+#define MOST_SECONDS 1e9
+
+static int read_stop(const char *text, void *values, tarry_diagnostic *diagnostic)
+{
+    tarry_server_settings *server = &((train_options *)values)->server;
+    if (strcmp(text, "exact") == 0) {
+        server->stop = TARRY_STOP_EXACT;
+        return TARRY_OK;
+    }
+    int error;
+    if (strncmp(text, "deadline:", 9) == 0) {
+        double seconds;
+        error = parse_real(text + 9, 0, MOST_SECONDS, true, &seconds, diagnostic);
+        if (error == TARRY_OK) {
+            server->stop = TARRY_STOP_DEADLINE;
+            server->deadline_ns = (uint64_t)ceil(seconds * 1e9);
+        }
+    } else if (strncmp(text, "error:", 6) == 0) {
+        error = parse_real(text + 6, 0, 1, false, &server->error_limit, diagnostic);
+        if (error == TARRY_OK)
+            server->stop = TARRY_STOP_ERROR;
+    } else if (strncmp(text, "workers:", 8) == 0) {
+        uint64_t needed;
+        error = parse_whole(text + 8, 1, 1000000, &needed, diagnostic);
+        if (error == TARRY_OK) {
+            server->stop = TARRY_STOP_WORKERS;
+            server->workers_needed = (uint32_t)needed;
+        }
+    } else {
+        error = diagnose(diagnostic, TARRY_ERROR_FORMAT,
+                         "'%s' is not one of exact, deadline:SECONDS, error:EPS, workers:K", text);
+    }
+    return error;
+}
+
+static int read_hidden(const char *text, void *values, tarry_diagnostic *diagnostic)
+{
+    train_options *options = values;
+    uint32_t widths[OBJECTIVE_MAX_HIDDEN];
+    uint32_t layers = 0;
+    for (const char *start = text;; layers++) {
+        char width[16];
+        size_t length = strcspn(start, ",");
+        if (layers == OBJECTIVE_MAX_HIDDEN)
+            return diagnose(diagnostic, TARRY_ERROR_FORMAT, "more than %d layers",
+                            OBJECTIVE_MAX_HIDDEN);
+        if (length >= sizeof(width))
+            return diagnose(diagnostic, TARRY_ERROR_FORMAT, "'%s' is not a list of widths", text);
+        memcpy(width, start, length);
+        width[length] = '\0';
+        uint64_t number;
+        int error = parse_whole(width, 1, MOST_WIDTH, &number, diagnostic);
+        if (error != TARRY_OK)
+            return error;
+        widths[layers] = (uint32_t)number;
+        if (start[length] == '\0')
+            break;
+        start += length + 1;
+    }
+    memcpy(options->hidden_widths, widths, sizeof(widths));
+    options->hidden_layers = layers + 1;
+    return TARRY_OK;
+}
+
+static const option_choice formats[] = {
+    {"auto", DATASET_AUTO},
+    {"libsvm", DATASET_LIBSVM},
+    {"csv", DATASET_CSV},
+    {"idx", DATASET_IDX},
+    {NULL, 0},
+};
+
+static const option_choice models[] = {
+    {"least-squares", MODEL_LEAST_SQUARES},
+    {"logistic", MODEL_LOGISTIC},
+    {"softmax", MODEL_SOFTMAX},
+    {"perceptron", MODEL_PERCEPTRON},
+    {"mlp", MODEL_PERCEPTRON},
+    {NULL, 0},
+};
+
+static const option_choice optimizers[] = {
+    {"gd", OPTIMIZER_GD},
+    {"momentum", OPTIMIZER_MOMENTUM},
+    {"nesterov", OPTIMIZER_NESTEROV},
+    {"adam", OPTIMIZER_ADAM},
+    {NULL, 0},
+};
+
+static const option_choice credits[] = {
+    {"chunk", TARRY_CREDIT_CHUNK},
+    {"whole", TARRY_CREDIT_WHOLE},
+    {NULL, 0},
+};
+
+#define FIELD(name) .offset = offsetof(train_options, name)
+
+static const option_entry data_entries[] = {
+    {.name = "data",
+     .argument = "FILE",
+     .help = "Training samples, gzip or plain (default: a synthetic data set)",
+     .kind = OPTION_TEXT,
+     FIELD(data)},
+    {.name = "labels",
+     .argument = "FILE",
+     .help = "Labels of an IDX file (default: the name of --data with labels-idx1)",
+     .kind = OPTION_TEXT,
+     FIELD(labels)},
+    {.name = "test",
+     .argument = "FILE",
+     .help = "Test samples, which are not trained on",
+     .kind = OPTION_TEXT,
+     FIELD(test)},
+    {.name = "test-labels",
+     .argument = "FILE",
+     .help = "Labels of an IDX file of test samples",
+     .kind = OPTION_TEXT,
+     FIELD(test_labels)},
+    {.name = "holdout",
+     .argument = "FRACTION",
+     .help = "Share of the samples to hold out as a test (default 0.2 without --data, else none)",
+     .kind = OPTION_REAL,
+     .high = 0.99,
+     .open = true,
+     FIELD(holdout)},
+    {.name = "format",
+     .argument = "FORMAT",
+     .help = "auto (default), libsvm, csv or idx",
+     .kind = OPTION_CHOICE,
+     .choices = formats,
+     FIELD(format)},
+    {.name = "label-column",
+     .argument = "N",
+     .help = "CSV column of the label, from 0; negative counts from the end (default -1)",
+     .kind = OPTION_INT,
+     FIELD(label_column)},
+    {.name = "samples",
+     .argument = "N",
+     .help = "Samples of the synthetic data set (default 20000)",
+     .kind = OPTION_U64,
+     .least = 2,
+     .most = 1000000000,
+     FIELD(samples)},
+    {.name = "features",
+     .argument = "N",
+     .help = "Features of the synthetic data set (default 100)",
+     .kind = OPTION_U32,
+     .least = 1,
+     .most = 10000000,
+     FIELD(features)},
+    {.name = "classes",
+     .argument = "N",
+     .help = "Classes of the synthetic data set for softmax and perceptron (default 10)",
+     .kind = OPTION_U32,
+     .least = 2,
+     .most = 1000000,
+     FIELD(classes)},
+};
+
+static const option_entry model_entries[] = {
+    {.name = "model",
+     .argument = "MODEL",
+     .help = "least-squares, logistic (default), softmax or perceptron (or mlp)",
+     .kind = OPTION_CHOICE,
+     .choices = models,
+     FIELD(model)},
+    {.name = "hidden",
+     .argument = "N,N...",
+     .help = "Widths of the perceptron's hidden layers (default 64)",
+     .kind = OPTION_TEXT,
+     .read = read_hidden,
+     FIELD(hidden)},
+    {.name = "intercept",
+     .help = "Add a bias per output to a linear model",
+     .kind = OPTION_FLAG,
+     FIELD(intercept)},
+    {.name = "l2",
+     .argument = "X",
+     .help = "Weight of the l2 term (default 1e-4)",
+     .kind = OPTION_REAL,
+     .high = 1e9,
+     FIELD(l2)},
+    {.name = "optimizer",
+     .argument = "NAME",
+     .help = "gd (default), momentum, nesterov or adam",
+     .kind = OPTION_CHOICE,
+     .choices = optimizers,
+     FIELD(optimizer)},
+    {.name = "rate",
+     .argument = "X",
+     .help = "Learning rate (default 0.5; 0.01 for adam)",
+     .kind = OPTION_REAL,
+     .high = 1e9,
+     .open = true,
+     FIELD(rate)},
+    {.name = "batch",
+     .argument = "N",
+     .help = "Samples per round, drawn anew over all chunks (default: all samples)",
+     .kind = OPTION_U64,
+     .least = 1,
+     .most = 1000000000000,
+     FIELD(batch)},
+    {.name = "rounds",
+     .argument = "N",
+     .help = "Rounds, each one step of the optimizer (default 100)",
+     .kind = OPTION_U64,
+     .least = 1,
+     .most = MOST_ROUNDS,
+     FIELD(rounds)},
+};
+
+static const option_entry protocol_entries[] = {
+    {.name = "credit",
+     .argument = "CREDIT",
+     .help = "What counts: each finished chunk (chunk, default) or a worker that finished all of "
+             "its chunks (whole)",
+     .kind = OPTION_CHOICE,
+     .choices = credits,
+     FIELD(server.credit)},
+    {.name = "stop",
+     .argument = "RULE",
+     .help = "When a round ends: exact (default), deadline:SECONDS, error:EPS or workers:K",
+     .kind = OPTION_TEXT,
+     .read = read_stop,
+     FIELD(stop)},
+    {.name = "straggler",
+     .argument = "SPEC",
+     .help = "Make workers slow or dead: terms joined by '+' of none, exp:MEAN, "
+             "shifted-exp:SHIFT,MEAN, pareto:SCALE,SHAPE, slow:K,FACTOR, dead:K, jitter:SD, "
+             "trace:FILE (default none)",
+     .kind = OPTION_TEXT,
+     FIELD(straggler)},
+    {.name = "reproducible",
+     .help = "Sum in the order of workers, so that a run repeats to the bit",
+     .kind = OPTION_FLAG,
+     FIELD(server.reproducible)},
+    {.name = "verify",
+     .help = "Compare every round with the sum worked out serially in double",
+     .kind = OPTION_FLAG,
+     FIELD(verify)},
+};
+
+static const option_entry output_entries[] = {
+    {.name = "evaluate",
+     .argument = "K",
+     .help = "Work out the loss every K rounds, and at the end (default 1)",
+     .kind = OPTION_U64,
+     .least = 1,
+     .most = MOST_ROUNDS,
+     FIELD(evaluate)},
+    {.name = "report",
+     .argument = "FILE.json",
+     .help = "Write all figures of the run as JSON",
+     .kind = OPTION_TEXT,
+     FIELD(report)},
+    {.name = "plot",
+     .argument = "FILE",
+     .help = "Draw loss, round times and workers to FILE.svg or FILE.png",
+     .kind = OPTION_TEXT,
+     FIELD(plot)},
+    {.name = "save",
+     .argument = "FILE.npy",
+     .help = "Write the final parameters as a NumPy array",
+     .kind = OPTION_TEXT,
+     FIELD(save)},
+    {.name = "quiet", .help = "Print nothing but errors", .kind = OPTION_FLAG, FIELD(quiet)},
+};
+
+#define COUNT(entries) (sizeof(entries) / sizeof((entries)[0]))
+
+void train_options_init(train_options *options)
+{
+    *options = (train_options){
+        .holdout = NAN,
+        .label_column = -1,
+        .model = MODEL_LOGISTIC,
+        .l2 = 1e-4,
+        .rate = NAN,
+        .rounds = 100,
+        .stop = "exact",
+        .straggler = "none",
+        .evaluate = 1,
+    };
+    plan_options_init(&options->plan);
+    tarry_server_settings_init(&options->server);
+}
+
+void train_options_groups(train_options *options, option_group groups[TRAIN_GROUPS])
+{
+    groups[0] = (option_group){"Data", data_entries, COUNT(data_entries), options};
+    groups[1] = (option_group){"Model and optimizer", model_entries, COUNT(model_entries), options};
+    groups[2] = (option_group){"The plan", plan_option_entries, plan_option_count, &options->plan};
+    groups[3] = (option_group){"Rounds", protocol_entries, COUNT(protocol_entries), options};
+    groups[4] = (option_group){"Output", output_entries, COUNT(output_entries), options};
+}
+
+static int check_data(train_options *options)
+{
+    if (options->data == NULL) {
+        const char *needs_data = options->labels != NULL        ? "labels"
+                                 : options->test != NULL        ? "test"
+                                 : options->test_labels != NULL ? "test-labels"
+                                                                : NULL;
+        if (needs_data != NULL)
+            return complain(EXIT_USAGE, "--%s: has no meaning without --data", needs_data);
+        options->samples = options->samples != 0 ? options->samples : 20000;
+        options->features = options->features != 0 ? options->features : 100;
+        bool classes = objective_labels(options->model) == LABEL_CLASS;
+        if (!classes && options->classes != 0)
+            return complain(EXIT_USAGE, "--classes: has no meaning with --model %s",
+                            train_model_name(options->model));
+        if (classes && options->classes == 0)
+            options->classes = 10;
+        options->holdout = isnan(options->holdout) ? 0.2 : options->holdout;
+        return OPTIONS_PROCEED;
+    }
+    const char *synthetic = options->samples != 0    ? "samples"
+                            : options->features != 0 ? "features"
+                            : options->classes != 0  ? "classes"
+                                                     : NULL;
+    if (synthetic != NULL)
+        return complain(EXIT_USAGE, "--%s: describes synthetic data, but --data is given",
+                        synthetic);
+    if (options->test_labels != NULL && options->test == NULL)
+        return complain(EXIT_USAGE, "--test-labels: has no meaning without --test");
+    if (options->test != NULL && !isnan(options->holdout))
+        return complain(EXIT_USAGE, "--holdout: cannot be combined with --test");
+    options->holdout = isnan(options->holdout) ? 0 : options->holdout;
+    return OPTIONS_PROCEED;
+}
+
+static int check_rounds(const train_options *options)
+{
+    uint32_t workers = options->plan.plan.workers, chunks = options->plan.plan.chunks;
+    if (options->batch != 0 && options->batch < chunks)
+        return complain(EXIT_USAGE, "--batch: %llu is less than one sample for each of %u chunks",
+                        (unsigned long long)options->batch, chunks);
+    if (options->server.stop == TARRY_STOP_WORKERS && options->server.workers_needed > workers)
+        return complain(EXIT_USAGE, "--stop: workers:%u is more than the %u workers",
+                        options->server.workers_needed, workers);
+    if (options->server.stop == TARRY_STOP_DEADLINE && options->server.reproducible)
+        return complain(EXIT_USAGE, "--reproducible: cannot be combined with --stop deadline");
+    return OPTIONS_PROCEED;
+}
+
+static bool ends_in(const char *text, const char *ending)
+{
+    size_t length = strlen(text), ending_length = strlen(ending);
+    return length > ending_length && strcmp(text + length - ending_length, ending) == 0;
+}
+
+bool train_plot_is_png(const train_options *options)
+{
+    return ends_in(options->plot, ".png");
+}
+
+int train_options_check(train_options *options)
+{
+    int status = check_data(options);
+    if (status == OPTIONS_PROCEED)
+        status = check_rounds(options);
+    if (status != OPTIONS_PROCEED)
+        return status;
+    if (options->model == MODEL_PERCEPTRON && options->hidden == NULL) {
+        options->hidden = "64";
+        options->hidden_widths[0] = 64;
+        options->hidden_layers = 1;
+    }
+    if (options->model != MODEL_PERCEPTRON && options->hidden != NULL)
+        return complain(EXIT_USAGE, "--hidden: has no meaning with --model %s",
+                        train_model_name(options->model));
+    if (isnan(options->rate))
+        options->rate = options->optimizer == OPTIMIZER_ADAM ? 0.01 : 0.5;
+    if (options->plot != NULL && !ends_in(options->plot, ".svg") && !train_plot_is_png(options))
+        return complain(EXIT_USAGE, "--plot: %s ends neither in .svg nor in .png", options->plot);
+    return OPTIONS_PROCEED;
+}
+
+const char *train_model_name(model_kind model)
+{
+    return option_choice_name(models, (int)model);
+}

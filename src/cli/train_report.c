@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/train_report.h"
+
+#include <math.h>
+
+#include "cli/numbers.h"
+
+static json_t *round_json(const history_round *round)
+{
+    const tarry_round_result *result = &round->result;
+    double signal = result->signal_ns == TARRY_NEVER
+                        ? NAN
+                        : (double)(result->signal_ns - result->start_ns) * 1e-9;
+    return json_pack(
+        "{s:I, s:o, s:o, s:o, s:o, s:o, s:b, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, "
+        "s:I, s:I}",
+        "round", (json_int_t)result->round, "seconds", number_json(round->seconds),
+        "signal_seconds", number_json(signal), "loss", number_json(round->train.loss), "test_loss",
+        number_json(round->test.loss), "test_accuracy", number_json(round->test.accuracy), "exact",
+        result->exact, "expected_error", number_json(result->expected_error), "verified_error",
+        number_json(round->verified_error), "verified_squared_error",
+        number_json(round->verified_squared_error), "parts", (json_int_t)result->parts, "attempts",
+        (json_int_t)result->attempts, "copies_computed", (json_int_t)result->copies_computed,
+        "copies_needed", (json_int_t)result->copies_needed, "workers_heard",
+        (json_int_t)result->workers_heard, "workers_lost", (json_int_t)result->workers_lost,
+        "upload_bytes", (json_int_t)result->upload_bytes, "control_bytes",
+        (json_int_t)result->control_bytes, "control_messages",
+        (json_int_t)result->control_messages);
+}
+
+/* Appends item, whose reference is taken, to list; NULL lists and items stay NULL. */
+static json_t *append(json_t *list, json_t *item)
+{
+    if (list != NULL && json_array_append_new(list, item) == 0)
+        return list;
+    json_decref(list);
+    return NULL;
+}
+
+static json_t *rounds_json(const history *past)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; list != NULL && i < past->count; i++)
+        list = append(list, round_json(&past->rounds[i]));
+    return list;
+}
+
+static json_t *workers_json(const history *past)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; list != NULL && i < past->workers; i++) {
+        const tarry_local_worker *worker = &past->worker[i];
+        list = append(list, json_pack("{s:I, s:I, s:o, s:b}", "worker", (json_int_t)i, "chunks",
+                                      (json_int_t)worker->chunks, "seconds",
+                                      number_json(worker->seconds), "present", worker->present));
+    }
+    return list;
+}
+
+static json_t *data_json(const train_inputs *inputs)
+{
+    const dataset *train = inputs->train;
+    json_int_t test = inputs->test != NULL ? (json_int_t)inputs->test->rows : 0;
+    return json_pack("{s:s?, s:I, s:I, s:I, s:I, s:b}", "file", inputs->options->data, "samples",
+                     (json_int_t)train->rows, "test_samples", test, "features",
+                     (json_int_t)train->features, "classes", (json_int_t)train->classes, "sparse",
+                     train->sparse);
+}
+
+static json_t *score_json(objective_score train, objective_score test)
+{
+    return json_pack("{s:o, s:o, s:o, s:o}", "loss", number_json(train.loss), "accuracy",
+                     number_json(train.accuracy), "test_loss", number_json(test.loss),
+                     "test_accuracy", number_json(test.accuracy));
+}
+
+/* The end's scores, and what is known of all rounds together. */
+static json_t *final_json(const history *past)
+{
+    json_t *final = score_json(past->train_end, past->test_end);
+    double rounds = 0, expected = 0;
+    for (size_t i = 0; i < past->count; i++) {
+        rounds += past->rounds[i].seconds;
+        expected += past->rounds[i].result.expected_error;
+    }
+    json_t *more = json_pack(
+        "{s:I, s:o, s:o, s:o, s:o, s:o}", "rounds", (json_int_t)past->count, "seconds",
+        number_json(past->seconds), "round_seconds", number_json(rounds), "expected_error",
+        number_json(past->count > 0 ? expected / (double)past->count : NAN), "verified_error",
+        number_json(history_worst_error(past)), "verified_squared_error",
+        number_json(history_worst_squared_error(past)));
+    if (json_object_update(final, more) != 0) {
+        json_decref(final);
+        final = NULL;
+    }
+    json_decref(more);
+    return final;
+}
+
+int train_report_write(FILE *stream, const train_inputs *inputs, size_t dimension, json_t *config,
+                       const history *past)
+{
+    const train_options *options = inputs->options;
+    json_t *report = json_pack(
+        "{s:s, s:s, s:I, s:O, s:o, s:o, s:I, s:s, s:o, s:o, s:o, s:o, s:b, s:s?}", "command",
+        "train", "version", TARRY_VERSION, "seed", (json_int_t)options->plan.plan.seed, "config",
+        config, "plan", plan_json(&options->plan, inputs->plan), "data", data_json(inputs),
+        "dimension", (json_int_t)dimension, "straggler", options->straggler, "initial",
+        score_json(past->train_start, past->test_start), "rounds", rounds_json(past), "workers",
+        workers_json(past), "final", final_json(past), "interrupted", past->interrupted, "error",
+        past->error[0] != '\0' ? past->error : NULL);
+    if (report == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    int failed = json_dumpf(report, stream, JSON_INDENT(1) | JSON_REAL_PRECISION(17));
+    fputc('\n', stream);
+    json_decref(report);
+    return failed == 0 || ferror(stream) ? TARRY_OK : TARRY_ERROR_NO_MEMORY;
+}

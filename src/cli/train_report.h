@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLI_TRAIN_REPORT_H
+#define CLI_TRAIN_REPORT_H
+
+#include <stdio.h>
+
+#include "cli/history.h"
+#include "cli/train_job.h"
+
+/*
+ * Writes the run's report as JSON (docs/reports.md): `config` is the object of all options, which
+ * is borrowed. Errors: NO_MEMORY; what the stream refuses shows in the stream.
+ */
+int train_report_write(FILE *stream, const train_inputs *inputs, size_t dimension, json_t *config,
+                       const history *past);
+
+#endif

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLI_VERIFY_H
+#define CLI_VERIFY_H
+
+#include <stddef.h>
+
+/*
+ * How far estimate[0..count-1] is from truth: *error = max|estimate - truth| / max|truth| and
+ * *squared = |estimate - truth|^2 / |truth|^2. Both are 0 where both vectors are zero, and infinite
+ * where the truth alone is.
+ */
+void verify_estimate(const double *truth, const float *estimate, size_t count, double *error,
+                     double *squared);
+
+#endif
