@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tarry plan: its text, its JSON, and designs from files."""
+
+import json
+import re
+
+from harness import TarryTest, main
+
+CYCLIC = """\
+workers               4
+chunks                4
+design                cyclic, seed 1
+chunks per worker     least 2, mean 2, most 2
+workers per chunk     least 2, mean 2, most 2
+parts                 1
+Q_1                   6 chunks at worst (no order below 6)
+conditioning          perfect with one part
+memory per worker     12.0 kB, 48.0 kB in all
+upload per worker     4.00 kB per round, 16.0 kB in all
+digest                DIGEST
+"""
+
+SMALL = ["--workers", "4", "--chunks", "4", "--replication", "2", "--dimension", "1000",
+         "--design", "cyclic", "--order", "as-is"]
+
+
+class Plan(TarryTest):
+    def test_golden_text(self):
+        text = self.succeed("plan", *SMALL)
+        self.assertEqual(re.sub(r"\b[0-9a-f]{64}\b", "DIGEST", text), CYCLIC)
+
+    def test_json(self):
+        plan = json.loads(self.succeed("plan", *SMALL, "--parts", "2", "--json", "--show"))
+        for key in ("command", "version", "workers", "chunks", "parts", "replication", "loads",
+                    "q", "q_bound", "conditioning", "memory_bytes", "upload_bytes", "digest",
+                    "seed", "design", "order", "q_by_copies", "assignment", "dimension"):
+            self.assertIn(key, plan)
+        self.assertEqual(plan["loads"], [2, 2, 2, 2])
+        self.assertEqual(plan["upload_bytes"], 2000)
+        self.assertEqual(plan["upload_bytes_total"], 4 * 2000)
+        self.assertEqual(plan["memory_bytes"], 2 * 4000 + 2000)
+        self.assertEqual(plan["memory_bytes_total"], 4 * (2 * 4000 + 2000))
+        self.assertEqual([entry["copies"] for entry in plan["q_by_copies"]], [1, 2])
+        self.assertEqual(plan["q"], plan["q_by_copies"][1]["q"])
+        self.assertGreaterEqual(plan["q"], plan["q_bound"])
+        self.assertTrue(plan["conditioning"]["complete"])
+        self.assertEqual(plan["conditioning"]["subsets"], 4)
+        self.assertGreaterEqual(plan["conditioning"]["worst"], plan["conditioning"]["median"])
+        copies = sorted(chunk for chunks in plan["assignment"] for chunk in chunks)
+        self.assertEqual(copies, [0, 0, 1, 1, 2, 2, 3, 3])
+
+    def test_equal_seeds_equal_plans(self):
+        def digest(seed):
+            return json.loads(self.succeed("plan", "--json", "--workers", "20", "--chunks", "30",
+                                           "--seed", seed))["digest"]
+        self.assertEqual(digest("5"), digest("5"))
+        self.assertNotEqual(digest("5"), digest("6"))
+
+    def test_what_it_shows_is_a_design(self):
+        shown = self.succeed("plan", "--show")
+        self.write("design.txt", shown)
+        again = self.succeed("plan", "--show", "--design", "file:design.txt", "--order", "as-is")
+        assignment = [line for line in shown.splitlines() if not line.startswith("#")]
+        self.assertEqual(len(assignment), 8)
+        self.assertEqual([line for line in again.splitlines() if not line.startswith("#")],
+                         assignment)
+        self.assertEqual(shown.splitlines()[10], again.splitlines()[10])
+
+    def test_the_known_optimum(self):
+        plan = json.loads(self.succeed("plan", "--workers", "200", "--chunks", "200",
+                                       "--replication", "8", "--json"))
+        self.assertEqual((plan["q"], plan["q_bound"]), (1565, 1565))
+
+    def test_broken_design_files(self):
+        self.fail_like(1, "tarry: plan: no.txt: No such file or directory",
+                       "plan", "--design", "file:no.txt")
+        self.write("bad.txt", "0 1\n0 x\n")
+        self.fail_like(1, r"tarry: plan: bad.txt:2: .*", "plan", "--workers", "2", "--chunks", "2",
+                       "--design", "file:bad.txt")
+
+
+if __name__ == "__main__":
+    main()

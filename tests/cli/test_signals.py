@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ctrl-C and SIGTERM: results of the rounds done are written; a second signal ends at once."""
+
+import json
+import signal
+import time
+
+from harness import TIMEOUT, TarryTest, main
+
+SLOW = ["train", "--samples", "400", "--features", "5", "--rounds", "100000", "--straggler",
+        "shifted-exp:0.01,0.01"]
+
+
+class Signals(TarryTest):
+    def wait_for_rounds(self, process):
+        """Until the first line of progress, which stands at the start of the rounds."""
+        self.assertRegex(process.stderr.readline(), "^training ")
+        time.sleep(0.3)
+
+    def interrupt(self, number):
+        process = self.start(*SLOW, "--report", "report.json", "--plot", "plot.svg", "--save",
+                             "w.npy")
+        self.wait_for_rounds(process)
+        process.send_signal(number)
+        out, err = process.communicate(timeout=TIMEOUT)
+        self.assertEqual(process.returncode, 1)
+        line = err.splitlines()[-1]
+        self.assertRegex(line, r"^tarry: train: interrupted after \d+ of 100000 rounds$")
+        report = json.loads(self.read("report.json"))
+        self.assertIs(report["interrupted"], True)
+        self.assertEqual("tarry: train: " + report["error"], line)
+        self.assertEqual(line.split()[4], str(len(report["rounds"])))
+        self.assertGreater(len(report["rounds"]), 0)
+        self.assertEqual(report["final"]["loss"], report["rounds"][-1]["loss"])
+        self.assertEqual(self.files(), ["plot.svg", "report.json", "w.npy"])
+        self.assertRegex(out, r"^\d+ rounds in ")
+
+    def test_ctrl_c(self):
+        self.interrupt(signal.SIGINT)
+
+    def test_terminate(self):
+        self.interrupt(signal.SIGTERM)
+
+    def test_in_the_middle_of_a_long_round(self):
+        process = self.start("train", "--samples", "400", "--straggler", "shifted-exp:1000,1",
+                             "--report", "report.json")
+        self.wait_for_rounds(process)
+        start = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=TIMEOUT)
+        self.assertEqual(process.returncode, 1)
+        self.assertLess(time.monotonic() - start, 20)
+        self.assertEqual(json.loads(self.read("report.json"))["rounds"], [])
+
+    def test_a_killed_run_leaves_nothing(self):
+        process = self.start(*SLOW, "--report", "report.json", "--plot", "plot.svg")
+        self.wait_for_rounds(process)
+        process.kill()
+        process.communicate(timeout=TIMEOUT)
+        self.assertEqual(self.files(), [])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tarry train: its report, plot, parameters and closing table, and the ways it can end early."""
+
+import json
+import os
+import re
+import struct
+import unittest
+
+from harness import TarryTest, main
+
+SMALL = ["train", "--samples", "400", "--features", "5", "--rounds", "12"]
+
+ROUND_KEYS = {"round", "seconds", "loss", "exact", "expected_error", "verified_error", "parts",
+              "attempts", "copies_computed", "copies_needed", "workers_heard", "upload_bytes",
+              "control_bytes", "test_loss", "test_accuracy", "verified_squared_error",
+              "workers_lost", "control_messages", "signal_seconds"}
+
+
+class Report(TarryTest):
+    def report(self, *arguments):
+        self.succeed(*SMALL, "--report", "report.json", *arguments)
+        return json.loads(self.read("report.json"))
+
+    def test_schema(self):
+        report = self.report("--verify", "--parts", "2")
+        self.assertEqual(report["command"], "train")
+        self.assertRegex(report["version"], r"^\d+\.\d+\.\d+$")
+        self.assertEqual(report["seed"], 1)
+        self.assertEqual(report["dimension"], 5)
+        self.assertEqual((report["interrupted"], report["error"]), (False, None))
+        self.assertEqual(report["data"], {"file": None, "samples": 320, "test_samples": 80,
+                                          "features": 5, "classes": 2, "sparse": False})
+        plan = report["plan"]
+        self.assertEqual((plan["workers"], plan["chunks"], plan["parts"], plan["replication"]),
+                         (8, 8, 2, 3))
+        self.assertEqual(plan["loads"], [3] * 8)
+        self.assertIsInstance(plan["q"], int)
+        self.assertIsInstance(plan["q_bound"], int)
+        self.assertRegex(plan["digest"], "^[0-9a-f]{64}$")
+        self.assertEqual([round["round"] for round in report["rounds"]], list(range(12)))
+        for round in report["rounds"]:
+            self.assertEqual(set(round), ROUND_KEYS)
+            self.assertIs(round["exact"], True)
+            self.assertEqual((round["parts"], round["copies_needed"]), (2, 16))
+            self.assertGreaterEqual(round["copies_computed"], 16)
+            self.assertGreater(round["seconds"], 0)
+            self.assertLess(round["verified_error"], 1e-4)
+            self.assertLess(round["verified_squared_error"], 1e-8)
+        self.assertEqual(len(report["workers"]), 8)
+        self.assertEqual(set(report["workers"][0]), {"worker", "chunks", "seconds", "present"})
+        final = report["final"]
+        self.assertEqual(final["loss"], report["rounds"][-1]["loss"])
+        self.assertLess(final["loss"], report["initial"]["loss"])
+        self.assertEqual(final["test_loss"], report["rounds"][-1]["test_loss"])
+        self.assertTrue(0 <= final["test_accuracy"] <= 1)
+        self.assertGreater(final["seconds"], 0)
+
+    def test_config_holds_every_setting(self):
+        config = self.report("--optimizer", "adam", "--stop", "deadline:5")["config"]
+        self.assertEqual((config["optimizer"], config["rate"]), ("adam", 0.01))
+        self.assertEqual((config["stop"], config["design"]), ("deadline:5", "random"))
+        self.assertEqual((config["samples"], config["holdout"]), (400, 0.2))
+        text = self.succeed("train", "--help")
+        flags = set(re.findall(r"--([a-z0-9-]+)(?:[=\s]|$)", text))
+        names = {flag for flag in flags if re.search(rf"^ +--{flag}\b", text, re.MULTILINE)}
+        self.assertEqual(set(config), names - {"help", "usage", "version", "config"})
+
+    def test_unknown_numbers_are_null(self):
+        report = self.report("--model", "least-squares", "--rate", "0.1", "--evaluate", "5")
+        losses = [round["loss"] for round in report["rounds"]]
+        evaluated = [index for index, loss in enumerate(losses) if loss is not None]
+        self.assertEqual(evaluated, [4, 9, 11])
+        self.assertIsNone(report["rounds"][0]["verified_error"])
+        self.assertIsNone(report["final"]["test_accuracy"])
+        self.assertEqual(report["final"]["loss"], losses[11])
+
+    def test_plain_and_coded_runs_agree(self):
+        plain = self.report("--replication", "1", "--workers", "1", "--chunks", "1")
+        coded = self.report("--parts", "2", "--credit", "whole", "--straggler",
+                            "slow:2,3+exp:0.001")
+        self.assertAlmostEqual(plain["final"]["loss"], coded["final"]["loss"], delta=1e-6)
+
+    def test_reproducible_runs_repeat_to_the_bit(self):
+        for name in ("first", "second"):
+            self.succeed(*SMALL, "--reproducible", "--batch", "64", "--save", name + ".npy",
+                         "--straggler", "exp:0.001", "--quiet")
+        self.assertEqual(self.read("first.npy", "rb"), self.read("second.npy", "rb"))
+        self.succeed(*SMALL, "--batch", "64", "--save", "other.npy", "--seed", "2")
+        self.assertNotEqual(self.read("first.npy", "rb"), self.read("other.npy", "rb"))
+
+    def test_the_seed_decides_the_plan(self):
+        digests = [self.report("--seed", seed)["plan"]["digest"] for seed in ("1", "1", "2")]
+        self.assertEqual(digests[0], digests[1])
+        self.assertNotEqual(digests[0], digests[2])
+
+
+class Outputs(TarryTest):
+    def test_parameters_as_npy(self):
+        self.succeed(*SMALL, "--intercept", "--save", "w.npy")
+        content = self.read("w.npy", "rb")
+        self.assertEqual(content[:8], b"\x93NUMPY\x01\x00")
+        (header,) = struct.unpack("<H", content[8:10])
+        self.assertEqual((10 + header) % 64, 0)
+        self.assertEqual(eval(content[10 : 10 + header]),
+                         {"descr": "<f4", "fortran_order": False, "shape": (6,)})
+        values = struct.unpack("<6f", content[10 + header :])
+        self.assertTrue(all(abs(value) < 10 for value in values))
+        self.assertTrue(any(value != 0 for value in values))
+
+    def test_plots(self):
+        self.succeed(*SMALL, "--plot", "plot.png", "--straggler", "dead:1+exp:0.001")
+        self.assertEqual(self.read("plot.png", "rb")[:8], b"\x89PNG\r\n\x1a\n")
+        self.succeed(*SMALL, "--plot", "plot.svg", "--workers", "40", "--chunks", "40")
+        text = self.read("plot.svg")
+        self.assertIn("</svg>", text)
+        self.assertIn("tarry train: logistic, 40 workers, 40 chunks, replication 3, 1 part", text)
+        self.assertEqual(self.files(), ["plot.png", "plot.svg"])
+
+    def test_closing_table(self):
+        text = self.succeed(*SMALL, "--verify", "--straggler", "slow:1,8+exp:0.002+dead:1")
+        self.assertRegex(text, r"^12 rounds in .*: 12 exact, 0 approximate\n")
+        for row in ("round time  .* p95", r"copies per chunk +\d\.\d\d computed, 1 needed",
+                    r"attempts per round +\d\.\d\d", "control per round", "upload per round",
+                    r"loss +0\.693147 -> 0\.\d+", r"test +loss 0\.\d+, accuracy \d+\.\d\d %",
+                    "worst verified error"):
+            self.assertRegex(text, r"\n  " + row)
+        self.assertEqual(len(re.findall(r"^ +\d+ +\d+ ", text, re.MULTILINE)), 8)
+        self.assertRegex(text, r"\n +\d +0 +-  (finished nothing|lost)\n")
+
+    def test_of_many_workers_the_slowest_are_shown(self):
+        text = self.succeed(*SMALL, "--workers", "20", "--chunks", "20")
+        self.assertIn("the slowest 8 of 20 workers:", text)
+        self.assertEqual(len(re.findall(r"^ +\d+ +\d+ ", text, re.MULTILINE)), 8)
+
+    def test_progress_lines(self):
+        done = self.run_tarry(*SMALL)
+        lines = done.err.splitlines()
+        self.assertRegex(lines[0], "^training logistic on 320 samples of 5 features")
+        self.assertRegex(lines[-1], r"^round 12/12  loss 0\.\d+  .* rounds/s  0 s left")
+        self.assertLessEqual(len(lines), 12)
+
+    def test_quiet(self):
+        done = self.run_tarry(*SMALL, "--quiet")
+        self.assertEqual((done.returncode, done.out, done.err), (0, "", ""))
+
+    @unittest.skipIf(os.geteuid() == 0, "root may write everywhere")
+    def test_a_read_only_report_is_kept(self):
+        self.write("report.json", "old")
+        os.chmod(os.path.join(self.folder, "report.json"), 0o444)
+        self.fail_with(1, "tarry: report.json: cannot be written: Permission denied", *SMALL,
+                       "--report", "report.json")
+        self.assertEqual(self.read("report.json"), "old")
+
+    def test_outputs_that_cannot_be_written_are_found_first(self):
+        for flag, name in (("--report", "no/r.json"), ("--plot", "no/p.svg"), ("--save", "no/w")):
+            self.fail_with(1, f"tarry: {name}: cannot be written: No such file or directory",
+                           *SMALL, flag, name, "--rounds", "1000000")
+        os.mkdir(os.path.join(self.folder, "folder"))
+        self.fail_with(1, "tarry: folder: cannot be written: Is a directory", *SMALL, "--report",
+                       "folder")
+        self.fail_with(1, "tarry: new/: cannot be written: Is a directory", *SMALL, "--report",
+                       "new/")
+        self.assertEqual(self.files(), ["folder"])
+
+    def test_a_link_stays_a_link_and_a_device_a_device(self):
+        self.write("target.json", "old")
+        os.symlink("target.json", os.path.join(self.folder, "link.json"))
+        self.succeed(*SMALL, "--report", "link.json")
+        self.assertTrue(os.path.islink(os.path.join(self.folder, "link.json")))
+        self.assertEqual(json.loads(self.read("target.json"))["command"], "train")
+        self.succeed(*SMALL, "--report", "/dev/null")
+        self.assertFalse(os.path.isfile("/dev/null"))
+        self.assertEqual(self.files(), ["link.json", "target.json"])
+
+    def test_a_full_device(self):
+        done = self.run_tarry(*SMALL, "--report", "/dev/full", "--quiet")
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(done.err,
+                         "tarry: /dev/full: cannot be written: No space left on device\n")
+
+
+class WithoutGnuplot(TarryTest):
+    def environment(self):
+        return dict(super().environment(), PATH=self.folder)
+
+    def test_a_missing_gnuplot_is_found_first(self):
+        self.fail_with(1, "tarry: --plot: gnuplot cannot be started: No such file or directory",
+                       *SMALL, "--plot", "plot.svg", "--rounds", "1000000")
+        self.assertEqual(self.files(), [])
+
+    def test_what_gnuplot_complains_about(self):
+        script = self.write("gnuplot", '#!/bin/sh\n[ "$1" = --version ] && exit 0\n'
+                            "echo half a plot\necho 'line 3: no such terminal' >&2\nexit 1\n")
+        os.chmod(os.path.join(self.folder, script), 0o755)
+        done = self.run_tarry(*SMALL, "--plot", "plot.svg", "--quiet")
+        self.assertEqual((done.returncode, done.err),
+                         (1, "tarry: --plot: gnuplot: line 3: no such terminal\n"))
+        self.assertEqual(self.files(), ["gnuplot"])
+
+
+class EarlyEnds(TarryTest):
+    def test_a_loss_that_grows_without_bound(self):
+        done = self.run_tarry(*SMALL, "--model", "least-squares", "--rate", "1e9", "--report",
+                              "report.json", "--save", "w.npy", "--quiet")
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.err, r"^tarry: train: the loss is not finite after round \d+: "
+                                   r"try a smaller --rate than 1e\+09\n$")
+        report = json.loads(self.read("report.json"))
+        self.assertIn("not finite", report["error"])
+        self.assertIsNone(report["final"]["loss"])
+        self.assertEqual(self.files(), ["report.json"])
+
+    def test_more_dead_workers_than_the_plan_can_lose(self):
+        dead = [*SMALL, "--replication", "2", "--straggler", "dead:6", "--quiet"]
+        done = self.run_tarry(*dead, "--report", "report.json", "--plot", "plot.svg")
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.err, r"^tarry: train: .*chunks? \d+.*(deadline|error).*\n$")
+        report = json.loads(self.read("report.json"))
+        self.assertEqual(report["rounds"], [])
+        self.assertIs(report["interrupted"], False)
+        self.assertRegex(report["error"], r"chunks? \d+")
+        self.assertEqual(self.files(), ["report.json"])
+
+    def test_other_stop_rules_go_on(self):
+        dead = [*SMALL, "--replication", "2", "--straggler", "dead:6", "--report", "report.json"]
+        self.succeed(*dead, "--stop", "deadline:0.05", "--rounds", "4")
+        for round in json.loads(self.read("report.json"))["rounds"]:
+            self.assertIs(round["exact"], False)
+            self.assertGreater(round["expected_error"], 0)
+
+
+if __name__ == "__main__":
+    main()
