@@ -40,8 +40,13 @@ void server_wake(tarry_server *server, uint64_t now)
 static int sweep(tarry_server *server, uint64_t now)
 {
     uint64_t least = server->settings.silence_ns;
-    if (now - server->sweep_ns > least / SWEEP_FRACTION) /* the server itself was held up */
-        forgive(server, server->sweep_ns, now);
+    uint64_t due = server->sweep_ns;
+    server->sweep_ns = now + least / SWEEP_FRACTION + 1;
+    /* The server itself was held up: it hears first what has come in meanwhile. */
+    if (now - due > least / SWEEP_FRACTION) {
+        forgive(server, due, now);
+        return TARRY_OK;
+    }
     for (uint32_t worker = 0; worker < server->plan->workers; worker++) {
         server_member *member = &server->members[worker];
         if (!member->present)
@@ -58,7 +63,6 @@ static int sweep(tarry_server *server, uint64_t now)
             member->probe_ns = now;
         }
     }
-    server->sweep_ns = now + least / SWEEP_FRACTION + 1;
     return TARRY_OK;
 }
 
@@ -100,14 +104,29 @@ static int credit_late(tarry_server *server, bool credit)
     return TARRY_OK;
 }
 
+/* Whether the rule to wait for a number of workers holds without the late ones. */
+static bool has_enough_workers(const tarry_server *server)
+{
+    if (server->settings.stop != TARRY_STOP_WORKERS)
+        return true;
+    uint32_t whole = server->whole;
+    for (uint32_t worker = 0; worker < server->plan->workers; worker++)
+        if (is_late(&server->members[worker]) &&
+            server->members[worker].finished == tarry_plan_load(server->plan, worker))
+            whole--;
+    return whole >= server->settings.workers_needed;
+}
+
 /* Leaves the late workers out if the sum is as good without them; otherwise looks again after twice
  * the time. */
 static int pass_over_late(tarry_server *server, uint64_t now)
 {
+    server->late_ns = TARRY_NEVER; /* until another part comes in, if none is late */
     int error = credit_late(server, false);
     if (error != TARRY_OK)
         return error;
-    bool as_good = coverage_expected_error(server->credited) <= server->attempt_error;
+    bool as_good = coverage_expected_error(server->credited) <= server->attempt_error &&
+                   has_enough_workers(server);
     error = credit_late(server, true);
     if (error != TARRY_OK || !as_good) {
         server->late_ns = now + (now - server->attempt_start_ns);

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "story.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/bitset.h"
+#include "edge_plan.h"
+
+void story_plan(story *told, uint32_t workers, uint32_t replication)
+{
+    *told = (story){.epoch = 1};
+    size_t count = (size_t)workers * replication;
+    edge *edges = malloc(count * sizeof(*edges));
+    assert_non_null(edges);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t worker = i / replication;
+        edges[i] = (edge){.worker = worker, .chunk = (worker + i % replication) % workers};
+    }
+    told->plan = edge_plan_make(workers, workers, 1, edges, count, NULL);
+    assert_non_null(told->plan);
+    free(edges);
+    tarry_server_settings_init(&told->settings);
+    told->settings.part_length = 10;
+    told->settings.stripe_length = 16;
+    told->settings.silence_ns = 800 * STORY_MS;
+}
+
+void story_begin(story *told)
+{
+    assert_int_equal(tarry_server_create(told->plan, &told->settings, NULL, &told->server, NULL),
+                     TARRY_OK);
+    for (uint32_t worker = 0; worker < told->plan->workers; worker++)
+        joins(told, worker);
+    starts(told);
+}
+
+void story_end(story *told)
+{
+    expect_nothing(told);
+    tarry_server_free(told->server);
+    edge_plan_free(told->plan);
+}
+
+void at(story *told, uint64_t ms)
+{
+    assert_true(ms * STORY_MS >= told->now);
+    told->now = ms * STORY_MS;
+}
+
+void happens(story *told, const tarry_event *event)
+{
+    expect_nothing(told);
+    told->expected = 0;
+    assert_int_equal(tarry_server_step(told->server, told->now, event, &told->effects), TARRY_OK);
+}
+
+void is_refused(story *told, const tarry_event *event, int error)
+{
+    expect_nothing(told);
+    told->effects = NULL;
+    const tarry_effects *effects = NULL;
+    assert_int_equal(tarry_server_step(told->server, told->now, event, &effects), error);
+    assert_null(effects);
+}
+
+void joins(story *told, uint32_t worker)
+{
+    happens(told, &(tarry_event){.type = TARRY_EVENT_JOINED, .worker = worker});
+}
+
+void is_lost(story *told, uint32_t worker)
+{
+    happens(told, &(tarry_event){.type = TARRY_EVENT_LOST, .worker = worker});
+}
+
+void starts(story *told)
+{
+    happens(told, &(tarry_event){.type = TARRY_EVENT_START});
+    for (uint32_t worker = 0; worker < told->plan->workers; worker++)
+        if (tarry_server_present(told->server, worker))
+            told->round = expect_send(told, worker, TARRY_MESSAGE_ROUND)->round;
+}
+
+void says(story *told, uint32_t worker, const tarry_message *message)
+{
+    happens(told, &(tarry_event){
+                      .type = TARRY_EVENT_MESSAGE,
+                      .worker = worker,
+                      .message = message,
+                  });
+}
+
+static tarry_message message_of(const story *told, tarry_message_type type)
+{
+    return (tarry_message){.type = type, .round = told->round, .epoch = told->epoch};
+}
+
+void reports(story *told, uint32_t worker, uint32_t slot)
+{
+    tarry_message report = message_of(told, TARRY_MESSAGE_REPORT);
+    report.slot = slot;
+    says(told, worker, &report);
+}
+
+void fails(story *told, uint32_t worker, uint32_t slot)
+{
+    tarry_message report = message_of(told, TARRY_MESSAGE_REPORT);
+    report.slot = slot;
+    report.failed = true;
+    says(told, worker, &report);
+}
+
+void sends_part(story *told, uint32_t worker, uint32_t attempt, uint32_t stripe)
+{
+    tarry_message part = message_of(told, TARRY_MESSAGE_PART);
+    part.attempt = attempt;
+    part.stripe = stripe;
+    says(told, worker, &part);
+}
+
+void is_combined(story *told, uint32_t worker, uint32_t attempt, uint32_t stripe)
+{
+    happens(told, &(tarry_event){
+                      .type = TARRY_EVENT_COMBINED,
+                      .worker = worker,
+                      .round = told->round,
+                      .attempt = attempt,
+                      .stripe = stripe,
+                  });
+}
+
+void delivers(story *told, uint32_t worker, uint32_t attempt, uint32_t stripe)
+{
+    sends_part(told, worker, attempt, stripe);
+    expect_combine(told, worker, attempt, stripe);
+    is_combined(told, worker, attempt, stripe);
+}
+
+void is_alive(story *told, uint32_t worker)
+{
+    tarry_message alive = message_of(told, TARRY_MESSAGE_ALIVE);
+    says(told, worker, &alive);
+}
+
+void time_passes(story *told)
+{
+    happens(told, &(tarry_event){.type = TARRY_EVENT_TIME});
+}
+
+static const tarry_effect *expect(story *told, tarry_effect_type type)
+{
+    assert_non_null(told->effects);
+    assert_true(told->expected < told->effects->count);
+    const tarry_effect *effect = &told->effects->items[told->expected++];
+    assert_int_equal(effect->type, type);
+    return effect;
+}
+
+const tarry_message *expect_send(story *told, uint32_t worker, tarry_message_type type)
+{
+    const tarry_effect *effect = expect(told, TARRY_EFFECT_SEND);
+    assert_int_equal(effect->worker, worker);
+    assert_int_equal(effect->message.type, type);
+    return &effect->message;
+}
+
+static void assert_bits(const uint64_t *set, const char *text)
+{
+    for (size_t bit = 0; text[bit] != '\0'; bit++)
+        assert_int_equal(bitset_test(set, bit), text[bit] == '1');
+}
+
+void expect_signal(story *told, uint32_t worker, uint32_t attempt, const char *psi,
+                   const char *stripes)
+{
+    const tarry_message *signal = expect_send(told, worker, TARRY_MESSAGE_SIGNAL);
+    assert_int_equal(signal->attempt, attempt);
+    assert_bits(signal->psi, psi);
+    assert_bits(signal->stripes, stripes);
+}
+
+void expect_resume(story *told, uint32_t worker, const char *slots)
+{
+    assert_bits(expect_send(told, worker, TARRY_MESSAGE_RESUME)->slots, slots);
+}
+
+void expect_clear(story *told, uint32_t stripe)
+{
+    assert_int_equal(expect(told, TARRY_EFFECT_CLEAR)->stripe, stripe);
+}
+
+void expect_combine(story *told, uint32_t worker, uint32_t attempt, uint32_t stripe)
+{
+    const tarry_effect *effect = expect(told, TARRY_EFFECT_COMBINE);
+    assert_int_equal(effect->worker, worker);
+    assert_int_equal(effect->round, told->round);
+    assert_int_equal(effect->attempt, attempt);
+    assert_int_equal(effect->stripe, stripe);
+}
+
+void expect_reject(story *told, uint32_t worker, tarry_reject why)
+{
+    const tarry_effect *effect = expect(told, TARRY_EFFECT_REJECT);
+    assert_int_equal(effect->worker, worker);
+    assert_int_equal(effect->reject, why);
+}
+
+const tarry_round_result *expect_done(story *told, int error)
+{
+    const tarry_round_result *result = expect(told, TARRY_EFFECT_DONE)->result;
+    assert_int_equal(result->error, error);
+    assert_int_equal(result->round, told->round);
+    assert_int_equal(result->end_ns, told->now);
+    return result;
+}
+
+void expect_nothing(story *told)
+{
+    if (told->effects != NULL)
+        assert_int_equal(told->expected, told->effects->count);
+}
+
+void expect_deadline(const story *told, uint64_t ms)
+{
+    uint64_t deadline = tarry_server_deadline(told->server);
+    assert_int_equal(deadline / STORY_MS, ms);
+    assert_true(deadline % STORY_MS <= 1); /* looks are a nanosecond more than 100 ms apart */
+}

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "story.h"
+
+static void passes(story *told, uint64_t ms)
+{
+    at(told, ms);
+    time_passes(told);
+}
+
+/* Worker 2 says nothing from 0 ms on; the others were heard at 150 ms. It is probed at 201 ms. */
+static void one_is_silent(story *told)
+{
+    story_plan(told, 3, 2);
+    story_begin(told);
+    expect_deadline(told, 100);
+    passes(told, 100);
+    at(told, 150);
+    reports(told, 0, 0);
+    reports(told, 1, 0);
+    expect_deadline(told, 200);
+    passes(told, 201);
+    expect_send(told, 2, TARRY_MESSAGE_PROBE);
+    for (uint64_t ms = 302; ms < 1000; ms += 101) {
+        at(told, ms);
+        is_alive(told, 0);
+        is_alive(told, 1);
+    }
+    assert_true(tarry_server_present(told->server, 2));
+}
+
+static void the_silent_are_probed_then_given_up(void **state)
+{
+    (void)state;
+    story told;
+    one_is_silent(&told);
+    at(&told, 1000); /* 799 ms after the probe */
+    is_alive(&told, 0);
+    is_alive(&told, 1);
+    assert_true(tarry_server_present(told.server, 2));
+    at(&told, 1010);
+    is_alive(&told, 1);
+    assert_false(tarry_server_present(told.server, 2));
+
+    /* The round goes on without it: chunk 2 is left to worker 1. */
+    reports(&told, 1, 1);
+    expect_clear(&told, 0);
+    expect_signal(&told, 0, 1, "1001", "1");
+    expect_signal(&told, 1, 1, "0110", "1");
+    /* What it still says comes too late. */
+    reports(&told, 2, 0);
+    expect_reject(&told, 2, TARRY_REJECT_UNKNOWN);
+    story_end(&told);
+}
+
+static void an_answer_in_time_saves(void **state)
+{
+    (void)state;
+    story told;
+    one_is_silent(&told);
+    at(&told, 1000);
+    is_alive(&told, 2);
+    at(&told, 1100);
+    is_alive(&told, 0);
+    is_alive(&told, 1);
+    assert_true(tarry_server_present(told.server, 2));
+    reports(&told, 2, 0);
+    expect_clear(&told, 0);
+    for (uint32_t worker = 0; worker < 3; worker++)
+        expect_send(&told, worker, TARRY_MESSAGE_SIGNAL);
+    story_end(&told);
+}
+
+/* Who has been seen to need long for an answer is given mean + 4 deviations, at least silence_ns.
+ */
+static void slow_answers_are_learned(void **state)
+{
+    (void)state;
+    story told;
+    one_is_silent(&told);
+    at(&told, 1000);
+    is_alive(&told, 2); /* after 799 ms: the limit is 3 * 799 ms now */
+    uint64_t probed = 0, lost = 0;
+    for (uint64_t ms = 1050; ms < 4000 && lost == 0; ms += 50) {
+        at(&told, ms);
+        is_alive(&told, 0);
+        if (told.effects->count > 0) {
+            expect_send(&told, 2, TARRY_MESSAGE_PROBE);
+            assert_int_equal(probed, 0);
+            probed = ms;
+        }
+        is_alive(&told, 1);
+        if (!tarry_server_present(told.server, 2))
+            lost = ms;
+    }
+    assert_in_range(probed, 1200, 1350);
+    assert_in_range(lost, probed + 3 * 799, probed + 3 * 799 + 150);
+    story_end(&told);
+}
+
+static void the_time_between_rounds_counts_for_nobodys_silence(void **state)
+{
+    (void)state;
+    story told;
+    story_plan(&told, 2, 1);
+    story_begin(&told);
+    at(&told, 10);
+    reports(&told, 0, 0);
+    happens(&told, &(tarry_event){.type = TARRY_EVENT_ABORT});
+    expect_send(&told, 0, TARRY_MESSAGE_FINISH);
+    expect_send(&told, 1, TARRY_MESSAGE_FINISH);
+    expect_done(&told, TARRY_ERROR_INTERRUPTED);
+    assert_true(tarry_server_deadline(told.server) == TARRY_NEVER);
+    passes(&told, 500000); /* no round, no probe */
+    at(&told, 1000000);
+    starts(&told);
+    expect_deadline(&told, 1000100);
+    passes(&told, 1000100);
+    /* Worker 1 had been silent for 10 ms when the last round ended, worker 0 for none. */
+    passes(&told, 1000201);
+    expect_send(&told, 0, TARRY_MESSAGE_PROBE);
+    expect_send(&told, 1, TARRY_MESSAGE_PROBE);
+    story_end(&told);
+}
+
+static void time_in_which_the_server_was_held_up_does_not_count(void **state)
+{
+    (void)state;
+    story told;
+    one_is_silent(&told);
+    /* The look due at 1010 ms, 809 ms after the probe, comes late: what has come in is heard first.
+     */
+    passes(&told, 60000);
+    assert_true(tarry_server_present(told.server, 2));
+    expect_deadline(&told, 60100);
+    passes(&told, 60101);
+    expect_send(&told, 0, TARRY_MESSAGE_PROBE);
+    expect_send(&told, 1, TARRY_MESSAGE_PROBE);
+    assert_false(tarry_server_present(told.server, 2));
+    story_end(&told);
+}
+
+/* Four workers with two copies of each chunk, all finished at 0 ms; all but worker 3 deliver at
+ * 10 ms, so that its part is late 200 ms after the signal, the least patience. */
+static void three_of_four_deliver(story *told)
+{
+    for (uint32_t worker = 0; worker < 3; worker++)
+        reports(told, worker, 0);
+    reports(told, 3, 0);
+    expect_clear(told, 0);
+    for (uint32_t worker = 0; worker < 4; worker++)
+        expect_send(told, worker, TARRY_MESSAGE_SIGNAL);
+    for (uint32_t worker = 0; worker < 4; worker++)
+        reports(told, worker, 1);
+    at(told, 10);
+    delivers(told, 0, 1, 0);
+    expect_deadline(told, 100);
+    delivers(told, 1, 1, 0);
+    delivers(told, 2, 1, 0);
+    passes(told, 100);
+    expect_deadline(told, 200);
+    passes(told, 199);
+}
+
+static void a_late_worker_is_passed_over_where_that_costs_nothing(void **state)
+{
+    (void)state;
+    story told;
+    story_plan(&told, 4, 2);
+    story_begin(&told);
+    three_of_four_deliver(&told);
+    passes(&told, 200);
+    expect_clear(&told, 0);
+    expect_signal(&told, 0, 2, "1011", "1"); /* chunk 0 without worker 3 */
+    expect_signal(&told, 1, 2, "1111", "1");
+    expect_signal(&told, 2, 2, "1110", "1"); /* chunk 3 without worker 3 */
+    expect_signal(&told, 3, 2, "1010", "1"); /* nothing of its own: it stops encoding */
+    /* It is there, but its part of attempt 1 must not be summed, nor one of attempt 2. */
+    at(&told, 205);
+    sends_part(&told, 3, 1, 0);
+    expect_reject(&told, 3, TARRY_REJECT_STALE);
+    sends_part(&told, 3, 2, 0);
+    expect_reject(&told, 3, TARRY_REJECT_MISPLACED);
+    delivers(&told, 0, 2, 0);
+    delivers(&told, 1, 2, 0);
+    delivers(&told, 2, 2, 0);
+    const tarry_round_result *result = expect_done(&told, TARRY_OK);
+    assert_true(result->exact);
+    assert_int_equal(result->attempts, 2);
+    assert_int_equal(result->workers_lost, 0);
+    /* The next round counts on it again. */
+    starts(&told);
+    story_end(&told);
+}
+
+static void a_late_worker_is_waited_for_if_the_sum_would_be_worse(void **state)
+{
+    (void)state;
+    story told;
+    story_plan(&told, 4, 1);
+    story_begin(&told);
+    for (uint32_t worker = 0; worker < 4; worker++)
+        reports(&told, worker, 0);
+    expect_clear(&told, 0);
+    for (uint32_t worker = 0; worker < 4; worker++)
+        expect_send(&told, worker, TARRY_MESSAGE_SIGNAL);
+    at(&told, 10);
+    for (uint32_t worker = 0; worker < 3; worker++)
+        delivers(&told, worker, 1, 0);
+    passes(&told, 90);
+    passes(&told, 190);
+    is_alive(&told, 3);
+    at(&told, 200);
+    is_alive(&told, 3);
+    /* As long again, and then twice as long again. */
+    for (uint64_t ms = 250; ms < 400; ms += 50) {
+        at(&told, ms);
+        for (uint32_t worker = 0; worker < 4; worker++)
+            is_alive(&told, worker);
+    }
+    expect_deadline(&told, 400);
+    at(&told, 401);
+    delivers(&told, 3, 1, 0);
+    assert_int_equal(expect_done(&told, TARRY_OK)->attempts, 1);
+    story_end(&told);
+}
+
+static void nobody_is_late_while_most_are_not_done(void **state)
+{
+    (void)state;
+    story told;
+    story_plan(&told, 4, 2);
+    story_begin(&told);
+    for (uint32_t worker = 0; worker < 4; worker++)
+        reports(&told, worker, 0);
+    told.expected = told.effects->count;
+    at(&told, 10);
+    delivers(&told, 0, 1, 0);
+    for (uint64_t ms = 50; ms < 5000; ms += 50) {
+        at(&told, ms);
+        for (uint32_t worker = 0; worker < 4; worker++)
+            is_alive(&told, worker);
+    }
+    story_end(&told);
+}
+
+/* The rule asks for all four workers: leaving one out would break it. */
+static void a_late_worker_that_the_stop_rule_needs_is_waited_for(void **state)
+{
+    (void)state;
+    story told;
+    story_plan(&told, 4, 2);
+    told.settings.stop = TARRY_STOP_WORKERS;
+    told.settings.workers_needed = 4;
+    story_begin(&told);
+    for (uint32_t slot = 0; slot < 2; slot++)
+        for (uint32_t worker = 0; worker < 4; worker++)
+            reports(&told, worker, slot);
+    told.expected = told.effects->count;
+    at(&told, 10);
+    for (uint32_t worker = 0; worker < 3; worker++)
+        delivers(&told, worker, 1, 0);
+    passes(&told, 100);
+    passes(&told, 200);
+    expect_nothing(&told);
+    delivers(&told, 3, 1, 0);
+    assert_int_equal(expect_done(&told, TARRY_OK)->attempts, 1);
+    story_end(&told);
+}
+
+/* Combining may take its time; the server must not ask to be called at a time that has passed. */
+static void the_deadline_is_ahead_while_parts_are_combined(void **state)
+{
+    (void)state;
+    story told;
+    story_plan(&told, 2, 2);
+    story_begin(&told);
+    reports(&told, 0, 0);
+    reports(&told, 1, 0);
+    told.expected = told.effects->count;
+    at(&told, 10);
+    sends_part(&told, 0, 1, 0);
+    expect_combine(&told, 0, 1, 0);
+    sends_part(&told, 1, 1, 0);
+    expect_combine(&told, 1, 1, 0);
+    for (int look = 0; look < 20; look++) {
+        uint64_t deadline = tarry_server_deadline(told.server);
+        assert_true(deadline > told.now);
+        told.now = deadline;
+        is_alive(&told, 0);
+        is_alive(&told, 1);
+    }
+    is_combined(&told, 0, 1, 0);
+    is_combined(&told, 1, 1, 0);
+    expect_done(&told, TARRY_OK);
+    story_end(&told);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_silent_are_probed_then_given_up),
+        cmocka_unit_test(an_answer_in_time_saves),
+        cmocka_unit_test(slow_answers_are_learned),
+        cmocka_unit_test(the_time_between_rounds_counts_for_nobodys_silence),
+        cmocka_unit_test(time_in_which_the_server_was_held_up_does_not_count),
+        cmocka_unit_test(a_late_worker_is_passed_over_where_that_costs_nothing),
+        cmocka_unit_test(a_late_worker_is_waited_for_if_the_sum_would_be_worse),
+        cmocka_unit_test(nobody_is_late_while_most_are_not_done),
+        cmocka_unit_test(a_late_worker_that_the_stop_rule_needs_is_waited_for),
+        cmocka_unit_test(the_deadline_is_ahead_while_parts_are_combined),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
