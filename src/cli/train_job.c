@@ -190,8 +190,8 @@ static void explain_round_error(const train_job *job, history *past, int error,
         return;
     }
     const char *advice = "";
-    if (error == TARRY_ERROR_COVERAGE && strstr(why->text, "deadline") == NULL)
-        advice = "; --stop deadline:SECONDS or error:EPS would go on without them";
+    if (error == TARRY_ERROR_COVERAGE)
+        advice = "; --stop deadline:SECONDS or --stop error:EPS goes on without them";
     if (why->text[0] != '\0')
         end_early(past, "%s%s", why->text, advice);
     else

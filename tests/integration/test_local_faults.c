@@ -46,9 +46,8 @@ static void too_many_dead_workers_end_an_exact_round(void **state)
     assert_int_equal(summing_round(&job, &result, &diagnostic), TARRY_ERROR_COVERAGE);
     assert_int_equal(result.error, TARRY_ERROR_COVERAGE);
     assert_int_equal(result.workers_lost, 7);
-    assert_non_null(strstr(diagnostic.text, "7 of 8 workers are lost"));
+    assert_non_null(strstr(diagnostic.text, "(7 of 8 workers are lost)"));
     assert_non_null(strstr(diagnostic.text, "chunks "));
-    assert_non_null(strstr(diagnostic.text, "deadline"));
     summing_end(&job);
 }
 
@@ -102,7 +101,7 @@ static void a_chunk_that_no_one_can_compute_is_named(void **state)
     tarry_round_result result;
     tarry_diagnostic diagnostic;
     assert_int_equal(summing_round(&job, &result, &diagnostic), TARRY_ERROR_COVERAGE);
-    assert_non_null(strstr(diagnostic.text, "chunks 5 "));
+    assert_non_null(strstr(diagnostic.text, "can give chunks 5 (0 of 8"));
     /* The runtime is still usable. */
     job.failing_chunk = UINT32_MAX;
     assert_int_equal(summing_round(&job, &result, &diagnostic), TARRY_OK);

@@ -345,27 +345,32 @@ static void list_hopeless(const tarry_local *local, char *text, size_t size)
         snprintf(text + used, size - used, " and %u more", more);
 }
 
+/* The library names no flags of the tool; which stop rules would do is the caller's to say. */
 static int describe_coverage(const tarry_local *local, tarry_diagnostic *diagnostic)
 {
     const tarry_round_result *result = &local->result;
-    uint32_t workers = local->plan->workers;
+    const tarry_plan *plan = local->plan;
+    unsigned long long round = result->round;
     if (local->settings.server.stop == TARRY_STOP_WORKERS)
-        return diagnose(
-            diagnostic, TARRY_ERROR_COVERAGE,
-            "round %llu: %u of %u workers are lost, so that %u can't finish all their "
-            "chunks any more; wait for fewer workers, or stop at a deadline or an error",
-            (unsigned long long)result->round, result->workers_lost, workers,
-            local->settings.server.workers_needed);
+        return diagnose(diagnostic, TARRY_ERROR_COVERAGE,
+                        "round %llu: %u of %u workers are lost, so that %u can't finish all their "
+                        "chunks any more",
+                        round, result->workers_lost, plan->workers,
+                        local->settings.server.workers_needed);
     char chunks[128];
     list_hopeless(local, chunks, sizeof(chunks));
     if (chunks[0] == '\0')
         return diagnose(diagnostic, TARRY_ERROR_COVERAGE, "round %llu: all %u workers are lost",
-                        (unsigned long long)result->round, workers);
+                        round, plan->workers);
+    if (plan->parts == 1)
+        return diagnose(diagnostic, TARRY_ERROR_COVERAGE,
+                        "round %llu: no worker that is left can give chunks %s (%u of %u workers "
+                        "are lost)",
+                        round, chunks, result->workers_lost, plan->workers);
     return diagnose(diagnostic, TARRY_ERROR_COVERAGE,
-                    "round %llu: %u of %u workers are lost, and those left hold too few copies of "
-                    "chunks %s for an exact sum; a deadline or an error as stop rule goes on "
-                    "without them",
-                    (unsigned long long)result->round, result->workers_lost, workers, chunks);
+                    "round %llu: the workers that are left can't give chunks %s often enough for "
+                    "%u parts (%u of %u workers are lost)",
+                    round, chunks, plan->parts, result->workers_lost, plan->workers);
 }
 
 int tarry_local_round(tarry_local *local, const float *parameters, float *sum,
