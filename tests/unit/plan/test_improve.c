@@ -11,7 +11,7 @@ static void the_least_slack_never_falls(void **state)
     (void)state;
     random_stream stream = random_stream_make(test_seed("improve", 1), RANDOM_TEST, 0, 0);
     uint32_t better = 0;
-    for (uint32_t trial = 0; trial < 200; trial++) {
+    for (uint32_t trial = 0; trial < 80; trial++) {
         uint32_t workers = 1 + random_below(&stream, 20);
         uint32_t chunks = 1 + random_below(&stream, 30);
         uint32_t replication = 1 + random_below(&stream, workers < 6 ? workers : 6);
@@ -29,7 +29,7 @@ static void the_least_slack_never_falls(void **state)
         better += after > before;
         tarry_plan_free(plan);
     }
-    assert_true(better > 60);
+    assert_true(better > 20);
 }
 
 /* Where all slacks can be equal, the last ones are reached by passing wants on. */
