@@ -15,7 +15,8 @@ enum {
     MAX_THRESHOLD = 65536, /* keeps all sums below 2^63 */
     MAX_PRICES = 2 * 96,   /* enough for thresholds up to that, each by 1/8 larger than the last */
     MAX_SETS = 8,
-    DEAR = 100000, /* as many evaluations of a price per step of a bisection are */
+    MAX_VISITS = 1 << 28, /* of holders, to see which chunks belong to a set */
+    DEAR = 100000,        /* as many evaluations of a price per step of a bisection are */
 };
 
 /*
@@ -68,16 +69,37 @@ static uint64_t least_cost(const price *f, uint64_t count, uint64_t least, uint6
     return best;
 }
 
-/* Whether the chunks of replication up to `limit` can all have the slack `sum` as far as f says. */
-static bool affordable(const tarry_plan *plan, const price *f, uint32_t limit, uint32_t copies,
-                       uint64_t sum)
+/* The chunks of replication up to `replication` whose holders have loads up to `load`. The latter
+ * is below max_load only where all replications are equal: there are then `chunks` of them. */
+typedef struct chunk_set {
+    uint32_t replication;
+    uint32_t load;
+    uint32_t chunks;
+} chunk_set;
+
+static bool belongs(const tarry_plan *plan, const chunk_set *set, uint32_t chunk)
+{
+    uint32_t begin = plan->chunk_offset[chunk];
+    uint32_t end = plan->chunk_offset[chunk + 1];
+    if (end - begin > set->replication)
+        return false;
+    if (set->load < plan->max_load)
+        for (uint32_t entry = begin; entry < end; entry++)
+            if (tarry_plan_load(plan, plan->holder_worker[entry]) > set->load)
+                return false;
+    return true;
+}
+
+/* Whether the chunks of the set can all have the slack `sum` as far as f says. */
+static bool affordable(const tarry_plan *plan, const price *f, const chunk_set *set,
+                       uint32_t copies, uint64_t sum)
 {
     uint64_t total = 0;
-    for (uint32_t replication = plan->min_replication; replication <= limit; replication++) {
-        uint64_t chunks = plan->replication_count[replication];
+    for (uint32_t r = plan->min_replication; r <= set->replication; r++) {
+        uint64_t chunks = set->load < plan->max_load ? set->chunks : plan->replication_count[r];
         if (chunks == 0)
             continue;
-        uint64_t cost = least_cost(f, replication, replication - copies + 1, sum, plan->max_load);
+        uint64_t cost = least_cost(f, r, r - copies + 1, sum, set->load);
         if (cost > (f->available - total) / chunks)
             return false;
         total += chunks * cost;
@@ -85,8 +107,9 @@ static bool affordable(const tarry_plan *plan, const price *f, uint32_t limit, u
     return true;
 }
 
-/* Sets ->available of each price for the chunks of replication up to `limit`. */
-static void count_available(const tarry_plan *plan, uint32_t limit, price *prices, uint32_t count)
+/* Sets ->available of each price for the chunks of the set. */
+static void count_available(const tarry_plan *plan, const chunk_set *set, price *prices,
+                            uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
         prices[i].available = 0;
@@ -94,35 +117,68 @@ static void count_available(const tarry_plan *plan, uint32_t limit, price *price
         uint32_t begin = plan->worker_offset[worker];
         uint32_t end = plan->worker_offset[worker + 1];
         uint32_t others = 0;
-        for (uint32_t slot = begin; slot < end; slot++) {
-            const uint32_t *offset = plan->chunk_offset + plan->slot_chunk[slot];
-            others += offset[1] - offset[0] > limit;
-        }
+        for (uint32_t slot = begin; slot < end; slot++)
+            others += !belongs(plan, set, plan->slot_chunk[slot]);
         for (uint32_t i = 0; i < count; i++)
             prices[i].available +=
                 price_sum(&prices[i], end - begin) - price_sum(&prices[i], others);
     }
 }
 
-/* Lowers *bound to what the chunks of replication up to `limit` allow. */
-static void bound_by_set(const tarry_plan *plan, uint32_t limit, uint32_t copies, price *prices,
-                         uint32_t count, uint64_t *bound)
+/* Lowers *bound to what the set allows. */
+static void bound_by_set(const tarry_plan *plan, const chunk_set *set, uint32_t copies,
+                         price *prices, uint32_t count, uint64_t *bound)
 {
-    count_available(plan, limit, prices, count);
+    count_available(plan, set, prices, count);
     for (uint32_t i = 0; i < count; i++) {
-        if (affordable(plan, &prices[i], limit, copies, *bound))
+        if (affordable(plan, &prices[i], set, copies, *bound))
             continue;
         uint64_t possible = 0;
         uint64_t impossible = *bound;
         while (impossible - possible > 1) {
             uint64_t middle = possible + (impossible - possible) / 2;
-            if (affordable(plan, &prices[i], limit, copies, middle))
+            if (affordable(plan, &prices[i], set, copies, middle))
                 possible = middle;
             else
                 impossible = middle;
         }
         *bound = possible;
     }
+}
+
+/* The least load above `load`, or UINT32_MAX. */
+static uint32_t next_load(const tarry_plan *plan, uint32_t load)
+{
+    uint32_t next = UINT32_MAX;
+    for (uint32_t worker = 0; worker < plan->workers; worker++) {
+        uint32_t present = tarry_plan_load(plan, worker);
+        if (present > load && present < next)
+            next = present;
+    }
+    return next;
+}
+
+/* Steps to the next set of chunks: of few copies where replications differ, else on workers of
+ * small load. The first one, of replication 0 and load 0, is empty. Gives back false at the end. */
+static bool next_set(const tarry_plan *plan, chunk_set *set)
+{
+    if (plan->min_replication < plan->max_replication) {
+        set->load = plan->max_load;
+        do
+            set->replication++;
+        while (plan->replication_count[set->replication] == 0);
+        return set->replication < plan->max_replication;
+    }
+    if ((uint64_t)plan_edges(plan) * plan->max_replication > MAX_VISITS)
+        return false;
+    set->replication = plan->max_replication;
+    set->load = next_load(plan, set->load);
+    if (set->load >= plan->max_load)
+        return false;
+    set->chunks = 0;
+    for (uint32_t chunk = 0; chunk < plan->chunks; chunk++)
+        set->chunks += belongs(plan, set, chunk);
+    return true;
 }
 
 /* Spreads thresholds over the reaches, fewer where an evaluation is dear; gives back how many
@@ -156,14 +212,10 @@ uint64_t slack_bound(const tarry_plan *plan, uint32_t copies)
     }
     price prices[MAX_PRICES];
     uint32_t count = choose_prices(plan, prices);
-    bound_by_set(plan, plan->max_replication, copies, prices, count, &bound);
-    uint32_t sets = 1;
-    for (uint32_t limit = plan->min_replication; limit < plan->max_replication && sets < MAX_SETS;
-         limit++) {
-        if (plan->replication_count[limit] == 0)
-            continue;
-        bound_by_set(plan, limit, copies, prices, count, &bound);
-        sets++;
-    }
+    const chunk_set all = {.replication = plan->max_replication, .load = plan->max_load};
+    bound_by_set(plan, &all, copies, prices, count, &bound);
+    chunk_set set = {0};
+    for (int sets = 0; sets < MAX_SETS && next_set(plan, &set); sets++)
+        bound_by_set(plan, &set, copies, prices, count, &bound);
     return bound;
 }
