@@ -2,6 +2,7 @@
 """Ctrl-C and SIGTERM: results of the rounds done are written; a second signal ends at once."""
 
 import json
+import os
 import signal
 import time
 
@@ -12,6 +13,11 @@ SLOW = ["train", "--samples", "400", "--features", "5", "--rounds", "100000", "-
 
 
 class Signals(TarryTest):
+    path = os.environ["PATH"]
+
+    def environment(self):
+        return dict(super().environment(), PATH=self.path)
+
     def wait_for_rounds(self, process):
         """Until the first line of progress, which stands at the start of the rounds."""
         self.assertRegex(process.stderr.readline(), "^training ")
@@ -51,6 +57,25 @@ class Signals(TarryTest):
         self.assertEqual(process.returncode, 1)
         self.assertLess(time.monotonic() - start, 20)
         self.assertEqual(json.loads(self.read("report.json"))["rounds"], [])
+
+    def test_a_second_signal_ends_at_once(self):
+        script = self.write("gnuplot", '#!/bin/sh\n[ "$1" = --version ] || sleep 8\n')
+        os.chmod(os.path.join(self.folder, script), 0o755)
+        self.path = self.folder + ":" + os.environ["PATH"]
+        process = self.start(*SLOW, "--report", "report.json", "--plot", "plot.svg")
+        self.wait_for_rounds(process)
+        process.send_signal(signal.SIGINT)
+        end = time.monotonic() + TIMEOUT
+        while "report.json" not in self.files() and time.monotonic() < end:
+            time.sleep(0.05)
+        time.sleep(0.2)
+        self.assertIsNone(process.poll())
+        start = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=TIMEOUT)
+        self.assertEqual(process.returncode, -signal.SIGINT)
+        self.assertLess(time.monotonic() - start, 5)
+        self.assertEqual(self.files(), ["gnuplot", "report.json"])
 
     def test_a_killed_run_leaves_nothing(self):
         process = self.start(*SLOW, "--report", "report.json", "--plot", "plot.svg")

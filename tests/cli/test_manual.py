@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The manual pages and docs/reports.md say what the binary does: every option, every key, nothing else."""
+
+import json
+import pathlib
+import re
+
+from harness import TarryTest, main
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+
+
+def options_of_help(text):
+    return set(re.findall(r"^ +--([a-z0-9-]+)", text, re.MULTILINE))
+
+
+def options_of_page(name):
+    items = re.findall(r"^\.It (.*)$|^(\.Fl Fl .*)$", (ROOT / "man" / name).read_text(), re.MULTILINE)
+    text = "\n".join(part for item in items for part in item)
+    return set(re.findall(r"Fl Fl ([a-z0-9-]+)", text))
+
+
+class Manual(TarryTest):
+    def test_pages_and_help_have_the_same_options(self):
+        for command, page in (
+            (("train",), "tarry-train.1"),
+            (("plan",), "tarry-plan.1"),
+            (("bench", "kernels"), "tarry-bench.1"),
+            (("bench", "round"), "tarry-bench.1"),
+        ):
+            with self.subTest(command=command):
+                known = options_of_help(self.succeed(*command, "--help"))
+                described = options_of_page(page)
+                self.assertEqual(known - described, set())
+                if command[0] != "bench":
+                    self.assertEqual(described - known, set())
+
+    def keys(self, value):
+        if isinstance(value, dict):
+            for key, inner in value.items():
+                yield key
+                if key != "config":
+                    yield from self.keys(inner)
+        elif isinstance(value, list):
+            for inner in value[:1]:
+                yield from self.keys(inner)
+
+    def test_every_key_of_the_reports_is_described(self):
+        described = set(re.findall(r"`([a-z_]+)`", (ROOT / "docs" / "reports.md").read_text()))
+        self.succeed("train", "--samples", "100", "--rounds", "2", "--verify", "--report", "r.json")
+        plan = json.loads(self.succeed("plan", "--json", "--show"))
+        for report in (json.loads(self.read("r.json")), plan):
+            self.assertEqual(set(self.keys(report)) - described, set())
+
+
+if __name__ == "__main__":
+    main()
