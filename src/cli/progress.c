@@ -45,8 +45,8 @@ static void describe(const progress *line, const progress_state *state, double n
     if (rate > 0)
         seconds_text((double)(line->rounds - state->round) / rate, left);
     snprintf(text, size,
-             "round %" PRIu64 "/%" PRIu64 "  loss %.6g  %.3g rounds/s  %s left  "
-             "%.2f copies/chunk  %u/%u workers",
+             "round %" PRIu64 "/%" PRIu64 "  loss %.5g  %.3g/s  %s left  %.2f copies/chunk  "
+             "%u/%u heard",
              state->round, line->rounds, state->loss, rate, left, state->copies,
              state->workers_heard, state->workers);
 }
