@@ -99,11 +99,12 @@ def objects(build):
         yield source, pathlib.Path(command["directory"]) / command["output"]
 
 
-def wanted_symbols(path):
-    output = subprocess.run(["nm", "-u", path], check=True, capture_output=True, text=True).stdout
-    for line in output.split("\n"):
-        if line.strip():
-            yield line.split()[-1].split("@")[0]
+def wanted_symbols(paths):
+    """Yields (object, symbol) for what the objects leave to others to define."""
+    output = subprocess.run(["nm", "-u", "-A", *paths], check=True, capture_output=True, text=True).stdout
+    for line in output.splitlines():
+        path, _, symbol = line.rpartition(":")
+        yield pathlib.Path(path), symbol.split()[-1].split("@")[0]
 
 
 def plain_name(symbol):
@@ -112,20 +113,16 @@ def plain_name(symbol):
 
 
 def symbol_faults(root, build):
-    found = 0
-    for source, object_file in sorted(objects(build)):
-        if not source.is_relative_to(root / "src") or not object_file.exists():
-            continue
-        found += 1
-        name = source.relative_to(root / "src").as_posix()
-        allowed = re.compile(EXCEPT.get(name, r"(?!)"))
-        for symbol in wanted_symbols(object_file):
-            plain = plain_name(symbol)
-            for family in MAY_NOT_USE.get(name.split("/")[0], ()):
-                if re.fullmatch(family, plain) and not allowed.fullmatch(plain):
-                    yield f"src/{name}: uses {symbol}"
-    if found == 0:
+    names = {object_file: source.relative_to(root / "src").as_posix() for source, object_file in objects(build)
+             if source.is_relative_to(root / "src") and object_file.exists()}
+    if not names:
         yield f"{build.name}: no object files of src: is it built?"
+        return
+    for object_file, symbol in sorted(wanted_symbols(names)):
+        name, plain = names[object_file], plain_name(symbol)
+        for family in MAY_NOT_USE.get(name.split("/")[0], ()):
+            if re.fullmatch(family, plain) and not re.fullmatch(EXCEPT.get(name, r"(?!)"), plain):
+                yield f"src/{name}: uses {symbol}"
 
 
 def faults(root, build):
