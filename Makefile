@@ -30,11 +30,8 @@ check:
 
 # An old build directory is taken on where it fits, and made anew where it does not.
 build:
-	@if [ -e $(BUILD)/build.ninja ]; then \
-	    meson setup --reconfigure $(BUILD) $(OPTIONS) >/dev/null 2>&1 || meson setup --wipe $(BUILD) $(OPTIONS); \
-	else \
-	    meson setup $(BUILD) $(OPTIONS); \
-	fi
+	@[ -e $(BUILD)/build.ninja ] && meson setup --reconfigure $(BUILD) $(OPTIONS) >/dev/null 2>&1 || \
+	    { rm -rf $(BUILD) && meson setup $(BUILD) $(OPTIONS); }
 	@ninja -C $(BUILD)
 
 install: build
