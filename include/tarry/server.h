@@ -67,7 +67,7 @@ TARRY_API void tarry_server_free(tarry_server *server); /* NULL is allowed */
  * Takes one event at the time `now` (which never goes back) and sets *effects, borrowed until the
  * next call. What a peer sends is checked: a message that makes no sense yields a REJECT effect and
  * changes nothing. Errors: ARGUMENT (an event of the wrong machine), STATE (START in the middle of
- * a round), NUMERICAL.
+ * a round, ABORT between two), NUMERICAL.
  */
 TARRY_API int tarry_server_step(tarry_server *server, uint64_t now, const tarry_event *event,
                                 const tarry_effects **effects);

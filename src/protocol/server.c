@@ -30,6 +30,10 @@ static int check_settings(const tarry_plan *plan, const tarry_server_settings *s
         fault = "conditioning_limit must be above 1";
     else if (settings->silence_ns == 0)
         fault = "silence_ns must be at least 1";
+    else if ((unsigned)settings->stop > TARRY_STOP_WORKERS)
+        fault = "unknown stop rule";
+    else if ((unsigned)settings->credit > TARRY_CREDIT_WHOLE)
+        fault = "unknown credit";
     switch (settings->stop) {
     case TARRY_STOP_EXACT:
         break;
@@ -262,9 +266,9 @@ uint64_t tarry_server_deadline(const tarry_server *server)
         return TARRY_NEVER;
     uint64_t next = server_next_watch(server);
     if (server->phase == SERVER_COMPUTING && server->settings.stop == TARRY_STOP_DEADLINE) {
-        uint64_t deadline = server->result.start_ns + server->settings.deadline_ns;
-        if (deadline < next)
-            next = deadline;
+        uint64_t start = server->result.start_ns, limit = server->settings.deadline_ns;
+        if (limit < TARRY_NEVER - start && start + limit < next)
+            next = start + limit;
     }
     return next;
 }

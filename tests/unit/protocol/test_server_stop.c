@@ -119,6 +119,7 @@ static void a_deadline_ends_early_when_all_is_recovered_or_nothing_can_come(void
     assert_true(expect_done(&told, TARRY_OK)->exact);
 
     starts(&told);
+    expect_deadline(&told, 101);
     fails(&told, 0, 0);
     reports(&told, 0, 1);
     fails(&told, 1, 1);
