@@ -24,7 +24,8 @@ static void more_than_the_machine_has_is_refused(void **state)
 {
     (void)state;
     bench_memory memory;
-    assert_int_equal(bench_memory_create(1024, SIZE_MAX / 8, BENCH_LINE, &memory), TARRY_ERROR_NO_MEMORY);
+    assert_int_equal(bench_memory_create(1024, SIZE_MAX / 8, BENCH_LINE, &memory),
+                     TARRY_ERROR_NO_MEMORY);
     assert_int_equal(bench_memory_create(1, SIZE_MAX, BENCH_PAGE, &memory), TARRY_ERROR_NO_MEMORY);
     assert_int_equal(bench_memory_create(3, 100, BENCH_LINE, &memory), TARRY_OK);
     assert_int_equal(memory.stride, 112);
