@@ -215,7 +215,7 @@ class EarlyEnds(TarryTest):
         dead = [*SMALL, "--replication", "2", "--straggler", "dead:6", "--quiet"]
         done = self.run_tarry(*dead, "--report", "report.json", "--plot", "plot.svg")
         self.assertEqual(done.returncode, 1)
-        self.assertRegex(done.err, r"^tarry: train: .*chunks? \d+.*(deadline|error).*\n$")
+        self.assertRegex(done.err, r"^tarry: train: .*chunks? \d+.*; --stop deadline:SECONDS or .*\n$")
         report = json.loads(self.read("report.json"))
         self.assertEqual(report["rounds"], [])
         self.assertIs(report["interrupted"], False)
