@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The progress line on a terminal: redrawn in place, cut to the terminal's width, gone at the end."""
+
+import fcntl
+import os
+import pty
+import re
+import struct
+import subprocess
+import termios
+import threading
+
+from harness import TARRY, TIMEOUT, TarryTest, main
+
+RUN = ["train", "--samples", "400", "--features", "5", "--rounds", "40", "--straggler",
+       "shifted-exp:0.01,0"]
+
+
+class Terminal(TarryTest):
+    def run_on_terminal(self, columns, *arguments):
+        """stderr as it goes to a terminal of so many columns, with the exit status."""
+        master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        pieces = []
+
+        def drain():
+            try:
+                while piece := os.read(master, 4096):
+                    pieces.append(piece)
+            except OSError:  # the other side is closed
+                pass
+
+        process = subprocess.Popen([TARRY, *arguments], cwd=self.folder, stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.DEVNULL, stderr=slave)
+        os.close(slave)
+        reader = threading.Thread(target=drain)
+        reader.start()
+        try:
+            status = process.wait(timeout=TIMEOUT)
+        finally:
+            process.kill()
+            reader.join()
+            os.close(master)
+        return status, b"".join(pieces).decode()
+
+    def test_one_line_redrawn(self):
+        status, text = self.run_on_terminal(100, *RUN)
+        self.assertEqual(status, 0)
+        self.assertNotIn("\n", text)
+        lines = text.split("\r")
+        self.assertEqual((lines[0], lines[-1]), ("", "\x1b[K"))
+        self.assertGreaterEqual(len(lines), 4)
+        pattern = (r"round \d+/40  loss 0\.\d+  \S+/s  \S+ (s|ms|us) left  "
+                   r"\d\.\d\d copies/chunk  \d/8 heard\x1b\[K")
+        for line in lines[1:-1]:
+            self.assertTrue(re.fullmatch(pattern, line), line)
+        self.assertIn("round 40/40 ", lines[-2])
+
+    def test_a_narrow_terminal(self):
+        status, text = self.run_on_terminal(30, *RUN)
+        self.assertEqual(status, 0)
+        for line in text.split("\r")[1:-1]:
+            self.assertEqual(len(line.removesuffix("\x1b[K")), 29)
+
+    def test_an_error_follows_a_cleared_line(self):
+        status, text = self.run_on_terminal(100, *RUN, "--model", "least-squares", "--rate", "1e9")
+        self.assertEqual(status, 1)
+        self.assertRegex(text, r"\r\x1b\[Ktarry: train: the loss is not finite [^\r\n]*\r\n$")
+
+    def test_quiet(self):
+        self.assertEqual(self.run_on_terminal(100, *RUN, "--quiet"), (0, ""))
+
+
+if __name__ == "__main__":
+    main()
