@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+#include "base/bitset.h"
+#include "base/random.h"
+#include "edge_plan.h"
+#include "protocol/codec.h"
+#include "seed.h"
+
+enum { MAX_BITS = 200, MAX_WORDS = 8, MAX_FRAME = 256, TYPES = TARRY_MESSAGE_ALIVE + 1 };
+
+typedef struct sample {
+    tarry_message message;
+    uint64_t psi[4], stripes[4], slots[4];
+} sample;
+
+static void fill(random_stream *stream, uint64_t *set)
+{
+    for (size_t word = 0; word < 4; word++)
+        set[word] = random_u64(stream);
+}
+
+/* Bits beyond the sets' sizes are set too: they must not be sent. */
+static void draw(random_stream *stream, tarry_message_type type, sample *drawn)
+{
+    *drawn = (sample){.message = {
+                          .type = type,
+                          .round = random_u64(stream),
+                          .epoch = random_u32(stream),
+                          .attempt = random_u32(stream),
+                          .failed = random_below(stream, 2) == 1,
+                      }};
+    if (type == TARRY_MESSAGE_PART)
+        drawn->message.stripe = random_u32(stream);
+    else
+        drawn->message.slot = random_u32(stream);
+    fill(stream, drawn->psi);
+    fill(stream, drawn->stripes);
+    fill(stream, drawn->slots);
+    drawn->message.psi = drawn->psi;
+    drawn->message.stripes = drawn->stripes;
+    drawn->message.slots = drawn->slots;
+}
+
+static codec_shape draw_shape(random_stream *stream)
+{
+    return (codec_shape){
+        .psi_bits = random_below(stream, MAX_BITS),
+        .stripes = 1 + random_below(stream, MAX_BITS - 1),
+        .slots = random_below(stream, MAX_BITS),
+    };
+}
+
+static void assert_same_bits(const uint64_t *read, const uint64_t *sent, size_t bits)
+{
+    for (size_t bit = 0; bit < 64 * bitset_words(bits); bit++)
+        assert_int_equal(bitset_test(read, bit), bit < bits && bitset_test(sent, bit));
+}
+
+static void every_message_survives_the_wire(void **state)
+{
+    (void)state;
+    random_stream stream = random_stream_make(test_seed("codec", 1), RANDOM_TEST, 0, 0);
+    for (uint32_t run = 0; run < 4000; run++) {
+        codec_shape shape = draw_shape(&stream);
+        tarry_message_type type = (tarry_message_type)(run % TYPES);
+        sample sent;
+        draw(&stream, type, &sent);
+        uint8_t frame[MAX_FRAME];
+        memset(frame, 0xa5, sizeof(frame));
+        size_t size = codec_size(&shape, type);
+        assert_true(size <= codec_max_size(&shape) && size < sizeof(frame));
+        codec_encode(&shape, &sent.message, frame);
+        assert_int_equal(frame[size], 0xa5);
+
+        uint64_t words[MAX_WORDS + 1];
+        memset(words, 0xa5, sizeof(words));
+        size_t room = codec_words(&shape);
+        assert_true(room <= MAX_WORDS);
+        tarry_message read;
+        assert_int_equal(codec_decode(&shape, frame, size, words, &read), TARRY_OK);
+        assert_int_equal(words[room], 0xa5a5a5a5a5a5a5a5);
+        assert_int_equal(read.type, type);
+        assert_int_equal(read.round, sent.message.round);
+        assert_int_equal(read.epoch, sent.message.epoch);
+        assert_int_equal(read.attempt, sent.message.attempt);
+        assert_int_equal(read.slot, sent.message.slot);
+        assert_int_equal(read.stripe, sent.message.stripe);
+        assert_int_equal(read.failed, sent.message.failed);
+        if (type == TARRY_MESSAGE_SIGNAL) {
+            assert_same_bits(read.psi, sent.psi, shape.psi_bits);
+            assert_same_bits(read.stripes, sent.stripes, shape.stripes);
+        }
+        if (type == TARRY_MESSAGE_RESUME)
+            assert_same_bits(read.slots, sent.slots, shape.slots);
+    }
+}
+
+/* The layout is a contract between machines: by hand, little-endian. */
+static void frames_have_the_documented_bytes(void **state)
+{
+    (void)state;
+    codec_shape shape = {.psi_bits = 10, .stripes = 3, .slots = 4};
+    const uint64_t psi = 0x2a5, stripes = 5, slots = 9;
+    tarry_message message = {
+        .type = TARRY_MESSAGE_SIGNAL,
+        .round = 0x0102030405060708,
+        .epoch = 0x11121314,
+        .attempt = 0x21222324,
+        .psi = &psi,
+        .stripes = &stripes,
+        .slots = &slots,
+    };
+    uint8_t frame[27];
+    assert_int_equal(codec_size(&shape, TARRY_MESSAGE_SIGNAL), sizeof(frame));
+    codec_encode(&shape, &message, frame);
+    const uint8_t signal[] = {1, 0, 0,    0,    0x14, 0x13, 0x12, 0x11, 8, 7, 6,    5, 4, 3,
+                              2, 1, 0x24, 0x23, 0x22, 0x21, 0,    0,    0, 0, 0xa5, 2, 5};
+    assert_memory_equal(frame, signal, sizeof(signal));
+
+    message.type = TARRY_MESSAGE_REPORT;
+    message.failed = true;
+    message.slot = 0x31323334;
+    codec_encode(&shape, &message, frame);
+    assert_int_equal(frame[0], 5);
+    assert_int_equal(frame[1], 1);
+    assert_memory_equal(frame + 20, ((const uint8_t[]){0x34, 0x33, 0x32, 0x31}), 4);
+}
+
+/* Either no frame, or one that says just these bytes. */
+static void assert_faithful(const codec_shape *shape, const uint8_t *bytes, size_t size)
+{
+    /* A copy of its own size: reading beyond it is found by the sanitizer. */
+    uint8_t *frame = malloc(size > 0 ? size : 1);
+    assert_non_null(frame);
+    if (size > 0)
+        memcpy(frame, bytes, size);
+    uint64_t words[MAX_WORDS];
+    const tarry_message untouched = {.type = TARRY_MESSAGE_ALIVE, .round = 77};
+    tarry_message message = untouched;
+    int error = codec_decode(shape, frame, size, words, &message);
+    if (error == TARRY_OK) {
+        uint8_t again[MAX_FRAME];
+        assert_int_equal(codec_size(shape, message.type), size);
+        codec_encode(shape, &message, again);
+        assert_memory_equal(again, frame, size);
+    } else {
+        assert_int_equal(error, TARRY_ERROR_FORMAT);
+        assert_int_equal(message.round, untouched.round);
+    }
+    free(frame);
+}
+
+static void truncated_and_lengthened_frames_are_refused(void **state)
+{
+    (void)state;
+    random_stream stream = random_stream_make(2, RANDOM_TEST, 0, 0);
+    codec_shape shape = {.psi_bits = 77, .stripes = 9, .slots = 20};
+    for (uint32_t type = 0; type < TYPES; type++) {
+        sample sent;
+        draw(&stream, (tarry_message_type)type, &sent);
+        uint8_t frame[MAX_FRAME] = {0};
+        codec_encode(&shape, &sent.message, frame);
+        size_t whole = codec_size(&shape, (tarry_message_type)type);
+        uint64_t words[MAX_WORDS];
+        tarry_message message;
+        for (size_t size = 0; size < whole + 40; size++)
+            assert_int_equal(codec_decode(&shape, frame, size, words, &message),
+                             size == whole ? TARRY_OK : TARRY_ERROR_FORMAT);
+    }
+}
+
+static void any_bytes_are_refused_or_read_faithfully(void **state)
+{
+    (void)state;
+    random_stream stream = random_stream_make(test_seed("codec bytes", 3), RANDOM_TEST, 0, 0);
+    for (uint32_t run = 0; run < 100000; run++) {
+        codec_shape shape = draw_shape(&stream);
+        tarry_message_type type = (tarry_message_type)random_below(&stream, TYPES);
+        sample sent;
+        draw(&stream, type, &sent);
+        uint8_t frame[MAX_FRAME] = {0};
+        codec_encode(&shape, &sent.message, frame);
+        size_t size = codec_size(&shape, type);
+        for (uint32_t flips = random_below(&stream, 4); flips > 0; flips--)
+            frame[random_below(&stream, (uint32_t)size)] ^=
+                (uint8_t)(1U << random_below(&stream, 8));
+        if (random_below(&stream, 8) == 0)
+            size = random_below(&stream, (uint32_t)size + 1);
+        assert_faithful(&shape, frame, size);
+    }
+}
+
+static void padding_is_zero(void **state)
+{
+    (void)state;
+    const uint64_t bits = 0;
+    codec_shape shape = {.psi_bits = 3, .stripes = 5, .slots = 7};
+    tarry_message message = {.psi = &bits, .stripes = &bits, .slots = &bits};
+    const tarry_message_type types[] = {TARRY_MESSAGE_SIGNAL, TARRY_MESSAGE_SIGNAL,
+                                        TARRY_MESSAGE_RESUME};
+    const size_t at[] = {24, 25, 24}, used[] = {3, 5, 7};
+    for (size_t i = 0; i < 3; i++) {
+        for (unsigned bit = 0; bit < 8; bit++) {
+            uint8_t frame[MAX_FRAME];
+            uint64_t words[MAX_WORDS];
+            tarry_message read;
+            message.type = types[i];
+            codec_encode(&shape, &message, frame);
+            frame[at[i]] = (uint8_t)(1U << bit);
+            assert_int_equal(
+                codec_decode(&shape, frame, codec_size(&shape, types[i]), words, &read),
+                bit < used[i] ? TARRY_OK : TARRY_ERROR_FORMAT);
+        }
+    }
+}
+
+static void the_shape_is_that_of_the_plan(void **state)
+{
+    (void)state;
+    const edge edges[] = {{0, 0}, {1, 0}, {2, 0}, {0, 1}, {1, 2}};
+    tarry_plan *plan = edge_plan_make(4, 3, 1, edges, 5, NULL);
+    const size_t psi[] = {4, 4, 3, 0}, slots[] = {2, 2, 1, 0};
+    for (uint32_t worker = 0; worker < 4; worker++) {
+        codec_shape shape = codec_shape_of(plan, worker, 6);
+        assert_int_equal(shape.psi_bits, psi[worker]);
+        assert_int_equal(shape.slots, slots[worker]);
+        assert_int_equal(shape.stripes, 6);
+    }
+    edge_plan_free(plan);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_message_survives_the_wire),
+        cmocka_unit_test(frames_have_the_documented_bytes),
+        cmocka_unit_test(truncated_and_lengthened_frames_are_refused),
+        cmocka_unit_test(any_bytes_are_refused_or_read_faithfully),
+        cmocka_unit_test(padding_is_zero),
+        cmocka_unit_test(the_shape_is_that_of_the_plan),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "protocol/estimate.h"
+
+/* SRTT and RTTVAR by equations 2.2 and 2.3 of RFC 6298, worked out by hand. */
+static void follows_rfc_6298(void **state)
+{
+    (void)state;
+    estimate times = {0};
+    assert_int_equal(estimate_limit_ns(&times), 0);
+    estimate_add(&times, 800);
+    assert_int_equal(estimate_limit_ns(&times), 800 + 4 * 400);
+    estimate_add(&times, 1600); /* deviation 400 + (800 - 400) / 4, mean 800 + 800 / 8 */
+    assert_int_equal(estimate_limit_ns(&times), 900 + 4 * 500);
+    estimate_add(&times, 100); /* deviation 500 + (800 - 500) / 4, mean 900 - 800 / 8 */
+    assert_int_equal(estimate_limit_ns(&times), 800 + 4 * 575);
+    assert_int_equal(times.samples, 3);
+}
+
+static void settles_on_a_steady_time(void **state)
+{
+    (void)state;
+    estimate times = {0};
+    estimate_add(&times, 1);
+    for (int i = 0; i < 300; i++)
+        estimate_add(&times, 5000000);
+    assert_float_equal((double)estimate_limit_ns(&times), 5e6, 10);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(follows_rfc_6298),
+        cmocka_unit_test(settles_on_a_steady_time),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,464 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+
+#include <tarry/worker.h>
+
+#include "edge_plan.h"
+#include "failing_allocator.h"
+
+/*
+ * Worker 1 of three computes chunk 2, then 0, then 1; chunk 0 is at all three workers, chunk 1 at 1
+ * and 2, chunk 2 at 0 and 1. So its psi is {0,1} of chunk 2, {0,1,2} of chunk 0, {1,2} of chunk 1.
+ */
+static const edge edges[] = {{1, 2}, {1, 0}, {1, 1}, {0, 0}, {2, 0}, {2, 1}, {0, 2}};
+
+enum { OWN_0 = 1 << 1, OWN_1 = 1 << 3, OWN_2 = 1 << 5, OTHER_1 = 1 << 2 };
+
+typedef struct desk {
+    tarry_plan *plan;
+    tarry_worker *worker;
+    const tarry_effects *effects;
+    size_t expected;
+    uint64_t round;
+    uint32_t epoch;
+    uint64_t psi, stripes, slots;
+} desk;
+
+static void expect_nothing(const desk *its)
+{
+    if (its->effects != NULL)
+        assert_int_equal(its->expected, its->effects->count);
+}
+
+static void desk_begin(desk *its)
+{
+    *its = (desk){.epoch = 1};
+    its->plan = edge_plan_make(3, 3, 1, edges, 7, NULL);
+    tarry_worker_settings settings = {.worker = 1, .stripes = 3, .conditioning_limit = 1000};
+    assert_int_equal(tarry_worker_create(its->plan, &settings, NULL, &its->worker, NULL), TARRY_OK);
+    assert_true(tarry_worker_deadline(its->worker) == TARRY_NEVER);
+}
+
+static void desk_end(desk *its)
+{
+    expect_nothing(its);
+    tarry_worker_free(its->worker);
+    edge_plan_free(its->plan);
+}
+
+static void happens(desk *its, const tarry_event *event)
+{
+    expect_nothing(its);
+    its->expected = 0;
+    assert_int_equal(tarry_worker_step(its->worker, 0, event, &its->effects), TARRY_OK);
+}
+
+static void hears(desk *its, tarry_message_type type, uint32_t attempt)
+{
+    tarry_message message = {
+        .type = type,
+        .round = its->round,
+        .epoch = its->epoch,
+        .attempt = attempt,
+        .psi = &its->psi,
+        .stripes = &its->stripes,
+        .slots = &its->slots,
+    };
+    happens(its, &(tarry_event){.type = TARRY_EVENT_MESSAGE, .message = &message});
+}
+
+static void hears_signal(desk *its, uint32_t attempt, uint64_t psi, uint64_t stripes)
+{
+    its->psi = psi;
+    its->stripes = stripes;
+    hears(its, TARRY_MESSAGE_SIGNAL, attempt);
+}
+
+static void has_computed(desk *its, uint32_t slot, bool failed)
+{
+    happens(its,
+            &(tarry_event){
+                .type = TARRY_EVENT_COMPUTED, .round = its->round, .slot = slot, .failed = failed});
+}
+
+static void has_encoded(desk *its, uint32_t attempt, uint32_t stripe)
+{
+    happens(its, &(tarry_event){.type = TARRY_EVENT_ENCODED,
+                                .round = its->round,
+                                .attempt = attempt,
+                                .stripe = stripe});
+}
+
+static const tarry_effect *expect(desk *its, tarry_effect_type type)
+{
+    assert_true(its->expected < its->effects->count);
+    const tarry_effect *effect = &its->effects->items[its->expected++];
+    assert_int_equal(effect->type, type);
+    assert_int_equal(effect->worker, 1);
+    return effect;
+}
+
+static void expect_compute(desk *its, uint32_t slot, uint32_t chunk)
+{
+    const tarry_effect *effect = expect(its, TARRY_EFFECT_COMPUTE);
+    assert_int_equal(effect->slot, slot);
+    assert_int_equal(effect->chunk, chunk);
+    assert_int_equal(effect->round, its->round);
+}
+
+static void expect_report(desk *its, uint32_t slot, bool failed)
+{
+    const tarry_message *report = &expect(its, TARRY_EFFECT_SEND)->message;
+    assert_int_equal(report->type, TARRY_MESSAGE_REPORT);
+    assert_int_equal(report->slot, slot);
+    assert_int_equal(report->failed, failed);
+    assert_int_equal(report->round, its->round);
+    assert_int_equal(report->epoch, its->epoch);
+}
+
+static const tarry_effect *expect_encode(desk *its, uint32_t attempt, uint32_t stripe)
+{
+    const tarry_effect *effect = expect(its, TARRY_EFFECT_ENCODE);
+    assert_int_equal(effect->stripe, stripe);
+    assert_int_equal(effect->attempt, attempt);
+    assert_int_equal(effect->message.type, TARRY_MESSAGE_PART);
+    assert_int_equal(effect->message.round, its->round);
+    assert_int_equal(effect->message.epoch, its->epoch);
+    assert_int_equal(effect->message.attempt, attempt);
+    assert_int_equal(effect->message.stripe, stripe);
+    return effect;
+}
+
+static void expect_reject(desk *its, tarry_reject why)
+{
+    assert_int_equal(expect(its, TARRY_EFFECT_REJECT)->reject, why);
+}
+
+/* Round 0, and `count` chunks finished; the next is being computed. */
+static void computes(desk *its, uint32_t count)
+{
+    const uint32_t order[] = {2, 0, 1};
+    hears(its, TARRY_MESSAGE_ROUND, 0);
+    expect_compute(its, 0, 2);
+    for (uint32_t slot = 0; slot < count; slot++) {
+        has_computed(its, slot, false);
+        expect_report(its, slot, false);
+        if (slot < 2)
+            expect_compute(its, slot + 1, order[slot + 1]);
+    }
+}
+
+static void chunks_are_computed_in_order_and_reported(void **state)
+{
+    (void)state;
+    desk its;
+    desk_begin(&its);
+    computes(&its, 3);
+    happens(&its, &(tarry_event){.type = TARRY_EVENT_TIME});
+    desk_end(&its);
+}
+
+static void a_failed_chunk_is_reported_and_the_next_begun(void **state)
+{
+    (void)state;
+    desk its;
+    desk_begin(&its);
+    computes(&its, 0);
+    has_computed(&its, 0, true);
+    expect_report(&its, 0, true);
+    expect_compute(&its, 1, 0);
+    /* It can't be part of psi. */
+    hears_signal(&its, 1, OWN_0, 7);
+    expect_reject(&its, TARRY_REJECT_RANGE);
+    desk_end(&its);
+}
+
+static void the_signal_drops_the_chunk_in_progress(void **state)
+{
+    (void)state;
+    desk its;
+    desk_begin(&its);
+    computes(&its, 2);
+    hears_signal(&its, 1, OWN_0 | OWN_1 | OTHER_1, 5);
+    assert_int_equal(expect(&its, TARRY_EFFECT_CANCEL)->slot, 2);
+    const float *u = expect_encode(&its, 1, 0)->coefficients;
+    assert_float_equal(u[0], 1, 1e-6);
+    assert_float_equal(u[1], 0.5, 1e-6); /* shared with worker 2 */
+    assert_float_equal(u[2], 0, 0);
+    has_computed(&its, 2, false); /* it came too late */
+    expect_reject(&its, TARRY_REJECT_STALE);
+    /* One stripe after the other. */
+    has_encoded(&its, 1, 0);
+    expect_encode(&its, 1, 2);
+    has_encoded(&its, 1, 2);
+    expect_nothing(&its);
+    has_encoded(&its, 1, 2);
+    expect_reject(&its, TARRY_REJECT_STALE);
+    desk_end(&its);
+}
+
+static void a_signal_without_own_copies_only_stops(void **state)
+{
+    (void)state;
+    desk its;
+    desk_begin(&its);
+    computes(&its, 1);
+    hears_signal(&its, 1, OTHER_1, 7);
+    expect(&its, TARRY_EFFECT_CANCEL);
+    desk_end(&its);
+}
+
+static void after_a_withdrawn_attempt_the_needed_come_first(void **state)
+{
+    (void)state;
+    desk its;
+    desk_begin(&its);
+    computes(&its, 1);
+    hears_signal(&its, 1, OWN_0, 7);
+    expect(&its, TARRY_EFFECT_CANCEL);
+    expect_encode(&its, 1, 0);
+    its.slots = 1 << 2;
+    hears(&its, TARRY_MESSAGE_RESUME, 1);
+    expect_compute(&its, 2, 1);
+    has_encoded(&its, 1, 0); /* the others of attempt 1 are not wanted any more */
+    has_computed(&its, 2, false);
+    expect_report(&its, 2, false);
+    expect_compute(&its, 1, 0);
+    /* What is needed can change while a chunk is computed; that one is not dropped. */
+    its.slots = 0;
+    hears(&its, TARRY_MESSAGE_RESUME, 1);
+    hears_signal(&its, 2, OWN_0 | OWN_2, 4);
+    expect(&its, TARRY_EFFECT_CANCEL);
+    expect_encode(&its, 2, 2);
+    desk_end(&its);
+}
+
+static void a_new_signal_in_the_middle_of_encoding_waits_for_its_end(void **state)
+{
+    (void)state;
+    desk its;
+    desk_begin(&its);
+    computes(&its, 2);
+    hears_signal(&its, 1, OWN_0, 7);
+    expect(&its, TARRY_EFFECT_CANCEL);
+    expect_encode(&its, 1, 0);
+    hears_signal(&its, 2, OWN_0 | OWN_1 | OTHER_1, 3);
+    expect_nothing(&its);
+    has_encoded(&its, 1, 0); /* stripe 0 of attempt 2 is still to come */
+    const float *u = expect_encode(&its, 2, 0)->coefficients;
+    assert_float_equal(u[1], 0.5, 1e-6);
+    has_encoded(&its, 2, 0);
+    expect_encode(&its, 2, 1);
+    has_encoded(&its, 2, 1);
+    desk_end(&its);
+}
+
+static void a_psi_with_a_copy_that_is_not_here_changes_nothing(void **state)
+{
+    (void)state;
+    desk its;
+    desk_begin(&its);
+    computes(&its, 1);
+    hears_signal(&its, 1, OWN_0 | OWN_1, 7);
+    expect_reject(&its, TARRY_REJECT_RANGE);
+    has_computed(&its, 1, false); /* it was not dropped */
+    expect_report(&its, 1, false);
+    expect_compute(&its, 2, 1);
+    hears_signal(&its, 1, OWN_0 | OWN_1, 1); /* nor is attempt 1 used up */
+    expect(&its, TARRY_EFFECT_CANCEL);
+    expect_encode(&its, 1, 0);
+    desk_end(&its);
+}
+
+static void old_messages_are_stale(void **state)
+{
+    (void)state;
+    const tarry_message_type types[] = {TARRY_MESSAGE_SIGNAL, TARRY_MESSAGE_RESUME,
+                                        TARRY_MESSAGE_FINISH};
+    desk its;
+    desk_begin(&its);
+    for (size_t i = 0; i < 3; i++) { /* before any round */
+        hears(&its, types[i], 1);
+        expect_reject(&its, TARRY_REJECT_STALE);
+    }
+    its.round = 3;
+    its.epoch = 2;
+    computes(&its, 1);
+    for (uint32_t shift = 0; shift < 4; shift++) {
+        its.round = 3 - (shift & 1);
+        its.epoch = 2 - (shift >> 1);
+        if (shift > 0)
+            for (size_t i = 0; i < 3; i++) {
+                hears(&its, types[i], 1);
+                expect_reject(&its, TARRY_REJECT_STALE);
+            }
+        hears(&its, TARRY_MESSAGE_ROUND, 0);
+        expect_reject(&its, TARRY_REJECT_STALE);
+    }
+    its.round = 3;
+    its.epoch = 2;
+    hears_signal(&its, 2, OWN_0, 1);
+    expect(&its, TARRY_EFFECT_CANCEL);
+    expect_encode(&its, 2, 0);
+    hears_signal(&its, 2, OWN_0, 1);
+    expect_reject(&its, TARRY_REJECT_STALE);
+    hears_signal(&its, 1, OWN_0, 1);
+    expect_reject(&its, TARRY_REJECT_STALE);
+    hears(&its, TARRY_MESSAGE_RESUME, 1);
+    expect_reject(&its, TARRY_REJECT_STALE);
+    desk_end(&its);
+}
+
+static void the_end_of_a_round_stops_everything(void **state)
+{
+    (void)state;
+    desk its;
+    desk_begin(&its);
+    computes(&its, 1);
+    hears(&its, TARRY_MESSAGE_FINISH, 0);
+    assert_int_equal(expect(&its, TARRY_EFFECT_CANCEL)->slot, 1);
+    hears_signal(&its, 1, OWN_0, 1);
+    expect_reject(&its, TARRY_REJECT_STALE);
+    its.round = 1;
+    computes(&its, 1);
+    hears_signal(&its, 1, OWN_0, 7);
+    expect(&its, TARRY_EFFECT_CANCEL);
+    expect_encode(&its, 1, 0);
+    hears(&its, TARRY_MESSAGE_FINISH, 1);
+    has_encoded(&its, 1, 0);
+    desk_end(&its);
+}
+
+static void a_new_round_forgets_the_last(void **state)
+{
+    (void)state;
+    desk its;
+    desk_begin(&its);
+    computes(&its, 2);
+    its.round = 1;
+    hears(&its, TARRY_MESSAGE_ROUND, 0);
+    assert_int_equal(expect(&its, TARRY_EFFECT_CANCEL)->slot, 2);
+    expect_compute(&its, 0, 2);
+    hears_signal(&its, 1, OWN_0, 1); /* that copy is of the last round */
+    expect_reject(&its, TARRY_REJECT_RANGE);
+    its.round = 0;
+    has_computed(&its, 0, false);
+    expect_reject(&its, TARRY_REJECT_STALE);
+    its.round = 1;
+    has_computed(&its, 0, false);
+    expect_report(&its, 0, false);
+    expect_compute(&its, 1, 0);
+    hears_signal(&its, 1, OWN_0, 3);
+    expect(&its, TARRY_EFFECT_CANCEL);
+    expect_encode(&its, 1, 0);
+
+    /* The same round again, of a new arrival, while stripe 0 is being encoded. */
+    its.epoch = 2;
+    computes(&its, 1);
+    hears_signal(&its, 2, OWN_0, 1);
+    expect(&its, TARRY_EFFECT_CANCEL);
+    has_encoded(&its, 1, 0);
+    expect_encode(&its, 2, 0);
+    desk_end(&its);
+}
+
+static void a_probe_is_answered_at_any_time(void **state)
+{
+    (void)state;
+    desk its;
+    desk_begin(&its);
+    its.epoch = 4;
+    its.round = 9;
+    hears(&its, TARRY_MESSAGE_PROBE, 0);
+    const tarry_message *alive = &expect(&its, TARRY_EFFECT_SEND)->message;
+    assert_int_equal(alive->type, TARRY_MESSAGE_ALIVE);
+    assert_int_equal(alive->epoch, 4);
+    assert_int_equal(alive->round, 9);
+    desk_end(&its);
+}
+
+static void what_is_for_the_server_is_refused(void **state)
+{
+    (void)state;
+    desk its;
+    desk_begin(&its);
+    computes(&its, 1);
+    for (tarry_message_type type = TARRY_MESSAGE_REPORT; type <= TARRY_MESSAGE_ALIVE; type++) {
+        hears(&its, type, 0);
+        expect_reject(&its, TARRY_REJECT_MISPLACED);
+    }
+    has_encoded(&its, 0, 0);
+    expect_reject(&its, TARRY_REJECT_STALE);
+    const tarry_event_type events[] = {TARRY_EVENT_START, TARRY_EVENT_ABORT, TARRY_EVENT_JOINED,
+                                       TARRY_EVENT_LOST, TARRY_EVENT_COMBINED};
+    for (size_t i = 0; i < 5; i++) {
+        const tarry_effects *effects = NULL;
+        assert_int_equal(
+            tarry_worker_step(its.worker, 0, &(tarry_event){.type = events[i]}, &effects),
+            TARRY_ERROR_ARGUMENT);
+        assert_null(effects);
+    }
+    its.effects = NULL;
+    desk_end(&its);
+}
+
+static int create(void *user, const tarry_allocator *allocator)
+{
+    tarry_worker_settings settings = {.worker = 1, .stripes = 70, .conditioning_limit = 1000};
+    tarry_worker *worker = NULL;
+    int error = tarry_worker_create(user, &settings, allocator, &worker, NULL);
+    if (error == TARRY_OK)
+        tarry_worker_free(worker);
+    else
+        assert_null(worker);
+    return error;
+}
+
+static void creation_checks_its_settings_and_every_allocation(void **state)
+{
+    (void)state;
+    tarry_plan *plan = edge_plan_cyclic(4, 5, 3, 2);
+    edge_plan_random_decode(plan, 1);
+    assert_true(fail_each_allocation(create, plan) > 5);
+    const tarry_worker_settings bad[] = {
+        {.worker = 4, .stripes = 1, .conditioning_limit = 1000},
+        {.worker = 0, .stripes = 0, .conditioning_limit = 1000},
+        {.worker = 0, .stripes = 1, .conditioning_limit = 1},
+        {.worker = 0, .stripes = 1, .conditioning_limit = NAN},
+    };
+    for (size_t i = 0; i < 4; i++) {
+        tarry_worker *worker = NULL;
+        tarry_diagnostic diagnostic;
+        assert_int_equal(tarry_worker_create(plan, &bad[i], NULL, &worker, &diagnostic),
+                         TARRY_ERROR_ARGUMENT);
+        assert_null(worker);
+    }
+    edge_plan_free(plan);
+    tarry_worker_free(NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(chunks_are_computed_in_order_and_reported),
+        cmocka_unit_test(a_failed_chunk_is_reported_and_the_next_begun),
+        cmocka_unit_test(the_signal_drops_the_chunk_in_progress),
+        cmocka_unit_test(a_signal_without_own_copies_only_stops),
+        cmocka_unit_test(after_a_withdrawn_attempt_the_needed_come_first),
+        cmocka_unit_test(a_new_signal_in_the_middle_of_encoding_waits_for_its_end),
+        cmocka_unit_test(a_psi_with_a_copy_that_is_not_here_changes_nothing),
+        cmocka_unit_test(old_messages_are_stale),
+        cmocka_unit_test(the_end_of_a_round_stops_everything),
+        cmocka_unit_test(a_new_round_forgets_the_last),
+        cmocka_unit_test(a_probe_is_answered_at_any_time),
+        cmocka_unit_test(what_is_for_the_server_is_refused),
+        cmocka_unit_test(creation_checks_its_settings_and_every_allocation),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
