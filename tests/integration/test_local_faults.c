@@ -163,6 +163,33 @@ static void every_allocation_may_fail(void **state)
     summing_end(&job);
 }
 
+static void a_round_without_memory_can_be_repeated(void **state)
+{
+    (void)state;
+    summing job;
+    summing_init(&job);
+    summing_begin(&job);
+    tarry_local_free(job.local);
+    failing_allocator memory;
+    failing_allocator_init(&memory, SIZE_MAX);
+    assert_int_equal(
+        tarry_local_create(job.plan, &job.local_settings, &memory.allocator, &job.local, NULL),
+        TARRY_OK);
+    tarry_round_result result;
+    assert_int_equal(summing_round(&job, &result, NULL), TARRY_OK);
+    memory.fail_at = 0; /* there is none for the next parameters */
+    tarry_diagnostic diagnostic;
+    assert_int_equal(summing_round(&job, &result, &diagnostic), TARRY_ERROR_NO_MEMORY);
+    assert_non_null(strstr(diagnostic.text, "round 1: "));
+    memory.fail_at = SIZE_MAX;
+    assert_int_equal(summing_round(&job, &result, NULL), TARRY_OK);
+    assert_int_equal(result.round, 1);
+    assert_true(result.exact);
+    assert_true(summing_error(&job) <= 1e-5);
+    summing_end(&job);
+    assert_int_equal(memory.live, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -173,6 +200,7 @@ int main(void)
         cmocka_unit_test(a_chunk_that_no_one_can_compute_is_named),
         cmocka_unit_test(an_interrupted_round_can_be_followed_by_another),
         cmocka_unit_test(every_allocation_may_fail),
+        cmocka_unit_test(a_round_without_memory_can_be_repeated),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

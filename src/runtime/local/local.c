@@ -208,14 +208,17 @@ static int send_message(tarry_local *local, uint32_t id, const tarry_message *me
                                                                       : TARRY_ERROR_NO_MEMORY;
 }
 
+/* All effects, also after one that failed: the round's end must not be missed. Gives back the last
+ * error. */
 static int carry_out(tarry_local *local, const tarry_effects *effects)
 {
+    int error = TARRY_OK;
     for (size_t i = 0; i < effects->count; i++) {
         const tarry_effect *effect = &effects->items[i];
-        int error = TARRY_OK;
         switch (effect->type) {
         case TARRY_EFFECT_SEND:
-            error = send_message(local, effect->worker, &effect->message);
+            if (send_message(local, effect->worker, &effect->message) != TARRY_OK)
+                error = TARRY_ERROR_NO_MEMORY;
             break;
         case TARRY_EFFECT_CLEAR:
             decoder_clear(&local->sums, effect->stripe);
@@ -238,10 +241,8 @@ static int carry_out(tarry_local *local, const tarry_effects *effects)
         case TARRY_EFFECT_ENCODE:
             break;
         }
-        if (error != TARRY_OK)
-            return error;
     }
-    return TARRY_OK;
+    return error;
 }
 
 static int step(tarry_local *local, const tarry_event *event)
@@ -311,6 +312,10 @@ static int run_once(tarry_local *local)
 
 static int begin(tarry_local *local, const float *parameters)
 {
+    local->done = false;
+    /* Parts that a round which failed left behind. */
+    for (uint32_t stripe = 0; stripe < local->shared.cut.stripes; stripe++)
+        decoder_clear(&local->sums, stripe);
     for (uint32_t worker = 0; worker < local->plan->workers; worker++) {
         if (!bitset_test(local->returned, worker))
             continue;
@@ -322,7 +327,6 @@ static int begin(tarry_local *local, const float *parameters)
     int error = snapshots_publish(&local->shared.snapshots, local->round, parameters);
     if (error != TARRY_OK)
         return error;
-    local->done = false;
     return step(local, &(tarry_event){.type = TARRY_EVENT_START});
 }
 
@@ -377,18 +381,18 @@ int tarry_local_round(tarry_local *local, const float *parameters, float *sum,
                       tarry_round_result *result, tarry_diagnostic *diagnostic)
 {
     local->sums.estimate = sum;
-    bool started = false;
     int error = begin(local, parameters);
-    started = error == TARRY_OK;
     while (error == TARRY_OK && !local->done)
         error = run_once(local);
     if (error != TARRY_OK) {
-        if (started && !local->done)
+        diagnose(diagnostic, error, "round %llu: %s", (unsigned long long)local->round,
+                 tarry_error_text(error));
+        /* If it did begin, it ends here; otherwise its number is the next one's. */
+        if (!local->done)
             step(local, &(tarry_event){.type = TARRY_EVENT_ABORT});
-        if (started)
+        if (local->done)
             local->round++;
-        return diagnose(diagnostic, error, "round %llu: %s", (unsigned long long)local->round,
-                        tarry_error_text(error));
+        return error;
     }
     local->round++;
     if (local->result.error == TARRY_ERROR_INTERRUPTED) {

@@ -39,8 +39,8 @@ typedef struct mailbox_frame {
     const uint8_t *bytes;
 } mailbox_frame;
 
-/* Room for `capacity` frames of at most max_size bytes. Errors: NO_MEMORY, SYSTEM; then nothing is
- * left to destroy. */
+/* Room for `capacity` >= 1 frames of at most max_size bytes. Errors: NO_MEMORY, SYSTEM; then
+ * nothing is left to destroy. */
 int mailbox_init(mailbox *box, size_t max_size, size_t capacity, const tarry_allocator *allocator);
 void mailbox_destroy(mailbox *box);
 

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <tarry/error.h>
+#include <tarry/event.h>
+
+#include "failing_allocator.h"
+#include "runtime/local/clock.h"
+#include "runtime/local/mailbox.h"
+
+enum { SENDERS = 4, FRAMES = 5000, MAX_SIZE = 13 };
+
+typedef struct sender {
+    mailbox *box;
+    uint32_t id;
+    bool growing;
+    _Atomic uint32_t sent;
+    bool refused;
+} sender;
+
+/* Frame i has 4 + i % 10 bytes: its number, then bytes that depend on it. */
+static size_t make_frame(uint32_t id, uint32_t i, uint8_t *bytes)
+{
+    size_t size = 4 + i % 10;
+    memcpy(bytes, &i, 4);
+    for (size_t at = 4; at < size; at++)
+        bytes[at] = (uint8_t)(id + i + at);
+    return size;
+}
+
+static void *send_all(void *argument)
+{
+    sender *self = argument;
+    for (uint32_t i = 0; i < FRAMES; i++) {
+        uint8_t bytes[MAX_SIZE];
+        size_t size = make_frame(self->id, i, bytes);
+        bool put = self->growing ? mailbox_put_growing(self->box, self->id, bytes, size)
+                                 : mailbox_put(self->box, self->id, bytes, size);
+        if (!put) {
+            self->refused = true;
+            break;
+        }
+        atomic_fetch_add(&self->sent, 1);
+    }
+    return NULL;
+}
+
+static void start(pthread_t *thread, sender *self)
+{
+    assert_int_equal(pthread_create(thread, NULL, send_all, self), 0);
+}
+
+/* Checks what was taken: of each sender the next frames in its order. */
+static void check_batch(const mailbox *box, size_t count, uint32_t *next)
+{
+    for (size_t i = 0; i < count; i++) {
+        mailbox_frame frame = mailbox_frame_at(box, i);
+        assert_true(frame.sender < SENDERS);
+        uint8_t bytes[MAX_SIZE];
+        size_t size = make_frame(frame.sender, next[frame.sender]++, bytes);
+        assert_int_equal(frame.size, size);
+        assert_memory_equal(frame.bytes, bytes, size);
+    }
+}
+
+/* Two senders wait while the mailbox is full, two make it grow; nothing is lost or reordered. */
+static void frames_of_many_senders_arrive_in_their_order(void **state)
+{
+    (void)state;
+    mailbox box;
+    assert_int_equal(mailbox_init(&box, MAX_SIZE, 3, NULL), TARRY_OK);
+    sender senders[SENDERS];
+    pthread_t threads[SENDERS];
+    for (uint32_t id = 0; id < SENDERS; id++) {
+        senders[id] = (sender){.box = &box, .id = id, .growing = id >= 2};
+        start(&threads[id], &senders[id]);
+    }
+    uint32_t next[SENDERS] = {0};
+    size_t total = 0;
+    while (total < (size_t)SENDERS * FRAMES) {
+        size_t count = mailbox_take(&box, TARRY_NEVER);
+        assert_true(count > 0);
+        check_batch(&box, count, next);
+        total += count;
+    }
+    for (uint32_t id = 0; id < SENDERS; id++) {
+        pthread_join(threads[id], NULL);
+        assert_int_equal(next[id], FRAMES);
+        assert_false(senders[id].refused);
+    }
+    assert_int_equal(mailbox_take(&box, 0), 0);
+    mailbox_destroy(&box);
+}
+
+static void a_full_mailbox_holds_its_senders_up(void **state)
+{
+    (void)state;
+    mailbox box;
+    assert_int_equal(mailbox_init(&box, MAX_SIZE, 3, NULL), TARRY_OK);
+    sender self = {.box = &box, .id = 0};
+    pthread_t thread;
+    start(&thread, &self);
+    while (atomic_load(&self.sent) < 3)
+        usleep(100);
+    usleep(5000);
+    assert_int_equal(atomic_load(&self.sent), 3);
+    uint32_t next[SENDERS] = {0};
+    while (next[0] < FRAMES) {
+        size_t count = mailbox_take(&box, TARRY_NEVER);
+        assert_in_range(count, 1, 3);
+        check_batch(&box, count, next);
+    }
+    pthread_join(thread, NULL);
+    mailbox_destroy(&box);
+}
+
+static void a_full_mailbox_grows_if_asked(void **state)
+{
+    (void)state;
+    mailbox box;
+    failing_allocator memory;
+    failing_allocator_init(&memory, SIZE_MAX);
+    assert_int_equal(mailbox_init(&box, MAX_SIZE, 1, &memory.allocator), TARRY_OK);
+    sender self = {.box = &box, .id = 3, .growing = true};
+    send_all(&self);
+    assert_int_equal(atomic_load(&self.sent), FRAMES);
+    uint32_t next[SENDERS] = {0};
+    assert_int_equal(mailbox_take(&box, 0), FRAMES);
+    check_batch(&box, FRAMES, next);
+
+    /* Without memory it says so, and keeps what it has: the other batch still has room for one. */
+    memory.fail_at = 0;
+    atomic_store(&self.sent, 0);
+    send_all(&self);
+    assert_int_equal(atomic_load(&self.sent), 1);
+    assert_true(self.refused);
+    next[3] = 0;
+    assert_int_equal(mailbox_take(&box, 0), 1);
+    check_batch(&box, 1, next);
+    mailbox_destroy(&box);
+    assert_int_equal(memory.live, 0);
+}
+
+static void a_wait_ends_at_its_time(void **state)
+{
+    (void)state;
+    mailbox box;
+    assert_int_equal(mailbox_init(&box, MAX_SIZE, 1, NULL), TARRY_OK);
+    uint64_t until = clock_now_ns() + 20000000;
+    assert_int_equal(mailbox_take(&box, until), 0);
+    assert_true(clock_now_ns() >= until);
+    assert_int_equal(mailbox_take(&box, 1), 0); /* long ago */
+    assert_int_equal(mailbox_take(&box, 0), 0);
+    assert_true(mailbox_put(&box, 9, NULL, 0));
+    assert_int_equal(mailbox_take(&box, 0), 1);
+    mailbox_frame frame = mailbox_frame_at(&box, 0);
+    assert_int_equal(frame.sender, 9);
+    assert_int_equal(frame.size, 0);
+    mailbox_destroy(&box);
+}
+
+static void *wake_soon(void *box)
+{
+    usleep(10000);
+    mailbox_wake(box);
+    return NULL;
+}
+
+static void waking_ends_one_wait(void **state)
+{
+    (void)state;
+    mailbox box;
+    assert_int_equal(mailbox_init(&box, MAX_SIZE, 1, NULL), TARRY_OK);
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, wake_soon, &box), 0);
+    assert_int_equal(mailbox_take(&box, TARRY_NEVER), 0);
+    pthread_join(thread, NULL);
+    mailbox_wake(&box); /* nobody waits: the next wait ends at once, the one after does not */
+    assert_int_equal(mailbox_take(&box, TARRY_NEVER), 0);
+    uint64_t until = clock_now_ns() + 5000000;
+    assert_int_equal(mailbox_take(&box, until), 0);
+    assert_true(clock_now_ns() >= until);
+    assert_false(mailbox_closed(&box));
+    mailbox_destroy(&box);
+}
+
+static void *close_soon(void *box)
+{
+    usleep(10000);
+    mailbox_close(box);
+    return NULL;
+}
+
+static void closing_ends_all_waits_for_good(void **state)
+{
+    (void)state;
+    mailbox box;
+    assert_int_equal(mailbox_init(&box, MAX_SIZE, 2, NULL), TARRY_OK);
+    sender senders[2] = {{.box = &box, .id = 0}, {.box = &box, .id = 1}};
+    pthread_t threads[2], closer;
+    start(&threads[0], &senders[0]);
+    start(&threads[1], &senders[1]);
+    assert_int_equal(pthread_create(&closer, NULL, close_soon, &box), 0);
+    pthread_join(closer, NULL);
+    for (int i = 0; i < 2; i++) {
+        pthread_join(threads[i], NULL);
+        assert_true(senders[i].refused);
+    }
+    assert_true(mailbox_closed(&box));
+    assert_int_equal(mailbox_take(&box, TARRY_NEVER), 2); /* what is there can still be taken */
+    assert_int_equal(mailbox_take(&box, TARRY_NEVER), 0);
+    assert_false(mailbox_put(&box, 0, NULL, 0));
+    assert_false(mailbox_put_growing(&box, 0, NULL, 0));
+    mailbox_destroy(&box);
+}
+
+static int create(void *user, const tarry_allocator *allocator)
+{
+    (void)user;
+    mailbox box;
+    int error = mailbox_init(&box, 24, 10, allocator);
+    if (error == TARRY_OK)
+        mailbox_destroy(&box);
+    return error;
+}
+
+static void each_allocation_may_fail(void **state)
+{
+    (void)state;
+    assert_int_equal(fail_each_allocation(create, NULL), 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(frames_of_many_senders_arrive_in_their_order),
+        cmocka_unit_test(a_full_mailbox_holds_its_senders_up),
+        cmocka_unit_test(a_full_mailbox_grows_if_asked),
+        cmocka_unit_test(a_wait_ends_at_its_time),
+        cmocka_unit_test(waking_ends_one_wait),
+        cmocka_unit_test(closing_ends_all_waits_for_good),
+        cmocka_unit_test(each_allocation_may_fail),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include <tarry/error.h>
+
+#include "failing_allocator.h"
+#include "runtime/local/snapshot.h"
+
+enum { LENGTH = 100, HOLDERS = 3, ROUNDS = 5000 };
+
+static void publish(snapshots *pool, uint64_t round)
+{
+    float parameters[LENGTH];
+    for (size_t i = 0; i < LENGTH; i++)
+        parameters[i] = (float)round + (float)i;
+    assert_int_equal(snapshots_publish(pool, round, parameters), TARRY_OK);
+}
+
+static bool is_of_its_round(const snapshot *held)
+{
+    for (size_t i = 0; i < LENGTH; i++)
+        if (held->parameters[i] != (float)held->round + (float)i)
+            return false;
+    return true;
+}
+
+static void a_holder_keeps_what_it_has(void **state)
+{
+    (void)state;
+    snapshots pool;
+    failing_allocator memory;
+    failing_allocator_init(&memory, SIZE_MAX);
+    assert_int_equal(snapshots_init(&pool, LENGTH, HOLDERS, &memory.allocator), TARRY_OK);
+    assert_null(snapshots_hold(&pool));
+    snapshots_release(&pool, NULL);
+    snapshot *held[HOLDERS];
+    for (uint64_t round = 0; round < HOLDERS; round++) {
+        publish(&pool, round);
+        held[round] = snapshots_hold(&pool);
+    }
+    for (uint64_t round = HOLDERS; round < 20; round++)
+        publish(&pool, round);
+    for (uint64_t round = 0; round < HOLDERS; round++) {
+        assert_int_equal(held[round]->round, round);
+        assert_true(is_of_its_round(held[round]));
+        snapshots_release(&pool, held[round]);
+    }
+    /* No more than one for each holder, the current and the next; the free are used again. */
+    size_t allocations = memory.allocations;
+    assert_in_range(allocations, 1, 1 + HOLDERS + 2);
+    for (uint64_t round = 20; round < 40; round++)
+        publish(&pool, round);
+    assert_int_equal(memory.allocations, allocations);
+    snapshot *last = snapshots_hold(&pool);
+    assert_int_equal(last->round, 39);
+    assert_true(is_of_its_round(last));
+    snapshots_release(&pool, last);
+    snapshots_destroy(&pool);
+    assert_int_equal(memory.live, 0);
+}
+
+typedef struct reader {
+    snapshots *pool;
+    _Atomic bool *stop;
+    bool torn, back;
+} reader;
+
+static void *read_all(void *argument)
+{
+    reader *self = argument;
+    uint64_t last = 0;
+    while (!atomic_load(self->stop)) {
+        snapshot *held = snapshots_hold(self->pool);
+        self->torn = self->torn || !is_of_its_round(held);
+        self->back = self->back || held->round < last;
+        last = held->round;
+        snapshots_release(self->pool, held);
+    }
+    return NULL;
+}
+
+static void readers_never_see_one_change(void **state)
+{
+    (void)state;
+    snapshots pool;
+    assert_int_equal(snapshots_init(&pool, LENGTH, HOLDERS, NULL), TARRY_OK);
+    publish(&pool, 0);
+    _Atomic bool stop = false;
+    reader readers[HOLDERS];
+    pthread_t threads[HOLDERS];
+    for (int i = 0; i < HOLDERS; i++) {
+        readers[i] = (reader){.pool = &pool, .stop = &stop};
+        assert_int_equal(pthread_create(&threads[i], NULL, read_all, &readers[i]), 0);
+    }
+    for (uint64_t round = 1; round < ROUNDS; round++)
+        publish(&pool, round);
+    atomic_store(&stop, true);
+    for (int i = 0; i < HOLDERS; i++) {
+        pthread_join(threads[i], NULL);
+        assert_false(readers[i].torn);
+        assert_false(readers[i].back);
+    }
+    snapshots_destroy(&pool);
+}
+
+static int create_and_publish(void *user, const tarry_allocator *allocator)
+{
+    (void)user;
+    snapshots pool;
+    int error = snapshots_init(&pool, LENGTH, HOLDERS, allocator);
+    if (error != TARRY_OK)
+        return error;
+    const float parameters[LENGTH] = {0};
+    for (uint64_t round = 0; round < 3 && error == TARRY_OK; round++) {
+        error = snapshots_publish(&pool, round, parameters);
+        snapshot *held = snapshots_hold(&pool);
+        if (error != TARRY_OK) /* the last one published stays the current one */
+            assert_true(round == 0 ? held == NULL : held->round == round - 1);
+        snapshots_release(&pool, held);
+    }
+    snapshots_destroy(&pool);
+    return error;
+}
+
+static void each_allocation_may_fail(void **state)
+{
+    (void)state;
+    assert_int_equal(fail_each_allocation(create_and_publish, NULL), 3);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_holder_keeps_what_it_has),
+        cmocka_unit_test(readers_never_see_one_change),
+        cmocka_unit_test(each_allocation_may_fail),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
