@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Any bytes are refused, or read as a message that is written as the same bytes. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "protocol/codec.h"
+
+enum { SHAPE_BYTES = 3 };
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    if (size < SHAPE_BYTES)
+        return 0;
+    codec_shape shape = {.psi_bits = data[0], .stripes = data[1] + 1U, .slots = data[2]};
+    data += SHAPE_BYTES;
+    size -= SHAPE_BYTES;
+    /* Blocks of their very size, so that the sanitizer sees a step beyond them. */
+    uint64_t *words = calloc(codec_words(&shape), sizeof(*words));
+    uint8_t *again = malloc(codec_max_size(&shape));
+    if (words == NULL || again == NULL)
+        abort();
+    tarry_message message;
+    if (codec_decode(&shape, data, size, words, &message) == TARRY_OK) {
+        if (codec_size(&shape, message.type) != size)
+            abort();
+        codec_encode(&shape, &message, again);
+        if (memcmp(again, data, size) != 0)
+            abort();
+    }
+    free(again);
+    free(words);
+    return 0;
+}
