@@ -37,16 +37,25 @@ void server_wake(tarry_server *server, uint64_t now)
     server->sweep_ns = now + server->settings.silence_ns / SWEEP_FRACTION;
 }
 
+/*
+ * A server that was itself held up hears what has come in meanwhile before it judges anyone, but
+ * not twice in a row: one that is always late must still find the dead.
+ */
+static bool hears_first(const tarry_server *server, uint64_t now, uint64_t due, bool *spared)
+{
+    *spared = !*spared && now - due > server->settings.silence_ns / SWEEP_FRACTION;
+    return *spared;
+}
+
 static int sweep(tarry_server *server, uint64_t now)
 {
     uint64_t least = server->settings.silence_ns;
     uint64_t due = server->sweep_ns;
     server->sweep_ns = now + least / SWEEP_FRACTION + 1;
-    /* The server itself was held up: it hears first what has come in meanwhile. */
-    if (now - due > least / SWEEP_FRACTION) {
+    if (now - due > least / SWEEP_FRACTION)
         forgive(server, due, now);
+    if (hears_first(server, now, due, &server->spared_silent))
         return TARRY_OK;
-    }
     for (uint32_t worker = 0; worker < server->plan->workers; worker++) {
         server_member *member = &server->members[worker];
         if (!member->present)
@@ -121,6 +130,10 @@ static bool has_enough_workers(const tarry_server *server)
  * the time. */
 static int pass_over_late(tarry_server *server, uint64_t now)
 {
+    if (hears_first(server, now, server->late_ns, &server->spared_late)) {
+        server->late_ns = now + server->settings.silence_ns / SWEEP_FRACTION + 1;
+        return TARRY_OK;
+    }
     server->late_ns = TARRY_NEVER; /* until another part comes in, if none is late */
     int error = credit_late(server, false);
     if (error != TARRY_OK)

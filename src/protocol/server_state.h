@@ -81,10 +81,12 @@ struct tarry_server {
     uint64_t *bits;      /* bit sets of outgoing messages: per worker its own region */
     size_t *bits_offset; /* workers + 1, in words */
 
-    uint64_t sweep_ns; /* next look at silent workers */
-    uint64_t idle_ns;  /* when the last round ended */
-    double error_sum;  /* of complete stripes: expected error times numbers */
-    bool all_exact;    /* of complete stripes */
+    uint64_t sweep_ns;  /* next look at silent workers */
+    bool spared_silent; /* the last look at them came too late to judge */
+    bool spared_late;   /* the same for late ones */
+    uint64_t idle_ns;   /* when the last round ended */
+    double error_sum;   /* of complete stripes: expected error times numbers */
+    bool all_exact;     /* of complete stripes */
     tarry_round_result result;
 
     tarry_effect *items;

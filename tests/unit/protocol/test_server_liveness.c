@@ -146,6 +146,24 @@ static void time_in_which_the_server_was_held_up_does_not_count(void **state)
     story_end(&told);
 }
 
+static void a_server_that_is_always_late_still_finds_the_dead(void **state)
+{
+    (void)state;
+    story told;
+    story_plan(&told, 2, 2);
+    story_begin(&told);
+    uint64_t ms = 0;
+    while (tarry_server_present(told.server, 1)) {
+        ms += 1000; /* ten times as late as it asked for */
+        assert_true(ms < 60000);
+        at(&told, ms);
+        is_alive(&told, 0);
+        told.expected = told.effects->count;
+    }
+    assert_true(tarry_server_present(told.server, 0));
+    story_end(&told);
+}
+
 /* Four workers with two copies of each chunk, all finished at 0 ms; all but worker 3 deliver at
  * 10 ms, so that its part is late 200 ms after the signal, the least patience. */
 static void three_of_four_deliver(story *told)
@@ -196,6 +214,21 @@ static void a_late_worker_is_passed_over_where_that_costs_nothing(void **state)
     assert_int_equal(result->workers_lost, 0);
     /* The next round counts on it again. */
     starts(&told);
+    story_end(&told);
+}
+
+/* The part that is due has come in while the server was busy: it stands behind another message. */
+static void a_server_that_was_held_up_hears_before_it_passes_anyone_over(void **state)
+{
+    (void)state;
+    story told;
+    story_plan(&told, 4, 2);
+    story_begin(&told);
+    three_of_four_deliver(&told);
+    at(&told, 5000);
+    is_alive(&told, 0);
+    delivers(&told, 3, 1, 0);
+    assert_int_equal(expect_done(&told, TARRY_OK)->attempts, 1);
     story_end(&told);
 }
 
@@ -310,6 +343,8 @@ int main(void)
         cmocka_unit_test(slow_answers_are_learned),
         cmocka_unit_test(the_time_between_rounds_counts_for_nobodys_silence),
         cmocka_unit_test(time_in_which_the_server_was_held_up_does_not_count),
+        cmocka_unit_test(a_server_that_is_always_late_still_finds_the_dead),
+        cmocka_unit_test(a_server_that_was_held_up_hears_before_it_passes_anyone_over),
         cmocka_unit_test(a_late_worker_is_passed_over_where_that_costs_nothing),
         cmocka_unit_test(a_late_worker_is_waited_for_if_the_sum_would_be_worse),
         cmocka_unit_test(nobody_is_late_while_most_are_not_done),
