@@ -13,7 +13,9 @@
 /*
  * Fills gradient[0..dimension-1] with the chunk's sum for `parameters` of `round`. Called from many
  * threads at once, for the same chunk too; must give every caller the same numbers. 0 on success;
- * anything else says that this worker can't compute this chunk: its copy is then not counted.
+ * anything else says that this worker can't compute this chunk: its copy is then not counted. A
+ * call whose result is not needed any more still runs to its end, beyond its round if need be; what
+ * it gets stays valid until it returns.
  */
 typedef int tarry_compute(void *user, uint64_t round, const float *parameters, uint32_t chunk,
                           float *gradient);

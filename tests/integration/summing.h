@@ -13,7 +13,7 @@ typedef struct summing {
     size_t dimension;
     const char *straggler_spec; /* NULL: none */
     uint64_t seed;
-    uint32_t failing_chunk; /* its computation fails; UINT32_MAX: none does */
+    _Atomic uint32_t failing_chunk; /* its computation fails; UINT32_MAX: none does */
 
     tarry_straggler *straggler;
     tarry_plan *plan;
