@@ -51,6 +51,41 @@ static void too_many_dead_workers_end_an_exact_round(void **state)
     summing_end(&job);
 }
 
+/* Runs a round with that many dead workers, which must fail and say so. */
+static void assert_coverage_error(summing *job, const char *straggler, const char *text)
+{
+    job->local_settings.server.silence_ns = 150000000;
+    job->straggler_spec = straggler;
+    summing_begin(job);
+    tarry_round_result result;
+    tarry_diagnostic diagnostic;
+    assert_int_equal(summing_round(job, &result, &diagnostic), TARRY_ERROR_COVERAGE);
+    assert_non_null(strstr(diagnostic.text, text));
+    for (uint32_t worker = 0; worker < 8; worker++) {
+        tarry_local_worker state = tarry_local_worker_state(job->local, worker);
+        assert_int_equal(state.present, !tarry_straggler_dead(job->straggler, worker));
+        assert_int_equal(state.chunks > 0, state.present);
+        assert_int_equal(state.seconds > 0, state.present);
+    }
+    summing_end(job);
+}
+
+static void the_error_tells_what_went_wrong(void **state)
+{
+    (void)state;
+    summing job;
+    summing_init(&job);
+    assert_coverage_error(&job, "dead:8+shifted-exp:0.001,0", "all 8 workers are lost");
+    summing_init(&job);
+    job.plan_settings.chunks = 24;
+    job.plan_settings.replication = 1;
+    assert_coverage_error(&job, "dead:7+shifted-exp:0.001,0", " and 13 more");
+    summing_init(&job);
+    job.local_settings.server.stop = TARRY_STOP_WORKERS;
+    job.local_settings.server.workers_needed = 7;
+    assert_coverage_error(&job, "dead:2+shifted-exp:0.001,0", "so that 7 can't finish all");
+}
+
 static void a_deadline_goes_on_without_the_dead(void **state)
 {
     (void)state;
@@ -195,6 +230,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(dead_workers_within_the_plan_cost_nothing),
         cmocka_unit_test(too_many_dead_workers_end_an_exact_round),
+        cmocka_unit_test(the_error_tells_what_went_wrong),
         cmocka_unit_test(a_deadline_goes_on_without_the_dead),
         cmocka_unit_test(a_deadline_with_nothing_finished_gives_zero),
         cmocka_unit_test(a_chunk_that_no_one_can_compute_is_named),

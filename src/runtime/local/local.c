@@ -363,7 +363,7 @@ static int describe_coverage(const tarry_local *local, tarry_diagnostic *diagnos
                         local->settings.server.workers_needed);
     char chunks[128];
     list_hopeless(local, chunks, sizeof(chunks));
-    if (chunks[0] == '\0')
+    if (result->workers_lost == local->plan->workers)
         return diagnose(diagnostic, TARRY_ERROR_COVERAGE, "round %llu: all %u workers are lost",
                         round, plan->workers);
     if (plan->parts == 1)
