@@ -83,7 +83,8 @@ static void the_error_tells_what_went_wrong(void **state)
     summing_init(&job);
     job.local_settings.server.stop = TARRY_STOP_WORKERS;
     job.local_settings.server.workers_needed = 7;
-    assert_coverage_error(&job, "dead:2+shifted-exp:0.001,0", "so that 7 can't finish all");
+    assert_coverage_error(&job, "dead:2+shifted-exp:0.001,0",
+                          "fewer than 7 of 8 workers can still finish");
 }
 
 static void a_deadline_goes_on_without_the_dead(void **state)

@@ -357,10 +357,10 @@ static int describe_coverage(const tarry_local *local, tarry_diagnostic *diagnos
     unsigned long long round = result->round;
     if (local->settings.server.stop == TARRY_STOP_WORKERS)
         return diagnose(diagnostic, TARRY_ERROR_COVERAGE,
-                        "round %llu: %u of %u workers are lost, so that %u can't finish all their "
-                        "chunks any more",
-                        round, result->workers_lost, plan->workers,
-                        local->settings.server.workers_needed);
+                        "round %llu: fewer than %u of %u workers can still finish all their chunks "
+                        "(%u are lost)",
+                        round, local->settings.server.workers_needed, plan->workers,
+                        result->workers_lost);
     char chunks[128];
     list_hopeless(local, chunks, sizeof(chunks));
     if (result->workers_lost == local->plan->workers)
