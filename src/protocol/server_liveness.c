@@ -94,18 +94,26 @@ static bool is_late(const server_member *member)
     return member_able(member) && member->participant && member->parts_due > 0;
 }
 
-static int credit_late(tarry_server *server, bool credit)
+/* Takes the late workers out of what the stop rule looks at, or puts them back. */
+static int set_aside_late(tarry_server *server, bool aside)
 {
     const tarry_plan *plan = server->plan;
     for (uint32_t worker = 0; worker < plan->workers; worker++) {
-        if (!is_late(&server->members[worker]))
+        const server_member *member = &server->members[worker];
+        if (!is_late(member))
             continue;
         uint32_t first = plan->worker_offset[worker];
-        for (uint32_t slot = 0; slot < plan->worker_offset[worker + 1] - first; slot++) {
+        uint32_t load = plan->worker_offset[worker + 1] - first;
+        uint32_t change = aside ? UINT32_MAX : 1;
+        if (member->finished + member->failed < load)
+            server->busy += change;
+        if (member->finished == load)
+            server->whole += change;
+        for (uint32_t slot = 0; slot < load; slot++) {
             if (!bitset_test(server->done, first + slot))
                 continue;
-            int error = credit ? coverage_add(server->credited, worker, slot)
-                               : coverage_remove(server->credited, worker, slot);
+            int error = aside ? coverage_remove(server->credited, worker, slot)
+                              : coverage_add(server->credited, worker, slot);
             if (error != TARRY_OK)
                 return error;
         }
@@ -113,21 +121,8 @@ static int credit_late(tarry_server *server, bool credit)
     return TARRY_OK;
 }
 
-/* Whether the rule to wait for a number of workers holds without the late ones. */
-static bool has_enough_workers(const tarry_server *server)
-{
-    if (server->settings.stop != TARRY_STOP_WORKERS)
-        return true;
-    uint32_t whole = server->whole;
-    for (uint32_t worker = 0; worker < server->plan->workers; worker++)
-        if (is_late(&server->members[worker]) &&
-            server->members[worker].finished == tarry_plan_load(server->plan, worker))
-            whole--;
-    return whole >= server->settings.workers_needed;
-}
-
-/* Leaves the late workers out if the sum is as good without them; otherwise looks again after twice
- * the time. */
+/* Leaves the late workers out if the stop rule holds without them and the sum is as good; otherwise
+ * looks again after twice the time. */
 static int pass_over_late(tarry_server *server, uint64_t now)
 {
     if (hears_first(server, now, server->late_ns, &server->spared_late)) {
@@ -135,12 +130,12 @@ static int pass_over_late(tarry_server *server, uint64_t now)
         return TARRY_OK;
     }
     server->late_ns = TARRY_NEVER; /* until another part comes in, if none is late */
-    int error = credit_late(server, false);
+    int error = set_aside_late(server, true);
     if (error != TARRY_OK)
         return error;
     bool as_good = coverage_expected_error(server->credited) <= server->attempt_error &&
-                   has_enough_workers(server);
-    error = credit_late(server, true);
+                   server_satisfied(server, now);
+    error = set_aside_late(server, false);
     if (error != TARRY_OK || !as_good) {
         server->late_ns = now + (now - server->attempt_start_ns);
         return error;

@@ -308,6 +308,40 @@ static void a_late_worker_that_the_stop_rule_needs_is_waited_for(void **state)
     story_end(&told);
 }
 
+/*
+ * Nothing more could come when the signal went out; then worker 2 came back. Without the late
+ * worker 1 the sum would be as good, but the rule does not hold while worker 2 computes: the round
+ * would go on to its deadline, instead of ending with one more part.
+ */
+static void a_late_worker_is_not_passed_over_to_go_on_computing(void **state)
+{
+    (void)state;
+    story told;
+    story_plan(&told, 3, 2);
+    told.settings.stop = TARRY_STOP_DEADLINE;
+    told.settings.deadline_ns = 10000 * STORY_MS;
+    story_begin(&told);
+    is_lost(&told, 2);
+    fails(&told, 0, 0);
+    reports(&told, 0, 1);
+    reports(&told, 1, 0);
+    fails(&told, 1, 1);
+    expect_clear(&told, 0);
+    expect_signal(&told, 0, 1, "0011", "1"); /* chunk 1 is at both */
+    expect_signal(&told, 1, 1, "1100", "1");
+    joins(&told, 2);
+    expect_send(&told, 2, TARRY_MESSAGE_ROUND);
+    at(&told, 10);
+    delivers(&told, 0, 1, 0);
+    passes(&told, 100);
+    passes(&told, 200);
+    expect_nothing(&told);
+    delivers(&told, 1, 1, 0);
+    expect_send(&told, 2, TARRY_MESSAGE_FINISH);
+    assert_false(expect_done(&told, TARRY_OK)->exact);
+    story_end(&told);
+}
+
 /* Combining may take its time; the server must not ask to be called at a time that has passed. */
 static void the_deadline_is_ahead_while_parts_are_combined(void **state)
 {
@@ -350,6 +384,7 @@ int main(void)
         cmocka_unit_test(a_late_worker_is_waited_for_if_the_sum_would_be_worse),
         cmocka_unit_test(nobody_is_late_while_most_are_not_done),
         cmocka_unit_test(a_late_worker_that_the_stop_rule_needs_is_waited_for),
+        cmocka_unit_test(a_late_worker_is_not_passed_over_to_go_on_computing),
         cmocka_unit_test(the_deadline_is_ahead_while_parts_are_combined),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
