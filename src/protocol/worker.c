@@ -25,6 +25,7 @@ struct tarry_worker {
     bool stopped;   /* signalled: no chunk is begun until RESUME or the next round */
     bool computing; /* a COMPUTE is in progress, of `slot` */
     bool encoding;  /* an ENCODE is in progress */
+    bool outdated;  /* it was begun for another signal than the last one */
     uint32_t slot;
     uint64_t *done;      /* a bit per position */
     uint64_t *failed;    /* a bit per position */
@@ -175,6 +176,7 @@ static void encode_next(tarry_worker *worker)
             .stripe = stripe,
         };
         worker->encoding = true;
+        worker->outdated = false;
         return;
     }
 }
@@ -234,6 +236,7 @@ static int take_signal(tarry_worker *worker, const tarry_message *message)
     cancel_computing(worker);
     worker->attempt = message->attempt;
     worker->stopped = true;
+    worker->outdated = true;
     for (uint32_t stripe = 0; stripe < worker->settings.stripes; stripe++)
         bitset_put(worker->pending, stripe, any && bitset_test(message->stripes, stripe));
     encode_next(worker);
@@ -310,7 +313,7 @@ static int take_encoded(tarry_worker *worker, const tarry_event *event)
     if (!worker->encoding || event->stripe >= worker->settings.stripes)
         return reject(worker, TARRY_REJECT_STALE);
     worker->encoding = false;
-    if (event->round == worker->round && event->attempt == worker->attempt)
+    if (!worker->outdated)
         bitset_reset(worker->pending, event->stripe);
     encode_next(worker);
     return TARRY_OK;

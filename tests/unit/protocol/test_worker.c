@@ -368,6 +368,27 @@ static void a_new_round_forgets_the_last(void **state)
     desk_end(&its);
 }
 
+/* A server that was restarted counts its attempts from 1 again. */
+static void what_is_encoded_for_an_old_arrival_counts_for_no_new_one(void **state)
+{
+    (void)state;
+    desk its;
+    desk_begin(&its);
+    computes(&its, 1);
+    hears_signal(&its, 1, OWN_0, 1);
+    expect(&its, TARRY_EFFECT_CANCEL);
+    expect_encode(&its, 1, 0);
+    its.epoch = 2;
+    computes(&its, 1);
+    hears_signal(&its, 1, OWN_0, 1);
+    expect(&its, TARRY_EFFECT_CANCEL);
+    expect_nothing(&its);
+    has_encoded(&its, 1, 0); /* of epoch 1 */
+    expect_encode(&its, 1, 0);
+    has_encoded(&its, 1, 0);
+    desk_end(&its);
+}
+
 static void a_probe_is_answered_at_any_time(void **state)
 {
     (void)state;
@@ -456,6 +477,7 @@ int main(void)
         cmocka_unit_test(old_messages_are_stale),
         cmocka_unit_test(the_end_of_a_round_stops_everything),
         cmocka_unit_test(a_new_round_forgets_the_last),
+        cmocka_unit_test(what_is_encoded_for_an_old_arrival_counts_for_no_new_one),
         cmocka_unit_test(a_probe_is_answered_at_any_time),
         cmocka_unit_test(what_is_for_the_server_is_refused),
         cmocka_unit_test(creation_checks_its_settings_and_every_allocation),
