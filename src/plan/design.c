@@ -32,10 +32,19 @@ int design_assign(tarry_plan *plan, const tarry_plan_settings *settings,
     case TARRY_DESIGN_RANDOM:
         error = design_random(plan, settings->replication, settings->seed);
         break;
+    case TARRY_DESIGN_PROJECTIVE:
+        error = design_projective(plan, settings->replication, diagnostic);
+        break;
+    case TARRY_DESIGN_AFFINE:
+        error = design_affine(plan, settings->replication, diagnostic);
+        break;
+    case TARRY_DESIGN_DIFFERENCE:
+        error = design_difference(plan, settings->replication, settings->seed, diagnostic);
+        break;
     case TARRY_DESIGN_FILE:
         return design_file(plan, settings->file, diagnostic);
     }
-    if (error != TARRY_OK)
+    if (error == TARRY_ERROR_NO_MEMORY)
         return diagnose_no_memory(diagnostic, "plan");
-    return TARRY_OK;
+    return error;
 }
