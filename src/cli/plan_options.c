@@ -14,9 +14,9 @@ static int read_design(const char *text, void *values, tarry_diagnostic *diagnos
 {
     plan_options *options = values;
     const option_choice designs[] = {
-        {"cyclic", TARRY_DESIGN_CYCLIC},
-        {"fractional", TARRY_DESIGN_FRACTIONAL},
-        {"random", TARRY_DESIGN_RANDOM},
+        {"cyclic", TARRY_DESIGN_CYCLIC}, {"fractional", TARRY_DESIGN_FRACTIONAL},
+        {"random", TARRY_DESIGN_RANDOM}, {"projective", TARRY_DESIGN_PROJECTIVE},
+        {"affine", TARRY_DESIGN_AFFINE}, {"difference", TARRY_DESIGN_DIFFERENCE},
     };
     for (size_t i = 0; i < sizeof(designs) / sizeof(designs[0]); i++) {
         if (strcmp(text, designs[i].name) == 0) {
@@ -27,7 +27,9 @@ static int read_design(const char *text, void *values, tarry_diagnostic *diagnos
     }
     if (strncmp(text, "file:", 5) != 0 || text[5] == '\0')
         return diagnose(diagnostic, TARRY_ERROR_FORMAT,
-                        "'%s' is not one of cyclic, fractional, random, file:PATH", text);
+                        "'%s' is not one of cyclic, fractional, random, projective, affine, "
+                        "difference, file:PATH",
+                        text);
     options->plan.design = TARRY_DESIGN_FILE;
     options->plan.file = text + 5;
     return TARRY_OK;
@@ -72,7 +74,8 @@ const option_entry plan_option_entries[] = {
      .planned = "auto"},
     {.name = "design",
      .argument = "DESIGN",
-     .help = "Which worker holds which chunk: cyclic, fractional, random (default) or file:PATH",
+     .help = "Which worker holds which chunk: cyclic, fractional, random (default), projective, "
+             "affine, difference or file:PATH",
      .kind = OPTION_TEXT,
      .offset = offsetof(plan_options, design),
      .read = read_design},

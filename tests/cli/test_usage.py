@@ -71,7 +71,8 @@ class Flags(TarryTest):
         ("--optimizer sgd", "--optimizer: 'sgd' is not one of gd, momentum, nesterov, adam"),
         (
             "--design ring",
-            "--design: 'ring' is not one of cyclic, fractional, random, file:PATH",
+            "--design: 'ring' is not one of cyclic, fractional, random, projective, affine, difference, "
+            "file:PATH",
         ),
         ("--order dynamic", "--order: 'dynamic' is not available in this version"),
         ("--parts auto", "--parts: 'auto' is not available in this version"),
