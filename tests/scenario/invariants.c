@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "invariants.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "base/bitset.h"
+
+void invariant_broken(cluster *it, const char *name, const char *format, ...)
+{
+    if (it->broken != NULL)
+        return;
+    it->broken = name;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(it->why, sizeof(it->why), format, arguments);
+    va_end(arguments);
+}
+
+static uint32_t bit(uint32_t index)
+{
+    return UINT32_C(1) << index;
+}
+
+static uint32_t all_stripes(const cluster *it)
+{
+    return bit(it->stripes) - 1;
+}
+
+static bool sends(const tarry_effect *effect, tarry_message_type type)
+{
+    return effect->type == TARRY_EFFECT_SEND && effect->message.type == type;
+}
+
+/* Presence changes by events; and by the server alone when a probe stays unanswered. */
+static void check_presence(cluster *it)
+{
+    for (uint32_t worker = 0; worker < it->workers; worker++) {
+        const model_member *member = &it->model.members[worker];
+        bool present = tarry_server_present(it->server, worker);
+        if (present == member->present)
+            continue;
+        bool silent =
+            member->probed != TARRY_NEVER && it->now - member->probed >= it->settings.silence_ns;
+        if (present || !silent)
+            invariant_broken(it, "only_the_silent_are_given_up", "worker %u: present %d, probed %d",
+                             worker, present, member->probed != TARRY_NEVER);
+        cluster_note(it, "server gives up worker %u", worker);
+        it->given_up++;
+        model_lose(&it->model, worker);
+    }
+}
+
+static model_verdict verdict_of(const tarry_effects *effects)
+{
+    for (size_t i = 0; i < effects->count; i++) {
+        const tarry_effect *effect = &effects->items[i];
+        if (sends(effect, TARRY_MESSAGE_SIGNAL))
+            return VERDICT_SIGNAL;
+        if (sends(effect, TARRY_MESSAGE_RESUME))
+            return VERDICT_RESUME;
+        if (effect->type == TARRY_EFFECT_DONE && effect->result->error == TARRY_ERROR_COVERAGE)
+            return VERDICT_FAIL;
+    }
+    return VERDICT_WAIT;
+}
+
+/* An attempt that nobody left ends only because the server passes over those who are late. */
+static void check_passing_over(cluster *it)
+{
+    server_model *model = &it->model;
+    uint32_t late = model_late(model);
+    uint32_t senders = (uint32_t)__builtin_popcount(model->senders);
+    uint32_t delivered = senders - (uint32_t)__builtin_popcount(late);
+    bool allowed = late != 0 && !it->settings.reproducible && delivered > 0 &&
+                   2 * delivered >= senders &&
+                   it->now - model->attempt_start >= it->settings.silence_ns / 4 &&
+                   model_error(model, ~late) <= model_attempt_error(model) &&
+                   model_satisfied(model, it->now, ~late);
+    if (!allowed)
+        invariant_broken(it, "late_ones_are_passed_over_only_at_no_cost",
+                         "late %#x, %u of %u delivered, error %g without them, %g with", late,
+                         delivered, senders, model_error(model, ~late), model_attempt_error(model));
+    it->passed_over++;
+    model_exclude(model, late);
+}
+
+static void check_verdict(cluster *it, model_verdict actual)
+{
+    server_model *model = &it->model;
+    if (model->phase == MODEL_CODING && !model->broken && actual != VERDICT_WAIT)
+        check_passing_over(it);
+    model_verdict latest = model_decide(model, it->now, false);
+    model_verdict earliest = model_decide(model, it->now, true);
+    if (actual == latest || actual == earliest)
+        return;
+    const char *name = actual == VERDICT_FAIL || latest == VERDICT_FAIL
+                           ? "fails_only_when_hopeless"
+                           : "signals_when_the_stop_rule_holds";
+    invariant_broken(it, name, "verdict %d, but the model says %d", actual, latest);
+}
+
+static void count_sent(cluster *it, const tarry_effect *effect)
+{
+    tarry_round_result *result = &it->model.result;
+    result->control_messages++;
+    result->control_bytes += model_frame_bytes(&it->model, effect->worker, effect->message.type);
+    if (!it->model.members[effect->worker].present ||
+        effect->message.epoch != it->model.members[effect->worker].epoch)
+        invariant_broken(it, "sends_to_who_is_there", "worker %u", effect->worker);
+    if (effect->message.type == TARRY_MESSAGE_PROBE)
+        it->model.members[effect->worker].probed = it->now;
+}
+
+/* One signal's psi: as credited, and only of copies that exist. */
+static void check_psi(cluster *it, const tarry_effect *effect)
+{
+    server_model *model = &it->model;
+    size_t at = 0;
+    for (uint32_t slot = 0; slot < tarry_plan_load(it->plan, effect->worker); slot++) {
+        uint32_t chunk = tarry_plan_chunk(it->plan, effect->worker, slot);
+        for (uint32_t h = 0; h < tarry_plan_replication(it->plan, chunk); h++, at++) {
+            uint32_t holder = tarry_plan_holder(it->plan, chunk, h);
+            bool told = bitset_test(effect->message.psi, at);
+            if (told != ((model->psi[chunk] & bit(holder)) != 0))
+                invariant_broken(it, "psi_is_what_was_credited", "copy of %u at %u: told %d", chunk,
+                                 holder, told);
+            if (!told)
+                continue;
+            uint32_t made = it->nodes[holder].made[model->members[holder].epoch][model->round];
+            if (!(made & bit(chunk)))
+                invariant_broken(it, "psi_speaks_of_real_copies", "copy of %u at %u", chunk,
+                                 holder);
+            if (it->settings.credit == TARRY_CREDIT_WHOLE && made != model->holds[holder])
+                invariant_broken(it, "whole_credit_takes_whole_workers", "worker %u", holder);
+        }
+    }
+    for (uint32_t stripe = 0; stripe < it->stripes; stripe++)
+        if (bitset_test(effect->message.stripes, stripe) == ((model->complete >> stripe & 1) != 0))
+            invariant_broken(it, "complete_stripes_stand", "signal for stripe %u", stripe);
+}
+
+static void check_signal(cluster *it, const tarry_effects *effects)
+{
+    server_model *model = &it->model;
+    uint32_t cleared = 0, told = 0, present = 0, open = all_stripes(it) & ~model->complete;
+    model_begin_attempt(model, it->now);
+    it->extra_attempts += model->attempt > 1;
+    uint32_t complete = model->complete;
+    model->complete = all_stripes(it) & ~open; /* as the signal sees it */
+    for (size_t i = 0; i < effects->count; i++) {
+        const tarry_effect *effect = &effects->items[i];
+        if (effect->type == TARRY_EFFECT_CLEAR)
+            cleared |= bit(effect->stripe);
+        if (!sends(effect, TARRY_MESSAGE_SIGNAL))
+            continue;
+        told |= bit(effect->worker);
+        check_psi(it, effect);
+        if (effect->message.attempt != model->attempt)
+            invariant_broken(it, "attempts_count_up", "%u", effect->message.attempt);
+    }
+    model->complete = complete;
+    for (uint32_t worker = 0; worker < it->workers; worker++)
+        if (model->members[worker].present)
+            present |= bit(worker);
+    if (cleared != open)
+        invariant_broken(it, "complete_stripes_stand", "cleared %#x, open %#x", cleared, open);
+    if (told != present)
+        invariant_broken(it, "everyone_hears_the_signal", "%#x of %#x", told, present);
+}
+
+static void check_resume(cluster *it, const tarry_effect *effect)
+{
+    const server_model *model = &it->model;
+    const model_member *member = &model->members[effect->worker];
+    for (uint32_t slot = 0; slot < tarry_plan_load(it->plan, effect->worker); slot++) {
+        uint32_t chunk = tarry_plan_chunk(it->plan, effect->worker, slot);
+        uint32_t credited = model_credited(model, chunk, UINT32_MAX);
+        bool open =
+            model->rank[credited] < model->parts && !((member->done | member->failed) & bit(chunk));
+        if (bitset_test(effect->message.slots, slot) != open)
+            invariant_broken(it, "resume_names_what_is_missing", "worker %u, chunk %u",
+                             effect->worker, chunk);
+    }
+}
+
+static void check_combine(cluster *it, const tarry_effect *effect)
+{
+    server_model *model = &it->model;
+    uint32_t stripe = effect->stripe, worker = bit(effect->worker);
+    bool fresh = model->phase == MODEL_CODING && effect->round == model->round &&
+                 effect->attempt == model->attempt && (model->got[stripe] & worker);
+    if (!fresh)
+        invariant_broken(it, "no_stale_message_summed", "part of %u, stripe %u, attempt %u",
+                         effect->worker, stripe, effect->attempt);
+    if (model->put[stripe] & worker)
+        invariant_broken(it, "no_chunk_counted_twice", "part of %u, stripe %u, again",
+                         effect->worker, stripe);
+    if (it->settings.reproducible &&
+        (model->got[stripe] != model->senders || model->put[stripe] >= worker))
+        invariant_broken(it, "reproducible_sums_in_worker_order", "worker %u", effect->worker);
+    model->put[stripe] |= worker;
+}
+
+/* ||C_i - I||_F^2 summed over the chunks, of one stripe of the estimate. */
+static double estimate_error(const cluster *it, uint32_t stripe)
+{
+    const server_model *model = &it->model;
+    double sum = 0;
+    for (uint32_t chunk = 0; chunk < model->chunks; chunk++)
+        for (uint32_t p = 0; p < model->parts; p++)
+            for (uint32_t q = 0; q < model->parts; q++) {
+                double off = it->estimate[stripe][chunk][p][q] - (p == q);
+                sum += off * off;
+            }
+    return sum;
+}
+
+/* What the result says of the estimate, against the estimate. */
+static void check_estimate(cluster *it, const tarry_round_result *result)
+{
+    const server_model *model = &it->model;
+    double error = 0, worst = 0, tolerance = 1e-6 * it->settings.conditioning_limit;
+    for (uint32_t stripe = 0; stripe < it->stripes; stripe++) {
+        double off = estimate_error(it, stripe);
+        error += off / (model->chunks * model->parts) * (double)model->stripe_size[stripe] /
+                 (double)it->settings.part_length;
+        worst = off > worst ? off : worst;
+    }
+    if (result->exact && sqrt(worst) > tolerance)
+        invariant_broken(it, "exact_means_exact", "the estimate is off by %g", sqrt(worst));
+    if (fabs(result->expected_error - error) > tolerance)
+        invariant_broken(it, "expected_error_is_the_error", "%g, but the estimate shows %g",
+                         result->expected_error, error);
+    if (!result->exact && worst < 0.5)
+        invariant_broken(it, "exact_means_exact", "the estimate is exact, the result denies it");
+}
+
+static void check_hopeless(cluster *it)
+{
+    for (uint32_t chunk = 0; chunk < it->model.chunks; chunk++) {
+        bool named = tarry_server_next_hopeless(it->server, chunk) == chunk;
+        if (named && !model_hopeless(&it->model, chunk, true))
+            invariant_broken(it, "fails_only_when_hopeless", "chunk %u is not", chunk);
+        if (!named && model_hopeless(&it->model, chunk, false))
+            invariant_broken(it, "the_hopeless_are_named", "chunk %u is not", chunk);
+    }
+}
+
+static void check_counters(cluster *it, const tarry_round_result *actual)
+{
+    const tarry_round_result *model = &it->model.result;
+    struct {
+        const char *name;
+        uint64_t actual, model;
+    } counters[] = {
+        {"round", actual->round, model->round},
+        {"parts", actual->parts, model->parts},
+        {"attempts", actual->attempts, model->attempts},
+        {"copies_computed", actual->copies_computed, model->copies_computed},
+        {"copies_coded", actual->copies_coded, model->copies_coded},
+        {"copies_needed", actual->copies_needed, model->copies_needed},
+        {"workers_heard", actual->workers_heard, model->workers_heard},
+        {"workers_lost", actual->workers_lost, model->workers_lost},
+        {"upload_bytes", actual->upload_bytes, model->upload_bytes},
+        {"control_bytes", actual->control_bytes, model->control_bytes},
+        {"control_messages", actual->control_messages, model->control_messages},
+        {"start_ns", actual->start_ns, model->start_ns},
+        {"signal_ns", actual->signal_ns, model->signal_ns},
+        {"end_ns", actual->end_ns, it->now},
+    };
+    for (size_t i = 0; i < sizeof(counters) / sizeof(*counters); i++)
+        if (counters[i].actual != counters[i].model)
+            invariant_broken(it, "counters_agree", "%s is %llu, the model says %llu",
+                             counters[i].name, (unsigned long long)counters[i].actual,
+                             (unsigned long long)counters[i].model);
+}
+
+static void check_done(cluster *it, const tarry_round_result *given)
+{
+    server_model *model = &it->model;
+    tarry_round_result result = *given;
+    if (it->planted == PLANT_BEND_RESULT)
+        result.expected_error /= 2;
+    if (result.error == TARRY_OK) {
+        if (model->complete != all_stripes(it))
+            invariant_broken(it, "done_when_complete", "stripes %#x are", model->complete);
+        check_estimate(it, &result);
+        it->exact_rounds += result.exact;
+    } else {
+        it->failed_rounds++;
+        if (result.exact || fabs(result.expected_error - model_error(model, UINT32_MAX)) > 1e-12)
+            invariant_broken(it, "expected_error_is_the_error", "%g in a failed round",
+                             result.expected_error);
+        check_hopeless(it);
+    }
+    model->result.workers_lost = 0;
+    for (uint32_t worker = 0; worker < it->workers; worker++)
+        model->result.workers_lost += !model->members[worker].present;
+    check_counters(it, &result);
+    model->phase = MODEL_IDLE;
+    model->round++;
+}
+
+static bool is_taken(const tarry_effects *effects)
+{
+    for (size_t i = 0; i < effects->count; i++)
+        if (effects->items[i].type == TARRY_EFFECT_REJECT)
+            return false;
+    return true;
+}
+
+void invariants_of_step(cluster *it, const tarry_event *event, bool should_take,
+                        const tarry_effects *effects)
+{
+    server_model *model = &it->model;
+    bool running = model->phase != MODEL_IDLE;
+    if (is_taken(effects) != should_take)
+        invariant_broken(it, "takes_what_counts", "event %d of worker %u: taken %d", event->type,
+                         event->worker, !should_take);
+    /* What is combined before the estimate is cleared still belongs to the attempt before. */
+    size_t before = 0;
+    for (; before < effects->count && effects->items[before].type != TARRY_EFFECT_CLEAR; before++)
+        if (effects->items[before].type == TARRY_EFFECT_COMBINE)
+            check_combine(it, &effects->items[before]);
+    check_presence(it);
+    if (event->type != TARRY_EVENT_ABORT) {
+        model_verdict actual = verdict_of(effects);
+        check_verdict(it, actual);
+        if (actual == VERDICT_SIGNAL)
+            check_signal(it, effects);
+        else if (actual == VERDICT_RESUME)
+            model_resume(model);
+    }
+    bool done = false;
+    for (size_t i = 0; i < effects->count && it->broken == NULL; i++) {
+        const tarry_effect *effect = &effects->items[i];
+        if (effect->type == TARRY_EFFECT_SEND)
+            count_sent(it, effect);
+        if (sends(effect, TARRY_MESSAGE_RESUME))
+            check_resume(it, effect);
+        if (effect->type == TARRY_EFFECT_COMBINE && i > before)
+            check_combine(it, effect);
+        if (effect->type == TARRY_EFFECT_DONE) {
+            check_done(it, effect->result);
+            done = true;
+        }
+    }
+    if (running && !done &&
+        (event->type == TARRY_EVENT_ABORT || model->complete == all_stripes(it)))
+        invariant_broken(it, "done_when_complete", "the round goes on");
+    if (it->broken == NULL && tarry_server_deadline(it->server) <= it->now)
+        invariant_broken(it, "time_moves_on", "the server asks to be called in the past");
+}
+
+void invariants_of_encoding(cluster *it, uint32_t worker, const cluster_item *encoded)
+{
+    const cluster_node *node = &it->nodes[worker];
+    uint32_t made = node->made[node->epoch][node->round];
+    for (uint32_t chunk = 0; chunk < it->model.chunks; chunk++)
+        for (uint32_t part = 0; part < it->model.parts; part++)
+            if (encoded->part.u[chunk][part] != 0 && !(made & bit(chunk)))
+                invariant_broken(it, "encodes_only_finished_copies", "worker %u, chunk %u", worker,
+                                 chunk);
+}
+
+void invariants_of_sum(cluster *it, uint32_t worker, uint32_t stripe)
+{
+    if (it->summed[stripe] & bit(worker))
+        invariant_broken(it, "no_chunk_counted_twice", "part of %u is in stripe %u already", worker,
+                         stripe);
+    it->summed[stripe] |= bit(worker);
+}

@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model.h"
+
+#include <math.h>
+#include <string.h>
+
+#define EVERYONE UINT32_MAX
+
+static uint32_t bit(uint32_t index)
+{
+    return UINT32_C(1) << index;
+}
+
+static uint32_t count(uint32_t set)
+{
+    uint32_t members = 0;
+    for (; set != 0; set &= set - 1)
+        members++;
+    return members;
+}
+
+/* Eigenvalues of a symmetric matrix of size n by Jacobi's rotations; they end on the diagonal. */
+static void diagonalize(double a[MAX_PARTS][MAX_PARTS], uint32_t n)
+{
+    for (int sweep = 0; sweep < 30; sweep++) {
+        for (uint32_t p = 0; p < n; p++) {
+            for (uint32_t q = p + 1; q < n; q++) {
+                if (a[p][q] == 0)
+                    continue;
+                double angle = 0.5 * atan2(2 * a[p][q], a[p][p] - a[q][q]);
+                double c = cos(angle), s = sin(angle);
+                for (uint32_t k = 0; k < n; k++) {
+                    double x = a[k][p], y = a[k][q];
+                    a[k][p] = c * x + s * y;
+                    a[k][q] = c * y - s * x;
+                }
+                for (uint32_t k = 0; k < n; k++) {
+                    double x = a[p][k], y = a[q][k];
+                    a[p][k] = c * x + s * y;
+                    a[q][k] = c * y - s * x;
+                }
+            }
+        }
+    }
+}
+
+/* Singular values of R_S of at least 1/limit, as roots of the eigenvalues of R_S R_S^T. */
+static bool find_rank(const server_model *it, uint32_t set, uint32_t *rank)
+{
+    double gram[MAX_PARTS][MAX_PARTS] = {{0}};
+    for (uint32_t p = 0; p < it->parts; p++)
+        for (uint32_t q = 0; q < it->parts; q++)
+            for (uint32_t worker = 0; worker < it->workers; worker++)
+                if (set & bit(worker))
+                    gram[p][q] += tarry_plan_decode_weight(it->plan, p, worker) *
+                                  tarry_plan_decode_weight(it->plan, q, worker);
+    diagonalize(gram, it->parts);
+    bool beyond_doubt = true;
+    double limit = 1 / it->settings.conditioning_limit;
+    *rank = 0;
+    for (uint32_t p = 0; p < it->parts; p++) {
+        double sigma = gram[p][p] > 0 ? sqrt(gram[p][p]) : 0;
+        *rank += sigma >= limit;
+        beyond_doubt = beyond_doubt && fabs(sigma - limit) > 1e-6;
+    }
+    return beyond_doubt;
+}
+
+bool model_init(server_model *it, const tarry_plan *plan, const tarry_server_settings *settings,
+                uint32_t stripes)
+{
+    *it = (server_model){
+        .plan = plan,
+        .settings = *settings,
+        .workers = tarry_plan_workers(plan),
+        .chunks = tarry_plan_chunks(plan),
+        .parts = tarry_plan_parts(plan),
+        .stripes = stripes,
+    };
+    uint64_t left = settings->part_length;
+    for (uint32_t stripe = 0; stripe < stripes; stripe++) {
+        it->stripe_size[stripe] = left < settings->stripe_length ? left : settings->stripe_length;
+        left -= it->stripe_size[stripe];
+    }
+    for (uint32_t worker = 0; worker < it->workers; worker++) {
+        it->members[worker].probed = TARRY_NEVER;
+        for (uint32_t slot = 0; slot < tarry_plan_load(plan, worker); slot++)
+            it->holds[worker] |= bit(tarry_plan_chunk(plan, worker, slot));
+    }
+    bool beyond_doubt = true;
+    for (uint32_t set = 0; set < bit(it->workers); set++)
+        beyond_doubt = find_rank(it, set, &it->rank[set]) && beyond_doubt;
+    return beyond_doubt;
+}
+
+uint64_t model_frame_bytes(const server_model *it, uint32_t worker, tarry_message_type type)
+{
+    uint64_t slots = count(it->holds[worker]), view = 0;
+    for (uint32_t chunk = 0; chunk < it->chunks; chunk++)
+        if (it->holds[worker] & bit(chunk))
+            view += tarry_plan_replication(it->plan, chunk);
+    if (type == TARRY_MESSAGE_SIGNAL)
+        return 24 + (view + 7) / 8 + (it->stripes + 7) / 8;
+    return type == TARRY_MESSAGE_RESUME ? 24 + (slots + 7) / 8 : 24;
+}
+
+static bool is_able(const server_model *it, uint32_t worker, uint32_t among)
+{
+    return it->members[worker].present && !it->members[worker].excluded && (among & bit(worker));
+}
+
+static bool is_whole(const server_model *it, uint32_t worker)
+{
+    return it->members[worker].done == it->holds[worker];
+}
+
+uint32_t model_credited(const server_model *it, uint32_t chunk, uint32_t among)
+{
+    uint32_t set = 0;
+    for (uint32_t worker = 0; worker < it->workers; worker++)
+        if (is_able(it, worker, among) && (it->members[worker].done & bit(chunk)) &&
+            (it->settings.credit == TARRY_CREDIT_CHUNK || is_whole(it, worker)))
+            set |= bit(worker);
+    return set;
+}
+
+uint32_t model_possible(const server_model *it, uint32_t chunk)
+{
+    uint32_t set = 0;
+    for (uint32_t worker = 0; worker < it->workers; worker++)
+        if (is_able(it, worker, EVERYONE) && (it->holds[worker] & bit(chunk)) &&
+            !(it->members[worker].failed & bit(chunk)))
+            set |= bit(worker);
+    return set;
+}
+
+double model_attempt_error(const server_model *it)
+{
+    uint32_t missing = 0;
+    for (uint32_t chunk = 0; chunk < it->chunks; chunk++)
+        missing += it->parts - it->rank[it->psi[chunk]];
+    return (double)missing / (double)(it->chunks * it->parts);
+}
+
+double model_error(const server_model *it, uint32_t among)
+{
+    uint32_t missing = 0;
+    for (uint32_t chunk = 0; chunk < it->chunks; chunk++)
+        missing += it->parts - it->rank[model_credited(it, chunk, among)];
+    return (double)missing / (double)(it->chunks * it->parts);
+}
+
+bool model_satisfied(const server_model *it, uint64_t now, uint32_t among)
+{
+    bool all_in = true, recovered = true;
+    uint32_t whole = 0;
+    for (uint32_t worker = 0; worker < it->workers; worker++) {
+        if (!is_able(it, worker, among))
+            continue;
+        const model_member *member = &it->members[worker];
+        all_in = all_in && (member->done | member->failed) == it->holds[worker];
+        whole += is_whole(it, worker);
+    }
+    for (uint32_t chunk = 0; chunk < it->chunks; chunk++)
+        recovered = recovered && it->rank[model_credited(it, chunk, among)] == it->parts;
+    bool patient = it->settings.reproducible && !all_in;
+    switch (it->settings.stop) {
+    case TARRY_STOP_EXACT:
+        return recovered && !patient;
+    case TARRY_STOP_DEADLINE:
+        return recovered || all_in || now - it->result.start_ns >= it->settings.deadline_ns;
+    case TARRY_STOP_ERROR:
+        return all_in || (model_error(it, among) <= it->settings.error_limit && !patient);
+    case TARRY_STOP_WORKERS:
+        return whole >= it->settings.workers_needed && !patient;
+    }
+    return false;
+}
+
+bool model_hopeless(const server_model *it, uint32_t chunk, bool foresight)
+{
+    uint32_t possible = model_possible(it, chunk);
+    if (it->rank[possible] == it->parts)
+        return false;
+    return foresight || count(possible) < it->parts ||
+           possible == model_credited(it, chunk, EVERYONE);
+}
+
+static bool is_doomed(const server_model *it, bool foresight)
+{
+    uint32_t able = 0, capable = 0;
+    for (uint32_t worker = 0; worker < it->workers; worker++) {
+        if (!is_able(it, worker, EVERYONE))
+            continue;
+        able++;
+        capable += it->members[worker].failed == 0;
+    }
+    bool hopeless = false;
+    for (uint32_t chunk = 0; chunk < it->chunks; chunk++)
+        hopeless = hopeless || model_hopeless(it, chunk, foresight);
+    return able == 0 || (it->settings.stop == TARRY_STOP_EXACT && hopeless) ||
+           (it->settings.stop == TARRY_STOP_WORKERS && capable < it->settings.workers_needed);
+}
+
+model_verdict model_decide(const server_model *it, uint64_t now, bool foresight)
+{
+    if (it->phase == MODEL_IDLE || (it->phase == MODEL_CODING && !it->broken))
+        return VERDICT_WAIT;
+    bool anyone = false;
+    for (uint32_t worker = 0; worker < it->workers; worker++)
+        anyone = anyone || is_able(it, worker, EVERYONE);
+    if (anyone && model_satisfied(it, now, EVERYONE))
+        return VERDICT_SIGNAL;
+    if (is_doomed(it, foresight))
+        return VERDICT_FAIL;
+    return it->broken ? VERDICT_RESUME : VERDICT_WAIT;
+}
+
+static void complete(server_model *it, uint32_t stripe)
+{
+    it->complete |= bit(stripe);
+    it->stripe_error[stripe] = model_attempt_error(it);
+}
+
+void model_begin_attempt(server_model *it, uint64_t now)
+{
+    it->phase = MODEL_CODING;
+    it->broken = false;
+    it->attempt++;
+    it->attempt_start = now;
+    it->senders = 0;
+    it->result.attempts++;
+    it->result.copies_coded = 0;
+    if (it->result.signal_ns == TARRY_NEVER)
+        it->result.signal_ns = now;
+    for (uint32_t chunk = 0; chunk < it->chunks; chunk++) {
+        it->psi[chunk] = model_credited(it, chunk, EVERYONE);
+        it->senders |= it->psi[chunk];
+        it->result.copies_coded += count(it->psi[chunk]);
+    }
+    uint32_t stripes = (bit(it->stripes) - 1) & ~it->complete;
+    for (uint32_t worker = 0; worker < it->workers; worker++) {
+        it->members[worker].participant = (it->senders & bit(worker)) != 0;
+        it->members[worker].due = it->members[worker].participant ? stripes : 0;
+    }
+    for (uint32_t stripe = 0; stripe < it->stripes; stripe++) {
+        it->got[stripe] = it->put[stripe] = it->back[stripe] = 0;
+        if (it->senders == 0 && !(it->complete & bit(stripe)))
+            complete(it, stripe);
+    }
+}
+
+void model_resume(server_model *it)
+{
+    it->phase = MODEL_COMPUTING;
+    it->broken = false;
+    for (uint32_t worker = 0; worker < it->workers; worker++) {
+        it->members[worker].participant = false;
+        it->members[worker].due = 0;
+    }
+}
+
+static void leave_attempt(server_model *it, uint32_t worker)
+{
+    model_member *member = &it->members[worker];
+    if (it->phase == MODEL_CODING && member->participant && member->due != 0)
+        it->broken = true;
+    member->participant = false;
+    member->due = 0;
+}
+
+void model_lose(server_model *it, uint32_t worker)
+{
+    leave_attempt(it, worker);
+    it->members[worker].present = false;
+}
+
+uint32_t model_late(const server_model *it)
+{
+    uint32_t late = 0;
+    for (uint32_t worker = 0; worker < it->workers; worker++)
+        if (it->phase == MODEL_CODING && it->members[worker].due != 0)
+            late |= bit(worker);
+    return late;
+}
+
+void model_exclude(server_model *it, uint32_t late)
+{
+    for (uint32_t worker = 0; worker < it->workers; worker++) {
+        if (!(late & bit(worker)))
+            continue;
+        leave_attempt(it, worker);
+        it->members[worker].excluded = true;
+    }
+}
+
+static void start(server_model *it, uint64_t now)
+{
+    it->phase = MODEL_COMPUTING;
+    it->attempt = 0;
+    it->broken = false;
+    it->complete = 0;
+    for (uint32_t worker = 0; worker < it->workers; worker++) {
+        model_member *member = &it->members[worker];
+        member->excluded = member->reported = member->participant = false;
+        member->done = member->failed = member->due = 0;
+    }
+    it->result = (tarry_round_result){
+        .round = it->round,
+        .parts = it->parts,
+        .copies_needed = (uint64_t)it->chunks * it->parts,
+        .start_ns = now,
+        .signal_ns = TARRY_NEVER,
+    };
+}
+
+static bool report(server_model *it, uint32_t worker, const tarry_message *message)
+{
+    model_member *member = &it->members[worker];
+    if (it->phase == MODEL_IDLE || message->round != it->round ||
+        message->slot >= tarry_plan_load(it->plan, worker))
+        return false;
+    uint32_t chunk = tarry_plan_chunk(it->plan, worker, message->slot);
+    if ((member->done | member->failed) & bit(chunk))
+        return false;
+    if (message->failed) {
+        member->failed |= bit(chunk);
+        if (it->settings.credit == TARRY_CREDIT_WHOLE && !member->excluded)
+            model_exclude(it, bit(worker));
+        return true;
+    }
+    member->done |= bit(chunk);
+    it->result.copies_computed++;
+    it->result.workers_heard += !member->reported;
+    member->reported = true;
+    return true;
+}
+
+static bool part(server_model *it, uint32_t worker, const tarry_message *message)
+{
+    model_member *member = &it->members[worker];
+    if (message->stripe >= it->stripes)
+        return false;
+    it->result.upload_bytes += it->stripe_size[message->stripe] * sizeof(float);
+    if (it->phase != MODEL_CODING || message->round != it->round ||
+        message->attempt != it->attempt || !(member->due & bit(message->stripe)))
+        return false;
+    member->due &= ~bit(message->stripe);
+    it->got[message->stripe] |= bit(worker);
+    return true;
+}
+
+static bool hear(server_model *it, uint64_t now, uint32_t worker, const tarry_message *message)
+{
+    model_member *member = &it->members[worker];
+    if (!member->present)
+        return false;
+    it->result.control_messages++;
+    it->result.control_bytes += model_frame_bytes(it, worker, message->type);
+    if (message->epoch != member->epoch)
+        return false;
+    member->heard = now;
+    member->probed = TARRY_NEVER;
+    if (message->type == TARRY_MESSAGE_REPORT)
+        return report(it, worker, message);
+    if (message->type == TARRY_MESSAGE_PART)
+        return part(it, worker, message);
+    return message->type == TARRY_MESSAGE_ALIVE;
+}
+
+static bool combined(server_model *it, const tarry_event *event)
+{
+    uint32_t stripe = event->stripe;
+    if (it->phase != MODEL_CODING || event->round != it->round || event->attempt != it->attempt)
+        return false;
+    it->back[stripe] |= bit(event->worker);
+    if (it->back[stripe] == it->senders)
+        complete(it, stripe);
+    return true;
+}
+
+bool model_event(server_model *it, uint64_t now, const tarry_event *event)
+{
+    model_member *member = &it->members[event->worker];
+    switch (event->type) {
+    case TARRY_EVENT_MESSAGE:
+        return hear(it, now, event->worker, event->message);
+    case TARRY_EVENT_START:
+        start(it, now);
+        return true;
+    case TARRY_EVENT_JOINED:
+        model_lose(it, event->worker);
+        *member = (model_member){
+            .present = true,
+            .reported = member->reported,
+            .epoch = member->epoch + 1,
+            .heard = now,
+            .probed = TARRY_NEVER,
+        };
+        return true;
+    case TARRY_EVENT_LOST:
+        if (!member->present)
+            return false;
+        model_lose(it, event->worker);
+        return true;
+    case TARRY_EVENT_COMBINED:
+        return combined(it, event);
+    case TARRY_EVENT_TIME:
+    case TARRY_EVENT_ABORT:
+    case TARRY_EVENT_COMPUTED:
+    case TARRY_EVENT_ENCODED:
+        break;
+    }
+    return true;
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a server should do, in the plainest words: sets as masks, everything worked out anew from
+ * what was heard, at every step. It shares no code with src/protocol and src/coding. Settings too
+ * large for its masks are the caller's fault.
+ */
+#ifndef SCENARIO_MODEL_H
+#define SCENARIO_MODEL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <tarry/server.h>
+
+enum { MAX_WORKERS = 7, MAX_CHUNKS = 9, MAX_PARTS = 3, MAX_STRIPES = 5 };
+
+typedef enum model_phase { MODEL_IDLE, MODEL_COMPUTING, MODEL_CODING } model_phase;
+
+typedef enum model_verdict {
+    VERDICT_WAIT,   /* nothing follows from the state */
+    VERDICT_SIGNAL, /* the stop rule holds: a new attempt */
+    VERDICT_FAIL,   /* the stop rule can't be met any more */
+    VERDICT_RESUME, /* the attempt is broken, and what is left is not enough */
+} model_verdict;
+
+typedef struct model_member {
+    bool present;
+    bool excluded;
+    bool reported;
+    uint32_t epoch;
+    uint32_t done;    /* chunks, a bit each */
+    uint32_t failed;  /* chunks, a bit each */
+    uint32_t due;     /* stripes of this attempt that it owes, a bit each */
+    uint64_t heard;   /* when */
+    uint64_t probed;  /* when; TARRY_NEVER: it owes no answer */
+    bool participant; /* the signal of this attempt named copies of it */
+} model_member;
+
+typedef struct server_model {
+    const tarry_plan *plan;
+    tarry_server_settings settings;
+    uint32_t workers, chunks, parts, stripes;
+    uint32_t holds[MAX_WORKERS];       /* chunks of a worker, a bit each */
+    uint32_t rank[1 << MAX_WORKERS];   /* of R_S, by the set of workers S */
+    uint64_t stripe_size[MAX_STRIPES]; /* numbers */
+
+    model_phase phase;
+    uint64_t round;
+    uint32_t attempt;
+    uint64_t attempt_start;
+    bool broken; /* someone who owes a stripe is gone */
+    model_member members[MAX_WORKERS];
+    uint32_t psi[MAX_CHUNKS];   /* of this attempt: workers, a bit each */
+    uint32_t senders;           /* workers in psi */
+    uint32_t complete;          /* stripes whose estimate stands, a bit each */
+    uint32_t got[MAX_STRIPES];  /* workers whose stripe came in */
+    uint32_t put[MAX_STRIPES];  /* workers whose stripe the server told to combine */
+    uint32_t back[MAX_STRIPES]; /* workers whose stripe was reported as combined */
+    double stripe_error[MAX_STRIPES];
+    tarry_round_result result;
+} server_model;
+
+/* Gives back whether the plan's ranks are beyond doubt: no singular value within 1e-6 of the limit.
+ */
+bool model_init(server_model *it, const tarry_plan *plan, const tarry_server_settings *settings,
+                uint32_t stripes);
+
+/* The bytes of a message's frame, from the layout that codec.h documents. */
+uint64_t model_frame_bytes(const server_model *it, uint32_t worker, tarry_message_type type);
+
+/* Takes in what the server takes in; gives back whether the server should take it, too. */
+bool model_event(server_model *it, uint64_t now, const tarry_event *event);
+void model_lose(server_model *it, uint32_t worker);
+/* The late of this attempt; and that the round does without them. */
+uint32_t model_late(const server_model *it);
+void model_exclude(server_model *it, uint32_t late);
+
+/* The workers, among those of `among`, whose copies of `chunk` count. */
+uint32_t model_credited(const server_model *it, uint32_t chunk, uint32_t among);
+/* sum_i (l - rank_i) / (N l) of the copies that count, of the workers of `among`. */
+double model_error(const server_model *it, uint32_t among);
+/* The same of this attempt's psi. */
+double model_attempt_error(const server_model *it);
+/* The workers that may still have, or have, a copy of `chunk`. */
+uint32_t model_possible(const server_model *it, uint32_t chunk);
+/* Whether the stop rule holds, of the workers of `among`. */
+bool model_satisfied(const server_model *it, uint64_t now, uint32_t among);
+/*
+ * Whether `chunk` can't be recovered any more. With foresight also if that shows only in the ranks
+ * of copies that may still come; the server need not see it before they are there.
+ */
+bool model_hopeless(const server_model *it, uint32_t chunk, bool foresight);
+/* What should follow at `now`. */
+model_verdict model_decide(const server_model *it, uint64_t now, bool foresight);
+
+void model_begin_attempt(server_model *it, uint64_t now);
+void model_resume(server_model *it);
+
+#endif

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Many random worlds. TARRY_TEST_RUNS sets how many; TARRY_TEST_RUN picks one of them, of the seed
+ * TARRY_TEST_SEED, and prints all that happens in it.
+ */
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "cluster.h"
+#include "seed.h"
+
+static uint32_t number_from(const char *variable, uint32_t fallback)
+{
+    const char *text = getenv(variable);
+    return text != NULL ? (uint32_t)strtoul(text, NULL, 0) : fallback;
+}
+
+static void invariants_hold_in_random_worlds(void **state)
+{
+    (void)state;
+    uint64_t seed = test_seed("scenario/random", 1);
+    uint32_t runs = number_from("TARRY_TEST_RUNS", 10000), first = 0;
+    bool one = getenv("TARRY_TEST_RUN") != NULL;
+    if (one) {
+        first = number_from("TARRY_TEST_RUN", 0);
+        runs = 1;
+    }
+    cluster *world = cluster_create();
+    uint64_t steps = 0, rounds = 0, exact = 0, failed = 0, attempts = 0, late = 0, silent = 0;
+    for (uint32_t run = first; run - first < runs; run++) {
+        cluster_run(world, seed, run, PLANT_NONE, one ? stdout : NULL);
+        if (world->broken != NULL) {
+            cluster_run(world, seed, run, PLANT_NONE, one ? NULL : stderr);
+            fail_msg("%s: %s\nto repeat: TARRY_TEST_SEED=%" PRIu64 " TARRY_TEST_RUN=%u",
+                     world->broken, world->why, seed, run);
+        }
+        steps += world->steps;
+        rounds += world->rounds_done;
+        exact += world->exact_rounds;
+        failed += world->failed_rounds;
+        attempts += world->extra_attempts;
+        late += world->passed_over;
+        silent += world->given_up;
+    }
+    cluster_free(world);
+    printf("%u runs, %" PRIu64 " rounds (%" PRIu64 " exact, %" PRIu64 " failed), %" PRIu64
+           " steps, %" PRIu64 " repeated attempts, late workers passed over %" PRIu64
+           " times, silent ones given up %" PRIu64 " times\n",
+           runs, rounds, exact, failed, steps, attempts, late, silent);
+    if (runs < 1000)
+        return;
+    /* The worlds are worth their name: each of these happens, and none is all that happens. */
+    assert_true(exact > rounds / 4 && exact < rounds);
+    assert_true(failed > rounds / 100 && failed < rounds / 2);
+    assert_true(attempts > rounds / 100 && late > 0 && silent > 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(invariants_hold_in_random_worlds),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
