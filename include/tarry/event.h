@@ -6,6 +6,11 @@
  * be carried out. It does no I/O, reads no clock and never sees a gradient: it handles ids,
  * positions, stripes and coefficients; whoever carries the effects out (a runtime, the simulator)
  * holds the vectors. Times are nanoseconds of a monotonic clock.
+ *
+ * A link must deliver the server's messages to a worker in the order in which they were sent, or
+ * break and be lost: a signal that overtakes its round is rejected and not sent again. What comes
+ * twice, or late from an earlier round or arrival, does no harm, nor do a worker's messages that
+ * overtake each other.
  */
 #ifndef TARRY_EVENT_H
 #define TARRY_EVENT_H
