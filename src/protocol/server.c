@@ -192,6 +192,9 @@ static int take_message(tarry_server *server, uint64_t now, uint32_t worker,
         return server_reject(server, worker, TARRY_REJECT_UNKNOWN);
     server->result.control_bytes += codec_size(&server->shapes[worker], message->type);
     server->result.control_messages++;
+    if (message->type == TARRY_MESSAGE_PART && message->stripe < server->stripes)
+        server->result.upload_bytes +=
+            server_stripe_numbers(server, message->stripe) * sizeof(float);
     if (message->epoch != server->members[worker].epoch)
         return server_reject(server, worker, TARRY_REJECT_STALE);
     switch (message->type) {

@@ -3,13 +3,6 @@
 
 #include <assert.h>
 
-static uint64_t stripe_numbers(const tarry_server *server, uint32_t stripe)
-{
-    size_t start = (size_t)stripe * server->settings.stripe_length;
-    size_t left = server->settings.part_length - start;
-    return left < server->settings.stripe_length ? left : server->settings.stripe_length;
-}
-
 bool server_satisfied(const tarry_server *server, uint64_t now)
 {
     const tarry_server_settings *settings = &server->settings;
@@ -51,7 +44,7 @@ static void complete_stripe(tarry_server *server, uint32_t stripe)
 {
     bitset_set(server->complete, stripe);
     server->complete_count++;
-    server->error_sum += server->attempt_error * (double)stripe_numbers(server, stripe);
+    server->error_sum += server->attempt_error * (double)server_stripe_numbers(server, stripe);
     server->all_exact = server->all_exact && server->attempt_exact;
 }
 
@@ -208,7 +201,6 @@ int server_part(tarry_server *server, uint64_t now, uint32_t worker, const tarry
     if (stripe >= server->stripes || message->round > server->round ||
         (message->round == server->round && message->attempt > server->attempt))
         return server_reject(server, worker, TARRY_REJECT_RANGE);
-    server->result.upload_bytes += stripe_numbers(server, stripe) * sizeof(float);
     if (server->phase != SERVER_CODING || message->round != server->round ||
         message->attempt != server->attempt)
         return server_reject(server, worker, TARRY_REJECT_STALE);

@@ -99,6 +99,14 @@ static inline bool member_able(const server_member *member)
     return member->present && !member->excluded;
 }
 
+/* Numbers in `stripe` of a coded part. */
+static inline uint64_t server_stripe_numbers(const tarry_server *server, uint32_t stripe)
+{
+    size_t start = (size_t)stripe * server->settings.stripe_length;
+    size_t left = server->settings.part_length - start;
+    return left < server->settings.stripe_length ? left : server->settings.stripe_length;
+}
+
 /* Adds an effect of the type for the worker, all else zero. */
 tarry_effect *server_emit(tarry_server *server, tarry_effect_type type, uint32_t worker);
 /* Sends a message of this round; the caller adds what the type needs. */

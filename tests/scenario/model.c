@@ -341,7 +341,6 @@ static bool part(server_model *it, uint32_t worker, const tarry_message *message
     model_member *member = &it->members[worker];
     if (message->stripe >= it->stripes)
         return false;
-    it->result.upload_bytes += it->stripe_size[message->stripe] * sizeof(float);
     if (it->phase != MODEL_CODING || message->round != it->round ||
         message->attempt != it->attempt || !(member->due & bit(message->stripe)))
         return false;
@@ -357,6 +356,8 @@ static bool hear(server_model *it, uint64_t now, uint32_t worker, const tarry_me
         return false;
     it->result.control_messages++;
     it->result.control_bytes += model_frame_bytes(it, worker, message->type);
+    if (message->type == TARRY_MESSAGE_PART)
+        it->result.upload_bytes += it->stripe_size[message->stripe] * sizeof(float);
     if (message->epoch != member->epoch)
         return false;
     member->heard = now;
