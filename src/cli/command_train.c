@@ -14,6 +14,7 @@
 #include "cli/train_plot.h"
 #include "cli/train_report.h"
 #include "cli/train_table.h"
+#include "straggler/straggler.h"
 
 /* Opened before the training, so that it is not for nothing; NULL where not asked for. */
 typedef struct train_outputs {
@@ -147,10 +148,16 @@ static int make_straggler(const train_options *options, tarry_straggler **stragg
     tarry_diagnostic why;
     int error = tarry_straggler_create(options->straggler, options->plan.plan.workers,
                                        options->plan.plan.seed, NULL, straggler, &why);
-    if (error == TARRY_OK)
+    if (error != TARRY_OK) {
+        bool usage = error == TARRY_ERROR_FORMAT || error == TARRY_ERROR_ARGUMENT;
+        return complain(usage ? EXIT_USAGE : EXIT_FAILED, "--straggler: %s", why.text);
+    }
+    const char *mortal = straggler_mortal_term(*straggler);
+    if (mortal == NULL)
         return OPTIONS_PROCEED;
-    bool usage = error == TARRY_ERROR_FORMAT || error == TARRY_ERROR_ARGUMENT;
-    return complain(usage ? EXIT_USAGE : EXIT_FAILED, "--straggler: %s", why.text);
+    tarry_straggler_free(*straggler);
+    *straggler = NULL;
+    return complain(EXIT_USAGE, "--straggler: term '%s' is for tarry simulate", mortal);
 }
 
 int command_train(int argc, char **argv)

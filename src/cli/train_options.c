@@ -238,8 +238,9 @@ static const option_entry protocol_entries[] = {
     {.name = "straggler",
      .argument = "SPEC",
      .help = "Make workers slow or dead: terms joined by '+' of none, exp:MEAN, "
-             "shifted-exp:SHIFT,MEAN, pareto:SCALE,SHAPE, slow:K,FACTOR, dead:K, jitter:SD, "
-             "trace:FILE (default none)",
+             "shifted-exp:SHIFT,MEAN, pareto:SCALE,SHAPE, weibull:SCALE,SHAPE, slow:K,FACTOR, "
+             "markov:P_SLOW,P_RECOVER,FACTOR, rack:K,FACTOR[,P], dead:K, jitter:SD, trace:FILE "
+             "or trace:FILE/chunk (default none)",
      .kind = OPTION_TEXT,
      FIELD(straggler)},
     {.name = "reproducible",

@@ -14,11 +14,14 @@ typedef struct term_number {
     const char *name;
     size_t offset; /* of the double in term; COUNT for `count` */
     double least;
-    bool above; /* must exceed `least` */
+    bool above;       /* must exceed `least` */
+    double most;      /* 0: no limit */
+    double otherwise; /* what it is where it is left out; 0: it must be given */
+    bool infinite;    /* may be 'inf' */
 } term_number;
 
 #define COUNT ((size_t)-1)
-enum { MAX_NUMBERS = 2 };
+enum { MAX_NUMBERS = 3 };
 
 typedef struct term_form {
     const char *name;
@@ -30,24 +33,53 @@ typedef struct term_form {
 
 static const term_form FORMS[] = {
     {"none", TERM_NONE, false, 0, {{0}}},
-    {"exp", TERM_EXPONENTIAL, true, 1, {{"MEAN", offsetof(term, scale), 0, false}}},
+    {"exp", TERM_EXPONENTIAL, true, 1, {{.name = "MEAN", .offset = offsetof(term, scale)}}},
     {"shifted-exp",
      TERM_EXPONENTIAL,
      true,
      2,
-     {{"SHIFT", offsetof(term, shift), 0, false}, {"MEAN", offsetof(term, scale), 0, false}}},
+     {{.name = "SHIFT", .offset = offsetof(term, shift)},
+      {.name = "MEAN", .offset = offsetof(term, scale)}}},
     {"pareto",
      TERM_PARETO,
      true,
      2,
-     {{"SCALE", offsetof(term, scale), 0, false}, {"SHAPE", offsetof(term, shape), 0, true}}},
+     {{.name = "SCALE", .offset = offsetof(term, scale)},
+      {.name = "SHAPE", .offset = offsetof(term, shape), .above = true}}},
     {"slow",
      TERM_SLOW,
      false,
      2,
-     {{"K", COUNT, 0, false}, {"FACTOR", offsetof(term, factor), 1, false}}},
-    {"dead", TERM_DEAD, false, 1, {{"K", COUNT, 0, false}}},
-    {"jitter", TERM_JITTER, true, 1, {{"SD", offsetof(term, deviation), 0, false}}},
+     {{.name = "K", .offset = COUNT},
+      {.name = "FACTOR", .offset = offsetof(term, factor), .least = 1}}},
+    {"weibull",
+     TERM_WEIBULL,
+     true,
+     2,
+     {{.name = "SCALE", .offset = offsetof(term, scale)},
+      {.name = "SHAPE", .offset = offsetof(term, shape), .above = true}}},
+    {"dead", TERM_DEAD, false, 1, {{.name = "K", .offset = COUNT}}},
+    {"jitter", TERM_JITTER, true, 1, {{.name = "SD", .offset = offsetof(term, deviation)}}},
+    {"markov",
+     TERM_MARKOV,
+     false,
+     3,
+     {{.name = "P_SLOW", .offset = offsetof(term, probability), .most = 1},
+      {.name = "P_RECOVER", .offset = offsetof(term, recovery), .most = 1},
+      {.name = "FACTOR", .offset = offsetof(term, factor), .least = 1}}},
+    {"rack",
+     TERM_RACK,
+     false,
+     3,
+     {{.name = "K", .offset = COUNT, .least = 1},
+      {.name = "FACTOR", .offset = offsetof(term, factor), .least = 1, .infinite = true},
+      {.name = "P", .offset = offsetof(term, probability), .most = 1, .otherwise = 0.05}}},
+    {"fail",
+     TERM_FAIL,
+     false,
+     1,
+     {{.name = "RATE", .offset = offsetof(term, probability), .most = 1}}},
+    {"rejoin", TERM_REJOIN, false, 1, {{.name = "SECONDS", .offset = offsetof(term, scale)}}},
     {"trace", TERM_TRACE, false, 0, {{0}}},
 };
 
@@ -73,6 +105,17 @@ static bool span_cut(span *rest, char separator, span *head)
     }
     *head = (span){rest->text, (size_t)(at - rest->text)};
     *rest = (span){at + 1, rest->length - head->length - 1};
+    return true;
+}
+
+/* Cuts '/chunk' off the end of *text; whether it was there. */
+static bool span_cut_chunk(span *text)
+{
+    static const char SUFFIX[] = "/chunk";
+    const size_t suffix = sizeof(SUFFIX) - 1;
+    if (text->length < suffix || memcmp(text->text + text->length - suffix, SUFFIX, suffix) != 0)
+        return false;
+    text->length -= suffix;
     return true;
 }
 
@@ -108,12 +151,18 @@ static int parse_number(span whole, span text, const term_number *number, uint32
     double value;
     if (text.length == 0)
         return TERM_ERROR(diagnostic, TARRY_ERROR_FORMAT, whole, "%s is missing", number->name);
-    if (!spec_number(text.text, text.length, &value))
+    bool infinite = number->infinite && span_is(text, "inf");
+    if (infinite)
+        value = INFINITY;
+    else if (!spec_number(text.text, text.length, &value))
         return TERM_ERROR(diagnostic, TARRY_ERROR_FORMAT, whole, "%s '%.*s' is not a number",
                           number->name, length_of(text), text.text);
     if (value < number->least || (number->above && value == number->least))
         return TERM_ERROR(diagnostic, TARRY_ERROR_FORMAT, whole, "%s must be %s %g", number->name,
                           number->above ? "above" : "at least", number->least);
+    if (number->most > 0 && value > number->most)
+        return TERM_ERROR(diagnostic, TARRY_ERROR_FORMAT, whole, "%s must be at most %g",
+                          number->name, number->most);
     if (number->offset != COUNT) {
         memcpy((char *)out + number->offset, &value, sizeof(value));
         return TARRY_OK;
@@ -131,21 +180,21 @@ static int parse_number(span whole, span text, const term_number *number, uint32
 static int parse_numbers(span whole, span rest, const term_form *form, uint32_t workers, term *out,
                          tarry_diagnostic *diagnostic)
 {
-    static const char SUFFIX[] = "/chunk";
-    const size_t suffix = sizeof(SUFFIX) - 1;
-    if (rest.length >= suffix && memcmp(rest.text + rest.length - suffix, SUFFIX, suffix) == 0) {
-        if (!form->drawn)
-            return TERM_ERROR(diagnostic, TARRY_ERROR_FORMAT, whole,
-                              "'/chunk' does not apply to '%s'", form->name);
-        out->per_chunk = true;
-        rest.length -= suffix;
-    }
+    out->per_chunk = span_cut_chunk(&rest);
+    if (out->per_chunk && !form->drawn)
+        return TERM_ERROR(diagnostic, TARRY_ERROR_FORMAT, whole, "'/chunk' does not apply to '%s'",
+                          form->name);
     bool more = true;
     for (size_t i = 0; i < form->numbers; i++) {
+        const term_number *number = &form->number[i];
         span text = {rest.text, 0};
+        if (!more && number->otherwise > 0) {
+            memcpy((char *)out + number->offset, &number->otherwise, sizeof(number->otherwise));
+            continue;
+        }
         if (more)
             more = span_cut(&rest, ',', &text);
-        int error = parse_number(whole, text, &form->number[i], workers, out, diagnostic);
+        int error = parse_number(whole, text, number, workers, out, diagnostic);
         if (error != TARRY_OK)
             return error;
     }
@@ -158,6 +207,7 @@ static int parse_numbers(span whole, span rest, const term_form *form, uint32_t 
 static int parse_trace(span whole, span file, const tarry_allocator *allocator, term *out,
                        tarry_diagnostic *diagnostic)
 {
+    out->per_chunk = span_cut_chunk(&file);
     if (file.length == 0)
         return TERM_ERROR(diagnostic, TARRY_ERROR_FORMAT, whole, "FILE is missing");
     char *path = memory_allocate(allocator, file.length + 1, 1);
@@ -182,15 +232,23 @@ static int parse_term(span whole, uint32_t workers, const tarry_allocator *alloc
             form = &FORMS[i];
     if (form == NULL)
         return TERM_ERROR(diagnostic, TARRY_ERROR_FORMAT, whole,
-                          "unknown; known are none, exp, shifted-exp, pareto, slow, dead, jitter, "
-                          "trace");
+                          "unknown; known are none, exp, shifted-exp, pareto, weibull, slow, "
+                          "markov, rack, dead, fail, rejoin, jitter, trace");
     out->kind = form->kind;
     if (form->kind == TERM_NONE)
         return colon ? TERM_ERROR(diagnostic, TARRY_ERROR_FORMAT, whole, "'none' takes 0 numbers")
                      : TARRY_OK;
     if (form->kind == TERM_TRACE)
         return parse_trace(whole, rest, allocator, out, diagnostic);
-    return parse_numbers(whole, rest, form, workers, out, diagnostic);
+    int error = parse_numbers(whole, rest, form, workers, out, diagnostic);
+    if (error != TARRY_OK || form->kind != TERM_MARKOV)
+        return error;
+    double change = out->probability + out->recovery;
+    if (change < STRAGGLER_LEAST_CHANGE ||
+        change > 1 + 1e-9) /* decimals may add up to a little more */
+        return TERM_ERROR(diagnostic, TARRY_ERROR_FORMAT, whole,
+                          "P_SLOW + P_RECOVER must be from %g to 1", STRAGGLER_LEAST_CHANGE);
+    return TARRY_OK;
 }
 
 int spec_parse(const char *spec, uint32_t workers, const tarry_allocator *allocator,
@@ -199,6 +257,7 @@ int spec_parse(const char *spec, uint32_t workers, const tarry_allocator *alloca
     int error;
     size_t used = 0;
     uint64_t dead = 0;
+    bool rejoins = false;
     span rest = {spec, strlen(spec)};
     if (rest.length == 0)
         return diagnose(diagnostic, TARRY_ERROR_FORMAT, "straggler SPEC is empty; 'none' is none");
@@ -221,6 +280,11 @@ int spec_parse(const char *spec, uint32_t workers, const tarry_allocator *alloca
                                "more dead workers than the %u there are", workers);
             goto free_traces;
         }
+        if (terms[used].kind == TERM_REJOIN && rejoins) {
+            error = TERM_ERROR(diagnostic, TARRY_ERROR_FORMAT, whole, "'rejoin' stands twice");
+            goto free_traces;
+        }
+        rejoins |= terms[used].kind == TERM_REJOIN;
     }
     *count = used;
     return TARRY_OK;

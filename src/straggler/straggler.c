@@ -112,8 +112,92 @@ static random_stream draw_stream(const tarry_straggler *straggler, size_t index,
     return stream;
 }
 
+/* How many nanoseconds `seconds` are, at most UINT64_MAX. */
+static uint64_t nanoseconds(double seconds)
+{
+    double ns = rint(seconds * 1e9);
+    return ns < 0x1p64 ? (uint64_t)ns : UINT64_MAX;
+}
+
+/*
+ * The state of a chain that has run for ever: each round has one uniform number, which makes a
+ * worker fast below P_RECOVER, slow from 1 - P_SLOW on, and leaves it as it is in between. So the
+ * last round that did not leave it says what it is, and nothing is kept (coupling from the past; J.
+ * Propp, D. Wilson, 1996). Before round 0 the state is drawn from the stationary distribution. The
+ * search meets its bound with a probability below e^-65.
+ */
+static bool is_slow(const tarry_straggler *straggler, size_t index, uint64_t round, uint32_t worker)
+{
+    enum { MAX_ROUNDS_BACK = 1 << 16 };
+    const term *at = &straggler->term[index];
+    for (uint64_t back = 0; back <= round && back < MAX_ROUNDS_BACK; back++) {
+        random_stream stream = draw_stream(straggler, index, round - back, worker, 0);
+        double uniform = random_uniform(&stream);
+        if (uniform < at->recovery)
+            return false;
+        if (uniform >= 1 - at->probability)
+            return true;
+    }
+    random_stream stream = random_stream_make(straggler->seed, RANDOM_STRAGGLER, 0, worker);
+    stream.counter[0] = STRAGGLER_MAX_TERMS + (uint32_t)index; /* of no round: a row of its own */
+    return random_uniform(&stream) * (at->probability + at->recovery) < at->probability;
+}
+
+/* Whether the worker's rack is hit in `round`; *stream goes on with the rack's numbers. */
+static bool is_rack_hit(const tarry_straggler *straggler, size_t index, uint64_t round,
+                        uint32_t worker, random_stream *stream)
+{
+    const term *at = &straggler->term[index];
+    *stream = draw_stream(straggler, index, round, worker / at->count, 0);
+    return random_uniform(stream) < at->probability;
+}
+
+/* What one term does to a chunk's time. */
+static void apply_term(const tarry_straggler *straggler, size_t index, uint64_t round,
+                       uint32_t worker, uint32_t position, uint32_t chunk, double *added,
+                       double *factor)
+{
+    const term *at = &straggler->term[index];
+    random_stream stream = draw_stream(straggler, index, round, worker, position);
+    switch (at->kind) {
+    case TERM_EXPONENTIAL:
+        *added += at->shift + at->scale * random_exponential(&stream);
+        break;
+    case TERM_PARETO:
+        /* exp(-log(U) / shape); 0 * inf is 0: a scale of nothing adds nothing */
+        if (at->scale > 0)
+            *added += at->scale * exp(random_exponential(&stream) / at->shape);
+        break;
+    case TERM_WEIBULL:
+        if (at->scale > 0)
+            *added += at->scale * pow(random_exponential(&stream), 1 / at->shape);
+        break;
+    case TERM_JITTER:
+        *factor *= fmax(0, 1 + at->deviation * random_normal(&stream));
+        break;
+    case TERM_MARKOV:
+        if (is_slow(straggler, index, round, worker))
+            *factor *= at->factor;
+        break;
+    case TERM_RACK:
+        if (!isinf(at->factor) && is_rack_hit(straggler, index, round, worker, &stream))
+            *factor *= at->factor;
+        break;
+    case TERM_TRACE:
+        *added += at->per_chunk ? trace_pair_seconds(at->trace, round, chunk)
+                                : trace_seconds(at->trace, round, worker, position);
+        break;
+    case TERM_NONE:
+    case TERM_SLOW:
+    case TERM_DEAD:
+    case TERM_FAIL:
+    case TERM_REJOIN:
+        break;
+    }
+}
+
 uint64_t tarry_straggler_time_ns(const tarry_straggler *straggler, uint64_t round, uint32_t worker,
-                                 uint32_t position, uint64_t base_ns)
+                                 uint32_t position, uint32_t chunk, uint64_t base_ns)
 {
     /* Bounds that keep every intermediate value finite, far beyond what 64 bits of nanoseconds
      * hold. */
@@ -124,28 +208,7 @@ uint64_t tarry_straggler_time_ns(const tarry_straggler *straggler, uint64_t roun
         return UINT64_MAX;
     double added = 0, factor = fmin(straggler->fates[worker].factor, most_factor);
     for (size_t i = 0; i < straggler->terms; i++) {
-        const term *at = &straggler->term[i];
-        random_stream stream = draw_stream(straggler, i, round, worker, position);
-        switch (at->kind) {
-        case TERM_EXPONENTIAL:
-            added += at->shift + at->scale * random_exponential(&stream);
-            break;
-        case TERM_PARETO:
-            /* exp(-log(U) / shape); 0 * inf is 0: a scale of nothing adds nothing */
-            if (at->scale > 0)
-                added += at->scale * exp(random_exponential(&stream) / at->shape);
-            break;
-        case TERM_JITTER:
-            factor *= fmax(0, 1 + at->deviation * random_normal(&stream));
-            break;
-        case TERM_TRACE:
-            added += trace_seconds(at->trace, round, worker, position);
-            break;
-        case TERM_NONE:
-        case TERM_SLOW:
-        case TERM_DEAD:
-            break;
-        }
+        apply_term(straggler, i, round, worker, position, chunk, &added, &factor);
         added = fmin(added, most_seconds);
         factor = fmin(factor, most_factor);
     }
@@ -153,4 +216,68 @@ uint64_t tarry_straggler_time_ns(const tarry_straggler *straggler, uint64_t roun
         return base_ns;
     double time = rint(((double)base_ns + added * 1e9) * factor);
     return time < 0x1p64 ? (uint64_t)time : UINT64_MAX;
+}
+
+bool tarry_straggler_adds(const tarry_straggler *straggler)
+{
+    for (size_t i = 0; straggler != NULL && i < straggler->terms; i++)
+        switch (straggler->term[i].kind) {
+        case TERM_EXPONENTIAL:
+        case TERM_PARETO:
+        case TERM_WEIBULL:
+        case TERM_TRACE:
+            return true;
+        default:
+            break;
+        }
+    return false;
+}
+
+bool tarry_straggler_fails(const tarry_straggler *straggler, uint64_t round, uint32_t worker,
+                           uint32_t load, uint32_t *position)
+{
+    if (straggler == NULL || straggler->fates[worker].dead)
+        return false;
+    double share = 1; /* of the work that is done before the first death */
+    for (size_t i = 0; i < straggler->terms; i++) {
+        const term *at = &straggler->term[i];
+        random_stream stream = draw_stream(straggler, i, round, worker, 0);
+        bool hit = false;
+        if (at->kind == TERM_FAIL)
+            hit = random_uniform(&stream) < at->probability;
+        else if (at->kind == TERM_RACK && isinf(at->factor))
+            hit = is_rack_hit(straggler, i, round, worker, &stream);
+        if (hit)
+            share = fmin(share, random_uniform(&stream));
+    }
+    if (share == 1) /* no draw is */
+        return false;
+    *position = (uint32_t)(share * ((double)load + 1));
+    return true;
+}
+
+uint64_t tarry_straggler_rejoin_ns(const tarry_straggler *straggler)
+{
+    for (size_t i = 0; straggler != NULL && i < straggler->terms; i++)
+        if (straggler->term[i].kind == TERM_REJOIN)
+            return nanoseconds(straggler->term[i].scale);
+    return UINT64_MAX;
+}
+
+const char *straggler_mortal_term(const tarry_straggler *straggler)
+{
+    for (size_t i = 0; straggler != NULL && i < straggler->terms; i++)
+        switch (straggler->term[i].kind) {
+        case TERM_FAIL:
+            return "fail";
+        case TERM_REJOIN:
+            return "rejoin";
+        case TERM_RACK:
+            if (isinf(straggler->term[i].factor))
+                return "rack:K,inf";
+            break;
+        default:
+            break;
+        }
+    return NULL;
 }

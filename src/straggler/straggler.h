@@ -20,24 +20,39 @@ int trace_read(const char *path, const tarry_allocator *allocator, trace **out,
 void trace_free(trace *data, const tarry_allocator *allocator); /* NULL is allowed */
 /* Each index modulo the trace's size. */
 double trace_seconds(const trace *data, uint64_t step, uint32_t worker, uint32_t chunk);
+/* The step's (worker, chunk) pairs in order of worker, then chunk; both indices modulo the trace's
+ * size. */
+double trace_pair_seconds(const trace *data, uint64_t step, uint32_t pair);
 
 typedef enum term_kind {
     TERM_NONE,
     TERM_EXPONENTIAL, /* adds shift + scale * Exp(1) seconds */
     TERM_PARETO,      /* adds scale * U^(-1 / shape) seconds */
+    TERM_WEIBULL,     /* adds scale * Exp(1)^(1 / shape) seconds */
     TERM_SLOW,        /* `count` workers, `factor` times slower */
     TERM_DEAD,        /* `count` workers */
     TERM_JITTER,      /* times max(0, 1 + deviation * N(0,1)) */
+    TERM_MARKOV,      /* `factor` times slower in some stretches of rounds */
+    TERM_RACK,        /* groups of `count`: `factor` times slower, or dead, with `probability` */
+    TERM_FAIL,        /* dies with `probability` */
+    TERM_REJOIN,      /* joins again after `scale` seconds */
     TERM_TRACE,
 } term_kind;
 
 typedef struct term {
     term_kind kind;
-    bool per_chunk; /* drawn per chunk, not per worker */
-    double shift, scale, shape, factor, deviation;
+    bool per_chunk; /* drawn (trace: taken) per chunk, not per worker */
+    double shift, scale, shape, deviation;
+    double factor;      /* rack: INFINITY where it dies */
+    double probability; /* per round; markov: to become slow */
+    double recovery;    /* markov: the probability per round to become fast again */
     uint32_t count;
     trace *trace;
 } term;
+
+/* A markov term's probabilities add up to this or more: it bounds how far back a state is searched
+ * for. */
+#define STRAGGLER_LEAST_CHANGE 0.001
 
 /* More terms than this are an error: it bounds how the random numbers of a round are laid out. */
 enum { STRAGGLER_MAX_TERMS = 16 };
@@ -48,6 +63,10 @@ enum { STRAGGLER_MAX_TERMS = 16 };
  */
 int spec_parse(const char *spec, uint32_t workers, const tarry_allocator *allocator,
                term terms[STRAGGLER_MAX_TERMS], size_t *count, tarry_diagnostic *diagnostic);
+
+/* The name of a term by which workers die or come back within a run, which is for the simulator
+ * alone; NULL if there is none. */
+const char *straggler_mortal_term(const tarry_straggler *straggler);
 
 /* Reads the whole of text[0..length-1] as a finite decimal number, whatever the locale. */
 bool spec_number(const char *text, size_t length, double *value);

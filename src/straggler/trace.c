@@ -207,3 +207,9 @@ double trace_seconds(const trace *data, uint64_t step, uint32_t worker, uint32_t
     size_t row = (size_t)(step % data->steps) * data->workers + worker % data->workers;
     return (double)data->seconds[row * data->chunks + chunk % data->chunks];
 }
+
+double trace_pair_seconds(const trace *data, uint64_t step, uint32_t pair)
+{
+    size_t pairs = (size_t)data->workers * data->chunks;
+    return (double)data->seconds[(size_t)(step % data->steps) * pairs + pair % pairs];
+}

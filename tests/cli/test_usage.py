@@ -122,6 +122,9 @@ class Flags(TarryTest):
     def test_straggler_terms(self):
         self.fail_like(2, "tarry: --straggler: .*snail.*", "train", "--straggler", "snail:3")
         self.fail_like(2, "tarry: --straggler: .*", "train", "--straggler", "dead:9")
+        self.fail_with(2, "tarry: --straggler: term 'fail' is for tarry simulate", "train", "--straggler", "fail:.1")
+        self.fail_with(2, "tarry: --straggler: term 'rack:K,inf' is for tarry simulate",
+                       "train", "--straggler", "exp:1+rack:2,inf")
         self.fail_like(1, "tarry: --straggler: .*no.csv.*", "train", "--straggler", "trace:no.csv")
 
     def test_control_characters_do_not_break_the_line(self):

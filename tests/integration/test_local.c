@@ -171,6 +171,14 @@ static void settings_are_checked(void **state)
     assert_int_equal(tarry_local_create(job.plan, &settings, NULL, &local, &diagnostic),
                      TARRY_ERROR_ARGUMENT);
     assert_non_null(strstr(diagnostic.text, "workers to wait for"));
+    settings = job.local_settings;
+    tarry_straggler *mortal;
+    assert_int_equal(tarry_straggler_create("fail:0", 8, 1, NULL, &mortal, NULL), TARRY_OK);
+    settings.straggler = mortal;
+    assert_int_equal(tarry_local_create(job.plan, &settings, NULL, &local, &diagnostic),
+                     TARRY_ERROR_ARGUMENT);
+    assert_string_equal(diagnostic.text, "straggler term 'fail' is for tarry simulate");
+    tarry_straggler_free(mortal);
     assert_null(local);
     summing_end(&job);
 }

@@ -13,6 +13,7 @@
 #include "runtime/local/clock.h"
 #include "runtime/local/decoder.h"
 #include "runtime/local/local_worker.h"
+#include "straggler/straggler.h"
 
 enum { DEFAULT_STRIPE = 65536, NAMED_CHUNKS = 8 };
 
@@ -144,6 +145,10 @@ int tarry_local_create(const tarry_plan *plan, const tarry_local_settings *setti
     if (settings->parameters == 0 || settings->dimension == 0 || settings->compute == NULL)
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
                         "local runtime: parameters, dimension and compute must be set");
+    const char *mortal = straggler_mortal_term(settings->straggler);
+    if (mortal != NULL)
+        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
+                        "straggler term '%s' is for tarry simulate", mortal);
     tarry_local *made = memory_allocate(allocator, 1, sizeof(*made));
     if (made == NULL)
         return diagnose_no_memory(diagnostic, "local runtime");

@@ -154,8 +154,8 @@ static bool compute(local_worker *worker, const local_task *task, uint64_t *take
     snapshots_release(&shared->snapshots, held);
 
     uint64_t bare = clock_now_ns() - start;
-    *taken_ns =
-        tarry_straggler_time_ns(shared->straggler, task->round, worker->id, task->slot, bare);
+    *taken_ns = tarry_straggler_time_ns(shared->straggler, task->round, worker->id, task->slot,
+                                        task->chunk, bare);
     if (*taken_ns <= bare) {
         *taken_ns = bare;
         return good;

@@ -8,6 +8,8 @@
 
 #include <cmocka.h>
 
+#include <math.h>
+
 #include "straggler/straggler.h"
 
 static void expect_error(const char *spec, int expected, const char *text)
@@ -63,6 +65,23 @@ static void every_malformed_term_is_named(void **state)
         {"dead:1/chunk", "straggler term 'dead:1/chunk': '/chunk' does not apply to 'dead'"},
         {"dead:x", "straggler term 'dead:x': K 'x' is not a number"},
         {"jitter:-0.1", "straggler term 'jitter:-0.1': SD must be at least 0"},
+        {"weibull:1,0", "straggler term 'weibull:1,0': SHAPE must be above 0"},
+        {"markov:1.5,0,2", "straggler term 'markov:1.5,0,2': P_SLOW must be at most 1"},
+        {"markov:.1,-1,2", "straggler term 'markov:.1,-1,2': P_RECOVER must be at least 0"},
+        {"markov:.1,.2", "straggler term 'markov:.1,.2': FACTOR is missing"},
+        {"markov:.1,.2,inf", "straggler term 'markov:.1,.2,inf': FACTOR 'inf' is not a number"},
+        {"markov:.6,.6,2", "': P_SLOW + P_RECOVER must be from 0.001 to 1"},
+        {"markov:.6,.41,2", "': P_SLOW + P_RECOVER must be from 0.001 to 1"},
+        {"markov:0,0,2", "': P_SLOW + P_RECOVER must be from 0.001 to 1"},
+        {"rack:0,2", "straggler term 'rack:0,2': K must be at least 1"},
+        {"rack:2", "straggler term 'rack:2': FACTOR is missing"},
+        {"rack:2,2,", "straggler term 'rack:2,2,': P is missing"},
+        {"rack:2,2,1.1", "straggler term 'rack:2,2,1.1': P must be at most 1"},
+        {"rack:2,2,.1,1", "straggler term 'rack:2,2,.1,1': 'rack' takes 3 numbers"},
+        {"rack:2,infinity", "straggler term 'rack:2,infinity': FACTOR 'infinity' is not a number"},
+        {"rack:2,2/chunk", "straggler term 'rack:2,2/chunk': '/chunk' does not apply to 'rack'"},
+        {"fail:2", "straggler term 'fail:2': RATE must be at most 1"},
+        {"rejoin:1+rejoin:2", "straggler term 'rejoin:2': 'rejoin' stands twice"},
         {"trace:", "straggler term 'trace:': FILE is missing"},
         {"none+none+none+none+none+none+none+none+none+none+none+none+none+none+none+none+none",
          "more than 16 terms"},
@@ -76,6 +95,7 @@ static void more_workers_than_there_are_is_an_argument_error(void **state)
     (void)state;
     expect_error("slow:9,2", TARRY_ERROR_ARGUMENT,
                  "straggler term 'slow:9,2': K is more than the 8 workers there are");
+    expect_error("rack:9,2", TARRY_ERROR_ARGUMENT, "straggler term 'rack:9,2': K is more");
     expect_error("dead:9", TARRY_ERROR_ARGUMENT, "straggler term 'dead:9': K is more");
     expect_error("dead:5+dead:4", TARRY_ERROR_ARGUMENT,
                  "straggler term 'dead:4': more dead workers than the 8 there are");
@@ -101,9 +121,10 @@ static void well_formed_terms_are_read(void **state)
     term terms[STRAGGLER_MAX_TERMS];
     size_t count = 0;
     const char *spec = "none+exp:1e-3/chunk+shifted-exp:0.5,2+pareto:1,1.5+slow:3,20+dead:0+"
-                       "jitter:.1/chunk";
+                       "jitter:.1/chunk+weibull:2,3+markov:.25,.75,4+rack:2,inf+rack:8,5,.5+"
+                       "fail:.5+rejoin:3";
     assert_int_equal(spec_parse(spec, 8, NULL, terms, &count, NULL), TARRY_OK);
-    assert_int_equal(count, 7);
+    assert_int_equal(count, 13);
     assert_int_equal(terms[0].kind, TERM_NONE);
     assert_true(terms[1].kind == TERM_EXPONENTIAL && terms[1].scale == 1e-3 &&
                 terms[1].shift == 0 && terms[1].per_chunk);
@@ -113,6 +134,15 @@ static void well_formed_terms_are_read(void **state)
     assert_true(terms[4].kind == TERM_SLOW && terms[4].count == 3 && terms[4].factor == 20);
     assert_true(terms[5].kind == TERM_DEAD && terms[5].count == 0);
     assert_true(terms[6].kind == TERM_JITTER && terms[6].deviation == 0.1 && terms[6].per_chunk);
+    assert_true(terms[7].kind == TERM_WEIBULL && terms[7].scale == 2 && terms[7].shape == 3);
+    assert_true(terms[8].kind == TERM_MARKOV && terms[8].probability == 0.25 &&
+                terms[8].recovery == 0.75 && terms[8].factor == 4);
+    assert_true(terms[9].kind == TERM_RACK && terms[9].count == 2 && terms[9].factor == INFINITY &&
+                terms[9].probability == 0.05);
+    assert_true(terms[10].kind == TERM_RACK && terms[10].count == 8 && terms[10].factor == 5 &&
+                terms[10].probability == 0.5);
+    assert_true(terms[11].kind == TERM_FAIL && terms[11].probability == 0.5);
+    assert_true(terms[12].kind == TERM_REJOIN && terms[12].scale == 3);
 }
 
 int main(void)

@@ -27,7 +27,8 @@ static void moments(const char *spec, uint64_t base_ns, double *mean, double *de
     tarry_straggler *straggler = make(spec, test_seed(spec, 11));
     double sum = 0, square = 0;
     for (uint32_t i = 0; i < DRAWS; i++) {
-        uint64_t ns = tarry_straggler_time_ns(straggler, i / WORKERS, i % WORKERS, i % 5, base_ns);
+        uint64_t ns =
+            tarry_straggler_time_ns(straggler, i / WORKERS, i % WORKERS, i % 5, 0, base_ns);
         double seconds = (double)ns * 1e-9;
         sum += seconds;
         square += seconds * seconds;
@@ -51,6 +52,11 @@ static void distributions_have_their_moments(void **state)
     /* Pareto(scale 1, shape 4): mean 4/3, variance 4/18. */
     moments("pareto:1,4", 0, &mean, &deviation);
     assert_true(fabs(mean - 4.0 / 3) < five_sigma && fabs(deviation - sqrt(4.0 / 18)) < 0.05);
+    /* Weibull(scale 2, shape 2): mean 2 Gamma(3/2), variance 4 (1 - pi/4). */
+    moments("weibull:2,2", 0, &mean, &deviation);
+    assert_true(fabs(mean - 1.772454) < five_sigma && fabs(deviation - 0.926503) < five_sigma);
+    moments("weibull:2,0.5/chunk", 0, &mean, &deviation); /* mean 2 * 2!, variance 4 * (24 - 4) */
+    assert_true(fabs(mean - 4) < 9 * five_sigma && fabs(deviation / 8.944 - 1) < 0.15);
     moments("jitter:0.1", 1000000000, &mean, &deviation);
     assert_true(fabs(mean - 1) < five_sigma && fabs(deviation - 0.1) < five_sigma);
     /* max(0, 1 + 2 N): mean Phi(1/2) + 2 phi(1/2) = 1.39560, and never below zero. */
@@ -65,14 +71,14 @@ static void draws_are_per_worker_or_per_chunk(void **state)
     uint64_t seed = test_seed("per chunk", 5);
     tarry_straggler *worker = make("exp:1", seed), *chunk = make("exp:1/chunk", seed);
     for (uint32_t j = 0; j < WORKERS; j++) {
-        uint64_t first = tarry_straggler_time_ns(worker, 3, j, 0, 0);
+        uint64_t first = tarry_straggler_time_ns(worker, 3, j, 0, 0, 0);
         for (uint32_t position = 1; position < 6; position++) {
-            assert_int_equal(tarry_straggler_time_ns(worker, 3, j, position, 0), first);
-            assert_int_not_equal(tarry_straggler_time_ns(chunk, 3, j, position, 0),
-                                 tarry_straggler_time_ns(chunk, 3, j, position - 1, 0));
+            assert_int_equal(tarry_straggler_time_ns(worker, 3, j, position, 0, 0), first);
+            assert_int_not_equal(tarry_straggler_time_ns(chunk, 3, j, position, 0, 0),
+                                 tarry_straggler_time_ns(chunk, 3, j, position - 1, 0, 0));
         }
-        assert_int_not_equal(tarry_straggler_time_ns(worker, 4, j, 0, 0), first);
-        assert_int_not_equal(tarry_straggler_time_ns(worker, 3, (j + 1) % WORKERS, 0, 0), first);
+        assert_int_not_equal(tarry_straggler_time_ns(worker, 4, j, 0, 0, 0), first);
+        assert_int_not_equal(tarry_straggler_time_ns(worker, 3, (j + 1) % WORKERS, 0, 0, 0), first);
     }
     tarry_straggler_free(worker);
     tarry_straggler_free(chunk);
@@ -86,10 +92,10 @@ static void terms_draw_independently(void **state)
     tarry_straggler *one = make("exp:1", seed), *again = make("exp:1", seed);
     tarry_straggler *two = make("exp:1+exp:1", seed), *other = make("exp:1", seed + 1);
     for (uint32_t j = 0; j < WORKERS; j++) {
-        uint64_t single = tarry_straggler_time_ns(one, 9, j, 2, 0);
-        uint64_t both = tarry_straggler_time_ns(two, 9, j, 2, 0);
-        assert_int_equal(tarry_straggler_time_ns(again, 9, j, 2, 0), single);
-        assert_int_not_equal(tarry_straggler_time_ns(other, 9, j, 2, 0), single);
+        uint64_t single = tarry_straggler_time_ns(one, 9, j, 2, 0, 0);
+        uint64_t both = tarry_straggler_time_ns(two, 9, j, 2, 0, 0);
+        assert_int_equal(tarry_straggler_time_ns(again, 9, j, 2, 0, 0), single);
+        assert_int_not_equal(tarry_straggler_time_ns(other, 9, j, 2, 0, 0), single);
         assert_true(both > single);
         assert_true(fabs((double)both - 2 * (double)single) > 1000);
     }
@@ -107,7 +113,7 @@ static void dead_are_chosen_first_and_slow_among_the_rest(void **state)
         tarry_straggler *straggler = make("slow:2,5+dead:3+slow:8,7+dead:1", seed + trial);
         uint32_t dead = 0, five = 0, seven = 0;
         for (uint32_t j = 0; j < WORKERS; j++) {
-            uint64_t ns = tarry_straggler_time_ns(straggler, trial, j, 0, 100);
+            uint64_t ns = tarry_straggler_time_ns(straggler, trial, j, 0, 0, 100);
             dead += tarry_straggler_dead(straggler, j) && ns == UINT64_MAX;
             five += ns == 500;
             seven += ns == 700;
@@ -145,7 +151,7 @@ static void added_time_comes_before_factors(void **state)
     /* With a mean of nothing a shifted exponential is a constant. */
     tarry_straggler *straggler = make("slow:8,3+shifted-exp:0.25,0", 1);
     for (uint32_t j = 0; j < WORKERS; j++)
-        assert_int_equal(tarry_straggler_time_ns(straggler, 0, j, 0, 1000), 750003000);
+        assert_int_equal(tarry_straggler_time_ns(straggler, 0, j, 0, 0, 1000), 750003000);
     tarry_straggler_free(straggler);
 }
 
@@ -153,14 +159,17 @@ static void nothing_changes_nothing(void **state)
 {
     (void)state;
     const uint64_t odd = UINT64_MAX - 1; /* not a double */
-    tarry_straggler *straggler = make("none+slow:0,9+dead:0+exp:0+pareto:0,1+jitter:0", 1);
+    tarry_straggler *straggler =
+        make("none+slow:0,9+dead:0+exp:0+pareto:0,1+jitter:0+weibull:0,1e-3+"
+             "markov:0,1,9+rack:3,9,0+fail:0+rejoin:1",
+             1);
     for (uint32_t j = 0; j < WORKERS; j++) {
         assert_false(tarry_straggler_dead(straggler, j));
-        assert_true(tarry_straggler_time_ns(straggler, 1, j, 2, odd) == odd);
+        assert_true(tarry_straggler_time_ns(straggler, 1, j, 2, 0, odd) == odd);
     }
     tarry_straggler_free(straggler);
     assert_false(tarry_straggler_dead(NULL, 3));
-    assert_true(tarry_straggler_time_ns(NULL, 1, 2, 3, odd) == odd);
+    assert_true(tarry_straggler_time_ns(NULL, 1, 2, 3, 0, odd) == odd);
     tarry_straggler_free(NULL);
 }
 
@@ -172,19 +181,211 @@ static void huge_values_saturate(void **state)
         "shifted-exp:1e308,1e308",
         "pareto:1e300,1e-300",
         "pareto:1,0.001",
+        "weibull:1e300,1e-300",
+        "markov:1,0,1e308+rack:8,1e308,1+exp:1e308",
         "slow:8,1e308+jitter:1e308+exp:1e308",
     };
     for (size_t i = 0; i < sizeof(specs) / sizeof(*specs); i++) {
         tarry_straggler *straggler = make(specs[i], 3);
         uint32_t saturated = 0;
         for (uint32_t round = 0; round < 100; round++) {
-            uint64_t ns = tarry_straggler_time_ns(straggler, round, 0, 0, UINT64_MAX);
+            uint64_t ns = tarry_straggler_time_ns(straggler, round, 0, 0, 0, UINT64_MAX);
             assert_true(ns == 0 || ns >= UINT64_MAX / 2);
             saturated += ns == UINT64_MAX;
         }
         assert_true(saturated > 30);
         tarry_straggler_free(straggler);
     }
+}
+
+/* Whether the term makes the worker slower in the round. */
+static bool slowed(const tarry_straggler *straggler, uint64_t round, uint32_t worker)
+{
+    uint64_t ns = tarry_straggler_time_ns(straggler, round, worker, 0, 0, 100);
+    assert_true(ns == 100 || ns == 300);
+    assert_int_equal(tarry_straggler_time_ns(straggler, round, worker, 5, 7, 100), ns);
+    return ns == 300;
+}
+
+/* |count / trials - p| within five standard deviations, as if all were independent times `spread`.
+ */
+static void assert_share(uint32_t count, uint32_t trials, double p, double spread)
+{
+    double sigma = sqrt(p * (1 - p) / trials) * spread;
+    if (!(fabs((double)count / trials - p) <= 5 * sigma))
+        fail_msg("%u of %u; expected a share of %g", count, trials, p);
+}
+
+static void a_markov_worker_changes_at_the_stated_rates(void **state)
+{
+    (void)state;
+    const double to_slow = 0.05, to_fast = 0.2, share = 0.2;
+    tarry_straggler *straggler = make("markov:0.05,0.2,3", test_seed("markov", 21));
+    uint32_t slow = 0, began = 0, ended = 0, slow_before = 0, pairs = 0, rounds = 6000;
+    for (uint32_t j = 0; j < WORKERS; j++) {
+        bool before = slowed(straggler, 0, j);
+        for (uint32_t round = 1; round <= rounds; round++) {
+            bool now = slowed(straggler, round, j);
+            slow += now;
+            began += now && !before;
+            ended += before && !now;
+            slow_before += before;
+            before = now;
+        }
+        pairs += rounds;
+    }
+    /* neighbouring rounds have a correlation of 0.75: the variance is (1 + 0.75) / (1 - 0.75) times
+     * larger */
+    assert_share(slow, pairs, share, sqrt(7));
+    assert_share(began, pairs - slow_before, to_slow, 1);
+    assert_share(ended, slow_before, to_fast, 1);
+    tarry_straggler_free(straggler);
+}
+
+/* Round 0 is like any other, for states that change every other round and for such that last. */
+static void a_markov_worker_starts_in_its_long_run_state(void **state)
+{
+    (void)state;
+    uint64_t seed = test_seed("markov start", 22);
+    static const char *const specs[] = {"markov:0.25,0.75,3", "markov:0.0005,0.0015,3"};
+    for (size_t i = 0; i < 2; i++)
+        for (uint64_t round = 0; round < 3; round++) {
+            uint32_t slow = 0, trials = 1000;
+            for (uint32_t trial = 0; trial < trials; trial++) {
+                tarry_straggler *straggler = make(specs[i], seed + trial);
+                for (uint32_t j = 0; j < WORKERS; j++)
+                    slow += slowed(straggler, round, j);
+                tarry_straggler_free(straggler);
+            }
+            assert_share(slow, trials * WORKERS, 0.25, 1);
+        }
+}
+
+static void a_markov_state_is_a_function_of_the_round(void **state)
+{
+    (void)state;
+    uint64_t seed = test_seed("markov pure", 23);
+    tarry_straggler *straggler = make("markov:0.001,0.001,3", seed),
+                    *again = make("markov:0.001,0.001,3", seed);
+    static bool seen[3000];
+    uint32_t changes = 0;
+    for (uint32_t round = 0; round < 3000; round++)
+        seen[round] = slowed(straggler, round, 1);
+    for (uint32_t round = 3000; round-- > 0;) {
+        assert_int_equal(slowed(again, round, 1), seen[round]);
+        changes += round > 0 && seen[round] != seen[round - 1];
+    }
+    assert_in_range(changes, 1, 30); /* 3 expected, where each round by itself would give 1500 */
+    (void)slowed(straggler, UINT64_C(1) << 33, 1); /* far away, and yet soon found */
+    tarry_straggler_free(straggler);
+    tarry_straggler_free(again);
+}
+
+static void racks_slow_down_together(void **state)
+{
+    (void)state;
+    tarry_straggler *straggler = make("rack:3,3,0.3", test_seed("rack", 24));
+    uint32_t hits[3] = {0}, both = 0, rounds = 4000;
+    for (uint32_t round = 0; round < rounds; round++) {
+        bool hit[3];
+        for (uint32_t j = 0; j < WORKERS; j++) /* racks of 3, 3 and 2 */
+            if (j % 3 == 0)
+                hits[j / 3] += hit[j / 3] = slowed(straggler, round, j);
+            else
+                assert_int_equal(slowed(straggler, round, j), hit[j / 3]);
+        both += hit[0] && hit[1];
+    }
+    for (uint32_t rack = 0; rack < 3; rack++)
+        assert_share(hits[rack], rounds, 0.3, 1);
+    assert_share(both, rounds, 0.09, 1);
+    tarry_straggler_free(straggler);
+    straggler = make("rack:1,3", test_seed("rack", 24));
+    uint32_t slow = 0;
+    for (uint32_t round = 0; round < rounds; round++)
+        slow += slowed(straggler, round, 7);
+    assert_share(slow, rounds, 0.05, 1);
+    tarry_straggler_free(straggler);
+}
+
+static void racks_die_together(void **state)
+{
+    (void)state;
+    tarry_straggler *straggler = make("rack:4,inf,0.2", test_seed("rack death", 25));
+    uint32_t deaths = 0, rounds = 4000;
+    for (uint32_t round = 0; round < rounds; round++)
+        for (uint32_t j = 0; j < WORKERS; j++) {
+            uint32_t first = 99, position = 99;
+            bool fails = tarry_straggler_fails(straggler, round, j, 5, &position);
+            assert_int_equal(tarry_straggler_fails(straggler, round, j / 4 * 4, 5, &first), fails);
+            assert_int_equal(position, first);
+            deaths += fails && j % 4 == 0;
+            assert_false(slowed(straggler, round, j)); /* until then */
+        }
+    assert_share(deaths, 2 * rounds, 0.2, 1);
+    tarry_straggler_free(straggler);
+}
+
+static void deaths_come_at_their_rate_anywhere(void **state)
+{
+    (void)state;
+    enum { LOAD = 4 };
+    uint32_t at[LOAD + 1] = {0}, deaths = 0, dead = 0, rounds = 5000;
+    tarry_straggler *straggler = make("exp:1+fail:0.1+dead:1+rejoin:2.5", test_seed("fail", 26));
+    for (uint32_t round = 0; round < rounds; round++)
+        for (uint32_t j = 0; j < WORKERS; j++) {
+            uint32_t position;
+            if (!tarry_straggler_fails(straggler, round, j, LOAD, &position))
+                continue;
+            dead += tarry_straggler_dead(straggler, j);
+            deaths++;
+            assert_in_range(position, 0, LOAD);
+            at[position]++;
+        }
+    assert_int_equal(dead, 0);
+    assert_share(deaths, (WORKERS - 1) * rounds, 0.1, 1);
+    for (uint32_t position = 0; position <= LOAD; position++)
+        assert_share(at[position], deaths, 1.0 / (LOAD + 1), 1);
+    assert_true(tarry_straggler_rejoin_ns(straggler) == 2500000000);
+    tarry_straggler_free(straggler);
+    straggler = make("fail:1", 1);
+    uint32_t position = 9;
+    assert_true(tarry_straggler_fails(straggler, 3, 2, 0, &position));
+    assert_int_equal(position, 0);
+    assert_true(tarry_straggler_rejoin_ns(straggler) == UINT64_MAX);
+    tarry_straggler_free(straggler);
+    assert_false(tarry_straggler_fails(NULL, 3, 2, 4, &position));
+    assert_true(tarry_straggler_rejoin_ns(NULL) == UINT64_MAX);
+}
+
+static void terms_say_what_they_are(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *spec;
+        bool adds;
+        const char *mortal;
+    } cases[] = {
+        {"none", false, NULL},
+        {"jitter:1+slow:1,2+dead:1+markov:.1,.1,2+rack:2,2", false, NULL},
+        {"none+exp:1", true, NULL},
+        {"shifted-exp:1,1", true, NULL},
+        {"pareto:1,1", true, NULL},
+        {"weibull:1,1", true, NULL},
+        {"exp:1+fail:0", true, "fail"},
+        {"rejoin:1", false, "rejoin"},
+        {"rack:2,2+rack:2,inf,0.1", false, "rack:K,inf"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        tarry_straggler *straggler = make(cases[i].spec, 1);
+        const char *mortal = straggler_mortal_term(straggler);
+        assert_int_equal(tarry_straggler_adds(straggler), cases[i].adds);
+        assert_int_equal(mortal == NULL, cases[i].mortal == NULL);
+        if (mortal != NULL)
+            assert_string_equal(mortal, cases[i].mortal);
+        tarry_straggler_free(straggler);
+    }
+    assert_false(tarry_straggler_adds(NULL));
+    assert_null(straggler_mortal_term(NULL));
 }
 
 static int attempt(void *user, const tarry_allocator *allocator)
@@ -215,6 +416,13 @@ int main(void)
         cmocka_unit_test(added_time_comes_before_factors),
         cmocka_unit_test(nothing_changes_nothing),
         cmocka_unit_test(huge_values_saturate),
+        cmocka_unit_test(a_markov_worker_changes_at_the_stated_rates),
+        cmocka_unit_test(a_markov_worker_starts_in_its_long_run_state),
+        cmocka_unit_test(a_markov_state_is_a_function_of_the_round),
+        cmocka_unit_test(racks_slow_down_together),
+        cmocka_unit_test(racks_die_together),
+        cmocka_unit_test(deaths_come_at_their_rate_anywhere),
+        cmocka_unit_test(terms_say_what_they_are),
         cmocka_unit_test(each_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -66,10 +66,37 @@ static void a_trace_is_replayed_modulo_its_size(void **state)
             for (uint32_t position = 0; position < 5; position++) {
                 uint64_t cell = round % 2 * 6 + worker % 3 * 2 + position % 2;
                 assert_int_equal(
-                    tarry_straggler_time_ns(straggler, round, worker, position, 1000000),
+                    tarry_straggler_time_ns(straggler, round, worker, position, 0, 1000000),
                     cell * 1000000000 + 501000000);
             }
     tarry_straggler_free(straggler);
+}
+
+/* 2 steps, 3 workers, 2 chunks: six pairs to a step, whoever asks. */
+static void a_trace_by_chunk_belongs_to_the_chunks(void **state)
+{
+    (void)state;
+    char text[2048] = HEADER, by_chunk[256];
+    for (int i = 0; i < 12; i++) {
+        char line[64];
+        snprintf(line, sizeof(line), "%d,%d,%d,%d\n", i / 6, i / 2 % 3, i % 2, i);
+        strcat(text, line);
+    }
+    write_file(text);
+    snprintf(by_chunk, sizeof(by_chunk), "%s/chunk", path);
+    tarry_straggler *straggler;
+    assert_int_equal(create(by_chunk, &straggler, NULL), TARRY_OK);
+    assert_true(tarry_straggler_adds(straggler));
+    for (uint32_t round = 0; round < 5; round++)
+        for (uint32_t worker = 0; worker < 8; worker++)
+            for (uint32_t chunk = 0; chunk < 20; chunk++)
+                assert_int_equal(
+                    tarry_straggler_time_ns(straggler, round, worker, chunk % 3, chunk, 5),
+                    (uint64_t)(round % 2 * 6 + chunk % 6) * 1000000000 + 5);
+    tarry_straggler_free(straggler);
+    tarry_diagnostic diagnostic;
+    assert_int_equal(create("/chunk", &straggler, &diagnostic), TARRY_ERROR_FORMAT);
+    assert_string_equal(diagnostic.text, "straggler term 'trace:/chunk': FILE is missing");
 }
 
 static void every_malformed_trace_is_named(void **state)
@@ -186,6 +213,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_trace_is_replayed_modulo_its_size),
+        cmocka_unit_test(a_trace_by_chunk_belongs_to_the_chunks),
         cmocka_unit_test(every_malformed_trace_is_named),
         cmocka_unit_test(files_that_cannot_be_read_are_named),
         cmocka_unit_test(each_allocation_may_fail),

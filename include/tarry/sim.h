@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The simulator: the same server and worker machines over modelled workers and links, in virtual time. No gradient exists
+ * unless asked for: sizes and coefficients are enough. Everything is a function of the settings and the seed.
+ */
+#ifndef TARRY_SIM_H
+#define TARRY_SIM_H
+
+#include <tarry/server.h>
+#include <tarry/straggler.h>
+
+/* A way between the server and one worker; the same in both directions. */
+typedef struct tarry_sim_link {
+    uint64_t latency_ns;
+    double bytes_per_second; /* > 0; INFINITY: sizes don't matter */
+} tarry_sim_link;
+
+/* How gradients travel. */
+typedef enum tarry_sim_upload {
+    TARRY_SIM_UPLOAD_CODED, /* one coded part per worker, after the signal */
+    TARRY_SIM_UPLOAD_EACH,  /* every finished gradient by itself, with its report (multi-message); one part only */
+} tarry_sim_upload;
+
+/* One step of a machine, as it was taken. node: the worker, or TARRY_SIM_SERVER. */
+#define TARRY_SIM_SERVER UINT32_MAX
+typedef void tarry_sim_observer(void *user, uint64_t now, uint32_t node, const tarry_event *event,
+                                const tarry_effects *effects);
+
+typedef struct tarry_sim_settings {
+    tarry_server_settings server;     /* part_length is set from dimension */
+    const tarry_straggler *straggler; /* NULL for none; borrowed */
+    uint64_t chunk_ns;                /* what a chunk of cost 1 takes before stragglers add to it */
+    const double *chunk_cost;         /* per chunk, relative; NULL: all 1; borrowed */
+    size_t dimension;                 /* d >= 1: sets what parts weigh */
+    size_t parameter_bytes;           /* sent to each worker with a round; 0: they don't count */
+    tarry_sim_link link;              /* of every worker */
+    double server_bytes_per_second;   /* of the server's network card, shared by all links, each way; > 0, may be INFINITY */
+    tarry_sim_upload upload;
+    bool vectors;                     /* gradients are real: normal vectors from (seed, round, chunk) */
+    uint64_t seed;
+    tarry_sim_observer *observer; /* NULL for none */
+    void *user;                   /* the observer's */
+} tarry_sim_settings;
+
+typedef struct tarry_sim tarry_sim;
+
+/*
+ * No straggler, chunks of 1 s, d = 1, links without latency and limit, coded uploads, no vectors, seed 1, stripes as long
+ * as the part, so that each part is one message.
+ */
+TARRY_API void tarry_sim_settings_init(tarry_sim_settings *settings);
+
+/* Makes a world for `plan`, which is borrowed; all workers have joined, at time 0. Errors: ARGUMENT, NO_MEMORY. */
+TARRY_API int tarry_sim_create(const tarry_plan *plan, const tarry_sim_settings *settings,
+                               const tarry_allocator *allocator, tarry_sim **sim,
+                               tarry_diagnostic *diagnostic);
+TARRY_API void tarry_sim_free(tarry_sim *sim); /* NULL is allowed */
+
+/*
+ * Runs one round; round t of one world is round t of every world of the same settings, whatever else differs. Fills
+ * *result on success and for COVERAGE (result->error). Errors: NO_MEMORY, NUMERICAL.
+ */
+TARRY_API int tarry_sim_round(tarry_sim *sim, tarry_round_result *result);
+
+/* With vectors: the last round's estimate, and the true sum, d numbers each, borrowed until the next round. */
+TARRY_API const float *tarry_sim_estimate(const tarry_sim *sim);
+TARRY_API const double *tarry_sim_truth(const tarry_sim *sim);
+
+TARRY_API uint64_t tarry_sim_now_ns(const tarry_sim *sim);
+TARRY_API uint64_t tarry_sim_events(const tarry_sim *sim); /* carried out so far */
+
+/*
+ * The least times in which a round could have every chunk `copies` times, on the draws of `round`, without links:
+ * balanced: total work over total speed; matched: each worker computing whole chunks out of those the plan gives it, in
+ * the best order (by maximum flow). TARRY_NEVER if the workers that are alive can't. Errors: NO_MEMORY.
+ */
+typedef struct tarry_sim_bounds {
+    uint64_t balanced_ns;
+    uint64_t matched_ns;
+} tarry_sim_bounds;
+
+TARRY_API int tarry_sim_bound(const tarry_plan *plan, const tarry_sim_settings *settings,
+                              uint64_t round, uint32_t copies, const tarry_allocator *allocator,
+                              tarry_sim_bounds *bounds);
+
+#endif
