@@ -15,10 +15,16 @@ typedef struct tarry_sim_link {
     double bytes_per_second; /* > 0; INFINITY: sizes don't matter */
 } tarry_sim_link;
 
-/* How gradients travel. */
+/*
+ * How gradients travel. Encoding, combining and the decision to signal take no time.
+ */
 typedef enum tarry_sim_upload {
     TARRY_SIM_UPLOAD_CODED, /* one coded part per worker, after the signal */
-    TARRY_SIM_UPLOAD_EACH,  /* every finished gradient by itself, with its report (multi-message); one part only */
+    /*
+     * Every finished gradient by itself, with its report, which counts when both have arrived (multi-message): the round
+     * is over when the last copy that it needs is there. One part and no vectors only.
+     */
+    TARRY_SIM_UPLOAD_EACH,
 } tarry_sim_upload;
 
 /* One step of a machine, as it was taken. node: the worker, or TARRY_SIM_SERVER. */
@@ -57,8 +63,9 @@ TARRY_API int tarry_sim_create(const tarry_plan *plan, const tarry_sim_settings 
 TARRY_API void tarry_sim_free(tarry_sim *sim); /* NULL is allowed */
 
 /*
- * Runs one round; round t of one world is round t of every world of the same settings, whatever else differs. Fills
- * *result on success and for COVERAGE (result->error). Errors: NO_MEMORY, NUMERICAL.
+ * Runs one round; round t of one world is round t of every world of the same settings, whatever else differs. A round
+ * that ends without an estimate is a result too: it gives TARRY_OK, and result->error is TARRY_ERROR_COVERAGE. Errors:
+ * NO_MEMORY, NUMERICAL; then nothing but tarry_sim_free may follow.
  */
 TARRY_API int tarry_sim_round(tarry_sim *sim, tarry_round_result *result);
 

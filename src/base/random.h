@@ -23,6 +23,7 @@ typedef enum random_purpose {
     RANDOM_BATCH = 9,
     RANDOM_INITIAL = 10,
     RANDOM_BENCH = 11,
+    RANDOM_SIMULATION = 12,
     RANDOM_TEST = 100,
 } random_purpose;
 

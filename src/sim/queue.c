@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sim/queue.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/memory.h"
+
+static bool is_before(const queue_entry *a, const queue_entry *b)
+{
+    return a->time != b->time ? a->time < b->time : a->sequence < b->sequence;
+}
+
+static void put(queue *state, uint32_t at, queue_entry entry)
+{
+    state->heap[at] = entry;
+    state->position[entry.event] = at;
+}
+
+/* Moves the hole at `at` up to where `entry` belongs. */
+static void sift_up(queue *state, uint32_t at, queue_entry entry)
+{
+    while (at > 0) {
+        uint32_t parent = (at - 1) / 2;
+        if (!is_before(&entry, &state->heap[parent]))
+            break;
+        put(state, at, state->heap[parent]);
+        at = parent;
+    }
+    put(state, at, entry);
+}
+
+static void sift_down(queue *state, uint32_t at, queue_entry entry)
+{
+    for (;;) {
+        uint32_t child = 2 * at + 1;
+        if (child >= state->count)
+            break;
+        if (child + 1 < state->count && is_before(&state->heap[child + 1], &state->heap[child]))
+            child++;
+        if (!is_before(&state->heap[child], &entry))
+            break;
+        put(state, at, state->heap[child]);
+        at = child;
+    }
+    put(state, at, entry);
+}
+
+/* Grows to `capacity`; the new events are free. On failure everything is as before. */
+static int reserve(queue *state, uint32_t capacity)
+{
+    const tarry_allocator *allocator = &state->allocator;
+    sim_event *events = memory_allocate(allocator, capacity, sizeof(*events));
+    uint32_t *position = memory_allocate(allocator, capacity, sizeof(*position));
+    queue_entry *heap = memory_allocate(allocator, capacity, sizeof(*heap));
+    if (events == NULL || position == NULL || heap == NULL) {
+        memory_release(allocator, events);
+        memory_release(allocator, position);
+        memory_release(allocator, heap);
+        return TARRY_ERROR_NO_MEMORY;
+    }
+    if (state->capacity > 0) {
+        memcpy(events, state->events, state->capacity * sizeof(*events));
+        memcpy(position, state->position, state->capacity * sizeof(*position));
+        memcpy(heap, state->heap, state->count * sizeof(*heap));
+    }
+    for (uint32_t event = capacity; event > state->capacity; event--) {
+        position[event - 1] = state->free;
+        state->free = event - 1;
+    }
+    memory_release(allocator, state->events);
+    memory_release(allocator, state->position);
+    memory_release(allocator, state->heap);
+    state->events = events;
+    state->position = position;
+    state->heap = heap;
+    state->capacity = capacity;
+    return TARRY_OK;
+}
+
+int queue_init(queue *state, uint32_t capacity, const tarry_allocator *allocator)
+{
+    *state = (queue){.allocator = memory_allocator(allocator), .free = QUEUE_NONE};
+    return reserve(state, capacity);
+}
+
+void queue_destroy(queue *state)
+{
+    for (uint32_t i = 0; i < state->count; i++)
+        memory_release(&state->allocator, state->events[state->heap[i].event].bits);
+    memory_release(&state->allocator, state->events);
+    memory_release(&state->allocator, state->position);
+    memory_release(&state->allocator, state->heap);
+}
+
+int queue_push(queue *state, uint64_t time, const sim_event *event, uint32_t *id)
+{
+    if (state->free == QUEUE_NONE) {
+        if (state->capacity > QUEUE_NONE / 2)
+            return TARRY_ERROR_NO_MEMORY;
+        int error = reserve(state, 2 * state->capacity);
+        if (error != TARRY_OK)
+            return error;
+    }
+    uint32_t taken = state->free;
+    state->free = state->position[taken];
+    state->events[taken] = *event;
+    queue_entry entry = {.time = time, .sequence = state->sequence++, .event = taken};
+    sift_up(state, state->count++, entry);
+    if (id != NULL)
+        *id = taken;
+    return TARRY_OK;
+}
+
+uint64_t queue_next(const queue *state)
+{
+    return state->count > 0 ? state->heap[0].time : TARRY_NEVER;
+}
+
+/* Takes the entry at `at` out of the heap and frees its event. */
+static void take_out(queue *state, uint32_t at)
+{
+    uint32_t event = state->heap[at].event;
+    queue_entry last = state->heap[--state->count];
+    if (at < state->count) {
+        if (at > 0 && is_before(&last, &state->heap[(at - 1) / 2]))
+            sift_up(state, at, last);
+        else
+            sift_down(state, at, last);
+    }
+    state->position[event] = state->free;
+    state->free = event;
+}
+
+sim_event queue_pop(queue *state)
+{
+    assert(state->count > 0);
+    sim_event event = state->events[state->heap[0].event];
+    take_out(state, 0);
+    return event;
+}
+
+void queue_remove(queue *state, uint32_t id)
+{
+    uint32_t at = state->position[id];
+    assert(at < state->count && state->heap[at].event == id && state->events[id].bits == NULL);
+    take_out(state, at);
+}

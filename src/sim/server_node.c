@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "base/bitset.h"
+#include "base/memory.h"
+#include "plan/plan.h"
+#include "sim/world.h"
+
+/* The message with bit sets of its own, which a queue can keep. */
+static int copy_message(tarry_sim *sim, uint32_t worker, const tarry_message *message,
+                        sim_event *event)
+{
+    const codec_shape *shape = &sim->workers[worker].shape;
+    event->message = *message;
+    if (message->type != TARRY_MESSAGE_SIGNAL && message->type != TARRY_MESSAGE_RESUME)
+        return TARRY_OK;
+    event->bits = memory_allocate(&sim->allocator, codec_words(shape), sizeof(uint64_t));
+    if (event->bits == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    if (message->type == TARRY_MESSAGE_RESUME) {
+        memcpy(event->bits, message->slots, bitset_words(shape->slots) * sizeof(uint64_t));
+        event->message.slots = event->bits;
+        return TARRY_OK;
+    }
+    size_t psi_words = bitset_words(shape->psi_bits);
+    uint64_t *stripes = event->bits + psi_words;
+    memcpy(event->bits, message->psi, psi_words * sizeof(uint64_t));
+    memcpy(stripes, message->stripes, bitset_words(shape->stripes) * sizeof(uint64_t));
+    event->message.psi = event->bits;
+    event->message.stripes = stripes;
+    return TARRY_OK;
+}
+
+/* Whether psi has a copy of the worker's own. */
+static bool takes_part(const tarry_plan *plan, uint32_t worker, const uint64_t *psi)
+{
+    size_t bit = 0;
+    for (uint32_t slot = plan->worker_offset[worker]; slot < plan->worker_offset[worker + 1];
+         slot++) {
+        uint32_t chunk = plan->slot_chunk[slot];
+        if (bitset_test(psi, bit + plan->slot_holder[slot]))
+            return true;
+        bit += plan->chunk_offset[chunk + 1] - plan->chunk_offset[chunk];
+    }
+    return false;
+}
+
+/* The server has the gradients of psi already: it answers itself for the worker, stripe by stripe,
+ * also for one that has fallen silent since (left_ns is 0). */
+static int answer_signal(tarry_sim *sim, uint32_t worker, const tarry_message *signal)
+{
+    if (!takes_part(sim->plan, worker, signal->psi))
+        return TARRY_OK;
+    for (uint32_t stripe = 0; stripe < sim->stripes; stripe++) {
+        if (!bitset_test(signal->stripes, stripe))
+            continue;
+        sim_event answer = {
+            .kind = SIM_TO_SERVER,
+            .node = worker,
+            .life = sim->workers[worker].life,
+            .message = {.type = TARRY_MESSAGE_PART,
+                        .round = signal->round,
+                        .epoch = signal->epoch,
+                        .attempt = signal->attempt,
+                        .stripe = stripe},
+        };
+        int error = sim_schedule(sim, sim->now, &answer, NULL);
+        if (error != TARRY_OK)
+            return error;
+    }
+    return TARRY_OK;
+}
+
+static int send_message(tarry_sim *sim, uint32_t worker, const tarry_message *message)
+{
+    sim_worker *node = &sim->workers[worker];
+    uint64_t bytes = codec_size(&node->shape, message->type);
+    if (message->type == TARRY_MESSAGE_ROUND)
+        bytes += sim->settings.parameter_bytes;
+    if (message->type == TARRY_MESSAGE_SIGNAL && sim->settings.upload == TARRY_SIM_UPLOAD_EACH) {
+        int error = answer_signal(sim, worker, message);
+        if (error != TARRY_OK)
+            return error;
+    }
+    /* Also what nobody will hear takes its way. */
+    uint64_t arrival = network_down(&sim->network, &node->link, sim->now, bytes);
+    if (!node->there)
+        return TARRY_OK;
+    sim_event event = {.kind = SIM_TO_WORKER, .node = worker, .life = node->life};
+    int error = copy_message(sim, worker, message, &event);
+    return error == TARRY_OK ? sim_schedule(sim, arrival, &event, NULL) : error;
+}
+
+static int combine(tarry_sim *sim, const tarry_effect *effect)
+{
+    if (sim->vectors != NULL)
+        vectors_combine(sim->vectors, effect->worker, effect->stripe);
+    sim_event event = {
+        .kind = SIM_COMBINED,
+        .node = effect->worker,
+        .message = {.round = effect->round, .attempt = effect->attempt, .stripe = effect->stripe},
+    };
+    return sim_schedule(sim, sim->now, &event, NULL);
+}
+
+/* What travelled with the reports is counted as uploaded, and not what stands for it. */
+static void end_round(tarry_sim *sim, const tarry_round_result *result)
+{
+    sim->done = true;
+    sim->result = *result;
+    if (sim->settings.upload == TARRY_SIM_UPLOAD_EACH) {
+        sim->result.upload_bytes = sim->gradient_bytes;
+        sim->result.control_messages -= sim->answers;
+        sim->result.control_bytes -= sim->answers * CODEC_HEADER_BYTES;
+    }
+}
+
+int server_node_step(tarry_sim *sim, const tarry_event *event)
+{
+    const tarry_effects *effects;
+    int error = tarry_server_step(sim->server, sim->now, event, &effects);
+    if (error != TARRY_OK)
+        return error;
+    sim_observe(sim, TARRY_SIM_SERVER, event, effects);
+    for (size_t i = 0; i < effects->count && error == TARRY_OK; i++) {
+        const tarry_effect *effect = &effects->items[i];
+        switch (effect->type) {
+        case TARRY_EFFECT_SEND:
+            error = send_message(sim, effect->worker, &effect->message);
+            break;
+        case TARRY_EFFECT_CLEAR:
+            if (sim->vectors != NULL)
+                vectors_clear(sim->vectors, effect->stripe);
+            break;
+        case TARRY_EFFECT_COMBINE:
+            error = combine(sim, effect);
+            break;
+        case TARRY_EFFECT_DONE:
+            end_round(sim, effect->result);
+            break;
+        case TARRY_EFFECT_REJECT:
+        case TARRY_EFFECT_COMPUTE:
+        case TARRY_EFFECT_CANCEL:
+        case TARRY_EFFECT_ENCODE:
+            break;
+        }
+    }
+    return error;
+}
+
+static int take_message(tarry_sim *sim, const sim_event *event)
+{
+    if (sim->settings.upload == TARRY_SIM_UPLOAD_EACH) {
+        bool finished = event->message.type == TARRY_MESSAGE_REPORT && !event->message.failed;
+        sim->gradient_bytes += finished ? sim->settings.dimension * sizeof(float) : 0;
+        sim->answers += event->message.type == TARRY_MESSAGE_PART;
+    }
+    return server_node_step(sim, &(tarry_event){
+                                     .type = TARRY_EVENT_MESSAGE,
+                                     .worker = event->node,
+                                     .message = &event->message,
+                                 });
+}
+
+/* What a worker had not sent to its last byte when it fell silent does not arrive. */
+static bool is_cut_off(const tarry_sim *sim, const sim_event *event)
+{
+    const sim_worker *node = &sim->workers[event->node];
+    bool over = !node->there || node->life != event->life;
+    return over && event->left_ns > node->silent_ns;
+}
+
+int server_node_take(tarry_sim *sim, const sim_event *event)
+{
+    sim_event onward = *event;
+    switch (event->kind) {
+    case SIM_AT_CARD:
+        onward.kind = SIM_TO_SERVER;
+        return sim_schedule(
+            sim, network_through_card(&sim->network, sim->now, event->bytes, event->left_ns),
+            &onward, NULL);
+    case SIM_TO_SERVER:
+        return is_cut_off(sim, event) ? TARRY_OK : take_message(sim, event);
+    case SIM_JOINS:
+        return server_node_step(sim,
+                                &(tarry_event){.type = TARRY_EVENT_JOINED, .worker = event->node});
+    default:
+        break;
+    }
+    return server_node_step(sim, &(tarry_event){
+                                     .type = TARRY_EVENT_COMBINED,
+                                     .worker = event->node,
+                                     .round = event->message.round,
+                                     .attempt = event->message.attempt,
+                                     .stripe = event->message.stripe,
+                                 });
+}

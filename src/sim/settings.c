@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+
+#include "base/diagnostic.h"
+#include "plan/plan.h"
+#include "sim/world.h"
+
+void tarry_sim_settings_init(tarry_sim_settings *settings)
+{
+    *settings = (tarry_sim_settings){
+        .chunk_ns = UINT64_C(1000000000),
+        .dimension = 1,
+        .link = {.bytes_per_second = INFINITY},
+        .server_bytes_per_second = INFINITY,
+        .upload = TARRY_SIM_UPLOAD_CODED,
+        .seed = 1,
+    };
+    tarry_server_settings_init(&settings->server);
+    settings->server.stripe_length = SIZE_MAX;
+}
+
+int settings_check(const tarry_plan *plan, const tarry_sim_settings *settings,
+                   tarry_diagnostic *diagnostic)
+{
+    const char *fault = NULL;
+    if (settings->dimension == 0 || settings->dimension > SIZE_MAX / (2 * sizeof(double)))
+        fault = "dimension must be at least 1, and vectors must fit into the address space";
+    else if (settings->server.stripe_length == 0)
+        fault = "stripe_length must be at least 1";
+    else if (!(settings->link.bytes_per_second > 0 && settings->server_bytes_per_second > 0))
+        fault = "bandwidths must be above 0";
+    else if ((unsigned)settings->upload > TARRY_SIM_UPLOAD_EACH)
+        fault = "unknown way to upload";
+    else if (settings->upload == TARRY_SIM_UPLOAD_EACH && plan->parts > 1)
+        fault = "gradients that travel each by itself are not cut into parts";
+    else if (settings->upload == TARRY_SIM_UPLOAD_EACH && settings->vectors)
+        fault = "vectors go with coded uploads";
+    if (fault != NULL)
+        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT, "simulator: %s", fault);
+    for (uint32_t chunk = 0; settings->chunk_cost != NULL && chunk < plan->chunks; chunk++) {
+        double cost = settings->chunk_cost[chunk];
+        if (!(cost >= 0 && isfinite(cost)))
+            return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
+                            "simulator: the cost of chunk %u must be finite and at least 0", chunk);
+    }
+    return TARRY_OK;
+}

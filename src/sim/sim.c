@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
+
+#include "base/diagnostic.h"
+#include "base/memory.h"
+#include "plan/plan.h"
+#include "sim/world.h"
+
+/* Every worker is mostly waited for by one event, and a signal to all is followed by as many
+ * answers. */
+static uint32_t first_capacity(uint32_t workers)
+{
+    return workers < UINT32_MAX / 4 - 64 ? 2 * workers + 64 : UINT32_MAX / 2;
+}
+
+static int create_workers(tarry_sim *sim)
+{
+    int error = TARRY_OK;
+    for (uint32_t worker = 0; worker < sim->plan->workers && error == TARRY_OK; worker++) {
+        error = worker_node_create(sim, worker);
+        if (error == TARRY_OK)
+            error =
+                server_node_step(sim, &(tarry_event){.type = TARRY_EVENT_JOINED, .worker = worker});
+    }
+    return error;
+}
+
+static int create(tarry_sim *sim, const layout *cut, tarry_diagnostic *diagnostic)
+{
+    const tarry_allocator *allocator = &sim->allocator;
+    uint32_t workers = sim->plan->workers;
+    int error = queue_init(&sim->queue, first_capacity(workers), allocator);
+    if (error == TARRY_OK)
+        error = tarry_server_create(sim->plan, &sim->settings.server, allocator, &sim->server,
+                                    diagnostic);
+    if (error == TARRY_ERROR_ARGUMENT)
+        return error;
+    if (error == TARRY_OK) {
+        sim->workers = memory_allocate(allocator, workers, sizeof(*sim->workers));
+        error = sim->workers != NULL ? create_workers(sim) : TARRY_ERROR_NO_MEMORY;
+    }
+    if (error == TARRY_OK && sim->settings.vectors)
+        error = vectors_create(sim->plan, cut, sim->settings.seed, allocator, &sim->vectors);
+    if (error != TARRY_OK)
+        diagnose_no_memory(diagnostic, "simulator");
+    return error;
+}
+
+int tarry_sim_create(const tarry_plan *plan, const tarry_sim_settings *settings,
+                     const tarry_allocator *allocator, tarry_sim **sim,
+                     tarry_diagnostic *diagnostic)
+{
+    int error = settings_check(plan, settings, diagnostic);
+    if (error != TARRY_OK)
+        return error;
+    tarry_sim *made = memory_allocate(allocator, 1, sizeof(*made));
+    if (made == NULL)
+        return diagnose_no_memory(diagnostic, "simulator");
+    made->allocator = memory_allocator(allocator);
+    made->plan = plan;
+    made->settings = *settings;
+    size_t part_length = (settings->dimension - 1) / plan->parts + 1;
+    if (made->settings.server.stripe_length > part_length)
+        made->settings.server.stripe_length = part_length;
+    layout cut = layout_make(settings->dimension, plan->parts, made->settings.server.stripe_length);
+    made->settings.server.part_length = cut.part_length;
+    made->stripes = cut.stripes;
+    made->network = network_make(&settings->link, settings->server_bytes_per_second);
+    error = create(made, &cut, diagnostic);
+    if (error != TARRY_OK) {
+        tarry_sim_free(made);
+        return error;
+    }
+    *sim = made;
+    return TARRY_OK;
+}
+
+void tarry_sim_free(tarry_sim *sim)
+{
+    if (sim == NULL)
+        return;
+    tarry_allocator allocator = sim->allocator;
+    for (uint32_t worker = 0; sim->workers != NULL && worker < sim->plan->workers; worker++)
+        tarry_worker_free(sim->workers[worker].machine);
+    memory_release(&allocator, sim->workers);
+    vectors_free(sim->vectors);
+    tarry_server_free(sim->server);
+    queue_destroy(&sim->queue);
+    memory_release(&allocator, sim);
+}
+
+int sim_schedule(tarry_sim *sim, uint64_t time, const sim_event *event, uint32_t *id)
+{
+    assert(time >= sim->now);
+    int error = TARRY_OK;
+    if (id != NULL)
+        *id = QUEUE_NONE;
+    if (time != TARRY_NEVER)
+        error = queue_push(&sim->queue, time, event, id);
+    if (time == TARRY_NEVER || error != TARRY_OK)
+        memory_release(&sim->allocator, event->bits);
+    return error;
+}
+
+void sim_observe(const tarry_sim *sim, uint32_t node, const tarry_event *event,
+                 const tarry_effects *effects)
+{
+    if (sim->settings.observer != NULL)
+        sim->settings.observer(sim->settings.user, sim->now, node, event, effects);
+}
+
+static int carry_out(tarry_sim *sim, const sim_event *event)
+{
+    switch (event->kind) {
+    case SIM_AT_CARD:
+    case SIM_TO_SERVER:
+    case SIM_COMBINED:
+    case SIM_JOINS:
+        return server_node_take(sim, event);
+    case SIM_TO_WORKER:
+    case SIM_COMPUTED:
+    case SIM_ENCODED:
+    case SIM_DIES:
+    case SIM_COMES_BACK:
+        break;
+    }
+    return worker_node_take(sim, event);
+}
+
+static int run_once(tarry_sim *sim)
+{
+    uint64_t next = queue_next(&sim->queue), deadline = tarry_server_deadline(sim->server);
+    sim->events++;
+    if (deadline < next) {
+        sim->now = deadline > sim->now ? deadline : sim->now;
+        return server_node_step(sim, &(tarry_event){.type = TARRY_EVENT_TIME});
+    }
+    assert(next != TARRY_NEVER);
+    sim->now = next;
+    sim_event event = queue_pop(&sim->queue);
+    int error = carry_out(sim, &event);
+    memory_release(&sim->allocator, event.bits);
+    return error;
+}
+
+int tarry_sim_round(tarry_sim *sim, tarry_round_result *result)
+{
+    sim->done = false;
+    sim->gradient_bytes = sim->answers = 0;
+    if (sim->vectors != NULL)
+        vectors_begin(sim->vectors, sim->round);
+    int error = server_node_step(sim, &(tarry_event){.type = TARRY_EVENT_START});
+    while (error == TARRY_OK && !sim->done)
+        error = run_once(sim);
+    if (error != TARRY_OK)
+        return error;
+    sim->round++;
+    *result = sim->result;
+    return TARRY_OK;
+}
+
+const float *tarry_sim_estimate(const tarry_sim *sim)
+{
+    return sim->vectors != NULL ? vectors_estimate(sim->vectors) : NULL;
+}
+
+const double *tarry_sim_truth(const tarry_sim *sim)
+{
+    return sim->vectors != NULL ? vectors_truth(sim->vectors) : NULL;
+}
+
+uint64_t tarry_sim_now_ns(const tarry_sim *sim)
+{
+    return sim->now;
+}
+
+uint64_t tarry_sim_events(const tarry_sim *sim)
+{
+    return sim->events;
+}

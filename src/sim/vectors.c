@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sim/vectors.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/random.h"
+#include "coding/transfer.h"
+
+struct vectors {
+    tarry_allocator allocator;
+    const tarry_plan *plan;
+    layout cut;
+    const kernel *kernels;
+    uint64_t seed;
+    uint64_t round;
+    float *gradients;     /* chunks x d */
+    float *parts;         /* workers x part_length */
+    float *estimate;      /* d */
+    double *truth;        /* d */
+    const float **inputs; /* scratch: max_load */
+    float *weights;       /* scratch: parts */
+    void *scratch;        /* of transfer_encode */
+};
+
+/* Room for rows x columns floats; NULL also where the product does not fit. */
+static float *allocate_matrix(const tarry_allocator *allocator, size_t rows, size_t columns)
+{
+    return columns > SIZE_MAX / sizeof(float)
+               ? NULL
+               : memory_allocate(allocator, rows, columns * sizeof(float));
+}
+
+int vectors_create(const tarry_plan *plan, const layout *cut, uint64_t seed,
+                   const tarry_allocator *allocator, vectors **out)
+{
+    vectors *made = memory_allocate(allocator, 1, sizeof(*made));
+    if (made == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    made->allocator = memory_allocator(allocator);
+    made->plan = plan;
+    made->cut = *cut;
+    made->kernels = kernel_at(0);
+    made->seed = seed;
+    made->gradients = allocate_matrix(allocator, plan->chunks, cut->dimension);
+    made->parts = allocate_matrix(allocator, plan->workers, cut->part_length);
+    made->estimate = memory_allocate(allocator, cut->dimension, sizeof(float));
+    made->truth = memory_allocate(allocator, cut->dimension, sizeof(double));
+    made->inputs = memory_allocate(allocator, plan->max_load, sizeof(*made->inputs));
+    made->weights = memory_allocate(allocator, plan->parts, sizeof(float));
+    made->scratch =
+        memory_allocate(allocator, transfer_encode_scratch(plan->max_load, plan->parts), 1);
+    if (made->gradients == NULL || made->parts == NULL || made->estimate == NULL ||
+        made->truth == NULL || made->inputs == NULL || made->weights == NULL ||
+        made->scratch == NULL) {
+        vectors_free(made);
+        return TARRY_ERROR_NO_MEMORY;
+    }
+    *out = made;
+    return TARRY_OK;
+}
+
+void vectors_free(vectors *state)
+{
+    if (state == NULL)
+        return;
+    tarry_allocator allocator = state->allocator;
+    memory_release(&allocator, state->gradients);
+    memory_release(&allocator, state->parts);
+    memory_release(&allocator, state->estimate);
+    memory_release(&allocator, state->truth);
+    memory_release(&allocator, state->inputs);
+    memory_release(&allocator, state->weights);
+    memory_release(&allocator, state->scratch);
+    memory_release(&allocator, state);
+}
+
+void vectors_begin(vectors *state, uint64_t round)
+{
+    size_t dimension = state->cut.dimension;
+    state->round = round;
+    memset(state->truth, 0, dimension * sizeof(*state->truth));
+    for (uint32_t chunk = 0; chunk < state->plan->chunks; chunk++) {
+        random_stream stream =
+            random_stream_make(state->seed, RANDOM_SIMULATION, (uint32_t)round, chunk);
+        float *gradient = state->gradients + chunk * dimension;
+        for (size_t i = 0; i < dimension; i++) {
+            gradient[i] = (float)random_normal(&stream);
+            state->truth[i] += gradient[i];
+        }
+    }
+}
+
+static float *stripe_of_part(const vectors *state, uint32_t worker, uint32_t stripe)
+{
+    return state->parts + worker * state->cut.part_length +
+           layout_stripe_start(&state->cut, stripe);
+}
+
+void vectors_encode(vectors *state, uint64_t round, uint32_t worker, uint32_t stripe,
+                    const float *coefficients)
+{
+    if (round != state->round)
+        return;
+    const tarry_plan *plan = state->plan;
+    uint32_t first = plan->worker_offset[worker], load = plan->worker_offset[worker + 1] - first;
+    for (uint32_t slot = 0; slot < load; slot++)
+        state->inputs[slot] =
+            state->gradients + plan->slot_chunk[first + slot] * state->cut.dimension;
+    transfer_encode(state->kernels, &state->cut, stripe, state->inputs, coefficients, load,
+                    stripe_of_part(state, worker, stripe), state->scratch);
+}
+
+void vectors_clear(vectors *state, uint32_t stripe)
+{
+    const layout *cut = &state->cut;
+    for (uint32_t part = 0; part < cut->parts; part++) {
+        size_t present = layout_present(cut, part, stripe);
+        if (present > 0)
+            memset(state->estimate + part * cut->part_length + layout_stripe_start(cut, stripe), 0,
+                   present * sizeof(float));
+    }
+}
+
+void vectors_combine(vectors *state, uint32_t worker, uint32_t stripe)
+{
+    const tarry_plan *plan = state->plan;
+    const float *z = stripe_of_part(state, worker, stripe);
+    for (uint32_t part = 0; part < plan->parts; part++)
+        state->weights[part] = (float)plan->decode[(size_t)part * plan->workers + worker];
+    transfer_decode(state->kernels, &state->cut, stripe, &z, state->weights, 1, true,
+                    state->estimate);
+}
+
+const float *vectors_estimate(const vectors *state)
+{
+    return state->estimate;
+}
+
+const double *vectors_truth(const vectors *state)
+{
+    return state->truth;
+}

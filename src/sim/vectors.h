@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Real gradients for a simulated round: a chunk's is a vector of independent normal numbers from
+ * (seed, round, chunk). Every worker that has a chunk's gradient has the same one, so there is one
+ * of each. Sums are those of the reference kernel, the same on every machine.
+ */
+#ifndef SIM_VECTORS_H
+#define SIM_VECTORS_H
+
+#include "coding/layout.h"
+#include "plan/plan.h"
+
+typedef struct vectors vectors;
+
+/* N + m / l + 1 vectors of d float32 and one of d double. plan is borrowed. Errors: NO_MEMORY. */
+int vectors_create(const tarry_plan *plan, const layout *cut, uint64_t seed,
+                   const tarry_allocator *allocator, vectors **out);
+void vectors_free(vectors *state); /* NULL is allowed */
+
+/* Draws the round's gradients; truth is their sum. */
+void vectors_begin(vectors *state, uint64_t round);
+/* The worker's part of the stripe, with coefficients as in TARRY_EFFECT_ENCODE of `round`; of
+ * another round than the one begun nobody can use it, and it is left out. */
+void vectors_encode(vectors *state, uint64_t round, uint32_t worker, uint32_t stripe,
+                    const float *coefficients);
+/* The estimate's stripe becomes zero; the worker's part of it is added. */
+void vectors_clear(vectors *state, uint32_t stripe);
+void vectors_combine(vectors *state, uint32_t worker, uint32_t stripe);
+
+const float *vectors_estimate(const vectors *state);
+const double *vectors_truth(const vectors *state);
+
+#endif

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
+
+#include "sim/cost.h"
+#include "sim/world.h"
+
+static int make_machine(tarry_sim *sim, uint32_t id)
+{
+    tarry_worker_settings settings = {
+        .worker = id,
+        .stripes = sim->stripes,
+        .conditioning_limit = sim->settings.server.conditioning_limit,
+    };
+    return tarry_worker_create(sim->plan, &settings, &sim->allocator, &sim->workers[id].machine,
+                               NULL);
+}
+
+int worker_node_create(tarry_sim *sim, uint32_t id)
+{
+    sim_worker *node = &sim->workers[id];
+    *node = (sim_worker){
+        .shape = codec_shape_of(sim->plan, id, sim->stripes),
+        .there = !tarry_straggler_dead(sim->settings.straggler, id),
+        .busy = QUEUE_NONE,
+        .fate_round = TARRY_NEVER,
+        .dies_at = UINT32_MAX,
+    };
+    return node->there ? make_machine(sim, id) : TARRY_OK;
+}
+
+/* The end of a computation, or of the worker, is not to come any more. */
+static void drop_busy(tarry_sim *sim, sim_worker *node)
+{
+    if (node->busy != QUEUE_NONE)
+        queue_remove(&sim->queue, node->busy);
+    node->busy = QUEUE_NONE;
+}
+
+static int fall_silent(tarry_sim *sim, uint32_t id)
+{
+    sim_worker *node = &sim->workers[id];
+    drop_busy(sim, node);
+    node->there = false;
+    node->silent_ns = sim->now;
+    sim_event event = {.kind = SIM_COMES_BACK, .node = id};
+    uint64_t absence = tarry_straggler_rejoin_ns(sim->settings.straggler);
+    return sim_schedule(sim, network_after(sim->now, absence), &event, NULL);
+}
+
+/* A connection anew: its first byte takes the latency, and nothing waits on the link. */
+static int come_back(tarry_sim *sim, uint32_t id)
+{
+    sim_worker *node = &sim->workers[id];
+    tarry_worker_free(node->machine);
+    node->machine = NULL;
+    int error = make_machine(sim, id);
+    if (error != TARRY_OK)
+        return error;
+    node->there = true;
+    node->life++;
+    node->link = (network_link){.down_free_ns = sim->now, .up_free_ns = sim->now};
+    node->computed = 0;
+    sim_event event = {.kind = SIM_JOINS, .node = id};
+    return sim_schedule(sim, network_after(sim->now, sim->network.latency_ns), &event, NULL);
+}
+
+static int send_message(tarry_sim *sim, uint32_t id, const tarry_message *message, uint64_t bytes)
+{
+    sim_worker *node = &sim->workers[id];
+    sim_event event = {
+        .kind = SIM_TO_SERVER,
+        .node = id,
+        .life = node->life,
+        .bytes = codec_size(&node->shape, message->type) + bytes,
+        .message = *message,
+    };
+    uint64_t first_ns;
+    event.left_ns = network_up(&sim->network, &node->link, sim->now, event.bytes, &first_ns);
+    if (network_card_is_free(&sim->network))
+        return sim_schedule(sim, network_after(event.left_ns, sim->network.latency_ns), &event,
+                            NULL);
+    event.kind = SIM_AT_CARD;
+    return sim_schedule(sim, first_ns, &event, NULL);
+}
+
+static int report(tarry_sim *sim, uint32_t id, const tarry_message *message)
+{
+    bool with_gradient = sim->settings.upload == TARRY_SIM_UPLOAD_EACH &&
+                         message->type == TARRY_MESSAGE_REPORT && !message->failed;
+    return send_message(sim, id, message,
+                        with_gradient ? sim->settings.dimension * sizeof(float) : 0);
+}
+
+static size_t stripe_bytes(const tarry_sim *sim, uint32_t stripe)
+{
+    const tarry_server_settings *server = &sim->settings.server;
+    size_t left = server->part_length - stripe * server->stripe_length;
+    return (left < server->stripe_length ? left : server->stripe_length) * sizeof(float);
+}
+
+/* Done once the last byte has left, so that news can come before the next stripe. */
+static int encode(tarry_sim *sim, uint32_t id, const tarry_effect *effect)
+{
+    sim_worker *node = &sim->workers[id];
+    uint64_t left_ns = sim->now;
+    if (sim->settings.upload == TARRY_SIM_UPLOAD_CODED) {
+        if (sim->vectors != NULL)
+            vectors_encode(sim->vectors, effect->round, id, effect->stripe, effect->coefficients);
+        int error = send_message(sim, id, &effect->message, stripe_bytes(sim, effect->stripe));
+        if (error != TARRY_OK)
+            return error;
+        left_ns = node->link.up_free_ns;
+    }
+    sim_event event = {
+        .kind = SIM_ENCODED,
+        .node = id,
+        .life = node->life,
+        .message = effect->message,
+    };
+    return sim_schedule(sim, left_ns, &event, NULL);
+}
+
+static uint32_t load_of(const tarry_sim *sim, uint32_t id)
+{
+    return tarry_plan_load(sim->plan, id);
+}
+
+/* A new round has a new fate in store; one that came true does not come again in the same round. */
+static void draw_fate(tarry_sim *sim, uint32_t id, uint64_t round)
+{
+    sim_worker *node = &sim->workers[id];
+    if (node->fate_round == round)
+        return;
+    node->fate_round = round;
+    node->computed = 0;
+    if (!tarry_straggler_fails(sim->settings.straggler, round, id, load_of(sim, id),
+                               &node->dies_at))
+        node->dies_at = UINT32_MAX;
+}
+
+/* A worker whose chunk takes for ever hangs: it says nothing any more. */
+static int compute(tarry_sim *sim, uint32_t id, const tarry_effect *effect)
+{
+    sim_worker *node = &sim->workers[id];
+    drop_busy(sim, node);
+    draw_fate(sim, id, effect->round);
+    uint64_t time = chunk_time_ns(&sim->settings, effect->round, id, effect->slot, effect->chunk);
+    sim_event event = {
+        .kind = SIM_COMPUTED,
+        .node = id,
+        .life = node->life,
+        .message = {.round = effect->round, .slot = effect->slot},
+    };
+    if (node->dies_at == effect->slot) {
+        event.kind = SIM_DIES;
+        time /= 2;
+    } else if (time == TARRY_NEVER) {
+        event.kind = SIM_DIES;
+        time = 0;
+    }
+    return sim_schedule(sim, network_after(sim->now, time), &event, &node->busy);
+}
+
+static int step(tarry_sim *sim, uint32_t id, const tarry_event *event)
+{
+    sim_worker *node = &sim->workers[id];
+    const tarry_effects *effects;
+    int error = tarry_worker_step(node->machine, sim->now, event, &effects);
+    if (error != TARRY_OK)
+        return error;
+    sim_observe(sim, id, event, effects);
+    for (size_t i = 0; i < effects->count && error == TARRY_OK; i++) {
+        const tarry_effect *effect = &effects->items[i];
+        switch (effect->type) {
+        case TARRY_EFFECT_SEND:
+            error = report(sim, id, &effect->message);
+            break;
+        case TARRY_EFFECT_COMPUTE:
+            error = compute(sim, id, effect);
+            break;
+        case TARRY_EFFECT_CANCEL:
+            drop_busy(sim, node);
+            break;
+        case TARRY_EFFECT_ENCODE:
+            error = encode(sim, id, effect);
+            break;
+        case TARRY_EFFECT_REJECT:
+        case TARRY_EFFECT_CLEAR:
+        case TARRY_EFFECT_COMBINE:
+        case TARRY_EFFECT_DONE:
+            break;
+        }
+    }
+    return error;
+}
+
+static int take_computed(tarry_sim *sim, const sim_event *event)
+{
+    uint32_t id = event->node;
+    sim_worker *node = &sim->workers[id];
+    node->busy = QUEUE_NONE;
+    int error = step(sim, id,
+                     &(tarry_event){
+                         .type = TARRY_EVENT_COMPUTED,
+                         .round = event->message.round,
+                         .slot = event->message.slot,
+                     });
+    if (error == TARRY_OK && node->there && ++node->computed == load_of(sim, id) &&
+        node->dies_at == node->computed) {
+        node->dies_at = UINT32_MAX;
+        return fall_silent(sim, id);
+    }
+    return error;
+}
+
+int worker_node_take(tarry_sim *sim, const sim_event *event)
+{
+    uint32_t id = event->node;
+    sim_worker *node = &sim->workers[id];
+    if (event->kind == SIM_COMES_BACK)
+        return come_back(sim, id);
+    if (!node->there || event->life != node->life)
+        return TARRY_OK;
+    switch (event->kind) {
+    case SIM_TO_WORKER:
+        return step(sim, id,
+                    &(tarry_event){.type = TARRY_EVENT_MESSAGE, .message = &event->message});
+    case SIM_COMPUTED:
+        return take_computed(sim, event);
+    case SIM_DIES:
+        node->busy = QUEUE_NONE;
+        node->dies_at = UINT32_MAX;
+        return fall_silent(sim, id);
+    default:
+        break;
+    }
+    return step(sim, id,
+                &(tarry_event){
+                    .type = TARRY_EVENT_ENCODED,
+                    .round = event->message.round,
+                    .attempt = event->message.attempt,
+                    .stripe = event->message.stripe,
+                });
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The world of a simulation, and what its files do for each other:
+ *   settings.c     defaults and checks
+ *   sim.c          creation, the loop over events, rounds
+ *   server_node.c  steps the server machine and carries its effects out
+ *   worker_node.c  the same for workers: computing, falling silent, coming back
+ *   network.c, queue.c, vectors.c: arithmetic and containers that know nothing of the world
+ *
+ * Encoding and combining take no time. A worker hears the server at once, also in the middle of a
+ * chunk, as it does in the local runtime. Events at the same time happen in the order in which they
+ * were scheduled; the server's own time limits come after all that happens at their time.
+ */
+#ifndef SIM_WORLD_H
+#define SIM_WORLD_H
+
+#include <tarry/sim.h>
+#include <tarry/worker.h>
+
+#include "protocol/codec.h"
+#include "sim/network.h"
+#include "sim/queue.h"
+#include "sim/vectors.h"
+
+typedef struct sim_worker {
+    tarry_worker *machine; /* NULL for those that never answer */
+    codec_shape shape;
+    network_link link;
+    bool there;         /* not silent */
+    uint32_t life;      /* counts its returns: what was sent to an earlier life is lost */
+    uint64_t silent_ns; /* when the life before ended */
+    uint32_t busy;      /* the event that ends the computation, QUEUE_NONE if there is none */
+
+    /* what the round has in store for it */
+    uint64_t fate_round; /* of the fate; TARRY_NEVER: none drawn yet */
+    uint32_t dies_at;    /* position of its order, or its load; UINT32_MAX: it lives */
+    uint32_t computed;   /* chunks in the round of the fate, in this life */
+} sim_worker;
+
+struct tarry_sim {
+    tarry_allocator allocator;
+    const tarry_plan *plan;
+    tarry_sim_settings settings;
+    uint32_t stripes;
+    uint64_t now;
+    uint64_t events; /* carried out */
+    queue queue;
+    network network;
+    tarry_server *server;
+    sim_worker *workers;
+    vectors *vectors; /* NULL unless wanted */
+
+    /* the round in progress */
+    uint64_t round; /* that runs, or the next one */
+    bool done;
+    tarry_round_result result;
+    uint64_t gradient_bytes; /* TARRY_SIM_UPLOAD_EACH: arrived */
+    uint64_t answers;        /* the same: parts that no one sent */
+};
+
+/* ARGUMENT with a diagnostic, or OK. */
+int settings_check(const tarry_plan *plan, const tarry_sim_settings *settings,
+                   tarry_diagnostic *diagnostic);
+
+/* Schedules at now or later; an event at TARRY_NEVER does not happen, and then its bits are freed
+ * and *id is QUEUE_NONE. Takes the bits over, also on failure. Errors: NO_MEMORY. */
+int sim_schedule(tarry_sim *sim, uint64_t time, const sim_event *event, uint32_t *id);
+/* Tells the observer, if there is one. */
+void sim_observe(const tarry_sim *sim, uint32_t node, const tarry_event *event,
+                 const tarry_effects *effects);
+
+/* server_node.c: errors are NO_MEMORY, NUMERICAL and those of tarry_server_step. */
+int server_node_step(tarry_sim *sim, const tarry_event *event);
+/* A message, or the end of a COMBINE, reaches the server. */
+int server_node_take(tarry_sim *sim, const sim_event *event);
+
+/* worker_node.c */
+int worker_node_create(tarry_sim *sim, uint32_t id);
+int worker_node_take(tarry_sim *sim, const sim_event *event);
+
+#endif
