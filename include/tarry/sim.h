@@ -22,7 +22,7 @@ typedef enum tarry_sim_upload {
     TARRY_SIM_UPLOAD_CODED, /* one coded part per worker, after the signal */
     /*
      * Every finished gradient by itself, with its report, which counts when both have arrived (multi-message): the round
-     * is over when the last copy that it needs is there. One part and no vectors only.
+     * is over when the last copy that it needs is there. One part only.
      */
     TARRY_SIM_UPLOAD_EACH,
 } tarry_sim_upload;

@@ -64,7 +64,11 @@ static int answer_signal(tarry_sim *sim, uint32_t worker, const tarry_message *s
                         .attempt = signal->attempt,
                         .stripe = stripe},
         };
-        int error = sim_schedule(sim, sim->now, &answer, NULL);
+        int error = sim->vectors != NULL ? vectors_encode_for(sim->vectors, signal->round, worker,
+                                                              stripe, signal->psi)
+                                         : TARRY_OK;
+        if (error == TARRY_OK)
+            error = sim_schedule(sim, sim->now, &answer, NULL);
         if (error != TARRY_OK)
             return error;
     }

@@ -33,8 +33,6 @@ int settings_check(const tarry_plan *plan, const tarry_sim_settings *settings,
         fault = "unknown way to upload";
     else if (settings->upload == TARRY_SIM_UPLOAD_EACH && plan->parts > 1)
         fault = "gradients that travel each by itself are not cut into parts";
-    else if (settings->upload == TARRY_SIM_UPLOAD_EACH && settings->vectors)
-        fault = "vectors go with coded uploads";
     if (fault != NULL)
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT, "simulator: %s", fault);
     for (uint32_t chunk = 0; settings->chunk_cost != NULL && chunk < plan->chunks; chunk++) {

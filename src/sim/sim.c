@@ -40,7 +40,8 @@ static int create(tarry_sim *sim, const layout *cut, tarry_diagnostic *diagnosti
         error = sim->workers != NULL ? create_workers(sim) : TARRY_ERROR_NO_MEMORY;
     }
     if (error == TARRY_OK && sim->settings.vectors)
-        error = vectors_create(sim->plan, cut, sim->settings.seed, allocator, &sim->vectors);
+        error = vectors_create(sim->plan, cut, sim->settings.server.conditioning_limit,
+                               sim->settings.seed, allocator, &sim->vectors);
     if (error != TARRY_OK)
         diagnose_no_memory(diagnostic, "simulator");
     return error;

@@ -5,6 +5,7 @@
 
 #include "base/memory.h"
 #include "base/random.h"
+#include "coding/coefficients.h"
 #include "coding/transfer.h"
 
 struct vectors {
@@ -20,7 +21,9 @@ struct vectors {
     double *truth;        /* d */
     const float **inputs; /* scratch: max_load */
     float *weights;       /* scratch: parts */
-    void *scratch;        /* of transfer_encode */
+    float *rows;          /* scratch: max_load x parts coefficients */
+    coefficients *solver;
+    void *scratch; /* of transfer_encode */
 };
 
 /* Room for rows x columns floats; NULL also where the product does not fit. */
@@ -31,8 +34,8 @@ static float *allocate_matrix(const tarry_allocator *allocator, size_t rows, siz
                : memory_allocate(allocator, rows, columns * sizeof(float));
 }
 
-int vectors_create(const tarry_plan *plan, const layout *cut, uint64_t seed,
-                   const tarry_allocator *allocator, vectors **out)
+int vectors_create(const tarry_plan *plan, const layout *cut, double conditioning_limit,
+                   uint64_t seed, const tarry_allocator *allocator, vectors **out)
 {
     vectors *made = memory_allocate(allocator, 1, sizeof(*made));
     if (made == NULL)
@@ -48,11 +51,13 @@ int vectors_create(const tarry_plan *plan, const layout *cut, uint64_t seed,
     made->truth = memory_allocate(allocator, cut->dimension, sizeof(double));
     made->inputs = memory_allocate(allocator, plan->max_load, sizeof(*made->inputs));
     made->weights = memory_allocate(allocator, plan->parts, sizeof(float));
+    made->rows = allocate_matrix(allocator, plan->max_load, plan->parts);
     made->scratch =
         memory_allocate(allocator, transfer_encode_scratch(plan->max_load, plan->parts), 1);
     if (made->gradients == NULL || made->parts == NULL || made->estimate == NULL ||
         made->truth == NULL || made->inputs == NULL || made->weights == NULL ||
-        made->scratch == NULL) {
+        made->rows == NULL || made->scratch == NULL ||
+        coefficients_create(plan, conditioning_limit, allocator, &made->solver) != TARRY_OK) {
         vectors_free(made);
         return TARRY_ERROR_NO_MEMORY;
     }
@@ -65,6 +70,8 @@ void vectors_free(vectors *state)
     if (state == NULL)
         return;
     tarry_allocator allocator = state->allocator;
+    coefficients_free(state->solver);
+    memory_release(&allocator, state->rows);
     memory_release(&allocator, state->gradients);
     memory_release(&allocator, state->parts);
     memory_release(&allocator, state->estimate);
@@ -98,7 +105,7 @@ static float *stripe_of_part(const vectors *state, uint32_t worker, uint32_t str
 }
 
 void vectors_encode(vectors *state, uint64_t round, uint32_t worker, uint32_t stripe,
-                    const float *coefficients)
+                    const float *rows)
 {
     if (round != state->round)
         return;
@@ -107,8 +114,17 @@ void vectors_encode(vectors *state, uint64_t round, uint32_t worker, uint32_t st
     for (uint32_t slot = 0; slot < load; slot++)
         state->inputs[slot] =
             state->gradients + plan->slot_chunk[first + slot] * state->cut.dimension;
-    transfer_encode(state->kernels, &state->cut, stripe, state->inputs, coefficients, load,
+    transfer_encode(state->kernels, &state->cut, stripe, state->inputs, rows, load,
                     stripe_of_part(state, worker, stripe), state->scratch);
+}
+
+int vectors_encode_for(vectors *state, uint64_t round, uint32_t worker, uint32_t stripe,
+                       const uint64_t *psi)
+{
+    int error = coefficients_of_worker(state->solver, worker, psi, state->rows);
+    if (error == TARRY_OK)
+        vectors_encode(state, round, worker, stripe, state->rows);
+    return error;
 }
 
 void vectors_clear(vectors *state, uint32_t stripe)

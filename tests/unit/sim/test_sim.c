@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+#include <math.h>
+
+#include "failing_allocator.h"
+#include "world.h"
+
+#define MICROSECOND UINT64_C(1000)
+
+/*
+ * Four workers on a ring: worker j computes chunk j, then j + 1, all at 1 s a chunk, so that every
+ * chunk is there after the first. ROUND weighs 1,000 bytes, REPORT 24, SIGNAL 26 (two chunks with
+ * two holders each, one stripe), PART 24 + 4,000.
+ */
+static void ring(world *all)
+{
+    world_init(all);
+    all->plan_settings.workers = all->plan_settings.chunks = 4;
+    all->plan_settings.replication = 2;
+    all->plan_settings.design = TARRY_DESIGN_CYCLIC;
+    all->plan_settings.order = TARRY_ORDER_AS_IS;
+    all->settings.dimension = 1000;
+    all->settings.parameter_bytes = 976;
+}
+
+static void equal_workers_without_limits_take_one_chunk(void **state)
+{
+    (void)state;
+    world all;
+    ring(&all);
+    world_begin(&all);
+    for (uint64_t round = 0; round < 3; round++) {
+        tarry_round_result result = world_round(&all);
+        assert_int_equal(result.round, round);
+        assert_int_equal(result.error, TARRY_OK);
+        assert_true(result.exact);
+        assert_int_equal(result.start_ns, round * SECOND);
+        assert_int_equal(result.signal_ns, (round + 1) * SECOND);
+        assert_int_equal(result.end_ns, (round + 1) * SECOND);
+        assert_int_equal(result.copies_computed, 4);
+        assert_int_equal(result.upload_bytes, 4 * 4000);
+        assert_int_equal(result.control_bytes, 4 * (24 + 24 + 26 + 24));
+    }
+    /* Per round and worker: ROUND, COMPUTED, REPORT, SIGNAL, PART, ENCODED, COMBINED; without the
+     * last ENCODED of the last round, which comes after its end. */
+    assert_true(tarry_sim_events(all.sim) > 3 * 4 * 6);
+    assert_true(tarry_sim_events(all.sim) <= 3 * 4 * 7);
+    world_end(&all);
+}
+
+static void links_add_what_they_take(void **state)
+{
+    (void)state;
+    world all;
+    ring(&all);
+    all.settings.link = (tarry_sim_link){.latency_ns = 1000 * MICROSECOND, .bytes_per_second = 1e6};
+    world_begin(&all);
+    for (int round = 0; round < 3; round++) {
+        tarry_round_result result = world_round(&all);
+        uint64_t to_signal = SECOND + (2000 + 1024) * MICROSECOND;
+        assert_int_equal(result.signal_ns - result.start_ns, to_signal);
+        assert_int_equal(result.end_ns - result.signal_ns, (1026 + 5024) * MICROSECOND);
+    }
+    world_end(&all);
+}
+
+/* Four ROUNDs one after the other; then reports that don't meet; then, behind the last signal's
+ * turn, four PARTs one after the other. */
+static void the_card_takes_one_at_a_time(void **state)
+{
+    (void)state;
+    world all;
+    ring(&all);
+    all.settings.server_bytes_per_second = 1e6;
+    world_begin(&all);
+    tarry_round_result result = world_round(&all);
+    assert_int_equal(result.signal_ns, SECOND + (4 * 1000 + 24) * MICROSECOND);
+    assert_int_equal(result.end_ns - result.signal_ns, (26 + 4 * 4024) * MICROSECOND);
+    world_end(&all);
+}
+
+static void stripes_follow_each_other(void **state)
+{
+    (void)state;
+    world all;
+    ring(&all);
+    all.settings.link = (tarry_sim_link){.latency_ns = 0, .bytes_per_second = 1e6};
+    all.settings.server.stripe_length = 300;
+    world_begin(&all);
+    tarry_round_result result = world_round(&all);
+    assert_int_equal(result.end_ns - result.signal_ns, (26 + 4 * 24 + 4000) * MICROSECOND);
+    assert_int_equal(result.upload_bytes, 4 * 4000);
+    world_end(&all);
+}
+
+static void single_gradients_travel_with_their_reports(void **state)
+{
+    (void)state;
+    world all;
+    ring(&all);
+    all.settings.link = (tarry_sim_link){.latency_ns = 1000 * MICROSECOND, .bytes_per_second = 1e6};
+    all.settings.upload = TARRY_SIM_UPLOAD_EACH;
+    world_begin(&all);
+    tarry_round_result result = world_round(&all);
+    assert_true(result.exact);
+    assert_int_equal(result.end_ns, SECOND + (2000 + 5024) * MICROSECOND);
+    assert_int_equal(result.signal_ns, result.end_ns);
+    assert_int_equal(result.upload_bytes, 4 * 4000);
+    assert_int_equal(result.control_messages, 12);
+    assert_int_equal(result.control_bytes, 4 * (24 + 24 + 26));
+    /* The signal of this round is on its way before the parameters of the next. */
+    result = world_round(&all);
+    assert_int_equal(result.end_ns - result.start_ns, SECOND + (26 + 2000 + 5024) * MICROSECOND);
+    world_end(&all);
+}
+
+static void a_deadline_is_kept_to_the_nanosecond(void **state)
+{
+    (void)state;
+    world all;
+    ring(&all);
+    all.spec = "slow:1,3";
+    all.plan_settings.replication = 1;
+    all.settings.server.stop = TARRY_STOP_DEADLINE;
+    all.settings.server.deadline_ns = 1700000001;
+    world_begin(&all);
+    for (int round = 0; round < 3; round++) {
+        tarry_round_result result = world_round(&all);
+        assert_int_equal(result.end_ns - result.start_ns, 1700000001);
+        assert_int_equal(result.copies_coded, 3);
+        assert_true(result.expected_error == 0.25);
+    }
+    world_end(&all);
+}
+
+static void costs_scale_the_time_of_chunks(void **state)
+{
+    (void)state;
+    const double cost[] = {0.5, 0, 2.25, 1};
+    for (int adds = 0; adds < 2; adds++) {
+        world all;
+        ring(&all);
+        all.plan_settings.replication = 1;
+        all.settings.chunk_cost = cost;
+        all.settings.chunk_ns = adds ? 77 * SECOND : 3 * SECOND; /* no matter where seconds add */
+        all.spec = adds ? "shifted-exp:3,0" : "none";
+        world_begin(&all);
+        tarry_round_result result = world_round(&all);
+        assert_int_equal(result.end_ns, 3 * SECOND / 4 * 9);
+        world_end(&all);
+    }
+}
+
+/* The mean of the largest of m exponential times is 1 + 1/2 + ... + 1/m. */
+static void uncoded_takes_the_harmonic_number(void **state)
+{
+    (void)state;
+    const uint32_t workers = 20, rounds = 20000;
+    double harmonic = 0, mean = 0;
+    world all;
+    world_init(&all);
+    all.spec = "exp:1";
+    all.plan_settings.workers = all.plan_settings.chunks = workers;
+    all.plan_settings.replication = 1;
+    world_begin(&all);
+    for (uint32_t worker = 1; worker <= workers; worker++)
+        harmonic += 1 / (double)worker;
+    for (uint32_t round = 0; round < rounds; round++) {
+        tarry_round_result result = world_round(&all);
+        mean += world_seconds(&result) / rounds;
+    }
+    printf("uncoded, %u workers, exp:1: mean %.4f s, harmonic number %.4f\n", workers, mean,
+           harmonic);
+    assert_true(fabs(mean / harmonic - 1) < 0.02);
+    world_end(&all);
+}
+
+static void refuse(const world *all)
+{
+    tarry_plan *plan;
+    tarry_sim *sim = NULL;
+    tarry_diagnostic why = {{0}};
+    assert_int_equal(tarry_plan_create(&all->plan_settings, NULL, &plan, NULL), TARRY_OK);
+    assert_int_equal(tarry_sim_create(plan, &all->settings, NULL, &sim, &why),
+                     TARRY_ERROR_ARGUMENT);
+    assert_null(sim);
+    assert_true(why.text[0] != '\0');
+    tarry_plan_free(plan);
+}
+
+static void settings_are_checked(void **state)
+{
+    (void)state;
+    const double negative[] = {1, 1, -1, 1}, endless[] = {1, INFINITY, 1, 1};
+    world all;
+    ring(&all);
+    all.settings.dimension = 0;
+    refuse(&all);
+    ring(&all);
+    all.settings.link.bytes_per_second = 0;
+    refuse(&all);
+    ring(&all);
+    all.settings.server_bytes_per_second = NAN;
+    refuse(&all);
+    ring(&all);
+    all.settings.upload = TARRY_SIM_UPLOAD_EACH;
+    all.plan_settings.parts = 2;
+    refuse(&all);
+    ring(&all);
+    all.settings.upload = (tarry_sim_upload)7;
+    refuse(&all);
+    ring(&all);
+    all.settings.chunk_cost = negative;
+    refuse(&all);
+    all.settings.chunk_cost = endless;
+    refuse(&all);
+    ring(&all);
+    all.settings.server.stripe_length = 0;
+    refuse(&all);
+    ring(&all);
+    all.settings.server.conditioning_limit = 0.5; /* the server machine's own */
+    refuse(&all);
+    tarry_sim_free(NULL);
+}
+
+/* Two rounds with everything that takes memory: vectors, signals, workers that come back. */
+static int run(void *user, const tarry_allocator *allocator)
+{
+    const world *all = user;
+    tarry_sim *sim;
+    int error = tarry_sim_create(all->plan, &all->settings, allocator, &sim, NULL);
+    if (error != TARRY_OK)
+        return error;
+    tarry_round_result result;
+    for (int round = 0; round < 2 && error == TARRY_OK; round++)
+        error = tarry_sim_round(sim, &result);
+    tarry_sim_free(sim);
+    return error;
+}
+
+static void each_allocation_may_fail(void **state)
+{
+    (void)state;
+    world all;
+    ring(&all);
+    all.plan_settings.workers = all.plan_settings.chunks = 3;
+    all.plan_settings.parts = 2;
+    all.spec = "exp:1+fail:0.5+rejoin:2";
+    all.settings.dimension = 5;
+    all.settings.vectors = true;
+    all.settings.server.silence_ns = SECOND;
+    world_begin(&all);
+    size_t whole = fail_each_allocation(run, &all);
+    all.settings.vectors = false;
+    assert_true(whole > fail_each_allocation(run, &all));
+    world_end(&all);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(equal_workers_without_limits_take_one_chunk),
+        cmocka_unit_test(links_add_what_they_take),
+        cmocka_unit_test(the_card_takes_one_at_a_time),
+        cmocka_unit_test(stripes_follow_each_other),
+        cmocka_unit_test(single_gradients_travel_with_their_reports),
+        cmocka_unit_test(a_deadline_is_kept_to_the_nanosecond),
+        cmocka_unit_test(costs_scale_the_time_of_chunks),
+        cmocka_unit_test(uncoded_takes_the_harmonic_number),
+        cmocka_unit_test(settings_are_checked),
+        cmocka_unit_test(each_allocation_may_fail),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <string.h>
+
+#include "seed.h"
+#include "world.h"
+
+/* |estimate - truth|^2 / |truth|^2 */
+static double squared_error(const world *all)
+{
+    const float *estimate = tarry_sim_estimate(all->sim);
+    const double *truth = tarry_sim_truth(all->sim);
+    double error = 0, square = 0;
+    for (size_t i = 0; i < all->settings.dimension; i++) {
+        error += (estimate[i] - truth[i]) * (estimate[i] - truth[i]);
+        square += truth[i] * truth[i];
+    }
+    return error / square;
+}
+
+static void with_vectors(world *all, uint32_t parts, size_t dimension)
+{
+    world_init(all);
+    all->plan_settings.parts = parts;
+    all->plan_settings.replication = parts + 1;
+    all->settings.dimension = dimension;
+    all->settings.vectors = true;
+    all->settings.seed = all->straggler_seed = test_seed("vectors", 11);
+}
+
+static void sums_are_exact(void **state)
+{
+    (void)state;
+    for (uint32_t parts = 1; parts <= 4; parts++) {
+        world all;
+        with_vectors(&all, parts, 1001);
+        all.spec = "exp:1";
+        all.settings.server.stripe_length = 100;
+        world_begin(&all);
+        double worst = 0;
+        for (int round = 0; round < 50; round++) {
+            tarry_round_result result = world_round(&all);
+            assert_true(result.exact);
+            worst = fmax(worst, sqrt(squared_error(&all)));
+        }
+        printf("%u parts: largest error of an exact sum %.1e\n", parts, worst);
+        assert_true(worst < 1e-4);
+        world_end(&all);
+    }
+}
+
+static void single_gradients_add_up(void **state)
+{
+    (void)state;
+    world all;
+    with_vectors(&all, 1, 100);
+    all.spec = "exp:1/chunk";
+    all.settings.upload = TARRY_SIM_UPLOAD_EACH;
+    world_begin(&all);
+    for (int round = 0; round < 50; round++) {
+        assert_true(world_round(&all).exact);
+        assert_true(squared_error(&all) < 1e-12);
+    }
+    world_end(&all);
+}
+
+/* Independent normal vectors: the squared error has the mean that psi promises, within its own
+ * deviation. */
+static void measured_error_is_the_expected_one(void **state)
+{
+    (void)state;
+    for (uint32_t parts = 1; parts <= 4; parts++) {
+        world all;
+        with_vectors(&all, parts, 2000);
+        all.spec = "exp:1/chunk";
+        all.settings.server.stop = TARRY_STOP_DEADLINE;
+        all.settings.server.deadline_ns = SECOND;
+        world_begin(&all);
+        const int rounds = 200;
+        double excess = 0, square = 0, expected = 0;
+        for (int round = 0; round < rounds; round++) {
+            tarry_round_result result = world_round(&all);
+            double difference = squared_error(&all) - result.expected_error;
+            excess += difference / rounds;
+            square += difference * difference / rounds;
+            expected += result.expected_error / rounds;
+        }
+        double deviation = sqrt((square - excess * excess) / rounds);
+        printf("%u parts: expected error %.4f, measured - expected %.5f, its deviation %.5f\n",
+               parts, expected, excess, deviation);
+        assert_true(expected > 0.1 && expected < 0.9);
+        assert_true(fabs(excess) <= 4 * deviation + 1e-9);
+        world_end(&all);
+    }
+}
+
+static void gradients_are_those_of_seed_and_round(void **state)
+{
+    (void)state;
+    double truth[4][3];
+    for (int run = 0; run < 4; run++) {
+        world all;
+        with_vectors(&all, 1, 3);
+        all.settings.seed += run == 3;
+        all.settings.server.credit = run == 1 ? TARRY_CREDIT_WHOLE : TARRY_CREDIT_CHUNK;
+        world_begin(&all);
+        for (int round = 0; round <= (run == 2); round++)
+            world_round(&all);
+        memcpy(truth[run], tarry_sim_truth(all.sim), sizeof(truth[run]));
+        world_end(&all);
+    }
+    assert_memory_equal(truth[0], truth[1], sizeof(truth[0]));
+    assert_memory_not_equal(truth[0], truth[2], sizeof(truth[0]));
+    assert_memory_not_equal(truth[0], truth[3], sizeof(truth[0]));
+}
+
+static void without_vectors_there_are_none(void **state)
+{
+    (void)state;
+    world all;
+    world_init(&all);
+    world_begin(&all);
+    world_round(&all);
+    assert_null(tarry_sim_estimate(all.sim));
+    assert_null(tarry_sim_truth(all.sim));
+    world_end(&all);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sums_are_exact),
+        cmocka_unit_test(single_gradients_add_up),
+        cmocka_unit_test(measured_error_is_the_expected_one),
+        cmocka_unit_test(gradients_are_those_of_seed_and_round),
+        cmocka_unit_test(without_vectors_there_are_none),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

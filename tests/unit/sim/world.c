@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "world.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+void world_init(world *all)
+{
+    *all = (world){.straggler_seed = 1};
+    tarry_plan_settings_init(&all->plan_settings);
+    tarry_sim_settings_init(&all->settings);
+    all->settings.server.silence_ns = TARRY_NEVER / 4;
+}
+
+void world_begin(world *all)
+{
+    tarry_diagnostic why = {{0}};
+    int error = tarry_plan_create(&all->plan_settings, NULL, &all->plan, &why);
+    if (error == TARRY_OK && all->spec != NULL)
+        error = tarry_straggler_create(all->spec, all->plan_settings.workers, all->straggler_seed,
+                                       NULL, &all->straggler, &why);
+    all->settings.straggler = all->straggler;
+    if (error == TARRY_OK)
+        error = tarry_sim_create(all->plan, &all->settings, NULL, &all->sim, &why);
+    if (error != TARRY_OK)
+        fail_msg("%s", why.text);
+}
+
+void world_end(world *all)
+{
+    tarry_sim_free(all->sim);
+    tarry_straggler_free(all->straggler);
+    tarry_plan_free(all->plan);
+}
+
+tarry_round_result world_round(world *all)
+{
+    tarry_round_result result;
+    assert_int_equal(tarry_sim_round(all->sim, &result), TARRY_OK);
+    assert_int_equal(tarry_sim_now_ns(all->sim), result.end_ns);
+    return result;
+}
+
+double world_seconds(const tarry_round_result *result)
+{
+    return (double)(result->end_ns - result->start_ns) * 1e-9;
+}
