@@ -77,9 +77,15 @@ TARRY_API uint64_t tarry_sim_now_ns(const tarry_sim *sim);
 TARRY_API uint64_t tarry_sim_events(const tarry_sim *sim); /* carried out so far */
 
 /*
- * The least times in which a round could have every chunk `copies` times, on the draws of `round`, without links:
- * balanced: total work over total speed; matched: each worker computing whole chunks out of those the plan gives it, in
- * the best order (by maximum flow). TARRY_NEVER if the workers that are alive can't. Errors: NO_MEMORY.
+ * The least times in which a round could have every chunk `copies` (>= 1) times, on the draws of `round`, without links:
+ * balanced: total work over total speed, as if work could be given to anyone in any portion; matched: each worker
+ * computing whole chunks out of those the plan gives it, in the best order (by maximum flow). Both are TARRY_NEVER if the
+ * workers that aren't `dead` can't; deaths within the round don't count.
+ *
+ * matched is exact where each worker takes the same time for all of its chunks. Where chunks differ it is a bound from
+ * below (the least time itself is NP-hard): a worker computes as many chunks as its shortest times allow, and no more
+ * work than its best rate does. A worker's speed is that at which it does its own chunks.
+ * Errors: NO_MEMORY.
  */
 typedef struct tarry_sim_bounds {
     uint64_t balanced_ns;

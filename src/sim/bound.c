@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How soon a round could be over at best. With chunks that take each worker a time of its own, the
+ * best assignment is an NP-hard problem (scheduling on unrelated machines), so that `matched` is
+ * the larger of two relaxations, both below every way of computing the chunks:
+ *
+ * By count: within T a worker can compute as many chunks as the k shortest of its times fit into T,
+ * and none that takes longer than T. Exact where the chunks of a worker take equal times.
+ *
+ * By work, where chunks are uneven: worker j may split chunks, and does each at the best rate that
+ * it has for any. Chunk i then is an amount w_i of work. It sees what the count doesn't: that not
+ * all workers can have the short chunks.
+ *
+ * Both are maximum flows from workers over the assignment to chunks.
+ */
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include <tarry/sim.h>
+
+#include "base/memory.h"
+#include "plan/plan.h"
+#include "sim/cost.h"
+#include "sim/flow.h"
+
+typedef struct bound {
+    const tarry_plan *plan;
+    const tarry_sim_settings *settings;
+    uint64_t round;
+    uint32_t copies;
+    bool uneven;    /* not all sizes are equal */
+    uint64_t *time; /* per slot of the plan: what its chunk takes its worker */
+    uint64_t
+        *prefix; /* per slot: the sum of its worker's shortest times, as many as its position + 1 */
+    uint64_t *moment; /* finite times and prefixes, ascending: when counts or chunks can change */
+    uint32_t moments;
+    double *size;     /* per chunk: what it takes a worker of reference */
+    double *rate;     /* per worker: its least time per size; INFINITY: it computes nothing */
+    uint64_t *amount; /* per chunk: of work; whole, in units of the flow */
+    flow network; /* worker j is node j, chunk i node workers + i; slots, workers and chunks are the
+                     arcs */
+} bound;
+
+static uint64_t add(uint64_t a, uint64_t b)
+{
+    return a < TARRY_NEVER - b ? a + b : TARRY_NEVER;
+}
+
+static int compare(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* ---- the network ---- */
+
+static uint32_t slot_arc(uint32_t slot)
+{
+    return 2 * slot;
+}
+
+static uint32_t worker_arc(const bound *of, uint32_t worker)
+{
+    return 2 * (plan_edges(of->plan) + worker);
+}
+
+static uint32_t chunk_arc(const bound *of, uint32_t chunk)
+{
+    return 2 * (plan_edges(of->plan) + of->plan->workers + chunk);
+}
+
+static uint32_t source_of(const bound *of)
+{
+    return of->plan->workers + of->plan->chunks;
+}
+
+static uint64_t run_flow(bound *of)
+{
+    return flow_run(&of->network, source_of(of), source_of(of) + 1);
+}
+
+static int make_network(bound *of, const tarry_allocator *allocator)
+{
+    const tarry_plan *plan = of->plan;
+    uint32_t nodes = plan->workers + plan->chunks;
+    int error = flow_init(&of->network, nodes + 2, plan_edges(plan) + nodes, allocator);
+    if (error != TARRY_OK)
+        return error;
+    for (uint32_t worker = 0; worker < plan->workers; worker++)
+        for (uint32_t slot = plan->worker_offset[worker]; slot < plan->worker_offset[worker + 1];
+             slot++)
+            flow_add(&of->network, worker, plan->workers + plan->slot_chunk[slot]);
+    for (uint32_t worker = 0; worker < plan->workers; worker++)
+        flow_add(&of->network, source_of(of), worker);
+    for (uint32_t chunk = 0; chunk < plan->chunks; chunk++)
+        flow_add(&of->network, plan->workers + chunk, source_of(of) + 1);
+    return TARRY_OK;
+}
+
+/* ---- times ---- */
+
+/* Sizes are the times of the first worker that has any; equal ones if there is none. */
+static void measure_sizes(bound *of)
+{
+    const tarry_plan *plan = of->plan;
+    double sum = 0;
+    for (uint32_t worker = 0; worker < plan->workers && !(sum > 0); worker++) {
+        sum = 0;
+        for (uint32_t chunk = 0; chunk < plan->chunks; chunk++) {
+            uint64_t ns = chunk_time_ns(of->settings, of->round, worker, 0, chunk);
+            of->size[chunk] = (double)ns;
+            if (ns == TARRY_NEVER) {
+                sum = 0;
+                break;
+            }
+            sum += (double)ns;
+        }
+    }
+    for (uint32_t chunk = 0; chunk < plan->chunks; chunk++) {
+        if (!(sum > 0))
+            of->size[chunk] = 1;
+        of->uneven |= of->size[chunk] != of->size[0];
+    }
+}
+
+static void measure_times(bound *of)
+{
+    const tarry_plan *plan = of->plan;
+    for (uint32_t worker = 0; worker < plan->workers; worker++) {
+        uint32_t start = plan->worker_offset[worker], end = plan->worker_offset[worker + 1];
+        of->rate[worker] = INFINITY;
+        for (uint32_t slot = start; slot < end; slot++) {
+            uint32_t chunk = plan->slot_chunk[slot];
+            uint64_t ns = chunk_time_ns(of->settings, of->round, worker, slot - start, chunk);
+            of->time[slot] = of->prefix[slot] = ns;
+            /* A chunk of no size tells nothing, unless it takes time. */
+            if (ns != TARRY_NEVER && of->size[chunk] > 0)
+                of->rate[worker] = fmin(of->rate[worker], (double)ns / of->size[chunk]);
+        }
+        qsort(of->prefix + start, end - start, sizeof(*of->prefix), compare);
+        for (uint32_t slot = start + 1; slot < end; slot++)
+            of->prefix[slot] = add(of->prefix[slot], of->prefix[slot - 1]);
+        for (uint32_t slot = start; slot < end; slot++) {
+            if (of->prefix[slot] != TARRY_NEVER)
+                of->moment[of->moments++] = of->prefix[slot];
+            if (of->time[slot] != TARRY_NEVER && of->time[slot] != of->prefix[start])
+                of->moment[of->moments++] = of->time[slot];
+        }
+    }
+    qsort(of->moment, of->moments, sizeof(*of->moment), compare);
+}
+
+/* ---- balanced ---- */
+
+/*
+ * A worker's speed is the share of all work that it does per ns, as its own chunks show it: their
+ * sizes over their times.
+ */
+static uint64_t balanced_bound(const bound *of)
+{
+    const tarry_plan *plan = of->plan;
+    double work = 0, speed = 0;
+    for (uint32_t chunk = 0; chunk < plan->chunks; chunk++)
+        work += of->size[chunk];
+    for (uint32_t worker = 0; worker < plan->workers; worker++) {
+        double size = 0, time = 0;
+        for (uint32_t slot = plan->worker_offset[worker]; slot < plan->worker_offset[worker + 1];
+             slot++)
+            if (of->time[slot] != TARRY_NEVER) {
+                size += of->size[plan->slot_chunk[slot]];
+                time += (double)of->time[slot];
+            }
+        if (size > 0)
+            speed += size / time; /* without a time: INFINITY */
+    }
+    double ns = rint(of->copies * work / speed);
+    return ns < 0x1p64 ? (uint64_t)ns : TARRY_NEVER;
+}
+
+/* ---- matched ---- */
+
+/* How many chunks the worker can compute within `time`. */
+static uint32_t count_within(const bound *of, uint32_t worker, uint64_t time)
+{
+    uint32_t low = of->plan->worker_offset[worker], start = low;
+    uint32_t high = of->plan->worker_offset[worker + 1];
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (of->prefix[middle] <= time)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low - start;
+}
+
+static bool covers_within(bound *of, uint64_t time)
+{
+    const tarry_plan *plan = of->plan;
+    uint64_t demand = (uint64_t)plan->chunks * of->copies, counts = 0;
+    for (uint32_t worker = 0; worker < plan->workers; worker++) {
+        uint32_t count = count_within(of, worker, time);
+        counts += count;
+        flow_set(&of->network, worker_arc(of, worker), count);
+    }
+    if (counts < demand) /* most times that are too short are so by far */
+        return false;
+    for (uint32_t slot = 0; slot < plan_edges(plan); slot++)
+        flow_set(&of->network, slot_arc(slot), of->time[slot] <= time);
+    for (uint32_t chunk = 0; chunk < plan->chunks; chunk++)
+        flow_set(&of->network, chunk_arc(of, chunk), of->copies);
+    return run_flow(of) == demand;
+}
+
+/* The first of the moments at which the counts allow for every copy. */
+static uint64_t bound_by_count(bound *of)
+{
+    uint32_t low = 0, high = of->moments;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (covers_within(of, of->moment[middle]))
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low < of->moments ? of->moment[low] : TARRY_NEVER;
+}
+
+/* The time at which the least cut of the last run has room for all. */
+static double time_of_cut(const bound *of, double unit, uint64_t demand)
+{
+    const tarry_plan *plan = of->plan;
+    double fixed = 0, growing = 0;
+    for (uint32_t worker = 0; worker < plan->workers; worker++) {
+        if (!flow_reached(&of->network, worker)) {
+            growing += unit / of->rate[worker];
+            continue;
+        }
+        for (uint32_t slot = plan->worker_offset[worker]; slot < plan->worker_offset[worker + 1];
+             slot++)
+            if (!flow_reached(&of->network, plan->workers + plan->slot_chunk[slot]))
+                fixed += (double)of->amount[plan->slot_chunk[slot]];
+    }
+    for (uint32_t chunk = 0; chunk < plan->chunks; chunk++)
+        if (flow_reached(&of->network, plan->workers + chunk))
+            fixed += (double)of->amount[chunk] * of->copies;
+    return ((double)demand - fixed) / growing;
+}
+
+/*
+ * From a time that is too short to the one at which the cut that shows it has room for all: the cut
+ * that a longer time has is another one, so this comes from below and ends (Newton's method for a
+ * parametric flow). Every step of it is a bound.
+ */
+static uint64_t bound_by_work(bound *of)
+{
+    enum { MAX_STEPS = 64 };
+    const tarry_plan *plan = of->plan;
+    double work = 0, time = 0;
+    for (uint32_t chunk = 0; chunk < plan->chunks; chunk++)
+        work += of->size[chunk];
+    const double unit = 0x1p44 / (work * of->copies); /* of flow, per size */
+    uint64_t demand = 0;
+    for (uint32_t chunk = 0; chunk < plan->chunks; chunk++) {
+        of->amount[chunk] = (uint64_t)(of->size[chunk] * unit);
+        demand += of->amount[chunk] * of->copies;
+    }
+    for (int step = 0; step < MAX_STEPS; step++) {
+        for (uint32_t worker = 0; worker < plan->workers; worker++) {
+            double most = time > 0 ? ceil(time * unit / of->rate[worker]) : 0;
+            flow_set(&of->network, worker_arc(of, worker),
+                     most < (double)demand ? (uint64_t)most : demand);
+        }
+        for (uint32_t slot = 0; slot < plan_edges(plan); slot++)
+            flow_set(&of->network, slot_arc(slot), of->amount[plan->slot_chunk[slot]]);
+        for (uint32_t chunk = 0; chunk < plan->chunks; chunk++)
+            flow_set(&of->network, chunk_arc(of, chunk), of->amount[chunk] * of->copies);
+        if (run_flow(of) == demand)
+            break;
+        double longer = time_of_cut(of, unit, demand);
+        if (!(longer > time))
+            break;
+        time = longer;
+    }
+    return time < 0x1p64 ? (uint64_t)time : TARRY_NEVER;
+}
+
+static void bound_release(bound *of, const tarry_allocator *allocator)
+{
+    flow_destroy(&of->network, allocator);
+    memory_release(allocator, of->amount);
+    memory_release(allocator, of->rate);
+    memory_release(allocator, of->size);
+    memory_release(allocator, of->moment);
+    memory_release(allocator, of->prefix);
+    memory_release(allocator, of->time);
+}
+
+int tarry_sim_bound(const tarry_plan *plan, const tarry_sim_settings *settings, uint64_t round,
+                    uint32_t copies, const tarry_allocator *allocator, tarry_sim_bounds *bounds)
+{
+    bound of = {.plan = plan, .settings = settings, .round = round, .copies = copies};
+    uint32_t edges = plan_edges(plan);
+    assert(copies >= 1);
+    of.time = memory_allocate(allocator, edges, sizeof(*of.time));
+    of.prefix = memory_allocate(allocator, edges, sizeof(*of.prefix));
+    of.moment = memory_allocate(allocator, 2 * (size_t)edges, sizeof(*of.moment));
+    of.size = memory_allocate(allocator, plan->chunks, sizeof(*of.size));
+    of.rate = memory_allocate(allocator, plan->workers, sizeof(*of.rate));
+    of.amount = memory_allocate(allocator, plan->chunks, sizeof(*of.amount));
+    int error = of.time == NULL || of.prefix == NULL || of.moment == NULL || of.size == NULL ||
+                        of.rate == NULL || of.amount == NULL
+                    ? TARRY_ERROR_NO_MEMORY
+                    : make_network(&of, allocator);
+    if (error == TARRY_OK) {
+        measure_sizes(&of);
+        measure_times(&of);
+        tarry_sim_bounds found = {balanced_bound(&of), bound_by_count(&of)};
+        if (found.matched_ns == TARRY_NEVER) {
+            found.balanced_ns = TARRY_NEVER;
+        } else if (of.uneven) {
+            uint64_t by_work = bound_by_work(&of);
+            found.matched_ns = by_work > found.matched_ns ? by_work : found.matched_ns;
+        }
+        *bounds = found;
+    }
+    bound_release(&of, allocator);
+    return error;
+}

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+
+#include <tarry/sim.h>
+
+#include "base/random.h"
+#include "failing_allocator.h"
+#include "seed.h"
+#include "sim/cost.h"
+
+/* A plan and a model of times. */
+typedef struct scene {
+    tarry_plan *plan;
+    tarry_straggler *straggler;
+    tarry_sim_settings settings;
+    double costs[16];
+} scene;
+
+static void scene_make(scene *at, uint32_t workers, uint32_t chunks, uint32_t replication,
+                       const char *spec, uint64_t seed)
+{
+    tarry_plan_settings design;
+    tarry_plan_settings_init(&design);
+    design.workers = workers;
+    design.chunks = chunks;
+    design.replication = replication;
+    design.seed = seed;
+    *at = (scene){.settings.chunk_ns = 1000};
+    assert_int_equal(tarry_plan_create(&design, NULL, &at->plan, NULL), TARRY_OK);
+    assert_int_equal(tarry_straggler_create(spec, workers, seed, NULL, &at->straggler, NULL),
+                     TARRY_OK);
+    at->settings.straggler = at->straggler;
+}
+
+static void scene_free(scene *at)
+{
+    tarry_straggler_free(at->straggler);
+    tarry_plan_free(at->plan);
+}
+
+static tarry_sim_bounds bounds_of(const scene *at, uint64_t round, uint32_t copies)
+{
+    tarry_sim_bounds bounds = {0};
+    assert_int_equal(tarry_sim_bound(at->plan, &at->settings, round, copies, NULL, &bounds),
+                     TARRY_OK);
+    return bounds;
+}
+
+/* Every choice of `copies` holders for each chunk from `chunk` on, given what the workers have to
+ * do before that; gives back the least time in which one is done. */
+static uint64_t brute_force(const scene *at, uint64_t round, uint32_t copies, uint32_t chunk,
+                            uint64_t *busy)
+{
+    uint32_t workers = tarry_plan_workers(at->plan);
+    uint64_t best = TARRY_NEVER;
+    if (chunk == tarry_plan_chunks(at->plan)) {
+        best = 0;
+        for (uint32_t worker = 0; worker < workers; worker++)
+            best = busy[worker] > best ? busy[worker] : best;
+        return best;
+    }
+    uint32_t holders = tarry_plan_replication(at->plan, chunk);
+    for (uint32_t set = 0; set < UINT32_C(1) << holders; set++) {
+        uint64_t with[8] = {0};
+        bool possible = (uint32_t)__builtin_popcount(set) == copies;
+        for (uint32_t worker = 0; worker < workers; worker++)
+            with[worker] = busy[worker];
+        for (uint32_t index = 0; index < holders && possible; index++) {
+            if (!(set >> index & 1))
+                continue;
+            uint32_t worker = tarry_plan_holder(at->plan, chunk, index);
+            uint64_t ns = chunk_time_ns(&at->settings, round, worker,
+                                        tarry_plan_position(at->plan, chunk, index), chunk);
+            possible = ns != TARRY_NEVER;
+            with[worker] += ns;
+        }
+        if (!possible)
+            continue;
+        uint64_t time = brute_force(at, round, copies, chunk + 1, with);
+        best = time < best ? time : best;
+    }
+    return best;
+}
+
+static uint64_t least_time(const scene *at, uint64_t round, uint32_t copies)
+{
+    uint64_t busy[8] = {0};
+    return brute_force(at, round, copies, 0, busy);
+}
+
+static void matched_is_the_least_time_where_a_worker_takes_equal_times(void **state)
+{
+    (void)state;
+    uint64_t seed = test_seed("matched", 41);
+    static const char *const specs[] = {"exp:1", "none", "slow:1,3+jitter:0.3", "exp:1+dead:1",
+                                        "exp:1+dead:2"};
+    uint32_t never = 0;
+    for (uint32_t trial = 0; trial < 200; trial++) {
+        scene at;
+        uint32_t copies = 1 + trial % 2;
+        scene_make(&at, 4, 3 + trial % 4, 2 + trial % 3 / 2, specs[trial % 5], seed + trial);
+        uint64_t best = least_time(&at, trial, copies);
+        tarry_sim_bounds bounds = bounds_of(&at, trial, copies);
+        assert_true(bounds.matched_ns == best);
+        if (best == TARRY_NEVER)
+            assert_true(bounds.balanced_ns == TARRY_NEVER);
+        else
+            assert_true(bounds.balanced_ns <= best + 1);
+        never += best == TARRY_NEVER;
+        scene_free(&at);
+    }
+    assert_in_range(never, 5, 100);
+}
+
+/* Uneven costs: below the least time, and not far. */
+static void matched_is_below_the_least_time_of_uneven_chunks(void **state)
+{
+    (void)state;
+    uint64_t seed = test_seed("uneven", 42);
+    random_stream stream = random_stream_make(seed, RANDOM_TEST, 0, 0);
+    static const char *const specs[] = {"none", "exp:1", "exp:1/chunk", "exp:1+dead:1"};
+    double nearness = 0, least_nearness = 1;
+    const uint32_t trials = 200;
+    for (uint32_t trial = 0; trial < trials; trial++) {
+        scene at;
+        uint32_t copies = 1 + trial / 4 % 2;
+        scene_make(&at, 4, 6, 3, specs[trial % 4], seed + trial);
+        for (uint32_t chunk = 0; chunk < 6; chunk++)
+            at.costs[chunk] = 0.2 + random_exponential(&stream);
+        at.settings.chunk_cost = trial % 4 == 2 ? NULL : at.costs;
+        uint64_t best = least_time(&at, trial, copies);
+        tarry_sim_bounds bounds = bounds_of(&at, trial, copies);
+        assert_true(bounds.matched_ns <= best);
+        if (trial % 4 != 2) /* splitting the work of this plan is no faster than that of any */
+            assert_true((double)bounds.balanced_ns <= (double)bounds.matched_ns * (1 + 1e-9) + 10);
+        double near = (double)bounds.matched_ns / (double)best;
+        nearness += near / trials;
+        least_nearness = fmin(least_nearness, near);
+        scene_free(&at);
+    }
+    print_message("matched / least time: %.3f on average, %.3f at least\n", nearness,
+                  least_nearness);
+    assert_true(nearness > 0.8);
+}
+
+static void balanced_is_work_over_speed(void **state)
+{
+    (void)state;
+    scene at;
+    /* Speeds 1, 1, 1 and 1/4 chunks per 1000 ns, 8 chunks twice. */
+    scene_make(&at, 4, 8, 2, "slow:1,4", 1);
+    assert_int_equal(bounds_of(&at, 0, 2).balanced_ns, 4923); /* 16000 / 3.25 */
+    assert_int_equal(bounds_of(&at, 0, 1).balanced_ns, 2462);
+    /* Costs of 1..8, in all 36: it doesn't matter who holds which. */
+    for (uint32_t chunk = 0; chunk < 8; chunk++)
+        at.costs[chunk] = chunk + 1;
+    at.settings.chunk_cost = at.costs;
+    assert_int_equal(bounds_of(&at, 0, 1).balanced_ns, 11077); /* 36000 / 3.25 */
+    scene_free(&at);
+    /* The dead have no speed. */
+    scene_make(&at, 5, 10, 3, "dead:1+shifted-exp:2e-6,0", 3);
+    assert_int_equal(bounds_of(&at, 0, 1).balanced_ns, 5000);
+    assert_int_equal(bounds_of(&at, 0, 2).balanced_ns, 10000);
+    scene_free(&at);
+    scene_make(&at, 4, 4, 2, "dead:4", 3);
+    assert_true(bounds_of(&at, 0, 1).balanced_ns == TARRY_NEVER);
+    assert_true(bounds_of(&at, 0, 1).matched_ns == TARRY_NEVER);
+    assert_true(bounds_of(&at, 0, 3).matched_ns == TARRY_NEVER);
+    scene_free(&at);
+}
+
+/* With one holder each there is no choice: what the slowest worker takes for all of its chunks. */
+static void without_replication_matched_is_the_slowest_worker(void **state)
+{
+    (void)state;
+    uint64_t seed = test_seed("single", 43);
+    random_stream stream = random_stream_make(seed, RANDOM_TEST, 0, 0);
+    for (uint32_t trial = 0; trial < 50; trial++) {
+        scene at;
+        scene_make(&at, 4, 16, 1, "jitter:0.2", seed + trial);
+        for (uint32_t chunk = 0; chunk < 16; chunk++)
+            at.costs[chunk] = random_uniform(&stream);
+        at.settings.chunk_cost = at.costs;
+        uint64_t slowest = 0;
+        for (uint32_t worker = 0; worker < 4; worker++) {
+            uint64_t sum = 0;
+            for (uint32_t p = 0; p < tarry_plan_load(at.plan, worker); p++)
+                sum +=
+                    chunk_time_ns(&at.settings, 7, worker, p, tarry_plan_chunk(at.plan, worker, p));
+            slowest = sum > slowest ? sum : slowest;
+        }
+        assert_int_equal(bounds_of(&at, 7, 1).matched_ns, slowest);
+        scene_free(&at);
+    }
+}
+
+static void chunks_may_take_no_time(void **state)
+{
+    (void)state;
+    scene at;
+    scene_make(&at, 4, 8, 2, "none", 1);
+    at.settings.chunk_ns = 0;
+    assert_int_equal(bounds_of(&at, 0, 2).matched_ns, 0);
+    assert_int_equal(bounds_of(&at, 0, 2).balanced_ns, 0);
+    at.settings.chunk_ns = 1000;
+    at.settings.chunk_cost = at.costs;
+    at.costs[3] = 5; /* the others are free */
+    assert_int_equal(bounds_of(&at, 0, 2).matched_ns, 5000);
+    assert_int_equal(bounds_of(&at, 0, 2).balanced_ns, 2500 * 2);
+    scene_free(&at);
+}
+
+static int attempt(void *user, const tarry_allocator *allocator)
+{
+    const scene *at = user;
+    tarry_sim_bounds bounds;
+    return tarry_sim_bound(at->plan, &at->settings, 1, 1, allocator, &bounds);
+}
+
+static void each_allocation_may_fail(void **state)
+{
+    (void)state;
+    scene at;
+    scene_make(&at, 4, 8, 2, "exp:1", 1);
+    assert_int_equal(fail_each_allocation(attempt, &at), 11);
+    scene_free(&at);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(matched_is_the_least_time_where_a_worker_takes_equal_times),
+        cmocka_unit_test(matched_is_below_the_least_time_of_uneven_chunks),
+        cmocka_unit_test(balanced_is_work_over_speed),
+        cmocka_unit_test(without_replication_matched_is_the_slowest_worker),
+        cmocka_unit_test(chunks_may_take_no_time),
+        cmocka_unit_test(each_allocation_may_fail),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
