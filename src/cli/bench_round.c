@@ -9,6 +9,7 @@
 
 #include "base/diagnostic.h"
 #include "base/memory.h"
+#include "base/quantile.h"
 #include "cli/bench_memory.h"
 #include "cli/numbers.h"
 

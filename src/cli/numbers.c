@@ -4,7 +4,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 /* number with three significant digits, without an exponent. */
 static void three_digits(double number, const char *unit, char text[NUMBER_TEXT_SIZE])
@@ -63,21 +62,4 @@ void whole_text(uint64_t number, char text[NUMBER_TEXT_SIZE])
 json_t *number_json(double number)
 {
     return isfinite(number) ? json_real(number) : json_null();
-}
-
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-double quantile_of(double *values, size_t count, double quantile)
-{
-    if (count == 0)
-        return NAN;
-    qsort(values, count, sizeof(*values), compare);
-    double place = quantile * (double)(count - 1);
-    size_t below = (size_t)place;
-    size_t above = below + 1 < count ? below + 1 : below;
-    return values[below] + (place - (double)below) * (values[above] - values[below]);
 }

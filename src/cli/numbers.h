@@ -19,8 +19,4 @@ void whole_text(uint64_t number, char text[NUMBER_TEXT_SIZE]);
 /* null for a number that is not finite. */
 json_t *number_json(double number);
 
-/* The value that a share `quantile` (0..1) of values[0..count-1] does not exceed, interpolated; the
- * values are sorted in place. NaN if count is 0. */
-double quantile_of(double *values, size_t count, double quantile);
-
 #endif

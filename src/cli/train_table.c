@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/memory.h"
+#include "base/quantile.h"
 #include "cli/numbers.h"
 
 #define ALL_WORKERS 16  /* up to so many, all workers are shown in their order */

@@ -61,23 +61,11 @@ static void bytes_and_whole_numbers(void **state)
     assert_string_equal(text, "18,446,744,073,709,551,615");
 }
 
-static void quantiles_are_interpolated(void **state)
-{
-    (void)state;
-    double values[] = {4, 1, 3, 2};
-    assert_true(quantile_of(values, 4, 0) == 1);
-    assert_true(quantile_of(values, 4, 0.5) == 2.5);
-    assert_true(quantile_of(values, 4, 1) == 4);
-    assert_true(quantile_of(values, 1, 0.95) == 1);
-    assert_true(isnan(quantile_of(values, 0, 0.5)));
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(seconds_have_a_fitting_unit),
         cmocka_unit_test(bytes_and_whole_numbers),
-        cmocka_unit_test(quantiles_are_interpolated),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What many trials come to. */
+#ifndef SIM_SUMMARY_H
+#define SIM_SUMMARY_H
+
+#include <stddef.h>
+
+typedef struct summary {
+    size_t count;
+    size_t endless; /* of these: INFINITY, trials without an end */
+    double mean;
+    double sd;          /* of the sample (count - 1); 0 for one value */
+    double median, p95; /* interpolated */
+} summary;
+
+/*
+ * Sums up values[0..count-1], finite or INFINITY, and sorts them in place. With an endless trial
+ * mean and sd are INFINITY, and so are quantiles that fall among or next to those. All are NaN if
+ * count is 0.
+ */
+summary summary_of(double *values, size_t count);
+
+/*
+ * Paired ratios: ratios[k] = values[i] / references[i], for the pairs in which the values are not
+ * both INFINITY and not both 0. Gives back how many there are. An endless value has the ratio
+ * INFINITY, an endless reference 0.
+ */
+size_t summary_ratios(const double *values, const double *references, size_t count, double *ratios);
+
+#endif
