@@ -84,7 +84,8 @@ TARRY_API uint64_t tarry_sim_events(const tarry_sim *sim); /* carried out so far
  *
  * matched is exact where each worker takes the same time for all of its chunks. Where chunks differ it is a bound from
  * below (the least time itself is NP-hard): a worker computes as many chunks as its shortest times allow, and no more
- * work than its best rate does. A worker's speed is that at which it does its own chunks.
+ * work than its best rate does. A worker's speed is that at which it does its own chunks, all of them; where these differ
+ * by chance alone (terms that end in '/chunk'), matched can be less than balanced, as it takes the quick ones.
  * Errors: NO_MEMORY.
  */
 typedef struct tarry_sim_bounds {
