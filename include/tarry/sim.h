@@ -44,6 +44,7 @@ typedef struct tarry_sim_settings {
     tarry_sim_upload upload;
     bool vectors;                     /* gradients are real: normal vectors from (seed, round, chunk) */
     uint64_t seed;
+    uint64_t first_round; /* the straggler's draws of round t are those of its round first_round + t */
     tarry_sim_observer *observer; /* NULL for none */
     void *user;                   /* the observer's */
 } tarry_sim_settings;

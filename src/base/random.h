@@ -25,6 +25,7 @@ typedef enum random_purpose {
     RANDOM_BENCH = 11,
     RANDOM_SIMULATION = 12,
     RANDOM_CHUNK_COST = 14,
+    RANDOM_TRIAL = 20,
     RANDOM_TEST = 100,
 } random_purpose;
 

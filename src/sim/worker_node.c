@@ -133,8 +133,8 @@ static void draw_fate(tarry_sim *sim, uint32_t id, uint64_t round)
         return;
     node->fate_round = round;
     node->computed = 0;
-    if (!tarry_straggler_fails(sim->settings.straggler, round, id, load_of(sim, id),
-                               &node->dies_at))
+    if (!tarry_straggler_fails(sim->settings.straggler, sim->settings.first_round + round, id,
+                               load_of(sim, id), &node->dies_at))
         node->dies_at = UINT32_MAX;
 }
 
@@ -144,7 +144,8 @@ static int compute(tarry_sim *sim, uint32_t id, const tarry_effect *effect)
     sim_worker *node = &sim->workers[id];
     drop_busy(sim, node);
     draw_fate(sim, id, effect->round);
-    uint64_t time = chunk_time_ns(&sim->settings, effect->round, id, effect->slot, effect->chunk);
+    uint64_t time = chunk_time_ns(&sim->settings, sim->settings.first_round + effect->round, id,
+                                  effect->slot, effect->chunk);
     sim_event event = {
         .kind = SIM_COMPUTED,
         .node = id,
