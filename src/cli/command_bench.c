@@ -7,6 +7,7 @@
 
 #include "cli/bench_kernels.h"
 #include "cli/bench_round.h"
+#include "cli/bench_simulate.h"
 #include "cli/complain.h"
 #include "cli/suggest.h"
 
@@ -19,6 +20,7 @@ typedef struct bench_command {
 static const bench_command commands[] = {
     {"kernels", command_bench_kernels, "encoding and decoding beside read bandwidth and BLAS"},
     {"round", command_bench_round, "a round of the local runtime beside its memory traffic"},
+    {"simulate", command_bench_simulate, "reports per second of the simulator"},
 };
 
 enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };

@@ -42,10 +42,27 @@ class BenchTest(harness.TarryTest):
             self.assertLess(row["signal_seconds"], row["seconds"])
         self.assertEqual(len(self.succeed(*options).splitlines()), 6)
 
+    def test_the_simulator_is_measured(self):
+        options = ("bench", "simulate", "--workers", "30", "--reports", "2000", "--parts", "2")
+        report = json.loads(self.succeed(*options, "--json"))
+        self.assertEqual(report["config"]["replication"], 8)
+        row, = report["results"]
+        self.assertEqual(row["workers"], 30)
+        self.assertTrue(2000 <= row["reports"] < 2000 + 30 * 8)
+        self.assertTrue(row["reports"] / (30 * 8) <= row["rounds"] <= row["reports"] / (30 * 2))
+        self.assertGreater(row["events"], 2 * row["reports"])
+        self.assertLessEqual(row["longest_round_seconds"], row["seconds"])
+        self.assertLess(row["virtual_round_seconds"], 100)
+        self.assertGreater(row["memory_bytes"], 1e6)
+        self.assertEqual(len(self.succeed(*options).splitlines()), 3)
+        every = json.loads(self.succeed("bench", "simulate", "--json", "--reports", "1"))
+        self.assertEqual([row["workers"] for row in every["results"]], [200, 10000])
+
     def test_help(self):
         self.assertIn("tarry bench kernels", self.succeed("bench", "--help"))
         self.assertIn("--inputs=LIST", self.succeed("bench", "kernels", "--help"))
         self.assertIn("--stripe=LENGTH", self.succeed("bench", "round", "--help"))
+        self.assertIn("--reports=COUNT", self.succeed("bench", "simulate", "--help"))
 
     def test_wrong_usage(self):
         self.fail_with(2, "tarry: bench: say what to measure (see tarry bench --help)", "bench")
@@ -53,6 +70,9 @@ class BenchTest(harness.TarryTest):
         for arguments in (("--dimension", "0"), ("--dimension", "1.5"), ("--parts", "nan"), ("--repeat", "3x"),
                           ("--inputs", "2,,3"), ("--inputs", "2,"), ("--inputs", "0"), ("--fast",), ("more",)):
             self.fail_like(2, "tarry: .*: .*", "bench", "kernels", *arguments)
+        self.fail_with(1, "tarry: bench simulate: round 0: the stop rule can't be met by the workers that are left",
+                       "bench", "simulate", "--workers", "2", "--replication", "1", "--straggler", "dead:1")
+        self.fail_like(2, "tarry: bench simulate: .*exp.*", "bench", "simulate", "--straggler", "exp:x")
         self.fail_with(2, "tarry: bench round: replication 9 is more than the 8 workers", "bench", "round",
                        "--replication", "9")
 
