@@ -8,7 +8,7 @@
 #include "cli/complain.h"
 #include "cli/gnuplot.h"
 #include "cli/npy.h"
-#include "cli/output_file.h"
+#include "cli/output.h"
 #include "cli/train_data.h"
 #include "cli/train_job.h"
 #include "cli/train_plot.h"
@@ -23,21 +23,13 @@ typedef struct train_outputs {
     output_file *save;
 } train_outputs;
 
-static int open_output(const char *path, output_file **file)
-{
-    tarry_diagnostic why;
-    if (path == NULL || output_file_open(path, file, &why) == TARRY_OK)
-        return OPTIONS_PROCEED;
-    return complain(EXIT_FAILED, "%s", why.text);
-}
-
 static int open_outputs(const train_options *options, train_outputs *outputs)
 {
-    int status = open_output(options->report, &outputs->report);
+    int status = output_begin(options->report, &outputs->report);
     if (status == OPTIONS_PROCEED)
-        status = open_output(options->plot, &outputs->plot);
+        status = output_begin(options->plot, &outputs->plot);
     if (status == OPTIONS_PROCEED)
-        status = open_output(options->save, &outputs->save);
+        status = output_begin(options->save, &outputs->save);
     tarry_diagnostic why;
     if (status == OPTIONS_PROCEED && outputs->plot != NULL && gnuplot_find(&why) != TARRY_OK)
         status = complain(EXIT_FAILED, "--plot: %s", why.text);
@@ -51,17 +43,6 @@ static void discard_outputs(train_outputs *outputs)
     output_file_discard(outputs->save);
 }
 
-/* Gives *file its name, and takes it from the outputs. */
-static int commit(output_file **file)
-{
-    tarry_diagnostic why;
-    output_file *closing = *file;
-    *file = NULL;
-    if (output_file_commit(closing, &why) == TARRY_OK)
-        return EXIT_DONE;
-    return complain(EXIT_FAILED, "%s", why.text);
-}
-
 static int write_report(const train_inputs *inputs, const option_command *command,
                         const train_job *job, const history *past, output_file **file)
 {
@@ -73,7 +54,7 @@ static int write_report(const train_inputs *inputs, const option_command *comman
     json_decref(config);
     if (error != TARRY_OK)
         return complain(EXIT_FAILED, "--report: %s", tarry_error_text(error));
-    return commit(file);
+    return output_end(file);
 }
 
 typedef struct plot_request {
@@ -93,7 +74,7 @@ static void write_plot_script(void *user, FILE *script)
              options->plan.plan.chunks, options->plan.plan.replication, options->plan.plan.parts,
              options->plan.plan.parts == 1 ? "" : "s", options->stop, options->straggler,
              options->plan.plan.seed);
-    train_plot_script(script, title, train_plot_is_png(options), request->past);
+    train_plot_script(script, title, gnuplot_is_png(options->plot), request->past);
 }
 
 static int write_plot(const train_options *options, const history *past, output_file **file)
@@ -102,7 +83,7 @@ static int write_plot(const train_options *options, const history *past, output_
     tarry_diagnostic why;
     if (gnuplot_run(write_plot_script, &request, output_file_stream(*file), &why) != TARRY_OK)
         return complain(EXIT_FAILED, "--plot: %s", why.text);
-    return commit(file);
+    return output_end(file);
 }
 
 /* Writes what there is to write of the rounds done. */
@@ -117,7 +98,7 @@ static int write_outputs(const train_inputs *inputs, const option_command *comma
     if (outputs->save != NULL && isfinite(past->train_end.loss)) {
         npy_write(output_file_stream(outputs->save), train_job_parameters(job),
                   train_job_dimension(job));
-        status |= commit(&outputs->save);
+        status |= output_end(&outputs->save);
     }
     return status;
 }

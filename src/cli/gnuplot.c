@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <signal.h>
 #include <spawn.h>
 #include <string.h>
@@ -11,6 +12,47 @@
 #include <unistd.h>
 
 #include "base/diagnostic.h"
+
+static bool ends_in(const char *text, const char *ending)
+{
+    size_t length = strlen(text), ending_length = strlen(ending);
+    return length > ending_length && strcmp(text + length - ending_length, ending) == 0;
+}
+
+bool gnuplot_is_png(const char *path)
+{
+    return ends_in(path, ".png");
+}
+
+bool gnuplot_draws(const char *path)
+{
+    return ends_in(path, ".svg") || gnuplot_is_png(path);
+}
+
+/* Single quotes keep gnuplot from interpreting anything but a quote; a line's end needs double
+ * ones. */
+void gnuplot_quote(FILE *script, const char *text)
+{
+    fputc('\'', script);
+    for (; *text != '\0'; text++) {
+        if (*text == '\n') {
+            fputs("'.\"\\n\".'", script);
+            continue;
+        }
+        if (*text == '\'')
+            fputc('\'', script);
+        fputc((unsigned char)*text < 0x20 ? ' ' : *text, script);
+    }
+    fputc('\'', script);
+}
+
+void gnuplot_number(FILE *script, double number)
+{
+    if (isfinite(number))
+        fprintf(script, " %.9g", number);
+    else
+        fputs(" NaN", script);
+}
 
 /* Runs `gnuplot argument` with these descriptors; gives back its exit status, or -1 with errno. */
 static int spawn_gnuplot(char *argument, int in, int out, int complaints)

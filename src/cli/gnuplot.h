@@ -2,9 +2,19 @@
 #ifndef CLI_GNUPLOT_H
 #define CLI_GNUPLOT_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 #include <tarry/error.h>
+
+/* Whether `path` ends in .svg or .png, and whether in the latter. */
+bool gnuplot_draws(const char *path);
+bool gnuplot_is_png(const char *path);
+
+/* Writes `text` as a string of a script, which interprets nothing in it but a line's end. */
+void gnuplot_quote(FILE *script, const char *text);
+/* Writes a blank and the number; NaN if it is not finite. */
+void gnuplot_number(FILE *script, double number);
 
 /* Whether gnuplot can be started. Errors: SYSTEM, with a diagnostic. */
 int gnuplot_find(tarry_diagnostic *diagnostic);

@@ -18,11 +18,12 @@ double clock_seconds(void)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-void progress_begin(progress *line, uint64_t rounds, bool quiet, const char *what)
+void progress_begin(progress *line, uint64_t total, const char *unit, bool quiet, const char *what)
 {
     *line = (progress){.quiet = quiet,
                        .terminal = isatty(STDERR_FILENO) == 1,
-                       .rounds = rounds,
+                       .unit = unit,
+                       .total = total,
                        .start = clock_seconds()};
     if (!quiet && !line->terminal)
         fprintf(stderr, "%s\n", what);
@@ -36,31 +37,28 @@ static size_t terminal_width(void)
     return size.ws_col;
 }
 
-static void describe(const progress *line, const progress_state *state, double now, char *text,
-                     size_t size)
+static void describe(const progress *line, uint64_t done, const char *detail, double now,
+                     char *text, size_t size)
 {
     double elapsed = now - line->start;
-    double rate = elapsed > 0 ? (double)state->round / elapsed : 0;
+    double rate = elapsed > 0 ? (double)done / elapsed : 0;
     char left[NUMBER_TEXT_SIZE] = "-";
     if (rate > 0)
-        seconds_text((double)(line->rounds - state->round) / rate, left);
-    snprintf(text, size,
-             "round %" PRIu64 "/%" PRIu64 "  loss %.5g  %.3g/s  %s left  %.2f copies/chunk  "
-             "%u/%u heard",
-             state->round, line->rounds, state->loss, rate, left, state->copies,
-             state->workers_heard, state->workers);
+        seconds_text((double)(line->total - done) / rate, left);
+    snprintf(text, size, "%s %" PRIu64 "/%" PRIu64 "  %.3g/s  %s left%s%s", line->unit, done,
+             line->total, rate, left, *detail != '\0' ? "  " : "", detail);
 }
 
-void progress_round(progress *line, const progress_state *state)
+void progress_update(progress *line, uint64_t done, const char *detail)
 {
     if (line->quiet)
         return;
     double now = clock_seconds();
     char text[256];
     if (line->terminal) {
-        if (line->drawn && now - line->last < REDRAW_SECONDS && state->round != line->rounds)
+        if (line->drawn && now - line->last < REDRAW_SECONDS && done != line->total)
             return;
-        describe(line, state, now, text, sizeof(text));
+        describe(line, done, detail, now, text, sizeof(text));
         /* One column is left free: a full line would make some terminals wrap. */
         fprintf(stderr, "\r%.*s\033[K", (int)terminal_width() - 1, text);
         fflush(stderr);
@@ -68,11 +66,11 @@ void progress_round(progress *line, const progress_state *state)
         line->last = now;
         return;
     }
-    unsigned percent = (unsigned)((double)state->round * 10 / (double)line->rounds) * 10;
-    if (percent == line->percent && state->round != line->rounds)
+    unsigned percent = (unsigned)((double)done * 10 / (double)line->total) * 10;
+    if (percent == line->percent && done != line->total)
         return;
     line->percent = percent;
-    describe(line, state, now, text, sizeof(text));
+    describe(line, done, detail, now, text, sizeof(text));
     fprintf(stderr, "%s\n", text);
 }
 

@@ -9,27 +9,21 @@
 typedef struct progress {
     bool quiet;
     bool terminal;
-    bool drawn; /* a line stands on the terminal */
-    uint64_t rounds;
+    bool drawn;       /* a line stands on the terminal */
+    const char *unit; /* what is counted: "round" */
+    uint64_t total;
     double start;     /* by clock_seconds */
     double last;      /* when a line was drawn last */
     unsigned percent; /* tenths of the run that have been told, in percent */
 } progress;
 
-typedef struct progress_state {
-    uint64_t round; /* rounds done */
-    double loss;
-    double copies; /* computed per chunk in the last round */
-    uint32_t workers_heard;
-    uint32_t workers;
-} progress_state;
-
 /* Seconds of a monotonic clock. */
 double clock_seconds(void);
 
-/* `what` is printed where stderr is no terminal. */
-void progress_begin(progress *line, uint64_t rounds, bool quiet, const char *what);
-void progress_round(progress *line, const progress_state *state);
+/* `what` is printed where stderr is no terminal; `unit` is borrowed. */
+void progress_begin(progress *line, uint64_t total, const char *unit, bool quiet, const char *what);
+/* `done` units of the total are done; `detail`, which may be empty, stands at the line's end. */
+void progress_update(progress *line, uint64_t done, const char *detail);
 /* Removes the line from the terminal, so that other text may follow. */
 void progress_end(progress *line);
 

@@ -213,14 +213,11 @@ static void use_estimate(train_job *job, history_round *round)
 static void report_progress(train_job *job, const history *past)
 {
     const tarry_round_result *result = &past->rounds[past->count - 1].result;
-    const progress_state state = {
-        .round = past->count,
-        .loss = past->train_end.loss,
-        .copies = (double)result->copies_computed / past->chunks,
-        .workers_heard = result->workers_heard,
-        .workers = past->workers,
-    };
-    progress_round(&job->progress, &state);
+    char detail[128];
+    snprintf(detail, sizeof(detail), "loss %.5g  %.2f copies/chunk  %u/%u heard",
+             past->train_end.loss, (double)result->copies_computed / past->chunks,
+             result->workers_heard, past->workers);
+    progress_update(&job->progress, past->count, detail);
 }
 
 /* One round; false if the run is to end here. */
@@ -282,7 +279,7 @@ int train_job_run(train_job *job, history *past)
     evaluate(job, &past->train_start, &past->test_start);
     past->train_end = past->train_start;
     past->test_end = past->test_start;
-    progress_begin(&job->progress, options->rounds, options->quiet, what);
+    progress_begin(&job->progress, options->rounds, "round", options->quiet, what);
     while (run_round(job, past)) {
     }
     progress_end(&job->progress);

@@ -6,43 +6,16 @@
 
 #include "base/diagnostic.h"
 #include "cli/complain.h"
+#include "cli/gnuplot.h"
 #include "cli/parse.h"
+#include "cli/stop_rule.h"
 
 #define MOST_ROUNDS 100000000
 #define MOST_WIDTH 1000000
-#define MOST_SECONDS 1e9
 
 static int read_stop(const char *text, void *values, tarry_diagnostic *diagnostic)
 {
-    tarry_server_settings *server = &((train_options *)values)->server;
-    if (strcmp(text, "exact") == 0) {
-        server->stop = TARRY_STOP_EXACT;
-        return TARRY_OK;
-    }
-    int error;
-    if (strncmp(text, "deadline:", 9) == 0) {
-        double seconds;
-        error = parse_real(text + 9, 0, MOST_SECONDS, true, &seconds, diagnostic);
-        if (error == TARRY_OK) {
-            server->stop = TARRY_STOP_DEADLINE;
-            server->deadline_ns = (uint64_t)ceil(seconds * 1e9);
-        }
-    } else if (strncmp(text, "error:", 6) == 0) {
-        error = parse_real(text + 6, 0, 1, false, &server->error_limit, diagnostic);
-        if (error == TARRY_OK)
-            server->stop = TARRY_STOP_ERROR;
-    } else if (strncmp(text, "workers:", 8) == 0) {
-        uint64_t needed;
-        error = parse_whole(text + 8, 1, 1000000, &needed, diagnostic);
-        if (error == TARRY_OK) {
-            server->stop = TARRY_STOP_WORKERS;
-            server->workers_needed = (uint32_t)needed;
-        }
-    } else {
-        error = diagnose(diagnostic, TARRY_ERROR_FORMAT,
-                         "'%s' is not one of exact, deadline:SECONDS, error:EPS, workers:K", text);
-    }
-    return error;
+    return stop_rule_read(text, &((train_options *)values)->server, diagnostic);
 }
 
 static int read_hidden(const char *text, void *values, tarry_diagnostic *diagnostic)
@@ -356,17 +329,6 @@ static int check_rounds(const train_options *options)
     return OPTIONS_PROCEED;
 }
 
-static bool ends_in(const char *text, const char *ending)
-{
-    size_t length = strlen(text), ending_length = strlen(ending);
-    return length > ending_length && strcmp(text + length - ending_length, ending) == 0;
-}
-
-bool train_plot_is_png(const train_options *options)
-{
-    return ends_in(options->plot, ".png");
-}
-
 int train_options_check(train_options *options)
 {
     int status = check_data(options);
@@ -384,7 +346,7 @@ int train_options_check(train_options *options)
                         train_model_name(options->model));
     if (isnan(options->rate))
         options->rate = options->optimizer == OPTIMIZER_ADAM ? 0.01 : 0.5;
-    if (options->plot != NULL && !ends_in(options->plot, ".svg") && !train_plot_is_png(options))
+    if (options->plot != NULL && !gnuplot_draws(options->plot))
         return complain(EXIT_USAGE, "--plot: %s ends neither in .svg nor in .png", options->plot);
     return OPTIONS_PROCEED;
 }

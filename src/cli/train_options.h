@@ -61,7 +61,5 @@ void train_options_groups(train_options *options, option_group groups[TRAIN_GROU
 int train_options_check(train_options *options);
 
 const char *train_model_name(model_kind model);
-/* Whether the plot is to be a PNG; otherwise it is an SVG. */
-bool train_plot_is_png(const train_options *options);
 
 #endif

@@ -4,54 +4,30 @@
 #include <inttypes.h>
 #include <math.h>
 
+#include "cli/gnuplot.h"
+
 /* Colours that stay apart for colour-blind readers (Okabe and Ito 2008). */
 #define BLUE "#0072B2"
 #define ORANGE "#D55E00"
 #define GREEN "#009E73"
 #define GREY "#666666"
 
-/* Single quotes keep gnuplot from interpreting anything but a quote; a line's end needs double
- * ones.
- */
-static void write_quoted(FILE *script, const char *text)
-{
-    fputc('\'', script);
-    for (; *text != '\0'; text++) {
-        if (*text == '\n') {
-            fputs("'.\"\\n\".'", script);
-            continue;
-        }
-        if (*text == '\'')
-            fputc('\'', script);
-        fputc((unsigned char)*text < 0x20 ? ' ' : *text, script);
-    }
-    fputc('\'', script);
-}
-
-static void write_number(FILE *script, double number)
-{
-    if (isfinite(number))
-        fprintf(script, " %.9g", number);
-    else
-        fputs(" NaN", script);
-}
-
 static void write_rounds(FILE *script, const history *past)
 {
     double clock = 0;
     fputs("$rounds << EOD\n", script);
     fputs("0 0", script);
-    write_number(script, past->train_start.loss);
-    write_number(script, past->test_start.loss);
+    gnuplot_number(script, past->train_start.loss);
+    gnuplot_number(script, past->test_start.loss);
     fputs(" NaN NaN\n", script);
     for (size_t i = 0; i < past->count; i++) {
         const history_round *round = &past->rounds[i];
         clock += round->seconds;
         fprintf(script, "%zu %.9g", i + 1, clock);
-        write_number(script, round->train.loss);
-        write_number(script, round->test.loss);
-        write_number(script, round->seconds * 1e3);
-        write_number(script, (double)round->result.copies_computed / past->chunks);
+        gnuplot_number(script, round->train.loss);
+        gnuplot_number(script, round->test.loss);
+        gnuplot_number(script, round->seconds * 1e3);
+        gnuplot_number(script, (double)round->result.copies_computed / past->chunks);
         fputc('\n', script);
     }
     fputs("EOD\n", script);
@@ -64,8 +40,8 @@ static void write_workers(FILE *script, const history *past)
         const tarry_local_worker *worker = &past->worker[i];
         double seconds = worker->chunks > 0 ? worker->seconds / (double)worker->chunks : NAN;
         fprintf(script, "%u %" PRIu64, i, worker->chunks);
-        write_number(script, seconds * 1e3);
-        write_number(script, worker->present && worker->chunks > 0 ? NAN : 0);
+        gnuplot_number(script, seconds * 1e3);
+        gnuplot_number(script, worker->present && worker->chunks > 0 ? NAN : 0);
         fputc('\n', script);
     }
     fputs("EOD\n", script);
@@ -150,7 +126,7 @@ void train_plot_script(FILE *script, const char *title, bool png, const history 
             : "set terminal svg noenhanced size 900,1050 font 'sans-serif,12' background 'white'\n",
         script);
     fputs("set multiplot layout 3,1 margins 0.09,0.91,0.06,0.91 spacing 0,0.105 title ", script);
-    write_quoted(script, title);
+    gnuplot_quote(script, title);
     fputs("\nset grid lc rgb '#dddddd' lt 1\n"
           "set border lc rgb '#444444'\n"
           "set tics out nomirror\n"
