@@ -50,7 +50,7 @@ class Terminal(TarryTest):
         lines = text.split("\r")
         self.assertEqual((lines[0], lines[-1]), ("", "\x1b[K"))
         self.assertGreaterEqual(len(lines), 4)
-        pattern = (r"round \d+/40  loss 0\.\d+  \S+/s  \S+ (s|ms|us) left  "
+        pattern = (r"round \d+/40  \S+/s  \S+ (s|ms|us) left  loss 0\.\d+  "
                    r"\d\.\d\d copies/chunk  \d/8 heard\x1b\[K")
         for line in lines[1:-1]:
             self.assertTrue(re.fullmatch(pattern, line), line)
