@@ -6,5 +6,6 @@
 
 int command_train(int argc, char **argv);
 int command_plan(int argc, char **argv);
+int command_simulate(int argc, char **argv);
 
 #endif

@@ -18,6 +18,7 @@ typedef struct command {
 static const command commands[] = {
     {"train", command_train, "train a model over workers that are slow, uneven or dead"},
     {"plan", command_plan, "print an assignment's figures before anything runs"},
+    {"simulate", command_simulate, "compare schemes over modelled workers in virtual time"},
     {"bench", command_bench, "measure against the machine's own limits"},
 };
 

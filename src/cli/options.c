@@ -22,6 +22,7 @@ enum {
 };
 
 #define COMMON_OPTIONS 4
+#define OPTIONS_MOST 128 /* options of one command */
 
 /* A flag as it stood on the command line; values are set once the job file has been read. */
 typedef struct given_flag {
@@ -134,10 +135,31 @@ static int set_option(const option_entry *option, void *values, const char *text
     return TARRY_ERROR_ARGUMENT;
 }
 
+int option_set(const option_group *group, const char *name, const char *text,
+               tarry_diagnostic *diagnostic)
+{
+    const char *names[OPTIONS_MOST];
+    for (size_t i = 0; i < group->count; i++) {
+        const option_entry *option = &group->entries[i];
+        if (strcmp(option->name, name) != 0) {
+            names[i] = option->name;
+            continue;
+        }
+        tarry_diagnostic why;
+        int error = set_option(option, group->values, text, &why);
+        return error == TARRY_OK ? TARRY_OK : diagnose(diagnostic, error, "%s: %s", name, why.text);
+    }
+    const char *near = suggest(name, names, group->count);
+    if (near != NULL)
+        return diagnose(diagnostic, TARRY_ERROR_FORMAT, "%s: unknown key (did you mean %s?)", name,
+                        near);
+    return diagnose(diagnostic, TARRY_ERROR_FORMAT, "%s: unknown key", name);
+}
+
 /* The name nearest to `word` (without dashes) among the command's options, or NULL. */
 static const char *nearest_option(const option_command *command, const char *word)
 {
-    const char *names[128] = {"help", "usage", "version", "config"};
+    const char *names[OPTIONS_MOST] = {"help", "usage", "version", "config"};
     size_t count = COMMON_OPTIONS;
     for (size_t group = 0; group < command->count; group++) {
         for (size_t i = 0; i < command->groups[group].count; i++) {

@@ -70,6 +70,13 @@ typedef struct option_command {
  */
 int options_parse(const option_command *command, int argc, char **argv, config_file **file);
 
+/*
+ * Sets the value `name` of one group, as its flag does, without a command line. Errors: FORMAT (an
+ * unknown name too) and NO_MEMORY, with a diagnostic.
+ */
+int option_set(const option_group *group, const char *name, const char *text,
+               tarry_diagnostic *diagnostic);
+
 /* All values as a JSON object by name; NaN and texts not given are null. NULL if there is no
  * memory. */
 json_t *options_json(const option_command *command);

@@ -35,7 +35,12 @@ static int read_design(const char *text, void *values, tarry_diagnostic *diagnos
     return TARRY_OK;
 }
 
-static const option_choice orders[] = {
+int plan_design_read(const char *text, plan_options *options, tarry_diagnostic *diagnostic)
+{
+    return read_design(text, options, diagnostic);
+}
+
+const option_choice plan_orders[] = {
     {"optimal", TARRY_ORDER_OPTIMAL},
     {"random", TARRY_ORDER_RANDOM},
     {"as-is", TARRY_ORDER_AS_IS},
@@ -84,7 +89,7 @@ const option_entry plan_option_entries[] = {
      .help = "Sequence in which a worker computes its chunks: optimal (default), random or as-is",
      .kind = OPTION_CHOICE,
      .offset = offsetof(plan_options, plan.order),
-     .choices = orders,
+     .choices = plan_orders,
      .planned = "dynamic"},
     {.name = "seed",
      .argument = "S",
@@ -166,5 +171,5 @@ json_t *plan_json(const plan_options *options, const tarry_plan *plan)
         (json_int_t)most, "loads", loads_json(plan), "q", (json_int_t)tarry_plan_q(plan, parts),
         "q_bound", (json_int_t)tarry_plan_q_bound(plan, parts), "conditioning",
         conditioning_json(plan), "digest", digest, "seed", (json_int_t)options->plan.seed, "design",
-        options->design, "order", option_choice_name(orders, (int)options->plan.order));
+        options->design, "order", option_choice_name(plan_orders, (int)options->plan.order));
 }

@@ -15,6 +15,11 @@ typedef struct plan_options {
 extern const option_entry plan_option_entries[];
 extern const size_t plan_option_count;
 
+/* Takes a design apart as --design does. Errors: FORMAT; *options is then untouched. */
+int plan_design_read(const char *text, plan_options *options, tarry_diagnostic *diagnostic);
+
+extern const option_choice plan_orders[];
+
 void plan_options_init(plan_options *options);
 
 /*

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The options of tarry simulate. */
+#ifndef CLI_SIMULATE_OPTIONS_H
+#define CLI_SIMULATE_OPTIONS_H
+
+#include <tarry/sim.h>
+
+#include "cli/simulate_schemes.h"
+
+typedef struct simulate_options {
+    const char *scheme;
+    scheme_settings defaults; /* what schemes take that don't fix it themselves */
+    const char *deadline;
+    real_list deadlines; /* at which the error is worked out, in seconds; may be none */
+
+    uint32_t workers, chunks;
+    const char *straggler;
+    const char *chunk_cost;
+    double chunk_seconds;
+
+    double latency;          /* seconds */
+    double bandwidth;        /* bytes per second of each worker's link */
+    double server_bandwidth; /* of the server's card */
+    uint64_t dimension;      /* d */
+    uint64_t parameter_bytes;
+    uint64_t vectors; /* 0: none; otherwise d */
+
+    uint64_t trials;
+    uint64_t seed;
+    bool plan_per_trial;
+    uint32_t jobs; /* 0 until checked */
+
+    const char *report;
+    const char *plot;
+    bool quiet;
+} simulate_options;
+
+#define SIMULATE_GROUPS 5
+#define SIMULATE_MOST_JOBS 1024
+
+void simulate_options_init(simulate_options *options);
+/* The groups of the command's table, with `options` as the place of the values. */
+void simulate_options_groups(simulate_options *options, option_group groups[SIMULATE_GROUPS]);
+
+/*
+ * Checks the options against each other, sets the defaults that depend on others, and reads the
+ * schemes, which the caller frees. Gives back OPTIONS_PROCEED, or EXIT_USAGE or EXIT_FAILED after a
+ * complaint.
+ */
+int simulate_options_check(simulate_options *options, simulate_variants *variants);
+
+#endif

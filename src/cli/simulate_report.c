@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/simulate_report.h"
+
+#include "cli/numbers.h"
+
+static json_t *spread_json(const spread *values)
+{
+    const summary *all = &values->all;
+    return json_pack("{s:o, s:o, s:o, s:o}", "mean", number_json(all->mean), "sd",
+                     number_json(all->sd), "median", number_json(all->median), "p95",
+                     number_json(all->p95));
+}
+
+/* Appends item, whose reference is taken, to list; NULL lists and items stay NULL. */
+static json_t *append(json_t *list, json_t *item)
+{
+    if (list != NULL && json_array_append_new(list, item) == 0)
+        return list;
+    json_decref(list);
+    return NULL;
+}
+
+static json_t *errors_json(const real_list *deadlines, const spread *errors)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; list != NULL && i < deadlines->count; i++)
+        list = append(list, json_pack("{s:f, s:o, s:o}", "deadline", deadlines->values[i], "mean",
+                                      number_json(errors[i].all.mean), "sd",
+                                      number_json(errors[i].all.sd)));
+    return list;
+}
+
+/* Each trial's time, null where it could not end; paired over schemes. */
+static json_t *seconds_json(const simulate_trials *trials, size_t variant)
+{
+    json_t *list = json_array();
+    for (size_t trial = 0; list != NULL && trial < trials->options->trials; trial++) {
+        if (trials->done[trial])
+            list =
+                append(list, number_json(simulate_trials_outcome(trials, trial, variant)->seconds));
+    }
+    return list;
+}
+
+static json_t *settings_json(const simulate_variant *variant)
+{
+    return json_pack("{s:s, s:s, s:s, s:s, s:s}", "design", variant->design, "order",
+                     simulate_order_name(variant->plan.order), "credit",
+                     simulate_credit_name(variant->server.credit), "stop", variant->stop, "upload",
+                     simulate_upload_name(variant->upload));
+}
+
+static json_t *result_json(const simulate_trials *trials, size_t index,
+                           const simulate_summary *figures)
+{
+    const simulate_options *options = trials->options;
+    const simulate_variant *variant = &trials->variants->items[index];
+    json_t *result = json_pack("{s:s, s:I, s:I, s:o, s:s, s:I, s:I, s:s?}", "scheme",
+                               variant->scheme, "parts", (json_int_t)variant->plan.parts,
+                               "replication", (json_int_t)variant->plan.replication, "settings",
+                               settings_json(variant), "straggler", options->straggler, "trials",
+                               (json_int_t)figures->trials, "failed", (json_int_t)figures->failed,
+                               "failure", figures->failed > 0 ? figures->failure : NULL);
+    json_t *times = json_pack(
+        "{s:o, s:o, s:o, s:o, s:o, s:o}", "time", spread_json(&figures->seconds), "balanced",
+        spread_json(&figures->balanced), "matched", spread_json(&figures->matched),
+        "ratio_to_balanced", number_json(figures->balanced_ratio.all.median), "ratio_to_matched",
+        number_json(figures->matched_ratio.all.median), "seconds", seconds_json(trials, index));
+    json_t *work = json_pack(
+        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "work_ratio",
+        number_json(figures->work_ratio), "copies", number_json(figures->copies), "exact",
+        number_json(figures->exact), "expected_error", number_json(figures->expected_error),
+        "verified_error", number_json(figures->verified_error), "verified_squared_error",
+        number_json(figures->verified_squared_error), "upload_bytes",
+        number_json(figures->upload_bytes), "control_bytes", number_json(figures->control_bytes),
+        "error", errors_json(&options->deadlines, figures->errors));
+    if (json_object_update(result, times) != 0 || json_object_update(result, work) != 0) {
+        json_decref(result);
+        result = NULL;
+    }
+    json_decref(times);
+    json_decref(work);
+    return result;
+}
+
+static json_t *results_json(const simulate_trials *trials, const simulate_summary *summaries)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; list != NULL && i < trials->variants->count; i++)
+        list = append(list, result_json(trials, i, &summaries[i]));
+    return list;
+}
+
+int simulate_report_write(FILE *stream, const simulate_trials *trials,
+                          const simulate_summary *summaries, json_t *config)
+{
+    json_t *report =
+        json_pack("{s:s, s:s, s:I, s:O, s:I, s:o, s:f, s:b, s:s?}", "command", "simulate",
+                  "version", TARRY_VERSION, "seed", (json_int_t)trials->options->seed, "config",
+                  config, "trials", (json_int_t)trials->done_count, "results",
+                  results_json(trials, summaries), "run_seconds", trials->seconds, "interrupted",
+                  trials->interrupted, "error", trials->error[0] != '\0' ? trials->error : NULL);
+    if (report == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    int failed = json_dumpf(report, stream, JSON_INDENT(1) | JSON_REAL_PRECISION(17));
+    fputc('\n', stream);
+    json_decref(report);
+    return failed == 0 || ferror(stream) ? TARRY_OK : TARRY_ERROR_NO_MEMORY;
+}

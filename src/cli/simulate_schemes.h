@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The schemes of the literature as settings of one machine (docs/simulate.md has the table), and
+ * schemes of one's own.
+ *
+ * A list of schemes is NAME or NAME:KEY=VALUE,KEY=VALUE..., separated by commas; keys are flags'
+ * names. What begins with a digit goes on with a value's list.
+ */
+#ifndef CLI_SIMULATE_SCHEMES_H
+#define CLI_SIMULATE_SCHEMES_H
+
+#include <stdbool.h>
+
+#include <tarry/sim.h>
+
+#include "cli/list.h"
+#include "cli/options.h"
+#include "cli/plan_options.h"
+
+#define SIMULATE_MOST_COUNT 1000000
+#define SIMULATE_MOST_SECONDS 1e9
+
+/* When a scheme's round ends, beyond the rules that stand by themselves. */
+typedef enum scheme_stop {
+    SCHEME_STOP_GIVEN,    /* server.stop and its limit */
+    SCHEME_STOP_IGNORE,   /* all workers but `ignore` have finished */
+    SCHEME_STOP_ORIGINAL, /* all workers but replication - parts have finished */
+    SCHEME_STOP_DEADLINE, /* at the last of the deadlines that are swept */
+} scheme_stop;
+
+/* What a scheme is made of. The flags fill one of these, from which each scheme starts. */
+typedef struct scheme_settings {
+    plan_options plan; /* design and order alone */
+    const char *replication;
+    whole_list replications; /* swept */
+    const char *parts;
+    whole_list part_counts; /* swept */
+    const char *stop;
+    scheme_stop stop_kind;
+    tarry_server_settings server; /* stop rule, credit, limits */
+    int upload;                   /* a tarry_sim_upload */
+    uint32_t ignore;              /* UINT32_MAX until it is given, or scheme_ignored */
+    const char *name;
+    const char *deadline;
+} scheme_settings;
+
+/* The keys that are flags too; their values are a scheme_settings. */
+extern const option_entry scheme_option_entries[];
+extern const size_t scheme_option_count;
+
+/* Random design, optimal order, replication 8, 1 part, credit by chunk, exact, coded uploads. */
+void scheme_settings_init(scheme_settings *settings);
+
+/* How many workers are ignored where nothing is said: 5% of them. */
+uint32_t scheme_ignored(uint32_t workers);
+
+/* One scheme with one replication and one number of parts. */
+typedef struct simulate_variant {
+    const char *scheme; /* its name, or as it was written */
+    const char *design;
+    char stop[32];
+    tarry_plan_settings plan;
+    tarry_server_settings server;
+    tarry_sim_upload upload;
+} simulate_variant;
+
+typedef struct simulate_variants {
+    size_t count;
+    simulate_variant *items;
+    char *text; /* what the items' texts point into */
+} simulate_variants;
+
+typedef struct scheme_frame {
+    uint32_t workers, chunks;
+    uint64_t seed;
+    double last_deadline; /* of the sweep; NaN if there is none */
+} scheme_frame;
+
+/*
+ * Reads `list`, and sweeps each scheme over its replications and, as far as these allow, its parts.
+ * The caller frees *variants with simulate_variants_free. Errors: FORMAT and NO_MEMORY, with a
+ * diagnostic.
+ */
+int simulate_variants_read(const char *list, const scheme_settings *defaults,
+                           const scheme_frame *frame, simulate_variants *variants,
+                           tarry_diagnostic *diagnostic);
+void simulate_variants_free(simulate_variants *variants);
+
+const char *simulate_order_name(tarry_order order);
+const char *simulate_credit_name(tarry_credit credit);
+const char *simulate_upload_name(tarry_sim_upload upload);
+
+#endif

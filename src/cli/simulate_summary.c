@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/simulate_summary.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "base/memory.h"
+#include "base/quantile.h"
+
+/* values[0..count-1] are reordered, and those that are not finite left out. */
+static spread spread_of(double *values, size_t count)
+{
+    size_t finite = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (isfinite(values[i]))
+            values[finite++] = values[i];
+    }
+    return (spread){
+        .all = summary_of(values, finite),
+        .p5 = quantile_of(values, finite, 0.05),
+        .p25 = quantile_of(values, finite, 0.25),
+        .p75 = quantile_of(values, finite, 0.75),
+    };
+}
+
+typedef double outcome_value(const simulate_outcome *outcome);
+
+static double seconds_of(const simulate_outcome *outcome)
+{
+    return outcome->seconds;
+}
+
+static double balanced_of(const simulate_outcome *outcome)
+{
+    return outcome->balanced;
+}
+
+static double matched_of(const simulate_outcome *outcome)
+{
+    return outcome->matched;
+}
+
+static double balanced_ratio_of(const simulate_outcome *outcome)
+{
+    return outcome->seconds / outcome->balanced;
+}
+
+static double matched_ratio_of(const simulate_outcome *outcome)
+{
+    return isinf(outcome->matched) ? NAN : outcome->seconds / outcome->matched;
+}
+
+static spread spread_over(const simulate_trials *trials, size_t variant, outcome_value *value,
+                          double *values)
+{
+    size_t count = 0;
+    for (size_t trial = 0; trial < trials->options->trials; trial++) {
+        if (trials->done[trial])
+            values[count++] = value(simulate_trials_outcome(trials, trial, variant));
+    }
+    return spread_of(values, count);
+}
+
+static spread spread_at(const simulate_trials *trials, size_t variant, size_t deadline,
+                        double *values)
+{
+    size_t count = 0;
+    for (size_t trial = 0; trial < trials->options->trials; trial++) {
+        if (trials->done[trial])
+            values[count++] = simulate_trials_errors(trials, trial, variant)[deadline];
+    }
+    return spread_of(values, count);
+}
+
+static void explain(const simulate_variant *variant, const tarry_round_result *result, char *text,
+                    size_t size)
+{
+    if (variant->server.stop == TARRY_STOP_WORKERS)
+        snprintf(text, size, "%u of %u workers were lost, and %u must finish", result->workers_lost,
+                 variant->plan.workers, variant->server.workers_needed);
+    else
+        snprintf(text, size, "%u of %u workers were lost, and some chunk had fewer than %u left",
+                 result->workers_lost, variant->plan.workers, variant->plan.parts);
+}
+
+/* Counts, and means over the trials that could end. */
+static void add_up(const simulate_trials *trials, size_t index, simulate_summary *figures)
+{
+    const simulate_variant *variant = &trials->variants->items[index];
+    double copies = 0, needed = 0, squares = 0, worst = NAN;
+    for (size_t trial = 0; trial < trials->options->trials; trial++) {
+        const simulate_outcome *outcome = simulate_trials_outcome(trials, trial, index);
+        const tarry_round_result *result = &outcome->result;
+        if (!trials->done[trial])
+            continue;
+        figures->trials++;
+        if (result->error != TARRY_OK) {
+            if (figures->failed++ == 0)
+                explain(variant, result, figures->failure, sizeof(figures->failure));
+            continue;
+        }
+        copies += (double)result->copies_computed;
+        needed += (double)result->copies_needed;
+        figures->exact += result->exact ? 1 : 0;
+        figures->expected_error += result->expected_error;
+        figures->upload_bytes += (double)result->upload_bytes;
+        figures->control_bytes += (double)result->control_bytes;
+        squares += outcome->verified_squared_error;
+        if (result->exact)
+            worst = fmax(worst, outcome->verified_error);
+    }
+    double ended = (double)(figures->trials - figures->failed);
+    figures->copies = copies / ended / variant->plan.chunks;
+    figures->work_ratio = copies / needed;
+    figures->exact /= (double)figures->trials;
+    figures->expected_error /= ended;
+    figures->upload_bytes /= ended;
+    figures->control_bytes /= ended;
+    figures->verified_error = worst;
+    figures->verified_squared_error = squares / ended;
+}
+
+static int summarise(const simulate_trials *trials, size_t index, double *values,
+                     simulate_summary *figures)
+{
+    size_t deadlines = trials->options->deadlines.count;
+    add_up(trials, index, figures);
+    figures->seconds = spread_over(trials, index, seconds_of, values);
+    figures->balanced = spread_over(trials, index, balanced_of, values);
+    figures->matched = spread_over(trials, index, matched_of, values);
+    figures->balanced_ratio = spread_over(trials, index, balanced_ratio_of, values);
+    figures->matched_ratio = spread_over(trials, index, matched_ratio_of, values);
+    if (deadlines == 0)
+        return TARRY_OK;
+    figures->errors = memory_allocate(NULL, deadlines, sizeof(*figures->errors));
+    if (figures->errors == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    for (size_t i = 0; i < deadlines; i++)
+        figures->errors[i] = spread_at(trials, index, i, values);
+    return TARRY_OK;
+}
+
+int simulate_summaries_create(const simulate_trials *trials, simulate_summary **out)
+{
+    size_t count = trials->variants->count;
+    simulate_summary *summaries = memory_allocate(NULL, count, sizeof(*summaries));
+    double *values = memory_allocate(NULL, (size_t)trials->options->trials, sizeof(*values));
+    int error = summaries == NULL || values == NULL ? TARRY_ERROR_NO_MEMORY : TARRY_OK;
+    for (size_t i = 0; i < count && error == TARRY_OK; i++)
+        error = summarise(trials, i, values, &summaries[i]);
+    memory_release(NULL, values);
+    if (error != TARRY_OK)
+        simulate_summaries_free(summaries, count);
+    else
+        *out = summaries;
+    return error;
+}
+
+void simulate_summaries_free(simulate_summary *summaries, size_t count)
+{
+    for (size_t i = 0; summaries != NULL && i < count; i++)
+        memory_release(NULL, summaries[i].errors);
+    memory_release(NULL, summaries);
+}

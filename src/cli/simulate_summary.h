@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a scheme's trials come to: the material of the table, the report and the plot. */
+#ifndef CLI_SIMULATE_SUMMARY_H
+#define CLI_SIMULATE_SUMMARY_H
+
+#include "cli/simulate_trials.h"
+#include "sim/summary.h"
+
+/* Of finite values; NaN where there are none. */
+typedef struct spread {
+    summary all;
+    double p5, p25, p75;
+} spread;
+
+/* Of one variant, over the trials that are done; times and errors over those that could end. */
+typedef struct simulate_summary {
+    size_t trials;
+    size_t failed;
+    char failure[128]; /* why the first of these did; empty if none */
+    spread seconds;
+    spread balanced, matched; /* in seconds, over all trials */
+    spread balanced_ratio, matched_ratio;
+    double copies;     /* computed per chunk, mean */
+    double work_ratio; /* copies computed over copies needed, mean */
+    double exact;      /* share of the trials */
+    double expected_error;
+    double verified_error;         /* worst of the exact trials; NaN without --vectors */
+    double verified_squared_error; /* mean of those that could end */
+    double upload_bytes, control_bytes;
+    spread *errors; /* by deadline; over all trials */
+} simulate_summary;
+
+/* One summary for each variant; the caller frees *out. Errors: NO_MEMORY. */
+int simulate_summaries_create(const simulate_trials *trials, simulate_summary **out);
+void simulate_summaries_free(simulate_summary *summaries, size_t count); /* NULL is allowed */
+
+#endif

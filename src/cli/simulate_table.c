@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/simulate_table.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/numbers.h"
+
+#define MOST_COLUMNS 8 /* of deadlines */
+
+static int scheme_width(const simulate_variants *variants)
+{
+    size_t width = strlen("scheme");
+    for (size_t i = 0; i < variants->count; i++) {
+        size_t length = strlen(variants->items[i].scheme);
+        width = length > width ? length : width;
+    }
+    return (int)width;
+}
+
+static void print_seconds(double seconds)
+{
+    char text[NUMBER_TEXT_SIZE] = "-";
+    if (isfinite(seconds))
+        seconds_text(seconds, text);
+    printf(" %8s", text);
+}
+
+static void print_number(int width, const char *format, double number)
+{
+    char text[NUMBER_TEXT_SIZE] = "-";
+    if (isfinite(number))
+        snprintf(text, sizeof(text), format, number);
+    printf(" %*s", width, text);
+}
+
+static void print_head(int width, bool vectors)
+{
+    printf("%-*s  %2s %2s %8s %8s %8s %8s %9s %8s %7s %6s %8s%s\n", width, "scheme", "r", "l",
+           "median", "mean", "sd", "p95", "/balanced", "/matched", "copies", "failed", "error",
+           vectors ? " verified" : "");
+}
+
+static void print_row(int width, const simulate_variant *variant, const simulate_summary *figures,
+                      bool vectors)
+{
+    printf("%-*s  %2u %2u", width, variant->scheme, variant->plan.replication, variant->plan.parts);
+    print_seconds(figures->seconds.all.median);
+    print_seconds(figures->seconds.all.mean);
+    print_seconds(figures->seconds.all.sd);
+    print_seconds(figures->seconds.all.p95);
+    print_number(9, "%.3g", figures->balanced_ratio.all.median);
+    print_number(8, "%.3g", figures->matched_ratio.all.median);
+    print_number(7, "%.2f", figures->copies);
+    printf(" %6zu", figures->failed);
+    print_number(8, "%.2g", figures->expected_error);
+    if (vectors)
+        print_number(8, "%.1e", figures->verified_error);
+    printf("\n");
+}
+
+/* Of many deadlines, the first, the last and some at equal distances between them. */
+static void print_errors(const simulate_trials *trials, const simulate_summary *summaries,
+                         int width)
+{
+    const real_list *deadlines = &trials->options->deadlines;
+    size_t columns = deadlines->count < MOST_COLUMNS ? deadlines->count : MOST_COLUMNS;
+    size_t column[MOST_COLUMNS] = {0};
+    for (size_t i = 1; i < columns; i++)
+        column[i] = i * (deadlines->count - 1) / (columns - 1);
+    printf("\nmean relative squared error of a sum that ends at");
+    if (columns < deadlines->count)
+        printf(" (%zu of %zu deadlines)", columns, deadlines->count);
+    printf("\n%-*s  %2s %2s", width, "", "r", "l");
+    for (size_t i = 0; i < columns; i++)
+        print_seconds(deadlines->values[column[i]]);
+    printf("\n");
+    for (size_t row = 0; row < trials->variants->count; row++) {
+        const simulate_variant *variant = &trials->variants->items[row];
+        printf("%-*s  %2u %2u", width, variant->scheme, variant->plan.replication,
+               variant->plan.parts);
+        for (size_t i = 0; i < columns; i++)
+            print_number(8, "%.2g", summaries[row].errors[column[i]].all.mean);
+        printf("\n");
+    }
+}
+
+void simulate_table_print(const simulate_trials *trials, const simulate_summary *summaries)
+{
+    const simulate_options *options = trials->options;
+    const simulate_variants *variants = trials->variants;
+    bool vectors = options->vectors != 0;
+    int width = scheme_width(variants);
+    char time[NUMBER_TEXT_SIZE];
+    seconds_text(trials->seconds, time);
+    printf("%zu trials in %s: %u workers, %u chunks, straggler %s, seed %" PRIu64 "\n\n",
+           trials->done_count, time, options->workers, options->chunks, options->straggler,
+           options->seed);
+    print_head(width, vectors);
+    for (size_t i = 0; i < variants->count; i++)
+        print_row(width, &variants->items[i], &summaries[i], vectors);
+    if (options->deadlines.count > 0)
+        print_errors(trials, summaries, width);
+    for (size_t i = 0; i < variants->count; i++) {
+        if (summaries[i].failed > 0)
+            printf("\n%s (r = %u, l = %u): %zu of %zu trials could not end; in the first, %s\n",
+                   variants->items[i].scheme, variants->items[i].plan.replication,
+                   variants->items[i].plan.parts, summaries[i].failed, summaries[i].trials,
+                   summaries[i].failure);
+    }
+}

@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/simulate_trials.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/diagnostic.h"
+#include "base/memory.h"
+#include "base/random.h"
+#include "cli/complain.h"
+#include "cli/interrupt.h"
+#include "cli/progress.h"
+#include "cli/simulate_curve.h"
+#include "cli/verify.h"
+
+/* What the threads share. */
+typedef struct crew {
+    simulate_trials *trials;
+    atomic_size_t next; /* trial to be taken */
+    atomic_bool stop;
+    pthread_mutex_t lock; /* for all below, and for trials->done_count and ->error */
+    progress progress;
+} crew;
+
+/* Of 63 bits, so that --seed takes it. */
+static uint64_t trial_seed(uint64_t seed, size_t trial)
+{
+    random_stream stream = random_stream_make(seed, RANDOM_TRIAL, (uint32_t)trial, 0);
+    return random_u64(&stream) >> 1;
+}
+
+static int make_plan(const simulate_variant *variant, uint64_t seed, tarry_plan **plan,
+                     tarry_diagnostic *diagnostic)
+{
+    tarry_plan_settings settings = variant->plan;
+    settings.seed = seed;
+    return tarry_plan_create(&settings, NULL, plan, diagnostic);
+}
+
+/* What all variants meet in one trial. */
+typedef struct trial_draws {
+    size_t trial;
+    uint64_t seed;
+    tarry_straggler *straggler;
+    double *costs; /* by chunk; NULL: all 1 */
+} trial_draws;
+
+static tarry_sim_settings make_settings(const simulate_trials *trials,
+                                        const simulate_variant *variant, const trial_draws *draws)
+{
+    const simulate_options *options = trials->options;
+    tarry_sim_settings settings;
+    tarry_sim_settings_init(&settings);
+    settings.server.stop = variant->server.stop;
+    settings.server.deadline_ns = variant->server.deadline_ns;
+    settings.server.error_limit = variant->server.error_limit;
+    settings.server.workers_needed = variant->server.workers_needed;
+    settings.server.credit = variant->server.credit;
+    settings.straggler = draws->straggler;
+    settings.chunk_cost = draws->costs;
+    settings.chunk_ns = (uint64_t)ceil(options->chunk_seconds * 1e9);
+    settings.dimension = (size_t)options->dimension;
+    settings.parameter_bytes = (size_t)options->parameter_bytes;
+    settings.link.latency_ns = (uint64_t)llround(options->latency * 1e9);
+    settings.link.bytes_per_second = options->bandwidth;
+    settings.server_bytes_per_second = options->server_bandwidth;
+    settings.upload = variant->upload;
+    settings.vectors = options->vectors != 0 && variant->upload == TARRY_SIM_UPLOAD_CODED;
+    settings.seed = draws->seed;
+    settings.first_round = draws->trial;
+    return settings;
+}
+
+static double bound_seconds(uint64_t time_ns)
+{
+    return time_ns == TARRY_NEVER ? INFINITY : (double)time_ns * 1e-9;
+}
+
+static int run_round(const tarry_plan *plan, const tarry_sim_settings *settings,
+                     simulate_outcome *outcome, tarry_diagnostic *diagnostic)
+{
+    tarry_sim *sim;
+    int error = tarry_sim_create(plan, settings, NULL, &sim, diagnostic);
+    if (error != TARRY_OK)
+        return error;
+    const tarry_round_result *result = &outcome->result;
+    error = tarry_sim_round(sim, &outcome->result);
+    if (error != TARRY_OK)
+        diagnose(diagnostic, error, "round: %s", tarry_error_text(error));
+    else if (result->error == TARRY_OK) {
+        outcome->seconds = (double)(result->end_ns - result->start_ns) * 1e-9;
+        if (settings->vectors)
+            verify_estimate(tarry_sim_truth(sim), tarry_sim_estimate(sim), settings->dimension,
+                            &outcome->verified_error, &outcome->verified_squared_error);
+    }
+    tarry_sim_free(sim);
+    return error;
+}
+
+static int run_variant(const simulate_trials *trials, const trial_draws *draws, size_t index,
+                       tarry_diagnostic *diagnostic)
+{
+    const simulate_variant *variant = &trials->variants->items[index];
+    const real_list *deadlines = &trials->options->deadlines;
+    size_t place = draws->trial * trials->variants->count + index;
+    simulate_outcome *outcome = &trials->outcomes[place];
+    *outcome =
+        (simulate_outcome){.seconds = NAN, .verified_error = NAN, .verified_squared_error = NAN};
+    tarry_plan *own = NULL;
+    const tarry_plan *plan = trials->plans[index];
+    int error = TARRY_OK;
+    if (plan == NULL) {
+        error = make_plan(variant, draws->seed, &own, diagnostic);
+        plan = own;
+    }
+    tarry_sim_settings settings = make_settings(trials, variant, draws);
+    if (error == TARRY_OK)
+        error = run_round(plan, &settings, outcome, diagnostic);
+    tarry_sim_bounds bounds;
+    if (error == TARRY_OK) {
+        error = tarry_sim_bound(plan, &settings, draws->trial, variant->plan.parts, NULL, &bounds);
+        if (error == TARRY_OK) {
+            outcome->balanced = bound_seconds(bounds.balanced_ns);
+            outcome->matched = bound_seconds(bounds.matched_ns);
+            if (deadlines->count > 0)
+                error = simulate_curve(plan, &settings, deadlines, draws->trial,
+                                       &trials->errors[place * deadlines->count]);
+        }
+        if (error != TARRY_OK)
+            diagnose(diagnostic, error, "%s", tarry_error_text(error));
+    }
+    tarry_plan_free(own);
+    return error;
+}
+
+static int draw(const simulate_trials *trials, size_t trial, trial_draws *draws,
+                tarry_diagnostic *diagnostic)
+{
+    const simulate_options *options = trials->options;
+    *draws = (trial_draws){.trial = trial, .seed = trial_seed(options->seed, trial)};
+    int error = tarry_straggler_create(options->straggler, options->workers, draws->seed, NULL,
+                                       &draws->straggler, diagnostic);
+    if (error != TARRY_OK || chunk_cost_uniform(trials->costs))
+        return error;
+    draws->costs = memory_allocate(NULL, options->chunks, sizeof(*draws->costs));
+    if (draws->costs == NULL)
+        return diagnose_no_memory(diagnostic, "chunk costs");
+    chunk_cost_draw(trials->costs, draws->seed, trial, options->chunks, draws->costs);
+    return TARRY_OK;
+}
+
+/* TARRY_ERROR_INTERRUPTED if the crew is to stop. */
+static int run_trial(crew *all, size_t trial, tarry_diagnostic *diagnostic)
+{
+    const simulate_trials *trials = all->trials;
+    trial_draws draws;
+    int error = draw(trials, trial, &draws, diagnostic);
+    for (size_t i = 0; i < trials->variants->count && error == TARRY_OK; i++) {
+        if (atomic_load(&all->stop))
+            error = TARRY_ERROR_INTERRUPTED;
+        else
+            error = run_variant(trials, &draws, i, diagnostic);
+    }
+    memory_release(NULL, draws.costs);
+    tarry_straggler_free(draws.straggler);
+    return error;
+}
+
+static void finish_trial(crew *all, size_t trial, int error, const tarry_diagnostic *why)
+{
+    simulate_trials *trials = all->trials;
+    pthread_mutex_lock(&all->lock);
+    if (error == TARRY_OK) {
+        trials->done[trial] = true;
+        progress_update(&all->progress, ++trials->done_count, "");
+    } else if (error != TARRY_ERROR_INTERRUPTED) {
+        if (trials->error[0] == '\0')
+            snprintf(trials->error, sizeof(trials->error), "trial %zu: %s", trial, why->text);
+        atomic_store(&all->stop, true);
+    }
+    pthread_mutex_unlock(&all->lock);
+}
+
+static void *work(void *user)
+{
+    crew *all = user;
+    for (;;) {
+        size_t trial = atomic_fetch_add(&all->next, 1);
+        if (trial >= all->trials->options->trials || atomic_load(&all->stop))
+            return NULL;
+        tarry_diagnostic why = {""};
+        int error = run_trial(all, trial, &why);
+        finish_trial(all, trial, error, &why);
+    }
+}
+
+static void stop_crew(void *user)
+{
+    crew *all = user;
+    atomic_store(&all->stop, true);
+}
+
+/* This thread works too, so that a machine that grants no other still gets done. */
+static void run_crew(crew *all)
+{
+    const simulate_options *options = all->trials->options;
+    pthread_t threads[SIMULATE_MOST_JOBS];
+    uint32_t started = 0;
+    while (started + 1 < options->jobs && started + 1 < options->trials &&
+           pthread_create(&threads[started], NULL, work, all) == 0)
+        started++;
+    work(all);
+    for (uint32_t i = 0; i < started; i++)
+        pthread_join(threads[i], NULL);
+}
+
+int simulate_trials_run(simulate_trials *trials)
+{
+    const simulate_options *options = trials->options;
+    crew all = {.trials = trials};
+    char what[256];
+    snprintf(what, sizeof(what),
+             "simulating %zu scheme%s: %u workers, %u chunks, straggler %s, %" PRIu64 " trials",
+             trials->variants->count, trials->variants->count == 1 ? "" : "s", options->workers,
+             options->chunks, options->straggler, options->trials);
+    interrupt *signals;
+    int error = interrupt_begin(stop_crew, &all, &signals);
+    if (error != TARRY_OK)
+        return complain(EXIT_FAILED, "simulate: %s", tarry_error_text(error));
+    pthread_mutex_init(&all.lock, NULL);
+    double start = clock_seconds();
+    progress_begin(&all.progress, options->trials, "trial", options->quiet, what);
+    run_crew(&all);
+    progress_end(&all.progress);
+    trials->seconds = clock_seconds() - start;
+    pthread_mutex_destroy(&all.lock);
+    if (trials->error[0] == '\0' && trials->done_count < options->trials) {
+        trials->interrupted = true;
+        snprintf(trials->error, sizeof(trials->error),
+                 "interrupted after %zu of %" PRIu64 " trials", trials->done_count,
+                 options->trials);
+    }
+    interrupt_end(signals);
+    return trials->error[0] == '\0' ? EXIT_DONE
+                                    : complain(EXIT_FAILED, "simulate: %s", trials->error);
+}
+
+/* A fault of a SPEC is wrong usage, one of its file is not. */
+static int complain_spec(const char *option, int error, const tarry_diagnostic *why)
+{
+    bool usage = error == TARRY_ERROR_FORMAT || error == TARRY_ERROR_ARGUMENT;
+    return complain(usage ? EXIT_USAGE : EXIT_FAILED, "%s: %s", option, why->text);
+}
+
+/* Finds the faults of the SPECs before the trials, which would all meet them. */
+static int read_specs(simulate_trials *trials)
+{
+    const simulate_options *options = trials->options;
+    tarry_diagnostic why;
+    tarry_straggler *straggler;
+    int error = tarry_straggler_create(options->straggler, options->workers, options->seed, NULL,
+                                       &straggler, &why);
+    if (error != TARRY_OK)
+        return complain_spec("--straggler", error, &why);
+    tarry_straggler_free(straggler);
+    error = chunk_cost_create(options->chunk_cost, NULL, &trials->costs, &why);
+    return error == TARRY_OK ? OPTIONS_PROCEED : complain_spec("--chunk-cost", error, &why);
+}
+
+static int make_plans(simulate_trials *trials)
+{
+    for (size_t i = 0; i < trials->variants->count; i++) {
+        const simulate_variant *variant = &trials->variants->items[i];
+        tarry_diagnostic why;
+        int error = make_plan(variant, trials->options->seed, &trials->plans[i], &why);
+        if (error != TARRY_OK)
+            return complain(error == TARRY_ERROR_ARGUMENT ? EXIT_USAGE : EXIT_FAILED,
+                            "plan of %s: %s", variant->scheme, why.text);
+        if (trials->options->plan_per_trial && variant->plan.design != TARRY_DESIGN_FILE) {
+            tarry_plan_free(trials->plans[i]);
+            trials->plans[i] = NULL;
+        }
+    }
+    return OPTIONS_PROCEED;
+}
+
+int simulate_trials_create(const simulate_options *options, const simulate_variants *variants,
+                           simulate_trials **out)
+{
+    int status = OPTIONS_PROCEED;
+    simulate_trials *trials = memory_allocate(NULL, 1, sizeof(*trials));
+    if (trials == NULL)
+        return complain(EXIT_FAILED, "simulate: out of memory");
+    trials->options = options;
+    trials->variants = variants;
+    size_t count = (size_t)options->trials, cells = count * variants->count;
+    size_t points = options->deadlines.count;
+    trials->plans = memory_allocate(NULL, variants->count, sizeof(tarry_plan *));
+    trials->outcomes = memory_allocate(NULL, cells, sizeof(*trials->outcomes));
+    trials->done = memory_allocate(NULL, count, sizeof(*trials->done));
+    if (points > 0)
+        trials->errors = memory_allocate(NULL, cells, points * sizeof(double));
+    if (trials->plans == NULL || trials->outcomes == NULL || trials->done == NULL ||
+        (points > 0 && trials->errors == NULL))
+        status = complain(EXIT_FAILED, "simulate: out of memory for %zu trials", count);
+    if (status == OPTIONS_PROCEED)
+        status = read_specs(trials);
+    if (status == OPTIONS_PROCEED)
+        status = make_plans(trials);
+    if (status != OPTIONS_PROCEED)
+        simulate_trials_free(trials);
+    else
+        *out = trials;
+    return status;
+}
+
+void simulate_trials_free(simulate_trials *trials)
+{
+    if (trials == NULL)
+        return;
+    for (size_t i = 0; trials->plans != NULL && i < trials->variants->count; i++)
+        tarry_plan_free(trials->plans[i]);
+    memory_release(NULL, trials->plans);
+    chunk_cost_free(trials->costs);
+    memory_release(NULL, trials->outcomes);
+    memory_release(NULL, trials->errors);
+    memory_release(NULL, trials->done);
+    memory_release(NULL, trials);
+}
+
+const simulate_outcome *simulate_trials_outcome(const simulate_trials *trials, size_t trial,
+                                                size_t variant)
+{
+    return &trials->outcomes[trial * trials->variants->count + variant];
+}
+
+const double *simulate_trials_errors(const simulate_trials *trials, size_t trial, size_t variant)
+{
+    size_t place = trial * trials->variants->count + variant;
+    return &trials->errors[place * trials->options->deadlines.count];
+}
