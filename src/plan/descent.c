@@ -80,8 +80,7 @@ static void normalise(double *a, uint32_t size)
         a[k] /= norm;
 }
 
-/* A unit vector; sums of four uniform numbers are near enough to normal ones to favour no
- * direction. */
+/* A unit vector: sums of four uniform numbers are near enough to normal to favour no direction. */
 static void draw_unit(random_stream *stream, double *a, uint32_t size)
 {
     for (uint32_t k = 0; k < size; k++) {
@@ -227,26 +226,31 @@ static double raise(double value, unsigned squarings)
     return value;
 }
 
-static double worst_value(const descent *work, const double *x)
+/* The worst value over all sets, or some value from `limit` on as soon as one is reached. */
+static double worst_value(const descent *work, const double *x, double limit)
 {
     double worst = 0, along;
-    for (uint32_t set = 0; set < work->sets; set++) {
+    for (uint32_t set = 0; set < work->sets && worst < limit; set++) {
         double value = set_value(work, set, x, &along);
         worst = value > worst ? value : worst;
     }
     return worst;
 }
 
-static double sum_value(const descent *work, const double *x)
+/* The sum of the powers over all sets, or a partial one from `limit` on as soon as it is reached.
+ */
+static double sum_value(const descent *work, const double *x, double limit)
 {
     double sum = 0, along;
-    for (uint32_t set = 0; set < work->sets; set++)
+    for (uint32_t set = 0; set < work->sets && sum < limit; set++)
         sum += raise(set_value(work, set, x, &along) * work->scale, work->squarings);
     return sum;
 }
 
-/* The direction of steepest descent on the sphere at x, as a unit vector in work->direction; false
- * if there is none. */
+/*
+ * The direction of steepest descent on the sphere at x, as a unit vector in work->direction; false
+ * if there is none.
+ */
 static bool find_direction(descent *work, const double *x)
 {
     uint32_t l = work->parts;
@@ -278,7 +282,7 @@ static void step_down(descent *work, double *x, double *now, double *length)
         for (uint32_t i = 0; i < l; i++)
             work->trial[i] = x[i] + *length * work->direction[i];
         normalise(work->trial, l);
-        double then = sum_value(work, work->trial);
+        double then = sum_value(work, work->trial, *now);
         if (then < *now) {
             memcpy(x, work->trial, l * sizeof(*x));
             *now = then;
@@ -292,25 +296,24 @@ static void step_down(descent *work, double *x, double *now, double *length)
 static void descend(descent *work, uint32_t worker)
 {
     double *x = work->column + (size_t)worker * work->parts;
-    work->scale = 1 / worst_value(work, x);
+    work->scale = 1 / worst_value(work, x, INFINITY);
     if (!(work->scale > 0 && work->scale < INFINITY))
         return;
-    double now = sum_value(work, x), length = work->length[worker];
+    double now = sum_value(work, x, INFINITY), length = work->length[worker];
     for (unsigned k = 0; k < STEPS && find_direction(work, x); k++)
         step_down(work, x, &now, &length);
     work->length[worker] = length > 1e-6 ? length : 1e-6;
 }
 
-/* Moves the worker to the random column with the least worst value, if that is less than its own.
- */
+/* Moves the worker to the random column with the least worst value, if that is below its own. */
 static void try_candidates(descent *work, uint32_t worker, random_stream *stream)
 {
     uint32_t l = work->parts;
     double *x = work->column + (size_t)worker * l;
-    double best = worst_value(work, x);
+    double best = worst_value(work, x, INFINITY);
     for (unsigned k = 0; k < CANDIDATES; k++) {
         draw_unit(stream, work->trial, l);
-        double value = worst_value(work, work->trial);
+        double value = worst_value(work, work->trial, best);
         if (value < best) {
             best = value;
             memcpy(x, work->trial, l * sizeof(*x));
