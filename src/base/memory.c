@@ -44,16 +44,16 @@ void memory_release(const tarry_allocator *allocator, void *block)
     chosen.release(chosen.user, block);
 }
 
-/* The block's own address stands in the cache line before the vector. */
+/* The block's own address stands before the vector; blocks are aligned well enough for the gap
+ * to have room for it. */
 float *vector_allocate(const tarry_allocator *allocator, size_t length)
 {
-    if (length > (SIZE_MAX - 2 * CACHE_LINE) / sizeof(float))
+    if (length > (SIZE_MAX - CACHE_LINE) / sizeof(float))
         return NULL;
-    unsigned char *block = memory_allocate(allocator, length * sizeof(float) + 2 * CACHE_LINE, 1);
+    unsigned char *block = memory_allocate(allocator, length * sizeof(float) + CACHE_LINE, 1);
     if (block == NULL)
         return NULL;
-    size_t skip = 2 * CACHE_LINE - (uintptr_t)block % CACHE_LINE;
-    unsigned char *vector = block + (skip > CACHE_LINE ? skip - CACHE_LINE : CACHE_LINE);
+    unsigned char *vector = block + CACHE_LINE - (uintptr_t)block % CACHE_LINE;
     memcpy(vector - sizeof(block), &block, sizeof(block));
     return (float *)vector;
 }
