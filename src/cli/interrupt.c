@@ -12,17 +12,19 @@
 
 #include "base/memory.h"
 
+enum { SIGNALS = 3 };
+
 struct interrupt {
     void (*stop)(void *user);
     void *user;
     int wake; /* an eventfd: one count for each signal and for interrupt_end */
     pthread_t thread;
     sigset_t mask_before;
-    struct sigaction before[2];
+    struct sigaction before[SIGNALS];
     atomic_bool seen;
 };
 
-static const int signals[2] = {SIGINT, SIGTERM};
+static const int signals[SIGNALS] = {SIGINT, SIGTERM, SIGHUP};
 
 /*
  * A handler can only reach static data. It is needed beside the blocked signals: libraries start
@@ -50,7 +52,7 @@ static void unblock(sigset_t *before)
 {
     sigset_t set;
     sigemptyset(&set);
-    for (size_t i = 0; i < 2; i++)
+    for (size_t i = 0; i < SIGNALS; i++)
         sigaddset(&set, signals[i]);
     pthread_sigmask(SIG_UNBLOCK, &set, before);
 }
@@ -89,9 +91,12 @@ int interrupt_begin(void (*stop)(void *user), void *user, interrupt **out)
     sigemptyset(&set);
     struct sigaction action = {.sa_handler = handle, .sa_flags = SA_RESTART};
     sigemptyset(&action.sa_mask);
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < SIGNALS; i++) {
         sigaddset(&set, signals[i]);
-        sigaction(signals[i], &action, &state->before[i]);
+        sigaction(signals[i], NULL, &state->before[i]);
+        /* What the caller ignores (nohup, a script's background) stays ignored. */
+        if (state->before[i].sa_handler != SIG_IGN)
+            sigaction(signals[i], &action, NULL);
     }
     pthread_sigmask(SIG_BLOCK, &set, &state->mask_before);
     if (pthread_create(&state->thread, NULL, wait_for_signal, state) != 0)
@@ -100,7 +105,7 @@ int interrupt_begin(void (*stop)(void *user), void *user, interrupt **out)
     return TARRY_OK;
 
 restore:
-    for (size_t i = 0; i < 2; i++)
+    for (size_t i = 0; i < SIGNALS; i++)
         sigaction(signals[i], &state->before[i], NULL);
     pthread_sigmask(SIG_SETMASK, &state->mask_before, NULL);
     close(state->wake);
@@ -122,7 +127,7 @@ void interrupt_end(interrupt *state)
     ssize_t written = write(state->wake, &one, sizeof(one));
     (void)written;
     pthread_join(state->thread, NULL);
-    for (size_t i = 0; i < 2; i++)
+    for (size_t i = 0; i < SIGNALS; i++)
         sigaction(signals[i], &state->before[i], NULL);
     pthread_sigmask(SIG_SETMASK, &state->mask_before, NULL);
     close(state->wake);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ctrl-C and SIGTERM: the first asks for an end after the round, the second ends at once. */
+/* Ctrl-C, SIGTERM and SIGHUP: the first asks for an end after the round, the second ends at once.
+ */
 #ifndef CLI_INTERRUPT_H
 #define CLI_INTERRUPT_H
 
@@ -8,10 +9,10 @@
 typedef struct interrupt interrupt;
 
 /*
- * From now on the first SIGINT or SIGTERM calls stop(user) once, in a thread of its own, and the
- * second one ends the process as if it had not been caught. To be called before other threads are
- * started, which then do not see these signals; at most one interrupt exists at a time. Errors:
- * SYSTEM, NO_MEMORY.
+ * From now on the first SIGINT, SIGTERM or SIGHUP calls stop(user) once, in a thread of its own,
+ * and the second one ends the process as if it had not been caught. Those that were ignored stay
+ * so. To be called before other threads are started, which then do not see these signals; at most
+ * one interrupt exists at a time. Errors: SYSTEM, NO_MEMORY.
  */
 int interrupt_begin(void (*stop)(void *user), void *user, interrupt **out);
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ctrl-C and SIGTERM: results of the rounds done are written; a second signal ends at once."""
+"""Ctrl-C, SIGTERM and SIGHUP: results of the rounds done are written; a second signal ends at once."""
 
 import json
 import os
@@ -46,6 +46,23 @@ class Signals(TarryTest):
 
     def test_terminate(self):
         self.interrupt(signal.SIGTERM)
+
+    def test_a_terminal_that_closes(self):
+        self.interrupt(signal.SIGHUP)
+
+    def test_an_ignored_signal_stays_ignored(self):
+        before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        try:
+            process = self.start(*SLOW)
+        finally:
+            signal.signal(signal.SIGHUP, before)
+        self.wait_for_rounds(process)
+        process.send_signal(signal.SIGHUP)
+        time.sleep(0.3)
+        self.assertIsNone(process.poll())
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=TIMEOUT)
+        self.assertEqual(process.returncode, 1)
 
     def test_in_the_middle_of_a_long_round(self):
         process = self.start("train", "--samples", "400", "--straggler", "shifted-exp:1000,1",
