@@ -26,7 +26,13 @@ static char *next_line(char *line, int size, void *user)
         return NULL;
     state->line++;
     size_t length = strlen(line);
-    if (length > 0 && line[length - 1] != '\n' && !feof(state->stream)) {
+    bool whole = length > 0 && (line[length - 1] == '\n' || feof(state->stream));
+    if (!whole && length + 1 < (size_t)size) {
+        state->error = diagnose(state->diagnostic, TARRY_ERROR_FORMAT, "%s:%u: a NUL byte",
+                                state->path, state->line);
+        return NULL;
+    }
+    if (!whole) {
         state->error =
             diagnose(state->diagnostic, TARRY_ERROR_FORMAT, "%s:%u: longer than %d characters",
                      state->path, state->line, size - 2);

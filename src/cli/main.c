@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <cblas.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/bench.h"
 #include "cli/command.h"
@@ -30,11 +32,10 @@ static void print_help(void)
            "Gradient sums over workers that are slow, uneven or dead.\n\n");
     for (size_t i = 0; i < COMMAND_COUNT; i++)
         printf("  tarry %-8s %s\n", commands[i].name, commands[i].text);
-    printf(
-        "\n      --help     Give this help list\n"
-        "      --version  Print the version\n\n"
-        "'tarry COMMAND --help' lists a command's options; 'tarry train' alone trains on made-up "
-        "data.\n");
+    printf("\n      --help     Give this help list\n"
+           "      --version  Print the version\n\n"
+           "'tarry COMMAND --help' lists a command's options;\n"
+           "'tarry train' alone trains on made-up data.\n");
 }
 
 static int run(int argc, char **argv)
@@ -63,8 +64,21 @@ static int run(int argc, char **argv)
     return complain(EXIT_USAGE, "%s: unknown %s (see tarry --help)", word, kind);
 }
 
+/*
+ * A standard descriptor that the caller closed would be given to the next file that is opened, and
+ * messages would go into it. In its place stands what gives an error in that direction.
+ */
+static void occupy_standard_descriptors(void)
+{
+    for (int descriptor = STDIN_FILENO; descriptor <= STDERR_FILENO; descriptor++) {
+        if (fcntl(descriptor, F_GETFD) < 0)
+            open("/dev/null", descriptor == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+    }
+}
+
 int main(int argc, char **argv)
 {
+    occupy_standard_descriptors();
     /* Workers are threads already and share the cores. */
     openblas_set_num_threads(1);
     int status = run(argc, argv);

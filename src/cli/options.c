@@ -10,6 +10,7 @@
 #include "base/diagnostic.h"
 #include "base/memory.h"
 #include "cli/complain.h"
+#include "cli/json_text.h"
 #include "cli/parse.h"
 #include "cli/suggest.h"
 
@@ -156,8 +157,9 @@ int option_set(const option_group *group, const char *name, const char *text,
     return diagnose(diagnostic, TARRY_ERROR_FORMAT, "%s: unknown key", name);
 }
 
-/* The name nearest to `word` (without dashes) among the command's options, or NULL. */
-static const char *nearest_option(const option_command *command, const char *word)
+/* The name nearest to `word` (without dashes) among the command's options, or NULL; `common` ones
+ * stand on the command line alone. */
+static const char *nearest_option(const option_command *command, const char *word, bool common)
 {
     const char *names[OPTIONS_MOST] = {"help", "usage", "version", "config"};
     size_t count = COMMON_OPTIONS;
@@ -167,7 +169,8 @@ static const char *nearest_option(const option_command *command, const char *wor
                 names[count++] = command->groups[group].entries[i].name;
         }
     }
-    return suggest(word, names, count);
+    size_t first = common ? 0 : COMMON_OPTIONS;
+    return suggest(word, names + first, count - first);
 }
 
 /* Says what getopt found wrong with the argument `word`, which it keeps to itself. */
@@ -201,7 +204,7 @@ static void complain_flag(parse_state *state, const char *word)
     } else if (prefixed == 1) {
         complain(EXIT_USAGE, "--%s: takes no value", found->name);
     } else {
-        const char *near = nearest_option(state->command, name);
+        const char *near = nearest_option(state->command, name, true);
         if (near != NULL)
             complain(EXIT_USAGE, "--%s: unknown option (did you mean --%s?)", name, near);
         else
@@ -300,7 +303,7 @@ static int apply_config(const parse_state *state, config_file **file)
             option = NULL;
         }
         if (option == NULL) {
-            const char *near = nearest_option(state->command, entry->key);
+            const char *near = nearest_option(state->command, entry->key, false);
             return complain(EXIT_USAGE, "%s:%u: %s: unknown key%s%s%s", state->config_path,
                             entry->line, entry->key, near != NULL ? " (did you mean " : "",
                             near != NULL ? near : "", near != NULL ? "?)" : "");
@@ -371,9 +374,7 @@ static json_t *option_json(const option_entry *option, const void *values)
     case OPTION_CHOICE:
         return json_string(option_choice_name(option->choices, *(const int *)field));
     case OPTION_TEXT:
-        if (*(const char *const *)field == NULL)
-            return json_null();
-        return json_string(*(const char *const *)field);
+        return json_text(*(const char *const *)field);
     }
     return NULL;
 }

@@ -132,11 +132,6 @@ FILE *output_file_stream(output_file *file)
     return file->stream;
 }
 
-const char *output_file_path(const output_file *file)
-{
-    return file->path;
-}
-
 /* Gives a nameless file the temporary name, of which there may be an old one. */
 static int give_name(output_file *file)
 {

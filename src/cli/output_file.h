@@ -21,7 +21,6 @@ int output_file_open(const char *path, output_file **out, tarry_diagnostic *diag
 
 /* Where to write; belongs to the file. */
 FILE *output_file_stream(output_file *file);
-const char *output_file_path(const output_file *file);
 
 /* Writes what is buffered and gives the file its name. The file is freed, and nothing is left on
  * failure. Errors: FILE. */

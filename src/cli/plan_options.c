@@ -6,6 +6,7 @@
 
 #include "base/diagnostic.h"
 #include "cli/complain.h"
+#include "cli/json_text.h"
 #include "cli/numbers.h"
 
 #define MOST_COUNT 1000000
@@ -122,6 +123,8 @@ int plan_options_make(const plan_options *options, tarry_plan **plan)
     int error = tarry_plan_create(settings, NULL, plan, &why);
     if (error == TARRY_OK)
         return OPTIONS_PROCEED;
+    if (error == TARRY_ERROR_NO_MEMORY)
+        return complain(EXIT_FAILED, "%s", why.text);
     return complain(error == TARRY_ERROR_ARGUMENT ? EXIT_USAGE : EXIT_FAILED, "plan: %s", why.text);
 }
 
@@ -164,12 +167,13 @@ json_t *plan_json(const plan_options *options, const tarry_plan *plan)
     char digest[2 * TARRY_DIGEST_SIZE + 1];
     plan_digest_text(plan, digest);
     uint32_t parts = tarry_plan_parts(plan);
-    return json_pack(
-        "{s:I, s:I, s:I, s:I, s:I, s:o, s:I, s:I, s:o, s:s, s:I, s:s, s:s}", "workers",
-        (json_int_t)tarry_plan_workers(plan), "chunks", (json_int_t)tarry_plan_chunks(plan),
-        "parts", (json_int_t)parts, "replication", (json_int_t)least, "replication_most",
-        (json_int_t)most, "loads", loads_json(plan), "q", (json_int_t)tarry_plan_q(plan, parts),
-        "q_bound", (json_int_t)tarry_plan_q_bound(plan, parts), "conditioning",
-        conditioning_json(plan), "digest", digest, "seed", (json_int_t)options->plan.seed, "design",
-        options->design, "order", option_choice_name(plan_orders, (int)options->plan.order));
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:o, s:I, s:I, s:o, s:s, s:I, s:o, s:s}", "workers",
+                     (json_int_t)tarry_plan_workers(plan), "chunks",
+                     (json_int_t)tarry_plan_chunks(plan), "parts", (json_int_t)parts, "replication",
+                     (json_int_t)least, "replication_most", (json_int_t)most, "loads",
+                     loads_json(plan), "q", (json_int_t)tarry_plan_q(plan, parts), "q_bound",
+                     (json_int_t)tarry_plan_q_bound(plan, parts), "conditioning",
+                     conditioning_json(plan), "digest", digest, "seed",
+                     (json_int_t)options->plan.seed, "design", json_text(options->design), "order",
+                     option_choice_name(plan_orders, (int)options->plan.order));
 }

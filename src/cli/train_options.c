@@ -103,10 +103,9 @@ static const option_entry data_entries[] = {
      FIELD(test_labels)},
     {.name = "holdout",
      .argument = "FRACTION",
-     .help = "Share of the samples to hold out as a test (default 0.2 without --data, else none)",
+     .help = "Share of the samples to hold out as a test (default 0.2 without --data, else 0)",
      .kind = OPTION_REAL,
      .high = 0.99,
-     .open = true,
      FIELD(holdout)},
     {.name = "format",
      .argument = "FORMAT",
@@ -329,11 +328,29 @@ static int check_rounds(const train_options *options)
     return OPTIONS_PROCEED;
 }
 
+static int check_outputs(const train_options *options)
+{
+    const char *const names[] = {"report", "plot", "save"};
+    const char *const paths[] = {options->report, options->plot, options->save};
+    for (size_t i = 1; i < COUNT(paths); i++) {
+        for (size_t k = 0; k < i; k++) {
+            if (paths[i] != NULL && paths[k] != NULL && strcmp(paths[i], paths[k]) == 0)
+                return complain(EXIT_USAGE, "--%s: %s is the file of --%s too", names[i], paths[i],
+                                names[k]);
+        }
+    }
+    if (options->plot != NULL && !gnuplot_draws(options->plot))
+        return complain(EXIT_USAGE, "--plot: %s ends neither in .svg nor in .png", options->plot);
+    return OPTIONS_PROCEED;
+}
+
 int train_options_check(train_options *options)
 {
     int status = check_data(options);
     if (status == OPTIONS_PROCEED)
         status = check_rounds(options);
+    if (status == OPTIONS_PROCEED)
+        status = check_outputs(options);
     if (status != OPTIONS_PROCEED)
         return status;
     if (options->model == MODEL_PERCEPTRON && options->hidden == NULL) {
@@ -346,8 +363,6 @@ int train_options_check(train_options *options)
                         train_model_name(options->model));
     if (isnan(options->rate))
         options->rate = options->optimizer == OPTIMIZER_ADAM ? 0.01 : 0.5;
-    if (options->plot != NULL && !gnuplot_draws(options->plot))
-        return complain(EXIT_USAGE, "--plot: %s ends neither in .svg nor in .png", options->plot);
     return OPTIONS_PROCEED;
 }
 

@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "cli/json_text.h"
 #include "cli/numbers.h"
 
 static json_t *round_json(const history_round *round)
@@ -61,8 +62,8 @@ static json_t *data_json(const train_inputs *inputs)
 {
     const dataset *train = inputs->train;
     json_int_t test = inputs->test != NULL ? (json_int_t)inputs->test->rows : 0;
-    return json_pack("{s:s?, s:I, s:I, s:I, s:I, s:b}", "file", inputs->options->data, "samples",
-                     (json_int_t)train->rows, "test_samples", test, "features",
+    return json_pack("{s:o, s:I, s:I, s:I, s:I, s:b}", "file", json_text(inputs->options->data),
+                     "samples", (json_int_t)train->rows, "test_samples", test, "features",
                      (json_int_t)train->features, "classes", (json_int_t)train->classes, "sparse",
                      train->sparse);
 }
@@ -102,13 +103,13 @@ int train_report_write(FILE *stream, const train_inputs *inputs, size_t dimensio
 {
     const train_options *options = inputs->options;
     json_t *report = json_pack(
-        "{s:s, s:s, s:I, s:O, s:o, s:o, s:I, s:s, s:o, s:o, s:o, s:o, s:b, s:s?}", "command",
+        "{s:s, s:s, s:I, s:O, s:o, s:o, s:I, s:o, s:o, s:o, s:o, s:o, s:b, s:o}", "command",
         "train", "version", TARRY_VERSION, "seed", (json_int_t)options->plan.plan.seed, "config",
         config, "plan", plan_json(&options->plan, inputs->plan), "data", data_json(inputs),
-        "dimension", (json_int_t)dimension, "straggler", options->straggler, "initial",
+        "dimension", (json_int_t)dimension, "straggler", json_text(options->straggler), "initial",
         score_json(past->train_start, past->test_start), "rounds", rounds_json(past), "workers",
         workers_json(past), "final", final_json(past), "interrupted", past->interrupted, "error",
-        past->error[0] != '\0' ? past->error : NULL);
+        json_text(past->error[0] != '\0' ? past->error : NULL));
     if (report == NULL)
         return TARRY_ERROR_NO_MEMORY;
     int failed = json_dumpf(report, stream, JSON_INDENT(1) | JSON_REAL_PRECISION(17));

@@ -22,7 +22,7 @@ class TarryTest(unittest.TestCase):
     def write(self, name, content):
         """A file in the test's folder; gives back its name, which is relative to that folder."""
         mode = "wb" if isinstance(content, bytes) else "w"
-        with open(os.path.join(self.folder, name), mode) as file:
+        with open(os.path.join(os.fsencode(self.folder), os.fsencode(name)), mode) as file:
             file.write(content)
         return name
 

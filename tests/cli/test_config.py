@@ -34,6 +34,9 @@ class JobFile(TarryTest):
     def test_faults_have_file_and_line(self):
         self.fails("\nworkrs = 3\n", "job.ini:2: workrs: unknown key (did you mean workers?)")
         self.fails("frobnicate = 3\n", "job.ini:1: frobnicate: unknown key")
+        self.fails("config = job.ini\n", "job.ini:1: config: unknown key")
+        self.fails("chunks = 4\nworkers = 3\0\n", "--config: job.ini:2: a NUL byte")
+        self.fails("\0\0", "--config: job.ini:1: a NUL byte")
         self.fails("chunks = 4\nworkers = x\n", "job.ini:2: workers: 'x' is not a whole number")
         self.fails("order = dynamic\n",
                    "job.ini:1: order: 'dynamic' is not available in this version")

@@ -5,9 +5,10 @@ import json
 import os
 import re
 import struct
+import subprocess
 import unittest
 
-from harness import TarryTest, main
+from harness import TARRY, TarryTest, main
 
 SMALL = ["train", "--samples", "400", "--features", "5", "--rounds", "12"]
 
@@ -117,6 +118,17 @@ class Outputs(TarryTest):
         self.assertIn("tarry train: logistic, 40 workers, 40 chunks, replication 3, 1 part", text)
         self.assertEqual(self.files(), ["plot.png", "plot.svg"])
 
+    def test_nothing_held_out(self):
+        self.succeed(*SMALL, "--holdout", "0", "--report", "report.json")
+        report = json.loads(self.read("report.json"))
+        self.assertEqual((report["data"]["samples"], report["data"]["test_samples"]), (400, 0))
+        self.assertIsNone(report["final"]["test_loss"])
+
+    def test_a_name_that_is_not_utf8(self):
+        name = self.write(b"data\xff.svm", b"+1 1:1\n-1 2:1\n" * 8)
+        self.succeed("train", "--data", name, "--rounds", "2", "--report", "report.json")
+        self.assertEqual(json.loads(self.read("report.json"))["data"]["file"], "data?.svm")
+
     def test_closing_table(self):
         text = self.succeed(*SMALL, "--verify", "--straggler", "slow:1,8+exp:0.002+dead:1")
         self.assertRegex(text, r"^12 rounds in .*: 12 exact, 0 approximate\n")
@@ -172,6 +184,13 @@ class Outputs(TarryTest):
         self.succeed(*SMALL, "--report", "/dev/null")
         self.assertFalse(os.path.isfile("/dev/null"))
         self.assertEqual(self.files(), ["link.json", "target.json"])
+
+    def test_closed_descriptors_do_not_become_outputs(self):
+        script = f'exec "{TARRY}" "$@" <&- >&- 2>&-'
+        done = subprocess.run(["sh", "-c", script, "sh", *SMALL, "--report", "report.json"],
+                              cwd=self.folder)
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(json.loads(self.read("report.json"))["final"]["rounds"], 12)
 
     def test_a_full_device(self):
         done = self.run_tarry(*SMALL, "--report", "/dev/full", "--quiet")

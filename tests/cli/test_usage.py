@@ -12,6 +12,12 @@ class Commands(TarryTest):
         for command in ("train", "plan", "bench"):
             self.assertIn(f"tarry {command} ", text)
 
+    def test_help_fits_80_columns(self):
+        for command in ([], ["train"], ["plan"], ["bench"], ["bench", "kernels"], ["bench", "round"]):
+            for line in self.succeed(*command, "--help").split("\n"):
+                self.assertLessEqual(len(line), 80)
+                self.assertEqual(line, line.rstrip())
+
     def test_help_usage_and_version_of_each_command(self):
         for command in ("train", "plan"):
             with self.subTest(command=command):
@@ -62,7 +68,7 @@ class Flags(TarryTest):
         ("--rate 1e", "--rate: '1e' is not a number"),
         ("--rate 0", "--rate: 0 is not in the range 0 (excluded) to 1e+09"),
         ("--l2 -1", "--l2: -1 is not in the range 0 to 1e+09"),
-        ("--holdout 1", "--holdout: 1 is not in the range 0 (excluded) to 0.99"),
+        ("--holdout 1", "--holdout: 1 is not in the range 0 to 0.99"),
         ("--label-column x", "--label-column: 'x' is not an integer"),
         (
             "--model resnet",
@@ -107,6 +113,7 @@ class Flags(TarryTest):
         ("--hidden 64", "--hidden: has no meaning with --model logistic"),
         ("--classes 3", "--classes: has no meaning with --model logistic"),
         ("--plot x.pdf", "--plot: x.pdf ends neither in .svg nor in .png"),
+        ("--report out --save out", "--save: out is the file of --report too"),
     ]
 
     def test_each_wrong_use_has_its_line(self):
