@@ -103,6 +103,14 @@ static const option_entry link_entries[] = {
      .kind = OPTION_U64,
      .most = MOST_DIMENSION,
      FIELD(parameter_bytes)},
+    {.name = "silence",
+     .argument = "SECONDS",
+     .help = "Least time without an answer after which the server counts a worker as lost "
+             "(default 2)",
+     .kind = OPTION_REAL,
+     .high = SIMULATE_MOST_SECONDS,
+     .open = true,
+     FIELD(silence)},
     {.name = "vectors",
      .argument = "D",
      .help = "Let real gradients of D numbers flow, and compare each sum with the true one",
@@ -164,6 +172,7 @@ void simulate_options_init(simulate_options *options)
         .bandwidth = INFINITY,
         .server_bandwidth = INFINITY,
         .dimension = 1,
+        .silence = 2,
         .trials = 100,
         .seed = 1,
     };

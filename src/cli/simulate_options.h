@@ -23,6 +23,7 @@ typedef struct simulate_options {
     double server_bandwidth; /* of the server's card */
     uint64_t dimension;      /* d */
     uint64_t parameter_bytes;
+    double silence;   /* seconds */
     uint64_t vectors; /* 0: none; otherwise d */
 
     uint64_t trials;

@@ -104,7 +104,7 @@ static void write_times(FILE *script, const simulate_trials *trials,
                                   summaries[i].matched.all.median};
         for (size_t k = 0; k < sizeof(numbers) / sizeof(numbers[0]); k++)
             gnuplot_number(script, numbers[k]);
-        fprintf(script, " %d\n", seconds->all.count == 0);
+        fputc('\n', script);
     }
     fputs("EOD\n", script);
 }
@@ -161,9 +161,18 @@ static void write_times_panel(FILE *script, const frame *place, const simulate_t
     }
     fputs(")\n", script);
     fputs(spans_decades(trials, summaries) ? "set logscale x\n" : "set xrange [0:*]\n", script);
-    bool failed = false;
-    for (size_t i = 0; i < count; i++)
-        failed = failed || summaries[i].seconds.all.count == 0;
+    size_t failed = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (summaries[i].seconds.all.count > 0)
+            continue;
+        fprintf(
+            script,
+            "set label %zu 'no trial could end' at graph 0.985, first %zu right tc rgb '#666666'\n",
+            3 + failed++, count - i);
+    }
+    /* Bounds there may be none either: an axis needs a range then. */
+    if (failed == count)
+        fputs("set xrange [0:1]\n", script);
     fputs("plot $times using 2:1:($6-$2):(0) with vectors nohead lw 1.5 lc rgb '" BLUE "' "
           "title '5 to 95 %', "
           "$times using 4:1:3:5:($1-0.28):($1+0.28) with boxxyerror lc rgb '" BLUE "' "
@@ -175,11 +184,7 @@ static void write_times_panel(FILE *script, const frame *place, const simulate_t
           "$times using 8:($1-0.42):(0):(0.84) with vectors nohead lw 2.5 dt (6,3) "
           "lc rgb '" ORANGE "' title 'matched bound'",
           script);
-    if (failed)
-        fputs(", $times using (($9 == 1) ? $7 : NaN):1:('   no trial could end') with labels left "
-              "tc rgb '#666666' notitle",
-              script);
-    fputs("\nunset logscale x\nset xrange [*:*]\n", script);
+    fputs("\nunset logscale x\nset xrange [*:*]\nunset label\n", script);
 }
 
 static void write_error_panel(FILE *script, const frame *place, const simulate_trials *trials)
@@ -235,7 +240,6 @@ void simulate_plot_script(FILE *script, bool png, const simulate_trials *trials,
             "set datafile missing 'NaN'\n",
             1 - 22.0 / place.height);
     write_times_panel(script, &place, trials, summaries);
-    fputs("unset label 2\n", script);
     if (options->deadlines.count > 0)
         write_error_panel(script, &place, trials);
     fputs("unset multiplot\n", script);

@@ -25,6 +25,7 @@ class Manual(TarryTest):
         for command, page in (
             (("train",), "tarry-train.1"),
             (("plan",), "tarry-plan.1"),
+            (("simulate",), "tarry-simulate.1"),
             (("bench", "kernels"), "tarry-bench.1"),
             (("bench", "round"), "tarry-bench.1"),
         ):
@@ -46,10 +47,11 @@ class Manual(TarryTest):
                 yield from self.keys(inner)
 
     def test_every_key_of_the_reports_is_described(self):
-        described = set(re.findall(r"`([a-z_]+)`", (ROOT / "docs" / "reports.md").read_text()))
+        described = set(re.findall(r"`([a-z0-9_]+)`", (ROOT / "docs" / "reports.md").read_text()))
         self.succeed("train", "--samples", "100", "--rounds", "2", "--verify", "--report", "r.json")
         plan = json.loads(self.succeed("plan", "--json", "--show"))
-        for report in (json.loads(self.read("r.json")), plan):
+        self.succeed("simulate", "--trials", "2", "--deadline", "1", "--report", "s.json")
+        for report in (json.loads(self.read("r.json")), plan, json.loads(self.read("s.json"))):
             self.assertEqual(set(self.keys(report)) - described, set())
 
 

@@ -56,6 +56,12 @@ class Terminal(TarryTest):
             self.assertTrue(re.fullmatch(pattern, line), line)
         self.assertIn("round 40/40 ", lines[-2])
 
+    def test_trials(self):
+        status, text = self.run_on_terminal(100, "simulate", "--trials", "200")
+        self.assertEqual(status, 0)
+        self.assertRegex(text, r"\rtrial \d+/200  \S+/s  \S+ (s|ms|us) left\x1b\[K\r")
+        self.assertTrue(text.endswith("\r\x1b[K"))
+
     def test_a_narrow_terminal(self):
         status, text = self.run_on_terminal(30, *RUN)
         self.assertEqual(status, 0)

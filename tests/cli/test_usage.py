@@ -9,7 +9,7 @@ from harness import TARRY, TarryTest, main
 class Commands(TarryTest):
     def test_help_names_every_command(self):
         text = self.succeed("--help")
-        for command in ("train", "plan", "bench"):
+        for command in ("train", "plan", "simulate", "bench"):
             self.assertIn(f"tarry {command} ", text)
 
     def test_help_fits_80_columns(self):
@@ -19,7 +19,7 @@ class Commands(TarryTest):
                 self.assertEqual(line, line.rstrip())
 
     def test_help_usage_and_version_of_each_command(self):
-        for command in ("train", "plan"):
+        for command in ("train", "plan", "simulate"):
             with self.subTest(command=command):
                 self.assertIn("--workers=M", self.succeed(command, "--help"))
                 self.assertTrue(

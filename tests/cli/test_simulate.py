@@ -1,0 +1,306 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tarry simulate: schemes, sweeps, trials that are paired, errors over deadlines, reports and plots."""
+
+import json
+import os
+import re
+import signal
+import statistics
+import subprocess
+
+from harness import TIMEOUT, TarryTest, main
+
+SMALL = ["--workers", "12", "--chunks", "12", "--replication", "3", "--trials", "20"]
+
+ALL = "uncoded,ignore-stragglers,dropcompute,cyclic,fractional,multi-message,partial"
+
+TABLE = """\
+5 trials in TIME: 4 workers, 4 chunks, straggler none, seed 1
+
+scheme    r  l   median     mean       sd      p95 /balanced /matched  copies failed    error
+uncoded   1  1   1.00 s   1.00 s      0 s   1.00 s         1        1    1.00      0        0
+cyclic    2  1   2.00 s   2.00 s      0 s   2.00 s         2        2    2.00      0        0
+partial   2  1   1.00 s   1.00 s      0 s   1.00 s         1        1    1.00      0        0
+"""
+
+
+class SimulateTest(TarryTest):
+    def simulate(self, *arguments):
+        """The report's results."""
+        self.succeed("simulate", "--quiet", "--report", "report.json", *arguments)
+        return json.loads(self.read("report.json"))["results"]
+
+
+class Schemes(SimulateTest):
+    def test_golden_table(self):
+        text = self.succeed("simulate", "--workers", "4", "--chunks", "4", "--replication", "2",
+                            "--straggler", "none", "--trials", "5")
+        self.assertEqual(re.sub(r"(?<= trials in ).*(?=: 4 workers)", "TIME", text), TABLE)
+
+    def test_what_each_scheme_is(self):
+        results = self.simulate(*SMALL, "--scheme", ALL, "--deadline", "1,2")
+        settings = {result["scheme"]: result["settings"] for result in results}
+        self.assertEqual(list(settings), ALL.split(","))
+        self.assertEqual([result["replication"] for result in results], [1, 1, 1, 3, 3, 3, 3])
+        stops = [settings[name]["stop"] for name in settings]
+        self.assertEqual(stops, ["exact", "workers:11", "deadline:2", "workers:10", "workers:10",
+                                 "exact", "exact"])
+        self.assertEqual(settings["partial"], {"design": "random", "order": "optimal",
+                                               "credit": "chunk", "stop": "exact",
+                                               "upload": "coded"})
+        self.assertEqual(settings["cyclic"]["credit"], "whole")
+        self.assertEqual(settings["multi-message"]["upload"], "each")
+
+    def test_a_scheme_written_out(self):
+        results = self.simulate(
+            *SMALL, "--scheme", "cyclic,own:design=cyclic,order=as-is,credit=whole,stop=workers:10,"
+            "own:name=by flags,partial", "--design", "cyclic", "--order", "as-is", "--credit",
+            "whole", "--stop", "original")
+        self.assertEqual([result["scheme"] for result in results],
+                         ["cyclic", "own:design=cyclic,order=as-is,credit=whole,stop=workers:10",
+                          "by flags", "partial"])
+        self.assertEqual(results[0]["seconds"], results[1]["seconds"])
+        self.assertEqual(results[0]["seconds"], results[2]["seconds"])
+        self.assertEqual(results[3]["settings"]["credit"], "chunk")
+        self.assertLess(results[3]["time"]["median"], results[0]["time"]["median"])
+
+    def test_sweeps(self):
+        results = self.simulate(*SMALL, "--scheme", "uncoded,partial,partial:parts=1,3,order=random",
+                                "--replication", "2,4", "--parts", "1,2,3,4")
+        rows = [(result["scheme"], result["replication"], result["parts"]) for result in results]
+        self.assertEqual(
+            rows, [("uncoded", 1, 1)]
+            + [("partial", r, l) for r in (2, 4) for l in range(1, r + 1)]
+            + [("partial:parts=1,3,order=random", 2, 1)]
+            + [("partial:parts=1,3,order=random", 4, l) for l in (1, 3)])
+
+    def test_time_out_of_reach_is_a_result(self):
+        done = self.run_tarry("simulate", *SMALL, "--straggler", "exp:1+dead:4", "--scheme",
+                              "uncoded,cyclic,own:stop=error:1", "--report", "report.json")
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("cyclic (r = 3, l = 1): 20 of 20 trials could not end; in the first, 4 of 12 "
+                      "workers were lost, and 10 must finish", done.out)
+        uncoded, cyclic, any_error = json.loads(self.read("report.json"))["results"]
+        for result in (uncoded, cyclic):
+            self.assertEqual((result["trials"], result["failed"]), (20, 20))
+            self.assertIsNone(result["time"]["mean"])
+            self.assertEqual(result["seconds"], [None] * 20)
+        self.assertEqual((any_error["failed"], any_error["failure"]), (0, None))
+
+    def test_time_to_ignore_some(self):
+        ignoring, waiting = self.simulate("--workers", "40", "--chunks", "40", "--trials", "20",
+                                          "--scheme", "ignore-stragglers,uncoded")
+        self.assertAlmostEqual(ignoring["expected_error"], 0.05)
+        self.assertEqual(ignoring["exact"], 0)
+        self.assertLess(ignoring["time"]["mean"], waiting["time"]["mean"])
+
+    def test_links_add_their_time(self):
+        """One chunk of 1 s each: parameters, report, signal and part, or parameters and gradient."""
+        links = ["--workers", "1", "--chunks", "1", "--replication", "1", "--straggler", "none",
+                 "--trials", "1", "--scheme", "partial,multi-message", "--latency", "0.25"]
+        coded, each = self.simulate(*links)
+        self.assertEqual((coded["time"]["mean"], each["time"]["mean"]), (2, 1.5))
+        coded, each = self.simulate(*links, "--dimension", "1e9", "--bandwidth", "2e9",
+                                    "--parameter-bytes", "1e9", "--silence", "10")
+        self.assertAlmostEqual(coded["time"]["mean"], 2 + 2 + 0.5, 5)
+        self.assertAlmostEqual(each["time"]["mean"], 1.5 + 2 + 0.5, 5)
+
+    def test_vectors_are_summed_exactly(self):
+        exact, early = self.simulate(*SMALL, "--vectors", "500", "--parts", "2", "--scheme",
+                                     "partial,own:stop=deadline:1")
+        self.assertLess(exact["verified_error"], 1e-5)
+        self.assertEqual(exact["exact"], 1)
+        self.assertLess(early["exact"], 1)
+        self.assertAlmostEqual(early["verified_squared_error"] / early["expected_error"], 1, 1)
+
+
+class Trials(SimulateTest):
+    def test_schemes_are_paired_and_jobs_do_not_matter(self):
+        options = [*SMALL, "--scheme", "partial:name=a,partial:name=b", "--straggler",
+                   "exp:1+jitter:0.2/chunk+slow:2,3", "--deadline", "0.5,1,2"]
+        first = self.simulate(*options, "--jobs", "1")
+        self.assertEqual(first[0]["seconds"], first[1]["seconds"])
+        self.assertEqual(len(set(first[0]["seconds"])), 20)
+        for jobs in ("2", "7"):
+            self.assertEqual(self.simulate(*options, "--jobs", jobs), first)
+        self.assertNotEqual(self.simulate(*options, "--seed", "2"), first)
+        half = self.simulate(*options, "--trials", "10")
+        self.assertEqual(half[0]["seconds"], first[0]["seconds"][:10])
+
+    def test_statistics(self):
+        result = self.simulate(*SMALL, "--scheme", "partial")[0]
+        seconds, time = result["seconds"], result["time"]
+        self.assertAlmostEqual(time["mean"], statistics.mean(seconds))
+        self.assertAlmostEqual(time["sd"], statistics.stdev(seconds))
+        self.assertAlmostEqual(time["median"], statistics.median(seconds))
+        cuts = statistics.quantiles(seconds, n=20, method="inclusive")
+        self.assertAlmostEqual(time["p95"], cuts[18])
+        self.assertGreaterEqual(result["ratio_to_matched"], 1)
+        self.assertGreaterEqual(result["ratio_to_balanced"], result["ratio_to_matched"])
+        self.assertAlmostEqual(result["work_ratio"], result["copies"])
+
+    def test_plans_may_be_drawn_anew(self):
+        fixed = self.simulate(*SMALL, "--scheme", "partial,uncoded")
+        drawn = self.simulate(*SMALL, "--scheme", "partial,uncoded", "--plan-per-trial")
+        self.assertNotEqual(fixed[0]["seconds"], drawn[0]["seconds"])
+        self.assertEqual(fixed[1]["seconds"], drawn[1]["seconds"])
+
+    def test_trial_t_replays_step_t_of_a_trace(self):
+        self.write("trace.csv", "step,worker,chunk,seconds\n" + "".join(
+            f"{step},{worker},0,{step + 1}\n" for step in range(3) for worker in range(2)))
+        result = self.simulate("--workers", "2", "--chunks", "2", "--scheme", "uncoded",
+                               "--straggler", "trace:trace.csv", "--trials", "5")[0]
+        self.assertEqual(result["seconds"], [1, 2, 3, 1, 2])
+
+    def test_chunk_costs_and_times(self):
+        uneven = self.simulate(*SMALL, "--straggler", "none", "--chunk-cost", "lognormal:0.5",
+                               "--scheme", "uncoded")[0]
+        self.assertGreater(uneven["time"]["sd"], 0)
+        long = self.simulate(*SMALL, "--straggler", "none", "--chunk-time", "7", "--scheme",
+                             "uncoded")[0]
+        self.assertEqual(long["time"]["mean"], 7)
+
+    def test_no_worse_than_a_core_allows(self):
+        """The uncoded scheme waits for the last of m exponential times: H_m on average."""
+        result = self.simulate("--workers", "50", "--chunks", "50", "--scheme", "uncoded",
+                               "--trials", "4000")[0]
+        expected = sum(1 / k for k in range(1, 51))
+        self.assertAlmostEqual(result["time"]["mean"] / expected, 1, delta=0.02)
+
+
+class Deadlines(SimulateTest):
+    """The curve out of one round is what rounds that end at each deadline give."""
+
+    DEADLINES = ["0.2", "0.7", "1.5", "3"]
+
+    def check(self, scheme, *arguments):
+        curve = self.simulate(*SMALL, "--scheme", scheme, "--deadline", ",".join(self.DEADLINES),
+                              *arguments)[0]["error"]
+        self.assertEqual([point["deadline"] for point in curve], [float(t) for t in self.DEADLINES])
+        for point, deadline in zip(curve, self.DEADLINES):
+            separator = "," if ":" in scheme else ":"
+            ended = self.simulate(*SMALL, "--scheme", f"{scheme}{separator}stop=deadline:{deadline}",
+                                  *arguments)[0]
+            self.assertEqual(ended["failed"], 0)
+            self.assertAlmostEqual(point["mean"], ended["expected_error"], 12)
+        means = [point["mean"] for point in curve]
+        self.assertEqual(means, sorted(means, reverse=True))
+        self.assertGreater(means[0], means[-1])
+
+    def test_by_chunk(self):
+        self.check("partial")
+
+    def test_whole_workers(self):
+        self.check("own:credit=whole")
+
+    def test_parts(self):
+        self.check("partial:parts=2", "--latency", "0.05")
+
+    def test_each_gradient_sent(self):
+        self.check("multi-message", "--latency", "0.05", "--dimension", "1000", "--bandwidth", "1e5")
+
+    def test_workers_that_die_in_the_round(self):
+        self.check("partial", "--straggler", "exp:1+fail:0.1")
+
+    def test_a_range(self):
+        result = self.simulate(*SMALL, "--scheme", "dropcompute", "--deadline", "0.5:2:4")[0]
+        self.assertEqual([point["deadline"] for point in result["error"]], [0.5, 1, 1.5, 2])
+        self.assertEqual(result["settings"]["stop"], "deadline:2")
+        self.assertLessEqual(max(result["seconds"]), 2)
+        self.assertAlmostEqual(result["error"][-1]["mean"], result["expected_error"], 12)
+
+    def test_the_table_shows_some(self):
+        text = self.succeed("simulate", *SMALL, "--deadline", "0.1:5:50")
+        self.assertIn("mean relative squared error of a sum that ends at (8 of 50 deadlines)\n", text)
+        head = text.split("deadlines)\n")[1].splitlines()[0]
+        self.assertRegex(head, r"^ +r  l   100 ms .* 5\.00 s$")
+
+
+class Outputs(SimulateTest):
+    def test_plots(self):
+        for name, start in (("p.svg", b"<?xml"), ("p.png", b"\x89PNG")):
+            for arguments in ([], ["--deadline", "0.5:3:6", "--parts", "1,2"],
+                              ["--straggler", "exp:1+dead:8"]):
+                self.succeed("simulate", *SMALL, "--plot", name, *arguments)
+                self.assertTrue(self.read(name, "rb").startswith(start))
+
+    def test_report_of_the_run(self):
+        self.succeed("simulate", *SMALL, "--seed", "5", "--report", "report.json")
+        report = json.loads(self.read("report.json"))
+        self.assertEqual((report["command"], report["seed"], report["trials"]), ("simulate", 5, 20))
+        self.assertEqual((report["interrupted"], report["error"]), (False, None))
+        self.assertEqual(report["config"]["straggler"], "exp:1")
+        self.assertEqual(report["config"]["replication"], "3")
+        self.assertIsNone(report["config"]["bandwidth"])
+
+    def test_ctrl_c(self):
+        process = self.start("simulate", "--trials", "1000000", "--report", "report.json", "--plot",
+                             "plot.svg")
+        self.assertRegex(process.stderr.readline(), "^simulating ")
+        with self.assertRaises(subprocess.TimeoutExpired):
+            process.wait(timeout=1)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=TIMEOUT)
+        self.assertEqual(process.returncode, 1)
+        match = re.search(r"^tarry: simulate: interrupted after (\d+) of 1000000 trials$", err,
+                          re.MULTILINE)
+        report = json.loads(self.read("report.json"))
+        self.assertIs(report["interrupted"], True)
+        self.assertEqual(report["trials"], int(match[1]))
+        for result in report["results"]:
+            self.assertEqual(len(result["seconds"]), report["trials"])
+        self.assertEqual(sorted(os.listdir(self.folder)), ["plot.svg", "report.json"])
+        self.assertTrue(out.startswith(f"{match[1]} trials in "))
+
+
+class Usage(SimulateTest):
+    CASES = [
+        ("--scheme parial", "--scheme: parial: 'parial' is not one of uncoded, ignore-stragglers, "
+         "dropcompute, cyclic, fractional, multi-message, partial, own"),
+        ("--scheme partial:", "--scheme: partial:: '' is not KEY=VALUE"),
+        ("--scheme partial:part=2",
+         "--scheme: partial:part=2: part: unknown key (did you mean parts?)"),
+        ("--scheme partial:parts=x", "--scheme: partial:parts=x: parts: 'x' is not a whole number"),
+        ("--scheme partial:order=", "--scheme: partial:order=: order: '' is not one of optimal, "
+         "random, as-is"),
+        ("--scheme partial,", "--scheme: : '' is not one of uncoded, ignore-stragglers, dropcompute, "
+         "cyclic, fractional, multi-message, partial, own"),
+        ("--scheme dropcompute",
+         "--scheme: dropcompute: needs --deadline, or a setting deadline=SECONDS"),
+        ("--scheme own:stop=workers:300",
+         "--scheme: own:stop=workers:300: stop: workers:300 is more than 200 workers"),
+        ("--scheme own:upload=each,parts=2",
+         "--scheme: own:upload=each,parts=2: upload=each goes with one part only"),
+        ("--scheme partial --parts 9", "--scheme: partial: no replication is at most the 200 workers "
+         "and at least the parts"),
+        ("--scheme ignore-stragglers --ignore 200",
+         "--scheme: ignore-stragglers: ignore: 200 leaves none of 200 workers"),
+        ("--replication 0", "--replication: 0 is not in the range 1 to 1000000"),
+        ("--deadline 2,1", "--deadline: 1 is not above 2, before it"),
+        ("--deadline 1:2", "--deadline: a range is FROM:TO:STEPS"),
+        ("--deadline 2:1:5", "--deadline: 1 is not in the range 2 (excluded) to 1e+09"),
+        ("--vectors 5 --dimension 6", "--vectors: differs from --dimension"),
+        ("--plot x.pdf", "--plot: x.pdf ends neither in .svg nor in .png"),
+        ("--straggler dead:201 ", "--straggler: straggler .*"),
+        ("--chunk-cost lognormal", "--chunk-cost: .*"),
+    ]
+
+    def test_wrong_usage(self):
+        for arguments, line in self.CASES:
+            with self.subTest(arguments):
+                done = self.run_tarry("simulate", *arguments.split())
+                self.assertEqual((done.returncode, done.out), (2, ""))
+                self.assertTrue(done.err == f"tarry: {line}\n"
+                                or re.fullmatch(f"tarry: {line}\n", done.err), done.err)
+
+    def test_missing_files(self):
+        self.fail_like(1, "tarry: --straggler: .*no.csv.*", "simulate", "--straggler", "trace:no.csv")
+        self.fail_like(1, "tarry: --chunk-cost: .*no.csv.*", "simulate", "--chunk-cost",
+                       "trace:no.csv")
+        self.fail_like(1, "tarry: no/report.json: .*", "simulate", "--report", "no/report.json")
+        self.fail_like(1, "tarry: plan of partial: no.txt: .*", "simulate", "--scheme", "partial",
+                       "--design", "file:no.txt")
+
+
+if __name__ == "__main__":
+    main()
