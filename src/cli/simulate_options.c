@@ -2,6 +2,7 @@
 #include "cli/simulate_options.h"
 
 #include <math.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "cli/complain.h"
@@ -99,7 +100,7 @@ static const option_entry link_entries[] = {
      FIELD(dimension)},
     {.name = "parameter-bytes",
      .argument = "B",
-     .help = "Sent to each worker at a round's start (default 0)",
+     .help = "Bytes that go to each worker at first (default 0)",
      .kind = OPTION_U64,
      .most = MOST_DIMENSION,
      FIELD(parameter_bytes)},
@@ -193,6 +194,9 @@ int simulate_options_check(simulate_options *options, simulate_variants *variant
 {
     if (options->plot != NULL && !gnuplot_draws(options->plot))
         return complain(EXIT_USAGE, "--plot: %s ends neither in .svg nor in .png", options->plot);
+    if (options->plot != NULL && options->report != NULL &&
+        strcmp(options->plot, options->report) == 0)
+        return complain(EXIT_USAGE, "--plot: %s is the file of --report too", options->plot);
     if (options->vectors != 0 && options->dimension != 1 && options->dimension != options->vectors)
         return complain(EXIT_USAGE, "--vectors: differs from --dimension");
     if (options->vectors != 0)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/simulate_report.h"
 
+#include "cli/json_text.h"
 #include "cli/numbers.h"
 
 static json_t *spread_json(const spread *values)
@@ -44,7 +45,7 @@ static json_t *seconds_json(const simulate_trials *trials, size_t variant)
 
 static json_t *settings_json(const simulate_variant *variant)
 {
-    return json_pack("{s:s, s:s, s:s, s:s, s:s}", "design", variant->design, "order",
+    return json_pack("{s:o, s:s, s:s, s:s, s:s}", "design", json_text(variant->design), "order",
                      simulate_order_name(variant->plan.order), "credit",
                      simulate_credit_name(variant->server.credit), "stop", variant->stop, "upload",
                      simulate_upload_name(variant->upload));
@@ -55,12 +56,12 @@ static json_t *result_json(const simulate_trials *trials, size_t index,
 {
     const simulate_options *options = trials->options;
     const simulate_variant *variant = &trials->variants->items[index];
-    json_t *result = json_pack("{s:s, s:I, s:I, s:o, s:s, s:I, s:I, s:s?}", "scheme",
-                               variant->scheme, "parts", (json_int_t)variant->plan.parts,
-                               "replication", (json_int_t)variant->plan.replication, "settings",
-                               settings_json(variant), "straggler", options->straggler, "trials",
-                               (json_int_t)figures->trials, "failed", (json_int_t)figures->failed,
-                               "failure", figures->failed > 0 ? figures->failure : NULL);
+    json_t *result = json_pack(
+        "{s:o, s:I, s:I, s:o, s:o, s:I, s:I, s:s?}", "scheme", json_text(variant->scheme), "parts",
+        (json_int_t)variant->plan.parts, "replication", (json_int_t)variant->plan.replication,
+        "settings", settings_json(variant), "straggler", json_text(options->straggler), "trials",
+        (json_int_t)figures->trials, "failed", (json_int_t)figures->failed, "failure",
+        figures->failed > 0 ? figures->failure : NULL);
     json_t *times = json_pack(
         "{s:o, s:o, s:o, s:o, s:o, s:o}", "time", spread_json(&figures->seconds), "balanced",
         spread_json(&figures->balanced), "matched", spread_json(&figures->matched),
@@ -94,12 +95,12 @@ static json_t *results_json(const simulate_trials *trials, const simulate_summar
 int simulate_report_write(FILE *stream, const simulate_trials *trials,
                           const simulate_summary *summaries, json_t *config)
 {
-    json_t *report =
-        json_pack("{s:s, s:s, s:I, s:O, s:I, s:o, s:f, s:b, s:s?}", "command", "simulate",
-                  "version", TARRY_VERSION, "seed", (json_int_t)trials->options->seed, "config",
-                  config, "trials", (json_int_t)trials->done_count, "results",
-                  results_json(trials, summaries), "run_seconds", trials->seconds, "interrupted",
-                  trials->interrupted, "error", trials->error[0] != '\0' ? trials->error : NULL);
+    json_t *report = json_pack(
+        "{s:s, s:s, s:I, s:O, s:I, s:o, s:f, s:b, s:o}", "command", "simulate", "version",
+        TARRY_VERSION, "seed", (json_int_t)trials->options->seed, "config", config, "trials",
+        (json_int_t)trials->done_count, "results", results_json(trials, summaries), "run_seconds",
+        trials->seconds, "interrupted", trials->interrupted, "error",
+        json_text(trials->error[0] != '\0' ? trials->error : NULL));
     if (report == NULL)
         return TARRY_ERROR_NO_MEMORY;
     int failed = json_dumpf(report, stream, JSON_INDENT(1) | JSON_REAL_PRECISION(17));

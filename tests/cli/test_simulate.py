@@ -233,6 +233,12 @@ class Outputs(SimulateTest):
         self.assertEqual(report["config"]["replication"], "3")
         self.assertIsNone(report["config"]["bandwidth"])
 
+    def test_a_name_that_is_not_utf8(self):
+        name = self.write(b"plan\xff.txt", "0\n1\n")
+        result = self.simulate("--workers", "2", "--chunks", "2", "--replication", "1", "--trials",
+                               "1", "--scheme", b"partial:design=file:" + name)[0]
+        self.assertEqual(result["settings"]["design"], "file:plan?.txt")
+
     def test_ctrl_c(self):
         process = self.start("simulate", "--trials", "1000000", "--report", "report.json", "--plot",
                              "plot.svg")
@@ -279,6 +285,7 @@ class Usage(SimulateTest):
         ("--deadline 2,1", "--deadline: 1 is not above 2, before it"),
         ("--deadline 1:2", "--deadline: a range is FROM:TO:STEPS"),
         ("--deadline 2:1:5", "--deadline: 1 is not in the range 2 (excluded) to 1e+09"),
+        ("--plot x.svg --report x.svg", "--plot: x.svg is the file of --report too"),
         ("--vectors 5 --dimension 6", "--vectors: differs from --dimension"),
         ("--plot x.pdf", "--plot: x.pdf ends neither in .svg nor in .png"),
         ("--straggler dead:201 ", "--straggler: straggler .*"),
