@@ -11,8 +11,8 @@
  */
 typedef struct tarry_allocator {
     void *user;
-    /* count * size bytes, zeroed, aligned for any type; NULL on failure. The product never
-     * overflows. */
+    /* count * size bytes, zeroed, aligned for any type;
+     * NULL on failure. The product never overflows. */
     void *(*allocate)(void *user, size_t count, size_t size);
     /* Takes back a block of `allocate`; NULL is allowed. */
     void (*release)(void *user, void *block);

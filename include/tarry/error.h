@@ -23,8 +23,8 @@ typedef enum tarry_error {
     TARRY_ERROR_STATE = -9,       /* the call does not fit the object's present state */
 } tarry_error;
 
-/* One sentence on `error`, without a full stop; static, never NULL, also for a value that is none
- * of the above. */
+/* One sentence on `error`, without a full stop; static, never NULL,
+ * also for a value that is none of the above. */
 TARRY_API const char *tarry_error_text(int error);
 
 /*

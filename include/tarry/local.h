@@ -62,8 +62,8 @@ TARRY_API void tarry_local_free(tarry_local *local);
 TARRY_API int tarry_local_round(tarry_local *local, const float *parameters, float *sum,
                                 tarry_round_result *result, tarry_diagnostic *diagnostic);
 
-/* Makes the round in progress, or the next one, return TARRY_ERROR_INTERRUPTED. May be called from
- * any thread. */
+/* Makes the round in progress, or the next one, return TARRY_ERROR_INTERRUPTED.
+ * May be called from any thread. */
 TARRY_API void tarry_local_interrupt(tarry_local *local);
 
 /* What `worker` (0..workers-1) did so far. Called between rounds. */

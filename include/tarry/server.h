@@ -72,14 +72,14 @@ TARRY_API void tarry_server_free(tarry_server *server); /* NULL is allowed */
 TARRY_API int tarry_server_step(tarry_server *server, uint64_t now, const tarry_event *event,
                                 const tarry_effects **effects);
 
-/* When to step again with TARRY_EVENT_TIME if nothing else happens; TARRY_NEVER if only events
- * matter. */
+/* When to step again with TARRY_EVENT_TIME if nothing else happens;
+ * TARRY_NEVER if only events matter. */
 TARRY_API uint64_t tarry_server_deadline(const tarry_server *server);
 
 /* Whether `worker` has joined and is not lost. */
 TARRY_API bool tarry_server_present(const tarry_server *server, uint32_t worker);
-/* How many of its chunks `worker` has reported as finished in this round, or in the last one
- * between rounds. */
+/* How many of its chunks `worker` has reported as finished in this round,
+ * or in the last one between rounds. */
 TARRY_API uint32_t tarry_server_finished(const tarry_server *server, uint32_t worker);
 /*
  * The chunks that can't be recovered any more with the workers that are left: the next one at or

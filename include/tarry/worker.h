@@ -37,8 +37,8 @@ TARRY_API void tarry_worker_free(tarry_worker *worker); /* NULL is allowed */
 TARRY_API int tarry_worker_step(tarry_worker *worker, uint64_t now, const tarry_event *event,
                                 const tarry_effects **effects);
 
-/* When to step again with TARRY_EVENT_TIME if nothing else happens; TARRY_NEVER if only events
- * matter. */
+/* When to step again with TARRY_EVENT_TIME if nothing else happens;
+ * TARRY_NEVER if only events matter. */
 TARRY_API uint64_t tarry_worker_deadline(const tarry_worker *worker);
 
 #endif

@@ -25,8 +25,8 @@ static void take_sign(const char **at, const char *end)
         (*at)++;
 }
 
-/* strtod takes more than decimal numbers: spaces, hexadecimal, names; and less than what follows
- * may say. */
+/* strtod takes more than decimal numbers: spaces, hexadecimal, names;
+ * and less than what follows may say. */
 static bool is_decimal(const char *at, const char *end)
 {
     take_sign(&at, end);

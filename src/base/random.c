@@ -34,8 +34,8 @@ uint64_t random_u64(random_stream *stream)
     return low | (uint64_t)random_u32(stream) << 32;
 }
 
-/* D. Lemire, Fast random integer generation in an interval, 2019: multiply, and reject the short
- * remainder. */
+/* D. Lemire, Fast random integer generation in an interval, 2019:
+ * multiply, and reject the short remainder. */
 uint32_t random_below(random_stream *stream, uint32_t bound)
 {
     uint64_t product = (uint64_t)random_u32(stream) * bound;
@@ -60,8 +60,8 @@ double random_exponential(random_stream *stream)
     return -log(random_uniform(stream));
 }
 
-/* Box and Muller; the second number of the pair is not kept, so that a stream's state stays simple.
- */
+/* Box and Muller; the second number of the pair is not kept,
+ * so that a stream's state stays simple. */
 double random_normal(random_stream *stream)
 {
     double radius = sqrt(2 * random_exponential(stream));

@@ -9,8 +9,8 @@
 
 #include <stdint.h>
 
-/* What a stream is for; streams of different purposes are independent. Values are part of what a
- * seed means. */
+/* What a stream is for; streams of different purposes are independent.
+ * Values are part of what a seed means. */
 typedef enum random_purpose {
     RANDOM_DESIGN = 1,
     RANDOM_ORDER = 2,
@@ -44,8 +44,8 @@ uint64_t random_u64(random_stream *stream);
 uint32_t random_below(random_stream *stream, uint32_t bound);
 /* Uniform in (0, 1): (k + 1/2) / 2^53 with k of 53 bits. */
 double random_uniform(random_stream *stream);
-/* Exp(1) and N(0,1), by the C library's log, sin and cos: equal over machines but for the last bit.
- */
+/* Exp(1) and N(0,1), by the C library's log, sin and cos:
+ * equal over machines but for the last bit. */
 double random_exponential(random_stream *stream);
 double random_normal(random_stream *stream);
 /* A random order of values[0..count-1]. */

@@ -15,8 +15,8 @@
 
 enum { WARM_UP = 10 };
 
-/* The first rounds write the gradients, so that their memory is there; later ones leave them as
- * they are. */
+/* The first rounds write the gradients, so that their memory is there;
+ * later ones leave them as they are. */
 typedef struct trivial_chunks {
     size_t dimension;
     _Atomic bool written;

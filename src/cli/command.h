@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The commands: each takes argv[0] = its name, argv[1..] = its arguments, and gives back the exit
- * status. */
+/* The commands: each takes argv[0] = its name,
+ * argv[1..] = its arguments, and gives back the exit status. */
 #ifndef CLI_COMMAND_H
 #define CLI_COMMAND_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ctrl-C, SIGTERM and SIGHUP: the first asks for an end after the round, the second ends at once.
- */
+/* Ctrl-C, SIGTERM and SIGHUP: the first asks for an end
+ * after the round, the second ends at once. */
 #ifndef CLI_INTERRUPT_H
 #define CLI_INTERRUPT_H
 

@@ -41,8 +41,8 @@ typedef struct option_entry {
     bool open;                    /* low itself is out of range */
     const option_choice *choices; /* ends with a NULL name; the first of several names is shown */
     const char *planned;          /* a value that a later version will know */
-    /* OPTION_TEXT, may be NULL: takes a text apart into other fields of `values`. Errors: FORMAT,
-     * with a diagnostic. */
+    /* OPTION_TEXT, may be NULL: takes a text apart into other fields of `values`.
+     * Errors: FORMAT, with a diagnostic. */
     int (*read)(const char *text, void *values, tarry_diagnostic *diagnostic);
 } option_entry;
 
@@ -77,8 +77,8 @@ int options_parse(const option_command *command, int argc, char **argv, config_f
 int option_set(const option_group *group, const char *name, const char *text,
                tarry_diagnostic *diagnostic);
 
-/* All values as a JSON object by name; NaN and texts not given are null. NULL if there is no
- * memory. */
+/* All values as a JSON object by name; NaN and texts not given are null.
+ * NULL if there is no memory. */
 json_t *options_json(const option_command *command);
 
 /* The name of `value` among choices; it must be one of them. */

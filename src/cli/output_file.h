@@ -22,8 +22,8 @@ int output_file_open(const char *path, output_file **out, tarry_diagnostic *diag
 /* Where to write; belongs to the file. */
 FILE *output_file_stream(output_file *file);
 
-/* Writes what is buffered and gives the file its name. The file is freed, and nothing is left on
- * failure. Errors: FILE. */
+/* Writes what is buffered and gives the file its name.
+ * The file is freed, and nothing is left on failure. Errors: FILE. */
 int output_file_commit(output_file *file, tarry_diagnostic *diagnostic);
 
 /* Frees the file and leaves nothing. NULL is allowed. */

@@ -6,8 +6,8 @@
 
 #include "cli/history.h"
 
-/* Prints what a run did to stdout: its rounds, then its workers, of many only the slowest. Errors:
- * NO_MEMORY. */
+/* Prints what a run did to stdout: its rounds, then its workers,
+ * of many only the slowest. Errors: NO_MEMORY. */
 int train_table_print(const history *past);
 
 #endif

@@ -88,8 +88,8 @@ static size_t credit_bit(const tarry_plan *plan, uint32_t slot)
     return plan->chunk_offset[plan->slot_chunk[slot]] + plan->slot_holder[slot];
 }
 
-/* Gives the copy of `slot` the credit `value`, which it does not have; nothing changes on an error.
- */
+/* Gives the copy of `slot` the credit `value`, which it does not have;
+ * nothing changes on an error. */
 static int flip(coverage *state, uint32_t slot, bool value)
 {
     uint32_t chunk = state->plan->slot_chunk[slot], rank = state->ranks[chunk];

@@ -27,8 +27,8 @@ int coverage_add(coverage *state, uint32_t worker, uint32_t position);
 int coverage_remove(coverage *state, uint32_t worker, uint32_t position);
 bool coverage_has(const coverage *state, uint32_t worker, uint32_t position);
 
-/* Credited copies of `chunk`, and rank R_S of the workers that have them (1 copy or more with one
- * part: 1). */
+/* Credited copies of `chunk`, and rank R_S of the workers
+ * that have them (1 copy or more with one part: 1). */
 uint32_t coverage_copies(const coverage *state, uint32_t chunk);
 uint32_t coverage_rank(const coverage *state, uint32_t chunk);
 /* Chunks of full rank, that is, recovered exactly. */

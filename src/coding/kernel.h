@@ -29,8 +29,8 @@ typedef struct kernel {
     kernel_combine *combine;
 } kernel;
 
-/* The index-th kernel that this processor can run, from the reference (0) to the best; NULL past
- * the last. */
+/* The index-th kernel that this processor can run,
+ * from the reference (0) to the best; NULL past the last. */
 const kernel *kernel_at(size_t index);
 /* The best one. */
 const kernel *kernel_best(void);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which samples a chunk stands for in a round: all of its own, or a draw that is the same for every
- * copy. */
+/* Which samples a chunk stands for in a round: all of its own,
+ * or a draw that is the same for every copy. */
 #ifndef LEARN_BATCH_H
 #define LEARN_BATCH_H
 
@@ -23,8 +23,8 @@ void batch_chunk(const batch_settings *settings, uint32_t chunk, size_t *first, 
  * round, so with batch < chunks some chunks are never drawn from.
  */
 size_t batch_count(const batch_settings *settings, uint32_t chunk);
-/* Draws that many of the chunk's rows, with replacement, from (seed, round, chunk). Not with batch
- * 0. */
+/* Draws that many of the chunk's rows, with replacement,
+ * from (seed, round, chunk). Not with batch 0. */
 void batch_draw(const batch_settings *settings, uint64_t round, uint32_t chunk, size_t *rows);
 
 #endif

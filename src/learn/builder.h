@@ -37,8 +37,8 @@ int builder_add_values(dataset_builder *builder, const float *values, size_t cou
 int builder_add_entry(dataset_builder *builder, uint32_t column, float value);
 /* Sparse: the present row is complete. */
 int builder_end_row(dataset_builder *builder);
-/* The label of the next row. FORMAT, at the place of `in`: the label is not of the kind asked for.
- */
+/* The label of the next row. FORMAT, at the place of `in`:
+ * the label is not of the kind asked for. */
 int builder_add_label(dataset_builder *builder, float label, const input *in);
 
 /* Makes the data set, which the caller owns; every row has its label. FORMAT, on the file as a

@@ -66,8 +66,8 @@ typedef struct synthetic_settings {
     uint64_t seed;
 } synthetic_settings;
 
-/* Dense normal features, and labels from a hidden linear model with noise. Errors: NO_MEMORY,
- * ARGUMENT. */
+/* Dense normal features, and labels from a hidden linear model with noise.
+ * Errors: NO_MEMORY, ARGUMENT. */
 int dataset_synthetic(const synthetic_settings *settings, const tarry_allocator *allocator,
                       dataset **out, tarry_diagnostic *diagnostic);
 

@@ -83,8 +83,8 @@ static int read_error(input *in)
                             code == Z_BUF_ERROR ? "gzip data end early" : "gzip data are corrupt");
 }
 
-/* Reads more behind what is there, always leaving room for a NUL; *more is false at the file's
- * end. */
+/* Reads more behind what is there, always leaving room for a NUL;
+ * *more is false at the file's end. */
 static int fill(input *in, bool *more)
 {
     int error = make_room(in);

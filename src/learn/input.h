@@ -33,8 +33,8 @@ int input_open(input *in, const char *path, const tarry_allocator *allocator,
                tarry_diagnostic *diagnostic);
 void input_close(input *in);
 
-/* The next `count` bytes, or as many as are left, borrowed until the next call; they stay to be
- * read. */
+/* The next `count` bytes, or as many as are left,
+ * borrowed until the next call; they stay to be read. */
 int input_peek(input *in, size_t count, const uint8_t **bytes, size_t *got);
 /* The same, and takes them. */
 int input_bytes(input *in, size_t count, const uint8_t **bytes, size_t *got);
@@ -42,8 +42,8 @@ int input_bytes(input *in, size_t count, const uint8_t **bytes, size_t *got);
  * *found is false, and nothing else set, at the file's end. */
 int input_line(input *in, const char **line, size_t *length, bool *found);
 
-/* Reports FORMAT at the place of what was last given: "PATH:LINE: ..." or "PATH: byte POSITION:
- * ...". */
+/* Reports FORMAT at the place of what was last given:
+ * "PATH:LINE: ..." or "PATH: byte POSITION: ...". */
 __attribute__((format(printf, 2, 3))) int input_fail(const input *in, const char *format, ...);
 /* Reports FORMAT on the file as a whole: "PATH: ...". */
 __attribute__((format(printf, 2, 3))) int input_fail_whole(const input *in, const char *format,

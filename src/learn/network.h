@@ -41,8 +41,8 @@ void network_load(objective_workspace *work, const float *parameters);
 /* The last layer's outputs, count x outputs; they are the workspace's and may be written over with
  * the loss's derivatives by them. */
 double *network_forward(objective_workspace *work, const network_batch *batch);
-/* Adds the gradient of the batch that was last passed forward, from the derivatives by the
- * outputs. */
+/* Adds the gradient of the batch that was last passed forward,
+ * from the derivatives by the outputs. */
 void network_backward(objective_workspace *work, const network_batch *batch, double *gradient);
 
 #endif

@@ -43,12 +43,12 @@ int objective_create(const objective_settings *settings, const tarry_allocator *
 void objective_free(objective *model);
 
 size_t objective_dimension(const objective *model); /* numbers in parameters and in a gradient */
-/* Zeros for linear models; He-normal weights and zero biases, drawn from the seed, for the
- * perceptron. */
+/* Zeros for linear models; He-normal weights and zero biases,
+ * drawn from the seed, for the perceptron. */
 void objective_initial(const objective *model, uint64_t seed, float *parameters);
 
-/* Room that one thread needs to work out gradients and losses; takes a batch of samples at a time.
- */
+/* Room that one thread needs to work out gradients and losses;
+ * takes a batch of samples at a time. */
 typedef struct objective_workspace objective_workspace;
 int objective_workspace_create(const objective *model, const tarry_allocator *allocator,
                                objective_workspace **out);
@@ -71,8 +71,8 @@ typedef struct objective_score {
 objective_score objective_evaluate(const objective *model, objective_workspace *work,
                                    const dataset *data, const float *parameters);
 
-/* gradient = sum / samples + l2 * parameters: from a sum over samples to the objective's gradient.
- */
+/* gradient = sum / samples + l2 * parameters:
+ * from a sum over samples to the objective's gradient. */
 void objective_regularise(const objective *model, const float *parameters, const float *sum,
                           double samples, float *gradient);
 

@@ -65,8 +65,8 @@ static void step_descent(const optimizer *state, const float *gradient, float *p
         parameters[i] = (float)(parameters[i] - state->rate * gradient[i]);
 }
 
-/* Momentum steps along the velocity, Nesterov along the velocity as it will be if the gradient
- * stays. */
+/* Momentum steps along the velocity, Nesterov along
+ * the velocity as it will be if the gradient stays. */
 static void step_velocity(optimizer *state, const float *gradient, float *parameters)
 {
     for (size_t i = 0; i < state->dimension; i++) {

@@ -23,8 +23,8 @@ static const char *skip_spaces(const char *at, const char *end)
     return at;
 }
 
-/* From the first quote on; a doubled quote stands for one, which no number has, and is left as it
- * is. */
+/* From the first quote on; a doubled quote stands for one,
+ * which no number has, and is left as it is. */
 static int quoted_field(csv_line *line, csv_field *field)
 {
     const char *start = line->at + 1;

@@ -5,8 +5,8 @@
 
 #include "learn/reader.h"
 
-/* The third byte of a file: what its elements are, each with its first byte the most significant.
- */
+/* The third byte of a file: what its elements are,
+ * each with its first byte the most significant. */
 enum {
     IDX_UINT8 = 0x08,
     IDX_INT8 = 0x09,

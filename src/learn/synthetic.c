@@ -45,8 +45,8 @@ static float label_of(label_kind kind, const double *scores, uint32_t outputs)
     return (float)best;
 }
 
-/* Each sample has a stream of its own, so that the first samples do not depend on how many there
- * are. */
+/* Each sample has a stream of its own, so that the first
+ * samples do not depend on how many there are. */
 static void draw_sample(const synthetic_settings *settings, size_t row, const double *hidden,
                         double *scores, float *sample, float *label)
 {

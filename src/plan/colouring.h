@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Edge colouring of regular bipartite multigraphs: every one splits into perfect matchings (Koenig,
- * 1916). */
+/* Edge colouring of regular bipartite multigraphs:
+ * every one splits into perfect matchings (Koenig, 1916). */
 #ifndef PLAN_COLOURING_H
 #define PLAN_COLOURING_H
 

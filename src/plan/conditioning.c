@@ -6,8 +6,8 @@
 #include "base/memory.h"
 #include "plan/subsets.h"
 
-/* Bounds on what is measured: so many sets (8 bytes each for the median), and so many operations.
- */
+/* Bounds on what is measured: so many sets (8 bytes each
+ * for the median), and so many operations. */
 static const uint64_t most_sets = UINT64_C(4) << 20;
 static const uint64_t most_operations = UINT64_C(1) << 30;
 

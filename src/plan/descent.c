@@ -237,8 +237,8 @@ static double worst_value(const descent *work, const double *x, double limit)
     return worst;
 }
 
-/* The sum of the powers over all sets, or a partial one from `limit` on as soon as it is reached.
- */
+/* The sum of the powers over all sets, or a partial one
+ * from `limit` on as soon as it is reached. */
 static double sum_value(const descent *work, const double *x, double limit)
 {
     double sum = 0, along;

@@ -119,8 +119,8 @@ static void search_levels(matching *state)
     }
 }
 
-/* Looks for an augmenting path from an unmatched left vertex along the levels, depth first, and
- * follows it. */
+/* Looks for an augmenting path from an unmatched left vertex
+ * along the levels, depth first, and follows it. */
 static bool augment(matching *state, uint32_t start)
 {
     uint32_t *path = state->queue;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The plan from within: who holds what, as two views of the same edges (worker, chunk) of the
- * assignment. */
+/* The plan from within: who holds what, as two views of the same
+ * edges (worker, chunk) of the assignment. */
 #ifndef PLAN_PLAN_H
 #define PLAN_PLAN_H
 

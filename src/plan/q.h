@@ -30,15 +30,15 @@ static inline uint32_t reach_of(const tarry_plan *plan, uint32_t entry)
 /* The slack of `chunk`. copies (l): 1 to the chunk's replication. */
 slack slack_of(const tarry_plan *plan, uint32_t chunk, uint32_t copies);
 
-/* The slack that `chunk` would have if it were the first of every holder: no order gives it more.
- */
+/* The slack that `chunk` would have if it were the first of every holder:
+ * no order gives it more. */
 uint64_t slack_ceiling(const tarry_plan *plan, uint32_t chunk, uint32_t copies);
 
 /* The least slack of all chunks. copies: 1..min_replication. */
 uint64_t slack_least(const tarry_plan *plan, uint32_t copies);
 
-/* A value that slack_least exceeds in no order of the same assignment; docs/plan.md has the proof.
- */
+/* A value that slack_least exceeds in no order of the same assignment;
+ * docs/plan.md has the proof. */
 uint64_t slack_bound(const tarry_plan *plan, uint32_t copies);
 
 #endif

@@ -181,8 +181,8 @@ static bool next_set(const tarry_plan *plan, chunk_set *set)
     return true;
 }
 
-/* Spreads thresholds over the reaches, fewer where an evaluation is dear; gives back how many
- * prices there are. */
+/* Spreads thresholds over the reaches, fewer where an evaluation is dear;
+ * gives back how many prices there are. */
 static uint32_t choose_prices(const tarry_plan *plan, price *prices)
 {
     uint64_t classes = 0;

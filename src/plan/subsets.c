@@ -34,8 +34,8 @@ bool subsets_next(uint32_t *members, uint32_t size, uint32_t n)
     return true;
 }
 
-/* R. W. Floyd: for each of the last `size` numbers t, a random one of 0..t, or t itself if that is
- * taken. */
+/* R. W. Floyd: for each of the last `size` numbers t,
+ * a random one of 0..t, or t itself if that is taken. */
 void subsets_draw(random_stream *stream, uint32_t *members, uint32_t size, uint32_t n)
 {
     for (uint32_t k = 0; k < size; k++) {

@@ -22,8 +22,8 @@ typedef struct codec_shape {
 
 codec_shape codec_shape_of(const tarry_plan *plan, uint32_t worker, uint32_t stripes);
 
-/* Bytes of the frame of a message of `type`; of the longest frame; 64-bit words that decoding any
- * frame needs. */
+/* Bytes of the frame of a message of `type`; of the longest frame;
+ * 64-bit words that decoding any frame needs. */
 size_t codec_size(const codec_shape *shape, tarry_message_type type);
 size_t codec_max_size(const codec_shape *shape);
 size_t codec_words(const codec_shape *shape);

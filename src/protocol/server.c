@@ -82,8 +82,8 @@ static int allocate(tarry_server *server, const tarry_allocator *allocator)
     const tarry_plan *plan = server->plan;
     size_t workers = plan->workers, chunks = plan->chunks, stripes = server->stripes;
     size_t slot_words = bitset_words(plan_edges(plan));
-    /* START may send a round to all and end it at once; a watch may probe all before a signal to
-     * all. */
+    /* START may send a round to all and end it at once;
+     * a watch may probe all before a signal to all. */
     server->capacity = 4 * workers + stripes + 8;
 
     server->members = memory_allocate(allocator, workers, sizeof(*server->members));

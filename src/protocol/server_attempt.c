@@ -48,8 +48,8 @@ static void complete_stripe(tarry_server *server, uint32_t stripe)
     server->all_exact = server->all_exact && server->attempt_exact;
 }
 
-/* Sends every worker that is there its view of psi: those with copies in it answer, the others stop
- * computing. */
+/* Sends every worker that is there its view of psi:
+ * those with copies in it answer, the others stop computing. */
 static void send_signals(tarry_server *server)
 {
     uint32_t workers = server->plan->workers;
@@ -104,8 +104,8 @@ static void begin_attempt(tarry_server *server, uint64_t now)
     }
 }
 
-/* The attempt can't be completed and psi without the lost is not enough: workers go on, what is
- * missing first. */
+/* The attempt can't be completed and psi without the lost is not enough:
+ * workers go on, what is missing first. */
 static void resume(tarry_server *server)
 {
     const tarry_plan *plan = server->plan;

@@ -47,8 +47,8 @@ static void enlist(tarry_server *server, uint32_t worker)
         server->whole++;
 }
 
-/* The round can't count on the worker any more, nor on what it has done, save for parts already
- * received. */
+/* The round can't count on the worker any more,
+ * nor on what it has done, save for parts already received. */
 static int retire(tarry_server *server, uint32_t worker)
 {
     const tarry_plan *plan = server->plan;
@@ -165,8 +165,8 @@ int server_start(tarry_server *server, uint64_t now)
     return TARRY_OK;
 }
 
-/* Credits what the report adds: the chunk, or with whole credit all chunks once they are finished.
- */
+/* Credits what the report adds: the chunk,
+ * or with whole credit all chunks once they are finished. */
 static int credit_report(tarry_server *server, uint32_t worker, uint32_t slot)
 {
     const tarry_plan *plan = server->plan;

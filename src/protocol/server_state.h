@@ -136,12 +136,12 @@ void server_finish(tarry_server *server, uint64_t now, int error);
 void server_heard(tarry_server *server, uint64_t now, uint32_t worker);
 /* The time between two rounds counts for nobody's silence. */
 void server_wake(tarry_server *server, uint64_t now);
-/* Probes the silent, gives up those who did not answer, and passes over late ones where that costs
- * nothing. */
+/* Probes the silent, gives up those who did not answer,
+ * and passes over late ones where that costs nothing. */
 int server_watch(tarry_server *server, uint64_t now);
 uint64_t server_next_watch(const tarry_server *server);
-/* How long after the signal a worker may take, by what is known; TARRY_NEVER if that is too little.
- */
+/* How long after the signal a worker may take, by what is known;
+ * TARRY_NEVER if that is too little. */
 uint64_t server_late_limit_ns(const tarry_server *server);
 
 #endif

@@ -199,8 +199,8 @@ static void apply_term(const tarry_straggler *straggler, size_t index, uint64_t 
 uint64_t tarry_straggler_time_ns(const tarry_straggler *straggler, uint64_t round, uint32_t worker,
                                  uint32_t position, uint32_t chunk, uint64_t base_ns)
 {
-    /* Bounds that keep every intermediate value finite, far beyond what 64 bits of nanoseconds
-     * hold. */
+    /* Bounds that keep every intermediate value finite,
+     * far beyond what 64 bits of nanoseconds hold. */
     const double most_seconds = 1e12, most_factor = 1e100;
     if (straggler == NULL)
         return base_ns;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A job for the local runtime: sums of seeded normal vectors, one per chunk, and the same sums
- * worked out serially. */
+/* A job for the local runtime: sums of seeded normal vectors,
+ * one per chunk, and the same sums worked out serially. */
 #ifndef TEST_SUMMING_H
 #define TEST_SUMMING_H
 

@@ -77,8 +77,8 @@ static void fewer_chunks_than_workers_and_the_other_way_round(void **state)
     }
 }
 
-/* Two workers need 20 s for a chunk; the round must not wait for them, nor must the end of the
- * program. */
+/* Two workers need 20 s for a chunk; the round must not wait for them,
+ * nor must the end of the program. */
 static void stragglers_are_not_waited_for(void **state)
 {
     (void)state;
@@ -101,8 +101,8 @@ static void a_partial_straggler_s_work_counts(void **state)
     tarry_round_result result;
     assert_int_equal(summing_round(&job, &result, NULL), TARRY_OK);
     assert_true(result.exact);
-    /* Each computes one chunk, at the same time: two chunks in the time of one, and one copy of
-     * each. */
+    /* Each computes one chunk, at the same time:
+     * two chunks in the time of one, and one copy of each. */
     assert_int_equal(result.copies_computed, 2);
     assert_int_equal(result.workers_heard, 2);
     assert_true(result.end_ns - result.start_ns < 600000000);

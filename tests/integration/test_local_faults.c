@@ -172,8 +172,8 @@ static void an_interrupted_round_can_be_followed_by_another(void **state)
     summing_end(&job);
 }
 
-/* Any of the allocations may fail, with the threads running or not; nothing is lost and nothing
- * hangs. */
+/* Any of the allocations may fail, with the threads running or not;
+ * nothing is lost and nothing hangs. */
 static int create_and_run(void *user, const tarry_allocator *allocator)
 {
     summing *job = user;

@@ -34,8 +34,8 @@ static bool allocate_arrays(tarry_plan *plan, size_t count)
            plan->holder_position != NULL;
 }
 
-/* Fills both views of the edges; `sorted` has them by chunk, then worker; cursor: a zero per
- * worker. */
+/* Fills both views of the edges; `sorted` has them by chunk,
+ * then worker; cursor: a zero per worker. */
 static void fill(tarry_plan *plan, const edge *edges, const edge *sorted, size_t count,
                  uint32_t *cursor)
 {

@@ -69,8 +69,8 @@ static int allocate(tarry_local *local)
     return TARRY_OK;
 }
 
-/* What the workers share. The inbox has room for all that a round usually brings; senders wait
- * beyond that. */
+/* What the workers share. The inbox has room for all
+ * that a round usually brings; senders wait beyond that. */
 static int init_shared(tarry_local *local)
 {
     const tarry_plan *plan = local->plan;
@@ -213,8 +213,8 @@ static int send_message(tarry_local *local, uint32_t id, const tarry_message *me
                                                                       : TARRY_ERROR_NO_MEMORY;
 }
 
-/* All effects, also after one that failed: the round's end must not be missed. Gives back the last
- * error. */
+/* All effects, also after one that failed:
+ * the round's end must not be missed. Gives back the last error. */
 static int carry_out(tarry_local *local, const tarry_effects *effects)
 {
     int error = TARRY_OK;

@@ -17,8 +17,8 @@ static void post(local_worker *worker, const tarry_message *message)
     mailbox_put(&worker->shared->server_inbox, worker->id, frame, sizeof(frame));
 }
 
-/* With the lock held: what may be done under it is done, what may not is kept in *sends and
- * *encode. */
+/* With the lock held: what may be done under it is done,
+ * what may not is kept in *sends and *encode. */
 typedef struct due {
     tarry_message sends[2];
     size_t send_count;
@@ -139,8 +139,8 @@ static bool is_current(const local_worker *worker, uint64_t ticket)
     return worker->task.ticket == ticket && !worker->closing;
 }
 
-/* Computes the chunk and then stays busy until the injected time is over. With the lock not held.
- */
+/* Computes the chunk and then stays busy until the injected time is over.
+ * With the lock not held. */
 static bool compute(local_worker *worker, const local_task *task, uint64_t *taken_ns)
 {
     local_shared *shared = worker->shared;

@@ -65,8 +65,8 @@ typedef struct local_worker {
     pthread_t talk_thread, compute_thread;
 } local_worker;
 
-/* Takes all the worker's memory; starts nothing. Errors: as tarry_local_create. Destroy it in any
- * case. */
+/* Takes all the worker's memory; starts nothing.
+ * Errors: as tarry_local_create. Destroy it in any case. */
 int local_worker_init(local_worker *worker, local_shared *shared, uint32_t id,
                       double conditioning_limit, const tarry_allocator *allocator);
 int local_worker_start(local_worker *worker);

@@ -46,8 +46,8 @@ void mailbox_destroy(mailbox *box);
 
 /* Puts a frame in, waiting for room. False if the mailbox is closed. */
 bool mailbox_put(mailbox *box, uint32_t sender, const void *bytes, size_t size);
-/* The same, but takes more memory instead of waiting. False if the mailbox is closed or there is
- * none. */
+/* The same, but takes more memory instead of waiting.
+ * False if the mailbox is closed or there is none. */
 bool mailbox_put_growing(mailbox *box, uint32_t sender, const void *bytes, size_t size);
 
 /*

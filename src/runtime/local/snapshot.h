@@ -27,14 +27,14 @@ typedef struct snapshots {
     snapshot *current; /* the last one published, held by the pool */
 } snapshots;
 
-/* At most `holders` threads hold a snapshot at a time. Errors: NO_MEMORY, SYSTEM; then nothing is
- * left to destroy. */
+/* At most `holders` threads hold a snapshot at a time.
+ * Errors: NO_MEMORY, SYSTEM; then nothing is left to destroy. */
 int snapshots_init(snapshots *pool, size_t parameters, size_t holders,
                    const tarry_allocator *allocator);
 void snapshots_destroy(snapshots *pool);
 
-/* Copies the round's parameters into a snapshot that is free and makes it the current one. Errors:
- * NO_MEMORY. */
+/* Copies the round's parameters into a snapshot that is free
+ * and makes it the current one. Errors: NO_MEMORY. */
 int snapshots_publish(snapshots *pool, uint64_t round, const float *parameters);
 /* The current snapshot; give it back with snapshots_release. */
 snapshot *snapshots_hold(snapshots *pool);

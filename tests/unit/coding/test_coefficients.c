@@ -246,8 +246,8 @@ static void ranks_grow_with_the_set(void **state)
     }
 }
 
-/* A worker's row of a chunk depends on that chunk's set alone, whether or not another chunk has the
- * same. */
+/* A worker's row of a chunk depends on that chunk's set alone,
+ * whether or not another chunk has the same. */
 static void sharing_changes_nothing(void **state)
 {
     (void)state;

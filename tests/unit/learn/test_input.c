@@ -15,8 +15,8 @@
 
 enum { LONG = 300000 }; /* more than the input's first buffer, twice over */
 
-/* Lines of 0, 1, .. and more bytes across the ends of buffers, against a plain walk over the text.
- */
+/* Lines of 0, 1, .. and more bytes across the ends of buffers,
+ * against a plain walk over the text. */
 static void lines_are_those_of_the_file(void **state)
 {
     (void)state;

@@ -67,8 +67,8 @@ static void labels_are_of_the_kind_asked_for(void **state)
     dataset_free(data);
 }
 
-/* A class that is the best of a linear model is told far more often than by chance from the mean of
- * its samples. */
+/* A class that is the best of a linear model is told far more
+ * often than by chance from the mean of its samples. */
 static void labels_follow_from_the_features(void **state)
 {
     (void)state;

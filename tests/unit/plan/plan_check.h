@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tests of plans share: making one, checking that its two views agree, changing an order.
- */
+/* What the tests of plans share: making one,
+ * checking that its two views agree, changing an order. */
 #ifndef TEST_PLAN_CHECK_H
 #define TEST_PLAN_CHECK_H
 

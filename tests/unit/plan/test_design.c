@@ -61,8 +61,8 @@ static void fractional_is_simple(void **state)
     check_grid(TARRY_DESIGN_FRACTIONAL, false, 1);
 }
 
-/* m = 8 and replication 3: two groups of 4; m = 9: three groups of 3, which hold the same chunks.
- */
+/* m = 8 and replication 3: two groups of 4;
+ * m = 9: three groups of 3, which hold the same chunks. */
 static void fractional_keeps_to_its_groups(void **state)
 {
     (void)state;

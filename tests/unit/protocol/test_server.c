@@ -139,8 +139,8 @@ static void with_two_parts_a_chunk_needs_two_copies(void **state)
         expect_signal(&told, worker, 1, "1111", "1");
     story_end(&told);
 
-    /* Workers 0 and 1 have the same column: chunk 1 can't be recovered although both copies come.
-     */
+    /* Workers 0 and 1 have the same column:
+     * chunk 1 can't be recovered although both copies come. */
     story_plan(&told, 3, 2);
     told.plan->parts = 2;
     edge_plan_random_decode(told.plan, 1);

@@ -8,8 +8,8 @@
 
 #include "story.h"
 
-/* Three workers, two copies of each chunk, two stripes; each has finished its first chunk at 5 ms.
- */
+/* Three workers, two copies of each chunk, two stripes;
+ * each has finished its first chunk at 5 ms. */
 static void three_are_signalled(story *told)
 {
     story_plan(told, 3, 2);
@@ -53,8 +53,8 @@ static void the_round_ends_when_every_part_is_summed(void **state)
     assert_int_equal(result->workers_heard, 3);
     assert_int_equal(result->workers_lost, 0);
     assert_int_equal(result->upload_bytes, 3 * 10 * sizeof(float));
-    /* 3 ROUND, 3 REPORT and 6 PART of 24 bytes, and 3 SIGNAL with a byte of psi and one of stripes.
-     */
+    /* 3 ROUND, 3 REPORT and 6 PART of 24 bytes,
+     * and 3 SIGNAL with a byte of psi and one of stripes. */
     assert_int_equal(result->control_messages, 15);
     assert_int_equal(result->control_bytes, 12 * 24 + 3 * 26);
     story_end(&told);

@@ -78,8 +78,8 @@ static void an_answer_in_time_saves(void **state)
     story_end(&told);
 }
 
-/* Who has been seen to need long for an answer is given mean + 4 deviations, at least silence_ns.
- */
+/* Who has been seen to need long for an answer is given
+ * mean + 4 deviations, at least silence_ns. */
 static void slow_answers_are_learned(void **state)
 {
     (void)state;
@@ -135,8 +135,8 @@ static void time_in_which_the_server_was_held_up_does_not_count(void **state)
     (void)state;
     story told;
     one_is_silent(&told);
-    /* The look due at 1010 ms, 809 ms after the probe, comes late: what has come in is heard first.
-     */
+    /* The look due at 1010 ms, 809 ms after the probe, comes late:
+     * what has come in is heard first. */
     passes(&told, 60000);
     assert_true(tarry_server_present(told.server, 2));
     expect_deadline(&told, 60100);

@@ -235,8 +235,8 @@ static void all_workers_lost_ends_any_round(void **state)
         is_lost(&told, 0);
         is_lost(&told, 1);
         assert_int_equal(expect_done(&told, TARRY_ERROR_COVERAGE)->workers_lost, 2);
-        /* With no one there the next round fails at once; who comes back is used in the one after.
-         */
+        /* With no one there the next round fails at once;
+         * who comes back is used in the one after. */
         at(&told, 10);
         told.round++;
         happens(&told, &(tarry_event){.type = TARRY_EVENT_START});

@@ -58,8 +58,8 @@ static void end(bench *its)
     edge_plan_free(its->plan);
 }
 
-/* truth[part * part_length + x] += R[part][worker] * z[x] for the x of the stripe, number by
- * number. */
+/* truth[part * part_length + x] += R[part][worker] * z[x]
+ * for the x of the stripe, number by number. */
 static void add_truth(bench *its, uint32_t worker, uint32_t stripe)
 {
     for (uint32_t part = 0; part < its->plan->parts; part++)

@@ -50,8 +50,8 @@ static void a_trace_is_replayed_modulo_its_size(void **state)
 {
     (void)state;
     char text[2048] = HEADER;
-    /* 2 steps, 3 workers, 2 chunks, in reverse; the last line has no end, one ends as on Windows.
-     */
+    /* 2 steps, 3 workers, 2 chunks, in reverse;
+     * the last line has no end, one ends as on Windows. */
     for (int i = 11; i >= 0; i--) {
         char line[64];
         snprintf(line, sizeof(line), "%d,%d,%d,%d.5%s", i / 6, i / 2 % 3, i % 2, i,
