@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The simulator: the same server and worker machines over modelled workers and links, in virtual time. No gradient exists
- * unless asked for: sizes and coefficients are enough. Everything is a function of the settings and the seed.
+ * The simulator: the same server and worker machines over modelled workers and links, in virtual
+ * time. No gradient exists unless asked for: sizes and coefficients are enough. Everything is a
+ * function of the settings and the seed.
  */
 #ifndef TARRY_SIM_H
 #define TARRY_SIM_H
@@ -21,8 +22,8 @@ typedef struct tarry_sim_link {
 typedef enum tarry_sim_upload {
     TARRY_SIM_UPLOAD_CODED, /* one coded part per worker, after the signal */
     /*
-     * Every finished gradient by itself, with its report, which counts when both have arrived (multi-message): the round
-     * is over when the last copy that it needs is there. One part only.
+     * Every finished gradient by itself, with its report, which counts when both have arrived
+     * (multi-message): the round is over when the last copy that it needs is there. One part only.
      */
     TARRY_SIM_UPLOAD_EACH,
 } tarry_sim_upload;
@@ -40,11 +41,13 @@ typedef struct tarry_sim_settings {
     size_t dimension;                 /* d >= 1: sets what parts weigh */
     size_t parameter_bytes;           /* sent to each worker with a round; 0: they don't count */
     tarry_sim_link link;              /* of every worker */
-    double server_bytes_per_second;   /* of the server's network card, shared by all links, each way; > 0, may be INFINITY */
+    double server_bytes_per_second; /* of the server's network card, shared by all links, each way;
+                                       > 0, may be INFINITY */
     tarry_sim_upload upload;
-    bool vectors;                     /* gradients are real: normal vectors from (seed, round, chunk) */
+    bool vectors; /* gradients are real: normal vectors from (seed, round, chunk) */
     uint64_t seed;
-    uint64_t first_round; /* the straggler's draws of round t are those of its round first_round + t */
+    uint64_t
+        first_round; /* the straggler's draws of round t are those of its round first_round + t */
     tarry_sim_observer *observer; /* NULL for none */
     void *user;                   /* the observer's */
 } tarry_sim_settings;
@@ -52,25 +55,28 @@ typedef struct tarry_sim_settings {
 typedef struct tarry_sim tarry_sim;
 
 /*
- * No straggler, chunks of 1 s, d = 1, links without latency and limit, coded uploads, no vectors, seed 1, stripes as long
- * as the part, so that each part is one message.
+ * No straggler, chunks of 1 s, d = 1, links without latency and limit, coded uploads, no vectors,
+ * seed 1, stripes as long as the part, so that each part is one message.
  */
 TARRY_API void tarry_sim_settings_init(tarry_sim_settings *settings);
 
-/* Makes a world for `plan`, which is borrowed; all workers have joined, at time 0. Errors: ARGUMENT, NO_MEMORY. */
+/* Makes a world for `plan`, which is borrowed; all workers have joined, at time 0. Errors:
+ * ARGUMENT, NO_MEMORY. */
 TARRY_API int tarry_sim_create(const tarry_plan *plan, const tarry_sim_settings *settings,
                                const tarry_allocator *allocator, tarry_sim **sim,
                                tarry_diagnostic *diagnostic);
 TARRY_API void tarry_sim_free(tarry_sim *sim); /* NULL is allowed */
 
 /*
- * Runs one round; round t of one world is round t of every world of the same settings, whatever else differs. A round
- * that ends without an estimate is a result too: it gives TARRY_OK, and result->error is TARRY_ERROR_COVERAGE. Errors:
- * NO_MEMORY, NUMERICAL; then nothing but tarry_sim_free may follow.
+ * Runs one round; round t of one world is round t of every world of the same settings, whatever
+ * else differs. A round that ends without an estimate is a result too: it gives TARRY_OK, and
+ * result->error is TARRY_ERROR_COVERAGE. Errors: NO_MEMORY, NUMERICAL; then nothing but
+ * tarry_sim_free may follow.
  */
 TARRY_API int tarry_sim_round(tarry_sim *sim, tarry_round_result *result);
 
-/* With vectors: the last round's estimate, and the true sum, d numbers each, borrowed until the next round. */
+/* With vectors: the last round's estimate, and the true sum, d numbers each, borrowed until the
+ * next round. */
 TARRY_API const float *tarry_sim_estimate(const tarry_sim *sim);
 TARRY_API const double *tarry_sim_truth(const tarry_sim *sim);
 
@@ -78,16 +84,17 @@ TARRY_API uint64_t tarry_sim_now_ns(const tarry_sim *sim);
 TARRY_API uint64_t tarry_sim_events(const tarry_sim *sim); /* carried out so far */
 
 /*
- * The least times in which a round could have every chunk `copies` (>= 1) times, on the draws of `round`, without links:
- * balanced: total work over total speed, as if work could be given to anyone in any portion; matched: each worker
- * computing whole chunks out of those the plan gives it, in the best order (by maximum flow). Both are TARRY_NEVER if the
- * workers that aren't `dead` can't; deaths within the round don't count.
+ * The least times in which a round could have every chunk `copies` (>= 1) times, on the draws of
+ * `round`, without links: balanced: total work over total speed, as if work could be given to
+ * anyone in any portion; matched: each worker computing whole chunks out of those the plan gives
+ * it, in the best order (by maximum flow). Both are TARRY_NEVER if the workers that aren't `dead`
+ * can't; deaths within the round don't count.
  *
- * matched is exact where each worker takes the same time for all of its chunks. Where chunks differ it is a bound from
- * below (the least time itself is NP-hard): a worker computes as many chunks as its shortest times allow, and no more
- * work than its best rate does. A worker's speed is that at which it does its own chunks, all of them; where these differ
- * by chance alone (terms that end in '/chunk'), matched can be less than balanced, as it takes the quick ones.
- * Errors: NO_MEMORY.
+ * matched is exact where each worker takes the same time for all of its chunks. Where chunks differ
+ * it is a bound from below (the least time itself is NP-hard): a worker computes as many chunks as
+ * its shortest times allow, and no more work than its best rate does. A worker's speed is that at
+ * which it does its own chunks, all of them; where these differ by chance alone (terms that end in
+ * '/chunk'), matched can be less than balanced, as it takes the quick ones. Errors: NO_MEMORY.
  */
 typedef struct tarry_sim_bounds {
     uint64_t balanced_ns;
