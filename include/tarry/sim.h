@@ -16,9 +16,7 @@ typedef struct tarry_sim_link {
     double bytes_per_second; /* > 0; INFINITY: sizes don't matter */
 } tarry_sim_link;
 
-/*
- * How gradients travel. Encoding, combining and the decision to signal take no time.
- */
+/* How gradients travel. Encoding, combining and the decision to signal take no time. */
 typedef enum tarry_sim_upload {
     TARRY_SIM_UPLOAD_CODED, /* one coded part per worker, after the signal */
     /*
@@ -41,13 +39,13 @@ typedef struct tarry_sim_settings {
     size_t dimension;                 /* d >= 1: sets what parts weigh */
     size_t parameter_bytes;           /* sent to each worker with a round; 0: they don't count */
     tarry_sim_link link;              /* of every worker */
-    double server_bytes_per_second; /* of the server's network card, shared by all links, each way;
-                                       > 0, may be INFINITY */
+    /* Of the server's network card, shared by all links, each way; > 0, may be INFINITY. */
+    double server_bytes_per_second;
     tarry_sim_upload upload;
     bool vectors; /* gradients are real: normal vectors from (seed, round, chunk) */
     uint64_t seed;
-    uint64_t
-        first_round; /* the straggler's draws of round t are those of its round first_round + t */
+    /* The straggler's draws of round t are those of its round first_round + t. */
+    uint64_t first_round;
     tarry_sim_observer *observer; /* NULL for none */
     void *user;                   /* the observer's */
 } tarry_sim_settings;
