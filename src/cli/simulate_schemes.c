@@ -338,12 +338,30 @@ static int settle_stop(const scheme_settings *settings, const scheme_frame *fram
     return TARRY_OK;
 }
 
+/* The least replication of the design in a file. FILE, also where the file's text is at fault. */
+static int file_replication(const tarry_plan_settings *settings, uint32_t *replication,
+                            tarry_diagnostic *diagnostic)
+{
+    tarry_plan *plan;
+    int error = tarry_plan_create(settings, NULL, &plan, diagnostic);
+    if (error != TARRY_OK)
+        return error == TARRY_ERROR_NO_MEMORY ? error : TARRY_ERROR_FILE;
+    *replication = UINT32_MAX;
+    for (uint32_t chunk = 0; chunk < settings->chunks; chunk++) {
+        uint32_t holders = tarry_plan_replication(plan, chunk);
+        *replication = holders < *replication ? holders : *replication;
+    }
+    tarry_plan_free(plan);
+    return TARRY_OK;
+}
+
 /* The variant of one replication and number of parts; *fits is false if there is none. */
 static int make_variant(const scheme_settings *settings, const scheme_frame *frame,
                         uint32_t replication, uint32_t parts, simulate_variant *variant, bool *fits,
                         tarry_diagnostic *diagnostic)
 {
-    *fits = replication <= frame->workers && parts <= replication;
+    bool file = settings->plan.plan.design == TARRY_DESIGN_FILE;
+    *fits = file || (replication <= frame->workers && parts <= replication);
     if (!*fits)
         return TARRY_OK;
     *variant = (simulate_variant){
@@ -359,7 +377,10 @@ static int make_variant(const scheme_settings *settings, const scheme_frame *fra
     variant->plan.seed = frame->seed;
     if (parts > 1 && variant->upload == TARRY_SIM_UPLOAD_EACH)
         return diagnose(diagnostic, TARRY_ERROR_FORMAT, "upload=each goes with one part only");
-    return settle_stop(settings, frame, variant, diagnostic);
+    int error = TARRY_OK;
+    if (file)
+        error = file_replication(&variant->plan, &variant->plan.replication, diagnostic);
+    return error != TARRY_OK ? error : settle_stop(settings, frame, variant, diagnostic);
 }
 
 static int grow(simulate_variants *variants, size_t *capacity, tarry_diagnostic *diagnostic)
@@ -382,7 +403,9 @@ static int sweep(const scheme_settings *settings, const char *label, const schem
                  simulate_variants *variants, size_t *capacity, tarry_diagnostic *diagnostic)
 {
     size_t before = variants->count;
-    for (size_t r = 0; r < settings->replications.count; r++) {
+    bool file = settings->plan.plan.design == TARRY_DESIGN_FILE;
+    size_t replications = file ? 1 : settings->replications.count;
+    for (size_t r = 0; r < replications; r++) {
         for (size_t l = 0; l < settings->part_counts.count; l++) {
             bool fits = false;
             int error = grow(variants, capacity, diagnostic);

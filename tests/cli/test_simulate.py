@@ -74,6 +74,16 @@ class Schemes(SimulateTest):
             + [("partial:parts=1,3,order=random", 2, 1)]
             + [("partial:parts=1,3,order=random", 4, l) for l in (1, 3)])
 
+    def test_a_file_says_the_replication(self):
+        self.write("plan.txt", "0 1\n1 2\n2 0 1\n")
+        results = self.simulate("--workers", "3", "--chunks", "3", "--trials", "5", "--scheme",
+                                "partial,cyclic:design=file:plan.txt", "--design", "file:plan.txt",
+                                "--replication", "1,2,3", "--parts", "1,2")
+        self.assertEqual([(result["replication"], result["parts"]) for result in results],
+                         [(2, 1), (2, 2)] * 2)
+        self.assertEqual([result["settings"]["stop"] for result in results],
+                         ["exact", "exact", "workers:2", "workers:3"])
+
     def test_time_out_of_reach_is_a_result(self):
         done = self.run_tarry("simulate", *SMALL, "--straggler", "exp:1+dead:4", "--scheme",
                               "uncoded,cyclic,own:stop=error:1", "--report", "report.json")
@@ -235,8 +245,8 @@ class Outputs(SimulateTest):
 
     def test_a_name_that_is_not_utf8(self):
         name = self.write(b"plan\xff.txt", "0\n1\n")
-        result = self.simulate("--workers", "2", "--chunks", "2", "--replication", "1", "--trials",
-                               "1", "--scheme", b"partial:design=file:" + name)[0]
+        result = self.simulate("--workers", "2", "--chunks", "2", "--trials", "1", "--scheme",
+                               b"partial:design=file:" + name)[0]
         self.assertEqual(result["settings"]["design"], "file:plan?.txt")
 
     def test_ctrl_c(self):
@@ -305,8 +315,11 @@ class Usage(SimulateTest):
         self.fail_like(1, "tarry: --chunk-cost: .*no.csv.*", "simulate", "--chunk-cost",
                        "trace:no.csv")
         self.fail_like(1, "tarry: no/report.json: .*", "simulate", "--report", "no/report.json")
-        self.fail_like(1, "tarry: plan of partial: no.txt: .*", "simulate", "--scheme", "partial",
+        self.fail_like(1, "tarry: --scheme: partial: no.txt: .*", "simulate", "--scheme", "partial",
                        "--design", "file:no.txt")
+        self.write("bad.txt", "0 1\n0 x\n")
+        self.fail_like(1, "tarry: --scheme: partial: bad.txt:2: .*", "simulate", "--workers", "2",
+                       "--scheme", "partial", "--chunks", "2", "--design", "file:bad.txt")
 
 
 if __name__ == "__main__":
