@@ -10,8 +10,8 @@
 #include "base/diagnostic.h"
 #include "base/memory.h"
 #include "cli/complain.h"
-#include "cli/json_text.h"
 #include "cli/parse.h"
+#include "cli/report_json.h"
 #include "cli/suggest.h"
 
 enum {

@@ -6,8 +6,8 @@
 
 #include "base/diagnostic.h"
 #include "cli/complain.h"
-#include "cli/json_text.h"
 #include "cli/numbers.h"
+#include "cli/report_json.h"
 
 #define MOST_COUNT 1000000
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/simulate_report.h"
 
-#include "cli/json_text.h"
 #include "cli/numbers.h"
+#include "cli/report_json.h"
 
 static json_t *spread_json(const spread *values)
 {
@@ -12,22 +12,13 @@ static json_t *spread_json(const spread *values)
                      number_json(all->p95));
 }
 
-/* Appends item, whose reference is taken, to list; NULL lists and items stay NULL. */
-static json_t *append(json_t *list, json_t *item)
-{
-    if (list != NULL && json_array_append_new(list, item) == 0)
-        return list;
-    json_decref(list);
-    return NULL;
-}
-
 static json_t *errors_json(const real_list *deadlines, const spread *errors)
 {
     json_t *list = json_array();
     for (size_t i = 0; list != NULL && i < deadlines->count; i++)
-        list = append(list, json_pack("{s:f, s:o, s:o}", "deadline", deadlines->values[i], "mean",
-                                      number_json(errors[i].all.mean), "sd",
-                                      number_json(errors[i].all.sd)));
+        list = json_append(list, json_pack("{s:f, s:o, s:o}", "deadline", deadlines->values[i],
+                                           "mean", number_json(errors[i].all.mean), "sd",
+                                           number_json(errors[i].all.sd)));
     return list;
 }
 
@@ -37,8 +28,8 @@ static json_t *seconds_json(const simulate_trials *trials, size_t variant)
     json_t *list = json_array();
     for (size_t trial = 0; list != NULL && trial < trials->options->trials; trial++) {
         if (trials->done[trial])
-            list =
-                append(list, number_json(simulate_trials_outcome(trials, trial, variant)->seconds));
+            list = json_append(
+                list, number_json(simulate_trials_outcome(trials, trial, variant)->seconds));
     }
     return list;
 }
@@ -88,7 +79,7 @@ static json_t *results_json(const simulate_trials *trials, const simulate_summar
 {
     json_t *list = json_array();
     for (size_t i = 0; list != NULL && i < trials->variants->count; i++)
-        list = append(list, result_json(trials, i, &summaries[i]));
+        list = json_append(list, result_json(trials, i, &summaries[i]));
     return list;
 }
 
@@ -101,10 +92,5 @@ int simulate_report_write(FILE *stream, const simulate_trials *trials,
         (json_int_t)trials->done_count, "results", results_json(trials, summaries), "run_seconds",
         trials->seconds, "interrupted", trials->interrupted, "error",
         json_text(trials->error[0] != '\0' ? trials->error : NULL));
-    if (report == NULL)
-        return TARRY_ERROR_NO_MEMORY;
-    int failed = json_dumpf(report, stream, JSON_INDENT(1) | JSON_REAL_PRECISION(17));
-    fputc('\n', stream);
-    json_decref(report);
-    return failed == 0 || ferror(stream) ? TARRY_OK : TARRY_ERROR_NO_MEMORY;
+    return json_write(report, stream);
 }

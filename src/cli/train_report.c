@@ -3,8 +3,8 @@
 
 #include <math.h>
 
-#include "cli/json_text.h"
 #include "cli/numbers.h"
+#include "cli/report_json.h"
 
 static json_t *round_json(const history_round *round)
 {
@@ -29,20 +29,11 @@ static json_t *round_json(const history_round *round)
         (json_int_t)result->control_messages);
 }
 
-/* Appends item, whose reference is taken, to list; NULL lists and items stay NULL. */
-static json_t *append(json_t *list, json_t *item)
-{
-    if (list != NULL && json_array_append_new(list, item) == 0)
-        return list;
-    json_decref(list);
-    return NULL;
-}
-
 static json_t *rounds_json(const history *past)
 {
     json_t *list = json_array();
     for (size_t i = 0; list != NULL && i < past->count; i++)
-        list = append(list, round_json(&past->rounds[i]));
+        list = json_append(list, round_json(&past->rounds[i]));
     return list;
 }
 
@@ -51,9 +42,10 @@ static json_t *workers_json(const history *past)
     json_t *list = json_array();
     for (uint32_t i = 0; list != NULL && i < past->workers; i++) {
         const tarry_local_worker *worker = &past->worker[i];
-        list = append(list, json_pack("{s:I, s:I, s:o, s:b}", "worker", (json_int_t)i, "chunks",
-                                      (json_int_t)worker->chunks, "seconds",
-                                      number_json(worker->seconds), "present", worker->present));
+        list =
+            json_append(list, json_pack("{s:I, s:I, s:o, s:b}", "worker", (json_int_t)i, "chunks",
+                                        (json_int_t)worker->chunks, "seconds",
+                                        number_json(worker->seconds), "present", worker->present));
     }
     return list;
 }
@@ -110,10 +102,5 @@ int train_report_write(FILE *stream, const train_inputs *inputs, size_t dimensio
         score_json(past->train_start, past->test_start), "rounds", rounds_json(past), "workers",
         workers_json(past), "final", final_json(past), "interrupted", past->interrupted, "error",
         json_text(past->error[0] != '\0' ? past->error : NULL));
-    if (report == NULL)
-        return TARRY_ERROR_NO_MEMORY;
-    int failed = json_dumpf(report, stream, JSON_INDENT(1) | JSON_REAL_PRECISION(17));
-    fputc('\n', stream);
-    json_decref(report);
-    return failed == 0 || ferror(stream) ? TARRY_OK : TARRY_ERROR_NO_MEMORY;
+    return json_write(report, stream);
 }

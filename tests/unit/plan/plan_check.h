@@ -30,6 +30,16 @@ static inline tarry_plan_settings plan_settings(uint32_t workers, uint32_t chunk
     return settings;
 }
 
+/* The settings are refused as arguments, for exactly this reason. */
+static inline void plan_refused(const tarry_plan_settings *settings, const char *why)
+{
+    tarry_plan *plan = NULL;
+    tarry_diagnostic diagnostic = {""};
+    assert_int_equal(tarry_plan_create(settings, NULL, &plan, &diagnostic), TARRY_ERROR_ARGUMENT);
+    assert_null(plan);
+    assert_string_equal(diagnostic.text, why);
+}
+
 static inline tarry_plan *plan_make(const tarry_plan_settings *settings)
 {
     tarry_plan *plan = NULL;

@@ -143,12 +143,7 @@ static void sizes_that_do_not_divide_are_refused(void **state)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         tarry_plan_settings settings = plan_settings(
             cases[i].workers, cases[i].chunks, 8, TARRY_DESIGN_DIFFERENCE, TARRY_ORDER_OPTIMAL, 1);
-        tarry_plan *plan = NULL;
-        tarry_diagnostic diagnostic = {""};
-        assert_int_equal(tarry_plan_create(&settings, NULL, &plan, &diagnostic),
-                         TARRY_ERROR_ARGUMENT);
-        assert_null(plan);
-        assert_string_equal(diagnostic.text, cases[i].why);
+        plan_refused(&settings, cases[i].why);
     }
 }
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/json_text.h"
+#include "cli/report_json.h"
+
+#include <tarry/error.h>
 
 #include <string.h>
 
@@ -21,4 +23,22 @@ json_t *json_text(const char *text)
     string = json_string(ascii);
     memory_release(NULL, ascii);
     return string;
+}
+
+json_t *json_append(json_t *list, json_t *item)
+{
+    if (list != NULL && json_array_append_new(list, item) == 0)
+        return list;
+    json_decref(list);
+    return NULL;
+}
+
+int json_write(json_t *report, FILE *stream)
+{
+    if (report == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    int failed = json_dumpf(report, stream, JSON_INDENT(1) | JSON_REAL_PRECISION(17));
+    fputc('\n', stream);
+    json_decref(report);
+    return failed == 0 || ferror(stream) ? TARRY_OK : TARRY_ERROR_NO_MEMORY;
 }
