@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/diagnostic.h"
 #include "base/memory.h"
 #include "cli/chunk_gradient.h"
 #include "cli/complain.h"
@@ -56,6 +57,28 @@ static int create_model(train_job *job, tarry_diagnostic *why)
     if (error == TARRY_OK)
         job->dimension = objective_dimension(job->model);
     return error;
+}
+
+/*
+ * Memory is promised freely and missing only once it is used, when the system kills someone. So
+ * what every run takes at least is held against what the machine has: a wrong index in a data file,
+ * which makes the parameters many, is then an error like others.
+ */
+static int check_memory(const train_job *job, tarry_diagnostic *why)
+{
+    const tarry_plan_settings *plan = &job->inputs.options->plan.plan;
+    double copies = (double)plan->chunks * plan->parts, vectors = 3; /* see create_vectors */
+    double needed = (copies + vectors) * (double)job->dimension * sizeof(float);
+    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    if (pages <= 0 || page <= 0 || needed <= (double)pages * (double)page)
+        return TARRY_OK;
+    char parameters[NUMBER_TEXT_SIZE], need[NUMBER_TEXT_SIZE], have[NUMBER_TEXT_SIZE];
+    whole_text(job->dimension, parameters);
+    bytes_text(needed, need);
+    bytes_text((double)pages * (double)page, have);
+    return diagnose(why, TARRY_ERROR_NO_MEMORY,
+                    "%s parameters take at least %s, and this machine has %s", parameters, need,
+                    have);
 }
 
 static int create_vectors(train_job *job)
@@ -124,6 +147,8 @@ int train_job_create(const train_inputs *inputs, train_job **out)
     job->inputs = *inputs;
     tarry_diagnostic why = {""};
     int error = create_model(job, &why);
+    if (error == TARRY_OK)
+        error = check_memory(job, &why);
     if (error == TARRY_OK)
         error = create_vectors(job);
     if (error == TARRY_OK)

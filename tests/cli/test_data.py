@@ -36,6 +36,11 @@ class BrokenData(TarryTest):
         os.mkdir(os.path.join(self.folder, "folder"))
         self.check("folder", r"folder: Is a directory")
 
+    def test_an_index_that_makes_the_model_larger_than_any_machine(self):
+        self.write("data.txt", "".join(f"{label} 2147483647:1\n" for label in range(1000)))
+        self.check("data.txt", r"train: 2,147,483,647,000 parameters take at least \d+.*, "
+                   r"and this machine has .*", "--model", "softmax", "--quiet")
+
     def test_libsvm(self):
         good = "+1 1:0.5 3:1\n-1 2:1\n"
         self.check_text(good + "maybe 1:1\n", 3)
