@@ -67,7 +67,7 @@ TARRY_API void tarry_server_free(tarry_server *server); /* NULL is allowed */
  * Takes one event at the time `now` (which never goes back) and sets *effects, borrowed until the
  * next call. What a peer sends is checked: a message that makes no sense yields a REJECT effect and
  * changes nothing. Errors: ARGUMENT (an event of the wrong machine), STATE (START in the middle of
- * a round, ABORT between two), NUMERICAL.
+ * a round, ABORT between two, a restored server of which no checkpoint was taken), NUMERICAL.
  */
 TARRY_API int tarry_server_step(tarry_server *server, uint64_t now, const tarry_event *event,
                                 const tarry_effects **effects);
@@ -87,5 +87,34 @@ TARRY_API uint32_t tarry_server_finished(const tarry_server *server, uint32_t wo
  * TARRY_ERROR_COVERAGE.
  */
 TARRY_API uint32_t tarry_server_next_hopeless(const tarry_server *server, uint32_t from);
+
+/*
+ * A checkpoint is what a restarted server has to know: the number of the round that runs, or of the
+ * next one, how often each worker has arrived, and the times learned so far. It can be taken
+ * between any two steps. What workers have finished is not in it: a round that was in progress
+ * begins anew, under the same number, once the workers have joined again.
+ *
+ * Nothing of the lost server's life is ever summed: a checkpoint reserves each worker's next
+ * TARRY_CHECKPOINT_ARRIVALS arrivals for the server that it is taken of, and a server that is
+ * restored from it counts on from after these. An arrival beyond the reserve is rejected
+ * (EXHAUSTED) until the next checkpoint. So that a second restart counts on from further still, a
+ * restored server takes no step before a checkpoint of it is taken; write that to where restarts
+ * read it before anything is sent.
+ */
+#define TARRY_CHECKPOINT_ARRIVALS 4096
+
+/* Bytes of a checkpoint; the same for all servers of plans with as many workers. */
+TARRY_API size_t tarry_server_checkpoint_size(const tarry_server *server);
+/* Writes a checkpoint, checkpoint_size bytes, little-endian and the same on every machine. Errors:
+ * NO_MEMORY (for a digest); nothing is reserved then. */
+TARRY_API int tarry_server_checkpoint(tarry_server *server, uint8_t *bytes);
+/*
+ * Makes the server go on from a checkpoint of a server with the same plan and settings. No worker
+ * has joined then, and the server is between rounds. Errors: FORMAT (bytes that are no checkpoint,
+ * damaged, of another version, plan or settings), STATE (a server of which a worker has joined or a
+ * round has begun), NO_MEMORY; nothing changes then. Any bytes may come in.
+ */
+TARRY_API int tarry_server_restore(tarry_server *server, const uint8_t *bytes, size_t size,
+                                   tarry_diagnostic *diagnostic);
 
 #endif

@@ -17,6 +17,11 @@ digest *digest_begin(void)
     return (digest *)context;
 }
 
+int digest_add_bytes(digest *state, const uint8_t *bytes, size_t count)
+{
+    return EVP_DigestUpdate((EVP_MD_CTX *)state, bytes, count) == 1 ? 0 : -1;
+}
+
 int digest_add_u32(digest *state, const uint32_t *values, size_t count)
 {
     for (size_t start = 0; start < count; start += BATCH) {
@@ -25,7 +30,7 @@ int digest_add_u32(digest *state, const uint32_t *values, size_t count)
         for (size_t i = start; i < count && i < start + BATCH; i++)
             for (unsigned shift = 0; shift < 32; shift += 8)
                 bytes[size++] = (uint8_t)(values[i] >> shift);
-        if (EVP_DigestUpdate((EVP_MD_CTX *)state, bytes, size) != 1)
+        if (digest_add_bytes(state, bytes, size) != 0)
             return -1;
     }
     return 0;

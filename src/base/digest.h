@@ -12,6 +12,7 @@ typedef struct digest digest;
 digest *digest_begin(void); /* NULL if there is no memory */
 /* Each add gives back 0, or -1 on failure;
  * digest_end frees in any case and then says whether all went well. */
+int digest_add_bytes(digest *state, const uint8_t *bytes, size_t count);
 int digest_add_u32(digest *state, const uint32_t *values, size_t count);
 int digest_add_f64(digest *state, const double *values, size_t count);
 int digest_end(digest *state, uint8_t out[32]);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/bitset.h"
+#include "base/bytes.h"
 #include "coding/coverage.h"
 
 enum { FLAG_FAILED = 1 };
@@ -54,21 +55,6 @@ size_t codec_words(const codec_shape *shape)
     return signal > resume ? signal : resume;
 }
 
-static uint8_t *put_number(uint8_t *at, uint64_t value, unsigned bytes)
-{
-    for (unsigned i = 0; i < bytes; i++)
-        *at++ = (uint8_t)(value >> 8 * i);
-    return at;
-}
-
-static uint64_t get_number(const uint8_t *at, unsigned bytes)
-{
-    uint64_t value = 0;
-    for (unsigned i = 0; i < bytes; i++)
-        value |= (uint64_t)at[i] << 8 * i;
-    return value;
-}
-
 static uint8_t *put_bits(uint8_t *at, const uint64_t *set, size_t bits)
 {
     for (size_t byte = 0; byte < bytes_of(bits); byte++)
@@ -92,12 +78,12 @@ static const uint8_t *get_bits(const uint8_t *at, size_t bits, uint64_t *set)
 void codec_encode(const codec_shape *shape, const tarry_message *message, uint8_t *frame)
 {
     bool has_stripe = message->type == TARRY_MESSAGE_PART;
-    uint8_t *at = put_number(frame, message->type, 1);
-    at = put_number(at, message->failed ? FLAG_FAILED : 0, 3);
-    at = put_number(at, message->epoch, 4);
-    at = put_number(at, message->round, 8);
-    at = put_number(at, message->attempt, 4);
-    at = put_number(at, has_stripe ? message->stripe : message->slot, 4);
+    uint8_t *at = bytes_put(frame, message->type, 1);
+    at = bytes_put(at, message->failed ? FLAG_FAILED : 0, 3);
+    at = bytes_put(at, message->epoch, 4);
+    at = bytes_put(at, message->round, 8);
+    at = bytes_put(at, message->attempt, 4);
+    at = bytes_put(at, has_stripe ? message->stripe : message->slot, 4);
     if (message->type == TARRY_MESSAGE_SIGNAL) {
         at = put_bits(at, message->psi, shape->psi_bits);
         put_bits(at, message->stripes, shape->stripes);
@@ -115,13 +101,13 @@ int codec_decode(const codec_shape *shape, const uint8_t *frame, size_t size, ui
     if (size != codec_size(shape, type) || frame[1] > FLAG_FAILED || frame[2] != 0 || frame[3] != 0)
         return TARRY_ERROR_FORMAT;
 
-    uint32_t index = (uint32_t)get_number(frame + 20, 4);
+    uint32_t index = (uint32_t)bytes_get(frame + 20, 4);
     tarry_message read = {
         .type = type,
         .failed = frame[1] == FLAG_FAILED,
-        .epoch = (uint32_t)get_number(frame + 4, 4),
-        .round = get_number(frame + 8, 8),
-        .attempt = (uint32_t)get_number(frame + 16, 4),
+        .epoch = (uint32_t)bytes_get(frame + 4, 4),
+        .round = bytes_get(frame + 8, 8),
+        .attempt = (uint32_t)bytes_get(frame + 16, 4),
         .stripe = type == TARRY_MESSAGE_PART ? index : 0,
         .slot = type == TARRY_MESSAGE_PART ? 0 : index,
     };

@@ -129,8 +129,10 @@ int tarry_server_create(const tarry_plan *plan, const tarry_server_settings *set
         return diagnose_no_memory(diagnostic, "server");
     }
     made->effects.items = made->items;
-    for (uint32_t worker = 0; worker < plan->workers; worker++)
+    for (uint32_t worker = 0; worker < plan->workers; worker++) {
         made->members[worker].probe_ns = TARRY_NEVER;
+        made->members[worker].epoch_end = UINT32_MAX;
+    }
     made->late_ns = TARRY_NEVER;
     *server = made;
     return TARRY_OK;
@@ -252,6 +254,8 @@ static int take_event(tarry_server *server, uint64_t now, const tarry_event *eve
 int tarry_server_step(tarry_server *server, uint64_t now, const tarry_event *event,
                       const tarry_effects **effects)
 {
+    if (server->restored)
+        return TARRY_ERROR_STATE;
     server->effects.count = 0;
     int error = take_event(server, now, event);
     if (error == TARRY_OK)

@@ -102,6 +102,8 @@ static void send_round(tarry_server *server, uint32_t worker)
 int server_joined(tarry_server *server, uint64_t now, uint32_t worker)
 {
     server_member *member = &server->members[worker];
+    if (member->epoch == member->epoch_end)
+        return server_reject(server, worker, TARRY_REJECT_EXHAUSTED);
     if (member->present) {
         int error = server_lost(server, worker);
         if (error != TARRY_OK)
@@ -112,6 +114,7 @@ int server_joined(tarry_server *server, uint64_t now, uint32_t worker)
         .stopped = true,
         .reported = member->reported,
         .epoch = member->epoch + 1,
+        .epoch_end = member->epoch_end,
         .heard_ns = now,
         .probe_ns = TARRY_NEVER,
         .answer = member->answer,

@@ -5,6 +5,7 @@
  *   server_progress.c  workers coming and going, reports, what is still possible
  *   server_attempt.c   the stop rule, encode signals, coded parts, the end of a round
  *   server_liveness.c  probes and time limits
+ *   checkpoint.c       what a restarted server has to know
  * Handlers only change the state; server_advance then decides what follows from it.
  */
 #ifndef PROTOCOL_SERVER_STATE_H
@@ -33,6 +34,8 @@ typedef struct server_member {
     bool reported; /* has finished a chunk in this round, perhaps in an earlier epoch */
     bool participant;   /* has copies in the attempt's psi */
     uint32_t epoch;     /* counts its arrivals */
+    uint32_t epoch_end; /* the last epoch that the newest checkpoint reserved; UINT32_MAX: none
+                           was taken */
     uint32_t finished;  /* chunks reported as finished in this round */
     uint32_t failed;    /* chunks reported as impossible in this round */
     uint32_t parts_due; /* stripes of this attempt that have not come in */
@@ -48,6 +51,7 @@ struct tarry_server {
     uint32_t stripes;
     codec_shape *shapes; /* per worker */
 
+    bool restored; /* from a checkpoint, and no new one was taken */
     server_phase phase;
     uint64_t round; /* that runs, or the next one when idle */
     uint32_t attempt;

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Numbers as little-endian bytes, the same on every machine. */
+#ifndef BASE_BYTES_H
+#define BASE_BYTES_H
+
+#include <stdint.h>
+#include <string.h>
+
+/* Writes the lowest `bytes` (1..8) bytes of value, and gives back what follows them. */
+static inline uint8_t *bytes_put(uint8_t *at, uint64_t value, unsigned bytes)
+{
+    for (unsigned i = 0; i < bytes; i++)
+        *at++ = (uint8_t)(value >> 8 * i);
+    return at;
+}
+
+static inline uint64_t bytes_get(const uint8_t *at, unsigned bytes)
+{
+    uint64_t value = 0;
+    for (unsigned i = 0; i < bytes; i++)
+        value |= (uint64_t)at[i] << 8 * i;
+    return value;
+}
+
+/* A double as the eight bytes of its IEEE 754 representation. */
+static inline uint8_t *bytes_put_f64(uint8_t *at, double value)
+{
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof(bits));
+    return bytes_put(at, bits, sizeof(bits));
+}
+
+static inline double bytes_get_f64(const uint8_t *at)
+{
+    uint64_t bits = bytes_get(at, sizeof(bits));
+    double value;
+    memcpy(&value, &bits, sizeof(value));
+    return value;
+}
+
+#endif
