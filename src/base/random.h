@@ -24,6 +24,7 @@ typedef enum random_purpose {
     RANDOM_INITIAL = 10,
     RANDOM_BENCH = 11,
     RANDOM_SIMULATION = 12,
+    RANDOM_FAULTS = 13,
     RANDOM_CHUNK_COST = 14,
     RANDOM_TRIAL = 20,
     RANDOM_TEST = 100,

@@ -7,12 +7,13 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include <cmocka.h>
 
-#include "cluster.h"
 #include "seed.h"
+#include "sim/faults/shrink.h"
 
 static uint32_t number_from(const char *variable, uint32_t fallback)
 {
@@ -20,25 +21,31 @@ static uint32_t number_from(const char *variable, uint32_t fallback)
     return text != NULL ? (uint32_t)strtoul(text, NULL, 0) : fallback;
 }
 
+static void print_line(void *user, const char *line)
+{
+    fprintf(user, "%s\n", line);
+}
+
 static void invariants_hold_in_random_worlds(void **state)
 {
     (void)state;
-    uint64_t seed = test_seed("scenario/random", 1);
-    uint32_t runs = number_from("TARRY_TEST_RUNS", 10000), first = 0;
-    bool one = getenv("TARRY_TEST_RUN") != NULL;
-    if (one) {
+    cluster_job job = {.seed = test_seed("scenario/random", 1)};
+    uint32_t runs = number_from("TARRY_TEST_RUNS", 7000), first = 0;
+    if (getenv("TARRY_TEST_RUN") != NULL) {
         first = number_from("TARRY_TEST_RUN", 0);
         runs = 1;
+        job.trace = print_line;
+        job.user = stdout;
     }
-    cluster *world = cluster_create();
+    cluster *world;
+    assert_int_equal(cluster_create(NULL, &world), TARRY_OK);
     uint64_t steps = 0, rounds = 0, exact = 0, failed = 0, attempts = 0, late = 0, silent = 0;
-    for (uint32_t run = first; run - first < runs; run++) {
-        cluster_run(world, seed, run, PLANT_NONE, one ? stdout : NULL);
-        if (world->broken != NULL) {
-            cluster_run(world, seed, run, PLANT_NONE, one ? NULL : stderr);
+    uint64_t restarts = 0, longest = 0;
+    for (job.run = first; job.run - first < runs; job.run++) {
+        assert_int_equal(cluster_run(world, &job), TARRY_OK);
+        if (world->broken != NULL)
             fail_msg("%s: %s\nto repeat: TARRY_TEST_SEED=%" PRIu64 " TARRY_TEST_RUN=%u",
-                     world->broken, world->why, seed, run);
-        }
+                     world->broken, world->why, job.seed, job.run);
         steps += world->steps;
         rounds += world->rounds_done;
         exact += world->exact_rounds;
@@ -46,18 +53,24 @@ static void invariants_hold_in_random_worlds(void **state)
         attempts += world->extra_attempts;
         late += world->passed_over;
         silent += world->given_up;
+        restarts += world->restarts;
+        longest = world->longest > longest ? world->longest : longest;
     }
     cluster_free(world);
     printf("%u runs, %" PRIu64 " rounds (%" PRIu64 " exact, %" PRIu64 " failed), %" PRIu64
            " steps, %" PRIu64 " repeated attempts, late workers passed over %" PRIu64
-           " times, silent ones given up %" PRIu64 " times\n",
-           runs, rounds, exact, failed, steps, attempts, late, silent);
+           " times, silent ones given up %" PRIu64 " times, server restarts %" PRIu64
+           ", longest round %.3f of the bound\n",
+           runs, rounds, exact, failed, steps, attempts, late, silent, restarts,
+           (double)longest / 1000);
     if (runs < 1000)
         return;
     /* The worlds are worth their name: each of these happens, and none is all that happens. */
+    assert_true(rounds >= 2 * runs);
     assert_true(exact > rounds / 4 && exact < rounds);
     assert_true(failed > rounds / 100 && failed < rounds / 2);
     assert_true(attempts > rounds / 100 && late > 0 && silent > 0);
+    assert_true(restarts > rounds / 100);
 }
 
 int main(void)

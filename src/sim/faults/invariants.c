@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "invariants.h"
+#include "sim/faults/invariants.h"
 
 #include <math.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/bitset.h"
@@ -128,7 +129,8 @@ static void check_psi(cluster *it, const tarry_effect *effect)
                                  holder, told);
             if (!told)
                 continue;
-            uint32_t made = it->nodes[holder].made[model->members[holder].epoch][model->round];
+            uint32_t made = cluster_made(it, holder, model->members[holder].epoch, model->round,
+                                         it->parameters);
             if (!(made & bit(chunk)))
                 invariant_broken(it, "psi_speaks_of_real_copies", "copy of %u at %u", chunk,
                                  holder);
@@ -281,7 +283,7 @@ static void check_done(cluster *it, const tarry_round_result *given)
 {
     server_model *model = &it->model;
     tarry_round_result result = *given;
-    if (it->planted == PLANT_BEND_RESULT)
+    if (cluster_planted(it, PLANT_BEND_RESULT))
         result.expected_error /= 2;
     if (result.error == TARRY_OK) {
         if (model->complete != all_stripes(it))
@@ -357,7 +359,7 @@ void invariants_of_step(cluster *it, const tarry_event *event, bool should_take,
 void invariants_of_encoding(cluster *it, uint32_t worker, const cluster_item *encoded)
 {
     const cluster_node *node = &it->nodes[worker];
-    uint32_t made = node->made[node->epoch][node->round];
+    uint32_t made = node->present.made;
     for (uint32_t chunk = 0; chunk < it->model.chunks; chunk++)
         for (uint32_t part = 0; part < it->model.parts; part++)
             if (encoded->part.u[chunk][part] != 0 && !(made & bit(chunk)))
@@ -365,10 +367,13 @@ void invariants_of_encoding(cluster *it, uint32_t worker, const cluster_item *en
                                  chunk);
 }
 
-void invariants_of_sum(cluster *it, uint32_t worker, uint32_t stripe)
+void invariants_of_sum(cluster *it, const cluster_item *done)
 {
-    if (it->summed[stripe] & bit(worker))
-        invariant_broken(it, "no_chunk_counted_twice", "part of %u is in stripe %u already", worker,
-                         stripe);
-    it->summed[stripe] |= bit(worker);
+    if (done->part.parameters != it->parameters)
+        invariant_broken(it, "no_stale_message_summed",
+                         "part of %u, of gradients with other parameters", done->worker);
+    if (it->summed[done->stripe] & bit(done->worker))
+        invariant_broken(it, "no_chunk_counted_twice", "part of %u is in stripe %u already",
+                         done->worker, done->stripe);
+    it->summed[done->stripe] |= bit(done->worker);
 }

@@ -4,15 +4,15 @@
  * what was heard, at every step. It shares no code with src/protocol and src/coding. Settings too
  * large for its masks are the caller's fault.
  */
-#ifndef SCENARIO_MODEL_H
-#define SCENARIO_MODEL_H
+#ifndef SIM_FAULTS_MODEL_H
+#define SIM_FAULTS_MODEL_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include <tarry/server.h>
 
-enum { MAX_WORKERS = 7, MAX_CHUNKS = 9, MAX_PARTS = 3, MAX_STRIPES = 5 };
+enum { MAX_WORKERS = 12, MAX_CHUNKS = 12, MAX_PARTS = 3, MAX_STRIPES = 5 };
 
 typedef enum model_phase { MODEL_IDLE, MODEL_COMPUTING, MODEL_CODING } model_phase;
 
@@ -41,7 +41,7 @@ typedef struct server_model {
     tarry_server_settings settings;
     uint32_t workers, chunks, parts, stripes;
     uint32_t holds[MAX_WORKERS];       /* chunks of a worker, a bit each */
-    uint32_t rank[1 << MAX_WORKERS];   /* of R_S, by the set of workers S */
+    uint8_t rank[1 << MAX_WORKERS];    /* of R_S, by the set S of workers that share a chunk */
     uint64_t stripe_size[MAX_STRIPES]; /* numbers */
 
     model_phase phase;
@@ -95,5 +95,7 @@ model_verdict model_decide(const server_model *it, uint64_t now, bool foresight)
 
 void model_begin_attempt(server_model *it, uint64_t now);
 void model_resume(server_model *it);
+/* The server is another one, which knows of the last no more than this. */
+void model_restart(server_model *it, uint64_t round, const uint32_t *epochs);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "model.h"
+#include "sim/faults/model.h"
 
 #include <math.h>
 #include <string.h>
@@ -22,10 +22,11 @@ static uint32_t count(uint32_t set)
 /* Eigenvalues of a symmetric matrix of size n by Jacobi's rotations; they end on the diagonal. */
 static void diagonalize(double a[MAX_PARTS][MAX_PARTS], uint32_t n)
 {
+    const double negligible = 1e-15; /* of values near 1, whose eigenvalues this moves by less */
     for (int sweep = 0; sweep < 30; sweep++) {
         for (uint32_t p = 0; p < n; p++) {
             for (uint32_t q = p + 1; q < n; q++) {
-                if (a[p][q] == 0)
+                if (fabs(a[p][q]) < negligible)
                     continue;
                 double angle = 0.5 * atan2(2 * a[p][q], a[p][p] - a[q][q]);
                 double c = cos(angle), s = sin(angle);
@@ -45,7 +46,7 @@ static void diagonalize(double a[MAX_PARTS][MAX_PARTS], uint32_t n)
 }
 
 /* Singular values of R_S of at least 1/limit, as roots of the eigenvalues of R_S R_S^T. */
-static bool find_rank(const server_model *it, uint32_t set, uint32_t *rank)
+static bool find_rank(const server_model *it, uint32_t set, uint8_t *rank)
 {
     double gram[MAX_PARTS][MAX_PARTS] = {{0}};
     for (uint32_t p = 0; p < it->parts; p++)
@@ -57,11 +58,28 @@ static bool find_rank(const server_model *it, uint32_t set, uint32_t *rank)
     diagonalize(gram, it->parts);
     bool beyond_doubt = true;
     double limit = 1 / it->settings.conditioning_limit;
-    *rank = 0;
+    uint32_t found = 0;
     for (uint32_t p = 0; p < it->parts; p++) {
         double sigma = gram[p][p] > 0 ? sqrt(gram[p][p]) : 0;
-        *rank += sigma >= limit;
+        found += sigma >= limit;
         beyond_doubt = beyond_doubt && fabs(sigma - limit) > 1e-6;
+    }
+    *rank = (uint8_t)found;
+    return beyond_doubt;
+}
+
+/* The ranks of all sets of workers that share a chunk: the non-empty subsets of its holders. */
+static bool find_ranks(server_model *it)
+{
+    bool beyond_doubt = true;
+    for (uint32_t chunk = 0; chunk < it->chunks; chunk++) {
+        uint32_t holders = 0;
+        for (uint32_t worker = 0; worker < it->workers; worker++)
+            if (it->holds[worker] & bit(chunk))
+                holders |= bit(worker);
+        for (uint32_t set = holders; set != 0; set = (set - 1) & holders)
+            if (it->rank[set] == 0)
+                beyond_doubt = find_rank(it, set, &it->rank[set]) && beyond_doubt;
     }
     return beyond_doubt;
 }
@@ -87,10 +105,7 @@ bool model_init(server_model *it, const tarry_plan *plan, const tarry_server_set
         for (uint32_t slot = 0; slot < tarry_plan_load(plan, worker); slot++)
             it->holds[worker] |= bit(tarry_plan_chunk(plan, worker, slot));
     }
-    bool beyond_doubt = true;
-    for (uint32_t set = 0; set < bit(it->workers); set++)
-        beyond_doubt = find_rank(it, set, &it->rank[set]) && beyond_doubt;
-    return beyond_doubt;
+    return find_ranks(it);
 }
 
 uint64_t model_frame_bytes(const server_model *it, uint32_t worker, tarry_message_type type)
@@ -413,4 +428,13 @@ bool model_event(server_model *it, uint64_t now, const tarry_event *event)
         break;
     }
     return true;
+}
+
+void model_restart(server_model *it, uint64_t round, const uint32_t *epochs)
+{
+    it->phase = MODEL_IDLE;
+    it->round = round;
+    it->attempt = 0;
+    for (uint32_t worker = 0; worker < it->workers; worker++)
+        it->members[worker] = (model_member){.epoch = epochs[worker], .probed = TARRY_NEVER};
 }

@@ -3,10 +3,10 @@
  * What must hold in every world. Each check has a name; the first that fails ends the run
  * (cluster.broken). The names stand in invariants.c where they are checked, and in docs/testing.md.
  */
-#ifndef SCENARIO_INVARIANTS_H
-#define SCENARIO_INVARIANTS_H
+#ifndef SIM_FAULTS_INVARIANTS_H
+#define SIM_FAULTS_INVARIANTS_H
 
-#include "cluster.h"
+#include "sim/faults/cluster.h"
 
 /* Records that the invariant `name` does not hold, unless another one failed before. */
 void invariant_broken(cluster *it, const char *name, const char *format, ...)
@@ -17,7 +17,7 @@ void invariants_of_step(cluster *it, const tarry_event *event, bool should_take,
                         const tarry_effects *effects);
 /* `worker` is about to encode. */
 void invariants_of_encoding(cluster *it, uint32_t worker, const cluster_item *encoded);
-/* The coded part of `worker` is about to be added to the estimate of `stripe`. */
-void invariants_of_sum(cluster *it, uint32_t worker, uint32_t stripe);
+/* A coded part is about to be added to the estimate of its stripe. */
+void invariants_of_sum(cluster *it, const cluster_item *done);
 
 #endif

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sim/faults/cluster.h"
+#include "sim/faults/invariants.h"
+
+enum { SLOW_LINK_FACTOR = 10, MUCH_LATER = 5000 };
+
+static const char *const message_names[] = {"ROUND",  "SIGNAL", "RESUME", "PROBE",
+                                            "FINISH", "REPORT", "PART",   "ALIVE"};
+
+void cluster_note_message(cluster *it, const char *where, uint32_t worker,
+                          const tarry_message *message)
+{
+    cluster_note(it, "%s %u: %s round %llu epoch %u attempt %u slot %u stripe %u%s", where, worker,
+                 message_names[message->type], (unsigned long long)message->round, message->epoch,
+                 message->attempt, message->slot, message->stripe,
+                 message->failed ? " failed" : "");
+}
+
+static void put_on_link(cluster *it, uint64_t arrival, item_type direction, uint32_t worker,
+                        const tarry_message *message, const coded *part)
+{
+    cluster_node *node = &it->nodes[worker];
+    cluster_item *sent = cluster_add(it, arrival, direction, worker);
+    sent->connection = node->connection;
+    sent->parameters = it->parameters;
+    sent->size = (uint32_t)codec_size(&node->shape, message->type);
+    codec_encode(&node->shape, message, sent->frame);
+    if (part != NULL)
+        sent->part = *part;
+}
+
+void cluster_transmit(cluster *it, item_type direction, uint32_t worker,
+                      const tarry_message *message, const coded *part)
+{
+    cluster_node *node = &it->nodes[worker];
+    bool up = direction == ITEM_TO_SERVER, reorder = up ? it->reorder_up : it->reorder_down;
+    uint64_t *last = up ? &node->last_up : &node->last_down;
+    uint64_t delay =
+        draws_between(&it->draws, up ? DRAW_DELAY_UP : DRAW_DELAY_DOWN, worker, 0, it->delay);
+    uint64_t arrival = it->now + (it->now < node->slow_until ? SLOW_LINK_FACTOR * delay : delay);
+    random_stream details;
+    if (arrival < *last &&
+        !(reorder && draws_fault(&it->draws, FAULT_OVERTAKE, worker, 1, &details)))
+        arrival = *last;
+    if (arrival > *last)
+        *last = arrival;
+    put_on_link(it, arrival, direction, worker, message, part);
+    if (draws_fault(&it->draws, FAULT_DUPLICATE, worker, it->duplicates, &details)) {
+        uint32_t most = stream_chance(&details, 0.3) ? MUCH_LATER : 2 * it->delay;
+        put_on_link(it, arrival + stream_between(&details, 0, most), direction, worker, message,
+                    part);
+    }
+}
+
+/* What a dead connection carried is lost, but for strays. */
+static bool arrives(cluster *it, const cluster_item *sent, double strays)
+{
+    const cluster_node *node = &it->nodes[sent->worker];
+    random_stream details;
+    return (node->connected && sent->connection == node->connection) ||
+           draws_fault(&it->draws, FAULT_STRAY, sent->worker, strays, &details);
+}
+
+static bool read_frame(cluster *it, const cluster_item *sent, uint64_t *words,
+                       tarry_message *message)
+{
+    int error =
+        codec_decode(&it->nodes[sent->worker].shape, sent->frame, sent->size, words, message);
+    if (error != TARRY_OK)
+        invariant_broken(it, "frames_are_read", "%s", tarry_error_text(error));
+    return error == TARRY_OK;
+}
+
+void cluster_deliver_to_server(cluster *it, cluster_item *sent)
+{
+    uint64_t words[FRAME_WORDS];
+    tarry_message message;
+    if ((!cluster_planted(it, PLANT_WAIT_FOR_THE_LOST) && !arrives(it, sent, 0.5)) ||
+        !read_frame(it, sent, words, &message))
+        return;
+    cluster_note_message(it, "from", sent->worker, &message);
+    if (cluster_planted(it, PLANT_FORGE_EPOCH))
+        message.epoch = it->model.members[sent->worker].epoch;
+    tarry_event event = {.type = TARRY_EVENT_MESSAGE, .worker = sent->worker, .message = &message};
+    if (cluster_planted(it, PLANT_LOSE_REPORT) && message.type == TARRY_MESSAGE_REPORT) {
+        model_event(&it->model, it->now, &event);
+        event = (tarry_event){.type = TARRY_EVENT_TIME};
+    }
+    if (cluster_planted(it, PLANT_REPEAT_UNNOTICED) && message.type == TARRY_MESSAGE_ALIVE) {
+        const tarry_effects *unseen;
+        (void)tarry_server_step(it->server, it->now, &event, &unseen);
+    }
+    cluster_step_server(it, &event, message.type == TARRY_MESSAGE_PART ? &sent->part : NULL);
+}
+
+void cluster_deliver_to_worker(cluster *it, const cluster_item *sent)
+{
+    cluster_node *node = &it->nodes[sent->worker];
+    uint64_t words[FRAME_WORDS];
+    tarry_message message;
+    if (node->machine == NULL || !arrives(it, sent, it->strays) ||
+        !read_frame(it, sent, words, &message))
+        return;
+    cluster_note_message(it, "at", sent->worker, &message);
+    cluster_step_worker(it, sent->worker,
+                        &(tarry_event){.type = TARRY_EVENT_MESSAGE, .message = &message},
+                        sent->parameters);
+}

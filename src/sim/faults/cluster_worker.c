@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sim/faults/cluster.h"
+
+#include <string.h>
+
+#include "sim/faults/invariants.h"
+
+/* Times to compute are compute_time times the worker's slowness times 0..111 of these. */
+enum { COMPUTE_UNITS = 16, LONGEST_HOLD = 3000 };
+
+static void break_while_encoding(cluster *it, uint32_t worker)
+{
+    static const item_type kinds[] = {ITEM_CRASH, ITEM_CRASH_SILENTLY, ITEM_CUT, ITEM_CUT_UNNOTICED,
+                                      ITEM_RESTART_SERVER};
+    random_stream details;
+    if (it->encoding_breaks_left == 0 ||
+        !draws_fault(&it->draws, FAULT_ENCODING, worker, it->breaks_while_encoding, &details))
+        return;
+    it->encoding_breaks_left--;
+    uint64_t after = stream_between(&details, 0, it->encode_time);
+    item_type type = kinds[stream_between(&details, 0, 4)];
+    cluster_add(it, it->now + after, type, worker)->details = details;
+}
+
+static uint64_t encode_time(cluster *it, uint32_t worker)
+{
+    uint64_t time = draws_between(&it->draws, DRAW_ENCODE, worker, 0, it->encode_time);
+    random_stream details;
+    if (!draws_fault(&it->draws, FAULT_HOLD, worker, it->holds, &details))
+        return time;
+    time += stream_between(&details, 0, LONGEST_HOLD);
+    cluster_disturb(it, it->now + time);
+    return time;
+}
+
+static void begin_encoding(cluster *it, uint32_t worker, const tarry_effect *effect)
+{
+    uint64_t time = encode_time(it, worker);
+    cluster_item *encoded = cluster_add(it, it->now + time, ITEM_ENCODED, worker);
+    encoded->token = it->nodes[worker].life;
+    encoded->round = effect->round;
+    encoded->attempt = effect->attempt;
+    encoded->stripe = effect->stripe;
+    encoded->size = (uint32_t)codec_size(&it->nodes[worker].shape, TARRY_MESSAGE_PART);
+    codec_encode(&it->nodes[worker].shape, &effect->message, encoded->frame);
+    memset(&encoded->part, 0, sizeof(encoded->part));
+    encoded->part.parameters = it->nodes[worker].present.parameters;
+    uint32_t parts = it->model.parts, load = tarry_plan_load(it->plan, worker);
+    for (uint32_t slot = 0; slot < load; slot++)
+        for (uint32_t part = 0; part < parts; part++)
+            encoded->part.u[tarry_plan_chunk(it->plan, worker, slot)][part] =
+                (double)effect->coefficients[slot * parts + part];
+    if (cluster_planted(it, PLANT_BEND_PART))
+        encoded->part.u[tarry_plan_chunk(it->plan, worker, 0)][0] *= 1.5;
+    if (cluster_planted(it, PLANT_ENCODE_UNFINISHED))
+        encoded->part.u[tarry_plan_chunk(it->plan, worker, load - 1)][0] += 1;
+    invariants_of_encoding(it, worker, encoded);
+    break_while_encoding(it, worker);
+}
+
+/* About exponential, in whole numbers: the zeros before the first one bit, and a fraction. */
+static void begin_computing(cluster *it, uint32_t worker, const tarry_effect *effect)
+{
+    cluster_node *node = &it->nodes[worker];
+    uint32_t bits = draws_between(&it->draws, DRAW_COMPUTE, worker, 0, UINT32_MAX - 1);
+    uint64_t units = (uint64_t)__builtin_ctz(bits | 1 << 5) * COMPUTE_UNITS + (bits >> 8) % 32;
+    uint64_t time = units * node->slowness * it->compute_time / COMPUTE_UNITS;
+    cluster_item *computed = cluster_add(it, it->now + time, ITEM_COMPUTED, worker);
+    node->token = computed->token = ++it->token;
+    computed->round = effect->round;
+    computed->slot = effect->slot;
+    random_stream details;
+    computed->failed = draws_fault(&it->draws, FAULT_FAILURE, worker, it->failures, &details);
+}
+
+/* What was made so far is kept for those who ask; the new round has nothing yet. */
+static void begin_round(cluster_node *node, const tarry_message *message, uint32_t parameters)
+{
+    node->records[node->record_count++ % MAX_RECORDS] = node->present;
+    node->present = (cluster_record){
+        .epoch = message->epoch,
+        .round = message->round,
+        .parameters = parameters,
+    };
+}
+
+void cluster_step_worker(cluster *it, uint32_t worker, const tarry_event *event,
+                         uint32_t parameters)
+{
+    cluster_node *node = &it->nodes[worker];
+    const tarry_effects *effects;
+    int error = tarry_worker_step(node->machine, it->now, event, &effects);
+    if (error != TARRY_OK) {
+        invariant_broken(it, "steps_succeed", "worker %u: %s", worker, tarry_error_text(error));
+        return;
+    }
+    bool taken = effects->count == 0 || effects->items[0].type != TARRY_EFFECT_REJECT;
+    if (taken && event->type == TARRY_EVENT_MESSAGE && event->message->type == TARRY_MESSAGE_ROUND)
+        begin_round(node, event->message, parameters);
+    for (size_t i = 0; i < effects->count; i++) {
+        const tarry_effect *effect = &effects->items[i];
+        if (effect->type == TARRY_EFFECT_SEND && node->connected)
+            cluster_transmit(it, ITEM_TO_SERVER, worker, &effect->message, NULL);
+        else if (effect->type == TARRY_EFFECT_CANCEL)
+            node->token = 0;
+        else if (effect->type == TARRY_EFFECT_COMPUTE)
+            begin_computing(it, worker, effect);
+        else if (effect->type == TARRY_EFFECT_ENCODE)
+            begin_encoding(it, worker, effect);
+    }
+}
+
+void cluster_computed(cluster *it, const cluster_item *done)
+{
+    cluster_node *node = &it->nodes[done->worker];
+    if (node->machine == NULL || done->token != node->token)
+        return;
+    node->token = 0;
+    uint32_t chunk = tarry_plan_chunk(it->plan, done->worker, done->slot);
+    cluster_note(it, "worker %u: chunk %u %s", done->worker, chunk,
+                 done->failed ? "failed" : "computed");
+    if (!done->failed)
+        node->present.made |= UINT32_C(1) << chunk;
+    cluster_step_worker(it, done->worker,
+                        &(tarry_event){.type = TARRY_EVENT_COMPUTED,
+                                       .round = done->round,
+                                       .slot = done->slot,
+                                       .failed = done->failed},
+                        0);
+}
+
+void cluster_encoded(cluster *it, const cluster_item *done)
+{
+    cluster_node *node = &it->nodes[done->worker];
+    if (node->machine == NULL || done->token != node->life)
+        return;
+    uint64_t words[FRAME_WORDS];
+    tarry_message message;
+    if (node->connected &&
+        codec_decode(&node->shape, done->frame, done->size, words, &message) == TARRY_OK)
+        cluster_transmit(it, ITEM_TO_SERVER, done->worker, &message, &done->part);
+    cluster_step_worker(it, done->worker,
+                        &(tarry_event){.type = TARRY_EVENT_ENCODED,
+                                       .round = done->round,
+                                       .attempt = done->attempt,
+                                       .stripe = done->stripe},
+                        0);
+}
+
+static bool is_record_of(const cluster_record *record, uint32_t epoch, uint64_t round,
+                         uint32_t parameters)
+{
+    return record->epoch == epoch && record->round == round && record->parameters == parameters;
+}
+
+uint32_t cluster_made(const cluster *it, uint32_t worker, uint32_t epoch, uint64_t round,
+                      uint32_t parameters)
+{
+    const cluster_node *node = &it->nodes[worker];
+    if (is_record_of(&node->present, epoch, round, parameters))
+        return node->present.made;
+    for (uint32_t i = 0; i < node->record_count && i < MAX_RECORDS; i++)
+        if (is_record_of(&node->records[i], epoch, round, parameters))
+            return node->records[i].made;
+    return 0;
+}
+
+void cluster_return_later(cluster *it, uint32_t worker, uint32_t most, random_stream *details)
+{
+    if (it->nodes[worker].returning)
+        return;
+    it->nodes[worker].returning = true;
+    cluster_add(it, it->now + stream_between(details, 0, most), ITEM_JOIN, worker);
+}
+
+int cluster_connect(cluster *it, uint32_t worker)
+{
+    cluster_node *node = &it->nodes[worker];
+    node->returning = false;
+    if (node->machine == NULL) {
+        tarry_worker_settings settings = {
+            .worker = worker,
+            .stripes = it->stripes,
+            .conditioning_limit = it->settings.conditioning_limit,
+        };
+        int error = tarry_worker_create(it->plan, &settings, &it->allocator, &node->machine, NULL);
+        if (error != TARRY_OK)
+            return error;
+    }
+    node->connected = true;
+    node->connection++;
+    cluster_note(it, "worker %u joins", worker);
+    return TARRY_OK;
+}
+
+void cluster_disconnect(cluster *it, uint32_t worker, bool noticed)
+{
+    cluster_node *node = &it->nodes[worker];
+    if (noticed && node->connected) {
+        uint64_t time = draws_between(&it->draws, DRAW_NOTICE, worker, 0, 2 * it->delay);
+        cluster_add(it, it->now + time, ITEM_LOST, worker)->connection = node->connection;
+        cluster_disturb(it, it->now + time);
+    }
+    node->connected = false;
+}
+
+void cluster_crash(cluster *it, uint32_t worker, bool noticed, random_stream *details)
+{
+    cluster_node *node = &it->nodes[worker];
+    if (node->machine == NULL)
+        return;
+    cluster_note(it, "worker %u crashes%s", worker, noticed ? "" : " silently");
+    tarry_worker_free(node->machine);
+    node->machine = NULL;
+    node->token = 0;
+    node->life++;
+    cluster_disconnect(it, worker, noticed);
+    if (stream_chance(details, 0.7))
+        cluster_return_later(it, worker, stream_chance(details, 0.5) ? 200 : 3000, details);
+}
+
+void cluster_cut(cluster *it, uint32_t worker, bool noticed, random_stream *details)
+{
+    if (it->nodes[worker].machine == NULL)
+        return;
+    cluster_note(it, "worker %u loses its connection%s", worker, noticed ? "" : " unnoticed");
+    cluster_disconnect(it, worker, noticed);
+    uint32_t most = noticed ? 1000 : stream_chance(details, 0.5) ? 10 : 5000;
+    cluster_return_later(it, worker, most, details);
+}

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a seed means stays what it is, on every machine; and a world without some of its faults. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/digest.h"
+#include "failing_allocator.h"
+#include "sim/faults/cluster.h"
+
+static void add_line(void *user, const char *line)
+{
+    assert_int_equal(digest_add_bytes(user, (const uint8_t *)line, strlen(line)), 0);
+    assert_int_equal(digest_add_bytes(user, (const uint8_t *)"\n", 1), 0);
+}
+
+static void hash(cluster *world, cluster_job job, uint32_t runs, uint8_t out[32])
+{
+    digest *sum = digest_begin();
+    assert_non_null(sum);
+    job.trace = add_line;
+    job.user = sum;
+    for (uint32_t run = 0; run < runs; run++, job.run++)
+        assert_int_equal(cluster_run(world, &job), TARRY_OK);
+    assert_int_equal(digest_end(sum, out), 0);
+}
+
+/*
+ * What `tarry simulate --faults --trace --seed 1 --runs 200` prints, but for the lines 'world N'.
+ * Changes with anything that the machines or the worlds do otherwise.
+ */
+static void traces_are_the_golden_ones(void **state)
+{
+    (void)state;
+    static const char golden[] = "3c897f7f19802ca6851d281dcfe81f8ce2ca09a2a43e434736bbdb8a97cef683";
+    cluster *world;
+    assert_int_equal(cluster_create(NULL, &world), TARRY_OK);
+    uint8_t sum[32];
+    hash(world, (cluster_job){.seed = 1}, 200, sum);
+    cluster_free(world);
+    char text[65];
+    for (size_t i = 0; i < 32; i++)
+        snprintf(text + 2 * i, 3, "%02x", sum[i]);
+    assert_string_equal(text, golden);
+}
+
+/* A run does not depend on those before it, nor on what the memory was used for. */
+static void a_run_stands_alone(void **state)
+{
+    (void)state;
+    cluster *one, *other;
+    assert_int_equal(cluster_create(NULL, &one), TARRY_OK);
+    assert_int_equal(cluster_create(NULL, &other), TARRY_OK);
+    uint8_t first[32], second[32];
+    hash(one, (cluster_job){.seed = 3}, 37, first);
+    hash(one, (cluster_job){.seed = 3, .run = 37}, 1, first);
+    hash(other, (cluster_job){.seed = 3, .run = 37}, 1, second);
+    assert_memory_equal(first, second, 32);
+    hash(other, (cluster_job){.seed = 4, .run = 37}, 1, second);
+    assert_memory_not_equal(first, second, 32);
+    cluster_free(one);
+    cluster_free(other);
+}
+
+static void only_allowed_faults_strike(void **state)
+{
+    (void)state;
+    cluster *world;
+    assert_int_equal(cluster_create(NULL, &world), TARRY_OK);
+    size_t most = 0;
+    for (uint32_t run = 0; run < 200; run++) {
+        cluster_job job = {.seed = 5, .run = run};
+        uint8_t all[32], same[32];
+        hash(world, job, 1, all);
+        const fault_list struck = world->draws.struck;
+        most = struck.count > most ? struck.count : most;
+        /* All that struck are enough for the same world. */
+        job.allowed = &struck;
+        if (struck.count < MAX_FAULTS) {
+            hash(world, job, 1, same);
+            assert_memory_equal(all, same, 32);
+        }
+        const fault_list none = {.count = 0};
+        job.allowed = &none;
+        hash(world, job, 1, same);
+        assert_int_equal(world->draws.struck.count, 0);
+        assert_int_equal(world->given_up + world->restarts, 0);
+        assert_null(world->broken);
+    }
+    assert_true(most > 20);
+    cluster_free(world);
+}
+
+/* One in which the server restarts. */
+static int run_a_world(void *user, const tarry_allocator *allocator)
+{
+    (void)user;
+    cluster *world;
+    int error = cluster_create(allocator, &world);
+    if (error != TARRY_OK)
+        return error;
+    error = cluster_run(world, &(cluster_job){.seed = 1, .run = 19});
+    if (error == TARRY_OK)
+        assert_true(world->restarts > 0);
+    cluster_free(world);
+    return error;
+}
+
+static void each_allocation_can_fail(void **state)
+{
+    (void)state;
+    assert_true(fail_each_allocation(run_a_world, NULL) > 50);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(traces_are_the_golden_ones),
+        cmocka_unit_test(a_run_stands_alone),
+        cmocka_unit_test(each_allocation_can_fail),
+        cmocka_unit_test(only_allowed_faults_strike),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
