@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tarry simulate: options, inputs and outputs around the trials. */
+#include <string.h>
+
 #include "cli/command.h"
+#include "cli/command_simulate_faults.h"
 #include "cli/complain.h"
 #include "cli/gnuplot.h"
 #include "cli/output.h"
@@ -78,8 +81,19 @@ static int write_outputs(const option_command *command, const simulate_trials *t
     return status;
 }
 
+/* Whether the other job of this command is asked for, which has options of its own. */
+static bool asks_for_faults(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], "--faults") == 0)
+            return true;
+    return false;
+}
+
 int command_simulate(int argc, char **argv)
 {
+    if (asks_for_faults(argc, argv))
+        return command_simulate_faults(argc, argv);
     simulate_options options;
     simulate_options_init(&options);
     option_group groups[SIMULATE_GROUPS];

@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tarry simulate --faults alone, as it is in a binary in which errors can be planted. */
+#include "cli/command_simulate_faults.h"
+
+int main(int argc, char **argv)
+{
+    return argc < 2 ? 2 : command_simulate_faults(argc - 1, argv + 1);
+}

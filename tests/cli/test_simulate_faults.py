@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tarry simulate --faults: what it prints, how it repeats, and how it tells of an error that is there."""
+
+import os
+import re
+import subprocess
+
+from harness import TarryTest, main
+
+PLANTED = os.environ["TARRY_PLANTED"]
+
+
+def without_rate(text):
+    return re.sub(r"\d+ rounds/s", "RATE rounds/s", text)
+
+
+class Faults(TarryTest):
+    def test_figures_do_not_depend_on_jobs(self):
+        few = ["simulate", "--faults", "--runs", "500", "--seed", "7"]
+        texts = [without_rate(self.succeed(*few, "--jobs", jobs)) for jobs in ("1", "2", "3")]
+        self.assertEqual(texts[0], texts[1])
+        self.assertEqual(texts[0], texts[2])
+        self.assertRegex(texts[0], r"\A1\d\d\d rounds in 500 worlds, \d+ steps, \d+ faults: RATE rounds/s\n")
+        self.assertTrue(texts[0].endswith("every invariant holds\n"))
+
+    def test_quiet(self):
+        self.assertEqual(self.succeed("simulate", "--faults", "--runs", "5", "--quiet"), "")
+
+    def test_a_trace_repeats(self):
+        both = self.succeed("simulate", "--faults", "--trace", "--first", "20", "--runs", "2")
+        second = self.succeed("simulate", "--faults", "--trace", "--first", "21", "--runs", "1")
+        self.assertTrue(both.startswith("world 20\n"))
+        self.assertEqual(both[both.index("world 21\n"):], second)
+        other = self.succeed("simulate", "--faults", "--trace", "--first", "21", "--runs", "1", "--seed", "2")
+        self.assertNotEqual(other, second)
+        for expected in ("joins", "SIGNAL", "PART", "round over"):
+            self.assertIn(expected, second)
+
+    def test_wrong_usage(self):
+        for arguments in (["--runs", "0"], ["--runs", "x"], ["--jobs", "0"], ["--straggler", "exp:1"], ["argument"],
+                          ["--first", "4294967295", "--runs", "2"], ["--plant", "sum-twice"]):
+            self.assertEqual(self.run_tarry("simulate", "--faults", *arguments).returncode, 2, arguments)
+
+    def planted(self, *arguments):
+        return subprocess.run([PLANTED, "simulate", "--faults", *arguments], stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, check=False)
+
+    def test_an_error_is_found_and_shrunk(self):
+        for error, invariant in (("sum-twice", "no_chunk_counted_twice"), ("sum-stale", "no_stale_message_summed"),
+                                 ("wait-for-the-lost", "rounds_end_in_time")):
+            found = [self.planted("--plant", error, "--runs", "3000", "--quiet", "--jobs", jobs) for jobs in "12"]
+            self.assertEqual(found[0].returncode, 1)
+            self.assertEqual(found[0].stdout, found[1].stdout)
+            self.assertEqual(found[0].stderr, found[1].stderr)
+            told = re.fullmatch(r"tarry: simulate: (\w+): .* \(repeat: (--faults --seed 1 --first \d+ --runs 1)\)\n",
+                                found[0].stderr)
+            self.assertEqual(told[1], invariant)
+            left, every, runs = re.match(r"(\d+) of (\d+) faults are enough \(found in (\d+) runs\); with these:\n",
+                                         found[0].stdout).groups()
+            self.assertLessEqual(int(left), min(8, int(every)))
+            self.assertGreater(int(runs), 1)
+            again = self.planted("--plant", error, *told[2].split()[1:], "--quiet")
+            self.assertEqual((again.stdout, again.stderr), (found[0].stdout, found[0].stderr))
+
+    def test_nothing_planted_nothing_found(self):
+        self.assertEqual(self.planted("--runs", "200").returncode, 0)
+
+
+if __name__ == "__main__":
+    main()
