@@ -100,7 +100,8 @@ int command_simulate(int argc, char **argv)
     simulate_options_groups(&options, groups);
     const option_command command = {
         "simulate",
-        "Compares schemes of gradient coding over modelled workers and links, in virtual time.",
+        "Compares schemes of gradient coding over modelled workers and links, in virtual time. "
+        "With --faults, looks for faults of the protocol instead (tarry simulate --faults --help).",
         groups, SIMULATE_GROUPS};
     config_file *file;
     simulate_variants variants = {0};

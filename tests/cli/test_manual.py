@@ -26,6 +26,7 @@ class Manual(TarryTest):
             (("train",), "tarry-train.1"),
             (("plan",), "tarry-plan.1"),
             (("simulate",), "tarry-simulate.1"),
+            (("simulate", "--faults"), "tarry-simulate-faults.1"),
             (("bench", "kernels"), "tarry-bench.1"),
             (("bench", "round"), "tarry-bench.1"),
         ):
