@@ -35,14 +35,19 @@ class Bench:
     def run(self, *arguments):
         return subprocess.run([self.tarry, *map(str, arguments)], capture_output=True, text=True)
 
-    def report(self, *arguments):
-        """The JSON report of a training run that must end well."""
+    def report(self, *arguments, command="train"):
+        """The JSON report of a run that must end well."""
         path = os.path.join(self.folder.name, "report.json")
-        done = self.run("train", "--quiet", "--report", path, *arguments)
+        done = self.run(command, "--quiet", "--report", path, *arguments)
         if done.returncode != 0:
-            sys.exit(f"{' '.join(map(str, arguments))}: {done.stderr.strip()}")
+            sys.exit(f"{command} {' '.join(map(str, arguments))}: {done.stderr.strip()}")
         with open(path) as file:
             return json.load(file)
+
+    def simulate(self, *arguments):
+        """The results of a simulation, by scheme and parts."""
+        results = self.report(*arguments, command="simulate")["results"]
+        return {(row["scheme"], row["parts"]): row for row in results}
 
     def row(self, what, value, limit, good):
         self.missed += not good
@@ -161,6 +166,65 @@ def round_cost(bench):
     for row in report["results"]:
         bench.at_most(f"round, 8 workers, d = 1e6, {row['parts']} parts, {row['copies']:.0f} copies: "
                       "time over that of its traffic", row["ratio"], 1.3)
+
+
+# m = N = 200, replication 8 and the random regular design are what simulate takes by itself.
+WHOLE = "own:name=whole,credit=whole"
+RANDOM_ORDER = "partial:name=random,order=random"
+
+
+@claim
+def simulation_times(bench):
+    """Completion times with one part, as medians of paired trials."""
+    dead = bench.simulate("--trials", 1000, "--straggler", "exp:1+dead:10", "--plan-per-trial",
+                          "--scheme", f"partial,{RANDOM_ORDER},{WHOLE},cyclic")
+    median = {name: row["time"]["median"] for (name, _), row in dead.items()}
+    bench.at_most("simulated, exp:1, 5% dead: time of partial / whole workers", median["partial"] / median["whole"],
+                  0.5)
+    bench.at_most("the same: optimal / random order", median["partial"] / median["random"], 0.9)
+    failed = dead["cyclic", 1]["failed"]
+    bench.row("the same: trials of 1000 that the original protocol can't end", failed, "1000", failed == 1000)
+    alive = bench.simulate("--trials", 1000, "--straggler", "exp:1", "--scheme", "partial,cyclic")
+    ratio = alive["partial", 1]["time"]["median"] / alive["cyclic", 1]["time"]["median"]
+    bench.at_most("none dead: time of partial / the original protocol, workers:193", ratio, 0.2)
+
+
+def error_ratio(whole, partial, level):
+    """How many times smaller the error of partial is where that of whole falls to `level`, between two deadlines."""
+    for i in range(1, len(whole)):
+        before, after = whole[i - 1]["mean"], whole[i]["mean"]
+        if after <= level < before:
+            share = (before - level) / (before - after)
+            error = partial[i - 1]["mean"] + share * (partial[i]["mean"] - partial[i - 1]["mean"])
+            return level / error if error > 0 else float("inf")
+    sys.exit(f"the error never falls to {level}")
+
+
+@claim
+def simulation_errors(bench):
+    """Errors at the deadline where that of whole workers' credit is 0.1."""
+    cases = (("exp:1", "0.1:8:80", (30, 20, 13)), ("shifted-exp:1,1", "9:16:71", (1000, 500, 60)))
+    for straggler, deadlines, limits in cases:
+        results = bench.simulate("--trials", 1000, "--straggler", f"{straggler}+dead:10", "--parts", "1,2,4",
+                                 "--deadline", deadlines, "--scheme", f"partial,{WHOLE}")
+        for parts, limit in zip((1, 2, 4), limits):
+            ratio = error_ratio(results["whole", parts]["error"], results["partial", parts]["error"], 0.1)
+            bench.at_least(f"simulated, {straggler}, 5% dead, {parts} part{'s' * (parts > 1)}: error of whole workers "
+                           "/ partial", ratio, limit)
+
+
+@claim
+def simulation_speed(bench):
+    """Reports per second, a large round, and all schemes."""
+    report = json.loads(bench.run("bench", "simulate", "--json").stdout)
+    for row in report["results"]:
+        bench.at_least(f"simulated, m = N = {row['workers']}: reports per second", row["reports_per_second"], 1e6)
+    bench.at_most("the same: seconds of the longest round", row["longest_round_seconds"], 2)
+    bench.at_most("the same: memory in GiB", row["memory_bytes"] / 2**30, 2)
+    start = time.monotonic()
+    bench.simulate("--trials", 100, "--jobs", 2, "--deadline", "0.1:6:60", "--scheme",
+                   "uncoded,ignore-stragglers,dropcompute,cyclic,fractional,multi-message,partial")
+    bench.at_most("m = N = 200, all schemes, 100 trials, 2 threads: seconds", time.monotonic() - start, 60)
 
 
 def main():
