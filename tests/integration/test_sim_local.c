@@ -14,6 +14,7 @@
 #include <stdlib.h>
 
 #include <cmocka.h>
+#include <math.h>
 #include <pthread.h>
 #include <string.h>
 #include <tarry/local.h>
@@ -175,7 +176,8 @@ static void run_threads(const tarry_plan *plan, const tarry_straggler *straggler
         float parameter = 0, sum;
         tarry_round_result result;
         assert_int_equal(tarry_local_round(local, &parameter, &sum, &result, NULL), TARRY_OK);
-        assert_true(sum == WORKERS * (WORKERS - 1) / 2);
+        /* Thirds of three copies are rounded. */
+        assert_true(fabs(sum / (WORKERS * (WORKERS - 1) / 2.0) - 1) < 1e-6);
         rounds[round].seconds = (double)(result.end_ns - result.start_ns) * 1e-9;
     }
     tarry_local_free(local);
