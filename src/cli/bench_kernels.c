@@ -3,13 +3,13 @@
 
 #include <cblas.h>
 #include <float.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <tarry/error.h>
 
 #include "base/memory.h"
 #include "cli/bench_memory.h"
+#include "cli/clock.h"
 #include "coding/transfer.h"
 
 enum { STRIPE_LENGTH = 65536 }; /* what the runtimes take unless they are told otherwise */
@@ -107,13 +107,6 @@ static const measurement measurements[] = {
     {run_stored, bytes_summed, offsetof(bench_row, stored)},
 };
 
-static double seconds_now(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 /* Four times the last cache, within reason where the system does not know its size. */
 static size_t flush_length(void)
 {
@@ -129,9 +122,9 @@ static void measure_row(bench *b, uint32_t repeat, bench_row *row)
     for (uint32_t i = 0; i < repeat; i++) {
         for (size_t m = 0; m < sizeof(measurements) / sizeof(*measurements); m++) {
             b->sink = bench_read(b->other.vectors, b->other.stride);
-            double start = seconds_now();
+            double start = clock_seconds();
             measurements[m].run(b);
-            double seconds = seconds_now() - start;
+            double seconds = clock_seconds() - start;
             double rate = measurements[m].bytes(b) * 1e-9 / (seconds > 0 ? seconds : DBL_MIN);
             double *best = (double *)((char *)row + measurements[m].result);
             *best = i == 0 || rate > *best ? rate : *best;

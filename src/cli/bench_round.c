@@ -3,7 +3,6 @@
 
 #include <stdatomic.h>
 #include <string.h>
-#include <time.h>
 
 #include <tarry/local.h>
 
@@ -11,6 +10,7 @@
 #include "base/memory.h"
 #include "base/quantile.h"
 #include "cli/bench_memory.h"
+#include "cli/clock.h"
 #include "cli/numbers.h"
 
 enum { WARM_UP = 10 };
@@ -34,13 +34,6 @@ static int compute(void *user, uint64_t round, const float *parameters, uint32_t
     return 0;
 }
 
-static double seconds_now(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 /* What is measured in each round; copies are those of memory that no round touches. */
 typedef struct samples {
     double *seconds, *signal, *copies, *copy;
@@ -54,13 +47,13 @@ static int measure(const bench_round_settings *settings, tarry_local *local, tri
     for (uint32_t i = 0; i < WARM_UP + settings->rounds; i++) {
         atomic_store(&chunks->written, i >= WARM_UP);
         tarry_round_result result;
-        double start = seconds_now();
+        double start = clock_seconds();
         int error = tarry_local_round(local, parameters, sum, &result, diagnostic);
-        double end = seconds_now();
+        double end = clock_seconds();
         if (error != TARRY_OK)
             return error;
         memcpy(to, from, memory->stride * sizeof(float));
-        double copied = seconds_now();
+        double copied = clock_seconds();
         if (i < WARM_UP)
             continue;
         uint32_t sample = i - WARM_UP;

@@ -4,19 +4,12 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "cli/clock.h"
 #include "cli/numbers.h"
 
 #define REDRAW_SECONDS 0.1
-
-double clock_seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
 
 void progress_begin(progress *line, uint64_t total, const char *unit, bool quiet, const char *what)
 {

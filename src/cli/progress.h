@@ -17,9 +17,6 @@ typedef struct progress {
     unsigned percent; /* tenths of the run that have been told, in percent */
 } progress;
 
-/* Seconds of a monotonic clock. */
-double clock_seconds(void);
-
 /* `what` is printed where stderr is no terminal; `unit` is borrowed. */
 void progress_begin(progress *line, uint64_t total, const char *unit, bool quiet, const char *what);
 /* `done` units of the total are done; `detail`, which may be empty, stands at the line's end. */

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
+#include "cli/clock.h"
 #include "cli/interrupt.h"
 #include "cli/progress.h"
 

@@ -11,6 +11,7 @@
 #include "base/diagnostic.h"
 #include "base/memory.h"
 #include "base/random.h"
+#include "cli/clock.h"
 #include "cli/complain.h"
 #include "cli/interrupt.h"
 #include "cli/progress.h"

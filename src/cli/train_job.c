@@ -12,6 +12,7 @@
 #include "base/diagnostic.h"
 #include "base/memory.h"
 #include "cli/chunk_gradient.h"
+#include "cli/clock.h"
 #include "cli/complain.h"
 #include "cli/interrupt.h"
 #include "cli/numbers.h"
