@@ -2,6 +2,7 @@
 #ifndef LOCAL_CLOCK_H
 #define LOCAL_CLOCK_H
 
+#include <pthread.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -19,6 +20,20 @@ static inline struct timespec clock_timespec(uint64_t time_ns)
         .tv_sec = (time_t)(time_ns / UINT64_C(1000000000)),
         .tv_nsec = (long)(time_ns % UINT64_C(1000000000)),
     };
+}
+
+/* A condition whose timed waits end at times of this clock. Gives back 0, or -1 if the system
+ * refuses it. */
+static inline int clock_init_condition(pthread_cond_t *condition)
+{
+    pthread_condattr_t attributes;
+    if (pthread_condattr_init(&attributes) != 0)
+        return -1;
+    int failed = pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    if (failed == 0)
+        failed = pthread_cond_init(condition, &attributes);
+    pthread_condattr_destroy(&attributes);
+    return failed == 0 ? 0 : -1;
 }
 
 #endif

@@ -95,6 +95,17 @@ static void encode(local_worker *worker, const tarry_effect *effect)
     };
 }
 
+/* What a step left to be done without the lock. */
+static void follow_up(local_worker *worker, const due *todo)
+{
+    for (size_t i = 0; i < todo->send_count; i++)
+        post(worker, &todo->sends[i]);
+    if (todo->encode)
+        encode(worker, &todo->encode_effect);
+    if (todo->give_up)
+        mailbox_put(&worker->shared->server_inbox, worker->id, NULL, 0);
+}
+
 /* One event from the talking thread, with all that follows from it. */
 static void talk_step(local_worker *worker, const tarry_event *event)
 {
@@ -102,12 +113,7 @@ static void talk_step(local_worker *worker, const tarry_event *event)
     pthread_mutex_lock(&worker->lock);
     step(worker, event, &todo);
     pthread_mutex_unlock(&worker->lock);
-    for (size_t i = 0; i < todo.send_count; i++)
-        post(worker, &todo.sends[i]);
-    if (todo.encode)
-        encode(worker, &todo.encode_effect);
-    if (todo.give_up)
-        mailbox_put(&worker->shared->server_inbox, worker->id, NULL, 0);
+    follow_up(worker, &todo);
 }
 
 static void *talk(void *argument)
@@ -195,12 +201,11 @@ static void *compute_chunks(void *argument)
                             .slot = task.slot,
                             .failed = !good},
              &todo);
-        assert(!todo.encode);
+        assert(!todo.encode); /* which is the talking thread's to do */
         if (good)
             atomic_fetch_add(&worker->busy_ns, taken_ns);
         pthread_mutex_unlock(&worker->lock);
-        for (size_t i = 0; i < todo.send_count; i++)
-            post(worker, &todo.sends[i]);
+        follow_up(worker, &todo);
         pthread_mutex_lock(&worker->lock);
     }
     pthread_mutex_unlock(&worker->lock);
@@ -209,14 +214,7 @@ static void *compute_chunks(void *argument)
 
 static int init_locks(local_worker *worker)
 {
-    pthread_condattr_t attributes;
-    if (pthread_condattr_init(&attributes) != 0)
-        return TARRY_ERROR_SYSTEM;
-    int failed = pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    if (failed == 0)
-        failed = pthread_cond_init(&worker->change, &attributes);
-    pthread_condattr_destroy(&attributes);
-    if (failed != 0)
+    if (clock_init_condition(&worker->change) != 0)
         return TARRY_ERROR_SYSTEM;
     if (pthread_mutex_init(&worker->lock, NULL) != 0) {
         pthread_cond_destroy(&worker->change);

@@ -33,17 +33,9 @@ static bool grow(mailbox *box, mailbox_batch *batch, size_t capacity)
     return true;
 }
 
-/* Waits are measured on the monotonic clock. */
 static int init_conditions(mailbox *box)
 {
-    pthread_condattr_t attributes;
-    if (pthread_condattr_init(&attributes) != 0)
-        return -1;
-    int failed = pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    if (failed == 0)
-        failed = pthread_cond_init(&box->filled, &attributes);
-    pthread_condattr_destroy(&attributes);
-    if (failed != 0)
+    if (clock_init_condition(&box->filled) != 0)
         return -1;
     if (pthread_cond_init(&box->drained, NULL) != 0) {
         pthread_cond_destroy(&box->filled);
