@@ -27,14 +27,3 @@ summary summary_of(double *values, size_t count)
     of.sd = count > 1 ? sqrt(square / (double)(count - 1)) : 0;
     return of;
 }
-
-size_t summary_ratios(const double *values, const double *references, size_t count, double *ratios)
-{
-    size_t kept = 0;
-    for (size_t i = 0; i < count; i++) {
-        double ratio = values[i] / references[i];
-        if (!isnan(ratio))
-            ratios[kept++] = ratio;
-    }
-    return kept;
-}

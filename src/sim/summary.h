@@ -20,11 +20,4 @@ typedef struct summary {
  */
 summary summary_of(double *values, size_t count);
 
-/*
- * Paired ratios: ratios[k] = values[i] / references[i], for the pairs in which the values are not
- * both INFINITY and not both 0. Gives back how many there are. An endless value has the ratio
- * INFINITY, an endless reference 0.
- */
-size_t summary_ratios(const double *values, const double *references, size_t count, double *ratios);
-
 #endif

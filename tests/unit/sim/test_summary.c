@@ -48,24 +48,12 @@ static void trials_without_an_end_are_counted(void **state)
     assert_true(of.median == 3);
 }
 
-static void ratios_are_paired(void **state)
-{
-    (void)state;
-    const double values[] = {4, INFINITY, 3, INFINITY, 0, 0, 5};
-    const double references[] = {2, 2, INFINITY, INFINITY, 0, 7, 0};
-    double ratios[7];
-    assert_int_equal(summary_ratios(values, references, 7, ratios), 5);
-    assert_true(ratios[0] == 2 && ratios[1] == INFINITY && ratios[2] == 0 && ratios[3] == 0 &&
-                ratios[4] == INFINITY);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(finite_values),
         cmocka_unit_test(large_values_keep_their_deviation),
         cmocka_unit_test(trials_without_an_end_are_counted),
-        cmocka_unit_test(ratios_are_paired),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
