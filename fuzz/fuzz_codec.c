@@ -23,7 +23,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         abort();
     tarry_message message;
     if (codec_decode(&shape, data, size, words, &message) == TARRY_OK) {
-        if (codec_size(&shape, message.type) != size)
+        if (codec_size(&shape, &message) != size)
             abort();
         codec_encode(&shape, &message, again);
         if (memcmp(again, data, size) != 0)

@@ -23,9 +23,12 @@
 
 typedef enum tarry_message_type {
     /* from the server */
-    TARRY_MESSAGE_ROUND,  /* compute round `round`; its parameters travel with this message */
+    TARRY_MESSAGE_ROUND,  /* compute round `round`, the positions `first` first; its parameters
+                             travel with this message */
     TARRY_MESSAGE_SIGNAL, /* encode and transmit `stripes` with the state `psi`; begins `attempt` */
-    TARRY_MESSAGE_RESUME, /* `attempt` is withdrawn: go on computing, the positions `slots` first */
+    TARRY_MESSAGE_RESUME, /* `attempt` is withdrawn: go on computing, `first`, then all but `barred`
+                           */
+    TARRY_MESSAGE_NEWS,   /* what is to be computed has changed: `first`, then all but `barred` */
     TARRY_MESSAGE_PROBE,  /* are you there? */
     TARRY_MESSAGE_FINISH, /* the round is over */
     /* from a worker */
@@ -40,19 +43,26 @@ typedef struct tarry_message {
     uint64_t round;
     uint32_t epoch;   /* counts the worker's arrivals from 1: a worker answers with the epoch it was
                          given */
-    uint32_t attempt; /* SIGNAL, RESUME, PART: counts the round's encode signals from 1 */
+    uint32_t attempt; /* SIGNAL, RESUME, NEWS, PART: counts the round's encode signals from 1 */
     uint32_t slot;    /* REPORT: a position in the worker's order */
+    uint32_t next;    /* REPORT: the position that it computes now; its load if there is none */
     uint32_t stripe;  /* PART */
     bool failed;      /* REPORT */
     /*
      * Bit sets of 64-bit words, least significant bit first; borrowed, valid as long as what
      * carries the message. psi (SIGNAL): for each position of the receiver's order in turn, one bit
      * per holder of that chunk (in ascending order of workers), set if that holder's copy is part
-     * of the state. stripes (SIGNAL): one bit per stripe. slots (RESUME): one bit per position.
+     * of the state. stripes (SIGNAL): one bit per stripe.
+     *
+     * The other sets have one bit per position; NULL stands for an empty one. They replace those
+     * that the worker was told before. first (ROUND, NEWS, RESUME): to be computed before all
+     * others. barred (ROUND, NEWS, RESUME): no copy of it is wanted from this worker now; one that
+     * it is computing is dropped. Within either, the order of positions decides.
      */
     const uint64_t *psi;
     const uint64_t *stripes;
-    const uint64_t *slots;
+    const uint64_t *first;
+    const uint64_t *barred;
 } tarry_message;
 
 typedef enum tarry_event_type {

@@ -7,7 +7,31 @@
 #include "base/bytes.h"
 #include "coding/coverage.h"
 
-enum { FLAG_FAILED = 1 };
+enum { FLAG_FAILED = 1 << 0 };
+
+#define TYPE(name) (1u << TARRY_MESSAGE_##name)
+
+/* The sets of one bit per position, in the order in which a frame has them. */
+static const struct {
+    unsigned flag;
+    unsigned types; /* that may have it, a bit each */
+    size_t offset;  /* in a message */
+} slot_sets[] = {
+    {1 << 1, TYPE(ROUND) | TYPE(NEWS) | TYPE(RESUME), offsetof(tarry_message, first)},
+    {1 << 2, TYPE(ROUND) | TYPE(NEWS) | TYPE(RESUME), offsetof(tarry_message, barred)},
+};
+
+enum { SLOT_SETS = sizeof(slot_sets) / sizeof(slot_sets[0]) };
+
+static const uint64_t **slot_set(tarry_message *message, size_t index)
+{
+    return (const uint64_t **)((char *)message + slot_sets[index].offset);
+}
+
+static const uint64_t *slot_set_of(const tarry_message *message, size_t index)
+{
+    return *(const uint64_t *const *)((const char *)message + slot_sets[index].offset);
+}
 
 static size_t bytes_of(size_t bits)
 {
@@ -23,36 +47,53 @@ codec_shape codec_shape_of(const tarry_plan *plan, uint32_t worker, uint32_t str
     };
 }
 
-size_t codec_size(const codec_shape *shape, tarry_message_type type)
+/* Which flags a frame of the type can have. */
+static unsigned flags_of_type(tarry_message_type type)
 {
-    switch (type) {
-    case TARRY_MESSAGE_SIGNAL:
-        return CODEC_HEADER_BYTES + bytes_of(shape->psi_bits) + bytes_of(shape->stripes);
-    case TARRY_MESSAGE_RESUME:
-        return CODEC_HEADER_BYTES + bytes_of(shape->slots);
-    case TARRY_MESSAGE_ROUND:
-    case TARRY_MESSAGE_PROBE:
-    case TARRY_MESSAGE_FINISH:
-    case TARRY_MESSAGE_REPORT:
-    case TARRY_MESSAGE_PART:
-    case TARRY_MESSAGE_ALIVE:
-        break;
-    }
-    return CODEC_HEADER_BYTES;
+    unsigned flags = type == TARRY_MESSAGE_REPORT ? FLAG_FAILED : 0;
+    for (size_t i = 0; i < SLOT_SETS; i++)
+        flags |= slot_sets[i].types >> type & 1 ? slot_sets[i].flag : 0;
+    return flags;
+}
+
+static unsigned flags_of(const tarry_message *message)
+{
+    unsigned flags = message->failed ? FLAG_FAILED : 0;
+    for (size_t i = 0; i < SLOT_SETS; i++)
+        flags |= slot_set_of(message, i) != NULL ? slot_sets[i].flag : 0;
+    return flags & flags_of_type(message->type);
+}
+
+static size_t size_of(const codec_shape *shape, tarry_message_type type, unsigned flags)
+{
+    size_t size = CODEC_HEADER_BYTES;
+    if (type == TARRY_MESSAGE_SIGNAL)
+        size += bytes_of(shape->psi_bits) + bytes_of(shape->stripes);
+    for (size_t i = 0; i < SLOT_SETS; i++)
+        size += flags & slot_sets[i].flag ? bytes_of(shape->slots) : 0;
+    return size;
+}
+
+size_t codec_size(const codec_shape *shape, const tarry_message *message)
+{
+    return size_of(shape, message->type, flags_of(message));
 }
 
 size_t codec_max_size(const codec_shape *shape)
 {
-    size_t signal = codec_size(shape, TARRY_MESSAGE_SIGNAL);
-    size_t resume = codec_size(shape, TARRY_MESSAGE_RESUME);
-    return signal > resume ? signal : resume;
+    size_t most = 0;
+    for (unsigned type = 0; type <= TARRY_MESSAGE_ALIVE; type++) {
+        tarry_message_type each = (tarry_message_type)type;
+        size_t size = size_of(shape, each, flags_of_type(each));
+        most = size > most ? size : most;
+    }
+    return most;
 }
 
 size_t codec_words(const codec_shape *shape)
 {
-    size_t signal = bitset_words(shape->psi_bits) + bitset_words(shape->stripes);
-    size_t resume = bitset_words(shape->slots);
-    return signal > resume ? signal : resume;
+    return bitset_words(shape->psi_bits) + bitset_words(shape->stripes) +
+           SLOT_SETS * bitset_words(shape->slots);
 }
 
 static uint8_t *put_bits(uint8_t *at, const uint64_t *set, size_t bits)
@@ -64,32 +105,44 @@ static uint8_t *put_bits(uint8_t *at, const uint64_t *set, size_t bits)
     return at;
 }
 
-/* Fails if a padding bit is set: then this is not the set that was sent. */
-static const uint8_t *get_bits(const uint8_t *at, size_t bits, uint64_t *set)
-{
-    memset(set, 0, bitset_words(bits) * sizeof(*set));
-    for (size_t byte = 0; byte < bytes_of(bits); byte++)
-        set[byte / 8] |= (uint64_t)at[byte] << 8 * (byte % 8);
-    if (bits % 8 != 0 && at[bits / 8] >> bits % 8 != 0)
-        return NULL;
-    return at + bytes_of(bits);
-}
-
 void codec_encode(const codec_shape *shape, const tarry_message *message, uint8_t *frame)
 {
-    bool has_stripe = message->type == TARRY_MESSAGE_PART;
+    unsigned flags = flags_of(message);
+    bool report = message->type == TARRY_MESSAGE_REPORT;
+    bool part = message->type == TARRY_MESSAGE_PART;
     uint8_t *at = bytes_put(frame, message->type, 1);
-    at = bytes_put(at, message->failed ? FLAG_FAILED : 0, 3);
+    at = bytes_put(at, flags, 3);
     at = bytes_put(at, message->epoch, 4);
     at = bytes_put(at, message->round, 8);
-    at = bytes_put(at, message->attempt, 4);
-    at = bytes_put(at, has_stripe ? message->stripe : message->slot, 4);
+    at = bytes_put(at, report ? message->next : message->attempt, 4);
+    at = bytes_put(at, part ? message->stripe : message->slot, 4);
     if (message->type == TARRY_MESSAGE_SIGNAL) {
         at = put_bits(at, message->psi, shape->psi_bits);
-        put_bits(at, message->stripes, shape->stripes);
+        at = put_bits(at, message->stripes, shape->stripes);
     }
-    if (message->type == TARRY_MESSAGE_RESUME)
-        put_bits(at, message->slots, shape->slots);
+    for (size_t i = 0; i < SLOT_SETS; i++)
+        if (flags & slot_sets[i].flag)
+            at = put_bits(at, slot_set_of(message, i), shape->slots);
+}
+
+/* What is left to read of a frame, and room for its sets. */
+typedef struct cursor {
+    const uint8_t *at;
+    uint64_t *words;
+    bool damaged; /* a padding bit is set: this is not the set that was sent */
+} cursor;
+
+static const uint64_t *get_bits(cursor *from, size_t bits)
+{
+    uint64_t *set = from->words;
+    memset(set, 0, bitset_words(bits) * sizeof(*set));
+    for (size_t byte = 0; byte < bytes_of(bits); byte++)
+        set[byte / 8] |= (uint64_t)from->at[byte] << 8 * (byte % 8);
+    if (bits % 8 != 0 && from->at[bits / 8] >> bits % 8 != 0)
+        from->damaged = true;
+    from->at += bytes_of(bits);
+    from->words += bitset_words(bits);
+    return set;
 }
 
 int codec_decode(const codec_shape *shape, const uint8_t *frame, size_t size, uint64_t *words,
@@ -98,33 +151,59 @@ int codec_decode(const codec_shape *shape, const uint8_t *frame, size_t size, ui
     if (size < CODEC_HEADER_BYTES || frame[0] > TARRY_MESSAGE_ALIVE)
         return TARRY_ERROR_FORMAT;
     tarry_message_type type = (tarry_message_type)frame[0];
-    if (size != codec_size(shape, type) || frame[1] > FLAG_FAILED || frame[2] != 0 || frame[3] != 0)
+    unsigned flags = frame[1];
+    if ((flags & ~flags_of_type(type)) != 0 || frame[2] != 0 || frame[3] != 0 ||
+        size != size_of(shape, type, flags))
         return TARRY_ERROR_FORMAT;
 
-    uint32_t index = (uint32_t)bytes_get(frame + 20, 4);
+    bool report = type == TARRY_MESSAGE_REPORT, part = type == TARRY_MESSAGE_PART;
+    uint32_t count = (uint32_t)bytes_get(frame + 16, 4), index = (uint32_t)bytes_get(frame + 20, 4);
     tarry_message read = {
         .type = type,
-        .failed = frame[1] == FLAG_FAILED,
+        .failed = (flags & FLAG_FAILED) != 0,
         .epoch = (uint32_t)bytes_get(frame + 4, 4),
         .round = bytes_get(frame + 8, 8),
-        .attempt = (uint32_t)bytes_get(frame + 16, 4),
-        .stripe = type == TARRY_MESSAGE_PART ? index : 0,
-        .slot = type == TARRY_MESSAGE_PART ? 0 : index,
+        .attempt = report ? 0 : count,
+        .next = report ? count : 0,
+        .stripe = part ? index : 0,
+        .slot = part ? 0 : index,
     };
-    const uint8_t *at = frame + CODEC_HEADER_BYTES;
+    cursor from = {.at = frame + CODEC_HEADER_BYTES, .words = words};
     if (type == TARRY_MESSAGE_SIGNAL) {
-        read.psi = words;
-        at = get_bits(at, shape->psi_bits, words);
-        words += bitset_words(shape->psi_bits);
-        read.stripes = words;
-        if (at == NULL || get_bits(at, shape->stripes, words) == NULL)
-            return TARRY_ERROR_FORMAT;
+        read.psi = get_bits(&from, shape->psi_bits);
+        read.stripes = get_bits(&from, shape->stripes);
     }
-    if (type == TARRY_MESSAGE_RESUME) {
-        read.slots = words;
-        if (get_bits(at, shape->slots, words) == NULL)
-            return TARRY_ERROR_FORMAT;
-    }
+    for (size_t i = 0; i < SLOT_SETS; i++)
+        if (flags & slot_sets[i].flag)
+            *slot_set(&read, i) = get_bits(&from, shape->slots);
+    if (from.damaged)
+        return TARRY_ERROR_FORMAT;
     *message = read;
     return TARRY_OK;
+}
+
+bool codec_has_sets(const tarry_message *message)
+{
+    return message->type == TARRY_MESSAGE_SIGNAL ||
+           (flags_of(message) & ~(unsigned)FLAG_FAILED) != 0;
+}
+
+static const uint64_t *keep(const uint64_t *set, size_t bits, uint64_t **words)
+{
+    uint64_t *kept = *words;
+    memcpy(kept, set, bitset_words(bits) * sizeof(*kept));
+    *words += bitset_words(bits);
+    return kept;
+}
+
+void codec_keep_sets(const codec_shape *shape, tarry_message *message, uint64_t *words)
+{
+    unsigned flags = flags_of(message);
+    if (message->type == TARRY_MESSAGE_SIGNAL) {
+        message->psi = keep(message->psi, shape->psi_bits, &words);
+        message->stripes = keep(message->stripes, shape->stripes, &words);
+    }
+    for (size_t i = 0; i < SLOT_SETS; i++)
+        if (flags & slot_sets[i].flag)
+            *slot_set(message, i) = keep(slot_set_of(message, i), shape->slots, &words);
 }

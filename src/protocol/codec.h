@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Messages as bytes. A frame is self-contained, little-endian:
- *   type 1, flags 1 (bit 0: failed), zero 2, epoch 4, round 8, attempt 4, index 4 (slot or stripe),
- * and for SIGNAL the bits of psi, then of stripes, for RESUME those of slots; each set padded to
- * whole bytes with zeros. The numbers of parameters and coded parts follow a frame outside of it.
+ *   type 1, flags 1, zero 2, epoch 4, round 8, attempt 4 (REPORT: next), index 4 (slot or stripe),
+ * and behind it the bit sets, each padded to whole bytes with zeros: for SIGNAL psi and stripes,
+ * and those sets of one bit per position that the flags say are there. Flags: bit 0: failed; bit 1:
+ * first; bit 2: barred. The numbers of parameters and coded parts follow a frame outside of it.
  */
 #ifndef PROTOCOL_CODEC_H
 #define PROTOCOL_CODEC_H
@@ -22,13 +23,14 @@ typedef struct codec_shape {
 
 codec_shape codec_shape_of(const tarry_plan *plan, uint32_t worker, uint32_t stripes);
 
-/* Bytes of the frame of a message of `type`; of the longest frame;
- * 64-bit words that decoding any frame needs. */
-size_t codec_size(const codec_shape *shape, tarry_message_type type);
+/* Bytes of the message's frame; of the longest frame; 64-bit words that decoding any frame needs.
+ * The message's sets are looked at for being there, not into. */
+size_t codec_size(const codec_shape *shape, const tarry_message *message);
 size_t codec_max_size(const codec_shape *shape);
 size_t codec_words(const codec_shape *shape);
 
-/* Writes the message's frame, codec_size bytes. */
+/* Writes the message's frame, codec_size bytes. Sets that its type does not have are not written.
+ */
 void codec_encode(const codec_shape *shape, const tarry_message *message, uint8_t *frame);
 
 /*
@@ -38,5 +40,11 @@ void codec_encode(const codec_shape *shape, const tarry_message *message, uint8_
  */
 int codec_decode(const codec_shape *shape, const uint8_t *frame, size_t size, uint64_t *words,
                  tarry_message *message);
+
+/* Whether the message has any set. */
+bool codec_has_sets(const tarry_message *message);
+/* Copies the message's sets into words (codec_words of them), where it then finds them, so that it
+ * outlives what it was made from. */
+void codec_keep_sets(const codec_shape *shape, tarry_message *message, uint64_t *words);
 
 #endif

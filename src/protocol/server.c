@@ -175,8 +175,6 @@ tarry_effect *server_send(tarry_server *server, uint32_t worker, tarry_message_t
     effect->message.round = server->round;
     effect->message.epoch = server->members[worker].epoch;
     effect->message.attempt = server->attempt;
-    server->result.control_bytes += codec_size(&server->shapes[worker], type);
-    server->result.control_messages++;
     return effect;
 }
 
@@ -192,7 +190,7 @@ static int take_message(tarry_server *server, uint64_t now, uint32_t worker,
 {
     if (worker >= server->plan->workers || !server->members[worker].present)
         return server_reject(server, worker, TARRY_REJECT_UNKNOWN);
-    server->result.control_bytes += codec_size(&server->shapes[worker], message->type);
+    server->result.control_bytes += codec_size(&server->shapes[worker], message);
     server->result.control_messages++;
     if (message->type == TARRY_MESSAGE_PART && message->stripe < server->stripes)
         server->result.upload_bytes +=
@@ -212,6 +210,7 @@ static int take_message(tarry_server *server, uint64_t now, uint32_t worker,
     case TARRY_MESSAGE_ROUND:
     case TARRY_MESSAGE_SIGNAL:
     case TARRY_MESSAGE_RESUME:
+    case TARRY_MESSAGE_NEWS:
     case TARRY_MESSAGE_PROBE:
     case TARRY_MESSAGE_FINISH:
         break;
@@ -251,6 +250,19 @@ static int take_event(tarry_server *server, uint64_t now, const tarry_event *eve
     return TARRY_ERROR_ARGUMENT;
 }
 
+/* What was sent counts once its sets are known; FINISH belongs to the round that it ends. */
+static void count_sent(tarry_server *server)
+{
+    for (size_t i = 0; i < server->effects.count; i++) {
+        const tarry_effect *effect = &server->items[i];
+        if (effect->type != TARRY_EFFECT_SEND)
+            continue;
+        server->result.control_bytes +=
+            codec_size(&server->shapes[effect->worker], &effect->message);
+        server->result.control_messages++;
+    }
+}
+
 int tarry_server_step(tarry_server *server, uint64_t now, const tarry_event *event,
                       const tarry_effects **effects)
 {
@@ -262,9 +274,11 @@ int tarry_server_step(tarry_server *server, uint64_t now, const tarry_event *eve
         error = server_watch(server, now);
     if (error == TARRY_OK)
         error = server_advance(server, now);
-    if (error == TARRY_OK)
-        *effects = &server->effects;
-    return error;
+    if (error != TARRY_OK)
+        return error;
+    count_sent(server);
+    *effects = &server->effects;
+    return TARRY_OK;
 }
 
 uint64_t tarry_server_deadline(const tarry_server *server)

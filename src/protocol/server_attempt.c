@@ -126,7 +126,7 @@ static void resume(tarry_server *server)
                                plan->parts &&
                            !bitset_test(server->done, first + slot) &&
                            !bitset_test(server->failed, first + slot));
-        server_send(server, worker, TARRY_MESSAGE_RESUME)->message.slots = slots;
+        server_send(server, worker, TARRY_MESSAGE_RESUME)->message.first = slots;
         member->stopped = false;
     }
 }

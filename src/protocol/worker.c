@@ -2,12 +2,14 @@
 #include <tarry/worker.h>
 
 #include <assert.h>
+#include <string.h>
 
 #include "base/bitset.h"
 #include "base/diagnostic.h"
 #include "base/memory.h"
 #include "coding/coefficients.h"
 #include "plan/plan.h"
+#include "protocol/order.h"
 
 /* One event yields at most: a cancellation, a report, and something to compute or encode. */
 enum { MAX_EFFECTS = 4 };
@@ -29,7 +31,8 @@ struct tarry_worker {
     uint32_t slot;
     uint64_t *done;      /* a bit per position */
     uint64_t *failed;    /* a bit per position */
-    uint64_t *needed;    /* a bit per position: to be computed first */
+    uint64_t *first;     /* a bit per position: to be computed before the others */
+    uint64_t *barred;    /* a bit per position: no copy is wanted */
     uint64_t *pending;   /* a bit per stripe: to be encoded for this attempt */
     float *coefficients; /* load x parts, of this attempt */
     struct coefficients *work;
@@ -43,13 +46,14 @@ static int allocate(tarry_worker *worker, const tarry_allocator *allocator)
     size_t load_words = bitset_words(worker->load);
     worker->done = memory_allocate(allocator, load_words, sizeof(uint64_t));
     worker->failed = memory_allocate(allocator, load_words, sizeof(uint64_t));
-    worker->needed = memory_allocate(allocator, load_words, sizeof(uint64_t));
+    worker->first = memory_allocate(allocator, load_words, sizeof(uint64_t));
+    worker->barred = memory_allocate(allocator, load_words, sizeof(uint64_t));
     worker->pending =
         memory_allocate(allocator, bitset_words(worker->settings.stripes), sizeof(uint64_t));
     worker->coefficients =
         memory_allocate(allocator, (size_t)worker->load * worker->plan->parts, sizeof(float));
-    if (worker->done == NULL || worker->failed == NULL || worker->needed == NULL ||
-        worker->pending == NULL || worker->coefficients == NULL)
+    if (worker->done == NULL || worker->failed == NULL || worker->first == NULL ||
+        worker->barred == NULL || worker->pending == NULL || worker->coefficients == NULL)
         return TARRY_ERROR_NO_MEMORY;
     return coefficients_create(worker->plan, worker->settings.conditioning_limit, allocator,
                                &worker->work);
@@ -89,7 +93,8 @@ void tarry_worker_free(tarry_worker *worker)
     coefficients_free(worker->work);
     memory_release(&allocator, worker->coefficients);
     memory_release(&allocator, worker->pending);
-    memory_release(&allocator, worker->needed);
+    memory_release(&allocator, worker->barred);
+    memory_release(&allocator, worker->first);
     memory_release(&allocator, worker->failed);
     memory_release(&allocator, worker->done);
     memory_release(&allocator, worker);
@@ -123,22 +128,14 @@ static int reject(tarry_worker *worker, tarry_reject why)
     return TARRY_OK;
 }
 
-/* The first chunk in order that is open, those in `set` only; load if there is none. */
-static uint32_t first_open(const tarry_worker *worker, const uint64_t *set)
-{
-    for (uint32_t slot = 0; slot < worker->load; slot++)
-        if (!bitset_test(worker->done, slot) && !bitset_test(worker->failed, slot) &&
-            (set == NULL || bitset_test(set, slot)))
-            return slot;
-    return worker->load;
-}
-
 static void compute_next(tarry_worker *worker)
 {
     assert(!worker->computing);
-    uint32_t slot = first_open(worker, worker->needed);
-    if (slot == worker->load)
-        slot = first_open(worker, NULL);
+    uint32_t slot = order_next(&(order_sets){.load = worker->load,
+                                             .done = worker->done,
+                                             .failed = worker->failed,
+                                             .first = worker->first,
+                                             .barred = worker->barred});
     if (slot == worker->load)
         return;
     tarry_effect *effect = emit(worker, TARRY_EFFECT_COMPUTE);
@@ -181,6 +178,18 @@ static void encode_next(tarry_worker *worker)
     }
 }
 
+/* What the server says replaces what it said before. */
+static void set_order(tarry_worker *worker, const tarry_message *message)
+{
+    size_t bytes = bitset_words(worker->load) * sizeof(uint64_t);
+    bitset_clear(worker->first, worker->load);
+    bitset_clear(worker->barred, worker->load);
+    if (message->first != NULL)
+        memcpy(worker->first, message->first, bytes);
+    if (message->barred != NULL)
+        memcpy(worker->barred, message->barred, bytes);
+}
+
 static int take_round(tarry_worker *worker, const tarry_message *message)
 {
     if (message->epoch < worker->epoch ||
@@ -194,7 +203,7 @@ static int take_round(tarry_worker *worker, const tarry_message *message)
     worker->stopped = false;
     bitset_clear(worker->done, worker->load);
     bitset_clear(worker->failed, worker->load);
-    bitset_clear(worker->needed, worker->load);
+    set_order(worker, message);
     bitset_clear(worker->pending, worker->settings.stripes);
     compute_next(worker);
     return TARRY_OK;
@@ -250,9 +259,20 @@ static int take_resume(tarry_worker *worker, const tarry_message *message)
     worker->attempt = message->attempt;
     worker->stopped = false;
     bitset_clear(worker->pending, worker->settings.stripes);
-    for (uint32_t slot = 0; slot < worker->load; slot++)
-        bitset_put(worker->needed, slot, bitset_test(message->slots, slot));
+    set_order(worker, message);
     if (!worker->computing)
+        compute_next(worker);
+    return TARRY_OK;
+}
+
+static int take_news(tarry_worker *worker, const tarry_message *message)
+{
+    if (message->attempt < worker->attempt)
+        return reject(worker, TARRY_REJECT_STALE);
+    set_order(worker, message);
+    if (worker->computing && bitset_test(worker->barred, worker->slot))
+        cancel_computing(worker);
+    if (!worker->computing && !worker->stopped)
         compute_next(worker);
     return TARRY_OK;
 }
@@ -282,6 +302,8 @@ static int take_message(tarry_worker *worker, const tarry_message *message)
         return take_signal(worker, message);
     case TARRY_MESSAGE_RESUME:
         return take_resume(worker, message);
+    case TARRY_MESSAGE_NEWS:
+        return take_news(worker, message);
     case TARRY_MESSAGE_FINISH:
         return take_finish(worker);
     case TARRY_MESSAGE_ROUND:
@@ -305,6 +327,7 @@ static int take_computed(tarry_worker *worker, const tarry_event *event)
     effect->message.failed = event->failed;
     if (worker->active && !worker->stopped)
         compute_next(worker);
+    effect->message.next = worker->computing ? worker->slot : worker->load;
     return TARRY_OK;
 }
 

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <string.h>
-
 #include "base/bitset.h"
 #include "base/memory.h"
 #include "plan/plan.h"
@@ -12,22 +10,12 @@ static int copy_message(tarry_sim *sim, uint32_t worker, const tarry_message *me
 {
     const codec_shape *shape = &sim->workers[worker].shape;
     event->message = *message;
-    if (message->type != TARRY_MESSAGE_SIGNAL && message->type != TARRY_MESSAGE_RESUME)
+    if (!codec_has_sets(message))
         return TARRY_OK;
     event->bits = memory_allocate(&sim->allocator, codec_words(shape), sizeof(uint64_t));
     if (event->bits == NULL)
         return TARRY_ERROR_NO_MEMORY;
-    if (message->type == TARRY_MESSAGE_RESUME) {
-        memcpy(event->bits, message->slots, bitset_words(shape->slots) * sizeof(uint64_t));
-        event->message.slots = event->bits;
-        return TARRY_OK;
-    }
-    size_t psi_words = bitset_words(shape->psi_bits);
-    uint64_t *stripes = event->bits + psi_words;
-    memcpy(event->bits, message->psi, psi_words * sizeof(uint64_t));
-    memcpy(stripes, message->stripes, bitset_words(shape->stripes) * sizeof(uint64_t));
-    event->message.psi = event->bits;
-    event->message.stripes = stripes;
+    codec_keep_sets(shape, &event->message, event->bits);
     return TARRY_OK;
 }
 
@@ -78,7 +66,7 @@ static int answer_signal(tarry_sim *sim, uint32_t worker, const tarry_message *s
 static int send_message(tarry_sim *sim, uint32_t worker, const tarry_message *message)
 {
     sim_worker *node = &sim->workers[worker];
-    uint64_t bytes = codec_size(&node->shape, message->type);
+    uint64_t bytes = codec_size(&node->shape, message);
     if (message->type == TARRY_MESSAGE_ROUND)
         bytes += sim->settings.parameter_bytes;
     if (message->type == TARRY_MESSAGE_SIGNAL && sim->settings.upload == TARRY_SIM_UPLOAD_EACH) {

@@ -71,7 +71,7 @@ static int send_message(tarry_sim *sim, uint32_t id, const tarry_message *messag
         .kind = SIM_TO_SERVER,
         .node = id,
         .life = node->life,
-        .bytes = codec_size(&node->shape, message->type) + bytes,
+        .bytes = codec_size(&node->shape, message) + bytes,
         .message = *message,
     };
     uint64_t first_ns;

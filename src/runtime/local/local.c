@@ -207,7 +207,7 @@ static int send_message(tarry_local *local, uint32_t id, const tarry_message *me
     local_worker *worker = &local->workers[id];
     if (!worker->talking)
         return TARRY_OK;
-    size_t size = codec_size(&worker->shape, message->type);
+    size_t size = codec_size(&worker->shape, message);
     codec_encode(&worker->shape, message, local->frame);
     return mailbox_put_growing(&worker->inbox, 0, local->frame, size) ? TARRY_OK
                                                                       : TARRY_ERROR_NO_MEMORY;

@@ -12,7 +12,7 @@ enum { INBOX_FRAMES = 16, MAX_HEADER = CODEC_HEADER_BYTES };
 static void post(local_worker *worker, const tarry_message *message)
 {
     uint8_t frame[MAX_HEADER];
-    assert(codec_size(&worker->shape, message->type) == sizeof(frame));
+    assert(codec_size(&worker->shape, message) == sizeof(frame));
     codec_encode(&worker->shape, message, frame);
     mailbox_put(&worker->shared->server_inbox, worker->id, frame, sizeof(frame));
 }

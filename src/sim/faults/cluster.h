@@ -33,7 +33,8 @@ enum {
     MAX_ITEMS = 2048,
     MAX_RECORDS = 128,
     FRAME_BYTES = CODEC_HEADER_BYTES + (MAX_WORKERS * MAX_CHUNKS + 7) / 8 + 1,
-    FRAME_WORDS = (MAX_WORKERS * MAX_CHUNKS + 63) / 64 + 1,
+    FRAME_WORDS =
+        (MAX_WORKERS * MAX_CHUNKS + 63) / 64 + 1 + 4, /* psi, stripes, and sets of positions */
     CHECKPOINT_BYTES = 1024,
     LINE_BYTES = 240,
     CLUSTER_PLAN_RUNS = 16,

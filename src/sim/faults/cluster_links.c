@@ -4,15 +4,15 @@
 
 enum { SLOW_LINK_FACTOR = 10, MUCH_LATER = 5000 };
 
-static const char *const message_names[] = {"ROUND",  "SIGNAL", "RESUME", "PROBE",
+static const char *const message_names[] = {"ROUND",  "SIGNAL", "RESUME", "NEWS", "PROBE",
                                             "FINISH", "REPORT", "PART",   "ALIVE"};
 
 void cluster_note_message(cluster *it, const char *where, uint32_t worker,
                           const tarry_message *message)
 {
-    cluster_note(it, "%s %u: %s round %llu epoch %u attempt %u slot %u stripe %u%s", where, worker,
-                 message_names[message->type], (unsigned long long)message->round, message->epoch,
-                 message->attempt, message->slot, message->stripe,
+    cluster_note(it, "%s %u: %s round %llu epoch %u attempt %u slot %u next %u stripe %u%s", where,
+                 worker, message_names[message->type], (unsigned long long)message->round,
+                 message->epoch, message->attempt, message->slot, message->next, message->stripe,
                  message->failed ? " failed" : "");
 }
 
@@ -23,7 +23,7 @@ static void put_on_link(cluster *it, uint64_t arrival, item_type direction, uint
     cluster_item *sent = cluster_add(it, arrival, direction, worker);
     sent->connection = node->connection;
     sent->parameters = it->parameters;
-    sent->size = (uint32_t)codec_size(&node->shape, message->type);
+    sent->size = (uint32_t)codec_size(&node->shape, message);
     codec_encode(&node->shape, message, sent->frame);
     if (part != NULL)
         sent->part = *part;

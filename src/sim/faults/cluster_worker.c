@@ -41,7 +41,7 @@ static void begin_encoding(cluster *it, uint32_t worker, const tarry_effect *eff
     encoded->round = effect->round;
     encoded->attempt = effect->attempt;
     encoded->stripe = effect->stripe;
-    encoded->size = (uint32_t)codec_size(&it->nodes[worker].shape, TARRY_MESSAGE_PART);
+    encoded->size = (uint32_t)codec_size(&it->nodes[worker].shape, &effect->message);
     codec_encode(&it->nodes[worker].shape, &effect->message, encoded->frame);
     memset(&encoded->part, 0, sizeof(encoded->part));
     encoded->part.parameters = it->nodes[worker].present.parameters;

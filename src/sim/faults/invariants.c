@@ -106,7 +106,7 @@ static void count_sent(cluster *it, const tarry_effect *effect)
 {
     tarry_round_result *result = &it->model.result;
     result->control_messages++;
-    result->control_bytes += model_frame_bytes(&it->model, effect->worker, effect->message.type);
+    result->control_bytes += model_frame_bytes(&it->model, effect->worker, &effect->message);
     if (!it->model.members[effect->worker].present ||
         effect->message.epoch != it->model.members[effect->worker].epoch)
         invariant_broken(it, "sends_to_who_is_there", "worker %u", effect->worker);
@@ -181,7 +181,7 @@ static void check_resume(cluster *it, const tarry_effect *effect)
         uint32_t credited = model_credited(model, chunk, UINT32_MAX);
         bool open =
             model->rank[credited] < model->parts && !((member->done | member->failed) & bit(chunk));
-        if (bitset_test(effect->message.slots, slot) != open)
+        if (bitset_test(effect->message.first, slot) != open)
             invariant_broken(it, "resume_names_what_is_missing", "worker %u, chunk %u",
                              effect->worker, chunk);
     }

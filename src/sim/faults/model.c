@@ -108,15 +108,23 @@ bool model_init(server_model *it, const tarry_plan *plan, const tarry_server_set
     return find_ranks(it);
 }
 
-uint64_t model_frame_bytes(const server_model *it, uint32_t worker, tarry_message_type type)
+uint64_t model_frame_bytes(const server_model *it, uint32_t worker, const tarry_message *message)
 {
-    uint64_t slots = count(it->holds[worker]), view = 0;
+    uint64_t slots = count(it->holds[worker]), view = 0, sets;
     for (uint32_t chunk = 0; chunk < it->chunks; chunk++)
         if (it->holds[worker] & bit(chunk))
             view += tarry_plan_replication(it->plan, chunk);
-    if (type == TARRY_MESSAGE_SIGNAL)
+    switch (message->type) {
+    case TARRY_MESSAGE_SIGNAL:
         return 24 + (view + 7) / 8 + (it->stripes + 7) / 8;
-    return type == TARRY_MESSAGE_RESUME ? 24 + (slots + 7) / 8 : 24;
+    case TARRY_MESSAGE_ROUND:
+    case TARRY_MESSAGE_RESUME:
+    case TARRY_MESSAGE_NEWS:
+        sets = (message->first != NULL ? 1U : 0U) + (message->barred != NULL ? 1U : 0U);
+        return 24 + sets * ((slots + 7) / 8);
+    default:
+        return 24;
+    }
 }
 
 static bool is_able(const server_model *it, uint32_t worker, uint32_t among)
@@ -370,7 +378,7 @@ static bool hear(server_model *it, uint64_t now, uint32_t worker, const tarry_me
     if (!member->present)
         return false;
     it->result.control_messages++;
-    it->result.control_bytes += model_frame_bytes(it, worker, message->type);
+    it->result.control_bytes += model_frame_bytes(it, worker, message);
     if (message->type == TARRY_MESSAGE_PART)
         it->result.upload_bytes += it->stripe_size[message->stripe] * sizeof(float);
     if (message->epoch != member->epoch)

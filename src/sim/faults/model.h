@@ -66,7 +66,7 @@ bool model_init(server_model *it, const tarry_plan *plan, const tarry_server_set
                 uint32_t stripes);
 
 /* The bytes of a message's frame, from the layout that codec.h documents. */
-uint64_t model_frame_bytes(const server_model *it, uint32_t worker, tarry_message_type type);
+uint64_t model_frame_bytes(const server_model *it, uint32_t worker, const tarry_message *message);
 
 /* Takes in what the server takes in; gives back whether the server should take it, too. */
 bool model_event(server_model *it, uint64_t now, const tarry_event *event);

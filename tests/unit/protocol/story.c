@@ -186,7 +186,7 @@ void expect_signal(story *told, uint32_t worker, uint32_t attempt, const char *p
 
 void expect_resume(story *told, uint32_t worker, const char *slots)
 {
-    assert_bits(expect_send(told, worker, TARRY_MESSAGE_RESUME)->slots, slots);
+    assert_bits(expect_send(told, worker, TARRY_MESSAGE_RESUME)->first, slots);
 }
 
 void expect_clear(story *told, uint32_t stripe)

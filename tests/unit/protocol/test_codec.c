@@ -14,11 +14,11 @@
 #include "protocol/codec.h"
 #include "seed.h"
 
-enum { MAX_BITS = 200, MAX_WORDS = 8, MAX_FRAME = 256, TYPES = TARRY_MESSAGE_ALIVE + 1 };
+enum { MAX_BITS = 200, MAX_WORDS = 24, MAX_FRAME = 256, TYPES = TARRY_MESSAGE_ALIVE + 1 };
 
 typedef struct sample {
     tarry_message message;
-    uint64_t psi[4], stripes[4], slots[4];
+    uint64_t psi[4], stripes[4], first[4], barred[4];
 } sample;
 
 static void fill(random_stream *stream, uint64_t *set)
@@ -34,19 +34,25 @@ static void draw(random_stream *stream, tarry_message_type type, sample *drawn)
                           .type = type,
                           .round = random_u64(stream),
                           .epoch = random_u32(stream),
-                          .attempt = random_u32(stream),
-                          .failed = random_below(stream, 2) == 1,
                       }};
+    if (type == TARRY_MESSAGE_REPORT) {
+        drawn->message.next = random_u32(stream);
+        drawn->message.failed = random_below(stream, 2) == 1;
+    } else {
+        drawn->message.attempt = random_u32(stream);
+    }
     if (type == TARRY_MESSAGE_PART)
         drawn->message.stripe = random_u32(stream);
     else
         drawn->message.slot = random_u32(stream);
     fill(stream, drawn->psi);
     fill(stream, drawn->stripes);
-    fill(stream, drawn->slots);
+    fill(stream, drawn->first);
+    fill(stream, drawn->barred);
     drawn->message.psi = drawn->psi;
     drawn->message.stripes = drawn->stripes;
-    drawn->message.slots = drawn->slots;
+    drawn->message.first = random_below(stream, 2) == 1 ? drawn->first : NULL;
+    drawn->message.barred = random_below(stream, 2) == 1 ? drawn->barred : NULL;
 }
 
 static codec_shape draw_shape(random_stream *stream)
@@ -64,6 +70,14 @@ static void assert_same_bits(const uint64_t *read, const uint64_t *sent, size_t 
         assert_int_equal(bitset_test(read, bit), bit < bits && bitset_test(sent, bit));
 }
 
+/* NULL is read as NULL. */
+static void assert_same_set(const uint64_t *read, const uint64_t *sent, size_t bits)
+{
+    assert_int_equal(read == NULL, sent == NULL);
+    if (sent != NULL)
+        assert_same_bits(read, sent, bits);
+}
+
 static void every_message_survives_the_wire(void **state)
 {
     (void)state;
@@ -75,7 +89,7 @@ static void every_message_survives_the_wire(void **state)
         draw(&stream, type, &sent);
         uint8_t frame[MAX_FRAME];
         memset(frame, 0xa5, sizeof(frame));
-        size_t size = codec_size(&shape, type);
+        size_t size = codec_size(&shape, &sent.message);
         assert_true(size <= codec_max_size(&shape) && size < sizeof(frame));
         codec_encode(&shape, &sent.message, frame);
         assert_int_equal(frame[size], 0xa5);
@@ -91,6 +105,7 @@ static void every_message_survives_the_wire(void **state)
         assert_int_equal(read.round, sent.message.round);
         assert_int_equal(read.epoch, sent.message.epoch);
         assert_int_equal(read.attempt, sent.message.attempt);
+        assert_int_equal(read.next, sent.message.next);
         assert_int_equal(read.slot, sent.message.slot);
         assert_int_equal(read.stripe, sent.message.stripe);
         assert_int_equal(read.failed, sent.message.failed);
@@ -98,8 +113,10 @@ static void every_message_survives_the_wire(void **state)
             assert_same_bits(read.psi, sent.psi, shape.psi_bits);
             assert_same_bits(read.stripes, sent.stripes, shape.stripes);
         }
-        if (type == TARRY_MESSAGE_RESUME)
-            assert_same_bits(read.slots, sent.slots, shape.slots);
+        bool steers = type == TARRY_MESSAGE_ROUND || type == TARRY_MESSAGE_RESUME ||
+                      type == TARRY_MESSAGE_NEWS;
+        assert_same_set(read.first, steers ? sent.message.first : NULL, shape.slots);
+        assert_same_set(read.barred, steers ? sent.message.barred : NULL, shape.slots);
     }
 }
 
@@ -108,7 +125,7 @@ static void frames_have_the_documented_bytes(void **state)
 {
     (void)state;
     codec_shape shape = {.psi_bits = 10, .stripes = 3, .slots = 4};
-    const uint64_t psi = 0x2a5, stripes = 5, slots = 9;
+    const uint64_t psi = 0x2a5, stripes = 5, first = 9, barred = 6;
     tarry_message message = {
         .type = TARRY_MESSAGE_SIGNAL,
         .round = 0x0102030405060708,
@@ -116,10 +133,11 @@ static void frames_have_the_documented_bytes(void **state)
         .attempt = 0x21222324,
         .psi = &psi,
         .stripes = &stripes,
-        .slots = &slots,
+        .first = &first,
+        .barred = &barred,
     };
     uint8_t frame[27];
-    assert_int_equal(codec_size(&shape, TARRY_MESSAGE_SIGNAL), sizeof(frame));
+    assert_int_equal(codec_size(&shape, &message), sizeof(frame));
     codec_encode(&shape, &message, frame);
     const uint8_t signal[] = {1, 0, 0,    0,    0x14, 0x13, 0x12, 0x11, 8, 7, 6,    5, 4, 3,
                               2, 1, 0x24, 0x23, 0x22, 0x21, 0,    0,    0, 0, 0xa5, 2, 5};
@@ -128,10 +146,47 @@ static void frames_have_the_documented_bytes(void **state)
     message.type = TARRY_MESSAGE_REPORT;
     message.failed = true;
     message.slot = 0x31323334;
+    message.next = 0x41424344;
+    assert_int_equal(codec_size(&shape, &message), CODEC_HEADER_BYTES);
     codec_encode(&shape, &message, frame);
-    assert_int_equal(frame[0], 5);
+    assert_int_equal(frame[0], 6);
     assert_int_equal(frame[1], 1);
+    assert_memory_equal(frame + 16, ((const uint8_t[]){0x44, 0x43, 0x42, 0x41}), 4);
     assert_memory_equal(frame + 20, ((const uint8_t[]){0x34, 0x33, 0x32, 0x31}), 4);
+
+    message.type = TARRY_MESSAGE_NEWS;
+    assert_int_equal(codec_size(&shape, &message), CODEC_HEADER_BYTES + 2);
+    codec_encode(&shape, &message, frame);
+    assert_int_equal(frame[0], 3);
+    assert_int_equal(frame[1], 6);
+    assert_int_equal(frame[24], 9);
+    assert_int_equal(frame[25], 6);
+    message.first = NULL;
+    codec_encode(&shape, &message, frame);
+    assert_int_equal(frame[1], 4);
+    assert_int_equal(frame[24], 6);
+}
+
+static void kept_sets_outlive_the_message(void **state)
+{
+    (void)state;
+    random_stream stream = random_stream_make(test_seed("codec keep", 4), RANDOM_TEST, 0, 0);
+    for (uint32_t run = 0; run < 2000; run++) {
+        codec_shape shape = draw_shape(&stream);
+        sample sent;
+        draw(&stream, (tarry_message_type)(run % TYPES), &sent);
+        uint8_t frame[MAX_FRAME], again[MAX_FRAME];
+        size_t size = codec_size(&shape, &sent.message);
+        codec_encode(&shape, &sent.message, frame);
+        uint64_t words[MAX_WORDS];
+        tarry_message kept = sent.message;
+        assert_true(codec_has_sets(&kept) || size == CODEC_HEADER_BYTES);
+        codec_keep_sets(&shape, &kept, words);
+        memset(&sent, 0, sizeof(sent));
+        assert_int_equal(codec_size(&shape, &kept), size);
+        codec_encode(&shape, &kept, again);
+        assert_memory_equal(again, frame, size);
+    }
 }
 
 /* Either no frame, or one that says just these bytes. */
@@ -148,7 +203,7 @@ static void assert_faithful(const codec_shape *shape, const uint8_t *bytes, size
     int error = codec_decode(shape, frame, size, words, &message);
     if (error == TARRY_OK) {
         uint8_t again[MAX_FRAME];
-        assert_int_equal(codec_size(shape, message.type), size);
+        assert_int_equal(codec_size(shape, &message), size);
         codec_encode(shape, &message, again);
         assert_memory_equal(again, frame, size);
     } else {
@@ -168,7 +223,7 @@ static void truncated_and_lengthened_frames_are_refused(void **state)
         draw(&stream, (tarry_message_type)type, &sent);
         uint8_t frame[MAX_FRAME] = {0};
         codec_encode(&shape, &sent.message, frame);
-        size_t whole = codec_size(&shape, (tarry_message_type)type);
+        size_t whole = codec_size(&shape, &sent.message);
         uint64_t words[MAX_WORDS];
         tarry_message message;
         for (size_t size = 0; size < whole + 40; size++)
@@ -188,7 +243,7 @@ static void any_bytes_are_refused_or_read_faithfully(void **state)
         draw(&stream, type, &sent);
         uint8_t frame[MAX_FRAME] = {0};
         codec_encode(&shape, &sent.message, frame);
-        size_t size = codec_size(&shape, type);
+        size_t size = codec_size(&shape, &sent.message);
         for (uint32_t flips = random_below(&stream, 4); flips > 0; flips--)
             frame[random_below(&stream, (uint32_t)size)] ^=
                 (uint8_t)(1U << random_below(&stream, 8));
@@ -203,7 +258,7 @@ static void padding_is_zero(void **state)
     (void)state;
     const uint64_t bits = 0;
     codec_shape shape = {.psi_bits = 3, .stripes = 5, .slots = 7};
-    tarry_message message = {.psi = &bits, .stripes = &bits, .slots = &bits};
+    tarry_message message = {.psi = &bits, .stripes = &bits, .first = &bits};
     const tarry_message_type types[] = {TARRY_MESSAGE_SIGNAL, TARRY_MESSAGE_SIGNAL,
                                         TARRY_MESSAGE_RESUME};
     const size_t at[] = {24, 25, 24}, used[] = {3, 5, 7};
@@ -216,7 +271,7 @@ static void padding_is_zero(void **state)
             codec_encode(&shape, &message, frame);
             frame[at[i]] = (uint8_t)(1U << bit);
             assert_int_equal(
-                codec_decode(&shape, frame, codec_size(&shape, types[i]), words, &read),
+                codec_decode(&shape, frame, codec_size(&shape, &message), words, &read),
                 bit < used[i] ? TARRY_OK : TARRY_ERROR_FORMAT);
         }
     }
@@ -242,6 +297,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_message_survives_the_wire),
         cmocka_unit_test(frames_have_the_documented_bytes),
+        cmocka_unit_test(kept_sets_outlive_the_message),
         cmocka_unit_test(truncated_and_lengthened_frames_are_refused),
         cmocka_unit_test(any_bytes_are_refused_or_read_faithfully),
         cmocka_unit_test(padding_is_zero),

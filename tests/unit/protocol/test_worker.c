@@ -18,7 +18,7 @@
  */
 static const edge edges[] = {{1, 2}, {1, 0}, {1, 1}, {0, 0}, {2, 0}, {2, 1}, {0, 2}};
 
-enum { OWN_0 = 1 << 1, OWN_1 = 1 << 3, OWN_2 = 1 << 5, OTHER_1 = 1 << 2 };
+enum { LOAD = 3, OWN_0 = 1 << 1, OWN_1 = 1 << 3, OWN_2 = 1 << 5, OTHER_1 = 1 << 2 };
 
 typedef struct desk {
     tarry_plan *plan;
@@ -27,7 +27,7 @@ typedef struct desk {
     size_t expected;
     uint64_t round;
     uint32_t epoch;
-    uint64_t psi, stripes, slots;
+    uint64_t psi, stripes, first, barred;
 } desk;
 
 static void expect_nothing(const desk *its)
@@ -68,7 +68,8 @@ static void hears(desk *its, tarry_message_type type, uint32_t attempt)
         .attempt = attempt,
         .psi = &its->psi,
         .stripes = &its->stripes,
-        .slots = &its->slots,
+        .first = &its->first,
+        .barred = &its->barred,
     };
     happens(its, &(tarry_event){.type = TARRY_EVENT_MESSAGE, .message = &message});
 }
@@ -120,6 +121,9 @@ static void expect_report(desk *its, uint32_t slot, bool failed)
     assert_int_equal(report->failed, failed);
     assert_int_equal(report->round, its->round);
     assert_int_equal(report->epoch, its->epoch);
+    /* What it says of the next one is what it goes on to do. */
+    bool goes_on = its->expected < its->effects->count;
+    assert_int_equal(report->next, goes_on ? its->effects->items[its->expected].slot : LOAD);
 }
 
 static const tarry_effect *expect_encode(desk *its, uint32_t attempt, uint32_t stripe)
@@ -223,7 +227,7 @@ static void after_a_withdrawn_attempt_the_needed_come_first(void **state)
     hears_signal(&its, 1, OWN_0, 7);
     expect(&its, TARRY_EFFECT_CANCEL);
     expect_encode(&its, 1, 0);
-    its.slots = 1 << 2;
+    its.first = 1 << 2;
     hears(&its, TARRY_MESSAGE_RESUME, 1);
     expect_compute(&its, 2, 1);
     has_encoded(&its, 1, 0); /* the others of attempt 1 are not wanted any more */
@@ -231,11 +235,66 @@ static void after_a_withdrawn_attempt_the_needed_come_first(void **state)
     expect_report(&its, 2, false);
     expect_compute(&its, 1, 0);
     /* What is needed can change while a chunk is computed; that one is not dropped. */
-    its.slots = 0;
+    its.first = 0;
     hears(&its, TARRY_MESSAGE_RESUME, 1);
     hears_signal(&its, 2, OWN_0 | OWN_2, 4);
     expect(&its, TARRY_EFFECT_CANCEL);
     expect_encode(&its, 2, 2);
+    desk_end(&its);
+}
+
+static void news_change_what_comes_next(void **state)
+{
+    (void)state;
+    desk its;
+    desk_begin(&its);
+    its.first = 1 << 1;
+    hears(&its, TARRY_MESSAGE_ROUND, 0);
+    expect_compute(&its, 1, 0);
+    /* Only what is barred is dropped. */
+    its.first = 1 << 2;
+    hears(&its, TARRY_MESSAGE_NEWS, 0);
+    its.barred = 1 << 1 | 1 << 0;
+    hears(&its, TARRY_MESSAGE_NEWS, 0);
+    assert_int_equal(expect(&its, TARRY_EFFECT_CANCEL)->slot, 1);
+    expect_compute(&its, 2, 1);
+    has_computed(&its, 1, false);
+    expect_reject(&its, TARRY_REJECT_STALE);
+    /* Nothing is left but what is barred: it rests until it hears otherwise. */
+    has_computed(&its, 2, false);
+    expect_report(&its, 2, false);
+    hears(&its, TARRY_MESSAGE_NEWS, 0);
+    its.first = its.barred = 0;
+    hears(&its, TARRY_MESSAGE_NEWS, 0);
+    expect_compute(&its, 0, 2);
+    /* A new round knows nothing of the last one's bars. */
+    its.barred = 1 << 0;
+    hears(&its, TARRY_MESSAGE_NEWS, 0);
+    assert_int_equal(expect(&its, TARRY_EFFECT_CANCEL)->slot, 0);
+    expect_compute(&its, 1, 0);
+    its.barred = 0;
+    its.round++;
+    hears(&its, TARRY_MESSAGE_ROUND, 0);
+    assert_int_equal(expect(&its, TARRY_EFFECT_CANCEL)->slot, 1);
+    expect_compute(&its, 0, 2);
+    desk_end(&its);
+}
+
+static void news_in_an_attempt_start_nothing(void **state)
+{
+    (void)state;
+    desk its;
+    desk_begin(&its);
+    computes(&its, 1);
+    hears_signal(&its, 1, OWN_0, 1);
+    expect(&its, TARRY_EFFECT_CANCEL);
+    expect_encode(&its, 1, 0);
+    its.first = 1 << 2;
+    hears(&its, TARRY_MESSAGE_NEWS, 0);
+    expect_reject(&its, TARRY_REJECT_STALE);
+    hears(&its, TARRY_MESSAGE_NEWS, 1);
+    hears(&its, TARRY_MESSAGE_RESUME, 1);
+    expect_compute(&its, 2, 1);
     desk_end(&its);
 }
 
@@ -280,10 +339,10 @@ static void old_messages_are_stale(void **state)
 {
     (void)state;
     const tarry_message_type types[] = {TARRY_MESSAGE_SIGNAL, TARRY_MESSAGE_RESUME,
-                                        TARRY_MESSAGE_FINISH};
+                                        TARRY_MESSAGE_NEWS, TARRY_MESSAGE_FINISH};
     desk its;
     desk_begin(&its);
-    for (size_t i = 0; i < 3; i++) { /* before any round */
+    for (size_t i = 0; i < 4; i++) { /* before any round */
         hears(&its, types[i], 1);
         expect_reject(&its, TARRY_REJECT_STALE);
     }
@@ -294,7 +353,7 @@ static void old_messages_are_stale(void **state)
         its.round = 3 - (shift & 1);
         its.epoch = 2 - (shift >> 1);
         if (shift > 0)
-            for (size_t i = 0; i < 3; i++) {
+            for (size_t i = 0; i < 4; i++) {
                 hears(&its, types[i], 1);
                 expect_reject(&its, TARRY_REJECT_STALE);
             }
@@ -472,6 +531,8 @@ int main(void)
         cmocka_unit_test(the_signal_drops_the_chunk_in_progress),
         cmocka_unit_test(a_signal_without_own_copies_only_stops),
         cmocka_unit_test(after_a_withdrawn_attempt_the_needed_come_first),
+        cmocka_unit_test(news_change_what_comes_next),
+        cmocka_unit_test(news_in_an_attempt_start_nothing),
         cmocka_unit_test(a_new_signal_in_the_middle_of_encoding_waits_for_its_end),
         cmocka_unit_test(a_psi_with_a_copy_that_is_not_here_changes_nothing),
         cmocka_unit_test(old_messages_are_stale),
