@@ -35,7 +35,7 @@ typedef enum tarry_message_type {
     TARRY_MESSAGE_REPORT, /* the chunk at position `slot` is finished, or can't be computed
                              (`failed`) */
     TARRY_MESSAGE_PART,   /* one stripe of the coded part; its numbers travel with this message */
-    TARRY_MESSAGE_ALIVE,  /* the answer to a probe */
+    TARRY_MESSAGE_ALIVE,  /* the answer to a probe, and to what changed its chunk in progress */
 } tarry_message_type;
 
 typedef struct tarry_message {
@@ -45,7 +45,8 @@ typedef struct tarry_message {
                          given */
     uint32_t attempt; /* SIGNAL, RESUME, NEWS, PART: counts the round's encode signals from 1 */
     uint32_t slot;    /* REPORT: a position in the worker's order */
-    uint32_t next;    /* REPORT: the position that it computes now; its load if there is none */
+    uint32_t next;    /* REPORT, ALIVE: the position that it computes now; its load: none */
+    uint16_t turn;    /* the same: counts, modulo 2^16, what an arrival said of `next` from 1 */
     uint32_t stripe;  /* PART */
     bool failed;      /* REPORT */
     /*

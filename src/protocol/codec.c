@@ -56,6 +56,12 @@ static unsigned flags_of_type(tarry_message_type type)
     return flags;
 }
 
+/* Whether it says what the worker computes now. */
+static bool tells_next(tarry_message_type type)
+{
+    return type == TARRY_MESSAGE_REPORT || type == TARRY_MESSAGE_ALIVE;
+}
+
 static unsigned flags_of(const tarry_message *message)
 {
     unsigned flags = message->failed ? FLAG_FAILED : 0;
@@ -108,13 +114,14 @@ static uint8_t *put_bits(uint8_t *at, const uint64_t *set, size_t bits)
 void codec_encode(const codec_shape *shape, const tarry_message *message, uint8_t *frame)
 {
     unsigned flags = flags_of(message);
-    bool report = message->type == TARRY_MESSAGE_REPORT;
+    bool tells = tells_next(message->type);
     bool part = message->type == TARRY_MESSAGE_PART;
     uint8_t *at = bytes_put(frame, message->type, 1);
-    at = bytes_put(at, flags, 3);
+    at = bytes_put(at, flags, 1);
+    at = bytes_put(at, tells ? message->turn : 0, 2);
     at = bytes_put(at, message->epoch, 4);
     at = bytes_put(at, message->round, 8);
-    at = bytes_put(at, report ? message->next : message->attempt, 4);
+    at = bytes_put(at, tells ? message->next : message->attempt, 4);
     at = bytes_put(at, part ? message->stripe : message->slot, 4);
     if (message->type == TARRY_MESSAGE_SIGNAL) {
         at = put_bits(at, message->psi, shape->psi_bits);
@@ -152,19 +159,21 @@ int codec_decode(const codec_shape *shape, const uint8_t *frame, size_t size, ui
         return TARRY_ERROR_FORMAT;
     tarry_message_type type = (tarry_message_type)frame[0];
     unsigned flags = frame[1];
-    if ((flags & ~flags_of_type(type)) != 0 || frame[2] != 0 || frame[3] != 0 ||
+    uint16_t turn = (uint16_t)bytes_get(frame + 2, 2);
+    if ((flags & ~flags_of_type(type)) != 0 || (turn != 0 && !tells_next(type)) ||
         size != size_of(shape, type, flags))
         return TARRY_ERROR_FORMAT;
 
-    bool report = type == TARRY_MESSAGE_REPORT, part = type == TARRY_MESSAGE_PART;
+    bool tells = tells_next(type), part = type == TARRY_MESSAGE_PART;
     uint32_t count = (uint32_t)bytes_get(frame + 16, 4), index = (uint32_t)bytes_get(frame + 20, 4);
     tarry_message read = {
         .type = type,
         .failed = (flags & FLAG_FAILED) != 0,
         .epoch = (uint32_t)bytes_get(frame + 4, 4),
         .round = bytes_get(frame + 8, 8),
-        .attempt = report ? 0 : count,
-        .next = report ? count : 0,
+        .attempt = tells ? 0 : count,
+        .next = tells ? count : 0,
+        .turn = turn,
         .stripe = part ? index : 0,
         .slot = part ? 0 : index,
     };

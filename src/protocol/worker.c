@@ -29,6 +29,7 @@ struct tarry_worker {
     bool encoding;  /* an ENCODE is in progress */
     bool outdated;  /* it was begun for another signal than the last one */
     uint32_t slot;
+    uint16_t turn;       /* counts what this arrival said of its chunk in progress */
     uint64_t *done;      /* a bit per position */
     uint64_t *failed;    /* a bit per position */
     uint64_t *first;     /* a bit per position: to be computed before the others */
@@ -122,6 +123,13 @@ static tarry_effect *send_message(tarry_worker *worker, tarry_message_type type)
     return effect;
 }
 
+/* Says what is being computed, once nothing changes any more in this step. */
+static void say_next(tarry_worker *worker, tarry_effect *word)
+{
+    word->message.next = worker->computing ? worker->slot : worker->load;
+    word->message.turn = ++worker->turn;
+}
+
 static int reject(tarry_worker *worker, tarry_reject why)
 {
     emit(worker, TARRY_EFFECT_REJECT)->reject = why;
@@ -190,12 +198,27 @@ static void set_order(tarry_worker *worker, const tarry_message *message)
         memcpy(worker->barred, message->barred, bytes);
 }
 
+/* Drops what is barred, begins what comes next, and tells the server if that changed anything:
+ * what it knows of this worker may be older. */
+static void go_on(tarry_worker *worker)
+{
+    if (worker->computing && !bitset_test(worker->barred, worker->slot))
+        return;
+    bool resting = !worker->computing;
+    cancel_computing(worker);
+    compute_next(worker);
+    if (!resting || worker->computing)
+        say_next(worker, send_message(worker, TARRY_MESSAGE_ALIVE));
+}
+
 static int take_round(tarry_worker *worker, const tarry_message *message)
 {
     if (message->epoch < worker->epoch ||
         (message->epoch == worker->epoch && message->round <= worker->round))
         return reject(worker, TARRY_REJECT_STALE);
     cancel_computing(worker);
+    if (message->epoch != worker->epoch)
+        worker->turn = 0;
     worker->epoch = message->epoch;
     worker->round = message->round;
     worker->attempt = 0;
@@ -260,8 +283,7 @@ static int take_resume(tarry_worker *worker, const tarry_message *message)
     worker->stopped = false;
     bitset_clear(worker->pending, worker->settings.stripes);
     set_order(worker, message);
-    if (!worker->computing)
-        compute_next(worker);
+    go_on(worker);
     return TARRY_OK;
 }
 
@@ -270,10 +292,8 @@ static int take_news(tarry_worker *worker, const tarry_message *message)
     if (message->attempt < worker->attempt)
         return reject(worker, TARRY_REJECT_STALE);
     set_order(worker, message);
-    if (worker->computing && bitset_test(worker->barred, worker->slot))
-        cancel_computing(worker);
-    if (!worker->computing && !worker->stopped)
-        compute_next(worker);
+    if (!worker->stopped)
+        go_on(worker);
     return TARRY_OK;
 }
 
@@ -291,6 +311,7 @@ static int take_message(tarry_worker *worker, const tarry_message *message)
         tarry_effect *effect = send_message(worker, TARRY_MESSAGE_ALIVE);
         effect->message.epoch = message->epoch;
         effect->message.round = message->round;
+        say_next(worker, effect);
         return TARRY_OK;
     }
     if (message->type == TARRY_MESSAGE_ROUND)
@@ -327,7 +348,7 @@ static int take_computed(tarry_worker *worker, const tarry_event *event)
     effect->message.failed = event->failed;
     if (worker->active && !worker->stopped)
         compute_next(worker);
-    effect->message.next = worker->computing ? worker->slot : worker->load;
+    say_next(worker, effect);
     return TARRY_OK;
 }
 

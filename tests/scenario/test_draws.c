@@ -36,7 +36,7 @@ static void hash(cluster *world, cluster_job job, uint32_t runs, uint8_t out[32]
 static void traces_are_the_golden_ones(void **state)
 {
     (void)state;
-    static const char golden[] = "fda026cadcccb085f3a6209e48b2e2640a937c7025c0308cc2fca76b3e90bf49";
+    static const char golden[] = "a17fb153a2c0acfb4ad1a9adde2d77b99c004c8e03751bbf63da638a1ca0f10b";
     cluster *world;
     assert_int_equal(cluster_create(NULL, &world), TARRY_OK);
     uint8_t sum[32];

@@ -35,9 +35,11 @@ static void draw(random_stream *stream, tarry_message_type type, sample *drawn)
                           .round = random_u64(stream),
                           .epoch = random_u32(stream),
                       }};
-    if (type == TARRY_MESSAGE_REPORT) {
-        drawn->message.next = random_u32(stream);
+    if (type == TARRY_MESSAGE_REPORT)
         drawn->message.failed = random_below(stream, 2) == 1;
+    if (type == TARRY_MESSAGE_REPORT || type == TARRY_MESSAGE_ALIVE) {
+        drawn->message.next = random_u32(stream);
+        drawn->message.turn = (uint16_t)random_u32(stream);
     } else {
         drawn->message.attempt = random_u32(stream);
     }
@@ -106,6 +108,7 @@ static void every_message_survives_the_wire(void **state)
         assert_int_equal(read.epoch, sent.message.epoch);
         assert_int_equal(read.attempt, sent.message.attempt);
         assert_int_equal(read.next, sent.message.next);
+        assert_int_equal(read.turn, sent.message.turn);
         assert_int_equal(read.slot, sent.message.slot);
         assert_int_equal(read.stripe, sent.message.stripe);
         assert_int_equal(read.failed, sent.message.failed);
@@ -147,10 +150,12 @@ static void frames_have_the_documented_bytes(void **state)
     message.failed = true;
     message.slot = 0x31323334;
     message.next = 0x41424344;
+    message.turn = 0x5152;
     assert_int_equal(codec_size(&shape, &message), CODEC_HEADER_BYTES);
     codec_encode(&shape, &message, frame);
     assert_int_equal(frame[0], 6);
     assert_int_equal(frame[1], 1);
+    assert_memory_equal(frame + 2, ((const uint8_t[]){0x52, 0x51}), 2);
     assert_memory_equal(frame + 16, ((const uint8_t[]){0x44, 0x43, 0x42, 0x41}), 4);
     assert_memory_equal(frame + 20, ((const uint8_t[]){0x34, 0x33, 0x32, 0x31}), 4);
 

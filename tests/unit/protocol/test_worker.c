@@ -27,6 +27,8 @@ typedef struct desk {
     size_t expected;
     uint64_t round;
     uint32_t epoch;
+    uint16_t turn;        /* of its last word */
+    uint32_t turns_epoch; /* turns count anew with each arrival */
     uint64_t psi, stripes, first, barred;
 } desk;
 
@@ -71,6 +73,10 @@ static void hears(desk *its, tarry_message_type type, uint32_t attempt)
         .first = &its->first,
         .barred = &its->barred,
     };
+    if (type == TARRY_MESSAGE_ROUND && its->turns_epoch != its->epoch) {
+        its->turns_epoch = its->epoch;
+        its->turn = 0;
+    }
     happens(its, &(tarry_event){.type = TARRY_EVENT_MESSAGE, .message = &message});
 }
 
@@ -113,6 +119,15 @@ static void expect_compute(desk *its, uint32_t slot, uint32_t chunk)
     assert_int_equal(effect->round, its->round);
 }
 
+/* What the worker says after NEWS and RESUME that changed its chunk in progress. */
+static void expect_word(desk *its, uint32_t next)
+{
+    const tarry_message *alive = &expect(its, TARRY_EFFECT_SEND)->message;
+    assert_int_equal(alive->type, TARRY_MESSAGE_ALIVE);
+    assert_int_equal(alive->next, next);
+    assert_int_equal(alive->turn, ++its->turn);
+}
+
 static void expect_report(desk *its, uint32_t slot, bool failed)
 {
     const tarry_message *report = &expect(its, TARRY_EFFECT_SEND)->message;
@@ -121,6 +136,7 @@ static void expect_report(desk *its, uint32_t slot, bool failed)
     assert_int_equal(report->failed, failed);
     assert_int_equal(report->round, its->round);
     assert_int_equal(report->epoch, its->epoch);
+    assert_int_equal(report->turn, ++its->turn);
     /* What it says of the next one is what it goes on to do. */
     bool goes_on = its->expected < its->effects->count;
     assert_int_equal(report->next, goes_on ? its->effects->items[its->expected].slot : LOAD);
@@ -230,6 +246,7 @@ static void after_a_withdrawn_attempt_the_needed_come_first(void **state)
     its.first = 1 << 2;
     hears(&its, TARRY_MESSAGE_RESUME, 1);
     expect_compute(&its, 2, 1);
+    expect_word(&its, 2);
     has_encoded(&its, 1, 0); /* the others of attempt 1 are not wanted any more */
     has_computed(&its, 2, false);
     expect_report(&its, 2, false);
@@ -258,6 +275,7 @@ static void news_change_what_comes_next(void **state)
     hears(&its, TARRY_MESSAGE_NEWS, 0);
     assert_int_equal(expect(&its, TARRY_EFFECT_CANCEL)->slot, 1);
     expect_compute(&its, 2, 1);
+    expect_word(&its, 2);
     has_computed(&its, 1, false);
     expect_reject(&its, TARRY_REJECT_STALE);
     /* Nothing is left but what is barred: it rests until it hears otherwise. */
@@ -267,15 +285,25 @@ static void news_change_what_comes_next(void **state)
     its.first = its.barred = 0;
     hears(&its, TARRY_MESSAGE_NEWS, 0);
     expect_compute(&its, 0, 2);
+    expect_word(&its, 0);
     /* A new round knows nothing of the last one's bars. */
     its.barred = 1 << 0;
     hears(&its, TARRY_MESSAGE_NEWS, 0);
     assert_int_equal(expect(&its, TARRY_EFFECT_CANCEL)->slot, 0);
     expect_compute(&its, 1, 0);
+    expect_word(&its, 1);
+    its.barred = 1 << 1;
+    hears(&its, TARRY_MESSAGE_NEWS, 0);
+    assert_int_equal(expect(&its, TARRY_EFFECT_CANCEL)->slot, 1);
+    expect_compute(&its, 0, 2);
+    expect_word(&its, 0);
+    its.barred = 7;
+    hears(&its, TARRY_MESSAGE_NEWS, 0);
+    assert_int_equal(expect(&its, TARRY_EFFECT_CANCEL)->slot, 0);
+    expect_word(&its, LOAD);
     its.barred = 0;
     its.round++;
     hears(&its, TARRY_MESSAGE_ROUND, 0);
-    assert_int_equal(expect(&its, TARRY_EFFECT_CANCEL)->slot, 1);
     expect_compute(&its, 0, 2);
     desk_end(&its);
 }
@@ -295,6 +323,7 @@ static void news_in_an_attempt_start_nothing(void **state)
     hears(&its, TARRY_MESSAGE_NEWS, 1);
     hears(&its, TARRY_MESSAGE_RESUME, 1);
     expect_compute(&its, 2, 1);
+    expect_word(&its, 2);
     desk_end(&its);
 }
 
