@@ -10,26 +10,25 @@
  *   pareto:SCALE,SHAPE       adds a Pareto draw: SCALE * U^(-1/SHAPE) seconds
  *   weibull:SCALE,SHAPE      adds a Weibull draw: SCALE * Exp(1)^(1/SHAPE) seconds
  *   slow:K,FACTOR            K workers take FACTOR (>= 1) times as long
- *   markov:P_SLOW,P_RECOVER,FACTOR
- *                            a worker that is fast becomes slow with probability P_SLOW from one
- *                            round to the next, and fast again with P_RECOVER; slow ones take
- *                            FACTOR (>= 1) times as long
- *   rack:K,FACTOR[,P]        racks of K workers (0..K-1, K..2K-1, ...): in each round each rack is
- *                            slow with probability P (0.05), all of it; FACTOR 'inf': it dies, all
- *                            of it at the same share of its work
- *   dead:K                   K workers never answer
- *   fail:RATE                a worker dies in a round with probability RATE
- *   rejoin:SECONDS           those that died by 'fail' or 'rack' join again so long after
- *   jitter:SD                multiplies by max(0, 1 + SD * N(0,1))
+ *   slow:K,LOW-HIGH          the same, each with a factor of its own, drawn uniformly from LOW (>=
+ * 1) to HIGH markov:P_SLOW,P_RECOVER,FACTOR a worker that is fast becomes slow with probability
+ * P_SLOW from one round to the next, and fast again with P_RECOVER; slow ones take FACTOR (>= 1)
+ * times as long rack:K,FACTOR[,P]        racks of K workers (0..K-1, K..2K-1, ...): in each round
+ * each rack is slow with probability P (0.05), all of it; FACTOR 'inf': it dies, all of it at the
+ * same share of its work dead:K                   K workers never answer fail:RATE                a
+ * worker dies in a round with probability RATE rejoin:SECONDS           those that died by 'fail'
+ * or 'rack' join again so long after jitter:SD                multiplies by max(0, 1 + SD * N(0,1))
  *   trace:FILE               adds the trace's seconds of (round, worker, position), see below
  *   trace:FILE/chunk         adds the trace's seconds of (round, chunk), see below
  *
- * Draws are made anew in every round, once per worker, or once per (worker, position) where the
- * term ends in '/chunk' (exp, shifted-exp, pareto, weibull, jitter). The time of a chunk is
- * (base + added seconds) * factors.
+ * Draws are made anew in every round, once per worker. exp, shifted-exp, pareto, weibull and jitter
+ * may end in one of two suffixes: '/chunk' draws once per (worker, position), '/run' once per
+ * worker for the whole run, so that a worker has the same time in every round. The time of a chunk
+ * is (base + added seconds) * factors.
  *
- * Slow and dead workers are chosen by the seed for the whole run: first the dead, then the slow of
- * each term among those not yet chosen, as far as these suffice.
+ * Slow and dead workers are chosen by the seed for the whole run, and so are the factors of the
+ * slow: first the dead, then the slow of each term among those not yet chosen, as far as these
+ * suffice.
  *
  * markov: workers are independent, and each is in its long-run state from round 0 on: slow with
  * probability P_SLOW / (P_SLOW + P_RECOVER), for 1 / P_RECOVER rounds on average. The sum of both

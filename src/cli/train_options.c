@@ -211,8 +211,9 @@ static const option_entry protocol_entries[] = {
      .argument = "SPEC",
      .help = "Make workers slow or dead: terms joined by '+' of none, exp:MEAN, "
              "shifted-exp:SHIFT,MEAN, pareto:SCALE,SHAPE, weibull:SCALE,SHAPE, slow:K,FACTOR, "
-             "markov:P_SLOW,P_RECOVER,FACTOR, rack:K,FACTOR[,P], dead:K, jitter:SD, trace:FILE "
-             "or trace:FILE/chunk (default none)",
+             "slow:K,LOW-HIGH, markov:P_SLOW,P_RECOVER,FACTOR, rack:K,FACTOR[,P], dead:K, "
+             "jitter:SD, trace:FILE or trace:FILE/chunk; a distribution or jitter may end in "
+             "/chunk or /run, see tarry-train(1) (default none)",
      .kind = OPTION_TEXT,
      FIELD(straggler)},
     {.name = "reproducible",

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The SPEC's grammar: TERM { '+' TERM }, TERM = NAME [ ':' NUMBER { ',' NUMBER } [ '/chunk' ] ]. */
+/*
+ * The SPEC's grammar: TERM { '+' TERM }, TERM = NAME [ ':' NUMBER { ',' NUMBER } [ SUFFIX ] ],
+ * SUFFIX = '/chunk' | '/run'. The last NUMBER of 'slow' may be a range, NUMBER '-' NUMBER.
+ */
 #include "straggler/straggler.h"
 
 #include <math.h>
@@ -18,6 +21,7 @@ typedef struct term_number {
     double most;      /* 0: no limit */
     double otherwise; /* what it is where it is left out; 0: it must be given */
     bool infinite;    /* may be 'inf' */
+    bool range;       /* the factor, which may be LOW-HIGH */
 } term_number;
 
 #define COUNT ((size_t)-1)
@@ -26,7 +30,7 @@ enum { MAX_NUMBERS = 3 };
 typedef struct term_form {
     const char *name;
     term_kind kind;
-    bool drawn; /* may end in '/chunk' */
+    bool drawn; /* may end in '/chunk' or '/run' */
     size_t numbers;
     term_number number[MAX_NUMBERS];
 } term_form;
@@ -51,7 +55,7 @@ static const term_form FORMS[] = {
      false,
      2,
      {{.name = "K", .offset = COUNT},
-      {.name = "FACTOR", .offset = offsetof(term, factor), .least = 1}}},
+      {.name = "FACTOR", .offset = offsetof(term, factor), .least = 1, .range = true}}},
     {"weibull",
      TERM_WEIBULL,
      true,
@@ -108,14 +112,13 @@ static bool span_cut(span *rest, char separator, span *head)
     return true;
 }
 
-/* Cuts '/chunk' off the end of *text; whether it was there. */
-static bool span_cut_chunk(span *text)
+/* Cuts `end` off the end of *text; whether it was there. */
+static bool span_cut_end(span *text, const char *end)
 {
-    static const char SUFFIX[] = "/chunk";
-    const size_t suffix = sizeof(SUFFIX) - 1;
-    if (text->length < suffix || memcmp(text->text + text->length - suffix, SUFFIX, suffix) != 0)
+    const size_t length = strlen(end);
+    if (text->length < length || memcmp(text->text + text->length - length, end, length) != 0)
         return false;
-    text->length -= suffix;
+    text->length -= length;
     return true;
 }
 
@@ -177,14 +180,62 @@ static int parse_number(span whole, span text, const term_number *number, uint32
     return TARRY_OK;
 }
 
+/* The place of the '-' between two numbers, which is not the sign of one or of its exponent. */
+static size_t find_dash(span text)
+{
+    size_t at = 1;
+    while (at < text.length && (text.text[at] != '-' || strchr("eE", text.text[at - 1]) != NULL))
+        at++;
+    return at;
+}
+
+/* A factor, or the two ends of a range of factors. */
+static int parse_range(span whole, span text, const term_number *number, uint32_t workers,
+                       term *out, tarry_diagnostic *diagnostic)
+{
+    term_number low = *number, high = *number;
+    size_t dash = find_dash(text);
+    bool is_range = dash < text.length;
+    if (is_range)
+        low.name = "LOW";
+    int error = parse_number(whole, (span){text.text, is_range ? dash : text.length}, &low, workers,
+                             out, diagnostic);
+    out->most_factor = out->factor;
+    if (error != TARRY_OK || !is_range)
+        return error;
+    high.name = "HIGH";
+    high.offset = offsetof(term, most_factor);
+    error = parse_number(whole, (span){text.text + dash + 1, text.length - dash - 1}, &high,
+                         workers, out, diagnostic);
+    if (error == TARRY_OK && out->most_factor < out->factor)
+        return TERM_ERROR(diagnostic, TARRY_ERROR_FORMAT, whole, "HIGH must be at least LOW");
+    return error;
+}
+
+/* Cuts the suffix off *rest that says how often the term is drawn. */
+static int parse_suffix(span whole, span *rest, const term_form *form, term *out,
+                        tarry_diagnostic *diagnostic)
+{
+    static const char CHUNK[] = "/chunk", RUN[] = "/run";
+    out->per_chunk = span_cut_end(rest, CHUNK);
+    out->per_run = span_cut_end(rest, RUN);
+    bool both = out->per_chunk ? out->per_run : out->per_run && span_cut_end(rest, CHUNK);
+    if ((out->per_chunk || out->per_run) && !form->drawn)
+        return TERM_ERROR(diagnostic, TARRY_ERROR_FORMAT, whole, "'%s' does not apply to '%s'",
+                          out->per_chunk ? CHUNK : RUN, form->name);
+    if (both)
+        return TERM_ERROR(diagnostic, TARRY_ERROR_FORMAT, whole,
+                          "'/chunk' and '/run' exclude each other");
+    return TARRY_OK;
+}
+
 static int parse_numbers(span whole, span rest, const term_form *form, uint32_t workers, term *out,
                          tarry_diagnostic *diagnostic)
 {
-    out->per_chunk = span_cut_chunk(&rest);
-    if (out->per_chunk && !form->drawn)
-        return TERM_ERROR(diagnostic, TARRY_ERROR_FORMAT, whole, "'/chunk' does not apply to '%s'",
-                          form->name);
+    int error = parse_suffix(whole, &rest, form, out, diagnostic);
     bool more = true;
+    if (error != TARRY_OK)
+        return error;
     for (size_t i = 0; i < form->numbers; i++) {
         const term_number *number = &form->number[i];
         span text = {rest.text, 0};
@@ -194,7 +245,8 @@ static int parse_numbers(span whole, span rest, const term_form *form, uint32_t 
         }
         if (more)
             more = span_cut(&rest, ',', &text);
-        int error = parse_number(whole, text, number, workers, out, diagnostic);
+        error = number->range ? parse_range(whole, text, number, workers, out, diagnostic)
+                              : parse_number(whole, text, number, workers, out, diagnostic);
         if (error != TARRY_OK)
             return error;
     }
@@ -207,7 +259,7 @@ static int parse_numbers(span whole, span rest, const term_form *form, uint32_t 
 static int parse_trace(span whole, span file, const tarry_allocator *allocator, term *out,
                        tarry_diagnostic *diagnostic)
 {
-    out->per_chunk = span_cut_chunk(&file);
+    out->per_chunk = span_cut_end(&file, "/chunk");
     if (file.length == 0)
         return TERM_ERROR(diagnostic, TARRY_ERROR_FORMAT, whole, "FILE is missing");
     char *path = memory_allocate(allocator, file.length + 1, 1);

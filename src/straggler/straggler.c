@@ -22,6 +22,13 @@ struct tarry_straggler {
     term term[STRAGGLER_MAX_TERMS];
 };
 
+/* Of the term that hits this worker, which is one at most: the number is the worker's own. */
+static double slow_factor(uint64_t seed, const term *slow, uint32_t worker)
+{
+    random_stream stream = random_stream_make(seed, RANDOM_STRAGGLER_CHOICE, 1, worker);
+    return slow->factor + (slow->most_factor - slow->factor) * random_uniform(&stream);
+}
+
 /*
  * In one random order of the workers, the dead come first, and then the slow of one `slow` term
  * after the other, as far as the workers suffice: no worker is chosen twice.
@@ -45,8 +52,9 @@ static int choose_fates(tarry_straggler *straggler)
                 straggler->fates[order[next++]].dead = true;
     for (size_t i = 0; i < straggler->terms; i++)
         if (straggler->term[i].kind == TERM_SLOW)
-            for (uint32_t k = 0; k < straggler->term[i].count && next < workers; k++)
-                straggler->fates[order[next++]].factor = straggler->term[i].factor;
+            for (uint32_t k = 0; k < straggler->term[i].count && next < workers; k++, next++)
+                straggler->fates[order[next]].factor =
+                    slow_factor(straggler->seed, &straggler->term[i], order[next]);
     memory_release(allocator, order);
     return TARRY_OK;
 }
@@ -100,14 +108,16 @@ bool tarry_straggler_dead(const tarry_straggler *straggler, uint32_t worker)
 /*
  * The random numbers of one term: a stream per (round, worker), in which every draw has a block of
  * its own. A draw takes one block (four words) at most, so that no two draws share a number, and
- * none depends on which others were made.
+ * none depends on which others were made. A term that is drawn once for the run has its draws of
+ * round 0 in every round.
  */
 static random_stream draw_stream(const tarry_straggler *straggler, size_t index, uint64_t round,
                                  uint32_t worker, uint32_t position)
 {
-    random_stream stream =
-        random_stream_make(straggler->seed, RANDOM_STRAGGLER, (uint32_t)round, worker);
-    uint32_t row = straggler->term[index].per_chunk ? position + 1 : 0;
+    const term *at = &straggler->term[index];
+    random_stream stream = random_stream_make(straggler->seed, RANDOM_STRAGGLER,
+                                              at->per_run ? 0 : (uint32_t)round, worker);
+    uint32_t row = at->per_chunk ? position + 1 : 0;
     stream.counter[0] = row * STRAGGLER_MAX_TERMS + (uint32_t)index;
     return stream;
 }

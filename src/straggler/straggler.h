@@ -29,7 +29,7 @@ typedef enum term_kind {
     TERM_EXPONENTIAL, /* adds shift + scale * Exp(1) seconds */
     TERM_PARETO,      /* adds scale * U^(-1 / shape) seconds */
     TERM_WEIBULL,     /* adds scale * Exp(1)^(1 / shape) seconds */
-    TERM_SLOW,        /* `count` workers, `factor` times slower */
+    TERM_SLOW,        /* `count` workers, `factor` to `most_factor` times slower */
     TERM_DEAD,        /* `count` workers */
     TERM_JITTER,      /* times max(0, 1 + deviation * N(0,1)) */
     TERM_MARKOV,      /* `factor` times slower in some stretches of rounds */
@@ -42,8 +42,10 @@ typedef enum term_kind {
 typedef struct term {
     term_kind kind;
     bool per_chunk; /* drawn (trace: taken) per chunk, not per worker */
+    bool per_run;   /* drawn per worker for all rounds, not anew in each; not with per_chunk */
     double shift, scale, shape, deviation;
-    double factor;      /* rack: INFINITY where it dies */
+    double factor;      /* rack: INFINITY where it dies; slow: the least one */
+    double most_factor; /* slow: each worker's is drawn from `factor` up to this */
     double probability; /* per round; markov: to become slow */
     double recovery;    /* markov: the probability per round to become fast again */
     uint32_t count;

@@ -62,6 +62,25 @@ static void every_malformed_term_is_named(void **state)
         {"slow:2,0.5", "straggler term 'slow:2,0.5': FACTOR must be at least 1"},
         {"slow:1.5,2", "straggler term 'slow:1.5,2': K must be a whole number"},
         {"slow:2,5/chunk", "straggler term 'slow:2,5/chunk': '/chunk' does not apply to 'slow'"},
+        {"slow:2,5/run", "straggler term 'slow:2,5/run': '/run' does not apply to 'slow'"},
+        {"slow:2,1-", "straggler term 'slow:2,1-': HIGH is missing"},
+        {"slow:2,-1", "straggler term 'slow:2,-1': FACTOR must be at least 1"},
+        {"slow:2,-2-3", "straggler term 'slow:2,-2-3': LOW must be at least 1"},
+        {"slow:2,0.5-3", "straggler term 'slow:2,0.5-3': LOW must be at least 1"},
+        {"slow:2,3-2", "straggler term 'slow:2,3-2': HIGH must be at least LOW"},
+        {"slow:2,x-2", "straggler term 'slow:2,x-2': LOW 'x' is not a number"},
+        {"slow:2,2-3-4", "straggler term 'slow:2,2-3-4': HIGH '3-4' is not a number"},
+        {"slow:2,1e-", "straggler term 'slow:2,1e-': FACTOR '1e-' is not a number"},
+        {"slow:2,2-3,4", "straggler term 'slow:2,2-3,4': 'slow' takes 2 numbers"},
+        {"slow:1-2,3", "straggler term 'slow:1-2,3': K '1-2' is not a number"},
+        {"markov:.1,.2,2-3", "straggler term 'markov:.1,.2,2-3': FACTOR '2-3' is not a number"},
+        {"exp:1/run/run", "straggler term 'exp:1/run/run': MEAN '1/run' is not a number"},
+        {"exp:1/run/chunk",
+         "straggler term 'exp:1/run/chunk': '/chunk' and '/run' exclude each other"},
+        {"exp:1/chunk/run",
+         "straggler term 'exp:1/chunk/run': '/chunk' and '/run' exclude each other"},
+        {"exp:/run", "straggler term 'exp:/run': MEAN is missing"},
+        {"fail:.1/run", "straggler term 'fail:.1/run': '/run' does not apply to 'fail'"},
         {"dead:1/chunk", "straggler term 'dead:1/chunk': '/chunk' does not apply to 'dead'"},
         {"dead:x", "straggler term 'dead:x': K 'x' is not a number"},
         {"jitter:-0.1", "straggler term 'jitter:-0.1': SD must be at least 0"},
@@ -122,16 +141,17 @@ static void well_formed_terms_are_read(void **state)
     size_t count = 0;
     const char *spec = "none+exp:1e-3/chunk+shifted-exp:0.5,2+pareto:1,1.5+slow:3,20+dead:0+"
                        "jitter:.1/chunk+weibull:2,3+markov:.25,.75,4+rack:2,inf+rack:8,5,.5+"
-                       "fail:.5+rejoin:3";
+                       "fail:.5+rejoin:3+jitter:.1/run+slow:2,15e-1-1e1";
     assert_int_equal(spec_parse(spec, 8, NULL, terms, &count, NULL), TARRY_OK);
-    assert_int_equal(count, 13);
+    assert_int_equal(count, 15);
     assert_int_equal(terms[0].kind, TERM_NONE);
     assert_true(terms[1].kind == TERM_EXPONENTIAL && terms[1].scale == 1e-3 &&
-                terms[1].shift == 0 && terms[1].per_chunk);
+                terms[1].shift == 0 && terms[1].per_chunk && !terms[1].per_run);
     assert_true(terms[2].kind == TERM_EXPONENTIAL && terms[2].shift == 0.5 && terms[2].scale == 2 &&
-                !terms[2].per_chunk);
+                !terms[2].per_chunk && !terms[2].per_run);
     assert_true(terms[3].kind == TERM_PARETO && terms[3].scale == 1 && terms[3].shape == 1.5);
-    assert_true(terms[4].kind == TERM_SLOW && terms[4].count == 3 && terms[4].factor == 20);
+    assert_true(terms[4].kind == TERM_SLOW && terms[4].count == 3 && terms[4].factor == 20 &&
+                terms[4].most_factor == 20);
     assert_true(terms[5].kind == TERM_DEAD && terms[5].count == 0);
     assert_true(terms[6].kind == TERM_JITTER && terms[6].deviation == 0.1 && terms[6].per_chunk);
     assert_true(terms[7].kind == TERM_WEIBULL && terms[7].scale == 2 && terms[7].shape == 3);
@@ -143,6 +163,9 @@ static void well_formed_terms_are_read(void **state)
                 terms[10].probability == 0.5);
     assert_true(terms[11].kind == TERM_FAIL && terms[11].probability == 0.5);
     assert_true(terms[12].kind == TERM_REJOIN && terms[12].scale == 3);
+    assert_true(terms[13].kind == TERM_JITTER && terms[13].per_run && !terms[13].per_chunk);
+    assert_true(terms[14].kind == TERM_SLOW && terms[14].count == 2 && terms[14].factor == 1.5 &&
+                terms[14].most_factor == 10);
 }
 
 int main(void)

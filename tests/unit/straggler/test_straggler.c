@@ -84,6 +84,52 @@ static void draws_are_per_worker_or_per_chunk(void **state)
     tarry_straggler_free(chunk);
 }
 
+/* In every round the draw that the term without the suffix has in round 0: the distribution is the
+ * same, and workers differ. */
+static void draws_of_the_run_are_those_of_its_first_round(void **state)
+{
+    (void)state;
+    static const char *const pairs[][2] = {
+        {"exp:1", "exp:1/run"},           {"shifted-exp:1,0.5", "shifted-exp:1,0.5/run"},
+        {"pareto:1,2", "pareto:1,2/run"}, {"weibull:1,2", "weibull:1,2/run"},
+        {"jitter:0.1", "jitter:0.1/run"}, {"exp:1+jitter:0.1", "exp:1/run+jitter:0.1/run"},
+    };
+    uint64_t seed = test_seed("per run", 9);
+    for (size_t i = 0; i < sizeof(pairs) / sizeof(*pairs); i++) {
+        tarry_straggler *round = make(pairs[i][0], seed), *run = make(pairs[i][1], seed);
+        for (uint32_t j = 0; j < WORKERS; j++) {
+            uint64_t first = tarry_straggler_time_ns(round, 0, j, 0, 0, 1000000);
+            assert_int_not_equal(tarry_straggler_time_ns(run, 0, (j + 1) % WORKERS, 0, 0, 1000000),
+                                 first);
+            for (uint64_t t = 0; t < 3; t++)
+                for (uint32_t position = 0; position < 3; position++)
+                    assert_int_equal(
+                        tarry_straggler_time_ns(run, t << 32 | t, j, position, 0, 1000000), first);
+        }
+        tarry_straggler_free(round);
+        tarry_straggler_free(run);
+    }
+}
+
+/* A term that lasts leaves the others as they are. */
+static void terms_of_the_run_and_of_rounds_go_together(void **state)
+{
+    (void)state;
+    uint64_t seed = test_seed("per run and round", 10);
+    tarry_straggler *both = make("exp:1/run+jitter:0.1", seed);
+    tarry_straggler *lasting = make("exp:1/run", seed), *passing = make("none+jitter:0.1", seed);
+    for (uint64_t round = 0; round < 4; round++)
+        for (uint32_t j = 0; j < WORKERS; j++) {
+            double run = (double)tarry_straggler_time_ns(lasting, round, j, 0, 0, 0);
+            double jitter = (double)tarry_straggler_time_ns(passing, round, j, 0, 0, 1u << 30);
+            double time = (double)tarry_straggler_time_ns(both, round, j, 0, 0, 0);
+            assert_true(fabs(time - run * jitter * 0x1p-30) < 16);
+        }
+    tarry_straggler_free(both);
+    tarry_straggler_free(lasting);
+    tarry_straggler_free(passing);
+}
+
 /* A term's draws do not depend on the terms after it, and two equal terms draw anew. */
 static void terms_draw_independently(void **state)
 {
@@ -125,6 +171,43 @@ static void dead_are_chosen_first_and_slow_among_the_rest(void **state)
     }
 }
 
+/* Uniform over the range, a worker's own, and the same in every round; the chosen are those of a
+ * single factor. */
+static void slow_workers_draw_their_factors_from_a_range(void **state)
+{
+    (void)state;
+    enum { TRIALS = 2000, BASE = 1000000 };
+    uint64_t seed = test_seed("factors", 12);
+    double sum = 0, square = 0;
+    uint32_t equal = 0;
+    for (uint32_t trial = 0; trial < TRIALS; trial++) {
+        tarry_straggler *range = make("slow:3,2-10+dead:1+slow:1,1e3-1e3", seed + trial);
+        tarry_straggler *fixed = make("slow:3,2+dead:1+slow:1,1e3", seed + trial);
+        double before = 0;
+        for (uint32_t j = 0; j < WORKERS; j++) {
+            uint64_t ns = tarry_straggler_time_ns(range, 0, j, 0, 0, BASE);
+            uint64_t one = tarry_straggler_time_ns(fixed, 0, j, 0, 0, BASE);
+            assert_true(tarry_straggler_time_ns(range, trial + 1, j, 2, 1, BASE) == ns);
+            if (one != 2 * BASE) {
+                assert_true(ns == one);
+                continue;
+            }
+            assert_true(ns >= 2 * BASE && ns <= 10 * BASE);
+            double factor = (double)ns / BASE;
+            equal += factor == before;
+            before = factor;
+            sum += factor;
+            square += factor * factor;
+        }
+        tarry_straggler_free(range);
+        tarry_straggler_free(fixed);
+    }
+    const double count = 3 * TRIALS, mean = sum / count;
+    assert_true(fabs(mean - 6) < 5 * sqrt(64 / 12.0 / count));
+    assert_true(fabs(square / count - mean * mean - 64 / 12.0) < 0.4);
+    assert_in_range(equal, 0, 5);
+}
+
 /* The dead of the one are the dead of the other: schemes meet the same workers. */
 static void the_choice_depends_on_the_seed_alone(void **state)
 {
@@ -160,7 +243,7 @@ static void nothing_changes_nothing(void **state)
     (void)state;
     const uint64_t odd = UINT64_MAX - 1; /* not a double */
     tarry_straggler *straggler =
-        make("none+slow:0,9+dead:0+exp:0+pareto:0,1+jitter:0+weibull:0,1e-3+"
+        make("none+slow:0,9+slow:8,1-1+dead:0+exp:0+pareto:0,1+jitter:0/run+weibull:0,1e-3/run+"
              "markov:0,1,9+rack:3,9,0+fail:0+rejoin:1",
              1);
     for (uint32_t j = 0; j < WORKERS; j++) {
@@ -410,8 +493,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(distributions_have_their_moments),
         cmocka_unit_test(draws_are_per_worker_or_per_chunk),
+        cmocka_unit_test(draws_of_the_run_are_those_of_its_first_round),
+        cmocka_unit_test(terms_of_the_run_and_of_rounds_go_together),
         cmocka_unit_test(terms_draw_independently),
         cmocka_unit_test(dead_are_chosen_first_and_slow_among_the_rest),
+        cmocka_unit_test(slow_workers_draw_their_factors_from_a_range),
         cmocka_unit_test(the_choice_depends_on_the_seed_alone),
         cmocka_unit_test(added_time_comes_before_factors),
         cmocka_unit_test(nothing_changes_nothing),
