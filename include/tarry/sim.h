@@ -66,6 +66,15 @@ TARRY_API int tarry_sim_create(const tarry_plan *plan, const tarry_sim_settings 
 TARRY_API void tarry_sim_free(tarry_sim *sim); /* NULL is allowed */
 
 /*
+ * Between two rounds: what chunks cost from here on, as in the settings, also those that a worker
+ * begins which has not heard of the new round yet. Borrowed until the next call or the end of the
+ * world; numbers that change in between are to be told by another call. Errors: ARGUMENT; nothing
+ * changes then.
+ */
+TARRY_API int tarry_sim_costs(tarry_sim *sim, const double *chunk_cost,
+                              tarry_diagnostic *diagnostic);
+
+/*
  * Runs one round; round t of one world is round t of every world of the same settings, whatever
  * else differs. A round that ends without an estimate is a result too: it gives TARRY_OK, and
  * result->error is TARRY_ERROR_COVERAGE. Errors: NO_MEMORY, NUMERICAL; then nothing but

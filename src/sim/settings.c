@@ -35,8 +35,14 @@ int settings_check(const tarry_plan *plan, const tarry_sim_settings *settings,
         fault = "gradients that travel each by itself are not cut into parts";
     if (fault != NULL)
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT, "simulator: %s", fault);
-    for (uint32_t chunk = 0; settings->chunk_cost != NULL && chunk < plan->chunks; chunk++) {
-        double cost = settings->chunk_cost[chunk];
+    return settings_check_costs(plan, settings->chunk_cost, diagnostic);
+}
+
+int settings_check_costs(const tarry_plan *plan, const double *chunk_cost,
+                         tarry_diagnostic *diagnostic)
+{
+    for (uint32_t chunk = 0; chunk_cost != NULL && chunk < plan->chunks; chunk++) {
+        double cost = chunk_cost[chunk];
         if (!(cost >= 0 && isfinite(cost)))
             return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
                             "simulator: the cost of chunk %u must be finite and at least 0", chunk);

@@ -144,6 +144,14 @@ static int run_once(tarry_sim *sim)
     return error;
 }
 
+int tarry_sim_costs(tarry_sim *sim, const double *chunk_cost, tarry_diagnostic *diagnostic)
+{
+    int error = settings_check_costs(sim->plan, chunk_cost, diagnostic);
+    if (error == TARRY_OK)
+        sim->settings.chunk_cost = chunk_cost;
+    return error;
+}
+
 int tarry_sim_round(tarry_sim *sim, tarry_round_result *result)
 {
     sim->done = false;

@@ -157,6 +157,35 @@ static void costs_scale_the_time_of_chunks(void **state)
     }
 }
 
+static void costs_may_change_between_rounds(void **state)
+{
+    (void)state;
+    const double first[] = {0.5, 0, 2.25, 1}, second[] = {3, 1, 1, 1};
+    const double wrong[] = {1, 1, NAN, 1}, negative[] = {-1, 1, 1, 1};
+    tarry_diagnostic why = {{0}};
+    world all;
+    ring(&all);
+    all.plan_settings.replication = 1;
+    all.settings.chunk_cost = first;
+    world_begin(&all);
+    tarry_round_result result = world_round(&all);
+    assert_int_equal(result.end_ns - result.start_ns, SECOND / 4 * 9);
+    assert_int_equal(tarry_sim_costs(all.sim, second, &why), TARRY_OK);
+    for (int round = 0; round < 2; round++) {
+        result = world_round(&all);
+        assert_int_equal(result.end_ns - result.start_ns, 3 * SECOND);
+    }
+    assert_int_equal(tarry_sim_costs(all.sim, wrong, &why), TARRY_ERROR_ARGUMENT);
+    assert_string_equal(why.text, "simulator: the cost of chunk 2 must be finite and at least 0");
+    assert_int_equal(tarry_sim_costs(all.sim, negative, NULL), TARRY_ERROR_ARGUMENT);
+    result = world_round(&all);
+    assert_int_equal(result.end_ns - result.start_ns, 3 * SECOND);
+    assert_int_equal(tarry_sim_costs(all.sim, NULL, NULL), TARRY_OK);
+    result = world_round(&all);
+    assert_int_equal(result.end_ns - result.start_ns, SECOND);
+    world_end(&all);
+}
+
 /* The mean of the largest of m exponential times is 1 + 1/2 + ... + 1/m. */
 static void uncoded_takes_the_harmonic_number(void **state)
 {
@@ -272,6 +301,7 @@ int main(void)
         cmocka_unit_test(single_gradients_travel_with_their_reports),
         cmocka_unit_test(a_deadline_is_kept_to_the_nanosecond),
         cmocka_unit_test(costs_scale_the_time_of_chunks),
+        cmocka_unit_test(costs_may_change_between_rounds),
         cmocka_unit_test(uncoded_takes_the_harmonic_number),
         cmocka_unit_test(settings_are_checked),
         cmocka_unit_test(each_allocation_may_fail),
