@@ -124,11 +124,19 @@ static const option_entry link_entries[] = {
 static const option_entry run_entries[] = {
     {.name = "trials",
      .argument = "N",
-     .help = "Rounds of each scheme, all schemes with the same draws (default 100)",
+     .help = "Trials of each scheme, all schemes with the same draws (default 100)",
      .kind = OPTION_U64,
      .least = 1,
      .most = 100000000,
      FIELD(trials)},
+    {.name = "rounds",
+     .argument = "R",
+     .help = "Rounds of each trial, in which workers and what the server knows of them last; "
+             "figures are of the last one (default 1)",
+     .kind = OPTION_U32,
+     .least = 1,
+     .most = 100000,
+     FIELD(rounds)},
     {.name = "seed",
      .argument = "S",
      .help = "Seed of everything that is drawn (default 1)",
@@ -175,6 +183,7 @@ void simulate_options_init(simulate_options *options)
         .dimension = 1,
         .silence = 2,
         .trials = 100,
+        .rounds = 1,
         .seed = 1,
     };
     scheme_settings_init(&options->defaults);
@@ -197,6 +206,9 @@ int simulate_options_check(simulate_options *options, simulate_variants *variant
     if (options->plot != NULL && options->report != NULL &&
         strcmp(options->plot, options->report) == 0)
         return complain(EXIT_USAGE, "--plot: %s is the file of --report too", options->plot);
+    if (options->rounds > 1 && options->deadlines.count > 0)
+        return complain(EXIT_USAGE, "--deadline: goes with a single round of each trial only, not "
+                                    "with --rounds; a scheme may have a deadline of its own");
     if (options->vectors != 0 && options->dimension != 1 && options->dimension != options->vectors)
         return complain(EXIT_USAGE, "--vectors: differs from --dimension");
     if (options->vectors != 0)

@@ -27,6 +27,7 @@ typedef struct simulate_options {
     uint64_t vectors; /* 0: none; otherwise d */
 
     uint64_t trials;
+    uint32_t rounds; /* of each trial */
     uint64_t seed;
     bool plan_per_trial;
     uint32_t jobs; /* 0 until checked */

@@ -227,9 +227,9 @@ void simulate_plot_script(FILE *script, bool png, const simulate_trials *trials,
             png ? "font 'sans,12'" : "font 'sans-serif,12' background 'white'");
     char title[512];
     snprintf(title, sizeof(title),
-             "tarry simulate: %u workers, %u chunks, straggler %.200s\n%zu trials, seed %" PRIu64,
+             "tarry simulate: %u workers, %u chunks, straggler %.200s\n%zu trials%s, seed %" PRIu64,
              options->workers, options->chunks, options->straggler, trials->done_count,
-             options->seed);
+             options->rounds > 1 ? ", the last round of each" : "", options->seed);
     fputs("set multiplot\nset label 2 ", script);
     gnuplot_quote(script, title);
     fprintf(script,

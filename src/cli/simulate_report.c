@@ -22,6 +22,20 @@ static json_t *errors_json(const real_list *deadlines, const spread *errors)
     return list;
 }
 
+static json_t *rounds_json(const round_figures *rounds, uint32_t count)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; list != NULL && i < count; i++)
+        list = json_append(list, json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "seconds",
+                                           number_json(rounds[i].seconds), "ratio_to_balanced",
+                                           number_json(rounds[i].balanced_ratio),
+                                           "ratio_to_matched", number_json(rounds[i].matched_ratio),
+                                           "copies", number_json(rounds[i].copies), "control_bytes",
+                                           number_json(rounds[i].control_bytes), "control_messages",
+                                           number_json(rounds[i].control_messages)));
+    return list;
+}
+
 /* Each trial's time, null where it could not end; paired over schemes. */
 static json_t *seconds_json(const simulate_trials *trials, size_t variant)
 {
@@ -59,13 +73,15 @@ static json_t *result_json(const simulate_trials *trials, size_t index,
         "ratio_to_balanced", number_json(figures->balanced_ratio.all.median), "ratio_to_matched",
         number_json(figures->matched_ratio.all.median), "seconds", seconds_json(trials, index));
     json_t *work = json_pack(
-        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "work_ratio",
+        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "work_ratio",
         number_json(figures->work_ratio), "copies", number_json(figures->copies), "exact",
         number_json(figures->exact), "expected_error", number_json(figures->expected_error),
         "verified_error", number_json(figures->verified_error), "verified_squared_error",
         number_json(figures->verified_squared_error), "upload_bytes",
         number_json(figures->upload_bytes), "control_bytes", number_json(figures->control_bytes),
-        "error", errors_json(&options->deadlines, figures->errors));
+        "control_messages", number_json(figures->control_messages), "rounds",
+        rounds_json(figures->rounds, options->rounds), "error",
+        errors_json(&options->deadlines, figures->errors));
     if (json_object_update(result, times) != 0 || json_object_update(result, work) != 0) {
         json_decref(result);
         result = NULL;

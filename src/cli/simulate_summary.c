@@ -50,13 +50,13 @@ static double matched_ratio_of(const simulate_outcome *outcome)
     return isinf(outcome->matched) ? NAN : outcome->seconds / outcome->matched;
 }
 
-static spread spread_over(const simulate_trials *trials, size_t variant, outcome_value *value,
-                          double *values)
+static spread spread_over(const simulate_trials *trials, size_t variant, uint32_t round,
+                          outcome_value *value, double *values)
 {
     size_t count = 0;
     for (size_t trial = 0; trial < trials->options->trials; trial++) {
         if (trials->done[trial])
-            values[count++] = value(simulate_trials_outcome(trials, trial, variant));
+            values[count++] = value(&simulate_trials_outcomes(trials, trial, variant)[round]);
     }
     return spread_of(values, count);
 }
@@ -83,6 +83,41 @@ static void explain(const simulate_variant *variant, const tarry_round_result *r
                  result->workers_lost, variant->plan.workers, variant->plan.parts);
 }
 
+/* The largest error in an exact round of the trial; NaN if there was none. */
+static double worst_error(const simulate_trials *trials, const simulate_outcome *outcomes)
+{
+    double worst = NAN;
+    for (uint32_t round = 0; round < trials->options->rounds; round++)
+        if (outcomes[round].result.exact)
+            worst = fmax(worst, outcomes[round].verified_error);
+    return worst;
+}
+
+static round_figures round_of(const simulate_trials *trials, size_t index, uint32_t round,
+                              double *values)
+{
+    round_figures figures = {
+        .seconds = spread_over(trials, index, round, seconds_of, values).all.median,
+        .balanced_ratio = spread_over(trials, index, round, balanced_ratio_of, values).all.median,
+        .matched_ratio = spread_over(trials, index, round, matched_ratio_of, values).all.median,
+    };
+    double ended = 0;
+    for (size_t trial = 0; trial < trials->options->trials; trial++) {
+        const tarry_round_result *result =
+            &simulate_trials_outcomes(trials, trial, index)[round].result;
+        if (!trials->done[trial] || result->error != TARRY_OK)
+            continue;
+        ended++;
+        figures.copies += (double)result->copies_computed;
+        figures.control_bytes += (double)result->control_bytes;
+        figures.control_messages += (double)result->control_messages;
+    }
+    figures.copies = figures.copies / ended / trials->variants->items[index].plan.chunks;
+    figures.control_bytes /= ended;
+    figures.control_messages /= ended;
+    return figures;
+}
+
 /* Counts, and means over the trials that could end. */
 static void add_up(const simulate_trials *trials, size_t index, simulate_summary *figures)
 {
@@ -104,18 +139,14 @@ static void add_up(const simulate_trials *trials, size_t index, simulate_summary
         figures->exact += result->exact ? 1 : 0;
         figures->expected_error += result->expected_error;
         figures->upload_bytes += (double)result->upload_bytes;
-        figures->control_bytes += (double)result->control_bytes;
         squares += outcome->verified_squared_error;
-        if (result->exact)
-            worst = fmax(worst, outcome->verified_error);
+        worst = fmax(worst, worst_error(trials, simulate_trials_outcomes(trials, trial, index)));
     }
     double ended = (double)(figures->trials - figures->failed);
-    figures->copies = copies / ended / variant->plan.chunks;
     figures->work_ratio = copies / needed;
     figures->exact /= (double)figures->trials;
     figures->expected_error /= ended;
     figures->upload_bytes /= ended;
-    figures->control_bytes /= ended;
     figures->verified_error = worst;
     figures->verified_squared_error = squares / ended;
 }
@@ -124,12 +155,21 @@ static int summarise(const simulate_trials *trials, size_t index, double *values
                      simulate_summary *figures)
 {
     size_t deadlines = trials->options->deadlines.count;
+    uint32_t rounds = trials->options->rounds, last = rounds - 1;
+    figures->rounds = memory_allocate(NULL, rounds, sizeof(*figures->rounds));
+    if (figures->rounds == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    for (uint32_t round = 0; round < rounds; round++)
+        figures->rounds[round] = round_of(trials, index, round, values);
+    figures->copies = figures->rounds[last].copies;
+    figures->control_bytes = figures->rounds[last].control_bytes;
+    figures->control_messages = figures->rounds[last].control_messages;
     add_up(trials, index, figures);
-    figures->seconds = spread_over(trials, index, seconds_of, values);
-    figures->balanced = spread_over(trials, index, balanced_of, values);
-    figures->matched = spread_over(trials, index, matched_of, values);
-    figures->balanced_ratio = spread_over(trials, index, balanced_ratio_of, values);
-    figures->matched_ratio = spread_over(trials, index, matched_ratio_of, values);
+    figures->seconds = spread_over(trials, index, last, seconds_of, values);
+    figures->balanced = spread_over(trials, index, last, balanced_of, values);
+    figures->matched = spread_over(trials, index, last, matched_of, values);
+    figures->balanced_ratio = spread_over(trials, index, last, balanced_ratio_of, values);
+    figures->matched_ratio = spread_over(trials, index, last, matched_ratio_of, values);
     if (deadlines == 0)
         return TARRY_OK;
     figures->errors = memory_allocate(NULL, deadlines, sizeof(*figures->errors));
@@ -158,7 +198,9 @@ int simulate_summaries_create(const simulate_trials *trials, simulate_summary **
 
 void simulate_summaries_free(simulate_summary *summaries, size_t count)
 {
-    for (size_t i = 0; summaries != NULL && i < count; i++)
+    for (size_t i = 0; summaries != NULL && i < count; i++) {
+        memory_release(NULL, summaries[i].rounds);
         memory_release(NULL, summaries[i].errors);
+    }
     memory_release(NULL, summaries);
 }

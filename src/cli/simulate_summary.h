@@ -12,7 +12,15 @@ typedef struct spread {
     double p5, p25, p75;
 } spread;
 
-/* Of one variant, over the trials that are done; times and errors over those that could end. */
+/* One round of all trials that could end. */
+typedef struct round_figures {
+    double seconds, balanced_ratio, matched_ratio; /* medians; NaN where there are none */
+    double copies;                                 /* computed per chunk, mean */
+    double control_bytes, control_messages;        /* mean */
+} round_figures;
+
+/* Of one variant, over the trials that are done; times and errors over those that could end. What
+ * is not said to be of all rounds is of the last one. */
 typedef struct simulate_summary {
     size_t trials;
     size_t failed;
@@ -24,10 +32,11 @@ typedef struct simulate_summary {
     double work_ratio; /* copies computed over copies needed, mean */
     double exact;      /* share of the trials */
     double expected_error;
-    double verified_error;         /* worst of the exact trials; NaN without --vectors */
+    double verified_error;         /* worst of all exact rounds; NaN without --vectors */
     double verified_squared_error; /* mean of those that could end */
-    double upload_bytes, control_bytes;
-    spread *errors; /* by deadline; over all trials */
+    double upload_bytes, control_bytes, control_messages;
+    round_figures *rounds; /* by round */
+    spread *errors;        /* by deadline; over all trials */
 } simulate_summary;
 
 /* One summary for each variant; the caller frees *out. Errors: NO_MEMORY. */

@@ -95,9 +95,11 @@ void simulate_table_print(const simulate_trials *trials, const simulate_summary 
     int width = scheme_width(variants);
     char time[NUMBER_TEXT_SIZE];
     seconds_text(trials->seconds, time);
-    printf("%zu trials in %s: %u workers, %u chunks, straggler %s, seed %" PRIu64 "\n\n",
-           trials->done_count, time, options->workers, options->chunks, options->straggler,
-           options->seed);
+    printf("%zu trials", trials->done_count);
+    if (options->rounds > 1)
+        printf(" of %u rounds (the last one shown)", options->rounds);
+    printf(" in %s: %u workers, %u chunks, straggler %s, seed %" PRIu64 "\n\n", time,
+           options->workers, options->chunks, options->straggler, options->seed);
     print_head(width, vectors);
     for (size_t i = 0; i < variants->count; i++)
         print_row(width, &variants->items[i], &summaries[i], vectors);

@@ -47,7 +47,7 @@ typedef struct trial_draws {
     size_t trial;
     uint64_t seed;
     tarry_straggler *straggler;
-    double *costs; /* by chunk; NULL: all 1 */
+    double *costs; /* by chunk, of one round after the other; NULL: all 1 */
 } trial_draws;
 
 static tarry_sim_settings make_settings(const simulate_trials *trials,
@@ -73,7 +73,7 @@ static tarry_sim_settings make_settings(const simulate_trials *trials,
     settings.upload = variant->upload;
     settings.vectors = options->vectors != 0 && variant->upload == TARRY_SIM_UPLOAD_CODED;
     settings.seed = draws->seed;
-    settings.first_round = draws->trial;
+    settings.first_round = (uint64_t)draws->trial * options->rounds;
     return settings;
 }
 
@@ -82,36 +82,93 @@ static double bound_seconds(uint64_t time_ns)
     return time_ns == TARRY_NEVER ? INFINITY : (double)time_ns * 1e-9;
 }
 
-static int run_round(const tarry_plan *plan, const tarry_sim_settings *settings,
-                     simulate_outcome *outcome, tarry_diagnostic *diagnostic)
+/* The last step before a round: its chunk costs, for the world and for the bounds. */
+static int draw_costs(const simulate_trials *trials, const trial_draws *draws, uint64_t round,
+                      tarry_sim *sim, tarry_diagnostic *diagnostic)
 {
-    tarry_sim *sim;
-    int error = tarry_sim_create(plan, settings, NULL, &sim, diagnostic);
-    if (error != TARRY_OK)
-        return error;
+    if (draws->costs == NULL)
+        return TARRY_OK;
+    chunk_cost_draw(trials->costs, draws->seed, round, trials->options->chunks, draws->costs);
+    return tarry_sim_costs(sim, draws->costs, diagnostic);
+}
+
+static int run_round(tarry_sim *sim, const tarry_sim_settings *settings, simulate_outcome *outcome,
+                     tarry_diagnostic *diagnostic)
+{
     const tarry_round_result *result = &outcome->result;
-    error = tarry_sim_round(sim, &outcome->result);
+    int error = tarry_sim_round(sim, &outcome->result);
     if (error != TARRY_OK)
-        diagnose(diagnostic, error, "round: %s", tarry_error_text(error));
-    else if (result->error == TARRY_OK) {
+        return diagnose(diagnostic, error, "round: %s", tarry_error_text(error));
+    if (result->error == TARRY_OK) {
         outcome->seconds = (double)(result->end_ns - result->start_ns) * 1e-9;
         if (settings->vectors)
             verify_estimate(tarry_sim_truth(sim), tarry_sim_estimate(sim), settings->dimension,
                             &outcome->verified_error, &outcome->verified_squared_error);
     }
+    return TARRY_OK;
+}
+
+static int find_bounds(const tarry_plan *plan, const tarry_sim_settings *settings, uint64_t round,
+                       simulate_outcome *outcome, tarry_diagnostic *diagnostic)
+{
+    tarry_sim_bounds bounds;
+    int error = tarry_sim_bound(plan, settings, round, tarry_plan_parts(plan), NULL, &bounds);
+    if (error != TARRY_OK)
+        return diagnose(diagnostic, error, "%s", tarry_error_text(error));
+    outcome->balanced = bound_seconds(bounds.balanced_ns);
+    outcome->matched = bound_seconds(bounds.matched_ns);
+    return TARRY_OK;
+}
+
+/* With one of its rounds the whole trial fails. */
+static void fail_rounds(simulate_outcome *outcomes, uint32_t rounds, tarry_round_result result)
+{
+    for (uint32_t round = 0; round < rounds; round++) {
+        outcomes[round].result = result;
+        outcomes[round].seconds = NAN;
+        outcomes[round].verified_error = outcomes[round].verified_squared_error = NAN;
+    }
+}
+
+/* One world for all rounds. After a failed one there are only bounds to be worked out.
+ * TARRY_ERROR_INTERRUPTED if the crew is to stop. */
+static int run_rounds(const crew *all, const trial_draws *draws, const tarry_plan *plan,
+                      const tarry_sim_settings *settings, simulate_outcome *outcomes,
+                      tarry_diagnostic *diagnostic)
+{
+    const uint32_t rounds = all->trials->options->rounds;
+    bool failed = false;
+    tarry_sim *sim;
+    int error = tarry_sim_create(plan, settings, NULL, &sim, diagnostic);
+    if (error != TARRY_OK)
+        return error;
+    for (uint32_t round = 0; round < rounds && error == TARRY_OK; round++) {
+        simulate_outcome *outcome = &outcomes[round];
+        uint64_t number = settings->first_round + round;
+        error = atomic_load(&all->stop) ? TARRY_ERROR_INTERRUPTED
+                                        : draw_costs(all->trials, draws, number, sim, diagnostic);
+        if (error == TARRY_OK && !failed) {
+            *outcome = (simulate_outcome){
+                .seconds = NAN, .verified_error = NAN, .verified_squared_error = NAN};
+            error = run_round(sim, settings, outcome, diagnostic);
+            failed = error == TARRY_OK && outcome->result.error != TARRY_OK;
+            if (failed)
+                fail_rounds(outcomes, rounds, outcome->result);
+        }
+        if (error == TARRY_OK)
+            error = find_bounds(plan, settings, number, outcome, diagnostic);
+    }
     tarry_sim_free(sim);
     return error;
 }
 
-static int run_variant(const simulate_trials *trials, const trial_draws *draws, size_t index,
+static int run_variant(const crew *all, const trial_draws *draws, size_t index,
                        tarry_diagnostic *diagnostic)
 {
+    const simulate_trials *trials = all->trials;
     const simulate_variant *variant = &trials->variants->items[index];
     const real_list *deadlines = &trials->options->deadlines;
     size_t place = draws->trial * trials->variants->count + index;
-    simulate_outcome *outcome = &trials->outcomes[place];
-    *outcome =
-        (simulate_outcome){.seconds = NAN, .verified_error = NAN, .verified_squared_error = NAN};
     tarry_plan *own = NULL;
     const tarry_plan *plan = trials->plans[index];
     int error = TARRY_OK;
@@ -121,17 +178,11 @@ static int run_variant(const simulate_trials *trials, const trial_draws *draws, 
     }
     tarry_sim_settings settings = make_settings(trials, variant, draws);
     if (error == TARRY_OK)
-        error = run_round(plan, &settings, outcome, diagnostic);
-    tarry_sim_bounds bounds;
-    if (error == TARRY_OK) {
-        error = tarry_sim_bound(plan, &settings, draws->trial, variant->plan.parts, NULL, &bounds);
-        if (error == TARRY_OK) {
-            outcome->balanced = bound_seconds(bounds.balanced_ns);
-            outcome->matched = bound_seconds(bounds.matched_ns);
-            if (deadlines->count > 0)
-                error = simulate_curve(plan, &settings, deadlines, draws->trial,
-                                       &trials->errors[place * deadlines->count]);
-        }
+        error = run_rounds(all, draws, plan, &settings,
+                           &trials->outcomes[place * trials->options->rounds], diagnostic);
+    if (error == TARRY_OK && deadlines->count > 0) {
+        error = simulate_curve(plan, &settings, deadlines, settings.first_round,
+                               &trials->errors[place * deadlines->count]);
         if (error != TARRY_OK)
             diagnose(diagnostic, error, "%s", tarry_error_text(error));
     }
@@ -149,24 +200,16 @@ static int draw(const simulate_trials *trials, size_t trial, trial_draws *draws,
     if (error != TARRY_OK || chunk_cost_uniform(trials->costs))
         return error;
     draws->costs = memory_allocate(NULL, options->chunks, sizeof(*draws->costs));
-    if (draws->costs == NULL)
-        return diagnose_no_memory(diagnostic, "chunk costs");
-    chunk_cost_draw(trials->costs, draws->seed, trial, options->chunks, draws->costs);
-    return TARRY_OK;
+    return draws->costs != NULL ? TARRY_OK : diagnose_no_memory(diagnostic, "chunk costs");
 }
 
 /* TARRY_ERROR_INTERRUPTED if the crew is to stop. */
-static int run_trial(crew *all, size_t trial, tarry_diagnostic *diagnostic)
+static int run_trial(const crew *all, size_t trial, tarry_diagnostic *diagnostic)
 {
-    const simulate_trials *trials = all->trials;
     trial_draws draws;
-    int error = draw(trials, trial, &draws, diagnostic);
-    for (size_t i = 0; i < trials->variants->count && error == TARRY_OK; i++) {
-        if (atomic_load(&all->stop))
-            error = TARRY_ERROR_INTERRUPTED;
-        else
-            error = run_variant(trials, &draws, i, diagnostic);
-    }
+    int error = draw(all->trials, trial, &draws, diagnostic);
+    for (size_t i = 0; i < all->trials->variants->count && error == TARRY_OK; i++)
+        error = run_variant(all, &draws, i, diagnostic);
     memory_release(NULL, draws.costs);
     tarry_straggler_free(draws.straggler);
     return error;
@@ -302,7 +345,7 @@ int simulate_trials_create(const simulate_options *options, const simulate_varia
     size_t count = (size_t)options->trials, cells = count * variants->count;
     size_t points = options->deadlines.count;
     trials->plans = memory_allocate(NULL, variants->count, sizeof(tarry_plan *));
-    trials->outcomes = memory_allocate(NULL, cells, sizeof(*trials->outcomes));
+    trials->outcomes = memory_allocate(NULL, cells, options->rounds * sizeof(*trials->outcomes));
     trials->done = memory_allocate(NULL, count, sizeof(*trials->done));
     if (points > 0)
         trials->errors = memory_allocate(NULL, cells, points * sizeof(double));
@@ -334,10 +377,17 @@ void simulate_trials_free(simulate_trials *trials)
     memory_release(NULL, trials);
 }
 
+const simulate_outcome *simulate_trials_outcomes(const simulate_trials *trials, size_t trial,
+                                                 size_t variant)
+{
+    size_t place = trial * trials->variants->count + variant;
+    return &trials->outcomes[place * trials->options->rounds];
+}
+
 const simulate_outcome *simulate_trials_outcome(const simulate_trials *trials, size_t trial,
                                                 size_t variant)
 {
-    return &trials->outcomes[trial * trials->variants->count + variant];
+    return &simulate_trials_outcomes(trials, trial, variant)[trials->options->rounds - 1];
 }
 
 const double *simulate_trials_errors(const simulate_trials *trials, size_t trial, size_t variant)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Trials of all schemes, over as many threads as asked for. In a trial all schemes meet the same
- * draws: the straggler's seed is drawn from the run's seed and the trial's number, which is also
- * the number of its round. No figure depends on the number of threads.
+ * draws: the straggler's seed is drawn from the run's seed and the trial's number t, and its rounds
+ * are those from t R on, with R rounds in each trial. A trial's rounds follow each other in one
+ * world, with one server. No figure depends on the number of threads.
  */
 #ifndef CLI_SIMULATE_TRIALS_H
 #define CLI_SIMULATE_TRIALS_H
@@ -10,10 +11,11 @@
 #include "cli/simulate_options.h"
 #include "sim/chunk_cost.h"
 
-/* One variant in one trial; NaN stands for what is not known. */
+/* One round of a variant in one trial; NaN stands for what is not known. */
 typedef struct simulate_outcome {
-    tarry_round_result result; /* result.error: whether it could end */
-    double seconds;            /* NaN if it could not */
+    tarry_round_result
+        result;     /* in every round of a trial that could not end: the failed round's */
+    double seconds; /* NaN if the trial could not end */
     double balanced,
         matched;           /* the bounds, in seconds; infinite: the workers that are alive can't */
     double verified_error; /* with --vectors, as in cli/verify.h */
@@ -25,7 +27,7 @@ typedef struct simulate_trials {
     const simulate_variants *variants;
     chunk_cost *costs;
     tarry_plan **plans;         /* by variant; NULL elements with --plan-per-trial */
-    simulate_outcome *outcomes; /* by trial and variant */
+    simulate_outcome *outcomes; /* by trial, variant and round */
     double *errors;             /* by trial, variant and deadline; NULL without deadlines */
     bool *done;                 /* by trial: all variants ended */
     size_t done_count;
@@ -42,6 +44,10 @@ void simulate_trials_free(simulate_trials *trials); /* NULL is allowed */
 /* Runs until all are done, or a signal comes: EXIT_DONE, or EXIT_FAILED after a complaint. */
 int simulate_trials_run(simulate_trials *trials);
 
+/* One outcome per round; all have an error, or none has. */
+const simulate_outcome *simulate_trials_outcomes(const simulate_trials *trials, size_t trial,
+                                                 size_t variant);
+/* That of the last round. */
 const simulate_outcome *simulate_trials_outcome(const simulate_trials *trials, size_t trial,
                                                 size_t variant);
 /* One number per deadline. */

@@ -178,6 +178,108 @@ class Trials(SimulateTest):
         self.assertAlmostEqual(result["time"]["mean"] / expected, 1, delta=0.02)
 
 
+class Rounds(SimulateTest):
+    def rounds(self, *arguments, key="seconds"):
+        """One figure of each round, of a single scheme."""
+        return [figures[key] for figures in self.simulate(*arguments)[0]["rounds"]]
+
+    def test_one_round_is_the_result(self):
+        for result in self.simulate(*SMALL, "--scheme", "partial,cyclic", "--straggler", "exp:1"):
+            figures, = result["rounds"]
+            self.assertEqual(figures.pop("seconds"), result["time"]["median"])
+            self.assertEqual(figures, {key: result[key] for key in figures})
+            self.assertEqual(sorted(figures), ["control_bytes", "control_messages", "copies",
+                                               "ratio_to_balanced", "ratio_to_matched"])
+            self.assertGreaterEqual(result["control_messages"], 3 * 12)
+            self.assertGreaterEqual(result["control_bytes"], 24 * result["control_messages"])
+
+    def test_results_are_those_of_the_last_round(self):
+        result = self.simulate(*SMALL, "--scheme", "partial", "--rounds", "3")[0]
+        last = result["rounds"][-1]
+        self.assertEqual(len(result["rounds"]), 3)
+        self.assertEqual(last.pop("seconds"), result["time"]["median"])
+        self.assertEqual(last, {key: result[key] for key in last})
+        text = self.succeed("simulate", *SMALL, "--rounds", "3", "--plot", "p.svg")
+        self.assertRegex(text, r"^20 trials of 3 rounds \(the last one shown\) in .*: 12 workers, ")
+        self.assertIn("20 trials, the last round of each, seed 1", self.read("p.svg"))
+
+    def test_speeds_that_last(self):
+        options = [*SMALL, "--trials", "1", "--scheme", "partial", "--rounds", "5", "--straggler"]
+        for spec in ("exp:1/run", "jitter:0.1/run+slow:3,2-10", "weibull:1,0.5/run"):
+            self.assertEqual(len(set(self.rounds(*options, spec))), 1, spec)
+            self.assertEqual(len(set(self.rounds(*options, spec, key="ratio_to_balanced"))), 1)
+        self.assertEqual(len(set(self.rounds(*options, "exp:1"))), 5)
+        trials = self.simulate(*SMALL, "--scheme", "partial", "--straggler", "exp:1/run")[0]
+        self.assertEqual(len(set(trials["seconds"])), 20)
+
+    def test_rounds_go_on_from_trial_to_trial(self):
+        self.write("trace.csv", "step,worker,chunk,seconds\n" + "".join(
+            f"{step},{worker},0,{step + 1}\n" for step in range(5) for worker in range(2)))
+        result = self.simulate("--workers", "2", "--chunks", "2", "--scheme", "uncoded",
+                               "--straggler", "trace:trace.csv", "--trials", "3", "--rounds",
+                               "2")[0]
+        self.assertEqual(result["seconds"], [2, 4, 1])
+        self.assertEqual([figures["seconds"] for figures in result["rounds"]], [3, 2])
+
+    def test_costs_are_drawn_anew_in_each_round(self):
+        self.write("trace.csv", "step,worker,chunk,seconds\n"
+                   "0,0,0,1\n0,1,0,1\n1,0,0,1\n1,1,0,3\n2,0,0,0\n2,1,0,9\n")
+        rounds = self.simulate("--workers", "2", "--chunks", "2", "--scheme", "uncoded",
+                               "--straggler", "none", "--chunk-cost", "trace:trace.csv",
+                               "--trials", "1", "--rounds", "3")[0]["rounds"]
+        self.assertEqual([figures["seconds"] for figures in rounds], [1, 1.5, 2])
+        self.assertEqual([figures["ratio_to_matched"] for figures in rounds], [1, 1, 1])
+        first, again = self.simulate(*SMALL, "--scheme", "partial:name=a,partial:name=b",
+                                     "--chunk-cost", "lognormal:0.5", "--rounds", "3")
+        self.assertEqual(first["rounds"], again["rounds"])
+
+    def test_a_trial_fails_with_one_of_its_rounds(self):
+        options = [*SMALL, "--scheme", "uncoded", "--straggler", "exp:1+fail:0.01"]
+        single = self.simulate(*options)[0]
+        result = self.simulate(*options, "--rounds", "6")[0]
+        self.assertGreater(result["failed"], single["failed"])
+        self.assertLess(result["failed"], 20)
+        self.assertEqual(result["seconds"].count(None), result["failed"])
+        self.assertRegex(result["failure"], r"^1 of 12 workers were lost, and some chunk had fewer")
+        for figures in result["rounds"]:
+            self.assertEqual(figures["copies"], 1)
+            self.assertGreater(figures["seconds"], 0)
+        none = self.simulate(*SMALL, "--scheme", "uncoded", "--straggler", "dead:1", "--rounds",
+                             "2")[0]
+        self.assertEqual((none["failed"], [figures["seconds"] for figures in none["rounds"]]),
+                         (20, [None, None]))
+
+    def test_every_exact_round_is_verified(self):
+        self.write("trace.csv",
+                   "step,worker,chunk,seconds\n0,0,0,1\n0,1,0,1\n1,0,0,1\n1,1,0,9\n")
+        result = self.simulate("--workers", "2", "--chunks", "2", "--straggler", "trace:trace.csv",
+                               "--scheme", "uncoded:stop=deadline:2", "--trials", "1", "--rounds",
+                               "2", "--vectors", "100")[0]
+        self.assertEqual((result["exact"], result["expected_error"]), (0, 0.5))
+        self.assertGreater(result["verified_squared_error"], 0.1)
+        self.assertLess(result["verified_error"], 1e-5)
+        result = self.simulate(*SMALL, "--parts", "2", "--scheme", "partial", "--rounds", "4",
+                               "--vectors", "100")[0]
+        self.assertLess(result["verified_error"], 1e-5)
+
+    def test_jobs_do_not_matter(self):
+        options = [*SMALL, "--scheme", "partial,multi-message", "--rounds", "4", "--straggler",
+                   "exp:1+jitter:0.2/run+fail:0.02+rejoin:1", "--chunk-cost", "lognormal:0.2"]
+        first = self.simulate(*options, "--jobs", "1")
+        self.assertEqual(self.simulate(*options, "--jobs", "3"), first)
+
+    def test_ctrl_c_between_rounds(self):
+        process = self.start("simulate", "--trials", "1", "--rounds", "100000", "--workers", "1000",
+                             "--chunks", "1000", "--scheme", "partial")
+        self.assertRegex(process.stderr.readline(), "^simulating ")
+        with self.assertRaises(subprocess.TimeoutExpired):
+            process.wait(timeout=1)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=TIMEOUT)
+        self.assertEqual((process.returncode, out), (1, ""))
+        self.assertIn("tarry: simulate: interrupted after 0 of 1 trials\n", err)
+
+
 class Deadlines(SimulateTest):
     """The curve out of one round is what rounds that end at each deadline give."""
 
@@ -296,6 +398,11 @@ class Usage(SimulateTest):
         ("--deadline 1:2", "--deadline: a range is FROM:TO:STEPS"),
         ("--deadline 2:1:5", "--deadline: 1 is not in the range 2 (excluded) to 1e+09"),
         ("--plot x.svg --report x.svg", "--plot: x.svg is the file of --report too"),
+        ("--rounds 0", "--rounds: 0 is not in the range 1 to 100000"),
+        ("--rounds 2 --deadline 1", "--deadline: goes with a single round of each trial only, not "
+         "with --rounds; a scheme may have a deadline of its own"),
+        ("--straggler slow:2,3-2",
+         "--straggler: straggler term 'slow:2,3-2': HIGH must be at least LOW"),
         ("--vectors 5 --dimension 6", "--vectors: differs from --dimension"),
         ("--plot x.pdf", "--plot: x.pdf ends neither in .svg nor in .png"),
         ("--straggler dead:201 ", "--straggler: straggler .*"),
