@@ -25,12 +25,28 @@ typedef enum tarry_credit {
                            gradient coding) */
 } tarry_credit;
 
+/*
+ * Which chunk a worker turns to next. With all but the first the order is dynamic: the server
+ * follows who is at which chunk, learns how fast workers are, and tells a worker (NEWS) when what
+ * it would compute next is not what it should. Not with TARRY_CREDIT_WHOLE, TARRY_STOP_WORKERS or
+ * `reproducible`, which want all chunks of a worker finished.
+ */
+typedef enum tarry_pick {
+    TARRY_PICK_PLAN,     /* the next one of the plan's order, whatever others do */
+    TARRY_PICK_FEWEST,   /* of which there are the fewest copies, finished or in progress */
+    TARRY_PICK_CAPACITY, /* of these, the one whose other holders have the least capacity;
+                            duplicates only if they come sooner than the copy in progress */
+    TARRY_PICK_SHARE,    /* from a share of its own, such that all workers should end at the same
+                            time; shares pass from one to another as speeds show */
+} tarry_pick;
+
 typedef struct tarry_server_settings {
     tarry_stop stop;
     uint64_t deadline_ns;    /* TARRY_STOP_DEADLINE, > 0 */
     double error_limit;      /* TARRY_STOP_ERROR, 0..1 */
     uint32_t workers_needed; /* TARRY_STOP_WORKERS, 1..workers */
     tarry_credit credit;
+    tarry_pick pick;
     /*
      * Wait until every worker that is left has finished all its chunks, and sum in the order of
      * workers: a run repeats to the bit as long as the same workers are lost. Not with
@@ -49,7 +65,7 @@ typedef struct tarry_server_settings {
 typedef struct tarry_server tarry_server;
 
 /*
- * exact, credit by chunk, conditioning limit 1000, silence 2 s; stripes of 65,536 numbers;
+ * exact, credit by chunk, the plan's order, conditioning limit 1000, silence 2 s; stripes of 65,536 numbers;
  * part_length is 0 and must be set.
  */
 TARRY_API void tarry_server_settings_init(tarry_server_settings *settings);
@@ -81,6 +97,15 @@ TARRY_API bool tarry_server_present(const tarry_server *server, uint32_t worker)
 /* How many of its chunks `worker` has reported as finished in this round,
  * or in the last one between rounds. */
 TARRY_API uint32_t tarry_server_finished(const tarry_server *server, uint32_t worker);
+/* The nanoseconds that `worker` takes for a chunk of mean cost, as learned so far; 0 where nothing
+ * is known yet, and with TARRY_PICK_PLAN. */
+TARRY_API double tarry_server_pace_ns(const tarry_server *server, uint32_t worker);
+/*
+ * What each chunk (0..chunks-1) costs in the rounds to come, relative to each other, for dynamic
+ * orders; > 0 and finite. NULL: all the same, as at creation. The costs are copied. Errors:
+ * ARGUMENT (a cost out of range, nothing changes), STATE (in the middle of a round).
+ */
+TARRY_API int tarry_server_costs(tarry_server *server, const double *costs);
 /*
  * The chunks that can't be recovered any more with the workers that are left: the next one at or
  * after `from`, or `chunks` if there is none. Meant for the message that follows

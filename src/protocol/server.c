@@ -18,6 +18,19 @@ void tarry_server_settings_init(tarry_server_settings *settings)
     };
 }
 
+static const char *fault_of_pick(const tarry_server_settings *settings)
+{
+    if ((unsigned)settings->pick > TARRY_PICK_SHARE)
+        return "unknown pick rule";
+    if (settings->pick == TARRY_PICK_PLAN)
+        return NULL;
+    if (settings->credit == TARRY_CREDIT_WHOLE || settings->stop == TARRY_STOP_WORKERS)
+        return "a dynamic order doesn't go with counting workers that have finished all chunks";
+    if (settings->reproducible)
+        return "a dynamic order depends on time and can't be reproducible";
+    return NULL;
+}
+
 static int check_settings(const tarry_plan *plan, const tarry_server_settings *settings,
                           tarry_diagnostic *diagnostic)
 {
@@ -52,6 +65,8 @@ static int check_settings(const tarry_plan *plan, const tarry_server_settings *s
             fault = "the number of workers to wait for must be between 1 and all";
         break;
     }
+    if (fault == NULL)
+        fault = fault_of_pick(settings);
     if (fault != NULL)
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT, "server: %s", fault);
     return TARRY_OK;
@@ -84,7 +99,7 @@ static int allocate(tarry_server *server, const tarry_allocator *allocator)
     size_t slot_words = bitset_words(plan_edges(plan));
     /* START may send a round to all and end it at once;
      * a watch may probe all before a signal to all. */
-    server->capacity = 4 * workers + stripes + 8;
+    server->capacity = 5 * workers + stripes + 8;
 
     server->members = memory_allocate(allocator, workers, sizeof(*server->members));
     server->done = memory_allocate(allocator, slot_words, sizeof(uint64_t));
@@ -105,7 +120,9 @@ static int allocate(tarry_server *server, const tarry_allocator *allocator)
     int error = allocate_bits(server, allocator);
     if (error != TARRY_OK)
         return error;
-    return coverage_create(plan, server->settings.conditioning_limit, allocator, &server->credited);
+    error =
+        coverage_create(plan, server->settings.conditioning_limit, allocator, &server->credited);
+    return error == TARRY_OK ? steering_create(server) : error;
 }
 
 int tarry_server_create(const tarry_plan *plan, const tarry_server_settings *settings,
@@ -143,6 +160,7 @@ void tarry_server_free(tarry_server *server)
     if (server == NULL)
         return;
     tarry_allocator allocator = server->allocator;
+    steering_free(server);
     coverage_free(server->credited);
     memory_release(&allocator, server->bits);
     memory_release(&allocator, server->bits_offset);
@@ -200,12 +218,13 @@ static int take_message(tarry_server *server, uint64_t now, uint32_t worker,
     switch (message->type) {
     case TARRY_MESSAGE_REPORT:
         server_heard(server, now, worker);
-        return server_report(server, worker, message);
+        return server_report(server, now, worker, message);
     case TARRY_MESSAGE_PART:
         server_heard(server, now, worker);
         return server_part(server, now, worker, message);
     case TARRY_MESSAGE_ALIVE:
         server_heard(server, now, worker);
+        steering_word(server, now, worker, message);
         return TARRY_OK;
     case TARRY_MESSAGE_ROUND:
     case TARRY_MESSAGE_SIGNAL:
@@ -239,7 +258,7 @@ static int take_event(tarry_server *server, uint64_t now, const tarry_event *eve
                      : server_reject(server, worker, TARRY_REJECT_UNKNOWN);
     case TARRY_EVENT_LOST:
         return known && server->members[worker].present
-                   ? server_lost(server, worker)
+                   ? server_lost(server, now, worker)
                    : server_reject(server, worker, TARRY_REJECT_UNKNOWN);
     case TARRY_EVENT_COMBINED:
         return server_combined(server, event);
@@ -276,6 +295,7 @@ int tarry_server_step(tarry_server *server, uint64_t now, const tarry_event *eve
         error = server_advance(server, now);
     if (error != TARRY_OK)
         return error;
+    steering_tell(server, now);
     count_sent(server);
     *effects = &server->effects;
     return TARRY_OK;

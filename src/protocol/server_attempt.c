@@ -50,7 +50,7 @@ static void complete_stripe(tarry_server *server, uint32_t stripe)
 
 /* Sends every worker that is there its view of psi:
  * those with copies in it answer, the others stop computing. */
-static void send_signals(tarry_server *server)
+static void send_signals(tarry_server *server, uint64_t now)
 {
     uint32_t workers = server->plan->workers;
     uint64_t *stripes = server->bits + server->bits_offset[workers];
@@ -71,6 +71,7 @@ static void send_signals(tarry_server *server)
         effect->message.psi = psi;
         effect->message.stripes = stripes;
     }
+    steering_stopped(server, now);
 }
 
 static void begin_attempt(tarry_server *server, uint64_t now)
@@ -94,7 +95,7 @@ static void begin_attempt(tarry_server *server, uint64_t now)
         if (!bitset_test(server->complete, stripe))
             server_emit(server, TARRY_EFFECT_CLEAR, 0)->stripe = stripe;
 
-    send_signals(server);
+    send_signals(server, now);
     for (uint32_t stripe = 0; stripe < server->stripes; stripe++) {
         if (bitset_test(server->complete, stripe))
             continue;
@@ -106,11 +107,12 @@ static void begin_attempt(tarry_server *server, uint64_t now)
 
 /* The attempt can't be completed and psi without the lost is not enough:
  * workers go on, what is missing first. */
-static void resume(tarry_server *server)
+static void resume(tarry_server *server, uint64_t now)
 {
     const tarry_plan *plan = server->plan;
     server->phase = SERVER_COMPUTING;
     server->broken = false;
+    steering_resumed(server, now);
     for (uint32_t worker = 0; worker < plan->workers; worker++) {
         server_member *member = &server->members[worker];
         member->participant = false;
@@ -126,8 +128,10 @@ static void resume(tarry_server *server)
                                plan->parts &&
                            !bitset_test(server->done, first + slot) &&
                            !bitset_test(server->failed, first + slot));
-        server_send(server, worker, TARRY_MESSAGE_RESUME)->message.first = slots;
+        tarry_message *message = &server_send(server, worker, TARRY_MESSAGE_RESUME)->message;
+        message->first = slots;
         member->stopped = false;
+        steering_address(server, now, worker, message);
     }
 }
 
@@ -154,6 +158,7 @@ void server_finish(tarry_server *server, uint64_t now, int error)
     }
     server_emit(server, TARRY_EFFECT_DONE, 0)->result = result;
     server->phase = SERVER_IDLE;
+    steering_finished(server);
     server->idle_ns = now;
     server->round++;
 }
@@ -167,7 +172,7 @@ int server_advance(tarry_server *server, uint64_t now)
     else if (choose && is_doomed(server))
         server_finish(server, now, TARRY_ERROR_COVERAGE);
     else if (choose && server->broken)
-        resume(server);
+        resume(server, now);
 
     if (server->phase == SERVER_CODING && server->complete_count == server->stripes)
         server_finish(server, now, TARRY_OK);

@@ -64,7 +64,7 @@ static int sweep(tarry_server *server, uint64_t now)
             uint64_t limit = estimate_limit_ns(&member->answer);
             if (now - member->probe_ns < (limit > least ? limit : least))
                 continue;
-            int error = server_lost(server, worker);
+            int error = server_lost(server, now, worker);
             if (error != TARRY_OK)
                 return error;
         } else if (now - member->heard_ns >= least / QUIET_FRACTION) {
@@ -143,7 +143,7 @@ static int pass_over_late(tarry_server *server, uint64_t now)
     for (uint32_t worker = 0; worker < server->plan->workers; worker++) {
         if (!is_late(&server->members[worker]))
             continue;
-        error = server_exclude(server, worker);
+        error = server_exclude(server, now, worker);
         if (error != TARRY_OK)
             return error;
     }
@@ -155,6 +155,8 @@ int server_watch(tarry_server *server, uint64_t now)
     int error = TARRY_OK;
     if (server->phase != SERVER_IDLE && now >= server->sweep_ns)
         error = sweep(server, now);
+    if (error == TARRY_OK)
+        steering_watch(server, now);
     if (error == TARRY_OK && server->phase == SERVER_CODING && !server->broken &&
         now >= server->late_ns)
         error = pass_over_late(server, now);
@@ -163,7 +165,8 @@ int server_watch(tarry_server *server, uint64_t now)
 
 uint64_t server_next_watch(const tarry_server *server)
 {
-    if (server->phase == SERVER_CODING && server->late_ns < server->sweep_ns)
-        return server->late_ns;
-    return server->sweep_ns;
+    uint64_t next = server->sweep_ns, tick = steering_next_watch(server);
+    if (server->phase == SERVER_CODING && server->late_ns < next)
+        next = server->late_ns;
+    return tick < next ? tick : next;
 }

@@ -79,24 +79,30 @@ static int retire(tarry_server *server, uint32_t worker)
     return TARRY_OK;
 }
 
-int server_lost(tarry_server *server, uint32_t worker)
+int server_lost(tarry_server *server, uint64_t now, uint32_t worker)
 {
+    bool able = server->phase != SERVER_IDLE && member_able(&server->members[worker]);
     int error = retire(server, worker);
     server->members[worker].present = false;
+    if (error == TARRY_OK && able)
+        steering_retired(server, now, worker);
     return error;
 }
 
-int server_exclude(tarry_server *server, uint32_t worker)
+int server_exclude(tarry_server *server, uint64_t now, uint32_t worker)
 {
     int error = retire(server, worker);
     server->members[worker].excluded = true;
+    if (error == TARRY_OK)
+        steering_retired(server, now, worker);
     return error;
 }
 
-static void send_round(tarry_server *server, uint32_t worker)
+static void send_round(tarry_server *server, uint64_t now, uint32_t worker)
 {
-    server_send(server, worker, TARRY_MESSAGE_ROUND);
+    tarry_effect *effect = server_send(server, worker, TARRY_MESSAGE_ROUND);
     server->members[worker].stopped = false;
+    steering_address(server, now, worker, &effect->message);
 }
 
 int server_joined(tarry_server *server, uint64_t now, uint32_t worker)
@@ -105,7 +111,7 @@ int server_joined(tarry_server *server, uint64_t now, uint32_t worker)
     if (member->epoch == member->epoch_end)
         return server_reject(server, worker, TARRY_REJECT_EXHAUSTED);
     if (member->present) {
-        int error = server_lost(server, worker);
+        int error = server_lost(server, now, worker);
         if (error != TARRY_OK)
             return error;
     }
@@ -126,7 +132,8 @@ int server_joined(tarry_server *server, uint64_t now, uint32_t worker)
     for (uint32_t slot = plan->worker_offset[worker]; slot < plan->worker_offset[worker + 1];
          slot++)
         review_chunk(server, plan->slot_chunk[slot]);
-    send_round(server, worker);
+    steering_joined(server, now, worker);
+    send_round(server, now, worker);
     return TARRY_OK;
 }
 
@@ -161,8 +168,11 @@ int server_start(tarry_server *server, uint64_t now)
         if (!member->present)
             continue;
         enlist(server, worker);
-        send_round(server, worker);
     }
+    steering_start(server);
+    for (uint32_t worker = 0; worker < plan->workers; worker++)
+        if (server->members[worker].present)
+            send_round(server, now, worker);
     for (uint32_t chunk = 0; chunk < plan->chunks; chunk++)
         review_chunk(server, chunk);
     return TARRY_OK;
@@ -209,7 +219,7 @@ static int take_finished(tarry_server *server, uint32_t worker, uint32_t slot)
 }
 
 /* A copy that will not come. With whole credit the worker can't earn any in this round. */
-static int take_failed(tarry_server *server, uint32_t worker, uint32_t slot)
+static int take_failed(tarry_server *server, uint64_t now, uint32_t worker, uint32_t slot)
 {
     server_member *member = &server->members[worker];
     uint32_t edge = server->plan->worker_offset[worker] + slot;
@@ -224,11 +234,11 @@ static int take_failed(tarry_server *server, uint32_t worker, uint32_t slot)
     server->possible[server->plan->slot_chunk[edge]]--;
     review_chunk(server, server->plan->slot_chunk[edge]);
     if (server->settings.credit == TARRY_CREDIT_WHOLE)
-        return server_exclude(server, worker);
+        return server_exclude(server, now, worker);
     return TARRY_OK;
 }
 
-int server_report(tarry_server *server, uint32_t worker, const tarry_message *message)
+int server_report(tarry_server *server, uint64_t now, uint32_t worker, const tarry_message *message)
 {
     if (message->slot >= load_of(server, worker) || message->round > server->round)
         return server_reject(server, worker, TARRY_REJECT_RANGE);
@@ -237,6 +247,9 @@ int server_report(tarry_server *server, uint32_t worker, const tarry_message *me
     uint32_t edge = server->plan->worker_offset[worker] + message->slot;
     if (bitset_test(server->done, edge) || bitset_test(server->failed, edge))
         return server_reject(server, worker, TARRY_REJECT_DUPLICATE);
-    return message->failed ? take_failed(server, worker, message->slot)
-                           : take_finished(server, worker, message->slot);
+    int error = message->failed ? take_failed(server, now, worker, message->slot)
+                                : take_finished(server, worker, message->slot);
+    if (error == TARRY_OK)
+        steering_report(server, now, worker, message);
+    return error;
 }

@@ -5,6 +5,7 @@
  *   server_progress.c  workers coming and going, reports, what is still possible
  *   server_attempt.c   the stop rule, encode signals, coded parts, the end of a round
  *   server_liveness.c  probes and time limits
+ *   steering.h         dynamic orders, in files of their own
  *   checkpoint.c       what a restarted server has to know
  * Handlers only change the state; server_advance then decides what follows from it.
  */
@@ -18,6 +19,7 @@
 #include "plan/plan.h"
 #include "protocol/codec.h"
 #include "protocol/estimate.h"
+#include "protocol/steering.h"
 
 typedef enum server_phase {
     SERVER_IDLE,      /* between rounds */
@@ -85,6 +87,8 @@ struct tarry_server {
     uint64_t *bits;      /* bit sets of outgoing messages: per worker its own region */
     size_t *bits_offset; /* workers + 1, in words */
 
+    steering *steering; /* NULL with TARRY_PICK_PLAN */
+
     uint64_t sweep_ns;  /* next look at silent workers */
     bool spared_silent; /* the last look at them came too late to judge */
     bool spared_late;   /* the same for late ones */
@@ -121,10 +125,11 @@ int server_reject(tarry_server *server, uint32_t worker, tarry_reject why);
 /* server_progress.c */
 int server_start(tarry_server *server, uint64_t now);
 int server_joined(tarry_server *server, uint64_t now, uint32_t worker);
-int server_lost(tarry_server *server, uint32_t worker);
+int server_lost(tarry_server *server, uint64_t now, uint32_t worker);
 /* The worker stays, but this round does without it. */
-int server_exclude(tarry_server *server, uint32_t worker);
-int server_report(tarry_server *server, uint32_t worker, const tarry_message *message);
+int server_exclude(tarry_server *server, uint64_t now, uint32_t worker);
+int server_report(tarry_server *server, uint64_t now, uint32_t worker,
+                  const tarry_message *message);
 
 /* server_attempt.c */
 int server_part(tarry_server *server, uint64_t now, uint32_t worker, const tarry_message *message);

@@ -1,0 +1,581 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "protocol/steering.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "protocol/order.h"
+#include "protocol/server_state.h"
+
+static uint32_t load_of(const tarry_server *server, uint32_t worker)
+{
+    return server->plan->worker_offset[worker + 1] - server->plan->worker_offset[worker];
+}
+
+static uint32_t chunk_at(const tarry_server *server, uint32_t worker, uint32_t slot)
+{
+    return server->plan->slot_chunk[server->plan->worker_offset[worker] + slot];
+}
+
+/* ---- creation ---- */
+
+static int allocate_sets(tarry_server *server, steering *made)
+{
+    const tarry_allocator *allocator = &server->allocator;
+    uint32_t workers = server->plan->workers;
+    made->words = memory_allocate(allocator, (size_t)workers + 1, sizeof(*made->words));
+    if (made->words == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    for (uint32_t worker = 0; worker < workers; worker++)
+        made->words[worker + 1] = made->words[worker] + bitset_words(load_of(server, worker));
+    made->closed = memory_allocate(allocator, made->words[workers], sizeof(uint64_t));
+    made->plans = memory_allocate(allocator, made->words[workers], sizeof(uint64_t));
+    made->first = memory_allocate(allocator, made->words[workers], sizeof(uint64_t));
+    made->barred = memory_allocate(allocator, made->words[workers], sizeof(uint64_t));
+    if (made->closed == NULL || made->plans == NULL || made->first == NULL || made->barred == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    return TARRY_OK;
+}
+
+int steering_create(tarry_server *server)
+{
+    if (server->settings.pick == TARRY_PICK_PLAN)
+        return TARRY_OK;
+    const tarry_allocator *allocator = &server->allocator;
+    uint32_t workers = server->plan->workers, chunks = server->plan->chunks;
+    steering *made = memory_allocate(allocator, 1, sizeof(*made));
+    if (made == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    server->steering = made;
+    made->pick = server->settings.pick;
+    made->tick_ns = TARRY_NEVER;
+    made->workers = memory_allocate(allocator, workers, sizeof(*made->workers));
+    made->cost = memory_allocate(allocator, chunks, sizeof(*made->cost));
+    made->by_cost = memory_allocate(allocator, chunks, sizeof(*made->by_cost));
+    made->planned = memory_allocate(allocator, chunks, sizeof(*made->planned));
+    made->computing = memory_allocate(allocator, chunks, sizeof(*made->computing));
+    made->stirred = memory_allocate(allocator, workers, sizeof(*made->stirred));
+    made->candidates =
+        memory_allocate(allocator, server->plan->max_load, sizeof(*made->candidates));
+    made->values = memory_allocate(allocator, workers, sizeof(*made->values));
+    made->way_queue = memory_allocate(allocator, workers, sizeof(*made->way_queue));
+    made->way_from = memory_allocate(allocator, workers, sizeof(*made->way_from));
+    made->way_edge = memory_allocate(allocator, workers, sizeof(*made->way_edge));
+    if (made->workers == NULL || made->cost == NULL || made->by_cost == NULL ||
+        made->planned == NULL || made->computing == NULL || made->stirred == NULL ||
+        made->candidates == NULL || made->values == NULL || made->way_queue == NULL ||
+        made->way_from == NULL || made->way_edge == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    for (uint32_t chunk = 0; chunk < chunks; chunk++) {
+        made->cost[chunk] = 1;
+        made->by_cost[chunk] = chunk;
+    }
+    return allocate_sets(server, made);
+}
+
+void steering_free(tarry_server *server)
+{
+    steering *it = server->steering;
+    if (it == NULL)
+        return;
+    const tarry_allocator *allocator = &server->allocator;
+    memory_release(allocator, it->barred);
+    memory_release(allocator, it->first);
+    memory_release(allocator, it->plans);
+    memory_release(allocator, it->closed);
+    memory_release(allocator, it->words);
+    memory_release(allocator, it->way_edge);
+    memory_release(allocator, it->way_from);
+    memory_release(allocator, it->way_queue);
+    memory_release(allocator, it->values);
+    memory_release(allocator, it->candidates);
+    memory_release(allocator, it->stirred);
+    memory_release(allocator, it->computing);
+    memory_release(allocator, it->planned);
+    memory_release(allocator, it->by_cost);
+    memory_release(allocator, it->cost);
+    memory_release(allocator, it->workers);
+    memory_release(allocator, it);
+}
+
+/* The dearest first; equal ones as they are numbered. Heapsort, since a comparison needs the costs.
+ */
+static void sift(const double *cost, uint32_t *chunks, uint32_t root, uint32_t count)
+{
+    for (;;) {
+        uint32_t least = root;
+        for (uint32_t child = 2 * root + 1; child <= 2 * root + 2 && child < count; child++) {
+            uint32_t a = chunks[child], b = chunks[least];
+            if (cost[a] < cost[b] || (cost[a] == cost[b] && a > b))
+                least = child;
+        }
+        if (least == root)
+            return;
+        uint32_t chunk = chunks[root];
+        chunks[root] = chunks[least];
+        chunks[least] = chunk;
+        root = least;
+    }
+}
+
+static void sort_by_cost(steering *it, uint32_t count)
+{
+    for (uint32_t chunk = 0; chunk < count; chunk++)
+        it->by_cost[chunk] = chunk;
+    for (uint32_t root = count / 2; root-- > 0;)
+        sift(it->cost, it->by_cost, root, count);
+    for (uint32_t last = count; last-- > 1;) {
+        uint32_t chunk = it->by_cost[0];
+        it->by_cost[0] = it->by_cost[last];
+        it->by_cost[last] = chunk;
+        sift(it->cost, it->by_cost, 0, last);
+    }
+}
+
+int tarry_server_costs(tarry_server *server, const double *costs)
+{
+    if (server->phase != SERVER_IDLE)
+        return TARRY_ERROR_STATE;
+    uint32_t chunks = server->plan->chunks;
+    double sum = 0;
+    for (uint32_t chunk = 0; chunk < chunks && costs != NULL; chunk++) {
+        if (!(costs[chunk] > 0 && isfinite(costs[chunk])))
+            return TARRY_ERROR_ARGUMENT;
+        sum += costs[chunk];
+    }
+    steering *it = server->steering;
+    if (it == NULL)
+        return TARRY_OK;
+    for (uint32_t chunk = 0; chunk < chunks; chunk++)
+        it->cost[chunk] = costs != NULL ? costs[chunk] / (sum / chunks) : 1;
+    sort_by_cost(it, chunks);
+    return TARRY_OK;
+}
+
+/* ---- what is known ---- */
+
+double steering_time(const tarry_server *server, uint64_t now)
+{
+    return (double)(now - server->result.start_ns);
+}
+
+double steering_pace(const tarry_server *server, uint32_t worker, double time)
+{
+    const steering *it = server->steering;
+    const steering_worker *of = &it->workers[worker];
+    double busy = 0, elapsed = 0;
+    if (of->current < load_of(server, worker)) {
+        busy = it->cost[chunk_at(server, worker, of->current)];
+        elapsed = time - of->since_ns;
+    }
+    double per_cost_ns = pace_of(&of->pace, it->prior_ns, busy, elapsed);
+    return per_cost_ns > 0 ? per_cost_ns : 1;
+}
+
+double steering_rest_ns(const tarry_server *server, uint32_t worker, double time)
+{
+    const double least = 0.05; /* of its time: one that should be done may be any moment */
+    const steering *it = server->steering;
+    const steering_worker *of = &it->workers[worker];
+    if (of->current == load_of(server, worker))
+        return 0;
+    double whole =
+        steering_pace(server, worker, time) * it->cost[chunk_at(server, worker, of->current)];
+    double elapsed = it->prior_ns > 0 ? time - of->since_ns : 0;
+    return fmax(whole - elapsed, least * whole);
+}
+
+double steering_end_ns(const tarry_server *server, uint32_t worker, double time)
+{
+    return steering_rest_ns(server, worker, time) +
+           server->steering->workers[worker].queue * steering_pace(server, worker, time);
+}
+
+uint32_t steering_wanted(const tarry_server *server, uint32_t chunk)
+{
+    uint32_t parts = server->plan->parts;
+    if (coverage_rank(server->credited, chunk) >= parts)
+        return 0;
+    uint32_t copies = coverage_copies(server->credited, chunk);
+    return copies < parts ? parts - copies : 1; /* one more where those don't span the parts */
+}
+
+uint32_t steering_missing(const tarry_server *server, uint32_t chunk)
+{
+    uint32_t wanted = steering_wanted(server, chunk);
+    uint32_t coming = server->steering->computing[chunk] + server->steering->planned[chunk];
+    return wanted > coming ? wanted - coming : 0;
+}
+
+bool steering_is_free(const tarry_server *server, uint32_t worker, uint32_t slot)
+{
+    const steering *it = server->steering;
+    size_t bit = it->words[worker] * 64 + slot;
+    return member_able(&server->members[worker]) && !bitset_test(it->closed, bit) &&
+           !bitset_test(it->plans, bit) && it->workers[worker].current != slot;
+}
+
+double tarry_server_pace_ns(const tarry_server *server, uint32_t worker)
+{
+    assert(worker < server->plan->workers);
+    if (server->steering == NULL)
+        return 0;
+    return pace_of(&server->steering->workers[worker].pace, 0, 0, 0);
+}
+
+/* ---- the books ---- */
+
+void steering_stir(tarry_server *server, uint32_t worker)
+{
+    steering *it = server->steering;
+    if (it->workers[worker].stirred)
+        return;
+    it->workers[worker].stirred = true;
+    it->stirred[it->stirred_count++] = worker;
+}
+
+void steering_plan(tarry_server *server, uint32_t worker, uint32_t slot)
+{
+    steering *it = server->steering;
+    uint32_t chunk = chunk_at(server, worker, slot);
+    bitset_set(it->plans + it->words[worker], slot);
+    it->planned[chunk]++;
+    it->workers[worker].queue += it->cost[chunk];
+}
+
+void steering_unplan(tarry_server *server, uint32_t worker, uint32_t slot)
+{
+    steering *it = server->steering;
+    uint32_t chunk = chunk_at(server, worker, slot);
+    bitset_reset(it->plans + it->words[worker], slot);
+    it->planned[chunk]--;
+    it->workers[worker].queue = fmax(it->workers[worker].queue - it->cost[chunk], 0);
+}
+
+static bool is_planned(const steering *it, uint32_t worker, uint32_t slot)
+{
+    return bitset_test(it->plans + it->words[worker], slot);
+}
+
+/* Somebody has to take care of what nobody is planned for any more. */
+static void cover(tarry_server *server, double time, uint32_t chunk)
+{
+    const tarry_plan *plan = server->plan;
+    if (steering_missing(server, chunk) == 0)
+        return;
+    if (server->steering->pick == TARRY_PICK_SHARE) {
+        share_cover(server, time, chunk);
+        return;
+    }
+    for (uint32_t holder = plan->chunk_offset[chunk]; holder < plan->chunk_offset[chunk + 1];
+         holder++)
+        steering_stir(server, plan->holder_worker[holder]);
+}
+
+/* A worker went to a chunk that was planned for others: these need not. */
+static void spare_others(tarry_server *server, uint32_t chunk, uint32_t worker)
+{
+    const tarry_plan *plan = server->plan;
+    steering *it = server->steering;
+    for (uint32_t holder = plan->chunk_offset[chunk]; holder < plan->chunk_offset[chunk + 1];
+         holder++) {
+        uint32_t other = plan->holder_worker[holder], slot = plan->holder_position[holder];
+        if (it->planned[chunk] + it->computing[chunk] <= steering_wanted(server, chunk))
+            return;
+        if (other == worker || !is_planned(it, other, slot))
+            continue;
+        steering_unplan(server, other, slot);
+        steering_stir(server, other);
+    }
+}
+
+void steering_set_current(tarry_server *server, double time, uint32_t worker, uint32_t slot)
+{
+    steering *it = server->steering;
+    steering_worker *of = &it->workers[worker];
+    uint32_t load = load_of(server, worker), before = of->current;
+    if (before == slot)
+        return;
+    if (before < load)
+        it->computing[chunk_at(server, worker, before)]--;
+    of->current = slot;
+    of->since_ns = time;
+    if (slot < load) {
+        uint32_t chunk = chunk_at(server, worker, slot);
+        it->computing[chunk]++;
+        if (is_planned(it, worker, slot))
+            steering_unplan(server, worker, slot);
+        else
+            spare_others(server, chunk, worker);
+    }
+    if (before < load)
+        cover(server, time, chunk_at(server, worker, before));
+}
+
+/* No copy of the chunk is wanted any more. */
+static void settle(tarry_server *server, uint32_t chunk)
+{
+    const tarry_plan *plan = server->plan;
+    const steering *it = server->steering;
+    for (uint32_t holder = plan->chunk_offset[chunk]; holder < plan->chunk_offset[chunk + 1];
+         holder++) {
+        uint32_t worker = plan->holder_worker[holder], slot = plan->holder_position[holder];
+        if (is_planned(it, worker, slot))
+            steering_unplan(server, worker, slot);
+        steering_stir(server, worker);
+    }
+}
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The median of what is known; a worker that has never finished anything takes at least as long as
+ * it has been at it. */
+static void update_prior(tarry_server *server, double time)
+{
+    steering *it = server->steering;
+    uint32_t count = 0, known = 0;
+    for (uint32_t worker = 0; worker < server->plan->workers; worker++) {
+        const steering_worker *of = &it->workers[worker];
+        if (!member_able(&server->members[worker]))
+            continue;
+        double per_cost_ns = pace_of(&of->pace, 0, 0, 0);
+        known += per_cost_ns > 0;
+        if (!(per_cost_ns > 0) && of->current < load_of(server, worker))
+            per_cost_ns = (time - of->since_ns) / it->cost[chunk_at(server, worker, of->current)];
+        it->values[count++] = per_cost_ns;
+    }
+    it->words_heard = 0;
+    if (known == 0)
+        return;
+    qsort(it->values, count, sizeof(double), compare);
+    it->prior_ns = fmax(it->values[count / 2], 1);
+}
+
+/* ---- what happens ---- */
+
+static void take_off(tarry_server *server, double time, uint32_t worker)
+{
+    steering *it = server->steering;
+    uint32_t load = load_of(server, worker);
+    for (uint32_t slot = 0; slot < load; slot++)
+        if (is_planned(it, worker, slot))
+            steering_unplan(server, worker, slot);
+    if (it->workers[worker].current < load)
+        it->computing[chunk_at(server, worker, it->workers[worker].current)]--;
+    it->workers[worker].current = load;
+    it->workers[worker].queue = 0;
+    it->workers[worker].since_ns = time;
+}
+
+static void plan_all(tarry_server *server, double time)
+{
+    steering *it = server->steering;
+    if (it->pick == TARRY_PICK_SHARE)
+        share_all(server, time);
+    else
+        for (uint32_t worker = 0; worker < server->plan->workers; worker++)
+            choose_next(server, time, worker);
+    for (uint32_t worker = 0; worker < server->plan->workers; worker++)
+        steering_stir(server, worker);
+}
+
+void steering_start(tarry_server *server)
+{
+    steering *it = server->steering;
+    if (it == NULL)
+        return;
+    const tarry_plan *plan = server->plan;
+    memset(it->closed, 0, it->words[plan->workers] * sizeof(*it->closed));
+    memset(it->plans, 0, it->words[plan->workers] * sizeof(*it->plans));
+    memset(it->planned, 0, plan->chunks * sizeof(*it->planned));
+    memset(it->computing, 0, plan->chunks * sizeof(*it->computing));
+    it->tick_ns = TARRY_NEVER;
+    for (uint32_t worker = 0; worker < plan->workers; worker++) {
+        it->workers[worker].current = load_of(server, worker);
+        it->workers[worker].queue = 0;
+    }
+    if (it->prior_ns > 0)
+        update_prior(server, 0);
+    plan_all(server, 0);
+}
+
+void steering_joined(tarry_server *server, uint64_t now, uint32_t worker)
+{
+    steering *it = server->steering;
+    if (it == NULL)
+        return;
+    steering_worker *of = &it->workers[worker];
+    bitset_clear(it->closed + it->words[worker], load_of(server, worker));
+    of->turn = 0;
+    double time = steering_time(server, now);
+    if (server->phase != SERVER_COMPUTING)
+        return;
+    if (it->pick == TARRY_PICK_SHARE)
+        share_balance(server, time, worker);
+    else
+        choose_next(server, time, worker);
+}
+
+void steering_retired(tarry_server *server, uint64_t now, uint32_t worker)
+{
+    if (server->steering == NULL)
+        return;
+    double time = steering_time(server, now);
+    take_off(server, time, worker);
+    if (server->phase != SERVER_COMPUTING)
+        return;
+    for (uint32_t slot = 0; slot < load_of(server, worker); slot++)
+        cover(server, time, chunk_at(server, worker, slot));
+}
+
+void steering_report(tarry_server *server, uint64_t now, uint32_t worker,
+                     const tarry_message *message)
+{
+    steering *it = server->steering;
+    if (it == NULL)
+        return;
+    steering_worker *of = &it->workers[worker];
+    uint32_t slot = message->slot, chunk = chunk_at(server, worker, slot);
+    double time = steering_time(server, now);
+    bitset_set(it->closed + it->words[worker], slot);
+    if (!member_able(&server->members[worker]))
+        return;
+    if (is_planned(it, worker, slot))
+        steering_unplan(server, worker, slot);
+    if (of->current == slot) {
+        if (!message->failed)
+            pace_add(&of->pace, it->cost[chunk], time - of->since_ns,
+                     pace_of(&of->pace, it->prior_ns, 0, 0));
+        it->computing[chunk]--;
+        of->current = load_of(server, worker);
+        of->since_ns = time;
+    }
+    if (server->phase != SERVER_COMPUTING)
+        return;
+    if (it->prior_ns == 0 || ++it->words_heard > server->plan->workers / 4)
+        update_prior(server, time);
+    if (steering_wanted(server, chunk) == 0)
+        settle(server, chunk);
+    else
+        cover(server, time, chunk);
+    steering_word(server, now, worker, message);
+}
+
+void steering_word(tarry_server *server, uint64_t now, uint32_t worker,
+                   const tarry_message *message)
+{
+    steering *it = server->steering;
+    if (it == NULL || server->phase != SERVER_COMPUTING || message->round != server->round ||
+        !member_able(&server->members[worker]))
+        return;
+    steering_worker *of = &it->workers[worker];
+    double time = steering_time(server, now);
+    uint32_t load = load_of(server, worker);
+    if ((int16_t)(uint16_t)(message->turn - of->turn) > 0) {
+        of->turn = message->turn;
+        bool open =
+            message->next < load && !bitset_test(it->closed + it->words[worker], message->next);
+        steering_set_current(server, time, worker, open ? message->next : load);
+    }
+    if (it->pick == TARRY_PICK_SHARE)
+        share_balance(server, time, worker);
+    steering_stir(server, worker);
+}
+
+void steering_stopped(tarry_server *server, uint64_t now)
+{
+    steering *it = server->steering;
+    if (it == NULL)
+        return;
+    it->tick_ns = TARRY_NEVER;
+    double time = steering_time(server, now);
+    for (uint32_t worker = 0; worker < server->plan->workers; worker++) {
+        steering_worker *of = &it->workers[worker];
+        if (!server->members[worker].stopped)
+            continue;
+        /* One that has finished nothing takes at least as long as it has been at it. */
+        if (of->current < load_of(server, worker) && !(of->pace.cost > 0))
+            of->pace.past =
+                fmax(of->pace.past,
+                     (time - of->since_ns) / it->cost[chunk_at(server, worker, of->current)]);
+        take_off(server, time, worker);
+    }
+}
+
+void steering_resumed(tarry_server *server, uint64_t now)
+{
+    steering *it = server->steering;
+    if (it == NULL)
+        return;
+    double time = steering_time(server, now);
+    for (uint32_t worker = 0; worker < server->plan->workers; worker++)
+        for (uint32_t slot = 0; slot < load_of(server, worker); slot++)
+            if (is_planned(it, worker, slot))
+                steering_unplan(server, worker, slot);
+    plan_all(server, time);
+}
+
+void steering_finished(tarry_server *server)
+{
+    steering *it = server->steering;
+    if (it == NULL)
+        return;
+    it->tick_ns = TARRY_NEVER;
+    while (it->stirred_count > 0)
+        it->workers[it->stirred[--it->stirred_count]].stirred = false;
+    for (uint32_t worker = 0; worker < server->plan->workers; worker++) {
+        steering_worker *of = &it->workers[worker];
+        if (of->pace.cost > 0)
+            pace_end_round(&of->pace, pace_of(&of->pace, it->prior_ns, 0, 0));
+    }
+}
+
+/* Workers that rest hear nothing by themselves of chunks that turn out to take longer. */
+void steering_watch(tarry_server *server, uint64_t now)
+{
+    steering *it = server->steering;
+    if (it == NULL || server->phase != SERVER_COMPUTING || now < it->tick_ns)
+        return;
+    it->tick_ns = TARRY_NEVER;
+    double time = steering_time(server, now);
+    update_prior(server, time);
+    for (uint32_t worker = 0; worker < server->plan->workers; worker++) {
+        if (!member_able(&server->members[worker]) ||
+            it->workers[worker].current < load_of(server, worker))
+            continue;
+        if (it->pick == TARRY_PICK_SHARE)
+            share_balance(server, time, worker);
+        steering_stir(server, worker);
+    }
+}
+
+uint64_t steering_next_watch(const tarry_server *server)
+{
+    return server->steering != NULL ? server->steering->tick_ns : TARRY_NEVER;
+}
+
+uint32_t steering_told_next(const tarry_server *server, uint32_t worker)
+{
+    steering *it = server->steering;
+    uint32_t load = load_of(server, worker), current = it->workers[worker].current;
+    size_t words = it->words[worker];
+    if (current < load)
+        bitset_set(it->closed + words, current);
+    uint32_t next = order_next(&(order_sets){
+        .load = load,
+        .done = it->closed + words,
+        .failed = it->closed + words,
+        .first = it->first + words,
+        .barred = it->barred + words,
+    });
+    if (current < load)
+        bitset_reset(it->closed + words, current);
+    return next;
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Dynamic orders: who is at which chunk, who should turn to which next, and who has to be told.
+ *
+ *   steering.c         the books: chunks in progress, chunks planned, and what becomes of them when
+ *                      reports come in and workers come and go
+ *   steering_share.c   TARRY_PICK_SHARE: shares that should end at the same time
+ *   steering_choose.c  the other rules: the one chunk that comes next
+ *   steering_tell.c    ROUND, RESUME and NEWS
+ *
+ * A chunk is planned at a worker that is to compute it, and in progress at one that is at it. As
+ * long as copies of a chunk are wanted, as many are in progress or planned, if any worker is left
+ * to do it. A worker goes by what it was told last and by protocol/order.h, so that it never waits;
+ * the server tells it more only when that would lead it to a chunk that isn't planned for it. The
+ * server's view of the chunk in progress is a guess after each news, until the worker's next word.
+ */
+#ifndef PROTOCOL_STEERING_H
+#define PROTOCOL_STEERING_H
+
+#include <tarry/server.h>
+
+#include "protocol/pace.h"
+#include "protocol/pick.h"
+
+typedef struct steering_worker {
+    uint32_t current; /* position in progress; its load: none */
+    uint16_t turn;    /* of its newest word */
+    bool stirred;     /* may have to be told something */
+    double since_ns;  /* when it began, from the round's start */
+    double queue;     /* cost of all that is planned for it */
+    pace pace;
+} steering_worker;
+
+typedef struct steering {
+    tarry_pick pick;
+    steering_worker *workers;
+    double *cost;        /* per chunk; 1 on average */
+    uint32_t *by_cost;   /* chunks, the dearest first */
+    uint32_t *planned;   /* per chunk: at how many workers */
+    uint32_t *computing; /* per chunk: at how many workers it is in progress */
+    /* Sets of one bit per position of a worker's order; each worker's begins at words[worker]. */
+    size_t *words;    /* workers + 1 */
+    uint64_t *closed; /* finished or failed */
+    uint64_t *plans;  /* planned at this worker */
+    uint64_t *first;  /* as told last */
+    uint64_t *barred; /* as told last */
+    uint32_t *stirred;
+    uint32_t stirred_count;
+    pick_candidate *candidates; /* scratch: of the largest load */
+    double *values;             /* scratch: per worker */
+    /* scratch of the search for a way, per worker */
+    uint32_t *way_queue;
+    uint32_t *way_from;   /* the worker before; UINT32_MAX: not reached */
+    uint32_t *way_edge;   /* the slot of the plan, of the worker before, whose chunk passes on */
+    double prior_ns;      /* the median pace; 0: nothing is known */
+    uint32_t words_heard; /* since the prior was worked out */
+    uint64_t tick_ns;     /* when to look at resting workers again; TARRY_NEVER: not at all */
+} steering;
+
+struct tarry_server;
+
+/* Takes all memory if the server's settings ask for a dynamic order. Errors: NO_MEMORY. */
+int steering_create(tarry_server *server);
+void steering_free(tarry_server *server);
+
+/*
+ * What the rest of the server reports; no-ops with TARRY_PICK_PLAN. `now` is the step's.
+ */
+/* A round begins; all that are there are enlisted, and nothing is sent yet. */
+void steering_start(tarry_server *server);
+/* `worker` is enlisted in the middle of a round. */
+void steering_joined(tarry_server *server, uint64_t now, uint32_t worker);
+/* The round does without `worker` from here on; its copies are not credited any more. */
+void steering_retired(tarry_server *server, uint64_t now, uint32_t worker);
+/* `worker` finished or failed the chunk at message->slot; coverage knows. */
+void steering_report(tarry_server *server, uint64_t now, uint32_t worker,
+                     const tarry_message *message);
+/* `worker` says what it is at. */
+void steering_word(tarry_server *server, uint64_t now, uint32_t worker,
+                   const tarry_message *message);
+/* All were told to stop; an attempt was withdrawn; the round is over. */
+void steering_stopped(tarry_server *server, uint64_t now);
+void steering_resumed(tarry_server *server, uint64_t now);
+void steering_finished(tarry_server *server);
+/* Time has passed. */
+void steering_watch(tarry_server *server, uint64_t now);
+/* Sends news to those that would go astray without. Comes last in a step. */
+void steering_tell(tarry_server *server, uint64_t now);
+/* Adds what the worker is to do to a ROUND or RESUME, and takes it for told. */
+void steering_address(tarry_server *server, uint64_t now, uint32_t worker, tarry_message *message);
+/* When steering_watch has something to do. */
+uint64_t steering_next_watch(const tarry_server *server);
+
+/* ---- between the files of the steering ---- */
+
+/* Nanoseconds from the round's start. */
+double steering_time(const tarry_server *server, uint64_t now);
+/* The ns per cost that `worker` is expected to take, 1 if nothing is known of anybody. */
+double steering_pace(const tarry_server *server, uint32_t worker, double time);
+/* How long it should still be at its chunk in progress, and until all planned for it is done. */
+double steering_rest_ns(const tarry_server *server, uint32_t worker, double time);
+double steering_end_ns(const tarry_server *server, uint32_t worker, double time);
+/* Copies of `chunk` that are wanted and not finished; of these, neither in progress nor planned. */
+uint32_t steering_wanted(const tarry_server *server, uint32_t chunk);
+uint32_t steering_missing(const tarry_server *server, uint32_t chunk);
+/* Whether `worker` takes part, has not closed the position, is not at it, and it isn't planned. */
+bool steering_is_free(const tarry_server *server, uint32_t worker, uint32_t slot);
+void steering_plan(tarry_server *server, uint32_t worker, uint32_t slot);
+void steering_unplan(tarry_server *server, uint32_t worker, uint32_t slot);
+/* The worker may have to be told something. */
+void steering_stir(tarry_server *server, uint32_t worker);
+/* What the worker does once it has heard what it was told. */
+uint32_t steering_told_next(const tarry_server *server, uint32_t worker);
+void steering_set_current(tarry_server *server, double time, uint32_t worker, uint32_t slot);
+
+/* steering_share.c. Plans all that is missing, from nothing. */
+void share_all(tarry_server *server, double time);
+/* Plans copies of `chunk` that are missing. */
+void share_cover(tarry_server *server, double time, uint32_t chunk);
+/* `worker` takes over what it would end sooner than others, and passes on what others would. */
+void share_balance(tarry_server *server, double time, uint32_t worker);
+
+/* steering_choose.c. Plans the one chunk that comes next for `worker`. */
+void choose_next(tarry_server *server, double time, uint32_t worker);
+
+#endif

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <string.h>
+
+#include "protocol/server_state.h"
+
+static uint32_t load_of(const tarry_server *server, uint32_t worker)
+{
+    return server->plan->worker_offset[worker + 1] - server->plan->worker_offset[worker];
+}
+
+static bool is_empty(const uint64_t *set, uint32_t bits)
+{
+    uint64_t any = 0;
+    for (size_t word = 0; word < bitset_words(bits); word++)
+        any |= set[word];
+    return any == 0;
+}
+
+/*
+ * What the worker had better not begin even if news come late: what nobody wants, and what others
+ * are at. One that has nothing planned rests.
+ */
+static void bar(tarry_server *server, uint32_t worker, bool rests)
+{
+    steering *it = server->steering;
+    const tarry_plan *plan = server->plan;
+    uint32_t load = load_of(server, worker);
+    uint64_t *barred = it->barred + it->words[worker];
+    bitset_clear(barred, load);
+    for (uint32_t slot = 0; slot < load; slot++) {
+        uint32_t chunk = plan->slot_chunk[plan->worker_offset[worker] + slot];
+        if (bitset_test(it->closed + it->words[worker], slot) ||
+            bitset_test(it->plans + it->words[worker], slot) || it->workers[worker].current == slot)
+            continue;
+        bool pointless = steering_wanted(server, chunk) <= it->computing[chunk];
+        if (rests || pointless)
+            bitset_set(barred, slot);
+    }
+}
+
+/* Takes `message` for told, with the sets as they are planned now. */
+static void tell(tarry_server *server, uint32_t worker, tarry_message *message)
+{
+    steering *it = server->steering;
+    uint32_t load = load_of(server, worker);
+    uint64_t *first = it->first + it->words[worker], *barred = it->barred + it->words[worker];
+    memcpy(first, it->plans + it->words[worker], bitset_words(load) * sizeof(*first));
+    message->first = is_empty(first, load) ? NULL : first;
+    message->barred = is_empty(barred, load) ? NULL : barred;
+}
+
+void steering_address(tarry_server *server, uint64_t now, uint32_t worker, tarry_message *message)
+{
+    steering *it = server->steering;
+    if (it == NULL)
+        return;
+    bar(server, worker, is_empty(it->plans + it->words[worker], load_of(server, worker)));
+    tell(server, worker, message);
+    steering_set_current(server, steering_time(server, now), worker,
+                         steering_told_next(server, worker));
+}
+
+/* Whether the worker does what it should by what it was told; *drop: not even what it is at. */
+static bool is_well(const tarry_server *server, uint32_t worker, bool *drop)
+{
+    const steering *it = server->steering;
+    uint32_t load = load_of(server, worker), current = it->workers[worker].current;
+    const uint64_t *plans = it->plans + it->words[worker];
+    *drop =
+        current < load &&
+        steering_wanted(
+            server, server->plan->slot_chunk[server->plan->worker_offset[worker] + current]) == 0;
+    bool rests = is_empty(plans, load);
+    if (*drop || (current == load && !rests))
+        return false;
+    uint32_t next = steering_told_next(server, worker);
+    return rests ? next == load : next < load && bitset_test(plans, next);
+}
+
+static void tell_news(tarry_server *server, double time, uint32_t worker)
+{
+    steering *it = server->steering;
+    uint32_t load = load_of(server, worker);
+    if (it->pick != TARRY_PICK_SHARE)
+        choose_next(server, time, worker);
+    bool drop;
+    if (is_well(server, worker, &drop))
+        return;
+    bar(server, worker, is_empty(it->plans + it->words[worker], load));
+    if (drop)
+        bitset_set(it->barred + it->words[worker], it->workers[worker].current);
+    tell(server, worker, &server_send(server, worker, TARRY_MESSAGE_NEWS)->message);
+    if (drop || it->workers[worker].current == load)
+        steering_set_current(server, time, worker, steering_told_next(server, worker));
+}
+
+/* When somebody rests while copies are still to come, time may make it worth while to help. */
+static uint64_t next_tick(const tarry_server *server, uint64_t now)
+{
+    enum { TICKS_PER_CHUNK = 4, FIRST_LOOKS = 8, MOST_LOOKS = 8192 }; /* within silence_ns */
+    const steering *it = server->steering;
+    uint64_t silence = server->settings.silence_ns, least = silence / MOST_LOOKS;
+    uint64_t wait = it->prior_ns > 0 ? (uint64_t)fmin(it->prior_ns / TICKS_PER_CHUNK, 1e18)
+                                     : silence / FIRST_LOOKS;
+    return now + 1 + (wait > least ? wait : least);
+}
+
+void steering_tell(tarry_server *server, uint64_t now)
+{
+    steering *it = server->steering;
+    if (it == NULL || server->phase != SERVER_COMPUTING)
+        return;
+    double time = steering_time(server, now);
+    bool rested = false;
+    for (uint32_t i = 0; i < it->stirred_count; i++) {
+        uint32_t worker = it->stirred[i];
+        if (!member_able(&server->members[worker]) || server->members[worker].stopped)
+            continue;
+        tell_news(server, time, worker);
+        uint32_t load = load_of(server, worker);
+        rested = rested || (load > 0 && it->workers[worker].current == load);
+    }
+    while (it->stirred_count > 0)
+        it->workers[it->stirred[--it->stirred_count]].stirred = false;
+    if (rested && it->tick_ns == TARRY_NEVER)
+        it->tick_ns = next_tick(server, now);
+}
