@@ -41,12 +41,40 @@ int plan_design_read(const char *text, plan_options *options, tarry_diagnostic *
     return read_design(text, options, diagnostic);
 }
 
-const option_choice plan_orders[] = {
-    {"optimal", TARRY_ORDER_OPTIMAL},
-    {"random", TARRY_ORDER_RANDOM},
-    {"as-is", TARRY_ORDER_AS_IS},
-    {NULL, 0},
+static const struct {
+    const char *name;
+    tarry_order order;
+    tarry_pick pick;
+} orders[] = {
+    {"optimal", TARRY_ORDER_OPTIMAL, TARRY_PICK_PLAN},
+    {"random", TARRY_ORDER_RANDOM, TARRY_PICK_PLAN},
+    {"as-is", TARRY_ORDER_AS_IS, TARRY_PICK_PLAN},
+    {"dynamic", TARRY_ORDER_OPTIMAL, TARRY_PICK_SHARE},
+    {"dynamic:share", TARRY_ORDER_OPTIMAL, TARRY_PICK_SHARE},
+    {"dynamic:capacity", TARRY_ORDER_OPTIMAL, TARRY_PICK_CAPACITY},
+    {"dynamic:fewest", TARRY_ORDER_OPTIMAL, TARRY_PICK_FEWEST},
 };
+
+static int read_order(const char *text, void *values, tarry_diagnostic *diagnostic)
+{
+    plan_options *options = values;
+    for (size_t i = 0; i < sizeof(orders) / sizeof(orders[0]); i++) {
+        if (strcmp(text, orders[i].name) != 0)
+            continue;
+        options->plan.order = orders[i].order;
+        options->pick = orders[i].pick;
+        return TARRY_OK;
+    }
+    return diagnose(diagnostic, TARRY_ERROR_FORMAT,
+                    "'%s' is not one of optimal, random, as-is, dynamic, dynamic:share, "
+                    "dynamic:capacity, dynamic:fewest",
+                    text);
+}
+
+int plan_order_read(const char *text, plan_options *options, tarry_diagnostic *diagnostic)
+{
+    return read_order(text, options, diagnostic);
+}
 
 const option_entry plan_option_entries[] = {
     {.name = "workers",
@@ -87,11 +115,12 @@ const option_entry plan_option_entries[] = {
      .read = read_design},
     {.name = "order",
      .argument = "ORDER",
-     .help = "Sequence in which a worker computes its chunks: optimal (default), random or as-is",
-     .kind = OPTION_CHOICE,
-     .offset = offsetof(plan_options, plan.order),
-     .choices = plan_orders,
-     .planned = "dynamic"},
+     .help = "Sequence in which a worker computes its chunks: optimal (default), random, as-is or "
+             "dynamic[:RULE], by what others have done, with the rule share (default), capacity "
+             "or fewest",
+     .kind = OPTION_TEXT,
+     .offset = offsetof(plan_options, order),
+     .read = read_order},
     {.name = "seed",
      .argument = "S",
      .help = "Seed of everything that is drawn (default 1)",
@@ -106,6 +135,7 @@ void plan_options_init(plan_options *options)
 {
     tarry_plan_settings_init(&options->plan);
     options->design = "random";
+    options->order = "optimal";
 }
 
 int plan_options_make(const plan_options *options, tarry_plan **plan)
@@ -167,13 +197,12 @@ json_t *plan_json(const plan_options *options, const tarry_plan *plan)
     char digest[2 * TARRY_DIGEST_SIZE + 1];
     plan_digest_text(plan, digest);
     uint32_t parts = tarry_plan_parts(plan);
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:o, s:I, s:I, s:o, s:s, s:I, s:o, s:s}", "workers",
-                     (json_int_t)tarry_plan_workers(plan), "chunks",
-                     (json_int_t)tarry_plan_chunks(plan), "parts", (json_int_t)parts, "replication",
-                     (json_int_t)least, "replication_most", (json_int_t)most, "loads",
-                     loads_json(plan), "q", (json_int_t)tarry_plan_q(plan, parts), "q_bound",
-                     (json_int_t)tarry_plan_q_bound(plan, parts), "conditioning",
-                     conditioning_json(plan), "digest", digest, "seed",
-                     (json_int_t)options->plan.seed, "design", json_text(options->design), "order",
-                     option_choice_name(plan_orders, (int)options->plan.order));
+    return json_pack(
+        "{s:I, s:I, s:I, s:I, s:I, s:o, s:I, s:I, s:o, s:s, s:I, s:o, s:s}", "workers",
+        (json_int_t)tarry_plan_workers(plan), "chunks", (json_int_t)tarry_plan_chunks(plan),
+        "parts", (json_int_t)parts, "replication", (json_int_t)least, "replication_most",
+        (json_int_t)most, "loads", loads_json(plan), "q", (json_int_t)tarry_plan_q(plan, parts),
+        "q_bound", (json_int_t)tarry_plan_q_bound(plan, parts), "conditioning",
+        conditioning_json(plan), "digest", digest, "seed", (json_int_t)options->plan.seed, "design",
+        json_text(options->design), "order", options->order);
 }

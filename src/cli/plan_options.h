@@ -3,13 +3,15 @@
 #ifndef CLI_PLAN_OPTIONS_H
 #define CLI_PLAN_OPTIONS_H
 
-#include <tarry/plan.h>
+#include <tarry/server.h>
 
 #include "cli/options.h"
 
 typedef struct plan_options {
     tarry_plan_settings plan;
     const char *design; /* as given; taken apart into plan.design and plan.file */
+    const char *order;  /* as given; taken apart into plan.order and pick */
+    tarry_pick pick;
 } plan_options;
 
 extern const option_entry plan_option_entries[];
@@ -18,7 +20,8 @@ extern const size_t plan_option_count;
 /* Takes a design apart as --design does. Errors: FORMAT; *options is then untouched. */
 int plan_design_read(const char *text, plan_options *options, tarry_diagnostic *diagnostic);
 
-extern const option_choice plan_orders[];
+/* Takes an order apart as --order does. Errors as above. */
+int plan_order_read(const char *text, plan_options *options, tarry_diagnostic *diagnostic);
 
 void plan_options_init(plan_options *options);
 

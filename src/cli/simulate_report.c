@@ -51,9 +51,8 @@ static json_t *seconds_json(const simulate_trials *trials, size_t variant)
 static json_t *settings_json(const simulate_variant *variant)
 {
     return json_pack("{s:o, s:s, s:s, s:s, s:s}", "design", json_text(variant->design), "order",
-                     simulate_order_name(variant->plan.order), "credit",
-                     simulate_credit_name(variant->server.credit), "stop", variant->stop, "upload",
-                     simulate_upload_name(variant->upload));
+                     variant->order, "credit", simulate_credit_name(variant->server.credit), "stop",
+                     variant->stop, "upload", simulate_upload_name(variant->upload));
 }
 
 static json_t *result_json(const simulate_trials *trials, size_t index,

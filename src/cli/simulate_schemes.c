@@ -53,6 +53,7 @@ static const struct {
      {{"design", "fractional"}, {"order", "as-is"}, {"credit", "whole"}, {"stop", "original"}}},
     {"multi-message", {{"parts", "1"}, {"credit", "chunk"}, {"stop", "exact"}, {"upload", "each"}}},
     {"partial", {{"credit", "chunk"}, {"stop", "exact"}}},
+    {"tarry", {{"order", "dynamic"}, {"credit", "chunk"}, {"stop", "exact"}}},
     {"own", {{NULL, NULL}}},
 };
 
@@ -61,6 +62,11 @@ static const struct {
 static int read_design(const char *text, void *values, tarry_diagnostic *diagnostic)
 {
     return plan_design_read(text, &((scheme_settings *)values)->plan, diagnostic);
+}
+
+static int read_order(const char *text, void *values, tarry_diagnostic *diagnostic)
+{
+    return plan_order_read(text, &((scheme_settings *)values)->plan, diagnostic);
 }
 
 static int read_replication(const char *text, void *values, tarry_diagnostic *diagnostic)
@@ -131,11 +137,10 @@ const option_entry scheme_option_entries[] = {
     {.name = "order",
      .argument = "ORDER",
      .help = "Sequence in which a worker computes its chunks, in schemes that don't fix it: "
-             "optimal (default), random or as-is",
-     .kind = OPTION_CHOICE,
-     .choices = plan_orders,
-     .planned = "dynamic",
-     FIELD(plan.plan.order)},
+             "optimal (default), random, as-is or dynamic[:RULE], as for tarry plan",
+     .kind = OPTION_TEXT,
+     .read = read_order,
+     FIELD(plan.order)},
     {.name = "credit",
      .argument = "CREDIT",
      .help = "What counts in own schemes: each finished chunk (chunk, default) or a worker that "
@@ -335,6 +340,9 @@ static int settle_stop(const scheme_settings *settings, const scheme_frame *fram
         snprintf(variant->stop, sizeof(variant->stop), "workers:%u", server->workers_needed);
         break;
     }
+    if (server->stop == TARRY_STOP_WORKERS && server->pick != TARRY_PICK_PLAN)
+        return diagnose(diagnostic, TARRY_ERROR_FORMAT,
+                        "order=dynamic doesn't go with stop=workers:K, original or ignore");
     return TARRY_OK;
 }
 
@@ -366,10 +374,12 @@ static int make_variant(const scheme_settings *settings, const scheme_frame *fra
         return TARRY_OK;
     *variant = (simulate_variant){
         .design = settings->plan.design,
+        .order = settings->plan.order,
         .plan = settings->plan.plan,
         .server = settings->server,
         .upload = (tarry_sim_upload)settings->upload,
     };
+    variant->server.pick = settings->plan.pick;
     variant->plan.workers = frame->workers;
     variant->plan.chunks = frame->chunks;
     variant->plan.replication = replication;
@@ -377,6 +387,9 @@ static int make_variant(const scheme_settings *settings, const scheme_frame *fra
     variant->plan.seed = frame->seed;
     if (parts > 1 && variant->upload == TARRY_SIM_UPLOAD_EACH)
         return diagnose(diagnostic, TARRY_ERROR_FORMAT, "upload=each goes with one part only");
+    if (variant->server.pick != TARRY_PICK_PLAN && variant->server.credit == TARRY_CREDIT_WHOLE)
+        return diagnose(diagnostic, TARRY_ERROR_FORMAT,
+                        "order=dynamic goes with credit=chunk only");
     int error = TARRY_OK;
     if (file)
         error = file_replication(&variant->plan, &variant->plan.replication, diagnostic);
@@ -473,11 +486,6 @@ void simulate_variants_free(simulate_variants *variants)
     memory_release(NULL, variants->items);
     memory_release(NULL, variants->text);
     *variants = (simulate_variants){0};
-}
-
-const char *simulate_order_name(tarry_order order)
-{
-    return option_choice_name(plan_orders, (int)order);
 }
 
 const char *simulate_credit_name(tarry_credit credit)

@@ -58,6 +58,7 @@ uint32_t scheme_ignored(uint32_t workers);
 typedef struct simulate_variant {
     const char *scheme; /* its name, or as it was written */
     const char *design;
+    const char *order;
     char stop[32];
     tarry_plan_settings plan;
     tarry_server_settings server;
@@ -86,7 +87,6 @@ int simulate_variants_read(const char *list, const scheme_settings *defaults,
                            tarry_diagnostic *diagnostic);
 void simulate_variants_free(simulate_variants *variants);
 
-const char *simulate_order_name(tarry_order order);
 const char *simulate_credit_name(tarry_credit credit);
 const char *simulate_upload_name(tarry_sim_upload upload);
 

@@ -61,6 +61,7 @@ static tarry_sim_settings make_settings(const simulate_trials *trials,
     settings.server.error_limit = variant->server.error_limit;
     settings.server.workers_needed = variant->server.workers_needed;
     settings.server.credit = variant->server.credit;
+    settings.server.pick = variant->server.pick;
     settings.server.silence_ns = (uint64_t)ceil(options->silence * 1e9);
     settings.straggler = draws->straggler;
     settings.chunk_cost = draws->costs;

@@ -324,6 +324,15 @@ static int check_rounds(const train_options *options)
     if (options->server.stop == TARRY_STOP_WORKERS && options->server.workers_needed > workers)
         return complain(EXIT_USAGE, "--stop: workers:%u is more than the %u workers",
                         options->server.workers_needed, workers);
+    if (options->plan.pick != TARRY_PICK_PLAN) {
+        const char *other = options->server.credit == TARRY_CREDIT_WHOLE ? "--credit whole"
+                            : options->server.stop == TARRY_STOP_WORKERS ? "--stop workers"
+                            : options->server.reproducible               ? "--reproducible"
+                                                                         : NULL;
+        if (other != NULL)
+            return complain(EXIT_USAGE, "--order: %s cannot be combined with %s",
+                            options->plan.order, other);
+    }
     if (options->server.stop == TARRY_STOP_DEADLINE && options->server.reproducible)
         return complain(EXIT_USAGE, "--reproducible: cannot be combined with --stop deadline");
     return OPTIONS_PROCEED;
