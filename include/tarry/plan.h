@@ -49,8 +49,17 @@ typedef enum tarry_order {
 } tarry_order;
 
 typedef struct tarry_plan_settings {
-    uint32_t workers;     /* m >= 1 */
-    uint32_t chunks;      /* N >= 1 */
+    uint32_t workers; /* m >= 1 */
+    uint32_t chunks;  /* N >= 1 */
+    /*
+     * P >= 1: every chunk is cut into P pieces, which are the plan's units of work: wherever else a
+     * chunk is spoken of, it is a piece, and there are N P. Pieces i P .. i P + P - 1 are those of
+     * chunk i. With TARRY_DESIGN_FILE they lie where the file says that their chunk lies. Else each
+     * has `replication` workers of its own: TARRY_DESIGN_RANDOM takes pieces for chunks; the other
+     * designs hold for the N chunks' first pieces, and for their second ones, .. , each time with
+     * the workers relabelled by the seed, so that the loads differ by no more than with P = 1.
+     */
+    uint32_t pieces;
     uint32_t replication; /* workers per chunk, 1..workers; not read with TARRY_DESIGN_FILE */
     uint32_t parts;       /* l, 1..replication (of every chunk) */
     tarry_design design;
@@ -61,7 +70,7 @@ typedef struct tarry_plan_settings {
 
 typedef struct tarry_plan tarry_plan;
 
-/* 8 workers, 8 chunks, replication 3, 1 part, random design, optimal order, seed 1. */
+/* 8 workers, 8 chunks of 1 piece, replication 3, 1 part, random design, optimal order, seed 1. */
 TARRY_API void tarry_plan_settings_init(tarry_plan_settings *settings);
 
 /*
@@ -75,7 +84,8 @@ TARRY_API int tarry_plan_create(const tarry_plan_settings *settings,
 TARRY_API void tarry_plan_free(tarry_plan *plan); /* NULL is allowed */
 
 TARRY_API uint32_t tarry_plan_workers(const tarry_plan *plan);
-TARRY_API uint32_t tarry_plan_chunks(const tarry_plan *plan);
+TARRY_API uint32_t tarry_plan_chunks(const tarry_plan *plan); /* units of work: N P */
+TARRY_API uint32_t tarry_plan_pieces(const tarry_plan *plan); /* P */
 TARRY_API uint32_t tarry_plan_parts(const tarry_plan *plan);
 
 /* delta_j: how many chunks `worker` (0..workers-1) holds; 0 is possible. */

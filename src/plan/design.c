@@ -30,6 +30,7 @@ int design_assign(tarry_plan *plan, const tarry_plan_settings *settings,
         error = design_fractional(plan, settings->replication);
         break;
     case TARRY_DESIGN_RANDOM:
+        plan->chunks *= plan->pieces;
         error = design_random(plan, settings->replication, settings->seed);
         break;
     case TARRY_DESIGN_PROJECTIVE:
@@ -42,8 +43,11 @@ int design_assign(tarry_plan *plan, const tarry_plan_settings *settings,
         error = design_difference(plan, settings->replication, settings->seed, diagnostic);
         break;
     case TARRY_DESIGN_FILE:
-        return design_file(plan, settings->file, diagnostic);
+        error = design_file(plan, settings->file, diagnostic);
+        break;
     }
+    if (error == TARRY_OK && plan->pieces > 1 && settings->design != TARRY_DESIGN_RANDOM)
+        error = design_cut(plan, settings->design != TARRY_DESIGN_FILE, settings->seed);
     if (error == TARRY_ERROR_NO_MEMORY)
         return diagnose_no_memory(diagnostic, "plan");
     return error;

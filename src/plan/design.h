@@ -3,15 +3,17 @@
  * Assignment designs: which worker holds which chunks, listed worker by worker.
  *
  * Each design sets plan->worker_offset and plan->slot_chunk from the settings, which have been
- * checked, and from plan->workers, ->chunks and ->parts. Both arrays are owned by the plan from the
- * moment they are set, on failure too. No worker lists a chunk twice; a worker may hold nothing.
+ * checked, and from plan->workers, ->chunks and ->parts; the chunks are whole ones, but for
+ * design_random, to which pieces are chunks. Both arrays are owned by the plan from the moment they
+ * are set, on failure too. No worker lists a chunk twice; a worker may hold nothing.
  */
 #ifndef PLAN_DESIGN_H
 #define PLAN_DESIGN_H
 
 #include "plan/plan.h"
 
-/* Dispatches on settings->design. Errors: those of the design. */
+/* Dispatches on settings->design, and cuts the chunks into plan->pieces; plan->chunks counts whole
+ * ones before and pieces afterwards. Errors: those of the design. */
 int design_assign(tarry_plan *plan, const tarry_plan_settings *settings,
                   tarry_diagnostic *diagnostic);
 
@@ -73,6 +75,15 @@ int design_difference(tarry_plan *plan, uint32_t replication, uint64_t seed,
  * FILE, FORMAT, NO_MEMORY.
  */
 int design_file(tarry_plan *plan, const char *name, tarry_diagnostic *diagnostic);
+
+/*
+ * Cuts the whole chunks of an assignment into plan->pieces pieces each, and sets plan->chunks to
+ * the number of these. If `apart`, each piece but the first lies as its chunk would in a random
+ * relabelling of the workers; loads then differ by no more than those of the whole chunks do. Else
+ * each worker has all pieces of its chunks. Needs the whole chunks' lists and 4 bytes per worker
+ * and piece besides the plan. Errors: NO_MEMORY.
+ */
+int design_cut(tarry_plan *plan, bool apart, uint64_t seed);
 
 /*
  * For designs that know the loads first: worker_offset[j + 1] holds the load of worker j; turns

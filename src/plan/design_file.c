@@ -58,10 +58,10 @@ static int add_chunk(reader *in, uint64_t chunk)
     if (in->last_line[chunk] == in->line)
         return diagnose(in->diagnostic, TARRY_ERROR_FORMAT, "%s:%u: chunk %u is listed twice",
                         in->name, in->line, (uint32_t)chunk);
-    if (in->edges == PLAN_MAX_EDGES)
+    uint32_t most = PLAN_MAX_EDGES / in->plan->pieces;
+    if (in->edges == most)
         return diagnose(in->diagnostic, TARRY_ERROR_FORMAT,
-                        "%s:%u: the file lists more than %u copies", in->name, in->line,
-                        PLAN_MAX_EDGES);
+                        "%s:%u: the file lists more than %u copies", in->name, in->line, most);
     if (in->edges == in->capacity) {
         int error = grow(in);
         if (error != TARRY_OK)

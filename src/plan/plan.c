@@ -16,6 +16,7 @@ void tarry_plan_settings_init(tarry_plan_settings *settings)
     *settings = (tarry_plan_settings){
         .workers = 8,
         .chunks = 8,
+        .pieces = 1,
         .replication = 3,
         .parts = 1,
         .design = TARRY_DESIGN_RANDOM,
@@ -36,9 +37,11 @@ static int check_replication(const tarry_plan_settings *settings, tarry_diagnost
     if (settings->parts > replication)
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
                         "%u parts are more than the replication %u", settings->parts, replication);
-    if ((uint64_t)settings->chunks * replication > PLAN_MAX_EDGES)
+    uint64_t units = (uint64_t)settings->chunks * settings->pieces;
+    if (units * replication > PLAN_MAX_EDGES)
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
-                        "%u chunks with replication %u are more than %u copies", settings->chunks,
+                        "%llu %s with replication %u are more than %u copies",
+                        (unsigned long long)units, settings->pieces > 1 ? "pieces" : "chunks",
                         replication, PLAN_MAX_EDGES);
     return TARRY_OK;
 }
@@ -49,6 +52,12 @@ static int check_settings(const tarry_plan_settings *settings, tarry_diagnostic 
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT, "workers must be 1 to 2^32 - 2");
     if (settings->chunks < 1 || settings->chunks == UINT32_MAX)
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT, "chunks must be 1 to 2^32 - 2");
+    if (settings->pieces < 1)
+        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT, "pieces must be at least 1");
+    if ((uint64_t)settings->chunks * settings->pieces >= UINT32_MAX)
+        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
+                        "%u chunks of %u pieces are more than 2^32 - 2 pieces", settings->chunks,
+                        settings->pieces);
     if (settings->parts < 1)
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT, "parts must be at least 1");
     if (settings->parts > settings->workers)
@@ -197,6 +206,7 @@ int tarry_plan_create(const tarry_plan_settings *settings, const tarry_allocator
     plan->allocator = memory_allocator(allocator);
     plan->workers = settings->workers;
     plan->chunks = settings->chunks;
+    plan->pieces = settings->pieces;
     plan->parts = settings->parts;
 
     error = design_assign(plan, settings, diagnostic);
@@ -239,6 +249,11 @@ uint32_t tarry_plan_workers(const tarry_plan *plan)
 uint32_t tarry_plan_chunks(const tarry_plan *plan)
 {
     return plan->chunks;
+}
+
+uint32_t tarry_plan_pieces(const tarry_plan *plan)
+{
+    return plan->pieces;
 }
 
 uint32_t tarry_plan_parts(const tarry_plan *plan)

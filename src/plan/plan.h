@@ -12,7 +12,8 @@
 struct tarry_plan {
     tarry_allocator allocator;
     uint32_t workers; /* m */
-    uint32_t chunks;  /* N */
+    uint32_t chunks;  /* the units of work: N, or N times the pieces */
+    uint32_t pieces;  /* of a whole chunk; 1: chunks are whole */
     uint32_t parts;   /* l */
     /*
      * Worker j's slots are worker_offset[j] .. worker_offset[j + 1] - 1, in its order; slot s
