@@ -34,11 +34,12 @@ typedef void tarry_sim_observer(void *user, uint64_t now, uint32_t node, const t
 typedef struct tarry_sim_settings {
     tarry_server_settings server;     /* part_length is set from dimension */
     const tarry_straggler *straggler; /* NULL for none; borrowed */
-    uint64_t chunk_ns;                /* what a chunk of cost 1 takes before stragglers add to it */
-    const double *chunk_cost;         /* per chunk, relative; NULL: all 1; borrowed */
-    size_t dimension;                 /* d >= 1: sets what parts weigh */
-    size_t parameter_bytes;           /* sent to each worker with a round; 0: they don't count */
-    tarry_sim_link link;              /* of every worker */
+    /* What a whole chunk of cost 1 takes before stragglers add to it; a piece takes its share. */
+    uint64_t chunk_ns;
+    const double *chunk_cost; /* per chunk of the plan, relative; NULL: all 1; borrowed */
+    size_t dimension;         /* d >= 1: sets what parts weigh */
+    size_t parameter_bytes;   /* sent to each worker with a round; 0: they don't count */
+    tarry_sim_link link;      /* of every worker */
     /* Of the server's network card, shared by all links, each way; > 0, may be INFINITY. */
     double server_bytes_per_second;
     tarry_sim_upload upload;
@@ -93,9 +94,9 @@ TARRY_API uint64_t tarry_sim_events(const tarry_sim *sim); /* carried out so far
 /*
  * The least times in which a round could have every chunk `copies` (>= 1) times, on the draws of
  * `round`, without links: balanced: total work over total speed, as if work could be given to
- * anyone in any portion; matched: each worker computing whole chunks out of those the plan gives
- * it, in the best order (by maximum flow). Both are TARRY_NEVER if the workers that aren't `dead`
- * can't; deaths within the round don't count.
+ * anyone in any portion; matched: each worker computing undivided chunks out of those the plan
+ * gives it, in the best order (by maximum flow). Both are TARRY_NEVER if the workers that aren't
+ * `dead` can't; deaths within the round don't count.
  *
  * matched is exact where each worker takes the same time for all of its chunks. Where chunks differ
  * it is a bound from below (the least time itself is NP-hard): a worker computes as many chunks as

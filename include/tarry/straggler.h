@@ -26,6 +26,10 @@
  * worker for the whole run, so that a worker has the same time in every round. The time of a chunk
  * is (base + added seconds) * factors.
  *
+ * Where chunks are cut into P pieces, a SPEC still speaks of whole chunks: the time of a piece is
+ * (base + added seconds / P) * factors, and its place in a trace is that of its chunk (position /
+ * P, chunk / P). Only draws with '/chunk' are made for each piece.
+ *
  * Slow and dead workers are chosen by the seed for the whole run, and so are the factors of the
  * slow: first the dead, then the slow of each term among those not yet chosen, as far as these
  * suffice.
@@ -71,13 +75,14 @@ TARRY_API void tarry_straggler_free(tarry_straggler *straggler); /* NULL is allo
 TARRY_API bool tarry_straggler_dead(const tarry_straggler *straggler, uint32_t worker);
 
 /*
- * The nanoseconds that `worker` takes in `round` for `chunk`, which is at `position` of its order,
- * given that the bare computation takes base_ns. UINT64_MAX where it is more than that, and for a
+ * The nanoseconds that `worker` takes in `round` for `chunk`, which is at `position` of its order
+ * and one of the `pieces` (>= 1) of a whole chunk, given that the bare computation takes base_ns.
+ * UINT64_MAX where it is more than that, and for a
  * dead worker. A NULL straggler gives base_ns. Pure: the same arguments, the same time.
  */
 TARRY_API uint64_t tarry_straggler_time_ns(const tarry_straggler *straggler, uint64_t round,
                                            uint32_t worker, uint32_t position, uint32_t chunk,
-                                           uint64_t base_ns);
+                                           uint32_t pieces, uint64_t base_ns);
 
 /* Whether the SPEC adds seconds of its own, so that a model of time needs no base. */
 TARRY_API bool tarry_straggler_adds(const tarry_straggler *straggler);

@@ -47,7 +47,8 @@ typedef struct trial_draws {
     size_t trial;
     uint64_t seed;
     tarry_straggler *straggler;
-    double *costs; /* by chunk, of one round after the other; NULL: all 1 */
+    /* By piece, of one round after the other, with room for any variant's; NULL: all 1. */
+    double *costs;
 } trial_draws;
 
 static tarry_sim_settings make_settings(const simulate_trials *trials,
@@ -84,12 +85,13 @@ static double bound_seconds(uint64_t time_ns)
 }
 
 /* The last step before a round: its chunk costs, for the world and for the bounds. */
-static int draw_costs(const simulate_trials *trials, const trial_draws *draws, uint64_t round,
-                      tarry_sim *sim, tarry_diagnostic *diagnostic)
+static int draw_costs(const simulate_trials *trials, const trial_draws *draws, uint32_t pieces,
+                      uint64_t round, tarry_sim *sim, tarry_diagnostic *diagnostic)
 {
     if (draws->costs == NULL)
         return TARRY_OK;
-    chunk_cost_draw(trials->costs, draws->seed, round, trials->options->chunks, draws->costs);
+    chunk_cost_draw(trials->costs, draws->seed, round, trials->options->chunks, pieces,
+                    draws->costs);
     return tarry_sim_costs(sim, draws->costs, diagnostic);
 }
 
@@ -147,7 +149,8 @@ static int run_rounds(const crew *all, const trial_draws *draws, const tarry_pla
         simulate_outcome *outcome = &outcomes[round];
         uint64_t number = settings->first_round + round;
         error = atomic_load(&all->stop) ? TARRY_ERROR_INTERRUPTED
-                                        : draw_costs(all->trials, draws, number, sim, diagnostic);
+                                        : draw_costs(all->trials, draws, tarry_plan_pieces(plan),
+                                                     number, sim, diagnostic);
         if (error == TARRY_OK && !failed) {
             *outcome = (simulate_outcome){
                 .seconds = NAN, .verified_error = NAN, .verified_squared_error = NAN};
@@ -200,7 +203,12 @@ static int draw(const simulate_trials *trials, size_t trial, trial_draws *draws,
                                        &draws->straggler, diagnostic);
     if (error != TARRY_OK || chunk_cost_uniform(trials->costs))
         return error;
-    draws->costs = memory_allocate(NULL, options->chunks, sizeof(*draws->costs));
+    size_t pieces = 1;
+    for (size_t i = 0; i < trials->variants->count; i++) {
+        size_t own = trials->variants->items[i].plan.pieces;
+        pieces = own > pieces ? own : pieces;
+    }
+    draws->costs = memory_allocate(NULL, options->chunks * pieces, sizeof(*draws->costs));
     return draws->costs != NULL ? TARRY_OK : diagnose_no_memory(diagnostic, "chunk costs");
 }
 

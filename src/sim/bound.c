@@ -108,7 +108,7 @@ static void measure_sizes(bound *of)
     for (uint32_t worker = 0; worker < plan->workers && !(sum > 0); worker++) {
         sum = 0;
         for (uint32_t chunk = 0; chunk < plan->chunks; chunk++) {
-            uint64_t ns = chunk_time_ns(of->settings, of->round, worker, 0, chunk);
+            uint64_t ns = chunk_time_ns(plan, of->settings, of->round, worker, 0, chunk);
             of->size[chunk] = (double)ns;
             if (ns == TARRY_NEVER) {
                 sum = 0;
@@ -132,7 +132,7 @@ static void measure_times(bound *of)
         of->rate[worker] = INFINITY;
         for (uint32_t slot = start; slot < end; slot++) {
             uint32_t chunk = plan->slot_chunk[slot];
-            uint64_t ns = chunk_time_ns(of->settings, of->round, worker, slot - start, chunk);
+            uint64_t ns = chunk_time_ns(plan, of->settings, of->round, worker, slot - start, chunk);
             of->time[slot] = of->prefix[slot] = ns;
             /* A chunk of no size tells nothing, unless it takes time. */
             if (ns != TARRY_NEVER && of->size[chunk] > 0)

@@ -78,20 +78,28 @@ bool chunk_cost_uniform(const chunk_cost *costs)
     return costs->deviation == 0 && costs->seconds == NULL;
 }
 
-void chunk_cost_draw(const chunk_cost *costs, uint64_t seed, uint64_t round, uint32_t chunks,
-                     double *out)
+/* Those of a trace are its seconds. */
+static double draw_one(const chunk_cost *costs, uint64_t seed, uint64_t round, uint32_t chunk)
 {
-    double sum = 0, deviation = costs->deviation;
+    double deviation = costs->deviation;
+    if (costs->seconds != NULL)
+        return trace_pair_seconds(costs->seconds, round, chunk);
+    if (deviation == 0)
+        return 1;
+    random_stream stream = random_stream_make(seed, RANDOM_CHUNK_COST, (uint32_t)round, chunk);
+    return exp(deviation * (random_normal(&stream) - deviation / 2)); /* of the mean 1 */
+}
+
+void chunk_cost_draw(const chunk_cost *costs, uint64_t seed, uint64_t round, uint32_t chunks,
+                     uint32_t pieces, double *out)
+{
+    double sum = 0;
     for (uint32_t chunk = 0; chunk < chunks; chunk++) {
-        random_stream stream = random_stream_make(seed, RANDOM_CHUNK_COST, (uint32_t)round, chunk);
-        if (costs->seconds != NULL)
-            out[chunk] = trace_pair_seconds(costs->seconds, round, chunk);
-        else if (deviation > 0) /* exp(s N - s^2/2) has the mean 1 */
-            out[chunk] = exp(deviation * (random_normal(&stream) - deviation / 2));
-        else
-            out[chunk] = 1;
-        sum += out[chunk];
+        double cost = draw_one(costs, seed, round, chunk);
+        for (uint32_t piece = 0; piece < pieces; piece++)
+            out[(size_t)chunk * pieces + piece] = cost;
+        sum += cost;
     }
-    for (uint32_t chunk = 0; chunk < chunks && costs->seconds != NULL; chunk++)
-        out[chunk] = sum > 0 ? out[chunk] * chunks / sum : 1;
+    for (size_t unit = 0; unit < (size_t)chunks * pieces && costs->seconds != NULL; unit++)
+        out[unit] = sum > 0 ? out[unit] * chunks / sum : 1;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How uneven chunks are: their relative costs, 1 on average.
+ * How uneven whole chunks are: their relative costs, 1 on average.
  *
  *   uniform         all 1
  *   lognormal:SD    lognormal of mean 1 and standard deviation SD, anew in every round
@@ -28,11 +28,12 @@ void chunk_cost_free(chunk_cost *costs); /* NULL is allowed */
 bool chunk_cost_uniform(const chunk_cost *costs);
 
 /*
- * The costs of `chunks` chunks in `round`, each finite and >= 0. Pure: the same arguments, the same
- * costs. Those of a trace have the mean 1 to the last bits, but for one whose step took no time at
- * all: then all are 1.
+ * The costs of `chunks` chunks of `pieces` (>= 1) pieces in `round`, each finite and >= 0: out[i]
+ * is that of piece i, which has its chunk's (its seconds are 1/P of the chunk's). Pure: the same
+ * arguments, the same costs; those of a chunk depend on no number of pieces. Those of a trace have
+ * the mean 1 to the last bits, but for one whose step took no time at all: then all are 1.
  */
 void chunk_cost_draw(const chunk_cost *costs, uint64_t seed, uint64_t round, uint32_t chunks,
-                     double *out);
+                     uint32_t pieces, double *out);
 
 #endif

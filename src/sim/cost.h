@@ -9,17 +9,20 @@
 
 /*
  * The nanoseconds that `worker` takes in `round` for `chunk`, at `position` of its order: the
- * straggler's time for chunk_ns times the chunk's cost. Where the SPEC adds seconds of its own,
- * these are the time of a chunk of cost 1, and chunk_ns doesn't count. TARRY_NEVER where it is more
+ * straggler's time for chunk_ns, or for a piece's share of it, times the chunk's cost. Where the
+ * SPEC adds seconds of its own, these are the time of a whole chunk of cost 1, and chunk_ns doesn't
+ * count. TARRY_NEVER where it is more
  * than 64 bits hold.
  */
-static inline uint64_t chunk_time_ns(const tarry_sim_settings *settings, uint64_t round,
-                                     uint32_t worker, uint32_t position, uint32_t chunk)
+static inline uint64_t chunk_time_ns(const tarry_plan *plan, const tarry_sim_settings *settings,
+                                     uint64_t round, uint32_t worker, uint32_t position,
+                                     uint32_t chunk)
 {
     double cost = settings->chunk_cost != NULL ? settings->chunk_cost[chunk] : 1;
-    bool adds = tarry_straggler_adds(settings->straggler);
-    uint64_t time = tarry_straggler_time_ns(settings->straggler, round, worker, position, chunk,
-                                            adds ? 0 : settings->chunk_ns);
+    uint32_t pieces = tarry_plan_pieces(plan);
+    uint64_t base = tarry_straggler_adds(settings->straggler) ? 0 : settings->chunk_ns / pieces;
+    uint64_t time =
+        tarry_straggler_time_ns(settings->straggler, round, worker, position, chunk, pieces, base);
     if (cost == 1 || time == TARRY_NEVER)
         return time;
     double scaled = rint((double)time * cost);

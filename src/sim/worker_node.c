@@ -144,8 +144,9 @@ static int compute(tarry_sim *sim, uint32_t id, const tarry_effect *effect)
     sim_worker *node = &sim->workers[id];
     drop_busy(sim, node);
     draw_fate(sim, id, effect->round);
-    uint64_t time = chunk_time_ns(&sim->settings, sim->settings.first_round + effect->round, id,
-                                  effect->slot, effect->chunk);
+    uint64_t time =
+        chunk_time_ns(sim->plan, &sim->settings, sim->settings.first_round + effect->round, id,
+                      effect->slot, effect->chunk);
     sim_event event = {
         .kind = SIM_COMPUTED,
         .node = id,

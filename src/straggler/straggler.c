@@ -164,8 +164,8 @@ static bool is_rack_hit(const tarry_straggler *straggler, size_t index, uint64_t
 
 /* What one term does to a chunk's time. */
 static void apply_term(const tarry_straggler *straggler, size_t index, uint64_t round,
-                       uint32_t worker, uint32_t position, uint32_t chunk, double *added,
-                       double *factor)
+                       uint32_t worker, uint32_t position, uint32_t chunk, uint32_t pieces,
+                       double *added, double *factor)
 {
     const term *at = &straggler->term[index];
     random_stream stream = draw_stream(straggler, index, round, worker, position);
@@ -194,8 +194,8 @@ static void apply_term(const tarry_straggler *straggler, size_t index, uint64_t 
             *factor *= at->factor;
         break;
     case TERM_TRACE:
-        *added += at->per_chunk ? trace_pair_seconds(at->trace, round, chunk)
-                                : trace_seconds(at->trace, round, worker, position);
+        *added += at->per_chunk ? trace_pair_seconds(at->trace, round, chunk / pieces)
+                                : trace_seconds(at->trace, round, worker, position / pieces);
         break;
     case TERM_NONE:
     case TERM_SLOW:
@@ -207,7 +207,8 @@ static void apply_term(const tarry_straggler *straggler, size_t index, uint64_t 
 }
 
 uint64_t tarry_straggler_time_ns(const tarry_straggler *straggler, uint64_t round, uint32_t worker,
-                                 uint32_t position, uint32_t chunk, uint64_t base_ns)
+                                 uint32_t position, uint32_t chunk, uint32_t pieces,
+                                 uint64_t base_ns)
 {
     /* Bounds that keep every intermediate value finite,
      * far beyond what 64 bits of nanoseconds hold. */
@@ -218,13 +219,13 @@ uint64_t tarry_straggler_time_ns(const tarry_straggler *straggler, uint64_t roun
         return UINT64_MAX;
     double added = 0, factor = fmin(straggler->fates[worker].factor, most_factor);
     for (size_t i = 0; i < straggler->terms; i++) {
-        apply_term(straggler, i, round, worker, position, chunk, &added, &factor);
+        apply_term(straggler, i, round, worker, position, chunk, pieces, &added, &factor);
         added = fmin(added, most_seconds);
         factor = fmin(factor, most_factor);
     }
     if (added == 0 && factor == 1) /* exact, also where a double is not */
         return base_ns;
-    double time = rint(((double)base_ns + added * 1e9) * factor);
+    double time = rint(((double)base_ns + added * 1e9 / pieces) * factor);
     return time < 0x1p64 ? (uint64_t)time : UINT64_MAX;
 }
 

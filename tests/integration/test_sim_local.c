@@ -190,7 +190,7 @@ static uint64_t due_ns(const tarry_plan *plan, const tarry_straggler *straggler,
     uint64_t time = 0;
     for (uint32_t at = 0; at <= slot; at++)
         time += tarry_straggler_time_ns(straggler, round, worker, at,
-                                        tarry_plan_chunk(plan, worker, at), 0);
+                                        tarry_plan_chunk(plan, worker, at), 1, 0);
     return time;
 }
 

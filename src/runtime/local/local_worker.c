@@ -161,7 +161,7 @@ static bool compute(local_worker *worker, const local_task *task, uint64_t *take
 
     uint64_t bare = clock_now_ns() - start;
     *taken_ns = tarry_straggler_time_ns(shared->straggler, task->round, worker->id, task->slot,
-                                        task->chunk, bare);
+                                        task->chunk, tarry_plan_pieces(shared->plan), bare);
     if (*taken_ns <= bare) {
         *taken_ns = bare;
         return good;

@@ -76,7 +76,7 @@ static uint64_t brute_force(const scene *at, uint64_t round, uint32_t copies, ui
             if (!(set >> index & 1))
                 continue;
             uint32_t worker = tarry_plan_holder(at->plan, chunk, index);
-            uint64_t ns = chunk_time_ns(&at->settings, round, worker,
+            uint64_t ns = chunk_time_ns(at->plan, &at->settings, round, worker,
                                         tarry_plan_position(at->plan, chunk, index), chunk);
             possible = ns != TARRY_NEVER;
             with[worker] += ns;
@@ -176,6 +176,29 @@ static void balanced_is_work_over_speed(void **state)
     scene_free(&at);
 }
 
+/* Pieces are no more work, and where anyone may compute any the best division of them leaves no
+ * more to be desired than one of the slowest worker's. */
+static void pieces_bring_matched_to_balanced(void **state)
+{
+    (void)state;
+    for (uint32_t pieces = 1; pieces <= 10; pieces++) {
+        scene at;
+        scene_make(&at, 4, 8, 4, "slow:1,4", 1);
+        at.settings.chunk_ns = 2520000;
+        tarry_plan_free(at.plan);
+        tarry_plan_settings design;
+        tarry_plan_settings_init(&design);
+        design.workers = design.replication = 4;
+        design.pieces = pieces;
+        assert_int_equal(tarry_plan_create(&design, NULL, &at.plan, NULL), TARRY_OK);
+        tarry_sim_bounds bounds = bounds_of(&at, 0, 1);
+        assert_int_equal(bounds.balanced_ns, 6203077); /* 8 / 3.25 of chunk_ns */
+        assert_true(bounds.matched_ns >= bounds.balanced_ns);
+        assert_true(bounds.matched_ns <= bounds.balanced_ns + 4 * 2520000 / pieces);
+        scene_free(&at);
+    }
+}
+
 /* With one holder each there is no choice: what the slowest worker takes for all of its chunks. */
 static void without_replication_matched_is_the_slowest_worker(void **state)
 {
@@ -192,8 +215,8 @@ static void without_replication_matched_is_the_slowest_worker(void **state)
         for (uint32_t worker = 0; worker < 4; worker++) {
             uint64_t sum = 0;
             for (uint32_t p = 0; p < tarry_plan_load(at.plan, worker); p++)
-                sum +=
-                    chunk_time_ns(&at.settings, 7, worker, p, tarry_plan_chunk(at.plan, worker, p));
+                sum += chunk_time_ns(at.plan, &at.settings, 7, worker, p,
+                                     tarry_plan_chunk(at.plan, worker, p));
             slowest = sum > slowest ? sum : slowest;
         }
         assert_int_equal(bounds_of(&at, 7, 1).matched_ns, slowest);
@@ -239,6 +262,7 @@ int main(void)
         cmocka_unit_test(matched_is_the_least_time_where_a_worker_takes_equal_times),
         cmocka_unit_test(matched_is_below_the_least_time_of_uneven_chunks),
         cmocka_unit_test(balanced_is_work_over_speed),
+        cmocka_unit_test(pieces_bring_matched_to_balanced),
         cmocka_unit_test(without_replication_matched_is_the_slowest_worker),
         cmocka_unit_test(chunks_may_take_no_time),
         cmocka_unit_test(each_allocation_may_fail),

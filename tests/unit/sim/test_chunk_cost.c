@@ -52,7 +52,7 @@ static void uniform_costs_are_one(void **state)
         double drawn[CHUNKS];
         chunk_cost *costs = make(specs[i]);
         assert_true(chunk_cost_uniform(costs));
-        chunk_cost_draw(costs, 1, 2, CHUNKS, drawn);
+        chunk_cost_draw(costs, 1, 2, CHUNKS, 1, drawn);
         for (uint32_t chunk = 0; chunk < CHUNKS; chunk++)
             assert_true(drawn[chunk] == 1);
         chunk_cost_free(costs);
@@ -69,7 +69,7 @@ static void lognormal_costs_have_their_moments(void **state)
     double sum = 0, square = 0, log_sum = 0, log_square = 0;
     for (uint32_t round = 0; round < rounds; round++) {
         double drawn[CHUNKS];
-        chunk_cost_draw(costs, seed, round, CHUNKS, drawn);
+        chunk_cost_draw(costs, seed, round, CHUNKS, 1, drawn);
         for (uint32_t chunk = 0; chunk < CHUNKS; chunk++) {
             sum += drawn[chunk];
             square += drawn[chunk] * drawn[chunk];
@@ -92,10 +92,10 @@ static void costs_are_a_function_of_seed_round_and_chunk(void **state)
     (void)state;
     double few[3], many[CHUNKS], later[3], other[3];
     chunk_cost *costs = make("lognormal:1");
-    chunk_cost_draw(costs, 5, 9, CHUNKS, many);
-    chunk_cost_draw(costs, 5, 10, 3, later);
-    chunk_cost_draw(costs, 6, 9, 3, other);
-    chunk_cost_draw(costs, 5, 9, 3, few);
+    chunk_cost_draw(costs, 5, 9, CHUNKS, 1, many);
+    chunk_cost_draw(costs, 5, 10, 3, 1, later);
+    chunk_cost_draw(costs, 6, 9, 3, 1, other);
+    chunk_cost_draw(costs, 5, 9, 3, 1, few);
     for (uint32_t chunk = 0; chunk < 3; chunk++) {
         assert_true(few[chunk] == many[chunk]);
         assert_true(few[chunk] != later[chunk] && few[chunk] != other[chunk]);
@@ -111,18 +111,38 @@ static void a_trace_gives_relative_costs(void **state)
     snprintf(spec, sizeof(spec), "trace:%s", path);
     chunk_cost *costs = make(spec);
     assert_false(chunk_cost_uniform(costs));
-    chunk_cost_draw(costs, 1, 2, 4, drawn); /* of a mean of 3 s */
+    chunk_cost_draw(costs, 1, 2, 4, 1, drawn); /* of a mean of 3 s */
     assert_float_equal(drawn[0], 1.0 / 3, 1e-15);
     assert_float_equal(drawn[1], 2.0 / 3, 1e-15);
     assert_float_equal(drawn[2], 1, 1e-15);
     assert_float_equal(drawn[3], 2, 1e-15);
-    chunk_cost_draw(costs, 1, 0, 6, drawn); /* 1 2 3 6 1 2 */
+    chunk_cost_draw(costs, 1, 0, 6, 1, drawn); /* 1 2 3 6 1 2 */
     assert_float_equal(drawn[0], 0.4, 1e-15);
     assert_float_equal(drawn[5], 0.8, 1e-15);
-    chunk_cost_draw(costs, 1, 1, 4, drawn); /* nothing took time */
+    chunk_cost_draw(costs, 1, 1, 4, 1, drawn); /* nothing took time */
     for (uint32_t chunk = 0; chunk < 4; chunk++)
         assert_true(drawn[chunk] == 1);
     chunk_cost_free(costs);
+}
+
+/* A piece has its chunk's cost, however many there are of it. */
+static void pieces_have_the_cost_of_their_chunk(void **state)
+{
+    (void)state;
+    char trace[64];
+    snprintf(trace, sizeof(trace), "trace:%s", path);
+    const char *specs[] = {"uniform", "lognormal:0.5", trace};
+    for (size_t i = 0; i < sizeof(specs) / sizeof(specs[0]); i++) {
+        chunk_cost *costs = make(specs[i]);
+        for (uint64_t round = 0; round < 3; round++) {
+            double whole[6], pieces[6 * 4];
+            chunk_cost_draw(costs, 4, round, 6, 1, whole);
+            chunk_cost_draw(costs, 4, round, 6, 4, pieces);
+            for (int piece = 0; piece < 6 * 4; piece++)
+                assert_true(pieces[piece] == whole[piece / 4]);
+        }
+        chunk_cost_free(costs);
+    }
 }
 
 static void malformed_specs_are_named(void **state)
@@ -159,7 +179,7 @@ static void the_largest_deviation_stays_finite(void **state)
     double drawn[CHUNKS];
     chunk_cost *costs = make("lognormal:1e6");
     for (uint32_t round = 0; round < 100; round++) {
-        chunk_cost_draw(costs, 3, round, CHUNKS, drawn);
+        chunk_cost_draw(costs, 3, round, CHUNKS, 1, drawn);
         for (uint32_t chunk = 0; chunk < CHUNKS; chunk++)
             assert_true(isfinite(drawn[chunk]) && drawn[chunk] >= 0);
     }
@@ -190,6 +210,7 @@ int main(void)
         cmocka_unit_test(lognormal_costs_have_their_moments),
         cmocka_unit_test(costs_are_a_function_of_seed_round_and_chunk),
         cmocka_unit_test(a_trace_gives_relative_costs),
+        cmocka_unit_test(pieces_have_the_cost_of_their_chunk),
         cmocka_unit_test(malformed_specs_are_named),
         cmocka_unit_test(the_largest_deviation_stays_finite),
         cmocka_unit_test(each_allocation_may_fail),

@@ -186,6 +186,35 @@ static void costs_may_change_between_rounds(void **state)
     world_end(&all);
 }
 
+/* Without replication every worker has its share to do, into however many pieces it is cut. */
+static void pieces_take_their_share_of_a_chunk(void **state)
+{
+    (void)state;
+    const uint32_t pieces[] = {1, 2, 5, 16};
+    const char *specs[] = {NULL, "slow:1,3", "shifted-exp:0.5,1+jitter:0.2"};
+    for (size_t spec = 0; spec < 3; spec++) {
+        double whole = 0;
+        for (size_t i = 0; i < 4; i++) {
+            world all;
+            ring(&all);
+            all.plan_settings.replication = 1;
+            all.plan_settings.pieces = pieces[i];
+            all.spec = specs[spec];
+            all.straggler_seed = 3;
+            world_begin(&all);
+            tarry_round_result result = world_round(&all);
+            assert_int_equal(result.copies_computed, 4 * pieces[i]);
+            double seconds = world_seconds(&result);
+            if (i == 0)
+                whole = seconds;
+            assert_true(fabs(seconds - whole) < 1e-7);
+            world_end(&all);
+        }
+        assert_true(spec != 0 || whole == 1);
+        assert_true(spec != 1 || whole == 3);
+    }
+}
+
 /* The mean of the largest of m exponential times is 1 + 1/2 + ... + 1/m. */
 static void uncoded_takes_the_harmonic_number(void **state)
 {
@@ -302,6 +331,7 @@ int main(void)
         cmocka_unit_test(a_deadline_is_kept_to_the_nanosecond),
         cmocka_unit_test(costs_scale_the_time_of_chunks),
         cmocka_unit_test(costs_may_change_between_rounds),
+        cmocka_unit_test(pieces_take_their_share_of_a_chunk),
         cmocka_unit_test(uncoded_takes_the_harmonic_number),
         cmocka_unit_test(settings_are_checked),
         cmocka_unit_test(each_allocation_may_fail),

@@ -28,7 +28,7 @@ static void moments(const char *spec, uint64_t base_ns, double *mean, double *de
     double sum = 0, square = 0;
     for (uint32_t i = 0; i < DRAWS; i++) {
         uint64_t ns =
-            tarry_straggler_time_ns(straggler, i / WORKERS, i % WORKERS, i % 5, 0, base_ns);
+            tarry_straggler_time_ns(straggler, i / WORKERS, i % WORKERS, i % 5, 0, 1, base_ns);
         double seconds = (double)ns * 1e-9;
         sum += seconds;
         square += seconds * seconds;
@@ -71,14 +71,15 @@ static void draws_are_per_worker_or_per_chunk(void **state)
     uint64_t seed = test_seed("per chunk", 5);
     tarry_straggler *worker = make("exp:1", seed), *chunk = make("exp:1/chunk", seed);
     for (uint32_t j = 0; j < WORKERS; j++) {
-        uint64_t first = tarry_straggler_time_ns(worker, 3, j, 0, 0, 0);
+        uint64_t first = tarry_straggler_time_ns(worker, 3, j, 0, 0, 1, 0);
         for (uint32_t position = 1; position < 6; position++) {
-            assert_int_equal(tarry_straggler_time_ns(worker, 3, j, position, 0, 0), first);
-            assert_int_not_equal(tarry_straggler_time_ns(chunk, 3, j, position, 0, 0),
-                                 tarry_straggler_time_ns(chunk, 3, j, position - 1, 0, 0));
+            assert_int_equal(tarry_straggler_time_ns(worker, 3, j, position, 0, 1, 0), first);
+            assert_int_not_equal(tarry_straggler_time_ns(chunk, 3, j, position, 0, 1, 0),
+                                 tarry_straggler_time_ns(chunk, 3, j, position - 1, 0, 1, 0));
         }
-        assert_int_not_equal(tarry_straggler_time_ns(worker, 4, j, 0, 0, 0), first);
-        assert_int_not_equal(tarry_straggler_time_ns(worker, 3, (j + 1) % WORKERS, 0, 0, 0), first);
+        assert_int_not_equal(tarry_straggler_time_ns(worker, 4, j, 0, 0, 1, 0), first);
+        assert_int_not_equal(tarry_straggler_time_ns(worker, 3, (j + 1) % WORKERS, 0, 0, 1, 0),
+                             first);
     }
     tarry_straggler_free(worker);
     tarry_straggler_free(chunk);
@@ -98,13 +99,14 @@ static void draws_of_the_run_are_those_of_its_first_round(void **state)
     for (size_t i = 0; i < sizeof(pairs) / sizeof(*pairs); i++) {
         tarry_straggler *round = make(pairs[i][0], seed), *run = make(pairs[i][1], seed);
         for (uint32_t j = 0; j < WORKERS; j++) {
-            uint64_t first = tarry_straggler_time_ns(round, 0, j, 0, 0, 1000000);
-            assert_int_not_equal(tarry_straggler_time_ns(run, 0, (j + 1) % WORKERS, 0, 0, 1000000),
-                                 first);
+            uint64_t first = tarry_straggler_time_ns(round, 0, j, 0, 0, 1, 1000000);
+            assert_int_not_equal(
+                tarry_straggler_time_ns(run, 0, (j + 1) % WORKERS, 0, 0, 1, 1000000), first);
             for (uint64_t t = 0; t < 3; t++)
                 for (uint32_t position = 0; position < 3; position++)
                     assert_int_equal(
-                        tarry_straggler_time_ns(run, t << 32 | t, j, position, 0, 1000000), first);
+                        tarry_straggler_time_ns(run, t << 32 | t, j, position, 0, 1, 1000000),
+                        first);
         }
         tarry_straggler_free(round);
         tarry_straggler_free(run);
@@ -120,9 +122,9 @@ static void terms_of_the_run_and_of_rounds_go_together(void **state)
     tarry_straggler *lasting = make("exp:1/run", seed), *passing = make("none+jitter:0.1", seed);
     for (uint64_t round = 0; round < 4; round++)
         for (uint32_t j = 0; j < WORKERS; j++) {
-            double run = (double)tarry_straggler_time_ns(lasting, round, j, 0, 0, 0);
-            double jitter = (double)tarry_straggler_time_ns(passing, round, j, 0, 0, 1u << 30);
-            double time = (double)tarry_straggler_time_ns(both, round, j, 0, 0, 0);
+            double run = (double)tarry_straggler_time_ns(lasting, round, j, 0, 0, 1, 0);
+            double jitter = (double)tarry_straggler_time_ns(passing, round, j, 0, 0, 1, 1u << 30);
+            double time = (double)tarry_straggler_time_ns(both, round, j, 0, 0, 1, 0);
             assert_true(fabs(time - run * jitter * 0x1p-30) < 16);
         }
     tarry_straggler_free(both);
@@ -138,10 +140,10 @@ static void terms_draw_independently(void **state)
     tarry_straggler *one = make("exp:1", seed), *again = make("exp:1", seed);
     tarry_straggler *two = make("exp:1+exp:1", seed), *other = make("exp:1", seed + 1);
     for (uint32_t j = 0; j < WORKERS; j++) {
-        uint64_t single = tarry_straggler_time_ns(one, 9, j, 2, 0, 0);
-        uint64_t both = tarry_straggler_time_ns(two, 9, j, 2, 0, 0);
-        assert_int_equal(tarry_straggler_time_ns(again, 9, j, 2, 0, 0), single);
-        assert_int_not_equal(tarry_straggler_time_ns(other, 9, j, 2, 0, 0), single);
+        uint64_t single = tarry_straggler_time_ns(one, 9, j, 2, 0, 1, 0);
+        uint64_t both = tarry_straggler_time_ns(two, 9, j, 2, 0, 1, 0);
+        assert_int_equal(tarry_straggler_time_ns(again, 9, j, 2, 0, 1, 0), single);
+        assert_int_not_equal(tarry_straggler_time_ns(other, 9, j, 2, 0, 1, 0), single);
         assert_true(both > single);
         assert_true(fabs((double)both - 2 * (double)single) > 1000);
     }
@@ -159,7 +161,7 @@ static void dead_are_chosen_first_and_slow_among_the_rest(void **state)
         tarry_straggler *straggler = make("slow:2,5+dead:3+slow:8,7+dead:1", seed + trial);
         uint32_t dead = 0, five = 0, seven = 0;
         for (uint32_t j = 0; j < WORKERS; j++) {
-            uint64_t ns = tarry_straggler_time_ns(straggler, trial, j, 0, 0, 100);
+            uint64_t ns = tarry_straggler_time_ns(straggler, trial, j, 0, 0, 1, 100);
             dead += tarry_straggler_dead(straggler, j) && ns == UINT64_MAX;
             five += ns == 500;
             seven += ns == 700;
@@ -185,9 +187,9 @@ static void slow_workers_draw_their_factors_from_a_range(void **state)
         tarry_straggler *fixed = make("slow:3,2+dead:1+slow:1,1e3", seed + trial);
         double before = 0;
         for (uint32_t j = 0; j < WORKERS; j++) {
-            uint64_t ns = tarry_straggler_time_ns(range, 0, j, 0, 0, BASE);
-            uint64_t one = tarry_straggler_time_ns(fixed, 0, j, 0, 0, BASE);
-            assert_true(tarry_straggler_time_ns(range, trial + 1, j, 2, 1, BASE) == ns);
+            uint64_t ns = tarry_straggler_time_ns(range, 0, j, 0, 0, 1, BASE);
+            uint64_t one = tarry_straggler_time_ns(fixed, 0, j, 0, 0, 1, BASE);
+            assert_true(tarry_straggler_time_ns(range, trial + 1, j, 2, 1, 1, BASE) == ns);
             if (one != 2 * BASE) {
                 assert_true(ns == one);
                 continue;
@@ -234,7 +236,32 @@ static void added_time_comes_before_factors(void **state)
     /* With a mean of nothing a shifted exponential is a constant. */
     tarry_straggler *straggler = make("slow:8,3+shifted-exp:0.25,0", 1);
     for (uint32_t j = 0; j < WORKERS; j++)
-        assert_int_equal(tarry_straggler_time_ns(straggler, 0, j, 0, 0, 1000), 750003000);
+        assert_int_equal(tarry_straggler_time_ns(straggler, 0, j, 0, 0, 1, 1000), 750003000);
+    tarry_straggler_free(straggler);
+}
+
+/* What is added to a chunk is divided among its pieces; factors and the bare time are a piece's. */
+static void a_piece_takes_its_share(void **state)
+{
+    (void)state;
+    const uint32_t pieces = 5;
+    tarry_straggler *straggler = make("slow:3,2+shifted-exp:0.25,0.5+weibull:2,2+jitter:0.1", 4);
+    for (uint32_t j = 0; j < WORKERS; j++) {
+        uint64_t whole = tarry_straggler_time_ns(straggler, 6, j, 1, 1, 1, 5000000);
+        for (uint32_t position = 0; position < 12; position++) {
+            uint64_t piece =
+                tarry_straggler_time_ns(straggler, 6, j, position, position, pieces, 1000000);
+            assert_true(fabs((double)piece * pieces - (double)whole) <= pieces);
+        }
+    }
+    tarry_straggler_free(straggler);
+    /* The draws for the pieces differ where those for the chunks do. */
+    straggler = make("exp:1/chunk", 4);
+    for (uint32_t position = 0; position < 12; position++) {
+        uint64_t whole = tarry_straggler_time_ns(straggler, 6, 0, position, 0, 1, 0);
+        uint64_t piece = tarry_straggler_time_ns(straggler, 6, 0, position, 0, pieces, 0);
+        assert_true(fabs((double)piece * pieces - (double)whole) <= pieces);
+    }
     tarry_straggler_free(straggler);
 }
 
@@ -248,11 +275,11 @@ static void nothing_changes_nothing(void **state)
              1);
     for (uint32_t j = 0; j < WORKERS; j++) {
         assert_false(tarry_straggler_dead(straggler, j));
-        assert_true(tarry_straggler_time_ns(straggler, 1, j, 2, 0, odd) == odd);
+        assert_true(tarry_straggler_time_ns(straggler, 1, j, 2, 0, 1, odd) == odd);
     }
     tarry_straggler_free(straggler);
     assert_false(tarry_straggler_dead(NULL, 3));
-    assert_true(tarry_straggler_time_ns(NULL, 1, 2, 3, 0, odd) == odd);
+    assert_true(tarry_straggler_time_ns(NULL, 1, 2, 3, 0, 1, odd) == odd);
     tarry_straggler_free(NULL);
 }
 
@@ -272,7 +299,7 @@ static void huge_values_saturate(void **state)
         tarry_straggler *straggler = make(specs[i], 3);
         uint32_t saturated = 0;
         for (uint32_t round = 0; round < 100; round++) {
-            uint64_t ns = tarry_straggler_time_ns(straggler, round, 0, 0, 0, UINT64_MAX);
+            uint64_t ns = tarry_straggler_time_ns(straggler, round, 0, 0, 0, 1, UINT64_MAX);
             assert_true(ns == 0 || ns >= UINT64_MAX / 2);
             saturated += ns == UINT64_MAX;
         }
@@ -284,9 +311,9 @@ static void huge_values_saturate(void **state)
 /* Whether the term makes the worker slower in the round. */
 static bool slowed(const tarry_straggler *straggler, uint64_t round, uint32_t worker)
 {
-    uint64_t ns = tarry_straggler_time_ns(straggler, round, worker, 0, 0, 100);
+    uint64_t ns = tarry_straggler_time_ns(straggler, round, worker, 0, 0, 1, 100);
     assert_true(ns == 100 || ns == 300);
-    assert_int_equal(tarry_straggler_time_ns(straggler, round, worker, 5, 7, 100), ns);
+    assert_int_equal(tarry_straggler_time_ns(straggler, round, worker, 5, 7, 1, 100), ns);
     return ns == 300;
 }
 
@@ -500,6 +527,7 @@ int main(void)
         cmocka_unit_test(slow_workers_draw_their_factors_from_a_range),
         cmocka_unit_test(the_choice_depends_on_the_seed_alone),
         cmocka_unit_test(added_time_comes_before_factors),
+        cmocka_unit_test(a_piece_takes_its_share),
         cmocka_unit_test(nothing_changes_nothing),
         cmocka_unit_test(huge_values_saturate),
         cmocka_unit_test(a_markov_worker_changes_at_the_stated_rates),

@@ -66,8 +66,12 @@ static void a_trace_is_replayed_modulo_its_size(void **state)
             for (uint32_t position = 0; position < 5; position++) {
                 uint64_t cell = round % 2 * 6 + worker % 3 * 2 + position % 2;
                 assert_int_equal(
-                    tarry_straggler_time_ns(straggler, round, worker, position, 0, 1000000),
+                    tarry_straggler_time_ns(straggler, round, worker, position, 0, 1, 1000000),
                     cell * 1000000000 + 501000000);
+                for (uint32_t piece = 0; piece < 4; piece++)
+                    assert_int_equal(tarry_straggler_time_ns(straggler, round, worker,
+                                                             4 * position + piece, 0, 4, 1000000),
+                                     cell * 250000000 + 126000000);
             }
     tarry_straggler_free(straggler);
 }
@@ -91,8 +95,11 @@ static void a_trace_by_chunk_belongs_to_the_chunks(void **state)
         for (uint32_t worker = 0; worker < 8; worker++)
             for (uint32_t chunk = 0; chunk < 20; chunk++)
                 assert_int_equal(
-                    tarry_straggler_time_ns(straggler, round, worker, chunk % 3, chunk, 5),
+                    tarry_straggler_time_ns(straggler, round, worker, chunk % 3, chunk, 1, 5),
                     (uint64_t)(round % 2 * 6 + chunk % 6) * 1000000000 + 5);
+    for (uint32_t piece = 0; piece < 100; piece++)
+        assert_int_equal(tarry_straggler_time_ns(straggler, 1, 3, piece % 7, piece, 5, 5),
+                         (uint64_t)(6 + piece / 5 % 6) * 200000000 + 5);
     tarry_straggler_free(straggler);
     tarry_diagnostic diagnostic;
     assert_int_equal(create("/chunk", &straggler, &diagnostic), TARRY_ERROR_FORMAT);
