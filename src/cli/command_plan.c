@@ -90,7 +90,11 @@ static void print_text(const plan_options *options, const plan_command_options *
     uint32_t parts = tarry_plan_parts(plan), workers = tarry_plan_workers(plan);
     char number[NUMBER_TEXT_SIZE], bound[NUMBER_TEXT_SIZE], name[24];
     printf("%s%-21s %u\n", start, "workers", workers);
-    printf("%s%-21s %u\n", start, "chunks", tarry_plan_chunks(plan));
+    if (options->plan.pieces > 1)
+        printf("%s%-21s %u: %u cut into %u pieces each\n", start, "chunks", tarry_plan_chunks(plan),
+               options->plan.chunks, options->plan.pieces);
+    else
+        printf("%s%-21s %u\n", start, "chunks", tarry_plan_chunks(plan));
     printf("%s%-21s %s, seed %" PRIu64 "\n", start, "design", options->design, options->plan.seed);
     print_spread(start, "chunks per worker", plan, tarry_plan_load, workers);
     print_spread(start, "workers per chunk", plan, tarry_plan_replication, tarry_plan_chunks(plan));

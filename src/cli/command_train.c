@@ -68,12 +68,12 @@ static void write_plot_script(void *user, FILE *script)
     const train_options *options = request->options;
     char title[512];
     snprintf(title, sizeof(title),
-             "tarry train: %s, %u workers, %u chunks, replication %u, %u part%s\n"
+             "tarry train: %s, %u workers, %u %s, replication %u, %u part%s\n"
              "stop %s, straggler %s, seed %" PRIu64,
-             train_model_name(options->model), options->plan.plan.workers,
-             options->plan.plan.chunks, options->plan.plan.replication, options->plan.plan.parts,
-             options->plan.plan.parts == 1 ? "" : "s", options->stop, options->straggler,
-             options->plan.plan.seed);
+             train_model_name(options->model), options->plan.plan.workers, request->past->chunks,
+             plan_unit_name(&options->plan), options->plan.plan.replication,
+             options->plan.plan.parts, options->plan.plan.parts == 1 ? "" : "s", options->stop,
+             options->straggler, options->plan.plan.seed);
     train_plot_script(script, title, gnuplot_is_png(options->plot), request->past);
 }
 
@@ -110,7 +110,8 @@ static int run_job(const train_inputs *inputs, const option_command *command,
     train_job *job = NULL;
     history *past = NULL;
     int status = EXIT_FAILED;
-    if (history_create(options->plan.plan.workers, options->plan.plan.chunks, &past) != TARRY_OK)
+    if (history_create(options->plan.plan.workers, tarry_plan_chunks(inputs->plan), &past) !=
+        TARRY_OK)
         return complain(EXIT_FAILED, "train: out of memory");
     status = train_job_create(inputs, &job);
     if (status == OPTIONS_PROCEED) {

@@ -36,6 +36,16 @@ static int read_design(const char *text, void *values, tarry_diagnostic *diagnos
     return TARRY_OK;
 }
 
+uint64_t plan_options_units(const plan_options *options)
+{
+    return (uint64_t)options->plan.chunks * options->plan.pieces;
+}
+
+const char *plan_unit_name(const plan_options *options)
+{
+    return options->plan.pieces > 1 ? "pieces" : "chunks";
+}
+
 int plan_design_read(const char *text, plan_options *options, tarry_diagnostic *diagnostic)
 {
     return read_design(text, options, diagnostic);
@@ -86,9 +96,17 @@ const option_entry plan_option_entries[] = {
      .most = MOST_COUNT},
     {.name = "chunks",
      .argument = "N",
-     .help = "Pieces of the data, the unit of work (default 8)",
+     .help = "Shares of the data, the unit of work (default 8)",
      .kind = OPTION_U32,
      .offset = offsetof(plan_options, plan.chunks),
+     .least = 1,
+     .most = MOST_COUNT},
+    {.name = "pieces",
+     .argument = "P",
+     .help = "Pieces that each chunk is cut into, each on workers of its own: they are then the "
+             "unit of work (default 1)",
+     .kind = OPTION_U32,
+     .offset = offsetof(plan_options, plan.pieces),
      .least = 1,
      .most = MOST_COUNT},
     {.name = "replication",
@@ -198,11 +216,12 @@ json_t *plan_json(const plan_options *options, const tarry_plan *plan)
     plan_digest_text(plan, digest);
     uint32_t parts = tarry_plan_parts(plan);
     return json_pack(
-        "{s:I, s:I, s:I, s:I, s:I, s:o, s:I, s:I, s:o, s:s, s:I, s:o, s:s}", "workers",
+        "{s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:I, s:I, s:o, s:s, s:I, s:o, s:s}", "workers",
         (json_int_t)tarry_plan_workers(plan), "chunks", (json_int_t)tarry_plan_chunks(plan),
-        "parts", (json_int_t)parts, "replication", (json_int_t)least, "replication_most",
-        (json_int_t)most, "loads", loads_json(plan), "q", (json_int_t)tarry_plan_q(plan, parts),
-        "q_bound", (json_int_t)tarry_plan_q_bound(plan, parts), "conditioning",
-        conditioning_json(plan), "digest", digest, "seed", (json_int_t)options->plan.seed, "design",
+        "pieces", (json_int_t)tarry_plan_pieces(plan), "parts", (json_int_t)parts, "replication",
+        (json_int_t)least, "replication_most", (json_int_t)most, "loads", loads_json(plan), "q",
+        (json_int_t)tarry_plan_q(plan, parts), "q_bound",
+        (json_int_t)tarry_plan_q_bound(plan, parts), "conditioning", conditioning_json(plan),
+        "digest", digest, "seed", (json_int_t)options->plan.seed, "design",
         json_text(options->design), "order", options->order);
 }

@@ -17,6 +17,11 @@ typedef struct plan_options {
 extern const option_entry plan_option_entries[];
 extern const size_t plan_option_count;
 
+/* N P: the units of work, pieces or whole chunks. */
+uint64_t plan_options_units(const plan_options *options);
+/* "pieces" or "chunks". */
+const char *plan_unit_name(const plan_options *options);
+
 /* Takes a design apart as --design does. Errors: FORMAT; *options is then untouched. */
 int plan_design_read(const char *text, plan_options *options, tarry_diagnostic *diagnostic);
 

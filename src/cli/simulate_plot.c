@@ -45,11 +45,15 @@ static void style_of(const simulate_variants *variants, size_t index, size_t *co
 
 static void label_of(const simulate_variant *variant, char label[LABEL_SIZE])
 {
-    if (variant->plan.replication == 1)
-        snprintf(label, LABEL_SIZE, "%.60s", variant->scheme);
+    const tarry_plan_settings *plan = &variant->plan;
+    if (plan->pieces > 1)
+        snprintf(label, LABEL_SIZE, "%.60s  r=%u l=%u P=%u", variant->scheme, plan->replication,
+                 plan->parts, plan->pieces);
+    else if (plan->replication > 1)
+        snprintf(label, LABEL_SIZE, "%.60s  r=%u l=%u", variant->scheme, plan->replication,
+                 plan->parts);
     else
-        snprintf(label, LABEL_SIZE, "%.60s  r=%u l=%u", variant->scheme, variant->plan.replication,
-                 variant->plan.parts);
+        snprintf(label, LABEL_SIZE, "%.60s", variant->scheme);
 }
 
 /* Where the panels are, as shares of the picture. */

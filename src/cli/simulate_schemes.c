@@ -24,12 +24,13 @@ typedef struct fixed_setting {
 
 static const struct {
     const char *name;
-    fixed_setting settings[7]; /* up to one without a key */
+    fixed_setting settings[8]; /* up to one without a key */
 } schemes[] = {
     {"uncoded",
      {{"design", "cyclic"},
       {"order", "as-is"},
       {"replication", "1"},
+      {"pieces", "1"},
       {"parts", "1"},
       {"credit", "chunk"},
       {"stop", "exact"}}},
@@ -37,6 +38,7 @@ static const struct {
      {{"design", "cyclic"},
       {"order", "as-is"},
       {"replication", "1"},
+      {"pieces", "1"},
       {"parts", "1"},
       {"credit", "whole"},
       {"stop", "ignore"}}},
@@ -44,13 +46,22 @@ static const struct {
      {{"design", "cyclic"},
       {"order", "as-is"},
       {"replication", "1"},
+      {"pieces", "1"},
       {"parts", "1"},
       {"credit", "chunk"},
       {"stop", "deadline"}}},
     {"cyclic",
-     {{"design", "cyclic"}, {"order", "as-is"}, {"credit", "whole"}, {"stop", "original"}}},
+     {{"design", "cyclic"},
+      {"order", "as-is"},
+      {"pieces", "1"},
+      {"credit", "whole"},
+      {"stop", "original"}}},
     {"fractional",
-     {{"design", "fractional"}, {"order", "as-is"}, {"credit", "whole"}, {"stop", "original"}}},
+     {{"design", "fractional"},
+      {"order", "as-is"},
+      {"pieces", "1"},
+      {"credit", "whole"},
+      {"stop", "original"}}},
     {"multi-message", {{"parts", "1"}, {"credit", "chunk"}, {"stop", "exact"}, {"upload", "each"}}},
     {"partial", {{"credit", "chunk"}, {"stop", "exact"}}},
     {"tarry", {{"order", "dynamic"}, {"credit", "chunk"}, {"stop", "exact"}}},
@@ -73,6 +84,12 @@ static int read_replication(const char *text, void *values, tarry_diagnostic *di
 {
     scheme_settings *settings = values;
     return list_whole(text, 1, SIMULATE_MOST_COUNT, &settings->replications, diagnostic);
+}
+
+static int read_pieces(const char *text, void *values, tarry_diagnostic *diagnostic)
+{
+    scheme_settings *settings = values;
+    return list_whole(text, 1, SIMULATE_MOST_COUNT, &settings->piece_counts, diagnostic);
 }
 
 static int read_parts(const char *text, void *values, tarry_diagnostic *diagnostic)
@@ -120,6 +137,14 @@ const option_entry scheme_option_entries[] = {
      .kind = OPTION_TEXT,
      .read = read_replication,
      FIELD(replication)},
+    {.name = "pieces",
+     .argument = "P,P...",
+     .help =
+         "Pieces that each chunk is cut into, each on workers of its own, in schemes that don't "
+         "fix it (default 1)",
+     .kind = OPTION_TEXT,
+     .read = read_pieces,
+     FIELD(pieces)},
     {.name = "parts",
      .argument = "L,L...",
      .help = "Parts that a gradient is cut into, in schemes that don't fix it; at most the "
@@ -205,6 +230,8 @@ void scheme_settings_init(scheme_settings *settings)
     *settings = (scheme_settings){
         .replication = "8",
         .replications = {1, {8}},
+        .pieces = "1",
+        .piece_counts = {1, {1}},
         .parts = "1",
         .part_counts = {1, {1}},
         .stop = "exact",
@@ -355,7 +382,7 @@ static int file_replication(const tarry_plan_settings *settings, uint32_t *repli
     if (error != TARRY_OK)
         return error == TARRY_ERROR_NO_MEMORY ? error : TARRY_ERROR_FILE;
     *replication = UINT32_MAX;
-    for (uint32_t chunk = 0; chunk < settings->chunks; chunk++) {
+    for (uint32_t chunk = 0; chunk < tarry_plan_chunks(plan); chunk++) {
         uint32_t holders = tarry_plan_replication(plan, chunk);
         *replication = holders < *replication ? holders : *replication;
     }
@@ -363,10 +390,11 @@ static int file_replication(const tarry_plan_settings *settings, uint32_t *repli
     return TARRY_OK;
 }
 
-/* The variant of one replication and number of parts; *fits is false if there is none. */
+/* The variant of one replication and numbers of pieces and parts; *fits is false if there is none.
+ */
 static int make_variant(const scheme_settings *settings, const scheme_frame *frame,
-                        uint32_t replication, uint32_t parts, simulate_variant *variant, bool *fits,
-                        tarry_diagnostic *diagnostic)
+                        uint32_t replication, uint32_t pieces, uint32_t parts,
+                        simulate_variant *variant, bool *fits, tarry_diagnostic *diagnostic)
 {
     bool file = settings->plan.plan.design == TARRY_DESIGN_FILE;
     *fits = file || (replication <= frame->workers && parts <= replication);
@@ -382,6 +410,7 @@ static int make_variant(const scheme_settings *settings, const scheme_frame *fra
     variant->server.pick = settings->plan.pick;
     variant->plan.workers = frame->workers;
     variant->plan.chunks = frame->chunks;
+    variant->plan.pieces = pieces;
     variant->plan.replication = replication;
     variant->plan.parts = parts;
     variant->plan.seed = frame->seed;
@@ -417,20 +446,20 @@ static int sweep(const scheme_settings *settings, const char *label, const schem
 {
     size_t before = variants->count;
     bool file = settings->plan.plan.design == TARRY_DESIGN_FILE;
+    size_t pieces = settings->piece_counts.count, parts = settings->part_counts.count;
     size_t replications = file ? 1 : settings->replications.count;
-    for (size_t r = 0; r < replications; r++) {
-        for (size_t l = 0; l < settings->part_counts.count; l++) {
-            bool fits = false;
-            int error = grow(variants, capacity, diagnostic);
-            if (error == TARRY_OK)
-                error = make_variant(settings, frame, settings->replications.values[r],
-                                     settings->part_counts.values[l],
-                                     &variants->items[variants->count], &fits, diagnostic);
-            if (error != TARRY_OK)
-                return error;
-            if (fits)
-                variants->items[variants->count++].scheme = label;
-        }
+    for (size_t i = 0; i < replications * pieces * parts; i++) {
+        bool fits = false;
+        int error = grow(variants, capacity, diagnostic);
+        if (error == TARRY_OK)
+            error = make_variant(settings, frame, settings->replications.values[i / parts / pieces],
+                                 settings->piece_counts.values[i / parts % pieces],
+                                 settings->part_counts.values[i % parts],
+                                 &variants->items[variants->count], &fits, diagnostic);
+        if (error != TARRY_OK)
+            return error;
+        if (fits)
+            variants->items[variants->count++].scheme = label;
     }
     if (variants->count > before)
         return TARRY_OK;

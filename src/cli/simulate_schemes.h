@@ -33,6 +33,8 @@ typedef struct scheme_settings {
     plan_options plan; /* design and order alone */
     const char *replication;
     whole_list replications; /* swept */
+    const char *pieces;
+    whole_list piece_counts; /* swept */
     const char *parts;
     whole_list part_counts; /* swept */
     const char *stop;
@@ -48,13 +50,14 @@ typedef struct scheme_settings {
 extern const option_entry scheme_option_entries[];
 extern const size_t scheme_option_count;
 
-/* Random design, optimal order, replication 8, 1 part, credit by chunk, exact, coded uploads. */
+/* Random design, optimal order, replication 8, 1 piece, 1 part, credit by chunk, exact, coded
+ * uploads. */
 void scheme_settings_init(scheme_settings *settings);
 
 /* How many workers are ignored where nothing is said: 5% of them. */
 uint32_t scheme_ignored(uint32_t workers);
 
-/* One scheme with one replication and one number of parts. */
+/* One scheme with one replication, one number of pieces and one of parts. */
 typedef struct simulate_variant {
     const char *scheme; /* its name, or as it was written */
     const char *design;
@@ -78,7 +81,8 @@ typedef struct scheme_frame {
 } scheme_frame;
 
 /*
- * Reads `list`, and sweeps each scheme over its replications and, as far as these allow, its parts.
+ * Reads `list`, and sweeps each scheme over its replications, its pieces and, as far as the
+ * replications allow, its parts.
  * The caller frees *variants with simulate_variants_free. Errors: FORMAT and NO_MEMORY, with a
  * diagnostic.
  */

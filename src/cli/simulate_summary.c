@@ -112,7 +112,8 @@ static round_figures round_of(const simulate_trials *trials, size_t index, uint3
         figures.control_bytes += (double)result->control_bytes;
         figures.control_messages += (double)result->control_messages;
     }
-    figures.copies = figures.copies / ended / trials->variants->items[index].plan.chunks;
+    const tarry_plan_settings *plan = &trials->variants->items[index].plan;
+    figures.copies = figures.copies / ended / plan->chunks / plan->pieces;
     figures.control_bytes /= ended;
     figures.control_messages /= ended;
     return figures;

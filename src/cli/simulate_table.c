@@ -36,17 +36,40 @@ static void print_number(int width, const char *format, double number)
     printf(" %*s", width, text);
 }
 
-static void print_head(int width, bool vectors)
+/* Whether there is anything to be seen in a column of the pieces. */
+static bool shows_pieces(const simulate_variants *variants)
 {
-    printf("%-*s  %2s %2s %8s %8s %8s %8s %9s %8s %7s %6s %8s%s\n", width, "scheme", "r", "l",
-           "median", "mean", "sd", "p95", "/balanced", "/matched", "copies", "failed", "error",
-           vectors ? " verified" : "");
+    for (size_t i = 0; i < variants->count; i++)
+        if (variants->items[i].plan.pieces > 1)
+            return true;
+    return false;
+}
+
+static void print_sizes_head(int width, const char *first, bool pieces)
+{
+    printf("%-*s  %2s %2s", width, first, "r", "l");
+    if (pieces)
+        printf(" %3s", "P");
+}
+
+static void print_sizes(int width, const simulate_variant *variant, bool pieces)
+{
+    printf("%-*s  %2u %2u", width, variant->scheme, variant->plan.replication, variant->plan.parts);
+    if (pieces)
+        printf(" %3u", variant->plan.pieces);
+}
+
+static void print_head(int width, bool pieces, bool vectors)
+{
+    print_sizes_head(width, "scheme", pieces);
+    printf(" %8s %8s %8s %8s %9s %8s %7s %6s %8s%s\n", "median", "mean", "sd", "p95", "/balanced",
+           "/matched", "copies", "failed", "error", vectors ? " verified" : "");
 }
 
 static void print_row(int width, const simulate_variant *variant, const simulate_summary *figures,
-                      bool vectors)
+                      bool pieces, bool vectors)
 {
-    printf("%-*s  %2u %2u", width, variant->scheme, variant->plan.replication, variant->plan.parts);
+    print_sizes(width, variant, pieces);
     print_seconds(figures->seconds.all.median);
     print_seconds(figures->seconds.all.mean);
     print_seconds(figures->seconds.all.sd);
@@ -63,7 +86,7 @@ static void print_row(int width, const simulate_variant *variant, const simulate
 
 /* Of many deadlines, the first, the last and some at equal distances between them. */
 static void print_errors(const simulate_trials *trials, const simulate_summary *summaries,
-                         int width)
+                         int width, bool pieces)
 {
     const real_list *deadlines = &trials->options->deadlines;
     size_t columns = deadlines->count < MOST_COLUMNS ? deadlines->count : MOST_COLUMNS;
@@ -73,14 +96,13 @@ static void print_errors(const simulate_trials *trials, const simulate_summary *
     printf("\nmean relative squared error of a sum that ends at");
     if (columns < deadlines->count)
         printf(" (%zu of %zu deadlines)", columns, deadlines->count);
-    printf("\n%-*s  %2s %2s", width, "", "r", "l");
+    printf("\n");
+    print_sizes_head(width, "", pieces);
     for (size_t i = 0; i < columns; i++)
         print_seconds(deadlines->values[column[i]]);
     printf("\n");
     for (size_t row = 0; row < trials->variants->count; row++) {
-        const simulate_variant *variant = &trials->variants->items[row];
-        printf("%-*s  %2u %2u", width, variant->scheme, variant->plan.replication,
-               variant->plan.parts);
+        print_sizes(width, &trials->variants->items[row], pieces);
         for (size_t i = 0; i < columns; i++)
             print_number(8, "%.2g", summaries[row].errors[column[i]].all.mean);
         printf("\n");
@@ -91,7 +113,7 @@ void simulate_table_print(const simulate_trials *trials, const simulate_summary 
 {
     const simulate_options *options = trials->options;
     const simulate_variants *variants = trials->variants;
-    bool vectors = options->vectors != 0;
+    bool vectors = options->vectors != 0, pieces = shows_pieces(variants);
     int width = scheme_width(variants);
     char time[NUMBER_TEXT_SIZE];
     seconds_text(trials->seconds, time);
@@ -100,11 +122,11 @@ void simulate_table_print(const simulate_trials *trials, const simulate_summary 
         printf(" of %u rounds (the last one shown)", options->rounds);
     printf(" in %s: %u workers, %u chunks, straggler %s, seed %" PRIu64 "\n\n", time,
            options->workers, options->chunks, options->straggler, options->seed);
-    print_head(width, vectors);
+    print_head(width, pieces, vectors);
     for (size_t i = 0; i < variants->count; i++)
-        print_row(width, &variants->items[i], &summaries[i], vectors);
+        print_row(width, &variants->items[i], &summaries[i], pieces, vectors);
     if (options->deadlines.count > 0)
-        print_errors(trials, summaries, width);
+        print_errors(trials, summaries, width, pieces);
     for (size_t i = 0; i < variants->count; i++) {
         if (summaries[i].failed > 0)
             printf("\n%s (r = %u, l = %u): %zu of %zu trials could not end; in the first, %s\n",

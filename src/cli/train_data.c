@@ -46,6 +46,10 @@ int train_data_load(const train_options *options, dataset **train, dataset **tes
     int status = OPTIONS_PROCEED;
     if (error != TARRY_OK)
         status = complain(EXIT_FAILED, "%s", why.text);
+    else if (plan_options_units(&options->plan) > samples->rows && options->plan.plan.pieces > 1)
+        status =
+            complain(EXIT_USAGE, "--pieces: %llu in all are more than the %zu samples to train on",
+                     (unsigned long long)plan_options_units(&options->plan), samples->rows);
     else if (options->plan.plan.chunks > samples->rows)
         status = complain(EXIT_USAGE, "--chunks: %u is more than the %zu samples to train on",
                           options->plan.plan.chunks, samples->rows);

@@ -68,7 +68,8 @@ static int create_model(train_job *job, tarry_diagnostic *why)
 static int check_memory(const train_job *job, tarry_diagnostic *why)
 {
     const tarry_plan_settings *plan = &job->inputs.options->plan.plan;
-    double copies = (double)plan->chunks * plan->parts, vectors = 3; /* see create_vectors */
+    double copies = (double)tarry_plan_chunks(job->inputs.plan) * plan->parts,
+           vectors = 3; /* see create_vectors */
     double needed = (copies + vectors) * (double)job->dimension * sizeof(float);
     long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
     if (pages <= 0 || page <= 0 || needed <= (double)pages * (double)page)
@@ -103,7 +104,7 @@ static int create_gradients(train_job *job)
     const train_options *options = job->inputs.options;
     const batch_settings batch = {
         .rows = job->inputs.train->rows,
-        .chunks = options->plan.plan.chunks,
+        .chunks = tarry_plan_chunks(job->inputs.plan),
         .batch = options->batch,
         .seed = options->plan.plan.seed,
     };
@@ -291,10 +292,11 @@ static void describe_job(const train_job *job, char *text, size_t size)
     whole_text(train->rows, samples);
     whole_text(job->dimension, parameters);
     snprintf(text, size,
-             "training %s on %s samples of %u features (%s parameters): %u workers, %u chunks, "
+             "training %s on %s samples of %u features (%s parameters): %u workers, %u %s, "
              "%" PRIu64 " rounds",
              train_model_name(options->model), samples, train->features, parameters,
-             options->plan.plan.workers, options->plan.plan.chunks, options->rounds);
+             options->plan.plan.workers, tarry_plan_chunks(job->inputs.plan),
+             plan_unit_name(&options->plan), options->rounds);
 }
 
 int train_job_run(train_job *job, history *past)

@@ -317,10 +317,12 @@ static int check_data(train_options *options)
 
 static int check_rounds(const train_options *options)
 {
-    uint32_t workers = options->plan.plan.workers, chunks = options->plan.plan.chunks;
-    if (options->batch != 0 && options->batch < chunks)
-        return complain(EXIT_USAGE, "--batch: %llu is less than one sample for each of %u chunks",
-                        (unsigned long long)options->batch, chunks);
+    uint32_t workers = options->plan.plan.workers;
+    uint64_t units = plan_options_units(&options->plan);
+    if (options->batch != 0 && options->batch < units)
+        return complain(EXIT_USAGE, "--batch: %llu is less than one sample for each of %llu %s",
+                        (unsigned long long)options->batch, (unsigned long long)units,
+                        plan_unit_name(&options->plan));
     if (options->server.stop == TARRY_STOP_WORKERS && options->server.workers_needed > workers)
         return complain(EXIT_USAGE, "--stop: workers:%u is more than the %u workers",
                         options->server.workers_needed, workers);

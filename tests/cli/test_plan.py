@@ -49,6 +49,21 @@ class Plan(TarryTest):
         copies = sorted(chunk for chunks in plan["assignment"] for chunk in chunks)
         self.assertEqual(copies, [0, 0, 1, 1, 2, 2, 3, 3])
 
+    def test_pieces(self):
+        self.assertIn("chunks                12: 4 cut into 3 pieces each\n",
+                      self.succeed("plan", *SMALL, "--pieces", "3"))
+        plan = json.loads(self.succeed("plan", *SMALL, "--pieces", "3", "--json", "--show"))
+        self.assertEqual((plan["chunks"], plan["pieces"]), (12, 3))
+        self.assertEqual(plan["loads"], [6] * 4)
+        self.assertEqual(plan["memory_bytes"], 7 * 4000)
+        copies = sorted(chunk for chunks in plan["assignment"] for chunk in chunks)
+        self.assertEqual(copies, sorted(2 * list(range(12))))
+        self.write("pieces.txt", "\n".join(" ".join(map(str, worker))
+                                           for worker in plan["assignment"]))
+        again = json.loads(self.succeed("plan", *SMALL, "--chunks", "12", "--design",
+                                        "file:pieces.txt", "--json"))
+        self.assertEqual((again["digest"], again["pieces"]), (plan["digest"], 1))
+
     def test_equal_seeds_equal_plans(self):
         def digest(seed):
             return json.loads(self.succeed("plan", "--json", "--workers", "20", "--chunks", "30",

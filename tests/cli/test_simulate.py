@@ -74,6 +74,37 @@ class Schemes(SimulateTest):
             + [("partial:parts=1,3,order=random", 2, 1)]
             + [("partial:parts=1,3,order=random", 4, l) for l in (1, 3)])
 
+    def test_pieces(self):
+        arguments = ("simulate", *SMALL, "--straggler", "slow:3,2", "--pieces", "1,4", "--scheme",
+                     "uncoded,partial,uncoded:pieces=8", "--report", "report.json")
+        table = self.succeed(*arguments)
+        self.assertRegex(table, r"(?m)^scheme             r  l   P ")
+        self.assertRegex(table, r"(?m)^partial            3  1   4 ")
+        uncoded, whole, partial, pieces = json.loads(self.read("report.json"))["results"]
+        self.assertEqual([result["pieces"] for result in (uncoded, whole, partial, pieces)],
+                         [1, 1, 4, 8])
+        self.assertEqual(set(uncoded["seconds"]), {2})
+        self.assertEqual(set(pieces["seconds"]), {2})
+        self.assertEqual(pieces["copies"], 1)
+        for result in (whole, partial, pieces):
+            self.assertEqual(result["balanced"], uncoded["balanced"])
+        self.assertLess(partial["matched"]["median"], whole["matched"]["median"])
+
+    def test_pieces_in_many_rounds(self):
+        results = self.simulate(*SMALL, "--rounds", "3", "--chunk-cost", "lognormal:0.5", "--scheme",
+                                "uncoded:pieces=8,uncoded")
+        for result in results:
+            self.assertEqual([round["copies"] for round in result["rounds"]], [1, 1, 1])
+
+    def test_pieces_have_the_costs_of_their_chunks(self):
+        self.write("plan.txt", "0 1\n2 3\n4 5\n")
+        whole, pieces = self.simulate(
+            "--workers", "3", "--chunks", "6", "--trials", "5", "--straggler", "none", "--scheme",
+            "partial", "--design", "file:plan.txt", "--order", "as-is", "--chunk-cost",
+            "lognormal:0.5", "--pieces", "1,5")
+        for one, other in zip(whole["seconds"], pieces["seconds"]):
+            self.assertAlmostEqual(one, other, delta=1e-6)
+
     def test_a_file_says_the_replication(self):
         self.write("plan.txt", "0 1\n1 2\n2 0 1\n")
         results = self.simulate("--workers", "3", "--chunks", "3", "--trials", "5", "--scheme",

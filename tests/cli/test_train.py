@@ -82,6 +82,19 @@ class Report(TarryTest):
                             "slow:2,3+exp:0.001")
         self.assertAlmostEqual(plain["final"]["loss"], coded["final"]["loss"], delta=1e-6)
 
+    def test_pieces(self):
+        whole = self.report()
+        pieces = self.report("--pieces", "5", "--verify", "--straggler", "slow:2,3+exp:0.001")
+        self.assertEqual((pieces["plan"]["chunks"], pieces["plan"]["pieces"]), (40, 5))
+        self.assertEqual(sum(pieces["plan"]["loads"]), 3 * 40)
+        for round in pieces["rounds"]:
+            self.assertEqual(round["copies_needed"], 40)
+            self.assertLess(round["verified_error"], 1e-5)
+        self.assertAlmostEqual(whole["final"]["loss"], pieces["final"]["loss"], delta=1e-6)
+        batches = self.report("--pieces", "2", "--batch", "64", "--verify", "--parts", "2")
+        self.assertTrue(all(round["exact"] for round in batches["rounds"]))
+        self.assertLess(batches["final"]["verified_error"], 1e-4)
+
     def test_reproducible_runs_repeat_to_the_bit(self):
         for name in ("first", "second"):
             self.succeed(*SMALL, "--reproducible", "--batch", "64", "--save", name + ".npy",
