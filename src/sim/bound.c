@@ -20,9 +20,9 @@
 #include <tarry/sim.h>
 
 #include "base/memory.h"
+#include "plan/flow.h"
 #include "plan/plan.h"
 #include "sim/cost.h"
-#include "sim/flow.h"
 
 typedef struct bound {
     const tarry_plan *plan;

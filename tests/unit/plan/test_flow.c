@@ -9,8 +9,8 @@
 
 #include "base/random.h"
 #include "failing_allocator.h"
+#include "plan/flow.h"
 #include "seed.h"
-#include "sim/flow.h"
 
 enum { MOST_NODES = 12 };
 

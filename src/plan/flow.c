@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "sim/flow.h"
+#include "plan/flow.h"
 
 #include <tarry/error.h>
 

@@ -4,8 +4,8 @@
  * Source: E. A. Dinic, Algorithm for solution of a problem of maximum flow in networks with power
  * estimation, 1970; O(sqrt(nodes) arcs) where the inner arcs have capacity 1.
  */
-#ifndef SIM_FLOW_H
-#define SIM_FLOW_H
+#ifndef PLAN_FLOW_H
+#define PLAN_FLOW_H
 
 #include <stdbool.h>
 #include <stddef.h>
