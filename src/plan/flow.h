@@ -41,6 +41,14 @@ uint32_t flow_add(flow *network, uint32_t from, uint32_t to);
 /* Sets an arc's capacity and takes all flow off it. */
 void flow_set(flow *network, uint32_t arc, uint64_t capacity);
 
+/* Adds `amount` to the flow on an arc; negative: takes it off. The caller keeps each inner node's
+ * flow in balance, and within the capacities. */
+static inline void flow_push(flow *network, uint32_t arc, int64_t amount)
+{
+    network->arc[arc].room -= (uint64_t)amount;
+    network->arc[arc ^ 1].room += (uint64_t)amount;
+}
+
 /*
  * Adds the most flow that fits from source to sink and gives it back; the sum of the capacities
  * that leave the source must be below 2^64. Afterwards flow_reached says on which side of a least

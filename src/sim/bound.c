@@ -8,8 +8,8 @@
  * and none that takes longer than T. Exact where the chunks of a worker take equal times.
  *
  * By work, where chunks are uneven: worker j may split chunks, and does each at the best rate that
- * it has for any. Chunk i then is an amount w_i of work. It sees what the count doesn't: that not
- * all workers can have the short chunks.
+ * it has for any (plan/cover.h). It sees what the count doesn't: that not all workers can have the
+ * short chunks.
  *
  * Both are maximum flows from workers over the assignment to chunks.
  */
@@ -20,6 +20,7 @@
 #include <tarry/sim.h>
 
 #include "base/memory.h"
+#include "plan/cover.h"
 #include "plan/flow.h"
 #include "plan/plan.h"
 #include "sim/cost.h"
@@ -35,9 +36,8 @@ typedef struct bound {
         *prefix; /* per slot: the sum of its worker's shortest times, as many as its position + 1 */
     uint64_t *moment; /* finite times and prefixes, ascending: when counts or chunks can change */
     uint32_t moments;
-    double *size;     /* per chunk: what it takes a worker of reference */
-    double *rate;     /* per worker: its least time per size; INFINITY: it computes nothing */
-    uint64_t *amount; /* per chunk: of work; whole, in units of the flow */
+    double *size; /* per chunk: what it takes a worker of reference */
+    double *rate; /* per worker: its least time per size; INFINITY: it computes nothing */
     flow network; /* worker j is node j, chunk i node workers + i; slots, workers and chunks are the
                      arcs */
 } bound;
@@ -227,69 +227,27 @@ static uint64_t bound_by_count(bound *of)
     return low < of->moments ? of->moment[low] : TARRY_NEVER;
 }
 
-/* The time at which the least cut of the last run has room for all. */
-static double time_of_cut(const bound *of, double unit, uint64_t demand)
+static int bound_by_work(const bound *of, const tarry_allocator *allocator, uint64_t *bound_ns)
 {
     const tarry_plan *plan = of->plan;
-    double fixed = 0, growing = 0;
-    for (uint32_t worker = 0; worker < plan->workers; worker++) {
-        if (!flow_reached(&of->network, worker)) {
-            growing += unit / of->rate[worker];
-            continue;
-        }
+    cover work;
+    int error = cover_init(&work, plan->workers, plan->chunks, of->copies, plan_edges(plan),
+                           of->rate, of->size, allocator);
+    if (error != TARRY_OK)
+        return error;
+    for (uint32_t worker = 0; worker < plan->workers; worker++)
         for (uint32_t slot = plan->worker_offset[worker]; slot < plan->worker_offset[worker + 1];
              slot++)
-            if (!flow_reached(&of->network, plan->workers + plan->slot_chunk[slot]))
-                fixed += (double)of->amount[plan->slot_chunk[slot]];
-    }
-    for (uint32_t chunk = 0; chunk < plan->chunks; chunk++)
-        if (flow_reached(&of->network, plan->workers + chunk))
-            fixed += (double)of->amount[chunk] * of->copies;
-    return ((double)demand - fixed) / growing;
-}
-
-/*
- * From a time that is too short to the one at which the cut that shows it has room for all: the cut
- * that a longer time has is another one, so this comes from below and ends (Newton's method for a
- * parametric flow). Every step of it is a bound.
- */
-static uint64_t bound_by_work(bound *of)
-{
-    enum { MAX_STEPS = 64 };
-    const tarry_plan *plan = of->plan;
-    double work = 0, time = 0;
-    for (uint32_t chunk = 0; chunk < plan->chunks; chunk++)
-        work += of->size[chunk];
-    const double unit = 0x1p44 / (work * of->copies); /* of flow, per size */
-    uint64_t demand = 0;
-    for (uint32_t chunk = 0; chunk < plan->chunks; chunk++) {
-        of->amount[chunk] = (uint64_t)(of->size[chunk] * unit);
-        demand += of->amount[chunk] * of->copies;
-    }
-    for (int step = 0; step < MAX_STEPS; step++) {
-        for (uint32_t worker = 0; worker < plan->workers; worker++) {
-            double most = time > 0 ? ceil(time * unit / of->rate[worker]) : 0;
-            flow_set(&of->network, worker_arc(of, worker),
-                     most < (double)demand ? (uint64_t)most : demand);
-        }
-        for (uint32_t slot = 0; slot < plan_edges(plan); slot++)
-            flow_set(&of->network, slot_arc(slot), of->amount[plan->slot_chunk[slot]]);
-        for (uint32_t chunk = 0; chunk < plan->chunks; chunk++)
-            flow_set(&of->network, chunk_arc(of, chunk), of->amount[chunk] * of->copies);
-        if (run_flow(of) == demand)
-            break;
-        double longer = time_of_cut(of, unit, demand);
-        if (!(longer > time))
-            break;
-        time = longer;
-    }
-    return time < 0x1p64 ? (uint64_t)time : TARRY_NEVER;
+            cover_hold(&work, worker, plan->slot_chunk[slot]);
+    double time = cover_time(&work);
+    *bound_ns = time < 0x1p64 ? (uint64_t)time : TARRY_NEVER;
+    cover_destroy(&work, allocator);
+    return TARRY_OK;
 }
 
 static void bound_release(bound *of, const tarry_allocator *allocator)
 {
     flow_destroy(&of->network, allocator);
-    memory_release(allocator, of->amount);
     memory_release(allocator, of->rate);
     memory_release(allocator, of->size);
     memory_release(allocator, of->moment);
@@ -308,9 +266,8 @@ int tarry_sim_bound(const tarry_plan *plan, const tarry_sim_settings *settings, 
     of.moment = memory_allocate(allocator, 2 * (size_t)edges, sizeof(*of.moment));
     of.size = memory_allocate(allocator, plan->chunks, sizeof(*of.size));
     of.rate = memory_allocate(allocator, plan->workers, sizeof(*of.rate));
-    of.amount = memory_allocate(allocator, plan->chunks, sizeof(*of.amount));
     int error = of.time == NULL || of.prefix == NULL || of.moment == NULL || of.size == NULL ||
-                        of.rate == NULL || of.amount == NULL
+                        of.rate == NULL
                     ? TARRY_ERROR_NO_MEMORY
                     : make_network(&of, allocator);
     if (error == TARRY_OK) {
@@ -320,10 +277,13 @@ int tarry_sim_bound(const tarry_plan *plan, const tarry_sim_settings *settings, 
         if (found.matched_ns == TARRY_NEVER) {
             found.balanced_ns = TARRY_NEVER;
         } else if (of.uneven) {
-            uint64_t by_work = bound_by_work(&of);
-            found.matched_ns = by_work > found.matched_ns ? by_work : found.matched_ns;
+            uint64_t by_work;
+            error = bound_by_work(&of, allocator, &by_work);
+            if (error == TARRY_OK && by_work > found.matched_ns)
+                found.matched_ns = by_work;
         }
-        *bounds = found;
+        if (error == TARRY_OK)
+            *bounds = found;
     }
     bound_release(&of, allocator);
     return error;

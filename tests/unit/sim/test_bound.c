@@ -252,7 +252,11 @@ static void each_allocation_may_fail(void **state)
     (void)state;
     scene at;
     scene_make(&at, 4, 8, 2, "exp:1", 1);
-    assert_int_equal(fail_each_allocation(attempt, &at), 11);
+    assert_int_equal(fail_each_allocation(attempt, &at), 10);
+    for (uint32_t chunk = 0; chunk < 8; chunk++)
+        at.costs[chunk] = 1 + chunk;
+    at.settings.chunk_cost = at.costs; /* uneven ones are bound by work, too */
+    assert_int_equal(fail_each_allocation(attempt, &at), 17);
     scene_free(&at);
 }
 
