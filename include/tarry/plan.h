@@ -120,7 +120,91 @@ typedef struct tarry_conditioning {
 
 TARRY_API tarry_conditioning tarry_plan_conditioning(const tarry_plan *plan);
 
-/* SHA-256 over the assignment, the orders and the decode matrix: equal digests, equal plans. */
+/* SHA-256 over the assignment, the orders, the decode matrix and, unless each is the original chunk
+ * of its number, what the chunks stand for: equal digests, equal plans. */
 TARRY_API void tarry_plan_digest(const tarry_plan *plan, uint8_t digest[TARRY_DIGEST_SIZE]);
+
+/* ---- plans that change between rounds (docs/evolution.md) ---- */
+
+/*
+ * A part of an original chunk, that is of a chunk of the plan that tarry_plan_create made: the
+ * units first .. first + count - 1 of `of` equal units. `of` is a power of two, at most 2^31.
+ */
+typedef struct tarry_span {
+    uint32_t origin;
+    uint32_t first, count, of;
+} tarry_span;
+
+/* How many chunks the original plan has. */
+TARRY_API uint32_t tarry_plan_origins(const tarry_plan *plan);
+/* Whether chunk i is original chunk i, for each i: so in the plans of tarry_plan_create. */
+TARRY_API bool tarry_plan_is_original(const tarry_plan *plan);
+/*
+ * What `chunk` stands for: its gradient is the sum over its spans, of which there are one or more;
+ * index: 0..tarry_plan_span_count - 1. The spans of a chunk ascend, do not touch, and have no
+ * factor in common; those of all chunks are all of the data, nothing twice.
+ */
+TARRY_API uint32_t tarry_plan_span_count(const tarry_plan *plan, uint32_t chunk);
+TARRY_API tarry_span tarry_plan_span(const tarry_plan *plan, uint32_t chunk, uint32_t index);
+/*
+ * The samples *begin .. *end - 1 that a span has, of the `samples` (at most 2^32) of its original
+ * chunk: floor(k samples / of) is where unit k begins. Spans that cover the chunk once cover its
+ * samples once, however many there are; a span can be empty.
+ */
+TARRY_API void tarry_span_samples(tarry_span span, uint64_t samples, uint64_t *begin,
+                                  uint64_t *end);
+
+typedef struct tarry_plan_evolution {
+    /* Per worker: time per cost, > 0; INFINITY: it is gone. One at least is not. NULL: all 1. */
+    const double *pace;
+    const double *cost; /* per chunk: work, >= 0, not all 0. NULL: all 1 */
+    /* Chunks of more than `heaviest` (>= 1) times the mean cost are split into 2, 4, 8, ... equal
+     * ones that are not. 0 or INFINITY: none are. */
+    double heaviest;
+    /* Chunks of less than `lightest` (<= 1, <= heaviest / 2) times the mean are merged with chunks
+     * of the same holders, up to the mean. 0: none are. */
+    double lightest;
+    uint32_t most_moves; /* how many copies may change their worker; 0: none */
+    /* No worker is given more data than this (>= 1) times the mean over the workers that are not
+     * gone, by the size of spans. 0 or INFINITY: no limit. */
+    double most_load;
+} tarry_plan_evolution;
+
+typedef struct tarry_plan_changes {
+    uint32_t split;    /* chunks that were split */
+    uint32_t merged;   /* chunks that another one took in */
+    uint32_t moved;    /* copies that changed their worker, each a transfer of the chunk's data */
+    double moved_data; /* that data, in original chunks */
+    /* Times to `parts` copies of every chunk, in the unit of pace * cost: were each worker able to
+     * compute each chunk, once at most; and with chunks divisible, over the assignment before and
+     * after the moves. INFINITY: a chunk has too few holders that are not gone. */
+    double balanced, matched_before, matched_after;
+} tarry_plan_changes;
+
+/* Nothing wanted: all NULL and 0. */
+TARRY_API void tarry_plan_evolution_init(tarry_plan_evolution *wanted);
+
+/*
+ * Makes the plan of the next round from this one, by splits, merges and moves. Splits and merges
+ * move no data; copies move, from the slowest holder of a chunk to a faster worker with time to
+ * spare, until matched is at most 1.02 balanced, moves are used up, or none helps. Workers, parts,
+ * decode matrix and every chunk's replication stay; with TARRY_ORDER_OPTIMAL and _RANDOM a changed
+ * plan is ordered anew, with _AS_IS kept chunks keep their sequence and new ones go behind. A pure
+ * function of its arguments: the same plan on every machine for the same numbers. `plan` is not
+ * changed; the caller owns *next. changes: NULL if it is of no interest. Errors: ARGUMENT (a number
+ * out of range, or a plan that would be too large), NO_MEMORY.
+ */
+TARRY_API int tarry_plan_evolve(const tarry_plan *plan, const tarry_plan_evolution *wanted,
+                                const tarry_allocator *allocator, tarry_plan **next,
+                                tarry_plan_changes *changes, tarry_diagnostic *diagnostic);
+
+/*
+ * What is known of the chunks of one plan, for those of another plan of the same origins: the cost
+ * of each chunk (>= 0, per chunk of `from`) is spread evenly over its spans and collected over
+ * those of each chunk of `to` (carried: per chunk of `to`). Errors: NO_MEMORY.
+ */
+TARRY_API int tarry_plan_carry_cost(const tarry_plan *from, const double *cost,
+                                    const tarry_plan *to, const tarry_allocator *allocator,
+                                    double *carried);
 
 #endif

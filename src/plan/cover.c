@@ -187,13 +187,19 @@ void cover_take(cover *state, uint32_t holding)
     flow_set(&state->network, holding_arc(state, holding), 0);
 }
 
+void cover_return(cover *state, uint32_t holding)
+{
+    uint32_t chunk = chunk_of(state, holding);
+    uint64_t most = state->amount[chunk], spare = cover_spare(state, worker_of(state, holding));
+    flow_set(&state->network, holding_arc(state, holding), most);
+    most = most < spare ? most : spare;
+    most = most < cover_missing(state, chunk) ? most : cover_missing(state, chunk);
+    push(state, holding, (int64_t)most);
+}
+
 uint32_t cover_give(cover *state, uint32_t worker, uint32_t chunk)
 {
     uint32_t holding = cover_hold(state, worker, chunk);
-    flow_set(&state->network, holding_arc(state, holding), state->amount[chunk]);
-    uint64_t most = state->amount[chunk];
-    most = most < cover_spare(state, worker) ? most : cover_spare(state, worker);
-    most = most < cover_missing(state, chunk) ? most : cover_missing(state, chunk);
-    push(state, holding, (int64_t)most);
+    cover_return(state, holding);
     return holding;
 }

@@ -48,12 +48,13 @@ uint64_t cover_missing(const cover *state, uint32_t chunk); /* of its copies */
 uint64_t cover_done(const cover *state, uint32_t holding);  /* by this worker of this chunk */
 
 /*
- * After cover_fill: takes the holding from its worker, with what it did; adds one, whose worker
- * does of the chunk what it can; and lets all take over work from each other until no more can be
- * done, giving back what is then missing. A holding that was taken stays empty until the next
- * cover_fill or cover_time.
+ * After cover_fill: takes the holding from its worker, with what it did; returns it, or adds one,
+ * whose worker does of the chunk what it can; and lets all take over work from each other until no
+ * more can be done, giving back what is then missing. A holding that was taken stays empty until
+ * the next cover_fill or cover_time.
  */
 void cover_take(cover *state, uint32_t holding);
+void cover_return(cover *state, uint32_t holding); /* one that was taken */
 uint32_t cover_give(cover *state, uint32_t worker, uint32_t chunk);
 uint64_t cover_refill(cover *state);
 

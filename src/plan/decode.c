@@ -14,11 +14,9 @@ static const double descent_limit = 4e9;
 static const double restart_limit = 2e9;
 
 /* With one part each R_S of one worker is 1, whatever the assignment. */
-static void all_ones(const tarry_plan *plan, double *decode, tarry_conditioning *conditioning)
+static tarry_conditioning conditioning_of_ones(const tarry_plan *plan)
 {
-    for (uint32_t worker = 0; worker < plan->workers; worker++)
-        decode[worker] = 1;
-    *conditioning = (tarry_conditioning){
+    return (tarry_conditioning){
         .worst = 1, .median = 1, .subsets = plan_edges(plan), .complete = true};
 }
 
@@ -59,9 +57,33 @@ int decode_design(tarry_plan *plan, uint64_t seed)
         return TARRY_ERROR_NO_MEMORY;
     tarry_conditioning conditioning;
     if (plan->parts == 1) {
-        all_ones(plan, decode, &conditioning);
+        for (uint32_t worker = 0; worker < plan->workers; worker++)
+            decode[worker] = 1;
+        conditioning = conditioning_of_ones(plan);
     } else {
         int error = spread(plan, seed, decode, &conditioning);
+        if (error != TARRY_OK) {
+            memory_release(&plan->allocator, decode);
+            return error;
+        }
+    }
+    plan->decode = decode;
+    plan->conditioning = conditioning;
+    return TARRY_OK;
+}
+
+int decode_keep(tarry_plan *plan, const tarry_plan *from)
+{
+    assert(plan->min_replication >= plan->parts);
+    size_t numbers = (size_t)plan->parts * plan->workers;
+    double *decode = memory_allocate(&plan->allocator, numbers, sizeof(*decode));
+    if (decode == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    for (size_t k = 0; k < numbers; k++)
+        decode[k] = from->decode[k];
+    tarry_conditioning conditioning = conditioning_of_ones(plan);
+    if (plan->parts > 1) {
+        int error = conditioning_measure(plan, decode, plan->seed, &conditioning);
         if (error != TARRY_OK) {
             memory_release(&plan->allocator, decode);
             return error;

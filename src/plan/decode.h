@@ -16,4 +16,8 @@
  */
 int decode_design(tarry_plan *plan, uint64_t seed);
 
+/* Sets both to the matrix of `from`, a plan of as many workers and parts, and to its conditioning
+ * under this plan's assignment. Else as above. */
+int decode_keep(tarry_plan *plan, const tarry_plan *from);
+
 #endif

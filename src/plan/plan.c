@@ -155,8 +155,8 @@ release:
     return error;
 }
 
-/* Errors: NO_MEMORY, the only way in which a digest fails. */
-static int take_digest(tarry_plan *plan)
+/* No memory is the only way in which a digest fails. */
+int plan_take_digest(tarry_plan *plan)
 {
     digest *state = digest_begin();
     if (state == NULL)
@@ -166,6 +166,15 @@ static int take_digest(tarry_plan *plan)
     failed |= digest_add_u32(state, plan->worker_offset, (size_t)plan->workers + 1);
     failed |= digest_add_u32(state, plan->slot_chunk, plan_edges(plan));
     failed |= digest_add_f64(state, plan->decode, (size_t)plan->parts * plan->workers);
+    if (plan->span != NULL) {
+        failed |= digest_add_u32(state, &plan->origins, 1);
+        failed |= digest_add_u32(state, plan->span_offset, (size_t)plan->chunks + 1);
+        for (uint32_t i = 0; i < plan->span_offset[plan->chunks]; i++) {
+            const tarry_span *span = &plan->span[i];
+            const uint32_t numbers[] = {span->origin, span->first, span->count, span->of};
+            failed |= digest_add_u32(state, numbers, 4);
+        }
+    }
     failed |= digest_end(state, plan->digest);
     return failed == 0 ? TARRY_OK : TARRY_ERROR_NO_MEMORY;
 }
@@ -177,20 +186,27 @@ static bool is_regular(const tarry_plan *plan)
            plan->max_replication == plan->max_load;
 }
 
-/* All that follows the assignment. */
-static int complete(tarry_plan *plan, const tarry_plan_settings *settings)
+int plan_arrange(tarry_plan *plan, tarry_order order)
 {
-    int error = order_arrange(plan, settings->order, settings->seed);
+    int error = order_arrange(plan, order, plan->seed);
     if (error == TARRY_OK)
         error = count_holders(plan);
     if (error == TARRY_OK)
         error = index_holders(plan);
-    if (error == TARRY_OK && settings->order == TARRY_ORDER_OPTIMAL && !is_regular(plan))
-        error = improve_order(plan, settings->seed);
+    if (error == TARRY_OK && order == TARRY_ORDER_OPTIMAL && !is_regular(plan))
+        error = improve_order(plan, plan->seed);
+    return error;
+}
+
+/* All that follows the assignment. */
+static int complete(tarry_plan *plan)
+{
+    plan->origins = plan->chunks;
+    int error = plan_arrange(plan, plan->order);
     if (error == TARRY_OK)
-        error = decode_design(plan, settings->seed);
+        error = decode_design(plan, plan->seed);
     if (error == TARRY_OK)
-        error = take_digest(plan);
+        error = plan_take_digest(plan);
     return error;
 }
 
@@ -208,11 +224,13 @@ int tarry_plan_create(const tarry_plan_settings *settings, const tarry_allocator
     plan->chunks = settings->chunks;
     plan->pieces = settings->pieces;
     plan->parts = settings->parts;
+    plan->order = settings->order;
+    plan->seed = settings->seed;
 
     error = design_assign(plan, settings, diagnostic);
     if (error != TARRY_OK)
         goto free_plan;
-    error = complete(plan, settings);
+    error = complete(plan);
     if (error != TARRY_OK) {
         diagnose_no_memory(diagnostic, "plan");
         goto free_plan;
@@ -238,6 +256,8 @@ void tarry_plan_free(tarry_plan *plan)
     memory_release(&allocator, plan->holder_position);
     memory_release(&allocator, plan->replication_count);
     memory_release(&allocator, plan->decode);
+    memory_release(&allocator, plan->span_offset);
+    memory_release(&allocator, plan->span);
     memory_release(&allocator, plan);
 }
 

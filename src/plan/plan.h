@@ -15,6 +15,15 @@ struct tarry_plan {
     uint32_t chunks;  /* the units of work: N, or N times the pieces */
     uint32_t pieces;  /* of a whole chunk; 1: chunks are whole */
     uint32_t parts;   /* l */
+    tarry_order order;
+    uint64_t seed;
+    /*
+     * Chunk i stands for span[span_offset[i]] .. span[span_offset[i + 1] - 1] of the chunks
+     * 0..origins-1 of the plan that this one comes from; both are NULL where that is chunk i.
+     */
+    uint32_t origins;
+    uint32_t *span_offset; /* chunks + 1, or NULL */
+    tarry_span *span;
     /*
      * Worker j's slots are worker_offset[j] .. worker_offset[j + 1] - 1, in its order; slot s
      * stands for chunk slot_chunk[s], of which the worker is the slot_holder[s]-th holder.
@@ -41,5 +50,11 @@ static inline uint32_t plan_edges(const tarry_plan *plan)
 {
     return plan->worker_offset[plan->workers];
 }
+
+/* From worker_offset and slot_chunk: arranges the slots by `order` and plan->seed and sets the view
+ * by chunk and all counts. Errors: NO_MEMORY. */
+int plan_arrange(tarry_plan *plan, tarry_order order);
+/* When all else is set. Errors: NO_MEMORY. */
+int plan_take_digest(tarry_plan *plan);
 
 #endif
