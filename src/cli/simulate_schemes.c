@@ -162,7 +162,7 @@ const option_entry scheme_option_entries[] = {
     {.name = "order",
      .argument = "ORDER",
      .help = "Sequence in which a worker computes its chunks, in schemes that don't fix it: "
-             "optimal (default), random, as-is or dynamic[:RULE], as for tarry plan",
+             "optimal (default), random, as-is or dynamic[:RULE] (see tarry plan)",
      .kind = OPTION_TEXT,
      .read = read_order,
      FIELD(plan.order)},

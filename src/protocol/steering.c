@@ -468,6 +468,21 @@ void steering_report(tarry_server *server, uint64_t now, uint32_t worker,
     steering_word(server, now, worker, message);
 }
 
+/*
+ * What the worker that said `next` does once it has heard all that it was told: news that are still
+ * on their way may take that chunk from it. Without this, news and words can chase each other.
+ */
+static uint32_t heard_next(const tarry_server *server, uint32_t worker, uint32_t next)
+{
+    const steering *it = server->steering;
+    uint32_t load = load_of(server, worker);
+    if (next >= load || bitset_test(it->closed + it->words[worker], next))
+        return load;
+    return bitset_test(it->barred + it->words[worker], next)
+               ? steering_told_next(server, worker, next)
+               : next;
+}
+
 void steering_word(tarry_server *server, uint64_t now, uint32_t worker,
                    const tarry_message *message)
 {
@@ -477,12 +492,9 @@ void steering_word(tarry_server *server, uint64_t now, uint32_t worker,
         return;
     steering_worker *of = &it->workers[worker];
     double time = steering_time(server, now);
-    uint32_t load = load_of(server, worker);
     if ((int16_t)(uint16_t)(message->turn - of->turn) > 0) {
         of->turn = message->turn;
-        bool open =
-            message->next < load && !bitset_test(it->closed + it->words[worker], message->next);
-        steering_set_current(server, time, worker, open ? message->next : load);
+        steering_set_current(server, time, worker, heard_next(server, worker, message->next));
     }
     if (it->pick == TARRY_PICK_SHARE)
         share_balance(server, time, worker);
@@ -561,10 +573,10 @@ uint64_t steering_next_watch(const tarry_server *server)
     return server->steering != NULL ? server->steering->tick_ns : TARRY_NEVER;
 }
 
-uint32_t steering_told_next(const tarry_server *server, uint32_t worker)
+uint32_t steering_told_next(const tarry_server *server, uint32_t worker, uint32_t current)
 {
     steering *it = server->steering;
-    uint32_t load = load_of(server, worker), current = it->workers[worker].current;
+    uint32_t load = load_of(server, worker);
     size_t words = it->words[worker];
     if (current < load)
         bitset_set(it->closed + words, current);

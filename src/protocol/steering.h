@@ -109,8 +109,8 @@ void steering_plan(tarry_server *server, uint32_t worker, uint32_t slot);
 void steering_unplan(tarry_server *server, uint32_t worker, uint32_t slot);
 /* The worker may have to be told something. */
 void steering_stir(tarry_server *server, uint32_t worker);
-/* What the worker does once it has heard what it was told. */
-uint32_t steering_told_next(const tarry_server *server, uint32_t worker);
+/* What the worker turns to after `current` (its load: at once) by what it was told last. */
+uint32_t steering_told_next(const tarry_server *server, uint32_t worker, uint32_t current);
 void steering_set_current(tarry_server *server, double time, uint32_t worker, uint32_t slot);
 
 /* steering_share.c. Plans all that is missing, from nothing. */

@@ -57,8 +57,10 @@ void steering_address(tarry_server *server, uint64_t now, uint32_t worker, tarry
         return;
     bar(server, worker, is_empty(it->plans + it->words[worker], load_of(server, worker)));
     tell(server, worker, message);
-    steering_set_current(server, steering_time(server, now), worker,
-                         steering_told_next(server, worker));
+    uint32_t current = it->workers[worker].current;
+    if (current == load_of(server, worker))
+        steering_set_current(server, steering_time(server, now), worker,
+                             steering_told_next(server, worker, current));
 }
 
 /* Whether the worker does what it should by what it was told; *drop: not even what it is at. */
@@ -74,7 +76,7 @@ static bool is_well(const tarry_server *server, uint32_t worker, bool *drop)
     bool rests = is_empty(plans, load);
     if (*drop || (current == load && !rests))
         return false;
-    uint32_t next = steering_told_next(server, worker);
+    uint32_t next = steering_told_next(server, worker, current);
     return rests ? next == load : next < load && bitset_test(plans, next);
 }
 
@@ -92,7 +94,8 @@ static void tell_news(tarry_server *server, double time, uint32_t worker)
         bitset_set(it->barred + it->words[worker], it->workers[worker].current);
     tell(server, worker, &server_send(server, worker, TARRY_MESSAGE_NEWS)->message);
     if (drop || it->workers[worker].current == load)
-        steering_set_current(server, time, worker, steering_told_next(server, worker));
+        steering_set_current(server, time, worker,
+                             steering_told_next(server, worker, it->workers[worker].current));
 }
 
 /* When somebody rests while copies are still to come, time may make it worth while to help. */

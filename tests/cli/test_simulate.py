@@ -12,7 +12,7 @@ from harness import TIMEOUT, TarryTest, main
 
 SMALL = ["--workers", "12", "--chunks", "12", "--replication", "3", "--trials", "20"]
 
-ALL = "uncoded,ignore-stragglers,dropcompute,cyclic,fractional,multi-message,partial"
+ALL = "uncoded,ignore-stragglers,dropcompute,cyclic,fractional,multi-message,partial,tarry"
 
 TABLE = """\
 5 trials in TIME: 4 workers, 4 chunks, straggler none, seed 1
@@ -41,13 +41,14 @@ class Schemes(SimulateTest):
         results = self.simulate(*SMALL, "--scheme", ALL, "--deadline", "1,2")
         settings = {result["scheme"]: result["settings"] for result in results}
         self.assertEqual(list(settings), ALL.split(","))
-        self.assertEqual([result["replication"] for result in results], [1, 1, 1, 3, 3, 3, 3])
+        self.assertEqual([result["replication"] for result in results], [1, 1, 1, 3, 3, 3, 3, 3])
         stops = [settings[name]["stop"] for name in settings]
         self.assertEqual(stops, ["exact", "workers:11", "deadline:2", "workers:10", "workers:10",
-                                 "exact", "exact"])
+                                 "exact", "exact", "exact"])
         self.assertEqual(settings["partial"], {"design": "random", "order": "optimal",
                                                "credit": "chunk", "stop": "exact",
                                                "upload": "coded"})
+        self.assertEqual(settings["tarry"], settings["partial"] | {"order": "dynamic"})
         self.assertEqual(settings["cyclic"]["credit"], "whole")
         self.assertEqual(settings["multi-message"]["upload"], "each")
 
@@ -405,15 +406,19 @@ class Outputs(SimulateTest):
 class Usage(SimulateTest):
     CASES = [
         ("--scheme parial", "--scheme: parial: 'parial' is not one of uncoded, ignore-stragglers, "
-         "dropcompute, cyclic, fractional, multi-message, partial, own"),
+         "dropcompute, cyclic, fractional, multi-message, partial, tarry, own"),
         ("--scheme partial:", "--scheme: partial:: '' is not KEY=VALUE"),
         ("--scheme partial:part=2",
          "--scheme: partial:part=2: part: unknown key (did you mean parts?)"),
         ("--scheme partial:parts=x", "--scheme: partial:parts=x: parts: 'x' is not a whole number"),
-        ("--scheme partial:order=", "--scheme: partial:order=: order: '' is not one of optimal, "
-         "random, as-is"),
+        ("--scheme partial:order=", "--scheme: partial:order=: order: the value is empty"),
+        ("--scheme own:order=dynamic,credit=whole",
+         "--scheme: own:order=dynamic,credit=whole: order=dynamic goes with credit=chunk only"),
+        ("--scheme own:order=dynamic,stop=workers:3",
+         "--scheme: own:order=dynamic,stop=workers:3: order=dynamic doesn't go with "
+         "stop=workers:K, original or ignore"),
         ("--scheme partial,", "--scheme: : '' is not one of uncoded, ignore-stragglers, dropcompute, "
-         "cyclic, fractional, multi-message, partial, own"),
+         "cyclic, fractional, multi-message, partial, tarry, own"),
         ("--scheme dropcompute",
          "--scheme: dropcompute: needs --deadline, or a setting deadline=SECONDS"),
         ("--scheme own:stop=workers:300",

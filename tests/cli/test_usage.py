@@ -80,9 +80,14 @@ class Flags(TarryTest):
             "--design: 'ring' is not one of cyclic, fractional, random, projective, affine, difference, "
             "file:PATH",
         ),
-        ("--order dynamic", "--order: 'dynamic' is not available in this version"),
+        ("--order dynamic --credit whole", "--order: dynamic cannot be combined with --credit whole"),
+        ("--order dynamic --stop workers:3",
+         "--order: dynamic cannot be combined with --stop workers"),
+        ("--order dynamic:share --reproducible",
+         "--order: dynamic:share cannot be combined with --reproducible"),
         ("--parts auto", "--parts: 'auto' is not available in this version"),
-        ("--order best", "--order: 'best' is not one of optimal, random, as-is"),
+        ("--order best", "--order: 'best' is not one of optimal, random, as-is, dynamic, dynamic:share, "
+         "dynamic:capacity, dynamic:fewest"),
         (
             "--stop soon",
             "--stop: 'soon' is not one of exact, deadline:SECONDS, error:EPS, workers:K",
