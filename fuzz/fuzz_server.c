@@ -62,6 +62,7 @@ static bool begin(run *its, input *in)
     settings.error_limit = take(in) / 200.0;
     settings.workers_needed = take(in) % 6;
     settings.silence_ns = take(in);
+    settings.fill = (tarry_fill)(take(in) % 4);
     its->stripes = 1 + take(in) % MAX_STRIPES;
     settings.stripe_length = 4;
     settings.part_length = 4 * its->stripes - take(in) % 4;

@@ -55,13 +55,18 @@ typedef struct tarry_message {
      * per holder of that chunk (in ascending order of workers), set if that holder's copy is part
      * of the state. stripes (SIGNAL): one bit per stripe.
      *
-     * The other sets have one bit per position; NULL stands for an empty one. They replace those
-     * that the worker was told before. first (ROUND, NEWS, RESUME): to be computed before all
-     * others. barred (ROUND, NEWS, RESUME): no copy of it is wanted from this worker now; one that
-     * it is computing is dropped. Within either, the order of positions decides.
+     * The other sets have one bit per position; NULL stands for an empty one. stale (SIGNAL), of
+     * positions whose own copy is in psi: psi speaks of copies of the round before, and the worker
+     * encodes its own of that round. It never speaks of both rounds' copies of one chunk.
+     *
+     * first and barred replace what the worker was told before. first (ROUND, NEWS, RESUME): to be
+     * computed before all others. barred (ROUND, NEWS, RESUME): no copy of it is wanted from this
+     * worker now; one that it is computing is dropped. Within either, the order of positions
+     * decides.
      */
     const uint64_t *psi;
     const uint64_t *stripes;
+    const uint64_t *stale;
     const uint64_t *first;
     const uint64_t *barred;
 } tarry_message;
@@ -108,7 +113,11 @@ typedef struct tarry_round_result {
                        estimate */
     bool exact;     /* every chunk was recovered in every stripe */
     double expected_error;    /* relative expected squared error: mean over stripes of sum_i (l -
-                                 rank_i) / (N l) */
+                                 rank_i) / (N l); see tarry_fill for what a fill makes of it */
+    uint32_t chunks_filled;   /* TARRY_FILL_STALE: chunks taken from the round before by the last
+                                 encode signal */
+    double filled_share;      /* the same: what they recover of the round before; mean over stripes
+                                 of sum over filled chunks of rank_i / (N l) */
     uint32_t parts;           /* l */
     uint32_t attempts;        /* encode signals sent */
     uint64_t copies_computed; /* finished chunks that workers reported */
@@ -128,8 +137,8 @@ typedef enum tarry_effect_type {
     TARRY_EFFECT_SEND,    /* send `message`: server: to `worker`; worker: to the server */
     TARRY_EFFECT_REJECT,  /* the event was ignored, for `reject`; nothing changed */
     TARRY_EFFECT_CLEAR,   /* server: zero the estimate in `stripe` (of every part) */
-    TARRY_EFFECT_COMBINE, /* server: add worker's part of `stripe`, times R[part][worker], to each
-                             part's estimate */
+    TARRY_EFFECT_COMBINE, /* server: add worker's part of `stripe`, times R[part][worker] and
+                             `scale`, to each part's estimate */
     TARRY_EFFECT_DONE,    /* server: the round is over; `result` says how */
     TARRY_EFFECT_COMPUTE, /* worker: compute the gradient of `chunk`, at position `slot`, for
                              `round` */
@@ -152,6 +161,10 @@ typedef struct tarry_effect {
     /* ENCODE: load x parts, row-major by position; rows of copies outside psi are zero; borrowed
      * until the next step */
     const float *coefficients;
+    /* ENCODE: a bit per position, set where the gradient is that of the round before; borrowed
+     * until the next step */
+    const uint64_t *stale;
+    double scale; /* COMBINE: the same for all parts of an attempt; 1 but for TARRY_FILL_SCALE */
     const tarry_round_result *result; /* DONE: borrowed until the next step */
 } tarry_effect;
 

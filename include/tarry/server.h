@@ -40,6 +40,28 @@ typedef enum tarry_pick {
                             time; shares pass from one to another as speeds show */
 } tarry_pick;
 
+/*
+ * What becomes of the chunks that a stop rule leaves missing. The stop rule itself always goes by
+ * the error without a fill. Below, k = sum_i rank_i / (N l) is the share that psi recovers.
+ */
+typedef enum tarry_fill {
+    TARRY_FILL_NONE, /* they are left out of the sum; expected_error is 1 - k */
+    /*
+     * The estimate is multiplied by 1/k, as if the missing were like the average of the recovered:
+     * unbiased if it is chance which are missing. expected_error is (1 - k)/k, of independent
+     * gradients without a common mean; what they have in common comes without error then.
+     */
+    TARRY_FILL_SCALE,
+    /*
+     * A chunk takes the gradient that it had in the round before, where workers that are there
+     * finished it then and give a higher rank than this round's copies. expected_error counts these
+     * chunks as missing; if a chunk's gradient has changed by rho = |g_t - g_(t-1)|^2 / |g_t|^2,
+     * the expected error is expected_error - (1 - rho) filled_share. Runtimes keep the gradients of
+     * two rounds for it.
+     */
+    TARRY_FILL_STALE,
+} tarry_fill;
+
 typedef struct tarry_server_settings {
     tarry_stop stop;
     uint64_t deadline_ns;    /* TARRY_STOP_DEADLINE, > 0 */
@@ -47,6 +69,7 @@ typedef struct tarry_server_settings {
     uint32_t workers_needed; /* TARRY_STOP_WORKERS, 1..workers */
     tarry_credit credit;
     tarry_pick pick;
+    tarry_fill fill;
     /*
      * Wait until every worker that is left has finished all its chunks, and sum in the order of
      * workers: a run repeats to the bit as long as the same workers are lost. Not with
@@ -65,8 +88,8 @@ typedef struct tarry_server_settings {
 typedef struct tarry_server tarry_server;
 
 /*
- * exact, credit by chunk, the plan's order, conditioning limit 1000, silence 2 s; stripes of 65,536 numbers;
- * part_length is 0 and must be set.
+ * exact, credit by chunk, the plan's order, no fill, conditioning limit 1000, silence 2 s; stripes
+ * of 65,536 numbers; part_length is 0 and must be set.
  */
 TARRY_API void tarry_server_settings_init(tarry_server_settings *settings);
 

@@ -150,6 +150,12 @@ double coverage_expected_error(const coverage *state)
     return (double)(full - state->rank_sum) / (double)full;
 }
 
+void coverage_view_chunk(const coverage *state, uint32_t chunk, uint64_t *set, size_t at)
+{
+    uint32_t first = state->plan->chunk_offset[chunk];
+    bitset_copy(set, at, state->credits, first, state->plan->chunk_offset[chunk + 1] - first);
+}
+
 bool coverage_view(const coverage *state, uint32_t worker, uint64_t *psi)
 {
     const tarry_plan *plan = state->plan;
@@ -159,10 +165,8 @@ bool coverage_view(const coverage *state, uint32_t worker, uint64_t *psi)
     for (uint32_t slot = plan->worker_offset[worker]; slot < plan->worker_offset[worker + 1];
          slot++) {
         uint32_t chunk = plan->slot_chunk[slot];
-        uint32_t first = plan->chunk_offset[chunk];
-        uint32_t holders = plan->chunk_offset[chunk + 1] - first;
-        bitset_copy(psi, at, state->credits, first, holders);
-        at += holders;
+        coverage_view_chunk(state, chunk, psi, at);
+        at += plan->chunk_offset[chunk + 1] - plan->chunk_offset[chunk];
         own = own || bitset_test(state->credits, credit_bit(plan, slot));
     }
     return own;

@@ -43,5 +43,7 @@ double coverage_expected_error(const coverage *state);
  */
 bool coverage_view(const coverage *state, uint32_t worker, uint64_t *psi);
 size_t coverage_view_bits(const tarry_plan *plan, uint32_t worker);
+/* Writes one chunk's bits, one per holder, into `set` from bit `at` on. */
+void coverage_view_chunk(const coverage *state, uint32_t chunk, uint64_t *set, size_t at);
 
 #endif

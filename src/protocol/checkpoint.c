@@ -2,7 +2,7 @@
 /*
  * A checkpoint's bytes, little-endian:
  *   identity: name 8, version 4, workers 4, the plan's digest 32, and the settings
- *     stop 4, credit 4, reproducible 4, workers_needed 4, deadline_ns 8, error_limit 8,
+ *     stop 4, credit 4, fill 4, reproducible 4, workers_needed 4, deadline_ns 8, error_limit 8,
  *     conditioning_limit 8, silence_ns 8, part_length 8, stripe_length 8
  *   round 8, times of parts 24 (mean 8, deviation 8, samples 8)
  *   per worker: epoch 4, times of answers 24
@@ -17,10 +17,10 @@
 #include "base/digest.h"
 
 enum {
-    VERSION = 1,
+    VERSION = 2,
     NAME_BYTES = 8,
     SETTINGS_OFFSET = NAME_BYTES + 4 + 4 + TARRY_DIGEST_SIZE,
-    IDENTITY_BYTES = SETTINGS_OFFSET + 4 * 4 + 6 * 8,
+    IDENTITY_BYTES = SETTINGS_OFFSET + 5 * 4 + 6 * 8,
     ESTIMATE_BYTES = 24,
     MEMBER_BYTES = 4 + ESTIMATE_BYTES,
     SEAL_BYTES = 32,
@@ -51,6 +51,7 @@ static uint8_t *put_identity(const tarry_server *server, uint8_t *at)
     tarry_plan_digest(server->plan, at);
     at = bytes_put(at + TARRY_DIGEST_SIZE, settings->stop, 4);
     at = bytes_put(at, settings->credit, 4);
+    at = bytes_put(at, settings->fill, 4);
     at = bytes_put(at, settings->reproducible, 4);
     at = bytes_put(at, settings->workers_needed, 4);
     at = bytes_put(at, settings->deadline_ns, 8);

@@ -19,6 +19,7 @@ static const struct {
 } slot_sets[] = {
     {1 << 1, TYPE(ROUND) | TYPE(NEWS) | TYPE(RESUME), offsetof(tarry_message, first)},
     {1 << 2, TYPE(ROUND) | TYPE(NEWS) | TYPE(RESUME), offsetof(tarry_message, barred)},
+    {1 << 4, TYPE(SIGNAL), offsetof(tarry_message, stale)},
 };
 
 enum { SLOT_SETS = sizeof(slot_sets) / sizeof(slot_sets[0]) };

@@ -4,9 +4,9 @@
  *   type 1, flags 1, turn 2, epoch 4, round 8, attempt 4, index 4 (slot or stripe),
  * and behind it the bit sets, each padded to whole bytes with zeros: for SIGNAL psi and stripes,
  * and those sets of one bit per position that the flags say are there. Flags: bit 0: failed; bit 1:
- * first; bit 2: barred. REPORT and ALIVE have `next` in place of the attempt, which they don't
- * have; the others have no turn (zero). The numbers of parameters and coded parts follow a frame
- * outside of it.
+ * first; bit 2: barred; bit 4: stale. REPORT and ALIVE have `next` in place of the attempt, which
+ * they don't have; the others have no turn (zero). The numbers of parameters and coded parts follow
+ * a frame outside of it.
  */
 #ifndef PROTOCOL_CODEC_H
 #define PROTOCOL_CODEC_H

@@ -47,6 +47,8 @@ static int check_settings(const tarry_plan *plan, const tarry_server_settings *s
         fault = "unknown stop rule";
     else if ((unsigned)settings->credit > TARRY_CREDIT_WHOLE)
         fault = "unknown credit";
+    else if ((unsigned)settings->fill > TARRY_FILL_STALE)
+        fault = "unknown fill";
     switch (settings->stop) {
     case TARRY_STOP_EXACT:
         break;
@@ -84,7 +86,7 @@ static int allocate_bits(tarry_server *server, const tarry_allocator *allocator)
         codec_shape shape = codec_shape_of(server->plan, worker, server->stripes);
         server->shapes[worker] = shape;
         size_t psi = bitset_words(shape.psi_bits), slots = bitset_words(shape.slots);
-        server->bits_offset[worker + 1] = server->bits_offset[worker] + (psi > slots ? psi : slots);
+        server->bits_offset[worker + 1] = server->bits_offset[worker] + psi + slots;
     }
     size_t stripe_words = bitset_words(server->stripes);
     server->bits = memory_allocate(allocator, server->bits_offset[workers] + stripe_words,
@@ -118,6 +120,8 @@ static int allocate(tarry_server *server, const tarry_allocator *allocator)
         server->items == NULL)
         return TARRY_ERROR_NO_MEMORY;
     int error = allocate_bits(server, allocator);
+    if (error == TARRY_OK)
+        error = server_fill_allocate(server, allocator);
     if (error != TARRY_OK)
         return error;
     error =
@@ -162,6 +166,8 @@ void tarry_server_free(tarry_server *server)
     tarry_allocator allocator = server->allocator;
     steering_free(server);
     coverage_free(server->credited);
+    coverage_free(server->stale);
+    memory_release(&allocator, server->previous);
     memory_release(&allocator, server->bits);
     memory_release(&allocator, server->bits_offset);
     memory_release(&allocator, server->shapes);

@@ -44,7 +44,9 @@ static void complete_stripe(tarry_server *server, uint32_t stripe)
 {
     bitset_set(server->complete, stripe);
     server->complete_count++;
-    server->error_sum += server->attempt_error * (double)server_stripe_numbers(server, stripe);
+    double numbers = (double)server_stripe_numbers(server, stripe);
+    server->error_sum += server->attempt_error * numbers;
+    server->filled_sum += server->attempt_filled * numbers;
     server->all_exact = server->all_exact && server->attempt_exact;
 }
 
@@ -63,13 +65,16 @@ static void send_signals(tarry_server *server, uint64_t now)
         if (!member->present)
             continue;
         uint64_t *psi = server->bits + server->bits_offset[worker];
-        member->participant = coverage_view(server->credited, worker, psi);
+        uint64_t *stale = psi + bitset_words(server->shapes[worker].psi_bits);
+        bool fresh;
+        member->participant = server_fill_view(server, worker, psi, stale, &fresh);
         member->parts_due = member->participant ? server->stripes - server->complete_count : 0;
         member->stopped = true;
         server->participants += member->participant;
         tarry_effect *effect = server_send(server, worker, TARRY_MESSAGE_SIGNAL);
         effect->message.psi = psi;
         effect->message.stripes = stripes;
+        effect->message.stale = fresh ? NULL : stale;
     }
     steering_stopped(server, now);
 }
@@ -83,10 +88,7 @@ static void begin_attempt(tarry_server *server, uint64_t now)
     if (server->result.signal_ns == TARRY_NEVER)
         server->result.signal_ns = now;
     server->attempt_start_ns = now;
-    server->attempt_error = coverage_expected_error(server->credited);
-    server->result.copies_coded = 0;
-    for (uint32_t chunk = 0; chunk < server->plan->chunks; chunk++)
-        server->result.copies_coded += coverage_copies(server->credited, chunk);
+    server_fill_attempt(server);
     server->attempt_exact = coverage_recovered(server->credited) == server->plan->chunks;
     server->late_ns = TARRY_NEVER;
     server->delivered = 0;
@@ -153,6 +155,7 @@ void server_finish(tarry_server *server, uint64_t now, int error)
     if (error == TARRY_OK) {
         result->exact = server->all_exact;
         result->expected_error = server->error_sum / (double)server->settings.part_length;
+        result->filled_share = server->filled_sum / (double)server->settings.part_length;
     } else {
         result->expected_error = coverage_expected_error(server->credited);
     }
@@ -184,6 +187,7 @@ static void combine(tarry_server *server, uint32_t worker, uint32_t stripe)
     tarry_effect *effect = server_emit(server, TARRY_EFFECT_COMBINE, worker);
     effect->attempt = server->attempt;
     effect->stripe = stripe;
+    effect->scale = server->attempt_scale;
 }
 
 /* In the order of arrival, or, to be reproducible, in the order of workers once all are there. */

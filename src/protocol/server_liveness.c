@@ -109,14 +109,19 @@ static int set_aside_late(tarry_server *server, bool aside)
             server->busy += change;
         if (member->finished == load)
             server->whole += change;
+        /* With whole credit, one that only fills has none to lose. */
+        bool credited = server->settings.credit == TARRY_CREDIT_CHUNK || member->finished == load;
         for (uint32_t slot = 0; slot < load; slot++) {
-            if (!bitset_test(server->done, first + slot))
+            if (!credited || !bitset_test(server->done, first + slot))
                 continue;
             int error = aside ? coverage_remove(server->credited, worker, slot)
                               : coverage_add(server->credited, worker, slot);
             if (error != TARRY_OK)
                 return error;
         }
+        int error = server_fill_set_aside(server, worker, aside);
+        if (error != TARRY_OK)
+            return error;
     }
     return TARRY_OK;
 }
@@ -133,7 +138,8 @@ static int pass_over_late(tarry_server *server, uint64_t now)
     int error = set_aside_late(server, true);
     if (error != TARRY_OK)
         return error;
-    bool as_good = coverage_expected_error(server->credited) <= server->attempt_error &&
+    bool as_good = coverage_expected_error(server->credited) <= server->attempt_missing &&
+                   server_fill_left(server) <= server->attempt_left &&
                    server_satisfied(server, now);
     error = set_aside_late(server, false);
     if (error != TARRY_OK || !as_good) {

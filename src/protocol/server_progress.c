@@ -56,10 +56,13 @@ static int retire(tarry_server *server, uint32_t worker)
     if (server->phase == SERVER_IDLE || !member_able(member))
         return TARRY_OK;
 
+    int error = server_fill_retire(server, worker);
+    if (error != TARRY_OK)
+        return error;
     uint32_t first = plan->worker_offset[worker], load = load_of(server, worker);
     for (uint32_t slot = 0; slot < load; slot++) {
         uint32_t chunk = plan->slot_chunk[first + slot];
-        int error = coverage_remove(server->credited, worker, slot);
+        error = coverage_remove(server->credited, worker, slot);
         if (error != TARRY_OK)
             return error;
         if (!bitset_test(server->failed, first + slot))
@@ -125,6 +128,7 @@ int server_joined(tarry_server *server, uint64_t now, uint32_t worker)
         .probe_ns = TARRY_NEVER,
         .answer = member->answer,
     };
+    server_fill_forget(server, worker);
     if (server->phase == SERVER_IDLE)
         return TARRY_OK;
     enlist(server, worker);
@@ -141,13 +145,16 @@ int server_start(tarry_server *server, uint64_t now)
 {
     if (server->phase != SERVER_IDLE)
         return TARRY_ERROR_STATE;
+    int error = server_fill_start(server);
+    if (error != TARRY_OK)
+        return error;
     const tarry_plan *plan = server->plan;
     server->phase = SERVER_COMPUTING;
     server->attempt = 0;
     server->broken = false;
     server->late_ns = TARRY_NEVER;
     server->complete_count = 0;
-    server->error_sum = 0;
+    server->error_sum = server->filled_sum = 0;
     server->all_exact = true;
     server->result = (tarry_round_result){
         .round = server->round,

@@ -4,6 +4,7 @@
  *   server.c           creation, and which event goes where
  *   server_progress.c  workers coming and going, reports, what is still possible
  *   server_attempt.c   the stop rule, encode signals, coded parts, the end of a round
+ *   server_fill.c      what stands in for the chunks that a stop rule leaves missing
  *   server_liveness.c  probes and time limits
  *   steering.h         dynamic orders, in files of their own
  *   checkpoint.c       what a restarted server has to know
@@ -61,6 +62,9 @@ struct tarry_server {
     uint64_t *done;          /* a bit per slot: reported as finished */
     uint64_t *failed;        /* a bit per slot: reported as impossible */
     coverage *credited;      /* copies that count: psi, as it would be if the signal went out now */
+    uint64_t *previous;      /* TARRY_FILL_STALE, else NULL: a bit per slot: finished in the round
+                                before, by a worker that is there since */
+    coverage *stale;         /* the same copies */
     uint32_t *possible;      /* per chunk: copies that are there or may still come */
     uint64_t *hopeless;      /* a bit per chunk: can't be recovered any more */
     uint32_t hopeless_count; /* of these */
@@ -71,7 +75,11 @@ struct tarry_server {
 
     /* the attempt */
     bool broken;               /* a participant is gone before its parts were complete */
-    double attempt_error;      /* what psi promises */
+    double attempt_missing;    /* the error of psi without its fill, as stop rules see it */
+    double attempt_left;       /* of it, what is not filled with stale gradients either */
+    double attempt_error;      /* what psi and its fill promise */
+    double attempt_filled;     /* the share that stale gradients fill */
+    double attempt_scale;      /* the estimate's factor */
     bool attempt_exact;        /* the same: every chunk recovered */
     uint64_t attempt_start_ns; /* when the signal went out */
     uint64_t late_ns;          /* when to look for late workers; TARRY_NEVER: not at all */
@@ -94,6 +102,7 @@ struct tarry_server {
     bool spared_late;   /* the same for late ones */
     uint64_t idle_ns;   /* when the last round ended */
     double error_sum;   /* of complete stripes: expected error times numbers */
+    double filled_sum;  /* of complete stripes: filled share times numbers */
     bool all_exact;     /* of complete stripes */
     tarry_round_result result;
 
@@ -140,6 +149,25 @@ bool server_satisfied(const tarry_server *server, uint64_t now);
 int server_advance(tarry_server *server, uint64_t now);
 /* Ends the round, with TARRY_OK or why there is no estimate. */
 void server_finish(tarry_server *server, uint64_t now, int error);
+
+/* server_fill.c */
+int server_fill_allocate(tarry_server *server, const tarry_allocator *allocator);
+/* A round begins, and the last one's `done` still stands. */
+int server_fill_start(tarry_server *server);
+/* The worker has arrived anew: nothing is left of what it had finished. */
+void server_fill_forget(tarry_server *server, uint32_t worker);
+/* The round can't count on the worker any more. */
+int server_fill_retire(tarry_server *server, uint32_t worker);
+/* Takes a worker's stale copies out of the state for a moment, or puts them back. */
+int server_fill_set_aside(tarry_server *server, uint32_t worker, bool aside);
+/* The share of the sum that is neither recovered nor filled with stale gradients. */
+double server_fill_left(const tarry_server *server);
+/* What the attempt that begins now promises. */
+void server_fill_attempt(tarry_server *server);
+/* As coverage_view, with psi and `stale` as in TARRY_MESSAGE_SIGNAL; sets whether stale is empty.
+ */
+bool server_fill_view(const tarry_server *server, uint32_t worker, uint64_t *psi, uint64_t *stale,
+                      bool *fresh);
 
 /* server_liveness.c */
 void server_heard(tarry_server *server, uint64_t now, uint32_t worker);

@@ -31,10 +31,13 @@ struct tarry_worker {
     uint32_t slot;
     uint16_t turn;       /* counts what this arrival said of its chunk in progress */
     uint64_t *done;      /* a bit per position */
+    uint64_t *previous;  /* the same, of the round before; empty unless its gradients are kept */
     uint64_t *failed;    /* a bit per position */
     uint64_t *first;     /* a bit per position: to be computed before the others */
     uint64_t *barred;    /* a bit per position: no copy is wanted */
     uint64_t *pending;   /* a bit per stripe: to be encoded for this attempt */
+    uint64_t *stale;     /* a bit per position: this attempt takes the gradient of the round before
+                          */
     float *coefficients; /* load x parts, of this attempt */
     struct coefficients *work;
 
@@ -46,6 +49,8 @@ static int allocate(tarry_worker *worker, const tarry_allocator *allocator)
 {
     size_t load_words = bitset_words(worker->load);
     worker->done = memory_allocate(allocator, load_words, sizeof(uint64_t));
+    worker->previous = memory_allocate(allocator, load_words, sizeof(uint64_t));
+    worker->stale = memory_allocate(allocator, load_words, sizeof(uint64_t));
     worker->failed = memory_allocate(allocator, load_words, sizeof(uint64_t));
     worker->first = memory_allocate(allocator, load_words, sizeof(uint64_t));
     worker->barred = memory_allocate(allocator, load_words, sizeof(uint64_t));
@@ -53,8 +58,9 @@ static int allocate(tarry_worker *worker, const tarry_allocator *allocator)
         memory_allocate(allocator, bitset_words(worker->settings.stripes), sizeof(uint64_t));
     worker->coefficients =
         memory_allocate(allocator, (size_t)worker->load * worker->plan->parts, sizeof(float));
-    if (worker->done == NULL || worker->failed == NULL || worker->first == NULL ||
-        worker->barred == NULL || worker->pending == NULL || worker->coefficients == NULL)
+    if (worker->done == NULL || worker->previous == NULL || worker->stale == NULL ||
+        worker->failed == NULL || worker->first == NULL || worker->barred == NULL ||
+        worker->pending == NULL || worker->coefficients == NULL)
         return TARRY_ERROR_NO_MEMORY;
     return coefficients_create(worker->plan, worker->settings.conditioning_limit, allocator,
                                &worker->work);
@@ -97,6 +103,8 @@ void tarry_worker_free(tarry_worker *worker)
     memory_release(&allocator, worker->barred);
     memory_release(&allocator, worker->first);
     memory_release(&allocator, worker->failed);
+    memory_release(&allocator, worker->stale);
+    memory_release(&allocator, worker->previous);
     memory_release(&allocator, worker->done);
     memory_release(&allocator, worker);
 }
@@ -173,6 +181,7 @@ static void encode_next(tarry_worker *worker)
         tarry_effect *effect = emit(worker, TARRY_EFFECT_ENCODE);
         effect->stripe = stripe;
         effect->coefficients = worker->coefficients;
+        effect->stale = worker->stale;
         effect->message = (tarry_message){
             .type = TARRY_MESSAGE_PART,
             .round = worker->round,
@@ -211,6 +220,14 @@ static void go_on(tarry_worker *worker)
         say_next(worker, send_message(worker, TARRY_MESSAGE_ALIVE));
 }
 
+/* What was finished for this arrival in the round before `round`, if it is still there. */
+static void keep_previous(tarry_worker *worker, uint32_t epoch, uint64_t round)
+{
+    bitset_clear(worker->previous, worker->load);
+    if (worker->settings.keeps_stale && epoch == worker->epoch && round == worker->round + 1)
+        memcpy(worker->previous, worker->done, bitset_words(worker->load) * sizeof(uint64_t));
+}
+
 static int take_round(tarry_worker *worker, const tarry_message *message)
 {
     if (message->epoch < worker->epoch ||
@@ -219,6 +236,7 @@ static int take_round(tarry_worker *worker, const tarry_message *message)
     cancel_computing(worker);
     if (message->epoch != worker->epoch)
         worker->turn = 0;
+    keep_previous(worker, message->epoch, message->round);
     worker->epoch = message->epoch;
     worker->round = message->round;
     worker->attempt = 0;
@@ -233,7 +251,8 @@ static int take_round(tarry_worker *worker, const tarry_message *message)
 }
 
 /* Whether psi speaks of own copies, and whether all of these are really here. */
-static bool own_copies(const tarry_worker *worker, const uint64_t *psi, bool *here)
+static bool own_copies(const tarry_worker *worker, const uint64_t *psi, const uint64_t *stale,
+                       bool *here)
 {
     const tarry_plan *plan = worker->plan;
     size_t bit = 0;
@@ -244,7 +263,8 @@ static bool own_copies(const tarry_worker *worker, const uint64_t *psi, bool *he
         uint32_t chunk = plan->slot_chunk[edge];
         if (bitset_test(psi, bit + plan->slot_holder[edge])) {
             any = true;
-            *here = *here && bitset_test(worker->done, slot);
+            bool before = stale != NULL && bitset_test(stale, slot);
+            *here = *here && bitset_test(before ? worker->previous : worker->done, slot);
         }
         bit += plan->chunk_offset[chunk + 1] - plan->chunk_offset[chunk];
     }
@@ -256,7 +276,7 @@ static int take_signal(tarry_worker *worker, const tarry_message *message)
     if (message->attempt <= worker->attempt)
         return reject(worker, TARRY_REJECT_STALE);
     bool here;
-    bool any = own_copies(worker, message->psi, &here);
+    bool any = own_copies(worker, message->psi, message->stale, &here);
     if (!here)
         return reject(worker, TARRY_REJECT_RANGE);
     if (any) {
@@ -266,6 +286,9 @@ static int take_signal(tarry_worker *worker, const tarry_message *message)
             return error;
     }
     cancel_computing(worker);
+    bitset_clear(worker->stale, worker->load);
+    if (message->stale != NULL)
+        memcpy(worker->stale, message->stale, bitset_words(worker->load) * sizeof(uint64_t));
     worker->attempt = message->attempt;
     worker->stopped = true;
     worker->outdated = true;

@@ -53,7 +53,7 @@ static int answer_signal(tarry_sim *sim, uint32_t worker, const tarry_message *s
                         .stripe = stripe},
         };
         int error = sim->vectors != NULL ? vectors_encode_for(sim->vectors, signal->round, worker,
-                                                              stripe, signal->psi)
+                                                              stripe, signal->psi, signal->stale)
                                          : TARRY_OK;
         if (error == TARRY_OK)
             error = sim_schedule(sim, sim->now, &answer, NULL);
@@ -86,7 +86,7 @@ static int send_message(tarry_sim *sim, uint32_t worker, const tarry_message *me
 static int combine(tarry_sim *sim, const tarry_effect *effect)
 {
     if (sim->vectors != NULL)
-        vectors_combine(sim->vectors, effect->worker, effect->stripe);
+        vectors_combine(sim->vectors, effect->worker, effect->stripe, effect->scale);
     sim_event event = {
         .kind = SIM_COMBINED,
         .node = effect->worker,

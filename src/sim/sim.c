@@ -41,7 +41,8 @@ static int create(tarry_sim *sim, const layout *cut, tarry_diagnostic *diagnosti
     }
     if (error == TARRY_OK && sim->settings.vectors)
         error = vectors_create(sim->plan, cut, sim->settings.server.conditioning_limit,
-                               sim->settings.seed, allocator, &sim->vectors);
+                               sim->settings.seed, sim->settings.server.fill == TARRY_FILL_STALE,
+                               allocator, &sim->vectors);
     if (error != TARRY_OK)
         diagnose_no_memory(diagnostic, "simulator");
     return error;

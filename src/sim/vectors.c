@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/bitset.h"
 #include "base/memory.h"
 #include "base/random.h"
 #include "coding/coefficients.h"
@@ -16,6 +17,7 @@ struct vectors {
     uint64_t seed;
     uint64_t round;
     float *gradients;     /* chunks x d */
+    float *previous;      /* chunks x d, of the round before; NULL: not kept */
     float *parts;         /* workers x part_length */
     float *estimate;      /* d */
     double *truth;        /* d */
@@ -35,7 +37,8 @@ static float *allocate_matrix(const tarry_allocator *allocator, size_t rows, siz
 }
 
 int vectors_create(const tarry_plan *plan, const layout *cut, double conditioning_limit,
-                   uint64_t seed, const tarry_allocator *allocator, vectors **out)
+                   uint64_t seed, bool keeps_previous, const tarry_allocator *allocator,
+                   vectors **out)
 {
     vectors *made = memory_allocate(allocator, 1, sizeof(*made));
     if (made == NULL)
@@ -46,6 +49,8 @@ int vectors_create(const tarry_plan *plan, const layout *cut, double conditionin
     made->kernels = kernel_at(0);
     made->seed = seed;
     made->gradients = allocate_matrix(allocator, plan->chunks, cut->dimension);
+    if (keeps_previous)
+        made->previous = allocate_matrix(allocator, plan->chunks, cut->dimension);
     made->parts = allocate_matrix(allocator, plan->workers, cut->part_length);
     made->estimate = memory_allocate(allocator, cut->dimension, sizeof(float));
     made->truth = memory_allocate(allocator, cut->dimension, sizeof(double));
@@ -54,9 +59,10 @@ int vectors_create(const tarry_plan *plan, const layout *cut, double conditionin
     made->rows = allocate_matrix(allocator, plan->max_load, plan->parts);
     made->scratch =
         memory_allocate(allocator, transfer_encode_scratch(plan->max_load, plan->parts), 1);
-    if (made->gradients == NULL || made->parts == NULL || made->estimate == NULL ||
-        made->truth == NULL || made->inputs == NULL || made->weights == NULL ||
-        made->rows == NULL || made->scratch == NULL ||
+    if (made->gradients == NULL || (keeps_previous && made->previous == NULL) ||
+        made->parts == NULL || made->estimate == NULL || made->truth == NULL ||
+        made->inputs == NULL || made->weights == NULL || made->rows == NULL ||
+        made->scratch == NULL ||
         coefficients_create(plan, conditioning_limit, allocator, &made->solver) != TARRY_OK) {
         vectors_free(made);
         return TARRY_ERROR_NO_MEMORY;
@@ -72,6 +78,7 @@ void vectors_free(vectors *state)
     tarry_allocator allocator = state->allocator;
     coefficients_free(state->solver);
     memory_release(&allocator, state->rows);
+    memory_release(&allocator, state->previous);
     memory_release(&allocator, state->gradients);
     memory_release(&allocator, state->parts);
     memory_release(&allocator, state->estimate);
@@ -86,6 +93,11 @@ void vectors_begin(vectors *state, uint64_t round)
 {
     size_t dimension = state->cut.dimension;
     state->round = round;
+    if (state->previous != NULL) {
+        float *last = state->gradients;
+        state->gradients = state->previous;
+        state->previous = last;
+    }
     memset(state->truth, 0, dimension * sizeof(*state->truth));
     for (uint32_t chunk = 0; chunk < state->plan->chunks; chunk++) {
         random_stream stream =
@@ -105,25 +117,27 @@ static float *stripe_of_part(const vectors *state, uint32_t worker, uint32_t str
 }
 
 void vectors_encode(vectors *state, uint64_t round, uint32_t worker, uint32_t stripe,
-                    const float *rows)
+                    const float *rows, const uint64_t *stale)
 {
     if (round != state->round)
         return;
     const tarry_plan *plan = state->plan;
     uint32_t first = plan->worker_offset[worker], load = plan->worker_offset[worker + 1] - first;
-    for (uint32_t slot = 0; slot < load; slot++)
-        state->inputs[slot] =
-            state->gradients + plan->slot_chunk[first + slot] * state->cut.dimension;
+    for (uint32_t slot = 0; slot < load; slot++) {
+        bool before = stale != NULL && bitset_test(stale, slot);
+        state->inputs[slot] = (before ? state->previous : state->gradients) +
+                              plan->slot_chunk[first + slot] * state->cut.dimension;
+    }
     transfer_encode(state->kernels, &state->cut, stripe, state->inputs, rows, load,
                     stripe_of_part(state, worker, stripe), state->scratch);
 }
 
 int vectors_encode_for(vectors *state, uint64_t round, uint32_t worker, uint32_t stripe,
-                       const uint64_t *psi)
+                       const uint64_t *psi, const uint64_t *stale)
 {
     int error = coefficients_of_worker(state->solver, worker, psi, state->rows);
     if (error == TARRY_OK)
-        vectors_encode(state, round, worker, stripe, state->rows);
+        vectors_encode(state, round, worker, stripe, state->rows, stale);
     return error;
 }
 
@@ -138,12 +152,12 @@ void vectors_clear(vectors *state, uint32_t stripe)
     }
 }
 
-void vectors_combine(vectors *state, uint32_t worker, uint32_t stripe)
+void vectors_combine(vectors *state, uint32_t worker, uint32_t stripe, double scale)
 {
     const tarry_plan *plan = state->plan;
     const float *z = stripe_of_part(state, worker, stripe);
     for (uint32_t part = 0; part < plan->parts; part++)
-        state->weights[part] = (float)plan->decode[(size_t)part * plan->workers + worker];
+        state->weights[part] = (float)(scale * plan->decode[(size_t)part * plan->workers + worker]);
     transfer_decode(state->kernels, &state->cut, stripe, &z, state->weights, 1, true,
                     state->estimate);
 }

@@ -9,6 +9,7 @@ static int make_machine(tarry_sim *sim, uint32_t id)
     tarry_worker_settings settings = {
         .worker = id,
         .stripes = sim->stripes,
+        .keeps_stale = sim->settings.server.fill == TARRY_FILL_STALE,
         .conditioning_limit = sim->settings.server.conditioning_limit,
     };
     return tarry_worker_create(sim->plan, &settings, &sim->allocator, &sim->workers[id].machine,
@@ -105,7 +106,8 @@ static int encode(tarry_sim *sim, uint32_t id, const tarry_effect *effect)
     uint64_t left_ns = sim->now;
     if (sim->settings.upload == TARRY_SIM_UPLOAD_CODED) {
         if (sim->vectors != NULL)
-            vectors_encode(sim->vectors, effect->round, id, effect->stripe, effect->coefficients);
+            vectors_encode(sim->vectors, effect->round, id, effect->stripe, effect->coefficients,
+                           effect->stale);
         int error = send_message(sim, id, &effect->message, stripe_bytes(sim, effect->stripe));
         if (error != TARRY_OK)
             return error;

@@ -14,7 +14,8 @@
 /* A chunk's vector in a round, scaled by the parameters so that a wrong round shows. */
 static void fill(const summing *job, uint64_t round, uint32_t chunk, float scale, float *gradient)
 {
-    random_stream stream = random_stream_make(job->seed, RANDOM_TEST, (uint32_t)round, chunk);
+    uint32_t drawn = job->lasting ? 0 : (uint32_t)round;
+    random_stream stream = random_stream_make(job->seed, RANDOM_TEST, drawn, chunk);
     for (size_t i = 0; i < job->dimension; i++)
         gradient[i] = scale * (float)random_normal(&stream);
 }

@@ -13,6 +13,7 @@ typedef struct summing {
     size_t dimension;
     const char *straggler_spec; /* NULL: none */
     uint64_t seed;
+    bool lasting; /* a chunk has the same vector in every round, but for the parameters' factor */
     _Atomic uint32_t failing_chunk; /* its computation fails; UINT32_MAX: none does */
 
     tarry_straggler *straggler;

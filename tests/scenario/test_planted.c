@@ -144,6 +144,24 @@ static void a_checkpoint_that_two_lives_begin_from(void **state)
     expect(PLANT_OLD_CHECKPOINT, "psi_speaks_of_real_copies", NULL);
 }
 
+static void a_gradient_of_two_rounds_ago(void **state)
+{
+    (void)state;
+    expect(PLANT_ENCODE_TOO_OLD, "fills_from_the_round_before", "encodes_only_finished_copies");
+}
+
+static void a_copy_of_another_round_than_named(void **state)
+{
+    (void)state;
+    expect(PLANT_ENCODE_OTHER_ROUND, "encodes_only_finished_copies", NULL);
+}
+
+static void a_sum_that_is_not_scaled(void **state)
+{
+    (void)state;
+    expect(PLANT_FORGET_SCALE, "expected_error_is_the_error", "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -159,6 +177,9 @@ int main(void)
         cmocka_unit_test(a_signal_that_never_arrives),
         cmocka_unit_test(a_lost_worker_that_is_waited_for),
         cmocka_unit_test(a_checkpoint_that_two_lives_begin_from),
+        cmocka_unit_test(a_gradient_of_two_rounds_ago),
+        cmocka_unit_test(a_copy_of_another_round_than_named),
+        cmocka_unit_test(a_sum_that_is_not_scaled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

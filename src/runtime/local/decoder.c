@@ -51,8 +51,9 @@ void decoder_clear(decoder *state, uint32_t stripe)
     state->waiting[stripe] = 0;
 }
 
-void decoder_add(decoder *state, uint32_t worker, uint32_t stripe)
+void decoder_add(decoder *state, uint32_t worker, uint32_t stripe, double scale)
 {
+    state->scale = scale;
     assert(state->waiting[stripe] < state->plan->workers);
     state->senders[(size_t)stripe * state->plan->workers + state->waiting[stripe]++] = worker;
 }
@@ -74,7 +75,7 @@ uint32_t decoder_flush(decoder *state, uint32_t stripe)
         state->z[i] = state->part[senders[i]] + start;
         for (uint32_t part = 0; part < plan->parts; part++)
             state->weights[(size_t)part * count + i] =
-                (float)plan->decode[(size_t)part * plan->workers + senders[i]];
+                (float)(state->scale * plan->decode[(size_t)part * plan->workers + senders[i]]);
     }
     bool add = !bitset_test(state->fresh, stripe);
     transfer_decode(state->kernels, state->cut, stripe, state->z, state->weights, count, add,

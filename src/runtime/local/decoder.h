@@ -25,6 +25,7 @@ typedef struct decoder {
     uint32_t *senders;  /* stripes x workers: whose */
     const float **z;    /* scratch: one pointer per worker */
     float *weights;     /* scratch: parts x workers */
+    double scale;       /* of the parts that wait: they are of one attempt */
 } decoder;
 
 /* Errors: NO_MEMORY. Destroy it in any case. */
@@ -34,8 +35,9 @@ void decoder_destroy(decoder *state, const tarry_allocator *allocator);
 
 /* The stripe's estimate is zero from now on; parts that wait for it are dropped. */
 void decoder_clear(decoder *state, uint32_t stripe);
-/* Queues the worker's part of the stripe. */
-void decoder_add(decoder *state, uint32_t worker, uint32_t stripe);
+/* Queues the worker's part of the stripe, to be summed times `scale`: the same for all parts that
+ * wait, which are of one attempt. */
+void decoder_add(decoder *state, uint32_t worker, uint32_t stripe, double scale);
 /* Sums the parts that wait for the stripe into the estimate, in the order of decoder_add; gives
  * back their number. The senders can be read from decoder_senders until the next decoder_add. */
 uint32_t decoder_flush(decoder *state, uint32_t stripe);

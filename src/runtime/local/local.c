@@ -166,6 +166,7 @@ int tarry_local_create(const tarry_plan *plan, const tarry_local_settings *setti
     made->shared.user = settings->user;
     made->shared.cut = cut;
     made->shared.kernels = kernel_best();
+    made->shared.banks = settings->server.fill == TARRY_FILL_STALE ? 2 : 1;
     int error = create(made, diagnostic);
     if (error != TARRY_OK) {
         tarry_local_free(made);
@@ -230,7 +231,7 @@ static int carry_out(tarry_local *local, const tarry_effects *effects)
             break;
         case TARRY_EFFECT_COMBINE:
             local->attempt = effect->attempt;
-            decoder_add(&local->sums, effect->worker, effect->stripe);
+            decoder_add(&local->sums, effect->worker, effect->stripe, effect->scale);
             break;
         case TARRY_EFFECT_DONE:
             local->done = true;

@@ -3,6 +3,7 @@
 
 #include <assert.h>
 
+#include "base/bitset.h"
 #include "base/memory.h"
 #include "coding/transfer.h"
 #include "runtime/local/clock.h"
@@ -73,6 +74,13 @@ static void step(local_worker *worker, const tarry_event *event, due *todo)
         todo->give_up = true;
 }
 
+/* Rounds take turns with the banks, so that the gradients of one stay while the next is computed.
+ */
+static float *gradient_of(const local_worker *worker, uint64_t round, uint32_t slot)
+{
+    return worker->gradient[(size_t)(round % worker->shared->banks) * worker->load + slot];
+}
+
 /*
  * The coefficients stay valid meanwhile: the machine takes no event that changes them before it has
  * heard of the end of the encoding, since only this thread brings it messages and nothing is
@@ -82,9 +90,11 @@ static void encode(local_worker *worker, const tarry_effect *effect)
 {
     const local_shared *shared = worker->shared;
     size_t start = layout_stripe_start(&shared->cut, effect->stripe);
-    transfer_encode(shared->kernels, &shared->cut, effect->stripe,
-                    (const float *const *)worker->gradient, effect->coefficients, worker->load,
-                    worker->part + start, worker->scratch);
+    for (uint32_t slot = 0; slot < worker->load; slot++)
+        worker->inputs[slot] =
+            gradient_of(worker, effect->round + bitset_test(effect->stale, slot), slot);
+    transfer_encode(shared->kernels, &shared->cut, effect->stripe, worker->inputs,
+                    effect->coefficients, worker->load, worker->part + start, worker->scratch);
     post(worker, &effect->message);
     worker->encoded = true;
     worker->encoded_event = (tarry_event){
@@ -156,7 +166,7 @@ static bool compute(local_worker *worker, const local_task *task, uint64_t *take
     /* Otherwise the round is over and its end is on its way here. */
     if (held->round == task->round)
         good = shared->compute(shared->user, task->round, held->parameters, task->chunk,
-                               worker->gradient[task->slot]) == 0;
+                               gradient_of(worker, task->round, task->slot)) == 0;
     snapshots_release(&shared->snapshots, held);
 
     uint64_t bare = clock_now_ns() - start;
@@ -226,17 +236,19 @@ static int init_locks(local_worker *worker)
 static int allocate_vectors(local_worker *worker, const tarry_allocator *allocator)
 {
     const layout *cut = &worker->shared->cut;
+    size_t vectors = (size_t)worker->shared->banks * worker->load;
     worker->words = memory_allocate(allocator, codec_words(&worker->shape), sizeof(uint64_t));
-    worker->gradient = memory_allocate(allocator, worker->load, sizeof(*worker->gradient));
+    worker->gradient = memory_allocate(allocator, vectors, sizeof(*worker->gradient));
+    worker->inputs = memory_allocate(allocator, worker->load, sizeof(*worker->inputs));
     worker->part = vector_allocate(allocator, cut->part_length);
     worker->scratch =
         memory_allocate(allocator, transfer_encode_scratch(worker->load, cut->parts), 1);
-    if (worker->words == NULL || worker->gradient == NULL || worker->part == NULL ||
-        worker->scratch == NULL)
+    if (worker->words == NULL || worker->gradient == NULL || worker->inputs == NULL ||
+        worker->part == NULL || worker->scratch == NULL)
         return TARRY_ERROR_NO_MEMORY;
-    for (uint32_t slot = 0; slot < worker->load; slot++) {
-        worker->gradient[slot] = vector_allocate(allocator, cut->dimension);
-        if (worker->gradient[slot] == NULL)
+    for (size_t i = 0; i < vectors; i++) {
+        worker->gradient[i] = vector_allocate(allocator, cut->dimension);
+        if (worker->gradient[i] == NULL)
             return TARRY_ERROR_NO_MEMORY;
     }
     return TARRY_OK;
@@ -263,6 +275,7 @@ int local_worker_init(local_worker *worker, local_shared *shared, uint32_t id,
     tarry_worker_settings settings = {
         .worker = id,
         .stripes = shared->cut.stripes,
+        .keeps_stale = shared->banks > 1,
         .conditioning_limit = conditioning_limit,
     };
     return tarry_worker_create(shared->plan, &settings, allocator, &worker->machine, NULL);
@@ -300,10 +313,11 @@ void local_worker_destroy(local_worker *worker, const tarry_allocator *allocator
         pthread_join(worker->compute_thread, NULL);
     tarry_worker_free(worker->machine);
     if (worker->gradient != NULL)
-        for (uint32_t slot = 0; slot < worker->load; slot++)
-            vector_release(allocator, worker->gradient[slot]);
+        for (size_t i = 0; i < (size_t)worker->shared->banks * worker->load; i++)
+            vector_release(allocator, worker->gradient[i]);
     memory_release(allocator, worker->scratch);
     vector_release(allocator, worker->part);
+    memory_release(allocator, worker->inputs);
     memory_release(allocator, worker->gradient);
     memory_release(allocator, worker->words);
     mailbox_destroy(&worker->inbox);

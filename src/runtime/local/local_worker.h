@@ -28,6 +28,7 @@ typedef struct local_shared {
     void *user;
     layout cut;
     const kernel *kernels;
+    uint32_t banks; /* rounds whose gradients are kept: 1, or 2 with TARRY_FILL_STALE */
     snapshots snapshots;
     mailbox server_inbox; /* frames; an empty one says that the sender gives up */
 } local_shared;
@@ -45,10 +46,11 @@ typedef struct local_worker {
     uint32_t load;
     codec_shape shape;
     mailbox inbox;
-    uint64_t *words;  /* of a decoded frame */
-    float **gradient; /* load vectors of d numbers */
-    float *part;      /* z: part_length numbers */
-    void *scratch;    /* of transfer_encode */
+    uint64_t *words;      /* of a decoded frame */
+    float **gradient;     /* banks x load vectors of d numbers */
+    const float **inputs; /* scratch: load, of transfer_encode */
+    float *part;          /* z: part_length numbers */
+    void *scratch;        /* of transfer_encode */
 
     pthread_mutex_t lock;  /* over the machine and the task */
     pthread_cond_t change; /* the computing thread waits for it */

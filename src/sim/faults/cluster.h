@@ -32,7 +32,8 @@
 enum {
     MAX_ITEMS = 2048,
     MAX_RECORDS = 128,
-    FRAME_BYTES = CODEC_HEADER_BYTES + (MAX_WORKERS * MAX_CHUNKS + 7) / 8 + 1,
+    FRAME_BYTES = CODEC_HEADER_BYTES + (MAX_WORKERS * MAX_CHUNKS + 7) / 8 + 1 +
+                  (MAX_CHUNKS + 7) / 8, /* psi, stripes, and a set of positions */
     FRAME_WORDS =
         (MAX_WORKERS * MAX_CHUNKS + 63) / 64 + 1 + 4, /* psi, stripes, and sets of positions */
     CHECKPOINT_BYTES = 1024,
@@ -46,24 +47,31 @@ enum {
  */
 typedef enum plant {
     PLANT_NONE,
-    PLANT_SUM_TWICE,         /* a coded part is added twice */
-    PLANT_SUM_STALE,         /* a part that was rejected as stale is combined all the same */
-    PLANT_FORGET_CLEAR,      /* the estimate is not zeroed */
-    PLANT_FORGE_EPOCH,       /* messages of earlier arrivals pass as present ones */
-    PLANT_LOSE_REPORT,       /* a report is lost although its connection stands */
-    PLANT_REPEAT_UNNOTICED,  /* a message comes in twice, and only the server knows */
-    PLANT_BEND_PART,         /* a coefficient is wrong by half */
-    PLANT_ENCODE_UNFINISHED, /* a coded part contains a chunk that was never computed */
-    PLANT_BEND_RESULT,       /* the result claims a smaller error */
-    PLANT_SWALLOW_SIGNAL,    /* signals don't arrive */
-    PLANT_WAIT_FOR_THE_LOST, /* a lost worker counts as present */
-    PLANT_OLD_CHECKPOINT,    /* a second restart is from the first one's checkpoint */
+    PLANT_SUM_TWICE,          /* a coded part is added twice */
+    PLANT_SUM_STALE,          /* a part that was rejected as stale is combined all the same */
+    PLANT_FORGET_CLEAR,       /* the estimate is not zeroed */
+    PLANT_FORGE_EPOCH,        /* messages of earlier arrivals pass as present ones */
+    PLANT_LOSE_REPORT,        /* a report is lost although its connection stands */
+    PLANT_REPEAT_UNNOTICED,   /* a message comes in twice, and only the server knows */
+    PLANT_BEND_PART,          /* a coefficient is wrong by half */
+    PLANT_ENCODE_UNFINISHED,  /* a coded part contains a chunk that was never computed */
+    PLANT_BEND_RESULT,        /* the result claims a smaller error */
+    PLANT_SWALLOW_SIGNAL,     /* signals don't arrive */
+    PLANT_WAIT_FOR_THE_LOST,  /* a lost worker counts as present */
+    PLANT_OLD_CHECKPOINT,     /* a second restart is from the first one's checkpoint */
+    PLANT_ENCODE_TOO_OLD,     /* what fills a chunk is of two rounds ago */
+    PLANT_ENCODE_OTHER_ROUND, /* a copy of the round before is encoded where psi names a fresh one
+                               */
+    PLANT_FORGET_SCALE,       /* parts are added without the attempt's factor */
 } plant;
 
-/* What a coded part is made of: u[chunk][part], and whose parameters its gradients belong to. */
+/* What a coded part is made of: u[chunk][part], of this round or of `before`, and whose parameters
+ * its gradients belong to. */
 typedef struct coded {
     double u[MAX_CHUNKS][MAX_PARTS];
     uint32_t parameters;
+    uint32_t stale;  /* chunks whose gradient is that of `before`, a bit each */
+    uint64_t before; /* a round */
 } coded;
 
 typedef enum item_type {
@@ -99,6 +107,7 @@ typedef struct cluster_item {
     uint64_t token;      /* COMPUTED: the computation; ENCODED: the worker's life */
     uint64_t round;
     uint32_t attempt, stripe, slot;
+    double scale; /* COMBINE */
     bool failed;
     random_stream details; /* of a fault */
     uint32_t size;
@@ -175,6 +184,8 @@ typedef struct cluster {
 
     coded inbox[MAX_WORKERS][MAX_STRIPES]; /* parts that the server took */
     double estimate[MAX_STRIPES][MAX_CHUNKS][MAX_PARTS][MAX_PARTS];
+    /* The same of the round before's gradients. */
+    double filling[MAX_STRIPES][MAX_CHUNKS][MAX_PARTS][MAX_PARTS];
     uint32_t summed[MAX_STRIPES]; /* workers in the estimate since it was cleared */
 
     /* the outcome */

@@ -38,6 +38,7 @@ static void add_sum(cluster *it, const tarry_effect *effect)
     sum->round = effect->round;
     sum->attempt = effect->attempt;
     sum->stripe = effect->stripe;
+    sum->scale = cluster_planted(it, PLANT_FORGET_SCALE) ? 1 : effect->scale;
     if (!clear)
         sum->part = it->inbox[effect->worker][effect->stripe];
 }
@@ -47,18 +48,22 @@ void cluster_clear_estimate(cluster *it, uint32_t stripe)
     if (cluster_planted(it, PLANT_FORGET_CLEAR))
         return;
     memset(it->estimate[stripe], 0, sizeof(it->estimate[stripe]));
+    memset(it->filling[stripe], 0, sizeof(it->filling[stripe]));
     it->summed[stripe] = 0;
 }
 
-/* C_i += R[., worker] u_i, for every chunk i. */
+/* C_i += scale R[., worker] u_i, for every chunk i, of the round that its gradient belongs to. */
 static void add_to_estimate(cluster *it, const cluster_item *done)
 {
     invariants_of_sum(it, done);
-    for (uint32_t chunk = 0; chunk < it->model.chunks; chunk++)
+    for (uint32_t chunk = 0; chunk < it->model.chunks; chunk++) {
+        bool stale = (done->part.stale >> chunk & 1) != 0;
+        double(*sum)[MAX_PARTS] = (stale ? it->filling : it->estimate)[done->stripe][chunk];
         for (uint32_t p = 0; p < it->model.parts; p++)
             for (uint32_t q = 0; q < it->model.parts; q++)
-                it->estimate[done->stripe][chunk][p][q] +=
-                    tarry_plan_decode_weight(it->plan, p, done->worker) * done->part.u[chunk][q];
+                sum[p][q] += done->scale * tarry_plan_decode_weight(it->plan, p, done->worker) *
+                             done->part.u[chunk][q];
+    }
 }
 
 static bool is_sum(item_type type)

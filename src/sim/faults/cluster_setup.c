@@ -78,6 +78,8 @@ static void draw_settings(cluster *it)
     settings->stripe_length = between(it, 1, 9);
     settings->part_length = (it->stripes - 1) * settings->stripe_length +
                             between(it, 1, (uint32_t)settings->stripe_length);
+    if (settings->stop != TARRY_STOP_EXACT)
+        settings->fill = (tarry_fill)between(it, TARRY_FILL_NONE, TARRY_FILL_STALE);
 }
 
 static void draw_conditions(cluster *it)
@@ -96,15 +98,15 @@ static void draw_conditions(cluster *it)
     it->encode_time = chance(it, 0.3) ? 0 : between(it, 1, 100);
     it->sum_time = chance(it, 0.5) ? 0 : between(it, 1, 200);
     it->rounds = between(it, 2, 4);
-    cluster_note(it,
-                 "stop %d, deadline %llu, error %g, workers %u, credit %d%s, limit %g, %u stripes, "
-                 "silence %llu%s%s",
-                 settings->stop, (unsigned long long)settings->deadline_ns, settings->error_limit,
-                 settings->workers_needed, settings->credit,
-                 settings->reproducible ? ", reproducible" : "", settings->conditioning_limit,
-                 it->stripes, (unsigned long long)settings->silence_ns,
-                 it->reorder_up ? ", reports out of order" : "",
-                 it->reorder_down ? ", orders out of order" : "");
+    cluster_note(
+        it,
+        "stop %d, deadline %llu, error %g, workers %u, credit %d, fill %d%s, limit %g, %u stripes, "
+        "silence %llu%s%s",
+        settings->stop, (unsigned long long)settings->deadline_ns, settings->error_limit,
+        settings->workers_needed, settings->credit, settings->fill,
+        settings->reproducible ? ", reproducible" : "", settings->conditioning_limit, it->stripes,
+        (unsigned long long)settings->silence_ns, it->reorder_up ? ", reports out of order" : "",
+        it->reorder_down ? ", orders out of order" : "");
 }
 
 /*

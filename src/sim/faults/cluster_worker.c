@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/bitset.h"
 #include "sim/faults/invariants.h"
 
 /* Times to compute are compute_time times the worker's slowness times 0..111 of these. */
@@ -45,11 +46,16 @@ static void begin_encoding(cluster *it, uint32_t worker, const tarry_effect *eff
     codec_encode(&it->nodes[worker].shape, &effect->message, encoded->frame);
     memset(&encoded->part, 0, sizeof(encoded->part));
     encoded->part.parameters = it->nodes[worker].present.parameters;
+    encoded->part.before = effect->round - (cluster_planted(it, PLANT_ENCODE_TOO_OLD) ? 2 : 1);
     uint32_t parts = it->model.parts, load = tarry_plan_load(it->plan, worker);
-    for (uint32_t slot = 0; slot < load; slot++)
+    for (uint32_t slot = 0; slot < load; slot++) {
+        uint32_t chunk = tarry_plan_chunk(it->plan, worker, slot);
+        bool stale =
+            bitset_test(effect->stale, slot) || cluster_planted(it, PLANT_ENCODE_OTHER_ROUND);
+        encoded->part.stale |= (uint32_t)stale << chunk;
         for (uint32_t part = 0; part < parts; part++)
-            encoded->part.u[tarry_plan_chunk(it->plan, worker, slot)][part] =
-                (double)effect->coefficients[slot * parts + part];
+            encoded->part.u[chunk][part] = (double)effect->coefficients[slot * parts + part];
+    }
     if (cluster_planted(it, PLANT_BEND_PART))
         encoded->part.u[tarry_plan_chunk(it->plan, worker, 0)][0] *= 1.5;
     if (cluster_planted(it, PLANT_ENCODE_UNFINISHED))
@@ -181,6 +187,7 @@ int cluster_connect(cluster *it, uint32_t worker)
         tarry_worker_settings settings = {
             .worker = worker,
             .stripes = it->stripes,
+            .keeps_stale = it->settings.fill == TARRY_FILL_STALE,
             .conditioning_limit = it->settings.conditioning_limit,
         };
         int error = tarry_worker_create(it->plan, &settings, &it->allocator, &node->machine, NULL);

@@ -74,15 +74,15 @@ static void check_passing_over(cluster *it)
     uint32_t late = model_late(model);
     uint32_t senders = (uint32_t)__builtin_popcount(model->senders);
     uint32_t delivered = senders - (uint32_t)__builtin_popcount(late);
-    bool allowed = late != 0 && !it->settings.reproducible && delivered > 0 &&
-                   2 * delivered >= senders &&
-                   it->now - model->attempt_start >= it->settings.silence_ns / 4 &&
-                   model_error(model, ~late) <= model_attempt_error(model) &&
-                   model_satisfied(model, it->now, ~late);
+    bool allowed =
+        late != 0 && !it->settings.reproducible && delivered > 0 && 2 * delivered >= senders &&
+        it->now - model->attempt_start >= it->settings.silence_ns / 4 &&
+        model_error(model, ~late) <= model->attempt_missing &&
+        model_left(model, ~late) <= model->attempt_left && model_satisfied(model, it->now, ~late);
     if (!allowed)
         invariant_broken(it, "late_ones_are_passed_over_only_at_no_cost",
                          "late %#x, %u of %u delivered, error %g without them, %g with", late,
-                         delivered, senders, model_error(model, ~late), model_attempt_error(model));
+                         delivered, senders, model_error(model, ~late), model->attempt_missing);
     it->passed_over++;
     model_exclude(model, late);
 }
@@ -121,6 +121,11 @@ static void check_psi(cluster *it, const tarry_effect *effect)
     size_t at = 0;
     for (uint32_t slot = 0; slot < tarry_plan_load(it->plan, effect->worker); slot++) {
         uint32_t chunk = tarry_plan_chunk(it->plan, effect->worker, slot);
+        bool filled = (model->filled & bit(chunk)) != 0;
+        bool stale = effect->message.stale != NULL && bitset_test(effect->message.stale, slot);
+        if (stale != (filled && (model->psi[chunk] & bit(effect->worker))))
+            invariant_broken(it, "stale_copies_are_named", "chunk %u at %u: told %d", chunk,
+                             effect->worker, stale);
         for (uint32_t h = 0; h < tarry_plan_replication(it->plan, chunk); h++, at++) {
             uint32_t holder = tarry_plan_holder(it->plan, chunk, h);
             bool told = bitset_test(effect->message.psi, at);
@@ -129,12 +134,13 @@ static void check_psi(cluster *it, const tarry_effect *effect)
                                  holder, told);
             if (!told)
                 continue;
-            uint32_t made = cluster_made(it, holder, model->members[holder].epoch, model->round,
-                                         it->parameters);
+            uint32_t made = cluster_made(it, holder, model->members[holder].epoch,
+                                         model->round - filled, it->parameters);
             if (!(made & bit(chunk)))
                 invariant_broken(it, "psi_speaks_of_real_copies", "copy of %u at %u", chunk,
                                  holder);
-            if (it->settings.credit == TARRY_CREDIT_WHOLE && made != model->holds[holder])
+            if (it->settings.credit == TARRY_CREDIT_WHOLE && !filled &&
+                made != model->holds[holder])
                 invariant_broken(it, "whole_credit_takes_whole_workers", "worker %u", holder);
         }
     }
@@ -202,6 +208,8 @@ static void check_combine(cluster *it, const tarry_effect *effect)
     if (it->settings.reproducible &&
         (model->got[stripe] != model->senders || model->put[stripe] >= worker))
         invariant_broken(it, "reproducible_sums_in_worker_order", "worker %u", effect->worker);
+    if (fabs(effect->scale - model_scale(model)) > 1e-12)
+        invariant_broken(it, "parts_are_scaled", "by %g", effect->scale);
     model->put[stripe] |= worker;
 }
 
@@ -219,22 +227,50 @@ static double estimate_error(const cluster *it, uint32_t stripe)
     return sum;
 }
 
+/* What the round before fills in one stripe: l - ||C_i - I||_F^2 summed over the chunks, which this
+ * round must have no share in. */
+static double filled_in(cluster *it, uint32_t stripe)
+{
+    const server_model *model = &it->model;
+    double sum = 0;
+    for (uint32_t chunk = 0; chunk < model->chunks; chunk++) {
+        double off = 0, fresh = 0, stale = 0;
+        for (uint32_t p = 0; p < model->parts; p++)
+            for (uint32_t q = 0; q < model->parts; q++) {
+                double filling = it->filling[stripe][chunk][p][q];
+                stale += fabs(filling);
+                fresh += fabs(it->estimate[stripe][chunk][p][q]);
+                off += (filling - (p == q)) * (filling - (p == q));
+            }
+        if (fresh > 0 && stale > 0)
+            invariant_broken(it, "one_round_for_each_chunk", "chunk %u, stripe %u", chunk, stripe);
+        sum += model->parts - off;
+    }
+    return sum;
+}
+
 /* What the result says of the estimate, against the estimate. */
 static void check_estimate(cluster *it, const tarry_round_result *result)
 {
     const server_model *model = &it->model;
-    double error = 0, worst = 0, tolerance = 1e-6 * it->settings.conditioning_limit;
+    double error = 0, filled = 0, worst = 0, tolerance = 1e-6 * it->settings.conditioning_limit;
     for (uint32_t stripe = 0; stripe < it->stripes; stripe++) {
         double off = estimate_error(it, stripe);
-        error += off / (model->chunks * model->parts) * (double)model->stripe_size[stripe] /
-                 (double)it->settings.part_length;
+        double weight = (double)model->stripe_size[stripe] / (double)it->settings.part_length /
+                        (model->chunks * model->parts);
+        error += off * weight;
+        filled += filled_in(it, stripe) * weight;
         worst = off > worst ? off : worst;
     }
     if (result->exact && sqrt(worst) > tolerance)
         invariant_broken(it, "exact_means_exact", "the estimate is off by %g", sqrt(worst));
-    if (fabs(result->expected_error - error) > tolerance)
+    /* A factor makes more of the rounding, too. */
+    if (fabs(result->expected_error - error) > tolerance * (1 + error))
         invariant_broken(it, "expected_error_is_the_error", "%g, but the estimate shows %g",
                          result->expected_error, error);
+    if (fabs(result->filled_share - filled) > tolerance)
+        invariant_broken(it, "filled_share_is_filled", "%g, but the estimate shows %g",
+                         result->filled_share, filled);
     if (!result->exact && worst < 0.5)
         invariant_broken(it, "exact_means_exact", "the estimate is exact, the result denies it");
 }
@@ -262,6 +298,7 @@ static void check_counters(cluster *it, const tarry_round_result *actual)
         {"attempts", actual->attempts, model->attempts},
         {"copies_computed", actual->copies_computed, model->copies_computed},
         {"copies_coded", actual->copies_coded, model->copies_coded},
+        {"chunks_filled", actual->chunks_filled, model->chunks_filled},
         {"copies_needed", actual->copies_needed, model->copies_needed},
         {"workers_heard", actual->workers_heard, model->workers_heard},
         {"workers_lost", actual->workers_lost, model->workers_lost},
@@ -358,13 +395,22 @@ void invariants_of_step(cluster *it, const tarry_event *event, bool should_take,
 
 void invariants_of_encoding(cluster *it, uint32_t worker, const cluster_item *encoded)
 {
-    const cluster_node *node = &it->nodes[worker];
-    uint32_t made = node->present.made;
+    const cluster_record *present = &it->nodes[worker].present;
+    const coded *part = &encoded->part;
+    uint32_t before = cluster_made(it, worker, present->epoch, part->before, present->parameters);
+    uint32_t made = (present->made & ~part->stale) | (before & part->stale), stale = 0;
     for (uint32_t chunk = 0; chunk < it->model.chunks; chunk++)
-        for (uint32_t part = 0; part < it->model.parts; part++)
-            if (encoded->part.u[chunk][part] != 0 && !(made & bit(chunk)))
+        for (uint32_t k = 0; k < it->model.parts; k++) {
+            if (part->u[chunk][k] == 0)
+                continue;
+            stale |= part->stale & bit(chunk);
+            if (!(made & bit(chunk)))
                 invariant_broken(it, "encodes_only_finished_copies", "worker %u, chunk %u", worker,
                                  chunk);
+        }
+    if (stale != 0 && part->before + 1 != present->round)
+        invariant_broken(it, "fills_from_the_round_before", "worker %u encodes round %llu", worker,
+                         (unsigned long long)part->before);
 }
 
 void invariants_of_sum(cluster *it, const cluster_item *done)

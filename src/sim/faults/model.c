@@ -116,7 +116,8 @@ uint64_t model_frame_bytes(const server_model *it, uint32_t worker, const tarry_
             view += tarry_plan_replication(it->plan, chunk);
     switch (message->type) {
     case TARRY_MESSAGE_SIGNAL:
-        return 24 + (view + 7) / 8 + (it->stripes + 7) / 8;
+        return 24 + (view + 7) / 8 + (it->stripes + 7) / 8 +
+               (message->stale != NULL ? (slots + 7) / 8 : 0);
     case TARRY_MESSAGE_ROUND:
     case TARRY_MESSAGE_RESUME:
     case TARRY_MESSAGE_NEWS:
@@ -157,12 +158,35 @@ uint32_t model_possible(const server_model *it, uint32_t chunk)
     return set;
 }
 
-double model_attempt_error(const server_model *it)
+/* The workers, among those of `among`, that are asked for `chunk` as it was in the round before. */
+static uint32_t stale_of(const server_model *it, uint32_t chunk, uint32_t among)
+{
+    uint32_t set = 0;
+    for (uint32_t worker = 0; worker < it->workers; worker++)
+        if (it->settings.fill == TARRY_FILL_STALE && is_able(it, worker, among) &&
+            (it->members[worker].before & bit(chunk)))
+            set |= bit(worker);
+    return set;
+}
+
+double model_left(const server_model *it, uint32_t among)
 {
     uint32_t missing = 0;
-    for (uint32_t chunk = 0; chunk < it->chunks; chunk++)
-        missing += it->parts - it->rank[it->psi[chunk]];
+    for (uint32_t chunk = 0; chunk < it->chunks; chunk++) {
+        uint32_t fresh = it->rank[model_credited(it, chunk, among)];
+        uint32_t stale = it->rank[stale_of(it, chunk, among)];
+        missing += it->parts - (stale > fresh ? stale : fresh);
+    }
     return (double)missing / (double)(it->chunks * it->parts);
+}
+
+double model_scale(const server_model *it)
+{
+    uint32_t found = 0;
+    for (uint32_t chunk = 0; chunk < it->chunks; chunk++)
+        found += it->rank[it->psi[chunk]];
+    bool scaled = it->settings.fill == TARRY_FILL_SCALE && found > 0;
+    return scaled ? (double)(it->chunks * it->parts) / (double)found : 1;
 }
 
 double model_error(const server_model *it, uint32_t among)
@@ -242,7 +266,6 @@ model_verdict model_decide(const server_model *it, uint64_t now, bool foresight)
 static void complete(server_model *it, uint32_t stripe)
 {
     it->complete |= bit(stripe);
-    it->stripe_error[stripe] = model_attempt_error(it);
 }
 
 void model_begin_attempt(server_model *it, uint64_t now)
@@ -254,12 +277,21 @@ void model_begin_attempt(server_model *it, uint64_t now)
     it->senders = 0;
     it->result.attempts++;
     it->result.copies_coded = 0;
+    it->result.chunks_filled = 0;
+    it->filled = 0;
+    it->attempt_missing = model_error(it, EVERYONE);
+    it->attempt_left = model_left(it, EVERYONE);
     if (it->result.signal_ns == TARRY_NEVER)
         it->result.signal_ns = now;
     for (uint32_t chunk = 0; chunk < it->chunks; chunk++) {
-        it->psi[chunk] = model_credited(it, chunk, EVERYONE);
+        uint32_t fresh = model_credited(it, chunk, EVERYONE);
+        uint32_t stale = stale_of(it, chunk, EVERYONE);
+        bool filled = it->rank[stale] > it->rank[fresh];
+        it->psi[chunk] = filled ? stale : fresh;
         it->senders |= it->psi[chunk];
-        it->result.copies_coded += count(it->psi[chunk]);
+        it->filled |= filled ? bit(chunk) : 0;
+        it->result.chunks_filled += filled;
+        it->result.copies_coded += filled ? 0 : count(fresh);
     }
     uint32_t stripes = (bit(it->stripes) - 1) & ~it->complete;
     for (uint32_t worker = 0; worker < it->workers; worker++) {
@@ -326,6 +358,7 @@ static void start(server_model *it, uint64_t now)
     for (uint32_t worker = 0; worker < it->workers; worker++) {
         model_member *member = &it->members[worker];
         member->excluded = member->reported = member->participant = false;
+        member->before = member->done;
         member->done = member->failed = member->due = 0;
     }
     it->result = (tarry_round_result){

@@ -30,6 +30,7 @@ typedef struct model_member {
     uint32_t epoch;
     uint32_t done;    /* chunks, a bit each */
     uint32_t failed;  /* chunks, a bit each */
+    uint32_t before;  /* chunks that it finished in the round before, a bit each */
     uint32_t due;     /* stripes of this attempt that it owes, a bit each */
     uint64_t heard;   /* when */
     uint64_t probed;  /* when; TARRY_NEVER: it owes no answer */
@@ -50,13 +51,15 @@ typedef struct server_model {
     uint64_t attempt_start;
     bool broken; /* someone who owes a stripe is gone */
     model_member members[MAX_WORKERS];
-    uint32_t psi[MAX_CHUNKS];   /* of this attempt: workers, a bit each */
-    uint32_t senders;           /* workers in psi */
-    uint32_t complete;          /* stripes whose estimate stands, a bit each */
+    uint32_t psi[MAX_CHUNKS]; /* of this attempt: workers, a bit each */
+    uint32_t filled;          /* chunks of which psi names copies of the round before, a bit each */
+    double attempt_missing;   /* model_error when this attempt began */
+    double attempt_left;      /* model_left, the same */
+    uint32_t senders;         /* workers in psi */
+    uint32_t complete;        /* stripes whose estimate stands, a bit each */
     uint32_t got[MAX_STRIPES];  /* workers whose stripe came in */
     uint32_t put[MAX_STRIPES];  /* workers whose stripe the server told to combine */
     uint32_t back[MAX_STRIPES]; /* workers whose stripe was reported as combined */
-    double stripe_error[MAX_STRIPES];
     tarry_round_result result;
 } server_model;
 
@@ -79,8 +82,10 @@ void model_exclude(server_model *it, uint32_t late);
 uint32_t model_credited(const server_model *it, uint32_t chunk, uint32_t among);
 /* sum_i (l - rank_i) / (N l) of the copies that count, of the workers of `among`. */
 double model_error(const server_model *it, uint32_t among);
-/* The same of this attempt's psi. */
-double model_attempt_error(const server_model *it);
+/* The same with each chunk's gradient of the round before where that has a higher rank. */
+double model_left(const server_model *it, uint32_t among);
+/* The factor that this attempt's sums have. */
+double model_scale(const server_model *it);
 /* The workers that may still have, or have, a copy of `chunk`. */
 uint32_t model_possible(const server_model *it, uint32_t chunk);
 /* Whether the stop rule holds, of the workers of `among`. */

@@ -201,6 +201,7 @@ void expect_combine(story *told, uint32_t worker, uint32_t attempt, uint32_t str
     assert_int_equal(effect->round, told->round);
     assert_int_equal(effect->attempt, attempt);
     assert_int_equal(effect->stripe, stripe);
+    assert_true(effect->scale == (told->scale > 0 ? told->scale : 1));
 }
 
 void expect_reject(story *told, uint32_t worker, tarry_reject why)

@@ -16,6 +16,7 @@ typedef struct story {
     const tarry_effects *effects;
     size_t expected; /* effects that were already expected */
     uint64_t round;
+    double scale;   /* of the parts to be combined; 0 stands for 1 */
     uint32_t epoch; /* what the workers say; 1 if nothing else is told */
 } story;
 

@@ -15,7 +15,7 @@
 #include "seed.h"
 #include "story.h"
 
-enum { WORKERS = 3, SEAL = 32, ROUND_OFFSET = 112, MEMBERS_OFFSET = ROUND_OFFSET + 8 + 24 };
+enum { WORKERS = 3, SEAL = 32, ROUND_OFFSET = 116, MEMBERS_OFFSET = ROUND_OFFSET + 8 + 24 };
 
 typedef struct saved {
     uint8_t bytes[512];
@@ -276,8 +276,8 @@ static void a_checkpoint_of_something_else_is_refused(void **state)
     story_end(&other);
 
     const tarry_server_settings same = told.settings;
-    tarry_server_settings changed[10];
-    for (size_t i = 0; i < 10; i++)
+    tarry_server_settings changed[11];
+    for (size_t i = 0; i < 11; i++)
         changed[i] = same;
     changed[0].stop = TARRY_STOP_ERROR;
     changed[1].credit = TARRY_CREDIT_WHOLE;
@@ -289,7 +289,8 @@ static void a_checkpoint_of_something_else_is_refused(void **state)
     changed[7].silence_ns++;
     changed[8].part_length++;
     changed[9].stripe_length++;
-    for (size_t i = 0; i < 10; i++) {
+    changed[10].fill = TARRY_FILL_STALE;
+    for (size_t i = 0; i < 11; i++) {
         told.settings = changed[i];
         assert_refused(&told, &copy, "checkpoint: it is of a server with other settings");
     }

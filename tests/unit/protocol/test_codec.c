@@ -18,7 +18,7 @@ enum { MAX_BITS = 200, MAX_WORDS = 24, MAX_FRAME = 256, TYPES = TARRY_MESSAGE_AL
 
 typedef struct sample {
     tarry_message message;
-    uint64_t psi[4], stripes[4], first[4], barred[4];
+    uint64_t psi[4], stripes[4], first[4], barred[4], stale[4];
 } sample;
 
 static void fill(random_stream *stream, uint64_t *set)
@@ -51,10 +51,12 @@ static void draw(random_stream *stream, tarry_message_type type, sample *drawn)
     fill(stream, drawn->stripes);
     fill(stream, drawn->first);
     fill(stream, drawn->barred);
+    fill(stream, drawn->stale);
     drawn->message.psi = drawn->psi;
     drawn->message.stripes = drawn->stripes;
     drawn->message.first = random_below(stream, 2) == 1 ? drawn->first : NULL;
     drawn->message.barred = random_below(stream, 2) == 1 ? drawn->barred : NULL;
+    drawn->message.stale = random_below(stream, 2) == 1 ? drawn->stale : NULL;
 }
 
 static codec_shape draw_shape(random_stream *stream)
@@ -120,6 +122,8 @@ static void every_message_survives_the_wire(void **state)
                       type == TARRY_MESSAGE_NEWS;
         assert_same_set(read.first, steers ? sent.message.first : NULL, shape.slots);
         assert_same_set(read.barred, steers ? sent.message.barred : NULL, shape.slots);
+        assert_same_set(read.stale, type == TARRY_MESSAGE_SIGNAL ? sent.message.stale : NULL,
+                        shape.slots);
     }
 }
 

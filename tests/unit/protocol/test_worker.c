@@ -30,6 +30,7 @@ typedef struct desk {
     uint16_t turn;        /* of its last word */
     uint32_t turns_epoch; /* turns count anew with each arrival */
     uint64_t psi, stripes, first, barred;
+    uint64_t stale; /* of a signal; 0: no set at all */
 } desk;
 
 static void expect_nothing(const desk *its)
@@ -38,13 +39,19 @@ static void expect_nothing(const desk *its)
         assert_int_equal(its->expected, its->effects->count);
 }
 
-static void desk_begin(desk *its)
+static void desk_begin_keeping(desk *its, bool keeps_stale)
 {
     *its = (desk){.epoch = 1};
     its->plan = edge_plan_make(3, 3, 1, edges, 7, NULL);
-    tarry_worker_settings settings = {.worker = 1, .stripes = 3, .conditioning_limit = 1000};
+    tarry_worker_settings settings = {
+        .worker = 1, .stripes = 3, .keeps_stale = keeps_stale, .conditioning_limit = 1000};
     assert_int_equal(tarry_worker_create(its->plan, &settings, NULL, &its->worker, NULL), TARRY_OK);
     assert_true(tarry_worker_deadline(its->worker) == TARRY_NEVER);
+}
+
+static void desk_begin(desk *its)
+{
+    desk_begin_keeping(its, false);
 }
 
 static void desk_end(desk *its)
@@ -72,6 +79,7 @@ static void hears(desk *its, tarry_message_type type, uint32_t attempt)
         .stripes = &its->stripes,
         .first = &its->first,
         .barred = &its->barred,
+        .stale = its->stale != 0 ? &its->stale : NULL,
     };
     if (type == TARRY_MESSAGE_ROUND && its->turns_epoch != its->epoch) {
         its->turns_epoch = its->epoch;
@@ -552,11 +560,100 @@ static void creation_checks_its_settings_and_every_allocation(void **state)
     tarry_worker_free(NULL);
 }
 
+/* Round 1, after a round 0 in which positions 0 and 1 were finished; position 2 is too, now. */
+static void computes_anew(desk *its, bool keeps_stale)
+{
+    desk_begin_keeping(its, keeps_stale);
+    computes(its, 2);
+    its->round = 1;
+    its->first = 4;
+    hears(its, TARRY_MESSAGE_ROUND, 0);
+    expect(its, TARRY_EFFECT_CANCEL);
+    expect_compute(its, 2, 1);
+    has_computed(its, 2, false);
+    expect_report(its, 2, false);
+    expect_compute(its, 0, 2);
+}
+
+static void a_copy_of_the_round_before_is_encoded(void **state)
+{
+    (void)state;
+    desk its;
+    computes_anew(&its, true);
+    its.stale = 2;
+    hears_signal(&its, 1, OWN_1 | OTHER_1 | OWN_2, 1);
+    expect(&its, TARRY_EFFECT_CANCEL);
+    const tarry_effect *encode = expect_encode(&its, 1, 0);
+    assert_int_equal(*encode->stale, 2);
+    assert_float_equal(encode->coefficients[0], 0, 0);
+    assert_float_equal(encode->coefficients[1], 0.5, 0);
+    assert_float_equal(encode->coefficients[2], 1, 0);
+    /* The next attempt says anew what is stale. */
+    has_encoded(&its, 1, 0);
+    its.stale = 0;
+    hears_signal(&its, 2, OWN_2, 1);
+    assert_int_equal(*expect_encode(&its, 2, 0)->stale, 0);
+    desk_end(&its);
+}
+
+static void only_what_is_kept_of_the_round_before_is_encoded(void **state)
+{
+    (void)state;
+    desk its;
+    computes_anew(&its, true);
+    its.stale = 4; /* was not finished then */
+    hears_signal(&its, 1, OWN_2, 1);
+    expect_reject(&its, TARRY_REJECT_RANGE);
+    its.stale = 0; /* was finished then alone */
+    hears_signal(&its, 1, OWN_1, 1);
+    expect_reject(&its, TARRY_REJECT_RANGE);
+    its.stale = 2;
+    /* A round later it is gone. */
+    its.round = 2;
+    hears(&its, TARRY_MESSAGE_ROUND, 0);
+    expect(&its, TARRY_EFFECT_CANCEL);
+    expect_compute(&its, 2, 1);
+    hears_signal(&its, 1, OWN_1, 1);
+    expect_reject(&its, TARRY_REJECT_RANGE);
+    /* Two rounds on, nothing is of the round before; nor is it after another arrival. */
+    its.stale = 4;
+    has_computed(&its, 2, false);
+    expect_report(&its, 2, false);
+    expect_compute(&its, 0, 2);
+    for (uint32_t jump = 0; jump < 2; jump++) {
+        its.round += jump == 0 ? 2 : 1;
+        its.epoch += jump;
+        hears(&its, TARRY_MESSAGE_ROUND, 0);
+        expect(&its, TARRY_EFFECT_CANCEL);
+        expect_compute(&its, 2, 1);
+        hears_signal(&its, 1, OWN_2, 1);
+        expect_reject(&its, TARRY_REJECT_RANGE);
+        has_computed(&its, 2, false);
+        expect_report(&its, 2, false);
+        expect_compute(&its, 0, 2);
+    }
+    desk_end(&its);
+}
+
+static void without_room_for_it_nothing_is_kept(void **state)
+{
+    (void)state;
+    desk its;
+    computes_anew(&its, false);
+    its.stale = 2;
+    hears_signal(&its, 1, OWN_1, 1);
+    expect_reject(&its, TARRY_REJECT_RANGE);
+    desk_end(&its);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(chunks_are_computed_in_order_and_reported),
         cmocka_unit_test(a_failed_chunk_is_reported_and_the_next_begun),
+        cmocka_unit_test(a_copy_of_the_round_before_is_encoded),
+        cmocka_unit_test(only_what_is_kept_of_the_round_before_is_encoded),
+        cmocka_unit_test(without_room_for_it_nothing_is_kept),
         cmocka_unit_test(the_signal_drops_the_chunk_in_progress),
         cmocka_unit_test(a_signal_without_own_copies_only_stops),
         cmocka_unit_test(after_a_withdrawn_attempt_the_needed_come_first),

@@ -101,6 +101,33 @@ static void measured_error_is_the_expected_one(void **state)
     }
 }
 
+/* Gradients are drawn anew in each round, so that those of the round before are off by twice their
+ * square. */
+static void stale_gradients_are_those_of_the_round_before(void **state)
+{
+    (void)state;
+    for (int each = 0; each < 2; each++) {
+        world all;
+        with_vectors(&all, 1, 20000);
+        all.spec = "exp:1/chunk";
+        all.settings.upload = each ? TARRY_SIM_UPLOAD_EACH : TARRY_SIM_UPLOAD_CODED;
+        all.settings.server.stop = TARRY_STOP_DEADLINE;
+        all.settings.server.deadline_ns = SECOND;
+        all.settings.server.fill = TARRY_FILL_STALE;
+        world_begin(&all);
+        double filled = 0;
+        for (int round = 0; round < 10; round++) {
+            tarry_round_result result = world_round(&all);
+            double promised = result.expected_error + result.filled_share;
+            assert_true(fabs(squared_error(&all) - promised) < 0.1);
+            filled += result.filled_share / 10;
+        }
+        printf("share filled %.3f\n", filled);
+        assert_true(filled > 0.1);
+        world_end(&all);
+    }
+}
+
 static void gradients_are_those_of_seed_and_round(void **state)
 {
     (void)state;
@@ -139,6 +166,7 @@ int main(void)
         cmocka_unit_test(sums_are_exact),
         cmocka_unit_test(single_gradients_add_up),
         cmocka_unit_test(measured_error_is_the_expected_one),
+        cmocka_unit_test(stale_gradients_are_those_of_the_round_before),
         cmocka_unit_test(gradients_are_those_of_seed_and_round),
         cmocka_unit_test(without_vectors_there_are_none),
     };

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "protocol/server_state.h"
+
+#include "base/memory.h"
+
+int server_fill_allocate(tarry_server *server, const tarry_allocator *allocator)
+{
+    if (server->settings.fill != TARRY_FILL_STALE)
+        return TARRY_OK;
+    size_t words = bitset_words(plan_edges(server->plan));
+    server->previous = memory_allocate(allocator, words, sizeof(uint64_t));
+    if (server->previous == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    return coverage_create(server->plan, server->settings.conditioning_limit, allocator,
+                           &server->stale);
+}
+
+/* Who has arrived since has no bit in `done`, and who is lost is not asked. */
+int server_fill_start(tarry_server *server)
+{
+    if (server->stale == NULL)
+        return TARRY_OK;
+    const tarry_plan *plan = server->plan;
+    coverage_clear(server->stale);
+    bitset_clear(server->previous, plan_edges(plan));
+    for (uint32_t worker = 0; worker < plan->workers; worker++) {
+        if (!server->members[worker].present)
+            continue;
+        for (uint32_t slot = plan->worker_offset[worker]; slot < plan->worker_offset[worker + 1];
+             slot++)
+            bitset_put(server->previous, slot, bitset_test(server->done, slot));
+        int error = server_fill_set_aside(server, worker, false);
+        if (error != TARRY_OK)
+            return error;
+    }
+    return TARRY_OK;
+}
+
+void server_fill_forget(tarry_server *server, uint32_t worker)
+{
+    const tarry_plan *plan = server->plan;
+    for (uint32_t slot = plan->worker_offset[worker]; slot < plan->worker_offset[worker + 1];
+         slot++)
+        bitset_reset(server->done, slot);
+}
+
+int server_fill_set_aside(tarry_server *server, uint32_t worker, bool aside)
+{
+    if (server->stale == NULL)
+        return TARRY_OK;
+    const tarry_plan *plan = server->plan;
+    uint32_t first = plan->worker_offset[worker];
+    uint32_t load = plan->worker_offset[worker + 1] - first;
+    for (uint32_t slot = 0; slot < load; slot++) {
+        if (!bitset_test(server->previous, first + slot))
+            continue;
+        int error = aside ? coverage_remove(server->stale, worker, slot)
+                          : coverage_add(server->stale, worker, slot);
+        if (error != TARRY_OK)
+            return error;
+    }
+    return TARRY_OK;
+}
+
+int server_fill_retire(tarry_server *server, uint32_t worker)
+{
+    int error = server_fill_set_aside(server, worker, true);
+    if (error != TARRY_OK || server->stale == NULL)
+        return error;
+    const tarry_plan *plan = server->plan;
+    for (uint32_t slot = plan->worker_offset[worker]; slot < plan->worker_offset[worker + 1];
+         slot++)
+        bitset_reset(server->previous, slot);
+    return TARRY_OK;
+}
+
+/*
+ * One round's copies of a chunk or the other's, never both: with more than one part the columns of
+ * R that solve for the sum of one gradient make something else of two different ones.
+ */
+static bool is_filled(const tarry_server *server, uint32_t chunk)
+{
+    return server->stale != NULL &&
+           coverage_rank(server->stale, chunk) > coverage_rank(server->credited, chunk);
+}
+
+double server_fill_left(const tarry_server *server)
+{
+    if (server->stale == NULL)
+        return coverage_expected_error(server->credited);
+    uint64_t full = (uint64_t)server->plan->chunks * server->plan->parts, ranks = 0;
+    for (uint32_t chunk = 0; chunk < server->plan->chunks; chunk++)
+        ranks += coverage_rank(is_filled(server, chunk) ? server->stale : server->credited, chunk);
+    return (double)(full - ranks) / (double)full;
+}
+
+void server_fill_attempt(tarry_server *server)
+{
+    tarry_round_result *result = &server->result;
+    uint64_t full = (uint64_t)server->plan->chunks * server->plan->parts, fresh = 0, stale = 0;
+    result->copies_coded = 0;
+    result->chunks_filled = 0;
+    for (uint32_t chunk = 0; chunk < server->plan->chunks; chunk++) {
+        if (is_filled(server, chunk)) {
+            result->chunks_filled++;
+            stale += coverage_rank(server->stale, chunk);
+        } else {
+            result->copies_coded += coverage_copies(server->credited, chunk);
+            fresh += coverage_rank(server->credited, chunk);
+        }
+    }
+    server->attempt_missing = coverage_expected_error(server->credited);
+    server->attempt_left = server_fill_left(server);
+    server->attempt_filled = (double)stale / (double)full;
+    server->attempt_scale = 1;
+    server->attempt_error = (double)(full - fresh) / (double)full;
+    /* E|(1/k) P g - g|^2 / E|g|^2 with a projection P of rank k: 1/k - 2 + 1. */
+    if (server->settings.fill == TARRY_FILL_SCALE && fresh > 0) {
+        server->attempt_scale = (double)full / (double)fresh;
+        server->attempt_error = (double)(full - fresh) / (double)fresh;
+    }
+}
+
+bool server_fill_view(const tarry_server *server, uint32_t worker, uint64_t *psi, uint64_t *stale,
+                      bool *fresh)
+{
+    const tarry_plan *plan = server->plan;
+    uint32_t first = plan->worker_offset[worker];
+    uint32_t load = plan->worker_offset[worker + 1] - first;
+    size_t at = 0;
+    bool own = coverage_view(server->credited, worker, psi);
+    *fresh = true;
+    if (server->stale == NULL)
+        return own;
+    own = false;
+    bitset_clear(stale, load);
+    for (uint32_t slot = 0; slot < load; slot++) {
+        uint32_t chunk = plan->slot_chunk[first + slot];
+        bool filled = is_filled(server, chunk);
+        if (filled)
+            coverage_view_chunk(server->stale, chunk, psi, at);
+        if (bitset_test(psi, at + plan->slot_holder[first + slot])) {
+            own = true;
+            bitset_put(stale, slot, filled);
+            *fresh = *fresh && !filled;
+        }
+        at += plan->chunk_offset[chunk + 1] - plan->chunk_offset[chunk];
+    }
+    return own;
+}
