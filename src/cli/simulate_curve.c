@@ -125,6 +125,7 @@ int simulate_curve(const tarry_plan *plan, const tarry_sim_settings *settings,
 {
     tarry_sim_settings own = *settings;
     own.server.stop = TARRY_STOP_DEADLINE;
+    own.server.fill = TARRY_FILL_NONE; /* what was there by then, without what stands in for more */
     own.vectors = false;
     if (any_dies(plan, own.straggler, round))
         return one_by_one(plan, &own, deadlines, errors);

@@ -50,9 +50,11 @@ static json_t *seconds_json(const simulate_trials *trials, size_t variant)
 
 static json_t *settings_json(const simulate_variant *variant)
 {
-    return json_pack("{s:o, s:s, s:s, s:s, s:s}", "design", json_text(variant->design), "order",
-                     variant->order, "credit", simulate_credit_name(variant->server.credit), "stop",
-                     variant->stop, "upload", simulate_upload_name(variant->upload));
+    return json_pack("{s:o, s:s, s:s, s:s, s:s, s:s}", "design", json_text(variant->design),
+                     "order", variant->order, "credit",
+                     simulate_credit_name(variant->server.credit), "stop", variant->stop, "fill",
+                     simulate_fill_name(variant->server.fill), "upload",
+                     simulate_upload_name(variant->upload));
 }
 
 static json_t *result_json(const simulate_trials *trials, size_t index,
@@ -72,11 +74,12 @@ static json_t *result_json(const simulate_trials *trials, size_t index,
         "ratio_to_balanced", number_json(figures->balanced_ratio.all.median), "ratio_to_matched",
         number_json(figures->matched_ratio.all.median), "seconds", seconds_json(trials, index));
     json_t *work = json_pack(
-        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "work_ratio",
+        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "work_ratio",
         number_json(figures->work_ratio), "copies", number_json(figures->copies), "exact",
         number_json(figures->exact), "expected_error", number_json(figures->expected_error),
-        "verified_error", number_json(figures->verified_error), "verified_squared_error",
-        number_json(figures->verified_squared_error), "upload_bytes",
+        "chunks_filled", number_json(figures->chunks_filled), "filled_share",
+        number_json(figures->filled_share), "verified_error", number_json(figures->verified_error),
+        "verified_squared_error", number_json(figures->verified_squared_error), "upload_bytes",
         number_json(figures->upload_bytes), "control_bytes", number_json(figures->control_bytes),
         "control_messages", number_json(figures->control_messages), "rounds",
         rounds_json(figures->rounds, options->rounds), "error",

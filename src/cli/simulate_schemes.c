@@ -122,6 +122,13 @@ static const option_choice credits[] = {
     {NULL, 0},
 };
 
+static const option_choice fills[] = {
+    {"none", TARRY_FILL_NONE},
+    {"scale", TARRY_FILL_SCALE},
+    {"stale", TARRY_FILL_STALE},
+    {NULL, 0},
+};
+
 static const option_choice uploads[] = {
     {"coded", TARRY_SIM_UPLOAD_CODED},
     {"each", TARRY_SIM_UPLOAD_EACH},
@@ -181,6 +188,14 @@ const option_entry scheme_option_entries[] = {
      .kind = OPTION_TEXT,
      .read = read_stop,
      FIELD(stop)},
+    {.name = "fill",
+     .argument = "HOW",
+     .help = "What stands in for the chunks that a stop rule leaves missing: nothing (none, "
+             "default), the average of the others (scale) or their gradient of the round before "
+             "(stale)",
+     .kind = OPTION_CHOICE,
+     .choices = fills,
+     FIELD(server.fill)},
     {.name = "upload",
      .argument = "HOW",
      .help = "What workers of own schemes send: one coded part (coded, default) or every finished "
@@ -520,6 +535,11 @@ void simulate_variants_free(simulate_variants *variants)
 const char *simulate_credit_name(tarry_credit credit)
 {
     return option_choice_name(credits, (int)credit);
+}
+
+const char *simulate_fill_name(tarry_fill fill)
+{
+    return option_choice_name(fills, (int)fill);
 }
 
 const char *simulate_upload_name(tarry_sim_upload upload)

@@ -39,7 +39,7 @@ typedef struct scheme_settings {
     whole_list part_counts; /* swept */
     const char *stop;
     scheme_stop stop_kind;
-    tarry_server_settings server; /* stop rule, credit, limits */
+    tarry_server_settings server; /* stop rule, credit, fill, limits */
     int upload;                   /* a tarry_sim_upload */
     uint32_t ignore;              /* UINT32_MAX until it is given, or scheme_ignored */
     const char *name;
@@ -92,6 +92,7 @@ int simulate_variants_read(const char *list, const scheme_settings *defaults,
 void simulate_variants_free(simulate_variants *variants);
 
 const char *simulate_credit_name(tarry_credit credit);
+const char *simulate_fill_name(tarry_fill fill);
 const char *simulate_upload_name(tarry_sim_upload upload);
 
 #endif

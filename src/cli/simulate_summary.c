@@ -139,6 +139,8 @@ static void add_up(const simulate_trials *trials, size_t index, simulate_summary
         needed += (double)result->copies_needed;
         figures->exact += result->exact ? 1 : 0;
         figures->expected_error += result->expected_error;
+        figures->chunks_filled += result->chunks_filled;
+        figures->filled_share += result->filled_share;
         figures->upload_bytes += (double)result->upload_bytes;
         squares += outcome->verified_squared_error;
         worst = fmax(worst, worst_error(trials, simulate_trials_outcomes(trials, trial, index)));
@@ -147,6 +149,8 @@ static void add_up(const simulate_trials *trials, size_t index, simulate_summary
     figures->work_ratio = copies / needed;
     figures->exact /= (double)figures->trials;
     figures->expected_error /= ended;
+    figures->chunks_filled /= ended;
+    figures->filled_share /= ended;
     figures->upload_bytes /= ended;
     figures->verified_error = worst;
     figures->verified_squared_error = squares / ended;

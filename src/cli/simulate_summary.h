@@ -31,7 +31,7 @@ typedef struct simulate_summary {
     double copies;     /* computed per chunk, mean */
     double work_ratio; /* copies computed over copies needed, mean */
     double exact;      /* share of the trials */
-    double expected_error;
+    double expected_error, chunks_filled, filled_share; /* means */
     double verified_error;         /* worst of all exact rounds; NaN without --vectors */
     double verified_squared_error; /* mean of those that could end */
     double upload_bytes, control_bytes, control_messages;

@@ -78,6 +78,13 @@ static const option_choice credits[] = {
     {NULL, 0},
 };
 
+static const option_choice fills[] = {
+    {"none", TARRY_FILL_NONE},
+    {"scale", TARRY_FILL_SCALE},
+    {"stale", TARRY_FILL_STALE},
+    {NULL, 0},
+};
+
 #define FIELD(name) .offset = offsetof(train_options, name)
 
 static const option_entry data_entries[] = {
@@ -207,6 +214,14 @@ static const option_entry protocol_entries[] = {
      .kind = OPTION_TEXT,
      .read = read_stop,
      FIELD(stop)},
+    {.name = "fill",
+     .argument = "HOW",
+     .help = "What stands in for the chunks that the stop rule leaves missing: nothing (none, "
+             "default), the average of the others (scale) or their gradient of the round before "
+             "(stale)",
+     .kind = OPTION_CHOICE,
+     .choices = fills,
+     FIELD(server.fill)},
     {.name = "straggler",
      .argument = "SPEC",
      .help = "Make workers slow or dead: terms joined by '+' of none, exp:MEAN, "
@@ -337,6 +352,8 @@ static int check_rounds(const train_options *options)
     }
     if (options->server.stop == TARRY_STOP_DEADLINE && options->server.reproducible)
         return complain(EXIT_USAGE, "--reproducible: cannot be combined with --stop deadline");
+    if (options->server.stop == TARRY_STOP_EXACT && options->server.fill != TARRY_FILL_NONE)
+        return complain(EXIT_USAGE, "--fill: has no meaning with --stop exact");
     return OPTIONS_PROCEED;
 }
 

@@ -36,7 +36,7 @@ typedef struct train_options {
     uint64_t batch; /* samples per round; 0: all */
 
     uint64_t rounds;
-    tarry_server_settings server; /* stop rule, credit, reproducible */
+    tarry_server_settings server; /* stop rule, credit, fill, reproducible */
     const char *stop;             /* as given; taken apart into server */
     const char *straggler;
     bool verify;

@@ -14,7 +14,7 @@ static json_t *round_json(const history_round *round)
                         : (double)(result->signal_ns - result->start_ns) * 1e-9;
     return json_pack(
         "{s:I, s:o, s:o, s:o, s:o, s:o, s:b, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, "
-        "s:I, s:I}",
+        "s:I, s:I, s:I, s:o}",
         "round", (json_int_t)result->round, "seconds", number_json(round->seconds),
         "signal_seconds", number_json(signal), "loss", number_json(round->train.loss), "test_loss",
         number_json(round->test.loss), "test_accuracy", number_json(round->test.accuracy), "exact",
@@ -25,8 +25,9 @@ static json_t *round_json(const history_round *round)
         "copies_needed", (json_int_t)result->copies_needed, "workers_heard",
         (json_int_t)result->workers_heard, "workers_lost", (json_int_t)result->workers_lost,
         "upload_bytes", (json_int_t)result->upload_bytes, "control_bytes",
-        (json_int_t)result->control_bytes, "control_messages",
-        (json_int_t)result->control_messages);
+        (json_int_t)result->control_bytes, "control_messages", (json_int_t)result->control_messages,
+        "chunks_filled", (json_int_t)result->chunks_filled, "filled_share",
+        number_json(result->filled_share));
 }
 
 static json_t *rounds_json(const history *past)

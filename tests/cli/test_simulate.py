@@ -47,7 +47,7 @@ class Schemes(SimulateTest):
                                  "exact", "exact", "exact"])
         self.assertEqual(settings["partial"], {"design": "random", "order": "optimal",
                                                "credit": "chunk", "stop": "exact",
-                                               "upload": "coded"})
+                                               "fill": "none", "upload": "coded"})
         self.assertEqual(settings["tarry"], settings["partial"] | {"order": "dynamic"})
         self.assertEqual(settings["cyclic"]["credit"], "whole")
         self.assertEqual(settings["multi-message"]["upload"], "each")
@@ -154,6 +154,24 @@ class Schemes(SimulateTest):
         self.assertEqual(exact["exact"], 1)
         self.assertLess(early["exact"], 1)
         self.assertAlmostEqual(early["verified_squared_error"] / early["expected_error"], 1, 1)
+
+    def test_missing_chunks_can_be_filled(self):
+        results = self.simulate(
+            *SMALL, "--vectors", "2000", "--rounds", "3", "--trials", "50", "--scheme",
+            ",".join(f"own:stop=deadline:0.6,fill={fill}" for fill in ("none", "scale", "stale")))
+        none, scale, stale = results
+        self.assertEqual([result["settings"]["fill"] for result in results],
+                         ["none", "scale", "stale"])
+        self.assertEqual(stale["expected_error"], none["expected_error"])
+        self.assertGreater(scale["expected_error"], none["expected_error"])
+        for result in none, scale:
+            self.assertEqual((result["chunks_filled"], result["filled_share"]), (0, 0))
+        self.assertAlmostEqual(stale["filled_share"], stale["chunks_filled"] / 12)
+        self.assertGreater(stale["filled_share"], 0.05)
+        # What fills a chunk is another draw: twice the error of leaving it out.
+        for result in results:
+            promised = result["expected_error"] + result["filled_share"]
+            self.assertAlmostEqual(result["verified_squared_error"] / promised, 1, 1)
 
 
 class Trials(SimulateTest):

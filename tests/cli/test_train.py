@@ -15,7 +15,8 @@ SMALL = ["train", "--samples", "400", "--features", "5", "--rounds", "12"]
 ROUND_KEYS = {"round", "seconds", "loss", "exact", "expected_error", "verified_error", "parts",
               "attempts", "copies_computed", "copies_needed", "workers_heard", "upload_bytes",
               "control_bytes", "test_loss", "test_accuracy", "verified_squared_error",
-              "workers_lost", "control_messages", "signal_seconds"}
+              "workers_lost", "control_messages", "signal_seconds", "chunks_filled",
+              "filled_share"}
 
 
 class Report(TarryTest):
@@ -260,6 +261,34 @@ class EarlyEnds(TarryTest):
         for round in json.loads(self.read("report.json"))["rounds"]:
             self.assertIs(round["exact"], False)
             self.assertGreater(round["expected_error"], 0)
+
+    def test_missing_chunks_can_be_filled(self):
+        early = [*SMALL, "--replication", "1", "--rounds", "30", "--straggler", "exp:0.01/chunk",
+                 "--stop", "error:0.25", "--verify", "--report", "report.json", "--fill"]
+        rounds = {}
+        for fill in "none", "scale", "stale":
+            self.succeed(*early, fill)
+            report = json.loads(self.read("report.json"))
+            self.assertEqual(report["config"]["fill"], fill)
+            rounds[fill] = [round for round in report["rounds"] if not round["exact"]]
+            self.assertGreater(len(rounds[fill]), 20)
+        for round in rounds["none"] + rounds["scale"]:
+            self.assertEqual((round["chunks_filled"], round["filled_share"]), (0, 0))
+        for round in rounds["none"] + rounds["stale"]:
+            self.assertLessEqual(round["expected_error"], 0.25)
+        for round in rounds["scale"]:
+            recovered = 8 / (1 + round["expected_error"])  # (1 - k) / k
+            self.assertAlmostEqual(recovered, int(recovered + 0.5))
+        filled = [round for round in rounds["stale"] if round["chunks_filled"] > 0]
+        self.assertGreater(len(filled), 10)
+        for round in filled:
+            self.assertAlmostEqual(round["filled_share"], round["chunks_filled"] / 8)
+
+        # Chunks' gradients have much in common, and change little from one round to the next.
+        error = {fill: sum(round["verified_squared_error"] for round in rounds[fill]) /
+                 len(rounds[fill]) for fill in rounds}
+        self.assertLess(error["scale"], error["none"])
+        self.assertLess(error["stale"], error["none"])
 
 
 if __name__ == "__main__":

@@ -119,6 +119,8 @@ class Flags(TarryTest):
         ),
         ("--data x --test-labels y", "--test-labels: has no meaning without --test"),
         ("--data x --test y --holdout 0.1", "--holdout: cannot be combined with --test"),
+        ("--fill stale", "--fill: has no meaning with --stop exact"),
+        ("--fill old", "--fill: 'old' is not one of none, scale, stale"),
         ("--hidden 64", "--hidden: has no meaning with --model logistic"),
         ("--classes 3", "--classes: has no meaning with --model logistic"),
         ("--plot x.pdf", "--plot: x.pdf ends neither in .svg nor in .png"),
