@@ -69,6 +69,7 @@ typedef struct tarry_server_settings {
     uint32_t workers_needed; /* TARRY_STOP_WORKERS, 1..workers */
     tarry_credit credit;
     tarry_pick pick;
+    bool learn_costs; /* of chunks, over the rounds, for dynamic orders; unless they are given */
     tarry_fill fill;
     /*
      * Wait until every worker that is left has finished all its chunks, and sum in the order of
@@ -88,8 +89,8 @@ typedef struct tarry_server_settings {
 typedef struct tarry_server tarry_server;
 
 /*
- * exact, credit by chunk, the plan's order, no fill, conditioning limit 1000, silence 2 s; stripes
- * of 65,536 numbers; part_length is 0 and must be set.
+ * exact, credit by chunk, the plan's order, costs learned, no fill, conditioning limit 1000,
+ * silence 2 s; stripes of 65,536 numbers; part_length is 0 and must be set.
  */
 TARRY_API void tarry_server_settings_init(tarry_server_settings *settings);
 
@@ -125,10 +126,13 @@ TARRY_API uint32_t tarry_server_finished(const tarry_server *server, uint32_t wo
 TARRY_API double tarry_server_pace_ns(const tarry_server *server, uint32_t worker);
 /*
  * What each chunk (0..chunks-1) costs in the rounds to come, relative to each other, for dynamic
- * orders; > 0 and finite. NULL: all the same, as at creation. The costs are copied. Errors:
- * ARGUMENT (a cost out of range, nothing changes), STATE (in the middle of a round).
+ * orders; >= 0 and finite. NULL: learned, if the settings say so, else all the same, as at
+ * creation. The costs are copied. Errors: ARGUMENT (a cost out of range, nothing changes), STATE
+ * (in the middle of a round).
  */
 TARRY_API int tarry_server_costs(tarry_server *server, const double *costs);
+/* What a chunk is taken to cost in this round, or was in the last one: 1 on average. */
+TARRY_API double tarry_server_chunk_cost(const tarry_server *server, uint32_t chunk);
 /*
  * The chunks that can't be recovered any more with the workers that are left: the next one at or
  * after `from`, or `chunks` if there is none. Meant for the message that follows

@@ -135,6 +135,13 @@ static const option_choice uploads[] = {
     {NULL, 0},
 };
 
+static const option_choice costs[] = {
+    {"learned", SCHEME_COSTS_LEARNED},
+    {"known", SCHEME_COSTS_KNOWN},
+    {"equal", SCHEME_COSTS_EQUAL},
+    {NULL, 0},
+};
+
 #define FIELD(name) .offset = offsetof(scheme_settings, name)
 
 const option_entry scheme_option_entries[] = {
@@ -196,6 +203,14 @@ const option_entry scheme_option_entries[] = {
      .kind = OPTION_CHOICE,
      .choices = fills,
      FIELD(server.fill)},
+    {.name = "costs",
+     .argument = "WHAT",
+     .help = "What the server goes by in dynamic orders: costs of chunks that it learns over the "
+             "rounds (learned, default), is told before each round (known) or takes for equal "
+             "(equal)",
+     .kind = OPTION_CHOICE,
+     .choices = costs,
+     FIELD(costs)},
     {.name = "upload",
      .argument = "HOW",
      .help = "What workers of own schemes send: one coded part (coded, default) or every finished "
@@ -423,6 +438,8 @@ static int make_variant(const scheme_settings *settings, const scheme_frame *fra
         .upload = (tarry_sim_upload)settings->upload,
     };
     variant->server.pick = settings->plan.pick;
+    variant->server.learn_costs = settings->costs == SCHEME_COSTS_LEARNED;
+    variant->costs_known = settings->costs == SCHEME_COSTS_KNOWN;
     variant->plan.workers = frame->workers;
     variant->plan.chunks = frame->chunks;
     variant->plan.pieces = pieces;

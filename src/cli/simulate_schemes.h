@@ -28,6 +28,13 @@ typedef enum scheme_stop {
     SCHEME_STOP_DEADLINE, /* at the last of the deadlines that are swept */
 } scheme_stop;
 
+/* What the server knows of the chunks' costs. */
+typedef enum scheme_costs {
+    SCHEME_COSTS_LEARNED,
+    SCHEME_COSTS_KNOWN,
+    SCHEME_COSTS_EQUAL,
+} scheme_costs;
+
 /* What a scheme is made of. The flags fill one of these, from which each scheme starts. */
 typedef struct scheme_settings {
     plan_options plan; /* design and order alone */
@@ -41,6 +48,7 @@ typedef struct scheme_settings {
     scheme_stop stop_kind;
     tarry_server_settings server; /* stop rule, credit, fill, limits */
     int upload;                   /* a tarry_sim_upload */
+    int costs;                    /* a scheme_costs */
     uint32_t ignore;              /* UINT32_MAX until it is given, or scheme_ignored */
     const char *name;
     const char *deadline;
@@ -66,6 +74,7 @@ typedef struct simulate_variant {
     tarry_plan_settings plan;
     tarry_server_settings server;
     tarry_sim_upload upload;
+    bool costs_known;
 } simulate_variant;
 
 typedef struct simulate_variants {

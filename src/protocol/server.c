@@ -12,6 +12,7 @@ void tarry_server_settings_init(tarry_server_settings *settings)
     *settings = (tarry_server_settings){
         .stop = TARRY_STOP_EXACT,
         .credit = TARRY_CREDIT_CHUNK,
+        .learn_costs = true,
         .conditioning_limit = 1000,
         .silence_ns = UINT64_C(2000000000),
         .stripe_length = 65536,

@@ -10,6 +10,9 @@
 #include "protocol/order.h"
 #include "protocol/server_state.h"
 
+/* Of a chunk, relative to the mean: one that costs nothing must be computed all the same. */
+#define LEAST_COST 1e-3
+
 static uint32_t load_of(const tarry_server *server, uint32_t worker)
 {
     return server->plan->worker_offset[worker + 1] - server->plan->worker_offset[worker];
@@ -73,7 +76,8 @@ int steering_create(tarry_server *server)
         made->cost[chunk] = 1;
         made->by_cost[chunk] = chunk;
     }
-    return allocate_sets(server, made);
+    int error = chunk_costs_create(&made->learned, chunks, allocator);
+    return error == TARRY_OK ? allocate_sets(server, made) : error;
 }
 
 void steering_free(tarry_server *server)
@@ -87,6 +91,7 @@ void steering_free(tarry_server *server)
     memory_release(allocator, it->plans);
     memory_release(allocator, it->closed);
     memory_release(allocator, it->words);
+    chunk_costs_destroy(&it->learned, allocator);
     memory_release(allocator, it->way_edge);
     memory_release(allocator, it->way_from);
     memory_release(allocator, it->way_queue);
@@ -142,7 +147,7 @@ int tarry_server_costs(tarry_server *server, const double *costs)
     uint32_t chunks = server->plan->chunks;
     double sum = 0;
     for (uint32_t chunk = 0; chunk < chunks && costs != NULL; chunk++) {
-        if (!(costs[chunk] > 0 && isfinite(costs[chunk])))
+        if (!(costs[chunk] >= 0 && isfinite(costs[chunk])))
             return TARRY_ERROR_ARGUMENT;
         sum += costs[chunk];
     }
@@ -150,7 +155,8 @@ int tarry_server_costs(tarry_server *server, const double *costs)
     if (it == NULL)
         return TARRY_OK;
     for (uint32_t chunk = 0; chunk < chunks; chunk++)
-        it->cost[chunk] = costs != NULL ? costs[chunk] / (sum / chunks) : 1;
+        it->cost[chunk] = sum > 0 ? fmax(costs[chunk] / (sum / chunks), LEAST_COST) : 1;
+    it->given = costs != NULL;
     sort_by_cost(it, chunks);
     return TARRY_OK;
 }
@@ -224,6 +230,12 @@ double tarry_server_pace_ns(const tarry_server *server, uint32_t worker)
     if (server->steering == NULL)
         return 0;
     return pace_of(&server->steering->workers[worker].pace, 0, 0, 0);
+}
+
+double tarry_server_chunk_cost(const tarry_server *server, uint32_t chunk)
+{
+    assert(chunk < server->plan->chunks);
+    return server->steering != NULL ? server->steering->cost[chunk] : 1;
 }
 
 /* ---- the books ---- */
@@ -403,6 +415,10 @@ void steering_start(tarry_server *server)
     }
     if (it->prior_ns > 0)
         update_prior(server, 0);
+    if (!it->given && server->settings.learn_costs) {
+        chunk_costs_settle(&it->learned, it->cost);
+        sort_by_cost(it, plan->chunks);
+    }
     plan_all(server, 0);
 }
 
@@ -435,6 +451,17 @@ void steering_retired(tarry_server *server, uint64_t now, uint32_t worker)
         cover(server, time, chunk_at(server, worker, slot));
 }
 
+/* A chunk says something of its worker's pace, and with that something of its own cost. */
+static void take_time(tarry_server *server, uint32_t worker, uint32_t chunk, double ns)
+{
+    steering *it = server->steering;
+    pace *of = &it->workers[worker].pace;
+    double expected = pace_of(of, it->prior_ns, 0, 0);
+    if (expected > 0)
+        chunk_costs_add(&it->learned, chunk, ns / expected);
+    pace_add(of, it->cost[chunk], ns, expected);
+}
+
 void steering_report(tarry_server *server, uint64_t now, uint32_t worker,
                      const tarry_message *message)
 {
@@ -451,8 +478,7 @@ void steering_report(tarry_server *server, uint64_t now, uint32_t worker,
         steering_unplan(server, worker, slot);
     if (of->current == slot) {
         if (!message->failed)
-            pace_add(&of->pace, it->cost[chunk], time - of->since_ns,
-                     pace_of(&of->pace, it->prior_ns, 0, 0));
+            take_time(server, worker, chunk, time - of->since_ns);
         it->computing[chunk]--;
         of->current = load_of(server, worker);
         of->since_ns = time;

@@ -19,6 +19,7 @@
 
 #include <tarry/server.h>
 
+#include "protocol/chunk_costs.h"
 #include "protocol/pace.h"
 #include "protocol/pick.h"
 
@@ -34,7 +35,9 @@ typedef struct steering_worker {
 typedef struct steering {
     tarry_pick pick;
     steering_worker *workers;
-    double *cost;        /* per chunk; 1 on average */
+    double *cost; /* per chunk; 1 on average */
+    bool given;   /* told by tarry_server_costs, not learned */
+    chunk_costs learned;
     uint32_t *by_cost;   /* chunks, the dearest first */
     uint32_t *planned;   /* per chunk: at how many workers */
     uint32_t *computing; /* per chunk: at how many workers it is in progress */

@@ -159,7 +159,11 @@ int tarry_sim_round(tarry_sim *sim, tarry_round_result *result)
     sim->gradient_bytes = sim->answers = 0;
     if (sim->vectors != NULL)
         vectors_begin(sim->vectors, sim->round);
-    int error = server_node_step(sim, &(tarry_event){.type = TARRY_EVENT_START});
+    int error = TARRY_OK;
+    if (sim->settings.costs_known)
+        error = tarry_server_costs(sim->server, sim->settings.chunk_cost);
+    if (error == TARRY_OK)
+        error = server_node_step(sim, &(tarry_event){.type = TARRY_EVENT_START});
     while (error == TARRY_OK && !sim->done)
         error = run_once(sim);
     if (error != TARRY_OK)
