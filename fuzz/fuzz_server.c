@@ -21,7 +21,7 @@ typedef struct run {
     uint32_t workers, stripes;
     uint64_t now, round;
     uint32_t epoch[MAX_WORKERS];
-    uint32_t attempt;
+    uint32_t attempt, parts;
     tarry_event combines[MAX_COMBINES]; /* to be carried out */
     size_t combine_count;
 } run;
@@ -51,6 +51,7 @@ static bool begin(run *its, input *in)
     plan.replication = 1 + take(in) % plan.workers;
     plan.parts = 1 + take(in) % plan.replication;
     plan.seed = take(in);
+    plan.adaptive_parts = plan.seed % 2 == 1;
     if (tarry_plan_create(&plan, NULL, &its->plan, NULL) != TARRY_OK)
         return false;
     tarry_server_settings settings;
@@ -65,7 +66,8 @@ static bool begin(run *its, input *in)
     settings.fill = (tarry_fill)(take(in) % 4);
     its->stripes = 1 + take(in) % MAX_STRIPES;
     settings.stripe_length = 4;
-    settings.part_length = 4 * its->stripes - take(in) % 4;
+    settings.dimension = 4U * its->stripes * tarry_plan_least_parts(its->plan);
+    settings.dimension -= take(in) % 4;
     if (tarry_server_create(its->plan, &settings, NULL, &its->server, NULL) == TARRY_OK)
         return true;
     tarry_plan_free(its->plan);
@@ -80,6 +82,7 @@ static void take_effects(run *its, const tarry_effects *effects)
             its->round = effect->message.round;
             its->epoch[effect->worker] = effect->message.epoch;
             its->attempt = effect->message.attempt;
+            its->parts = effect->message.parts;
         }
         if (effect->type == TARRY_EFFECT_COMBINE) {
             require(its->combine_count < MAX_COMBINES);
@@ -140,6 +143,7 @@ static tarry_event draw(run *its, input *in, tarry_message *message)
     case 11:
     case 12:
         message->type = TARRY_MESSAGE_PART;
+        message->parts = its->parts + (off >> 5 & 1);
         message->stripe = take(in) % (MAX_STRIPES + 1);
         break;
     default:

@@ -48,12 +48,14 @@ typedef struct tarry_message {
     uint32_t next;    /* REPORT, ALIVE: the position that it computes now; its load: none */
     uint16_t turn;    /* the same: counts, modulo 2^16, what an arrival said of `next` from 1 */
     uint32_t stripe;  /* PART */
+    uint32_t parts;   /* SIGNAL, PART: into how many parts the gradient is cut in this attempt */
     bool failed;      /* REPORT */
     /*
      * Bit sets of 64-bit words, least significant bit first; borrowed, valid as long as what
      * carries the message. psi (SIGNAL): for each position of the receiver's order in turn, one bit
      * per holder of that chunk (in ascending order of workers), set if that holder's copy is part
-     * of the state. stripes (SIGNAL): one bit per stripe.
+     * of the state. stripes (SIGNAL): one bit per stripe of the smallest number of parts that the
+     * plan has, which has the most; those beyond the stripes of `parts` are 0.
      *
      * The other sets have one bit per position; NULL stands for an empty one. stale (SIGNAL), of
      * positions whose own copy is in psi: psi speaks of copies of the round before, and the worker
@@ -118,7 +120,7 @@ typedef struct tarry_round_result {
                                  encode signal */
     double filled_share;      /* the same: what they recover of the round before; mean over stripes
                                  of sum over filled chunks of rank_i / (N l) */
-    uint32_t parts;           /* l */
+    uint32_t parts;           /* l: that of the last encode signal, or the plan's least */
     uint32_t attempts;        /* encode signals sent */
     uint64_t copies_computed; /* finished chunks that workers reported */
     uint64_t copies_coded;    /* of these, in the state of the last encode signal */
@@ -136,16 +138,17 @@ typedef struct tarry_round_result {
 typedef enum tarry_effect_type {
     TARRY_EFFECT_SEND,    /* send `message`: server: to `worker`; worker: to the server */
     TARRY_EFFECT_REJECT,  /* the event was ignored, for `reject`; nothing changed */
-    TARRY_EFFECT_CLEAR,   /* server: zero the estimate in `stripe` (of every part) */
-    TARRY_EFFECT_COMBINE, /* server: add worker's part of `stripe`, times R[part][worker] and
-                             `scale`, to each part's estimate */
+    TARRY_EFFECT_CLEAR,   /* server: zero the estimate in `stripe` (of each of `parts` parts); if it
+                             was cut into another number of parts before, all of it */
+    TARRY_EFFECT_COMBINE, /* server: add worker's part of `stripe`, times R[part][worker] for
+                             `parts` and `scale`, to each part's estimate */
     TARRY_EFFECT_DONE,    /* server: the round is over; `result` says how */
     TARRY_EFFECT_COMPUTE, /* worker: compute the gradient of `chunk`, at position `slot`, for
                              `round` */
     TARRY_EFFECT_CANCEL, /* worker: drop the computation in progress; its COMPUTED must not come any
                             more */
-    TARRY_EFFECT_ENCODE, /* worker: encode `stripe` for `attempt` with `coefficients`, and send it
-                            as a PART */
+    TARRY_EFFECT_ENCODE, /* worker: encode `stripe` of `parts` parts for `attempt` with
+                            `coefficients`, and send it as a PART */
 } tarry_effect_type;
 
 typedef struct tarry_effect {
@@ -155,6 +158,7 @@ typedef struct tarry_effect {
     tarry_reject reject;
     uint64_t round;
     uint32_t attempt;
+    uint32_t parts;
     uint32_t stripe;
     uint32_t slot;
     uint32_t chunk;

@@ -27,7 +27,7 @@ typedef struct tarry_local_settings {
     void *user;
     const tarry_straggler *straggler; /* NULL for none; borrowed, must outlive the runtime */
     tarry_server_settings
-        server; /* part_length is set by tarry_local_create; stripe_length 0: chosen */
+        server; /* its dimension is set from that above; stripe_length 0: chosen */
 } tarry_local_settings;
 
 typedef struct tarry_local tarry_local;
@@ -45,7 +45,7 @@ TARRY_API void tarry_local_settings_init(tarry_local_settings *settings);
 /*
  * Starts the workers of `plan`, which is borrowed and must outlive the runtime. Memory: sum of all
  * loads times d for the finished gradients, twice that with TARRY_FILL_STALE, m * d / l for the
- * parts, m + 2 parameter vectors at most. Errors: ARGUMENT, NO_MEMORY, SYSTEM.
+ * parts (the least l), m + 2 parameter vectors at most. Errors: ARGUMENT, NO_MEMORY, SYSTEM.
  */
 TARRY_API int tarry_local_create(const tarry_plan *plan, const tarry_local_settings *settings,
                                  const tarry_allocator *allocator, tarry_local **local,

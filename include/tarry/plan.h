@@ -16,6 +16,7 @@
 #include <tarry/error.h>
 
 #define TARRY_DIGEST_SIZE 32
+#define TARRY_MOST_PARTS 65535
 
 typedef enum tarry_design {
     TARRY_DESIGN_CYCLIC, /* chunk i on `replication` neighbouring workers (Tandon et al., ICML 2017)
@@ -61,11 +62,13 @@ typedef struct tarry_plan_settings {
      */
     uint32_t pieces;
     uint32_t replication; /* workers per chunk, 1..workers; not read with TARRY_DESIGN_FILE */
-    uint32_t parts;       /* l, 1..replication (of every chunk) */
+    uint32_t parts;       /* l, 1..replication (of every chunk), at most TARRY_MOST_PARTS */
     tarry_design design;
     const char *file; /* with TARRY_DESIGN_FILE; read during creation only */
     tarry_order order;
     uint64_t seed;
+    /* l is chosen anew in every round, of 1..parts: the plan has a decode matrix for each. */
+    bool adaptive_parts;
 } tarry_plan_settings;
 
 typedef struct tarry_plan tarry_plan;
@@ -86,7 +89,10 @@ TARRY_API void tarry_plan_free(tarry_plan *plan); /* NULL is allowed */
 TARRY_API uint32_t tarry_plan_workers(const tarry_plan *plan);
 TARRY_API uint32_t tarry_plan_chunks(const tarry_plan *plan); /* units of work: N P */
 TARRY_API uint32_t tarry_plan_pieces(const tarry_plan *plan); /* P */
+/* The largest number of parts that a round may have; and the smallest: 1 if they are adaptive, else
+ * the same. */
 TARRY_API uint32_t tarry_plan_parts(const tarry_plan *plan);
+TARRY_API uint32_t tarry_plan_least_parts(const tarry_plan *plan);
 
 /* delta_j: how many chunks `worker` (0..workers-1) holds; 0 is possible. */
 TARRY_API uint32_t tarry_plan_load(const tarry_plan *plan, uint32_t worker);
@@ -99,8 +105,10 @@ TARRY_API uint32_t tarry_plan_holder(const tarry_plan *plan, uint32_t chunk, uin
 /* The position that `chunk` has in the order of its index-th holder. */
 TARRY_API uint32_t tarry_plan_position(const tarry_plan *plan, uint32_t chunk, uint32_t index);
 
-/* R[part][worker]: the weight of the worker's coded part in `part` (0..parts-1) of the sum. */
-TARRY_API double tarry_plan_decode_weight(const tarry_plan *plan, uint32_t part, uint32_t worker);
+/* R[part][worker] of the decode matrix for `parts` (least_parts..parts): the weight of the worker's
+ * coded part in `part` (0..parts-1) of the sum. */
+TARRY_API double tarry_plan_decode_weight(const tarry_plan *plan, uint32_t parts, uint32_t part,
+                                          uint32_t worker);
 
 /*
  * Q_l: how many chunks the cluster may have to process, at worst, before every chunk has `copies`
@@ -118,10 +126,11 @@ typedef struct tarry_conditioning {
     bool complete;    /* whether these were all that can occur; otherwise a seeded sample */
 } tarry_conditioning;
 
+/* With adaptive parts that of the number of parts whose worst set is the worst. */
 TARRY_API tarry_conditioning tarry_plan_conditioning(const tarry_plan *plan);
 
-/* SHA-256 over the assignment, the orders, the decode matrix and, unless each is the original chunk
- * of its number, what the chunks stand for: equal digests, equal plans. */
+/* SHA-256 over the assignment, the orders, the decode matrices and, unless each is the original
+ * chunk of its number, what the chunks stand for: equal digests, equal plans. */
 TARRY_API void tarry_plan_digest(const tarry_plan *plan, uint8_t digest[TARRY_DIGEST_SIZE]);
 
 /* ---- plans that change between rounds (docs/evolution.md) ---- */

@@ -81,22 +81,23 @@ typedef struct tarry_server_settings {
                                   1 */
     uint64_t silence_ns;  /* least time without an answer to a probe after which a worker counts as
                              lost */
-    size_t part_length;   /* numbers in a coded part: ceil(d / l) */
-    size_t stripe_length; /* numbers in a stripe, the last may be shorter; stripes = ceil(part /
-                             stripe) */
+    size_t dimension;     /* d: numbers in a gradient, and ceil(d / l) in a coded part */
+    size_t stripe_length; /* numbers in a stripe of a part, the last may be shorter */
 } tarry_server_settings;
 
 typedef struct tarry_server tarry_server;
 
 /*
  * exact, credit by chunk, the plan's order, costs learned, no fill, conditioning limit 1000,
- * silence 2 s; stripes of 65,536 numbers; part_length is 0 and must be set.
+ * silence 2 s; stripes of 65,536 numbers; dimension is 0 and must be set.
  */
 TARRY_API void tarry_server_settings_init(tarry_server_settings *settings);
 
 /*
  * Makes a server for `plan`, which is borrowed and must outlive it. All its memory is taken here.
- * No worker has joined. Errors: ARGUMENT, NO_MEMORY.
+ * No worker has joined. A plan with adaptive parts needs credit by chunk and another stop rule than
+ * TARRY_STOP_WORKERS: the number of parts is chosen when the signal goes out, of those with which
+ * the rule is met, so that the round is likely to end soonest. Errors: ARGUMENT, NO_MEMORY.
  */
 TARRY_API int tarry_server_create(const tarry_plan *plan, const tarry_server_settings *settings,
                                   const tarry_allocator *allocator, tarry_server **server,

@@ -32,7 +32,7 @@ typedef void tarry_sim_observer(void *user, uint64_t now, uint32_t node, const t
                                 const tarry_effects *effects);
 
 typedef struct tarry_sim_settings {
-    tarry_server_settings server;     /* part_length is set from dimension */
+    tarry_server_settings server;     /* its dimension is set from that below */
     const tarry_straggler *straggler; /* NULL for none; borrowed */
     /* What a whole chunk of cost 1 takes before stragglers add to it; a piece takes its share. */
     uint64_t chunk_ns;
@@ -56,7 +56,7 @@ typedef struct tarry_sim tarry_sim;
 
 /*
  * No straggler, chunks of 1 s, d = 1, links without latency and limit, coded uploads, no vectors,
- * seed 1, stripes as long as the part, so that each part is one message.
+ * seed 1, stripes as long as the longest part, so that each part is one message.
  */
 TARRY_API void tarry_sim_settings_init(tarry_sim_settings *settings);
 

@@ -12,10 +12,11 @@
 
 typedef struct tarry_worker_settings {
     uint32_t worker;  /* 0..workers-1 */
-    uint32_t stripes; /* as the server has them, >= 1 */
     bool keeps_stale; /* the gradients of a round are kept until the next one is over */
-    double
-        conditioning_limit; /* as the server has it: singular values below 1/limit count as zero */
+    /* As the server has them: */
+    size_t dimension;
+    size_t stripe_length;
+    double conditioning_limit; /* singular values below 1/limit count as zero */
 } tarry_worker_settings;
 
 typedef struct tarry_worker tarry_worker;

@@ -127,7 +127,7 @@ static int create_local(train_job *job, tarry_diagnostic *why)
     tarry_server_settings chosen = settings.server;
     settings.server = job->inputs.options->server;
     settings.server.pick = job->inputs.options->plan.pick;
-    settings.server.part_length = chosen.part_length;
+    settings.server.dimension = chosen.dimension;
     settings.server.stripe_length = chosen.stripe_length;
     settings.parameters = job->dimension;
     settings.dimension = job->dimension;

@@ -136,12 +136,13 @@ void coefficients_free(coefficients *work)
 }
 
 /*
- * Decomposes R_S, whose `count` columns stand in work->matrix. The one place where ranks are
- * decided: *rank singular values, which LAPACK gives in descending order, reach the threshold.
+ * Decomposes R_S, whose `count` columns of `rows` numbers stand in work->matrix. The one place
+ * where ranks are decided: *rank singular values, which LAPACK gives in descending order, reach the
+ * threshold.
  */
-static int decompose(coefficients *work, size_t count, uint32_t *rank)
+static int decompose(coefficients *work, uint32_t rows, size_t count, uint32_t *rank)
 {
-    lapack_int parts = (lapack_int)work->plan->parts, width = (lapack_int)count;
+    lapack_int parts = (lapack_int)rows, width = (lapack_int)count;
     lapack_int least = parts < width ? parts : width;
     lapack_int info = LAPACKE_dgesvd_work(LAPACK_COL_MAJOR, 'S', 'S', parts, width, work->matrix,
                                           parts, work->sigma, work->left, parts, work->right, least,
@@ -155,15 +156,15 @@ static int decompose(coefficients *work, size_t count, uint32_t *rank)
     return TARRY_OK;
 }
 
-static void put_column(coefficients *work, size_t column, uint32_t worker)
+static void put_column(coefficients *work, size_t parts, size_t column, uint32_t worker)
 {
-    const tarry_plan *plan = work->plan;
-    for (size_t part = 0; part < plan->parts; part++)
-        work->matrix[column * plan->parts + part] = plan->decode[part * plan->workers + worker];
+    const double *decode = plan_decode(work->plan, (uint32_t)parts);
+    for (size_t part = 0; part < parts; part++)
+        work->matrix[column * parts + part] = decode[part * work->plan->workers + worker];
 }
 
-int coefficients_rank(coefficients *work, uint32_t chunk, const uint64_t *set, size_t start,
-                      uint32_t *rank)
+int coefficients_rank(coefficients *work, uint32_t parts, uint32_t chunk, const uint64_t *set,
+                      size_t start, uint32_t *rank)
 {
     const tarry_plan *plan = work->plan;
     uint32_t first = plan->chunk_offset[chunk], holders = plan->chunk_offset[chunk + 1] - first;
@@ -171,15 +172,15 @@ int coefficients_rank(coefficients *work, uint32_t chunk, const uint64_t *set, s
     for (uint32_t holder = 0; holder < holders; holder++) {
         if (!bitset_test(set, start + holder))
             continue;
-        if (plan->parts > 1)
-            put_column(work, count, plan->holder_worker[first + holder]);
+        if (parts > 1)
+            put_column(work, parts, count, plan->holder_worker[first + holder]);
         count++;
     }
-    if (plan->parts == 1 || count == 0) {
+    if (parts == 1 || count == 0) {
         *rank = count > 0;
         return TARRY_OK;
     }
-    return decompose(work, count, rank);
+    return decompose(work, parts, count, rank);
 }
 
 /* With one part R is all ones, and pinv(R_S) = 1 / |S|. */
@@ -248,17 +249,18 @@ static uint32_t find_or_insert(coefficients *work, uint32_t position)
 }
 
 /* The worker's row of pinv(R_S) for the set at `position`. */
-static int solve_row(coefficients *work, uint32_t worker, uint32_t position, float *row)
+static int solve_row(coefficients *work, uint32_t parts, uint32_t worker, uint32_t position,
+                     float *row)
 {
-    size_t parts = work->plan->parts, begin = work->begin[position];
+    size_t begin = work->begin[position];
     size_t count = work->begin[position + 1] - begin, own = 0;
     for (size_t column = 0; column < count; column++) {
-        put_column(work, column, work->members[begin + column]);
+        put_column(work, parts, column, work->members[begin + column]);
         if (work->members[begin + column] == worker)
             own = column;
     }
     uint32_t rank;
-    int error = decompose(work, count, &rank);
+    int error = decompose(work, parts, count, &rank);
     if (error != TARRY_OK)
         return error;
     size_t least = parts < count ? parts : count;
@@ -271,10 +273,11 @@ static int solve_row(coefficients *work, uint32_t worker, uint32_t position, flo
     return TARRY_OK;
 }
 
-int coefficients_of_worker(coefficients *work, uint32_t worker, const uint64_t *psi, float *out)
+int coefficients_of_worker(coefficients *work, uint32_t parts, uint32_t worker, const uint64_t *psi,
+                           float *out)
 {
     const tarry_plan *plan = work->plan;
-    if (plan->parts == 1) {
+    if (parts == 1) {
         one_part(plan, worker, psi, out);
         return TARRY_OK;
     }
@@ -282,16 +285,16 @@ int coefficients_of_worker(coefficients *work, uint32_t worker, const uint64_t *
     memset(work->table, 0, work->table_size * sizeof(*work->table));
     uint32_t load = plan->worker_offset[worker + 1] - plan->worker_offset[worker];
     for (uint32_t position = 0; position < load; position++) {
-        float *row = out + (size_t)position * plan->parts;
-        memset(row, 0, plan->parts * sizeof(*row));
+        float *row = out + (size_t)position * parts;
+        memset(row, 0, parts * sizeof(*row));
         if (work->begin[position + 1] == work->begin[position])
             continue;
         uint32_t same = find_or_insert(work, position);
         if (same != position) {
-            memcpy(row, out + (size_t)same * plan->parts, plan->parts * sizeof(*row));
+            memcpy(row, out + (size_t)same * parts, parts * sizeof(*row));
             continue;
         }
-        int error = solve_row(work, worker, position, row);
+        int error = solve_row(work, parts, worker, position, row);
         if (error != TARRY_OK)
             return error;
     }

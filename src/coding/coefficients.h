@@ -25,20 +25,21 @@ int coefficients_create(const tarry_plan *plan, double conditioning_limit,
 void coefficients_free(coefficients *work); /* NULL is allowed */
 
 /*
- * Rank of R_S (singular values of at least 1/limit) for S = the holders of `chunk` whose bits are
- * set in `set`, which begins at bit `start` (one bit per holder, in ascending order of workers).
- * *rank is set; 0..parts. Errors: NUMERICAL.
+ * Rank of R_S for `parts` (singular values of at least 1/limit) for S = the holders of `chunk`
+ * whose bits are set in `set`, which begins at bit `start` (one bit per holder, in ascending order
+ * of workers). *rank is set; 0..parts. Errors: NUMERICAL.
  */
-int coefficients_rank(coefficients *work, uint32_t chunk, const uint64_t *set, size_t start,
-                      uint32_t *rank);
+int coefficients_rank(coefficients *work, uint32_t parts, uint32_t chunk, const uint64_t *set,
+                      size_t start, uint32_t *rank);
 
 /*
- * What `worker` encodes with: out[position * parts + k] = U[worker, k] of the chunk at `position`
- * of its order, zero where its own copy is not in psi. psi as in TARRY_MESSAGE_SIGNAL: for each
- * position in turn, one bit per holder of the chunk. Chunks that have the same workers in psi share
- * one solution. `out` has room for load * parts numbers; its content is undefined on an error.
- * Errors: NUMERICAL.
+ * What `worker` encodes with for `parts` (of those the plan has): out[position * parts + k] =
+ * U[worker, k] of the chunk at `position` of its order, zero where its own copy is not in psi. psi
+ * as in TARRY_MESSAGE_SIGNAL: for each position in turn, one bit per holder of the chunk. Chunks
+ * that have the same workers in psi share one solution. `out` has room for load * parts numbers;
+ * its content is undefined on an error. Errors: NUMERICAL.
  */
-int coefficients_of_worker(coefficients *work, uint32_t worker, const uint64_t *psi, float *out);
+int coefficients_of_worker(coefficients *work, uint32_t parts, uint32_t worker, const uint64_t *psi,
+                           float *out);
 
 #endif

@@ -1,20 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coding/coverage.h"
 
+#include <string.h>
+
 #include "base/bitset.h"
 #include "base/memory.h"
 #include "coding/coefficients.h"
 
-struct coverage {
-    tarry_allocator allocator;
-    const tarry_plan *plan;
-    coefficients *work; /* NULL with one part */
-    uint64_t *credits;  /* bit chunk_offset[i] + h: the copy of chunk i at its h-th holder */
-    uint32_t *copies;   /* per chunk */
+/* What the credits give with one number of parts. */
+typedef struct recovery {
     uint32_t *ranks;    /* per chunk */
     uint32_t recovered; /* chunks of full rank */
     uint64_t rank_sum;
+} recovery;
+
+struct coverage {
+    tarry_allocator allocator;
+    const tarry_plan *plan;
+    coefficients *work; /* NULL with at most one part */
+    uint64_t *credits;  /* bit chunk_offset[i] + h: the copy of chunk i at its h-th holder */
+    uint32_t *copies;   /* per chunk */
+    uint32_t *ranks;    /* of all recoveries, one behind the other */
+    uint32_t *found;    /* scratch: a rank per recovery */
+    uint32_t least;     /* parts of the first recovery */
+    recovery *with;     /* of least parts and more, in turn */
 };
+
+/* How many numbers of parts there are. */
+static uint32_t choices(const tarry_plan *plan)
+{
+    return plan->parts - plan_least_parts(plan) + 1;
+}
+
+static const recovery *recovery_with(const coverage *state, uint32_t parts)
+{
+    return &state->with[parts - state->least];
+}
 
 int coverage_create(const tarry_plan *plan, double conditioning_limit,
                     const tarry_allocator *allocator, coverage **out)
@@ -27,9 +48,14 @@ int coverage_create(const tarry_plan *plan, double conditioning_limit,
     size_t words = bitset_words(plan_edges(plan));
     state->credits = memory_allocate(allocator, words, sizeof(*state->credits));
     state->copies = memory_allocate(allocator, plan->chunks, sizeof(*state->copies));
-    state->ranks = memory_allocate(allocator, plan->chunks, sizeof(*state->ranks));
+    state->least = plan_least_parts(plan);
+    size_t count = choices(plan);
+    state->ranks = memory_allocate(allocator, plan->chunks, count * sizeof(*state->ranks));
+    state->found = memory_allocate(allocator, count, sizeof(*state->found));
+    state->with = memory_allocate(allocator, count, sizeof(*state->with));
     int error = TARRY_OK;
-    if (state->credits == NULL || state->copies == NULL || state->ranks == NULL)
+    if (state->credits == NULL || state->copies == NULL || state->ranks == NULL ||
+        state->found == NULL || state->with == NULL)
         error = TARRY_ERROR_NO_MEMORY;
     else if (plan->parts > 1)
         error = coefficients_create(plan, conditioning_limit, allocator, &state->work);
@@ -37,6 +63,8 @@ int coverage_create(const tarry_plan *plan, double conditioning_limit,
         coverage_free(state);
         return error;
     }
+    for (size_t i = 0; i < count; i++)
+        state->with[i].ranks = state->ranks + i * plan->chunks;
     *out = state;
     return TARRY_OK;
 }
@@ -50,37 +78,59 @@ void coverage_free(coverage *state)
     memory_release(&allocator, state->credits);
     memory_release(&allocator, state->copies);
     memory_release(&allocator, state->ranks);
+    memory_release(&allocator, state->found);
+    memory_release(&allocator, state->with);
     memory_release(&allocator, state);
 }
 
 void coverage_clear(coverage *state)
 {
     bitset_clear(state->credits, plan_edges(state->plan));
-    for (uint32_t chunk = 0; chunk < state->plan->chunks; chunk++)
-        state->copies[chunk] = state->ranks[chunk] = 0;
-    state->recovered = 0;
-    state->rank_sum = 0;
+    uint32_t chunks = state->plan->chunks;
+    memset(state->copies, 0, chunks * sizeof(*state->copies));
+    for (uint32_t i = 0; i < choices(state->plan); i++) {
+        recovery *with = &state->with[i];
+        memset(with->ranks, 0, chunks * sizeof(*with->ranks));
+        with->recovered = 0;
+        with->rank_sum = 0;
+    }
 }
 
-static void set_rank(coverage *state, uint32_t chunk, uint32_t rank)
+static void set_rank(recovery *with, uint32_t parts, uint32_t chunk, uint32_t rank)
 {
-    uint32_t parts = state->plan->parts, before = state->ranks[chunk];
-    state->recovered += (rank == parts);
-    state->recovered -= (before == parts);
-    state->rank_sum += rank;
-    state->rank_sum -= before;
-    state->ranks[chunk] = rank;
+    uint32_t before = with->ranks[chunk];
+    with->recovered += (rank == parts);
+    with->recovered -= (before == parts);
+    with->rank_sum += rank;
+    with->rank_sum -= before;
+    with->ranks[chunk] = rank;
 }
 
 /* The rank that `chunk` has by its present credits. */
-static int find_rank(coverage *state, uint32_t chunk, uint32_t *rank)
+static int find_rank(coverage *state, uint32_t parts, uint32_t chunk, uint32_t *rank)
 {
-    if (state->work == NULL) {
+    if (parts == 1) {
         *rank = state->copies[chunk] > 0;
         return TARRY_OK;
     }
-    return coefficients_rank(state->work, chunk, state->credits, state->plan->chunk_offset[chunk],
-                             rank);
+    return coefficients_rank(state->work, parts, chunk, state->credits,
+                             state->plan->chunk_offset[chunk], rank);
+}
+
+/* The same for every number of parts, after a copy came (`more`) or went. */
+static int find_ranks(coverage *state, uint32_t chunk, bool more)
+{
+    for (uint32_t i = 0; i < choices(state->plan); i++) {
+        uint32_t parts = state->least + i;
+        state->found[i] = state->with[i].ranks[chunk];
+        /* Another copy never lowers a rank, so a full one stays. */
+        if (more && state->found[i] == parts)
+            continue;
+        int error = find_rank(state, parts, chunk, &state->found[i]);
+        if (error != TARRY_OK)
+            return error;
+    }
+    return TARRY_OK;
 }
 
 static size_t credit_bit(const tarry_plan *plan, uint32_t slot)
@@ -92,20 +142,18 @@ static size_t credit_bit(const tarry_plan *plan, uint32_t slot)
  * nothing changes on an error. */
 static int flip(coverage *state, uint32_t slot, bool value)
 {
-    uint32_t chunk = state->plan->slot_chunk[slot], rank = state->ranks[chunk];
+    uint32_t chunk = state->plan->slot_chunk[slot];
     size_t bit = credit_bit(state->plan, slot);
     bitset_put(state->credits, bit, value);
     state->copies[chunk] += value ? 1U : UINT32_MAX;
-    /* Another copy never lowers a rank, so a full one stays. */
-    if (!value || rank < state->plan->parts) {
-        int error = find_rank(state, chunk, &rank);
-        if (error != TARRY_OK) {
-            bitset_put(state->credits, bit, !value);
-            state->copies[chunk] += value ? UINT32_MAX : 1U;
-            return error;
-        }
+    int error = find_ranks(state, chunk, value);
+    if (error != TARRY_OK) {
+        bitset_put(state->credits, bit, !value);
+        state->copies[chunk] += value ? UINT32_MAX : 1U;
+        return error;
     }
-    set_rank(state, chunk, rank);
+    for (uint32_t i = 0; i < choices(state->plan); i++)
+        set_rank(&state->with[i], state->least + i, chunk, state->found[i]);
     return TARRY_OK;
 }
 
@@ -134,20 +182,20 @@ uint32_t coverage_copies(const coverage *state, uint32_t chunk)
     return state->copies[chunk];
 }
 
-uint32_t coverage_rank(const coverage *state, uint32_t chunk)
+uint32_t coverage_rank(const coverage *state, uint32_t parts, uint32_t chunk)
 {
-    return state->ranks[chunk];
+    return recovery_with(state, parts)->ranks[chunk];
 }
 
-uint32_t coverage_recovered(const coverage *state)
+uint32_t coverage_recovered(const coverage *state, uint32_t parts)
 {
-    return state->recovered;
+    return recovery_with(state, parts)->recovered;
 }
 
-double coverage_expected_error(const coverage *state)
+double coverage_expected_error(const coverage *state, uint32_t parts)
 {
-    uint64_t full = (uint64_t)state->plan->chunks * state->plan->parts;
-    return (double)(full - state->rank_sum) / (double)full;
+    uint64_t full = (uint64_t)state->plan->chunks * parts;
+    return (double)(full - recovery_with(state, parts)->rank_sum) / (double)full;
 }
 
 void coverage_view_chunk(const coverage *state, uint32_t chunk, uint64_t *set, size_t at)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The coverage tracker: which copies are credited, and what that lets the server recover. O(1) per
- * report for one part; with more parts a chunk's rank is worked out anew until it is full.
+ * report for one part; with more parts a chunk's rank is worked out anew until it is full. With
+ * adaptive parts this is kept for every number of parts that the plan has, at once.
  */
 #ifndef CODING_COVERAGE_H
 #define CODING_COVERAGE_H
@@ -27,14 +28,14 @@ int coverage_add(coverage *state, uint32_t worker, uint32_t position);
 int coverage_remove(coverage *state, uint32_t worker, uint32_t position);
 bool coverage_has(const coverage *state, uint32_t worker, uint32_t position);
 
-/* Credited copies of `chunk`, and rank R_S of the workers
+/* Credited copies of `chunk`, and rank R_S, for `parts`, of the workers
  * that have them (1 copy or more with one part: 1). */
 uint32_t coverage_copies(const coverage *state, uint32_t chunk);
-uint32_t coverage_rank(const coverage *state, uint32_t chunk);
+uint32_t coverage_rank(const coverage *state, uint32_t parts, uint32_t chunk);
 /* Chunks of full rank, that is, recovered exactly. */
-uint32_t coverage_recovered(const coverage *state);
+uint32_t coverage_recovered(const coverage *state, uint32_t parts);
 /* sum_i (l - rank_i) / (N l). */
-double coverage_expected_error(const coverage *state);
+double coverage_expected_error(const coverage *state, uint32_t parts);
 
 /*
  * Writes the part of the state that `worker` needs into psi, as in TARRY_MESSAGE_SIGNAL; psi has

@@ -57,6 +57,7 @@ double conditioning_of_columns(double *columns, uint32_t size)
 /* What one measurement works in. */
 typedef struct gauge {
     const tarry_plan *plan;
+    uint32_t parts;
     const double *decode;
     double *columns;   /* parts x parts */
     uint32_t *members; /* parts */
@@ -67,7 +68,7 @@ typedef struct gauge {
 static void measure_set(gauge *state, uint32_t chunk)
 {
     const tarry_plan *plan = state->plan;
-    uint32_t parts = plan->parts;
+    uint32_t parts = state->parts;
     for (uint32_t k = 0; k < parts; k++) {
         uint32_t worker = plan->holder_worker[plan->chunk_offset[chunk] + state->members[k]];
         for (uint32_t part = 0; part < parts; part++)
@@ -85,10 +86,10 @@ static void measure_all(gauge *state)
 {
     const tarry_plan *plan = state->plan;
     for (uint32_t chunk = 0; chunk < plan->chunks; chunk++) {
-        subsets_first(state->members, plan->parts);
+        subsets_first(state->members, state->parts);
         do
             measure_set(state, chunk);
-        while (subsets_next(state->members, plan->parts, holders_of(plan, chunk)));
+        while (subsets_next(state->members, state->parts, holders_of(plan, chunk)));
     }
 }
 
@@ -98,7 +99,7 @@ static void measure_sample(gauge *state, uint64_t seed, uint64_t sets)
     random_stream stream = random_stream_make(seed, RANDOM_CONDITIONING, 0, 0);
     while (state->count < sets) {
         uint32_t chunk = random_below(&stream, plan->chunks);
-        subsets_draw(&stream, state->members, plan->parts, holders_of(plan, chunk));
+        subsets_draw(&stream, state->members, state->parts, holders_of(plan, chunk));
         measure_set(state, chunk);
     }
 }
@@ -131,12 +132,11 @@ static double select_value(double *values, size_t count, size_t rank)
 }
 
 /* How many sets can occur; saturates. */
-static uint64_t count_sets(const tarry_plan *plan)
+static uint64_t count_sets(const tarry_plan *plan, uint32_t parts)
 {
     uint64_t sets = 0;
     for (uint32_t chunk = 0; chunk < plan->chunks; chunk++) {
-        if (__builtin_add_overflow(sets, subsets_count(holders_of(plan, chunk), plan->parts),
-                                   &sets))
+        if (__builtin_add_overflow(sets, subsets_count(holders_of(plan, chunk), parts), &sets))
             return UINT64_MAX;
     }
     return sets;
@@ -151,18 +151,17 @@ static uint64_t affordable_sets(uint32_t parts)
     return sets > 1000 ? sets : 1000;
 }
 
-int conditioning_measure(const tarry_plan *plan, const double *decode, uint64_t seed,
-                         tarry_conditioning *out)
+int conditioning_measure(const tarry_plan *plan, uint32_t parts, const double *decode,
+                         uint64_t seed, tarry_conditioning *out)
 {
-    uint64_t sets = count_sets(plan), affordable = affordable_sets(plan->parts);
+    uint64_t sets = count_sets(plan, parts), affordable = affordable_sets(parts);
     bool complete = sets <= affordable;
     if (!complete)
         sets = affordable;
     const tarry_allocator *allocator = &plan->allocator;
-    gauge state = {.plan = plan, .decode = decode};
-    size_t parts = plan->parts;
+    gauge state = {.plan = plan, .parts = parts, .decode = decode};
     int error = TARRY_ERROR_NO_MEMORY;
-    state.columns = memory_allocate(allocator, parts * parts, sizeof(double));
+    state.columns = memory_allocate(allocator, (size_t)parts * parts, sizeof(double));
     state.members = memory_allocate(allocator, parts, sizeof(uint32_t));
     state.values = memory_allocate(allocator, (size_t)sets, sizeof(double));
     if (state.columns == NULL || state.members == NULL || state.values == NULL)

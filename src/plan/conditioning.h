@@ -14,11 +14,12 @@ double conditioning_of_columns(double *columns, uint32_t size);
 
 /*
  * Over the sets of `parts` workers that share a chunk: the largest 1/sigma_min(R_S) and the median
- * (the lower one of an even number). A set counts once for each chunk that it shares. If there are
- * too many, a sample of RANDOM_CONDITIONING: a random chunk, a random set of its holders. decode is
- * as in the plan (parts x workers); every chunk has at least `parts` holders. Errors: NO_MEMORY.
+ * (the lower one of an even number); parts >= 2. A set counts once for each chunk that it shares.
+ * If there are too many, a sample of RANDOM_CONDITIONING: a random chunk, a random set of its
+ * holders. decode is as plan_decode's (parts x workers); every chunk has at least `parts` holders.
+ * Errors: NO_MEMORY.
  */
-int conditioning_measure(const tarry_plan *plan, const double *decode, uint64_t seed,
-                         tarry_conditioning *out);
+int conditioning_measure(const tarry_plan *plan, uint32_t parts, const double *decode,
+                         uint64_t seed, tarry_conditioning *out);
 
 #endif

@@ -21,21 +21,21 @@ static tarry_conditioning conditioning_of_ones(const tarry_plan *plan)
 }
 
 /* Descents end in different local minima: the best of some is kept, of more where one is cheap. */
-static int spread(const tarry_plan *plan, uint64_t seed, double *best,
+static int spread(const tarry_plan *plan, uint32_t parts, uint64_t seed, double *best,
                   tarry_conditioning *conditioning)
 {
-    size_t numbers = (size_t)plan->parts * plan->workers;
+    size_t numbers = (size_t)parts * plan->workers;
     double *trial = memory_allocate(&plan->allocator, numbers, sizeof(*trial));
     if (trial == NULL)
         return TARRY_ERROR_NO_MEMORY;
-    double affordable = restart_limit / descent_operations(plan, descent_limit);
+    double affordable = restart_limit / descent_operations(plan, parts, descent_limit);
     int error = TARRY_OK;
     for (uint32_t restart = 0; restart == 0 || (restart < affordable && restart < MOST_RESTARTS);
          restart++) {
         tarry_conditioning found;
-        error = descent_spread(plan, seed, restart, descent_limit, trial);
+        error = descent_spread(plan, parts, seed, restart, descent_limit, trial);
         if (error == TARRY_OK)
-            error = conditioning_measure(plan, trial, seed, &found);
+            error = conditioning_measure(plan, parts, trial, seed, &found);
         if (error != TARRY_OK)
             break;
         if (restart == 0 || found.worst < conditioning->worst) {
@@ -48,48 +48,49 @@ static int spread(const tarry_plan *plan, uint64_t seed, double *best,
     return error;
 }
 
-int decode_design(tarry_plan *plan, uint64_t seed)
+/* The matrix for `parts`: that of `from`, or a new one if that is NULL. */
+static int make_matrix(const tarry_plan *plan, uint32_t parts, uint64_t seed,
+                       const tarry_plan *from, double *matrix, tarry_conditioning *conditioning)
+{
+    *conditioning = conditioning_of_ones(plan);
+    if (parts > 1 && from == NULL)
+        return spread(plan, parts, seed, matrix, conditioning);
+    for (size_t k = 0; k < (size_t)parts * plan->workers; k++)
+        matrix[k] = parts > 1 ? plan_decode(from, parts)[k] : 1;
+    return parts > 1 ? conditioning_measure(plan, parts, matrix, seed, conditioning) : TARRY_OK;
+}
+
+static int make_matrices(tarry_plan *plan, uint64_t seed, const tarry_plan *from)
 {
     assert(plan->min_replication >= plan->parts);
-    size_t numbers = (size_t)plan->parts * plan->workers;
-    double *decode = memory_allocate(&plan->allocator, numbers, sizeof(*decode));
+    uint32_t least = plan_least_parts(plan);
+    double *decode = memory_allocate(&plan->allocator, plan_decode_rows(plan, least - 1),
+                                     plan->workers * sizeof(*decode));
     if (decode == NULL)
         return TARRY_ERROR_NO_MEMORY;
-    tarry_conditioning conditioning;
-    if (plan->parts == 1) {
-        for (uint32_t worker = 0; worker < plan->workers; worker++)
-            decode[worker] = 1;
-        conditioning = conditioning_of_ones(plan);
-    } else {
-        int error = spread(plan, seed, decode, &conditioning);
+    tarry_conditioning worst = {0};
+    for (uint32_t parts = least; parts <= plan->parts; parts++) {
+        tarry_conditioning found;
+        double *matrix = decode + plan_decode_rows(plan, parts) * plan->workers;
+        int error = make_matrix(plan, parts, seed, from, matrix, &found);
         if (error != TARRY_OK) {
             memory_release(&plan->allocator, decode);
             return error;
         }
+        if (parts == least || found.worst > worst.worst)
+            worst = found;
     }
     plan->decode = decode;
-    plan->conditioning = conditioning;
+    plan->conditioning = worst;
     return TARRY_OK;
+}
+
+int decode_design(tarry_plan *plan, uint64_t seed)
+{
+    return make_matrices(plan, seed, NULL);
 }
 
 int decode_keep(tarry_plan *plan, const tarry_plan *from)
 {
-    assert(plan->min_replication >= plan->parts);
-    size_t numbers = (size_t)plan->parts * plan->workers;
-    double *decode = memory_allocate(&plan->allocator, numbers, sizeof(*decode));
-    if (decode == NULL)
-        return TARRY_ERROR_NO_MEMORY;
-    for (size_t k = 0; k < numbers; k++)
-        decode[k] = from->decode[k];
-    tarry_conditioning conditioning = conditioning_of_ones(plan);
-    if (plan->parts > 1) {
-        int error = conditioning_measure(plan, decode, plan->seed, &conditioning);
-        if (error != TARRY_OK) {
-            memory_release(&plan->allocator, decode);
-            return error;
-        }
-    }
-    plan->decode = decode;
-    plan->conditioning = conditioning;
-    return TARRY_OK;
+    return make_matrices(plan, plan->seed, from);
 }

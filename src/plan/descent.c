@@ -328,14 +328,14 @@ static double operations_per_set(double parts)
 }
 
 /* How many sets a turn has if its worker's chunks all had as many as the one with most. */
-static double sets_of_turn(const tarry_plan *plan, uint32_t worker)
+static double sets_of_turn(const tarry_plan *plan, uint32_t parts, uint32_t worker)
 {
     uint64_t most = 0;
     uint32_t first = plan->worker_offset[worker], end = plan->worker_offset[worker + 1];
     for (uint32_t slot = first; slot < end; slot++) {
         uint32_t chunk = plan->slot_chunk[slot];
         uint32_t holders = plan->chunk_offset[chunk + 1] - plan->chunk_offset[chunk];
-        uint64_t sets = subsets_count(holders - 1, plan->parts - 1);
+        uint64_t sets = subsets_count(holders - 1, parts - 1);
         most = sets > most ? sets : most;
     }
     return (double)most * (end - first);
@@ -350,10 +350,10 @@ static double least(double a, double b)
 static double plan_effort(descent *work, double operations)
 {
     const tarry_plan *plan = work->plan;
-    double parts = plan->parts, workers = plan->workers, each = operations_per_set(parts);
+    double parts = work->parts, workers = plan->workers, each = operations_per_set(parts);
     double all = 0, longest = 1;
     for (uint32_t worker = 0; worker < plan->workers; worker++) {
-        double sets = sets_of_turn(plan, worker);
+        double sets = sets_of_turn(plan, work->parts, worker);
         all += sets;
         longest = sets > longest ? sets : longest;
     }
@@ -370,9 +370,9 @@ static double plan_effort(descent *work, double operations)
     return work->sweeps * each * least(all, work->most * workers);
 }
 
-double descent_operations(const tarry_plan *plan, double operations)
+double descent_operations(const tarry_plan *plan, uint32_t parts, double operations)
 {
-    descent work = {.plan = plan};
+    descent work = {.plan = plan, .parts = parts};
     return plan_effort(&work, operations);
 }
 
@@ -426,17 +426,17 @@ static void sweep_workers(descent *work, uint32_t sweep, random_stream *stream)
     }
 }
 
-int descent_spread(const tarry_plan *plan, uint64_t seed, uint32_t restart, double operations,
-                   double *decode)
+int descent_spread(const tarry_plan *plan, uint32_t parts, uint64_t seed, uint32_t restart,
+                   double operations, double *decode)
 {
-    descent work = {.plan = plan, .parts = plan->parts};
+    descent work = {.plan = plan, .parts = parts};
     plan_effort(&work, operations);
     int error = allocate(&work);
     if (error != TARRY_OK) {
         release(&work);
         return error;
     }
-    uint32_t l = plan->parts;
+    uint32_t l = parts;
     random_stream stream = random_stream_make(seed, RANDOM_DECODE, restart, 0);
     for (uint32_t worker = 0; worker < plan->workers; worker++) {
         draw_unit(&stream, work.column + (size_t)worker * l, l);

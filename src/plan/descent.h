@@ -16,10 +16,10 @@
  * That keeps the time in bounds, but the sets outside of the sample stay as random columns have
  * them. Errors: NO_MEMORY.
  */
-int descent_spread(const tarry_plan *plan, uint64_t seed, uint32_t restart, double operations,
-                   double *decode);
+int descent_spread(const tarry_plan *plan, uint32_t parts, uint64_t seed, uint32_t restart,
+                   double operations, double *decode);
 
 /* About how many operations that takes. */
-double descent_operations(const tarry_plan *plan, double operations);
+double descent_operations(const tarry_plan *plan, uint32_t parts, double operations);
 
 #endif

@@ -98,6 +98,7 @@ int draft_finish(const draft *made, bool changed, const tarry_allocator *allocat
     plan->workers = from->workers;
     plan->chunks = made->chunks;
     plan->parts = from->parts;
+    plan->adaptive = from->adaptive;
     plan->pieces = from->pieces;
     plan->order = from->order;
     plan->seed = from->seed;

@@ -60,6 +60,9 @@ static int check_settings(const tarry_plan_settings *settings, tarry_diagnostic 
                         settings->pieces);
     if (settings->parts < 1)
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT, "parts must be at least 1");
+    if (settings->parts > TARRY_MOST_PARTS)
+        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT, "parts must be at most %d",
+                        TARRY_MOST_PARTS);
     if (settings->parts > settings->workers)
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT, "%u parts are more than the %u workers",
                         settings->parts, settings->workers);
@@ -165,7 +168,8 @@ int plan_take_digest(tarry_plan *plan)
     int failed = digest_add_u32(state, sizes, 3);
     failed |= digest_add_u32(state, plan->worker_offset, (size_t)plan->workers + 1);
     failed |= digest_add_u32(state, plan->slot_chunk, plan_edges(plan));
-    failed |= digest_add_f64(state, plan->decode, (size_t)plan->parts * plan->workers);
+    size_t rows = plan_decode_rows(plan, plan_least_parts(plan) - 1);
+    failed |= digest_add_f64(state, plan->decode, rows * plan->workers);
     if (plan->span != NULL) {
         failed |= digest_add_u32(state, &plan->origins, 1);
         failed |= digest_add_u32(state, plan->span_offset, (size_t)plan->chunks + 1);
@@ -224,6 +228,7 @@ int tarry_plan_create(const tarry_plan_settings *settings, const tarry_allocator
     plan->chunks = settings->chunks;
     plan->pieces = settings->pieces;
     plan->parts = settings->parts;
+    plan->adaptive = settings->adaptive_parts;
     plan->order = settings->order;
     plan->seed = settings->seed;
 
@@ -281,6 +286,11 @@ uint32_t tarry_plan_parts(const tarry_plan *plan)
     return plan->parts;
 }
 
+uint32_t tarry_plan_least_parts(const tarry_plan *plan)
+{
+    return plan_least_parts(plan);
+}
+
 uint32_t tarry_plan_load(const tarry_plan *plan, uint32_t worker)
 {
     return plan->worker_offset[worker + 1] - plan->worker_offset[worker];
@@ -306,9 +316,10 @@ uint32_t tarry_plan_position(const tarry_plan *plan, uint32_t chunk, uint32_t in
     return plan->holder_position[plan->chunk_offset[chunk] + index];
 }
 
-double tarry_plan_decode_weight(const tarry_plan *plan, uint32_t part, uint32_t worker)
+double tarry_plan_decode_weight(const tarry_plan *plan, uint32_t parts, uint32_t part,
+                                uint32_t worker)
 {
-    return plan->decode[(size_t)part * plan->workers + worker];
+    return plan_decode(plan, parts)[(size_t)part * plan->workers + worker];
 }
 
 tarry_conditioning tarry_plan_conditioning(const tarry_plan *plan)

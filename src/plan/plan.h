@@ -14,7 +14,8 @@ struct tarry_plan {
     uint32_t workers; /* m */
     uint32_t chunks;  /* the units of work: N, or N times the pieces */
     uint32_t pieces;  /* of a whole chunk; 1: chunks are whole */
-    uint32_t parts;   /* l */
+    uint32_t parts;   /* l; the largest if it is adaptive */
+    bool adaptive;    /* a round may have any number of parts from 1 to `parts` */
     tarry_order order;
     uint64_t seed;
     /*
@@ -40,11 +41,31 @@ struct tarry_plan {
     uint32_t *holder_worker;     /* edges */
     uint32_t *holder_position;   /* edges */
     uint32_t *replication_count; /* max_replication + 1: how many chunks have that replication */
-    double *decode; /* R: parts x workers, row-major; unit columns, or all ones with one part */
+    /* R for `parts`: parts x workers, row-major; unit columns, or all ones with one part. With
+     * adaptive parts those for parts - 1, .. 1 follow: see plan_decode. */
+    double *decode;
     uint32_t max_load, max_replication, min_replication;
     tarry_conditioning conditioning;
     uint8_t digest[TARRY_DIGEST_SIZE];
 };
+
+static inline uint32_t plan_least_parts(const tarry_plan *plan)
+{
+    return plan->adaptive ? 1 : plan->parts;
+}
+
+/* Rows of the decode matrices for plan->parts, plan->parts - 1, .. parts + 1. */
+static inline size_t plan_decode_rows(const tarry_plan *plan, uint32_t parts)
+{
+    size_t all = plan->parts, rest = parts;
+    return (all * (all + 1) - rest * (rest + 1)) / 2;
+}
+
+/* R for `parts` (plan_least_parts..plan->parts): parts x workers, row-major. */
+static inline const double *plan_decode(const tarry_plan *plan, uint32_t parts)
+{
+    return plan->decode + plan_decode_rows(plan, parts) * plan->workers;
+}
 
 static inline uint32_t plan_edges(const tarry_plan *plan)
 {

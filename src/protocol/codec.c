@@ -48,6 +48,11 @@ codec_shape codec_shape_of(const tarry_plan *plan, uint32_t worker, uint32_t str
     };
 }
 
+static bool has_parts(tarry_message_type type)
+{
+    return type == TARRY_MESSAGE_SIGNAL || type == TARRY_MESSAGE_PART;
+}
+
 /* Which flags a frame of the type can have. */
 static unsigned flags_of_type(tarry_message_type type)
 {
@@ -119,7 +124,7 @@ void codec_encode(const codec_shape *shape, const tarry_message *message, uint8_
     bool part = message->type == TARRY_MESSAGE_PART;
     uint8_t *at = bytes_put(frame, message->type, 1);
     at = bytes_put(at, flags, 1);
-    at = bytes_put(at, tells ? message->turn : 0, 2);
+    at = bytes_put(at, tells ? message->turn : has_parts(message->type) ? message->parts : 0, 2);
     at = bytes_put(at, message->epoch, 4);
     at = bytes_put(at, message->round, 8);
     at = bytes_put(at, tells ? message->next : message->attempt, 4);
@@ -160,8 +165,9 @@ int codec_decode(const codec_shape *shape, const uint8_t *frame, size_t size, ui
         return TARRY_ERROR_FORMAT;
     tarry_message_type type = (tarry_message_type)frame[0];
     unsigned flags = frame[1];
-    uint16_t turn = (uint16_t)bytes_get(frame + 2, 2);
-    if ((flags & ~flags_of_type(type)) != 0 || (turn != 0 && !tells_next(type)) ||
+    uint16_t turn_or_parts = (uint16_t)bytes_get(frame + 2, 2);
+    if ((flags & ~flags_of_type(type)) != 0 || (has_parts(type) && turn_or_parts == 0) ||
+        (turn_or_parts != 0 && !has_parts(type) && !tells_next(type)) ||
         size != size_of(shape, type, flags))
         return TARRY_ERROR_FORMAT;
 
@@ -174,9 +180,10 @@ int codec_decode(const codec_shape *shape, const uint8_t *frame, size_t size, ui
         .round = bytes_get(frame + 8, 8),
         .attempt = tells ? 0 : count,
         .next = tells ? count : 0,
-        .turn = turn,
+        .turn = tells ? turn_or_parts : 0,
         .stripe = part ? index : 0,
         .slot = part ? 0 : index,
+        .parts = has_parts(type) ? turn_or_parts : 0,
     };
     cursor from = {.at = frame + CODEC_HEADER_BYTES, .words = words};
     if (type == TARRY_MESSAGE_SIGNAL) {

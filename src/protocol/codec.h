@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Messages as bytes. A frame is self-contained, little-endian:
- *   type 1, flags 1, turn 2, epoch 4, round 8, attempt 4, index 4 (slot or stripe),
+ *   type 1, flags 1, turn or parts 2, epoch 4, round 8, attempt 4, index 4 (slot or stripe),
  * and behind it the bit sets, each padded to whole bytes with zeros: for SIGNAL psi and stripes,
  * and those sets of one bit per position that the flags say are there. Flags: bit 0: failed; bit 1:
  * first; bit 2: barred; bit 4: stale. REPORT and ALIVE have `next` in place of the attempt, which
- * they don't have; the others have no turn (zero). The numbers of parameters and coded parts follow
- * a frame outside of it.
+ * they don't have, and a turn; SIGNAL and PART have parts; the others have neither (zero). The
+ * numbers of parameters and coded parts follow a frame outside of it.
  */
 #ifndef PROTOCOL_CODEC_H
 #define PROTOCOL_CODEC_H
@@ -23,6 +23,7 @@ typedef struct codec_shape {
     size_t slots;
 } codec_shape;
 
+/* stripes: of the plan's least number of parts. */
 codec_shape codec_shape_of(const tarry_plan *plan, uint32_t worker, uint32_t stripes);
 
 /* Bytes of the message's frame; of the longest frame; 64-bit words that decoding any frame needs.

@@ -36,10 +36,11 @@ static int check_settings(const tarry_plan *plan, const tarry_server_settings *s
                           tarry_diagnostic *diagnostic)
 {
     const char *fault = NULL;
-    if (settings->part_length == 0 || settings->stripe_length == 0)
-        fault = "part_length and stripe_length must be at least 1";
-    else if ((settings->part_length - 1) / settings->stripe_length >= UINT32_MAX / 64)
-        fault = "stripe_length is too small for part_length";
+    if (settings->dimension == 0 || settings->stripe_length == 0)
+        fault = "dimension and stripe_length must be at least 1";
+    else if ((settings->dimension - 1) / plan_least_parts(plan) / settings->stripe_length >=
+             UINT32_MAX / 64)
+        fault = "stripe_length is too small for dimension";
     else if (!(settings->conditioning_limit > 1))
         fault = "conditioning_limit must be above 1";
     else if (settings->silence_ns == 0)
@@ -50,6 +51,12 @@ static int check_settings(const tarry_plan *plan, const tarry_server_settings *s
         fault = "unknown credit";
     else if ((unsigned)settings->fill > TARRY_FILL_STALE)
         fault = "unknown fill";
+    else if (plan->adaptive && settings->credit == TARRY_CREDIT_WHOLE)
+        fault = "adaptive parts need credit by chunk";
+    else if (plan->adaptive && settings->stop == TARRY_STOP_WORKERS)
+        fault = "adaptive parts can't go by a number of workers";
+    else if (plan->adaptive && settings->fill != TARRY_FILL_NONE)
+        fault = "adaptive parts don't go with a fill";
     switch (settings->stop) {
     case TARRY_STOP_EXACT:
         break;
@@ -114,11 +121,13 @@ static int allocate(tarry_server *server, const tarry_allocator *allocator)
     server->awaited = memory_allocate(allocator, stripes, sizeof(uint32_t));
     server->unsummed = memory_allocate(allocator, stripes, sizeof(uint32_t));
     server->complete = memory_allocate(allocator, bitset_words(stripes), sizeof(uint64_t));
+    server->foreseen_ns = memory_allocate(allocator, chunks, plan->parts * sizeof(double));
+    server->prospects = memory_allocate(allocator, plan->parts, sizeof(*server->prospects));
     server->items = memory_allocate(allocator, server->capacity, sizeof(*server->items));
     if (server->members == NULL || server->done == NULL || server->failed == NULL ||
         server->possible == NULL || server->hopeless == NULL || server->received == NULL ||
         server->awaited == NULL || server->unsummed == NULL || server->complete == NULL ||
-        server->items == NULL)
+        server->foreseen_ns == NULL || server->prospects == NULL || server->items == NULL)
         return TARRY_ERROR_NO_MEMORY;
     int error = allocate_bits(server, allocator);
     if (error == TARRY_OK)
@@ -143,7 +152,9 @@ int tarry_server_create(const tarry_plan *plan, const tarry_server_settings *set
     made->allocator = memory_allocator(allocator);
     made->plan = plan;
     made->settings = *settings;
-    made->stripes = (uint32_t)((settings->part_length - 1) / settings->stripe_length + 1);
+    made->cut = server_layout(made, plan_least_parts(plan));
+    made->stripes = made->cut.stripes;
+    made->ready_ns = made->look_ns = TARRY_NEVER;
     made->effects.count = 0;
     error = allocate(made, &made->allocator);
     if (error != TARRY_OK) {
@@ -173,6 +184,8 @@ void tarry_server_free(tarry_server *server)
     memory_release(&allocator, server->bits_offset);
     memory_release(&allocator, server->shapes);
     memory_release(&allocator, server->items);
+    memory_release(&allocator, server->prospects);
+    memory_release(&allocator, server->foreseen_ns);
     memory_release(&allocator, server->complete);
     memory_release(&allocator, server->unsummed);
     memory_release(&allocator, server->awaited);
@@ -209,6 +222,15 @@ int server_reject(tarry_server *server, uint32_t worker, tarry_reject why)
     return TARRY_OK;
 }
 
+/* Whether the message speaks of a stripe that there is. */
+static bool has_stripe(const tarry_server *server, const tarry_message *part, layout *cut)
+{
+    if (part->parts < plan_least_parts(server->plan) || part->parts > server->plan->parts)
+        return false;
+    *cut = server_layout(server, part->parts);
+    return part->stripe < cut->stripes;
+}
+
 /* Whoever sends is alive; what it sends counts only if it speaks for its present arrival. */
 static int take_message(tarry_server *server, uint64_t now, uint32_t worker,
                         const tarry_message *message)
@@ -217,9 +239,10 @@ static int take_message(tarry_server *server, uint64_t now, uint32_t worker,
         return server_reject(server, worker, TARRY_REJECT_UNKNOWN);
     server->result.control_bytes += codec_size(&server->shapes[worker], message);
     server->result.control_messages++;
-    if (message->type == TARRY_MESSAGE_PART && message->stripe < server->stripes)
-        server->result.upload_bytes +=
-            server_stripe_numbers(server, message->stripe) * sizeof(float);
+    layout cut;
+    bool good = message->type != TARRY_MESSAGE_PART || has_stripe(server, message, &cut);
+    if (message->type == TARRY_MESSAGE_PART && good)
+        server->result.upload_bytes += layout_stripe_length(&cut, message->stripe) * sizeof(float);
     if (message->epoch != server->members[worker].epoch)
         return server_reject(server, worker, TARRY_REJECT_STALE);
     switch (message->type) {
@@ -228,6 +251,8 @@ static int take_message(tarry_server *server, uint64_t now, uint32_t worker,
         return server_report(server, now, worker, message);
     case TARRY_MESSAGE_PART:
         server_heard(server, now, worker);
+        if (!good)
+            return server_reject(server, worker, TARRY_REJECT_RANGE);
         return server_part(server, now, worker, message);
     case TARRY_MESSAGE_ALIVE:
         server_heard(server, now, worker);
@@ -318,6 +343,8 @@ uint64_t tarry_server_deadline(const tarry_server *server)
         if (limit < TARRY_NEVER - start && start + limit < next)
             next = start + limit;
     }
+    uint64_t look = server_next_look(server);
+    next = look < next ? look : next;
     return next;
 }
 

@@ -3,26 +3,6 @@
 
 #include <assert.h>
 
-bool server_satisfied(const tarry_server *server, uint64_t now)
-{
-    const tarry_server_settings *settings = &server->settings;
-    bool all_in = server->busy == 0; /* nothing more can come */
-    bool settled = !settings->reproducible || all_in;
-    bool recovered = coverage_recovered(server->credited) == server->plan->chunks;
-    switch (settings->stop) {
-    case TARRY_STOP_EXACT:
-        return recovered && settled;
-    case TARRY_STOP_DEADLINE:
-        return recovered || all_in || now - server->result.start_ns >= settings->deadline_ns;
-    case TARRY_STOP_ERROR:
-        return all_in ||
-               (coverage_expected_error(server->credited) <= settings->error_limit && settled);
-    case TARRY_STOP_WORKERS:
-        return server->whole >= settings->workers_needed && settled;
-    }
-    return false;
-}
-
 /* Whether waiting longer is in vain. */
 static bool is_doomed(const tarry_server *server)
 {
@@ -56,7 +36,8 @@ static void send_signals(tarry_server *server, uint64_t now)
 {
     uint32_t workers = server->plan->workers;
     uint64_t *stripes = server->bits + server->bits_offset[workers];
-    for (uint32_t stripe = 0; stripe < server->stripes; stripe++)
+    bitset_clear(stripes, server->stripes);
+    for (uint32_t stripe = 0; stripe < server->cut.stripes; stripe++)
         bitset_put(stripes, stripe, !bitset_test(server->complete, stripe));
 
     server->participants = 0;
@@ -68,10 +49,11 @@ static void send_signals(tarry_server *server, uint64_t now)
         uint64_t *stale = psi + bitset_words(server->shapes[worker].psi_bits);
         bool fresh;
         member->participant = server_fill_view(server, worker, psi, stale, &fresh);
-        member->parts_due = member->participant ? server->stripes - server->complete_count : 0;
+        member->parts_due = member->participant ? server->cut.stripes - server->complete_count : 0;
         member->stopped = true;
         server->participants += member->participant;
         tarry_effect *effect = server_send(server, worker, TARRY_MESSAGE_SIGNAL);
+        effect->message.parts = server->cut.parts;
         effect->message.psi = psi;
         effect->message.stripes = stripes;
         effect->message.stale = fresh ? NULL : stale;
@@ -79,9 +61,24 @@ static void send_signals(tarry_server *server, uint64_t now)
     steering_stopped(server, now);
 }
 
-static void begin_attempt(tarry_server *server, uint64_t now)
+static void clear_open_stripes(tarry_server *server)
+{
+    for (uint32_t stripe = 0; stripe < server->cut.stripes; stripe++) {
+        if (bitset_test(server->complete, stripe))
+            continue;
+        tarry_effect *effect = server_emit(server, TARRY_EFFECT_CLEAR, 0);
+        effect->parts = server->cut.parts;
+        effect->stripe = stripe;
+    }
+}
+
+static void begin_attempt(tarry_server *server, uint64_t now, uint32_t parts)
 {
     server->phase = SERVER_CODING;
+    server->cut = server_layout(server, parts);
+    server->from_scratch = server->complete_count == 0;
+    server->result.parts = parts;
+    server->result.copies_needed = (uint64_t)server->plan->chunks * parts;
     server->broken = false;
     server->attempt++;
     server->result.attempts++;
@@ -89,16 +86,13 @@ static void begin_attempt(tarry_server *server, uint64_t now)
         server->result.signal_ns = now;
     server->attempt_start_ns = now;
     server_fill_attempt(server);
-    server->attempt_exact = coverage_recovered(server->credited) == server->plan->chunks;
+    server->attempt_exact = coverage_recovered(server->credited, parts) == server->plan->chunks;
     server->late_ns = TARRY_NEVER;
     server->delivered = 0;
     bitset_clear(server->received, (size_t)server->plan->workers * server->stripes);
-    for (uint32_t stripe = 0; stripe < server->stripes; stripe++)
-        if (!bitset_test(server->complete, stripe))
-            server_emit(server, TARRY_EFFECT_CLEAR, 0)->stripe = stripe;
-
+    clear_open_stripes(server);
     send_signals(server, now);
-    for (uint32_t stripe = 0; stripe < server->stripes; stripe++) {
+    for (uint32_t stripe = 0; stripe < server->cut.stripes; stripe++) {
         if (bitset_test(server->complete, stripe))
             continue;
         server->awaited[stripe] = server->unsummed[stripe] = server->participants;
@@ -112,6 +106,7 @@ static void begin_attempt(tarry_server *server, uint64_t now)
 static void resume(tarry_server *server, uint64_t now)
 {
     const tarry_plan *plan = server->plan;
+    uint32_t least = plan_least_parts(plan);
     server->phase = SERVER_COMPUTING;
     server->broken = false;
     steering_resumed(server, now);
@@ -126,8 +121,8 @@ static void resume(tarry_server *server, uint64_t now)
         uint32_t load = plan->worker_offset[worker + 1] - first;
         for (uint32_t slot = 0; slot < load; slot++)
             bitset_put(slots, slot,
-                       coverage_rank(server->credited, plan->slot_chunk[first + slot]) <
-                               plan->parts &&
+                       coverage_rank(server->credited, least, plan->slot_chunk[first + slot]) <
+                               least &&
                            !bitset_test(server->done, first + slot) &&
                            !bitset_test(server->failed, first + slot));
         tarry_message *message = &server_send(server, worker, TARRY_MESSAGE_RESUME)->message;
@@ -154,10 +149,11 @@ void server_finish(tarry_server *server, uint64_t now, int error)
     result->end_ns = now;
     if (error == TARRY_OK) {
         result->exact = server->all_exact;
-        result->expected_error = server->error_sum / (double)server->settings.part_length;
-        result->filled_share = server->filled_sum / (double)server->settings.part_length;
+        result->expected_error = server->error_sum / (double)server->cut.part_length;
+        result->filled_share = server->filled_sum / (double)server->cut.part_length;
+        server_learn_upload(server, now);
     } else {
-        result->expected_error = coverage_expected_error(server->credited);
+        result->expected_error = coverage_expected_error(server->credited, result->parts);
     }
     server_emit(server, TARRY_EFFECT_DONE, 0)->result = result;
     server->phase = SERVER_IDLE;
@@ -166,18 +162,39 @@ void server_finish(tarry_server *server, uint64_t now, int error)
     server->round++;
 }
 
+/*
+ * Complete stripes stand as long as the attempt can be repeated with as many parts. When it can't,
+ * and another number is possible, there is less to lose in encoding anew than in waiting for what
+ * the lost had.
+ */
+static uint32_t pick_parts(tarry_server *server, uint64_t now)
+{
+    if (server->able == 0)
+        return 0;
+    uint32_t parts = server_pick_parts(server, now);
+    if (parts != 0 || server->complete_count == 0 || !server->plan->adaptive)
+        return parts;
+    bitset_clear(server->complete, server->stripes);
+    server->complete_count = 0;
+    server->error_sum = 0;
+    server->all_exact = true;
+    return server_pick_parts(server, now);
+}
+
 int server_advance(tarry_server *server, uint64_t now)
 {
     bool choose =
         server->phase == SERVER_COMPUTING || (server->phase == SERVER_CODING && server->broken);
-    if (choose && server->able > 0 && server_satisfied(server, now))
-        begin_attempt(server, now);
-    else if (choose && is_doomed(server))
+    uint32_t ready = choose ? pick_parts(server, now) : 0;
+    uint32_t parts = choose ? server_settle_parts(server, now, ready) : 0;
+    if (parts != 0)
+        begin_attempt(server, now, parts);
+    else if (choose && ready == 0 && is_doomed(server))
         server_finish(server, now, TARRY_ERROR_COVERAGE);
-    else if (choose && server->broken)
+    else if (choose && ready == 0 && server->broken)
         resume(server, now);
 
-    if (server->phase == SERVER_CODING && server->complete_count == server->stripes)
+    if (server->phase == SERVER_CODING && server->complete_count == server->cut.stripes)
         server_finish(server, now, TARRY_OK);
     return TARRY_OK;
 }
@@ -186,6 +203,7 @@ static void combine(tarry_server *server, uint32_t worker, uint32_t stripe)
 {
     tarry_effect *effect = server_emit(server, TARRY_EFFECT_COMBINE, worker);
     effect->attempt = server->attempt;
+    effect->parts = server->cut.parts;
     effect->stripe = stripe;
     effect->scale = server->attempt_scale;
 }
@@ -207,13 +225,15 @@ static void schedule_combine(tarry_server *server, uint32_t worker, uint32_t str
 int server_part(tarry_server *server, uint64_t now, uint32_t worker, const tarry_message *message)
 {
     uint32_t stripe = message->stripe;
-    if (stripe >= server->stripes || message->round > server->round ||
+    if (message->round > server->round ||
         (message->round == server->round && message->attempt > server->attempt))
         return server_reject(server, worker, TARRY_REJECT_RANGE);
     if (server->phase != SERVER_CODING || message->round != server->round ||
         message->attempt != server->attempt)
         return server_reject(server, worker, TARRY_REJECT_STALE);
 
+    if (message->parts != server->cut.parts)
+        return server_reject(server, worker, TARRY_REJECT_RANGE);
     server_member *member = &server->members[worker];
     size_t bit = (size_t)worker * server->stripes + stripe;
     if (!member->participant)
@@ -243,6 +263,8 @@ int server_combined(tarry_server *server, const tarry_event *event)
     if (server->phase != SERVER_CODING || event->round != server->round ||
         event->attempt != server->attempt || bitset_test(server->complete, event->stripe))
         return server_reject(server, event->worker, TARRY_REJECT_STALE);
+    if (event->stripe >= server->cut.stripes)
+        return server_reject(server, event->worker, TARRY_REJECT_RANGE);
     if (server->unsummed[event->stripe] <= server->awaited[event->stripe])
         return server_reject(server, event->worker, TARRY_REJECT_DUPLICATE);
     if (--server->unsummed[event->stripe] == 0)

@@ -80,36 +80,37 @@ int server_fill_retire(tarry_server *server, uint32_t worker)
  */
 static bool is_filled(const tarry_server *server, uint32_t chunk)
 {
-    return server->stale != NULL &&
-           coverage_rank(server->stale, chunk) > coverage_rank(server->credited, chunk);
+    return server->stale != NULL && coverage_rank(server->stale, server->cut.parts, chunk) >
+                                        coverage_rank(server->credited, server->cut.parts, chunk);
 }
 
 double server_fill_left(const tarry_server *server)
 {
     if (server->stale == NULL)
-        return coverage_expected_error(server->credited);
-    uint64_t full = (uint64_t)server->plan->chunks * server->plan->parts, ranks = 0;
+        return coverage_expected_error(server->credited, server->cut.parts);
+    uint64_t full = (uint64_t)server->plan->chunks * server->cut.parts, ranks = 0;
     for (uint32_t chunk = 0; chunk < server->plan->chunks; chunk++)
-        ranks += coverage_rank(is_filled(server, chunk) ? server->stale : server->credited, chunk);
+        ranks += coverage_rank(is_filled(server, chunk) ? server->stale : server->credited,
+                               server->cut.parts, chunk);
     return (double)(full - ranks) / (double)full;
 }
 
 void server_fill_attempt(tarry_server *server)
 {
     tarry_round_result *result = &server->result;
-    uint64_t full = (uint64_t)server->plan->chunks * server->plan->parts, fresh = 0, stale = 0;
+    uint64_t full = (uint64_t)server->plan->chunks * server->cut.parts, fresh = 0, stale = 0;
     result->copies_coded = 0;
     result->chunks_filled = 0;
     for (uint32_t chunk = 0; chunk < server->plan->chunks; chunk++) {
         if (is_filled(server, chunk)) {
             result->chunks_filled++;
-            stale += coverage_rank(server->stale, chunk);
+            stale += coverage_rank(server->stale, server->cut.parts, chunk);
         } else {
             result->copies_coded += coverage_copies(server->credited, chunk);
-            fresh += coverage_rank(server->credited, chunk);
+            fresh += coverage_rank(server->credited, server->cut.parts, chunk);
         }
     }
-    server->attempt_missing = coverage_expected_error(server->credited);
+    server->attempt_missing = coverage_expected_error(server->credited, server->cut.parts);
     server->attempt_left = server_fill_left(server);
     server->attempt_filled = (double)stale / (double)full;
     server->attempt_scale = 1;

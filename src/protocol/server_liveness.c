@@ -138,9 +138,10 @@ static int pass_over_late(tarry_server *server, uint64_t now)
     int error = set_aside_late(server, true);
     if (error != TARRY_OK)
         return error;
-    bool as_good = coverage_expected_error(server->credited) <= server->attempt_missing &&
-                   server_fill_left(server) <= server->attempt_left &&
-                   server_satisfied(server, now);
+    uint32_t parts = server_pick_parts(server, now);
+    bool as_good = parts != 0 &&
+                   coverage_expected_error(server->credited, parts) <= server->attempt_missing &&
+                   server_fill_left(server) <= server->attempt_left;
     error = set_aside_late(server, false);
     if (error != TARRY_OK || !as_good) {
         server->late_ns = now + (now - server->attempt_start_ns);

@@ -16,13 +16,13 @@ static bool has_work(const tarry_server *server, uint32_t worker)
 
 /*
  * A chunk is hopeless when too few copies can ever be there, or when all that can be are, and their
- * columns of R still don't span the parts well enough.
+ * columns of R still don't span the parts well enough: the fewest parts that there may be.
  */
 static void review_chunk(tarry_server *server, uint32_t chunk)
 {
-    uint32_t parts = server->plan->parts, possible = server->possible[chunk];
+    uint32_t parts = plan_least_parts(server->plan), possible = server->possible[chunk];
     bool hopeless = possible < parts || (coverage_copies(server->credited, chunk) == possible &&
-                                         coverage_rank(server->credited, chunk) < parts);
+                                         coverage_rank(server->credited, parts, chunk) < parts);
     if (hopeless == bitset_test(server->hopeless, chunk))
         return;
     bitset_put(server->hopeless, chunk, hopeless);
@@ -103,8 +103,10 @@ int server_exclude(tarry_server *server, uint64_t now, uint32_t worker)
 
 static void send_round(tarry_server *server, uint64_t now, uint32_t worker)
 {
+    server_member *member = &server->members[worker];
     tarry_effect *effect = server_send(server, worker, TARRY_MESSAGE_ROUND);
-    server->members[worker].stopped = false;
+    member->stopped = false;
+    member->begun_ns = member->ended_ns = now;
     steering_address(server, now, worker, &effect->message);
 }
 
@@ -149,7 +151,9 @@ int server_start(tarry_server *server, uint64_t now)
     if (error != TARRY_OK)
         return error;
     const tarry_plan *plan = server->plan;
+    uint32_t least = plan_least_parts(plan);
     server->phase = SERVER_COMPUTING;
+    server->cut = server_layout(server, least);
     server->attempt = 0;
     server->broken = false;
     server->late_ns = TARRY_NEVER;
@@ -158,11 +162,14 @@ int server_start(tarry_server *server, uint64_t now)
     server->all_exact = true;
     server->result = (tarry_round_result){
         .round = server->round,
-        .parts = plan->parts,
-        .copies_needed = (uint64_t)plan->chunks * plan->parts,
+        .parts = least,
+        .copies_needed = (uint64_t)plan->chunks * least,
         .start_ns = now,
         .signal_ns = TARRY_NEVER,
     };
+    server->ready_ns = server->look_ns = TARRY_NEVER;
+    server->looked_parts = 0;
+    server_aim_parts(server);
     bitset_clear(server->complete, server->stripes);
     coverage_clear(server->credited);
     memset(server->possible, 0, plan->chunks * sizeof(*server->possible));
@@ -254,6 +261,7 @@ int server_report(tarry_server *server, uint64_t now, uint32_t worker, const tar
     uint32_t edge = server->plan->worker_offset[worker] + message->slot;
     if (bitset_test(server->done, edge) || bitset_test(server->failed, edge))
         return server_reject(server, worker, TARRY_REJECT_DUPLICATE);
+    server->members[worker].ended_ns = now;
     int error = message->failed ? take_failed(server, now, worker, message->slot)
                                 : take_finished(server, worker, message->slot);
     if (error == TARRY_OK)

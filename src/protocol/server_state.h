@@ -3,9 +3,10 @@
  * The server's state, and what its files do for each other:
  *   server.c           creation, and which event goes where
  *   server_progress.c  workers coming and going, reports, what is still possible
- *   server_attempt.c   the stop rule, encode signals, coded parts, the end of a round
+ *   server_attempt.c   encode signals, coded parts, the end of a round
  *   server_fill.c      what stands in for the chunks that a stop rule leaves missing
  *   server_liveness.c  probes and time limits
+ *   server_parts.c     the stop rule, and the number of parts with which it is met best
  *   steering.h         dynamic orders, in files of their own
  *   checkpoint.c       what a restarted server has to know
  * Handlers only change the state; server_advance then decides what follows from it.
@@ -17,10 +18,13 @@
 
 #include "base/bitset.h"
 #include "coding/coverage.h"
+#include "coding/layout.h"
 #include "plan/plan.h"
+#include "protocol/choose_parts.h"
 #include "protocol/codec.h"
 #include "protocol/estimate.h"
 #include "protocol/steering.h"
+#include "protocol/upload.h"
 
 typedef enum server_phase {
     SERVER_IDLE,      /* between rounds */
@@ -42,6 +46,8 @@ typedef struct server_member {
     uint32_t finished;  /* chunks reported as finished in this round */
     uint32_t failed;    /* chunks reported as impossible in this round */
     uint32_t parts_due; /* stripes of this attempt that have not come in */
+    uint64_t begun_ns;  /* when this round was sent to it */
+    uint64_t ended_ns;  /* when its last report of this round came in; begun_ns before that */
     uint64_t heard_ns;  /* when it last sent anything */
     uint64_t probe_ns;  /* when the unanswered probe was sent; TARRY_NEVER if there is none */
     estimate answer;    /* times from a probe to the answer */
@@ -51,7 +57,7 @@ struct tarry_server {
     tarry_allocator allocator;
     const tarry_plan *plan;
     tarry_server_settings settings;
-    uint32_t stripes;
+    uint32_t stripes;    /* of the plan's least number of parts: the most */
     codec_shape *shapes; /* per worker */
 
     bool restored; /* from a checkpoint, and no new one was taken */
@@ -73,7 +79,20 @@ struct tarry_server {
     uint32_t whole;          /* of these, how many have finished all their chunks */
     uint32_t capable;        /* of these, how many have failed no chunk */
 
+    /* the choice of parts, server_parts.c */
+    upload_line upload;    /* how long attempts took, that began from scratch */
+    estimate cover_time;   /* from a round's start until one more copy of all chunks was there */
+    uint32_t aim;          /* copies of each chunk that this round is likely to need */
+    uint64_t ready_ns;     /* when the stop rule was first met in this round; or TARRY_NEVER */
+    uint32_t ready_parts;  /* with how many parts then */
+    uint64_t look_ns;      /* if the server waits for more parts: when to look again, */
+    uint32_t looked_parts; /* and with how many the rule was met at the last look; 0: none */
+    double *foreseen_ns;   /* chunks x parts: when the next copies are likely to come */
+    parts_prospect *prospects; /* one per number of parts */
+
     /* the attempt */
+    layout cut;                /* into the parts of the attempt */
+    bool from_scratch;         /* no stripe was complete when it began */
     bool broken;               /* a participant is gone before its parts were complete */
     double attempt_missing;    /* the error of psi without its fill, as stop rules see it */
     double attempt_left;       /* of it, what is not filled with stale gradients either */
@@ -116,12 +135,10 @@ static inline bool member_able(const server_member *member)
     return member->present && !member->excluded;
 }
 
-/* Numbers in `stripe` of a coded part. */
+/* Numbers in `stripe` of a coded part of this attempt. */
 static inline uint64_t server_stripe_numbers(const tarry_server *server, uint32_t stripe)
 {
-    size_t start = (size_t)stripe * server->settings.stripe_length;
-    size_t left = server->settings.part_length - start;
-    return left < server->settings.stripe_length ? left : server->settings.stripe_length;
+    return layout_stripe_length(&server->cut, stripe);
 }
 
 /* Adds an effect of the type for the worker, all else zero. */
@@ -143,8 +160,6 @@ int server_report(tarry_server *server, uint64_t now, uint32_t worker,
 /* server_attempt.c */
 int server_part(tarry_server *server, uint64_t now, uint32_t worker, const tarry_message *message);
 int server_combined(tarry_server *server, const tarry_event *event);
-/* Whether the stop rule holds for what is credited now. */
-bool server_satisfied(const tarry_server *server, uint64_t now);
 /* Carries out what follows from the state: signal, new attempt, end of the round. */
 int server_advance(tarry_server *server, uint64_t now);
 /* Ends the round, with TARRY_OK or why there is no estimate. */
@@ -168,6 +183,24 @@ void server_fill_attempt(tarry_server *server);
  */
 bool server_fill_view(const tarry_server *server, uint32_t worker, uint64_t *psi, uint64_t *stale,
                       bool *fresh);
+
+/* server_parts.c */
+layout server_layout(const tarry_server *server, uint32_t parts);
+/* The largest number of parts with which the stop rule holds for what is credited now, or that of
+ * the least expected error if it holds with whatever there is; 0 if it does not hold. */
+uint32_t server_pick_parts(const tarry_server *server, uint64_t now);
+/* How many parts to signal with, given what server_pick_parts gave; 0: waiting is better. */
+uint32_t server_settle_parts(tarry_server *server, uint64_t now, uint32_t parts);
+/* When to look again whether to go on waiting. */
+uint64_t server_next_look(const tarry_server *server);
+/* The attempt is complete. */
+void server_learn_upload(tarry_server *server, uint64_t now);
+/* A round begins: sets what server_wanted_copies gives. */
+void server_aim_parts(tarry_server *server);
+/* How many copies of each chunk this round is likely to need, by what was learned, if every further
+ * copy takes all workers as long as the first: for orders in which no copy is made unasked. It does
+ * not change within a round. */
+uint32_t server_wanted_copies(const tarry_server *server);
 
 /* server_liveness.c */
 void server_heard(tarry_server *server, uint64_t now, uint32_t worker);

@@ -202,8 +202,8 @@ double steering_end_ns(const tarry_server *server, uint32_t worker, double time)
 
 uint32_t steering_wanted(const tarry_server *server, uint32_t chunk)
 {
-    uint32_t parts = server->plan->parts;
-    if (coverage_rank(server->credited, chunk) >= parts)
+    uint32_t parts = server_wanted_copies(server);
+    if (coverage_rank(server->credited, parts, chunk) >= parts)
         return 0;
     uint32_t copies = coverage_copies(server->credited, chunk);
     return copies < parts ? parts - copies : 1; /* one more where those don't span the parts */

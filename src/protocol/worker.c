@@ -8,6 +8,7 @@
 #include "base/diagnostic.h"
 #include "base/memory.h"
 #include "coding/coefficients.h"
+#include "coding/layout.h"
 #include "plan/plan.h"
 #include "protocol/order.h"
 
@@ -19,10 +20,12 @@ struct tarry_worker {
     const tarry_plan *plan;
     tarry_worker_settings settings;
     uint32_t load;
+    uint32_t stripes; /* of the least number of parts: the most */
 
     uint32_t epoch; /* of the last ROUND; 0: none came yet */
     uint64_t round;
     uint32_t attempt;
+    uint32_t parts; /* of this attempt */
     bool active;    /* the round is not over */
     bool stopped;   /* signalled: no chunk is begun until RESUME or the next round */
     bool computing; /* a COMPUTE is in progress, of `slot` */
@@ -38,12 +41,17 @@ struct tarry_worker {
     uint64_t *pending;   /* a bit per stripe: to be encoded for this attempt */
     uint64_t *stale;     /* a bit per position: this attempt takes the gradient of the round before
                           */
-    float *coefficients; /* load x parts, of this attempt */
+    float *coefficients; /* load x parts of this attempt; room for the plan's */
     struct coefficients *work;
 
     tarry_effect items[MAX_EFFECTS];
     tarry_effects effects;
 };
+
+static uint32_t stripes_of(const tarry_worker *worker, uint32_t parts)
+{
+    return layout_make(worker->settings.dimension, parts, worker->settings.stripe_length).stripes;
+}
 
 static int allocate(tarry_worker *worker, const tarry_allocator *allocator)
 {
@@ -54,8 +62,7 @@ static int allocate(tarry_worker *worker, const tarry_allocator *allocator)
     worker->failed = memory_allocate(allocator, load_words, sizeof(uint64_t));
     worker->first = memory_allocate(allocator, load_words, sizeof(uint64_t));
     worker->barred = memory_allocate(allocator, load_words, sizeof(uint64_t));
-    worker->pending =
-        memory_allocate(allocator, bitset_words(worker->settings.stripes), sizeof(uint64_t));
+    worker->pending = memory_allocate(allocator, bitset_words(worker->stripes), sizeof(uint64_t));
     worker->coefficients =
         memory_allocate(allocator, (size_t)worker->load * worker->plan->parts, sizeof(float));
     if (worker->done == NULL || worker->previous == NULL || worker->stale == NULL ||
@@ -70,11 +77,11 @@ int tarry_worker_create(const tarry_plan *plan, const tarry_worker_settings *set
                         const tarry_allocator *allocator, tarry_worker **worker,
                         tarry_diagnostic *diagnostic)
 {
-    if (settings->worker >= plan->workers || settings->stripes == 0 ||
-        !(settings->conditioning_limit > 1))
+    if (settings->worker >= plan->workers || settings->dimension == 0 ||
+        settings->stripe_length == 0 || !(settings->conditioning_limit > 1))
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
-                        "worker %u: the plan has %u workers, stripes must be at least 1 and "
-                        "conditioning_limit above 1",
+                        "worker %u: the plan has %u workers, dimension and stripe_length must be "
+                        "at least 1 and conditioning_limit above 1",
                         settings->worker, plan->workers);
     tarry_worker *made = memory_allocate(allocator, 1, sizeof(*made));
     if (made == NULL)
@@ -83,6 +90,7 @@ int tarry_worker_create(const tarry_plan *plan, const tarry_worker_settings *set
     made->plan = plan;
     made->settings = *settings;
     made->load = tarry_plan_load(plan, settings->worker);
+    made->stripes = stripes_of(made, plan_least_parts(plan));
     made->effects.items = made->items;
     if (allocate(made, &made->allocator) != TARRY_OK) {
         tarry_worker_free(made);
@@ -175,10 +183,11 @@ static void encode_next(tarry_worker *worker)
 {
     if (worker->encoding)
         return;
-    for (uint32_t stripe = 0; stripe < worker->settings.stripes; stripe++) {
+    for (uint32_t stripe = 0; stripe < worker->stripes; stripe++) {
         if (!bitset_test(worker->pending, stripe))
             continue;
         tarry_effect *effect = emit(worker, TARRY_EFFECT_ENCODE);
+        effect->parts = worker->parts;
         effect->stripe = stripe;
         effect->coefficients = worker->coefficients;
         effect->stale = worker->stale;
@@ -188,6 +197,7 @@ static void encode_next(tarry_worker *worker)
             .epoch = worker->epoch,
             .attempt = worker->attempt,
             .stripe = stripe,
+            .parts = worker->parts,
         };
         worker->encoding = true;
         worker->outdated = false;
@@ -245,7 +255,7 @@ static int take_round(tarry_worker *worker, const tarry_message *message)
     bitset_clear(worker->done, worker->load);
     bitset_clear(worker->failed, worker->load);
     set_order(worker, message);
-    bitset_clear(worker->pending, worker->settings.stripes);
+    bitset_clear(worker->pending, worker->stripes);
     compute_next(worker);
     return TARRY_OK;
 }
@@ -271,17 +281,28 @@ static bool own_copies(const tarry_worker *worker, const uint64_t *psi, const ui
     return any;
 }
 
+/* Whether the signal speaks of parts and stripes that there are. */
+static bool has_stripes(const tarry_worker *worker, const tarry_message *signal)
+{
+    if (signal->parts < plan_least_parts(worker->plan) || signal->parts > worker->plan->parts)
+        return false;
+    for (uint32_t stripe = stripes_of(worker, signal->parts); stripe < worker->stripes; stripe++)
+        if (bitset_test(signal->stripes, stripe))
+            return false;
+    return true;
+}
+
 static int take_signal(tarry_worker *worker, const tarry_message *message)
 {
     if (message->attempt <= worker->attempt)
         return reject(worker, TARRY_REJECT_STALE);
     bool here;
     bool any = own_copies(worker, message->psi, message->stale, &here);
-    if (!here)
+    if (!here || !has_stripes(worker, message))
         return reject(worker, TARRY_REJECT_RANGE);
     if (any) {
-        int error = coefficients_of_worker(worker->work, worker->settings.worker, message->psi,
-                                           worker->coefficients);
+        int error = coefficients_of_worker(worker->work, message->parts, worker->settings.worker,
+                                           message->psi, worker->coefficients);
         if (error != TARRY_OK)
             return error;
     }
@@ -290,9 +311,10 @@ static int take_signal(tarry_worker *worker, const tarry_message *message)
     if (message->stale != NULL)
         memcpy(worker->stale, message->stale, bitset_words(worker->load) * sizeof(uint64_t));
     worker->attempt = message->attempt;
+    worker->parts = message->parts;
     worker->stopped = true;
     worker->outdated = true;
-    for (uint32_t stripe = 0; stripe < worker->settings.stripes; stripe++)
+    for (uint32_t stripe = 0; stripe < worker->stripes; stripe++)
         bitset_put(worker->pending, stripe, any && bitset_test(message->stripes, stripe));
     encode_next(worker);
     return TARRY_OK;
@@ -304,7 +326,7 @@ static int take_resume(tarry_worker *worker, const tarry_message *message)
         return reject(worker, TARRY_REJECT_STALE);
     worker->attempt = message->attempt;
     worker->stopped = false;
-    bitset_clear(worker->pending, worker->settings.stripes);
+    bitset_clear(worker->pending, worker->stripes);
     set_order(worker, message);
     go_on(worker);
     return TARRY_OK;
@@ -324,7 +346,7 @@ static int take_finish(tarry_worker *worker)
 {
     cancel_computing(worker);
     worker->active = false;
-    bitset_clear(worker->pending, worker->settings.stripes);
+    bitset_clear(worker->pending, worker->stripes);
     return TARRY_OK;
 }
 
@@ -377,7 +399,7 @@ static int take_computed(tarry_worker *worker, const tarry_event *event)
 
 static int take_encoded(tarry_worker *worker, const tarry_event *event)
 {
-    if (!worker->encoding || event->stripe >= worker->settings.stripes)
+    if (!worker->encoding || event->stripe >= worker->stripes)
         return reject(worker, TARRY_REJECT_STALE);
     worker->encoding = false;
     if (!worker->outdated)

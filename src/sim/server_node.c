@@ -50,11 +50,13 @@ static int answer_signal(tarry_sim *sim, uint32_t worker, const tarry_message *s
                         .round = signal->round,
                         .epoch = signal->epoch,
                         .attempt = signal->attempt,
+                        .parts = signal->parts,
                         .stripe = stripe},
         };
-        int error = sim->vectors != NULL ? vectors_encode_for(sim->vectors, signal->round, worker,
-                                                              stripe, signal->psi, signal->stale)
-                                         : TARRY_OK;
+        int error = sim->vectors != NULL
+                        ? vectors_encode_for(sim->vectors, signal->round, worker, signal->parts,
+                                             stripe, signal->psi, signal->stale)
+                        : TARRY_OK;
         if (error == TARRY_OK)
             error = sim_schedule(sim, sim->now, &answer, NULL);
         if (error != TARRY_OK)
@@ -86,7 +88,7 @@ static int send_message(tarry_sim *sim, uint32_t worker, const tarry_message *me
 static int combine(tarry_sim *sim, const tarry_effect *effect)
 {
     if (sim->vectors != NULL)
-        vectors_combine(sim->vectors, effect->worker, effect->stripe, effect->scale);
+        vectors_combine(sim->vectors, effect->worker, effect->parts, effect->stripe, effect->scale);
     sim_event event = {
         .kind = SIM_COMBINED,
         .node = effect->worker,
@@ -122,7 +124,7 @@ int server_node_step(tarry_sim *sim, const tarry_event *event)
             break;
         case TARRY_EFFECT_CLEAR:
             if (sim->vectors != NULL)
-                vectors_clear(sim->vectors, effect->stripe);
+                vectors_clear(sim->vectors, effect->parts, effect->stripe);
             break;
         case TARRY_EFFECT_COMBINE:
             error = combine(sim, effect);

@@ -25,7 +25,7 @@ static int create_workers(tarry_sim *sim)
     return error;
 }
 
-static int create(tarry_sim *sim, const layout *cut, tarry_diagnostic *diagnostic)
+static int create(tarry_sim *sim, tarry_diagnostic *diagnostic)
 {
     const tarry_allocator *allocator = &sim->allocator;
     uint32_t workers = sim->plan->workers;
@@ -40,9 +40,10 @@ static int create(tarry_sim *sim, const layout *cut, tarry_diagnostic *diagnosti
         error = sim->workers != NULL ? create_workers(sim) : TARRY_ERROR_NO_MEMORY;
     }
     if (error == TARRY_OK && sim->settings.vectors)
-        error = vectors_create(sim->plan, cut, sim->settings.server.conditioning_limit,
-                               sim->settings.seed, sim->settings.server.fill == TARRY_FILL_STALE,
-                               allocator, &sim->vectors);
+        error =
+            vectors_create(sim->plan, sim->settings.dimension, sim->settings.server.stripe_length,
+                           sim->settings.server.conditioning_limit, sim->settings.seed,
+                           sim->settings.server.fill == TARRY_FILL_STALE, allocator, &sim->vectors);
     if (error != TARRY_OK)
         diagnose_no_memory(diagnostic, "simulator");
     return error;
@@ -61,14 +62,13 @@ int tarry_sim_create(const tarry_plan *plan, const tarry_sim_settings *settings,
     made->allocator = memory_allocator(allocator);
     made->plan = plan;
     made->settings = *settings;
-    size_t part_length = (settings->dimension - 1) / plan->parts + 1;
-    if (made->settings.server.stripe_length > part_length)
-        made->settings.server.stripe_length = part_length;
-    layout cut = layout_make(settings->dimension, plan->parts, made->settings.server.stripe_length);
-    made->settings.server.part_length = cut.part_length;
+    made->settings.server.dimension = settings->dimension;
+    layout cut = sim_layout(made, plan_least_parts(plan));
+    if (made->settings.server.stripe_length > cut.part_length)
+        made->settings.server.stripe_length = cut.part_length;
     made->stripes = cut.stripes;
     made->network = network_make(&settings->link, settings->server_bytes_per_second);
-    error = create(made, &cut, diagnostic);
+    error = create(made, diagnostic);
     if (error != TARRY_OK) {
         tarry_sim_free(made);
         return error;
@@ -102,6 +102,11 @@ int sim_schedule(tarry_sim *sim, uint64_t time, const sim_event *event, uint32_t
     if (time == TARRY_NEVER || error != TARRY_OK)
         memory_release(&sim->allocator, event->bits);
     return error;
+}
+
+layout sim_layout(const tarry_sim *sim, uint32_t parts)
+{
+    return layout_make(sim->settings.dimension, parts, sim->settings.server.stripe_length);
 }
 
 void sim_observe(const tarry_sim *sim, uint32_t node, const tarry_event *event,

@@ -7,18 +7,20 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "coding/coefficients.h"
+#include "coding/layout.h"
 #include "coding/transfer.h"
 
 struct vectors {
     tarry_allocator allocator;
     const tarry_plan *plan;
-    layout cut;
+    size_t dimension, stripe_length;
+    size_t room; /* numbers of the longest part */
     const kernel *kernels;
     uint64_t seed;
     uint64_t round;
     float *gradients;     /* chunks x d */
     float *previous;      /* chunks x d, of the round before; NULL: not kept */
-    float *parts;         /* workers x part_length */
+    float *parts;         /* workers x room */
     float *estimate;      /* d */
     double *truth;        /* d */
     const float **inputs; /* scratch: max_load */
@@ -36,24 +38,31 @@ static float *allocate_matrix(const tarry_allocator *allocator, size_t rows, siz
                : memory_allocate(allocator, rows, columns * sizeof(float));
 }
 
-int vectors_create(const tarry_plan *plan, const layout *cut, double conditioning_limit,
-                   uint64_t seed, bool keeps_previous, const tarry_allocator *allocator,
-                   vectors **out)
+static layout cut_for(const vectors *state, uint32_t parts)
+{
+    return layout_make(state->dimension, parts, state->stripe_length);
+}
+
+int vectors_create(const tarry_plan *plan, size_t dimension, size_t stripe_length,
+                   double conditioning_limit, uint64_t seed, bool keeps_previous,
+                   const tarry_allocator *allocator, vectors **out)
 {
     vectors *made = memory_allocate(allocator, 1, sizeof(*made));
     if (made == NULL)
         return TARRY_ERROR_NO_MEMORY;
     made->allocator = memory_allocator(allocator);
     made->plan = plan;
-    made->cut = *cut;
+    made->dimension = dimension;
+    made->stripe_length = stripe_length;
+    made->room = cut_for(made, plan_least_parts(plan)).part_length;
     made->kernels = kernel_at(0);
     made->seed = seed;
-    made->gradients = allocate_matrix(allocator, plan->chunks, cut->dimension);
+    made->gradients = allocate_matrix(allocator, plan->chunks, dimension);
     if (keeps_previous)
-        made->previous = allocate_matrix(allocator, plan->chunks, cut->dimension);
-    made->parts = allocate_matrix(allocator, plan->workers, cut->part_length);
-    made->estimate = memory_allocate(allocator, cut->dimension, sizeof(float));
-    made->truth = memory_allocate(allocator, cut->dimension, sizeof(double));
+        made->previous = allocate_matrix(allocator, plan->chunks, dimension);
+    made->parts = allocate_matrix(allocator, plan->workers, made->room);
+    made->estimate = memory_allocate(allocator, dimension, sizeof(float));
+    made->truth = memory_allocate(allocator, dimension, sizeof(double));
     made->inputs = memory_allocate(allocator, plan->max_load, sizeof(*made->inputs));
     made->weights = memory_allocate(allocator, plan->parts, sizeof(float));
     made->rows = allocate_matrix(allocator, plan->max_load, plan->parts);
@@ -91,7 +100,7 @@ void vectors_free(vectors *state)
 
 void vectors_begin(vectors *state, uint64_t round)
 {
-    size_t dimension = state->cut.dimension;
+    size_t dimension = state->dimension;
     state->round = round;
     if (state->previous != NULL) {
         float *last = state->gradients;
@@ -110,56 +119,58 @@ void vectors_begin(vectors *state, uint64_t round)
     }
 }
 
-static float *stripe_of_part(const vectors *state, uint32_t worker, uint32_t stripe)
+static float *stripe_of_part(const vectors *state, const layout *cut, uint32_t worker,
+                             uint32_t stripe)
 {
-    return state->parts + worker * state->cut.part_length +
-           layout_stripe_start(&state->cut, stripe);
+    return state->parts + worker * state->room + layout_stripe_start(cut, stripe);
 }
 
-void vectors_encode(vectors *state, uint64_t round, uint32_t worker, uint32_t stripe,
-                    const float *rows, const uint64_t *stale)
+void vectors_encode(vectors *state, uint64_t round, uint32_t worker, uint32_t parts,
+                    uint32_t stripe, const float *rows, const uint64_t *stale)
 {
     if (round != state->round)
         return;
     const tarry_plan *plan = state->plan;
+    layout cut = cut_for(state, parts);
     uint32_t first = plan->worker_offset[worker], load = plan->worker_offset[worker + 1] - first;
     for (uint32_t slot = 0; slot < load; slot++) {
         bool before = stale != NULL && bitset_test(stale, slot);
         state->inputs[slot] = (before ? state->previous : state->gradients) +
-                              plan->slot_chunk[first + slot] * state->cut.dimension;
+                              plan->slot_chunk[first + slot] * state->dimension;
     }
-    transfer_encode(state->kernels, &state->cut, stripe, state->inputs, rows, load,
-                    stripe_of_part(state, worker, stripe), state->scratch);
+    transfer_encode(state->kernels, &cut, stripe, state->inputs, rows, load,
+                    stripe_of_part(state, &cut, worker, stripe), state->scratch);
 }
 
-int vectors_encode_for(vectors *state, uint64_t round, uint32_t worker, uint32_t stripe,
-                       const uint64_t *psi, const uint64_t *stale)
+int vectors_encode_for(vectors *state, uint64_t round, uint32_t worker, uint32_t parts,
+                       uint32_t stripe, const uint64_t *psi, const uint64_t *stale)
 {
-    int error = coefficients_of_worker(state->solver, worker, psi, state->rows);
+    int error = coefficients_of_worker(state->solver, parts, worker, psi, state->rows);
     if (error == TARRY_OK)
-        vectors_encode(state, round, worker, stripe, state->rows, stale);
+        vectors_encode(state, round, worker, parts, stripe, state->rows, stale);
     return error;
 }
 
-void vectors_clear(vectors *state, uint32_t stripe)
+void vectors_clear(vectors *state, uint32_t parts, uint32_t stripe)
 {
-    const layout *cut = &state->cut;
-    for (uint32_t part = 0; part < cut->parts; part++) {
-        size_t present = layout_present(cut, part, stripe);
+    layout cut = cut_for(state, parts);
+    for (uint32_t part = 0; part < parts; part++) {
+        size_t present = layout_present(&cut, part, stripe);
         if (present > 0)
-            memset(state->estimate + part * cut->part_length + layout_stripe_start(cut, stripe), 0,
+            memset(state->estimate + part * cut.part_length + layout_stripe_start(&cut, stripe), 0,
                    present * sizeof(float));
     }
 }
 
-void vectors_combine(vectors *state, uint32_t worker, uint32_t stripe, double scale)
+void vectors_combine(vectors *state, uint32_t worker, uint32_t parts, uint32_t stripe, double scale)
 {
     const tarry_plan *plan = state->plan;
-    const float *z = stripe_of_part(state, worker, stripe);
-    for (uint32_t part = 0; part < plan->parts; part++)
-        state->weights[part] = (float)(scale * plan->decode[(size_t)part * plan->workers + worker]);
-    transfer_decode(state->kernels, &state->cut, stripe, &z, state->weights, 1, true,
-                    state->estimate);
+    layout cut = cut_for(state, parts);
+    const float *z = stripe_of_part(state, &cut, worker, stripe);
+    const double *decode = plan_decode(plan, parts);
+    for (uint32_t part = 0; part < parts; part++)
+        state->weights[part] = (float)(scale * decode[(size_t)part * plan->workers + worker]);
+    transfer_decode(state->kernels, &cut, stripe, &z, state->weights, 1, true, state->estimate);
 }
 
 const float *vectors_estimate(const vectors *state)

@@ -7,32 +7,35 @@
 #ifndef SIM_VECTORS_H
 #define SIM_VECTORS_H
 
-#include "coding/layout.h"
 #include "plan/plan.h"
 
 typedef struct vectors vectors;
 
-/* N + m / l + 1 vectors of d float32, N more if the round before is kept, and one of d double. plan
- * is borrowed. conditioning_limit > 1. Errors: NO_MEMORY. */
-int vectors_create(const tarry_plan *plan, const layout *cut, double conditioning_limit,
-                   uint64_t seed, bool keeps_previous, const tarry_allocator *allocator,
-                   vectors **out);
+/* N + m / l + 1 vectors of d = dimension float32 (of the least number of parts), N more if the
+ * round before is kept, and one of d double. plan is borrowed. conditioning_limit > 1. Errors:
+ * NO_MEMORY.
+ */
+int vectors_create(const tarry_plan *plan, size_t dimension, size_t stripe_length,
+                   double conditioning_limit, uint64_t seed, bool keeps_previous,
+                   const tarry_allocator *allocator, vectors **out);
 void vectors_free(vectors *state); /* NULL is allowed */
 
 /* Draws the round's gradients; truth is their sum. */
 void vectors_begin(vectors *state, uint64_t round);
-/* The worker's part of the stripe, with the coefficients of TARRY_EFFECT_ENCODE in `round`; where
- * `stale` (a bit per position; NULL: nowhere) says so, with the gradient of the round before; of
- * another round than the one begun nobody can use it, and it is left out. */
-void vectors_encode(vectors *state, uint64_t round, uint32_t worker, uint32_t stripe,
-                    const float *rows, const uint64_t *stale);
+/* The worker's part of the stripe, of those cut for `parts`, with the coefficients of
+ * TARRY_EFFECT_ENCODE in `round`; where `stale` (a bit per position; NULL: nowhere) says so, with
+ * the gradient of the round before; of another round than the one begun nobody can use it, and it
+ * is left out. */
+void vectors_encode(vectors *state, uint64_t round, uint32_t worker, uint32_t parts,
+                    uint32_t stripe, const float *rows, const uint64_t *stale);
 /* The same with the coefficients that the worker would find for psi, as in TARRY_MESSAGE_SIGNAL.
  * Errors: NUMERICAL. */
-int vectors_encode_for(vectors *state, uint64_t round, uint32_t worker, uint32_t stripe,
-                       const uint64_t *psi, const uint64_t *stale);
+int vectors_encode_for(vectors *state, uint64_t round, uint32_t worker, uint32_t parts,
+                       uint32_t stripe, const uint64_t *psi, const uint64_t *stale);
 /* The estimate's stripe becomes zero; the worker's part of it is added, `scale` times. */
-void vectors_clear(vectors *state, uint32_t stripe);
-void vectors_combine(vectors *state, uint32_t worker, uint32_t stripe, double scale);
+void vectors_clear(vectors *state, uint32_t parts, uint32_t stripe);
+void vectors_combine(vectors *state, uint32_t worker, uint32_t parts, uint32_t stripe,
+                     double scale);
 
 const float *vectors_estimate(const vectors *state);
 const double *vectors_truth(const vectors *state);

@@ -8,8 +8,9 @@ static int make_machine(tarry_sim *sim, uint32_t id)
 {
     tarry_worker_settings settings = {
         .worker = id,
-        .stripes = sim->stripes,
         .keeps_stale = sim->settings.server.fill == TARRY_FILL_STALE,
+        .dimension = sim->settings.dimension,
+        .stripe_length = sim->settings.server.stripe_length,
         .conditioning_limit = sim->settings.server.conditioning_limit,
     };
     return tarry_worker_create(sim->plan, &settings, &sim->allocator, &sim->workers[id].machine,
@@ -92,13 +93,6 @@ static int report(tarry_sim *sim, uint32_t id, const tarry_message *message)
                         with_gradient ? sim->settings.dimension * sizeof(float) : 0);
 }
 
-static size_t stripe_bytes(const tarry_sim *sim, uint32_t stripe)
-{
-    const tarry_server_settings *server = &sim->settings.server;
-    size_t left = server->part_length - stripe * server->stripe_length;
-    return (left < server->stripe_length ? left : server->stripe_length) * sizeof(float);
-}
-
 /* Done once the last byte has left, so that news can come before the next stripe. */
 static int encode(tarry_sim *sim, uint32_t id, const tarry_effect *effect)
 {
@@ -106,9 +100,11 @@ static int encode(tarry_sim *sim, uint32_t id, const tarry_effect *effect)
     uint64_t left_ns = sim->now;
     if (sim->settings.upload == TARRY_SIM_UPLOAD_CODED) {
         if (sim->vectors != NULL)
-            vectors_encode(sim->vectors, effect->round, id, effect->stripe, effect->coefficients,
-                           effect->stale);
-        int error = send_message(sim, id, &effect->message, stripe_bytes(sim, effect->stripe));
+            vectors_encode(sim->vectors, effect->round, id, effect->parts, effect->stripe,
+                           effect->coefficients, effect->stale);
+        layout cut = sim_layout(sim, effect->parts);
+        int error = send_message(sim, id, &effect->message,
+                                 layout_stripe_length(&cut, effect->stripe) * sizeof(float));
         if (error != TARRY_OK)
             return error;
         left_ns = node->link.up_free_ns;

@@ -17,6 +17,7 @@
 #include <tarry/sim.h>
 #include <tarry/worker.h>
 
+#include "coding/layout.h"
 #include "protocol/codec.h"
 #include "sim/network.h"
 #include "sim/queue.h"
@@ -41,7 +42,7 @@ struct tarry_sim {
     tarry_allocator allocator;
     const tarry_plan *plan;
     tarry_sim_settings settings;
-    uint32_t stripes;
+    uint32_t stripes; /* of the plan's least number of parts: the most */
     uint64_t now;
     uint64_t events; /* carried out */
     queue queue;
@@ -67,6 +68,8 @@ int settings_check_costs(const tarry_plan *plan, const double *chunk_cost,
 /* Schedules at now or later; an event at TARRY_NEVER does not happen, and then its bits are freed
  * and *id is QUEUE_NONE. Takes the bits over, also on failure. Errors: NO_MEMORY. */
 int sim_schedule(tarry_sim *sim, uint64_t time, const sim_event *event, uint32_t *id);
+/* How a gradient is cut into `parts`. */
+layout sim_layout(const tarry_sim *sim, uint32_t parts);
 /* Tells the observer, if there is one. */
 void sim_observe(const tarry_sim *sim, uint32_t node, const tarry_event *event,
                  const tarry_effects *effects);

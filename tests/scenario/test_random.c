@@ -40,7 +40,7 @@ static void invariants_hold_in_random_worlds(void **state)
     cluster *world;
     assert_int_equal(cluster_create(NULL, &world), TARRY_OK);
     uint64_t steps = 0, rounds = 0, exact = 0, failed = 0, attempts = 0, late = 0, silent = 0;
-    uint64_t restarts = 0, longest = 0;
+    uint64_t restarts = 0, longest = 0, parted = 0, changed = 0, waits = 0;
     for (job.run = first; job.run - first < runs; job.run++) {
         assert_int_equal(cluster_run(world, &job), TARRY_OK);
         if (world->broken != NULL)
@@ -54,15 +54,19 @@ static void invariants_hold_in_random_worlds(void **state)
         late += world->passed_over;
         silent += world->given_up;
         restarts += world->restarts;
+        parted += world->parted_rounds;
+        changed += world->changed_parts;
+        waits += world->waits;
         longest = world->longest > longest ? world->longest : longest;
     }
     cluster_free(world);
     printf("%u runs, %" PRIu64 " rounds (%" PRIu64 " exact, %" PRIu64 " failed), %" PRIu64
            " steps, %" PRIu64 " repeated attempts, late workers passed over %" PRIu64
            " times, silent ones given up %" PRIu64 " times, server restarts %" PRIu64
-           ", longest round %.3f of the bound\n",
-           runs, rounds, exact, failed, steps, attempts, late, silent, restarts,
-           (double)longest / 1000);
+           ", rounds with more parts than the least %" PRIu64 ", repeated with others %" PRIu64
+           ", waits for more %" PRIu64 ", longest round %.3f of the bound\n",
+           runs, rounds, exact, failed, steps, attempts, late, silent, restarts, parted, changed,
+           waits, (double)longest / 1000);
     if (runs < 1000)
         return;
     /* The worlds are worth their name: each of these happens, and none is all that happens. */
@@ -71,6 +75,7 @@ static void invariants_hold_in_random_worlds(void **state)
     assert_true(failed > rounds / 100 && failed < rounds / 2);
     assert_true(attempts > rounds / 100 && late > 0 && silent > 0);
     assert_true(restarts > rounds / 100);
+    assert_true(parted > rounds / 100 && changed > 0 && waits > 0);
 }
 
 int main(void)

@@ -12,7 +12,8 @@ int decoder_init(decoder *state, const tarry_plan *plan, const layout *cut, cons
                  float *const *part, const tarry_allocator *allocator)
 {
     size_t workers = plan->workers, stripes = cut->stripes;
-    *state = (decoder){.plan = plan, .cut = cut, .kernels = kernels, .part = part};
+    *state = (decoder){
+        .plan = plan, .cut = *cut, .stripes = cut->stripes, .kernels = kernels, .part = part};
     state->fresh = memory_allocate(allocator, bitset_words(stripes), sizeof(uint64_t));
     state->waiting = memory_allocate(allocator, stripes, sizeof(uint32_t));
     state->senders = memory_allocate(allocator, stripes * workers, sizeof(uint32_t));
@@ -35,7 +36,7 @@ void decoder_destroy(decoder *state, const tarry_allocator *allocator)
 
 static void zero(decoder *state, uint32_t stripe)
 {
-    const layout *cut = state->cut;
+    const layout *cut = &state->cut;
     for (uint32_t part = 0; part < cut->parts; part++) {
         size_t present = layout_present(cut, part, stripe);
         if (present > 0)
@@ -45,8 +46,14 @@ static void zero(decoder *state, uint32_t stripe)
 }
 
 /* The first sum overwrites, so that a cleared stripe need not be written twice. */
-void decoder_clear(decoder *state, uint32_t stripe)
+void decoder_clear(decoder *state, uint32_t parts, uint32_t stripe)
 {
+    if (parts != state->cut.parts) {
+        state->cut = layout_make(state->cut.dimension, parts, state->cut.stripe_length);
+        assert(state->cut.stripes <= state->stripes);
+        bitset_clear(state->fresh, state->stripes);
+        memset(state->waiting, 0, state->stripes * sizeof(*state->waiting));
+    }
     bitset_set(state->fresh, stripe);
     state->waiting[stripe] = 0;
 }
@@ -70,15 +77,17 @@ uint32_t decoder_flush(decoder *state, uint32_t stripe)
     uint32_t count = state->waiting[stripe];
     if (count == 0)
         return 0;
-    size_t start = layout_stripe_start(state->cut, stripe);
+    size_t start = layout_stripe_start(&state->cut, stripe);
+    uint32_t parts = state->cut.parts;
+    const double *decode = plan_decode(plan, parts);
     for (uint32_t i = 0; i < count; i++) {
         state->z[i] = state->part[senders[i]] + start;
-        for (uint32_t part = 0; part < plan->parts; part++)
+        for (uint32_t part = 0; part < parts; part++)
             state->weights[(size_t)part * count + i] =
-                (float)(state->scale * plan->decode[(size_t)part * plan->workers + senders[i]]);
+                (float)(state->scale * decode[(size_t)part * plan->workers + senders[i]]);
     }
     bool add = !bitset_test(state->fresh, stripe);
-    transfer_decode(state->kernels, state->cut, stripe, state->z, state->weights, count, add,
+    transfer_decode(state->kernels, &state->cut, stripe, state->z, state->weights, count, add,
                     state->estimate);
     bitset_reset(state->fresh, stripe);
     state->waiting[stripe] = 0;
@@ -87,8 +96,8 @@ uint32_t decoder_flush(decoder *state, uint32_t stripe)
 
 void decoder_finish(decoder *state)
 {
-    for (uint32_t stripe = 0; stripe < state->cut->stripes; stripe++)
+    for (uint32_t stripe = 0; stripe < state->cut.stripes; stripe++)
         if (bitset_test(state->fresh, stripe))
             zero(state, stripe);
-    bitset_clear(state->fresh, state->cut->stripes);
+    bitset_clear(state->fresh, state->cut.stripes);
 }

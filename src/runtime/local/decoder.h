@@ -16,25 +16,27 @@
 
 typedef struct decoder {
     const tarry_plan *plan;
-    const layout *cut;
+    layout cut;       /* that of the stripes last cleared */
+    uint32_t stripes; /* room: those of the first layout */
     const kernel *kernels;
-    float *const *part; /* z of each worker, part_length numbers */
+    float *const *part; /* z of each worker, room for the longest part */
     float *estimate;    /* d numbers, the caller's for one round */
     uint64_t *fresh;    /* a bit per stripe: cleared, nothing summed yet */
     uint32_t *waiting;  /* per stripe: how many parts wait to be combined */
     uint32_t *senders;  /* stripes x workers: whose */
     const float **z;    /* scratch: one pointer per worker */
-    float *weights;     /* scratch: parts x workers */
+    float *weights;     /* scratch: parts of the plan x workers */
     double scale;       /* of the parts that wait: they are of one attempt */
 } decoder;
 
-/* Errors: NO_MEMORY. Destroy it in any case. */
+/* cut: that which has the most stripes. Errors: NO_MEMORY. Destroy it in any case. */
 int decoder_init(decoder *state, const tarry_plan *plan, const layout *cut, const kernel *kernels,
                  float *const *part, const tarry_allocator *allocator);
 void decoder_destroy(decoder *state, const tarry_allocator *allocator);
 
-/* The stripe's estimate is zero from now on; parts that wait for it are dropped. */
-void decoder_clear(decoder *state, uint32_t stripe);
+/* The stripe's estimate is zero from now on; parts that wait for it are dropped. If the gradient
+ * was cut into another number of parts before, all that was cleared or waits is forgotten. */
+void decoder_clear(decoder *state, uint32_t parts, uint32_t stripe);
 /* Queues the worker's part of the stripe, to be summed times `scale`: the same for all parts that
  * wait, which are of one attempt. */
 void decoder_add(decoder *state, uint32_t worker, uint32_t stripe, double scale);

@@ -156,9 +156,9 @@ int tarry_local_create(const tarry_plan *plan, const tarry_local_settings *setti
     made->plan = plan;
     made->settings = *settings;
     size_t stripe = settings->server.stripe_length;
-    layout cut =
-        layout_make(settings->dimension, plan->parts, stripe > 0 ? stripe : DEFAULT_STRIPE);
-    made->settings.server.part_length = cut.part_length;
+    layout cut = layout_make(settings->dimension, plan_least_parts(plan),
+                             stripe > 0 ? stripe : DEFAULT_STRIPE);
+    made->settings.server.dimension = cut.dimension;
     made->settings.server.stripe_length = cut.stripe_length;
     made->shared.plan = plan;
     made->shared.straggler = settings->straggler;
@@ -227,7 +227,7 @@ static int carry_out(tarry_local *local, const tarry_effects *effects)
                 error = TARRY_ERROR_NO_MEMORY;
             break;
         case TARRY_EFFECT_CLEAR:
-            decoder_clear(&local->sums, effect->stripe);
+            decoder_clear(&local->sums, effect->parts, effect->stripe);
             break;
         case TARRY_EFFECT_COMBINE:
             local->attempt = effect->attempt;
@@ -279,7 +279,7 @@ static int take_frame(tarry_local *local, const mailbox_frame *frame)
 static int combine(tarry_local *local)
 {
     uint32_t attempt = local->attempt;
-    for (uint32_t stripe = 0; stripe < local->shared.cut.stripes; stripe++) {
+    for (uint32_t stripe = 0; stripe < local->sums.cut.stripes; stripe++) {
         uint32_t count = decoder_flush(&local->sums, stripe);
         const uint32_t *senders = decoder_senders(&local->sums, stripe);
         for (uint32_t i = 0; i < count; i++) {
@@ -321,7 +321,7 @@ static int begin(tarry_local *local, const float *parameters)
     local->done = false;
     /* Parts that a round which failed left behind. */
     for (uint32_t stripe = 0; stripe < local->shared.cut.stripes; stripe++)
-        decoder_clear(&local->sums, stripe);
+        decoder_clear(&local->sums, local->shared.cut.parts, stripe);
     for (uint32_t worker = 0; worker < local->plan->workers; worker++) {
         if (!bitset_test(local->returned, worker))
             continue;
@@ -372,7 +372,7 @@ static int describe_coverage(const tarry_local *local, tarry_diagnostic *diagnos
     if (result->workers_lost == local->plan->workers)
         return diagnose(diagnostic, TARRY_ERROR_COVERAGE, "round %llu: all %u workers are lost",
                         round, plan->workers);
-    if (plan->parts == 1)
+    if (plan_least_parts(plan) == 1)
         return diagnose(diagnostic, TARRY_ERROR_COVERAGE,
                         "round %llu: no worker that is left can give chunks %s (%u of %u workers "
                         "are lost)",

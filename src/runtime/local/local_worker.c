@@ -89,12 +89,13 @@ static float *gradient_of(const local_worker *worker, uint64_t round, uint32_t s
 static void encode(local_worker *worker, const tarry_effect *effect)
 {
     const local_shared *shared = worker->shared;
-    size_t start = layout_stripe_start(&shared->cut, effect->stripe);
+    layout cut = layout_make(shared->cut.dimension, effect->parts, shared->cut.stripe_length);
+    size_t start = layout_stripe_start(&cut, effect->stripe);
     for (uint32_t slot = 0; slot < worker->load; slot++)
         worker->inputs[slot] =
             gradient_of(worker, effect->round + bitset_test(effect->stale, slot), slot);
-    transfer_encode(shared->kernels, &shared->cut, effect->stripe, worker->inputs,
-                    effect->coefficients, worker->load, worker->part + start, worker->scratch);
+    transfer_encode(shared->kernels, &cut, effect->stripe, worker->inputs, effect->coefficients,
+                    worker->load, worker->part + start, worker->scratch);
     post(worker, &effect->message);
     worker->encoded = true;
     worker->encoded_event = (tarry_event){
@@ -241,8 +242,9 @@ static int allocate_vectors(local_worker *worker, const tarry_allocator *allocat
     worker->gradient = memory_allocate(allocator, vectors, sizeof(*worker->gradient));
     worker->inputs = memory_allocate(allocator, worker->load, sizeof(*worker->inputs));
     worker->part = vector_allocate(allocator, cut->part_length);
-    worker->scratch =
-        memory_allocate(allocator, transfer_encode_scratch(worker->load, cut->parts), 1);
+    worker->scratch = memory_allocate(
+        allocator, transfer_encode_scratch(worker->load, tarry_plan_parts(worker->shared->plan)),
+        1);
     if (worker->words == NULL || worker->gradient == NULL || worker->inputs == NULL ||
         worker->part == NULL || worker->scratch == NULL)
         return TARRY_ERROR_NO_MEMORY;
@@ -274,8 +276,9 @@ int local_worker_init(local_worker *worker, local_shared *shared, uint32_t id,
         return error;
     tarry_worker_settings settings = {
         .worker = id,
-        .stripes = shared->cut.stripes,
         .keeps_stale = shared->banks > 1,
+        .dimension = shared->cut.dimension,
+        .stripe_length = shared->cut.stripe_length,
         .conditioning_limit = conditioning_limit,
     };
     return tarry_worker_create(shared->plan, &settings, allocator, &worker->machine, NULL);

@@ -26,7 +26,7 @@ typedef struct local_shared {
     const tarry_straggler *straggler;
     tarry_compute *compute;
     void *user;
-    layout cut;
+    layout cut; /* into the least number of parts: it has the longest and the most stripes */
     const kernel *kernels;
     uint32_t banks; /* rounds whose gradients are kept: 1, or 2 with TARRY_FILL_STALE */
     snapshots snapshots;
@@ -49,7 +49,7 @@ typedef struct local_worker {
     uint64_t *words;      /* of a decoded frame */
     float **gradient;     /* banks x load vectors of d numbers */
     const float **inputs; /* scratch: load, of transfer_encode */
-    float *part;          /* z: part_length numbers */
+    float *part;          /* z: room for the longest part */
     void *scratch;        /* of transfer_encode */
 
     pthread_mutex_t lock;  /* over the machine and the task */

@@ -106,7 +106,7 @@ typedef struct cluster_item {
     uint32_t parameters; /* ROUND: which parameters travel with it */
     uint64_t token;      /* COMPUTED: the computation; ENCODED: the worker's life */
     uint64_t round;
-    uint32_t attempt, stripe, slot;
+    uint32_t attempt, parts, stripe, slot;
     double scale; /* COMBINE */
     bool failed;
     random_stream details; /* of a fault */
@@ -159,7 +159,8 @@ typedef struct cluster {
     cluster_job job;
     draws draws;
     tarry_server_settings settings;
-    uint32_t workers, stripes, rounds;
+    uint32_t workers, rounds;
+    uint32_t stripes; /* of the least number of parts */
     bool reorder_up, reorder_down;
     double duplicates, failures, strays, holds, breaks_while_encoding;
     uint32_t delay, compute_time, encode_time, sum_time;
@@ -194,6 +195,9 @@ typedef struct cluster {
     uint64_t steps;
     uint64_t longest; /* of a round, from its start or the last fault on, in thousandths of bound */
     uint32_t exact_rounds, failed_rounds, extra_attempts, passed_over, given_up, restarts;
+    uint32_t parted_rounds; /* with more parts than the plan's least */
+    uint32_t changed_parts; /* attempts with another number of parts than the one before */
+    uint64_t waits;         /* steps in which the signal was put off for more parts */
     uint32_t planned[MODEL_CODING + 1]; /* faults that struck, by the phase that they struck in */
 
     cluster_item items[MAX_ITEMS]; /* the last of all: not cleared for a new world */

@@ -37,6 +37,7 @@ static void add_sum(cluster *it, const tarry_effect *effect)
         cluster_add(it, it->last_sum, clear ? ITEM_CLEAR : ITEM_COMBINE, effect->worker);
     sum->round = effect->round;
     sum->attempt = effect->attempt;
+    sum->parts = effect->parts;
     sum->stripe = effect->stripe;
     sum->scale = cluster_planted(it, PLANT_FORGET_SCALE) ? 1 : effect->scale;
     if (!clear)
@@ -59,9 +60,10 @@ static void add_to_estimate(cluster *it, const cluster_item *done)
     for (uint32_t chunk = 0; chunk < it->model.chunks; chunk++) {
         bool stale = (done->part.stale >> chunk & 1) != 0;
         double(*sum)[MAX_PARTS] = (stale ? it->filling : it->estimate)[done->stripe][chunk];
-        for (uint32_t p = 0; p < it->model.parts; p++)
-            for (uint32_t q = 0; q < it->model.parts; q++)
-                sum[p][q] += done->scale * tarry_plan_decode_weight(it->plan, p, done->worker) *
+        for (uint32_t p = 0; p < done->parts; p++)
+            for (uint32_t q = 0; q < done->parts; q++)
+                sum[p][q] += done->scale *
+                             tarry_plan_decode_weight(it->plan, done->parts, p, done->worker) *
                              done->part.u[chunk][q];
     }
 }
@@ -175,6 +177,7 @@ static void combine_stale(cluster *it, const tarry_event *event)
         .worker = event->worker,
         .round = event->message->round,
         .attempt = event->message->attempt,
+        .parts = event->message->parts,
         .stripe = event->message->stripe,
     };
     invariants_of_step(it, &(tarry_event){.type = TARRY_EVENT_TIME}, true,

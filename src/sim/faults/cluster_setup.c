@@ -38,6 +38,7 @@ static void draw_plan_settings(const cluster_job *job, tarry_plan_settings *sett
         (tarry_design)stream_between(&stream, TARRY_DESIGN_CYCLIC, TARRY_DESIGN_RANDOM);
     settings->order = (tarry_order)stream_between(&stream, TARRY_ORDER_OPTIMAL, TARRY_ORDER_AS_IS);
     settings->seed = random_u64(&stream);
+    settings->adaptive_parts = settings->parts > 1 && stream_chance(&stream, 0.6);
 }
 
 static int draw_plan(cluster *it)
@@ -55,9 +56,10 @@ static int draw_plan(cluster *it)
         it->plan_group = group;
     }
     it->workers = settings.workers;
-    cluster_note(it, "%u workers, %u chunks, replication %u, %u parts, design %d, order %d",
-                 settings.workers, settings.chunks, settings.replication, settings.parts,
-                 settings.design, settings.order);
+    cluster_note(it, "%u workers, %u chunks, replication %u, %s%u parts, design %d, order %d",
+                 settings.workers, settings.chunks, settings.replication,
+                 settings.adaptive_parts ? "up to " : "", settings.parts, settings.design,
+                 settings.order);
     return TARRY_OK;
 }
 
@@ -66,19 +68,22 @@ static void draw_settings(cluster *it)
     tarry_server_settings *settings = &it->settings;
     uint32_t full = tarry_plan_chunks(it->plan) * tarry_plan_parts(it->plan);
     tarry_server_settings_init(settings);
-    settings->stop = (tarry_stop)between(it, TARRY_STOP_EXACT, TARRY_STOP_WORKERS);
+    bool adaptive = tarry_plan_least_parts(it->plan) < tarry_plan_parts(it->plan);
+    settings->stop =
+        (tarry_stop)between(it, TARRY_STOP_EXACT, adaptive ? TARRY_STOP_ERROR : TARRY_STOP_WORKERS);
     settings->deadline_ns = between(it, 1, 2000);
     settings->error_limit = (double)between(it, 0, full / 2) / (double)full;
     settings->workers_needed = between(it, 1, it->workers);
-    settings->credit = chance(it, 0.3) ? TARRY_CREDIT_WHOLE : TARRY_CREDIT_CHUNK;
+    settings->credit = chance(it, 0.3) && !adaptive ? TARRY_CREDIT_WHOLE : TARRY_CREDIT_CHUNK;
     settings->reproducible = settings->stop != TARRY_STOP_DEADLINE && chance(it, 0.25);
     /* Some limits so tight that sets of workers fail them. */
     settings->conditioning_limit = chance(it, 0.7) ? 1000 : 1.5 + between(it, 0, 300) * .01;
     it->stripes = between(it, 1, MAX_STRIPES);
     settings->stripe_length = between(it, 1, 9);
-    settings->part_length = (it->stripes - 1) * settings->stripe_length +
-                            between(it, 1, (uint32_t)settings->stripe_length);
-    if (settings->stop != TARRY_STOP_EXACT)
+    settings->dimension = (it->stripes - 1) * settings->stripe_length +
+                          between(it, 1, (uint32_t)settings->stripe_length);
+    settings->dimension *= tarry_plan_least_parts(it->plan);
+    if (settings->stop != TARRY_STOP_EXACT && !adaptive)
         settings->fill = (tarry_fill)between(it, TARRY_FILL_NONE, TARRY_FILL_STALE);
 }
 
@@ -182,7 +187,7 @@ int cluster_set_up(cluster *it)
         return error;
     draw_settings(it);
     draw_conditions(it);
-    while (!model_init(&it->model, it->plan, &it->settings, it->stripes))
+    while (!model_init(&it->model, it->plan, &it->settings))
         it->settings.conditioning_limit *= 1.01;
     error = cluster_make_server(it);
     if (error != TARRY_OK)

@@ -47,7 +47,7 @@ static void begin_encoding(cluster *it, uint32_t worker, const tarry_effect *eff
     memset(&encoded->part, 0, sizeof(encoded->part));
     encoded->part.parameters = it->nodes[worker].present.parameters;
     encoded->part.before = effect->round - (cluster_planted(it, PLANT_ENCODE_TOO_OLD) ? 2 : 1);
-    uint32_t parts = it->model.parts, load = tarry_plan_load(it->plan, worker);
+    uint32_t parts = effect->parts, load = tarry_plan_load(it->plan, worker);
     for (uint32_t slot = 0; slot < load; slot++) {
         uint32_t chunk = tarry_plan_chunk(it->plan, worker, slot);
         bool stale =
@@ -186,8 +186,9 @@ int cluster_connect(cluster *it, uint32_t worker)
     if (node->machine == NULL) {
         tarry_worker_settings settings = {
             .worker = worker,
-            .stripes = it->stripes,
             .keeps_stale = it->settings.fill == TARRY_FILL_STALE,
+            .dimension = it->settings.dimension,
+            .stripe_length = it->settings.stripe_length,
             .conditioning_limit = it->settings.conditioning_limit,
         };
         int error = tarry_worker_create(it->plan, &settings, &it->allocator, &node->machine, NULL);

@@ -26,7 +26,7 @@ static uint32_t bit(uint32_t index)
 
 static uint32_t all_stripes(const cluster *it)
 {
-    return bit(it->stripes) - 1;
+    return bit(it->model.stripes) - 1;
 }
 
 static bool sends(const tarry_effect *effect, tarry_message_type type)
@@ -74,15 +74,16 @@ static void check_passing_over(cluster *it)
     uint32_t late = model_late(model);
     uint32_t senders = (uint32_t)__builtin_popcount(model->senders);
     uint32_t delivered = senders - (uint32_t)__builtin_popcount(late);
-    bool allowed =
-        late != 0 && !it->settings.reproducible && delivered > 0 && 2 * delivered >= senders &&
-        it->now - model->attempt_start >= it->settings.silence_ns / 4 &&
-        model_error(model, ~late) <= model->attempt_missing &&
-        model_left(model, ~late) <= model->attempt_left && model_satisfied(model, it->now, ~late);
+    uint32_t parts = model_pick(model, it->now, ~late);
+    bool allowed = late != 0 && !it->settings.reproducible && delivered > 0 &&
+                   2 * delivered >= senders &&
+                   it->now - model->attempt_start >= it->settings.silence_ns / 4 && parts != 0 &&
+                   model_error(model, parts, ~late) <= model->attempt_missing &&
+                   model_left(model, ~late) <= model->attempt_left;
     if (!allowed)
         invariant_broken(it, "late_ones_are_passed_over_only_at_no_cost",
-                         "late %#x, %u of %u delivered, error %g without them, %g with", late,
-                         delivered, senders, model_error(model, ~late), model->attempt_missing);
+                         "late %#x, %u of %u delivered, %u parts without them, error %g with", late,
+                         delivered, senders, parts, model->attempt_missing);
     it->passed_over++;
     model_exclude(model, late);
 }
@@ -92,6 +93,16 @@ static void check_verdict(cluster *it, model_verdict actual)
     server_model *model = &it->model;
     if (model->phase == MODEL_CODING && !model->broken && actual != VERDICT_WAIT)
         check_passing_over(it);
+    bool chooses =
+        model->phase == MODEL_COMPUTING || (model->phase == MODEL_CODING && model->broken);
+    if (chooses)
+        model_give_up_stripes(model, it->now);
+    if (chooses && model->ready == TARRY_NEVER && model_pick(model, it->now, UINT32_MAX) != 0)
+        model->ready = it->now;
+    if (chooses && actual == VERDICT_WAIT && model_may_wait(model, it->now)) {
+        it->waits++;
+        return;
+    }
     model_verdict latest = model_decide(model, it->now, false);
     model_verdict earliest = model_decide(model, it->now, true);
     if (actual == latest || actual == earliest)
@@ -144,22 +155,29 @@ static void check_psi(cluster *it, const tarry_effect *effect)
                 invariant_broken(it, "whole_credit_takes_whole_workers", "worker %u", holder);
         }
     }
+    uint32_t open = all_stripes(it) & ~model->complete;
     for (uint32_t stripe = 0; stripe < it->stripes; stripe++)
-        if (bitset_test(effect->message.stripes, stripe) == ((model->complete >> stripe & 1) != 0))
+        if (bitset_test(effect->message.stripes, stripe) != ((open >> stripe & 1) != 0))
             invariant_broken(it, "complete_stripes_stand", "signal for stripe %u", stripe);
+    if (effect->message.parts != model->parts)
+        invariant_broken(it, "as_many_parts_as_recovered", "%u told, the model says %u",
+                         effect->message.parts, model->parts);
 }
 
 static void check_signal(cluster *it, const tarry_effects *effects)
 {
     server_model *model = &it->model;
-    uint32_t cleared = 0, told = 0, present = 0, open = all_stripes(it) & ~model->complete;
-    model_begin_attempt(model, it->now);
+    uint32_t cleared = 0, told = 0, present = 0, stood = model->complete;
+    uint32_t parts = model_pick(model, it->now, UINT32_MAX), before = model->parts;
+    model_begin_attempt(model, it->now, parts);
+    it->changed_parts += model->attempt > 1 && parts != before;
+    uint32_t open = all_stripes(it) & ~stood;
     it->extra_attempts += model->attempt > 1;
     uint32_t complete = model->complete;
     model->complete = all_stripes(it) & ~open; /* as the signal sees it */
     for (size_t i = 0; i < effects->count; i++) {
         const tarry_effect *effect = &effects->items[i];
-        if (effect->type == TARRY_EFFECT_CLEAR)
+        if (effect->type == TARRY_EFFECT_CLEAR && effect->parts == parts)
             cleared |= bit(effect->stripe);
         if (!sends(effect, TARRY_MESSAGE_SIGNAL))
             continue;
@@ -185,8 +203,8 @@ static void check_resume(cluster *it, const tarry_effect *effect)
     for (uint32_t slot = 0; slot < tarry_plan_load(it->plan, effect->worker); slot++) {
         uint32_t chunk = tarry_plan_chunk(it->plan, effect->worker, slot);
         uint32_t credited = model_credited(model, chunk, UINT32_MAX);
-        bool open =
-            model->rank[credited] < model->parts && !((member->done | member->failed) & bit(chunk));
+        bool open = model->rank[model->least][credited] < model->least &&
+                    !((member->done | member->failed) & bit(chunk));
         if (bitset_test(effect->message.first, slot) != open)
             invariant_broken(it, "resume_names_what_is_missing", "worker %u, chunk %u",
                              effect->worker, chunk);
@@ -198,7 +216,8 @@ static void check_combine(cluster *it, const tarry_effect *effect)
     server_model *model = &it->model;
     uint32_t stripe = effect->stripe, worker = bit(effect->worker);
     bool fresh = model->phase == MODEL_CODING && effect->round == model->round &&
-                 effect->attempt == model->attempt && (model->got[stripe] & worker);
+                 effect->attempt == model->attempt && effect->parts == model->parts &&
+                 (model->got[stripe] & worker);
     if (!fresh)
         invariant_broken(it, "no_stale_message_summed", "part of %u, stripe %u, attempt %u",
                          effect->worker, stripe, effect->attempt);
@@ -254,9 +273,10 @@ static void check_estimate(cluster *it, const tarry_round_result *result)
 {
     const server_model *model = &it->model;
     double error = 0, filled = 0, worst = 0, tolerance = 1e-6 * it->settings.conditioning_limit;
-    for (uint32_t stripe = 0; stripe < it->stripes; stripe++) {
+    for (uint32_t stripe = 0; stripe < model->stripes; stripe++) {
         double off = estimate_error(it, stripe);
-        double weight = (double)model->stripe_size[stripe] / (double)it->settings.part_length /
+        double weight = (double)model->stripe_size[stripe] /
+                        (double)model_part_length(model, model->parts) /
                         (model->chunks * model->parts);
         error += off * weight;
         filled += filled_in(it, stripe) * weight;
@@ -326,10 +346,13 @@ static void check_done(cluster *it, const tarry_round_result *given)
         if (model->complete != all_stripes(it))
             invariant_broken(it, "done_when_complete", "stripes %#x are", model->complete);
         check_estimate(it, &result);
+        model_end_attempt(model, it->now);
+        it->parted_rounds += model->parts > model->least;
         it->exact_rounds += result.exact;
     } else {
         it->failed_rounds++;
-        if (result.exact || fabs(result.expected_error - model_error(model, UINT32_MAX)) > 1e-12)
+        if (result.exact ||
+            fabs(result.expected_error - model_error(model, model->parts, UINT32_MAX)) > 1e-12)
             invariant_broken(it, "expected_error_is_the_error", "%g in a failed round",
                              result.expected_error);
         check_hopeless(it);
@@ -400,7 +423,7 @@ void invariants_of_encoding(cluster *it, uint32_t worker, const cluster_item *en
     uint32_t before = cluster_made(it, worker, present->epoch, part->before, present->parameters);
     uint32_t made = (present->made & ~part->stale) | (before & part->stale), stale = 0;
     for (uint32_t chunk = 0; chunk < it->model.chunks; chunk++)
-        for (uint32_t k = 0; k < it->model.parts; k++) {
+        for (uint32_t k = 0; k < MAX_PARTS; k++) {
             if (part->u[chunk][k] == 0)
                 continue;
             stale |= part->stale & bit(chunk);

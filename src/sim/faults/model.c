@@ -46,20 +46,20 @@ static void diagonalize(double a[MAX_PARTS][MAX_PARTS], uint32_t n)
 }
 
 /* Singular values of R_S of at least 1/limit, as roots of the eigenvalues of R_S R_S^T. */
-static bool find_rank(const server_model *it, uint32_t set, uint8_t *rank)
+static bool find_rank(const server_model *it, uint32_t parts, uint32_t set, uint8_t *rank)
 {
     double gram[MAX_PARTS][MAX_PARTS] = {{0}};
-    for (uint32_t p = 0; p < it->parts; p++)
-        for (uint32_t q = 0; q < it->parts; q++)
+    for (uint32_t p = 0; p < parts; p++)
+        for (uint32_t q = 0; q < parts; q++)
             for (uint32_t worker = 0; worker < it->workers; worker++)
                 if (set & bit(worker))
-                    gram[p][q] += tarry_plan_decode_weight(it->plan, p, worker) *
-                                  tarry_plan_decode_weight(it->plan, q, worker);
-    diagonalize(gram, it->parts);
+                    gram[p][q] += tarry_plan_decode_weight(it->plan, parts, p, worker) *
+                                  tarry_plan_decode_weight(it->plan, parts, q, worker);
+    diagonalize(gram, parts);
     bool beyond_doubt = true;
     double limit = 1 / it->settings.conditioning_limit;
     uint32_t found = 0;
-    for (uint32_t p = 0; p < it->parts; p++) {
+    for (uint32_t p = 0; p < parts; p++) {
         double sigma = gram[p][p] > 0 ? sqrt(gram[p][p]) : 0;
         found += sigma >= limit;
         beyond_doubt = beyond_doubt && fabs(sigma - limit) > 1e-6;
@@ -78,28 +78,52 @@ static bool find_ranks(server_model *it)
             if (it->holds[worker] & bit(chunk))
                 holders |= bit(worker);
         for (uint32_t set = holders; set != 0; set = (set - 1) & holders)
-            if (it->rank[set] == 0)
-                beyond_doubt = find_rank(it, set, &it->rank[set]) && beyond_doubt;
+            for (uint32_t parts = it->least; parts <= it->most; parts++)
+                if (it->rank[parts][set] == 0)
+                    beyond_doubt = find_rank(it, parts, set, &it->rank[parts][set]) && beyond_doubt;
     }
     return beyond_doubt;
 }
 
-bool model_init(server_model *it, const tarry_plan *plan, const tarry_server_settings *settings,
-                uint32_t stripes)
+uint64_t model_part_length(const server_model *it, uint32_t parts)
+{
+    return (it->settings.dimension + parts - 1) / parts;
+}
+
+uint32_t model_stripes(const server_model *it, uint32_t parts)
+{
+    uint64_t length = it->settings.stripe_length;
+    return (uint32_t)((model_part_length(it, parts) + length - 1) / length);
+}
+
+static uint64_t stripe_size(const server_model *it, uint32_t parts, uint32_t stripe)
+{
+    uint64_t length = it->settings.stripe_length;
+    uint64_t left = model_part_length(it, parts) - stripe * length;
+    return left < length ? left : length;
+}
+
+static void set_parts(server_model *it, uint32_t parts)
+{
+    it->parts = parts;
+    it->stripes = model_stripes(it, parts);
+    for (uint32_t stripe = 0; stripe < it->stripes; stripe++)
+        it->stripe_size[stripe] = stripe_size(it, parts, stripe);
+    it->result.parts = parts;
+    it->result.copies_needed = (uint64_t)it->chunks * parts;
+}
+
+bool model_init(server_model *it, const tarry_plan *plan, const tarry_server_settings *settings)
 {
     *it = (server_model){
         .plan = plan,
         .settings = *settings,
         .workers = tarry_plan_workers(plan),
         .chunks = tarry_plan_chunks(plan),
-        .parts = tarry_plan_parts(plan),
-        .stripes = stripes,
+        .least = tarry_plan_least_parts(plan),
+        .most = tarry_plan_parts(plan),
     };
-    uint64_t left = settings->part_length;
-    for (uint32_t stripe = 0; stripe < stripes; stripe++) {
-        it->stripe_size[stripe] = left < settings->stripe_length ? left : settings->stripe_length;
-        left -= it->stripe_size[stripe];
-    }
+    set_parts(it, it->least);
     for (uint32_t worker = 0; worker < it->workers; worker++) {
         it->members[worker].probed = TARRY_NEVER;
         for (uint32_t slot = 0; slot < tarry_plan_load(plan, worker); slot++)
@@ -116,7 +140,7 @@ uint64_t model_frame_bytes(const server_model *it, uint32_t worker, const tarry_
             view += tarry_plan_replication(it->plan, chunk);
     switch (message->type) {
     case TARRY_MESSAGE_SIGNAL:
-        return 24 + (view + 7) / 8 + (it->stripes + 7) / 8 +
+        return 24 + (view + 7) / 8 + (model_stripes(it, it->least) + 7) / 8 +
                (message->stale != NULL ? (slots + 7) / 8 : 0);
     case TARRY_MESSAGE_ROUND:
     case TARRY_MESSAGE_RESUME:
@@ -173,8 +197,8 @@ double model_left(const server_model *it, uint32_t among)
 {
     uint32_t missing = 0;
     for (uint32_t chunk = 0; chunk < it->chunks; chunk++) {
-        uint32_t fresh = it->rank[model_credited(it, chunk, among)];
-        uint32_t stale = it->rank[stale_of(it, chunk, among)];
+        uint32_t fresh = it->rank[it->parts][model_credited(it, chunk, among)];
+        uint32_t stale = it->rank[it->parts][stale_of(it, chunk, among)];
         missing += it->parts - (stale > fresh ? stale : fresh);
     }
     return (double)missing / (double)(it->chunks * it->parts);
@@ -184,52 +208,90 @@ double model_scale(const server_model *it)
 {
     uint32_t found = 0;
     for (uint32_t chunk = 0; chunk < it->chunks; chunk++)
-        found += it->rank[it->psi[chunk]];
+        found += it->rank[it->parts][it->psi[chunk]];
     bool scaled = it->settings.fill == TARRY_FILL_SCALE && found > 0;
     return scaled ? (double)(it->chunks * it->parts) / (double)found : 1;
 }
 
-double model_error(const server_model *it, uint32_t among)
+double model_error(const server_model *it, uint32_t parts, uint32_t among)
 {
     uint32_t missing = 0;
     for (uint32_t chunk = 0; chunk < it->chunks; chunk++)
-        missing += it->parts - it->rank[model_credited(it, chunk, among)];
-    return (double)missing / (double)(it->chunks * it->parts);
+        missing += parts - it->rank[parts][model_credited(it, chunk, among)];
+    return (double)missing / (double)(it->chunks * parts);
 }
 
-bool model_satisfied(const server_model *it, uint64_t now, uint32_t among)
+static bool is_all_in(const server_model *it, uint32_t among)
 {
-    bool all_in = true, recovered = true;
-    uint32_t whole = 0;
+    bool all_in = true;
     for (uint32_t worker = 0; worker < it->workers; worker++) {
-        if (!is_able(it, worker, among))
-            continue;
         const model_member *member = &it->members[worker];
-        all_in = all_in && (member->done | member->failed) == it->holds[worker];
-        whole += is_whole(it, worker);
+        if (is_able(it, worker, among))
+            all_in = all_in && (member->done | member->failed) == it->holds[worker];
     }
-    for (uint32_t chunk = 0; chunk < it->chunks; chunk++)
-        recovered = recovered && it->rank[model_credited(it, chunk, among)] == it->parts;
-    bool patient = it->settings.reproducible && !all_in;
-    switch (it->settings.stop) {
-    case TARRY_STOP_EXACT:
-        return recovered && !patient;
-    case TARRY_STOP_DEADLINE:
-        return recovered || all_in || now - it->result.start_ns >= it->settings.deadline_ns;
-    case TARRY_STOP_ERROR:
-        return all_in || (model_error(it, among) <= it->settings.error_limit && !patient);
-    case TARRY_STOP_WORKERS:
-        return whole >= it->settings.workers_needed && !patient;
+    return all_in;
+}
+
+/* The rule takes whatever there is. */
+static bool is_overdue(const server_model *it, uint64_t now, uint32_t among)
+{
+    bool late = now - it->result.start_ns >= it->settings.deadline_ns;
+    return (it->settings.stop == TARRY_STOP_DEADLINE && (late || is_all_in(it, among))) ||
+           (it->settings.stop == TARRY_STOP_ERROR && is_all_in(it, among));
+}
+
+static bool meets_rule(const server_model *it, uint32_t parts, uint32_t among)
+{
+    uint32_t whole = 0;
+    for (uint32_t worker = 0; worker < it->workers; worker++)
+        whole += is_able(it, worker, among) && is_whole(it, worker);
+    if (it->settings.reproducible && !is_all_in(it, among))
+        return false;
+    if (it->settings.stop == TARRY_STOP_WORKERS)
+        return whole >= it->settings.workers_needed;
+    double limit = it->settings.stop == TARRY_STOP_ERROR ? it->settings.error_limit : 0;
+    return model_error(it, parts, among) <= limit;
+}
+
+uint32_t model_pick(const server_model *it, uint64_t now, uint32_t among)
+{
+    uint32_t picked = 0;
+    double best = INFINITY;
+    for (uint32_t parts = it->least; parts <= it->most; parts++)
+        if ((it->complete == 0 || parts == it->parts) && meets_rule(it, parts, among))
+            picked = parts;
+    if (picked != 0 || !is_overdue(it, now, among))
+        return picked;
+    for (uint32_t parts = it->least; parts <= it->most; parts++) {
+        double error = model_error(it, parts, among);
+        if ((it->complete != 0 && parts != it->parts) || error > best)
+            continue;
+        picked = parts;
+        best = error;
     }
-    return false;
+    return picked;
+}
+
+bool model_may_wait(const server_model *it, uint64_t now)
+{
+    uint32_t parts = model_pick(it, now, EVERYONE);
+    return parts != 0 && parts < it->most && it->attempt == 0 && !is_all_in(it, EVERYONE) &&
+           !is_overdue(it, now, EVERYONE) && !it->settings.reproducible && it->longest > 0 &&
+           now - it->ready <= it->longest * it->most;
+}
+
+void model_give_up_stripes(server_model *it, uint64_t now)
+{
+    if (it->least < it->most && it->complete != 0 && model_pick(it, now, EVERYONE) == 0)
+        it->complete = 0;
 }
 
 bool model_hopeless(const server_model *it, uint32_t chunk, bool foresight)
 {
     uint32_t possible = model_possible(it, chunk);
-    if (it->rank[possible] == it->parts)
+    if (it->rank[it->least][possible] == it->least)
         return false;
-    return foresight || count(possible) < it->parts ||
+    return foresight || count(possible) < it->least ||
            possible == model_credited(it, chunk, EVERYONE);
 }
 
@@ -256,7 +318,7 @@ model_verdict model_decide(const server_model *it, uint64_t now, bool foresight)
     bool anyone = false;
     for (uint32_t worker = 0; worker < it->workers; worker++)
         anyone = anyone || is_able(it, worker, EVERYONE);
-    if (anyone && model_satisfied(it, now, EVERYONE))
+    if (anyone && model_pick(it, now, EVERYONE) != 0)
         return VERDICT_SIGNAL;
     if (is_doomed(it, foresight))
         return VERDICT_FAIL;
@@ -268,8 +330,10 @@ static void complete(server_model *it, uint32_t stripe)
     it->complete |= bit(stripe);
 }
 
-void model_begin_attempt(server_model *it, uint64_t now)
+void model_begin_attempt(server_model *it, uint64_t now, uint32_t parts)
 {
+    set_parts(it, parts);
+    it->from_scratch = it->complete == 0;
     it->phase = MODEL_CODING;
     it->broken = false;
     it->attempt++;
@@ -279,14 +343,14 @@ void model_begin_attempt(server_model *it, uint64_t now)
     it->result.copies_coded = 0;
     it->result.chunks_filled = 0;
     it->filled = 0;
-    it->attempt_missing = model_error(it, EVERYONE);
+    it->attempt_missing = model_error(it, parts, EVERYONE);
     it->attempt_left = model_left(it, EVERYONE);
     if (it->result.signal_ns == TARRY_NEVER)
         it->result.signal_ns = now;
     for (uint32_t chunk = 0; chunk < it->chunks; chunk++) {
         uint32_t fresh = model_credited(it, chunk, EVERYONE);
         uint32_t stale = stale_of(it, chunk, EVERYONE);
-        bool filled = it->rank[stale] > it->rank[fresh];
+        bool filled = it->rank[parts][stale] > it->rank[parts][fresh];
         it->psi[chunk] = filled ? stale : fresh;
         it->senders |= it->psi[chunk];
         it->filled |= filled ? bit(chunk) : 0;
@@ -303,6 +367,13 @@ void model_begin_attempt(server_model *it, uint64_t now)
         if (it->senders == 0 && !(it->complete & bit(stripe)))
             complete(it, stripe);
     }
+}
+
+void model_end_attempt(server_model *it, uint64_t now)
+{
+    uint64_t time = now - it->attempt_start;
+    if (it->from_scratch && it->senders != 0 && time > it->longest)
+        it->longest = time;
 }
 
 void model_resume(server_model *it)
@@ -363,11 +434,11 @@ static void start(server_model *it, uint64_t now)
     }
     it->result = (tarry_round_result){
         .round = it->round,
-        .parts = it->parts,
-        .copies_needed = (uint64_t)it->chunks * it->parts,
         .start_ns = now,
         .signal_ns = TARRY_NEVER,
     };
+    it->ready = TARRY_NEVER;
+    set_parts(it, it->least);
 }
 
 static bool report(server_model *it, uint32_t worker, const tarry_message *message)
@@ -395,10 +466,9 @@ static bool report(server_model *it, uint32_t worker, const tarry_message *messa
 static bool part(server_model *it, uint32_t worker, const tarry_message *message)
 {
     model_member *member = &it->members[worker];
-    if (message->stripe >= it->stripes)
-        return false;
     if (it->phase != MODEL_CODING || message->round != it->round ||
-        message->attempt != it->attempt || !(member->due & bit(message->stripe)))
+        message->attempt != it->attempt || message->parts != it->parts ||
+        message->stripe >= it->stripes || !(member->due & bit(message->stripe)))
         return false;
     member->due &= ~bit(message->stripe);
     it->got[message->stripe] |= bit(worker);
@@ -413,7 +483,7 @@ static bool hear(server_model *it, uint64_t now, uint32_t worker, const tarry_me
     it->result.control_messages++;
     it->result.control_bytes += model_frame_bytes(it, worker, message);
     if (message->type == TARRY_MESSAGE_PART)
-        it->result.upload_bytes += it->stripe_size[message->stripe] * sizeof(float);
+        it->result.upload_bytes += stripe_size(it, message->parts, message->stripe) * sizeof(float);
     if (message->epoch != member->epoch)
         return false;
     member->heard = now;
@@ -476,6 +546,7 @@ void model_restart(server_model *it, uint64_t round, const uint32_t *epochs)
     it->phase = MODEL_IDLE;
     it->round = round;
     it->attempt = 0;
+    it->longest = 0;
     for (uint32_t worker = 0; worker < it->workers; worker++)
         it->members[worker] = (model_member){.epoch = epochs[worker], .probed = TARRY_NEVER};
 }

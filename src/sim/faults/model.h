@@ -40,16 +40,22 @@ typedef struct model_member {
 typedef struct server_model {
     const tarry_plan *plan;
     tarry_server_settings settings;
-    uint32_t workers, chunks, parts, stripes;
-    uint32_t holds[MAX_WORKERS];       /* chunks of a worker, a bit each */
-    uint8_t rank[1 << MAX_WORKERS];    /* of R_S, by the set S of workers that share a chunk */
+    uint32_t workers, chunks;
+    uint32_t least, most;        /* parts that a round may have */
+    uint32_t parts, stripes;     /* of the round, by its last attempt */
+    uint32_t holds[MAX_WORKERS]; /* chunks of a worker, a bit each */
+    /* Of R_S, by the parts and the set S of workers that share a chunk. */
+    uint8_t rank[MAX_PARTS + 1][1 << MAX_WORKERS];
     uint64_t stripe_size[MAX_STRIPES]; /* numbers */
 
     model_phase phase;
     uint64_t round;
     uint32_t attempt;
     uint64_t attempt_start;
-    bool broken; /* someone who owes a stripe is gone */
+    bool from_scratch; /* nothing was complete when the attempt began */
+    uint64_t ready;    /* when the stop rule was first met in this round; or TARRY_NEVER */
+    uint64_t longest;  /* attempt from scratch of this server; 0: none */
+    bool broken;       /* someone who owes a stripe is gone */
     model_member members[MAX_WORKERS];
     uint32_t psi[MAX_CHUNKS]; /* of this attempt: workers, a bit each */
     uint32_t filled;          /* chunks of which psi names copies of the round before, a bit each */
@@ -65,8 +71,11 @@ typedef struct server_model {
 
 /* Gives back whether the plan's ranks are beyond doubt: no singular value within 1e-6 of the limit.
  */
-bool model_init(server_model *it, const tarry_plan *plan, const tarry_server_settings *settings,
-                uint32_t stripes);
+bool model_init(server_model *it, const tarry_plan *plan, const tarry_server_settings *settings);
+
+/* Numbers in a part, and stripes of it. */
+uint64_t model_part_length(const server_model *it, uint32_t parts);
+uint32_t model_stripes(const server_model *it, uint32_t parts);
 
 /* The bytes of a message's frame, from the layout that codec.h documents. */
 uint64_t model_frame_bytes(const server_model *it, uint32_t worker, const tarry_message *message);
@@ -81,24 +90,33 @@ void model_exclude(server_model *it, uint32_t late);
 /* The workers, among those of `among`, whose copies of `chunk` count. */
 uint32_t model_credited(const server_model *it, uint32_t chunk, uint32_t among);
 /* sum_i (l - rank_i) / (N l) of the copies that count, of the workers of `among`. */
-double model_error(const server_model *it, uint32_t among);
-/* The same with each chunk's gradient of the round before where that has a higher rank. */
+double model_error(const server_model *it, uint32_t parts, uint32_t among);
+/* The same, of this attempt's parts, with each chunk's gradient of the round before where that has
+ * a higher rank. */
 double model_left(const server_model *it, uint32_t among);
 /* The factor that this attempt's sums have. */
 double model_scale(const server_model *it);
 /* The workers that may still have, or have, a copy of `chunk`. */
 uint32_t model_possible(const server_model *it, uint32_t chunk);
-/* Whether the stop rule holds, of the workers of `among`. */
-bool model_satisfied(const server_model *it, uint64_t now, uint32_t among);
+/* With how many parts the server should signal if it signals, of the workers of `among`; 0: the
+ * stop rule does not hold. */
+uint32_t model_pick(const server_model *it, uint64_t now, uint32_t among);
+/* Whether it may put the signal off in the hope of more parts. */
+bool model_may_wait(const server_model *it, uint64_t now);
+/* Complete stripes stand only as long as the attempt can be repeated with as many parts. */
+void model_give_up_stripes(server_model *it, uint64_t now);
 /*
- * Whether `chunk` can't be recovered any more. With foresight also if that shows only in the ranks
- * of copies that may still come; the server need not see it before they are there.
+ * Whether `chunk` can't be recovered any more, with the least parts. With foresight also if that
+ * shows only in the ranks of copies that may still come; the server need not see it before they are
+ * there.
  */
 bool model_hopeless(const server_model *it, uint32_t chunk, bool foresight);
 /* What should follow at `now`. */
 model_verdict model_decide(const server_model *it, uint64_t now, bool foresight);
 
-void model_begin_attempt(server_model *it, uint64_t now);
+void model_begin_attempt(server_model *it, uint64_t now, uint32_t parts);
+/* The attempt is complete: what is learned of it. */
+void model_end_attempt(server_model *it, uint64_t now);
 void model_resume(server_model *it);
 /* The server is another one, which knows of the last no more than this. */
 void model_restart(server_model *it, uint64_t round, const uint32_t *epochs);

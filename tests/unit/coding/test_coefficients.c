@@ -108,7 +108,7 @@ static void compute_all(const tarry_plan *plan, double limit, const credits *fin
         float out[MOST * MOST];
         memset(out, 0xff, sizeof(out));
         cut_psi(plan, finished, worker, psi);
-        assert_int_equal(coefficients_of_worker(work, worker, psi, out), TARRY_OK);
+        assert_int_equal(coefficients_of_worker(work, plan->parts, worker, psi, out), TARRY_OK);
         uint32_t first = plan->worker_offset[worker];
         for (uint32_t slot = first; slot < plan->worker_offset[worker + 1]; slot++)
             memcpy(rows[plan->slot_chunk[slot]][worker], out + (slot - first) * plan->parts,
@@ -207,7 +207,7 @@ static void the_limit_decides_the_rank(void **state)
             assert_int_equal(coefficients_create(plan, limits[i], NULL, &work), TARRY_OK);
             const uint64_t both = 3 << 5;
             uint32_t rank = 99;
-            assert_int_equal(coefficients_rank(work, 0, &both, 5, &rank), TARRY_OK);
+            assert_int_equal(coefficients_rank(work, plan->parts, 0, &both, 5, &rank), TARRY_OK);
             assert_int_equal(rank, full ? 2 : 1);
             /* Of rank one, pinv is v u^T / sigma with v = (1, 1) / sqrt(2): equal rows. */
             static float rows[MOST][MOST][MOST];
@@ -238,7 +238,7 @@ static void ranks_grow_with_the_set(void **state)
         assert_int_equal(coefficients_create(plan, 1e8, NULL, &work), TARRY_OK);
         for (uint64_t set = 0; set < 64; set++) {
             uint32_t rank, copies = (uint32_t)__builtin_popcountll(set);
-            assert_int_equal(coefficients_rank(work, 1, &set, 0, &rank), TARRY_OK);
+            assert_int_equal(coefficients_rank(work, plan->parts, 1, &set, 0, &rank), TARRY_OK);
             assert_int_equal(rank, copies < parts ? copies : parts);
         }
         coefficients_free(work);
@@ -282,15 +282,16 @@ static void sharing_changes_nothing(void **state)
 
 static int attempt_create(void *user, const tarry_allocator *allocator)
 {
+    const tarry_plan *plan = user;
     coefficients *work;
-    int error = coefficients_create(user, 1e4, allocator, &work);
+    int error = coefficients_create(plan, 1e4, allocator, &work);
     if (error != TARRY_OK)
         return error;
     const failing_allocator *counting = allocator->user;
     size_t allocations = counting->allocations;
     const uint64_t psi = UINT64_MAX;
     float out[3 * 3];
-    assert_int_equal(coefficients_of_worker(work, 0, &psi, out), TARRY_OK);
+    assert_int_equal(coefficients_of_worker(work, plan->parts, 0, &psi, out), TARRY_OK);
     assert_int_equal(counting->allocations, allocations);
     coefficients_free(work);
     return error;

@@ -99,13 +99,13 @@ static void check(const coverage *tracker, const model *oracle)
     for (uint32_t chunk = 0; chunk < plan->chunks; chunk++) {
         uint32_t rank = model_rank(oracle, chunk);
         assert_int_equal(coverage_copies(tracker, chunk), model_copies(oracle, chunk));
-        assert_int_equal(coverage_rank(tracker, chunk), rank);
+        assert_int_equal(coverage_rank(tracker, plan->parts, chunk), rank);
         recovered += rank == plan->parts;
         missing += plan->parts - rank;
     }
-    assert_int_equal(coverage_recovered(tracker), recovered);
+    assert_int_equal(coverage_recovered(tracker, plan->parts), recovered);
     double error = (double)missing / ((double)plan->chunks * plan->parts);
-    assert_true(fabs(coverage_expected_error(tracker) - error) < 1e-15);
+    assert_true(fabs(coverage_expected_error(tracker, plan->parts) - error) < 1e-15);
     for (uint32_t worker = 0; worker < plan->workers; worker++)
         check_view(tracker, oracle, worker);
 }
@@ -175,9 +175,9 @@ static void equal_columns_never_recover(void **state)
     for (uint32_t worker = 0; worker < 3; worker++)
         assert_int_equal(coverage_add(tracker, worker, 0), TARRY_OK);
     assert_int_equal(coverage_copies(tracker, 0), 3);
-    assert_int_equal(coverage_rank(tracker, 0), 1);
-    assert_int_equal(coverage_recovered(tracker), 0);
-    assert_true(coverage_expected_error(tracker) == 0.5);
+    assert_int_equal(coverage_rank(tracker, plan->parts, 0), 1);
+    assert_int_equal(coverage_recovered(tracker, plan->parts), 0);
+    assert_true(coverage_expected_error(tracker, plan->parts) == 0.5);
     coverage_free(tracker);
     edge_plan_free(plan);
 }

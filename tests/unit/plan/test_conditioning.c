@@ -110,8 +110,9 @@ static void a_plan_agrees_with_lapack(void **state)
             edge_plan_random_decode(plans[i], seed);
             size_t count = measure_by_lapack(plans[i], values);
             tarry_conditioning found;
-            assert_int_equal(conditioning_measure(plans[i], plans[i]->decode, seed, &found),
-                             TARRY_OK);
+            assert_int_equal(
+                conditioning_measure(plans[i], plans[i]->parts, plans[i]->decode, seed, &found),
+                TARRY_OK);
             assert_int_equal(found.subsets, count);
             assert_true(found.complete);
             assert_relative(found.worst, values[count - 1], 1e-6);
@@ -129,8 +130,8 @@ static void too_many_sets_are_sampled(void **state)
     tarry_plan *plan = edge_plan_fractional(24, 1, 24, 12);
     edge_plan_random_decode(plan, 1);
     tarry_conditioning first, other;
-    assert_int_equal(conditioning_measure(plan, plan->decode, 1, &first), TARRY_OK);
-    assert_int_equal(conditioning_measure(plan, plan->decode, 2, &other), TARRY_OK);
+    assert_int_equal(conditioning_measure(plan, plan->parts, plan->decode, 1, &first), TARRY_OK);
+    assert_int_equal(conditioning_measure(plan, plan->parts, plan->decode, 2, &other), TARRY_OK);
     assert_false(first.complete);
     assert_true(first.subsets > 1000 && first.subsets < subsets_count(24, 12));
     assert_true(first.worst != other.worst);
@@ -143,7 +144,7 @@ static int attempt(void *user, const tarry_allocator *allocator)
     tarry_plan *plan = user;
     plan->allocator = *allocator;
     tarry_conditioning found;
-    return conditioning_measure(plan, plan->decode, 1, &found);
+    return conditioning_measure(plan, plan->parts, plan->decode, 1, &found);
 }
 
 static void every_failed_allocation_is_reported(void **state)

@@ -140,7 +140,7 @@ static void the_conditioning_told_is_that_of_the_matrix(void **state)
     tarry_plan *plan = edge_plan_random(12, 15, 5, 3, 1);
     assert_int_equal(decode_design(plan, 7), TARRY_OK);
     tarry_conditioning found;
-    assert_int_equal(conditioning_measure(plan, plan->decode, 7, &found), TARRY_OK);
+    assert_int_equal(conditioning_measure(plan, plan->parts, plan->decode, 7, &found), TARRY_OK);
     assert_true(found.worst == plan->conditioning.worst);
     assert_true(found.median == plan->conditioning.median);
     assert_int_equal(found.subsets, plan->conditioning.subsets);
@@ -154,11 +154,11 @@ static void little_work_still_gives_unit_columns(void **state)
     tarry_plan *plan = edge_plan_random(30, 40, 8, 4, 1);
     double decode[4 * 30];
     for (double operations = 1e8; operations > 1; operations /= 10) {
-        assert_int_equal(descent_spread(plan, 1, 0, operations, decode), TARRY_OK);
+        assert_int_equal(descent_spread(plan, plan->parts, 1, 0, operations, decode), TARRY_OK);
         assert_unit_columns(plan, decode);
         /* The least is two turns per worker that look at one set each. */
         if (operations >= 1e5)
-            assert_true(descent_operations(plan, operations) <= 4 * operations);
+            assert_true(descent_operations(plan, plan->parts, operations) <= 4 * operations);
     }
     edge_plan_free(plan);
 }

@@ -64,8 +64,8 @@ static void assert_same_decode(const tarry_plan *a, const tarry_plan *b)
     assert_int_equal(tarry_plan_parts(a), tarry_plan_parts(b));
     for (uint32_t part = 0; part < tarry_plan_parts(a); part++)
         for (uint32_t worker = 0; worker < tarry_plan_workers(a); worker++)
-            assert_true(tarry_plan_decode_weight(a, part, worker) ==
-                        tarry_plan_decode_weight(b, part, worker));
+            assert_true(tarry_plan_decode_weight(a, tarry_plan_parts(a), part, worker) ==
+                        tarry_plan_decode_weight(b, tarry_plan_parts(b), part, worker));
 }
 
 /* ---- tests ---- */

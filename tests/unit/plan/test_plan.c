@@ -12,32 +12,34 @@ static void settings_out_of_range_are_refused(void **state)
         tarry_plan_settings settings;
         const char *why;
     } cases[] = {
-        {{0, 8, 1, 3, 1, TARRY_DESIGN_RANDOM, NULL, TARRY_ORDER_OPTIMAL, 1},
+        {{0, 8, 1, 3, 1, TARRY_DESIGN_RANDOM, NULL, TARRY_ORDER_OPTIMAL, 1, false},
          "workers must be 1 to 2^32 - 2"},
-        {{8, 0, 1, 3, 1, TARRY_DESIGN_RANDOM, NULL, TARRY_ORDER_OPTIMAL, 1},
+        {{8, 0, 1, 3, 1, TARRY_DESIGN_RANDOM, NULL, TARRY_ORDER_OPTIMAL, 1, false},
          "chunks must be 1 to 2^32 - 2"},
-        {{8, 8, 0, 3, 1, TARRY_DESIGN_RANDOM, NULL, TARRY_ORDER_OPTIMAL, 1},
+        {{8, 8, 0, 3, 1, TARRY_DESIGN_RANDOM, NULL, TARRY_ORDER_OPTIMAL, 1, false},
          "pieces must be at least 1"},
-        {{8, 1000000, 5000, 1, 1, TARRY_DESIGN_RANDOM, NULL, TARRY_ORDER_OPTIMAL, 1},
+        {{8, 1000000, 5000, 1, 1, TARRY_DESIGN_RANDOM, NULL, TARRY_ORDER_OPTIMAL, 1, false},
          "1000000 chunks of 5000 pieces are more than 2^32 - 2 pieces"},
-        {{8, 1000, 1000000, 2, 1, TARRY_DESIGN_RANDOM, NULL, TARRY_ORDER_OPTIMAL, 1},
+        {{8, 1000, 1000000, 2, 1, TARRY_DESIGN_RANDOM, NULL, TARRY_ORDER_OPTIMAL, 1, false},
          "1000000000 pieces with replication 2 are more than 1073741824 copies"},
-        {{8, 8, 1, 0, 1, TARRY_DESIGN_RANDOM, NULL, TARRY_ORDER_OPTIMAL, 1},
+        {{8, 8, 1, 0, 1, TARRY_DESIGN_RANDOM, NULL, TARRY_ORDER_OPTIMAL, 1, false},
          "replication must be at least 1"},
-        {{8, 8, 1, 9, 1, TARRY_DESIGN_RANDOM, NULL, TARRY_ORDER_OPTIMAL, 1},
+        {{8, 8, 1, 9, 1, TARRY_DESIGN_RANDOM, NULL, TARRY_ORDER_OPTIMAL, 1, false},
          "replication 9 is more than the 8 workers"},
-        {{8, 8, 1, 3, 0, TARRY_DESIGN_RANDOM, NULL, TARRY_ORDER_OPTIMAL, 1},
+        {{8, 8, 1, 3, 0, TARRY_DESIGN_RANDOM, NULL, TARRY_ORDER_OPTIMAL, 1, false},
          "parts must be at least 1"},
-        {{8, 8, 1, 3, 4, TARRY_DESIGN_RANDOM, NULL, TARRY_ORDER_OPTIMAL, 1},
+        {{8, 8, 1, 3, 4, TARRY_DESIGN_RANDOM, NULL, TARRY_ORDER_OPTIMAL, 1, false},
          "4 parts are more than the replication 3"},
-        {{8, 8, 1, 3, 9, TARRY_DESIGN_FILE, "x", TARRY_ORDER_OPTIMAL, 1},
+        {{8, 8, 1, 3, 9, TARRY_DESIGN_FILE, "x", TARRY_ORDER_OPTIMAL, 1, false},
          "9 parts are more than the 8 workers"},
-        {{8, 8, 1, 3, 1, TARRY_DESIGN_FILE, NULL, TARRY_ORDER_OPTIMAL, 1},
+        {{8, 8, 1, 3, 1, TARRY_DESIGN_FILE, NULL, TARRY_ORDER_OPTIMAL, 1, false},
          "a design from a file needs the file's name"},
-        {{3, 1000000000, 1, 2, 1, TARRY_DESIGN_CYCLIC, NULL, TARRY_ORDER_OPTIMAL, 1},
+        {{3, 1000000000, 1, 2, 1, TARRY_DESIGN_CYCLIC, NULL, TARRY_ORDER_OPTIMAL, 1, false},
          "1000000000 chunks with replication 2 are more than 1073741824 copies"},
-        {{8, 8, 1, 3, 1, (tarry_design)9, NULL, TARRY_ORDER_OPTIMAL, 1}, "design 9 does not exist"},
-        {{8, 8, 1, 3, 1, TARRY_DESIGN_RANDOM, NULL, (tarry_order)9, 1}, "order 9 does not exist"},
+        {{8, 8, 1, 3, 1, (tarry_design)9, NULL, TARRY_ORDER_OPTIMAL, 1, false},
+         "design 9 does not exist"},
+        {{8, 8, 1, 3, 1, TARRY_DESIGN_RANDOM, NULL, (tarry_order)9, 1, false},
+         "order 9 does not exist"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         tarry_plan *plan = NULL;
@@ -61,7 +63,7 @@ static void the_default_settings_make_a_plan(void **state)
     assert_int_equal(tarry_plan_parts(plan), 1);
     for (uint32_t worker = 0; worker < 8; worker++) {
         assert_int_equal(tarry_plan_load(plan, worker), 3);
-        assert_true(tarry_plan_decode_weight(plan, 0, worker) == 1);
+        assert_true(tarry_plan_decode_weight(plan, 1, 0, worker) == 1);
     }
     tarry_conditioning conditioning = tarry_plan_conditioning(plan);
     assert_true(conditioning.worst >= conditioning.median);

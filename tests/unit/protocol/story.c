@@ -25,7 +25,7 @@ void story_plan(story *told, uint32_t workers, uint32_t replication)
     assert_non_null(told->plan);
     free(edges);
     tarry_server_settings_init(&told->settings);
-    told->settings.part_length = 10;
+    told->settings.dimension = 10;
     told->settings.stripe_length = 16;
     told->settings.silence_ns = 800 * STORY_MS;
 }
@@ -120,6 +120,7 @@ void sends_part(story *told, uint32_t worker, uint32_t attempt, uint32_t stripe)
     tarry_message part = message_of(told, TARRY_MESSAGE_PART);
     part.attempt = attempt;
     part.stripe = stripe;
+    part.parts = told->parts != 0 ? told->parts : told->plan->parts;
     says(told, worker, &part);
 }
 

@@ -18,6 +18,7 @@ typedef struct story {
     uint64_t round;
     double scale;   /* of the parts to be combined; 0 stands for 1 */
     uint32_t epoch; /* what the workers say; 1 if nothing else is told */
+    uint32_t parts; /* the same; 0: those of the plan */
 } story;
 
 #define STORY_MS UINT64_C(1000000)

@@ -287,7 +287,7 @@ static void a_checkpoint_of_something_else_is_refused(void **state)
     changed[5].error_limit = 0.5;
     changed[6].conditioning_limit = 10;
     changed[7].silence_ns++;
-    changed[8].part_length++;
+    changed[8].dimension++;
     changed[9].stripe_length++;
     changed[10].fill = TARRY_FILL_STALE;
     for (size_t i = 0; i < 11; i++) {

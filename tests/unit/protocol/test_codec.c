@@ -47,6 +47,8 @@ static void draw(random_stream *stream, tarry_message_type type, sample *drawn)
         drawn->message.stripe = random_u32(stream);
     else
         drawn->message.slot = random_u32(stream);
+    if (type == TARRY_MESSAGE_PART || type == TARRY_MESSAGE_SIGNAL)
+        drawn->message.parts = 1 + random_below(stream, TARRY_MOST_PARTS);
     fill(stream, drawn->psi);
     fill(stream, drawn->stripes);
     fill(stream, drawn->first);
@@ -113,6 +115,7 @@ static void every_message_survives_the_wire(void **state)
         assert_int_equal(read.turn, sent.message.turn);
         assert_int_equal(read.slot, sent.message.slot);
         assert_int_equal(read.stripe, sent.message.stripe);
+        assert_int_equal(read.parts, sent.message.parts);
         assert_int_equal(read.failed, sent.message.failed);
         if (type == TARRY_MESSAGE_SIGNAL) {
             assert_same_bits(read.psi, sent.psi, shape.psi_bits);
@@ -138,6 +141,7 @@ static void frames_have_the_documented_bytes(void **state)
         .round = 0x0102030405060708,
         .epoch = 0x11121314,
         .attempt = 0x21222324,
+        .parts = 0x5152,
         .psi = &psi,
         .stripes = &stripes,
         .first = &first,
@@ -146,7 +150,7 @@ static void frames_have_the_documented_bytes(void **state)
     uint8_t frame[27];
     assert_int_equal(codec_size(&shape, &message), sizeof(frame));
     codec_encode(&shape, &message, frame);
-    const uint8_t signal[] = {1, 0, 0,    0,    0x14, 0x13, 0x12, 0x11, 8, 7, 6,    5, 4, 3,
+    const uint8_t signal[] = {1, 0, 0x52, 0x51, 0x14, 0x13, 0x12, 0x11, 8, 7, 6,    5, 4, 3,
                               2, 1, 0x24, 0x23, 0x22, 0x21, 0,    0,    0, 0, 0xa5, 2, 5};
     assert_memory_equal(frame, signal, sizeof(signal));
 
@@ -267,7 +271,7 @@ static void padding_is_zero(void **state)
     (void)state;
     const uint64_t bits = 0;
     codec_shape shape = {.psi_bits = 3, .stripes = 5, .slots = 7};
-    tarry_message message = {.psi = &bits, .stripes = &bits, .first = &bits};
+    tarry_message message = {.parts = 1, .psi = &bits, .stripes = &bits, .first = &bits};
     const tarry_message_type types[] = {TARRY_MESSAGE_SIGNAL, TARRY_MESSAGE_SIGNAL,
                                         TARRY_MESSAGE_RESUME};
     const size_t at[] = {24, 25, 24}, used[] = {3, 5, 7};

@@ -29,14 +29,14 @@ static void settings_are_checked(void **state)
     tarry_plan *plan = edge_plan_cyclic(3, 3, 2, 1);
     tarry_server_settings good;
     tarry_server_settings_init(&good);
-    assert_refused(plan, &good, "part_length");
-    good.part_length = 100;
+    assert_refused(plan, &good, "dimension");
+    good.dimension = 100;
 
     tarry_server_settings bad = good;
     bad.stripe_length = 0;
     assert_refused(plan, &bad, "stripe_length");
     bad = good;
-    bad.part_length = SIZE_MAX;
+    bad.dimension = SIZE_MAX;
     bad.stripe_length = 1;
     assert_refused(plan, &bad, "stripe_length");
     const double limits[] = {1, 0, -1, NAN};
@@ -81,7 +81,7 @@ static void the_smallest_settings_work(void **state)
     (void)state;
     story told;
     story_plan(&told, 1, 1);
-    told.settings.part_length = told.settings.stripe_length = 1;
+    told.settings.dimension = told.settings.stripe_length = 1;
     told.settings.silence_ns = 1; /* probes whenever it is called */
     assert_int_equal(tarry_server_create(told.plan, &told.settings, NULL, &told.server, NULL),
                      TARRY_OK);
@@ -163,7 +163,7 @@ static int create(void *user, const tarry_allocator *allocator)
 {
     tarry_server_settings settings;
     tarry_server_settings_init(&settings);
-    settings.part_length = 1000;
+    settings.dimension = 1000;
     settings.stripe_length = 10;
     tarry_server *server = NULL;
     int error = tarry_server_create(user, &settings, allocator, &server, NULL);

@@ -44,7 +44,12 @@ static void desk_begin_keeping(desk *its, bool keeps_stale)
     *its = (desk){.epoch = 1};
     its->plan = edge_plan_make(3, 3, 1, edges, 7, NULL);
     tarry_worker_settings settings = {
-        .worker = 1, .stripes = 3, .keeps_stale = keeps_stale, .conditioning_limit = 1000};
+        .worker = 1,
+        .dimension = 3,
+        .stripe_length = 1,
+        .keeps_stale = keeps_stale,
+        .conditioning_limit = 1000,
+    };
     assert_int_equal(tarry_worker_create(its->plan, &settings, NULL, &its->worker, NULL), TARRY_OK);
     assert_true(tarry_worker_deadline(its->worker) == TARRY_NEVER);
 }
@@ -75,6 +80,7 @@ static void hears(desk *its, tarry_message_type type, uint32_t attempt)
         .round = its->round,
         .epoch = its->epoch,
         .attempt = attempt,
+        .parts = 1,
         .psi = &its->psi,
         .stripes = &its->stripes,
         .first = &its->first,
@@ -527,7 +533,8 @@ static void what_is_for_the_server_is_refused(void **state)
 
 static int create(void *user, const tarry_allocator *allocator)
 {
-    tarry_worker_settings settings = {.worker = 1, .stripes = 70, .conditioning_limit = 1000};
+    tarry_worker_settings settings = {
+        .worker = 1, .dimension = 140, .stripe_length = 1, .conditioning_limit = 1000};
     tarry_worker *worker = NULL;
     int error = tarry_worker_create(user, &settings, allocator, &worker, NULL);
     if (error == TARRY_OK)
@@ -544,12 +551,13 @@ static void creation_checks_its_settings_and_every_allocation(void **state)
     edge_plan_random_decode(plan, 1);
     assert_true(fail_each_allocation(create, plan) > 5);
     const tarry_worker_settings bad[] = {
-        {.worker = 4, .stripes = 1, .conditioning_limit = 1000},
-        {.worker = 0, .stripes = 0, .conditioning_limit = 1000},
-        {.worker = 0, .stripes = 1, .conditioning_limit = 1},
-        {.worker = 0, .stripes = 1, .conditioning_limit = NAN},
+        {.worker = 4, .dimension = 1, .stripe_length = 1, .conditioning_limit = 1000},
+        {.worker = 0, .dimension = 0, .stripe_length = 1, .conditioning_limit = 1000},
+        {.worker = 0, .dimension = 1, .stripe_length = 0, .conditioning_limit = 1000},
+        {.worker = 0, .dimension = 1, .stripe_length = 1, .conditioning_limit = 1},
+        {.worker = 0, .dimension = 1, .stripe_length = 1, .conditioning_limit = NAN},
     };
-    for (size_t i = 0; i < 4; i++) {
+    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
         tarry_worker *worker = NULL;
         tarry_diagnostic diagnostic;
         assert_int_equal(tarry_worker_create(plan, &bad[i], NULL, &worker, &diagnostic),

@@ -47,7 +47,7 @@ static void begin(bench *its, uint32_t parts, random_stream *stream)
                      TARRY_OK);
     its->sums.estimate = its->estimate;
     for (uint32_t stripe = 0; stripe < its->cut.stripes; stripe++)
-        decoder_clear(&its->sums, stripe);
+        decoder_clear(&its->sums, its->plan->parts, stripe);
 }
 
 static void end(bench *its)
@@ -125,7 +125,7 @@ static void clearing_drops_what_waits_and_what_was_summed(void **state)
             add_truth(&its, 1, stripe, 1);
             continue;
         }
-        decoder_clear(&its.sums, stripe);
+        decoder_clear(&its.sums, its.plan->parts, stripe);
         assert_int_equal(decoder_flush(&its.sums, stripe), 0);
         if (stripe == 1) /* nothing comes any more */
             continue;
