@@ -40,7 +40,7 @@ typedef struct plan_cost {
 
 static plan_cost plan_cost_of(const tarry_plan *plan, uint64_t dimension)
 {
-    uint32_t parts = tarry_plan_parts(plan);
+    uint32_t parts = tarry_plan_least_parts(plan);
     plan_cost cost = {.memory_least = UINT64_MAX,
                       .upload = (dimension + parts - 1) / parts * sizeof(float)};
     for (uint32_t worker = 0; worker < tarry_plan_workers(plan); worker++) {
@@ -98,7 +98,8 @@ static void print_text(const plan_options *options, const plan_command_options *
     printf("%s%-21s %s, seed %" PRIu64 "\n", start, "design", options->design, options->plan.seed);
     print_spread(start, "chunks per worker", plan, tarry_plan_load, workers);
     print_spread(start, "workers per chunk", plan, tarry_plan_replication, tarry_plan_chunks(plan));
-    printf("%s%-21s %u\n", start, "parts", parts);
+    printf("%s%-21s %s%u\n", start, "parts",
+           tarry_plan_least_parts(plan) < parts ? "chosen in each round, 1 to " : "", parts);
     whole_text(tarry_plan_q(plan, parts), number);
     whole_text(tarry_plan_q_bound(plan, parts), bound);
     snprintf(name, sizeof(name), "Q_%u", parts);
@@ -107,6 +108,10 @@ static void print_text(const plan_options *options, const plan_command_options *
     whole_text(conditioning.subsets, number);
     if (parts == 1)
         printf("%s%-21s perfect with one part\n", start, "conditioning");
+    else if (tarry_plan_least_parts(plan) < parts)
+        printf("%s%-21s worst %.4g, median %.4g with it, over %s %s\n", start, "conditioning",
+               conditioning.worst, conditioning.median, number,
+               conditioning.complete ? "subsets" : "sampled subsets");
     else
         printf("%s%-21s worst %.4g, median %.4g, over %s %s of %u workers\n", start, "conditioning",
                conditioning.worst, conditioning.median, number,

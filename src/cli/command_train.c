@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "cli/command.h"
 #include "cli/complain.h"
@@ -68,12 +69,12 @@ static void write_plot_script(void *user, FILE *script)
     const train_options *options = request->options;
     char title[512];
     snprintf(title, sizeof(title),
-             "tarry train: %s, %u workers, %u %s, replication %u, %u part%s\n"
+             "tarry train: %s, %u workers, %u %s, replication %u, %s part%s\n"
              "stop %s, straggler %s, seed %" PRIu64,
              train_model_name(options->model), options->plan.plan.workers, request->past->chunks,
-             plan_unit_name(&options->plan), options->plan.plan.replication,
-             options->plan.plan.parts, options->plan.plan.parts == 1 ? "" : "s", options->stop,
-             options->straggler, options->plan.plan.seed);
+             plan_unit_name(&options->plan), options->plan.plan.replication, options->plan.parts,
+             strcmp(options->plan.parts, "1") == 0 ? "" : "s", options->stop, options->straggler,
+             options->plan.plan.seed);
     train_plot_script(script, title, gnuplot_is_png(options->plot), request->past);
 }
 

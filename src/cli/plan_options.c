@@ -7,6 +7,7 @@
 #include "base/diagnostic.h"
 #include "cli/complain.h"
 #include "cli/numbers.h"
+#include "cli/parse.h"
 #include "cli/report_json.h"
 
 #define MOST_COUNT 1000000
@@ -86,6 +87,31 @@ int plan_order_read(const char *text, plan_options *options, tarry_diagnostic *d
     return read_order(text, options, diagnostic);
 }
 
+int plan_parts_read(const char *text, uint32_t *parts, bool *adaptive, tarry_diagnostic *diagnostic)
+{
+    uint64_t value = 0;
+    bool chosen = strncmp(text, "auto", 4) == 0 && (text[4] == '\0' || text[4] == ':');
+    if (!chosen || text[4] == ':') {
+        int error = parse_whole(chosen ? text + 5 : text, 1, MOST_COUNT, &value, diagnostic);
+        if (error != TARRY_OK)
+            return error;
+    }
+    *parts = (uint32_t)value;
+    *adaptive = chosen;
+    return TARRY_OK;
+}
+
+static int read_parts(const char *text, void *values, tarry_diagnostic *diagnostic)
+{
+    plan_options *options = values;
+    return plan_parts_read(text, &options->plan.parts, &options->plan.adaptive_parts, diagnostic);
+}
+
+uint32_t plan_auto_parts(uint32_t replication)
+{
+    return replication < 4 ? replication : 4;
+}
+
 const option_entry plan_option_entries[] = {
     {.name = "workers",
      .argument = "M",
@@ -118,12 +144,12 @@ const option_entry plan_option_entries[] = {
      .most = MOST_COUNT},
     {.name = "parts",
      .argument = "L",
-     .help = "Parts that a gradient is cut into; a worker uploads one coded part (default 1)",
-     .kind = OPTION_U32,
-     .offset = offsetof(plan_options, plan.parts),
-     .least = 1,
-     .most = MOST_COUNT,
-     .planned = "auto"},
+     .help = "Parts that a gradient is cut into; a worker uploads one coded part (default 1). "
+             "auto[:L]: the server chooses in each round, up to L (default the replication, at "
+             "most 4)",
+     .kind = OPTION_TEXT,
+     .offset = offsetof(plan_options, parts),
+     .read = read_parts},
     {.name = "design",
      .argument = "DESIGN",
      .help = "Which worker holds which chunk: cyclic, fractional, random (default), projective, "
@@ -154,21 +180,26 @@ void plan_options_init(plan_options *options)
     tarry_plan_settings_init(&options->plan);
     options->design = "random";
     options->order = "optimal";
+    options->parts = "1";
 }
 
 int plan_options_make(const plan_options *options, tarry_plan **plan)
 {
-    const tarry_plan_settings *settings = &options->plan;
-    if (settings->design != TARRY_DESIGN_FILE) {
-        if (settings->replication > settings->workers)
+    tarry_plan_settings settings = options->plan;
+    if (settings.design != TARRY_DESIGN_FILE) {
+        if (settings.replication > settings.workers)
             return complain(EXIT_USAGE, "--replication: %u is more than the %u workers",
-                            settings->replication, settings->workers);
-        if (settings->parts > settings->replication)
+                            settings.replication, settings.workers);
+        if (settings.parts > settings.replication)
             return complain(EXIT_USAGE, "--parts: %u is more than the replication of %u",
-                            settings->parts, settings->replication);
+                            settings.parts, settings.replication);
+    } else if (settings.parts == 0) {
+        return complain(EXIT_USAGE, "--parts: with a design from a file say how many: auto:L");
     }
+    if (settings.parts == 0)
+        settings.parts = plan_auto_parts(settings.replication);
     tarry_diagnostic why;
-    int error = tarry_plan_create(settings, NULL, plan, &why);
+    int error = tarry_plan_create(&settings, NULL, plan, &why);
     if (error == TARRY_OK)
         return OPTIONS_PROCEED;
     if (error == TARRY_ERROR_NO_MEMORY)
@@ -216,12 +247,12 @@ json_t *plan_json(const plan_options *options, const tarry_plan *plan)
     plan_digest_text(plan, digest);
     uint32_t parts = tarry_plan_parts(plan);
     return json_pack(
-        "{s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:I, s:I, s:o, s:s, s:I, s:o, s:s}", "workers",
+        "{s:I, s:I, s:I, s:I, s:b, s:I, s:I, s:o, s:I, s:I, s:o, s:s, s:I, s:o, s:s}", "workers",
         (json_int_t)tarry_plan_workers(plan), "chunks", (json_int_t)tarry_plan_chunks(plan),
-        "pieces", (json_int_t)tarry_plan_pieces(plan), "parts", (json_int_t)parts, "replication",
-        (json_int_t)least, "replication_most", (json_int_t)most, "loads", loads_json(plan), "q",
-        (json_int_t)tarry_plan_q(plan, parts), "q_bound",
-        (json_int_t)tarry_plan_q_bound(plan, parts), "conditioning", conditioning_json(plan),
-        "digest", digest, "seed", (json_int_t)options->plan.seed, "design",
+        "pieces", (json_int_t)tarry_plan_pieces(plan), "parts", (json_int_t)parts, "adaptive_parts",
+        tarry_plan_least_parts(plan) < parts, "replication", (json_int_t)least, "replication_most",
+        (json_int_t)most, "loads", loads_json(plan), "q", (json_int_t)tarry_plan_q(plan, parts),
+        "q_bound", (json_int_t)tarry_plan_q_bound(plan, parts), "conditioning",
+        conditioning_json(plan), "digest", digest, "seed", (json_int_t)options->plan.seed, "design",
         json_text(options->design), "order", options->order);
 }

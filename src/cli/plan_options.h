@@ -11,6 +11,7 @@ typedef struct plan_options {
     tarry_plan_settings plan;
     const char *design; /* as given; taken apart into plan.design and plan.file */
     const char *order;  /* as given; taken apart into plan.order and pick */
+    const char *parts;  /* as given; taken apart into plan.parts (0: auto) and adaptive_parts */
     tarry_pick pick;
 } plan_options;
 
@@ -27,6 +28,14 @@ int plan_design_read(const char *text, plan_options *options, tarry_diagnostic *
 
 /* Takes an order apart as --order does. Errors as above. */
 int plan_order_read(const char *text, plan_options *options, tarry_diagnostic *diagnostic);
+
+/*
+ * Takes parts apart as --parts does: L, auto:L, or auto, which has 0 for *parts. Errors as above.
+ */
+int plan_parts_read(const char *text, uint32_t *parts, bool *adaptive,
+                    tarry_diagnostic *diagnostic);
+/* The largest number of parts if none is given with auto. */
+uint32_t plan_auto_parts(uint32_t replication);
 
 void plan_options_init(plan_options *options);
 

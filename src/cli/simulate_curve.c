@@ -23,7 +23,7 @@ static void pass(curve *state, uint64_t now)
     while (state->next < state->deadlines->count &&
            ceil(state->deadlines->values[state->next] * 1e9) < (double)now)
         state->errors[state->next++] =
-            coverage_expected_error(state->covered, tarry_plan_parts(state->plan));
+            coverage_expected_error(state->covered, tarry_plan_least_parts(state->plan));
 }
 
 static int credit(curve *state, uint32_t worker, uint32_t slot)

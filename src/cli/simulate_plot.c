@@ -47,11 +47,11 @@ static void label_of(const simulate_variant *variant, char label[LABEL_SIZE])
 {
     const tarry_plan_settings *plan = &variant->plan;
     if (plan->pieces > 1)
-        snprintf(label, LABEL_SIZE, "%.60s  r=%u l=%u P=%u", variant->scheme, plan->replication,
-                 plan->parts, plan->pieces);
+        snprintf(label, LABEL_SIZE, "%.60s  r=%u l=%s%u P=%u", variant->scheme, plan->replication,
+                 plan->adaptive_parts ? "1-" : "", plan->parts, plan->pieces);
     else if (plan->replication > 1)
-        snprintf(label, LABEL_SIZE, "%.60s  r=%u l=%u", variant->scheme, plan->replication,
-                 plan->parts);
+        snprintf(label, LABEL_SIZE, "%.60s  r=%u l=%s%u", variant->scheme, plan->replication,
+                 plan->adaptive_parts ? "1-" : "", plan->parts);
     else
         snprintf(label, LABEL_SIZE, "%.60s", variant->scheme);
 }

@@ -26,13 +26,14 @@ static json_t *rounds_json(const round_figures *rounds, uint32_t count)
 {
     json_t *list = json_array();
     for (uint32_t i = 0; list != NULL && i < count; i++)
-        list = json_append(list, json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "seconds",
+        list = json_append(list, json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "seconds",
                                            number_json(rounds[i].seconds), "ratio_to_balanced",
                                            number_json(rounds[i].balanced_ratio),
                                            "ratio_to_matched", number_json(rounds[i].matched_ratio),
                                            "copies", number_json(rounds[i].copies), "control_bytes",
                                            number_json(rounds[i].control_bytes), "control_messages",
-                                           number_json(rounds[i].control_messages)));
+                                           number_json(rounds[i].control_messages), "parts",
+                                           number_json(rounds[i].parts)));
     return list;
 }
 
@@ -63,10 +64,11 @@ static json_t *result_json(const simulate_trials *trials, size_t index,
     const simulate_options *options = trials->options;
     const simulate_variant *variant = &trials->variants->items[index];
     json_t *result = json_pack(
-        "{s:o, s:I, s:I, s:I, s:o, s:o, s:I, s:I, s:s?}", "scheme", json_text(variant->scheme),
-        "parts", (json_int_t)variant->plan.parts, "pieces", (json_int_t)variant->plan.pieces,
-        "replication", (json_int_t)variant->plan.replication, "settings", settings_json(variant),
-        "straggler", json_text(options->straggler), "trials", (json_int_t)figures->trials, "failed",
+        "{s:o, s:I, s:b, s:I, s:I, s:o, s:o, s:I, s:I, s:s?}", "scheme", json_text(variant->scheme),
+        "parts", (json_int_t)variant->plan.parts, "adaptive_parts", variant->plan.adaptive_parts,
+        "pieces", (json_int_t)variant->plan.pieces, "replication",
+        (json_int_t)variant->plan.replication, "settings", settings_json(variant), "straggler",
+        json_text(options->straggler), "trials", (json_int_t)figures->trials, "failed",
         (json_int_t)figures->failed, "failure", figures->failed > 0 ? figures->failure : NULL);
     json_t *times = json_pack(
         "{s:o, s:o, s:o, s:o, s:o, s:o}", "time", spread_json(&figures->seconds), "balanced",

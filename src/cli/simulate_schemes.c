@@ -95,7 +95,15 @@ static int read_pieces(const char *text, void *values, tarry_diagnostic *diagnos
 static int read_parts(const char *text, void *values, tarry_diagnostic *diagnostic)
 {
     scheme_settings *settings = values;
-    return list_whole(text, 1, SIMULATE_MOST_COUNT, &settings->part_counts, diagnostic);
+    if (strncmp(text, "auto", 4) == 0) {
+        settings->part_counts.count = 1;
+        return plan_parts_read(text, &settings->part_counts.values[0], &settings->adaptive_parts,
+                               diagnostic);
+    }
+    int error = list_whole(text, 1, SIMULATE_MOST_COUNT, &settings->part_counts, diagnostic);
+    if (error == TARRY_OK)
+        settings->adaptive_parts = false;
+    return error;
 }
 
 static int read_stop(const char *text, void *values, tarry_diagnostic *diagnostic)
@@ -162,7 +170,7 @@ const option_entry scheme_option_entries[] = {
     {.name = "parts",
      .argument = "L,L...",
      .help = "Parts that a gradient is cut into, in schemes that don't fix it; at most the "
-             "replication (default 1)",
+             "replication (default 1); auto[:L] as for tarry train",
      .kind = OPTION_TEXT,
      .read = read_parts,
      FIELD(parts)},
@@ -400,6 +408,11 @@ static int settle_stop(const scheme_settings *settings, const scheme_frame *fram
     if (server->stop == TARRY_STOP_WORKERS && server->pick != TARRY_PICK_PLAN)
         return diagnose(diagnostic, TARRY_ERROR_FORMAT,
                         "order=dynamic doesn't go with stop=workers:K, original or ignore");
+    if (variant->plan.adaptive_parts &&
+        (server->stop == TARRY_STOP_WORKERS || server->credit == TARRY_CREDIT_WHOLE))
+        return diagnose(diagnostic, TARRY_ERROR_FORMAT,
+                        "parts=auto goes with credit=chunk only, and not with stop=workers:K, "
+                        "original or ignore");
     return TARRY_OK;
 }
 
@@ -428,6 +441,9 @@ static int make_variant(const scheme_settings *settings, const scheme_frame *fra
 {
     bool file = settings->plan.plan.design == TARRY_DESIGN_FILE;
     *fits = file || (replication <= frame->workers && parts <= replication);
+    if (parts == 0 && file)
+        return diagnose(diagnostic, TARRY_ERROR_FORMAT,
+                        "parts: with a design from a file say how many: auto:L");
     if (!*fits)
         return TARRY_OK;
     *variant = (simulate_variant){
@@ -444,9 +460,10 @@ static int make_variant(const scheme_settings *settings, const scheme_frame *fra
     variant->plan.chunks = frame->chunks;
     variant->plan.pieces = pieces;
     variant->plan.replication = replication;
-    variant->plan.parts = parts;
+    variant->plan.parts = parts != 0 ? parts : plan_auto_parts(replication);
+    variant->plan.adaptive_parts = settings->adaptive_parts;
     variant->plan.seed = frame->seed;
-    if (parts > 1 && variant->upload == TARRY_SIM_UPLOAD_EACH)
+    if (variant->plan.parts > 1 && variant->upload == TARRY_SIM_UPLOAD_EACH)
         return diagnose(diagnostic, TARRY_ERROR_FORMAT, "upload=each goes with one part only");
     if (variant->server.pick != TARRY_PICK_PLAN && variant->server.credit == TARRY_CREDIT_WHOLE)
         return diagnose(diagnostic, TARRY_ERROR_FORMAT,

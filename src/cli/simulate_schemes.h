@@ -43,7 +43,9 @@ typedef struct scheme_settings {
     const char *pieces;
     whole_list piece_counts; /* swept */
     const char *parts;
-    whole_list part_counts; /* swept */
+    whole_list
+        part_counts; /* swept; with adaptive parts the largest number, or 0: by replication */
+    bool adaptive_parts;
     const char *stop;
     scheme_stop stop_kind;
     tarry_server_settings server; /* stop rule, credit, fill, limits */

@@ -80,7 +80,8 @@ static void explain(const simulate_variant *variant, const tarry_round_result *r
                  variant->plan.workers, variant->server.workers_needed);
     else
         snprintf(text, size, "%u of %u workers were lost, and some chunk had fewer than %u left",
-                 result->workers_lost, variant->plan.workers, variant->plan.parts);
+                 result->workers_lost, variant->plan.workers,
+                 variant->plan.adaptive_parts ? 1 : variant->plan.parts);
 }
 
 /* The largest error in an exact round of the trial; NaN if there was none. */
@@ -111,11 +112,13 @@ static round_figures round_of(const simulate_trials *trials, size_t index, uint3
         figures.copies += (double)result->copies_computed;
         figures.control_bytes += (double)result->control_bytes;
         figures.control_messages += (double)result->control_messages;
+        figures.parts += result->parts;
     }
     const tarry_plan_settings *plan = &trials->variants->items[index].plan;
     figures.copies = figures.copies / ended / plan->chunks / plan->pieces;
     figures.control_bytes /= ended;
     figures.control_messages /= ended;
+    figures.parts /= ended;
     return figures;
 }
 

@@ -17,6 +17,7 @@ typedef struct round_figures {
     double seconds, balanced_ratio, matched_ratio; /* medians; NaN where there are none */
     double copies;                                 /* computed per chunk, mean */
     double control_bytes, control_messages;        /* mean */
+    double parts;                                  /* the round's l, mean */
 } round_figures;
 
 /* Of one variant, over the trials that are done; times and errors over those that could end. What

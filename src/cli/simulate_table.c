@@ -54,7 +54,10 @@ static void print_sizes_head(int width, const char *first, bool pieces)
 
 static void print_sizes(int width, const simulate_variant *variant, bool pieces)
 {
-    printf("%-*s  %2u %2u", width, variant->scheme, variant->plan.replication, variant->plan.parts);
+    char parts[16]; /* those that are chosen: -4 for up to 4 */
+    snprintf(parts, sizeof(parts), "%s%u", variant->plan.adaptive_parts ? "-" : "",
+             variant->plan.parts);
+    printf("%-*s  %2u %2s", width, variant->scheme, variant->plan.replication, parts);
     if (pieces)
         printf(" %3u", variant->plan.pieces);
 }
@@ -128,6 +131,10 @@ void simulate_table_print(const simulate_trials *trials, const simulate_summary 
     if (options->deadlines.count > 0)
         print_errors(trials, summaries, width, pieces);
     for (size_t i = 0; i < variants->count; i++) {
+        const tarry_plan_settings *plan = &variants->items[i].plan;
+        if (plan->adaptive_parts)
+            printf("\n%s (r = %u, l up to %u): %.2f parts on average\n", variants->items[i].scheme,
+                   plan->replication, plan->parts, summaries[i].rounds[options->rounds - 1].parts);
         if (summaries[i].failed > 0)
             printf("\n%s (r = %u, l = %u): %zu of %zu trials could not end; in the first, %s\n",
                    variants->items[i].scheme, variants->items[i].plan.replication,

@@ -118,7 +118,7 @@ static int find_bounds(const tarry_plan *plan, const tarry_sim_settings *setting
                        simulate_outcome *outcome, tarry_diagnostic *diagnostic)
 {
     tarry_sim_bounds bounds;
-    int error = tarry_sim_bound(plan, settings, round, tarry_plan_parts(plan), NULL, &bounds);
+    int error = tarry_sim_bound(plan, settings, round, tarry_plan_least_parts(plan), NULL, &bounds);
     if (error != TARRY_OK)
         return diagnose(diagnostic, error, "%s", tarry_error_text(error));
     outcome->balanced = bound_seconds(bounds.balanced_ns);

@@ -67,9 +67,9 @@ static int create_model(train_job *job, tarry_diagnostic *why)
  */
 static int check_memory(const train_job *job, tarry_diagnostic *why)
 {
-    const tarry_plan_settings *plan = &job->inputs.options->plan.plan;
-    double copies = (double)tarry_plan_chunks(job->inputs.plan) * plan->parts,
-           vectors = 3; /* see create_vectors */
+    const tarry_plan *plan = job->inputs.plan;
+    double copies = (double)tarry_plan_chunks(plan) * tarry_plan_least_parts(plan);
+    double vectors = 3; /* see create_vectors */
     double needed = (copies + vectors) * (double)job->dimension * sizeof(float);
     long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
     if (pages <= 0 || page <= 0 || needed <= (double)pages * (double)page)

@@ -350,6 +350,14 @@ static int check_rounds(const train_options *options)
             return complain(EXIT_USAGE, "--order: %s cannot be combined with %s",
                             options->plan.order, other);
     }
+    if (options->plan.plan.adaptive_parts) {
+        const char *other = options->server.credit == TARRY_CREDIT_WHOLE ? "--credit whole"
+                            : options->server.stop == TARRY_STOP_WORKERS ? "--stop workers"
+                                                                         : NULL;
+        if (other != NULL)
+            return complain(EXIT_USAGE, "--parts: %s cannot be combined with %s",
+                            options->plan.parts, other);
+    }
     if (options->server.stop == TARRY_STOP_DEADLINE && options->server.reproducible)
         return complain(EXIT_USAGE, "--reproducible: cannot be combined with --stop deadline");
     if (options->server.stop == TARRY_STOP_EXACT && options->server.fill != TARRY_FILL_NONE)
