@@ -92,6 +92,15 @@ static void keep_earliest(double *times, uint32_t count, double time)
     }
 }
 
+/* What a chunk takes the worker in this round. Only its first report took the way there, too. */
+static double usual_ns(const server_member *member)
+{
+    uint32_t ended = member->finished + member->failed;
+    if (ended > 1)
+        return (double)(member->ended_ns - member->first_ns) / (ended - 1);
+    return (double)(member->ended_ns - member->begun_ns);
+}
+
 /*
  * When each chunk's next copies are likely to come, from now on: a worker goes on at the pace that
  * it had in this round. One that is silent for longer than a chunk takes it, has become slow: it is
@@ -107,10 +116,7 @@ static void foresee_copies(tarry_server *server, uint64_t now)
         const server_member *member = &server->members[worker];
         if (!member_able(member))
             continue;
-        uint32_t ended = member->finished + member->failed;
-        double silent = (double)(now - member->ended_ns), usual = 0;
-        if (ended > 0)
-            usual = (double)(member->ended_ns - member->begun_ns) / ended;
+        double silent = (double)(now - member->ended_ns), usual = usual_ns(member);
         double time = usual > silent ? usual - silent : silent;
         double step = usual > silent ? usual : silent;
         for (uint32_t slot = plan->worker_offset[worker]; slot < plan->worker_offset[worker + 1];

@@ -261,7 +261,10 @@ int server_report(tarry_server *server, uint64_t now, uint32_t worker, const tar
     uint32_t edge = server->plan->worker_offset[worker] + message->slot;
     if (bitset_test(server->done, edge) || bitset_test(server->failed, edge))
         return server_reject(server, worker, TARRY_REJECT_DUPLICATE);
-    server->members[worker].ended_ns = now;
+    server_member *member = &server->members[worker];
+    if (member->finished + member->failed == 0)
+        member->first_ns = now;
+    member->ended_ns = now;
     int error = message->failed ? take_failed(server, now, worker, message->slot)
                                 : take_finished(server, worker, message->slot);
     if (error == TARRY_OK)

@@ -47,7 +47,8 @@ typedef struct server_member {
     uint32_t failed;    /* chunks reported as impossible in this round */
     uint32_t parts_due; /* stripes of this attempt that have not come in */
     uint64_t begun_ns;  /* when this round was sent to it */
-    uint64_t ended_ns;  /* when its last report of this round came in; begun_ns before that */
+    uint64_t first_ns;  /* when its first report of this round came in */
+    uint64_t ended_ns;  /* when its last one did; begun_ns before that */
     uint64_t heard_ns;  /* when it last sent anything */
     uint64_t probe_ns;  /* when the unanswered probe was sent; TARRY_NEVER if there is none */
     estimate answer;    /* times from a probe to the answer */
