@@ -82,8 +82,10 @@ static void begin_attempt(tarry_server *server, uint64_t now, uint32_t parts)
     server->broken = false;
     server->attempt++;
     server->result.attempts++;
-    if (server->result.signal_ns == TARRY_NEVER)
+    if (server->result.signal_ns == TARRY_NEVER) {
         server->result.signal_ns = now;
+        server_learn_cover(server, now);
+    }
     server->attempt_start_ns = now;
     server_fill_attempt(server);
     server->attempt_exact = coverage_recovered(server->credited, parts) == server->plan->chunks;

@@ -192,8 +192,6 @@ uint32_t server_settle_parts(tarry_server *server, uint64_t now, uint32_t parts)
     if (server->ready_ns == TARRY_NEVER) {
         server->ready_ns = now;
         server->ready_parts = parts;
-        uint32_t least = plan_least_parts(server->plan);
-        estimate_add(&server->cover_time, (now - server->result.start_ns) / least);
     }
     if (!can_wait(server, now, parts))
         return parts;
@@ -226,6 +224,11 @@ uint64_t server_next_look(const tarry_server *server)
     bool waits =
         server->phase == SERVER_COMPUTING && server->attempt == 0 && server->looked_parts != 0;
     return waits ? server->look_ns : TARRY_NEVER;
+}
+
+void server_learn_cover(tarry_server *server, uint64_t now)
+{
+    estimate_add(&server->cover_time, (now - server->result.start_ns) / server->cut.parts);
 }
 
 void server_learn_upload(tarry_server *server, uint64_t now)

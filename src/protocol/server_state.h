@@ -82,7 +82,7 @@ struct tarry_server {
 
     /* the choice of parts, server_parts.c */
     upload_line upload;    /* how long attempts took, that began from scratch */
-    estimate cover_time;   /* from a round's start until one more copy of all chunks was there */
+    estimate cover_time;   /* from a round's start to its first signal, by its number of parts */
     uint32_t aim;          /* copies of each chunk that this round is likely to need */
     uint64_t ready_ns;     /* when the stop rule was first met in this round; or TARRY_NEVER */
     uint32_t ready_parts;  /* with how many parts then */
@@ -194,7 +194,8 @@ uint32_t server_pick_parts(const tarry_server *server, uint64_t now);
 uint32_t server_settle_parts(tarry_server *server, uint64_t now, uint32_t parts);
 /* When to look again whether to go on waiting. */
 uint64_t server_next_look(const tarry_server *server);
-/* The attempt is complete. */
+/* The round's first signal goes out; its last attempt is complete: what is learned of it. */
+void server_learn_cover(tarry_server *server, uint64_t now);
 void server_learn_upload(tarry_server *server, uint64_t now);
 /* A round begins: sets what server_wanted_copies gives. */
 void server_aim_parts(tarry_server *server);
