@@ -65,6 +65,32 @@ static void dimensions_need_not_be_divisible(void **state)
         }
 }
 
+/* All copies are there when it signals, so the most parts are taken. */
+static void adaptive_parts_are_exact(void **state)
+{
+    (void)state;
+    for (int all = 0; all < 2; all++) {
+        summing job;
+        summing_init(&job);
+        job.plan_settings.parts = 3;
+        job.plan_settings.adaptive_parts = true;
+        job.local_settings.server.reproducible = all;
+        job.local_settings.server.stripe_length = 90;
+        assert_exact_rounds(&job, 20, 1e-4);
+    }
+    summing job;
+    summing_init(&job);
+    job.plan_settings.parts = 3;
+    job.plan_settings.adaptive_parts = true;
+    job.local_settings.server.reproducible = true;
+    summing_begin(&job);
+    tarry_round_result result;
+    assert_int_equal(summing_round(&job, &result, NULL), TARRY_OK);
+    assert_int_equal(result.parts, 3);
+    assert_int_equal(result.upload_bytes, 8 * 334 * sizeof(float));
+    summing_end(&job);
+}
+
 static void fewer_chunks_than_workers_and_the_other_way_round(void **state)
 {
     (void)state;
@@ -188,6 +214,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rounds_are_exact_for_every_design_and_number_of_parts),
         cmocka_unit_test(dimensions_need_not_be_divisible),
+        cmocka_unit_test(adaptive_parts_are_exact),
         cmocka_unit_test(fewer_chunks_than_workers_and_the_other_way_round),
         cmocka_unit_test(stragglers_are_not_waited_for),
         cmocka_unit_test(a_partial_straggler_s_work_counts),

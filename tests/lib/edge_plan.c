@@ -177,20 +177,31 @@ tarry_plan *edge_plan_random(uint32_t workers, uint32_t chunks, uint32_t replica
     return plan;
 }
 
-void edge_plan_random_decode(tarry_plan *plan, uint64_t seed)
+static void draw_columns(double *decode, uint32_t parts, uint32_t workers, random_stream *stream)
 {
-    plan->decode = memory_allocate(&plan->allocator, (size_t)plan->parts * plan->workers,
-                                   sizeof(*plan->decode));
-    assert_non_null(plan->decode);
-    random_stream stream = random_stream_make(seed, RANDOM_TEST, plan->workers, plan->parts);
-    for (uint32_t worker = 0; worker < plan->workers; worker++) {
+    for (uint32_t worker = 0; worker < workers; worker++) {
         double square = 0;
-        for (uint32_t part = 0; part < plan->parts; part++) {
-            double value = random_normal(&stream);
-            plan->decode[part * plan->workers + worker] = value;
+        for (uint32_t part = 0; part < parts; part++) {
+            double value = random_normal(stream);
+            decode[part * workers + worker] = value;
             square += value * value;
         }
-        for (uint32_t part = 0; part < plan->parts; part++)
-            plan->decode[part * plan->workers + worker] /= sqrt(square);
+        for (uint32_t part = 0; part < parts; part++)
+            decode[part * workers + worker] /= sqrt(square);
+    }
+}
+
+void edge_plan_random_decode(tarry_plan *plan, uint64_t seed)
+{
+    uint32_t least = plan_least_parts(plan), workers = plan->workers;
+    plan->decode = memory_allocate(&plan->allocator, plan_decode_rows(plan, least - 1) * workers,
+                                   sizeof(*plan->decode));
+    assert_non_null(plan->decode);
+    random_stream stream = random_stream_make(seed, RANDOM_TEST, workers, plan->parts);
+    for (uint32_t parts = plan->parts; parts >= least; parts--) {
+        double *decode = plan->decode + plan_decode_rows(plan, parts) * workers;
+        draw_columns(decode, parts, workers, &stream);
+        for (uint32_t worker = 0; worker < workers && plan->adaptive && parts == 1; worker++)
+            decode[worker] = 1;
     }
 }

@@ -29,7 +29,8 @@ tarry_plan *edge_plan_fractional(uint32_t workers, uint32_t chunks, uint32_t rep
 tarry_plan *edge_plan_random(uint32_t workers, uint32_t chunks, uint32_t replication,
                              uint32_t parts, uint64_t seed);
 
-/* Gives the plan a decode matrix of random unit columns. */
+/* Gives the plan a decode matrix of random unit columns; if it is adaptive, one for each number of
+ * parts, and ones for one part. */
 void edge_plan_random_decode(tarry_plan *plan, uint64_t seed);
 
 #endif

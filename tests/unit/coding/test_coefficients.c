@@ -309,9 +309,43 @@ static void every_failed_allocation_is_reported(void **state)
     coefficients_free(NULL);
 }
 
+/* With adaptive parts a worker's row for each number is that of a plan of this number alone. */
+static void each_number_of_parts_has_its_own_rows(void **state)
+{
+    (void)state;
+    tarry_plan *plan = edge_plan_cyclic(6, 6, 4, 3);
+    plan->adaptive = true;
+    edge_plan_random_decode(plan, 3);
+    coefficients *work;
+    assert_int_equal(coefficients_create(plan, 1e4, NULL, &work), TARRY_OK);
+    for (uint32_t parts = 1; parts <= 3; parts++) {
+        tarry_plan view = *plan;
+        view.adaptive = false;
+        view.parts = parts;
+        view.decode = plan->decode + plan_decode_rows(plan, parts) * plan->workers;
+        coefficients *fixed;
+        assert_int_equal(coefficients_create(&view, 1e4, NULL, &fixed), TARRY_OK);
+        const uint64_t psi[] = {UINT64_MAX, 0xb6f1, 0x7777};
+        for (size_t i = 0; i < 3; i++) {
+            float out[4 * 3] = {0}, expected[4 * 3] = {0};
+            assert_int_equal(coefficients_of_worker(work, parts, 2, &psi[i], out), TARRY_OK);
+            assert_int_equal(coefficients_of_worker(fixed, parts, 2, &psi[i], expected), TARRY_OK);
+            assert_memory_equal(out, expected, sizeof(out));
+            uint32_t rank, other;
+            assert_int_equal(coefficients_rank(work, parts, 1, &psi[i], 3, &rank), TARRY_OK);
+            assert_int_equal(coefficients_rank(fixed, parts, 1, &psi[i], 3, &other), TARRY_OK);
+            assert_int_equal(rank, other);
+        }
+        coefficients_free(fixed);
+    }
+    coefficients_free(work);
+    edge_plan_free(plan);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_number_of_parts_has_its_own_rows),
         cmocka_unit_test(each_chunk_gets_the_pseudoinverse),
         cmocka_unit_test(the_limit_decides_the_rank),
         cmocka_unit_test(ranks_grow_with_the_set),

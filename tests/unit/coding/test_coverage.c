@@ -182,6 +182,62 @@ static void equal_columns_never_recover(void **state)
     edge_plan_free(plan);
 }
 
+/* The plan as if it had `parts` parts only. */
+static tarry_plan fixed_view(const tarry_plan *plan, uint32_t parts)
+{
+    tarry_plan view = *plan;
+    view.adaptive = false;
+    view.parts = parts;
+    view.decode = plan->decode + plan_decode_rows(plan, parts) * plan->workers;
+    return view;
+}
+
+/* One tracker of up to three parts against three of a fixed number. */
+static void adaptive_parts_are_all_kept_at_once(void **state)
+{
+    (void)state;
+    random_stream stream = random_stream_make(test_seed("coverage parts", 2), RANDOM_TEST, 0, 0);
+    for (uint32_t run = 0; run < 50; run++) {
+        tarry_plan *plan = edge_plan_random(7, 9, 4, 3, run);
+        plan->adaptive = true;
+        edge_plan_random_decode(plan, run);
+        coverage *tracker, *fixed[4] = {NULL};
+        tarry_plan view[4];
+        assert_int_equal(coverage_create(plan, LIMIT, NULL, &tracker), TARRY_OK);
+        for (uint32_t parts = 1; parts <= 3; parts++) {
+            view[parts] = fixed_view(plan, parts);
+            assert_int_equal(coverage_create(&view[parts], LIMIT, NULL, &fixed[parts]), TARRY_OK);
+        }
+        for (uint32_t step = 0; step < 120; step++) {
+            uint32_t worker = random_below(&stream, 7), load = tarry_plan_load(plan, worker);
+            if (load == 0)
+                continue;
+            uint32_t position = random_below(&stream, load);
+            bool more = random_below(&stream, 4) != 0;
+            assert_int_equal((more ? coverage_add : coverage_remove)(tracker, worker, position), 0);
+            for (uint32_t parts = 1; parts <= 3; parts++) {
+                assert_int_equal(
+                    (more ? coverage_add : coverage_remove)(fixed[parts], worker, position), 0);
+                assert_int_equal(coverage_recovered(tracker, parts),
+                                 coverage_recovered(fixed[parts], parts));
+                assert_true(coverage_expected_error(tracker, parts) ==
+                            coverage_expected_error(fixed[parts], parts));
+                for (uint32_t chunk = 0; chunk < plan->chunks; chunk++)
+                    assert_int_equal(coverage_rank(tracker, parts, chunk),
+                                     coverage_rank(fixed[parts], parts, chunk));
+            }
+        }
+        coverage_clear(tracker);
+        for (uint32_t parts = 1; parts <= 3; parts++) {
+            assert_int_equal(coverage_recovered(tracker, parts), 0);
+            assert_true(coverage_expected_error(tracker, parts) == 1);
+            coverage_free(fixed[parts]);
+        }
+        coverage_free(tracker);
+        edge_plan_free(plan);
+    }
+}
+
 static int attempt_create(void *user, const tarry_allocator *allocator)
 {
     coverage *tracker;
@@ -217,6 +273,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(agrees_with_a_recount_after_random_steps),
         cmocka_unit_test(equal_columns_never_recover),
+        cmocka_unit_test(adaptive_parts_are_all_kept_at_once),
         cmocka_unit_test(every_failed_allocation_is_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -188,12 +188,48 @@ static void every_failed_allocation_is_reported(void **state)
     }
 }
 
+/* A matrix for each number of parts, and the worst conditioning of all. */
+static void adaptive_parts_have_a_matrix_each(void **state)
+{
+    (void)state;
+    tarry_plan_settings settings;
+    tarry_plan_settings_init(&settings);
+    settings.order = TARRY_ORDER_AS_IS;
+    settings.replication = settings.parts = 4;
+    settings.adaptive_parts = true;
+    tarry_plan *plan;
+    assert_int_equal(tarry_plan_create(&settings, NULL, &plan, NULL), TARRY_OK);
+    assert_int_equal(tarry_plan_parts(plan), 4);
+    assert_int_equal(tarry_plan_least_parts(plan), 1);
+    double worst = 0;
+    for (uint32_t parts = 1; parts <= 4; parts++) {
+        tarry_plan *fixed;
+        settings.parts = parts;
+        settings.adaptive_parts = false;
+        assert_int_equal(tarry_plan_create(&settings, NULL, &fixed, NULL), TARRY_OK);
+        assert_int_equal(tarry_plan_least_parts(fixed), parts);
+        for (uint32_t part = 0; part < parts; part++)
+            for (uint32_t worker = 0; worker < 8; worker++)
+                assert_true(tarry_plan_decode_weight(plan, parts, part, worker) ==
+                            tarry_plan_decode_weight(fixed, parts, part, worker));
+        worst = fmax(worst, tarry_plan_conditioning(fixed).worst);
+        uint8_t digest[TARRY_DIGEST_SIZE], other[TARRY_DIGEST_SIZE];
+        tarry_plan_digest(plan, digest);
+        tarry_plan_digest(fixed, other);
+        assert_memory_not_equal(digest, other, sizeof(digest));
+        tarry_plan_free(fixed);
+    }
+    assert_true(tarry_plan_conditioning(plan).worst == worst);
+    tarry_plan_free(plan);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_part_has_all_ones),
         cmocka_unit_test(columns_have_unit_length),
         cmocka_unit_test(a_seed_gives_the_same_bits_everywhere),
+        cmocka_unit_test(adaptive_parts_have_a_matrix_each),
         cmocka_unit_test(ideal_columns_are_found),
         cmocka_unit_test(designs_are_far_better_than_random_columns),
         cmocka_unit_test(the_conditioning_told_is_that_of_the_matrix),

@@ -11,6 +11,7 @@
 
 #include "edge_plan.h"
 #include "failing_allocator.h"
+#include "plan/plan.h"
 
 /*
  * Worker 1 of three computes chunk 2, then 0, then 1; chunk 0 is at all three workers, chunk 1 at 1
@@ -531,6 +532,64 @@ static void what_is_for_the_server_is_refused(void **state)
     desk_end(&its);
 }
 
+/* Up to two parts: 3 stripes of one part, 2 of two. */
+static void a_signal_says_how_many_parts(void **state)
+{
+    (void)state;
+    desk its = {.epoch = 1};
+    its.plan = edge_plan_make(3, 3, 2, edges, 7, NULL);
+    its.plan->adaptive = true;
+    edge_plan_random_decode(its.plan, 1);
+    tarry_worker_settings settings = {
+        .worker = 1, .dimension = 6, .stripe_length = 2, .conditioning_limit = 1000};
+    assert_int_equal(tarry_worker_create(its.plan, &settings, NULL, &its.worker, NULL), TARRY_OK);
+    hears(&its, TARRY_MESSAGE_ROUND, 0);
+    expect_compute(&its, 0, 2);
+    has_computed(&its, 0, false);
+    expect_report(&its, 0, false);
+    expect_compute(&its, 1, 0);
+
+    tarry_message signal = {.type = TARRY_MESSAGE_SIGNAL,
+                            .epoch = 1,
+                            .attempt = 1,
+                            .psi = &its.psi,
+                            .stripes = &its.stripes};
+    its.psi = 1 << 0 | 1 << 1; /* chunk 2: worker 0 and this one */
+    its.stripes = 7;
+    const uint32_t wrong[] = {0, 2, 3}; /* two parts have no third stripe */
+    for (size_t i = 0; i < 3; i++) {
+        signal.parts = wrong[i];
+        happens(&its, &(tarry_event){.type = TARRY_EVENT_MESSAGE, .message = &signal});
+        expect_reject(&its, TARRY_REJECT_RANGE);
+    }
+    its.stripes = 3;
+    signal.parts = 2;
+    happens(&its, &(tarry_event){.type = TARRY_EVENT_MESSAGE, .message = &signal});
+    expect(&its, TARRY_EFFECT_CANCEL);
+    const tarry_effect *encode = expect_encode(&its, 1, 0);
+    assert_int_equal(encode->parts, 2);
+    assert_int_equal(encode->message.parts, 2);
+    /* R_S U = I: this worker's row of the inverse of the columns of both. */
+    const double *decode = plan_decode(its.plan, 2);
+    double a = decode[0], b = decode[1], c = decode[3], d = decode[4], det = a * d - b * c;
+    assert_true(fabs((double)encode->coefficients[0] + c / det) < 1e-5);
+    assert_true(fabs((double)encode->coefficients[1] - a / det) < 1e-5);
+    assert_true(encode->coefficients[2] == 0);
+    has_encoded(&its, 1, 0);
+    expect_encode(&its, 1, 1);
+
+    /* The next attempt has one part. */
+    its.stripes = 7;
+    signal.parts = 1;
+    signal.attempt = 2;
+    happens(&its, &(tarry_event){.type = TARRY_EVENT_MESSAGE, .message = &signal});
+    has_encoded(&its, 1, 1);
+    encode = expect_encode(&its, 2, 0);
+    assert_int_equal(encode->parts, 1);
+    assert_true(encode->coefficients[0] == 0.5F && encode->coefficients[1] == 0);
+    desk_end(&its);
+}
+
 static int create(void *user, const tarry_allocator *allocator)
 {
     tarry_worker_settings settings = {
@@ -675,6 +734,7 @@ int main(void)
         cmocka_unit_test(what_is_encoded_for_an_old_arrival_counts_for_no_new_one),
         cmocka_unit_test(a_probe_is_answered_at_any_time),
         cmocka_unit_test(what_is_for_the_server_is_refused),
+        cmocka_unit_test(a_signal_says_how_many_parts),
         cmocka_unit_test(creation_checks_its_settings_and_every_allocation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -28,11 +28,12 @@ typedef struct bench {
     decoder sums;
 } bench;
 
-static void begin(bench *its, uint32_t parts, random_stream *stream)
+static void begin_with(bench *its, uint32_t parts, bool adaptive, random_stream *stream)
 {
     its->plan = edge_plan_cyclic(WORKERS, WORKERS, 3, parts);
+    its->plan->adaptive = adaptive;
     edge_plan_random_decode(its->plan, random_u64(stream));
-    its->cut = layout_make(DIMENSION, parts, STRIPE);
+    its->cut = layout_make(DIMENSION, plan_least_parts(its->plan), STRIPE);
     for (uint32_t worker = 0; worker < WORKERS; worker++) {
         its->part[worker] = vector_allocate(NULL, its->cut.part_length);
         assert_non_null(its->part[worker]);
@@ -47,7 +48,17 @@ static void begin(bench *its, uint32_t parts, random_stream *stream)
                      TARRY_OK);
     its->sums.estimate = its->estimate;
     for (uint32_t stripe = 0; stripe < its->cut.stripes; stripe++)
-        decoder_clear(&its->sums, its->plan->parts, stripe);
+        decoder_clear(&its->sums, its->cut.parts, stripe);
+}
+
+static void begin(bench *its, uint32_t parts, random_stream *stream)
+{
+    begin_with(its, parts, false, stream);
+}
+
+static void begin_adaptive(bench *its, uint32_t parts, random_stream *stream)
+{
+    begin_with(its, parts, true, stream);
 }
 
 static void end(bench *its)
@@ -62,12 +73,13 @@ static void end(bench *its)
  * for the x of the stripe, number by number. */
 static void add_truth(bench *its, uint32_t worker, uint32_t stripe, double scale)
 {
-    for (uint32_t part = 0; part < its->plan->parts; part++)
+    const double *decode = plan_decode(its->plan, its->cut.parts);
+    for (uint32_t part = 0; part < its->cut.parts; part++)
         for (size_t x = 0; x < its->cut.part_length; x++) {
             size_t at = part * its->cut.part_length + x;
             if (x / STRIPE == stripe && at < DIMENSION)
-                its->truth[at] += scale * its->plan->decode[part * WORKERS + worker] *
-                                  (double)its->part[worker][x];
+                its->truth[at] +=
+                    scale * decode[part * WORKERS + worker] * (double)its->part[worker][x];
         }
 }
 
@@ -153,6 +165,31 @@ static int create(void *user, const tarry_allocator *allocator)
     return error;
 }
 
+/* What was summed or waits in another layout is forgotten. */
+static void another_number_of_parts_begins_anew(void **state)
+{
+    (void)state;
+    random_stream stream = random_stream_make(4, RANDOM_TEST, 0, 0);
+    for (uint32_t parts = 1; parts <= 3; parts++) {
+        bench its;
+        begin_adaptive(&its, 3, &stream);
+        for (uint32_t stripe = 0; stripe < its.cut.stripes; stripe++)
+            decoder_add(&its.sums, stripe % WORKERS, stripe, 1);
+        decoder_flush(&its.sums, 0);
+        its.cut = layout_make(DIMENSION, parts, STRIPE);
+        for (uint32_t stripe = 0; stripe < its.cut.stripes; stripe++)
+            decoder_clear(&its.sums, parts, stripe);
+        for (uint32_t stripe = 0; stripe + 1 < its.cut.stripes; stripe++) {
+            decoder_add(&its.sums, 2, stripe, 1);
+            add_truth(&its, 2, stripe, 1);
+            assert_int_equal(decoder_flush(&its.sums, stripe), 1);
+        }
+        decoder_finish(&its.sums);
+        assert_true_sum(&its);
+        end(&its);
+    }
+}
+
 static void each_allocation_may_fail(void **state)
 {
     (void)state;
@@ -168,6 +205,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sums_what_was_added),
         cmocka_unit_test(clearing_drops_what_waits_and_what_was_summed),
+        cmocka_unit_test(another_number_of_parts_begins_anew),
         cmocka_unit_test(each_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
