@@ -95,9 +95,10 @@ TARRY_API void tarry_server_settings_init(tarry_server_settings *settings);
 
 /*
  * Makes a server for `plan`, which is borrowed and must outlive it. All its memory is taken here.
- * No worker has joined. A plan with adaptive parts needs credit by chunk and another stop rule than
- * TARRY_STOP_WORKERS: the number of parts is chosen when the signal goes out, of those with which
- * the rule is met, so that the round is likely to end soonest. Errors: ARGUMENT, NO_MEMORY.
+ * No worker has joined. A plan with adaptive parts needs credit by chunk, no fill and another stop
+ * rule than TARRY_STOP_WORKERS: the number of parts is chosen when the signal goes out, of those
+ * with which the rule is met, so that the round is likely to end soonest. Errors: ARGUMENT,
+ * NO_MEMORY.
  */
 TARRY_API int tarry_server_create(const tarry_plan *plan, const tarry_server_settings *settings,
                                   const tarry_allocator *allocator, tarry_server **server,

@@ -409,10 +409,11 @@ static int settle_stop(const scheme_settings *settings, const scheme_frame *fram
         return diagnose(diagnostic, TARRY_ERROR_FORMAT,
                         "order=dynamic doesn't go with stop=workers:K, original or ignore");
     if (variant->plan.adaptive_parts &&
-        (server->stop == TARRY_STOP_WORKERS || server->credit == TARRY_CREDIT_WHOLE))
+        (server->stop == TARRY_STOP_WORKERS || server->credit == TARRY_CREDIT_WHOLE ||
+         server->fill != TARRY_FILL_NONE))
         return diagnose(diagnostic, TARRY_ERROR_FORMAT,
                         "parts=auto goes with credit=chunk only, and not with stop=workers:K, "
-                        "original or ignore");
+                        "original or ignore, nor with a fill");
     return TARRY_OK;
 }
 

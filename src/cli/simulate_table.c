@@ -132,7 +132,7 @@ void simulate_table_print(const simulate_trials *trials, const simulate_summary 
         print_errors(trials, summaries, width, pieces);
     for (size_t i = 0; i < variants->count; i++) {
         const tarry_plan_settings *plan = &variants->items[i].plan;
-        if (plan->adaptive_parts)
+        if (plan->adaptive_parts && summaries[i].failed < summaries[i].trials)
             printf("\n%s (r = %u, l up to %u): %.2f parts on average\n", variants->items[i].scheme,
                    plan->replication, plan->parts, summaries[i].rounds[options->rounds - 1].parts);
         if (summaries[i].failed > 0)

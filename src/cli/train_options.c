@@ -353,6 +353,7 @@ static int check_rounds(const train_options *options)
     if (options->plan.plan.adaptive_parts) {
         const char *other = options->server.credit == TARRY_CREDIT_WHOLE ? "--credit whole"
                             : options->server.stop == TARRY_STOP_WORKERS ? "--stop workers"
+                            : options->server.fill != TARRY_FILL_NONE    ? "--fill"
                                                                          : NULL;
         if (other != NULL)
             return complain(EXIT_USAGE, "--parts: %s cannot be combined with %s",

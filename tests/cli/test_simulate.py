@@ -75,6 +75,25 @@ class Schemes(SimulateTest):
             + [("partial:parts=1,3,order=random", 2, 1)]
             + [("partial:parts=1,3,order=random", 4, l) for l in (1, 3)])
 
+    def test_chosen_parts(self):
+        """Fast links are used with one part, slow ones with more, from the second round on."""
+        parts = {}
+        for bandwidth in ("1e9", "3e7"):
+            arguments = (*SMALL, "--replication", "4", "--straggler", "shifted-exp:0.2,0.2", "--dimension", "1e7",
+                         "--bandwidth", bandwidth, "--silence", "100", "--rounds", "6", "--report", "report.json",
+                         "--scheme", "partial,partial:parts=2,partial:parts=auto")
+            table = self.succeed("simulate", *arguments)
+            one, two, auto = json.loads(self.read("report.json"))["results"]
+            self.assertEqual((auto["parts"], auto["adaptive_parts"], two["adaptive_parts"]), (4, True, False))
+            self.assertEqual({round["parts"] for round in two["rounds"]}, {2})
+            self.assertEqual(auto["rounds"][0], one["rounds"][0])
+            parts[bandwidth] = auto["rounds"][-1]["parts"]
+            self.assertRegex(table, r"(?m)^partial:parts=auto  +4 -4 ")
+            self.assertIn("\npartial:parts=auto (r = 4, l up to 4): %.2f parts on average\n"
+                          % parts[bandwidth], table)
+        self.assertEqual(parts["1e9"], 1)
+        self.assertGreater(parts["3e7"], 1.5)
+
     def test_pieces(self):
         arguments = ("simulate", *SMALL, "--straggler", "slow:3,2", "--pieces", "1,4", "--scheme",
                      "uncoded,partial,uncoded:pieces=8", "--report", "report.json")
@@ -238,7 +257,7 @@ class Rounds(SimulateTest):
             figures, = result["rounds"]
             self.assertEqual(figures.pop("seconds"), result["time"]["median"])
             self.assertEqual(figures, {key: result[key] for key in figures})
-            self.assertEqual(sorted(figures), ["control_bytes", "control_messages", "copies",
+            self.assertEqual(sorted(figures), ["control_bytes", "control_messages", "copies", "parts",
                                                "ratio_to_balanced", "ratio_to_matched"])
             self.assertGreaterEqual(result["control_messages"], 3 * 12)
             self.assertGreaterEqual(result["control_bytes"], 24 * result["control_messages"])
@@ -441,6 +460,13 @@ class Usage(SimulateTest):
          "--scheme: dropcompute: needs --deadline, or a setting deadline=SECONDS"),
         ("--scheme own:stop=workers:300",
          "--scheme: own:stop=workers:300: stop: workers:300 is more than 200 workers"),
+        ("--scheme own:upload=each,parts=auto",
+         "--scheme: own:upload=each,parts=auto: upload=each goes with one part only"),
+        ("--scheme partial:parts=autos",
+         "--scheme: partial:parts=autos: parts: 'autos' is not a whole number"),
+        ("--scheme cyclic:parts=auto",
+         "--scheme: cyclic:parts=auto: parts=auto goes with credit=chunk only, and not with "
+         "stop=workers:K, original or ignore, nor with a fill"),
         ("--scheme own:upload=each,parts=2",
          "--scheme: own:upload=each,parts=2: upload=each goes with one part only"),
         ("--scheme partial --parts 9", "--scheme: partial: no replication is at most the 200 workers "

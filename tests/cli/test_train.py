@@ -58,6 +58,18 @@ class Report(TarryTest):
         self.assertTrue(0 <= final["test_accuracy"] <= 1)
         self.assertGreater(final["seconds"], 0)
 
+    def test_chosen_parts(self):
+        report = self.report("--verify", "--parts", "auto:2")
+        self.assertEqual((report["config"]["parts"], report["plan"]["parts"]), ("auto:2", 2))
+        self.assertIs(report["plan"]["adaptive_parts"], True)
+        for round in report["rounds"]:
+            self.assertIs(round["exact"], True)
+            self.assertIn(round["parts"], (1, 2))
+            self.assertEqual(round["copies_needed"], 8 * round["parts"])
+            self.assertLess(round["verified_error"], 1e-4)
+        report = self.report("--verify", "--parts", "auto", "--reproducible")
+        self.assertEqual({round["parts"] for round in report["rounds"]}, {3})
+
     def test_config_holds_every_setting(self):
         config = self.report("--optimizer", "adam", "--stop", "deadline:5")["config"]
         self.assertEqual((config["optimizer"], config["rate"]), ("adam", 0.01))

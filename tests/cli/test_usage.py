@@ -85,7 +85,15 @@ class Flags(TarryTest):
          "--order: dynamic cannot be combined with --stop workers"),
         ("--order dynamic:share --reproducible",
          "--order: dynamic:share cannot be combined with --reproducible"),
-        ("--parts auto", "--parts: 'auto' is not available in this version"),
+        ("--parts autos", "--parts: 'autos' is not a whole number"),
+        ("--parts auto:", "--parts: '' is not a whole number"),
+        ("--parts auto:0", "--parts: 0 is not in the range 1 to 1000000"),
+        ("--parts auto:4", "--parts: 4 is more than the replication of 3"),
+        ("--parts auto --credit whole", "--parts: auto cannot be combined with --credit whole"),
+        ("--parts auto:2 --stop workers:2", "--parts: auto:2 cannot be combined with --stop workers"),
+        ("--parts auto --design file:x", "--parts: with a design from a file say how many: auto:L"),
+        ("--parts auto --stop deadline:1 --fill scale",
+         "--parts: auto cannot be combined with --fill"),
         ("--order best", "--order: 'best' is not one of optimal, random, as-is, dynamic, dynamic:share, "
          "dynamic:capacity, dynamic:fewest"),
         (
