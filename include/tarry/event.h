@@ -21,6 +21,26 @@
 
 #define TARRY_NEVER UINT64_MAX /* a time that does not come */
 
+/* What a worker does with a gradient that it has finished; the same at the server and its workers.
+ */
+typedef enum tarry_keep {
+    TARRY_KEEP_ALL, /* keeps each until the round is over: load + 1 vectors (with one part) */
+    /*
+     * The server credits one copy per chunk, the first that is reported, and answers every report
+     * with the copy's fate; the worker folds a credited one into its running sum and drops others.
+     * It holds three vectors at most: the sum and two gradients. If a worker is lost, the chunks
+     * that it was credited with have to be computed again. One part, credit by chunk.
+     */
+    TARRY_KEEP_CREDITED,
+} tarry_keep;
+
+/* What becomes of a finished copy with TARRY_KEEP_CREDITED. */
+typedef enum tarry_fate {
+    TARRY_FATE_OPEN,     /* the message says nothing of it */
+    TARRY_FATE_CREDITED, /* it counts: to be folded into the running sum */
+    TARRY_FATE_DROPPED,  /* another one counts */
+} tarry_fate;
+
 typedef enum tarry_message_type {
     /* from the server */
     TARRY_MESSAGE_ROUND,  /* compute round `round`, the positions `first` first; its parameters
@@ -44,12 +64,21 @@ typedef struct tarry_message {
     uint32_t epoch;   /* counts the worker's arrivals from 1: a worker answers with the epoch it was
                          given */
     uint32_t attempt; /* SIGNAL, RESUME, NEWS, PART: counts the round's encode signals from 1 */
-    uint32_t slot;    /* REPORT: a position in the worker's order */
+    uint32_t slot;    /* REPORT: a position in the worker's order; NEWS: that of `fate` */
     uint32_t next;    /* REPORT, ALIVE: the position that it computes now; its load: none */
     uint16_t turn;    /* the same: counts, modulo 2^16, what an arrival said of `next` from 1 */
     uint32_t stripe;  /* PART */
     uint32_t parts;   /* SIGNAL, PART: into how many parts the gradient is cut in this attempt */
     bool failed;      /* REPORT */
+    tarry_fate fate;  /* NEWS: of the copy at `slot`, which answers its report */
+    /*
+     * With TARRY_KEEP_CREDITED a dropped copy may have to be computed again after all, and what was
+     * said of the earlier one must not be taken for the new one. SIGNAL, RESUME, NEWS: counts the
+     * signals and recalls that the worker was sent in this round. REPORT: the last that the worker
+     * heard of. A report from before a signal is void: what a signal finds neither
+     * folded nor in its psi is dropped, and not finished any more.
+     */
+    uint32_t term;
     /*
      * Bit sets of 64-bit words, least significant bit first; borrowed, valid as long as what
      * carries the message. psi (SIGNAL): for each position of the receiver's order in turn, one bit
@@ -64,13 +93,15 @@ typedef struct tarry_message {
      * first and barred replace what the worker was told before. first (ROUND, NEWS, RESUME): to be
      * computed before all others. barred (ROUND, NEWS, RESUME): no copy of it is wanted from this
      * worker now; one that it is computing is dropped. Within either, the order of positions
-     * decides.
+     * decides. recalled (NEWS): copies that the worker has dropped, and which are not finished any
+     * more.
      */
     const uint64_t *psi;
     const uint64_t *stripes;
     const uint64_t *stale;
     const uint64_t *first;
     const uint64_t *barred;
+    const uint64_t *recalled;
 } tarry_message;
 
 typedef enum tarry_event_type {
@@ -148,7 +179,12 @@ typedef enum tarry_effect_type {
     TARRY_EFFECT_CANCEL, /* worker: drop the computation in progress; its COMPUTED must not come any
                             more */
     TARRY_EFFECT_ENCODE, /* worker: encode `stripe` of `parts` parts for `attempt` with
-                            `coefficients`, and send it as a PART */
+                            `coefficients`, and send it as a PART; with TARRY_KEEP_CREDITED it is
+                            that stripe of the running sum (each coefficient is 1 or, of what is not
+                            in the sum, 0) */
+    TARRY_EFFECT_FOLD,   /* worker: add the finished gradient at `slot` to the running sum, which
+                            becomes that gradient where this `begins` it; its place is free then */
+    TARRY_EFFECT_DROP,   /* worker: the place of the finished gradient at `slot` is free */
 } tarry_effect_type;
 
 typedef struct tarry_effect {
@@ -162,6 +198,7 @@ typedef struct tarry_effect {
     uint32_t stripe;
     uint32_t slot;
     uint32_t chunk;
+    bool begins; /* FOLD */
     /* ENCODE: load x parts, row-major by position; rows of copies outside psi are zero; borrowed
      * until the next step */
     const float *coefficients;

@@ -44,8 +44,10 @@ TARRY_API void tarry_local_settings_init(tarry_local_settings *settings);
 
 /*
  * Starts the workers of `plan`, which is borrowed and must outlive the runtime. Memory: sum of all
- * loads times d for the finished gradients, twice that with TARRY_FILL_STALE, m * d / l for the
- * parts (the least l), m + 2 parameter vectors at most. Errors: ARGUMENT, NO_MEMORY, SYSTEM.
+ * loads times d for the finished gradients, twice that with TARRY_FILL_STALE, and m * d / l for the
+ * parts (the least l), or, with TARRY_KEEP_CREDITED, 3 m d for both; one parameter vector, and
+ * another one for each round before in which a compute function that is not needed any more still
+ * runs, m + 2 at most. Errors: ARGUMENT, NO_MEMORY, SYSTEM.
  */
 TARRY_API int tarry_local_create(const tarry_plan *plan, const tarry_local_settings *settings,
                                  const tarry_allocator *allocator, tarry_local **local,

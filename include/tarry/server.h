@@ -70,6 +70,8 @@ typedef struct tarry_server_settings {
     tarry_credit credit;
     tarry_pick pick;
     bool learn_costs; /* of chunks, over the rounds, for dynamic orders; unless they are given */
+    tarry_keep keep;  /* TARRY_KEEP_CREDITED: with one part, credit by chunk, not reproducible, no
+                         stale fill */
     tarry_fill fill;
     /*
      * Wait until every worker that is left has finished all its chunks, and sum in the order of
@@ -88,8 +90,8 @@ typedef struct tarry_server_settings {
 typedef struct tarry_server tarry_server;
 
 /*
- * exact, credit by chunk, the plan's order, costs learned, no fill, conditioning limit 1000,
- * silence 2 s; stripes of 65,536 numbers; dimension is 0 and must be set.
+ * exact, credit by chunk, all kept, the plan's order, costs learned, no fill, conditioning limit
+ * 1000, silence 2 s; stripes of 65,536 numbers; dimension is 0 and must be set.
  */
 TARRY_API void tarry_server_settings_init(tarry_server_settings *settings);
 

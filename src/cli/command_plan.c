@@ -5,11 +5,13 @@
 
 #include "cli/command.h"
 #include "cli/complain.h"
+#include "cli/keep.h"
 #include "cli/numbers.h"
 #include "cli/plan_options.h"
 
 typedef struct plan_command_options {
     uint64_t dimension; /* d */
+    int keep;           /* a tarry_keep */
     bool json;
     bool show;
 } plan_command_options;
@@ -22,6 +24,12 @@ static const option_entry print_entries[] = {
      .offset = offsetof(plan_command_options, dimension),
      .least = 1,
      .most = 100000000000},
+    {.name = "keep",
+     .argument = "WHICH",
+     .help = "Gradients that workers keep, for memory: all (default) or, with one part, credited",
+     .kind = OPTION_CHOICE,
+     .offset = offsetof(plan_command_options, keep),
+     .choices = keep_choices},
     {.name = "json",
      .help = "Print the figures as JSON",
      .kind = OPTION_FLAG,
@@ -32,25 +40,11 @@ static const option_entry print_entries[] = {
      .offset = offsetof(plan_command_options, show)},
 };
 
-/* What a plan costs for gradients of d numbers, in bytes. */
-typedef struct plan_cost {
-    uint64_t memory_least, memory_most, memory_total; /* per worker; over all */
-    uint64_t upload;                                  /* per worker and round */
-} plan_cost;
-
-static plan_cost plan_cost_of(const tarry_plan *plan, uint64_t dimension)
+/* Per worker and round. */
+static uint64_t upload_bytes(const tarry_plan *plan, uint64_t dimension)
 {
     uint32_t parts = tarry_plan_least_parts(plan);
-    plan_cost cost = {.memory_least = UINT64_MAX,
-                      .upload = (dimension + parts - 1) / parts * sizeof(float)};
-    for (uint32_t worker = 0; worker < tarry_plan_workers(plan); worker++) {
-        uint64_t load = tarry_plan_load(plan, worker);
-        uint64_t memory = load * dimension * sizeof(float) + cost.upload;
-        cost.memory_total += memory;
-        cost.memory_least = memory < cost.memory_least ? memory : cost.memory_least;
-        cost.memory_most = memory > cost.memory_most ? memory : cost.memory_most;
-    }
-    return cost;
+    return (dimension + parts - 1) / parts * sizeof(float);
 }
 
 typedef uint32_t plan_count(const tarry_plan *plan, uint32_t index);
@@ -116,11 +110,10 @@ static void print_text(const plan_options *options, const plan_command_options *
         printf("%s%-21s worst %.4g, median %.4g, over %s %s of %u workers\n", start, "conditioning",
                conditioning.worst, conditioning.median, number,
                conditioning.complete ? "subsets" : "sampled subsets", parts);
-    plan_cost cost = plan_cost_of(plan, print->dimension);
-    print_bytes(start, "memory per worker", cost.memory_least, cost.memory_most, "",
-                cost.memory_total);
-    print_bytes(start, "upload per worker", cost.upload, cost.upload, " per round",
-                cost.upload * workers);
+    keep_bytes memory = keep_bytes_of(plan, (tarry_keep)print->keep, print->dimension);
+    uint64_t upload = upload_bytes(plan, print->dimension);
+    print_bytes(start, "memory per worker", memory.least, memory.most, "", memory.total);
+    print_bytes(start, "upload per worker", upload, upload, " per round", upload * workers);
     char digest[2 * TARRY_DIGEST_SIZE + 1];
     plan_digest_text(plan, digest);
     printf("%s%-21s %s\n", start, "digest", digest);
@@ -173,14 +166,16 @@ static json_t *q_json(const tarry_plan *plan)
 static int print_json(const plan_options *options, const plan_command_options *print,
                       const tarry_plan *plan)
 {
-    plan_cost cost = plan_cost_of(plan, print->dimension);
+    keep_bytes memory = keep_bytes_of(plan, (tarry_keep)print->keep, print->dimension);
+    uint64_t upload = upload_bytes(plan, print->dimension);
     json_t *report = json_pack("{s:s, s:s}", "command", "plan", "version", TARRY_VERSION);
     json_t *figures = plan_json(options, plan);
-    json_t *costs = json_pack(
-        "{s:I, s:I, s:I, s:I, s:I, s:o}", "dimension", (json_int_t)print->dimension, "memory_bytes",
-        (json_int_t)cost.memory_most, "memory_bytes_total", (json_int_t)cost.memory_total,
-        "upload_bytes", (json_int_t)cost.upload, "upload_bytes_total",
-        (json_int_t)(cost.upload * tarry_plan_workers(plan)), "q_by_copies", q_json(plan));
+    json_t *costs =
+        json_pack("{s:I, s:s, s:I, s:I, s:I, s:I, s:o}", "dimension", (json_int_t)print->dimension,
+                  "keep", keep_name((tarry_keep)print->keep), "memory_bytes",
+                  (json_int_t)memory.most, "memory_bytes_total", (json_int_t)memory.total,
+                  "upload_bytes", (json_int_t)upload, "upload_bytes_total",
+                  (json_int_t)(upload * tarry_plan_workers(plan)), "q_by_copies", q_json(plan));
     int failed = json_object_update(report, figures) | json_object_update(report, costs);
     if (print->show)
         failed |= json_object_set_new(report, "assignment", assignment_json(plan));
@@ -210,6 +205,9 @@ int command_plan(int argc, char **argv)
     config_file *file;
     tarry_plan *plan = NULL;
     int status = options_parse(&command, argc, argv, &file);
+    if (status == OPTIONS_PROCEED && print.keep == TARRY_KEEP_CREDITED && options.plan.parts > 1)
+        status = complain(EXIT_USAGE, "--keep: credited cannot be combined with --parts %u",
+                          options.plan.parts);
     if (status == OPTIONS_PROCEED)
         status = plan_options_make(&options, &plan);
     if (status == OPTIONS_PROCEED) {

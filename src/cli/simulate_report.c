@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/simulate_report.h"
+#include "cli/keep.h"
 
 #include "cli/numbers.h"
 #include "cli/report_json.h"
@@ -51,11 +52,11 @@ static json_t *seconds_json(const simulate_trials *trials, size_t variant)
 
 static json_t *settings_json(const simulate_variant *variant)
 {
-    return json_pack("{s:o, s:s, s:s, s:s, s:s, s:s}", "design", json_text(variant->design),
-                     "order", variant->order, "credit",
-                     simulate_credit_name(variant->server.credit), "stop", variant->stop, "fill",
-                     simulate_fill_name(variant->server.fill), "upload",
-                     simulate_upload_name(variant->upload));
+    return json_pack(
+        "{s:o, s:s, s:s, s:s, s:s, s:s, s:s}", "design", json_text(variant->design), "order",
+        variant->order, "credit", simulate_credit_name(variant->server.credit), "keep",
+        keep_name(variant->server.keep), "stop", variant->stop, "fill",
+        simulate_fill_name(variant->server.fill), "upload", simulate_upload_name(variant->upload));
 }
 
 static json_t *result_json(const simulate_trials *trials, size_t index,

@@ -8,6 +8,7 @@
 
 #include "base/diagnostic.h"
 #include "base/memory.h"
+#include "cli/keep.h"
 #include "cli/parse.h"
 #include "cli/stop_rule.h"
 
@@ -24,7 +25,7 @@ typedef struct fixed_setting {
 
 static const struct {
     const char *name;
-    fixed_setting settings[8]; /* up to one without a key */
+    fixed_setting settings[9]; /* up to one without a key */
 } schemes[] = {
     {"uncoded",
      {{"design", "cyclic"},
@@ -33,6 +34,7 @@ static const struct {
       {"pieces", "1"},
       {"parts", "1"},
       {"credit", "chunk"},
+      {"keep", "all"},
       {"stop", "exact"}}},
     {"ignore-stragglers",
      {{"design", "cyclic"},
@@ -41,6 +43,7 @@ static const struct {
       {"pieces", "1"},
       {"parts", "1"},
       {"credit", "whole"},
+      {"keep", "all"},
       {"stop", "ignore"}}},
     {"dropcompute",
      {{"design", "cyclic"},
@@ -49,21 +52,25 @@ static const struct {
       {"pieces", "1"},
       {"parts", "1"},
       {"credit", "chunk"},
+      {"keep", "all"},
       {"stop", "deadline"}}},
     {"cyclic",
      {{"design", "cyclic"},
       {"order", "as-is"},
       {"pieces", "1"},
       {"credit", "whole"},
+      {"keep", "all"},
       {"stop", "original"}}},
     {"fractional",
      {{"design", "fractional"},
       {"order", "as-is"},
       {"pieces", "1"},
       {"credit", "whole"},
+      {"keep", "all"},
       {"stop", "original"}}},
-    {"multi-message", {{"parts", "1"}, {"credit", "chunk"}, {"stop", "exact"}, {"upload", "each"}}},
-    {"partial", {{"credit", "chunk"}, {"stop", "exact"}}},
+    {"multi-message",
+     {{"parts", "1"}, {"credit", "chunk"}, {"keep", "all"}, {"stop", "exact"}, {"upload", "each"}}},
+    {"partial", {{"credit", "chunk"}, {"keep", "all"}, {"stop", "exact"}}},
     {"tarry", {{"order", "dynamic"}, {"credit", "chunk"}, {"stop", "exact"}}},
     {"own", {{NULL, NULL}}},
 };
@@ -195,6 +202,14 @@ const option_entry scheme_option_entries[] = {
      .kind = OPTION_CHOICE,
      .choices = credits,
      FIELD(server.credit)},
+    {.name = "keep",
+     .argument = "WHICH",
+     .help =
+         "Finished gradients that a worker keeps until the sum: all (default), or a running sum "
+         "of those that are credited (credited)",
+     .kind = OPTION_CHOICE,
+     .choices = keep_choices,
+     FIELD(server.keep)},
     {.name = "stop",
      .argument = "RULE",
      .help = "When a round of own schemes ends: exact (default), deadline:SECONDS, error:EPS, "
@@ -469,6 +484,14 @@ static int make_variant(const scheme_settings *settings, const scheme_frame *fra
     if (variant->server.pick != TARRY_PICK_PLAN && variant->server.credit == TARRY_CREDIT_WHOLE)
         return diagnose(diagnostic, TARRY_ERROR_FORMAT,
                         "order=dynamic goes with credit=chunk only");
+    const char *obstacle = keep_obstacle(parts, &variant->server);
+    if (variant->upload == TARRY_SIM_UPLOAD_EACH)
+        obstacle = "upload";
+    if (variant->server.keep == TARRY_KEEP_CREDITED && obstacle != NULL)
+        return diagnose(diagnostic, TARRY_ERROR_FORMAT,
+                        "keep=credited goes with one part, credit=chunk and upload=coded; the %s "
+                        "is another one",
+                        obstacle);
     int error = TARRY_OK;
     if (file)
         error = file_replication(&variant->plan, &variant->plan.replication, diagnostic);

@@ -48,7 +48,7 @@ typedef struct scheme_settings {
     bool adaptive_parts;
     const char *stop;
     scheme_stop stop_kind;
-    tarry_server_settings server; /* stop rule, credit, fill, limits */
+    tarry_server_settings server; /* stop rule, credit, keep, fill, limits */
     int upload;                   /* a tarry_sim_upload */
     int costs;                    /* a scheme_costs */
     uint32_t ignore;              /* UINT32_MAX until it is given, or scheme_ignored */

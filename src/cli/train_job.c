@@ -15,6 +15,7 @@
 #include "cli/clock.h"
 #include "cli/complain.h"
 #include "cli/interrupt.h"
+#include "cli/keep.h"
 #include "cli/numbers.h"
 #include "cli/progress.h"
 #include "cli/verify.h"
@@ -22,6 +23,7 @@
 struct train_job {
     train_inputs inputs;
     size_t dimension;
+    tarry_keep keep;
     double samples; /* that a round sums */
     objective *model;
     objective_workspace *evaluation;
@@ -55,9 +57,13 @@ static int create_model(train_job *job, tarry_diagnostic *why)
     };
     memcpy(settings.hidden, options->hidden_widths, sizeof(settings.hidden));
     int error = objective_create(&settings, NULL, &job->model, why);
-    if (error == TARRY_OK)
-        job->dimension = objective_dimension(job->model);
-    return error;
+    if (error != TARRY_OK)
+        return error;
+    job->dimension = objective_dimension(job->model);
+    job->keep = options->keep == KEEP_AUTO
+                    ? keep_choose(job->inputs.plan, &options->server, job->dimension)
+                    : (tarry_keep)options->keep;
+    return TARRY_OK;
 }
 
 /*
@@ -68,7 +74,9 @@ static int create_model(train_job *job, tarry_diagnostic *why)
 static int check_memory(const train_job *job, tarry_diagnostic *why)
 {
     const tarry_plan *plan = job->inputs.plan;
-    double copies = (double)tarry_plan_chunks(plan) * tarry_plan_least_parts(plan);
+    double copies = job->keep == TARRY_KEEP_ALL
+                        ? (double)tarry_plan_chunks(plan) * tarry_plan_least_parts(plan)
+                        : 3 * (double)tarry_plan_workers(plan);
     double vectors = 3; /* see create_vectors */
     double needed = (copies + vectors) * (double)job->dimension * sizeof(float);
     long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
@@ -129,6 +137,7 @@ static int create_local(train_job *job, tarry_diagnostic *why)
     settings.server.pick = job->inputs.options->plan.pick;
     settings.server.dimension = chosen.dimension;
     settings.server.stripe_length = chosen.stripe_length;
+    settings.server.keep = job->keep;
     settings.parameters = job->dimension;
     settings.dimension = job->dimension;
     settings.compute = chunk_gradient_compute;
@@ -323,6 +332,11 @@ int train_job_run(train_job *job, history *past)
         past->worker[worker] = tarry_local_worker_state(atomic_load(&job->local), worker);
     past->seconds = clock_seconds() - start;
     return past->error[0] == '\0' ? EXIT_DONE : complain(EXIT_FAILED, "train: %s", past->error);
+}
+
+tarry_keep train_job_keep(const train_job *job)
+{
+    return job->keep;
 }
 
 size_t train_job_dimension(const train_job *job)

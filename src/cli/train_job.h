@@ -29,6 +29,8 @@ void train_job_free(train_job *job); /* NULL is allowed */
  */
 int train_job_run(train_job *job, history *past);
 
+/* Which gradients its workers keep. */
+tarry_keep train_job_keep(const train_job *job);
 size_t train_job_dimension(const train_job *job);
 /* The parameters as they are now; they belong to the job. */
 const float *train_job_parameters(const train_job *job);

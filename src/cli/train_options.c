@@ -7,6 +7,7 @@
 #include "base/diagnostic.h"
 #include "cli/complain.h"
 #include "cli/gnuplot.h"
+#include "cli/keep.h"
 #include "cli/parse.h"
 #include "cli/stop_rule.h"
 
@@ -208,6 +209,14 @@ static const option_entry protocol_entries[] = {
      .kind = OPTION_CHOICE,
      .choices = credits,
      FIELD(server.credit)},
+    {.name = "keep",
+     .argument = "WHICH",
+     .help = "Finished gradients that a worker keeps until the sum: all, or a running sum of those "
+             "that are credited, three vectors at any number of chunks (credited; with one part); "
+             "auto (default): credited where all take more than a quarter of the memory",
+     .kind = OPTION_CHOICE,
+     .choices = keep_choices_or_auto,
+     FIELD(keep)},
     {.name = "stop",
      .argument = "RULE",
      .help = "When a round ends: exact (default), deadline:SECONDS, error:EPS or workers:K",
@@ -278,6 +287,7 @@ void train_options_init(train_options *options)
         .l2 = 1e-4,
         .rate = NAN,
         .rounds = 100,
+        .keep = KEEP_AUTO,
         .stop = "exact",
         .straggler = "none",
         .evaluate = 1,
@@ -361,6 +371,13 @@ static int check_rounds(const train_options *options)
     }
     if (options->server.stop == TARRY_STOP_DEADLINE && options->server.reproducible)
         return complain(EXIT_USAGE, "--reproducible: cannot be combined with --stop deadline");
+    const char *obstacle = keep_obstacle(options->plan.plan.parts, &options->server);
+    if (options->keep == TARRY_KEEP_CREDITED && obstacle != NULL)
+        return complain(EXIT_USAGE, "--keep: credited cannot be combined with --%s%s", obstacle,
+                        strcmp(obstacle, "parts") == 0    ? " above 1"
+                        : strcmp(obstacle, "credit") == 0 ? " whole"
+                        : strcmp(obstacle, "fill") == 0   ? " stale"
+                                                          : "");
     if (options->server.stop == TARRY_STOP_EXACT && options->server.fill != TARRY_FILL_NONE)
         return complain(EXIT_USAGE, "--fill: has no meaning with --stop exact");
     return OPTIONS_PROCEED;

@@ -37,6 +37,7 @@ typedef struct train_options {
 
     uint64_t rounds;
     tarry_server_settings server; /* stop rule, credit, fill, reproducible */
+    int keep;                     /* a tarry_keep, or KEEP_AUTO */
     const char *stop;             /* as given; taken apart into server */
     const char *straggler;
     bool verify;

@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "cli/keep.h"
 #include "cli/numbers.h"
 #include "cli/report_json.h"
 
@@ -91,14 +92,30 @@ static json_t *final_json(const history *past)
     return final;
 }
 
-int train_report_write(FILE *stream, const train_inputs *inputs, size_t dimension, json_t *config,
-                       const history *past)
+/* The plan, with what its workers keep and what that takes. */
+static json_t *kept_plan_json(const train_inputs *inputs, size_t dimension, tarry_keep keep)
+{
+    json_t *plan = plan_json(&inputs->options->plan, inputs->plan);
+    keep_bytes memory = keep_bytes_of(inputs->plan, keep, dimension);
+    json_t *more =
+        json_pack("{s:s, s:I, s:I}", "keep", keep_name(keep), "memory_bytes",
+                  (json_int_t)memory.most, "memory_bytes_total", (json_int_t)memory.total);
+    if (json_object_update(plan, more) != 0) {
+        json_decref(plan);
+        plan = NULL;
+    }
+    json_decref(more);
+    return plan;
+}
+
+int train_report_write(FILE *stream, const train_inputs *inputs, size_t dimension, tarry_keep keep,
+                       json_t *config, const history *past)
 {
     const train_options *options = inputs->options;
     json_t *report = json_pack(
         "{s:s, s:s, s:I, s:O, s:o, s:o, s:I, s:o, s:o, s:o, s:o, s:o, s:b, s:o}", "command",
         "train", "version", TARRY_VERSION, "seed", (json_int_t)options->plan.plan.seed, "config",
-        config, "plan", plan_json(&options->plan, inputs->plan), "data", data_json(inputs),
+        config, "plan", kept_plan_json(inputs, dimension, keep), "data", data_json(inputs),
         "dimension", (json_int_t)dimension, "straggler", json_text(options->straggler), "initial",
         score_json(past->train_start, past->test_start), "rounds", rounds_json(past), "workers",
         workers_json(past), "final", final_json(past), "interrupted", past->interrupted, "error",

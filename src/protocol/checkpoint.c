@@ -2,8 +2,8 @@
 /*
  * A checkpoint's bytes, little-endian:
  *   identity: name 8, version 4, workers 4, the plan's digest 32, and the settings
- *     stop 4, credit 4, fill 4, reproducible 4, workers_needed 4, deadline_ns 8, error_limit 8,
- *     conditioning_limit 8, silence_ns 8, dimension 8, stripe_length 8
+ *     stop 4, credit 4, fill 4, reproducible 2, keep 2, workers_needed 4, deadline_ns 8,
+ *     error_limit 8, conditioning_limit 8, silence_ns 8, dimension 8, stripe_length 8
  *   round 8, times of parts 24 (mean 8, deviation 8, samples 8)
  *   per worker: epoch 4, times of answers 24
  *   SHA-256 of all before it 32
@@ -52,7 +52,8 @@ static uint8_t *put_identity(const tarry_server *server, uint8_t *at)
     at = bytes_put(at + TARRY_DIGEST_SIZE, settings->stop, 4);
     at = bytes_put(at, settings->credit, 4);
     at = bytes_put(at, settings->fill, 4);
-    at = bytes_put(at, settings->reproducible, 4);
+    at = bytes_put(at, settings->reproducible, 2);
+    at = bytes_put(at, settings->keep, 2);
     at = bytes_put(at, settings->workers_needed, 4);
     at = bytes_put(at, settings->deadline_ns, 8);
     at = bytes_put_f64(at, settings->error_limit);

@@ -7,9 +7,17 @@
 #include "base/bytes.h"
 #include "coding/coverage.h"
 
-enum { FLAG_FAILED = 1 << 0 };
+enum {
+    FLAG_FAILED = 1 << 0,
+    FLAG_CREDITED = 1 << 3,
+    FLAG_DROPPED = 1 << 5,
+    FLAG_TERM = 1 << 6,
+};
 
 #define TYPE(name) (1u << TARRY_MESSAGE_##name)
+
+/* Which messages say a term. */
+enum { TERM_TYPES = TYPE(SIGNAL) | TYPE(RESUME) | TYPE(NEWS) | TYPE(REPORT) };
 
 /* The sets of one bit per position, in the order in which a frame has them. */
 static const struct {
@@ -20,6 +28,7 @@ static const struct {
     {1 << 1, TYPE(ROUND) | TYPE(NEWS) | TYPE(RESUME), offsetof(tarry_message, first)},
     {1 << 2, TYPE(ROUND) | TYPE(NEWS) | TYPE(RESUME), offsetof(tarry_message, barred)},
     {1 << 4, TYPE(SIGNAL), offsetof(tarry_message, stale)},
+    {1 << 7, TYPE(NEWS), offsetof(tarry_message, recalled)},
 };
 
 enum { SLOT_SETS = sizeof(slot_sets) / sizeof(slot_sets[0]) };
@@ -57,6 +66,8 @@ static bool has_parts(tarry_message_type type)
 static unsigned flags_of_type(tarry_message_type type)
 {
     unsigned flags = type == TARRY_MESSAGE_REPORT ? FLAG_FAILED : 0;
+    flags |= type == TARRY_MESSAGE_NEWS ? FLAG_CREDITED | FLAG_DROPPED : 0;
+    flags |= TERM_TYPES >> type & 1 ? FLAG_TERM : 0;
     for (size_t i = 0; i < SLOT_SETS; i++)
         flags |= slot_sets[i].types >> type & 1 ? slot_sets[i].flag : 0;
     return flags;
@@ -71,6 +82,9 @@ static bool tells_next(tarry_message_type type)
 static unsigned flags_of(const tarry_message *message)
 {
     unsigned flags = message->failed ? FLAG_FAILED : 0;
+    flags |= message->fate == TARRY_FATE_CREDITED ? FLAG_CREDITED : 0;
+    flags |= message->fate == TARRY_FATE_DROPPED ? FLAG_DROPPED : 0;
+    flags |= message->term != 0 ? FLAG_TERM : 0;
     for (size_t i = 0; i < SLOT_SETS; i++)
         flags |= slot_set_of(message, i) != NULL ? slot_sets[i].flag : 0;
     return flags & flags_of_type(message->type);
@@ -78,7 +92,7 @@ static unsigned flags_of(const tarry_message *message)
 
 static size_t size_of(const codec_shape *shape, tarry_message_type type, unsigned flags)
 {
-    size_t size = CODEC_HEADER_BYTES;
+    size_t size = CODEC_HEADER_BYTES + (flags & FLAG_TERM ? CODEC_TERM_BYTES : 0);
     if (type == TARRY_MESSAGE_SIGNAL)
         size += bytes_of(shape->psi_bits) + bytes_of(shape->stripes);
     for (size_t i = 0; i < SLOT_SETS; i++)
@@ -129,6 +143,8 @@ void codec_encode(const codec_shape *shape, const tarry_message *message, uint8_
     at = bytes_put(at, message->round, 8);
     at = bytes_put(at, tells ? message->next : message->attempt, 4);
     at = bytes_put(at, part ? message->stripe : message->slot, 4);
+    if (flags & FLAG_TERM)
+        at = bytes_put(at, message->term, CODEC_TERM_BYTES);
     if (message->type == TARRY_MESSAGE_SIGNAL) {
         at = put_bits(at, message->psi, shape->psi_bits);
         at = put_bits(at, message->stripes, shape->stripes);
@@ -168,7 +184,8 @@ int codec_decode(const codec_shape *shape, const uint8_t *frame, size_t size, ui
     uint16_t turn_or_parts = (uint16_t)bytes_get(frame + 2, 2);
     if ((flags & ~flags_of_type(type)) != 0 || (has_parts(type) && turn_or_parts == 0) ||
         (turn_or_parts != 0 && !has_parts(type) && !tells_next(type)) ||
-        size != size_of(shape, type, flags))
+        size != size_of(shape, type, flags) ||
+        (flags & (FLAG_CREDITED | FLAG_DROPPED)) == (FLAG_CREDITED | FLAG_DROPPED))
         return TARRY_ERROR_FORMAT;
 
     bool tells = tells_next(type), part = type == TARRY_MESSAGE_PART;
@@ -184,8 +201,16 @@ int codec_decode(const codec_shape *shape, const uint8_t *frame, size_t size, ui
         .stripe = part ? index : 0,
         .slot = part ? 0 : index,
         .parts = has_parts(type) ? turn_or_parts : 0,
+        .fate = flags & FLAG_CREDITED  ? TARRY_FATE_CREDITED
+                : flags & FLAG_DROPPED ? TARRY_FATE_DROPPED
+                                       : TARRY_FATE_OPEN,
     };
     cursor from = {.at = frame + CODEC_HEADER_BYTES, .words = words};
+    if (flags & FLAG_TERM) {
+        read.term = (uint32_t)bytes_get(from.at, CODEC_TERM_BYTES);
+        from.at += CODEC_TERM_BYTES;
+        from.damaged = read.term == 0; /* which would not have been written */
+    }
     if (type == TARRY_MESSAGE_SIGNAL) {
         read.psi = get_bits(&from, shape->psi_bits);
         read.stripes = get_bits(&from, shape->stripes);
@@ -201,8 +226,10 @@ int codec_decode(const codec_shape *shape, const uint8_t *frame, size_t size, ui
 
 bool codec_has_sets(const tarry_message *message)
 {
-    return message->type == TARRY_MESSAGE_SIGNAL ||
-           (flags_of(message) & ~(unsigned)FLAG_FAILED) != 0;
+    bool any = message->type == TARRY_MESSAGE_SIGNAL;
+    for (size_t i = 0; i < SLOT_SETS; i++)
+        any = any || (flags_of(message) & slot_sets[i].flag) != 0;
+    return any;
 }
 
 static const uint64_t *keep(const uint64_t *set, size_t bits, uint64_t **words)

@@ -2,11 +2,13 @@
 /*
  * Messages as bytes. A frame is self-contained, little-endian:
  *   type 1, flags 1, turn or parts 2, epoch 4, round 8, attempt 4, index 4 (slot or stripe),
- * and behind it the bit sets, each padded to whole bytes with zeros: for SIGNAL psi and stripes,
- * and those sets of one bit per position that the flags say are there. Flags: bit 0: failed; bit 1:
- * first; bit 2: barred; bit 4: stale. REPORT and ALIVE have `next` in place of the attempt, which
- * they don't have, and a turn; SIGNAL and PART have parts; the others have neither (zero). The
- * numbers of parameters and coded parts follow a frame outside of it.
+ * behind it the term, 4, if the flags say so, and the bit sets, each padded to whole bytes with
+ * zeros: for SIGNAL psi and stripes, and those sets of one bit per position that the flags say are
+ * there. Flags: bit 0: failed; bit 1: first; bit 2: barred; bits 3 and 5: the fate is credited or
+ * dropped; bit 4: stale; bit 6: a term (it is not 0); bit 7: recalled. REPORT and ALIVE have `next`
+ * in place of the attempt, which they don't have, and a turn; SIGNAL and PART have parts; the
+ * others have neither (zero). The numbers of parameters and coded parts follow a frame outside of
+ * it.
  */
 #ifndef PROTOCOL_CODEC_H
 #define PROTOCOL_CODEC_H
@@ -14,7 +16,11 @@
 #include <tarry/event.h>
 #include <tarry/plan.h>
 
-enum { CODEC_HEADER_BYTES = 24 };
+enum {
+    CODEC_HEADER_BYTES = 24,
+    CODEC_TERM_BYTES = 4,
+    CODEC_MOST_WORKER_BYTES = CODEC_HEADER_BYTES + CODEC_TERM_BYTES, /* of a worker's frame */
+};
 
 /* The sizes of the bit sets in the messages between the server and one worker. */
 typedef struct codec_shape {
@@ -44,7 +50,7 @@ void codec_encode(const codec_shape *shape, const tarry_message *message, uint8_
 int codec_decode(const codec_shape *shape, const uint8_t *frame, size_t size, uint64_t *words,
                  tarry_message *message);
 
-/* Whether the message has any set. */
+/* Whether the message has any bit set. */
 bool codec_has_sets(const tarry_message *message);
 /* Copies the message's sets into words (codec_words of them), where it then finds them, so that it
  * outlives what it was made from. */

@@ -57,6 +57,16 @@ static int check_settings(const tarry_plan *plan, const tarry_server_settings *s
         fault = "adaptive parts can't go by a number of workers";
     else if (plan->adaptive && settings->fill != TARRY_FILL_NONE)
         fault = "adaptive parts don't go with a fill";
+    else if ((unsigned)settings->keep > TARRY_KEEP_CREDITED)
+        fault = "unknown way to keep gradients";
+    else if (settings->keep == TARRY_KEEP_CREDITED && plan->parts > 1)
+        fault = "with more than one part a worker has to keep all its gradients";
+    else if (settings->keep == TARRY_KEEP_CREDITED && settings->credit != TARRY_CREDIT_CHUNK)
+        fault = "with credit by whole worker a worker has to keep all its gradients";
+    else if (settings->keep == TARRY_KEEP_CREDITED && settings->reproducible)
+        fault = "which copies are credited depends on time and can't be reproducible";
+    else if (settings->keep == TARRY_KEEP_CREDITED && settings->fill == TARRY_FILL_STALE)
+        fault = "a worker that keeps no gradients has none of the round before to fill with";
     switch (settings->stop) {
     case TARRY_STOP_EXACT:
         break;
@@ -94,7 +104,7 @@ static int allocate_bits(tarry_server *server, const tarry_allocator *allocator)
         codec_shape shape = codec_shape_of(server->plan, worker, server->stripes);
         server->shapes[worker] = shape;
         size_t psi = bitset_words(shape.psi_bits), slots = bitset_words(shape.slots);
-        server->bits_offset[worker + 1] = server->bits_offset[worker] + psi + slots;
+        server->bits_offset[worker + 1] = server->bits_offset[worker] + psi + 3 * slots;
     }
     size_t stripe_words = bitset_words(server->stripes);
     server->bits = memory_allocate(allocator, server->bits_offset[workers] + stripe_words,
@@ -108,8 +118,8 @@ static int allocate(tarry_server *server, const tarry_allocator *allocator)
     size_t workers = plan->workers, chunks = plan->chunks, stripes = server->stripes;
     size_t slot_words = bitset_words(plan_edges(plan));
     /* START may send a round to all and end it at once;
-     * a watch may probe all before a signal to all. */
-    server->capacity = 5 * workers + stripes + 8;
+     * a watch may probe all, before news and a signal to all. */
+    server->capacity = 6 * workers + stripes + 8;
 
     server->members = memory_allocate(allocator, workers, sizeof(*server->members));
     server->done = memory_allocate(allocator, slot_words, sizeof(uint64_t));
@@ -128,6 +138,11 @@ static int allocate(tarry_server *server, const tarry_allocator *allocator)
         server->possible == NULL || server->hopeless == NULL || server->received == NULL ||
         server->awaited == NULL || server->unsummed == NULL || server->complete == NULL ||
         server->foreseen_ns == NULL || server->prospects == NULL || server->items == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    server->news = memory_allocate(allocator, workers, sizeof(uint32_t));
+    if (server_keeps_credited(server))
+        server->recall_term = memory_allocate(allocator, plan_edges(plan), sizeof(uint32_t));
+    if (server->news == NULL || (server_keeps_credited(server) && server->recall_term == NULL))
         return TARRY_ERROR_NO_MEMORY;
     int error = allocate_bits(server, allocator);
     if (error == TARRY_OK)
@@ -192,6 +207,8 @@ void tarry_server_free(tarry_server *server)
     memory_release(&allocator, server->received);
     memory_release(&allocator, server->hopeless);
     memory_release(&allocator, server->possible);
+    memory_release(&allocator, server->news);
+    memory_release(&allocator, server->recall_term);
     memory_release(&allocator, server->failed);
     memory_release(&allocator, server->done);
     memory_release(&allocator, server->members);
@@ -328,6 +345,7 @@ int tarry_server_step(tarry_server *server, uint64_t now, const tarry_event *eve
     if (error != TARRY_OK)
         return error;
     steering_tell(server, now);
+    server_send_news(server);
     count_sent(server);
     *effects = &server->effects;
     return TARRY_OK;

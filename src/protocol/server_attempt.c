@@ -51,11 +51,14 @@ static void send_signals(tarry_server *server, uint64_t now)
         member->participant = server_fill_view(server, worker, psi, stale, &fresh);
         member->parts_due = member->participant ? server->cut.stripes - server->complete_count : 0;
         member->stopped = true;
+        if (server_keeps_credited(server))
+            member->signal_term = ++member->term;
         server->participants += member->participant;
         tarry_effect *effect = server_send(server, worker, TARRY_MESSAGE_SIGNAL);
         effect->message.parts = server->cut.parts;
         effect->message.psi = psi;
         effect->message.stripes = stripes;
+        effect->message.term = member->term;
         effect->message.stale = fresh ? NULL : stale;
     }
     steering_stopped(server, now);
@@ -74,6 +77,7 @@ static void clear_open_stripes(tarry_server *server)
 
 static void begin_attempt(tarry_server *server, uint64_t now, uint32_t parts)
 {
+    server_send_news(server);
     server->phase = SERVER_CODING;
     server->cut = server_layout(server, parts);
     server->from_scratch = server->complete_count == 0;
@@ -107,35 +111,24 @@ static void begin_attempt(tarry_server *server, uint64_t now, uint32_t parts)
  * workers go on, what is missing first. */
 static void resume(tarry_server *server, uint64_t now)
 {
-    const tarry_plan *plan = server->plan;
-    uint32_t least = plan_least_parts(plan);
+    server_send_news(server);
     server->phase = SERVER_COMPUTING;
     server->broken = false;
     steering_resumed(server, now);
-    for (uint32_t worker = 0; worker < plan->workers; worker++) {
+    for (uint32_t worker = 0; worker < server->plan->workers; worker++) {
         server_member *member = &server->members[worker];
         member->participant = false;
         member->parts_due = 0;
         if (!member_able(member))
             continue;
-        uint64_t *slots = server->bits + server->bits_offset[worker];
-        uint32_t first = plan->worker_offset[worker];
-        uint32_t load = plan->worker_offset[worker + 1] - first;
-        for (uint32_t slot = 0; slot < load; slot++)
-            bitset_put(slots, slot,
-                       coverage_rank(server->credited, least, plan->slot_chunk[first + slot]) <
-                               least &&
-                           !bitset_test(server->done, first + slot) &&
-                           !bitset_test(server->failed, first + slot));
-        tarry_message *message = &server_send(server, worker, TARRY_MESSAGE_RESUME)->message;
-        message->first = slots;
+        server_send_resume(server, now, worker);
         member->stopped = false;
-        steering_address(server, now, worker, message);
     }
 }
 
 void server_finish(tarry_server *server, uint64_t now, int error)
 {
+    server_send_news(server);
     tarry_round_result *result = &server->result;
     result->workers_lost = server->plan->workers;
     for (uint32_t worker = 0; worker < server->plan->workers; worker++) {

@@ -109,10 +109,12 @@ static int set_aside_late(tarry_server *server, bool aside)
             server->busy += change;
         if (member->finished == load)
             server->whole += change;
-        /* With whole credit, one that only fills has none to lose. */
-        bool credited = server->settings.credit == TARRY_CREDIT_CHUNK || member->finished == load;
+        /* No message of this step has sets yet: what was credited is noted where they will be. */
+        uint64_t *removed = server->bits + server->bits_offset[worker];
         for (uint32_t slot = 0; slot < load; slot++) {
-            if (!credited || !bitset_test(server->done, first + slot))
+            if (aside)
+                bitset_put(removed, slot, coverage_has(server->credited, worker, slot));
+            if (!bitset_test(removed, slot))
                 continue;
             int error = aside ? coverage_remove(server->credited, worker, slot)
                               : coverage_add(server->credited, worker, slot);

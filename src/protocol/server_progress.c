@@ -3,15 +3,10 @@
 
 #include <string.h>
 
-static uint32_t load_of(const tarry_server *server, uint32_t worker)
-{
-    return server->plan->worker_offset[worker + 1] - server->plan->worker_offset[worker];
-}
-
-static bool has_work(const tarry_server *server, uint32_t worker)
+bool server_has_work(const tarry_server *server, uint32_t worker)
 {
     const server_member *member = &server->members[worker];
-    return member->finished + member->failed < load_of(server, worker);
+    return member->finished + member->failed < server_load(server, worker);
 }
 
 /*
@@ -37,11 +32,13 @@ static void enlist(tarry_server *server, uint32_t worker)
          slot++) {
         bitset_reset(server->done, slot);
         bitset_reset(server->failed, slot);
+        if (server->recall_term != NULL)
+            server->recall_term[slot] = 0;
         server->possible[plan->slot_chunk[slot]]++;
     }
     server->able++;
     server->capable++;
-    if (load_of(server, worker) > 0)
+    if (server_load(server, worker) > 0)
         server->busy++;
     else
         server->whole++;
@@ -59,18 +56,21 @@ static int retire(tarry_server *server, uint32_t worker)
     int error = server_fill_retire(server, worker);
     if (error != TARRY_OK)
         return error;
-    uint32_t first = plan->worker_offset[worker], load = load_of(server, worker);
+    uint32_t first = plan->worker_offset[worker], load = server_load(server, worker);
     for (uint32_t slot = 0; slot < load; slot++) {
         uint32_t chunk = plan->slot_chunk[first + slot];
+        bool credited = coverage_has(server->credited, worker, slot);
         error = coverage_remove(server->credited, worker, slot);
         if (error != TARRY_OK)
             return error;
+        if (credited && server_keeps_credited(server))
+            server_recall(server, worker, slot);
         if (!bitset_test(server->failed, first + slot))
             server->possible[chunk]--;
         review_chunk(server, chunk);
     }
     server->able--;
-    if (has_work(server, worker))
+    if (server_has_work(server, worker))
         server->busy--;
     if (member->finished == load)
         server->whole--;
@@ -179,6 +179,8 @@ int server_start(tarry_server *server, uint64_t now)
         server_member *member = &server->members[worker];
         member->excluded = member->participant = member->reported = false;
         member->finished = member->failed = member->parts_due = 0;
+        member->term = member->signal_term = 0;
+        member->reordered = false;
         if (!member->present)
             continue;
         enlist(server, worker);
@@ -197,7 +199,9 @@ int server_start(tarry_server *server, uint64_t now)
 static int credit_report(tarry_server *server, uint32_t worker, uint32_t slot)
 {
     const tarry_plan *plan = server->plan;
-    uint32_t load = load_of(server, worker), first = slot, past = slot + 1;
+    uint32_t load = server_load(server, worker), first = slot, past = slot + 1;
+    if (server_keeps_credited(server))
+        return server_settle(server, worker, slot);
     if (server->settings.credit == TARRY_CREDIT_WHOLE) {
         if (server->members[worker].finished < load)
             return TARRY_OK;
@@ -213,21 +217,27 @@ static int credit_report(tarry_server *server, uint32_t worker, uint32_t slot)
     return TARRY_OK;
 }
 
-static int take_finished(tarry_server *server, uint32_t worker, uint32_t slot)
+/* It was computed, whether it counts or not. */
+static void count_finished(tarry_server *server, uint32_t worker)
 {
     server_member *member = &server->members[worker];
-    bitset_set(server->done, server->plan->worker_offset[worker] + slot);
-    member->finished++;
     server->result.copies_computed++;
     if (!member->reported) {
         member->reported = true;
         server->result.workers_heard++;
     }
+}
+
+static int take_finished(tarry_server *server, uint32_t worker, uint32_t slot)
+{
+    server_member *member = &server->members[worker];
+    bitset_set(server->done, server->plan->worker_offset[worker] + slot);
+    member->finished++;
     if (member->excluded)
         return TARRY_OK;
-    if (!has_work(server, worker))
+    if (!server_has_work(server, worker))
         server->busy--;
-    if (member->finished == load_of(server, worker))
+    if (member->finished == server_load(server, worker))
         server->whole++;
     return credit_report(server, worker, slot);
 }
@@ -241,7 +251,7 @@ static int take_failed(tarry_server *server, uint64_t now, uint32_t worker, uint
     member->failed++;
     if (member->excluded)
         return TARRY_OK;
-    if (!has_work(server, worker))
+    if (!server_has_work(server, worker))
         server->busy--;
     if (member->failed == 1)
         server->capable--;
@@ -254,17 +264,25 @@ static int take_failed(tarry_server *server, uint64_t now, uint32_t worker, uint
 
 int server_report(tarry_server *server, uint64_t now, uint32_t worker, const tarry_message *message)
 {
-    if (message->slot >= load_of(server, worker) || message->round > server->round)
+    if (message->slot >= server_load(server, worker) || message->round > server->round ||
+        (message->round == server->round && message->term > server->members[worker].term))
         return server_reject(server, worker, TARRY_REJECT_RANGE);
     if (server->phase == SERVER_IDLE || message->round != server->round)
         return server_reject(server, worker, TARRY_REJECT_STALE);
     uint32_t edge = server->plan->worker_offset[worker] + message->slot;
     if (bitset_test(server->done, edge) || bitset_test(server->failed, edge))
         return server_reject(server, worker, TARRY_REJECT_DUPLICATE);
+    if (server->recall_term != NULL && message->term < server->recall_term[edge])
+        return server_reject(server, worker, TARRY_REJECT_DUPLICATE);
     server_member *member = &server->members[worker];
     if (member->finished + member->failed == 0)
         member->first_ns = now;
     member->ended_ns = now;
+    if (!message->failed) {
+        count_finished(server, worker);
+        if (server_voids(server, worker, message))
+            return TARRY_OK;
+    }
     int error = message->failed ? take_failed(server, now, worker, message->slot)
                                 : take_finished(server, worker, message->slot);
     if (error == TARRY_OK)

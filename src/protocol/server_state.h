@@ -4,6 +4,7 @@
  *   server.c           creation, and which event goes where
  *   server_progress.c  workers coming and going, reports, what is still possible
  *   server_attempt.c   encode signals, coded parts, the end of a round
+ *   server_keep.c      the fates of copies that workers don't keep until the signal
  *   server_fill.c      what stands in for the chunks that a stop rule leaves missing
  *   server_liveness.c  probes and time limits
  *   server_parts.c     the stop rule, and the number of parts with which it is met best
@@ -39,19 +40,26 @@ typedef struct server_member {
                     */
     bool stopped;  /* told not to compute: by SIGNAL or FINISH, since the last ROUND or RESUME */
     bool reported; /* has finished a chunk in this round, perhaps in an earlier epoch */
-    bool participant;   /* has copies in the attempt's psi */
-    uint32_t epoch;     /* counts its arrivals */
-    uint32_t epoch_end; /* the last epoch that the newest checkpoint reserved; UINT32_MAX: none
-                           was taken */
-    uint32_t finished;  /* chunks reported as finished in this round */
-    uint32_t failed;    /* chunks reported as impossible in this round */
-    uint32_t parts_due; /* stripes of this attempt that have not come in */
-    uint64_t begun_ns;  /* when this round was sent to it */
-    uint64_t first_ns;  /* when its first report of this round came in */
-    uint64_t ended_ns;  /* when its last one did; begun_ns before that */
-    uint64_t heard_ns;  /* when it last sent anything */
-    uint64_t probe_ns;  /* when the unanswered probe was sent; TARRY_NEVER if there is none */
-    estimate answer;    /* times from a probe to the answer */
+    bool participant;     /* has copies in the attempt's psi */
+    uint32_t epoch;       /* counts its arrivals */
+    uint32_t epoch_end;   /* the last epoch that the newest checkpoint reserved; UINT32_MAX: none
+                             was taken */
+    uint32_t finished;    /* chunks reported as finished in this round */
+    uint32_t failed;      /* chunks reported as impossible in this round */
+    uint32_t parts_due;   /* stripes of this attempt that have not come in */
+    uint32_t term;        /* signals and recalls sent in this round */
+    uint32_t signal_term; /* reports from before this one are void */
+    bool news_due;
+    bool recalled;   /* a dropped copy is wanted after all: the news shall say so */
+    bool reordered;  /* was told what to compute first in this round: all further news repeat it */
+    tarry_fate fate; /* of the copy at fate_slot, to be told */
+    uint32_t fate_slot;
+    uint64_t begun_ns; /* when this round was sent to it */
+    uint64_t first_ns; /* when its first report of this round came in */
+    uint64_t ended_ns; /* when its last one did; begun_ns before that */
+    uint64_t heard_ns; /* when it last sent anything */
+    uint64_t probe_ns; /* when the unanswered probe was sent; TARRY_NEVER if there is none */
+    estimate answer;   /* times from a probe to the answer */
 } server_member;
 
 struct tarry_server {
@@ -66,13 +74,16 @@ struct tarry_server {
     uint64_t round; /* that runs, or the next one when idle */
     uint32_t attempt;
     server_member *members;
-    uint64_t *done;          /* a bit per slot: reported as finished */
-    uint64_t *failed;        /* a bit per slot: reported as impossible */
-    coverage *credited;      /* copies that count: psi, as it would be if the signal went out now */
-    uint64_t *previous;      /* TARRY_FILL_STALE, else NULL: a bit per slot: finished in the round
-                                before, by a worker that is there since */
-    coverage *stale;         /* the same copies */
-    uint32_t *possible;      /* per chunk: copies that are there or may still come */
+    uint64_t *done;        /* a bit per slot: reported as finished */
+    uint64_t *failed;      /* a bit per slot: reported as impossible */
+    coverage *credited;    /* copies that count: psi, as it would be if the signal went out now */
+    uint64_t *previous;    /* TARRY_FILL_STALE, else NULL: a bit per slot: finished in the round
+                              before, by a worker that is there since */
+    coverage *stale;       /* the same copies */
+    uint32_t *possible;    /* per chunk: copies that are there or may still come */
+    uint32_t *recall_term; /* per slot: reports of it from before are old; NULL: all is kept */
+    uint32_t *news;        /* the workers that news are due for */
+    uint32_t news_count;
     uint64_t *hopeless;      /* a bit per chunk: can't be recovered any more */
     uint32_t hopeless_count; /* of these */
     uint32_t able;           /* workers that are present and not excluded */
@@ -113,7 +124,7 @@ struct tarry_server {
     uint32_t complete_count;
 
     uint64_t *bits;      /* bit sets of outgoing messages: per worker its own region */
-    size_t *bits_offset; /* workers + 1, in words */
+    size_t *bits_offset; /* workers + 1, in words: psi, and three sets of positions */
 
     steering *steering; /* NULL with TARRY_PICK_PLAN */
 
@@ -157,6 +168,37 @@ int server_lost(tarry_server *server, uint64_t now, uint32_t worker);
 int server_exclude(tarry_server *server, uint64_t now, uint32_t worker);
 int server_report(tarry_server *server, uint64_t now, uint32_t worker,
                   const tarry_message *message);
+
+bool server_has_work(const tarry_server *server, uint32_t worker);
+static inline uint32_t server_load(const tarry_server *server, uint32_t worker)
+{
+    return server->plan->worker_offset[worker + 1] - server->plan->worker_offset[worker];
+}
+
+/* server_keep.c, for TARRY_KEEP_CREDITED */
+static inline bool server_keeps_credited(const tarry_server *server)
+{
+    return server->settings.keep == TARRY_KEEP_CREDITED;
+}
+/* Whether a report of a finished chunk is of a copy that the worker has dropped since by itself:
+ * void, as if it had not been computed. It is not to come again. */
+bool server_voids(tarry_server *server, uint32_t worker, const tarry_message *report);
+/* Decides on the copy at `slot` of a worker that this round counts on. */
+int server_settle(tarry_server *server, uint32_t worker, uint32_t slot);
+/* Other holders of the chunk at `slot` that dropped their copies shall compute it again: the
+ * worker's own is gone, and nobody is credited with it. */
+void server_recall(tarry_server *server, uint32_t worker, uint32_t slot);
+
+/* server_news.c: the one place in which NEWS and RESUME are composed. */
+/* News are due for the worker: before it is sent anything else, or at the end of the step. */
+void server_news_due(tarry_server *server, uint32_t worker);
+/* Sends the news that are due. */
+void server_send_news(tarry_server *server);
+/* Sends the worker news, with all that is due. What to compute is as it was told, until the caller
+ * says more. */
+tarry_message *server_news(tarry_server *server, uint32_t worker);
+/* Tells the worker to go on, what is missing first. */
+void server_send_resume(tarry_server *server, uint64_t now, uint32_t worker);
 
 /* server_attempt.c */
 int server_part(tarry_server *server, uint64_t now, uint32_t worker, const tarry_message *message);

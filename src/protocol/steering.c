@@ -494,6 +494,13 @@ void steering_report(tarry_server *server, uint64_t now, uint32_t worker,
     steering_word(server, now, worker, message);
 }
 
+void steering_reopen(tarry_server *server, uint32_t worker, uint32_t slot)
+{
+    steering *it = server->steering;
+    if (it != NULL)
+        bitset_reset(it->closed + it->words[worker], slot);
+}
+
 /*
  * What the worker that said `next` does once it has heard all that it was told: news that are still
  * on their way may take that chunk from it. Without this, news and words can chase each other.

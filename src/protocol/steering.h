@@ -78,6 +78,9 @@ void steering_retired(tarry_server *server, uint64_t now, uint32_t worker);
 /* `worker` finished or failed the chunk at message->slot; coverage knows. */
 void steering_report(tarry_server *server, uint64_t now, uint32_t worker,
                      const tarry_message *message);
+/* The copy of `worker` at `slot`, which it has dropped, is wanted after all; whoever was credited
+ * with another one retires in the same step. */
+void steering_reopen(tarry_server *server, uint32_t worker, uint32_t slot);
 /* `worker` says what it is at. */
 void steering_word(tarry_server *server, uint64_t now, uint32_t worker,
                    const tarry_message *message);
@@ -91,6 +94,8 @@ void steering_watch(tarry_server *server, uint64_t now);
 void steering_tell(tarry_server *server, uint64_t now);
 /* Adds what the worker is to do to a ROUND or RESUME, and takes it for told. */
 void steering_address(tarry_server *server, uint64_t now, uint32_t worker, tarry_message *message);
+/* Adds what the worker was told last to news of something else. */
+void steering_repeat(const tarry_server *server, uint32_t worker, tarry_message *news);
 /* When steering_watch has something to do. */
 uint64_t steering_next_watch(const tarry_server *server);
 

@@ -39,6 +39,19 @@ static void bar(tarry_server *server, uint32_t worker, bool rests)
     }
 }
 
+static const uint64_t *set_or_null(const uint64_t *set, uint32_t load)
+{
+    return is_empty(set, load) ? NULL : set;
+}
+
+void steering_repeat(const tarry_server *server, uint32_t worker, tarry_message *news)
+{
+    const steering *it = server->steering;
+    uint32_t load = load_of(server, worker);
+    news->first = set_or_null(it->first + it->words[worker], load);
+    news->barred = set_or_null(it->barred + it->words[worker], load);
+}
+
 /* Takes `message` for told, with the sets as they are planned now. */
 static void tell(tarry_server *server, uint32_t worker, tarry_message *message)
 {
@@ -46,8 +59,8 @@ static void tell(tarry_server *server, uint32_t worker, tarry_message *message)
     uint32_t load = load_of(server, worker);
     uint64_t *first = it->first + it->words[worker], *barred = it->barred + it->words[worker];
     memcpy(first, it->plans + it->words[worker], bitset_words(load) * sizeof(*first));
-    message->first = is_empty(first, load) ? NULL : first;
-    message->barred = is_empty(barred, load) ? NULL : barred;
+    message->first = set_or_null(first, load);
+    message->barred = set_or_null(barred, load);
 }
 
 void steering_address(tarry_server *server, uint64_t now, uint32_t worker, tarry_message *message)
@@ -92,7 +105,7 @@ static void tell_news(tarry_server *server, double time, uint32_t worker)
     bar(server, worker, is_empty(it->plans + it->words[worker], load));
     if (drop)
         bitset_set(it->barred + it->words[worker], it->workers[worker].current);
-    tell(server, worker, &server_send(server, worker, TARRY_MESSAGE_NEWS)->message);
+    tell(server, worker, server_news(server, worker));
     if (drop || it->workers[worker].current == load)
         steering_set_current(server, time, worker,
                              steering_told_next(server, worker, it->workers[worker].current));

@@ -12,8 +12,9 @@
 #include "plan/plan.h"
 #include "protocol/order.h"
 
-/* One event yields at most: a cancellation, a report, and something to compute or encode. */
-enum { MAX_EFFECTS = 4 };
+/* One event yields at most: a cancellation or a report, two copies' fates, and something to compute
+ * or encode. */
+enum { MAX_EFFECTS = 4, MOST_OPEN = 2 };
 
 struct tarry_worker {
     tarry_allocator allocator;
@@ -32,7 +33,12 @@ struct tarry_worker {
     bool encoding;  /* an ENCODE is in progress */
     bool outdated;  /* it was begun for another signal than the last one */
     uint32_t slot;
-    uint16_t turn;       /* counts what this arrival said of its chunk in progress */
+    uint16_t turn; /* counts what this arrival said of its chunk in progress */
+    uint32_t term; /* with TARRY_KEEP_CREDITED: signals and recalls heard of in this round */
+    uint32_t open_count;
+    bool summing;        /* something is folded */
+    uint64_t *open;      /* a bit per position: finished, the fate is not known */
+    uint64_t *folded;    /* a bit per position */
     uint64_t *done;      /* a bit per position */
     uint64_t *previous;  /* the same, of the round before; empty unless its gradients are kept */
     uint64_t *failed;    /* a bit per position */
@@ -57,6 +63,8 @@ static int allocate(tarry_worker *worker, const tarry_allocator *allocator)
 {
     size_t load_words = bitset_words(worker->load);
     worker->done = memory_allocate(allocator, load_words, sizeof(uint64_t));
+    worker->open = memory_allocate(allocator, load_words, sizeof(uint64_t));
+    worker->folded = memory_allocate(allocator, load_words, sizeof(uint64_t));
     worker->previous = memory_allocate(allocator, load_words, sizeof(uint64_t));
     worker->stale = memory_allocate(allocator, load_words, sizeof(uint64_t));
     worker->failed = memory_allocate(allocator, load_words, sizeof(uint64_t));
@@ -65,9 +73,10 @@ static int allocate(tarry_worker *worker, const tarry_allocator *allocator)
     worker->pending = memory_allocate(allocator, bitset_words(worker->stripes), sizeof(uint64_t));
     worker->coefficients =
         memory_allocate(allocator, (size_t)worker->load * worker->plan->parts, sizeof(float));
-    if (worker->done == NULL || worker->previous == NULL || worker->stale == NULL ||
-        worker->failed == NULL || worker->first == NULL || worker->barred == NULL ||
-        worker->pending == NULL || worker->coefficients == NULL)
+    if (worker->done == NULL || worker->open == NULL || worker->folded == NULL ||
+        worker->previous == NULL || worker->stale == NULL || worker->failed == NULL ||
+        worker->first == NULL || worker->barred == NULL || worker->pending == NULL ||
+        worker->coefficients == NULL)
         return TARRY_ERROR_NO_MEMORY;
     return coefficients_create(worker->plan, worker->settings.conditioning_limit, allocator,
                                &worker->work);
@@ -83,6 +92,11 @@ int tarry_worker_create(const tarry_plan *plan, const tarry_worker_settings *set
                         "worker %u: the plan has %u workers, dimension and stripe_length must be "
                         "at least 1 and conditioning_limit above 1",
                         settings->worker, plan->workers);
+    if ((unsigned)settings->keep > TARRY_KEEP_CREDITED ||
+        (settings->keep == TARRY_KEEP_CREDITED && plan->parts > 1))
+        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
+                        "worker %u: with more than one part a worker has to keep all its gradients",
+                        settings->worker);
     tarry_worker *made = memory_allocate(allocator, 1, sizeof(*made));
     if (made == NULL)
         return diagnose_no_memory(diagnostic, "worker");
@@ -111,6 +125,8 @@ void tarry_worker_free(tarry_worker *worker)
     memory_release(&allocator, worker->barred);
     memory_release(&allocator, worker->first);
     memory_release(&allocator, worker->failed);
+    memory_release(&allocator, worker->folded);
+    memory_release(&allocator, worker->open);
     memory_release(&allocator, worker->stale);
     memory_release(&allocator, worker->previous);
     memory_release(&allocator, worker->done);
@@ -152,9 +168,39 @@ static int reject(tarry_worker *worker, tarry_reject why)
     return TARRY_OK;
 }
 
+static bool keeps_credited(const tarry_worker *worker)
+{
+    return worker->settings.keep == TARRY_KEEP_CREDITED;
+}
+
+/* The fate of a finished copy is known. */
+static void settle(tarry_worker *worker, uint32_t slot, bool credited)
+{
+    bitset_reset(worker->open, slot);
+    worker->open_count--;
+    tarry_effect *effect = emit(worker, credited ? TARRY_EFFECT_FOLD : TARRY_EFFECT_DROP);
+    effect->slot = slot;
+    if (!credited)
+        return;
+    effect->begins = !worker->summing;
+    worker->summing = true;
+    bitset_set(worker->folded, slot);
+}
+
+/* What nobody will ask for any more. */
+static void drop_open(tarry_worker *worker)
+{
+    for (uint32_t slot = 0; slot < worker->load && worker->open_count > 0; slot++)
+        if (bitset_test(worker->open, slot))
+            settle(worker, slot, false);
+}
+
+/* With TARRY_KEEP_CREDITED not while two finished gradients wait for their fate. */
 static void compute_next(tarry_worker *worker)
 {
     assert(!worker->computing);
+    if (worker->open_count == MOST_OPEN)
+        return;
     uint32_t slot = order_next(&(order_sets){.load = worker->load,
                                              .done = worker->done,
                                              .failed = worker->failed,
@@ -205,6 +251,13 @@ static void encode_next(tarry_worker *worker)
     }
 }
 
+/* Copies that were dropped are to be computed after all. */
+static void recall(tarry_worker *worker, const uint64_t *recalled)
+{
+    for (size_t word = 0; word < bitset_words(worker->load); word++)
+        worker->done[word] &= ~recalled[word] | worker->folded[word] | worker->open[word];
+}
+
 /* What the server says replaces what it said before. */
 static void set_order(tarry_worker *worker, const tarry_message *message)
 {
@@ -215,6 +268,9 @@ static void set_order(tarry_worker *worker, const tarry_message *message)
         memcpy(worker->first, message->first, bytes);
     if (message->barred != NULL)
         memcpy(worker->barred, message->barred, bytes);
+    if (message->term > worker->term && message->recalled != NULL)
+        recall(worker, message->recalled);
+    worker->term = message->term;
 }
 
 /* Drops what is barred, begins what comes next, and tells the server if that changed anything:
@@ -246,6 +302,9 @@ static int take_round(tarry_worker *worker, const tarry_message *message)
     cancel_computing(worker);
     if (message->epoch != worker->epoch)
         worker->turn = 0;
+    drop_open(worker);
+    worker->summing = false;
+    bitset_clear(worker->folded, worker->load);
     keep_previous(worker, message->epoch, message->round);
     worker->epoch = message->epoch;
     worker->round = message->round;
@@ -254,13 +313,22 @@ static int take_round(tarry_worker *worker, const tarry_message *message)
     worker->stopped = false;
     bitset_clear(worker->done, worker->load);
     bitset_clear(worker->failed, worker->load);
+    worker->term = message->term;
     set_order(worker, message);
     bitset_clear(worker->pending, worker->stripes);
     compute_next(worker);
     return TARRY_OK;
 }
 
-/* Whether psi speaks of own copies, and whether all of these are really here. */
+/* Whether the finished copy at `slot` was not dropped. */
+static bool is_here(const tarry_worker *worker, uint32_t slot)
+{
+    return !keeps_credited(worker) || bitset_test(worker->folded, slot) ||
+           bitset_test(worker->open, slot);
+}
+
+/* Whether psi speaks of own copies, and whether all of these are really here, and, of a running
+ * sum, no others. */
 static bool own_copies(const tarry_worker *worker, const uint64_t *psi, const uint64_t *stale,
                        bool *here)
 {
@@ -268,16 +336,21 @@ static bool own_copies(const tarry_worker *worker, const uint64_t *psi, const ui
     size_t bit = 0;
     bool any = false;
     *here = true;
+    bool whole = true;
     for (uint32_t slot = 0; slot < worker->load; slot++) {
         uint32_t edge = plan->worker_offset[worker->settings.worker] + slot;
         uint32_t chunk = plan->slot_chunk[edge];
         if (bitset_test(psi, bit + plan->slot_holder[edge])) {
             any = true;
             bool before = stale != NULL && bitset_test(stale, slot);
-            *here = *here && bitset_test(before ? worker->previous : worker->done, slot);
+            *here = *here && bitset_test(before ? worker->previous : worker->done, slot) &&
+                    is_here(worker, slot);
+        } else if (bitset_test(worker->folded, slot)) {
+            whole = false;
         }
         bit += plan->chunk_offset[chunk + 1] - plan->chunk_offset[chunk];
     }
+    *here = *here && (whole || !any);
     return any;
 }
 
@@ -290,6 +363,23 @@ static bool has_stripes(const tarry_worker *worker, const tarry_message *signal)
         if (bitset_test(signal->stripes, stripe))
             return false;
     return true;
+}
+
+/* The signal decides on what no news came of: it is folded, or void. */
+static void settle_by_psi(tarry_worker *worker, const uint64_t *psi)
+{
+    const tarry_plan *plan = worker->plan;
+    size_t bit = 0;
+    for (uint32_t slot = 0; slot < worker->load && worker->open_count > 0; slot++) {
+        uint32_t edge = plan->worker_offset[worker->settings.worker] + slot;
+        uint32_t chunk = plan->slot_chunk[edge];
+        if (bitset_test(worker->open, slot)) {
+            bool credited = bitset_test(psi, bit + plan->slot_holder[edge]);
+            settle(worker, slot, credited);
+            bitset_put(worker->done, slot, credited);
+        }
+        bit += plan->chunk_offset[chunk + 1] - plan->chunk_offset[chunk];
+    }
 }
 
 static int take_signal(tarry_worker *worker, const tarry_message *message)
@@ -307,6 +397,8 @@ static int take_signal(tarry_worker *worker, const tarry_message *message)
             return error;
     }
     cancel_computing(worker);
+    settle_by_psi(worker, message->psi);
+    worker->term = message->term;
     bitset_clear(worker->stale, worker->load);
     if (message->stale != NULL)
         memcpy(worker->stale, message->stale, bitset_words(worker->load) * sizeof(uint64_t));
@@ -322,7 +414,7 @@ static int take_signal(tarry_worker *worker, const tarry_message *message)
 
 static int take_resume(tarry_worker *worker, const tarry_message *message)
 {
-    if (message->attempt < worker->attempt)
+    if (message->attempt < worker->attempt || message->term < worker->term)
         return reject(worker, TARRY_REJECT_STALE);
     worker->attempt = message->attempt;
     worker->stopped = false;
@@ -334,8 +426,12 @@ static int take_resume(tarry_worker *worker, const tarry_message *message)
 
 static int take_news(tarry_worker *worker, const tarry_message *message)
 {
-    if (message->attempt < worker->attempt)
+    if (message->attempt < worker->attempt || message->term < worker->term)
         return reject(worker, TARRY_REJECT_STALE);
+    if (message->fate != TARRY_FATE_OPEN && message->slot >= worker->load)
+        return reject(worker, TARRY_REJECT_RANGE);
+    if (message->fate != TARRY_FATE_OPEN && bitset_test(worker->open, message->slot))
+        settle(worker, message->slot, message->fate == TARRY_FATE_CREDITED);
     set_order(worker, message);
     if (!worker->stopped)
         go_on(worker);
@@ -345,6 +441,7 @@ static int take_news(tarry_worker *worker, const tarry_message *message)
 static int take_finish(tarry_worker *worker)
 {
     cancel_computing(worker);
+    drop_open(worker);
     worker->active = false;
     bitset_clear(worker->pending, worker->stripes);
     return TARRY_OK;
@@ -388,9 +485,14 @@ static int take_computed(tarry_worker *worker, const tarry_event *event)
         return reject(worker, TARRY_REJECT_STALE);
     worker->computing = false;
     bitset_set(event->failed ? worker->failed : worker->done, event->slot);
+    if (keeps_credited(worker) && !event->failed) {
+        bitset_set(worker->open, event->slot);
+        worker->open_count++;
+    }
     tarry_effect *effect = send_message(worker, TARRY_MESSAGE_REPORT);
     effect->message.slot = event->slot;
     effect->message.failed = event->failed;
+    effect->message.term = worker->term;
     if (worker->active && !worker->stopped)
         compute_next(worker);
     say_next(worker, effect);

@@ -136,6 +136,8 @@ int server_node_step(tarry_sim *sim, const tarry_event *event)
         case TARRY_EFFECT_COMPUTE:
         case TARRY_EFFECT_CANCEL:
         case TARRY_EFFECT_ENCODE:
+        case TARRY_EFFECT_FOLD:
+        case TARRY_EFFECT_DROP:
             break;
         }
     }

@@ -33,6 +33,8 @@ int settings_check(const tarry_plan *plan, const tarry_sim_settings *settings,
         fault = "unknown way to upload";
     else if (settings->upload == TARRY_SIM_UPLOAD_EACH && plan->parts > 1)
         fault = "gradients that travel each by itself are not cut into parts";
+    else if (settings->upload == TARRY_SIM_UPLOAD_EACH && settings->server.keep != TARRY_KEEP_ALL)
+        fault = "gradients that travel each by itself are not folded";
     if (fault != NULL)
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT, "simulator: %s", fault);
     return settings_check_costs(plan, settings->chunk_cost, diagnostic);

@@ -142,6 +142,19 @@ void vectors_encode(vectors *state, uint64_t round, uint32_t worker, uint32_t pa
                     stripe_of_part(state, &cut, worker, stripe), state->scratch);
 }
 
+void vectors_fold(vectors *state, uint64_t round, uint32_t worker, uint32_t slot, bool begins)
+{
+    if (round != state->round)
+        return;
+    const tarry_plan *plan = state->plan;
+    uint32_t chunk = plan->slot_chunk[plan->worker_offset[worker] + slot];
+    const float *gradient = state->gradients + chunk * state->dimension;
+    layout cut = cut_for(state, 1);
+    const float weight = 1;
+    state->kernels->combine(stripe_of_part(state, &cut, worker, 0), &gradient, &weight, 1,
+                            state->dimension, begins ? KERNEL_SET : KERNEL_ADD);
+}
+
 int vectors_encode_for(vectors *state, uint64_t round, uint32_t worker, uint32_t parts,
                        uint32_t stripe, const uint64_t *psi, const uint64_t *stale)
 {

@@ -28,8 +28,11 @@ void vectors_begin(vectors *state, uint64_t round);
  * is left out. */
 void vectors_encode(vectors *state, uint64_t round, uint32_t worker, uint32_t parts,
                     uint32_t stripe, const float *rows, const uint64_t *stale);
-/* The same with the coefficients that the worker would find for psi, as in TARRY_MESSAGE_SIGNAL.
- * Errors: NUMERICAL. */
+/* The gradient at `slot` of the worker's order is added to its part, or begins it: a running sum
+ * (one part), of which every stripe stands at once. Of another round it is left out as well. */
+void vectors_fold(vectors *state, uint64_t round, uint32_t worker, uint32_t slot, bool begins);
+/* The same as vectors_encode with the coefficients that the worker would find for psi, as in
+ * TARRY_MESSAGE_SIGNAL. Errors: NUMERICAL. */
 int vectors_encode_for(vectors *state, uint64_t round, uint32_t worker, uint32_t parts,
                        uint32_t stripe, const uint64_t *psi, const uint64_t *stale);
 /* The estimate's stripe becomes zero; the worker's part of it is added, `scale` times. */

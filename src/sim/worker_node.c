@@ -12,6 +12,7 @@ static int make_machine(tarry_sim *sim, uint32_t id)
         .dimension = sim->settings.dimension,
         .stripe_length = sim->settings.server.stripe_length,
         .conditioning_limit = sim->settings.server.conditioning_limit,
+        .keep = sim->settings.server.keep,
     };
     return tarry_worker_create(sim->plan, &settings, &sim->allocator, &sim->workers[id].machine,
                                NULL);
@@ -99,7 +100,8 @@ static int encode(tarry_sim *sim, uint32_t id, const tarry_effect *effect)
     sim_worker *node = &sim->workers[id];
     uint64_t left_ns = sim->now;
     if (sim->settings.upload == TARRY_SIM_UPLOAD_CODED) {
-        if (sim->vectors != NULL)
+        /* Otherwise the part is the running sum. */
+        if (sim->vectors != NULL && sim->settings.server.keep == TARRY_KEEP_ALL)
             vectors_encode(sim->vectors, effect->round, id, effect->parts, effect->stripe,
                            effect->coefficients, effect->stale);
         layout cut = sim_layout(sim, effect->parts);
@@ -184,6 +186,11 @@ static int step(tarry_sim *sim, uint32_t id, const tarry_event *event)
         case TARRY_EFFECT_ENCODE:
             error = encode(sim, id, effect);
             break;
+        case TARRY_EFFECT_FOLD:
+            if (sim->vectors != NULL)
+                vectors_fold(sim->vectors, effect->round, id, effect->slot, effect->begins);
+            break;
+        case TARRY_EFFECT_DROP:
         case TARRY_EFFECT_REJECT:
         case TARRY_EFFECT_CLEAR:
         case TARRY_EFFECT_COMBINE:

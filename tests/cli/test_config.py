@@ -38,8 +38,9 @@ class JobFile(TarryTest):
         self.fails("chunks = 4\nworkers = 3\0\n", "--config: job.ini:2: a NUL byte")
         self.fails("\0\0", "--config: job.ini:1: a NUL byte")
         self.fails("chunks = 4\nworkers = x\n", "job.ini:2: workers: 'x' is not a whole number")
-        self.fails("parts = auto\n",
-                   "job.ini:1: parts: 'auto' is not available in this version")
+        self.fails("order = best\n",
+                   "job.ini:1: order: 'best' is not one of optimal, random, as-is, dynamic, "
+                   "dynamic:share, dynamic:capacity, dynamic:fewest")
         self.fails("workers\n", "--config: job.ini:1: not of the form 'key = value'")
         self.fails("workers = 3\n[more]\nchunks = 3\n",
                    "--config: job.ini:3: 'chunks' stands in section [more]; "

@@ -72,6 +72,17 @@ class Plan(TarryTest):
                                         "file:pieces.txt", "--json"))
         self.assertEqual((again["digest"], again["pieces"]), (plan["digest"], 1))
 
+    def test_memory_of_what_is_kept(self):
+        size = ("plan", "--workers", "4", "--chunks", "64", "--replication", "2", "--dimension",
+                "1000", "--json")
+        kept = {keep: json.loads(self.succeed(*size, "--keep", keep)) for keep in ("all", "credited")}
+        self.assertEqual(kept["all"]["memory_bytes"], (32 + 1) * 4000)
+        self.assertEqual(kept["credited"]["memory_bytes"], 3 * 4000)
+        self.assertEqual(kept["credited"]["memory_bytes_total"], 4 * 3 * 4000)
+        self.assertEqual([plan["keep"] for plan in kept.values()], ["all", "credited"])
+        self.fail_with(2, "tarry: --keep: credited cannot be combined with --parts 2", *size,
+                       "--keep", "credited", "--parts", "2")
+
     def test_equal_seeds_equal_plans(self):
         def digest(seed):
             return json.loads(self.succeed("plan", "--json", "--workers", "20", "--chunks", "30",

@@ -46,11 +46,25 @@ class Schemes(SimulateTest):
         self.assertEqual(stops, ["exact", "workers:11", "deadline:2", "workers:10", "workers:10",
                                  "exact", "exact", "exact"])
         self.assertEqual(settings["partial"], {"design": "random", "order": "optimal",
-                                               "credit": "chunk", "stop": "exact",
+                                               "credit": "chunk", "keep": "all",
+                                               "stop": "exact",
                                                "fill": "none", "upload": "coded"})
         self.assertEqual(settings["tarry"], settings["partial"] | {"order": "dynamic"})
         self.assertEqual(settings["cyclic"]["credit"], "whole")
         self.assertEqual(settings["multi-message"]["upload"], "each")
+
+    def test_folding_what_is_credited(self):
+        every, folded = self.simulate(*SMALL, "--scheme", "partial,partial:keep=credited",
+                                      "--straggler", "exp:1", "--vectors", "64")
+        self.assertEqual(folded["settings"]["keep"], "credited")
+        # The same chunks in the same order: only one copy of each counts.
+        self.assertEqual(every["seconds"], folded["seconds"])
+        self.assertLess(folded["control_bytes"], 2 * every["control_bytes"])
+        own = self.simulate(*SMALL, "--scheme", "cyclic,own", "--keep", "credited")
+        self.assertEqual([result["settings"]["keep"] for result in own], ["all", "credited"])
+        self.fail_with(2, "tarry: --scheme: own:parts=2: keep=credited goes with one part, "
+                       "credit=chunk and upload=coded; the parts is another one", "simulate",
+                       *SMALL, "--scheme", "own:parts=2", "--keep", "credited")
 
     def test_a_scheme_written_out(self):
         results = self.simulate(

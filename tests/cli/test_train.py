@@ -108,6 +108,18 @@ class Report(TarryTest):
         self.assertTrue(all(round["exact"] for round in batches["rounds"]))
         self.assertLess(batches["final"]["verified_error"], 1e-4)
 
+    def test_keeping_what_is_credited(self):
+        every = self.report("--keep", "all")
+        folded = self.report("--keep", "credited", "--verify", "--straggler", "exp:0.001/chunk")
+        self.assertEqual((every["plan"]["keep"], folded["plan"]["keep"]), ("all", "credited"))
+        workers, dimension = len(folded["workers"]), folded["dimension"]
+        self.assertEqual(folded["plan"]["memory_bytes_total"], 3 * workers * dimension * 4)
+        self.assertAlmostEqual(every["final"]["loss"], folded["final"]["loss"], delta=1e-6)
+        self.assertLess(folded["final"]["verified_error"], 1e-5)
+        # Little data: there is room for all.
+        chosen = self.report()
+        self.assertEqual((chosen["config"]["keep"], chosen["plan"]["keep"]), ("auto", "all"))
+
     def test_reproducible_runs_repeat_to_the_bit(self):
         for name in ("first", "second"):
             self.succeed(*SMALL, "--reproducible", "--batch", "64", "--save", name + ".npy",

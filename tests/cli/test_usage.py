@@ -70,6 +70,13 @@ class Flags(TarryTest):
         ("--l2 -1", "--l2: -1 is not in the range 0 to 1e+09"),
         ("--holdout 1", "--holdout: 1 is not in the range 0 to 0.99"),
         ("--label-column x", "--label-column: 'x' is not an integer"),
+        ("--keep some", "--keep: 'some' is not one of all, credited, auto"),
+        ("--keep credited --parts 2", "--keep: credited cannot be combined with --parts above 1"),
+        ("--keep credited --credit whole", "--keep: credited cannot be combined with --credit whole"),
+        (
+            "--keep credited --reproducible",
+            "--keep: credited cannot be combined with --reproducible",
+        ),
         (
             "--model resnet",
             "--model: 'resnet' is not one of least-squares, logistic, softmax, perceptron",

@@ -144,6 +144,18 @@ static void a_checkpoint_that_two_lives_begin_from(void **state)
     expect(PLANT_OLD_CHECKPOINT, "psi_speaks_of_real_copies", NULL);
 }
 
+static void a_gradient_folded_twice(void **state)
+{
+    (void)state;
+    expect(PLANT_FOLD_TWICE, "no_chunk_counted_twice", "");
+}
+
+static void a_gradient_folded_that_does_not_count(void **state)
+{
+    (void)state;
+    expect(PLANT_FOLD_UNCREDITED, "folds_only_credited_copies", "sends_what_is_in_the_sum");
+}
+
 static void a_gradient_of_two_rounds_ago(void **state)
 {
     (void)state;
@@ -177,6 +189,8 @@ int main(void)
         cmocka_unit_test(a_signal_that_never_arrives),
         cmocka_unit_test(a_lost_worker_that_is_waited_for),
         cmocka_unit_test(a_checkpoint_that_two_lives_begin_from),
+        cmocka_unit_test(a_gradient_folded_twice),
+        cmocka_unit_test(a_gradient_folded_that_does_not_count),
         cmocka_unit_test(a_gradient_of_two_rounds_ago),
         cmocka_unit_test(a_copy_of_another_round_than_named),
         cmocka_unit_test(a_sum_that_is_not_scaled),

@@ -58,6 +58,12 @@ void decoder_clear(decoder *state, uint32_t parts, uint32_t stripe)
     state->waiting[stripe] = 0;
 }
 
+void decoder_forget(decoder *state)
+{
+    for (uint32_t stripe = 0; stripe < state->stripes; stripe++)
+        state->waiting[stripe] = 0;
+}
+
 void decoder_add(decoder *state, uint32_t worker, uint32_t stripe, double scale)
 {
     state->scale = scale;

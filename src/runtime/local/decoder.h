@@ -37,6 +37,8 @@ void decoder_destroy(decoder *state, const tarry_allocator *allocator);
 /* The stripe's estimate is zero from now on; parts that wait for it are dropped. If the gradient
  * was cut into another number of parts before, all that was cleared or waits is forgotten. */
 void decoder_clear(decoder *state, uint32_t parts, uint32_t stripe);
+/* Parts that wait are dropped: they are of an attempt that was withdrawn. */
+void decoder_forget(decoder *state);
 /* Queues the worker's part of the stripe, to be summed times `scale`: the same for all parts that
  * wait, which are of one attempt. */
 void decoder_add(decoder *state, uint32_t worker, uint32_t stripe, double scale);

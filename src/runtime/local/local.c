@@ -82,7 +82,7 @@ static int init_shared(tarry_local *local)
     local->has_snapshots = true;
     size_t frames =
         (size_t)plan->workers * (8 + 2 * (size_t)shared->cut.stripes) + plan_edges(plan);
-    error = mailbox_init(&shared->server_inbox, CODEC_HEADER_BYTES, frames, &local->allocator);
+    error = mailbox_init(&shared->server_inbox, CODEC_MOST_WORKER_BYTES, frames, &local->allocator);
     if (error != TARRY_OK)
         return error;
     local->has_inbox = true;
@@ -94,7 +94,7 @@ static int init_workers(tarry_local *local)
     int error = TARRY_OK;
     for (uint32_t worker = 0; worker < local->plan->workers && error == TARRY_OK; worker++) {
         error = local_worker_init(&local->workers[worker], &local->shared, worker,
-                                  local->settings.server.conditioning_limit, &local->allocator);
+                                  &local->settings.server, &local->allocator);
         local->parts[worker] = local->workers[worker].part;
     }
     return error;
@@ -223,6 +223,8 @@ static int carry_out(tarry_local *local, const tarry_effects *effects)
         const tarry_effect *effect = &effects->items[i];
         switch (effect->type) {
         case TARRY_EFFECT_SEND:
+            if (effect->message.type == TARRY_MESSAGE_RESUME)
+                decoder_forget(&local->sums);
             if (send_message(local, effect->worker, &effect->message) != TARRY_OK)
                 error = TARRY_ERROR_NO_MEMORY;
             break;
@@ -245,6 +247,8 @@ static int carry_out(tarry_local *local, const tarry_effects *effects)
         case TARRY_EFFECT_COMPUTE:
         case TARRY_EFFECT_CANCEL:
         case TARRY_EFFECT_ENCODE:
+        case TARRY_EFFECT_FOLD:
+        case TARRY_EFFECT_DROP:
             break;
         }
     }

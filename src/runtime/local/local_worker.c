@@ -8,25 +8,33 @@
 #include "coding/transfer.h"
 #include "runtime/local/clock.h"
 
-enum { INBOX_FRAMES = 16, MAX_HEADER = CODEC_HEADER_BYTES };
+enum { INBOX_FRAMES = 16, MAX_FRAME = CODEC_MOST_WORKER_BYTES };
 
 static void post(local_worker *worker, const tarry_message *message)
 {
-    uint8_t frame[MAX_HEADER];
-    assert(codec_size(&worker->shape, message) == sizeof(frame));
+    uint8_t frame[MAX_FRAME];
+    size_t size = codec_size(&worker->shape, message);
+    assert(size <= sizeof(frame));
     codec_encode(&worker->shape, message, frame);
-    mailbox_put(&worker->shared->server_inbox, worker->id, frame, sizeof(frame));
+    mailbox_put(&worker->shared->server_inbox, worker->id, frame, size);
 }
 
-/* With the lock held: what may be done under it is done,
- * what may not is kept in *sends and *encode. */
+/* With the lock held: what may be done under it is done, what may not is kept here. */
 typedef struct due {
+    tarry_effect folds[LOCAL_PLACES];
+    size_t fold_count;
     tarry_message sends[2];
     size_t send_count;
     bool encode;
     tarry_effect encode_effect;
     bool give_up; /* the machine failed: the server shall do without this worker */
 } due;
+
+static void free_place(local_worker *worker, uint32_t slot)
+{
+    if (worker->keep == TARRY_KEEP_CREDITED)
+        worker->gradient[slot] = NULL;
+}
 
 static void carry_out(local_worker *worker, const tarry_effects *effects, due *todo)
 {
@@ -47,7 +55,14 @@ static void carry_out(local_worker *worker, const tarry_effects *effects, due *t
             break;
         case TARRY_EFFECT_CANCEL:
             worker->task.ticket = 0;
+            free_place(worker, effect->slot);
             pthread_cond_signal(&worker->change);
+            break;
+        case TARRY_EFFECT_FOLD:
+            todo->folds[todo->fold_count++] = *effect;
+            break;
+        case TARRY_EFFECT_DROP:
+            free_place(worker, effect->slot);
             break;
         case TARRY_EFFECT_ENCODE:
             todo->encode = true;
@@ -91,11 +106,13 @@ static void encode(local_worker *worker, const tarry_effect *effect)
     const local_shared *shared = worker->shared;
     layout cut = layout_make(shared->cut.dimension, effect->parts, shared->cut.stripe_length);
     size_t start = layout_stripe_start(&cut, effect->stripe);
-    for (uint32_t slot = 0; slot < worker->load; slot++)
-        worker->inputs[slot] =
-            gradient_of(worker, effect->round + bitset_test(effect->stale, slot), slot);
-    transfer_encode(shared->kernels, &cut, effect->stripe, worker->inputs, effect->coefficients,
-                    worker->load, worker->part + start, worker->scratch);
+    if (worker->keep == TARRY_KEEP_ALL) { /* otherwise the part is the running sum */
+        for (uint32_t slot = 0; slot < worker->load; slot++)
+            worker->inputs[slot] =
+                gradient_of(worker, effect->round + bitset_test(effect->stale, slot), slot);
+        transfer_encode(shared->kernels, &cut, effect->stripe, worker->inputs, effect->coefficients,
+                        worker->load, worker->part + start, worker->scratch);
+    }
     post(worker, &effect->message);
     worker->encoded = true;
     worker->encoded_event = (tarry_event){
@@ -106,9 +123,30 @@ static void encode(local_worker *worker, const tarry_effect *effect)
     };
 }
 
+/* The server reads no part of an attempt that it has withdrawn, nor of a round that is over: it is
+ * then that sums change. */
+static void fold(local_worker *worker, const due *todo)
+{
+    const local_shared *shared = worker->shared;
+    for (size_t i = 0; i < todo->fold_count; i++) {
+        const tarry_effect *effect = &todo->folds[i];
+        const float *gradient = worker->gradient[effect->slot];
+        const float weight = 1;
+        shared->kernels->combine(worker->part, &gradient, &weight, 1, shared->cut.dimension,
+                                 effect->begins ? KERNEL_SET : KERNEL_ADD);
+    }
+    pthread_mutex_lock(&worker->lock);
+    for (size_t i = 0; i < todo->fold_count; i++)
+        free_place(worker, todo->folds[i].slot);
+    pthread_cond_signal(&worker->change);
+    pthread_mutex_unlock(&worker->lock);
+}
+
 /* What a step left to be done without the lock. */
 static void follow_up(local_worker *worker, const due *todo)
 {
+    if (todo->fold_count > 0)
+        fold(worker, todo);
     for (size_t i = 0; i < todo->send_count; i++)
         post(worker, &todo->sends[i]);
     if (todo->encode)
@@ -167,7 +205,7 @@ static bool compute(local_worker *worker, const local_task *task, uint64_t *take
     /* Otherwise the round is over and its end is on its way here. */
     if (held->round == task->round)
         good = shared->compute(shared->user, task->round, held->parameters, task->chunk,
-                               gradient_of(worker, task->round, task->slot)) == 0;
+                               task->gradient) == 0;
     snapshots_release(&shared->snapshots, held);
 
     uint64_t bare = clock_now_ns() - start;
@@ -186,17 +224,45 @@ static bool compute(local_worker *worker, const local_task *task, uint64_t *take
     return good;
 }
 
+/*
+ * A place for the task's gradient; NULL while all are taken by finished ones: the machine has
+ * given one up then, but it is still being folded. With the lock held, by the computing thread:
+ * what it computed before, even if that was cancelled, has returned and writes into no place any
+ * more.
+ */
+static float *find_place(const local_worker *worker)
+{
+    if (worker->keep == TARRY_KEEP_ALL)
+        return gradient_of(worker, worker->task.round, worker->task.slot);
+    for (size_t i = 0; i < LOCAL_PLACES; i++) {
+        bool taken = false;
+        for (uint32_t slot = 0; slot < worker->load; slot++)
+            taken = taken || worker->gradient[slot] == worker->place[i];
+        if (!taken)
+            return worker->place[i];
+    }
+    return NULL;
+}
+
+static bool has_task(const local_worker *worker, uint64_t last)
+{
+    return worker->task.ticket != 0 && worker->task.ticket != last && find_place(worker) != NULL;
+}
+
 static void *compute_chunks(void *argument)
 {
     local_worker *worker = argument;
     uint64_t last = 0;
     pthread_mutex_lock(&worker->lock);
     for (;;) {
-        while (!worker->closing && (worker->task.ticket == 0 || worker->task.ticket == last))
+        while (!worker->closing && !has_task(worker, last))
             pthread_cond_wait(&worker->change, &worker->lock);
         if (worker->closing)
             break;
         local_task task = worker->task;
+        task.gradient = find_place(worker);
+        if (worker->keep == TARRY_KEEP_CREDITED)
+            worker->gradient[task.slot] = task.gradient;
         last = task.ticket;
         pthread_mutex_unlock(&worker->lock);
         uint64_t taken_ns;
@@ -212,7 +278,7 @@ static void *compute_chunks(void *argument)
                             .slot = task.slot,
                             .failed = !good},
              &todo);
-        assert(!todo.encode); /* which is the talking thread's to do */
+        assert(!todo.encode && todo.fold_count == 0); /* which is the talking thread's to do */
         if (good)
             atomic_fetch_add(&worker->busy_ns, taken_ns);
         pthread_mutex_unlock(&worker->lock);
@@ -248,6 +314,14 @@ static int allocate_vectors(local_worker *worker, const tarry_allocator *allocat
     if (worker->words == NULL || worker->gradient == NULL || worker->inputs == NULL ||
         worker->part == NULL || worker->scratch == NULL)
         return TARRY_ERROR_NO_MEMORY;
+    if (worker->keep == TARRY_KEEP_CREDITED) {
+        for (size_t i = 0; i < LOCAL_PLACES && worker->load > 0; i++) {
+            worker->place[i] = vector_allocate(allocator, cut->dimension);
+            if (worker->place[i] == NULL)
+                return TARRY_ERROR_NO_MEMORY;
+        }
+        return TARRY_OK;
+    }
     for (size_t i = 0; i < vectors; i++) {
         worker->gradient[i] = vector_allocate(allocator, cut->dimension);
         if (worker->gradient[i] == NULL)
@@ -257,9 +331,13 @@ static int allocate_vectors(local_worker *worker, const tarry_allocator *allocat
 }
 
 int local_worker_init(local_worker *worker, local_shared *shared, uint32_t id,
-                      double conditioning_limit, const tarry_allocator *allocator)
+                      const tarry_server_settings *server, const tarry_allocator *allocator)
 {
-    *worker = (local_worker){.id = id, .load = tarry_plan_load(shared->plan, id)};
+    *worker = (local_worker){
+        .id = id,
+        .load = tarry_plan_load(shared->plan, id),
+        .keep = server->keep,
+    };
     worker->shape = codec_shape_of(shared->plan, id, shared->cut.stripes);
     int error = init_locks(worker);
     if (error != TARRY_OK)
@@ -279,7 +357,8 @@ int local_worker_init(local_worker *worker, local_shared *shared, uint32_t id,
         .keeps_stale = shared->banks > 1,
         .dimension = shared->cut.dimension,
         .stripe_length = shared->cut.stripe_length,
-        .conditioning_limit = conditioning_limit,
+        .conditioning_limit = server->conditioning_limit,
+        .keep = server->keep,
     };
     return tarry_worker_create(shared->plan, &settings, allocator, &worker->machine, NULL);
 }
@@ -315,7 +394,9 @@ void local_worker_destroy(local_worker *worker, const tarry_allocator *allocator
     if (worker->computing)
         pthread_join(worker->compute_thread, NULL);
     tarry_worker_free(worker->machine);
-    if (worker->gradient != NULL)
+    for (size_t i = 0; i < LOCAL_PLACES; i++)
+        vector_release(allocator, worker->place[i]);
+    if (worker->gradient != NULL && worker->keep == TARRY_KEEP_ALL)
         for (size_t i = 0; i < (size_t)worker->shared->banks * worker->load; i++)
             vector_release(allocator, worker->gradient[i]);
     memory_release(allocator, worker->scratch);

@@ -38,7 +38,10 @@ typedef struct local_task {
     uint64_t round;
     uint32_t slot;
     uint32_t chunk;
+    float *gradient; /* to be filled; the computing thread's choice */
 } local_task;
+
+enum { LOCAL_PLACES = 2 }; /* for gradients, with TARRY_KEEP_CREDITED */
 
 typedef struct local_worker {
     local_shared *shared;
@@ -46,11 +49,13 @@ typedef struct local_worker {
     uint32_t load;
     codec_shape shape;
     mailbox inbox;
-    uint64_t *words;      /* of a decoded frame */
-    float **gradient;     /* banks x load vectors of d numbers */
-    const float **inputs; /* scratch: load, of transfer_encode */
-    float *part;          /* z: room for the longest part */
-    void *scratch;        /* of transfer_encode */
+    uint64_t *words; /* of a decoded frame */
+    tarry_keep keep;
+    float **gradient;           /* banks x load vectors of d numbers; NULL if one has no place */
+    float *place[LOCAL_PLACES]; /* TARRY_KEEP_CREDITED: what these point to; d numbers each */
+    const float **inputs;       /* scratch: load, of transfer_encode */
+    float *part;   /* z: room for the longest part; TARRY_KEEP_CREDITED: the running sum */
+    void *scratch; /* of transfer_encode */
 
     pthread_mutex_t lock;  /* over the machine and the task */
     pthread_cond_t change; /* the computing thread waits for it */
@@ -70,7 +75,7 @@ typedef struct local_worker {
 /* Takes all the worker's memory; starts nothing.
  * Errors: as tarry_local_create. Destroy it in any case. */
 int local_worker_init(local_worker *worker, local_shared *shared, uint32_t id,
-                      double conditioning_limit, const tarry_allocator *allocator);
+                      const tarry_server_settings *server, const tarry_allocator *allocator);
 int local_worker_start(local_worker *worker);
 /* Asks both threads to end; local_worker_destroy waits for them. */
 void local_worker_close(local_worker *worker);

@@ -2,6 +2,7 @@
 #include "runtime/local/snapshot.h"
 
 #include <assert.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include <tarry/error.h>
@@ -47,9 +48,28 @@ static snapshot *find_free(snapshots *pool)
     return bare;
 }
 
+static void fill(const snapshots *pool, snapshot *item, uint64_t round, const float *parameters)
+{
+    item->round = round;
+    memcpy(item->parameters, parameters, pool->parameters * sizeof(float));
+}
+
+/* Whoever asks meanwhile waits for the lock, and gets the new one. */
+static bool overwrite_current(snapshots *pool, uint64_t round, const float *parameters)
+{
+    if (pool->current == NULL || pool->current->holders > 1)
+        return false;
+    fill(pool, pool->current, round, parameters);
+    return true;
+}
+
 int snapshots_publish(snapshots *pool, uint64_t round, const float *parameters)
 {
     pthread_mutex_lock(&pool->lock);
+    if (overwrite_current(pool, round, parameters)) {
+        pthread_mutex_unlock(&pool->lock);
+        return TARRY_OK;
+    }
     snapshot *next = find_free(pool);
     assert(next != NULL);
     next->holders = 1;
@@ -61,8 +81,7 @@ int snapshots_publish(snapshots *pool, uint64_t round, const float *parameters)
         snapshots_release(pool, next);
         return TARRY_ERROR_NO_MEMORY;
     }
-    next->round = round;
-    memcpy(next->parameters, parameters, pool->parameters * sizeof(float));
+    fill(pool, next, round, parameters);
 
     pthread_mutex_lock(&pool->lock);
     snapshot *last = pool->current;

@@ -33,8 +33,9 @@ int snapshots_init(snapshots *pool, size_t parameters, size_t holders,
                    const tarry_allocator *allocator);
 void snapshots_destroy(snapshots *pool);
 
-/* Copies the round's parameters into a snapshot that is free
- * and makes it the current one. Errors: NO_MEMORY. */
+/* Copies the round's parameters into a snapshot that is free, the current one itself if nobody else
+ * holds it, and makes that the current one: workers that keep in step share a single one. Errors:
+ * NO_MEMORY. */
 int snapshots_publish(snapshots *pool, uint64_t round, const float *parameters);
 /* The current snapshot; give it back with snapshots_release. */
 snapshot *snapshots_hold(snapshots *pool);

@@ -32,7 +32,7 @@
 enum {
     MAX_ITEMS = 2048,
     MAX_RECORDS = 128,
-    FRAME_BYTES = CODEC_HEADER_BYTES + (MAX_WORKERS * MAX_CHUNKS + 7) / 8 + 1 +
+    FRAME_BYTES = CODEC_HEADER_BYTES + CODEC_TERM_BYTES + (MAX_WORKERS * MAX_CHUNKS + 7) / 8 + 1 +
                   (MAX_CHUNKS + 7) / 8, /* psi, stripes, and a set of positions */
     FRAME_WORDS =
         (MAX_WORKERS * MAX_CHUNKS + 63) / 64 + 1 + 4, /* psi, stripes, and sets of positions */
@@ -63,6 +63,8 @@ typedef enum plant {
     PLANT_ENCODE_OTHER_ROUND, /* a copy of the round before is encoded where psi names a fresh one
                                */
     PLANT_FORGET_SCALE,       /* parts are added without the attempt's factor */
+    PLANT_FOLD_TWICE,         /* a gradient is added to the running sum twice */
+    PLANT_FOLD_UNCREDITED,    /* a gradient that is to be dropped is folded */
 } plant;
 
 /* What a coded part is made of: u[chunk][part], of this round or of `before`, and whose parameters
@@ -135,7 +137,10 @@ typedef struct cluster_node {
     uint64_t paused_until, slow_until;
     uint64_t last_up, last_down; /* arrivals of the last messages, for links in order */
     uint32_t slowness;           /* times the time to compute, 1..10 */
-    cluster_record present;      /* what the last ROUND it accepted said, and what it made since */
+    uint32_t
+        open; /* TARRY_KEEP_CREDITED: finished, neither folded nor dropped; chunks, a bit each */
+    double sum[MAX_CHUNKS]; /* the same: how often each chunk is in the running sum */
+    cluster_record present; /* what the last ROUND it accepted said, and what it made since */
     cluster_record records[MAX_RECORDS]; /* the latest, in a ring */
     uint32_t record_count;
 } cluster_node;

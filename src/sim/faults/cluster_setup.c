@@ -78,13 +78,20 @@ static void draw_settings(cluster *it)
     settings->reproducible = settings->stop != TARRY_STOP_DEADLINE && chance(it, 0.25);
     /* Some limits so tight that sets of workers fail them. */
     settings->conditioning_limit = chance(it, 0.7) ? 1000 : 1.5 + between(it, 0, 300) * .01;
+    if (tarry_plan_parts(it->plan) == 1 && chance(it, 0.5)) {
+        settings->keep = TARRY_KEEP_CREDITED;
+        settings->credit = TARRY_CREDIT_CHUNK;
+        settings->reproducible = false;
+    }
     it->stripes = between(it, 1, MAX_STRIPES);
     settings->stripe_length = between(it, 1, 9);
     settings->dimension = (it->stripes - 1) * settings->stripe_length +
                           between(it, 1, (uint32_t)settings->stripe_length);
     settings->dimension *= tarry_plan_least_parts(it->plan);
     if (settings->stop != TARRY_STOP_EXACT && !adaptive)
-        settings->fill = (tarry_fill)between(it, TARRY_FILL_NONE, TARRY_FILL_STALE);
+        settings->fill = (tarry_fill)between(
+            it, TARRY_FILL_NONE,
+            settings->keep == TARRY_KEEP_CREDITED ? TARRY_FILL_SCALE : TARRY_FILL_STALE);
 }
 
 static void draw_conditions(cluster *it)
@@ -103,15 +110,18 @@ static void draw_conditions(cluster *it)
     it->encode_time = chance(it, 0.3) ? 0 : between(it, 1, 100);
     it->sum_time = chance(it, 0.5) ? 0 : between(it, 1, 200);
     it->rounds = between(it, 2, 4);
-    cluster_note(
-        it,
-        "stop %d, deadline %llu, error %g, workers %u, credit %d, fill %d%s, limit %g, %u stripes, "
-        "silence %llu%s%s",
-        settings->stop, (unsigned long long)settings->deadline_ns, settings->error_limit,
-        settings->workers_needed, settings->credit, settings->fill,
-        settings->reproducible ? ", reproducible" : "", settings->conditioning_limit, it->stripes,
-        (unsigned long long)settings->silence_ns, it->reorder_up ? ", reports out of order" : "",
-        it->reorder_down ? ", orders out of order" : "");
+    cluster_note(it,
+                 "stop %d, deadline %llu, error %g, workers %u, credit %d, fill %d%s%s, limit %g, "
+                 "%u stripes, "
+                 "silence %llu%s%s",
+                 settings->stop, (unsigned long long)settings->deadline_ns, settings->error_limit,
+                 settings->workers_needed, settings->credit, settings->fill,
+                 settings->reproducible ? ", reproducible" : "",
+                 settings->keep == TARRY_KEEP_CREDITED ? ", keep credited" : "",
+                 settings->conditioning_limit, it->stripes,
+                 (unsigned long long)settings->silence_ns,
+                 it->reorder_up ? ", reports out of order" : "",
+                 it->reorder_down ? ", orders out of order" : "");
 }
 
 /*
@@ -132,6 +142,9 @@ static void find_bound(cluster *it)
     }
     uint64_t chunk = LONGEST_COMPUTE * slowness * it->compute_time, attempts = it->workers + 1;
     uint64_t upload = it->stripes * (uint64_t)it->encode_time + it->sum_time + 4 * it->delay;
+    /* With TARRY_KEEP_CREDITED a signal voids two copies at most, and answers are waited for. */
+    if (it->settings.keep == TARRY_KEEP_CREDITED)
+        upload += 2 * chunk + (2 + load) * 2 * it->delay;
     it->bound = 20 * it->settings.silence_ns + (load + attempts) * chunk + attempts * upload;
     if (it->settings.stop == TARRY_STOP_DEADLINE)
         it->bound += it->settings.deadline_ns;

@@ -48,13 +48,16 @@ static void begin_encoding(cluster *it, uint32_t worker, const tarry_effect *eff
     encoded->part.parameters = it->nodes[worker].present.parameters;
     encoded->part.before = effect->round - (cluster_planted(it, PLANT_ENCODE_TOO_OLD) ? 2 : 1);
     uint32_t parts = effect->parts, load = tarry_plan_load(it->plan, worker);
+    invariants_of_coefficients(it, worker, effect->coefficients);
     for (uint32_t slot = 0; slot < load; slot++) {
         uint32_t chunk = tarry_plan_chunk(it->plan, worker, slot);
         bool stale =
             bitset_test(effect->stale, slot) || cluster_planted(it, PLANT_ENCODE_OTHER_ROUND);
         encoded->part.stale |= (uint32_t)stale << chunk;
         for (uint32_t part = 0; part < parts; part++)
-            encoded->part.u[chunk][part] = (double)effect->coefficients[slot * parts + part];
+            encoded->part.u[chunk][part] = it->settings.keep == TARRY_KEEP_CREDITED
+                                               ? it->nodes[worker].sum[chunk]
+                                               : (double)effect->coefficients[slot * parts + part];
     }
     if (cluster_planted(it, PLANT_BEND_PART))
         encoded->part.u[tarry_plan_chunk(it->plan, worker, 0)][0] *= 1.5;
@@ -90,6 +93,20 @@ static void begin_round(cluster_node *node, const tarry_message *message, uint32
     };
 }
 
+/* A finished gradient is folded or dropped. */
+static void settle(cluster *it, uint32_t worker, const tarry_effect *effect)
+{
+    cluster_node *node = &it->nodes[worker];
+    uint32_t chunk = tarry_plan_chunk(it->plan, worker, effect->slot);
+    bool fold = effect->type == TARRY_EFFECT_FOLD || cluster_planted(it, PLANT_FOLD_UNCREDITED);
+    invariants_of_fate(it, worker, chunk, fold);
+    node->open &= ~(UINT32_C(1) << chunk);
+    if (effect->begins)
+        memset(node->sum, 0, sizeof(node->sum));
+    if (fold)
+        node->sum[chunk] += cluster_planted(it, PLANT_FOLD_TWICE) ? 2 : 1;
+}
+
 void cluster_step_worker(cluster *it, uint32_t worker, const tarry_event *event,
                          uint32_t parameters)
 {
@@ -113,6 +130,9 @@ void cluster_step_worker(cluster *it, uint32_t worker, const tarry_event *event,
             begin_computing(it, worker, effect);
         else if (effect->type == TARRY_EFFECT_ENCODE)
             begin_encoding(it, worker, effect);
+        else if (effect->type == TARRY_EFFECT_FOLD || effect->type == TARRY_EFFECT_DROP)
+            settle(it, worker, effect);
+        invariants_of_memory(it, worker);
     }
 }
 
@@ -127,6 +147,8 @@ void cluster_computed(cluster *it, const cluster_item *done)
                  done->failed ? "failed" : "computed");
     if (!done->failed)
         node->present.made |= UINT32_C(1) << chunk;
+    if (!done->failed && it->settings.keep == TARRY_KEEP_CREDITED)
+        node->open |= UINT32_C(1) << chunk;
     cluster_step_worker(it, done->worker,
                         &(tarry_event){.type = TARRY_EVENT_COMPUTED,
                                        .round = done->round,
@@ -190,7 +212,10 @@ int cluster_connect(cluster *it, uint32_t worker)
             .dimension = it->settings.dimension,
             .stripe_length = it->settings.stripe_length,
             .conditioning_limit = it->settings.conditioning_limit,
+            .keep = it->settings.keep,
         };
+        node->open = 0;
+        memset(node->sum, 0, sizeof(node->sum));
         int error = tarry_worker_create(it->plan, &settings, &it->allocator, &node->machine, NULL);
         if (error != TARRY_OK)
             return error;

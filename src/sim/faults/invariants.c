@@ -125,6 +125,80 @@ static void count_sent(cluster *it, const tarry_effect *effect)
         it->model.members[effect->worker].probed = it->now;
 }
 
+/* Whether the server and the worker speak of the same round of the same arrival. */
+static bool speak_of_the_same(const cluster *it, uint32_t worker)
+{
+    const cluster_node *node = &it->nodes[worker];
+    const model_member *member = &it->model.members[worker];
+    return node->machine != NULL && member->present && !member->excluded &&
+           it->model.phase != MODEL_IDLE && node->present.epoch == member->epoch &&
+           node->present.round == it->model.round && node->present.parameters == it->parameters;
+}
+
+/* Whether a copy that the worker made is neither in its sum nor waiting for its fate. */
+static bool was_dropped(const cluster *it, uint32_t worker, uint32_t chunk)
+{
+    const cluster_node *node = &it->nodes[worker];
+    return it->settings.keep == TARRY_KEEP_CREDITED && speak_of_the_same(it, worker) &&
+           node->sum[chunk] == 0 && !(node->open & bit(chunk));
+}
+
+/* The chunks that news recall, a bit each. */
+static uint32_t recalled_by(const cluster *it, const tarry_effect *news)
+{
+    uint32_t chunks = 0;
+    for (uint32_t slot = 0;
+         news->message.recalled != NULL && slot < tarry_plan_load(it->plan, news->worker); slot++)
+        if (bitset_test(news->message.recalled, slot))
+            chunks |= bit(tarry_plan_chunk(it->plan, news->worker, slot));
+    return chunks;
+}
+
+static void check_fate(cluster *it, const tarry_effect *effect)
+{
+    const model_member *member = &it->model.members[effect->worker];
+    const tarry_message *news = &effect->message;
+    uint32_t recalled = recalled_by(it, effect);
+    if (news->fate != member->fate ||
+        (news->fate != TARRY_FATE_OPEN && news->slot != member->fate_slot))
+        invariant_broken(it, "every_copy_is_answered", "worker %u: fate %d of %u, told %d of %u",
+                         effect->worker, member->fate, member->fate_slot, news->fate, news->slot);
+    if (recalled != member->recalled || news->term != member->term + (recalled != 0))
+        invariant_broken(it, "dropped_copies_are_recalled", "worker %u: %#x, told %#x, term %u",
+                         effect->worker, member->recalled, recalled, news->term);
+}
+
+/* With TARRY_KEEP_CREDITED every copy that counts as finished gets its answer at once, and dropped
+ * ones are recalled when they are needed. */
+static void check_news(cluster *it, const tarry_effects *effects)
+{
+    server_model *model = &it->model;
+    uint32_t due = 0, told = 0;
+    for (uint32_t worker = 0; worker < it->workers; worker++) {
+        const model_member *member = &model->members[worker];
+        if (member->present && !member->excluded &&
+            (member->fate != TARRY_FATE_OPEN || member->recalled != 0))
+            due |= bit(worker);
+    }
+    for (size_t i = 0; i < effects->count; i++) {
+        const tarry_effect *effect = &effects->items[i];
+        if (!sends(effect, TARRY_MESSAGE_NEWS))
+            continue;
+        check_fate(it, effect);
+        told |= bit(effect->worker);
+        model_tell(model, effect->worker);
+    }
+    /* With a dynamic order there are other news, too. */
+    if ((due & ~told) != 0 || (it->settings.pick == TARRY_PICK_PLAN && told != due))
+        invariant_broken(it, "every_copy_is_answered", "workers %#x, due are %#x", told, due);
+    for (uint32_t worker = 0; worker < it->workers; worker++) {
+        if (due & bit(worker))
+            continue;
+        model->members[worker].recalled = 0;
+        model->members[worker].fate = TARRY_FATE_OPEN;
+    }
+}
+
 /* One signal's psi: as credited, and only of copies that exist. */
 static void check_psi(cluster *it, const tarry_effect *effect)
 {
@@ -147,7 +221,7 @@ static void check_psi(cluster *it, const tarry_effect *effect)
                 continue;
             uint32_t made = cluster_made(it, holder, model->members[holder].epoch,
                                          model->round - filled, it->parameters);
-            if (!(made & bit(chunk)))
+            if (!(made & bit(chunk)) || was_dropped(it, holder, chunk))
                 invariant_broken(it, "psi_speaks_of_real_copies", "copy of %u at %u", chunk,
                                  holder);
             if (it->settings.credit == TARRY_CREDIT_WHOLE && !filled &&
@@ -196,7 +270,8 @@ static void check_signal(cluster *it, const tarry_effects *effects)
         invariant_broken(it, "everyone_hears_the_signal", "%#x of %#x", told, present);
 }
 
-static void check_resume(cluster *it, const tarry_effect *effect)
+/* What a worker is told to compute first is what is missing. */
+static void check_first(cluster *it, const tarry_effect *effect)
 {
     const server_model *model = &it->model;
     const model_member *member = &model->members[effect->worker];
@@ -206,7 +281,7 @@ static void check_resume(cluster *it, const tarry_effect *effect)
         bool open = model->rank[model->least][credited] < model->least &&
                     !((member->done | member->failed) & bit(chunk));
         if (bitset_test(effect->message.first, slot) != open)
-            invariant_broken(it, "resume_names_what_is_missing", "worker %u, chunk %u",
+            invariant_broken(it, "first_comes_what_is_missing", "worker %u, chunk %u",
                              effect->worker, chunk);
     }
 }
@@ -390,6 +465,7 @@ void invariants_of_step(cluster *it, const tarry_event *event, bool should_take,
     if (event->type != TARRY_EVENT_ABORT) {
         model_verdict actual = verdict_of(effects);
         check_verdict(it, actual);
+        check_news(it, effects);
         if (actual == VERDICT_SIGNAL)
             check_signal(it, effects);
         else if (actual == VERDICT_RESUME)
@@ -400,8 +476,10 @@ void invariants_of_step(cluster *it, const tarry_event *event, bool should_take,
         const tarry_effect *effect = &effects->items[i];
         if (effect->type == TARRY_EFFECT_SEND)
             count_sent(it, effect);
-        if (sends(effect, TARRY_MESSAGE_RESUME))
-            check_resume(it, effect);
+        if (it->settings.pick == TARRY_PICK_PLAN &&
+            (sends(effect, TARRY_MESSAGE_RESUME) ||
+             (sends(effect, TARRY_MESSAGE_NEWS) && effect->message.first != NULL)))
+            check_first(it, effect);
         if (effect->type == TARRY_EFFECT_COMBINE && i > before)
             check_combine(it, effect);
         if (effect->type == TARRY_EFFECT_DONE) {
@@ -434,6 +512,44 @@ void invariants_of_encoding(cluster *it, uint32_t worker, const cluster_item *en
     if (stale != 0 && part->before + 1 != present->round)
         invariant_broken(it, "fills_from_the_round_before", "worker %u encodes round %llu", worker,
                          (unsigned long long)part->before);
+}
+
+void invariants_of_coefficients(cluster *it, uint32_t worker, const float *coefficients)
+{
+    const cluster_node *node = &it->nodes[worker];
+    if (it->settings.keep != TARRY_KEEP_CREDITED)
+        return;
+    for (uint32_t slot = 0; slot < tarry_plan_load(it->plan, worker); slot++) {
+        bool in_sum = node->sum[tarry_plan_chunk(it->plan, worker, slot)] != 0;
+        if (coefficients[slot] != (float)in_sum)
+            invariant_broken(it, "sends_what_is_in_the_sum", "worker %u, position %u: %g", worker,
+                             slot, (double)coefficients[slot]);
+    }
+}
+
+void invariants_of_fate(cluster *it, uint32_t worker, uint32_t chunk, bool fold)
+{
+    const cluster_node *node = &it->nodes[worker];
+    if (!(node->open & bit(chunk)))
+        invariant_broken(it, "each_copy_has_one_fate", "worker %u, chunk %u", worker, chunk);
+    if (!fold || !speak_of_the_same(it, worker))
+        return;
+    if (!(it->model.members[worker].kept & bit(chunk)))
+        invariant_broken(it, "folds_only_credited_copies", "worker %u, chunk %u", worker, chunk);
+}
+
+void invariants_of_memory(cluster *it, uint32_t worker)
+{
+    const cluster_node *node = &it->nodes[worker];
+    if (it->settings.keep != TARRY_KEEP_CREDITED)
+        return;
+    int gradients = __builtin_popcount(node->open) + (node->token != 0);
+    if (gradients > 2)
+        invariant_broken(it, "holds_at_most_three", "worker %u: %d and a sum", worker, gradients);
+    for (uint32_t chunk = 0; chunk < it->model.chunks; chunk++)
+        if (node->sum[chunk] > 1)
+            invariant_broken(it, "no_chunk_counted_twice", "worker %u, chunk %u in its sum", worker,
+                             chunk);
 }
 
 void invariants_of_sum(cluster *it, const cluster_item *done)

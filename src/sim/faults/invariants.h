@@ -17,6 +17,11 @@ void invariants_of_step(cluster *it, const tarry_event *event, bool should_take,
                         const tarry_effects *effects);
 /* `worker` is about to encode. */
 void invariants_of_encoding(cluster *it, uint32_t worker, const cluster_item *encoded);
+/* TARRY_KEEP_CREDITED: the coefficients with which it is about to; a finished gradient of it is
+ * about to be folded or dropped; what it holds after an effect. */
+void invariants_of_coefficients(cluster *it, uint32_t worker, const float *coefficients);
+void invariants_of_fate(cluster *it, uint32_t worker, uint32_t chunk, bool fold);
+void invariants_of_memory(cluster *it, uint32_t worker);
 /* A coded part is about to be added to the estimate of its stripe. */
 void invariants_of_sum(cluster *it, const cluster_item *done);
 

@@ -135,20 +135,22 @@ bool model_init(server_model *it, const tarry_plan *plan, const tarry_server_set
 uint64_t model_frame_bytes(const server_model *it, uint32_t worker, const tarry_message *message)
 {
     uint64_t slots = count(it->holds[worker]), view = 0, sets;
+    uint64_t term = message->term != 0 ? 4 : 0;
     for (uint32_t chunk = 0; chunk < it->chunks; chunk++)
         if (it->holds[worker] & bit(chunk))
             view += tarry_plan_replication(it->plan, chunk);
     switch (message->type) {
     case TARRY_MESSAGE_SIGNAL:
-        return 24 + (view + 7) / 8 + (model_stripes(it, it->least) + 7) / 8 +
+        return 24 + term + (view + 7) / 8 + (model_stripes(it, it->least) + 7) / 8 +
                (message->stale != NULL ? (slots + 7) / 8 : 0);
     case TARRY_MESSAGE_ROUND:
     case TARRY_MESSAGE_RESUME:
     case TARRY_MESSAGE_NEWS:
-        sets = (message->first != NULL ? 1U : 0U) + (message->barred != NULL ? 1U : 0U);
-        return 24 + sets * ((slots + 7) / 8);
+        sets = (message->first != NULL ? 1U : 0U) + (message->barred != NULL ? 1U : 0U) +
+               (message->recalled != NULL ? 1U : 0U);
+        return 24 + term + sets * ((slots + 7) / 8);
     default:
-        return 24;
+        return 24 + term;
     }
 }
 
@@ -165,6 +167,12 @@ static bool is_whole(const server_model *it, uint32_t worker)
 uint32_t model_credited(const server_model *it, uint32_t chunk, uint32_t among)
 {
     uint32_t set = 0;
+    if (it->settings.keep == TARRY_KEEP_CREDITED) {
+        for (uint32_t worker = 0; worker < it->workers; worker++)
+            if (is_able(it, worker, among) && (it->members[worker].kept & bit(chunk)))
+                set |= bit(worker);
+        return set;
+    }
     for (uint32_t worker = 0; worker < it->workers; worker++)
         if (is_able(it, worker, among) && (it->members[worker].done & bit(chunk)) &&
             (it->settings.credit == TARRY_CREDIT_CHUNK || is_whole(it, worker)))
@@ -361,6 +369,8 @@ void model_begin_attempt(server_model *it, uint64_t now, uint32_t parts)
     for (uint32_t worker = 0; worker < it->workers; worker++) {
         it->members[worker].participant = (it->senders & bit(worker)) != 0;
         it->members[worker].due = it->members[worker].participant ? stripes : 0;
+        if (it->settings.keep == TARRY_KEEP_CREDITED && it->members[worker].present)
+            it->members[worker].signal_term = ++it->members[worker].term;
     }
     for (uint32_t stripe = 0; stripe < it->stripes; stripe++) {
         it->got[stripe] = it->put[stripe] = it->back[stripe] = 0;
@@ -395,10 +405,37 @@ static void leave_attempt(server_model *it, uint32_t worker)
     member->due = 0;
 }
 
+/* The worker is out: who has dropped what it was credited with shall compute it again. */
+static void recall(server_model *it, uint32_t worker)
+{
+    uint32_t gone = it->members[worker].kept;
+    it->members[worker].kept = 0;
+    for (uint32_t other = 0; other < it->workers && it->phase != MODEL_IDLE; other++) {
+        model_member *member = &it->members[other];
+        if (!is_able(it, other, EVERYONE))
+            continue;
+        uint32_t again = gone & member->done;
+        member->done &= ~again;
+        member->recalled |= again;
+        for (uint32_t chunk = 0; chunk < it->chunks; chunk++)
+            if (again & bit(chunk))
+                member->recall_term[chunk] = member->term + 1;
+    }
+}
+
+void model_tell(server_model *it, uint32_t worker)
+{
+    model_member *member = &it->members[worker];
+    member->term += member->recalled != 0;
+    member->recalled = 0;
+    member->fate = TARRY_FATE_OPEN;
+}
+
 void model_lose(server_model *it, uint32_t worker)
 {
     leave_attempt(it, worker);
     it->members[worker].present = false;
+    recall(it, worker);
 }
 
 uint32_t model_late(const server_model *it)
@@ -417,6 +454,7 @@ void model_exclude(server_model *it, uint32_t late)
             continue;
         leave_attempt(it, worker);
         it->members[worker].excluded = true;
+        recall(it, worker);
     }
 }
 
@@ -431,6 +469,8 @@ static void start(server_model *it, uint64_t now)
         member->excluded = member->reported = member->participant = false;
         member->before = member->done;
         member->done = member->failed = member->due = 0;
+        member->kept = member->term = member->signal_term = 0;
+        memset(member->recall_term, 0, sizeof(member->recall_term));
     }
     it->result = (tarry_round_result){
         .round = it->round,
@@ -445,10 +485,11 @@ static bool report(server_model *it, uint32_t worker, const tarry_message *messa
 {
     model_member *member = &it->members[worker];
     if (it->phase == MODEL_IDLE || message->round != it->round ||
-        message->slot >= tarry_plan_load(it->plan, worker))
+        message->slot >= tarry_plan_load(it->plan, worker) || message->term > member->term)
         return false;
     uint32_t chunk = tarry_plan_chunk(it->plan, worker, message->slot);
-    if ((member->done | member->failed) & bit(chunk))
+    if (((member->done | member->failed) & bit(chunk)) ||
+        message->term < member->recall_term[chunk])
         return false;
     if (message->failed) {
         member->failed |= bit(chunk);
@@ -456,10 +497,20 @@ static bool report(server_model *it, uint32_t worker, const tarry_message *messa
             model_exclude(it, bit(worker));
         return true;
     }
-    member->done |= bit(chunk);
     it->result.copies_computed++;
     it->result.workers_heard += !member->reported;
     member->reported = true;
+    if (message->term < member->signal_term) {
+        member->recall_term[chunk] = member->signal_term; /* the worker has dropped it */
+        return true;
+    }
+    member->done |= bit(chunk);
+    if (it->settings.keep == TARRY_KEEP_CREDITED && !member->excluded) {
+        bool counts = model_credited(it, chunk, EVERYONE) == 0;
+        member->kept |= counts ? bit(chunk) : 0;
+        member->fate = counts ? TARRY_FATE_CREDITED : TARRY_FATE_DROPPED;
+        member->fate_slot = message->slot;
+    }
     return true;
 }
 

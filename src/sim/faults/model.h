@@ -28,12 +28,20 @@ typedef struct model_member {
     bool excluded;
     bool reported;
     uint32_t epoch;
-    uint32_t done;    /* chunks, a bit each */
-    uint32_t failed;  /* chunks, a bit each */
-    uint32_t before;  /* chunks that it finished in the round before, a bit each */
-    uint32_t due;     /* stripes of this attempt that it owes, a bit each */
-    uint64_t heard;   /* when */
-    uint64_t probed;  /* when; TARRY_NEVER: it owes no answer */
+    uint32_t done;   /* chunks, a bit each */
+    uint32_t failed; /* chunks, a bit each */
+    uint32_t before; /* chunks that it finished in the round before, a bit each */
+    uint32_t due;    /* stripes of this attempt that it owes, a bit each */
+    uint64_t heard;  /* when */
+    uint64_t probed; /* when; TARRY_NEVER: it owes no answer */
+    /* TARRY_KEEP_CREDITED: */
+    uint32_t kept;                    /* chunks that it is credited with, a bit each */
+    uint32_t term;                    /* signals and recalls that it was sent */
+    uint32_t signal_term;             /* at the last signal */
+    uint32_t recall_term[MAX_CHUNKS]; /* reports of the chunk that say less are old */
+    uint32_t recalled;                /* chunks to be computed again, which it is to be told now */
+    tarry_fate fate;                  /* of `fate_slot`, which it is to be told now */
+    uint32_t fate_slot;
     bool participant; /* the signal of this attempt named copies of it */
 } model_member;
 
@@ -118,6 +126,8 @@ void model_begin_attempt(server_model *it, uint64_t now, uint32_t parts);
 /* The attempt is complete: what is learned of it. */
 void model_end_attempt(server_model *it, uint64_t now);
 void model_resume(server_model *it);
+/* The worker was told what it was to be told. */
+void model_tell(server_model *it, uint32_t worker);
 /* The server is another one, which knows of the last no more than this. */
 void model_restart(server_model *it, uint64_t round, const uint32_t *epochs);
 

@@ -276,8 +276,8 @@ static void a_checkpoint_of_something_else_is_refused(void **state)
     story_end(&other);
 
     const tarry_server_settings same = told.settings;
-    tarry_server_settings changed[11];
-    for (size_t i = 0; i < 11; i++)
+    tarry_server_settings changed[12];
+    for (size_t i = 0; i < 12; i++)
         changed[i] = same;
     changed[0].stop = TARRY_STOP_ERROR;
     changed[1].credit = TARRY_CREDIT_WHOLE;
@@ -290,7 +290,8 @@ static void a_checkpoint_of_something_else_is_refused(void **state)
     changed[8].dimension++;
     changed[9].stripe_length++;
     changed[10].fill = TARRY_FILL_STALE;
-    for (size_t i = 0; i < 11; i++) {
+    changed[11].keep = TARRY_KEEP_CREDITED;
+    for (size_t i = 0; i < 12; i++) {
         told.settings = changed[i];
         assert_refused(&told, &copy, "checkpoint: it is of a server with other settings");
     }

@@ -18,7 +18,7 @@ enum { MAX_BITS = 200, MAX_WORDS = 24, MAX_FRAME = 256, TYPES = TARRY_MESSAGE_AL
 
 typedef struct sample {
     tarry_message message;
-    uint64_t psi[4], stripes[4], first[4], barred[4], stale[4];
+    uint64_t psi[4], stripes[4], first[4], barred[4], recalled[4], stale[4];
 } sample;
 
 static void fill(random_stream *stream, uint64_t *set)
@@ -49,15 +49,19 @@ static void draw(random_stream *stream, tarry_message_type type, sample *drawn)
         drawn->message.slot = random_u32(stream);
     if (type == TARRY_MESSAGE_PART || type == TARRY_MESSAGE_SIGNAL)
         drawn->message.parts = 1 + random_below(stream, TARRY_MOST_PARTS);
+    drawn->message.fate = (tarry_fate)random_below(stream, 3);
+    drawn->message.term = random_below(stream, 2) == 1 ? random_u32(stream) : 0;
     fill(stream, drawn->psi);
     fill(stream, drawn->stripes);
     fill(stream, drawn->first);
     fill(stream, drawn->barred);
+    fill(stream, drawn->recalled);
     fill(stream, drawn->stale);
     drawn->message.psi = drawn->psi;
     drawn->message.stripes = drawn->stripes;
     drawn->message.first = random_below(stream, 2) == 1 ? drawn->first : NULL;
     drawn->message.barred = random_below(stream, 2) == 1 ? drawn->barred : NULL;
+    drawn->message.recalled = random_below(stream, 2) == 1 ? drawn->recalled : NULL;
     drawn->message.stale = random_below(stream, 2) == 1 ? drawn->stale : NULL;
 }
 
@@ -125,6 +129,12 @@ static void every_message_survives_the_wire(void **state)
                       type == TARRY_MESSAGE_NEWS;
         assert_same_set(read.first, steers ? sent.message.first : NULL, shape.slots);
         assert_same_set(read.barred, steers ? sent.message.barred : NULL, shape.slots);
+        assert_same_set(read.recalled, type == TARRY_MESSAGE_NEWS ? sent.message.recalled : NULL,
+                        shape.slots);
+        assert_int_equal(read.fate, type == TARRY_MESSAGE_NEWS ? sent.message.fate : 0);
+        bool counts = type == TARRY_MESSAGE_SIGNAL || type == TARRY_MESSAGE_RESUME ||
+                      type == TARRY_MESSAGE_NEWS || type == TARRY_MESSAGE_REPORT;
+        assert_int_equal(read.term, counts ? sent.message.term : 0);
         assert_same_set(read.stale, type == TARRY_MESSAGE_SIGNAL ? sent.message.stale : NULL,
                         shape.slots);
     }
@@ -147,8 +157,8 @@ static void frames_have_the_documented_bytes(void **state)
         .first = &first,
         .barred = &barred,
     };
-    uint8_t frame[27];
-    assert_int_equal(codec_size(&shape, &message), sizeof(frame));
+    uint8_t frame[30];
+    assert_int_equal(codec_size(&shape, &message), 27);
     codec_encode(&shape, &message, frame);
     const uint8_t signal[] = {1, 0, 0x52, 0x51, 0x14, 0x13, 0x12, 0x11, 8, 7, 6,    5, 4, 3,
                               2, 1, 0x24, 0x23, 0x22, 0x21, 0,    0,    0, 0, 0xa5, 2, 5};
@@ -178,6 +188,38 @@ static void frames_have_the_documented_bytes(void **state)
     codec_encode(&shape, &message, frame);
     assert_int_equal(frame[1], 4);
     assert_int_equal(frame[24], 6);
+
+    message.fate = TARRY_FATE_CREDITED;
+    message.term = 0x51525354;
+    assert_int_equal(codec_size(&shape, &message), CODEC_HEADER_BYTES + 4 + 1);
+    codec_encode(&shape, &message, frame);
+    assert_int_equal(frame[1], 4 + 8 + 64);
+    assert_memory_equal(frame + 24, ((const uint8_t[]){0x54, 0x53, 0x52, 0x51, 6}), 5);
+    message.fate = TARRY_FATE_DROPPED;
+    message.recalled = &first;
+    codec_encode(&shape, &message, frame);
+    assert_int_equal(frame[1], 4 + 32 + 64 + 128);
+    assert_int_equal(frame[28], 6);
+    assert_int_equal(frame[29], 9);
+}
+
+/* What nobody writes: both fates, and a term of 0. */
+static void frames_without_meaning_are_refused(void **state)
+{
+    (void)state;
+    codec_shape shape = {.psi_bits = 10, .stripes = 3, .slots = 4};
+    tarry_message message = {.type = TARRY_MESSAGE_NEWS, .fate = TARRY_FATE_CREDITED, .term = 1};
+    uint8_t frame[MAX_FRAME];
+    uint64_t words[MAX_WORDS];
+    tarry_message read;
+    size_t size = codec_size(&shape, &message);
+    codec_encode(&shape, &message, frame);
+    assert_int_equal(codec_decode(&shape, frame, size, words, &read), TARRY_OK);
+    frame[24] = 0;
+    assert_int_equal(codec_decode(&shape, frame, size, words, &read), TARRY_ERROR_FORMAT);
+    frame[24] = 1;
+    frame[1] |= 32;
+    assert_int_equal(codec_decode(&shape, frame, size, words, &read), TARRY_ERROR_FORMAT);
 }
 
 static void kept_sets_outlive_the_message(void **state)
@@ -193,7 +235,7 @@ static void kept_sets_outlive_the_message(void **state)
         codec_encode(&shape, &sent.message, frame);
         uint64_t words[MAX_WORDS];
         tarry_message kept = sent.message;
-        assert_true(codec_has_sets(&kept) || size == CODEC_HEADER_BYTES);
+        assert_true(codec_has_sets(&kept) || size <= CODEC_HEADER_BYTES + CODEC_TERM_BYTES);
         codec_keep_sets(&shape, &kept, words);
         memset(&sent, 0, sizeof(sent));
         assert_int_equal(codec_size(&shape, &kept), size);
@@ -310,6 +352,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_message_survives_the_wire),
         cmocka_unit_test(frames_have_the_documented_bytes),
+        cmocka_unit_test(frames_without_meaning_are_refused),
         cmocka_unit_test(kept_sets_outlive_the_message),
         cmocka_unit_test(truncated_and_lengthened_frames_are_refused),
         cmocka_unit_test(any_bytes_are_refused_or_read_faithfully),

@@ -271,6 +271,10 @@ static void settings_are_checked(void **state)
     all.plan_settings.parts = 2;
     refuse(&all);
     ring(&all);
+    all.settings.upload = TARRY_SIM_UPLOAD_EACH;
+    all.settings.server.keep = TARRY_KEEP_CREDITED;
+    refuse(&all);
+    ring(&all);
     all.settings.upload = (tarry_sim_upload)7;
     refuse(&all);
     ring(&all);

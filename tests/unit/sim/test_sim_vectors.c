@@ -56,6 +56,37 @@ static void sums_are_exact(void **state)
     }
 }
 
+/* Running sums of what was credited, with workers that fall silent after some of it was. */
+static void folded_sums_are_exact(void **state)
+{
+    (void)state;
+    const char *const specs[] = {"exp:1", "exp:1/chunk", "exp:1/chunk+fail:0.1+rejoin:3"};
+    uint32_t lost = 0, attempts = 0;
+    for (size_t i = 0; i < 3; i++) {
+        world all;
+        with_vectors(&all, 1, 101);
+        all.plan_settings.replication = 4;
+        all.plan_settings.chunks *= 2;
+        all.spec = specs[i];
+        all.settings.server.keep = TARRY_KEEP_CREDITED;
+        all.settings.server.stripe_length = 10;
+        all.settings.server.silence_ns = SECOND / 10;
+        all.settings.link.latency_ns = SECOND / 100;
+        world_begin(&all);
+        for (int round = 0; round < 60; round++) {
+            tarry_round_result result = world_round(&all);
+            assert_int_equal(result.error, TARRY_OK);
+            assert_true(result.exact);
+            assert_int_equal(result.copies_coded, all.plan_settings.chunks);
+            assert_true(squared_error(&all) < 1e-12);
+            lost += result.workers_lost;
+            attempts += result.attempts;
+        }
+        world_end(&all);
+    }
+    assert_true(lost > 0 && attempts > 180);
+}
+
 static void single_gradients_add_up(void **state)
 {
     (void)state;
@@ -164,6 +195,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sums_are_exact),
+        cmocka_unit_test(folded_sums_are_exact),
         cmocka_unit_test(single_gradients_add_up),
         cmocka_unit_test(measured_error_is_the_expected_one),
         cmocka_unit_test(stale_gradients_are_those_of_the_round_before),

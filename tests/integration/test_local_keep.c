@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The local runtime with TARRY_KEEP_CREDITED. The worker machines' steps pass through here, so that
+ * a worker can be lost at a chosen point. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include <tarry/worker.h>
+
+#include "summing.h"
+
+int __real_tarry_worker_step(tarry_worker *worker, uint64_t now, const tarry_event *event,
+                             const tarry_effects **effects);
+int __wrap_tarry_worker_step(tarry_worker *worker, uint64_t now, const tarry_event *event,
+                             const tarry_effects **effects);
+
+typedef enum death { DEATH_NONE, DEATH_BY_NEWS, DEATH_BY_SIGNAL } death;
+
+enum { ENOUGH_FOLDED = 6 };
+
+/* Worker 0 dies in every round, of `cause`, once that much was folded. */
+static struct {
+    _Atomic death cause;
+    _Atomic uint32_t folded; /* by worker 0 in this round */
+    _Atomic uint32_t deaths;
+    _Atomic uint32_t recalls; /* news that say what to compute first */
+} fate;
+
+static void watch(const tarry_event *event, const tarry_effects *effects)
+{
+    for (size_t i = 0; i < effects->count; i++) {
+        const tarry_effect *effect = &effects->items[i];
+        if (effect->type == TARRY_EFFECT_FOLD && effect->worker == 0)
+            atomic_store(&fate.folded, effect->begins ? 1 : atomic_load(&fate.folded) + 1);
+    }
+    if (event->type == TARRY_EVENT_MESSAGE && event->message->type == TARRY_MESSAGE_NEWS &&
+        event->message->first != NULL)
+        atomic_fetch_add(&fate.recalls, 1);
+}
+
+static bool dies(const tarry_event *event, bool is_first)
+{
+    death cause = atomic_load(&fate.cause);
+    if (!is_first || cause == DEATH_NONE || event->type != TARRY_EVENT_MESSAGE ||
+        atomic_load(&fate.folded) < ENOUGH_FOLDED)
+        return false;
+    return event->message->type ==
+           (cause == DEATH_BY_NEWS ? TARRY_MESSAGE_NEWS : TARRY_MESSAGE_SIGNAL);
+}
+
+static _Atomic(tarry_worker *) first_worker;
+
+int __wrap_tarry_worker_step(tarry_worker *worker, uint64_t now, const tarry_event *event,
+                             const tarry_effects **effects)
+{
+    if (dies(event, worker == atomic_load(&first_worker))) {
+        atomic_store(&fate.folded, 0);
+        atomic_fetch_add(&fate.deaths, 1);
+        return TARRY_ERROR_NUMERICAL;
+    }
+    int error = __real_tarry_worker_step(worker, now, event, effects);
+    if (error != TARRY_OK)
+        return error;
+    for (size_t i = 0; i < (*effects)->count; i++)
+        if ((*effects)->items[i].worker == 0)
+            atomic_store(&first_worker, worker);
+    watch(event, *effects);
+    return TARRY_OK;
+}
+
+static void run(summing *job, int rounds, death cause)
+{
+    atomic_store(&fate.cause, cause);
+    atomic_store(&fate.folded, 0);
+    atomic_store(&fate.deaths, 0);
+    atomic_store(&fate.recalls, 0);
+    atomic_store(&first_worker, NULL);
+    job->local_settings.server.keep = TARRY_KEEP_CREDITED;
+    summing_begin(job);
+    for (int round = 0; round < rounds; round++) {
+        tarry_round_result result;
+        tarry_diagnostic diagnostic;
+        if (summing_round(job, &result, &diagnostic) != TARRY_OK)
+            fail_msg("%s", diagnostic.text);
+        assert_true(result.exact);
+        assert_true(result.expected_error == 0);
+        /* One copy of each chunk counts. */
+        assert_int_equal(result.copies_coded, tarry_plan_chunks(job->plan));
+        if (!(summing_error(job) <= 1e-5))
+            fail_msg("round %d: error %g", round, summing_error(job));
+    }
+    summing_end(job);
+}
+
+static void sums_of_credited_gradients_are_exact(void **state)
+{
+    (void)state;
+    const tarry_design designs[] = {TARRY_DESIGN_CYCLIC, TARRY_DESIGN_FRACTIONAL,
+                                    TARRY_DESIGN_RANDOM};
+    const size_t stripes[] = {0, 7, 1000};
+    for (size_t i = 0; i < 3; i++) {
+        summing job;
+        summing_init(&job);
+        job.plan_settings.design = designs[i];
+        job.plan_settings.chunks = i == 2 ? 96 : 8;
+        job.local_settings.server.stripe_length = stripes[i];
+        run(&job, 50, DEATH_NONE);
+    }
+}
+
+/* Stragglers are in the middle of a chunk of an older round when the next one begins. */
+static void stragglers_do_not_disturb_later_rounds(void **state)
+{
+    (void)state;
+    summing job;
+    summing_init(&job);
+    job.plan_settings.chunks = 32;
+    job.dimension = 5000;
+    job.straggler_spec = "pareto:0.0002,1.1/chunk";
+    run(&job, 40, DEATH_NONE);
+}
+
+static void dynamic_orders_fold_as_well(void **state)
+{
+    (void)state;
+    for (tarry_pick pick = TARRY_PICK_FEWEST; pick <= TARRY_PICK_SHARE; pick++) {
+        summing job;
+        summing_init(&job);
+        job.plan_settings.chunks = 64;
+        job.straggler_spec = "shifted-exp:0.0002,0.0002/chunk";
+        job.local_settings.server.pick = pick;
+        run(&job, 20, DEATH_BY_SIGNAL);
+        assert_true(atomic_load(&fate.deaths) > 0); /* one that rests does not come back */
+    }
+}
+
+static void a_worker_without_chunks_has_nothing_to_fold(void **state)
+{
+    (void)state;
+    summing job;
+    summing_init(&job);
+    job.plan_settings.chunks = job.plan_settings.replication = 2;
+    job.plan_settings.design = TARRY_DESIGN_RANDOM;
+    run(&job, 20, DEATH_NONE);
+}
+
+static void a_worker_lost_after_its_chunks_were_credited_costs_no_exactness(void **state)
+{
+    (void)state;
+    const death causes[] = {DEATH_BY_NEWS, DEATH_BY_SIGNAL};
+    for (size_t i = 0; i < 2; i++) {
+        summing job;
+        summing_init(&job);
+        job.plan_settings.chunks = 64;
+        job.straggler_spec = "shifted-exp:0.0005,0.0001/chunk";
+        run(&job, 20, causes[i]);
+        assert_true(atomic_load(&fate.deaths) >= 10);
+        if (causes[i] == DEATH_BY_SIGNAL)
+            assert_true(atomic_load(&fate.recalls) > 0);
+    }
+}
+
+/* Counts the bytes that the runtime holds; blocks begin with their sizes. */
+typedef struct meter {
+    _Atomic size_t live, most;
+} meter;
+
+enum { HEAD_BYTES = 64 };
+
+static void *meter_allocate(void *user, size_t number, size_t size)
+{
+    meter *it = user;
+    if (size > 0 && number > (SIZE_MAX - HEAD_BYTES) / size)
+        return NULL;
+    size_t bytes = number * size;
+    size_t *block = calloc(1, HEAD_BYTES + bytes);
+    if (block == NULL)
+        return NULL;
+    *block = bytes;
+    size_t live = atomic_fetch_add(&it->live, bytes) + bytes, most = atomic_load(&it->most);
+    while (live > most && !atomic_compare_exchange_weak(&it->most, &most, live))
+        ;
+    return (unsigned char *)block + HEAD_BYTES;
+}
+
+static void meter_release(void *user, void *pointer)
+{
+    meter *it = user;
+    if (pointer == NULL)
+        return;
+    unsigned char *block = pointer;
+    block -= HEAD_BYTES;
+    atomic_fetch_sub(&it->live, *(size_t *)(void *)block);
+    free(block);
+}
+
+/* 64 chunks for each of 4 workers: 3 vectors each, and the parameters. */
+static void memory_does_not_grow_with_the_chunks(void **state)
+{
+    (void)state;
+    summing job;
+    summing_init(&job);
+    job.dimension = 50000;
+    job.plan_settings.workers = 4;
+    job.plan_settings.chunks = 128;
+    job.plan_settings.replication = 2;
+    job.local_settings.server.keep = TARRY_KEEP_CREDITED;
+    summing_begin(&job);
+    tarry_local_free(job.local);
+    meter held = {0};
+    tarry_allocator allocator = {
+        .user = &held, .allocate = meter_allocate, .release = meter_release};
+    assert_int_equal(
+        tarry_local_create(job.plan, &job.local_settings, &allocator, &job.local, NULL), TARRY_OK);
+    tarry_round_result result;
+    for (int round = 0; round < 3; round++)
+        assert_int_equal(summing_round(&job, &result, NULL), TARRY_OK);
+    assert_true(summing_error(&job) <= 1e-5);
+    size_t vector = job.dimension * sizeof(float);
+    assert_in_range(atomic_load(&held.most), 3 * 4 * vector, 3 * 4 * vector + vector);
+    summing_end(&job);
+    assert_int_equal(atomic_load(&held.live), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sums_of_credited_gradients_are_exact),
+        cmocka_unit_test(stragglers_do_not_disturb_later_rounds),
+        cmocka_unit_test(dynamic_orders_fold_as_well),
+        cmocka_unit_test(a_worker_without_chunks_has_nothing_to_fold),
+        cmocka_unit_test(a_worker_lost_after_its_chunks_were_credited_costs_no_exactness),
+        cmocka_unit_test(memory_does_not_grow_with_the_chunks),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The most memory that a process with the local runtime takes, with TARRY_KEEP_CREDITED and 64
+ * chunks for each worker: (3.2 m + 4) d numbers and 64 MiB, the caller's parameters and sum
+ * included. TARRY_TEST_DIMENSION sets d, TARRY_TEST_WORKERS m.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+
+#include <tarry/local.h>
+
+enum { CHUNKS_EACH = 64, REPLICATION = 2, ROUNDS = 4 };
+
+static size_t number_from(const char *variable, size_t fallback)
+{
+    const char *text = getenv(variable);
+    return text != NULL ? (size_t)strtoull(text, NULL, 10) : fallback;
+}
+
+/* The chunk's number, times what the round's parameters say. */
+static int compute(void *user, uint64_t round, const float *parameters, uint32_t chunk,
+                   float *gradient)
+{
+    (void)round;
+    const size_t *dimension = user;
+    for (size_t i = 0; i < *dimension; i++)
+        gradient[i] = (float)chunk * parameters[i];
+    return 0;
+}
+
+static size_t most_bytes(void)
+{
+    struct rusage usage;
+    assert_int_equal(getrusage(RUSAGE_SELF, &usage), 0);
+    return (size_t)usage.ru_maxrss * 1024;
+}
+
+static void three_vectors_per_worker_are_enough(void **state)
+{
+    (void)state;
+    size_t dimension = number_from("TARRY_TEST_DIMENSION", 1000000);
+    uint32_t workers = (uint32_t)number_from("TARRY_TEST_WORKERS", 4);
+    tarry_plan_settings plan_settings;
+    tarry_plan_settings_init(&plan_settings);
+    plan_settings.workers = workers;
+    plan_settings.chunks = CHUNKS_EACH * workers / REPLICATION;
+    plan_settings.replication = REPLICATION;
+    tarry_plan *plan;
+    assert_int_equal(tarry_plan_create(&plan_settings, NULL, &plan, NULL), TARRY_OK);
+
+    tarry_local_settings settings;
+    tarry_local_settings_init(&settings);
+    settings.parameters = settings.dimension = dimension;
+    settings.compute = compute;
+    settings.user = &dimension;
+    settings.server.keep = TARRY_KEEP_CREDITED;
+    tarry_local *local;
+    assert_int_equal(tarry_local_create(plan, &settings, NULL, &local, NULL), TARRY_OK);
+    float *parameters = malloc(dimension * sizeof(*parameters));
+    float *sum = malloc(dimension * sizeof(*sum));
+    assert_non_null(parameters);
+    assert_non_null(sum);
+
+    float chunks = (float)(plan_settings.chunks * (plan_settings.chunks - 1) / 2);
+    for (int round = 0; round < ROUNDS; round++) {
+        for (size_t i = 0; i < dimension; i++)
+            parameters[i] = (float)(round + 1);
+        tarry_round_result result;
+        assert_int_equal(tarry_local_round(local, parameters, sum, &result, NULL), TARRY_OK);
+        assert_true(result.exact);
+        for (size_t i = 0; i < dimension; i++)
+            assert_true(sum[i] == chunks * (float)(round + 1));
+    }
+    double vectors = (double)most_bytes() / (double)(dimension * sizeof(float));
+    double allowed = 3.2 * workers + 4 + (double)(64 << 20) / (double)(dimension * sizeof(float));
+    printf("%u workers of %d chunks, d = %zu: %.2f vectors, of %.2f\n", workers, CHUNKS_EACH,
+           dimension, vectors, allowed);
+    assert_true(vectors <= allowed);
+    free(parameters);
+    free(sum);
+    tarry_local_free(local);
+    tarry_plan_free(plan);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(three_vectors_per_worker_are_enough),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* TARRY_KEEP_CREDITED at the server: one copy of a chunk counts, and everyone hears which. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+#include "base/bitset.h"
+#include "edge_plan.h"
+#include "failing_allocator.h"
+#include "story.h"
+
+/* Worker j of the ring of three computes chunk j, then j + 1. */
+static void three_fold(story *told)
+{
+    story_plan(told, 3, 2);
+    told->settings.keep = TARRY_KEEP_CREDITED;
+    story_begin(told);
+}
+
+/* The worker has heard of that many signals and recalls when it reports. */
+static void reports_in(story *told, uint32_t worker, uint32_t slot, uint32_t term)
+{
+    says(told, worker,
+         &(tarry_message){.type = TARRY_MESSAGE_REPORT,
+                          .round = told->round,
+                          .epoch = told->epoch,
+                          .slot = slot,
+                          .term = term});
+}
+
+/* first as a text of bits; NULL: not said. */
+static const tarry_message *expect_news(story *told, uint32_t worker, tarry_fate fate,
+                                        uint32_t slot, uint32_t term, const char *first)
+{
+    const tarry_message *news = expect_send(told, worker, TARRY_MESSAGE_NEWS);
+    assert_int_equal(news->fate, fate);
+    assert_int_equal(news->slot, slot);
+    assert_int_equal(news->term, term);
+    assert_int_equal(news->first != NULL, first != NULL);
+    for (size_t bit = 0; first != NULL && first[bit] != '\0'; bit++)
+        assert_int_equal(bitset_test(news->first, bit), first[bit] == '1');
+    return news;
+}
+
+/* One dropped copy is wanted after all, and is what is missing. */
+static void expect_recall(story *told, uint32_t worker, uint32_t slot, uint32_t term)
+{
+    const tarry_message *news =
+        expect_news(told, worker, TARRY_FATE_OPEN, 0, term, slot == 0 ? "10" : "01");
+    assert_non_null(news->recalled);
+    assert_int_equal(*news->recalled & 3, 1 << slot);
+}
+
+/* A signal for the one stripe. */
+static void expect_signal_of_term(story *told, uint32_t worker, uint32_t attempt, const char *psi,
+                                  uint32_t term)
+{
+    expect_signal(told, worker, attempt, psi, "1");
+    assert_int_equal(told->effects->items[told->expected - 1].message.term, term);
+}
+
+static void is_credited(story *told, uint32_t worker, uint32_t slot)
+{
+    reports(told, worker, slot);
+    expect_news(told, worker, TARRY_FATE_CREDITED, slot, 0, NULL);
+}
+
+static void is_dropped(story *told, uint32_t worker, uint32_t slot)
+{
+    reports(told, worker, slot);
+    expect_news(told, worker, TARRY_FATE_DROPPED, slot, 0, NULL);
+}
+
+static void the_first_copy_counts_and_the_next_is_dropped(void **state)
+{
+    (void)state;
+    story told;
+    three_fold(&told);
+    at(&told, 5);
+    is_credited(&told, 0, 0);
+    at(&told, 6);
+    is_dropped(&told, 2, 1); /* chunk 0 again */
+    reports(&told, 2, 1);
+    expect_reject(&told, 2, TARRY_REJECT_DUPLICATE);
+    at(&told, 7);
+    is_credited(&told, 1, 0);
+    fails(&told, 0, 1); /* no copy, no answer */
+    at(&told, 8);
+    reports(&told, 2, 0);
+    expect_news(&told, 2, TARRY_FATE_CREDITED, 0, 0, NULL);
+    expect_clear(&told, 0);
+    expect_signal_of_term(&told, 0, 1, "1001", 1); /* chunk 0 at 0, chunk 1 at 1 */
+    expect_signal_of_term(&told, 1, 1, "0101", 1); /* chunk 1 at 1, chunk 2 at 2 */
+    expect_signal_of_term(&told, 2, 1, "0110", 1); /* chunk 2 at 2, chunk 0 at 0 */
+    delivers(&told, 0, 1, 0);
+    delivers(&told, 1, 1, 0);
+    delivers(&told, 2, 1, 0);
+    const tarry_round_result *result = expect_done(&told, TARRY_OK);
+    assert_true(result->exact);
+    assert_int_equal(result->copies_computed, 4);
+    assert_int_equal(result->copies_coded, 3);
+    /* The next round begins anew. */
+    starts(&told);
+    is_credited(&told, 2, 1);
+    is_dropped(&told, 0, 0);
+    story_end(&told);
+}
+
+static void what_the_lost_were_credited_with_is_recalled(void **state)
+{
+    (void)state;
+    story told;
+    three_fold(&told);
+    at(&told, 5);
+    is_credited(&told, 0, 0);
+    is_dropped(&told, 2, 1);
+    is_credited(&told, 2, 0);
+    assert_int_equal(tarry_server_finished(told.server, 2), 2);
+    at(&told, 9);
+    is_lost(&told, 0);
+    expect_recall(&told, 2, 1, 1);
+    assert_int_equal(tarry_server_finished(told.server, 2), 1);
+    /* What was said of the copy that is gone, once more; and what nobody can have heard of. */
+    reports_in(&told, 2, 1, 0);
+    expect_reject(&told, 2, TARRY_REJECT_DUPLICATE);
+    reports_in(&told, 2, 1, 2);
+    expect_reject(&told, 2, TARRY_REJECT_RANGE);
+    at(&told, 12);
+    reports_in(&told, 2, 1, 1);
+    expect_news(&told, 2, TARRY_FATE_CREDITED, 1, 1, "00");
+    at(&told, 13);
+    is_credited(&told, 1, 0);
+    expect_clear(&told, 0);
+    expect_signal_of_term(&told, 1, 1, "0101", 1);
+    expect_signal_of_term(&told, 2, 1, "0101", 2);
+    story_end(&told);
+}
+
+/* The worker drops it when it hears the signal: it has to come again. */
+static void a_report_that_crosses_the_signal_is_void(void **state)
+{
+    (void)state;
+    story told;
+    three_fold(&told);
+    at(&told, 5);
+    is_credited(&told, 0, 0);
+    is_credited(&told, 1, 0);
+    reports(&told, 2, 0);
+    expect_news(&told, 2, TARRY_FATE_CREDITED, 0, 0, NULL);
+    expect_clear(&told, 0);
+    expect_signal_of_term(&told, 0, 1, "1001", 1);
+    expect_signal_of_term(&told, 1, 1, "0101", 1);
+    expect_signal_of_term(&told, 2, 1, "0110", 1);
+    at(&told, 6);
+    reports(&told, 0, 1);
+    expect_nothing(&told);
+    reports(&told, 0, 1);
+    expect_reject(&told, 0, TARRY_REJECT_DUPLICATE);
+    at(&told, 7);
+    is_lost(&told, 1);
+    expect_resume(&told, 0, "01");
+    expect_resume(&told, 2, "00");
+    at(&told, 9);
+    reports_in(&told, 0, 1, 1);
+    expect_news(&told, 0, TARRY_FATE_CREDITED, 1, 1, "00");
+    expect_clear(&told, 0);
+    expect_signal_of_term(&told, 0, 2, "1010", 2);
+    expect_signal_of_term(&told, 2, 2, "0110", 2);
+    delivers(&told, 0, 2, 0);
+    delivers(&told, 2, 2, 0);
+    const tarry_round_result *result = expect_done(&told, TARRY_OK);
+    assert_true(result->exact);
+    assert_int_equal(result->copies_computed, 5);
+    story_end(&told);
+}
+
+static void a_loss_after_the_signal_recalls_before_it_resumes(void **state)
+{
+    (void)state;
+    story told;
+    three_fold(&told);
+    at(&told, 5);
+    is_credited(&told, 0, 0);
+    is_credited(&told, 0, 1);
+    is_dropped(&told, 1, 0);
+    reports(&told, 2, 0);
+    expect_news(&told, 2, TARRY_FATE_CREDITED, 0, 0, NULL);
+    expect_clear(&told, 0);
+    expect_signal_of_term(&told, 0, 1, "1010", 1);
+    expect_signal_of_term(&told, 1, 1, "1001", 1);
+    expect_signal_of_term(&told, 2, 1, "0110", 1);
+    at(&told, 6);
+    is_lost(&told, 0);
+    expect_recall(&told, 1, 0, 2);
+    expect_resume(&told, 1, "10");
+    expect_resume(&told, 2, "01");
+    at(&told, 8);
+    reports_in(&told, 1, 0, 2);
+    expect_news(&told, 1, TARRY_FATE_CREDITED, 0, 2, "00");
+    at(&told, 9);
+    reports_in(&told, 2, 1, 1);
+    expect_news(&told, 2, TARRY_FATE_CREDITED, 1, 1, "00");
+    expect_clear(&told, 0);
+    expect_signal_of_term(&told, 1, 2, "0101", 3);
+    expect_signal_of_term(&told, 2, 2, "0101", 2);
+    story_end(&told);
+}
+
+/* Whoever has to compute a chunk again has not finished all. */
+static void a_recalled_worker_is_not_whole(void **state)
+{
+    (void)state;
+    story told;
+    story_plan(&told, 3, 2);
+    told.settings.keep = TARRY_KEEP_CREDITED;
+    told.settings.stop = TARRY_STOP_WORKERS;
+    told.settings.workers_needed = 2;
+    story_begin(&told);
+    is_credited(&told, 1, 0);
+    is_credited(&told, 2, 1);
+    is_dropped(&told, 0, 1);
+    reports(&told, 1, 1);
+    expect_news(&told, 1, TARRY_FATE_CREDITED, 1, 0, NULL);
+    is_lost(&told, 1);
+    expect_recall(&told, 0, 1, 1);
+    reports_in(&told, 0, 0, 1);
+    expect_news(&told, 0, TARRY_FATE_DROPPED, 0, 1, "01");
+    reports(&told, 2, 0);
+    expect_news(&told, 2, TARRY_FATE_CREDITED, 0, 0, NULL);
+    reports_in(&told, 0, 1, 1);
+    expect_news(&told, 0, TARRY_FATE_CREDITED, 1, 1, "00");
+    expect_clear(&told, 0);
+    expect_signal_of_term(&told, 0, 1, "0110", 2);
+    expect_signal_of_term(&told, 2, 1, "0101", 1);
+    story_end(&told);
+}
+
+/* Late ones have copies that nobody else has: they are waited for, and keep their credit. */
+static void the_late_keep_their_credit(void **state)
+{
+    (void)state;
+    story told;
+    three_fold(&told);
+    is_credited(&told, 0, 0);
+    is_dropped(&told, 2, 1);
+    is_credited(&told, 1, 0);
+    reports(&told, 2, 0);
+    expect_news(&told, 2, TARRY_FATE_CREDITED, 0, 0, NULL);
+    expect_clear(&told, 0);
+    expect_signal_of_term(&told, 0, 1, "1001", 1);
+    expect_signal_of_term(&told, 1, 1, "0101", 1);
+    expect_signal_of_term(&told, 2, 1, "0110", 1);
+    at(&told, 1);
+    delivers(&told, 0, 1, 0);
+    delivers(&told, 1, 1, 0);
+    at(&told, 101);
+    for (uint32_t worker = 0; worker < 3; worker++)
+        is_alive(&told, worker);
+    at(&told, 201);
+    is_alive(&told, 2); /* after as long as repeating would take */
+    at(&told, 202);
+    is_lost(&told, 0); /* its part is in */
+    expect_recall(&told, 2, 1, 2);
+    delivers(&told, 2, 1, 0);
+    assert_true(expect_done(&told, TARRY_OK)->exact);
+    story_end(&told);
+}
+
+static void assert_refused(const tarry_plan *plan, const tarry_server_settings *settings,
+                           const char *why)
+{
+    tarry_server *server = NULL;
+    tarry_diagnostic diagnostic;
+    assert_int_equal(tarry_server_create(plan, settings, NULL, &server, &diagnostic),
+                     TARRY_ERROR_ARGUMENT);
+    assert_null(server);
+    assert_non_null(strstr(diagnostic.text, why));
+}
+
+static void what_can_not_be_folded_is_refused(void **state)
+{
+    (void)state;
+    tarry_plan *plan = edge_plan_cyclic(3, 3, 2, 2);
+    tarry_server_settings settings;
+    tarry_server_settings_init(&settings);
+    settings.dimension = 10;
+    settings.keep = TARRY_KEEP_CREDITED;
+    assert_refused(plan, &settings, "more than one part");
+    edge_plan_free(plan);
+    plan = edge_plan_cyclic(3, 3, 2, 1);
+    settings.reproducible = true;
+    assert_refused(plan, &settings, "reproducible");
+    settings.reproducible = false;
+    settings.credit = TARRY_CREDIT_WHOLE;
+    assert_refused(plan, &settings, "whole worker");
+    settings.credit = TARRY_CREDIT_CHUNK;
+    settings.fill = TARRY_FILL_STALE;
+    assert_refused(plan, &settings, "the round before");
+    settings.fill = TARRY_FILL_NONE;
+    settings.keep = (tarry_keep)2;
+    assert_refused(plan, &settings, "unknown way");
+    edge_plan_free(plan);
+}
+
+static int create(void *user, const tarry_allocator *allocator)
+{
+    tarry_server_settings settings;
+    tarry_server_settings_init(&settings);
+    settings.dimension = 10;
+    settings.keep = TARRY_KEEP_CREDITED;
+    tarry_server *server = NULL;
+    int error = tarry_server_create(user, &settings, allocator, &server, NULL);
+    if (error == TARRY_OK)
+        tarry_server_free(server);
+    else
+        assert_null(server);
+    return error;
+}
+
+static void each_allocation_may_fail(void **state)
+{
+    (void)state;
+    tarry_plan *plan = edge_plan_cyclic(4, 5, 3, 1);
+    assert_true(fail_each_allocation(create, plan) > 10);
+    edge_plan_free(plan);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_first_copy_counts_and_the_next_is_dropped),
+        cmocka_unit_test(what_the_lost_were_credited_with_is_recalled),
+        cmocka_unit_test(a_report_that_crosses_the_signal_is_void),
+        cmocka_unit_test(a_loss_after_the_signal_recalls_before_it_resumes),
+        cmocka_unit_test(a_recalled_worker_is_not_whole),
+        cmocka_unit_test(the_late_keep_their_credit),
+        cmocka_unit_test(what_can_not_be_folded_is_refused),
+        cmocka_unit_test(each_allocation_may_fail),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

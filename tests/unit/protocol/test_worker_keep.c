@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* TARRY_KEEP_CREDITED at a worker: a running sum and two gradients. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <tarry/worker.h>
+
+#include "edge_plan.h"
+#include "failing_allocator.h"
+
+/*
+ * Worker 1 of three computes chunk 2, then 0, then 1; chunk 0 is at all three workers, chunk 1 at 1
+ * and 2, chunk 2 at 0 and 1. So its psi is {0,1} of chunk 2, {0,1,2} of chunk 0, {1,2} of chunk 1.
+ */
+static const edge edges[] = {{1, 2}, {1, 0}, {1, 1}, {0, 0}, {2, 0}, {2, 1}, {0, 2}};
+
+enum { LOAD = 3, OWN_0 = 1 << 1, OWN_1 = 1 << 3, OWN_2 = 1 << 5, OTHER_1 = 1 << 2 };
+
+typedef struct desk {
+    tarry_plan *plan;
+    tarry_worker *worker;
+    const tarry_effects *effects;
+    size_t expected;
+    uint64_t round;
+} desk;
+
+static void expect_nothing(const desk *its)
+{
+    if (its->effects != NULL)
+        assert_int_equal(its->expected, its->effects->count);
+}
+
+static void happens(desk *its, const tarry_event *event)
+{
+    expect_nothing(its);
+    its->expected = 0;
+    assert_int_equal(tarry_worker_step(its->worker, 0, event, &its->effects), TARRY_OK);
+}
+
+static void hears(desk *its, tarry_message message)
+{
+    message.round = its->round;
+    message.epoch = 1;
+    happens(its, &(tarry_event){.type = TARRY_EVENT_MESSAGE, .message = &message});
+}
+
+static void hears_fate(desk *its, uint32_t slot, tarry_fate fate, uint32_t term)
+{
+    hears(its,
+          (tarry_message){.type = TARRY_MESSAGE_NEWS, .slot = slot, .fate = fate, .term = term});
+}
+
+static void hears_recall(desk *its, uint64_t recalled, uint32_t term)
+{
+    hears(its, (tarry_message){.type = TARRY_MESSAGE_NEWS, .recalled = &recalled, .term = term});
+}
+
+static void hears_signal(desk *its, uint32_t attempt, uint64_t psi, uint32_t term)
+{
+    const uint64_t stripes = 1;
+    hears(its, (tarry_message){.type = TARRY_MESSAGE_SIGNAL,
+                               .parts = 1,
+                               .attempt = attempt,
+                               .psi = &psi,
+                               .stripes = &stripes,
+                               .term = term});
+}
+
+static const tarry_effect *expect(desk *its, tarry_effect_type type, uint32_t slot)
+{
+    assert_true(its->expected < its->effects->count);
+    const tarry_effect *effect = &its->effects->items[its->expected++];
+    assert_int_equal(effect->type, type);
+    assert_int_equal(effect->slot, slot);
+    return effect;
+}
+
+/* It turns to a chunk, and says so, since the server may not expect it. */
+static void expect_turn(desk *its, uint32_t slot)
+{
+    expect(its, TARRY_EFFECT_COMPUTE, slot);
+    const tarry_message *word = &expect(its, TARRY_EFFECT_SEND, 0)->message;
+    assert_int_equal(word->type, TARRY_MESSAGE_ALIVE);
+    assert_int_equal(word->next, slot);
+}
+
+static void expect_fold(desk *its, uint32_t slot, bool begins)
+{
+    assert_int_equal(expect(its, TARRY_EFFECT_FOLD, slot)->begins, begins);
+}
+
+static void expect_reject(desk *its, tarry_reject why)
+{
+    assert_int_equal(expect(its, TARRY_EFFECT_REJECT, 0)->reject, why);
+}
+
+/* The report, with what follows it: the next to be computed, LOAD if there is none. */
+static void finishes(desk *its, uint32_t slot, uint32_t next, uint32_t term)
+{
+    happens(its, &(tarry_event){.type = TARRY_EVENT_COMPUTED, .round = its->round, .slot = slot});
+    const tarry_message *report = &expect(its, TARRY_EFFECT_SEND, 0)->message;
+    assert_int_equal(report->type, TARRY_MESSAGE_REPORT);
+    assert_int_equal(report->slot, slot);
+    assert_int_equal(report->next, next);
+    assert_int_equal(report->term, term);
+    if (next < LOAD)
+        expect(its, TARRY_EFFECT_COMPUTE, next);
+}
+
+static void desk_begin(desk *its)
+{
+    *its = (desk){0};
+    its->plan = edge_plan_make(3, 3, 1, edges, 7, NULL);
+    tarry_worker_settings settings = {.worker = 1,
+                                      .dimension = 1,
+                                      .stripe_length = 1,
+                                      .conditioning_limit = 1000,
+                                      .keep = TARRY_KEEP_CREDITED};
+    assert_int_equal(tarry_worker_create(its->plan, &settings, NULL, &its->worker, NULL), TARRY_OK);
+    hears(its, (tarry_message){.type = TARRY_MESSAGE_ROUND});
+    expect(its, TARRY_EFFECT_COMPUTE, 0);
+}
+
+static void desk_end(desk *its)
+{
+    expect_nothing(its);
+    tarry_worker_free(its->worker);
+    edge_plan_free(its->plan);
+}
+
+static void two_that_wait_for_their_fate_are_enough(void **state)
+{
+    (void)state;
+    desk its;
+    desk_begin(&its);
+    finishes(&its, 0, 1, 0);
+    finishes(&its, 1, LOAD, 0);
+    hears_fate(&its, 0, TARRY_FATE_CREDITED, 0);
+    expect_fold(&its, 0, true);
+    expect_turn(&its, 2);
+    hears_fate(&its, 0, TARRY_FATE_CREDITED, 0); /* once more */
+    hears_fate(&its, 1, TARRY_FATE_DROPPED, 0);
+    expect(&its, TARRY_EFFECT_DROP, 1);
+    finishes(&its, 2, LOAD, 0);
+    hears_fate(&its, 2, TARRY_FATE_CREDITED, 0);
+    expect_fold(&its, 2, false);
+    hears_signal(&its, 1, OWN_0 | OTHER_1 | OWN_2, 1);
+    const float *u = expect(&its, TARRY_EFFECT_ENCODE, 0)->coefficients;
+    assert_true(u[0] == 1 && u[1] == 0 && u[2] == 1);
+    desk_end(&its);
+}
+
+/* In psi: folded; not in it: dropped, and not finished any more. */
+static void the_signal_decides_on_what_is_open(void **state)
+{
+    (void)state;
+    desk its;
+    desk_begin(&its);
+    finishes(&its, 0, 1, 0);
+    finishes(&its, 1, LOAD, 0);
+    hears_signal(&its, 1, OWN_0, 1);
+    expect_fold(&its, 0, true);
+    expect(&its, TARRY_EFFECT_DROP, 1);
+    expect(&its, TARRY_EFFECT_ENCODE, 0);
+    happens(&its, &(tarry_event){.type = TARRY_EVENT_ENCODED, .attempt = 1});
+    hears(&its, (tarry_message){.type = TARRY_MESSAGE_RESUME, .attempt = 1, .term = 1});
+    expect_turn(&its, 1);
+    finishes(&its, 1, 2, 1);
+    hears_signal(&its, 2, OTHER_1, 2); /* it was found too late, and is left out */
+    expect(&its, TARRY_EFFECT_CANCEL, 2);
+    expect(&its, TARRY_EFFECT_DROP, 1);
+    desk_end(&its);
+}
+
+static void a_dropped_copy_is_computed_again_when_recalled(void **state)
+{
+    (void)state;
+    desk its;
+    desk_begin(&its);
+    finishes(&its, 0, 1, 0);
+    hears_fate(&its, 0, TARRY_FATE_DROPPED, 0);
+    expect(&its, TARRY_EFFECT_DROP, 0);
+    finishes(&its, 1, 2, 0);
+    hears_fate(&its, 1, TARRY_FATE_CREDITED, 0);
+    expect_fold(&its, 1, true);
+    finishes(&its, 2, LOAD, 0);
+    /* What is folded, and what is open, is not to be computed again. */
+    hears_recall(&its, 7, 1);
+    expect_turn(&its, 0);
+    hears_fate(&its, 2, TARRY_FATE_DROPPED, 0); /* from before the recall */
+    expect_reject(&its, TARRY_REJECT_STALE);
+    finishes(&its, 0, LOAD, 1);
+    hears_fate(&its, 0, TARRY_FATE_DROPPED, 1);
+    expect(&its, TARRY_EFFECT_DROP, 0);
+    hears_recall(&its, 7, 1); /* the same one, once more */
+    hears_recall(&its, 1, 2);
+    expect_turn(&its, 0);
+    desk_end(&its);
+}
+
+/* The sum has what psi says, no less and no more. */
+static void a_psi_that_is_not_the_sum_is_rejected(void **state)
+{
+    (void)state;
+    desk its;
+    desk_begin(&its);
+    finishes(&its, 0, 1, 0);
+    hears_fate(&its, 0, TARRY_FATE_CREDITED, 0);
+    expect_fold(&its, 0, true);
+    finishes(&its, 1, 2, 0);
+    hears_fate(&its, 1, TARRY_FATE_DROPPED, 0);
+    expect(&its, TARRY_EFFECT_DROP, 1);
+    hears_signal(&its, 1, OWN_0 | OWN_1, 1);
+    expect_reject(&its, TARRY_REJECT_RANGE);
+    finishes(&its, 2, LOAD, 0);
+    hears_signal(&its, 1, OWN_2, 1);
+    expect_reject(&its, TARRY_REJECT_RANGE);
+    hears_fate(&its, LOAD, TARRY_FATE_CREDITED, 0);
+    expect_reject(&its, TARRY_REJECT_RANGE);
+    hears_fate(&its, 2, TARRY_FATE_CREDITED, 0);
+    expect_fold(&its, 2, false);
+    desk_end(&its);
+}
+
+static void a_round_begins_with_an_empty_sum(void **state)
+{
+    (void)state;
+    desk its;
+    desk_begin(&its);
+    finishes(&its, 0, 1, 0);
+    hears_fate(&its, 0, TARRY_FATE_CREDITED, 0);
+    expect_fold(&its, 0, true);
+    finishes(&its, 1, 2, 0);
+    its.round = 1;
+    hears(&its, (tarry_message){.type = TARRY_MESSAGE_ROUND});
+    expect(&its, TARRY_EFFECT_CANCEL, 2);
+    expect(&its, TARRY_EFFECT_DROP, 1);
+    expect(&its, TARRY_EFFECT_COMPUTE, 0);
+    finishes(&its, 0, 1, 0);
+    hears_fate(&its, 0, TARRY_FATE_CREDITED, 0);
+    expect_fold(&its, 0, true);
+    finishes(&its, 1, 2, 0);
+    hears(&its, (tarry_message){.type = TARRY_MESSAGE_FINISH});
+    expect(&its, TARRY_EFFECT_CANCEL, 2);
+    expect(&its, TARRY_EFFECT_DROP, 1);
+    desk_end(&its);
+}
+
+static void more_parts_can_not_be_folded(void **state)
+{
+    (void)state;
+    tarry_plan *plan = edge_plan_cyclic(3, 3, 2, 2);
+    tarry_worker_settings settings = {.worker = 1,
+                                      .dimension = 1,
+                                      .stripe_length = 1,
+                                      .conditioning_limit = 1000,
+                                      .keep = TARRY_KEEP_CREDITED};
+    tarry_worker *worker = NULL;
+    assert_int_equal(tarry_worker_create(plan, &settings, NULL, &worker, NULL),
+                     TARRY_ERROR_ARGUMENT);
+    assert_null(worker);
+    edge_plan_free(plan);
+}
+
+static int create(void *user, const tarry_allocator *allocator)
+{
+    tarry_worker_settings settings = {.worker = 1,
+                                      .dimension = 1,
+                                      .stripe_length = 1,
+                                      .conditioning_limit = 1000,
+                                      .keep = TARRY_KEEP_CREDITED};
+    tarry_worker *worker = NULL;
+    int error = tarry_worker_create(user, &settings, allocator, &worker, NULL);
+    if (error == TARRY_OK)
+        tarry_worker_free(worker);
+    else
+        assert_null(worker);
+    return error;
+}
+
+static void each_allocation_may_fail(void **state)
+{
+    (void)state;
+    tarry_plan *plan = edge_plan_cyclic(3, 3, 2, 1);
+    assert_true(fail_each_allocation(create, plan) >= 8);
+    edge_plan_free(plan);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(two_that_wait_for_their_fate_are_enough),
+        cmocka_unit_test(the_signal_decides_on_what_is_open),
+        cmocka_unit_test(a_dropped_copy_is_computed_again_when_recalled),
+        cmocka_unit_test(a_psi_that_is_not_the_sum_is_rejected),
+        cmocka_unit_test(a_round_begins_with_an_empty_sum),
+        cmocka_unit_test(more_parts_can_not_be_folded),
+        cmocka_unit_test(each_allocation_may_fail),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
