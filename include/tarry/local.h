@@ -37,6 +37,8 @@ typedef struct tarry_local_worker {
     uint64_t chunks; /* finished chunks that the server heard of */
     double seconds;  /* spent on these chunks, injected delays included */
     bool present;    /* not lost */
+    double pace; /* seconds that a chunk of mean cost takes it, as the server has learned; 0: not
+                    known (or not a dynamic order) */
 } tarry_local_worker;
 
 /* No straggler, tarry_server_settings_init, everything else 0. */
@@ -63,6 +65,10 @@ TARRY_API void tarry_local_free(tarry_local *local);
  */
 TARRY_API int tarry_local_round(tarry_local *local, const float *parameters, float *sum,
                                 tarry_round_result *result, tarry_diagnostic *diagnostic);
+
+/* What each chunk costs, relative to each other, in the rounds to come, for dynamic orders; NULL:
+ * learned. As tarry_server_costs, between rounds. Errors: ARGUMENT. */
+TARRY_API int tarry_local_costs(tarry_local *local, const double *costs);
 
 /* Makes the round in progress, or the next one, return TARRY_ERROR_INTERRUPTED.
  * May be called from any thread. */

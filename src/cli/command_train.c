@@ -143,6 +143,19 @@ static int make_straggler(const train_options *options, tarry_straggler **stragg
     return complain(EXIT_USAGE, "--straggler: term '%s' is for tarry simulate", mortal);
 }
 
+/* Leaves *costs NULL where none are given. */
+static int read_costs(const train_options *options, chunk_cost **costs)
+{
+    tarry_diagnostic why;
+    if (strcmp(options->chunk_cost, "learned") == 0 || strcmp(options->chunk_cost, "equal") == 0)
+        return OPTIONS_PROCEED;
+    int error = chunk_cost_create(options->chunk_cost, NULL, costs, &why);
+    if (error == TARRY_OK)
+        return OPTIONS_PROCEED;
+    return complain(error == TARRY_ERROR_FORMAT ? EXIT_USAGE : EXIT_FAILED, "--chunk-cost: %s",
+                    why.text);
+}
+
 int command_train(int argc, char **argv)
 {
     train_options options;
@@ -157,6 +170,7 @@ int command_train(int argc, char **argv)
     config_file *file;
     tarry_plan *plan = NULL;
     tarry_straggler *straggler = NULL;
+    chunk_cost *costs = NULL;
     dataset *train = NULL, *test = NULL;
     train_outputs outputs = {NULL, NULL, NULL};
     int status = options_parse(&command, argc, argv, &file);
@@ -165,13 +179,15 @@ int command_train(int argc, char **argv)
     if (status == OPTIONS_PROCEED)
         status = make_straggler(&options, &straggler);
     if (status == OPTIONS_PROCEED)
+        status = read_costs(&options, &costs);
+    if (status == OPTIONS_PROCEED)
         status = plan_options_make(&options.plan, &plan);
     if (status == OPTIONS_PROCEED)
         status = open_outputs(&options, &outputs);
     if (status == OPTIONS_PROCEED)
         status = train_data_load(&options, &train, &test);
     if (status == OPTIONS_PROCEED) {
-        const train_inputs inputs = {&options, plan, straggler, train, test};
+        const train_inputs inputs = {&options, plan, straggler, costs, train, test};
         status = run_job(&inputs, &command, &outputs);
     }
     discard_outputs(&outputs);
@@ -179,6 +195,7 @@ int command_train(int argc, char **argv)
     dataset_free(test);
     tarry_plan_free(plan);
     tarry_straggler_free(straggler);
+    chunk_cost_free(costs);
     config_free(file);
     return status;
 }

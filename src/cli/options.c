@@ -109,9 +109,6 @@ static int set_option(const option_entry *option, void *values, const char *text
                       tarry_diagnostic *diagnostic)
 {
     void *field = (char *)values + option->offset;
-    if (option->planned != NULL && strcmp(option->planned, text) == 0)
-        return diagnose(diagnostic, TARRY_ERROR_FORMAT, "'%s' is not available in this version",
-                        text);
     uint64_t number = 0;
     int error;
     switch (option->kind) {

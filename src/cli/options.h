@@ -40,7 +40,6 @@ typedef struct option_entry {
     double low, high;
     bool open;                    /* low itself is out of range */
     const option_choice *choices; /* ends with a NULL name; the first of several names is shown */
-    const char *planned;          /* a value that a later version will know */
     /* OPTION_TEXT, may be NULL: takes a text apart into other fields of `values`.
      * Errors: FORMAT, with a diagnostic. */
     int (*read)(const char *text, void *values, tarry_diagnostic *diagnostic);

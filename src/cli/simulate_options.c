@@ -65,7 +65,7 @@ static const option_entry model_entries[] = {
      FIELD(chunk_seconds)},
     {.name = "chunk-cost",
      .argument = "SPEC",
-     .help = "How chunks differ: uniform (default), lognormal:SD or trace:FILE",
+     .help = "How chunks differ: uniform (default), lognormal:SD[/run] or trace:FILE",
      .kind = OPTION_TEXT,
      FIELD(chunk_cost)},
 };

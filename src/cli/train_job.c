@@ -31,6 +31,7 @@ struct train_job {
     chunk_gradient *gradients;
     float *parameters, *sum, *gradient;
     double *truth; /* with --verify */
+    double *costs; /* of the round's chunks; NULL: not given */
     interrupt *signals;
     _Atomic(tarry_local *) local;
     progress progress;
@@ -98,6 +99,11 @@ static int create_vectors(train_job *job)
     job->gradient = vector_allocate(NULL, job->dimension);
     if (job->parameters == NULL || job->sum == NULL || job->gradient == NULL)
         return TARRY_ERROR_NO_MEMORY;
+    if (job->inputs.costs != NULL) {
+        job->costs = memory_allocate(NULL, tarry_plan_chunks(job->inputs.plan), sizeof(double));
+        if (job->costs == NULL)
+            return TARRY_ERROR_NO_MEMORY;
+    }
     if (job->inputs.options->verify) {
         job->truth = memory_allocate(NULL, job->dimension, sizeof(*job->truth));
         if (job->truth == NULL)
@@ -135,6 +141,7 @@ static int create_local(train_job *job, tarry_diagnostic *why)
     tarry_server_settings chosen = settings.server;
     settings.server = job->inputs.options->server;
     settings.server.pick = job->inputs.options->plan.pick;
+    settings.server.learn_costs = strcmp(job->inputs.options->chunk_cost, "equal") != 0;
     settings.server.dimension = chosen.dimension;
     settings.server.stripe_length = chosen.stripe_length;
     settings.server.keep = job->keep;
@@ -193,6 +200,7 @@ void train_job_free(train_job *job)
     chunk_gradient_free(job->gradients);
     optimizer_free(job->optimizer);
     objective_workspace_free(job->evaluation);
+    memory_release(NULL, job->costs);
     memory_release(NULL, job->truth);
     vector_release(NULL, job->gradient);
     vector_release(NULL, job->sum);
@@ -258,15 +266,28 @@ static void report_progress(train_job *job, const history *past)
 }
 
 /* One round; false if the run is to end here. */
+/* What the round's chunks cost, where that is given. */
+static int give_costs(train_job *job, uint64_t round)
+{
+    const plan_options *plan = &job->inputs.options->plan;
+    if (job->costs == NULL)
+        return TARRY_OK;
+    chunk_cost_draw(job->inputs.costs, plan->plan.seed, round, plan->plan.chunks, plan->plan.pieces,
+                    job->costs);
+    return tarry_local_costs(atomic_load(&job->local), job->costs);
+}
+
 static bool run_round(train_job *job, history *past)
 {
     const train_options *options = job->inputs.options;
     tarry_diagnostic why = {""};
     tarry_round_result result;
-    int error =
-        interrupt_seen(job->signals)
-            ? TARRY_ERROR_INTERRUPTED
-            : tarry_local_round(atomic_load(&job->local), job->parameters, job->sum, &result, &why);
+    int error = interrupt_seen(job->signals) ? TARRY_ERROR_INTERRUPTED : TARRY_OK;
+    if (error == TARRY_OK)
+        error = give_costs(job, past->count);
+    if (error == TARRY_OK)
+        error =
+            tarry_local_round(atomic_load(&job->local), job->parameters, job->sum, &result, &why);
     if (error != TARRY_OK) {
         explain_round_error(job, past, error, &why);
         return false;

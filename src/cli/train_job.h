@@ -5,6 +5,7 @@
 
 #include "cli/history.h"
 #include "cli/train_options.h"
+#include "sim/chunk_cost.h"
 
 typedef struct train_job train_job;
 
@@ -12,6 +13,7 @@ typedef struct train_inputs {
     const train_options *options;
     const tarry_plan *plan;
     const tarry_straggler *straggler;
+    const chunk_cost *costs; /* of whole chunks, given to the server; NULL: none are */
     const dataset *train;
     const dataset *test; /* NULL if there is none */
 } train_inputs;

@@ -231,6 +231,12 @@ static const option_entry protocol_entries[] = {
      .kind = OPTION_CHOICE,
      .choices = fills,
      FIELD(server.fill)},
+    {.name = "chunk-cost",
+     .argument = "SPEC",
+     .help = "What a dynamic order takes chunks to cost: learned over the rounds (learned, "
+             "default), all the same (equal), or given, by the steps of a trace (trace:FILE)",
+     .kind = OPTION_TEXT,
+     FIELD(chunk_cost)},
     {.name = "straggler",
      .argument = "SPEC",
      .help = "Make workers slow or dead: terms joined by '+' of none, exp:MEAN, "
@@ -290,6 +296,7 @@ void train_options_init(train_options *options)
         .keep = KEEP_AUTO,
         .stop = "exact",
         .straggler = "none",
+        .chunk_cost = "learned",
         .evaluate = 1,
     };
     plan_options_init(&options->plan);
@@ -351,6 +358,8 @@ static int check_rounds(const train_options *options)
     if (options->server.stop == TARRY_STOP_WORKERS && options->server.workers_needed > workers)
         return complain(EXIT_USAGE, "--stop: workers:%u is more than the %u workers",
                         options->server.workers_needed, workers);
+    if (options->plan.pick == TARRY_PICK_PLAN && strcmp(options->chunk_cost, "learned") != 0)
+        return complain(EXIT_USAGE, "--chunk-cost: has no meaning without --order dynamic");
     if (options->plan.pick != TARRY_PICK_PLAN) {
         const char *other = options->server.credit == TARRY_CREDIT_WHOLE ? "--credit whole"
                             : options->server.stop == TARRY_STOP_WORKERS ? "--stop workers"

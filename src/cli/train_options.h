@@ -40,6 +40,7 @@ typedef struct train_options {
     int keep;                     /* a tarry_keep, or KEEP_AUTO */
     const char *stop;             /* as given; taken apart into server */
     const char *straggler;
+    const char *chunk_cost; /* learned, equal or a SPEC of sim/chunk_cost.h */
     bool verify;
     uint64_t evaluate; /* the loss is worked out every so many rounds */
 

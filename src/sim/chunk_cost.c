@@ -12,6 +12,7 @@
 struct chunk_cost {
     tarry_allocator allocator;
     double deviation; /* of the logarithm */
+    bool lasts;       /* drawn once, not in every round */
     trace *seconds;   /* NULL without a trace */
 };
 
@@ -29,10 +30,15 @@ static int parse(const char *spec, chunk_cost *costs, tarry_diagnostic *diagnost
     if (strcmp(spec, "uniform") == 0)
         return TARRY_OK;
     if (number != NULL) {
+        static const char run[] = "/run";
         double deviation;
-        if (!spec_number(number, strlen(number), &deviation))
+        size_t length = strlen(number), suffix = sizeof(run) - 1;
+        costs->lasts = length >= suffix && strcmp(number + length - suffix, run) == 0;
+        length -= costs->lasts ? suffix : 0;
+        if (!spec_number(number, length, &deviation))
             return diagnose(diagnostic, TARRY_ERROR_FORMAT,
-                            "chunk cost '%.200s': SD '%.200s' is not a number", spec, number);
+                            "chunk cost '%.200s': SD '%.*s' is not a number", spec,
+                            (int)(length < 200 ? length : 200), number);
         if (deviation < 0 || deviation > most)
             return diagnose(diagnostic, TARRY_ERROR_FORMAT,
                             "chunk cost '%.200s': SD must be from 0 to %g", spec, most);
@@ -41,7 +47,7 @@ static int parse(const char *spec, chunk_cost *costs, tarry_diagnostic *diagnost
     }
     if (file == NULL)
         return diagnose(diagnostic, TARRY_ERROR_FORMAT,
-                        "chunk cost '%.200s' is not one of uniform, lognormal:SD, trace:FILE",
+                        "chunk cost '%.200s' is not one of uniform, lognormal:SD[/run], trace:FILE",
                         spec);
     if (*file == '\0')
         return diagnose(diagnostic, TARRY_ERROR_FORMAT, "chunk cost '%s': FILE is missing", spec);
@@ -86,7 +92,8 @@ static double draw_one(const chunk_cost *costs, uint64_t seed, uint64_t round, u
         return trace_pair_seconds(costs->seconds, round, chunk);
     if (deviation == 0)
         return 1;
-    random_stream stream = random_stream_make(seed, RANDOM_CHUNK_COST, (uint32_t)round, chunk);
+    uint32_t drawn = costs->lasts ? 0 : (uint32_t)round;
+    random_stream stream = random_stream_make(seed, RANDOM_CHUNK_COST, drawn, chunk);
     return exp(deviation * (random_normal(&stream) - deviation / 2)); /* of the mean 1 */
 }
 

@@ -4,6 +4,7 @@
  *
  *   uniform         all 1
  *   lognormal:SD    lognormal of mean 1 and standard deviation SD, anew in every round
+ *   lognormal:SD/run  the same, drawn once: those of round 0 in every round
  *   trace:FILE      the seconds that the trace has for the round's step, over their mean; the
  *                   (worker, chunk) pairs of the step, in this order, are the chunks
  */

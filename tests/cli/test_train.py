@@ -50,7 +50,7 @@ class Report(TarryTest):
             self.assertLess(round["verified_error"], 1e-4)
             self.assertLess(round["verified_squared_error"], 1e-8)
         self.assertEqual(len(report["workers"]), 8)
-        self.assertEqual(set(report["workers"][0]), {"worker", "chunks", "seconds", "present"})
+        self.assertEqual(set(report["workers"][0]), {"worker", "chunks", "seconds", "pace", "present"})
         final = report["final"]
         self.assertEqual(final["loss"], report["rounds"][-1]["loss"])
         self.assertLess(final["loss"], report["initial"]["loss"])

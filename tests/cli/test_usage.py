@@ -87,6 +87,9 @@ class Flags(TarryTest):
             "--design: 'ring' is not one of cyclic, fractional, random, projective, affine, difference, "
             "file:PATH",
         ),
+        ("--chunk-cost equal", "--chunk-cost: has no meaning without --order dynamic"),
+        ("--order dynamic --chunk-cost heavy",
+         "--chunk-cost: chunk cost 'heavy' is not one of uniform, lognormal:SD[/run], trace:FILE"),
         ("--order dynamic --credit whole", "--order: dynamic cannot be combined with --credit whole"),
         ("--order dynamic --stop workers:3",
          "--order: dynamic cannot be combined with --stop workers"),

@@ -417,6 +417,11 @@ int tarry_local_round(tarry_local *local, const float *parameters, float *sum,
     return TARRY_OK;
 }
 
+int tarry_local_costs(tarry_local *local, const double *costs)
+{
+    return tarry_server_costs(local->server, costs);
+}
+
 void tarry_local_interrupt(tarry_local *local)
 {
     atomic_store(&local->interrupted, true);
@@ -430,5 +435,6 @@ tarry_local_worker tarry_local_worker_state(const tarry_local *local, uint32_t w
         .chunks = local->chunks[worker],
         .seconds = (double)atomic_load(&local->workers[worker].busy_ns) / 1e9,
         .present = tarry_server_present(local->server, worker),
+        .pace = tarry_server_pace_ns(local->server, worker) / 1e9,
     };
 }

@@ -59,6 +59,21 @@ static void uniform_costs_are_one(void **state)
     }
 }
 
+static void costs_of_a_run_are_those_of_its_first_round(void **state)
+{
+    (void)state;
+    enum { SOME = 20 };
+    chunk_cost *anew = make("lognormal:0.5"), *once = make("lognormal:0.5/run");
+    double first[SOME], later[SOME], other[SOME];
+    chunk_cost_draw(anew, 7, 0, SOME, 1, first);
+    chunk_cost_draw(anew, 7, 9, SOME, 1, other);
+    chunk_cost_draw(once, 7, 9, SOME, 1, later);
+    assert_memory_equal(later, first, sizeof(first));
+    assert_memory_not_equal(other, first, sizeof(first));
+    chunk_cost_free(once);
+    chunk_cost_free(anew);
+}
+
 static void lognormal_costs_have_their_moments(void **state)
 {
     (void)state;
@@ -152,10 +167,13 @@ static void malformed_specs_are_named(void **state)
         const char *spec, *text;
         int error;
     } cases[] = {
-        {"", "chunk cost '' is not one of uniform, lognormal:SD, trace:FILE", TARRY_ERROR_FORMAT},
+        {"", "chunk cost '' is not one of uniform, lognormal:SD[/run], trace:FILE",
+         TARRY_ERROR_FORMAT},
         {"uniform:1", "chunk cost 'uniform:1' is not one of", TARRY_ERROR_FORMAT},
         {"lognormal", "chunk cost 'lognormal' is not one of", TARRY_ERROR_FORMAT},
         {"lognormal:", "chunk cost 'lognormal:': SD '' is not a number", TARRY_ERROR_FORMAT},
+        {"lognormal:/run", "chunk cost 'lognormal:/run': SD '' is not a number",
+         TARRY_ERROR_FORMAT},
         {"lognormal:1x", "SD '1x' is not a number", TARRY_ERROR_FORMAT},
         {"lognormal:-1", "SD must be from 0 to 1e+06", TARRY_ERROR_FORMAT},
         {"lognormal:1e7", "SD must be from 0 to 1e+06", TARRY_ERROR_FORMAT},
@@ -207,6 +225,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(uniform_costs_are_one),
+        cmocka_unit_test(costs_of_a_run_are_those_of_its_first_round),
         cmocka_unit_test(lognormal_costs_have_their_moments),
         cmocka_unit_test(costs_are_a_function_of_seed_round_and_chunk),
         cmocka_unit_test(a_trace_gives_relative_costs),
