@@ -79,6 +79,13 @@ static bool tells_next(tarry_message_type type)
     return type == TARRY_MESSAGE_REPORT || type == TARRY_MESSAGE_ALIVE;
 }
 
+/* Whether a count tells which of two that overtook each other is the newer one. */
+static bool has_turn(tarry_message_type type)
+{
+    return tells_next(type) || type == TARRY_MESSAGE_ROUND || type == TARRY_MESSAGE_NEWS ||
+           type == TARRY_MESSAGE_RESUME;
+}
+
 static unsigned flags_of(const tarry_message *message)
 {
     unsigned flags = message->failed ? FLAG_FAILED : 0;
@@ -138,7 +145,10 @@ void codec_encode(const codec_shape *shape, const tarry_message *message, uint8_
     bool part = message->type == TARRY_MESSAGE_PART;
     uint8_t *at = bytes_put(frame, message->type, 1);
     at = bytes_put(at, flags, 1);
-    at = bytes_put(at, tells ? message->turn : has_parts(message->type) ? message->parts : 0, 2);
+    uint16_t turn_or_parts = has_turn(message->type)    ? message->turn
+                             : has_parts(message->type) ? (uint16_t)message->parts
+                                                        : 0;
+    at = bytes_put(at, turn_or_parts, 2);
     at = bytes_put(at, message->epoch, 4);
     at = bytes_put(at, message->round, 8);
     at = bytes_put(at, tells ? message->next : message->attempt, 4);
@@ -183,7 +193,7 @@ int codec_decode(const codec_shape *shape, const uint8_t *frame, size_t size, ui
     unsigned flags = frame[1];
     uint16_t turn_or_parts = (uint16_t)bytes_get(frame + 2, 2);
     if ((flags & ~flags_of_type(type)) != 0 || (has_parts(type) && turn_or_parts == 0) ||
-        (turn_or_parts != 0 && !has_parts(type) && !tells_next(type)) ||
+        (turn_or_parts != 0 && !has_parts(type) && !has_turn(type)) ||
         size != size_of(shape, type, flags) ||
         (flags & (FLAG_CREDITED | FLAG_DROPPED)) == (FLAG_CREDITED | FLAG_DROPPED))
         return TARRY_ERROR_FORMAT;
@@ -197,7 +207,7 @@ int codec_decode(const codec_shape *shape, const uint8_t *frame, size_t size, ui
         .round = bytes_get(frame + 8, 8),
         .attempt = tells ? 0 : count,
         .next = tells ? count : 0,
-        .turn = tells ? turn_or_parts : 0,
+        .turn = has_turn(type) ? turn_or_parts : 0,
         .stripe = part ? index : 0,
         .slot = part ? 0 : index,
         .parts = has_parts(type) ? turn_or_parts : 0,

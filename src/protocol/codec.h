@@ -6,9 +6,9 @@
  * zeros: for SIGNAL psi and stripes, and those sets of one bit per position that the flags say are
  * there. Flags: bit 0: failed; bit 1: first; bit 2: barred; bits 3 and 5: the fate is credited or
  * dropped; bit 4: stale; bit 6: a term (it is not 0); bit 7: recalled. REPORT and ALIVE have `next`
- * in place of the attempt, which they don't have, and a turn; SIGNAL and PART have parts; the
- * others have neither (zero). The numbers of parameters and coded parts follow a frame outside of
- * it.
+ * in place of the attempt, which they don't have. SIGNAL and PART have parts; ROUND, NEWS, RESUME,
+ * REPORT and ALIVE have a turn; the others have neither (zero). The numbers of parameters and coded
+ * parts follow a frame outside of it.
  */
 #ifndef PROTOCOL_CODEC_H
 #define PROTOCOL_CODEC_H

@@ -91,7 +91,7 @@ uint64_t server_late_limit_ns(const tarry_server *server)
 
 static bool is_late(const server_member *member)
 {
-    return member_able(member) && member->participant && member->parts_due > 0;
+    return member->present && member->participant && member->parts_due > 0;
 }
 
 /* Takes the late workers out of what the stop rule looks at, or puts them back. */
@@ -99,12 +99,13 @@ static int set_aside_late(tarry_server *server, bool aside)
 {
     const tarry_plan *plan = server->plan;
     for (uint32_t worker = 0; worker < plan->workers; worker++) {
-        const server_member *member = &server->members[worker];
+        server_member *member = &server->members[worker];
         if (!is_late(member))
             continue;
         uint32_t first = plan->worker_offset[worker];
         uint32_t load = plan->worker_offset[worker + 1] - first;
         uint32_t change = aside ? UINT32_MAX : 1;
+        member->excluded = aside;
         if (member->finished + member->failed < load)
             server->busy += change;
         if (member->finished == load)
@@ -112,6 +113,8 @@ static int set_aside_late(tarry_server *server, bool aside)
         /* No message of this step has sets yet: what was credited is noted where they will be. */
         uint64_t *removed = server->bits + server->bits_offset[worker];
         for (uint32_t slot = 0; slot < load; slot++) {
+            if (!bitset_test(server->failed, first + slot))
+                server->possible[plan->slot_chunk[first + slot]] += change;
             if (aside)
                 bitset_put(removed, slot, coverage_has(server->credited, worker, slot));
             if (!bitset_test(removed, slot))
@@ -128,8 +131,69 @@ static int set_aside_late(tarry_server *server, bool aside)
     return TARRY_OK;
 }
 
-/* Leaves the late workers out if the stop rule holds without them and the sum is as good; otherwise
- * looks again after twice the time. */
+/* Credits all that those who take part could still compute, or takes that back. */
+static int foresee(tarry_server *server, bool credit)
+{
+    const tarry_plan *plan = server->plan;
+    for (uint32_t worker = 0; worker < plan->workers; worker++) {
+        uint32_t first = plan->worker_offset[worker];
+        uint32_t load = plan->worker_offset[worker + 1] - first;
+        uint64_t *added = server->bits + server->bits_offset[worker]; /* as set_aside_late does */
+        for (uint32_t slot = 0; slot < load && member_able(&server->members[worker]); slot++) {
+            if (credit)
+                bitset_put(added, slot,
+                           !bitset_test(server->failed, first + slot) &&
+                               !coverage_has(server->credited, worker, slot));
+            if (!bitset_test(added, slot))
+                continue;
+            int error = credit ? coverage_add(server->credited, worker, slot)
+                               : coverage_remove(server->credited, worker, slot);
+            if (error != TARRY_OK)
+                return error;
+        }
+    }
+    return TARRY_OK;
+}
+
+/*
+ * Whether the others could compute all that is missing without the late ones, so that the sum is
+ * exact all the same; and how long that should take: by the learned paces, or, with the plan's
+ * order, as long as the round took until its signal.
+ */
+static int could_make_up(tarry_server *server, uint64_t now, bool *could, uint64_t *repeat_ns)
+{
+    *could = false;
+    if (server->settings.stop != TARRY_STOP_EXACT)
+        return TARRY_OK;
+    int error = foresee(server, true);
+    if (error != TARRY_OK)
+        return error;
+    *could = coverage_recovered(server->credited, plan_least_parts(server->plan)) ==
+             server->plan->chunks;
+    error = foresee(server, false);
+    if (error == TARRY_OK && *could)
+        *repeat_ns = server->steering != NULL ? steering_repeat_ns(server, now)
+                                              : server->result.signal_ns - server->result.start_ns;
+    return error;
+}
+
+static int exclude_late(tarry_server *server, uint64_t now)
+{
+    for (uint32_t worker = 0; worker < server->plan->workers; worker++) {
+        if (!is_late(&server->members[worker]))
+            continue;
+        int error = server_exclude(server, now, worker);
+        if (error != TARRY_OK)
+            return error;
+    }
+    return TARRY_OK;
+}
+
+/*
+ * Leaves the late workers out if the stop rule holds without them and the sum is as good; or if the
+ * others could make up for them, and waiting beyond the limit has cost as much as that would.
+ * Otherwise looks again then, or after twice the time.
+ */
 static int pass_over_late(tarry_server *server, uint64_t now)
 {
     if (hears_first(server, now, server->late_ns, &server->spared_late)) {
@@ -144,18 +208,21 @@ static int pass_over_late(tarry_server *server, uint64_t now)
     bool as_good = parts != 0 &&
                    coverage_expected_error(server->credited, parts) <= server->attempt_missing &&
                    server_fill_left(server) <= server->attempt_left;
-    error = set_aside_late(server, false);
-    if (error != TARRY_OK || !as_good) {
-        server->late_ns = now + (now - server->attempt_start_ns);
+    bool could = false;
+    uint64_t repeat_ns = 0;
+    if (!as_good)
+        error = could_make_up(server, now, &could, &repeat_ns);
+    if (error == TARRY_OK)
+        error = set_aside_late(server, false);
+    if (error != TARRY_OK)
         return error;
-    }
-    for (uint32_t worker = 0; worker < server->plan->workers; worker++) {
-        if (!is_late(&server->members[worker]))
-            continue;
-        error = server_exclude(server, now, worker);
-        if (error != TARRY_OK)
-            return error;
-    }
+    uint64_t waited = now - server->attempt_start_ns, limit = server_late_limit_ns(server);
+    if (as_good || (could && waited >= limit && waited - limit >= repeat_ns))
+        return exclude_late(server, now);
+    uint64_t wait = waited;
+    if (could && limit < TARRY_NEVER - repeat_ns && limit + repeat_ns - waited < wait)
+        wait = limit + repeat_ns - waited;
+    server->late_ns = now + wait;
     return TARRY_OK;
 }
 

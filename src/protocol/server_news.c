@@ -53,13 +53,19 @@ tarry_message *server_news(tarry_server *server, uint32_t worker)
         news->slot = member->fate_slot;
     }
     news->term = member->term;
-    if (server->steering != NULL)
-        steering_repeat(server, worker, news);
-    else if (member->reordered)
+    if (server->steering == NULL && member->reordered)
         news->first = compose_first(server, worker);
     member->news_due = member->recalled = false;
     member->fate = TARRY_FATE_OPEN;
     return news;
+}
+
+/* News of something else than the order; they replace the order all the same. */
+static void send_news(tarry_server *server, uint32_t worker)
+{
+    tarry_message *news = server_news(server, worker);
+    if (server->steering != NULL)
+        steering_add(server, worker, news);
 }
 
 void server_send_news(tarry_server *server)
@@ -67,7 +73,7 @@ void server_send_news(tarry_server *server)
     for (uint32_t i = 0; i < server->news_count; i++) {
         server_member *member = &server->members[server->news[i]];
         if (member->news_due && member_able(member))
-            server_news(server, server->news[i]);
+            send_news(server, server->news[i]);
         member->news_due = member->recalled = false;
         member->fate = TARRY_FATE_OPEN;
     }

@@ -42,15 +42,31 @@ static bool meets_rule(const tarry_server *server, uint32_t parts)
     return false;
 }
 
+/*
+ * Whether anything may still come that is of use. Workers that go by the plan finish all they have;
+ * with a dynamic order they don't compute what is recovered already.
+ */
+static bool more_may_come(const tarry_server *server)
+{
+    if (server->steering == NULL)
+        return server->busy > 0;
+    uint32_t parts = server_wanted_copies(server);
+    for (uint32_t chunk = 0; chunk < server->plan->chunks; chunk++)
+        if (server->possible[chunk] > coverage_copies(server->credited, chunk) &&
+            coverage_rank(server->credited, parts, chunk) < parts)
+            return true;
+    return false;
+}
+
 /* The rule says to go on with what there is, whatever it is. */
 static bool is_overdue(const tarry_server *server, uint64_t now)
 {
-    bool all_in = server->busy == 0;
     switch (server->settings.stop) {
     case TARRY_STOP_DEADLINE:
-        return all_in || now - server->result.start_ns >= server->settings.deadline_ns;
+        return now - server->result.start_ns >= server->settings.deadline_ns ||
+               !more_may_come(server);
     case TARRY_STOP_ERROR:
-        return all_in;
+        return !more_may_come(server);
     case TARRY_STOP_EXACT:
     case TARRY_STOP_WORKERS:
         break;
@@ -179,7 +195,7 @@ static double patience_ns(const tarry_server *server, uint64_t now)
 
 static bool can_wait(const tarry_server *server, uint64_t now, uint32_t parts)
 {
-    return parts < most_parts(server) && server->attempt == 0 && server->busy > 0 &&
+    return parts < most_parts(server) && server->attempt == 0 && more_may_come(server) &&
            server->upload.known && !server->settings.reproducible && !is_overdue(server, now);
 }
 

@@ -131,8 +131,10 @@ int server_joined(tarry_server *server, uint64_t now, uint32_t worker)
         .answer = member->answer,
     };
     server_fill_forget(server, worker);
-    if (server->phase == SERVER_IDLE)
+    if (server->phase == SERVER_IDLE) {
+        steering_joined(server, now, worker);
         return TARRY_OK;
+    }
     enlist(server, worker);
     const tarry_plan *plan = server->plan;
     for (uint32_t slot = plan->worker_offset[worker]; slot < plan->worker_offset[worker + 1];

@@ -194,8 +194,8 @@ void server_recall(tarry_server *server, uint32_t worker, uint32_t slot);
 void server_news_due(tarry_server *server, uint32_t worker);
 /* Sends the news that are due. */
 void server_send_news(tarry_server *server);
-/* Sends the worker news, with all that is due. What to compute is as it was told, until the caller
- * says more. */
+/* Sends the worker news, with all that is due but what a dynamic order has to say, which the caller
+ * adds. */
 tarry_message *server_news(tarry_server *server, uint32_t worker);
 /* Tells the worker to go on, what is missing first. */
 void server_send_resume(tarry_server *server, uint64_t now, uint32_t worker);

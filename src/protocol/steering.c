@@ -38,7 +38,9 @@ static int allocate_sets(tarry_server *server, steering *made)
     made->plans = memory_allocate(allocator, made->words[workers], sizeof(uint64_t));
     made->first = memory_allocate(allocator, made->words[workers], sizeof(uint64_t));
     made->barred = memory_allocate(allocator, made->words[workers], sizeof(uint64_t));
-    if (made->closed == NULL || made->plans == NULL || made->first == NULL || made->barred == NULL)
+    made->addressed = memory_allocate(allocator, 4 * made->words[workers], sizeof(uint64_t));
+    if (made->closed == NULL || made->plans == NULL || made->first == NULL ||
+        made->barred == NULL || made->addressed == NULL)
         return TARRY_ERROR_NO_MEMORY;
     return TARRY_OK;
 }
@@ -86,6 +88,7 @@ void steering_free(tarry_server *server)
     if (it == NULL)
         return;
     const tarry_allocator *allocator = &server->allocator;
+    memory_release(allocator, it->addressed);
     memory_release(allocator, it->barred);
     memory_release(allocator, it->first);
     memory_release(allocator, it->plans);
@@ -188,10 +191,12 @@ double steering_rest_ns(const tarry_server *server, uint32_t worker, double time
     const steering_worker *of = &it->workers[worker];
     if (of->current == load_of(server, worker))
         return 0;
-    double whole =
-        steering_pace(server, worker, time) * it->cost[chunk_at(server, worker, of->current)];
+    double cost = it->cost[chunk_at(server, worker, of->current)];
+    double whole = steering_pace(server, worker, time) * cost;
     double elapsed = it->prior_ns > 0 ? time - of->since_ns : 0;
-    return fmax(whole - elapsed, least * whole);
+    bool known = of->pace.past > 0 || of->pace.cost > 0;
+    double overdue = elapsed - (known ? cost * pace_of(&of->pace, it->prior_ns, 0, 0) : 0);
+    return fmax(fmax(whole - elapsed, least * whole), overdue);
 }
 
 double steering_end_ns(const tarry_server *server, uint32_t worker, double time)
@@ -437,6 +442,7 @@ void steering_joined(tarry_server *server, uint64_t now, uint32_t worker)
         share_balance(server, time, worker);
     else
         choose_next(server, time, worker);
+    steering_stir(server, worker); /* one that has to rest is looked at again */
 }
 
 void steering_retired(tarry_server *server, uint64_t now, uint32_t worker)
@@ -520,15 +526,18 @@ void steering_word(tarry_server *server, uint64_t now, uint32_t worker,
                    const tarry_message *message)
 {
     steering *it = server->steering;
-    if (it == NULL || server->phase != SERVER_COMPUTING || message->round != server->round ||
-        !member_able(&server->members[worker]))
+    if (it == NULL)
         return;
     steering_worker *of = &it->workers[worker];
-    double time = steering_time(server, now);
-    if ((int16_t)(uint16_t)(message->turn - of->turn) > 0) {
+    bool newer = (int16_t)(uint16_t)(message->turn - of->turn) > 0;
+    if (newer)
         of->turn = message->turn;
+    if (server->phase != SERVER_COMPUTING || message->round != server->round ||
+        !member_able(&server->members[worker]))
+        return;
+    double time = steering_time(server, now);
+    if (newer)
         steering_set_current(server, time, worker, heard_next(server, worker, message->next));
-    }
     if (it->pick == TARRY_PICK_SHARE)
         share_balance(server, time, worker);
     steering_stir(server, worker);
@@ -554,17 +563,20 @@ void steering_stopped(tarry_server *server, uint64_t now)
     }
 }
 
-void steering_resumed(tarry_server *server, uint64_t now)
+void steering_unplan_all(tarry_server *server)
 {
-    steering *it = server->steering;
-    if (it == NULL)
-        return;
-    double time = steering_time(server, now);
     for (uint32_t worker = 0; worker < server->plan->workers; worker++)
         for (uint32_t slot = 0; slot < load_of(server, worker); slot++)
-            if (is_planned(it, worker, slot))
+            if (is_planned(server->steering, worker, slot))
                 steering_unplan(server, worker, slot);
-    plan_all(server, time);
+}
+
+void steering_resumed(tarry_server *server, uint64_t now)
+{
+    if (server->steering == NULL)
+        return;
+    steering_unplan_all(server);
+    plan_all(server, steering_time(server, now));
 }
 
 void steering_finished(tarry_server *server)

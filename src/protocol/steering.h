@@ -26,6 +26,7 @@
 typedef struct steering_worker {
     uint32_t current; /* position in progress; its load: none */
     uint16_t turn;    /* of its newest word */
+    uint16_t told;    /* of what it was told last */
     bool stirred;     /* may have to be told something */
     double since_ns;  /* when it began, from the round's start */
     double queue;     /* cost of all that is planned for it */
@@ -47,6 +48,9 @@ typedef struct steering {
     uint64_t *plans;  /* planned at this worker */
     uint64_t *first;  /* as told last */
     uint64_t *barred; /* as told last */
+    /* Both as a ROUND and a RESUME of this step carry them, from 4 words[worker] on: the other and
+     * NEWS may follow in the same step. */
+    uint64_t *addressed;
     uint32_t *stirred;
     uint32_t stirred_count;
     pick_candidate *candidates; /* scratch: of the largest load */
@@ -71,7 +75,7 @@ void steering_free(tarry_server *server);
  */
 /* A round begins; all that are there are enlisted, and nothing is sent yet. */
 void steering_start(tarry_server *server);
-/* `worker` is enlisted in the middle of a round. */
+/* `worker` has arrived anew; in the middle of a round it is enlisted already. */
 void steering_joined(tarry_server *server, uint64_t now, uint32_t worker);
 /* The round does without `worker` from here on; its copies are not credited any more. */
 void steering_retired(tarry_server *server, uint64_t now, uint32_t worker);
@@ -94,8 +98,8 @@ void steering_watch(tarry_server *server, uint64_t now);
 void steering_tell(tarry_server *server, uint64_t now);
 /* Adds what the worker is to do to a ROUND or RESUME, and takes it for told. */
 void steering_address(tarry_server *server, uint64_t now, uint32_t worker, tarry_message *message);
-/* Adds what the worker was told last to news of something else. */
-void steering_repeat(const tarry_server *server, uint32_t worker, tarry_message *news);
+/* Adds what the worker is to do to news of something else, and takes it for told. */
+void steering_add(tarry_server *server, uint32_t worker, tarry_message *news);
 /* When steering_watch has something to do. */
 uint64_t steering_next_watch(const tarry_server *server);
 
@@ -105,7 +109,11 @@ uint64_t steering_next_watch(const tarry_server *server);
 double steering_time(const tarry_server *server, uint64_t now);
 /* The ns per cost that `worker` is expected to take, 1 if nothing is known of anybody. */
 double steering_pace(const tarry_server *server, uint32_t worker, double time);
-/* How long it should still be at its chunk in progress, and until all planned for it is done. */
+/*
+ * How long it should still be at its chunk in progress, and until all planned for it is done. One
+ * that is overdue may take as long again as it is overdue (so that help comes once waiting has cost
+ * as much as help costs); one that has never finished anything, as long as it has been at it.
+ */
 double steering_rest_ns(const tarry_server *server, uint32_t worker, double time);
 double steering_end_ns(const tarry_server *server, uint32_t worker, double time);
 /* Copies of `chunk` that are wanted and not finished; of these, neither in progress nor planned. */
@@ -115,6 +123,7 @@ uint32_t steering_missing(const tarry_server *server, uint32_t chunk);
 bool steering_is_free(const tarry_server *server, uint32_t worker, uint32_t slot);
 void steering_plan(tarry_server *server, uint32_t worker, uint32_t slot);
 void steering_unplan(tarry_server *server, uint32_t worker, uint32_t slot);
+void steering_unplan_all(tarry_server *server);
 /* The worker may have to be told something. */
 void steering_stir(tarry_server *server, uint32_t worker);
 /* What the worker turns to after `current` (its load: at once) by what it was told last. */
@@ -125,6 +134,9 @@ void steering_set_current(tarry_server *server, double time, uint32_t worker, ui
 void share_all(tarry_server *server, double time);
 /* Plans copies of `chunk` that are missing. */
 void share_cover(tarry_server *server, double time, uint32_t chunk);
+/* How long the copies that are missing would take those that take part, by what is known; between
+ * the signal and a RESUME, when nothing is planned. */
+uint64_t steering_repeat_ns(tarry_server *server, uint64_t now);
 /* `worker` takes over what it would end sooner than others, and passes on what others would. */
 void share_balance(tarry_server *server, double time, uint32_t worker);
 

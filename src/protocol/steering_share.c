@@ -70,10 +70,22 @@ void share_cover(tarry_server *server, double time, uint32_t chunk)
     }
 }
 
+uint64_t steering_repeat_ns(tarry_server *server, uint64_t now)
+{
+    double time = steering_time(server, now), longest = 0;
+    for (uint32_t chunk = 0; chunk < server->plan->chunks; chunk++)
+        share_cover(server, time, chunk);
+    for (uint32_t worker = 0; worker < server->plan->workers; worker++)
+        longest = fmax(longest, steering_end_ns(server, worker, time));
+    steering_unplan_all(server);
+    return (uint64_t)fmin(longest, 1e18);
+}
+
 /* ---- during the round ---- */
 
 /* From whom a copy of the chunk could be taken over, and when it would end there. `from` is NOBODY
- * if all that is wanted is in progress already; then another copy would be a duplicate. */
+ * if copies are missing, which end never; or if all that is wanted is in progress already: then
+ * another copy would be a duplicate. */
 typedef struct offer {
     uint32_t from; /* index among the holders */
     double end_ns;
@@ -109,11 +121,10 @@ static offer best_offer(const tarry_server *server, double time, uint32_t chunk,
     const tarry_plan *plan = server->plan;
     const steering *it = server->steering;
     offer best = {NOBODY, 0};
-    if (it->planned[chunk] == 0) {
-        best.end_ns =
-            steering_missing(server, chunk) > 0 ? INFINITY : in_progress_end(server, time, chunk);
-        return best;
-    }
+    if (steering_missing(server, chunk) > 0)
+        return (offer){NOBODY, INFINITY};
+    if (it->planned[chunk] == 0)
+        return (offer){NOBODY, in_progress_end(server, time, chunk)};
     for (uint32_t holder = plan->chunk_offset[chunk]; holder < plan->chunk_offset[chunk + 1];
          holder++) {
         uint32_t worker = plan->holder_worker[holder];

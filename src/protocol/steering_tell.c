@@ -44,14 +44,6 @@ static const uint64_t *set_or_null(const uint64_t *set, uint32_t load)
     return is_empty(set, load) ? NULL : set;
 }
 
-void steering_repeat(const tarry_server *server, uint32_t worker, tarry_message *news)
-{
-    const steering *it = server->steering;
-    uint32_t load = load_of(server, worker);
-    news->first = set_or_null(it->first + it->words[worker], load);
-    news->barred = set_or_null(it->barred + it->words[worker], load);
-}
-
 /* Takes `message` for told, with the sets as they are planned now. */
 static void tell(tarry_server *server, uint32_t worker, tarry_message *message)
 {
@@ -59,17 +51,43 @@ static void tell(tarry_server *server, uint32_t worker, tarry_message *message)
     uint32_t load = load_of(server, worker);
     uint64_t *first = it->first + it->words[worker], *barred = it->barred + it->words[worker];
     memcpy(first, it->plans + it->words[worker], bitset_words(load) * sizeof(*first));
+    message->turn = ++it->workers[worker].told;
     message->first = set_or_null(first, load);
     message->barred = set_or_null(barred, load);
 }
 
+void steering_add(tarry_server *server, uint32_t worker, tarry_message *news)
+{
+    bar(server, worker,
+        is_empty(server->steering->plans + server->steering->words[worker],
+                 load_of(server, worker)));
+    tell(server, worker, news);
+}
+
+/* Gives the message sets that those after it in the same step don't change. */
+static void set_apart(steering *it, uint32_t worker, tarry_message *message)
+{
+    size_t words = it->words[worker + 1] - it->words[worker];
+    uint64_t *first = it->addressed + 4 * it->words[worker];
+    if (message->type == TARRY_MESSAGE_RESUME)
+        first += 2 * words;
+    uint64_t *barred = first + words;
+    if (message->first != NULL)
+        message->first = memcpy(first, message->first, words * sizeof(*first));
+    if (message->barred != NULL)
+        message->barred = memcpy(barred, message->barred, words * sizeof(*barred));
+}
+
+/* One whose share is a single chunk had better rest after it than hear so from news at once. */
 void steering_address(tarry_server *server, uint64_t now, uint32_t worker, tarry_message *message)
 {
     steering *it = server->steering;
     if (it == NULL)
         return;
-    bar(server, worker, is_empty(it->plans + it->words[worker], load_of(server, worker)));
+    size_t planned = bitset_count(it->plans + it->words[worker], load_of(server, worker));
+    bar(server, worker, planned == 0 || (planned == 1 && it->pick == TARRY_PICK_SHARE));
     tell(server, worker, message);
+    set_apart(it, worker, message);
     uint32_t current = it->workers[worker].current;
     if (current == load_of(server, worker))
         steering_set_current(server, steering_time(server, now), worker,

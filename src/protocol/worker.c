@@ -34,6 +34,7 @@ struct tarry_worker {
     bool outdated;  /* it was begun for another signal than the last one */
     uint32_t slot;
     uint16_t turn; /* counts what this arrival said of its chunk in progress */
+    uint16_t told; /* the turn of what the server said last of `first` and `barred` */
     uint32_t term; /* with TARRY_KEEP_CREDITED: signals and recalls heard of in this round */
     uint32_t open_count;
     bool summing;        /* something is folded */
@@ -262,6 +263,7 @@ static void recall(tarry_worker *worker, const uint64_t *recalled)
 static void set_order(tarry_worker *worker, const tarry_message *message)
 {
     size_t bytes = bitset_words(worker->load) * sizeof(uint64_t);
+    worker->told = message->turn;
     bitset_clear(worker->first, worker->load);
     bitset_clear(worker->barred, worker->load);
     if (message->first != NULL)
@@ -271,6 +273,13 @@ static void set_order(tarry_worker *worker, const tarry_message *message)
     if (message->term > worker->term && message->recalled != NULL)
         recall(worker, message->recalled);
     worker->term = message->term;
+}
+
+/* Whether newer orders came before: what comes twice may come late. */
+static bool is_outdated(const tarry_worker *worker, const tarry_message *message)
+{
+    return message->attempt < worker->attempt || message->term < worker->term ||
+           (int16_t)(uint16_t)(message->turn - worker->told) < 0;
 }
 
 /* Drops what is barred, begins what comes next, and tells the server if that changed anything:
@@ -414,7 +423,7 @@ static int take_signal(tarry_worker *worker, const tarry_message *message)
 
 static int take_resume(tarry_worker *worker, const tarry_message *message)
 {
-    if (message->attempt < worker->attempt || message->term < worker->term)
+    if (is_outdated(worker, message))
         return reject(worker, TARRY_REJECT_STALE);
     worker->attempt = message->attempt;
     worker->stopped = false;
@@ -426,7 +435,7 @@ static int take_resume(tarry_worker *worker, const tarry_message *message)
 
 static int take_news(tarry_worker *worker, const tarry_message *message)
 {
-    if (message->attempt < worker->attempt || message->term < worker->term)
+    if (is_outdated(worker, message))
         return reject(worker, TARRY_REJECT_STALE);
     if (message->fate != TARRY_FATE_OPEN && message->slot >= worker->load)
         return reject(worker, TARRY_REJECT_RANGE);

@@ -92,7 +92,8 @@ static void messages_of_an_earlier_arrival_that_count(void **state)
 {
     (void)state;
     expect(PLANT_FORGE_EPOCH, "psi_speaks_of_real_copies",
-           "whole_credit_takes_whole_workers no_stale_message_summed");
+           "whole_credit_takes_whole_workers no_stale_message_summed "
+           "what_is_recovered_is_dropped");
 }
 
 static void a_report_that_is_overlooked(void **state)
@@ -174,6 +175,33 @@ static void a_sum_that_is_not_scaled(void **state)
     expect(PLANT_FORGET_SCALE, "expected_error_is_the_error", "");
 }
 
+static void news_that_never_arrive(void **state)
+{
+    (void)state;
+    expect(PLANT_SWALLOW_NEWS, "someone_works_on_what_is_missing",
+           "what_is_recovered_is_dropped rounds_end_in_time");
+}
+
+static void a_bar_that_is_never_lifted(void **state)
+{
+    (void)state;
+    expect(PLANT_KEEP_BARRED, "someone_works_on_what_is_missing",
+           "what_is_recovered_is_dropped rounds_end_in_time");
+}
+
+static void workers_whose_words_do_not_count(void **state)
+{
+    (void)state;
+    expect(PLANT_MUTE, "what_is_recovered_is_dropped",
+           "someone_works_on_what_is_missing rounds_end_in_time");
+}
+
+static void a_worker_that_is_kept_from_everything(void **state)
+{
+    (void)state;
+    expect(PLANT_BAR_ALL, "barred_only_for_a_reason", "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -194,6 +222,10 @@ int main(void)
         cmocka_unit_test(a_gradient_of_two_rounds_ago),
         cmocka_unit_test(a_copy_of_another_round_than_named),
         cmocka_unit_test(a_sum_that_is_not_scaled),
+        cmocka_unit_test(news_that_never_arrive),
+        cmocka_unit_test(a_bar_that_is_never_lifted),
+        cmocka_unit_test(workers_whose_words_do_not_count),
+        cmocka_unit_test(a_worker_that_is_kept_from_everything),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -244,6 +244,7 @@ static int run_until_done(cluster *it)
         size_t next = next_item(it);
         uint64_t time = it->count > 0 ? it->items[next].time : TARRY_NEVER;
         check_ends(it, look < time ? look : time);
+        invariants_of_time(it, look < time ? look : time);
         if (it->broken != NULL)
             break;
         if (look < time) {
@@ -283,6 +284,7 @@ int cluster_run(cluster *it, const cluster_job *job)
     size_t first = offsetof(cluster, job), past = offsetof(cluster, items);
     memset((char *)it + first, 0, past - first);
     it->job = *job;
+    it->idle_since = TARRY_NEVER;
     draws_init(&it->draws, job->seed, job->run, job->allowed);
     int error = cluster_set_up(it);
     if (error == TARRY_OK)

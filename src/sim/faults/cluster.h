@@ -15,6 +15,7 @@
  *   draws.c           everything random
  *   model.c           what the server should do
  *   invariants.c      what must hold, checked at every step
+ *   invariants_order.c  the same of dynamic orders
  *   shrink.c          the fewest faults that still break an invariant
  *
  * A world has its own small queue, in memory that is taken once: messages with their frames and
@@ -65,6 +66,10 @@ typedef enum plant {
     PLANT_FORGET_SCALE,       /* parts are added without the attempt's factor */
     PLANT_FOLD_TWICE,         /* a gradient is added to the running sum twice */
     PLANT_FOLD_UNCREDITED,    /* a gradient that is to be dropped is folded */
+    PLANT_SWALLOW_NEWS,       /* news don't arrive */
+    PLANT_KEEP_BARRED,        /* what was barred once stays barred for the round */
+    PLANT_MUTE,               /* what workers say that they are at does not count */
+    PLANT_BAR_ALL,            /* a worker is told that nothing is wanted of it */
 } plant;
 
 /* What a coded part is made of: u[chunk][part], of this round or of `before`, and whose parameters
@@ -139,8 +144,11 @@ typedef struct cluster_node {
     uint32_t slowness;           /* times the time to compute, 1..10 */
     uint32_t
         open; /* TARRY_KEEP_CREDITED: finished, neither folded nor dropped; chunks, a bit each */
-    double sum[MAX_CHUNKS]; /* the same: how often each chunk is in the running sum */
-    cluster_record present; /* what the last ROUND it accepted said, and what it made since */
+    double sum[MAX_CHUNKS];  /* the same: how often each chunk is in the running sum */
+    cluster_record present;  /* what the last ROUND it accepted said, and what it made since */
+    uint32_t failed, barred; /* of that round: chunks, a bit each */
+    uint32_t at;             /* the chunk in progress, as a bit; 0: none */
+    bool computes;           /* may go on with open chunks: not told to stop */
     cluster_record records[MAX_RECORDS]; /* the latest, in a ring */
     uint32_t record_count;
 } cluster_node;
@@ -170,14 +178,17 @@ typedef struct cluster {
     double duplicates, failures, strays, holds, breaks_while_encoding;
     uint32_t delay, compute_time, encode_time, sum_time;
     uint32_t encoding_breaks_left;
-    uint64_t bound; /* of a round, from its start or the last fault on */
+    uint64_t patience; /* with somebody who rests although there is work */
+    uint64_t bound;    /* of a round, from its start or the last fault on */
 
     tarry_server *server;
     uint64_t allocations; /* of all servers */
     server_model model;
     cluster_node nodes[MAX_WORKERS];
     uint64_t now, sequence, token, round_start;
-    uint64_t disturbed; /* until when the last fault lasted */
+    uint64_t disturbed;  /* until when the last fault lasted */
+    uint32_t parted;     /* workers that the server gave up in this step, a bit each */
+    uint64_t idle_since; /* somebody rested that had work to do; TARRY_NEVER: nobody did */
     uint64_t server_paused_until, last_sum;
     uint32_t rounds_done;
     size_t count; /* of items */
@@ -199,7 +210,7 @@ typedef struct cluster {
     char why[LINE_BYTES];
     uint64_t steps;
     uint64_t longest; /* of a round, from its start or the last fault on, in thousandths of bound */
-    uint32_t exact_rounds, failed_rounds, extra_attempts, passed_over, given_up, restarts;
+    uint32_t exact_rounds, failed_rounds, extra_attempts, passed_over, made_up, given_up, restarts;
     uint32_t parted_rounds; /* with more parts than the plan's least */
     uint32_t changed_parts; /* attempts with another number of parts than the one before */
     uint64_t waits;         /* steps in which the signal was put off for more parts */
@@ -255,6 +266,8 @@ void cluster_step_worker(cluster *it, uint32_t worker, const tarry_event *event,
                          uint32_t parameters);
 void cluster_computed(cluster *it, const cluster_item *done);
 void cluster_encoded(cluster *it, const cluster_item *done);
+/* A set of positions of the worker's order as chunks, a bit each; NULL is empty. */
+uint32_t cluster_chunks_of(const cluster *it, uint32_t worker, const uint64_t *positions);
 /* What `worker` has made in (epoch, round) with the parameters; chunks, a bit each. */
 uint32_t cluster_made(const cluster *it, uint32_t worker, uint32_t epoch, uint64_t round,
                       uint32_t parameters);

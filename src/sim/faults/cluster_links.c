@@ -93,6 +93,18 @@ void cluster_deliver_to_server(cluster *it, cluster_item *sent)
     cluster_step_server(it, &event, message.type == TARRY_MESSAGE_PART ? &sent->part : NULL);
 }
 
+/* A planted error: what was barred before in the round stays so. */
+static void keep_barred(const cluster *it, uint32_t worker, tarry_message *message, uint64_t *kept)
+{
+    if (message->type != TARRY_MESSAGE_NEWS && message->type != TARRY_MESSAGE_RESUME)
+        return;
+    *kept = message->barred != NULL ? *message->barred : 0;
+    for (uint32_t slot = 0; slot < tarry_plan_load(it->plan, worker); slot++)
+        if (it->nodes[worker].barred >> tarry_plan_chunk(it->plan, worker, slot) & 1)
+            *kept |= UINT64_C(1) << slot;
+    message->barred = kept;
+}
+
 void cluster_deliver_to_worker(cluster *it, const cluster_item *sent)
 {
     cluster_node *node = &it->nodes[sent->worker];
@@ -101,6 +113,9 @@ void cluster_deliver_to_worker(cluster *it, const cluster_item *sent)
     if (node->machine == NULL || !arrives(it, sent, it->strays) ||
         !read_frame(it, sent, words, &message))
         return;
+    uint64_t kept;
+    if (cluster_planted(it, PLANT_KEEP_BARRED))
+        keep_barred(it, sent->worker, &message, &kept);
     cluster_note_message(it, "at", sent->worker, &message);
     cluster_step_worker(it, sent->worker,
                         &(tarry_event){.type = TARRY_EVENT_MESSAGE, .message = &message},

@@ -142,8 +142,10 @@ static void carry_out(cluster *it, const tarry_effects *effects)
         if (effect->type == TARRY_EFFECT_SEND) {
             cluster_note_message(it, "  to worker", effect->worker, &effect->message);
             bool connected = it->nodes[effect->worker].connected;
-            bool swallowed = cluster_planted(it, PLANT_SWALLOW_SIGNAL) &&
-                             effect->message.type == TARRY_MESSAGE_SIGNAL;
+            tarry_message_type type = effect->message.type;
+            bool swallowed =
+                (cluster_planted(it, PLANT_SWALLOW_SIGNAL) && type == TARRY_MESSAGE_SIGNAL) ||
+                (cluster_planted(it, PLANT_SWALLOW_NEWS) && type == TARRY_MESSAGE_NEWS);
             if (connected && !swallowed)
                 cluster_transmit(it, ITEM_TO_WORKER, effect->worker, &effect->message, NULL);
             if (!connected && cluster_planted(it, PLANT_WAIT_FOR_THE_LOST) &&

@@ -83,6 +83,13 @@ static void draw_settings(cluster *it)
         settings->credit = TARRY_CREDIT_CHUNK;
         settings->reproducible = false;
     }
+    /* How many copies a dynamic order aims at, with adaptive parts, is the server's affair; whether
+     * more may come depends on it. */
+    bool fixed = settings->credit == TARRY_CREDIT_WHOLE || settings->reproducible ||
+                 settings->stop == TARRY_STOP_WORKERS ||
+                 (adaptive && settings->stop != TARRY_STOP_EXACT);
+    if (!fixed && chance(it, 0.9))
+        settings->pick = (tarry_pick)between(it, TARRY_PICK_FEWEST, TARRY_PICK_SHARE);
     it->stripes = between(it, 1, MAX_STRIPES);
     settings->stripe_length = between(it, 1, 9);
     settings->dimension = (it->stripes - 1) * settings->stripe_length +
@@ -110,18 +117,18 @@ static void draw_conditions(cluster *it)
     it->encode_time = chance(it, 0.3) ? 0 : between(it, 1, 100);
     it->sum_time = chance(it, 0.5) ? 0 : between(it, 1, 200);
     it->rounds = between(it, 2, 4);
-    cluster_note(it,
-                 "stop %d, deadline %llu, error %g, workers %u, credit %d, fill %d%s%s, limit %g, "
-                 "%u stripes, "
-                 "silence %llu%s%s",
-                 settings->stop, (unsigned long long)settings->deadline_ns, settings->error_limit,
-                 settings->workers_needed, settings->credit, settings->fill,
-                 settings->reproducible ? ", reproducible" : "",
-                 settings->keep == TARRY_KEEP_CREDITED ? ", keep credited" : "",
-                 settings->conditioning_limit, it->stripes,
-                 (unsigned long long)settings->silence_ns,
-                 it->reorder_up ? ", reports out of order" : "",
-                 it->reorder_down ? ", orders out of order" : "");
+    cluster_note(
+        it,
+        "pick %d, stop %d, deadline %llu, error %g, workers %u, credit %d, fill %d%s%s, limit %g, "
+        "%u stripes, "
+        "silence %llu%s%s",
+        settings->pick, settings->stop, (unsigned long long)settings->deadline_ns,
+        settings->error_limit, settings->workers_needed, settings->credit, settings->fill,
+        settings->reproducible ? ", reproducible" : "",
+        settings->keep == TARRY_KEEP_CREDITED ? ", keep credited" : "",
+        settings->conditioning_limit, it->stripes, (unsigned long long)settings->silence_ns,
+        it->reorder_up ? ", reports out of order" : "",
+        it->reorder_down ? ", orders out of order" : "");
 }
 
 /*
@@ -141,6 +148,7 @@ static void find_bound(cluster *it)
             slowness = it->nodes[worker].slowness;
     }
     uint64_t chunk = LONGEST_COMPUTE * slowness * it->compute_time, attempts = it->workers + 1;
+    it->patience = it->settings.silence_ns / 8 + chunk / 4 + 4 * it->delay + 4;
     uint64_t upload = it->stripes * (uint64_t)it->encode_time + it->sum_time + 4 * it->delay;
     /* With TARRY_KEEP_CREDITED a signal voids two copies at most, and answers are waited for. */
     if (it->settings.keep == TARRY_KEEP_CREDITED)

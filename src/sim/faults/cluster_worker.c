@@ -9,6 +9,15 @@
 /* Times to compute are compute_time times the worker's slowness times 0..111 of these. */
 enum { COMPUTE_UNITS = 16, LONGEST_HOLD = 3000 };
 
+uint32_t cluster_chunks_of(const cluster *it, uint32_t worker, const uint64_t *positions)
+{
+    uint32_t chunks = 0;
+    for (uint32_t slot = 0; positions != NULL && slot < tarry_plan_load(it->plan, worker); slot++)
+        if (bitset_test(positions, slot))
+            chunks |= UINT32_C(1) << tarry_plan_chunk(it->plan, worker, slot);
+    return chunks;
+}
+
 static void break_while_encoding(cluster *it, uint32_t worker)
 {
     static const item_type kinds[] = {ITEM_CRASH, ITEM_CRASH_SILENTLY, ITEM_CUT, ITEM_CUT_UNNOTICED,
@@ -76,6 +85,7 @@ static void begin_computing(cluster *it, uint32_t worker, const tarry_effect *ef
     uint64_t time = units * node->slowness * it->compute_time / COMPUTE_UNITS;
     cluster_item *computed = cluster_add(it, it->now + time, ITEM_COMPUTED, worker);
     node->token = computed->token = ++it->token;
+    node->at = UINT32_C(1) << effect->chunk;
     computed->round = effect->round;
     computed->slot = effect->slot;
     random_stream details;
@@ -91,6 +101,38 @@ static void begin_round(cluster_node *node, const tarry_message *message, uint32
         .round = message->round,
         .parameters = parameters,
     };
+    node->failed = 0;
+}
+
+/* Keeps account of what the worker was told. */
+static void take_order(const cluster *it, uint32_t worker, const tarry_message *message,
+                       cluster_node *node)
+{
+    switch (message->type) {
+    case TARRY_MESSAGE_ROUND:
+    case TARRY_MESSAGE_RESUME:
+        node->computes = true;
+        node->barred = cluster_chunks_of(it, worker, message->barred);
+        break;
+    case TARRY_MESSAGE_NEWS:
+        node->barred = cluster_chunks_of(it, worker, message->barred);
+        break;
+    case TARRY_MESSAGE_SIGNAL:
+    case TARRY_MESSAGE_FINISH:
+        node->computes = false;
+        break;
+    default:
+        break;
+    }
+}
+
+static void send_up(cluster *it, uint32_t worker, const tarry_message *sent)
+{
+    tarry_message message = *sent;
+    if (cluster_planted(it, PLANT_MUTE))
+        message.turn = 0;
+    if (it->nodes[worker].connected)
+        cluster_transmit(it, ITEM_TO_SERVER, worker, &message, NULL);
 }
 
 /* A finished gradient is folded or dropped. */
@@ -120,12 +162,14 @@ void cluster_step_worker(cluster *it, uint32_t worker, const tarry_event *event,
     bool taken = effects->count == 0 || effects->items[0].type != TARRY_EFFECT_REJECT;
     if (taken && event->type == TARRY_EVENT_MESSAGE && event->message->type == TARRY_MESSAGE_ROUND)
         begin_round(node, event->message, parameters);
+    if (taken && event->type == TARRY_EVENT_MESSAGE)
+        take_order(it, worker, event->message, node);
     for (size_t i = 0; i < effects->count; i++) {
         const tarry_effect *effect = &effects->items[i];
-        if (effect->type == TARRY_EFFECT_SEND && node->connected)
-            cluster_transmit(it, ITEM_TO_SERVER, worker, &effect->message, NULL);
+        if (effect->type == TARRY_EFFECT_SEND)
+            send_up(it, worker, &effect->message);
         else if (effect->type == TARRY_EFFECT_CANCEL)
-            node->token = 0;
+            node->token = node->at = 0;
         else if (effect->type == TARRY_EFFECT_COMPUTE)
             begin_computing(it, worker, effect);
         else if (effect->type == TARRY_EFFECT_ENCODE)
@@ -134,6 +178,7 @@ void cluster_step_worker(cluster *it, uint32_t worker, const tarry_event *event,
             settle(it, worker, effect);
         invariants_of_memory(it, worker);
     }
+    invariants_of_worker(it, worker);
 }
 
 void cluster_computed(cluster *it, const cluster_item *done)
@@ -141,12 +186,11 @@ void cluster_computed(cluster *it, const cluster_item *done)
     cluster_node *node = &it->nodes[done->worker];
     if (node->machine == NULL || done->token != node->token)
         return;
-    node->token = 0;
+    node->token = node->at = 0;
     uint32_t chunk = tarry_plan_chunk(it->plan, done->worker, done->slot);
     cluster_note(it, "worker %u: chunk %u %s", done->worker, chunk,
                  done->failed ? "failed" : "computed");
-    if (!done->failed)
-        node->present.made |= UINT32_C(1) << chunk;
+    *(done->failed ? &node->failed : &node->present.made) |= UINT32_C(1) << chunk;
     if (!done->failed && it->settings.keep == TARRY_KEEP_CREDITED)
         node->open |= UINT32_C(1) << chunk;
     cluster_step_worker(it, done->worker,
@@ -245,7 +289,8 @@ void cluster_crash(cluster *it, uint32_t worker, bool noticed, random_stream *de
     cluster_note(it, "worker %u crashes%s", worker, noticed ? "" : " silently");
     tarry_worker_free(node->machine);
     node->machine = NULL;
-    node->token = 0;
+    node->token = node->at = 0;
+    node->computes = false;
     node->life++;
     cluster_disconnect(it, worker, noticed);
     if (stream_chance(details, 0.7))

@@ -49,6 +49,7 @@ static void check_presence(cluster *it)
                              worker, present, member->probed != TARRY_NEVER);
         cluster_note(it, "server gives up worker %u", worker);
         it->given_up++;
+        it->parted |= bit(worker);
         model_lose(&it->model, worker);
     }
 }
@@ -67,6 +68,21 @@ static model_verdict verdict_of(const tarry_effects *effects)
     return VERDICT_WAIT;
 }
 
+/* Whether the others can compute what is missing without the late ones, and waiting for these has
+ * cost as much. */
+static bool can_make_up(const cluster *it, uint32_t late)
+{
+    const server_model *model = &it->model;
+    uint64_t cost = it->settings.pick == TARRY_PICK_PLAN
+                        ? model->result.signal_ns - model->result.start_ns
+                        : 0; /* what the server has learned is its affair */
+    for (uint32_t chunk = 0; chunk < model->chunks; chunk++)
+        if (model->rank[model->least][model_possible(model, chunk) & ~late] < model->least)
+            return false;
+    return it->settings.stop == TARRY_STOP_EXACT &&
+           it->now - model->attempt_start >= it->settings.silence_ns / 4 + cost;
+}
+
 /* An attempt that nobody left ends only because the server passes over those who are late. */
 static void check_passing_over(cluster *it)
 {
@@ -77,14 +93,16 @@ static void check_passing_over(cluster *it)
     uint32_t parts = model_pick(model, it->now, ~late);
     bool allowed = late != 0 && !it->settings.reproducible && delivered > 0 &&
                    2 * delivered >= senders &&
-                   it->now - model->attempt_start >= it->settings.silence_ns / 4 && parts != 0 &&
-                   model_error(model, parts, ~late) <= model->attempt_missing &&
+                   it->now - model->attempt_start >= it->settings.silence_ns / 4;
+    bool as_good = parts != 0 && model_error(model, parts, ~late) <= model->attempt_missing &&
                    model_left(model, ~late) <= model->attempt_left;
+    allowed = allowed && (as_good || can_make_up(it, late));
     if (!allowed)
-        invariant_broken(it, "late_ones_are_passed_over_only_at_no_cost",
+        invariant_broken(it, "passing_over_the_late_loses_nothing",
                          "late %#x, %u of %u delivered, %u parts without them, error %g with", late,
                          delivered, senders, parts, model->attempt_missing);
     it->passed_over++;
+    it->made_up += !as_good;
     model_exclude(model, late);
 }
 
@@ -270,17 +288,22 @@ static void check_signal(cluster *it, const tarry_effects *effects)
         invariant_broken(it, "everyone_hears_the_signal", "%#x of %#x", told, present);
 }
 
-/* What a worker is told to compute first is what is missing. */
+/* What a worker is told to compute first is what is missing; with a dynamic order, of that what is
+ * planned for it. */
 static void check_first(cluster *it, const tarry_effect *effect)
 {
+    bool all = it->settings.pick == TARRY_PICK_PLAN;
     const server_model *model = &it->model;
     const model_member *member = &model->members[effect->worker];
     for (uint32_t slot = 0; slot < tarry_plan_load(it->plan, effect->worker); slot++) {
         uint32_t chunk = tarry_plan_chunk(it->plan, effect->worker, slot);
         uint32_t credited = model_credited(model, chunk, UINT32_MAX);
-        bool open = model->rank[model->least][credited] < model->least &&
-                    !((member->done | member->failed) & bit(chunk));
-        if (bitset_test(effect->message.first, slot) != open)
+        /* A dynamic order may aim at more copies than the least. */
+        uint32_t parts = all ? model->least : model->most;
+        bool open =
+            model->rank[parts][credited] < parts && !((member->done | member->failed) & bit(chunk));
+        bool told = effect->message.first != NULL && bitset_test(effect->message.first, slot);
+        if (all ? told != open : told && !open)
             invariant_broken(it, "first_comes_what_is_missing", "worker %u, chunk %u",
                              effect->worker, chunk);
     }
@@ -453,6 +476,7 @@ void invariants_of_step(cluster *it, const tarry_event *event, bool should_take,
 {
     server_model *model = &it->model;
     bool running = model->phase != MODEL_IDLE;
+    it->parted = 0;
     if (is_taken(effects) != should_take)
         invariant_broken(it, "takes_what_counts", "event %d of worker %u: taken %d", event->type,
                          event->worker, !should_take);
@@ -476,10 +500,12 @@ void invariants_of_step(cluster *it, const tarry_event *event, bool should_take,
         const tarry_effect *effect = &effects->items[i];
         if (effect->type == TARRY_EFFECT_SEND)
             count_sent(it, effect);
-        if (it->settings.pick == TARRY_PICK_PLAN &&
-            (sends(effect, TARRY_MESSAGE_RESUME) ||
-             (sends(effect, TARRY_MESSAGE_NEWS) && effect->message.first != NULL)))
+        if (sends(effect, TARRY_MESSAGE_RESUME) ||
+            (it->settings.pick == TARRY_PICK_PLAN && sends(effect, TARRY_MESSAGE_NEWS) &&
+             effect->message.first != NULL))
             check_first(it, effect);
+        if (effect->type == TARRY_EFFECT_SEND)
+            invariants_of_order(it, effects, i);
         if (effect->type == TARRY_EFFECT_COMBINE && i > before)
             check_combine(it, effect);
         if (effect->type == TARRY_EFFECT_DONE) {

@@ -15,6 +15,13 @@ void invariant_broken(cluster *it, const char *name, const char *format, ...)
 /* The server took `event` and answered; `should_take` is what the model did with the same event. */
 void invariants_of_step(cluster *it, const tarry_event *event, bool should_take,
                         const tarry_effects *effects);
+/* The server sent a message, the index-th effect of its step; it matters if it is the step's last
+ * word to the worker on what to compute. */
+void invariants_of_order(cluster *it, const tarry_effects *effects, size_t index);
+/* `worker` took a step. */
+void invariants_of_worker(cluster *it, uint32_t worker);
+/* Nothing happens before `time`. */
+void invariants_of_time(cluster *it, uint64_t time);
 /* `worker` is about to encode. */
 void invariants_of_encoding(cluster *it, uint32_t worker, const cluster_item *encoded);
 /* TARRY_KEEP_CREDITED: the coefficients with which it is about to; a finished gradient of it is

@@ -201,6 +201,19 @@ static uint32_t stale_of(const server_model *it, uint32_t chunk, uint32_t among)
     return set;
 }
 
+/* Whether an open chunk of the worker is of use: with a fixed order each one is, since the worker
+ * computes them all. */
+static bool has_more(const server_model *it, uint32_t worker, uint32_t among)
+{
+    uint32_t open = it->holds[worker] & ~it->members[worker].done & ~it->members[worker].failed;
+    if (it->settings.pick == TARRY_PICK_PLAN)
+        return open != 0;
+    for (uint32_t chunk = 0; chunk < it->chunks; chunk++)
+        if ((open & bit(chunk)) && it->rank[it->most][model_credited(it, chunk, among)] < it->most)
+            return true;
+    return false;
+}
+
 double model_left(const server_model *it, uint32_t among)
 {
     uint32_t missing = 0;
@@ -233,9 +246,8 @@ static bool is_all_in(const server_model *it, uint32_t among)
 {
     bool all_in = true;
     for (uint32_t worker = 0; worker < it->workers; worker++) {
-        const model_member *member = &it->members[worker];
         if (is_able(it, worker, among))
-            all_in = all_in && (member->done | member->failed) == it->holds[worker];
+            all_in = all_in && !has_more(it, worker, among);
     }
     return all_in;
 }

@@ -39,10 +39,12 @@ static void draw(random_stream *stream, tarry_message_type type, sample *drawn)
         drawn->message.failed = random_below(stream, 2) == 1;
     if (type == TARRY_MESSAGE_REPORT || type == TARRY_MESSAGE_ALIVE) {
         drawn->message.next = random_u32(stream);
-        drawn->message.turn = (uint16_t)random_u32(stream);
     } else {
         drawn->message.attempt = random_u32(stream);
     }
+    if (type != TARRY_MESSAGE_SIGNAL && type != TARRY_MESSAGE_PROBE &&
+        type != TARRY_MESSAGE_FINISH && type != TARRY_MESSAGE_PART)
+        drawn->message.turn = (uint16_t)random_u32(stream);
     if (type == TARRY_MESSAGE_PART)
         drawn->message.stripe = random_u32(stream);
     else

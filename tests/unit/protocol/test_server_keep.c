@@ -240,11 +240,15 @@ static void a_recalled_worker_is_not_whole(void **state)
 }
 
 /* Late ones have copies that nobody else has: they are waited for, and keep their credit. */
+/* With a rule under which others are not asked to make up for them. */
 static void the_late_keep_their_credit(void **state)
 {
     (void)state;
     story told;
-    three_fold(&told);
+    story_plan(&told, 3, 2);
+    told.settings.keep = TARRY_KEEP_CREDITED;
+    told.settings.stop = TARRY_STOP_ERROR;
+    story_begin(&told);
     is_credited(&told, 0, 0);
     is_dropped(&told, 2, 1);
     is_credited(&told, 1, 0);

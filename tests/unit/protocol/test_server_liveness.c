@@ -308,6 +308,95 @@ static void a_late_worker_that_the_stop_rule_needs_is_waited_for(void **state)
     story_end(&told);
 }
 
+static void all_are_there(story *told, uint64_t ms)
+{
+    at(told, ms);
+    for (uint32_t worker = 0; worker < 4; worker++)
+        is_alive(told, worker);
+}
+
+/* Four workers with two copies of each chunk; the signal is at 100 ms, with one copy of each, and
+ * all but worker 3 deliver at 110 ms: its part is late at 300 ms. */
+static void a_needed_part_does_not_come(story *told)
+{
+    all_are_there(told, 90);
+    at(told, 100);
+    for (uint32_t worker = 0; worker < 4; worker++)
+        reports(told, worker, 0);
+    expect_clear(told, 0);
+    for (uint32_t worker = 0; worker < 4; worker++)
+        expect_send(told, worker, TARRY_MESSAGE_SIGNAL);
+    at(told, 110);
+    for (uint32_t worker = 0; worker < 3; worker++)
+        delivers(told, worker, 1, 0);
+    all_are_there(told, 200);
+    all_are_there(told, 300);
+    expect_nothing(told);
+}
+
+/* Once waiting for it beyond the limit has cost the 100 ms that it took to compute everything. */
+static void others_make_up_for_a_late_worker_that_is_needed(void **state)
+{
+    (void)state;
+    story told;
+    story_plan(&told, 4, 2);
+    story_begin(&told);
+    a_needed_part_does_not_come(&told);
+    all_are_there(&told, 399);
+    expect_nothing(&told);
+    passes(&told, 400);
+    expect_resume(&told, 0, "00");
+    expect_resume(&told, 1, "00");
+    expect_resume(&told, 2, "01"); /* chunk 3 */
+    at(&told, 405);
+    sends_part(&told, 3, 1, 0);
+    expect_reject(&told, 3, TARRY_REJECT_STALE);
+    reports(&told, 2, 1);
+    expect_clear(&told, 0);
+    expect_signal(&told, 0, 2, "1001", "1");
+    expect_signal(&told, 1, 2, "0101", "1");
+    expect_signal(&told, 2, 2, "0110", "1"); /* chunk 3 is its now, of the holders 2 and 3 */
+    expect_signal(&told, 3, 2, "1010", "1"); /* nothing of its own */
+    for (uint32_t worker = 0; worker < 3; worker++)
+        delivers(&told, worker, 2, 0);
+    const tarry_round_result *result = expect_done(&told, TARRY_OK);
+    assert_true(result->exact);
+    assert_int_equal(result->attempts, 2);
+    story_end(&told);
+}
+
+/* It may come just before that. */
+static void a_late_worker_that_is_needed_may_still_come(void **state)
+{
+    (void)state;
+    story told;
+    story_plan(&told, 4, 2);
+    story_begin(&told);
+    a_needed_part_does_not_come(&told);
+    all_are_there(&told, 399);
+    delivers(&told, 3, 1, 0);
+    assert_int_equal(expect_done(&told, TARRY_OK)->attempts, 1);
+    story_end(&told);
+}
+
+/* The other copy of chunk 3 can't be computed: worker 3 is waited for, whatever it takes. */
+static void a_late_worker_that_nobody_can_make_up_for_is_waited_for(void **state)
+{
+    (void)state;
+    story told;
+    story_plan(&told, 4, 2);
+    story_begin(&told);
+    fails(&told, 2, 1);
+    a_needed_part_does_not_come(&told);
+    for (uint64_t ms = 350; ms < 5000; ms += 50) {
+        all_are_there(&told, ms);
+        expect_nothing(&told);
+    }
+    delivers(&told, 3, 1, 0);
+    assert_true(expect_done(&told, TARRY_OK)->exact);
+    story_end(&told);
+}
+
 /*
  * Nothing more could come when the signal went out; then worker 2 came back. Without the late
  * worker 1 the sum would be as good, but the rule does not hold while worker 2 computes: the round
@@ -384,6 +473,9 @@ int main(void)
         cmocka_unit_test(a_late_worker_is_waited_for_if_the_sum_would_be_worse),
         cmocka_unit_test(nobody_is_late_while_most_are_not_done),
         cmocka_unit_test(a_late_worker_that_the_stop_rule_needs_is_waited_for),
+        cmocka_unit_test(others_make_up_for_a_late_worker_that_is_needed),
+        cmocka_unit_test(a_late_worker_that_is_needed_may_still_come),
+        cmocka_unit_test(a_late_worker_that_nobody_can_make_up_for_is_waited_for),
         cmocka_unit_test(a_late_worker_is_not_passed_over_to_go_on_computing),
         cmocka_unit_test(the_deadline_is_ahead_while_parts_are_combined),
     };

@@ -30,6 +30,7 @@ typedef struct desk {
     uint32_t epoch;
     uint16_t turn;        /* of its last word */
     uint32_t turns_epoch; /* turns count anew with each arrival */
+    uint16_t told;        /* the turn of what it hears */
     uint64_t psi, stripes, first, barred;
     uint64_t stale; /* of a signal; 0: no set at all */
 } desk;
@@ -78,6 +79,7 @@ static void hears(desk *its, tarry_message_type type, uint32_t attempt)
 {
     tarry_message message = {
         .type = type,
+        .turn = its->told,
         .round = its->round,
         .epoch = its->epoch,
         .attempt = attempt,
@@ -320,6 +322,33 @@ static void news_change_what_comes_next(void **state)
     its.round++;
     hears(&its, TARRY_MESSAGE_ROUND, 0);
     expect_compute(&its, 0, 2);
+    desk_end(&its);
+}
+
+/* What comes again, late, does not undo what came after it. */
+static void older_news_are_stale(void **state)
+{
+    (void)state;
+    desk its;
+    desk_begin(&its);
+    its.told = 65535;
+    hears(&its, TARRY_MESSAGE_ROUND, 0);
+    expect_compute(&its, 0, 2);
+    its.told = 0;
+    its.barred = 1 << 0;
+    hears(&its, TARRY_MESSAGE_NEWS, 0);
+    assert_int_equal(expect(&its, TARRY_EFFECT_CANCEL)->slot, 0);
+    expect_compute(&its, 1, 0);
+    expect_word(&its, 1);
+    its.told = 65535;
+    its.barred = 1 << 1;
+    hears(&its, TARRY_MESSAGE_NEWS, 0);
+    expect_reject(&its, TARRY_REJECT_STALE);
+    hears(&its, TARRY_MESSAGE_RESUME, 0);
+    expect_reject(&its, TARRY_REJECT_STALE);
+    its.told = 0; /* the newest one again changes nothing */
+    its.barred = 1 << 0;
+    hears(&its, TARRY_MESSAGE_NEWS, 0);
     desk_end(&its);
 }
 
@@ -725,6 +754,7 @@ int main(void)
         cmocka_unit_test(a_signal_without_own_copies_only_stops),
         cmocka_unit_test(after_a_withdrawn_attempt_the_needed_come_first),
         cmocka_unit_test(news_change_what_comes_next),
+        cmocka_unit_test(older_news_are_stale),
         cmocka_unit_test(news_in_an_attempt_start_nothing),
         cmocka_unit_test(a_new_signal_in_the_middle_of_encoding_waits_for_its_end),
         cmocka_unit_test(a_psi_with_a_copy_that_is_not_here_changes_nothing),
