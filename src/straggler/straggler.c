@@ -100,6 +100,49 @@ void tarry_straggler_free(tarry_straggler *straggler)
     memory_release(&allocator, straggler);
 }
 
+/* A trace of one step, in which each worker has one chunk. */
+static int add_seconds(tarry_straggler *straggler, const double *seconds,
+                       tarry_diagnostic *diagnostic)
+{
+    const tarry_allocator *allocator = &straggler->allocator;
+    uint32_t workers = straggler->workers;
+    if (straggler->terms == STRAGGLER_MAX_TERMS)
+        return diagnose(diagnostic, TARRY_ERROR_FORMAT,
+                        "more than %d terms, besides what the workers' seconds add",
+                        STRAGGLER_MAX_TERMS - 1);
+    trace *data = memory_allocate(allocator, 1, sizeof(*data));
+    float *values = memory_allocate(allocator, workers, sizeof(*values));
+    if (data == NULL || values == NULL) {
+        memory_release(allocator, values);
+        memory_release(allocator, data);
+        return diagnose_no_memory(diagnostic, "straggler");
+    }
+    for (uint32_t worker = 0; worker < workers; worker++) {
+        straggler->fates[worker].dead |= isinf(seconds[worker]);
+        values[worker] = straggler->fates[worker].dead ? 0 : (float)seconds[worker];
+    }
+    *data = (trace){.steps = 1, .workers = workers, .chunks = 1, .seconds = values};
+    straggler->term[straggler->terms++] = (term){.kind = TERM_TRACE, .trace = data};
+    return TARRY_OK;
+}
+
+int straggler_create_measured(const char *spec, uint32_t workers, const double *seconds,
+                              uint64_t seed, const tarry_allocator *allocator,
+                              tarry_straggler **straggler, tarry_diagnostic *diagnostic)
+{
+    tarry_straggler *made;
+    int error = tarry_straggler_create(spec, workers, seed, allocator, &made, diagnostic);
+    if (error != TARRY_OK)
+        return error;
+    if (seconds != NULL)
+        error = add_seconds(made, seconds, diagnostic);
+    if (error != TARRY_OK)
+        tarry_straggler_free(made);
+    else
+        *straggler = made;
+    return error;
+}
+
 bool tarry_straggler_dead(const tarry_straggler *straggler, uint32_t worker)
 {
     return straggler != NULL && straggler->fates[worker].dead;

@@ -66,6 +66,16 @@ enum { STRAGGLER_MAX_TERMS = 16 };
 int spec_parse(const char *spec, uint32_t workers, const tarry_allocator *allocator,
                term terms[STRAGGLER_MAX_TERMS], size_t *count, tarry_diagnostic *diagnostic);
 
+/*
+ * As tarry_straggler_create, and each worker also has seconds[worker] (>= 0) of its own for a
+ * whole chunk, in every round, as a term that adds; it never answers where these are INFINITY.
+ * seconds may be NULL: then there is only the SPEC. Errors: the same, and FORMAT where the SPEC
+ * leaves no room for one more term.
+ */
+int straggler_create_measured(const char *spec, uint32_t workers, const double *seconds,
+                              uint64_t seed, const tarry_allocator *allocator,
+                              tarry_straggler **straggler, tarry_diagnostic *diagnostic);
+
 /* The name of a term by which workers die or come back within a run, which is for the simulator
  * alone; NULL if there is none. */
 const char *straggler_mortal_term(const tarry_straggler *straggler);

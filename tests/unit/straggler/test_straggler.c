@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include <math.h>
+#include <string.h>
 
 #include "failing_allocator.h"
 #include "seed.h"
@@ -467,6 +468,35 @@ static void deaths_come_at_their_rate_anywhere(void **state)
     assert_true(tarry_straggler_rejoin_ns(NULL) == UINT64_MAX);
 }
 
+static void measured_seconds_join_the_spec(void **state)
+{
+    (void)state;
+    const double seconds[WORKERS] = {1, 2, 0, INFINITY, 0.5, 0.5, 0.5, 0.5};
+    tarry_straggler *straggler = NULL;
+    assert_int_equal(straggler_create_measured("shifted-exp:1,0+slow:8,2", WORKERS, seconds, 1,
+                                               NULL, &straggler, NULL),
+                     TARRY_OK);
+    assert_true(tarry_straggler_adds(straggler));
+    for (uint32_t worker = 0; worker < WORKERS; worker++) {
+        bool dead = isinf(seconds[worker]);
+        assert_int_equal(tarry_straggler_dead(straggler, worker), dead);
+        for (uint32_t place = 0; place < 8; place++)
+            assert_int_equal(tarry_straggler_time_ns(straggler, place, worker, place, place, 4, 0),
+                             dead ? UINT64_MAX : (uint64_t)((1 + seconds[worker]) * 2 / 4 * 1e9));
+    }
+    tarry_straggler_free(straggler);
+    assert_int_equal(
+        straggler_create_measured("slow:1,2", WORKERS, NULL, 1, NULL, &straggler, NULL), TARRY_OK);
+    assert_false(tarry_straggler_adds(straggler));
+    tarry_straggler_free(straggler);
+    /* 16 terms leave no room. */
+    char spec[128] = "none";
+    for (int i = 1; i < STRAGGLER_MAX_TERMS; i++)
+        strcat(spec, "+none");
+    assert_int_equal(straggler_create_measured(spec, WORKERS, seconds, 1, NULL, &straggler, NULL),
+                     TARRY_ERROR_FORMAT);
+}
+
 static void terms_say_what_they_are(void **state)
 {
     (void)state;
@@ -508,11 +538,22 @@ static int attempt(void *user, const tarry_allocator *allocator)
     return error;
 }
 
+static int attempt_measured(void *user, const tarry_allocator *allocator)
+{
+    const double seconds[WORKERS] = {1, 2, 3, 4, 5, 6, 7, 8};
+    tarry_straggler *straggler;
+    int error = straggler_create_measured(user, WORKERS, seconds, 1, allocator, &straggler, NULL);
+    if (error == TARRY_OK)
+        tarry_straggler_free(straggler);
+    return error;
+}
+
 static void each_allocation_may_fail(void **state)
 {
     (void)state;
     char spec[] = "slow:1,2+dead:1+exp:1";
     assert_int_equal(fail_each_allocation(attempt, spec), 3);
+    assert_int_equal(fail_each_allocation(attempt_measured, spec), 5);
 }
 
 int main(void)
@@ -536,6 +577,7 @@ int main(void)
         cmocka_unit_test(racks_slow_down_together),
         cmocka_unit_test(racks_die_together),
         cmocka_unit_test(deaths_come_at_their_rate_anywhere),
+        cmocka_unit_test(measured_seconds_join_the_spec),
         cmocka_unit_test(terms_say_what_they_are),
         cmocka_unit_test(each_allocation_may_fail),
     };
