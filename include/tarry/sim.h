@@ -37,6 +37,9 @@ typedef struct tarry_sim_settings {
     /* What a whole chunk of cost 1 takes before stragglers add to it; a piece takes its share. */
     uint64_t chunk_ns;
     bool costs_known;         /* the server is told chunk_cost before each round */
+    /* What each chunk of the plan, which may be a piece, takes besides: on a slow worker more, for
+     * a chunk of higher cost as much. */
+    uint64_t overhead_ns;
     const double *chunk_cost; /* per chunk of the plan, relative; NULL: all 1; borrowed */
     size_t dimension;         /* d >= 1: sets what parts weigh */
     size_t parameter_bytes;   /* sent to each worker with a round; 0: they don't count */

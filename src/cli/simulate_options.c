@@ -63,6 +63,12 @@ static const option_entry model_entries[] = {
      .high = SIMULATE_MOST_SECONDS,
      .open = true,
      FIELD(chunk_seconds)},
+    {.name = "overhead",
+     .argument = "SECONDS",
+     .help = "What each chunk, or each of its pieces, takes besides, however small (default 0)",
+     .kind = OPTION_REAL,
+     .high = SIMULATE_MOST_SECONDS,
+     FIELD(overhead)},
     {.name = "chunk-cost",
      .argument = "SPEC",
      .help = "How chunks differ: uniform (default), lognormal:SD[/run] or trace:FILE",
@@ -172,6 +178,7 @@ static const option_entry run_entries[] = {
 void simulate_options_init(simulate_options *options)
 {
     *options = (simulate_options){
+        .command = "simulate",
         .scheme = "uncoded,cyclic,partial",
         .workers = 200,
         .chunks = 200,

@@ -8,6 +8,7 @@
 #include "cli/simulate_schemes.h"
 
 typedef struct simulate_options {
+    const char *command; /* whose trials these are, for complaints */
     const char *scheme;
     scheme_settings defaults; /* what schemes take that don't fix it themselves */
     const char *deadline;
@@ -17,6 +18,10 @@ typedef struct simulate_options {
     const char *straggler;
     const char *chunk_cost;
     double chunk_seconds;
+    double overhead; /* of each piece, in seconds */
+    /* By worker: what it takes for a whole chunk besides the SPEC's seconds, INFINITY: it never
+     * answers; NULL: nothing. */
+    const double *worker_seconds;
 
     double latency;          /* seconds */
     double bandwidth;        /* bytes per second of each worker's link */
@@ -30,7 +35,8 @@ typedef struct simulate_options {
     uint32_t rounds; /* of each trial */
     uint64_t seed;
     bool plan_per_trial;
-    uint32_t jobs; /* 0 until checked */
+    bool no_bounds; /* the least times are not asked for */
+    uint32_t jobs;  /* 0 until checked */
 
     const char *report;
     const char *plot;

@@ -17,6 +17,7 @@
 #include "cli/progress.h"
 #include "cli/simulate_curve.h"
 #include "cli/verify.h"
+#include "straggler/straggler.h"
 
 /* What the threads share. */
 typedef struct crew {
@@ -24,6 +25,7 @@ typedef struct crew {
     atomic_size_t next; /* trial to be taken */
     atomic_bool stop;
     pthread_mutex_t lock; /* for all below, and for trials->done_count and ->error */
+    uint64_t runs;        /* trials of single variants that are done */
     progress progress;
 } crew;
 
@@ -71,6 +73,7 @@ static tarry_sim_settings make_settings(const simulate_trials *trials,
     settings.straggler = draws->straggler;
     settings.chunk_cost = draws->costs;
     settings.chunk_ns = (uint64_t)ceil(options->chunk_seconds * 1e9);
+    settings.overhead_ns = (uint64_t)ceil(options->overhead * 1e9);
     settings.dimension = (size_t)options->dimension;
     settings.parameter_bytes = (size_t)options->parameter_bytes;
     settings.link.latency_ns = (uint64_t)llround(options->latency * 1e9);
@@ -163,7 +166,7 @@ static int run_rounds(const crew *all, const trial_draws *draws, const tarry_pla
             if (failed)
                 fail_rounds(outcomes, rounds, outcome->result);
         }
-        if (error == TARRY_OK)
+        if (error == TARRY_OK && !all->trials->options->no_bounds)
             error = find_bounds(plan, settings, number, outcome, diagnostic);
     }
     tarry_sim_free(sim);
@@ -203,8 +206,9 @@ static int draw(const simulate_trials *trials, size_t trial, trial_draws *draws,
 {
     const simulate_options *options = trials->options;
     *draws = (trial_draws){.trial = trial, .seed = trial_seed(options->seed, trial)};
-    int error = tarry_straggler_create(options->straggler, options->workers, draws->seed, NULL,
-                                       &draws->straggler, diagnostic);
+    int error =
+        straggler_create_measured(options->straggler, options->workers, options->worker_seconds,
+                                  draws->seed, NULL, &draws->straggler, diagnostic);
     if (error != TARRY_OK || chunk_cost_uniform(trials->costs))
         return error;
     size_t pieces = 1;
@@ -216,13 +220,23 @@ static int draw(const simulate_trials *trials, size_t trial, trial_draws *draws,
     return draws->costs != NULL ? TARRY_OK : diagnose_no_memory(diagnostic, "chunk costs");
 }
 
+static void finish_run(crew *all)
+{
+    pthread_mutex_lock(&all->lock);
+    progress_update(&all->progress, ++all->runs, "");
+    pthread_mutex_unlock(&all->lock);
+}
+
 /* TARRY_ERROR_INTERRUPTED if the crew is to stop. */
-static int run_trial(const crew *all, size_t trial, tarry_diagnostic *diagnostic)
+static int run_trial(crew *all, size_t trial, tarry_diagnostic *diagnostic)
 {
     trial_draws draws;
     int error = draw(all->trials, trial, &draws, diagnostic);
-    for (size_t i = 0; i < all->trials->variants->count && error == TARRY_OK; i++)
+    for (size_t i = 0; i < all->trials->variants->count && error == TARRY_OK; i++) {
         error = run_variant(all, &draws, i, diagnostic);
+        if (error == TARRY_OK)
+            finish_run(all);
+    }
     memory_release(NULL, draws.costs);
     tarry_straggler_free(draws.straggler);
     return error;
@@ -234,7 +248,7 @@ static void finish_trial(crew *all, size_t trial, int error, const tarry_diagnos
     pthread_mutex_lock(&all->lock);
     if (error == TARRY_OK) {
         trials->done[trial] = true;
-        progress_update(&all->progress, ++trials->done_count, "");
+        trials->done_count++;
     } else if (error != TARRY_ERROR_INTERRUPTED) {
         if (trials->error[0] == '\0')
             snprintf(trials->error, sizeof(trials->error), "trial %zu: %s", trial, why->text);
@@ -288,10 +302,11 @@ int simulate_trials_run(simulate_trials *trials)
     interrupt *signals;
     int error = interrupt_begin(stop_crew, &all, &signals);
     if (error != TARRY_OK)
-        return complain(EXIT_FAILED, "simulate: %s", tarry_error_text(error));
+        return complain(EXIT_FAILED, "%s: %s", options->command, tarry_error_text(error));
     pthread_mutex_init(&all.lock, NULL);
     double start = clock_seconds();
-    progress_begin(&all.progress, options->trials, "trial", options->quiet, what);
+    progress_begin(&all.progress, options->trials * trials->variants->count, "run", options->quiet,
+                   what);
     run_crew(&all);
     progress_end(&all.progress);
     trials->seconds = clock_seconds() - start;
@@ -303,8 +318,9 @@ int simulate_trials_run(simulate_trials *trials)
                  options->trials);
     }
     interrupt_end(signals);
-    return trials->error[0] == '\0' ? EXIT_DONE
-                                    : complain(EXIT_FAILED, "simulate: %s", trials->error);
+    return trials->error[0] == '\0'
+               ? EXIT_DONE
+               : complain(EXIT_FAILED, "%s: %s", options->command, trials->error);
 }
 
 /* A fault of a SPEC is wrong usage, one of its file is not. */
@@ -320,8 +336,9 @@ static int read_specs(simulate_trials *trials)
     const simulate_options *options = trials->options;
     tarry_diagnostic why;
     tarry_straggler *straggler;
-    int error = tarry_straggler_create(options->straggler, options->workers, options->seed, NULL,
-                                       &straggler, &why);
+    int error =
+        straggler_create_measured(options->straggler, options->workers, options->worker_seconds,
+                                  options->seed, NULL, &straggler, &why);
     if (error != TARRY_OK)
         return complain_spec("--straggler", error, &why);
     tarry_straggler_free(straggler);
@@ -352,7 +369,7 @@ int simulate_trials_create(const simulate_options *options, const simulate_varia
     int status = OPTIONS_PROCEED;
     simulate_trials *trials = memory_allocate(NULL, 1, sizeof(*trials));
     if (trials == NULL)
-        return complain(EXIT_FAILED, "simulate: out of memory");
+        return complain(EXIT_FAILED, "%s: out of memory", options->command);
     trials->options = options;
     trials->variants = variants;
     size_t count = (size_t)options->trials, cells = count * variants->count;
@@ -364,7 +381,7 @@ int simulate_trials_create(const simulate_options *options, const simulate_varia
         trials->errors = memory_allocate(NULL, cells, points * sizeof(double));
     if (trials->plans == NULL || trials->outcomes == NULL || trials->done == NULL ||
         (points > 0 && trials->errors == NULL))
-        status = complain(EXIT_FAILED, "simulate: out of memory for %zu trials", count);
+        status = complain(EXIT_FAILED, "%s: out of memory for %zu trials", options->command, count);
     if (status == OPTIONS_PROCEED)
         status = read_specs(trials);
     if (status == OPTIONS_PROCEED)

@@ -14,11 +14,11 @@
 /* One round of a variant in one trial; NaN stands for what is not known. */
 typedef struct simulate_outcome {
     tarry_round_result
-        result;     /* in every round of a trial that could not end: the failed round's */
-    double seconds; /* NaN if the trial could not end */
-    double balanced,
-        matched;           /* the bounds, in seconds; infinite: the workers that are alive can't */
-    double verified_error; /* with --vectors, as in cli/verify.h */
+        result;               /* in every round of a trial that could not end: the failed round's */
+    double seconds;           /* NaN if the trial could not end */
+    double balanced, matched; /* the bounds, in seconds, if they are worked out; infinite: the
+                                 workers that are alive can't */
+    double verified_error;    /* with --vectors, as in cli/verify.h */
     double verified_squared_error;
 } simulate_outcome;
 

@@ -59,7 +59,7 @@ class Terminal(TarryTest):
     def test_trials(self):
         status, text = self.run_on_terminal(100, "simulate", "--trials", "200")
         self.assertEqual(status, 0)
-        self.assertRegex(text, r"\rtrial \d+/200  \S+/s  \S+ (s|ms|us) left\x1b\[K\r")
+        self.assertRegex(text, r"\rrun \d+/600  \S+/s  \S+ (s|ms|us) left\x1b\[K\r")
         self.assertTrue(text.endswith("\r\x1b[K"))
 
     def test_a_narrow_terminal(self):

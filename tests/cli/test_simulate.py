@@ -253,6 +253,14 @@ class Trials(SimulateTest):
                              "uncoded")[0]
         self.assertEqual(long["time"]["mean"], 7)
 
+    def test_overhead_of_each_piece(self):
+        for pieces in (1, 4):
+            result = self.simulate(*SMALL, "--scheme", "own", "--replication", "1", "--pieces",
+                                   str(pieces), "--straggler", "none", "--chunk-time", "2",
+                                   "--overhead", "0.25")[0]
+            self.assertAlmostEqual(result["time"]["median"], 2 + 0.25 * pieces)
+            self.assertAlmostEqual(result["ratio_to_matched"], 1)
+
     def test_no_worse_than_a_core_allows(self):
         """The uncoded scheme waits for the last of m exponential times: H_m on average."""
         result = self.simulate("--workers", "50", "--chunks", "50", "--scheme", "uncoded",

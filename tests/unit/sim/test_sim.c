@@ -157,6 +157,32 @@ static void costs_scale_the_time_of_chunks(void **state)
     }
 }
 
+/* A piece of a slow worker: (10 / pieces + 1) s, twice as long; the overhead has no cost. */
+static void pieces_have_an_overhead_each(void **state)
+{
+    (void)state;
+    const double cost[4] = {3, 3, 3, 3};
+    for (uint32_t pieces = 1; pieces <= 4; pieces *= 4) {
+        for (int costly = 0; costly < 2; costly++) {
+            world all;
+            world_init(&all);
+            all.plan_settings.workers = 1;
+            all.plan_settings.chunks = 1;
+            all.plan_settings.pieces = pieces;
+            all.plan_settings.replication = 1;
+            all.settings.chunk_ns = 10 * SECOND;
+            all.settings.overhead_ns = SECOND;
+            all.settings.chunk_cost = costly ? cost : NULL;
+            all.spec = "slow:1,2";
+            world_begin(&all);
+            tarry_round_result result = world_round(&all);
+            uint64_t work = costly ? 30 : 10;
+            assert_int_equal(result.end_ns - result.start_ns, 2 * (work + pieces) * SECOND);
+            world_end(&all);
+        }
+    }
+}
+
 static void costs_may_change_between_rounds(void **state)
 {
     (void)state;
@@ -334,6 +360,7 @@ int main(void)
         cmocka_unit_test(single_gradients_travel_with_their_reports),
         cmocka_unit_test(a_deadline_is_kept_to_the_nanosecond),
         cmocka_unit_test(costs_scale_the_time_of_chunks),
+        cmocka_unit_test(pieces_have_an_overhead_each),
         cmocka_unit_test(costs_may_change_between_rounds),
         cmocka_unit_test(pieces_take_their_share_of_a_chunk),
         cmocka_unit_test(uncoded_takes_the_harmonic_number),
