@@ -2,8 +2,10 @@
 /* tarry plan: an assignment's figures. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "cli/command.h"
+#include "cli/command_plan_advise.h"
 #include "cli/complain.h"
 #include "cli/keep.h"
 #include "cli/numbers.h"
@@ -187,8 +189,19 @@ static int print_json(const plan_options *options, const plan_command_options *p
     return failed == 0 ? EXIT_DONE : complain(EXIT_FAILED, "plan: the report cannot be made");
 }
 
+/* Whether the other job of this command is asked for, which has options of its own. */
+static bool asks_for_advice(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], "--advise") == 0)
+            return true;
+    return false;
+}
+
 int command_plan(int argc, char **argv)
 {
+    if (asks_for_advice(argc, argv))
+        return command_plan_advise(argc, argv);
     plan_options options;
     plan_options_init(&options);
     plan_command_options print = {.dimension = 1000000};
@@ -200,7 +213,8 @@ int command_plan(int argc, char **argv)
     const option_command command = {
         "plan",
         "Prints an assignment's figures: loads, replication, how many chunks it may take "
-        "(Q_l), conditioning, memory and upload per worker.",
+        "(Q_l), conditioning, memory and upload per worker. With --advise, recommends replication, "
+        "pieces and parts instead (tarry plan --advise --help).",
         groups, sizeof(groups) / sizeof(groups[0])};
     config_file *file;
     tarry_plan *plan = NULL;

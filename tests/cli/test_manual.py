@@ -25,6 +25,7 @@ class Manual(TarryTest):
         for command, page in (
             (("train",), "tarry-train.1"),
             (("plan",), "tarry-plan.1"),
+            (("plan", "--advise"), "tarry-plan-advise.1"),
             (("simulate",), "tarry-simulate.1"),
             (("simulate", "--faults"), "tarry-simulate-faults.1"),
             (("bench", "kernels"), "tarry-bench.1"),
@@ -52,7 +53,9 @@ class Manual(TarryTest):
         self.succeed("train", "--samples", "100", "--rounds", "2", "--verify", "--report", "r.json")
         plan = json.loads(self.succeed("plan", "--json", "--show"))
         self.succeed("simulate", "--trials", "2", "--deadline", "1", "--report", "s.json")
-        for report in (json.loads(self.read("r.json")), plan, json.loads(self.read("s.json"))):
+        advice = json.loads(self.succeed("plan", "--advise", "--json", "--from", "r.json", "--trials",
+                                         "1"))
+        for report in (advice, json.loads(self.read("r.json")), plan, json.loads(self.read("s.json"))):
             self.assertEqual(set(self.keys(report)) - described, set())
 
 

@@ -13,7 +13,7 @@ class Commands(TarryTest):
             self.assertIn(f"tarry {command} ", text)
 
     def test_help_fits_80_columns(self):
-        for command in ([], ["train"], ["plan"], ["simulate"], ["bench"], ["bench", "kernels"], ["bench", "round"]):
+        for command in ([], ["train"], ["plan"], ["plan", "--advise"], ["simulate"], ["bench"], ["bench", "kernels"], ["bench", "round"]):
             for line in self.succeed(*command, "--help").split("\n"):
                 self.assertLessEqual(len(line), 80)
                 self.assertEqual(line, line.rstrip())
