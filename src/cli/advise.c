@@ -12,13 +12,14 @@
 
 #define TIE 1.02      /* times that differ by less are equal */
 #define PROMISING 1.2 /* what took longer in the first look, than the fastest, stays behind */
-#define MOST_PARTED 5 /* promising choices of each higher number of parts */
+#define MOST_UNSEEN 5 /* promising choices of each higher number of parts */
 #define LOOK_ROUNDS 3 /* of each trial of the first look */
 
 /*
  * Plans of several parts take long to make, and many choices are far from the best. So there is a
  * first look at the choices with the fewest parts, in few rounds; then the promising ones, also
- * those with more parts which could be faster, are simulated in all trials.
+ * those with more parts which could be faster, and those of one part that keep only what is
+ * credited, are simulated in all trials.
  */
 typedef struct search {
     const advise_options *options;
@@ -43,10 +44,13 @@ static advice_choice choice_of(const advise_options *options, const simulate_var
         .replication = variant->plan.replication,
         .pieces = variant->plan.pieces,
         .parts = variant->plan.parts,
+        .keep = variant->server.keep,
     };
     choice.upload_bytes = (options->dimension + choice.parts - 1) / choice.parts * sizeof(float);
-    choice.memory_bytes =
-        most_load(options, &choice) * options->dimension * sizeof(float) + choice.upload_bytes;
+    uint64_t gradient = options->dimension * sizeof(float);
+    choice.memory_bytes = choice.keep == TARRY_KEEP_CREDITED
+                              ? 3 * gradient /* the running sum and two gradients */
+                              : most_load(options, &choice) * gradient + choice.upload_bytes;
     return choice;
 }
 
@@ -210,16 +214,18 @@ static void mark_pareto(advice *found)
     }
 }
 
-/* The fewest parts of all choices with this replication and these pieces. */
+/* The choice with this replication and these pieces that stands for the others in the first look:
+ * that of the fewest parts, if it may be one that keeps all. */
 static size_t look_of(const search *it, size_t index)
 {
     const advice_choice *choice = &it->choices[index], *other = it->choices;
-    size_t fewest = index;
+    size_t look = index;
     for (size_t i = 0; i < it->variants.count; i++)
         if (other[i].replication == choice->replication && other[i].pieces == choice->pieces &&
-            other[i].parts < other[fewest].parts)
-            fewest = i;
-    return fewest;
+            (other[i].parts < other[look].parts ||
+             (other[i].parts == other[look].parts && other[i].keep < other[look].keep)))
+            look = i;
+    return look;
 }
 
 /*
@@ -236,9 +242,9 @@ static double hope_of(const search *it, size_t index)
 
 /* Of the choices with these parts, which no look was had at, those of the least memory among the
  * ones that may take no more than `seconds`. */
-static void want_parted(search *it, uint32_t parts, double seconds)
+static void want_unseen(search *it, uint32_t parts, double seconds)
 {
-    for (int taken = 0; taken < MOST_PARTED; taken++) {
+    for (int taken = 0; taken < MOST_UNSEEN; taken++) {
         size_t least = SIZE_MAX;
         for (size_t i = 0; i < it->variants.count; i++) {
             const advice_choice *choice = &it->choices[i];
@@ -268,8 +274,8 @@ static void want_promising(search *it)
         it->wanted[i] = it->choices[i].trials > 0 &&
                         (it->choices[i].seconds <= best || it->choices[i].seconds <= limit);
     const whole_list *parts = &it->options->part_counts;
-    for (size_t i = 0; i < parts->count; i++)
-        want_parted(it, parts->values[i], fmin(best, limit));
+    for (size_t i = 0; i < parts->count; i++) /* more parts cost memory for nothing but time */
+        want_unseen(it, parts->values[i], parts->values[i] == 1 ? limit : fmin(best, limit));
 }
 
 static int run_stages(search *it, advice *out)
@@ -350,7 +356,14 @@ static int search_create(search *it)
     it->world.defaults.replications = options->replications;
     it->world.defaults.piece_counts = options->piece_counts;
     it->world.defaults.part_counts = options->part_counts;
-    int error = simulate_variants_read("tarry", &it->world.defaults, &frame, &it->variants, &why);
+    bool one_part = false;
+    for (size_t i = 0; i < options->part_counts.count; i++)
+        one_part |= options->part_counts.values[i] == 1;
+    const char *schemes = options->keep == TARRY_KEEP_ALL || !one_part ? "tarry:keep=all"
+                          : options->keep == TARRY_KEEP_CREDITED
+                              ? "tarry:keep=credited,parts=1"
+                              : "tarry:keep=all,tarry:keep=credited,parts=1";
+    int error = simulate_variants_read(schemes, &it->world.defaults, &frame, &it->variants, &why);
     if (error != TARRY_OK)
         return complain(error == TARRY_ERROR_FORMAT ? EXIT_USAGE : EXIT_FAILED, "--advise: %s",
                         why.text);

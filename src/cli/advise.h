@@ -15,11 +15,12 @@
 
 typedef struct advice_choice {
     uint32_t replication, pieces, parts;
+    tarry_keep keep;
     uint64_t trials;       /* fewer where the choice fell behind in a first look */
     double first_seconds;  /* of the first round, median; NaN if no trial could end */
     double seconds;        /* of the rounds of the second half, median */
-    uint64_t memory_bytes; /* of the worker with the most chunks: all finished gradients, and a
-                              coded part */
+    uint64_t memory_bytes; /* of the worker with the most chunks: gradients that it keeps, and
+                              a coded part */
     uint64_t upload_bytes; /* per worker and round: a coded part */
     double control_bytes;  /* of all other messages of a round, both ways, mean */
     double copies;         /* computed per piece, mean */
@@ -33,7 +34,7 @@ typedef struct advice {
     advice_choice *choices; /* by ascending seconds; those that failed are the last */
     size_t recommended;     /* index of a choice that never failed */
     size_t too_large;       /* choices left out for --memory */
-    size_t unpromising;     /* with more parts, not simulated: others promise more */
+    size_t unpromising;     /* not simulated: others promise more */
     double run_seconds;     /* that the trials took */
 } advice;
 

@@ -119,7 +119,21 @@ static const option_entry cost_entries[] = {
      FIELD(memory)},
 };
 
+static const option_choice keeps[] = {
+    {"all", TARRY_KEEP_ALL},
+    {"credited", TARRY_KEEP_CREDITED},
+    {"both", ADVISE_KEEP_BOTH},
+    {NULL, 0},
+};
+
 static const option_entry choice_entries[] = {
+    {.name = "keep",
+     .argument = "WHICH",
+     .help = "Finished gradients that a worker keeps until the sum: all, with one part credited, "
+             "or choices of both (default)",
+     .kind = OPTION_CHOICE,
+     .choices = keeps,
+     FIELD(keep)},
     {.name = "replication",
      .argument = "R,R...",
      .help = "Workers that hold each chunk (default: 1,2,3,4,6,8)",
@@ -193,6 +207,7 @@ void advise_options_init(advise_options *options)
         .replications = {6, {1, 2, 3, 4, 6, 8}},
         .pieces = "1,2,4,8,16,32",
         .piece_counts = {6, {1, 2, 4, 8, 16, 32}},
+        .keep = ADVISE_KEEP_BOTH,
         .rounds = 6,
         .seed = 1,
     };

@@ -3,8 +3,13 @@
 #ifndef CLI_ADVISE_OPTIONS_H
 #define CLI_ADVISE_OPTIONS_H
 
+#include <tarry/event.h>
+
 #include "cli/list.h"
 #include "cli/options.h"
+
+/* Behind the values of tarry_keep: choices of either. */
+enum { ADVISE_KEEP_BOTH = TARRY_KEEP_CREDITED + 1 };
 
 /* Until advise_options_settle, 0, NaN and NULL stand for what was not given. */
 typedef struct advise_options {
@@ -21,6 +26,8 @@ typedef struct advise_options {
     double bandwidth;        /* bytes per second of each worker's link */
     double server_bandwidth; /* of the server's card */
     uint64_t memory;         /* most bytes per worker; 0: no limit */
+
+    int keep; /* a tarry_keep, or ADVISE_KEEP_BOTH */
 
     const char *replication, *pieces, *parts; /* as given; taken apart into the lists */
     whole_list replications, piece_counts, part_counts;

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "cli/keep.h"
 #include "cli/numbers.h"
 #include "cli/report_json.h"
 
@@ -14,8 +15,10 @@ static void options_text(const advise_options *options, const advice_choice *cho
                          size_t size)
 {
     snprintf(text, size,
-             "--workers %u --chunks %u --replication %u --pieces %u --parts %u --order dynamic",
-             options->workers, options->chunks, choice->replication, choice->pieces, choice->parts);
+             "--workers %u --chunks %u --replication %u --pieces %u --parts %u --order dynamic "
+             "--keep %s",
+             options->workers, options->chunks, choice->replication, choice->pieces, choice->parts,
+             keep_name(choice->keep));
 }
 
 static void print_row(const advice_choice *choice, bool recommended)
@@ -28,9 +31,9 @@ static void print_row(const advice_choice *choice, bool recommended)
     bytes_text((double)choice->upload_bytes, upload);
     if (isfinite(choice->control_bytes))
         bytes_text(choice->control_bytes, control);
-    printf("%c%c %2u %3u %2u %9s %9s %8s %8s %8s", recommended ? '>' : ' ',
-           choice->pareto ? '*' : ' ', choice->replication, choice->pieces, choice->parts, learned,
-           first, memory, upload, control);
+    printf("%c%c %2u %3u %2u %-8s %9s %9s %8s %8s %8s", recommended ? '>' : ' ',
+           choice->pareto ? '*' : ' ', choice->replication, choice->pieces, choice->parts,
+           keep_name(choice->keep), learned, first, memory, upload, control);
     if (isfinite(choice->copies))
         printf(" %7.2f %6" PRIu64 " %6zu\n", choice->copies, choice->trials, choice->failed);
     else
@@ -49,9 +52,9 @@ static void print_head(const advise_options *options, const advice *found)
     if (found->too_large > 0)
         printf("%zu choices need more memory than --memory allows\n", found->too_large);
     if (found->unpromising > 0)
-        printf("%zu choices with more parts promise less than others and were left out\n",
-               found->unpromising);
-    printf("\n    r   P  l     round     first   memory   upload  control  copies trials failed\n");
+        printf("%zu choices promise less than others and were left out\n", found->unpromising);
+    printf("\n    r   P  l keep         round     first   memory   upload  control  copies trials "
+           "failed\n");
 }
 
 void advice_print_table(const advise_options *options, const advice *found)
@@ -75,22 +78,24 @@ void advice_print_table(const advise_options *options, const advice *found)
     bytes_text((double)best->upload_bytes, upload);
     options_text(options, best, text, sizeof(text));
     printf("\n* no other choice is as good in time, memory and replication\n"
-           "> recommended: replication %u, %u piece%s, %u part%s: rounds of %s, %s per worker, %s "
+           "> recommended: replication %u, %u piece%s, %u part%s, keep %s: rounds of %s, %s per "
+           "worker, %s "
            "up\n\n%s\n",
            best->replication, best->pieces, best->pieces == 1 ? "" : "s", best->parts,
-           best->parts == 1 ? "" : "s", learned, memory, upload, text);
+           best->parts == 1 ? "" : "s", keep_name(best->keep), learned, memory, upload, text);
 }
 
 static json_t *choice_json(const advice_choice *choice)
 {
     return json_pack(
-        "{s:I, s:I, s:I, s:o, s:o, s:I, s:I, s:o, s:o, s:I, s:I, s:b}", "replication",
+        "{s:I, s:I, s:I, s:s, s:o, s:o, s:I, s:I, s:o, s:o, s:I, s:I, s:b}", "replication",
         (json_int_t)choice->replication, "pieces", (json_int_t)choice->pieces, "parts",
-        (json_int_t)choice->parts, "seconds", number_json(choice->seconds), "first_seconds",
-        number_json(choice->first_seconds), "memory_bytes", (json_int_t)choice->memory_bytes,
-        "upload_bytes", (json_int_t)choice->upload_bytes, "control_bytes",
-        number_json(choice->control_bytes), "copies", number_json(choice->copies), "trials",
-        (json_int_t)choice->trials, "failed", (json_int_t)choice->failed, "pareto", choice->pareto);
+        (json_int_t)choice->parts, "keep", keep_name(choice->keep), "seconds",
+        number_json(choice->seconds), "first_seconds", number_json(choice->first_seconds),
+        "memory_bytes", (json_int_t)choice->memory_bytes, "upload_bytes",
+        (json_int_t)choice->upload_bytes, "control_bytes", number_json(choice->control_bytes),
+        "copies", number_json(choice->copies), "trials", (json_int_t)choice->trials, "failed",
+        (json_int_t)choice->failed, "pareto", choice->pareto);
 }
 
 int advice_print_json(const advise_options *options, const advice *found, json_t *config)

@@ -8,7 +8,7 @@ from harness import TIMEOUT, TarryTest, main
 
 # Half of the workers are slow, for good: one copy is not enough.
 SMALL = ["--workers", "6", "--straggler", "jitter:0.1/run+slow:2,2-6", "--dimension", "1000",
-         "--replication", "1,2,3", "--pieces", "1,4,16", "--trials", "6"]
+         "--replication", "1,2,3", "--pieces", "1,4,16", "--trials", "6", "--keep", "all"]
 
 
 class AdviceTest(TarryTest):
@@ -54,7 +54,7 @@ class Search(AdviceTest):
                 self.assertFalse(choice["pareto"])
         self.assertEqual(best["options"],
                          f"--workers 6 --chunks 6 --replication {best['replication']} "
-                         f"--pieces {best['pieces']} --parts 1 --order dynamic")
+                         f"--pieces {best['pieces']} --parts 1 --order dynamic --keep all")
 
     def test_the_recommended_choice_is_among_the_best_with_other_seeds(self):
         spec = "jitter:0.1/run+slow:3,2-8"
@@ -98,6 +98,19 @@ class Search(AdviceTest):
         self.fail_with(1, "tarry: --memory: every choice needs more than 7.00 kB; the least is "
                           "8.00 kB", "plan", "--advise", *SMALL, "--memory", "7000")
 
+    def test_what_is_kept(self):
+        both, credited = (self.advise(*SMALL, "--keep", keep) for keep in ("both", "credited"))
+        for advice in (both, credited):
+            self.assertEqual(advice["recommended"]["keep"], "credited")
+            self.assertEqual(advice["recommended"]["memory_bytes"], 3 * 4000)
+            self.assertIn("--keep credited", advice["recommended"]["options"])
+        self.assertEqual({choice["keep"] for choice in both["choices"]}, {"all", "credited"})
+        self.assertEqual(len(both["choices"]) + both["unpromising"], 18)
+        self.assertEqual({choice["keep"] for choice in credited["choices"]}, {"credited"})
+        # Where all is too much, a first look is had at the others.
+        tight = self.advise(*SMALL, "--keep", "both", "--memory", "12000", "--pieces", "16")
+        self.assertEqual([choice["keep"] for choice in tight["choices"]], ["credited"] * 3)
+
     def test_jobs_do_not_matter(self):
         one, two = (self.advise(*SMALL, "--jobs", jobs) for jobs in ("1", "2"))
         self.assertEqual(one["choices"], two["choices"])
@@ -106,8 +119,9 @@ class Search(AdviceTest):
         text = self.succeed("plan", "--advise", *SMALL, "--quiet", "--all")
         self.assertRegex(text, r"^9 choices in .*: 6 workers, 6 chunks, straggler jitter")
         self.assertEqual(len([line for line in text.splitlines() if line.endswith("      0")]), 9)
-        self.assertRegex(text, r"\n>\* +\d+ +\d+  1 ")
-        self.assertRegex(text, r"\n> recommended: replication \d, \d+ pieces?, 1 part: rounds of ")
+        self.assertRegex(text, r"\n>[* ] +\d+ +\d+  1 all ")
+        self.assertRegex(text, r"\n> recommended: replication \d, \d+ pieces?, 1 part, keep all: rounds "
+                               "of ")
         options = text.splitlines()[-1].split()
         self.succeed("train", *options, "--rounds", "2", "--quiet")
 
