@@ -145,6 +145,28 @@ TARRY_API double tarry_server_chunk_cost(const tarry_server *server, uint32_t ch
 TARRY_API uint32_t tarry_server_next_hopeless(const tarry_server *server, uint32_t from);
 
 /*
+ * Makes a server go on where `from` stands between two rounds, with another plan of the same
+ * workers, made from the same original one (tarry_plan_evolve): the number of the next round, who
+ * is there, how often each worker has arrived, the learned times, paces and costs. Nothing of
+ * finished chunks is taken over, and nothing to fill from. The next round goes to the workers in
+ * their present arrival, under its own number; docs/protocol.md says why nothing gets mixed up.
+ * Each worker has to go on with a new machine for the new plan, which is given no message that
+ * `from` sent, but for PROBE, which is still to be answered by either. `from` is not changed, and steps no more. Errors: ARGUMENT (plans that don't belong
+ * together), STATE (a server of which a worker has joined or a round has begun; `from` in the
+ * middle of a round, or restored without a checkpoint since), NO_MEMORY; nothing changes then.
+ */
+TARRY_API int tarry_server_adopt(tarry_server *server, const tarry_server *from,
+                                 tarry_diagnostic *diagnostic);
+/*
+ * tarry_plan_evolve with what the server has learned between two rounds: paces, the median where a
+ * worker's is not known, and costs; those who are not there are gone. Paces and costs of `limits`
+ * are not read. The caller owns *next. Errors: as tarry_plan_evolve.
+ */
+TARRY_API int tarry_server_evolve(const tarry_server *server, const tarry_plan_evolution *limits,
+                                  const tarry_allocator *allocator, tarry_plan **next,
+                                  tarry_plan_changes *changes, tarry_diagnostic *diagnostic);
+
+/*
  * A checkpoint is what a restarted server has to know: the number of the round that runs, or of the
  * next one, how often each worker has arrived, and the times learned so far. It can be taken
  * between any two steps. What workers have finished is not in it: a round that was in progress

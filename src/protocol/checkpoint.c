@@ -170,10 +170,7 @@ int tarry_server_restore(tarry_server *server, const uint8_t *bytes, size_t size
                          tarry_diagnostic *diagnostic)
 {
     uint32_t workers = server->plan->workers;
-    bool fresh = server->phase == SERVER_IDLE && server->round == 0;
-    for (uint32_t worker = 0; worker < workers; worker++)
-        fresh = fresh && server->members[worker].epoch == 0;
-    if (!fresh)
+    if (!server_is_fresh(server))
         return diagnose(diagnostic, TARRY_ERROR_STATE, "checkpoint: the server is in use");
     int error = check_identity(server, bytes, size, diagnostic);
     if (error != TARRY_OK)

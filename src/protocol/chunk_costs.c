@@ -70,3 +70,36 @@ void chunk_costs_settle(chunk_costs *costs, double *out)
     costs->squares *= 1 - 1 / ROUNDS_KEPT;
     costs->differences *= 1 - 1 / ROUNDS_KEPT;
 }
+
+int chunk_costs_carry(chunk_costs *costs, const tarry_plan *plan, const chunk_costs *from,
+                      const tarry_plan *before, const tarry_allocator *allocator)
+{
+    double *known = memory_allocate(allocator, from->chunks, sizeof(*known));
+    double *mean = memory_allocate(allocator, costs->chunks, sizeof(*mean));
+    double *weight = memory_allocate(allocator, costs->chunks, sizeof(*weight));
+    int error = TARRY_ERROR_NO_MEMORY;
+    if (known == NULL || mean == NULL || weight == NULL)
+        goto release;
+    for (uint32_t chunk = 0; chunk < from->chunks; chunk++)
+        known[chunk] = from->samples[chunk].weight > 0 ? from->samples[chunk].mean : 1;
+    error = tarry_plan_carry_cost(before, known, plan, allocator, mean);
+    for (uint32_t chunk = 0; chunk < from->chunks; chunk++)
+        known[chunk] = from->samples[chunk].weight;
+    if (error == TARRY_OK)
+        error = tarry_plan_carry_cost(before, known, plan, allocator, weight);
+    if (error != TARRY_OK)
+        goto release;
+    /* The mean chunk, in which costs are told, is another one now. */
+    double grown = (double)costs->chunks / from->chunks;
+    for (uint32_t chunk = 0; chunk < costs->chunks; chunk++)
+        costs->samples[chunk] =
+            (chunk_sample){.mean = mean[chunk] * grown, .weight = fmin(weight[chunk], MOST_WEIGHT)};
+    costs->squares = from->squares * grown * grown;
+    costs->differences = from->differences;
+
+release:
+    memory_release(allocator, weight);
+    memory_release(allocator, mean);
+    memory_release(allocator, known);
+    return error;
+}

@@ -15,6 +15,7 @@
 
 #include <tarry/allocator.h>
 #include <tarry/error.h>
+#include <tarry/plan.h>
 
 typedef struct chunk_sample {
     double mean;   /* of the samples, the recent ones more than others */
@@ -37,5 +38,11 @@ void chunk_costs_add(chunk_costs *costs, uint32_t chunk, double ratio);
 /* Writes the best guess at each chunk's cost to out[0..chunks-1], 1 on average and positive, and
  * lets what is old count less. Between rounds. */
 void chunk_costs_settle(chunk_costs *costs, double *out);
+
+/* Costs of which nothing is known yet, of the chunks of `plan`, go on from what `from` knows of
+ * those of `before`: parts share what is known of their chunk. Errors: NO_MEMORY; nothing changes
+ * then. */
+int chunk_costs_carry(chunk_costs *costs, const tarry_plan *plan, const chunk_costs *from,
+                      const tarry_plan *before, const tarry_allocator *allocator);
 
 #endif

@@ -215,6 +215,14 @@ void tarry_server_free(tarry_server *server)
     memory_release(&allocator, server);
 }
 
+bool server_is_fresh(const tarry_server *server)
+{
+    bool fresh = server->phase == SERVER_IDLE && server->round == 0;
+    for (uint32_t worker = 0; worker < server->plan->workers; worker++)
+        fresh = fresh && server->members[worker].epoch == 0;
+    return fresh;
+}
+
 tarry_effect *server_emit(tarry_server *server, tarry_effect_type type, uint32_t worker)
 {
     assert(server->effects.count < server->capacity);

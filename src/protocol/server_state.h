@@ -10,6 +10,7 @@
  *   server_parts.c     the stop rule, and the number of parts with which it is met best
  *   steering.h         dynamic orders, in files of their own
  *   checkpoint.c       what a restarted server has to know
+ *   adopt.c            what the server of another plan takes over
  * Handlers only change the state; server_advance then decides what follows from it.
  */
 #ifndef PROTOCOL_SERVER_STATE_H
@@ -146,6 +147,9 @@ static inline bool member_able(const server_member *member)
 {
     return member->present && !member->excluded;
 }
+
+/* Nobody has joined, and no round has begun. */
+bool server_is_fresh(const tarry_server *server);
 
 /* Numbers in `stripe` of a coded part of this attempt. */
 static inline uint64_t server_stripe_numbers(const tarry_server *server, uint32_t stripe)

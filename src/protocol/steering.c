@@ -164,6 +164,34 @@ int tarry_server_costs(tarry_server *server, const double *costs)
     return TARRY_OK;
 }
 
+int steering_adopt(tarry_server *server, const tarry_server *from)
+{
+    steering *it = server->steering;
+    const steering *other = from->steering;
+    if (it == NULL || other == NULL)
+        return TARRY_OK;
+    int error =
+        tarry_plan_carry_cost(from->plan, other->cost, server->plan, &server->allocator, it->cost);
+    if (error == TARRY_OK)
+        error = chunk_costs_carry(&it->learned, server->plan, &other->learned, from->plan,
+                                  &server->allocator);
+    if (error != TARRY_OK) {
+        for (uint32_t chunk = 0; chunk < server->plan->chunks; chunk++)
+            it->cost[chunk] = 1;
+        return error;
+    }
+    it->given = other->given;
+    /* Paces and costs are in units of the mean chunk, which is another one now. */
+    double grown = (double)server->plan->chunks / from->plan->chunks;
+    for (uint32_t chunk = 0; chunk < server->plan->chunks; chunk++)
+        it->cost[chunk] *= grown;
+    sort_by_cost(it, server->plan->chunks);
+    for (uint32_t worker = 0; worker < server->plan->workers; worker++)
+        it->workers[worker].pace.past = other->workers[worker].pace.past / grown;
+    it->prior_ns = other->prior_ns / grown;
+    return TARRY_OK;
+}
+
 /* ---- what is known ---- */
 
 double steering_time(const tarry_server *server, uint64_t now)

@@ -69,6 +69,9 @@ struct tarry_server;
 /* Takes all memory if the server's settings ask for a dynamic order. Errors: NO_MEMORY. */
 int steering_create(tarry_server *server);
 void steering_free(tarry_server *server);
+/* Takes over what `from`, the server of another plan, learned: paces, and what chunks cost. Errors:
+ * NO_MEMORY; nothing changes then. */
+int steering_adopt(tarry_server *server, const tarry_server *from);
 
 /*
  * What the rest of the server reports; no-ops with TARRY_PICK_PLAN. `now` is the step's.

@@ -78,6 +78,7 @@ tarry_plan *edge_plan_make(uint32_t workers, uint32_t chunks, uint32_t parts, co
     plan->allocator = memory_allocator(allocator);
     plan->workers = workers;
     plan->chunks = chunks;
+    plan->origins = chunks;
     plan->pieces = 1;
     plan->parts = parts;
     if (!allocate_arrays(plan, count)) {
