@@ -36,18 +36,19 @@ typedef struct tarry_sim_settings {
     const tarry_straggler *straggler; /* NULL for none; borrowed */
     /* What a whole chunk of cost 1 takes before stragglers add to it; a piece takes its share. */
     uint64_t chunk_ns;
-    bool costs_known;         /* the server is told chunk_cost before each round */
+    bool costs_known; /* the server is told chunk_cost before each round */
     /* What each chunk of the plan, which may be a piece, takes besides: on a slow worker more, for
      * a chunk of higher cost as much. */
     uint64_t overhead_ns;
-    const double *chunk_cost; /* per chunk of the plan, relative; NULL: all 1; borrowed */
+    const double *chunk_cost; /* per chunk of the original plan, relative; a part of one has its
+                                 share of it; NULL: all 1; borrowed */
     size_t dimension;         /* d >= 1: sets what parts weigh */
     size_t parameter_bytes;   /* sent to each worker with a round; 0: they don't count */
     tarry_sim_link link;      /* of every worker */
     /* Of the server's network card, shared by all links, each way; > 0, may be INFINITY. */
     double server_bytes_per_second;
     tarry_sim_upload upload;
-    bool vectors; /* gradients are real: normal vectors from (seed, round, chunk) */
+    bool vectors; /* gradients are real: normal vectors from (seed, round, original chunk) */
     uint64_t seed;
     /* The straggler's draws of round t are those of its round first_round + t. */
     uint64_t first_round;
@@ -80,6 +81,19 @@ TARRY_API int tarry_sim_costs(tarry_sim *sim, const double *chunk_cost,
                               tarry_diagnostic *diagnostic);
 
 /*
+ * Between two rounds: the world goes on with `next`, a plan of the same workers and parts that was
+ * made from the same original one (tarry_plan_evolve); borrowed, like the one before, which is not
+ * used any more. Time, links, fates, who is there and what the server has learned stay; moved data
+ * takes no time. Estimate and truth of the last round are gone. Errors: ARGUMENT (plans that don't
+ * belong together), NO_MEMORY; the world goes on with the plan before then.
+ */
+TARRY_API int tarry_sim_replan(tarry_sim *sim, const tarry_plan *next,
+                               tarry_diagnostic *diagnostic);
+
+/* The server, to look at between two rounds; borrowed until the next step or plan. */
+TARRY_API const tarry_server *tarry_sim_server(const tarry_sim *sim);
+
+/*
  * Runs one round; round t of one world is round t of every world of the same settings, whatever
  * else differs. A round that ends without an estimate is a result too: it gives TARRY_OK, and
  * result->error is TARRY_ERROR_COVERAGE. Errors: NO_MEMORY, NUMERICAL; then nothing but
@@ -88,7 +102,7 @@ TARRY_API int tarry_sim_costs(tarry_sim *sim, const double *chunk_cost,
 TARRY_API int tarry_sim_round(tarry_sim *sim, tarry_round_result *result);
 
 /* With vectors: the last round's estimate, and the true sum, d numbers each, borrowed until the
- * next round. */
+ * next round or plan. */
 TARRY_API const float *tarry_sim_estimate(const tarry_sim *sim);
 TARRY_API const double *tarry_sim_truth(const tarry_sim *sim);
 

@@ -146,3 +146,21 @@ void queue_remove(queue *state, uint32_t id)
     assert(at < state->count && state->heap[at].event == id && state->events[id].bits == NULL);
     take_out(state, at);
 }
+
+void queue_sweep(queue *state, bool (*over)(const sim_event *event))
+{
+    uint32_t kept = 0;
+    for (uint32_t at = 0; at < state->count; at++) {
+        uint32_t event = state->heap[at].event;
+        if (!over(&state->events[event])) {
+            state->heap[kept++] = state->heap[at];
+            continue;
+        }
+        memory_release(&state->allocator, state->events[event].bits);
+        state->position[event] = state->free;
+        state->free = event;
+    }
+    state->count = kept;
+    for (uint32_t at = kept; at-- > 0;)
+        sift_down(state, at, state->heap[at]);
+}

@@ -65,6 +65,8 @@ int queue_push(queue *state, uint64_t time, const sim_event *event, uint32_t *id
 uint64_t queue_next(const queue *state);
 /* Takes the next event out; there is one. Its bits are the caller's, who frees them. */
 sim_event queue_pop(queue *state);
+/* Takes all events out that are `over`, with their bits. */
+void queue_sweep(queue *state, bool (*over)(const sim_event *event));
 /* Takes the event `id` out, which has not been popped; it has no bits. */
 void queue_remove(queue *state, uint32_t id);
 

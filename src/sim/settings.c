@@ -43,7 +43,7 @@ int settings_check(const tarry_plan *plan, const tarry_sim_settings *settings,
 int settings_check_costs(const tarry_plan *plan, const double *chunk_cost,
                          tarry_diagnostic *diagnostic)
 {
-    for (uint32_t chunk = 0; chunk_cost != NULL && chunk < plan->chunks; chunk++) {
+    for (uint32_t chunk = 0; chunk_cost != NULL && chunk < plan->origins; chunk++) {
         double cost = chunk_cost[chunk];
         if (!(cost >= 0 && isfinite(cost)))
             return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,

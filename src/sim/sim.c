@@ -158,15 +158,34 @@ int tarry_sim_costs(tarry_sim *sim, const double *chunk_cost, tarry_diagnostic *
     return error;
 }
 
+/* What chunks of the plan cost by those of the original one. */
+static int tell_costs(tarry_sim *sim)
+{
+    const double *cost = sim->settings.chunk_cost;
+    if (!sim->settings.costs_known)
+        return TARRY_OK;
+    if (cost == NULL || tarry_plan_is_original(sim->plan))
+        return tarry_server_costs(sim->server, cost);
+    double *own = memory_allocate(&sim->allocator, sim->plan->chunks, sizeof(*own));
+    if (own == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    for (uint32_t chunk = 0; chunk < sim->plan->chunks; chunk++)
+        for (uint32_t i = 0; i < tarry_plan_span_count(sim->plan, chunk); i++) {
+            tarry_span span = tarry_plan_span(sim->plan, chunk, i);
+            own[chunk] += cost[span.origin] * span.count / span.of;
+        }
+    int error = tarry_server_costs(sim->server, own);
+    memory_release(&sim->allocator, own);
+    return error;
+}
+
 int tarry_sim_round(tarry_sim *sim, tarry_round_result *result)
 {
     sim->done = false;
     sim->gradient_bytes = sim->answers = 0;
     if (sim->vectors != NULL)
         vectors_begin(sim->vectors, sim->round);
-    int error = TARRY_OK;
-    if (sim->settings.costs_known)
-        error = tarry_server_costs(sim->server, sim->settings.chunk_cost);
+    int error = tell_costs(sim);
     if (error == TARRY_OK)
         error = server_node_step(sim, &(tarry_event){.type = TARRY_EVENT_START});
     while (error == TARRY_OK && !sim->done)
@@ -186,6 +205,11 @@ const float *tarry_sim_estimate(const tarry_sim *sim)
 const double *tarry_sim_truth(const tarry_sim *sim)
 {
     return sim->vectors != NULL ? vectors_truth(sim->vectors) : NULL;
+}
+
+const tarry_server *tarry_sim_server(const tarry_sim *sim)
+{
+    return sim->server;
 }
 
 uint64_t tarry_sim_now_ns(const tarry_sim *sim)

@@ -9,6 +9,7 @@
 #include "coding/coefficients.h"
 #include "coding/layout.h"
 #include "coding/transfer.h"
+#include "sim/span_vector.h"
 
 struct vectors {
     tarry_allocator allocator;
@@ -27,7 +28,8 @@ struct vectors {
     float *weights;       /* scratch: parts */
     float *rows;          /* scratch: max_load x parts coefficients */
     coefficients *solver;
-    void *scratch; /* of transfer_encode */
+    void *scratch;  /* of transfer_encode */
+    double *bridge; /* scratch of span_vector_add, and a sum: 3 x d; NULL where chunks are whole */
 };
 
 /* Room for rows x columns floats; NULL also where the product does not fit. */
@@ -68,10 +70,12 @@ int vectors_create(const tarry_plan *plan, size_t dimension, size_t stripe_lengt
     made->rows = allocate_matrix(allocator, plan->max_load, plan->parts);
     made->scratch =
         memory_allocate(allocator, transfer_encode_scratch(plan->max_load, plan->parts), 1);
+    if (!tarry_plan_is_original(plan))
+        made->bridge = memory_allocate(allocator, dimension, 3 * sizeof(double));
     if (made->gradients == NULL || (keeps_previous && made->previous == NULL) ||
         made->parts == NULL || made->estimate == NULL || made->truth == NULL ||
         made->inputs == NULL || made->weights == NULL || made->rows == NULL ||
-        made->scratch == NULL ||
+        made->scratch == NULL || (!tarry_plan_is_original(plan) && made->bridge == NULL) ||
         coefficients_create(plan, conditioning_limit, allocator, &made->solver) != TARRY_OK) {
         vectors_free(made);
         return TARRY_ERROR_NO_MEMORY;
@@ -95,7 +99,21 @@ void vectors_free(vectors *state)
     memory_release(&allocator, state->inputs);
     memory_release(&allocator, state->weights);
     memory_release(&allocator, state->scratch);
+    memory_release(&allocator, state->bridge);
     memory_release(&allocator, state);
+}
+
+static void draw_spans(vectors *state, uint32_t chunk)
+{
+    size_t dimension = state->dimension;
+    float *gradient = state->gradients + chunk * dimension;
+    double *sum = state->bridge + 2 * dimension;
+    memset(sum, 0, dimension * sizeof(*sum));
+    for (uint32_t i = 0; i < tarry_plan_span_count(state->plan, chunk); i++)
+        span_vector_add(state->seed, state->round, tarry_plan_span(state->plan, chunk, i),
+                        dimension, state->bridge, sum);
+    for (size_t i = 0; i < dimension; i++)
+        gradient[i] = (float)sum[i];
 }
 
 void vectors_begin(vectors *state, uint64_t round)
@@ -108,15 +126,16 @@ void vectors_begin(vectors *state, uint64_t round)
         state->previous = last;
     }
     memset(state->truth, 0, dimension * sizeof(*state->truth));
-    for (uint32_t chunk = 0; chunk < state->plan->chunks; chunk++) {
-        random_stream stream =
-            random_stream_make(state->seed, RANDOM_SIMULATION, (uint32_t)round, chunk);
-        float *gradient = state->gradients + chunk * dimension;
-        for (size_t i = 0; i < dimension; i++) {
-            gradient[i] = (float)random_normal(&stream);
+    for (uint32_t origin = 0; origin < state->plan->origins; origin++) {
+        bool whole = tarry_plan_is_original(state->plan);
+        float *gradient = whole ? state->gradients + origin * dimension : state->estimate;
+        span_vector_whole(state->seed, round, origin, dimension, gradient);
+        for (size_t i = 0; i < dimension; i++)
             state->truth[i] += gradient[i];
-        }
     }
+    if (!tarry_plan_is_original(state->plan))
+        for (uint32_t chunk = 0; chunk < state->plan->chunks; chunk++)
+            draw_spans(state, chunk);
 }
 
 static float *stripe_of_part(const vectors *state, const layout *cut, uint32_t worker,

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Real gradients for a simulated round: a chunk's is a vector of independent normal numbers from
- * (seed, round, chunk). Every worker that has a chunk's gradient has the same one, so there is one
- * of each. Sums are those of the reference kernel, the same on every machine.
+ * Real gradients for a simulated round: an original chunk's is a vector of independent normal
+ * numbers from (seed, round, chunk), and parts of one add up to it (span_vector.h). Every worker
+ * that has a chunk's gradient has the same one, so there is one of each. Sums are those of the
+ * reference kernel, the same on every machine.
  */
 #ifndef SIM_VECTORS_H
 #define SIM_VECTORS_H
@@ -20,7 +21,7 @@ int vectors_create(const tarry_plan *plan, size_t dimension, size_t stripe_lengt
                    const tarry_allocator *allocator, vectors **out);
 void vectors_free(vectors *state); /* NULL is allowed */
 
-/* Draws the round's gradients; truth is their sum. */
+/* Draws the round's gradients; truth is the sum of the original chunks', in their sequence. */
 void vectors_begin(vectors *state, uint64_t round);
 /* The worker's part of the stripe, of those cut for `parts`, with the coefficients of
  * TARRY_EFFECT_ENCODE in `round`; where `stale` (a bit per position; NULL: nowhere) says so, with

@@ -4,7 +4,8 @@
 #include "sim/cost.h"
 #include "sim/world.h"
 
-static int make_machine(tarry_sim *sim, uint32_t id)
+int worker_node_machine(const tarry_sim *sim, const tarry_plan *plan, uint32_t id,
+                        tarry_worker **machine)
 {
     tarry_worker_settings settings = {
         .worker = id,
@@ -14,8 +15,7 @@ static int make_machine(tarry_sim *sim, uint32_t id)
         .conditioning_limit = sim->settings.server.conditioning_limit,
         .keep = sim->settings.server.keep,
     };
-    return tarry_worker_create(sim->plan, &settings, &sim->allocator, &sim->workers[id].machine,
-                               NULL);
+    return tarry_worker_create(plan, &settings, &sim->allocator, machine, NULL);
 }
 
 int worker_node_create(tarry_sim *sim, uint32_t id)
@@ -28,7 +28,7 @@ int worker_node_create(tarry_sim *sim, uint32_t id)
         .fate_round = TARRY_NEVER,
         .dies_at = UINT32_MAX,
     };
-    return node->there ? make_machine(sim, id) : TARRY_OK;
+    return node->there ? worker_node_machine(sim, sim->plan, id, &node->machine) : TARRY_OK;
 }
 
 /* The end of a computation, or of the worker, is not to come any more. */
@@ -56,7 +56,7 @@ static int come_back(tarry_sim *sim, uint32_t id)
     sim_worker *node = &sim->workers[id];
     tarry_worker_free(node->machine);
     node->machine = NULL;
-    int error = make_machine(sim, id);
+    int error = worker_node_machine(sim, sim->plan, id, &node->machine);
     if (error != TARRY_OK)
         return error;
     node->there = true;
@@ -65,6 +65,18 @@ static int come_back(tarry_sim *sim, uint32_t id)
     node->computed = 0;
     sim_event event = {.kind = SIM_JOINS, .node = id};
     return sim_schedule(sim, network_after(sim->now, sim->network.latency_ns), &event, NULL);
+}
+
+void worker_node_turn(tarry_sim *sim, uint32_t id, tarry_worker **machine)
+{
+    sim_worker *node = &sim->workers[id];
+    node->shape = codec_shape_of(sim->plan, id, sim->stripes);
+    if (!node->there)
+        return;
+    drop_busy(sim, node);
+    tarry_worker *last = node->machine;
+    node->machine = *machine;
+    *machine = last;
 }
 
 static int send_message(tarry_sim *sim, uint32_t id, const tarry_message *message, uint64_t bytes)

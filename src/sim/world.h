@@ -5,6 +5,7 @@
  *   sim.c          creation, the loop over events, rounds
  *   server_node.c  steps the server machine and carries its effects out
  *   worker_node.c  the same for workers: computing, falling silent, coming back
+ *   replan.c       another plan between two rounds
  *   network.c, queue.c, vectors.c: arithmetic and containers that know nothing of the world
  *
  * Encoding and combining take no time. A worker hears the server at once, also in the middle of a
@@ -81,6 +82,12 @@ int server_node_take(tarry_sim *sim, const sim_event *event);
 
 /* worker_node.c */
 int worker_node_create(tarry_sim *sim, uint32_t id);
+/* The worker's machine for `plan`, which the caller owns. */
+int worker_node_machine(const tarry_sim *sim, const tarry_plan *plan, uint32_t id,
+                        tarry_worker **machine);
+/* sim->plan is another one: the worker drops what it is at, and one that is there goes on with
+ * *machine, for which its old one is given back. */
+void worker_node_turn(tarry_sim *sim, uint32_t id, tarry_worker **machine);
 int worker_node_take(tarry_sim *sim, const sim_event *event);
 
 #endif

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A world that goes on with another plan. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+#include <math.h>
+
+#include "base/random.h"
+#include "failing_allocator.h"
+#include "seed.h"
+#include "sim/span_vector.h"
+#include "world.h"
+
+enum { CHUNKS = 24 };
+
+static void uneven_world(world *all)
+{
+    world_init(all);
+    all->plan_settings.workers = 8;
+    all->plan_settings.chunks = CHUNKS;
+    all->settings.server.pick = TARRY_PICK_SHARE;
+    all->settings.seed = all->straggler_seed = test_seed("replan", 3);
+}
+
+/* By the paces that the server learned, and costs of chunks that are told. */
+static tarry_plan *evolved(const world *all, const tarry_plan *plan, const double *cost)
+{
+    double pace[8];
+    for (uint32_t worker = 0; worker < 8; worker++) {
+        pace[worker] = tarry_server_pace_ns(tarry_sim_server(all->sim), worker);
+        pace[worker] = pace[worker] > 0 ? pace[worker] : 1e9;
+    }
+    tarry_plan_evolution wanted;
+    tarry_plan_evolution_init(&wanted);
+    wanted.pace = pace;
+    wanted.cost = cost;
+    wanted.heaviest = 2;
+    wanted.lightest = 0.5;
+    wanted.most_moves = 4;
+    tarry_plan *next;
+    assert_int_equal(tarry_plan_evolve(plan, &wanted, NULL, &next, NULL, NULL), TARRY_OK);
+    return next;
+}
+
+static double relative_error(const world *all)
+{
+    const float *estimate = tarry_sim_estimate(all->sim);
+    const double *truth = tarry_sim_truth(all->sim);
+    double error = 0, most = 0;
+    for (size_t i = 0; i < all->settings.dimension; i++) {
+        error = fmax(error, fabs(estimate[i] - truth[i]));
+        most = fmax(most, fabs(truth[i]));
+    }
+    return error / most;
+}
+
+/* Costs that change from round to round, so that chunks are split and merged all the time. */
+static void sums_stay_exact(uint32_t parts)
+{
+    world all;
+    uneven_world(&all);
+    all.plan_settings.design = TARRY_DESIGN_FRACTIONAL;
+    all.plan_settings.replication = 4;
+    all.plan_settings.parts = parts;
+    all.spec = "shifted-exp:1,1+jitter:0.1";
+    all.settings.dimension = 33;
+    all.settings.vectors = true;
+    world_begin(&all);
+    random_stream stream = random_stream_make(all.settings.seed, RANDOM_TEST, 0, parts);
+    tarry_plan *plan = NULL;
+    uint32_t most = 0, fewest = UINT32_MAX;
+    double worst = 0, conditioning = 1;
+    for (uint64_t round = 0; round < 30; round++) {
+        tarry_round_result result = world_round(&all);
+        assert_true(result.exact);
+        assert_int_equal(result.round, round);
+        worst = fmax(worst, relative_error(&all));
+        const tarry_plan *now = plan != NULL ? plan : all.plan;
+        uint32_t chunks = tarry_plan_chunks(now);
+        most = chunks > most ? chunks : most;
+        fewest = chunks < fewest ? chunks : fewest;
+        double *cost = calloc(chunks, sizeof(*cost));
+        assert_non_null(cost);
+        for (uint32_t chunk = 0; chunk < chunks; chunk++)
+            cost[chunk] = 1e-3 + pow(random_uniform(&stream), 6);
+        tarry_plan *next = evolved(&all, now, cost);
+        free(cost);
+        assert_int_equal(tarry_sim_replan(all.sim, next, NULL), TARRY_OK);
+        tarry_plan_free(plan);
+        plan = next;
+        conditioning = fmax(conditioning, tarry_plan_conditioning(plan).worst);
+    }
+    printf("%u parts, %u to %u chunks: largest error %.1e, conditioning %.1f\n", parts, fewest,
+           most, worst, conditioning);
+    assert_true(most > fewest && !tarry_plan_is_original(plan));
+    assert_true(worst <= 1e-6 * conditioning);
+    world_end(&all);
+    tarry_plan_free(plan);
+}
+
+static void splits_and_merges_are_exact(void **state)
+{
+    (void)state;
+    for (uint32_t parts = 1; parts <= 4; parts++)
+        sums_stay_exact(parts);
+}
+
+/* One plan after the other of the same chunks and holders changes nothing but what is learned. */
+static void the_world_goes_on(void **state)
+{
+    (void)state;
+    world all;
+    uneven_world(&all);
+    all.spec = "markov:0.2,0.4,3+fail:0.1+rejoin:2+jitter:0.2/chunk";
+    all.settings.server.pick = TARRY_PICK_PLAN;
+    all.settings.server.silence_ns = SECOND / 2;
+    world_begin(&all);
+    world other = all;
+    assert_int_equal(tarry_sim_create(all.plan, &all.settings, NULL, &other.sim, NULL), TARRY_OK);
+    for (int round = 0; round < 50; round++) {
+        tarry_round_result one, same;
+        assert_int_equal(tarry_sim_round(all.sim, &one), TARRY_OK);
+        assert_int_equal(tarry_sim_round(other.sim, &same), TARRY_OK);
+        assert_int_equal(one.error, same.error);
+        assert_int_equal(one.copies_computed, same.copies_computed);
+        assert_int_equal(one.workers_lost, same.workers_lost);
+        assert_int_equal(tarry_sim_now_ns(all.sim), tarry_sim_now_ns(other.sim));
+        assert_int_equal(tarry_sim_replan(other.sim, all.plan, NULL), TARRY_OK);
+    }
+    tarry_sim_free(other.sim);
+    world_end(&all);
+}
+
+/* A chunk costs the same in parts, and a part its share. */
+static void costs_are_of_original_chunks(void **state)
+{
+    (void)state;
+    double cost[CHUNKS] = {0};
+    world all;
+    uneven_world(&all);
+    for (uint32_t chunk = 0; chunk < CHUNKS; chunk++)
+        cost[chunk] = chunk == 0 ? CHUNKS : 1;
+    all.settings.chunk_cost = cost;
+    world_begin(&all);
+    tarry_round_result whole = world_round(&all);
+    assert_true(world_seconds(&whole) >= CHUNKS);
+    tarry_plan *next = evolved(&all, all.plan, cost);
+    assert_true(tarry_plan_chunks(next) > CHUNKS);
+    assert_int_equal(tarry_sim_replan(all.sim, next, NULL), TARRY_OK);
+    tarry_round_result cut = world_round(&all);
+    assert_true(world_seconds(&cut) < 0.7 * CHUNKS);
+    tarry_sim_bounds before, after;
+    assert_int_equal(tarry_sim_bound(all.plan, &all.settings, 0, 1, NULL, &before), TARRY_OK);
+    assert_int_equal(tarry_sim_bound(next, &all.settings, 0, 1, NULL, &after), TARRY_OK);
+    assert_true(fabs((double)before.balanced_ns - (double)after.balanced_ns) < 10);
+    assert_true(after.matched_ns < before.matched_ns);
+    world_end(&all);
+    tarry_plan_free(next);
+}
+
+static void other_plans_are_refused(void **state)
+{
+    (void)state;
+    world all;
+    uneven_world(&all);
+    all.plan_settings.parts = 2;
+    world_begin(&all);
+    for (int kind = 0; kind < 3; kind++) {
+        tarry_plan_settings settings = all.plan_settings;
+        settings.workers += kind == 0;
+        settings.chunks += kind == 1;
+        settings.parts += kind == 2;
+        tarry_plan *plan;
+        assert_int_equal(tarry_plan_create(&settings, NULL, &plan, NULL), TARRY_OK);
+        assert_int_equal(tarry_sim_replan(all.sim, plan, NULL), TARRY_ERROR_ARGUMENT);
+        tarry_plan_free(plan);
+    }
+    assert_true(world_round(&all).exact);
+    world_end(&all);
+}
+
+/* However a chunk is cut, its parts' gradients add up to its own. */
+static void gradients_of_spans_add_up(void **state)
+{
+    (void)state;
+    enum { DIMENSION = 50 };
+    uint64_t seed = test_seed("spans", 5);
+    random_stream stream = random_stream_make(seed, RANDOM_TEST, 0, 0);
+    for (int turn = 0; turn < 200; turn++) {
+        double sum[DIMENSION] = {0}, scratch[2 * DIMENSION];
+        float whole[DIMENSION];
+        uint32_t of = 1U << random_below(&stream, 7), first = 0;
+        while (first < of) {
+            uint32_t count = 1 + random_below(&stream, of - first);
+            tarry_span span = {.origin = 4, .first = first, .count = count, .of = of};
+            while (span.first % 2 == 0 && span.count % 2 == 0) {
+                span.first /= 2;
+                span.count /= 2;
+                span.of /= 2;
+            }
+            span_vector_add(seed, 9, span, DIMENSION, scratch, sum);
+            first += count;
+        }
+        span_vector_whole(seed, 9, 4, DIMENSION, whole);
+        for (int i = 0; i < DIMENSION; i++)
+            assert_true(fabs(sum[i] - whole[i]) < 1e-12);
+    }
+}
+
+/* Halves are independent normal vectors, each with half the variance. */
+static void halves_have_half_the_variance(void **state)
+{
+    (void)state;
+    enum { DIMENSION = 20000 };
+    static double halves[2][DIMENSION], scratch[2 * DIMENSION];
+    uint64_t seed = test_seed("halves", 6);
+    for (uint32_t half = 0; half < 2; half++)
+        span_vector_add(seed, 0, (tarry_span){.first = half, .count = 1, .of = 2}, DIMENSION,
+                        scratch, halves[half]);
+    double own = 0, other = 0, product = 0;
+    for (int i = 0; i < DIMENSION; i++) {
+        own += halves[0][i] * halves[0][i] / DIMENSION;
+        other += halves[1][i] * halves[1][i] / DIMENSION;
+        product += halves[0][i] * halves[1][i] / DIMENSION;
+    }
+    assert_true(fabs(own - 0.5) < 0.03);
+    assert_true(fabs(other - 0.5) < 0.03);
+    assert_true(fabs(product) < 0.03);
+}
+
+typedef struct attempt {
+    world all;
+    tarry_plan *next;
+} attempt;
+
+/* Without the memory the world goes on as it was. */
+static int try_to_replan(void *user, const tarry_allocator *allocator)
+{
+    const attempt *of = user;
+    tarry_sim *sim;
+    tarry_round_result result;
+    int error = tarry_sim_create(of->all.plan, &of->all.settings, allocator, &sim, NULL);
+    if (error != TARRY_OK)
+        return error;
+    error = tarry_sim_round(sim, &result);
+    if (error == TARRY_OK)
+        error = tarry_sim_replan(sim, of->next, NULL);
+    if (error == TARRY_OK)
+        error = tarry_sim_round(sim, &result);
+    tarry_sim_free(sim);
+    return error;
+}
+
+static void missing_memory_is_an_error(void **state)
+{
+    (void)state;
+    attempt of;
+    uneven_world(&of.all);
+    of.all.settings.vectors = true;
+    world_begin(&of.all);
+    world_round(&of.all);
+    double cost[CHUNKS] = {0};
+    cost[0] = 1;
+    of.next = evolved(&of.all, of.all.plan, cost);
+    assert_true(fail_each_allocation(try_to_replan, &of) > 100);
+    world_end(&of.all);
+    tarry_plan_free(of.next);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(splits_and_merges_are_exact),
+        cmocka_unit_test(the_world_goes_on),
+        cmocka_unit_test(costs_are_of_original_chunks),
+        cmocka_unit_test(other_plans_are_refused),
+        cmocka_unit_test(gradients_of_spans_add_up),
+        cmocka_unit_test(halves_have_half_the_variance),
+        cmocka_unit_test(missing_memory_is_an_error),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
