@@ -20,10 +20,19 @@
 typedef int tarry_compute(void *user, uint64_t round, const float *parameters, uint32_t chunk,
                           float *gradient);
 
+/*
+ * The same, told what the chunk stands for (tarry_plan_span): the sum over these spans of original
+ * chunks, one or more. For runtimes that go on with other plans; spans are borrowed until it
+ * returns.
+ */
+typedef int tarry_compute_spans(void *user, uint64_t round, const float *parameters,
+                                const tarry_span *spans, uint32_t count, float *gradient);
+
 typedef struct tarry_local_settings {
     size_t parameters; /* numbers in the parameter vector, >= 1 */
     size_t dimension;  /* d: numbers in a gradient, >= 1 */
-    tarry_compute *compute;
+    tarry_compute *compute; /* one of both; the other is NULL */
+    tarry_compute_spans *compute_spans;
     void *user;
     const tarry_straggler *straggler; /* NULL for none; borrowed, must outlive the runtime */
     tarry_server_settings
@@ -69,6 +78,21 @@ TARRY_API int tarry_local_round(tarry_local *local, const float *parameters, flo
 /* What each chunk costs, relative to each other, in the rounds to come, for dynamic orders; NULL:
  * learned. As tarry_server_costs, between rounds. Errors: ARGUMENT. */
 TARRY_API int tarry_local_costs(tarry_local *local, const double *costs);
+
+/*
+ * Between two rounds: goes on with `next`, a plan of the same workers and parts that was made from
+ * the same original one (tarry_plan_evolve); borrowed, like the one before, which is not used any
+ * more. Needs compute_spans. Rounds are numbered on; who is there, what each worker did and what
+ * the server has learned stay. It waits for no compute function: one in progress runs to its end
+ * on what it was given, and its worker goes on with the next plan then. Takes as much memory as the
+ * plan anew, and gives back that of the plan before. Errors: ARGUMENT (plans that don't belong
+ * together), NO_MEMORY; the runtime goes on with the plan before then.
+ */
+TARRY_API int tarry_local_replan(tarry_local *local, const tarry_plan *next,
+                                 tarry_diagnostic *diagnostic);
+
+/* The server, to look at between two rounds; borrowed until the next round or plan. */
+TARRY_API const tarry_server *tarry_local_server(const tarry_local *local);
 
 /* Makes the round in progress, or the next one, return TARRY_ERROR_INTERRUPTED.
  * May be called from any thread. */

@@ -33,7 +33,6 @@ struct tarry_local {
 
     /* the round in progress */
     uint8_t *frame;   /* an outgoing one */
-    uint64_t *words;  /* of an incoming one */
     uint64_t round;   /* its number, or the next one's */
     uint32_t attempt; /* that the waiting parts belong to */
     bool done;
@@ -46,25 +45,30 @@ void tarry_local_settings_init(tarry_local_settings *settings)
     tarry_server_settings_init(&settings->server);
 }
 
+/* Room for any frame to a worker of the plan. */
+static uint8_t *allocate_frame(const tarry_local *local, const tarry_plan *plan)
+{
+    size_t frame = 0;
+    for (uint32_t worker = 0; worker < plan->workers; worker++) {
+        codec_shape shape = codec_shape_of(plan, worker, local->shared.cut.stripes);
+        size_t size = codec_max_size(&shape);
+        frame = size > frame ? size : frame;
+    }
+    return memory_allocate(&local->allocator, frame, 1);
+}
+
 static int allocate(tarry_local *local)
 {
     const tarry_plan *plan = local->plan;
     const tarry_allocator *allocator = &local->allocator;
-    size_t workers = plan->workers, frame = 0, words = 0;
-    for (uint32_t worker = 0; worker < workers; worker++) {
-        codec_shape shape = codec_shape_of(plan, worker, local->shared.cut.stripes);
-        size_t frame_size = codec_max_size(&shape), word_count = codec_words(&shape);
-        frame = frame_size > frame ? frame_size : frame;
-        words = word_count > words ? word_count : words;
-    }
-    local->frame = memory_allocate(allocator, frame, 1);
-    local->words = memory_allocate(allocator, words, sizeof(uint64_t));
+    size_t workers = plan->workers;
+    local->frame = allocate_frame(local, plan);
     local->workers = memory_allocate(allocator, workers, sizeof(*local->workers));
     local->parts = memory_allocate(allocator, workers, sizeof(*local->parts));
     local->returned = memory_allocate(allocator, bitset_words(workers), sizeof(uint64_t));
     local->chunks = memory_allocate(allocator, workers, sizeof(uint64_t));
-    if (local->frame == NULL || local->words == NULL || local->workers == NULL ||
-        local->parts == NULL || local->returned == NULL || local->chunks == NULL)
+    if (local->frame == NULL || local->workers == NULL || local->parts == NULL ||
+        local->returned == NULL || local->chunks == NULL)
         return TARRY_ERROR_NO_MEMORY;
     return TARRY_OK;
 }
@@ -93,9 +97,10 @@ static int init_workers(tarry_local *local)
 {
     int error = TARRY_OK;
     for (uint32_t worker = 0; worker < local->plan->workers && error == TARRY_OK; worker++) {
-        error = local_worker_init(&local->workers[worker], &local->shared, worker,
+        error = local_worker_init(&local->workers[worker], &local->shared, local->plan, worker,
                                   &local->settings.server, &local->allocator);
-        local->parts[worker] = local->workers[worker].part;
+        if (error == TARRY_OK)
+            local->parts[worker] = local->workers[worker].desk->part;
     }
     return error;
 }
@@ -142,9 +147,14 @@ int tarry_local_create(const tarry_plan *plan, const tarry_local_settings *setti
                        const tarry_allocator *allocator, tarry_local **local,
                        tarry_diagnostic *diagnostic)
 {
-    if (settings->parameters == 0 || settings->dimension == 0 || settings->compute == NULL)
+    if (settings->parameters == 0 || settings->dimension == 0 ||
+        (settings->compute == NULL) == (settings->compute_spans == NULL))
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
-                        "local runtime: parameters, dimension and compute must be set");
+                        "local runtime: parameters, dimension and one of compute and compute_spans "
+                        "must be set");
+    if (settings->compute != NULL && !tarry_plan_is_original(plan))
+        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
+                        "local runtime: a plan that was evolved needs compute_spans");
     const char *mortal = straggler_mortal_term(settings->straggler);
     if (mortal != NULL)
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
@@ -160,13 +170,13 @@ int tarry_local_create(const tarry_plan *plan, const tarry_local_settings *setti
                              stripe > 0 ? stripe : DEFAULT_STRIPE);
     made->settings.server.dimension = cut.dimension;
     made->settings.server.stripe_length = cut.stripe_length;
-    made->shared.plan = plan;
+    made->shared.pieces = plan->pieces;
     made->shared.straggler = settings->straggler;
     made->shared.compute = settings->compute;
+    made->shared.compute_spans = settings->compute_spans;
     made->shared.user = settings->user;
     made->shared.cut = cut;
     made->shared.kernels = kernel_best();
-    made->shared.banks = settings->server.fill == TARRY_FILL_STALE ? 2 : 1;
     int error = create(made, diagnostic);
     if (error != TARRY_OK) {
         tarry_local_free(made);
@@ -198,7 +208,6 @@ void tarry_local_free(tarry_local *local)
     memory_release(&allocator, local->returned);
     memory_release(&allocator, local->parts);
     memory_release(&allocator, local->workers);
-    memory_release(&allocator, local->words);
     memory_release(&allocator, local->frame);
     memory_release(&allocator, local);
 }
@@ -208,8 +217,9 @@ static int send_message(tarry_local *local, uint32_t id, const tarry_message *me
     local_worker *worker = &local->workers[id];
     if (!worker->talking)
         return TARRY_OK;
-    size_t size = codec_size(&worker->shape, message);
-    codec_encode(&worker->shape, message, local->frame);
+    const codec_shape *shape = &worker->desk->shape;
+    size_t size = codec_size(shape, message);
+    codec_encode(shape, message, local->frame);
     return mailbox_put_growing(&worker->inbox, 0, local->frame, size) ? TARRY_OK
                                                                       : TARRY_ERROR_NO_MEMORY;
 }
@@ -266,9 +276,9 @@ static int take_frame(tarry_local *local, const mailbox_frame *frame)
 {
     if (frame->size == 0)
         return step(local, &(tarry_event){.type = TARRY_EVENT_LOST, .worker = frame->sender});
+    const codec_shape no_sets = {0}; /* what workers send has none */
     tarry_message message;
-    int error = codec_decode(&local->workers[frame->sender].shape, frame->bytes, frame->size,
-                             local->words, &message);
+    int error = codec_decode(&no_sets, frame->bytes, frame->size, NULL, &message);
     assert(error == TARRY_OK);
     if (message.type == TARRY_MESSAGE_REPORT && !message.failed)
         local->chunks[frame->sender]++;
@@ -277,6 +287,16 @@ static int take_frame(tarry_local *local, const mailbox_frame *frame)
                            .worker = frame->sender,
                            .message = &message,
                        });
+}
+
+static int take_frames(tarry_local *local, size_t count)
+{
+    int error = TARRY_OK;
+    for (size_t i = 0; i < count && error == TARRY_OK; i++) {
+        mailbox_frame frame = mailbox_frame_at(&local->shared.server_inbox, i);
+        error = take_frame(local, &frame);
+    }
+    return error;
 }
 
 /* Sums the parts that came in, stripe by stripe, and tells the server. */
@@ -308,11 +328,7 @@ static int run_once(tarry_local *local)
         return step(local, &(tarry_event){.type = TARRY_EVENT_ABORT});
     mailbox *inbox = &local->shared.server_inbox;
     size_t count = mailbox_take(inbox, tarry_server_deadline(local->server));
-    int error = TARRY_OK;
-    for (size_t i = 0; i < count && error == TARRY_OK; i++) {
-        mailbox_frame frame = mailbox_frame_at(inbox, i);
-        error = take_frame(local, &frame);
-    }
+    int error = take_frames(local, count);
     if (error == TARRY_OK)
         error = combine(local);
     if (error == TARRY_OK && count == 0 && !local->done)
@@ -420,6 +436,113 @@ int tarry_local_round(tarry_local *local, const float *parameters, float *sum,
 int tarry_local_costs(tarry_local *local, const double *costs)
 {
     return tarry_server_costs(local->server, costs);
+}
+
+/* ---- another plan ---- */
+
+/* What takes the place of what the runtime has. */
+typedef struct replacement {
+    tarry_server *server;
+    local_desk **desks; /* per worker; NULL once it is the worker's */
+    uint8_t *frame;
+} replacement;
+
+static int check_plan(const tarry_local *local, const tarry_plan *next,
+                      tarry_diagnostic *diagnostic)
+{
+    const tarry_plan *plan = local->plan;
+    const char *fault = NULL;
+    if (local->settings.compute_spans == NULL)
+        fault = "another plan needs compute_spans";
+    else if (next->workers != plan->workers)
+        fault = "the next plan is of another number of workers";
+    else if (next->origins != plan->origins || next->pieces != plan->pieces)
+        fault = "the next plan is of other data";
+    else if (next->parts != plan->parts || next->adaptive != plan->adaptive)
+        fault = "the next plan is of another number of parts";
+    return fault == NULL ? TARRY_OK
+                         : diagnose(diagnostic, TARRY_ERROR_ARGUMENT, "local runtime: %s", fault);
+}
+
+static int make_replacement(const tarry_local *local, const tarry_plan *next, replacement *made,
+                            tarry_diagnostic *diagnostic)
+{
+    const tarry_allocator *allocator = &local->allocator;
+    const tarry_server_settings *settings = &local->settings.server;
+    int error = tarry_server_create(next, settings, allocator, &made->server, diagnostic);
+    if (error == TARRY_OK)
+        error = tarry_server_adopt(made->server, local->server, diagnostic);
+    if (error != TARRY_OK)
+        return error;
+    made->frame = allocate_frame(local, next);
+    made->desks = memory_allocate(allocator, next->workers, sizeof(local_desk *));
+    error = made->frame == NULL || made->desks == NULL ? TARRY_ERROR_NO_MEMORY : TARRY_OK;
+    for (uint32_t worker = 0; worker < next->workers && error == TARRY_OK; worker++)
+        error = local_desk_create(next, worker, &local->shared.cut, settings, allocator,
+                                  &made->desks[worker]);
+    return error == TARRY_OK ? TARRY_OK : diagnose_no_memory(diagnostic, "local runtime");
+}
+
+static void discard(const tarry_local *local, replacement *made)
+{
+    const tarry_allocator *allocator = &local->allocator;
+    for (uint32_t worker = 0; made->desks != NULL && worker < local->plan->workers; worker++)
+        local_desk_free(made->desks[worker], allocator);
+    memory_release(allocator, made->desks);
+    memory_release(allocator, made->frame);
+    tarry_server_free(made->server);
+}
+
+static bool have_turned(tarry_local *local)
+{
+    for (uint32_t worker = 0; worker < local->plan->workers; worker++)
+        if (!local_worker_has_turned(&local->workers[worker]))
+            return false;
+    return true;
+}
+
+/*
+ * Only the talking threads take part, and none of them waits for anything but room in the server's
+ * inbox. What is in there was said of the plan before: it tells the next server no more than who
+ * gives up.
+ */
+static void turn_workers(tarry_local *local, replacement *made)
+{
+    for (uint32_t worker = 0; worker < local->plan->workers; worker++) {
+        local_worker_turn(&local->workers[worker], made->desks[worker]);
+        made->desks[worker] = NULL;
+    }
+    while (!have_turned(local))
+        take_frames(local, mailbox_take(&local->shared.server_inbox, TARRY_NEVER));
+    for (uint32_t worker = 0; worker < local->plan->workers; worker++) {
+        local_worker_tidy(&local->workers[worker], &local->allocator);
+        local->parts[worker] = local->workers[worker].desk->part;
+    }
+}
+
+int tarry_local_replan(tarry_local *local, const tarry_plan *next, tarry_diagnostic *diagnostic)
+{
+    replacement made = {0};
+    int error = check_plan(local, next, diagnostic);
+    if (error == TARRY_OK)
+        error = make_replacement(local, next, &made, diagnostic);
+    if (error == TARRY_OK) {
+        tarry_server *server = local->server;
+        uint8_t *frame = local->frame;
+        local->plan = local->sums.plan = next;
+        local->server = made.server;
+        local->frame = made.frame;
+        made.server = server;
+        made.frame = frame;
+        turn_workers(local, &made);
+    }
+    discard(local, &made);
+    return error;
+}
+
+const tarry_server *tarry_local_server(const tarry_local *local)
+{
+    return local->server;
 }
 
 void tarry_local_interrupt(tarry_local *local)

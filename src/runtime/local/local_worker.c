@@ -10,12 +10,15 @@
 
 enum { INBOX_FRAMES = 16, MAX_FRAME = CODEC_MOST_WORKER_BYTES };
 
+/* What workers send has no sets, for which a shape would be needed. */
+static const codec_shape NO_SETS;
+
 static void post(local_worker *worker, const tarry_message *message)
 {
     uint8_t frame[MAX_FRAME];
-    size_t size = codec_size(&worker->shape, message);
+    size_t size = codec_size(&NO_SETS, message);
     assert(size <= sizeof(frame));
-    codec_encode(&worker->shape, message, frame);
+    codec_encode(&NO_SETS, message, frame);
     mailbox_put(&worker->shared->server_inbox, worker->id, frame, size);
 }
 
@@ -32,8 +35,8 @@ typedef struct due {
 
 static void free_place(local_worker *worker, uint32_t slot)
 {
-    if (worker->keep == TARRY_KEEP_CREDITED)
-        worker->gradient[slot] = NULL;
+    if (worker->desk->keep == TARRY_KEEP_CREDITED)
+        worker->desk->gradient[slot] = NULL;
 }
 
 static void carry_out(local_worker *worker, const tarry_effects *effects, due *todo)
@@ -82,7 +85,7 @@ static void step(local_worker *worker, const tarry_event *event, due *todo)
 {
     const tarry_effects *effects;
     *todo = (due){0};
-    int error = tarry_worker_step(worker->machine, clock_now_ns(), event, &effects);
+    int error = tarry_worker_step(worker->desk->machine, clock_now_ns(), event, &effects);
     if (error == TARRY_OK)
         carry_out(worker, effects, todo);
     else
@@ -91,9 +94,9 @@ static void step(local_worker *worker, const tarry_event *event, due *todo)
 
 /* Rounds take turns with the banks, so that the gradients of one stay while the next is computed.
  */
-static float *gradient_of(const local_worker *worker, uint64_t round, uint32_t slot)
+static float *gradient_of(const local_desk *desk, uint64_t round, uint32_t slot)
 {
-    return worker->gradient[(size_t)(round % worker->shared->banks) * worker->load + slot];
+    return desk->gradient[(size_t)(round % desk->banks) * desk->load + slot];
 }
 
 /*
@@ -104,14 +107,15 @@ static float *gradient_of(const local_worker *worker, uint64_t round, uint32_t s
 static void encode(local_worker *worker, const tarry_effect *effect)
 {
     const local_shared *shared = worker->shared;
+    const local_desk *desk = worker->desk;
     layout cut = layout_make(shared->cut.dimension, effect->parts, shared->cut.stripe_length);
     size_t start = layout_stripe_start(&cut, effect->stripe);
-    if (worker->keep == TARRY_KEEP_ALL) { /* otherwise the part is the running sum */
-        for (uint32_t slot = 0; slot < worker->load; slot++)
-            worker->inputs[slot] =
-                gradient_of(worker, effect->round + bitset_test(effect->stale, slot), slot);
-        transfer_encode(shared->kernels, &cut, effect->stripe, worker->inputs, effect->coefficients,
-                        worker->load, worker->part + start, worker->scratch);
+    if (desk->keep == TARRY_KEEP_ALL) { /* otherwise the part is the running sum */
+        for (uint32_t slot = 0; slot < desk->load; slot++)
+            desk->inputs[slot] =
+                gradient_of(desk, effect->round + bitset_test(effect->stale, slot), slot);
+        transfer_encode(shared->kernels, &cut, effect->stripe, desk->inputs, effect->coefficients,
+                        desk->load, desk->part + start, desk->scratch);
     }
     post(worker, &effect->message);
     worker->encoded = true;
@@ -130,9 +134,9 @@ static void fold(local_worker *worker, const due *todo)
     const local_shared *shared = worker->shared;
     for (size_t i = 0; i < todo->fold_count; i++) {
         const tarry_effect *effect = &todo->folds[i];
-        const float *gradient = worker->gradient[effect->slot];
+        const float *gradient = worker->desk->gradient[effect->slot];
         const float weight = 1;
-        shared->kernels->combine(worker->part, &gradient, &weight, 1, shared->cut.dimension,
+        shared->kernels->combine(worker->desk->part, &gradient, &weight, 1, shared->cut.dimension,
                                  effect->begins ? KERNEL_SET : KERNEL_ADD);
     }
     pthread_mutex_lock(&worker->lock);
@@ -165,25 +169,53 @@ static void talk_step(local_worker *worker, const tarry_event *event)
     follow_up(worker, &todo);
 }
 
+static void take_frames(local_worker *worker, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        mailbox_frame frame = mailbox_frame_at(&worker->inbox, i);
+        tarry_message message;
+        int error = codec_decode(&worker->desk->shape, frame.bytes, frame.size, worker->desk->words,
+                                 &message);
+        assert(error == TARRY_OK);
+        (void)error;
+        talk_step(worker, &(tarry_event){.type = TARRY_EVENT_MESSAGE, .message = &message});
+    }
+}
+
+/* With the lock held. The caller gets back what the worker had. */
+static void exchange_desks(local_worker *worker)
+{
+    local_desk *before = worker->desk;
+    worker->desk = worker->next;
+    worker->next = before;
+    worker->task.ticket = 0;
+    worker->turning = false;
+    pthread_cond_signal(&worker->change);
+}
+
+/* What is in the inbox was meant for the desk before. */
+static void turn(local_worker *worker)
+{
+    take_frames(worker, mailbox_take(&worker->inbox, 0));
+    worker->encoded = false;
+    pthread_mutex_lock(&worker->lock);
+    exchange_desks(worker);
+    pthread_mutex_unlock(&worker->lock);
+    mailbox_wake(&worker->shared->server_inbox);
+}
+
 static void *talk(void *argument)
 {
     local_worker *worker = argument;
     while (!mailbox_closed(&worker->inbox)) {
         /* Between two stripes the worker looks for news, but doesn't wait for it. */
-        size_t count = mailbox_take(&worker->inbox, worker->encoded ? 0 : TARRY_NEVER);
-        for (size_t i = 0; i < count; i++) {
-            mailbox_frame frame = mailbox_frame_at(&worker->inbox, i);
-            tarry_message message;
-            int error =
-                codec_decode(&worker->shape, frame.bytes, frame.size, worker->words, &message);
-            assert(error == TARRY_OK);
-            (void)error;
-            talk_step(worker, &(tarry_event){.type = TARRY_EVENT_MESSAGE, .message = &message});
-        }
+        take_frames(worker, mailbox_take(&worker->inbox, worker->encoded ? 0 : TARRY_NEVER));
         if (worker->encoded) {
             worker->encoded = false;
             talk_step(worker, &worker->encoded_event);
         }
+        if (!local_worker_has_turned(worker))
+            turn(worker);
     }
     return NULL;
 }
@@ -192,6 +224,28 @@ static void *talk(void *argument)
 static bool is_current(const local_worker *worker, uint64_t ticket)
 {
     return worker->task.ticket == ticket && !worker->closing;
+}
+
+static int call(const local_shared *shared, const local_task *task, const float *parameters)
+{
+    if (shared->compute_spans != NULL)
+        return shared->compute_spans(shared->user, task->round, parameters, task->spans,
+                                     task->span_count, task->gradient);
+    return shared->compute(shared->user, task->round, parameters, task->chunk, task->gradient);
+}
+
+/* What the straggler makes of `bare` for all that the chunk stands for. Seconds of a trace that
+ * belong to chunks are those of the first. */
+static uint64_t injected_ns(const local_worker *worker, const local_task *task, uint64_t bare)
+{
+    const local_shared *shared = worker->shared;
+    double size = 0;
+    for (uint32_t i = 0; i < task->span_count; i++)
+        size += (double)task->spans[i].count / task->spans[i].of;
+    uint64_t whole = size == 1 ? bare : (uint64_t)((double)bare / size);
+    uint64_t ns = tarry_straggler_time_ns(shared->straggler, task->round, worker->id, task->slot,
+                                          task->spans[0].origin, shared->pieces, whole);
+    return size == 1 || ns == TARRY_NEVER ? ns : (uint64_t)((double)ns * size);
 }
 
 /* Computes the chunk and then stays busy until the injected time is over.
@@ -204,13 +258,11 @@ static bool compute(local_worker *worker, const local_task *task, uint64_t *take
     bool good = false;
     /* Otherwise the round is over and its end is on its way here. */
     if (held->round == task->round)
-        good = shared->compute(shared->user, task->round, held->parameters, task->chunk,
-                               task->gradient) == 0;
+        good = call(shared, task, held->parameters) == 0;
     snapshots_release(&shared->snapshots, held);
 
     uint64_t bare = clock_now_ns() - start;
-    *taken_ns = tarry_straggler_time_ns(shared->straggler, task->round, worker->id, task->slot,
-                                        task->chunk, tarry_plan_pieces(shared->plan), bare);
+    *taken_ns = injected_ns(worker, task, bare);
     if (*taken_ns <= bare) {
         *taken_ns = bare;
         return good;
@@ -232,14 +284,15 @@ static bool compute(local_worker *worker, const local_task *task, uint64_t *take
  */
 static float *find_place(const local_worker *worker)
 {
-    if (worker->keep == TARRY_KEEP_ALL)
-        return gradient_of(worker, worker->task.round, worker->task.slot);
+    const local_desk *desk = worker->desk;
+    if (desk->keep == TARRY_KEEP_ALL)
+        return gradient_of(desk, worker->task.round, worker->task.slot);
     for (size_t i = 0; i < LOCAL_PLACES; i++) {
         bool taken = false;
-        for (uint32_t slot = 0; slot < worker->load; slot++)
-            taken = taken || worker->gradient[slot] == worker->place[i];
+        for (uint32_t slot = 0; slot < desk->load; slot++)
+            taken = taken || desk->gradient[slot] == desk->place[i];
         if (!taken)
-            return worker->place[i];
+            return desk->place[i];
     }
     return NULL;
 }
@@ -247,6 +300,20 @@ static float *find_place(const local_worker *worker)
 static bool has_task(const local_worker *worker, uint64_t last)
 {
     return worker->task.ticket != 0 && worker->task.ticket != last && find_place(worker) != NULL;
+}
+
+/* What is needed while the lock is not held. */
+static local_task begin_task(local_worker *worker)
+{
+    local_desk *desk = worker->desk;
+    local_task task = worker->task;
+    task.gradient = find_place(worker);
+    if (desk->keep == TARRY_KEEP_CREDITED)
+        desk->gradient[task.slot] = task.gradient;
+    task.spans = desk->span + desk->span_offset[task.slot];
+    task.span_count = desk->span_offset[task.slot + 1] - desk->span_offset[task.slot];
+    worker->written = task.gradient;
+    return task;
 }
 
 static void *compute_chunks(void *argument)
@@ -259,15 +326,13 @@ static void *compute_chunks(void *argument)
             pthread_cond_wait(&worker->change, &worker->lock);
         if (worker->closing)
             break;
-        local_task task = worker->task;
-        task.gradient = find_place(worker);
-        if (worker->keep == TARRY_KEEP_CREDITED)
-            worker->gradient[task.slot] = task.gradient;
+        local_task task = begin_task(worker);
         last = task.ticket;
         pthread_mutex_unlock(&worker->lock);
         uint64_t taken_ns;
         bool good = compute(worker, &task, &taken_ns);
         pthread_mutex_lock(&worker->lock);
+        worker->written = NULL;
         if (!is_current(worker, task.ticket))
             continue;
 
@@ -300,67 +365,23 @@ static int init_locks(local_worker *worker)
     return TARRY_OK;
 }
 
-static int allocate_vectors(local_worker *worker, const tarry_allocator *allocator)
+int local_worker_init(local_worker *worker, local_shared *shared, const tarry_plan *plan,
+                      uint32_t id, const tarry_server_settings *server,
+                      const tarry_allocator *allocator)
 {
-    const layout *cut = &worker->shared->cut;
-    size_t vectors = (size_t)worker->shared->banks * worker->load;
-    worker->words = memory_allocate(allocator, codec_words(&worker->shape), sizeof(uint64_t));
-    worker->gradient = memory_allocate(allocator, vectors, sizeof(*worker->gradient));
-    worker->inputs = memory_allocate(allocator, worker->load, sizeof(*worker->inputs));
-    worker->part = vector_allocate(allocator, cut->part_length);
-    worker->scratch = memory_allocate(
-        allocator, transfer_encode_scratch(worker->load, tarry_plan_parts(worker->shared->plan)),
-        1);
-    if (worker->words == NULL || worker->gradient == NULL || worker->inputs == NULL ||
-        worker->part == NULL || worker->scratch == NULL)
-        return TARRY_ERROR_NO_MEMORY;
-    if (worker->keep == TARRY_KEEP_CREDITED) {
-        for (size_t i = 0; i < LOCAL_PLACES && worker->load > 0; i++) {
-            worker->place[i] = vector_allocate(allocator, cut->dimension);
-            if (worker->place[i] == NULL)
-                return TARRY_ERROR_NO_MEMORY;
-        }
-        return TARRY_OK;
-    }
-    for (size_t i = 0; i < vectors; i++) {
-        worker->gradient[i] = vector_allocate(allocator, cut->dimension);
-        if (worker->gradient[i] == NULL)
-            return TARRY_ERROR_NO_MEMORY;
-    }
-    return TARRY_OK;
-}
-
-int local_worker_init(local_worker *worker, local_shared *shared, uint32_t id,
-                      const tarry_server_settings *server, const tarry_allocator *allocator)
-{
-    *worker = (local_worker){
-        .id = id,
-        .load = tarry_plan_load(shared->plan, id),
-        .keep = server->keep,
-    };
-    worker->shape = codec_shape_of(shared->plan, id, shared->cut.stripes);
+    *worker = (local_worker){.id = id};
     int error = init_locks(worker);
     if (error != TARRY_OK)
         return error;
-    error = mailbox_init(&worker->inbox, codec_max_size(&worker->shape), INBOX_FRAMES, allocator);
+    codec_shape shape = codec_shape_of(plan, id, shared->cut.stripes);
+    error = mailbox_init(&worker->inbox, codec_max_size(&shape), INBOX_FRAMES, allocator);
     if (error != TARRY_OK) {
         pthread_mutex_destroy(&worker->lock);
         pthread_cond_destroy(&worker->change);
         return error;
     }
     worker->shared = shared; /* from here on there is something to destroy */
-    error = allocate_vectors(worker, allocator);
-    if (error != TARRY_OK)
-        return error;
-    tarry_worker_settings settings = {
-        .worker = id,
-        .keeps_stale = shared->banks > 1,
-        .dimension = shared->cut.dimension,
-        .stripe_length = shared->cut.stripe_length,
-        .conditioning_limit = server->conditioning_limit,
-        .keep = server->keep,
-    };
-    return tarry_worker_create(shared->plan, &settings, allocator, &worker->machine, NULL);
+    return local_desk_create(plan, id, &shared->cut, server, allocator, &worker->desk);
 }
 
 int local_worker_start(local_worker *worker)
@@ -372,6 +393,57 @@ int local_worker_start(local_worker *worker)
         return TARRY_ERROR_SYSTEM;
     worker->computing = true;
     return TARRY_OK;
+}
+
+void local_worker_turn(local_worker *worker, local_desk *desk)
+{
+    pthread_mutex_lock(&worker->lock);
+    worker->next = desk;
+    worker->turning = true;
+    if (!worker->talking)
+        exchange_desks(worker);
+    pthread_mutex_unlock(&worker->lock);
+    mailbox_wake(&worker->inbox);
+}
+
+bool local_worker_has_turned(local_worker *worker)
+{
+    pthread_mutex_lock(&worker->lock);
+    bool turned = !worker->turning;
+    pthread_mutex_unlock(&worker->lock);
+    return turned;
+}
+
+static bool has_vector(const local_desk *desk, const float *vector)
+{
+    bool has = false;
+    for (size_t i = 0; i < LOCAL_PLACES; i++)
+        has = has || desk->place[i] == vector;
+    if (desk->keep == TARRY_KEEP_ALL)
+        for (size_t i = 0; i < (size_t)desk->banks * desk->load; i++)
+            has = has || desk->gradient[i] == vector;
+    return vector != NULL && has;
+}
+
+void local_worker_tidy(local_worker *worker, const tarry_allocator *allocator)
+{
+    pthread_mutex_lock(&worker->lock);
+    const float *written = worker->written;
+    pthread_mutex_unlock(&worker->lock);
+    /* What is written to now can be left, but not written to anew. */
+    if (worker->left != NULL && !has_vector(worker->left, written)) {
+        local_desk_free(worker->left, allocator);
+        worker->left = NULL;
+    }
+    if (worker->next == NULL)
+        return;
+    if (has_vector(worker->next, written)) {
+        local_desk_clear(worker->next, written, allocator);
+        worker->left = worker->next;
+    } else {
+        local_desk_free(worker->next, allocator);
+    }
+    worker->next = NULL;
 }
 
 void local_worker_close(local_worker *worker)
@@ -393,17 +465,9 @@ void local_worker_destroy(local_worker *worker, const tarry_allocator *allocator
         pthread_join(worker->talk_thread, NULL);
     if (worker->computing)
         pthread_join(worker->compute_thread, NULL);
-    tarry_worker_free(worker->machine);
-    for (size_t i = 0; i < LOCAL_PLACES; i++)
-        vector_release(allocator, worker->place[i]);
-    if (worker->gradient != NULL && worker->keep == TARRY_KEEP_ALL)
-        for (size_t i = 0; i < (size_t)worker->shared->banks * worker->load; i++)
-            vector_release(allocator, worker->gradient[i]);
-    memory_release(allocator, worker->scratch);
-    vector_release(allocator, worker->part);
-    memory_release(allocator, worker->inputs);
-    memory_release(allocator, worker->gradient);
-    memory_release(allocator, worker->words);
+    local_desk_free(worker->desk, allocator);
+    local_desk_free(worker->next, allocator);
+    local_desk_free(worker->left, allocator);
     mailbox_destroy(&worker->inbox);
     pthread_mutex_destroy(&worker->lock);
     pthread_cond_destroy(&worker->change);

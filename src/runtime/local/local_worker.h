@@ -17,18 +17,19 @@
 #include "coding/kernel.h"
 #include "coding/layout.h"
 #include "protocol/codec.h"
+#include "runtime/local/local_desk.h"
 #include "runtime/local/mailbox.h"
 #include "runtime/local/snapshot.h"
 
 /* What all workers share; read-only for them, but for the mailbox and the snapshots. */
 typedef struct local_shared {
-    const tarry_plan *plan;
+    uint32_t pieces; /* of the plan */
     const tarry_straggler *straggler;
-    tarry_compute *compute;
+    tarry_compute *compute; /* NULL: compute_spans */
+    tarry_compute_spans *compute_spans;
     void *user;
     layout cut; /* into the least number of parts: it has the longest and the most stripes */
     const kernel *kernels;
-    uint32_t banks; /* rounds whose gradients are kept: 1, or 2 with TARRY_FILL_STALE */
     snapshots snapshots;
     mailbox server_inbox; /* frames; an empty one says that the sender gives up */
 } local_shared;
@@ -39,29 +40,29 @@ typedef struct local_task {
     uint32_t slot;
     uint32_t chunk;
     float *gradient; /* to be filled; the computing thread's choice */
+    const tarry_span *spans;
+    uint32_t span_count;
 } local_task;
-
-enum { LOCAL_PLACES = 2 }; /* for gradients, with TARRY_KEEP_CREDITED */
 
 typedef struct local_worker {
     local_shared *shared;
     uint32_t id;
-    uint32_t load;
-    codec_shape shape;
     mailbox inbox;
-    uint64_t *words; /* of a decoded frame */
-    tarry_keep keep;
-    float **gradient;           /* banks x load vectors of d numbers; NULL if one has no place */
-    float *place[LOCAL_PLACES]; /* TARRY_KEEP_CREDITED: what these point to; d numbers each */
-    const float **inputs;       /* scratch: load, of transfer_encode */
-    float *part;   /* z: room for the longest part; TARRY_KEEP_CREDITED: the running sum */
-    void *scratch; /* of transfer_encode */
+    /*
+     * What it has for the plan; the talking thread exchanges it, and others read it when that is
+     * known to be done. A desk that was left while its gradient was being computed stays until that
+     * is over.
+     */
+    local_desk *desk;
+    local_desk *next; /* to turn to; what it had before when it has turned */
+    local_desk *left;
 
-    pthread_mutex_t lock;  /* over the machine and the task */
+    pthread_mutex_t lock;  /* over the machine, the task and what is written */
     pthread_cond_t change; /* the computing thread waits for it */
-    tarry_worker *machine;
-    local_task task;  /* to be computed, or being computed */
-    uint64_t tickets; /* given out so far */
+    local_task task;       /* to be computed, or being computed */
+    const float *written;  /* by a compute function in progress; NULL: there is none */
+    bool turning;          /* to `next` */
+    uint64_t tickets;      /* given out so far */
     bool closing;
 
     bool encoded; /* the talking thread's: an ENCODE is carried out, its event is due */
@@ -74,9 +75,19 @@ typedef struct local_worker {
 
 /* Takes all the worker's memory; starts nothing.
  * Errors: as tarry_local_create. Destroy it in any case. */
-int local_worker_init(local_worker *worker, local_shared *shared, uint32_t id,
-                      const tarry_server_settings *server, const tarry_allocator *allocator);
+int local_worker_init(local_worker *worker, local_shared *shared, const tarry_plan *plan,
+                      uint32_t id, const tarry_server_settings *server,
+                      const tarry_allocator *allocator);
 int local_worker_start(local_worker *worker);
+/*
+ * Makes the worker go on with `desk`, which it takes over: it drops what it is at. Between rounds,
+ * when all that was meant for the desk before has been put into its inbox. Cannot fail.
+ */
+void local_worker_turn(local_worker *worker, local_desk *desk);
+/* Whether it has; the server's inbox is woken when that changes. */
+bool local_worker_has_turned(local_worker *worker);
+/* Frees what it had before as far as no compute function uses it. The caller's, once it turned. */
+void local_worker_tidy(local_worker *worker, const tarry_allocator *allocator);
 /* Asks both threads to end; local_worker_destroy waits for them. */
 void local_worker_close(local_worker *worker);
 void local_worker_destroy(local_worker *worker, const tarry_allocator *allocator);

@@ -15,22 +15,28 @@ typedef struct mailbox_head {
     uint32_t size;
 } mailbox_head;
 
-static size_t entry_bytes(const mailbox *box)
+static size_t entry_bytes(const mailbox_batch *batch)
 {
-    return sizeof(mailbox_head) + box->stride;
+    return sizeof(mailbox_head) + batch->stride;
 }
 
-static bool grow(mailbox *box, mailbox_batch *batch, size_t capacity)
+static bool grow(mailbox *box, mailbox_batch *batch, size_t capacity, size_t stride)
 {
-    uint8_t *bytes = memory_allocate(&box->allocator, capacity, entry_bytes(box));
-    if (bytes == NULL)
+    mailbox_batch larger = {.stride = stride, .count = batch->count, .capacity = capacity};
+    larger.bytes = memory_allocate(&box->allocator, capacity, entry_bytes(&larger));
+    if (larger.bytes == NULL)
         return false;
-    if (batch->count > 0)
-        memcpy(bytes, batch->bytes, batch->count * entry_bytes(box));
+    for (size_t i = 0; i < batch->count; i++)
+        memcpy(larger.bytes + i * entry_bytes(&larger), batch->bytes + i * entry_bytes(batch),
+               entry_bytes(batch));
     memory_release(&box->allocator, batch->bytes);
-    batch->bytes = bytes;
-    batch->capacity = capacity;
+    *batch = larger;
     return true;
+}
+
+static size_t stride_for(size_t size)
+{
+    return (size + 7) / 8 * 8;
 }
 
 static int init_conditions(mailbox *box)
@@ -46,9 +52,10 @@ static int init_conditions(mailbox *box)
 
 int mailbox_init(mailbox *box, size_t max_size, size_t capacity, const tarry_allocator *allocator)
 {
-    *box = (mailbox){.allocator = memory_allocator(allocator), .stride = (max_size + 7) / 8 * 8};
+    *box = (mailbox){.allocator = memory_allocator(allocator)};
+    size_t stride = stride_for(max_size);
     int error = TARRY_ERROR_NO_MEMORY;
-    if (!grow(box, &box->incoming, capacity) || !grow(box, &box->taken, capacity))
+    if (!grow(box, &box->incoming, capacity, stride) || !grow(box, &box->taken, capacity, stride))
         goto release_batches;
     error = TARRY_ERROR_SYSTEM;
     if (pthread_mutex_init(&box->lock, NULL) != 0)
@@ -76,9 +83,9 @@ void mailbox_destroy(mailbox *box)
 
 static void append(mailbox *box, uint32_t sender, const void *bytes, size_t size)
 {
-    assert(size <= box->stride);
+    assert(size <= box->incoming.stride);
     mailbox_head head = {.sender = sender, .size = (uint32_t)size};
-    uint8_t *entry = box->incoming.bytes + box->incoming.count * entry_bytes(box);
+    uint8_t *entry = box->incoming.bytes + box->incoming.count * entry_bytes(&box->incoming);
     memcpy(entry, &head, sizeof(head));
     if (size > 0)
         memcpy(entry + sizeof(head), bytes, size);
@@ -103,8 +110,10 @@ bool mailbox_put_growing(mailbox *box, uint32_t sender, const void *bytes, size_
 {
     pthread_mutex_lock(&box->lock);
     mailbox_batch *incoming = &box->incoming;
-    bool put = !box->closed && (incoming->count < incoming->capacity ||
-                                grow(box, incoming, 2 * incoming->capacity));
+    size_t stride = size > incoming->stride ? stride_for(size) : incoming->stride;
+    size_t capacity = incoming->capacity * (incoming->count < incoming->capacity ? 1 : 2);
+    bool fits = stride == incoming->stride && capacity == incoming->capacity;
+    bool put = !box->closed && (fits || grow(box, incoming, capacity, stride));
     if (put)
         append(box, sender, bytes, size);
     pthread_mutex_unlock(&box->lock);
@@ -144,7 +153,7 @@ size_t mailbox_take(mailbox *box, uint64_t until_ns)
 mailbox_frame mailbox_frame_at(const mailbox *box, size_t index)
 {
     assert(index < box->taken.count);
-    const uint8_t *entry = box->taken.bytes + index * entry_bytes(box);
+    const uint8_t *entry = box->taken.bytes + index * entry_bytes(&box->taken);
     mailbox_head head;
     memcpy(&head, entry, sizeof(head));
     return (mailbox_frame){head.sender, head.size, entry + sizeof(head)};

@@ -16,13 +16,13 @@
 
 typedef struct mailbox_batch {
     uint8_t *bytes; /* frames of `stride` bytes, each behind a mailbox_head */
+    size_t stride;
     size_t count;
     size_t capacity;
 } mailbox_batch;
 
 typedef struct mailbox {
     tarry_allocator allocator;
-    size_t stride;
     pthread_mutex_t lock;
     pthread_cond_t filled;  /* the receiver waits for it */
     pthread_cond_t drained; /* senders wait for it */
@@ -44,10 +44,10 @@ typedef struct mailbox_frame {
 int mailbox_init(mailbox *box, size_t max_size, size_t capacity, const tarry_allocator *allocator);
 void mailbox_destroy(mailbox *box);
 
-/* Puts a frame in, waiting for room. False if the mailbox is closed. */
+/* Puts a frame of at most max_size bytes in, waiting for room. False if the mailbox is closed. */
 bool mailbox_put(mailbox *box, uint32_t sender, const void *bytes, size_t size);
-/* The same, but takes more memory instead of waiting.
- * False if the mailbox is closed or there is none. */
+/* The same, but takes more memory instead of waiting, and for larger frames. False if the mailbox
+ * is closed or there is none. */
 bool mailbox_put_growing(mailbox *box, uint32_t sender, const void *bytes, size_t size);
 
 /*

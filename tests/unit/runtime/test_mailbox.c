@@ -123,6 +123,39 @@ static void a_full_mailbox_holds_its_senders_up(void **state)
     mailbox_destroy(&box);
 }
 
+/* Frames of any size, small ones before and behind, arrive whole; without memory for it one is
+ * refused, and the others stay. */
+static void larger_frames_fit_if_asked(void **state)
+{
+    (void)state;
+    mailbox box;
+    failing_allocator memory;
+    failing_allocator_init(&memory, SIZE_MAX);
+    assert_int_equal(mailbox_init(&box, 8, 2, &memory.allocator), TARRY_OK);
+    const size_t sizes[] = {3, 100, 8, 5000, 0, 101};
+    uint8_t bytes[5001];
+    for (size_t i = 0; i < sizeof(bytes); i++)
+        bytes[i] = (uint8_t)(i * 7 + i / 256);
+    for (int turn = 0; turn < 3; turn++) {
+        for (size_t i = 0; i < 6; i++)
+            assert_true(mailbox_put_growing(&box, (uint32_t)i, bytes + i, sizes[i]));
+        assert_int_equal(mailbox_take(&box, 0), 6);
+        for (size_t i = 0; i < 6; i++) {
+            mailbox_frame frame = mailbox_frame_at(&box, i);
+            assert_int_equal(frame.sender, i);
+            assert_int_equal(frame.size, sizes[i]);
+            assert_memory_equal(frame.bytes, bytes + i, sizes[i]);
+        }
+    }
+    assert_true(mailbox_put_growing(&box, 1, bytes, 9));
+    memory.fail_at = 0;
+    assert_false(mailbox_put_growing(&box, 2, bytes, sizeof(bytes)));
+    assert_int_equal(mailbox_take(&box, 0), 1);
+    assert_int_equal(mailbox_frame_at(&box, 0).size, 9);
+    mailbox_destroy(&box);
+    assert_int_equal(memory.live, 0);
+}
+
 static void a_full_mailbox_grows_if_asked(void **state)
 {
     (void)state;
@@ -244,6 +277,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(frames_of_many_senders_arrive_in_their_order),
         cmocka_unit_test(a_full_mailbox_holds_its_senders_up),
+        cmocka_unit_test(larger_frames_fit_if_asked),
         cmocka_unit_test(a_full_mailbox_grows_if_asked),
         cmocka_unit_test(a_wait_ends_at_its_time),
         cmocka_unit_test(waking_ends_one_wait),

@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A local runtime that goes on with other plans. */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+#include <math.h>
+
+#include "base/random.h"
+#include "failing_allocator.h"
+#include "seed.h"
+#include <tarry/local.h>
+
+enum { WORKERS = 6, CHUNKS = 12, SAMPLES = 40, DIMENSION = 300 };
+
+/* Every chunk has SAMPLES vectors; a span's gradient is the sum over its own. */
+typedef struct job {
+    tarry_plan_settings plan_settings;
+    tarry_local_settings settings;
+    const char *spec; /* of the straggler; NULL: none */
+    tarry_straggler *straggler;
+    tarry_plan *first, *plan; /* the original one, and that in force */
+    tarry_local *local;
+    uint64_t seed;
+    random_stream stream;
+    float sum[DIMENSION], parameters[1];
+    /* While `shut`, computations of the first original chunk wait. */
+    pthread_mutex_t lock;
+    pthread_cond_t change;
+    bool shut;
+    uint32_t waiting;
+} job;
+
+static void add_samples(uint64_t seed, uint64_t round, tarry_span span, double *sum)
+{
+    uint64_t begin, end;
+    tarry_span_samples(span, SAMPLES, &begin, &end);
+    for (uint64_t sample = begin; sample < end; sample++) {
+        random_stream stream = random_stream_make(seed, RANDOM_TEST, (uint32_t)round,
+                                                  span.origin * SAMPLES + (uint32_t)sample);
+        for (size_t i = 0; i < DIMENSION; i++)
+            sum[i] += random_uniform(&stream) - 0.5;
+    }
+}
+
+static int compute(void *user, uint64_t round, const float *parameters, const tarry_span *spans,
+                   uint32_t count, float *gradient)
+{
+    job *of = user;
+    double sum[DIMENSION] = {0};
+    for (uint32_t i = 0; i < count; i++) {
+        pthread_mutex_lock(&of->lock);
+        of->waiting++;
+        while (of->shut && spans[i].origin == 0)
+            pthread_cond_wait(&of->change, &of->lock);
+        of->waiting--;
+        pthread_mutex_unlock(&of->lock);
+        add_samples(of->seed, round, spans[i], sum);
+    }
+    for (size_t i = 0; i < DIMENSION; i++)
+        gradient[i] = (float)sum[i] * parameters[0];
+    return 0;
+}
+
+static void job_init(job *of)
+{
+    *of = (job){.seed = test_seed("local replan", 8), .parameters = {1}};
+    of->stream = random_stream_make(of->seed, RANDOM_TEST, 0, UINT32_MAX);
+    tarry_plan_settings_init(&of->plan_settings);
+    of->plan_settings.workers = WORKERS;
+    of->plan_settings.chunks = CHUNKS;
+    tarry_local_settings_init(&of->settings);
+    of->settings.parameters = 1;
+    of->settings.dimension = DIMENSION;
+    of->settings.compute_spans = compute;
+    of->settings.server.pick = TARRY_PICK_SHARE;
+    of->settings.server.stripe_length = 50;
+    pthread_mutex_init(&of->lock, NULL);
+    pthread_cond_init(&of->change, NULL);
+}
+
+static void job_begin(job *of)
+{
+    assert_int_equal(tarry_plan_create(&of->plan_settings, NULL, &of->first, NULL), TARRY_OK);
+    if (of->spec != NULL)
+        assert_int_equal(
+            tarry_straggler_create(of->spec, WORKERS, of->seed, NULL, &of->straggler, NULL),
+            TARRY_OK);
+    of->settings.straggler = of->straggler;
+    of->settings.user = of;
+    of->plan = of->first;
+    assert_int_equal(tarry_local_create(of->first, &of->settings, NULL, &of->local, NULL),
+                     TARRY_OK);
+}
+
+static void job_end(job *of)
+{
+    tarry_local_free(of->local);
+    tarry_straggler_free(of->straggler);
+    if (of->plan != of->first)
+        tarry_plan_free(of->plan);
+    tarry_plan_free(of->first);
+    pthread_cond_destroy(&of->change);
+    pthread_mutex_destroy(&of->lock);
+}
+
+/* A plan with random splits, merges and moves. */
+static tarry_plan *random_next(job *of)
+{
+    double paces[WORKERS];
+    uint32_t chunks = tarry_plan_chunks(of->plan);
+    double *cost = calloc(chunks, sizeof(*cost));
+    assert_non_null(cost);
+    for (uint32_t worker = 0; worker < WORKERS; worker++)
+        paces[worker] = 0.1 + pow(random_uniform(&of->stream), 3);
+    for (uint32_t chunk = 0; chunk < chunks; chunk++)
+        cost[chunk] = 1e-3 + pow(random_uniform(&of->stream), 6);
+    tarry_plan_evolution wanted;
+    tarry_plan_evolution_init(&wanted);
+    wanted.pace = paces;
+    wanted.cost = cost;
+    wanted.heaviest = 2;
+    wanted.lightest = 0.7;
+    wanted.most_moves = 5;
+    tarry_plan *next;
+    assert_int_equal(tarry_plan_evolve(of->plan, &wanted, NULL, &next, NULL, NULL), TARRY_OK);
+    free(cost);
+    return next;
+}
+
+/* The plan before is gone at once. */
+static void replan(job *of, tarry_plan *next)
+{
+    assert_int_equal(tarry_local_replan(of->local, next, NULL), TARRY_OK);
+    if (of->plan != of->first)
+        tarry_plan_free(of->plan);
+    of->plan = next;
+}
+
+static double relative_error(const job *of, uint64_t round)
+{
+    double truth[DIMENSION] = {0}, error = 0, most = 0;
+    for (uint32_t origin = 0; origin < CHUNKS; origin++)
+        add_samples(of->seed, round, (tarry_span){.origin = origin, .count = 1, .of = 1}, truth);
+    for (size_t i = 0; i < DIMENSION; i++) {
+        error = fmax(error, fabs(of->sum[i] - of->parameters[0] * truth[i]));
+        most = fmax(most, fabs(of->parameters[0] * truth[i]));
+    }
+    return error / most;
+}
+
+static tarry_round_result run_round(job *of)
+{
+    tarry_round_result result;
+    tarry_diagnostic why = {""};
+    of->parameters[0] += 1;
+    if (tarry_local_round(of->local, of->parameters, of->sum, &result, &why) != TARRY_OK)
+        fail_msg("%s", why.text);
+    return result;
+}
+
+static void assert_exact(job *of, uint64_t round)
+{
+    tarry_round_result result = run_round(of);
+    double limit = 2e-6 * fmax(tarry_plan_conditioning(of->plan).worst, 1);
+    assert_true(result.exact);
+    assert_int_equal(result.round, round);
+    if (!(relative_error(of, round) <= limit))
+        fail_msg("round %d: error %g", (int)round, relative_error(of, round));
+}
+
+static void sums_stay_exact(void **state)
+{
+    (void)state;
+    const char *const specs[] = {NULL, "exp:0.001/chunk", "slow:2,5+dead:1"};
+    for (size_t spec = 0; spec < 3; spec++)
+        for (uint32_t parts = 1; parts <= 2; parts++)
+            for (int kind = 0; kind < 3; kind++) {
+                job of;
+                job_init(&of);
+                of.spec = specs[spec];
+                of.plan_settings.parts = parts;
+                of.settings.server.silence_ns = 500000000;
+                if (kind == 1 && parts == 1)
+                    of.settings.server.keep = TARRY_KEEP_CREDITED;
+                if (kind == 2)
+                    of.settings.server.fill = TARRY_FILL_STALE;
+                job_begin(&of);
+                for (uint64_t round = 0; round < 12; round++) {
+                    assert_exact(&of, round);
+                    replan(&of, random_next(&of));
+                }
+                assert_true(!tarry_plan_is_original(of.plan));
+                job_end(&of);
+            }
+}
+
+/* Who was lost stays so, and nothing is forgotten of what anyone did. */
+static void workers_go_on(void **state)
+{
+    (void)state;
+    job of;
+    job_init(&of);
+    of.spec = "dead:1+shifted-exp:0.01,0";
+    of.settings.server.silence_ns = 150000000;
+    job_begin(&of);
+    uint64_t heard = 0;
+    for (uint64_t round = 0; round < 10; round++) {
+        tarry_round_result result = run_round(&of);
+        heard += result.copies_computed;
+        replan(&of, random_next(&of));
+    }
+    uint64_t chunks = 0;
+    uint32_t present = 0;
+    for (uint32_t worker = 0; worker < WORKERS; worker++) {
+        tarry_local_worker seen = tarry_local_worker_state(of.local, worker);
+        chunks += seen.chunks;
+        present += seen.present;
+        assert_true(seen.present == (seen.chunks > 0));
+        if (seen.present)
+            assert_true(tarry_server_pace_ns(tarry_local_server(of.local), worker) > 0);
+    }
+    assert_true(chunks >= heard);
+    assert_int_equal(present, WORKERS - 1);
+    job_end(&of);
+}
+
+static void set_shut(job *of, bool shut)
+{
+    pthread_mutex_lock(&of->lock);
+    of->shut = shut;
+    pthread_cond_broadcast(&of->change);
+    pthread_mutex_unlock(&of->lock);
+}
+
+static uint32_t waiting(job *of)
+{
+    pthread_mutex_lock(&of->lock);
+    uint32_t count = of->waiting;
+    pthread_mutex_unlock(&of->lock);
+    return count;
+}
+
+/*
+ * Rounds end early, by a rule that can do without the first chunk, while computations of it hang;
+ * one plan follows the other, and then all is as it was.
+ */
+static void computations_in_progress_are_not_waited_for(void **state)
+{
+    (void)state;
+    job of;
+    job_init(&of);
+    of.plan_settings.replication = 2;
+    of.settings.server.stop = TARRY_STOP_DEADLINE;
+    of.settings.server.deadline_ns = 20000000;
+    job_begin(&of);
+    set_shut(&of, true);
+    bool seen = false;
+    for (uint64_t round = 0; round < 10; round++) {
+        tarry_round_result result = run_round(&of);
+        assert_false(result.exact);
+        assert_int_equal(result.round, round);
+        seen = seen || waiting(&of) > 0;
+        replan(&of, random_next(&of));
+        replan(&of, random_next(&of));
+    }
+    assert_true(seen);
+    set_shut(&of, false);
+    bool exact = false;
+    for (uint64_t round = 10; round < 100 && !exact; round++) {
+        exact = run_round(&of).exact;
+        assert_true(!exact || relative_error(&of, round) < 1e-5);
+        replan(&of, random_next(&of));
+    }
+    assert_true(exact);
+    job_end(&of);
+}
+
+static void an_interrupt_in_between_is_not_lost(void **state)
+{
+    (void)state;
+    job of;
+    job_init(&of);
+    job_begin(&of);
+    assert_exact(&of, 0);
+    tarry_local_interrupt(of.local);
+    replan(&of, random_next(&of));
+    tarry_round_result result;
+    assert_int_equal(tarry_local_round(of.local, of.parameters, of.sum, &result, NULL),
+                     TARRY_ERROR_INTERRUPTED);
+    replan(&of, random_next(&of));
+    assert_exact(&of, 2);
+    job_end(&of);
+}
+
+static int compute_chunk(void *user, uint64_t round, const float *parameters, uint32_t chunk,
+                         float *gradient)
+{
+    const tarry_span whole = {.origin = chunk, .count = 1, .of = 1};
+    return compute(user, round, parameters, &whole, 1, gradient);
+}
+
+static void what_does_not_fit_is_refused(void **state)
+{
+    (void)state;
+    job of;
+    job_init(&of);
+    job_begin(&of);
+    for (int kind = 0; kind < 4; kind++) {
+        tarry_plan_settings settings = of.plan_settings;
+        settings.workers += kind == 0;
+        settings.chunks += kind == 1;
+        settings.parts += kind == 2;
+        settings.adaptive_parts = kind == 3;
+        tarry_plan *plan;
+        assert_int_equal(tarry_plan_create(&settings, NULL, &plan, NULL), TARRY_OK);
+        assert_int_equal(tarry_local_replan(of.local, plan, NULL), TARRY_ERROR_ARGUMENT);
+        tarry_plan_free(plan);
+    }
+    assert_exact(&of, 0);
+    tarry_local_free(of.local);
+
+    /* Functions that know chunks by number know those of one plan. */
+    of.settings.compute = compute_chunk;
+    assert_int_equal(tarry_local_create(of.first, &of.settings, NULL, &of.local, NULL),
+                     TARRY_ERROR_ARGUMENT);
+    of.settings.compute_spans = NULL;
+    tarry_plan *next = random_next(&of);
+    assert_int_equal(tarry_local_create(next, &of.settings, NULL, &of.local, NULL),
+                     TARRY_ERROR_ARGUMENT);
+    assert_int_equal(tarry_local_create(of.first, &of.settings, NULL, &of.local, NULL), TARRY_OK);
+    assert_int_equal(tarry_local_replan(of.local, next, NULL), TARRY_ERROR_ARGUMENT);
+    tarry_plan_free(next);
+    assert_exact(&of, 0);
+    job_end(&of);
+}
+
+typedef struct attempt {
+    job *of;
+    tarry_plan *next;
+} attempt;
+
+/* Without the memory the runtime goes on with the plan that it has. */
+static int try_to_replan(void *user, const tarry_allocator *allocator)
+{
+    const attempt *with = user;
+    job *of = with->of;
+    tarry_local *local;
+    tarry_round_result result;
+    int error = tarry_local_create(of->first, &of->settings, allocator, &local, NULL);
+    if (error != TARRY_OK)
+        return error;
+    error = tarry_local_replan(local, with->next, NULL);
+    if (error == TARRY_OK)
+        error = tarry_local_round(local, of->parameters, of->sum, &result, NULL);
+    tarry_local_free(local);
+    return error;
+}
+
+static void missing_memory_is_an_error(void **state)
+{
+    (void)state;
+    job of;
+    job_init(&of);
+    job_begin(&of);
+    const attempt with = {&of, random_next(&of)};
+    assert_true(fail_each_allocation(try_to_replan, (void *)&with) > 100);
+    tarry_plan_free(with.next);
+    job_end(&of);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sums_stay_exact),
+        cmocka_unit_test(workers_go_on),
+        cmocka_unit_test(computations_in_progress_are_not_waited_for),
+        cmocka_unit_test(an_interrupt_in_between_is_not_lost),
+        cmocka_unit_test(what_does_not_fit_is_refused),
+        cmocka_unit_test(missing_memory_is_an_error),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
