@@ -108,28 +108,31 @@ static void return_desk(chunk_gradient *state, desk *place)
     pthread_mutex_unlock(&state->lock);
 }
 
-static void add_chunk(const chunk_gradient *state, desk *place, uint64_t round,
-                      const float *parameters, uint32_t chunk, double *sum)
+static void add_span(const chunk_gradient *state, desk *place, uint64_t round,
+                     const float *parameters, tarry_span span, double *sum)
 {
     const size_t *rows = NULL;
     size_t first, count;
-    batch_chunk(&state->batch, chunk, &first, &count);
+    uint64_t begin, end;
+    batch_chunk(&state->batch, span.origin, &first, &count);
     if (state->batch.batch != 0) {
-        count = batch_count(&state->batch, chunk);
-        batch_draw(&state->batch, round, chunk, place->rows);
+        count = batch_count(&state->batch, span.origin);
+        batch_draw(&state->batch, round, span.origin, place->rows);
         rows = place->rows;
     }
-    objective_add_gradient(state->model, place->work, state->data, parameters, rows, first, count,
-                           sum);
+    tarry_span_samples(span, count, &begin, &end);
+    objective_add_gradient(state->model, place->work, state->data, parameters,
+                           rows != NULL ? rows + begin : NULL, first + begin, end - begin, sum);
 }
 
-int chunk_gradient_compute(void *user, uint64_t round, const float *parameters, uint32_t chunk,
-                           float *gradient)
+int chunk_gradient_compute(void *user, uint64_t round, const float *parameters,
+                           const tarry_span *spans, uint32_t count, float *gradient)
 {
     chunk_gradient *state = user;
     desk *place = take_desk(state);
     memset(place->gradient, 0, state->dimension * sizeof(*place->gradient));
-    add_chunk(state, place, round, parameters, chunk, place->gradient);
+    for (uint32_t i = 0; i < count; i++)
+        add_span(state, place, round, parameters, spans[i], place->gradient);
     for (size_t i = 0; i < state->dimension; i++)
         gradient[i] = (float)place->gradient[i];
     return_desk(state, place);
@@ -141,7 +144,8 @@ void chunk_gradient_sum(chunk_gradient *state, uint64_t round, const float *para
     desk *place = take_desk(state);
     memset(sum, 0, state->dimension * sizeof(*sum));
     for (uint32_t chunk = 0; chunk < state->batch.chunks; chunk++)
-        add_chunk(state, place, round, parameters, chunk, sum);
+        add_span(state, place, round, parameters,
+                 (tarry_span){.origin = chunk, .count = 1, .of = 1}, sum);
     return_desk(state, place);
 }
 

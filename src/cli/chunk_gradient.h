@@ -3,6 +3,8 @@
 #ifndef CLI_CHUNK_GRADIENT_H
 #define CLI_CHUNK_GRADIENT_H
 
+#include <tarry/plan.h>
+
 #include "learn/batch.h"
 #include "learn/objective.h"
 
@@ -17,9 +19,10 @@ int chunk_gradient_create(const objective *model, const dataset *data, const bat
                           uint32_t threads, chunk_gradient **out);
 void chunk_gradient_free(chunk_gradient *state); /* NULL is allowed */
 
-/* A tarry_compute; user is the chunk_gradient. The numbers depend on the arguments alone. */
-int chunk_gradient_compute(void *user, uint64_t round, const float *parameters, uint32_t chunk,
-                           float *gradient);
+/* A tarry_compute_spans of the batch's chunks; user is the chunk_gradient. The numbers depend on
+ * the arguments alone, and a round's samples on no plan. */
+int chunk_gradient_compute(void *user, uint64_t round, const float *parameters,
+                           const tarry_span *spans, uint32_t count, float *gradient);
 
 /* sum[0..dimension-1] = the gradients of all chunks in double, one chunk after the other. */
 void chunk_gradient_sum(chunk_gradient *state, uint64_t round, const float *parameters,

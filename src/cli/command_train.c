@@ -50,8 +50,7 @@ static int write_report(const train_inputs *inputs, const option_command *comman
     json_t *config = options_json(command);
     int error = TARRY_ERROR_NO_MEMORY;
     if (config != NULL)
-        error = train_report_write(output_file_stream(*file), inputs, train_job_dimension(job),
-                                   train_job_keep(job), config, past);
+        error = train_report_write(output_file_stream(*file), inputs, job, config, past);
     json_decref(config);
     if (error != TARRY_OK)
         return complain(EXIT_FAILED, "--report: %s", tarry_error_text(error));

@@ -53,6 +53,11 @@ history_round *history_add(history *past)
     return round;
 }
 
+double history_copies_per_chunk(const tarry_round_result *result)
+{
+    return (double)result->copies_computed * result->parts / (double)result->copies_needed;
+}
+
 double history_worst_error(const history *past)
 {
     double worst = NAN;

@@ -16,6 +16,7 @@ typedef struct history_round {
     double seconds;
     objective_score train; /* after the round's step */
     objective_score test;
+    tarry_plan_changes changes;    /* to the plan before the round */
     double verified_error;         /* max|estimate - true| / max|true| */
     double verified_squared_error; /* |estimate - true|^2 / |true|^2 */
 } history_round;
@@ -42,6 +43,8 @@ void history_free(history *past); /* NULL is allowed */
  * memory. Valid until the next call. */
 history_round *history_add(history *past);
 
+/* Of a round: how often a chunk was computed. */
+double history_copies_per_chunk(const tarry_round_result *result);
 /* The largest verified error over all rounds; NaN if none was verified. */
 double history_worst_error(const history *past);
 double history_worst_squared_error(const history *past);

@@ -27,14 +27,17 @@ static json_t *rounds_json(const round_figures *rounds, uint32_t count)
 {
     json_t *list = json_array();
     for (uint32_t i = 0; list != NULL && i < count; i++)
-        list = json_append(list, json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "seconds",
-                                           number_json(rounds[i].seconds), "ratio_to_balanced",
-                                           number_json(rounds[i].balanced_ratio),
-                                           "ratio_to_matched", number_json(rounds[i].matched_ratio),
-                                           "copies", number_json(rounds[i].copies), "control_bytes",
-                                           number_json(rounds[i].control_bytes), "control_messages",
-                                           number_json(rounds[i].control_messages), "parts",
-                                           number_json(rounds[i].parts)));
+        list = json_append(
+            list,
+            json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "seconds",
+                      number_json(rounds[i].seconds), "ratio_to_balanced",
+                      number_json(rounds[i].balanced_ratio), "ratio_to_matched",
+                      number_json(rounds[i].matched_ratio), "copies", number_json(rounds[i].copies),
+                      "control_bytes", number_json(rounds[i].control_bytes), "control_messages",
+                      number_json(rounds[i].control_messages), "parts",
+                      number_json(rounds[i].parts), "moved", number_json(rounds[i].moved),
+                      "moved_share", number_json(rounds[i].moved_share), "split",
+                      number_json(rounds[i].split), "merged", number_json(rounds[i].merged)));
     return list;
 }
 
@@ -53,10 +56,11 @@ static json_t *seconds_json(const simulate_trials *trials, size_t variant)
 static json_t *settings_json(const simulate_variant *variant)
 {
     return json_pack(
-        "{s:o, s:s, s:s, s:s, s:s, s:s, s:s}", "design", json_text(variant->design), "order",
+        "{s:o, s:s, s:s, s:s, s:s, s:s, s:s, s:I}", "design", json_text(variant->design), "order",
         variant->order, "credit", simulate_credit_name(variant->server.credit), "keep",
         keep_name(variant->server.keep), "stop", variant->stop, "fill",
-        simulate_fill_name(variant->server.fill), "upload", simulate_upload_name(variant->upload));
+        simulate_fill_name(variant->server.fill), "upload", simulate_upload_name(variant->upload),
+        "adapt", (json_int_t)variant->adapt.every);
 }
 
 static json_t *result_json(const simulate_trials *trials, size_t index,
@@ -77,14 +81,17 @@ static json_t *result_json(const simulate_trials *trials, size_t index,
         "ratio_to_balanced", number_json(figures->balanced_ratio.all.median), "ratio_to_matched",
         number_json(figures->matched_ratio.all.median), "seconds", seconds_json(trials, index));
     json_t *work = json_pack(
-        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "work_ratio",
-        number_json(figures->work_ratio), "copies", number_json(figures->copies), "exact",
-        number_json(figures->exact), "expected_error", number_json(figures->expected_error),
-        "chunks_filled", number_json(figures->chunks_filled), "filled_share",
-        number_json(figures->filled_share), "verified_error", number_json(figures->verified_error),
-        "verified_squared_error", number_json(figures->verified_squared_error), "upload_bytes",
+        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+        "work_ratio", number_json(figures->work_ratio), "copies", number_json(figures->copies),
+        "exact", number_json(figures->exact), "expected_error",
+        number_json(figures->expected_error), "chunks_filled", number_json(figures->chunks_filled),
+        "filled_share", number_json(figures->filled_share), "verified_error",
+        number_json(figures->verified_error), "verified_squared_error",
+        number_json(figures->verified_squared_error), "upload_bytes",
         number_json(figures->upload_bytes), "control_bytes", number_json(figures->control_bytes),
-        "control_messages", number_json(figures->control_messages), "rounds",
+        "control_messages", number_json(figures->control_messages), "moved",
+        number_json(figures->moved), "moved_share", number_json(figures->moved_share), "split",
+        number_json(figures->split), "merged", number_json(figures->merged), "rounds",
         rounds_json(figures->rounds, options->rounds), "error",
         errors_json(&options->deadlines, figures->errors));
     if (json_object_update(result, times) != 0 || json_object_update(result, work) != 0) {

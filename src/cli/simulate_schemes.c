@@ -131,6 +131,11 @@ static int read_stop(const char *text, void *values, tarry_diagnostic *diagnosti
     return TARRY_OK;
 }
 
+static int read_adapt(const char *text, void *values, tarry_diagnostic *diagnostic)
+{
+    return adapt_read(text, &((scheme_settings *)values)->adapt_rule, diagnostic);
+}
+
 static const option_choice credits[] = {
     {"chunk", TARRY_CREDIT_CHUNK},
     {"whole", TARRY_CREDIT_WHOLE},
@@ -234,6 +239,14 @@ const option_entry scheme_option_entries[] = {
      .kind = OPTION_CHOICE,
      .choices = costs,
      FIELD(costs)},
+    {.name = "adapt",
+     .argument = "K[,SHARE]",
+     .help = "In schemes of dynamic order, let the plan follow every K rounds what was learned: up "
+             "to SHARE (default 0.01) of all copies move to faster workers, heavy chunks are split "
+             "and light ones merged (default 0: it stays)",
+     .kind = OPTION_TEXT,
+     .read = read_adapt,
+     FIELD(adapt)},
     {.name = "upload",
      .argument = "HOW",
      .help = "What workers of own schemes send: one coded part (coded, default) or every finished "
@@ -472,6 +485,8 @@ static int make_variant(const scheme_settings *settings, const scheme_frame *fra
     variant->server.pick = settings->plan.pick;
     variant->server.learn_costs = settings->costs == SCHEME_COSTS_LEARNED;
     variant->costs_known = settings->costs == SCHEME_COSTS_KNOWN;
+    if (variant->server.pick != TARRY_PICK_PLAN)
+        variant->adapt = settings->adapt_rule;
     variant->plan.workers = frame->workers;
     variant->plan.chunks = frame->chunks;
     variant->plan.pieces = pieces;

@@ -13,6 +13,7 @@
 
 #include <tarry/sim.h>
 
+#include "cli/adapt.h"
 #include "cli/list.h"
 #include "cli/options.h"
 #include "cli/plan_options.h"
@@ -51,7 +52,9 @@ typedef struct scheme_settings {
     tarry_server_settings server; /* stop rule, credit, keep, fill, limits */
     int upload;                   /* a tarry_sim_upload */
     int costs;                    /* a scheme_costs */
-    uint32_t ignore;              /* UINT32_MAX until it is given, or scheme_ignored */
+    const char *adapt;
+    adapt_rule adapt_rule; /* with a dynamic order */
+    uint32_t ignore;       /* UINT32_MAX until it is given, or scheme_ignored */
     const char *name;
     const char *deadline;
 } scheme_settings;
@@ -77,6 +80,7 @@ typedef struct simulate_variant {
     tarry_server_settings server;
     tarry_sim_upload upload;
     bool costs_known;
+    adapt_rule adapt;
 } simulate_variant;
 
 typedef struct simulate_variants {

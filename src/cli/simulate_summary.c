@@ -104,21 +104,30 @@ static round_figures round_of(const simulate_trials *trials, size_t index, uint3
     };
     double ended = 0;
     for (size_t trial = 0; trial < trials->options->trials; trial++) {
-        const tarry_round_result *result =
-            &simulate_trials_outcomes(trials, trial, index)[round].result;
+        const simulate_outcome *outcome = &simulate_trials_outcomes(trials, trial, index)[round];
+        const tarry_round_result *result = &outcome->result;
         if (!trials->done[trial] || result->error != TARRY_OK)
             continue;
         ended++;
-        figures.copies += (double)result->copies_computed;
+        figures.copies +=
+            (double)result->copies_computed * result->parts / (double)result->copies_needed;
+        figures.moved += outcome->changes.moved;
+        figures.moved_share += outcome->changes.moved_data;
+        figures.split += outcome->changes.split;
+        figures.merged += outcome->changes.merged;
         figures.control_bytes += (double)result->control_bytes;
         figures.control_messages += (double)result->control_messages;
         figures.parts += result->parts;
     }
-    const tarry_plan_settings *plan = &trials->variants->items[index].plan;
-    figures.copies = figures.copies / ended / plan->chunks / plan->pieces;
+    figures.copies /= ended;
     figures.control_bytes /= ended;
     figures.control_messages /= ended;
     figures.parts /= ended;
+    figures.moved /= ended;
+    const tarry_plan_settings *plan = &trials->variants->items[index].plan;
+    figures.moved_share /= ended * plan->chunks * plan->pieces * plan->replication;
+    figures.split /= ended;
+    figures.merged /= ended;
     return figures;
 }
 
@@ -167,8 +176,13 @@ static int summarise(const simulate_trials *trials, size_t index, double *values
     figures->rounds = memory_allocate(NULL, rounds, sizeof(*figures->rounds));
     if (figures->rounds == NULL)
         return TARRY_ERROR_NO_MEMORY;
-    for (uint32_t round = 0; round < rounds; round++)
+    for (uint32_t round = 0; round < rounds; round++) {
         figures->rounds[round] = round_of(trials, index, round, values);
+        figures->moved += figures->rounds[round].moved;
+        figures->moved_share += figures->rounds[round].moved_share;
+        figures->split += figures->rounds[round].split;
+        figures->merged += figures->rounds[round].merged;
+    }
     figures->copies = figures->rounds[last].copies;
     figures->control_bytes = figures->rounds[last].control_bytes;
     figures->control_messages = figures->rounds[last].control_messages;

@@ -18,6 +18,8 @@ typedef struct round_figures {
     double copies;                                 /* computed per chunk, mean */
     double control_bytes, control_messages;        /* mean */
     double parts;                                  /* the round's l, mean */
+    /* Changes to the plan before it, mean; the data moved is a share of all that is stored. */
+    double moved, moved_share, split, merged;
 } round_figures;
 
 /* Of one variant, over the trials that are done; times and errors over those that could end. What
@@ -36,8 +38,9 @@ typedef struct simulate_summary {
     double verified_error;         /* worst of all exact rounds; NaN without --vectors */
     double verified_squared_error; /* mean of those that could end */
     double upload_bytes, control_bytes, control_messages;
-    round_figures *rounds; /* by round */
-    spread *errors;        /* by deadline; over all trials */
+    double moved, moved_share, split, merged; /* of all rounds together, mean */
+    round_figures *rounds;                    /* by round */
+    spread *errors;                           /* by deadline; over all trials */
 } simulate_summary;
 
 /* One summary for each variant; the caller frees *out. Errors: NO_MEMORY. */

@@ -62,6 +62,32 @@ static void print_sizes(int width, const simulate_variant *variant, bool pieces)
         printf(" %3u", variant->plan.pieces);
 }
 
+/* Over all rounds, on average, what the plans changed. */
+static void print_changes(const simulate_trials *trials, const simulate_summary *summaries,
+                          int width, bool pieces)
+{
+    bool any = false;
+    for (size_t i = 0; i < trials->variants->count; i++)
+        any = any || trials->variants->items[i].adapt.every != 0;
+    if (!any)
+        return;
+    printf("\nchanges to the plan in all rounds: copies moved and their share of the data stored, "
+           "chunks split and merged\n");
+    print_sizes_head(width, "", pieces);
+    printf(" %8s %8s %8s %8s\n", "moved", "share", "split", "merged");
+    for (size_t i = 0; i < trials->variants->count; i++) {
+        const simulate_variant *variant = &trials->variants->items[i];
+        if (variant->adapt.every == 0)
+            continue;
+        print_sizes(width, variant, pieces);
+        print_number(8, "%.1f", summaries[i].moved);
+        print_number(8, "%.3f", summaries[i].moved_share);
+        print_number(8, "%.1f", summaries[i].split);
+        print_number(8, "%.1f", summaries[i].merged);
+        printf("\n");
+    }
+}
+
 static void print_head(int width, bool pieces, bool vectors)
 {
     print_sizes_head(width, "scheme", pieces);
@@ -128,6 +154,7 @@ void simulate_table_print(const simulate_trials *trials, const simulate_summary 
     print_head(width, pieces, vectors);
     for (size_t i = 0; i < variants->count; i++)
         print_row(width, &variants->items[i], &summaries[i], pieces, vectors);
+    print_changes(trials, summaries, width, pieces);
     if (options->deadlines.count > 0)
         print_errors(trials, summaries, width, pieces);
     for (size_t i = 0; i < variants->count; i++) {

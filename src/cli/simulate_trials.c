@@ -140,12 +140,34 @@ static void fail_rounds(simulate_outcome *outcomes, uint32_t rounds, tarry_round
     }
 }
 
+/* The plan before the round, which becomes *plan and *own if it changes. */
+static int adapt(const adapt_rule *rule, uint32_t round, tarry_sim *sim, const tarry_plan **plan,
+                 tarry_plan **own, tarry_plan_changes *changes, tarry_diagnostic *diagnostic)
+{
+    tarry_plan *next = NULL;
+    if (!adapt_due(rule, round))
+        return TARRY_OK;
+    int error = adapt_plan(rule, tarry_sim_server(sim), *plan, &next, changes, diagnostic);
+    if (error != TARRY_OK || next == NULL)
+        return error;
+    error = tarry_sim_replan(sim, next, diagnostic);
+    if (error != TARRY_OK) {
+        tarry_plan_free(next);
+        return error;
+    }
+    tarry_plan_free(*own);
+    *plan = *own = next;
+    return TARRY_OK;
+}
+
 /* One world for all rounds. After a failed one there are only bounds to be worked out.
  * TARRY_ERROR_INTERRUPTED if the crew is to stop. */
-static int run_rounds(const crew *all, const trial_draws *draws, const tarry_plan *plan,
-                      const tarry_sim_settings *settings, simulate_outcome *outcomes,
-                      tarry_diagnostic *diagnostic)
+static int run_rounds(const crew *all, const trial_draws *draws, const adapt_rule *rule,
+                      const tarry_plan *plan, const tarry_sim_settings *settings,
+                      simulate_outcome *outcomes, tarry_diagnostic *diagnostic)
 {
+    const uint32_t pieces = tarry_plan_pieces(plan);
+    tarry_plan *evolved = NULL;
     const uint32_t rounds = all->trials->options->rounds;
     bool failed = false;
     tarry_sim *sim;
@@ -155,13 +177,15 @@ static int run_rounds(const crew *all, const trial_draws *draws, const tarry_pla
     for (uint32_t round = 0; round < rounds && error == TARRY_OK; round++) {
         simulate_outcome *outcome = &outcomes[round];
         uint64_t number = settings->first_round + round;
-        error = atomic_load(&all->stop) ? TARRY_ERROR_INTERRUPTED
-                                        : draw_costs(all->trials, draws, tarry_plan_pieces(plan),
-                                                     number, sim, diagnostic);
+        error = atomic_load(&all->stop)
+                    ? TARRY_ERROR_INTERRUPTED
+                    : draw_costs(all->trials, draws, pieces, number, sim, diagnostic);
         if (error == TARRY_OK && !failed) {
             *outcome = (simulate_outcome){
                 .seconds = NAN, .verified_error = NAN, .verified_squared_error = NAN};
-            error = run_round(sim, settings, outcome, diagnostic);
+            error = adapt(rule, round, sim, &plan, &evolved, &outcome->changes, diagnostic);
+            if (error == TARRY_OK)
+                error = run_round(sim, settings, outcome, diagnostic);
             failed = error == TARRY_OK && outcome->result.error != TARRY_OK;
             if (failed)
                 fail_rounds(outcomes, rounds, outcome->result);
@@ -170,6 +194,7 @@ static int run_rounds(const crew *all, const trial_draws *draws, const tarry_pla
             error = find_bounds(plan, settings, number, outcome, diagnostic);
     }
     tarry_sim_free(sim);
+    tarry_plan_free(evolved);
     return error;
 }
 
@@ -189,7 +214,7 @@ static int run_variant(const crew *all, const trial_draws *draws, size_t index,
     }
     tarry_sim_settings settings = make_settings(trials, variant, draws);
     if (error == TARRY_OK)
-        error = run_rounds(all, draws, plan, &settings,
+        error = run_rounds(all, draws, &variant->adapt, plan, &settings,
                            &trials->outcomes[place * trials->options->rounds], diagnostic);
     if (error == TARRY_OK && deadlines->count > 0) {
         error = simulate_curve(plan, &settings, deadlines, settings.first_round,

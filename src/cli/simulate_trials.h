@@ -20,6 +20,7 @@ typedef struct simulate_outcome {
                                  workers that are alive can't */
     double verified_error;    /* with --vectors, as in cli/verify.h */
     double verified_squared_error;
+    tarry_plan_changes changes; /* to the plan before the round */
 } simulate_outcome;
 
 typedef struct simulate_trials {

@@ -34,6 +34,7 @@ struct train_job {
     double *costs; /* of the round's chunks; NULL: not given */
     interrupt *signals;
     _Atomic(tarry_local *) local;
+    tarry_plan *evolved; /* what rounds go by; NULL: still that of the inputs */
     progress progress;
 };
 
@@ -147,7 +148,7 @@ static int create_local(train_job *job, tarry_diagnostic *why)
     settings.server.keep = job->keep;
     settings.parameters = job->dimension;
     settings.dimension = job->dimension;
-    settings.compute = chunk_gradient_compute;
+    settings.compute_spans = chunk_gradient_compute;
     settings.user = job->gradients;
     settings.straggler = job->inputs.straggler;
     tarry_local *local;
@@ -197,6 +198,7 @@ void train_job_free(train_job *job)
     /* The signals' thread uses the runtime, the runtime's threads the gradients. */
     interrupt_end(job->signals);
     tarry_local_free(atomic_load(&job->local));
+    tarry_plan_free(job->evolved);
     chunk_gradient_free(job->gradients);
     optimizer_free(job->optimizer);
     objective_workspace_free(job->evaluation);
@@ -260,12 +262,33 @@ static void report_progress(train_job *job, const history *past)
     const tarry_round_result *result = &past->rounds[past->count - 1].result;
     char detail[128];
     snprintf(detail, sizeof(detail), "loss %.5g  %.2f copies/chunk  %u/%u heard",
-             past->train_end.loss, (double)result->copies_computed / past->chunks,
-             result->workers_heard, past->workers);
+             past->train_end.loss, history_copies_per_chunk(result), result->workers_heard,
+             past->workers);
     progress_update(&job->progress, past->count, detail);
 }
 
-/* One round; false if the run is to end here. */
+/* Lets the plan follow what was learned, if it is time to. */
+static int adapt(train_job *job, uint64_t round, tarry_plan_changes *changes, tarry_diagnostic *why)
+{
+    const adapt_rule *rule = &job->inputs.options->adapt_rule;
+    tarry_local *local = atomic_load(&job->local);
+    tarry_plan *next = NULL;
+    if (!adapt_due(rule, round))
+        return TARRY_OK;
+    int error =
+        adapt_plan(rule, tarry_local_server(local), train_job_plan(job), &next, changes, why);
+    if (error != TARRY_OK || next == NULL)
+        return error;
+    error = tarry_local_replan(local, next, why);
+    if (error != TARRY_OK) {
+        tarry_plan_free(next);
+        return error;
+    }
+    tarry_plan_free(job->evolved);
+    job->evolved = next;
+    return TARRY_OK;
+}
+
 /* What the round's chunks cost, where that is given. */
 static int give_costs(train_job *job, uint64_t round)
 {
@@ -274,15 +297,27 @@ static int give_costs(train_job *job, uint64_t round)
         return TARRY_OK;
     chunk_cost_draw(job->inputs.costs, plan->plan.seed, round, plan->plan.chunks, plan->plan.pieces,
                     job->costs);
-    return tarry_local_costs(atomic_load(&job->local), job->costs);
+    if (job->evolved == NULL)
+        return tarry_local_costs(atomic_load(&job->local), job->costs);
+    double *carried = memory_allocate(NULL, tarry_plan_chunks(job->evolved), sizeof(*carried));
+    if (carried == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    int error = tarry_plan_carry_cost(job->inputs.plan, job->costs, job->evolved, NULL, carried);
+    if (error == TARRY_OK)
+        error = tarry_local_costs(atomic_load(&job->local), carried);
+    memory_release(NULL, carried);
+    return error;
 }
 
+/* One round; false if the run is to end here. */
 static bool run_round(train_job *job, history *past)
 {
     const train_options *options = job->inputs.options;
     tarry_diagnostic why = {""};
     tarry_round_result result;
-    int error = interrupt_seen(job->signals) ? TARRY_ERROR_INTERRUPTED : TARRY_OK;
+    tarry_plan_changes changes = {0};
+    int error = interrupt_seen(job->signals) ? TARRY_ERROR_INTERRUPTED
+                                             : adapt(job, past->count, &changes, &why);
     if (error == TARRY_OK)
         error = give_costs(job, past->count);
     if (error == TARRY_OK)
@@ -298,6 +333,7 @@ static bool run_round(train_job *job, history *past)
         return false;
     }
     round->result = result;
+    round->changes = changes;
     round->seconds = (double)(result.end_ns - result.start_ns) * 1e-9;
     use_estimate(job, round);
     if (past->count % options->evaluate == 0 || past->count == options->rounds) {
@@ -368,4 +404,9 @@ size_t train_job_dimension(const train_job *job)
 const float *train_job_parameters(const train_job *job)
 {
     return job->parameters;
+}
+
+const tarry_plan *train_job_plan(const train_job *job)
+{
+    return job->evolved != NULL ? job->evolved : job->inputs.plan;
 }

@@ -37,4 +37,7 @@ size_t train_job_dimension(const train_job *job);
 /* The parameters as they are now; they belong to the job. */
 const float *train_job_parameters(const train_job *job);
 
+/* The plan as it is now: that of the inputs, or what became of it; the job's. */
+const tarry_plan *train_job_plan(const train_job *job);
+
 #endif

@@ -201,6 +201,11 @@ static const option_entry model_entries[] = {
      FIELD(rounds)},
 };
 
+static int read_adapt(const char *text, void *values, tarry_diagnostic *diagnostic)
+{
+    return adapt_read(text, &((train_options *)values)->adapt_rule, diagnostic);
+}
+
 static const option_entry protocol_entries[] = {
     {.name = "credit",
      .argument = "CREDIT",
@@ -237,6 +242,14 @@ static const option_entry protocol_entries[] = {
              "default), all the same (equal), or given, by the steps of a trace (trace:FILE)",
      .kind = OPTION_TEXT,
      FIELD(chunk_cost)},
+    {.name = "adapt",
+     .argument = "K[,SHARE]",
+     .help = "With a dynamic order, let the plan follow every K rounds what was learned: up to "
+             "SHARE (default 0.01) of all copies move to faster workers, heavy chunks are split "
+             "and light ones merged (default 0: it stays)",
+     .kind = OPTION_TEXT,
+     .read = read_adapt,
+     FIELD(adapt)},
     {.name = "straggler",
      .argument = "SPEC",
      .help = "Make workers slow or dead: terms joined by '+' of none, exp:MEAN, "
@@ -360,6 +373,9 @@ static int check_rounds(const train_options *options)
                         options->server.workers_needed, workers);
     if (options->plan.pick == TARRY_PICK_PLAN && strcmp(options->chunk_cost, "learned") != 0)
         return complain(EXIT_USAGE, "--chunk-cost: has no meaning without --order dynamic");
+    if (options->adapt_rule.every != 0 && options->plan.pick == TARRY_PICK_PLAN)
+        return complain(EXIT_USAGE,
+                        "--adapt: needs --order dynamic, which learns the workers' speeds");
     if (options->plan.pick != TARRY_PICK_PLAN) {
         const char *other = options->server.credit == TARRY_CREDIT_WHOLE ? "--credit whole"
                             : options->server.stop == TARRY_STOP_WORKERS ? "--stop workers"

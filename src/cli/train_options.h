@@ -5,6 +5,7 @@
 
 #include <tarry/server.h>
 
+#include "cli/adapt.h"
 #include "cli/options.h"
 #include "cli/plan_options.h"
 #include "learn/dataset.h"
@@ -41,6 +42,8 @@ typedef struct train_options {
     const char *stop;             /* as given; taken apart into server */
     const char *straggler;
     const char *chunk_cost; /* learned, equal or a SPEC of sim/chunk_cost.h */
+    const char *adapt;
+    adapt_rule adapt_rule;
     bool verify;
     uint64_t evaluate; /* the loss is worked out every so many rounds */
 

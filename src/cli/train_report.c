@@ -15,7 +15,7 @@ static json_t *round_json(const history_round *round)
                         : (double)(result->signal_ns - result->start_ns) * 1e-9;
     return json_pack(
         "{s:I, s:o, s:o, s:o, s:o, s:o, s:b, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, "
-        "s:I, s:I, s:I, s:o}",
+        "s:I, s:I, s:I, s:o, s:I, s:o, s:I, s:I, s:I}",
         "round", (json_int_t)result->round, "seconds", number_json(round->seconds),
         "signal_seconds", number_json(signal), "loss", number_json(round->train.loss), "test_loss",
         number_json(round->test.loss), "test_accuracy", number_json(round->test.accuracy), "exact",
@@ -28,7 +28,10 @@ static json_t *round_json(const history_round *round)
         "upload_bytes", (json_int_t)result->upload_bytes, "control_bytes",
         (json_int_t)result->control_bytes, "control_messages", (json_int_t)result->control_messages,
         "chunks_filled", (json_int_t)result->chunks_filled, "filled_share",
-        number_json(result->filled_share));
+        number_json(result->filled_share), "moved", (json_int_t)round->changes.moved, "moved_data",
+        number_json(round->changes.moved_data), "split", (json_int_t)round->changes.split, "merged",
+        (json_int_t)round->changes.merged, "chunks",
+        (json_int_t)(result->copies_needed / result->parts));
 }
 
 static json_t *rounds_json(const history *past)
@@ -94,10 +97,12 @@ static json_t *final_json(const history *past)
 }
 
 /* The plan, with what its workers keep and what that takes. */
-static json_t *kept_plan_json(const train_inputs *inputs, size_t dimension, tarry_keep keep)
+static json_t *kept_plan_json(const train_options *options, const tarry_plan *of,
+                              const train_job *job)
 {
-    json_t *plan = plan_json(&inputs->options->plan, inputs->plan);
-    keep_bytes memory = keep_bytes_of(inputs->plan, keep, dimension);
+    tarry_keep keep = train_job_keep(job);
+    json_t *plan = plan_json(&options->plan, of);
+    keep_bytes memory = keep_bytes_of(of, keep, train_job_dimension(job));
     json_t *more =
         json_pack("{s:s, s:I, s:I}", "keep", keep_name(keep), "memory_bytes",
                   (json_int_t)memory.most, "memory_bytes_total", (json_int_t)memory.total);
@@ -109,17 +114,20 @@ static json_t *kept_plan_json(const train_inputs *inputs, size_t dimension, tarr
     return plan;
 }
 
-int train_report_write(FILE *stream, const train_inputs *inputs, size_t dimension, tarry_keep keep,
+int train_report_write(FILE *stream, const train_inputs *inputs, const train_job *job,
                        json_t *config, const history *past)
 {
     const train_options *options = inputs->options;
+    bool adapts = options->adapt_rule.every != 0;
     json_t *report = json_pack(
-        "{s:s, s:s, s:I, s:O, s:o, s:o, s:I, s:o, s:o, s:o, s:o, s:o, s:b, s:o}", "command",
+        "{s:s, s:s, s:I, s:O, s:o, s:o, s:o, s:I, s:o, s:o, s:o, s:o, s:o, s:b, s:o}", "command",
         "train", "version", TARRY_VERSION, "seed", (json_int_t)options->plan.plan.seed, "config",
-        config, "plan", kept_plan_json(inputs, dimension, keep), "data", data_json(inputs),
-        "dimension", (json_int_t)dimension, "straggler", json_text(options->straggler), "initial",
-        score_json(past->train_start, past->test_start), "rounds", rounds_json(past), "workers",
-        workers_json(past), "final", final_json(past), "interrupted", past->interrupted, "error",
+        config, "plan", kept_plan_json(options, inputs->plan, job), "final_plan",
+        adapts ? kept_plan_json(options, train_job_plan(job), job) : json_null(), "data",
+        data_json(inputs), "dimension", (json_int_t)train_job_dimension(job), "straggler",
+        json_text(options->straggler), "initial", score_json(past->train_start, past->test_start),
+        "rounds", rounds_json(past), "workers", workers_json(past), "final", final_json(past),
+        "interrupted", past->interrupted, "error",
         json_text(past->error[0] != '\0' ? past->error : NULL));
     return json_write(report, stream);
 }

@@ -8,11 +8,10 @@
 #include "cli/train_job.h"
 
 /*
- * Writes the run's report as JSON (docs/reports.md): `keep` is what --keep came to, `config` the
- * object of all options, which is borrowed. Errors: NO_MEMORY; what the stream refuses shows in the
- * stream.
+ * Writes the report of the job's run as JSON (docs/reports.md): `config` is the object of all
+ * options, which is borrowed. Errors: NO_MEMORY; what the stream refuses shows in the stream.
  */
-int train_report_write(FILE *stream, const train_inputs *inputs, size_t dimension, tarry_keep keep,
+int train_report_write(FILE *stream, const train_inputs *inputs, const train_job *job,
                        json_t *config, const history *past);
 
 #endif

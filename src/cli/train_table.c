@@ -31,6 +31,7 @@ static void print_row(const char *name, const char *format, ...)
 /* Sums over the rounds. */
 typedef struct totals {
     size_t exact;
+    double moved, split, merged;
     double seconds, copies, needed, attempts, control_bytes, control_messages, upload_bytes,
         expected_error;
 } totals;
@@ -42,8 +43,11 @@ static totals add_up(const history *past)
         const tarry_round_result *result = &past->rounds[i].result;
         sum.exact += result->exact ? 1 : 0;
         sum.seconds += past->rounds[i].seconds;
-        sum.copies += (double)result->copies_computed;
-        sum.needed += (double)result->copies_needed;
+        sum.copies += history_copies_per_chunk(result);
+        sum.needed += result->parts;
+        sum.moved += past->rounds[i].changes.moved;
+        sum.split += past->rounds[i].changes.split;
+        sum.merged += past->rounds[i].changes.merged;
         sum.attempts += result->attempts;
         sum.control_bytes += (double)result->control_bytes;
         sum.control_messages += (double)result->control_messages;
@@ -67,8 +71,11 @@ static void print_costs(const history *past, const totals *sum)
     char control[NUMBER_TEXT_SIZE], upload[NUMBER_TEXT_SIZE];
     bytes_text(sum->control_bytes / rounds, control);
     bytes_text(sum->upload_bytes / rounds, upload);
-    print_row("copies per chunk", "%.2f computed, %.0f needed", sum->copies / rounds / past->chunks,
-              sum->needed / rounds / past->chunks);
+    print_row("copies per chunk", "%.2f computed, %.0f needed", sum->copies / rounds,
+              sum->needed / rounds);
+    if (sum->moved + sum->split + sum->merged > 0)
+        print_row("changes to the plan", "%.0f copies moved, %.0f chunks split, %.0f merged",
+                  sum->moved, sum->split, sum->merged);
     print_row("attempts per round", "%.2f", sum->attempts / rounds);
     print_row("control per round", "%s in %.0f messages", control, sum->control_messages / rounds);
     print_row("upload per round", "%s", upload);

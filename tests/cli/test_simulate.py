@@ -48,7 +48,7 @@ class Schemes(SimulateTest):
         self.assertEqual(settings["partial"], {"design": "random", "order": "optimal",
                                                "credit": "chunk", "keep": "all",
                                                "stop": "exact",
-                                               "fill": "none", "upload": "coded"})
+                                               "fill": "none", "upload": "coded", "adapt": 0})
         self.assertEqual(settings["tarry"], settings["partial"] | {"order": "dynamic"})
         self.assertEqual(settings["cyclic"]["credit"], "whole")
         self.assertEqual(settings["multi-message"]["upload"], "each")
@@ -279,8 +279,9 @@ class Rounds(SimulateTest):
             figures, = result["rounds"]
             self.assertEqual(figures.pop("seconds"), result["time"]["median"])
             self.assertEqual(figures, {key: result[key] for key in figures})
-            self.assertEqual(sorted(figures), ["control_bytes", "control_messages", "copies", "parts",
-                                               "ratio_to_balanced", "ratio_to_matched"])
+            self.assertEqual(sorted(figures), ["control_bytes", "control_messages", "copies", "merged", "moved",
+                                               "moved_share", "parts", "ratio_to_balanced", "ratio_to_matched",
+                                               "split"])
             self.assertGreaterEqual(result["control_messages"], 3 * 12)
             self.assertGreaterEqual(result["control_bytes"], 24 * result["control_messages"])
 
@@ -323,6 +324,27 @@ class Rounds(SimulateTest):
         first, again = self.simulate(*SMALL, "--scheme", "partial:name=a,partial:name=b",
                                      "--chunk-cost", "lognormal:0.5", "--rounds", "3")
         self.assertEqual(first["rounds"], again["rounds"])
+
+    def test_adapt(self):
+        options = ["--workers", "20", "--chunks", "40", "--replication", "2", "--trials", "10", "--rounds", "15",
+                   "--vectors", "10"]
+        slow = [*options, "--design", "cyclic", "--straggler", "slow:5,8+jitter:0.1/run"]
+        stays, adapts, few = self.simulate(*slow, "--scheme", "tarry,tarry:adapt=1,0.05,tarry:adapt=4,0")
+        self.assertEqual([result["settings"]["adapt"] for result in (stays, adapts, few)], [0, 1, 4])
+        self.assertEqual((stays["moved"], few["moved"]), (0, 0))
+        self.assertEqual(adapts["rounds"][0]["moved"], 0)
+        self.assertLess(max(round["moved"] for round in adapts["rounds"]), 0.05 * 80 + 1)
+        self.assertAlmostEqual(adapts["moved"], sum(round["moved"] for round in adapts["rounds"]))
+        self.assertLess(adapts["ratio_to_balanced"], 0.9 * stays["ratio_to_balanced"])
+        uneven = [*options, "--design", "fractional", "--straggler", "jitter:0.05", "--chunk-cost", "lognormal:1.5/run"]
+        stays, adapts = self.simulate(*uneven, "--scheme", "tarry,tarry:adapt=1")
+        self.assertGreater(adapts["split"], 1)
+        self.assertGreater(adapts["merged"], 0)
+        self.assertLess(adapts["ratio_to_balanced"], 0.9 * stays["ratio_to_balanced"])
+        for result in (stays, adapts):
+            self.assertLess(result["verified_error"], 1e-5)
+        self.assertEqual(self.simulate(*uneven, "--scheme", "partial", "--adapt", "1")[0]["settings"]["adapt"], 0)
+        self.assertIn("changes to the plan", self.succeed("simulate", *uneven, "--scheme", "tarry", "--adapt", "2"))
 
     def test_a_trial_fails_with_one_of_its_rounds(self):
         options = [*SMALL, "--scheme", "uncoded", "--straggler", "exp:1+fail:0.01"]

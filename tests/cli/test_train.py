@@ -16,13 +16,39 @@ ROUND_KEYS = {"round", "seconds", "loss", "exact", "expected_error", "verified_e
               "attempts", "copies_computed", "copies_needed", "workers_heard", "upload_bytes",
               "control_bytes", "test_loss", "test_accuracy", "verified_squared_error",
               "workers_lost", "control_messages", "signal_seconds", "chunks_filled",
-              "filled_share"}
+              "filled_share", "moved", "moved_data", "split", "merged", "chunks"}
 
 
 class Report(TarryTest):
     def report(self, *arguments):
         self.succeed(*SMALL, "--report", "report.json", *arguments)
         return json.loads(self.read("report.json"))
+
+    def test_adapt(self):
+        options = ["--workers", "6", "--chunks", "12", "--replication", "2", "--order", "dynamic", "--verify",
+                   "--design", "fractional", "--rounds", "20", "--straggler", "slow:2,8+shifted-exp:0.002,0"]
+        stays = self.report(*options)
+        self.assertIsNone(stays["final_plan"])
+        self.assertEqual({(r["moved"], r["split"], r["merged"], r["chunks"]) for r in stays["rounds"]}, {(0, 0, 0, 12)})
+        for extra in ((), ("--batch", "60"), ("--keep", "credited"), ("--parts", "2")):
+            report = self.report(*options, *extra, "--adapt", "1,0.2")
+            rounds = report["rounds"]
+            for before, after in zip(rounds, rounds[1:]):
+                self.assertLess(after["verified_error"], 1e-5)
+                if after["split"] == after["merged"] == 0:
+                    self.assertEqual(before["chunks"], after["chunks"])
+            self.assertGreater(sum(round["moved"] for round in rounds), 0)
+            self.assertEqual(rounds[0]["moved"], 0)
+            self.assertEqual(report["final_plan"]["chunks"], rounds[-1]["chunks"])
+            self.assertNotEqual(report["final_plan"]["digest"], report["plan"]["digest"])
+            if extra == ():
+                self.assertAlmostEqual(report["final"]["loss"], stays["final"]["loss"], places=6)
+        self.assertIn("changes to the plan", self.succeed(*SMALL, *options, "--adapt", "1,0.2"))
+
+    def test_adapt_needs_what_it_learns_from(self):
+        self.fail_like(2, "tarry: --adapt: needs --order dynamic, .*", *SMALL, "--adapt", "1")
+        for value in ("x", "1,2", "1,", "-1", "1,0.1,2"):
+            self.fail_like(2, "tarry: --adapt: .*", *SMALL, "--order", "dynamic", "--adapt", value)
 
     def test_schema(self):
         report = self.report("--verify", "--parts", "2")
