@@ -16,7 +16,7 @@ typedef struct pace {
     double ns;   /* that it took */
 } pace;
 
-#define PACE_PAST 3.0   /* weight of earlier rounds, in units of cost */
+#define PACE_PAST 1.0   /* weight of earlier rounds, in units of cost */
 #define PACE_PRIOR 0.05 /* weight of what other workers take, where there are none */
 #define PACE_OUTLIER 16 /* a chunk counts as at most so many times what was expected */
 
