@@ -8,63 +8,15 @@ TARRY is the binary (an optimised build), DATA the folder with a9a.t and the dig
 it is missing. Times are ratios within one run. The exit status is 1 if a limit is missed.
 """
 
-import argparse
 import json
-import os
 import statistics
-import subprocess
 import sys
-import tempfile
 import time
 
-CLAIMS = []
+import dynamic
+import harness
 
-
-def claim(function):
-    CLAIMS.append(function)
-    return function
-
-
-class Bench:
-    def __init__(self, tarry, data):
-        self.tarry = tarry
-        self.data = data
-        self.missed = 0
-        self.folder = tempfile.TemporaryDirectory()
-
-    def run(self, *arguments):
-        return subprocess.run([self.tarry, *map(str, arguments)], capture_output=True, text=True)
-
-    def report(self, *arguments, command="train"):
-        """The JSON report of a run that must end well."""
-        path = os.path.join(self.folder.name, "report.json")
-        done = self.run(command, "--quiet", "--report", path, *arguments)
-        if done.returncode != 0:
-            sys.exit(f"{command} {' '.join(map(str, arguments))}: {done.stderr.strip()}")
-        with open(path) as file:
-            return json.load(file)
-
-    def simulate(self, *arguments):
-        """The results of a simulation, by scheme and parts."""
-        results = self.report(*arguments, command="simulate")["results"]
-        return {(row["scheme"], row["parts"]): row for row in results}
-
-    def row(self, what, value, limit, good):
-        self.missed += not good
-        print(f"| {what} | {value} | {limit} | {'yes' if good else '**no**'} |", flush=True)
-
-    def at_most(self, what, value, limit):
-        self.row(what, f"{value:.3g}", f"<= {limit:g}", value <= limit)
-
-    def at_least(self, what, value, limit):
-        self.row(what, f"{value:.4g}", f">= {limit:g}", value >= limit)
-
-    def skip(self, what, why):
-        print(f"| {what} | skipped: {why} | | |", flush=True)
-
-    def file(self, name):
-        path = os.path.join(self.data, name)
-        return path if os.path.exists(path) else None
+claim = harness.Claims()
 
 
 def median_seconds(report):
@@ -227,19 +179,5 @@ def simulation_speed(bench):
     bench.at_most("m = N = 200, all schemes, 100 trials, 2 threads: seconds", time.monotonic() - start, 60)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("tarry")
-    parser.add_argument("data", nargs="?", default="../shared/data")
-    parser.add_argument("--only", help="run this claim alone: " + ", ".join(c.__name__ for c in CLAIMS))
-    options = parser.parse_args()
-    bench = Bench(options.tarry, options.data)
-    print("| claim | measured | limit | holds |\n| --- | --- | --- | --- |")
-    for function in CLAIMS:
-        if options.only in (None, function.__name__):
-            function(bench)
-    sys.exit(1 if bench.missed else 0)
-
-
 if __name__ == "__main__":
-    main()
+    harness.main(claim + dynamic.claim, __doc__.split("\n")[0])
