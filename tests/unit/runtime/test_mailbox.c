@@ -133,7 +133,7 @@ static void larger_frames_fit_if_asked(void **state)
     failing_allocator_init(&memory, SIZE_MAX);
     assert_int_equal(mailbox_init(&box, 8, 2, &memory.allocator), TARRY_OK);
     const size_t sizes[] = {3, 100, 8, 5000, 0, 101};
-    uint8_t bytes[5001];
+    uint8_t bytes[5010];
     for (size_t i = 0; i < sizeof(bytes); i++)
         bytes[i] = (uint8_t)(i * 7 + i / 256);
     for (int turn = 0; turn < 3; turn++) {
