@@ -79,6 +79,8 @@ int steering_create(tarry_server *server)
         made->by_cost[chunk] = chunk;
     }
     int error = chunk_costs_create(&made->learned, chunks, allocator);
+    if (error == TARRY_OK)
+        error = suit_create(server);
     return error == TARRY_OK ? allocate_sets(server, made) : error;
 }
 
@@ -94,6 +96,7 @@ void steering_free(tarry_server *server)
     memory_release(allocator, it->plans);
     memory_release(allocator, it->closed);
     memory_release(allocator, it->words);
+    suit_destroy(server);
     chunk_costs_destroy(&it->learned, allocator);
     memory_release(allocator, it->way_edge);
     memory_release(allocator, it->way_from);

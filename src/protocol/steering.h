@@ -5,6 +5,7 @@
  *   steering.c         the books: chunks in progress, chunks planned, and what becomes of them when
  *                      reports come in and workers come and go
  *   steering_share.c   TARRY_PICK_SHARE: shares that should end at the same time
+ *   steering_suit.c    with several parts: copies that go well together
  *   steering_choose.c  the other rules: the one chunk that comes next
  *   steering_tell.c    ROUND, RESUME and NEWS
  *
@@ -19,6 +20,7 @@
 
 #include <tarry/server.h>
 
+#include "coding/coefficients.h"
 #include "protocol/chunk_costs.h"
 #include "protocol/pace.h"
 #include "protocol/pick.h"
@@ -59,6 +61,8 @@ typedef struct steering {
     uint32_t *way_queue;
     uint32_t *way_from;   /* the worker before; UINT32_MAX: not reached */
     uint32_t *way_edge;   /* the slot of the plan, of the worker before, whose chunk passes on */
+    coefficients *suit;   /* NULL: any copies go together */
+    uint64_t *suit_set;   /* scratch: a bit per holder of a chunk */
     double prior_ns;      /* the median pace; 0: nothing is known */
     uint32_t words_heard; /* since the prior was worked out */
     uint64_t tick_ns;     /* when to look at resting workers again; TARRY_NEVER: not at all */
@@ -132,6 +136,16 @@ void steering_stir(tarry_server *server, uint32_t worker);
 /* What the worker turns to after `current` (its load: at once) by what it was told last. */
 uint32_t steering_told_next(const tarry_server *server, uint32_t worker, uint32_t current);
 void steering_set_current(tarry_server *server, double time, uint32_t worker, uint32_t slot);
+
+/* steering_suit.c */
+int suit_create(tarry_server *server);
+void suit_destroy(tarry_server *server);
+/*
+ * Whether the copies of `chunk` that are there or coming would span the parts well, if the holder
+ * `joins` made one too and the holder `leaves` none (indices among all holders, as in the plan's
+ * chunk_offset; UINT32_MAX: nobody). True where there are fewer than parts, and with one part.
+ */
+bool steering_suits(const tarry_server *server, uint32_t chunk, uint32_t joins, uint32_t leaves);
 
 /* steering_share.c. Plans all that is missing, from nothing. */
 void share_all(tarry_server *server, double time);

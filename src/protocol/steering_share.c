@@ -24,6 +24,13 @@ static uint32_t chunk_of_edge(const tarry_server *server, uint32_t edge)
     return server->plan->slot_chunk[edge];
 }
 
+/* As an index among all holders. */
+static uint32_t holder_of_edge(const tarry_server *server, uint32_t edge)
+{
+    return server->plan->chunk_offset[server->plan->slot_chunk[edge]] +
+           server->plan->slot_holder[edge];
+}
+
 static bool is_planned(const steering *it, uint32_t worker, uint32_t slot)
 {
     return bitset_test(it->plans + it->words[worker], slot);
@@ -37,8 +44,12 @@ static double end_with(const tarry_server *server, double time, uint32_t worker,
            (it->workers[worker].queue + it->cost[chunk]) * steering_pace(server, worker, time);
 }
 
-/* The free holder that would finish the chunk soonest; its index among the holders, or NOBODY. */
-static uint32_t soonest(const tarry_server *server, double time, uint32_t chunk, double *end)
+/*
+ * The free holder that would finish the chunk soonest, of those whose copies would go well with the
+ * others' if the holder `leaves` made none; its index among the holders, or NOBODY.
+ */
+static uint32_t soonest(const tarry_server *server, double time, uint32_t chunk, uint32_t leaves,
+                        double *end)
 {
     const tarry_plan *plan = server->plan;
     uint32_t best = NOBODY;
@@ -49,7 +60,7 @@ static uint32_t soonest(const tarry_server *server, double time, uint32_t chunk,
         if (!steering_is_free(server, worker, plan->holder_position[holder]))
             continue;
         double found = end_with(server, time, worker, chunk);
-        if (found < *end) {
+        if (found < *end && steering_suits(server, chunk, holder, leaves)) {
             *end = found;
             best = holder;
         }
@@ -57,12 +68,25 @@ static uint32_t soonest(const tarry_server *server, double time, uint32_t chunk,
     return best;
 }
 
+/* The first free holder, suitable or not; NOBODY if there is none. */
+static uint32_t any_free(const tarry_server *server, uint32_t chunk)
+{
+    const tarry_plan *plan = server->plan;
+    for (uint32_t holder = plan->chunk_offset[chunk]; holder < plan->chunk_offset[chunk + 1];
+         holder++)
+        if (steering_is_free(server, plan->holder_worker[holder], plan->holder_position[holder]))
+            return holder;
+    return NOBODY;
+}
+
 void share_cover(tarry_server *server, double time, uint32_t chunk)
 {
     const tarry_plan *plan = server->plan;
     while (steering_missing(server, chunk) > 0) {
         double end;
-        uint32_t holder = soonest(server, time, chunk, &end);
+        uint32_t holder = soonest(server, time, chunk, NOBODY, &end);
+        if (holder == NOBODY)
+            holder = any_free(server, chunk);
         if (holder == NOBODY)
             return;
         steering_plan(server, plan->holder_worker[holder], plan->holder_position[holder]);
@@ -149,7 +173,9 @@ static bool take_one(tarry_server *server, double time, uint32_t worker)
         if (!steering_is_free(server, worker, each) || steering_wanted(server, chunk) == 0)
             continue;
         offer found = best_offer(server, time, chunk, worker);
-        if (found.end_ns > best.end_ns && found.end_ns > end_with(server, time, worker, chunk)) {
+        if (found.end_ns > best.end_ns && found.end_ns > end_with(server, time, worker, chunk) &&
+            (isinf(found.end_ns) ||
+             steering_suits(server, chunk, holder_of_edge(server, first + each), found.from))) {
             best = found;
             slot = each;
         }
@@ -177,7 +203,8 @@ static bool give_one(tarry_server *server, double time, uint32_t worker)
         if (!is_planned(it, worker, each))
             continue;
         double end;
-        uint32_t holder = soonest(server, time, chunk_of_edge(server, first + each), &end);
+        uint32_t holder = soonest(server, time, chunk_of_edge(server, first + each),
+                                  holder_of_edge(server, first + each), &end);
         if (holder != NOBODY && end < best) {
             best = end;
             to = holder;
@@ -236,7 +263,8 @@ static uint32_t look_from(tarry_server *server, double time, search *of, uint32_
              holder++) {
             uint32_t next = plan->holder_worker[holder];
             if (it->way_from[next] != NOBODY ||
-                !steering_is_free(server, next, plan->holder_position[holder]))
+                !steering_is_free(server, next, plan->holder_position[holder]) ||
+                !steering_suits(server, chunk, holder, holder_of_edge(server, first + slot)))
                 continue;
             reach(it, of, next, worker, first + slot);
             if (end_with(server, time, next, chunk) < of->level)

@@ -211,6 +211,26 @@ static void with_two_parts_two_copies_are_planned_and_one_more_if_need_be(void *
     tale_end(&it);
 }
 
+/* The columns of workers 0 and 1 are nearly the same: 2 is asked for one of the two copies, of
+ * every chunk, though it is to end later for it. */
+static void copies_that_go_well_together_are_planned(void **state)
+{
+    (void)state;
+    tale it;
+    all_hold_all(&it, 3, 6, 2);
+    edge_plan_random_decode(it.told.plan, 1);
+    double *decode = it.told.plan->decode;
+    const double columns[3][2] = {{1, 0}, {0.9999, 0.0141}, {0, 1}};
+    for (uint32_t worker = 0; worker < 3; worker++)
+        for (uint32_t part = 0; part < 2; part++)
+            decode[part * 3 + worker] = columns[worker][part];
+    tale_begin(&it);
+    expect_anything(&it);
+    for (uint32_t slot = 0; slot < 6; slot++)
+        assert_true(is_planned_or_begun(&it, 2, slot));
+    tale_end(&it);
+}
+
 /* Nothing of use can come any more, although chunks are left that nobody wants. */
 static void the_error_rule_does_not_wait_for_what_nobody_wants(void **state)
 {
@@ -300,6 +320,7 @@ int main(void)
         cmocka_unit_test(paces_are_learned),
         cmocka_unit_test(making_up_for_a_late_worker_costs_what_paces_say),
         cmocka_unit_test(with_two_parts_two_copies_are_planned_and_one_more_if_need_be),
+        cmocka_unit_test(copies_that_go_well_together_are_planned),
         cmocka_unit_test(the_error_rule_does_not_wait_for_what_nobody_wants),
         cmocka_unit_test(some_settings_need_the_plans_order),
         cmocka_unit_test(each_allocation_may_fail),

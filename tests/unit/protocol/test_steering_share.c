@@ -90,6 +90,7 @@ static tarry_server *server_of(const tarry_plan *plan, const bool *gone)
     tarry_server_settings settings;
     tarry_server_settings_init(&settings);
     settings.dimension = 1;
+    settings.conditioning_limit = 30; /* no copies go better together than others */
     settings.pick = TARRY_PICK_SHARE;
     tarry_server *server;
     const tarry_effects *effects;
