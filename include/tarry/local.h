@@ -29,8 +29,8 @@ typedef int tarry_compute_spans(void *user, uint64_t round, const float *paramet
                                 const tarry_span *spans, uint32_t count, float *gradient);
 
 typedef struct tarry_local_settings {
-    size_t parameters; /* numbers in the parameter vector, >= 1 */
-    size_t dimension;  /* d: numbers in a gradient, >= 1 */
+    size_t parameters;      /* numbers in the parameter vector, >= 1 */
+    size_t dimension;       /* d: numbers in a gradient, >= 1 */
     tarry_compute *compute; /* one of both; the other is NULL */
     tarry_compute_spans *compute_spans;
     void *user;

@@ -151,9 +151,10 @@ TARRY_API uint32_t tarry_server_next_hopeless(const tarry_server *server, uint32
  * finished chunks is taken over, and nothing to fill from. The next round goes to the workers in
  * their present arrival, under its own number; docs/protocol.md says why nothing gets mixed up.
  * Each worker has to go on with a new machine for the new plan, which is given no message that
- * `from` sent, but for PROBE, which is still to be answered by either. `from` is not changed, and steps no more. Errors: ARGUMENT (plans that don't belong
- * together), STATE (a server of which a worker has joined or a round has begun; `from` in the
- * middle of a round, or restored without a checkpoint since), NO_MEMORY; nothing changes then.
+ * `from` sent, but for PROBE, which is still to be answered by either. `from` is not changed, and
+ * steps no more. Errors: ARGUMENT (plans that don't belong together), STATE (a server of which a
+ * worker has joined or a round has begun; `from` in the middle of a round, or restored without a
+ * checkpoint since), NO_MEMORY; nothing changes then.
  */
 TARRY_API int tarry_server_adopt(tarry_server *server, const tarry_server *from,
                                  tarry_diagnostic *diagnostic);
