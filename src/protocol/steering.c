@@ -1,27 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "protocol/steering.h"
 
-#include <assert.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
 #include "protocol/order.h"
 #include "protocol/server_state.h"
-
-/* Of a chunk, relative to the mean: one that costs nothing must be computed all the same. */
-#define LEAST_COST 1e-3
-
-static uint32_t load_of(const tarry_server *server, uint32_t worker)
-{
-    return server->plan->worker_offset[worker + 1] - server->plan->worker_offset[worker];
-}
-
-static uint32_t chunk_at(const tarry_server *server, uint32_t worker, uint32_t slot)
-{
-    return server->plan->slot_chunk[server->plan->worker_offset[worker] + slot];
-}
 
 /* ---- creation ---- */
 
@@ -33,7 +18,7 @@ static int allocate_sets(tarry_server *server, steering *made)
     if (made->words == NULL)
         return TARRY_ERROR_NO_MEMORY;
     for (uint32_t worker = 0; worker < workers; worker++)
-        made->words[worker + 1] = made->words[worker] + bitset_words(load_of(server, worker));
+        made->words[worker + 1] = made->words[worker] + bitset_words(server_load(server, worker));
     made->closed = memory_allocate(allocator, made->words[workers], sizeof(uint64_t));
     made->plans = memory_allocate(allocator, made->words[workers], sizeof(uint64_t));
     made->first = memory_allocate(allocator, made->words[workers], sizeof(uint64_t));
@@ -112,90 +97,12 @@ void steering_free(tarry_server *server)
     memory_release(allocator, it);
 }
 
-/* The dearest first; equal ones as they are numbered. Heapsort, since a comparison needs the costs.
- */
-static void sift(const double *cost, uint32_t *chunks, uint32_t root, uint32_t count)
-{
-    for (;;) {
-        uint32_t least = root;
-        for (uint32_t child = 2 * root + 1; child <= 2 * root + 2 && child < count; child++) {
-            uint32_t a = chunks[child], b = chunks[least];
-            if (cost[a] < cost[b] || (cost[a] == cost[b] && a > b))
-                least = child;
-        }
-        if (least == root)
-            return;
-        uint32_t chunk = chunks[root];
-        chunks[root] = chunks[least];
-        chunks[least] = chunk;
-        root = least;
-    }
-}
-
-static void sort_by_cost(steering *it, uint32_t count)
-{
-    for (uint32_t chunk = 0; chunk < count; chunk++)
-        it->by_cost[chunk] = chunk;
-    for (uint32_t root = count / 2; root-- > 0;)
-        sift(it->cost, it->by_cost, root, count);
-    for (uint32_t last = count; last-- > 1;) {
-        uint32_t chunk = it->by_cost[0];
-        it->by_cost[0] = it->by_cost[last];
-        it->by_cost[last] = chunk;
-        sift(it->cost, it->by_cost, 0, last);
-    }
-}
-
-int tarry_server_costs(tarry_server *server, const double *costs)
-{
-    if (server->phase != SERVER_IDLE)
-        return TARRY_ERROR_STATE;
-    uint32_t chunks = server->plan->chunks;
-    double sum = 0;
-    for (uint32_t chunk = 0; chunk < chunks && costs != NULL; chunk++) {
-        if (!(costs[chunk] >= 0 && isfinite(costs[chunk])))
-            return TARRY_ERROR_ARGUMENT;
-        sum += costs[chunk];
-    }
-    steering *it = server->steering;
-    if (it == NULL)
-        return TARRY_OK;
-    for (uint32_t chunk = 0; chunk < chunks; chunk++)
-        it->cost[chunk] = sum > 0 ? fmax(costs[chunk] / (sum / chunks), LEAST_COST) : 1;
-    it->given = costs != NULL;
-    sort_by_cost(it, chunks);
-    return TARRY_OK;
-}
-
-int steering_adopt(tarry_server *server, const tarry_server *from)
-{
-    steering *it = server->steering;
-    const steering *other = from->steering;
-    if (it == NULL || other == NULL)
-        return TARRY_OK;
-    int error =
-        tarry_plan_carry_cost(from->plan, other->cost, server->plan, &server->allocator, it->cost);
-    if (error == TARRY_OK)
-        error = chunk_costs_carry(&it->learned, server->plan, &other->learned, from->plan,
-                                  &server->allocator);
-    if (error != TARRY_OK) {
-        for (uint32_t chunk = 0; chunk < server->plan->chunks; chunk++)
-            it->cost[chunk] = 1;
-        return error;
-    }
-    it->given = other->given;
-    /* Paces and costs are in units of the mean chunk, which is another one now. */
-    double grown = (double)server->plan->chunks / from->plan->chunks;
-    for (uint32_t chunk = 0; chunk < server->plan->chunks; chunk++)
-        it->cost[chunk] *= grown;
-    sort_by_cost(it, server->plan->chunks);
-    for (uint32_t worker = 0; worker < server->plan->workers; worker++)
-        it->workers[worker].pace.past = other->workers[worker].pace.past / grown;
-    it->prior_ns = other->prior_ns / grown;
-    return TARRY_OK;
-}
-
 /* ---- what is known ---- */
+
+uint32_t steering_chunk(const tarry_server *server, uint32_t worker, uint32_t slot)
+{
+    return server->plan->slot_chunk[server->plan->worker_offset[worker] + slot];
+}
 
 double steering_time(const tarry_server *server, uint64_t now)
 {
@@ -207,8 +114,8 @@ double steering_pace(const tarry_server *server, uint32_t worker, double time)
     const steering *it = server->steering;
     const steering_worker *of = &it->workers[worker];
     double busy = 0, elapsed = 0;
-    if (of->current < load_of(server, worker)) {
-        busy = it->cost[chunk_at(server, worker, of->current)];
+    if (of->current < server_load(server, worker)) {
+        busy = it->cost[steering_chunk(server, worker, of->current)];
         elapsed = time - of->since_ns;
     }
     double per_cost_ns = pace_of(&of->pace, it->prior_ns, busy, elapsed);
@@ -220,9 +127,9 @@ double steering_rest_ns(const tarry_server *server, uint32_t worker, double time
     const double least = 0.05; /* of its time: one that should be done may be any moment */
     const steering *it = server->steering;
     const steering_worker *of = &it->workers[worker];
-    if (of->current == load_of(server, worker))
+    if (of->current == server_load(server, worker))
         return 0;
-    double cost = it->cost[chunk_at(server, worker, of->current)];
+    double cost = it->cost[steering_chunk(server, worker, of->current)];
     double whole = steering_pace(server, worker, time) * cost;
     double elapsed = it->prior_ns > 0 ? time - of->since_ns : 0;
     bool known = of->pace.past > 0 || of->pace.cost > 0;
@@ -260,20 +167,6 @@ bool steering_is_free(const tarry_server *server, uint32_t worker, uint32_t slot
            !bitset_test(it->plans, bit) && it->workers[worker].current != slot;
 }
 
-double tarry_server_pace_ns(const tarry_server *server, uint32_t worker)
-{
-    assert(worker < server->plan->workers);
-    if (server->steering == NULL)
-        return 0;
-    return pace_of(&server->steering->workers[worker].pace, 0, 0, 0);
-}
-
-double tarry_server_chunk_cost(const tarry_server *server, uint32_t chunk)
-{
-    assert(chunk < server->plan->chunks);
-    return server->steering != NULL ? server->steering->cost[chunk] : 1;
-}
-
 /* ---- the books ---- */
 
 void steering_stir(tarry_server *server, uint32_t worker)
@@ -288,7 +181,7 @@ void steering_stir(tarry_server *server, uint32_t worker)
 void steering_plan(tarry_server *server, uint32_t worker, uint32_t slot)
 {
     steering *it = server->steering;
-    uint32_t chunk = chunk_at(server, worker, slot);
+    uint32_t chunk = steering_chunk(server, worker, slot);
     bitset_set(it->plans + it->words[worker], slot);
     it->planned[chunk]++;
     it->workers[worker].queue += it->cost[chunk];
@@ -297,7 +190,7 @@ void steering_plan(tarry_server *server, uint32_t worker, uint32_t slot)
 void steering_unplan(tarry_server *server, uint32_t worker, uint32_t slot)
 {
     steering *it = server->steering;
-    uint32_t chunk = chunk_at(server, worker, slot);
+    uint32_t chunk = steering_chunk(server, worker, slot);
     bitset_reset(it->plans + it->words[worker], slot);
     it->planned[chunk]--;
     it->workers[worker].queue = fmax(it->workers[worker].queue - it->cost[chunk], 0);
@@ -344,15 +237,15 @@ void steering_set_current(tarry_server *server, double time, uint32_t worker, ui
 {
     steering *it = server->steering;
     steering_worker *of = &it->workers[worker];
-    uint32_t load = load_of(server, worker), before = of->current;
+    uint32_t load = server_load(server, worker), before = of->current;
     if (before == slot)
         return;
     if (before < load)
-        it->computing[chunk_at(server, worker, before)]--;
+        it->computing[steering_chunk(server, worker, before)]--;
     of->current = slot;
     of->since_ns = time;
     if (slot < load) {
-        uint32_t chunk = chunk_at(server, worker, slot);
+        uint32_t chunk = steering_chunk(server, worker, slot);
         it->computing[chunk]++;
         if (is_planned(it, worker, slot))
             steering_unplan(server, worker, slot);
@@ -360,7 +253,7 @@ void steering_set_current(tarry_server *server, double time, uint32_t worker, ui
             spare_others(server, chunk, worker);
     }
     if (before < load)
-        cover(server, time, chunk_at(server, worker, before));
+        cover(server, time, steering_chunk(server, worker, before));
 }
 
 /* No copy of the chunk is wanted any more. */
@@ -377,46 +270,17 @@ static void settle(tarry_server *server, uint32_t chunk)
     }
 }
 
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-/* The median of what is known; a worker that has never finished anything takes at least as long as
- * it has been at it. */
-static void update_prior(tarry_server *server, double time)
-{
-    steering *it = server->steering;
-    uint32_t count = 0, known = 0;
-    for (uint32_t worker = 0; worker < server->plan->workers; worker++) {
-        const steering_worker *of = &it->workers[worker];
-        if (!member_able(&server->members[worker]))
-            continue;
-        double per_cost_ns = pace_of(&of->pace, 0, 0, 0);
-        known += per_cost_ns > 0;
-        if (!(per_cost_ns > 0) && of->current < load_of(server, worker))
-            per_cost_ns = (time - of->since_ns) / it->cost[chunk_at(server, worker, of->current)];
-        it->values[count++] = per_cost_ns;
-    }
-    it->words_heard = 0;
-    if (known == 0)
-        return;
-    qsort(it->values, count, sizeof(double), compare);
-    it->prior_ns = fmax(it->values[count / 2], 1);
-}
-
 /* ---- what happens ---- */
 
 static void take_off(tarry_server *server, double time, uint32_t worker)
 {
     steering *it = server->steering;
-    uint32_t load = load_of(server, worker);
+    uint32_t load = server_load(server, worker);
     for (uint32_t slot = 0; slot < load; slot++)
         if (is_planned(it, worker, slot))
             steering_unplan(server, worker, slot);
     if (it->workers[worker].current < load)
-        it->computing[chunk_at(server, worker, it->workers[worker].current)]--;
+        it->computing[steering_chunk(server, worker, it->workers[worker].current)]--;
     it->workers[worker].current = load;
     it->workers[worker].queue = 0;
     it->workers[worker].since_ns = time;
@@ -446,15 +310,10 @@ void steering_start(tarry_server *server)
     memset(it->computing, 0, plan->chunks * sizeof(*it->computing));
     it->tick_ns = TARRY_NEVER;
     for (uint32_t worker = 0; worker < plan->workers; worker++) {
-        it->workers[worker].current = load_of(server, worker);
+        it->workers[worker].current = server_load(server, worker);
         it->workers[worker].queue = 0;
     }
-    if (it->prior_ns > 0)
-        update_prior(server, 0);
-    if (!it->given && server->settings.learn_costs) {
-        chunk_costs_settle(&it->learned, it->cost);
-        sort_by_cost(it, plan->chunks);
-    }
+    learn_begin_round(server);
     plan_all(server, 0);
 }
 
@@ -464,7 +323,7 @@ void steering_joined(tarry_server *server, uint64_t now, uint32_t worker)
     if (it == NULL)
         return;
     steering_worker *of = &it->workers[worker];
-    bitset_clear(it->closed + it->words[worker], load_of(server, worker));
+    bitset_clear(it->closed + it->words[worker], server_load(server, worker));
     of->turn = 0;
     double time = steering_time(server, now);
     if (server->phase != SERVER_COMPUTING)
@@ -484,19 +343,8 @@ void steering_retired(tarry_server *server, uint64_t now, uint32_t worker)
     take_off(server, time, worker);
     if (server->phase != SERVER_COMPUTING)
         return;
-    for (uint32_t slot = 0; slot < load_of(server, worker); slot++)
-        cover(server, time, chunk_at(server, worker, slot));
-}
-
-/* A chunk says something of its worker's pace, and with that something of its own cost. */
-static void take_time(tarry_server *server, uint32_t worker, uint32_t chunk, double ns)
-{
-    steering *it = server->steering;
-    pace *of = &it->workers[worker].pace;
-    double expected = pace_of(of, it->prior_ns, 0, 0);
-    if (expected > 0)
-        chunk_costs_add(&it->learned, chunk, ns / expected);
-    pace_add(of, it->cost[chunk], ns, expected);
+    for (uint32_t slot = 0; slot < server_load(server, worker); slot++)
+        cover(server, time, steering_chunk(server, worker, slot));
 }
 
 void steering_report(tarry_server *server, uint64_t now, uint32_t worker,
@@ -506,7 +354,7 @@ void steering_report(tarry_server *server, uint64_t now, uint32_t worker,
     if (it == NULL)
         return;
     steering_worker *of = &it->workers[worker];
-    uint32_t slot = message->slot, chunk = chunk_at(server, worker, slot);
+    uint32_t slot = message->slot, chunk = steering_chunk(server, worker, slot);
     double time = steering_time(server, now);
     bitset_set(it->closed + it->words[worker], slot);
     if (!member_able(&server->members[worker]))
@@ -515,15 +363,15 @@ void steering_report(tarry_server *server, uint64_t now, uint32_t worker,
         steering_unplan(server, worker, slot);
     if (of->current == slot) {
         if (!message->failed)
-            take_time(server, worker, chunk, time - of->since_ns);
+            learn_time(server, worker, chunk, time - of->since_ns);
         it->computing[chunk]--;
-        of->current = load_of(server, worker);
+        of->current = server_load(server, worker);
         of->since_ns = time;
     }
     if (server->phase != SERVER_COMPUTING)
         return;
     if (it->prior_ns == 0 || ++it->words_heard > server->plan->workers / 4)
-        update_prior(server, time);
+        learn_prior(server, time);
     if (steering_wanted(server, chunk) == 0)
         settle(server, chunk);
     else
@@ -545,7 +393,7 @@ void steering_reopen(tarry_server *server, uint32_t worker, uint32_t slot)
 static uint32_t heard_next(const tarry_server *server, uint32_t worker, uint32_t next)
 {
     const steering *it = server->steering;
-    uint32_t load = load_of(server, worker);
+    uint32_t load = server_load(server, worker);
     if (next >= load || bitset_test(it->closed + it->words[worker], next))
         return load;
     return bitset_test(it->barred + it->words[worker], next)
@@ -586,10 +434,10 @@ void steering_stopped(tarry_server *server, uint64_t now)
         if (!server->members[worker].stopped)
             continue;
         /* One that has finished nothing takes at least as long as it has been at it. */
-        if (of->current < load_of(server, worker) && !(of->pace.cost > 0))
+        if (of->current < server_load(server, worker) && !(of->pace.cost > 0))
             of->pace.past =
                 fmax(of->pace.past,
-                     (time - of->since_ns) / it->cost[chunk_at(server, worker, of->current)]);
+                     (time - of->since_ns) / it->cost[steering_chunk(server, worker, of->current)]);
         take_off(server, time, worker);
     }
 }
@@ -597,7 +445,7 @@ void steering_stopped(tarry_server *server, uint64_t now)
 void steering_unplan_all(tarry_server *server)
 {
     for (uint32_t worker = 0; worker < server->plan->workers; worker++)
-        for (uint32_t slot = 0; slot < load_of(server, worker); slot++)
+        for (uint32_t slot = 0; slot < server_load(server, worker); slot++)
             if (is_planned(server->steering, worker, slot))
                 steering_unplan(server, worker, slot);
 }
@@ -618,11 +466,7 @@ void steering_finished(tarry_server *server)
     it->tick_ns = TARRY_NEVER;
     while (it->stirred_count > 0)
         it->workers[it->stirred[--it->stirred_count]].stirred = false;
-    for (uint32_t worker = 0; worker < server->plan->workers; worker++) {
-        steering_worker *of = &it->workers[worker];
-        if (of->pace.cost > 0)
-            pace_end_round(&of->pace, pace_of(&of->pace, it->prior_ns, 0, 0));
-    }
+    learn_end_round(server);
 }
 
 /* Workers that rest hear nothing by themselves of chunks that turn out to take longer. */
@@ -633,10 +477,10 @@ void steering_watch(tarry_server *server, uint64_t now)
         return;
     it->tick_ns = TARRY_NEVER;
     double time = steering_time(server, now);
-    update_prior(server, time);
+    learn_prior(server, time);
     for (uint32_t worker = 0; worker < server->plan->workers; worker++) {
         if (!member_able(&server->members[worker]) ||
-            it->workers[worker].current < load_of(server, worker))
+            it->workers[worker].current < server_load(server, worker))
             continue;
         if (it->pick == TARRY_PICK_SHARE)
             share_balance(server, time, worker);
@@ -652,7 +496,7 @@ uint64_t steering_next_watch(const tarry_server *server)
 uint32_t steering_told_next(const tarry_server *server, uint32_t worker, uint32_t current)
 {
     steering *it = server->steering;
-    uint32_t load = load_of(server, worker);
+    uint32_t load = server_load(server, worker);
     size_t words = it->words[worker];
     if (current < load)
         bitset_set(it->closed + words, current);

@@ -5,6 +5,7 @@
  *   steering.c         the books: chunks in progress, chunks planned, and what becomes of them when
  *                      reports come in and workers come and go
  *   steering_share.c   TARRY_PICK_SHARE: shares that should end at the same time
+ *   steering_learn.c   how fast workers are, and what chunks cost
  *   steering_suit.c    with several parts: copies that go well together
  *   steering_choose.c  the other rules: the one chunk that comes next
  *   steering_tell.c    ROUND, RESUME and NEWS
@@ -136,6 +137,19 @@ void steering_stir(tarry_server *server, uint32_t worker);
 /* What the worker turns to after `current` (its load: at once) by what it was told last. */
 uint32_t steering_told_next(const tarry_server *server, uint32_t worker, uint32_t current);
 void steering_set_current(tarry_server *server, double time, uint32_t worker, uint32_t slot);
+
+/* The chunk at `slot` of the worker's order. */
+uint32_t steering_chunk(const tarry_server *server, uint32_t worker, uint32_t slot);
+
+/* steering_learn.c. What was learned so far holds for a round that begins; what it showed is kept.
+ */
+void learn_begin_round(tarry_server *server);
+void learn_end_round(tarry_server *server);
+/* A chunk that took `ns` says something of its worker's pace, and with that of its own cost. */
+void learn_time(tarry_server *server, uint32_t worker, uint32_t chunk, double ns);
+/* Works out the median pace; a worker that has never finished anything takes at least as long as it
+ * has been at its chunk. */
+void learn_prior(tarry_server *server, double time);
 
 /* steering_suit.c */
 int suit_create(tarry_server *server);

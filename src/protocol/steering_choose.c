@@ -3,11 +3,6 @@
 
 #include "protocol/server_state.h"
 
-static uint32_t load_of(const tarry_server *server, uint32_t worker)
-{
-    return server->plan->worker_offset[worker + 1] - server->plan->worker_offset[worker];
-}
-
 /* What the other holders of the chunk, seen from `worker`, have and can do. */
 static void look_at_others(const tarry_server *server, double time, uint32_t worker, uint32_t chunk,
                            pick_candidate *found)
@@ -23,7 +18,7 @@ static void look_at_others(const tarry_server *server, double time, uint32_t wor
             continue;
         double per_cost_ns = steering_pace(server, other, time);
         uint32_t done = server->members[other].finished + server->members[other].failed;
-        found->capacity += 1 / per_cost_ns / (load_of(server, other) - done + 1);
+        found->capacity += 1 / per_cost_ns / (server_load(server, other) - done + 1);
         bool at_it = it->workers[other].current == slot;
         if (!at_it && !bitset_test(it->plans + it->words[other], slot))
             continue;
@@ -40,7 +35,7 @@ void choose_next(tarry_server *server, double time, uint32_t worker)
 {
     const tarry_plan *plan = server->plan;
     steering *it = server->steering;
-    uint32_t first = plan->worker_offset[worker], load = load_of(server, worker);
+    uint32_t first = plan->worker_offset[worker], load = server_load(server, worker);
     const uint64_t *plans = it->plans + it->words[worker];
     size_t count = 0;
     double rest = steering_rest_ns(server, worker, time);

@@ -4,11 +4,6 @@
 
 #include "protocol/server_state.h"
 
-static uint32_t load_of(const tarry_server *server, uint32_t worker)
-{
-    return server->plan->worker_offset[worker + 1] - server->plan->worker_offset[worker];
-}
-
 static bool is_empty(const uint64_t *set, uint32_t bits)
 {
     uint64_t any = 0;
@@ -25,7 +20,7 @@ static void bar(tarry_server *server, uint32_t worker, bool rests)
 {
     steering *it = server->steering;
     const tarry_plan *plan = server->plan;
-    uint32_t load = load_of(server, worker);
+    uint32_t load = server_load(server, worker);
     uint64_t *barred = it->barred + it->words[worker];
     bitset_clear(barred, load);
     for (uint32_t slot = 0; slot < load; slot++) {
@@ -48,7 +43,7 @@ static const uint64_t *set_or_null(const uint64_t *set, uint32_t load)
 static void tell(tarry_server *server, uint32_t worker, tarry_message *message)
 {
     steering *it = server->steering;
-    uint32_t load = load_of(server, worker);
+    uint32_t load = server_load(server, worker);
     uint64_t *first = it->first + it->words[worker], *barred = it->barred + it->words[worker];
     memcpy(first, it->plans + it->words[worker], bitset_words(load) * sizeof(*first));
     message->turn = ++it->workers[worker].told;
@@ -60,7 +55,7 @@ void steering_add(tarry_server *server, uint32_t worker, tarry_message *news)
 {
     bar(server, worker,
         is_empty(server->steering->plans + server->steering->words[worker],
-                 load_of(server, worker)));
+                 server_load(server, worker)));
     tell(server, worker, news);
 }
 
@@ -84,12 +79,12 @@ void steering_address(tarry_server *server, uint64_t now, uint32_t worker, tarry
     steering *it = server->steering;
     if (it == NULL)
         return;
-    size_t planned = bitset_count(it->plans + it->words[worker], load_of(server, worker));
+    size_t planned = bitset_count(it->plans + it->words[worker], server_load(server, worker));
     bar(server, worker, planned == 0 || (planned == 1 && it->pick == TARRY_PICK_SHARE));
     tell(server, worker, message);
     set_apart(it, worker, message);
     uint32_t current = it->workers[worker].current;
-    if (current == load_of(server, worker))
+    if (current == server_load(server, worker))
         steering_set_current(server, steering_time(server, now), worker,
                              steering_told_next(server, worker, current));
 }
@@ -98,7 +93,7 @@ void steering_address(tarry_server *server, uint64_t now, uint32_t worker, tarry
 static bool is_well(const tarry_server *server, uint32_t worker, bool *drop)
 {
     const steering *it = server->steering;
-    uint32_t load = load_of(server, worker), current = it->workers[worker].current;
+    uint32_t load = server_load(server, worker), current = it->workers[worker].current;
     const uint64_t *plans = it->plans + it->words[worker];
     *drop =
         current < load &&
@@ -114,7 +109,7 @@ static bool is_well(const tarry_server *server, uint32_t worker, bool *drop)
 static void tell_news(tarry_server *server, double time, uint32_t worker)
 {
     steering *it = server->steering;
-    uint32_t load = load_of(server, worker);
+    uint32_t load = server_load(server, worker);
     if (it->pick != TARRY_PICK_SHARE)
         choose_next(server, time, worker);
     bool drop;
@@ -152,7 +147,7 @@ void steering_tell(tarry_server *server, uint64_t now)
         if (!member_able(&server->members[worker]) || server->members[worker].stopped)
             continue;
         tell_news(server, time, worker);
-        uint32_t load = load_of(server, worker);
+        uint32_t load = server_load(server, worker);
         rested = rested || (load > 0 && it->workers[worker].current == load);
     }
     while (it->stirred_count > 0)
