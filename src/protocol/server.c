@@ -353,7 +353,7 @@ int tarry_server_step(tarry_server *server, uint64_t now, const tarry_event *eve
     if (error != TARRY_OK)
         return error;
     steering_tell(server, now);
-    server_send_news(server);
+    server_send_news(server, now);
     count_sent(server);
     *effects = &server->effects;
     return TARRY_OK;

@@ -77,7 +77,7 @@ static void clear_open_stripes(tarry_server *server)
 
 static void begin_attempt(tarry_server *server, uint64_t now, uint32_t parts)
 {
-    server_send_news(server);
+    server_send_news(server, now);
     server->phase = SERVER_CODING;
     server->cut = server_layout(server, parts);
     server->from_scratch = server->complete_count == 0;
@@ -111,7 +111,7 @@ static void begin_attempt(tarry_server *server, uint64_t now, uint32_t parts)
  * workers go on, what is missing first. */
 static void resume(tarry_server *server, uint64_t now)
 {
-    server_send_news(server);
+    server_send_news(server, now);
     server->phase = SERVER_COMPUTING;
     server->broken = false;
     steering_resumed(server, now);
@@ -128,7 +128,7 @@ static void resume(tarry_server *server, uint64_t now)
 
 void server_finish(tarry_server *server, uint64_t now, int error)
 {
-    server_send_news(server);
+    server_send_news(server, now);
     tarry_round_result *result = &server->result;
     result->workers_lost = server->plan->workers;
     for (uint32_t worker = 0; worker < server->plan->workers; worker++) {

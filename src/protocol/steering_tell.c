@@ -51,8 +51,10 @@ static void tell(tarry_server *server, uint32_t worker, tarry_message *message)
     message->barred = set_or_null(barred, load);
 }
 
-void steering_add(tarry_server *server, uint32_t worker, tarry_message *news)
+void steering_add(tarry_server *server, uint64_t now, uint32_t worker, tarry_message *news)
 {
+    if (server->steering->pick != TARRY_PICK_SHARE)
+        choose_next(server, steering_time(server, now), worker);
     bar(server, worker,
         is_empty(server->steering->plans + server->steering->words[worker],
                  server_load(server, worker)));

@@ -89,7 +89,7 @@ static void worlds_that_broke_once_are_sound(void **state)
     static const struct {
         uint64_t seed;
         uint32_t run;
-    } worlds[] = {{1, 37}, {1, 503}, {1, 5678}, {3, 15076}, {7, 175}};
+    } worlds[] = {{1, 37}, {1, 503}, {1, 5678}, {1, 125046}, {3, 15076}, {7, 175}};
     cluster *world;
     assert_int_equal(cluster_create(NULL, &world), TARRY_OK);
     for (size_t i = 0; i < sizeof(worlds) / sizeof(*worlds); i++) {
