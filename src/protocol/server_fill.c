@@ -50,7 +50,7 @@ int server_fill_set_aside(tarry_server *server, uint32_t worker, bool aside)
         return TARRY_OK;
     const tarry_plan *plan = server->plan;
     uint32_t first = plan->worker_offset[worker];
-    uint32_t load = plan->worker_offset[worker + 1] - first;
+    uint32_t load = server_load(server, worker);
     for (uint32_t slot = 0; slot < load; slot++) {
         if (!bitset_test(server->previous, first + slot))
             continue;
@@ -127,7 +127,7 @@ bool server_fill_view(const tarry_server *server, uint32_t worker, uint64_t *psi
 {
     const tarry_plan *plan = server->plan;
     uint32_t first = plan->worker_offset[worker];
-    uint32_t load = plan->worker_offset[worker + 1] - first;
+    uint32_t load = server_load(server, worker);
     size_t at = 0;
     bool own = coverage_view(server->credited, worker, psi);
     *fresh = true;

@@ -103,7 +103,7 @@ static int set_aside_late(tarry_server *server, bool aside)
         if (!is_late(member))
             continue;
         uint32_t first = plan->worker_offset[worker];
-        uint32_t load = plan->worker_offset[worker + 1] - first;
+        uint32_t load = server_load(server, worker);
         uint32_t change = aside ? UINT32_MAX : 1;
         member->excluded = aside;
         if (member->finished + member->failed < load)
@@ -137,7 +137,7 @@ static int foresee(tarry_server *server, bool credit)
     const tarry_plan *plan = server->plan;
     for (uint32_t worker = 0; worker < plan->workers; worker++) {
         uint32_t first = plan->worker_offset[worker];
-        uint32_t load = plan->worker_offset[worker + 1] - first;
+        uint32_t load = server_load(server, worker);
         uint64_t *added = server->bits + server->bits_offset[worker]; /* as set_aside_late does */
         for (uint32_t slot = 0; slot < load && member_able(&server->members[worker]); slot++) {
             if (credit)

@@ -196,9 +196,17 @@ void steering_unplan(tarry_server *server, uint32_t worker, uint32_t slot)
     it->workers[worker].queue = fmax(it->workers[worker].queue - it->cost[chunk], 0);
 }
 
-static bool is_planned(const steering *it, uint32_t worker, uint32_t slot)
+void steering_calm_all(steering *it)
 {
-    return bitset_test(it->plans + it->words[worker], slot);
+    while (it->stirred_count > 0)
+        it->workers[it->stirred[--it->stirred_count]].stirred = false;
+}
+
+static void unplan_worker(tarry_server *server, uint32_t worker)
+{
+    for (uint32_t slot = 0; slot < server_load(server, worker); slot++)
+        if (steering_is_planned(server->steering, worker, slot))
+            steering_unplan(server, worker, slot);
 }
 
 /* Somebody has to take care of what nobody is planned for any more. */
@@ -226,7 +234,7 @@ static void spare_others(tarry_server *server, uint32_t chunk, uint32_t worker)
         uint32_t other = plan->holder_worker[holder], slot = plan->holder_position[holder];
         if (it->planned[chunk] + it->computing[chunk] <= steering_wanted(server, chunk))
             return;
-        if (other == worker || !is_planned(it, other, slot))
+        if (other == worker || !steering_is_planned(it, other, slot))
             continue;
         steering_unplan(server, other, slot);
         steering_stir(server, other);
@@ -247,7 +255,7 @@ void steering_set_current(tarry_server *server, double time, uint32_t worker, ui
     if (slot < load) {
         uint32_t chunk = steering_chunk(server, worker, slot);
         it->computing[chunk]++;
-        if (is_planned(it, worker, slot))
+        if (steering_is_planned(it, worker, slot))
             steering_unplan(server, worker, slot);
         else
             spare_others(server, chunk, worker);
@@ -264,7 +272,7 @@ static void settle(tarry_server *server, uint32_t chunk)
     for (uint32_t holder = plan->chunk_offset[chunk]; holder < plan->chunk_offset[chunk + 1];
          holder++) {
         uint32_t worker = plan->holder_worker[holder], slot = plan->holder_position[holder];
-        if (is_planned(it, worker, slot))
+        if (steering_is_planned(it, worker, slot))
             steering_unplan(server, worker, slot);
         steering_stir(server, worker);
     }
@@ -276,9 +284,7 @@ static void take_off(tarry_server *server, double time, uint32_t worker)
 {
     steering *it = server->steering;
     uint32_t load = server_load(server, worker);
-    for (uint32_t slot = 0; slot < load; slot++)
-        if (is_planned(it, worker, slot))
-            steering_unplan(server, worker, slot);
+    unplan_worker(server, worker);
     if (it->workers[worker].current < load)
         it->computing[steering_chunk(server, worker, it->workers[worker].current)]--;
     it->workers[worker].current = load;
@@ -359,7 +365,7 @@ void steering_report(tarry_server *server, uint64_t now, uint32_t worker,
     bitset_set(it->closed + it->words[worker], slot);
     if (!member_able(&server->members[worker]))
         return;
-    if (is_planned(it, worker, slot))
+    if (steering_is_planned(it, worker, slot))
         steering_unplan(server, worker, slot);
     if (of->current == slot) {
         if (!message->failed)
@@ -445,9 +451,7 @@ void steering_stopped(tarry_server *server, uint64_t now)
 void steering_unplan_all(tarry_server *server)
 {
     for (uint32_t worker = 0; worker < server->plan->workers; worker++)
-        for (uint32_t slot = 0; slot < server_load(server, worker); slot++)
-            if (is_planned(server->steering, worker, slot))
-                steering_unplan(server, worker, slot);
+        unplan_worker(server, worker);
 }
 
 void steering_resumed(tarry_server *server, uint64_t now)
@@ -464,8 +468,7 @@ void steering_finished(tarry_server *server)
     if (it == NULL)
         return;
     it->tick_ns = TARRY_NEVER;
-    while (it->stirred_count > 0)
-        it->workers[it->stirred[--it->stirred_count]].stirred = false;
+    steering_calm_all(it);
     learn_end_round(server);
 }
 

@@ -21,6 +21,7 @@
 
 #include <tarry/server.h>
 
+#include "base/bitset.h"
 #include "coding/coefficients.h"
 #include "protocol/chunk_costs.h"
 #include "protocol/pace.h"
@@ -132,8 +133,14 @@ bool steering_is_free(const tarry_server *server, uint32_t worker, uint32_t slot
 void steering_plan(tarry_server *server, uint32_t worker, uint32_t slot);
 void steering_unplan(tarry_server *server, uint32_t worker, uint32_t slot);
 void steering_unplan_all(tarry_server *server);
+static inline bool steering_is_planned(const steering *it, uint32_t worker, uint32_t slot)
+{
+    return bitset_test(it->plans + it->words[worker], slot);
+}
 /* The worker may have to be told something. */
 void steering_stir(tarry_server *server, uint32_t worker);
+/* All have been told. */
+void steering_calm_all(steering *it);
 /* What the worker turns to after `current` (its load: at once) by what it was told last. */
 uint32_t steering_told_next(const tarry_server *server, uint32_t worker, uint32_t current);
 void steering_set_current(tarry_server *server, double time, uint32_t worker, uint32_t slot);

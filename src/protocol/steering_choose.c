@@ -20,7 +20,7 @@ static void look_at_others(const tarry_server *server, double time, uint32_t wor
         uint32_t done = server->members[other].finished + server->members[other].failed;
         found->capacity += 1 / per_cost_ns / (server_load(server, other) - done + 1);
         bool at_it = it->workers[other].current == slot;
-        if (!at_it && !bitset_test(it->plans + it->words[other], slot))
+        if (!at_it && !steering_is_planned(it, other, slot))
             continue;
         coming++;
         last = fmax(last, steering_rest_ns(server, other, time) +

@@ -31,11 +31,6 @@ static uint32_t holder_of_edge(const tarry_server *server, uint32_t edge)
            server->plan->slot_holder[edge];
 }
 
-static bool is_planned(const steering *it, uint32_t worker, uint32_t slot)
-{
-    return bitset_test(it->plans + it->words[worker], slot);
-}
-
 /* When the worker would have finished one more chunk. */
 static double end_with(const tarry_server *server, double time, uint32_t worker, uint32_t chunk)
 {
@@ -152,7 +147,7 @@ static offer best_offer(const tarry_server *server, double time, uint32_t chunk,
     for (uint32_t holder = plan->chunk_offset[chunk]; holder < plan->chunk_offset[chunk + 1];
          holder++) {
         uint32_t worker = plan->holder_worker[holder];
-        if (worker == taker || !is_planned(it, worker, plan->holder_position[holder]))
+        if (worker == taker || !steering_is_planned(it, worker, plan->holder_position[holder]))
             continue;
         double end = steering_end_ns(server, worker, time);
         if (end > best.end_ns)
@@ -165,7 +160,7 @@ static offer best_offer(const tarry_server *server, double time, uint32_t chunk,
 static bool take_one(tarry_server *server, double time, uint32_t worker)
 {
     const tarry_plan *plan = server->plan;
-    uint32_t first = plan->worker_offset[worker], load = plan->worker_offset[worker + 1] - first;
+    uint32_t first = plan->worker_offset[worker], load = server_load(server, worker);
     offer best = {NOBODY, 0};
     uint32_t slot = load;
     for (uint32_t each = 0; each < load; each++) {
@@ -196,11 +191,11 @@ static bool give_one(tarry_server *server, double time, uint32_t worker)
 {
     const tarry_plan *plan = server->plan;
     const steering *it = server->steering;
-    uint32_t first = plan->worker_offset[worker], load = plan->worker_offset[worker + 1] - first;
+    uint32_t first = plan->worker_offset[worker], load = server_load(server, worker);
     double best = steering_end_ns(server, worker, time);
     uint32_t to = NOBODY, slot = load;
     for (uint32_t each = 0; each < load; each++) {
-        if (!is_planned(it, worker, each))
+        if (!steering_is_planned(it, worker, each))
             continue;
         double end;
         uint32_t holder = soonest(server, time, chunk_of_edge(server, first + each),
@@ -223,7 +218,7 @@ void share_balance(tarry_server *server, double time, uint32_t worker)
 {
     if (!member_able(&server->members[worker]))
         return;
-    uint32_t load = server->plan->worker_offset[worker + 1] - server->plan->worker_offset[worker];
+    uint32_t load = server_load(server, worker);
     for (uint32_t i = 0; i < load && take_one(server, time, worker); i++)
         ;
     for (uint32_t i = 0; i < load && give_one(server, time, worker); i++)
@@ -251,12 +246,12 @@ static uint32_t look_from(tarry_server *server, double time, search *of, uint32_
 {
     const tarry_plan *plan = server->plan;
     steering *it = server->steering;
-    uint32_t first = plan->worker_offset[worker], load = plan->worker_offset[worker + 1] - first;
+    uint32_t first = plan->worker_offset[worker], load = server_load(server, worker);
     double end = steering_end_ns(server, worker, time),
            per_cost_ns = steering_pace(server, worker, time);
     for (uint32_t slot = 0; slot < load; slot++) {
         uint32_t chunk = chunk_of_edge(server, first + slot);
-        if (!is_planned(it, worker, slot) ||
+        if (!steering_is_planned(it, worker, slot) ||
             (gained > 0 && end + (gained - it->cost[chunk]) * per_cost_ns >= of->level))
             continue;
         for (uint32_t holder = plan->chunk_offset[chunk]; holder < plan->chunk_offset[chunk + 1];

@@ -34,8 +34,7 @@ static bool is_coming(const tarry_server *server, uint32_t holder)
     const tarry_plan *plan = server->plan;
     const steering *it = server->steering;
     uint32_t worker = plan->holder_worker[holder], slot = plan->holder_position[holder];
-    return it->workers[worker].current == slot ||
-           bitset_test(it->plans + it->words[worker], slot) ||
+    return it->workers[worker].current == slot || steering_is_planned(it, worker, slot) ||
            coverage_has(server->credited, worker, slot);
 }
 

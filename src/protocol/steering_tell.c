@@ -19,14 +19,13 @@ static bool is_empty(const uint64_t *set, uint32_t bits)
 static void bar(tarry_server *server, uint32_t worker, bool rests)
 {
     steering *it = server->steering;
-    const tarry_plan *plan = server->plan;
     uint32_t load = server_load(server, worker);
     uint64_t *barred = it->barred + it->words[worker];
     bitset_clear(barred, load);
     for (uint32_t slot = 0; slot < load; slot++) {
-        uint32_t chunk = plan->slot_chunk[plan->worker_offset[worker] + slot];
+        uint32_t chunk = steering_chunk(server, worker, slot);
         if (bitset_test(it->closed + it->words[worker], slot) ||
-            bitset_test(it->plans + it->words[worker], slot) || it->workers[worker].current == slot)
+            steering_is_planned(it, worker, slot) || it->workers[worker].current == slot)
             continue;
         bool pointless = steering_wanted(server, chunk) <= it->computing[chunk];
         if (rests || pointless)
@@ -97,10 +96,7 @@ static bool is_well(const tarry_server *server, uint32_t worker, bool *drop)
     const steering *it = server->steering;
     uint32_t load = server_load(server, worker), current = it->workers[worker].current;
     const uint64_t *plans = it->plans + it->words[worker];
-    *drop =
-        current < load &&
-        steering_wanted(
-            server, server->plan->slot_chunk[server->plan->worker_offset[worker] + current]) == 0;
+    *drop = current < load && steering_wanted(server, steering_chunk(server, worker, current)) == 0;
     bool rests = is_empty(plans, load);
     if (*drop || (current == load && !rests))
         return false;
@@ -152,8 +148,7 @@ void steering_tell(tarry_server *server, uint64_t now)
         uint32_t load = server_load(server, worker);
         rested = rested || (load > 0 && it->workers[worker].current == load);
     }
-    while (it->stirred_count > 0)
-        it->workers[it->stirred[--it->stirred_count]].stirred = false;
+    steering_calm_all(it);
     if (rested && it->tick_ns == TARRY_NEVER)
         it->tick_ns = next_tick(server, now);
 }
