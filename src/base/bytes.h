@@ -3,12 +3,26 @@
 #ifndef BASE_BYTES_H
 #define BASE_BYTES_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
+
+/* Whether that many bytes, a constant, are one load or store on this machine. The others would be
+ * put together in memory, which takes longer than the loop. */
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define BYTES_ARE_A_WORD(bytes)                                                                    \
+    (__builtin_constant_p(bytes) && ((bytes) == 1 || (bytes) == 2 || (bytes) == 4 || (bytes) == 8))
+#else
+#define BYTES_ARE_A_WORD(bytes) false
+#endif
 
 /* Writes the lowest `bytes` (1..8) bytes of value, and gives back what follows them. */
 static inline uint8_t *bytes_put(uint8_t *at, uint64_t value, unsigned bytes)
 {
+    if (BYTES_ARE_A_WORD(bytes)) {
+        memcpy(at, &value, bytes);
+        return at + bytes;
+    }
     for (unsigned i = 0; i < bytes; i++)
         *at++ = (uint8_t)(value >> 8 * i);
     return at;
@@ -17,6 +31,10 @@ static inline uint8_t *bytes_put(uint8_t *at, uint64_t value, unsigned bytes)
 static inline uint64_t bytes_get(const uint8_t *at, unsigned bytes)
 {
     uint64_t value = 0;
+    if (BYTES_ARE_A_WORD(bytes)) {
+        memcpy(&value, at, bytes);
+        return value;
+    }
     for (unsigned i = 0; i < bytes; i++)
         value |= (uint64_t)at[i] << 8 * i;
     return value;

@@ -23,6 +23,7 @@ struct coverage {
     uint32_t *ranks;    /* of all recoveries, one behind the other */
     uint32_t *found;    /* scratch: a rank per recovery */
     uint32_t least;     /* parts of the first recovery */
+    uint32_t count;     /* of recoveries */
     recovery *with;     /* of least parts and more, in turn */
 };
 
@@ -49,7 +50,7 @@ int coverage_create(const tarry_plan *plan, double conditioning_limit,
     state->credits = memory_allocate(allocator, words, sizeof(*state->credits));
     state->copies = memory_allocate(allocator, plan->chunks, sizeof(*state->copies));
     state->least = plan_least_parts(plan);
-    size_t count = choices(plan);
+    uint32_t count = state->count = choices(plan);
     state->ranks = memory_allocate(allocator, plan->chunks, count * sizeof(*state->ranks));
     state->found = memory_allocate(allocator, count, sizeof(*state->found));
     state->with = memory_allocate(allocator, count, sizeof(*state->with));
@@ -88,7 +89,7 @@ void coverage_clear(coverage *state)
     bitset_clear(state->credits, plan_edges(state->plan));
     uint32_t chunks = state->plan->chunks;
     memset(state->copies, 0, chunks * sizeof(*state->copies));
-    for (uint32_t i = 0; i < choices(state->plan); i++) {
+    for (uint32_t i = 0; i < state->count; i++) {
         recovery *with = &state->with[i];
         memset(with->ranks, 0, chunks * sizeof(*with->ranks));
         with->recovered = 0;
@@ -120,7 +121,7 @@ static int find_rank(coverage *state, uint32_t parts, uint32_t chunk, uint32_t *
 /* The same for every number of parts, after a copy came (`more`) or went. */
 static int find_ranks(coverage *state, uint32_t chunk, bool more)
 {
-    for (uint32_t i = 0; i < choices(state->plan); i++) {
+    for (uint32_t i = 0; i < state->count; i++) {
         uint32_t parts = state->least + i;
         state->found[i] = state->with[i].ranks[chunk];
         /* Another copy never lowers a rank, so a full one stays. */
@@ -138,12 +139,13 @@ static size_t credit_bit(const tarry_plan *plan, uint32_t slot)
     return plan->chunk_offset[plan->slot_chunk[slot]] + plan->slot_holder[slot];
 }
 
-/* Gives the copy of `slot` the credit `value`, which it does not have;
- * nothing changes on an error. */
-static int flip(coverage *state, uint32_t slot, bool value)
+/* Gives the copy of `slot` the credit `value`; nothing changes on an error. */
+static int credit(coverage *state, uint32_t slot, bool value)
 {
     uint32_t chunk = state->plan->slot_chunk[slot];
     size_t bit = credit_bit(state->plan, slot);
+    if (bitset_test(state->credits, bit) == value)
+        return TARRY_OK;
     bitset_put(state->credits, bit, value);
     state->copies[chunk] += value ? 1U : UINT32_MAX;
     int error = find_ranks(state, chunk, value);
@@ -152,23 +154,20 @@ static int flip(coverage *state, uint32_t slot, bool value)
         state->copies[chunk] += value ? UINT32_MAX : 1U;
         return error;
     }
-    for (uint32_t i = 0; i < choices(state->plan); i++)
-        set_rank(&state->with[i], state->least + i, chunk, state->found[i]);
+    for (uint32_t i = 0; i < state->count; i++)
+        if (state->found[i] != state->with[i].ranks[chunk])
+            set_rank(&state->with[i], state->least + i, chunk, state->found[i]);
     return TARRY_OK;
 }
 
 int coverage_add(coverage *state, uint32_t worker, uint32_t position)
 {
-    if (coverage_has(state, worker, position))
-        return TARRY_OK;
-    return flip(state, state->plan->worker_offset[worker] + position, true);
+    return credit(state, state->plan->worker_offset[worker] + position, true);
 }
 
 int coverage_remove(coverage *state, uint32_t worker, uint32_t position)
 {
-    if (!coverage_has(state, worker, position))
-        return TARRY_OK;
-    return flip(state, state->plan->worker_offset[worker] + position, false);
+    return credit(state, state->plan->worker_offset[worker] + position, false);
 }
 
 bool coverage_has(const coverage *state, uint32_t worker, uint32_t position)

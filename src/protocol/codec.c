@@ -9,29 +9,39 @@
 
 enum {
     FLAG_FAILED = 1 << 0,
+    FLAG_FIRST = 1 << 1,
+    FLAG_BARRED = 1 << 2,
     FLAG_CREDITED = 1 << 3,
+    FLAG_STALE = 1 << 4,
     FLAG_DROPPED = 1 << 5,
     FLAG_TERM = 1 << 6,
+    FLAG_RECALLED = 1 << 7,
+    FLAGS_OF_SETS = FLAG_FIRST | FLAG_BARRED | FLAG_STALE | FLAG_RECALLED,
 };
-
-#define TYPE(name) (1u << TARRY_MESSAGE_##name)
-
-/* Which messages say a term. */
-enum { TERM_TYPES = TYPE(SIGNAL) | TYPE(RESUME) | TYPE(NEWS) | TYPE(REPORT) };
 
 /* The sets of one bit per position, in the order in which a frame has them. */
 static const struct {
     unsigned flag;
-    unsigned types; /* that may have it, a bit each */
-    size_t offset;  /* in a message */
+    size_t offset; /* in a message */
 } slot_sets[] = {
-    {1 << 1, TYPE(ROUND) | TYPE(NEWS) | TYPE(RESUME), offsetof(tarry_message, first)},
-    {1 << 2, TYPE(ROUND) | TYPE(NEWS) | TYPE(RESUME), offsetof(tarry_message, barred)},
-    {1 << 4, TYPE(SIGNAL), offsetof(tarry_message, stale)},
-    {1 << 7, TYPE(NEWS), offsetof(tarry_message, recalled)},
+    {FLAG_FIRST, offsetof(tarry_message, first)},
+    {FLAG_BARRED, offsetof(tarry_message, barred)},
+    {FLAG_STALE, offsetof(tarry_message, stale)},
+    {FLAG_RECALLED, offsetof(tarry_message, recalled)},
 };
 
 enum { SLOT_SETS = sizeof(slot_sets) / sizeof(slot_sets[0]) };
+
+/* Which flags a frame of the type can have. */
+static const uint8_t type_flags[] = {
+    [TARRY_MESSAGE_ROUND] = FLAG_FIRST | FLAG_BARRED,
+    [TARRY_MESSAGE_SIGNAL] = FLAG_STALE | FLAG_TERM,
+    [TARRY_MESSAGE_RESUME] = FLAG_FIRST | FLAG_BARRED | FLAG_TERM,
+    [TARRY_MESSAGE_NEWS] =
+        FLAG_FIRST | FLAG_BARRED | FLAG_CREDITED | FLAG_DROPPED | FLAG_TERM | FLAG_RECALLED,
+    [TARRY_MESSAGE_REPORT] = FLAG_FAILED | FLAG_TERM,
+    [TARRY_MESSAGE_ALIVE] = 0,
+};
 
 static const uint64_t **slot_set(tarry_message *message, size_t index)
 {
@@ -62,17 +72,6 @@ static bool has_parts(tarry_message_type type)
     return type == TARRY_MESSAGE_SIGNAL || type == TARRY_MESSAGE_PART;
 }
 
-/* Which flags a frame of the type can have. */
-static unsigned flags_of_type(tarry_message_type type)
-{
-    unsigned flags = type == TARRY_MESSAGE_REPORT ? FLAG_FAILED : 0;
-    flags |= type == TARRY_MESSAGE_NEWS ? FLAG_CREDITED | FLAG_DROPPED : 0;
-    flags |= TERM_TYPES >> type & 1 ? FLAG_TERM : 0;
-    for (size_t i = 0; i < SLOT_SETS; i++)
-        flags |= slot_sets[i].types >> type & 1 ? slot_sets[i].flag : 0;
-    return flags;
-}
-
 /* Whether it says what the worker computes now. */
 static bool tells_next(tarry_message_type type)
 {
@@ -88,13 +87,14 @@ static bool has_turn(tarry_message_type type)
 
 static unsigned flags_of(const tarry_message *message)
 {
+    unsigned allowed = type_flags[message->type];
     unsigned flags = message->failed ? FLAG_FAILED : 0;
     flags |= message->fate == TARRY_FATE_CREDITED ? FLAG_CREDITED : 0;
     flags |= message->fate == TARRY_FATE_DROPPED ? FLAG_DROPPED : 0;
     flags |= message->term != 0 ? FLAG_TERM : 0;
-    for (size_t i = 0; i < SLOT_SETS; i++)
+    for (size_t i = 0; (allowed & FLAGS_OF_SETS) != 0 && i < SLOT_SETS; i++)
         flags |= slot_set_of(message, i) != NULL ? slot_sets[i].flag : 0;
-    return flags & flags_of_type(message->type);
+    return flags & allowed;
 }
 
 static size_t size_of(const codec_shape *shape, tarry_message_type type, unsigned flags)
@@ -102,7 +102,7 @@ static size_t size_of(const codec_shape *shape, tarry_message_type type, unsigne
     size_t size = CODEC_HEADER_BYTES + (flags & FLAG_TERM ? CODEC_TERM_BYTES : 0);
     if (type == TARRY_MESSAGE_SIGNAL)
         size += bytes_of(shape->psi_bits) + bytes_of(shape->stripes);
-    for (size_t i = 0; i < SLOT_SETS; i++)
+    for (size_t i = 0; (flags & FLAGS_OF_SETS) != 0 && i < SLOT_SETS; i++)
         size += flags & slot_sets[i].flag ? bytes_of(shape->slots) : 0;
     return size;
 }
@@ -117,7 +117,7 @@ size_t codec_max_size(const codec_shape *shape)
     size_t most = 0;
     for (unsigned type = 0; type <= TARRY_MESSAGE_ALIVE; type++) {
         tarry_message_type each = (tarry_message_type)type;
-        size_t size = size_of(shape, each, flags_of_type(each));
+        size_t size = size_of(shape, each, type_flags[type]);
         most = size > most ? size : most;
     }
     return most;
@@ -174,6 +174,8 @@ typedef struct cursor {
 static const uint64_t *get_bits(cursor *from, size_t bits)
 {
     uint64_t *set = from->words;
+    if (bits == 0)
+        return set; /* where no sets are expected there is no room for any */
     memset(set, 0, bitset_words(bits) * sizeof(*set));
     for (size_t byte = 0; byte < bytes_of(bits); byte++)
         set[byte / 8] |= (uint64_t)from->at[byte] << 8 * (byte % 8);
@@ -192,15 +194,33 @@ int codec_decode(const codec_shape *shape, const uint8_t *frame, size_t size, ui
     tarry_message_type type = (tarry_message_type)frame[0];
     unsigned flags = frame[1];
     uint16_t turn_or_parts = (uint16_t)bytes_get(frame + 2, 2);
-    if ((flags & ~flags_of_type(type)) != 0 || (has_parts(type) && turn_or_parts == 0) ||
+    if ((flags & ~(unsigned)type_flags[type]) != 0 || (has_parts(type) && turn_or_parts == 0) ||
         (turn_or_parts != 0 && !has_parts(type) && !has_turn(type)) ||
         size != size_of(shape, type, flags) ||
         (flags & (FLAG_CREDITED | FLAG_DROPPED)) == (FLAG_CREDITED | FLAG_DROPPED))
         return TARRY_ERROR_FORMAT;
 
+    /* What lies behind the header first, as nothing is set by a frame that is damaged. */
+    cursor from = {.at = frame + CODEC_HEADER_BYTES, .words = words};
+    uint32_t term = 0;
+    if (flags & FLAG_TERM) {
+        term = (uint32_t)bytes_get(from.at, CODEC_TERM_BYTES);
+        from.at += CODEC_TERM_BYTES;
+        from.damaged = term == 0; /* which would not have been written */
+    }
+    bool signal = type == TARRY_MESSAGE_SIGNAL;
+    const uint64_t *psi = signal ? get_bits(&from, shape->psi_bits) : NULL;
+    const uint64_t *stripes = signal ? get_bits(&from, shape->stripes) : NULL;
+    const uint64_t *sets[SLOT_SETS] = {NULL};
+    for (size_t i = 0; (flags & FLAGS_OF_SETS) != 0 && i < SLOT_SETS; i++)
+        if (flags & slot_sets[i].flag)
+            sets[i] = get_bits(&from, shape->slots);
+    if (from.damaged)
+        return TARRY_ERROR_FORMAT;
+
     bool tells = tells_next(type), part = type == TARRY_MESSAGE_PART;
     uint32_t count = (uint32_t)bytes_get(frame + 16, 4), index = (uint32_t)bytes_get(frame + 20, 4);
-    tarry_message read = {
+    *message = (tarry_message){
         .type = type,
         .failed = (flags & FLAG_FAILED) != 0,
         .epoch = (uint32_t)bytes_get(frame + 4, 4),
@@ -214,23 +234,21 @@ int codec_decode(const codec_shape *shape, const uint8_t *frame, size_t size, ui
         .fate = flags & FLAG_CREDITED  ? TARRY_FATE_CREDITED
                 : flags & FLAG_DROPPED ? TARRY_FATE_DROPPED
                                        : TARRY_FATE_OPEN,
+        .term = term,
+        .psi = psi,
+        .stripes = stripes,
     };
-    cursor from = {.at = frame + CODEC_HEADER_BYTES, .words = words};
-    if (flags & FLAG_TERM) {
-        read.term = (uint32_t)bytes_get(from.at, CODEC_TERM_BYTES);
-        from.at += CODEC_TERM_BYTES;
-        from.damaged = read.term == 0; /* which would not have been written */
-    }
-    if (type == TARRY_MESSAGE_SIGNAL) {
-        read.psi = get_bits(&from, shape->psi_bits);
-        read.stripes = get_bits(&from, shape->stripes);
-    }
-    for (size_t i = 0; i < SLOT_SETS; i++)
-        if (flags & slot_sets[i].flag)
-            *slot_set(&read, i) = get_bits(&from, shape->slots);
-    if (from.damaged)
+    for (size_t i = 0; (flags & FLAGS_OF_SETS) != 0 && i < SLOT_SETS; i++)
+        *slot_set(message, i) = sets[i];
+    return TARRY_OK;
+}
+
+int codec_peek(const uint8_t *frame, size_t size, tarry_message_type *type, uint64_t *round)
+{
+    if (size < CODEC_HEADER_BYTES || frame[0] > TARRY_MESSAGE_ALIVE)
         return TARRY_ERROR_FORMAT;
-    *message = read;
+    *type = (tarry_message_type)frame[0];
+    *round = bytes_get(frame + 8, 8);
     return TARRY_OK;
 }
 

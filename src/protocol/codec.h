@@ -50,6 +50,10 @@ void codec_encode(const codec_shape *shape, const tarry_message *message, uint8_
 int codec_decode(const codec_shape *shape, const uint8_t *frame, size_t size, uint64_t *words,
                  tarry_message *message);
 
+/* What kind of message a frame of any shape is, and of which round, for those who only hand it on;
+ * what stands behind that is not looked at. Errors: FORMAT. */
+int codec_peek(const uint8_t *frame, size_t size, tarry_message_type *type, uint64_t *round);
+
 /* Whether the message has any bit set. */
 bool codec_has_sets(const tarry_message *message);
 /* Copies the message's sets into words (codec_words of them), where it then finds them, so that it

@@ -16,8 +16,8 @@ bool server_has_work(const tarry_server *server, uint32_t worker)
 static void review_chunk(tarry_server *server, uint32_t chunk)
 {
     uint32_t parts = plan_least_parts(server->plan), possible = server->possible[chunk];
-    bool hopeless = possible < parts || (coverage_copies(server->credited, chunk) == possible &&
-                                         coverage_rank(server->credited, parts, chunk) < parts);
+    bool hopeless = possible < parts || (coverage_rank(server->credited, parts, chunk) < parts &&
+                                         coverage_copies(server->credited, chunk) == possible);
     if (hopeless == bitset_test(server->hopeless, chunk))
         return;
     bitset_put(server->hopeless, chunk, hopeless);

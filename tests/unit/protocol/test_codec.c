@@ -112,6 +112,13 @@ static void every_message_survives_the_wire(void **state)
         assert_true(room <= MAX_WORDS);
         tarry_message read;
         assert_int_equal(codec_decode(&shape, frame, size, words, &read), TARRY_OK);
+        tarry_message_type seen;
+        uint64_t round;
+        assert_int_equal(codec_peek(frame, size, &seen, &round), TARRY_OK);
+        assert_int_equal(seen, read.type);
+        assert_true(round == read.round);
+        assert_int_equal(codec_peek(frame, CODEC_HEADER_BYTES - 1, &seen, &round),
+                         TARRY_ERROR_FORMAT);
         assert_int_equal(words[room], 0xa5a5a5a5a5a5a5a5);
         assert_int_equal(read.type, type);
         assert_int_equal(read.round, sent.message.round);
@@ -310,6 +317,24 @@ static void any_bytes_are_refused_or_read_faithfully(void **state)
     }
 }
 
+/* The server reads so what its workers send, which has none, whatever kind it says that it is. */
+static void without_sets_no_room_is_needed(void **state)
+{
+    (void)state;
+    random_stream stream = random_stream_make(test_seed("sets", 1), RANDOM_TEST, 2, 0);
+    const codec_shape none = {0};
+    for (int type = 0; type < TYPES; type++) {
+        sample sent;
+        tarry_message read;
+        uint8_t frame[MAX_FRAME];
+        draw(&stream, (tarry_message_type)type, &sent);
+        size_t size = codec_size(&none, &sent.message);
+        codec_encode(&none, &sent.message, frame);
+        assert_int_equal(codec_decode(&none, frame, size, NULL, &read), TARRY_OK);
+        assert_int_equal(read.type, type);
+    }
+}
+
 static void padding_is_zero(void **state)
 {
     (void)state;
@@ -358,6 +383,7 @@ int main(void)
         cmocka_unit_test(kept_sets_outlive_the_message),
         cmocka_unit_test(truncated_and_lengthened_frames_are_refused),
         cmocka_unit_test(any_bytes_are_refused_or_read_faithfully),
+        cmocka_unit_test(without_sets_no_room_is_needed),
         cmocka_unit_test(padding_is_zero),
         cmocka_unit_test(the_shape_is_that_of_the_plan),
     };
