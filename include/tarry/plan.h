@@ -170,6 +170,8 @@ typedef struct tarry_plan_evolution {
     /* Chunks of more than `heaviest` (>= 1) times the mean cost are split into 2, 4, 8, ... equal
      * ones that are not. 0 or INFINITY: none are. */
     double heaviest;
+    /* None are split where there are as many chunks already. 0: no limit. */
+    uint32_t most_chunks;
     /* Chunks of less than `lightest` (<= 1, <= heaviest / 2) times the mean are merged with chunks
      * of the same holders, up to the mean. 0: none are. */
     double lightest;

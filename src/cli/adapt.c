@@ -12,6 +12,10 @@
 #define MOST_ROUNDS 1000000
 /* Of a plan that copies moved for, if that makes it worse: sums of float32 keep 5 digits then. */
 #define MOST_CONDITIONING 100
+/* Costs that are in the data need no more than that (the sum of cost / mean is the number of
+ * chunks). Others find no end: the first chunk of a round takes the longest, however small it is
+ * cut, where chunks take less than the way to the worker. */
+#define MOST_GROWTH 2
 
 int adapt_read(const char *text, adapt_rule *rule, tarry_diagnostic *diagnostic)
 {
@@ -58,6 +62,7 @@ int adapt_plan(const adapt_rule *rule, const tarry_server *server, const tarry_p
     tarry_plan_evolution limits;
     tarry_plan_evolution_init(&limits);
     limits.heaviest = 2;
+    limits.most_chunks = MOST_GROWTH * tarry_plan_origins(plan);
     limits.lightest = 0.25;
     limits.most_load = 1.5;
     limits.most_moves = (uint32_t)ceil(rule->share * (double)count_copies(plan));

@@ -114,7 +114,9 @@ static void set_limits(wishes *set, const tarry_plan *plan, const tarry_plan_evo
     for (uint32_t worker = 0; worker < plan->workers; worker++)
         there += isfinite(set->pace[worker]) ? 1 : 0;
     set->balanced = balanced_time(set, plan);
-    set->most = wanted->heaviest != 0 ? wanted->heaviest * set->mean * rounding : INFINITY;
+    bool splits =
+        wanted->heaviest != 0 && (wanted->most_chunks == 0 || plan->chunks < wanted->most_chunks);
+    set->most = splits ? wanted->heaviest * set->mean * rounding : INFINITY;
     set->least = wanted->lightest * set->mean;
     set->most_data =
         wanted->most_load != 0 ? wanted->most_load * data / there * rounding : INFINITY;

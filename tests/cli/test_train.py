@@ -45,6 +45,13 @@ class Report(TarryTest):
                 self.assertAlmostEqual(report["final"]["loss"], stays["final"]["loss"], places=6)
         self.assertIn("changes to the plan", self.succeed(*SMALL, *options, "--adapt", "1,0.2"))
 
+    def test_small_chunks_are_not_split_without_end(self):
+        """The first one of a round takes the longest, whatever is in it."""
+        report = self.report("--workers", "4", "--chunks", "6", "--pieces", "3", "--replication", "2", "--parts", "2",
+                             "--design", "fractional", "--order", "dynamic:fewest", "--model", "perceptron", "--hidden",
+                             "8", "--rounds", "150", "--adapt", "1,0.2")
+        self.assertLess(max(round["chunks"] for round in report["rounds"]), 4 * 18)
+
     def test_adapt_needs_what_it_learns_from(self):
         self.fail_like(2, "tarry: --adapt: needs --order dynamic, .*", *SMALL, "--adapt", "1")
         for value in ("x", "1,2", "1,", "-1", "1,0.1,2"):

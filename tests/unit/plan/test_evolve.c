@@ -178,6 +178,40 @@ static void heavy_chunks_are_split_and_light_ones_merged(void **state)
     tarry_plan_free(plan);
 }
 
+/* One chunk is always the heaviest, however small it is cut. */
+static void splits_end_at_the_most_chunks(void **state)
+{
+    (void)state;
+    const tarry_plan_settings settings = {.workers = 4,
+                                          .chunks = 8,
+                                          .pieces = 1,
+                                          .replication = 2,
+                                          .parts = 1,
+                                          .design = TARRY_DESIGN_CYCLIC,
+                                          .order = TARRY_ORDER_AS_IS};
+    for (uint32_t most = 0; most <= 16; most += 8) {
+        tarry_plan *plan, *next;
+        assert_int_equal(tarry_plan_create(&settings, NULL, &plan, NULL), TARRY_OK);
+        for (uint32_t round = 0; round < 20; round++) {
+            double cost[64];
+            uint32_t chunks = tarry_plan_chunks(plan);
+            assert_true(chunks < 64);
+            for (uint32_t chunk = 0; chunk < chunks; chunk++)
+                cost[chunk] = chunk == round % chunks ? 5 : 1;
+            tarry_plan_evolution wanted = {.cost = cost, .heaviest = 2, .most_chunks = most};
+            tarry_plan_changes changes;
+            assert_int_equal(tarry_plan_evolve(plan, &wanted, NULL, &next, &changes, NULL),
+                             TARRY_OK);
+            assert_int_equal(changes.split, most == 0 || chunks < most);
+            assert_all_data_once(next);
+            tarry_plan_free(plan);
+            plan = next;
+        }
+        assert_in_range(tarry_plan_chunks(plan), most == 0 ? 28 : most, most == 0 ? 64 : 2 * most);
+        tarry_plan_free(plan);
+    }
+}
+
 /* Whatever is asked for again and again, the plan stays whole, and holds what it says. */
 static void plans_stay_whole_over_many_changes(void **state)
 {
@@ -410,6 +444,7 @@ int main(void)
         cmocka_unit_test(numbers_out_of_range_are_refused),
         cmocka_unit_test(nothing_wanted_changes_nothing),
         cmocka_unit_test(heavy_chunks_are_split_and_light_ones_merged),
+        cmocka_unit_test(splits_end_at_the_most_chunks),
         cmocka_unit_test(plans_stay_whole_over_many_changes),
         cmocka_unit_test(cuts_keep_to_their_limits),
         cmocka_unit_test(limits_at_the_mean_are_not_missed_by_rounding),
