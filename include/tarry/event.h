@@ -137,7 +137,7 @@ typedef enum tarry_reject {
     TARRY_REJECT_UNKNOWN,   /* no such worker, or one that has not joined */
     TARRY_REJECT_RANGE,     /* a position, stripe, round or attempt that does not exist */
     TARRY_REJECT_MISPLACED, /* a message that this machine never receives, or not in this state */
-    TARRY_REJECT_EXHAUSTED, /* an arrival beyond those that the newest checkpoint reserved */
+    TARRY_REJECT_EXHAUSTED, /* an arrival beyond those that the newest stored checkpoint reserved */
 } tarry_reject;
 
 /* How a round ended; see TARRY_EFFECT_DONE. */

@@ -174,19 +174,28 @@ TARRY_API int tarry_server_evolve(const tarry_server *server, const tarry_plan_e
  * begins anew, under the same number, once the workers have joined again.
  *
  * Nothing of the lost server's life is ever summed: a checkpoint reserves each worker's next
- * TARRY_CHECKPOINT_ARRIVALS arrivals for the server that it is taken of, and a server that is
- * restored from it counts on from after these. An arrival beyond the reserve is rejected
- * (EXHAUSTED) until the next checkpoint. So that a second restart counts on from further still, a
- * restored server takes no step before a checkpoint of it is taken; write that to where restarts
- * read it before anything is sent.
+ * TARRY_CHECKPOINT_ARRIVALS arrivals for the server that it is of, and a server that is restored
+ * from it counts on from after these. The reserve is the server's own once it is told that the
+ * checkpoint lies where restarts read it (tarry_server_stored); an arrival beyond that of the
+ * newest one is rejected (EXHAUSTED) until the next one is stored. So that a second restart counts
+ * on from further still, a restored server takes no step before a checkpoint of it is stored.
  */
 #define TARRY_CHECKPOINT_ARRIVALS 4096
 
 /* Bytes of a checkpoint; the same for all servers of plans with as many workers. */
 TARRY_API size_t tarry_server_checkpoint_size(const tarry_server *server);
 /* Writes a checkpoint, checkpoint_size bytes, little-endian and the same on every machine. Errors:
- * NO_MEMORY (for a digest); nothing is reserved then. */
-TARRY_API int tarry_server_checkpoint(tarry_server *server, uint8_t *bytes);
+ * NO_MEMORY (for a digest). */
+TARRY_API int tarry_server_checkpoint(const tarry_server *server, uint8_t *bytes);
+/*
+ * Says that a checkpoint which tarry_server_checkpoint wrote, of this server or of one that it
+ * adopted, lies where a restart reads it, in the place of those before. A checkpoint that could not
+ * be written must not be given here: arrivals that it reserves would be given out twice.
+ */
+TARRY_API void tarry_server_stored(tarry_server *server, const uint8_t *bytes);
+/* How many more arrivals are reserved for the worker that has the fewest left: when few are, it is
+ * time to store a checkpoint. */
+TARRY_API uint32_t tarry_server_arrivals_left(const tarry_server *server);
 /*
  * Makes the server go on from a checkpoint of a server with the same plan and settings. No worker
  * has joined then, and the server is between rounds. Errors: FORMAT (bytes that are no checkpoint,

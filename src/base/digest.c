@@ -54,3 +54,13 @@ int digest_end(digest *state, uint8_t out[32])
     EVP_MD_CTX_free((EVP_MD_CTX *)state);
     return good == 1 ? 0 : -1;
 }
+
+int digest_of_bytes(const uint8_t *bytes, size_t count, uint8_t out[32])
+{
+    digest *state = digest_begin();
+    if (state == NULL)
+        return -1;
+    int failed = digest_add_bytes(state, bytes, count);
+    failed |= digest_end(state, out);
+    return failed == 0 ? 0 : -1;
+}

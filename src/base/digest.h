@@ -16,5 +16,7 @@ int digest_add_bytes(digest *state, const uint8_t *bytes, size_t count);
 int digest_add_u32(digest *state, const uint32_t *values, size_t count);
 int digest_add_f64(digest *state, const double *values, size_t count);
 int digest_end(digest *state, uint8_t out[32]);
+/* All of it at once, of bytes. 0, or -1 on failure, for which no memory is the only reason. */
+int digest_of_bytes(const uint8_t *bytes, size_t count, uint8_t out[32]);
 
 #endif

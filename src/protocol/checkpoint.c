@@ -82,24 +82,13 @@ static bool get_estimate(const uint8_t *at, estimate *times)
            (times->samples > 0 || (times->mean == 0 && times->deviation == 0));
 }
 
-/* Errors: NO_MEMORY, the only way in which a digest fails. */
-static int make_seal(const uint8_t *body, size_t size, uint8_t seal[SEAL_BYTES])
-{
-    digest *state = digest_begin();
-    if (state == NULL)
-        return TARRY_ERROR_NO_MEMORY;
-    int failed = digest_add_bytes(state, body, size);
-    failed |= digest_end(state, seal);
-    return failed == 0 ? TARRY_OK : TARRY_ERROR_NO_MEMORY;
-}
-
 static uint32_t after_reserve(uint32_t epoch)
 {
     uint32_t left = UINT32_MAX - epoch;
     return left < TARRY_CHECKPOINT_ARRIVALS ? UINT32_MAX : epoch + TARRY_CHECKPOINT_ARRIVALS;
 }
 
-int tarry_server_checkpoint(tarry_server *server, uint8_t *bytes)
+int tarry_server_checkpoint(const tarry_server *server, uint8_t *bytes)
 {
     uint8_t *at = put_identity(server, bytes);
     at = bytes_put(at, server->round, 8);
@@ -108,15 +97,27 @@ int tarry_server_checkpoint(tarry_server *server, uint8_t *bytes)
         at = bytes_put(at, server->members[worker].epoch, 4);
         at = put_estimate(at, &server->members[worker].answer);
     }
-    int error = make_seal(bytes, body_size(server), at);
-    if (error != TARRY_OK)
-        return error;
-    for (uint32_t worker = 0; worker < server->plan->workers; worker++) {
-        server_member *member = &server->members[worker];
-        member->epoch_end = after_reserve(member->epoch);
-    }
+    return digest_of_bytes(bytes, body_size(server), at) == 0 ? TARRY_OK : TARRY_ERROR_NO_MEMORY;
+}
+
+void tarry_server_stored(tarry_server *server, const uint8_t *bytes)
+{
+    const uint8_t *at = bytes + IDENTITY_BYTES + 8 + ESTIMATE_BYTES;
+    for (uint32_t worker = 0; worker < server->plan->workers; worker++, at += MEMBER_BYTES)
+        server->members[worker].epoch_end = after_reserve((uint32_t)bytes_get(at, 4));
     server->restored = false;
-    return TARRY_OK;
+}
+
+uint32_t tarry_server_arrivals_left(const tarry_server *server)
+{
+    uint32_t least = UINT32_MAX;
+    for (uint32_t worker = 0; worker < server->plan->workers; worker++) {
+        const server_member *member = &server->members[worker];
+        uint32_t left = member->epoch < member->epoch_end ? member->epoch_end - member->epoch : 0;
+        if (left < least)
+            least = left;
+    }
+    return least;
 }
 
 static int check_identity(const tarry_server *server, const uint8_t *bytes, size_t size,
@@ -160,7 +161,7 @@ static bool get_state(tarry_server *server, const uint8_t *at, uint32_t workers)
             continue;
         server_member *member = &server->members[worker];
         member->epoch = after_reserve((uint32_t)bytes_get(at, 4));
-        member->epoch_end = member->epoch; /* until a checkpoint reserves more */
+        member->epoch_end = member->epoch; /* until one that is stored reserves more */
         member->answer = times;
     }
     return good;
@@ -176,8 +177,7 @@ int tarry_server_restore(tarry_server *server, const uint8_t *bytes, size_t size
     if (error != TARRY_OK)
         return error;
     uint8_t seal[SEAL_BYTES];
-    error = make_seal(bytes, body_size(server), seal);
-    if (error != TARRY_OK)
+    if (digest_of_bytes(bytes, body_size(server), seal) != 0)
         return diagnose_no_memory(diagnostic, "checkpoint");
     if (memcmp(seal, bytes + body_size(server), SEAL_BYTES) != 0 ||
         !get_state(NULL, bytes + IDENTITY_BYTES, workers))

@@ -113,7 +113,7 @@ static void send_round(tarry_server *server, uint64_t now, uint32_t worker)
 int server_joined(tarry_server *server, uint64_t now, uint32_t worker)
 {
     server_member *member = &server->members[worker];
-    if (member->epoch == member->epoch_end)
+    if (member->epoch >= member->epoch_end)
         return server_reject(server, worker, TARRY_REJECT_EXHAUSTED);
     if (member->present) {
         int error = server_lost(server, now, worker);

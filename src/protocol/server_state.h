@@ -43,8 +43,8 @@ typedef struct server_member {
     bool reported; /* has finished a chunk in this round, perhaps in an earlier epoch */
     bool participant;     /* has copies in the attempt's psi */
     uint32_t epoch;       /* counts its arrivals */
-    uint32_t epoch_end;   /* the last epoch that the newest checkpoint reserved; UINT32_MAX: none
-                             was taken */
+    uint32_t epoch_end;   /* the last epoch that the newest stored checkpoint reserved;
+                             UINT32_MAX: none was stored */
     uint32_t finished;    /* chunks reported as finished in this round */
     uint32_t failed;      /* chunks reported as impossible in this round */
     uint32_t parts_due;   /* stripes of this attempt that have not come in */

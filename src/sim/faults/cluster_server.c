@@ -235,6 +235,8 @@ void cluster_save(cluster *it)
                     : TARRY_ERROR_NO_MEMORY;
     if (error != TARRY_OK)
         invariant_broken(it, "restarts_from_its_checkpoint", "saving: %s", tarry_error_text(error));
+    else
+        tarry_server_stored(it->server, keep ? unused : it->checkpoint);
     if (keep)
         return;
     it->saved_round = it->model.round;

@@ -24,6 +24,13 @@ static void digest_is_sha256_of_little_endian_bytes(void **state)
     assert_int_equal(digest_add_f64(sum, &one, 1), 0);
     assert_int_equal(digest_end(sum, out), 0);
     assert_memory_equal(out, expected, sizeof(expected));
+
+    uint8_t bytes[16], at_once[32];
+    for (uint8_t i = 0; i < 8; i++)
+        bytes[i] = i;
+    memcpy(bytes + 8, (const uint8_t[]){0, 0, 0, 0, 0, 0, 0xf0, 0x3f}, 8);
+    assert_int_equal(digest_of_bytes(bytes, sizeof(bytes), at_once), 0);
+    assert_memory_equal(at_once, out, sizeof(out));
 }
 
 int main(void)

@@ -154,12 +154,14 @@ static void the_reserve_of_arrivals_stays(void **state)
     uint8_t bytes[512];
     assert_true(tarry_server_checkpoint_size(told.server) <= sizeof(bytes));
     assert_int_equal(tarry_server_checkpoint(told.server, bytes), TARRY_OK);
+    tarry_server_stored(told.server, bytes);
     tarry_plan *last = turns_to_another_plan(&told);
     for (uint32_t arrival = 0; arrival < TARRY_CHECKPOINT_ARRIVALS; arrival++)
         joins(&told, 0);
     happens(&told, &(tarry_event){.type = TARRY_EVENT_JOINED, .worker = 0});
     expect_reject(&told, 0, TARRY_REJECT_EXHAUSTED);
     assert_int_equal(tarry_server_checkpoint(told.server, bytes), TARRY_OK);
+    tarry_server_stored(told.server, bytes);
     joins(&told, 0);
     ring_end(&told);
     tarry_plan_free(last);
@@ -191,6 +193,7 @@ static void what_does_not_fit_is_refused(void **state)
     assert_int_equal(tarry_server_restore(restored, bytes, size, NULL), TARRY_OK);
     assert_int_equal(tarry_server_adopt(server, restored, NULL), TARRY_ERROR_STATE);
     assert_int_equal(tarry_server_checkpoint(restored, bytes), TARRY_OK);
+    tarry_server_stored(restored, bytes);
     assert_int_equal(tarry_server_adopt(server, restored, NULL), TARRY_OK);
     tarry_server_free(restored);
     tarry_server_free(server);

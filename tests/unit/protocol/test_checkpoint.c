@@ -29,6 +29,12 @@ static void save(story *told, saved *copy)
     assert_int_equal(tarry_server_checkpoint(told->server, copy->bytes), TARRY_OK);
 }
 
+static void store(story *told, saved *copy)
+{
+    save(told, copy);
+    tarry_server_stored(told->server, copy->bytes);
+}
+
 /* Makes the digest fit the bytes again. */
 static void reseal(saved *copy)
 {
@@ -56,7 +62,7 @@ static void restarts(story *told, const saved *copy)
     told->effects = NULL;
     assert_int_equal(tarry_server_restore(told->server, copy->bytes, copy->size, NULL), TARRY_OK);
     saved own;
-    save(told, &own);
+    store(told, &own);
 }
 
 static void assert_refused(const story *told, const saved *copy, const char *text)
@@ -160,6 +166,14 @@ static void no_epoch_is_given_twice(void **state)
     story_end(&told);
 }
 
+static void arrives(story *told, uint32_t worker, uint32_t times)
+{
+    for (; times > 0; times--) {
+        joins(told, worker);
+        told->epoch = expect_send(told, worker, TARRY_MESSAGE_ROUND)->epoch;
+    }
+}
+
 static void arrivals_beyond_the_reserve_wait_for_a_checkpoint(void **state)
 {
     (void)state;
@@ -167,19 +181,57 @@ static void arrivals_beyond_the_reserve_wait_for_a_checkpoint(void **state)
     story_plan(&told, WORKERS, 2);
     story_begin(&told);
     saved copy;
-    save(&told, &copy);
-    for (uint32_t arrival = 0; arrival < TARRY_CHECKPOINT_ARRIVALS; arrival++) {
-        joins(&told, 0);
-        told.epoch = expect_send(&told, 0, TARRY_MESSAGE_ROUND)->epoch;
-    }
+    store(&told, &copy);
+    assert_int_equal(tarry_server_arrivals_left(told.server), TARRY_CHECKPOINT_ARRIVALS);
+    arrives(&told, 0, TARRY_CHECKPOINT_ARRIVALS);
+    assert_int_equal(tarry_server_arrivals_left(told.server), 0);
     joins(&told, 0);
     expect_reject(&told, 0, TARRY_REJECT_EXHAUSTED);
     reports(&told, 0, 0); /* the last arrival still counts */
     expect_nothing(&told);
     assert_int_equal(tarry_server_finished(told.server, 0), 1);
-    save(&told, &copy);
+    store(&told, &copy);
+    arrives(&told, 0, 1);
+    assert_int_equal(tarry_server_arrivals_left(told.server), TARRY_CHECKPOINT_ARRIVALS - 1);
+    story_end(&told);
+}
+
+/* A restart would go on from the one before, and give out the same epochs. */
+static void a_checkpoint_that_is_not_stored_reserves_nothing(void **state)
+{
+    (void)state;
+    story told;
+    story_plan(&told, WORKERS, 2);
+    story_begin(&told);
+    saved stored, lost;
+    store(&told, &stored);
+    arrives(&told, 0, TARRY_CHECKPOINT_ARRIVALS - 1);
+    save(&told, &lost);
+    assert_int_equal(tarry_server_arrivals_left(told.server), 1);
+    arrives(&told, 0, 1);
+    uint32_t highest = told.epoch;
     joins(&told, 0);
-    assert_int_equal(expect_send(&told, 0, TARRY_MESSAGE_ROUND)->epoch, told.epoch + 1);
+    expect_reject(&told, 0, TARRY_REJECT_EXHAUSTED);
+    restarts(&told, &stored);
+    joins(&told, 0);
+    joins(&told, 1);
+    starts(&told);
+    assert_true(told.server->members[0].epoch > highest);
+    story_end(&told);
+}
+
+/* What has arrived since it was taken is of its reserve. */
+static void arrivals_before_it_is_stored_count(void **state)
+{
+    (void)state;
+    story told;
+    story_plan(&told, WORKERS, 2);
+    story_begin(&told);
+    saved copy;
+    save(&told, &copy);
+    arrives(&told, 0, 10);
+    tarry_server_stored(told.server, copy.bytes);
+    assert_int_equal(tarry_server_arrivals_left(told.server), TARRY_CHECKPOINT_ARRIVALS - 10);
     story_end(&told);
 }
 
@@ -201,7 +253,7 @@ static void epochs_end_with_their_last_number(void **state)
     story_end(&told);
 }
 
-static void a_restored_server_is_saved_before_it_steps(void **state)
+static void a_restored_server_is_stored_before_it_steps(void **state)
 {
     (void)state;
     story told;
@@ -221,6 +273,8 @@ static void a_restored_server_is_saved_before_it_steps(void **state)
     assert_int_equal(tarry_server_deadline(told.server), TARRY_NEVER);
     is_refused(&told, &(tarry_event){.type = TARRY_EVENT_JOINED}, TARRY_ERROR_STATE);
     save(&told, &copy);
+    is_refused(&told, &(tarry_event){.type = TARRY_EVENT_JOINED}, TARRY_ERROR_STATE);
+    tarry_server_stored(told.server, copy.bytes);
     joins(&told, 0);
     story_end(&told);
 }
@@ -376,7 +430,7 @@ static void any_bytes_are_refused_or_give_a_server_that_runs(void **state)
         int error = tarry_server_restore(told.server, noisy.bytes, noisy.size, NULL);
         if (error == TARRY_OK) {
             accepted++;
-            save(&told, &noisy);
+            store(&told, &noisy);
             joins(&told, 0);
             joins(&told, 1);
             starts(&told);
@@ -398,8 +452,10 @@ int main(void)
         cmocka_unit_test(between_rounds_the_next_number_is_kept),
         cmocka_unit_test(no_epoch_is_given_twice),
         cmocka_unit_test(arrivals_beyond_the_reserve_wait_for_a_checkpoint),
+        cmocka_unit_test(a_checkpoint_that_is_not_stored_reserves_nothing),
+        cmocka_unit_test(arrivals_before_it_is_stored_count),
         cmocka_unit_test(epochs_end_with_their_last_number),
-        cmocka_unit_test(a_restored_server_is_saved_before_it_steps),
+        cmocka_unit_test(a_restored_server_is_stored_before_it_steps),
         cmocka_unit_test(what_was_learned_is_kept),
         cmocka_unit_test(a_checkpoint_of_something_else_is_refused),
         cmocka_unit_test(impossible_values_are_refused),
