@@ -47,7 +47,7 @@ typedef struct tarry_local_worker {
     double seconds;  /* spent on these chunks, injected delays included */
     bool present;    /* not lost */
     double pace; /* seconds that a chunk of mean cost takes it, as the server has learned; 0: not
-                    known (or not a dynamic order) */
+                    known */
 } tarry_local_worker;
 
 /* No straggler, tarry_server_settings_init, everything else 0. */

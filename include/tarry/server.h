@@ -125,8 +125,9 @@ TARRY_API bool tarry_server_present(const tarry_server *server, uint32_t worker)
 /* How many of its chunks `worker` has reported as finished in this round,
  * or in the last one between rounds. */
 TARRY_API uint32_t tarry_server_finished(const tarry_server *server, uint32_t worker);
-/* The nanoseconds that `worker` takes for a chunk of mean cost, as learned so far; 0 where nothing
- * is known yet, and with TARRY_PICK_PLAN. */
+/* The nanoseconds that `worker` takes for a chunk of mean cost, as learned so far from when it was
+ * sent rounds and its reports came in; 0 where nothing is known yet. With TARRY_PICK_PLAN all
+ * chunks count as equal. */
 TARRY_API double tarry_server_pace_ns(const tarry_server *server, uint32_t worker);
 /*
  * What each chunk (0..chunks-1) costs in the rounds to come, relative to each other, for dynamic

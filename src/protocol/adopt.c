@@ -41,6 +41,8 @@ int tarry_server_adopt(tarry_server *server, const tarry_server *from, tarry_dia
     server->upload = from->upload;
     server->cover_time = from->cover_time;
     server->idle_ns = from->idle_ns;
+    /* Paces are of the mean chunk, which is another one now. */
+    double grown = (double)server->plan->chunks / from->plan->chunks;
     for (uint32_t worker = 0; worker < server->plan->workers; worker++) {
         const server_member *known = &from->members[worker];
         server->members[worker] = (server_member){
@@ -48,6 +50,7 @@ int tarry_server_adopt(tarry_server *server, const tarry_server *from, tarry_dia
             .stopped = true,
             .epoch = known->epoch,
             .epoch_end = known->epoch_end,
+            .pace.past = known->pace.past / grown,
             .heard_ns = known->heard_ns,
             .probe_ns = known->probe_ns,
             .answer = known->answer,

@@ -123,6 +123,16 @@ static void resume(tarry_server *server, uint64_t now)
             continue;
         server_send_resume(server, now, worker);
         member->stopped = false;
+        member->since_ns = server_has_work(server, worker) ? now : TARRY_NEVER;
+    }
+}
+
+static void remember_paces(tarry_server *server)
+{
+    for (uint32_t worker = 0; worker < server->plan->workers; worker++) {
+        pace *of = &server->members[worker].pace;
+        if (of->cost > 0)
+            pace_end_round(of, pace_of(of, 0, 0, 0));
     }
 }
 
@@ -153,6 +163,7 @@ void server_finish(tarry_server *server, uint64_t now, int error)
     server_emit(server, TARRY_EFFECT_DONE, 0)->result = result;
     server->phase = SERVER_IDLE;
     steering_finished(server);
+    remember_paces(server);
     server->idle_ns = now;
     server->round++;
 }

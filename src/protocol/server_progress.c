@@ -106,7 +106,7 @@ static void send_round(tarry_server *server, uint64_t now, uint32_t worker)
     server_member *member = &server->members[worker];
     tarry_effect *effect = server_send(server, worker, TARRY_MESSAGE_ROUND);
     member->stopped = false;
-    member->begun_ns = member->ended_ns = now;
+    member->begun_ns = member->ended_ns = member->since_ns = now;
     steering_address(server, now, worker, &effect->message);
 }
 
@@ -126,6 +126,7 @@ int server_joined(tarry_server *server, uint64_t now, uint32_t worker)
         .reported = member->reported,
         .epoch = member->epoch + 1,
         .epoch_end = member->epoch_end,
+        .pace = member->pace,
         .heard_ns = now,
         .probe_ns = TARRY_NEVER,
         .answer = member->answer,
@@ -219,10 +220,22 @@ static int credit_report(tarry_server *server, uint32_t worker, uint32_t slot)
     return TARRY_OK;
 }
 
+/*
+ * With the plan's order all chunks cost the same. Reports may come in together after a while, so
+ * that no time of a single chunk is taken for an outlier: those of the round are right on the
+ * whole.
+ */
+static void learn_pace(tarry_server *server, uint64_t now, server_member *member)
+{
+    if (server->steering == NULL && member->since_ns != TARRY_NEVER)
+        pace_add(&member->pace, 1, (double)(now - member->since_ns), 0);
+}
+
 /* It was computed, whether it counts or not. */
-static void count_finished(tarry_server *server, uint32_t worker)
+static void count_finished(tarry_server *server, uint64_t now, uint32_t worker)
 {
     server_member *member = &server->members[worker];
+    learn_pace(server, now, member);
     server->result.copies_computed++;
     if (!member->reported) {
         member->reported = true;
@@ -280,13 +293,15 @@ int server_report(tarry_server *server, uint64_t now, uint32_t worker, const tar
     if (member->finished + member->failed == 0)
         member->first_ns = now;
     member->ended_ns = now;
-    if (!message->failed) {
-        count_finished(server, worker);
-        if (server_voids(server, worker, message))
-            return TARRY_OK;
-    }
+    if (!message->failed)
+        count_finished(server, now, worker);
+    member->since_ns = now;
+    if (!message->failed && server_voids(server, worker, message))
+        return TARRY_OK;
     int error = message->failed ? take_failed(server, now, worker, message->slot)
                                 : take_finished(server, worker, message->slot);
+    if (!server_has_work(server, worker))
+        member->since_ns = TARRY_NEVER;
     if (error == TARRY_OK)
         steering_report(server, now, worker, message);
     return error;

@@ -25,6 +25,7 @@
 #include "protocol/choose_parts.h"
 #include "protocol/codec.h"
 #include "protocol/estimate.h"
+#include "protocol/pace.h"
 #include "protocol/steering.h"
 #include "protocol/upload.h"
 
@@ -58,6 +59,8 @@ typedef struct server_member {
     uint64_t begun_ns; /* when this round was sent to it */
     uint64_t first_ns; /* when its first report of this round came in */
     uint64_t ended_ns; /* when its last one did; begun_ns before that */
+    uint64_t since_ns; /* when it began what it is at; TARRY_NEVER: it has nothing left to do */
+    pace pace;         /* per chunk; TARRY_PICK_PLAN, else the steering knows it */
     uint64_t heard_ns; /* when it last sent anything */
     uint64_t probe_ns; /* when the unanswered probe was sent; TARRY_NEVER if there is none */
     estimate answer;   /* times from a probe to the answer */

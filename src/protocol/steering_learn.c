@@ -95,9 +95,9 @@ int steering_adopt(tarry_server *server, const tarry_server *from)
 double tarry_server_pace_ns(const tarry_server *server, uint32_t worker)
 {
     assert(worker < server->plan->workers);
-    if (server->steering == NULL)
-        return 0;
-    return pace_of(&server->steering->workers[worker].pace, 0, 0, 0);
+    const pace *of = server->steering != NULL ? &server->steering->workers[worker].pace
+                                              : &server->members[worker].pace;
+    return pace_of(of, 0, 0, 0);
 }
 
 double tarry_server_chunk_cost(const tarry_server *server, uint32_t chunk)

@@ -84,6 +84,8 @@ class Report(TarryTest):
             self.assertLess(round["verified_squared_error"], 1e-8)
         self.assertEqual(len(report["workers"]), 8)
         self.assertEqual(set(report["workers"][0]), {"worker", "chunks", "seconds", "pace", "present"})
+        for worker in report["workers"]:
+            self.assertEqual(worker["pace"] is not None, worker["chunks"] > 0)
         final = report["final"]
         self.assertEqual(final["loss"], report["rounds"][-1]["loss"])
         self.assertLess(final["loss"], report["initial"]["loss"])

@@ -90,7 +90,11 @@ static void the_next_round_follows_for_those_there(void **state)
     reports(&told, 1, 0);
     is_lost(&told, 2);
     abort_round(&told, 2);
+    double pace_ns = tarry_server_pace_ns(told.server, 1);
+    assert_true(pace_ns > 0);
     tarry_plan *last = turns_to_another_plan(&told);
+    double smaller = (double)tarry_plan_chunks(last) / tarry_plan_chunks(told.plan);
+    assert_true(fabs(tarry_server_pace_ns(told.server, 1) - smaller * pace_ns) < 1e-3);
     assert_true(tarry_server_present(told.server, 0));
     assert_true(tarry_server_present(told.server, 1));
     assert_false(tarry_server_present(told.server, 2));

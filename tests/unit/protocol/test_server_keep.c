@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <math.h>
 #include <string.h>
 
 #include "base/bitset.h"
@@ -120,6 +121,8 @@ static void what_the_lost_were_credited_with_is_recalled(void **state)
     is_dropped(&told, 2, 1);
     is_credited(&told, 2, 0);
     assert_int_equal(tarry_server_finished(told.server, 2), 2);
+    double pace_ns = tarry_server_pace_ns(told.server, 2);
+    assert_true(pace_ns > 0);
     at(&told, 9);
     is_lost(&told, 0);
     expect_recall(&told, 2, 1, 1);
@@ -132,6 +135,8 @@ static void what_the_lost_were_credited_with_is_recalled(void **state)
     at(&told, 12);
     reports_in(&told, 2, 1, 1);
     expect_news(&told, 2, TARRY_FATE_CREDITED, 1, 1, "00");
+    /* Most of the time since its report before it had nothing to do. */
+    assert_true(fabs(tarry_server_pace_ns(told.server, 2) - pace_ns) < 1e-3);
     at(&told, 13);
     is_credited(&told, 1, 0);
     expect_clear(&told, 0);
