@@ -118,6 +118,8 @@ typedef enum tarry_event_type {
                              has no result */
     TARRY_EVENT_ENCODED, /* worker: the effect ENCODE of (round, attempt, stripe) is carried out and
                             sent */
+    TARRY_EVENT_HEARD,   /* server: bytes of `worker` came in on its present connection, though no
+                            whole message yet: it is there */
 } tarry_event_type;
 
 typedef struct tarry_event {

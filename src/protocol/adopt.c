@@ -44,6 +44,7 @@ int tarry_server_adopt(tarry_server *server, const tarry_server *from, tarry_dia
     /* Paces are of the mean chunk, which is another one now. */
     double grown = (double)server->plan->chunks / from->plan->chunks;
     for (uint32_t worker = 0; worker < server->plan->workers; worker++) {
+        server->answers[worker] = from->answers[worker];
         const server_member *known = &from->members[worker];
         server->members[worker] = (server_member){
             .present = known->present,
@@ -53,7 +54,7 @@ int tarry_server_adopt(tarry_server *server, const tarry_server *from, tarry_dia
             .pace.past = known->pace.past / grown,
             .heard_ns = known->heard_ns,
             .probe_ns = known->probe_ns,
-            .answer = known->answer,
+            .overheard = known->overheard,
         };
     }
     return TARRY_OK;

@@ -5,7 +5,7 @@
  *     stop 4, credit 4, fill 4, reproducible 2, keep 2, workers_needed 4, deadline_ns 8,
  *     error_limit 8, conditioning_limit 8, silence_ns 8, dimension 8, stripe_length 8
  *   round 8, times of parts 24 (mean 8, deviation 8, samples 8)
- *   per worker: epoch 4, times of answers 24
+ *   per worker: epoch 4, times of answers 68 (count 4, microseconds 16 x 4)
  *   SHA-256 of all before it 32
  */
 #include "protocol/server_state.h"
@@ -17,12 +17,13 @@
 #include "base/digest.h"
 
 enum {
-    VERSION = 2,
+    VERSION = 3,
     NAME_BYTES = 8,
     SETTINGS_OFFSET = NAME_BYTES + 4 + 4 + TARRY_DIGEST_SIZE,
     IDENTITY_BYTES = SETTINGS_OFFSET + 5 * 4 + 6 * 8,
     ESTIMATE_BYTES = 24,
-    MEMBER_BYTES = 4 + ESTIMATE_BYTES,
+    RECENT_BYTES = 4 + 4 * RECENT_TIMES,
+    MEMBER_BYTES = 4 + RECENT_BYTES,
     SEAL_BYTES = 32,
 };
 
@@ -82,6 +83,25 @@ static bool get_estimate(const uint8_t *at, estimate *times)
            (times->samples > 0 || (times->mean == 0 && times->deviation == 0));
 }
 
+static uint8_t *put_recent(uint8_t *at, const recent *past)
+{
+    at = bytes_put(at, past->count, 4);
+    for (uint32_t i = 0; i < RECENT_TIMES; i++)
+        at = bytes_put(at, past->times_us[i], 4);
+    return at;
+}
+
+static bool get_recent(const uint8_t *at, recent *past)
+{
+    past->count = (uint32_t)bytes_get(at, 4);
+    bool good = past->count <= RECENT_TIMES;
+    for (uint32_t i = 0; i < RECENT_TIMES; i++) {
+        past->times_us[i] = (uint32_t)bytes_get(at + 4 + 4 * (size_t)i, 4);
+        good = good && (i < past->count || past->times_us[i] == 0);
+    }
+    return good;
+}
+
 static uint32_t after_reserve(uint32_t epoch)
 {
     uint32_t left = UINT32_MAX - epoch;
@@ -95,7 +115,7 @@ int tarry_server_checkpoint(const tarry_server *server, uint8_t *bytes)
     at = put_estimate(at, &server->part_time);
     for (uint32_t worker = 0; worker < server->plan->workers; worker++) {
         at = bytes_put(at, server->members[worker].epoch, 4);
-        at = put_estimate(at, &server->members[worker].answer);
+        at = put_recent(at, &server->answers[worker]);
     }
     return digest_of_bytes(bytes, body_size(server), at) == 0 ? TARRY_OK : TARRY_ERROR_NO_MEMORY;
 }
@@ -156,13 +176,14 @@ static bool get_state(tarry_server *server, const uint8_t *at, uint32_t workers)
         server->part_time = times;
     }
     for (uint32_t worker = 0; worker < workers; worker++, at += MEMBER_BYTES) {
-        good = get_estimate(at + 4, &times) && good;
+        recent answers;
+        good = get_recent(at + 4, &answers) && good;
         if (server == NULL)
             continue;
         server_member *member = &server->members[worker];
         member->epoch = after_reserve((uint32_t)bytes_get(at, 4));
         member->epoch_end = member->epoch; /* until one that is stored reserves more */
-        member->answer = times;
+        server->answers[worker] = answers;
     }
     return good;
 }

@@ -2,6 +2,10 @@
 /*
  * A running mean and mean deviation of times, and the limit beyond which a time is out of the
  * ordinary. The gains and the factor 4 are those of RFC 6298 (TCP's retransmission timer).
+ *
+ * For times of all workers together, of attempts and rounds. Some of these are slower than others
+ * in every round: no outliers to be overlooked, as a median would do (recent.h), but what a round
+ * has to reckon with.
  */
 #ifndef PROTOCOL_ESTIMATE_H
 #define PROTOCOL_ESTIMATE_H

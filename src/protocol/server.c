@@ -122,6 +122,7 @@ static int allocate(tarry_server *server, const tarry_allocator *allocator)
     server->capacity = 6 * workers + stripes + 8;
 
     server->members = memory_allocate(allocator, workers, sizeof(*server->members));
+    server->answers = memory_allocate(allocator, workers, sizeof(*server->answers));
     server->done = memory_allocate(allocator, slot_words, sizeof(uint64_t));
     server->failed = memory_allocate(allocator, slot_words, sizeof(uint64_t));
     server->possible = memory_allocate(allocator, chunks, sizeof(uint32_t));
@@ -134,10 +135,11 @@ static int allocate(tarry_server *server, const tarry_allocator *allocator)
     server->foreseen_ns = memory_allocate(allocator, chunks, plan->parts * sizeof(double));
     server->prospects = memory_allocate(allocator, plan->parts, sizeof(*server->prospects));
     server->items = memory_allocate(allocator, server->capacity, sizeof(*server->items));
-    if (server->members == NULL || server->done == NULL || server->failed == NULL ||
-        server->possible == NULL || server->hopeless == NULL || server->received == NULL ||
-        server->awaited == NULL || server->unsummed == NULL || server->complete == NULL ||
-        server->foreseen_ns == NULL || server->prospects == NULL || server->items == NULL)
+    if (server->members == NULL || server->answers == NULL || server->done == NULL ||
+        server->failed == NULL || server->possible == NULL || server->hopeless == NULL ||
+        server->received == NULL || server->awaited == NULL || server->unsummed == NULL ||
+        server->complete == NULL || server->foreseen_ns == NULL || server->prospects == NULL ||
+        server->items == NULL)
         return TARRY_ERROR_NO_MEMORY;
     server->news = memory_allocate(allocator, workers, sizeof(uint32_t));
     if (server_keeps_credited(server))
@@ -211,6 +213,7 @@ void tarry_server_free(tarry_server *server)
     memory_release(&allocator, server->recall_term);
     memory_release(&allocator, server->failed);
     memory_release(&allocator, server->done);
+    memory_release(&allocator, server->answers);
     memory_release(&allocator, server->members);
     memory_release(&allocator, server);
 }
@@ -317,6 +320,11 @@ static int take_event(tarry_server *server, uint64_t now, const tarry_event *eve
         return known && server->members[worker].present
                    ? server_lost(server, now, worker)
                    : server_reject(server, worker, TARRY_REJECT_UNKNOWN);
+    case TARRY_EVENT_HEARD:
+        if (!known || !server->members[worker].present)
+            return server_reject(server, worker, TARRY_REJECT_UNKNOWN);
+        server_overheard(server, now, worker);
+        return TARRY_OK;
     case TARRY_EVENT_COMBINED:
         return server_combined(server, event);
     case TARRY_EVENT_COMPUTED:

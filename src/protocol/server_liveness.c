@@ -13,8 +13,25 @@ void server_heard(tarry_server *server, uint64_t now, uint32_t worker)
     server_member *member = &server->members[worker];
     member->heard_ns = now;
     if (member->probe_ns != TARRY_NEVER) {
-        estimate_add(&member->answer, now - member->probe_ns);
+        if (!member->overheard)
+            recent_add(&server->answers[worker], now - member->probe_ns);
         member->probe_ns = TARRY_NEVER;
+    }
+    member->overheard = false;
+}
+
+/*
+ * Bytes of a message that was under way say that the worker is there, and nothing of how long it
+ * takes to answer: they may have been sent before it was asked. What comes next may be the answer
+ * to that probe, even if another was sent meanwhile: it is not measured either.
+ */
+void server_overheard(tarry_server *server, uint64_t now, uint32_t worker)
+{
+    server_member *member = &server->members[worker];
+    member->heard_ns = now;
+    if (member->probe_ns != TARRY_NEVER) {
+        member->probe_ns = TARRY_NEVER;
+        member->overheard = true;
     }
 }
 
@@ -61,7 +78,7 @@ static int sweep(tarry_server *server, uint64_t now)
         if (!member->present)
             continue;
         if (member->probe_ns != TARRY_NEVER) {
-            uint64_t limit = estimate_limit_ns(&member->answer);
+            uint64_t limit = recent_limit_ns(&server->answers[worker]);
             if (now - member->probe_ns < (limit > least ? limit : least))
                 continue;
             int error = server_lost(server, now, worker);

@@ -129,7 +129,6 @@ int server_joined(tarry_server *server, uint64_t now, uint32_t worker)
         .pace = member->pace,
         .heard_ns = now,
         .probe_ns = TARRY_NEVER,
-        .answer = member->answer,
     };
     server_fill_forget(server, worker);
     if (server->phase == SERVER_IDLE) {

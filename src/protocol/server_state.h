@@ -26,6 +26,7 @@
 #include "protocol/codec.h"
 #include "protocol/estimate.h"
 #include "protocol/pace.h"
+#include "protocol/recent.h"
 #include "protocol/steering.h"
 #include "protocol/upload.h"
 
@@ -43,6 +44,7 @@ typedef struct server_member {
     bool stopped;  /* told not to compute: by SIGNAL or FINISH, since the last ROUND or RESUME */
     bool reported; /* has finished a chunk in this round, perhaps in an earlier epoch */
     bool participant;     /* has copies in the attempt's psi */
+    bool overheard;       /* a probe was settled without an answer, which may still come */
     uint32_t epoch;       /* counts its arrivals */
     uint32_t epoch_end;   /* the last epoch that the newest stored checkpoint reserved;
                              UINT32_MAX: none was stored */
@@ -63,7 +65,6 @@ typedef struct server_member {
     pace pace;         /* per chunk; TARRY_PICK_PLAN, else the steering knows it */
     uint64_t heard_ns; /* when it last sent anything */
     uint64_t probe_ns; /* when the unanswered probe was sent; TARRY_NEVER if there is none */
-    estimate answer;   /* times from a probe to the answer */
 } server_member;
 
 struct tarry_server {
@@ -78,6 +79,7 @@ struct tarry_server {
     uint64_t round; /* that runs, or the next one when idle */
     uint32_t attempt;
     server_member *members;
+    recent *answers;       /* per worker: times from a probe to the answer */
     uint64_t *done;        /* a bit per slot: reported as finished */
     uint64_t *failed;      /* a bit per slot: reported as impossible */
     coverage *credited;    /* copies that count: psi, as it would be if the signal went out now */
@@ -254,7 +256,9 @@ void server_aim_parts(tarry_server *server);
 uint32_t server_wanted_copies(const tarry_server *server);
 
 /* server_liveness.c */
+/* A message of the worker's came in; or bytes of it, which are no answer to a probe. */
 void server_heard(tarry_server *server, uint64_t now, uint32_t worker);
+void server_overheard(tarry_server *server, uint64_t now, uint32_t worker);
 /* The time between two rounds counts for nobody's silence. */
 void server_wake(tarry_server *server, uint64_t now);
 /* Probes the silent, gives up those who did not answer,

@@ -534,6 +534,7 @@ static int take_event(tarry_worker *worker, const tarry_event *event)
     case TARRY_EVENT_ABORT:
     case TARRY_EVENT_JOINED:
     case TARRY_EVENT_LOST:
+    case TARRY_EVENT_HEARD:
     case TARRY_EVENT_COMBINED:
         break;
     }

@@ -96,7 +96,7 @@ static bool concerns_server(item_type type)
 {
     return type == ITEM_TO_SERVER || type == ITEM_COMBINE || type == ITEM_CLEAR ||
            type == ITEM_START || type == ITEM_ABORT || type == ITEM_JOIN || type == ITEM_LOST ||
-           type == ITEM_SAVE;
+           type == ITEM_HEARD || type == ITEM_SAVE;
 }
 
 static bool concerns_worker(item_type type)
@@ -145,6 +145,16 @@ static void lose(cluster *it, const cluster_item *due)
         cluster_planted(it, PLANT_WAIT_FOR_THE_LOST))
         return;
     cluster_step_server(it, &(tarry_event){.type = TARRY_EVENT_LOST, .worker = due->worker}, NULL);
+}
+
+/* Bytes that come from a connection that is gone are not heard of. */
+static void hear(cluster *it, const cluster_item *due)
+{
+    const cluster_node *node = &it->nodes[due->worker];
+    if (!node->connected || due->connection != node->connection)
+        return;
+    cluster_note(it, "bytes of worker %u", due->worker);
+    cluster_step_server(it, &(tarry_event){.type = TARRY_EVENT_HEARD, .worker = due->worker}, NULL);
 }
 
 static int strike(cluster *it, cluster_item *due)
@@ -208,6 +218,9 @@ static int happen(cluster *it, cluster_item *due)
         return join(it, due->worker);
     case ITEM_LOST:
         lose(it, due);
+        break;
+    case ITEM_HEARD:
+        hear(it, due);
         break;
     case ITEM_SAVE:
         cluster_save(it);

@@ -37,7 +37,7 @@ enum {
                   (MAX_CHUNKS + 7) / 8, /* psi, stripes, and a set of positions */
     FRAME_WORDS =
         (MAX_WORKERS * MAX_CHUNKS + 63) / 64 + 1 + 4, /* psi, stripes, and sets of positions */
-    CHECKPOINT_BYTES = 1024,
+    CHECKPOINT_BYTES = 2048,
     LINE_BYTES = 240,
     CLUSTER_PLAN_RUNS = 16,
 };
@@ -91,6 +91,7 @@ typedef enum item_type {
     ITEM_START,
     ITEM_JOIN,
     ITEM_LOST,
+    ITEM_HEARD,
     ITEM_SAVE,
     /* faults */
     ITEM_ABORT,
@@ -109,7 +110,7 @@ typedef struct cluster_item {
     uint64_t time, sequence;
     item_type type;
     uint32_t worker;
-    uint32_t connection; /* messages, LOST */
+    uint32_t connection; /* messages, HEARD, LOST */
     uint32_t parameters; /* ROUND: which parameters travel with it */
     uint64_t token;      /* COMPUTED: the computation; ENCODED: the worker's life */
     uint64_t round;

@@ -4,6 +4,8 @@
 
 enum { SLOW_LINK_FACTOR = 10, MUCH_LATER = 5000 };
 
+static const double HEARD_CHANCE = 0.2;
+
 static const char *const message_names[] = {"ROUND",  "SIGNAL", "RESUME", "NEWS", "PROBE",
                                             "FINISH", "REPORT", "PART",   "ALIVE"};
 
@@ -45,6 +47,11 @@ void cluster_transmit(cluster *it, item_type direction, uint32_t worker,
     if (arrival > *last)
         *last = arrival;
     put_on_link(it, arrival, direction, worker, message, part);
+    if (up && draws_chance(&it->draws, DRAW_HEARD, worker, HEARD_CHANCE)) {
+        uint32_t time = (uint32_t)(arrival - it->now);
+        uint64_t sooner = it->now + draws_between(&it->draws, DRAW_HEARD, worker, 0, time);
+        cluster_add(it, sooner, ITEM_HEARD, worker)->connection = node->connection;
+    }
     if (draws_fault(&it->draws, FAULT_DUPLICATE, worker, it->duplicates, &details)) {
         uint32_t most = stream_chance(&details, 0.3) ? MUCH_LATER : 2 * it->delay;
         put_on_link(it, arrival + stream_between(&details, 0, most), direction, worker, message,

@@ -23,6 +23,7 @@ typedef enum draw_kind {
     DRAW_SUM,
     DRAW_BREAK,  /* between rounds */
     DRAW_NOTICE, /* until a broken connection is noticed */
+    DRAW_HEARD,  /* bytes of a message that come before it */
     DRAW_KINDS,
 } draw_kind;
 

@@ -593,6 +593,12 @@ bool model_event(server_model *it, uint64_t now, const tarry_event *event)
             return false;
         model_lose(it, event->worker);
         return true;
+    case TARRY_EVENT_HEARD:
+        if (!member->present)
+            return false;
+        member->heard = now;
+        member->probed = TARRY_NEVER;
+        return true;
     case TARRY_EVENT_COMBINED:
         return combined(it, event);
     case TARRY_EVENT_TIME:

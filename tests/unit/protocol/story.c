@@ -68,6 +68,11 @@ void is_refused(story *told, const tarry_event *event, int error)
     assert_null(effects);
 }
 
+void is_heard(story *told, uint32_t worker)
+{
+    happens(told, &(tarry_event){.type = TARRY_EVENT_HEARD, .worker = worker});
+}
+
 void joins(story *told, uint32_t worker)
 {
     happens(told, &(tarry_event){.type = TARRY_EVENT_JOINED, .worker = worker});

@@ -38,6 +38,7 @@ void story_end(story *told);
 void at(story *told, uint64_t ms);
 void joins(story *told, uint32_t worker);
 void is_lost(story *told, uint32_t worker);
+void is_heard(story *told, uint32_t worker); /* bytes of it */
 void starts(story *told); /* the next round; expects ROUND for all workers present */
 void reports(story *told, uint32_t worker, uint32_t slot);
 void fails(story *told, uint32_t worker, uint32_t slot);

@@ -300,11 +300,13 @@ static void what_was_learned_is_kept(void **state)
     at(&told, 290);
     delivers(&told, 0, 1, 0);
     save(&told, &before);
-    estimate parts = told.server->part_time, answer = told.server->members[1].answer;
+    estimate parts = told.server->part_time;
+    recent answers = told.server->answers[1];
     restarts(&told, &before);
-    assert_true(parts.mean == 40 * STORY_MS && answer.mean == 50 * STORY_MS);
+    assert_true(parts.mean == 40 * STORY_MS);
+    assert_true(answers.count == 1 && answers.times_us[0] == 50000);
     assert_memory_equal(&told.server->part_time, &parts, sizeof(parts));
-    assert_memory_equal(&told.server->members[1].answer, &answer, sizeof(answer));
+    assert_memory_equal(&told.server->answers[1], &answers, sizeof(answers));
     save(&told, &after);
     assert_memory_equal(before.bytes, after.bytes, MEMBERS_OFFSET); /* all but epochs */
     story_end(&told);
@@ -370,14 +372,19 @@ static void impossible_values_are_refused(void **state)
     const double wrong[] = {-1, 1e19, NAN, INFINITY, 1}; /* 1: a mean without samples */
     for (size_t i = 0; i < 5; i++) {
         for (size_t field = 0; field < 2; field++) {
-            saved parts = copy, answer = copy;
+            saved parts = copy;
             bytes_put_f64(parts.bytes + ROUND_OFFSET + 8 + 8 * field, wrong[i]);
             reseal(&parts);
             assert_refused(&told, &parts, "checkpoint: it is damaged");
-            bytes_put_f64(answer.bytes + copy.size - SEAL - 24 + 8 * field, wrong[i]);
-            reseal(&answer);
-            assert_refused(&told, &answer, "checkpoint: it is damaged");
         }
+    }
+    const uint32_t counts[] = {0, RECENT_TIMES + 1, UINT32_MAX}; /* 0: of a time that is there */
+    for (size_t i = 0; i < 3; i++) {
+        saved answers = copy;
+        bytes_put(answers.bytes + copy.size - SEAL - 4 * RECENT_TIMES, 50000, 4);
+        bytes_put(answers.bytes + copy.size - SEAL - 4 * RECENT_TIMES - 4, counts[i], 4);
+        reseal(&answers);
+        assert_refused(&told, &answers, "checkpoint: it is damaged");
     }
     bytes_put(copy.bytes + ROUND_OFFSET, UINT64_MAX, 8);
     reseal(&copy);
@@ -414,6 +421,9 @@ static void any_bytes_are_refused_or_give_a_server_that_runs(void **state)
     story told;
     story_plan(&told, WORKERS, 2);
     story_begin(&told);
+    for (uint32_t worker = 1; worker < WORKERS; worker++)
+        for (uint32_t i = 0; i < RECENT_TIMES; i++)
+            recent_add(&told.server->answers[worker], i * STORY_MS);
     saved copy;
     save(&told, &copy);
     story_end(&told);

@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "protocol/server_state.h"
 #include "story.h"
 
 static void passes(story *told, uint64_t ms)
@@ -79,7 +80,7 @@ static void an_answer_in_time_saves(void **state)
 }
 
 /* Who has been seen to need long for an answer is given
- * mean + 4 deviations, at least silence_ns. */
+ * median + 4 deviations, at least silence_ns. */
 static void slow_answers_are_learned(void **state)
 {
     (void)state;
@@ -102,6 +103,62 @@ static void slow_answers_are_learned(void **state)
     }
     assert_in_range(probed, 1200, 1350);
     assert_in_range(lost, probed + 3 * 799, probed + 3 * 799 + 150);
+    story_end(&told);
+}
+
+/* A part comes in byte by byte: the worker is there, whatever else it does not get across. */
+static void bytes_are_a_sign_of_life(void **state)
+{
+    (void)state;
+    story told;
+    one_is_silent(&told);
+    for (uint64_t ms = 1000; ms < 5000; ms += 50) {
+        at(&told, ms);
+        is_heard(&told, 2);
+        expect_nothing(&told);
+        for (uint32_t worker = 0; worker < 2; worker++)
+            is_alive(&told, worker);
+    }
+    assert_true(tarry_server_present(told.server, 2));
+    is_heard(&told, 3);
+    expect_reject(&told, 3, TARRY_REJECT_UNKNOWN);
+    is_lost(&told, 2);
+    is_heard(&told, 2);
+    expect_reject(&told, 2, TARRY_REJECT_UNKNOWN);
+    happens(&told, &(tarry_event){.type = TARRY_EVENT_ABORT});
+    told.expected = told.effects->count;
+    is_heard(&told, 0); /* between rounds */
+    story_end(&told);
+}
+
+/* Time goes on, with the others alive, until the server asks worker 2. */
+static void is_asked(story *told)
+{
+    do {
+        is_alive(told, 0);
+        is_alive(told, 1);
+        told->now += 50 * STORY_MS;
+        time_passes(told);
+    } while (told->effects->count == 0);
+    expect_send(told, 2, TARRY_MESSAGE_PROBE);
+}
+
+/* What comes after bytes that were under way may be the answer to either probe. */
+static void bytes_are_no_answer(void **state)
+{
+    (void)state;
+    story told;
+    one_is_silent(&told);
+    const recent *answers = &told.server->answers[2];
+    is_heard(&told, 2);
+    is_asked(&told);
+    is_alive(&told, 2);
+    assert_int_equal(answers->count, 0);
+    /* What comes after the next one is its answer. */
+    is_asked(&told);
+    told.now += 50 * STORY_MS;
+    is_alive(&told, 2);
+    assert_int_equal(answers->count, 1);
     story_end(&told);
 }
 
@@ -465,6 +522,8 @@ int main(void)
         cmocka_unit_test(the_silent_are_probed_then_given_up),
         cmocka_unit_test(an_answer_in_time_saves),
         cmocka_unit_test(slow_answers_are_learned),
+        cmocka_unit_test(bytes_are_a_sign_of_life),
+        cmocka_unit_test(bytes_are_no_answer),
         cmocka_unit_test(the_time_between_rounds_counts_for_nobodys_silence),
         cmocka_unit_test(time_in_which_the_server_was_held_up_does_not_count),
         cmocka_unit_test(a_server_that_is_always_late_still_finds_the_dead),
