@@ -142,6 +142,14 @@ typedef enum tarry_reject {
     TARRY_REJECT_EXHAUSTED, /* an arrival beyond those that the newest stored checkpoint reserved */
 } tarry_reject;
 
+/* Why the server does without a worker from now on; see TARRY_EFFECT_LEFT_OUT. */
+typedef enum tarry_absence {
+    TARRY_ABSENT_GONE,   /* the event LOST: until it joins again */
+    TARRY_ABSENT_SILENT, /* it did not answer a probe within its limit: the same */
+    TARRY_ABSENT_LATE,   /* its coded part would cost more than doing without: for this round */
+    TARRY_ABSENT_FAILED, /* a chunk that it can't compute costs it its whole credit: the same */
+} tarry_absence;
+
 /* How a round ended; see TARRY_EFFECT_DONE. */
 typedef struct tarry_round_result {
     uint64_t round; /* counts from 0 */
@@ -161,6 +169,7 @@ typedef struct tarry_round_result {
     uint64_t copies_needed;   /* N * l */
     uint32_t workers_heard;   /* workers that reported at least one finished chunk */
     uint32_t workers_lost;    /* workers absent when the round ended */
+    uint32_t workers_late;    /* workers that were left out of this round as late */
     uint64_t upload_bytes;    /* numbers of coded parts received, in bytes, stale ones too */
     uint64_t control_bytes;   /* all other message bytes, both ways (without the parameters), as
                                  encoded on a wire */
@@ -188,6 +197,16 @@ typedef enum tarry_effect_type {
     TARRY_EFFECT_FOLD,   /* worker: add the finished gradient at `slot` to the running sum, which
                             becomes that gradient where this `begins` it; its place is free then */
     TARRY_EFFECT_DROP,   /* worker: the place of the finished gradient at `slot` is free */
+    /*
+     * Server: from now on `worker` is done without, for `reason`; once for each time that this
+     * happens, in its step, and before all that follows from it (RESUME, NEWS, CLEAR, SIGNAL,
+     * DONE). Nothing is to be carried out: it is to be logged and shown. waited_ns says for how
+     * long: GONE: since it was heard last; SILENT: since the probe; LATE: since the signal; FAILED:
+     * since it was sent the round. limit_ns says what the server would have allowed, for SILENT and
+     * LATE, else 0. One that is LATE before its limit was too slow to keep it, by the stripes that
+     * had come in.
+     */
+    TARRY_EFFECT_LEFT_OUT,
 } tarry_effect_type;
 
 typedef struct tarry_effect {
@@ -201,7 +220,9 @@ typedef struct tarry_effect {
     uint32_t stripe;
     uint32_t slot;
     uint32_t chunk;
-    bool begins; /* FOLD */
+    bool begins;                  /* FOLD */
+    tarry_absence reason;         /* LEFT_OUT */
+    uint64_t waited_ns, limit_ns; /* LEFT_OUT */
     /* ENCODE: load x parts, row-major by position; rows of copies outside psi are zero; borrowed
      * until the next step */
     const float *coefficients;

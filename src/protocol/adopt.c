@@ -41,6 +41,7 @@ int tarry_server_adopt(tarry_server *server, const tarry_server *from, tarry_dia
     server->upload = from->upload;
     server->cover_time = from->cover_time;
     server->idle_ns = from->idle_ns;
+    server->sweep_ns = from->sweep_ns;
     /* Paces are of the mean chunk, which is another one now. */
     double grown = (double)server->plan->chunks / from->plan->chunks;
     for (uint32_t worker = 0; worker < server->plan->workers; worker++) {

@@ -117,9 +117,9 @@ static int allocate(tarry_server *server, const tarry_allocator *allocator)
     const tarry_plan *plan = server->plan;
     size_t workers = plan->workers, chunks = plan->chunks, stripes = server->stripes;
     size_t slot_words = bitset_words(plan_edges(plan));
-    /* START may send a round to all and end it at once;
-     * a watch may probe all, before news and a signal to all. */
-    server->capacity = 6 * workers + stripes + 8;
+    /* START may send a round to all and end it at once; a watch may probe all, before news and a
+     * signal to all, and each may be left out, or called back. */
+    server->capacity = 8 * workers + stripes + 8;
 
     server->members = memory_allocate(allocator, workers, sizeof(*server->members));
     server->answers = memory_allocate(allocator, workers, sizeof(*server->answers));
@@ -244,6 +244,15 @@ tarry_effect *server_send(tarry_server *server, uint32_t worker, tarry_message_t
     return effect;
 }
 
+void server_left_out(tarry_server *server, uint32_t worker, tarry_absence reason,
+                     uint64_t waited_ns, uint64_t limit_ns)
+{
+    tarry_effect *effect = server_emit(server, TARRY_EFFECT_LEFT_OUT, worker);
+    effect->reason = reason;
+    effect->waited_ns = waited_ns;
+    effect->limit_ns = limit_ns;
+}
+
 int server_reject(tarry_server *server, uint32_t worker, tarry_reject why)
 {
     server_emit(server, TARRY_EFFECT_REJECT, worker)->reject = why;
@@ -317,9 +326,11 @@ static int take_event(tarry_server *server, uint64_t now, const tarry_event *eve
         return known ? server_joined(server, now, worker)
                      : server_reject(server, worker, TARRY_REJECT_UNKNOWN);
     case TARRY_EVENT_LOST:
-        return known && server->members[worker].present
-                   ? server_lost(server, now, worker)
-                   : server_reject(server, worker, TARRY_REJECT_UNKNOWN);
+        if (!known || !server->members[worker].present)
+            return server_reject(server, worker, TARRY_REJECT_UNKNOWN);
+        server_left_out(server, worker, TARRY_ABSENT_GONE, now - server->members[worker].heard_ns,
+                        0);
+        return server_lost(server, now, worker);
     case TARRY_EVENT_HEARD:
         if (!known || !server->members[worker].present)
             return server_reject(server, worker, TARRY_REJECT_UNKNOWN);

@@ -49,7 +49,7 @@ static void send_signals(tarry_server *server, uint64_t now)
         uint64_t *stale = psi + bitset_words(server->shapes[worker].psi_bits);
         bool fresh;
         member->participant = server_fill_view(server, worker, psi, stale, &fresh);
-        member->parts_due = member->participant ? server->cut.stripes - server->complete_count : 0;
+        member->parts_due = member->participant ? server->asked : 0;
         member->stopped = true;
         if (server_keeps_credited(server))
             member->signal_term = ++member->term;
@@ -95,6 +95,8 @@ static void begin_attempt(tarry_server *server, uint64_t now, uint32_t parts)
     server->attempt_exact = coverage_recovered(server->credited, parts) == server->plan->chunks;
     server->late_ns = TARRY_NEVER;
     server->delivered = 0;
+    server->first_stripe_ns = TARRY_NEVER;
+    server->asked = server->cut.stripes - server->complete_count;
     bitset_clear(server->received, (size_t)server->plan->workers * server->stripes);
     clear_open_stripes(server);
     send_signals(server, now);
@@ -193,6 +195,13 @@ int server_advance(tarry_server *server, uint64_t now)
         server->phase == SERVER_COMPUTING || (server->phase == SERVER_CODING && server->broken);
     uint32_t ready = choose ? pick_parts(server, now) : 0;
     uint32_t parts = choose ? server_settle_parts(server, now, ready) : 0;
+    if (choose && ready == 0 && is_doomed(server)) {
+        int error = server_call_back_late(server, now);
+        if (error != TARRY_OK)
+            return error;
+        ready = pick_parts(server, now); /* those who are back may be enough for the rule */
+        parts = server_settle_parts(server, now, ready);
+    }
     if (parts != 0)
         begin_attempt(server, now, parts);
     else if (choose && ready == 0 && is_doomed(server))
@@ -252,11 +261,13 @@ int server_part(tarry_server *server, uint64_t now, uint32_t worker, const tarry
     assert(member->parts_due > 0 && server->awaited[stripe] > 0);
     bitset_set(server->received, bit);
     server->awaited[stripe]--;
+    member->stripe_ns = now;
+    if (server->first_stripe_ns == TARRY_NEVER)
+        server->first_stripe_ns = now;
     if (--member->parts_due == 0) {
         server->delivered++;
         estimate_add(&server->part_time, now - server->attempt_start_ns);
-        uint64_t limit = server_late_limit_ns(server);
-        server->late_ns = limit == TARRY_NEVER ? limit : server->attempt_start_ns + limit;
+        server_await_parts(server, now);
     }
     schedule_combine(server, worker, stripe);
     return TARRY_OK;

@@ -124,6 +124,7 @@ int server_joined(tarry_server *server, uint64_t now, uint32_t worker)
         .present = true,
         .stopped = true,
         .reported = member->reported,
+        .late = member->late,
         .epoch = member->epoch + 1,
         .epoch_end = member->epoch_end,
         .pace = member->pace,
@@ -179,7 +180,8 @@ int server_start(tarry_server *server, uint64_t now)
     server_wake(server, now);
     for (uint32_t worker = 0; worker < plan->workers; worker++) {
         server_member *member = &server->members[worker];
-        member->excluded = member->participant = member->reported = false;
+        member->excluded = member->participant = member->reported = member->late = false;
+        member->put_off = false;
         member->finished = member->failed = member->parts_due = 0;
         member->term = member->signal_term = 0;
         member->reordered = false;
@@ -271,8 +273,10 @@ static int take_failed(tarry_server *server, uint64_t now, uint32_t worker, uint
         server->capable--;
     server->possible[server->plan->slot_chunk[edge]]--;
     review_chunk(server, server->plan->slot_chunk[edge]);
-    if (server->settings.credit == TARRY_CREDIT_WHOLE)
+    if (server->settings.credit == TARRY_CREDIT_WHOLE) {
+        server_left_out(server, worker, TARRY_ABSENT_FAILED, now - member->begun_ns, 0);
         return server_exclude(server, now, worker);
+    }
     return TARRY_OK;
 }
 

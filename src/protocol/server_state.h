@@ -7,6 +7,7 @@
  *   server_keep.c      the fates of copies that workers don't keep until the signal
  *   server_fill.c      what stands in for the chunks that a stop rule leaves missing
  *   server_liveness.c  probes and time limits
+ *   server_late.c      coded parts that are late
  *   server_parts.c     the stop rule, and the number of parts with which it is met best
  *   steering.h         dynamic orders, in files of their own
  *   checkpoint.c       what a restarted server has to know
@@ -43,6 +44,9 @@ typedef struct server_member {
                     */
     bool stopped;  /* told not to compute: by SIGNAL or FINISH, since the last ROUND or RESUME */
     bool reported; /* has finished a chunk in this round, perhaps in an earlier epoch */
+    bool overdue;  /* of this attempt's parts: its would be there later than another attempt's */
+    bool late;     /* was left out of this round as late, perhaps in an earlier epoch */
+    bool put_off;  /* excluded for that alone: it is called back before the round is given up */
     bool participant;     /* has copies in the attempt's psi */
     bool overheard;       /* a probe was settled without an answer, which may still come */
     uint32_t epoch;       /* counts its arrivals */
@@ -58,13 +62,14 @@ typedef struct server_member {
     bool reordered;  /* was told what to compute first in this round: all further news repeat it */
     tarry_fate fate; /* of the copy at fate_slot, to be told */
     uint32_t fate_slot;
-    uint64_t begun_ns; /* when this round was sent to it */
-    uint64_t first_ns; /* when its first report of this round came in */
-    uint64_t ended_ns; /* when its last one did; begun_ns before that */
-    uint64_t since_ns; /* when it began what it is at; TARRY_NEVER: it has nothing left to do */
-    pace pace;         /* per chunk; TARRY_PICK_PLAN, else the steering knows it */
-    uint64_t heard_ns; /* when it last sent anything */
-    uint64_t probe_ns; /* when the unanswered probe was sent; TARRY_NEVER if there is none */
+    uint64_t begun_ns;  /* when this round was sent to it */
+    uint64_t first_ns;  /* when its first report of this round came in */
+    uint64_t ended_ns;  /* when its last one did; begun_ns before that */
+    uint64_t since_ns;  /* when it began what it is at; TARRY_NEVER: it has nothing left to do */
+    pace pace;          /* per chunk; TARRY_PICK_PLAN, else the steering knows it */
+    uint64_t heard_ns;  /* when it last sent anything */
+    uint64_t stripe_ns; /* when a stripe of its part last came in, in this attempt */
+    uint64_t probe_ns;  /* when the unanswered probe was sent; TARRY_NEVER if there is none */
 } server_member;
 
 struct tarry_server {
@@ -120,6 +125,8 @@ struct tarry_server {
     bool attempt_exact;        /* the same: every chunk recovered */
     uint64_t attempt_start_ns; /* when the signal went out */
     uint64_t late_ns;          /* when to look for late workers; TARRY_NEVER: not at all */
+    uint32_t asked;            /* stripes that the signal asked for */
+    uint64_t first_stripe_ns;  /* when the first of anyone came in; TARRY_NEVER before */
     uint32_t delivered;        /* participants whose parts are complete */
     uint32_t participants;
     estimate part_time; /* from the signal to a worker's last stripe */
@@ -166,6 +173,9 @@ static inline uint64_t server_stripe_numbers(const tarry_server *server, uint32_
 tarry_effect *server_emit(tarry_server *server, tarry_effect_type type, uint32_t worker);
 /* Sends a message of this round; the caller adds what the type needs. */
 tarry_effect *server_send(tarry_server *server, uint32_t worker, tarry_message_type type);
+/* Says that the worker is done without, before that is carried out. */
+void server_left_out(tarry_server *server, uint32_t worker, tarry_absence reason,
+                     uint64_t waited_ns, uint64_t limit_ns);
 /* Ignores the event. Gives back TARRY_OK: a peer's fault is not the caller's. */
 int server_reject(tarry_server *server, uint32_t worker, tarry_reject why);
 
@@ -261,10 +271,25 @@ void server_heard(tarry_server *server, uint64_t now, uint32_t worker);
 void server_overheard(tarry_server *server, uint64_t now, uint32_t worker);
 /* The time between two rounds counts for nobody's silence. */
 void server_wake(tarry_server *server, uint64_t now);
+/*
+ * A worker that has been silent for a quarter of the limit is asked whether it is there; one that
+ * does not answer within the limit is given up. Looking an eighth of the limit apart finds both
+ * soon enough.
+ */
+enum { SERVER_QUIET_FRACTION = 4, SERVER_SWEEP_FRACTION = 8 };
 /* Probes the silent, gives up those who did not answer,
  * and passes over late ones where that costs nothing. */
 int server_watch(tarry_server *server, uint64_t now);
 uint64_t server_next_watch(const tarry_server *server);
+/* Whether to hear what has come in first, since the look is later than it was due. */
+bool server_hears_first(const tarry_server *server, uint64_t now, uint64_t due, bool *spared);
+
+/* server_late.c */
+/* Another part is complete: sets when to look for late ones. */
+void server_await_parts(tarry_server *server, uint64_t now);
+int server_pass_over_late(tarry_server *server, uint64_t now);
+/* Those whom the round does without for being late, and who are there, are new arrivals in it. */
+int server_call_back_late(tarry_server *server, uint64_t now);
 /* How long after the signal a worker may take, by what is known;
  * TARRY_NEVER if that is too little. */
 uint64_t server_late_limit_ns(const tarry_server *server);

@@ -207,6 +207,7 @@ static int step(tarry_sim *sim, uint32_t id, const tarry_event *event)
         case TARRY_EFFECT_CLEAR:
         case TARRY_EFFECT_COMBINE:
         case TARRY_EFFECT_DONE:
+        case TARRY_EFFECT_LEFT_OUT:
             break;
         }
     }

@@ -41,6 +41,7 @@ static void invariants_hold_in_random_worlds(void **state)
     assert_int_equal(cluster_create(NULL, &world), TARRY_OK);
     uint64_t steps = 0, rounds = 0, exact = 0, failed = 0, attempts = 0, late = 0, silent = 0;
     uint64_t restarts = 0, longest = 0, parted = 0, changed = 0, waits = 0, made_up = 0;
+    uint64_t called_back = 0;
     for (job.run = first; job.run - first < runs; job.run++) {
         assert_int_equal(cluster_run(world, &job), TARRY_OK);
         if (world->broken != NULL)
@@ -54,6 +55,7 @@ static void invariants_hold_in_random_worlds(void **state)
         late += world->passed_over;
         silent += world->given_up;
         made_up += world->made_up;
+        called_back += world->called_back;
         restarts += world->restarts;
         parted += world->parted_rounds;
         changed += world->changed_parts;
@@ -76,6 +78,7 @@ static void invariants_hold_in_random_worlds(void **state)
     assert_true(exact > rounds / 4 && exact < rounds);
     assert_true(failed > rounds / 100 && failed < rounds / 2);
     assert_true(attempts > rounds / 100 && late > made_up && made_up > 0 && silent > 0);
+    assert_true(called_back > 0);
     assert_true(restarts > rounds / 100);
     assert_true(parted > rounds / 100 && changed > 0 && waits > 0);
 }

@@ -259,6 +259,7 @@ static int carry_out(tarry_local *local, const tarry_effects *effects)
         case TARRY_EFFECT_ENCODE:
         case TARRY_EFFECT_FOLD:
         case TARRY_EFFECT_DROP:
+        case TARRY_EFFECT_LEFT_OUT:
             break;
         }
     }

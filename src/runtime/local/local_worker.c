@@ -75,6 +75,7 @@ static void carry_out(local_worker *worker, const tarry_effects *effects, due *t
         case TARRY_EFFECT_CLEAR:
         case TARRY_EFFECT_COMBINE:
         case TARRY_EFFECT_DONE:
+        case TARRY_EFFECT_LEFT_OUT:
             break;
         }
     }

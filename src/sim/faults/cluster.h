@@ -15,6 +15,7 @@
  *   draws.c           everything random
  *   model.c           what the server should do
  *   invariants.c      what must hold, checked at every step
+ *   invariants_absence.c  the same of workers that are done without
  *   invariants_order.c  the same of dynamic orders
  *   shrink.c          the fewest faults that still break an invariant
  *
@@ -211,7 +212,8 @@ typedef struct cluster {
     char why[LINE_BYTES];
     uint64_t steps;
     uint64_t longest; /* of a round, from its start or the last fault on, in thousandths of bound */
-    uint32_t exact_rounds, failed_rounds, extra_attempts, passed_over, made_up, given_up, restarts;
+    uint32_t exact_rounds, failed_rounds, extra_attempts, passed_over, made_up, called_back,
+        given_up, restarts;
     uint32_t parted_rounds; /* with more parts than the plan's least */
     uint32_t changed_parts; /* attempts with another number of parts than the one before */
     uint64_t waits;         /* steps in which the signal was put off for more parts */

@@ -151,6 +151,10 @@ static void carry_out(cluster *it, const tarry_effects *effects)
             if (!connected && cluster_planted(it, PLANT_WAIT_FOR_THE_LOST) &&
                 effect->message.type == TARRY_MESSAGE_PROBE)
                 answer_for_the_lost(it, effect);
+        } else if (effect->type == TARRY_EFFECT_LEFT_OUT) {
+            cluster_note(it, "  without %u: reason %d, waited %llu of %llu", effect->worker,
+                         effect->reason, (unsigned long long)effect->waited_ns,
+                         (unsigned long long)effect->limit_ns);
         } else if (effect->type == TARRY_EFFECT_DONE) {
             end_round(it, effect->result);
         }

@@ -34,26 +34,6 @@ static bool sends(const tarry_effect *effect, tarry_message_type type)
     return effect->type == TARRY_EFFECT_SEND && effect->message.type == type;
 }
 
-/* Presence changes by events; and by the server alone when a probe stays unanswered. */
-static void check_presence(cluster *it)
-{
-    for (uint32_t worker = 0; worker < it->workers; worker++) {
-        const model_member *member = &it->model.members[worker];
-        bool present = tarry_server_present(it->server, worker);
-        if (present == member->present)
-            continue;
-        bool silent =
-            member->probed != TARRY_NEVER && it->now - member->probed >= it->settings.silence_ns;
-        if (present || !silent)
-            invariant_broken(it, "only_the_silent_are_given_up", "worker %u: present %d, probed %d",
-                             worker, present, member->probed != TARRY_NEVER);
-        cluster_note(it, "server gives up worker %u", worker);
-        it->given_up++;
-        it->parted |= bit(worker);
-        model_lose(&it->model, worker);
-    }
-}
-
 static model_verdict verdict_of(const tarry_effects *effects)
 {
     for (size_t i = 0; i < effects->count; i++) {
@@ -68,53 +48,29 @@ static model_verdict verdict_of(const tarry_effects *effects)
     return VERDICT_WAIT;
 }
 
-/* Whether the others can compute what is missing without the late ones, and waiting for these has
- * cost as much. */
-static bool can_make_up(const cluster *it, uint32_t late)
+/* Whether somebody whom the round did without for being late is sent it anew. */
+static bool calls_back(const cluster *it, const tarry_effects *effects)
 {
-    const server_model *model = &it->model;
-    uint64_t cost = it->settings.pick == TARRY_PICK_PLAN
-                        ? model->result.signal_ns - model->result.start_ns
-                        : 0; /* what the server has learned is its affair */
-    for (uint32_t chunk = 0; chunk < model->chunks; chunk++)
-        if (model->rank[model->least][model_possible(model, chunk) & ~late] < model->least)
-            return false;
-    return it->settings.stop == TARRY_STOP_EXACT &&
-           it->now - model->attempt_start >= it->settings.silence_ns / 4 + cost;
+    for (size_t i = 0; i < effects->count; i++)
+        if (sends(&effects->items[i], TARRY_MESSAGE_ROUND) &&
+            it->model.members[effects->items[i].worker].put_off)
+            return true;
+    return false;
 }
 
-/* An attempt that nobody left ends only because the server passes over those who are late. */
-static void check_passing_over(cluster *it)
-{
-    server_model *model = &it->model;
-    uint32_t late = model_late(model);
-    uint32_t senders = (uint32_t)__builtin_popcount(model->senders);
-    uint32_t delivered = senders - (uint32_t)__builtin_popcount(late);
-    uint32_t parts = model_pick(model, it->now, ~late);
-    bool allowed = late != 0 && !it->settings.reproducible && delivered > 0 &&
-                   2 * delivered >= senders &&
-                   it->now - model->attempt_start >= it->settings.silence_ns / 4;
-    bool as_good = parts != 0 && model_error(model, parts, ~late) <= model->attempt_missing &&
-                   model_left(model, ~late) <= model->attempt_left;
-    allowed = allowed && (as_good || can_make_up(it, late));
-    if (!allowed)
-        invariant_broken(it, "passing_over_the_late_loses_nothing",
-                         "late %#x, %u of %u delivered, %u parts without them, error %g with", late,
-                         delivered, senders, parts, model->attempt_missing);
-    it->passed_over++;
-    it->made_up += !as_good;
-    model_exclude(model, late);
-}
-
-static void check_verdict(cluster *it, model_verdict actual)
+static void check_verdict(cluster *it, const tarry_effects *effects, model_verdict actual)
 {
     server_model *model = &it->model;
     if (model->phase == MODEL_CODING && !model->broken && actual != VERDICT_WAIT)
-        check_passing_over(it);
+        invariants_of_lateness(it, effects);
     bool chooses =
         model->phase == MODEL_COMPUTING || (model->phase == MODEL_CODING && model->broken);
     if (chooses)
         model_give_up_stripes(model, it->now);
+    bool may_fail = model_decide(model, it->now, false) == VERDICT_FAIL ||
+                    model_decide(model, it->now, true) == VERDICT_FAIL;
+    if (may_fail && calls_back(it, effects) && model_call_back(model, it->now))
+        it->called_back++;
     if (chooses && model->ready == TARRY_NEVER && model_pick(model, it->now, UINT32_MAX) != 0)
         model->ready = it->now;
     if (chooses && actual == VERDICT_WAIT && model_may_wait(model, it->now)) {
@@ -123,6 +79,9 @@ static void check_verdict(cluster *it, model_verdict actual)
     }
     model_verdict latest = model_decide(model, it->now, false);
     model_verdict earliest = model_decide(model, it->now, true);
+    if (actual == VERDICT_FAIL && model_call_back(model, it->now))
+        invariant_broken(it, "fails_only_when_hopeless",
+                         "those who were late were not called back");
     if (actual == latest || actual == earliest)
         return;
     const char *name = actual == VERDICT_FAIL || latest == VERDICT_FAIL
@@ -136,11 +95,14 @@ static void count_sent(cluster *it, const tarry_effect *effect)
     tarry_round_result *result = &it->model.result;
     result->control_messages++;
     result->control_bytes += model_frame_bytes(&it->model, effect->worker, &effect->message);
-    if (!it->model.members[effect->worker].present ||
-        effect->message.epoch != it->model.members[effect->worker].epoch)
+    model_member *member = &it->model.members[effect->worker];
+    if (member->called_back && effect->message.type == TARRY_MESSAGE_PROBE &&
+        effect->message.epoch + 1 == member->epoch)
+        return; /* before it was */
+    if (!member->present || effect->message.epoch != member->epoch)
         invariant_broken(it, "sends_to_who_is_there", "worker %u", effect->worker);
     if (effect->message.type == TARRY_MESSAGE_PROBE)
-        it->model.members[effect->worker].probed = it->now;
+        member->probed = it->now;
 }
 
 /* Whether the server and the worker speak of the same round of the same arrival. */
@@ -420,6 +382,7 @@ static void check_counters(cluster *it, const tarry_round_result *actual)
         {"copies_needed", actual->copies_needed, model->copies_needed},
         {"workers_heard", actual->workers_heard, model->workers_heard},
         {"workers_lost", actual->workers_lost, model->workers_lost},
+        {"workers_late", actual->workers_late, model->workers_late},
         {"upload_bytes", actual->upload_bytes, model->upload_bytes},
         {"control_bytes", actual->control_bytes, model->control_bytes},
         {"control_messages", actual->control_messages, model->control_messages},
@@ -485,16 +448,17 @@ void invariants_of_step(cluster *it, const tarry_event *event, bool should_take,
     for (; before < effects->count && effects->items[before].type != TARRY_EFFECT_CLEAR; before++)
         if (effects->items[before].type == TARRY_EFFECT_COMBINE)
             check_combine(it, &effects->items[before]);
-    check_presence(it);
+    invariants_of_presence(it);
     if (event->type != TARRY_EVENT_ABORT) {
         model_verdict actual = verdict_of(effects);
-        check_verdict(it, actual);
+        check_verdict(it, effects, actual);
         check_news(it, effects);
         if (actual == VERDICT_SIGNAL)
             check_signal(it, effects);
         else if (actual == VERDICT_RESUME)
             model_resume(model);
     }
+    invariants_of_absence(it, effects);
     bool done = false;
     for (size_t i = 0; i < effects->count && it->broken == NULL; i++) {
         const tarry_effect *effect = &effects->items[i];

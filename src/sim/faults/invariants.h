@@ -15,6 +15,10 @@ void invariant_broken(cluster *it, const char *name, const char *format, ...)
 /* The server took `event` and answered; `should_take` is what the model did with the same event. */
 void invariants_of_step(cluster *it, const tarry_event *event, bool should_take,
                         const tarry_effects *effects);
+/* Who is there; who may be passed over, if anyone is; and whether the step tells it. */
+void invariants_of_presence(cluster *it);
+void invariants_of_lateness(cluster *it, const tarry_effects *effects);
+void invariants_of_absence(cluster *it, const tarry_effects *effects);
 /* The server sent a message, the index-th effect of its step; it matters if it is the step's last
  * word to the worker on what to compute. */
 void invariants_of_order(cluster *it, const tarry_effects *effects, size_t index);

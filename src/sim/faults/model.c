@@ -378,6 +378,8 @@ void model_begin_attempt(server_model *it, uint64_t now, uint32_t parts)
         it->result.copies_coded += filled ? 0 : count(fresh);
     }
     uint32_t stripes = (bit(it->stripes) - 1) & ~it->complete;
+    it->asked = count(stripes);
+    it->first_stripe = TARRY_NEVER;
     for (uint32_t worker = 0; worker < it->workers; worker++) {
         it->members[worker].participant = (it->senders & bit(worker)) != 0;
         it->members[worker].due = it->members[worker].participant ? stripes : 0;
@@ -443,11 +445,17 @@ void model_tell(server_model *it, uint32_t worker)
     member->fate = TARRY_FATE_OPEN;
 }
 
-void model_lose(server_model *it, uint32_t worker)
+static void lose(server_model *it, uint32_t worker)
 {
     leave_attempt(it, worker);
     it->members[worker].present = false;
     recall(it, worker);
+}
+
+void model_lose(server_model *it, uint32_t worker, tarry_absence reason)
+{
+    it->left[reason] |= bit(worker);
+    lose(it, worker);
 }
 
 uint32_t model_late(const server_model *it)
@@ -459,13 +467,40 @@ uint32_t model_late(const server_model *it)
     return late;
 }
 
-void model_exclude(server_model *it, uint32_t late)
+bool model_foresees(const server_model *it, uint64_t now, uint32_t late, uint64_t compute)
 {
+    double rest = 0, slowest = 0, open = it->stripes - count(it->complete);
+    for (uint32_t worker = 0; worker < it->workers; worker++) {
+        const model_member *member = &it->members[worker];
+        uint32_t due = count(member->due), got = it->asked - due;
+        if (!member->participant || (got == 0 && !(late & bit(worker))))
+            continue;
+        if (got == 0)
+            return false;
+        double each = (double)(member->stripe - it->first_stripe) / got;
+        double since = (double)(now - member->stripe);
+        double left = (due - 1) * each + fmax(since, each - since);
+        if (!(late & bit(worker)))
+            slowest = fmax(slowest, each);
+        else
+            rest = fmax(rest, left);
+    }
+    double again = (double)(it->first_stripe - it->attempt_start) + open * slowest;
+    return late != 0 && rest >= 2 * (again + (double)compute) * (1 - 1e-9);
+}
+
+void model_exclude(server_model *it, uint32_t late, tarry_absence reason)
+{
+    it->left[reason] |= late;
     for (uint32_t worker = 0; worker < it->workers; worker++) {
         if (!(late & bit(worker)))
             continue;
+        model_member *member = &it->members[worker];
         leave_attempt(it, worker);
-        it->members[worker].excluded = true;
+        member->excluded = true;
+        member->put_off = reason == TARRY_ABSENT_LATE;
+        it->result.workers_late += reason == TARRY_ABSENT_LATE && !member->late;
+        member->late = member->late || reason == TARRY_ABSENT_LATE;
         recall(it, worker);
     }
 }
@@ -478,7 +513,8 @@ static void start(server_model *it, uint64_t now)
     it->complete = 0;
     for (uint32_t worker = 0; worker < it->workers; worker++) {
         model_member *member = &it->members[worker];
-        member->excluded = member->reported = member->participant = false;
+        member->excluded = member->reported = member->late = member->participant = false;
+        member->put_off = false;
         member->before = member->done;
         member->done = member->failed = member->due = 0;
         member->kept = member->term = member->signal_term = 0;
@@ -506,7 +542,7 @@ static bool report(server_model *it, uint32_t worker, const tarry_message *messa
     if (message->failed) {
         member->failed |= bit(chunk);
         if (it->settings.credit == TARRY_CREDIT_WHOLE && !member->excluded)
-            model_exclude(it, bit(worker));
+            model_exclude(it, bit(worker), TARRY_ABSENT_FAILED);
         return true;
     }
     it->result.copies_computed++;
@@ -526,7 +562,7 @@ static bool report(server_model *it, uint32_t worker, const tarry_message *messa
     return true;
 }
 
-static bool part(server_model *it, uint32_t worker, const tarry_message *message)
+static bool part(server_model *it, uint64_t now, uint32_t worker, const tarry_message *message)
 {
     model_member *member = &it->members[worker];
     if (it->phase != MODEL_CODING || message->round != it->round ||
@@ -534,6 +570,8 @@ static bool part(server_model *it, uint32_t worker, const tarry_message *message
         message->stripe >= it->stripes || !(member->due & bit(message->stripe)))
         return false;
     member->due &= ~bit(message->stripe);
+    member->stripe = now;
+    it->first_stripe = it->first_stripe == TARRY_NEVER ? now : it->first_stripe;
     it->got[message->stripe] |= bit(worker);
     return true;
 }
@@ -554,7 +592,7 @@ static bool hear(server_model *it, uint64_t now, uint32_t worker, const tarry_me
     if (message->type == TARRY_MESSAGE_REPORT)
         return report(it, worker, message);
     if (message->type == TARRY_MESSAGE_PART)
-        return part(it, worker, message);
+        return part(it, now, worker, message);
     return message->type == TARRY_MESSAGE_ALIVE;
 }
 
@@ -569,9 +607,38 @@ static bool combined(server_model *it, const tarry_event *event)
     return true;
 }
 
+static void join(server_model *it, uint64_t now, uint32_t worker)
+{
+    model_member *member = &it->members[worker];
+    lose(it, worker);
+    *member = (model_member){
+        .present = true,
+        .reported = member->reported,
+        .late = member->late,
+        .epoch = member->epoch + 1,
+        .heard = now,
+        .probed = TARRY_NEVER,
+    };
+}
+
+bool model_call_back(server_model *it, uint64_t now)
+{
+    uint32_t called = 0;
+    for (uint32_t worker = 0; worker < it->workers; worker++)
+        if (it->members[worker].present && it->members[worker].put_off) {
+            join(it, now, worker);
+            it->members[worker].called_back = true;
+            called++;
+        }
+    return called > 0;
+}
+
 bool model_event(server_model *it, uint64_t now, const tarry_event *event)
 {
     model_member *member = &it->members[event->worker];
+    memset(it->left, 0, sizeof(it->left));
+    for (uint32_t worker = 0; worker < it->workers; worker++)
+        it->members[worker].called_back = false;
     switch (event->type) {
     case TARRY_EVENT_MESSAGE:
         return hear(it, now, event->worker, event->message);
@@ -579,19 +646,12 @@ bool model_event(server_model *it, uint64_t now, const tarry_event *event)
         start(it, now);
         return true;
     case TARRY_EVENT_JOINED:
-        model_lose(it, event->worker);
-        *member = (model_member){
-            .present = true,
-            .reported = member->reported,
-            .epoch = member->epoch + 1,
-            .heard = now,
-            .probed = TARRY_NEVER,
-        };
+        join(it, now, event->worker);
         return true;
     case TARRY_EVENT_LOST:
         if (!member->present)
             return false;
-        model_lose(it, event->worker);
+        model_lose(it, event->worker, TARRY_ABSENT_GONE);
         return true;
     case TARRY_EVENT_HEARD:
         if (!member->present)

@@ -12,6 +12,7 @@
 
 #include <tarry/server.h>
 
+enum { ABSENCES = TARRY_ABSENT_FAILED + 1 };
 enum { MAX_WORKERS = 12, MAX_CHUNKS = 12, MAX_PARTS = 3, MAX_STRIPES = 5 };
 
 typedef enum model_phase { MODEL_IDLE, MODEL_COMPUTING, MODEL_CODING } model_phase;
@@ -26,12 +27,16 @@ typedef enum model_verdict {
 typedef struct model_member {
     bool present;
     bool excluded;
+    bool put_off;     /* for being late */
+    bool called_back; /* in this step */
     bool reported;
+    bool late; /* was passed over in this round */
     uint32_t epoch;
     uint32_t done;   /* chunks, a bit each */
     uint32_t failed; /* chunks, a bit each */
     uint32_t before; /* chunks that it finished in the round before, a bit each */
     uint32_t due;    /* stripes of this attempt that it owes, a bit each */
+    uint64_t stripe; /* when the last one of this attempt came in */
     uint64_t heard;  /* when */
     uint64_t probed; /* when; TARRY_NEVER: it owes no answer */
     /* TARRY_KEEP_CREDITED: */
@@ -60,10 +65,12 @@ typedef struct server_model {
     uint64_t round;
     uint32_t attempt;
     uint64_t attempt_start;
-    bool from_scratch; /* nothing was complete when the attempt began */
-    uint64_t ready;    /* when the stop rule was first met in this round; or TARRY_NEVER */
-    uint64_t longest;  /* attempt from scratch of this server; 0: none */
-    bool broken;       /* someone who owes a stripe is gone */
+    uint32_t asked;        /* stripes of this attempt */
+    uint64_t first_stripe; /* when the first of anyone came in; TARRY_NEVER before */
+    bool from_scratch;     /* nothing was complete when the attempt began */
+    uint64_t ready;        /* when the stop rule was first met in this round; or TARRY_NEVER */
+    uint64_t longest;      /* attempt from scratch of this server; 0: none */
+    bool broken;           /* someone who owes a stripe is gone */
     model_member members[MAX_WORKERS];
     uint32_t psi[MAX_CHUNKS]; /* of this attempt: workers, a bit each */
     uint32_t filled;          /* chunks of which psi names copies of the round before, a bit each */
@@ -74,6 +81,7 @@ typedef struct server_model {
     uint32_t got[MAX_STRIPES];  /* workers whose stripe came in */
     uint32_t put[MAX_STRIPES];  /* workers whose stripe the server told to combine */
     uint32_t back[MAX_STRIPES]; /* workers whose stripe was reported as combined */
+    uint32_t left[ABSENCES];    /* workers done without since this step, a bit each, by why */
     tarry_round_result result;
 } server_model;
 
@@ -90,10 +98,15 @@ uint64_t model_frame_bytes(const server_model *it, uint32_t worker, const tarry_
 
 /* Takes in what the server takes in; gives back whether the server should take it, too. */
 bool model_event(server_model *it, uint64_t now, const tarry_event *event);
-void model_lose(server_model *it, uint32_t worker);
+void model_lose(server_model *it, uint32_t worker, tarry_absence reason);
 /* The late of this attempt; and that the round does without them. */
 uint32_t model_late(const server_model *it);
-void model_exclude(server_model *it, uint32_t late);
+/* Whether the late are foreseen to take twice as long still as the others would for all that is not
+ * complete, and `compute` before that: by the stripes that have come in. */
+bool model_foresees(const server_model *it, uint64_t now, uint32_t late, uint64_t compute);
+void model_exclude(server_model *it, uint32_t late, tarry_absence reason);
+/* Those who were excluded for being late come anew. False: there are none. */
+bool model_call_back(server_model *it, uint64_t now);
 
 /* The workers, among those of `among`, whose copies of `chunk` count. */
 uint32_t model_credited(const server_model *it, uint32_t chunk, uint32_t among);

@@ -81,6 +81,7 @@ void joins(story *told, uint32_t worker)
 void is_lost(story *told, uint32_t worker)
 {
     happens(told, &(tarry_event){.type = TARRY_EVENT_LOST, .worker = worker});
+    expect_left_out(told, worker, TARRY_ABSENT_GONE);
 }
 
 void starts(story *told)
@@ -215,6 +216,14 @@ void expect_reject(story *told, uint32_t worker, tarry_reject why)
     const tarry_effect *effect = expect(told, TARRY_EFFECT_REJECT);
     assert_int_equal(effect->worker, worker);
     assert_int_equal(effect->reject, why);
+}
+
+const tarry_effect *expect_left_out(story *told, uint32_t worker, tarry_absence reason)
+{
+    const tarry_effect *effect = expect(told, TARRY_EFFECT_LEFT_OUT);
+    assert_int_equal(effect->worker, worker);
+    assert_int_equal(effect->reason, reason);
+    return effect;
 }
 
 const tarry_round_result *expect_done(story *told, int error)

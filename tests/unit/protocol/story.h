@@ -37,7 +37,7 @@ void story_end(story *told);
 /* What happens, at the story's time. */
 void at(story *told, uint64_t ms);
 void joins(story *told, uint32_t worker);
-void is_lost(story *told, uint32_t worker);
+void is_lost(story *told, uint32_t worker);  /* expects that it is left out as gone */
 void is_heard(story *told, uint32_t worker); /* bytes of it */
 void starts(story *told); /* the next round; expects ROUND for all workers present */
 void reports(story *told, uint32_t worker, uint32_t slot);
@@ -62,6 +62,7 @@ void expect_resume(story *told, uint32_t worker, const char *slots);
 void expect_clear(story *told, uint32_t stripe);
 void expect_combine(story *told, uint32_t worker, uint32_t attempt, uint32_t stripe);
 void expect_reject(story *told, uint32_t worker, tarry_reject why);
+const tarry_effect *expect_left_out(story *told, uint32_t worker, tarry_absence reason);
 const tarry_round_result *expect_done(story *told, int error);
 void expect_nothing(story *told);
 void expect_deadline(const story *told, uint64_t ms);

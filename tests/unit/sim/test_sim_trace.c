@@ -67,6 +67,8 @@ static void observe(void *user, uint64_t now, uint32_t node, const tarry_event *
         add_message(hash, node == TARRY_SIM_SERVER ? event->worker : node, event->message);
     for (size_t i = 0; i < effects->count; i++) {
         const tarry_effect *effect = &effects->items[i];
+        if (effect->type == TARRY_EFFECT_LEFT_OUT)
+            continue; /* a word on what the others say */
         add(hash, effect->type);
         add(hash, effect->worker);
         add(hash, effect->slot);
@@ -129,7 +131,7 @@ static void the_steps_are_the_same_everywhere(void **state)
     trace_hash hash = run("slow:3,2.5+dead:1", 1);
     printf("%llu steps, hash 0x%016llx\n", (unsigned long long)hash.steps,
            (unsigned long long)hash.value);
-    assert_true(hash.value == UINT64_C(0x51b4fddb6c227b10));
+    assert_true(hash.value == UINT64_C(0xa334ac423f7b35b8));
 }
 
 int main(void)
