@@ -26,6 +26,7 @@ struct tarry_worker {
     uint32_t epoch; /* of the last ROUND; 0: none came yet */
     uint64_t round;
     uint32_t attempt;
+    uint32_t heard; /* the newest attempt whose signal, if there is one for this worker, came */
     uint32_t parts; /* of this attempt */
     bool active;    /* the round is not over */
     bool stopped;   /* signalled: no chunk is begun until RESUME or the next round */
@@ -252,7 +253,7 @@ static void encode_next(tarry_worker *worker)
     }
 }
 
-/* Copies that were dropped are to be computed after all. */
+/* Copies that were dropped are to be computed after all; others can't be recalled. */
 static void recall(tarry_worker *worker, const uint64_t *recalled)
 {
     for (size_t word = 0; word < bitset_words(worker->load); word++)
@@ -270,7 +271,7 @@ static void set_order(tarry_worker *worker, const tarry_message *message)
         memcpy(worker->first, message->first, bytes);
     if (message->barred != NULL)
         memcpy(worker->barred, message->barred, bytes);
-    if (message->term > worker->term && message->recalled != NULL)
+    if (keeps_credited(worker) && message->term > worker->term && message->recalled != NULL)
         recall(worker, message->recalled);
     worker->term = message->term;
 }
@@ -318,6 +319,7 @@ static int take_round(tarry_worker *worker, const tarry_message *message)
     worker->epoch = message->epoch;
     worker->round = message->round;
     worker->attempt = 0;
+    worker->heard = message->attempt;
     worker->active = true;
     worker->stopped = false;
     bitset_clear(worker->done, worker->load);
@@ -407,11 +409,12 @@ static int take_signal(tarry_worker *worker, const tarry_message *message)
     }
     cancel_computing(worker);
     settle_by_psi(worker, message->psi);
-    worker->term = message->term;
+    if (message->term > worker->term)
+        worker->term = message->term;
     bitset_clear(worker->stale, worker->load);
     if (message->stale != NULL)
         memcpy(worker->stale, message->stale, bitset_words(worker->load) * sizeof(uint64_t));
-    worker->attempt = message->attempt;
+    worker->attempt = worker->heard = message->attempt;
     worker->parts = message->parts;
     worker->stopped = true;
     worker->outdated = true;
@@ -425,7 +428,7 @@ static int take_resume(tarry_worker *worker, const tarry_message *message)
 {
     if (is_outdated(worker, message))
         return reject(worker, TARRY_REJECT_STALE);
-    worker->attempt = message->attempt;
+    worker->attempt = worker->heard = message->attempt;
     worker->stopped = false;
     bitset_clear(worker->pending, worker->stripes);
     set_order(worker, message);
@@ -442,6 +445,11 @@ static int take_news(tarry_worker *worker, const tarry_message *message)
     if (message->fate != TARRY_FATE_OPEN && bitset_test(worker->open, message->slot))
         settle(worker, message->slot, message->fate == TARRY_FATE_CREDITED);
     set_order(worker, message);
+    if (keeps_credited(worker) && message->attempt > worker->heard) {
+        /* Faster than the signal, which decides on what was reported before it: nothing more is. */
+        cancel_computing(worker);
+        worker->stopped = true;
+    }
     if (!worker->stopped)
         go_on(worker);
     return TARRY_OK;

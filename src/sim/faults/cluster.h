@@ -151,6 +151,7 @@ typedef struct cluster_node {
     uint32_t failed, barred; /* of that round: chunks, a bit each */
     uint32_t at;             /* the chunk in progress, as a bit; 0: none */
     bool computes;           /* may go on with open chunks: not told to stop */
+    uint32_t heard;          /* the newest attempt of which it was told by more than news */
     cluster_record records[MAX_RECORDS]; /* the latest, in a ring */
     uint32_t record_count;
 } cluster_node;

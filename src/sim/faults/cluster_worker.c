@@ -112,12 +112,19 @@ static void take_order(const cluster *it, uint32_t worker, const tarry_message *
     case TARRY_MESSAGE_ROUND:
     case TARRY_MESSAGE_RESUME:
         node->computes = true;
+        node->heard = message->attempt;
         node->barred = cluster_chunks_of(it, worker, message->barred);
         break;
     case TARRY_MESSAGE_NEWS:
+        /* With a running sum it waits for a signal that news have overtaken. */
+        if (it->settings.keep == TARRY_KEEP_CREDITED && message->attempt > node->heard)
+            node->computes = false;
         node->barred = cluster_chunks_of(it, worker, message->barred);
         break;
     case TARRY_MESSAGE_SIGNAL:
+        node->heard = message->attempt;
+        node->computes = false;
+        break;
     case TARRY_MESSAGE_FINISH:
         node->computes = false;
         break;

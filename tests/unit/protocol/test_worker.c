@@ -371,6 +371,21 @@ static void news_in_an_attempt_start_nothing(void **state)
     desk_end(&its);
 }
 
+/* Only what was dropped can be: a gradient may be read while it would be computed anew. */
+static void what_is_kept_can_not_be_recalled(void **state)
+{
+    (void)state;
+    desk its;
+    desk_begin(&its);
+    computes(&its, LOAD);
+    const uint64_t all = 7;
+    const tarry_message news = {
+        .type = TARRY_MESSAGE_NEWS, .epoch = 1, .term = 1, .recalled = &all};
+    happens(&its, &(tarry_event){.type = TARRY_EVENT_MESSAGE, .message = &news});
+    expect_nothing(&its);
+    desk_end(&its);
+}
+
 static void a_new_signal_in_the_middle_of_encoding_waits_for_its_end(void **state)
 {
     (void)state;
@@ -756,6 +771,7 @@ int main(void)
         cmocka_unit_test(news_change_what_comes_next),
         cmocka_unit_test(older_news_are_stale),
         cmocka_unit_test(news_in_an_attempt_start_nothing),
+        cmocka_unit_test(what_is_kept_can_not_be_recalled),
         cmocka_unit_test(a_new_signal_in_the_middle_of_encoding_waits_for_its_end),
         cmocka_unit_test(a_psi_with_a_copy_that_is_not_here_changes_nothing),
         cmocka_unit_test(old_messages_are_stale),

@@ -154,6 +154,24 @@ static void two_that_wait_for_their_fate_are_enough(void **state)
     desk_end(&its);
 }
 
+/* Nothing is reported under orders that the signal before them, which comes later, would make void.
+ */
+static void news_that_overtake_a_signal_stop_the_worker(void **state)
+{
+    (void)state;
+    desk its;
+    desk_begin(&its);
+    finishes(&its, 0, 1, 0);
+    hears(&its, (tarry_message){.type = TARRY_MESSAGE_NEWS, .attempt = 1, .term = 2});
+    expect(&its, TARRY_EFFECT_CANCEL, 1);
+    hears_signal(&its, 1, OTHER_1, 1);
+    expect(&its, TARRY_EFFECT_DROP, 0);
+    hears(&its, (tarry_message){.type = TARRY_MESSAGE_RESUME, .attempt = 1, .term = 2});
+    expect_turn(&its, 0);
+    finishes(&its, 0, 1, 2);
+    desk_end(&its);
+}
+
 /* In psi: folded; not in it: dropped, and not finished any more. */
 static void the_signal_decides_on_what_is_open(void **state)
 {
@@ -294,6 +312,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(two_that_wait_for_their_fate_are_enough),
+        cmocka_unit_test(news_that_overtake_a_signal_stop_the_worker),
         cmocka_unit_test(the_signal_decides_on_what_is_open),
         cmocka_unit_test(a_dropped_copy_is_computed_again_when_recalled),
         cmocka_unit_test(a_psi_that_is_not_the_sum_is_rejected),
