@@ -86,4 +86,8 @@ int dataset_hold_out(dataset **data, double fraction, uint64_t seed, dataset **h
  */
 int dataset_align(dataset *train, dataset *test, tarry_diagnostic *diagnostic);
 
+/* SHA-256 of all that is in memory of the samples, the same on every machine: by it, two processes
+ * know that they train on the same data. Errors: NO_MEMORY. */
+int dataset_digest(const dataset *data, uint8_t out[32]);
+
 #endif

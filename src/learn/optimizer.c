@@ -15,10 +15,7 @@ struct optimizer {
     optimizer_kind kind;
     double rate;
     size_t dimension;
-    float *velocity; /* momentum, Nesterov; Adam: mean of the gradients */
-    float *square;   /* Adam: mean of their squares */
-    double decayed;  /* Adam: decay and square_decay to the power of the steps so far */
-    double square_decayed;
+    optimizer_state past;
 };
 
 int optimizer_create(optimizer_kind kind, double rate, size_t dimension,
@@ -33,15 +30,14 @@ int optimizer_create(optimizer_kind kind, double rate, size_t dimension,
         .kind = kind,
         .rate = rate,
         .dimension = dimension,
-        .decayed = 1,
-        .square_decayed = 1,
+        .past = {.decayed = 1, .square_decayed = 1},
     };
     if (kind != OPTIMIZER_GD)
-        state->velocity = vector_allocate(&memory, dimension);
+        state->past.velocity = vector_allocate(&memory, dimension);
     if (kind == OPTIMIZER_ADAM)
-        state->square = vector_allocate(&memory, dimension);
-    if ((kind != OPTIMIZER_GD && state->velocity == NULL) ||
-        (kind == OPTIMIZER_ADAM && state->square == NULL)) {
+        state->past.square = vector_allocate(&memory, dimension);
+    if ((kind != OPTIMIZER_GD && state->past.velocity == NULL) ||
+        (kind == OPTIMIZER_ADAM && state->past.square == NULL)) {
         optimizer_free(state);
         return TARRY_ERROR_NO_MEMORY;
     }
@@ -54,8 +50,8 @@ void optimizer_free(optimizer *state)
     if (state == NULL)
         return;
     tarry_allocator memory = state->allocator;
-    vector_release(&memory, state->velocity);
-    vector_release(&memory, state->square);
+    vector_release(&memory, state->past.velocity);
+    vector_release(&memory, state->past.square);
     memory_release(&memory, state);
 }
 
@@ -70,26 +66,26 @@ static void step_descent(const optimizer *state, const float *gradient, float *p
 static void step_velocity(optimizer *state, const float *gradient, float *parameters)
 {
     for (size_t i = 0; i < state->dimension; i++) {
-        double velocity = decay * state->velocity[i] + gradient[i];
+        double velocity = decay * state->past.velocity[i] + gradient[i];
         double along =
             state->kind == OPTIMIZER_NESTEROV ? gradient[i] + decay * velocity : velocity;
-        state->velocity[i] = (float)velocity;
+        state->past.velocity[i] = (float)velocity;
         parameters[i] = (float)(parameters[i] - state->rate * along);
     }
 }
 
 static void step_adam(optimizer *state, const float *gradient, float *parameters)
 {
-    state->decayed *= decay;
-    state->square_decayed *= square_decay;
-    double mean_scale = 1 / (1 - state->decayed);
-    double square_scale = 1 / (1 - state->square_decayed);
+    state->past.decayed *= decay;
+    state->past.square_decayed *= square_decay;
+    double mean_scale = 1 / (1 - state->past.decayed);
+    double square_scale = 1 / (1 - state->past.square_decayed);
     for (size_t i = 0; i < state->dimension; i++) {
         double g = gradient[i];
-        double mean = decay * state->velocity[i] + (1 - decay) * g;
-        double square = square_decay * state->square[i] + (1 - square_decay) * g * g;
-        state->velocity[i] = (float)mean;
-        state->square[i] = (float)square;
+        double mean = decay * state->past.velocity[i] + (1 - decay) * g;
+        double square = square_decay * state->past.square[i] + (1 - square_decay) * g * g;
+        state->past.velocity[i] = (float)mean;
+        state->past.square[i] = (float)square;
         double along = mean * mean_scale / (sqrt(square * square_scale) + epsilon);
         parameters[i] = (float)(parameters[i] - state->rate * along);
     }
@@ -109,4 +105,9 @@ void optimizer_step(optimizer *state, const float *gradient, float *parameters)
         step_adam(state, gradient, parameters);
         break;
     }
+}
+
+optimizer_state *optimizer_state_of(optimizer *state)
+{
+    return &state->past;
 }

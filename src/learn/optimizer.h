@@ -14,11 +14,23 @@ typedef enum optimizer_kind {
 
 typedef struct optimizer optimizer;
 
+/* What a step leaves for the next one. Who writes all of it into another optimizer of the same kind
+ * and dimension makes that one go on, to the bit. */
+typedef struct optimizer_state {
+    float *velocity; /* momentum, Nesterov; Adam: mean of the gradients; NULL with OPTIMIZER_GD */
+    float *square;   /* Adam: mean of their squares; NULL with others */
+    double decayed;  /* Adam: 0.9 and 0.999 to the power of the steps so far */
+    double square_decayed;
+} optimizer_state;
+
 /* The caller owns *out. Errors: NO_MEMORY. */
 int optimizer_create(optimizer_kind kind, double rate, size_t dimension,
                      const tarry_allocator *allocator, optimizer **out);
 void optimizer_free(optimizer *state);
 /* One step of parameters along gradient (of the objective, not of the sum). */
 void optimizer_step(optimizer *state, const float *gradient, float *parameters);
+
+/* Its state, to read or to write; the optimizer's. The vectors are of `dimension` numbers. */
+optimizer_state *optimizer_state_of(optimizer *state);
 
 #endif

@@ -186,6 +186,31 @@ static void align_refuses_other_dense_features(void **state)
     }
 }
 
+/* Each number counts, and nothing else does. */
+static void a_digest_tells_data_apart(void **state)
+{
+    (void)state;
+    const synthetic_settings settings = {
+        .rows = 700, .features = 3, .labels = LABEL_BINARY, .seed = 5};
+    dataset *data, *same;
+    assert_int_equal(dataset_synthetic(&settings, NULL, &data, NULL), TARRY_OK);
+    assert_int_equal(dataset_synthetic(&settings, NULL, &same, NULL), TARRY_OK);
+    uint8_t first[32], other[32];
+    assert_int_equal(dataset_digest(data, first), TARRY_OK);
+    assert_int_equal(dataset_digest(same, other), TARRY_OK);
+    assert_memory_equal(first, other, sizeof(first));
+    float *const numbers[] = {&same->value[0], &same->value[2099], &same->label[699]};
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        float before = *numbers[i];
+        *numbers[i] += 1;
+        assert_int_equal(dataset_digest(same, other), TARRY_OK);
+        assert_memory_not_equal(first, other, sizeof(first));
+        *numbers[i] = before;
+    }
+    dataset_free(same);
+    dataset_free(data);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -195,6 +220,7 @@ int main(void)
         cmocka_unit_test(failed_allocations_are_reported),
         cmocka_unit_test(align_takes_the_larger_numbers),
         cmocka_unit_test(align_refuses_other_dense_features),
+        cmocka_unit_test(a_digest_tells_data_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

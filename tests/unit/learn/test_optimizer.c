@@ -60,6 +60,37 @@ static void adam_scales_by_the_mean_square(void **state)
     check_steps(OPTIMIZER_ADAM, (double[]){first, second, third});
 }
 
+/* Two steps, the state carried over, and a third one are the same as three steps. */
+static void another_one_goes_on_from_a_state(void **state)
+{
+    (void)state;
+    const float gradients[3][2] = {{1, 0.25F}, {-2, 3}, {0.5F, -0.125F}};
+    for (optimizer_kind kind = OPTIMIZER_GD; kind <= OPTIMIZER_ADAM; kind++) {
+        optimizer *first, *second;
+        assert_int_equal(optimizer_create(kind, 0.1, 2, NULL, &first), TARRY_OK);
+        assert_int_equal(optimizer_create(kind, 0.1, 2, NULL, &second), TARRY_OK);
+        float expected[2] = {1, 1}, parameters[2];
+        optimizer_step(first, gradients[0], expected);
+        optimizer_step(first, gradients[1], expected);
+        memcpy(parameters, expected, sizeof(parameters));
+        const optimizer_state *from = optimizer_state_of(first);
+        optimizer_state *to = optimizer_state_of(second);
+        assert_int_equal(from->velocity != NULL, kind != OPTIMIZER_GD);
+        assert_int_equal(from->square != NULL, kind == OPTIMIZER_ADAM);
+        if (from->velocity != NULL)
+            memcpy(to->velocity, from->velocity, 2 * sizeof(float));
+        if (from->square != NULL)
+            memcpy(to->square, from->square, 2 * sizeof(float));
+        to->decayed = from->decayed;
+        to->square_decayed = from->square_decayed;
+        optimizer_step(first, gradients[2], expected);
+        optimizer_step(second, gradients[2], parameters);
+        assert_memory_equal(parameters, expected, sizeof(expected));
+        optimizer_free(first);
+        optimizer_free(second);
+    }
+}
+
 static int create(void *user, const tarry_allocator *allocator)
 {
     optimizer *state = NULL;
@@ -83,6 +114,7 @@ int main(void)
         cmocka_unit_test(momentum_follows_the_velocity),
         cmocka_unit_test(nesterov_looks_ahead),
         cmocka_unit_test(adam_scales_by_the_mean_square),
+        cmocka_unit_test(another_one_goes_on_from_a_state),
         cmocka_unit_test(failed_allocations_are_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
