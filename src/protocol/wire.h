@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What travels over a stream between the server and a worker or viewer: frames, each a head of 8
+ * bytes and a body. Little-endian throughout; docs/wire.md is the description for other
+ * implementations. This module turns bytes into structures and back; it holds no buffer of its own
+ * and does no I/O. Any bytes may come in: sizes are checked against the limit of the frame's kind
+ * before anything else is looked at, and a body is read by a cursor that never goes beyond it.
+ *
+ *   head   length of the body 4, kind 1, zero 1, zero 2
+ *
+ * Numbers of vectors (float32) are the last thing in a body, so that whoever receives can read what
+ * stands before them, decide where they belong, and let them come straight there: see
+ * wire_fixed_length.
+ */
+#ifndef PROTOCOL_WIRE_H
+#define PROTOCOL_WIRE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <tarry/error.h>
+#include <tarry/event.h>
+
+enum {
+    WIRE_VERSION = 1,
+    WIRE_HEAD_BYTES = 8,
+    WIRE_ID_BYTES = 16,           /* of a job, of a process's life */
+    WIRE_DIGEST_BYTES = 32,       /* SHA-256 */
+    WIRE_TEXT_BYTES = 255,        /* longest text */
+    WIRE_MESSAGE_BYTES = 1 << 20, /* longest codec frame */
+    WIRE_BLOB_BYTES = 1 << 16,    /* most bytes of a blob in one frame */
+    WIRE_NUMBERS_MOST = 1 << 22,  /* most numbers in one frame (16 MiB), and in a stripe */
+    WIRE_SMALL_BYTES = 512,       /* every body but those of MESSAGE, PARAMETERS, BLOB and STATUS is
+                                     at most this long */
+};
+
+#define WIRE_ANY_WORKER UINT32_MAX
+/* Most numbers of a vector and most bytes of anything large, so that sizes made of them don't
+ * overflow. */
+#define WIRE_VECTOR_MOST (UINT64_C(1) << 40)
+#define WIRE_BLOB_MOST (UINT64_C(1) << 48)
+
+typedef enum wire_kind {
+    WIRE_HELLO = 1,  /* worker or viewer: the first frame of a connection */
+    WIRE_WELCOME,    /* server: its answer */
+    WIRE_REFUSED,    /* server: its other answer, or the last word to a peer that breaks a rule */
+    WIRE_HEARTBEAT,  /* both: nothing else was sent for a while */
+    WIRE_BYE,        /* both: the sender ends the connection in good order */
+    WIRE_MESSAGE,    /* both: a message of the machines (codec.h); behind a PART its numbers */
+    WIRE_PARAMETERS, /* server: some of the parameters of the round that was last announced */
+    WIRE_BLOB,       /* server: some bytes of something large */
+    WIRE_FETCH,      /* worker: asks for a blob */
+    WIRE_READY,      /* worker: plan, job and data are there, it can be sent rounds */
+    WIRE_SHARE,      /* server, to a worker on its machine: memory to share */
+    WIRE_SHARED,     /* worker: whether it could open that */
+    WIRE_STATUS,     /* server: how the run stands, to a viewer */
+    WIRE_KINDS,
+} wire_kind;
+
+typedef struct wire_head {
+    wire_kind kind;
+    uint32_t length; /* of the body, in bytes */
+} wire_head;
+
+typedef enum wire_role { WIRE_ROLE_WORKER, WIRE_ROLE_VIEWER, WIRE_ROLES } wire_role;
+
+typedef struct wire_hello {
+    uint16_t oldest, newest; /* versions that it speaks, 1 <= oldest <= newest */
+    wire_role role;
+    uint32_t worker; /* the id that it asks for; WIRE_ANY_WORKER: any that is free */
+    uint8_t instance[WIRE_ID_BYTES]; /* random: one life of one process */
+    uint8_t job[WIRE_ID_BYTES];      /* that it has worked for; zeros: none yet */
+    uint8_t plan[WIRE_DIGEST_BYTES]; /* digest of the plan that it has; zeros: none */
+    uint8_t host[WIRE_ID_BYTES];     /* of its machine and that one's present boot: equal on one
+                                        machine; zeros: it shares no memory */
+} wire_hello;
+
+typedef struct wire_welcome {
+    uint16_t version; /* that both speak from now on: WIRE_VERSION */
+    uint32_t worker;  /* its id; a viewer: WIRE_ANY_WORKER */
+    uint8_t job[WIRE_ID_BYTES];
+    uint8_t plan[WIRE_DIGEST_BYTES]; /* the plan in force */
+    uint32_t workers;                /* >= 1 */
+    uint64_t parameters;             /* 0..WIRE_VECTOR_MOST */
+    uint64_t dimension;              /* 1..WIRE_VECTOR_MOST */
+    uint64_t stripe_length;          /* 1..WIRE_NUMBERS_MOST */
+    uint8_t keep;                    /* a tarry_keep */
+    bool keeps_stale;
+    bool ships;                     /* chunks can be fetched */
+    double conditioning_limit;      /* > 1 */
+    uint64_t silence_ns;            /* >= 1; heartbeats come within an eighth of it */
+    uint64_t plan_bytes;            /* of the PLAN blob that follows; 0: it has it */
+    uint64_t job_bytes;             /* of the JOB blob that follows; 0: there is none */
+    char near[WIRE_TEXT_BYTES + 1]; /* the server's Unix socket, for workers on its machine; "":
+                                       none; no control characters */
+} wire_welcome;
+
+typedef enum wire_reason {
+    WIRE_REFUSED_VERSION = 1, /* no version that both speak */
+    WIRE_REFUSED_FORMAT,      /* what came is no frame of this protocol */
+    WIRE_REFUSED_IDENTITY,    /* the credential does not allow this role or id */
+    WIRE_REFUSED_REVOKED,
+    WIRE_REFUSED_RANGE,    /* no such worker in this job */
+    WIRE_REFUSED_TAKEN,    /* another one with this id is there; may pass */
+    WIRE_REFUSED_FULL,     /* no id is free; may pass */
+    WIRE_REFUSED_DATA,     /* its data are not those of this job */
+    WIRE_REFUSED_FLOOD,    /* more messages than any worker has to say */
+    WIRE_REFUSED_CLOSING,  /* the run ends; may pass (a resumed server) */
+    WIRE_REFUSED_ARRIVALS, /* it came back too often lately, or since the last checkpoint; may pass
+                            */
+    WIRE_REASONS,
+} wire_reason;
+
+typedef struct wire_refused {
+    wire_reason reason;
+    char text[WIRE_TEXT_BYTES + 1]; /* printable ASCII, one line; what is not is read as '?' */
+} wire_refused;
+
+typedef enum wire_bye {
+    WIRE_BYE_LEAVING = 1, /* worker: it was asked to end */
+    WIRE_BYE_DONE,        /* server: the run is over; do not come back */
+    WIRE_BYE_RESTART,     /* server: it stops and may be resumed; come back */
+    WIRE_BYES,
+} wire_bye;
+
+typedef struct wire_parameters {
+    uint64_t round;
+    uint64_t first; /* number of the vector that the numbers in this frame begin at */
+    uint64_t count; /* numbers in this frame, 1..WIRE_NUMBERS_MOST */
+} wire_parameters;
+
+typedef enum wire_blob_kind {
+    WIRE_BLOB_PLAN = 1, /* plan_encode's bytes */
+    WIRE_BLOB_JOB,      /* what is to be computed; the caller's own */
+    WIRE_BLOB_DATA,     /* the samples of original chunk `index`; the caller's own */
+    WIRE_BLOBS,
+} wire_blob_kind;
+
+typedef struct wire_blob {
+    wire_blob_kind kind;
+    uint32_t index; /* DATA; 0 otherwise */
+    uint64_t total; /* bytes of all of it, at most WIRE_BLOB_MOST */
+    uint64_t first; /* those of this frame begin here */
+    uint64_t count; /* 1..WIRE_BLOB_BYTES; 0 only if the total is */
+} wire_blob;
+
+typedef struct wire_fetch {
+    wire_blob_kind kind;
+    uint32_t index;
+} wire_fetch;
+
+typedef struct wire_ready {
+    uint8_t plan[WIRE_DIGEST_BYTES]; /* that it goes by now */
+    uint8_t data[WIRE_DIGEST_BYTES]; /* of the data that it computes with; zeros: it can't tell */
+} wire_ready;
+
+typedef enum wire_share_kind {
+    WIRE_SHARE_PART = 1,   /* where the worker's coded part is to lie: PARTs come without numbers */
+    WIRE_SHARE_PARAMETERS, /* where each round's parameters lie: no PARAMETERS come */
+    WIRE_SHARES,
+} wire_share_kind;
+
+typedef struct wire_share {
+    wire_share_kind kind;
+    uint64_t bytes;                 /* of the memory, 1..WIRE_BLOB_MOST */
+    char name[WIRE_TEXT_BYTES + 1]; /* share.h has its form; not empty, no control characters */
+} wire_share;
+
+typedef struct wire_shared {
+    wire_share_kind kind;
+    bool opened;
+} wire_shared;
+
+/* ---- frames ---- */
+
+/* The longest body that a frame of this kind can have. */
+uint32_t wire_most_length(wire_kind kind);
+/* Reads a head. Errors: FORMAT (no such kind, longer or shorter than its kind can be, reserved
+ * bytes that are not zero). */
+int wire_head_decode(const uint8_t bytes[WIRE_HEAD_BYTES], wire_head *head);
+void wire_head_encode(wire_kind kind, uint32_t length, uint8_t bytes[WIRE_HEAD_BYTES]);
+/*
+ * How many bytes of a body stand before its numbers or bytes of a blob, and can be decoded without
+ * them: for MESSAGE, PARAMETERS and BLOB. For a MESSAGE it takes the first byte of its body: PART's
+ * 24 bytes, else all of it; 0 if a body that begins so can't have the head's length (a PART with
+ * part of a number, another message beyond WIRE_MESSAGE_BYTES): what came is not of this protocol.
+ * Everything else: the whole body. Never more than the head's length, which wire_head_decode has
+ * checked.
+ */
+uint32_t wire_fixed_length(const wire_head *head, uint8_t first);
+
+/* ---- bodies ----
+ * encode: writes head and body (without numbers or bytes of a blob, whose length the head says);
+ * gives back how many bytes, at most WIRE_HEAD_BYTES + WIRE_SMALL_BYTES. decode: from the body's
+ * first wire_fixed_length bytes. Errors: FORMAT (the wrong length, an enumeration, flag or number
+ * out of its range, a reserved byte that is not zero, counts that contradict the head's length, a
+ * text that does not end where the body does). What a decoder accepts is encoded to the same bytes,
+ * but for texts with '?' in them and the HELLO of a newer version.
+ */
+size_t wire_hello_encode(const wire_hello *hello, uint8_t *frame);
+/* Of a HELLO that speaks newer versions as well, what is longer is not looked at; if this version
+ * is not among those that it speaks, all but the versions is left zero. */
+int wire_hello_decode(const wire_head *head, const uint8_t *body, wire_hello *hello);
+size_t wire_welcome_encode(const wire_welcome *welcome, uint8_t *frame);
+int wire_welcome_decode(const wire_head *head, const uint8_t *body, wire_welcome *welcome);
+size_t wire_refused_encode(const wire_refused *refused, uint8_t *frame);
+int wire_refused_decode(const wire_head *head, const uint8_t *body, wire_refused *refused);
+size_t wire_heartbeat_encode(uint8_t *frame);
+size_t wire_bye_encode(wire_bye bye, uint8_t *frame);
+int wire_bye_decode(const wire_head *head, const uint8_t *body, wire_bye *bye);
+size_t wire_parameters_encode(const wire_parameters *parameters, uint8_t *frame);
+int wire_parameters_decode(const wire_head *head, const uint8_t *body, wire_parameters *parameters);
+size_t wire_blob_encode(const wire_blob *blob, uint8_t *frame);
+int wire_blob_decode(const wire_head *head, const uint8_t *body, wire_blob *blob);
+size_t wire_fetch_encode(const wire_fetch *fetch, uint8_t *frame);
+int wire_fetch_decode(const wire_head *head, const uint8_t *body, wire_fetch *fetch);
+size_t wire_share_encode(const wire_share *share, uint8_t *frame);
+int wire_share_decode(const wire_head *head, const uint8_t *body, wire_share *share);
+size_t wire_shared_encode(const wire_shared *shared, uint8_t *frame);
+int wire_shared_decode(const wire_head *head, const uint8_t *body, wire_shared *shared);
+size_t wire_ready_encode(const wire_ready *ready, uint8_t *frame);
+int wire_ready_decode(const wire_head *head, const uint8_t *body, wire_ready *ready);
+/* A message is codec_encode's bytes behind a head: of `size` bytes and, behind a PART, `numbers`
+ * numbers. */
+void wire_message_head(size_t size, size_t numbers, uint8_t bytes[WIRE_HEAD_BYTES]);
+
+/* Why a peer was refused, in a few words, for logs; whether it may be let in later. */
+const char *wire_reason_text(wire_reason reason);
+bool wire_reason_passes(wire_reason reason);
+
+#endif

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+#include "protocol/codec.h"
+#include "protocol/wire.h"
+
+enum { MOST_FRAME = WIRE_HEAD_BYTES + WIRE_SMALL_BYTES };
+
+static void assert_frame(const uint8_t *frame, size_t size, const uint8_t *head, const void *body,
+                         size_t body_size)
+{
+    assert_int_equal(size, WIRE_HEAD_BYTES + body_size);
+    assert_memory_equal(frame, head, WIRE_HEAD_BYTES);
+    assert_memory_equal(frame + WIRE_HEAD_BYTES, body, body_size);
+}
+
+#define HEAD(length, kind) ((const uint8_t[]){(length)&0xff, (length) >> 8, 0, 0, kind, 0, 0, 0})
+
+static void a_hello_has_the_documented_bytes(void **state)
+{
+    (void)state;
+    wire_hello hello = {.oldest = 0x0102, .newest = 0x0304, .role = 1, .worker = 0x11121314};
+    uint8_t body[96] = {'T', 'A', 'R', 'R', 'Y', 0, 2, 1, 4, 3, 1, 0, 0x14, 0x13, 0x12, 0x11};
+    memset(hello.instance, 'i', 16), memset(body + 16, 'i', 16);
+    memset(hello.job, 'j', 16), memset(body + 32, 'j', 16);
+    memset(hello.plan, 'p', 32), memset(body + 48, 'p', 32);
+    memset(hello.host, 'h', 16), memset(body + 80, 'h', 16);
+    uint8_t frame[MOST_FRAME];
+    assert_frame(frame, wire_hello_encode(&hello, frame), HEAD(96, 1), body, sizeof(body));
+}
+
+static void a_welcome_has_the_documented_bytes(void **state)
+{
+    (void)state;
+    wire_welcome welcome = {
+        .version = 0x0102,
+        .worker = 3,
+        .workers = 4,
+        .parameters = 5,
+        .dimension = 6,
+        .stripe_length = 7,
+        .keep = 1,
+        .keeps_stale = true,
+        .conditioning_limit = 2,
+        .silence_ns = 8,
+        .plan_bytes = 9,
+        .job_bytes = 10,
+        .near = "/s",
+    };
+    uint8_t body[123] = {[0] = 2,    [1] = 1,   [2] = 1,     [3] = 1,     [4] = 3,  [56] = 4,
+                         [64] = 5,   [72] = 6,  [80] = 7,    [95] = 0x40, [96] = 8, [104] = 9,
+                         [112] = 10, [120] = 2, [121] = '/', [122] = 's'};
+    memset(welcome.job, 'j', 16), memset(body + 8, 'j', 16);
+    memset(welcome.plan, 'p', 32), memset(body + 24, 'p', 32);
+    uint8_t frame[MOST_FRAME];
+    assert_frame(frame, wire_welcome_encode(&welcome, frame), HEAD(123, 2), body, sizeof(body));
+    welcome.keeps_stale = false;
+    welcome.ships = true;
+    body[3] = 2;
+    assert_frame(frame, wire_welcome_encode(&welcome, frame), HEAD(123, 2), body, sizeof(body));
+}
+
+static void small_frames_have_the_documented_bytes(void **state)
+{
+    (void)state;
+    uint8_t frame[MOST_FRAME];
+    const wire_refused refused = {.reason = 5, .text = "no"};
+    assert_frame(frame, wire_refused_encode(&refused, frame), HEAD(5, 3), "\5\0\2no", 5);
+    assert_frame(frame, wire_heartbeat_encode(frame), HEAD(0, 4), "", 0);
+    assert_frame(frame, wire_bye_encode(WIRE_BYE_RESTART, frame), HEAD(1, 5), "\3", 1);
+    const wire_fetch fetch = {.kind = WIRE_BLOB_DATA, .index = 0x0102};
+    assert_frame(frame, wire_fetch_encode(&fetch, frame), HEAD(8, 9), "\3\0\0\0\2\1\0\0", 8);
+    wire_ready ready;
+    memset(ready.plan, 'p', 32), memset(ready.data, 'd', 32);
+    uint8_t digests[64];
+    memset(digests, 'p', 32), memset(digests + 32, 'd', 32);
+    assert_frame(frame, wire_ready_encode(&ready, frame), HEAD(64, 10), digests, 64);
+    const wire_share share = {.kind = WIRE_SHARE_PARAMETERS, .bytes = 0x0102, .name = "/n"};
+    assert_frame(frame, wire_share_encode(&share, frame), HEAD(19, 11),
+                 "\2\0\0\0\0\0\0\0\2\1\0\0\0\0\0\0\2/n", 19);
+    const wire_shared shared = {.kind = WIRE_SHARE_PART, .opened = true};
+    assert_frame(frame, wire_shared_encode(&shared, frame), HEAD(2, 12), "\1\1", 2);
+}
+
+/* Their heads count what follows elsewhere. */
+static void large_frames_have_the_documented_bytes(void **state)
+{
+    (void)state;
+    uint8_t frame[MOST_FRAME];
+    const wire_parameters parameters = {.round = 0x0102, .first = 0x0304, .count = 100};
+    assert_int_equal(wire_parameters_encode(&parameters, frame), WIRE_HEAD_BYTES + 16);
+    assert_memory_equal(frame, HEAD(416, 7), WIRE_HEAD_BYTES);
+    assert_memory_equal(frame + WIRE_HEAD_BYTES, "\2\1\0\0\0\0\0\0\4\3\0\0\0\0\0\0", 16);
+    const wire_blob blob = {WIRE_BLOB_DATA, 0x0102, 0x0506, 0x0304, 100};
+    assert_int_equal(wire_blob_encode(&blob, frame), WIRE_HEAD_BYTES + 24);
+    assert_memory_equal(frame, HEAD(124, 8), WIRE_HEAD_BYTES);
+    assert_memory_equal(frame + WIRE_HEAD_BYTES, "\3\0\0\0\2\1\0\0\6\5\0\0\0\0\0\0\4\3\0\0\0\0\0\0",
+                        24);
+    wire_message_head(24, 0, frame);
+    assert_memory_equal(frame, HEAD(24, 6), WIRE_HEAD_BYTES);
+    wire_message_head(24, 100, frame);
+    assert_memory_equal(frame, HEAD(424, 6), WIRE_HEAD_BYTES);
+}
+
+static void set_length(uint8_t *frame, uint32_t length)
+{
+    for (unsigned i = 0; i < 4; i++)
+        frame[i] = (uint8_t)(length >> 8 * i);
+}
+
+static void heads_are_held_to_the_limits_of_their_kind(void **state)
+{
+    (void)state;
+    static const uint32_t least[WIRE_KINDS] = {0, 10, 121, 3, 0, 1, 24, 20, 24, 8, 64, 17, 2, 89};
+    for (unsigned kind = 0; kind < 256; kind++) {
+        bool known = kind >= WIRE_HELLO && kind < WIRE_KINDS;
+        uint32_t lowest = known ? least[kind] : 0;
+        uint32_t most = known ? wire_most_length((wire_kind)kind) : 0;
+        const uint32_t lengths[] = {lowest, most, lowest - 1, most + 1, UINT32_MAX};
+        for (unsigned i = 0; i < 5; i++) {
+            wire_head head = {.length = 77};
+            uint8_t bytes[WIRE_HEAD_BYTES] = {[4] = (uint8_t)kind};
+            set_length(bytes, lengths[i]);
+            bool good = known && i < 2;
+            assert_int_equal(wire_head_decode(bytes, &head), good ? TARRY_OK : TARRY_ERROR_FORMAT);
+            assert_int_equal(head.length, good ? lengths[i] : 77);
+            for (unsigned zero = 5; zero < 8; zero++) {
+                bytes[zero] = 1;
+                assert_int_equal(wire_head_decode(bytes, &head), TARRY_ERROR_FORMAT);
+                bytes[zero] = 0;
+            }
+        }
+    }
+    const wire_kind large[] = {WIRE_MESSAGE, WIRE_PARAMETERS, WIRE_BLOB, WIRE_STATUS};
+    for (unsigned kind = WIRE_HELLO; kind < WIRE_KINDS; kind++) {
+        bool is_large = false;
+        for (unsigned i = 0; i < 4; i++)
+            is_large = is_large || large[i] == kind;
+        assert_int_equal(wire_most_length((wire_kind)kind) > WIRE_SMALL_BYTES, is_large);
+    }
+}
+
+static uint32_t fixed_of(wire_kind kind, uint32_t length, uint8_t first)
+{
+    const wire_head head = {.kind = kind, .length = length};
+    return wire_fixed_length(&head, first);
+}
+
+static void numbers_stand_behind_the_fixed_part(void **state)
+{
+    (void)state;
+    assert_int_equal(fixed_of(WIRE_MESSAGE, 24, TARRY_MESSAGE_PART), 24);
+    assert_int_equal(fixed_of(WIRE_MESSAGE, 24 + 4096, TARRY_MESSAGE_PART), 24);
+    assert_int_equal(fixed_of(WIRE_MESSAGE, 24 + 4095, TARRY_MESSAGE_PART), 0);
+    assert_int_equal(fixed_of(WIRE_MESSAGE, 4095, TARRY_MESSAGE_SIGNAL), 4095);
+    assert_int_equal(fixed_of(WIRE_MESSAGE, WIRE_MESSAGE_BYTES, TARRY_MESSAGE_SIGNAL),
+                     WIRE_MESSAGE_BYTES);
+    assert_int_equal(fixed_of(WIRE_MESSAGE, WIRE_MESSAGE_BYTES + 1, TARRY_MESSAGE_SIGNAL), 0);
+    assert_int_equal(fixed_of(WIRE_PARAMETERS, 4096, 7), 16);
+    assert_int_equal(fixed_of(WIRE_BLOB, 4096, 1), 24);
+    assert_int_equal(fixed_of(WIRE_HELLO, 96, TARRY_MESSAGE_PART), 96);
+    assert_int_equal(fixed_of(WIRE_HEARTBEAT, 0, 0), 0);
+}
+
+static void reasons_have_words(void **state)
+{
+    (void)state;
+    const wire_reason passing[] = {WIRE_REFUSED_TAKEN, WIRE_REFUSED_FULL, WIRE_REFUSED_CLOSING,
+                                   WIRE_REFUSED_ARRIVALS};
+    for (unsigned reason = 0; reason <= WIRE_REASONS; reason++) {
+        bool known = reason > 0 && reason < WIRE_REASONS, passes = false;
+        for (unsigned i = 0; i < 4; i++)
+            passes = passes || passing[i] == reason;
+        assert_int_equal(wire_reason_passes((wire_reason)reason), passes);
+        const char *text = wire_reason_text((wire_reason)reason);
+        assert_non_null(text);
+        assert_int_equal(strcmp(text, "unknown reason") != 0, known);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_hello_has_the_documented_bytes),
+        cmocka_unit_test(a_welcome_has_the_documented_bytes),
+        cmocka_unit_test(small_frames_have_the_documented_bytes),
+        cmocka_unit_test(large_frames_have_the_documented_bytes),
+        cmocka_unit_test(heads_are_held_to_the_limits_of_their_kind),
+        cmocka_unit_test(numbers_stand_behind_the_fixed_part),
+        cmocka_unit_test(reasons_have_words),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

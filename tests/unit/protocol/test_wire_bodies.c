@@ -1,0 +1,505 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+#include "base/random.h"
+#include "protocol/wire.h"
+#include "seed.h"
+
+enum { MOST_FRAME = WIRE_HEAD_BYTES + WIRE_SMALL_BYTES, NUMBER_BYTES = 4 };
+
+typedef union any_body {
+    wire_hello hello;
+    wire_welcome welcome;
+    wire_refused refused;
+    wire_bye bye;
+    wire_parameters parameters;
+    wire_blob blob;
+    wire_fetch fetch;
+    wire_share share;
+    wire_shared shared;
+    wire_ready ready;
+} any_body;
+
+/* The kinds whose body is a structure. */
+static const wire_kind kinds[] = {
+    WIRE_HELLO, WIRE_WELCOME, WIRE_REFUSED, WIRE_BYE,    WIRE_PARAMETERS,
+    WIRE_BLOB,  WIRE_FETCH,   WIRE_SHARE,   WIRE_SHARED, WIRE_READY,
+};
+
+enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
+
+static size_t encode(wire_kind kind, const any_body *any, uint8_t *frame)
+{
+    switch (kind) {
+    case WIRE_HELLO:
+        return wire_hello_encode(&any->hello, frame);
+    case WIRE_WELCOME:
+        return wire_welcome_encode(&any->welcome, frame);
+    case WIRE_REFUSED:
+        return wire_refused_encode(&any->refused, frame);
+    case WIRE_BYE:
+        return wire_bye_encode(any->bye, frame);
+    case WIRE_PARAMETERS:
+        return wire_parameters_encode(&any->parameters, frame);
+    case WIRE_BLOB:
+        return wire_blob_encode(&any->blob, frame);
+    case WIRE_FETCH:
+        return wire_fetch_encode(&any->fetch, frame);
+    case WIRE_SHARE:
+        return wire_share_encode(&any->share, frame);
+    case WIRE_SHARED:
+        return wire_shared_encode(&any->shared, frame);
+    case WIRE_READY:
+        return wire_ready_encode(&any->ready, frame);
+    default:
+        abort();
+    }
+}
+
+static int decode_body(const wire_head *head, const uint8_t *body, any_body *any)
+{
+    switch (head->kind) {
+    case WIRE_HELLO:
+        return wire_hello_decode(head, body, &any->hello);
+    case WIRE_WELCOME:
+        return wire_welcome_decode(head, body, &any->welcome);
+    case WIRE_REFUSED:
+        return wire_refused_decode(head, body, &any->refused);
+    case WIRE_BYE:
+        return wire_bye_decode(head, body, &any->bye);
+    case WIRE_PARAMETERS:
+        return wire_parameters_decode(head, body, &any->parameters);
+    case WIRE_BLOB:
+        return wire_blob_decode(head, body, &any->blob);
+    case WIRE_FETCH:
+        return wire_fetch_decode(head, body, &any->fetch);
+    case WIRE_SHARE:
+        return wire_share_decode(head, body, &any->share);
+    case WIRE_SHARED:
+        return wire_shared_decode(head, body, &any->shared);
+    case WIRE_READY:
+        return wire_ready_decode(head, body, &any->ready);
+    default:
+        abort();
+    }
+}
+
+/* As a receiver does: the head, then the fixed part, in a block of its very size, so that the
+ * sanitizer sees a step beyond it. `any` is untouched if it is refused. */
+static int decode(const uint8_t *frame, any_body *any)
+{
+    wire_head head;
+    if (wire_head_decode(frame, &head) != TARRY_OK)
+        return TARRY_ERROR_FORMAT;
+    size_t fixed = wire_fixed_length(&head, frame[WIRE_HEAD_BYTES]);
+    assert_in_range(fixed, 0, head.length);
+    uint8_t *exact = malloc(fixed > 0 ? fixed : 1);
+    assert_non_null(exact);
+    memcpy(exact, frame + WIRE_HEAD_BYTES, fixed);
+    any_body before;
+    memcpy(&before, any, sizeof(before));
+    int error = decode_body(&head, exact, any);
+    free(exact);
+    if (error != TARRY_OK) {
+        assert_int_equal(error, TARRY_ERROR_FORMAT);
+        assert_memory_equal(any, &before, sizeof(before));
+    }
+    return error;
+}
+
+static void set_length(uint8_t *frame, uint32_t length)
+{
+    for (unsigned i = 0; i < 4; i++)
+        frame[i] = (uint8_t)(length >> 8 * i);
+}
+
+static void draw_bytes(random_stream *stream, uint8_t *bytes, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        bytes[i] = (uint8_t)random_u32(stream);
+}
+
+/* Printable; of every length, the longest too. */
+static void draw_text(random_stream *stream, char *text, uint32_t least)
+{
+    uint32_t size = least + random_below(stream, WIRE_TEXT_BYTES + 1 - least);
+    for (uint32_t i = 0; i < size; i++)
+        text[i] = (char)(' ' + random_below(stream, 95));
+    text[size] = 0;
+}
+
+static uint64_t draw_up_to(random_stream *stream, uint64_t most)
+{
+    return random_below(stream, 8) == 0 ? most : random_u64(stream) % most;
+}
+
+static void draw_hello(random_stream *stream, wire_hello *hello)
+{
+    hello->oldest = hello->newest = WIRE_VERSION;
+    hello->role = (wire_role)random_below(stream, WIRE_ROLES);
+    hello->worker = random_u32(stream);
+    draw_bytes(stream, hello->instance, WIRE_ID_BYTES);
+    draw_bytes(stream, hello->job, WIRE_ID_BYTES);
+    draw_bytes(stream, hello->plan, WIRE_DIGEST_BYTES);
+    draw_bytes(stream, hello->host, WIRE_ID_BYTES);
+}
+
+static void draw_welcome(random_stream *stream, wire_welcome *welcome)
+{
+    welcome->version = WIRE_VERSION;
+    welcome->workers = 1 + random_below(stream, 1000);
+    welcome->worker =
+        random_below(stream, 4) == 0 ? WIRE_ANY_WORKER : random_below(stream, welcome->workers);
+    draw_bytes(stream, welcome->job, WIRE_ID_BYTES);
+    draw_bytes(stream, welcome->plan, WIRE_DIGEST_BYTES);
+    welcome->parameters = draw_up_to(stream, WIRE_VECTOR_MOST);
+    welcome->dimension = 1 + draw_up_to(stream, WIRE_VECTOR_MOST - 1);
+    welcome->stripe_length = 1 + draw_up_to(stream, WIRE_NUMBERS_MOST - 1);
+    welcome->keep = (uint8_t)random_below(stream, 2);
+    welcome->keeps_stale = random_below(stream, 2) == 1;
+    welcome->ships = random_below(stream, 2) == 1;
+    welcome->conditioning_limit = 1 / random_uniform(stream);
+    welcome->silence_ns = 1 + draw_up_to(stream, TARRY_NEVER - 1);
+    welcome->plan_bytes = draw_up_to(stream, WIRE_BLOB_MOST);
+    welcome->job_bytes = draw_up_to(stream, WIRE_BLOB_MOST);
+    draw_text(stream, welcome->near, 0);
+}
+
+static void draw_blob(random_stream *stream, wire_blob *blob)
+{
+    blob->kind = (wire_blob_kind)(1 + random_below(stream, WIRE_BLOBS - 1));
+    blob->index = blob->kind == WIRE_BLOB_DATA ? random_u32(stream) : 0;
+    if (random_below(stream, 8) == 0)
+        return; /* an empty one */
+    blob->count = 1 + draw_up_to(stream, WIRE_BLOB_BYTES - 1);
+    blob->first = draw_up_to(stream, WIRE_BLOB_MOST - blob->count);
+    blob->total = blob->first + blob->count;
+    blob->total += draw_up_to(stream, WIRE_BLOB_MOST - blob->total + 1) / 2;
+}
+
+static void draw(random_stream *stream, wire_kind kind, any_body *any)
+{
+    memset(any, 0, sizeof(*any));
+    switch (kind) {
+    case WIRE_HELLO:
+        draw_hello(stream, &any->hello);
+        break;
+    case WIRE_WELCOME:
+        draw_welcome(stream, &any->welcome);
+        break;
+    case WIRE_REFUSED:
+        any->refused.reason = (wire_reason)(1 + random_below(stream, WIRE_REASONS - 1));
+        draw_text(stream, any->refused.text, 0);
+        break;
+    case WIRE_BYE:
+        any->bye = (wire_bye)(1 + random_below(stream, WIRE_BYES - 1));
+        break;
+    case WIRE_PARAMETERS:
+        any->parameters.round = random_u64(stream);
+        any->parameters.count = 1 + draw_up_to(stream, WIRE_NUMBERS_MOST - 1);
+        any->parameters.first = draw_up_to(stream, WIRE_VECTOR_MOST - any->parameters.count);
+        break;
+    case WIRE_BLOB:
+        draw_blob(stream, &any->blob);
+        break;
+    case WIRE_FETCH:
+        any->fetch.kind = (wire_blob_kind)(1 + random_below(stream, WIRE_BLOBS - 1));
+        any->fetch.index = any->fetch.kind == WIRE_BLOB_DATA ? random_u32(stream) : 0;
+        break;
+    case WIRE_SHARE:
+        any->share.kind = (wire_share_kind)(1 + random_below(stream, WIRE_SHARES - 1));
+        any->share.bytes = 1 + draw_up_to(stream, WIRE_BLOB_MOST - 1);
+        draw_text(stream, any->share.name, 1);
+        break;
+    case WIRE_SHARED:
+        any->shared.kind = (wire_share_kind)(1 + random_below(stream, WIRE_SHARES - 1));
+        any->shared.opened = random_below(stream, 2) == 1;
+        break;
+    case WIRE_READY:
+        draw_bytes(stream, any->ready.plan, WIRE_DIGEST_BYTES);
+        draw_bytes(stream, any->ready.data, WIRE_DIGEST_BYTES);
+        break;
+    default:
+        abort();
+    }
+}
+
+/* The bytes hold every field (test_wire.c), so what is encoded to the same bytes has
+ * been read to the last field. */
+static void every_body_survives_the_wire(void **state)
+{
+    (void)state;
+    random_stream stream = random_stream_make(test_seed("wire", 1), RANDOM_TEST, 0, 0);
+    for (uint32_t run = 0; run < 20000; run++) {
+        wire_kind kind = kinds[run % KINDS];
+        any_body sent, read;
+        draw(&stream, kind, &sent);
+        uint8_t frame[MOST_FRAME + 1], again[MOST_FRAME + 1];
+        memset(frame, 0xa5, sizeof(frame));
+        memset(again, 0xa5, sizeof(again));
+        size_t size = encode(kind, &sent, frame);
+        assert_in_range(size, WIRE_HEAD_BYTES, MOST_FRAME);
+        assert_int_equal(frame[size], 0xa5);
+        assert_int_equal(frame[4], kind);
+        memset(&read, 0x5a, sizeof(read));
+        assert_int_equal(decode(frame, &read), TARRY_OK);
+        assert_int_equal(encode(kind, &read, again), size);
+        assert_memory_equal(again, frame, sizeof(frame));
+    }
+}
+
+/* Whether a body that says `size` bytes could have any other length. */
+static bool has_length(wire_kind kind, uint32_t length, uint32_t whole)
+{
+    if (kind == WIRE_PARAMETERS)
+        return length > 16 && (length - 16) % NUMBER_BYTES == 0;
+    return length == whole;
+}
+
+static void truncated_and_lengthened_frames_are_refused(void **state)
+{
+    (void)state;
+    random_stream stream = random_stream_make(test_seed("wire lengths", 2), RANDOM_TEST, 0, 0);
+    for (uint32_t run = 0; run < 20 * KINDS; run++) {
+        wire_kind kind = kinds[run % KINDS];
+        any_body sent, read = {0};
+        draw(&stream, kind, &sent);
+        if (kind == WIRE_PARAMETERS)
+            sent.parameters.first = 0;
+        uint8_t frame[MOST_FRAME + 64] = {0};
+        encode(kind, &sent, frame);
+        wire_head head;
+        assert_int_equal(wire_head_decode(frame, &head), TARRY_OK);
+        for (uint32_t length = 0; length < WIRE_SMALL_BYTES; length++) {
+            set_length(frame, length);
+            /* Where bytes of a blob follow, others may as well, as long as the blob has them. */
+            bool fits = kind == WIRE_BLOB && length >= 24
+                            ? sent.blob.first + (length - 24) <= sent.blob.total &&
+                                  (length > 24 || sent.blob.total == 0)
+                            : has_length(kind, length, head.length);
+            assert_int_equal(decode(frame, &read), fits ? TARRY_OK : TARRY_ERROR_FORMAT);
+        }
+    }
+}
+
+/* Either refused, or what it says is these bytes; a text may have '?' in it instead. */
+static bool is_faithful(wire_kind kind, const uint8_t *frame, size_t size)
+{
+    any_body read = {0};
+    if (decode(frame, &read) != TARRY_OK)
+        return true;
+    if (kind == WIRE_HELLO && read.hello.newest > WIRE_VERSION)
+        return true;
+    uint8_t again[MOST_FRAME];
+    if (encode(kind, &read, again) != size)
+        return false;
+    for (size_t i = 0; i < size; i++)
+        if (again[i] != frame[i] && !(kind == WIRE_REFUSED && i >= 11 && again[i] == '?'))
+            return false;
+    return true;
+}
+
+static void every_changed_byte_is_refused_or_read_faithfully(void **state)
+{
+    (void)state;
+    random_stream stream = random_stream_make(test_seed("wire bytes", 3), RANDOM_TEST, 0, 0);
+    for (uint32_t run = 0; run < 4 * KINDS; run++) {
+        wire_kind kind = kinds[run % KINDS];
+        any_body sent;
+        draw(&stream, kind, &sent);
+        uint8_t frame[MOST_FRAME] = {0};
+        size_t size = encode(kind, &sent, frame);
+        for (size_t at = WIRE_HEAD_BYTES; at < size; at++) {
+            uint8_t whole = frame[at];
+            for (unsigned byte = 0; byte < 256; byte++) {
+                frame[at] = (uint8_t)byte;
+                assert_true(is_faithful(kind, frame, size));
+            }
+            frame[at] = whole;
+        }
+    }
+}
+
+/* One byte of a body, and the values of it that are not refused; all else is as it was drawn. */
+static const struct {
+    wire_kind kind;
+    unsigned at, least, most;
+} bounded[] = {
+    {WIRE_HELLO, 0, 'T', 'T'},   {WIRE_HELLO, 5, 0, 0},      {WIRE_HELLO, 10, 0, 1},
+    {WIRE_HELLO, 11, 0, 0},      {WIRE_WELCOME, 0, 1, 1},    {WIRE_WELCOME, 1, 0, 0},
+    {WIRE_WELCOME, 2, 0, 1},     {WIRE_WELCOME, 3, 0, 3},    {WIRE_WELCOME, 60, 0, 0},
+    {WIRE_WELCOME, 63, 0, 0},    {WIRE_WELCOME, 71, 0, 0},   {WIRE_WELCOME, 79, 0, 0},
+    {WIRE_WELCOME, 87, 0, 0},    {WIRE_WELCOME, 111, 0, 0},  {WIRE_WELCOME, 119, 0, 0},
+    {WIRE_REFUSED, 0, 1, 11},    {WIRE_REFUSED, 1, 0, 0},    {WIRE_BYE, 0, 1, 3},
+    {WIRE_PARAMETERS, 15, 0, 0}, {WIRE_BLOB, 1, 0, 0},       {WIRE_BLOB, 3, 0, 0},
+    {WIRE_BLOB, 15, 0, 0},       {WIRE_FETCH, 1, 0, 0},      {WIRE_FETCH, 3, 0, 0},
+    {WIRE_SHARE, 0, 1, 2},       {WIRE_SHARE, 1, 0, 0},      {WIRE_SHARE, 7, 0, 0},
+    {WIRE_SHARE, 15, 0, 0},      {WIRE_SHARE, 17, ' ', 255}, {WIRE_SHARED, 0, 1, 2},
+    {WIRE_SHARED, 1, 0, 1},
+};
+
+static void what_is_out_of_range_is_refused(void **state)
+{
+    (void)state;
+    random_stream stream = random_stream_make(test_seed("wire ranges", 4), RANDOM_TEST, 0, 0);
+    for (size_t i = 0; i < sizeof(bounded) / sizeof(bounded[0]); i++) {
+        any_body sent, read = {0};
+        draw(&stream, bounded[i].kind, &sent);
+        uint8_t frame[MOST_FRAME];
+        encode(bounded[i].kind, &sent, frame);
+        for (unsigned byte = 0; byte < 256; byte++) {
+            frame[WIRE_HEAD_BYTES + bounded[i].at] = (uint8_t)byte;
+            bool allowed = byte >= bounded[i].least && byte <= bounded[i].most &&
+                           !(bounded[i].kind == WIRE_SHARE && byte == 0x7f);
+            assert_int_equal(decode(frame, &read), allowed ? TARRY_OK : TARRY_ERROR_FORMAT);
+        }
+    }
+}
+
+static void assert_welcome(const wire_welcome *welcome, int error)
+{
+    uint8_t frame[MOST_FRAME];
+    any_body read = {0};
+    wire_welcome_encode(welcome, frame);
+    assert_int_equal(decode(frame, &read), error);
+}
+
+static void a_job_that_cannot_be_is_refused(void **state)
+{
+    (void)state;
+    const wire_welcome good = {.version = WIRE_VERSION,
+                               .workers = 4,
+                               .worker = 3,
+                               .dimension = 1,
+                               .stripe_length = 1,
+                               .conditioning_limit = 10,
+                               .silence_ns = 1};
+    assert_welcome(&good, TARRY_OK);
+    wire_welcome wrong = good;
+    wrong.worker = 4;
+    assert_welcome(&wrong, TARRY_ERROR_FORMAT);
+    wrong = good;
+    wrong.workers = 0;
+    wrong.worker = WIRE_ANY_WORKER;
+    assert_welcome(&wrong, TARRY_ERROR_FORMAT);
+    wrong = good;
+    wrong.dimension = 0;
+    assert_welcome(&wrong, TARRY_ERROR_FORMAT);
+    wrong = good;
+    wrong.stripe_length = 0;
+    assert_welcome(&wrong, TARRY_ERROR_FORMAT);
+    wrong.stripe_length = WIRE_NUMBERS_MOST + 1;
+    assert_welcome(&wrong, TARRY_ERROR_FORMAT);
+    wrong = good;
+    wrong.silence_ns = 0;
+    assert_welcome(&wrong, TARRY_ERROR_FORMAT);
+    wrong = good;
+    wrong.conditioning_limit = 1;
+    assert_welcome(&wrong, TARRY_ERROR_FORMAT);
+    const uint64_t not_a_number = UINT64_C(0x7ff8000000000000);
+    memcpy(&wrong.conditioning_limit, &not_a_number, sizeof(not_a_number));
+    assert_welcome(&wrong, TARRY_ERROR_FORMAT);
+}
+
+static void assert_blob(wire_blob blob, int error)
+{
+    uint8_t frame[MOST_FRAME];
+    any_body read = {0};
+    wire_blob_encode(&blob, frame);
+    assert_int_equal(decode(frame, &read), error);
+}
+
+static void a_blob_has_its_bytes_within_it(void **state)
+{
+    (void)state;
+    assert_blob((wire_blob){WIRE_BLOB_PLAN, 0, 10, 4, 6}, TARRY_OK);
+    assert_blob((wire_blob){WIRE_BLOB_PLAN, 0, 10, 5, 6}, TARRY_ERROR_FORMAT);
+    assert_blob((wire_blob){WIRE_BLOB_PLAN, 0, 10, UINT64_MAX - 2, 6}, TARRY_ERROR_FORMAT);
+    assert_blob((wire_blob){WIRE_BLOB_PLAN, 0, 10, 4, 0}, TARRY_ERROR_FORMAT);
+    assert_blob((wire_blob){WIRE_BLOB_PLAN, 0, 0, 0, 0}, TARRY_OK);
+    assert_blob((wire_blob){WIRE_BLOB_PLAN, 0, 0, 1, 0}, TARRY_ERROR_FORMAT);
+    assert_blob((wire_blob){WIRE_BLOB_PLAN, 1, 10, 4, 6}, TARRY_ERROR_FORMAT);
+    assert_blob((wire_blob){WIRE_BLOB_DATA, 1, 10, 4, 6}, TARRY_OK);
+    assert_blob((wire_blob){WIRE_BLOBS, 0, 10, 4, 6}, TARRY_ERROR_FORMAT);
+    assert_blob((wire_blob){WIRE_BLOB_JOB, 0, WIRE_BLOB_MOST + 1, 4, 6}, TARRY_ERROR_FORMAT);
+}
+
+static int decode_hello(uint16_t oldest, uint16_t newest, uint32_t length, wire_hello *hello)
+{
+    wire_hello sent = {.oldest = oldest, .newest = newest, .role = WIRE_ROLE_VIEWER, .worker = 7};
+    uint8_t frame[MOST_FRAME] = {0};
+    wire_hello_encode(&sent, frame);
+    set_length(frame, length);
+    any_body read = {0};
+    int error = decode(frame, &read);
+    *hello = read.hello;
+    return error;
+}
+
+/* A newer peer is understood as far as it takes to speak with it, or to tell it why not. */
+static void versions_are_read_from_any_hello(void **state)
+{
+    (void)state;
+    wire_hello hello;
+    assert_int_equal(decode_hello(1, 1, 97, &hello), TARRY_ERROR_FORMAT);
+    assert_int_equal(decode_hello(1, 3, 97, &hello), TARRY_OK);
+    assert_int_equal(hello.newest, 3);
+    assert_int_equal(hello.role, WIRE_ROLE_VIEWER);
+    assert_int_equal(hello.worker, 7);
+    assert_int_equal(decode_hello(1, 3, 95, &hello), TARRY_ERROR_FORMAT);
+    assert_int_equal(decode_hello(2, 3, 10, &hello), TARRY_OK);
+    assert_int_equal(hello.oldest, 2);
+    assert_int_equal(hello.worker, 0);
+    assert_int_equal(decode_hello(2, 3, WIRE_SMALL_BYTES, &hello), TARRY_OK);
+    assert_int_equal(decode_hello(2, 3, 9, &hello), TARRY_ERROR_FORMAT);
+    assert_int_equal(decode_hello(3, 2, 96, &hello), TARRY_ERROR_FORMAT);
+    assert_int_equal(decode_hello(0, 1, 96, &hello), TARRY_ERROR_FORMAT);
+}
+
+static void texts_move_no_cursor(void **state)
+{
+    (void)state;
+    uint8_t frame[MOST_FRAME] = {0};
+    wire_refused sent = {.reason = WIRE_REFUSED_FULL, .text = "a\x1b[2J\n\x7f\xc3\xa9~"};
+    any_body read = {0};
+    size_t size = wire_refused_encode(&sent, frame);
+    assert_int_equal(decode(frame, &read), TARRY_OK);
+    assert_string_equal(read.refused.text, "a?[2J????~");
+    frame[WIRE_HEAD_BYTES + 3] = 0;
+    assert_int_equal(decode(frame, &read), TARRY_OK);
+    assert_string_equal(read.refused.text, "??[2J????~");
+    frame[WIRE_HEAD_BYTES + 2]++;
+    assert_int_equal(decode(frame, &read), TARRY_ERROR_FORMAT);
+    set_length(frame, (uint32_t)(size - WIRE_HEAD_BYTES + 1));
+    assert_int_equal(decode(frame, &read), TARRY_OK);
+
+    wire_share share = {.kind = WIRE_SHARE_PART, .bytes = 1, .name = "/caf\xc3\xa9"};
+    wire_share_encode(&share, frame);
+    assert_int_equal(decode(frame, &read), TARRY_OK);
+    assert_string_equal(read.share.name, share.name);
+    share.name[0] = 0;
+    wire_share_encode(&share, frame);
+    assert_int_equal(decode(frame, &read), TARRY_ERROR_FORMAT);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_body_survives_the_wire),
+        cmocka_unit_test(truncated_and_lengthened_frames_are_refused),
+        cmocka_unit_test(every_changed_byte_is_refused_or_read_faithfully),
+        cmocka_unit_test(what_is_out_of_range_is_refused),
+        cmocka_unit_test(a_job_that_cannot_be_is_refused),
+        cmocka_unit_test(a_blob_has_its_bytes_within_it),
+        cmocka_unit_test(versions_are_read_from_any_hello),
+        cmocka_unit_test(texts_move_no_cursor),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
