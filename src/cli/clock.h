@@ -2,7 +2,7 @@
 #ifndef CLI_CLOCK_H
 #define CLI_CLOCK_H
 
-#include "runtime/local/clock.h"
+#include "runtime/clock.h"
 
 /* The monotonic clock, in seconds. */
 static inline double clock_seconds(void)

@@ -10,8 +10,8 @@
 #include "base/diagnostic.h"
 #include "base/memory.h"
 #include "plan/plan.h"
-#include "runtime/local/clock.h"
-#include "runtime/local/decoder.h"
+#include "runtime/clock.h"
+#include "runtime/decoder.h"
 #include "runtime/local/local_worker.h"
 #include "straggler/straggler.h"
 

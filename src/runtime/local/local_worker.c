@@ -6,7 +6,7 @@
 #include "base/bitset.h"
 #include "base/memory.h"
 #include "coding/transfer.h"
-#include "runtime/local/clock.h"
+#include "runtime/clock.h"
 
 enum { INBOX_FRAMES = 16, MAX_FRAME = CODEC_MOST_WORKER_BYTES };
 

@@ -18,8 +18,8 @@
 #include "coding/layout.h"
 #include "protocol/codec.h"
 #include "runtime/local/local_desk.h"
-#include "runtime/local/mailbox.h"
-#include "runtime/local/snapshot.h"
+#include "runtime/mailbox.h"
+#include "runtime/snapshot.h"
 
 /* What all workers share; read-only for them, but for the mailbox and the snapshots. */
 typedef struct local_shared {

@@ -14,8 +14,8 @@
 #include <tarry/event.h>
 
 #include "failing_allocator.h"
-#include "runtime/local/clock.h"
-#include "runtime/local/mailbox.h"
+#include "runtime/clock.h"
+#include "runtime/mailbox.h"
 
 enum { SENDERS = 4, FRAMES = 5000, MAX_SIZE = 13 };
 

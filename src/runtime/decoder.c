@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/local/decoder.h"
+#include "runtime/decoder.h"
 
 #include <assert.h>
 #include <string.h>

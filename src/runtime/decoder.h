@@ -4,8 +4,8 @@
  * that combining can wait a little: parts of the same stripe that arrive together are summed in one
  * pass.
  */
-#ifndef LOCAL_DECODER_H
-#define LOCAL_DECODER_H
+#ifndef RUNTIME_DECODER_H
+#define RUNTIME_DECODER_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/local/snapshot.h"
+#include "runtime/snapshot.h"
 
 #include <assert.h>
 #include <stdbool.h>

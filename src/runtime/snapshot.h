@@ -3,8 +3,8 @@
  * Copies of the parameters, one per round, kept until the last thread that computes with one lets
  * go: a compute function that outlasts its round reads on what it was given.
  */
-#ifndef LOCAL_SNAPSHOT_H
-#define LOCAL_SNAPSHOT_H
+#ifndef RUNTIME_SNAPSHOT_H
+#define RUNTIME_SNAPSHOT_H
 
 #include <pthread.h>
 #include <stddef.h>

@@ -4,8 +4,8 @@
  * at once and reads it without the lock. Its first room is taken at creation; a sender that must
  * not allocate waits while it is full.
  */
-#ifndef LOCAL_MAILBOX_H
-#define LOCAL_MAILBOX_H
+#ifndef RUNTIME_MAILBOX_H
+#define RUNTIME_MAILBOX_H
 
 #include <pthread.h>
 #include <stdbool.h>

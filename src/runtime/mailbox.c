@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/local/mailbox.h"
+#include "runtime/mailbox.h"
 
 #include <assert.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include <tarry/event.h>
 
 #include "base/memory.h"
-#include "runtime/local/clock.h"
+#include "runtime/clock.h"
 
 typedef struct mailbox_head {
     uint32_t sender;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef LOCAL_CLOCK_H
-#define LOCAL_CLOCK_H
+#ifndef RUNTIME_CLOCK_H
+#define RUNTIME_CLOCK_H
 
 #include <pthread.h>
 #include <stdint.h>
