@@ -6,7 +6,7 @@
 
 #include "base/bitset.h"
 #include "base/memory.h"
-#include "coding/transfer.h"
+#include "runtime/decode.h"
 
 int decoder_init(decoder *state, const tarry_plan *plan, const layout *cut, const kernel *kernels,
                  float *const *part, const tarry_allocator *allocator)
@@ -32,17 +32,6 @@ void decoder_destroy(decoder *state, const tarry_allocator *allocator)
     memory_release(allocator, state->senders);
     memory_release(allocator, state->waiting);
     memory_release(allocator, state->fresh);
-}
-
-static void zero(decoder *state, uint32_t stripe)
-{
-    const layout *cut = &state->cut;
-    for (uint32_t part = 0; part < cut->parts; part++) {
-        size_t present = layout_present(cut, part, stripe);
-        if (present > 0)
-            memset(state->estimate + part * cut->part_length + layout_stripe_start(cut, stripe), 0,
-                   present * sizeof(float));
-    }
 }
 
 /* The first sum overwrites, so that a cleared stripe need not be written twice. */
@@ -84,17 +73,11 @@ uint32_t decoder_flush(decoder *state, uint32_t stripe)
     if (count == 0)
         return 0;
     size_t start = layout_stripe_start(&state->cut, stripe);
-    uint32_t parts = state->cut.parts;
-    const double *decode = plan_decode(plan, parts);
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < count; i++)
         state->z[i] = state->part[senders[i]] + start;
-        for (uint32_t part = 0; part < parts; part++)
-            state->weights[(size_t)part * count + i] =
-                (float)(state->scale * decode[(size_t)part * plan->workers + senders[i]]);
-    }
     bool add = !bitset_test(state->fresh, stripe);
-    transfer_decode(state->kernels, &state->cut, stripe, state->z, state->weights, count, add,
-                    state->estimate);
+    decode_stripe(state->kernels, plan, &state->cut, stripe, state->z, senders, count, state->scale,
+                  add, state->weights, state->estimate);
     bitset_reset(state->fresh, stripe);
     state->waiting[stripe] = 0;
     return count;
@@ -104,6 +87,6 @@ void decoder_finish(decoder *state)
 {
     for (uint32_t stripe = 0; stripe < state->cut.stripes; stripe++)
         if (bitset_test(state->fresh, stripe))
-            zero(state, stripe);
+            decode_zero(&state->cut, stripe, state->estimate);
     bitset_clear(state->fresh, state->cut.stripes);
 }

@@ -48,10 +48,19 @@ static snapshot *find_free(snapshots *pool)
     return bare;
 }
 
-static void fill(const snapshots *pool, snapshot *item, uint64_t round, const float *parameters)
+static void copy(const snapshots *pool, snapshot *item, const float *parameters)
+{
+    memcpy(item->parameters, parameters, pool->parameters * sizeof(float));
+}
+
+/* With the lock held. */
+static void make_current(snapshots *pool, snapshot *item, uint64_t round)
 {
     item->round = round;
-    memcpy(item->parameters, parameters, pool->parameters * sizeof(float));
+    item->generation = ++pool->generation;
+    if (pool->current != NULL && pool->current != item)
+        pool->current->holders--;
+    pool->current = item;
 }
 
 /* Whoever asks meanwhile waits for the lock, and gets the new one. */
@@ -59,37 +68,70 @@ static bool overwrite_current(snapshots *pool, uint64_t round, const float *para
 {
     if (pool->current == NULL || pool->current->holders > 1)
         return false;
-    fill(pool, pool->current, round, parameters);
+    copy(pool, pool->current, parameters);
+    make_current(pool, pool->current, round);
     return true;
+}
+
+/* One that is free, with memory, held by the pool; NULL if there is no memory. */
+static snapshot *take_free(snapshots *pool)
+{
+    pthread_mutex_lock(&pool->lock);
+    snapshot *next = find_free(pool);
+    assert(next != NULL);
+    next->holders = 1;
+    pthread_mutex_unlock(&pool->lock);
+    if (next->parameters == NULL)
+        next->parameters = vector_allocate(&pool->allocator, pool->parameters);
+    if (next->parameters != NULL)
+        return next;
+    snapshots_release(pool, next);
+    return NULL;
 }
 
 int snapshots_publish(snapshots *pool, uint64_t round, const float *parameters)
 {
+    assert(pool->begun == NULL);
     pthread_mutex_lock(&pool->lock);
     if (overwrite_current(pool, round, parameters)) {
         pthread_mutex_unlock(&pool->lock);
         return TARRY_OK;
     }
-    snapshot *next = find_free(pool);
-    assert(next != NULL);
-    next->holders = 1;
     pthread_mutex_unlock(&pool->lock);
 
-    if (next->parameters == NULL)
-        next->parameters = vector_allocate(&pool->allocator, pool->parameters);
-    if (next->parameters == NULL) {
-        snapshots_release(pool, next);
+    snapshot *next = take_free(pool);
+    if (next == NULL)
         return TARRY_ERROR_NO_MEMORY;
-    }
-    fill(pool, next, round, parameters);
-
+    copy(pool, next, parameters);
     pthread_mutex_lock(&pool->lock);
-    snapshot *last = pool->current;
-    pool->current = next;
-    if (last != NULL)
-        last->holders--;
+    make_current(pool, next, round);
     pthread_mutex_unlock(&pool->lock);
     return TARRY_OK;
+}
+
+float *snapshots_begin(snapshots *pool)
+{
+    if (pool->begun == NULL)
+        pool->begun = take_free(pool);
+    return pool->begun == NULL ? NULL : pool->begun->parameters;
+}
+
+void snapshots_commit(snapshots *pool, uint64_t round)
+{
+    assert(pool->begun != NULL);
+    pthread_mutex_lock(&pool->lock);
+    make_current(pool, pool->begun, round);
+    pthread_mutex_unlock(&pool->lock);
+    pool->begun = NULL;
+}
+
+uint64_t snapshots_generation(snapshots *pool, uint64_t round)
+{
+    pthread_mutex_lock(&pool->lock);
+    const snapshot *current = pool->current;
+    uint64_t generation = current != NULL && current->round == round ? current->generation : 0;
+    pthread_mutex_unlock(&pool->lock);
+    return generation;
 }
 
 snapshot *snapshots_hold(snapshots *pool)

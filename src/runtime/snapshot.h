@@ -14,6 +14,7 @@
 
 typedef struct snapshot {
     uint64_t round;
+    uint64_t generation; /* counts, from 1, what the pool got: two are never the same parameters */
     float *parameters;
     size_t holders;
 } snapshot;
@@ -25,6 +26,8 @@ typedef struct snapshots {
     snapshot *items; /* taken when first needed */
     size_t capacity;
     snapshot *current; /* the last one published, held by the pool */
+    snapshot *begun;   /* being filled in place, held by the pool */
+    uint64_t generation;
 } snapshots;
 
 /* At most `holders` threads hold a snapshot at a time.
@@ -37,7 +40,16 @@ void snapshots_destroy(snapshots *pool);
  * holds it, and makes that the current one: workers that keep in step share a single one. Errors:
  * NO_MEMORY. */
 int snapshots_publish(snapshots *pool, uint64_t round, const float *parameters);
-/* The current snapshot; give it back with snapshots_release. */
+/*
+ * The same without a copy: begin gives back a vector that nobody reads, to be filled at leisure;
+ * it stays the same one until commit makes it the current snapshot, of `round`. NULL if there is no
+ * memory. One thread at a time publishes, begins and commits, and publishes nothing in between.
+ */
+float *snapshots_begin(snapshots *pool);
+void snapshots_commit(snapshots *pool, uint64_t round);
+/* The generation of the current snapshot if it is of `round`; otherwise 0. */
+uint64_t snapshots_generation(snapshots *pool, uint64_t round);
+/* The current snapshot, NULL if there is none yet; give it back with snapshots_release. */
 snapshot *snapshots_hold(snapshots *pool);
 void snapshots_release(snapshots *pool, snapshot *held); /* NULL is allowed */
 

@@ -86,6 +86,43 @@ static void one_is_enough_for_those_in_step(void **state)
     assert_int_equal(memory.live, 0);
 }
 
+static void what_is_filled_in_place_is_seen_when_it_is_whole(void **state)
+{
+    (void)state;
+    snapshots pool;
+    failing_allocator memory;
+    failing_allocator_init(&memory, SIZE_MAX);
+    assert_int_equal(snapshots_init(&pool, LENGTH, HOLDERS, &memory.allocator), TARRY_OK);
+    snapshot *held[HOLDERS];
+    for (uint64_t round = 0; round < HOLDERS; round++) {
+        float *place = snapshots_begin(&pool);
+        assert_ptr_equal(place, snapshots_begin(&pool)); /* begun anew: the same one */
+        assert_int_equal(snapshots_generation(&pool, round), 0);
+        for (size_t i = 0; i < LENGTH; i++)
+            place[i] = (float)round + (float)i;
+        snapshots_commit(&pool, round);
+        assert_int_equal(snapshots_generation(&pool, round), round + 1);
+        held[round] = snapshots_hold(&pool);
+        assert_ptr_equal(held[round]->parameters, place);
+    }
+    assert_ptr_not_equal(snapshots_begin(&pool), held[HOLDERS - 1]->parameters);
+    for (uint64_t round = 0; round < HOLDERS; round++) {
+        assert_true(is_of_its_round(held[round]));
+        snapshots_release(&pool, held[round]);
+    }
+    /* The same round again is another generation. */
+    snapshots_commit(&pool, HOLDERS - 1);
+    assert_int_equal(snapshots_generation(&pool, HOLDERS - 1), HOLDERS + 1);
+    publish(&pool, HOLDERS - 1);
+    assert_int_equal(snapshots_generation(&pool, HOLDERS - 1), HOLDERS + 2);
+    snapshots_destroy(&pool);
+    failing_allocator_init(&memory, 1);
+    assert_int_equal(snapshots_init(&pool, LENGTH, HOLDERS, &memory.allocator), TARRY_OK);
+    assert_null(snapshots_begin(&pool));
+    snapshots_destroy(&pool);
+    assert_int_equal(memory.live, 0);
+}
+
 typedef struct reader {
     snapshots *pool;
     _Atomic bool *stop;
@@ -163,6 +200,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_holder_keeps_what_it_has),
         cmocka_unit_test(one_is_enough_for_those_in_step),
+        cmocka_unit_test(what_is_filled_in_place_is_seen_when_it_is_whole),
         cmocka_unit_test(readers_never_see_one_change),
         cmocka_unit_test(each_allocation_may_fail),
     };
