@@ -11,11 +11,12 @@
 #include "base/memory.h"
 #include "plan/plan.h"
 #include "runtime/clock.h"
+#include "runtime/coverage_text.h"
 #include "runtime/decoder.h"
 #include "runtime/local/local_worker.h"
 #include "straggler/straggler.h"
 
-enum { DEFAULT_STRIPE = 65536, NAMED_CHUNKS = 8 };
+enum { DEFAULT_STRIPE = 65536 };
 
 struct tarry_local {
     tarry_allocator allocator;
@@ -50,7 +51,7 @@ static uint8_t *allocate_frame(const tarry_local *local, const tarry_plan *plan)
 {
     size_t frame = 0;
     for (uint32_t worker = 0; worker < plan->workers; worker++) {
-        codec_shape shape = codec_shape_of(plan, worker, local->shared.cut.stripes);
+        codec_shape shape = codec_shape_of(plan, worker, local->shared.engine.cut.stripes);
         size_t size = codec_max_size(&shape);
         frame = size > frame ? size : frame;
     }
@@ -85,7 +86,7 @@ static int init_shared(tarry_local *local)
         return error;
     local->has_snapshots = true;
     size_t frames =
-        (size_t)plan->workers * (8 + 2 * (size_t)shared->cut.stripes) + plan_edges(plan);
+        (size_t)plan->workers * (8 + 2 * (size_t)shared->engine.cut.stripes) + plan_edges(plan);
     error = mailbox_init(&shared->server_inbox, CODEC_MOST_WORKER_BYTES, frames, &local->allocator);
     if (error != TARRY_OK)
         return error;
@@ -93,14 +94,26 @@ static int init_shared(tarry_local *local)
     return TARRY_OK;
 }
 
+static desk_settings wanted_desk(const tarry_local *local)
+{
+    const tarry_server_settings *server = &local->settings.server;
+    return (desk_settings){
+        .cut = local->shared.engine.cut,
+        .keep = server->keep,
+        .keeps_stale = server->fill == TARRY_FILL_STALE,
+        .conditioning_limit = server->conditioning_limit,
+    };
+}
+
 static int init_workers(tarry_local *local)
 {
+    const desk_settings wanted = wanted_desk(local);
     int error = TARRY_OK;
     for (uint32_t worker = 0; worker < local->plan->workers && error == TARRY_OK; worker++) {
         error = local_worker_init(&local->workers[worker], &local->shared, local->plan, worker,
-                                  &local->settings.server, &local->allocator);
+                                  &wanted, &local->allocator);
         if (error == TARRY_OK)
-            local->parts[worker] = local->workers[worker].desk->part;
+            local->parts[worker] = local->workers[worker].engine.desk->part;
     }
     return error;
 }
@@ -113,7 +126,7 @@ static int start_workers(tarry_local *local)
         tarry_event event = {.type = TARRY_EVENT_JOINED, .worker = worker};
         int error = tarry_server_step(local->server, clock_now_ns(), &event, &effects);
         if (error == TARRY_OK && !tarry_straggler_dead(local->settings.straggler, worker))
-            error = local_worker_start(&local->workers[worker]);
+            error = engine_start(&local->workers[worker].engine);
         if (error != TARRY_OK)
             return error;
     }
@@ -133,8 +146,8 @@ static int create(tarry_local *local, tarry_diagnostic *diagnostic)
     if (error == TARRY_OK)
         error = init_workers(local);
     if (error == TARRY_OK)
-        error = decoder_init(&local->sums, local->plan, &local->shared.cut, local->shared.kernels,
-                             local->parts, &local->allocator);
+        error = decoder_init(&local->sums, local->plan, &local->shared.engine.cut,
+                             local->shared.engine.kernels, local->parts, &local->allocator);
     if (error == TARRY_OK)
         error = start_workers(local);
     if (error != TARRY_OK)
@@ -170,13 +183,14 @@ int tarry_local_create(const tarry_plan *plan, const tarry_local_settings *setti
                              stripe > 0 ? stripe : DEFAULT_STRIPE);
     made->settings.server.dimension = cut.dimension;
     made->settings.server.stripe_length = cut.stripe_length;
-    made->shared.pieces = plan->pieces;
-    made->shared.straggler = settings->straggler;
-    made->shared.compute = settings->compute;
-    made->shared.compute_spans = settings->compute_spans;
-    made->shared.user = settings->user;
-    made->shared.cut = cut;
-    made->shared.kernels = kernel_best();
+    made->shared.engine.pieces = plan->pieces;
+    made->shared.engine.straggler = settings->straggler;
+    made->shared.engine.compute = settings->compute;
+    made->shared.engine.compute_spans = settings->compute_spans;
+    made->shared.engine.user = settings->user;
+    made->shared.engine.cut = cut;
+    made->shared.engine.kernels = kernel_best();
+    made->shared.engine.snapshots = &made->shared.snapshots;
     int error = create(made, diagnostic);
     if (error != TARRY_OK) {
         tarry_local_free(made);
@@ -193,11 +207,11 @@ void tarry_local_free(tarry_local *local)
     tarry_allocator allocator = local->allocator;
     uint32_t workers = local->workers != NULL ? local->plan->workers : 0;
     for (uint32_t worker = 0; worker < workers; worker++)
-        local_worker_close(&local->workers[worker]);
+        engine_close(&local->workers[worker].engine);
     if (local->has_inbox)
         mailbox_close(&local->shared.server_inbox);
     for (uint32_t worker = 0; worker < workers; worker++)
-        local_worker_destroy(&local->workers[worker], &allocator);
+        engine_destroy(&local->workers[worker].engine, &allocator);
     decoder_destroy(&local->sums, &allocator);
     tarry_server_free(local->server);
     if (local->has_inbox)
@@ -214,14 +228,13 @@ void tarry_local_free(tarry_local *local)
 
 static int send_message(tarry_local *local, uint32_t id, const tarry_message *message)
 {
-    local_worker *worker = &local->workers[id];
+    engine *worker = &local->workers[id].engine;
     if (!worker->talking)
         return TARRY_OK;
     const codec_shape *shape = &worker->desk->shape;
     size_t size = codec_size(shape, message);
     codec_encode(shape, message, local->frame);
-    return mailbox_put_growing(&worker->inbox, 0, local->frame, size) ? TARRY_OK
-                                                                      : TARRY_ERROR_NO_MEMORY;
+    return engine_deliver(worker, local->frame, size);
 }
 
 /* All effects, also after one that failed:
@@ -341,8 +354,8 @@ static int begin(tarry_local *local, const float *parameters)
 {
     local->done = false;
     /* Parts that a round which failed left behind. */
-    for (uint32_t stripe = 0; stripe < local->shared.cut.stripes; stripe++)
-        decoder_clear(&local->sums, local->shared.cut.parts, stripe);
+    for (uint32_t stripe = 0; stripe < local->shared.engine.cut.stripes; stripe++)
+        decoder_clear(&local->sums, local->shared.engine.cut.parts, stripe);
     for (uint32_t worker = 0; worker < local->plan->workers; worker++) {
         if (!bitset_test(local->returned, worker))
             continue;
@@ -355,53 +368,6 @@ static int begin(tarry_local *local, const float *parameters)
     if (error != TARRY_OK)
         return error;
     return step(local, &(tarry_event){.type = TARRY_EVENT_START});
-}
-
-/* "2, 5, 7 and 12 more" */
-static void list_hopeless(const tarry_local *local, char *text, size_t size)
-{
-    uint32_t chunks = local->plan->chunks, named = 0, more = 0;
-    size_t used = 0;
-    text[0] = '\0';
-    for (uint32_t chunk = tarry_server_next_hopeless(local->server, 0); chunk < chunks;
-         chunk = tarry_server_next_hopeless(local->server, chunk + 1)) {
-        if (named == NAMED_CHUNKS) {
-            more++;
-            continue;
-        }
-        used += (size_t)snprintf(text + used, size - used, named > 0 ? ", %u" : "%u", chunk);
-        named++;
-    }
-    if (more > 0)
-        snprintf(text + used, size - used, " and %u more", more);
-}
-
-/* The library names no flags of the tool; which stop rules would do is the caller's to say. */
-static int describe_coverage(const tarry_local *local, tarry_diagnostic *diagnostic)
-{
-    const tarry_round_result *result = &local->result;
-    const tarry_plan *plan = local->plan;
-    unsigned long long round = result->round;
-    if (local->settings.server.stop == TARRY_STOP_WORKERS)
-        return diagnose(diagnostic, TARRY_ERROR_COVERAGE,
-                        "round %llu: fewer than %u of %u workers can still finish all their chunks "
-                        "(%u are lost)",
-                        round, local->settings.server.workers_needed, plan->workers,
-                        result->workers_lost);
-    char chunks[128];
-    list_hopeless(local, chunks, sizeof(chunks));
-    if (result->workers_lost == local->plan->workers)
-        return diagnose(diagnostic, TARRY_ERROR_COVERAGE, "round %llu: all %u workers are lost",
-                        round, plan->workers);
-    if (plan_least_parts(plan) == 1)
-        return diagnose(diagnostic, TARRY_ERROR_COVERAGE,
-                        "round %llu: no worker that is left can give chunks %s (%u of %u workers "
-                        "are lost)",
-                        round, chunks, result->workers_lost, plan->workers);
-    return diagnose(diagnostic, TARRY_ERROR_COVERAGE,
-                    "round %llu: the workers that are left can't give chunks %s often enough for "
-                    "%u parts (%u of %u workers are lost)",
-                    round, chunks, plan->parts, result->workers_lost, plan->workers);
 }
 
 int tarry_local_round(tarry_local *local, const float *parameters, float *sum,
@@ -429,7 +395,8 @@ int tarry_local_round(tarry_local *local, const float *parameters, float *sum,
     }
     *result = local->result;
     if (local->result.error == TARRY_ERROR_COVERAGE)
-        return describe_coverage(local, diagnostic);
+        return coverage_describe(local->server, local->plan, &local->settings.server,
+                                 &local->result, diagnostic);
     decoder_finish(&local->sums);
     return TARRY_OK;
 }
@@ -444,7 +411,7 @@ int tarry_local_costs(tarry_local *local, const double *costs)
 /* What takes the place of what the runtime has. */
 typedef struct replacement {
     tarry_server *server;
-    local_desk **desks; /* per worker; NULL once it is the worker's */
+    desk **desks; /* per worker; NULL once it is the worker's */
     uint8_t *frame;
 } replacement;
 
@@ -469,18 +436,18 @@ static int make_replacement(const tarry_local *local, const tarry_plan *next, re
                             tarry_diagnostic *diagnostic)
 {
     const tarry_allocator *allocator = &local->allocator;
-    const tarry_server_settings *settings = &local->settings.server;
-    int error = tarry_server_create(next, settings, allocator, &made->server, diagnostic);
+    const desk_settings wanted = wanted_desk(local);
+    int error =
+        tarry_server_create(next, &local->settings.server, allocator, &made->server, diagnostic);
     if (error == TARRY_OK)
         error = tarry_server_adopt(made->server, local->server, diagnostic);
     if (error != TARRY_OK)
         return error;
     made->frame = allocate_frame(local, next);
-    made->desks = memory_allocate(allocator, next->workers, sizeof(local_desk *));
+    made->desks = memory_allocate(allocator, next->workers, sizeof(desk *));
     error = made->frame == NULL || made->desks == NULL ? TARRY_ERROR_NO_MEMORY : TARRY_OK;
     for (uint32_t worker = 0; worker < next->workers && error == TARRY_OK; worker++)
-        error = local_desk_create(next, worker, &local->shared.cut, settings, allocator,
-                                  &made->desks[worker]);
+        error = desk_create(next, worker, &wanted, allocator, &made->desks[worker]);
     return error == TARRY_OK ? TARRY_OK : diagnose_no_memory(diagnostic, "local runtime");
 }
 
@@ -488,7 +455,7 @@ static void discard(const tarry_local *local, replacement *made)
 {
     const tarry_allocator *allocator = &local->allocator;
     for (uint32_t worker = 0; made->desks != NULL && worker < local->plan->workers; worker++)
-        local_desk_free(made->desks[worker], allocator);
+        desk_free(made->desks[worker], allocator);
     memory_release(allocator, made->desks);
     memory_release(allocator, made->frame);
     tarry_server_free(made->server);
@@ -497,7 +464,7 @@ static void discard(const tarry_local *local, replacement *made)
 static bool have_turned(tarry_local *local)
 {
     for (uint32_t worker = 0; worker < local->plan->workers; worker++)
-        if (!local_worker_has_turned(&local->workers[worker]))
+        if (!engine_has_turned(&local->workers[worker].engine))
             return false;
     return true;
 }
@@ -510,14 +477,14 @@ static bool have_turned(tarry_local *local)
 static void turn_workers(tarry_local *local, replacement *made)
 {
     for (uint32_t worker = 0; worker < local->plan->workers; worker++) {
-        local_worker_turn(&local->workers[worker], made->desks[worker]);
+        engine_turn(&local->workers[worker].engine, made->desks[worker]);
         made->desks[worker] = NULL;
     }
     while (!have_turned(local))
         take_frames(local, mailbox_take(&local->shared.server_inbox, TARRY_NEVER));
     for (uint32_t worker = 0; worker < local->plan->workers; worker++) {
-        local_worker_tidy(&local->workers[worker], &local->allocator);
-        local->parts[worker] = local->workers[worker].desk->part;
+        engine_tidy(&local->workers[worker].engine, &local->allocator);
+        local->parts[worker] = local->workers[worker].engine.desk->part;
     }
 }
 
@@ -557,7 +524,7 @@ tarry_local_worker tarry_local_worker_state(const tarry_local *local, uint32_t w
     assert(worker < local->plan->workers);
     return (tarry_local_worker){
         .chunks = local->chunks[worker],
-        .seconds = (double)atomic_load(&local->workers[worker].busy_ns) / 1e9,
+        .seconds = (double)atomic_load(&local->workers[worker].engine.busy_ns) / 1e9,
         .present = tarry_server_present(local->server, worker),
         .pace = tarry_server_pace_ns(local->server, worker) / 1e9,
     };

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef RUNTIME_COVERAGE_TEXT_H
+#define RUNTIME_COVERAGE_TEXT_H
+
+#include <tarry/server.h>
+
+/* Says why a round of `server` ended with TARRY_ERROR_COVERAGE, and which chunks are missing; gives
+ * back that error. diagnostic: NULL is allowed. */
+int coverage_describe(const tarry_server *server, const tarry_plan *plan,
+                      const tarry_server_settings *settings, const tarry_round_result *result,
+                      tarry_diagnostic *diagnostic);
+
+#endif

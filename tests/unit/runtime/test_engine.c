@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An engine without a server: the test is its uplink, and says when a compute function returns. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+
+#include <tarry/error.h>
+
+#include "edge_plan.h"
+#include "failing_allocator.h"
+#include "protocol/codec.h"
+#include "runtime/clock.h"
+#include "runtime/engine.h"
+
+enum { LOAD = 3, DIMENSION = 10, MOST_POSTS = 64, STRIPE = 4 };
+
+/* One worker computes chunk 0, then 1, then 2; nobody else does: psi is a bit per position. */
+static const edge edges[] = {{0, 0}, {0, 1}, {0, 2}};
+
+typedef struct bench {
+    tarry_plan *plan;
+    snapshots pool;
+    engine engine;
+    float part[DIMENSION], other[DIMENSION];
+    float *place;   /* which of them the part is to lie in */
+    uint64_t round; /* the last that the engine was told of */
+
+    pthread_mutex_t lock;
+    pthread_cond_t change;
+    tarry_message posts[MOST_POSTS];
+    size_t count, read; /* posted; looked at by the test */
+    size_t claims, claimed_before_part;
+    bool shut; /* compute functions wait */
+    bool computing;
+    bool fails;
+    size_t calls, give_ups, changes;
+} bench;
+
+static void note(bench *own, size_t *counter)
+{
+    pthread_mutex_lock(&own->lock);
+    (*counter)++;
+    pthread_cond_broadcast(&own->change);
+    pthread_mutex_unlock(&own->lock);
+}
+
+static void post(void *user, const tarry_message *message)
+{
+    bench *own = user;
+    pthread_mutex_lock(&own->lock);
+    own->posts[own->count++ % MOST_POSTS] = *message;
+    pthread_cond_broadcast(&own->change);
+    pthread_mutex_unlock(&own->lock);
+}
+
+static void post_part(void *user, const tarry_message *message, const float *stripe, size_t numbers)
+{
+    bench *own = user;
+    size_t start = (size_t)message->stripe * STRIPE;
+    if (stripe == own->place + start && numbers == (start + STRIPE > DIMENSION ? 2 : STRIPE))
+        own->claimed_before_part = own->claims;
+    post(user, message);
+}
+
+static void claim(void *user, size_t first, size_t count)
+{
+    bench *own = user;
+    if (first + count <= DIMENSION)
+        note(own, &own->claims);
+}
+
+static void give_up(void *user)
+{
+    bench *own = user;
+    note(own, &own->give_ups);
+}
+
+static void changed(void *user)
+{
+    bench *own = user;
+    note(own, &own->changes);
+}
+
+/* The gradient of chunk c is the parameter times c + 1. */
+static int compute(void *user, uint64_t round, const float *parameters, uint32_t chunk,
+                   float *gradient)
+{
+    (void)round;
+    bench *own = user;
+    pthread_mutex_lock(&own->lock);
+    own->calls++;
+    own->computing = true;
+    pthread_cond_broadcast(&own->change);
+    while (own->shut)
+        pthread_cond_wait(&own->change, &own->lock);
+    own->computing = false;
+    bool fails = own->fails;
+    pthread_mutex_unlock(&own->lock);
+    for (size_t i = 0; i < DIMENSION; i++)
+        gradient[i] = parameters[0] * (float)(chunk + 1);
+    return fails ? -1 : 0;
+}
+
+static int make(bench *own, tarry_keep keep, const tarry_allocator *allocator)
+{
+    own->place = own->part;
+    own->plan = edge_plan_make(1, LOAD, 1, edges, LOAD, NULL);
+    assert_non_null(own->plan);
+    int error = snapshots_init(&own->pool, 1, 1, NULL);
+    assert_int_equal(error, TARRY_OK);
+    engine_settings settings = {
+        .pieces = 1,
+        .cut = layout_make(DIMENSION, 1, STRIPE),
+        .kernels = kernel_best(),
+        .compute = compute,
+        .user = own,
+        .snapshots = &own->pool,
+        .uplink = {post, post_part, claim, give_up, changed, own},
+    };
+    desk_settings wanted = {
+        .cut = settings.cut, .keep = keep, .conditioning_limit = 1e6, .part = own->part};
+    desk *first;
+    error = desk_create(own->plan, 0, &wanted, allocator, &first);
+    if (error != TARRY_OK)
+        return error;
+    error = engine_init(&own->engine, &settings, first, allocator);
+    if (error != TARRY_OK)
+        desk_free(first, allocator);
+    return error;
+}
+
+static void set_up(bench *own, tarry_keep keep)
+{
+    *own = (bench){0};
+    pthread_mutex_init(&own->lock, NULL);
+    assert_int_equal(clock_init_condition(&own->change), 0);
+    assert_int_equal(make(own, keep, NULL), TARRY_OK);
+    assert_int_equal(engine_start(&own->engine), TARRY_OK);
+}
+
+static void tear_down(bench *own)
+{
+    engine_close(&own->engine);
+    engine_destroy(&own->engine, NULL);
+    snapshots_destroy(&own->pool);
+    edge_plan_free(own->plan);
+    pthread_cond_destroy(&own->change);
+    pthread_mutex_destroy(&own->lock);
+}
+
+static void set(bench *own, bool *what, bool value)
+{
+    pthread_mutex_lock(&own->lock);
+    *what = value;
+    pthread_cond_broadcast(&own->change);
+    pthread_mutex_unlock(&own->lock);
+}
+
+static size_t get(bench *own, const size_t *counter)
+{
+    pthread_mutex_lock(&own->lock);
+    size_t value = *counter;
+    pthread_mutex_unlock(&own->lock);
+    return value;
+}
+
+static void waits_for(bench *own, const size_t *counter, size_t least)
+{
+    struct timespec until = clock_timespec(clock_now_ns() + UINT64_C(20000000000));
+    int expired = 0;
+    pthread_mutex_lock(&own->lock);
+    while (*counter < least && expired == 0)
+        expired = pthread_cond_timedwait(&own->change, &own->lock, &until);
+    pthread_mutex_unlock(&own->lock);
+    assert_int_equal(expired, 0);
+}
+
+static tarry_message next_post(bench *own)
+{
+    waits_for(own, &own->count, own->read + 1);
+    pthread_mutex_lock(&own->lock);
+    tarry_message message = own->posts[own->read++ % MOST_POSTS];
+    pthread_mutex_unlock(&own->lock);
+    return message;
+}
+
+static void says(bench *own, const tarry_message *message)
+{
+    uint8_t frame[256];
+    const codec_shape *shape = &own->engine.desk->shape;
+    size_t size = codec_size(shape, message);
+    assert_in_range(size, 1, sizeof(frame));
+    codec_encode(shape, message, frame);
+    assert_int_equal(engine_deliver(&own->engine, frame, size), TARRY_OK);
+}
+
+static void gives_parameters(bench *own, uint64_t round, float value)
+{
+    float *parameters = snapshots_begin(&own->pool);
+    assert_non_null(parameters);
+    parameters[0] = value;
+    snapshots_commit(&own->pool, round);
+}
+
+static void says_round(bench *own, uint32_t epoch, uint64_t round)
+{
+    own->round = round;
+    says(own, &(tarry_message){.type = TARRY_MESSAGE_ROUND, .epoch = epoch, .round = round});
+}
+
+static void expect_report(bench *own, uint32_t epoch, uint32_t slot, bool failed)
+{
+    tarry_message report = next_post(own);
+    assert_int_equal(report.type, TARRY_MESSAGE_REPORT);
+    assert_int_equal(report.epoch, epoch);
+    assert_int_equal(report.slot, slot);
+    assert_int_equal(report.failed, failed);
+}
+
+/* The part is the sum of the chunks whose bits are set, times the parameter. */
+static void expect_parts(bench *own, uint32_t epoch, uint64_t psi, float sum)
+{
+    const uint64_t stripes = 7;
+    says(own, &(tarry_message){.type = TARRY_MESSAGE_SIGNAL,
+                               .epoch = epoch,
+                               .round = own->round,
+                               .attempt = 1,
+                               .parts = 1,
+                               .psi = &psi,
+                               .stripes = &stripes});
+    for (uint32_t stripe = 0; stripe < 3; stripe++) {
+        tarry_message part = next_post(own);
+        assert_int_equal(part.type, TARRY_MESSAGE_PART);
+        assert_int_equal(part.stripe, stripe);
+        size_t last = stripe * STRIPE + (stripe < 2 ? STRIPE : 2) - 1;
+        assert_float_equal(own->place[last], sum, 1e-4F);
+    }
+}
+
+static void what_is_finished_outlives_a_reconnect(void **state)
+{
+    (void)state;
+    bench own;
+    set_up(&own, TARRY_KEEP_ALL);
+    gives_parameters(&own, 0, 1);
+    for (uint32_t epoch = 1; epoch <= 3; epoch++) {
+        says_round(&own, epoch, 0);
+        for (uint32_t slot = 0; slot < LOAD; slot++)
+            expect_report(&own, epoch, slot, false);
+        assert_int_equal(get(&own, &own.calls), LOAD);
+    }
+    expect_parts(&own, 3, 7, 6);
+    assert_int_equal(own.claimed_before_part, 3); /* a stripe each, before it is encoded */
+    /* A server that began anew sends other parameters for the same round. */
+    gives_parameters(&own, 0, 2);
+    says_round(&own, 4, 0);
+    for (uint32_t slot = 0; slot < LOAD; slot++)
+        expect_report(&own, 4, slot, false);
+    assert_int_equal(get(&own, &own.calls), 2 * LOAD);
+    expect_parts(&own, 4, 7, 12);
+    tear_down(&own);
+}
+
+/* A server that the worker finds again may have another place for its part. */
+static void a_part_moves_and_gradients_stay(void **state)
+{
+    (void)state;
+    bench own;
+    set_up(&own, TARRY_KEEP_ALL);
+    gives_parameters(&own, 0, 1);
+    says_round(&own, 1, 0);
+    for (uint32_t slot = 0; slot < LOAD; slot++)
+        expect_report(&own, 1, slot, false);
+    expect_parts(&own, 1, 7, 6);
+    engine_move(&own.engine, own.other);
+    waits_for(&own, &own.changes, 1);
+    assert_true(engine_has_turned(&own.engine));
+    engine_tidy(&own.engine, NULL);
+    own.place = own.other;
+    own.claims = 0;
+    says_round(&own, 2, 0);
+    for (uint32_t slot = 0; slot < LOAD; slot++)
+        expect_report(&own, 2, slot, false);
+    own.part[0] = -1;
+    expect_parts(&own, 2, 6, 5);
+    assert_true(own.part[0] == -1);
+    assert_int_equal(own.claimed_before_part, 3);
+    assert_int_equal(get(&own, &own.calls), LOAD);
+    tear_down(&own);
+}
+
+/* What was begun before the link broke counts when it is finished; what is there is told at once.
+ */
+static void a_chunk_in_progress_outlives_a_reconnect(void **state)
+{
+    (void)state;
+    bench own;
+    set_up(&own, TARRY_KEEP_ALL);
+    gives_parameters(&own, 0, 1);
+    says_round(&own, 1, 0);
+    expect_report(&own, 1, 0, false);
+    expect_report(&own, 1, 1, false);
+    expect_report(&own, 1, 2, false);
+    gives_parameters(&own, 1, 1);
+    set(&own, &own.shut, true);
+    says_round(&own, 1, 1);
+    waits_for(&own, &own.calls, LOAD + 1);
+    says_round(&own, 2, 1);
+    says_round(&own, 3, 1);
+    says(&own, &(tarry_message){.type = TARRY_MESSAGE_PROBE, .epoch = 3, .round = 1});
+    assert_int_equal(next_post(&own).type, TARRY_MESSAGE_ALIVE);
+    set(&own, &own.shut, false);
+    for (uint32_t slot = 0; slot < LOAD; slot++)
+        expect_report(&own, 3, slot, false);
+    assert_int_equal(get(&own, &own.calls), 2 * LOAD);
+    expect_parts(&own, 3, 7, 6);
+    tear_down(&own);
+}
+
+static void who_leaves_finishes_its_chunk_and_answers_the_signal(void **state)
+{
+    (void)state;
+    bench own;
+    set_up(&own, TARRY_KEEP_ALL);
+    assert_true(engine_idle(&own.engine));
+    gives_parameters(&own, 0, 1);
+    set(&own, &own.shut, true);
+    says_round(&own, 1, 0);
+    waits_for(&own, &own.calls, 1);
+    engine_leave(&own.engine, TARRY_NEVER);
+    assert_false(engine_idle(&own.engine));
+    set(&own, &own.shut, false);
+    expect_report(&own, 1, 0, false);
+    expect_report(&own, 1, 1, true);
+    expect_report(&own, 1, 2, true);
+    expect_parts(&own, 1, 1, 1);
+    assert_int_equal(get(&own, &own.changes), 0);
+    says(&own, &(tarry_message){.type = TARRY_MESSAGE_FINISH, .epoch = 1});
+    waits_for(&own, &own.changes, 1);
+    assert_true(engine_idle(&own.engine));
+    /* Another round finds nobody who computes. */
+    gives_parameters(&own, 1, 1);
+    says_round(&own, 1, 1);
+    for (uint32_t slot = 0; slot < LOAD; slot++)
+        expect_report(&own, 1, slot, true);
+    assert_int_equal(get(&own, &own.calls), 1);
+    tear_down(&own);
+}
+
+static void grace_ends(tarry_keep keep)
+{
+    bench own;
+    set_up(&own, keep);
+    gives_parameters(&own, 0, 1);
+    set(&own, &own.shut, true);
+    says_round(&own, 1, 0);
+    waits_for(&own, &own.calls, 1);
+    engine_leave(&own.engine, clock_now_ns() + 20000000);
+    for (uint32_t slot = 0; slot < LOAD; slot++)
+        expect_report(&own, 1, slot, true);
+    pthread_mutex_lock(&own.lock);
+    assert_true(own.computing); /* still: its result comes to nothing */
+    pthread_mutex_unlock(&own.lock);
+    set(&own, &own.shut, false);
+    says(&own, &(tarry_message){.type = TARRY_MESSAGE_PROBE, .epoch = 1});
+    assert_int_equal(next_post(&own).type, TARRY_MESSAGE_ALIVE);
+    tear_down(&own);
+}
+
+static void a_chunk_is_handed_back_when_the_grace_is_over(void **state)
+{
+    (void)state;
+    grace_ends(TARRY_KEEP_ALL);
+    grace_ends(TARRY_KEEP_CREDITED);
+}
+
+/* There are two places for gradients, and one that failed needs none. */
+static void chunks_that_fail_take_no_place(void **state)
+{
+    (void)state;
+    bench own;
+    set_up(&own, TARRY_KEEP_CREDITED);
+    own.fails = true;
+    gives_parameters(&own, 0, 1);
+    says_round(&own, 1, 0);
+    for (uint32_t slot = 0; slot < LOAD; slot++)
+        expect_report(&own, 1, slot, true);
+    assert_int_equal(get(&own, &own.calls), LOAD);
+    tear_down(&own);
+}
+
+static void the_running_sum_is_claimed_before_it_changes(void **state)
+{
+    (void)state;
+    bench own;
+    set_up(&own, TARRY_KEEP_CREDITED);
+    gives_parameters(&own, 0, 1);
+    says_round(&own, 1, 0);
+    expect_report(&own, 1, 0, false);
+    assert_int_equal(get(&own, &own.claims), 0);
+    says(&own, &(tarry_message){.type = TARRY_MESSAGE_NEWS,
+                                .epoch = 1,
+                                .slot = 0,
+                                .turn = 1,
+                                .fate = TARRY_FATE_CREDITED});
+    waits_for(&own, &own.claims, 1);
+    tear_down(&own);
+}
+
+static void a_frame_that_is_none_is_a_reason_to_give_up(void **state)
+{
+    (void)state;
+    bench own;
+    set_up(&own, TARRY_KEEP_ALL);
+    const uint8_t garbage[5] = {255, 255, 255, 255, 255};
+    assert_int_equal(engine_deliver(&own.engine, garbage, sizeof(garbage)), TARRY_OK);
+    waits_for(&own, &own.give_ups, 1);
+    /* It goes on with what makes sense. */
+    gives_parameters(&own, 0, 1);
+    says_round(&own, 1, 0);
+    expect_report(&own, 1, 0, false);
+    tear_down(&own);
+}
+
+static int make_and_destroy(void *user, const tarry_allocator *allocator)
+{
+    bench own = {0};
+    int error = make(&own, *(tarry_keep *)user, allocator);
+    engine_close(&own.engine);
+    engine_destroy(&own.engine, allocator);
+    snapshots_destroy(&own.pool);
+    edge_plan_free(own.plan);
+    return error;
+}
+
+static void each_allocation_may_fail(void **state)
+{
+    (void)state;
+    for (tarry_keep keep = TARRY_KEEP_ALL; keep <= TARRY_KEEP_CREDITED; keep++)
+        assert_in_range(fail_each_allocation(make_and_destroy, &keep), 10, 60);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_finished_outlives_a_reconnect),
+        cmocka_unit_test(a_part_moves_and_gradients_stay),
+        cmocka_unit_test(a_chunk_in_progress_outlives_a_reconnect),
+        cmocka_unit_test(who_leaves_finishes_its_chunk_and_answers_the_signal),
+        cmocka_unit_test(a_chunk_is_handed_back_when_the_grace_is_over),
+        cmocka_unit_test(chunks_that_fail_take_no_place),
+        cmocka_unit_test(the_running_sum_is_claimed_before_it_changes),
+        cmocka_unit_test(a_frame_that_is_none_is_a_reason_to_give_up),
+        cmocka_unit_test(each_allocation_may_fail),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
