@@ -37,6 +37,10 @@ typedef struct tarry_local_settings {
     const tarry_straggler *straggler; /* NULL for none; borrowed, must outlive the runtime */
     tarry_server_settings
         server; /* its dimension is set from that above; stripe_length 0: chosen */
+    /* What tarry_local_checkpoint wrote for the same plan and settings, to go on from; borrowed for
+     * the call. NULL: rounds count from 0. */
+    const uint8_t *checkpoint;
+    size_t checkpoint_size;
 } tarry_local_settings;
 
 typedef struct tarry_local tarry_local;
@@ -58,7 +62,8 @@ TARRY_API void tarry_local_settings_init(tarry_local_settings *settings);
  * loads times d for the finished gradients, twice that with TARRY_FILL_STALE, and m * d / l for the
  * parts (the least l), or, with TARRY_KEEP_CREDITED, 3 m d for both; one parameter vector, and
  * another one for each round before in which a compute function that is not needed any more still
- * runs, m + 2 at most. Errors: ARGUMENT, NO_MEMORY, SYSTEM.
+ * runs, m + 2 at most. Errors: ARGUMENT, NO_MEMORY, SYSTEM, FORMAT (a checkpoint that is none, or
+ * of another plan or settings).
  */
 TARRY_API int tarry_local_create(const tarry_plan *plan, const tarry_local_settings *settings,
                                  const tarry_allocator *allocator, tarry_local **local,
@@ -93,6 +98,10 @@ TARRY_API int tarry_local_replan(tarry_local *local, const tarry_plan *next,
 
 /* The server, to look at between two rounds; borrowed until the next round or plan. */
 TARRY_API const tarry_server *tarry_local_server(const tarry_local *local);
+
+/* Between two rounds: writes what a runtime needs to go on from here, tarry_server_checkpoint_size
+ * bytes of its server. Errors: NO_MEMORY. */
+TARRY_API int tarry_local_checkpoint(tarry_local *local, uint8_t *bytes);
 
 /* Makes the round in progress, or the next one, return TARRY_ERROR_INTERRUPTED.
  * May be called from any thread. */

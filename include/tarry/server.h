@@ -120,6 +120,8 @@ TARRY_API int tarry_server_step(tarry_server *server, uint64_t now, const tarry_
  * TARRY_NEVER if only events matter. */
 TARRY_API uint64_t tarry_server_deadline(const tarry_server *server);
 
+/* The number of the round that runs, or of the next one. */
+TARRY_API uint64_t tarry_server_round(const tarry_server *server);
 /* Whether `worker` has joined and is not lost. */
 TARRY_API bool tarry_server_present(const tarry_server *server, uint32_t worker);
 /* How many of its chunks `worker` has reported as finished in this round,

@@ -393,6 +393,11 @@ uint64_t tarry_server_deadline(const tarry_server *server)
     return next;
 }
 
+uint64_t tarry_server_round(const tarry_server *server)
+{
+    return server->round;
+}
+
 bool tarry_server_present(const tarry_server *server, uint32_t worker)
 {
     assert(worker < server->plan->workers);

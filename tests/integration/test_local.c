@@ -179,6 +179,46 @@ static void bytes_are_counted(void **state)
     summing_end(&job);
 }
 
+/* Five rounds, and a new runtime that goes on after them, compute what ten rounds do. */
+static void another_runtime_goes_on_from_a_checkpoint(void **state)
+{
+    (void)state;
+    summing job;
+    summing_init(&job);
+    job.local_settings.server.reproducible = true;
+    summing_begin(&job);
+    tarry_round_result result;
+    for (uint32_t round = 0; round < 5; round++)
+        assert_int_equal(summing_round(&job, &result, NULL), TARRY_OK);
+    uint8_t bytes[4096];
+    size_t size = tarry_server_checkpoint_size(tarry_local_server(job.local));
+    assert_true(size <= sizeof(bytes));
+    assert_int_equal(tarry_local_checkpoint(job.local, bytes), TARRY_OK);
+
+    tarry_local_settings settings = job.local_settings;
+    settings.checkpoint = bytes;
+    settings.checkpoint_size = size;
+    tarry_local *next = NULL;
+    tarry_diagnostic diagnostic;
+    settings.server.silence_ns++;
+    assert_int_equal(tarry_local_create(job.plan, &settings, NULL, &next, &diagnostic),
+                     TARRY_ERROR_FORMAT);
+    assert_string_equal(diagnostic.text, "checkpoint: it is of a server with other settings");
+    settings.server.silence_ns--;
+    assert_int_equal(tarry_local_create(job.plan, &settings, NULL, &next, NULL), TARRY_OK);
+    memset(bytes, 0, sizeof(bytes));
+    float *sum = calloc(job.dimension, sizeof(*sum));
+    for (uint64_t round = 5; round < 10; round++) {
+        assert_int_equal(summing_round(&job, &result, NULL), TARRY_OK);
+        assert_int_equal(tarry_local_round(next, job.parameters, sum, &result, NULL), TARRY_OK);
+        assert_int_equal(result.round, round);
+        assert_memory_equal(sum, job.sum, job.dimension * sizeof(*sum));
+    }
+    free(sum);
+    tarry_local_free(next);
+    summing_end(&job);
+}
+
 static void settings_are_checked(void **state)
 {
     (void)state;
@@ -220,6 +260,7 @@ int main(void)
         cmocka_unit_test(a_partial_straggler_s_work_counts),
         cmocka_unit_test(reproducible_rounds_repeat_to_the_bit),
         cmocka_unit_test(bytes_are_counted),
+        cmocka_unit_test(another_runtime_goes_on_from_a_checkpoint),
         cmocka_unit_test(settings_are_checked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

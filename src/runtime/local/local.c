@@ -133,6 +133,29 @@ static int start_workers(tarry_local *local)
     return TARRY_OK;
 }
 
+/*
+ * A restored server wants a checkpoint of itself to be kept before it goes on, since messages of
+ * its life so far may still be on their way. Here none outlived the workers' threads: it is
+ * dropped.
+ */
+static int restore(tarry_local *local, tarry_diagnostic *diagnostic)
+{
+    tarry_local_settings *settings = &local->settings;
+    int error = tarry_server_restore(local->server, settings->checkpoint, settings->checkpoint_size,
+                                     diagnostic);
+    settings->checkpoint = NULL; /* the caller's */
+    if (error != TARRY_OK)
+        return error;
+    uint8_t *bytes =
+        memory_allocate(&local->allocator, tarry_server_checkpoint_size(local->server), 1);
+    error = bytes == NULL ? TARRY_ERROR_NO_MEMORY : tarry_server_checkpoint(local->server, bytes);
+    if (error == TARRY_OK)
+        tarry_server_stored(local->server, bytes);
+    memory_release(&local->allocator, bytes);
+    local->round = tarry_server_round(local->server);
+    return error;
+}
+
 static int create(tarry_local *local, tarry_diagnostic *diagnostic)
 {
     int error = allocate(local);
@@ -141,7 +164,9 @@ static int create(tarry_local *local, tarry_diagnostic *diagnostic)
     if (error == TARRY_OK)
         error = tarry_server_create(local->plan, &local->settings.server, &local->allocator,
                                     &local->server, diagnostic);
-    if (error == TARRY_ERROR_ARGUMENT)
+    if (error == TARRY_OK && local->settings.checkpoint != NULL)
+        error = restore(local, diagnostic);
+    if (error == TARRY_ERROR_ARGUMENT || error == TARRY_ERROR_FORMAT)
         return error;
     if (error == TARRY_OK)
         error = init_workers(local);
@@ -511,6 +536,11 @@ int tarry_local_replan(tarry_local *local, const tarry_plan *next, tarry_diagnos
 const tarry_server *tarry_local_server(const tarry_local *local)
 {
     return local->server;
+}
+
+int tarry_local_checkpoint(tarry_local *local, uint8_t *bytes)
+{
+    return tarry_server_checkpoint(local->server, bytes);
 }
 
 void tarry_local_interrupt(tarry_local *local)
