@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Small files of keys and certificates: nobody but their owner may read or write them. */
+#ifndef TCP_PRIVATE_FILE_H
+#define TCP_PRIVATE_FILE_H
+
+#include <openssl/bio.h>
+#include <stdbool.h>
+#include <sys/stat.h>
+
+#include <tarry/error.h>
+
+enum { PRIVATE_FILE_MOST_BYTES = 16 << 20 };
+
+/*
+ * Reads a whole file. A secret one is refused if anybody but its owner may read or write it. The
+ * caller owns *out, whose memory is wiped when it is freed, and gets the file's state in *state
+ * unless that is NULL. Errors: FILE, NO_MEMORY, with a diagnostic that begins with the path.
+ */
+int private_file_read(const char *path, bool secret, BIO **out, struct stat *state,
+                      tarry_diagnostic *diagnostic);
+
+/*
+ * Writes a new file of mode 0600, whatever the umask; one that exists is not touched. What a
+ * failure leaves is removed. Errors: FILE, with a diagnostic that begins with the path.
+ */
+int private_file_create(const char *path, BIO *content, tarry_diagnostic *diagnostic);
+
+/*
+ * The same, but takes the place of a file of that name, in one step that a crash or a reader never
+ * sees half done. Only one process at a time may do so.
+ */
+int private_file_replace(const char *path, BIO *content, tarry_diagnostic *diagnostic);
+
+#endif

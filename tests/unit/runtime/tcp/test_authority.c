@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "failing_allocator.h"
+#include "runtime/tcp/authority.h"
+#include "runtime/tcp/authority_files.h"
+#include "runtime/tcp/pem.h"
+
+enum { PATH = 300 };
+
+static const int64_t NOW = 1800000000;
+static const authority_hosts no_hosts = {0};
+
+typedef struct bench {
+    char root[64];
+    char home[PATH];
+} bench;
+
+static void begin(bench *its)
+{
+    strcpy(its->root, "/tmp/tarry-authority-XXXXXX");
+    assert_non_null(mkdtemp(its->root));
+    snprintf(its->home, PATH, "%s/home", its->root);
+    assert_int_equal(authority_init(its->home, 2, no_hosts, NOW, NULL, NULL), TARRY_OK);
+}
+
+static void end(bench *its)
+{
+    authority_remove(its->root);
+    assert_int_not_equal(access(its->root, F_OK), 0);
+}
+
+static credential_identity identity(const char *name)
+{
+    credential_identity read;
+    assert_int_equal(identity_parse(name, &read), TARRY_OK);
+    return read;
+}
+
+static size_t entries_of(const char *path)
+{
+    size_t count = 0;
+    DIR *folder = opendir(path);
+    assert_non_null(folder);
+    while (readdir(folder) != NULL)
+        count++;
+    closedir(folder);
+    return count - 2;
+}
+
+/* The lines of the list as "name state," in its order. */
+static void assert_listed(const bench *its, const char *expected)
+{
+    authority_member *members;
+    size_t count;
+    char text[400] = "";
+    assert_int_equal(authority_list(its->home, NULL, &members, &count, NULL), TARRY_OK);
+    for (size_t i = 0; i < count; i++) {
+        char name[CREDENTIAL_NAME_SIZE];
+        identity_name(members[i].identity, name);
+        assert_int_equal(strlen(members[i].serial), 32);
+        snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%s,",
+                 members[i].revoked ? "-" : "+", name);
+    }
+    memory_release(NULL, members);
+    assert_string_equal(text, expected);
+}
+
+static void members_are_listed_added_and_revoked(void **state)
+{
+    (void)state;
+    bench its;
+    begin(&its);
+    assert_listed(&its, "+server,+worker-0,+worker-1,+worker,+viewer,");
+    assert_int_equal(authority_add(its.home, identity("worker-12"), no_hosts, NOW, NULL), TARRY_OK);
+    assert_int_equal(authority_revoke(its.home, identity("worker-0"), NOW, NULL), TARRY_OK);
+    assert_int_equal(authority_revoke(its.home, identity("viewer"), NOW, NULL), TARRY_OK);
+    assert_listed(&its, "+server,-worker-0,+worker-1,+worker-12,+worker,-viewer,");
+    tarry_diagnostic why;
+    assert_int_equal(authority_revoke(its.home, identity("viewer"), NOW, &why), TARRY_ERROR_STATE);
+    assert_string_equal(why.text, "viewer: revoked already");
+    assert_int_equal(authority_revoke(its.home, identity("worker-3"), NOW, &why),
+                     TARRY_ERROR_STATE);
+    assert_non_null(strstr(why.text, "worker-3: no such member in "));
+    end(&its);
+}
+
+/* Another key for a name: after the first was revoked, or beside it if its folder is elsewhere. */
+static void a_name_can_have_several_certificates(void **state)
+{
+    (void)state;
+    bench its;
+    tarry_diagnostic why;
+    char path[PATH + 16], away[PATH + 16];
+    begin(&its);
+    assert_int_equal(authority_add(its.home, identity("worker-1"), no_hosts, NOW, &why),
+                     TARRY_ERROR_STATE);
+    assert_non_null(strstr(why.text, "worker-1: exists already"));
+    assert_int_equal(authority_revoke(its.home, identity("worker-1"), NOW, NULL), TARRY_OK);
+    assert_int_equal(authority_add(its.home, identity("worker-1"), no_hosts, NOW + 5, NULL),
+                     TARRY_OK);
+    assert_listed(&its, "+server,+worker-0,-worker-1,+worker-1,+worker,+viewer,");
+    snprintf(path, sizeof(path), "%s/worker-1", its.home);
+    snprintf(away, sizeof(away), "%s/away", its.root);
+    assert_int_equal(entries_of(path), 4);
+    assert_int_equal(rename(path, away), 0);
+    assert_int_equal(authority_add(its.home, identity("worker-1"), no_hosts, NOW + 9, NULL),
+                     TARRY_OK);
+    assert_int_equal(authority_revoke(its.home, identity("worker-1"), NOW + 10, NULL), TARRY_OK);
+    assert_listed(&its, "+server,+worker-0,-worker-1,-worker-1,-worker-1,+worker,+viewer,");
+    end(&its);
+}
+
+static void what_is_there_is_never_overwritten(void **state)
+{
+    (void)state;
+    bench its;
+    tarry_diagnostic why;
+    char path[PATH + 16];
+    struct stat before, after;
+    begin(&its);
+    snprintf(path, sizeof(path), "%s/ca.pem", its.home);
+    assert_int_equal(stat(path, &before), 0);
+    assert_int_equal(authority_init(its.home, 2, no_hosts, NOW, NULL, &why), TARRY_ERROR_FILE);
+    assert_non_null(strstr(why.text, "home: exists already"));
+    assert_int_equal(stat(path, &after), 0);
+    assert_int_equal(before.st_ino, after.st_ino);
+    assert_int_equal(authority_init(path, 2, no_hosts, NOW, NULL, &why), TARRY_ERROR_FILE);
+    assert_int_equal(entries_of(its.root), 1); /* nothing half made is left */
+    snprintf(path, sizeof(path), "%s/empty///", its.root);
+    assert_int_equal(mkdir(path, 0755), 0);
+    assert_int_equal(authority_init(path, 1, no_hosts, NOW, NULL, &why), TARRY_OK);
+    assert_int_equal(stat(path, &after), 0);
+    assert_int_equal(after.st_mode & 0777, 0700);
+    end(&its);
+}
+
+static void an_interrupted_cluster_leaves_nothing(void **state)
+{
+    (void)state;
+    bench its;
+    tarry_diagnostic why;
+    char path[PATH + 16];
+    const atomic_bool stop = true;
+    begin(&its);
+    snprintf(path, sizeof(path), "%s/other", its.root);
+    assert_int_equal(authority_init(path, 2, no_hosts, NOW, &stop, &why), TARRY_ERROR_INTERRUPTED);
+    assert_int_equal(entries_of(its.root), 1);
+    end(&its);
+}
+
+/* The list that was written, but not told to the server, is told by the next try. */
+static void an_interrupted_revocation_is_finished(void **state)
+{
+    (void)state;
+    bench its;
+    char path[PATH + 32];
+    X509_CRL *list, *first;
+    begin(&its);
+    snprintf(path, sizeof(path), "%s/server/revoked.pem", its.home);
+    assert_int_equal(pem_read_list(path, &first, NULL, NULL), TARRY_OK);
+    assert_int_equal(authority_revoke(its.home, identity("worker-0"), NOW, NULL), TARRY_OK);
+    assert_int_equal(pem_replace_list(path, first, NULL), TARRY_OK);
+    assert_int_equal(authority_revoke(its.home, identity("worker-0"), NOW, NULL),
+                     TARRY_ERROR_STATE);
+    assert_int_equal(pem_read_list(path, &list, NULL, NULL), TARRY_OK);
+    assert_int_not_equal(X509_CRL_cmp(list, first), 1);
+    assert_int_equal(sk_X509_REVOKED_num(X509_CRL_get_REVOKED(list)), 1);
+    X509_CRL_free(first);
+    X509_CRL_free(list);
+    end(&its);
+}
+
+static void only_the_owner_can_read_the_files(void **state)
+{
+    (void)state;
+    static const char *const files[] = {
+        "ca.pem",          "ca-key.pem",     "revoked.pem",        "server/ca.pem",
+        "server/cert.pem", "server/key.pem", "server/revoked.pem", "worker-1/key.pem"};
+    bench its;
+    char path[PATH + 32];
+    struct stat found;
+    mode_t mask = umask(0);
+    begin(&its);
+    assert_int_equal(authority_revoke(its.home, identity("worker-0"), NOW, NULL), TARRY_OK);
+    umask(mask);
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        snprintf(path, sizeof(path), "%s/%s", its.home, files[i]);
+        assert_int_equal(stat(path, &found), 0);
+        assert_int_equal(found.st_mode & 0777, 0600);
+    }
+    snprintf(path, sizeof(path), "%s/ca-key.pem", its.home);
+    assert_int_equal(chmod(path, 0644), 0);
+    tarry_diagnostic why;
+    assert_int_equal(authority_add(its.home, identity("worker-5"), no_hosts, NOW, &why),
+                     TARRY_ERROR_FILE);
+    assert_non_null(strstr(why.text, "ca-key.pem: others may read or write this key"));
+    end(&its);
+}
+
+static void hosts_are_checked(void **state)
+{
+    (void)state;
+    static const char *const good[] = {"node1", "a-b.example.org", "192.0.2.7", "::1",
+                                       "2001:db8::5"};
+    static const char *const bad[] = {"", "a,b", "DNS:a", "*.org", "-a", ".", "a b", "1:2", "a\nb"};
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+        assert_int_equal(issue_check_host(good[i], NULL), TARRY_OK);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        assert_int_equal(issue_check_host(bad[i], NULL), TARRY_ERROR_ARGUMENT);
+    char longest[ISSUE_HOST_SIZE + 1];
+    memset(longest, 'a', ISSUE_HOST_SIZE);
+    longest[ISSUE_HOST_SIZE] = '\0';
+    assert_int_equal(issue_check_host(longest, NULL), TARRY_ERROR_ARGUMENT);
+    longest[ISSUE_HOST_SIZE - 1] = '\0';
+    /* As many of the longest as may be still fit. */
+    const char *all[ISSUE_HOSTS];
+    for (size_t i = 0; i < ISSUE_HOSTS; i++)
+        all[i] = longest;
+    bench its;
+    begin(&its);
+    assert_int_equal(authority_revoke(its.home, identity("server"), NOW, NULL), TARRY_OK);
+    assert_int_equal(authority_add(its.home, identity("server"),
+                                   (authority_hosts){.names = all, .count = ISSUE_HOSTS}, NOW,
+                                   NULL),
+                     TARRY_OK);
+    end(&its);
+}
+
+static int list_and_free(void *user, const tarry_allocator *allocator)
+{
+    authority_member *members;
+    size_t count;
+    int error = authority_list(user, allocator, &members, &count, NULL);
+    if (error == TARRY_OK)
+        memory_release(allocator, members);
+    return error;
+}
+
+static void each_allocation_may_fail(void **state)
+{
+    (void)state;
+    bench its;
+    begin(&its);
+    assert_int_equal(fail_each_allocation(list_and_free, its.home), 1);
+    end(&its);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(members_are_listed_added_and_revoked),
+        cmocka_unit_test(a_name_can_have_several_certificates),
+        cmocka_unit_test(what_is_there_is_never_overwritten),
+        cmocka_unit_test(an_interrupted_cluster_leaves_nothing),
+        cmocka_unit_test(an_interrupted_revocation_is_finished),
+        cmocka_unit_test(only_the_owner_can_read_the_files),
+        cmocka_unit_test(hosts_are_checked),
+        cmocka_unit_test(each_allocation_may_fail),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
