@@ -56,6 +56,8 @@ MAY_NOT_USE = {
 EXCEPT = {
     "base/memory.c": MEMORY,
     "plan/design_file.c": FILES,
+    "runtime/tcp/address.c": r"close",
+    "runtime/tcp/link.c": r"close",
     "straggler/trace.c": FILES,
     "runtime/tcp/private_file.c": FILES,
 }
