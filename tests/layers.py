@@ -58,6 +58,7 @@ EXCEPT = {
     "plan/design_file.c": FILES,
     "runtime/tcp/address.c": r"close",
     "runtime/tcp/link.c": r"close",
+    "runtime/tcp/share.c": FILES,
     "straggler/trace.c": FILES,
     "runtime/tcp/private_file.c": FILES,
 }

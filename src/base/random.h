@@ -28,6 +28,7 @@ typedef enum random_purpose {
     RANDOM_CHUNK_COST = 14,
     RANDOM_SPAN = 18,
     RANDOM_TRIAL = 20,
+    RANDOM_BACKOFF = 21,
     RANDOM_TEST = 100,
 } random_purpose;
 

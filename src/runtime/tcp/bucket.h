@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A token bucket: how much there may be of something, at a time and for good. Whatever happens
+ * takes tokens, which come back with time.
+ */
+#ifndef TCP_BUCKET_H
+#define TCP_BUCKET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct bucket_size {
+    double room;       /* tokens when it is full, >= 0 */
+    double per_second; /* that come back, >= 0 */
+} bucket_size;
+
+/* Full if it is all zeros. */
+typedef struct bucket {
+    double taken;
+    uint64_t then_ns;
+} bucket;
+
+/* Takes `tokens` at the time now_ns, which never goes back. False: there are not as many, and none
+ * is taken. */
+static inline bool bucket_take(bucket *its, bucket_size size, double tokens, uint64_t now_ns)
+{
+    if (now_ns != its->then_ns) {
+        double back = (double)(now_ns - its->then_ns) * 1e-9 * size.per_second;
+        its->taken = its->taken > back ? its->taken - back : 0;
+        its->then_ns = now_ns;
+    }
+    if (its->taken + tokens > size.room)
+        return false;
+    its->taken += tokens;
+    return true;
+}
+
+/* Puts back as many, as far as there is room. */
+static inline void bucket_give(bucket *its, double tokens)
+{
+    its->taken = its->taken > tokens ? its->taken - tokens : 0;
+}
+
+#endif

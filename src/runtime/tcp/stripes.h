@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Room for stripes of coded parts that come in: buffers that go from whoever receives to the decode
+ * threads and back. Each is also the entry of a queue, so that queueing takes no memory. One
+ * thread's.
+ */
+#ifndef TCP_STRIPES_H
+#define TCP_STRIPES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <tarry/allocator.h>
+
+typedef struct stripe {
+    struct stripe *next;    /* in the queue that it is in */
+    float *numbers;         /* room for the longest stripe; begins at a cache line */
+    struct near_part *near; /* its numbers lie in memory shared with its worker (near.h); NULL: in
+                               a buffer of a pool */
+    uint64_t round;
+    uint32_t attempt, worker, index;
+    double scale; /* as TARRY_EFFECT_COMBINE has it */
+} stripe;
+
+/* First in, first out. */
+typedef struct stripe_queue {
+    stripe *first, *last;
+} stripe_queue;
+
+void stripe_queue_push(stripe_queue *queue, stripe *item);
+stripe *stripe_queue_pop(stripe_queue *queue); /* NULL: it is empty */
+/* Moves all of `from` behind what is in `queue`. */
+void stripe_queue_append(stripe_queue *queue, stripe_queue *from);
+
+typedef struct stripes {
+    tarry_allocator allocator;
+    size_t length; /* numbers in each */
+    stripe *spare;
+    size_t spares, used; /* how many lie here; how many are with others */
+    size_t most_used;    /* since the last stripes_trim */
+} stripes;
+
+void stripes_init(stripes *pool, size_t length, const tarry_allocator *allocator);
+/* All must have been given back. */
+void stripes_destroy(stripes *pool);
+
+/* A spare one, or a new one; NULL if there is no memory. */
+stripe *stripes_take(stripes *pool);
+void stripes_give(stripes *pool, stripe *item);
+/* Frees what was not needed at one time since the last call. */
+void stripes_trim(stripes *pool);
+
+#endif

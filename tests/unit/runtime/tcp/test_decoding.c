@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/random.h"
+#include "coding/layout.h"
+#include "edge_plan.h"
+#include "failing_allocator.h"
+#include "runtime/tcp/decoding.h"
+#include "seed.h"
+
+enum { WORKERS = 6, DIMENSION = 1009, STRIPE = 16, PARTS = 3 };
+
+/* Decode threads, and what they must give, in double. */
+typedef struct bench {
+    tarry_plan *plan;
+    decoding *threads;
+    stripes pool;
+    float estimate[DIMENSION];
+    double truth[DIMENSION];
+    layout cut;
+    random_stream *stream;
+    uint32_t lent, summed;
+    bool added[DIMENSION][WORKERS]; /* per stripe, since it was cleared */
+} bench;
+
+static void ignore(void *user)
+{
+    (void)user;
+}
+
+static decoding_settings settings_of(uint32_t threads)
+{
+    return (decoding_settings){
+        .dimension = DIMENSION,
+        .stripe_length = STRIPE,
+        .threads = threads,
+        .kernels = kernel_best(),
+        .finished = ignore,
+    };
+}
+
+static void begin(bench *its, bool adaptive, uint32_t threads, random_stream *stream)
+{
+    *its = (bench){.stream = stream};
+    its->plan = edge_plan_cyclic(WORKERS, WORKERS, PARTS, PARTS);
+    its->plan->adaptive = adaptive;
+    edge_plan_random_decode(its->plan, random_u64(stream));
+    its->cut = layout_make(DIMENSION, plan_least_parts(its->plan), STRIPE);
+    stripes_init(&its->pool, STRIPE, NULL);
+    decoding_settings settings = settings_of(threads);
+    assert_int_equal(decoding_create(its->plan, &settings, NULL, &its->threads), TARRY_OK);
+}
+
+static void collect(bench *its)
+{
+    stripe_queue summed = {0}, dropped = {0};
+    decoding_take(its->threads, &summed, &dropped);
+    for (stripe *item; (item = stripe_queue_pop(&summed)) != NULL; its->summed++, its->lent--)
+        stripes_give(&its->pool, item);
+    for (stripe *item; (item = stripe_queue_pop(&dropped)) != NULL; its->lent--)
+        stripes_give(&its->pool, item);
+}
+
+static void end(bench *its)
+{
+    collect(its);
+    assert_int_equal(its->lent, 0);
+    decoding_free(its->threads);
+    stripes_destroy(&its->pool);
+    edge_plan_free(its->plan);
+}
+
+/* Random numbers of a worker's stripe, to be added; the truth has them already. */
+static stripe *lend(bench *its, uint32_t worker, uint32_t index, double scale)
+{
+    stripe *item = stripes_take(&its->pool);
+    assert_non_null(item);
+    item->worker = worker;
+    item->index = index;
+    item->scale = scale;
+    const double *decode = plan_decode(its->plan, its->cut.parts);
+    size_t length = layout_stripe_length(&its->cut, index);
+    size_t start = layout_stripe_start(&its->cut, index);
+    for (size_t x = 0; x < length; x++) {
+        item->numbers[x] = (float)random_normal(its->stream);
+        for (uint32_t part = 0; part < its->cut.parts; part++)
+            if (x < layout_present(&its->cut, part, index))
+                its->truth[part * its->cut.part_length + start + x] +=
+                    scale * decode[part * WORKERS + worker] * (double)item->numbers[x];
+    }
+    its->lent++;
+    return item;
+}
+
+static void clear(bench *its, uint32_t index)
+{
+    memset(its->added[index], 0, sizeof(its->added[index]));
+    decoding_clear(its->threads, its->cut.parts, index);
+    for (uint32_t part = 0; part < its->cut.parts; part++)
+        for (size_t x = 0; x < layout_present(&its->cut, part, index); x++)
+            its->truth[part * its->cut.part_length + layout_stripe_start(&its->cut, index) + x] = 0;
+}
+
+static void clear_all(bench *its)
+{
+    for (uint32_t index = 0; index < its->cut.stripes; index++)
+        clear(its, index);
+}
+
+static void assert_true_sum(const bench *its)
+{
+    for (size_t i = 0; i < DIMENSION; i++)
+        assert_true(fabs((double)its->estimate[i] - its->truth[i]) < 1e-4);
+}
+
+static void add_random(bench *its, double scale)
+{
+    stripe_queue some = {0};
+    uint32_t count = 1 + random_below(its->stream, 4);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t worker = random_below(its->stream, WORKERS);
+        uint32_t index = random_below(its->stream, its->cut.stripes);
+        if (!its->added[index][worker])
+            stripe_queue_push(&some, lend(its, worker, index, scale));
+        its->added[index][worker] = true;
+    }
+    decoding_add(its->threads, &some);
+}
+
+/* What is added, withdrawn by CLEAR at any time, while threads are at it, or cut anew. */
+static void sum_with_clears(bool adaptive, uint32_t threads, random_stream *stream)
+{
+    bench its;
+    begin(&its, adaptive, threads, stream);
+    for (uint32_t round = 0; round < 20; round++) {
+        double scale = 1 + random_uniform(stream);
+        memset(its.estimate, 0xff, sizeof(its.estimate)); /* not a number */
+        decoding_begin(its.threads, its.estimate);
+        if (adaptive)
+            its.cut = layout_make(DIMENSION, 1 + random_below(stream, PARTS), STRIPE);
+        clear_all(&its);
+        for (uint32_t turn = 0; turn < 100; turn++) {
+            uint32_t what = random_below(stream, 40);
+            if (what == 0 && adaptive) {
+                its.cut = layout_make(DIMENSION, 1 + random_below(stream, PARTS), STRIPE);
+                clear_all(&its);
+            } else if (what == 1) {
+                decoding_forget(its.threads); /* a new attempt follows */
+                clear_all(&its);
+            } else if (what < 8) {
+                clear(&its, random_below(stream, its.cut.stripes));
+            } else {
+                add_random(&its, scale);
+            }
+            collect(&its);
+        }
+        uint32_t lent = its.lent;
+        while (its.lent > 0 && lent > 0)
+            collect(&its); /* all that still counts is summed */
+        decoding_settle(its.threads, true);
+        assert_true_sum(&its);
+    }
+    assert_true(its.summed > 0);
+    end(&its);
+}
+
+static void sums_what_was_added_since_it_was_cleared(void **state)
+{
+    (void)state;
+    random_stream stream = random_stream_make(test_seed("decoding", 1), RANDOM_TEST, 0, 0);
+    for (uint32_t threads = 1; threads <= 4; threads++) {
+        sum_with_clears(false, threads, &stream);
+        sum_with_clears(true, threads, &stream);
+    }
+}
+
+/* A round that is given up: nothing is written once it is settled. */
+static void leaves_a_sum_alone_that_is_settled(void **state)
+{
+    (void)state;
+    random_stream stream = random_stream_make(test_seed("decoding settled", 1), RANDOM_TEST, 0, 0);
+    bench its;
+    begin(&its, false, 3, &stream);
+    for (uint32_t round = 0; round < 50; round++) {
+        decoding_begin(its.threads, its.estimate);
+        clear_all(&its);
+        for (uint32_t turn = 0; turn < 20; turn++)
+            add_random(&its, 1);
+        decoding_settle(its.threads, false);
+        float before[DIMENSION];
+        memcpy(before, its.estimate, sizeof(before));
+        collect(&its);
+        assert_int_equal(its.lent, 0);
+        assert_memory_equal(before, its.estimate, sizeof(before));
+    }
+    end(&its);
+}
+
+/* Together in one call, in the order of workers: the same to the bit, whatever threads do. */
+static void repeats_to_the_bit(void **state)
+{
+    (void)state;
+    float first[DIMENSION];
+    for (uint32_t run = 0; run < 20; run++) {
+        random_stream stream = random_stream_make(7, RANDOM_TEST, 0, 0);
+        bench its;
+        begin(&its, false, 1 + run % 4, &stream);
+        decoding_begin(its.threads, its.estimate);
+        clear_all(&its);
+        for (uint32_t index = 0; index < its.cut.stripes; index++) {
+            stripe_queue all = {0};
+            for (uint32_t worker = 0; worker < WORKERS; worker++)
+                stripe_queue_push(&all, lend(&its, worker, index, 1));
+            decoding_add(its.threads, &all);
+        }
+        while (its.lent > 0)
+            collect(&its);
+        decoding_settle(its.threads, true);
+        if (run == 0)
+            memcpy(first, its.estimate, sizeof(first));
+        assert_memory_equal(first, its.estimate, sizeof(first));
+        end(&its);
+    }
+}
+
+static int make(void *user, const tarry_allocator *allocator)
+{
+    decoding *made;
+    decoding_settings settings = settings_of(2);
+    int error = decoding_create(user, &settings, allocator, &made);
+    if (error == TARRY_OK)
+        decoding_free(made);
+    return error;
+}
+
+static void announce(void *user)
+{
+    atomic_store((_Atomic bool *)user, true);
+}
+
+/* Every stripe comes back by way of an announcement, however it fared: whoever lent it may be
+ * waiting for nothing else. */
+static void announces_what_is_dropped(void **state)
+{
+    (void)state;
+    bench its;
+    random_stream stream = random_stream_make(test_seed("decoding", 1), RANDOM_TEST, 0, 0);
+    begin(&its, false, 1, &stream);
+    decoding_free(its.threads);
+    _Atomic bool announced = false;
+    decoding_settings settings = settings_of(1);
+    settings.finished = announce;
+    settings.user = &announced;
+    assert_int_equal(decoding_create(its.plan, &settings, NULL, &its.threads), TARRY_OK);
+    decoding_begin(its.threads, its.estimate);
+    for (uint32_t round = 0; round < 200; round++) {
+        clear_all(&its);
+        for (uint32_t index = 0; index < its.cut.stripes; index++) {
+            stripe_queue one = {0};
+            stripe_queue_push(&one, lend(&its, 0, index, 1));
+            decoding_add(its.threads, &one);
+        }
+        if (round % 2 == 0)
+            decoding_forget(its.threads);
+        else
+            clear_all(&its);
+        for (uint32_t wait_ms = 0; its.lent > 0; wait_ms++) {
+            assert_true(wait_ms < 10000);
+            if (atomic_exchange(&announced, false))
+                collect(&its);
+            else
+                usleep(1000);
+        }
+    }
+    decoding_settle(its.threads, true);
+    end(&its);
+}
+
+static void does_without_memory(void **state)
+{
+    (void)state;
+    tarry_plan *plan = edge_plan_cyclic(WORKERS, WORKERS, PARTS, PARTS);
+    edge_plan_random_decode(plan, 1);
+    assert_true(fail_each_allocation(make, plan) >= 9);
+    edge_plan_free(plan);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sums_what_was_added_since_it_was_cleared),
+        cmocka_unit_test(leaves_a_sum_alone_that_is_settled),
+        cmocka_unit_test(repeats_to_the_bit),
+        cmocka_unit_test(announces_what_is_dropped),
+        cmocka_unit_test(does_without_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "failing_allocator.h"
+#include "runtime/tcp/roster.h"
+
+enum { WORKERS = 3, QUIET = 100 };
+
+static const uint8_t processes[5][WIRE_ID_BYTES] = {{1}, {2}, {3}, {4}, {5}};
+
+static wire_reason find(const roster *its, uint32_t allowed, uint32_t wanted, uint32_t process,
+                        uint64_t now, uint32_t *worker)
+{
+    roster_claim claim = {allowed, wanted, processes[process]};
+    return roster_find(its, &claim, now, QUIET, worker);
+}
+
+static roster_arrival sit_as(roster *its, uint32_t allowed, uint32_t worker, uint32_t process,
+                             uint64_t now)
+{
+    roster_claim claim = {allowed, worker, processes[process]};
+    return roster_sit(its, worker, (void *)(processes + process), &claim, now);
+}
+
+static roster_arrival sit(roster *its, uint32_t worker, uint32_t process, uint64_t now)
+{
+    return sit_as(its, WIRE_ANY_WORKER, worker, process, now);
+}
+
+static void begin(roster *its)
+{
+    assert_int_equal(roster_init(its, WORKERS, NULL), TARRY_OK);
+}
+
+static void credentials_say_who_may_be_whom(void **state)
+{
+    (void)state;
+    roster its;
+    begin(&its);
+    uint32_t worker = 77;
+    assert_int_equal(find(&its, 1, 2, 0, 0, &worker), WIRE_REFUSED_IDENTITY);
+    assert_int_equal(find(&its, WIRE_ANY_WORKER, 3, 0, 0, &worker), WIRE_REFUSED_RANGE);
+    assert_int_equal(find(&its, 3, WIRE_ANY_WORKER, 0, 0, &worker), WIRE_REFUSED_RANGE);
+    assert_int_equal(worker, 77);
+    assert_int_equal(find(&its, 1, WIRE_ANY_WORKER, 0, 0, &worker), 0);
+    assert_int_equal(worker, 1);
+    assert_int_equal(find(&its, 2, 2, 0, 0, &worker), 0);
+    assert_int_equal(worker, 2);
+    roster_destroy(&its, NULL);
+}
+
+static void a_seat_is_held_while_its_holder_is_heard(void **state)
+{
+    (void)state;
+    roster its;
+    begin(&its);
+    uint32_t worker;
+    assert_int_equal(sit(&its, 1, 0, 1000), ROSTER_FIRST);
+    assert_int_equal(find(&its, WIRE_ANY_WORKER, 1, 1, 1000 + QUIET, &worker), WIRE_REFUSED_TAKEN);
+    assert_int_equal(find(&its, WIRE_ANY_WORKER, 1, 1, 1001 + QUIET, &worker), 0);
+    its.seats[1].heard_ns = 1050;
+    assert_int_equal(find(&its, WIRE_ANY_WORKER, 1, 1, 1001 + QUIET, &worker), WIRE_REFUSED_TAKEN);
+    assert_int_equal(find(&its, WIRE_ANY_WORKER, 1, 0, 1001 + QUIET, &worker), 0);
+    assert_int_equal(worker, 1);
+    roster_leave(&its, 1);
+    assert_int_equal(find(&its, WIRE_ANY_WORKER, 1, 1, 1001, &worker), 0);
+    assert_int_equal(sit(&its, 1, 0, 1100), ROSTER_AGAIN);
+    roster_leave(&its, 1);
+    assert_int_equal(sit(&its, 1, 1, 1200), ROSTER_RESTARTED);
+    assert_int_equal(its.seats[1].arrivals, 3);
+    roster_destroy(&its, NULL);
+}
+
+static void whoever_comes_back_finds_its_own_seat(void **state)
+{
+    (void)state;
+    roster its;
+    begin(&its);
+    uint32_t worker;
+    for (uint32_t process = 0; process < 2; process++) {
+        assert_int_equal(find(&its, WIRE_ANY_WORKER, WIRE_ANY_WORKER, process, 5, &worker), 0);
+        assert_int_equal(worker, process);
+        sit(&its, worker, process, 5);
+    }
+    roster_leave(&its, 0);
+    assert_int_equal(find(&its, WIRE_ANY_WORKER, WIRE_ANY_WORKER, 2, 5, &worker), 0);
+    assert_int_equal(worker, 2); /* not that of the one that may come back */
+    sit(&its, 2, 2, 5);
+    assert_int_equal(find(&its, WIRE_ANY_WORKER, WIRE_ANY_WORKER, 1, 5, &worker), 0);
+    assert_int_equal(worker, 1); /* its own, though it is still held */
+    assert_int_equal(find(&its, WIRE_ANY_WORKER, WIRE_ANY_WORKER, 3, 5, &worker), 0);
+    assert_int_equal(worker, 0);
+    sit(&its, 0, 3, 5);
+    assert_int_equal(find(&its, WIRE_ANY_WORKER, WIRE_ANY_WORKER, 4, 5, &worker),
+                     WIRE_REFUSED_FULL);
+    roster_destroy(&its, NULL);
+}
+
+/* One whose holder is away for a moment is the last that is given to another. */
+static void the_seat_longest_free_goes_first(void **state)
+{
+    (void)state;
+    roster its;
+    begin(&its);
+    uint32_t worker;
+    for (uint32_t process = 0; process < WORKERS; process++)
+        sit(&its, process, process, 5);
+    its.seats[0].heard_ns = 30;
+    its.seats[1].heard_ns = 10;
+    its.seats[2].heard_ns = 20;
+    for (uint32_t process = 0; process < WORKERS; process++)
+        roster_leave(&its, process);
+    const uint32_t order[WORKERS] = {1, 2, 0};
+    for (uint32_t i = 0; i < WORKERS; i++) {
+        assert_int_equal(find(&its, WIRE_ANY_WORKER, WIRE_ANY_WORKER, 3, 40, &worker), 0);
+        assert_int_equal(worker, order[i]);
+        sit(&its, worker, 4, 40);
+        its.seats[worker].instance[1] = (uint8_t)(i + 1); /* three others */
+    }
+    roster_destroy(&its, NULL);
+}
+
+static void bound_credentials_go_before_others(void **state)
+{
+    (void)state;
+    roster its;
+    begin(&its);
+    uint32_t worker;
+    sit(&its, 1, 0, 1000);
+    assert_int_equal(find(&its, 1, WIRE_ANY_WORKER, 1, 1000, &worker), 0); /* though it is held */
+    assert_int_equal(worker, 1);
+    roster_leave(&its, 1);
+    assert_int_equal(sit_as(&its, 1, 1, 1, 1000), ROSTER_RESTARTED);
+
+    /* Silent or not, with its process's own number or not: it is the other's. */
+    for (uint32_t process = 0; process < 2; process++)
+        assert_int_equal(find(&its, WIRE_ANY_WORKER, 1, process, 2000 + QUIET, &worker),
+                         WIRE_REFUSED_TAKEN);
+    assert_int_equal(find(&its, 1, 1, 2, 1000, &worker), WIRE_REFUSED_TAKEN);
+    assert_int_equal(find(&its, 1, 1, 2, 2000 + QUIET, &worker), 0); /* started again elsewhere */
+    assert_int_equal(find(&its, 1, 1, 1, 1000, &worker), 0);
+    assert_int_equal(find(&its, 0, 1, 1, 1000, &worker), WIRE_REFUSED_IDENTITY);
+    roster_destroy(&its, NULL);
+}
+
+static void the_seats_of_bound_workers_are_given_last(void **state)
+{
+    (void)state;
+    roster its;
+    begin(&its);
+    uint32_t worker;
+    sit_as(&its, 0, 0, 0, 1000);
+    sit(&its, 1, 1, 2000);
+    sit(&its, 2, 2, 3000);
+    roster_leave(&its, 0);
+    roster_leave(&its, 1);
+    assert_int_equal(find(&its, WIRE_ANY_WORKER, WIRE_ANY_WORKER, 3, 4000, &worker), 0);
+    assert_int_equal(worker, 1);
+    sit(&its, 1, 3, 4000);
+    assert_int_equal(find(&its, WIRE_ANY_WORKER, WIRE_ANY_WORKER, 0, 4000, &worker), 0);
+    assert_int_equal(worker, 0); /* as none else is left, until its own worker is back */
+    sit(&its, 0, 4, 4000);
+    assert_int_equal(find(&its, WIRE_ANY_WORKER, WIRE_ANY_WORKER, 0, 4000, &worker),
+                     WIRE_REFUSED_FULL);
+    assert_int_equal(find(&its, 0, WIRE_ANY_WORKER, 0, 4000, &worker), 0);
+    assert_int_equal(worker, 0);
+    roster_destroy(&its, NULL);
+}
+
+static int make(void *user, const tarry_allocator *allocator)
+{
+    (void)user;
+    roster its;
+    int error = roster_init(&its, WORKERS, allocator);
+    if (error == TARRY_OK)
+        roster_destroy(&its, allocator);
+    return error;
+}
+
+static void does_without_memory(void **state)
+{
+    (void)state;
+    assert_int_equal(fail_each_allocation(make, NULL), 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(credentials_say_who_may_be_whom),
+        cmocka_unit_test(a_seat_is_held_while_its_holder_is_heard),
+        cmocka_unit_test(whoever_comes_back_finds_its_own_seat),
+        cmocka_unit_test(the_seat_longest_free_goes_first),
+        cmocka_unit_test(bound_credentials_go_before_others),
+        cmocka_unit_test(the_seats_of_bound_workers_are_given_last),
+        cmocka_unit_test(does_without_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
