@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The network runtime: the server's machine in one process, every worker's in another, on other
+ * machines or the same one. Connections are TLS 1.3 with both sides authenticated; see
+ * docs/security.md for what that protects, and docs/wire.md for what travels.
+ */
+#ifndef TARRY_TCP_H
+#define TARRY_TCP_H
+
+#include <tarry/local.h>
+
+#define TARRY_TCP_ID_SIZE 16
+#define TARRY_TCP_NO_WORKER UINT32_MAX
+
+/* How a side proves who it is, and whom it trusts. */
+typedef struct tarry_tcp_security {
+    /* A folder that `tarry keys` made for this member: ca.pem, cert.pem, key.pem and, for a server,
+     * revoked.pem. Read at creation. */
+    const char *credentials;
+    bool insecure; /* plain text in its place; only on loopback addresses and Unix sockets */
+    bool force;    /* insecure: anywhere; everybody who can connect can take part */
+} tarry_tcp_security;
+
+/* ---- what happened, for logs ---- */
+
+typedef enum tarry_tcp_notice_type {
+    TARRY_TCP_LISTENING, /* peer: where */
+    TARRY_TCP_JOINED,    /* `worker` is there, text: "first", "again" or "restarted" */
+    TARRY_TCP_LEFT_OUT,  /* `worker` is done without, for `absence`; waited_ns, limit_ns; text: what
+                            became of its connection, if that is gone */
+    TARRY_TCP_LEFT,      /* `worker` took its leave */
+    TARRY_TCP_REFUSED,   /* a connection was turned away; text says why, peer who */
+    TARRY_TCP_SIGNAL,    /* encode and transmit, `attempt` */
+    TARRY_TCP_ROUND,     /* the round is over; `result` */
+    TARRY_TCP_CONNECTED, /* worker: to the server, peer says which */
+    TARRY_TCP_LOST,      /* worker: the connection; text says why */
+    TARRY_TCP_WAITING,   /* worker: waited_ns until it tries to connect again */
+    TARRY_TCP_REVOCATION, /* the list of revoked certificates has changed; text: "in force", or why
+                             the last good one stays so */
+} tarry_tcp_notice_type;
+
+typedef struct tarry_tcp_notice {
+    tarry_tcp_notice_type type;
+    uint64_t now_ns; /* of the monotonic clock */
+    uint64_t round;
+    uint32_t worker; /* TARRY_TCP_NO_WORKER: none, or not known */
+    uint32_t attempt;
+    tarry_absence absence;
+    uint64_t waited_ns, limit_ns;
+    const char *peer; /* an address; "" if there is none */
+    const char *text;
+    const tarry_round_result *result; /* ROUND; else NULL */
+} tarry_tcp_notice;
+
+/* Called on the runtime's own thread; must return soon and call nothing of the runtime. The notice
+ * and its texts are borrowed. */
+typedef void tarry_tcp_observe(void *user, const tarry_tcp_notice *notice);
+
+/* ---- the server ---- */
+
+/* Gives the samples of original chunk `origin` as bytes, as a worker's `tarry_tcp_worker_fetch`
+ * gets them; valid until the server is freed. Called on the runtime's own thread. Not 0: it can't.
+ */
+typedef int tarry_tcp_ship(void *user, uint32_t origin, const void **bytes, size_t *size);
+
+typedef struct tarry_tcp_server_settings {
+    const char *const *listen; /* "HOST:PORT", "[HOST]:PORT", ":PORT" (any address), "unix:PATH" */
+    uint32_t listen_count;
+    tarry_tcp_security security;
+    size_t parameters, dimension; /* as tarry_local_settings has them */
+    tarry_server_settings server; /* as there */
+    const void *job;              /* what workers are to compute; copied, handed to their `begin` */
+    size_t job_size;
+    uint8_t job_id[TARRY_TCP_ID_SIZE]; /* zeros: drawn. A resumed job keeps its own */
+    /* SHA-256 of what workers must compute with: one that has other data is refused. Zeros: not
+     * checked. */
+    uint8_t data[TARRY_DIGEST_SIZE];
+    tarry_tcp_ship *ship; /* NULL: workers have the data */
+    void *ship_user;
+    const uint8_t *checkpoint; /* of the server's machine, to go on from; NULL: a new job */
+    size_t checkpoint_size;
+    uint32_t decode_threads; /* 0: chosen */
+    bool share;              /* memory with workers on this machine */
+    size_t most_peer_bytes;  /* of messages that wait to be sent to one peer */
+    uint32_t most_connections;
+    uint32_t most_newcomers; /* of these, that have not said who they are; the oldest makes room for
+                                the next. 0: one per worker and 512; never more than a quarter of
+                                the files that the process may open */
+    tarry_tcp_observe *observe; /* NULL: nobody */
+    void *observe_user;
+    /* Called about once a second within tarry_tcp_server_wait and _round, in their thread, for what
+     * can't wait until they return: it may call _visit, _checkpoint, _stored and _worker, and a
+     * checkpoint that is taken here begins the round in progress anew. NULL: nobody. */
+    void (*attend)(void *user);
+    void *attend_user;
+} tarry_tcp_server_settings;
+
+typedef struct tarry_tcp_server tarry_tcp_server;
+
+/* Memory is shared, 4 MiB may wait for a peer, 65,536 connections; everything else 0 or as
+ * tarry_server_settings_init has it. */
+TARRY_API void tarry_tcp_server_settings_init(tarry_tcp_server_settings *settings);
+
+/*
+ * Listens, and starts the runtime's threads; whoever connects is let in from the first
+ * tarry_tcp_server_wait or _round on. `plan` is borrowed and must outlive the server.
+ * Memory: four stripes for each worker that sends one, and what TLS
+ * takes per connection (docs/network.md has figures); d / l numbers for each worker on this machine
+ * with which memory is shared. Errors: ARGUMENT, NO_MEMORY, SYSTEM (an address that can't be
+ * listened on), FILE and FORMAT (credentials, a checkpoint that is not of this job).
+ */
+TARRY_API int tarry_tcp_server_create(const tarry_plan *plan,
+                                      const tarry_tcp_server_settings *settings,
+                                      const tarry_allocator *allocator, tarry_tcp_server **server,
+                                      tarry_diagnostic *diagnostic);
+/* Tells all peers that the run is over (`finished`) or to be resumed, waits a second at most until
+ * they have heard, and frees everything. NULL is allowed. */
+TARRY_API void tarry_tcp_server_free(tarry_tcp_server *server, bool finished);
+
+/* Where it listens: the index-th of its addresses, with the port that the system chose for port 0.
+ * NULL past the last. */
+TARRY_API const char *tarry_tcp_server_address(const tarry_tcp_server *server, uint32_t index);
+TARRY_API void tarry_tcp_server_job_id(const tarry_tcp_server *server,
+                                       uint8_t id[TARRY_TCP_ID_SIZE]);
+
+/* Waits until `workers` workers are there. Errors: INTERRUPTED, STATE (wait_ns are over;
+ * TARRY_NEVER: no limit). */
+TARRY_API int tarry_tcp_server_wait(tarry_tcp_server *server, uint32_t workers, uint64_t wait_ns,
+                                    tarry_diagnostic *diagnostic);
+
+/*
+ * Runs one round, as tarry_local_round does; `parameters` are read, not copied, until it returns,
+ * and `sum` is written until then by threads of the runtime. Where the workers that
+ * are left can't bring what the stop rule wants, the round ends with COVERAGE; the caller may wait
+ * for more workers (tarry_tcp_server_wait) and run another one. Errors: as tarry_local_round, and
+ * SYSTEM.
+ */
+TARRY_API int tarry_tcp_server_round(tarry_tcp_server *server, const float *parameters, float *sum,
+                                     tarry_round_result *result, tarry_diagnostic *diagnostic);
+/* As tarry_local_costs and tarry_local_replan: between rounds. */
+TARRY_API int tarry_tcp_server_costs(tarry_tcp_server *server, const double *costs);
+TARRY_API int tarry_tcp_server_replan(tarry_tcp_server *server, const tarry_plan *next,
+                                      tarry_diagnostic *diagnostic);
+/* Calls `look` with the machine while nothing else steps it, and gives back its result. */
+TARRY_API int tarry_tcp_server_visit(tarry_tcp_server *server,
+                                     int (*look)(void *user, const tarry_server *machine),
+                                     void *user);
+/* A checkpoint of the machine, tarry_server_checkpoint_size bytes; between rounds, or from
+ * `attend`. Errors: NO_MEMORY. */
+TARRY_API int tarry_tcp_server_checkpoint(tarry_tcp_server *server, uint8_t *bytes);
+/* As tarry_server_stored. Of a server that was made from a checkpoint one has to be taken, and
+ * stored in the place of the old one, before the first tarry_tcp_server_wait or _round, which are
+ * errors (STATE) until then. */
+TARRY_API void tarry_tcp_server_stored(tarry_tcp_server *server, const uint8_t *bytes);
+/* Makes the round or wait in progress, or the next one, return TARRY_ERROR_INTERRUPTED. May be
+ * called from any thread. */
+TARRY_API void tarry_tcp_server_interrupt(tarry_tcp_server *server);
+/* What viewers (`tarry top`) are shown: rounds that are done, to which those that end from now on
+ * are added; rounds in all (0: not known); and a line of text. Between rounds. */
+TARRY_API void tarry_tcp_server_note(tarry_tcp_server *server, uint64_t done, uint64_t rounds,
+                                     const char *note);
+
+/* What one worker did so far. Between rounds. */
+typedef struct tarry_tcp_worker_state {
+    uint64_t chunks; /* finished chunks that the server heard of */
+    double pace;     /* as tarry_local_worker */
+    bool present, near;
+    uint32_t arrivals;
+    uint32_t silent, gone, late, failed; /* how often it was done without, for each reason */
+    uint64_t received, sent;             /* bytes */
+} tarry_tcp_worker_state;
+
+TARRY_API tarry_tcp_worker_state tarry_tcp_server_worker(tarry_tcp_server *server, uint32_t worker);
+
+#endif

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/tcp/newcomers.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <sys/resource.h>
+
+#include "runtime/tcp/tcp_server.h"
+
+#define TELL_NS UINT64_C(1000000000)
+
+enum {
+    NEWCOMERS_MORE = 512,
+    FILES_FRACTION = 4, /* the others are for workers, checkpoints, shared memory */
+    LEAST = 4,
+    WORDS_MORE = 64, /* refusals at a time, besides one per worker; */
+    WORDS_BACK = 16, /* a second */
+};
+
+void newcomers_init(tarry_tcp_server *server)
+{
+    newcomers *all = &server->newcomers;
+    struct rlimit files;
+    uint64_t most = server->settings.most_newcomers;
+    if (most == 0)
+        most = (uint64_t)server->plan->workers + NEWCOMERS_MORE;
+    if (most > server->settings.most_connections)
+        most = server->settings.most_connections;
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur != RLIM_INFINITY &&
+        most > files.rlim_cur / FILES_FRACTION)
+        most = files.rlim_cur / FILES_FRACTION;
+    all->most = most > LEAST ? (uint32_t)most : LEAST;
+}
+
+void newcomers_add(tarry_tcp_server *server, peer *its)
+{
+    newcomers *all = &server->newcomers;
+    while (all->count >= all->most)
+        newcomers_displace(server);
+    its->elder = all->youngest;
+    if (its->elder != NULL)
+        its->elder->younger = its;
+    else
+        all->oldest = its;
+    all->youngest = its;
+    all->count++;
+}
+
+void newcomers_remove(tarry_tcp_server *server, peer *its)
+{
+    newcomers *all = &server->newcomers;
+    assert(all->count > 0);
+    if (its->elder != NULL)
+        its->elder->younger = its->younger;
+    else
+        all->oldest = its->younger;
+    if (its->younger != NULL)
+        its->younger->elder = its->elder;
+    else
+        all->youngest = its->elder;
+    its->elder = its->younger = NULL;
+    all->count--;
+}
+
+bool newcomers_displace(tarry_tcp_server *server)
+{
+    newcomers *all = &server->newcomers;
+    if (all->oldest == NULL)
+        return false;
+    all->displaced++;
+    peer_end(all->oldest, 0);
+    return true;
+}
+
+static void tell(tarry_tcp_server *server, const char *from, const char *why)
+{
+    tcp_server_notify(server, &(tarry_tcp_notice){
+                                  .type = TARRY_TCP_REFUSED,
+                                  .worker = TARRY_TCP_NO_WORKER,
+                                  .peer = from,
+                                  .text = why,
+                              });
+}
+
+bool newcomers_refused(tarry_tcp_server *server, const char *from, const char *why)
+{
+    newcomers *all = &server->newcomers;
+    const bucket_size words = {WORDS_MORE + (double)server->plan->workers, WORDS_BACK};
+    if (!bucket_take(&all->words, words, 1, tcp_server_now(server))) {
+        all->unsaid++;
+        return false;
+    }
+    tell(server, from, why);
+    return true;
+}
+
+void newcomers_tick(tarry_tcp_server *server, uint64_t now)
+{
+    newcomers *all = &server->newcomers;
+    char text[128];
+    if (now - all->told_ns < TELL_NS || all->displaced + all->unsaid == 0)
+        return;
+    all->told_ns = now;
+    if (all->displaced > 0) {
+        snprintf(text, sizeof(text),
+                 "%" PRIu32 " that had not said who they are made room for others", all->displaced);
+        tell(server, "", text);
+    }
+    if (all->unsaid > 0) {
+        snprintf(text, sizeof(text), "%" PRIu32 " more before they said who they are", all->unsaid);
+        tell(server, "", text);
+    }
+    all->displaced = all->unsaid = 0;
+}
