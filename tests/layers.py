@@ -61,6 +61,7 @@ EXCEPT = {
     "runtime/tcp/peer.c": r"close",
     "runtime/tcp/share.c": FILES,
     "runtime/tcp/tcp_server_listen.c": r"close",
+    "runtime/tcp/tcp_worker_link.c": r"close",
     "straggler/trace.c": FILES,
     "runtime/tcp/private_file.c": FILES,
 }

@@ -172,4 +172,89 @@ typedef struct tarry_tcp_worker_state {
 
 TARRY_API tarry_tcp_worker_state tarry_tcp_server_worker(tarry_tcp_server *server, uint32_t worker);
 
+/* ---- a worker ---- */
+
+typedef struct tarry_tcp_worker tarry_tcp_worker;
+
+/* What the server told a worker; borrowed for the call. */
+typedef struct tarry_tcp_job {
+    uint32_t worker, workers;
+    const tarry_plan *plan;
+    size_t parameters, dimension;
+    const void *job; /* as in the server's settings */
+    size_t job_size;
+    bool ships; /* tarry_tcp_worker_fetch gets the data */
+} tarry_tcp_job;
+
+/*
+ * Prepares for a job: reads or fetches the data, and says what data they are (zeros: it does not
+ * know). Called in the thread of tarry_tcp_worker_run, while the connection is kept up; once for a
+ * job, again when the server was started anew with another one, or gave the worker another id. Not
+ * TARRY_OK: the worker ends with this error and diagnostic.
+ */
+typedef int tarry_tcp_begin(void *user, tarry_tcp_worker *worker, const tarry_tcp_job *job,
+                            uint8_t data[TARRY_DIGEST_SIZE], tarry_diagnostic *diagnostic);
+
+typedef struct tarry_tcp_worker_settings {
+    const char *connect; /* as the server's `listen` */
+    tarry_tcp_security security;
+    uint32_t worker; /* the id to ask for; TARRY_TCP_NO_WORKER: that of the credential, or any */
+    tarry_tcp_begin *begin; /* NULL: nothing to prepare */
+    tarry_compute_spans *compute;
+    void *user;
+    const tarry_straggler *straggler; /* NULL for none; borrowed */
+    bool share;                       /* memory with a server on this machine */
+    uint64_t patience_ns; /* ends with SYSTEM when it could not connect for so long; TARRY_NEVER:
+                             tries on for ever */
+    uint64_t seed;        /* of the jitter between attempts to connect */
+    tarry_tcp_observe *observe; /* NULL: nobody */
+    void *observe_user;
+} tarry_tcp_worker_settings;
+
+/* Memory is shared, patience 5 minutes, no worker's id; everything else 0. */
+TARRY_API void tarry_tcp_worker_settings_init(tarry_tcp_worker_settings *settings);
+
+/* Nothing is connected yet. The allocator is called from threads of the worker, too. Errors:
+ * ARGUMENT, NO_MEMORY, FILE, FORMAT (credentials), SYSTEM. */
+TARRY_API int tarry_tcp_worker_create(const tarry_tcp_worker_settings *settings,
+                                      const tarry_allocator *allocator, tarry_tcp_worker **worker,
+                                      tarry_diagnostic *diagnostic);
+/* Waits until a compute function in progress has returned. NULL is allowed. */
+TARRY_API void tarry_tcp_worker_free(tarry_tcp_worker *worker);
+
+/*
+ * Connects, works until the server says that the run is over or tarry_tcp_worker_leave is done, and
+ * reconnects, with growing pauses, whenever the connection is lost; what it has finished of a round
+ * is not computed again then. A compute function that nobody waits for may run on after it
+ * returned. Once for each worker. Errors: SYSTEM (patience is at its end), STATE (refused for good:
+ * diagnostic says why; or it ran before), ARGUMENT (plain text, or no credentials, for an address
+ * that needs TLS), FORMAT (what the server sent is no plan), what `begin` gave, NO_MEMORY.
+ */
+TARRY_API int tarry_tcp_worker_run(tarry_tcp_worker *worker, tarry_diagnostic *diagnostic);
+/*
+ * Takes leave: the chunk in progress may be finished for `grace_ns`, what is finished is sent if it
+ * is asked for by the end of the round or of that time, and tarry_tcp_worker_run returns. Any
+ * thread; again with 0: at once.
+ */
+TARRY_API void tarry_tcp_worker_leave(tarry_tcp_worker *worker, uint64_t grace_ns);
+/* From within `begin`: injects stragglers from now on, in place of those of the settings; borrowed.
+ * For those who need to know how many workers there are. */
+TARRY_API void tarry_tcp_worker_straggle(tarry_tcp_worker *worker,
+                                         const tarry_straggler *straggler);
+/* From within `begin` or `compute`: the samples of original chunk `origin`, kept by the worker from
+ * the first time on, valid until it is freed or another job begins. Errors: INTERRUPTED (it is to
+ * end), STATE (the server ships none), NO_MEMORY. */
+TARRY_API int tarry_tcp_worker_fetch(tarry_tcp_worker *worker, uint32_t origin, const void **bytes,
+                                     size_t *size);
+
+/* What it did so far; any thread. */
+typedef struct tarry_tcp_work {
+    uint32_t worker;                        /* TARRY_TCP_NO_WORKER: not told yet */
+    uint64_t round, chunks, computed_again; /* chunks finished; of these, once more in a round */
+    uint64_t received, sent;
+    uint32_t connections;
+} tarry_tcp_work;
+
+TARRY_API tarry_tcp_work tarry_tcp_worker_work(const tarry_tcp_worker *worker);
+
 #endif

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cluster.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/random.h"
+#include "runtime/tcp/authority.h"
+
+#define WAIT_NS UINT64_C(20000000000)
+
+void cluster_init(cluster *its)
+{
+    *its = (cluster){.dimension = 1000, .parameter_count = 40000, .seed = 1, .workers = 6};
+    tarry_plan_settings_init(&its->plan_settings);
+    its->plan_settings.workers = 6;
+    its->plan_settings.chunks = 6;
+    its->plan_settings.replication = 3;
+    tarry_tcp_server_settings_init(&its->settings);
+    its->settings.server.stripe_length = 96;
+}
+
+/* ---- gradients ---- */
+
+/* A chunk's vector in a round, scaled by parameters so that a wrong round shows. */
+static void add(const cluster *its, uint64_t round, uint32_t origin, double scale, double *sum)
+{
+    random_stream stream = random_stream_make(its->seed, RANDOM_TEST, (uint32_t)round, origin);
+    for (size_t i = 0; i < its->dimension; i++)
+        sum[i] += scale * random_normal(&stream);
+}
+
+static double scale_of(const cluster *its, const float *parameters)
+{
+    return (double)parameters[0] + (double)parameters[its->parameter_count - 1];
+}
+
+static int compute(void *user, uint64_t round, const float *parameters, const tarry_span *spans,
+                   uint32_t count, float *gradient)
+{
+    cluster_member *member = user;
+    cluster *its = member->cluster;
+    double *sum = calloc(its->dimension, sizeof(*sum));
+    if (sum == NULL)
+        return -1;
+    int result = 0;
+    for (uint32_t i = 0; i < count && result == 0; i++) {
+        uint32_t origin = spans[i].origin;
+        double scale = scale_of(its, parameters) * spans[i].count / spans[i].of;
+        if (its->ships) {
+            const void *bytes;
+            size_t size;
+            result = tarry_tcp_worker_fetch(member->worker, origin, &bytes, &size);
+            if (result == 0 && (size != sizeof(uint64_t) ||
+                                memcmp(bytes, &its->shipped[origin], sizeof(uint64_t)) != 0))
+                result = -1;
+        }
+        if (result == 0)
+            add(its, round, origin, scale, sum);
+    }
+    for (size_t i = 0; i < its->dimension; i++)
+        gradient[i] = (float)sum[i];
+    free(sum);
+    if (member->delay_us > 0)
+        usleep(member->delay_us);
+    return result;
+}
+
+static int ship(void *user, uint32_t origin, const void **bytes, size_t *size)
+{
+    cluster *its = user;
+    *bytes = &its->shipped[origin];
+    *size = sizeof(its->shipped[origin]);
+    return 0;
+}
+
+/* ---- the server ---- */
+
+static void make_authority(cluster *its)
+{
+    tarry_diagnostic diagnostic;
+    snprintf(its->folder, sizeof(its->folder), "/tmp/tarry-cluster-XXXXXX");
+    assert_non_null(mkdtemp(its->folder));
+    char place[128];
+    snprintf(place, sizeof(place), "%s/keys", its->folder);
+    if (authority_init(place, its->workers, (authority_hosts){0}, (int64_t)time(NULL), NULL,
+                       &diagnostic) != TARRY_OK)
+        fail_msg("%s", diagnostic.text);
+}
+
+void cluster_begin_server(cluster *its)
+{
+    tarry_diagnostic diagnostic = {{0}};
+    const char *listen[2] = {its->near ? its->socket : "127.0.0.1:0", its->socket};
+    char credentials[160];
+    if (its->tls && its->folder[0] == '\0')
+        make_authority(its);
+    snprintf(credentials, sizeof(credentials), "%s/keys/server", its->folder);
+    its->settings.security.credentials = its->tls ? credentials : NULL;
+    its->settings.security.insecure = !its->tls;
+    its->settings.parameters = its->parameter_count;
+    its->settings.dimension = its->dimension;
+    its->settings.ship = its->ships ? ship : NULL;
+    its->settings.ship_user = its;
+    its->settings.share = its->shares;
+    its->settings.listen = listen;
+    its->settings.listen_count = its->socket != NULL && !its->near ? 2 : 1;
+    /* A server made anew is at the address of the one before. */
+    if (its->address[0] != '\0')
+        listen[0] = its->address;
+    if (its->plan == NULL &&
+        tarry_plan_create(&its->plan_settings, NULL, &its->plan, &diagnostic) != TARRY_OK)
+        fail_msg("%s", diagnostic.text);
+    if (tarry_tcp_server_create(its->plan, &its->settings, NULL, &its->server, &diagnostic) !=
+        TARRY_OK)
+        fail_msg("%s", diagnostic.text);
+    snprintf(its->address, sizeof(its->address), "%s", tarry_tcp_server_address(its->server, 0));
+    if (its->connect[0] == '\0')
+        snprintf(its->connect, sizeof(its->connect), "%s", its->address);
+    if (its->sum != NULL)
+        return;
+    its->sum = calloc(its->dimension, sizeof(*its->sum));
+    its->truth = calloc(its->dimension, sizeof(*its->truth));
+    its->parameters = calloc(its->parameter_count, sizeof(*its->parameters));
+    assert_non_null(its->sum);
+    assert_non_null(its->truth);
+    assert_non_null(its->parameters);
+    for (size_t i = 0; i < its->parameter_count; i++)
+        its->parameters[i] = 1 + (float)i;
+    for (size_t i = 0; i < 256; i++)
+        its->shipped[i] = UINT64_C(0x9e3779b97f4a7c15) * (i + 1);
+}
+
+void cluster_wait(cluster *its, uint32_t workers)
+{
+    tarry_diagnostic diagnostic;
+    if (tarry_tcp_server_wait(its->server, workers, WAIT_NS, &diagnostic) != TARRY_OK)
+        fail_msg("%s", diagnostic.text);
+}
+
+/* ---- workers ---- */
+
+static int begin(void *user, tarry_tcp_worker *worker, const tarry_tcp_job *job,
+                 uint8_t data[TARRY_DIGEST_SIZE], tarry_diagnostic *diagnostic)
+{
+    (void)diagnostic;
+    cluster_member *member = user;
+    assert_ptr_equal(worker, member->worker);
+    assert_int_equal(job->worker, member - member->cluster->members);
+    assert_int_equal(job->dimension, member->cluster->dimension);
+    assert_int_equal(job->job_size, member->cluster->settings.job_size);
+    memset(data, 0, TARRY_DIGEST_SIZE);
+    member->begun++;
+    return TARRY_OK;
+}
+
+static void observe(void *user, const tarry_tcp_notice *notice)
+{
+    cluster_member *member = user;
+    if (notice->type == TARRY_TCP_WAITING)
+        member->wait_ns = notice->waited_ns;
+}
+
+static void *work(void *argument)
+{
+    cluster_member *member = argument;
+    member->result = tarry_tcp_worker_run(member->worker, &member->diagnostic);
+    return NULL;
+}
+
+void cluster_start(cluster *its, uint32_t worker)
+{
+    cluster_member *member = &its->members[worker];
+    member->cluster = its;
+    member->begun = 0;
+    member->joined = false;
+    tarry_tcp_worker_settings *settings = &member->settings;
+    tarry_tcp_worker_settings_init(settings);
+    settings->connect = its->connect;
+    settings->security.insecure = !its->tls;
+    if (its->tls) {
+        snprintf(member->credentials, sizeof(member->credentials), "%s/keys/worker-%u", its->folder,
+                 worker);
+        settings->security.credentials = member->credentials;
+    }
+    settings->worker = worker;
+    settings->begin = begin;
+    settings->compute = compute;
+    settings->user = member;
+    settings->observe = observe;
+    settings->observe_user = member;
+    settings->straggler = its->straggler;
+    settings->share = its->shares;
+    settings->patience_ns = WAIT_NS;
+    settings->seed = its->seed;
+    tarry_diagnostic diagnostic;
+    if (tarry_tcp_worker_create(settings, NULL, &member->worker, &diagnostic) != TARRY_OK)
+        fail_msg("%s", diagnostic.text);
+    assert_int_equal(pthread_create(&member->thread, NULL, work, member), 0);
+    member->started = true;
+}
+
+void cluster_join(cluster *its, uint32_t worker)
+{
+    cluster_member *member = &its->members[worker];
+    if (!member->started || member->joined)
+        return;
+    member->joined = true;
+    pthread_join(member->thread, NULL);
+    tarry_tcp_worker_free(member->worker);
+    member->worker = NULL;
+}
+
+void cluster_begin(cluster *its)
+{
+    tarry_diagnostic diagnostic;
+    if (its->straggler_spec != NULL &&
+        tarry_straggler_create(its->straggler_spec, its->plan_settings.workers, its->seed, NULL,
+                               &its->straggler, &diagnostic) != TARRY_OK)
+        fail_msg("%s", diagnostic.text);
+    cluster_begin_server(its);
+    for (uint32_t worker = 0; worker < its->workers; worker++)
+        cluster_start(its, worker);
+    cluster_wait(its, its->workers);
+}
+
+static void remove_folder(const cluster *its)
+{
+    char command[128];
+    snprintf(command, sizeof(command), "rm -r %s", its->folder);
+    assert_int_equal(system(command), 0);
+}
+
+void cluster_end(cluster *its)
+{
+    tarry_tcp_server_free(its->server, true);
+    for (uint32_t worker = 0; worker < CLUSTER_MOST_WORKERS; worker++) {
+        cluster_member *member = &its->members[worker];
+        bool ends = member->started && !member->joined;
+        cluster_join(its, worker);
+        if (ends && member->result != TARRY_OK)
+            fail_msg("worker %u: %s", worker, member->diagnostic.text);
+    }
+    tarry_straggler_free(its->straggler);
+    tarry_plan_free(its->plan);
+    free(its->sum);
+    free(its->truth);
+    free(its->parameters);
+    if (its->folder[0] != '\0')
+        remove_folder(its);
+}
+
+/* ---- rounds ---- */
+
+int cluster_round(cluster *its, tarry_round_result *result, tarry_diagnostic *diagnostic)
+{
+    its->parameters[0] += 1;
+    int error = tarry_tcp_server_round(its->server, its->parameters, its->sum, result, diagnostic);
+    if (error != TARRY_OK)
+        return error;
+    memset(its->truth, 0, its->dimension * sizeof(*its->truth));
+    for (uint32_t origin = 0; origin < tarry_plan_origins(its->plan); origin++)
+        add(its, result->round, origin, scale_of(its, its->parameters), its->truth);
+    return TARRY_OK;
+}
+
+tarry_round_result cluster_good_round(cluster *its)
+{
+    tarry_round_result result;
+    tarry_diagnostic diagnostic;
+    if (cluster_round(its, &result, &diagnostic) != TARRY_OK)
+        fail_msg("%s", diagnostic.text);
+    if (result.exact && cluster_error(its) > 1e-5)
+        fail_msg("round %llu: error %g", (unsigned long long)result.round, cluster_error(its));
+    return result;
+}
+
+double cluster_error(const cluster *its)
+{
+    double error = 0, largest = 0;
+    for (size_t i = 0; i < its->dimension; i++) {
+        error = fmax(error, fabs(its->sum[i] - its->truth[i]));
+        largest = fmax(largest, fabs(its->truth[i]));
+    }
+    return error / largest;
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A network server and its workers as threads of this process: sums of seeded normal vectors, one
+ * per original chunk, and the same sums worked out serially. */
+#ifndef TEST_CLUSTER_H
+#define TEST_CLUSTER_H
+
+#include <pthread.h>
+
+#include <tarry/tcp.h>
+
+enum { CLUSTER_MOST_WORKERS = 16 };
+
+typedef struct cluster cluster;
+
+typedef struct cluster_member {
+    cluster *cluster;
+    tarry_tcp_worker_settings settings;
+    tarry_tcp_worker *worker;
+    pthread_t thread;
+    bool started, joined;
+    int result; /* of tarry_tcp_worker_run */
+    tarry_diagnostic diagnostic;
+    char credentials[160];
+    _Atomic uint32_t begun;    /* calls of `begin` */
+    _Atomic uint32_t delay_us; /* of every computation */
+    _Atomic uint64_t wait_ns;  /* until it tries to connect again, as it said last */
+} cluster_member;
+
+struct cluster {
+    tarry_plan_settings plan_settings;
+    tarry_tcp_server_settings settings; /* listen, parameters and dimension are set by _begin */
+    uint32_t workers;                   /* that are started: those of the plan */
+    size_t dimension, parameter_count;
+    uint64_t seed;
+    bool tls;
+    bool ships;         /* workers fetch 8 bytes per chunk, and compute with them */
+    const char *socket; /* "unix:PATH": listened on, too; workers use it alone if `near` */
+    bool near;
+    bool shares; /* memory, where it can be */
+    const char *straggler_spec;
+    char connect[160]; /* of the workers; the server's if it is empty */
+
+    char folder[64]; /* of credentials */
+    tarry_plan *plan;
+    tarry_straggler *straggler;
+    tarry_tcp_server *server;
+    char address[160];
+    cluster_member members[CLUSTER_MOST_WORKERS];
+    float *sum, *parameters;
+    double *truth;
+    uint64_t shipped[256];
+};
+
+/* 6 workers, 6 chunks, replication 3, 1 part, 1,000 numbers in stripes of 96, plain text. */
+void cluster_init(cluster *its);
+/* Makes the plan and the server, starts the workers and waits for them; asserts that it worked. */
+void cluster_begin(cluster *its);
+/* Tells the workers that the run is over; asserts that all took it well. */
+void cluster_end(cluster *its);
+/* What cluster_begin consists of. */
+void cluster_begin_server(cluster *its);
+void cluster_start(cluster *its, uint32_t worker);
+void cluster_wait(cluster *its, uint32_t workers);
+/* Waits for the worker's run to end. */
+void cluster_join(cluster *its, uint32_t worker);
+
+/* Runs a round; its sum is in its->sum, the true one in its->truth. */
+int cluster_round(cluster *its, tarry_round_result *result, tarry_diagnostic *diagnostic);
+/* The same, asserting that it went well and that an exact sum is right; gives back the result. */
+tarry_round_result cluster_good_round(cluster *its);
+/* max |sum - truth| / max |truth| */
+double cluster_error(const cluster *its);
+
+#endif

@@ -1,0 +1,712 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A network server and workers in one process: what they bring is the true sum. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <pthread.h>
+
+#include "base/random.h"
+#include "cluster.h"
+#include "failing_allocator.h"
+#include "relay.h"
+#include "runtime/tcp/backoff.h"
+#include "seed.h"
+
+static int no_compute(void *user, uint64_t round, const float *parameters, const tarry_span *spans,
+                      uint32_t count, float *gradient)
+{
+    (void)user, (void)round, (void)parameters, (void)spans, (void)count, (void)gradient;
+    return -1;
+}
+
+static int note_size(void *user, const tarry_server *machine)
+{
+    size_t *size = user;
+    *size = tarry_server_checkpoint_size(machine);
+    return 0;
+}
+
+static size_t checkpoint_size(cluster *its)
+{
+    size_t size;
+    tarry_tcp_server_visit(its->server, note_size, &size);
+    return size;
+}
+
+static void run_rounds(cluster *its, uint32_t rounds)
+{
+    for (uint32_t i = 0; i < rounds; i++) {
+        tarry_round_result result = cluster_good_round(its);
+        assert_true(result.exact);
+    }
+}
+
+static tarry_plan *next_plan(const tarry_plan *plan, random_stream *stream)
+{
+    tarry_plan_evolution wanted;
+    tarry_plan_evolution_init(&wanted);
+    double paces[CLUSTER_MOST_WORKERS], cost[256];
+    for (uint32_t worker = 0; worker < CLUSTER_MOST_WORKERS; worker++)
+        paces[worker] = 0.1 + random_uniform(stream);
+    for (uint32_t chunk = 0; chunk < 256; chunk++)
+        cost[chunk] = 1e-3 + pow(random_uniform(stream), 6);
+    wanted.pace = paces;
+    wanted.cost = cost;
+    wanted.heaviest = 2;
+    wanted.lightest = 0.7;
+    wanted.most_moves = 5;
+    tarry_plan *next;
+    assert_true(tarry_plan_chunks(plan) <= 256);
+    assert_int_equal(tarry_plan_evolve(plan, &wanted, NULL, &next, NULL, NULL), TARRY_OK);
+    return next;
+}
+
+static void replan(cluster *its, random_stream *stream)
+{
+    tarry_plan *next = next_plan(its->plan, stream);
+    assert_int_equal(tarry_tcp_server_replan(its->server, next, NULL), TARRY_OK);
+    tarry_plan_free(its->plan);
+    its->plan = next;
+}
+
+static void test_plain(void **state)
+{
+    (void)state;
+    cluster its;
+    cluster_init(&its);
+    its.settings.job = "what to compute";
+    its.settings.job_size = sizeof("what to compute");
+    cluster_begin(&its);
+    run_rounds(&its, 20);
+    for (uint32_t worker = 0; worker < its.workers; worker++) {
+        tarry_tcp_work work = tarry_tcp_worker_work(its.members[worker].worker);
+        assert_int_equal(work.worker, worker);
+        assert_int_equal(work.connections, 1);
+        assert_int_equal(work.computed_again, 0);
+        assert_int_equal(its.members[worker].begun, 1);
+    }
+    cluster_end(&its);
+}
+
+static void test_tls(void **state)
+{
+    (void)state;
+    cluster its;
+    cluster_init(&its);
+    its.tls = true;
+    cluster_begin(&its);
+    run_rounds(&its, 20);
+    cluster_end(&its);
+}
+
+static void test_unix_socket(void **state)
+{
+    (void)state;
+    char socket[64];
+    snprintf(socket, sizeof(socket), "unix:/tmp/tarry-test-%d", (int)getpid());
+    cluster its;
+    cluster_init(&its);
+    its.socket = socket;
+    its.near = true;
+    cluster_begin(&its);
+    run_rounds(&its, 20);
+    cluster_end(&its);
+}
+
+/* Coded parts and parameters don't go over the connection; what does is told by how much that is.
+ */
+static void share_memory(bool named, bool near, bool tls, tarry_keep keep)
+{
+    char socket[64];
+    snprintf(socket, sizeof(socket), "unix:/tmp/tarry-test-%d", (int)getpid());
+    cluster its;
+    cluster_init(&its);
+    its.socket = named ? socket : NULL;
+    its.near = near;
+    its.tls = tls;
+    its.shares = true;
+    its.plan_settings.parts = keep == TARRY_KEEP_ALL ? 2 : 1;
+    its.settings.server.keep = keep;
+    cluster_begin(&its);
+    random_stream stream = random_stream_make(test_seed("tcp share", 3), RANDOM_TEST, 0, 0);
+    for (int i = 0; i < 3; i++) {
+        run_rounds(&its, 10);
+        replan(&its, &stream);
+    }
+    run_rounds(&its, 2);
+    for (uint32_t worker = 0; worker < its.workers; worker++) {
+        tarry_tcp_worker_state state = tarry_tcp_server_worker(its.server, worker);
+        assert_true(state.near);
+        assert_int_equal(state.arrivals, 1); /* its turn to the shorter way is none */
+        tarry_tcp_work work = tarry_tcp_worker_work(its.members[worker].worker);
+        assert_true(work.received < its.parameter_count * sizeof(float));
+        assert_true(work.sent < 32 * its.dimension);
+        assert_int_equal(its.members[worker].begun, 1);
+    }
+    cluster_end(&its);
+}
+
+static void test_shared_memory(void **state)
+{
+    (void)state;
+    share_memory(true, true, false, TARRY_KEEP_ALL);
+    share_memory(true, true, false, TARRY_KEEP_CREDITED);
+}
+
+/* Who comes over TCP finds the shorter way by itself. */
+static void test_shorter_way(void **state)
+{
+    (void)state;
+    share_memory(true, false, false, TARRY_KEEP_ALL);
+    share_memory(true, false, true, TARRY_KEEP_ALL);
+    share_memory(false, false, true, TARRY_KEEP_ALL); /* the server has a socket for it by itself */
+}
+
+/* All that a plan and a server can be told to do goes over a network as well. */
+static void test_parts(void **state)
+{
+    (void)state;
+    for (uint32_t parts = 1; parts <= 3; parts++)
+        for (int adaptive = 0; adaptive <= (parts > 1); adaptive++)
+            for (int reproducible = 0; reproducible <= 1; reproducible++) {
+                cluster its;
+                cluster_init(&its);
+                its.plan_settings.parts = parts;
+                its.plan_settings.adaptive_parts = adaptive;
+                its.settings.server.reproducible = reproducible;
+                cluster_begin(&its);
+                run_rounds(&its, 5);
+                cluster_end(&its);
+            }
+}
+
+static void test_keep_credited(void **state)
+{
+    (void)state;
+    cluster its;
+    cluster_init(&its);
+    its.plan_settings.chunks = 24;
+    its.settings.server.keep = TARRY_KEEP_CREDITED;
+    its.straggler_spec = "exp:0.0005/chunk";
+    cluster_begin(&its);
+    run_rounds(&its, 10);
+    cluster_end(&its);
+}
+
+static void test_dynamic_orders(void **state)
+{
+    (void)state;
+    for (int pick = TARRY_PICK_FEWEST; pick <= TARRY_PICK_SHARE; pick++) {
+        cluster its;
+        cluster_init(&its);
+        its.plan_settings.chunks = 24;
+        its.settings.server.pick = (tarry_pick)pick;
+        its.straggler_spec = "exp:0.0005/chunk";
+        cluster_begin(&its);
+        run_rounds(&its, 5);
+        cluster_end(&its);
+    }
+}
+
+static void test_stop_rules(void **state)
+{
+    (void)state;
+    for (int stop = TARRY_STOP_DEADLINE; stop <= TARRY_STOP_WORKERS; stop++)
+        for (int fill = TARRY_FILL_NONE; fill <= TARRY_FILL_STALE; fill++) {
+            if (stop == TARRY_STOP_WORKERS && fill != TARRY_FILL_NONE)
+                continue;
+            cluster its;
+            cluster_init(&its);
+            its.settings.server.stop = (tarry_stop)stop;
+            its.settings.server.fill = (tarry_fill)fill;
+            its.settings.server.deadline_ns = 3000000;
+            its.settings.server.error_limit = 0.4;
+            its.settings.server.workers_needed = 4;
+            its.straggler_spec = "exp:0.001/chunk";
+            cluster_begin(&its);
+            for (int round = 0; round < 5; round++)
+                cluster_good_round(&its);
+            cluster_end(&its);
+        }
+}
+
+static void test_shipped_data(void **state)
+{
+    (void)state;
+    cluster its;
+    cluster_init(&its);
+    its.plan_settings.chunks = 24;
+    its.ships = true;
+    cluster_begin(&its);
+    run_rounds(&its, 3);
+    cluster_end(&its);
+}
+
+static void test_replan(void **state)
+{
+    (void)state;
+    random_stream stream = random_stream_make(test_seed("tcp replan", 3), RANDOM_TEST, 0, 0);
+    cluster its;
+    cluster_init(&its);
+    its.plan_settings.chunks = 24;
+    its.settings.server.pick = TARRY_PICK_SHARE;
+    cluster_begin(&its);
+    for (int i = 0; i < 10; i++) {
+        run_rounds(&its, 2);
+        replan(&its, &stream);
+    }
+    run_rounds(&its, 2);
+    for (uint32_t worker = 0; worker < its.workers; worker++)
+        assert_int_equal(its.members[worker].begun, 1);
+    cluster_end(&its);
+}
+
+/* ---- connections that break ---- */
+
+typedef struct cutter {
+    relay *relay;
+    random_stream stream;
+    _Atomic bool cuts, stop;
+    pthread_t thread;
+} cutter;
+
+static void *cut(void *argument)
+{
+    cutter *its = argument;
+    while (!its->stop) {
+        usleep(random_below(&its->stream, 50000));
+        if (its->cuts)
+            relay_cut(its->relay, random_u32(&its->stream));
+    }
+    return NULL;
+}
+
+/* A round that ends is exact, however often connections break meanwhile; one that could not end
+ * with those who were left says so. */
+static void cut_at_random(bool tls, tarry_keep keep)
+{
+    cluster its;
+    cluster_init(&its);
+    its.tls = tls;
+    its.plan_settings.chunks = 24;
+    its.dimension = 4000;
+    its.settings.server.stripe_length = 128;
+    its.settings.server.keep = keep;
+    its.straggler_spec = "exp:0.001/chunk";
+    assert_int_equal(tarry_straggler_create(its.straggler_spec, its.plan_settings.workers, 1, NULL,
+                                            &its.straggler, NULL),
+                     TARRY_OK);
+    cluster_begin_server(&its);
+    cutter cuts = {.relay = relay_begin(its.address)};
+    snprintf(its.connect, sizeof(its.connect), "%s", relay_address(cuts.relay));
+    cuts.stream = random_stream_make(test_seed("tcp cuts", 5), RANDOM_TEST, tls, keep);
+    for (uint32_t worker = 0; worker < its.workers; worker++)
+        cluster_start(&its, worker);
+    cluster_wait(&its, its.workers);
+    assert_int_equal(pthread_create(&cuts.thread, NULL, cut, &cuts), 0);
+    uint32_t exact = 0;
+    for (int round = 0; round < 12; round++) {
+        tarry_round_result result;
+        tarry_diagnostic diagnostic;
+        cluster_wait(&its, its.workers);
+        cuts.cuts = true;
+        int error = cluster_round(&its, &result, &diagnostic);
+        cuts.cuts = false;
+        if (error == TARRY_ERROR_COVERAGE)
+            continue;
+        assert_int_equal(error, TARRY_OK);
+        assert_true(result.exact);
+        assert_true(cluster_error(&its) < 1e-4);
+        exact++;
+    }
+    cuts.stop = true;
+    pthread_join(cuts.thread, NULL);
+    cluster_wait(&its, its.workers);
+    run_rounds(&its, 2);
+    printf("%u of 12 rounds exact, %u connections\n", exact, relay_connections(cuts.relay));
+    assert_true(exact > 0);
+    assert_true(relay_connections(cuts.relay) > its.workers);
+    cluster_end(&its);
+    relay_end(cuts.relay);
+}
+
+static void test_cuts(void **state)
+{
+    (void)state;
+    cut_at_random(false, TARRY_KEEP_ALL);
+}
+
+static void test_cuts_tls(void **state)
+{
+    (void)state;
+    cut_at_random(true, TARRY_KEEP_ALL);
+}
+
+static void test_cuts_credited(void **state)
+{
+    (void)state;
+    cut_at_random(false, TARRY_KEEP_CREDITED);
+}
+
+/* ---- what is finished outlives a connection ---- */
+
+typedef struct round_call {
+    cluster *its;
+    pthread_t thread;
+    int error;
+    tarry_round_result result;
+    tarry_diagnostic diagnostic;
+} round_call;
+
+static void *run_round(void *argument)
+{
+    round_call *call = argument;
+    call->error = cluster_round(call->its, &call->result, &call->diagnostic);
+    return NULL;
+}
+
+/* All chunks but those in progress are finished when every connection breaks; none of them is
+ * computed again. */
+static void test_finished_work_is_kept(void **state)
+{
+    (void)state;
+    cluster its;
+    cluster_init(&its);
+    its.plan_settings.chunks = 24;
+    its.settings.server.reproducible = true;
+    cluster_begin_server(&its);
+    relay *between = relay_begin(its.address);
+    snprintf(its.connect, sizeof(its.connect), "%s", relay_address(between));
+    for (uint32_t worker = 0; worker < its.workers; worker++) {
+        its.members[worker].delay_us = 10000;
+        cluster_start(&its, worker);
+    }
+    cluster_wait(&its, its.workers);
+    round_call call = {.its = &its};
+    assert_int_equal(pthread_create(&call.thread, NULL, run_round, &call), 0);
+    usleep(60000);
+    relay_cut(between, 0);
+    pthread_join(call.thread, NULL);
+    assert_int_equal(call.error, TARRY_OK);
+    assert_true(call.result.exact);
+    assert_true(cluster_error(&its) < 1e-5);
+    cluster_wait(&its, its.workers);
+    uint64_t connections = 0;
+    for (uint32_t worker = 0; worker < its.workers; worker++) {
+        tarry_tcp_work work = tarry_tcp_worker_work(its.members[worker].worker);
+        assert_int_equal(work.computed_again, 0);
+        connections += work.connections;
+    }
+    assert_int_equal(connections, its.workers + 1);
+    cluster_end(&its);
+    relay_end(between);
+}
+
+/* ---- workers that leave, servers that stop ---- */
+
+static void test_leave(void **state)
+{
+    (void)state;
+    cluster its;
+    cluster_init(&its);
+    cluster_begin(&its);
+    run_rounds(&its, 2);
+    tarry_tcp_worker_leave(its.members[2].worker, UINT64_C(1000000000));
+    cluster_join(&its, 2);
+    assert_int_equal(its.members[2].result, TARRY_OK);
+    run_rounds(&its, 2);
+    /* One that comes again is taken in. */
+    cluster_start(&its, 2);
+    cluster_wait(&its, its.workers);
+    run_rounds(&its, 2);
+    cluster_end(&its);
+}
+
+/* In the middle of a round: chunks are handed back, what is finished is used. */
+static void test_leave_in_a_round(void **state)
+{
+    (void)state;
+    cluster its;
+    cluster_init(&its);
+    its.plan_settings.chunks = 24;
+    cluster_begin_server(&its);
+    for (uint32_t worker = 0; worker < its.workers; worker++) {
+        its.members[worker].delay_us = 5000;
+        cluster_start(&its, worker);
+    }
+    cluster_wait(&its, its.workers);
+    round_call call = {.its = &its};
+    assert_int_equal(pthread_create(&call.thread, NULL, run_round, &call), 0);
+    usleep(20000);
+    tarry_tcp_worker_leave(its.members[1].worker, UINT64_C(10000000000));
+    cluster_join(&its, 1);
+    pthread_join(call.thread, NULL);
+    assert_int_equal(its.members[1].result, TARRY_OK);
+    assert_int_equal(call.error, TARRY_OK);
+    assert_true(call.result.exact);
+    assert_true(cluster_error(&its) < 1e-5);
+    assert_int_equal(call.result.workers_lost, 0);
+    cluster_end(&its);
+}
+
+static void test_leave_at_once(void **state)
+{
+    (void)state;
+    cluster its;
+    cluster_init(&its);
+    cluster_begin_server(&its);
+    cluster_start(&its, 0);
+    tarry_tcp_worker_leave(its.members[0].worker, 0);
+    cluster_join(&its, 0);
+    assert_int_equal(its.members[0].result, TARRY_OK);
+    cluster_end(&its);
+}
+
+/* A server that is made anew from a checkpoint is found again, and goes on. */
+static void test_restart(void **state)
+{
+    (void)state;
+    cluster its;
+    cluster_init(&its);
+    cluster_begin(&its);
+    run_rounds(&its, 3);
+    uint8_t *checkpoint = NULL;
+    size_t size = 0;
+    for (int again = 0; again < 3; again++) {
+        uint8_t id[TARRY_TCP_ID_SIZE];
+        size = checkpoint_size(&its);
+        checkpoint = realloc(checkpoint, size);
+        assert_non_null(checkpoint);
+        assert_int_equal(tarry_tcp_server_checkpoint(its.server, checkpoint), TARRY_OK);
+        tarry_tcp_server_job_id(its.server, id);
+        tarry_tcp_server_free(its.server, false);
+        memcpy(its.settings.job_id, id, sizeof(id));
+        its.settings.checkpoint = checkpoint;
+        its.settings.checkpoint_size = size;
+        cluster_begin_server(&its);
+        assert_int_equal(tarry_tcp_server_checkpoint(its.server, checkpoint), TARRY_OK);
+        tarry_tcp_server_stored(its.server, checkpoint);
+        cluster_wait(&its, its.workers);
+        run_rounds(&its, 3);
+    }
+    for (uint32_t worker = 0; worker < its.workers; worker++)
+        assert_int_equal(its.members[worker].begun, 1);
+    cluster_end(&its);
+    free(checkpoint);
+}
+
+/* One of another job makes them begin anew. */
+static void test_another_job(void **state)
+{
+    (void)state;
+    cluster its;
+    cluster_init(&its);
+    cluster_begin(&its);
+    run_rounds(&its, 3);
+    tarry_tcp_server_free(its.server, false);
+    its.settings.job = "another one";
+    its.settings.job_size = sizeof("another one");
+    its.settings.server.stripe_length = 50;
+    cluster_begin_server(&its);
+    cluster_wait(&its, its.workers);
+    run_rounds(&its, 3);
+    for (uint32_t worker = 0; worker < its.workers; worker++)
+        assert_int_equal(its.members[worker].begun, 2);
+    cluster_end(&its);
+}
+
+/* ---- what a worker can't do ---- */
+
+static void restart_with(cluster *its, const char *job)
+{
+    tarry_tcp_server_free(its->server, false);
+    its->settings.job = job;
+    its->settings.job_size = sizeof("job A");
+    cluster_begin_server(its);
+    cluster_wait(its, 0);
+}
+
+static void await_connections(const cluster *its, uint32_t worker, uint64_t count)
+{
+    while (tarry_tcp_worker_work(its->members[worker].worker).connections < count)
+        usleep(1000);
+    usleep(20000); /* for what follows WELCOME */
+}
+
+/* A plan that comes before the job that was sent with the one before is looked at: that goes on
+ * with it. A worker looks at nothing new while it waits for a computation to end. */
+static void test_offer_replaced(void **state)
+{
+    (void)state;
+    random_stream stream = random_stream_make(test_seed("tcp offer", 3), RANDOM_TEST, 0, 0);
+    cluster its;
+    cluster_init(&its);
+    its.settings.job = "job A";
+    its.settings.job_size = sizeof("job A");
+    cluster_begin(&its);
+    its.members[0].delay_us = 1500000;
+    run_rounds(&its, 1);
+    restart_with(&its, "job B");
+    await_connections(&its, 0, 2);
+    restart_with(&its, "job C");
+    await_connections(&its, 0, 3);
+    replan(&its, &stream);
+    its.members[0].delay_us = 0;
+    cluster_wait(&its, its.workers);
+    run_rounds(&its, 2);
+    assert_int_equal(its.members[0].begun, 3);
+    cluster_end(&its);
+}
+
+static void test_refused(void **state)
+{
+    (void)state;
+    cluster its;
+    cluster_init(&its);
+    cluster_begin_server(&its);
+    cluster_wait(&its, 0);
+    cluster_start(&its, 9); /* of six */
+    cluster_join(&its, 9);
+    assert_int_equal(its.members[9].result, TARRY_ERROR_STATE);
+    assert_non_null(strstr(its.members[9].diagnostic.text, "no such worker"));
+    cluster_end(&its);
+}
+
+static void test_patience(void **state)
+{
+    (void)state;
+    tarry_tcp_worker_settings settings;
+    tarry_tcp_worker_settings_init(&settings);
+    settings.connect = "127.0.0.1:1"; /* nobody listens there */
+    settings.security.insecure = true;
+    settings.compute = no_compute;
+    settings.patience_ns = 300000000;
+    tarry_tcp_worker *worker;
+    tarry_diagnostic why;
+    assert_int_equal(tarry_tcp_worker_create(&settings, NULL, &worker, &why), TARRY_OK);
+    assert_int_equal(tarry_tcp_worker_run(worker, &why), TARRY_ERROR_SYSTEM);
+    assert_non_null(strstr(why.text, "127.0.0.1:1: no connection for"));
+    assert_int_equal(tarry_tcp_worker_run(worker, &why), TARRY_ERROR_STATE);
+    tarry_tcp_worker_free(worker);
+}
+
+static uint64_t wait_after_cut(cluster *its, relay *between)
+{
+    cluster_member *member = &its->members[0];
+    member->wait_ns = TARRY_NEVER;
+    relay_cut(between, 0);
+    while (member->wait_ns == TARRY_NEVER)
+        usleep(1000);
+    return member->wait_ns;
+}
+
+/* Between two rounds, too, a link that was cut at once so often that the waits have grown is found
+ * again soon if it is cut once it has lasted for a while. */
+static void test_flapping(void **state)
+{
+    (void)state;
+    enum { CUTS = 5 };
+    cluster its;
+    cluster_init(&its);
+    cluster_begin_server(&its);
+    relay *between = relay_begin(its.address);
+    snprintf(its.connect, sizeof(its.connect), "%s", relay_address(between));
+    cluster_start(&its, 0);
+    cluster_wait(&its, 1);
+    for (uint64_t cut = 1; cut <= CUTS; cut++) {
+        await_connections(&its, 0, cut);
+        wait_after_cut(&its, between);
+    }
+    await_connections(&its, 0, CUTS + 1);
+    usleep(BACKOFF_STEADY_NS / 1000 + 100000);
+    assert_true(wait_after_cut(&its, between) <= BACKOFF_LEAST_NS);
+    cluster_wait(&its, 1);
+    cluster_end(&its);
+    relay_end(between);
+}
+
+static int create(void *user, const tarry_allocator *allocator)
+{
+    tarry_tcp_worker *worker;
+    int error = tarry_tcp_worker_create(user, allocator, &worker, NULL);
+    if (error == TARRY_OK)
+        tarry_tcp_worker_free(worker);
+    return error;
+}
+
+static void test_creation_without_memory(void **state)
+{
+    (void)state;
+    tarry_tcp_worker_settings settings;
+    tarry_tcp_worker_settings_init(&settings);
+    settings.connect = "127.0.0.1:1";
+    settings.security.insecure = true;
+    settings.compute = no_compute;
+    assert_int_equal(fail_each_allocation(create, &settings), 3);
+}
+
+static void test_settings(void **state)
+{
+    (void)state;
+    tarry_tcp_worker_settings settings;
+    tarry_tcp_worker *worker;
+    tarry_diagnostic why;
+    tarry_tcp_worker_settings_init(&settings);
+    settings.compute = no_compute;
+    assert_int_equal(tarry_tcp_worker_create(&settings, NULL, &worker, &why), TARRY_ERROR_ARGUMENT);
+    settings.connect = "nowhere";
+    assert_int_equal(tarry_tcp_worker_create(&settings, NULL, &worker, &why), TARRY_ERROR_ARGUMENT);
+    settings.connect = "192.0.2.1:7";
+    for (int insecure = 0; insecure <= 1; insecure++) {
+        settings.security.insecure = insecure;
+        assert_int_equal(tarry_tcp_worker_create(&settings, NULL, &worker, &why), TARRY_OK);
+        assert_int_equal(tarry_tcp_worker_run(worker, &why), TARRY_ERROR_ARGUMENT);
+        assert_non_null(strstr(why.text, insecure ? "plain text is for" : "needs credentials"));
+        tarry_tcp_worker_free(worker);
+    }
+    settings.security.insecure = false;
+    settings.security.credentials = "/nowhere";
+    assert_int_equal(tarry_tcp_worker_create(&settings, NULL, &worker, &why), TARRY_ERROR_FILE);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_plain),
+        cmocka_unit_test(test_tls),
+        cmocka_unit_test(test_unix_socket),
+        cmocka_unit_test(test_shared_memory),
+        cmocka_unit_test(test_shorter_way),
+        cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_keep_credited),
+        cmocka_unit_test(test_dynamic_orders),
+        cmocka_unit_test(test_stop_rules),
+        cmocka_unit_test(test_shipped_data),
+        cmocka_unit_test(test_replan),
+        cmocka_unit_test(test_cuts),
+        cmocka_unit_test(test_cuts_tls),
+        cmocka_unit_test(test_cuts_credited),
+        cmocka_unit_test(test_finished_work_is_kept),
+        cmocka_unit_test(test_leave),
+        cmocka_unit_test(test_leave_in_a_round),
+        cmocka_unit_test(test_leave_at_once),
+        cmocka_unit_test(test_restart),
+        cmocka_unit_test(test_another_job),
+        cmocka_unit_test(test_offer_replaced),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_patience),
+        cmocka_unit_test(test_flapping),
+        cmocka_unit_test(test_creation_without_memory),
+        cmocka_unit_test(test_settings),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A network worker with a server that says what a test tells it, over a blocking socket. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <tarry/tcp.h>
+
+#include "plan/plan.h"
+#include "plan/plan_code.h"
+#include "protocol/wire.h"
+#include "runtime/tcp/address.h"
+#include "runtime/tcp/share.h"
+
+enum { WORKERS = 4, NUMBERS = 1000, PATIENCE_SECONDS = 10, LINE = 160 };
+
+typedef struct stage {
+    tarry_plan *plan;
+    wire_welcome welcome; /* a good one, with the plan behind it */
+    int listener, fd;
+    char folder[LINE], connect[LINE];
+    tarry_tcp_worker *worker;
+    pthread_t thread;
+    int result; /* of the worker's run */
+    tarry_diagnostic why;
+    wire_head head; /* the frame that was read last */
+    uint8_t body[WIRE_SMALL_BYTES];
+} stage;
+
+static int compute(void *user, uint64_t round, const float *parameters, const tarry_span *spans,
+                   uint32_t count, float *gradient)
+{
+    (void)user, (void)round, (void)parameters, (void)spans, (void)count, (void)gradient;
+    return 0;
+}
+
+static void *run_worker(void *argument)
+{
+    stage *its = argument;
+    its->result = tarry_tcp_worker_run(its->worker, &its->why);
+    return NULL;
+}
+
+static void make_plan(stage *its)
+{
+    tarry_plan_settings settings;
+    tarry_plan_settings_init(&settings);
+    settings.workers = settings.chunks = WORKERS;
+    settings.replication = 2;
+    assert_int_equal(tarry_plan_create(&settings, NULL, &its->plan, NULL), TARRY_OK);
+    its->welcome = (wire_welcome){
+        .version = WIRE_VERSION,
+        .worker = 1,
+        .workers = WORKERS,
+        .job = {1},
+        .parameters = NUMBERS,
+        .dimension = NUMBERS,
+        .stripe_length = NUMBERS,
+        .conditioning_limit = 1e4,
+        .silence_ns = UINT64_C(10000000000),
+        .plan_bytes = plan_encoded_size(its->plan),
+    };
+    tarry_plan_digest(its->plan, its->welcome.plan);
+}
+
+/* A worker whose server this test is, over a Unix socket. */
+static void begin(stage *its)
+{
+    *its = (stage){.fd = -1};
+    make_plan(its);
+    snprintf(its->folder, sizeof(its->folder), "/tmp/tarry-test-XXXXXX");
+    assert_non_null(mkdtemp(its->folder));
+    snprintf(its->connect, sizeof(its->connect), "unix:%.100s/socket", its->folder);
+    address found[ADDRESS_MOST];
+    uint32_t count;
+    assert_int_equal(address_resolve(its->connect, true, found, &count, NULL), TARRY_OK);
+    its->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(its->listener, (struct sockaddr *)&found[0].socket, found[0].size), 0);
+    assert_int_equal(listen(its->listener, 4), 0);
+    tarry_tcp_worker_settings settings;
+    tarry_tcp_worker_settings_init(&settings);
+    settings.connect = its->connect;
+    settings.compute = compute;
+    assert_int_equal(tarry_tcp_worker_create(&settings, NULL, &its->worker, &its->why), TARRY_OK);
+    assert_int_equal(pthread_create(&its->thread, NULL, run_worker, its), 0);
+}
+
+static void hang_up(stage *its)
+{
+    close(its->fd);
+    its->fd = -1;
+}
+
+/* Waits for the worker's run to end, with this error. */
+static void end(stage *its, int result)
+{
+    assert_int_equal(pthread_join(its->thread, NULL), 0);
+    assert_int_equal(its->result, result);
+    tarry_tcp_worker_free(its->worker);
+    tarry_plan_free(its->plan);
+    hang_up(its);
+    close(its->listener);
+    unlink(its->connect + strlen("unix:"));
+    rmdir(its->folder);
+}
+
+static void read_all(const stage *its, void *bytes, size_t size)
+{
+    assert_int_equal(recv(its->fd, bytes, size, MSG_WAITALL), size);
+}
+
+static void await(stage *its, wire_kind kind)
+{
+    do {
+        uint8_t head[WIRE_HEAD_BYTES];
+        read_all(its, head, sizeof(head));
+        assert_int_equal(wire_head_decode(head, &its->head), TARRY_OK);
+        assert_true(its->head.length <= sizeof(its->body));
+        if (its->head.length > 0)
+            read_all(its, its->body, its->head.length);
+    } while (its->head.kind != kind);
+}
+
+static void take_hello(stage *its)
+{
+    const struct timeval patience = {.tv_sec = PATIENCE_SECONDS};
+    its->fd = accept4(its->listener, NULL, NULL, SOCK_CLOEXEC);
+    assert_true(its->fd >= 0);
+    setsockopt(its->fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+    await(its, WIRE_HELLO);
+}
+
+static void tell(const stage *its, const void *bytes, size_t size)
+{
+    assert_int_equal(send(its->fd, bytes, size, MSG_NOSIGNAL), size);
+}
+
+/* And what it announces; damaged: the plan is none. */
+static void welcome(const stage *its, const wire_welcome *words, bool damaged)
+{
+    uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES], plan[WIRE_BLOB_BYTES];
+    tell(its, frame, wire_welcome_encode(words, frame));
+    if (words->plan_bytes == 0)
+        return;
+    size_t size = plan_encoded_size(its->plan);
+    assert_true(size <= sizeof(plan));
+    assert_int_equal(plan_encode(its->plan, plan), TARRY_OK);
+    plan[size / 2] ^= damaged ? 1 : 0;
+    const wire_blob blob = {.kind = WIRE_BLOB_PLAN, .total = size, .count = size};
+    tell(its, frame, wire_blob_encode(&blob, frame));
+    tell(its, plan, size);
+}
+
+/* A worker that is ready, and comes again after its connection was lost. */
+static void begin_again(stage *its)
+{
+    begin(its);
+    take_hello(its);
+    welcome(its, &its->welcome, false);
+    await(its, WIRE_READY);
+    hang_up(its);
+    take_hello(its);
+}
+
+/* Figures of another job that are not of its plan, which is sent or was there before. */
+static void refuse_figures(const wire_welcome *wrong)
+{
+    for (int sent = 0; sent < 2; sent++) {
+        stage its;
+        begin_again(&its);
+        wire_welcome words = its.welcome;
+        words.job[0]++;
+        words.worker = wrong->worker;
+        words.workers = wrong->workers;
+        words.dimension = wrong->dimension;
+        words.stripe_length = wrong->stripe_length;
+        words.plan_bytes = sent == 1 ? words.plan_bytes : 0;
+        welcome(&its, &words, false);
+        end(&its, TARRY_ERROR_FORMAT);
+        assert_non_null(strstr(its.why.text, "the server's plan"));
+    }
+}
+
+static void refuses_figures_that_are_not_of_the_plan(void **state)
+{
+    (void)state;
+    refuse_figures(&(wire_welcome){
+        .worker = WORKERS + 1,
+        .workers = WORKERS + 2,
+        .dimension = NUMBERS,
+        .stripe_length = NUMBERS,
+    });
+    refuse_figures(&(wire_welcome){
+        .worker = 1,
+        .workers = WORKERS - 1,
+        .dimension = NUMBERS,
+        .stripe_length = NUMBERS,
+    });
+    refuse_figures(&(wire_welcome){
+        .worker = 1,
+        .workers = WORKERS,
+        .dimension = WIRE_VECTOR_MOST,
+        .stripe_length = 1,
+    });
+}
+
+/* The first job that it is given, or one that follows another. */
+static void refuses_a_plan_that_is_none(void **state)
+{
+    (void)state;
+    for (int again = 0; again < 2; again++) {
+        stage its;
+        if (again == 1) {
+            begin_again(&its);
+        } else {
+            begin(&its);
+            take_hello(&its);
+        }
+        wire_welcome words = its.welcome;
+        words.job[0]++;
+        welcome(&its, &words, true);
+        end(&its, TARRY_ERROR_FORMAT);
+        assert_non_null(strstr(its.why.text, "the server's plan"));
+    }
+}
+
+static void refuses_memory_of_another_size_than_its_part(void **state)
+{
+    (void)state;
+    stage its;
+    begin(&its);
+    share part;
+    assert_int_equal(share_create(NUMBERS * sizeof(float) / 2, &part), TARRY_OK);
+    take_hello(&its);
+    uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
+    wire_share words = {.kind = WIRE_SHARE_PART, .bytes = part.bytes};
+    snprintf(words.name, sizeof(words.name), "%s", part.name);
+    tell(&its, frame, wire_share_encode(&words, frame));
+    await(&its, WIRE_SHARED);
+    share_unlink(&part);
+    welcome(&its, &its.welcome, false);
+    end(&its, TARRY_ERROR_FORMAT);
+    assert_non_null(strstr(its.why.text, "memory of another size"));
+    share_close(&part);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(refuses_figures_that_are_not_of_the_plan),
+        cmocka_unit_test(refuses_a_plan_that_is_none),
+        cmocka_unit_test(refuses_memory_of_another_size_than_its_part),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
