@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A viewer looks at a network server that stops, is resumed at its address, and comes to its end.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "runtime/tcp/authority.h"
+#include "runtime/tcp/authority_files.h"
+#include "runtime/tcp/viewer.h"
+
+enum { WORKERS = 5, LIMIT_MS = 30000, PATH = 128 };
+
+static const char short_note[] = "loss 0.5";
+
+typedef struct story {
+    char folder[32], server_folder[PATH], viewer_folder[PATH];
+    char address[PATH]; /* where both servers listen, one after the other */
+    bool secure;
+    uv_loop_t loop;
+    uv_timer_t limit;
+    tarry_plan *plan;
+    tarry_tcp_server *server;
+    viewer *viewer;
+    unsigned servers, told, lost;
+    char long_note[WIRE_STATUS_NOTE_BYTES + 1];
+    bool noted; /* the server has been given the long one */
+    bool over;
+} story;
+
+static void start_server(story *its)
+{
+    const char *listen[] = {its->address};
+    tarry_tcp_server_settings settings;
+    tarry_tcp_server_settings_init(&settings);
+    settings.listen = listen;
+    settings.listen_count = 1;
+    settings.parameters = 10;
+    settings.dimension = 10;
+    if (its->secure)
+        settings.security.credentials = its->server_folder;
+    else
+        settings.security.insecure = true;
+    tarry_diagnostic why;
+    if (tarry_tcp_server_create(its->plan, &settings, NULL, &its->server, &why) != TARRY_OK)
+        fail_msg("%s", why.text);
+    snprintf(its->address, sizeof(its->address), "%s", tarry_tcp_server_address(its->server, 0));
+    its->servers++;
+    tarry_tcp_server_note(its->server, 7, 100, short_note);
+    assert_int_equal(tarry_tcp_server_wait(its->server, 0, 0, NULL), TARRY_OK); /* opens the door */
+}
+
+static void stop_server(story *its, bool finished)
+{
+    tarry_tcp_server_free(its->server, finished);
+    its->server = NULL;
+    its->noted = false;
+}
+
+static void on_told(void *user, const wire_status *status, const wire_worker_status *worker)
+{
+    story *its = user;
+    its->told++;
+    assert_int_equal(status->done, 7);
+    assert_int_equal(status->rounds, 100);
+    assert_int_equal(status->workers, WORKERS);
+    for (uint32_t j = 0; j < WORKERS; j++) {
+        assert_int_equal(worker[j].state, WIRE_WORKER_ABSENT);
+        assert_int_equal(worker[j].load, tarry_plan_load(its->plan, j));
+        assert_true(worker[j].heard_ns == TARRY_NEVER);
+    }
+    if (its->server == NULL)
+        return;
+    if (!its->noted) {
+        assert_string_equal(status->note, short_note);
+        tarry_tcp_server_note(its->server, 7, 100, its->long_note);
+        its->noted = true;
+    } else if (strcmp(status->note, short_note) != 0) {
+        assert_string_equal(status->note, its->long_note);
+        stop_server(its, its->servers == 2);
+    }
+}
+
+static void on_lost(void *user, const char *why, uint64_t wait_ns)
+{
+    story *its = user;
+    assert_string_equal(why, "the server has stopped, to be resumed");
+    assert_true(wait_ns > 0);
+    assert_int_equal(its->lost++, 0);
+    start_server(its);
+}
+
+static void on_ended(void *user, bool over, const char *why)
+{
+    story *its = user;
+    assert_string_equal(why, "the run is over");
+    its->over = over;
+    viewer_close(its->viewer);
+}
+
+static void on_limit(uv_timer_t *timer)
+{
+    (void)timer;
+    fprintf(stderr, "the test hangs\n");
+    abort();
+}
+
+static void begin(story *its)
+{
+    const authority_hosts none = {0};
+    char home[PATH / 2];
+    memset(its->long_note, 'x', WIRE_STATUS_NOTE_BYTES);
+    tarry_plan_settings settings;
+    tarry_plan_settings_init(&settings);
+    settings.workers = WORKERS;
+    settings.chunks = WORKERS;
+    settings.replication = 2;
+    assert_int_equal(tarry_plan_create(&settings, NULL, &its->plan, NULL), TARRY_OK);
+    strcpy(its->folder, "/tmp/tarry-viewer-XXXXXX");
+    assert_non_null(mkdtemp(its->folder));
+    snprintf(home, sizeof(home), "%s/home", its->folder);
+    snprintf(its->server_folder, PATH, "%s/server", home);
+    snprintf(its->viewer_folder, PATH, "%s/viewer", home);
+    if (its->secure)
+        assert_int_equal(authority_init(home, 1, none, time(NULL), NULL, NULL), TARRY_OK);
+    assert_int_equal(uv_loop_init(&its->loop), 0);
+    uv_timer_init(&its->loop, &its->limit);
+    uv_timer_start(&its->limit, on_limit, LIMIT_MS, 0);
+    uv_unref((uv_handle_t *)&its->limit);
+}
+
+static void end(story *its)
+{
+    uv_close((uv_handle_t *)&its->limit, NULL);
+    uv_run(&its->loop, UV_RUN_DEFAULT);
+    assert_int_equal(uv_loop_close(&its->loop), 0);
+    tarry_plan_free(its->plan);
+    authority_remove(its->folder);
+}
+
+static void tell(story *its)
+{
+    const tarry_tcp_security security = {
+        .credentials = its->secure ? its->viewer_folder : NULL,
+        .insecure = !its->secure,
+    };
+    const viewer_handlers handlers = {
+        .user = its,
+        .told = on_told,
+        .lost = on_lost,
+        .ended = on_ended,
+    };
+    tarry_diagnostic why;
+    start_server(its);
+    if (viewer_open(&its->loop, its->address, &security, &handlers, NULL, &its->viewer, &why) !=
+        TARRY_OK)
+        fail_msg("%s", why.text);
+    uv_run(&its->loop, UV_RUN_DEFAULT);
+    assert_true(its->told >= 4);
+    assert_int_equal(its->lost, 1);
+    assert_true(its->over);
+    assert_null(its->server);
+}
+
+static void over_tls(void **state)
+{
+    (void)state;
+    story its = {.secure = true, .address = "127.0.0.1:0"};
+    begin(&its);
+    tell(&its);
+    end(&its);
+}
+
+static void over_a_unix_socket(void **state)
+{
+    (void)state;
+    story its = {.secure = false};
+    begin(&its);
+    snprintf(its.address, PATH, "unix:%s/socket", its.folder);
+    tell(&its);
+    end(&its);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(over_tls),
+        cmocka_unit_test(over_a_unix_socket),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

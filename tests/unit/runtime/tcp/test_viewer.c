@@ -1,0 +1,658 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A viewer and the server that it looks at, on one loop. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "failing_allocator.h"
+#include "runtime/clock.h"
+#include "runtime/tcp/address.h"
+#include "runtime/tcp/authority.h"
+#include "runtime/tcp/authority_files.h"
+#include "runtime/tcp/channel.h"
+#include "runtime/tcp/credential.h"
+#include "runtime/tcp/viewer.h"
+
+enum { LIMIT_MS = 30000, WORKERS = 3, PATH = 200, WORDS = 300 };
+
+#define SILENCE_NS UINT64_C(800000000)
+
+typedef struct world world;
+
+/* What the server does with a HELLO; `count` is 1 for the first. */
+typedef void answer(world *w, unsigned count);
+
+struct world {
+    uv_loop_t loop;
+    uv_timer_t limit;
+    failing_allocator memory;
+    char folder[32];
+    /* the server */
+    int listening; /* -1: nobody does */
+    uv_poll_t accepting;
+    char address[ADDRESS_TEXT];
+    credential *credential; /* NULL: plain */
+    channel *channel;
+    answer *answer;
+    unsigned hellos, heartbeats;
+    wire_role role;
+    uint8_t shared[CHANNEL_SHARED_BYTES];
+    /* the viewer */
+    viewer *viewer;
+    unsigned most_told, most_lost; /* closes itself after so many; 0: never */
+    unsigned told, lost, ended;
+    bool over;
+    wire_status status;
+    wire_worker_status worker[WORKERS];
+    char words[WORDS]; /* why it was lost, the last time, or ended */
+    uint64_t wait_ns, lost_ns;
+};
+
+/* ---- the server ---- */
+
+static void send_frame(world *w, const uint8_t *frame, size_t size)
+{
+    assert_true(channel_send(w->channel, frame, size));
+}
+
+static void send_welcome(world *w)
+{
+    uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
+    const wire_welcome welcome = {
+        .version = WIRE_VERSION,
+        .worker = WIRE_ANY_WORKER,
+        .workers = WORKERS,
+        .dimension = 1,
+        .stripe_length = 1,
+        .conditioning_limit = 10,
+        .silence_ns = SILENCE_NS,
+    };
+    send_frame(w, frame, wire_welcome_encode(&welcome, frame));
+}
+
+static void send_status(world *w, uint64_t round)
+{
+    uint8_t frame[1024];
+    const wire_status status = {
+        .done = round, .running = true, .workers = WORKERS, .note = "loss 0.5"};
+    const wire_worker_status worker[WORKERS] = {
+        {.state = WIRE_WORKER_COMPUTING, .load = 4, .finished = 1},
+        {.state = WIRE_WORKER_LATE, .pace_ns = 77},
+        {.state = WIRE_WORKER_GONE, .received = 88},
+    };
+    assert_true(wire_status_size(&status) <= sizeof(frame));
+    wire_status_encode(&status, worker, frame);
+    send_frame(w, frame, wire_status_size(&status));
+}
+
+static void send_refused(world *w, wire_reason reason)
+{
+    uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
+    const wire_refused refused = {.reason = reason, .text = "not now"};
+    send_frame(w, frame, wire_refused_encode(&refused, frame));
+}
+
+static void send_bye(world *w, wire_bye bye)
+{
+    uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
+    send_frame(w, frame, wire_bye_encode(bye, frame));
+}
+
+static bool on_frame(void *user, const wire_head *head, const uint8_t *body)
+{
+    world *w = user;
+    wire_hello hello;
+    if (head->kind == WIRE_HEARTBEAT) {
+        w->heartbeats++;
+        return true;
+    }
+    assert_int_equal(head->kind, WIRE_HELLO);
+    assert_int_equal(wire_hello_decode(head, body, &hello), TARRY_OK);
+    w->role = hello.role;
+    w->answer(w, ++w->hellos);
+    return w->channel != NULL;
+}
+
+static channel_verdict on_begin(void *user, const wire_head *head, const uint8_t *fixed,
+                                size_t bytes, void **place)
+{
+    (void)user, (void)head, (void)fixed, (void)bytes, (void)place;
+    fail_msg("a viewer sends nothing large");
+    return CHANNEL_END;
+}
+
+static bool on_complete(void *user, const wire_head *head, const uint8_t *fixed)
+{
+    (void)user, (void)head, (void)fixed;
+    return false;
+}
+
+static void on_opened(void *user)
+{
+    (void)user;
+}
+
+static void on_channel_ended(void *user, channel_end how)
+{
+    world *w = user;
+    (void)how;
+    channel_close(w->channel);
+    w->channel = NULL;
+}
+
+static void on_accepting(uv_poll_t *poll, int status, int events)
+{
+    world *w = poll->data;
+    (void)events;
+    assert_int_equal(status, 0);
+    int fd = accept4(w->listening, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0)
+        return;
+    const channel_settings settings = {
+        .most_waiting = 1 << 16, .most_length = WIRE_SMALL_BYTES, .shared = w->shared};
+    const channel_handlers handlers = {
+        .user = w,
+        .opened = on_opened,
+        .heard = on_opened,
+        .frame = on_frame,
+        .begin = on_begin,
+        .complete = on_complete,
+        .ended = on_channel_ended,
+    };
+    channel_close(w->channel);
+    SSL *ssl = w->credential != NULL ? credential_open(w->credential) : NULL;
+    assert_int_equal(
+        channel_open(&w->loop, fd, ssl, false, &settings, &handlers, NULL, &w->channel), TARRY_OK);
+}
+
+static void stop_server(world *w)
+{
+    channel_close(w->channel);
+    w->channel = NULL;
+    if (w->listening < 0)
+        return;
+    uv_close((uv_handle_t *)&w->accepting, NULL);
+    close(w->listening);
+    w->listening = -1;
+}
+
+/* ---- the viewer ---- */
+
+static void close_viewer(world *w)
+{
+    viewer_close(w->viewer);
+    w->viewer = NULL;
+    stop_server(w);
+}
+
+static void on_told(void *user, const wire_status *status, const wire_worker_status *worker)
+{
+    world *w = user;
+    assert_non_null(w->viewer);
+    assert_int_equal(status->workers, WORKERS);
+    w->status = *status;
+    memcpy(w->worker, worker, sizeof(w->worker));
+    if (++w->told == w->most_told)
+        close_viewer(w);
+}
+
+static void on_lost(void *user, const char *why, uint64_t wait_ns)
+{
+    world *w = user;
+    assert_non_null(w->viewer);
+    snprintf(w->words, WORDS, "%s", why);
+    w->wait_ns = wait_ns;
+    w->lost_ns = clock_now_ns();
+    if (++w->lost == w->most_lost)
+        close_viewer(w);
+}
+
+static void on_ended(void *user, bool over, const char *why)
+{
+    world *w = user;
+    assert_non_null(w->viewer);
+    assert_int_equal(w->ended++, 0);
+    w->over = over;
+    snprintf(w->words, WORDS, "%s", why);
+    close_viewer(w);
+}
+
+/* ---- the world ---- */
+
+static void on_limit(uv_timer_t *timer)
+{
+    (void)timer;
+    fprintf(stderr, "a test hangs\n");
+    abort();
+}
+
+static world *world_make(void)
+{
+    world *w = calloc(1, sizeof(*w));
+    assert_non_null(w);
+    assert_int_equal(uv_loop_init(&w->loop), 0);
+    uv_timer_init(&w->loop, &w->limit);
+    uv_timer_start(&w->limit, on_limit, LIMIT_MS, 0);
+    uv_unref((uv_handle_t *)&w->limit);
+    failing_allocator_init(&w->memory, SIZE_MAX);
+    strcpy(w->folder, "/tmp/tarry-viewer-XXXXXX");
+    assert_non_null(mkdtemp(w->folder));
+    w->listening = -1;
+    return w;
+}
+
+static void world_free(world *w)
+{
+    uv_close((uv_handle_t *)&w->limit, NULL);
+    uv_run(&w->loop, UV_RUN_DEFAULT);
+    assert_int_equal(uv_loop_close(&w->loop), 0);
+    assert_int_equal(w->memory.live, 0);
+    credential_free(w->credential);
+    authority_remove(w->folder);
+    free(w);
+}
+
+static void serve(world *w, const char *text, answer *how)
+{
+    address found[ADDRESS_MOST];
+    uint32_t count;
+    assert_int_equal(address_resolve(text, true, found, &count, NULL), TARRY_OK);
+    assert_int_equal(address_listen(&found[0], &w->listening, NULL), TARRY_OK);
+    assert_int_equal(address_of(w->listening, &found[0], NULL), TARRY_OK);
+    address_text(&found[0], w->address);
+    uv_poll_init(&w->loop, &w->accepting, w->listening);
+    w->accepting.data = w;
+    uv_poll_start(&w->accepting, UV_READABLE, on_accepting);
+    w->answer = how;
+}
+
+static const tarry_tcp_security plain = {.insecure = true};
+
+/* Looks at `connect` until the viewer has ended or was closed. */
+static void look(world *w, const char *connect, const tarry_tcp_security *security)
+{
+    tarry_diagnostic why = {""};
+    const viewer_handlers handlers = {
+        .user = w,
+        .told = on_told,
+        .lost = on_lost,
+        .ended = on_ended,
+    };
+    if (viewer_open(&w->loop, connect, security, &handlers, &w->memory.allocator, &w->viewer,
+                    &why) != TARRY_OK)
+        fail_msg("%s", why.text);
+    uv_run(&w->loop, UV_RUN_DEFAULT);
+}
+
+/* ---- a run that is looked at ---- */
+
+static void tell_twice(world *w, unsigned count)
+{
+    (void)count;
+    send_welcome(w);
+    send_status(w, 7);
+    send_status(w, 8);
+    send_bye(w, WIRE_BYE_DONE);
+}
+
+static void check_told(const world *w)
+{
+    assert_int_equal(w->role, WIRE_ROLE_VIEWER);
+    assert_int_equal(w->told, 2);
+    assert_int_equal(w->lost, 0);
+    assert_true(w->ended == 1 && w->over);
+    assert_int_equal(w->status.done, 8);
+    assert_string_equal(w->status.note, "loss 0.5");
+    assert_int_equal(w->worker[0].finished, 1);
+    assert_int_equal(w->worker[1].pace_ns, 77);
+    assert_int_equal(w->worker[2].received, 88);
+}
+
+static void over_tcp_and_unix(void **state)
+{
+    (void)state;
+    for (int local = 0; local < 2; local++) {
+        world *w = world_make();
+        char path[PATH];
+        snprintf(path, sizeof(path), "unix:%s/s", w->folder);
+        const tarry_tcp_security none = {.insecure = false};
+        serve(w, local ? path : "127.0.0.1:0", tell_twice);
+        look(w, w->address, local ? &none : &plain);
+        check_told(w);
+        world_free(w);
+    }
+}
+
+static void with_credentials(void **state)
+{
+    (void)state;
+    world *w = world_make();
+    char home[PATH], server[PATH + 16], own[PATH + 16];
+    const authority_hosts none = {0};
+    snprintf(home, sizeof(home), "%s/home", w->folder);
+    snprintf(server, sizeof(server), "%s/server", home);
+    snprintf(own, sizeof(own), "%s/viewer", home);
+    assert_int_equal(authority_init(home, 1, none, time(NULL), NULL, NULL), TARRY_OK);
+    assert_int_equal(credential_load(server, NULL, &w->credential, NULL), TARRY_OK);
+    serve(w, "127.0.0.1:0", tell_twice);
+    look(w, w->address, &(tarry_tcp_security){.credentials = own});
+    check_told(w);
+    const tarry_tcp_security other = {.credentials = server};
+    const viewer_handlers handlers = {.user = w};
+    tarry_diagnostic why = {""};
+    viewer *out = NULL;
+    assert_int_equal(viewer_open(&w->loop, w->address, &other, &handlers, NULL, &out, &why),
+                     TARRY_ERROR_ARGUMENT);
+    assert_non_null(strstr(why.text, "of server, no viewer's"));
+    assert_null(out);
+    world_free(w);
+}
+
+/* A server of another cluster is not told anything. */
+static void a_strange_server(void **state)
+{
+    (void)state;
+    world *w = world_make();
+    char path[PATH], server[PATH + 16], own[PATH + 16];
+    const authority_hosts none = {0};
+    snprintf(path, sizeof(path), "%s/home", w->folder);
+    snprintf(own, sizeof(own), "%s/viewer", path);
+    assert_int_equal(authority_init(path, 1, none, time(NULL), NULL, NULL), TARRY_OK);
+    snprintf(path, sizeof(path), "%s/other", w->folder);
+    snprintf(server, sizeof(server), "%s/server", path);
+    assert_int_equal(authority_init(path, 1, none, time(NULL), NULL, NULL), TARRY_OK);
+    assert_int_equal(credential_load(server, NULL, &w->credential, NULL), TARRY_OK);
+    serve(w, "127.0.0.1:0", tell_twice);
+    w->most_lost = 1;
+    look(w, w->address, &(tarry_tcp_security){.credentials = own});
+    assert_int_equal(w->hellos, 0);
+    assert_non_null(strstr(w->words, "certificate"));
+    world_free(w);
+}
+
+/* ---- losses ---- */
+
+static void cut_then_tell(world *w, unsigned count)
+{
+    send_welcome(w);
+    send_status(w, count);
+    if (count < 3)
+        send_bye(w, WIRE_BYE_RESTART);
+    else
+        send_bye(w, WIRE_BYE_DONE);
+}
+
+static void it_comes_back(void **state)
+{
+    (void)state;
+    world *w = world_make();
+    serve(w, "127.0.0.1:0", cut_then_tell);
+    uint64_t start = clock_now_ns();
+    look(w, w->address, &plain);
+    assert_int_equal(w->told, 3);
+    assert_int_equal(w->lost, 2);
+    assert_true(w->over);
+    assert_int_equal(w->status.done, 3);
+    /* Each time after the first pause, as it was told something in between. */
+    assert_int_equal(w->wait_ns, UINT64_C(500000000));
+    assert_true(clock_now_ns() - start >= UINT64_C(990000000));
+    world_free(w);
+}
+
+static void pauses_grow(void **state)
+{
+    (void)state;
+    world *w = world_make();
+    serve(w, "127.0.0.1:0", tell_twice);
+    stop_server(w);
+    w->most_lost = 3;
+    look(w, w->address, &plain);
+    assert_string_equal(w->words, "Connection refused");
+    assert_int_equal(w->wait_ns, UINT64_C(2000000000));
+    world_free(w);
+}
+
+static void close_at_once(world *w, unsigned count)
+{
+    (void)count;
+    channel_close(w->channel);
+    w->channel = NULL;
+}
+
+static void refuse_for_now(world *w, unsigned count)
+{
+    if (count == 1)
+        send_refused(w, WIRE_REFUSED_CLOSING);
+    else
+        tell_twice(w, count);
+}
+
+static void refuse_for_good(world *w, unsigned count)
+{
+    (void)count;
+    send_refused(w, WIRE_REFUSED_IDENTITY);
+}
+
+static void send_a_message(world *w, unsigned count)
+{
+    (void)count;
+    uint8_t frame[WIRE_HEAD_BYTES + 24] = {0};
+    wire_head_encode(WIRE_MESSAGE, 24, frame);
+    send_frame(w, frame, sizeof(frame));
+}
+
+static void send_parameters(world *w, unsigned count)
+{
+    (void)count;
+    uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
+    const wire_parameters some = {.round = 1, .count = 1};
+    const float number = 0;
+    size_t size = wire_parameters_encode(&some, frame);
+    memcpy(frame + size, &number, sizeof(number));
+    send_frame(w, frame, size + sizeof(number));
+}
+
+static void send_status_first(world *w, unsigned count)
+{
+    (void)count;
+    send_status(w, 1);
+}
+
+static void send_broken_status(world *w, unsigned count)
+{
+    (void)count;
+    uint8_t frame[WIRE_HEAD_BYTES + 89] = {0};
+    send_welcome(w);
+    wire_head_encode(WIRE_STATUS, 89, frame);
+    frame[WIRE_HEAD_BYTES + 44] = 9; /* workers that do not follow */
+    send_frame(w, frame, sizeof(frame));
+}
+
+static void what_is_lost(void **state)
+{
+    (void)state;
+    static const struct {
+        answer *how;
+        const char *why;
+    } cases[] = {
+        {close_at_once, "the server closed the connection (does it want credentials?)"},
+        {refuse_for_now, "not now"},
+        {send_a_message, "what came is not of this protocol"},
+        {send_parameters, "what came is not of this protocol"},
+        {send_status_first, "what came is not of this protocol"},
+        {send_broken_status, "what came is not of this protocol"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        world *w = world_make();
+        serve(w, "127.0.0.1:0", cases[i].how);
+        w->most_lost = 1;
+        look(w, w->address, &plain);
+        assert_string_equal(w->words, cases[i].why);
+        assert_int_equal(w->told + w->ended, 0);
+        world_free(w);
+    }
+}
+
+static void refusals(void **state)
+{
+    (void)state;
+    world *w = world_make();
+    serve(w, "127.0.0.1:0", refuse_for_now);
+    look(w, w->address, &plain);
+    assert_int_equal(w->told, 2);
+    assert_true(w->over);
+    world_free(w);
+
+    w = world_make();
+    serve(w, "127.0.0.1:0", refuse_for_good);
+    look(w, w->address, &plain);
+    assert_int_equal(w->lost, 0);
+    assert_true(w->ended == 1 && !w->over);
+    assert_string_equal(w->words, "not now");
+    world_free(w);
+}
+
+static void say_no_more(world *w, unsigned count)
+{
+    (void)count;
+    send_welcome(w);
+    send_status(w, 1);
+}
+
+/* Meanwhile it says that it is there itself. */
+static void a_silent_server(void **state)
+{
+    (void)state;
+    world *w = world_make();
+    serve(w, "127.0.0.1:0", say_no_more);
+    w->most_lost = 1;
+    uint64_t start = clock_now_ns();
+    look(w, w->address, &plain);
+    assert_string_equal(w->words, "nothing came for 3.0 s");
+    assert_true(w->lost_ns - start >= UINT64_C(3000000000));
+    assert_true(w->heartbeats >= 10);
+    world_free(w);
+}
+
+/* ---- what is wrong from the start ---- */
+
+static void plain_text_stays_here(void **state)
+{
+    (void)state;
+    world *w = world_make();
+    look(w, "192.0.2.1:1", &plain);
+    assert_true(w->ended == 1 && !w->over);
+    assert_non_null(strstr(w->words, "this machine alone"));
+    world_free(w);
+}
+
+static void no_such_host(void **state)
+{
+    (void)state;
+    world *w = world_make();
+    w->most_lost = 1;
+    look(w, "[::1::]:7", &plain);
+    assert_int_equal(strncmp(w->words, "[::1::]:7: ", 11), 0);
+    world_free(w);
+}
+
+static void wrong_settings(void **state)
+{
+    (void)state;
+    world *w = world_make();
+    const viewer_handlers handlers = {.user = w};
+    const tarry_tcp_security none = {.insecure = false}, nowhere = {.credentials = "/nowhere"};
+    viewer *out = NULL;
+    assert_int_equal(viewer_open(&w->loop, "here", &plain, &handlers, NULL, &out, NULL),
+                     TARRY_ERROR_FORMAT);
+    assert_int_equal(viewer_open(&w->loop, "127.0.0.1:1", &none, &handlers, NULL, &out, NULL),
+                     TARRY_ERROR_ARGUMENT);
+    assert_int_equal(viewer_open(&w->loop, "127.0.0.1:1", &nowhere, &handlers, NULL, &out, NULL),
+                     TARRY_ERROR_FILE);
+    assert_null(out);
+    viewer_close(NULL);
+    world_free(w);
+}
+
+/* Wherever memory ends, it says so, once or each time, and gives back what it has. */
+static void no_memory(void **state)
+{
+    (void)state;
+    for (size_t at = 0;; at++) {
+        world *w = world_make();
+        const viewer_handlers handlers = {
+            .user = w, .told = on_told, .lost = on_lost, .ended = on_ended};
+        failing_allocator_init(&w->memory, at);
+        serve(w, "127.0.0.1:0", tell_twice);
+        w->most_lost = 1;
+        int error = viewer_open(&w->loop, w->address, &plain, &handlers, &w->memory.allocator,
+                                &w->viewer, NULL);
+        if (error != TARRY_OK) {
+            assert_int_equal(error, TARRY_ERROR_NO_MEMORY);
+            stop_server(w);
+        }
+        uv_run(&w->loop, UV_RUN_DEFAULT);
+        bool whole = w->over;
+        if (error == TARRY_OK && !whole)
+            assert_non_null(strstr(w->words, "memory"));
+        world_free(w);
+        if (whole) {
+            assert_true(at >= 4);
+            return;
+        }
+    }
+}
+
+/* It may be closed at any time: while it resolves, connects, pauses. */
+static void closed_at_once(void **state)
+{
+    (void)state;
+    world *w = world_make();
+    const viewer_handlers handlers = {
+        .user = w, .told = on_told, .lost = on_lost, .ended = on_ended};
+    serve(w, "127.0.0.1:0", tell_twice);
+    assert_int_equal(viewer_open(&w->loop, w->address, &plain, &handlers, &w->memory.allocator,
+                                 &w->viewer, NULL),
+                     TARRY_OK);
+    close_viewer(w);
+    uv_run(&w->loop, UV_RUN_DEFAULT);
+    assert_int_equal(w->told + w->lost + w->ended, 0);
+    world_free(w);
+
+    w = world_make();
+    w->most_told = 1;
+    serve(w, "127.0.0.1:0", tell_twice);
+    look(w, w->address, &plain);
+    assert_int_equal(w->told, 1);
+    assert_int_equal(w->lost + w->ended, 0);
+    world_free(w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(over_tcp_and_unix),
+        cmocka_unit_test(with_credentials),
+        cmocka_unit_test(a_strange_server),
+        cmocka_unit_test(it_comes_back),
+        cmocka_unit_test(pauses_grow),
+        cmocka_unit_test(what_is_lost),
+        cmocka_unit_test(refusals),
+        cmocka_unit_test(a_silent_server),
+        cmocka_unit_test(plain_text_stays_here),
+        cmocka_unit_test(no_such_host),
+        cmocka_unit_test(wrong_settings),
+        cmocka_unit_test(no_memory),
+        cmocka_unit_test(closed_at_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
