@@ -32,6 +32,21 @@ static void a_sum_of_zero(void **state)
     assert_true(isinf(error) && isinf(squared));
 }
 
+/* The gradient of a model that fits its data all but perfectly: float32 has nothing of it. */
+static void what_float32_does_not_hold(void **state)
+{
+    (void)state;
+    const double truth[] = {3e-47, -2e-46}, mixed[] = {3e-47, -1};
+    const float none[] = {0, 0}, wrong[] = {0, 1e-30F}, right[] = {1e-44F, -1};
+    double error, squared;
+    verify_estimate(truth, none, 2, &error, &squared);
+    assert_true(error == 0 && squared == 0);
+    verify_estimate(truth, wrong, 2, &error, &squared);
+    assert_true(isinf(error) && isinf(squared));
+    verify_estimate(mixed, right, 2, &error, &squared);
+    assert_true(error == 0 && squared == 0);
+}
+
 static void a_number_that_is_none_never_passes(void **state)
 {
     (void)state;
@@ -49,6 +64,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(distances_are_relative),
         cmocka_unit_test(a_sum_of_zero),
+        cmocka_unit_test(what_float32_does_not_hold),
         cmocka_unit_test(a_number_that_is_none_never_passes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
