@@ -2,6 +2,7 @@
 #include "cli/interrupt.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -11,8 +12,11 @@
 #include <tarry/error.h>
 
 #include "base/memory.h"
+#include "runtime/clock.h"
 
 enum { SIGNALS = 3 };
+
+#define ONE_MOMENT_NS UINT64_C(200000000)
 
 struct interrupt {
     void (*stop)(void *user);
@@ -20,8 +24,10 @@ struct interrupt {
     int wake; /* an eventfd: one count for each signal and for interrupt_end */
     pthread_t thread;
     sigset_t mask_before;
-    struct sigaction before[SIGNALS];
+    struct sigaction before[SIGNALS], pipe_before, size_before;
     atomic_bool seen;
+    pthread_mutex_t calling; /* held while stop is called */
+    bool settled;            /* stop is not to be called any more */
 };
 
 static const int signals[SIGNALS] = {SIGINT, SIGTERM, SIGHUP};
@@ -32,16 +38,17 @@ static const int signals[SIGNALS] = {SIGINT, SIGTERM, SIGHUP};
  * waiting for them in one thread alone would miss some.
  */
 static atomic_int handler_wake = -1;
-static atomic_int handler_count;
+static _Atomic uint64_t handler_first_ns; /* when the first signal came; 0: none has */
 
 static void handle(int number)
 {
     int error = errno;
-    if (atomic_fetch_add(&handler_count, 1) == 0) {
+    uint64_t first = 0, now = clock_now_ns();
+    if (atomic_compare_exchange_strong(&handler_first_ns, &first, now)) {
         const uint64_t one = 1;
         ssize_t written = write(atomic_load(&handler_wake), &one, sizeof(one));
         (void)written; /* an eventfd takes it unless its counter is full */
-    } else {
+    } else if (now > first + ONE_MOMENT_NS) {
         signal(number, SIG_DFL);
         raise(number);
     }
@@ -57,21 +64,60 @@ static void unblock(sigset_t *before)
     pthread_sigmask(SIG_UNBLOCK, &set, before);
 }
 
+/*
+ * Waits for one count. poll() comes back after each handler, which a read() that is restarted does
+ * not: ThreadSanitizer puts a handler off until the call that it interrupted has come back.
+ */
+static void await_wake(const interrupt *state)
+{
+    struct pollfd wake = {.fd = state->wake, .events = POLLIN};
+    uint64_t count;
+    while (poll(&wake, 1, -1) < 0 && errno == EINTR) {
+    }
+    ssize_t got = read(state->wake, &count, sizeof(count));
+    (void)got; /* there is one, and no other reader */
+}
+
 static void *wait_for_signal(void *user)
 {
     interrupt *state = user;
     unblock(NULL);
-    uint64_t count;
-    while (read(state->wake, &count, sizeof(count)) < 0 && errno == EINTR) {
-    }
-    if (atomic_load(&handler_count) > 0) {
+    await_wake(state);
+    if (atomic_load(&handler_first_ns) != 0) {
         atomic_store(&state->seen, true);
-        state->stop(state->user);
+        pthread_mutex_lock(&state->calling);
+        if (!state->settled)
+            state->stop(state->user);
+        pthread_mutex_unlock(&state->calling);
         /* Stays, so that a second signal finds a thread that takes it. */
-        while (read(state->wake, &count, sizeof(count)) < 0 && errno == EINTR) {
-        }
+        await_wake(state);
     }
     return NULL;
+}
+
+static void ignore(int number, struct sigaction *before)
+{
+    const struct sigaction nothing = {.sa_handler = SIG_IGN};
+    sigaction(number, NULL, before);
+    if (before->sa_handler == SIG_DFL)
+        sigaction(number, &nothing, NULL);
+}
+
+/* What can't be written is an error, and no end: who reads what a run says may end by the same
+ * Ctrl-C, as tee does, and a file may be larger than ulimit -f allows. */
+static void ignore_write_signals(interrupt *state)
+{
+    ignore(SIGPIPE, &state->pipe_before);
+    ignore(SIGXFSZ, &state->size_before);
+}
+
+static void restore(const interrupt *state)
+{
+    for (size_t i = 0; i < SIGNALS; i++)
+        sigaction(signals[i], &state->before[i], NULL);
+    sigaction(SIGPIPE, &state->pipe_before, NULL);
+    sigaction(SIGXFSZ, &state->size_before, NULL);
+    pthread_sigmask(SIG_SETMASK, &state->mask_before, NULL);
 }
 
 int interrupt_begin(void (*stop)(void *user), void *user, interrupt **out)
@@ -81,10 +127,12 @@ int interrupt_begin(void (*stop)(void *user), void *user, interrupt **out)
         return TARRY_ERROR_NO_MEMORY;
     state->stop = stop;
     state->user = user;
+    if (pthread_mutex_init(&state->calling, NULL) != 0)
+        goto release;
     state->wake = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
     if (state->wake < 0)
-        goto release;
-    atomic_store(&handler_count, 0);
+        goto destroy;
+    atomic_store(&handler_first_ns, 0);
     atomic_store(&handler_wake, state->wake);
 
     sigset_t set;
@@ -98,17 +146,18 @@ int interrupt_begin(void (*stop)(void *user), void *user, interrupt **out)
         if (state->before[i].sa_handler != SIG_IGN)
             sigaction(signals[i], &action, NULL);
     }
+    ignore_write_signals(state);
     pthread_sigmask(SIG_BLOCK, &set, &state->mask_before);
     if (pthread_create(&state->thread, NULL, wait_for_signal, state) != 0)
-        goto restore;
+        goto give_back;
     *out = state;
     return TARRY_OK;
 
-restore:
-    for (size_t i = 0; i < SIGNALS; i++)
-        sigaction(signals[i], &state->before[i], NULL);
-    pthread_sigmask(SIG_SETMASK, &state->mask_before, NULL);
+give_back:
+    restore(state);
     close(state->wake);
+destroy:
+    pthread_mutex_destroy(&state->calling);
 release:
     memory_release(NULL, state);
     return TARRY_ERROR_SYSTEM;
@@ -119,6 +168,15 @@ bool interrupt_seen(const interrupt *state)
     return atomic_load(&state->seen);
 }
 
+void interrupt_settle(interrupt *state)
+{
+    if (state == NULL)
+        return;
+    pthread_mutex_lock(&state->calling);
+    state->settled = true;
+    pthread_mutex_unlock(&state->calling);
+}
+
 void interrupt_end(interrupt *state)
 {
     if (state == NULL)
@@ -127,9 +185,8 @@ void interrupt_end(interrupt *state)
     ssize_t written = write(state->wake, &one, sizeof(one));
     (void)written;
     pthread_join(state->thread, NULL);
-    for (size_t i = 0; i < SIGNALS; i++)
-        sigaction(signals[i], &state->before[i], NULL);
-    pthread_sigmask(SIG_SETMASK, &state->mask_before, NULL);
+    restore(state);
     close(state->wake);
+    pthread_mutex_destroy(&state->calling);
     memory_release(NULL, state);
 }

@@ -41,6 +41,12 @@ class Signals(TarryTest):
         self.assertEqual(self.files(), ["plot.svg", "report.json", "w.npy"])
         self.assertRegex(out, r"^\d+ rounds in ")
 
+    def plot_slowly(self, seconds):
+        """A gnuplot that draws nothing, for so long."""
+        script = self.write("gnuplot", f'#!/bin/sh\n[ "$1" = --version ] || sleep {seconds}\n')
+        os.chmod(os.path.join(self.folder, script), 0o755)
+        self.path = self.folder + ":" + os.environ["PATH"]
+
     def test_ctrl_c(self):
         self.interrupt(signal.SIGINT)
 
@@ -76,9 +82,7 @@ class Signals(TarryTest):
         self.assertEqual(json.loads(self.read("report.json"))["rounds"], [])
 
     def test_a_second_signal_ends_at_once(self):
-        script = self.write("gnuplot", '#!/bin/sh\n[ "$1" = --version ] || sleep 8\n')
-        os.chmod(os.path.join(self.folder, script), 0o755)
-        self.path = self.folder + ":" + os.environ["PATH"]
+        self.plot_slowly(8)
         process = self.start(*SLOW, "--report", "report.json", "--plot", "plot.svg")
         self.wait_for_rounds(process)
         process.send_signal(signal.SIGINT)
@@ -93,6 +97,18 @@ class Signals(TarryTest):
         self.assertEqual(process.returncode, -signal.SIGINT)
         self.assertLess(time.monotonic() - start, 5)
         self.assertEqual(self.files(), ["gnuplot", "report.json"])
+
+    def test_what_comes_at_once_is_one_signal(self):
+        self.plot_slowly(1)
+        process = self.start(*SLOW, "--report", "report.json", "--plot", "plot.svg")
+        self.wait_for_rounds(process)
+        process.send_signal(signal.SIGTERM)
+        time.sleep(0.05)
+        process.send_signal(signal.SIGTERM)
+        err = process.communicate(timeout=TIMEOUT)[1]
+        self.assertEqual(process.returncode, 1)
+        self.assertIn("tarry: train: interrupted after ", err)
+        self.assertIn("report.json", self.files())
 
     def test_a_killed_run_leaves_nothing(self):
         process = self.start(*SLOW, "--report", "report.json", "--plot", "plot.svg")
