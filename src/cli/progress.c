@@ -3,43 +3,37 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "cli/clock.h"
 #include "cli/numbers.h"
+#include "cli/terminal.h"
 
 #define REDRAW_SECONDS 0.1
 
-void progress_begin(progress *line, uint64_t total, const char *unit, bool quiet, const char *what)
+void progress_begin(progress *line, uint64_t done, uint64_t total, const char *unit, bool quiet,
+                    const char *what)
 {
-    *line = (progress){.quiet = quiet,
-                       .terminal = isatty(STDERR_FILENO) == 1,
-                       .unit = unit,
-                       .total = total,
-                       .start = clock_seconds()};
+    *line = (progress){
+        .quiet = quiet, .terminal = isatty(STDERR_FILENO) == 1, .unit = unit, .total = total};
+    rate_begin(&line->rate, done, clock_seconds());
     if (!quiet && !line->terminal)
         fprintf(stderr, "%s\n", what);
 }
 
-static size_t terminal_width(void)
+void progress_pass_over(progress *line, double seconds)
 {
-    struct winsize size;
-    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0)
-        return 80;
-    return size.ws_col;
+    rate_pass_over(&line->rate, seconds);
 }
 
-static void describe(const progress *line, uint64_t done, const char *detail, double now,
+static void describe(const progress *line, uint64_t done, const char *detail, double per_second,
                      char *text, size_t size)
 {
-    double elapsed = now - line->start;
-    double rate = elapsed > 0 ? (double)done / elapsed : 0;
     char left[NUMBER_TEXT_SIZE] = "-";
-    if (rate > 0)
-        seconds_text((double)(line->total - done) / rate, left);
+    if (per_second > 0)
+        seconds_text((double)(line->total - done) / per_second, left);
     snprintf(text, size, "%s %" PRIu64 "/%" PRIu64 "  %.3g/s  %s left%s%s", line->unit, done,
-             line->total, rate, left, *detail != '\0' ? "  " : "", detail);
+             line->total, per_second, left, *detail != '\0' ? "  " : "", detail);
 }
 
 void progress_update(progress *line, uint64_t done, const char *detail)
@@ -47,13 +41,14 @@ void progress_update(progress *line, uint64_t done, const char *detail)
     if (line->quiet)
         return;
     double now = clock_seconds();
+    double per_second = rate_look(&line->rate, done, now);
     char text[256];
     if (line->terminal) {
         if (line->drawn && now - line->last < REDRAW_SECONDS && done != line->total)
             return;
-        describe(line, done, detail, now, text, sizeof(text));
+        describe(line, done, detail, per_second, text, sizeof(text));
         /* One column is left free: a full line would make some terminals wrap. */
-        fprintf(stderr, "\r%.*s\033[K", (int)terminal_width() - 1, text);
+        fprintf(stderr, "\r%.*s\033[K", (int)terminal_error_columns() - 1, text);
         fflush(stderr);
         line->drawn = true;
         line->last = now;
@@ -63,7 +58,7 @@ void progress_update(progress *line, uint64_t done, const char *detail)
     if (percent == line->percent && done != line->total)
         return;
     line->percent = percent;
-    describe(line, done, detail, now, text, sizeof(text));
+    describe(line, done, detail, per_second, text, sizeof(text));
     fprintf(stderr, "%s\n", text);
 }
 

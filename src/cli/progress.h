@@ -6,19 +6,25 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "cli/rate.h"
+
 typedef struct progress {
     bool quiet;
     bool terminal;
     bool drawn;       /* a line stands on the terminal */
     const char *unit; /* what is counted: "round" */
     uint64_t total;
-    double start;     /* by clock_seconds */
-    double last;      /* when a line was drawn last */
+    rate rate;
+    double last;      /* when a line was drawn last, by clock_seconds */
     unsigned percent; /* tenths of the run that have been told, in percent */
 } progress;
 
-/* `what` is printed where stderr is no terminal; `unit` is borrowed. */
-void progress_begin(progress *line, uint64_t total, const char *unit, bool quiet, const char *what);
+/* `done` of the `total` units are done already. `what` is printed where stderr is no terminal;
+ * `unit` is borrowed. */
+void progress_begin(progress *line, uint64_t done, uint64_t total, const char *unit, bool quiet,
+                    const char *what);
+/* So many seconds since the last update say nothing of how fast it goes. */
+void progress_pass_over(progress *line, double seconds);
 /* `done` units of the total are done; `detail`, which may be empty, stands at the line's end. */
 void progress_update(progress *line, uint64_t done, const char *detail);
 /* Removes the line from the terminal, so that other text may follow. */

@@ -155,7 +155,7 @@ int fault_campaign_run(fault_campaign *it)
     snprintf(what, sizeof(what), "simulating %" PRIu32 " small worlds with faults", it->runs);
     pthread_mutex_init(&all.lock, NULL);
     double start = clock_seconds();
-    progress_begin(&all.line, it->runs, "run", it->quiet, what);
+    progress_begin(&all.line, 0, it->runs, "run", it->quiet, what);
     run_crew(&all);
     progress_end(&all.line);
     it->seconds = clock_seconds() - start;

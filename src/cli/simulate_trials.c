@@ -330,8 +330,8 @@ int simulate_trials_run(simulate_trials *trials)
         return complain(EXIT_FAILED, "%s: %s", options->command, tarry_error_text(error));
     pthread_mutex_init(&all.lock, NULL);
     double start = clock_seconds();
-    progress_begin(&all.progress, options->trials * trials->variants->count, "run", options->quiet,
-                   what);
+    progress_begin(&all.progress, 0, options->trials * trials->variants->count, "run",
+                   options->quiet, what);
     run_crew(&all);
     progress_end(&all.progress);
     trials->seconds = clock_seconds() - start;

@@ -374,7 +374,7 @@ int train_job_run(train_job *job, history *past)
     evaluate(job, &past->train_start, &past->test_start);
     past->train_end = past->train_start;
     past->test_end = past->test_start;
-    progress_begin(&job->progress, options->rounds, "round", options->quiet, what);
+    progress_begin(&job->progress, 0, options->rounds, "round", options->quiet, what);
     while (run_round(job, past)) {
     }
     progress_end(&job->progress);

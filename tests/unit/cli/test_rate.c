@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "cli/rate.h"
+
+static void assert_rate(double found, double expected)
+{
+    if (!(fabs(found - expected) <= 1e-9 * expected))
+        fail_msg("%.17g, not %.17g", found, expected);
+}
+
+static void units_per_second(void **state)
+{
+    (void)state;
+    rate its;
+    rate_begin(&its, 100, 50);
+    assert_rate(rate_look(&its, 100, 50), 0);
+    assert_rate(rate_look(&its, 104, 50.5), 8);
+    assert_rate(rate_look(&its, 106, 52), 3);
+    assert_rate(rate_look(&its, 106, 53), 2);
+}
+
+/* It was slow for an hour: soon nothing of that is left, whether a unit takes long or not. */
+static void only_what_was_of_late_counts(void **state)
+{
+    (void)state;
+    for (int slow = 0; slow < 2; slow++) {
+        double unit = slow ? 40 : 0.01, now = 3600, last = 0;
+        rate its;
+        rate_begin(&its, 0, 0);
+        uint64_t done = 1;
+        rate_look(&its, done, now);
+        double end = now + (slow ? RATE_MARKS * unit : (RATE_MARKS + 1) * RATE_STEP);
+        while (now < end) {
+            now += unit;
+            last = rate_look(&its, ++done, now);
+        }
+        assert_true(fabs(last * unit - 1) < 1e-6);
+    }
+}
+
+static void what_is_passed_over_does_not_count(void **state)
+{
+    (void)state;
+    rate its;
+    rate_begin(&its, 0, 0);
+    rate_pass_over(&its, 59);
+    assert_rate(rate_look(&its, 1, 60), 1);
+    assert_rate(rate_look(&its, 2, 61), 1);
+    rate_pass_over(&its, 100);
+    assert_rate(rate_look(&its, 3, 162), 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(units_per_second),
+        cmocka_unit_test(only_what_was_of_late_counts),
+        cmocka_unit_test(what_is_passed_over_does_not_count),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
