@@ -14,7 +14,8 @@ int history_create(uint32_t workers, uint32_t chunks, history **out)
     if (past == NULL)
         return TARRY_ERROR_NO_MEMORY;
     past->worker = memory_allocate(NULL, workers, sizeof(*past->worker));
-    if (past->worker == NULL) {
+    past->earlier = memory_allocate(NULL, workers, sizeof(*past->earlier));
+    if (past->worker == NULL || past->earlier == NULL) {
         history_free(past);
         return TARRY_ERROR_NO_MEMORY;
     }
@@ -29,6 +30,7 @@ void history_free(history *past)
 {
     if (past == NULL)
         return;
+    memory_release(NULL, past->earlier);
     memory_release(NULL, past->worker);
     memory_release(NULL, past->rounds);
     memory_release(NULL, past);
@@ -51,6 +53,11 @@ history_round *history_add(history *past)
     *round = (history_round){
         .train = unknown, .test = unknown, .verified_error = NAN, .verified_squared_error = NAN};
     return round;
+}
+
+double history_seconds(const tarry_local_worker *worker)
+{
+    return worker->chunks > 0 && worker->seconds == 0 ? NAN : worker->seconds;
 }
 
 double history_copies_per_chunk(const tarry_round_result *result)

@@ -21,16 +21,25 @@ typedef struct history_round {
     double verified_squared_error; /* |estimate - true|^2 / |true|^2 */
 } history_round;
 
+/* What a worker did in the earlier processes of a resumed run. */
+typedef struct history_share {
+    uint64_t chunks;
+    double seconds;
+} history_share;
+
 typedef struct history {
     history_round *rounds;
     size_t count;
     size_t capacity;
     uint32_t workers;
     uint32_t chunks;
-    tarry_local_worker *worker; /* workers of them, as they stood at the end */
+    tarry_local_worker *worker; /* workers of them, as they stood at the end; all processes */
+    history_share *earlier;     /* workers of them */
+    double earlier_seconds;     /* of `seconds` */
     objective_score train_start, train_end;
     objective_score test_start, test_end; /* NaN without test samples */
-    double seconds;                       /* of the whole run, evaluations included */
+    double seconds;                       /* of the whole run, evaluations included, without
+                                             the time between a checkpoint and going on from it */
     bool interrupted;
     char error[TARRY_DIAGNOSTIC_SIZE + 256]; /* what ended the run early; empty if nothing did */
 } history;
@@ -43,6 +52,8 @@ void history_free(history *past); /* NULL is allowed */
  * memory. Valid until the next call. */
 history_round *history_add(history *past);
 
+/* What a worker spent on its chunks; NaN: not known, since it computes elsewhere. */
+double history_seconds(const tarry_local_worker *worker);
 /* Of a round: how often a chunk was computed. */
 double history_copies_per_chunk(const tarry_round_result *result);
 /* The largest verified error over all rounds; NaN if none was verified. */

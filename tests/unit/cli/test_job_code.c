@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/job_code.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/random.h"
+#include "seed.h"
+
+static job_spec draw(random_stream *stream)
+{
+    job_spec spec = {
+        .model =
+            {
+                .model = (model_kind)random_below(stream, 4),
+                .features = 1 + random_u32(stream) % UINT32_MAX,
+                .classes = 2 + random_below(stream, 1000),
+                .intercept = random_below(stream, 2) == 1,
+                .l2 = random_below(stream, 4) == 0 ? 0 : random_exponential(stream),
+            },
+        .batch =
+            {
+                .rows = 1 + (random_u64(stream) >> 16),
+                .chunks = 1 + random_u32(stream) % UINT32_MAX,
+                .batch = random_u64(stream) >> 16,
+                .seed = random_u64(stream),
+            },
+        .holdout = random_below(stream, 2) == 0 ? 0 : 0.99 * random_uniform(stream),
+        .made_samples = random_u64(stream) >> 16,
+    };
+    if (spec.model.model == MODEL_PERCEPTRON) {
+        spec.model.hidden_layers = 1 + random_below(stream, OBJECTIVE_MAX_HIDDEN);
+        for (uint32_t i = 0; i < spec.model.hidden_layers; i++)
+            spec.model.hidden[i] = 1 + random_u32(stream) % UINT32_MAX;
+    }
+    for (size_t i = 0; i < JOB_DIGEST_SIZE; i++)
+        spec.data[i] = (uint8_t)random_u32(stream);
+    return spec;
+}
+
+static void assert_same(const job_spec *a, const job_spec *b)
+{
+    assert_int_equal(a->model.model, b->model.model);
+    assert_int_equal(a->model.features, b->model.features);
+    assert_int_equal(a->model.classes, b->model.classes);
+    assert_int_equal(a->model.hidden_layers, b->model.hidden_layers);
+    assert_memory_equal(a->model.hidden, b->model.hidden, sizeof(a->model.hidden));
+    assert_int_equal(a->model.intercept, b->model.intercept);
+    assert_true(a->model.l2 == b->model.l2);
+    assert_true(a->batch.rows == b->batch.rows);
+    assert_int_equal(a->batch.chunks, b->batch.chunks);
+    assert_true(a->batch.batch == b->batch.batch);
+    assert_true(a->batch.seed == b->batch.seed);
+    assert_true(a->holdout == b->holdout);
+    assert_true(a->made_samples == b->made_samples);
+    assert_memory_equal(a->data, b->data, JOB_DIGEST_SIZE);
+}
+
+static void every_job_comes_back(void **state)
+{
+    (void)state;
+    random_stream stream = random_stream_make(test_seed("job", 1), RANDOM_TEST, 0, 0);
+    for (int i = 0; i < 500; i++) {
+        const job_spec spec = draw(&stream);
+        job_spec read;
+        char *text;
+        tarry_diagnostic why;
+        assert_int_equal(job_encode(&spec, &text), TARRY_OK);
+        if (job_decode(text, strlen(text), &read, &why) != TARRY_OK)
+            fail_msg("%s: %s", text, why.text);
+        assert_same(&spec, &read);
+        free(text);
+    }
+}
+
+#define JOB(version, model, hidden, rest)                                                          \
+    "{\"version\":" version ",\"model\":\"" model "\",\"hidden\":" hidden "," rest "}"
+#define REST(features, classes, l2, rows, seed, data)                                              \
+    "\"features\":" features ",\"classes\":" classes ",\"intercept\":false,\"l2\":" l2             \
+    ",\"rows\":" rows ",\"chunks\":2,\"batch\":\"0\",\"seed\":" seed                               \
+    ",\"holdout\":0.0,\"made_samples\":\"0\",\"data\":\"" data "\""
+#define DIGEST "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
+#define GOOD REST("3", "2", "0.5", "\"10\"", "\"7\"", DIGEST)
+
+static void assert_refused(const char *text, const char *said)
+{
+    job_spec read = {.holdout = 7};
+    tarry_diagnostic why;
+    assert_int_equal(job_decode(text, strlen(text), &read, &why), TARRY_ERROR_FORMAT);
+    assert_true(read.holdout == 7);
+    if (strstr(why.text, said) == NULL)
+        fail_msg("'%s' does not say '%s'", why.text, said);
+}
+
+static void what_can_t_be_is_refused(void **state)
+{
+    (void)state;
+    job_spec read;
+    const char *good = JOB("1", "softmax", "[]", GOOD);
+    assert_int_equal(job_decode(good, strlen(good), &read, NULL), TARRY_OK);
+    for (size_t size = 0; size < strlen(good); size++)
+        assert_int_equal(job_decode(good, size, &read, NULL), TARRY_ERROR_FORMAT);
+    assert_refused("[]", "this is none");
+    assert_refused("{}", "this is none");
+    assert_refused(JOB("2", "softmax", "[]", GOOD), "version 2 is not known");
+    assert_refused(JOB("1", "soft", "[]", GOOD), "model: missing, or out of range");
+    assert_refused(JOB("1", "softmax", "[3]", GOOD), "hidden:");
+    assert_refused(JOB("1", "perceptron", "[]", GOOD), "hidden:");
+    assert_refused(JOB("1", "perceptron", "[0]", GOOD), "hidden:");
+    assert_refused(JOB("1", "perceptron", "[4294967296]", GOOD), "hidden:");
+    assert_refused(JOB("1", "perceptron", "[1,1,1,1,1,1,1,1,1]", GOOD), "hidden:");
+    assert_refused(JOB("1", "softmax", "[]", REST("0", "2", "0.5", "\"10\"", "\"7\"", DIGEST)),
+                   "features:");
+    assert_refused(JOB("1", "softmax", "[]", REST("-3", "2", "0.5", "\"10\"", "\"7\"", DIGEST)),
+                   "features:");
+    assert_refused(JOB("1", "softmax", "[]", REST("3", "1", "0.5", "\"10\"", "\"7\"", DIGEST)),
+                   "classes:");
+    assert_refused(JOB("1", "softmax", "[]", REST("3", "2", "-0.5", "\"10\"", "\"7\"", DIGEST)),
+                   "l2:");
+    assert_refused(JOB("1", "softmax", "[]", REST("3", "2", "0.5", "10", "\"7\"", DIGEST)),
+                   "rows:");
+    assert_refused(JOB("1", "softmax", "[]", REST("3", "2", "0.5", "\"0\"", "\"7\"", DIGEST)),
+                   "rows:");
+    assert_refused(JOB("1", "softmax", "[]", REST("3", "2", "0.5", "\"10\"", "\"-7\"", DIGEST)),
+                   "seed:");
+    assert_refused(JOB("1", "softmax", "[]",
+                       REST("3", "2", "0.5", "\"10\"", "\"18446744073709551616\"", DIGEST)),
+                   "seed:");
+    assert_refused(JOB("1", "softmax", "[]", REST("3", "2", "0.5", "\"10\"", "\"7\"", "0011")),
+                   "data:");
+    assert_refused(JOB("1", "softmax", "[]",
+                       REST("3", "2", "0.5", "\"10\"", "\"7\"",
+                            "g0112233445566778899aabbccddeeff00112233445566778899aabbccddeeff")),
+                   "data:");
+}
+
+static void any_bytes_may_come_in(void **state)
+{
+    (void)state;
+    random_stream stream = random_stream_make(test_seed("job-bytes", 2), RANDOM_TEST, 1, 0);
+    const char good[] = JOB("1", "perceptron", "[3,4]", GOOD);
+    size_t accepted = 0;
+    for (int i = 0; i < 20000; i++) {
+        char bytes[sizeof(good)];
+        memcpy(bytes, good, sizeof(good));
+        bytes[random_below(&stream, sizeof(good) - 1)] = (char)random_u32(&stream);
+        job_spec read, again;
+        char *text;
+        if (job_decode(bytes, sizeof(good) - 1, &read, NULL) != TARRY_OK)
+            continue;
+        accepted++;
+        assert_int_equal(job_encode(&read, &text), TARRY_OK);
+        assert_int_equal(job_decode(text, strlen(text), &again, NULL), TARRY_OK);
+        assert_same(&read, &again);
+        free(text);
+    }
+    assert_true(accepted > 100);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_job_comes_back),
+        cmocka_unit_test(what_can_t_be_is_refused),
+        cmocka_unit_test(any_bytes_may_come_in),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
