@@ -256,7 +256,8 @@ static const option_entry protocol_entries[] = {
              "shifted-exp:SHIFT,MEAN, pareto:SCALE,SHAPE, weibull:SCALE,SHAPE, slow:K,FACTOR, "
              "slow:K,LOW-HIGH, markov:P_SLOW,P_RECOVER,FACTOR, rack:K,FACTOR[,P], dead:K, "
              "jitter:SD, trace:FILE or trace:FILE/chunk; a distribution or jitter may end in "
-             "/chunk or /run, see tarry-train(1) (default none)",
+             "/chunk or /run, see tarry-train(1). Not for tarry serve: each tarry work has its "
+             "own (default none)",
      .kind = OPTION_TEXT,
      FIELD(straggler)},
     {.name = "reproducible",
@@ -267,6 +268,26 @@ static const option_entry protocol_entries[] = {
      .help = "Compare every round with the sum worked out serially in double",
      .kind = OPTION_FLAG,
      FIELD(verify)},
+};
+
+static const option_entry checkpoint_entries[] = {
+    {.name = "checkpoint",
+     .argument = "FILE",
+     .help = "Keep what it takes to go on with the run in FILE, and the state before that in "
+             "FILE.previous",
+     .kind = OPTION_TEXT,
+     FIELD(checkpoint)},
+    {.name = "checkpoint-every",
+     .argument = "K",
+     .help = "Write the checkpoint every K rounds, and when the run ends (default 10)",
+     .kind = OPTION_U64,
+     .least = 1,
+     .most = MOST_ROUNDS,
+     FIELD(checkpoint_every)},
+    {.name = "resume",
+     .help = "Go on from the checkpoint; --rounds counts from the run's beginning",
+     .kind = OPTION_FLAG,
+     FIELD(resume)},
 };
 
 static const option_entry output_entries[] = {
@@ -310,6 +331,7 @@ void train_options_init(train_options *options)
         .stop = "exact",
         .straggler = "none",
         .chunk_cost = "learned",
+        .checkpoint_every = 10,
         .evaluate = 1,
     };
     plan_options_init(&options->plan);
@@ -322,7 +344,9 @@ void train_options_groups(train_options *options, option_group groups[TRAIN_GROU
     groups[1] = (option_group){"Model and optimizer", model_entries, COUNT(model_entries), options};
     groups[2] = (option_group){"The plan", plan_option_entries, plan_option_count, &options->plan};
     groups[3] = (option_group){"Rounds", protocol_entries, COUNT(protocol_entries), options};
-    groups[4] = (option_group){"Output", output_entries, COUNT(output_entries), options};
+    groups[4] =
+        (option_group){"Checkpoints", checkpoint_entries, COUNT(checkpoint_entries), options};
+    groups[5] = (option_group){"Output", output_entries, COUNT(output_entries), options};
 }
 
 static int check_data(train_options *options)
@@ -410,8 +434,11 @@ static int check_rounds(const train_options *options)
 
 static int check_outputs(const train_options *options)
 {
-    const char *const names[] = {"report", "plot", "save"};
-    const char *const paths[] = {options->report, options->plot, options->save};
+    const char *const names[] = {"checkpoint", "report", "plot", "save"};
+    const char *const paths[] = {options->checkpoint, options->report, options->plot,
+                                 options->save};
+    if (options->resume && options->checkpoint == NULL)
+        return complain(EXIT_USAGE, "--resume: needs --checkpoint, to go on from");
     for (size_t i = 1; i < COUNT(paths); i++) {
         for (size_t k = 0; k < i; k++) {
             if (paths[i] != NULL && paths[k] != NULL && strcmp(paths[i], paths[k]) == 0)
@@ -449,4 +476,9 @@ int train_options_check(train_options *options)
 const char *train_model_name(model_kind model)
 {
     return option_choice_name(models, (int)model);
+}
+
+const char *train_format_name(dataset_format format)
+{
+    return option_choice_name(formats, (int)format);
 }

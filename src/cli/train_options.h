@@ -47,16 +47,21 @@ typedef struct train_options {
     bool verify;
     uint64_t evaluate; /* the loss is worked out every so many rounds */
 
+    const char *checkpoint; /* NULL: none are written */
+    uint64_t checkpoint_every;
+    bool resume;
+
     const char *report;
     const char *plot;
     const char *save;
     bool quiet;
 } train_options;
 
-#define TRAIN_GROUPS 5
+#define TRAIN_GROUPS 6
 
 void train_options_init(train_options *options);
-/* The groups of the command's table, with `options` as the place of the values. */
+/* The groups of a command's table, with `options` as the place of the values; a command that trains
+ * over other workers has groups of its own beside them. */
 void train_options_groups(train_options *options, option_group groups[TRAIN_GROUPS]);
 
 /*
@@ -66,5 +71,6 @@ void train_options_groups(train_options *options, option_group groups[TRAIN_GROU
 int train_options_check(train_options *options);
 
 const char *train_model_name(model_kind model);
+const char *train_format_name(dataset_format format);
 
 #endif

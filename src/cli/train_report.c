@@ -49,7 +49,7 @@ static json_t *workers_json(const history *past)
         const tarry_local_worker *worker = &past->worker[i];
         list = json_append(list, json_pack("{s:I, s:I, s:o, s:o, s:b}", "worker", (json_int_t)i,
                                            "chunks", (json_int_t)worker->chunks, "seconds",
-                                           number_json(worker->seconds), "pace",
+                                           number_json(history_seconds(worker)), "pace",
                                            number_json(worker->pace > 0 ? worker->pace : NAN),
                                            "present", worker->present));
     }
@@ -120,14 +120,15 @@ int train_report_write(FILE *stream, const train_inputs *inputs, const train_job
     const train_options *options = inputs->options;
     bool adapts = options->adapt_rule.every != 0;
     json_t *report = json_pack(
-        "{s:s, s:s, s:I, s:O, s:o, s:o, s:o, s:I, s:o, s:o, s:o, s:o, s:o, s:b, s:o}", "command",
-        "train", "version", TARRY_VERSION, "seed", (json_int_t)options->plan.plan.seed, "config",
-        config, "plan", kept_plan_json(options, inputs->plan, job), "final_plan",
+        "{s:s, s:s, s:I, s:O, s:o, s:o, s:o, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:o}",
+        "command", inputs->command, "version", TARRY_VERSION, "seed",
+        (json_int_t)options->plan.plan.seed, "config", config, "plan",
+        kept_plan_json(options, inputs->plan, job), "final_plan",
         adapts ? kept_plan_json(options, train_job_plan(job), job) : json_null(), "data",
         data_json(inputs), "dimension", (json_int_t)train_job_dimension(job), "straggler",
         json_text(options->straggler), "initial", score_json(past->train_start, past->test_start),
-        "rounds", rounds_json(past), "workers", workers_json(past), "final", final_json(past),
-        "interrupted", past->interrupted, "error",
-        json_text(past->error[0] != '\0' ? past->error : NULL));
+        "rounds", rounds_json(past), "workers", workers_json(past), "network",
+        train_job_describe(job), "final", final_json(past), "interrupted", past->interrupted,
+        "error", json_text(past->error[0] != '\0' ? past->error : NULL));
     return json_write(report, stream);
 }

@@ -100,9 +100,13 @@ static void print_scores(const history *past)
                   history_worst_squared_error(past));
 }
 
+/* Of another process, as far as its reports told. */
 static double per_chunk(const tarry_local_worker *worker)
 {
-    return worker->chunks > 0 ? worker->seconds / (double)worker->chunks : INFINITY;
+    double seconds = history_seconds(worker);
+    if (worker->chunks > 0 && !isnan(seconds))
+        return seconds / (double)worker->chunks;
+    return worker->pace > 0 ? worker->pace : INFINITY;
 }
 
 typedef struct ranked_worker {
@@ -128,10 +132,10 @@ static void print_worker(const history *past, uint32_t index, double median)
     double seconds = per_chunk(worker);
     char time[NUMBER_TEXT_SIZE];
     seconds_text(seconds, time);
-    const char *remark = !worker->present                 ? "lost"
-                         : worker->chunks == 0            ? "finished nothing"
-                         : seconds > SLOW_FACTOR * median ? "slow"
-                                                          : "";
+    const char *remark = !worker->present                                      ? "lost"
+                         : worker->chunks == 0                                 ? "finished nothing"
+                         : isfinite(seconds) && seconds > SLOW_FACTOR * median ? "slow"
+                                                                               : "";
     printf("  %6u %10" PRIu64 " %12s%s%s\n", index, worker->chunks, time,
            *remark != '\0' ? "  " : "", remark);
 }

@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 import unittest
 
-TARRY = os.environ["TARRY"]
+TARRY = os.path.abspath(os.environ["TARRY"])
 TIMEOUT = 100
 
 

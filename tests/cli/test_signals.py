@@ -4,9 +4,10 @@
 import json
 import os
 import signal
+import subprocess
 import time
 
-from harness import TIMEOUT, TarryTest, main
+from harness import TARRY, TIMEOUT, TarryTest, main
 
 SLOW = ["train", "--samples", "400", "--features", "5", "--rounds", "100000", "--straggler",
         "shifted-exp:0.01,0.01"]
@@ -69,6 +70,31 @@ class Signals(TarryTest):
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=TIMEOUT)
         self.assertEqual(process.returncode, 1)
+
+    def test_who_read_the_messages_is_gone(self):
+        """As where 'tarry train 2>&1 | tee log' is interrupted: tee ends by the same Ctrl-C."""
+        process = self.start(*SLOW, "--report", "report.json", "--checkpoint", "ck")
+        self.wait_for_rounds(process)
+        process.stderr.close()
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(TIMEOUT), 1)
+        report = json.loads(self.read("report.json"))
+        self.assertIs(report["interrupted"], True)
+        process.stdout.close()
+        self.succeed(*SLOW, "--rounds", str(len(report["rounds"]) + 1), "--checkpoint", "ck", "--resume", "--quiet")
+
+    def test_files_that_may_not_be_so_large(self):
+        """Its checkpoint and report fail, as they would on a full disk, and the parameters are written."""
+        run = subprocess.run(["sh", "-c", 'ulimit -f 8 && exec "$@"', "sh", TARRY, "train", "--samples", "100",
+                              "--features", "5", "--rounds", "50", "--checkpoint", "ck", "--checkpoint-every", "1",
+                              "--report", "report.json", "--save", "w.npy"],
+                             cwd=self.folder, env=self.environment(), capture_output=True, text=True, timeout=TIMEOUT)
+        self.assertEqual(run.returncode, 1, run.stderr)
+        errors = [line for line in run.stderr.splitlines() if line.startswith("tarry: ")]
+        self.assertEqual(errors, ["tarry: --checkpoint: ck: cannot be written: File too large; the training goes on",
+                                  "tarry: --checkpoint: ck: cannot be written: File too large",
+                                  "tarry: report.json: cannot be written: File too large"])
+        self.assertEqual(self.files(), ["ck", "ck.previous", "w.npy"])
 
     def test_in_the_middle_of_a_long_round(self):
         process = self.start("train", "--samples", "400", "--straggler", "shifted-exp:1000,1",

@@ -314,6 +314,11 @@ class EarlyEnds(TarryTest):
         self.assertRegex(report["error"], r"chunks? \d+")
         self.assertEqual(self.files(), ["report.json"])
 
+    def test_no_rule_goes_on_without_any_worker(self):
+        for stop in "exact", "deadline:0.05":
+            self.fail_like(1, r"tarry: train: round \d+: all 8 workers are lost", *SMALL, "--straggler", "dead:8",
+                           "--rounds", "1000", "--stop", stop, "--quiet")
+
     def test_other_stop_rules_go_on(self):
         dead = [*SMALL, "--replication", "2", "--straggler", "dead:6", "--report", "report.json"]
         self.succeed(*dead, "--stop", "deadline:0.05", "--rounds", "4")

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A training run's state, and what its files do for each other: train_job.c makes it, and
+ * train_rounds.c runs it. */
+#ifndef CLI_TRAIN_JOB_STATE_H
+#define CLI_TRAIN_JOB_STATE_H
+
+#include <stdatomic.h>
+
+#include "cli/chunk_gradient.h"
+#include "cli/interrupt.h"
+#include "cli/progress.h"
+#include "cli/train_job.h"
+
+struct train_job {
+    train_inputs inputs;
+    size_t dimension;
+    tarry_keep keep;
+    double samples; /* that a round sums */
+    objective *model;
+    objective_workspace *evaluation;
+    optimizer *optimizer;
+    chunk_gradient *gradients;
+    float *parameters, *sum, *gradient;
+    double *truth; /* with --verify */
+    double *costs; /* of the round's chunks; NULL: not given */
+    interrupt *signals;
+    _Atomic(runner *) runs;
+    history *past;
+    uint64_t first_round; /* of this process */
+    double start;         /* clock_seconds */
+    bool unwritten;       /* the last checkpoint; it was complained of */
+    tarry_plan *evolved;  /* what rounds go by; NULL: still that of the inputs */
+    progress progress;
+};
+
+static inline runner *runner_of(const train_job *job)
+{
+    return atomic_load_explicit(&job->runs, memory_order_relaxed);
+}
+
+/* The scores of the parameters as they are. */
+void train_job_evaluate(train_job *job, objective_score *train, objective_score *test);
+/* As train_checkpoint_mark and train_checkpoint_write; without checkpoints they do nothing. */
+int train_job_mark_checkpoint(train_job *job);
+int train_job_write_checkpoint(train_job *job, tarry_diagnostic *why);
+/* The runner's `attend`, of a train_job. */
+void train_job_attend(void *user);
+
+#endif

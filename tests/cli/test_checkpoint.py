@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checkpoints: a run that was killed, interrupted or ended goes on as if nothing had happened."""
+
+import json
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import time
+
+from harness import TARRY, TIMEOUT, TarryTest, main
+
+SMALL = ["train", "--samples", "400", "--features", "5", "--batch", "64", "--optimizer", "adam"]
+KEEP = ["--checkpoint", "run.ck"]
+
+
+class Checkpoint(TarryTest):
+    def train(self, *arguments):
+        self.succeed(*SMALL, "--report", "report.json", "--save", "w.npy", *arguments)
+        return json.loads(self.read("report.json")), self.read("w.npy", "rb")
+
+    def wait_for(self, process, name):
+        end = time.monotonic() + TIMEOUT
+        while name not in self.files() and process.poll() is None and time.monotonic() < end:
+            time.sleep(0.01)
+        self.assertIn(name, self.files())
+
+    def end(self, process, number):
+        process.send_signal(number)
+        return process.communicate(timeout=TIMEOUT)
+
+    def assert_same(self, expected, found):
+        """But for times, what two reports say of a run."""
+        for key in ("loss", "test_loss", "test_accuracy", "copies_computed", "exact", "round"):
+            self.assertEqual([r[key] for r in expected["rounds"]], [r[key] for r in found["rounds"]], key)
+        self.assertEqual(expected["initial"], found["initial"])
+        self.assertEqual(expected["final"]["loss"], found["final"]["loss"])
+
+    def test_a_run_in_two_parts_is_the_same_to_the_bit(self):
+        for options in ([], ["--optimizer", "gd"], ["--optimizer", "momentum", "--parts", "2"]):
+            options = ["--reproducible", *options]
+            expected, parameters = self.train(*options, "--rounds", "25")
+            self.train(*options, *KEEP, "--rounds", "13")
+            found, again = self.train(*options, *KEEP, "--rounds", "25", "--resume")
+            self.assert_same(expected, found)
+            self.assertEqual(parameters, again)
+            self.assertEqual(sum(w["chunks"] for w in expected["workers"]),
+                             sum(w["chunks"] for w in found["workers"]))
+            self.assertEqual(self.files(), ["report.json", "run.ck", "run.ck.previous", "w.npy"])
+            self.assertEqual(os.stat(os.path.join(self.folder, "run.ck")).st_mode & 0o777, 0o600)
+            os.remove(os.path.join(self.folder, "run.ck"))
+            os.remove(os.path.join(self.folder, "run.ck.previous"))
+
+    def test_killed_again_and_again(self):
+        slow = ["--reproducible", "--rounds", "60", "--checkpoint-every", "1",
+                "--straggler", "shifted-exp:0.001,0.001"]
+        expected, parameters = self.train(*slow)
+        resume, kills = [], 0
+        for delay in (0.05, 0.1, 0.15, 0.08):
+            process = self.start(*SMALL, *slow, *KEEP, *resume)
+            self.wait_for(process, "run.ck")
+            time.sleep(delay)
+            self.end(process, signal.SIGKILL)
+            kills += process.returncode == -signal.SIGKILL
+            resume = ["--resume"]
+        self.assertGreater(kills, 0)
+        found, again = self.train(*slow, *KEEP, "--resume")
+        self.assert_same(expected, found)
+        self.assertEqual(parameters, again)
+
+    def test_interrupted(self):
+        slow = ["--reproducible", "--rounds", "40", "--checkpoint-every", "1000",
+                "--straggler", "shifted-exp:0.005,0"]
+        expected, parameters = self.train(*slow)
+        for number, resume in ((signal.SIGINT, []), (signal.SIGTERM, ["--resume"])):
+            process = self.start(*SMALL, *slow, *KEEP, *resume)
+            self.assertRegex(process.stderr.readline(), "^training ")
+            time.sleep(0.12)
+            _, err = self.end(process, number)
+            self.assertEqual(process.returncode, 1)
+            self.assertRegex(err.splitlines()[-1], r"^tarry: train: interrupted after [1-9]\d* of 40 rounds$")
+        found, again = self.train(*slow, *KEEP, "--resume")
+        self.assert_same(expected, found)
+        self.assertEqual(parameters, again)
+
+    def test_a_changed_plan_is_taken_up_again(self):
+        options = ["--workers", "6", "--chunks", "12", "--replication", "2", "--order", "dynamic", "--design",
+                   "fractional", "--straggler", "slow:2,8+shifted-exp:0.002,0", "--adapt", "1,0.2", "--verify"]
+        first, _ = self.train(*options, *KEEP, "--rounds", "15")
+        self.assertNotEqual(first["final_plan"]["digest"], first["plan"]["digest"])
+        same, _ = self.train(*options, *KEEP, "--rounds", "15", "--resume")
+        self.assertEqual(same["final_plan"]["digest"], first["final_plan"]["digest"])
+        more, _ = self.train(*options, *KEEP, "--rounds", "20", "--resume")
+        self.assertEqual(more["plan"]["digest"], first["plan"]["digest"])
+        self.assertEqual(more["rounds"][15]["chunks"], first["final_plan"]["chunks"])
+        self.assertLess(max(round["verified_error"] for round in more["rounds"]), 1e-5)
+
+    def test_a_damaged_file(self):
+        self.train(*KEEP, "--rounds", "25")
+        good = self.read("run.ck", "rb")
+        for bad in (good[:-1], good[:300] + bytes([good[300] ^ 1]) + good[301:], b"", b"x" * 1000):
+            shutil.copy(os.path.join(self.folder, "run.ck.previous"), os.path.join(self.folder, "before"))
+            self.write("run.ck", bad)
+            done = self.run_tarry(*SMALL, *KEEP, "--rounds", "25", "--resume", "--quiet")
+            self.assertEqual(done.returncode, 0, done.err)
+            self.assertRegex(done.err, r"^tarry: --resume: .*run\.ck: .*; goes on from run\.ck\.previous, "
+                                       r"after 20 rounds\n$")
+            # A damaged one does not take the good one's place.
+            self.assertTrue(os.path.exists(os.path.join(self.folder, "run.ck.previous")))
+            os.replace(os.path.join(self.folder, "before"), os.path.join(self.folder, "run.ck.previous"))
+        self.write("run.ck", b"no")
+        self.write("run.ck.previous", b"nor this")
+        self.fail_like(1, "tarry: --resume: .*run.ck: this is no checkpoint of a training run",
+                       *SMALL, *KEEP, "--resume")
+
+    def test_other_options_and_data(self):
+        self.train(*KEEP, "--rounds", "5")
+        resume = [*SMALL, *KEEP, "--resume"]
+        self.fail_with(2, "tarry: --resume: run.ck is of a run with --optimizer adam, not gd",
+                       *resume, "--optimizer", "gd")
+        self.fail_with(2, "tarry: --resume: run.ck is of a run with --rate 0.01, not 0.02", *resume, "--rate", "0.02")
+        self.fail_with(2, "tarry: --resume: run.ck is of a run with --workers 8, not 9", *resume, "--workers", "9")
+        self.fail_with(2, "tarry: --rounds: 4 are fewer than the 5 done in run.ck", *resume, "--rounds", "4")
+        rows = [f"{1 if i % 3 else -1} 1:{i % 7} 2:{i % 5}\n" for i in range(40)]
+        self.write("a.txt", "".join(rows))
+        self.write("b.txt", "".join(rows[:-1] + ["1 1:2.5\n"]))
+        shutil.copy(os.path.join(self.folder, "a.txt"), os.path.join(self.folder, "c.txt"))
+        data = ["train", "--checkpoint", "data.ck", "--rounds", "5", "--data"]
+        self.succeed(*data, "a.txt")
+        self.fail_with(1, "tarry: --resume: data.ck is of a run on other data", *data, "b.txt", "--resume")
+        self.succeed(*data, "c.txt", "--resume")
+
+    def test_nothing_to_resume_and_something_to_lose(self):
+        self.fail_with(1, "tarry: --resume: run.ck: there is no checkpoint", *SMALL, *KEEP, "--resume")
+        self.fail_with(2, "tarry: --resume: needs --checkpoint, to go on from", *SMALL, "--resume")
+        self.train(*KEEP, "--rounds", "2")
+        self.fail_with(1, "tarry: --checkpoint: run.ck: there is one already; --resume goes on from it",
+                       *SMALL, *KEEP)
+        self.fail_with(2, "tarry: --report: run.ck is the file of --checkpoint too", *SMALL, *KEEP, "--report", "run.ck")
+
+    def test_what_can_t_be_written(self):
+        self.fail_like(1, "tarry: --checkpoint: .*no/run.ck: cannot be written: No such file or directory",
+                       *SMALL, "--checkpoint", "no/run.ck")
+        self.fail_with(1, "tarry: --checkpoint: /dev/null: this is no file", *SMALL, "--checkpoint", "/dev/null")
+
+    def test_a_full_disk_does_not_end_the_training(self):
+        def limit():
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (6000, 6000))
+        process = subprocess.Popen([TARRY, *SMALL, *KEEP, "--rounds", "60", "--quiet"], cwd=self.folder,
+                                   stderr=subprocess.PIPE, text=True, preexec_fn=limit, env=self.environment())
+        _, err = process.communicate(timeout=TIMEOUT)
+        self.assertEqual(process.returncode, 1)
+        lines = err.splitlines()
+        self.assertRegex(lines[0], r"^tarry: --checkpoint: .*run\.ck: cannot be written: File too large; "
+                                   r"the training goes on$")
+        self.assertRegex(lines[1], r"^tarry: --checkpoint: .*run\.ck: cannot be written: File too large$")
+        self.assertEqual((len(lines), self.files()), (2, ["run.ck", "run.ck.previous"]))
+        report, _ = self.train(*KEEP, "--rounds", "60", "--resume")
+        self.assertEqual(len(report["rounds"]), 60)
+
+
+if __name__ == "__main__":
+    main()

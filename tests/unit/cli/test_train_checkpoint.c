@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/options.h"
+#include "cli/train_checkpoint.h"
+#include "learn/dataset.h"
+
+enum { DIMENSION = 3, FEW = TARRY_CHECKPOINT_ARRIVALS / 2 };
+
+/* A runner that has nothing but the server's machine, and the run's other half. */
+typedef struct bench {
+    runner base;
+    tarry_plan *plan;
+    tarry_server *server;
+    dataset *data;
+    history *past;
+    train_options options;
+    train_checkpoint *keeper;
+    char folder[32], path[64], blocker[64];
+} bench;
+
+static int visit(runner *self, int (*look)(void *user, const tarry_server *server), void *user)
+{
+    return look(user, ((bench *)self)->server);
+}
+
+static int take(runner *self, uint8_t *bytes)
+{
+    return tarry_server_checkpoint(((bench *)self)->server, bytes);
+}
+
+static void stored(runner *self, const uint8_t *bytes)
+{
+    tarry_server_stored(((bench *)self)->server, bytes);
+}
+
+static void job_id(const runner *self, uint8_t id[RUNNER_JOB_ID_SIZE])
+{
+    (void)self;
+    memset(id, 1, RUNNER_JOB_ID_SIZE);
+}
+
+static const runner_methods methods = {
+    .visit = visit,
+    .checkpoint = take,
+    .stored = stored,
+    .job_id = job_id,
+};
+
+/* The options by their names; that all of them are at no value does not matter. */
+static json_t *make_config(train_options *options)
+{
+    json_t *config = json_object();
+    option_group groups[TRAIN_GROUPS];
+    train_options_groups(options, groups);
+    for (size_t group = 0; group < TRAIN_GROUPS; group++)
+        for (size_t i = 0; i < groups[group].count; i++)
+            json_object_set_new(config, groups[group].entries[i].name, json_null());
+    return config;
+}
+
+static void begin(bench *its)
+{
+    *its = (bench){.base.methods = &methods, .folder = "/tmp/tarry-test-XXXXXX"};
+    assert_non_null(mkdtemp(its->folder));
+    snprintf(its->path, sizeof(its->path), "%s/run.ck", its->folder);
+    snprintf(its->blocker, sizeof(its->blocker), "%s/run.ck.new", its->folder);
+    tarry_plan_settings wanted;
+    tarry_plan_settings_init(&wanted);
+    wanted.workers = wanted.chunks = 2;
+    wanted.replication = 1;
+    assert_int_equal(tarry_plan_create(&wanted, NULL, &its->plan, NULL), TARRY_OK);
+    tarry_server_settings settings;
+    tarry_server_settings_init(&settings);
+    settings.dimension = DIMENSION;
+    assert_int_equal(tarry_server_create(its->plan, &settings, NULL, &its->server, NULL), TARRY_OK);
+    const synthetic_settings made = {.rows = 10, .features = DIMENSION, .seed = 1};
+    assert_int_equal(dataset_synthetic(&made, NULL, &its->data, NULL), TARRY_OK);
+    json_t *config = make_config(&its->options);
+    assert_int_equal(history_create(2, 2, &its->past), TARRY_OK);
+    its->options.checkpoint = its->path;
+    const train_identity identity = {.config = config, .plan = its->plan, .train = its->data};
+    assert_int_equal(train_checkpoint_open(&its->options, &identity, &its->keeper),
+                     OPTIONS_PROCEED);
+    json_decref(config);
+}
+
+static void end(bench *its)
+{
+    char previous[80];
+    snprintf(previous, sizeof(previous), "%s.previous", its->path);
+    unlink(previous);
+    unlink(its->path);
+    assert_int_equal(rmdir(its->folder), 0);
+    train_checkpoint_close(its->keeper);
+    history_free(its->past);
+    dataset_free(its->data);
+    tarry_server_free(its->server);
+    tarry_plan_free(its->plan);
+}
+
+static int save(bench *its)
+{
+    const float parameters[DIMENSION] = {1, 2, 3};
+    const optimizer_state steps = {0};
+    tarry_diagnostic why;
+    assert_int_equal(train_checkpoint_mark(its->keeper, &its->base, its->plan), TARRY_OK);
+    return train_checkpoint_write(its->keeper, &its->base, DIMENSION, parameters, &steps, its->past,
+                                  &why);
+}
+
+static void comes_back(bench *its, uint32_t times)
+{
+    const tarry_event event = {.type = TARRY_EVENT_JOINED, .worker = 1};
+    const tarry_effects *effects;
+    for (; times > 0; times--) {
+        assert_int_equal(tarry_server_step(its->server, 0, &event, &effects), TARRY_OK);
+        assert_int_equal(effects->count, 0);
+    }
+}
+
+static bool is_urgent(bench *its)
+{
+    return train_checkpoint_urgent(its->keeper, &its->base);
+}
+
+static void a_worker_that_keeps_coming_back_makes_one_urgent(void **state)
+{
+    (void)state;
+    bench its;
+    begin(&its);
+    assert_false(is_urgent(&its)); /* nothing is reserved before the first */
+    assert_int_equal(save(&its), TARRY_OK);
+    for (int again = 0; again < 3; again++) {
+        comes_back(&its, TARRY_CHECKPOINT_ARRIVALS - FEW - 1);
+        assert_false(is_urgent(&its));
+        comes_back(&its, 1);
+        assert_true(is_urgent(&its));
+        assert_int_equal(save(&its), TARRY_OK);
+        assert_false(is_urgent(&its));
+        assert_int_equal(tarry_server_arrivals_left(its.server), TARRY_CHECKPOINT_ARRIVALS);
+    }
+    end(&its);
+}
+
+static void one_that_is_not_written_reserves_nothing(void **state)
+{
+    (void)state;
+    bench its;
+    begin(&its);
+    assert_int_equal(save(&its), TARRY_OK);
+    comes_back(&its, TARRY_CHECKPOINT_ARRIVALS - FEW);
+    assert_int_equal(mkdir(its.blocker, 0700), 0); /* where it is to be written */
+    for (uint32_t few = FEW; few > 1; few /= 2) {
+        assert_true(is_urgent(&its));
+        assert_int_equal(save(&its), TARRY_ERROR_FILE);
+        assert_int_equal(tarry_server_arrivals_left(its.server), few);
+        assert_false(is_urgent(&its)); /* it is not tried all the time */
+        comes_back(&its, few / 2);
+    }
+    assert_int_equal(rmdir(its.blocker), 0);
+    assert_int_equal(save(&its), TARRY_OK);
+    assert_int_equal(tarry_server_arrivals_left(its.server), TARRY_CHECKPOINT_ARRIVALS);
+    end(&its);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_worker_that_keeps_coming_back_makes_one_urgent),
+        cmocka_unit_test(one_that_is_not_written_reserves_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
