@@ -4,6 +4,7 @@
 #ifndef CLI_COMMAND_H
 #define CLI_COMMAND_H
 
+int command_keys(int argc, char **argv);
 int command_train(int argc, char **argv);
 int command_plan(int argc, char **argv);
 int command_simulate(int argc, char **argv);

@@ -21,6 +21,7 @@ static const command commands[] = {
     {"train", command_train, "train a model over workers that are slow, uneven or dead"},
     {"plan", command_plan, "print an assignment's figures before anything runs"},
     {"simulate", command_simulate, "compare schemes over modelled workers in virtual time"},
+    {"keys", command_keys, "make and revoke the credentials of a cluster"},
     {"bench", command_bench, "measure against the machine's own limits"},
 };
 

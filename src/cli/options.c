@@ -33,6 +33,8 @@ typedef struct given_flag {
 
 typedef struct parse_state {
     const option_command *command;
+    const option_operand *operands;
+    size_t operand_count;
     const struct argp *argp;
     size_t total;
     given_flag *given;
@@ -210,6 +212,39 @@ static void complain_flag(parse_state *state, const char *word)
     }
 }
 
+static error_t take_operand(parse_state *state, size_t index, const char *argument)
+{
+    const char *command = state->command->name;
+    if (index >= state->operand_count)
+        state->status = complain(EXIT_USAGE, "%s: unexpected argument '%s'", command, argument);
+    else if (*argument == '\0')
+        state->status =
+            complain(EXIT_USAGE, "%s: %s is empty", command, state->operands[index].name);
+    else
+        *state->operands[index].value = argument;
+    return state->status == OPTIONS_PROCEED ? 0 : ECANCELED;
+}
+
+static int require_operands(const parse_state *state)
+{
+    for (size_t i = 0; i < state->operand_count; i++) {
+        if (*state->operands[i].value == NULL)
+            return complain(EXIT_USAGE, "%s: %s is missing (see tarry %s --help)",
+                            state->command->name, state->operands[i].name, state->command->name);
+    }
+    return OPTIONS_PROCEED;
+}
+
+/* "DIR NAME", for argp. */
+static void name_operands(const parse_state *state, char *text, size_t size)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (size_t i = 0; i < state->operand_count && used < size; i++)
+        used += (size_t)snprintf(text + used, size - used, "%s%s", i > 0 ? " " : "",
+                                 state->operands[i].name);
+}
+
 /* argp's parser: ends the parsing with ECANCELED once state->status says how the command ends. */
 static error_t take_argument(int key, char *argument, struct argp_state *argp_state)
 {
@@ -233,9 +268,7 @@ static error_t take_argument(int key, char *argument, struct argp_state *argp_st
         state->config_path = argument;
         return 0;
     case ARGP_KEY_ARG:
-        state->status =
-            complain(EXIT_USAGE, "%s: unexpected argument '%s'", state->command->name, argument);
-        return ECANCELED;
+        return take_operand(state, argp_state->arg_num, argument);
     case ARGP_KEY_ERROR:
         if (state->status == OPTIONS_PROCEED)
             complain_flag(state, argp_state->argv[argp_state->next - 1]);
@@ -324,11 +357,15 @@ static int apply_flags(const parse_state *state)
     return OPTIONS_PROCEED;
 }
 
-int options_parse(const option_command *command, int argc, char **argv, config_file **file)
+int options_parse_operands(const option_command *command, const option_operand *operands,
+                           size_t count, int argc, char **argv, config_file **file)
 {
     *file = NULL;
-    parse_state state = {
-        .command = command, .total = count_options(command), .status = OPTIONS_PROCEED};
+    parse_state state = {.command = command,
+                         .operands = operands,
+                         .operand_count = count,
+                         .total = count_options(command),
+                         .status = OPTIONS_PROCEED};
     struct argp_option *table =
         memory_allocate(NULL, command->count + state.total + COMMON_OPTIONS + 2, sizeof(*table));
     state.given = memory_allocate(NULL, (size_t)argc, sizeof(*state.given));
@@ -337,13 +374,20 @@ int options_parse(const option_command *command, int argc, char **argv, config_f
         goto release;
     }
     fill_argp_options(command, table);
-    const struct argp parser = {.options = table, .parser = take_argument, .doc = command->text};
+    char names[64];
+    name_operands(&state, names, sizeof(names));
+    const struct argp parser = {.options = table,
+                                .parser = take_argument,
+                                .args_doc = count > 0 ? names : NULL,
+                                .doc = command->text};
     state.argp = &parser;
     /* argp's own messages take two lines: it is kept silent, and complain_flag says the same. */
     error_t error =
         argp_parse(&parser, argc, argv, ARGP_NO_HELP | ARGP_NO_ERRS | ARGP_NO_EXIT, NULL, &state);
     if (error != 0 && state.status == OPTIONS_PROCEED)
         state.status = complain(EXIT_FAILED, "%s: %s", command->name, strerror(error));
+    if (state.status == OPTIONS_PROCEED)
+        state.status = require_operands(&state);
     if (state.status == OPTIONS_PROCEED && state.config_path != NULL)
         state.status = apply_config(&state, file);
     if (state.status == OPTIONS_PROCEED)
@@ -352,6 +396,11 @@ release:
     memory_release(NULL, state.given);
     memory_release(NULL, table);
     return state.status;
+}
+
+int options_parse(const option_command *command, int argc, char **argv, config_file **file)
+{
+    return options_parse_operands(command, NULL, 0, argc, argv, file);
 }
 
 static json_t *option_json(const option_entry *option, const void *values)

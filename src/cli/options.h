@@ -69,6 +69,16 @@ typedef struct option_command {
  */
 int options_parse(const option_command *command, int argc, char **argv, config_file **file);
 
+/* An argument that is not a flag. */
+typedef struct option_operand {
+    const char *name;   /* what --help calls it */
+    const char **value; /* NULL before; borrowed from the command line; never empty */
+} option_operand;
+
+/* The same for a command that wants operands[0..count-1], all of them, in this order. */
+int options_parse_operands(const option_command *command, const option_operand *operands,
+                           size_t count, int argc, char **argv, config_file **file);
+
 /*
  * Sets the value `name` of one group, as its flag does, without a command line. Errors: FORMAT (an
  * unknown name too) and NO_MEMORY, with a diagnostic.

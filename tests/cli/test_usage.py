@@ -9,11 +9,12 @@ from harness import TARRY, TarryTest, main
 class Commands(TarryTest):
     def test_help_names_every_command(self):
         text = self.succeed("--help")
-        for command in ("train", "plan", "simulate", "bench"):
+        for command in ("train", "plan", "simulate", "keys", "bench"):
             self.assertIn(f"tarry {command} ", text)
 
     def test_help_fits_80_columns(self):
-        for command in ([], ["train"], ["plan"], ["plan", "--advise"], ["simulate"], ["bench"], ["bench", "kernels"], ["bench", "round"]):
+        for command in ([], ["train"], ["plan"], ["plan", "--advise"], ["simulate"], ["keys"], ["keys", "init"], ["bench"],
+                        ["bench", "kernels"], ["bench", "round"]):
             for line in self.succeed(*command, "--help").split("\n"):
                 self.assertLessEqual(len(line), 80)
                 self.assertEqual(line, line.rstrip())
