@@ -15,7 +15,9 @@ typedef struct desk {
 
 struct chunk_gradient {
     const objective *model;
-    const dataset *data;
+    const dataset *data; /* NULL: they are fetched */
+    chunk_fetch *fetch;
+    void *user; /* of fetch */
     batch_settings batch;
     size_t dimension;
     uint32_t threads;
@@ -35,8 +37,8 @@ static size_t most_rows(const batch_settings *batch)
     return most;
 }
 
-int chunk_gradient_create(const objective *model, const dataset *data, const batch_settings *batch,
-                          uint32_t threads, chunk_gradient **out)
+static int create(const objective *model, const batch_settings *batch, uint32_t threads,
+                  chunk_gradient **out)
 {
     chunk_gradient *state = memory_allocate(NULL, 1, sizeof(*state));
     if (state == NULL)
@@ -44,7 +46,6 @@ int chunk_gradient_create(const objective *model, const dataset *data, const bat
     pthread_mutex_init(&state->lock, NULL);
     pthread_cond_init(&state->returned, NULL);
     state->model = model;
-    state->data = data;
     state->batch = *batch;
     state->dimension = objective_dimension(model);
     state->desks = memory_allocate(NULL, threads, sizeof(*state->desks));
@@ -71,6 +72,27 @@ int chunk_gradient_create(const objective *model, const dataset *data, const bat
 release:
     chunk_gradient_free(state);
     return TARRY_ERROR_NO_MEMORY;
+}
+
+int chunk_gradient_create(const objective *model, const dataset *data, const batch_settings *batch,
+                          uint32_t threads, chunk_gradient **out)
+{
+    int error = create(model, batch, threads, out);
+    if (error == TARRY_OK)
+        (*out)->data = data;
+    return error;
+}
+
+int chunk_gradient_create_fetching(const objective *model, chunk_fetch *fetch, void *user,
+                                   const batch_settings *batch, uint32_t threads,
+                                   chunk_gradient **out)
+{
+    int error = create(model, batch, threads, out);
+    if (error == TARRY_OK) {
+        (*out)->fetch = fetch;
+        (*out)->user = user;
+    }
+    return error;
 }
 
 void chunk_gradient_free(chunk_gradient *state)
@@ -108,21 +130,31 @@ static void return_desk(chunk_gradient *state, desk *place)
     pthread_mutex_unlock(&state->lock);
 }
 
-static void add_span(const chunk_gradient *state, desk *place, uint64_t round,
-                     const float *parameters, tarry_span span, double *sum)
+static int add_span(const chunk_gradient *state, desk *place, uint64_t round,
+                    const float *parameters, tarry_span span, double *sum)
 {
+    const dataset *data = state->data;
     const size_t *rows = NULL;
-    size_t first, count;
+    size_t first, count, before = 0; /* rows that the data set does not have */
     uint64_t begin, end;
     batch_chunk(&state->batch, span.origin, &first, &count);
+    if (data == NULL) {
+        if (state->fetch(state->user, span.origin, &data) != 0)
+            return -1;
+        before = first;
+    }
     if (state->batch.batch != 0) {
         count = batch_count(&state->batch, span.origin);
         batch_draw(&state->batch, round, span.origin, place->rows);
+        for (size_t i = 0; i < count; i++)
+            place->rows[i] -= before;
         rows = place->rows;
     }
     tarry_span_samples(span, count, &begin, &end);
-    objective_add_gradient(state->model, place->work, state->data, parameters,
-                           rows != NULL ? rows + begin : NULL, first + begin, end - begin, sum);
+    objective_add_gradient(state->model, place->work, data, parameters,
+                           rows != NULL ? rows + begin : NULL, first - before + begin, end - begin,
+                           sum);
+    return 0;
 }
 
 int chunk_gradient_compute(void *user, uint64_t round, const float *parameters,
@@ -131,12 +163,13 @@ int chunk_gradient_compute(void *user, uint64_t round, const float *parameters,
     chunk_gradient *state = user;
     desk *place = take_desk(state);
     memset(place->gradient, 0, state->dimension * sizeof(*place->gradient));
-    for (uint32_t i = 0; i < count; i++)
-        add_span(state, place, round, parameters, spans[i], place->gradient);
-    for (size_t i = 0; i < state->dimension; i++)
+    int failed = 0;
+    for (uint32_t i = 0; i < count && failed == 0; i++)
+        failed = add_span(state, place, round, parameters, spans[i], place->gradient);
+    for (size_t i = 0; i < state->dimension && failed == 0; i++)
         gradient[i] = (float)place->gradient[i];
     return_desk(state, place);
-    return 0;
+    return failed;
 }
 
 void chunk_gradient_sum(chunk_gradient *state, uint64_t round, const float *parameters, double *sum)

@@ -17,14 +17,24 @@ typedef struct chunk_gradient chunk_gradient;
  */
 int chunk_gradient_create(const objective *model, const dataset *data, const batch_settings *batch,
                           uint32_t threads, chunk_gradient **out);
+
+/* Gives the samples of original chunk `origin`, and no others, as the rows of *data, which stay as
+ * long as the chunk_gradient does. Any of its callers' threads. Not 0: they can't be had. */
+typedef int chunk_fetch(void *user, uint32_t origin, const dataset **data);
+
+/* The same for samples that are fetched when they are first computed with. */
+int chunk_gradient_create_fetching(const objective *model, chunk_fetch *fetch, void *user,
+                                   const batch_settings *batch, uint32_t threads,
+                                   chunk_gradient **out);
 void chunk_gradient_free(chunk_gradient *state); /* NULL is allowed */
 
 /* A tarry_compute_spans of the batch's chunks; user is the chunk_gradient. The numbers depend on
- * the arguments alone, and a round's samples on no plan. */
+ * the arguments alone, and a round's samples on no plan. Not 0: samples can't be had. */
 int chunk_gradient_compute(void *user, uint64_t round, const float *parameters,
                            const tarry_span *spans, uint32_t count, float *gradient);
 
-/* sum[0..dimension-1] = the gradients of all chunks in double, one chunk after the other. */
+/* sum[0..dimension-1] = the gradients of all chunks in double, one chunk after the other. Not of
+ * samples that are fetched. */
 void chunk_gradient_sum(chunk_gradient *state, uint64_t round, const float *parameters,
                         double *sum);
 

@@ -24,6 +24,8 @@ class Manual(TarryTest):
     def test_pages_and_help_have_the_same_options(self):
         for command, page in (
             (("train",), "tarry-train.1"),
+            (("serve",), "tarry-serve.1"),
+            (("work",), "tarry-work.1"),
             (("plan",), "tarry-plan.1"),
             (("plan", "--advise"), "tarry-plan-advise.1"),
             (("simulate",), "tarry-simulate.1"),

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "cli/event_log.h"
+
+static char path[] = "/tmp/tarry-event-log-XXXXXX";
+
+static int make_file(void **state)
+{
+    (void)state;
+    strcpy(path + strlen(path) - 6, "XXXXXX");
+    int file = mkstemp(path);
+    return file < 0 ? -1 : close(file);
+}
+
+static int remove_file(void **state)
+{
+    (void)state;
+    return unlink(path);
+}
+
+static event_log *open_log(void)
+{
+    event_log *log;
+    assert_int_equal(event_log_open(path, &log, NULL), TARRY_OK);
+    return log;
+}
+
+static long size_of_file(void)
+{
+    struct stat status;
+    assert_int_equal(stat(path, &status), 0);
+    return (long)status.st_size;
+}
+
+/* Checks the events of the lines; NULL stands for a line that is no JSON. */
+static void assert_lines(const char *const events[], size_t count)
+{
+    char line[256];
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    for (size_t i = 0; i < count; i++) {
+        assert_non_null(fgets(line, sizeof(line), file));
+        json_t *entry = json_loads(line, 0, NULL);
+        if (events[i] == NULL)
+            assert_null(entry);
+        else
+            assert_string_equal(json_string_value(json_object_get(entry, "event")), events[i]);
+        json_decref(entry);
+    }
+    assert_null(fgets(line, sizeof(line), file));
+    fclose(file);
+}
+
+/* As if there were no more room than that: what does not go into the file is refused. */
+static void limit_file(rlim_t bytes)
+{
+    struct rlimit limit;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit.rlim_cur = bytes;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+static void a_line_that_was_cut_off_costs_no_other(void **state)
+{
+    (void)state;
+    signal(SIGXFSZ, SIG_IGN);
+    event_log *log = open_log();
+    event_log_add(log, "first", NULL);
+    limit_file((rlim_t)size_of_file() + 10);
+    event_log_add(log, "cut", NULL);
+    event_log_add(log, "lost", NULL);
+    limit_file(RLIM_INFINITY);
+    event_log_add(log, "next", NULL);
+    event_log_add(log, "last", NULL);
+    assert_false(event_log_close(log));
+    const char *const events[] = {"first", NULL, "next", "last"};
+    assert_lines(events, 4);
+}
+
+static void what_another_process_left_is_ended(void **state)
+{
+    (void)state;
+    event_log *log = open_log();
+    event_log_add(log, "first", NULL);
+    assert_true(event_log_close(log));
+    assert_int_equal(truncate(path, size_of_file() - 5), 0);
+    log = open_log();
+    event_log_add(log, "next", NULL);
+    assert_true(event_log_close(log));
+    log = open_log();
+    event_log_add(log, "last", NULL);
+    assert_true(event_log_close(log));
+    const char *const events[] = {NULL, "next", "last"};
+    assert_lines(events, 3);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_line_that_was_cut_off_costs_no_other, make_file,
+                                        remove_file),
+        cmocka_unit_test_setup_teardown(what_another_process_left_is_ended, make_file, remove_file),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
