@@ -55,11 +55,12 @@ class Manual(TarryTest):
     def test_every_key_of_the_reports_is_described(self):
         described = set(re.findall(r"`([a-z0-9_]+)`", (ROOT / "docs" / "reports.md").read_text()))
         self.succeed("train", "--samples", "100", "--rounds", "2", "--verify", "--report", "r.json")
+        self.succeed("train", "--samples", "100", "--rounds", "2", "--processes", "--report", "n.json", "--quiet")
         plan = json.loads(self.succeed("plan", "--json", "--show"))
         self.succeed("simulate", "--trials", "2", "--deadline", "1", "--report", "s.json")
         advice = json.loads(self.succeed("plan", "--advise", "--json", "--from", "r.json", "--trials",
                                          "1"))
-        for report in (advice, json.loads(self.read("r.json")), plan, json.loads(self.read("s.json"))):
+        for report in (advice, json.loads(self.read("r.json")), json.loads(self.read("n.json")), plan, json.loads(self.read("s.json"))):
             self.assertEqual(set(self.keys(report)) - described, set())
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tarry serve and tarry work: real processes, one machine."""
+"""tarry serve, tarry work and tarry train --processes: real processes, one machine."""
 
 import json
 import os
@@ -368,6 +368,89 @@ class Usage(Network):
 
     def test_no_server(self):
         self.fail_like(1, r"tarry: work: .*", "work", "--connect", UNIX, "--patience", "0.2", "--quiet")
+
+
+class Processes(Network):
+    def processes_of(self, parent):
+        found = []
+        for name in os.listdir("/proc"):
+            if name.isdigit():
+                try:
+                    with open(f"/proc/{name}/stat") as file:
+                        fields = file.read().rpartition(")")[2].split()
+                except OSError:
+                    continue
+                if int(fields[1]) == parent and fields[0] != "Z":
+                    found.append(int(name))
+        return sorted(found)
+
+    def environment(self):
+        return dict(super().environment(), TMPDIR=self.folder)
+
+    def test_the_same_as_threads(self):
+        self.write("a.csv", "".join(f"{i % 7},{i % 3},{i % 2}\n" for i in range(90)))
+        for data in (["--samples", "300"], ["--data", "a.csv", "--label-column", "2", "--holdout", "0.1"]):
+            options = ["--workers", "3", "--chunks", "6", "--replication", "2", "--rounds", "8", "--reproducible", *data]
+            expected, parameters = self.expected(*options)
+            self.succeed("train", *options, "--processes", "--save", "w.npy", "--report", "report.json", "--quiet")
+            self.assertEqual(self.read("w.npy", "rb"), parameters)
+            self.assertEqual(self.report()["network"]["events"]["joined"], 3)
+        self.assertEqual([name for name in self.files() if name.startswith("tarry-")], [])
+
+    def start_slow(self, *arguments):
+        process = self.begin("train", *SMALL[:-1], "--processes", "--straggler", "shifted-exp:0.01,0", "--report",
+                             "report.json", *arguments)
+        self.wait_for("workers", lambda: len(self.processes_of(process.pid)) == 4)
+        return process, self.processes_of(process.pid)
+
+    def test_one_that_is_killed_is_started_again(self):
+        process, workers = self.start_slow("--rounds", "250")
+        time.sleep(1)
+        os.kill(workers[2], signal.SIGKILL)
+        status, _, err = self.end(process)
+        self.assertEqual(status, 0, err)
+        self.assertRegex(err, rf"worker \d \(process {workers[2]}\): killed by signal 9; it is started again")
+        report = self.report()
+        self.assertEqual(sum(worker["arrivals"] for worker in report["network"]["workers"]), 5)
+        self.assertEqual(len(report["rounds"]), 250)
+
+    def test_a_low_limit_of_open_files(self):
+        before = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (24, before[1]))
+        try:
+            run = self.begin("train", "--processes", "--workers", "8", "--samples", "100", "--rounds", "2", "--quiet")
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, before)
+        self.assertEqual(self.end(run), (0, "", ""))
+
+    def test_ctrl_c_ends_all(self):
+        process, workers = self.start_slow("--rounds", "100000")
+        process.send_signal(signal.SIGINT)
+        status, _, err = self.end(process)
+        self.assertEqual(status, 1)
+        self.assertRegex(err.splitlines()[-1], r"^tarry: train: interrupted after \d+ of 100000 rounds$")
+        for worker in workers:
+            self.assertFalse(os.path.exists(f"/proc/{worker}"))
+        self.assertEqual(self.files(), ["report.json"])
+
+    def test_none_is_left_when_the_parent_is_killed(self):
+        process, workers = self.start_slow("--rounds", "100000")
+        process.kill()
+        self.end(process)
+        def ended(worker):
+            try:
+                with open(f"/proc/{worker}/stat") as file:
+                    return file.read().rpartition(")")[2].split()[0] == "Z"
+            except OSError:
+                return True
+        self.wait_for("all are gone", lambda: all(ended(worker) for worker in workers))
+        self.assertEqual(self.files(), [])
+
+    def test_workers_that_can_t_begin(self):
+        self.write("a.csv", "1,1\n2,0\n3,1\n4,0\n")
+        process = self.begin("train", "--data", "a.csv", "--workers", "2", "--chunks", "2", "--replication", "1",
+                             "--processes", "--quiet", "--straggler", "dead:1", "--stop", "deadline:0.1", "--rounds", "2")
+        self.assertEqual(self.end(process)[0], 0)
 
 
 if __name__ == "__main__":
