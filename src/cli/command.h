@@ -10,5 +10,6 @@ int command_serve(int argc, char **argv);
 int command_work(int argc, char **argv);
 int command_plan(int argc, char **argv);
 int command_simulate(int argc, char **argv);
+int command_top(int argc, char **argv);
 
 #endif

@@ -24,6 +24,7 @@ static const command commands[] = {
     {"plan", command_plan, "print an assignment's figures before anything runs"},
     {"simulate", command_simulate, "compare schemes over modelled workers in virtual time"},
     {"keys", command_keys, "make and revoke the credentials of a cluster"},
+    {"top", command_top, "watch a run on other machines"},
     {"bench", command_bench, "measure against the machine's own limits"},
 };
 

@@ -32,6 +32,7 @@ class Manual(TarryTest):
             (("simulate", "--faults"), "tarry-simulate-faults.1"),
             (("keys", "init"), "tarry-keys.1"),
             (("keys", "add"), "tarry-keys.1"),
+            (("top",), "tarry-top.1"),
             (("bench", "kernels"), "tarry-bench.1"),
             (("bench", "round"), "tarry-bench.1"),
         ):

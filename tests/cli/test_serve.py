@@ -133,6 +133,47 @@ class Serve(Network):
         self.assertEqual(len(rates), 10)
         self.assertGreater(min(rates), 4, err)
 
+    def top(self):
+        return self.succeed("top", "--connect", UNIX, "--once").splitlines()
+
+    def test_what_top_shows(self):
+        server = self.serve("--workers", "2", "--chunks", "4", "--replication", "1", "--samples", "100",
+                            "--features", "4", "--rounds", "4000", "--log", "log")
+        self.wait_for_event("listening")
+        lines = self.top()
+        self.assertEqual(lines[1:4], ["waiting for workers  before round 1 of 4,000  ................ 0.0 %",
+                                      "exact rounds 0", "2 workers: 2 absent"])
+        workers = [self.work(i, "--straggler", "shifted-exp:0.005,0") for i in range(2)]
+        self.wait_for_event("round", count=30)
+        lines = self.top()
+        self.assertRegex(lines[1], r"^(after )?round \d+ of 4,000  ")
+        for line in lines[-2:]:
+            self.assertRegex(line, r"/2 +[0-9.]+ ms ")
+        workers[1].kill()
+        self.wait_for_event("left_out", worker=1)
+        self.wait_for("the server waits", lambda: self.top()[1].startswith("waiting for workers  after round "))
+        lines = self.top()
+        done = len([e for e in self.events() if e["event"] == "round" and e.get("exact")])
+        self.assertRegex(lines[1], rf"  after round {done} of 4,000  [#.]+ \d+\.\d %$")
+        self.assertIn("exact rounds %d" % done, lines[2])
+        server.send_signal(signal.SIGINT)
+        self.assertEqual(self.end(server)[0], 1)
+        self.assertRegex(self.end(workers[0])[2], r"(^|\n)worker 0: the run is over; \d+ chunks\n$")
+
+    def test_the_last_picture_is_of_the_end(self):
+        server = self.serve("--workers", "1", "--replication", "1", "--samples", "100", "--features", "4",
+                            "--rounds", "40", "--log", "log")
+        self.wait_for_event("listening")
+        terminal = Terminal([TARRY, "top", "--connect", f"unix:{self.folder}/socket"], columns=100)
+        self.addCleanup(terminal.close)
+        terminal.wait_for_text("before round 1 of 40")
+        worker = self.work(0, "--straggler", "shifted-exp:0.002,0")
+        self.assertEqual(terminal.end(), 0)
+        self.assert_done(server, worker)
+        lines = terminal.screen.text()
+        self.assertRegex(lines[1], r"^after round 40 of 40  \S+ 100\.0 %  \S+ rounds/s$")
+        self.assertEqual(lines[4], "1 worker: 1 resting")
+
     def test_a_worker_says_why_it_waits(self):
         terminal = Terminal([TARRY, "work", "--connect", f"unix:{self.folder}/socket", "--worker", "0"], columns=60)
         self.addCleanup(terminal.close)

@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tarry top on a terminal and without one, before a server that tells what the test wants."""
+
+import os
+import signal
+import time
+
+import run_server
+from harness import TARRY, TarryTest, main
+from run_server import DONE, NEVER, RESTART, RunServer, frame, status, text, worker
+from screen import Terminal
+
+WORKERS = [
+    worker(near=1),
+    worker("resting", finished=4, pace_ns=2_000_000),
+    worker("late", finished=1, came=2),
+    worker("gone", finished=0, heard_ns=190 * 10**9, pace_ns=0),
+    worker("absent", finished=0, came=0, heard_ns=NEVER, pace_ns=0, received=0),
+]
+PICTURE = """\
+round 1,234 of 5,000  ███░░░░░░░░░░░░░ 24.7 %  12.3 rounds/s  5 min 05 s left
+this round 43.2 ms   attempts 1   median 81.0 ms   exact rounds 1,230
+loss 0.4123
+5 workers: 1 gone, 1 late, 1 computing, 1 resting, 1 absent
+
+ WORKER  STATE              CHUNKS        DONE      PACE  CAME  RECEIVED
+      3  gone 3 min 10 s    ░░░░░░░░       0/4         -     1   12.3 MB
+      2  late               ██░░░░░░       1/4   1.23 ms     2   12.3 MB
+      4  absent             ░░░░░░░░       0/4         -     0       0 B
+      0  computing          ████░░░░       2/4   1.23 ms     1   12.3 MB  near
+      1  resting            ████████       4/4   2.00 ms     1   12.3 MB""".split("\n")
+
+
+class Top(TarryTest):
+    def serve(self, *arguments, **settings):
+        server = RunServer(*arguments, **settings)
+        self.addCleanup(server.close)
+        return server
+
+    def on_terminal(self, server, *arguments, **settings):
+        terminal = Terminal([TARRY, "top", "--connect", server.address, "--insecure", *arguments], **settings)
+        self.addCleanup(terminal.close)
+        return terminal
+
+
+class Live(Top):
+    def test_the_picture(self):
+        server = self.serve(status(WORKERS))
+        terminal = self.on_terminal(server)
+        lines = terminal.wait_for_text("RECEIVED")
+        self.assertEqual(lines[0], "tarry top  " + server.address)
+        self.assertEqual(lines[1:len(PICTURE) + 1], PICTURE)
+        self.assertEqual(lines[len(PICTURE) + 1:], [""] * (22 - len(PICTURE)) + ["q quit   s sort (trouble first)"])
+        self.assertFalse(terminal.screen.cursor)
+        self.assertTrue({"31", "32", "33"} <= terminal.screen.styles)
+        hello = server.hellos[0]
+        self.assertEqual((hello[:14], hello[18]), (frame(1, b"\0" * 96)[:8] + b"TARRY\0", 1))
+        terminal.press(b"s")
+        lines = terminal.wait_for_text("s sort (by id)")
+        self.assertEqual([line.split()[0] for line in lines[7:12]], list("01234"))
+        terminal.press(b"s")
+        lines = terminal.wait_for_text("s sort (slowest first)")
+        self.assertEqual([line.split()[0] for line in lines[7:12]], list("10234"))
+
+    def test_it_lives(self):
+        server = self.serve(status(WORKERS))
+        terminal = self.on_terminal(server, "--interval", "0.1")
+        terminal.wait_for_text("round 1,234 ")
+        server.send(status(WORKERS[:2], round=1235, note=b"loss 0.3"))
+        lines = terminal.wait_for_text("round 1,235 ")
+        self.assertEqual(lines[3:5], ["loss 0.3", "2 workers: 1 computing, 1 resting"])
+        self.assertEqual(lines[9:], [""] * 14 + ["q quit   s sort (trouble first)"])
+
+    def test_sizes(self):
+        server = self.serve(status([worker(finished=j % 5) for j in range(1000)]))
+        terminal = self.on_terminal(server)
+        lines = terminal.wait_for_text("and 985 more: 985 computing")
+        self.assertEqual(len(lines), 24)
+        for rows, columns in ((10, 80), (50, 120), (4, 20), (1, 1), (24, 80)):
+            with self.subTest(rows=rows, columns=columns):
+                terminal.resize(rows, columns)
+                shown = rows - 9
+                if shown > 0:
+                    lines = terminal.wait_for_text(f"and {1000 - shown} more")
+                else:
+                    lines = terminal.wait_for(lambda lines: len(lines) == rows)
+                self.assertEqual(len(lines), rows)
+                self.assertLess(max(map(len, lines)), max(columns, 2))
+        terminal.press(b"q")
+        self.assertEqual(terminal.end(), 0)
+        self.assertTrue(terminal.is_restored())
+
+    def test_more_workers_than_are_listed(self):
+        listed = [worker(finished=j % 5) for j in range(37000)]
+        terminal = self.on_terminal(self.serve(status(listed, others={"computing": 63000, "gone": 1})))
+        lines = terminal.wait_for_text("and 99986 more: 1 gone, 99985 computing")
+        self.assertEqual(lines[4], "100001 workers: 1 gone, 100000 computing")
+
+    def leave_by(self, act):
+        server = self.serve(status(WORKERS))
+        terminal = self.on_terminal(server)
+        terminal.wait_for_text("q quit")
+        self.assertFalse(terminal.is_restored())
+        act(terminal)
+        self.assertEqual(terminal.end(), 0)
+        self.assertTrue(terminal.is_restored())
+        self.assertEqual(terminal.screen.text(), [])
+
+    def test_q(self):
+        self.leave_by(lambda terminal: terminal.press(b"xyq"))
+
+    def test_ctrl_c(self):
+        self.leave_by(lambda terminal: terminal.press(b"\x03"))
+
+    def test_signals(self):
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+            self.leave_by(lambda terminal: terminal.process.send_signal(number))
+
+    def test_ctrl_z(self):
+        server = self.serve(status(WORKERS))
+        terminal = self.on_terminal(server)
+        terminal.wait_for_text("q quit")
+        terminal.press(b"\x1a")
+        pid, how = os.waitpid(terminal.process.pid, os.WUNTRACED)
+        self.assertTrue(os.WIFSTOPPED(how))
+        terminal.settle()
+        self.assertTrue(terminal.is_restored())
+        os.kill(pid, signal.SIGCONT)
+        terminal.wait_for_text("q quit")
+        self.assertFalse(terminal.is_restored())
+        terminal.press(b"q")
+        self.assertEqual(terminal.end(), 0)
+        self.assertTrue(terminal.is_restored())
+
+    def test_a_server_that_comes_back(self):
+        server = self.serve(status(WORKERS))
+        terminal = self.on_terminal(server)
+        terminal.wait_for_text("round 1,234 ")
+        server.send(frame(run_server.BYE, bytes([RESTART])))
+        lines = terminal.wait_for_text("no connection: the server has stopped, to be resumed; again in 1 s")
+        self.assertIn(PICTURE[0], lines)
+        server.close()
+        terminal.wait_for_text("no connection: Connection refused; again in ")
+        again = self.serve(status(WORKERS, round=1200), port=server.port)
+        terminal.wait_for_text("round 1,200 ")
+        terminal.wait_for_text("q quit")
+        again.cut()
+        terminal.wait_for_text("no connection: ")
+        again.wait(2)
+        terminal.wait_for_text("q quit")
+
+    def test_started_before_the_server(self):
+        server = self.serve()
+        server.close()
+        terminal = self.on_terminal(server)
+        lines = terminal.wait_for_text("no connection: Connection refused")
+        self.assertEqual(lines[1], "no word from the server yet")
+        self.serve(status(WORKERS), port=server.port)
+        terminal.wait_for_text("round 1,234 ")
+
+    def test_the_end_of_the_run(self):
+        server = self.serve(status(WORKERS) + frame(run_server.BYE, bytes([DONE])))
+        terminal = self.on_terminal(server)
+        self.assertEqual(terminal.end(), 0)
+        self.assertTrue(terminal.is_restored())
+        lines = terminal.screen.text()
+        self.assertEqual(lines[1], PICTURE[0].removesuffix("  5 min 05 s left"))
+        self.assertIn(server.address + ": the run is over", lines)
+
+    def test_refused(self):
+        server = self.serve(answer=frame(run_server.REFUSED, b"\x03\0" + text(b"you are\x1b[2J nobody")))
+        terminal = self.on_terminal(server)
+        self.assertEqual(terminal.end(), 1)
+        self.assertTrue(terminal.is_restored())
+        self.assertEqual(terminal.screen.text()[0], f"tarry: top: {server.address}: you are?[2J nobody")
+
+    def test_what_a_server_writes_moves_nothing(self):
+        server = self.serve(status(WORKERS, note="\x1b[2J\x9b1m \u202e \u00e9t\u00e9 \u4f60".encode() + b"\xff\r"))
+        terminal = self.on_terminal(server)
+        lines = terminal.wait_for_text("RECEIVED")
+        self.assertEqual(lines[3], "?[2J?1m ? \u00e9t\u00e9 \u4f60??")
+
+    def test_without_colours(self):
+        terminal = self.on_terminal(self.serve(status(WORKERS)), NO_COLOR="1")
+        terminal.wait_for_text("RECEIVED")
+        self.assertEqual(terminal.screen.styles - {"0"}, set())
+
+    def test_a_terminal_that_closes(self):
+        server = self.serve(status(WORKERS))
+        terminal = self.on_terminal(server)
+        terminal.wait_for_text("q quit")
+        os.close(terminal.slave)
+        os.close(terminal.master)
+        end = time.monotonic() + 20
+        while terminal.process.poll() is None and time.monotonic() < end:
+            time.sleep(0.05)
+        terminal.master, terminal.slave = os.openpty()
+        self.assertEqual(terminal.process.poll(), 0)
+
+
+class Once(Top):
+    def test_plain_text(self):
+        server = self.serve(status(WORKERS))
+        for arguments in ((), ("--once",)):
+            out = self.succeed("top", "--connect", server.address, "--insecure", *arguments)
+            lines = out.split("\n")
+            self.assertEqual(lines[0], "tarry top  " + server.address)
+            self.assertEqual(lines[1], PICTURE[0].replace("█", "#").replace("░", "."))
+            self.assertEqual([line[:27].rstrip() for line in lines[7:]],
+                             ["      0  computing", "      1  resting", "      2  late",
+                              "      3  gone 3 min 10 s", "      4  absent", ""])
+            self.assertTrue(out.isprintable() or set(out) - {"\n"} <= set(map(chr, range(32, 127))))
+
+    def test_once_on_a_terminal(self):
+        server = self.serve(status(WORKERS))
+        for settings in ({"columns": 100}, {"TERM": "dumb"}):
+            terminal = Terminal([TARRY, "top", "--connect", server.address, "--insecure",
+                                 *(["--once"] if "columns" in settings else [])], **settings)
+            self.addCleanup(terminal.close)
+            self.assertEqual(terminal.end(), 0)
+            self.assertTrue(terminal.is_restored())
+            self.assertRegex(terminal.screen.text()[1], "^round 1,234 of 5,000  ")
+
+    def test_failures(self):
+        server = self.serve(answer=frame(run_server.REFUSED, b"\x0a\0" + text(b"the run ends")))
+        self.fail_with(1, f"tarry: top: {server.address}: the run ends", "top", "--connect", server.address,
+                       "--insecure", "--once")
+        closed = self.serve()
+        closed.close()
+        self.fail_with(1, f"tarry: top: {closed.address}: Connection refused", "top", "--connect", closed.address,
+                       "--insecure")
+        self.fail_like(1, "tarry: top: nowhere/ca.pem: .*", "top", "--connect", closed.address, "--credentials",
+                       "nowhere")
+        self.fail_like(1, "tarry: top: 192.0.2.1:1: plain text .*", "top", "--connect", "192.0.2.1:1", "--insecure")
+
+    def test_usage(self):
+        for line, arguments in (
+            ("tarry: top: say where the server is (--connect ADDRESS)", ()),
+            ("tarry: --connect: node0: an address is HOST:PORT or unix:PATH", ("--connect", "node0")),
+            ("tarry: top: needs --credentials (see tarry keys --help), or --insecure on this machine alone",
+             ("--connect", "node0:1")),
+            ("tarry: --insecure: cannot be combined with --credentials",
+             ("--connect", "node0:1", "--insecure", "--credentials", "x")),
+            ("tarry: --force: has no meaning without --insecure",
+             ("--connect", "node0:1", "--credentials", "x", "--force")),
+        ):
+            self.fail_with(2, line, "top", *arguments)
+        self.fail_like(2, "tarry: --interval: .*", "top", "--connect", "node0:1", "--insecure", "--interval", "0")
+
+
+if __name__ == "__main__":
+    main()

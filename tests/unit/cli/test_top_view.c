@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Pictures of runs, as they stand on a screen. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/random.h"
+#include "cli/top_view.h"
+#include "seed.h"
+
+#define SECOND UINT64_C(1000000000)
+
+enum { TEXT_BYTES = 1 << 20 };
+
+typedef struct sheet {
+    char text[TEXT_BYTES];
+    size_t size;
+    unsigned rows, widest;
+} sheet;
+
+static sheet paper;
+
+static void take_line(void *user, const char *line)
+{
+    sheet *to = user;
+    size_t size = strlen(line);
+    assert_null(strchr(line, '\n'));
+    assert_true(to->size + size + 2 < sizeof(to->text));
+    memcpy(to->text + to->size, line, size);
+    to->size += size;
+    to->text[to->size++] = '\n';
+    to->text[to->size] = '\0';
+    to->rows++;
+    to->widest = size > to->widest ? (unsigned)size : to->widest;
+}
+
+static const char *draw(top_run *run, const top_link *link, const top_screen *screen)
+{
+    paper.size = 0;
+    paper.rows = 0;
+    paper.widest = 0;
+    paper.text[0] = '\0';
+    top_view_draw(run, link, screen, take_line, &paper);
+    return paper.text;
+}
+
+static const top_link here = {.address = "node0:7000"};
+
+static const wire_worker_status workers[] = {
+    {.state = WIRE_WORKER_COMPUTING,
+     .load = 4,
+     .finished = 2,
+     .arrivals = 1,
+     .pace_ns = 1234567,
+     .received = 12300000,
+     .near = true},
+    {.state = WIRE_WORKER_RESTING,
+     .load = 4,
+     .finished = 4,
+     .arrivals = 1,
+     .pace_ns = 2000000,
+     .received = 4000},
+    {.state = WIRE_WORKER_SENDING,
+     .load = 4,
+     .finished = 4,
+     .arrivals = 2,
+     .pace_ns = 990000,
+     .received = 999},
+    {.state = WIRE_WORKER_LATE, .load = 4, .finished = 1, .arrivals = 1, .pace_ns = 70 * SECOND},
+    {.state = WIRE_WORKER_SILENT, .load = 4, .arrivals = 1, .heard_ns = 12 * SECOND},
+    {.state = WIRE_WORKER_GONE, .load = 4, .arrivals = 3, .heard_ns = 190 * SECOND},
+    {.state = WIRE_WORKER_LEFT, .load = 4, .arrivals = 1, .heard_ns = 36000 * SECOND},
+    {.state = WIRE_WORKER_ABSENT, .load = 4, .heard_ns = TARRY_NEVER},
+};
+
+enum { WORKERS = sizeof(workers) / sizeof(workers[0]) };
+
+static const wire_status status = {
+    .done = 1233,
+    .running = true,
+    .elapsed_ns = 43200000,
+    .median_ns = 80000000,
+    .rounds = 5000,
+    .exact = 1230,
+    .attempts = 2,
+    .workers = WORKERS,
+    .note = "loss 0.4123",
+};
+
+static void a_run_as_plain_text(void **state)
+{
+    (void)state;
+    top_run run = {.told = false};
+    assert_int_equal(top_run_take(&run, &status, workers, 0), TARRY_OK);
+    const top_screen screen = {.columns = 120, .sort = TOP_SORT_WORKER};
+    assert_string_equal(
+        draw(&run, &here, &screen),
+        "tarry top  node0:7000\n"
+        "round 1,234 of 5,000  ###............. 24.7 %  12.5 rounds/s  5 min 01 s left\n"
+        "this round 43.2 ms   attempts 2   median 80.0 ms   exact rounds 1,230\n"
+        "loss 0.4123\n"
+        "8 workers: 1 left, 1 gone, 1 silent, 1 late, 1 sending, 1 computing, 1 resting, 1 absent\n"
+        "\n"
+        " WORKER  STATE              CHUNKS                    DONE      PACE  CAME  RECEIVED\n"
+        "      0  computing          ##########..........       2/4   1.23 ms     1   12.3 MB  "
+        "near\n"
+        "      1  resting            ####################       4/4   2.00 ms     1   4.00 kB\n"
+        "      2  sending            ####################       4/4    990 us     2     999 B\n"
+        "      3  late               #####...............       1/4    70.0 s     1       0 B"
+        "  the round goes on without it\n"
+        "      4  silent 12.0 s      ....................       0/4         -     1       0 B"
+        "  nothing comes from it\n"
+        "      5  gone 3 min 10 s    ....................       0/4         -     3       0 B"
+        "  its connection ended\n"
+        "      6  left 10 h 00 min   ....................       0/4         -     1       0 B"
+        "  took its leave\n"
+        "      7  absent             ....................       0/4         -     0       0 B"
+        "  has not come yet\n");
+    top_run_free(&run);
+}
+
+static void a_screen_of_80_columns(void **state)
+{
+    (void)state;
+    top_run run = {.told = false};
+    assert_int_equal(top_run_take(&run, &status, workers, 0), TARRY_OK);
+    const top_screen screen = {.rows = 12, .columns = 79};
+    assert_string_equal(
+        draw(&run, &here, &screen),
+        "tarry top  node0:7000\n"
+        "round 1,234 of 5,000  ###............. 24.7 %  12.5 rounds/s  5 min 01 s left\n"
+        "this round 43.2 ms   attempts 2   median 80.0 ms   exact rounds 1,230\n"
+        "loss 0.4123\n"
+        "8 workers: 1 left, 1 gone, 1 silent, 1 late, 1 sending, 1 computing, 1 resting,\n"
+        "\n"
+        " WORKER  STATE              CHUNKS        DONE      PACE  CAME  RECEIVED\n"
+        "      4  silent 12.0 s      ........       0/4         -     1       0 B\n"
+        "      5  gone 3 min 10 s    ........       0/4         -     3       0 B\n"
+        "      3  late               ##......       1/4    70.0 s     1       0 B\n"
+        "       and 5 more: 1 left, 1 sending, 1 computing, 1 resting, 1 absent\n"
+        "q quit   s sort (trouble first)\n");
+    top_run_free(&run);
+}
+
+/* More workers than the server lists. */
+static void workers_that_are_not_listed(void **state)
+{
+    (void)state;
+    top_run run = {.told = false};
+    wire_status many = status;
+    many.others[WIRE_WORKER_GONE] = 2;
+    many.others[WIRE_WORKER_COMPUTING] = 100000;
+    assert_int_equal(top_run_take(&run, &many, workers, 0), TARRY_OK);
+    const top_screen all = {.columns = 120, .sort = TOP_SORT_WORKER};
+    const char *text = draw(&run, &here, &all);
+    assert_non_null(strstr(text, "\n100010 workers: 1 left, 3 gone, 1 silent, 1 late, 1 sending, "
+                                 "100001 computing, 1 resting, 1 absent\n"));
+    assert_non_null(strstr(text, "\n      7  absent "));
+    assert_non_null(strstr(text, "\n       and 100002 more: 2 gone, 100000 computing\n"));
+    const top_screen some = {.rows = 12, .columns = 79};
+    assert_non_null(strstr(draw(&run, &here, &some), "\n       and 100007 more: 1 left, 2 gone, "));
+    many.workers = 0;
+    assert_int_equal(top_run_take(&run, &many, NULL, 0), TARRY_OK);
+    assert_non_null(strstr(draw(&run, &here, &some), "\n       and 100002 more: 2 gone, "));
+    top_run_free(&run);
+}
+
+static void between_rounds(void **state)
+{
+    (void)state;
+    top_run run = {.told = false};
+    const wire_status idle = {.done = 9, .exact = 8, .workers = 1};
+    assert_int_equal(top_run_take(&run, &idle, workers, 0), TARRY_OK);
+    const top_screen screen = {.columns = 79};
+    assert_string_equal(
+        draw(&run, &here, &screen),
+        "tarry top  node0:7000\n"
+        "after round 9\n"
+        "exact rounds 8\n"
+        "1 worker: 1 computing\n"
+        "\n"
+        " WORKER  STATE              CHUNKS        DONE      PACE  CAME  RECEIVED\n"
+        "      0  computing          ####....       2/4   1.23 ms     1   12.3 MB  near\n");
+    top_run_free(&run);
+}
+
+static void waiting_for_workers(void **state)
+{
+    (void)state;
+    top_run run = {.told = false};
+    wire_status waits = {.waiting = true, .rounds = 400, .workers = 1};
+    const top_screen screen = {.columns = 79}, narrow = {.columns = 52};
+    assert_int_equal(top_run_take(&run, &waits, workers, 0), TARRY_OK);
+    assert_non_null(
+        strstr(draw(&run, &here, &screen),
+               "\nwaiting for workers  before round 1 of 400  ................ 0.0 %\n"));
+    waits.done = 100;
+    waits.median_ns = SECOND;
+    assert_int_equal(top_run_take(&run, &waits, workers, SECOND), TARRY_OK);
+    assert_string_equal(draw(&run, &here, &narrow),
+                        "tarry top  node0:7000\n"
+                        "waiting for workers  after round 100 of 400 25.0 %\n"
+                        "median 1.00 s   exact rounds 0\n"
+                        "1 worker: 1 computing\n"
+                        "\n"
+                        " WORKER  STATE                    DONE      PACE\n"
+                        "      0  computing                 2/4   1.23 ms\n");
+    top_run_free(&run);
+}
+
+static void the_end(void **state)
+{
+    (void)state;
+    top_run run = {.told = false};
+    wire_status last = status;
+    last.running = false;
+    assert_int_equal(top_run_take(&run, &last, workers, 0), TARRY_OK);
+    const top_screen screen = {.columns = 79};
+    const top_link over = {.address = "node0:7000", .over = true};
+    assert_non_null(
+        strstr(draw(&run, &over, &screen),
+               "\nafter round 1,233 of 5,000  ###............. 24.7 %  12.5 rounds/s\n"));
+    top_run_free(&run);
+}
+
+static void no_connection(void **state)
+{
+    (void)state;
+    top_run run = {.told = false};
+    const top_screen screen = {.rows = 5, .columns = 60};
+    const top_link lost = {"node0:7000", "Connection refused", 1.2, false};
+    assert_string_equal(draw(&run, &here, &screen), "tarry top  node0:7000\n"
+                                                    "no word from the server yet\n"
+                                                    "\n"
+                                                    "\n"
+                                                    "q quit   s sort (trouble first)\n");
+    assert_string_equal(draw(&run, &lost, &screen),
+                        "tarry top  node0:7000\n"
+                        "no word from the server yet\n"
+                        "\n"
+                        "\n"
+                        "no connection: Connection refused; again in 2 s\n");
+    const top_link escape = {"node0:7000", "\x1b[2J\r\n", -1, false};
+    assert_non_null(strstr(draw(&run, &escape, &screen), "no connection: ?[2J??; again in 0 s\n"));
+}
+
+static void colours(void **state)
+{
+    (void)state;
+    top_run run = {.told = false};
+    assert_int_equal(top_run_take(&run, &status, workers, 0), TARRY_OK);
+    const top_screen screen = {.columns = 120, .colour = true, .blocks = true};
+    const char *text = draw(&run, &here, &screen);
+    assert_non_null(strstr(text, "\x1b[31msilent 12.0 s\x1b[0m"));
+    assert_non_null(strstr(text, "\x1b[32m\u2588"));
+    top_run_free(&run);
+}
+
+/* Any status on any screen: as many lines as there are rows, none wider than there are columns. */
+static void any_screen(void **state)
+{
+    (void)state;
+    random_stream random = random_stream_make(test_seed("any_screen", 73), RANDOM_TEST, 0, 0);
+    top_run run = {.told = false};
+    static wire_worker_status some[300];
+    for (unsigned trial = 0; trial < 3000; trial++) {
+        wire_status any = {
+            .done = random_u64(&random) >> random_below(&random, 64),
+            .running = random_below(&random, 2) == 0,
+            .waiting = random_below(&random, 2) == 0,
+            .elapsed_ns = random_u64(&random) >> random_below(&random, 64),
+            .median_ns = random_u64(&random) >> random_below(&random, 64),
+            .rounds = random_u64(&random) >> random_below(&random, 64),
+            .workers = random_below(&random, 301),
+        };
+        snprintf(any.note, sizeof(any.note), "%0*d", (int)random_below(&random, 200), 1);
+        for (uint32_t j = 0; j < any.workers; j++) {
+            some[j] = (wire_worker_status){
+                .state = (wire_worker_state)random_below(&random, WIRE_WORKER_STATES),
+                .load = (uint32_t)random_u64(&random),
+                .finished = (uint32_t)random_u64(&random),
+                .pace_ns = random_u64(&random) >> random_below(&random, 64),
+                .heard_ns = random_u64(&random) >> random_below(&random, 64),
+                .received = random_u64(&random) >> random_below(&random, 64),
+            };
+        }
+        assert_int_equal(top_run_take(&run, &any, some, random_u64(&random) >> 1), TARRY_OK);
+        const top_screen screen = {
+            .rows = 1 + random_below(&random, 60),
+            .columns = 1 + random_below(&random, 200),
+            .sort = (top_sort)random_below(&random, TOP_SORTS),
+        };
+        draw(&run, &here, &screen);
+        assert_int_equal(paper.rows, screen.rows);
+        assert_true(paper.widest <= screen.columns);
+    }
+    top_run_free(&run);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_run_as_plain_text),
+        cmocka_unit_test(a_screen_of_80_columns),
+        cmocka_unit_test(workers_that_are_not_listed),
+        cmocka_unit_test(between_rounds),
+        cmocka_unit_test(waiting_for_workers),
+        cmocka_unit_test(the_end),
+        cmocka_unit_test(no_connection),
+        cmocka_unit_test(colours),
+        cmocka_unit_test(any_screen),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
