@@ -2,6 +2,7 @@
 /* tarry bench: what is to be measured. */
 #include "cli/bench.h"
 #include "cli/bench_kernels.h"
+#include "cli/bench_network.h"
 #include "cli/bench_round.h"
 #include "cli/bench_simulate.h"
 #include "cli/subcommand.h"
@@ -11,6 +12,7 @@ int command_bench(int argc, char **argv)
     static const subcommand kinds[] = {
         {"kernels", command_bench_kernels, "encoding and decoding beside read bandwidth and BLAS"},
         {"round", command_bench_round, "a round of the local runtime beside its memory traffic"},
+        {"network", command_bench_network, "the network runtime beside bare calls of the system"},
         {"simulate", command_bench_simulate, "reports per second of the simulator"},
     };
     const subcommand_set set = {

@@ -2,6 +2,10 @@
 """tarry bench: every kernel and round is measured, and wrong usage is one clear line."""
 
 import json
+import os
+import signal
+import subprocess
+import time
 
 import harness
 
@@ -42,6 +46,38 @@ class BenchTest(harness.TarryTest):
             self.assertLess(row["signal_seconds"], row["seconds"])
         self.assertEqual(len(self.succeed(*options).splitlines()), 6)
 
+    def test_the_network_is_measured(self):
+        options = ("bench", "network", "--dimension", "3000", "--stripe", "1000", "--workers", "2", "--rounds", "2",
+                   "--reports", "1000", "--idle", "3")
+        report = json.loads(self.succeed(*options, "--json", "--report", "report.json"))
+        self.assertEqual(json.loads(self.read("report.json")), report)
+        self.assertEqual([(row["what"], row["link"]) for row in report["results"]],
+                         [("idle", "plain"), ("idle", "tls"), ("parts", "plain"), ("parts", "tls"),
+                          ("reports", "plain"), ("batched_reports", "plain"), ("shared", "memory")])
+        for row in report["results"]:
+            if row["what"] == "idle":
+                self.assertIn("bytes", row)
+            else:
+                for figure in ("bare", "tarry", "ratio"):
+                    self.assertGreater(row[figure], 0)
+        text = self.succeed(*options, "--only", "parts")
+        self.assertEqual(len(text.splitlines()), 4)
+        self.assertIn("coded parts, TLS", text)
+
+    def test_interrupted_it_leaves_no_keys(self):
+        for only in ("idle", "parts"):
+            process = subprocess.Popen([harness.TARRY, "bench", "network", "--only", only, "--rounds", "1000"],
+                                       cwd=self.folder, env=dict(os.environ, TMPDIR=self.folder),
+                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            end = time.monotonic() + harness.TIMEOUT
+            while not self.files() and time.monotonic() < end:
+                time.sleep(0.01)
+            time.sleep(0.3)
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=harness.TIMEOUT)
+            self.assertEqual((process.returncode, out, err), (1, "", "tarry: bench network: interrupted\n"))
+            self.assertEqual(self.files(), [])
+
     def test_the_simulator_is_measured(self):
         options = ("bench", "simulate", "--workers", "30", "--reports", "2000", "--parts", "2")
         report = json.loads(self.succeed(*options, "--json"))
@@ -63,6 +99,7 @@ class BenchTest(harness.TarryTest):
         self.assertIn("--inputs=LIST", self.succeed("bench", "kernels", "--help"))
         self.assertIn("--stripe=LENGTH", self.succeed("bench", "round", "--help"))
         self.assertIn("--reports=COUNT", self.succeed("bench", "simulate", "--help"))
+        self.assertIn("--idle=COUNT", self.succeed("bench", "network", "--help"))
 
     def test_wrong_usage(self):
         self.fail_with(2, "tarry: bench: say what to measure (see tarry bench --help)", "bench")

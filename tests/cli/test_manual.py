@@ -35,6 +35,8 @@ class Manual(TarryTest):
             (("top",), "tarry-top.1"),
             (("bench", "kernels"), "tarry-bench.1"),
             (("bench", "round"), "tarry-bench.1"),
+            (("bench", "network"), "tarry-bench.1"),
+            (("bench", "simulate"), "tarry-bench.1"),
         ):
             with self.subTest(command=command):
                 known = options_of_help(self.succeed(*command, "--help"))
