@@ -3,16 +3,19 @@
 
 PREFIX ?= /usr/local
 BUILD := build-release
+FUZZ := build-check/fuzz
+SECONDS := 60
 OPTIONS := --buildtype=release -Dtests=false -Dprefix='$(PREFIX)' -Dlibdir=lib
 
 # Twelve machines that take 10 ms per chunk and, anew in each round, some time more; three of them four times as long.
 DEMO := --workers 12 --chunks 12 --replication 4 --rounds 200 --straggler 'shifted-exp:0.01,0.02+slow:3,4'
 
-.PHONY: help demo check build install format coverage clean
+.PHONY: help demo check fuzz build install format coverage clean
 
 help:
 	@echo 'make demo      set up what is missing, build, and train on made-up data with three slow workers'
 	@echo 'make check     set up what is missing, and run every test in every configuration'
+	@echo 'make fuzz      set up what is missing, and run every fuzzer for a minute (SECONDS=N: N seconds)'
 	@echo 'make build     build the library and the tool in $(BUILD)/'
 	@echo 'make install   install both under PREFIX ($(PREFIX)); DESTDIR is heeded'
 	@echo 'make format    lay out the C sources by .clang-format'
@@ -27,6 +30,13 @@ demo:
 check:
 	@tools/setup.sh check
 	@python3 tests/check.py
+
+fuzz:
+	@tools/setup.sh check
+	@[ -e $(FUZZ)/build.ninja ] || CC=clang meson setup $(FUZZ) -Dfuzz=true -Dtests=false -Dbuildtype=debugoptimized \
+	    -Db_sanitize=address,undefined -Db_lundef=false >/dev/null
+	@ninja --quiet -C $(FUZZ)
+	@python3 tests/fuzz.py $(FUZZ) --seconds $(SECONDS)
 
 # An old build directory is taken on where it fits, and made anew where it does not.
 build:

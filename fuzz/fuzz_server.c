@@ -1,89 +1,96 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The bytes choose the settings, and then events, one after the other: whatever workers, the clock
- * and the runtime do, the server neither crashes nor asks to be called at a time that has passed,
- * and no round ends well with sums outstanding.
+ * The bytes choose the settings, and then events, one after the other: whatever workers, links, the
+ * clock and the runtime do, the server neither crashes nor asks to be called at a time that has
+ * passed, and no round ends well with sums outstanding. Messages come in as frames, in which the
+ * input can change bytes; what the server sends is written to a frame and read back.
  */
-#include <stdlib.h>
+#include <string.h>
 
 #include <tarry/server.h>
 
-enum { MAX_WORKERS = 5, MAX_STRIPES = 3, MAX_COMBINES = 256 };
+#include "fuzz_plans.h"
+#include "protocol/codec.h"
 
-typedef struct input {
-    const uint8_t *data;
-    size_t left;
-} input;
+enum { MAX_STRIPES = 3, MAX_COMBINES = 256, MAX_FRAME = 256, MAX_WORDS = 32 };
 
 typedef struct run {
-    tarry_plan *plan;
+    const tarry_plan *plan;
     tarry_server *server;
     uint32_t workers, stripes;
+    codec_shape shape[FUZZ_MOST_WORKERS];
     uint64_t now, round;
-    uint32_t epoch[MAX_WORKERS];
+    uint32_t epoch[FUZZ_MOST_WORKERS], term[FUZZ_MOST_WORKERS];
+    uint16_t turn[FUZZ_MOST_WORKERS];
     uint32_t attempt, parts;
     tarry_event combines[MAX_COMBINES]; /* to be carried out */
     size_t combine_count;
+    uint64_t words[MAX_WORDS]; /* the sets of the message that came in last */
 } run;
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void require(bool condition)
-{
-    if (!condition)
-        abort();
-}
-
-static uint8_t take(input *in)
-{
-    if (in->left == 0)
-        return 0;
-    in->left--;
-    return *in->data++;
-}
-
 static bool begin(run *its, input *in)
 {
-    tarry_plan_settings plan;
-    tarry_plan_settings_init(&plan);
-    its->workers = plan.workers = 1 + take(in) % MAX_WORKERS;
-    plan.chunks = 1 + take(in) % 6;
-    plan.replication = 1 + take(in) % plan.workers;
-    plan.parts = 1 + take(in) % plan.replication;
-    plan.seed = take(in);
-    plan.adaptive_parts = plan.seed % 2 == 1;
-    if (tarry_plan_create(&plan, NULL, &its->plan, NULL) != TARRY_OK)
-        return false;
+    its->plan = take_plan(in);
+    its->workers = tarry_plan_workers(its->plan);
     tarry_server_settings settings;
     tarry_server_settings_init(&settings);
     settings.stop = (tarry_stop)(take(in) % 5);
-    settings.credit = (tarry_credit)(take(in) % 2);
-    settings.reproducible = take(in) % 2 == 1;
+    uint8_t rules = take(in);
+    settings.credit = (tarry_credit)(rules & 1);
+    settings.reproducible = (rules >> 1 & 1) != 0;
+    settings.keep = (tarry_keep)(rules >> 2 & 1);
+    settings.learn_costs = (rules >> 3 & 1) != 0;
+    settings.pick = (tarry_pick)(rules >> 4 & 3);
+    settings.fill = (tarry_fill)((rules >> 6) % 3);
     settings.deadline_ns = take(in) * 10U;
     settings.error_limit = take(in) / 200.0;
     settings.workers_needed = take(in) % 6;
     settings.silence_ns = take(in);
-    settings.fill = (tarry_fill)(take(in) % 4);
     its->stripes = 1 + take(in) % MAX_STRIPES;
     settings.stripe_length = 4;
     settings.dimension = 4U * its->stripes * tarry_plan_least_parts(its->plan);
     settings.dimension -= take(in) % 4;
-    if (tarry_server_create(its->plan, &settings, NULL, &its->server, NULL) == TARRY_OK)
-        return true;
-    tarry_plan_free(its->plan);
-    return false;
+    if (tarry_server_create(its->plan, &settings, NULL, &its->server, NULL) != TARRY_OK)
+        return false;
+    for (uint32_t worker = 0; worker < its->workers; worker++) {
+        its->shape[worker] = codec_shape_of(its->plan, worker, its->stripes);
+        require(codec_max_size(&its->shape[worker]) <= MAX_FRAME);
+        require(codec_words(&its->shape[worker]) <= MAX_WORDS);
+    }
+    return true;
+}
+
+/* A worker reads what the server sends to it. */
+static void take_sent(run *its, uint32_t worker, const tarry_message *message)
+{
+    const codec_shape *shape = &its->shape[worker];
+    uint8_t frame[MAX_FRAME];
+    uint64_t words[MAX_WORDS];
+    tarry_message read;
+    codec_encode(shape, message, frame);
+    require(codec_decode(shape, frame, codec_size(shape, message), words, &read) == TARRY_OK);
+    require(read.round == message->round && read.epoch == message->epoch);
+    its->round = read.round;
+    its->epoch[worker] = read.epoch;
+    its->attempt = message->attempt;
+    its->parts = message->parts;
+    if (read.type == TARRY_MESSAGE_ROUND) {
+        its->turn[worker] = 0;
+        its->term[worker] = 0;
+    }
+    if (read.type == TARRY_MESSAGE_SIGNAL || read.type == TARRY_MESSAGE_RESUME ||
+        read.type == TARRY_MESSAGE_NEWS)
+        its->term[worker] = read.term;
 }
 
 static void take_effects(run *its, const tarry_effects *effects)
 {
     for (size_t i = 0; i < effects->count; i++) {
         const tarry_effect *effect = &effects->items[i];
-        if (effect->type == TARRY_EFFECT_SEND) {
-            its->round = effect->message.round;
-            its->epoch[effect->worker] = effect->message.epoch;
-            its->attempt = effect->message.attempt;
-            its->parts = effect->message.parts;
-        }
+        if (effect->type == TARRY_EFFECT_SEND)
+            take_sent(its, effect->worker, &effect->message);
         if (effect->type == TARRY_EFFECT_COMBINE) {
             require(its->combine_count < MAX_COMBINES);
             its->combines[its->combine_count++] = (tarry_event){
@@ -102,56 +109,97 @@ static void take_effects(run *its, const tarry_effects *effects)
     }
 }
 
-/* Most events make sense; each number can be a little off. */
-static tarry_event draw(run *its, input *in, tarry_message *message)
+/* What a worker may say; each number can be a little off. */
+static tarry_message draw_message(run *its, input *in, uint8_t kind, uint32_t worker)
 {
-    uint8_t kind = take(in);
-    uint32_t worker = take(in) % (MAX_WORKERS + 1);
-    tarry_event event = {.type = TARRY_EVENT_MESSAGE, .worker = worker, .message = message};
+    static const uint64_t no_bits[2] = {0};
     uint8_t off = kind >= 0xf0 ? take(in) : 0;
-    *message = (tarry_message){
+    bool known = worker < its->workers;
+    tarry_message message = {
         .type = TARRY_MESSAGE_REPORT,
         .round = its->round + (off & 1) - (off >> 1 & 1),
-        .epoch = (worker < MAX_WORKERS ? its->epoch[worker] : 0) + (off >> 2 & 1),
+        .epoch = (known ? its->epoch[worker] : 0) + (off >> 2 & 1),
         .attempt = its->attempt + (off >> 3 & 1) - (off >> 4 & 1),
+        .term = (known ? its->term[worker] : 0) - (off >> 6 & 1),
+        .turn = (uint16_t)((known ? its->turn[worker] : 0) + 1 - (off >> 7)),
     };
     switch (kind % 16) {
-    case 0:
-        event.type = TARRY_EVENT_START;
-        break;
-    case 1:
-    case 2:
-        event.type = TARRY_EVENT_JOINED;
-        break;
-    case 3:
-        event.type = TARRY_EVENT_LOST;
-        break;
-    case 4:
-        event.type = take(in) % 4 == 0 ? TARRY_EVENT_ABORT : TARRY_EVENT_TIME;
-        break;
-    case 5:
-    case 6:
-    case 7:
-        if (its->combine_count > 0)
-            event = its->combines[--its->combine_count];
-        break;
     case 8:
-        message->type = (tarry_message_type)(take(in) % (TARRY_MESSAGE_ALIVE + 1));
+        message.type = (tarry_message_type)(take(in) % (TARRY_MESSAGE_ALIVE + 1));
+        message.parts = 1;
+        message.psi = message.stripes = no_bits;
+        message.next = take(in) % (FUZZ_MOST_CHUNKS + 2);
         break;
     case 9:
     case 10:
     case 11:
     case 12:
-        message->type = TARRY_MESSAGE_PART;
-        message->parts = its->parts + (off >> 5 & 1);
-        message->stripe = take(in) % (MAX_STRIPES + 1);
+        message.type = TARRY_MESSAGE_PART;
+        message.parts = its->parts + (off >> 5 & 1);
+        message.stripe = take(in) % (MAX_STRIPES + 1);
         break;
-    default:
-        message->slot = take(in) % 7;
-        message->failed = kind >= 0xe0;
+    default: {
+        uint8_t places = take(in);
+        message.slot = places % (FUZZ_MOST_CHUNKS + 1);
+        message.next = places / 16 % (FUZZ_MOST_CHUNKS + 2);
+        message.failed = kind >= 0xe0;
         break;
     }
-    return event;
+    }
+    if (known && (message.type == TARRY_MESSAGE_REPORT || message.type == TARRY_MESSAGE_ALIVE))
+        its->turn[worker] = message.turn;
+    return message;
+}
+
+/* The message as its worker's link brings it, with bytes changed on the way; false: it is none. */
+static bool transmit(run *its, input *in, uint32_t worker, tarry_message *message)
+{
+    if (worker >= its->workers)
+        return true; /* the link of nobody: the machine is to say so */
+    const codec_shape *shape = &its->shape[worker];
+    uint8_t frame[MAX_FRAME];
+    size_t size = codec_size(shape, message);
+    codec_encode(shape, message, frame);
+    uint8_t change = take(in);
+    for (uint8_t i = 0; change >= 0xf0 && i <= change % 4; i++) {
+        size_t place = take(in) % size;
+        frame[place] ^= take(in);
+    }
+    return codec_decode(shape, frame, size, its->words, message) == TARRY_OK;
+}
+
+/* The next event, if there is one; most make sense. */
+static bool draw(run *its, input *in, tarry_event *event, tarry_message *message)
+{
+    uint8_t kind = take(in);
+    uint32_t worker = take(in) % (FUZZ_MOST_WORKERS + 1);
+    *event = (tarry_event){.type = TARRY_EVENT_MESSAGE, .worker = worker, .message = message};
+    switch (kind % 16) {
+    case 0:
+        event->type = TARRY_EVENT_START;
+        return true;
+    case 1:
+    case 2:
+        event->type = TARRY_EVENT_JOINED;
+        return true;
+    case 3:
+        event->type = TARRY_EVENT_LOST;
+        return true;
+    case 4:
+        event->type = (const tarry_event_type[]){TARRY_EVENT_ABORT, TARRY_EVENT_HEARD,
+                                                 TARRY_EVENT_TIME, TARRY_EVENT_TIME}[take(in) % 4];
+        return true;
+    case 5:
+    case 6:
+    case 7:
+        if (its->combine_count == 0)
+            return false;
+        *event = its->combines[--its->combine_count];
+        return true;
+    default:
+        *message = draw_message(its, in, kind, worker);
+        return transmit(its, in, worker, message);
+    }
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -167,8 +215,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             its.now = deadline > its.now ? deadline : its.now;
         else
             its.now += pause % 16;
-        tarry_message message;
-        tarry_event event = draw(&its, &in, &message);
+        tarry_message message = {0};
+        tarry_event event;
+        if (!draw(&its, &in, &event, &message))
+            continue;
         const tarry_effects *effects;
         int error = tarry_server_step(its.server, its.now, &event, &effects);
         require(error == TARRY_OK || error == TARRY_ERROR_STATE);
@@ -178,6 +228,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         require(tarry_server_deadline(its.server) > its.now);
     }
     tarry_server_free(its.server);
-    tarry_plan_free(its.plan);
     return 0;
 }

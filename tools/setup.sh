@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs what debian/control names as build dependencies and is missing; does nothing where all is there.
 #     tools/setup.sh [check]      'check' takes what the tests need as well
+# shellcheck disable=SC2086 # $profile is several words, or none
 set -eu
 cd "$(dirname "$0")/.."
 

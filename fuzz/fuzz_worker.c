@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The bytes choose a worker's settings, and then events: whatever a server says, in frames or in
+ * bytes that are none, and whenever computing and encoding end, the worker does not crash, holds no
+ * more gradients than it may, computes nothing that it has, encodes nothing that it has not, and
+ * all that it says can be read by the server.
+ */
+#include <math.h>
+#include <string.h>
+
+#include <tarry/worker.h>
+
+#include "base/bitset.h"
+#include "coding/layout.h"
+#include "fuzz_plans.h"
+#include "plan/plan.h"
+#include "protocol/codec.h"
+
+enum { MAX_STRIPES = 3, MAX_FRAME = 256, MAX_WORDS = 32, MOST_OPEN = 2 };
+
+typedef struct run {
+    const tarry_plan *plan;
+    tarry_worker *worker;
+    tarry_worker_settings settings;
+    uint32_t load, stripes;
+    codec_shape shape;
+    uint64_t words[MAX_WORDS]; /* the sets of the message that comes in */
+
+    /* What the worker was told last, for messages that make sense. */
+    uint64_t round;
+    uint32_t epoch, attempt, term;
+    uint16_t turn;
+
+    /* What it has, by its effects: sets of one word, a bit per position. */
+    uint64_t done, before; /* of this round, and of that before */
+    uint64_t open;         /* finished, neither folded nor dropped */
+    bool computing, encoding;
+    uint32_t slot;
+    tarry_event encoded; /* what ends the encoding */
+} run;
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static bool begin(run *its, input *in)
+{
+    its->plan = take_plan(in);
+    uint8_t rules = take(in);
+    its->stripes = 1 + take(in) % MAX_STRIPES;
+    its->settings = (tarry_worker_settings){
+        .worker = take(in) % tarry_plan_workers(its->plan),
+        .keeps_stale = (rules & 1) != 0,
+        .keep = (tarry_keep)(rules >> 1 & 1),
+        .stripe_length = 4,
+        .dimension = 4U * its->stripes * tarry_plan_least_parts(its->plan) - take(in) % 4,
+        .conditioning_limit = 1e6,
+    };
+    its->load = tarry_plan_load(its->plan, its->settings.worker);
+    its->shape = codec_shape_of(its->plan, its->settings.worker, its->stripes);
+    require(its->load <= 64 && codec_max_size(&its->shape) <= MAX_FRAME);
+    require(codec_words(&its->shape) <= MAX_WORDS);
+    return tarry_worker_create(its->plan, &its->settings, NULL, &its->worker, NULL) == TARRY_OK;
+}
+
+/* ---- what it says and does ---- */
+
+static bool keeps_credited(const run *its)
+{
+    return its->settings.keep == TARRY_KEEP_CREDITED;
+}
+
+/* The server reads it: its shape for what workers send has no sets. */
+static void take_sent(const run *its, const tarry_message *message)
+{
+    const codec_shape none = {0};
+    uint8_t frame[CODEC_MOST_WORKER_BYTES];
+    tarry_message read;
+    size_t size = codec_size(&none, message);
+    require(size <= sizeof(frame));
+    codec_encode(&none, message, frame);
+    require(codec_decode(&none, frame, size, NULL, &read) == TARRY_OK);
+    require(read.type == TARRY_MESSAGE_REPORT || read.type == TARRY_MESSAGE_ALIVE);
+    require(read.next <= its->load);
+    if (read.type == TARRY_MESSAGE_REPORT)
+        require(read.slot < its->load && read.epoch == its->epoch);
+}
+
+static void take_compute(run *its, const tarry_effect *effect)
+{
+    require(effect->slot < its->load && effect->round == its->round);
+    require(effect->chunk == tarry_plan_chunk(its->plan, its->settings.worker, effect->slot));
+    require(!its->computing && !bitset_test(&its->done, effect->slot));
+    if (keeps_credited(its))
+        require(bitset_count(&its->open, its->load) < MOST_OPEN);
+    its->computing = true;
+    its->slot = effect->slot;
+}
+
+static void take_encode(run *its, const tarry_effect *effect)
+{
+    require(!its->encoding);
+    require(effect->parts >= plan_least_parts(its->plan) && effect->parts <= its->plan->parts);
+    layout cut = layout_make(its->settings.dimension, effect->parts, its->settings.stripe_length);
+    require(effect->stripe < cut.stripes);
+    for (uint32_t slot = 0; slot < its->load; slot++) {
+        uint64_t there = bitset_test(effect->stale, slot) ? its->before : its->done;
+        for (uint32_t part = 0; part < effect->parts; part++) {
+            float weight = effect->coefficients[slot * effect->parts + part];
+            require(isfinite(weight) && (weight == 0 || bitset_test(&there, slot)));
+        }
+    }
+    const tarry_message *message = &effect->message;
+    const codec_shape none = {0};
+    uint8_t frame[CODEC_MOST_WORKER_BYTES];
+    require(message->type == TARRY_MESSAGE_PART && message->stripe == effect->stripe);
+    require(codec_size(&none, message) == CODEC_HEADER_BYTES);
+    codec_encode(&none, message, frame);
+    its->encoding = true;
+    its->encoded = (tarry_event){
+        .type = TARRY_EVENT_ENCODED,
+        .round = effect->round,
+        .attempt = effect->attempt,
+        .stripe = effect->stripe,
+    };
+}
+
+/* The fate of a copy; one that is dropped may be asked for again. */
+static void take_fate(run *its, const tarry_effect *effect)
+{
+    require(keeps_credited(its) && effect->slot < its->load);
+    require(bitset_test(&its->open, effect->slot));
+    bitset_reset(&its->open, effect->slot);
+    if (effect->type == TARRY_EFFECT_FOLD)
+        return;
+    bitset_reset(&its->done, effect->slot);
+    bitset_reset(&its->before, effect->slot);
+}
+
+static void take_effects(run *its, const tarry_effects *effects)
+{
+    for (size_t i = 0; i < effects->count; i++) {
+        const tarry_effect *effect = &effects->items[i];
+        switch (effect->type) {
+        case TARRY_EFFECT_SEND:
+            take_sent(its, &effect->message);
+            break;
+        case TARRY_EFFECT_COMPUTE:
+            take_compute(its, effect);
+            break;
+        case TARRY_EFFECT_CANCEL:
+            require(its->computing && effect->slot == its->slot);
+            its->computing = false;
+            break;
+        case TARRY_EFFECT_ENCODE:
+            take_encode(its, effect);
+            break;
+        case TARRY_EFFECT_FOLD:
+        case TARRY_EFFECT_DROP:
+            take_fate(its, effect);
+            break;
+        case TARRY_EFFECT_REJECT:
+            require(effects->count == 1);
+            break;
+        default:
+            abort();
+        }
+    }
+}
+
+/* ---- what it is told ---- */
+
+/* psi with own copies where they are, and some of the others'. */
+static void draw_psi(const run *its, input *in, uint64_t *psi)
+{
+    size_t bit = 0;
+    for (uint32_t slot = 0; slot < its->load; slot++) {
+        uint32_t edge = its->plan->worker_offset[its->settings.worker] + slot;
+        uint32_t chunk = its->plan->slot_chunk[edge];
+        uint32_t holders = its->plan->chunk_offset[chunk + 1] - its->plan->chunk_offset[chunk];
+        uint8_t others = take(in);
+        for (uint32_t holder = 0; holder < holders; holder++)
+            bitset_put(psi, bit + holder,
+                       holder == its->plan->slot_holder[edge]
+                           ? bitset_test(&its->done, slot) != (others >= 0xf0)
+                           : (others >> holder % 8 & 1) != 0);
+        bit += holders;
+    }
+}
+
+typedef struct sets {
+    uint64_t psi[MAX_WORDS], stripes, stale, first, barred, recalled;
+} sets;
+
+static tarry_message draw_message(run *its, input *in, sets *own)
+{
+    static const tarry_message_type types[] = {
+        TARRY_MESSAGE_ROUND, TARRY_MESSAGE_SIGNAL, TARRY_MESSAGE_SIGNAL, TARRY_MESSAGE_RESUME,
+        TARRY_MESSAGE_NEWS,  TARRY_MESSAGE_NEWS,   TARRY_MESSAGE_PROBE,  TARRY_MESSAGE_FINISH,
+    };
+    uint8_t kind = take(in);
+    uint8_t off = kind >= 0xe0 ? take(in) : 0;
+    tarry_message message = {
+        .type = types[kind % 8],
+        .round = its->round + (off & 1) - (off >> 1 & 1),
+        .epoch = its->epoch + (off >> 2 & 1) - (off >> 3 & 1),
+        .attempt = its->attempt + (off >> 4 & 1),
+        .term = its->term + (kind >> 3 & 1) - (off >> 5 & 1),
+        .turn = (uint16_t)(its->turn + 1 - (off >> 6)),
+        .parts = its->plan->parts,
+    };
+    uint64_t all = (UINT64_C(1) << its->load) - 1;
+    *own = (sets){.first = take(in) & all, .barred = take(in) & all};
+    if (message.type == TARRY_MESSAGE_ROUND)
+        message.round += (off & 1) == 0;
+    if (message.type == TARRY_MESSAGE_SIGNAL) {
+        message.attempt++;
+        message.parts -= take(in) % 3 == 0 ? message.parts - plan_least_parts(its->plan) : 0;
+        own->stripes = take(in) & ((UINT64_C(1) << its->stripes) - 1);
+        own->stale = own->first & its->before;
+        draw_psi(its, in, own->psi);
+    }
+    if (message.type == TARRY_MESSAGE_NEWS) {
+        message.slot = take(in) % (its->load + 1);
+        message.fate = (tarry_fate)(take(in) % 3);
+        own->recalled = take(in) & all;
+    }
+    message.psi = own->psi;
+    message.stripes = &own->stripes;
+    message.stale = (kind & 0x10) != 0 ? &own->stale : NULL;
+    message.first = (kind & 0x20) != 0 ? &own->first : NULL;
+    message.barred = (kind & 0x40) != 0 ? &own->barred : NULL;
+    message.recalled = (kind & 0x80) != 0 ? &own->recalled : NULL;
+    return message;
+}
+
+/* The message as the link brings it, with bytes changed on the way; or any bytes. */
+static bool receive(run *its, input *in, tarry_message *message)
+{
+    uint8_t frame[MAX_FRAME];
+    uint8_t change = take(in);
+    size_t size;
+    if (change == 0xff) {
+        size = take(in);
+        for (size_t i = 0; i < size; i++)
+            frame[i] = take(in);
+    } else {
+        sets own;
+        tarry_message drawn = draw_message(its, in, &own);
+        size = codec_size(&its->shape, &drawn);
+        codec_encode(&its->shape, &drawn, frame);
+        for (uint8_t i = 0; change >= 0xe0 && i <= change % 4; i++) {
+            size_t place = take(in) % size;
+            frame[place] ^= take(in);
+        }
+    }
+    return codec_decode(&its->shape, frame, size, its->words, message) == TARRY_OK;
+}
+
+/* What was not rejected is what the worker goes by, before its effects. */
+static void note_message(run *its, const tarry_message *message)
+{
+    switch (message->type) {
+    case TARRY_MESSAGE_ROUND: {
+        bool next = message->epoch == its->epoch && message->round == its->round + 1;
+        its->before = its->settings.keeps_stale && next ? its->done : 0;
+        its->done = 0;
+        its->epoch = message->epoch;
+        its->round = message->round;
+        its->attempt = 0;
+        its->term = message->term;
+        its->turn = message->turn;
+        break;
+    }
+    case TARRY_MESSAGE_SIGNAL:
+        its->attempt = message->attempt;
+        its->term = message->term;
+        break;
+    case TARRY_MESSAGE_RESUME:
+        its->attempt = message->attempt;
+        its->term = message->term;
+        its->turn = message->turn;
+        break;
+    case TARRY_MESSAGE_NEWS:
+        its->term = message->term;
+        its->turn = message->turn;
+        break;
+    default:
+        break;
+    }
+}
+
+static void note(run *its, const tarry_event *event)
+{
+    switch (event->type) {
+    case TARRY_EVENT_MESSAGE:
+        note_message(its, event->message);
+        break;
+    case TARRY_EVENT_COMPUTED:
+        require(its->computing);
+        its->computing = false;
+        if (event->failed)
+            break;
+        bitset_set(&its->done, its->slot);
+        if (keeps_credited(its))
+            bitset_set(&its->open, its->slot);
+        break;
+    default:
+        require(its->encoding);
+        its->encoding = false;
+        break;
+    }
+}
+
+static bool draw(run *its, input *in, tarry_event *event, tarry_message *message)
+{
+    uint8_t kind = take(in);
+    if (kind % 4 == 0) {
+        *event = its->encoded;
+        return its->encoding;
+    }
+    if (kind % 4 == 1) {
+        *event = (tarry_event){
+            .type = TARRY_EVENT_COMPUTED,
+            .round = its->round - (kind >= 0xf0),
+            .slot = its->slot,
+            .failed = kind >> 2 == 1,
+        };
+        return its->computing || kind >= 0xf0;
+    }
+    *event = (tarry_event){.type = TARRY_EVENT_MESSAGE, .message = message};
+    return receive(its, in, message);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    input in = {.data = data, .left = size};
+    run its = {0};
+    if (!begin(&its, &in))
+        return 0;
+    while (in.left > 0) {
+        tarry_event event;
+        tarry_message message;
+        if (!draw(&its, &in, &event, &message))
+            continue;
+        const tarry_effects *effects;
+        int error = tarry_worker_step(its.worker, 0, &event, &effects);
+        require(error == TARRY_OK || error == TARRY_ERROR_NUMERICAL);
+        if (error != TARRY_OK)
+            break; /* whoever carries it out ends here, too */
+        if (effects->count == 0 || effects->items[0].type != TARRY_EFFECT_REJECT)
+            note(&its, &event);
+        take_effects(&its, effects);
+        require(tarry_worker_deadline(its.worker) == TARRY_NEVER);
+    }
+    tarry_worker_free(its.worker);
+    return 0;
+}
