@@ -21,16 +21,19 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILDS = ROOT / "build-check"
 JOBS = str(os.cpu_count() or 1)
 
-# tests: prefixes of test names, () for none and None for all.
-Configuration = collections.namedtuple("Configuration", "name compiler options tests")
+# tests: prefixes of test names, () for none and None for all; but: prefixes of those to leave out.
+Configuration = collections.namedtuple("Configuration", "name compiler options tests but", defaults=[()])
 
 ALL = None
-THREADED = ("protocol/", "runtime/", "scenario/", "integration/")
+THREADED = ("protocol/", "runtime/", "scenario/", "integration/", "network/soak", "network/misbehaviour",
+            "network/namespaces")
+# They take minutes by the clock: one run of all of them with sanitizers, and one without, is what they are worth.
+LONG = ("network/", "deploy/")
 CONFIGURATIONS = (
     Configuration("gcc-sanitized", "gcc", ("-Dbuildtype=debug", "-Doptimization=1",
                                            "-Db_sanitize=address,undefined"), ALL),
     Configuration("clang-sanitized", "clang", ("-Dbuildtype=debug", "-Doptimization=1",
-                                               "-Db_sanitize=address,undefined", "-Db_lundef=false"), ALL),
+                                               "-Db_sanitize=address,undefined", "-Db_lundef=false"), ALL, LONG),
     Configuration("threads", "clang", ("-Dbuildtype=debug", "-Doptimization=1", "-Db_sanitize=thread",
                                        "-Db_lundef=false"), THREADED),
     Configuration("coverage", "gcc", ("-Dbuildtype=debugoptimized", "-Db_coverage=true",
@@ -88,11 +91,13 @@ def build(configuration):
     return quietly(["ninja", "-C", folder, "-j", JOBS])
 
 
-def chosen_tests(folder, prefixes):
-    if prefixes is ALL:
+def chosen_tests(folder, configuration):
+    if configuration.tests is ALL and not configuration.but:
         return []
     listed = subprocess.run(["meson", "introspect", "--tests", folder], cwd=ROOT, check=True, capture_output=True)
-    return [test["name"] for test in json.loads(listed.stdout) if test["name"].startswith(prefixes)]
+    return [test["name"] for test in json.loads(listed.stdout)
+            if (configuration.tests is ALL or test["name"].startswith(configuration.tests))
+            and not test["name"].startswith(configuration.but)]
 
 
 def steady_addresses():
@@ -105,7 +110,7 @@ def steady_addresses():
 
 def run_tests(configuration, tally):
     folder = BUILDS / configuration.name
-    names = chosen_tests(folder, configuration.tests)
+    names = chosen_tests(folder, configuration)
     if configuration.tests is not ALL and not names:
         return
     log = folder / "meson-logs" / "testlog.json"

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What travels between the server and its peers (docs/wire.md), as far as the tests look at it or say it."""
+
+import enum
+import os
+import struct
+from dataclasses import dataclass
+
+HEAD_BYTES = 8
+MESSAGE_BYTES = 24  # of a message before its sets, or its numbers
+BLOB_BYTES = 24  # of a BLOB before its bytes
+ANY_WORKER = 2**32 - 1
+ZEROS = bytes(32)
+
+HEAD = struct.Struct("<IB3s")
+_MESSAGE = struct.Struct("<BBHIQII")
+_HELLO = struct.Struct("<6sHHBBI16s16s32s16s")
+_WELCOME = struct.Struct("<HBBI16s32sIIQQQdQQQ")
+
+
+class Kind(enum.IntEnum):
+    HELLO = 1
+    WELCOME = 2
+    REFUSED = 3
+    HEARTBEAT = 4
+    BYE = 5
+    MESSAGE = 6
+    PARAMETERS = 7
+    BLOB = 8
+    FETCH = 9
+    READY = 10
+    SHARE = 11
+    SHARED = 12
+    STATUS = 13
+
+
+class Type(enum.IntEnum):
+    ROUND = 0
+    SIGNAL = 1
+    RESUME = 2
+    NEWS = 3
+    PROBE = 4
+    FINISH = 5
+    REPORT = 6
+    PART = 7
+    ALIVE = 8
+
+
+class Reason(enum.IntEnum):
+    VERSION = 1
+    FORMAT = 2
+    IDENTITY = 3
+    REVOKED = 4
+    RANGE = 5
+    TAKEN = 6
+    FULL = 7
+    DATA = 8
+    FLOOD = 9
+    CLOSING = 10
+    ARRIVALS = 11
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A frame's head and, of a MESSAGE, the fields that stand before its sets."""
+
+    kind: int
+    length: int  # of the body
+    type: int | None = None
+    epoch: int = 0
+    round: int = 0
+    attempt: int = 0
+    index: int = 0  # PART: stripe; others: position
+
+    def is_message(self, type):
+        return self.kind == Kind.MESSAGE and self.type == type
+
+
+def look(data):
+    """The frame that `data` begins with; None if it takes more bytes to tell."""
+    if len(data) < HEAD_BYTES:
+        return None
+    length, kind, _ = HEAD.unpack_from(data)
+    if kind != Kind.MESSAGE or length < MESSAGE_BYTES:
+        return Frame(kind, length)
+    if len(data) < HEAD_BYTES + MESSAGE_BYTES:
+        return None
+    type, _, _, epoch, round, attempt, index = _MESSAGE.unpack_from(data, HEAD_BYTES)
+    return Frame(kind, length, type, epoch, round, attempt, index)
+
+
+def frame(kind, body=b"", length=None):
+    return HEAD.pack(len(body) if length is None else length, kind, bytes(3)) + body
+
+
+def hello(worker=ANY_WORKER, role=0, oldest=1, newest=1, instance=None, magic=b"TARRY\0", job=bytes(16)):
+    instance = os.urandom(16) if instance is None else instance
+    return frame(Kind.HELLO, _HELLO.pack(magic, oldest, newest, role, 0, worker, instance, job, ZEROS, bytes(16)))
+
+
+@dataclass(frozen=True)
+class Welcome:
+    worker: int
+    plan: bytes  # digest
+    workers: int
+    dimension: int
+    stripe_length: int
+    plan_bytes: int
+    job_bytes: int
+
+
+def welcome(body):
+    fields = _WELCOME.unpack_from(body)
+    return Welcome(fields[3], fields[5], fields[6], fields[9], fields[10], fields[13], fields[14])
+
+
+def refusal(body):
+    """Reason and text of a REFUSED."""
+    return struct.unpack_from("<H", body)[0], body[3:].decode("ascii", "replace")
+
+
+def ready(plan, data=ZEROS):
+    return frame(Kind.READY, plan + data)
+
+
+def message(type, round=0, epoch=1, attempt=0, index=0, flags=0, turn=0, behind=b""):
+    return frame(Kind.MESSAGE, _MESSAGE.pack(type, flags, turn, epoch, round, attempt, index) + behind)

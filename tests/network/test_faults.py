@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Every fault in every phase of a round, with real processes: no run hangs, every round that ends is exact or says that it
+is not, the server says whom it did without and why, and the training ends where an undisturbed one does.
+"""
+
+import concurrent.futures
+import contextlib
+import itertools
+import os
+import random
+import time
+import unittest
+
+import faults
+from cluster import NetworkTest, median
+from phases import AFTER_PART, PHASES, strike
+from proxy import Proxy
+
+SEED = int(os.environ.get("TARRY_TEST_SEED", "1"))
+AT_A_TIME = 3
+CASE_SECONDS = 150  # a sanitized program on a busy machine takes most of it
+WORKERS, FEATURES, STRIPES = 5, 70_000, 2  # a part is 280,000 bytes, in stripes of at most 262,144
+JOB = ["--workers", str(WORKERS), "--chunks", str(WORKERS), "--replication", "3", "--samples", "50", "--holdout", "0",
+       "--features", str(FEATURES), "--rate", "0.01", "--seed", "3", "--verify"]
+SLEEP = ["--straggler", "shifted-exp:0.04,0.003"]  # per chunk, of which each worker computes one
+
+KINDS = [faults.Killed, faults.Restarted, faults.Paused, faults.CutOff, faults.Reset, faults.Slowed, faults.Doubled,
+         faults.ServerKilled]
+
+
+class Case:
+    """One run in which one fault strikes one worker in one phase."""
+
+    def __init__(self, test, fault, phase, number):
+        self.test, self.phase = test, phase
+        draw = random.Random(f"{SEED} {number}")
+        self.victim, self.first = draw.randrange(WORKERS), draw.randrange(4, 9)
+        self.fault = fault(self)
+        self.name = f"{fault.__name__} of {self.victim} {phase}, from round {self.first} on, seed {SEED}"
+        self.cluster = test.cluster([*JOB, "--rounds", str(fault.rounds), *fault.options])
+
+    @property
+    def link(self):
+        return self.links[self.victim]
+
+    @property
+    def worker(self):
+        return self.cluster.workers[f"worker-{self.victim}"]
+
+    def start_victim(self, name=None):
+        self.cluster.work(self.victim, self.link.address, *SLEEP, name=name)
+
+    def run(self):
+        with contextlib.ExitStack() as stack:
+            stack.callback(self.cluster.close)
+            address = self.cluster.serve()
+            self.links = [stack.enter_context(Proxy(address, framed=True)) for _ in range(WORKERS)]
+            strike(self.links, self.victim, self.first, self.phase, STRIPES, self.fault.strike)
+            for worker, link in enumerate(self.links):
+                self.cluster.work(worker, link.address, *SLEEP)
+            self.go_on(address)
+            try:
+                self.check(self.cluster.finish(CASE_SECONDS))
+            except AssertionError as error:
+                raise AssertionError(f"{self.name}: {error}\n{self.cluster.told()}") from None
+        return self
+
+    def go_on(self, address):
+        if isinstance(self.fault, faults.ServerKilled):
+            self.test.assertTrue(self.fault.finished.wait(CASE_SECONDS), f"{self.name}: never struck")
+            self.cluster.server.wait()
+            self.cluster.serve("--resume", listen=f"{address[0]}:{address[1]}")
+
+    def check(self, report):
+        test, fault = self.test, self.fault
+        test.assertIsNotNone(fault.round, "the fault never struck")
+        test.assertEqual(len(report["rounds"]), fault.rounds)
+        test.assert_exact_or_said(report)
+        test.assert_same_losses(report, test.expected(fault.rounds), 1e-5)
+        reasons = self.reasons()
+        test.assertLessEqual(reasons, fault.reasons | {"late"})
+        if fault.needs_reason:
+            test.assertTrue(reasons & fault.reasons, "the server never said that it does without the victim")
+        if isinstance(fault, faults.Doubled):
+            test.assertTrue(self.cluster.server.log("refused"), "nobody was refused")
+        last = self.cluster.server.log("round")[-1]
+        test.assertEqual(last["workers_lost"], 1 if isinstance(fault, faults.Killed) else 0, "at the end")
+
+    def reasons(self):
+        """Why the server has done without the victim since the fault."""
+        said = self.cluster.server.log("left_out", worker=self.victim)
+        return {line["reason"] for line in said if line["round"] >= self.fault.round}
+
+    def figures(self):
+        times = self.cluster.round_seconds()
+        reasons = [line["reason"] for line in self.cluster.server.log("left_out", worker=self.victim)]
+        return (f"{type(self.fault).__name__:12} {self.phase:30} {len(times)} rounds, median {median(times) * 1e3:.0f} ms, "
+                f"longest {max(times) * 1e3:.0f} ms; left out: {', '.join(reasons) or 'never'}")
+
+
+class Faults(NetworkTest):
+    @classmethod
+    def setUpClass(cls):
+        cls.losses = {}
+
+    def expected(self, rounds):
+        """An undisturbed run of the same job, by threads of one process."""
+        if rounds not in self.losses:
+            self.losses[rounds] = self.trained([*JOB, "--rounds", str(rounds)])
+        return self.losses[rounds]
+
+    def test_every_fault_in_every_phase(self):
+        print(f"seed {SEED}")
+        kinds = [getattr(faults, name) for name in os.environ.get("TARRY_TEST_FAULTS", "").split()] or KINDS
+        cases = [Case(self, kind, phase, number) for number, (kind, phase) in enumerate(itertools.product(kinds, PHASES))]
+        for rounds in {case.fault.rounds for case in cases}:
+            self.expected(rounds)
+        cases.sort(key=lambda case: -case.fault.rounds)
+        start = time.monotonic()
+        with concurrent.futures.ThreadPoolExecutor(AT_A_TIME) as pool:
+            for case, future in [(case, pool.submit(case.run)) for case in cases]:
+                with self.subTest(case.name):
+                    future.result()
+                    print(case.figures())
+        print(f"{len(cases)} cases in {time.monotonic() - start:.1f} s")
+
+
+if __name__ == "__main__":
+    unittest.main()
