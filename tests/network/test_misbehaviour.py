@@ -29,7 +29,7 @@ JOB = ["--workers", str(WORKERS), "--chunks", str(WORKERS), "--replication", "2"
        "1"]
 SLEEP = ["--straggler", "shifted-exp:0.01,0.002"]
 FLOOD_SECONDS = 10  # in which it is refused
-SOON = 5  # seconds for a worker to start and to be let in; a stranger has ten
+SOON = 8  # seconds for a worker to start and to be let in; a stranger has ten
 ENOUGH = 20  # rounds after the last misbehaviour
 CROWD = 4000  # strangers, of whom
 CROWD_AT_ONCE = 1500  # stay as long as the server lets them
@@ -278,6 +278,39 @@ class MisbehaviourOverTls(Misbehaviour):
         self.misbehave("plain text", None, lambda p: p.send(frames.hello(LIAR)))
         self.misbehave("garbage", None, lambda p: (p.send(os.urandom(4000)), self.hang_up(p, None)))
         self.finish()
+
+    def test_in_the_middle_of_a_handshake(self):
+        """A member that takes its time makes no room for a crowd that came later and says nothing of use."""
+        self.begin(self.keys(WORKERS))
+        got, said = ssl.MemoryBIO(), ssl.MemoryBIO()
+        tls = context(self.member(f"worker-{LIAR}")).wrap_bio(got, said, server_hostname="tarry-server")
+        with socket.create_connection(self.address, timeout=WAIT) as member:
+            with self.assertRaises(ssl.SSLWantReadError):
+                tls.do_handshake()
+            member.sendall(said.read())
+            got.write(member.recv(1 << 16))
+            crowd = Crowd(self.address)
+            crowd.start()
+            crowd.await_count(OPEN_FILES * 2)
+            crowd.end()
+            self.drive(member, got, said, tls.do_handshake)
+            tls.write(frames.hello(LIAR))
+            welcome = self.drive(member, got, said, lambda: tls.read(frames.HEAD_BYTES))
+        self.assertEqual(frames.look(welcome).kind, Kind.WELCOME)
+        self.finish()
+
+    def drive(self, member, got, said, step):
+        """Brings what TLS says to the server, and what the server says to TLS, until it has done a step."""
+        while True:
+            try:
+                done = step()
+                member.sendall(said.read())
+                return done
+            except ssl.SSLWantReadError:
+                member.sendall(said.read())
+                data = member.recv(1 << 16)
+                self.assertTrue(data, "the server has closed the connection")
+                got.write(data)
 
     def test_credentials(self):
         self.begin(self.keys(WORKERS))

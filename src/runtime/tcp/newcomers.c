@@ -14,9 +14,16 @@ enum {
     NEWCOMERS_MORE = 512,
     FILES_FRACTION = 4, /* the others are for workers, checkpoints, shared memory */
     LEAST = 4,
-    WORDS_MORE = 64, /* refusals at a time, besides one per worker; */
-    WORDS_BACK = 16, /* a second */
+    WORDS_MORE = 64,        /* refusals at a time, besides one per worker; */
+    WORDS_BACK = 16,        /* a second */
+    DISPLACED_FRACTION = 2, /* in a turn of the loop, so that each is heard before it goes */
 };
+
+typedef enum standing {
+    STRANGER, /* has said nothing, or nothing that had an answer */
+    ANSWERED, /* in the middle of a handshake */
+    VERIFIED,
+} standing;
 
 void newcomers_init(tarry_tcp_server *server)
 {
@@ -63,14 +70,43 @@ void newcomers_remove(tarry_tcp_server *server, peer *its)
     all->count--;
 }
 
+/* How much is known of it: a handshake that has got on speaks for it. */
+static standing standing_of(const peer *its)
+{
+    if (its->trusted)
+        return VERIFIED;
+    const SSL *ssl = channel_ssl(its->channel);
+    OSSL_HANDSHAKE_STATE state = SSL_get_state(ssl);
+    if (state == TLS_ST_BEFORE || state == TLS_ST_SR_CLNT_HELLO)
+        return STRANGER;
+    return SSL_is_init_finished(ssl) ? VERIFIED : ANSWERED;
+}
+
 bool newcomers_displace(tarry_tcp_server *server)
 {
     newcomers *all = &server->newcomers;
-    if (all->oldest == NULL)
+    peer *first = NULL;
+    standing least = VERIFIED;
+    for (peer *its = all->oldest; its != NULL; its = its->younger) {
+        standing now = standing_of(its);
+        if (first == NULL || now < least) {
+            first = its;
+            least = now;
+        }
+        if (least == STRANGER)
+            break;
+    }
+    if (first == NULL)
         return false;
     all->displaced++;
-    peer_end(all->oldest, 0);
+    peer_end(first, 0);
     return true;
+}
+
+bool newcomers_may_come(const tarry_tcp_server *server, uint32_t displaced)
+{
+    const newcomers *all = &server->newcomers;
+    return all->displaced - displaced <= all->count / DISPLACED_FRACTION;
 }
 
 static void tell(tarry_tcp_server *server, const char *from, const char *why)

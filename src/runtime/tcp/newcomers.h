@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Connections that have not said who they are: anybody can make them, as many as he likes. So there
- * are few of them, and when there is no room the oldest one goes: a member has said HELLO within a
- * moment, and somebody who says nothing keeps nobody out. What is said of those that are turned
- * away, and to them, is bounded as well. The loop thread's.
+ * are few of them, and when there is no room one goes: the oldest of those that have got least far
+ * with the handshake. A member is verified and has said HELLO within a moment, and somebody who
+ * says nothing keeps nobody out. What is said of those that are turned away, and to them, is
+ * bounded as well. The loop thread's.
  */
 #ifndef TCP_NEWCOMERS_H
 #define TCP_NEWCOMERS_H
@@ -29,8 +30,11 @@ void newcomers_init(tarry_tcp_server *server);
 void newcomers_add(tarry_tcp_server *server, struct peer *its);
 /* It has said who it is, or is over. */
 void newcomers_remove(tarry_tcp_server *server, struct peer *its);
-/* Ends the oldest one. False: there is none. */
+/* Ends one, as said above. False: there is none. */
 bool newcomers_displace(tarry_tcp_server *server);
+/* Whether one more may come in this turn of the loop, before which so many were displaced: those
+ * that have just come shall be heard before they make room. */
+bool newcomers_may_come(const tarry_tcp_server *server, uint32_t displaced);
 /* One of them, from that address, is turned away. False: there were too many lately, this one is
  * only counted, and shall be ended without a word. */
 bool newcomers_refused(tarry_tcp_server *server, const char *from, const char *why);

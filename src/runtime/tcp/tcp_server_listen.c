@@ -78,7 +78,9 @@ static void on_readable(uv_poll_t *handle, int status, int events)
     (void)status;
     (void)events;
     tcp_listener *listener = handle->data;
-    for (uint32_t i = 0; i < ACCEPTED_PER_TURN; i++) {
+    uint32_t displaced = listener->server->newcomers.displaced;
+    for (uint32_t i = 0; i < ACCEPTED_PER_TURN && newcomers_may_come(listener->server, displaced);
+         i++) {
         address from = {.size = sizeof(from.socket)};
         int fd = accept4(listener->fd, (struct sockaddr *)&from.socket, &from.size,
                          SOCK_NONBLOCK | SOCK_CLOEXEC);
