@@ -4,14 +4,15 @@
 
     check.py [NAME ...]    only these of the configurations below, or 'format'
 
-The output of each failed test is shown; the last line is 'N passed, N failed', summed over all configurations, and
-the exit status is 1 if anything failed. Builds are kept in build-check/, and taken up again.
+The output of each failed test is shown, and at the end once more what it complained of; the last line is 'N passed,
+N failed', summed over all configurations, and the exit status is 1 if anything failed. Builds are kept in build-check/, and taken up again.
 """
 
 import collections
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -50,13 +51,23 @@ ENVIRONMENT = {
 }
 
 
+# What a failed test's output has to say, whatever it was written with; so many lines of it.
+COMPLAINT = re.compile(r"FAIL|ERROR|\w+Error\b|error:|Sanitizer|Assertion")
+COMPLAINTS = 8
+
+
 class Tally:
     def __init__(self):
         self.passed = self.failed = self.skipped = 0
+        self.complaints = []
 
     def add(self, good):
         self.passed += good
         self.failed += not good
+
+    def complain(self, name, output):
+        lines = [line.strip()[:200] for line in output.splitlines() if COMPLAINT.search(line)]
+        self.complaints += [name, *("    " + line for line in lines[:COMPLAINTS])]
 
     def __str__(self):
         return f"{self.passed} passed, {self.failed} failed" + (f", {self.skipped} skipped" if self.skipped else "")
@@ -129,8 +140,10 @@ def run_tests(configuration, tally):
         tally.add(good)
         failed += not good
         if not good:
-            print(f"--- {configuration.name}: {test['name']}: {test['result']}")
-            print(test.get("stdout", ""), test.get("stderr", ""), sep="\n")
+            name = f"--- {configuration.name}: {test['name']}: {test['result']}"
+            output = test.get("stdout", "") + "\n" + test.get("stderr", "")
+            print(name, output, sep="\n")
+            tally.complain(name, output)
     if ended.returncode != 0 and failed == 0:
         print(ended.stdout)
         tally.add(False)
@@ -177,7 +190,7 @@ def main(names):
                 covered = measure_coverage()
                 tally.add(covered)
         print(f"{configuration.name}: {tally} in {time.monotonic() - start:.0f} s", flush=True)
-        for field in ("passed", "failed", "skipped"):
+        for field in ("passed", "failed", "skipped", "complaints"):
             setattr(total, field, getattr(total, field) + getattr(tally, field))
     if not names or "format" in names:
         good = check_format()
@@ -185,6 +198,7 @@ def main(names):
         print(f"format: {'as .clang-format says' if good else 'differs (make format mends it)'}")
     if covered:
         show_coverage()
+    print(*total.complaints, sep="\n", end="\n" if total.complaints else "")
     print(total)
     return total.failed > 0
 
