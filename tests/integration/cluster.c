@@ -13,9 +13,12 @@
 #include <cmocka.h>
 
 #include "base/random.h"
+#include "runtime/clock.h"
 #include "runtime/tcp/authority.h"
 
-#define WAIT_NS UINT64_C(20000000000)
+/* Longer than any back-off and any stall of the machine: what takes longer hangs. */
+#define WAIT_NS UINT64_C(60000000000)
+#define SILENCE_NS UINT64_C(10000000000)
 
 void cluster_init(cluster *its)
 {
@@ -26,6 +29,90 @@ void cluster_init(cluster *its)
     its->plan_settings.replication = 3;
     tarry_tcp_server_settings_init(&its->settings);
     its->settings.server.stripe_length = 96;
+    its->settings.server.silence_ns = SILENCE_NS;
+    pthread_mutex_init(&its->lock, NULL);
+    assert_int_equal(clock_init_condition(&its->changed), 0);
+    for (uint32_t worker = 0; worker < CLUSTER_MOST_WORKERS; worker++)
+        its->members[worker].free = UINT32_MAX;
+}
+
+/* ---- what happens ---- */
+
+void cluster_await_change(cluster *its)
+{
+    struct timespec limit = clock_timespec(clock_now_ns() + WAIT_NS);
+    assert_int_equal(pthread_cond_timedwait(&its->changed, &its->lock, &limit), 0);
+}
+
+void cluster_hold(cluster *its, uint32_t worker, uint32_t after)
+{
+    pthread_mutex_lock(&its->lock);
+    its->members[worker].free = after;
+    pthread_mutex_unlock(&its->lock);
+}
+
+void cluster_await_held(cluster *its, uint32_t worker)
+{
+    pthread_mutex_lock(&its->lock);
+    while (!its->members[worker].held)
+        cluster_await_change(its);
+    pthread_mutex_unlock(&its->lock);
+}
+
+void cluster_release(cluster *its)
+{
+    pthread_mutex_lock(&its->lock);
+    for (uint32_t worker = 0; worker < CLUSTER_MOST_WORKERS; worker++)
+        its->members[worker].free = UINT32_MAX;
+    pthread_cond_broadcast(&its->changed);
+    pthread_mutex_unlock(&its->lock);
+}
+
+/* In a worker's computation. */
+static void pass_gate(cluster_member *member)
+{
+    cluster *its = member->cluster;
+    pthread_mutex_lock(&its->lock);
+    while (member->free == 0) {
+        member->held = true;
+        pthread_cond_broadcast(&its->changed);
+        pthread_cond_wait(&its->changed, &its->lock);
+    }
+    member->held = false;
+    member->free -= member->free < UINT32_MAX;
+    pthread_mutex_unlock(&its->lock);
+}
+
+static bool is_whole(const cluster *its, relay *between)
+{
+    for (uint32_t worker = 0; worker < its->workers; worker++)
+        if (!relay_holds(between, its->members[worker].seen))
+            return false;
+    return true;
+}
+
+void cluster_wait_whole(cluster *its, relay *between)
+{
+    cluster_wait(its, its->workers);
+    pthread_mutex_lock(&its->lock);
+    while (!is_whole(its, between))
+        cluster_await_change(its);
+    pthread_mutex_unlock(&its->lock);
+}
+
+static void observe_server(void *user, const tarry_tcp_notice *notice)
+{
+    cluster *its = user;
+    bool joined = notice->type == TARRY_TCP_JOINED;
+    bool left = notice->type == TARRY_TCP_LEFT ||
+                (notice->type == TARRY_TCP_LEFT_OUT &&
+                 (notice->absence == TARRY_ABSENT_GONE || notice->absence == TARRY_ABSENT_SILENT));
+    if (!joined && !left)
+        return;
+    pthread_mutex_lock(&its->lock);
+    snprintf(its->members[notice->worker].seen, CLUSTER_ADDRESS, "%s", joined ? notice->peer : "");
+    pthread_cond_broadcast(&its->changed);
+    pthread_mutex_unlock(&its->lock);
 }
 
 /* ---- gradients ---- */
@@ -69,8 +156,7 @@ static int compute(void *user, uint64_t round, const float *parameters, const ta
     for (size_t i = 0; i < its->dimension; i++)
         gradient[i] = (float)sum[i];
     free(sum);
-    if (member->delay_us > 0)
-        usleep(member->delay_us);
+    pass_gate(member);
     return result;
 }
 
@@ -111,6 +197,8 @@ void cluster_begin_server(cluster *its)
     its->settings.ship = its->ships ? ship : NULL;
     its->settings.ship_user = its;
     its->settings.share = its->shares;
+    its->settings.observe = observe_server;
+    its->settings.observe_user = its;
     its->settings.listen = listen;
     its->settings.listen_count = its->socket != NULL && !its->near ? 2 : 1;
     /* A server made anew is at the address of the one before. */
@@ -158,6 +246,10 @@ static int begin(void *user, tarry_tcp_worker *worker, const tarry_tcp_job *job,
     assert_int_equal(job->dimension, member->cluster->dimension);
     assert_int_equal(job->job_size, member->cluster->settings.job_size);
     memset(data, 0, TARRY_DIGEST_SIZE);
+    pthread_mutex_lock(&member->cluster->lock);
+    snprintf(member->job, sizeof(member->job), "%.*s", (int)job->job_size,
+             job->job_size > 0 ? (const char *)job->job : "");
+    pthread_mutex_unlock(&member->cluster->lock);
     member->begun++;
     return TARRY_OK;
 }
@@ -165,8 +257,13 @@ static int begin(void *user, tarry_tcp_worker *worker, const tarry_tcp_job *job,
 static void observe(void *user, const tarry_tcp_notice *notice)
 {
     cluster_member *member = user;
+    cluster *its = member->cluster;
+    pthread_mutex_lock(&its->lock);
     if (notice->type == TARRY_TCP_WAITING)
         member->wait_ns = notice->waited_ns;
+    member->connections += notice->type == TARRY_TCP_CONNECTED;
+    pthread_cond_broadcast(&its->changed);
+    pthread_mutex_unlock(&its->lock);
 }
 
 static void *work(void *argument)
@@ -181,6 +278,7 @@ void cluster_start(cluster *its, uint32_t worker)
     cluster_member *member = &its->members[worker];
     member->cluster = its;
     member->begun = 0;
+    member->connections = 0;
     member->joined = false;
     tarry_tcp_worker_settings *settings = &member->settings;
     tarry_tcp_worker_settings_init(settings);
@@ -254,6 +352,8 @@ void cluster_end(cluster *its)
     free(its->sum);
     free(its->truth);
     free(its->parameters);
+    pthread_cond_destroy(&its->changed);
+    pthread_mutex_destroy(&its->lock);
     if (its->folder[0] != '\0')
         remove_folder(its);
 }
@@ -281,6 +381,14 @@ tarry_round_result cluster_good_round(cluster *its)
     if (result.exact && cluster_error(its) > 1e-5)
         fail_msg("round %llu: error %g", (unsigned long long)result.round, cluster_error(its));
     return result;
+}
+
+void cluster_exact_rounds(cluster *its, uint32_t rounds)
+{
+    for (uint32_t i = 0; i < rounds; i++) {
+        tarry_round_result result = cluster_good_round(its);
+        assert_true(result.exact);
+    }
 }
 
 double cluster_error(const cluster *its)

@@ -8,7 +8,9 @@
 
 #include <tarry/tcp.h>
 
-enum { CLUSTER_MOST_WORKERS = 16 };
+#include "relay.h"
+
+enum { CLUSTER_MOST_WORKERS = 16, CLUSTER_ADDRESS = 64 };
 
 typedef struct cluster cluster;
 
@@ -21,9 +23,14 @@ typedef struct cluster_member {
     int result; /* of tarry_tcp_worker_run */
     tarry_diagnostic diagnostic;
     char credentials[160];
-    _Atomic uint32_t begun;    /* calls of `begin` */
-    _Atomic uint32_t delay_us; /* of every computation */
-    _Atomic uint64_t wait_ns;  /* until it tries to connect again, as it said last */
+    _Atomic uint32_t begun; /* calls of `begin` */
+    /* Under the cluster's lock. */
+    char job[32];               /* what `begin` was given last; its beginning */
+    char seen[CLUSTER_ADDRESS]; /* where the server sees it; empty: it is not there */
+    uint32_t connections;       /* of this run */
+    uint64_t wait_ns;           /* until it tries to connect again, as it said last */
+    uint32_t free;              /* computations before it is held up */
+    bool held;                  /* in the middle of one */
 } cluster_member;
 
 struct cluster {
@@ -49,9 +56,13 @@ struct cluster {
     float *sum, *parameters;
     double *truth;
     uint64_t shipped[256];
+
+    pthread_mutex_t lock;
+    pthread_cond_t changed; /* what workers say and do, and what the server says of them */
 };
 
-/* 6 workers, 6 chunks, replication 3, 1 part, 1,000 numbers in stripes of 96, plain text. */
+/* 6 workers, 6 chunks, replication 3, 1 part, 1,000 numbers in stripes of 96, plain text; nobody is
+ * silent before a stall of the machine could have ended. */
 void cluster_init(cluster *its);
 /* Makes the plan and the server, starts the workers and waits for them; asserts that it worked. */
 void cluster_begin(cluster *its);
@@ -61,13 +72,26 @@ void cluster_end(cluster *its);
 void cluster_begin_server(cluster *its);
 void cluster_start(cluster *its, uint32_t worker);
 void cluster_wait(cluster *its, uint32_t workers);
+/* Waits until all of them are there over connections that are whole: `between` knows. */
+void cluster_wait_whole(cluster *its, relay *between);
 /* Waits for the worker's run to end. */
 void cluster_join(cluster *its, uint32_t worker);
+
+/* Waits for a change, with the lock held; asserts that one comes. */
+void cluster_await_change(cluster *its);
+/* From now on the worker finishes so many computations, and is held up in the next one. */
+void cluster_hold(cluster *its, uint32_t worker, uint32_t after);
+/* Waits until it is. */
+void cluster_await_held(cluster *its, uint32_t worker);
+/* Nobody is held up any more. */
+void cluster_release(cluster *its);
 
 /* Runs a round; its sum is in its->sum, the true one in its->truth. */
 int cluster_round(cluster *its, tarry_round_result *result, tarry_diagnostic *diagnostic);
 /* The same, asserting that it went well and that an exact sum is right; gives back the result. */
 tarry_round_result cluster_good_round(cluster *its);
+/* So many, asserting that each is exact. */
+void cluster_exact_rounds(cluster *its, uint32_t rounds);
 /* max |sum - truth| / max |truth| */
 double cluster_error(const cluster *its);
 

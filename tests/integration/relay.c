@@ -27,6 +27,7 @@ typedef struct side {
 
 typedef struct pair {
     bool used, cut;
+    char seen[64]; /* the server sees it come from there */
     side sides[2];
 } pair;
 
@@ -41,6 +42,11 @@ struct relay {
     char address[64];
     pair pairs[MOST];
 };
+
+static void write_address(const struct sockaddr_in *where, char text[64])
+{
+    snprintf(text, 64, "127.0.0.1:%u", (unsigned)ntohs(where->sin_port));
+}
 
 static void close_pair(pair *its)
 {
@@ -66,6 +72,10 @@ static void take(relay *its)
         return;
     }
     memset(place, 0, sizeof(*place));
+    struct sockaddr_in from;
+    socklen_t size = sizeof(from);
+    if (getsockname(other, (struct sockaddr *)&from, &size) == 0)
+        write_address(&from, place->seen);
     place->used = true;
     place->sides[0].fd = fd;
     place->sides[1].fd = other;
@@ -158,7 +168,7 @@ relay *relay_begin(const char *to)
     assert_int_equal(bind(its->listener, (struct sockaddr *)&own, size), 0);
     assert_int_equal(listen(its->listener, MOST), 0);
     assert_int_equal(getsockname(its->listener, (struct sockaddr *)&own, &size), 0);
-    snprintf(its->address, sizeof(its->address), "127.0.0.1:%u", (unsigned)ntohs(own.sin_port));
+    write_address(&own, its->address);
     assert_int_equal(pipe(its->wake), 0);
     pthread_mutex_init(&its->lock, NULL);
     assert_int_equal(pthread_create(&its->thread, NULL, run, its), 0);
@@ -189,6 +199,36 @@ void relay_cut(relay *its, uint32_t which)
         }
     pthread_mutex_unlock(&its->lock);
     wake(its);
+}
+
+static pair *find(relay *its, const char *seen)
+{
+    for (uint32_t i = 0; i < MOST; i++) {
+        pair *each = &its->pairs[i];
+        if (each->used && !each->cut && strcmp(each->seen, seen) == 0)
+            return each;
+    }
+    return NULL;
+}
+
+bool relay_cut_as(relay *its, const char *seen)
+{
+    pthread_mutex_lock(&its->lock);
+    pair *found = find(its, seen);
+    if (found != NULL)
+        found->cut = true;
+    pthread_mutex_unlock(&its->lock);
+    if (found != NULL)
+        wake(its);
+    return found != NULL;
+}
+
+bool relay_holds(relay *its, const char *seen)
+{
+    pthread_mutex_lock(&its->lock);
+    bool held = find(its, seen) != NULL;
+    pthread_mutex_unlock(&its->lock);
+    return held;
 }
 
 uint32_t relay_connections(relay *its)

@@ -3,6 +3,7 @@
 #ifndef TEST_RELAY_H
 #define TEST_RELAY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef struct relay relay;
@@ -13,8 +14,13 @@ relay *relay_begin(const char *to);
 const char *relay_address(const relay *its);
 /* Cuts one of those that are there; any thread. */
 void relay_cut(relay *its, uint32_t which);
+/* Cuts that which the server sees come from `seen` ("127.0.0.1:PORT"); any thread. False: there is
+ * none. */
+bool relay_cut_as(relay *its, const char *seen);
 /* How many connections there have been. */
 uint32_t relay_connections(relay *its);
+/* Whether that which the server sees come from `seen` is there, and not cut. */
+bool relay_holds(relay *its, const char *seen);
 void relay_end(relay *its);
 
 #endif

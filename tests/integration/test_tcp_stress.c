@@ -19,8 +19,6 @@
 
 enum { WORKERS = 8, CASES = 10, ROUNDS = 6, MOST_CHUNKS = 256 };
 
-#define WAIT_NS UINT64_C(45000000000) /* longer than any back-off */
-
 typedef struct cutter {
     relay *relay;
     random_stream stream;
@@ -100,13 +98,6 @@ static void replan(cluster *its, random_stream *stream)
     its->plan = next;
 }
 
-static void await_all(cluster *its)
-{
-    tarry_diagnostic diagnostic;
-    if (tarry_tcp_server_wait(its->server, WORKERS, WAIT_NS, &diagnostic) != TARRY_OK)
-        fail_msg("%s", diagnostic.text);
-}
-
 /* A round that can't end with those who are left says so. */
 static void run_round(cluster *its)
 {
@@ -133,7 +124,7 @@ static void run_case(uint64_t seed, uint32_t number)
         cluster_start(&its, worker);
     assert_int_equal(pthread_create(&cuts.thread, NULL, cut, &cuts), 0);
     for (uint32_t round = 0; round < ROUNDS; round++) {
-        await_all(&its);
+        cluster_wait(&its, WORKERS);
         cuts.cuts = true;
         run_round(&its);
         if (random_below(&stream, 3) == 0)
@@ -142,8 +133,7 @@ static void run_case(uint64_t seed, uint32_t number)
     }
     cuts.stop = true;
     pthread_join(cuts.thread, NULL);
-    usleep(50000); /* the last one that was cut is missed by now */
-    await_all(&its);
+    cluster_wait_whole(&its, cuts.relay);
     cluster_good_round(&its);
     cluster_end(&its);
     relay_end(cuts.relay);
