@@ -28,7 +28,7 @@ struct tarry_local {
     local_worker *workers;
     float **parts; /* z of each worker */
     decoder sums;
-    uint64_t *returned; /* a bit per worker: heard of after it was given up */
+    uint64_t *returned; /* a bit per worker: gave up, or was heard of after it was given up */
     uint64_t *chunks;   /* per worker: finished, over all rounds */
     _Atomic bool interrupted;
 
@@ -313,8 +313,10 @@ static int step(tarry_local *local, const tarry_event *event)
 
 static int take_frame(tarry_local *local, const mailbox_frame *frame)
 {
-    if (frame->size == 0)
+    if (frame->size == 0) { /* its machine could not take a step; in another round it may */
+        bitset_set(local->returned, frame->sender);
         return step(local, &(tarry_event){.type = TARRY_EVENT_LOST, .worker = frame->sender});
+    }
     const codec_shape no_sets = {0}; /* what workers send has none */
     tarry_message message;
     int error = codec_decode(&no_sets, frame->bytes, frame->size, NULL, &message);
