@@ -16,7 +16,7 @@
 #include "runtime/tcp/authority_files.h"
 #include "runtime/tcp/viewer.h"
 
-enum { WORKERS = 5, LIMIT_MS = 30000, PATH = 128 };
+enum { WORKERS = 5, LIMIT_MS = 100000, PATH = 128 };
 
 static const char short_note[] = "loss 0.5";
 
