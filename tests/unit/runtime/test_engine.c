@@ -170,7 +170,7 @@ static size_t get(bench *own, const size_t *counter)
 
 static void waits_for(bench *own, const size_t *counter, size_t least)
 {
-    struct timespec until = clock_timespec(clock_now_ns() + UINT64_C(20000000000));
+    struct timespec until = clock_timespec(clock_now_ns() + UINT64_C(60000000000));
     int expired = 0;
     pthread_mutex_lock(&own->lock);
     while (*counter < least && expired == 0)

@@ -226,24 +226,20 @@ static void waking_ends_one_wait(void **state)
     mailbox_destroy(&box);
 }
 
-static void *close_soon(void *box)
-{
-    usleep(10000);
-    mailbox_close(box);
-    return NULL;
-}
-
+/* Two senders fill it, and wait for more room. */
 static void closing_ends_all_waits_for_good(void **state)
 {
     (void)state;
     mailbox box;
     assert_int_equal(mailbox_init(&box, MAX_SIZE, 2, NULL), TARRY_OK);
     sender senders[2] = {{.box = &box, .id = 0}, {.box = &box, .id = 1}};
-    pthread_t threads[2], closer;
+    pthread_t threads[2];
     start(&threads[0], &senders[0]);
     start(&threads[1], &senders[1]);
-    assert_int_equal(pthread_create(&closer, NULL, close_soon, &box), 0);
-    pthread_join(closer, NULL);
+    while (atomic_load(&senders[0].sent) + atomic_load(&senders[1].sent) < 2)
+        usleep(100);
+    usleep(10000);
+    mailbox_close(&box);
     for (int i = 0; i < 2; i++) {
         pthread_join(threads[i], NULL);
         assert_true(senders[i].refused);
