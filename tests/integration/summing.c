@@ -35,6 +35,7 @@ void summing_init(summing *job)
     *job = (summing){.dimension = 1000, .seed = 1, .failing_chunk = UINT32_MAX};
     tarry_plan_settings_init(&job->plan_settings);
     tarry_local_settings_init(&job->local_settings);
+    job->local_settings.server.silence_ns = UINT64_C(30000000000);
 }
 
 void summing_begin(summing *job)

@@ -24,7 +24,8 @@ typedef struct summing {
     float parameters[2];
 } summing;
 
-/* 8 workers, 8 chunks, replication 3, 1 part, 1,000 numbers. */
+/* 8 workers, 8 chunks, replication 3, 1 part, 1,000 numbers; who is silent for less than 30 s may
+ * just have been held up. */
 void summing_init(summing *job);
 /* Makes plan, straggler and runtime; asserts that it worked. */
 void summing_begin(summing *job);

