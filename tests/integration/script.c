@@ -24,7 +24,7 @@
 #include "runtime/clock.h"
 #include "runtime/tcp/address.h"
 
-enum { PATIENCE_SECONDS = 10 };
+enum { PATIENCE_SECONDS = 60 };
 
 void script_open(script *its, const char *where, uint8_t instance)
 {
@@ -40,8 +40,6 @@ void script_open(script *its, const char *where, uint8_t instance)
     setsockopt(its->fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
     setsockopt(its->fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
     assert_int_equal(connect(its->fd, (struct sockaddr *)&found[0].socket, found[0].size), 0);
-    its->body = malloc(((size_t)WIRE_NUMBERS_MOST * sizeof(float)) + WIRE_SMALL_BYTES);
-    assert_non_null(its->body);
 }
 
 bool script_open_secure(script *its, const char *where, uint8_t instance, const char *credentials)
@@ -134,6 +132,11 @@ bool script_read(script *its)
     if (!read_all(its, head, sizeof(head)))
         return false;
     assert_int_equal(wire_head_decode(head, &its->head), TARRY_OK);
+    if (its->head.length > its->room) {
+        its->room = its->head.length;
+        its->body = realloc(its->body, its->room);
+        assert_non_null(its->body);
+    }
     return read_all(its, its->body, its->head.length);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A worker or viewer at the other end of a network server that does what a test tells it, over a
- * blocking socket. Whatever does not come within ten seconds fails the test.
+ * blocking socket. Whatever does not come within a minute fails the test.
  */
 #ifndef TEST_SCRIPT_H
 #define TEST_SCRIPT_H
@@ -40,6 +40,7 @@ typedef struct script {
     uint32_t kept_size[16], kept_count;
     wire_head head; /* the frame that was read last */
     uint8_t *body;
+    size_t room;     /* bytes of it */
     uint8_t job[64]; /* its first bytes */
 
     script_death death;

@@ -24,10 +24,15 @@
 #include <unistd.h>
 
 #include "failing_allocator.h"
+#include "runtime/clock.h"
 #include "runtime/tcp/authority.h"
 #include "script.h"
 
 enum { WORKERS = 6, CHUNKS = 6, DIMENSION = 1000, STRIPE = 96, PARAMETERS = 40000 };
+
+/* Longer than any stall of the machine: what takes longer hangs, and nobody is silent before. */
+enum { PATIENCE_SECONDS = 60 };
+#define PATIENCE_NS (PATIENCE_SECONDS * UINT64_C(1000000000))
 
 /* A server, and what its observer heard. */
 typedef struct bench {
@@ -73,7 +78,7 @@ static struct timespec soon(void)
 {
     struct timespec limit;
     clock_gettime(CLOCK_REALTIME, &limit);
-    limit.tv_sec += 10;
+    limit.tv_sec += PATIENCE_SECONDS;
     return limit;
 }
 
@@ -110,6 +115,7 @@ static void init(bench *its)
     settings->parameters = PARAMETERS;
     settings->dimension = DIMENSION;
     settings->server.stripe_length = STRIPE;
+    settings->server.silence_ns = PATIENCE_NS;
     settings->job = "what to compute";
     settings->job_size = sizeof("what to compute");
     settings->observe = observe;
@@ -176,8 +182,7 @@ static void hire(crew *its, bench *with, uint32_t count)
         script_open(&its->workers[i], with->address, (uint8_t)(i + 1));
         script_join(&its->workers[i], i);
     }
-    assert_int_equal(tarry_tcp_server_wait(with->server, count, UINT64_C(10000000000), NULL),
-                     TARRY_OK);
+    assert_int_equal(tarry_tcp_server_wait(with->server, count, PATIENCE_NS, NULL), TARRY_OK);
 }
 
 static void start(crew *its)
@@ -259,6 +264,14 @@ static void sums_in_the_order_of_workers(void **state)
     sums_rounds_of(2, true, 2);
 }
 
+static uint32_t count_gone(bench *its)
+{
+    pthread_mutex_lock(&its->lock);
+    uint32_t gone = its->gone;
+    pthread_mutex_unlock(&its->lock);
+    return gone;
+}
+
 /* A worker is lost in each phase of a round, which goes on without it. */
 static void does_without_the_dead(void **state)
 {
@@ -271,10 +284,10 @@ static void does_without_the_dead(void **state)
         hire(&all, &its, WORKERS);
         for (uint32_t i = 0; i < WORKERS; i++)
             all.workers[i].slowness = 0.004;
-        all.workers[2].slowness = 0; /* it has a part in every sum */
+        all.workers[2].slowness = 0; /* it has a part in every sum, if the machine lets it */
         all.workers[2].death = death;
         start(&all);
-        for (uint32_t round = 0; round < 3; round++) {
+        for (uint32_t round = 0; round < 3 || (count_gone(&its) == 0 && round < 1000); round++) {
             assert_int_equal(run_round(&its, 2), TARRY_OK);
             assert_true(its.result.exact);
             assert_true_sum(&its, 2);
@@ -320,13 +333,11 @@ static void can_be_interrupted(void **state)
     init(&its);
     begin(&its, 1);
     hire(&all, &its, WORKERS);
-    for (uint32_t i = 0; i < WORKERS; i++)
-        all.workers[i].slowness = 0.2;
-    start(&all);
     pthread_t thread;
     pthread_create(&thread, NULL, interrupt_soon, its.server);
-    assert_int_equal(run_round(&its, 1), TARRY_ERROR_INTERRUPTED);
+    assert_int_equal(run_round(&its, 1), TARRY_ERROR_INTERRUPTED); /* nobody computes yet */
     pthread_join(thread, NULL);
+    start(&all);
     assert_int_equal(run_round(&its, 3), TARRY_OK);
     assert_true_sum(&its, 3);
     end(&its);
@@ -637,19 +648,21 @@ static void believes_strangers_little(void **state)
     bench its;
     init(&its);
     begin(&its, 1);
-    script one;
+    script one, crowd[CROWD];
     script_open(&one, its.address, 1);
     uint8_t head[WIRE_HEAD_BYTES];
     wire_message_head(WIRE_SMALL_BYTES + 1, 0, head);
     script_send(&one, head, sizeof(head));
     assert_int_equal(script_reason(&one), 0); /* without waiting for the rest */
     script_close(&one);
+    for (uint32_t i = 0; i < CROWD; i++) { /* all at once */
+        script_open(&crowd[i], its.address, 1);
+        script_say_hello(&crowd[i], WIRE_ROLE_WORKER, WORKERS);
+    }
     for (uint32_t i = 0; i < CROWD; i++) {
-        script_open(&one, its.address, 1);
-        script_say_hello(&one, WIRE_ROLE_WORKER, WORKERS);
-        wire_reason reason = script_reason(&one);
+        wire_reason reason = script_reason(&crowd[i]);
         assert_true(reason == WIRE_REFUSED_RANGE || reason == 0);
-        script_close(&one);
+        script_close(&crowd[i]);
     }
     await_told(&its, "more before they said who they are");
     end(&its);
@@ -720,7 +733,6 @@ static void waits_for_no_slow_reader(void **state)
     bench its;
     crew all;
     init(&its);
-    its.settings.server.silence_ns = UINT64_C(30000000000); /* the others may be held up */
     begin(&its, 1);
     hire(&all, &its, WORKERS);
     for (uint32_t i = 1; i < WORKERS; i++)
@@ -875,24 +887,28 @@ static void its_caller_can_store_a_checkpoint_in_a_round(void **state)
     crew all;
     attendant keeper = {.bench = &its};
     init(&its);
-    its.settings.server.silence_ns = UINT64_C(60000000000); /* a script computes until it hears */
     its.settings.attend = attend;
     its.settings.attend_user = &keeper;
     begin(&its, 1);
     hire(&all, &its, WORKERS);
     keeper.times = 0;
+    uint64_t start_ns = clock_now_ns();
     assert_int_equal(tarry_tcp_server_wait(its.server, WORKERS + 1, UINT64_C(1500000000), NULL),
                      TARRY_ERROR_STATE);
-    assert_int_equal(keeper.times, 1);
+    uint64_t seconds = (clock_now_ns() - start_ns) / UINT64_C(1000000000);
+    assert_in_range(keeper.times, 1, 1 + seconds); /* the first one may have been due */
     size_t size = 0;
     assert_int_equal(tarry_tcp_server_visit(its.server, look, &size), 7);
     assert_true(size <= sizeof(keeper.bytes));
     for (uint32_t i = 0; i < WORKERS; i++)
         all.workers[i].slowness = 1.2;
     start(&all);
-    assert_int_equal(run_round(&its, 1), TARRY_OK);
-    assert_true(keeper.times >= 2);
-    assert_true_sum(&its, 1);
+    uint32_t before = keeper.times;
+    for (uint32_t round = 0; round < 20 && keeper.times == before; round++) {
+        assert_int_equal(run_round(&its, 1), TARRY_OK);
+        assert_true_sum(&its, 1);
+    }
+    assert_true(keeper.times > before);
     end(&its);
     dismiss(&all);
 }
@@ -1015,8 +1031,7 @@ static void lets_members_in_as_who_they_are(void **state)
         assert_true(script_open_secure(&all.workers[i], its.address, (uint8_t)(i + 1), as));
         script_join(&all.workers[i], WIRE_ANY_WORKER);
     }
-    assert_int_equal(tarry_tcp_server_wait(its.server, WORKERS, UINT64_C(10000000000), NULL),
-                     TARRY_OK);
+    assert_int_equal(tarry_tcp_server_wait(its.server, WORKERS, PATIENCE_NS, NULL), TARRY_OK);
     start(&all);
     for (uint32_t round = 0; round < 3; round++) {
         assert_int_equal(run_round(&its, 2), TARRY_OK);
@@ -1043,7 +1058,7 @@ static void keeps_places_for_those_they_belong_to(void **state)
     init(&its);
     its.settings.security.insecure = false;
     its.settings.security.credentials = member_of(&members, 0, "server");
-    its.settings.server.silence_ns = UINT64_C(400000000);
+    its.settings.server.silence_ns = UINT64_C(8000000000);
     begin(&its, 1);
     const char *third = member_of(&members, 1, "worker-2"), *any = member_of(&members, 2, "worker");
     script strangers[WORKERS], owner, other;
@@ -1057,8 +1072,8 @@ static void keeps_places_for_those_they_belong_to(void **state)
     script_close(&strangers[2]);
     await_count(&its, &its.joined, WORKERS + 1);
 
-    /* It is not given to another, for all its silence. */
-    usleep(200000);
+    /* It is not given to another, for all its silence: a quarter of what others may keep. */
+    usleep(2100000);
     assert_true(script_open_secure(&other, its.address, 3, any));
     script_say_hello(&other, WIRE_ROLE_WORKER, 2);
     assert_int_equal(script_reason(&other), WIRE_REFUSED_TAKEN);

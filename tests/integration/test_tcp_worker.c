@@ -23,7 +23,7 @@
 #include "runtime/tcp/address.h"
 #include "runtime/tcp/share.h"
 
-enum { WORKERS = 4, NUMBERS = 1000, PATIENCE_SECONDS = 10, LINE = 160 };
+enum { WORKERS = 4, NUMBERS = 1000, PATIENCE_SECONDS = 60, LINE = 160 };
 
 typedef struct stage {
     tarry_plan *plan;
@@ -68,7 +68,7 @@ static void make_plan(stage *its)
         .dimension = NUMBERS,
         .stripe_length = NUMBERS,
         .conditioning_limit = 1e4,
-        .silence_ns = UINT64_C(10000000000),
+        .silence_ns = UINT64_C(60000000000),
         .plan_bytes = plan_encoded_size(its->plan),
     };
     tarry_plan_digest(its->plan, its->welcome.plan);
