@@ -4,7 +4,8 @@ A TCP proxy between one worker and the server, which makes the link between them
 stalled, cut and healed, at given times or, on links in plain text, at given bytes of a frame.
 
 Bytes go through each direction of each connection in this order: a reader takes them as they come; `delay` seconds
-later, and no faster than `rate`, they go on. The delay costs no bandwidth: as much is on its way as fits into it.
+later, and no faster than `rate`, they go on. The delay costs no bandwidth: as much is on its way as fits into it. Nor
+does a thread that is woken a little late: what the link would have carried meanwhile goes on at once.
 """
 
 import asyncio
@@ -23,7 +24,8 @@ UP = "up"  # from the worker to the server
 DOWN = "down"
 CHUNK = 1 << 16
 MOST_IN_FLIGHT = 1 << 24
-READY_SECONDS = 10
+MOST_LATE = 0.05  # seconds, after which it is the link that stood still
+READY_SECONDS = 60
 
 OPEN = "open"
 HOLE = "hole"  # connections stay, nothing goes through, nobody is told
@@ -136,7 +138,7 @@ class Pipe:
             came, data = self._queue.popleft()
             await sleep_until(came + self._proxy.delay)
             if not data:
-                await self._pass(self._cutter.rest() if self._cutter else b"")
+                await self._pass(self._cutter.rest() if self._cutter else b"", came + self._proxy.delay)
                 await self._proxy.passable(self._way)
                 self._sink.shutdown(socket.SHUT_WR)
                 return
@@ -146,11 +148,12 @@ class Pipe:
                     watch.action(frame)
                     await asyncio.sleep(0)  # if it has reset the connection, this is where it ends
                 else:
-                    await self._pass(piece)
+                    await self._pass(piece, came + self._proxy.delay)
             self._in_flight -= len(data)
             self._changed.set()
 
-    async def _pass(self, data):
+    async def _pass(self, data, due):
+        """Passes on what could go at that time at the earliest."""
         loop = asyncio.get_running_loop()
         while data:
             await self._proxy.passable(self._way)
@@ -158,7 +161,7 @@ class Pipe:
             size = len(data) if rate is None else max(int(rate * 0.005), 1)
             piece, data = data[:size], data[size:]
             if rate is not None:
-                self._free = max(self._free, time.monotonic()) + len(piece) / rate
+                self._free = max(self._free, due, time.monotonic() - MOST_LATE) + len(piece) / rate
                 await sleep_until(self._free)
             await loop.sock_sendall(self._sink, piece)
             self._proxy.passed[self._way] += len(piece)

@@ -12,7 +12,8 @@ import frames
 from frames import Kind, Type
 from proxy import DOWN, UP, Cutter, Proxy, Watch
 
-WAIT = 10
+WAIT = 60
+TRY_SECONDS = 30  # for a measurement that the machine does not disturb
 
 
 class Echo:
@@ -21,7 +22,7 @@ class Echo:
     def __enter__(self):
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.address = self.listener.getsockname()
-        self.got = bytearray()
+        self.got, self._more = bytearray(), threading.Condition()
         threading.Thread(target=self._accept, daemon=True).start()
         return self
 
@@ -37,8 +38,14 @@ class Echo:
     def _serve(self, end):
         with end, contextlib.suppress(OSError):
             while data := end.recv(1 << 16):
-                self.got += data
+                with self._more:
+                    self.got += data
+                    self._more.notify_all()
                 end.sendall(data)
+
+    def await_bytes(self, count):
+        with self._more:
+            assert self._more.wait_for(lambda: len(self.got) >= count, WAIT), f"{len(self.got)} bytes of {count}"
 
 
 def receive(end, size):
@@ -72,8 +79,18 @@ class ProxyTest(unittest.TestCase):
         sender.join()
         return time.monotonic() - start
 
-    def best(self, end, data, runs=5):
-        return min(self.round_trip(end, data) for _ in range(runs))
+    def measure(self, least, measured):
+        """
+        measured() gives seconds and how many they should be at most. Nothing is ever sooner than the link allows; a busy
+        machine makes it later, but not every time.
+        """
+        end = time.monotonic() + TRY_SECONDS
+        while True:
+            took, most = measured()
+            self.assertGreaterEqual(took, least)
+            if took < most:
+                return
+            self.assertLess(time.monotonic(), end, f"{took} s is too late each time")
 
     def test_bytes_are_passed_on(self):
         end = self.connect(self.proxy(framed=False))
@@ -83,36 +100,38 @@ class ProxyTest(unittest.TestCase):
 
     def test_delay(self):
         end = self.connect(self.proxy(delay=0.02))
-        self.assertAlmostEqual(self.best(end, b"x", runs=20), 0.04, delta=0.004)
+        self.measure(0.04, lambda: (self.round_trip(end, b"x"), 0.045))
 
     def test_delay_costs_no_bandwidth(self):
         data = bytes(8 << 20)
-        bare = self.best(self.connect(self.proxy()), data, runs=3)
-        late = self.best(self.connect(self.proxy(delay=0.05)), data, runs=3)
-        self.assertLess(late - bare, 0.1 + bare)
+        bare, late = self.connect(self.proxy()), self.connect(self.proxy(delay=0.05))
+        self.measure(0.1, lambda: (self.round_trip(late, data), 0.1 + 2 * self.round_trip(bare, data)))
 
     def test_rate(self):
         data = bytes(25_000)
         end = self.connect(self.proxy(rate=125_000))
-        self.assertAlmostEqual(min(self.one_way(end, data) for _ in range(4)), 0.2, delta=0.02)
+        self.measure(0.2, lambda: (self.one_way(end, data), 0.22))
 
     def one_way(self, end, data):
         """Seconds until all of it has arrived."""
         before, start = len(self.echo.got), time.monotonic()
         end.sendall(data)
-        while len(self.echo.got) < before + len(data) and time.monotonic() - start < WAIT:
-            time.sleep(0.001)
+        self.echo.await_bytes(before + len(data))
         return time.monotonic() - start
 
     def test_stall(self):
         proxy = self.proxy()
         end = self.connect(proxy)
         self.round_trip(end, b"x")
+        self.measure(0.2, lambda: (self.stalled(proxy, end), 0.3))
+        self.measure(0.0, lambda: (self.round_trip(end, b"x"), 0.1))
+
+    def stalled(self, proxy, end):
+        """Seconds until what is sent into a stall of 0.2 s is back."""
+        start = time.monotonic()
         proxy.stall(0.2)
-        took = self.round_trip(end, b"x")
-        self.assertGreater(took, 0.15)
-        self.assertLess(took, 1)
-        self.assertLess(self.best(end, b"x"), 0.1)
+        self.round_trip(end, b"x")
+        return time.monotonic() - start
 
     def test_hole_and_heal(self):
         proxy = self.proxy()
@@ -137,9 +156,10 @@ class ProxyTest(unittest.TestCase):
         self.round_trip(end, b"x")
         proxy.hole(DOWN)
         end.sendall(b"up")
+        self.echo.await_bytes(3)
+        self.assertEqual(bytes(self.echo.got), b"xup")
         end.settimeout(0.2)
         self.assertRaises(TimeoutError, end.recv, 1)
-        self.assertEqual(bytes(self.echo.got), b"xup")
 
     def test_shut(self):
         proxy = self.proxy()
@@ -157,11 +177,12 @@ class ProxyTest(unittest.TestCase):
 
     def test_watch_stops_within_a_part(self):
         proxy = self.proxy(framed=True)
-        seen = []
+        seen, struck = [], threading.Event()
 
         def strike(frame):
             seen.append((frame.round, frame.index))
             proxy.hole(UP)
+            struck.set()
 
         part = frames.message(Type.PART, round=7, index=3, behind=bytes(range(100)))
         report = frames.message(Type.REPORT, round=7)
@@ -171,6 +192,7 @@ class ProxyTest(unittest.TestCase):
             end.sendall(bytes([byte]))
         before = len(report) + frames.HEAD_BYTES + frames.HEAD_BYTES + frames.MESSAGE_BYTES + 40
         self.assertEqual(len(receive(end, before)), before)
+        self.assertTrue(struck.wait(WAIT))
         end.settimeout(0.1)
         self.assertRaises(TimeoutError, end.recv, 1)
         self.assertEqual(seen, [(7, 3)])
