@@ -18,13 +18,14 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "cli"))
 from harness import TARRY  # noqa: E402
 
-WAIT = 30  # seconds for anything that is to happen soon
+WAIT = 100  # seconds for anything that is to happen soon, on a machine that has much else to do
 PR_SET_PDEATHSIG = 1
 LIBC = ctypes.CDLL(None)
 
@@ -43,6 +44,7 @@ class Process:
     def __init__(self, folder, name, arguments, around=lambda arguments: arguments):
         self.name, self._folder = name, folder
         self._log, self._err = os.path.join(folder, f"{name}.jsonl"), os.path.join(folder, f"{name}.err")
+        self._lines, self._read, self._reading = [], 0, threading.Lock()
         with open(self._err, "ab") as err, open(os.path.join(folder, f"{name}.out"), "ab") as out:
             self._process = subprocess.Popen(
                 around([*os.environ.get("TARRY_TEST_WRAPPER", "").split(), TARRY, *arguments, "--log", self._log]),
@@ -84,20 +86,30 @@ class Process:
 
     def log(self, event=None, **fields):
         """The log's lines for that event with these fields."""
-        if not os.path.exists(self._log):
-            return []
-        with open(self._log) as file:
-            lines = [json.loads(line) for line in file if line.endswith("\n")]
-        return [line for line in lines if (event is None or line["event"] == event) and
+        return [line for line in self._logged() if (event is None or line["event"] == event) and
                 all(line.get(name) == value for name, value in fields.items())]
+
+    def _logged(self):
+        """The whole lines so far, of which only those are read that are new."""
+        with self._reading:
+            if os.path.exists(self._log):
+                with open(self._log, "rb") as file:
+                    file.seek(self._read)
+                    for line in file:
+                        if line.endswith(b"\n"):
+                            self._lines.append(json.loads(line))
+                            self._read += len(line)
+            return list(self._lines)
 
     def errors(self):
         with open(self._err) as file:
             return file.read()
 
     def told(self):
-        """Its last words, for a failure's message."""
-        lines = [json.dumps(line) for line in self.log()[-40:]]
+        """What it said, for a failure's message: of rounds only the last ones."""
+        log = self.log()
+        lines = [json.dumps(line) for line in log[:-40] if line["event"] not in ("round", "signal")][-200:]
+        lines += [json.dumps(line) for line in log[-40:]]
         return "\n".join([f"--- {self.name}", self.errors()[-2000:], *lines])
 
     def await_log(self, event, seconds=WAIT, **fields):
@@ -157,6 +169,23 @@ class Cluster:
         """Waits for the run's end; gives back the server's report."""
         status = self.server.wait(seconds)
         if status != 0:
+            raise AssertionError(f"the server's status is {status}\n{self.told()}")
+        return self.report()
+
+    def await_everyone(self):
+        """Until a round that began after this call has ended, with all workers there."""
+        begun = len(self.server.log("round"))
+        end = time.monotonic() + WAIT
+        while not any(line["workers_lost"] == 0 for line in self.server.log("round")[begun + 1 :] if line["exact"]):
+            if time.monotonic() > end or not self.server.running:
+                raise AssertionError(f"not all workers are there within {WAIT} s\n{self.told()}")
+            time.sleep(0.02)
+
+    def stop(self, rounds):
+        """Interrupts the run after so many more rounds; gives back the server's report."""
+        self.server.await_log("round", round=self.server.log("round")[-1]["round"] + rounds)
+        status = self.server.end()
+        if status != 1:
             raise AssertionError(f"the server's status is {status}\n{self.told()}")
         return self.report()
 
