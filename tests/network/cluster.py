@@ -25,6 +25,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "cli"))
 from harness import TARRY  # noqa: E402
 
+SILENCE = 2.0  # seconds without a word after which the server's default is to go on without a worker
 WAIT = 100  # seconds for anything that is to happen soon, on a machine that has much else to do
 PR_SET_PDEATHSIG = 1
 LIBC = ctypes.CDLL(None)
@@ -36,6 +37,41 @@ def die_with_the_test():
 
 def seconds_of(time_text):
     return datetime.datetime.fromisoformat(time_text.replace("Z", "+00:00")).timestamp()
+
+
+class Stalls(threading.Thread):
+    """
+    Finds out how long this machine lets a thread wait that wants to run for a moment: what it does to this one, it does
+    to those of servers and workers.
+    """
+
+    STEP = 0.01
+
+    def __init__(self):
+        super().__init__(daemon=True)
+        self._waits, self._end = [], threading.Event()  # (when it ran again, seconds that it waited)
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        self._end.set()
+        self.join()
+
+    def run(self):
+        before = time.time()
+        while not self._end.wait(self.STEP):
+            now = time.time()
+            self._waits.append((now, max(now - before - self.STEP, 0.0)))
+            before = now
+
+    def longest(self):
+        return max((waited for _, waited in self._waits), default=0.0)
+
+    def between(self, start, end):
+        """Seconds in all."""
+        return sum(min(waited, when - start) for when, waited in self._waits if start < when and when - waited < end)
 
 
 class Process:
@@ -65,10 +101,10 @@ class Process:
         self.signal(signal.SIGKILL)
         self._process.wait(WAIT)
 
-    def end(self):
+    def end(self, seconds=WAIT):
         """Asks it to end; gives back its status."""
         self.signal(signal.SIGTERM)
-        return self.wait()
+        return self.wait(seconds)
 
     def wait(self, seconds=WAIT):
         try:

@@ -7,9 +7,9 @@ import socket
 import ssl
 
 import frames
-from frames import Kind
+from frames import Kind, Type
 
-WAIT = 10
+WAIT = 100
 
 
 def context(folder, authority=None):
@@ -44,13 +44,18 @@ class Peer:
         return True
 
     def receive(self):
-        """The next frame and its body; None at the end."""
+        """The next frame and its body; None at the end. Whoever reads is there: a probe is answered."""
         head = self._take(frames.HEAD_BYTES)
         if head is None:
             return None
         length, kind, _ = frames.HEAD.unpack(head)
         body = self._take(length)
-        return None if body is None else (frames.look(head + body), body)
+        if body is None:
+            return None
+        frame = frames.look(head + body)
+        if frame.is_message(Type.PROBE):
+            self.send(frames.message(Type.ALIVE, round=frame.round, epoch=frame.epoch))
+        return frame, body
 
     def await_kind(self, *kinds):
         """The first frame of one of these kinds; None: the connection ended before."""

@@ -5,6 +5,7 @@ undisturbed one does.
 """
 
 import collections
+import concurrent.futures
 import contextlib
 import os
 import random
@@ -17,7 +18,7 @@ import time
 import unittest
 
 import frames
-from cluster import WAIT, NetworkTest
+from cluster import SILENCE, WAIT, NetworkTest, Stalls
 from frames import Kind, Reason, Type
 from peer import Peer, context
 
@@ -28,12 +29,12 @@ JOB = ["--workers", str(WORKERS), "--chunks", str(WORKERS), "--replication", "2"
        "200", "--holdout", "0", "--features", "3000", "--rounds", "100000", "--verify", "--evaluate", "20", "--wait",
        "1"]
 SLEEP = ["--straggler", "shifted-exp:0.01,0.002"]
-FLOOD_SECONDS = 10  # in which it is refused
-SOON = 8  # seconds for a worker to start and to be let in; a stranger has ten
+SOON = 5  # seconds for a worker to start and to be let in, if the machine is not busy; a stranger has ten
 ENOUGH = 20  # rounds after the last misbehaviour
 CROWD = 4000  # strangers, of whom
 CROWD_AT_ONCE = 1500  # stay as long as the server lets them
 OPEN_FILES = 512 + WORKERS + 50  # of the server at most
+LINES, LINES_A_SECOND = 100, 20  # of its log about those whom it does not know
 
 
 class Crowd(threading.Thread):
@@ -71,11 +72,15 @@ class Crowd(threading.Thread):
 class Misbehaviour(NetworkTest):
     def begin(self, keys=None, *options):
         self.keys_folder = keys
+        self.stalls = self.enterContext(Stalls())
         self.training = self.cluster([*JOB, *options], keys=keys)
         self.address = self.training.serve()
+        start = time.monotonic()
         for worker in range(WORKERS):
             if worker != LIAR:
                 self.training.work(worker, self.address, *SLEEP)
+        self.training.server.await_log("joined")
+        self.joins = time.monotonic() - start
         self.training.server.await_log("round", exact=True)
 
     def finish(self):
@@ -89,9 +94,9 @@ class Misbehaviour(NetworkTest):
         rounds = len(report["rounds"])
         expected = self.trained([*JOB[:JOB.index("--wait")], "--rounds", str(rounds)])
         self.assertAlmostEqual(report["final"]["loss"], expected["final"]["loss"], delta=1e-5)
-        for worker in range(WORKERS):
-            if worker != LIAR:
-                self.assertEqual(server.log("left_out", worker=worker), [])
+        print(f"{self.id().rpartition('.')[2]}: the machine stood still for {self.stalls.longest() * 1e3:.0f} ms")
+        if self.stalls.longest() < SILENCE / 8:  # else each process may have stood still for long
+            self.assertEqual([line for line in server.log("left_out") if line["worker"] != LIAR], [])
 
     def refusals(self):
         return len(self.training.server.log("refused"))
@@ -206,7 +211,7 @@ class Misbehaviour(NetworkTest):
         self.bear_a_crowd()
 
     def bear_a_crowd(self):
-        crowd = Crowd(self.address)
+        crowd, begun = Crowd(self.address), time.monotonic()
         crowd.start()
         try:
             crowd.await_count(CROWD // 4)
@@ -221,17 +226,17 @@ class Misbehaviour(NetworkTest):
         finally:
             crowd.end()
         self.assertLess(files, OPEN_FILES)
-        self.assertLess(joins, SOON)
+        self.assertLess(joins, max(SOON, 5 * self.joins))
         refused = self.training.server.log("refused")
         self.assertTrue([line for line in refused if "made room for others" in line["text"]], refused)
-        self.assertLess(len(refused), CROWD // 4)  # a line for each would be a flood of its own
+        self.assertLess(len(refused), LINES + LINES_A_SECOND * (time.monotonic() - begun))  # not one for each
         self.finish()
 
     def crowd_keys(self):
         return None
 
     def repeat(self, peer, frame):
-        end = time.monotonic() + FLOOD_SECONDS
+        end = time.monotonic() + WAIT
         while peer.send(frame * 100) and time.monotonic() < end:
             pass
 
@@ -239,7 +244,7 @@ class Misbehaviour(NetworkTest):
         peer.join(LIAR)
         round = peer.await_message(Type.ROUND)
         senseless = frames.message(type, round=round.round, epoch=round.epoch, index=12345)
-        end = time.monotonic() + FLOOD_SECONDS
+        end = time.monotonic() + WAIT
         while peer.send(senseless * 1000) and time.monotonic() < end:
             pass
 
@@ -332,8 +337,11 @@ class MisbehaviourOverTls(Misbehaviour):
             peer.join(LIAR)
             self.assertIsNotNone(peer.await_message(Type.ROUND))
             before = self.refusals()
-            self.tarry("keys", "revoke", self.keys_folder, f"worker-{LIAR}", folder=self.training.folder)
-            self.assertEqual(Reason(peer.end()[0]), Reason.REVOKED)
+            with concurrent.futures.ThreadPoolExecutor() as pool:
+                revoked = pool.submit(self.tarry, "keys", "revoke", self.keys_folder, f"worker-{LIAR}",
+                                      folder=self.training.folder)
+                self.assertEqual(Reason(peer.end()[0]), Reason.REVOKED)
+                revoked.result()
             self.assert_refused("a revoked worker that is there", before)
         self.fail_to_connect("a revoked certificate", context(liar))
         self.finish()
