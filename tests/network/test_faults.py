@@ -9,17 +9,20 @@ import contextlib
 import itertools
 import os
 import random
+import threading
 import time
 import unittest
 
 import faults
-from cluster import NetworkTest, median
+from cluster import SILENCE, WAIT, NetworkTest, Stalls, median
 from phases import AFTER_PART, PHASES, strike
 from proxy import Proxy
 
 SEED = int(os.environ.get("TARRY_TEST_SEED", "1"))
 AT_A_TIME = 3
-CASE_SECONDS = 150  # a sanitized program on a busy machine takes most of it
+CASE_SECONDS = 300  # a sanitized program on a busy machine takes most of it
+MORE_ROUNDS = 5  # after all are back
+ENDLESS = 100_000
 WORKERS, FEATURES, STRIPES = 5, 70_000, 2  # a part is 280,000 bytes, in stripes of at most 262,144
 JOB = ["--workers", str(WORKERS), "--chunks", str(WORKERS), "--replication", "3", "--samples", "50", "--holdout", "0",
        "--features", str(FEATURES), "--rate", "0.01", "--seed", "3", "--verify"]
@@ -38,7 +41,7 @@ class Case:
         self.victim, self.first = draw.randrange(WORKERS), draw.randrange(4, 9)
         self.fault = fault(self)
         self.name = f"{fault.__name__} of {self.victim} {phase}, from round {self.first} on, seed {SEED}"
-        self.cluster = test.cluster([*JOB, "--rounds", str(fault.rounds), *fault.options])
+        self.cluster = test.cluster([*JOB, "--rounds", str(fault.rounds or ENDLESS), *fault.options])
 
     @property
     def link(self):
@@ -54,38 +57,54 @@ class Case:
     def run(self):
         with contextlib.ExitStack() as stack:
             stack.callback(self.cluster.close)
+            self.stalls = stack.enter_context(Stalls())
             address = self.cluster.serve()
             self.links = [stack.enter_context(Proxy(address, framed=True)) for _ in range(WORKERS)]
             strike(self.links, self.victim, self.first, self.phase, STRIPES, self.fault.strike)
             for worker, link in enumerate(self.links):
                 self.cluster.work(worker, link.address, *SLEEP)
-            self.go_on(address)
             try:
-                self.check(self.cluster.finish(CASE_SECONDS))
+                self.go_on(address)
+                self.check(self.cluster.finish(CASE_SECONDS) if self.fault.rounds else self.stop())
             except AssertionError as error:
                 raise AssertionError(f"{self.name}: {error}\n{self.cluster.told()}") from None
         return self
 
     def go_on(self, address):
         if isinstance(self.fault, faults.ServerKilled):
-            self.test.assertTrue(self.fault.finished.wait(CASE_SECONDS), f"{self.name}: never struck")
+            self.test.assertTrue(self.fault.finished.wait(CASE_SECONDS), "the fault never struck")
             self.cluster.server.wait()
             self.cluster.serve("--resume", listen=f"{address[0]}:{address[1]}")
+
+    def stop(self):
+        """Once the fault is over and all are back."""
+        fault, server = self.fault, self.cluster.server
+        self.test.assertTrue(fault.finished.wait(CASE_SECONDS), "the fault never struck, or is not over")
+        if isinstance(fault, faults.Doubled):
+            server.await_log("refused")
+        end = time.monotonic() + WAIT
+        while fault.needs_reason and not self.reasons() & fault.reasons and server.running and time.monotonic() < end:
+            time.sleep(0.02)
+        self.cluster.await_everyone()
+        return self.cluster.stop(MORE_ROUNDS)
 
     def check(self, report):
         test, fault = self.test, self.fault
         test.assertIsNotNone(fault.round, "the fault never struck")
-        test.assertEqual(len(report["rounds"]), fault.rounds)
+        if fault.rounds:
+            test.assertEqual(len(report["rounds"]), fault.rounds)
         test.assert_exact_or_said(report)
-        test.assert_same_losses(report, test.expected(fault.rounds), 1e-5)
+        test.assert_same_losses(report, test.expected(len(report["rounds"])), 1e-5)
         reasons = self.reasons()
-        test.assertLessEqual(reasons, fault.reasons | {"late"})
+        test.assertLessEqual(reasons, fault.reasons | {"late"} | self.excused())
         if fault.needs_reason:
             test.assertTrue(reasons & fault.reasons, "the server never said that it does without the victim")
-        if isinstance(fault, faults.Doubled):
-            test.assertTrue(self.cluster.server.log("refused"), "nobody was refused")
-        last = self.cluster.server.log("round")[-1]
-        test.assertEqual(last["workers_lost"], 1 if isinstance(fault, faults.Killed) else 0, "at the end")
+        if isinstance(fault, faults.Killed):
+            test.assertGreaterEqual(self.cluster.server.log("round")[-1]["workers_lost"], 1, "at the end")
+
+    def excused(self):
+        """A machine that stands still for long, each process for itself, makes even the well silent."""
+        return {"silent", "gone"} if self.stalls.longest() > SILENCE / 8 else set()
 
     def reasons(self):
         """Why the server has done without the victim since the fault."""
@@ -96,27 +115,26 @@ class Case:
         times = self.cluster.round_seconds()
         reasons = [line["reason"] for line in self.cluster.server.log("left_out", worker=self.victim)]
         return (f"{type(self.fault).__name__:12} {self.phase:30} {len(times)} rounds, median {median(times) * 1e3:.0f} ms, "
-                f"longest {max(times) * 1e3:.0f} ms; left out: {', '.join(reasons) or 'never'}")
+                f"longest {max(times) * 1e3:.0f} ms; left out: {', '.join(reasons) or 'never'}; the machine "
+                f"stood still for {self.stalls.longest() * 1e3:.0f} ms")
 
 
 class Faults(NetworkTest):
     @classmethod
     def setUpClass(cls):
-        cls.losses = {}
+        cls.undisturbed, cls.training = {"rounds": []}, threading.Lock()
 
     def expected(self, rounds):
-        """An undisturbed run of the same job, by threads of one process."""
-        if rounds not in self.losses:
-            self.losses[rounds] = self.trained([*JOB, "--rounds", str(rounds)])
-        return self.losses[rounds]
+        """The first rounds of an undisturbed run of the same job, by threads of one process."""
+        with self.training:
+            if len(self.undisturbed["rounds"]) < rounds:
+                type(self).undisturbed = self.trained([*JOB, "--rounds", str(2 * rounds)])
+            return {"rounds": self.undisturbed["rounds"][:rounds]}
 
     def test_every_fault_in_every_phase(self):
         print(f"seed {SEED}")
         kinds = [getattr(faults, name) for name in os.environ.get("TARRY_TEST_FAULTS", "").split()] or KINDS
         cases = [Case(self, kind, phase, number) for number, (kind, phase) in enumerate(itertools.product(kinds, PHASES))]
-        for rounds in {case.fault.rounds for case in cases}:
-            self.expected(rounds)
-        cases.sort(key=lambda case: -case.fault.rounds)
         start = time.monotonic()
         with concurrent.futures.ThreadPoolExecutor(AT_A_TIME) as pool:
             for case, future in [(case, pool.submit(case.run)) for case in cases]:

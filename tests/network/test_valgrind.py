@@ -9,7 +9,7 @@ import unittest
 from cluster import NetworkTest
 from namespaces import SKIPPED
 
-SECONDS = 120
+SECONDS = 400
 ERROR_STATUS = 9
 WORKERS, GONE, LEAVES = 3, 0, 1
 JOB = ["--workers", str(WORKERS), "--chunks", str(WORKERS), "--replication", "3", "--samples", "60", "--features", "50",
@@ -28,11 +28,11 @@ class Valgrind(NetworkTest):
             cluster.work(worker, address)
         cluster.server.await_log("round", seconds=SECONDS, round=3)
         cluster.workers[f"worker-{GONE}"].signal(signal.SIGKILL)
-        self.assertEqual(cluster.workers[f"worker-{LEAVES}"].end(), 0, cluster.told())
+        self.assertEqual(cluster.workers[f"worker-{LEAVES}"].end(SECONDS), 0, cluster.told())
         report = cluster.finish(SECONDS)
         self.assertEqual(len(report["rounds"]), 40)
         last = cluster.workers[f"worker-{WORKERS - 1}"]
-        self.assertEqual(last.wait(), 0, last.told())
+        self.assertEqual(last.wait(SECONDS), 0, last.told())
         for process in cluster.everyone:
             self.assertNotIn("==", process.errors(), process.told())
 
