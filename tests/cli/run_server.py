@@ -9,7 +9,7 @@ WELCOME, REFUSED, BYE, STATUS = 2, 3, 5, 13
 DONE, RESTART = 2, 3
 STATES = ("absent", "resting", "receiving", "computing", "sending", "late", "silent", "gone", "left")
 NEVER = 2**64 - 1
-SILENCE_NS = 2 * 10**9
+SILENCE_NS = 600 * 10**9  # it says nothing unless it is told to
 
 
 def frame(kind, body):
@@ -64,7 +64,7 @@ class RunServer:
                 self.connections.append(connection)
                 self.changed.notify_all()
 
-    def wait(self, count, seconds=20):
+    def wait(self, count, seconds=60):
         """Until so many viewers have come, in all."""
         with self.changed:
             if not self.changed.wait_for(lambda: len(self.connections) >= count, seconds):

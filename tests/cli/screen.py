@@ -152,7 +152,7 @@ class Terminal:
         while self.read(0.05):
             pass
 
-    def wait_for(self, holds, seconds=20):
+    def wait_for(self, holds, seconds=60):
         """Reads until holds(lines of the screen); gives these back."""
         end = time.monotonic() + seconds
         while not holds(self.screen.text()):
@@ -161,13 +161,13 @@ class Terminal:
             self.read(0.1)
         return self.screen.text()
 
-    def wait_for_text(self, text, seconds=20):
+    def wait_for_text(self, text, seconds=60):
         return self.wait_for(lambda lines: any(text in line for line in lines), seconds)
 
     def press(self, keys):
         os.write(self.master, keys)
 
-    def end(self, seconds=20):
+    def end(self, seconds=60):
         """Until the process ends; gives back its status."""
         end = time.monotonic() + seconds
         while self.process.poll() is None and time.monotonic() < end:

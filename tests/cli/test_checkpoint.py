@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import resource
 import shutil
 import signal
@@ -53,34 +54,34 @@ class Checkpoint(TarryTest):
             os.remove(os.path.join(self.folder, "run.ck.previous"))
 
     def test_killed_again_and_again(self):
-        slow = ["--reproducible", "--rounds", "60", "--checkpoint-every", "1",
-                "--straggler", "shifted-exp:0.001,0.001"]
-        expected, parameters = self.train(*slow)
-        resume, kills = [], 0
+        slow = ["--reproducible", "--checkpoint-every", "1", "--straggler", "shifted-exp:0.001,0.001"]
+        resume = []
         for delay in (0.05, 0.1, 0.15, 0.08):
-            process = self.start(*SMALL, *slow, *KEEP, *resume)
-            self.wait_for(process, "run.ck")
+            process = self.start(*SMALL, *slow, *KEEP, *resume, "--rounds", "1000000")
+            self.wait_for(process, "run.ck.previous")
             time.sleep(delay)
             self.end(process, signal.SIGKILL)
-            kills += process.returncode == -signal.SIGKILL
+            self.assertEqual(process.returncode, -signal.SIGKILL)
             resume = ["--resume"]
-        self.assertGreater(kills, 0)
-        found, again = self.train(*slow, *KEEP, "--resume")
+        few = self.run_tarry(*SMALL, *slow, *KEEP, "--resume", "--rounds", "1").err
+        rounds = str(int(re.search("fewer than the ([0-9]+) done", few)[1]) + 10)
+        expected, parameters = self.train(*slow, "--rounds", rounds)
+        found, again = self.train(*slow, "--rounds", rounds, *KEEP, "--resume")
         self.assert_same(expected, found)
         self.assertEqual(parameters, again)
 
     def test_interrupted(self):
-        slow = ["--reproducible", "--rounds", "40", "--checkpoint-every", "1000",
-                "--straggler", "shifted-exp:0.005,0"]
-        expected, parameters = self.train(*slow)
+        slow = ["--reproducible", "--checkpoint-every", "1000000", "--straggler", "shifted-exp:0.005,0"]
         for number, resume in ((signal.SIGINT, []), (signal.SIGTERM, ["--resume"])):
-            process = self.start(*SMALL, *slow, *KEEP, *resume)
+            process = self.start(*SMALL, *slow, *KEEP, *resume, "--rounds", "1000000")
             self.assertRegex(process.stderr.readline(), "^training ")
-            time.sleep(0.12)
+            time.sleep(0.5)  # for some rounds, if the machine has the time
             _, err = self.end(process, number)
             self.assertEqual(process.returncode, 1)
-            self.assertRegex(err.splitlines()[-1], r"^tarry: train: interrupted after [1-9]\d* of 40 rounds$")
-        found, again = self.train(*slow, *KEEP, "--resume")
+            self.assertRegex(err.splitlines()[-1], r"^tarry: train: interrupted after \d+ of 1000000 rounds$")
+        rounds = str(int(err.splitlines()[-1].split()[4]) + 10)
+        expected, parameters = self.train(*slow, "--rounds", rounds)
+        found, again = self.train(*slow, "--rounds", rounds, *KEEP, "--resume")
         self.assert_same(expected, found)
         self.assertEqual(parameters, again)
 

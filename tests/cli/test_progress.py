@@ -14,6 +14,7 @@ from harness import TARRY, TIMEOUT, TarryTest, main
 
 RUN = ["train", "--samples", "400", "--features", "5", "--rounds", "40", "--straggler",
        "shifted-exp:0.01,0"]
+LEFT = r"(\S+ (s|ms|us)|\d+ min \d\d s|\d+ h \d\d min)"
 
 
 class Terminal(TarryTest):
@@ -50,7 +51,7 @@ class Terminal(TarryTest):
         lines = text.split("\r")
         self.assertEqual((lines[0], lines[-1]), ("", "\x1b[K"))
         self.assertGreaterEqual(len(lines), 4)
-        pattern = (r"round \d+/40  \S+/s  \S+ (s|ms|us) left  loss 0\.\d+  "
+        pattern = (r"round \d+/40  \S+/s  " + LEFT + r" left  loss 0\.\d+  "
                    r"\d\.\d\d copies/chunk  \d/8 heard\x1b\[K")
         for line in lines[1:-1]:
             self.assertTrue(re.fullmatch(pattern, line), line)
@@ -59,7 +60,7 @@ class Terminal(TarryTest):
     def test_trials(self):
         status, text = self.run_on_terminal(100, "simulate", "--trials", "200")
         self.assertEqual(status, 0)
-        self.assertRegex(text, r"\rrun \d+/600  \S+/s  \S+ (s|ms|us) left\x1b\[K\r")
+        self.assertRegex(text, r"\rrun \d+/600  \S+/s  " + LEFT + r" left\x1b\[K\r")
         self.assertTrue(text.endswith("\r\x1b[K"))
 
     def test_a_narrow_terminal(self):

@@ -11,6 +11,7 @@ from harness import TARRY, TIMEOUT, TarryTest, main
 
 SLOW = ["train", "--samples", "400", "--features", "5", "--rounds", "100000", "--straggler",
         "shifted-exp:0.01,0.01"]
+EACH_ROUND = ["--checkpoint", "ck", "--checkpoint-every", "1"]
 
 
 class Signals(TarryTest):
@@ -24,10 +25,16 @@ class Signals(TarryTest):
         self.assertRegex(process.stderr.readline(), "^training ")
         time.sleep(0.3)
 
+    def wait_for_checkpoint(self, process):
+        """Until a round is over, of a run that writes one before its first and after each."""
+        end = time.monotonic() + TIMEOUT
+        while "ck.previous" not in self.files() and process.poll() is None and time.monotonic() < end:
+            time.sleep(0.01)
+        self.assertIn("ck.previous", self.files())
+
     def interrupt(self, number):
-        process = self.start(*SLOW, "--report", "report.json", "--plot", "plot.svg", "--save",
-                             "w.npy")
-        self.wait_for_rounds(process)
+        process = self.start(*SLOW, "--report", "report.json", "--plot", "plot.svg", "--save", "w.npy", *EACH_ROUND)
+        self.wait_for_checkpoint(process)
         process.send_signal(number)
         out, err = process.communicate(timeout=TIMEOUT)
         self.assertEqual(process.returncode, 1)
@@ -39,7 +46,7 @@ class Signals(TarryTest):
         self.assertEqual(line.split()[4], str(len(report["rounds"])))
         self.assertGreater(len(report["rounds"]), 0)
         self.assertEqual(report["final"]["loss"], report["rounds"][-1]["loss"])
-        self.assertEqual(self.files(), ["plot.svg", "report.json", "w.npy"])
+        self.assertEqual(self.files(), ["ck", "ck.previous", "plot.svg", "report.json", "w.npy"])
         self.assertRegex(out, r"^\d+ rounds in ")
 
     def plot_slowly(self, seconds):
@@ -73,8 +80,8 @@ class Signals(TarryTest):
 
     def test_who_read_the_messages_is_gone(self):
         """As where 'tarry train 2>&1 | tee log' is interrupted: tee ends by the same Ctrl-C."""
-        process = self.start(*SLOW, "--report", "report.json", "--checkpoint", "ck")
-        self.wait_for_rounds(process)
+        process = self.start(*SLOW, "--report", "report.json", *EACH_ROUND)
+        self.wait_for_checkpoint(process)
         process.stderr.close()
         process.send_signal(signal.SIGINT)
         self.assertEqual(process.wait(TIMEOUT), 1)
@@ -104,11 +111,11 @@ class Signals(TarryTest):
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=TIMEOUT)
         self.assertEqual(process.returncode, 1)
-        self.assertLess(time.monotonic() - start, 20)
+        self.assertLess(time.monotonic() - start, 60)
         self.assertEqual(json.loads(self.read("report.json"))["rounds"], [])
 
     def test_a_second_signal_ends_at_once(self):
-        self.plot_slowly(8)
+        self.plot_slowly(30)
         process = self.start(*SLOW, "--report", "report.json", "--plot", "plot.svg")
         self.wait_for_rounds(process)
         process.send_signal(signal.SIGINT)
@@ -121,16 +128,15 @@ class Signals(TarryTest):
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=TIMEOUT)
         self.assertEqual(process.returncode, -signal.SIGINT)
-        self.assertLess(time.monotonic() - start, 5)
+        self.assertLess(time.monotonic() - start, 15)
         self.assertEqual(self.files(), ["gnuplot", "report.json"])
 
     def test_what_comes_at_once_is_one_signal(self):
         self.plot_slowly(1)
         process = self.start(*SLOW, "--report", "report.json", "--plot", "plot.svg")
         self.wait_for_rounds(process)
-        process.send_signal(signal.SIGTERM)
-        time.sleep(0.05)
-        process.send_signal(signal.SIGTERM)
+        for number in (signal.SIGSTOP, signal.SIGTERM, signal.SIGINT, signal.SIGCONT):  # it sees two when it goes on
+            process.send_signal(number)
         err = process.communicate(timeout=TIMEOUT)[1]
         self.assertEqual(process.returncode, 1)
         self.assertIn("tarry: train: interrupted after ", err)

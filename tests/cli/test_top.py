@@ -191,7 +191,7 @@ class Live(Top):
         terminal.wait_for_text("q quit")
         os.close(terminal.slave)
         os.close(terminal.master)
-        end = time.monotonic() + 20
+        end = time.monotonic() + 60
         while terminal.process.poll() is None and time.monotonic() < end:
             time.sleep(0.05)
         terminal.master, terminal.slave = os.openpty()

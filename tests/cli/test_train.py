@@ -327,7 +327,7 @@ class EarlyEnds(TarryTest):
             self.assertGreater(round["expected_error"], 0)
 
     def test_missing_chunks_can_be_filled(self):
-        early = [*SMALL, "--replication", "1", "--rounds", "30", "--straggler", "exp:0.01/chunk",
+        early = [*SMALL, "--replication", "1", "--rounds", "30", "--straggler", "exp:0.04/chunk",
                  "--stop", "error:0.25", "--verify", "--report", "report.json", "--fill"]
         rounds = {}
         for fill in "none", "scale", "stale":
