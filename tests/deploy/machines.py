@@ -14,7 +14,7 @@ from harness import TARRY, TarryTest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
-PATIENCE = 60
+PATIENCE = 120
 
 # scp -rp FROM HOST:TO, between the folders of machines.
 SCP = """#!/bin/sh

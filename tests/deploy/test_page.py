@@ -4,6 +4,7 @@
 
 import os
 import re
+import signal
 
 from harness import main
 from machines import ROOT, MachinesTest
@@ -41,14 +42,17 @@ class Page(MachinesTest):
         for name in ("hub", "node0", "node1", "node2"):
             self.machine(name)
         server = self.launch("hub", "sh", f"exec tarry serve --listen 127.0.0.1:{self.port} --workers 3 --chunks 6 "
-                             "--credentials ../cluster/server --samples 400 --features 5 --rounds 60 --log run.jsonl")
+                             "--credentials ../cluster/server --samples 400 --features 5 --rounds 1000000 --log run.jsonl")
         workers = [self.launch(f"node{i}", "sh", f"exec tarry work --connect 127.0.0.1:{self.port} --straggler "
                                f"shifted-exp:0.02,0.01 --credentials ../cluster/worker-{i}") for i in range(3)]
         self.await_that(lambda: self.rounds("hub/run.jsonl") > 5, server)
         # The server's folder is the one that `tarry keys revoke` writes to.
         self.succeed("keys", "revoke", "cluster", "worker-1")
         self.assertIn("revoked", self.wait(workers[1], expected=1))
-        for process in (server, workers[0], workers[2]):
+        self.await_that(lambda: any(e["event"] == "refused" for e in self.events("hub/run.jsonl")), server)
+        os.kill(server.pid, signal.SIGINT)
+        self.wait(server, expected=1)
+        for process in (workers[0], workers[2]):
             self.wait(process)
         refused = [e for e in self.events("hub/run.jsonl") if e["event"] == "refused"]
         self.assertEqual([e["worker"] for e in refused], [1])

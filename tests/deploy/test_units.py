@@ -16,14 +16,13 @@ from machines import DEPLOY, PATIENCE, MachinesTest
 UNITS = ("tarry-serve.service", "tarry-work@.service")
 MANIFESTS = {"server.yaml": ["Service", "StatefulSet"], "workers.yaml": ["Job"]}
 
-# Rounds take so long that there is time to end one of 60 in the middle; all 60 are over in a few seconds.
 JOB = """
 workers = 2
 chunks = 4
 replication = 2
 samples = 400
 features = 5
-rounds = 60
+rounds = 1000000
 checkpoint-every = 1
 reproducible = true
 """
@@ -51,7 +50,17 @@ class Interrupted(MachinesTest):
         self.write("job.conf", JOB)
         self.succeed("keys", "init", "--workers=2", "keys")
         self.state = self.machine("state")
-        self.expected = self.alone()
+
+    def interrupt(self, server, more, *configurations):
+        """Ends it in the middle of the run, which is to be over so many rounds after it is taken up again."""
+        self.await_file("state/checkpoint.previous", server)
+        os.kill(server.pid, signal.SIGTERM)
+        self.wait(server, expected=1)
+        found = self.report("state/report.json")
+        self.assertTrue(found["interrupted"])
+        self.rounds_in_all = len(found["rounds"]) + more
+        for name in configurations:
+            self.write(name, re.sub("^rounds = .*", f"rounds = {self.rounds_in_all}", self.read(name), flags=re.M))
 
     def alone(self):
         """The same job, undisturbed, in one process."""
@@ -64,10 +73,10 @@ class Interrupted(MachinesTest):
         return self.launch(f"node{number}", "sh", command)
 
     def assert_same(self, report):
-        found = self.report(report)
-        self.assertEqual(len(found["rounds"]), 60)
+        found, expected = self.report(report), self.alone()
+        self.assertEqual(len(found["rounds"]), self.rounds_in_all)
         self.assertTrue(all(r["exact"] for r in found["rounds"]))
-        self.assertAlmostEqual(found["final"]["loss"], self.expected["final"]["loss"], delta=1e-6)
+        self.assertAlmostEqual(found["final"]["loss"], expected["final"]["loss"], delta=1e-6)
 
     def test_the_unit_goes_on_from_its_checkpoint(self):
         words = re.fullmatch(r"/bin/sh -c '(.*)'", exec_start("tarry-serve.service"))
@@ -77,10 +86,7 @@ class Interrupted(MachinesTest):
         checkpoint = os.path.join(self.state, "checkpoint")
         server = self.launch("state", "sh", script, CHECKPOINT=checkpoint)
         workers = [self.worker(i) for i in range(2)]
-        self.await_file("state/checkpoint.previous", server)
-        os.kill(server.pid, signal.SIGTERM)
-        self.wait(server, expected=1)
-        self.assertTrue(self.report("state/report.json")["interrupted"])
+        self.interrupt(server, 20, "job.conf", "serve.conf")
         self.wait(self.launch("state", "sh", script, CHECKPOINT=checkpoint))
         for worker in workers:
             self.wait(worker)
@@ -91,10 +97,8 @@ class Interrupted(MachinesTest):
         script = script_of("server.yaml").replace(":7077", f"127.0.0.1:{self.port}")
         server = self.launch("state", "sh", script, **places)
         workers = [self.pod(i) for i in range(2)]
-        self.await_file("state/checkpoint.previous", server)
         # The pod is told to end, and a new one takes its place.
-        os.kill(server.pid, signal.SIGTERM)
-        self.wait(server, expected=1)
+        self.interrupt(server, 300, "job.conf")  # some seconds
         server = self.launch("state", "sh", script, **places)
         # So is a worker's, which must not look as if its work were done.
         os.kill(workers[1].pid, signal.SIGTERM)
