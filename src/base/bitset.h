@@ -54,12 +54,37 @@ static inline size_t bitset_count(const uint64_t *set, size_t bits)
     return count;
 }
 
+/* `bits` (1..64) bits from bit `start` on, as the lowest of a word. */
+static inline uint64_t bitset_get(const uint64_t *set, size_t start, size_t bits)
+{
+    size_t left = 64 - start % 64; /* in the first word */
+    uint64_t value = set[start / 64] >> start % 64;
+    if (bits > left)
+        value |= set[start / 64 + 1] << left;
+    return value & UINT64_MAX >> (64 - bits);
+}
+
+/* Adds such bits to the set, from bit `at` on. */
+static inline void bitset_add(uint64_t *set, size_t at, uint64_t value, size_t bits)
+{
+    size_t room = 64 - at % 64;
+    set[at / 64] |= value << at % 64;
+    if (bits > room)
+        set[at / 64 + 1] |= value >> room;
+}
+
 /* Copies `bits` bits of `from`, starting at bit `start`, to `to`, starting at bit `at`. */
 static inline void bitset_copy(uint64_t *to, size_t at, const uint64_t *from, size_t start,
                                size_t bits)
 {
-    for (size_t bit = 0; bit < bits; bit++)
-        bitset_put(to, at + bit, bitset_test(from, start + bit));
+    for (size_t done = 0; done < bits; done += 64) {
+        size_t some = bits - done < 64 ? bits - done : 64, room = 64 - (at + done) % 64;
+        uint64_t mask = UINT64_MAX >> (64 - some), *word = to + (at + done) / 64;
+        word[0] &= ~(mask << (at + done) % 64);
+        if (some > room)
+            word[1] &= ~(mask >> room);
+        bitset_add(to, at + done, bitset_get(from, start + done, some), some);
+    }
 }
 
 #endif

@@ -7,35 +7,10 @@
 #include "base/memory.h"
 #include "coding/coefficients.h"
 
-/* What the credits give with one number of parts. */
-typedef struct recovery {
-    uint32_t *ranks;    /* per chunk */
-    uint32_t recovered; /* chunks of full rank */
-    uint64_t rank_sum;
-} recovery;
-
-struct coverage {
-    tarry_allocator allocator;
-    const tarry_plan *plan;
-    coefficients *work; /* NULL with at most one part */
-    uint64_t *credits;  /* bit chunk_offset[i] + h: the copy of chunk i at its h-th holder */
-    uint32_t *copies;   /* per chunk */
-    uint32_t *ranks;    /* of all recoveries, one behind the other */
-    uint32_t *found;    /* scratch: a rank per recovery */
-    uint32_t least;     /* parts of the first recovery */
-    uint32_t count;     /* of recoveries */
-    recovery *with;     /* of least parts and more, in turn */
-};
-
 /* How many numbers of parts there are. */
 static uint32_t choices(const tarry_plan *plan)
 {
     return plan->parts - plan_least_parts(plan) + 1;
-}
-
-static const recovery *recovery_with(const coverage *state, uint32_t parts)
-{
-    return &state->with[parts - state->least];
 }
 
 int coverage_create(const tarry_plan *plan, double conditioning_limit,
@@ -90,14 +65,14 @@ void coverage_clear(coverage *state)
     uint32_t chunks = state->plan->chunks;
     memset(state->copies, 0, chunks * sizeof(*state->copies));
     for (uint32_t i = 0; i < state->count; i++) {
-        recovery *with = &state->with[i];
+        coverage_recovery *with = &state->with[i];
         memset(with->ranks, 0, chunks * sizeof(*with->ranks));
         with->recovered = 0;
         with->rank_sum = 0;
     }
 }
 
-static void set_rank(recovery *with, uint32_t parts, uint32_t chunk, uint32_t rank)
+static void set_rank(coverage_recovery *with, uint32_t parts, uint32_t chunk, uint32_t rank)
 {
     uint32_t before = with->ranks[chunk];
     with->recovered += (rank == parts);
@@ -139,13 +114,9 @@ static size_t credit_bit(const tarry_plan *plan, uint32_t slot)
     return plan->chunk_offset[plan->slot_chunk[slot]] + plan->slot_holder[slot];
 }
 
-/* Gives the copy of `slot` the credit `value`; nothing changes on an error. */
-static int credit(coverage *state, uint32_t slot, bool value)
+/* With several parts: gives the copy the credit `value`; nothing changes on an error. */
+static int credit_parts(coverage *state, size_t bit, uint32_t chunk, bool value)
 {
-    uint32_t chunk = state->plan->slot_chunk[slot];
-    size_t bit = credit_bit(state->plan, slot);
-    if (bitset_test(state->credits, bit) == value)
-        return TARRY_OK;
     bitset_put(state->credits, bit, value);
     state->copies[chunk] += value ? 1U : UINT32_MAX;
     int error = find_ranks(state, chunk, value);
@@ -160,14 +131,35 @@ static int credit(coverage *state, uint32_t slot, bool value)
     return TARRY_OK;
 }
 
+/* With one part a chunk is recovered as long as there is any copy. */
 int coverage_add(coverage *state, uint32_t worker, uint32_t position)
 {
-    return credit(state, state->plan->worker_offset[worker] + position, true);
+    uint32_t slot = state->plan->worker_offset[worker] + position;
+    uint32_t chunk = state->plan->slot_chunk[slot];
+    size_t bit = credit_bit(state->plan, slot);
+    if (bitset_test(state->credits, bit))
+        return TARRY_OK;
+    if (state->work != NULL)
+        return credit_parts(state, bit, chunk, true);
+    bitset_set(state->credits, bit);
+    if (++state->copies[chunk] == 1)
+        set_rank(state->with, 1, chunk, 1);
+    return TARRY_OK;
 }
 
 int coverage_remove(coverage *state, uint32_t worker, uint32_t position)
 {
-    return credit(state, state->plan->worker_offset[worker] + position, false);
+    uint32_t slot = state->plan->worker_offset[worker] + position;
+    uint32_t chunk = state->plan->slot_chunk[slot];
+    size_t bit = credit_bit(state->plan, slot);
+    if (!bitset_test(state->credits, bit))
+        return TARRY_OK;
+    if (state->work != NULL)
+        return credit_parts(state, bit, chunk, false);
+    bitset_reset(state->credits, bit);
+    if (--state->copies[chunk] == 0)
+        set_rank(state->with, 1, chunk, 0);
+    return TARRY_OK;
 }
 
 bool coverage_has(const coverage *state, uint32_t worker, uint32_t position)
@@ -176,25 +168,10 @@ bool coverage_has(const coverage *state, uint32_t worker, uint32_t position)
                        credit_bit(state->plan, state->plan->worker_offset[worker] + position));
 }
 
-uint32_t coverage_copies(const coverage *state, uint32_t chunk)
-{
-    return state->copies[chunk];
-}
-
-uint32_t coverage_rank(const coverage *state, uint32_t parts, uint32_t chunk)
-{
-    return recovery_with(state, parts)->ranks[chunk];
-}
-
-uint32_t coverage_recovered(const coverage *state, uint32_t parts)
-{
-    return recovery_with(state, parts)->recovered;
-}
-
 double coverage_expected_error(const coverage *state, uint32_t parts)
 {
     uint64_t full = (uint64_t)state->plan->chunks * parts;
-    return (double)(full - recovery_with(state, parts)->rank_sum) / (double)full;
+    return (double)(full - coverage_with(state, parts)->rank_sum) / (double)full;
 }
 
 void coverage_view_chunk(const coverage *state, uint32_t chunk, uint64_t *set, size_t at)
@@ -211,10 +188,14 @@ bool coverage_view(const coverage *state, uint32_t worker, uint64_t *psi)
     bool own = false;
     for (uint32_t slot = plan->worker_offset[worker]; slot < plan->worker_offset[worker + 1];
          slot++) {
-        uint32_t chunk = plan->slot_chunk[slot];
-        coverage_view_chunk(state, chunk, psi, at);
-        at += plan->chunk_offset[chunk + 1] - plan->chunk_offset[chunk];
-        own = own || bitset_test(state->credits, credit_bit(plan, slot));
+        uint32_t chunk = plan->slot_chunk[slot], first = plan->chunk_offset[chunk];
+        uint32_t holders = plan->chunk_offset[chunk + 1] - first;
+        if (holders <= 64)
+            bitset_add(psi, at, bitset_get(state->credits, first, holders), holders);
+        else
+            bitset_copy(psi, at, state->credits, first, holders);
+        own = own || bitset_test(psi, at + plan->slot_holder[slot]);
+        at += holders;
     }
     return own;
 }

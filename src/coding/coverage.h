@@ -10,9 +10,33 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "coding/coefficients.h"
 #include "plan/plan.h"
 
-typedef struct coverage coverage;
+/* What the credits give with one number of parts. */
+typedef struct coverage_recovery {
+    uint32_t *ranks;    /* per chunk */
+    uint32_t recovered; /* chunks of full rank */
+    uint64_t rank_sum;
+} coverage_recovery;
+
+typedef struct coverage {
+    tarry_allocator allocator;
+    const tarry_plan *plan;
+    coefficients *work;      /* NULL with at most one part */
+    uint64_t *credits;       /* bit chunk_offset[i] + h: the copy of chunk i at its h-th holder */
+    uint32_t *copies;        /* per chunk */
+    uint32_t *ranks;         /* of all recoveries, one behind the other */
+    uint32_t *found;         /* scratch: a rank per recovery */
+    uint32_t least;          /* parts of the first recovery */
+    uint32_t count;          /* of recoveries */
+    coverage_recovery *with; /* of least parts and more, in turn */
+} coverage;
+
+static inline const coverage_recovery *coverage_with(const coverage *state, uint32_t parts)
+{
+    return &state->with[parts - state->least];
+}
 
 /* Nothing is credited. plan is borrowed. All memory is taken here. Errors: NO_MEMORY. */
 int coverage_create(const tarry_plan *plan, double conditioning_limit,
@@ -30,10 +54,19 @@ bool coverage_has(const coverage *state, uint32_t worker, uint32_t position);
 
 /* Credited copies of `chunk`, and rank R_S, for `parts`, of the workers
  * that have them (1 copy or more with one part: 1). */
-uint32_t coverage_copies(const coverage *state, uint32_t chunk);
-uint32_t coverage_rank(const coverage *state, uint32_t parts, uint32_t chunk);
+static inline uint32_t coverage_copies(const coverage *state, uint32_t chunk)
+{
+    return state->copies[chunk];
+}
+static inline uint32_t coverage_rank(const coverage *state, uint32_t parts, uint32_t chunk)
+{
+    return coverage_with(state, parts)->ranks[chunk];
+}
 /* Chunks of full rank, that is, recovered exactly. */
-uint32_t coverage_recovered(const coverage *state, uint32_t parts);
+static inline uint32_t coverage_recovered(const coverage *state, uint32_t parts)
+{
+    return coverage_with(state, parts)->recovered;
+}
 /* sum_i (l - rank_i) / (N l). */
 double coverage_expected_error(const coverage *state, uint32_t parts);
 

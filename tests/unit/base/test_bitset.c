@@ -39,11 +39,33 @@ static void copies_cross_words(void **state)
     assert_true(bitset_test(to, 140));
 }
 
+/* Every place within a word, on both sides, and lengths of less than a word to more than two. */
+static void copies_are_those_of_single_bits(void **state)
+{
+    (void)state;
+    enum { WORDS = 4, LONGEST = 131 };
+    uint64_t from[WORDS];
+    for (size_t word = 0; word < WORDS; word++)
+        from[word] = (word + 1) * UINT64_C(0x9E3779B97F4A7C15);
+    for (size_t start = 0; start < 64; start++)
+        for (size_t at = 0; at < 64; at++)
+            for (size_t bits = 0; bits <= LONGEST; bits++) {
+                uint64_t to[WORDS], wanted[WORDS];
+                memset(to, 0xC3, sizeof(to));
+                memcpy(wanted, to, sizeof(to));
+                for (size_t bit = 0; bit < bits; bit++)
+                    bitset_put(wanted, at + bit, bitset_test(from, start + bit));
+                bitset_copy(to, at, from, start, bits);
+                assert_memory_equal(to, wanted, sizeof(to));
+            }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(set_bits_are_found_and_counted),
         cmocka_unit_test(copies_cross_words),
+        cmocka_unit_test(copies_are_those_of_single_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
