@@ -259,13 +259,16 @@ int server_reject(tarry_server *server, uint32_t worker, tarry_reject why)
     return TARRY_OK;
 }
 
-/* Whether the message speaks of a stripe that there is. */
-static bool has_stripe(const tarry_server *server, const tarry_message *part, layout *cut)
+/* Whether the message speaks of a stripe that there is, which is counted. */
+static bool count_part(tarry_server *server, const tarry_message *part)
 {
     if (part->parts < plan_least_parts(server->plan) || part->parts > server->plan->parts)
         return false;
-    *cut = server_layout(server, part->parts);
-    return part->stripe < cut->stripes;
+    layout cut = server_layout(server, part->parts);
+    if (part->stripe >= cut.stripes)
+        return false;
+    server->result.upload_bytes += layout_stripe_length(&cut, part->stripe) * sizeof(float);
+    return true;
 }
 
 /* Whoever sends is alive; what it sends counts only if it speaks for its present arrival. */
@@ -276,10 +279,7 @@ static int take_message(tarry_server *server, uint64_t now, uint32_t worker,
         return server_reject(server, worker, TARRY_REJECT_UNKNOWN);
     server->result.control_bytes += codec_size(&server->shapes[worker], message);
     server->result.control_messages++;
-    layout cut;
-    bool good = message->type != TARRY_MESSAGE_PART || has_stripe(server, message, &cut);
-    if (message->type == TARRY_MESSAGE_PART && good)
-        server->result.upload_bytes += layout_stripe_length(&cut, message->stripe) * sizeof(float);
+    bool good = message->type != TARRY_MESSAGE_PART || count_part(server, message);
     if (message->epoch != server->members[worker].epoch)
         return server_reject(server, worker, TARRY_REJECT_STALE);
     switch (message->type) {
@@ -358,15 +358,10 @@ static void count_sent(tarry_server *server)
     }
 }
 
-int tarry_server_step(tarry_server *server, uint64_t now, const tarry_event *event,
-                      const tarry_effects **effects)
+/* Carries out what follows from the event, or from the time. */
+static int follow(tarry_server *server, uint64_t now)
 {
-    if (server->restored)
-        return TARRY_ERROR_STATE;
-    server->effects.count = 0;
-    int error = take_event(server, now, event);
-    if (error == TARRY_OK)
-        error = server_watch(server, now);
+    int error = server_watch(server, now);
     if (error == TARRY_OK)
         error = server_advance(server, now);
     if (error != TARRY_OK)
@@ -374,6 +369,28 @@ int tarry_server_step(tarry_server *server, uint64_t now, const tarry_event *eve
     steering_tell(server, now);
     server_send_news(server, now);
     count_sent(server);
+    return TARRY_OK;
+}
+
+/* Almost every report comes while the stop rule waits for others, and nothing follows from it. */
+static bool nothing_follows(const tarry_server *server, uint64_t now)
+{
+    return server->phase == SERVER_COMPUTING && server->steering == NULL &&
+           server->effects.count == 0 && server->news_count == 0 && now < server->sweep_ns &&
+           server_only_waits(server);
+}
+
+int tarry_server_step(tarry_server *server, uint64_t now, const tarry_event *event,
+                      const tarry_effects **effects)
+{
+    if (server->restored)
+        return TARRY_ERROR_STATE;
+    server->effects.count = 0;
+    int error = take_event(server, now, event);
+    if (error == TARRY_OK && !nothing_follows(server, now))
+        error = follow(server, now);
+    if (error != TARRY_OK)
+        return error;
     *effects = &server->effects;
     return TARRY_OK;
 }

@@ -1,18 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "protocol/server_state.h"
 
-void server_heard(tarry_server *server, uint64_t now, uint32_t worker)
-{
-    server_member *member = &server->members[worker];
-    member->heard_ns = now;
-    if (member->probe_ns != TARRY_NEVER) {
-        if (!member->overheard)
-            recent_add(&server->answers[worker], now - member->probe_ns);
-        member->probe_ns = TARRY_NEVER;
-    }
-    member->overheard = false;
-}
-
 /*
  * Bytes of a message that was under way say that the worker is there, and nothing of how long it
  * takes to answer: they may have been sent before it was asked. What comes next may be the answer

@@ -91,6 +91,23 @@ uint32_t server_pick_parts(const tarry_server *server, uint64_t now)
     return best;
 }
 
+bool server_only_waits(const tarry_server *server)
+{
+    if (server->able == 0 || server->plan->adaptive || server->looked_parts != 0)
+        return false;
+    switch (server->settings.stop) {
+    case TARRY_STOP_EXACT:
+        return server->hopeless_count == 0 && !meets_rule(server, server->plan->parts);
+    case TARRY_STOP_WORKERS:
+        return server->capable >= server->settings.workers_needed &&
+               !meets_rule(server, server->plan->parts);
+    case TARRY_STOP_DEADLINE: /* it may be over */
+    case TARRY_STOP_ERROR:    /* this is worked out in full, too */
+        break;
+    }
+    return false;
+}
+
 static double upload_ns(const tarry_server *server, uint32_t parts)
 {
     return upload_at(&server->upload, (double)server_layout(server, parts).part_length);

@@ -3,12 +3,6 @@
 
 #include <string.h>
 
-bool server_has_work(const tarry_server *server, uint32_t worker)
-{
-    const server_member *member = &server->members[worker];
-    return member->finished + member->failed < server_load(server, worker);
-}
-
 /*
  * A chunk is hopeless when too few copies can ever be there, or when all that can be are, and their
  * columns of R still don't span the parts well enough: the fewest parts that there may be.
@@ -16,9 +10,10 @@ bool server_has_work(const tarry_server *server, uint32_t worker)
 static void review_chunk(tarry_server *server, uint32_t chunk)
 {
     uint32_t parts = plan_least_parts(server->plan), possible = server->possible[chunk];
-    bool hopeless = possible < parts || (coverage_rank(server->credited, parts, chunk) < parts &&
-                                         coverage_copies(server->credited, chunk) == possible);
-    if (hopeless == bitset_test(server->hopeless, chunk))
+    bool hopeless = coverage_rank(server->credited, parts, chunk) < parts &&
+                    (possible < parts || coverage_copies(server->credited, chunk) == possible);
+    if ((!hopeless && server->hopeless_count == 0) ||
+        hopeless == bitset_test(server->hopeless, chunk))
         return;
     bitset_put(server->hopeless, chunk, hopeless);
     server->hopeless_count += hopeless ? 1 : UINT32_MAX;
@@ -198,27 +193,30 @@ int server_start(tarry_server *server, uint64_t now)
     return TARRY_OK;
 }
 
+static int credit_chunk(tarry_server *server, uint32_t worker, uint32_t slot)
+{
+    const tarry_plan *plan = server->plan;
+    int error = coverage_add(server->credited, worker, slot);
+    if (error == TARRY_OK)
+        review_chunk(server, plan->slot_chunk[plan->worker_offset[worker] + slot]);
+    return error;
+}
+
 /* Credits what the report adds: the chunk,
  * or with whole credit all chunks once they are finished. */
 static int credit_report(tarry_server *server, uint32_t worker, uint32_t slot)
 {
-    const tarry_plan *plan = server->plan;
-    uint32_t load = server_load(server, worker), first = slot, past = slot + 1;
     if (server_keeps_credited(server))
         return server_settle(server, worker, slot);
-    if (server->settings.credit == TARRY_CREDIT_WHOLE) {
-        if (server->members[worker].finished < load)
-            return TARRY_OK;
-        first = 0;
-        past = load;
-    }
-    for (uint32_t credit = first; credit < past; credit++) {
-        int error = coverage_add(server->credited, worker, credit);
-        if (error != TARRY_OK)
-            return error;
-        review_chunk(server, plan->slot_chunk[plan->worker_offset[worker] + credit]);
-    }
-    return TARRY_OK;
+    if (server->settings.credit == TARRY_CREDIT_CHUNK)
+        return credit_chunk(server, worker, slot);
+    uint32_t load = server_load(server, worker);
+    if (server->members[worker].finished < load)
+        return TARRY_OK;
+    int error = TARRY_OK;
+    for (uint32_t each = 0; each < load && error == TARRY_OK; each++)
+        error = credit_chunk(server, worker, each);
+    return error;
 }
 
 /*
@@ -244,16 +242,16 @@ static void count_finished(tarry_server *server, uint64_t now, uint32_t worker)
     }
 }
 
-static int take_finished(tarry_server *server, uint32_t worker, uint32_t slot)
+static int take_finished(tarry_server *server, uint32_t worker, uint32_t slot, uint32_t load)
 {
     server_member *member = &server->members[worker];
     bitset_set(server->done, server->plan->worker_offset[worker] + slot);
-    member->finished++;
+    uint32_t finished = ++member->finished;
     if (member->excluded)
         return TARRY_OK;
-    if (!server_has_work(server, worker))
+    if (finished + member->failed == load)
         server->busy--;
-    if (member->finished == server_load(server, worker))
+    if (finished == load)
         server->whole++;
     return credit_report(server, worker, slot);
 }
@@ -280,18 +278,30 @@ static int take_failed(tarry_server *server, uint64_t now, uint32_t worker, uint
     return TARRY_OK;
 }
 
+/* Whether it is to be ignored, and why. */
+static bool is_refused(const tarry_server *server, uint32_t worker, const tarry_message *message,
+                       uint32_t load, tarry_reject *why)
+{
+    if (message->slot >= load || message->round > server->round ||
+        (message->round == server->round && message->term > server->members[worker].term)) {
+        *why = TARRY_REJECT_RANGE;
+        return true;
+    }
+    *why = TARRY_REJECT_STALE;
+    if (server->phase == SERVER_IDLE || message->round != server->round)
+        return true;
+    *why = TARRY_REJECT_DUPLICATE;
+    uint32_t edge = server->plan->worker_offset[worker] + message->slot;
+    return bitset_test(server->done, edge) || bitset_test(server->failed, edge) ||
+           (server->recall_term != NULL && message->term < server->recall_term[edge]);
+}
+
 int server_report(tarry_server *server, uint64_t now, uint32_t worker, const tarry_message *message)
 {
-    if (message->slot >= server_load(server, worker) || message->round > server->round ||
-        (message->round == server->round && message->term > server->members[worker].term))
-        return server_reject(server, worker, TARRY_REJECT_RANGE);
-    if (server->phase == SERVER_IDLE || message->round != server->round)
-        return server_reject(server, worker, TARRY_REJECT_STALE);
-    uint32_t edge = server->plan->worker_offset[worker] + message->slot;
-    if (bitset_test(server->done, edge) || bitset_test(server->failed, edge))
-        return server_reject(server, worker, TARRY_REJECT_DUPLICATE);
-    if (server->recall_term != NULL && message->term < server->recall_term[edge])
-        return server_reject(server, worker, TARRY_REJECT_DUPLICATE);
+    tarry_reject why;
+    uint32_t load = server_load(server, worker);
+    if (is_refused(server, worker, message, load, &why))
+        return server_reject(server, worker, why);
     server_member *member = &server->members[worker];
     if (member->finished + member->failed == 0)
         member->first_ns = now;
@@ -299,13 +309,13 @@ int server_report(tarry_server *server, uint64_t now, uint32_t worker, const tar
     if (!message->failed)
         count_finished(server, now, worker);
     member->since_ns = now;
-    if (!message->failed && server_voids(server, worker, message))
+    if (!message->failed && server_keeps_credited(server) && server_voids(server, worker, message))
         return TARRY_OK;
     int error = message->failed ? take_failed(server, now, worker, message->slot)
-                                : take_finished(server, worker, message->slot);
-    if (!server_has_work(server, worker))
+                                : take_finished(server, worker, message->slot, load);
+    if (member->finished + member->failed == load)
         member->since_ns = TARRY_NEVER;
-    if (error == TARRY_OK)
+    if (error == TARRY_OK && server->steering != NULL)
         steering_report(server, now, worker, message);
     return error;
 }

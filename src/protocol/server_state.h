@@ -188,10 +188,14 @@ int server_exclude(tarry_server *server, uint64_t now, uint32_t worker);
 int server_report(tarry_server *server, uint64_t now, uint32_t worker,
                   const tarry_message *message);
 
-bool server_has_work(const tarry_server *server, uint32_t worker);
 static inline uint32_t server_load(const tarry_server *server, uint32_t worker)
 {
     return server->plan->worker_offset[worker + 1] - server->plan->worker_offset[worker];
+}
+static inline bool server_has_work(const tarry_server *server, uint32_t worker)
+{
+    const server_member *member = &server->members[worker];
+    return member->finished + member->failed < server_load(server, worker);
 }
 
 /* server_keep.c, for TARRY_KEEP_CREDITED */
@@ -251,6 +255,9 @@ layout server_layout(const tarry_server *server, uint32_t parts);
 /* The largest number of parts with which the stop rule holds for what is credited now, or that of
  * the least expected error if it holds with whatever there is; 0 if it does not hold. */
 uint32_t server_pick_parts(const tarry_server *server, uint64_t now);
+/* Whether server_advance would do nothing while workers compute, where that can be told at once;
+ * false says nothing. */
+bool server_only_waits(const tarry_server *server);
 /* How many parts to signal with, given what server_pick_parts gave; 0: waiting is better. */
 uint32_t server_settle_parts(tarry_server *server, uint64_t now, uint32_t parts);
 /* When to look again whether to go on waiting. */
@@ -267,7 +274,17 @@ uint32_t server_wanted_copies(const tarry_server *server);
 
 /* server_liveness.c */
 /* A message of the worker's came in; or bytes of it, which are no answer to a probe. */
-void server_heard(tarry_server *server, uint64_t now, uint32_t worker);
+static inline void server_heard(tarry_server *server, uint64_t now, uint32_t worker)
+{
+    server_member *member = &server->members[worker];
+    member->heard_ns = now;
+    if (member->probe_ns != TARRY_NEVER) {
+        if (!member->overheard)
+            recent_add(&server->answers[worker], now - member->probe_ns);
+        member->probe_ns = TARRY_NEVER;
+    }
+    member->overheard = false;
+}
 void server_overheard(tarry_server *server, uint64_t now, uint32_t worker);
 /* The time between two rounds counts for nobody's silence. */
 void server_wake(tarry_server *server, uint64_t now);
