@@ -107,7 +107,7 @@ static size_t size_of(const codec_shape *shape, tarry_message_type type, unsigne
     return size;
 }
 
-size_t codec_size(const codec_shape *shape, const tarry_message *message)
+size_t codec_size_with_sets(const codec_shape *shape, const tarry_message *message)
 {
     return size_of(shape, message->type, flags_of(message));
 }
@@ -186,12 +186,54 @@ static const uint64_t *get_bits(cursor *from, size_t bits)
     return set;
 }
 
+/* Most of what comes in at a server, and the same as below for it. All fields are named, so that
+ * none is set twice. */
+static int decode_report(const uint8_t *frame, size_t size, tarry_message *message)
+{
+    unsigned flags = frame[1];
+    uint32_t term = 0;
+    if ((flags & ~(unsigned)type_flags[TARRY_MESSAGE_REPORT]) != 0)
+        return TARRY_ERROR_FORMAT;
+    if (flags & FLAG_TERM) {
+        if (size != CODEC_HEADER_BYTES + CODEC_TERM_BYTES)
+            return TARRY_ERROR_FORMAT;
+        term = (uint32_t)bytes_get(frame + CODEC_HEADER_BYTES, CODEC_TERM_BYTES);
+        if (term == 0)
+            return TARRY_ERROR_FORMAT;
+    } else if (size != CODEC_HEADER_BYTES) {
+        return TARRY_ERROR_FORMAT;
+    }
+    *message = (tarry_message){
+        .type = TARRY_MESSAGE_REPORT,
+        .round = bytes_get(frame + 8, 8),
+        .epoch = (uint32_t)bytes_get(frame + 4, 4),
+        .attempt = 0,
+        .slot = (uint32_t)bytes_get(frame + 20, 4),
+        .next = (uint32_t)bytes_get(frame + 16, 4),
+        .turn = (uint16_t)bytes_get(frame + 2, 2),
+        .stripe = 0,
+        .parts = 0,
+        .failed = (flags & FLAG_FAILED) != 0,
+        .fate = TARRY_FATE_OPEN,
+        .term = term,
+        .psi = NULL,
+        .stripes = NULL,
+        .stale = NULL,
+        .first = NULL,
+        .barred = NULL,
+        .recalled = NULL,
+    };
+    return TARRY_OK;
+}
+
 int codec_decode(const codec_shape *shape, const uint8_t *frame, size_t size, uint64_t *words,
                  tarry_message *message)
 {
     if (size < CODEC_HEADER_BYTES || frame[0] > TARRY_MESSAGE_ALIVE)
         return TARRY_ERROR_FORMAT;
     tarry_message_type type = (tarry_message_type)frame[0];
+    if (type == TARRY_MESSAGE_REPORT)
+        return decode_report(frame, size, message);
     unsigned flags = frame[1];
     uint16_t turn_or_parts = (uint16_t)bytes_get(frame + 2, 2);
     if ((flags & ~(unsigned)type_flags[type]) != 0 || (has_parts(type) && turn_or_parts == 0) ||

@@ -34,7 +34,7 @@ codec_shape codec_shape_of(const tarry_plan *plan, uint32_t worker, uint32_t str
 
 /* Bytes of the message's frame; of the longest frame; 64-bit words that decoding any frame needs.
  * The message's sets are looked at for being there, not into. */
-size_t codec_size(const codec_shape *shape, const tarry_message *message);
+static inline size_t codec_size(const codec_shape *shape, const tarry_message *message);
 size_t codec_max_size(const codec_shape *shape);
 size_t codec_words(const codec_shape *shape);
 
@@ -59,5 +59,16 @@ bool codec_has_sets(const tarry_message *message);
 /* Copies the message's sets into words (codec_words of them), where it then finds them, so that it
  * outlives what it was made from. */
 void codec_keep_sets(const codec_shape *shape, tarry_message *message, uint64_t *words);
+
+/* ---- inline: every report is measured ---- */
+
+size_t codec_size_with_sets(const codec_shape *shape, const tarry_message *message);
+
+static inline size_t codec_size(const codec_shape *shape, const tarry_message *message)
+{
+    if (message->type == TARRY_MESSAGE_REPORT)
+        return CODEC_HEADER_BYTES + (message->term != 0 ? CODEC_TERM_BYTES : 0);
+    return codec_size_with_sets(shape, message);
+}
 
 #endif

@@ -58,17 +58,15 @@ void wire_head_encode(wire_kind kind, uint32_t length, uint8_t bytes[WIRE_HEAD_B
     bytes_put(bytes_put(bytes, length, 4), kind, 4);
 }
 
-uint32_t wire_fixed_length(const wire_head *head, uint8_t first)
+uint32_t wire_fixed_length_of_large(const wire_head *head, uint8_t first)
 {
     if (head->kind == WIRE_PARAMETERS)
         return LAYOUT_PARAMETERS;
     if (head->kind == WIRE_BLOB)
         return LAYOUT_BLOB;
-    if (head->kind != WIRE_MESSAGE)
-        return head->length;
-    if (first == TARRY_MESSAGE_PART)
+    if (head->kind == WIRE_MESSAGE && first == TARRY_MESSAGE_PART)
         return (head->length - LAYOUT_PART) % NUMBER_BYTES == 0 ? LAYOUT_PART : 0;
-    return head->length <= WIRE_MESSAGE_BYTES ? head->length : 0;
+    return head->length;
 }
 
 void wire_message_head(size_t size, size_t numbers, uint8_t bytes[WIRE_HEAD_BYTES])

@@ -188,7 +188,7 @@ void wire_head_encode(wire_kind kind, uint32_t length, uint8_t bytes[WIRE_HEAD_B
  * Everything else: the whole body. Never more than the head's length, which wire_head_decode has
  * checked.
  */
-uint32_t wire_fixed_length(const wire_head *head, uint8_t first);
+static inline uint32_t wire_fixed_length(const wire_head *head, uint8_t first);
 
 /* ---- bodies ----
  * encode: writes head and body (without numbers or bytes of a blob, whose length the head says);
@@ -228,5 +228,17 @@ void wire_message_head(size_t size, size_t numbers, uint8_t bytes[WIRE_HEAD_BYTE
 /* Why a peer was refused, in a few words, for logs; whether it may be let in later. */
 const char *wire_reason_text(wire_reason reason);
 bool wire_reason_passes(wire_reason reason);
+
+/* ---- inline: reports come by the million ---- */
+
+/* Of any frame but a MESSAGE without numbers. */
+uint32_t wire_fixed_length_of_large(const wire_head *head, uint8_t first);
+
+static inline uint32_t wire_fixed_length(const wire_head *head, uint8_t first)
+{
+    if (head->kind == WIRE_MESSAGE && first != TARRY_MESSAGE_PART)
+        return head->length <= WIRE_MESSAGE_BYTES ? head->length : 0;
+    return wire_fixed_length_of_large(head, first);
+}
 
 #endif

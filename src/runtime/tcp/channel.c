@@ -28,12 +28,6 @@ void channel_fail(channel *self, channel_end how, const char *why)
     channel_wake(self);
 }
 
-bool channel_takes(const channel *self)
-{
-    return !self->closed && !self->failed && !self->leaving && !self->in.waiting &&
-           !self->in.stopped;
-}
-
 /* What was sent goes out, then our end of the stream; then the peer's end is waited for. */
 static void leave(channel *self)
 {

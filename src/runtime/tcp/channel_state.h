@@ -79,7 +79,11 @@ void channel_wake(channel *self);
 /* The channel ends; the handler is told in the next turn. `why`: NULL leaves it to the link. */
 void channel_fail(channel *self, channel_end how, const char *why);
 /* Frames may be read and handed on. */
-bool channel_takes(const channel *self);
+static inline bool channel_takes(const channel *self)
+{
+    return !self->closed && !self->failed && !self->leaving && !self->in.waiting &&
+           !self->in.stopped;
+}
 
 /* Reads for one turn. */
 void channel_in_turn(channel *self);

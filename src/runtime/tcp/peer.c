@@ -251,7 +251,20 @@ static bool is_worker(const peer *its)
 /* A whole frame; 0: what it says is not allowed here. */
 typedef enum taken { NOT_HERE, GO_ON, STOP } taken;
 
-static taken take_frame(peer *its, const wire_head *head, const uint8_t *body)
+static taken take_message_frame(peer *its, const uint8_t *body, size_t size)
+{
+    tarry_message message;
+    const codec_shape no_sets = {0}; /* what workers send has none */
+    if ((its->state != PEER_READY && its->state != PEER_TURNING) ||
+        codec_decode(&no_sets, body, size, NULL, &message) != TARRY_OK)
+        return NOT_HERE;
+    if (message.type == TARRY_MESSAGE_PART &&
+        !tcp_server_begin_near_part(its->server, its, &message))
+        return STOP;
+    return take_message(its, &message) ? GO_ON : STOP;
+}
+
+static taken take_other_frame(peer *its, const wire_head *head, const uint8_t *body)
 {
     bool on;
     switch (head->kind) {
@@ -272,18 +285,6 @@ static taken take_frame(peer *its, const wire_head *head, const uint8_t *body)
         if (its->state == PEER_NEW || wire_bye_decode(head, body, &bye) != TARRY_OK)
             return NOT_HERE;
         on = take_bye(its);
-        break;
-    }
-    case WIRE_MESSAGE: {
-        tarry_message message;
-        const codec_shape no_sets = {0}; /* what workers send has none */
-        if ((its->state != PEER_READY && its->state != PEER_TURNING) ||
-            codec_decode(&no_sets, body, head->length, NULL, &message) != TARRY_OK)
-            return NOT_HERE;
-        if (message.type == TARRY_MESSAGE_PART &&
-            !tcp_server_begin_near_part(its->server, its, &message))
-            return STOP;
-        on = take_message(its, &message);
         break;
     }
     case WIRE_FETCH: {
@@ -318,7 +319,8 @@ static taken take_frame(peer *its, const wire_head *head, const uint8_t *body)
 static bool on_frame(void *user, const wire_head *head, const uint8_t *body)
 {
     peer *its = user;
-    taken how = take_frame(its, head, body);
+    taken how = head->kind == WIRE_MESSAGE ? take_message_frame(its, body, head->length)
+                                           : take_other_frame(its, head, body);
     if (how == NOT_HERE)
         peer_refuse(its, WIRE_REFUSED_FORMAT, "a frame that makes no sense here");
     return how == GO_ON;

@@ -37,7 +37,9 @@ typedef enum peer_task {
 /* What it may still say. Honest workers never come near to the end of it. */
 typedef struct peer_limits {
     bucket messages;        /* a token each, and many if it makes no sense */
-    uint64_t counted_round; /* the last one for which some came back */
+    bucket_size most;       /* of these, by the plan */
+    double each_round;      /* that come back with a round, */
+    uint64_t counted_round; /* and the last one for which they did */
     bucket heartbeats;
     uint32_t answers;        /* READYs: one for each plan that it was told of, */
     uint32_t shared_answers; /* SHAREDs: for each memory that it was offered, */
@@ -112,8 +114,9 @@ uint64_t peer_received(const peer *its);
 uint64_t peer_sent(const peer *its);
 
 /* peer_limits.c: what it says is counted, and too much of anything a flood, for which it is refused
- * at the end of the turn. All but peer_limits_begin give back false then. */
-void peer_limits_begin(peer *its); /* it is a worker, and hears of the plan */
+ * at the end of the turn. Those that count give back false then. */
+void peer_limits_begin(peer *its);  /* it is a worker, and hears of the plan */
+void peer_limits_replan(peer *its); /* it hears of another one */
 /* A message that the machine rejected, or took (reject: NULL). */
 bool peer_count_message(peer *its, const tarry_reject *reject);
 bool peer_count_frame(peer *its, wire_kind kind); /* another frame */

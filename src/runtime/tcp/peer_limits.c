@@ -18,31 +18,43 @@ static bool refuse(peer *its)
     return false;
 }
 
-void peer_limits_begin(peer *its)
-{
-    const tarry_tcp_server *server = its->server;
-    its->limits.answers = 1;
-    its->limits.fetches = server->plan->origins + FETCHES_MORE;
-}
-
 /* Tokens come back with each round, four times what an honest worker says in it, and with time, for
  * the rounds that are long. */
+static void find_most(peer *its)
+{
+    const tarry_tcp_server *server = its->server;
+    double each = MESSAGES_EACH * ((double)tarry_plan_load(server->plan, its->worker) +
+                                   (double)server->cut.stripes);
+    its->limits.each_round = SENSELESS + each;
+    its->limits.most = (bucket_size){
+        .room = SENSELESS * (MESSAGES_LEAST + each),
+        .per_second = SENSELESS + SENSELESS * 1e9 / (double)server->settings.server.silence_ns,
+    };
+}
+
+void peer_limits_begin(peer *its)
+{
+    its->limits.answers = 1;
+    its->limits.fetches = its->server->plan->origins + FETCHES_MORE;
+    find_most(its);
+}
+
+void peer_limits_replan(peer *its)
+{
+    its->limits.answers++;
+    find_most(its);
+}
+
 bool peer_count_message(peer *its, const tarry_reject *reject)
 {
     tarry_tcp_server *server = its->server;
     peer_limits *limits = &its->limits;
-    double each = MESSAGES_EACH * ((double)tarry_plan_load(server->plan, its->worker) +
-                                   (double)server->cut.stripes);
     if (limits->counted_round != server->round.number) {
         limits->counted_round = server->round.number;
-        bucket_give(&limits->messages, SENSELESS + each);
+        bucket_give(&limits->messages, limits->each_round);
     }
     bool senseless = reject != NULL && *reject != TARRY_REJECT_STALE;
-    const bucket_size size = {
-        .room = SENSELESS * (MESSAGES_LEAST + each),
-        .per_second = SENSELESS + SENSELESS * 1e9 / (double)server->settings.server.silence_ns,
-    };
-    return bucket_take(&limits->messages, size, senseless ? SENSELESS : 1,
+    return bucket_take(&limits->messages, limits->most, senseless ? SENSELESS : 1,
                        tcp_server_now(server)) ||
            refuse(its);
 }

@@ -174,7 +174,11 @@ struct tarry_tcp_server {
 };
 
 /* The clock, read once per turn. */
-uint64_t tcp_server_now(tarry_tcp_server *server);
+uint64_t tcp_server_read_clock(tarry_tcp_server *server);
+static inline uint64_t tcp_server_now(tarry_tcp_server *server)
+{
+    return server->now_ns != 0 ? server->now_ns : tcp_server_read_clock(server);
+}
 /* Calls the observer with the notice, whose time is set. */
 void tcp_server_notify(tarry_tcp_server *server, tarry_tcp_notice *notice);
 /* The connection that holds the worker's id; NULL: none. */

@@ -88,7 +88,7 @@ static void tell(tarry_tcp_server *server)
         peer_drop(its, OUTGOING_PLAN);
         peer_send_plan(its);
         its->replanned = true;
-        its->limits.answers++;
+        peer_limits_replan(its);
         its->held_size = 0;
         if (its->state == PEER_READY)
             its->state = PEER_TURNING;

@@ -9,10 +9,9 @@
 /* To wake a decode thread takes about as long as it takes to sum a stripe. */
 enum { STRIPES_AT_ONCE = 8 };
 
-uint64_t tcp_server_now(tarry_tcp_server *server)
+uint64_t tcp_server_read_clock(tarry_tcp_server *server)
 {
-    if (server->now_ns == 0)
-        server->now_ns = clock_now_ns();
+    server->now_ns = clock_now_ns();
     return server->now_ns;
 }
 
