@@ -9,6 +9,7 @@
 
 #include "script.h"
 
+#include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -42,6 +43,13 @@ void script_open(script *its, const char *where, uint8_t instance)
     assert_int_equal(connect(its->fd, (struct sockaddr *)&found[0].socket, found[0].size), 0);
 }
 
+/* A call on a socket with a time limit is not taken up again by itself when the process was stopped
+ * meanwhile. */
+static bool was_interrupted(ssize_t result)
+{
+    return result < 0 && errno == EINTR;
+}
+
 bool script_open_secure(script *its, const char *where, uint8_t instance, const char *credentials)
 {
     script_open(its, where, instance);
@@ -49,7 +57,11 @@ bool script_open_secure(script *its, const char *where, uint8_t instance, const 
     its->ssl = credential_open(its->credential);
     assert_non_null(its->ssl);
     SSL_set_fd(its->ssl, its->fd);
-    return SSL_connect(its->ssl) == 1;
+    int done;
+    do
+        done = SSL_connect(its->ssl);
+    while (was_interrupted(done));
+    return done == 1;
 }
 
 static void hang_up(script *its)
@@ -104,6 +116,8 @@ bool script_send(script *its, const void *bytes, size_t size)
     while (size > 0) {
         ssize_t sent = its->ssl != NULL ? SSL_write(its->ssl, at, (int)size)
                                         : send(its->fd, at, size, MSG_NOSIGNAL);
+        if (was_interrupted(sent))
+            continue;
         if (sent <= 0)
             return false;
         at += sent;
@@ -118,6 +132,8 @@ static bool read_all(script *its, void *bytes, size_t size)
     while (size > 0) {
         ssize_t got =
             its->ssl != NULL ? SSL_read(its->ssl, at, (int)size) : recv(its->fd, at, size, 0);
+        if (was_interrupted(got))
+            continue;
         if (got <= 0)
             return false;
         at += got;
