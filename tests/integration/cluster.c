@@ -51,6 +51,14 @@ void cluster_hold(cluster *its, uint32_t worker, uint32_t after)
     pthread_mutex_unlock(&its->lock);
 }
 
+bool cluster_is_held(cluster *its, uint32_t worker)
+{
+    pthread_mutex_lock(&its->lock);
+    bool held = its->members[worker].held;
+    pthread_mutex_unlock(&its->lock);
+    return held;
+}
+
 void cluster_await_held(cluster *its, uint32_t worker)
 {
     pthread_mutex_lock(&its->lock);
@@ -378,7 +386,7 @@ tarry_round_result cluster_good_round(cluster *its)
     tarry_diagnostic diagnostic;
     if (cluster_round(its, &result, &diagnostic) != TARRY_OK)
         fail_msg("%s", diagnostic.text);
-    if (result.exact && cluster_error(its) > 1e-5)
+    if (result.exact && cluster_error(its) > cluster_tolerance(its))
         fail_msg("round %llu: error %g", (unsigned long long)result.round, cluster_error(its));
     return result;
 }
@@ -389,6 +397,11 @@ void cluster_exact_rounds(cluster *its, uint32_t rounds)
         tarry_round_result result = cluster_good_round(its);
         assert_true(result.exact);
     }
+}
+
+double cluster_tolerance(const cluster *its)
+{
+    return fmax(1e-5, 2e-6 * tarry_plan_conditioning(its->plan).worst);
 }
 
 double cluster_error(const cluster *its)

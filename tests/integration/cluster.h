@@ -81,6 +81,7 @@ void cluster_join(cluster *its, uint32_t worker);
 void cluster_await_change(cluster *its);
 /* From now on the worker finishes so many computations, and is held up in the next one. */
 void cluster_hold(cluster *its, uint32_t worker, uint32_t after);
+bool cluster_is_held(cluster *its, uint32_t worker);
 /* Waits until it is. */
 void cluster_await_held(cluster *its, uint32_t worker);
 /* Nobody is held up any more. */
@@ -94,5 +95,8 @@ tarry_round_result cluster_good_round(cluster *its);
 void cluster_exact_rounds(cluster *its, uint32_t rounds);
 /* max |sum - truth| / max |truth| */
 double cluster_error(const cluster *its);
+/* What rounding may make of that, with the workers that condition the plan worst: whose parts are
+ * summed is a matter of time. */
+double cluster_tolerance(const cluster *its);
 
 #endif

@@ -37,10 +37,10 @@ void script_open(script *its, const char *where, uint8_t instance)
     assert_true(its->fd >= 0);
     const int on = 1; /* fails at a Unix socket, which does not need it */
     setsockopt(its->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    assert_int_equal(connect(its->fd, (struct sockaddr *)&found[0].socket, found[0].size), 0);
     const struct timeval patience = {.tv_sec = PATIENCE_SECONDS};
     setsockopt(its->fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
     setsockopt(its->fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
-    assert_int_equal(connect(its->fd, (struct sockaddr *)&found[0].socket, found[0].size), 0);
 }
 
 /* A call on a socket with a time limit is not taken up again by itself when the process was stopped

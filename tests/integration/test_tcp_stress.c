@@ -106,7 +106,7 @@ static void run_round(cluster *its)
     int error = cluster_round(its, &result, &diagnostic);
     if (error != TARRY_OK && error != TARRY_ERROR_COVERAGE)
         fail_msg("%s", diagnostic.text);
-    if (error == TARRY_OK && result.exact && cluster_error(its) > 1e-4)
+    if (error == TARRY_OK && result.exact && cluster_error(its) > cluster_tolerance(its))
         fail_msg("round %llu: error %g", (unsigned long long)result.round, cluster_error(its));
 }
 
