@@ -46,7 +46,7 @@ CONFIGURATIONS = (
 ENVIRONMENT = {
     "ASAN_OPTIONS": "detect_leaks=1:allocator_may_return_null=1",
     "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
-    "TSAN_OPTIONS": "halt_on_error=1",
+    "TSAN_OPTIONS": f"halt_on_error=1:suppressions={ROOT / 'tests' / 'thread-sanitizer.supp'}",
     "MALLOC_PERTURB_": "0",
 }
 
