@@ -541,6 +541,36 @@ static void a_silent_server(void **state)
     world_free(w);
 }
 
+/* Looks at the first state until the server would be silent, with its next words there. */
+static void be_held_up(void *user, const wire_status *status, const wire_worker_status *worker)
+{
+    world *w = user;
+    on_told(user, status, worker);
+    if (w->told > 1)
+        return;
+    send_status(w, 8);
+    send_bye(w, WIRE_BYE_DONE);
+    usleep(3200000);
+}
+
+static void a_viewer_that_is_held_up(void **state)
+{
+    (void)state;
+    world *w = world_make();
+    const viewer_handlers handlers = {
+        .user = w, .told = be_held_up, .lost = on_lost, .ended = on_ended};
+    serve(w, "127.0.0.1:0", say_no_more);
+    w->most_lost = 1;
+    assert_int_equal(viewer_open(&w->loop, w->address, &plain, &handlers, &w->memory.allocator,
+                                 &w->viewer, NULL),
+                     TARRY_OK);
+    uv_run(&w->loop, UV_RUN_DEFAULT);
+    assert_string_equal(w->words, "the run is over");
+    assert_int_equal(w->status.done, 8);
+    assert_true(w->ended == 1 && w->over);
+    world_free(w);
+}
+
 /* ---- what is wrong from the start ---- */
 
 static void plain_text_stays_here(void **state)
@@ -646,6 +676,7 @@ int main(void)
         cmocka_unit_test(what_is_lost),
         cmocka_unit_test(refusals),
         cmocka_unit_test(a_silent_server),
+        cmocka_unit_test(a_viewer_that_is_held_up),
         cmocka_unit_test(plain_text_stays_here),
         cmocka_unit_test(no_such_host),
         cmocka_unit_test(wrong_settings),
