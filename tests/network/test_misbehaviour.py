@@ -10,6 +10,7 @@ import contextlib
 import os
 import random
 import resource
+import signal
 import socket
 import ssl
 import struct
@@ -31,6 +32,7 @@ JOB = ["--workers", str(WORKERS), "--chunks", str(WORKERS), "--replication", "2"
 SLEEP = ["--straggler", "shifted-exp:0.01,0.002"]
 SOON = 5  # seconds for a worker to start and to be let in, if the machine is not busy; a stranger has ten
 ENOUGH = 20  # rounds after the last misbehaviour
+HELD_UP = SILENCE / 2  # longer than an id's holder may be quiet where another asks for it
 CROWD = 4000  # strangers, of whom
 CROWD_AT_ONCE = 1500  # stay as long as the server lets them
 OPEN_FILES = 512 + WORKERS + 50  # of the server at most
@@ -248,6 +250,23 @@ class Misbehaviour(NetworkTest):
         while peer.send(senseless * 1000) and time.monotonic() < end:
             pass
 
+    def test_an_id_is_asked_for_while_the_server_is_held_up(self):
+        """Its holder was well all the time, though the server has not heard it yet when it hears the other."""
+        self.begin()
+        server = self.training.server
+        files = len(os.listdir(f"/proc/{server.pid}/fd"))
+        with Peer(self.address) as peer:
+            while len(os.listdir(f"/proc/{server.pid}/fd")) == files:
+                server.await_log("round", round=server.log("round")[-1]["round"] + 1)
+            server.signal(signal.SIGSTOP)
+            peer.send(frames.hello(0))
+            time.sleep(HELD_UP)
+            server.signal(signal.SIGCONT)
+            kind, body = peer.await_kind(Kind.REFUSED, Kind.WELCOME)
+        self.assertEqual(kind.kind, Kind.REFUSED)
+        self.assertEqual(Reason(frames.refusal(body)[0]), Reason.TAKEN)
+        self.finish()
+
     def test_an_old_round_is_replayed(self):
         """What a worker says of a round that is over is dropped: it is not refused, and nothing of it is summed."""
         self.begin()
@@ -271,6 +290,7 @@ class MisbehaviourOverTls(Misbehaviour):
     """The same over TLS where that makes sense, and what TLS is there for."""
 
     test_as_a_worker = test_an_old_round_is_replayed = test_the_same_data_are_fetched_again_and_again = None
+    test_an_id_is_asked_for_while_the_server_is_held_up = None
 
     def member(self, name):
         return os.path.join(self.keys_folder, name)

@@ -22,6 +22,15 @@ static bool is_zero(const uint8_t *bytes, size_t size)
     return true;
 }
 
+/* For how long the holder of an id must have been quiet before another process gets it. What came
+ * in while the server was itself held up may still be unread, and counts as heard. */
+static uint64_t quiet_limit_ns(const tarry_tcp_server *server, uint64_t now)
+{
+    uint64_t since = now - server->ticked_ns;
+    return server->spared ? TARRY_NEVER
+                          : server->settings.server.silence_ns / TAKEN_FRACTION + since;
+}
+
 static wire_reason admit_worker(peer *its, const wire_hello *hello)
 {
     tarry_tcp_server *server = its->server;
@@ -36,8 +45,8 @@ static wire_reason admit_worker(peer *its, const wire_hello *hello)
         claim.allowed = its->identity.worker;
     uint32_t worker;
     uint64_t now = tcp_server_now(server);
-    wire_reason reason = roster_find(&server->roster, &claim, now,
-                                     server->settings.server.silence_ns / TAKEN_FRACTION, &worker);
+    wire_reason reason =
+        roster_find(&server->roster, &claim, now, quiet_limit_ns(server, now), &worker);
     if (reason != 0)
         return reason;
     bool bound = claim.allowed != WIRE_ANY_WORKER;
