@@ -71,7 +71,7 @@ class Stalls(threading.Thread):
 
     def between(self, start, end):
         """Seconds in all."""
-        return sum(min(waited, when - start) for when, waited in self._waits if start < when and when - waited < end)
+        return sum(max(min(when, end) - max(when - waited, start), 0.0) for when, waited in self._waits)
 
 
 class Process:
