@@ -8,7 +8,7 @@ import tempfile
 import unittest
 
 TARRY = os.path.abspath(os.environ["TARRY"])
-TIMEOUT = 100
+TIMEOUT = 300  # seconds, after which a command hangs
 
 
 class TarryTest(unittest.TestCase):

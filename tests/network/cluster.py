@@ -27,6 +27,7 @@ from harness import TARRY  # noqa: E402
 
 SILENCE = 2.0  # seconds without a word after which the server's default is to go on without a worker
 WAIT = 100  # seconds for anything that is to happen soon, on a machine that has much else to do
+LONG = 600  # for a whole command
 PR_SET_PDEATHSIG = 1
 LIBC = ctypes.CDLL(None)
 
@@ -256,7 +257,7 @@ class NetworkTest(unittest.TestCase):
         return cluster
 
     def tarry(self, *arguments, folder):
-        done = subprocess.run([TARRY, *arguments], cwd=folder, capture_output=True, text=True, timeout=100)
+        done = subprocess.run([TARRY, *arguments], cwd=folder, capture_output=True, text=True, timeout=LONG)
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout
 
