@@ -9,6 +9,7 @@ import contextlib
 import itertools
 import os
 import random
+import signal
 import threading
 import time
 import unittest
@@ -23,10 +24,12 @@ AT_A_TIME = 3
 CASE_SECONDS = 300  # a sanitized program on a busy machine takes most of it
 MORE_ROUNDS = 5  # after all are back
 ENDLESS = 100_000
+FREEZES, AFTER_FREEZE = 4, 2  # rounds
 WORKERS, FEATURES, STRIPES = 5, 70_000, 2  # a part is 280,000 bytes, in stripes of at most 262,144
 JOB = ["--workers", str(WORKERS), "--chunks", str(WORKERS), "--replication", "3", "--samples", "50", "--holdout", "0",
        "--features", str(FEATURES), "--rate", "0.01", "--seed", "3", "--verify"]
 SLEEP = ["--straggler", "shifted-exp:0.04,0.003"]  # per chunk, of which each worker computes one
+LONG_SLEEP = ["--straggler", "shifted-exp:0.6,0.01"]  # more than a tick of the clock that looks for the silent
 
 KINDS = [faults.Killed, faults.Restarted, faults.Paused, faults.CutOff, faults.Reset, faults.Slowed, faults.Doubled,
          faults.ServerKilled]
@@ -142,6 +145,29 @@ class Faults(NetworkTest):
                     future.result()
                     print(case.figures())
         print(f"{len(cases)} cases in {time.monotonic() - start:.1f} s")
+
+    def test_the_whole_machine_stands_still(self):
+        """For longer than the limit, as a suspended one does: nobody is to blame, and nobody is left out for it."""
+        cluster = self.cluster([*JOB, "--rounds", str(ENDLESS)])
+        address = cluster.serve()
+        for worker in range(WORKERS):
+            cluster.work(worker, address, *LONG_SLEEP)
+        with Stalls() as stalls:
+            for _ in range(FREEZES):
+                cluster.await_everyone()
+                for process in cluster.everyone:
+                    process.signal(signal.SIGSTOP)
+                time.sleep(1.2 * SILENCE)
+                for process in cluster.everyone:
+                    process.signal(signal.SIGCONT)
+                done = cluster.server.log("round")[-1]["round"]
+                cluster.server.await_log("round", round=done + AFTER_FREEZE)
+        report = cluster.stop(AFTER_FREEZE)
+        self.assert_exact_or_said(report)
+        self.assert_same_losses(report, self.expected(len(report["rounds"])), 1e-5)
+        if stalls.longest() < SILENCE / 8:  # else each process may have stood still by itself
+            self.assertLessEqual({line["reason"] for line in cluster.server.log("left_out")}, {"late"})
+            self.assertEqual(len(cluster.server.log("joined")), WORKERS)
 
 
 if __name__ == "__main__":

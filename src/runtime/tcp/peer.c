@@ -452,7 +452,16 @@ void peer_send_plan(peer *its)
 
 /* ---- time ---- */
 
-static void beat(peer *its, uint64_t now)
+void peer_beat(peer *its, uint64_t now)
+{
+    if (its->state == PEER_NEW || its->state == PEER_OVER)
+        return;
+    uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
+    its->sent_ns = now;
+    channel_send(its->channel, frame, wire_heartbeat_encode(frame));
+}
+
+static void beat_if_due(peer *its, uint64_t now)
 {
     uint64_t sent = peer_sent(its);
     if (sent != its->sent_bytes) {
@@ -461,9 +470,7 @@ static void beat(peer *its, uint64_t now)
     } else if (its->state == PEER_VIEWER && !its->drained) {
         return; /* it doesn't take what waits, and for how long is what counts */
     } else if (now - its->sent_ns >= its->server->settings.server.silence_ns / HEARTBEAT_FRACTION) {
-        uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
-        its->sent_ns = now;
-        channel_send(its->channel, frame, wire_heartbeat_encode(frame));
+        peer_beat(its, now);
     }
 }
 
@@ -513,5 +520,5 @@ void peer_tick(peer *its, uint64_t now)
     case PEER_OVER:
         return;
     }
-    beat(its, now);
+    beat_if_due(its, now);
 }

@@ -106,7 +106,9 @@ void peer_pump(peer *its);
 void peer_send_plan(peer *its);
 /* Drops large things of a tag; nothing reads them after that. */
 void peer_drop(peer *its, outgoing_tag tag);
-/* A heartbeat if nothing was sent lately; the end of one that does not get on. */
+/* A heartbeat, unless it has not said who it is. */
+void peer_beat(peer *its, uint64_t now);
+/* The same if nothing was sent lately; the end of one that does not get on. */
 void peer_tick(peer *its, uint64_t now);
 /* Whether its certificate is on the list that is in force now. */
 bool peer_is_revoked(const peer *its);

@@ -93,7 +93,8 @@ static void refresh_revoked(tarry_tcp_server *server)
 }
 
 /* A server that was itself held up hears what has come in meanwhile before it judges anyone, but
- * not twice in a row: one that is always late still finds the silent, and is heard by all. */
+ * not twice in a row: one that is always late still finds the silent. It is heard by all at once:
+ * they may have been held up as well, and wait no longer than it does. */
 static void on_tick(uv_timer_t *handle)
 {
     tarry_tcp_server *server = handle->data;
@@ -102,12 +103,15 @@ static void on_tick(uv_timer_t *handle)
     server->spared = late;
     server->ticked_ns = now;
     tcp_server_accept(server, true); /* goes on after a lack of descriptors */
-    if (late)
-        return;
     for (peer *its = server->peers.first, *after; its != NULL; its = after) {
         after = its->after;
-        peer_tick(its, now);
+        if (late)
+            peer_beat(its, now);
+        else
+            peer_tick(its, now);
     }
+    if (late)
+        return;
     newcomers_tick(server, now);
     if (server->viewers > 0 && now - server->status_ns >= STATUS_NS) {
         server->status_ns = now;

@@ -267,7 +267,9 @@ void tcp_worker_drop_shares(tarry_tcp_worker *worker);
 /* tcp_worker_link.c */
 /* Says READY if what was last offered is prepared. */
 void tcp_worker_answer(tarry_tcp_worker *worker);
-/* A heartbeat, or the end of a connection that is silent. */
+/* A heartbeat, if there is a server that knows it. */
+void tcp_worker_beat(tarry_tcp_worker *worker, uint64_t now);
+/* The same if nothing was sent lately, or the end of a connection that is silent. */
 void tcp_worker_tick_link(tarry_tcp_worker *worker, uint64_t now);
 
 /* tcp_worker_frames.c: the handlers of what comes once WELCOME has; the channel's. */

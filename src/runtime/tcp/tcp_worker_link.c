@@ -431,7 +431,17 @@ void tcp_worker_use_addresses(tarry_tcp_worker *worker)
 
 /* ---- time ---- */
 
-static void beat(tarry_tcp_worker *worker, uint64_t now)
+void tcp_worker_beat(tarry_tcp_worker *worker, uint64_t now)
+{
+    worker_link *link = &worker->link;
+    if (link->stage != WORKER_PREPARING && link->stage != WORKER_READY)
+        return;
+    uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
+    link->sent_ns = now;
+    channel_send(link->channel, frame, wire_heartbeat_encode(frame));
+}
+
+static void beat_if_due(tarry_tcp_worker *worker, uint64_t now)
 {
     worker_link *link = &worker->link;
     uint64_t sent = channel_sent(link->channel);
@@ -439,9 +449,7 @@ static void beat(tarry_tcp_worker *worker, uint64_t now)
         link->sent_bytes = sent;
         link->sent_ns = now;
     } else if (now - link->sent_ns >= link->welcome.silence_ns / HEARTBEAT_FRACTION) {
-        uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
-        link->sent_ns = now;
-        channel_send(link->channel, frame, wire_heartbeat_encode(frame));
+        tcp_worker_beat(worker, now);
     }
 }
 
@@ -460,7 +468,7 @@ void tcp_worker_tick_link(tarry_tcp_worker *worker, uint64_t now)
             tcp_worker_lose(worker, "nothing came from the server for %.3g s",
                             (double)(now - link->heard_ns) / 1e9);
         else
-            beat(worker, now);
+            beat_if_due(worker, now);
         return;
     case WORKER_APART:
     case WORKER_OVER:

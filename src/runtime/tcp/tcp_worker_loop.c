@@ -125,7 +125,8 @@ static void set_tick(tarry_tcp_worker *worker)
 }
 
 /* A process that was itself held up hears what has come in meanwhile before it judges the server,
- * but not twice in a row: one that is always late still finds it silent, and is heard by it. */
+ * but not twice in a row: one that is always late still finds it silent. It is heard by it at once.
+ */
 static void on_tick(uv_timer_t *handle)
 {
     tarry_tcp_worker *worker = handle->data;
@@ -134,7 +135,9 @@ static void on_tick(uv_timer_t *handle)
     worker->spared = late;
     worker->ticked_ns = now;
     set_tick(worker);
-    if (!late)
+    if (late)
+        tcp_worker_beat(worker, now);
+    else
         tcp_worker_tick_link(worker, now);
     tcp_worker_look_whether_to_leave(worker, false);
 }
