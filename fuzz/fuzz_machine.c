@@ -353,9 +353,14 @@ int __wrap_pthread_cond_broadcast(pthread_cond_t *condition)
     return __real_pthread_cond_broadcast(condition);
 }
 
+bool machine_thread_is_due(void)
+{
+    return run_thread != NULL && awaited == NULL && !resting;
+}
+
 void machine_run_thread(void)
 {
-    if (run_thread == NULL || awaited != NULL || resting)
+    if (!machine_thread_is_due())
         return;
     going_on = true;
     if (setjmp(waiting) == 0)

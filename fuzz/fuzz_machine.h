@@ -54,11 +54,13 @@ bool machine_socket_is_broken(int fd);
 
 /* It goes on until it waits for something, unless it rests. */
 void machine_run_thread(void);
+bool machine_thread_is_due(void);
 void machine_rest(bool rests);
 
-/* One turn, in which the thread goes on, too. False: nothing was to be done. */
+/* One turn, in which the thread goes on, too. True: something came at its end, after all that is
+ * done before the loop waits; there has to be another one. */
 bool machine_turn(uv_loop_t *loop);
-/* Whether a turn would find something to do. */
+/* Whether another turn would find something to do, besides. */
 bool machine_is_due(uv_loop_t *loop);
 /* When the next timer is due; UINT64_MAX: none. */
 uint64_t machine_next_timer(void);

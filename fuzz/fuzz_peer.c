@@ -180,21 +180,21 @@ static void check(const tarry_tcp_server *server)
     require(joined == server->present && buffers == server->pool.used);
 }
 
-static bool read_all(run *its, visitor *who);
+static void read_all(run *its, visitor *who);
 
 /* Until there is nothing to do but to wait. */
 static void settle(run *its)
 {
     tarry_tcp_server *server = its->server;
     int turns = 0;
-    bool busy;
+    bool more;
     do {
-        busy = machine_turn(&server->loop);
+        more = machine_turn(&server->loop);
         settle_round(server);
         for (size_t i = 0; i < VISITORS; i++)
-            busy |= read_all(its, &its->visitors[i]);
+            read_all(its, &its->visitors[i]);
         require(turns++ < MOST_TURNS);
-    } while (busy || machine_is_due(&server->loop));
+    } while (more || machine_is_due(&server->loop));
 }
 
 /* ---- what the server says ---- */
@@ -278,14 +278,14 @@ static void hear(const run *its, visitor *who, const wire_head *head, const uint
     }
 }
 
-static bool read_all(run *its, visitor *who)
+static void read_all(run *its, visitor *who)
 {
     if (who->fd < 0 || who->deaf)
-        return false;
+        return;
     bool over;
     size_t got = machine_receive(who->fd, who->in + who->in_size, ROOM - who->in_size, &over);
     if (got == 0 && !over)
-        return false;
+        return;
     who->in_size += got;
     size_t at = 0;
     while (who->in_size - at >= WIRE_HEAD_BYTES) {
@@ -301,7 +301,6 @@ static bool read_all(run *its, visitor *who)
     require(who->in_size < ROOM);
     if (over)
         leave(who, false);
-    return true;
 }
 
 /* ---- what it is told ---- */
