@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "fuzz_arena.h"
 #include "fuzz_machine.h"
 #include "fuzz_plans.h"
 #include "protocol/codec.h"
@@ -138,7 +139,8 @@ static bool begin(run *its, input *in)
     settings.observe = observe;
     for (size_t i = 0; i < VISITORS; i++)
         its->visitors[i] = (visitor){.fd = -1, .in = rooms[i]};
-    return tarry_tcp_server_create(its->plan, &settings, NULL, &its->server, NULL) == TARRY_OK;
+    return tarry_tcp_server_create(its->plan, &settings, arena_begin(), &its->server, NULL) ==
+           TARRY_OK;
 }
 
 /* What tarry_tcp_server_round does once its round is over. */
@@ -580,6 +582,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             act(&its, &in);
         end(&its, (its.choice[0] & 1) != 0);
     }
+    arena_end();
     machine_end();
     return 0;
 }

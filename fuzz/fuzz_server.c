@@ -9,6 +9,7 @@
 
 #include <tarry/server.h>
 
+#include "fuzz_arena.h"
 #include "fuzz_plans.h"
 #include "protocol/codec.h"
 
@@ -52,7 +53,7 @@ static bool begin(run *its, input *in)
     settings.stripe_length = 4;
     settings.dimension = 4U * its->stripes * tarry_plan_least_parts(its->plan);
     settings.dimension -= take(in) % 4;
-    if (tarry_server_create(its->plan, &settings, NULL, &its->server, NULL) != TARRY_OK)
+    if (tarry_server_create(its->plan, &settings, arena_begin(), &its->server, NULL) != TARRY_OK)
         return false;
     for (uint32_t worker = 0; worker < its->workers; worker++) {
         its->shape[worker] = codec_shape_of(its->plan, worker, its->stripes);
@@ -228,5 +229,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         require(tarry_server_deadline(its.server) > its.now);
     }
     tarry_server_free(its.server);
+    arena_end();
     return 0;
 }

@@ -12,6 +12,7 @@
 
 #include "base/bitset.h"
 #include "coding/layout.h"
+#include "fuzz_arena.h"
 #include "fuzz_plans.h"
 #include "plan/plan.h"
 #include "protocol/codec.h"
@@ -58,7 +59,8 @@ static bool begin(run *its, input *in)
     its->shape = codec_shape_of(its->plan, its->settings.worker, its->stripes);
     require(its->load <= 64 && codec_max_size(&its->shape) <= MAX_FRAME);
     require(codec_words(&its->shape) <= MAX_WORDS);
-    return tarry_worker_create(its->plan, &its->settings, NULL, &its->worker, NULL) == TARRY_OK;
+    return tarry_worker_create(its->plan, &its->settings, arena_begin(), &its->worker, NULL) ==
+           TARRY_OK;
 }
 
 /* ---- what it says and does ---- */
@@ -352,5 +354,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         require(tarry_worker_deadline(its.worker) == TARRY_NEVER);
     }
     tarry_worker_free(its.worker);
+    arena_end();
     return 0;
 }
