@@ -150,10 +150,10 @@ static json_t *draw_nothing(input *in)
     return json_null();
 }
 
-static json_t *make_good(input *in)
+static char *write_good(model_kind model)
 {
     job_spec good = {
-        .model = {.model = (model_kind)(take(in) % 4), .features = 20, .classes = 3, .l2 = 1e-4},
+        .model = {.model = model, .features = 20, .classes = 3, .l2 = 1e-4},
         .batch = {.rows = 3200, .chunks = 12, .batch = 100, .seed = 1},
         .holdout = 0.2,
         .made_samples = 4000,
@@ -162,9 +162,17 @@ static json_t *make_good(input *in)
     good.model.hidden[0] = 16;
     char *text;
     require(job_encode(&good, &text) == TARRY_OK);
-    json_t *job = json_loads(text, 0, NULL);
+    return text;
+}
+
+static json_t *make_good(input *in)
+{
+    static char *texts[4]; /* by model; each is written once */
+    uint8_t model = take(in) % 4;
+    if (texts[model] == NULL)
+        texts[model] = write_good((model_kind)model);
+    json_t *job = json_loads(texts[model], 0, NULL);
     require(job != NULL);
-    free(text);
     return job;
 }
 
