@@ -71,7 +71,7 @@ static void choose(cluster *its, random_stream *stream)
     its->dimension = 1000 + random_below(stream, 4000);
     its->tls = random_below(stream, 4) == 0;
     its->ships = random_below(stream, 3) == 0;
-    its->settings.decode_threads = 1 + random_below(stream, 3);
+    its->settings.decode_threads = random_below(stream, 4); /* 0: chosen, on few cores none */
     its->straggler_spec = specs[random_below(stream, 3)];
     choose_server(its, stream);
     if (its->straggler_spec != NULL)

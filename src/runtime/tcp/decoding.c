@@ -29,7 +29,7 @@ typedef struct decoding_thread {
 struct decoding {
     tarry_allocator allocator;
     decoding_settings settings;
-    decoding_thread *threads;
+    decoding_thread *threads; /* where there are none, what the loop's own takes their place with */
     uint32_t started;
 
     pthread_mutex_t lock; /* over all that follows */
@@ -83,10 +83,18 @@ static uint32_t take_job(decoding_thread *its, uint32_t *index, stripe_queue *it
     return count;
 }
 
-/* With the lock held. Whoever was told of the first will find the others, too. */
+/* Those who run jobs: the threads, or the loop's own in their place. */
+static uint32_t runners(const decoding *state)
+{
+    return state->settings.threads > 0 ? state->settings.threads : 1;
+}
+
+/* With the lock held. Whoever was told of the first will find the others, too; of what the loop's
+ * thread sums itself nobody is told. */
 static void give_back(decoding *state, stripe_queue *queue, stripe_queue *items)
 {
-    bool first = state->summed.first == NULL && state->dropped.first == NULL;
+    bool told = state->settings.threads > 0 && state->summed.first != NULL;
+    bool first = !told && state->dropped.first == NULL;
     stripe_queue_append(queue, items);
     if (first && queue->first != NULL)
         state->settings.finished(state->settings.user);
@@ -127,7 +135,10 @@ static void run_job(decoding_thread *its)
         state->barred = false;
         pthread_cond_broadcast(&state->idle);
     }
-    give_back(state, &state->summed, &items);
+    if (state->settings.threads > 0)
+        give_back(state, &state->summed, &items);
+    else
+        stripe_queue_append(&state->summed, &items);
 }
 
 static void *run_thread(void *argument)
@@ -144,7 +155,7 @@ static void *run_thread(void *argument)
     return NULL;
 }
 
-static int start_thread(decoding *state, decoding_thread *its)
+static int prepare_runner(decoding *state, decoding_thread *its)
 {
     const tarry_allocator *allocator = &state->allocator;
     size_t workers = state->plan->workers;
@@ -152,8 +163,12 @@ static int start_thread(decoding *state, decoding_thread *its)
     its->z = memory_allocate(allocator, workers, sizeof(*its->z));
     its->sender = memory_allocate(allocator, workers, sizeof(*its->sender));
     its->weights = memory_allocate(allocator, workers * state->plan->parts, sizeof(float));
-    if (its->z == NULL || its->sender == NULL || its->weights == NULL)
-        return TARRY_ERROR_NO_MEMORY;
+    return its->z == NULL || its->sender == NULL || its->weights == NULL ? TARRY_ERROR_NO_MEMORY
+                                                                         : TARRY_OK;
+}
+
+static int start_thread(decoding *state, decoding_thread *its)
+{
     if (pthread_create(&its->thread, NULL, run_thread, its) != 0)
         return TARRY_ERROR_SYSTEM;
     state->started++;
@@ -169,10 +184,12 @@ static int start(decoding *state)
     if (!state->has_lock || !state->has_work || !state->has_idle)
         return TARRY_ERROR_SYSTEM;
     state->places = memory_allocate(allocator, state->most, sizeof(*state->places));
-    state->threads = memory_allocate(allocator, state->settings.threads, sizeof(*state->threads));
+    state->threads = memory_allocate(allocator, runners(state), sizeof(*state->threads));
     if (state->places == NULL || state->threads == NULL)
         return TARRY_ERROR_NO_MEMORY;
     int error = TARRY_OK;
+    for (uint32_t i = 0; i < runners(state) && error == TARRY_OK; i++)
+        error = prepare_runner(state, &state->threads[i]);
     for (uint32_t i = 0; i < state->settings.threads && error == TARRY_OK; i++)
         error = start_thread(state, &state->threads[i]);
     return error;
@@ -181,7 +198,6 @@ static int start(decoding *state)
 int decoding_create(const tarry_plan *plan, const decoding_settings *settings,
                     const tarry_allocator *allocator, decoding **out)
 {
-    assert(settings->threads >= 1);
     decoding *made = memory_allocate(allocator, 1, sizeof(*made));
     if (made == NULL)
         return TARRY_ERROR_NO_MEMORY;
@@ -213,7 +229,7 @@ void decoding_free(decoding *state)
     }
     for (uint32_t i = 0; i < state->started; i++)
         pthread_join(state->threads[i].thread, NULL);
-    for (uint32_t i = 0; state->threads != NULL && i < state->settings.threads; i++) {
+    for (uint32_t i = 0; state->threads != NULL && i < runners(state); i++) {
         memory_release(&allocator, state->threads[i].weights);
         memory_release(&allocator, state->threads[i].sender);
         memory_release(&allocator, state->threads[i].z);
@@ -303,6 +319,8 @@ void decoding_add(decoding *state, stripe_queue *items)
             places++;
         push_ready(state, item->index);
     }
+    while (state->settings.threads == 0 && may_run(state))
+        run_job(&state->threads[0]);
     pthread_mutex_unlock(&state->lock);
     /* With the lock held, who is woken would only wait for that. */
     if (places > 1)

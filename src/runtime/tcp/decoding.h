@@ -2,7 +2,8 @@
 /*
  * The decode threads. Stripes of coded parts are queued by the loop's thread, which goes on
  * receiving; what waits for one place of the sum is summed in one pass, by one thread at a time, in
- * the order in which it was queued.
+ * the order in which it was queued. Without such threads the loop's own sums what it queues, at
+ * once.
  *
  * A stripe (stripes.h) is lent to it from decoding_add on and comes back by decoding_take, whether
  * it was summed or cleared away. All calls but decoding_settle are the loop thread's.
@@ -20,9 +21,10 @@ typedef struct decoding decoding;
 
 typedef struct decoding_settings {
     size_t dimension, stripe_length;
-    uint32_t threads; /* >= 1 */
+    uint32_t threads; /* 0: decoding_add sums */
     const kernel *kernels;
-    /* Says that decoding_take has something, summed or dropped; any thread, under a lock. */
+    /* Says that decoding_take has something, summed or dropped; any thread, under a lock. Of what
+     * decoding_add has summed itself nothing is said. */
     void (*finished)(void *user);
     void *user;
 } decoding_settings;

@@ -349,7 +349,9 @@ static bool on_complete(void *user, const wire_head *head, const uint8_t *fixed)
     int error = codec_decode(&no_sets, fixed, CODEC_HEADER_BYTES, NULL, &message);
     assert(error == TARRY_OK); /* as when it began */
     (void)error;
-    return take_message(its, &message);
+    bool on = take_message(its, &message);
+    tcp_server_sum_received(its->server);
+    return on && its->state != PEER_OVER; /* what a sum led to may have ended it */
 }
 
 static void on_opened(void *user)

@@ -39,12 +39,15 @@ static int check_settings(const tarry_tcp_server_settings *settings, tarry_diagn
                          : diagnose(diagnostic, TARRY_ERROR_ARGUMENT, "network server: %s", fault);
 }
 
+/* One core is the loop's, and another that of the kernel, or of workers on this machine. Where none
+ * is left for a thread, the loop's own sums what it has just received, while that is still in the
+ * core's cache. */
 static uint32_t choose_threads(uint32_t wanted)
 {
     if (wanted > 0)
         return wanted;
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    return cores <= 2 ? 1 : cores > DECODE_THREADS ? DECODE_THREADS : (uint32_t)cores - 1;
+    return cores <= 2 ? 0 : cores - 2 > DECODE_THREADS ? DECODE_THREADS : (uint32_t)cores - 2;
 }
 
 static void on_finished(void *user)
@@ -100,7 +103,7 @@ static int make_parts(tarry_tcp_server *server)
     const decoding_settings settings = {
         .dimension = server->cut.dimension,
         .stripe_length = server->cut.stripe_length,
-        .threads = choose_threads(server->settings.decode_threads),
+        .threads = server->settings.decode_threads,
         .kernels = kernel_best(),
         .finished = on_finished,
         .user = server,
@@ -178,6 +181,7 @@ int tarry_tcp_server_create(const tarry_plan *plan, const tarry_tcp_server_setti
                             length > 0 ? length : DEFAULT_STRIPE);
     made->settings.server.dimension = made->cut.dimension;
     made->settings.server.stripe_length = made->cut.stripe_length;
+    made->settings.decode_threads = choose_threads(settings->decode_threads);
     error = create(made, diagnostic);
     if (error != TARRY_OK) {
         tarry_tcp_server_free(made, true);

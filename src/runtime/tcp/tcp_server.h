@@ -240,8 +240,11 @@ bool tcp_server_begin_near_part(tarry_tcp_server *server, peer *who, const tarry
 /* It is there. */
 void tcp_server_take_part(tarry_tcp_server *server, peer *who, tarry_message *message);
 void tcp_server_combine(tarry_tcp_server *server, const tarry_effect *effect);
-/* Hands on to the decode threads what is to be summed. */
+/* Hands on to the decode threads what is to be summed; where there are none, sums it. */
 void tcp_server_sum(tarry_tcp_server *server);
+/* A step is over that took a part which has come over a connection: where there are no decode
+ * threads, some are summed while they are in the cache. */
+void tcp_server_sum_received(tarry_tcp_server *server);
 /* Parked parts of the stripe, or of all stripes, are not wanted any more. */
 void tcp_server_unpark(tarry_tcp_server *server, uint32_t index);
 void tcp_server_unpark_all(tarry_tcp_server *server);

@@ -145,6 +145,14 @@ static void arm(tarry_tcp_server *server)
     uv_timer_start(&server->deadline, on_deadline, wait, 0);
 }
 
+static void sum_the_rest(tarry_tcp_server *server)
+{
+    if (server->combining_count > 0)
+        tcp_server_sum(server);
+    if (server->settings.decode_threads == 0)
+        tcp_server_collect(server);
+}
+
 /* Before the loop waits for what comes next. */
 static void on_turn_end(uv_prepare_t *handle)
 {
@@ -152,9 +160,9 @@ static void on_turn_end(uv_prepare_t *handle)
     do {
         peer_do_tasks(server);
         tcp_server_abort_failed(server);
+        if (server->sums != NULL)
+            sum_the_rest(server);
     } while (server->peers.tasks != NULL);
-    if (server->combining_count > 0)
-        tcp_server_sum(server);
     peer_bury(server);
     arm(server);
     server->now_ns = 0;

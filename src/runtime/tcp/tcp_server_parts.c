@@ -3,6 +3,11 @@
 
 #include <assert.h>
 
+/* By the thread that received them: where they are of one stripe the sum is read and written once
+ * for all, and as many, of 256 KiB each, are still in the core's cache. Measured: 1, 2, 6 and 8
+ * take longer. */
+enum { SUMMED_TOGETHER = 4 };
+
 /* Whether the machine can want it. What it does want, it says itself once all of it is there. */
 static bool is_wanted(const tarry_tcp_server *server, uint32_t worker, const tarry_message *message)
 {
@@ -143,6 +148,14 @@ void tcp_server_sum(tarry_tcp_server *server)
 {
     decoding_add(server->sums, &server->combining);
     server->combining_count = 0;
+}
+
+void tcp_server_sum_received(tarry_tcp_server *server)
+{
+    if (server->settings.decode_threads > 0 || server->combining_count < SUMMED_TOGETHER)
+        return;
+    tcp_server_sum(server);
+    tcp_server_collect(server);
 }
 
 static void unpark(tarry_tcp_server *server, uint32_t worker, uint32_t index)

@@ -179,7 +179,7 @@ static void sums_what_was_added_since_it_was_cleared(void **state)
 {
     (void)state;
     random_stream stream = random_stream_make(test_seed("decoding", 1), RANDOM_TEST, 0, 0);
-    for (uint32_t threads = 1; threads <= 4; threads++) {
+    for (uint32_t threads = 0; threads <= 4; threads++) {
         sum_with_clears(false, threads, &stream);
         sum_with_clears(true, threads, &stream);
     }
@@ -207,7 +207,8 @@ static void leaves_a_sum_alone_that_is_settled(void **state)
     end(&its);
 }
 
-/* Together in one call, in the order of workers: the same to the bit, whatever threads do. */
+/* Together in one call, in the order of workers: the same to the bit, whatever threads do, or
+ * without any. */
 static void repeats_to_the_bit(void **state)
 {
     (void)state;
@@ -215,7 +216,7 @@ static void repeats_to_the_bit(void **state)
     for (uint32_t run = 0; run < 20; run++) {
         random_stream stream = random_stream_make(7, RANDOM_TEST, 0, 0);
         bench its;
-        begin(&its, false, 1 + run % 4, &stream);
+        begin(&its, false, run % 5, &stream);
         decoding_begin(its.threads, its.estimate);
         clear_all(&its);
         for (uint32_t index = 0; index < its.cut.stripes; index++) {
