@@ -380,6 +380,24 @@ int cluster_round(cluster *its, tarry_round_result *result, tarry_diagnostic *di
     return TARRY_OK;
 }
 
+static void *run_round(void *argument)
+{
+    cluster_call *call = argument;
+    call->error = cluster_round(call->its, &call->result, &call->diagnostic);
+    return NULL;
+}
+
+void cluster_begin_round(cluster *its, cluster_call *call)
+{
+    *call = (cluster_call){.its = its};
+    assert_int_equal(pthread_create(&call->thread, NULL, run_round, call), 0);
+}
+
+void cluster_end_round(cluster_call *call)
+{
+    pthread_join(call->thread, NULL);
+}
+
 tarry_round_result cluster_good_round(cluster *its)
 {
     tarry_round_result result;

@@ -89,7 +89,19 @@ void cluster_release(cluster *its);
 
 /* Runs a round; its sum is in its->sum, the true one in its->truth. */
 int cluster_round(cluster *its, tarry_round_result *result, tarry_diagnostic *diagnostic);
-/* The same, asserting that it went well and that an exact sum is right; gives back the result. */
+/* The same by a thread of its own: what is to happen meanwhile does, and then its end is awaited.
+ */
+typedef struct cluster_call {
+    cluster *its;
+    pthread_t thread;
+    int error;
+    tarry_round_result result;
+    tarry_diagnostic diagnostic;
+} cluster_call;
+
+void cluster_begin_round(cluster *its, cluster_call *call);
+void cluster_end_round(cluster_call *call);
+/* A round, asserting that it went well and that an exact sum is right; gives back the result. */
 tarry_round_result cluster_good_round(cluster *its);
 /* So many, asserting that each is exact. */
 void cluster_exact_rounds(cluster *its, uint32_t rounds);

@@ -262,21 +262,6 @@ static void test_replan(void **state)
 
 /* ---- workers that leave, servers that stop ---- */
 
-typedef struct round_call {
-    cluster *its;
-    pthread_t thread;
-    int error;
-    tarry_round_result result;
-    tarry_diagnostic diagnostic;
-} round_call;
-
-static void *run_round(void *argument)
-{
-    round_call *call = argument;
-    call->error = cluster_round(call->its, &call->result, &call->diagnostic);
-    return NULL;
-}
-
 static void test_leave(void **state)
 {
     (void)state;
@@ -305,13 +290,13 @@ static void test_leave_in_a_round(void **state)
     cluster_begin(&its);
     for (uint32_t worker = 0; worker < its.workers; worker++)
         cluster_hold(&its, worker, 2);
-    round_call call = {.its = &its};
-    assert_int_equal(pthread_create(&call.thread, NULL, run_round, &call), 0);
+    cluster_call call;
+    cluster_begin_round(&its, &call);
     cluster_await_held(&its, 1);
     tarry_tcp_worker_leave(its.members[1].worker, UINT64_C(60000000000));
     cluster_release(&its);
     cluster_join(&its, 1);
-    pthread_join(call.thread, NULL);
+    cluster_end_round(&call);
     assert_int_equal(its.members[1].result, TARRY_OK);
     assert_int_equal(call.error, TARRY_OK);
     assert_true(call.result.exact);

@@ -139,21 +139,6 @@ static void test_cuts_credited(void **state)
 
 /* ---- what outlives a connection ---- */
 
-typedef struct round_call {
-    cluster *its;
-    pthread_t thread;
-    int error;
-    tarry_round_result result;
-    tarry_diagnostic diagnostic;
-} round_call;
-
-static void *run_round(void *argument)
-{
-    round_call *call = argument;
-    call->error = cluster_round(call->its, &call->result, &call->diagnostic);
-    return NULL;
-}
-
 /* All chunks but those in progress are finished when a connection breaks; none of them is computed
  * again. */
 static void test_finished_work_is_kept(void **state)
@@ -166,14 +151,14 @@ static void test_finished_work_is_kept(void **state)
     relay *between = begin_between(&its, its.workers);
     for (uint32_t worker = 0; worker < its.workers; worker++)
         cluster_hold(&its, worker, tarry_plan_load(its.plan, worker) - 1);
-    round_call call = {.its = &its};
-    assert_int_equal(pthread_create(&call.thread, NULL, run_round, &call), 0);
+    cluster_call call;
+    cluster_begin_round(&its, &call);
     for (uint32_t worker = 0; worker < its.workers; worker++)
         cluster_await_held(&its, worker);
     cut_off(&its, between, 3);
     cluster_wait_whole(&its, between);
     cluster_release(&its);
-    pthread_join(call.thread, NULL);
+    cluster_end_round(&call);
     assert_int_equal(call.error, TARRY_OK);
     assert_true(call.result.exact);
     assert_true(cluster_error(&its) < 1e-5);
