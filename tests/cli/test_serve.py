@@ -54,10 +54,12 @@ class Network(TarryTest):
         return self.begin("work", "--connect", connect, "--worker", str(worker), *arguments)
 
     def wait_for(self, what, condition):
+        """Until it holds; gives back what it says then."""
         end = time.monotonic() + TIMEOUT
-        while not condition():
+        while not (said := condition()):
             self.assertLess(time.monotonic(), end, what)
             time.sleep(0.01)
+        return said
 
     def events(self, name="log"):
         if name not in self.files():
@@ -145,6 +147,10 @@ class Serve(Network):
     def top(self):
         return self.succeed("top", "--connect", UNIX, "--once").splitlines()
 
+    def top_of_a_server_that_waits(self):
+        lines = self.top()
+        return lines if lines[1].startswith("waiting for workers  after round ") else None
+
     def test_what_top_shows(self):
         server = self.serve("--workers", "2", "--chunks", "4", "--replication", "1", "--samples", "100",
                             "--features", "4", "--rounds", "4000", "--log", "log")
@@ -160,8 +166,8 @@ class Serve(Network):
             self.assertRegex(line, r"/2 +[0-9.]+ m?s ")
         workers[1].kill()
         self.wait_for_event("left_out", worker=1)
-        self.wait_for("the server waits", lambda: self.top()[1].startswith("waiting for workers  after round "))
-        lines = self.top()
+        # One picture: it tries again when somebody comes or goes, and is not waiting while it does.
+        lines = self.wait_for("the server waits", self.top_of_a_server_that_waits)
         done = len([e for e in self.events() if e["event"] == "round" and e.get("exact")])
         self.assertRegex(lines[1], rf"  after round {done} of 4,000  [#.]+ \d+\.\d %$")
         self.assertIn("exact rounds %d" % done, lines[2])
