@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <openssl/bio.h>
 #include <openssl/err.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -20,6 +21,8 @@ enum {
     /* Nobody is verified before the end of the handshake; a member's are less than 3 KiB. */
     HANDSHAKE_MOST = 32 << 10,
     SIZE_OF_ONE_CALL = 1 << 30, /* SSL_read and SSL_write count in int */
+    /* AES-GCM is good for 2^24.5 records with one key (RFC 8446, 5.5). This many are 64 GiB. */
+    RECORDS_PER_KEY = 1 << 22,
 };
 
 static int bio_write(BIO *bio, const char *bytes, int size)
@@ -87,7 +90,8 @@ static BIO_METHOD *make_method(void)
 
 int link_tls_init(link_tls *tls, SSL *ssl, int fd)
 {
-    *tls = (link_tls){.ssl = ssl, .fd = fd, .method = make_method()};
+    *tls =
+        (link_tls){.ssl = ssl, .fd = fd, .method = make_method(), .most_records = RECORDS_PER_KEY};
     BIO *bio = tls->method != NULL ? BIO_new(tls->method) : NULL;
     if (bio == NULL) {
         link_tls_free(tls);
@@ -209,16 +213,38 @@ ptrdiff_t link_tls_read(link_tls *tls, const struct iovec *parts, int count,
     return total;
 }
 
+/* OpenSSL leaves it to its callers to renew keys. While that is being written nothing can be read,
+ * so that two sides that do it, and wait for room, would wait for each other: it is put off until
+ * there is room. */
+static void renew_worn_key(link_tls *tls)
+{
+    if (tls->records < tls->most_records || tls->unfinished)
+        return;
+    struct pollfd room = {.fd = tls->fd, .events = POLLOUT};
+    if (poll(&room, 1, 0) == 1 && (room.revents & POLLOUT) &&
+        SSL_key_update(tls->ssl, SSL_KEY_UPDATE_NOT_REQUESTED) == 1)
+        tls->records = 0;
+}
+
+/* One SSL_write, of which at most 2^30 bytes count. */
+static int write_some(link_tls *tls, const void *bytes, size_t size)
+{
+    renew_worn_key(tls);
+    begin_call(tls);
+    int sent = SSL_write(tls->ssl, bytes, size < SIZE_OF_ONE_CALL ? (int)size : SIZE_OF_ONE_CALL);
+    tls->unfinished = sent <= 0;
+    if (sent > 0)
+        tls->records += ((uint32_t)sent - 1) / SSL3_RT_MAX_PLAIN_LENGTH + 1;
+    return sent;
+}
+
 ptrdiff_t link_tls_write(link_tls *tls, const struct iovec *parts, int count,
                          char failure[LINK_FAILURE_TEXT])
 {
     ptrdiff_t total = 0;
     for (int i = 0; i < count; i++) {
         for (size_t at = 0; at < parts[i].iov_len;) {
-            size_t left = parts[i].iov_len - at;
-            begin_call(tls);
-            int sent = SSL_write(tls->ssl, (const char *)parts[i].iov_base + at,
-                                 left < SIZE_OF_ONE_CALL ? (int)left : SIZE_OF_ONE_CALL);
+            int sent = write_some(tls, (const char *)parts[i].iov_base + at, parts[i].iov_len - at);
             if (sent <= 0) {
                 int came_to = outcome(tls, sent, failure);
                 return total > 0 && came_to == LINK_AGAIN ? total : came_to;

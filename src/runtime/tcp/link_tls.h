@@ -20,6 +20,9 @@ typedef struct link_tls {
     int fd;
     size_t handshake_bytes; /* that came of it */
     bool open;              /* it is over */
+    bool unfinished;        /* the last write was cut short within a record */
+    uint32_t records;       /* written with the key in use, which is renewed */
+    uint32_t most_records;  /* after so many */
     int error;              /* errno of the last call of the system that failed; 0: none did */
     bool ended;             /* the peer's stream of bytes ended */
     bool to_read;           /* what gave LINK_AGAIN waits for bytes to come, */
