@@ -38,6 +38,7 @@ struct tcp_link {
     bool held;
     bool wants_write;  /* a write was cut short */
     bool wants_end;    /* the stream's end is still to be written */
+    bool wants_room;   /* to read: OpenSSL has something to write first */
     bool inside;       /* OpenSSL may hold bytes: reading has not come to LINK_AGAIN since */
     bool read_over;    /* the last word of the peer's stream was read */
     bool socket_fault; /* libuv has told of an error and watches the socket no more */
@@ -64,8 +65,8 @@ static void watch(tcp_link *link, int events)
 static int wanted_events(const tcp_link *link)
 {
     bool read = !link->held && !link->read_over;
-    bool write = link->wants_write || link->wants_end;
-    return (read ? UV_READABLE : 0) | (write ? UV_WRITABLE : 0);
+    bool write = link->wants_write || link->wants_end || (read && link->wants_room);
+    return (read && !link->wants_room ? UV_READABLE : 0) | (write ? UV_WRITABLE : 0);
 }
 
 static void watch_more(tcp_link *link)
@@ -76,7 +77,7 @@ static void watch_more(tcp_link *link)
 static void update_more(tcp_link *link)
 {
     bool run = !link->closed && !link->held && !link->read_over && link->stage == STAGE_OPEN &&
-               (link->inside || link->socket_fault);
+               ((link->inside && !link->wants_room) || link->socket_fault);
     if (run)
         uv_idle_start(&link->more, on_more);
     else
@@ -166,6 +167,8 @@ static void on_poll(uv_poll_t *poll, int status, int events)
         return;
     }
     int wanted = wanted_events(link);
+    if (events & UV_WRITABLE)
+        link->wants_room = false;
     if ((events & UV_WRITABLE) && link->wants_end) {
         end_writing(link);
     } else if ((events & UV_WRITABLE) && link->wants_write) {
@@ -173,7 +176,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
         link->handlers.writable(link->handlers.user);
     }
     if (!link->closed && (events & UV_READABLE) && !link->held && !link->read_over &&
-        !uv_is_active((const uv_handle_t *)&link->more))
+        !link->wants_room && !uv_is_active((const uv_handle_t *)&link->more))
         link->handlers.readable(link->handlers.user);
     if (link->closed)
         return;
@@ -309,6 +312,9 @@ ptrdiff_t link_read(tcp_link *link, const struct iovec *parts, int count)
     } else {
         got = link_tls_read(&link->tls, parts, count, link->failure);
         link->inside = !link->tls.to_read;
+        link->wants_room = link->tls.to_write;
+        if (link->wants_room)
+            watch_more(link);
     }
     if (got == LINK_AGAIN && link->socket_fault) {
         snprintf(link->failure, sizeof(link->failure), "connection broken");

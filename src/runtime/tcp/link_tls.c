@@ -23,6 +23,10 @@ enum {
     SIZE_OF_ONE_CALL = 1 << 30, /* SSL_read and SSL_write count in int */
     /* AES-GCM is good for 2^24.5 records with one key (RFC 8446, 5.5). This many are 64 GiB. */
     RECORDS_PER_KEY = 1 << 22,
+    /* A peer that does nothing else but renew its keys would be read for ever. It may so often, and
+     * once more with each so many bytes. */
+    RENEWALS_FREE = 16,
+    BYTES_PER_RENEWAL = 1 << 20,
 };
 
 static int bio_write(BIO *bio, const char *bytes, int size)
@@ -40,10 +44,31 @@ static int bio_write(BIO *bio, const char *bytes, int size)
     return (int)sent;
 }
 
+static bool renews_too_often(const link_tls *tls)
+{
+    return tls->renewals > RENEWALS_FREE + tls->received / BYTES_PER_RENEWAL;
+}
+
+/* The messages that come once the handshake is over: KeyUpdate, and tickets, of which there are
+ * none. */
+static void on_message(int written, int version, int type, const void *bytes, size_t size, SSL *ssl,
+                       void *user)
+{
+    (void)version;
+    (void)bytes;
+    (void)size;
+    (void)ssl;
+    link_tls *tls = user;
+    if (!written && type == SSL3_RT_HANDSHAKE && tls->open)
+        tls->renewals++;
+}
+
 static int bio_read(BIO *bio, char *bytes, int size)
 {
     link_tls *tls = BIO_get_data(bio);
     BIO_clear_retry_flags(bio);
+    if (renews_too_often(tls)) /* it would go on with the next one */
+        return -1;
     ssize_t got;
     do {
         got = recv(tls->fd, bytes, (size_t)size, 0);
@@ -100,6 +125,8 @@ int link_tls_init(link_tls *tls, SSL *ssl, int fd)
     BIO_set_data(bio, tls);
     BIO_set_init(bio, 1);
     SSL_set_bio(ssl, bio, bio);
+    SSL_set_msg_callback(ssl, on_message);
+    SSL_set_msg_callback_arg(ssl, tls);
     /* Buffers are released while nothing is in them: most connections are idle most of the time. */
     SSL_set_mode(ssl, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
                           SSL_MODE_RELEASE_BUFFERS);
@@ -133,6 +160,8 @@ static void explain(const link_tls *tls, char failure[LINK_FAILURE_TEXT])
     else if (verified != X509_V_OK)
         snprintf(failure, LINK_FAILURE_TEXT, "peer's certificate: %s",
                  credential_verify_text(verified));
+    else if (renews_too_often(tls))
+        snprintf(failure, LINK_FAILURE_TEXT, "renews its keys too often");
     else if (tls->ended)
         snprintf(failure, LINK_FAILURE_TEXT, "connection cut off by the peer (no end of TLS)");
     else if (complaint != 0 && ERR_reason_error_string(complaint) != NULL)
@@ -208,6 +237,7 @@ ptrdiff_t link_tls_read(link_tls *tls, const struct iovec *parts, int count,
             }
             at += (size_t)got;
             total += got;
+            tls->received += (uint64_t)got;
         }
     }
     return total;

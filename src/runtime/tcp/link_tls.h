@@ -20,6 +20,8 @@ typedef struct link_tls {
     int fd;
     size_t handshake_bytes; /* that came of it */
     bool open;              /* it is over */
+    uint64_t received;      /* bytes that the peer has written since */
+    uint32_t renewals;      /* of keys, by the peer */
     bool unfinished;        /* the last write was cut short within a record */
     uint32_t records;       /* written with the key in use, which is renewed */
     uint32_t most_records;  /* after so many */

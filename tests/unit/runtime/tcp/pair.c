@@ -82,6 +82,7 @@ void pair_contexts_make(pair_contexts *contexts)
     X509_STORE_add_cert(SSL_CTX_get_cert_store(contexts->server), client);
     X509_STORE_add_cert(SSL_CTX_get_cert_store(contexts->client), server);
     X509_STORE_add_cert(SSL_CTX_get_cert_store(contexts->stranger), server);
+    SSL_CTX_set_num_tickets(contexts->server, 0);
     SSL_CTX_set_verify(contexts->server, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
     SSL_CTX_set_verify(contexts->client, SSL_VERIFY_PEER, NULL);
     SSL_CTX_set_verify(contexts->stranger, SSL_VERIFY_PEER, NULL);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* TLS over two sockets, without a loop: how keys are renewed. */
+/* TLS over two sockets, without a loop: how keys are renewed, and that a peer can't do it for ever.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -21,10 +22,12 @@
 
 enum {
     RECORD_BYTES = 16 << 10,
-    MOST_RECORDS = 8,
-    ROUNDS = 20,
     LENGTH = 1 << 20,
+    FEW_RECORDS = 8,
+    MANY_RECORDS = LENGTH / RECORD_BYTES,
+    ROUNDS = 40, /* more than renewals that are free */
     PIECE = 50000,
+    MANY_RENEWALS = 10000,
     MOST_TURNS = 100000,
     SIDES = 2,
 };
@@ -32,7 +35,6 @@ enum {
 typedef struct side {
     link_tls tls;
     int fd;
-    uint32_t renewed; /* KeyUpdates that came */
     size_t sent, got;
 } side;
 
@@ -41,16 +43,6 @@ typedef struct world {
     side sides[SIDES];
     uint8_t bytes[LENGTH];
 } world;
-
-static void on_message(int written, int version, int type, const void *bytes, size_t size, SSL *ssl,
-                       void *user)
-{
-    (void)version;
-    (void)ssl;
-    if (!written && type == SSL3_RT_HANDSHAKE && size > 0 &&
-        *(const uint8_t *)bytes == SSL3_MT_KEY_UPDATE)
-        ((side *)user)->renewed++;
-}
 
 static world *world_make(uint32_t most_records)
 {
@@ -68,8 +60,6 @@ static world *world_make(uint32_t most_records)
         assert_int_equal(link_tls_init(&its->tls, ssl, fds[i]), TARRY_OK);
         if (most_records > 0)
             its->tls.most_records = most_records;
-        SSL_set_msg_callback(ssl, on_message);
-        SSL_set_msg_callback_arg(ssl, its);
     }
     int came_to[SIDES] = {LINK_AGAIN, LINK_AGAIN};
     for (int turn = 0; came_to[0] != TARRY_OK || came_to[1] != TARRY_OK; turn++) {
@@ -145,13 +135,13 @@ static void exchange(world *w, size_t most)
 static void test_keys_are_renewed(void **state)
 {
     (void)state;
-    world *w = world_make(MOST_RECORDS);
+    world *w = world_make(MANY_RECORDS);
     for (size_t round = 1; round <= ROUNDS; round++)
         exchange(w, round * LENGTH);
     /* While there is no room a key lasts longer, but there is some when a round begins. */
     for (int i = 0; i < SIDES; i++) {
-        assert_true(w->sides[i].renewed >= ROUNDS - 1);
-        assert_true(w->sides[i].renewed <= ROUNDS * LENGTH / RECORD_BYTES / MOST_RECORDS);
+        assert_true(w->sides[i].tls.renewals >= ROUNDS - 1);
+        assert_true(w->sides[i].tls.renewals <= ROUNDS);
     }
     world_free(w);
 }
@@ -160,17 +150,17 @@ static void test_keys_are_renewed(void **state)
 static void test_records_are_counted(void **state)
 {
     (void)state;
-    world *w = world_make(MOST_RECORDS);
+    world *w = world_make(FEW_RECORDS);
     side *from = &w->sides[0], *to = &w->sides[1];
-    for (size_t most = 1; most <= 3 * MOST_RECORDS + 1; most++) {
+    for (size_t most = 1; most <= 3 * FEW_RECORDS + 1; most++) {
         send_some(w, from, most);
         for (int turn = 0; to->got < most; turn++) {
             assert_true(turn < MOST_TURNS);
             receive_some(w, to);
         }
-        assert_int_equal(to->renewed, (most - 1) / MOST_RECORDS);
+        assert_int_equal(to->tls.renewals, (most - 1) / FEW_RECORDS);
     }
-    assert_int_equal(from->renewed, 0);
+    assert_int_equal(from->tls.renewals, 0);
     world_free(w);
 }
 
@@ -181,7 +171,47 @@ static void test_as_it_is(void **state)
     assert_int_equal(w->sides[0].tls.most_records, 1 << 22);
     exchange(w, LENGTH);
     assert_int_equal(w->sides[0].tls.records, LENGTH / RECORD_BYTES);
-    assert_int_equal(w->sides[1].renewed, 0);
+    assert_int_equal(w->sides[1].tls.renewals, 0);
+    world_free(w);
+}
+
+/* As much as there is room for. False: there is none any more. */
+static bool renew(side *its)
+{
+    if (!has_room(its) || SSL_key_update(its->tls.ssl, SSL_KEY_UPDATE_NOT_REQUESTED) != 1)
+        return false;
+    return SSL_do_handshake(its->tls.ssl) == 1;
+}
+
+/* There is always one more to be read, which a reader can't see the end of by itself. */
+static void test_renewing_for_ever(void **state)
+{
+    (void)state;
+    world *w = world_make(0);
+    side *from = &w->sides[0], *to = &w->sides[1];
+    char failure[LINK_FAILURE_TEXT] = "";
+    uint8_t place[PIECE];
+    const struct iovec part = {.iov_base = place, .iov_len = sizeof(place)};
+    for (int i = 0; i < 16; i++)
+        assert_true(renew(from));
+    send_some(w, from, PIECE);
+    for (int turn = 0; to->got < PIECE; turn++) {
+        assert_true(turn < MOST_TURNS);
+        receive_some(w, to);
+    }
+    int renewed = 0;
+    ptrdiff_t got = LINK_AGAIN;
+    for (int turn = 0; got != LINK_BROKEN; turn++) {
+        assert_true(turn < MOST_TURNS);
+        for (int i = 0; i < MANY_RENEWALS && renew(from); i++)
+            renewed++;
+        got = link_tls_read(&to->tls, &part, 1, failure);
+        assert_true(got == LINK_AGAIN || got == LINK_BROKEN);
+    }
+    assert_string_equal(failure, "renews its keys too often");
+    assert_true(renewed > 0);
+    /* What was in the buffer already is all that it still looks at. */
+    assert_true(to->tls.renewals <= 16 + 1 + (64 << 10) / 20);
     world_free(w);
 }
 
@@ -191,6 +221,7 @@ int main(void)
         cmocka_unit_test(test_keys_are_renewed),
         cmocka_unit_test(test_records_are_counted),
         cmocka_unit_test(test_as_it_is),
+        cmocka_unit_test(test_renewing_for_ever),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
