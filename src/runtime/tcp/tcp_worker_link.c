@@ -382,11 +382,15 @@ static bool open_connection(tarry_tcp_worker *worker, const address *to)
         keep_failure(worker, why.text);
         return false;
     }
+    if (address_is_unix(to) && !is_ours(link, fd)) {
+        keep_failure(worker, "another user's socket");
+        close(fd);
+        return false;
+    }
     bool plain = address_is_file(to) || worker->credential == NULL;
     SSL *ssl = plain ? NULL : credential_open(worker->credential);
-    if ((!plain && ssl == NULL) || (address_is_unix(to) && !is_ours(link, fd))) {
-        snprintf(link->failure, sizeof(link->failure), "%s",
-                 plain ? "another user's socket" : "out of memory");
+    if (!plain && ssl == NULL) {
+        keep_failure(worker, "out of memory");
         close(fd);
         return false;
     }
