@@ -664,9 +664,36 @@ static void believes_strangers_little(void **state)
         assert_true(reason == WIRE_REFUSED_RANGE || reason == 0);
         script_close(&crowd[i]);
     }
-    await_told(&its, "more before they said who they are");
+    await_told(&its, "more were turned away");
     end(&its);
     assert_true(its.refused < CROWD);
+}
+
+/* A crowd that makes no sense uses up all words but those for one that has said who it is. */
+static void answers_those_who_have_said_who_they_are(void **state)
+{
+    (void)state;
+    enum { CROWD = 200 };
+    static const uint8_t garbage[WIRE_HEAD_BYTES] = {0xff, 0xff, 0xff, 0xff,
+                                                     0xff, 0xff, 0xff, 0xff};
+    bench its;
+    init(&its);
+    begin(&its, 1);
+    script one, crowd[CROWD];
+    for (uint32_t i = 0; i < CROWD; i++) {
+        script_open(&crowd[i], its.address, 1);
+        script_send(&crowd[i], garbage, sizeof(garbage));
+    }
+    script_open(&one, its.address, 1);
+    script_say_hello(&one, WIRE_ROLE_WORKER, WORKERS);
+    assert_int_equal(script_reason(&one), WIRE_REFUSED_RANGE);
+    script_close(&one);
+    for (uint32_t i = 0; i < CROWD; i++) {
+        assert_int_equal(script_reason(&crowd[i]), 0);
+        script_close(&crowd[i]);
+    }
+    await_told(&its, "more were turned away");
+    end(&its);
 }
 
 /* ---- the rest ---- */
@@ -1301,6 +1328,7 @@ int main(void)
         cmocka_unit_test(one_that_always_comes_back_has_to_wait),
         cmocka_unit_test(lets_members_in_through_a_crowd),
         cmocka_unit_test(believes_strangers_little),
+        cmocka_unit_test(answers_those_who_have_said_who_they_are),
         cmocka_unit_test(shows_viewers_how_it_stands),
         cmocka_unit_test(lists_as_many_workers_as_fit),
         cmocka_unit_test(waits_for_no_slow_reader),

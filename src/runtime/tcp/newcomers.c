@@ -14,9 +14,10 @@ enum {
     NEWCOMERS_MORE = 512,
     FILES_FRACTION = 4, /* the others are for workers, checkpoints, shared memory */
     LEAST = 4,
-    WORDS_MORE = 64,        /* refusals at a time, besides one per worker; */
-    WORDS_BACK = 16,        /* a second */
-    DISPLACED_FRACTION = 2, /* in a turn of the loop, so that each is heard before it goes */
+    WORDS_MORE = 64, /* refusals at a time, besides one per worker; */
+    WORDS_BACK = 16, /* a second */
+    /* In a turn of the loop, by all listeners, so that each is heard before it goes. */
+    DISPLACED_FRACTION = 2,
 };
 
 typedef enum standing {
@@ -106,7 +107,8 @@ bool newcomers_displace(tarry_tcp_server *server)
 bool newcomers_may_come(const tarry_tcp_server *server, uint32_t displaced)
 {
     const newcomers *all = &server->newcomers;
-    return all->displaced - displaced <= all->count / DISPLACED_FRACTION;
+    uint32_t each = all->count / DISPLACED_FRACTION / server->listener_count;
+    return all->displaced - displaced < (each > 0 ? each : 1);
 }
 
 static void tell(tarry_tcp_server *server, const char *from, const char *why)
@@ -119,11 +121,13 @@ static void tell(tarry_tcp_server *server, const char *from, const char *why)
                               });
 }
 
-bool newcomers_refused(tarry_tcp_server *server, const char *from, const char *why)
+bool newcomers_refused(tarry_tcp_server *server, const peer *its, const char *from, const char *why)
 {
     newcomers *all = &server->newcomers;
     const bucket_size words = {WORDS_MORE + (double)server->plan->workers, WORDS_BACK};
-    if (!bucket_take(&all->words, words, 1, tcp_server_now(server))) {
+    /* A crowd of strangers does not leave a member without an answer to what it has said. */
+    bool introduced = its != NULL && its->introduced;
+    if (!bucket_take(&all->words[introduced], words, 1, tcp_server_now(server))) {
         all->unsaid++;
         return false;
     }
@@ -144,7 +148,7 @@ void newcomers_tick(tarry_tcp_server *server, uint64_t now)
         tell(server, "", text);
     }
     if (all->unsaid > 0) {
-        snprintf(text, sizeof(text), "%" PRIu32 " more before they said who they are", all->unsaid);
+        snprintf(text, sizeof(text), "%" PRIu32 " more were turned away", all->unsaid);
         tell(server, "", text);
     }
     all->displaced = all->unsaid = 0;

@@ -18,7 +18,7 @@ struct peer;
 typedef struct newcomers {
     struct peer *oldest, *youngest;
     uint32_t count, most;
-    bucket words;
+    bucket words[2];            /* to those that have said HELLO, and to others */
     uint32_t displaced, unsaid; /* since the last lines about them */
     uint64_t told_ns;
 } newcomers;
@@ -32,12 +32,14 @@ void newcomers_add(tarry_tcp_server *server, struct peer *its);
 void newcomers_remove(tarry_tcp_server *server, struct peer *its);
 /* Ends one, as said above. False: there is none. */
 bool newcomers_displace(tarry_tcp_server *server);
-/* Whether one more may come in this turn of the loop, before which so many were displaced: those
- * that have just come shall be heard before they make room. */
+/* Whether one more may come in at one of the listeners in this turn of the loop, in which it was
+ * given its turn when so many had been displaced: all that have just come shall be heard before
+ * they make room, and no listener waits for another one. */
 bool newcomers_may_come(const tarry_tcp_server *server, uint32_t displaced);
-/* One of them, from that address, is turned away. False: there were too many lately, this one is
- * only counted, and shall be ended without a word. */
-bool newcomers_refused(tarry_tcp_server *server, const char *from, const char *why);
+/* One of them, from that address, is turned away; its: NULL if it was not even one. False: there
+ * were too many lately, this one is only counted, and shall be ended without a word. */
+bool newcomers_refused(tarry_tcp_server *server, const struct peer *its, const char *from,
+                       const char *why);
 /* Says, once a second, how many were only counted. */
 void newcomers_tick(tarry_tcp_server *server, uint64_t now);
 

@@ -22,7 +22,7 @@ enum {
 static bool refused(peer *its, const char *why)
 {
     if (its->state == PEER_NEW)
-        return newcomers_refused(its->server, channel_peer(its->channel), why);
+        return newcomers_refused(its->server, its, channel_peer(its->channel), why);
     tcp_server_notify(its->server, &(tarry_tcp_notice){
                                        .type = TARRY_TCP_REFUSED,
                                        .worker = its->worker,
@@ -272,6 +272,7 @@ static taken take_other_frame(peer *its, const wire_head *head, const uint8_t *b
         wire_hello hello;
         if (its->state != PEER_NEW || wire_hello_decode(head, body, &hello) != TARRY_OK)
             return NOT_HERE;
+        its->introduced = true;
         on = peer_hello(its, &hello);
         break;
     }

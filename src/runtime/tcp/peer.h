@@ -17,7 +17,7 @@
 #include "runtime/tcp/stripes.h"
 
 typedef enum peer_state {
-    PEER_NEW,      /* not verified, or no HELLO came yet: one of the newcomers */
+    PEER_NEW,      /* not verified, or no HELLO was taken yet: one of the newcomers */
     PEER_WELCOMED, /* a worker that gets the plan, the job and its data ready */
     PEER_READY,    /* a worker that has joined */
     PEER_TURNING,  /* the same, while it goes over to another plan */
@@ -60,6 +60,7 @@ struct peer {
     uint32_t worker; /* WIRE_ANY_WORKER: none */
     bool trusted;    /* a member by its Unix socket, or anybody is: it is who it says it is */
     credential_identity identity; /* unless it is trusted */
+    bool introduced;              /* its HELLO came */
     wire_reason refusal;
     bool replanned;      /* a plan was sent since its WELCOME */
     uint64_t since_ns;   /* when it came */

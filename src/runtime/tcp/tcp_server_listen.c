@@ -40,7 +40,7 @@ static bool is_member(int fd)
 
 static void turn_away(tarry_tcp_server *server, int fd, const char *from, const char *why)
 {
-    newcomers_refused(server, from, why);
+    newcomers_refused(server, NULL, from, why);
     close(fd);
 }
 
@@ -70,7 +70,7 @@ static void take(tcp_listener *listener, int fd, const address *from)
     else if (listener->local && !is_member(fd))
         turn_away(server, fd, listener->text, "another user");
     else if (peer_open(server, fd, listener->file) != TARRY_OK)
-        newcomers_refused(server, text, "no memory for it");
+        newcomers_refused(server, NULL, text, "no memory for it");
 }
 
 static void on_readable(uv_poll_t *handle, int status, int events)
