@@ -393,8 +393,11 @@ static void deliver(script *its, const tarry_message *message)
     if ((message->type == TARRY_MESSAGE_ROUND && its->death == SCRIPT_DIES_COMPUTING) ||
         (message->type == TARRY_MESSAGE_SIGNAL && its->death == SCRIPT_DIES_BEFORE_PART))
         hang_up(its);
-    else
+    else {
+        if (message->type == TARRY_MESSAGE_SIGNAL && its->pause > 0)
+            usleep((useconds_t)(its->pause * 1e6));
         step(its, &(tarry_event){.type = TARRY_EVENT_MESSAGE, .message = message});
+    }
 }
 
 static void take_message(script *its)

@@ -44,7 +44,8 @@ typedef struct script {
     uint8_t job[64]; /* its first bytes */
 
     script_death death;
-    double slowness; /* seconds per chunk */
+    double slowness; /* seconds per chunk, */
+    double pause;    /* and between a signal and its part */
     tarry_worker *machine;
     uint64_t *words;
     float **gradients; /* per position */

@@ -612,6 +612,49 @@ static void one_that_always_comes_back_has_to_wait(void **state)
     end(&its);
 }
 
+typedef struct claimant {
+    bench *its;
+    uint32_t worker, wait_us;
+    wire_reason reason;
+} claimant;
+
+static void *claim_a_seat(void *argument)
+{
+    claimant *one = argument;
+    usleep(one->wait_us);
+    one->reason = try_to_enter(one->its, one->worker);
+    return NULL;
+}
+
+/* Of those whose parts have to wait for another's nothing is read, and that is not their silence.
+ */
+static void keeps_the_seats_of_those_it_does_not_read(void **state)
+{
+    (void)state;
+    bench its;
+    crew all;
+    pthread_t thread;
+    init(&its);
+    its.settings.server.reproducible = true;
+    its.settings.server.silence_ns = UINT64_C(12000000000);
+    begin(&its, 1);
+    hire(&all, &its, WORKERS);
+    for (uint32_t i = 1; i < WORKERS; i++)
+        all.workers[i].slowness = 0.01;
+    all.workers[0].pause = 5;
+    start(&all);
+    claimant one = {.its = &its, .worker = 3, .wait_us = 4000000};
+    assert_int_equal(pthread_create(&thread, NULL, claim_a_seat, &one), 0);
+    assert_int_equal(run_round(&its, 1), TARRY_OK);
+    pthread_join(thread, NULL);
+    assert_int_equal(one.reason, WIRE_REFUSED_TAKEN);
+    assert_true(its.result.exact);
+    assert_true_sum(&its, 1);
+    assert_int_equal(its.left_out, 0);
+    end(&its);
+    dismiss(&all);
+}
+
 /* Whoever says nothing makes room for the next: the oldest first. */
 static void lets_members_in_through_a_crowd(void **state)
 {
@@ -1326,6 +1369,7 @@ int main(void)
         cmocka_unit_test(turns_nuisances_away),
         cmocka_unit_test(bears_with_the_patient),
         cmocka_unit_test(one_that_always_comes_back_has_to_wait),
+        cmocka_unit_test(keeps_the_seats_of_those_it_does_not_read),
         cmocka_unit_test(lets_members_in_through_a_crowd),
         cmocka_unit_test(believes_strangers_little),
         cmocka_unit_test(answers_those_who_have_said_who_they_are),

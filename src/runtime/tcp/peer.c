@@ -42,6 +42,13 @@ uint64_t peer_sent(const peer *its)
     return channel_sent(its->channel);
 }
 
+/* It may have spoken: nothing was read from it. */
+static void excuse(peer *its)
+{
+    tarry_tcp_server *server = its->server;
+    its->heard_ns = server->roster.seats[its->worker].heard_ns = tcp_server_now(server);
+}
+
 /* ---- tasks ---- */
 
 void peer_later(peer *its, peer_task task)
@@ -79,6 +86,7 @@ static void do_tasks(peer *its)
         outgoing_pump(&its->large, its->channel, released, its);
     if ((tasks & PEER_RESUME) != 0 && its->state != PEER_OVER && its->waiting) {
         its->waiting = false;
+        excuse(its);
         channel_resume(its->channel);
     }
 }
@@ -490,6 +498,8 @@ void peer_tick(peer *its, uint64_t now)
 {
     tarry_tcp_server *server = its->server;
     uint64_t silence = server->settings.server.silence_ns;
+    if (its->waiting)
+        excuse(its);
     uint64_t quiet = now - its->heard_ns;
     switch (its->state) {
     case PEER_NEW:
@@ -507,7 +517,7 @@ void peer_tick(peer *its, uint64_t now)
         break;
     case PEER_READY:
     case PEER_TURNING: /* during a round it is the machine that looks */
-        if (!server->round.running && quiet / 2 > silence && !its->waiting) {
+        if (!server->round.running && quiet / 2 > silence) {
             server->members[its->worker].state = WIRE_WORKER_SILENT;
             peer_end(its, 0);
             return;
