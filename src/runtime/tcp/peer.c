@@ -463,9 +463,15 @@ void peer_send_plan(peer *its)
 
 /* ---- time ---- */
 
+/* A viewer that doesn't take what waits: for how long is what counts. */
+static bool takes_nothing(const peer *its)
+{
+    return its->state == PEER_VIEWER && !its->drained;
+}
+
 void peer_beat(peer *its, uint64_t now)
 {
-    if (its->state == PEER_NEW || its->state == PEER_OVER)
+    if (its->state == PEER_NEW || its->state == PEER_OVER || takes_nothing(its))
         return;
     uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
     its->sent_ns = now;
@@ -478,8 +484,6 @@ static void beat_if_due(peer *its, uint64_t now)
     if (sent != its->sent_bytes) {
         its->sent_bytes = sent;
         its->sent_ns = now;
-    } else if (its->state == PEER_VIEWER && !its->drained) {
-        return; /* it doesn't take what waits, and for how long is what counts */
     } else if (now - its->sent_ns >= its->server->settings.server.silence_ns / HEARTBEAT_FRACTION) {
         peer_beat(its, now);
     }
@@ -524,7 +528,7 @@ void peer_tick(peer *its, uint64_t now)
         }
         break;
     case PEER_VIEWER:
-        if (!its->drained && now - its->sent_ns > HELLO_NS) {
+        if (takes_nothing(its) && now - its->sent_ns > HELLO_NS) {
             refused(its, "does not take what is sent to it");
             peer_end(its, 0);
             return;

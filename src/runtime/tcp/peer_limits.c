@@ -7,7 +7,8 @@ enum {
     MESSAGES_LEAST = 1024,
     MESSAGES_EACH = 4,    /* times the worker's chunks and stripes */
     HEARTBEATS = 256,     /* at a time, as after a stall; */
-    HEARTBEATS_BACK = 32, /* in the time of a silence, in which 8 are due */
+    HEARTBEATS_BACK = 32, /* in the time of a silence, in which 8 are due; and one a second, as who
+                             is held up again and again sends more */
     FETCHES_MORE = 32,
 };
 
@@ -78,12 +79,12 @@ bool peer_count_frame(peer *its, wire_kind kind)
     else if (kind == WIRE_FETCH)
         within = take_one(&limits->fetches);
     else if (kind == WIRE_HEARTBEAT)
-        within = bucket_take(
-            &limits->heartbeats,
-            (bucket_size){
-                .room = HEARTBEATS,
-                .per_second = HEARTBEATS_BACK * 1e9 / (double)server->settings.server.silence_ns,
-            },
-            1, tcp_server_now(server));
+        within = bucket_take(&limits->heartbeats,
+                             (bucket_size){
+                                 .room = HEARTBEATS,
+                                 .per_second = 1 + HEARTBEATS_BACK * 1e9 /
+                                                       (double)server->settings.server.silence_ns,
+                             },
+                             1, tcp_server_now(server));
     return within || refuse(its);
 }
