@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <fcntl.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -212,7 +213,11 @@ static void start_handles(live *its)
         uv_signal_start(&its->signals[i], on_signal, numbers[i]);
     }
     if (its->terminal.has_keys) {
+        /* libuv makes it non-blocking, for everybody who has it open: it is the shell's, too, and
+         * that of our own output. One key is read when there is one. */
+        int flags = fcntl(STDIN_FILENO, F_GETFL);
         uv_poll_init(&its->loop, &its->keys, STDIN_FILENO);
+        fcntl(STDIN_FILENO, F_SETFL, flags);
         its->keys.data = its;
         uv_poll_start(&its->keys, UV_READABLE, on_keys);
     }

@@ -177,7 +177,7 @@ class Terminal:
 
     def is_restored(self):
         return (self.screen.second is None and self.screen.cursor and self.screen.wraps
-                and termios.tcgetattr(self.slave) == self.settings)
+                and termios.tcgetattr(self.slave) == self.settings and os.get_blocking(self.slave))
 
     def close(self):
         if self.process.poll() is None:
