@@ -8,8 +8,11 @@
 
 #include <cmocka.h>
 
+#include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <math.h>
 #include <netinet/in.h>
 #include <pthread.h>
@@ -19,6 +22,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -1003,6 +1007,59 @@ static void plain_text_stays_on_this_machine(void **state)
     end(&its);
 }
 
+/* From here on no IPv6, as with a kernel that has none. False: that can't be arranged. */
+static bool lose_ipv6(void)
+{
+    struct sock_filter rules[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_socket, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AF_INET6, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EAFNOSUPPORT),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    const struct sock_fprog program = {.len = sizeof(rules) / sizeof(rules[0]), .filter = rules};
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+           prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+static void try_to_listen(const char *text, int wanted)
+{
+    bench its;
+    init(&its);
+    its.settings.security.force = true;
+    its.settings.listen = &text;
+    its.settings.listen_count = 1;
+    its.plan = make_plan(1);
+    tarry_diagnostic why = {{0}};
+    int error = tarry_tcp_server_create(its.plan, &its.settings, NULL, &its.server, &why);
+    if (error != wanted)
+        print_error("%s: %d, %s\n", text, error, why.text);
+    _exit(error == wanted ? 0 : 1);
+}
+
+static void listens_where_it_can(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        int wanted;
+    } tries[] = {{":0", TARRY_OK}, {"[::]:0", TARRY_ERROR_SYSTEM}};
+    for (size_t i = 0; i < 2; i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            if (!lose_ipv6())
+                _exit(77);
+            try_to_listen(tries[i].text, tries[i].wanted);
+        }
+        int status;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+            skip();
+        assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    }
+}
+
 static void listens_on_a_unix_socket(void **state)
 {
     (void)state;
@@ -1381,6 +1438,7 @@ int main(void)
         cmocka_unit_test(goes_on_from_a_checkpoint),
         cmocka_unit_test(its_caller_can_store_a_checkpoint_in_a_round),
         cmocka_unit_test(plain_text_stays_on_this_machine),
+        cmocka_unit_test(listens_where_it_can),
         cmocka_unit_test(listens_on_a_unix_socket),
         cmocka_unit_test(lets_members_in_as_who_they_are),
         cmocka_unit_test(keeps_places_for_those_they_belong_to),

@@ -122,6 +122,14 @@ static void from_path(const char *path, address *found)
     found->size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(path));
 }
 
+static bool is_among(const address *one, const address *all, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (one->size == all[i].size && memcmp(&one->socket, &all[i].socket, one->size) == 0)
+            return true;
+    return false;
+}
+
 int address_resolve(const char *text, bool listening, address found[ADDRESS_MOST], uint32_t *count,
                     tarry_diagnostic *diagnostic)
 {
@@ -147,7 +155,7 @@ int address_resolve(const char *text, bool listening, address found[ADDRESS_MOST
     for (const struct addrinfo *at = list; at != NULL && n < ADDRESS_MOST; at = at->ai_next) {
         found[n] = (address){.size = at->ai_addrlen};
         memcpy(&found[n].socket, at->ai_addr, at->ai_addrlen);
-        n++;
+        n += !is_among(&found[n], found, n); /* a host's file may say it twice */
     }
     freeaddrinfo(list);
     *count = n;
@@ -216,7 +224,9 @@ static int complain(const address *where, const char *what, tarry_diagnostic *di
     char text[ADDRESS_TEXT];
     int why = errno;
     address_text(where, text);
-    return diagnose(diagnostic, TARRY_ERROR_SYSTEM, "%s: %s: %s", text, what, strerror(why));
+    diagnose(diagnostic, TARRY_ERROR_SYSTEM, "%s: %s: %s", text, what, strerror(why));
+    errno = why;
+    return TARRY_ERROR_SYSTEM;
 }
 
 static int make_socket(const address *where, tarry_diagnostic *diagnostic)
@@ -265,9 +275,11 @@ int address_listen(const address *where, int *out, tarry_diagnostic *diagnostic)
     if (!set_options(where, fd) ||
         bind(fd, (const struct sockaddr *)&where->socket, where->size) != 0 ||
         listen(fd, BACKLOG) != 0) {
-        int error = complain(where, "can't listen", diagnostic);
+        int why = errno;
+        complain(where, "can't listen", diagnostic);
         close(fd);
-        return error;
+        errno = why;
+        return TARRY_ERROR_SYSTEM;
     }
     *out = fd;
     return TARRY_OK;

@@ -24,8 +24,8 @@ int address_check(const char *text, bool listening, tarry_diagnostic *diagnostic
  * there, between processes of one user, as the file's mode says. */
 bool address_text_is_file(const char *text);
 /*
- * Finds the addresses that `text` stands for, at most ADDRESS_MOST, in the resolver's order; waits
- * for the resolver. Errors: FORMAT (the text), SYSTEM (no such host, ...).
+ * Finds the addresses that `text` stands for, at most ADDRESS_MOST, in the resolver's order and
+ * each once; waits for the resolver. Errors: FORMAT (the text), SYSTEM (no such host, ...).
  */
 int address_resolve(const char *text, bool listening, address found[ADDRESS_MOST], uint32_t *count,
                     tarry_diagnostic *diagnostic);
@@ -41,7 +41,7 @@ int address_of(int fd, address *found, tarry_diagnostic *diagnostic);
 /*
  * A listening socket, close-on-exec and non-blocking. TCP: SO_REUSEADDR. Unix: mode 0600; a socket
  * file that nobody listens on any more is replaced, one that somebody does is an error. Errors:
- * SYSTEM ("... : address already in use").
+ * SYSTEM ("... : address already in use"), with errno.
  */
 int address_listen(const address *where, int *fd, tarry_diagnostic *diagnostic);
 /* A socket that is connecting or connected, close-on-exec and non-blocking. Errors: SYSTEM. */

@@ -150,15 +150,28 @@ static void listen_near(tarry_tcp_server *server)
         listen_at(server, text, &found[0], NULL);
 }
 
+/* No host, or the name of one, stands for addresses of a kind that this machine may not have: one
+ * without IPv6 is listened on by the others. */
+static int listen_at_all(tarry_tcp_server *server, const char *text, tarry_diagnostic *diagnostic)
+{
+    address found[ADDRESS_MOST];
+    uint32_t count, before = server->listener_count;
+    int error = address_resolve(text, true, found, &count, diagnostic);
+    if (error != TARRY_OK)
+        return error;
+    for (uint32_t at = 0; at < count; at++) {
+        error = listen_at(server, text, &found[at], diagnostic);
+        if (error != TARRY_OK &&
+            (error != TARRY_ERROR_SYSTEM || (errno != EAFNOSUPPORT && errno != EADDRNOTAVAIL)))
+            return error;
+    }
+    return server->listener_count > before ? TARRY_OK : error;
+}
+
 int tcp_server_listen(tarry_tcp_server *server, tarry_diagnostic *diagnostic)
 {
     for (uint32_t i = 0; i < server->settings.listen_count; i++) {
-        const char *text = server->settings.listen[i];
-        address found[ADDRESS_MOST];
-        uint32_t count;
-        int error = address_resolve(text, true, found, &count, diagnostic);
-        for (uint32_t at = 0; error == TARRY_OK && at < count; at++)
-            error = listen_at(server, text, &found[at], diagnostic);
+        int error = listen_at_all(server, server->settings.listen[i], diagnostic);
         if (error != TARRY_OK)
             return error;
     }
