@@ -118,8 +118,7 @@ void tcp_server_take_part(tarry_tcp_server *server, peer *who, tarry_message *me
     if (item == NULL)
         return;
     /* Its attempt may have been given up in the same step. */
-    if (server->rejected || !server->round.running || server->failure != TARRY_OK ||
-        !is_wanted(server, who->worker, message))
+    if (server->rejected || !server->round.running || !is_wanted(server, who->worker, message))
         tcp_server_give_stripe(server, item);
     else
         park(server, item);
