@@ -18,6 +18,9 @@
 typedef struct runner runner;
 
 typedef struct runner_methods {
+    /* Workers may come from now on, at the latest when `round` is called: after the first
+     * checkpoint is stored, if there are any. NULL: they are there. */
+    void (*open)(runner *self);
     /* As tarry_local_round, tarry_local_costs and tarry_local_replan. */
     int (*round)(runner *self, const float *parameters, float *sum, tarry_round_result *result,
                  tarry_diagnostic *diagnostic);

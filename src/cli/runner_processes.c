@@ -37,6 +37,12 @@ static runner_processes *own_of(const runner *self)
 
 /* ---- what the server does ---- */
 
+static void open_doors(runner *self)
+{
+    runner *server = own_of(self)->server;
+    server->methods->open(server);
+}
+
 static int run_round(runner *self, const float *parameters, float *sum, tarry_round_result *result,
                      tarry_diagnostic *diagnostic)
 {
@@ -114,6 +120,7 @@ static void release(runner *self, bool finished)
 }
 
 static const runner_methods methods = {
+    .open = open_doors,
     .round = run_round,
     .costs = set_costs,
     .replan = replan,

@@ -292,6 +292,12 @@ static void job_id(const runner *self, uint8_t id[RUNNER_JOB_ID_SIZE])
     tarry_tcp_server_job_id(server_of(self), id);
 }
 
+/* What is wrong will be told by the round. */
+static void open_doors(runner *self)
+{
+    tarry_tcp_server_wait(server_of(self), 0, 0, NULL);
+}
+
 static void note(runner *self, uint64_t done, uint64_t rounds, const char *text)
 {
     tarry_tcp_server_note(server_of(self), done, rounds, text);
@@ -306,6 +312,7 @@ static void release(runner *self, bool finished)
 }
 
 static const runner_methods methods = {
+    .open = open_doors,
     .round = run_round,
     .costs = set_costs,
     .replan = replan,

@@ -282,17 +282,39 @@ static int leave_checkpoint(train_job *job)
     return complain(EXIT_FAILED, "--checkpoint: %s", why.text);
 }
 
+/* To look at all the data may take long; workers get ready meanwhile. */
+static void open_doors(train_job *job)
+{
+    runner *runs = runner_of(job);
+    if (runs->methods->open != NULL)
+        runs->methods->open(runs);
+}
+
+/* What the parameters are worth that the rounds begin with, unless the first checkpoint had to have
+ * it. */
+static void evaluate_start(train_job *job)
+{
+    history *past = job->past;
+    if (past->count > 0 || isnan(past->train_start.loss))
+        train_job_evaluate(job, &past->train_end, &past->test_end);
+    else {
+        past->train_end = past->train_start;
+        past->test_end = past->test_start;
+    }
+    if (past->count == 0) {
+        past->train_start = past->train_end;
+        past->test_start = past->test_end;
+    }
+}
+
 int train_job_run(train_job *job)
 {
     const train_options *options = job->inputs.options;
     history *past = job->past;
     char what[256];
     describe_job(job, what, sizeof(what));
-    train_job_evaluate(job, &past->train_end, &past->test_end);
-    if (past->count == 0) {
-        past->train_start = past->train_end;
-        past->test_start = past->test_end;
-    }
+    open_doors(job);
+    evaluate_start(job);
     progress_begin(&job->progress, past->count, options->rounds, "round", options->quiet, what);
     note(job, "");
     while (past->count < options->rounds && run_round(job)) {
