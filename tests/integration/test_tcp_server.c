@@ -27,10 +27,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/random.h"
 #include "failing_allocator.h"
 #include "runtime/clock.h"
 #include "runtime/tcp/authority.h"
 #include "script.h"
+#include "seed.h"
 
 enum { WORKERS = 6, CHUNKS = 6, DIMENSION = 1000, STRIPE = 96, PARAMETERS = 40000 };
 
@@ -349,6 +351,53 @@ static void can_be_interrupted(void **state)
 }
 
 /* ---- who is refused ---- */
+
+typedef struct interrupter {
+    tarry_tcp_server *server;
+    useconds_t wait_us;
+} interrupter;
+
+static void *interrupt_then(void *argument)
+{
+    const interrupter *its = argument;
+    usleep(its->wait_us);
+    tarry_tcp_server_interrupt(its->server);
+    return NULL;
+}
+
+/* In whichever turn of the loop the parts come that wait for each other. */
+static void can_be_interrupted_at_any_time(void **state)
+{
+    (void)state;
+    enum { TIMES = 300, LONGEST_US = 3000 };
+    bench its;
+    crew all;
+    init(&its);
+    its.settings.server.reproducible = true;
+    begin(&its, 1);
+    hire(&all, &its, WORKERS);
+    start(&all);
+    random_stream random = random_stream_make(test_seed("tcp_server", 1), RANDOM_TEST, 0, 0);
+    uint32_t interrupted = 0;
+    for (uint32_t i = 0; i < TIMES; i++) {
+        pthread_t thread;
+        interrupter one = {.server = its.server, .wait_us = random_below(&random, LONGEST_US)};
+        assert_int_equal(pthread_create(&thread, NULL, interrupt_then, &one), 0);
+        int error = run_round(&its, 1);
+        pthread_join(thread, NULL);
+        if (error == TARRY_OK)
+            assert_true_sum(&its, 1);
+        else
+            assert_int_equal(error, TARRY_ERROR_INTERRUPTED);
+        interrupted += error != TARRY_OK;
+        error = run_round(&its, 2); /* which one that came late is for */
+        assert_true(error == TARRY_OK || error == TARRY_ERROR_INTERRUPTED);
+        interrupted += error != TARRY_OK;
+    }
+    assert_true(interrupted > 0);
+    end(&its);
+    dismiss(&all);
+}
 
 static void refuses_what_makes_no_sense(void **state)
 {
@@ -1420,6 +1469,7 @@ int main(void)
         cmocka_unit_test(does_without_the_dead),
         cmocka_unit_test(says_when_it_cannot_go_on),
         cmocka_unit_test(can_be_interrupted),
+        cmocka_unit_test(can_be_interrupted_at_any_time),
         cmocka_unit_test(refuses_what_makes_no_sense),
         cmocka_unit_test(refuses_other_data),
         cmocka_unit_test(seats_one_of_each),
