@@ -66,8 +66,9 @@ typedef struct tarry_message {
     uint32_t attempt; /* SIGNAL, RESUME, NEWS, PART: counts the round's encode signals from 1 */
     uint32_t slot;    /* REPORT: a position in the worker's order; NEWS: that of `fate` */
     uint32_t next;    /* REPORT, ALIVE: the position that it computes now; its load: none */
-    uint16_t turn;    /* the same: counts, modulo 2^16, what an arrival said of `next` from 1;
-                         ROUND, NEWS, RESUME: counts what the worker was told to compute */
+    uint16_t turn;    /* the same: counts what an arrival said of `next`, from 1 to 65535 and again
+                         from 1; 0: nothing is said of it. ROUND, NEWS, RESUME: counts what the
+                         worker was told to compute */
     uint32_t stripe;  /* PART */
     uint32_t parts;   /* SIGNAL, PART: into how many parts the gradient is cut in this attempt */
     bool failed;      /* REPORT */

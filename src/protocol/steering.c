@@ -414,11 +414,12 @@ void steering_word(tarry_server *server, uint64_t now, uint32_t worker,
     if (it == NULL)
         return;
     steering_worker *of = &it->workers[worker];
-    bool newer = (int16_t)(uint16_t)(message->turn - of->turn) > 0;
+    bool newer = message->turn != 0 && (int16_t)(uint16_t)(message->turn - of->turn) > 0;
+    if (message->round != server->round)
+        return;
     if (newer)
         of->turn = message->turn;
-    if (server->phase != SERVER_COMPUTING || message->round != server->round ||
-        !member_able(&server->members[worker]))
+    if (server->phase != SERVER_COMPUTING || !member_able(&server->members[worker]))
         return;
     double time = steering_time(server, now);
     if (newer)

@@ -161,7 +161,8 @@ static tarry_effect *send_message(tarry_worker *worker, tarry_message_type type)
 static void say_next(tarry_worker *worker, tarry_effect *word)
 {
     word->message.next = worker->computing ? worker->slot : worker->load;
-    word->message.turn = ++worker->turn;
+    worker->turn = worker->turn == UINT16_MAX ? 1 : worker->turn + 1;
+    word->message.turn = worker->turn;
 }
 
 static int reject(tarry_worker *worker, tarry_reject why)
@@ -470,7 +471,10 @@ static int take_message(tarry_worker *worker, const tarry_message *message)
         tarry_effect *effect = send_message(worker, TARRY_MESSAGE_ALIVE);
         effect->message.epoch = message->epoch;
         effect->message.round = message->round;
-        say_next(worker, effect);
+        effect->message.next = worker->load;
+        /* Of a round that it has yet to begin it can say no more than that it is there. */
+        if (message->epoch == worker->epoch && message->round == worker->round)
+            say_next(worker, effect);
         return TARRY_OK;
     }
     if (message->type == TARRY_MESSAGE_ROUND)

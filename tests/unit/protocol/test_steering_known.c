@@ -49,6 +49,30 @@ static void turns_may_wrap(void **state)
     tale_end(&it);
 }
 
+static void words_of_another_round_do_not_count(void **state)
+{
+    (void)state;
+    tale it;
+    two_share_four(&it);
+    is_at(&it, 0, 1);
+    expect_anything(&it);
+    tarry_message word = word_of(&it, 0, TARRY_MESSAGE_ALIVE, 2);
+    word.turn = 0; /* says nothing */
+    says(&it.told, 0, &word);
+    expect_anything(&it);
+    assert_int_equal(at_which(&it, 0), 1);
+    word = word_of(&it, 0, TARRY_MESSAGE_ALIVE, 2);
+    word.turn += 100;
+    word.round--;
+    says(&it.told, 0, &word);
+    expect_anything(&it);
+    is_at(&it, 0, 0);
+    expect_anything(&it);
+    assert_int_equal(at_which(&it, 0), 0);
+    books_agree(it.told.server);
+    tale_end(&it);
+}
+
 /* They wrap as well while nobody cares what they say. */
 static void turns_are_followed_while_parts_come_in(void **state)
 {
@@ -316,6 +340,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_older_word_changes_nothing),
         cmocka_unit_test(turns_may_wrap),
+        cmocka_unit_test(words_of_another_round_do_not_count),
         cmocka_unit_test(turns_are_followed_while_parts_come_in),
         cmocka_unit_test(costs_are_checked_and_the_dearest_chunk_is_shared_first),
         cmocka_unit_test(paces_are_learned),

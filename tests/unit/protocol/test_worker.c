@@ -551,6 +551,26 @@ static void a_probe_is_answered_at_any_time(void **state)
     desk_end(&its);
 }
 
+/* What it is at has nothing to do with a round, or an arrival, that it has yet to begin. */
+static void only_of_its_round_an_answer_says_what_it_computes(void **state)
+{
+    (void)state;
+    for (uint32_t which = 0; which < 3; which++) {
+        desk its;
+        desk_begin(&its);
+        computes(&its, 1);
+        its.round += which == 1;
+        its.epoch += which == 2;
+        hears(&its, TARRY_MESSAGE_PROBE, 0);
+        const tarry_message *alive = &expect(&its, TARRY_EFFECT_SEND)->message;
+        assert_int_equal(alive->round, its.round);
+        assert_int_equal(alive->epoch, its.epoch);
+        assert_int_equal(alive->turn != 0, which == 0);
+        assert_int_equal(alive->next == 3, which != 0);
+        desk_end(&its);
+    }
+}
+
 static void what_is_for_the_server_is_refused(void **state)
 {
     (void)state;
@@ -779,6 +799,7 @@ int main(void)
         cmocka_unit_test(a_new_round_forgets_the_last),
         cmocka_unit_test(what_is_encoded_for_an_old_arrival_counts_for_no_new_one),
         cmocka_unit_test(a_probe_is_answered_at_any_time),
+        cmocka_unit_test(only_of_its_round_an_answer_says_what_it_computes),
         cmocka_unit_test(what_is_for_the_server_is_refused),
         cmocka_unit_test(a_signal_says_how_many_parts),
         cmocka_unit_test(creation_checks_its_settings_and_every_allocation),
