@@ -180,13 +180,19 @@ static uint32_t pick_parts(tarry_server *server, uint64_t now)
     if (server->able == 0)
         return 0;
     uint32_t parts = server_pick_parts(server, now);
-    if (parts != 0 || server->complete_count == 0 || !server->plan->adaptive)
+    uint32_t complete = server->complete_count;
+    if (parts != 0 || complete == 0 || !server->plan->adaptive)
         return parts;
+    server->complete_count = 0; /* any number of parts will do then */
+    parts = server_pick_parts(server, now);
+    if (parts == 0) {
+        server->complete_count = complete;
+        return 0;
+    }
     bitset_clear(server->complete, server->stripes);
-    server->complete_count = 0;
     server->error_sum = 0;
     server->all_exact = true;
-    return server_pick_parts(server, now);
+    return parts;
 }
 
 int server_advance(tarry_server *server, uint64_t now)

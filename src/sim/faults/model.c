@@ -302,8 +302,12 @@ bool model_may_wait(const server_model *it, uint64_t now)
 
 void model_give_up_stripes(server_model *it, uint64_t now)
 {
-    if (it->least < it->most && it->complete != 0 && model_pick(it, now, EVERYONE) == 0)
-        it->complete = 0;
+    uint32_t complete = it->complete;
+    if (it->least == it->most || complete == 0 || model_pick(it, now, EVERYONE) != 0)
+        return;
+    it->complete = 0;
+    if (model_pick(it, now, EVERYONE) == 0)
+        it->complete = complete;
 }
 
 bool model_hopeless(const server_model *it, uint32_t chunk, bool foresight)

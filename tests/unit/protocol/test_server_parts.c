@@ -171,6 +171,35 @@ static void complete_stripes_are_given_up_for_fewer_parts(void **state)
     story_end(&told);
 }
 
+/* The chunk that was lost is in no number of parts: a stripe with it stands until it is back. */
+static void complete_stripes_stand_where_no_other_number_will_do(void **state)
+{
+    (void)state;
+    story told;
+    pair_plan(&told);
+    told.settings.stripe_length = 3;
+    story_begin(&told);
+    reports(&told, 0, 0);
+    reports(&told, 1, 0);
+    for (uint32_t stripe = 0; stripe < 4; stripe++)
+        expect_clear(&told, stripe);
+    expect_signal(&told, 0, 1, "1001", "1111");
+    expect_signal(&told, 1, 1, "0110", "1111");
+    told.parts = 1;
+    delivers(&told, 0, 1, 0);
+    delivers(&told, 1, 1, 0);
+    is_lost(&told, 1);
+    expect_resume(&told, 0, "01");
+    reports(&told, 0, 1);
+    for (uint32_t stripe = 1; stripe < 4; stripe++)
+        expect_clear(&told, stripe);
+    expect_signal(&told, 0, 2, "1010", "0111");
+    for (uint32_t stripe = 1; stripe < 4; stripe++)
+        delivers(&told, 0, 2, stripe);
+    expect_end(&told, 1);
+    story_end(&told);
+}
+
 static void parts_of_another_number_are_rejected(void **state)
 {
     (void)state;
@@ -263,6 +292,7 @@ int main(void)
         cmocka_unit_test(it_waits_no_longer_than_what_it_hopes_to_save),
         cmocka_unit_test(whoever_is_lost_is_not_waited_for),
         cmocka_unit_test(complete_stripes_are_given_up_for_fewer_parts),
+        cmocka_unit_test(complete_stripes_stand_where_no_other_number_will_do),
         cmocka_unit_test(parts_of_another_number_are_rejected),
         cmocka_unit_test(at_the_deadline_the_least_error_counts),
         cmocka_unit_test(slow_links_are_worth_more_copies),
