@@ -10,7 +10,7 @@ import subprocess
 import time
 import unittest
 
-from harness import TIMEOUT, TarryTest, main
+from harness import TARRY, TIMEOUT, TarryTest, main
 
 OPENSSL = shutil.which("openssl")
 
@@ -147,6 +147,21 @@ class Changing(Keys):
         self.fail_like(1, r"tarry: keys: add: c/worker-1: exists already \(revoke worker-1, or move .*\)", "keys", "add",
                        "c", "worker-1")
         self.assertEqual(self.read("c/worker-1/key.pem"), key)
+
+    def test_an_add_that_dies_blocks_nothing(self):
+        """In the middle of the first file that it writes, which is the one for the list."""
+        before = self.table()
+        files = sorted(os.listdir(self.path("c", "issued")))
+        died = subprocess.run(["sh", "-c", 'ulimit -f 0 && exec "$@"', "sh", TARRY, "keys", "add", "c", "worker-9"],
+                              cwd=self.folder, env=self.environment(), capture_output=True, text=True, timeout=TIMEOUT)
+        self.assertEqual(died.returncode, -signal.SIGXFSZ, died.stderr)
+        left = [name for name in os.listdir(self.path("c", "issued")) if name not in files]
+        self.assertEqual([(name[32:], os.path.getsize(self.path("c", "issued", name))) for name in left],
+                         [(".pem.new", 0)])
+        self.assertEqual(self.table(), before)
+        self.succeed("keys", "add", "c", "worker-9")
+        self.succeed("keys", "revoke", "c", "worker-9")
+        self.assertEqual(sorted(self.table()), sorted([*before, ("worker-9", "revoked")]))
 
     def test_a_name_with_a_typo(self):
         for action in ("add", "revoke"):

@@ -154,17 +154,28 @@ void authority_close(authority_state *state)
         closedir(state->lock);
 }
 
-int authority_write_member(const char *directory, const char *folder, const authority_state *state,
-                           X509 *certificate, EVP_PKEY *key, tarry_diagnostic *diagnostic)
+/* One unreadable certificate would keep all others from being revoked: each comes to its name in
+ * one step. A directory that is being made has no readers, and is synced as a whole. */
+static int record_issued(const char *directory, const authority_state *state, X509 *certificate,
+                         tarry_diagnostic *diagnostic)
 {
     char path[PATH_MAX], name[sizeof("issued/") + AUTHORITY_SERIAL_SIZE + sizeof(".pem")];
     char serial[AUTHORITY_SERIAL_SIZE];
     authority_serial(certificate, serial);
     snprintf(name, sizeof(name), "issued/%s.pem", serial);
-    /* First of all, so that whatever key gets out can be revoked. */
     int error = authority_path(path, directory, name, diagnostic);
-    if (error == TARRY_OK)
-        error = pem_create_certificate(path, certificate, diagnostic);
+    if (error != TARRY_OK)
+        return error;
+    return state->lock != NULL ? pem_replace_certificate(path, certificate, diagnostic)
+                               : pem_create_certificate(path, certificate, diagnostic);
+}
+
+int authority_write_member(const char *directory, const char *folder, const authority_state *state,
+                           X509 *certificate, EVP_PKEY *key, tarry_diagnostic *diagnostic)
+{
+    char path[PATH_MAX];
+    /* First of all, so that whatever key gets out can be revoked. */
+    int error = record_issued(directory, state, certificate, diagnostic);
     if (error == TARRY_OK)
         error = authority_folder(folder, diagnostic);
     if (error == TARRY_OK)

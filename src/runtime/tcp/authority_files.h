@@ -17,7 +17,8 @@ typedef struct authority_state {
     issue_signer signer;
     X509_CRL *revoked;
     STACK_OF(X509) * issued;
-    DIR *lock; /* held until the state is closed: one process at a time changes the directory */
+    DIR *lock; /* held until the state is closed: one process at a time changes the directory;
+                * NULL: the directory is being made */
 } authority_state;
 
 /* Waits for the lock and reads; authority_close in any case. `signing`: with the key. */
@@ -37,7 +38,8 @@ void authority_remove(const char *path);
 /* Gets all that was written below the folder onto the disk. */
 int authority_sync(const char *path, tarry_diagnostic *diagnostic);
 
-/* Writes issued/SERIAL.pem of a new member and the files of its folder, which it makes. */
+/* Writes issued/SERIAL.pem of a new member and the files of its folder, which it makes. Who dies
+ * meanwhile leaves a directory that can still be read. */
 int authority_write_member(const char *directory, const char *folder, const authority_state *state,
                            X509 *certificate, EVP_PKEY *key, tarry_diagnostic *diagnostic);
 

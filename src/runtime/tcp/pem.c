@@ -88,11 +88,23 @@ static int write_content(const char *path, BIO *content, int encoded,
     return error;
 }
 
-int pem_create_certificate(const char *path, X509 *certificate, tarry_diagnostic *diagnostic)
+static int write_certificate(const char *path, X509 *certificate,
+                             int (*write)(const char *, BIO *, tarry_diagnostic *),
+                             tarry_diagnostic *diagnostic)
 {
     BIO *content = BIO_new(BIO_s_mem());
     int encoded = content != NULL ? PEM_write_bio_X509(content, certificate) : 0;
-    return write_content(path, content, encoded, private_file_create, diagnostic);
+    return write_content(path, content, encoded, write, diagnostic);
+}
+
+int pem_create_certificate(const char *path, X509 *certificate, tarry_diagnostic *diagnostic)
+{
+    return write_certificate(path, certificate, private_file_create, diagnostic);
+}
+
+int pem_replace_certificate(const char *path, X509 *certificate, tarry_diagnostic *diagnostic)
+{
+    return write_certificate(path, certificate, private_file_replace, diagnostic);
 }
 
 int pem_create_key(const char *path, EVP_PKEY *key, tarry_diagnostic *diagnostic)

@@ -22,7 +22,8 @@ int pem_read_list(const char *path, X509_CRL **out, struct stat *state,
 int pem_create_certificate(const char *path, X509 *certificate, tarry_diagnostic *diagnostic);
 int pem_create_key(const char *path, EVP_PKEY *key, tarry_diagnostic *diagnostic);
 int pem_create_list(const char *path, X509_CRL *list, tarry_diagnostic *diagnostic);
-/* In place of the list that may be there, in one step (private_file_replace). */
+/* In place of the file that may be there, in one step (private_file_replace). */
+int pem_replace_certificate(const char *path, X509 *certificate, tarry_diagnostic *diagnostic);
 int pem_replace_list(const char *path, X509_CRL *list, tarry_diagnostic *diagnostic);
 
 #endif
