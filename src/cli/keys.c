@@ -34,6 +34,12 @@ static int read_host(const char *text, void *values, tarry_diagnostic *diagnosti
     return TARRY_OK;
 }
 
+static void forget_hosts(void *values)
+{
+    keys_options *options = values;
+    options->host_count = 0;
+}
+
 static const option_entry workers_entry = {
     .name = "workers",
     .argument = "N",
@@ -52,6 +58,7 @@ static const option_entry name_entry = {
     .kind = OPTION_TEXT,
     .offset = offsetof(keys_options, name),
     .read = read_host,
+    .forget = forget_hosts,
 };
 
 static authority_hosts hosts_of(const keys_options *options)

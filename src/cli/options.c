@@ -315,6 +315,15 @@ static void fill_argp_options(const option_command *command, struct argp_option 
         .name = "version", .key = KEY_VERSION, .doc = "Print the version", .group = -1};
 }
 
+static bool is_given(const parse_state *state, size_t index)
+{
+    for (size_t i = 0; i < state->given_count; i++) {
+        if (state->given[i].index == index)
+            return true;
+    }
+    return false;
+}
+
 static int apply_config(const parse_state *state, config_file **file)
 {
     tarry_diagnostic why;
@@ -326,7 +335,8 @@ static int apply_config(const parse_state *state, config_file **file)
         const config_entry *entry = &(*file)->entries[i];
         void *values = NULL;
         const option_entry *option = NULL;
-        for (size_t index = 0; index < state->total; index++) {
+        size_t index = 0;
+        for (; index < state->total; index++) {
             option = option_at(state->command, index, &values);
             if (strcmp(option->name, entry->key) == 0)
                 break;
@@ -341,6 +351,9 @@ static int apply_config(const parse_state *state, config_file **file)
         if (set_option(option, values, entry->value, &why) != TARRY_OK)
             return complain(EXIT_USAGE, "%s:%u: %s: %s", state->config_path, entry->line,
                             entry->key, why.text);
+        /* Most flags take the place of what was set; what adds up has to go for that. */
+        if (option->forget != NULL && is_given(state, index))
+            option->forget(values);
     }
     return OPTIONS_PROCEED;
 }

@@ -43,6 +43,8 @@ typedef struct option_entry {
     /* OPTION_TEXT, may be NULL: takes a text apart into other fields of `values`.
      * Errors: FORMAT, with a diagnostic. */
     int (*read)(const char *text, void *values, tarry_diagnostic *diagnostic);
+    /* OPTION_TEXT, where `read` adds to what was read before: forgets all of that. */
+    void (*forget)(void *values);
 } option_entry;
 
 typedef struct option_group {

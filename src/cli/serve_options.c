@@ -32,6 +32,12 @@ static int read_listen(const char *text, void *values, tarry_diagnostic *diagnos
     }
 }
 
+static void forget_listen(void *values)
+{
+    serve_options *options = values;
+    options->addresses = 0;
+}
+
 #define FIELD(name) .offset = offsetof(serve_options, name)
 
 static const option_entry serve_entries[] = {
@@ -41,6 +47,7 @@ static const option_entry serve_entries[] = {
              "unix:PATH; may be given several times (default 127.0.0.1:7077)",
      .kind = OPTION_TEXT,
      .read = read_listen,
+     .forget = forget_listen,
      FIELD(listen)},
     {.name = "ship-data",
      .help = "Send workers the samples of their chunks; else they have the data",

@@ -26,6 +26,11 @@ class JobFile(TarryTest):
             plan = json.loads(self.succeed("plan", "--json", *arguments))
             self.assertEqual((plan["workers"], plan["replication"]), (7, 2))
 
+    def test_what_a_flag_overrides_is_checked_all_the_same(self):
+        self.write("job.ini", "workers = nonsense\n")
+        self.fail_with(2, "tarry: job.ini:1: workers: 'nonsense' is not a whole number", "plan", "--config", "job.ini",
+                       "--workers", "7")
+
     def test_switches_take_true_or_false(self):
         self.assertIn("assignment", self.plan("show = true\n"))
         self.assertNotIn("assignment", self.plan("show = no\n"))

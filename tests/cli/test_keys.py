@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import signal
+import ssl
 import stat
 import subprocess
 import time
@@ -103,6 +104,15 @@ class Making(Keys):
             self.assertEqual((process.returncode, out), (1, ""))
             self.assertEqual(err, "tarry: keys: init: interrupted, nothing was made\n")
             self.assertEqual(self.files(), [])
+
+    def test_names_of_flags_take_the_place_of_the_job_file_s(self):
+        self.write("job.ini", "workers = 1\nname = one.example\n")
+        for folder, flags, names in (("c", [], [b"one.example"]),
+                                     ("d", ["--name", "two.example", "--name", "a.example"],
+                                      [b"two.example", b"a.example"])):
+            self.succeed("keys", "init", folder, "--config", "job.ini", *flags)
+            certificate = ssl.PEM_cert_to_DER_cert(self.read(f"{folder}/server/cert.pem"))
+            self.assertEqual(re.findall(rb"\w+\.example", certificate), names)
 
     @unittest.skipIf(OPENSSL is None, "the openssl command is not there")
     def test_openssl_agrees(self):

@@ -412,6 +412,24 @@ class Usage(Network):
         self.fail_like(2, r"tarry: --straggler-seed: .*", "work", "--straggler-seed", "x")
         self.fail_like(1, r"tarry: --log: no/log: cannot be written: .*", "serve", "--insecure", "--log", "no/log")
 
+    def listens(self, *arguments):
+        """Where a server listens that waits for nobody."""
+        done = self.run_tarry("serve", "--wait", "0", "--patience", "0", "--log", "log", *SMALL, *arguments)
+        self.assertEqual(done.returncode, 1, done.err)
+        peers = [event["peer"] for event in self.events() if event["event"] == "listening"]
+        os.unlink(os.path.join(self.folder, "log"))
+        return peers
+
+    def test_addresses_of_flags_take_the_place_of_the_job_file_s(self):
+        self.write("job.ini", "listen = unix:one,unix:two\n")
+        config = ["--config", "job.ini"]
+        self.assertEqual(self.listens(*config), ["unix:one", "unix:two"])
+        flags = ["--listen", "unix:three", "--listen", "unix:four"]
+        for arguments in ([*flags, *config], [*config, *flags]):
+            self.assertEqual(self.listens(*arguments), ["unix:three", "unix:four"])
+        self.write("job.ini", "listen = nowhere\n")
+        self.fail_like(2, r"tarry: job\.ini:1: listen: nowhere: .*", "serve", *config, *flags)
+
     def test_too_few_files_for_all_workers(self):
         few = subprocess.run(["sh", "-c", 'ulimit -n 80 && exec "$@"', "sh", TARRY, "serve", "--listen", UNIX, "--workers",
                               "100", "--chunks", "100", "--wait", "0", "--patience", "0"], cwd=self.folder,
