@@ -6,6 +6,7 @@
 #include "cli/complain.h"
 #include "cli/event_log.h"
 #include "cli/interrupt.h"
+#include "cli/report_json.h"
 #include "cli/work_job.h"
 #include "cli/work_line.h"
 #include "cli/work_options.h"
@@ -96,7 +97,7 @@ static int run_worker(work_run *run, tarry_diagnostic *why)
                                 "computed_again", (json_int_t)work.computed_again, "connections",
                                 (json_int_t)work.connections, "received_bytes",
                                 (json_int_t)work.received, "sent_bytes", (json_int_t)work.sent,
-                                "text", error == TARRY_OK ? json_null() : json_string(why->text)));
+                                "text", error == TARRY_OK ? json_null() : json_text(why->text)));
     }
     tarry_tcp_worker_free(worker);
     return error;

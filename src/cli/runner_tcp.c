@@ -381,7 +381,8 @@ static void announce(const runner_tcp *own)
 {
     const char *address;
     for (uint32_t i = 0; (address = runner_tcp_address(&own->base, i)) != NULL; i++) {
-        event_log_add(own->settings->log, "listening", json_pack("{s:s}", "peer", address));
+        event_log_add(own->settings->log, "listening",
+                      json_pack("{s:o}", "peer", json_text(address)));
         tell(own, "listening on %s", address);
     }
 }

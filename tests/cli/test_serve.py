@@ -430,6 +430,20 @@ class Usage(Network):
         self.write("job.ini", "listen = nowhere\n")
         self.fail_like(2, r"tarry: job\.ini:1: listen: nowhere: .*", "serve", *config, *flags)
 
+    def test_a_path_that_is_not_utf8(self):
+        path = b"unix:s\xff"
+        for command in ([b"serve", b"--listen", path, b"--wait", b"0", b"--patience", b"0"],
+                        [b"work", b"--connect", path, b"--patience", b"0.2"]):
+            done = subprocess.run([TARRY, *command, b"--log", b"log"], cwd=self.folder, env=self.environment(),
+                                  capture_output=True, timeout=TIMEOUT)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(path, done.stderr)
+        peers = [event["peer"] for event in self.events() if event["event"] == "listening"]
+        self.assertEqual(peers, ["unix:s?"])
+        end = self.events()[-1]
+        self.assertEqual((end["event"], end["chunks"]), ("end", 0))
+        self.assertIn("unix:s?", end["text"])
+
     def test_too_few_files_for_all_workers(self):
         few = subprocess.run(["sh", "-c", 'ulimit -n 80 && exec "$@"', "sh", TARRY, "serve", "--listen", UNIX, "--workers",
                               "100", "--chunks", "100", "--wait", "0", "--patience", "0"], cwd=self.folder,
