@@ -10,6 +10,7 @@
 #include "cli/work_job.h"
 #include "cli/work_line.h"
 #include "cli/work_options.h"
+#include "cli/write_signals.h"
 
 typedef struct work_run {
     const work_options *options;
@@ -108,6 +109,8 @@ static int work(const work_options *options)
     work_run run = {.options = options};
     tarry_diagnostic why = {""};
     const char *path = options->network.log;
+    /* To the end of the process: its last event comes when the run is over. */
+    write_signals_ignore(NULL);
     if (path != NULL && event_log_open(path, &run.log, &why) != TARRY_OK)
         return complain(EXIT_FAILED, "--log: %s", why.text);
     int error = work_job_create(options, &run.job);

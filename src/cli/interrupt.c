@@ -12,6 +12,7 @@
 #include <tarry/error.h>
 
 #include "base/memory.h"
+#include "cli/write_signals.h"
 #include "runtime/clock.h"
 
 enum { SIGNALS = 3 };
@@ -24,7 +25,8 @@ struct interrupt {
     int wake; /* an eventfd: one count for each signal and for interrupt_end */
     pthread_t thread;
     sigset_t mask_before;
-    struct sigaction before[SIGNALS], pipe_before, size_before;
+    struct sigaction before[SIGNALS];
+    write_signals write_before;
     atomic_bool seen;
     pthread_mutex_t calling; /* held while stop is called */
     bool settled;            /* stop is not to be called any more */
@@ -95,28 +97,11 @@ static void *wait_for_signal(void *user)
     return NULL;
 }
 
-static void ignore(int number, struct sigaction *before)
-{
-    const struct sigaction nothing = {.sa_handler = SIG_IGN};
-    sigaction(number, NULL, before);
-    if (before->sa_handler == SIG_DFL)
-        sigaction(number, &nothing, NULL);
-}
-
-/* What can't be written is an error, and no end: who reads what a run says may end by the same
- * Ctrl-C, as tee does, and a file may be larger than ulimit -f allows. */
-static void ignore_write_signals(interrupt *state)
-{
-    ignore(SIGPIPE, &state->pipe_before);
-    ignore(SIGXFSZ, &state->size_before);
-}
-
 static void restore(const interrupt *state)
 {
     for (size_t i = 0; i < SIGNALS; i++)
         sigaction(signals[i], &state->before[i], NULL);
-    sigaction(SIGPIPE, &state->pipe_before, NULL);
-    sigaction(SIGXFSZ, &state->size_before, NULL);
+    write_signals_restore(&state->write_before);
     pthread_sigmask(SIG_SETMASK, &state->mask_before, NULL);
 }
 
@@ -146,7 +131,7 @@ int interrupt_begin(void (*stop)(void *user), void *user, interrupt **out)
         if (state->before[i].sa_handler != SIG_IGN)
             sigaction(signals[i], &action, NULL);
     }
-    ignore_write_signals(state);
+    write_signals_ignore(&state->write_before);
     pthread_sigmask(SIG_BLOCK, &set, &state->mask_before);
     if (pthread_create(&state->thread, NULL, wait_for_signal, state) != 0)
         goto give_back;

@@ -12,10 +12,9 @@ typedef struct interrupt interrupt;
  * From now on the first SIGINT, SIGTERM or SIGHUP calls stop(user) once, in a thread of its own,
  * and the second one ends the process as if it had not been caught. One that comes within 0.2 s of
  * the first does nothing: a terminal, timeout(1) and others signal a process and then its group,
- * and mean it once. Those that were ignored stay so. Meanwhile SIGPIPE and SIGXFSZ are ignored:
- * writing to a pipe that nobody reads, or beyond the largest size of a file, fails, and no more. To
- * be called before other threads are started, which then do not see these signals; at most one
- * interrupt exists at a time. Errors: SYSTEM, NO_MEMORY.
+ * and mean it once. Those that were ignored stay so. Meanwhile SIGPIPE and SIGXFSZ are ignored
+ * (write_signals.h). To be called before other threads are started, which then do not see these
+ * signals; at most one interrupt exists at a time. Errors: SYSTEM, NO_MEMORY.
  */
 int interrupt_begin(void (*stop)(void *user), void *user, interrupt **out);
 

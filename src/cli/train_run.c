@@ -15,6 +15,7 @@
 #include "cli/train_plot.h"
 #include "cli/train_report.h"
 #include "cli/train_table.h"
+#include "cli/write_signals.h"
 #include "straggler/straggler.h"
 
 /* Opened before the training, so that it is not for nothing; NULL where not asked for. */
@@ -180,6 +181,8 @@ int train_run(const option_command *command, train_options *options, runner_crea
     dataset *train = NULL, *test = NULL;
     train_checkpoint *keeper = NULL;
     train_outputs outputs = {NULL, NULL, NULL};
+    /* To the end of the process: events and the last lines come when the job is over. */
+    write_signals_ignore(NULL);
     int status = train_options_check(options);
     if (status == OPTIONS_PROCEED)
         status = make_straggler(options, &straggler);

@@ -150,5 +150,52 @@ class Signals(TarryTest):
         self.assertEqual(self.files(), [])
 
 
+class Unread(TarryTest):
+    """Writes that the system answers with a signal: to a pipe that nobody reads, and to a file at its largest size."""
+
+    TRAIN = ["train", "--samples", "100", "--rounds", "3"]
+    # Nobody is there, and nobody comes.
+    SERVE = ["serve", "--listen", "unix:socket", "--samples", "100", "--wait", "0", "--patience", "0", "--quiet"]
+    WORK = ["work", "--connect", "unix:none", "--patience", "0.2", "--quiet"]
+
+    def run_unread(self, stream, *arguments):
+        """Runs with a pipe for this stream whose reader is gone; gives back the status and what the other one got."""
+        read, write = os.pipe()
+        os.close(read)
+        try:
+            streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, stream: write}
+            done = subprocess.run([TARRY, *arguments], cwd=self.folder, env=self.environment(), text=True,
+                                  stdin=subprocess.DEVNULL, timeout=TIMEOUT, **streams)
+        finally:
+            os.close(write)
+        return done.returncode, done.stderr if stream == "stdout" else done.stdout
+
+    def test_what_trains_ends_with_a_failure(self):
+        status, err = self.run_unread("stdout", *self.TRAIN, "--report", "report.json")
+        self.assertEqual(status, 1)
+        self.assertEqual(err.splitlines()[-1], "tarry: standard output: Broken pipe")
+        self.assertEqual(json.loads(self.read("report.json"))["final"]["rounds"], 3)
+
+    def test_the_last_event_of_a_log(self):
+        for command in (self.SERVE, self.WORK):
+            self.assertEqual(self.run_unread("stderr", *command, "--log", "-"), (1, ""), command)
+
+    def test_the_last_event_of_a_log_that_may_not_grow(self):
+        for command in (self.SERVE, self.WORK):
+            run = subprocess.run(["sh", "-c", 'ulimit -f 0 && exec "$@"', "sh", TARRY, *command, "--log", "log"],
+                                 cwd=self.folder, env=self.environment(), capture_output=True, text=True,
+                                 timeout=TIMEOUT)
+            self.assertEqual(run.returncode, 1, run.stderr)
+            errors = [line for line in run.stderr.splitlines() if line.startswith("tarry: ")]
+            self.assertEqual(errors[-1], "tarry: --log: log could not be written to its end")
+
+    def test_what_only_prints_ends_without_a_word(self):
+        """As other tools do: tarry plan --show | head."""
+        for command in (["plan"], ["simulate", "--trials", "2"], ["train", "--help"], ["--help"]):
+            status, err = self.run_unread("stdout", *command)
+            self.assertEqual(status, -signal.SIGPIPE, command)
+            self.assertNotIn("tarry: ", err, command)
+
+
 if __name__ == "__main__":
     main()
