@@ -2,6 +2,7 @@
 #include "cli/train_checkpoint.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -321,18 +322,37 @@ bool train_checkpoint_urgent(const train_checkpoint *keeper, runner *runs)
     return left <= keeper->few;
 }
 
+static bool all_finite(const float *numbers, size_t count)
+{
+    bool finite = true;
+    for (size_t i = 0; numbers != NULL && i < count; i++)
+        finite &= isfinite(numbers[i]) != 0;
+    return finite;
+}
+
+/* What lies on disk is the last that is of any use once a training has diverged. */
+static int refuse_useless(train_checkpoint *keeper, tarry_diagnostic *diagnostic)
+{
+    keeper->few /= 2;
+    return diagnose(diagnostic, TARRY_ERROR_NUMERICAL,
+                    "%s is left as it is: parameters are not finite", keeper->options->checkpoint);
+}
+
 int train_checkpoint_write(train_checkpoint *keeper, runner *runs, size_t dimension,
                            const float *parameters, const optimizer_state *steps,
                            const history *past, tarry_diagnostic *diagnostic)
 {
     if (!keeper->marked)
         return TARRY_OK;
+    const float *const vectors[CHECKPOINT_VECTORS] = {parameters, steps->velocity, steps->square};
+    for (uint32_t i = 0; i < CHECKPOINT_VECTORS; i++)
+        if (!all_finite(vectors[i], dimension))
+            return refuse_useless(keeper, diagnostic);
     size_t history_size = history_encoded_size(past);
     uint8_t *rounds = memory_allocate(NULL, history_size, 1);
     if (rounds == NULL)
         return diagnose_no_memory(diagnostic, keeper->options->checkpoint);
     history_encode(past, rounds);
-    const float *const vectors[CHECKPOINT_VECTORS] = {parameters, steps->velocity, steps->square};
     checkpoint state = {
         .round = past->count,
         .decayed = steps->decayed,

@@ -57,6 +57,8 @@ bool train_checkpoint_urgent(const train_checkpoint *keeper, runner *runs);
 /*
  * Writes a checkpoint of the last mark, unless that is on disk already, and tells the runner that
  * it is there. Returns TARRY_OK, or an error with a diagnostic: the next call tries again.
+ * NUMERICAL is one of them, for parameters or a state of the optimizer that are not finite: they do
+ * not take the place of the last that were.
  */
 int train_checkpoint_write(train_checkpoint *keeper, runner *runs, size_t dimension,
                            const float *parameters, const optimizer_state *steps,

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checkpoints: a run that was killed, interrupted or ended goes on as if nothing had happened."""
 
+import array
 import json
+import math
 import os
 import re
 import resource
@@ -160,6 +162,24 @@ class Checkpoint(TarryTest):
         self.assertEqual((len(lines), self.files()), (2, ["run.ck", "run.ck.previous"]))
         report, _ = self.train(*KEEP, "--rounds", "60", "--resume")
         self.assertEqual(len(report["rounds"]), 60)
+
+    def test_a_training_that_diverges_leaves_what_is_finite(self):
+        wild = ["train", "--workers", "2", "--chunks", "2", "--replication", "1", "--model", "least-squares",
+                "--rate", "1e8", "--evaluate", "100", "--checkpoint-every", "1", *KEEP]
+        done = self.run_tarry(*wild, "--rounds", "100", "--quiet")
+        self.assertEqual(done.returncode, 1)
+        lines = done.err.splitlines()
+        self.assertEqual(lines[0], "tarry: --checkpoint: run.ck is left as it is: parameters are not finite; "
+                                   "the training goes on")
+        self.assertRegex(lines[1], "^tarry: train: the loss is not finite after round 100: ")
+        self.assertEqual(len(lines), 2, done.err)
+        for kept in (self.read("run.ck", "rb"), self.read("run.ck.previous", "rb")):
+            self.write("run.ck", kept)
+            few = self.run_tarry(*wild, "--resume", "--rounds", "1").err
+            rounds = re.search("fewer than the ([0-9]+) done", few)[1]
+            self.succeed(*wild, "--resume", "--rounds", rounds, "--save", "w.npy")
+            parameters = array.array("f", self.read("w.npy", "rb")[128:])
+            self.assertTrue(parameters and all(map(math.isfinite, parameters)), parameters)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -110,14 +111,18 @@ static void end(bench *its)
     tarry_plan_free(its->plan);
 }
 
+static int save_numbers(bench *its, const float *parameters, const optimizer_state *steps)
+{
+    tarry_diagnostic why;
+    assert_int_equal(train_checkpoint_mark(its->keeper, &its->base, its->plan), TARRY_OK);
+    return train_checkpoint_write(its->keeper, &its->base, DIMENSION, parameters, steps, its->past,
+                                  &why);
+}
+
 static int save(bench *its)
 {
     const float parameters[DIMENSION] = {1, 2, 3};
-    const optimizer_state steps = {0};
-    tarry_diagnostic why;
-    assert_int_equal(train_checkpoint_mark(its->keeper, &its->base, its->plan), TARRY_OK);
-    return train_checkpoint_write(its->keeper, &its->base, DIMENSION, parameters, &steps, its->past,
-                                  &why);
+    return save_numbers(its, parameters, &(optimizer_state){0});
 }
 
 static void comes_back(bench *its, uint32_t times)
@@ -175,11 +180,44 @@ static void one_that_is_not_written_reserves_nothing(void **state)
     end(&its);
 }
 
+static ino_t file_at(const bench *its)
+{
+    struct stat status;
+    assert_int_equal(stat(its->path, &status), 0);
+    return status.st_ino;
+}
+
+static void numbers_that_are_not_finite_replace_none_that_are(void **state)
+{
+    (void)state;
+    bench its;
+    begin(&its);
+    assert_int_equal(save(&its), TARRY_OK);
+    comes_back(&its, TARRY_CHECKPOINT_ARRIVALS - FEW);
+    const ino_t good = file_at(&its);
+    const float bad[] = {NAN, INFINITY, -INFINITY};
+    for (size_t i = 0; i < DIMENSION; i++) {
+        float finite[DIMENSION] = {1, 2, 3}, broken[DIMENSION] = {1, 2, 3};
+        broken[i] = bad[i];
+        optimizer_state with_velocity = {.velocity = broken};
+        optimizer_state with_square = {.velocity = finite, .square = broken};
+        assert_int_equal(save_numbers(&its, broken, &(optimizer_state){0}), TARRY_ERROR_NUMERICAL);
+        assert_int_equal(save_numbers(&its, finite, &with_velocity), TARRY_ERROR_NUMERICAL);
+        assert_int_equal(save_numbers(&its, finite, &with_square), TARRY_ERROR_NUMERICAL);
+    }
+    assert_int_equal(file_at(&its), good);
+    assert_int_equal(tarry_server_arrivals_left(its.server), FEW);
+    assert_int_equal(save(&its), TARRY_OK);
+    assert_int_not_equal(file_at(&its), good);
+    end(&its);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_worker_that_keeps_coming_back_makes_one_urgent),
         cmocka_unit_test(one_that_is_not_written_reserves_nothing),
+        cmocka_unit_test(numbers_that_are_not_finite_replace_none_that_are),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
