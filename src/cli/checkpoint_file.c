@@ -11,11 +11,14 @@
 
 #include "base/diagnostic.h"
 #include "base/memory.h"
+#include "cli/file_lock.h"
 
 struct checkpoint_file {
     char *path; /* what symbolic links lead to: a rename replaces the file, not a link to it */
-    char *previous, *fresh, *folder;
+    char *previous, *fresh, *lock, *folder;
     bool good; /* the one at `path` */
+    bool locked;
+    int lock_descriptor;
     uint8_t *bytes;
 };
 
@@ -37,6 +40,28 @@ static char *folder_of(const char *path)
     return join(path, slash == path ? 1 : (size_t)(slash - path), "");
 }
 
+/* Two processes that went on with one run would write into one FILE.new. Without locks there is
+ * nothing to notice it by; where the folder is to blame, writing tells of that. */
+static int lock(checkpoint_file *file, const char *path, tarry_diagnostic *diagnostic)
+{
+    switch (file_lock_take(file->lock, &file->lock_descriptor)) {
+    case FILE_LOCK_TAKEN:
+        file->locked = true;
+        break;
+    case FILE_LOCK_HELD:
+        return diagnose(diagnostic, TARRY_ERROR_FILE,
+                        "%s: another process goes on with this run, or writes its checkpoints here",
+                        path);
+    case FILE_LOCK_FOREIGN:
+        return diagnose(diagnostic, TARRY_ERROR_FILE,
+                        "%s: this is in the way: it should be an empty file, or not be there",
+                        file->lock);
+    case FILE_LOCK_UNAVAILABLE:
+        break;
+    }
+    return TARRY_OK;
+}
+
 int checkpoint_file_open(const char *path, checkpoint_file **out, tarry_diagnostic *diagnostic)
 {
     struct stat status;
@@ -54,14 +79,18 @@ int checkpoint_file_open(const char *path, checkpoint_file **out, tarry_diagnost
         length = strlen(file->path);
         file->previous = join(file->path, length, ".previous");
         file->fresh = join(file->path, length, ".new");
+        file->lock = join(file->path, length, ".lock");
         file->folder = folder_of(file->path);
     }
-    if (file->previous == NULL || file->fresh == NULL || file->folder == NULL) {
+    int error =
+        file->previous == NULL || file->fresh == NULL || file->lock == NULL || file->folder == NULL
+            ? diagnose_no_memory(diagnostic, path)
+            : lock(file, path, diagnostic);
+    if (error == TARRY_OK)
+        *out = file;
+    else
         checkpoint_file_close(file);
-        return diagnose_no_memory(diagnostic, path);
-    }
-    *out = file;
-    return TARRY_OK;
+    return error;
 }
 
 void checkpoint_file_forget(checkpoint_file *file)
@@ -75,7 +104,10 @@ void checkpoint_file_close(checkpoint_file *file)
     if (file == NULL)
         return;
     checkpoint_file_forget(file);
+    if (file->locked)
+        file_lock_drop(file->lock, file->lock_descriptor);
     memory_release(NULL, file->folder);
+    memory_release(NULL, file->lock);
     memory_release(NULL, file->fresh);
     memory_release(NULL, file->previous);
     memory_release(NULL, file->path);

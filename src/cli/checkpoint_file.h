@@ -3,6 +3,8 @@
  * Checkpoints on disk: FILE and, as long as it was a good one, the one before it as FILE.previous.
  * However a process or machine ends, one of both is good: a checkpoint is written to FILE.new and
  * synced, and takes its place by a rename. Files can be read and written by their owner only.
+ * While they are open FILE.lock is locked, so that no other process writes them; it is empty, and
+ * removed at the end.
  */
 #ifndef CLI_CHECKPOINT_FILE_H
 #define CLI_CHECKPOINT_FILE_H
@@ -13,8 +15,8 @@
 
 typedef struct checkpoint_file checkpoint_file;
 
-/* The caller owns *out. Errors: FILE (the name is that of a folder or a device), NO_MEMORY, with a
- * diagnostic. */
+/* The caller owns *out. Errors: FILE (the name is that of a folder or a device, or another process
+ * has it open), NO_MEMORY, with a diagnostic. */
 int checkpoint_file_open(const char *path, checkpoint_file **out, tarry_diagnostic *diagnostic);
 void checkpoint_file_close(checkpoint_file *file); /* NULL is allowed */
 

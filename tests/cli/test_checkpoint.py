@@ -181,6 +181,38 @@ class Checkpoint(TarryTest):
             parameters = array.array("f", self.read("w.npy", "rb")[128:])
             self.assertTrue(parameters and all(map(math.isfinite, parameters)), parameters)
 
+    def test_one_process_at_a_time(self):
+        slow = [*SMALL, "--workers", "2", "--chunks", "2", "--replication", "1", "--checkpoint-every", "1"]
+        taken = "another process goes on with this run, or writes its checkpoints here"
+        os.symlink("run.ck", os.path.join(self.folder, "link"))
+        for how in (["--straggler", "shifted-exp:0.01,0"], ["--processes"]):
+            process = self.start(*slow, *how, *KEEP, "--rounds", "1000000")
+            self.wait_for(process, "run.ck.previous")
+            for more in ([], ["--resume"]):
+                self.fail_with(1, f"tarry: --checkpoint: run.ck: {taken}", *slow, *how, *KEEP, *more)
+            self.fail_with(1, f"tarry: --checkpoint: link: {taken}", *slow, *how, "--checkpoint", "link", "--resume")
+            self.end(process, signal.SIGKILL)
+            self.assertEqual(self.read("run.ck.lock"), "")
+            # The lock went with the process; one that is turned away leaves none behind.
+            process = self.start(*slow, *how, *KEEP, "--rounds", "1000000", "--resume")
+            while not process.stderr.readline().startswith("training "):
+                self.assertIsNone(process.poll())
+            self.end(process, signal.SIGTERM)
+            self.assertNotIn("run.ck.lock", self.files())
+            self.fail_like(2, "tarry: .*", *slow, *how, *KEEP, "--rate", "0.5", "--resume")
+            self.assertNotIn("run.ck.lock", self.files())
+            os.remove(os.path.join(self.folder, "run.ck"))
+            os.remove(os.path.join(self.folder, "run.ck.previous"))
+
+    def test_what_is_no_lock_is_left_alone(self):
+        self.write("run.ck.lock", "a text of mine")
+        self.fail_like(1, r"tarry: --checkpoint: .*run\.ck\.lock: this is in the way: it should be an empty file, "
+                          "or not be there", *SMALL, *KEEP)
+        self.assertEqual(self.read("run.ck.lock"), "a text of mine")
+        self.write("run.ck.lock", "")
+        self.train(*KEEP, "--rounds", "1")
+        self.assertNotIn("run.ck.lock", self.files())
+
 
 if __name__ == "__main__":
     main()

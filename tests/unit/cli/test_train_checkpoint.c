@@ -103,8 +103,8 @@ static void end(bench *its)
     snprintf(previous, sizeof(previous), "%s.previous", its->path);
     unlink(previous);
     unlink(its->path);
-    assert_int_equal(rmdir(its->folder), 0);
     train_checkpoint_close(its->keeper);
+    assert_int_equal(rmdir(its->folder), 0);
     history_free(its->past);
     dataset_free(its->data);
     tarry_server_free(its->server);
