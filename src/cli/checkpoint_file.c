@@ -12,6 +12,7 @@
 #include "base/diagnostic.h"
 #include "base/memory.h"
 #include "cli/file_lock.h"
+#include "cli/link_target.h"
 
 struct checkpoint_file {
     char *path; /* what symbolic links lead to: a rename replaces the file, not a link to it */
@@ -72,9 +73,7 @@ int checkpoint_file_open(const char *path, checkpoint_file **out, tarry_diagnost
     checkpoint_file *file = memory_allocate(NULL, 1, sizeof(*file));
     if (file == NULL)
         return diagnose_no_memory(diagnostic, path);
-    char *real = realpath(path, NULL);
-    file->path = real != NULL ? join(real, strlen(real), "") : join(path, length, "");
-    free(real);
+    file->path = link_target(path);
     if (file->path != NULL) {
         length = strlen(file->path);
         file->previous = join(file->path, length, ".previous");

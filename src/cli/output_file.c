@@ -11,6 +11,7 @@
 
 #include "base/diagnostic.h"
 #include "base/memory.h"
+#include "cli/link_target.h"
 
 struct output_file {
     char *path;      /* as the user gave it, for messages */
@@ -29,15 +30,6 @@ static char *copy_text(const char *text, const char *ending)
         strcpy(copy + length, ending);
     }
     return copy;
-}
-
-/* The path that a rename has to replace: the file itself, not a link to it. */
-static char *resolve(const char *path)
-{
-    char *real = realpath(path, NULL);
-    char *target = copy_text(real != NULL ? real : path, "");
-    free(real);
-    return target;
 }
 
 static int open_named(output_file *file)
@@ -104,7 +96,7 @@ int output_file_open(const char *path, output_file **out, tarry_diagnostic *diag
         return diagnose_no_memory(diagnostic, path);
     int error = TARRY_ERROR_NO_MEMORY;
     file->path = copy_text(path, "");
-    file->target = resolve(path);
+    file->target = link_target(path);
     if (file->path == NULL || file->target == NULL)
         goto out_of_memory;
     file->temporary = copy_text(file->target, ".XXXXXX");

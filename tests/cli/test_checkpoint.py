@@ -213,6 +213,19 @@ class Checkpoint(TarryTest):
         self.train(*KEEP, "--rounds", "1")
         self.assertNotIn("run.ck.lock", self.files())
 
+    def test_a_link_to_what_is_not_there_yet_stays_a_link(self):
+        os.mkdir(os.path.join(self.folder, "real"))
+        os.symlink("real/ck", os.path.join(self.folder, "run.ck"))
+        self.train(*KEEP, "--rounds", "15")
+        self.assertTrue(os.path.islink(os.path.join(self.folder, "run.ck")))
+        self.assertEqual(sorted(os.listdir(os.path.join(self.folder, "real"))), ["ck", "ck.previous"])
+        os.remove(os.path.join(self.folder, "real", "ck"))
+        self.fail_with(1, "tarry: --checkpoint: run.ck: there is one already; --resume goes on from it", *SMALL, *KEEP)
+        done = self.run_tarry(*SMALL, *KEEP, "--rounds", "15", "--resume", "--quiet")
+        self.assertEqual(done.returncode, 0, done.err)
+        self.assertRegex(done.err, r"^tarry: --resume: .*/ck: cannot be read: No such file or directory; "
+                                   r"goes on from .*, after 10 rounds\n$")
+
 
 if __name__ == "__main__":
     main()

@@ -258,6 +258,21 @@ class Outputs(TarryTest):
         self.assertFalse(os.path.isfile("/dev/null"))
         self.assertEqual(self.files(), ["link.json", "target.json"])
 
+    def test_a_link_to_what_is_not_there_yet_stays_a_link(self):
+        os.mkdir(os.path.join(self.folder, "real"))
+        os.symlink("real/second.json", os.path.join(self.folder, "report.json"))
+        os.symlink("report.json", os.path.join(self.folder, "real", "second.json"))
+        os.symlink(os.path.join(self.folder, "real", "w.npy"), os.path.join(self.folder, "w.npy"))
+        self.succeed(*SMALL, "--report", "report.json", "--save", "w.npy")
+        self.assertEqual(sorted(os.listdir(os.path.join(self.folder, "real"))),
+                         ["report.json", "second.json", "w.npy"])
+        for link in ("report.json", "w.npy", "real/second.json"):
+            self.assertTrue(os.path.islink(os.path.join(self.folder, link)), link)
+        self.assertEqual(json.loads(self.read("real/report.json"))["command"], "train")
+        os.symlink("no/such", os.path.join(self.folder, "nowhere"))
+        self.fail_with(1, "tarry: nowhere: cannot be written: No such file or directory", *SMALL,
+                       "--report", "nowhere")
+
     def test_closed_descriptors_do_not_become_outputs(self):
         script = f'exec "{TARRY}" "$@" <&- >&- 2>&-'
         done = subprocess.run(["sh", "-c", script, "sh", *SMALL, "--report", "report.json"],
