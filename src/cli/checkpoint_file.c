@@ -232,13 +232,23 @@ static bool sync_folder(const checkpoint_file *file)
     return synced;
 }
 
+/* Gives what is at `path` its second name. It keeps the first one until a rename takes that from
+ * it, so that there always is a FILE, but where the file system knows no links. */
+static bool keep_previous(const checkpoint_file *file)
+{
+    if (!file->good || access(file->path, F_OK) != 0)
+        return true;
+    unlink(file->previous);
+    return link(file->path, file->previous) == 0 || rename(file->path, file->previous) == 0 ||
+           errno == ENOENT;
+}
+
 int checkpoint_file_write(checkpoint_file *file, const checkpoint *state,
                           const float *const vectors[], tarry_diagnostic *diagnostic)
 {
     int error = write_fresh(file, state, vectors);
     if (error == TARRY_OK) {
-        if ((file->good && rename(file->path, file->previous) != 0 && errno != ENOENT) ||
-            rename(file->fresh, file->path) != 0)
+        if (!keep_previous(file) || rename(file->fresh, file->path) != 0)
             error = TARRY_ERROR_FILE;
         else
             file->good = true;

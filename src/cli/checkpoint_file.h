@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Checkpoints on disk: FILE and, as long as it was a good one, the one before it as FILE.previous.
- * However a process or machine ends, one of both is good: a checkpoint is written to FILE.new and
- * synced, and takes its place by a rename. Files can be read and written by their owner only.
- * While they are open FILE.lock is locked, so that no other process writes them; it is empty, and
- * removed at the end.
+ * However a process or machine ends, one of both is good, and FILE is there once it was: a
+ * checkpoint is written to FILE.new and synced, and takes its place by a rename. (Without hard
+ * links FILE is missing for a moment.) Files can be read and written by their owner only. While
+ * they are open FILE.lock is locked, so that no other process writes them; it is empty, and removed
+ * at the end.
  */
 #ifndef CLI_CHECKPOINT_FILE_H
 #define CLI_CHECKPOINT_FILE_H

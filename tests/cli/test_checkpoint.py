@@ -195,8 +195,7 @@ class Checkpoint(TarryTest):
             self.assertEqual(self.read("run.ck.lock"), "")
             # The lock went with the process; one that is turned away leaves none behind.
             process = self.start(*slow, *how, *KEEP, "--rounds", "1000000", "--resume")
-            while not process.stderr.readline().startswith("training "):
-                self.assertIsNone(process.poll())
+            self.assertRegex(process.stderr.readline(), "^training ")
             self.end(process, signal.SIGTERM)
             self.assertNotIn("run.ck.lock", self.files())
             self.fail_like(2, "tarry: .*", *slow, *how, *KEEP, "--rate", "0.5", "--resume")
