@@ -26,6 +26,8 @@
 
 enum { WORKERS = 4, NUMBERS = 1000, PATIENCE_SECONDS = 60, LINE = 160 };
 
+static const char SAMPLES[] = "samples";
+
 typedef struct stage {
     tarry_plan *plan;
     wire_welcome welcome; /* a good one, with the plan behind it */
@@ -44,6 +46,20 @@ static int compute(void *user, uint64_t round, const float *parameters, const ta
 {
     (void)user, (void)round, (void)parameters, (void)spans, (void)count, (void)gradient;
     return 0;
+}
+
+/* A job whose samples the server ships needs those of chunk 0. */
+static int take_job(void *user, tarry_tcp_worker *worker, const tarry_tcp_job *job,
+                    uint8_t data[TARRY_DIGEST_SIZE], tarry_diagnostic *diagnostic)
+{
+    (void)user, (void)diagnostic;
+    memset(data, 0, TARRY_DIGEST_SIZE);
+    const void *bytes;
+    size_t size;
+    int error = job->ships ? tarry_tcp_worker_fetch(worker, 0, &bytes, &size) : TARRY_OK;
+    if (error == TARRY_OK && job->ships)
+        assert_true(size == sizeof(SAMPLES) && memcmp(bytes, SAMPLES, size) == 0);
+    return error;
 }
 
 static void *run_worker(void *argument)
@@ -92,6 +108,7 @@ static void begin(stage *its)
     tarry_tcp_worker_settings settings;
     tarry_tcp_worker_settings_init(&settings);
     settings.connect = its->connect;
+    settings.begin = take_job;
     settings.compute = compute;
     assert_int_equal(tarry_tcp_worker_create(&settings, NULL, &its->worker, &its->why), TARRY_OK);
     assert_int_equal(pthread_create(&its->thread, NULL, run_worker, its), 0);
@@ -262,12 +279,59 @@ static void refuses_memory_of_another_size_than_its_part(void **state)
     share_close(&part);
 }
 
+static void ship(const stage *its, const wire_fetch *wanted)
+{
+    uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
+    const wire_blob blob = {
+        .kind = WIRE_BLOB_DATA,
+        .index = wanted->index,
+        .total = sizeof(SAMPLES),
+        .count = sizeof(SAMPLES),
+    };
+    tell(its, frame, wire_blob_encode(&blob, frame));
+    tell(its, SAMPLES, sizeof(SAMPLES));
+}
+
+static void say_done(const stage *its)
+{
+    uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
+    tell(its, frame, wire_bye_encode(WIRE_BYE_DONE, frame));
+}
+
+/* The connection is lost while samples are awaited, of which the next one knows nothing. */
+static void asks_again_for_samples_that_it_waits_for(void **state)
+{
+    (void)state;
+    for (int sent = 0; sent < 2; sent++) {
+        stage its;
+        begin(&its);
+        its.welcome.ships = true;
+        take_hello(&its);
+        welcome(&its, &its.welcome, false);
+        await(&its, WIRE_FETCH);
+        hang_up(&its);
+        take_hello(&its);
+        wire_welcome words = its.welcome;
+        words.plan_bytes = sent == 1 ? words.plan_bytes : 0;
+        welcome(&its, &words, false);
+        await(&its, WIRE_FETCH);
+        wire_fetch wanted;
+        assert_int_equal(wire_fetch_decode(&its.head, its.body, &wanted), TARRY_OK);
+        assert_int_equal(wanted.index, 0);
+        ship(&its, &wanted);
+        await(&its, WIRE_READY);
+        say_done(&its);
+        end(&its, TARRY_OK);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(refuses_figures_that_are_not_of_the_plan),
         cmocka_unit_test(refuses_a_plan_that_is_none),
         cmocka_unit_test(refuses_memory_of_another_size_than_its_part),
+        cmocka_unit_test(asks_again_for_samples_that_it_waits_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -53,6 +53,8 @@ void tcp_worker_offer(tarry_tcp_worker *worker)
     pthread_cond_broadcast(&worker->changed);
     pthread_mutex_unlock(&worker->lock);
     link->offered = offer.number;
+    /* What was wanted over the connection before still is. */
+    tcp_worker_ask_chunks(worker);
 }
 
 /* ---- blobs ---- */
