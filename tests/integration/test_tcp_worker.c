@@ -69,12 +69,18 @@ static void *run_worker(void *argument)
     return NULL;
 }
 
-static void make_plan(stage *its)
+static tarry_plan_settings plan_settings(void)
 {
     tarry_plan_settings settings;
     tarry_plan_settings_init(&settings);
     settings.workers = settings.chunks = WORKERS;
     settings.replication = 2;
+    return settings;
+}
+
+static void make_plan(stage *its)
+{
+    const tarry_plan_settings settings = plan_settings();
     assert_int_equal(tarry_plan_create(&settings, NULL, &its->plan, NULL), TARRY_OK);
     its->welcome = (wire_welcome){
         .version = WIRE_VERSION,
@@ -170,13 +176,9 @@ static void tell(const stage *its, const void *bytes, size_t size)
     assert_int_equal(send(its->fd, bytes, size, MSG_NOSIGNAL), size);
 }
 
-/* And what it announces; damaged: the plan is none. */
-static void welcome(const stage *its, const wire_welcome *words, bool damaged)
+static void send_plan(const stage *its, bool damaged)
 {
     uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES], plan[WIRE_BLOB_BYTES];
-    tell(its, frame, wire_welcome_encode(words, frame));
-    if (words->plan_bytes == 0)
-        return;
     size_t size = plan_encoded_size(its->plan);
     assert_true(size <= sizeof(plan));
     assert_int_equal(plan_encode(its->plan, plan), TARRY_OK);
@@ -184,6 +186,15 @@ static void welcome(const stage *its, const wire_welcome *words, bool damaged)
     const wire_blob blob = {.kind = WIRE_BLOB_PLAN, .total = size, .count = size};
     tell(its, frame, wire_blob_encode(&blob, frame));
     tell(its, plan, size);
+}
+
+/* And what it announces; damaged: the plan is none. */
+static void welcome(const stage *its, const wire_welcome *words, bool damaged)
+{
+    uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
+    tell(its, frame, wire_welcome_encode(words, frame));
+    if (words->plan_bytes > 0)
+        send_plan(its, damaged);
 }
 
 /* A worker that is ready, and comes again after its connection was lost. */
@@ -259,6 +270,46 @@ static void refuses_a_plan_that_is_none(void **state)
     }
 }
 
+/* A plan of the job that the worker has: behind another WELCOME, or by itself. */
+static void refuse_plan(const tarry_plan_settings *settings, bool welcomed)
+{
+    stage its;
+    begin(&its);
+    take_hello(&its);
+    welcome(&its, &its.welcome, false);
+    await(&its, WIRE_READY);
+    tarry_plan_free(its.plan);
+    assert_int_equal(tarry_plan_create(settings, NULL, &its.plan, NULL), TARRY_OK);
+    if (welcomed) {
+        hang_up(&its);
+        take_hello(&its);
+        its.welcome.plan_bytes = plan_encoded_size(its.plan);
+        tarry_plan_digest(its.plan, its.welcome.plan);
+        welcome(&its, &its.welcome, false);
+    } else {
+        send_plan(&its, false);
+    }
+    end(&its, TARRY_ERROR_FORMAT);
+    assert_non_null(strstr(its.why.text, "in the same job"));
+}
+
+static void refuses_a_plan_that_its_job_cannot_go_on_with(void **state)
+{
+    (void)state;
+    tarry_plan_settings settings = plan_settings();
+    settings.parts = 2;
+    refuse_plan(&settings, true);
+    refuse_plan(&settings, false);
+    settings.adaptive_parts = true;
+    refuse_plan(&settings, false);
+    settings = plan_settings();
+    settings.chunks = 2 * WORKERS;
+    refuse_plan(&settings, false);
+    settings = plan_settings();
+    settings.pieces = 2;
+    refuse_plan(&settings, false);
+}
+
 static void refuses_memory_of_another_size_than_its_part(void **state)
 {
     (void)state;
@@ -330,6 +381,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(refuses_figures_that_are_not_of_the_plan),
         cmocka_unit_test(refuses_a_plan_that_is_none),
+        cmocka_unit_test(refuses_a_plan_that_its_job_cannot_go_on_with),
         cmocka_unit_test(refuses_memory_of_another_size_than_its_part),
         cmocka_unit_test(asks_again_for_samples_that_it_waits_for),
     };

@@ -101,6 +101,19 @@ static int check_plan(const tarry_plan *plan, const wire_welcome *welcome,
                          : diagnose(diagnostic, TARRY_ERROR_FORMAT, "the server's plan %s", fault);
 }
 
+/* What is prepared for a job goes on with another plan only if that is one for the same data, cut
+ * alike: parts lie where the first one's did. */
+static int check_turn(const tarry_plan *plan, const tarry_plan *next, tarry_diagnostic *diagnostic)
+{
+    const char *fault = NULL;
+    if (next->origins != plan->origins || next->pieces != plan->pieces)
+        fault = "is of other data than that before, in the same job";
+    else if (next->parts != plan->parts || next->adaptive != plan->adaptive)
+        fault = "is of another number of parts than that before, in the same job";
+    return fault == NULL ? TARRY_OK
+                         : diagnose(diagnostic, TARRY_ERROR_FORMAT, "the server's plan %s", fault);
+}
+
 static int read_plan(const tarry_tcp_worker *worker, const worker_offer *offer, tarry_plan **plan,
                      tarry_diagnostic *diagnostic)
 {
@@ -306,16 +319,17 @@ static int take_up(tarry_tcp_worker *worker, worker_offer *offer, tarry_plan *pl
                    tarry_diagnostic *diagnostic)
 {
     const tarry_plan *wanted = plan != NULL ? plan : worker->plan;
+    bool goes_on = worker->has_job && tcp_worker_is_same_job(&worker->job.welcome, &offer->welcome);
     int error = check_plan(wanted, &offer->welcome, diagnostic);
     if (error == TARRY_OK)
         error = check_part(offer, wanted, diagnostic);
+    if (error == TARRY_OK && goes_on)
+        error = check_turn(worker->plan, wanted, diagnostic);
     if (error != TARRY_OK) {
         tarry_plan_free(plan);
         return error;
     }
-    if (!worker->has_job || !tcp_worker_is_same_job(&worker->job.welcome, &offer->welcome))
-        return begin_job(worker, offer, plan, diagnostic);
-    return go_on(worker, offer, plan);
+    return goes_on ? go_on(worker, offer, plan) : begin_job(worker, offer, plan, diagnostic);
 }
 
 int tcp_worker_prepare(tarry_tcp_worker *worker, worker_offer *offer, tarry_diagnostic *diagnostic)
