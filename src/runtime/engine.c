@@ -98,6 +98,7 @@ static void *talk(void *argument)
         }
         if (!engine_has_turned(own))
             turn(own);
+        own->answering = own->encoded;
     }
     return NULL;
 }
@@ -194,6 +195,11 @@ bool engine_idle(engine *own)
     bool idle = !own->in_round;
     pthread_mutex_unlock(&own->lock);
     return idle;
+}
+
+bool engine_answering(engine *own)
+{
+    return own->answering;
 }
 
 static bool has_vector(const desk *seat, const float *vector)

@@ -102,6 +102,7 @@ typedef struct engine {
 
     bool encoded; /* the talking thread's: an ENCODE is carried out, its event is due */
     tarry_event encoded_event;
+    _Atomic bool answering; /* it encodes, or has more to encode at once */
 
     _Atomic uint64_t busy_ns; /* spent on chunks that were finished */
     bool talking, computing;  /* threads that were started */
@@ -143,6 +144,9 @@ void engine_tidy(engine *own, const tarry_allocator *allocator);
 void engine_leave(engine *own, uint64_t grace_until_ns);
 /* Whether no round is in progress as far as the engine has heard. Any thread. */
 bool engine_idle(engine *own);
+
+/* Whether it is in the middle of encoding what it was asked for. Any thread. */
+bool engine_answering(engine *own);
 
 /* Asks both threads to end; engine_destroy waits for them, and so for a compute function in
  * progress. Nobody may read the desk's part any more then. */

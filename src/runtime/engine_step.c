@@ -110,6 +110,7 @@ static void encode(engine *own, const tarry_effect *effect)
     layout cut = layout_make(settings->cut.dimension, effect->parts, settings->cut.stripe_length);
     size_t start = layout_stripe_start(&cut, effect->stripe);
     size_t length = layout_stripe_length(&cut, effect->stripe);
+    own->answering = true;
     if (seat->keep == TARRY_KEEP_ALL) { /* otherwise the part is the running sum */
         for (uint32_t slot = 0; slot < seat->load; slot++)
             seat->inputs[slot] = seat->gradient[engine_place_of(

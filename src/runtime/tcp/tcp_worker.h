@@ -135,7 +135,7 @@ typedef struct worker_link {
     uint64_t answered;  /* number of that for which READY was sent */
     worker_waiting waiting;
     bool signalled;      /* the last that the machine was told is to send what it has */
-    uint64_t machine_ns; /* when it was last told something, or parts of it went out */
+    uint64_t machine_ns; /* when it was last told something, or something of it went out */
     worker_intake intake;
     assembly *intake_blob;
 } worker_link;

@@ -62,13 +62,14 @@ bool tcp_worker_look_whether_to_leave(tarry_tcp_worker *worker, bool round_over)
         engine_leave(&worker->engine, worker->grace_until_ns);
     worker->leaving_news = false;
     bool idle = !worker->engine_runs || engine_idle(&worker->engine);
+    bool answering = worker->engine_runs && engine_answering(&worker->engine);
     uint64_t until = worker->grace_until_ns;
     pthread_mutex_unlock(&worker->lock);
     if (ended || !leaving)
         return ended;
     uint64_t now = clock_now_ns();
     bool needed = link->stage == WORKER_READY && !round_over && (!idle || link->waiting.active) &&
-                  !has_answered(worker, now);
+                  (answering || !has_answered(worker, now));
     if (needed && now < until)
         return false;
     tcp_worker_end(worker, TARRY_OK, "%s", "");

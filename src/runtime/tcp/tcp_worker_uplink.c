@@ -335,6 +335,8 @@ static bool send_messages(tarry_tcp_worker *worker)
     worker_uplink *up = &worker->uplink;
     pthread_mutex_lock(&up->lock);
     bool good = up->size == 0 || channel_send(worker->link.channel, up->bytes, up->size);
+    if (up->size > 0)
+        worker->link.machine_ns = clock_now_ns();
     up->size = 0;
     pthread_mutex_unlock(&up->lock);
     return good;

@@ -34,7 +34,8 @@ typedef struct bench {
     tarry_message posts[MOST_POSTS];
     size_t count, read; /* posted; looked at by the test */
     size_t claims, claimed_before_part;
-    bool shut; /* compute functions wait */
+    size_t parts_unannounced; /* posted while it was not said to encode */
+    bool shut;                /* compute functions wait */
     bool computing;
     bool fails;
     size_t calls, give_ups, changes;
@@ -61,6 +62,8 @@ static void post_part(void *user, const tarry_message *message, const float *str
 {
     bench *own = user;
     size_t start = (size_t)message->stripe * STRIPE;
+    if (!engine_answering(&own->engine))
+        note(own, &own->parts_unannounced);
     if (stripe == own->place + start && numbers == (start + STRIPE > DIMENSION ? 2 : STRIPE))
         own->claimed_before_part = own->claims;
     post(user, message);
@@ -347,6 +350,8 @@ static void who_leaves_finishes_its_chunk_and_answers_the_signal(void **state)
     says_round(&own, 1, 1);
     for (uint32_t slot = 0; slot < LOAD; slot++)
         expect_report(&own, 1, slot, true);
+    assert_false(engine_answering(&own.engine));
+    assert_int_equal(get(&own, &own.parts_unannounced), 0);
     assert_int_equal(get(&own, &own.calls), 1);
     tear_down(&own);
 }
