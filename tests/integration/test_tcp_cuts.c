@@ -14,6 +14,7 @@
 #include "base/random.h"
 #include "cluster.h"
 #include "relay.h"
+#include "runtime/clock.h"
 #include "runtime/tcp/backoff.h"
 #include "seed.h"
 
@@ -204,12 +205,33 @@ static void test_flapping(void **state)
     relay_end(between);
 }
 
+/* The round that its engine has not heard the end of is none of the connection that came after. */
+static void test_leave_after_a_cut(void **state)
+{
+    (void)state;
+    const uint64_t grace_ns = UINT64_C(90000000000);
+    cluster its;
+    cluster_init(&its);
+    relay *between = begin_between(&its, its.workers);
+    cluster_exact_rounds(&its, 2);
+    cut_off(&its, between, 0);
+    cluster_wait_whole(&its, between);
+    uint64_t began = clock_now_ns();
+    tarry_tcp_worker_leave(its.members[0].worker, grace_ns);
+    cluster_join(&its, 0);
+    assert_true(clock_now_ns() - began < grace_ns / 2);
+    assert_int_equal(its.members[0].result, TARRY_OK);
+    cluster_exact_rounds(&its, 2);
+    cluster_end(&its);
+    relay_end(between);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cuts),          cmocka_unit_test(test_cuts_tls),
         cmocka_unit_test(test_cuts_credited), cmocka_unit_test(test_finished_work_is_kept),
-        cmocka_unit_test(test_flapping),
+        cmocka_unit_test(test_flapping),      cmocka_unit_test(test_leave_after_a_cut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

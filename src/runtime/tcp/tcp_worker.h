@@ -134,6 +134,7 @@ typedef struct worker_link {
     uint64_t offered;   /* number of the last offer that came over this connection; 0: none */
     uint64_t answered;  /* number of that for which READY was sent */
     worker_waiting waiting;
+    bool in_round;       /* the server began a round over this connection, and did not end it */
     bool signalled;      /* the last that the machine was told is to send what it has */
     uint64_t machine_ns; /* when it was last told something, or something of it went out */
     worker_intake intake;

@@ -50,7 +50,7 @@ static channel *detach(tarry_tcp_worker *worker, worker_stage next)
     link->channel = NULL;
     link->intake = INTAKE_NOTHING;
     link->offered = link->answered = 0;
-    link->signalled = false;
+    link->in_round = link->signalled = false;
     link->counted_received = link->counted_sent = 0;
     link->stage = next;
     return last;

@@ -68,8 +68,8 @@ bool tcp_worker_look_whether_to_leave(tarry_tcp_worker *worker, bool round_over)
     if (ended || !leaving)
         return ended;
     uint64_t now = clock_now_ns();
-    bool needed = link->stage == WORKER_READY && !round_over && (!idle || link->waiting.active) &&
-                  (answering || !has_answered(worker, now));
+    bool needed = link->stage == WORKER_READY && !round_over && link->in_round &&
+                  (!idle || link->waiting.active) && (answering || !has_answered(worker, now));
     if (needed && now < until)
         return false;
     tcp_worker_end(worker, TARRY_OK, "%s", "");

@@ -119,12 +119,14 @@ bool tcp_worker_take_message(tarry_tcp_worker *worker, const uint8_t *frame, siz
     switch (type) {
     case TARRY_MESSAGE_ROUND:
         tcp_worker_drop_parts(worker);
+        worker->link.in_round = true;
         worker->link.signalled = false;
         if (tcp_worker_look_whether_to_leave(worker, true))
             return false;
         return take_round(worker, round, frame, size);
     case TARRY_MESSAGE_FINISH:
         tcp_worker_drop_parts(worker);
+        worker->link.in_round = false;
         if (waiting->active && waiting->round == round) {
             tcp_worker_forget_round(worker);
             return true;
