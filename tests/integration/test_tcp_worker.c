@@ -376,6 +376,63 @@ static void asks_again_for_samples_that_it_waits_for(void **state)
     }
 }
 
+/* ---- what a name stands for ---- */
+
+#define LOOPBACK "127.0.0.1:1" /* nobody listens there */
+#define ELSEWHERE "192.0.2.1:1"
+
+int __real_address_resolve(const char *text, bool listening, address found[ADDRESS_MOST],
+                           uint32_t *count, tarry_diagnostic *diagnostic);
+int __wrap_address_resolve(const char *text, bool listening, address found[ADDRESS_MOST],
+                           uint32_t *count, tarry_diagnostic *diagnostic);
+
+/* In place of a resolver: "A.B.test:1" stands for A and B, of which each is one of these two. */
+int __wrap_address_resolve(const char *text, bool listening, address found[ADDRESS_MOST],
+                           uint32_t *count, tarry_diagnostic *diagnostic)
+{
+    if (strstr(text, ".test:1") == NULL)
+        return __real_address_resolve(text, listening, found, count, diagnostic);
+    *count = 0;
+    int error = TARRY_OK;
+    for (const char *name = text; strcmp(name, "test:1") != 0 && error == TARRY_OK;
+         name = strchr(name, '.') + 1) {
+        address only[ADDRESS_MOST];
+        uint32_t one;
+        error = __real_address_resolve(strncmp(name, "here.", 5) == 0 ? LOOPBACK : ELSEWHERE,
+                                       listening, only, &one, diagnostic);
+        found[(*count)++] = only[0];
+    }
+    return error;
+}
+
+static int run_in_plain_text(const char *name, tarry_diagnostic *why)
+{
+    tarry_tcp_worker_settings settings;
+    tarry_tcp_worker_settings_init(&settings);
+    settings.connect = name;
+    settings.security.insecure = true;
+    settings.compute = compute;
+    settings.patience_ns = 300000000;
+    tarry_tcp_worker *worker;
+    assert_int_equal(tarry_tcp_worker_create(&settings, NULL, &worker, why), TARRY_OK);
+    int result = tarry_tcp_worker_run(worker, why);
+    tarry_tcp_worker_free(worker);
+    return result;
+}
+
+/* A name of this machine's, too, is one to wait at. */
+static void plain_text_goes_to_those_addresses_alone_that_are_near(void **state)
+{
+    (void)state;
+    tarry_diagnostic why;
+    assert_int_equal(run_in_plain_text("here.elsewhere.test:1", &why), TARRY_ERROR_SYSTEM);
+    assert_non_null(strstr(why.text, "no connection for"));
+    assert_int_equal(run_in_plain_text("elsewhere.here.test:1", &why), TARRY_ERROR_SYSTEM);
+    assert_non_null(strstr(why.text, "no connection for"));
+    assert_int_equal(run_in_plain_text("elsewhere.test:1", &why), TARRY_ERROR_ARGUMENT);
+    assert_non_null(strstr(why.text, "plain text is for loopback addresses"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -384,6 +441,7 @@ int main(void)
         cmocka_unit_test(refuses_a_plan_that_its_job_cannot_go_on_with),
         cmocka_unit_test(refuses_memory_of_another_size_than_its_part),
         cmocka_unit_test(asks_again_for_samples_that_it_waits_for),
+        cmocka_unit_test(plain_text_goes_to_those_addresses_alone_that_are_near),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -305,6 +305,33 @@ static void keep_failure(tarry_tcp_worker *worker, const char *text)
     snprintf(worker->link.failure, sizeof(worker->link.failure), "%.200s", text);
 }
 
+/* Whether it may be talked to at all: with TLS, or in plain text. */
+static bool is_allowed(const tarry_tcp_worker *worker, const address *to)
+{
+    const tarry_tcp_security *security = &worker->settings.security;
+    return address_is_file(to) || worker->credential != NULL ||
+           (security->insecure && (security->force || address_is_loopback(to)));
+}
+
+/* Of the addresses that were found. False: that leaves none, and ends the run. */
+static bool keep_allowed(tarry_tcp_worker *worker)
+{
+    worker_link *link = &worker->link;
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < link->found_count; i++)
+        if (is_allowed(worker, &link->found[i]))
+            link->found[kept++] = link->found[i];
+    link->found_count = kept;
+    if (kept > 0)
+        return true;
+    tcp_worker_end(
+        worker, TARRY_ERROR_ARGUMENT, "%s: %s", worker->connect,
+        worker->settings.security.insecure
+            ? "plain text is for loopback addresses and Unix sockets, unless it is forced"
+            : "needs credentials");
+    return false;
+}
+
 static void on_resolve(uv_work_t *request)
 {
     tarry_tcp_worker *worker = request->data;
@@ -327,7 +354,8 @@ static void on_resolved(uv_work_t *request, int status)
     memcpy(link->found, worker->resolved.found, sizeof(link->found));
     link->found_count = worker->resolved.count;
     link->next_address = 0;
-    tcp_worker_use_addresses(worker);
+    if (keep_allowed(worker))
+        tcp_worker_use_addresses(worker);
 }
 
 void tcp_worker_connect(tarry_tcp_worker *worker)
@@ -354,22 +382,6 @@ static bool is_ours(worker_link *link, int fd)
         return false;
     link->server_user = who.uid;
     return who.uid == geteuid() || who.uid == 0 || geteuid() == 0;
-}
-
-/* Whether it may be talked to at all: with TLS, or in plain text. */
-static bool is_allowed(tarry_tcp_worker *worker, const address *to)
-{
-    const tarry_tcp_security *security = &worker->settings.security;
-    if (address_is_file(to) || worker->credential != NULL)
-        return true;
-    if (security->insecure && (security->force || address_is_loopback(to)))
-        return true;
-    tcp_worker_end(
-        worker, TARRY_ERROR_ARGUMENT, "%s: %s", worker->connect,
-        security->insecure
-            ? "plain text is for loopback addresses and Unix sockets, unless it is forced"
-            : "needs credentials");
-    return false;
 }
 
 /* Begins a connection; false: `failure` says why not. */
@@ -425,8 +437,6 @@ void tcp_worker_use_addresses(tarry_tcp_worker *worker)
     worker_link *link = &worker->link;
     while (link->next_address < link->found_count) {
         const address *to = &link->found[link->next_address++];
-        if (!is_allowed(worker, to))
-            return;
         if (open_connection(worker, to))
             return;
     }
