@@ -63,13 +63,12 @@ static bool reserve(tarry_tcp_worker *worker, size_t size)
     return true;
 }
 
-static void post(void *user, const tarry_message *message)
+/* With the lock held. Gives back whether the loop has to be told. */
+static bool put(tarry_tcp_worker *worker, const tarry_message *message)
 {
-    tarry_tcp_worker *worker = user;
     worker_uplink *up = &worker->uplink;
     size_t size = codec_size(&NO_SETS, message);
     assert(size <= CODEC_MOST_WORKER_BYTES);
-    pthread_mutex_lock(&up->lock);
     bool first = up->size == 0;
     if (up->open && reserve(worker, WIRE_HEAD_BYTES + size)) {
         wire_message_head(size, 0, up->bytes + up->size);
@@ -78,7 +77,15 @@ static void post(void *user, const tarry_message *message)
     } else if (up->open) {
         up->lost = true;
     }
-    bool news = up->open && first;
+    return up->open && first;
+}
+
+static void post(void *user, const tarry_message *message)
+{
+    tarry_tcp_worker *worker = user;
+    worker_uplink *up = &worker->uplink;
+    pthread_mutex_lock(&up->lock);
+    bool news = put(worker, message);
     pthread_mutex_unlock(&up->lock);
     if (news)
         wake(worker);
@@ -95,37 +102,39 @@ static worker_load *take_load(tarry_tcp_worker *worker)
     return load;
 }
 
+/* With the lock held. */
+static bool put_load(tarry_tcp_worker *worker, const tarry_message *message, const float *stripe,
+                     size_t numbers)
+{
+    worker_uplink *up = &worker->uplink;
+    worker_load *load = up->open ? take_load(worker) : NULL;
+    up->lost = up->lost || (up->open && load == NULL);
+    if (load == NULL)
+        return up->open;
+    if (++up->tags == 0)
+        up->tags = 1;
+    *load = (worker_load){
+        .tag = up->tags,
+        .first = (size_t)(stripe - worker->engine.desk->part),
+        .count = numbers,
+        .numbers = stripe,
+    };
+    wire_message_head(CODEC_HEADER_BYTES, numbers, load->prefix);
+    codec_encode(&NO_SETS, message, load->prefix + WIRE_HEAD_BYTES);
+    worker_load **at = &up->loads;
+    while (*at != NULL)
+        at = &(*at)->next;
+    *at = load;
+    return true;
+}
+
+/* Which of both ways it goes and that it does is one step: the connection may be another one. */
 static void post_part(void *user, const tarry_message *message, const float *stripe, size_t numbers)
 {
     tarry_tcp_worker *worker = user;
     worker_uplink *up = &worker->uplink;
     pthread_mutex_lock(&up->lock);
-    bool near = up->near;
-    pthread_mutex_unlock(&up->lock);
-    if (near) {
-        post(user, message);
-        return;
-    }
-    pthread_mutex_lock(&up->lock);
-    worker_load *load = up->open ? take_load(worker) : NULL;
-    up->lost = up->lost || (up->open && load == NULL);
-    if (load != NULL) {
-        if (++up->tags == 0)
-            up->tags = 1;
-        *load = (worker_load){
-            .tag = up->tags,
-            .first = (size_t)(stripe - worker->engine.desk->part),
-            .count = numbers,
-            .numbers = stripe,
-        };
-        wire_message_head(CODEC_HEADER_BYTES, numbers, load->prefix);
-        codec_encode(&NO_SETS, message, load->prefix + WIRE_HEAD_BYTES);
-        worker_load **at = &up->loads;
-        while (*at != NULL)
-            at = &(*at)->next;
-        *at = load;
-    }
-    bool news = up->open;
+    bool news = up->near ? put(worker, message) : put_load(worker, message, stripe, numbers);
     pthread_mutex_unlock(&up->lock);
     if (news)
         wake(worker);
