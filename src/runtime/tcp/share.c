@@ -133,10 +133,11 @@ int share_open(const char *name, size_t bytes, uid_t owner, share *opened)
         return TARRY_ERROR_SYSTEM;
     struct stat what;
     int error = TARRY_ERROR_SYSTEM;
+    int seals = fcntl(fd, F_GET_SEALS);
     if (fstat(fd, &what) == 0)
         error = S_ISREG(what.st_mode) && what.st_uid == owner && bytes > 0 &&
-                        (uintmax_t)what.st_size == bytes &&
-                        (fcntl(fd, F_GET_SEALS) & F_SEAL_SHRINK) != 0
+                        (uintmax_t)what.st_size == bytes && seals >= 0 &&
+                        (seals & F_SEAL_SHRINK) != 0
                     ? map(fd, bytes, &found)
                     : TARRY_ERROR_FORMAT;
     close(fd);
