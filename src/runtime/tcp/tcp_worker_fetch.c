@@ -15,8 +15,10 @@ int tcp_worker_init_chunks(tarry_tcp_worker *worker, uint32_t origins)
     pthread_mutex_lock(&worker->lock);
     worker->chunks = chunks;
     worker->chunk_count = origins;
-    worker->chunks_void = false;
     worker->begun = worker->job.welcome;
+    /* Another offer may have come since this one was taken. */
+    worker->chunks_void = worker->offer.number != 0 &&
+                          !tcp_worker_is_same_job(&worker->begun, &worker->offer.welcome);
     worker->has_begun = true;
     pthread_mutex_unlock(&worker->lock);
     return TARRY_OK;
@@ -54,7 +56,8 @@ int tarry_tcp_worker_fetch(tarry_tcp_worker *worker, uint32_t origin, const void
     if (!worker->has_begun || !worker->begun.ships || origin >= worker->chunk_count)
         error = TARRY_ERROR_STATE;
     while (error == TARRY_OK && !worker->chunks[origin].complete) {
-        if (worker->ended || worker->leaving || worker->chunks_void) {
+        /* If a third job came before this thread looked, chunks_void is not of these chunks. */
+        if (worker->ended || worker->leaving || worker->chunks_void || !worker->has_begun) {
             error = TARRY_ERROR_INTERRUPTED;
             break;
         }
