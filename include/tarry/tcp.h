@@ -58,9 +58,12 @@ typedef void tarry_tcp_observe(void *user, const tarry_tcp_notice *notice);
 
 /* ---- the server ---- */
 
+/* Bytes of a chunk's samples, at most: a worker takes no more. */
+#define TARRY_TCP_SHIP_MOST (UINT64_C(1) << 30)
+
 /* Gives the samples of original chunk `origin` as bytes, as a worker's `tarry_tcp_worker_fetch`
- * gets them; valid until the server is freed. Called on the runtime's own thread. Not 0: it can't.
- */
+ * gets them, TARRY_TCP_SHIP_MOST of them at most; valid until the server is freed. Called on the
+ * runtime's own thread. Not 0: it can't, and a worker that asks for them is refused. */
 typedef int tarry_tcp_ship(void *user, uint32_t origin, const void **bytes, size_t *size);
 
 typedef struct tarry_tcp_server_settings {

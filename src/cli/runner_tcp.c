@@ -361,12 +361,14 @@ static int create_server(runner_tcp *own, const runner_request *request,
     settings.attend_user = request->attend_user;
     if (request->job_id != NULL)
         memcpy(settings.job_id, request->job_id, TARRY_TCP_ID_SIZE);
+    tarry_diagnostic why = {{0}};
     int error = make_job(request, &job, settings.data);
     if (error == TARRY_OK && wanted->ship)
-        error = shipped_data_create(request->data, &request->job->batch, &own->shipped);
+        error = shipped_data_create(request->data, &request->job->batch, &own->shipped, &why);
     if (error != TARRY_OK) {
         free(job);
-        return diagnose(diagnostic, error, "network server: %s", tarry_error_text(error));
+        return diagnose(diagnostic, error, "network server: %s",
+                        why.text[0] != '\0' ? why.text : tarry_error_text(error));
     }
     settings.job = job;
     settings.job_size = strlen(job);

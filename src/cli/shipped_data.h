@@ -8,8 +8,10 @@
 
 typedef struct shipped_data shipped_data;
 
-/* `data`, borrowed, has the samples of the batch's chunks. Errors: NO_MEMORY. */
-int shipped_data_create(const dataset *data, const batch_settings *batch, shipped_data **out);
+/* `data`, borrowed, has the samples of the batch's chunks. Errors: ARGUMENT (a chunk is too large,
+ * see tarry/tcp.h), NO_MEMORY. */
+int shipped_data_create(const dataset *data, const batch_settings *batch, shipped_data **out,
+                        tarry_diagnostic *diagnostic);
 void shipped_data_free(shipped_data *shipped); /* NULL is allowed */
 
 /* A tarry_tcp_ship; user is the shipped_data. One thread. */

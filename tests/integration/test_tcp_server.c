@@ -469,6 +469,43 @@ static void refuses_other_data(void **state)
     end(&its);
 }
 
+static int ship(void *user, uint32_t origin, const void **bytes, size_t *size)
+{
+    static const uint8_t sample;
+    (void)user;
+    *bytes = &sample;
+    *size = origin == 0 ? (size_t)TARRY_TCP_SHIP_MOST + 1 : sizeof(sample);
+    return 0;
+}
+
+/* Before a byte of it is read: no worker would take it. */
+static void refuses_who_asks_for_a_chunk_that_is_too_large(void **state)
+{
+    (void)state;
+    bench its;
+    init(&its);
+    its.settings.ship = ship;
+    begin(&its, 1);
+    uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
+    wire_fetch fetch = {.kind = WIRE_BLOB_DATA, .index = 1};
+    script one;
+    script_open(&one, its.address, 1);
+    script_say_hello(&one, WIRE_ROLE_WORKER, 1);
+    script_await(&one, WIRE_WELCOME);
+    script_send(&one, frame, wire_fetch_encode(&fetch, frame));
+    wire_blob blob = {0};
+    do {
+        script_await(&one, WIRE_BLOB);
+        assert_int_equal(wire_blob_decode(&one.head, one.body, &blob), TARRY_OK);
+    } while (blob.kind != WIRE_BLOB_DATA);
+    assert_int_equal(blob.total, 1);
+    fetch.index = 0;
+    script_send(&one, frame, wire_fetch_encode(&fetch, frame));
+    assert_int_equal(script_reason(&one), WIRE_REFUSED_DATA);
+    script_close(&one);
+    end(&its);
+}
+
 /* The same id: the first one stays, unless it is the same process or is gone. */
 static void seats_one_of_each(void **state)
 {
@@ -1472,6 +1509,7 @@ int main(void)
         cmocka_unit_test(can_be_interrupted_at_any_time),
         cmocka_unit_test(refuses_what_makes_no_sense),
         cmocka_unit_test(refuses_other_data),
+        cmocka_unit_test(refuses_who_asks_for_a_chunk_that_is_too_large),
         cmocka_unit_test(seats_one_of_each),
         cmocka_unit_test(turns_nuisances_away),
         cmocka_unit_test(bears_with_the_patient),

@@ -226,6 +226,10 @@ static bool take_fetch(peer *its, const wire_fetch *fetch)
         peer_refuse(its, WIRE_REFUSED_DATA, "the server can't read the data of a chunk");
         return false;
     }
+    if (size > TARRY_TCP_SHIP_MOST) {
+        peer_refuse(its, WIRE_REFUSED_DATA, "a chunk has more data than can be shipped");
+        return false;
+    }
     outgoing_add(&its->large, &(outgoing_stream){
                                   .tag = OUTGOING_DATA,
                                   .index = fetch->index,

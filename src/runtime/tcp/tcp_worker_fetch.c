@@ -3,6 +3,8 @@
 #include "base/memory.h"
 #include "runtime/tcp/tcp_worker.h"
 
+_Static_assert(ASSEMBLY_MOST_BYTES >= TARRY_TCP_SHIP_MOST, "what is shipped is taken");
+
 enum { ASKED_MOST = 16 }; /* at a time; a server takes no more than twice as many */
 
 int tcp_worker_init_chunks(tarry_tcp_worker *worker, uint32_t origins)
