@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +21,7 @@
 
 #include "plan/plan.h"
 #include "plan/plan_code.h"
+#include "protocol/codec.h"
 #include "protocol/wire.h"
 #include "runtime/tcp/address.h"
 #include "runtime/tcp/share.h"
@@ -35,16 +37,29 @@ typedef struct stage {
     char folder[LINE], connect[LINE];
     tarry_tcp_worker *worker;
     pthread_t thread;
-    int result; /* of the worker's run */
+    bool held;           /* computations are held up: */
+    sem_t computing, go; /* one has begun; it may end */
+    int result;          /* of the worker's run */
     tarry_diagnostic why;
     wire_head head; /* the frame that was read last */
     uint8_t body[WIRE_SMALL_BYTES];
 } stage;
 
+static void pass(sem_t *gate)
+{
+    while (sem_wait(gate) != 0)
+        assert_int_equal(errno, EINTR);
+}
+
 static int compute(void *user, uint64_t round, const float *parameters, const tarry_span *spans,
                    uint32_t count, float *gradient)
 {
-    (void)user, (void)round, (void)parameters, (void)spans, (void)count, (void)gradient;
+    (void)round, (void)parameters, (void)spans, (void)count, (void)gradient;
+    stage *its = user;
+    if (its->held) {
+        sem_post(&its->computing);
+        pass(&its->go);
+    }
     return 0;
 }
 
@@ -116,6 +131,9 @@ static void begin(stage *its)
     settings.connect = its->connect;
     settings.begin = take_job;
     settings.compute = compute;
+    settings.user = its;
+    sem_init(&its->computing, 0, 0);
+    sem_init(&its->go, 0, 0);
     assert_int_equal(tarry_tcp_worker_create(&settings, NULL, &its->worker, &its->why), TARRY_OK);
     assert_int_equal(pthread_create(&its->thread, NULL, run_worker, its), 0);
 }
@@ -133,6 +151,8 @@ static void end(stage *its, int result)
     assert_int_equal(its->result, result);
     tarry_tcp_worker_free(its->worker);
     tarry_plan_free(its->plan);
+    sem_destroy(&its->computing);
+    sem_destroy(&its->go);
     hang_up(its);
     close(its->listener);
     unlink(its->connect + strlen("unix:"));
@@ -349,6 +369,15 @@ static void say_done(const stage *its)
     tell(its, frame, wire_bye_encode(WIRE_BYE_DONE, frame));
 }
 
+static void await_fetch_and_ship(stage *its)
+{
+    wire_fetch wanted;
+    await(its, WIRE_FETCH);
+    assert_int_equal(wire_fetch_decode(&its->head, its->body, &wanted), TARRY_OK);
+    assert_int_equal(wanted.index, 0);
+    ship(its, &wanted);
+}
+
 /* The connection is lost while samples are awaited, of which the next one knows nothing. */
 static void asks_again_for_samples_that_it_waits_for(void **state)
 {
@@ -365,15 +394,58 @@ static void asks_again_for_samples_that_it_waits_for(void **state)
         wire_welcome words = its.welcome;
         words.plan_bytes = sent == 1 ? words.plan_bytes : 0;
         welcome(&its, &words, false);
-        await(&its, WIRE_FETCH);
-        wire_fetch wanted;
-        assert_int_equal(wire_fetch_decode(&its.head, its.body, &wanted), TARRY_OK);
-        assert_int_equal(wanted.index, 0);
-        ship(&its, &wanted);
+        await_fetch_and_ship(&its);
         await(&its, WIRE_READY);
         say_done(&its);
         end(&its, TARRY_OK);
     }
+}
+
+static void begin_round(const stage *its)
+{
+    uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
+    const codec_shape shape = codec_shape_of(its->plan, its->welcome.worker, 1);
+    const tarry_message message = {.type = TARRY_MESSAGE_ROUND, .epoch = 1};
+    size_t size = codec_size(&shape, &message);
+    assert_true(size <= WIRE_SMALL_BYTES);
+    wire_message_head(size, 0, frame);
+    codec_encode(&shape, &message, frame + WIRE_HEAD_BYTES);
+    tell(its, frame, WIRE_HEAD_BYTES + size);
+    const float numbers[NUMBERS] = {0};
+    tell(its, frame, wire_parameters_encode(&(wire_parameters){.count = NUMBERS}, frame));
+    tell(its, numbers, sizeof(numbers));
+}
+
+/* While a computation of job 1 is waited for, job 2 is taken up, and job 3 takes its place: nobody
+ * ships what job 2 needs. */
+static void begins_no_job_whose_samples_nobody_ships(void **state)
+{
+    (void)state;
+    stage its;
+    begin(&its);
+    its.held = true;
+    take_hello(&its);
+    welcome(&its, &its.welcome, false);
+    await(&its, WIRE_READY);
+    begin_round(&its);
+    pass(&its.computing);
+    wire_welcome words = its.welcome;
+    words.ships = true;
+    words.plan_bytes = 0;
+    words.silence_ns = UINT64_C(8000000000); /* a heartbeat says that WELCOME has come */
+    for (int other = 0; other < 2; other++) {
+        words.job[0]++;
+        hang_up(&its);
+        take_hello(&its);
+        welcome(&its, &words, false);
+        await(&its, WIRE_HEARTBEAT);
+    }
+    its.held = false;
+    sem_post(&its.go);
+    await_fetch_and_ship(&its);
+    await(&its, WIRE_READY);
+    say_done(&its);
+    end(&its, TARRY_OK);
 }
 
 /* ---- what a name stands for ---- */
@@ -411,7 +483,7 @@ static int run_in_plain_text(const char *name, tarry_diagnostic *why)
     tarry_tcp_worker_settings_init(&settings);
     settings.connect = name;
     settings.security.insecure = true;
-    settings.compute = compute;
+    settings.compute = compute; /* not called */
     settings.patience_ns = 300000000;
     tarry_tcp_worker *worker;
     assert_int_equal(tarry_tcp_worker_create(&settings, NULL, &worker, why), TARRY_OK);
@@ -441,6 +513,7 @@ int main(void)
         cmocka_unit_test(refuses_a_plan_that_its_job_cannot_go_on_with),
         cmocka_unit_test(refuses_memory_of_another_size_than_its_part),
         cmocka_unit_test(asks_again_for_samples_that_it_waits_for),
+        cmocka_unit_test(begins_no_job_whose_samples_nobody_ships),
         cmocka_unit_test(plain_text_goes_to_those_addresses_alone_that_are_near),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
