@@ -180,9 +180,14 @@ void channel_close(channel *self)
     uv_close((uv_handle_t *)&self->patience, on_closed);
 }
 
+/* A process that was held up may have come to nothing else since it took its leave: there is always
+ * one try to write what waits. */
 static void on_patience(uv_timer_t *timer)
 {
-    channel_close(timer->data);
+    channel *self = timer->data;
+    if (self->open && !self->failed)
+        channel_out_turn(self);
+    channel_close(self);
 }
 
 void channel_close_gently(channel *self, uint64_t most_ns)
@@ -194,6 +199,7 @@ void channel_close_gently(channel *self, uint64_t most_ns)
         return;
     }
     self->leaving = true;
+    uv_update_time(self->patience.loop);
     uv_timer_start(&self->patience, on_patience, (most_ns + NS_PER_MS - 1) / NS_PER_MS, 0);
     link_hold(self->link, false);
     if (self->open)

@@ -645,6 +645,27 @@ static void test_gentle(void **state)
     }
 }
 
+/* The process stands still while it takes its leave, for longer than that may last. */
+static void test_gentle_when_held_up(void **state)
+{
+    (void)state;
+    for (int tls = 0; tls < 2; tls++) {
+        world *w = world_make();
+        open_both(w, PAIR_TCP, tls == 1);
+        while (!w->ends[0].opened || !w->ends[1].opened)
+            turn(w);
+        assert_true(send_small(&w->ends[0], 24));
+        usleep(20000);
+        channel_close_gently(w->ends[0].channel, 10 * 1000000);
+        w->ends[0].channel = NULL;
+        usleep(20000);
+        while (!w->ends[1].has_ended)
+            uv_run(&w->loop, UV_RUN_ONCE);
+        assert_int_equal(w->ends[1].small, 1);
+        world_free(w);
+    }
+}
+
 /* Nobody reads at the other end: it is over all the same. */
 static void test_gentle_ends(void **state)
 {
@@ -809,6 +830,7 @@ int main(void)
         cmocka_unit_test(test_stranger),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_gentle),
+        cmocka_unit_test(test_gentle_when_held_up),
         cmocka_unit_test(test_gentle_ends),
         cmocka_unit_test(test_gentle_from_within),
         cmocka_unit_test(test_gentle_when_resumed),
