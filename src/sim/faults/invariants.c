@@ -292,22 +292,28 @@ static void check_combine(cluster *it, const tarry_effect *effect)
     model->put[stripe] |= worker;
 }
 
-/* ||C_i - I||_F^2 summed over the chunks, of one stripe of the estimate. */
-static double estimate_error(const cluster *it, uint32_t stripe)
+/* ||C_i - I||_F^2 of one stripe of the estimate, summed over the chunks, each times its weight;
+ * *plain: without the weights. */
+static double estimate_error(const cluster *it, uint32_t stripe, double *plain)
 {
     const server_model *model = &it->model;
     double sum = 0;
-    for (uint32_t chunk = 0; chunk < model->chunks; chunk++)
+    *plain = 0;
+    for (uint32_t chunk = 0; chunk < model->chunks; chunk++) {
+        double square = 0;
         for (uint32_t p = 0; p < model->parts; p++)
             for (uint32_t q = 0; q < model->parts; q++) {
                 double off = it->estimate[stripe][chunk][p][q] - (p == q);
-                sum += off * off;
+                square += off * off;
             }
+        sum += model->weight[chunk] * square;
+        *plain += square;
+    }
     return sum;
 }
 
-/* What the round before fills in one stripe: l - ||C_i - I||_F^2 summed over the chunks, which this
- * round must have no share in. */
+/* What the round before fills in one stripe: l - ||C_i - I||_F^2 summed over the chunks, each times
+ * its weight, which this round must have no share in. */
 static double filled_in(cluster *it, uint32_t stripe)
 {
     const server_model *model = &it->model;
@@ -323,7 +329,7 @@ static double filled_in(cluster *it, uint32_t stripe)
             }
         if (fresh > 0 && stale > 0)
             invariant_broken(it, "one_round_for_each_chunk", "chunk %u, stripe %u", chunk, stripe);
-        sum += model->parts - off;
+        sum += model->weight[chunk] * (model->parts - off);
     }
     return sum;
 }
@@ -334,13 +340,13 @@ static void check_estimate(cluster *it, const tarry_round_result *result)
     const server_model *model = &it->model;
     double error = 0, filled = 0, worst = 0, tolerance = 1e-6 * it->settings.conditioning_limit;
     for (uint32_t stripe = 0; stripe < model->stripes; stripe++) {
-        double off = estimate_error(it, stripe);
+        double plain, off = estimate_error(it, stripe, &plain);
         double weight = (double)model->stripe_size[stripe] /
                         (double)model_part_length(model, model->parts) /
-                        (model->chunks * model->parts);
+                        (model->all * model->parts);
         error += off * weight;
         filled += filled_in(it, stripe) * weight;
-        worst = off > worst ? off : worst;
+        worst = plain > worst ? plain : worst;
     }
     if (result->exact && sqrt(worst) > tolerance)
         invariant_broken(it, "exact_means_exact", "the estimate is off by %g", sqrt(worst));

@@ -113,6 +113,15 @@ static void set_parts(server_model *it, uint32_t parts)
     it->result.copies_needed = (uint64_t)it->chunks * parts;
 }
 
+static void weigh(server_model *it, uint32_t chunk)
+{
+    for (uint32_t i = 0; i < tarry_plan_span_count(it->plan, chunk); i++) {
+        tarry_span span = tarry_plan_span(it->plan, chunk, i);
+        it->weight[chunk] += (double)span.count / span.of;
+    }
+    it->all += it->weight[chunk];
+}
+
 bool model_init(server_model *it, const tarry_plan *plan, const tarry_server_settings *settings)
 {
     *it = (server_model){
@@ -124,6 +133,8 @@ bool model_init(server_model *it, const tarry_plan *plan, const tarry_server_set
         .most = tarry_plan_parts(plan),
     };
     set_parts(it, it->least);
+    for (uint32_t chunk = 0; chunk < it->chunks; chunk++)
+        weigh(it, chunk);
     for (uint32_t worker = 0; worker < it->workers; worker++) {
         it->members[worker].probed = TARRY_NEVER;
         for (uint32_t slot = 0; slot < tarry_plan_load(plan, worker); slot++)
@@ -216,30 +227,30 @@ static bool has_more(const server_model *it, uint32_t worker, uint32_t among)
 
 double model_left(const server_model *it, uint32_t among)
 {
-    uint32_t missing = 0;
+    double missing = 0;
     for (uint32_t chunk = 0; chunk < it->chunks; chunk++) {
         uint32_t fresh = it->rank[it->parts][model_credited(it, chunk, among)];
         uint32_t stale = it->rank[it->parts][stale_of(it, chunk, among)];
-        missing += it->parts - (stale > fresh ? stale : fresh);
+        missing += it->weight[chunk] * (it->parts - (stale > fresh ? stale : fresh));
     }
-    return (double)missing / (double)(it->chunks * it->parts);
+    return missing / (it->all * it->parts);
 }
 
 double model_scale(const server_model *it)
 {
-    uint32_t found = 0;
+    double found = 0;
     for (uint32_t chunk = 0; chunk < it->chunks; chunk++)
-        found += it->rank[it->parts][it->psi[chunk]];
+        found += it->weight[chunk] * it->rank[it->parts][it->psi[chunk]];
     bool scaled = it->settings.fill == TARRY_FILL_SCALE && found > 0;
-    return scaled ? (double)(it->chunks * it->parts) / (double)found : 1;
+    return scaled ? it->all * it->parts / found : 1;
 }
 
 double model_error(const server_model *it, uint32_t parts, uint32_t among)
 {
-    uint32_t missing = 0;
+    double missing = 0;
     for (uint32_t chunk = 0; chunk < it->chunks; chunk++)
-        missing += parts - it->rank[parts][model_credited(it, chunk, among)];
-    return (double)missing / (double)(it->chunks * parts);
+        missing += it->weight[chunk] * (parts - it->rank[parts][model_credited(it, chunk, among)]);
+    return missing / (it->all * parts);
 }
 
 static bool is_all_in(const server_model *it, uint32_t among)

@@ -57,6 +57,8 @@ typedef struct server_model {
     uint32_t least, most;        /* parts that a round may have */
     uint32_t parts, stripes;     /* of the round, by its last attempt */
     uint32_t holds[MAX_WORKERS]; /* chunks of a worker, a bit each */
+    /* How much of the data a chunk is, and all are: in original chunks, exactly. */
+    double weight[MAX_CHUNKS], all;
     /* Of R_S, by the parts and the set S of workers that share a chunk. */
     uint8_t rank[MAX_PARTS + 1][1 << MAX_WORKERS];
     uint64_t stripe_size[MAX_STRIPES]; /* numbers */
@@ -110,7 +112,8 @@ bool model_call_back(server_model *it, uint64_t now);
 
 /* The workers, among those of `among`, whose copies of `chunk` count. */
 uint32_t model_credited(const server_model *it, uint32_t chunk, uint32_t among);
-/* sum_i (l - rank_i) / (N l) of the copies that count, of the workers of `among`. */
+/* sum_i w_i (l - rank_i) / (l sum_i w_i), with w_i what chunk i is of the data, of the copies that
+ * count, of the workers of `among`. */
 double model_error(const server_model *it, uint32_t parts, uint32_t among);
 /* The same, of this attempt's parts, with each chunk's gradient of the round before where that has
  * a higher rank. */
