@@ -14,6 +14,7 @@ import sys
 import time
 
 import dynamic
+import errors
 import harness
 
 claim = harness.Claims()
@@ -181,4 +182,4 @@ def simulation_speed(bench):
 
 
 if __name__ == "__main__":
-    harness.main(claim + dynamic.claim, __doc__.split("\n")[0])
+    harness.main(claim + dynamic.claim + errors.claim, __doc__.split("\n")[0])

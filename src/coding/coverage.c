@@ -72,13 +72,15 @@ void coverage_clear(coverage *state)
     }
 }
 
-static void set_rank(coverage_recovery *with, uint32_t parts, uint32_t chunk, uint32_t rank)
+static void set_rank(coverage *state, uint32_t parts, uint32_t chunk, uint32_t rank)
 {
+    coverage_recovery *with = &state->with[parts - state->least];
+    uint64_t weight = plan_weight(state->plan, chunk);
     uint32_t before = with->ranks[chunk];
     with->recovered += (rank == parts);
     with->recovered -= (before == parts);
-    with->rank_sum += rank;
-    with->rank_sum -= before;
+    with->rank_sum += weight * rank;
+    with->rank_sum -= weight * before;
     with->ranks[chunk] = rank;
 }
 
@@ -127,7 +129,7 @@ static int credit_parts(coverage *state, size_t bit, uint32_t chunk, bool value)
     }
     for (uint32_t i = 0; i < state->count; i++)
         if (state->found[i] != state->with[i].ranks[chunk])
-            set_rank(&state->with[i], state->least + i, chunk, state->found[i]);
+            set_rank(state, state->least + i, chunk, state->found[i]);
     return TARRY_OK;
 }
 
@@ -143,7 +145,7 @@ int coverage_add(coverage *state, uint32_t worker, uint32_t position)
         return credit_parts(state, bit, chunk, true);
     bitset_set(state->credits, bit);
     if (++state->copies[chunk] == 1)
-        set_rank(state->with, 1, chunk, 1);
+        set_rank(state, 1, chunk, 1);
     return TARRY_OK;
 }
 
@@ -158,7 +160,7 @@ int coverage_remove(coverage *state, uint32_t worker, uint32_t position)
         return credit_parts(state, bit, chunk, false);
     bitset_reset(state->credits, bit);
     if (--state->copies[chunk] == 0)
-        set_rank(state->with, 1, chunk, 0);
+        set_rank(state, 1, chunk, 0);
     return TARRY_OK;
 }
 
@@ -170,7 +172,7 @@ bool coverage_has(const coverage *state, uint32_t worker, uint32_t position)
 
 double coverage_expected_error(const coverage *state, uint32_t parts)
 {
-    uint64_t full = (uint64_t)state->plan->chunks * parts;
+    uint64_t full = plan_total_weight(state->plan) * parts;
     return (double)(full - coverage_with(state, parts)->rank_sum) / (double)full;
 }
 

@@ -17,7 +17,7 @@
 typedef struct coverage_recovery {
     uint32_t *ranks;    /* per chunk */
     uint32_t recovered; /* chunks of full rank */
-    uint64_t rank_sum;
+    uint64_t rank_sum;  /* each times its chunk's weight */
 } coverage_recovery;
 
 typedef struct coverage {
@@ -67,7 +67,7 @@ static inline uint32_t coverage_recovered(const coverage *state, uint32_t parts)
 {
     return coverage_with(state, parts)->recovered;
 }
-/* sum_i (l - rank_i) / (N l). */
+/* sum_i w_i (l - rank_i) / (l sum_i w_i), where chunk i is w_i of the data (plan_weight). */
 double coverage_expected_error(const coverage *state, uint32_t parts);
 
 /*

@@ -5,6 +5,7 @@
 
 #include "base/memory.h"
 #include "plan/decode.h"
+#include "plan/span.h"
 
 typedef struct place {
     uint32_t position; /* in the worker's order so far; behind all for a copy that is new to it */
@@ -84,7 +85,7 @@ static int copy_spans(tarry_plan *plan, const draft *made)
         plan->span_offset[chunk] = made->span_offset[chunk];
     for (uint32_t i = 0; i < spans; i++)
         plan->span[i] = made->span[i];
-    return TARRY_OK;
+    return span_weigh(plan);
 }
 
 int draft_finish(const draft *made, bool changed, const tarry_allocator *allocator,

@@ -263,6 +263,7 @@ void tarry_plan_free(tarry_plan *plan)
     memory_release(&allocator, plan->decode);
     memory_release(&allocator, plan->span_offset);
     memory_release(&allocator, plan->span);
+    memory_release(&allocator, plan->weight);
     memory_release(&allocator, plan);
 }
 

@@ -9,6 +9,9 @@
 /* All sums over the copies fit into 32 bits with room to spare. */
 #define PLAN_MAX_EDGES (UINT32_C(1) << 30)
 
+/* What an original chunk weighs: the finest span that there is (span.h) weighs 1. */
+#define PLAN_ORIGIN_WEIGHT (UINT64_C(1) << 31)
+
 struct tarry_plan {
     tarry_allocator allocator;
     uint32_t workers; /* m */
@@ -20,11 +23,14 @@ struct tarry_plan {
     uint64_t seed;
     /*
      * Chunk i stands for span[span_offset[i]] .. span[span_offset[i + 1] - 1] of the chunks
-     * 0..origins-1 of the plan that this one comes from; both are NULL where that is chunk i.
+     * 0..origins-1 of the plan that this one comes from; both are NULL where that is chunk i, and
+     * so are the weights then, which are the sizes of the spans. origins * parts is at most
+     * PLAN_MAX_EDGES, so that ranks times weights, all together, fit into 61 bits.
      */
     uint32_t origins;
     uint32_t *span_offset; /* chunks + 1, or NULL */
     tarry_span *span;
+    uint64_t *weight; /* chunks, or NULL: see plan_weight */
     /*
      * Worker j's slots are worker_offset[j] .. worker_offset[j + 1] - 1, in its order; slot s
      * stands for chunk slot_chunk[s], of which the worker is the slot_holder[s]-th holder.
@@ -65,6 +71,16 @@ static inline size_t plan_decode_rows(const tarry_plan *plan, uint32_t parts)
 static inline const double *plan_decode(const tarry_plan *plan, uint32_t parts)
 {
     return plan->decode + plan_decode_rows(plan, parts) * plan->workers;
+}
+
+/* How much of the data `chunk` is, and all chunks are: what its rank counts for in the error. */
+static inline uint64_t plan_weight(const tarry_plan *plan, uint32_t chunk)
+{
+    return plan->weight == NULL ? PLAN_ORIGIN_WEIGHT : plan->weight[chunk];
+}
+static inline uint64_t plan_total_weight(const tarry_plan *plan)
+{
+    return plan->origins * PLAN_ORIGIN_WEIGHT;
 }
 
 static inline uint32_t plan_edges(const tarry_plan *plan)

@@ -338,6 +338,8 @@ static int read_spans(tarry_plan *plan, cursor *in)
     if (origins == NULL)
         return refuse(in, "the bytes end early");
     plan->origins = word(origins, 0);
+    if (plan->origins > PLAN_MAX_EDGES / plan->parts)
+        return refuse(in, "more original chunks than a plan can have");
     int error = read_offsets(plan, in, plan->chunks, 1, &plan->span_offset);
     if (error != TARRY_OK)
         return error;
@@ -355,7 +357,8 @@ static int read_spans(tarry_plan *plan, cursor *in)
             .count = word(spans, 4 * i + 2),
             .of = word(spans, 4 * i + 3),
         };
-    return check_spans(plan, in);
+    error = check_spans(plan, in);
+    return error == TARRY_OK ? span_weigh(plan) : error;
 }
 
 /* ---- all of it ---- */

@@ -4,6 +4,10 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "base/memory.h"
+
+static_assert(PLAN_ORIGIN_WEIGHT == SPAN_MOST_UNITS, "the finest span weighs 1");
+
 uint32_t tarry_plan_origins(const tarry_plan *plan)
 {
     return plan->origins;
@@ -57,6 +61,17 @@ double span_size(const tarry_span *spans, uint32_t count)
     for (uint32_t i = 0; i < count; i++)
         size += (double)spans[i].count / spans[i].of;
     return size;
+}
+
+int span_weigh(tarry_plan *plan)
+{
+    plan->weight = memory_allocate(&plan->allocator, plan->chunks, sizeof(*plan->weight));
+    if (plan->weight == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    for (uint32_t chunk = 0; chunk < plan->chunks; chunk++)
+        for (uint32_t i = plan->span_offset[chunk]; i < plan->span_offset[chunk + 1]; i++)
+            plan->weight[chunk] += PLAN_ORIGIN_WEIGHT / plan->span[i].of * plan->span[i].count;
+    return TARRY_OK;
 }
 
 /* ---- putting in order ---- */

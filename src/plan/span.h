@@ -23,6 +23,10 @@ double span_begin(tarry_span span);
 double span_end(tarry_span span);
 double span_size(const tarry_span *spans, uint32_t count);
 
+/* Sets the weights of the plan's chunks from their spans, of which it has some. Errors: NO_MEMORY.
+ */
+int span_weigh(tarry_plan *plan);
+
 /* Sorts spans that do not overlap and joins those that touch; gives back how many are left. */
 uint32_t span_put_in_order(tarry_span *spans, uint32_t count);
 

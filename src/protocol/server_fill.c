@@ -84,30 +84,36 @@ static bool is_filled(const tarry_server *server, uint32_t chunk)
                                         coverage_rank(server->credited, server->cut.parts, chunk);
 }
 
+/* The chunk's rank by these copies, times its weight. */
+static uint64_t weighed_rank(const tarry_server *server, const coverage *copies, uint32_t chunk)
+{
+    return plan_weight(server->plan, chunk) * coverage_rank(copies, server->cut.parts, chunk);
+}
+
 double server_fill_left(const tarry_server *server)
 {
     if (server->stale == NULL)
         return coverage_expected_error(server->credited, server->cut.parts);
-    uint64_t full = (uint64_t)server->plan->chunks * server->cut.parts, ranks = 0;
+    uint64_t full = plan_total_weight(server->plan) * server->cut.parts, ranks = 0;
     for (uint32_t chunk = 0; chunk < server->plan->chunks; chunk++)
-        ranks += coverage_rank(is_filled(server, chunk) ? server->stale : server->credited,
-                               server->cut.parts, chunk);
+        ranks += weighed_rank(server, is_filled(server, chunk) ? server->stale : server->credited,
+                              chunk);
     return (double)(full - ranks) / (double)full;
 }
 
 void server_fill_attempt(tarry_server *server)
 {
     tarry_round_result *result = &server->result;
-    uint64_t full = (uint64_t)server->plan->chunks * server->cut.parts, fresh = 0, stale = 0;
+    uint64_t full = plan_total_weight(server->plan) * server->cut.parts, fresh = 0, stale = 0;
     result->copies_coded = 0;
     result->chunks_filled = 0;
     for (uint32_t chunk = 0; chunk < server->plan->chunks; chunk++) {
         if (is_filled(server, chunk)) {
             result->chunks_filled++;
-            stale += coverage_rank(server->stale, server->cut.parts, chunk);
+            stale += weighed_rank(server, server->stale, chunk);
         } else {
             result->copies_coded += coverage_copies(server->credited, chunk);
-            fresh += coverage_rank(server->credited, server->cut.parts, chunk);
+            fresh += weighed_rank(server, server->credited, chunk);
         }
     }
     server->attempt_missing = coverage_expected_error(server->credited, server->cut.parts);

@@ -77,7 +77,7 @@ tarry_plan *edge_plan_make(uint32_t workers, uint32_t chunks, uint32_t parts, co
         return NULL;
     plan->allocator = memory_allocator(allocator);
     plan->workers = workers;
-    plan->chunks = chunks;
+    plan->chunks = plan->origins = chunks;
     plan->origins = chunks;
     plan->pieces = 1;
     plan->parts = parts;
