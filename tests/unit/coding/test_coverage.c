@@ -92,20 +92,33 @@ static void check_view(const coverage *tracker, const model *oracle, uint32_t wo
         assert_int_equal(bitset_test(psi, bit), bit >= 64 * bitset_words(bits));
 }
 
+/* How much of the data the chunk is, in original chunks. */
+static double size_of(const tarry_plan *plan, uint32_t chunk)
+{
+    double size = 0;
+    for (uint32_t i = 0; i < tarry_plan_span_count(plan, chunk); i++) {
+        tarry_span span = tarry_plan_span(plan, chunk, i);
+        size += (double)span.count / span.of;
+    }
+    return size;
+}
+
 static void check(const coverage *tracker, const model *oracle)
 {
     const tarry_plan *plan = oracle->plan;
-    uint32_t recovered = 0, missing = 0;
+    uint32_t recovered = 0;
+    double missing = 0, all = 0;
     for (uint32_t chunk = 0; chunk < plan->chunks; chunk++) {
         uint32_t rank = model_rank(oracle, chunk);
         assert_int_equal(coverage_copies(tracker, chunk), model_copies(oracle, chunk));
         assert_int_equal(coverage_rank(tracker, plan->parts, chunk), rank);
         recovered += rank == plan->parts;
-        missing += plan->parts - rank;
+        missing += size_of(plan, chunk) * (plan->parts - rank);
+        all += size_of(plan, chunk);
     }
     assert_int_equal(coverage_recovered(tracker, plan->parts), recovered);
-    double error = (double)missing / ((double)plan->chunks * plan->parts);
-    assert_true(fabs(coverage_expected_error(tracker, plan->parts) - error) < 1e-15);
+    /* Sizes are multiples of 2^-31, few enough for doubles to say their sums exactly. */
+    assert_true(coverage_expected_error(tracker, plan->parts) == missing / (all * plan->parts));
     for (uint32_t worker = 0; worker < plan->workers; worker++)
         check_view(tracker, oracle, worker);
 }
@@ -158,6 +171,45 @@ static void agrees_with_a_recount_after_random_steps(void **state)
             walk(plans[i], &stream);
             edge_plan_free(plans[i]);
         }
+    }
+}
+
+/* A plan after ten rounds of random costs, which split and merge its chunks. */
+static tarry_plan *cut_plan(tarry_design design, uint32_t parts, random_stream *stream)
+{
+    tarry_plan_settings settings;
+    tarry_plan_settings_init(&settings);
+    settings.design = design;
+    settings.chunks = 12;
+    settings.replication = 4;
+    settings.parts = parts;
+    tarry_plan *plan;
+    assert_int_equal(tarry_plan_create(&settings, NULL, &plan, NULL), TARRY_OK);
+    for (int change = 0; change < 10; change++) {
+        double cost[64];
+        assert_true(plan->chunks <= 64);
+        for (uint32_t chunk = 0; chunk < plan->chunks; chunk++)
+            cost[chunk] = 1e-3 + pow(random_uniform(stream), 6);
+        const tarry_plan_evolution wanted = {
+            .cost = cost, .heaviest = 2, .lightest = 0.5, .most_chunks = 24};
+        tarry_plan *next;
+        assert_int_equal(tarry_plan_evolve(plan, &wanted, NULL, &next, NULL, NULL), TARRY_OK);
+        tarry_plan_free(plan);
+        plan = next;
+    }
+    return plan;
+}
+
+static void pieces_count_for_what_they_are(void **state)
+{
+    (void)state;
+    random_stream stream = random_stream_make(test_seed("pieces", 13), RANDOM_TEST, 0, 0);
+    const tarry_design designs[] = {TARRY_DESIGN_RANDOM, TARRY_DESIGN_FRACTIONAL};
+    for (uint32_t run = 0; run < 8; run++) {
+        tarry_plan *plan = cut_plan(designs[run % 2], 1 + run / 2 % 3, &stream);
+        assert_false(tarry_plan_is_original(plan));
+        walk(plan, &stream);
+        tarry_plan_free(plan);
     }
 }
 
@@ -272,6 +324,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(agrees_with_a_recount_after_random_steps),
+        cmocka_unit_test(pieces_count_for_what_they_are),
         cmocka_unit_test(equal_columns_never_recover),
         cmocka_unit_test(adaptive_parts_are_all_kept_at_once),
         cmocka_unit_test(every_failed_allocation_is_reported),

@@ -58,6 +58,21 @@ static void assert_all_data_once(const tarry_plan *plan)
     free(all);
 }
 
+/* Weights are the sizes of the spans, and all together all of the data. */
+static void assert_weights_are_sizes(const tarry_plan *plan)
+{
+    uint64_t all = 0;
+    for (uint32_t chunk = 0; chunk < plan->chunks; chunk++) {
+        uint32_t count;
+        tarry_span whole;
+        const tarry_span *spans = span_list(plan, chunk, &whole, &count);
+        double size = span_size(spans, count) * (double)PLAN_ORIGIN_WEIGHT;
+        assert_true((double)plan_weight(plan, chunk) == size);
+        all += plan_weight(plan, chunk);
+    }
+    assert_true(all == plan_total_weight(plan));
+}
+
 static void assert_same_decode(const tarry_plan *a, const tarry_plan *b)
 {
     assert_int_equal(tarry_plan_workers(a), tarry_plan_workers(b));
@@ -174,6 +189,7 @@ static void heavy_chunks_are_split_and_light_ones_merged(void **state)
     assert_int_equal(tarry_plan_span(merged, 0, 0).origin, 0);
     assert_int_equal(tarry_plan_span(merged, 0, 1).origin, 2);
     assert_all_data_once(merged);
+    assert_weights_are_sizes(merged);
     tarry_plan_free(merged);
     tarry_plan_free(plan);
 }
@@ -204,6 +220,7 @@ static void splits_end_at_the_most_chunks(void **state)
                              TARRY_OK);
             assert_int_equal(changes.split, most == 0 || chunks < most);
             assert_all_data_once(next);
+            assert_weights_are_sizes(next);
             tarry_plan_free(plan);
             plan = next;
         }
@@ -249,6 +266,7 @@ static void plans_stay_whole_over_many_changes(void **state)
             tarry_plan *next = evolve(plan, &wanted, &changes);
             plan_check_views(next);
             assert_all_data_once(next);
+            assert_weights_are_sizes(next);
             assert_same_decode(first, next);
             assert_int_equal(next->min_replication, replication);
             assert_int_equal(next->max_replication, replication);

@@ -88,6 +88,7 @@ static void assert_same(const tarry_plan *a, const tarry_plan *b)
     if (a->span != NULL) {
         assert_words_equal(a->span_offset, b->span_offset, (size_t)a->chunks + 1);
         assert_memory_equal(a->span, b->span, a->span_offset[a->chunks] * sizeof(*a->span));
+        assert_memory_equal(a->weight, b->weight, a->chunks * sizeof(*a->weight));
     }
     assert_true(a->conditioning.worst == b->conditioning.worst);
     assert_true(a->conditioning.median == b->conditioning.median);
@@ -340,6 +341,8 @@ static void sealed_nonsense_of_spans_is_refused(void **state)
     assert_int_equal(first.of, 1);
     assert_forged(plan, origins, plan->origins + 1, 4, cover);
     assert_forged(plan, origins, 1, 4, none);
+    assert_forged(plan, origins, PLAN_MAX_EDGES / plan->parts + 1, 4,
+                  "plan: more original chunks than a plan can have");
     assert_forged(plan, origins + 8, 0, 4, "plan: a list that ends before it begins");
     assert_forged(plan, origins + 4 + 4 * plan->chunks, UINT32_MAX, 4, "plan: the bytes end early");
     assert_forged(plan, spans, plan->origins, 4, none);  /* origin */
