@@ -73,8 +73,9 @@ typedef struct tarry_message {
     uint32_t parts;   /* SIGNAL, PART: into how many parts the gradient is cut in this attempt */
     bool failed;      /* REPORT */
     /*
-     * SIGNAL: the conditioning limit of this attempt, if it was raised above that of the settings:
-     * all workers leave out singular values below 1/limit. 0: it is that of the settings.
+     * SIGNAL: the conditioning limit of this attempt, if it was raised above that of the settings,
+     * at most to TARRY_CONDITIONING_MOST: all workers leave out singular values below 1/limit. 0:
+     * it is that of the settings.
      */
     double limit;
     tarry_fate fate; /* NEWS: of the copy at `slot`, which answers its report */

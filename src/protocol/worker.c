@@ -366,10 +366,11 @@ static bool own_copies(const tarry_worker *worker, const uint64_t *psi, const ui
     return any;
 }
 
-/* Whether the signal's limit is the usual one, or above it. */
+/* Whether the signal's limit is the usual one, or raised. */
 static bool has_limit(const tarry_worker *worker, const tarry_message *signal)
 {
-    return signal->limit == 0 || signal->limit > worker->settings.conditioning_limit;
+    return signal->limit == 0 || (signal->limit > worker->settings.conditioning_limit &&
+                                  signal->limit <= TARRY_CONDITIONING_MOST);
 }
 
 /* Whether the signal speaks of parts and stripes that there are. */
