@@ -45,6 +45,7 @@ static bool begin(run *its, input *in)
     settings.learn_costs = (rules >> 3 & 1) != 0;
     settings.pick = (tarry_pick)(rules >> 4 & 3);
     settings.fill = (tarry_fill)((rules >> 6) % 3);
+    settings.conditioning_limit = (rules >> 5 & 1) != 0 ? 1.05 : 1000;
     settings.deadline_ns = take(in) * 10U;
     settings.error_limit = take(in) / 200.0;
     settings.workers_needed = take(in) % 6;
@@ -73,6 +74,9 @@ static void take_sent(run *its, uint32_t worker, const tarry_message *message)
     codec_encode(shape, message, frame);
     require(codec_decode(shape, frame, codec_size(shape, message), words, &read) == TARRY_OK);
     require(read.round == message->round && read.epoch == message->epoch);
+    require(read.limit == message->limit);
+    require(read.limit == 0 ||
+            (read.type == TARRY_MESSAGE_SIGNAL && read.limit == TARRY_CONDITIONING_MOST));
     its->round = read.round;
     its->epoch[worker] = read.epoch;
     its->attempt = message->attempt;
@@ -105,6 +109,8 @@ static void take_effects(run *its, const tarry_effects *effects)
         if (effect->type == TARRY_EFFECT_CLEAR || effect->type == TARRY_EFFECT_DONE) {
             if (effect->type == TARRY_EFFECT_DONE && effect->result->error == TARRY_OK)
                 require(its->combine_count == 0);
+            if (effect->type == TARRY_EFFECT_DONE && effect->result->conditioning > 0)
+                require(!effect->result->exact && effect->result->error_bound > 0);
             its->combine_count = 0;
         }
     }

@@ -53,7 +53,7 @@ static bool begin(run *its, input *in)
         .keep = (tarry_keep)(rules >> 1 & 1),
         .stripe_length = 4,
         .dimension = 4U * its->stripes * tarry_plan_least_parts(its->plan) - take(in) % 4,
-        .conditioning_limit = 1e6,
+        .conditioning_limit = 1e3,
     };
     its->load = tarry_plan_load(its->plan, its->settings.worker);
     its->shape = codec_shape_of(its->plan, its->settings.worker, its->stripes);
@@ -219,6 +219,7 @@ static tarry_message draw_message(run *its, input *in, sets *own)
         own->stripes = take(in) & ((UINT64_C(1) << its->stripes) - 1);
         own->stale = own->first & its->before;
         draw_psi(its, in, own->psi);
+        message.limit = (kind & 0x80) != 0 ? (kind & 0x40 ? TARRY_CONDITIONING_MOST : 999) : 0;
     }
     if (message.type == TARRY_MESSAGE_NEWS) {
         message.slot = take(in) % (its->load + 1);

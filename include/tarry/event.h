@@ -72,7 +72,13 @@ typedef struct tarry_message {
     uint32_t stripe;  /* PART */
     uint32_t parts;   /* SIGNAL, PART: into how many parts the gradient is cut in this attempt */
     bool failed;      /* REPORT */
-    tarry_fate fate;  /* NEWS: of the copy at `slot`, which answers its report */
+    /*
+     * SIGNAL: the conditioning limit of this attempt, if it was raised above that of the settings,
+     * at most to TARRY_CONDITIONING_MOST: all workers leave out singular values below 1/limit. 0:
+     * it is that of the settings.
+     */
+    double limit;
+    tarry_fate fate; /* NEWS: of the copy at `slot`, which answers its report */
     /*
      * With TARRY_KEEP_CREDITED a dropped copy may have to be computed again after all, and what was
      * said of the earlier one must not be taken for the new one. SIGNAL, RESUME, NEWS: counts the
@@ -156,13 +162,20 @@ typedef struct tarry_round_result {
     uint64_t round; /* counts from 0 */
     int error;      /* TARRY_OK, or TARRY_ERROR_COVERAGE: the stop rule can't be met; there is no
                        estimate */
-    bool exact;     /* every chunk was recovered in every stripe */
-    double expected_error;    /* relative expected squared error: mean over stripes of sum_i (l -
-                                 rank_i) / (N l); see tarry_fill for what a fill makes of it */
-    uint32_t chunks_filled;   /* TARRY_FILL_STALE: chunks taken from the round before by the last
-                                 encode signal */
-    double filled_share;      /* the same: what they recover of the round before; mean over stripes
-                                 of sum over filled chunks of rank_i / (N l) */
+    bool exact;     /* every chunk was recovered in every stripe, by the limit of the settings */
+    double expected_error;  /* relative expected squared error: mean over stripes of sum_i (l -
+                               rank_i) / (N l); see tarry_fill for what a fill makes of it */
+    uint32_t chunks_filled; /* TARRY_FILL_STALE: chunks taken from the round before by the last
+                               encode signal */
+    double filled_share;    /* the same: what they recover of the round before; mean over stripes
+                               of sum over filled chunks of rank_i / (N l) */
+    /*
+     * If the conditioning limit was raised for a signal whose stripes stand, else 0: the largest
+     * 1/sigma_min of a chunk's copies, and a bound of what rounding adds to the error: at most
+     * error_bound times sum_i |g_i|, of the chunks' gradients g_i as float32, if all holders of a
+     * chunk work out the same bits. docs/conditioning.md derives it.
+     */
+    double conditioning, error_bound;
     uint32_t parts;           /* l: that of the last encode signal, or the plan's least */
     uint32_t attempts;        /* encode signals sent */
     uint64_t copies_computed; /* finished chunks that workers reported */

@@ -126,6 +126,13 @@ typedef struct tarry_conditioning {
     bool complete;    /* whether these were all that can occur; otherwise a seeded sample */
 } tarry_conditioning;
 
+/*
+ * The conditioning limit of an encode signal that was raised, and the most that one can be raised
+ * to: with a larger 1/sigma_min float32 leaves hardly a digit, and what is called a rank is
+ * rounding. See TARRY_MESSAGE_SIGNAL and docs/conditioning.md.
+ */
+#define TARRY_CONDITIONING_MOST 1e6
+
 /* With adaptive parts that of the number of parts whose worst set is the worst. */
 TARRY_API tarry_conditioning tarry_plan_conditioning(const tarry_plan *plan);
 

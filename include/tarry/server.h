@@ -80,7 +80,8 @@ typedef struct tarry_server_settings {
      */
     bool reproducible;
     double conditioning_limit; /* a chunk counts as recovered if 1/sigma_min(R_S) is at most this; >
-                                  1 */
+                                  1. When nothing better can come, a signal's limit is raised to
+                                  TARRY_CONDITIONING_MOST instead; the sum is not exact then */
     uint64_t silence_ns;  /* least time without an answer to a probe after which a worker counts as
                              lost */
     size_t dimension;     /* d: numbers in a gradient, and ceil(d / l) in a coded part */

@@ -9,6 +9,7 @@
 
 #include <assert.h>
 #include <lapacke.h>
+#include <math.h>
 #include <string.h>
 
 #include "base/bitset.h"
@@ -104,7 +105,7 @@ int coefficients_create(const tarry_plan *plan, double conditioning_limit,
         return TARRY_ERROR_NO_MEMORY;
     work->allocator = memory_allocator(allocator);
     work->plan = plan;
-    work->threshold = 1 / conditioning_limit;
+    coefficients_set_limit(work, conditioning_limit);
     int error = TARRY_OK;
     if (plan->parts > 1) {
         error = allocate_decomposition(work);
@@ -117,6 +118,11 @@ int coefficients_create(const tarry_plan *plan, double conditioning_limit,
     }
     *out = work;
     return TARRY_OK;
+}
+
+void coefficients_set_limit(coefficients *work, double limit)
+{
+    work->threshold = 1 / limit;
 }
 
 void coefficients_free(coefficients *work)
@@ -135,25 +141,30 @@ void coefficients_free(coefficients *work)
     memory_release(&allocator, work);
 }
 
-/*
- * Decomposes R_S, whose `count` columns of `rows` numbers stand in work->matrix. The one place
- * where ranks are decided: *rank singular values, which LAPACK gives in descending order, reach the
- * threshold.
- */
-static int decompose(coefficients *work, uint32_t rows, size_t count, uint32_t *rank)
+/* Decomposes R_S, whose `count` columns of `rows` numbers stand in work->matrix. */
+static int decompose(coefficients *work, uint32_t rows, size_t count)
 {
     lapack_int parts = (lapack_int)rows, width = (lapack_int)count;
     lapack_int least = parts < width ? parts : width;
     lapack_int info = LAPACKE_dgesvd_work(LAPACK_COL_MAJOR, 'S', 'S', parts, width, work->matrix,
                                           parts, work->sigma, work->left, parts, work->right, least,
                                           work->work, work->work_size);
-    if (info != 0)
-        return TARRY_ERROR_NUMERICAL;
+    return info == 0 ? TARRY_OK : TARRY_ERROR_NUMERICAL;
+}
+
+/* The one place where ranks are decided: so many of the `least` singular values, which come in
+ * descending order, reach the threshold. */
+static uint32_t count_above(const coefficients *work, size_t least, double threshold)
+{
     uint32_t above = 0;
-    while (above < (uint32_t)least && work->sigma[above] >= work->threshold)
+    while (above < least && work->sigma[above] >= threshold)
         above++;
-    *rank = above;
-    return TARRY_OK;
+    return above;
+}
+
+static size_t lesser(size_t a, size_t b)
+{
+    return a < b ? a : b;
 }
 
 static void put_column(coefficients *work, size_t parts, size_t column, uint32_t worker)
@@ -163,8 +174,9 @@ static void put_column(coefficients *work, size_t parts, size_t column, uint32_t
         work->matrix[column * parts + part] = decode[part * work->plan->workers + worker];
 }
 
-int coefficients_rank(coefficients *work, uint32_t parts, uint32_t chunk, const uint64_t *set,
-                      size_t start, uint32_t *rank)
+/* Decomposes R_S, unless it is of one part or of nobody; *members = |S|. */
+static int decompose_set(coefficients *work, uint32_t parts, uint32_t chunk, const uint64_t *set,
+                         size_t start, size_t *members)
 {
     const tarry_plan *plan = work->plan;
     uint32_t first = plan->chunk_offset[chunk], holders = plan->chunk_offset[chunk + 1] - first;
@@ -176,11 +188,49 @@ int coefficients_rank(coefficients *work, uint32_t parts, uint32_t chunk, const 
             put_column(work, parts, count, plan->holder_worker[first + holder]);
         count++;
     }
-    if (parts == 1 || count == 0) {
-        *rank = count > 0;
+    *members = count;
+    return parts > 1 && count > 0 ? decompose(work, parts, count) : TARRY_OK;
+}
+
+int coefficients_judge(coefficients *work, uint32_t parts, uint32_t chunk, const uint64_t *set,
+                       size_t start, coefficients_worth *worth)
+{
+    size_t members;
+    int error = decompose_set(work, parts, chunk, set, start, &members);
+    if (error != TARRY_OK)
+        return error;
+    if (parts == 1) { /* R_S is all ones */
+        double inverse = members > 0 ? 1 / sqrt((double)members) : 0;
+        *worth = (coefficients_worth){members > 0, members > 0, inverse, members > 0 ? 1 : 0};
         return TARRY_OK;
     }
-    return decompose(work, parts, count, rank);
+    size_t values = lesser(parts, members);
+    double least = fmin(work->threshold, 1 / TARRY_CONDITIONING_MOST), all = 0, inverses = 0;
+    *worth = (coefficients_worth){
+        .rank = count_above(work, values, work->threshold),
+        .raised_rank = count_above(work, values, least),
+    };
+    for (size_t k = 0; k < values; k++) {
+        double sigma = work->sigma[k];
+        all += sigma * sigma;
+        if (k < worth->raised_rank) {
+            inverses += 1 / (sigma * sigma);
+            worth->inverse = 1 / sigma;
+        }
+    }
+    worth->amplification = sqrt(all * inverses);
+    return TARRY_OK;
+}
+
+int coefficients_rank(coefficients *work, uint32_t parts, uint32_t chunk, const uint64_t *set,
+                      size_t start, uint32_t *rank)
+{
+    size_t members;
+    int error = decompose_set(work, parts, chunk, set, start, &members);
+    if (error == TARRY_OK)
+        *rank =
+            parts == 1 ? members > 0 : count_above(work, lesser(parts, members), work->threshold);
+    return error;
 }
 
 /* With one part R is all ones, and pinv(R_S) = 1 / |S|. */
@@ -259,11 +309,11 @@ static int solve_row(coefficients *work, uint32_t parts, uint32_t worker, uint32
         if (work->members[begin + column] == worker)
             own = column;
     }
-    uint32_t rank;
-    int error = decompose(work, parts, count, &rank);
+    int error = decompose(work, parts, count);
     if (error != TARRY_OK)
         return error;
-    size_t least = parts < count ? parts : count;
+    size_t least = lesser(parts, count);
+    uint32_t rank = count_above(work, least, work->threshold);
     for (size_t part = 0; part < parts; part++) {
         double sum = 0;
         for (size_t k = 0; k < rank; k++)

@@ -32,6 +32,23 @@ void coefficients_free(coefficients *work); /* NULL is allowed */
 int coefficients_rank(coefficients *work, uint32_t parts, uint32_t chunk, const uint64_t *set,
                       size_t start, uint32_t *rank);
 
+/* What the copies of a chunk at the workers S are worth, by the limit and with a raised one. */
+typedef struct coefficients_worth {
+    uint32_t rank; /* as coefficients_rank */
+    uint32_t
+        raised_rank; /* the same with TARRY_CONDITIONING_MOST, if that is more than the limit */
+    /* Of the singular values that raised_rank counts, s_1 >= s_2 >= ...; 0 if it counts none: */
+    double inverse;       /* 1/s_min */
+    double amplification; /* ||R_S||_F ||U||_F = sqrt(sum of all s^2) sqrt(sum 1/s^2) */
+} coefficients_worth;
+
+/* The same as coefficients_rank with all of it, from one decomposition. Errors: NUMERICAL. */
+int coefficients_judge(coefficients *work, uint32_t parts, uint32_t chunk, const uint64_t *set,
+                       size_t start, coefficients_worth *worth);
+
+/* From here on singular values below 1/limit count as zero; limit > 1. */
+void coefficients_set_limit(coefficients *work, double limit);
+
 /*
  * What `worker` encodes with for `parts` (of those the plan has): out[position * parts + k] =
  * U[worker, k] of the chunk at `position` of its order, zero where its own copy is not in psi. psi

@@ -13,6 +13,12 @@ static uint32_t choices(const tarry_plan *plan)
     return plan->parts - plan_least_parts(plan) + 1;
 }
 
+/* With several parts there is one more for each number of them, with the raised limit. */
+static uint32_t recovery_count(const coverage *state)
+{
+    return state->plan->parts > 1 ? 2 * state->count : state->count;
+}
+
 int coverage_create(const tarry_plan *plan, double conditioning_limit,
                     const tarry_allocator *allocator, coverage **out)
 {
@@ -25,10 +31,11 @@ int coverage_create(const tarry_plan *plan, double conditioning_limit,
     state->credits = memory_allocate(allocator, words, sizeof(*state->credits));
     state->copies = memory_allocate(allocator, plan->chunks, sizeof(*state->copies));
     state->least = plan_least_parts(plan);
-    uint32_t count = state->count = choices(plan);
-    state->ranks = memory_allocate(allocator, plan->chunks, count * sizeof(*state->ranks));
-    state->found = memory_allocate(allocator, count, sizeof(*state->found));
-    state->with = memory_allocate(allocator, count, sizeof(*state->with));
+    state->count = choices(plan);
+    size_t recoveries = recovery_count(state);
+    state->ranks = memory_allocate(allocator, plan->chunks, recoveries * sizeof(*state->ranks));
+    state->found = memory_allocate(allocator, recoveries, sizeof(*state->found));
+    state->with = memory_allocate(allocator, recoveries, sizeof(*state->with));
     int error = TARRY_OK;
     if (state->credits == NULL || state->copies == NULL || state->ranks == NULL ||
         state->found == NULL || state->with == NULL)
@@ -39,8 +46,9 @@ int coverage_create(const tarry_plan *plan, double conditioning_limit,
         coverage_free(state);
         return error;
     }
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < recoveries; i++)
         state->with[i].ranks = state->ranks + i * plan->chunks;
+    state->raised = state->with + (recoveries - state->count);
     *out = state;
     return TARRY_OK;
 }
@@ -64,7 +72,7 @@ void coverage_clear(coverage *state)
     bitset_clear(state->credits, plan_edges(state->plan));
     uint32_t chunks = state->plan->chunks;
     memset(state->copies, 0, chunks * sizeof(*state->copies));
-    for (uint32_t i = 0; i < state->count; i++) {
+    for (uint32_t i = 0; i < recovery_count(state); i++) {
         coverage_recovery *with = &state->with[i];
         memset(with->ranks, 0, chunks * sizeof(*with->ranks));
         with->recovered = 0;
@@ -72,9 +80,9 @@ void coverage_clear(coverage *state)
     }
 }
 
-static void set_rank(coverage *state, uint32_t parts, uint32_t chunk, uint32_t rank)
+static void set_rank(const coverage *state, coverage_recovery *with, uint32_t parts, uint32_t chunk,
+                     uint32_t rank)
 {
-    coverage_recovery *with = &state->with[parts - state->least];
     uint64_t weight = plan_weight(state->plan, chunk);
     uint32_t before = with->ranks[chunk];
     with->recovered += (rank == parts);
@@ -84,29 +92,30 @@ static void set_rank(coverage *state, uint32_t parts, uint32_t chunk, uint32_t r
     with->ranks[chunk] = rank;
 }
 
-/* The rank that `chunk` has by its present credits. */
-static int find_rank(coverage *state, uint32_t parts, uint32_t chunk, uint32_t *rank)
+int coverage_judge(const coverage *state, uint32_t parts, uint32_t chunk, coefficients_worth *worth)
 {
-    if (parts == 1) {
-        *rank = state->copies[chunk] > 0;
-        return TARRY_OK;
-    }
-    return coefficients_rank(state->work, parts, chunk, state->credits,
-                             state->plan->chunk_offset[chunk], rank);
+    return coefficients_judge(state->work, parts, chunk, state->credits,
+                              state->plan->chunk_offset[chunk], worth);
 }
 
-/* The same for every number of parts, after a copy came (`more`) or went. */
+/* With several parts: the ranks that `chunk` has by its present credits, after a copy came (`more`)
+ * or went. */
 static int find_ranks(coverage *state, uint32_t chunk, bool more)
 {
     for (uint32_t i = 0; i < state->count; i++) {
         uint32_t parts = state->least + i;
-        state->found[i] = state->with[i].ranks[chunk];
+        uint32_t *found = &state->found[i], *raised = &state->found[state->count + i];
+        *found = state->with[i].ranks[chunk];
+        *raised = state->raised[i].ranks[chunk];
         /* Another copy never lowers a rank, so a full one stays. */
-        if (more && state->found[i] == parts)
+        if (more && *found == parts)
             continue;
-        int error = find_rank(state, parts, chunk, &state->found[i]);
+        coefficients_worth worth;
+        int error = coverage_judge(state, parts, chunk, &worth);
         if (error != TARRY_OK)
             return error;
+        *found = worth.rank;
+        *raised = worth.raised_rank;
     }
     return TARRY_OK;
 }
@@ -127,9 +136,10 @@ static int credit_parts(coverage *state, size_t bit, uint32_t chunk, bool value)
         state->copies[chunk] += value ? UINT32_MAX : 1U;
         return error;
     }
-    for (uint32_t i = 0; i < state->count; i++)
+    for (uint32_t i = 0; i < recovery_count(state); i++)
         if (state->found[i] != state->with[i].ranks[chunk])
-            set_rank(state, state->least + i, chunk, state->found[i]);
+            set_rank(state, &state->with[i], state->least + i % state->count, chunk,
+                     state->found[i]);
     return TARRY_OK;
 }
 
@@ -145,7 +155,7 @@ int coverage_add(coverage *state, uint32_t worker, uint32_t position)
         return credit_parts(state, bit, chunk, true);
     bitset_set(state->credits, bit);
     if (++state->copies[chunk] == 1)
-        set_rank(state, 1, chunk, 1);
+        set_rank(state, state->with, 1, chunk, 1);
     return TARRY_OK;
 }
 
@@ -160,7 +170,7 @@ int coverage_remove(coverage *state, uint32_t worker, uint32_t position)
         return credit_parts(state, bit, chunk, false);
     bitset_reset(state->credits, bit);
     if (--state->copies[chunk] == 0)
-        set_rank(state, 1, chunk, 0);
+        set_rank(state, state->with, 1, chunk, 0);
     return TARRY_OK;
 }
 
@@ -170,10 +180,20 @@ bool coverage_has(const coverage *state, uint32_t worker, uint32_t position)
                        credit_bit(state->plan, state->plan->worker_offset[worker] + position));
 }
 
-double coverage_expected_error(const coverage *state, uint32_t parts)
+static double error_of(const coverage *state, const coverage_recovery *with, uint32_t parts)
 {
     uint64_t full = plan_total_weight(state->plan) * parts;
-    return (double)(full - coverage_with(state, parts)->rank_sum) / (double)full;
+    return (double)(full - with->rank_sum) / (double)full;
+}
+
+double coverage_expected_error(const coverage *state, uint32_t parts)
+{
+    return error_of(state, coverage_with(state, parts), parts);
+}
+
+double coverage_raised_error(const coverage *state, uint32_t parts)
+{
+    return error_of(state, coverage_if_raised(state, parts), parts);
 }
 
 void coverage_view_chunk(const coverage *state, uint32_t chunk, uint64_t *set, size_t at)

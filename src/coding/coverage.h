@@ -23,14 +23,16 @@ typedef struct coverage_recovery {
 typedef struct coverage {
     tarry_allocator allocator;
     const tarry_plan *plan;
-    coefficients *work;      /* NULL with at most one part */
-    uint64_t *credits;       /* bit chunk_offset[i] + h: the copy of chunk i at its h-th holder */
-    uint32_t *copies;        /* per chunk */
-    uint32_t *ranks;         /* of all recoveries, one behind the other */
-    uint32_t *found;         /* scratch: a rank per recovery */
-    uint32_t least;          /* parts of the first recovery */
-    uint32_t count;          /* of recoveries */
-    coverage_recovery *with; /* of least parts and more, in turn */
+    coefficients *work;        /* NULL with at most one part */
+    uint64_t *credits;         /* bit chunk_offset[i] + h: the copy of chunk i at its h-th holder */
+    uint32_t *copies;          /* per chunk */
+    uint32_t *ranks;           /* of all recoveries, one behind the other */
+    uint32_t *found;           /* scratch: a rank per recovery */
+    uint32_t least;            /* parts of the first recovery */
+    uint32_t count;            /* of numbers of parts */
+    coverage_recovery *with;   /* of least parts and more, in turn */
+    coverage_recovery *raised; /* the same with TARRY_CONDITIONING_MOST, if that is more than the
+                                  limit; with one part at most, `with` */
 } coverage;
 
 static inline const coverage_recovery *coverage_with(const coverage *state, uint32_t parts)
@@ -69,6 +71,16 @@ static inline uint32_t coverage_recovered(const coverage *state, uint32_t parts)
 }
 /* sum_i w_i (l - rank_i) / (l sum_i w_i), where chunk i is w_i of the data (plan_weight). */
 double coverage_expected_error(const coverage *state, uint32_t parts);
+
+/* What a signal with a raised limit would give: coefficients.h. Ranks are at least those above. */
+static inline const coverage_recovery *coverage_if_raised(const coverage *state, uint32_t parts)
+{
+    return &state->raised[parts - state->least];
+}
+double coverage_raised_error(const coverage *state, uint32_t parts);
+/* Of the credited copies of `chunk`. Errors: NUMERICAL. */
+int coverage_judge(const coverage *state, uint32_t parts, uint32_t chunk,
+                   coefficients_worth *worth);
 
 /*
  * Writes the part of the state that `worker` needs into psi, as in TARRY_MESSAGE_SIGNAL; psi has

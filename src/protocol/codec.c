@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "protocol/codec.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/bitset.h"
@@ -9,6 +10,7 @@
 
 enum {
     FLAG_FAILED = 1 << 0,
+    FLAG_LIMIT = 1 << 0, /* of a SIGNAL, which can't fail */
     FLAG_FIRST = 1 << 1,
     FLAG_BARRED = 1 << 2,
     FLAG_CREDITED = 1 << 3,
@@ -35,7 +37,7 @@ enum { SLOT_SETS = sizeof(slot_sets) / sizeof(slot_sets[0]) };
 /* Which flags a frame of the type can have. */
 static const uint8_t type_flags[] = {
     [TARRY_MESSAGE_ROUND] = FLAG_FIRST | FLAG_BARRED,
-    [TARRY_MESSAGE_SIGNAL] = FLAG_STALE | FLAG_TERM,
+    [TARRY_MESSAGE_SIGNAL] = FLAG_LIMIT | FLAG_STALE | FLAG_TERM,
     [TARRY_MESSAGE_RESUME] = FLAG_FIRST | FLAG_BARRED | FLAG_TERM,
     [TARRY_MESSAGE_NEWS] =
         FLAG_FIRST | FLAG_BARRED | FLAG_CREDITED | FLAG_DROPPED | FLAG_TERM | FLAG_RECALLED,
@@ -88,7 +90,9 @@ static bool has_turn(tarry_message_type type)
 static unsigned flags_of(const tarry_message *message)
 {
     unsigned allowed = type_flags[message->type];
-    unsigned flags = message->failed ? FLAG_FAILED : 0;
+    bool signal = message->type == TARRY_MESSAGE_SIGNAL;
+    unsigned flags = message->failed && !signal ? FLAG_FAILED : 0;
+    flags |= signal && message->limit != 0 ? FLAG_LIMIT : 0;
     flags |= message->fate == TARRY_FATE_CREDITED ? FLAG_CREDITED : 0;
     flags |= message->fate == TARRY_FATE_DROPPED ? FLAG_DROPPED : 0;
     flags |= message->term != 0 ? FLAG_TERM : 0;
@@ -101,7 +105,8 @@ static size_t size_of(const codec_shape *shape, tarry_message_type type, unsigne
 {
     size_t size = CODEC_HEADER_BYTES + (flags & FLAG_TERM ? CODEC_TERM_BYTES : 0);
     if (type == TARRY_MESSAGE_SIGNAL)
-        size += bytes_of(shape->psi_bits) + bytes_of(shape->stripes);
+        size += bytes_of(shape->psi_bits) + bytes_of(shape->stripes) +
+                (flags & FLAG_LIMIT ? CODEC_LIMIT_BYTES : 0);
     for (size_t i = 0; (flags & FLAGS_OF_SETS) != 0 && i < SLOT_SETS; i++)
         size += flags & slot_sets[i].flag ? bytes_of(shape->slots) : 0;
     return size;
@@ -156,6 +161,8 @@ void codec_encode(const codec_shape *shape, const tarry_message *message, uint8_
     if (flags & FLAG_TERM)
         at = bytes_put(at, message->term, CODEC_TERM_BYTES);
     if (message->type == TARRY_MESSAGE_SIGNAL) {
+        if (flags & FLAG_LIMIT)
+            at = bytes_put_f64(at, message->limit);
         at = put_bits(at, message->psi, shape->psi_bits);
         at = put_bits(at, message->stripes, shape->stripes);
     }
@@ -214,6 +221,7 @@ static int decode_report(const uint8_t *frame, size_t size, tarry_message *messa
         .stripe = 0,
         .parts = 0,
         .failed = (flags & FLAG_FAILED) != 0,
+        .limit = 0,
         .fate = TARRY_FATE_OPEN,
         .term = term,
         .psi = NULL,
@@ -251,6 +259,12 @@ int codec_decode(const codec_shape *shape, const uint8_t *frame, size_t size, ui
         from.damaged = term == 0; /* which would not have been written */
     }
     bool signal = type == TARRY_MESSAGE_SIGNAL;
+    double limit = 0;
+    if (signal && (flags & FLAG_LIMIT)) {
+        limit = bytes_get_f64(from.at);
+        from.at += CODEC_LIMIT_BYTES;
+        from.damaged = from.damaged || !(limit > 1 && isfinite(limit));
+    }
     const uint64_t *psi = signal ? get_bits(&from, shape->psi_bits) : NULL;
     const uint64_t *stripes = signal ? get_bits(&from, shape->stripes) : NULL;
     const uint64_t *sets[SLOT_SETS] = {NULL};
@@ -264,7 +278,8 @@ int codec_decode(const codec_shape *shape, const uint8_t *frame, size_t size, ui
     uint32_t count = (uint32_t)bytes_get(frame + 16, 4), index = (uint32_t)bytes_get(frame + 20, 4);
     *message = (tarry_message){
         .type = type,
-        .failed = (flags & FLAG_FAILED) != 0,
+        .failed = !signal && (flags & FLAG_FAILED) != 0,
+        .limit = limit,
         .epoch = (uint32_t)bytes_get(frame + 4, 4),
         .round = bytes_get(frame + 8, 8),
         .attempt = tells ? 0 : count,

@@ -127,6 +127,7 @@ static int allocate(tarry_server *server, const tarry_allocator *allocator)
     server->failed = memory_allocate(allocator, slot_words, sizeof(uint64_t));
     server->possible = memory_allocate(allocator, chunks, sizeof(uint32_t));
     server->hopeless = memory_allocate(allocator, bitset_words(chunks), sizeof(uint64_t));
+    server->ill = memory_allocate(allocator, bitset_words(chunks), sizeof(uint64_t));
     server->received =
         memory_allocate(allocator, bitset_words(workers * stripes), sizeof(uint64_t));
     server->awaited = memory_allocate(allocator, stripes, sizeof(uint32_t));
@@ -137,9 +138,9 @@ static int allocate(tarry_server *server, const tarry_allocator *allocator)
     server->items = memory_allocate(allocator, server->capacity, sizeof(*server->items));
     if (server->members == NULL || server->answers == NULL || server->done == NULL ||
         server->failed == NULL || server->possible == NULL || server->hopeless == NULL ||
-        server->received == NULL || server->awaited == NULL || server->unsummed == NULL ||
-        server->complete == NULL || server->foreseen_ns == NULL || server->prospects == NULL ||
-        server->items == NULL)
+        server->ill == NULL || server->received == NULL || server->awaited == NULL ||
+        server->unsummed == NULL || server->complete == NULL || server->foreseen_ns == NULL ||
+        server->prospects == NULL || server->items == NULL)
         return TARRY_ERROR_NO_MEMORY;
     server->news = memory_allocate(allocator, workers, sizeof(uint32_t));
     if (server_keeps_credited(server))
@@ -208,6 +209,7 @@ void tarry_server_free(tarry_server *server)
     memory_release(&allocator, server->awaited);
     memory_release(&allocator, server->received);
     memory_release(&allocator, server->hopeless);
+    memory_release(&allocator, server->ill);
     memory_release(&allocator, server->possible);
     memory_release(&allocator, server->news);
     memory_release(&allocator, server->recall_term);

@@ -2,6 +2,7 @@
 #include "protocol/server_state.h"
 
 #include <assert.h>
+#include <math.h>
 
 /* Whether waiting longer is in vain. */
 static bool is_doomed(const tarry_server *server)
@@ -28,6 +29,9 @@ static void complete_stripe(tarry_server *server, uint32_t stripe)
     server->error_sum += server->attempt_error * numbers;
     server->filled_sum += server->attempt_filled * numbers;
     server->all_exact = server->all_exact && server->attempt_exact;
+    tarry_round_result *result = &server->result;
+    result->conditioning = fmax(result->conditioning, server->attempt_conditioning);
+    result->error_bound = fmax(result->error_bound, server->attempt_bound);
 }
 
 /* Sends every worker that is there its view of psi:
@@ -60,6 +64,7 @@ static void send_signals(tarry_server *server, uint64_t now)
         effect->message.stripes = stripes;
         effect->message.term = member->term;
         effect->message.stale = fresh ? NULL : stale;
+        effect->message.limit = server_signal_limit(server);
     }
     steering_stopped(server, now);
 }
@@ -75,11 +80,14 @@ static void clear_open_stripes(tarry_server *server)
     }
 }
 
-static void begin_attempt(tarry_server *server, uint64_t now, uint32_t parts)
+static int begin_attempt(tarry_server *server, uint64_t now, uint32_t parts)
 {
+    server->cut = server_layout(server, parts);
+    int error = server_limit_attempt(server);
+    if (error != TARRY_OK)
+        return error;
     server_send_news(server, now);
     server->phase = SERVER_CODING;
-    server->cut = server_layout(server, parts);
     server->from_scratch = server->complete_count == 0;
     server->result.parts = parts;
     server->result.copies_needed = (uint64_t)server->plan->chunks * parts;
@@ -91,7 +99,6 @@ static void begin_attempt(tarry_server *server, uint64_t now, uint32_t parts)
         server_learn_cover(server, now);
     }
     server->attempt_start_ns = now;
-    server_fill_attempt(server);
     server->attempt_exact = coverage_recovered(server->credited, parts) == server->plan->chunks;
     server->late_ns = TARRY_NEVER;
     server->delivered = 0;
@@ -107,6 +114,7 @@ static void begin_attempt(tarry_server *server, uint64_t now, uint32_t parts)
         if (server->participants == 0)
             complete_stripe(server, stripe);
     }
+    return TARRY_OK;
 }
 
 /* The attempt can't be completed and psi without the lost is not enough:
@@ -160,6 +168,7 @@ void server_finish(tarry_server *server, uint64_t now, int error)
         result->filled_share = server->filled_sum / (double)server->cut.part_length;
         server_learn_upload(server, now);
     } else {
+        result->conditioning = result->error_bound = 0;
         result->expected_error = coverage_expected_error(server->credited, result->parts);
     }
     server_emit(server, TARRY_EFFECT_DONE, 0)->result = result;
@@ -168,6 +177,15 @@ void server_finish(tarry_server *server, uint64_t now, int error)
     remember_paces(server);
     server->idle_ns = now;
     server->round++;
+}
+
+void server_give_up_stripes(tarry_server *server)
+{
+    bitset_clear(server->complete, server->stripes);
+    server->complete_count = 0;
+    server->error_sum = 0;
+    server->all_exact = true;
+    server->result.conditioning = server->result.error_bound = 0;
 }
 
 /*
@@ -189,9 +207,7 @@ static uint32_t pick_parts(tarry_server *server, uint64_t now)
         server->complete_count = complete;
         return 0;
     }
-    bitset_clear(server->complete, server->stripes);
-    server->error_sum = 0;
-    server->all_exact = true;
+    server_give_up_stripes(server);
     return parts;
 }
 
@@ -201,15 +217,18 @@ int server_advance(tarry_server *server, uint64_t now)
         server->phase == SERVER_COMPUTING || (server->phase == SERVER_CODING && server->broken);
     uint32_t ready = choose ? pick_parts(server, now) : 0;
     uint32_t parts = choose ? server_settle_parts(server, now, ready) : 0;
-    if (choose && ready == 0 && is_doomed(server)) {
-        int error = server_call_back_late(server, now);
+    int error = TARRY_OK;
+    if (choose && ready == 0 && (is_doomed(server) || server_must_raise(server))) {
+        error = server_call_back_late(server, now);
         if (error != TARRY_OK)
             return error;
         ready = pick_parts(server, now); /* those who are back may be enough for the rule */
         parts = server_settle_parts(server, now, ready);
+        if (ready == 0)
+            ready = parts = server_raised_parts(server);
     }
     if (parts != 0)
-        begin_attempt(server, now, parts);
+        error = begin_attempt(server, now, parts);
     else if (choose && ready == 0 && is_doomed(server))
         server_finish(server, now, TARRY_ERROR_COVERAGE);
     else if (choose && ready == 0 && server->broken)
@@ -217,7 +236,7 @@ int server_advance(tarry_server *server, uint64_t now)
 
     if (server->phase == SERVER_CODING && server->complete_count == server->cut.stripes)
         server_finish(server, now, TARRY_OK);
-    return TARRY_OK;
+    return error;
 }
 
 static void combine(tarry_server *server, uint32_t worker, uint32_t stripe)

@@ -74,31 +74,51 @@ int server_fill_retire(tarry_server *server, uint32_t worker)
     return TARRY_OK;
 }
 
+/* The rank of a chunk's copies, with the signal's limit raised or not. */
+static uint32_t rank_of(const tarry_server *server, const coverage *copies, uint32_t chunk,
+                        bool raised)
+{
+    uint32_t parts = server->cut.parts;
+    return raised ? coverage_if_raised(copies, parts)->ranks[chunk]
+                  : coverage_rank(copies, parts, chunk);
+}
+
 /*
  * One round's copies of a chunk or the other's, never both: with more than one part the columns of
  * R that solve for the sum of one gradient make something else of two different ones.
  */
-static bool is_filled(const tarry_server *server, uint32_t chunk)
+static bool is_filled(const tarry_server *server, uint32_t chunk, bool raised)
 {
-    return server->stale != NULL && coverage_rank(server->stale, server->cut.parts, chunk) >
-                                        coverage_rank(server->credited, server->cut.parts, chunk);
+    return server->stale != NULL && rank_of(server, server->stale, chunk, raised) >
+                                        rank_of(server, server->credited, chunk, raised);
+}
+
+const coverage *server_fill_source(const tarry_server *server, uint32_t chunk)
+{
+    return is_filled(server, chunk, server->attempt_raised) ? server->stale : server->credited;
 }
 
 /* The chunk's rank by these copies, times its weight. */
-static uint64_t weighed_rank(const tarry_server *server, const coverage *copies, uint32_t chunk)
+static uint64_t weighed_rank(const tarry_server *server, const coverage *copies, uint32_t chunk,
+                             bool raised)
 {
-    return plan_weight(server->plan, chunk) * coverage_rank(copies, server->cut.parts, chunk);
+    return plan_weight(server->plan, chunk) * rank_of(server, copies, chunk, raised);
+}
+
+static double left(const tarry_server *server, bool raised)
+{
+    uint64_t full = plan_total_weight(server->plan) * server->cut.parts, ranks = 0;
+    for (uint32_t chunk = 0; chunk < server->plan->chunks; chunk++)
+        ranks += weighed_rank(server,
+                              is_filled(server, chunk, raised) ? server->stale : server->credited,
+                              chunk, raised);
+    return (double)(full - ranks) / (double)full;
 }
 
 double server_fill_left(const tarry_server *server)
 {
-    if (server->stale == NULL)
-        return coverage_expected_error(server->credited, server->cut.parts);
-    uint64_t full = plan_total_weight(server->plan) * server->cut.parts, ranks = 0;
-    for (uint32_t chunk = 0; chunk < server->plan->chunks; chunk++)
-        ranks += weighed_rank(server, is_filled(server, chunk) ? server->stale : server->credited,
-                              chunk);
-    return (double)(full - ranks) / (double)full;
+    return server->stale == NULL ? coverage_expected_error(server->credited, server->cut.parts)
+                                 : left(server, false);
 }
 
 void server_fill_attempt(tarry_server *server)
@@ -107,17 +127,19 @@ void server_fill_attempt(tarry_server *server)
     uint64_t full = plan_total_weight(server->plan) * server->cut.parts, fresh = 0, stale = 0;
     result->copies_coded = 0;
     result->chunks_filled = 0;
+    bool raised = server->attempt_raised;
     for (uint32_t chunk = 0; chunk < server->plan->chunks; chunk++) {
-        if (is_filled(server, chunk)) {
+        if (is_filled(server, chunk, raised)) {
             result->chunks_filled++;
-            stale += weighed_rank(server, server->stale, chunk);
+            stale += weighed_rank(server, server->stale, chunk, raised);
         } else {
             result->copies_coded += coverage_copies(server->credited, chunk);
-            fresh += weighed_rank(server, server->credited, chunk);
+            fresh += weighed_rank(server, server->credited, chunk, raised);
         }
     }
-    server->attempt_missing = coverage_expected_error(server->credited, server->cut.parts);
-    server->attempt_left = server_fill_left(server);
+    server->attempt_missing = raised ? coverage_raised_error(server->credited, server->cut.parts)
+                                     : coverage_expected_error(server->credited, server->cut.parts);
+    server->attempt_left = left(server, raised);
     server->attempt_filled = (double)stale / (double)full;
     server->attempt_scale = 1;
     server->attempt_error = (double)(full - fresh) / (double)full;
@@ -143,7 +165,7 @@ bool server_fill_view(const tarry_server *server, uint32_t worker, uint64_t *psi
     bitset_clear(stale, load);
     for (uint32_t slot = 0; slot < load; slot++) {
         uint32_t chunk = plan->slot_chunk[first + slot];
-        bool filled = is_filled(server, chunk);
+        bool filled = is_filled(server, chunk, server->attempt_raised);
         if (filled)
             coverage_view_chunk(server->stale, chunk, psi, at);
         if (bitset_test(psi, at + plan->slot_holder[first + slot])) {

@@ -97,7 +97,8 @@ bool server_only_waits(const tarry_server *server)
         return false;
     switch (server->settings.stop) {
     case TARRY_STOP_EXACT:
-        return server->hopeless_count == 0 && !meets_rule(server, server->plan->parts);
+        return server->hopeless_count == 0 && server->ill_count == 0 &&
+               !meets_rule(server, server->plan->parts);
     case TARRY_STOP_WORKERS:
         return server->capable >= server->settings.workers_needed &&
                !meets_rule(server, server->plan->parts);

@@ -5,12 +5,13 @@
 
 /*
  * A chunk is hopeless when too few copies can ever be there, or when all that can be are, and their
- * columns of R still don't span the parts well enough: the fewest parts that there may be.
+ * columns of R still don't span the parts, whatever the limit: the fewest parts that there may be.
  */
 static void review_chunk(tarry_server *server, uint32_t chunk)
 {
     uint32_t parts = plan_least_parts(server->plan), possible = server->possible[chunk];
-    bool hopeless = coverage_rank(server->credited, parts, chunk) < parts &&
+    server_review_limit(server, chunk);
+    bool hopeless = coverage_if_raised(server->credited, parts)->ranks[chunk] < parts &&
                     (possible < parts || coverage_copies(server->credited, chunk) == possible);
     if ((!hopeless && server->hopeless_count == 0) ||
         hopeless == bitset_test(server->hopeless, chunk))

@@ -5,6 +5,7 @@
  *   server_progress.c  workers coming and going, reports, what is still possible
  *   server_attempt.c   encode signals, coded parts, the end of a round
  *   server_keep.c      the fates of copies that workers don't keep until the signal
+ *   server_limit.c     the conditioning limit of one signal
  *   server_fill.c      what stands in for the chunks that a stop rule leaves missing
  *   server_liveness.c  probes and time limits
  *   server_late.c      coded parts that are late
@@ -97,6 +98,9 @@ struct tarry_server {
     uint32_t news_count;
     uint64_t *hopeless;      /* a bit per chunk: can't be recovered any more */
     uint32_t hopeless_count; /* of these */
+    uint64_t *ill;           /* a bit per chunk: all copies are in, and a raised limit alone makes
+                                their rank full */
+    uint32_t ill_count;      /* of these */
     uint32_t able;           /* workers that are present and not excluded */
     uint32_t busy;           /* of these, how many have chunks neither finished nor failed */
     uint32_t whole;          /* of these, how many have finished all their chunks */
@@ -114,20 +118,23 @@ struct tarry_server {
     parts_prospect *prospects; /* one per number of parts */
 
     /* the attempt */
-    layout cut;                /* into the parts of the attempt */
-    bool from_scratch;         /* no stripe was complete when it began */
-    bool broken;               /* a participant is gone before its parts were complete */
-    double attempt_missing;    /* the error of psi without its fill, as stop rules see it */
-    double attempt_left;       /* of it, what is not filled with stale gradients either */
-    double attempt_error;      /* what psi and its fill promise */
-    double attempt_filled;     /* the share that stale gradients fill */
-    double attempt_scale;      /* the estimate's factor */
-    bool attempt_exact;        /* the same: every chunk recovered */
-    uint64_t attempt_start_ns; /* when the signal went out */
-    uint64_t late_ns;          /* when to look for late workers; TARRY_NEVER: not at all */
-    uint32_t asked;            /* stripes that the signal asked for */
-    uint64_t first_stripe_ns;  /* when the first of anyone came in; TARRY_NEVER before */
-    uint32_t delivered;        /* participants whose parts are complete */
+    layout cut;                  /* into the parts of the attempt */
+    bool from_scratch;           /* no stripe was complete when it began */
+    bool broken;                 /* a participant is gone before its parts were complete */
+    double attempt_missing;      /* the error of psi without its fill, as stop rules see it */
+    double attempt_left;         /* of it, what is not filled with stale gradients either */
+    double attempt_error;        /* what psi and its fill promise */
+    double attempt_filled;       /* the share that stale gradients fill */
+    double attempt_scale;        /* the estimate's factor */
+    bool attempt_exact;          /* the same: every chunk recovered */
+    bool attempt_raised;         /* the signal's limit was raised: */
+    double attempt_conditioning; /* largest 1/sigma_min of a chunk then, else 0 */
+    double attempt_bound;        /* of the rounding error, as in tarry_round_result; the same */
+    uint64_t attempt_start_ns;   /* when the signal went out */
+    uint64_t late_ns;            /* when to look for late workers; TARRY_NEVER: not at all */
+    uint32_t asked;              /* stripes that the signal asked for */
+    uint64_t first_stripe_ns;    /* when the first of anyone came in; TARRY_NEVER before */
+    uint32_t delivered;          /* participants whose parts are complete */
     uint32_t participants;
     estimate part_time; /* from the signal to a worker's last stripe */
     uint64_t *received; /* a bit per (worker, stripe) */
@@ -228,8 +235,25 @@ int server_part(tarry_server *server, uint64_t now, uint32_t worker, const tarry
 int server_combined(tarry_server *server, const tarry_event *event);
 /* Carries out what follows from the state: signal, new attempt, end of the round. */
 int server_advance(tarry_server *server, uint64_t now);
+/* Complete stripes don't stand any more: another number of parts is chosen. */
+void server_give_up_stripes(tarry_server *server);
 /* Ends the round, with TARRY_OK or why there is no estimate. */
 void server_finish(tarry_server *server, uint64_t now, int error);
+
+/* server_limit.c */
+/* A copy of `chunk` has come or gone, or can't come any more. */
+void server_review_limit(tarry_server *server, uint32_t chunk);
+/* TARRY_STOP_EXACT: whether nothing can come any more that is wanted, and a raised limit gives all
+ * chunks. */
+bool server_must_raise(const tarry_server *server);
+/* How many parts to signal with then: those of the stripes that are complete, else the fewest,
+ * whose copies go together best; 0: it must not. */
+uint32_t server_raised_parts(tarry_server *server);
+/* What the attempt that begins now promises: its limit, then as server_fill_attempt. Errors:
+ * NUMERICAL. */
+int server_limit_attempt(tarry_server *server);
+/* `limit` of the attempt's signals. */
+double server_signal_limit(const tarry_server *server);
 
 /* server_fill.c */
 int server_fill_allocate(tarry_server *server, const tarry_allocator *allocator);
@@ -241,10 +265,13 @@ void server_fill_forget(tarry_server *server, uint32_t worker);
 int server_fill_retire(tarry_server *server, uint32_t worker);
 /* Takes a worker's stale copies out of the state for a moment, or puts them back. */
 int server_fill_set_aside(tarry_server *server, uint32_t worker, bool aside);
-/* The share of the sum that is neither recovered nor filled with stale gradients. */
+/* The share of the sum that is neither recovered nor filled with stale gradients, if the limit is
+ * not raised. */
 double server_fill_left(const tarry_server *server);
-/* What the attempt that begins now promises. */
+/* What the attempt that begins now promises, its limit being known. */
 void server_fill_attempt(tarry_server *server);
+/* The copies that the attempt takes `chunk` from: this round's or those of the one before. */
+const coverage *server_fill_source(const tarry_server *server, uint32_t chunk);
 /* As coverage_view, with psi and `stale` as in TARRY_MESSAGE_SIGNAL; sets whether stale is empty.
  */
 bool server_fill_view(const tarry_server *server, uint32_t worker, uint64_t *psi, uint64_t *stale,

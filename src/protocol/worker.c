@@ -366,6 +366,13 @@ static bool own_copies(const tarry_worker *worker, const uint64_t *psi, const ui
     return any;
 }
 
+/* Whether the signal's limit is the usual one, or raised. */
+static bool has_limit(const tarry_worker *worker, const tarry_message *signal)
+{
+    return signal->limit == 0 || (signal->limit > worker->settings.conditioning_limit &&
+                                  signal->limit <= TARRY_CONDITIONING_MOST);
+}
+
 /* Whether the signal speaks of parts and stripes that there are. */
 static bool has_stripes(const tarry_worker *worker, const tarry_message *signal)
 {
@@ -400,9 +407,12 @@ static int take_signal(tarry_worker *worker, const tarry_message *message)
         return reject(worker, TARRY_REJECT_STALE);
     bool here;
     bool any = own_copies(worker, message->psi, message->stale, &here);
-    if (!here || !has_stripes(worker, message))
+    if (!here || !has_stripes(worker, message) || !has_limit(worker, message))
         return reject(worker, TARRY_REJECT_RANGE);
     if (any) {
+        coefficients_set_limit(worker->work, message->limit == 0
+                                                 ? worker->settings.conditioning_limit
+                                                 : message->limit);
         int error = coefficients_of_worker(worker->work, message->parts, worker->settings.worker,
                                            message->psi, worker->coefficients);
         if (error != TARRY_OK)

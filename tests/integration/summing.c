@@ -42,6 +42,8 @@ void summing_begin(summing *job)
 {
     tarry_diagnostic diagnostic = {{0}};
     int error = tarry_plan_create(&job->plan_settings, NULL, &job->plan, &diagnostic);
+    if (error == TARRY_OK && job->prepare != NULL)
+        job->prepare(job->plan);
     if (error == TARRY_OK && job->straggler_spec != NULL)
         error = tarry_straggler_create(job->straggler_spec, job->plan_settings.workers, job->seed,
                                        NULL, &job->straggler, &diagnostic);
@@ -77,12 +79,17 @@ int summing_round(summing *job, tarry_round_result *result, tarry_diagnostic *di
         return error;
     float *gradient = malloc(job->dimension * sizeof(*gradient));
     assert_non_null(gradient);
+    job->lengths = 0;
     for (size_t i = 0; i < job->dimension; i++)
         job->truth[i] = 0;
     for (uint32_t chunk = 0; chunk < tarry_plan_chunks(job->plan); chunk++) {
         fill(job, result->round, chunk, job->parameters[0], gradient);
-        for (size_t i = 0; i < job->dimension; i++)
+        double square = 0;
+        for (size_t i = 0; i < job->dimension; i++) {
             job->truth[i] += gradient[i];
+            square += (double)gradient[i] * gradient[i];
+        }
+        job->lengths += sqrt(square);
     }
     free(gradient);
     return TARRY_OK;
@@ -98,12 +105,23 @@ double summing_error(const summing *job)
     return error / largest;
 }
 
+static double square_of_difference(const summing *job)
+{
+    double error = 0;
+    for (size_t i = 0; i < job->dimension; i++)
+        error += (job->sum[i] - job->truth[i]) * (job->sum[i] - job->truth[i]);
+    return error;
+}
+
 double summing_squared_error(const summing *job)
 {
-    double error = 0, square = 0;
-    for (size_t i = 0; i < job->dimension; i++) {
-        error += (job->sum[i] - job->truth[i]) * (job->sum[i] - job->truth[i]);
+    double square = 0;
+    for (size_t i = 0; i < job->dimension; i++)
         square += job->truth[i] * job->truth[i];
-    }
-    return error / square;
+    return square_of_difference(job) / square;
+}
+
+double summing_relative_error(const summing *job)
+{
+    return sqrt(square_of_difference(job)) / job->lengths;
 }

@@ -13,6 +13,7 @@ typedef struct summing {
     size_t dimension;
     const char *straggler_spec; /* NULL: none */
     uint64_t seed;
+    void (*prepare)(tarry_plan *plan); /* may change the plan before the runtime has it, or NULL */
     bool lasting; /* a chunk has the same vector in every round, but for the parameters' factor */
     _Atomic uint32_t failing_chunk; /* its computation fails; UINT32_MAX: none does */
 
@@ -21,6 +22,7 @@ typedef struct summing {
     tarry_local *local;
     float *sum;
     double *truth;
+    double lengths; /* sum of the chunks' |gradient| */
     float parameters[2];
 } summing;
 
@@ -37,5 +39,7 @@ int summing_round(summing *job, tarry_round_result *result, tarry_diagnostic *di
 double summing_error(const summing *job);
 /* |sum - truth|^2 / |truth|^2 */
 double summing_squared_error(const summing *job);
+/* |sum - truth| / sum of the chunks' |gradient| */
+double summing_relative_error(const summing *job);
 
 #endif

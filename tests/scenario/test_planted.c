@@ -202,6 +202,12 @@ static void a_worker_that_is_kept_from_everything(void **state)
     expect(PLANT_BAR_ALL, "barred_only_for_a_reason", "");
 }
 
+static void a_worker_that_overlooks_a_raised_limit(void **state)
+{
+    (void)state;
+    expect(PLANT_USUAL_LIMIT, "all_encode_by_the_signals_limit", "expected_error_is_the_error");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -226,6 +232,7 @@ int main(void)
         cmocka_unit_test(a_bar_that_is_never_lifted),
         cmocka_unit_test(workers_whose_words_do_not_count),
         cmocka_unit_test(a_worker_that_is_kept_from_everything),
+        cmocka_unit_test(a_worker_that_overlooks_a_raised_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

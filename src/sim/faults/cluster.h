@@ -34,7 +34,8 @@
 enum {
     MAX_ITEMS = 2048,
     MAX_RECORDS = 128,
-    FRAME_BYTES = CODEC_HEADER_BYTES + CODEC_TERM_BYTES + (MAX_WORKERS * MAX_CHUNKS + 7) / 8 + 1 +
+    FRAME_BYTES = CODEC_HEADER_BYTES + CODEC_TERM_BYTES + CODEC_LIMIT_BYTES +
+                  (MAX_WORKERS * MAX_CHUNKS + 7) / 8 + 1 +
                   (MAX_CHUNKS + 7) / 8, /* psi, stripes, and a set of positions */
     FRAME_WORDS =
         (MAX_WORKERS * MAX_CHUNKS + 63) / 64 + 1 + 4, /* psi, stripes, and sets of positions */
@@ -71,6 +72,7 @@ typedef enum plant {
     PLANT_KEEP_BARRED,        /* what was barred once stays barred for the round */
     PLANT_MUTE,               /* what workers say that they are at does not count */
     PLANT_BAR_ALL,            /* a worker is told that nothing is wanted of it */
+    PLANT_USUAL_LIMIT,        /* a worker encodes with the usual limit, whatever the signal says */
 } plant;
 
 /* What a coded part is made of: u[chunk][part], of this round or of `before`, and whose parameters
@@ -215,6 +217,7 @@ typedef struct cluster {
     uint64_t longest; /* of a round, from its start or the last fault on, in thousandths of bound */
     uint32_t exact_rounds, failed_rounds, extra_attempts, passed_over, made_up, called_back,
         given_up, restarts;
+    uint32_t raised_rounds; /* whose estimate has stripes of a raised limit */
     uint32_t parted_rounds; /* with more parts than the plan's least */
     uint32_t changed_parts; /* attempts with another number of parts than the one before */
     uint64_t waits;         /* steps in which the signal was put off for more parts */

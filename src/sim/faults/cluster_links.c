@@ -123,6 +123,8 @@ void cluster_deliver_to_worker(cluster *it, const cluster_item *sent)
     uint64_t kept;
     if (cluster_planted(it, PLANT_KEEP_BARRED))
         keep_barred(it, sent->worker, &message, &kept);
+    if (cluster_planted(it, PLANT_USUAL_LIMIT) && sent->worker == 0)
+        message.limit = 0;
     cluster_note_message(it, "at", sent->worker, &message);
     cluster_step_worker(it, sent->worker,
                         &(tarry_event){.type = TARRY_EVENT_MESSAGE, .message = &message},

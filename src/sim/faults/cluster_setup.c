@@ -77,7 +77,7 @@ static void draw_settings(cluster *it)
     settings->credit = chance(it, 0.3) && !adaptive ? TARRY_CREDIT_WHOLE : TARRY_CREDIT_CHUNK;
     settings->reproducible = settings->stop != TARRY_STOP_DEADLINE && chance(it, 0.25);
     /* Some limits so tight that sets of workers fail them. */
-    settings->conditioning_limit = chance(it, 0.7) ? 1000 : 1.5 + between(it, 0, 300) * .01;
+    settings->conditioning_limit = chance(it, 0.7) ? 1000 : 1.02 + between(it, 0, 200) * .01;
     if (tarry_plan_parts(it->plan) == 1 && chance(it, 0.5)) {
         settings->keep = TARRY_KEEP_CREDITED;
         settings->credit = TARRY_CREDIT_CHUNK;

@@ -58,6 +58,7 @@ static void begin_encoding(cluster *it, uint32_t worker, const tarry_effect *eff
     encoded->part.before = effect->round - (cluster_planted(it, PLANT_ENCODE_TOO_OLD) ? 2 : 1);
     uint32_t parts = effect->parts, load = tarry_plan_load(it->plan, worker);
     invariants_of_coefficients(it, worker, effect->coefficients);
+    invariants_of_rows(it, worker, effect);
     for (uint32_t slot = 0; slot < load; slot++) {
         uint32_t chunk = tarry_plan_chunk(it->plan, worker, slot);
         bool stale =

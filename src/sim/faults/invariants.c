@@ -69,7 +69,9 @@ static void check_verdict(cluster *it, const tarry_effects *effects, model_verdi
         model_give_up_stripes(model, it->now);
     bool may_fail = model_decide(model, it->now, false) == VERDICT_FAIL ||
                     model_decide(model, it->now, true) == VERDICT_FAIL;
-    if (may_fail && calls_back(it, effects) && model_call_back(model, it->now))
+    bool may_raise =
+        chooses && model_pick(model, it->now, UINT32_MAX) == 0 && model_must_raise(model);
+    if ((may_fail || may_raise) && calls_back(it, effects) && model_call_back(model, it->now))
         it->called_back++;
     if (chooses && model->ready == TARRY_NEVER && model_pick(model, it->now, UINT32_MAX) != 0)
         model->ready = it->now;
@@ -82,6 +84,8 @@ static void check_verdict(cluster *it, const tarry_effects *effects, model_verdi
     if (actual == VERDICT_FAIL && model_call_back(model, it->now))
         invariant_broken(it, "fails_only_when_hopeless",
                          "those who were late were not called back");
+    if (actual == VERDICT_SIGNAL && model_pick(model, it->now, UINT32_MAX) == 0)
+        invariants_of_raising(it, model_call_back(model, it->now));
     if (actual == latest || actual == earliest)
         return;
     const char *name = actual == VERDICT_FAIL || latest == VERDICT_FAIL
@@ -221,8 +225,11 @@ static void check_psi(cluster *it, const tarry_effect *effect)
 static void check_signal(cluster *it, const tarry_effects *effects)
 {
     server_model *model = &it->model;
-    uint32_t cleared = 0, told = 0, present = 0, stood = model->complete;
+    uint32_t cleared = 0, told = 0, present = 0;
     uint32_t parts = model_pick(model, it->now, UINT32_MAX), before = model->parts;
+    if (parts == 0)
+        parts = model_raised_pick(model);
+    uint32_t stood = model->complete;
     model_begin_attempt(model, it->now, parts);
     it->changed_parts += model->attempt > 1 && parts != before;
     uint32_t open = all_stripes(it) & ~stood;
@@ -237,6 +244,7 @@ static void check_signal(cluster *it, const tarry_effects *effects)
             continue;
         told |= bit(effect->worker);
         check_psi(it, effect);
+        invariants_of_signal_limit(it, &effect->message);
         if (effect->message.attempt != model->attempt)
             invariant_broken(it, "attempts_count_up", "%u", effect->message.attempt);
     }
@@ -338,7 +346,8 @@ static double filled_in(cluster *it, uint32_t stripe)
 static void check_estimate(cluster *it, const tarry_round_result *result)
 {
     const server_model *model = &it->model;
-    double error = 0, filled = 0, worst = 0, tolerance = 1e-6 * it->settings.conditioning_limit;
+    double error = 0, filled = 0, worst = 0,
+           tolerance = 1e-6 * fmax(it->settings.conditioning_limit, result->conditioning);
     for (uint32_t stripe = 0; stripe < model->stripes; stripe++) {
         double plain, off = estimate_error(it, stripe, &plain);
         double weight = (double)model->stripe_size[stripe] /
@@ -357,7 +366,7 @@ static void check_estimate(cluster *it, const tarry_round_result *result)
     if (fabs(result->filled_share - filled) > tolerance)
         invariant_broken(it, "filled_share_is_filled", "%g, but the estimate shows %g",
                          result->filled_share, filled);
-    if (!result->exact && worst < 0.5)
+    if (!result->exact && worst < 0.5 && result->conditioning == 0)
         invariant_broken(it, "exact_means_exact", "the estimate is exact, the result denies it");
 }
 
@@ -413,6 +422,7 @@ static void check_done(cluster *it, const tarry_round_result *given)
         if (model->complete != all_stripes(it))
             invariant_broken(it, "done_when_complete", "stripes %#x are", model->complete);
         check_estimate(it, &result);
+        invariants_of_conditioning(it, &result);
         model_end_attempt(model, it->now);
         it->parted_rounds += model->parts > model->least;
         it->exact_rounds += result.exact;

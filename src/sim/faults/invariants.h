@@ -28,6 +28,13 @@ void invariants_of_worker(cluster *it, uint32_t worker);
 void invariants_of_time(cluster *it, uint64_t time);
 /* `worker` is about to encode. */
 void invariants_of_encoding(cluster *it, uint32_t worker, const cluster_item *encoded);
+/* Limits: an attempt begins with a raised one, perhaps while there are others to be called back;
+ * one of its signals; the coefficients that a worker is about to encode with; the round's result,
+ * whose estimate is there. */
+void invariants_of_raising(cluster *it, bool others_are_left);
+void invariants_of_signal_limit(cluster *it, const tarry_message *signal);
+void invariants_of_rows(cluster *it, uint32_t worker, const tarry_effect *encode);
+void invariants_of_conditioning(cluster *it, const tarry_round_result *result);
 /* TARRY_KEEP_CREDITED: the coefficients with which it is about to; a finished gradient of it is
  * about to be folded or dropped; what it holds after an effect. */
 void invariants_of_coefficients(cluster *it, uint32_t worker, const float *coefficients);

@@ -45,10 +45,10 @@ static void diagonalize(double a[MAX_PARTS][MAX_PARTS], uint32_t n)
     }
 }
 
-/* Singular values of R_S of at least 1/limit, as roots of the eigenvalues of R_S R_S^T. */
-static bool find_rank(const server_model *it, uint32_t parts, uint32_t set, uint8_t *rank)
+/* Squares of the singular values of R_S: the eigenvalues of R_S R_S^T. */
+static void find_squares(const server_model *it, uint32_t parts, uint32_t set,
+                         double gram[MAX_PARTS][MAX_PARTS])
 {
-    double gram[MAX_PARTS][MAX_PARTS] = {{0}};
     for (uint32_t p = 0; p < parts; p++)
         for (uint32_t q = 0; q < parts; q++)
             for (uint32_t worker = 0; worker < it->workers; worker++)
@@ -56,16 +56,41 @@ static bool find_rank(const server_model *it, uint32_t parts, uint32_t set, uint
                     gram[p][q] += tarry_plan_decode_weight(it->plan, parts, p, worker) *
                                   tarry_plan_decode_weight(it->plan, parts, q, worker);
     diagonalize(gram, parts);
+}
+
+/* Singular values of at least 1/limit, and those of at least that of a raised limit. */
+static bool find_rank(server_model *it, uint32_t parts, uint32_t set)
+{
+    double squares[MAX_PARTS][MAX_PARTS] = {{0}};
+    find_squares(it, parts, set, squares);
     bool beyond_doubt = true;
-    double limit = 1 / it->settings.conditioning_limit;
-    uint32_t found = 0;
+    double limit = 1 / it->settings.conditioning_limit, raised = 1 / TARRY_CONDITIONING_MOST;
+    uint32_t found = 0, more = 0;
     for (uint32_t p = 0; p < parts; p++) {
-        double sigma = gram[p][p] > 0 ? sqrt(gram[p][p]) : 0;
+        double sigma = squares[p][p] > 0 ? sqrt(squares[p][p]) : 0;
         found += sigma >= limit;
+        more += sigma >= (raised < limit ? raised : limit);
         beyond_doubt = beyond_doubt && fabs(sigma - limit) > 1e-6;
     }
-    *rank = (uint8_t)found;
+    it->rank[parts][set] = (uint8_t)found;
+    it->raised_rank[parts][set] = (uint8_t)more;
     return beyond_doubt;
+}
+
+/* The largest 1/sigma that a raised limit counts, of this attempt's sets. */
+static double find_conditioning(const server_model *it)
+{
+    double worst = 0;
+    for (uint32_t chunk = 0; chunk < it->chunks; chunk++) {
+        double squares[MAX_PARTS][MAX_PARTS] = {{0}};
+        find_squares(it, it->parts, it->psi[chunk], squares);
+        for (uint32_t p = 0; p < it->parts; p++) {
+            double inverse = squares[p][p] > 0 ? 1 / sqrt(squares[p][p]) : INFINITY;
+            if (inverse <= TARRY_CONDITIONING_MOST && inverse > worst)
+                worst = inverse;
+        }
+    }
+    return worst;
 }
 
 /* The ranks of all sets of workers that share a chunk: the non-empty subsets of its holders. */
@@ -80,7 +105,7 @@ static bool find_ranks(server_model *it)
         for (uint32_t set = holders; set != 0; set = (set - 1) & holders)
             for (uint32_t parts = it->least; parts <= it->most; parts++)
                 if (it->rank[parts][set] == 0)
-                    beyond_doubt = find_rank(it, parts, set, &it->rank[parts][set]) && beyond_doubt;
+                    beyond_doubt = find_rank(it, parts, set) && beyond_doubt;
     }
     return beyond_doubt;
 }
@@ -152,7 +177,8 @@ uint64_t model_frame_bytes(const server_model *it, uint32_t worker, const tarry_
             view += tarry_plan_replication(it->plan, chunk);
     switch (message->type) {
     case TARRY_MESSAGE_SIGNAL:
-        return 24 + term + (view + 7) / 8 + (model_stripes(it, it->least) + 7) / 8 +
+        return 24 + term + (message->limit != 0 ? 8 : 0) + (view + 7) / 8 +
+               (model_stripes(it, it->least) + 7) / 8 +
                (message->stale != NULL ? (slots + 7) / 8 : 0);
     case TARRY_MESSAGE_ROUND:
     case TARRY_MESSAGE_RESUME:
@@ -212,6 +238,12 @@ static uint32_t stale_of(const server_model *it, uint32_t chunk, uint32_t among)
     return set;
 }
 
+/* By this attempt's limit. */
+static uint32_t rank_of(const server_model *it, uint32_t set)
+{
+    return it->raised ? it->raised_rank[it->parts][set] : it->rank[it->parts][set];
+}
+
 /* Whether an open chunk of the worker is of use: with a fixed order each one is, since the worker
  * computes them all. */
 static bool has_more(const server_model *it, uint32_t worker, uint32_t among)
@@ -225,32 +257,49 @@ static bool has_more(const server_model *it, uint32_t worker, uint32_t among)
     return false;
 }
 
-double model_left(const server_model *it, uint32_t among)
+/* By the limit, or with a raised one. */
+static double error_of(const server_model *it, uint32_t parts, uint32_t among, bool raised)
 {
     double missing = 0;
     for (uint32_t chunk = 0; chunk < it->chunks; chunk++) {
-        uint32_t fresh = it->rank[it->parts][model_credited(it, chunk, among)];
-        uint32_t stale = it->rank[it->parts][stale_of(it, chunk, among)];
+        uint32_t set = model_credited(it, chunk, among);
+        uint32_t rank = raised ? it->raised_rank[parts][set] : it->rank[parts][set];
+        missing += it->weight[chunk] * (parts - rank);
+    }
+    return missing / (it->all * parts);
+}
+
+/* The same of this attempt's parts, with each chunk's copies of the round before if their rank is
+ * higher. */
+static double left_of(const server_model *it, uint32_t among, bool raised)
+{
+    double missing = 0;
+    for (uint32_t chunk = 0; chunk < it->chunks; chunk++) {
+        const uint8_t *rank = raised ? it->raised_rank[it->parts] : it->rank[it->parts];
+        uint32_t fresh = rank[model_credited(it, chunk, among)];
+        uint32_t stale = rank[stale_of(it, chunk, among)];
         missing += it->weight[chunk] * (it->parts - (stale > fresh ? stale : fresh));
     }
     return missing / (it->all * it->parts);
+}
+
+double model_left(const server_model *it, uint32_t among)
+{
+    return left_of(it, among, false);
 }
 
 double model_scale(const server_model *it)
 {
     double found = 0;
     for (uint32_t chunk = 0; chunk < it->chunks; chunk++)
-        found += it->weight[chunk] * it->rank[it->parts][it->psi[chunk]];
+        found += it->weight[chunk] * rank_of(it, it->psi[chunk]);
     bool scaled = it->settings.fill == TARRY_FILL_SCALE && found > 0;
     return scaled ? it->all * it->parts / found : 1;
 }
 
 double model_error(const server_model *it, uint32_t parts, uint32_t among)
 {
-    double missing = 0;
-    for (uint32_t chunk = 0; chunk < it->chunks; chunk++)
-        missing += it->weight[chunk] * (parts - it->rank[parts][model_credited(it, chunk, among)]);
-    return missing / (it->all * parts);
+    return error_of(it, parts, among, false);
 }
 
 static bool is_all_in(const server_model *it, uint32_t among)
@@ -319,12 +368,14 @@ void model_give_up_stripes(server_model *it, uint64_t now)
     it->complete = 0;
     if (model_pick(it, now, EVERYONE) == 0)
         it->complete = complete;
+    else
+        it->result.conditioning = 0;
 }
 
 bool model_hopeless(const server_model *it, uint32_t chunk, bool foresight)
 {
     uint32_t possible = model_possible(it, chunk);
-    if (it->rank[it->least][possible] == it->least)
+    if (it->raised_rank[it->least][possible] == it->least)
         return false;
     return foresight || count(possible) < it->least ||
            possible == model_credited(it, chunk, EVERYONE);
@@ -353,7 +404,7 @@ model_verdict model_decide(const server_model *it, uint64_t now, bool foresight)
     bool anyone = false;
     for (uint32_t worker = 0; worker < it->workers; worker++)
         anyone = anyone || is_able(it, worker, EVERYONE);
-    if (anyone && model_pick(it, now, EVERYONE) != 0)
+    if (anyone && (model_pick(it, now, EVERYONE) != 0 || model_must_raise(it)))
         return VERDICT_SIGNAL;
     if (is_doomed(it, foresight))
         return VERDICT_FAIL;
@@ -363,11 +414,13 @@ model_verdict model_decide(const server_model *it, uint64_t now, bool foresight)
 static void complete(server_model *it, uint32_t stripe)
 {
     it->complete |= bit(stripe);
+    it->result.conditioning = fmax(it->result.conditioning, it->conditioning);
 }
 
 void model_begin_attempt(server_model *it, uint64_t now, uint32_t parts)
 {
     set_parts(it, parts);
+    it->raised = model_raises(it, parts);
     it->from_scratch = it->complete == 0;
     it->phase = MODEL_CODING;
     it->broken = false;
@@ -378,20 +431,21 @@ void model_begin_attempt(server_model *it, uint64_t now, uint32_t parts)
     it->result.copies_coded = 0;
     it->result.chunks_filled = 0;
     it->filled = 0;
-    it->attempt_missing = model_error(it, parts, EVERYONE);
-    it->attempt_left = model_left(it, EVERYONE);
+    it->attempt_missing = error_of(it, parts, EVERYONE, it->raised);
+    it->attempt_left = left_of(it, EVERYONE, it->raised);
     if (it->result.signal_ns == TARRY_NEVER)
         it->result.signal_ns = now;
     for (uint32_t chunk = 0; chunk < it->chunks; chunk++) {
         uint32_t fresh = model_credited(it, chunk, EVERYONE);
         uint32_t stale = stale_of(it, chunk, EVERYONE);
-        bool filled = it->rank[parts][stale] > it->rank[parts][fresh];
+        bool filled = rank_of(it, stale) > rank_of(it, fresh);
         it->psi[chunk] = filled ? stale : fresh;
         it->senders |= it->psi[chunk];
         it->filled |= filled ? bit(chunk) : 0;
         it->result.chunks_filled += filled;
         it->result.copies_coded += filled ? 0 : count(fresh);
     }
+    it->conditioning = it->raised ? find_conditioning(it) : 0;
     uint32_t stripes = (bit(it->stripes) - 1) & ~it->complete;
     it->asked = count(stripes);
     it->first_stripe = TARRY_NEVER;

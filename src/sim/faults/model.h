@@ -59,8 +59,9 @@ typedef struct server_model {
     uint32_t holds[MAX_WORKERS]; /* chunks of a worker, a bit each */
     /* How much of the data a chunk is, and all are: in original chunks, exactly. */
     double weight[MAX_CHUNKS], all;
-    /* Of R_S, by the parts and the set S of workers that share a chunk. */
+    /* Of R_S, by the parts and the set S of workers that share a chunk; and with a raised limit. */
     uint8_t rank[MAX_PARTS + 1][1 << MAX_WORKERS];
+    uint8_t raised_rank[MAX_PARTS + 1][1 << MAX_WORKERS];
     uint64_t stripe_size[MAX_STRIPES]; /* numbers */
 
     model_phase phase;
@@ -75,6 +76,8 @@ typedef struct server_model {
     bool broken;           /* someone who owes a stripe is gone */
     model_member members[MAX_WORKERS];
     uint32_t psi[MAX_CHUNKS]; /* of this attempt: workers, a bit each */
+    bool raised;              /* its signals raise the limit */
+    double conditioning;      /* largest 1/sigma_min of psi's sets then, else 0 */
     uint32_t filled;          /* chunks of which psi names copies of the round before, a bit each */
     double attempt_missing;   /* model_error when this attempt began */
     double attempt_left;      /* model_left, the same */
@@ -110,10 +113,15 @@ void model_exclude(server_model *it, uint32_t late, tarry_absence reason);
 /* Those who were excluded for being late come anew. False: there are none. */
 bool model_call_back(server_model *it, uint64_t now);
 
+/* `limit` of this attempt's signals. */
+double model_limit(const server_model *it);
+/* What `worker` has to encode `chunk` of psi with if all of its parts are recovered: its row of
+ * R_S^T (R_S R_S^T)^-1. False: they are not. */
+bool model_row(const server_model *it, uint32_t chunk, uint32_t worker, double row[MAX_PARTS]);
 /* The workers, among those of `among`, whose copies of `chunk` count. */
 uint32_t model_credited(const server_model *it, uint32_t chunk, uint32_t among);
 /* sum_i w_i (l - rank_i) / (l sum_i w_i), with w_i what chunk i is of the data, of the copies that
- * count, of the workers of `among`. */
+ * count, of the workers of `among`, if the limit is not raised. */
 double model_error(const server_model *it, uint32_t parts, uint32_t among);
 /* The same, of this attempt's parts, with each chunk's gradient of the round before where that has
  * a higher rank. */
@@ -123,8 +131,15 @@ double model_scale(const server_model *it);
 /* The workers that may still have, or have, a copy of `chunk`. */
 uint32_t model_possible(const server_model *it, uint32_t chunk);
 /* With how many parts the server should signal if it signals, of the workers of `among`; 0: the
- * stop rule does not hold. */
+ * stop rule does not hold, the limit not being raised. */
 uint32_t model_pick(const server_model *it, uint64_t now, uint32_t among);
+/* TARRY_STOP_EXACT: whether every chunk is recovered or has all its copies in and would be with a
+ * raised limit. */
+bool model_must_raise(const server_model *it);
+/* With how many parts then; complete stripes of others are given up. */
+uint32_t model_raised_pick(server_model *it);
+/* Whether an attempt with `parts` raises the limit. */
+bool model_raises(const server_model *it, uint32_t parts);
 /* Whether it may put the signal off in the hope of more parts. */
 bool model_may_wait(const server_model *it, uint64_t now);
 /* Complete stripes stand only as long as the attempt can be repeated with as many parts. */

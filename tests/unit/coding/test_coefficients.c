@@ -228,6 +228,46 @@ static void the_limit_decides_the_rank(void **state)
     }
 }
 
+/* Two columns at the angle t: s^2 = 1 +- cos t, |R|_F^2 = 2, |U|_F^2 = 1/(1 + cos t) + 1/(1 - cos
+ * t). */
+static void what_copies_are_worth(void **state)
+{
+    (void)state;
+    const double sigmas[] = {0.7, 1e-2, 1e-3, 1e-5, 1.01e-6, 0.99e-6, 1e-7};
+    for (size_t i = 0; i < sizeof(sigmas) / sizeof(*sigmas); i++) {
+        tarry_plan *plan = plan_of_two_columns(sigmas[i]);
+        double angle = sqrt(2) * sigmas[i]; /* more exact than the cosine where it is small */
+        if (i > 1) {
+            plan->decode[1] = cos(angle);
+            plan->decode[3] = sin(angle);
+        }
+        coefficients *work;
+        assert_int_equal(coefficients_create(plan, 500, NULL, &work), TARRY_OK);
+        const uint64_t both = 3;
+        coefficients_worth worth;
+        assert_int_equal(coefficients_judge(work, 2, 0, &both, 0, &worth), TARRY_OK);
+        assert_int_equal(worth.rank, sigmas[i] > 1.0 / 500 ? 2 : 1);
+        assert_int_equal(worth.raised_rank, sigmas[i] > 1e-6 ? 2 : 1);
+        double other = sqrt(2 - sigmas[i] * sigmas[i]);
+        double least = worth.raised_rank == 2 ? sigmas[i] : other;
+        double inverses = 1 / (other * other) + (worth.raised_rank == 2 ? 1 / (least * least) : 0);
+        assert_true(fabs(worth.inverse * least - 1) < 1e-4);
+        assert_true(fabs(worth.amplification / sqrt(2 * inverses) - 1) < 1e-4);
+        const uint64_t one = 2, none = 0;
+        assert_int_equal(coefficients_judge(work, 2, 0, &one, 0, &worth), TARRY_OK);
+        assert_true(worth.rank == 1 && worth.raised_rank == 1 && fabs(worth.inverse - 1) < 1e-12);
+        assert_int_equal(coefficients_judge(work, 2, 0, &none, 0, &worth), TARRY_OK);
+        assert_true(worth.rank == 0 && worth.raised_rank == 0 && worth.inverse == 0);
+        /* The limit itself, from here on. */
+        uint32_t rank;
+        coefficients_set_limit(work, 2 / sigmas[i]);
+        assert_int_equal(coefficients_rank(work, 2, 0, &both, 0, &rank), TARRY_OK);
+        assert_int_equal(rank, 2);
+        coefficients_free(work);
+        edge_plan_free(plan);
+    }
+}
+
 static void ranks_grow_with_the_set(void **state)
 {
     (void)state;
@@ -348,6 +388,7 @@ int main(void)
         cmocka_unit_test(each_number_of_parts_has_its_own_rows),
         cmocka_unit_test(each_chunk_gets_the_pseudoinverse),
         cmocka_unit_test(the_limit_decides_the_rank),
+        cmocka_unit_test(what_copies_are_worth),
         cmocka_unit_test(ranks_grow_with_the_set),
         cmocka_unit_test(sharing_changes_nothing),
         cmocka_unit_test(every_failed_allocation_is_reported),

@@ -228,8 +228,51 @@ static void equal_columns_never_recover(void **state)
         assert_int_equal(coverage_add(tracker, worker, 0), TARRY_OK);
     assert_int_equal(coverage_copies(tracker, 0), 3);
     assert_int_equal(coverage_rank(tracker, plan->parts, 0), 1);
+    assert_int_equal(coverage_if_raised(tracker, plan->parts)->ranks[0], 1);
     assert_int_equal(coverage_recovered(tracker, plan->parts), 0);
     assert_true(coverage_expected_error(tracker, plan->parts) == 0.5);
+    coverage_free(tracker);
+    edge_plan_free(plan);
+}
+
+/* Two of three columns are all but parallel: complete, but over the limit. */
+static void what_a_raised_limit_gives_is_kept_beside(void **state)
+{
+    (void)state;
+    tarry_plan *plan = edge_plan_fractional(3, 2, 3, 2);
+    edge_plan_random_decode(plan, 1);
+    const double angles[] = {0, 1e-5, 1};
+    for (uint32_t worker = 0; worker < 3; worker++) {
+        plan->decode[worker] = cos(angles[worker]);
+        plan->decode[3 + worker] = sin(angles[worker]);
+    }
+    coverage *tracker;
+    assert_int_equal(coverage_create(plan, LIMIT, NULL, &tracker), TARRY_OK);
+    assert_int_equal(coverage_add(tracker, 0, 0), TARRY_OK);
+    assert_int_equal(coverage_if_raised(tracker, 2)->ranks[0], 1);
+    assert_int_equal(coverage_add(tracker, 1, 0), TARRY_OK);
+    const coverage_recovery *raised = coverage_if_raised(tracker, 2);
+    assert_int_equal(coverage_rank(tracker, 2, 0), 1);
+    assert_int_equal(raised->ranks[0], 2);
+    assert_int_equal(raised->recovered, 1);
+    assert_true(coverage_expected_error(tracker, 2) == 0.75);
+    assert_true(coverage_raised_error(tracker, 2) == 0.5);
+    coefficients_worth worth;
+    assert_int_equal(coverage_judge(tracker, 2, 0, &worth), TARRY_OK);
+    assert_int_equal(worth.rank, 1);
+    assert_int_equal(worth.raised_rank, 2);
+    assert_true(fabs(worth.inverse / (sqrt(2) / 1e-5) - 1) < 1e-5);
+    /* The third makes it good; without it all is as before. */
+    assert_int_equal(coverage_add(tracker, 2, 0), TARRY_OK);
+    assert_int_equal(coverage_rank(tracker, 2, 0), 2);
+    assert_int_equal(raised->recovered, 1);
+    assert_int_equal(coverage_remove(tracker, 2, 0), TARRY_OK);
+    assert_int_equal(coverage_rank(tracker, 2, 0), 1);
+    assert_int_equal(raised->ranks[0], 2);
+    assert_int_equal(coverage_remove(tracker, 0, 0), TARRY_OK);
+    assert_int_equal(raised->recovered, 0);
+    coverage_clear(tracker);
+    assert_true(coverage_raised_error(tracker, 2) == 1);
     coverage_free(tracker);
     edge_plan_free(plan);
 }
@@ -326,6 +369,7 @@ int main(void)
         cmocka_unit_test(agrees_with_a_recount_after_random_steps),
         cmocka_unit_test(pieces_count_for_what_they_are),
         cmocka_unit_test(equal_columns_never_recover),
+        cmocka_unit_test(what_a_raised_limit_gives_is_kept_beside),
         cmocka_unit_test(adaptive_parts_are_all_kept_at_once),
         cmocka_unit_test(every_failed_allocation_is_reported),
     };

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include <cmocka.h>
+#include <math.h>
 #include <string.h>
 
 #include "base/bitset.h"
@@ -51,6 +52,7 @@ static void draw(random_stream *stream, tarry_message_type type, sample *drawn)
         drawn->message.slot = random_u32(stream);
     if (type == TARRY_MESSAGE_PART || type == TARRY_MESSAGE_SIGNAL)
         drawn->message.parts = 1 + random_below(stream, TARRY_MOST_PARTS);
+    drawn->message.limit = random_below(stream, 2) == 1 ? 1 / random_uniform(stream) : 0;
     drawn->message.fate = (tarry_fate)random_below(stream, 3);
     drawn->message.term = random_below(stream, 2) == 1 ? random_u32(stream) : 0;
     fill(stream, drawn->psi);
@@ -130,6 +132,7 @@ static void every_message_survives_the_wire(void **state)
         assert_int_equal(read.stripe, sent.message.stripe);
         assert_int_equal(read.parts, sent.message.parts);
         assert_int_equal(read.failed, sent.message.failed);
+        assert_true(read.limit == (type == TARRY_MESSAGE_SIGNAL ? sent.message.limit : 0));
         if (type == TARRY_MESSAGE_SIGNAL) {
             assert_same_bits(read.psi, sent.psi, shape.psi_bits);
             assert_same_bits(read.stripes, sent.stripes, shape.stripes);
@@ -172,6 +175,15 @@ static void frames_have_the_documented_bytes(void **state)
     const uint8_t signal[] = {1, 0, 0x52, 0x51, 0x14, 0x13, 0x12, 0x11, 8, 7, 6,    5, 4, 3,
                               2, 1, 0x24, 0x23, 0x22, 0x21, 0,    0,    0, 0, 0xa5, 2, 5};
     assert_memory_equal(frame, signal, sizeof(signal));
+
+    /* 1e6 as float64 before the sets. */
+    message.limit = 1e6;
+    uint8_t limited[35];
+    assert_int_equal(codec_size(&shape, &message), 35);
+    codec_encode(&shape, &message, limited);
+    assert_int_equal(limited[1], 1);
+    const uint8_t million[] = {0, 0, 0, 0, 0x80, 0x84, 0x2e, 0x41, 0xa5, 2, 5};
+    assert_memory_equal(limited + 24, million, sizeof(million));
 
     message.type = TARRY_MESSAGE_REPORT;
     message.failed = true;
@@ -229,6 +241,31 @@ static void frames_without_meaning_are_refused(void **state)
     frame[24] = 1;
     frame[1] |= 32;
     assert_int_equal(codec_decode(&shape, frame, size, words, &read), TARRY_ERROR_FORMAT);
+}
+
+/* A limit that is none, or no number: 1, below, infinite, NaN. */
+static void limits_without_meaning_are_refused(void **state)
+{
+    (void)state;
+    codec_shape shape = {.psi_bits = 10, .stripes = 3, .slots = 4};
+    const uint64_t sets[2] = {0};
+    tarry_message signal = {
+        .type = TARRY_MESSAGE_SIGNAL, .parts = 1, .psi = sets, .stripes = sets, .term = 1};
+    const double limits[] = {nextafter(1, 2), 1e300, 1, 0.5, -2, INFINITY, NAN};
+    for (size_t i = 0; i < sizeof(limits) / sizeof(*limits); i++) {
+        uint8_t frame[MAX_FRAME];
+        uint64_t words[MAX_WORDS];
+        tarry_message read;
+        signal.limit = limits[i];
+        size_t size = codec_size(&shape, &signal);
+        codec_encode(&shape, &signal, frame);
+        assert_int_equal(codec_decode(&shape, frame, size, words, &read),
+                         i < 2 ? TARRY_OK : TARRY_ERROR_FORMAT);
+        /* The flag says that there is one, which costs its bytes. */
+        frame[1] ^= 1;
+        assert_int_equal(codec_decode(&shape, frame, size, words, &read), TARRY_ERROR_FORMAT);
+        assert_int_equal(size, CODEC_HEADER_BYTES + CODEC_TERM_BYTES + CODEC_LIMIT_BYTES + 3);
+    }
 }
 
 static void kept_sets_outlive_the_message(void **state)
@@ -380,6 +417,7 @@ int main(void)
         cmocka_unit_test(every_message_survives_the_wire),
         cmocka_unit_test(frames_have_the_documented_bytes),
         cmocka_unit_test(frames_without_meaning_are_refused),
+        cmocka_unit_test(limits_without_meaning_are_refused),
         cmocka_unit_test(kept_sets_outlive_the_message),
         cmocka_unit_test(truncated_and_lengthened_frames_are_refused),
         cmocka_unit_test(any_bytes_are_refused_or_read_faithfully),

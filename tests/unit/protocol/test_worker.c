@@ -654,6 +654,58 @@ static void a_signal_says_how_many_parts(void **state)
     desk_end(&its);
 }
 
+/* Worker 0's column and this one's are all but parallel: 1/sigma_min is 14,142. */
+static void a_signal_says_by_which_limit(void **state)
+{
+    (void)state;
+    desk its = {.epoch = 1};
+    its.plan = edge_plan_make(3, 3, 2, edges, 7, NULL);
+    edge_plan_random_decode(its.plan, 1);
+    const double angles[] = {0, 1e-4, 1};
+    for (uint32_t worker = 0; worker < 3; worker++) {
+        its.plan->decode[worker] = cos(angles[worker]);
+        its.plan->decode[3 + worker] = sin(angles[worker]);
+    }
+    tarry_worker_settings settings = {
+        .worker = 1, .dimension = 6, .stripe_length = 3, .conditioning_limit = 1000};
+    assert_int_equal(tarry_worker_create(its.plan, &settings, NULL, &its.worker, NULL), TARRY_OK);
+    hears(&its, TARRY_MESSAGE_ROUND, 0);
+    expect_compute(&its, 0, 2);
+    has_computed(&its, 0, false);
+    expect_report(&its, 0, false);
+    expect_compute(&its, 1, 0);
+    tarry_message signal = {.type = TARRY_MESSAGE_SIGNAL,
+                            .epoch = 1,
+                            .attempt = 1,
+                            .parts = 2,
+                            .psi = &its.psi,
+                            .stripes = &its.stripes};
+    its.psi = 1 << 0 | 1 << 1; /* chunk 2: worker 0 and this one */
+    its.stripes = 1;
+    const double wrong[] = {1000, 2, -1, 2 * TARRY_CONDITIONING_MOST, INFINITY, NAN};
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+        signal.limit = wrong[i];
+        happens(&its, &(tarry_event){.type = TARRY_EVENT_MESSAGE, .message = &signal});
+        expect_reject(&its, TARRY_REJECT_RANGE);
+    }
+    /* Usual, raised but not enough, raised, and usual again: of rank 1 both have half of each. */
+    const double limits[] = {0, 14000, 15000, TARRY_CONDITIONING_MOST, 0};
+    for (size_t i = 0; i < sizeof(limits) / sizeof(*limits); i++) {
+        signal.limit = limits[i];
+        signal.attempt = (uint32_t)i + 1;
+        happens(&its, &(tarry_event){.type = TARRY_EVENT_MESSAGE, .message = &signal});
+        if (i == 0)
+            expect(&its, TARRY_EFFECT_CANCEL);
+        const tarry_effect *encode = expect_encode(&its, (uint32_t)i + 1, 0);
+        bool whole = limits[i] > 1 / sqrt(1 - cos(1e-4));
+        double first = (double)encode->coefficients[0], second = (double)encode->coefficients[1];
+        assert_true(fabs(first - (whole ? 0 : 0.5)) < 1e-4);
+        assert_true(fabs(second / (whole ? 1 / sin(1e-4) : 0.25e-4) - 1) < 1e-3);
+        has_encoded(&its, (uint32_t)i + 1, 0);
+    }
+    desk_end(&its);
+}
+
 static int create(void *user, const tarry_allocator *allocator)
 {
     tarry_worker_settings settings = {
@@ -802,6 +854,7 @@ int main(void)
         cmocka_unit_test(only_of_its_round_an_answer_says_what_it_computes),
         cmocka_unit_test(what_is_for_the_server_is_refused),
         cmocka_unit_test(a_signal_says_how_many_parts),
+        cmocka_unit_test(a_signal_says_by_which_limit),
         cmocka_unit_test(creation_checks_its_settings_and_every_allocation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
