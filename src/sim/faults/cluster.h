@@ -47,7 +47,7 @@ enum {
     CLUSTER_PLAN_RUNS = 16,
     MAX_PLANS = 5, /* of a world */
     GRAIN = 8,     /* units of an original chunk: no plan cuts it finer */
-    MAX_HELD = 32, /* frames for a worker that turns to another plan */
+    MAX_HELD = 6,  /* frames for a worker that turns to another plan */
 };
 
 /*

@@ -138,10 +138,14 @@ static bool is_meant_for(const cluster *it, const cluster_node *node, const clus
 void cluster_deliver_to_worker(cluster *it, const cluster_item *sent)
 {
     const cluster_node *node = &it->nodes[sent->worker];
-    uint64_t words[FRAME_WORDS];
+    uint64_t words[FRAME_WORDS] = {0};
     tarry_message message;
-    if (node->machine == NULL || !arrives(it, sent, it->strays) || !is_meant_for(it, node, sent) ||
-        !read_frame(it, sent, &node->shape, words, &message))
+    if (node->machine == NULL || !arrives(it, sent, it->strays) || !is_meant_for(it, node, sent))
+        return;
+    codec_shape shape = sent->plan == node->plan
+                            ? node->shape
+                            : codec_shape_of(it->plans[sent->plan].plan, sent->worker, it->stripes);
+    if (!read_frame(it, sent, &shape, words, &message))
         return;
     uint64_t kept;
     if (cluster_planted(it, PLANT_KEEP_BARRED))
