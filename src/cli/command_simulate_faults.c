@@ -103,8 +103,9 @@ static void print_figures(const fault_campaign *it)
     printf("crashes, cuts, pauses, restarts: %" PRIu64 " between rounds, %" PRIu64
            " while workers compute, %" PRIu64 " while they send\n",
            it->planned[MODEL_IDLE], it->planned[MODEL_COMPUTING], it->planned[MODEL_CODING]);
-    printf("%" PRIu64 " restarts of the server; the longest round took %.2f of its bound\n",
-           it->restarts, (double)it->longest / 1000);
+    printf("%" PRIu64 " restarts of the server, %" PRIu64 " changes of the plan, to which workers "
+           "turned %" PRIu64 " times; the longest round took %.2f of its bound\n",
+           it->restarts, it->replans, it->turned, (double)it->longest / 1000);
 }
 
 /* Tells of the broken run: how to repeat it, and the fewest faults that show it, with all that

@@ -32,6 +32,8 @@ static void add_counts(fault_campaign *all, const fault_campaign *more)
     all->late += more->late;
     all->silent += more->silent;
     all->restarts += more->restarts;
+    all->replans += more->replans;
+    all->turned += more->turned;
     all->steps += more->steps;
     all->faults += more->faults;
     for (int phase = MODEL_IDLE; phase <= MODEL_CODING; phase++)
@@ -62,6 +64,8 @@ static int run_batch(crew *it, cluster *world, uint64_t start, uint64_t past,
                        .late = world->passed_over,
                        .silent = world->given_up,
                        .restarts = world->restarts,
+                       .replans = world->replans,
+                       .turned = world->turned,
                        .steps = world->steps,
                        .faults = world->draws.struck.count,
                        .planned = {world->planned[MODEL_IDLE], world->planned[MODEL_COMPUTING],

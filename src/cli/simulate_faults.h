@@ -20,6 +20,7 @@ typedef struct fault_campaign {
     /* what came of it */
     uint64_t done; /* runs */
     uint64_t rounds, exact, failed, attempts, late, silent, restarts, steps, faults;
+    uint64_t replans, turned; /* changes of the plan, and workers that turned where they were */
     uint64_t planned[MODEL_CODING + 1]; /* faults at a time, by the server's phase */
     uint64_t longest;                   /* round, in thousandths of its bound */
     double seconds;

@@ -208,6 +208,26 @@ static void a_worker_that_overlooks_a_raised_limit(void **state)
     expect(PLANT_USUAL_LIMIT, "all_encode_by_the_signals_limit", "expected_error_is_the_error");
 }
 
+static void chunks_that_stay_what_they_were(void **state)
+{
+    (void)state;
+    expect(PLANT_KEEP_SPANS, "every_sample_once",
+           "expected_error_is_the_error filled_share_is_filled one_round_for_each_chunk");
+}
+
+static void a_part_of_another_plan_summed(void **state)
+{
+    (void)state;
+    expect(PLANT_SUM_OTHER_PLAN, "sums_are_of_the_plan", "");
+}
+
+static void orders_of_another_plan(void **state)
+{
+    (void)state;
+    expect(PLANT_OLD_ORDERS, "computes_by_the_plan_of_the_round",
+           "frames_are_read a_worker_never_waits");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -233,6 +253,9 @@ int main(void)
         cmocka_unit_test(workers_whose_words_do_not_count),
         cmocka_unit_test(a_worker_that_is_kept_from_everything),
         cmocka_unit_test(a_worker_that_overlooks_a_raised_limit),
+        cmocka_unit_test(chunks_that_stay_what_they_were),
+        cmocka_unit_test(a_part_of_another_plan_summed),
+        cmocka_unit_test(orders_of_another_plan),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

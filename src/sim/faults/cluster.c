@@ -96,12 +96,13 @@ static bool concerns_server(item_type type)
 {
     return type == ITEM_TO_SERVER || type == ITEM_COMBINE || type == ITEM_CLEAR ||
            type == ITEM_START || type == ITEM_ABORT || type == ITEM_JOIN || type == ITEM_LOST ||
-           type == ITEM_HEARD || type == ITEM_SAVE;
+           type == ITEM_HEARD || type == ITEM_SAVE || type == ITEM_REPLAN || type == ITEM_READY;
 }
 
 static bool concerns_worker(item_type type)
 {
-    return type == ITEM_TO_WORKER || type == ITEM_COMPUTED || type == ITEM_ENCODED;
+    return type == ITEM_TO_WORKER || type == ITEM_COMPUTED || type == ITEM_ENCODED ||
+           type == ITEM_PLAN || type == ITEM_TURN;
 }
 
 /* Puts the item off if who it concerns does nothing now. */
@@ -225,6 +226,16 @@ static int happen(cluster *it, cluster_item *due)
     case ITEM_SAVE:
         cluster_save(it);
         break;
+    case ITEM_REPLAN:
+        return cluster_replan(it, due);
+    case ITEM_PLAN:
+        cluster_hear_plan(it, due);
+        break;
+    case ITEM_TURN:
+        return cluster_turn(it, due);
+    case ITEM_READY:
+        cluster_hear_ready(it, due);
+        break;
     default:
         return strike(it, due);
     }
@@ -288,7 +299,7 @@ void cluster_free(cluster *it)
     if (it == NULL)
         return;
     tarry_allocator allocator = it->allocator;
-    tarry_plan_free(it->plan);
+    cluster_free_plans(it);
     memory_release(&allocator, it);
 }
 

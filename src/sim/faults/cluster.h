@@ -3,20 +3,24 @@
  * A small world in virtual time: the real server and workers, and everything between them drawn
  * from a seed: delays, reordering, duplicates, messages that outlive their round or connection,
  * slow links and cut ones, workers that crash, come back, fall silent, pause and fail chunks, sums
- * carried out late, a server that is restarted from its checkpoint. Instead of numbers, coded parts
- * carry the coefficients they were encoded with, so that the estimate's content is known as a
- * matrix.
+ * carried out late, a server that is restarted from its checkpoint, plans that change between two
+ * rounds. Instead of numbers, coded parts carry the coefficients they were encoded with, so that
+ * the estimate's content is known as a matrix, of each unit of the data: GRAIN units are an
+ * original chunk, however the plan cuts it.
  *
  *   cluster.c         time: what happens next
  *   cluster_setup.c   what a seed means
  *   cluster_links.c   messages on their way
  *   cluster_worker.c  workers, and what befalls them
  *   cluster_server.c  the server, its sums, its restarts
+ *   cluster_plans.c   plans that follow each other, and what their chunks are made of
+ *   cluster_replan.c  another plan between two rounds
  *   draws.c           everything random
  *   model.c           what the server should do
  *   invariants.c      what must hold, checked at every step
  *   invariants_absence.c  the same of workers that are done without
  *   invariants_order.c  the same of dynamic orders
+ *   invariants_sum.c  the same of the estimate
  *   shrink.c          the fewest faults that still break an invariant
  *
  * A world has its own small queue, in memory that is taken once: messages with their frames and
@@ -42,6 +46,9 @@ enum {
     CHECKPOINT_BYTES = 2048,
     LINE_BYTES = 240,
     CLUSTER_PLAN_RUNS = 16,
+    MAX_PLANS = 5, /* of a world */
+    GRAIN = 8,     /* units of an original chunk: no plan cuts it finer */
+    MAX_HELD = 6,  /* frames for a worker that turns to another plan */
 };
 
 /*
@@ -73,12 +80,23 @@ typedef enum plant {
     PLANT_MUTE,               /* what workers say that they are at does not count */
     PLANT_BAR_ALL,            /* a worker is told that nothing is wanted of it */
     PLANT_USUAL_LIMIT,        /* a worker encodes with the usual limit, whatever the signal says */
+    PLANT_KEEP_SPANS,         /* a worker's chunks stay what they were in the first plan */
+    PLANT_SUM_OTHER_PLAN,     /* what came in under the plan before is summed in a part's place */
+    PLANT_OLD_ORDERS,         /* what was said under the plan before reaches who has turned */
 } plant;
 
-/* What a coded part is made of: u[chunk][part], of this round or of `before`, and whose parameters
- * its gradients belong to. */
+/* One of the plans of a world, and what its chunks are made of. */
+typedef struct cluster_plan {
+    tarry_plan *plan;
+    uint8_t units[MAX_CHUNKS][MAX_CHUNKS]; /* [chunk][original chunk]: its units, a bit each */
+} cluster_plan;
+
+/* What a coded part is made of: u[chunk][part], of this round or of `before`, whose parameters its
+ * gradients belong to, and which plans say what the chunks are. Plans by their number. */
 typedef struct coded {
     double u[MAX_CHUNKS][MAX_PARTS];
+    uint32_t plan; /* of the worker that encoded it */
+    uint32_t cut;  /* by which the worker chose its data: the same */
     uint32_t parameters;
     uint32_t stale;  /* chunks whose gradient is that of `before`, a bit each */
     uint64_t before; /* a round */
@@ -96,6 +114,10 @@ typedef enum item_type {
     ITEM_LOST,
     ITEM_HEARD,
     ITEM_SAVE,
+    ITEM_REPLAN, /* the server goes on with another plan, unless a round runs */
+    ITEM_PLAN,   /* a worker hears of it */
+    ITEM_TURN,   /* it has prepared itself */
+    ITEM_READY,  /* the server hears that it has turned */
     /* faults */
     ITEM_ABORT,
     ITEM_CRASH, /* noticed: LOST follows */
@@ -113,9 +135,12 @@ typedef struct cluster_item {
     uint64_t time, sequence;
     item_type type;
     uint32_t worker;
-    uint32_t connection; /* messages, HEARD, LOST */
+    uint32_t connection; /* messages, HEARD, LOST, PLAN, TURN, READY */
     uint32_t parameters; /* ROUND: which parameters travel with it */
+    uint32_t plan;       /* TO_WORKER: the server's; PLAN, TURN, READY: the one in question */
+    uint32_t preparing;  /* PLAN: how long that takes */
     uint64_t token;      /* COMPUTED: the computation; ENCODED: the worker's life */
+    uint32_t machine;    /* ENCODED: which one of the worker's machines began it */
     uint64_t round;
     uint32_t attempt, parts, stripe, slot;
     double scale; /* COMBINE */
@@ -131,13 +156,25 @@ typedef struct cluster_item {
 typedef struct cluster_record {
     uint32_t epoch;
     uint32_t parameters;
+    uint32_t plan; /* the server's */
     uint64_t round;
     uint32_t made; /* chunks, a bit each */
 } cluster_record;
 
+/* What the server keeps for a worker that turns to another plan. */
+typedef struct held_frame {
+    uint32_t size;
+    uint8_t bytes[FRAME_BYTES];
+} held_frame;
+
 typedef struct cluster_node {
     tarry_worker *machine; /* NULL: not running */
-    codec_shape shape;
+    uint32_t machines;     /* so far */
+    uint32_t plan, cut;    /* of its machine; whose spans it goes by: the same */
+    uint32_t holds;        /* its chunks by that plan, a bit each */
+    bool preparing;        /* itself for the plan `next` */
+    uint32_t next;
+    codec_shape shape; /* by the machine's plan */
     uint32_t connection;
     bool connected;
     bool returning; /* a JOIN is under way */
@@ -154,6 +191,9 @@ typedef struct cluster_node {
     uint32_t at;             /* the chunk in progress, as a bit; 0: none */
     bool computes;           /* may go on with open chunks: not told to stop */
     uint32_t heard;          /* the newest attempt of which it was told by more than news */
+    bool turning;            /* to the server's plan, as far as the server knows */
+    uint32_t held_count;
+    held_frame held[MAX_HELD];
     cluster_record records[MAX_RECORDS]; /* the latest, in a ring */
     uint32_t record_count;
 } cluster_node;
@@ -170,11 +210,17 @@ typedef struct cluster_job {
 typedef struct cluster {
     /* kept from run to run */
     tarry_allocator allocator;
-    tarry_plan *plan; /* of the worlds plan_seed, plan_group; NULL: none yet */
+    cluster_plan plans[MAX_PLANS]; /* of the worlds plan_seed, plan_group */
+    uint32_t plan_count;           /* of these, made so far */
+    bool last_plan;                /* nothing follows on them */
     uint64_t plan_seed;
     uint32_t plan_group;
 
     cluster_job job;
+    const tarry_plan *plan; /* the server's */
+    uint32_t number;        /* of that one */
+    uint32_t newest;        /* that there was in this world */
+    codec_shape shapes[MAX_WORKERS];
     draws draws;
     tarry_server_settings settings;
     uint32_t workers, rounds;
@@ -201,13 +247,14 @@ typedef struct cluster {
     uint32_t parameters; /* counts the server's lives: each has its own */
     uint8_t checkpoint[CHECKPOINT_BYTES];
     size_t checkpoint_size;
+    uint32_t saved_plan;
     uint64_t saved_round;
     uint32_t saved_epochs[MAX_WORKERS];
 
     coded inbox[MAX_WORKERS][MAX_STRIPES]; /* parts that the server took */
-    double estimate[MAX_STRIPES][MAX_CHUNKS][MAX_PARTS][MAX_PARTS];
+    double estimate[MAX_STRIPES][MAX_CHUNKS * GRAIN][MAX_PARTS][MAX_PARTS]; /* per unit */
     /* The same of the round before's gradients. */
-    double filling[MAX_STRIPES][MAX_CHUNKS][MAX_PARTS][MAX_PARTS];
+    double filling[MAX_STRIPES][MAX_CHUNKS * GRAIN][MAX_PARTS][MAX_PARTS];
     uint32_t summed[MAX_STRIPES]; /* workers in the estimate since it was cleared */
 
     /* the outcome */
@@ -217,10 +264,12 @@ typedef struct cluster {
     uint64_t longest; /* of a round, from its start or the last fault on, in thousandths of bound */
     uint32_t exact_rounds, failed_rounds, extra_attempts, passed_over, made_up, called_back,
         given_up, restarts;
-    uint32_t raised_rounds; /* whose estimate has stripes of a raised limit */
-    uint32_t parted_rounds; /* with more parts than the plan's least */
-    uint32_t changed_parts; /* attempts with another number of parts than the one before */
-    uint64_t waits;         /* steps in which the signal was put off for more parts */
+    uint32_t raised_rounds;   /* whose estimate has stripes of a raised limit */
+    uint32_t parted_rounds;   /* with more parts than the plan's least */
+    uint32_t changed_parts;   /* attempts with another number of parts than the one before */
+    uint64_t waits;           /* steps in which the signal was put off for more parts */
+    uint32_t replans, turned; /* changes of the plan; workers that turned where they were */
+    uint32_t evolved_exact;   /* exact rounds with chunks that are not the original ones */
     uint32_t planned[MODEL_CODING + 1]; /* faults that struck, by the phase that they struck in */
 
     cluster_item items[MAX_ITEMS]; /* the last of all: not cleared for a new world */
@@ -257,6 +306,35 @@ void cluster_disturb(cluster *it, uint64_t until);
 
 /* cluster_setup.c. Draws everything about a world, and plans its faults. Errors: NO_MEMORY. */
 int cluster_set_up(cluster *it);
+/* How long a round may last, with the present plan. */
+void cluster_find_bound(cluster *it);
+
+/* cluster_plans.c */
+/* Sees to the first plan of the world's group. Errors: NO_MEMORY. */
+int cluster_first_plan(cluster *it, const tarry_plan_settings *settings);
+/* Sees to the plan of that number, which is at most one above those made; *there: whether there is
+ * one. Errors: NO_MEMORY. */
+int cluster_later_plan(cluster *it, uint32_t number, bool *there);
+/* The plan is the server's from now on. */
+void cluster_take_plan(cluster *it, uint32_t number);
+void cluster_free_plans(cluster *it);
+/* The plan of the worker's machine. */
+static inline const tarry_plan *cluster_plan_of(const cluster *it, uint32_t worker)
+{
+    return it->plans[it->nodes[worker].plan].plan;
+}
+
+/* cluster_replan.c */
+/* Between two rounds: perhaps the plan changes before the next one, which starts at `start`. */
+void cluster_plan_change(cluster *it, uint64_t start);
+/* Errors: NO_MEMORY. */
+int cluster_replan(cluster *it, cluster_item *due);
+void cluster_hear_plan(cluster *it, const cluster_item *due);
+/* Errors: NO_MEMORY. */
+int cluster_turn(cluster *it, const cluster_item *due);
+void cluster_hear_ready(cluster *it, const cluster_item *due);
+/* A worker that turns hears of a round once it has; of one that is over, nothing. */
+void cluster_hold(cluster *it, uint32_t worker, const tarry_message *message);
 
 /* cluster_links.c */
 void cluster_note_message(cluster *it, const char *where, uint32_t worker,
@@ -264,25 +342,32 @@ void cluster_note_message(cluster *it, const char *where, uint32_t worker,
 /* Puts a message on the link of `worker`, perhaps twice. `part` belongs to a PART, else NULL. */
 void cluster_transmit(cluster *it, item_type direction, uint32_t worker,
                       const tarry_message *message, const coded *part);
+/* When what is sent now arrives. reorder: it may overtake what was sent before. */
+uint64_t cluster_arrival(cluster *it, item_type direction, uint32_t worker, bool reorder);
 void cluster_deliver_to_server(cluster *it, cluster_item *sent);
 void cluster_deliver_to_worker(cluster *it, const cluster_item *sent);
 
 /* cluster_worker.c */
-/* `parameters` comes with a ROUND. */
+/* `sent`: with a message, what brought it, else NULL. */
 void cluster_step_worker(cluster *it, uint32_t worker, const tarry_event *event,
-                         uint32_t parameters);
+                         const cluster_item *sent);
 void cluster_computed(cluster *it, const cluster_item *done);
 void cluster_encoded(cluster *it, const cluster_item *done);
-/* A set of positions of the worker's order as chunks, a bit each; NULL is empty. */
-uint32_t cluster_chunks_of(const cluster *it, uint32_t worker, const uint64_t *positions);
-/* What `worker` has made in (epoch, round) with the parameters; chunks, a bit each. */
+/* A set of positions of the worker's order by the plan as chunks, a bit each; NULL is empty. */
+uint32_t cluster_chunks_of(const tarry_plan *plan, uint32_t worker, const uint64_t *positions);
+/* What `worker` has made in (epoch, round) with the parameters and the plan; chunks, a bit each. */
 uint32_t cluster_made(const cluster *it, uint32_t worker, uint32_t epoch, uint64_t round,
-                      uint32_t parameters);
+                      uint32_t parameters, uint32_t plan);
 void cluster_crash(cluster *it, uint32_t worker, bool noticed, random_stream *details);
 void cluster_cut(cluster *it, uint32_t worker, bool noticed, random_stream *details);
-/* The worker is connected; a machine is made for it if it has none. Errors: NO_MEMORY. */
+/* The worker is connected; a machine is made for it if it has none of the server's plan. Errors:
+ * NO_MEMORY. */
 int cluster_connect(cluster *it, uint32_t worker);
+/* Makes the worker's machine for the plan; the one before is no more. Errors: NO_MEMORY. */
+int cluster_make_machine(cluster *it, uint32_t worker, uint32_t plan);
 void cluster_disconnect(cluster *it, uint32_t worker, bool noticed);
+/* Who knows that it was left out comes back. */
+void cluster_come_back(cluster *it, uint32_t worker);
 /* Comes back within `most`, if it is not about to. */
 void cluster_return_later(cluster *it, uint32_t worker, uint32_t most, random_stream *details);
 

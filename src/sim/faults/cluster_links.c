@@ -18,24 +18,25 @@ void cluster_note_message(cluster *it, const char *where, uint32_t worker,
                  message->failed ? " failed" : "");
 }
 
+/* Sets, which depend on the plan, are in the server's messages alone. */
 static void put_on_link(cluster *it, uint64_t arrival, item_type direction, uint32_t worker,
                         const tarry_message *message, const coded *part)
 {
-    cluster_node *node = &it->nodes[worker];
+    const codec_shape *shape = &it->shapes[worker];
     cluster_item *sent = cluster_add(it, arrival, direction, worker);
-    sent->connection = node->connection;
+    sent->connection = it->nodes[worker].connection;
     sent->parameters = it->parameters;
-    sent->size = (uint32_t)codec_size(&node->shape, message);
-    codec_encode(&node->shape, message, sent->frame);
+    sent->plan = it->number;
+    sent->size = (uint32_t)codec_size(shape, message);
+    codec_encode(shape, message, sent->frame);
     if (part != NULL)
         sent->part = *part;
 }
 
-void cluster_transmit(cluster *it, item_type direction, uint32_t worker,
-                      const tarry_message *message, const coded *part)
+uint64_t cluster_arrival(cluster *it, item_type direction, uint32_t worker, bool reorder)
 {
     cluster_node *node = &it->nodes[worker];
-    bool up = direction == ITEM_TO_SERVER, reorder = up ? it->reorder_up : it->reorder_down;
+    bool up = direction == ITEM_TO_SERVER;
     uint64_t *last = up ? &node->last_up : &node->last_down;
     uint64_t delay =
         draws_between(&it->draws, up ? DRAW_DELAY_UP : DRAW_DELAY_DOWN, worker, 0, it->delay);
@@ -46,6 +47,17 @@ void cluster_transmit(cluster *it, item_type direction, uint32_t worker,
         arrival = *last;
     if (arrival > *last)
         *last = arrival;
+    return arrival;
+}
+
+void cluster_transmit(cluster *it, item_type direction, uint32_t worker,
+                      const tarry_message *message, const coded *part)
+{
+    const cluster_node *node = &it->nodes[worker];
+    bool up = direction == ITEM_TO_SERVER;
+    uint64_t arrival =
+        cluster_arrival(it, direction, worker, up ? it->reorder_up : it->reorder_down);
+    random_stream details;
     put_on_link(it, arrival, direction, worker, message, part);
     if (up && draws_chance(&it->draws, DRAW_HEARD, worker, HEARD_CHANCE)) {
         uint32_t time = (uint32_t)(arrival - it->now);
@@ -68,11 +80,10 @@ static bool arrives(cluster *it, const cluster_item *sent, double strays)
            draws_fault(&it->draws, FAULT_STRAY, sent->worker, strays, &details);
 }
 
-static bool read_frame(cluster *it, const cluster_item *sent, uint64_t *words,
-                       tarry_message *message)
+static bool read_frame(cluster *it, const cluster_item *sent, const codec_shape *shape,
+                       uint64_t *words, tarry_message *message)
 {
-    int error =
-        codec_decode(&it->nodes[sent->worker].shape, sent->frame, sent->size, words, message);
+    int error = codec_decode(shape, sent->frame, sent->size, words, message);
     if (error != TARRY_OK)
         invariant_broken(it, "frames_are_read", "%s", tarry_error_text(error));
     return error == TARRY_OK;
@@ -83,7 +94,7 @@ void cluster_deliver_to_server(cluster *it, cluster_item *sent)
     uint64_t words[FRAME_WORDS];
     tarry_message message;
     if ((!cluster_planted(it, PLANT_WAIT_FOR_THE_LOST) && !arrives(it, sent, 0.5)) ||
-        !read_frame(it, sent, words, &message))
+        !read_frame(it, sent, &it->shapes[sent->worker], words, &message))
         return;
     cluster_note_message(it, "from", sent->worker, &message);
     if (cluster_planted(it, PLANT_FORGE_EPOCH))
@@ -106,19 +117,35 @@ static void keep_barred(const cluster *it, uint32_t worker, tarry_message *messa
     if (message->type != TARRY_MESSAGE_NEWS && message->type != TARRY_MESSAGE_RESUME)
         return;
     *kept = message->barred != NULL ? *message->barred : 0;
-    for (uint32_t slot = 0; slot < tarry_plan_load(it->plan, worker); slot++)
-        if (it->nodes[worker].barred >> tarry_plan_chunk(it->plan, worker, slot) & 1)
+    const tarry_plan *plan = cluster_plan_of(it, worker);
+    for (uint32_t slot = 0; slot < tarry_plan_load(plan, worker); slot++)
+        if (it->nodes[worker].barred >> tarry_plan_chunk(plan, worker, slot) & 1)
             *kept |= UINT64_C(1) << slot;
     message->barred = kept;
 }
 
+/* Whether the worker's machine is given the message: what was said under another plan would mean
+ * other chunks, and speaks of rounds that are over; but for whether the worker is there. */
+static bool is_meant_for(const cluster *it, const cluster_node *node, const cluster_item *sent)
+{
+    tarry_message_type type;
+    uint64_t round;
+    return sent->plan == node->plan || cluster_planted(it, PLANT_OLD_ORDERS) ||
+           (codec_peek(sent->frame, sent->size, &type, &round) == TARRY_OK &&
+            type == TARRY_MESSAGE_PROBE);
+}
+
 void cluster_deliver_to_worker(cluster *it, const cluster_item *sent)
 {
-    cluster_node *node = &it->nodes[sent->worker];
-    uint64_t words[FRAME_WORDS];
+    const cluster_node *node = &it->nodes[sent->worker];
+    uint64_t words[FRAME_WORDS] = {0};
     tarry_message message;
-    if (node->machine == NULL || !arrives(it, sent, it->strays) ||
-        !read_frame(it, sent, words, &message))
+    if (node->machine == NULL || !arrives(it, sent, it->strays) || !is_meant_for(it, node, sent))
+        return;
+    codec_shape shape = sent->plan == node->plan
+                            ? node->shape
+                            : codec_shape_of(it->plans[sent->plan].plan, sent->worker, it->stripes);
+    if (!read_frame(it, sent, &shape, words, &message))
         return;
     uint64_t kept;
     if (cluster_planted(it, PLANT_KEEP_BARRED))
@@ -127,6 +154,5 @@ void cluster_deliver_to_worker(cluster *it, const cluster_item *sent)
         message.limit = 0;
     cluster_note_message(it, "at", sent->worker, &message);
     cluster_step_worker(it, sent->worker,
-                        &(tarry_event){.type = TARRY_EVENT_MESSAGE, .message = &message},
-                        sent->parameters);
+                        &(tarry_event){.type = TARRY_EVENT_MESSAGE, .message = &message}, sent);
 }

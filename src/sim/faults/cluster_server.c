@@ -53,19 +53,28 @@ void cluster_clear_estimate(cluster *it, uint32_t stripe)
     it->summed[stripe] = 0;
 }
 
-/* C_i += scale R[., worker] u_i, for every chunk i, of the round that its gradient belongs to. */
+/* C += scale R[., worker] u_i, for each unit of every chunk i, of the round that its gradient
+ * belongs to. */
+static void add_to_unit(cluster *it, const cluster_item *done, uint32_t chunk, uint32_t unit)
+{
+    bool stale = (done->part.stale >> chunk & 1) != 0;
+    double(*sum)[MAX_PARTS] = (stale ? it->filling : it->estimate)[done->stripe][unit];
+    for (uint32_t p = 0; p < done->parts; p++)
+        for (uint32_t q = 0; q < done->parts; q++)
+            sum[p][q] += done->scale *
+                         tarry_plan_decode_weight(it->plan, done->parts, p, done->worker) *
+                         done->part.u[chunk][q];
+}
+
 static void add_to_estimate(cluster *it, const cluster_item *done)
 {
     invariants_of_sum(it, done);
-    for (uint32_t chunk = 0; chunk < it->model.chunks; chunk++) {
-        bool stale = (done->part.stale >> chunk & 1) != 0;
-        double(*sum)[MAX_PARTS] = (stale ? it->filling : it->estimate)[done->stripe][chunk];
-        for (uint32_t p = 0; p < done->parts; p++)
-            for (uint32_t q = 0; q < done->parts; q++)
-                sum[p][q] += done->scale *
-                             tarry_plan_decode_weight(it->plan, done->parts, p, done->worker) *
-                             done->part.u[chunk][q];
-    }
+    const cluster_plan *cut = &it->plans[done->part.cut];
+    uint32_t chunks = tarry_plan_chunks(cut->plan);
+    for (uint32_t chunk = 0; chunk < MAX_CHUNKS; chunk++)
+        for (uint32_t unit = 0; unit < MAX_CHUNKS * GRAIN; unit++)
+            if (cut->units[chunk % chunks][unit / GRAIN] >> unit % GRAIN & 1)
+                add_to_unit(it, done, chunk, unit);
 }
 
 static bool is_sum(item_type type)
@@ -113,6 +122,7 @@ static void start_later(cluster *it, bool failed)
     bool long_break = draws_chance(&it->draws, DRAW_BREAK, 0, failed ? 0.8 : 0.3);
     uint64_t time =
         draws_between(&it->draws, DRAW_BREAK, 0, 0, long_break ? LONG_BREAK : SHORT_BREAK);
+    cluster_plan_change(it, it->now + time);
     cluster_add(it, it->now + time, ITEM_START, 0);
 }
 
@@ -146,7 +156,10 @@ static void carry_out(cluster *it, const tarry_effects *effects)
             bool swallowed =
                 (cluster_planted(it, PLANT_SWALLOW_SIGNAL) && type == TARRY_MESSAGE_SIGNAL) ||
                 (cluster_planted(it, PLANT_SWALLOW_NEWS) && type == TARRY_MESSAGE_NEWS);
-            if (connected && !swallowed)
+            if (connected && !swallowed && it->nodes[effect->worker].turning &&
+                type != TARRY_MESSAGE_PROBE)
+                cluster_hold(it, effect->worker, &effect->message);
+            else if (connected && !swallowed)
                 cluster_transmit(it, ITEM_TO_WORKER, effect->worker, &effect->message, NULL);
             if (!connected && cluster_planted(it, PLANT_WAIT_FOR_THE_LOST) &&
                 effect->message.type == TARRY_MESSAGE_PROBE)
@@ -165,13 +178,9 @@ static void carry_out(cluster *it, const tarry_effects *effects)
 static void call_back(cluster *it)
 {
     for (uint32_t worker = 0; worker < it->workers; worker++) {
-        cluster_node *node = &it->nodes[worker];
-        if (node->machine != NULL && node->connected && !node->returning &&
-            !tarry_server_present(it->server, worker)) {
-            node->returning = true;
-            uint64_t time = draws_between(&it->draws, DRAW_NOTICE, worker, 1, 500);
-            cluster_add(it, it->now + time, ITEM_JOIN, worker);
-        }
+        const cluster_node *node = &it->nodes[worker];
+        if (node->machine != NULL && node->connected && !tarry_server_present(it->server, worker))
+            cluster_come_back(it, worker);
     }
 }
 
@@ -202,7 +211,9 @@ void cluster_step_server(cluster *it, const tarry_event *event, const coded *par
     }
     if (it->allocations != allocations)
         invariant_broken(it, "memory_is_taken_at_creation", "event %d", event->type);
-    if (should_take && part != NULL)
+    bool kept = part != NULL && cluster_planted(it, PLANT_SUM_OTHER_PLAN) &&
+                it->inbox[event->worker][event->message->stripe].plan != it->number;
+    if (should_take && part != NULL && !kept)
         it->inbox[event->worker][event->message->stripe] = *part;
     carry_out_sums(it, effects);
     invariants_of_step(it, event, should_take, effects);
@@ -243,6 +254,7 @@ void cluster_save(cluster *it)
         tarry_server_stored(it->server, keep ? unused : it->checkpoint);
     if (keep)
         return;
+    it->saved_plan = it->number;
     it->saved_round = it->model.round;
     for (uint32_t worker = 0; worker < it->workers; worker++)
         it->saved_epochs[worker] = it->model.members[worker].epoch;
@@ -272,6 +284,13 @@ int cluster_restart_server(cluster *it, random_stream *details)
     it->parameters++;
     tarry_server_free(it->server);
     it->server = NULL;
+    bool running = it->model.phase != MODEL_IDLE;
+    if (it->saved_plan != it->number) {
+        server_model before = it->model;
+        model_turn(&before, it->plans[it->saved_plan].plan, &it->model);
+        cluster_take_plan(it, it->saved_plan);
+        cluster_find_bound(it);
+    }
     int error = cluster_make_server(it);
     if (error != TARRY_OK)
         return error;
@@ -280,7 +299,6 @@ int cluster_restart_server(cluster *it, random_stream *details)
         invariant_broken(it, "restarts_from_its_checkpoint", "%s", tarry_error_text(error));
         return TARRY_OK;
     }
-    bool running = it->model.phase != MODEL_IDLE;
     uint32_t epochs[MAX_WORKERS];
     for (uint32_t worker = 0; worker < it->workers; worker++)
         epochs[worker] = it->saved_epochs[worker] + TARRY_CHECKPOINT_ARRIVALS;

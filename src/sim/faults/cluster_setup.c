@@ -45,16 +45,10 @@ static int draw_plan(cluster *it)
 {
     tarry_plan_settings settings;
     draw_plan_settings(&it->job, &settings);
-    uint32_t group = it->job.run / CLUSTER_PLAN_RUNS;
-    if (it->plan == NULL || it->plan_seed != it->job.seed || it->plan_group != group) {
-        tarry_plan_free(it->plan);
-        it->plan = NULL;
-        int error = tarry_plan_create(&settings, &it->allocator, &it->plan, NULL);
-        if (error != TARRY_OK)
-            return error;
-        it->plan_seed = it->job.seed;
-        it->plan_group = group;
-    }
+    int error = cluster_first_plan(it, &settings);
+    if (error != TARRY_OK)
+        return error;
+    it->plan = it->plans[0].plan;
     it->workers = settings.workers;
     cluster_note(it, "%u workers, %u chunks, replication %u, %s%u parts, design %d, order %d",
                  settings.workers, settings.chunks, settings.replication,
@@ -138,7 +132,7 @@ static void draw_conditions(cluster *it)
  * costs at most another attempt: the chunk that the signal interrupted, the way there and back, all
  * stripes encoded and summed.
  */
-static void find_bound(cluster *it)
+void cluster_find_bound(cluster *it)
 {
     uint64_t load = 0, slowness = 0;
     for (uint32_t worker = 0; worker < it->workers; worker++) {
@@ -187,7 +181,6 @@ static void invite_workers(cluster *it)
 {
     for (uint32_t worker = 0; worker < it->workers; worker++) {
         cluster_node *node = &it->nodes[worker];
-        node->shape = codec_shape_of(it->plan, worker, it->stripes);
         node->slowness = chance(it, 0.3) ? between(it, 1, 10) : 1;
         uint64_t arrival = between(it, 0, 50);
         random_stream details;
@@ -210,12 +203,13 @@ int cluster_set_up(cluster *it)
     draw_conditions(it);
     while (!model_init(&it->model, it->plan, &it->settings))
         it->settings.conditioning_limit *= 1.01;
+    cluster_take_plan(it, 0);
     error = cluster_make_server(it);
     if (error != TARRY_OK)
         return error;
     cluster_save(it);
     invite_workers(it);
-    find_bound(it);
+    cluster_find_bound(it);
     bool early = chance(it, 0.2); /* not all have arrived */
     cluster_add(it, early ? between(it, 0, 50) : between(it, 50, 100), ITEM_START, 0);
     plan_faults(it);

@@ -9,12 +9,12 @@
 /* Times to compute are compute_time times the worker's slowness times 0..111 of these. */
 enum { COMPUTE_UNITS = 16, LONGEST_HOLD = 3000 };
 
-uint32_t cluster_chunks_of(const cluster *it, uint32_t worker, const uint64_t *positions)
+uint32_t cluster_chunks_of(const tarry_plan *plan, uint32_t worker, const uint64_t *positions)
 {
     uint32_t chunks = 0;
-    for (uint32_t slot = 0; positions != NULL && slot < tarry_plan_load(it->plan, worker); slot++)
+    for (uint32_t slot = 0; positions != NULL && slot < tarry_plan_load(plan, worker); slot++)
         if (bitset_test(positions, slot))
-            chunks |= UINT32_C(1) << tarry_plan_chunk(it->plan, worker, slot);
+            chunks |= UINT32_C(1) << tarry_plan_chunk(plan, worker, slot);
     return chunks;
 }
 
@@ -45,34 +45,39 @@ static uint64_t encode_time(cluster *it, uint32_t worker)
 
 static void begin_encoding(cluster *it, uint32_t worker, const tarry_effect *effect)
 {
+    const cluster_node *node = &it->nodes[worker];
+    const tarry_plan *plan = cluster_plan_of(it, worker);
     uint64_t time = encode_time(it, worker);
     cluster_item *encoded = cluster_add(it, it->now + time, ITEM_ENCODED, worker);
-    encoded->token = it->nodes[worker].life;
+    encoded->token = node->life;
+    encoded->machine = node->machines;
     encoded->round = effect->round;
     encoded->attempt = effect->attempt;
     encoded->stripe = effect->stripe;
-    encoded->size = (uint32_t)codec_size(&it->nodes[worker].shape, &effect->message);
-    codec_encode(&it->nodes[worker].shape, &effect->message, encoded->frame);
+    encoded->size = (uint32_t)codec_size(&node->shape, &effect->message);
+    codec_encode(&node->shape, &effect->message, encoded->frame);
     memset(&encoded->part, 0, sizeof(encoded->part));
-    encoded->part.parameters = it->nodes[worker].present.parameters;
+    encoded->part.plan = node->plan;
+    encoded->part.cut = node->cut;
+    encoded->part.parameters = node->present.parameters;
     encoded->part.before = effect->round - (cluster_planted(it, PLANT_ENCODE_TOO_OLD) ? 2 : 1);
-    uint32_t parts = effect->parts, load = tarry_plan_load(it->plan, worker);
+    uint32_t parts = effect->parts, load = tarry_plan_load(plan, worker);
     invariants_of_coefficients(it, worker, effect->coefficients);
     invariants_of_rows(it, worker, effect);
     for (uint32_t slot = 0; slot < load; slot++) {
-        uint32_t chunk = tarry_plan_chunk(it->plan, worker, slot);
+        uint32_t chunk = tarry_plan_chunk(plan, worker, slot);
         bool stale =
             bitset_test(effect->stale, slot) || cluster_planted(it, PLANT_ENCODE_OTHER_ROUND);
         encoded->part.stale |= (uint32_t)stale << chunk;
         for (uint32_t part = 0; part < parts; part++)
             encoded->part.u[chunk][part] = it->settings.keep == TARRY_KEEP_CREDITED
-                                               ? it->nodes[worker].sum[chunk]
+                                               ? node->sum[chunk]
                                                : (double)effect->coefficients[slot * parts + part];
     }
     if (cluster_planted(it, PLANT_BEND_PART))
-        encoded->part.u[tarry_plan_chunk(it->plan, worker, 0)][0] *= 1.5;
+        encoded->part.u[tarry_plan_chunk(plan, worker, 0)][0] *= 1.5;
     if (cluster_planted(it, PLANT_ENCODE_UNFINISHED))
-        encoded->part.u[tarry_plan_chunk(it->plan, worker, load - 1)][0] += 1;
+        encoded->part.u[tarry_plan_chunk(plan, worker, load - 1)][0] += 1;
     invariants_of_encoding(it, worker, encoded);
     break_while_encoding(it, worker);
 }
@@ -91,36 +96,44 @@ static void begin_computing(cluster *it, uint32_t worker, const tarry_effect *ef
     computed->slot = effect->slot;
     random_stream details;
     computed->failed = draws_fault(&it->draws, FAULT_FAILURE, worker, it->failures, &details);
+    invariants_of_plan(it, worker);
 }
 
 /* What was made so far is kept for those who ask; the new round has nothing yet. */
-static void begin_round(cluster_node *node, const tarry_message *message, uint32_t parameters)
+static void begin_record(cluster_node *node, cluster_record next)
 {
     node->records[node->record_count++ % MAX_RECORDS] = node->present;
-    node->present = (cluster_record){
-        .epoch = message->epoch,
-        .round = message->round,
-        .parameters = parameters,
-    };
+    node->present = next;
     node->failed = 0;
+}
+
+static void begin_round(cluster_node *node, const tarry_message *message, const cluster_item *sent)
+{
+    begin_record(node, (cluster_record){
+                           .epoch = message->epoch,
+                           .round = message->round,
+                           .parameters = sent->parameters,
+                           .plan = sent->plan,
+                       });
 }
 
 /* Keeps account of what the worker was told. */
 static void take_order(const cluster *it, uint32_t worker, const tarry_message *message,
                        cluster_node *node)
 {
+    const tarry_plan *plan = cluster_plan_of(it, worker);
     switch (message->type) {
     case TARRY_MESSAGE_ROUND:
     case TARRY_MESSAGE_RESUME:
         node->computes = true;
         node->heard = message->attempt;
-        node->barred = cluster_chunks_of(it, worker, message->barred);
+        node->barred = cluster_chunks_of(plan, worker, message->barred);
         break;
     case TARRY_MESSAGE_NEWS:
         /* With a running sum it waits for a signal that news have overtaken. */
         if (it->settings.keep == TARRY_KEEP_CREDITED && message->attempt > node->heard)
             node->computes = false;
-        node->barred = cluster_chunks_of(it, worker, message->barred);
+        node->barred = cluster_chunks_of(plan, worker, message->barred);
         break;
     case TARRY_MESSAGE_SIGNAL:
         node->heard = message->attempt;
@@ -147,7 +160,7 @@ static void send_up(cluster *it, uint32_t worker, const tarry_message *sent)
 static void settle(cluster *it, uint32_t worker, const tarry_effect *effect)
 {
     cluster_node *node = &it->nodes[worker];
-    uint32_t chunk = tarry_plan_chunk(it->plan, worker, effect->slot);
+    uint32_t chunk = tarry_plan_chunk(cluster_plan_of(it, worker), worker, effect->slot);
     bool fold = effect->type == TARRY_EFFECT_FOLD || cluster_planted(it, PLANT_FOLD_UNCREDITED);
     invariants_of_fate(it, worker, chunk, fold);
     node->open &= ~(UINT32_C(1) << chunk);
@@ -158,7 +171,7 @@ static void settle(cluster *it, uint32_t worker, const tarry_effect *effect)
 }
 
 void cluster_step_worker(cluster *it, uint32_t worker, const tarry_event *event,
-                         uint32_t parameters)
+                         const cluster_item *sent)
 {
     cluster_node *node = &it->nodes[worker];
     const tarry_effects *effects;
@@ -169,7 +182,7 @@ void cluster_step_worker(cluster *it, uint32_t worker, const tarry_event *event,
     }
     bool taken = effects->count == 0 || effects->items[0].type != TARRY_EFFECT_REJECT;
     if (taken && event->type == TARRY_EVENT_MESSAGE && event->message->type == TARRY_MESSAGE_ROUND)
-        begin_round(node, event->message, parameters);
+        begin_round(node, event->message, sent);
     if (taken && event->type == TARRY_EVENT_MESSAGE)
         take_order(it, worker, event->message, node);
     for (size_t i = 0; i < effects->count; i++) {
@@ -195,7 +208,7 @@ void cluster_computed(cluster *it, const cluster_item *done)
     if (node->machine == NULL || done->token != node->token)
         return;
     node->token = node->at = 0;
-    uint32_t chunk = tarry_plan_chunk(it->plan, done->worker, done->slot);
+    uint32_t chunk = tarry_plan_chunk(cluster_plan_of(it, done->worker), done->worker, done->slot);
     cluster_note(it, "worker %u: chunk %u %s", done->worker, chunk,
                  done->failed ? "failed" : "computed");
     *(done->failed ? &node->failed : &node->present.made) |= UINT32_C(1) << chunk;
@@ -206,9 +219,10 @@ void cluster_computed(cluster *it, const cluster_item *done)
                                        .round = done->round,
                                        .slot = done->slot,
                                        .failed = done->failed},
-                        0);
+                        NULL);
 }
 
+/* What was begun under a plan before is sent all the same; the machine of now has no part in it. */
 void cluster_encoded(cluster *it, const cluster_item *done)
 {
     cluster_node *node = &it->nodes[done->worker];
@@ -219,28 +233,31 @@ void cluster_encoded(cluster *it, const cluster_item *done)
     if (node->connected &&
         codec_decode(&node->shape, done->frame, done->size, words, &message) == TARRY_OK)
         cluster_transmit(it, ITEM_TO_SERVER, done->worker, &message, &done->part);
+    if (done->machine != node->machines)
+        return;
     cluster_step_worker(it, done->worker,
                         &(tarry_event){.type = TARRY_EVENT_ENCODED,
                                        .round = done->round,
                                        .attempt = done->attempt,
                                        .stripe = done->stripe},
-                        0);
+                        NULL);
 }
 
 static bool is_record_of(const cluster_record *record, uint32_t epoch, uint64_t round,
-                         uint32_t parameters)
+                         uint32_t parameters, uint32_t plan)
 {
-    return record->epoch == epoch && record->round == round && record->parameters == parameters;
+    return record->epoch == epoch && record->round == round && record->parameters == parameters &&
+           record->plan == plan;
 }
 
 uint32_t cluster_made(const cluster *it, uint32_t worker, uint32_t epoch, uint64_t round,
-                      uint32_t parameters)
+                      uint32_t parameters, uint32_t plan)
 {
     const cluster_node *node = &it->nodes[worker];
-    if (is_record_of(&node->present, epoch, round, parameters))
+    if (is_record_of(&node->present, epoch, round, parameters, plan))
         return node->present.made;
     for (uint32_t i = 0; i < node->record_count && i < MAX_RECORDS; i++)
-        if (is_record_of(&node->records[i], epoch, round, parameters))
+        if (is_record_of(&node->records[i], epoch, round, parameters, plan))
             return node->records[i].made;
     return 0;
 }
@@ -253,22 +270,46 @@ void cluster_return_later(cluster *it, uint32_t worker, uint32_t most, random_st
     cluster_add(it, it->now + stream_between(details, 0, most), ITEM_JOIN, worker);
 }
 
+static void drop_machine(cluster_node *node)
+{
+    tarry_worker_free(node->machine);
+    node->machine = NULL;
+    node->token = node->at = 0;
+    node->computes = false;
+}
+
+int cluster_make_machine(cluster *it, uint32_t worker, uint32_t plan)
+{
+    cluster_node *node = &it->nodes[worker];
+    const tarry_plan *of = it->plans[plan].plan;
+    tarry_worker_settings settings = {
+        .worker = worker,
+        .keeps_stale = it->settings.fill == TARRY_FILL_STALE,
+        .dimension = it->settings.dimension,
+        .stripe_length = it->settings.stripe_length,
+        .conditioning_limit = it->settings.conditioning_limit,
+        .keep = it->settings.keep,
+    };
+    drop_machine(node);
+    begin_record(node, (cluster_record){0});
+    node->machines++;
+    node->plan = plan;
+    node->cut = cluster_planted(it, PLANT_KEEP_SPANS) ? 0 : plan;
+    node->shape = codec_shape_of(of, worker, it->stripes);
+    node->holds = 0;
+    for (uint32_t slot = 0; slot < tarry_plan_load(of, worker); slot++)
+        node->holds |= UINT32_C(1) << tarry_plan_chunk(of, worker, slot);
+    node->open = 0;
+    memset(node->sum, 0, sizeof(node->sum));
+    return tarry_worker_create(of, &settings, &it->allocator, &node->machine, NULL);
+}
+
 int cluster_connect(cluster *it, uint32_t worker)
 {
     cluster_node *node = &it->nodes[worker];
-    node->returning = false;
-    if (node->machine == NULL) {
-        tarry_worker_settings settings = {
-            .worker = worker,
-            .keeps_stale = it->settings.fill == TARRY_FILL_STALE,
-            .dimension = it->settings.dimension,
-            .stripe_length = it->settings.stripe_length,
-            .conditioning_limit = it->settings.conditioning_limit,
-            .keep = it->settings.keep,
-        };
-        node->open = 0;
-        memset(node->sum, 0, sizeof(node->sum));
-        int error = tarry_worker_create(it->plan, &settings, &it->allocator, &node->machine, NULL);
+    node->returning = node->preparing = node->turning = false;
+    if (node->machine == NULL || node->plan != it->number) {
+        int error = cluster_make_machine(it, worker, it->number);
         if (error != TARRY_OK)
             return error;
     }
@@ -286,7 +327,16 @@ void cluster_disconnect(cluster *it, uint32_t worker, bool noticed)
         cluster_add(it, it->now + time, ITEM_LOST, worker)->connection = node->connection;
         cluster_disturb(it, it->now + time);
     }
-    node->connected = false;
+    node->connected = node->turning = node->preparing = false;
+}
+
+void cluster_come_back(cluster *it, uint32_t worker)
+{
+    if (it->nodes[worker].returning)
+        return;
+    it->nodes[worker].returning = true;
+    uint64_t time = draws_between(&it->draws, DRAW_NOTICE, worker, 1, 500);
+    cluster_add(it, it->now + time, ITEM_JOIN, worker);
 }
 
 void cluster_crash(cluster *it, uint32_t worker, bool noticed, random_stream *details)
@@ -295,10 +345,7 @@ void cluster_crash(cluster *it, uint32_t worker, bool noticed, random_stream *de
     if (node->machine == NULL)
         return;
     cluster_note(it, "worker %u crashes%s", worker, noticed ? "" : " silently");
-    tarry_worker_free(node->machine);
-    node->machine = NULL;
-    node->token = node->at = 0;
-    node->computes = false;
+    drop_machine(node);
     node->life++;
     cluster_disconnect(it, worker, noticed);
     if (stream_chance(details, 0.7))

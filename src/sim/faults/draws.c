@@ -3,8 +3,17 @@
 
 #include <string.h>
 
-/* A stream's number: kind 5 bits, worker 4, ordinal 23. */
+/* A stream's number: kind 5 bits, worker 4, ordinal 23. Kinds are part of what a seed means: those
+ * of faults that came later stand behind all others. */
 enum { KIND_SHIFT = 27, WORKER_SHIFT = 23 };
+enum { DRAWS = 8, GROUPS = DRAWS + 9, CHANGES, LATER_FAULTS };
+_Static_assert((int)DRAW_KINDS <= GROUPS - DRAWS, "each stream has a number of its own");
+
+static uint32_t number_of(fault_kind kind)
+{
+    uint32_t number = kind;
+    return number < DRAWS ? number : LATER_FAULTS + number - DRAWS;
+}
 
 static random_stream stream_of(const draws *it, uint32_t kind, uint32_t worker, uint32_t ordinal)
 {
@@ -22,13 +31,17 @@ void draws_init(draws *it, uint64_t seed, uint32_t run, const fault_list *allowe
     memset(it->chances, 0, sizeof(it->chances));
     for (uint32_t kind = 0; kind < DRAW_KINDS; kind++)
         for (uint32_t worker = 0; worker < MAX_WORKERS; worker++)
-            it->streams[kind][worker] = stream_of(it, FAULT_KINDS + kind, worker, 0);
+            it->streams[kind][worker] = stream_of(it, DRAWS + kind, worker, 0);
 }
 
 random_stream draws_of_group(uint64_t seed, uint32_t group)
 {
-    return random_stream_make(seed, RANDOM_FAULTS, group,
-                              (FAULT_KINDS + (uint32_t)DRAW_KINDS) << KIND_SHIFT);
+    return random_stream_make(seed, RANDOM_FAULTS, group, (uint32_t)GROUPS << KIND_SHIFT);
+}
+
+random_stream draws_of_change(uint64_t seed, uint32_t group, uint32_t index)
+{
+    return random_stream_make(seed, RANDOM_FAULTS, group, (uint32_t)CHANGES << KIND_SHIFT | index);
 }
 
 uint32_t stream_between(random_stream *stream, uint32_t least, uint32_t most)
@@ -70,7 +83,7 @@ bool draws_fault(draws *it, fault_kind kind, uint32_t worker, double probability
     if (probability <= 0)
         return false;
     fault chance = {kind, worker, it->chances[kind][worker]++};
-    *details = stream_of(it, kind, worker, chance.ordinal);
+    *details = stream_of(it, number_of(kind), worker, chance.ordinal);
     if (!stream_chance(details, probability) || !is_allowed(it, &chance))
         return false;
     if (it->struck.count < MAX_FAULTS)

@@ -36,6 +36,7 @@ typedef enum fault_kind {
     FAULT_FAILURE,   /* a chunk can't be computed */
     FAULT_HOLD,      /* a stripe is held up while it is encoded and sent */
     FAULT_ENCODING,  /* while it is, the worker crashes, is cut off, or the server restarts */
+    FAULT_REPLAN,    /* the plan changes between two rounds */
     FAULT_KINDS,
 } fault_kind;
 
@@ -66,8 +67,9 @@ typedef struct draws {
  * allows all. */
 void draws_init(draws *it, uint64_t seed, uint32_t run, const fault_list *allowed);
 
-/* What a group of worlds has in common. */
+/* What a group of worlds has in common; and how its plan changes for the index-th time. */
 random_stream draws_of_group(uint64_t seed, uint32_t group);
+random_stream draws_of_change(uint64_t seed, uint32_t group, uint32_t index);
 
 /* Uniform in least..most. */
 uint32_t draws_between(draws *it, draw_kind kind, uint32_t worker, uint32_t least, uint32_t most);

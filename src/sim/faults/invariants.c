@@ -116,7 +116,8 @@ static bool speak_of_the_same(const cluster *it, uint32_t worker)
     const model_member *member = &it->model.members[worker];
     return node->machine != NULL && member->present && !member->excluded &&
            it->model.phase != MODEL_IDLE && node->present.epoch == member->epoch &&
-           node->present.round == it->model.round && node->present.parameters == it->parameters;
+           node->present.round == it->model.round && node->present.parameters == it->parameters &&
+           node->present.plan == it->number;
 }
 
 /* Whether a copy that the worker made is neither in its sum nor waiting for its fate. */
@@ -204,7 +205,7 @@ static void check_psi(cluster *it, const tarry_effect *effect)
             if (!told)
                 continue;
             uint32_t made = cluster_made(it, holder, model->members[holder].epoch,
-                                         model->round - filled, it->parameters);
+                                         model->round - filled, it->parameters, it->number);
             if (!(made & bit(chunk)) || was_dropped(it, holder, chunk))
                 invariant_broken(it, "psi_speaks_of_real_copies", "copy of %u at %u", chunk,
                                  holder);
@@ -300,76 +301,6 @@ static void check_combine(cluster *it, const tarry_effect *effect)
     model->put[stripe] |= worker;
 }
 
-/* ||C_i - I||_F^2 of one stripe of the estimate, summed over the chunks, each times its weight;
- * *plain: without the weights. */
-static double estimate_error(const cluster *it, uint32_t stripe, double *plain)
-{
-    const server_model *model = &it->model;
-    double sum = 0;
-    *plain = 0;
-    for (uint32_t chunk = 0; chunk < model->chunks; chunk++) {
-        double square = 0;
-        for (uint32_t p = 0; p < model->parts; p++)
-            for (uint32_t q = 0; q < model->parts; q++) {
-                double off = it->estimate[stripe][chunk][p][q] - (p == q);
-                square += off * off;
-            }
-        sum += model->weight[chunk] * square;
-        *plain += square;
-    }
-    return sum;
-}
-
-/* What the round before fills in one stripe: l - ||C_i - I||_F^2 summed over the chunks, each times
- * its weight, which this round must have no share in. */
-static double filled_in(cluster *it, uint32_t stripe)
-{
-    const server_model *model = &it->model;
-    double sum = 0;
-    for (uint32_t chunk = 0; chunk < model->chunks; chunk++) {
-        double off = 0, fresh = 0, stale = 0;
-        for (uint32_t p = 0; p < model->parts; p++)
-            for (uint32_t q = 0; q < model->parts; q++) {
-                double filling = it->filling[stripe][chunk][p][q];
-                stale += fabs(filling);
-                fresh += fabs(it->estimate[stripe][chunk][p][q]);
-                off += (filling - (p == q)) * (filling - (p == q));
-            }
-        if (fresh > 0 && stale > 0)
-            invariant_broken(it, "one_round_for_each_chunk", "chunk %u, stripe %u", chunk, stripe);
-        sum += model->weight[chunk] * (model->parts - off);
-    }
-    return sum;
-}
-
-/* What the result says of the estimate, against the estimate. */
-static void check_estimate(cluster *it, const tarry_round_result *result)
-{
-    const server_model *model = &it->model;
-    double error = 0, filled = 0, worst = 0,
-           tolerance = 1e-6 * fmax(it->settings.conditioning_limit, result->conditioning);
-    for (uint32_t stripe = 0; stripe < model->stripes; stripe++) {
-        double plain, off = estimate_error(it, stripe, &plain);
-        double weight = (double)model->stripe_size[stripe] /
-                        (double)model_part_length(model, model->parts) /
-                        (model->all * model->parts);
-        error += off * weight;
-        filled += filled_in(it, stripe) * weight;
-        worst = plain > worst ? plain : worst;
-    }
-    if (result->exact && sqrt(worst) > tolerance)
-        invariant_broken(it, "exact_means_exact", "the estimate is off by %g", sqrt(worst));
-    /* A factor makes more of the rounding, too. */
-    if (fabs(result->expected_error - error) > tolerance * (1 + error))
-        invariant_broken(it, "expected_error_is_the_error", "%g, but the estimate shows %g",
-                         result->expected_error, error);
-    if (fabs(result->filled_share - filled) > tolerance)
-        invariant_broken(it, "filled_share_is_filled", "%g, but the estimate shows %g",
-                         result->filled_share, filled);
-    if (!result->exact && worst < 0.5 && result->conditioning == 0)
-        invariant_broken(it, "exact_means_exact", "the estimate is exact, the result denies it");
-}
-
 static void check_hopeless(cluster *it)
 {
     for (uint32_t chunk = 0; chunk < it->model.chunks; chunk++) {
@@ -421,7 +352,7 @@ static void check_done(cluster *it, const tarry_round_result *given)
     if (result.error == TARRY_OK) {
         if (model->complete != all_stripes(it))
             invariant_broken(it, "done_when_complete", "stripes %#x are", model->complete);
-        check_estimate(it, &result);
+        invariants_of_estimate(it, &result);
         invariants_of_conditioning(it, &result);
         model_end_attempt(model, it->now);
         it->parted_rounds += model->parts > model->least;
@@ -504,9 +435,10 @@ void invariants_of_encoding(cluster *it, uint32_t worker, const cluster_item *en
 {
     const cluster_record *present = &it->nodes[worker].present;
     const coded *part = &encoded->part;
-    uint32_t before = cluster_made(it, worker, present->epoch, part->before, present->parameters);
+    uint32_t before =
+        cluster_made(it, worker, present->epoch, part->before, present->parameters, present->plan);
     uint32_t made = (present->made & ~part->stale) | (before & part->stale), stale = 0;
-    for (uint32_t chunk = 0; chunk < it->model.chunks; chunk++)
+    for (uint32_t chunk = 0; chunk < MAX_CHUNKS; chunk++)
         for (uint32_t k = 0; k < MAX_PARTS; k++) {
             if (part->u[chunk][k] == 0)
                 continue;
@@ -525,8 +457,9 @@ void invariants_of_coefficients(cluster *it, uint32_t worker, const float *coeff
     const cluster_node *node = &it->nodes[worker];
     if (it->settings.keep != TARRY_KEEP_CREDITED)
         return;
-    for (uint32_t slot = 0; slot < tarry_plan_load(it->plan, worker); slot++) {
-        bool in_sum = node->sum[tarry_plan_chunk(it->plan, worker, slot)] != 0;
+    const tarry_plan *plan = cluster_plan_of(it, worker);
+    for (uint32_t slot = 0; slot < tarry_plan_load(plan, worker); slot++) {
+        bool in_sum = node->sum[tarry_plan_chunk(plan, worker, slot)] != 0;
         if (coefficients[slot] != (float)in_sum)
             invariant_broken(it, "sends_what_is_in_the_sum", "worker %u, position %u: %g", worker,
                              slot, (double)coefficients[slot]);
@@ -552,19 +485,17 @@ void invariants_of_memory(cluster *it, uint32_t worker)
     int gradients = __builtin_popcount(node->open) + (node->token != 0);
     if (gradients > 2)
         invariant_broken(it, "holds_at_most_three", "worker %u: %d and a sum", worker, gradients);
-    for (uint32_t chunk = 0; chunk < it->model.chunks; chunk++)
+    for (uint32_t chunk = 0; chunk < MAX_CHUNKS; chunk++)
         if (node->sum[chunk] > 1)
             invariant_broken(it, "no_chunk_counted_twice", "worker %u, chunk %u in its sum", worker,
                              chunk);
 }
 
-void invariants_of_sum(cluster *it, const cluster_item *done)
+void invariants_of_plan(cluster *it, uint32_t worker)
 {
-    if (done->part.parameters != it->parameters)
-        invariant_broken(it, "no_stale_message_summed",
-                         "part of %u, of gradients with other parameters", done->worker);
-    if (it->summed[done->stripe] & bit(done->worker))
-        invariant_broken(it, "no_chunk_counted_twice", "part of %u is in stripe %u already",
-                         done->worker, done->stripe);
-    it->summed[done->stripe] |= bit(done->worker);
+    const cluster_node *node = &it->nodes[worker];
+    if (node->present.plan != node->plan)
+        invariant_broken(it, "computes_by_the_plan_of_the_round",
+                         "worker %u goes by plan %u in round %llu of plan %u", worker, node->plan,
+                         (unsigned long long)node->present.round, node->present.plan);
 }

@@ -40,7 +40,11 @@ void invariants_of_conditioning(cluster *it, const tarry_round_result *result);
 void invariants_of_coefficients(cluster *it, uint32_t worker, const float *coefficients);
 void invariants_of_fate(cluster *it, uint32_t worker, uint32_t chunk, bool fold);
 void invariants_of_memory(cluster *it, uint32_t worker);
-/* A coded part is about to be added to the estimate of its stripe. */
+/* It begins a chunk. */
+void invariants_of_plan(cluster *it, uint32_t worker);
+/* A coded part is about to be added to the estimate of its stripe; and what the result of a round
+ * says of it. */
 void invariants_of_sum(cluster *it, const cluster_item *done);
+void invariants_of_estimate(cluster *it, const tarry_round_result *result);
 
 #endif

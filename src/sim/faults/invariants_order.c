@@ -53,7 +53,7 @@ void invariants_of_order(cluster *it, const tarry_effects *effects, size_t index
         last = last && !is_order(&effects->items[later], effect->worker);
     if (!last)
         return;
-    uint32_t barred = cluster_chunks_of(it, effect->worker, effect->message.barred);
+    uint32_t barred = cluster_chunks_of(it->plan, effect->worker, effect->message.barred);
     if (cluster_planted(it, PLANT_BAR_ALL) && effect->message.type == TARRY_MESSAGE_NEWS)
         barred = model->holds[effect->worker];
     if (it->settings.pick == TARRY_PICK_PLAN && barred != 0)
@@ -80,7 +80,7 @@ void invariants_of_worker(cluster *it, uint32_t worker)
             invariant_broken(it, "a_stopped_worker_stops", "worker %u is at %#x", worker, node->at);
         return;
     }
-    uint32_t open = it->model.holds[worker] & ~(node->present.made | node->failed | node->barred);
+    uint32_t open = node->holds & ~(node->present.made | node->failed | node->barred);
     bool astray = (node->at & open) == 0;
     if (it->settings.keep == TARRY_KEEP_CREDITED) {
         /* What was dropped may be asked for again; and there is a place for two. */
@@ -97,7 +97,8 @@ static bool takes_part(const cluster *it, uint32_t worker)
     const cluster_node *node = &it->nodes[worker];
     const model_member *member = &it->model.members[worker];
     return node->machine != NULL && node->connected && node->computes && member->present &&
-           node->present.epoch == member->epoch && node->present.round == it->model.round;
+           node->present.epoch == member->epoch && node->present.round == it->model.round &&
+           node->present.plan == it->number;
 }
 
 /* What the server can't know of counts as work. */

@@ -159,6 +159,9 @@ void model_end_attempt(server_model *it, uint64_t now);
 void model_resume(server_model *it);
 /* The worker was told what it was to be told. */
 void model_tell(server_model *it, uint32_t worker);
+/* The model of the server that goes on with the next plan between two rounds; as model_init
+ * otherwise. */
+bool model_turn(const server_model *from, const tarry_plan *plan, server_model *next);
 /* The server is another one, which knows of the last no more than this. */
 void model_restart(server_model *it, uint64_t round, const uint32_t *epochs);
 

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * As the network runtime does it: the server goes on with the next plan at once. Whoever is
+ * connected is sent it, behind all that was said before, prepares itself, and says so; until then
+ * orders wait at the server, and questions whether it is there don't. Who comes back is given the
+ * plan that is then in force. What was said under one plan never reaches a machine of another.
+ */
+#include "sim/faults/cluster.h"
+#include "sim/faults/invariants.h"
+
+#include <string.h>
+
+enum { LONGEST_PREPARATION = 400 };
+
+static const double CHANGE_CHANCE = 0.25;
+
+void cluster_plan_change(cluster *it, uint64_t start)
+{
+    random_stream details;
+    if (!draws_fault(&it->draws, FAULT_REPLAN, 0, CHANGE_CHANCE, &details))
+        return;
+    uint32_t changes = stream_chance(&details, 0.2) ? 2 : 1;
+    for (uint32_t i = 0; i < changes; i++) {
+        uint64_t time = it->now + stream_between(&details, 0, (uint32_t)(start - it->now));
+        cluster_add(it, time, ITEM_REPLAN, 0)->details = details;
+    }
+}
+
+/* Mostly one that there was not yet in this world; or one that there was. */
+static uint32_t draw_number(const cluster *it, random_stream *details)
+{
+    uint32_t next = it->newest + 1;
+    bool back = stream_chance(details, next < MAX_PLANS ? 0.2 : 1);
+    if (!back || it->newest == 0)
+        return next;
+    uint32_t earlier = stream_between(details, 0, it->newest - 1);
+    return earlier < it->number ? earlier : earlier + 1;
+}
+
+static int make_server(cluster *it)
+{
+    tarry_server *last = it->server;
+    it->server = NULL;
+    int error = cluster_make_server(it);
+    if (error == TARRY_OK)
+        error = tarry_server_adopt(it->server, last, NULL);
+    tarry_server_free(last);
+    if (error != TARRY_OK && error != TARRY_ERROR_NO_MEMORY)
+        invariant_broken(it, "plans_follow_each_other", "%s", tarry_error_text(error));
+    return error == TARRY_ERROR_NO_MEMORY ? error : TARRY_OK;
+}
+
+static void tell(cluster *it, uint32_t worker, random_stream *details)
+{
+    cluster_node *node = &it->nodes[worker];
+    uint32_t preparing =
+        stream_chance(details, 0.3) ? 0 : stream_between(details, 0, LONGEST_PREPARATION);
+    node->held_count = 0;
+    node->turning = true;
+    cluster_item *told =
+        cluster_add(it, cluster_arrival(it, ITEM_TO_WORKER, worker, false), ITEM_PLAN, worker);
+    told->connection = node->connection;
+    told->plan = it->number;
+    told->preparing = preparing;
+}
+
+int cluster_replan(cluster *it, cluster_item *due)
+{
+    if (it->model.phase != MODEL_IDLE)
+        return TARRY_OK;
+    uint32_t number = draw_number(it, &due->details);
+    bool there;
+    int error = cluster_later_plan(it, number, &there);
+    if (error != TARRY_OK || !there || number == it->number)
+        return error;
+    server_model next;
+    if (!model_turn(&it->model, it->plans[number].plan, &next))
+        return TARRY_OK;
+    it->model = next;
+    cluster_take_plan(it, number);
+    it->newest = number > it->newest ? number : it->newest;
+    it->replans++;
+    cluster_note(it, "plan %u: %u chunks", number, tarry_plan_chunks(it->plan));
+    error = make_server(it);
+    if (error != TARRY_OK)
+        return error;
+    cluster_find_bound(it);
+    cluster_disturb(it, it->now);
+    for (uint32_t worker = 0; worker < it->workers; worker++)
+        if (it->nodes[worker].connected)
+            tell(it, worker, &due->details);
+    if (stream_chance(&due->details, 0.5))
+        cluster_save(it);
+    return TARRY_OK;
+}
+
+static bool is_present(const cluster_node *node, const cluster_item *due)
+{
+    return node->machine != NULL && node->connected && due->connection == node->connection;
+}
+
+void cluster_hear_plan(cluster *it, const cluster_item *due)
+{
+    cluster_node *node = &it->nodes[due->worker];
+    if (!is_present(node, due))
+        return;
+    node->preparing = true;
+    node->next = due->plan;
+    uint64_t until = it->now + due->preparing;
+    cluster_item *turn = cluster_add(it, until, ITEM_TURN, due->worker);
+    turn->connection = due->connection;
+    turn->plan = due->plan;
+    cluster_disturb(it, until);
+}
+
+int cluster_turn(cluster *it, const cluster_item *due)
+{
+    cluster_node *node = &it->nodes[due->worker];
+    if (!is_present(node, due) || !node->preparing || node->next != due->plan)
+        return TARRY_OK;
+    cluster_note(it, "worker %u turns to plan %u", due->worker, due->plan);
+    node->preparing = false;
+    int error = cluster_make_machine(it, due->worker, due->plan);
+    if (error != TARRY_OK)
+        return error;
+    it->turned++;
+    uint64_t arrival = cluster_arrival(it, ITEM_TO_SERVER, due->worker, false);
+    cluster_item *ready = cluster_add(it, arrival, ITEM_READY, due->worker);
+    ready->connection = due->connection;
+    ready->plan = due->plan;
+    cluster_disturb(it, arrival);
+    return TARRY_OK;
+}
+
+void cluster_hold(cluster *it, uint32_t worker, const tarry_message *message)
+{
+    cluster_node *node = &it->nodes[worker];
+    if (message->type == TARRY_MESSAGE_ROUND || message->type == TARRY_MESSAGE_FINISH)
+        node->held_count = 0;
+    if (message->type == TARRY_MESSAGE_FINISH)
+        return;
+    if (node->held_count == MAX_HELD) {
+        cluster_disconnect(it, worker, true);
+        cluster_come_back(it, worker);
+        return;
+    }
+    held_frame *held = &node->held[node->held_count++];
+    held->size = (uint32_t)codec_size(&it->shapes[worker], message);
+    codec_encode(&it->shapes[worker], message, held->bytes);
+}
+
+/* What was said of a plan before is followed by the word on this one. */
+void cluster_hear_ready(cluster *it, const cluster_item *due)
+{
+    cluster_node *node = &it->nodes[due->worker];
+    if (!node->connected || due->connection != node->connection || !node->turning ||
+        due->plan != it->number)
+        return;
+    node->turning = false;
+    cluster_disturb(it, it->now);
+    for (uint32_t i = 0; i < node->held_count; i++) {
+        uint64_t words[FRAME_WORDS];
+        tarry_message message;
+        const held_frame *held = &node->held[i];
+        if (codec_decode(&it->shapes[due->worker], held->bytes, held->size, words, &message) ==
+            TARRY_OK)
+            cluster_transmit(it, ITEM_TO_WORKER, due->worker, &message, NULL);
+    }
+    node->held_count = 0;
+}
