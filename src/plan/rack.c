@@ -1,10 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plan/rack.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
 #include "plan/rack_file.h"
+
+bool rack_is_name(const char *text)
+{
+    size_t length = strnlen(text, TARRY_RACK_BYTES + 1);
+    for (size_t i = 0; i < length; i++)
+        if (!rack_is_letter((unsigned char)text[i]))
+            return false;
+    return length <= TARRY_RACK_BYTES;
+}
+
+static int compare_entries(const void *left, const void *right)
+{
+    const rack_entry *a = left, *b = right;
+    int order = strcmp(a->name, b->name);
+    return order != 0 ? order : (a->worker > b->worker) - (a->worker < b->worker);
+}
+
+void rack_join(rack_entry *entries, uint32_t workers, uint32_t *rack)
+{
+    qsort(entries, workers, sizeof(*entries), compare_entries);
+    const rack_entry *first = entries;
+    for (const rack_entry *at = entries; at < entries + workers; at++) {
+        if (strcmp(at->name, first->name) != 0)
+            first = at;
+        rack[at->worker] = strcmp(at->name, "-") == 0 ? TARRY_NO_RACK : first->worker;
+    }
+}
 
 int rack_number(const uint32_t *given, uint32_t workers, const tarry_allocator *allocator,
                 uint32_t *rack, uint32_t *racks)

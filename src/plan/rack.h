@@ -4,7 +4,27 @@
 #ifndef PLAN_RACK_H
 #define PLAN_RACK_H
 
+#include <stdbool.h>
+
 #include "plan/plan.h"
+
+/* What a rack's name is made of. */
+static inline bool rack_is_letter(unsigned character)
+{
+    return character >= '!' && character <= '~';
+}
+
+/* Whether a text is a rack's name, or "". */
+bool rack_is_name(const char *text);
+
+typedef struct rack_entry {
+    char name[TARRY_RACK_BYTES + 1]; /* "-": in no rack */
+    uint32_t worker;
+} rack_entry;
+
+/* Sorts the entries, one of each worker, by name, and sets rack[j] to the first worker of the name
+ * that worker j has, or to TARRY_NO_RACK. */
+void rack_join(rack_entry *entries, uint32_t workers, uint32_t *rack);
 
 /*
  * Sets plan->racks and ->rack from the settings, which have been checked, and from plan->workers;

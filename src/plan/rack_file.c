@@ -4,23 +4,17 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/diagnostic.h"
 #include "base/memory.h"
 #include "plan/rack.h"
 
-typedef struct entry {
-    char name[TARRY_RACK_BYTES + 1];
-    uint32_t worker;
-} entry;
-
 typedef struct reader {
     FILE *stream;
     const char *name;
     uint32_t line; /* the present one, from 1 */
-    entry *entries;
+    rack_entry *entries;
     uint32_t workers, read;
     tarry_diagnostic *diagnostic;
 } reader;
@@ -41,11 +35,11 @@ static int read_name(reader *in, int character, int *next)
     if (in->read == in->workers)
         return diagnose(in->diagnostic, TARRY_ERROR_FORMAT, "%s:%u: the plan has only %u workers",
                         in->name, in->line, in->workers);
-    entry *into = &in->entries[in->read];
+    rack_entry *into = &in->entries[in->read];
     size_t length = 0;
     for (; !ends_line(character) && !is_blank(character) && character != '#';
          character = getc_unlocked(in->stream)) {
-        if (character < '!' || character > '~')
+        if (!rack_is_letter((unsigned)character))
             return diagnose(in->diagnostic, TARRY_ERROR_FORMAT,
                             "%s:%u: byte 0x%02x in a rack's name", in->name, in->line,
                             (unsigned)character);
@@ -96,26 +90,6 @@ static int read_lines(reader *in)
     return TARRY_OK;
 }
 
-static int compare_entries(const void *left, const void *right)
-{
-    const entry *a = left, *b = right;
-    int order = strcmp(a->name, b->name);
-    return order != 0 ? order : (a->worker > b->worker) - (a->worker < b->worker);
-}
-
-/* Puts workers of the same name side by side, and finds the first of each name. */
-static void join_names(reader *in, uint32_t *rack)
-{
-    qsort(in->entries, in->workers, sizeof(*in->entries), compare_entries);
-    const entry *first = in->entries;
-    for (uint32_t i = 0; i < in->workers; i++) {
-        const entry *at = &in->entries[i];
-        if (strcmp(at->name, first->name) != 0)
-            first = at;
-        rack[at->worker] = strcmp(at->name, "-") == 0 ? TARRY_NO_RACK : first->worker;
-    }
-}
-
 int rack_file_read(const char *name, uint32_t workers, const tarry_allocator *allocator,
                    uint32_t *rack, tarry_diagnostic *diagnostic)
 {
@@ -126,7 +100,7 @@ int rack_file_read(const char *name, uint32_t workers, const tarry_allocator *al
     in.entries = memory_allocate(allocator, workers, sizeof(*in.entries));
     int error = in.entries != NULL ? read_lines(&in) : diagnose_no_memory(diagnostic, name);
     if (error == TARRY_OK)
-        join_names(&in, rack);
+        rack_join(in.entries, workers, rack);
     memory_release(allocator, in.entries);
     fclose(in.stream);
     return error;
