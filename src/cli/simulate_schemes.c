@@ -208,7 +208,7 @@ const option_entry scheme_option_entries[] = {
     {.name = "racks",
      .argument = "K|FILE",
      .help = "Workers that share their fate, over which random designs and moves spread copies, as "
-             "for tarry plan (default 0: none known)",
+             "for tarry plan (default 0)",
      .kind = OPTION_TEXT,
      .read = read_racks,
      FIELD(plan.racks)},
