@@ -16,6 +16,7 @@ import time
 import dynamic
 import errors
 import harness
+import racks
 
 claim = harness.Claims()
 
@@ -182,4 +183,4 @@ def simulation_speed(bench):
 
 
 if __name__ == "__main__":
-    harness.main(claim + dynamic.claim + errors.claim, __doc__.split("\n")[0])
+    harness.main(claim + dynamic.claim + errors.claim + racks.claim, __doc__.split("\n")[0])

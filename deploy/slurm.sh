@@ -58,7 +58,8 @@ worker_task='
 tarry=$1 connect=$2 keys=$3; shift 3
 trap "stop=yes" TERM
 for try in 1 2 3 4 5; do
-    "$tarry" work --connect "$connect" --credentials "$keys/worker-$SLURM_PROCID" "$@"
+    "$tarry" work --connect "$connect" --credentials "$keys/worker-$SLURM_PROCID" \
+        --rack "${SLURMD_NODENAME:-$(hostname)}" "$@"
     status=$?
     if [ "$status" -le 128 ] || [ -n "${stop:-}" ]; then
         exit "$status"

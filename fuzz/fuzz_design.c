@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any file is refused, or read as an assignment: no chunk twice at a worker, none at too few. The
- * first bytes choose the sizes. */
+/* Any file is refused, or read as an assignment, with no chunk twice at a worker and none at too
+ * few, or as the names of racks. The first bytes choose the sizes and which of the two. */
 #include <string.h>
 
 #include "base/memory.h"
 #include "fuzz_file.h"
 #include "fuzz_input.h"
 #include "plan/design.h"
+#include "plan/rack.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -20,6 +21,17 @@ static void check_assignment(tarry_plan *plan, const tarry_plan_settings *settin
             require(plan->holder_worker[i - 1] < plan->holder_worker[i]);
 }
 
+/* Numbered as they first occur. */
+static void check_racks(const tarry_plan *plan)
+{
+    uint32_t racks = 0;
+    for (uint32_t worker = 0; worker < plan->workers; worker++) {
+        require(plan->rack[worker] <= racks);
+        racks += plan->rack[worker] == racks ? 1 : 0;
+    }
+    require(racks == plan->racks);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     input in = {.data = data, .left = size};
@@ -29,9 +41,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     settings.workers = 1 + take(&in) % 16;
     settings.chunks = 1 + take(&in);
     settings.parts = 1 + take(&in) % settings.workers;
-    settings.pieces = 1 + take(&in) % 4;
+    uint8_t how = take(&in);
+    settings.pieces = 1 + how % 4;
+    bool racks = how >= 0xc0;
     fuzz_file file = file_make(in.data, in.left);
-    settings.file = file.path;
+    if (racks)
+        settings.rack_file = file.path;
+    else
+        settings.file = file.path;
 
     tarry_plan *plan = memory_allocate(NULL, 1, sizeof(*plan));
     require(plan != NULL);
@@ -41,7 +58,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     plan->pieces = settings.pieces;
     plan->parts = settings.parts;
     tarry_diagnostic diagnostic;
-    if (design_assign(plan, &settings, &diagnostic) == TARRY_OK)
+    if (racks && rack_assign(plan, &settings, &diagnostic) == TARRY_OK)
+        check_racks(plan);
+    if (!racks && design_assign(plan, &settings, &diagnostic) == TARRY_OK)
         check_assignment(plan, &settings);
     tarry_plan_free(plan);
     file_remove(&file);

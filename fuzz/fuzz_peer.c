@@ -350,6 +350,8 @@ static size_t draw_hello(const run *its, input *in, uint8_t *frame)
         memcpy(hello.job, its->server->job_id, sizeof(hello.job));
     if ((how & 32) != 0)
         memcpy(hello.host, its->server->host, sizeof(hello.host));
+    if ((how & 64) != 0)
+        memset(hello.rack, 'a' + who % 3, 1 + who % TARRY_RACK_BYTES);
     if ((how & 16) != 0)
         memcpy(hello.plan, its->plan->digest, sizeof(hello.plan));
     return wire_hello_encode(&hello, frame);

@@ -17,13 +17,16 @@
 
 #define TARRY_DIGEST_SIZE 32
 #define TARRY_MOST_PARTS 65535
+#define TARRY_RACK_BYTES 63      /* of a rack's name: each from '!' to '~' */
+#define TARRY_NO_RACK UINT32_MAX /* of a worker that shares its fate with no other one */
 
 typedef enum tarry_design {
     TARRY_DESIGN_CYCLIC, /* chunk i on `replication` neighbouring workers (Tandon et al., ICML 2017)
                           */
     TARRY_DESIGN_FRACTIONAL, /* groups of workers that hold the same chunks (the same) */
-    TARRY_DESIGN_RANDOM, /* random simple bipartite graph; every chunk `replication` times, loads
-                            differ by <= 1 */
+    /* Random simple bipartite graph; every chunk `replication` times, loads differ by <= 1. With
+     * racks see below. */
+    TARRY_DESIGN_RANDOM,
     /* Lines (workers) and points (chunks) of finite planes, one or several side by side, of an
      * order q that is a prime power: two chunks share at most one worker. PROJECTIVE has q^2+q+1
      * workers and as many chunks, replication q+1; AFFINE q^2+q workers and q^2 chunks, replication
@@ -69,17 +72,35 @@ typedef struct tarry_plan_settings {
     uint64_t seed;
     /* l is chosen anew in every round, of 1..parts: the plan has a decode matrix for each. */
     bool adaptive_parts;
+    /*
+     * Racks: workers that may become slow or die together, as those behind one switch. Either racks
+     * of rack_size (1..workers) workers each, in the order of their ids, of which the last may be
+     * smaller; or a file, read during creation only, that names the rack of worker 0 in its first
+     * line, then that of worker 1, ..: TARRY_RACK_BYTES bytes at most, '-' for a worker in no rack;
+     * '#' starts a comment, and lines with nothing else are skipped. 0 and NULL: none are known.
+     *
+     * TARRY_DESIGN_RANDOM then spreads the copies of a chunk as evenly as racks allow: how many of
+     * them two racks have differs by one at most, but for racks of fewer workers; so no rack has
+     * two where there are enough racks. Loads differ by one at most unless a rack is too large for
+     * that (`replication` times its workers are more than all of them; its workers then hold less)
+     * or too small (it has copies of all chunks; its workers hold more). Other designs stay as they
+     * are. Moves of tarry_plan_evolve go by racks with every design.
+     */
+    uint32_t rack_size;
+    const char *rack_file;
 } tarry_plan_settings;
 
 typedef struct tarry_plan tarry_plan;
 
-/* 8 workers, 8 chunks of 1 piece, replication 3, 1 part, random design, optimal order, seed 1. */
+/* 8 workers, 8 chunks of 1 piece, replication 3, 1 part, random design, optimal order, seed 1, no
+ * racks. */
 TARRY_API void tarry_plan_settings_init(tarry_plan_settings *settings);
 
 /*
  * Makes a plan. The caller owns *plan and frees it with tarry_plan_free; it is immutable, so any
  * number of threads may read it. Errors: ARGUMENT (a setting out of range, or sizes that the design
- * does not have), FILE and FORMAT (the design's file; with its name and line), NO_MEMORY.
+ * does not have), FILE and FORMAT (the file of the design or the racks; with its name and line),
+ * NO_MEMORY.
  */
 TARRY_API int tarry_plan_create(const tarry_plan_settings *settings,
                                 const tarry_allocator *allocator, tarry_plan **plan,
@@ -118,6 +139,22 @@ TARRY_API double tarry_plan_decode_weight(const tarry_plan *plan, uint32_t parts
 TARRY_API uint64_t tarry_plan_q(const tarry_plan *plan, uint32_t copies);
 TARRY_API uint64_t tarry_plan_q_bound(const tarry_plan *plan, uint32_t copies);
 
+/* How many racks are known, and which one (0..racks-1) a worker is in; those in none are counted as
+ * racks of their own. 0, and 0 for each, if none are known. */
+TARRY_API uint32_t tarry_plan_racks(const tarry_plan *plan);
+TARRY_API uint32_t tarry_plan_rack(const tarry_plan *plan, uint32_t worker);
+
+typedef struct tarry_rack_spread {
+    uint32_t least, most;   /* workers of a rack */
+    uint32_t most_together; /* copies of one chunk in one rack, at most */
+    /* Copies that each chunk still has, whichever rack dies: with `parts` of them or more, any
+     * single rack may. */
+    uint32_t left;
+} tarry_rack_spread;
+
+/* All 0 if no racks are known. */
+TARRY_API tarry_rack_spread tarry_plan_rack_spread(const tarry_plan *plan);
+
 typedef struct tarry_conditioning {
     double
         worst; /* largest 1/sigma_min(R_S) over the sets S of `parts` workers that share a chunk */
@@ -136,8 +173,9 @@ typedef struct tarry_conditioning {
 /* With adaptive parts that of the number of parts whose worst set is the worst. */
 TARRY_API tarry_conditioning tarry_plan_conditioning(const tarry_plan *plan);
 
-/* SHA-256 over the assignment, the orders, the decode matrices and, unless each is the original
- * chunk of its number, what the chunks stand for: equal digests, equal plans. */
+/* SHA-256 over the assignment, the orders, the decode matrices, what the chunks stand for unless
+ * each is the original chunk of its number, and the racks if any are known: equal digests, equal
+ * plans. */
 TARRY_API void tarry_plan_digest(const tarry_plan *plan, uint8_t digest[TARRY_DIGEST_SIZE]);
 
 /* ---- plans that change between rounds (docs/evolution.md) ---- */
@@ -186,6 +224,8 @@ typedef struct tarry_plan_evolution {
     /* No worker is given more data than this (>= 1) times the mean over the workers that are not
      * gone, by the size of spans. 0 or INFINITY: no limit. */
     double most_load;
+    /* Per worker: its rack, 0..workers-1 or TARRY_NO_RACK, from now on. NULL: that of the plan. */
+    const uint32_t *rack;
 } tarry_plan_evolution;
 
 typedef struct tarry_plan_changes {
@@ -207,10 +247,13 @@ TARRY_API void tarry_plan_evolution_init(tarry_plan_evolution *wanted);
  * move no data; copies move, from the slowest holder of a chunk to a faster worker with time to
  * spare, until matched is at most 1.02 balanced, moves are used up, or none helps. Workers, parts,
  * decode matrix and every chunk's replication stay; with TARRY_ORDER_OPTIMAL and _RANDOM a changed
- * plan is ordered anew, with _AS_IS kept chunks keep their sequence and new ones go behind. A pure
- * function of its arguments: the same plan on every machine for the same numbers. `plan` is not
- * changed; the caller owns *next. changes: NULL if it is of no interest. Errors: ARGUMENT (a number
- * out of range, or a plan that would be too large), NO_MEMORY.
+ * plan is ordered anew, with _AS_IS kept chunks keep their sequence and new ones go behind. With
+ * racks copies of a chunk that share a rack move to others that have two fewer of them or less
+ * still, and no move leaves the copies less even over racks than they were, but where a chunk would
+ * otherwise have too few holders that are not gone. A pure function of its arguments: the same plan
+ * on every machine for the same numbers. `plan` is not changed; the caller owns *next. changes:
+ * NULL if it is of no interest. Errors: ARGUMENT (a number out of range, or a plan that would be
+ * too large), NO_MEMORY.
  */
 TARRY_API int tarry_plan_evolve(const tarry_plan *plan, const tarry_plan_evolution *wanted,
                                 const tarry_allocator *allocator, tarry_plan **next,

@@ -49,6 +49,7 @@ typedef struct tarry_tcp_notice {
     uint64_t waited_ns, limit_ns;
     const char *peer; /* an address; "" if there is none */
     const char *text;
+    const char *rack; /* JOINED: that the worker says it is in; "" if it says none */
     const tarry_round_result *result; /* ROUND; else NULL */
 } tarry_tcp_notice;
 
@@ -171,6 +172,7 @@ typedef struct tarry_tcp_worker_state {
     uint32_t arrivals;
     uint32_t silent, gone, late, failed; /* how often it was done without, for each reason */
     uint64_t received, sent;             /* bytes */
+    char rack[TARRY_RACK_BYTES + 1];     /* that it said last; "": none */
 } tarry_tcp_worker_state;
 
 TARRY_API tarry_tcp_worker_state tarry_tcp_server_worker(tarry_tcp_server *server, uint32_t worker);
@@ -202,6 +204,9 @@ typedef struct tarry_tcp_worker_settings {
     const char *connect; /* as the server's `listen` */
     tarry_tcp_security security;
     uint32_t worker; /* the id to ask for; TARRY_TCP_NO_WORKER: that of the credential, or any */
+    /* The rack or host that it says it is in, for the plans to come: up to TARRY_RACK_BYTES bytes,
+     * each from '!' to '~'; for the call. NULL or "": it says none. */
+    const char *rack;
     tarry_tcp_begin *begin; /* NULL: nothing to prepare */
     tarry_compute_spans *compute;
     void *user;

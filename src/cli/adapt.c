@@ -57,7 +57,8 @@ static bool grows_worse(const tarry_plan *plan, const tarry_plan *next)
 }
 
 int adapt_plan(const adapt_rule *rule, const tarry_server *server, const tarry_plan *plan,
-               tarry_plan **next, tarry_plan_changes *changes, tarry_diagnostic *diagnostic)
+               const uint32_t *rack, tarry_plan **next, tarry_plan_changes *changes,
+               tarry_diagnostic *diagnostic)
 {
     tarry_plan_evolution limits;
     tarry_plan_evolution_init(&limits);
@@ -65,6 +66,7 @@ int adapt_plan(const adapt_rule *rule, const tarry_server *server, const tarry_p
     limits.most_chunks = MOST_GROWTH * tarry_plan_origins(plan);
     limits.lightest = 0.25;
     limits.most_load = 1.5;
+    limits.rack = rack;
     limits.most_moves = (uint32_t)ceil(rule->share * (double)count_copies(plan));
     tarry_plan *made;
     int error = tarry_server_evolve(server, &limits, NULL, &made, changes, diagnostic);

@@ -78,6 +78,31 @@ static void print_bytes(const char *start, const char *name, uint64_t least, uin
         printf("%s%-21s %s to %s%s, %s in all\n", start, name, low, high, more, all);
 }
 
+static const char *copies_word(uint32_t count)
+{
+    return count == 1 ? "copy" : "copies";
+}
+
+/* How copies are spread over racks, and whether any single one may die. */
+static void print_racks(const char *start, const plan_options *options, const tarry_plan *plan)
+{
+    uint32_t racks = tarry_plan_racks(plan), needed = tarry_plan_least_parts(plan);
+    tarry_rack_spread spread = tarry_plan_rack_spread(plan);
+    if (racks == 0)
+        return;
+    printf("%s%-21s %u, of %u", start, "racks", racks, spread.least);
+    if (spread.most > spread.least)
+        printf(" to %u", spread.most);
+    /* A random design puts two into one rack for no other reason. */
+    bool few = spread.most_together > 1 && options->plan.design == TARRY_DESIGN_RANDOM;
+    printf(" worker%s; at most %u %s of a chunk in one%s\n", spread.most == 1 ? "" : "s",
+           spread.most_together, copies_word(spread.most_together),
+           few ? ", as there are fewer racks than copies" : "");
+    printf("%s%-21s %s: each chunk keeps %u %s, and needs %u\n", start, "any single rack",
+           spread.left >= needed ? "may die" : "may not die", spread.left, copies_word(spread.left),
+           needed);
+}
+
 static void print_text(const plan_options *options, const plan_command_options *print,
                        const tarry_plan *plan)
 {
@@ -96,6 +121,7 @@ static void print_text(const plan_options *options, const plan_command_options *
     print_spread(start, "workers per chunk", plan, tarry_plan_replication, tarry_plan_chunks(plan));
     printf("%s%-21s %s%u\n", start, "parts",
            tarry_plan_least_parts(plan) < parts ? "chosen in each round, 1 to " : "", parts);
+    print_racks(start, options, plan);
     whole_text(tarry_plan_q(plan, parts), number);
     whole_text(tarry_plan_q_bound(plan, parts), bound);
     snprintf(name, sizeof(name), "Q_%u", parts);

@@ -112,6 +112,24 @@ uint32_t plan_auto_parts(uint32_t replication)
     return replication < 4 ? replication : 4;
 }
 
+static int read_racks(const char *text, void *values, tarry_diagnostic *diagnostic)
+{
+    plan_options *options = values;
+    uint64_t size = 0;
+    bool named = text[strspn(text, "0123456789")] != '\0';
+    int error = named ? TARRY_OK : parse_whole(text, 0, MOST_COUNT, &size, diagnostic);
+    if (error != TARRY_OK)
+        return error;
+    options->plan.rack_size = (uint32_t)size;
+    options->plan.rack_file = named ? text : NULL;
+    return TARRY_OK;
+}
+
+int plan_racks_read(const char *text, plan_options *options, tarry_diagnostic *diagnostic)
+{
+    return read_racks(text, options, diagnostic);
+}
+
 const option_entry plan_option_entries[] = {
     {.name = "workers",
      .argument = "M",
@@ -165,6 +183,15 @@ const option_entry plan_option_entries[] = {
      .kind = OPTION_TEXT,
      .offset = offsetof(plan_options, order),
      .read = read_order},
+    {.name = "racks",
+     .argument = "K|FILE",
+     .help =
+         "Workers that share their fate: racks of K in the order of their ids, or a file with a "
+         "rack's name per worker; random designs and moves spread copies over them (default 0: "
+         "none known)",
+     .kind = OPTION_TEXT,
+     .offset = offsetof(plan_options, racks),
+     .read = read_racks},
     {.name = "seed",
      .argument = "S",
      .help = "Seed of everything that is drawn (default 1)",
@@ -227,6 +254,25 @@ static json_t *loads_json(const tarry_plan *plan)
     return loads;
 }
 
+/* One rack per worker and how copies are spread over them; null if none are known. */
+static json_t *racks_json(const tarry_plan *plan)
+{
+    if (tarry_plan_racks(plan) == 0)
+        return json_null();
+    json_t *list = json_array();
+    for (uint32_t worker = 0; list != NULL && worker < tarry_plan_workers(plan); worker++) {
+        if (json_array_append_new(list, json_integer(tarry_plan_rack(plan, worker))) != 0) {
+            json_decref(list);
+            list = NULL;
+        }
+    }
+    tarry_rack_spread spread = tarry_plan_rack_spread(plan);
+    return json_pack("{s:I, s:o, s:I, s:I, s:b}", "count", (json_int_t)tarry_plan_racks(plan),
+                     "rack", list, "copies_together", (json_int_t)spread.most_together,
+                     "copies_left", (json_int_t)spread.left, "any_may_die",
+                     spread.left >= tarry_plan_least_parts(plan));
+}
+
 static json_t *conditioning_json(const tarry_plan *plan)
 {
     tarry_conditioning conditioning = tarry_plan_conditioning(plan);
@@ -247,12 +293,13 @@ json_t *plan_json(const plan_options *options, const tarry_plan *plan)
     plan_digest_text(plan, digest);
     uint32_t parts = tarry_plan_parts(plan);
     return json_pack(
-        "{s:I, s:I, s:I, s:I, s:b, s:I, s:I, s:o, s:I, s:I, s:o, s:s, s:I, s:o, s:s}", "workers",
-        (json_int_t)tarry_plan_workers(plan), "chunks", (json_int_t)tarry_plan_chunks(plan),
-        "pieces", (json_int_t)tarry_plan_pieces(plan), "parts", (json_int_t)parts, "adaptive_parts",
-        tarry_plan_least_parts(plan) < parts, "replication", (json_int_t)least, "replication_most",
-        (json_int_t)most, "loads", loads_json(plan), "q", (json_int_t)tarry_plan_q(plan, parts),
-        "q_bound", (json_int_t)tarry_plan_q_bound(plan, parts), "conditioning",
-        conditioning_json(plan), "digest", digest, "seed", (json_int_t)options->plan.seed, "design",
-        json_text(options->design), "order", options->order);
+        "{s:I, s:I, s:I, s:I, s:b, s:I, s:I, s:o, s:I, s:I, s:o, s:s, s:I, s:o, s:s, s:o}",
+        "workers", (json_int_t)tarry_plan_workers(plan), "chunks",
+        (json_int_t)tarry_plan_chunks(plan), "pieces", (json_int_t)tarry_plan_pieces(plan), "parts",
+        (json_int_t)parts, "adaptive_parts", tarry_plan_least_parts(plan) < parts, "replication",
+        (json_int_t)least, "replication_most", (json_int_t)most, "loads", loads_json(plan), "q",
+        (json_int_t)tarry_plan_q(plan, parts), "q_bound",
+        (json_int_t)tarry_plan_q_bound(plan, parts), "conditioning", conditioning_json(plan),
+        "digest", digest, "seed", (json_int_t)options->plan.seed, "design",
+        json_text(options->design), "order", options->order, "racks", racks_json(plan));
 }

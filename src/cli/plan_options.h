@@ -12,6 +12,7 @@ typedef struct plan_options {
     const char *design; /* as given; taken apart into plan.design and plan.file */
     const char *order;  /* as given; taken apart into plan.order and pick */
     const char *parts;  /* as given; taken apart into plan.parts (0: auto) and adaptive_parts */
+    const char *racks;  /* as given, or NULL; taken apart into plan.rack_size and .rack_file */
     tarry_pick pick;
 } plan_options;
 
@@ -36,6 +37,9 @@ int plan_parts_read(const char *text, uint32_t *parts, bool *adaptive,
                     tarry_diagnostic *diagnostic);
 /* The largest number of parts if none is given with auto. */
 uint32_t plan_auto_parts(uint32_t replication);
+
+/* Takes racks apart as --racks does: K, 0 for none, or a file's name. Errors as above. */
+int plan_racks_read(const char *text, plan_options *options, tarry_diagnostic *diagnostic);
 
 void plan_options_init(plan_options *options);
 

@@ -26,6 +26,12 @@ typedef struct runner_methods {
                  tarry_diagnostic *diagnostic);
     int (*costs)(runner *self, const double *costs);
     int (*replan)(runner *self, const tarry_plan *next, tarry_diagnostic *diagnostic);
+    /* Waits for workers as the first round would. NULL: they are there. */
+    int (*gather)(runner *self, tarry_diagnostic *diagnostic);
+    /* Sets rack[j] of each worker, as tarry_plan_evolution has it, to what the workers say, and for
+     * those that say nothing to what the plan has; *said: whether any says something. Errors:
+     * NO_MEMORY. NULL: none can. */
+    int (*racks)(runner *self, uint32_t *rack, bool *said);
     /* Calls `look` with the server's machine while nothing steps it, and gives back its result. */
     int (*visit)(runner *self, int (*look)(void *user, const tarry_server *server), void *user);
     /* As tarry_server_checkpoint and tarry_server_stored, of that machine. */

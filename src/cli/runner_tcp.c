@@ -13,6 +13,7 @@
 #include "cli/numbers.h"
 #include "cli/report_json.h"
 #include "cli/shipped_data.h"
+#include "plan/rack.h"
 #include "runtime/clock.h"
 
 #define SLICE_NS UINT64_C(100000000)          /* between two looks at who can be expected */
@@ -33,6 +34,7 @@ typedef struct runner_tcp {
     const runner_tcp_settings *settings;
     tarry_tcp_server *server;
     shipped_data *shipped;
+    const tarry_plan *plan; /* in force */
     uint32_t workers;
     void (*say)(void *user, const char *line);
     void *say_user;
@@ -108,8 +110,9 @@ static json_t *counted(const atomic_ulong *count)
 static json_t *worker_json(runner_tcp *own, uint32_t worker)
 {
     tarry_tcp_worker_state state = tarry_tcp_server_worker(own->server, worker);
-    return json_pack("{s:I, s:b, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "worker",
-                     (json_int_t)worker, "present", state.present, "near", state.near, "arrivals",
+    return json_pack("{s:I, s:b, s:b, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "worker",
+                     (json_int_t)worker, "present", state.present, "near", state.near, "rack",
+                     json_text(state.rack[0] != '\0' ? state.rack : NULL), "arrivals",
                      (json_int_t)state.arrivals, "gone", (json_int_t)state.gone, "silent",
                      (json_int_t)state.silent, "late", (json_int_t)state.late, "failed",
                      (json_int_t)state.failed, "received_bytes", (json_int_t)state.received,
@@ -216,13 +219,20 @@ static int wait_for_more(runner_tcp *own, unsigned long arrivals, uint64_t pause
     return error;
 }
 
+static int gather(runner *self, tarry_diagnostic *diagnostic)
+{
+    runner_tcp *own = own_of(self);
+    int error = own->begun ? TARRY_OK : wait_for_all(own, diagnostic);
+    own->begun = true;
+    return error;
+}
+
 static int run_round(runner *self, const float *parameters, float *sum, tarry_round_result *result,
                      tarry_diagnostic *diagnostic)
 {
     runner_tcp *own = own_of(self);
     uint64_t until = 0, pause = SLICE_NS;
-    int error = own->begun ? TARRY_OK : wait_for_all(own, diagnostic);
-    own->begun = true;
+    int error = gather(self, diagnostic);
     while (error == TARRY_OK) {
         unsigned long arrivals = count_arrivals(own);
         error = tarry_tcp_server_round(own->server, parameters, sum, result, diagnostic);
@@ -257,7 +267,41 @@ static int set_costs(runner *self, const double *costs)
 
 static int replan(runner *self, const tarry_plan *next, tarry_diagnostic *diagnostic)
 {
-    return tarry_tcp_server_replan(server_of(self), next, diagnostic);
+    int error = tarry_tcp_server_replan(server_of(self), next, diagnostic);
+    if (error == TARRY_OK)
+        own_of(self)->plan = next;
+    return error;
+}
+
+/* A name that no worker can say, so that those that say none are where the plan has them. */
+static void name_by_plan(const tarry_plan *plan, rack_entry *entry)
+{
+    if (tarry_plan_racks(plan) == 0)
+        snprintf(entry->name, sizeof(entry->name), "-");
+    else
+        snprintf(entry->name, sizeof(entry->name), " %" PRIu32,
+                 tarry_plan_rack(plan, entry->worker));
+}
+
+static int list_racks(runner *self, uint32_t *rack, bool *said)
+{
+    runner_tcp *own = own_of(self);
+    rack_entry *entries = memory_allocate(NULL, own->workers, sizeof(*entries));
+    if (entries == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    *said = false;
+    for (uint32_t worker = 0; worker < own->workers; worker++) {
+        tarry_tcp_worker_state state = tarry_tcp_server_worker(own->server, worker);
+        entries[worker].worker = worker;
+        if (state.rack[0] != '\0')
+            memcpy(entries[worker].name, state.rack, sizeof(state.rack));
+        else
+            name_by_plan(own->plan, &entries[worker]);
+        *said |= state.rack[0] != '\0';
+    }
+    rack_join(entries, own->workers, rack);
+    memory_release(NULL, entries);
+    return TARRY_OK;
 }
 
 static int visit(runner *self, int (*look)(void *user, const tarry_server *server), void *user)
@@ -316,6 +360,8 @@ static const runner_methods methods = {
     .round = run_round,
     .costs = set_costs,
     .replan = replan,
+    .gather = gather,
+    .racks = list_racks,
     .visit = visit,
     .checkpoint = checkpoint,
     .stored = stored,
@@ -408,6 +454,7 @@ int runner_tcp_create(void *user, const runner_request *request, runner **out,
         return diagnose_no_memory(diagnostic, "network server");
     own->base.methods = &methods;
     own->settings = user;
+    own->plan = request->plan;
     own->workers = tarry_plan_workers(request->plan);
     own->say = request->say;
     own->say_user = request->say_user;

@@ -56,11 +56,12 @@ static json_t *seconds_json(const simulate_trials *trials, size_t variant)
 static json_t *settings_json(const simulate_variant *variant)
 {
     return json_pack(
-        "{s:o, s:s, s:s, s:s, s:s, s:s, s:s, s:I}", "design", json_text(variant->design), "order",
-        variant->order, "credit", simulate_credit_name(variant->server.credit), "keep",
+        "{s:o, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:o}", "design", json_text(variant->design),
+        "order", variant->order, "credit", simulate_credit_name(variant->server.credit), "keep",
         keep_name(variant->server.keep), "stop", variant->stop, "fill",
         simulate_fill_name(variant->server.fill), "upload", simulate_upload_name(variant->upload),
-        "adapt", (json_int_t)variant->adapt.every);
+        "adapt", (json_int_t)variant->adapt.every, "racks",
+        variant->racks != NULL ? json_text(variant->racks) : json_null());
 }
 
 static json_t *result_json(const simulate_trials *trials, size_t index,

@@ -87,6 +87,11 @@ static int read_order(const char *text, void *values, tarry_diagnostic *diagnost
     return plan_order_read(text, &((scheme_settings *)values)->plan, diagnostic);
 }
 
+static int read_racks(const char *text, void *values, tarry_diagnostic *diagnostic)
+{
+    return plan_racks_read(text, &((scheme_settings *)values)->plan, diagnostic);
+}
+
 static int read_replication(const char *text, void *values, tarry_diagnostic *diagnostic)
 {
     scheme_settings *settings = values;
@@ -200,6 +205,13 @@ const option_entry scheme_option_entries[] = {
      .kind = OPTION_TEXT,
      .read = read_order,
      FIELD(plan.order)},
+    {.name = "racks",
+     .argument = "K|FILE",
+     .help = "Workers that share their fate, over which random designs and moves spread copies, as "
+             "for tarry plan (default 0)",
+     .kind = OPTION_TEXT,
+     .read = read_racks,
+     FIELD(plan.racks)},
     {.name = "credit",
      .argument = "CREDIT",
      .help = "What counts in own schemes: each finished chunk (chunk, default) or a worker that "
@@ -445,9 +457,10 @@ static int settle_stop(const scheme_settings *settings, const scheme_frame *fram
     return TARRY_OK;
 }
 
-/* The least replication of the design in a file. FILE, also where the file's text is at fault. */
-static int file_replication(const tarry_plan_settings *settings, uint32_t *replication,
-                            tarry_diagnostic *diagnostic)
+/* The least replication of a plan that files or racks may make impossible. FILE, also where a
+ * file's text is at fault. */
+static int least_replication(const tarry_plan_settings *settings, uint32_t *replication,
+                             tarry_diagnostic *diagnostic)
 {
     tarry_plan *plan;
     int error = tarry_plan_create(settings, NULL, &plan, diagnostic);
@@ -478,6 +491,7 @@ static int make_variant(const scheme_settings *settings, const scheme_frame *fra
     *variant = (simulate_variant){
         .design = settings->plan.design,
         .order = settings->plan.order,
+        .racks = settings->plan.racks,
         .plan = settings->plan.plan,
         .server = settings->server,
         .upload = (tarry_sim_upload)settings->upload,
@@ -508,8 +522,8 @@ static int make_variant(const scheme_settings *settings, const scheme_frame *fra
                         "is another one",
                         obstacle);
     int error = TARRY_OK;
-    if (file)
-        error = file_replication(&variant->plan, &variant->plan.replication, diagnostic);
+    if (file || variant->plan.rack_size > 0 || variant->plan.rack_file != NULL)
+        error = least_replication(&variant->plan, &variant->plan.replication, diagnostic);
     return error != TARRY_OK ? error : settle_stop(settings, frame, variant, diagnostic);
 }
 

@@ -38,7 +38,7 @@ typedef enum scheme_costs {
 
 /* What a scheme is made of. The flags fill one of these, from which each scheme starts. */
 typedef struct scheme_settings {
-    plan_options plan; /* design and order alone */
+    plan_options plan; /* design, order and racks alone */
     const char *replication;
     whole_list replications; /* swept */
     const char *pieces;
@@ -75,6 +75,7 @@ typedef struct simulate_variant {
     const char *scheme; /* its name, or as it was written */
     const char *design;
     const char *order;
+    const char *racks; /* NULL: none are known */
     char stop[32];
     tarry_plan_settings plan;
     tarry_server_settings server;

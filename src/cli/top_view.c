@@ -280,6 +280,8 @@ static void draw_worker(picture *it, uint32_t id)
     add_right(line, WIDTH_RECEIVED, text);
     if (worker->near && line->columns + strlen(near) <= line->most)
         top_line_add(line, near);
+    if (worker->rack[0] != '\0' && line->columns + 2 + strlen(worker->rack) <= line->most)
+        top_line_print(line, "  %s", worker->rack);
     const char *why = states[worker->state].why;
     if (why[0] != '\0' && line->columns + 2 + strlen(why) <= line->most) {
         top_line_style(line, TOP_DIM);

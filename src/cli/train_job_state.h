@@ -43,6 +43,13 @@ void train_job_evaluate(train_job *job, objective_score *train, objective_score 
 /* As train_checkpoint_mark and train_checkpoint_write; without checkpoints they do nothing. */
 int train_job_mark_checkpoint(train_job *job);
 int train_job_write_checkpoint(train_job *job, tarry_diagnostic *why);
+/* Lets the plan follow what was learned, if it is time to; *changes: what that changed. */
+int train_job_adapt(train_job *job, tarry_plan_changes *changes, tarry_diagnostic *why);
+/*
+ * Before the first round: workers may have said in which racks they are. If all are there and the
+ * plan is to be adapted, copies are spread over them; a line says so if some still share one.
+ */
+int train_job_settle_racks(train_job *job, tarry_plan_changes *changes, tarry_diagnostic *why);
 /* The runner's `attend`, of a train_job. */
 void train_job_attend(void *user);
 

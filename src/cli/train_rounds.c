@@ -118,43 +118,6 @@ static void report_progress(train_job *job, const history *past)
     note(job, detail);
 }
 
-/* A look at what the server has learned, for the plan's sake. */
-typedef struct adaptation {
-    const adapt_rule *rule;
-    const tarry_plan *plan;
-    tarry_plan *next;
-    tarry_plan_changes *changes;
-    tarry_diagnostic *why;
-} adaptation;
-
-static int look_and_adapt(void *user, const tarry_server *server)
-{
-    adaptation *look = user;
-    return adapt_plan(look->rule, server, look->plan, &look->next, look->changes, look->why);
-}
-
-/* Lets the plan follow what was learned, if it is time to. A checkpoint holds nothing that was: a
- * resumed server first learns for as many rounds as lie between two changes. */
-static int adapt(train_job *job, uint64_t round, tarry_plan_changes *changes, tarry_diagnostic *why)
-{
-    const adapt_rule *rule = &job->inputs.options->adapt_rule;
-    runner *runs = runner_of(job);
-    if (!adapt_due(rule, round) || round - job->first_round < rule->every)
-        return TARRY_OK;
-    adaptation look = {rule, train_job_plan(job), NULL, changes, why};
-    int error = runs->methods->visit(runs, look_and_adapt, &look);
-    if (error != TARRY_OK || look.next == NULL)
-        return error;
-    error = runs->methods->replan(runs, look.next, why);
-    if (error != TARRY_OK) {
-        tarry_plan_free(look.next);
-        return error;
-    }
-    tarry_plan_free(job->evolved);
-    job->evolved = look.next;
-    return train_job_mark_checkpoint(job);
-}
-
 /* What the round's chunks cost, where that is given. */
 static int give_costs(train_job *job, uint64_t round)
 {
@@ -215,8 +178,9 @@ static bool run_round(train_job *job)
     tarry_diagnostic why = {""};
     tarry_round_result result;
     tarry_plan_changes changes = {0};
-    int error = interrupt_seen(job->signals) ? TARRY_ERROR_INTERRUPTED
-                                             : adapt(job, past->count, &changes, &why);
+    int error = interrupt_seen(job->signals)      ? TARRY_ERROR_INTERRUPTED
+                : past->count == job->first_round ? train_job_settle_racks(job, &changes, &why)
+                                                  : train_job_adapt(job, &changes, &why);
     if (error == TARRY_OK)
         error = give_costs(job, past->count);
     double asked = clock_seconds();

@@ -3,8 +3,10 @@
 
 #include <string.h>
 
+#include "base/diagnostic.h"
 #include "cli/complain.h"
 #include "cli/parse.h"
+#include "plan/rack.h"
 #include "runtime/tcp/address.h"
 #include "straggler/straggler.h"
 
@@ -24,6 +26,16 @@ static int read_straggler_seed(const char *text, void *values, tarry_diagnostic 
     return error;
 }
 
+static int read_rack(const char *text, void *values, tarry_diagnostic *diagnostic)
+{
+    (void)values;
+    if (text[0] != '\0' && rack_is_name(text))
+        return TARRY_OK;
+    return diagnose(diagnostic, TARRY_ERROR_FORMAT,
+                    "'%.100s' is not 1 to %d printable characters without blanks", text,
+                    TARRY_RACK_BYTES);
+}
+
 #define FIELD(name) .offset = offsetof(work_options, name)
 
 static const option_entry server_entries[] = {
@@ -39,6 +51,13 @@ static const option_entry server_entries[] = {
      .kind = OPTION_U32,
      .most = TARRY_TCP_NO_WORKER - 1,
      FIELD(worker)},
+    {.name = "rack",
+     .argument = "NAME",
+     .help = "The rack or host that this worker shares its fate with: the server's next plan "
+             "spreads copies over racks; the host's name is a sensible value (default: none)",
+     .kind = OPTION_TEXT,
+     .read = read_rack,
+     FIELD(rack)},
     {.name = "patience",
      .argument = "SECONDS",
      .help = "How long to try to reach the server, at first and whenever the connection is lost "

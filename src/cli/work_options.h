@@ -10,6 +10,7 @@ typedef struct work_options {
     network_options network;
     const char *connect;
     uint32_t worker;        /* TARRY_TCP_NO_WORKER: not given */
+    const char *rack;       /* NULL: it says none */
     double grace, patience; /* seconds */
     const char *data;       /* NULL: made up or shipped, as the server says */
     const char *labels;

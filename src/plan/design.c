@@ -31,7 +31,8 @@ int design_assign(tarry_plan *plan, const tarry_plan_settings *settings,
         break;
     case TARRY_DESIGN_RANDOM:
         plan->chunks *= plan->pieces;
-        error = design_random(plan, settings->replication, settings->seed);
+        error = plan->racks > 0 ? design_racks(plan, settings->replication, settings->seed)
+                                : design_random(plan, settings->replication, settings->seed);
         break;
     case TARRY_DESIGN_PROJECTIVE:
         error = design_projective(plan, settings->replication, diagnostic);

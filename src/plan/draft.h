@@ -14,15 +14,17 @@ typedef struct draft {
     uint32_t *holder; /* per copy: a worker; at first in the sequence of the parent's holders */
     uint32_t *span_offset; /* chunks + 1 */
     tarry_span *span;      /* of each chunk, in order (span.h) */
+    uint32_t racks;        /* 0: none are known */
+    const uint32_t *rack;  /* per worker, as in the plan; borrowed; NULL without racks */
 } draft;
 
 /*
  * Splits chunks of `from` that cost more than `most` into equal ones that don't, as far as units
  * go, and merges those of the same holders that cost less than `least`, up to `mean`; the others
  * stay, and so does the sequence of all. cost: per chunk of `from`; most > 2 * least; INFINITY and
- * 0: none. The draft has the holders of `from`. Counts of splits and merges go into *changes; no
- * other of its numbers is touched. Errors: ARGUMENT (more copies than a plan may have), NO_MEMORY;
- * nothing is left to free then.
+ * 0: none. The draft has the holders and racks of `from`. Counts of splits and merges go into
+ * *changes; no other of its numbers is touched. Errors: ARGUMENT (more copies than a plan may
+ * have), NO_MEMORY; nothing is left to free then.
  */
 int draft_cut(draft *made, const tarry_plan *from, const double *cost, double most, double least,
               double mean, const tarry_allocator *allocator, tarry_plan_changes *changes,
@@ -36,9 +38,11 @@ int draft_time(const draft *made, const double *pace, const tarry_allocator *all
 
 /*
  * Moves copies: first those of the gone, until `parts` holders of every chunk are not gone; then
+ * those that share a rack, each to one that has two copies of its chunk fewer or less still; then
  * until the draft can be covered within `time`, or no move helps, or `most_moves` are made. Such a
  * move takes a copy from the slowest holder of a chunk that misses work and gives it to the worker
- * with the most time to spare of those that are faster. No taker comes to hold more than
+ * with the most time to spare of those that are faster, and whose racks have no more of the chunk's
+ * other copies than the holder's. No taker comes to hold more than
  * `most_data` original chunks. Moves are counted in *changes. Errors: NO_MEMORY.
  */
 int draft_move(draft *made, const double *pace, double time, uint32_t most_moves, double most_data,

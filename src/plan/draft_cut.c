@@ -243,7 +243,7 @@ int draft_cut(draft *out, const tarry_plan *from, const double *cost, double mos
               double mean, const tarry_allocator *allocator, tarry_plan_changes *changes,
               tarry_diagnostic *diagnostic)
 {
-    draft made = {.from = from};
+    draft made = {.from = from, .racks = from->racks, .rack = from->rack};
     cuts chosen = {.from = from, .cost = cost};
     chosen.pieces = memory_allocate(allocator, from->chunks, sizeof(*chosen.pieces));
     chosen.head = memory_allocate(allocator, from->chunks, sizeof(*chosen.head));

@@ -5,6 +5,7 @@
 
 #include "base/memory.h"
 #include "plan/decode.h"
+#include "plan/rack.h"
 #include "plan/span.h"
 
 typedef struct place {
@@ -104,7 +105,9 @@ int draft_finish(const draft *made, bool changed, const tarry_allocator *allocat
     plan->order = from->order;
     plan->seed = from->seed;
     plan->origins = from->origins;
-    int error = copy_spans(plan, made);
+    int error = rack_take(plan, made->rack, made->racks);
+    if (error == TARRY_OK)
+        error = copy_spans(plan, made);
     if (error == TARRY_OK)
         error = list_slots(plan, made);
     if (error == TARRY_OK)

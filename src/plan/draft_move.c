@@ -2,6 +2,7 @@
 #include "plan/draft.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "base/bitset.h"
 #include "base/memory.h"
@@ -52,6 +53,7 @@ typedef struct mover {
     cover work;
     uint32_t *number; /* per copy: its holding */
     double *data;     /* per worker: what it holds, in original chunks */
+    uint32_t *held;   /* per rack: copies of the chunk that was looked at last; NULL: no racks */
     uint64_t *stuck;  /* a bit per chunk: no move of it helps at present */
     step *step;       /* of the moves that are being tried */
     uint32_t steps;
@@ -87,6 +89,30 @@ static uint32_t find_chunk(const mover *state)
     return found;
 }
 
+/* ---- racks ---- */
+
+/* Counts the chunk's copies in each rack. */
+static void count_in_racks(const mover *state, uint32_t chunk)
+{
+    const draft *of = state->of;
+    if (state->held == NULL)
+        return;
+    memset(state->held, 0, of->racks * sizeof(*state->held));
+    for (uint32_t copy = of->offset[chunk]; copy < of->offset[chunk + 1]; copy++)
+        state->held[of->rack[of->holder[copy]]]++;
+}
+
+/* How many of the counted copies share the worker's rack, but for that of `giver`. */
+static uint32_t company(const mover *state, uint32_t worker, uint32_t giver)
+{
+    if (state->held == NULL)
+        return 0;
+    const uint32_t *rack = state->of->rack;
+    return state->held[rack[worker]] - (rack[worker] == rack[giver] ? 1 : 0);
+}
+
+/* ---- who gives and who takes ---- */
+
 /* The slowest holder, and of equal ones the one with the most data. */
 static uint32_t find_giver(const mover *state, uint32_t chunk)
 {
@@ -108,15 +134,18 @@ static bool has_room(const mover *state, uint32_t worker, uint32_t chunk)
            !holds(state->of, chunk, worker);
 }
 
-/* The worker with the most to spare. */
+/* The worker with the most to spare, of those in whose racks the copy has no more company. */
 static uint32_t find_taker(const mover *state, uint32_t chunk, uint32_t copy)
 {
-    double slowest = state->pace[state->of->holder[copy]];
+    uint32_t giver = state->of->holder[copy], found = NONE;
+    double slowest = state->pace[giver];
     uint64_t most = 0;
-    uint32_t found = NONE;
+    count_in_racks(state, chunk);
+    uint32_t now = company(state, giver, giver);
     for (uint32_t worker = 0; worker < state->of->from->workers; worker++) {
         uint64_t spare = cover_spare(&state->work, worker);
-        if (spare > most && state->pace[worker] < slowest && has_room(state, worker, chunk)) {
+        if (spare > most && state->pace[worker] < slowest && company(state, worker, giver) <= now &&
+            has_room(state, worker, chunk)) {
             found = worker;
             most = spare;
         }
@@ -212,15 +241,20 @@ static void move_until(mover *state, double time)
 
 /* ---- chunks that too few workers hold which are not gone ---- */
 
-/* Of the workers that could take the chunk the one that would be through with its data first. */
-static uint32_t find_rescuer(const mover *state, uint32_t chunk)
+/* Of the workers that could take the giver's copy, in whose racks it has the least company, the one
+ * that would be through with its data first. */
+static uint32_t find_rescuer(const mover *state, uint32_t chunk, uint32_t giver)
 {
-    uint32_t found = NONE;
+    uint32_t found = NONE, fewest = UINT32_MAX;
     double least = INFINITY;
+    count_in_racks(state, chunk);
     for (uint32_t worker = 0; worker < state->of->from->workers; worker++) {
         double time = state->pace[worker] * (state->data[worker] + size_of(state->of, chunk));
-        if (time < least && has_room(state, worker, chunk)) {
+        uint32_t others = company(state, worker, giver);
+        bool better = others < fewest || (others == fewest && time < least);
+        if (better && isfinite(time) && has_room(state, worker, chunk)) {
             found = worker;
+            fewest = others;
             least = time;
         }
     }
@@ -236,27 +270,83 @@ static void rescue(mover *state)
         for (uint32_t copy = of->offset[chunk]; copy < of->offset[chunk + 1]; copy++)
             there += isfinite(state->pace[of->holder[copy]]) ? 1 : 0;
         for (; there < of->from->parts && state->moves < state->most_moves; there++) {
-            uint32_t taker = find_rescuer(state, chunk);
+            uint32_t copy = find_giver(state, chunk);
+            uint32_t taker = find_rescuer(state, chunk, of->holder[copy]);
             if (taker == NONE)
                 break;
-            hand_over(state, chunk, find_giver(state, chunk), taker);
+            hand_over(state, chunk, copy, taker);
             state->moves++;
         }
     }
 }
 
-/* What moved on was moved once: only faster workers take, so that none gets back what it gave. */
-static void count_moved(const draft *of, tarry_plan_changes *changes)
+/* ---- chunks whose copies share racks ---- */
+
+/* The copy with the most company in its rack; of these that of the slowest holder, and of equal
+ * ones that of the one with the most data. */
+static uint32_t find_crowded(const mover *state, uint32_t chunk)
+{
+    const draft *of = state->of;
+    uint32_t found = of->offset[chunk];
+    for (uint32_t copy = found + 1; copy < of->offset[chunk + 1]; copy++) {
+        uint32_t worker = of->holder[copy], other = of->holder[found];
+        uint32_t here = company(state, worker, worker), there = company(state, other, other);
+        double slower = state->pace[worker], than = state->pace[other];
+        if (here != there    ? here > there
+            : slower != than ? slower > than
+                             : state->data[worker] > state->data[other])
+            found = copy;
+    }
+    return found;
+}
+
+/* Copies move to racks where they have less company: each time the sum of the squares of the copies
+ * per rack falls, so that it ends. */
+static void spread(mover *state)
+{
+    const draft *of = state->of;
+    for (uint32_t chunk = 0; state->held != NULL && chunk < of->chunks; chunk++) {
+        while (state->moves < state->most_moves) {
+            count_in_racks(state, chunk);
+            uint32_t copy = find_crowded(state, chunk), giver = of->holder[copy];
+            if (company(state, giver, giver) == 0)
+                break;
+            uint32_t taker = find_rescuer(state, chunk, giver);
+            if (taker == NONE || company(state, taker, giver) >= company(state, giver, giver))
+                break;
+            hand_over(state, chunk, copy, taker);
+            state->moves++;
+        }
+    }
+}
+
+/* Whether the worker held the chunk, or the one that it comes from, in the plan before. */
+static bool held_before(const draft *of, uint32_t chunk, uint32_t worker)
 {
     const tarry_plan *from = of->from;
+    uint32_t low = from->chunk_offset[of->parent[chunk]];
+    uint32_t high = from->chunk_offset[of->parent[chunk] + 1];
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (from->holder_worker[middle] == worker)
+            return true;
+        if (from->holder_worker[middle] < worker)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return false;
+}
+
+/* What moved on was moved once, and what came back not at all. */
+static void count_moved(const draft *of, tarry_plan_changes *changes)
+{
     for (uint32_t chunk = 0; chunk < of->chunks; chunk++)
-        for (uint32_t copy = of->offset[chunk]; copy < of->offset[chunk + 1]; copy++) {
-            uint32_t before = from->chunk_offset[of->parent[chunk]] + copy - of->offset[chunk];
-            if (of->holder[copy] != from->holder_worker[before]) {
+        for (uint32_t copy = of->offset[chunk]; copy < of->offset[chunk + 1]; copy++)
+            if (!held_before(of, chunk, of->holder[copy])) {
                 changes->moved++;
                 changes->moved_data += size_of(of, chunk);
             }
-        }
 }
 
 int draft_move(draft *made, const double *pace, double time, uint32_t most_moves, double most_data,
@@ -274,13 +364,17 @@ int draft_move(draft *made, const double *pace, double time, uint32_t most_moves
     state.data = memory_allocate(allocator, made->from->workers, sizeof(*state.data));
     state.stuck = memory_allocate(allocator, bitset_words(made->chunks), sizeof(*state.stuck));
     state.step = memory_allocate(allocator, most_moves, sizeof(*state.step));
+    if (made->racks > 0)
+        state.held = memory_allocate(allocator, made->racks, sizeof(*state.held));
     int error = TARRY_ERROR_NO_MEMORY;
-    if (state.number == NULL || state.data == NULL || state.stuck == NULL || state.step == NULL)
+    if ((made->racks > 0 && state.held == NULL) || state.number == NULL || state.data == NULL ||
+        state.stuck == NULL || state.step == NULL)
         goto release;
     for (uint32_t chunk = 0; chunk < made->chunks; chunk++)
         for (uint32_t copy = made->offset[chunk]; copy < made->offset[chunk + 1]; copy++)
             state.data[made->holder[copy]] += size_of(made, chunk);
     rescue(&state);
+    spread(&state);
     error = cover_draft(&state.work, made, pace, tries, state.number, allocator);
     if (error != TARRY_OK)
         goto release;
@@ -289,6 +383,7 @@ int draft_move(draft *made, const double *pace, double time, uint32_t most_moves
 
 release:
     cover_destroy(&state.work, allocator);
+    memory_release(allocator, state.held);
     memory_release(allocator, state.step);
     memory_release(allocator, state.stuck);
     memory_release(allocator, state.data);

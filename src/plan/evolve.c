@@ -4,6 +4,7 @@
 #include "base/diagnostic.h"
 #include "base/memory.h"
 #include "plan/draft.h"
+#include "plan/rack.h"
 #include "plan/span.h"
 
 /* How near to balanced the moves bring the plan: the last percents would cost the most moves, and
@@ -23,6 +24,8 @@ void tarry_plan_evolution_init(tarry_plan_evolution *wanted)
 /* The wishes with nothing left open. */
 typedef struct wishes {
     double *pace, *cost;
+    uint32_t racks;
+    uint32_t *rack;     /* NULL: those of the plan */
     double mean;        /* cost */
     double most, least; /* cost of a chunk */
     double most_data;   /* of a worker, in original chunks */
@@ -80,6 +83,21 @@ static int set_costs(wishes *set, const tarry_plan *plan, const double *cost,
     return TARRY_OK;
 }
 
+static int set_racks(wishes *set, const tarry_plan *plan, const uint32_t *rack,
+                     const tarry_allocator *allocator, tarry_diagnostic *diagnostic)
+{
+    if (rack == NULL)
+        return TARRY_OK;
+    for (uint32_t worker = 0; worker < plan->workers; worker++)
+        if (rack[worker] >= plan->workers && rack[worker] != TARRY_NO_RACK)
+            return diagnose(diagnostic, TARRY_ERROR_ARGUMENT, "worker %u: rack %u of %u workers",
+                            worker, rack[worker], plan->workers);
+    set->rack = memory_allocate(allocator, plan->workers, sizeof(*set->rack));
+    if (set->rack == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    return rack_number(rack, plan->workers, allocator, set->rack, &set->racks);
+}
+
 /*
  * The least time in which the workers do `parts` copies of all chunks, were each able to compute
  * each, but none more than one copy: those that would be through with all the data before wait.
@@ -133,11 +151,16 @@ static int evolve(const tarry_plan *plan, const wishes *set, uint32_t most_moves
                           changes, diagnostic);
     if (error != TARRY_OK)
         return error;
+    if (set->rack != NULL) {
+        made.racks = set->racks;
+        made.rack = set->rack;
+    }
     double most = near_balanced * set->balanced;
     changes->balanced = set->balanced;
     error = draft_time(&made, set->pace, allocator, &changes->matched_before);
     changes->matched_after = changes->matched_before;
-    if (error == TARRY_OK && changes->matched_before > most && most_moves > 0) {
+    bool uneven = changes->matched_before > most || made.rack != NULL;
+    if (error == TARRY_OK && uneven && most_moves > 0) {
         error = draft_move(&made, set->pace, most, most_moves, set->most_data, allocator, changes);
         if (error == TARRY_OK)
             error = draft_time(&made, set->pace, allocator, &changes->matched_after);
@@ -167,6 +190,8 @@ int tarry_plan_evolve(const tarry_plan *plan, const tarry_plan_evolution *wanted
     error = set_paces(&set, plan, wanted->pace, diagnostic);
     if (error == TARRY_OK)
         error = set_costs(&set, plan, wanted->cost, diagnostic);
+    if (error == TARRY_OK)
+        error = set_racks(&set, plan, wanted->rack, allocator, diagnostic);
     if (error != TARRY_OK)
         goto release;
     set_limits(&set, plan, wanted);
@@ -177,6 +202,7 @@ int tarry_plan_evolve(const tarry_plan *plan, const tarry_plan_evolution *wanted
 release:
     if (error == TARRY_ERROR_NO_MEMORY)
         diagnose_no_memory(diagnostic, "plan");
+    memory_release(allocator, set.rack);
     memory_release(allocator, set.cost);
     memory_release(allocator, set.pace);
     return error;

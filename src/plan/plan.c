@@ -10,6 +10,7 @@
 #include "plan/design.h"
 #include "plan/improve.h"
 #include "plan/order.h"
+#include "plan/rack.h"
 
 void tarry_plan_settings_init(tarry_plan_settings *settings)
 {
@@ -66,6 +67,14 @@ static int check_settings(const tarry_plan_settings *settings, tarry_diagnostic 
     if (settings->parts > settings->workers)
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT, "%u parts are more than the %u workers",
                         settings->parts, settings->workers);
+
+    if (settings->rack_size > 0 && settings->rack_file != NULL)
+        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
+                        "racks are either of a size or named in a file");
+    if (settings->rack_size > settings->workers)
+        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
+                        "racks of %u workers are more than the %u workers", settings->rack_size,
+                        settings->workers);
 
     switch (settings->order) {
     case TARRY_ORDER_OPTIMAL:
@@ -179,6 +188,8 @@ int plan_take_digest(tarry_plan *plan)
             failed |= digest_add_u32(state, numbers, 4);
         }
     }
+    if (plan->rack != NULL)
+        failed |= digest_add_u32(state, plan->rack, plan->workers);
     failed |= digest_end(state, plan->digest);
     return failed == 0 ? TARRY_OK : TARRY_ERROR_NO_MEMORY;
 }
@@ -197,6 +208,8 @@ int plan_arrange(tarry_plan *plan, tarry_order order)
         error = count_holders(plan);
     if (error == TARRY_OK)
         error = index_holders(plan);
+    if (error == TARRY_OK)
+        error = rack_measure(plan);
     if (error == TARRY_OK && order == TARRY_ORDER_OPTIMAL && !is_regular(plan))
         error = improve_order(plan, plan->seed);
     return error;
@@ -232,7 +245,11 @@ int tarry_plan_create(const tarry_plan_settings *settings, const tarry_allocator
     plan->order = settings->order;
     plan->seed = settings->seed;
 
-    error = design_assign(plan, settings, diagnostic);
+    error = rack_assign(plan, settings, diagnostic);
+    if (error == TARRY_ERROR_NO_MEMORY)
+        diagnose_no_memory(diagnostic, "plan");
+    if (error == TARRY_OK)
+        error = design_assign(plan, settings, diagnostic);
     if (error != TARRY_OK)
         goto free_plan;
     error = complete(plan);
@@ -264,6 +281,7 @@ void tarry_plan_free(tarry_plan *plan)
     memory_release(&allocator, plan->span_offset);
     memory_release(&allocator, plan->span);
     memory_release(&allocator, plan->weight);
+    memory_release(&allocator, plan->rack);
     memory_release(&allocator, plan);
 }
 

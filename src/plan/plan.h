@@ -50,6 +50,9 @@ struct tarry_plan {
     /* R for `parts`: parts x workers, row-major; unit columns, or all ones with one part. With
      * adaptive parts those for parts - 1, .. 1 follow: see plan_decode. */
     double *decode;
+    uint32_t racks; /* 0: none are known */
+    uint32_t *rack; /* per worker: 0..racks-1, numbered as they first occur; NULL without racks */
+    tarry_rack_spread rack_spread;
     uint32_t max_load, max_replication, min_replication;
     tarry_conditioning conditioning;
     uint8_t digest[TARRY_DIGEST_SIZE];

@@ -10,6 +10,7 @@
 #include "base/diagnostic.h"
 #include "base/digest.h"
 #include "base/memory.h"
+#include "plan/rack.h"
 #include "plan/span.h"
 
 enum {
@@ -21,6 +22,9 @@ enum {
     SEAL_BYTES = 32,
     TAIL_BYTES = TARRY_DIGEST_SIZE + SEAL_BYTES,
 };
+
+/* What of the body is not in every plan. */
+enum { HAS_SPANS = 1, HAS_RACKS = 2, HAS_ALL = HAS_SPANS | HAS_RACKS };
 
 static const char NAME[NAME_BYTES + 1] = "tarrypln";
 
@@ -42,6 +46,8 @@ size_t plan_encoded_size(const tarry_plan *plan)
     if (plan->span != NULL)
         size +=
             4 * ((size_t)plan->chunks + 2) + SPAN_BYTES * (size_t)plan->span_offset[plan->chunks];
+    if (plan->rack != NULL)
+        size += 4 * (size_t)plan->workers;
     return size;
 }
 
@@ -59,12 +65,25 @@ static uint8_t *put_head(const tarry_plan *plan, uint8_t *at)
     at = bytes_put(at, plan->order, 1);
     at = bytes_put(at, plan->adaptive, 1);
     at = bytes_put(at, plan->conditioning.complete, 1);
-    at = bytes_put(at, plan->span != NULL, 1);
+    unsigned has = (plan->span != NULL ? HAS_SPANS : 0U) | (plan->rack != NULL ? HAS_RACKS : 0U);
+    at = bytes_put(at, has, 1);
     at = bytes_put(at, plan->pieces, 4);
     at = bytes_put(at, plan->seed, 8);
     at = bytes_put_f64(at, plan->conditioning.worst);
     at = bytes_put_f64(at, plan->conditioning.median);
     return bytes_put(at, plan->conditioning.subsets, 8);
+}
+
+static uint8_t *put_spans(const tarry_plan *plan, uint8_t *at)
+{
+    at = put_words(at, &plan->origins, 1);
+    at = put_words(at, plan->span_offset, (size_t)plan->chunks + 1);
+    for (uint32_t i = 0; i < plan->span_offset[plan->chunks]; i++) {
+        const tarry_span *span = &plan->span[i];
+        const uint32_t numbers[] = {span->origin, span->first, span->count, span->of};
+        at = put_words(at, numbers, 4);
+    }
+    return at;
 }
 
 /* What the plan's digest is of, in the same sequence. */
@@ -76,16 +95,9 @@ static uint8_t *put_body(const tarry_plan *plan, uint8_t *at)
     at = put_words(at, plan->slot_chunk, plan_edges(plan));
     for (size_t i = 0; i < weights_of(plan); i++)
         at = bytes_put_f64(at, plan->decode[i]);
-    if (plan->span == NULL)
-        return at;
-    at = put_words(at, &plan->origins, 1);
-    at = put_words(at, plan->span_offset, (size_t)plan->chunks + 1);
-    for (uint32_t i = 0; i < plan->span_offset[plan->chunks]; i++) {
-        const tarry_span *span = &plan->span[i];
-        const uint32_t numbers[] = {span->origin, span->first, span->count, span->of};
-        at = put_words(at, numbers, 4);
-    }
-    return at;
+    if (plan->span != NULL)
+        at = put_spans(plan, at);
+    return plan->rack != NULL ? put_words(at, plan->rack, plan->workers) : at;
 }
 
 int plan_encode(const tarry_plan *plan, uint8_t *bytes)
@@ -146,12 +158,12 @@ static int read_offsets(tarry_plan *plan, cursor *in, uint32_t count, uint32_t s
     return TARRY_OK;
 }
 
-static int read_head(tarry_plan *plan, cursor *in, bool *spans)
+static int read_head(tarry_plan *plan, cursor *in, unsigned *has)
 {
     const uint8_t *at = take(in, 1, PLAN_CODE_HEAD_BYTES) + NAME_BYTES + 4;
     plan->order = (tarry_order)at[0];
     plan->adaptive = at[1] != 0;
-    *spans = at[3] != 0;
+    *has = at[3];
     plan->pieces = (uint32_t)bytes_get(at + 4, 4);
     plan->seed = bytes_get(at + 8, 8);
     plan->conditioning = (tarry_conditioning){
@@ -160,7 +172,7 @@ static int read_head(tarry_plan *plan, cursor *in, bool *spans)
         .subsets = bytes_get(at + 32, 8),
         .complete = at[2] != 0,
     };
-    if (at[0] > TARRY_ORDER_AS_IS || at[1] > 1 || at[2] > 1 || at[3] > 1)
+    if (at[0] > TARRY_ORDER_AS_IS || at[1] > 1 || at[2] > 1 || at[3] > HAS_ALL)
         return refuse(in, "a setting that does not exist");
     if (plan->pieces == 0)
         return refuse(in, "no pieces");
@@ -361,12 +373,31 @@ static int read_spans(tarry_plan *plan, cursor *in)
     return error == TARRY_OK ? span_weigh(plan) : error;
 }
 
+/* ---- racks ---- */
+
+static int read_racks(tarry_plan *plan, cursor *in)
+{
+    const uint8_t *words = take(in, plan->workers, 4);
+    if (words == NULL)
+        return refuse(in, "the bytes end early");
+    plan->rack = memory_allocate(&plan->allocator, plan->workers, sizeof(*plan->rack));
+    if (plan->rack == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    for (uint32_t worker = 0; worker < plan->workers; worker++) {
+        plan->rack[worker] = word(words, worker);
+        if (plan->rack[worker] > plan->racks)
+            return refuse(in, "racks that are not numbered as they occur");
+        plan->racks += plan->rack[worker] == plan->racks ? 1 : 0;
+    }
+    return rack_measure(plan);
+}
+
 /* ---- all of it ---- */
 
 static int read_plan(tarry_plan *plan, cursor *in)
 {
-    bool spans = false;
-    int error = read_head(plan, in, &spans);
+    unsigned has = 0;
+    int error = read_head(plan, in, &has);
     if (error == TARRY_OK)
         error = read_sizes(plan, in);
     if (error == TARRY_OK)
@@ -376,8 +407,10 @@ static int read_plan(tarry_plan *plan, cursor *in)
     if (error != TARRY_OK)
         return error;
     plan->origins = plan->chunks;
-    if (spans)
+    if (has & HAS_SPANS)
         error = read_spans(plan, in);
+    if (error == TARRY_OK && (has & HAS_RACKS))
+        error = read_racks(plan, in);
     if (error != TARRY_OK)
         return error;
     if (in->left > 0)

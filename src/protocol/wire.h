@@ -21,6 +21,7 @@
 
 #include <tarry/error.h>
 #include <tarry/event.h>
+#include <tarry/plan.h>
 
 enum {
     WIRE_VERSION = 1,
@@ -63,6 +64,9 @@ typedef struct wire_head {
     uint32_t length; /* of the body, in bytes */
 } wire_head;
 
+/* A rack's name: up to TARRY_RACK_BYTES bytes, each from '!' to '~', and a NUL; "": none. */
+typedef char wire_rack[TARRY_RACK_BYTES + 1];
+
 typedef enum wire_role { WIRE_ROLE_WORKER, WIRE_ROLE_VIEWER, WIRE_ROLES } wire_role;
 
 typedef struct wire_hello {
@@ -74,6 +78,7 @@ typedef struct wire_hello {
     uint8_t plan[WIRE_DIGEST_BYTES]; /* digest of the plan that it has; zeros: none */
     uint8_t host[WIRE_ID_BYTES];     /* of its machine and that one's present boot: equal on one
                                         machine; zeros: it shares no memory */
+    wire_rack rack;                  /* that it says it is in */
 } wire_hello;
 
 typedef struct wire_welcome {

@@ -26,6 +26,7 @@ size_t wire_hello_encode(const wire_hello *hello, uint8_t *frame)
     at = wire_put_bytes(at, hello->job, WIRE_ID_BYTES);
     at = wire_put_bytes(at, hello->plan, WIRE_DIGEST_BYTES);
     at = wire_put_bytes(at, hello->host, WIRE_ID_BYTES);
+    at = wire_put_text(at, hello->rack);
     return wire_close(WIRE_HELLO, frame, at, 0);
 }
 
@@ -47,6 +48,7 @@ int wire_hello_decode(const wire_head *head, const uint8_t *body, wire_hello *he
         wire_get_bytes(&from, read.job, WIRE_ID_BYTES);
         wire_get_bytes(&from, read.plan, WIRE_DIGEST_BYTES);
         wire_get_bytes(&from, read.host, WIRE_ID_BYTES);
+        wire_get_rack(&from, read.rack);
     }
     bool may_be_longer = read.newest > WIRE_VERSION;
     if (from.damaged || (from.left > 0 && !may_be_longer))

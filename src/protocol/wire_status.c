@@ -2,7 +2,9 @@
 #include "protocol/wire_status.h"
 
 #include <assert.h>
+#include <string.h>
 
+#include "plan/rack.h"
 #include "protocol/wire_layout.h"
 #include "protocol/wire_text.h"
 
@@ -41,7 +43,8 @@ static uint8_t *put_worker(uint8_t *at, const wire_worker_status *worker)
     at = bytes_put(at, worker->pace_ns, 8);
     at = bytes_put(at, worker->heard_ns, 8);
     at = bytes_put(at, worker->received, 8);
-    return bytes_put(at, worker->sent, 8);
+    at = bytes_put(at, worker->sent, 8);
+    return wire_put_bytes(at, worker->rack, sizeof(worker->rack)); /* zeros behind its end */
 }
 
 void wire_status_encode(const wire_status *status, const wire_worker_status *worker, uint8_t *frame)
@@ -88,6 +91,16 @@ int wire_status_decode(const wire_head *head, const uint8_t *body, wire_status *
     return TARRY_OK;
 }
 
+/* Of a fixed size: zeros follow its end, one at least. */
+static void get_rack(wire_reader *from, wire_rack rack)
+{
+    wire_get_bytes(from, (uint8_t *)rack, sizeof(wire_rack));
+    bool ended = rack[sizeof(wire_rack) - 1] == 0;
+    wire_require(from, ended && rack_is_name(rack));
+    for (size_t i = ended ? strlen(rack) : 0; i < sizeof(wire_rack); i++)
+        wire_require(from, rack[i] == 0);
+}
+
 int wire_status_worker(const wire_head *head, const uint8_t *body, uint32_t worker,
                        wire_worker_status *out)
 {
@@ -105,6 +118,7 @@ int wire_status_worker(const wire_head *head, const uint8_t *body, uint32_t work
     read.heard_ns = wire_get(&from, 8);
     read.received = wire_get(&from, 8);
     read.sent = wire_get(&from, 8);
+    get_rack(&from, read.rack);
     if (from.damaged)
         return TARRY_ERROR_FORMAT;
     *out = read;

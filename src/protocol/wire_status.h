@@ -33,6 +33,7 @@ typedef struct wire_worker_status {
     uint64_t pace_ns;        /* of a chunk of mean cost; 0: not known */
     uint64_t heard_ns;       /* since anything came from it; TARRY_NEVER: nothing ever did */
     uint64_t received, sent; /* bytes, over all its connections */
+    wire_rack rack;          /* that it said it is in */
 } wire_worker_status;
 
 typedef struct wire_status {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "protocol/wire_text.h"
 
+#include "plan/rack.h"
+
 enum { DELETE = 0x7f };
 
 size_t wire_text_size(const char *text)
@@ -48,6 +50,17 @@ void wire_get_name(wire_reader *from, char *text)
         text[i] = (char)bytes[i];
     }
     text[count] = 0;
+}
+
+void wire_get_rack(wire_reader *from, wire_rack rack)
+{
+    size_t count;
+    const uint8_t *bytes = take_text(from, &count);
+    wire_require(from, count <= TARRY_RACK_BYTES);
+    for (size_t i = 0; i < count && i < TARRY_RACK_BYTES; i++) {
+        wire_require(from, rack_is_letter(bytes[i]));
+        rack[i] = (char)bytes[i];
+    }
 }
 
 /*

@@ -19,6 +19,8 @@ void wire_get_words(wire_reader *from, char *text);
 /* The same in UTF-8: what is not printable, or breaks the line, is read as one '?'; so is each byte
  * that is part of no character. */
 void wire_get_utf8(wire_reader *from, char *text);
+/* A rack's name; any other text makes the frame one that is refused. */
+void wire_get_rack(wire_reader *from, wire_rack rack);
 /* A name that the system is to find: any bytes but those of control characters, which make the
  * frame one that is refused. */
 void wire_get_name(wire_reader *from, char *text);

@@ -26,9 +26,9 @@ def welcome():
 
 
 def worker(state="computing", near=0, load=4, finished=2, came=1, chunks=9, pace_ns=1_230_000, heard_ns=0,
-           received=12_300_000, sent=0):
-    return struct.pack("<BBHIIIQQQQQ", STATES.index(state), near, 0, load, finished, came, chunks, pace_ns, heard_ns,
-                       received, sent)
+           received=12_300_000, sent=0, rack=b""):
+    return struct.pack("<BBHIIIQQQQQ64s", STATES.index(state), near, 0, load, finished, came, chunks, pace_ns, heard_ns,
+                       received, sent, rack)
 
 
 def status(workers, round=1234, elapsed_ns=43_200_000, median_ns=81_000_000, rounds=5000, exact=1230, attempts=1,
@@ -55,7 +55,7 @@ class RunServer:
         while True:
             try:
                 connection, _ = self.listener.accept()
-                hello = connection.recv(104, socket.MSG_WAITALL)
+                hello = connection.recv(105, socket.MSG_WAITALL)
                 connection.sendall(self.answer if self.answer is not None else welcome() + self.greeting)
             except OSError:
                 return

@@ -83,6 +83,26 @@ class Plan(TarryTest):
         self.fail_with(2, "tarry: --keep: credited cannot be combined with --parts 2", *size,
                        "--keep", "credited", "--parts", "2")
 
+    def test_racks(self):
+        job = ["--workers", "12", "--chunks", "12", "--dimension", "1000"]
+        text = self.succeed("plan", *job, "--racks", "4")
+        self.assertIn("racks                 3, of 4 workers; at most 1 copy of a chunk in one\n", text)
+        self.assertIn("any single rack       may die: each chunk keeps 2 copies, and needs 1\n", text)
+        text = self.succeed("plan", *job, "--racks", "7", "--parts", "2")
+        self.assertIn("racks                 2, of 5 to 7 workers; at most 2 copies of a chunk in one, "
+                      "as there are fewer racks than copies\n", text)
+        self.assertIn("any single rack       may not die: each chunk keeps 1 copy, and needs 2\n", text)
+        self.assertNotIn("rack", self.succeed("plan", *job))
+        self.write("racks", "a b\n")
+        self.fail_with(1, "tarry: plan: racks:1: more than the name of one rack", "plan", *job, "--racks", "racks")
+        self.fail_with(2, "tarry: plan: racks of 13 workers are more than the 12 workers", "plan", *job, "--racks", "13")
+        names = ["left", "right", "-"] * 4
+        self.write("racks", "# names\n" + "\n".join(names) + "\n")
+        racks = json.loads(self.succeed("plan", *job, "--racks", "racks", "--json"))["racks"]
+        self.assertEqual(racks, {"count": 6, "rack": [0, 1, 2, 0, 1, 3, 0, 1, 4, 0, 1, 5], "copies_together": 1,
+                                 "copies_left": 2, "any_may_die": True})
+        self.assertIsNone(json.loads(self.succeed("plan", *job, "--json"))["racks"])
+
     def test_equal_seeds_equal_plans(self):
         def digest(seed):
             return json.loads(self.succeed("plan", "--json", "--workers", "20", "--chunks", "30",

@@ -189,6 +189,35 @@ class Serve(Network):
         self.assertRegex(lines[1], r"^after round 40 of 40  \S+ 100\.0 %  \S+ rounds/s$")
         self.assertEqual(lines[4], "1 worker: 1 resting")
 
+    def run_in_racks(self, *options):
+        """Six workers, two to a rack; gives back how the server ended and its report."""
+        server = self.serve("--workers", "6", "--chunks", "12", "--replication", "2", "--samples", "600", "--features", "6",
+                            "--order", "dynamic", "--rounds", "3", "--report", "report.json", "--log", "log", *options)
+        for worker in range(6):
+            self.work(worker, "--rack", f"rack-{worker // 2}")
+        status, _, err = self.end(server)
+        self.assertEqual(status, 0, err)
+        return err, json.loads(self.read("report.json"))
+
+    def test_workers_say_their_racks(self):
+        line = "by what the workers say of their racks, "
+        err, report = self.run_in_racks()
+        self.assertEqual(err.count(line), 1)
+        self.assertEqual([worker["rack"] for worker in report["network"]["workers"]],
+                         ["rack-0", "rack-0", "rack-1", "rack-1", "rack-2", "rack-2"])
+        joined = {event["worker"]: event["rack"] for event in self.events() if event["event"] == "joined"}
+        self.assertEqual(joined, {worker: f"rack-{worker // 2}" for worker in range(6)})
+        self.assertEqual([row["moved"] for row in report["rounds"]], [0, 0, 0])
+
+    def test_the_plan_follows_the_racks_that_workers_say(self):
+        err, report = self.run_in_racks("--adapt", "100")
+        self.assertNotIn("racks", err)
+        self.assertGreater(report["rounds"][0]["moved"], 0)
+        self.assertTrue(all(row["exact"] for row in report["rounds"]))
+        err, report = self.run_in_racks("--adapt", "100", "--racks", "2")  # the plan knew it
+        self.assertNotIn("racks", err)
+        self.assertEqual(report["rounds"][0]["moved"], 0)
+
     def test_a_worker_says_why_it_waits(self):
         terminal = Terminal([TARRY, "work", "--connect", f"unix:{self.folder}/socket", "--worker", "0"], columns=60)
         self.addCleanup(terminal.close)

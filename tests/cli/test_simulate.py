@@ -48,7 +48,8 @@ class Schemes(SimulateTest):
         self.assertEqual(settings["partial"], {"design": "random", "order": "optimal",
                                                "credit": "chunk", "keep": "all",
                                                "stop": "exact",
-                                               "fill": "none", "upload": "coded", "adapt": 0})
+                                               "fill": "none", "upload": "coded", "adapt": 0,
+                                               "racks": None})
         self.assertEqual(settings["tarry"], settings["partial"] | {"order": "dynamic"})
         self.assertEqual(settings["cyclic"]["credit"], "whole")
         self.assertEqual(settings["multi-message"]["upload"], "each")
@@ -345,6 +346,17 @@ class Rounds(SimulateTest):
             self.assertLess(result["verified_error"], 1e-5)
         self.assertEqual(self.simulate(*uneven, "--scheme", "partial", "--adapt", "1")[0]["settings"]["adapt"], 0)
         self.assertIn("changes to the plan", self.succeed("simulate", *uneven, "--scheme", "tarry", "--adapt", "2"))
+
+    def test_racks(self):
+        """Of racks of 4 that die, one at a time, none takes all copies of a chunk that were spread over them."""
+        options = ["--workers", "16", "--chunks", "16", "--replication", "2", "--pieces", "4", "--trials", "40",
+                   "--straggler", "rack:4,inf,0.1"]
+        known, unknown = self.simulate(*options, "--scheme", "tarry:racks=4,tarry")
+        self.assertEqual([result["settings"]["racks"] for result in (known, unknown)], ["4", None])
+        self.assertLess(known["failed"], unknown["failed"])
+        self.write("names", "a\n" * 15)
+        self.fail_with(1, "tarry: --scheme: partial:racks=names: names:16: the file ends after 15 of the 16 workers",
+                       "simulate", *options, "--scheme", "partial:racks=names")
 
     def test_a_trial_fails_with_one_of_its_rounds(self):
         options = [*SMALL, "--scheme", "uncoded", "--straggler", "exp:1+fail:0.01"]

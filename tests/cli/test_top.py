@@ -12,7 +12,7 @@ from screen import Terminal
 
 WORKERS = [
     worker(near=1),
-    worker("resting", finished=4, pace_ns=2_000_000),
+    worker("resting", finished=4, pace_ns=2_000_000, rack=b"r7"),
     worker("late", finished=1, came=2),
     worker("gone", finished=0, heard_ns=190 * 10**9, pace_ns=0),
     worker("absent", finished=0, came=0, heard_ns=NEVER, pace_ns=0, received=0),
@@ -28,7 +28,7 @@ loss 0.4123
       2  late               ██░░░░░░       1/4   1.23 ms     2   12.3 MB
       4  absent             ░░░░░░░░       0/4         -     0       0 B
       0  computing          ████░░░░       2/4   1.23 ms     1   12.3 MB  near
-      1  resting            ████████       4/4   2.00 ms     1   12.3 MB""".split("\n")
+      1  resting            ████████       4/4   2.00 ms     1   12.3 MB  r7""".split("\n")
 
 
 class Top(TarryTest):
@@ -54,7 +54,7 @@ class Live(Top):
         self.assertFalse(terminal.screen.cursor)
         self.assertTrue({"31", "32", "33"} <= terminal.screen.styles)
         hello = server.hellos[0]
-        self.assertEqual((hello[:14], hello[18]), (frame(1, b"\0" * 96)[:8] + b"TARRY\0", 1))
+        self.assertEqual((hello[:14], hello[18]), (frame(1, b"\0" * 97)[:8] + b"TARRY\0", 1))
         terminal.press(b"s")
         lines = terminal.wait_for_text("s sort (by id)")
         self.assertEqual([line.split()[0] for line in lines[7:12]], list("01234"))

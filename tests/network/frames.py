@@ -93,9 +93,11 @@ def frame(kind, body=b"", length=None):
     return HEAD.pack(len(body) if length is None else length, kind, bytes(3)) + body
 
 
-def hello(worker=ANY_WORKER, role=0, oldest=1, newest=1, instance=None, magic=b"TARRY\0", job=bytes(16)):
+def hello(worker=ANY_WORKER, role=0, oldest=1, newest=1, instance=None, magic=b"TARRY\0", job=bytes(16),
+          rack=b""):
     instance = os.urandom(16) if instance is None else instance
-    return frame(Kind.HELLO, _HELLO.pack(magic, oldest, newest, role, 0, worker, instance, job, ZEROS, bytes(16)))
+    said = _HELLO.pack(magic, oldest, newest, role, 0, worker, instance, job, ZEROS, bytes(16))
+    return frame(Kind.HELLO, said + bytes([len(rack)]) + rack)
 
 
 @dataclass(frozen=True)

@@ -61,6 +61,7 @@ static wire_reason admit_worker(peer *its, const wire_hello *hello)
     its->worker = worker;
     if (roster_sit(&server->roster, worker, its, &claim, now) == ROSTER_RESTARTED)
         server->members[worker].restarted = true;
+    memcpy(server->members[worker].rack, hello->rack, sizeof(hello->rack));
     return 0;
 }
 

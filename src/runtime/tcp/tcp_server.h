@@ -60,6 +60,7 @@ typedef struct tcp_member {
     bucket entries[2]; /* how often it took its seat; and so with a credential that is bound to it,
                           which others can't use up */
     bool restarted;    /* since it joined last, another process took its seat */
+    wire_rack rack;    /* that it said last */
     uint64_t chunks;
     uint32_t silent, gone, late, failed;
     uint64_t received, sent; /* bytes, over connections that have ended */

@@ -288,6 +288,7 @@ static void look_at_worker(tarry_tcp_server *server, void *argument)
         .received = member->received + (who != NULL ? peer_received(who) : 0),
         .sent = member->sent + (who != NULL ? peer_sent(who) : 0),
     };
+    memcpy(wanted->state.rack, member->rack, sizeof(member->rack));
 }
 
 tarry_tcp_worker_state tarry_tcp_server_worker(tarry_tcp_server *server, uint32_t worker)

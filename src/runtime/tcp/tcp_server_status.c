@@ -46,6 +46,7 @@ static void describe(tarry_tcp_server *server, uint32_t worker, wire_worker_stat
         .received = member->received + (who != NULL ? peer_received(who) : 0),
         .sent = member->sent + (who != NULL ? peer_sent(who) : 0),
     };
+    memcpy(out->rack, member->rack, sizeof(out->rack));
 }
 
 /* A viewer that has taken what came before is never cut off for what comes next. */

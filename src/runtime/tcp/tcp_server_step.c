@@ -24,6 +24,8 @@ void tcp_server_notify(tarry_tcp_server *server, tarry_tcp_notice *notice)
         notice->peer = "";
     if (notice->text == NULL)
         notice->text = "";
+    if (notice->rack == NULL)
+        notice->rack = "";
     server->settings.observe(server->settings.observe_user, notice);
 }
 
@@ -256,6 +258,7 @@ void tcp_server_join(tarry_tcp_server *server, peer *who)
                                   .worker = who->worker,
                                   .peer = channel_peer(who->channel),
                                   .text = how,
+                                  .rack = member->rack,
                               });
     tcp_server_step(server, &(tarry_event){.type = TARRY_EVENT_JOINED, .worker = who->worker});
     if (!server->rejected)

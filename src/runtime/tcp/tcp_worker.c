@@ -9,6 +9,7 @@
 
 #include "base/diagnostic.h"
 #include "base/memory.h"
+#include "plan/rack.h"
 #include "runtime/clock.h"
 #include "straggler/straggler.h"
 
@@ -34,6 +35,8 @@ static int check_settings(const tarry_tcp_worker_settings *settings, tarry_diagn
         fault = "there is nothing to compute with";
     else if (settings->security.insecure && settings->security.credentials != NULL)
         fault = "credentials are of no use in plain text";
+    else if (settings->rack != NULL && !rack_is_name(settings->rack))
+        fault = "its rack is no name";
     if (fault != NULL)
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT, "network worker: %s", fault);
     const char *mortal = straggler_mortal_term(settings->straggler);
@@ -103,6 +106,8 @@ int tarry_tcp_worker_create(const tarry_tcp_worker_settings *settings,
         return diagnose_no_memory(diagnostic, "network worker");
     made->allocator = memory_allocator(allocator);
     made->settings = *settings;
+    if (settings->rack != NULL)
+        memcpy(made->rack, settings->rack, strlen(settings->rack));
     made->work.worker = TARRY_TCP_NO_WORKER;
     error = init_quietly(made, settings->connect);
     if (error != TARRY_OK)
@@ -115,6 +120,7 @@ int tarry_tcp_worker_create(const tarry_tcp_worker_settings *settings,
     }
     made->settings.connect = NULL; /* the caller's for the time of this call */
     made->settings.security.credentials = NULL;
+    made->settings.rack = NULL;
     *worker = made;
     return TARRY_OK;
 }
@@ -173,6 +179,8 @@ void tcp_worker_notify(tarry_tcp_worker *worker, tarry_tcp_notice *notice)
         notice->peer = "";
     if (notice->text == NULL)
         notice->text = "";
+    if (notice->rack == NULL)
+        notice->rack = "";
     worker->settings.observe(worker->settings.observe_user, notice);
 }
 

@@ -148,6 +148,7 @@ struct tarry_tcp_worker {
     credential *credential;
     uint8_t instance[WIRE_ID_BYTES];
     uint8_t host[SHARE_HOST_BYTES]; /* zeros: no memory is shared */
+    wire_rack rack;                 /* "": it says none */
     uint8_t *read_buffer;           /* CHANNEL_SHARED_BYTES */
 
     /* shared by all threads, under the lock */

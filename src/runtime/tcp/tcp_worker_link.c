@@ -126,6 +126,7 @@ static void say_hello(tarry_tcp_worker *worker)
     };
     memcpy(hello.instance, worker->instance, WIRE_ID_BYTES);
     memcpy(hello.host, worker->host, WIRE_ID_BYTES);
+    memcpy(hello.rack, worker->rack, sizeof(hello.rack));
     pthread_mutex_lock(&worker->lock);
     if (hello.worker == WIRE_ANY_WORKER && !link->seat_taken)
         hello.worker = worker->work.worker;

@@ -309,6 +309,12 @@ int cluster_set_up(cluster *it);
 /* How long a round may last, with the present plan. */
 void cluster_find_bound(cluster *it);
 
+/* Units of all the data. */
+static inline uint32_t cluster_units(const cluster *it)
+{
+    return tarry_plan_origins(it->plan) * GRAIN;
+}
+
 /* cluster_plans.c */
 /* Sees to the first plan of the world's group. Errors: NO_MEMORY. */
 int cluster_first_plan(cluster *it, const tarry_plan_settings *settings);

@@ -15,7 +15,8 @@ void invariants_of_rows(cluster *it, uint32_t worker, const tarry_effect *encode
     const cluster_record *present = &it->nodes[worker].present;
     if (it->settings.keep == TARRY_KEEP_CREDITED || model->phase != MODEL_CODING ||
         encode->round != model->round || encode->message.attempt != model->attempt ||
-        present->epoch != model->members[worker].epoch || present->parameters != it->parameters)
+        present->epoch != model->members[worker].epoch || present->parameters != it->parameters ||
+        present->plan != it->number)
         return;
     double scale = fmax(it->settings.conditioning_limit, model->conditioning);
     for (uint32_t slot = 0; slot < tarry_plan_load(it->plan, worker); slot++) {
@@ -40,17 +41,18 @@ void invariants_of_signal_limit(cluster *it, const tarry_message *signal)
                          signal->limit, model_limit(&it->model));
 }
 
-/* The largest ||C_i - I||_F of a chunk that is recovered: what rounded coefficients make of it. */
+/* The largest ||C - I||_F of a unit of the data that is recovered: what rounded coefficients make
+ * of it. */
 static double rounding_of(const cluster *it)
 {
     const server_model *model = &it->model;
     double worst = 0;
     for (uint32_t stripe = 0; stripe < model->stripes; stripe++)
-        for (uint32_t chunk = 0; chunk < model->chunks; chunk++) {
+        for (uint32_t unit = 0; unit < cluster_units(it); unit++) {
             double off = 0;
             for (uint32_t p = 0; p < model->parts; p++)
                 for (uint32_t q = 0; q < model->parts; q++) {
-                    double is = it->estimate[stripe][chunk][p][q] - (p == q);
+                    double is = it->estimate[stripe][unit][p][q] - (p == q);
                     off += is * is;
                 }
             if (off < 0.5)

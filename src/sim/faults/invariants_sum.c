@@ -9,18 +9,13 @@ static uint32_t bit(uint32_t index)
     return UINT32_C(1) << index;
 }
 
-static uint32_t units_of(const cluster *it)
-{
-    return tarry_plan_origins(it->plan) * GRAIN;
-}
-
 /* ||C - I||_F^2 of one stripe of the estimate, summed over the units of the data; *worst: the
  * largest of a unit so far. */
 static double estimate_error(const cluster *it, uint32_t stripe, double *worst)
 {
     const server_model *model = &it->model;
     double sum = 0;
-    for (uint32_t unit = 0; unit < units_of(it); unit++) {
+    for (uint32_t unit = 0; unit < cluster_units(it); unit++) {
         double square = 0;
         for (uint32_t p = 0; p < model->parts; p++)
             for (uint32_t q = 0; q < model->parts; q++) {
@@ -39,7 +34,7 @@ static double filled_in(cluster *it, uint32_t stripe)
 {
     const server_model *model = &it->model;
     double sum = 0;
-    for (uint32_t unit = 0; unit < units_of(it); unit++) {
+    for (uint32_t unit = 0; unit < cluster_units(it); unit++) {
         double off = 0, fresh = 0, stale = 0;
         for (uint32_t p = 0; p < model->parts; p++)
             for (uint32_t q = 0; q < model->parts; q++) {
@@ -65,7 +60,7 @@ void invariants_of_estimate(cluster *it, const tarry_round_result *result)
     for (uint32_t stripe = 0; stripe < model->stripes; stripe++) {
         double weight = (double)model->stripe_size[stripe] /
                         (double)model_part_length(model, model->parts) /
-                        (units_of(it) * model->parts);
+                        (cluster_units(it) * model->parts);
         error += estimate_error(it, stripe, &worst) * weight;
         filled += filled_in(it, stripe) * weight;
     }

@@ -84,6 +84,11 @@ static void assert_same(const tarry_plan *a, const tarry_plan *b)
     assert_words_equal(a->replication_count, b->replication_count, (size_t)a->max_replication + 1);
     size_t weights = plan_decode_rows(a, plan_least_parts(a) - 1) * a->workers;
     assert_memory_equal(a->decode, b->decode, weights * sizeof(*a->decode));
+    assert_int_equal(a->racks, b->racks);
+    assert_int_equal(a->rack == NULL, b->rack == NULL);
+    if (a->rack != NULL)
+        assert_words_equal(a->rack, b->rack, a->workers);
+    assert_memory_equal(&a->rack_spread, &b->rack_spread, sizeof(a->rack_spread));
     assert_int_equal(a->span == NULL, b->span == NULL);
     if (a->span != NULL) {
         assert_words_equal(a->span_offset, b->span_offset, (size_t)a->chunks + 1);
@@ -134,6 +139,7 @@ static void plans_of_all_designs_come_back(void **state)
             settings.pieces = cases[i].pieces;
             settings.parts = variant == 0 ? 1 : cases[i].replication;
             settings.adaptive_parts = variant >= 3;
+            settings.rack_size = variant % 2 == 0 ? 0 : 1 + cases[i].workers / 3;
             tarry_plan *plan = plan_make(&settings);
             assert_comes_back(plan);
             tarry_plan_free(plan);
@@ -170,6 +176,7 @@ static void evolved_plans_come_back(void **state)
             plan_settings(6, 8, 3, TARRY_DESIGN_RANDOM, (tarry_order)(trial % 3), 100 + trial);
         settings.parts = 1 + trial % 3;
         settings.adaptive_parts = trial % 2 == 1;
+        settings.rack_size = trial % 4 / 2 * 2;
         tarry_plan *plan = plan_make(&settings);
         for (uint32_t round = 0; round < 4; round++) {
             double pace[6], cost[4096];
@@ -291,7 +298,8 @@ static void sealed_nonsense_is_refused(void **state)
     assert_forged(plan, ORDER_AT, 3, 1, setting);
     assert_forged(plan, ADAPTIVE_AT, 2, 1, setting);
     assert_forged(plan, COMPLETE_AT, 2, 1, setting);
-    assert_forged(plan, SPANS_AT, 2, 1, setting);
+    assert_forged(plan, SPANS_AT, 4, 1, setting);
+    assert_forged(plan, SPANS_AT, 3, 1, early);
     assert_forged(plan, SPANS_AT, 0, 1, "plan: more bytes than it has");
     assert_forged(plan, PIECES_AT, 0, 4, "plan: no pieces");
     assert_forged(plan, PIECES_AT, 3, 4, "plan: chunks that are not whole numbers of pieces");
@@ -325,6 +333,15 @@ static void sealed_nonsense_is_refused(void **state)
     plan = plan_make(&settings);
     assert_forged(plan, LISTS_AT + 4 * (3 + 4), UINT64_C(0xbff0000000000000), 8, weights); /* -1 */
     assert_forged(plan, SPANS_AT, 1, 1, early);
+    assert_forged(plan, SPANS_AT, 2, 1, early);
+    tarry_plan_free(plan);
+
+    settings.rack_size = 1;
+    plan = plan_make(&settings);
+    size_t racks = LISTS_AT + 4 * (3 + 4) + 8 * 2;
+    assert_forged(plan, SPANS_AT, 0, 1, "plan: more bytes than it has");
+    assert_forged(plan, racks, 1, 4, "plan: racks that are not numbered as they occur");
+    assert_forged(plan, racks + 4, 2, 4, "plan: racks that are not numbered as they occur");
     tarry_plan_free(plan);
 }
 

@@ -27,13 +27,14 @@ static void a_hello_has_the_documented_bytes(void **state)
 {
     (void)state;
     wire_hello hello = {.oldest = 0x0102, .newest = 0x0304, .role = 1, .worker = 0x11121314};
-    uint8_t body[96] = {'T', 'A', 'R', 'R', 'Y', 0, 2, 1, 4, 3, 1, 0, 0x14, 0x13, 0x12, 0x11};
+    uint8_t body[99] = {'T', 'A', 'R', 'R', 'Y', 0, 2, 1, 4, 3, 1, 0, 0x14, 0x13, 0x12, 0x11};
     memset(hello.instance, 'i', 16), memset(body + 16, 'i', 16);
     memset(hello.job, 'j', 16), memset(body + 32, 'j', 16);
     memset(hello.plan, 'p', 32), memset(body + 48, 'p', 32);
     memset(hello.host, 'h', 16), memset(body + 80, 'h', 16);
+    memcpy(hello.rack, "r7", 3), memcpy(body + 96, "\2r7", 3);
     uint8_t frame[MOST_FRAME];
-    assert_frame(frame, wire_hello_encode(&hello, frame), HEAD(96, 1), body, sizeof(body));
+    assert_frame(frame, wire_hello_encode(&hello, frame), HEAD(99, 1), body, sizeof(body));
 }
 
 static void a_welcome_has_the_documented_bytes(void **state)
@@ -165,7 +166,7 @@ static void numbers_stand_behind_the_fixed_part(void **state)
     assert_int_equal(fixed_of(WIRE_MESSAGE, WIRE_MESSAGE_BYTES + 1, TARRY_MESSAGE_SIGNAL), 0);
     assert_int_equal(fixed_of(WIRE_PARAMETERS, 4096, 7), 16);
     assert_int_equal(fixed_of(WIRE_BLOB, 4096, 1), 24);
-    assert_int_equal(fixed_of(WIRE_HELLO, 96, TARRY_MESSAGE_PART), 96);
+    assert_int_equal(fixed_of(WIRE_HELLO, 97, TARRY_MESSAGE_PART), 97);
     assert_int_equal(fixed_of(WIRE_HEARTBEAT, 0, 0), 0);
 }
 

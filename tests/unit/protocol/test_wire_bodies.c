@@ -140,6 +140,13 @@ static uint64_t draw_up_to(random_stream *stream, uint64_t most)
     return random_below(stream, 8) == 0 ? most : random_u64(stream) % most;
 }
 
+static void draw_rack(random_stream *stream, wire_rack rack)
+{
+    memset(rack, 0, sizeof(wire_rack));
+    for (uint32_t i = random_below(stream, TARRY_RACK_BYTES + 1); i > 0; i--)
+        rack[i - 1] = (char)('!' + random_below(stream, '~' - '!' + 1));
+}
+
 static void draw_hello(random_stream *stream, wire_hello *hello)
 {
     hello->oldest = hello->newest = WIRE_VERSION;
@@ -149,6 +156,7 @@ static void draw_hello(random_stream *stream, wire_hello *hello)
     draw_bytes(stream, hello->job, WIRE_ID_BYTES);
     draw_bytes(stream, hello->plan, WIRE_DIGEST_BYTES);
     draw_bytes(stream, hello->host, WIRE_ID_BYTES);
+    draw_rack(stream, hello->rack);
 }
 
 static void draw_welcome(random_stream *stream, wire_welcome *welcome)
@@ -448,19 +456,47 @@ static void versions_are_read_from_any_hello(void **state)
 {
     (void)state;
     wire_hello hello;
-    assert_int_equal(decode_hello(1, 1, 97, &hello), TARRY_ERROR_FORMAT);
-    assert_int_equal(decode_hello(1, 3, 97, &hello), TARRY_OK);
+    assert_int_equal(decode_hello(1, 1, 98, &hello), TARRY_ERROR_FORMAT);
+    assert_int_equal(decode_hello(1, 3, 98, &hello), TARRY_OK);
     assert_int_equal(hello.newest, 3);
     assert_int_equal(hello.role, WIRE_ROLE_VIEWER);
     assert_int_equal(hello.worker, 7);
-    assert_int_equal(decode_hello(1, 3, 95, &hello), TARRY_ERROR_FORMAT);
+    assert_int_equal(decode_hello(1, 3, 96, &hello), TARRY_ERROR_FORMAT);
     assert_int_equal(decode_hello(2, 3, 10, &hello), TARRY_OK);
     assert_int_equal(hello.oldest, 2);
     assert_int_equal(hello.worker, 0);
     assert_int_equal(decode_hello(2, 3, WIRE_SMALL_BYTES, &hello), TARRY_OK);
     assert_int_equal(decode_hello(2, 3, 9, &hello), TARRY_ERROR_FORMAT);
-    assert_int_equal(decode_hello(3, 2, 96, &hello), TARRY_ERROR_FORMAT);
-    assert_int_equal(decode_hello(0, 1, 96, &hello), TARRY_ERROR_FORMAT);
+    assert_int_equal(decode_hello(3, 2, 97, &hello), TARRY_ERROR_FORMAT);
+    assert_int_equal(decode_hello(0, 1, 97, &hello), TARRY_ERROR_FORMAT);
+}
+
+/* A rack's name is 0 to 63 printable bytes without blanks. */
+static void racks_are_held_to_their_letters(void **state)
+{
+    (void)state;
+    wire_hello sent = {.oldest = 1, .newest = 1};
+    for (unsigned byte = 0; byte < 256; byte++) {
+        uint8_t frame[MOST_FRAME] = {0};
+        memcpy(sent.rack, "abc", 4);
+        wire_hello_encode(&sent, frame);
+        frame[WIRE_HEAD_BYTES + 98] = (uint8_t)byte;
+        any_body read = {0};
+        bool good = byte >= '!' && byte <= '~';
+        assert_int_equal(decode(frame, &read), good ? TARRY_OK : TARRY_ERROR_FORMAT);
+    }
+    for (uint32_t length = 0; length < 256; length++) {
+        uint8_t frame[MOST_FRAME] = {0};
+        memset(sent.rack, 0, sizeof(sent.rack));
+        wire_hello_encode(&sent, frame);
+        frame[WIRE_HEAD_BYTES + 96] = (uint8_t)length;
+        memset(frame + WIRE_HEAD_BYTES + 97, 'x', length);
+        set_length(frame, 97 + length);
+        any_body read = {0};
+        assert_int_equal(decode(frame, &read),
+                         length <= TARRY_RACK_BYTES ? TARRY_OK : TARRY_ERROR_FORMAT);
+        assert_true(length > TARRY_RACK_BYTES || strlen(read.hello.rack) == length);
+    }
 }
 
 static void texts_move_no_cursor(void **state)
@@ -499,6 +535,7 @@ int main(void)
         cmocka_unit_test(a_job_that_cannot_be_is_refused),
         cmocka_unit_test(a_blob_has_its_bytes_within_it),
         cmocka_unit_test(versions_are_read_from_any_hello),
+        cmocka_unit_test(racks_are_held_to_their_letters),
         cmocka_unit_test(texts_move_no_cursor),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

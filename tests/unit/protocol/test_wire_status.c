@@ -12,7 +12,7 @@
 #include "protocol/wire_status.h"
 #include "seed.h"
 
-enum { MOST_WORKERS = 5, FIXED = 88, ENTRY = 56, MOST_FRAME = 8 + FIXED + 5 * ENTRY + 256 };
+enum { MOST_WORKERS = 5, FIXED = 88, ENTRY = 120, MOST_FRAME = 8 + FIXED + 5 * ENTRY + 256 };
 
 typedef struct sample {
     wire_status status;
@@ -40,7 +40,7 @@ static sample draw(random_stream *stream)
     uint32_t size = random_below(stream, WIRE_STATUS_NOTE_BYTES + 1);
     for (uint32_t i = 0; i < size; i++)
         drawn.status.note[i] = (char)(' ' + random_below(stream, 95));
-    for (uint32_t j = 0; j < drawn.status.workers; j++)
+    for (uint32_t j = 0; j < drawn.status.workers; j++) {
         drawn.worker[j] = (wire_worker_status){
             .state = (wire_worker_state)random_below(stream, WIRE_WORKER_STATES),
             .near = random_below(stream, 2) == 1,
@@ -53,6 +53,9 @@ static sample draw(random_stream *stream)
             .received = random_u64(stream),
             .sent = random_u64(stream),
         };
+        for (uint32_t i = random_below(stream, TARRY_RACK_BYTES + 1); i > 0; i--)
+            drawn.worker[j].rack[i - 1] = (char)('!' + random_below(stream, '~' - '!' + 1));
+    }
     return drawn;
 }
 
@@ -123,18 +126,19 @@ static void a_status_has_the_documented_bytes(void **state)
                     .pace_ns = 14,
                     .heard_ns = 15,
                     .received = 16,
-                    .sent = 17}},
+                    .sent = 17,
+                    .rack = "r7"}},
     };
     const uint8_t body[FIXED + ENTRY + 3] = {
-        [0] = 1,    [8] = 2,    [16] = 3,  [24] = 4,    [32] = 5,    [40] = 6,   [44] = 1,
-        [48] = 1,   [49] = 1,   [52] = 7,  [84] = 9,    [85] = 8,    [88] = 8,   [89] = 1,
-        [92] = 2,   [93] = 1,   [96] = 11, [100] = 12,  [104] = 13,  [112] = 14, [120] = 15,
-        [128] = 16, [136] = 17, [144] = 2, [145] = 'o', [146] = 'k',
+        [0] = 1,    [8] = 2,    [16] = 3,    [24] = 4,    [32] = 5,   [40] = 6,    [44] = 1,
+        [48] = 1,   [49] = 1,   [52] = 7,    [84] = 9,    [85] = 8,   [88] = 8,    [89] = 1,
+        [92] = 2,   [93] = 1,   [96] = 11,   [100] = 12,  [104] = 13, [112] = 14,  [120] = 15,
+        [128] = 16, [136] = 17, [144] = 'r', [145] = '7', [208] = 2,  [209] = 'o', [210] = 'k',
     };
     uint8_t frame[MOST_FRAME];
     assert_int_equal(wire_status_size(&sent.status), WIRE_HEAD_BYTES + sizeof(body));
     wire_status_encode(&sent.status, sent.worker, frame);
-    assert_memory_equal(frame, ((const uint8_t[]){147, 0, 0, 0, 13, 0, 0, 0}), WIRE_HEAD_BYTES);
+    assert_memory_equal(frame, ((const uint8_t[]){211, 0, 0, 0, 13, 0, 0, 0}), WIRE_HEAD_BYTES);
     assert_memory_equal(frame + WIRE_HEAD_BYTES, body, sizeof(body));
 }
 
@@ -169,6 +173,19 @@ static void what_is_out_of_range_is_refused(void **state)
             assert_int_equal(decode(frame, body_length(&sent), &read),
                              byte <= bounded[i].most ? TARRY_OK : TARRY_ERROR_FORMAT);
         }
+    }
+    for (unsigned byte = 0; byte < 256; byte++) { /* of a rack's name; of what follows its end */
+        uint8_t frame[MOST_FRAME];
+        sample read;
+        wire_status_encode(&sent.status, sent.worker, frame);
+        frame[WIRE_HEAD_BYTES + 144] = (uint8_t)byte;
+        bool good = byte == 0 || (byte >= '!' && byte <= '~');
+        assert_int_equal(decode(frame, body_length(&sent), &read),
+                         good ? TARRY_OK : TARRY_ERROR_FORMAT);
+        frame[WIRE_HEAD_BYTES + 144] = 0;
+        frame[WIRE_HEAD_BYTES + 207] = (uint8_t)byte;
+        assert_int_equal(decode(frame, body_length(&sent), &read),
+                         byte == 0 ? TARRY_OK : TARRY_ERROR_FORMAT);
     }
     uint8_t frame[MOST_FRAME];
     wire_status_encode(&sent.status, sent.worker, frame);
