@@ -28,11 +28,20 @@ typedef enum tarry_keep {
     /*
      * The server credits one copy per chunk, the first that is reported, and answers every report
      * with the copy's fate; the worker folds a credited one into its running sum and drops others.
-     * It holds three vectors at most: the sum and two gradients. If a worker is lost, the chunks
-     * that it was credited with have to be computed again. One part, credit by chunk.
+     * It holds the sum, the gradient that it computes, and those that wait for their fate while it
+     * runs `ahead` of the answers. If a worker is lost, the chunks that it was credited with have
+     * to be computed again. One part, credit by chunk.
      */
     TARRY_KEEP_CREDITED,
 } tarry_keep;
+
+/*
+ * With TARRY_KEEP_CREDITED: how many finished gradients may wait for their fate while a worker
+ * begins another chunk, unless it is told otherwise. One that runs `ahead` chunks ahead never waits
+ * for answers that are back in the time of as many chunks, and holds ahead + 2 vectors (fewer if it
+ * has fewer chunks).
+ */
+enum { TARRY_USUAL_AHEAD = 3 };
 
 /* What becomes of a finished copy with TARRY_KEEP_CREDITED. */
 typedef enum tarry_fate {

@@ -67,6 +67,7 @@ typedef enum plant {
     PLANT_FORGET_SCALE,       /* parts are added without the attempt's factor */
     PLANT_FOLD_TWICE,         /* a gradient is added to the running sum twice */
     PLANT_FOLD_UNCREDITED,    /* a gradient that is to be dropped is folded */
+    PLANT_RUN_TOO_FAR,        /* a worker computes into the place of a gradient that waits */
     PLANT_SWALLOW_NEWS,       /* news don't arrive */
     PLANT_KEEP_BARRED,        /* what was barred once stays barred for the round */
     PLANT_MUTE,               /* what workers say that they are at does not count */

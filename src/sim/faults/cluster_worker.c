@@ -264,6 +264,7 @@ int cluster_connect(cluster *it, uint32_t worker)
             .stripe_length = it->settings.stripe_length,
             .conditioning_limit = it->settings.conditioning_limit,
             .keep = it->settings.keep,
+            .ahead = it->settings.ahead + (cluster_planted(it, PLANT_RUN_TOO_FAR) ? 1 : 0),
         };
         node->open = 0;
         memset(node->sum, 0, sizeof(node->sum));

@@ -83,8 +83,9 @@ void invariants_of_worker(cluster *it, uint32_t worker)
     uint32_t open = it->model.holds[worker] & ~(node->present.made | node->failed | node->barred);
     bool astray = (node->at & open) == 0;
     if (it->settings.keep == TARRY_KEEP_CREDITED) {
-        /* What was dropped may be asked for again; and there is a place for two. */
-        astray = node->at == 0 ? count(node->open) < 2 : (node->open & node->at) != 0;
+        /* What was dropped may be asked for again; and it runs so far ahead alone. */
+        astray =
+            node->at == 0 ? count(node->open) <= it->settings.ahead : (node->open & node->at) != 0;
     }
     if (astray && (node->at | open) != 0)
         invariant_broken(it, "a_worker_never_waits", "worker %u is at %#x, open %#x", worker,

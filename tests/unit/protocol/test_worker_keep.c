@@ -119,7 +119,8 @@ static void desk_begin(desk *its)
                                       .dimension = 1,
                                       .stripe_length = 1,
                                       .conditioning_limit = 1000,
-                                      .keep = TARRY_KEEP_CREDITED};
+                                      .keep = TARRY_KEEP_CREDITED,
+                                      .ahead = 1};
     assert_int_equal(tarry_worker_create(its->plan, &settings, NULL, &its->worker, NULL), TARRY_OK);
     hears(its, (tarry_message){.type = TARRY_MESSAGE_ROUND});
     expect(its, TARRY_EFFECT_COMPUTE, 0);
@@ -276,7 +277,8 @@ static void more_parts_can_not_be_folded(void **state)
                                       .dimension = 1,
                                       .stripe_length = 1,
                                       .conditioning_limit = 1000,
-                                      .keep = TARRY_KEEP_CREDITED};
+                                      .keep = TARRY_KEEP_CREDITED,
+                                      .ahead = 1};
     tarry_worker *worker = NULL;
     assert_int_equal(tarry_worker_create(plan, &settings, NULL, &worker, NULL),
                      TARRY_ERROR_ARGUMENT);
@@ -290,7 +292,8 @@ static int create(void *user, const tarry_allocator *allocator)
                                       .dimension = 1,
                                       .stripe_length = 1,
                                       .conditioning_limit = 1000,
-                                      .keep = TARRY_KEEP_CREDITED};
+                                      .keep = TARRY_KEEP_CREDITED,
+                                      .ahead = 1};
     tarry_worker *worker = NULL;
     int error = tarry_worker_create(user, &settings, allocator, &worker, NULL);
     if (error == TARRY_OK)

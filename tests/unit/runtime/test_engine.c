@@ -124,8 +124,11 @@ static int make(bench *own, tarry_keep keep, const tarry_allocator *allocator)
         .snapshots = &own->pool,
         .uplink = {post, post_part, claim, give_up, changed, own},
     };
-    desk_settings wanted = {
-        .cut = settings.cut, .keep = keep, .conditioning_limit = 1e6, .part = own->part};
+    desk_settings wanted = {.cut = settings.cut,
+                            .keep = keep,
+                            .ahead = 1,
+                            .conditioning_limit = 1e6,
+                            .part = own->part};
     desk *first;
     error = desk_create(own->plan, 0, &wanted, allocator, &first);
     if (error != TARRY_OK)
