@@ -76,8 +76,9 @@ typedef struct tarry_message {
     uint32_t slot;    /* REPORT: a position in the worker's order; NEWS: that of `fate` */
     uint32_t next;    /* REPORT, ALIVE: the position that it computes now; its load: none */
     uint16_t turn;    /* the same: counts what an arrival said of `next`, from 1 to 65535 and again
-                         from 1; 0: nothing is said of it. ROUND, NEWS, RESUME: counts what the
-                         worker was told to compute */
+                         from 1; 0: nothing is said of it. ROUND, NEWS, RESUME: counts in the same
+                         way what the worker was told to compute; 0: by the plan's order, or,
+                         in NEWS after other counts, what it was told last holds on */
     uint32_t stripe;  /* PART */
     uint32_t parts;   /* SIGNAL, PART: into how many parts the gradient is cut in this attempt */
     bool failed;      /* REPORT */
@@ -101,7 +102,8 @@ typedef struct tarry_message {
      * positions whose own copy is in psi: psi speaks of copies of the round before, and the worker
      * encodes its own of that round. It never speaks of both rounds' copies of one chunk.
      *
-     * first and barred replace what the worker was told before. first (ROUND, NEWS, RESUME): to be
+     * first and barred replace what the worker was told before, unless NEWS say nothing of that
+     * (turn). first (ROUND, NEWS, RESUME): to be
      * computed before all others. barred (ROUND, NEWS, RESUME): no copy of it is wanted from this
      * worker now; one that it is computing is dropped. Within either, the order of positions
      * decides. recalled (NEWS): copies that the worker has dropped, and which are not finished any

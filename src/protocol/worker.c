@@ -268,6 +268,12 @@ static void recall(tarry_worker *worker, const uint64_t *recalled)
         worker->done[word] &= ~recalled[word] | worker->folded[word] | worker->open[word];
 }
 
+/* Not news of something else. */
+static bool says_order(const tarry_worker *worker, const tarry_message *message)
+{
+    return message->type != TARRY_MESSAGE_NEWS || message->turn != 0 || worker->told == 0;
+}
+
 /* What the server says replaces what it said before. */
 static void set_order(tarry_worker *worker, const tarry_message *message)
 {
@@ -279,6 +285,10 @@ static void set_order(tarry_worker *worker, const tarry_message *message)
         memcpy(worker->first, message->first, bytes);
     if (message->barred != NULL)
         memcpy(worker->barred, message->barred, bytes);
+}
+
+static void set_term(tarry_worker *worker, const tarry_message *message)
+{
     if (keeps_credited(worker) && message->term > worker->term && message->recalled != NULL)
         recall(worker, message->recalled);
     worker->term = message->term;
@@ -288,7 +298,7 @@ static void set_order(tarry_worker *worker, const tarry_message *message)
 static bool is_outdated(const tarry_worker *worker, const tarry_message *message)
 {
     return message->attempt < worker->attempt || message->term < worker->term ||
-           (int16_t)(uint16_t)(message->turn - worker->told) < 0;
+           (says_order(worker, message) && (int16_t)(uint16_t)(message->turn - worker->told) < 0);
 }
 
 /* Drops what is barred, begins what comes next, and tells the server if that changed anything:
@@ -440,6 +450,7 @@ static int take_resume(tarry_worker *worker, const tarry_message *message)
     worker->stopped = false;
     bitset_clear(worker->pending, worker->stripes);
     set_order(worker, message);
+    set_term(worker, message);
     go_on(worker);
     return TARRY_OK;
 }
@@ -452,7 +463,9 @@ static int take_news(tarry_worker *worker, const tarry_message *message)
         return reject(worker, TARRY_REJECT_RANGE);
     if (message->fate != TARRY_FATE_OPEN && bitset_test(worker->open, message->slot))
         settle(worker, message->slot, message->fate == TARRY_FATE_CREDITED);
-    set_order(worker, message);
+    if (says_order(worker, message))
+        set_order(worker, message);
+    set_term(worker, message);
     if (keeps_credited(worker) && message->attempt > worker->heard) {
         /* Faster than the signal, which decides on what was reported before it: nothing more is. */
         cancel_computing(worker);

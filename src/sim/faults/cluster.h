@@ -271,6 +271,13 @@ void cluster_step_worker(cluster *it, uint32_t worker, const tarry_event *event,
                          uint32_t parameters);
 void cluster_computed(cluster *it, const cluster_item *done);
 void cluster_encoded(cluster *it, const cluster_item *done);
+/* Whether a message says what to compute: news of a fate alone don't. */
+static inline bool cluster_says_order(const cluster *it, const tarry_message *message)
+{
+    return message->type == TARRY_MESSAGE_ROUND || message->type == TARRY_MESSAGE_RESUME ||
+           (message->type == TARRY_MESSAGE_NEWS &&
+            (message->turn != 0 || it->settings.pick == TARRY_PICK_PLAN));
+}
 /* A set of positions of the worker's order as chunks, a bit each; NULL is empty. */
 uint32_t cluster_chunks_of(const cluster *it, uint32_t worker, const uint64_t *positions);
 /* What `worker` has made in (epoch, round) with the parameters; chunks, a bit each. */

@@ -119,7 +119,8 @@ static void take_order(const cluster *it, uint32_t worker, const tarry_message *
         /* With a running sum it waits for a signal that news have overtaken. */
         if (it->settings.keep == TARRY_KEEP_CREDITED && message->attempt > node->heard)
             node->computes = false;
-        node->barred = cluster_chunks_of(it, worker, message->barred);
+        if (cluster_says_order(it, message))
+            node->barred = cluster_chunks_of(it, worker, message->barred);
         break;
     case TARRY_MESSAGE_SIGNAL:
         node->heard = message->attempt;
