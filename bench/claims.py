@@ -15,6 +15,7 @@ import time
 
 import dynamic
 import harness
+import latency
 
 claim = harness.Claims()
 
@@ -181,4 +182,4 @@ def simulation_speed(bench):
 
 
 if __name__ == "__main__":
-    harness.main(claim + dynamic.claim, __doc__.split("\n")[0])
+    harness.main(claim + dynamic.claim + latency.claim, __doc__.split("\n")[0])

@@ -54,7 +54,8 @@ int keep_read_ahead(const char *text, uint32_t *ahead, tarry_diagnostic *diagnos
 
 uint32_t keep_ahead_of(double latency_seconds, double chunk_seconds)
 {
-    double chunks = ceil(2 * latency_seconds / chunk_seconds);
+    const double margin = 1.25; /* for chunks that take less than they should */
+    double chunks = ceil(margin * 2 * latency_seconds / chunk_seconds);
     return (uint32_t)fmin(fmax(chunks, TARRY_USUAL_AHEAD), KEEP_AHEAD_AUTO - 1);
 }
 

@@ -23,7 +23,7 @@ const char *keep_name(tarry_keep keep);
 #define KEEP_AHEAD_AUTO UINT32_MAX
 int keep_read_ahead(const char *text, uint32_t *ahead, tarry_diagnostic *diagnostic);
 /* As many as it takes that no worker waits for an answer, where messages take `latency_seconds`
- * each way and a chunk no less than `chunk_seconds`; at least the usual number. */
+ * each way and a chunk `chunk_seconds` or not much less; at least the usual number. */
 uint32_t keep_ahead_of(double latency_seconds, double chunk_seconds);
 /* The number, or null where it has no meaning. */
 json_t *keep_ahead_json(tarry_keep keep, uint32_t ahead);

@@ -114,8 +114,8 @@ class Search(AdviceTest):
         self.assertEqual([choice["keep"] for choice in tight["choices"]], ["credited"] * 3)
         # Far away more of them are ahead, and take memory; never more than there are pieces.
         far = self.advise(*SMALL, "--keep", "credited", "--latency", "0.5", "--pieces", "16", "--replication", "3")
-        self.assertEqual([(choice["ahead"], choice["memory_bytes"]) for choice in far["choices"]], [(16, 18 * 4000)])
-        self.assertIn("--keep credited --ahead 16", far["recommended"]["options"])
+        self.assertEqual([(choice["ahead"], choice["memory_bytes"]) for choice in far["choices"]], [(20, 22 * 4000)])
+        self.assertIn("--keep credited --ahead 20", far["recommended"]["options"])
 
     def test_jobs_do_not_matter(self):
         one, two = (self.advise(*SMALL, "--jobs", jobs) for jobs in ("1", "2"))

@@ -68,7 +68,7 @@ class Schemes(SimulateTest):
 
     def test_running_ahead_of_answers(self):
         schemes = "tarry:name=all,tarry:name=auto,keep=credited,tarry:name=two,keep=credited,ahead=1"
-        for latency, ahead in (("0", 3), ("0.0625", 3), ("0.5", 16), ("1", 32)):
+        for latency, ahead in (("0", 3), ("0.0625", 3), ("0.5", 20), ("1", 40)):
             every, auto, two = self.simulate(
                 "--workers", "8", "--chunks", "8", "--replication", "3", "--pieces", "16", "--trials", "3",
                 "--straggler", "jitter:0.1+slow:2,3", "--latency", latency, "--silence", "1000",
