@@ -16,6 +16,7 @@ import time
 import dynamic
 import errors
 import harness
+import latency
 import racks
 
 claim = harness.Claims()
@@ -183,4 +184,4 @@ def simulation_speed(bench):
 
 
 if __name__ == "__main__":
-    harness.main(claim + dynamic.claim + errors.claim + racks.claim, __doc__.split("\n")[0])
+    harness.main(claim + dynamic.claim + errors.claim + latency.claim + racks.claim, __doc__.split("\n")[0])

@@ -17,7 +17,7 @@
 #include "plan/plan.h"
 #include "protocol/codec.h"
 
-enum { MAX_STRIPES = 3, MAX_FRAME = 256, MAX_WORDS = 32, MOST_OPEN = 2 };
+enum { MAX_STRIPES = 3, MAX_FRAME = 256, MAX_WORDS = 32 };
 
 typedef struct run {
     const tarry_plan *plan;
@@ -51,6 +51,7 @@ static bool begin(run *its, input *in)
         .worker = take(in) % tarry_plan_workers(its->plan),
         .keeps_stale = (rules & 1) != 0,
         .keep = (tarry_keep)(rules >> 1 & 1),
+        .ahead = rules >> 2 & 3,
         .stripe_length = 4,
         .dimension = 4U * its->stripes * tarry_plan_least_parts(its->plan) - take(in) % 4,
         .conditioning_limit = 1e3,
@@ -92,7 +93,7 @@ static void take_compute(run *its, const tarry_effect *effect)
     require(effect->chunk == tarry_plan_chunk(its->plan, its->settings.worker, effect->slot));
     require(!its->computing && !bitset_test(&its->done, effect->slot));
     if (keeps_credited(its))
-        require(bitset_count(&its->open, its->load) < MOST_OPEN);
+        require(bitset_count(&its->open, its->load) <= its->settings.ahead);
     its->computing = true;
     its->slot = effect->slot;
 }

@@ -28,11 +28,20 @@ typedef enum tarry_keep {
     /*
      * The server credits one copy per chunk, the first that is reported, and answers every report
      * with the copy's fate; the worker folds a credited one into its running sum and drops others.
-     * It holds three vectors at most: the sum and two gradients. If a worker is lost, the chunks
-     * that it was credited with have to be computed again. One part, credit by chunk.
+     * It holds the sum, the gradient that it computes, and those that wait for their fate while it
+     * runs `ahead` of the answers. If a worker is lost, the chunks that it was credited with have
+     * to be computed again. One part, credit by chunk.
      */
     TARRY_KEEP_CREDITED,
 } tarry_keep;
+
+/*
+ * With TARRY_KEEP_CREDITED: how many finished gradients may wait for their fate while a worker
+ * begins another chunk, unless it is told otherwise. One that runs `ahead` chunks ahead never waits
+ * for answers that are back in the time of as many chunks, and holds ahead + 2 vectors (fewer if it
+ * has fewer chunks).
+ */
+enum { TARRY_USUAL_AHEAD = 3 };
 
 /* What becomes of a finished copy with TARRY_KEEP_CREDITED. */
 typedef enum tarry_fate {
@@ -67,8 +76,9 @@ typedef struct tarry_message {
     uint32_t slot;    /* REPORT: a position in the worker's order; NEWS: that of `fate` */
     uint32_t next;    /* REPORT, ALIVE: the position that it computes now; its load: none */
     uint16_t turn;    /* the same: counts what an arrival said of `next`, from 1 to 65535 and again
-                         from 1; 0: nothing is said of it. ROUND, NEWS, RESUME: counts what the
-                         worker was told to compute */
+                         from 1; 0: nothing is said of it. ROUND, NEWS, RESUME: counts in the same
+                         way what the worker was told to compute; 0: by the plan's order, or,
+                         in NEWS after other counts, what it was told last holds on */
     uint32_t stripe;  /* PART */
     uint32_t parts;   /* SIGNAL, PART: into how many parts the gradient is cut in this attempt */
     bool failed;      /* REPORT */
@@ -98,7 +108,8 @@ typedef struct tarry_message {
      * positions whose own copy is in psi: psi speaks of copies of the round before, and the worker
      * encodes its own of that round. It never speaks of both rounds' copies of one chunk.
      *
-     * first and barred replace what the worker was told before. first (ROUND, NEWS, RESUME): to be
+     * first and barred replace what the worker was told before, unless NEWS say nothing of that
+     * (turn). first (ROUND, NEWS, RESUME): to be
      * computed before all others. barred (ROUND, NEWS, RESUME): no copy of it is wanted from this
      * worker now; one that it is computing is dropped. Within either, the order of positions
      * decides. recalled (NEWS): copies that the worker has dropped, and which are not finished any

@@ -60,7 +60,8 @@ TARRY_API void tarry_local_settings_init(tarry_local_settings *settings);
 /*
  * Starts the workers of `plan`, which is borrowed and must outlive the runtime. Memory: sum of all
  * loads times d for the finished gradients, twice that with TARRY_FILL_STALE, and m * d / l for the
- * parts (the least l), or, with TARRY_KEEP_CREDITED, 3 m d for both; one parameter vector, and
+ * parts (the least l), or, with TARRY_KEEP_CREDITED, (ahead + 2) m d at most for both, of which
+ * what answers don't make workers use is promised, not written to; one parameter vector, and
  * another one for each round before in which a compute function that is not needed any more still
  * runs, m + 2 at most. Errors: ARGUMENT, NO_MEMORY, SYSTEM, FORMAT (a checkpoint that is none, or
  * of another plan or settings).

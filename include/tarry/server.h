@@ -72,6 +72,8 @@ typedef struct tarry_server_settings {
     bool learn_costs; /* of chunks, over the rounds, for dynamic orders; unless they are given */
     tarry_keep keep;  /* TARRY_KEEP_CREDITED: with one part, credit by chunk, not reproducible, no
                          stale fill */
+    uint32_t ahead;   /* TARRY_KEEP_CREDITED: as tarry_worker_settings. The machine does not go by
+                         it: whoever makes the workers takes it from here */
     tarry_fill fill;
     /*
      * Wait until every worker that is left has finished all its chunks, and sum in the order of
@@ -91,8 +93,9 @@ typedef struct tarry_server_settings {
 typedef struct tarry_server tarry_server;
 
 /*
- * exact, credit by chunk, all kept, the plan's order, costs learned, no fill, conditioning limit
- * 1000, silence 2 s; stripes of 65,536 numbers; dimension is 0 and must be set.
+ * exact, credit by chunk, all kept, the plan's order, costs learned, no fill, the usual number
+ * ahead, conditioning limit 1000, silence 2 s; stripes of 65,536 numbers; dimension is 0 and must
+ * be set.
  */
 TARRY_API void tarry_server_settings_init(tarry_server_settings *settings);
 

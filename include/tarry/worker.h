@@ -18,6 +18,8 @@ typedef struct tarry_worker_settings {
     size_t stripe_length;
     double conditioning_limit; /* singular values below 1/limit count as zero */
     tarry_keep keep;
+    uint32_t ahead; /* TARRY_KEEP_CREDITED: finished gradients that may wait for their fate while it
+                       computes */
 } tarry_worker_settings;
 
 typedef struct tarry_worker tarry_worker;
@@ -34,9 +36,9 @@ TARRY_API void tarry_worker_free(tarry_worker *worker); /* NULL is allowed */
 /*
  * Takes one event and sets *effects, borrowed until the next call. At most one COMPUTE and one
  * ENCODE are in progress at a time; a new COMPUTE replaces the one before. With TARRY_KEEP_CREDITED
- * at most two gradients are there at a time, the one that is computed and those that are neither
- * folded nor dropped; each finished one is either folded or dropped. A message that makes no
- * sense yields a REJECT effect and changes nothing. Errors: ARGUMENT (an event of the wrong
+ * at most ahead + 1 gradients are there at a time, the one that is computed and those that are
+ * neither folded nor dropped; each finished one is either folded or dropped. A message that makes
+ * no sense yields a REJECT effect and changes nothing. Errors: ARGUMENT (an event of the wrong
  * machine), NUMERICAL.
  */
 TARRY_API int tarry_worker_step(tarry_worker *worker, uint64_t now, const tarry_event *event,

@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "base/quantile.h"
 #include "cli/complain.h"
+#include "cli/keep.h"
 #include "cli/numbers.h"
 #include "cli/simulate_trials.h"
 
@@ -45,12 +46,14 @@ static advice_choice choice_of(const advise_options *options, const simulate_var
         .pieces = variant->plan.pieces,
         .parts = variant->plan.parts,
         .keep = variant->server.keep,
+        .ahead = variant->server.ahead,
     };
     choice.upload_bytes = (options->dimension + choice.parts - 1) / choice.parts * sizeof(float);
     uint64_t gradient = options->dimension * sizeof(float);
-    choice.memory_bytes = choice.keep == TARRY_KEEP_CREDITED
-                              ? 3 * gradient /* the running sum and two gradients */
-                              : most_load(options, &choice) * gradient + choice.upload_bytes;
+    choice.memory_bytes =
+        choice.keep == TARRY_KEEP_CREDITED
+            ? keep_vectors(most_load(options, &choice), choice.keep, choice.ahead) * gradient
+            : most_load(options, &choice) * gradient + choice.upload_bytes;
     return choice;
 }
 
@@ -351,6 +354,9 @@ static int search_create(search *it)
         .chunks = options->chunks,
         .seed = options->seed,
         .last_deadline = NAN,
+        .latency_seconds = options->latency,
+        .chunk_seconds = options->chunk_seconds,
+        .overhead_seconds = options->overhead,
     };
     tarry_diagnostic why;
     it->world.defaults.replications = options->replications;

@@ -16,6 +16,7 @@
 typedef struct advice_choice {
     uint32_t replication, pieces, parts;
     tarry_keep keep;
+    uint32_t ahead;        /* with credited */
     uint64_t trials;       /* fewer where the choice fell behind in a first look */
     double first_seconds;  /* of the first round, median; NaN if no trial could end */
     double seconds;        /* of the rounds of the second half, median */

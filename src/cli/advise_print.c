@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "cli/keep.h"
 #include "cli/numbers.h"
@@ -19,6 +20,9 @@ static void options_text(const advise_options *options, const advice_choice *cho
              "--keep %s",
              options->workers, options->chunks, choice->replication, choice->pieces, choice->parts,
              keep_name(choice->keep));
+    size_t used = strlen(text);
+    if (choice->keep == TARRY_KEEP_CREDITED && choice->ahead != TARRY_USUAL_AHEAD)
+        snprintf(text + used, size - used, " --ahead %u", choice->ahead);
 }
 
 static void print_row(const advice_choice *choice, bool recommended)
@@ -88,14 +92,15 @@ void advice_print_table(const advise_options *options, const advice *found)
 static json_t *choice_json(const advice_choice *choice)
 {
     return json_pack(
-        "{s:I, s:I, s:I, s:s, s:o, s:o, s:I, s:I, s:o, s:o, s:I, s:I, s:b}", "replication",
+        "{s:I, s:I, s:I, s:s, s:o, s:o, s:o, s:I, s:I, s:o, s:o, s:I, s:I, s:b}", "replication",
         (json_int_t)choice->replication, "pieces", (json_int_t)choice->pieces, "parts",
-        (json_int_t)choice->parts, "keep", keep_name(choice->keep), "seconds",
-        number_json(choice->seconds), "first_seconds", number_json(choice->first_seconds),
-        "memory_bytes", (json_int_t)choice->memory_bytes, "upload_bytes",
-        (json_int_t)choice->upload_bytes, "control_bytes", number_json(choice->control_bytes),
-        "copies", number_json(choice->copies), "trials", (json_int_t)choice->trials, "failed",
-        (json_int_t)choice->failed, "pareto", choice->pareto);
+        (json_int_t)choice->parts, "keep", keep_name(choice->keep), "ahead",
+        keep_ahead_json(choice->keep, choice->ahead), "seconds", number_json(choice->seconds),
+        "first_seconds", number_json(choice->first_seconds), "memory_bytes",
+        (json_int_t)choice->memory_bytes, "upload_bytes", (json_int_t)choice->upload_bytes,
+        "control_bytes", number_json(choice->control_bytes), "copies", number_json(choice->copies),
+        "trials", (json_int_t)choice->trials, "failed", (json_int_t)choice->failed, "pareto",
+        choice->pareto);
 }
 
 int advice_print_json(const advise_options *options, const advice *found, json_t *config)

@@ -14,9 +14,16 @@
 typedef struct plan_command_options {
     uint64_t dimension; /* d */
     int keep;           /* a tarry_keep */
+    const char *ahead_text;
+    uint32_t ahead;
     bool json;
     bool show;
 } plan_command_options;
+
+static int read_ahead(const char *text, void *values, tarry_diagnostic *diagnostic)
+{
+    return keep_read_ahead(text, &((plan_command_options *)values)->ahead, diagnostic);
+}
 
 static const option_entry print_entries[] = {
     {.name = "dimension",
@@ -32,6 +39,13 @@ static const option_entry print_entries[] = {
      .kind = OPTION_CHOICE,
      .offset = offsetof(plan_command_options, keep),
      .choices = keep_choices},
+    {.name = "ahead",
+     .argument = "N",
+     .help = "With credited: finished gradients that may wait for the server's answer while a "
+             "worker computes the next (default 3)",
+     .kind = OPTION_TEXT,
+     .read = read_ahead,
+     .offset = offsetof(plan_command_options, ahead_text)},
     {.name = "json",
      .help = "Print the figures as JSON",
      .kind = OPTION_FLAG,
@@ -138,7 +152,8 @@ static void print_text(const plan_options *options, const plan_command_options *
         printf("%s%-21s worst %.4g, median %.4g, over %s %s of %u workers\n", start, "conditioning",
                conditioning.worst, conditioning.median, number,
                conditioning.complete ? "subsets" : "sampled subsets", parts);
-    keep_bytes memory = keep_bytes_of(plan, (tarry_keep)print->keep, print->dimension);
+    keep_bytes memory =
+        keep_bytes_of(plan, (tarry_keep)print->keep, print->ahead, print->dimension);
     uint64_t upload = upload_bytes(plan, print->dimension);
     print_bytes(start, "memory per worker", memory.least, memory.most, "", memory.total);
     print_bytes(start, "upload per worker", upload, upload, " per round", upload * workers);
@@ -194,13 +209,15 @@ static json_t *q_json(const tarry_plan *plan)
 static int print_json(const plan_options *options, const plan_command_options *print,
                       const tarry_plan *plan)
 {
-    keep_bytes memory = keep_bytes_of(plan, (tarry_keep)print->keep, print->dimension);
+    keep_bytes memory =
+        keep_bytes_of(plan, (tarry_keep)print->keep, print->ahead, print->dimension);
     uint64_t upload = upload_bytes(plan, print->dimension);
     json_t *report = json_pack("{s:s, s:s}", "command", "plan", "version", TARRY_VERSION);
     json_t *figures = plan_json(options, plan);
     json_t *costs =
-        json_pack("{s:I, s:s, s:I, s:I, s:I, s:I, s:o}", "dimension", (json_int_t)print->dimension,
-                  "keep", keep_name((tarry_keep)print->keep), "memory_bytes",
+        json_pack("{s:I, s:s, s:o, s:I, s:I, s:I, s:I, s:o}", "dimension",
+                  (json_int_t)print->dimension, "keep", keep_name((tarry_keep)print->keep), "ahead",
+                  keep_ahead_json((tarry_keep)print->keep, print->ahead), "memory_bytes",
                   (json_int_t)memory.most, "memory_bytes_total", (json_int_t)memory.total,
                   "upload_bytes", (json_int_t)upload, "upload_bytes_total",
                   (json_int_t)(upload * tarry_plan_workers(plan)), "q_by_copies", q_json(plan));
@@ -230,7 +247,7 @@ int command_plan(int argc, char **argv)
         return command_plan_advise(argc, argv);
     plan_options options;
     plan_options_init(&options);
-    plan_command_options print = {.dimension = 1000000};
+    plan_command_options print = {.dimension = 1000000, .ahead = KEEP_AHEAD_AUTO};
     const option_group groups[] = {
         {"The plan", plan_option_entries, plan_option_count, &options},
         {"What is printed", print_entries, sizeof(print_entries) / sizeof(print_entries[0]),
@@ -248,6 +265,8 @@ int command_plan(int argc, char **argv)
     if (status == OPTIONS_PROCEED && print.keep == TARRY_KEEP_CREDITED && options.plan.parts > 1)
         status = complain(EXIT_USAGE, "--keep: credited cannot be combined with --parts %u",
                           options.plan.parts);
+    if (print.ahead == KEEP_AHEAD_AUTO)
+        print.ahead = TARRY_USUAL_AHEAD;
     if (status == OPTIONS_PROCEED)
         status = plan_options_make(&options, &plan);
     if (status == OPTIONS_PROCEED) {

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/keep.h"
 
+#include <math.h>
+#include <string.h>
 #include <unistd.h>
+
+#include "cli/parse.h"
 
 /* The share of the memory that gradients may take before auto saves it. */
 #define GENEROUS_SHARE 0.25
@@ -35,20 +39,44 @@ const char *keep_obstacle(uint32_t parts, const tarry_server_settings *server)
     return server->reproducible ? "reproducible" : NULL;
 }
 
-/* All: the finished gradients and the part. Credited: the running sum, which is the part, and two
- * gradients. */
-static uint64_t vectors_bytes(uint64_t load, uint32_t parts, tarry_keep keep, uint64_t dimension)
+int keep_read_ahead(const char *text, uint32_t *ahead, tarry_diagnostic *diagnostic)
 {
-    uint64_t gradients = keep == TARRY_KEEP_ALL ? load : load > 0 ? 2 : 0;
-    return (gradients * dimension + (dimension + parts - 1) / parts) * sizeof(float);
+    if (strcmp(text, "auto") == 0) {
+        *ahead = KEEP_AHEAD_AUTO;
+        return TARRY_OK;
+    }
+    uint64_t number;
+    int error = parse_whole(text, 0, KEEP_AHEAD_AUTO - 1, &number, diagnostic);
+    if (error == TARRY_OK)
+        *ahead = (uint32_t)number;
+    return error;
 }
 
-keep_bytes keep_bytes_of(const tarry_plan *plan, tarry_keep keep, uint64_t dimension)
+uint32_t keep_ahead_of(double latency_seconds, double chunk_seconds)
 {
+    const double margin = 1.25; /* for chunks that take less than they should */
+    double chunks = ceil(margin * 2 * latency_seconds / chunk_seconds);
+    return (uint32_t)fmin(fmax(chunks, TARRY_USUAL_AHEAD), KEEP_AHEAD_AUTO - 1);
+}
+
+json_t *keep_ahead_json(tarry_keep keep, uint32_t ahead)
+{
+    return keep == TARRY_KEEP_CREDITED ? json_integer(ahead) : json_null();
+}
+
+uint64_t keep_vectors(uint64_t load, tarry_keep keep, uint32_t ahead)
+{
+    return 1 + (keep == TARRY_KEEP_CREDITED && ahead < load ? ahead + UINT64_C(1) : load);
+}
+
+keep_bytes keep_bytes_of(const tarry_plan *plan, tarry_keep keep, uint32_t ahead,
+                         uint64_t dimension)
+{
+    uint32_t parts = tarry_plan_parts(plan);
     keep_bytes bytes = {.least = UINT64_MAX};
     for (uint32_t worker = 0; worker < tarry_plan_workers(plan); worker++) {
-        uint64_t own =
-            vectors_bytes(tarry_plan_load(plan, worker), tarry_plan_parts(plan), keep, dimension);
+        uint64_t gradients = keep_vectors(tarry_plan_load(plan, worker), keep, ahead) - 1;
+        uint64_t own = (gradients * dimension + (dimension + parts - 1) / parts) * sizeof(float);
         bytes.total += own;
         bytes.least = own < bytes.least ? own : bytes.least;
         bytes.most = own > bytes.most ? own : bytes.most;
@@ -56,13 +84,25 @@ keep_bytes keep_bytes_of(const tarry_plan *plan, tarry_keep keep, uint64_t dimen
     return bytes;
 }
 
-tarry_keep keep_choose(const tarry_plan *plan, const tarry_server_settings *server,
-                       uint64_t dimension)
+/* The most that all workers can run ahead within so many bytes, but the usual number at least. */
+static uint32_t furthest_ahead(const tarry_plan *plan, uint64_t dimension, double bytes)
 {
+    double each = bytes / tarry_plan_workers(plan) / ((double)dimension * sizeof(float));
+    return (uint32_t)fmin(fmax(floor(each) - 2, TARRY_USUAL_AHEAD), KEEP_AHEAD_AUTO - 1);
+}
+
+void keep_settle(const tarry_plan *plan, int keep, uint64_t dimension,
+                 tarry_server_settings *server)
+{
+    bool asked = keep != KEEP_AUTO, open = server->ahead == KEEP_AHEAD_AUTO;
+    server->keep = asked ? (tarry_keep)keep : TARRY_KEEP_ALL;
+    server->ahead = open ? TARRY_USUAL_AHEAD : server->ahead;
     long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-    if (pages <= 0 || page <= 0 || keep_obstacle(tarry_plan_parts(plan), server) != NULL)
-        return TARRY_KEEP_ALL;
-    double all = (double)keep_bytes_of(plan, TARRY_KEEP_ALL, dimension).total;
-    return all > GENEROUS_SHARE * (double)pages * (double)page ? TARRY_KEEP_CREDITED
-                                                               : TARRY_KEEP_ALL;
+    if (asked || pages <= 0 || page <= 0 || keep_obstacle(tarry_plan_parts(plan), server) != NULL)
+        return;
+    double generous = GENEROUS_SHARE * (double)pages * (double)page;
+    if ((double)keep_bytes_of(plan, TARRY_KEEP_ALL, 0, dimension).total <= generous)
+        return;
+    server->keep = TARRY_KEEP_CREDITED;
+    server->ahead = open ? furthest_ahead(plan, dimension, generous) : server->ahead;
 }

@@ -234,6 +234,9 @@ int simulate_options_check(simulate_options *options, simulate_variants *variant
         .chunks = options->chunks,
         .seed = options->seed,
         .last_deadline = deadlines->count > 0 ? deadlines->values[deadlines->count - 1] : NAN,
+        .latency_seconds = options->latency,
+        .chunk_seconds = options->chunk_seconds,
+        .overhead_seconds = options->overhead,
     };
     tarry_diagnostic why;
     int error = simulate_variants_read(options->scheme, &options->defaults, &frame, variants, &why);

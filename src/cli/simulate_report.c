@@ -56,9 +56,10 @@ static json_t *seconds_json(const simulate_trials *trials, size_t variant)
 static json_t *settings_json(const simulate_variant *variant)
 {
     return json_pack(
-        "{s:o, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:o}", "design", json_text(variant->design),
+        "{s:o, s:s, s:s, s:s, s:o, s:s, s:s, s:s, s:I, s:o}", "design", json_text(variant->design),
         "order", variant->order, "credit", simulate_credit_name(variant->server.credit), "keep",
-        keep_name(variant->server.keep), "stop", variant->stop, "fill",
+        keep_name(variant->server.keep), "ahead",
+        keep_ahead_json(variant->server.keep, variant->server.ahead), "stop", variant->stop, "fill",
         simulate_fill_name(variant->server.fill), "upload", simulate_upload_name(variant->upload),
         "adapt", (json_int_t)variant->adapt.every, "racks",
         variant->racks != NULL ? json_text(variant->racks) : json_null());

@@ -77,6 +77,11 @@ static const struct {
 
 #define SCHEME_COUNT (sizeof(schemes) / sizeof(schemes[0]))
 
+static int read_ahead(const char *text, void *values, tarry_diagnostic *diagnostic)
+{
+    return keep_read_ahead(text, &((scheme_settings *)values)->server.ahead, diagnostic);
+}
+
 static int read_design(const char *text, void *values, tarry_diagnostic *diagnostic)
 {
     return plan_design_read(text, &((scheme_settings *)values)->plan, diagnostic);
@@ -227,6 +232,13 @@ const option_entry scheme_option_entries[] = {
      .kind = OPTION_CHOICE,
      .choices = keep_choices,
      FIELD(server.keep)},
+    {.name = "ahead",
+     .argument = "N",
+     .help = "With keep=credited: finished gradients that may wait for the server's answer while a "
+             "worker computes the next (default auto: as many as --latency takes, at least 3)",
+     .kind = OPTION_TEXT,
+     .read = read_ahead,
+     FIELD(ahead)},
     {.name = "stop",
      .argument = "RULE",
      .help = "When a round of own schemes ends: exact (default), deadline:SECONDS, error:EPS, "
@@ -313,11 +325,13 @@ void scheme_settings_init(scheme_settings *settings)
         .parts = "1",
         .part_counts = {1, {1}},
         .stop = "exact",
+        .ahead = "auto",
         .upload = TARRY_SIM_UPLOAD_CODED,
         .ignore = UINT32_MAX,
     };
     plan_options_init(&settings->plan);
     tarry_server_settings_init(&settings->server);
+    settings->server.ahead = KEEP_AHEAD_AUTO;
 }
 
 static int set_key(scheme_settings *settings, const char *key, const char *value,
@@ -501,6 +515,9 @@ static int make_variant(const scheme_settings *settings, const scheme_frame *fra
     variant->costs_known = settings->costs == SCHEME_COSTS_KNOWN;
     if (variant->server.pick != TARRY_PICK_PLAN)
         variant->adapt = settings->adapt_rule;
+    if (variant->server.ahead == KEEP_AHEAD_AUTO)
+        variant->server.ahead = keep_ahead_of(
+            frame->latency_seconds, frame->chunk_seconds / pieces + frame->overhead_seconds);
     variant->plan.workers = frame->workers;
     variant->plan.chunks = frame->chunks;
     variant->plan.pieces = pieces;

@@ -50,6 +50,7 @@ typedef struct scheme_settings {
     const char *stop;
     scheme_stop stop_kind;
     tarry_server_settings server; /* stop rule, credit, keep, fill, limits */
+    const char *ahead;            /* server.ahead, perhaps KEEP_AHEAD_AUTO */
     int upload;                   /* a tarry_sim_upload */
     int costs;                    /* a scheme_costs */
     const char *adapt;
@@ -94,6 +95,8 @@ typedef struct scheme_frame {
     uint32_t workers, chunks;
     uint64_t seed;
     double last_deadline; /* of the sweep; NaN if there is none */
+    /* What a message takes one way, a chunk at least, and what each of its pieces takes besides. */
+    double latency_seconds, chunk_seconds, overhead_seconds;
 } scheme_frame;
 
 /*

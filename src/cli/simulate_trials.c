@@ -68,6 +68,7 @@ static tarry_sim_settings make_settings(const simulate_trials *trials,
     settings.server.learn_costs = variant->server.learn_costs;
     settings.costs_known = variant->costs_known;
     settings.server.keep = variant->server.keep;
+    settings.server.ahead = variant->server.ahead;
     settings.server.fill = variant->server.fill;
     settings.server.silence_ns = (uint64_t)ceil(options->silence * 1e9);
     settings.straggler = draws->straggler;

@@ -54,9 +54,10 @@ static int create_model(train_job *job, tarry_diagnostic *why)
     if (error != TARRY_OK)
         return error;
     job->dimension = objective_dimension(job->model);
-    job->keep = options->keep == KEEP_AUTO
-                    ? keep_choose(job->inputs.plan, &options->server, job->dimension)
-                    : (tarry_keep)options->keep;
+    job->server = options->server;
+    job->server.pick = options->plan.pick;
+    job->server.learn_costs = strcmp(options->chunk_cost, "equal") != 0;
+    keep_settle(job->inputs.plan, options->keep, job->dimension, &job->server);
     return TARRY_OK;
 }
 
@@ -68,11 +69,13 @@ static int create_model(train_job *job, tarry_diagnostic *why)
 static int check_memory(const train_job *job, tarry_diagnostic *why)
 {
     const tarry_plan *plan = job->inputs.plan;
-    double copies = job->keep == TARRY_KEEP_ALL
-                        ? (double)tarry_plan_chunks(plan) * tarry_plan_least_parts(plan)
-                        : 3 * (double)tarry_plan_workers(plan);
+    const tarry_server_settings *server = &job->server;
     double vectors = 3; /* see create_vectors */
-    double needed = (copies + vectors) * (double)job->dimension * sizeof(float);
+    if (server->keep == TARRY_KEEP_ALL)
+        vectors += (double)tarry_plan_chunks(plan) * tarry_plan_least_parts(plan);
+    double needed = vectors * (double)job->dimension * sizeof(float);
+    if (server->keep == TARRY_KEEP_CREDITED)
+        needed += (double)keep_bytes_of(plan, server->keep, server->ahead, job->dimension).total;
     long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
     if (pages <= 0 || page <= 0 || needed <= (double)pages * (double)page)
         return TARRY_OK;
@@ -140,13 +143,9 @@ static int create_runner(train_job *job, tarry_diagnostic *why)
         .holdout = options->test == NULL ? options->holdout : 0,
         .made_samples = options->data == NULL ? options->samples : 0,
     };
-    tarry_server_settings server = options->server;
-    server.pick = options->plan.pick;
-    server.learn_costs = strcmp(options->chunk_cost, "equal") != 0;
-    server.keep = job->keep;
     runner_request request = {
         .dimension = job->dimension,
-        .server = &server,
+        .server = &job->server,
         .compute = chunk_gradient_compute,
         .user = job->gradients,
         .straggler = inputs->straggler,
@@ -254,9 +253,9 @@ void train_job_free(train_job *job)
     memory_release(NULL, job);
 }
 
-tarry_keep train_job_keep(const train_job *job)
+const tarry_server_settings *train_job_server(const train_job *job)
 {
-    return job->keep;
+    return &job->server;
 }
 
 size_t train_job_dimension(const train_job *job)

@@ -42,8 +42,8 @@ int train_job_run(train_job *job);
 
 /* As the runner's describe; null where there is none, NULL without memory. */
 json_t *train_job_describe(const train_job *job);
-/* Which gradients its workers keep. */
-tarry_keep train_job_keep(const train_job *job);
+/* How its server and workers are set; the job's. */
+const tarry_server_settings *train_job_server(const train_job *job);
 size_t train_job_dimension(const train_job *job);
 /* The parameters as they are now; they belong to the job. */
 const float *train_job_parameters(const train_job *job);

@@ -14,8 +14,8 @@
 struct train_job {
     train_inputs inputs;
     size_t dimension;
-    tarry_keep keep;
-    double samples; /* that a round sums */
+    tarry_server_settings server; /* as the options, with what they leave open settled */
+    double samples;               /* that a round sums */
     objective *model;
     objective_workspace *evaluation;
     optimizer *optimizer;

@@ -206,6 +206,11 @@ static int read_adapt(const char *text, void *values, tarry_diagnostic *diagnost
     return adapt_read(text, &((train_options *)values)->adapt_rule, diagnostic);
 }
 
+static int read_ahead(const char *text, void *values, tarry_diagnostic *diagnostic)
+{
+    return keep_read_ahead(text, &((train_options *)values)->server.ahead, diagnostic);
+}
+
 static const option_entry protocol_entries[] = {
     {.name = "credit",
      .argument = "CREDIT",
@@ -217,11 +222,19 @@ static const option_entry protocol_entries[] = {
     {.name = "keep",
      .argument = "WHICH",
      .help = "Finished gradients that a worker keeps until the sum: all, or a running sum of those "
-             "that are credited, three vectors at any number of chunks (credited; with one part); "
-             "auto (default): credited where all take more than a quarter of the memory",
+             "that are credited, and few gradients at any number of chunks (credited; with one "
+             "part); auto (default): credited where all take more than a quarter of the memory",
      .kind = OPTION_CHOICE,
      .choices = keep_choices_or_auto,
      FIELD(keep)},
+    {.name = "ahead",
+     .argument = "N",
+     .help = "With credited: finished gradients that may wait for the server's answer while a "
+             "worker computes the next (default auto: 3, or, where --keep auto chose credited, as "
+             "many as a quarter of the memory holds)",
+     .kind = OPTION_TEXT,
+     .read = read_ahead,
+     FIELD(ahead)},
     {.name = "stop",
      .argument = "RULE",
      .help = "When a round ends: exact (default), deadline:SECONDS, error:EPS or workers:K",
@@ -328,6 +341,7 @@ void train_options_init(train_options *options)
         .rate = NAN,
         .rounds = 100,
         .keep = KEEP_AUTO,
+        .ahead = "auto",
         .stop = "exact",
         .straggler = "none",
         .chunk_cost = "learned",
@@ -336,6 +350,7 @@ void train_options_init(train_options *options)
     };
     plan_options_init(&options->plan);
     tarry_server_settings_init(&options->server);
+    options->server.ahead = KEEP_AHEAD_AUTO;
 }
 
 void train_options_groups(train_options *options, option_group groups[TRAIN_GROUPS])

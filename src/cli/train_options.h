@@ -39,6 +39,7 @@ typedef struct train_options {
     uint64_t rounds;
     tarry_server_settings server; /* stop rule, credit, fill, reproducible */
     int keep;                     /* a tarry_keep, or KEEP_AUTO */
+    const char *ahead;            /* server.ahead, perhaps KEEP_AHEAD_AUTO */
     const char *stop;             /* as given; taken apart into server */
     const char *straggler;
     const char *chunk_cost; /* learned, equal or a SPEC of sim/chunk_cost.h */

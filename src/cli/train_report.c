@@ -100,11 +100,12 @@ static json_t *final_json(const history *past)
 static json_t *kept_plan_json(const train_options *options, const tarry_plan *of,
                               const train_job *job)
 {
-    tarry_keep keep = train_job_keep(job);
+    const tarry_server_settings *server = train_job_server(job);
     json_t *plan = plan_json(&options->plan, of);
-    keep_bytes memory = keep_bytes_of(of, keep, train_job_dimension(job));
+    keep_bytes memory = keep_bytes_of(of, server->keep, server->ahead, train_job_dimension(job));
     json_t *more =
-        json_pack("{s:s, s:I, s:I}", "keep", keep_name(keep), "memory_bytes",
+        json_pack("{s:s, s:o, s:I, s:I}", "keep", keep_name(server->keep), "ahead",
+                  keep_ahead_json(server->keep, server->ahead), "memory_bytes",
                   (json_int_t)memory.most, "memory_bytes_total", (json_int_t)memory.total);
     if (json_object_update(plan, more) != 0) {
         json_decref(plan);

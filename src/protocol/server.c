@@ -13,6 +13,7 @@ void tarry_server_settings_init(tarry_server_settings *settings)
         .stop = TARRY_STOP_EXACT,
         .credit = TARRY_CREDIT_CHUNK,
         .learn_costs = true,
+        .ahead = TARRY_USUAL_AHEAD,
         .conditioning_limit = 1000,
         .silence_ns = UINT64_C(2000000000),
         .stripe_length = 65536,

@@ -60,11 +60,15 @@ tarry_message *server_news(tarry_server *server, uint32_t worker)
     return news;
 }
 
-/* News of something else than the order; they replace the order all the same. */
+/*
+ * News of something else than the order. What a dynamic order says stands, so that workers go by
+ * the same orders as those that keep all; but copies that were dropped and are wanted after all are
+ * in no order.
+ */
 static void send_news(tarry_server *server, uint64_t now, uint32_t worker)
 {
     tarry_message *news = server_news(server, worker);
-    if (server->steering != NULL)
+    if (server->steering != NULL && news->recalled != NULL)
         steering_add(server, now, worker, news);
 }
 

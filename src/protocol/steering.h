@@ -107,7 +107,7 @@ void steering_watch(tarry_server *server, uint64_t now);
 void steering_tell(tarry_server *server, uint64_t now);
 /* Adds what the worker is to do to a ROUND or RESUME, and takes it for told. */
 void steering_address(tarry_server *server, uint64_t now, uint32_t worker, tarry_message *message);
-/* Adds what the worker is to do to news of something else, and takes it for told. */
+/* Adds what the worker is to do to news of a recall, and takes it for told. */
 void steering_add(tarry_server *server, uint64_t now, uint32_t worker, tarry_message *news);
 /* When steering_watch has something to do. */
 uint64_t steering_next_watch(const tarry_server *server);

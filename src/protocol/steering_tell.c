@@ -45,7 +45,9 @@ static void tell(tarry_server *server, uint32_t worker, tarry_message *message)
     uint32_t load = server_load(server, worker);
     uint64_t *first = it->first + it->words[worker], *barred = it->barred + it->words[worker];
     memcpy(first, it->plans + it->words[worker], bitset_words(load) * sizeof(*first));
-    message->turn = ++it->workers[worker].told;
+    uint16_t *told = &it->workers[worker].told;
+    *told = *told == UINT16_MAX ? 1 : *told + 1;
+    message->turn = *told;
     message->first = set_or_null(first, load);
     message->barred = set_or_null(barred, load);
 }

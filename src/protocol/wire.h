@@ -91,6 +91,7 @@ typedef struct wire_welcome {
     uint64_t dimension;              /* 1..WIRE_VECTOR_MOST */
     uint64_t stripe_length;          /* 1..WIRE_NUMBERS_MOST */
     uint8_t keep;                    /* a tarry_keep */
+    uint32_t ahead;                  /* TARRY_KEEP_CREDITED: as tarry_worker_settings; else 0 */
     bool keeps_stale;
     bool ships;                     /* chunks can be fetched */
     double conditioning_limit;      /* > 1 */

@@ -68,7 +68,7 @@ size_t wire_welcome_encode(const wire_welcome *welcome, uint8_t *frame)
     at = wire_put_bytes(at, welcome->job, WIRE_ID_BYTES);
     at = wire_put_bytes(at, welcome->plan, WIRE_DIGEST_BYTES);
     at = bytes_put(at, welcome->workers, 4);
-    at = bytes_put(at, 0, 4);
+    at = bytes_put(at, welcome->ahead, 4);
     at = bytes_put(at, welcome->parameters, 8);
     at = bytes_put(at, welcome->dimension, 8);
     at = bytes_put(at, welcome->stripe_length, 8);
@@ -99,7 +99,8 @@ int wire_welcome_decode(const wire_head *head, const uint8_t *body, wire_welcome
     wire_get_bytes(&from, read.job, WIRE_ID_BYTES);
     wire_get_bytes(&from, read.plan, WIRE_DIGEST_BYTES);
     read.workers = (uint32_t)wire_get_between(&from, 4, 1, WIRE_ANY_WORKER);
-    wire_get_zeros(&from, 4);
+    read.ahead =
+        (uint32_t)wire_get_between(&from, 4, 0, read.keep == TARRY_KEEP_CREDITED ? UINT32_MAX : 0);
     read.parameters = wire_get_between(&from, 8, 0, WIRE_VECTOR_MOST);
     read.dimension = wire_get_between(&from, 8, 1, WIRE_VECTOR_MOST);
     read.stripe_length = wire_get_between(&from, 8, 1, WIRE_NUMBERS_MOST);

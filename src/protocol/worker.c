@@ -12,9 +12,9 @@
 #include "plan/plan.h"
 #include "protocol/order.h"
 
-/* One event yields at most: a cancellation or a report, two copies' fates, and something to compute
- * or encode. */
-enum { MAX_EFFECTS = 4, MOST_OPEN = 2 };
+/* One event yields at most so many effects, or a cancellation, all open copies' fates, and
+ * something to compute or encode. */
+enum { USUAL_EFFECTS = 4 };
 
 struct tarry_worker {
     tarry_allocator allocator;
@@ -34,9 +34,10 @@ struct tarry_worker {
     bool encoding;  /* an ENCODE is in progress */
     bool outdated;  /* it was begun for another signal than the last one */
     uint32_t slot;
-    uint16_t turn; /* counts what this arrival said of its chunk in progress */
-    uint16_t told; /* the turn of what the server said last of `first` and `barred` */
-    uint32_t term; /* with TARRY_KEEP_CREDITED: signals and recalls heard of in this round */
+    uint16_t turn;      /* counts what this arrival said of its chunk in progress */
+    uint16_t told;      /* the turn of what the server said last of `first` and `barred` */
+    uint32_t term;      /* with TARRY_KEEP_CREDITED: signals and recalls heard of in this round */
+    uint32_t most_open; /* copies whose fate is not known; no chunk is begun while so many are */
     uint32_t open_count;
     bool summing;        /* something is folded */
     uint64_t *open;      /* a bit per position: finished, the fate is not known */
@@ -52,9 +53,15 @@ struct tarry_worker {
     float *coefficients; /* load x parts of this attempt; room for the plan's */
     struct coefficients *work;
 
-    tarry_effect items[MAX_EFFECTS];
+    tarry_effect *items;
+    size_t capacity;
     tarry_effects effects;
 };
+
+static bool keeps_credited(const tarry_worker *worker)
+{
+    return worker->settings.keep == TARRY_KEEP_CREDITED;
+}
 
 static uint32_t stripes_of(const tarry_worker *worker, uint32_t parts)
 {
@@ -75,10 +82,12 @@ static int allocate(tarry_worker *worker, const tarry_allocator *allocator)
     worker->pending = memory_allocate(allocator, bitset_words(worker->stripes), sizeof(uint64_t));
     worker->coefficients =
         memory_allocate(allocator, (size_t)worker->load * worker->plan->parts, sizeof(float));
+    worker->items = memory_allocate(allocator, worker->capacity, sizeof(*worker->items));
+    worker->effects.items = worker->items;
     if (worker->done == NULL || worker->open == NULL || worker->folded == NULL ||
         worker->previous == NULL || worker->stale == NULL || worker->failed == NULL ||
         worker->first == NULL || worker->barred == NULL || worker->pending == NULL ||
-        worker->coefficients == NULL)
+        worker->coefficients == NULL || worker->items == NULL)
         return TARRY_ERROR_NO_MEMORY;
     return coefficients_create(worker->plan, worker->settings.conditioning_limit, allocator,
                                &worker->work);
@@ -107,7 +116,9 @@ int tarry_worker_create(const tarry_plan *plan, const tarry_worker_settings *set
     made->settings = *settings;
     made->load = tarry_plan_load(plan, settings->worker);
     made->stripes = stripes_of(made, plan_least_parts(plan));
-    made->effects.items = made->items;
+    if (keeps_credited(made))
+        made->most_open = settings->ahead < made->load ? settings->ahead + 1 : made->load;
+    made->capacity = USUAL_EFFECTS + (size_t)made->most_open;
     if (allocate(made, &made->allocator) != TARRY_OK) {
         tarry_worker_free(made);
         return diagnose_no_memory(diagnostic, "worker");
@@ -122,6 +133,7 @@ void tarry_worker_free(tarry_worker *worker)
         return;
     tarry_allocator allocator = worker->allocator;
     coefficients_free(worker->work);
+    memory_release(&allocator, worker->items);
     memory_release(&allocator, worker->coefficients);
     memory_release(&allocator, worker->pending);
     memory_release(&allocator, worker->barred);
@@ -137,7 +149,7 @@ void tarry_worker_free(tarry_worker *worker)
 
 static tarry_effect *emit(tarry_worker *worker, tarry_effect_type type)
 {
-    assert(worker->effects.count < MAX_EFFECTS);
+    assert(worker->effects.count < worker->capacity);
     tarry_effect *effect = &worker->items[worker->effects.count++];
     *effect = (tarry_effect){
         .type = type,
@@ -171,11 +183,6 @@ static int reject(tarry_worker *worker, tarry_reject why)
     return TARRY_OK;
 }
 
-static bool keeps_credited(const tarry_worker *worker)
-{
-    return worker->settings.keep == TARRY_KEEP_CREDITED;
-}
-
 /* The fate of a finished copy is known. */
 static void settle(tarry_worker *worker, uint32_t slot, bool credited)
 {
@@ -198,11 +205,11 @@ static void drop_open(tarry_worker *worker)
             settle(worker, slot, false);
 }
 
-/* With TARRY_KEEP_CREDITED not while two finished gradients wait for their fate. */
+/* With TARRY_KEEP_CREDITED not while too many finished gradients wait for their fate. */
 static void compute_next(tarry_worker *worker)
 {
     assert(!worker->computing);
-    if (worker->open_count == MOST_OPEN)
+    if (keeps_credited(worker) && worker->open_count == worker->most_open)
         return;
     uint32_t slot = order_next(&(order_sets){.load = worker->load,
                                              .done = worker->done,
@@ -261,6 +268,12 @@ static void recall(tarry_worker *worker, const uint64_t *recalled)
         worker->done[word] &= ~recalled[word] | worker->folded[word] | worker->open[word];
 }
 
+/* Not news of something else. */
+static bool says_order(const tarry_worker *worker, const tarry_message *message)
+{
+    return message->type != TARRY_MESSAGE_NEWS || message->turn != 0 || worker->told == 0;
+}
+
 /* What the server says replaces what it said before. */
 static void set_order(tarry_worker *worker, const tarry_message *message)
 {
@@ -272,6 +285,10 @@ static void set_order(tarry_worker *worker, const tarry_message *message)
         memcpy(worker->first, message->first, bytes);
     if (message->barred != NULL)
         memcpy(worker->barred, message->barred, bytes);
+}
+
+static void set_term(tarry_worker *worker, const tarry_message *message)
+{
     if (keeps_credited(worker) && message->term > worker->term && message->recalled != NULL)
         recall(worker, message->recalled);
     worker->term = message->term;
@@ -281,7 +298,7 @@ static void set_order(tarry_worker *worker, const tarry_message *message)
 static bool is_outdated(const tarry_worker *worker, const tarry_message *message)
 {
     return message->attempt < worker->attempt || message->term < worker->term ||
-           (int16_t)(uint16_t)(message->turn - worker->told) < 0;
+           (says_order(worker, message) && (int16_t)(uint16_t)(message->turn - worker->told) < 0);
 }
 
 /* Drops what is barred, begins what comes next, and tells the server if that changed anything:
@@ -443,6 +460,7 @@ static int take_resume(tarry_worker *worker, const tarry_message *message)
     worker->stopped = false;
     bitset_clear(worker->pending, worker->stripes);
     set_order(worker, message);
+    set_term(worker, message);
     go_on(worker);
     return TARRY_OK;
 }
@@ -455,7 +473,9 @@ static int take_news(tarry_worker *worker, const tarry_message *message)
         return reject(worker, TARRY_REJECT_RANGE);
     if (message->fate != TARRY_FATE_OPEN && bitset_test(worker->open, message->slot))
         settle(worker, message->slot, message->fate == TARRY_FATE_CREDITED);
-    set_order(worker, message);
+    if (says_order(worker, message))
+        set_order(worker, message);
+    set_term(worker, message);
     if (keeps_credited(worker) && message->attempt > worker->heard) {
         /* Faster than the signal, which decides on what was reported before it: nothing more is. */
         cancel_computing(worker);

@@ -1,8 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/desk.h"
 
+#include <assert.h>
+
 #include "base/memory.h"
 #include "coding/transfer.h"
+
+static int allocate_places(desk *own, const layout *cut, const tarry_allocator *allocator)
+{
+    own->place = memory_allocate(allocator, own->places, sizeof(*own->place));
+    own->spare = memory_allocate(allocator, own->places, sizeof(*own->spare));
+    own->folds = memory_allocate(allocator, own->places, sizeof(*own->folds));
+    if (own->place == NULL || own->spare == NULL || own->folds == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    for (uint32_t i = 0; i < own->places; i++) {
+        own->place[i] = vector_allocate(allocator, cut->dimension);
+        if (own->place[i] == NULL)
+            return TARRY_ERROR_NO_MEMORY;
+        own->spare[own->spare_count++] = own->place[i];
+    }
+    return TARRY_OK;
+}
+
+float *desk_take_place(desk *own, uint32_t slot)
+{
+    assert(own->spare_count > 0 && own->gradient[slot] == NULL);
+    own->gradient[slot] = own->spare[--own->spare_count];
+    return own->gradient[slot];
+}
+
+void desk_free_place(desk *own, uint32_t slot)
+{
+    if (own->gradient[slot] != NULL)
+        own->spare[own->spare_count++] = own->gradient[slot];
+    own->gradient[slot] = NULL;
+}
 
 static int allocate_vectors(desk *own, const layout *cut, uint32_t parts,
                             const tarry_allocator *allocator)
@@ -16,14 +48,8 @@ static int allocate_vectors(desk *own, const layout *cut, uint32_t parts,
     if (own->words == NULL || own->gradient == NULL || own->finished == NULL ||
         own->inputs == NULL || own->part == NULL || own->scratch == NULL)
         return TARRY_ERROR_NO_MEMORY;
-    if (own->keep == TARRY_KEEP_CREDITED) {
-        for (size_t i = 0; i < DESK_PLACES && own->load > 0; i++) {
-            own->place[i] = vector_allocate(allocator, cut->dimension);
-            if (own->place[i] == NULL)
-                return TARRY_ERROR_NO_MEMORY;
-        }
-        return TARRY_OK;
-    }
+    if (own->keep == TARRY_KEEP_CREDITED)
+        return allocate_places(own, cut, allocator);
     for (size_t i = 0; i < vectors; i++) {
         own->gradient[i] = vector_allocate(allocator, cut->dimension);
         if (own->gradient[i] == NULL)
@@ -64,6 +90,7 @@ int desk_create(const tarry_plan *plan, uint32_t worker, const desk_settings *se
     own->banks = settings->keeps_stale ? 2 : 1;
     own->shape = codec_shape_of(plan, worker, cut->stripes);
     own->keep = settings->keep;
+    own->places = settings->ahead < own->load ? settings->ahead + 1 : own->load;
     own->lent = settings->part != NULL;
     own->part = own->lent ? settings->part : vector_allocate(allocator, cut->part_length);
     const tarry_worker_settings machine = {
@@ -73,6 +100,7 @@ int desk_create(const tarry_plan *plan, uint32_t worker, const desk_settings *se
         .stripe_length = cut->stripe_length,
         .conditioning_limit = settings->conditioning_limit,
         .keep = settings->keep,
+        .ahead = settings->ahead,
     };
     int error = allocate_vectors(own, cut, tarry_plan_parts(plan), allocator);
     if (error == TARRY_OK)
@@ -99,7 +127,7 @@ void desk_clear(desk *own, const float *kept, const tarry_allocator *allocator)
 {
     tarry_worker_free(own->machine);
     own->machine = NULL;
-    for (size_t i = 0; i < DESK_PLACES; i++)
+    for (size_t i = 0; own->place != NULL && i < own->places; i++)
         release_vector(&own->place[i], kept, allocator);
     if (own->gradient != NULL && own->keep == TARRY_KEEP_ALL)
         for (size_t i = 0; i < (size_t)own->banks * own->load; i++)
@@ -120,6 +148,9 @@ void desk_free(desk *own, const tarry_allocator *allocator)
     if (own == NULL)
         return;
     desk_clear(own, NULL, allocator);
+    memory_release(allocator, own->folds);
+    memory_release(allocator, own->spare);
+    memory_release(allocator, own->place);
     memory_release(allocator, own->finished);
     memory_release(allocator, own->gradient);
     memory_release(allocator, own->span);

@@ -205,7 +205,7 @@ bool engine_answering(engine *own)
 static bool has_vector(const desk *seat, const float *vector)
 {
     bool has = false;
-    for (size_t i = 0; i < DESK_PLACES; i++)
+    for (size_t i = 0; seat->place != NULL && i < seat->places; i++)
         has = has || seat->place[i] == vector;
     if (seat->keep == TARRY_KEEP_ALL)
         for (size_t i = 0; i < (size_t)seat->banks * seat->load; i++)

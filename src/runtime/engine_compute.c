@@ -66,30 +66,20 @@ static bool compute(engine *own, const engine_task *task, uint64_t *generation, 
 }
 
 /*
- * A place for the task's gradient; NULL while all are taken by finished ones: the machine has
- * given one up then, but it is still being folded. With the lock held, by the computing thread:
- * what it computed before, even if that was cancelled, has returned and writes into no place any
+ * Whether there is a place for a gradient. While all are taken by finished ones the machine has
+ * given one up, but it is still being folded. With the lock held, by the computing thread: what it
+ * computed before, even if that was cancelled, has returned and writes into no spare place any
  * more.
  */
-static float *find_place(const engine *own)
+static bool has_place(const engine *own)
 {
-    const desk *seat = own->desk;
-    if (seat->keep == TARRY_KEEP_ALL)
-        return seat->gradient[engine_place_of(seat, own->task.round, own->task.slot)];
-    for (size_t i = 0; i < DESK_PLACES; i++) {
-        bool taken = false;
-        for (uint32_t slot = 0; slot < seat->load; slot++)
-            taken = taken || seat->gradient[slot] == seat->place[i];
-        if (!taken)
-            return seat->place[i];
-    }
-    return NULL;
+    return own->desk->keep == TARRY_KEEP_ALL || own->desk->spare_count > 0;
 }
 
 /* What needs no computing is left to those who step the machine. */
 static bool has_task(const engine *own)
 {
-    return own->task.ticket != 0 && !own->task.begun && !own->leaving && find_place(own) != NULL &&
+    return own->task.ticket != 0 && !own->task.begun && !own->leaving && has_place(own) &&
            !engine_has_kept(own);
 }
 
@@ -99,9 +89,9 @@ static engine_task begin_task(engine *own)
     desk *seat = own->desk;
     own->task.begun = true;
     engine_task task = own->task;
-    task.gradient = find_place(own);
-    if (seat->keep == TARRY_KEEP_CREDITED)
-        seat->gradient[task.slot] = task.gradient;
+    task.gradient = seat->keep == TARRY_KEEP_CREDITED
+                        ? desk_take_place(seat, task.slot)
+                        : seat->gradient[engine_place_of(seat, task.round, task.slot)];
     task.spans = seat->span + seat->span_offset[task.slot];
     task.span_count = seat->span_offset[task.slot + 1] - seat->span_offset[task.slot];
     own->written = task.gradient;

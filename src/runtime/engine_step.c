@@ -9,8 +9,8 @@
 
 /* With the lock held: what may be done under it is done, what may not is kept here. */
 typedef struct due {
-    tarry_effect folds[DESK_PLACES];
-    size_t fold_count;
+    size_t fold_count; /* of the desk's folds */
+    bool begins_sum;   /* the first of them */
     tarry_message sends[2];
     size_t send_count;
     bool encode;
@@ -22,7 +22,7 @@ typedef struct due {
 void engine_free_place(engine *own, uint32_t slot)
 {
     if (own->desk->keep == TARRY_KEEP_CREDITED)
-        own->desk->gradient[slot] = NULL;
+        desk_free_place(own->desk, slot);
 }
 
 static void carry_out(engine *own, const tarry_effects *effects, due *todo)
@@ -48,7 +48,8 @@ static void carry_out(engine *own, const tarry_effects *effects, due *todo)
             pthread_cond_signal(&own->change);
             break;
         case TARRY_EFFECT_FOLD:
-            todo->folds[todo->fold_count++] = *effect;
+            todo->begins_sum = todo->begins_sum || effect->begins;
+            own->desk->folds[todo->fold_count++] = effect->slot;
             break;
         case TARRY_EFFECT_DROP:
             engine_free_place(own, effect->slot);
@@ -136,15 +137,14 @@ static void fold(engine *own, const due *todo)
     const engine_settings *settings = &own->settings;
     settings->uplink.claim(settings->uplink.user, 0, settings->cut.dimension);
     for (size_t i = 0; i < todo->fold_count; i++) {
-        const tarry_effect *effect = &todo->folds[i];
-        const float *gradient = own->desk->gradient[effect->slot];
+        const float *gradient = own->desk->gradient[own->desk->folds[i]];
         const float weight = 1;
         settings->kernels->combine(own->desk->part, &gradient, &weight, 1, settings->cut.dimension,
-                                   effect->begins ? KERNEL_SET : KERNEL_ADD);
+                                   todo->begins_sum && i == 0 ? KERNEL_SET : KERNEL_ADD);
     }
     pthread_mutex_lock(&own->lock);
     for (size_t i = 0; i < todo->fold_count; i++)
-        engine_free_place(own, todo->folds[i].slot);
+        engine_free_place(own, own->desk->folds[i]);
     pthread_cond_signal(&own->change);
     pthread_mutex_unlock(&own->lock);
 }

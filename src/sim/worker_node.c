@@ -14,6 +14,7 @@ int worker_node_machine(const tarry_sim *sim, const tarry_plan *plan, uint32_t i
         .stripe_length = sim->settings.server.stripe_length,
         .conditioning_limit = sim->settings.server.conditioning_limit,
         .keep = sim->settings.server.keep,
+        .ahead = sim->settings.server.ahead,
     };
     return tarry_worker_create(plan, &settings, &sim->allocator, machine, NULL);
 }

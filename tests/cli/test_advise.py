@@ -102,14 +102,20 @@ class Search(AdviceTest):
         both, credited = (self.advise(*SMALL, "--keep", keep) for keep in ("both", "credited"))
         for advice in (both, credited):
             self.assertEqual(advice["recommended"]["keep"], "credited")
-            self.assertEqual(advice["recommended"]["memory_bytes"], 3 * 4000)
+            self.assertEqual((advice["recommended"]["ahead"], advice["recommended"]["memory_bytes"]),
+                             (3, 5 * 4000))
             self.assertIn("--keep credited", advice["recommended"]["options"])
+            self.assertNotIn("--ahead", advice["recommended"]["options"])
         self.assertEqual({choice["keep"] for choice in both["choices"]}, {"all", "credited"})
         self.assertEqual(len(both["choices"]) + both["unpromising"], 18)
         self.assertEqual({choice["keep"] for choice in credited["choices"]}, {"credited"})
         # Where all is too much, a first look is had at the others.
-        tight = self.advise(*SMALL, "--keep", "both", "--memory", "12000", "--pieces", "16")
+        tight = self.advise(*SMALL, "--keep", "both", "--memory", "20000", "--pieces", "16")
         self.assertEqual([choice["keep"] for choice in tight["choices"]], ["credited"] * 3)
+        # Far away more of them are ahead, and take memory; never more than there are pieces.
+        far = self.advise(*SMALL, "--keep", "credited", "--latency", "0.5", "--pieces", "16", "--replication", "3")
+        self.assertEqual([(choice["ahead"], choice["memory_bytes"]) for choice in far["choices"]], [(20, 22 * 4000)])
+        self.assertIn("--keep credited --ahead 20", far["recommended"]["options"])
 
     def test_jobs_do_not_matter(self):
         one, two = (self.advise(*SMALL, "--jobs", jobs) for jobs in ("1", "2"))

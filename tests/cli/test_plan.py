@@ -77,9 +77,14 @@ class Plan(TarryTest):
                 "1000", "--json")
         kept = {keep: json.loads(self.succeed(*size, "--keep", keep)) for keep in ("all", "credited")}
         self.assertEqual(kept["all"]["memory_bytes"], (32 + 1) * 4000)
-        self.assertEqual(kept["credited"]["memory_bytes"], 3 * 4000)
-        self.assertEqual(kept["credited"]["memory_bytes_total"], 4 * 3 * 4000)
-        self.assertEqual([plan["keep"] for plan in kept.values()], ["all", "credited"])
+        self.assertEqual([(plan["keep"], plan["ahead"]) for plan in kept.values()],
+                         [("all", None), ("credited", 3)])
+        # The sum, the gradient that is computed, and those ahead: never more than there are chunks.
+        for ahead, vectors in (("auto", 5), ("0", 2), ("1", 3), ("30", 32), ("31", 33), ("1000", 33)):
+            plan = json.loads(self.succeed(*size, "--keep", "credited", "--ahead", ahead))
+            self.assertEqual(plan["memory_bytes"], vectors * 4000)
+            self.assertEqual(plan["memory_bytes_total"], 4 * vectors * 4000)
+        self.fail_with(2, "tarry: --ahead: '-1' is not a whole number", *size, "--ahead", "-1")
         self.fail_with(2, "tarry: --keep: credited cannot be combined with --parts 2", *size,
                        "--keep", "credited", "--parts", "2")
 

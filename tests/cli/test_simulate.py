@@ -46,7 +46,7 @@ class Schemes(SimulateTest):
         self.assertEqual(stops, ["exact", "workers:11", "deadline:2", "workers:10", "workers:10",
                                  "exact", "exact", "exact"])
         self.assertEqual(settings["partial"], {"design": "random", "order": "optimal",
-                                               "credit": "chunk", "keep": "all",
+                                               "credit": "chunk", "keep": "all", "ahead": None,
                                                "stop": "exact",
                                                "fill": "none", "upload": "coded", "adapt": 0,
                                                "racks": None})
@@ -66,6 +66,18 @@ class Schemes(SimulateTest):
         self.fail_with(2, "tarry: --scheme: own:parts=2: keep=credited goes with one part, "
                        "credit=chunk and upload=coded; the parts is another one", "simulate",
                        *SMALL, "--scheme", "own:parts=2", "--keep", "credited")
+
+    def test_running_ahead_of_answers(self):
+        schemes = "tarry:name=all,tarry:name=auto,keep=credited,tarry:name=two,keep=credited,ahead=1"
+        for latency, ahead in (("0", 3), ("0.0625", 3), ("0.5", 20), ("1", 40)):
+            every, auto, two = self.simulate(
+                "--workers", "8", "--chunks", "8", "--replication", "3", "--pieces", "16", "--trials", "3",
+                "--straggler", "jitter:0.1+slow:2,3", "--latency", latency, "--silence", "1000",
+                "--scheme", schemes)
+            self.assertEqual([result["settings"]["ahead"] for result in (every, auto, two)], [None, ahead, 1])
+            self.assertLess(auto["time"]["median"], 1.05 * every["time"]["median"])
+            if ahead > 3:  # what answers take that are waited for
+                self.assertGreater(two["time"]["median"], 2 * every["time"]["median"])
 
     def test_a_scheme_written_out(self):
         results = self.simulate(

@@ -148,7 +148,13 @@ class Report(TarryTest):
         folded = self.report("--keep", "credited", "--verify", "--straggler", "exp:0.001/chunk")
         self.assertEqual((every["plan"]["keep"], folded["plan"]["keep"]), ("all", "credited"))
         workers, dimension = len(folded["workers"]), folded["dimension"]
-        self.assertEqual(folded["plan"]["memory_bytes_total"], 3 * workers * dimension * 4)
+        loads = [3] * workers
+        self.assertEqual((every["plan"]["ahead"], folded["plan"]["ahead"]), (None, 3))
+        self.assertEqual(folded["plan"]["memory_bytes_total"], sum(1 + load for load in loads) * dimension * 4)
+        waits = self.report("--keep", "credited", "--ahead", "0", "--verify")
+        self.assertEqual((waits["plan"]["ahead"], waits["plan"]["memory_bytes_total"]),
+                         (0, 2 * workers * dimension * 4))
+        self.assertLess(waits["final"]["verified_error"], 1e-5)
         self.assertAlmostEqual(every["final"]["loss"], folded["final"]["loss"], delta=1e-6)
         self.assertLess(folded["final"]["verified_error"], 1e-5)
         # Little data: there is room for all.

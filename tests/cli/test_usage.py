@@ -72,6 +72,7 @@ class Flags(TarryTest):
         ("--holdout 1", "--holdout: 1 is not in the range 0 to 0.99"),
         ("--label-column x", "--label-column: 'x' is not an integer"),
         ("--keep some", "--keep: 'some' is not one of all, credited, auto"),
+        ("--keep credited --ahead some", "--ahead: 'some' is not a whole number"),
         ("--keep credited --parts 2", "--keep: credited cannot be combined with --parts above 1"),
         ("--keep credited --credit whole", "--keep: credited cannot be combined with --credit whole"),
         (

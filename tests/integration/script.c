@@ -194,6 +194,7 @@ static void take_plan(script *its, const uint8_t *bytes, size_t size)
         .stripe_length = told->stripe_length,
         .conditioning_limit = told->conditioning_limit,
         .keep = (tarry_keep)told->keep,
+        .ahead = told->ahead,
     };
     assert_int_equal(tarry_worker_create(its->plan, &settings, NULL, &its->machine, NULL),
                      TARRY_OK);

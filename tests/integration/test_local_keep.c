@@ -10,6 +10,7 @@
 
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <tarry/worker.h>
 
@@ -31,6 +32,53 @@ static struct {
     _Atomic uint32_t deaths;
     _Atomic uint32_t recalls; /* news that say what to compute first */
 } fate;
+
+/* Answers to worker 0 come so many answers late. */
+enum { HELD_BACK = 3 };
+static struct {
+    bool late;
+    tarry_message held[HELD_BACK]; /* the oldest first; its talking thread's */
+    size_t count;
+    _Atomic uint32_t open, most_open; /* gradients of worker 0 without a fate */
+} answers;
+
+/* What the worker is to hear in place of `event`: what stands in `out`, or nothing. News that have
+ * sets go on their way at once: they are of other things. */
+static const tarry_event *hold_back(const tarry_event *event, tarry_message *out,
+                                    tarry_event *instead)
+{
+    const tarry_message *news = event->message;
+    if (event->type != TARRY_EVENT_MESSAGE)
+        return event;
+    if (news->type == TARRY_MESSAGE_ROUND)
+        answers.count = 0;
+    if (!answers.late || news->type != TARRY_MESSAGE_NEWS || news->fate == TARRY_FATE_OPEN ||
+        news->first != NULL || news->barred != NULL || news->recalled != NULL)
+        return event;
+    *instead = (tarry_event){.type = TARRY_EVENT_TIME};
+    if (answers.count == HELD_BACK) {
+        *out = answers.held[0];
+        *instead = *event;
+        instead->message = out;
+        answers.count--;
+        memmove(answers.held, answers.held + 1, answers.count * sizeof(*answers.held));
+    }
+    answers.held[answers.count++] = *news;
+    return instead;
+}
+
+static void count_open(const tarry_event *event, const tarry_effects *effects)
+{
+    if (event->type == TARRY_EVENT_COMPUTED && !event->failed && effects->count > 0 &&
+        effects->items[0].type == TARRY_EFFECT_SEND)
+        atomic_fetch_add(&answers.open, 1);
+    for (size_t i = 0; i < effects->count; i++)
+        if (effects->items[i].type == TARRY_EFFECT_FOLD ||
+            effects->items[i].type == TARRY_EFFECT_DROP)
+            atomic_fetch_sub(&answers.open, 1);
+    if (atomic_load(&answers.open) > atomic_load(&answers.most_open))
+        atomic_store(&answers.most_open, atomic_load(&answers.open));
+}
 
 static void watch(const tarry_event *event, const tarry_effects *effects)
 {
@@ -64,12 +112,19 @@ int __wrap_tarry_worker_step(tarry_worker *worker, uint64_t now, const tarry_eve
         atomic_fetch_add(&fate.deaths, 1);
         return TARRY_ERROR_NUMERICAL;
     }
+    bool is_first = worker == atomic_load(&first_worker);
+    tarry_message message;
+    tarry_event instead;
+    if (is_first)
+        event = hold_back(event, &message, &instead);
     int error = __real_tarry_worker_step(worker, now, event, effects);
     if (error != TARRY_OK)
         return error;
     for (size_t i = 0; i < (*effects)->count; i++)
         if ((*effects)->items[i].worker == 0)
             atomic_store(&first_worker, worker);
+    if (is_first)
+        count_open(event, *effects);
     watch(event, *effects);
     return TARRY_OK;
 }
@@ -83,6 +138,8 @@ static void run(summing *job, int rounds, death cause, uint32_t deaths)
     atomic_store(&fate.deaths, 0);
     atomic_store(&fate.recalls, 0);
     atomic_store(&first_worker, NULL);
+    atomic_store(&answers.open, 0);
+    atomic_store(&answers.most_open, 0);
     job->local_settings.server.keep = TARRY_KEEP_CREDITED;
     summing_begin(job);
     for (int round = 0; round < rounds || (atomic_load(&fate.deaths) < deaths && round < most);
@@ -168,6 +225,24 @@ static void a_worker_lost_after_its_chunks_were_credited_costs_no_exactness(void
     }
 }
 
+/* It has several gradients without a fate when it is lost, and those never come. */
+static void a_worker_that_runs_ahead_is_lost(void **state)
+{
+    (void)state;
+    const death causes[] = {DEATH_BY_NEWS, DEATH_BY_SIGNAL};
+    for (size_t i = 0; i < 2; i++) {
+        summing job;
+        summing_init(&job);
+        job.plan_settings.chunks = 64;
+        job.straggler_spec = "shifted-exp:0.0005,0.0001/chunk";
+        job.local_settings.server.ahead = 3 * HELD_BACK; /* answers before a recall are not heard */
+        answers.late = true;
+        run(&job, 20, causes[i], 2);
+        answers.late = false;
+        assert_true(atomic_load(&answers.most_open) > HELD_BACK);
+    }
+}
+
 /* Counts the bytes that the runtime holds; blocks begin with their sizes. */
 typedef struct meter {
     _Atomic size_t live, most;
@@ -202,10 +277,11 @@ static void meter_release(void *user, void *pointer)
     free(block);
 }
 
-/* 64 chunks for each of 4 workers: 3 vectors each, and the parameters. */
-static void memory_does_not_grow_with_the_chunks(void **state)
+/* 64 chunks for each of 4 workers: the sum, a gradient, those that it runs ahead, and the
+ * parameters.
+ */
+static void holds_no_more_than(uint32_t ahead, size_t vectors)
 {
-    (void)state;
     summing job;
     summing_init(&job);
     job.dimension = 50000;
@@ -213,6 +289,7 @@ static void memory_does_not_grow_with_the_chunks(void **state)
     job.plan_settings.chunks = 128;
     job.plan_settings.replication = 2;
     job.local_settings.server.keep = TARRY_KEEP_CREDITED;
+    job.local_settings.server.ahead = ahead;
     summing_begin(&job);
     tarry_local_free(job.local);
     meter held = {0};
@@ -225,9 +302,19 @@ static void memory_does_not_grow_with_the_chunks(void **state)
         assert_int_equal(summing_round(&job, &result, NULL), TARRY_OK);
     assert_true(summing_error(&job) <= 1e-5);
     size_t vector = job.dimension * sizeof(float);
-    assert_in_range(atomic_load(&held.most), 3 * 4 * vector, 3 * 4 * vector + vector);
+    assert_in_range(atomic_load(&held.most), vectors * 4 * vector,
+                    vectors * 4 * vector + 2 * vector);
     summing_end(&job);
     assert_int_equal(atomic_load(&held.live), 0);
+}
+
+static void memory_does_not_grow_with_the_chunks(void **state)
+{
+    (void)state;
+    holds_no_more_than(0, 2);
+    holds_no_more_than(1, 3);
+    holds_no_more_than(TARRY_USUAL_AHEAD, TARRY_USUAL_AHEAD + 2);
+    holds_no_more_than(64, 65); /* as many as with all: it has 64 chunks */
 }
 
 int main(void)
@@ -238,6 +325,7 @@ int main(void)
         cmocka_unit_test(dynamic_orders_fold_as_well),
         cmocka_unit_test(a_worker_without_chunks_has_nothing_to_fold),
         cmocka_unit_test(a_worker_lost_after_its_chunks_were_credited_costs_no_exactness),
+        cmocka_unit_test(a_worker_that_runs_ahead_is_lost),
         cmocka_unit_test(memory_does_not_grow_with_the_chunks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The most memory that a process with the local runtime takes, with TARRY_KEEP_CREDITED and 64
- * chunks for each worker: (3.2 m + 4) d numbers and 64 MiB, the caller's parameters and sum
+ * The most memory that a process with the local runtime takes, with TARRY_KEEP_CREDITED, one
+ * gradient ahead and 64 chunks for each worker: (3.2 m + 4) d numbers and 64 MiB, the caller's parameters and sum
  * included. TARRY_TEST_DIMENSION sets d, TARRY_TEST_WORKERS m.
  */
 #include <setjmp.h>
@@ -62,6 +62,7 @@ static void three_vectors_per_worker_are_enough(void **state)
     settings.compute = compute;
     settings.user = &dimension;
     settings.server.keep = TARRY_KEEP_CREDITED;
+    settings.server.ahead = 1;
     tarry_local *local;
     assert_int_equal(tarry_local_create(plan, &settings, NULL, &local, NULL), TARRY_OK);
     float *parameters = malloc(dimension * sizeof(*parameters));

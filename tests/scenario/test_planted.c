@@ -157,6 +157,12 @@ static void a_gradient_folded_that_does_not_count(void **state)
     expect(PLANT_FOLD_UNCREDITED, "folds_only_credited_copies", "sends_what_is_in_the_sum");
 }
 
+static void a_worker_that_runs_too_far_ahead(void **state)
+{
+    (void)state;
+    expect(PLANT_RUN_TOO_FAR, "runs_no_further_ahead", "");
+}
+
 static void a_gradient_of_two_rounds_ago(void **state)
 {
     (void)state;
@@ -245,6 +251,7 @@ int main(void)
         cmocka_unit_test(a_checkpoint_that_two_lives_begin_from),
         cmocka_unit_test(a_gradient_folded_twice),
         cmocka_unit_test(a_gradient_folded_that_does_not_count),
+        cmocka_unit_test(a_worker_that_runs_too_far_ahead),
         cmocka_unit_test(a_gradient_of_two_rounds_ago),
         cmocka_unit_test(a_copy_of_another_round_than_named),
         cmocka_unit_test(a_sum_that_is_not_scaled),

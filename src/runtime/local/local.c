@@ -100,6 +100,7 @@ static desk_settings wanted_desk(const tarry_local *local)
     return (desk_settings){
         .cut = local->shared.engine.cut,
         .keep = server->keep,
+        .ahead = server->ahead,
         .keeps_stale = server->fill == TARRY_FILL_STALE,
         .conditioning_limit = server->conditioning_limit,
     };

@@ -94,6 +94,7 @@ static void send_welcome(peer *its, const wire_hello *hello)
         .dimension = server->cut.dimension,
         .stripe_length = server->cut.stripe_length,
         .keep = (uint8_t)settings->keep,
+        .ahead = settings->keep == TARRY_KEEP_CREDITED ? settings->ahead : 0,
         .keeps_stale = settings->fill == TARRY_FILL_STALE,
         .ships = server->settings.ship != NULL,
         .conditioning_limit = settings->conditioning_limit,

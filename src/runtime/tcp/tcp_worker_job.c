@@ -64,7 +64,8 @@ bool tcp_worker_is_same_job(const wire_welcome *one, const wire_welcome *other)
     return is_same(one->job, other->job, WIRE_ID_BYTES) && one->worker == other->worker &&
            one->workers == other->workers && one->parameters == other->parameters &&
            one->dimension == other->dimension && one->stripe_length == other->stripe_length &&
-           one->keep == other->keep && one->keeps_stale == other->keeps_stale &&
+           one->keep == other->keep && one->ahead == other->ahead &&
+           one->keeps_stale == other->keeps_stale &&
            one->conditioning_limit == other->conditioning_limit && one->ships == other->ships;
 }
 
@@ -141,6 +142,7 @@ static int make_desk(const tarry_tcp_worker *worker, const tarry_plan *plan,
     const desk_settings wanted = {
         .cut = cut_of(plan, welcome),
         .keep = (tarry_keep)welcome->keep,
+        .ahead = welcome->ahead,
         .keeps_stale = welcome->keeps_stale,
         .conditioning_limit = welcome->conditioning_limit,
         .part = part->memory,

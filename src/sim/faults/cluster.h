@@ -75,6 +75,7 @@ typedef enum plant {
     PLANT_FORGET_SCALE,       /* parts are added without the attempt's factor */
     PLANT_FOLD_TWICE,         /* a gradient is added to the running sum twice */
     PLANT_FOLD_UNCREDITED,    /* a gradient that is to be dropped is folded */
+    PLANT_RUN_TOO_FAR,        /* a worker computes into the place of a gradient that waits */
     PLANT_SWALLOW_NEWS,       /* news don't arrive */
     PLANT_KEEP_BARRED,        /* what was barred once stays barred for the round */
     PLANT_MUTE,               /* what workers say that they are at does not count */
@@ -359,6 +360,13 @@ void cluster_step_worker(cluster *it, uint32_t worker, const tarry_event *event,
                          const cluster_item *sent);
 void cluster_computed(cluster *it, const cluster_item *done);
 void cluster_encoded(cluster *it, const cluster_item *done);
+/* Whether a message says what to compute: news of a fate alone don't. */
+static inline bool cluster_says_order(const cluster *it, const tarry_message *message)
+{
+    return message->type == TARRY_MESSAGE_ROUND || message->type == TARRY_MESSAGE_RESUME ||
+           (message->type == TARRY_MESSAGE_NEWS &&
+            (message->turn != 0 || it->settings.pick == TARRY_PICK_PLAN));
+}
 /* A set of positions of the worker's order by the plan as chunks, a bit each; NULL is empty. */
 uint32_t cluster_chunks_of(const tarry_plan *plan, uint32_t worker, const uint64_t *positions);
 /* What `worker` has made in (epoch, round) with the parameters and the plan; chunks, a bit each. */

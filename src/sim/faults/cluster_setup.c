@@ -5,6 +5,7 @@ enum {
     FEWER_WORKERS = 7,          /* of most worlds: more takes longer, and finds less */
     MOST_CODED_REPLICATION = 6, /* with more than one part: sets of workers have to be judged */
     LONGEST_COMPUTE = 7,        /* see begin_computing */
+    MOST_AHEAD = 4,
 };
 
 static uint32_t between(cluster *it, uint32_t least, uint32_t most)
@@ -74,6 +75,7 @@ static void draw_settings(cluster *it)
     settings->conditioning_limit = chance(it, 0.7) ? 1000 : 1.02 + between(it, 0, 200) * .01;
     if (tarry_plan_parts(it->plan) == 1 && chance(it, 0.5)) {
         settings->keep = TARRY_KEEP_CREDITED;
+        settings->ahead = draws_between(&it->draws, DRAW_AHEAD, 0, 0, MOST_AHEAD);
         settings->credit = TARRY_CREDIT_CHUNK;
         settings->reproducible = false;
     }
@@ -115,13 +117,13 @@ static void draw_conditions(cluster *it)
         it,
         "pick %d, stop %d, deadline %llu, error %g, workers %u, credit %d, fill %d%s%s, limit %g, "
         "%u stripes, "
-        "silence %llu%s%s",
+        "silence %llu, ahead %u%s%s",
         settings->pick, settings->stop, (unsigned long long)settings->deadline_ns,
         settings->error_limit, settings->workers_needed, settings->credit, settings->fill,
         settings->reproducible ? ", reproducible" : "",
         settings->keep == TARRY_KEEP_CREDITED ? ", keep credited" : "",
         settings->conditioning_limit, it->stripes, (unsigned long long)settings->silence_ns,
-        it->reorder_up ? ", reports out of order" : "",
+        settings->ahead, it->reorder_up ? ", reports out of order" : "",
         it->reorder_down ? ", orders out of order" : "");
 }
 
@@ -144,9 +146,10 @@ void cluster_find_bound(cluster *it)
     uint64_t chunk = LONGEST_COMPUTE * slowness * it->compute_time, attempts = it->workers + 1;
     it->patience = it->settings.silence_ns / 8 + chunk / 4 + 4 * it->delay + 4;
     uint64_t upload = it->stripes * (uint64_t)it->encode_time + it->sum_time + 4 * it->delay;
-    /* With TARRY_KEEP_CREDITED a signal voids two copies at most, and answers are waited for. */
+    /* With TARRY_KEEP_CREDITED a signal voids copies without a fate, and answers are waited for. */
+    uint64_t open = it->settings.ahead + 1;
     if (it->settings.keep == TARRY_KEEP_CREDITED)
-        upload += 2 * chunk + (2 + load) * 2 * it->delay;
+        upload += open * chunk + (open + load) * 2 * it->delay;
     it->bound = 20 * it->settings.silence_ns + (load + attempts) * chunk + attempts * upload;
     if (it->settings.stop == TARRY_STOP_DEADLINE)
         it->bound += it->settings.deadline_ns;

@@ -133,7 +133,8 @@ static void take_order(const cluster *it, uint32_t worker, const tarry_message *
         /* With a running sum it waits for a signal that news have overtaken. */
         if (it->settings.keep == TARRY_KEEP_CREDITED && message->attempt > node->heard)
             node->computes = false;
-        node->barred = cluster_chunks_of(plan, worker, message->barred);
+        if (cluster_says_order(it, message))
+            node->barred = cluster_chunks_of(plan, worker, message->barred);
         break;
     case TARRY_MESSAGE_SIGNAL:
         node->heard = message->attempt;
@@ -289,6 +290,7 @@ int cluster_make_machine(cluster *it, uint32_t worker, uint32_t plan)
         .stripe_length = it->settings.stripe_length,
         .conditioning_limit = it->settings.conditioning_limit,
         .keep = it->settings.keep,
+        .ahead = it->settings.ahead + (cluster_planted(it, PLANT_RUN_TOO_FAR) ? 1 : 0),
     };
     drop_machine(node);
     begin_record(node, (cluster_record){0});

@@ -483,8 +483,9 @@ void invariants_of_memory(cluster *it, uint32_t worker)
     if (it->settings.keep != TARRY_KEEP_CREDITED)
         return;
     int gradients = __builtin_popcount(node->open) + (node->token != 0);
-    if (gradients > 2)
-        invariant_broken(it, "holds_at_most_three", "worker %u: %d and a sum", worker, gradients);
+    if (gradients > (int)it->settings.ahead + 1)
+        invariant_broken(it, "runs_no_further_ahead", "worker %u: %d gradients and a sum, of %u",
+                         worker, gradients, it->settings.ahead + 1);
     for (uint32_t chunk = 0; chunk < MAX_CHUNKS; chunk++)
         if (node->sum[chunk] > 1)
             invariant_broken(it, "no_chunk_counted_twice", "worker %u, chunk %u in its sum", worker,

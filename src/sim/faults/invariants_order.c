@@ -34,12 +34,10 @@ static uint32_t all_holders(const server_model *model, uint32_t chunk)
     return holders;
 }
 
-static bool is_order(const tarry_effect *effect, uint32_t worker)
+static bool is_order(const cluster *it, const tarry_effect *effect, uint32_t worker)
 {
-    tarry_message_type type = effect->message.type;
     return effect->type == TARRY_EFFECT_SEND && effect->worker == worker &&
-           (type == TARRY_MESSAGE_ROUND || type == TARRY_MESSAGE_RESUME ||
-            type == TARRY_MESSAGE_NEWS);
+           cluster_says_order(it, &effect->message);
 }
 
 /* A chunk is kept from a worker if no copy is wanted, or if as many others as are can make them; of
@@ -48,9 +46,9 @@ void invariants_of_order(cluster *it, const tarry_effects *effects, size_t index
 {
     const server_model *model = &it->model;
     const tarry_effect *effect = &effects->items[index];
-    bool last = is_order(effect, effect->worker) && model->phase == MODEL_COMPUTING;
+    bool last = is_order(it, effect, effect->worker) && model->phase == MODEL_COMPUTING;
     for (size_t later = index + 1; later < effects->count; later++)
-        last = last && !is_order(&effects->items[later], effect->worker);
+        last = last && !is_order(it, &effects->items[later], effect->worker);
     if (!last)
         return;
     uint32_t barred = cluster_chunks_of(it->plan, effect->worker, effect->message.barred);
@@ -83,8 +81,9 @@ void invariants_of_worker(cluster *it, uint32_t worker)
     uint32_t open = node->holds & ~(node->present.made | node->failed | node->barred);
     bool astray = (node->at & open) == 0;
     if (it->settings.keep == TARRY_KEEP_CREDITED) {
-        /* What was dropped may be asked for again; and there is a place for two. */
-        astray = node->at == 0 ? count(node->open) < 2 : (node->open & node->at) != 0;
+        /* What was dropped may be asked for again; and it runs so far ahead alone. */
+        astray =
+            node->at == 0 ? count(node->open) <= it->settings.ahead : (node->open & node->at) != 0;
     }
     if (astray && (node->at | open) != 0)
         invariant_broken(it, "a_worker_never_waits", "worker %u is at %#x, open %#x", worker,

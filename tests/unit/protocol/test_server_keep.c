@@ -244,6 +244,43 @@ static void a_recalled_worker_is_not_whole(void **state)
     story_end(&told);
 }
 
+/* What a dynamic order said stands; it is said anew only if that changes it, or with a recall. */
+static void news_of_a_fate_say_nothing_of_a_dynamic_order(void **state)
+{
+    (void)state;
+    story told;
+    story_plan(&told, 3, 2);
+    told.settings.keep = TARRY_KEEP_CREDITED;
+    told.settings.pick = TARRY_PICK_SHARE;
+    story_begin(&told);
+    uint32_t answers = 0, silent = 0;
+    for (uint32_t worker = 0; worker < 3; worker++) {
+        at(&told, 10 + worker);
+        /* The story's own words; news in answer are looked at, not expected one by one. */
+        const tarry_message report = {.type = TARRY_MESSAGE_REPORT,
+                                      .round = told.round,
+                                      .epoch = told.epoch,
+                                      .slot = 0,
+                                      .next = 2,
+                                      .turn = 1};
+        says(&told, worker, &report);
+        for (size_t i = 0; i < told.effects->count; i++) {
+            const tarry_effect *effect = &told.effects->items[i];
+            if (effect->type != TARRY_EFFECT_SEND || effect->message.type != TARRY_MESSAGE_NEWS ||
+                effect->message.fate == TARRY_FATE_OPEN)
+                continue;
+            answers++;
+            silent += effect->message.turn == 0;
+            assert_true(effect->message.turn != 0 || effect->message.first == NULL);
+            assert_true(effect->message.turn != 0 || effect->message.barred == NULL);
+        }
+        told.expected = told.effects->count;
+    }
+    assert_int_equal(answers, 3);
+    assert_true(silent > 0);
+    story_end(&told);
+}
+
 /* Late ones have copies that nobody else has: they are waited for, and keep their credit. */
 /* With a rule under which others are not asked to make up for them. */
 static void the_late_keep_their_credit(void **state)

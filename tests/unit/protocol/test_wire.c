@@ -48,6 +48,7 @@ static void a_welcome_has_the_documented_bytes(void **state)
         .dimension = 6,
         .stripe_length = 7,
         .keep = 1,
+        .ahead = 11,
         .keeps_stale = true,
         .conditioning_limit = 2,
         .silence_ns = 8,
@@ -55,9 +56,9 @@ static void a_welcome_has_the_documented_bytes(void **state)
         .job_bytes = 10,
         .near = "/s",
     };
-    uint8_t body[123] = {[0] = 2,    [1] = 1,   [2] = 1,     [3] = 1,     [4] = 3,  [56] = 4,
-                         [64] = 5,   [72] = 6,  [80] = 7,    [95] = 0x40, [96] = 8, [104] = 9,
-                         [112] = 10, [120] = 2, [121] = '/', [122] = 's'};
+    uint8_t body[123] = {[0] = 2,   [1] = 1,    [2] = 1,   [3] = 1,     [4] = 3,     [56] = 4,
+                         [60] = 11, [64] = 5,   [72] = 6,  [80] = 7,    [95] = 0x40, [96] = 8,
+                         [104] = 9, [112] = 10, [120] = 2, [121] = '/', [122] = 's'};
     memset(welcome.job, 'j', 16), memset(body + 8, 'j', 16);
     memset(welcome.plan, 'p', 32), memset(body + 24, 'p', 32);
     uint8_t frame[MOST_FRAME];

@@ -171,6 +171,7 @@ static void draw_welcome(random_stream *stream, wire_welcome *welcome)
     welcome->dimension = 1 + draw_up_to(stream, WIRE_VECTOR_MOST - 1);
     welcome->stripe_length = 1 + draw_up_to(stream, WIRE_NUMBERS_MOST - 1);
     welcome->keep = (uint8_t)random_below(stream, 2);
+    welcome->ahead = welcome->keep == TARRY_KEEP_CREDITED ? random_u32(stream) : 0;
     welcome->keeps_stale = random_below(stream, 2) == 1;
     welcome->ships = random_below(stream, 2) == 1;
     welcome->conditioning_limit = 1 / random_uniform(stream);

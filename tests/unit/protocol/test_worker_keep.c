@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* TARRY_KEEP_CREDITED at a worker: a running sum and two gradients. */
+/* TARRY_KEEP_CREDITED at a worker: a running sum, and as many gradients as it may run ahead. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -111,7 +111,7 @@ static void finishes(desk *its, uint32_t slot, uint32_t next, uint32_t term)
         expect(its, TARRY_EFFECT_COMPUTE, next);
 }
 
-static void desk_begin(desk *its)
+static void desk_begin_ahead(desk *its, uint32_t ahead)
 {
     *its = (desk){0};
     its->plan = edge_plan_make(3, 3, 1, edges, 7, NULL);
@@ -119,10 +119,16 @@ static void desk_begin(desk *its)
                                       .dimension = 1,
                                       .stripe_length = 1,
                                       .conditioning_limit = 1000,
-                                      .keep = TARRY_KEEP_CREDITED};
+                                      .keep = TARRY_KEEP_CREDITED,
+                                      .ahead = ahead};
     assert_int_equal(tarry_worker_create(its->plan, &settings, NULL, &its->worker, NULL), TARRY_OK);
     hears(its, (tarry_message){.type = TARRY_MESSAGE_ROUND});
     expect(its, TARRY_EFFECT_COMPUTE, 0);
+}
+
+static void desk_begin(desk *its)
+{
+    desk_begin_ahead(its, 1);
 }
 
 static void desk_end(desk *its)
@@ -151,6 +157,88 @@ static void two_that_wait_for_their_fate_are_enough(void **state)
     hears_signal(&its, 1, OWN_0 | OTHER_1 | OWN_2, 1);
     const float *u = expect(&its, TARRY_EFFECT_ENCODE, 0)->coefficients;
     assert_true(u[0] == 1 && u[1] == 0 && u[2] == 1);
+    desk_end(&its);
+}
+
+static void who_may_not_run_ahead_waits_for_each_fate(void **state)
+{
+    (void)state;
+    desk its;
+    desk_begin_ahead(&its, 0);
+    finishes(&its, 0, LOAD, 0);
+    hears_fate(&its, 0, TARRY_FATE_DROPPED, 0);
+    expect(&its, TARRY_EFFECT_DROP, 0);
+    expect_turn(&its, 1);
+    finishes(&its, 1, LOAD, 0);
+    hears_fate(&its, 1, TARRY_FATE_CREDITED, 0);
+    expect_fold(&its, 1, true);
+    expect_turn(&its, 2);
+    desk_end(&its);
+}
+
+/* Answers come late, in any order, and the signal before the last of them; a worker never runs
+ * further than it has chunks. */
+static void several_wait_for_their_fates(void **state)
+{
+    (void)state;
+    const uint32_t far[] = {2, 3, UINT32_MAX};
+    for (size_t i = 0; i < 3; i++) {
+        desk its;
+        desk_begin_ahead(&its, far[i]);
+        finishes(&its, 0, 1, 0);
+        finishes(&its, 1, 2, 0);
+        finishes(&its, 2, LOAD, 0);
+        hears_fate(&its, 1, TARRY_FATE_CREDITED, 0);
+        expect_fold(&its, 1, true);
+        hears_signal(&its, 1, OWN_1 | OWN_2, 1); /* position 1 is chunk 0; 2 is dropped */
+        expect(&its, TARRY_EFFECT_FOLD, 0);
+        expect(&its, TARRY_EFFECT_DROP, 2);
+        const float *u = expect(&its, TARRY_EFFECT_ENCODE, 0)->coefficients;
+        assert_true(u[0] == 1 && u[1] == 1 && u[2] == 0);
+        hears_fate(&its, 2, TARRY_FATE_DROPPED, 0); /* too late */
+        expect_reject(&its, TARRY_REJECT_STALE);
+        desk_end(&its);
+    }
+}
+
+/* Three are open when the round is over: all their places are free then. */
+static void what_is_open_is_dropped_with_the_round(void **state)
+{
+    (void)state;
+    desk its;
+    desk_begin_ahead(&its, 3);
+    for (uint32_t slot = 0; slot < LOAD; slot++)
+        finishes(&its, slot, slot + 1, 0);
+    its.round = 1;
+    hears(&its, (tarry_message){.type = TARRY_MESSAGE_ROUND});
+    for (uint32_t slot = 0; slot < LOAD; slot++)
+        expect(&its, TARRY_EFFECT_DROP, slot);
+    expect(&its, TARRY_EFFECT_COMPUTE, 0);
+    desk_end(&its);
+}
+
+/* Of a dynamic order: positions 2 and 0 first, then nothing. */
+static void news_of_a_fate_leave_the_order_as_it_is(void **state)
+{
+    (void)state;
+    const uint64_t first = 5, barred = 2;
+    desk its;
+    desk_begin(&its);
+    its.round = 1;
+    hears(&its, (tarry_message){
+                    .type = TARRY_MESSAGE_ROUND, .turn = 7, .first = &first, .barred = &barred});
+    expect(&its, TARRY_EFFECT_CANCEL, 0);
+    expect(&its, TARRY_EFFECT_COMPUTE, 0);
+    finishes(&its, 0, 2, 0);
+    hears_fate(&its, 0, TARRY_FATE_CREDITED, 0); /* its turn is 0: it is not outdated */
+    expect_fold(&its, 0, true);
+    finishes(&its, 2, LOAD, 0);
+    hears_fate(&its, 2, TARRY_FATE_CREDITED, 0);
+    expect_fold(&its, 2, false);
+    hears(&its, (tarry_message){.type = TARRY_MESSAGE_NEWS, .turn = 6}); /* older than the ROUND */
+    expect_reject(&its, TARRY_REJECT_STALE);
+    hears(&its, (tarry_message){.type = TARRY_MESSAGE_NEWS, .turn = 8});
+    expect_turn(&its, 1);
     desk_end(&its);
 }
 
@@ -276,7 +364,8 @@ static void more_parts_can_not_be_folded(void **state)
                                       .dimension = 1,
                                       .stripe_length = 1,
                                       .conditioning_limit = 1000,
-                                      .keep = TARRY_KEEP_CREDITED};
+                                      .keep = TARRY_KEEP_CREDITED,
+                                      .ahead = 1};
     tarry_worker *worker = NULL;
     assert_int_equal(tarry_worker_create(plan, &settings, NULL, &worker, NULL),
                      TARRY_ERROR_ARGUMENT);
@@ -290,7 +379,8 @@ static int create(void *user, const tarry_allocator *allocator)
                                       .dimension = 1,
                                       .stripe_length = 1,
                                       .conditioning_limit = 1000,
-                                      .keep = TARRY_KEEP_CREDITED};
+                                      .keep = TARRY_KEEP_CREDITED,
+                                      .ahead = 1};
     tarry_worker *worker = NULL;
     int error = tarry_worker_create(user, &settings, allocator, &worker, NULL);
     if (error == TARRY_OK)
@@ -312,6 +402,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(two_that_wait_for_their_fate_are_enough),
+        cmocka_unit_test(who_may_not_run_ahead_waits_for_each_fate),
+        cmocka_unit_test(several_wait_for_their_fates),
+        cmocka_unit_test(what_is_open_is_dropped_with_the_round),
+        cmocka_unit_test(news_of_a_fate_leave_the_order_as_it_is),
         cmocka_unit_test(news_that_overtake_a_signal_stop_the_worker),
         cmocka_unit_test(the_signal_decides_on_what_is_open),
         cmocka_unit_test(a_dropped_copy_is_computed_again_when_recalled),

@@ -35,10 +35,12 @@ typedef struct bench {
     size_t count, read; /* posted; looked at by the test */
     size_t claims, claimed_before_part;
     size_t parts_unannounced; /* posted while it was not said to encode */
-    bool shut;                /* compute functions wait */
+    bool shut;                /* compute functions wait, */
+    size_t let_through;       /* but for so many */
     bool computing;
     bool fails;
     size_t calls, give_ups, changes;
+    const float *gradients[LOAD]; /* where those were written that were computed last */
 } bench;
 
 static void note(bench *own, size_t *counter)
@@ -98,17 +100,20 @@ static int compute(void *user, uint64_t round, const float *parameters, uint32_t
     own->calls++;
     own->computing = true;
     pthread_cond_broadcast(&own->change);
-    while (own->shut)
+    while (own->shut && own->let_through == 0)
         pthread_cond_wait(&own->change, &own->lock);
+    if (own->shut)
+        own->let_through--;
     own->computing = false;
     bool fails = own->fails;
+    own->gradients[chunk] = gradient;
     pthread_mutex_unlock(&own->lock);
     for (size_t i = 0; i < DIMENSION; i++)
         gradient[i] = parameters[0] * (float)(chunk + 1);
     return fails ? -1 : 0;
 }
 
-static int make(bench *own, tarry_keep keep, const tarry_allocator *allocator)
+static int make(bench *own, tarry_keep keep, uint32_t ahead, const tarry_allocator *allocator)
 {
     own->place = own->part;
     own->plan = edge_plan_make(1, LOAD, 1, edges, LOAD, NULL);
@@ -124,8 +129,11 @@ static int make(bench *own, tarry_keep keep, const tarry_allocator *allocator)
         .snapshots = &own->pool,
         .uplink = {post, post_part, claim, give_up, changed, own},
     };
-    desk_settings wanted = {
-        .cut = settings.cut, .keep = keep, .conditioning_limit = 1e6, .part = own->part};
+    desk_settings wanted = {.cut = settings.cut,
+                            .keep = keep,
+                            .ahead = ahead,
+                            .conditioning_limit = 1e6,
+                            .part = own->part};
     desk *first;
     error = desk_create(own->plan, 0, &wanted, allocator, &first);
     if (error != TARRY_OK)
@@ -136,13 +144,18 @@ static int make(bench *own, tarry_keep keep, const tarry_allocator *allocator)
     return error;
 }
 
-static void set_up(bench *own, tarry_keep keep)
+static void set_up_ahead(bench *own, tarry_keep keep, uint32_t ahead)
 {
     *own = (bench){0};
     pthread_mutex_init(&own->lock, NULL);
     assert_int_equal(clock_init_condition(&own->change), 0);
-    assert_int_equal(make(own, keep, NULL), TARRY_OK);
+    assert_int_equal(make(own, keep, ahead, NULL), TARRY_OK);
     assert_int_equal(engine_start(&own->engine), TARRY_OK);
+}
+
+static void set_up(bench *own, tarry_keep keep)
+{
+    set_up_ahead(own, keep, 1);
 }
 
 static void tear_down(bench *own)
@@ -409,6 +422,56 @@ static void chunks_that_fail_take_no_place(void **state)
     tear_down(&own);
 }
 
+static void says_fate(bench *own, uint32_t slot, tarry_fate fate)
+{
+    says(own, &(tarry_message){.type = TARRY_MESSAGE_NEWS, .epoch = 1, .slot = slot, .fate = fate});
+}
+
+/* Three are finished before the first answer comes: the last two are decided by news and by the
+ * signal. */
+static void several_gradients_wait_for_their_fates(void **state)
+{
+    (void)state;
+    bench own;
+    set_up_ahead(&own, TARRY_KEEP_CREDITED, 2);
+    gives_parameters(&own, 0, 3);
+    says_round(&own, 1, 0);
+    for (uint32_t slot = 0; slot < LOAD; slot++)
+        expect_report(&own, 1, slot, false);
+    says_fate(&own, 1, TARRY_FATE_CREDITED);
+    says_fate(&own, 0, TARRY_FATE_DROPPED);
+    expect_parts(&own, 1, 6, 3 * (2 + 3));       /* chunks 1 and 2 */
+    assert_int_equal(get(&own, &own.claims), 2); /* of each fold */
+    for (uint32_t slot = 1; slot < LOAD; slot++)
+        assert_ptr_not_equal(own.gradients[slot], own.gradients[slot - 1]);
+    assert_ptr_not_equal(own.gradients[0], own.gradients[2]);
+    tear_down(&own);
+}
+
+/* There is room for three, but memory is written to only as answers make a worker run ahead. */
+static void room_that_answers_spare_is_not_used(void **state)
+{
+    (void)state;
+    bench own;
+    set_up_ahead(&own, TARRY_KEEP_CREDITED, 2);
+    gives_parameters(&own, 0, 1);
+    set(&own, &own.shut, true);
+    says_round(&own, 1, 0);
+    for (uint32_t slot = 0; slot < LOAD; slot++) {
+        waits_for(&own, &own.calls, slot + 1);
+        if (slot > 0) { /* while the next is computed the one before is folded */
+            says_fate(&own, slot - 1, TARRY_FATE_CREDITED);
+            waits_for(&own, &own.claims, slot);
+            says(&own, &(tarry_message){.type = TARRY_MESSAGE_PROBE, .epoch = 1});
+            assert_int_equal(next_post(&own).type, TARRY_MESSAGE_ALIVE);
+        }
+        note(&own, &own.let_through);
+        expect_report(&own, 1, slot, false);
+    }
+    assert_ptr_equal(own.gradients[2], own.gradients[0]);
+    tear_down(&own);
+}
+
 static void the_running_sum_is_claimed_before_it_changes(void **state)
 {
     (void)state;
@@ -445,7 +508,7 @@ static void a_frame_that_is_none_is_a_reason_to_give_up(void **state)
 static int make_and_destroy(void *user, const tarry_allocator *allocator)
 {
     bench own = {0};
-    int error = make(&own, *(tarry_keep *)user, allocator);
+    int error = make(&own, *(tarry_keep *)user, 1, allocator);
     engine_close(&own.engine);
     engine_destroy(&own.engine, allocator);
     snapshots_destroy(&own.pool);
@@ -469,6 +532,8 @@ int main(void)
         cmocka_unit_test(who_leaves_finishes_its_chunk_and_answers_the_signal),
         cmocka_unit_test(a_chunk_is_handed_back_when_the_grace_is_over),
         cmocka_unit_test(chunks_that_fail_take_no_place),
+        cmocka_unit_test(several_gradients_wait_for_their_fates),
+        cmocka_unit_test(room_that_answers_spare_is_not_used),
         cmocka_unit_test(the_running_sum_is_claimed_before_it_changes),
         cmocka_unit_test(a_frame_that_is_none_is_a_reason_to_give_up),
         cmocka_unit_test(each_allocation_may_fail),
