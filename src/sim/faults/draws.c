@@ -4,15 +4,22 @@
 #include <string.h>
 
 /* A stream's number: kind 5 bits, worker 4, ordinal 23. Kinds are part of what a seed means: those
- * of faults that came later stand behind all others. */
+ * that came later stand behind all others. */
 enum { KIND_SHIFT = 27, WORKER_SHIFT = 23 };
-enum { DRAWS = 8, GROUPS = DRAWS + 9, CHANGES, LATER_FAULTS };
-_Static_assert((int)DRAW_KINDS <= GROUPS - DRAWS, "each stream has a number of its own");
+enum { DRAWS = 8, GROUPS = DRAWS + 9, CHANGES, LATER_FAULTS, LATER_DRAWS = 28, KINDS = 32 };
+_Static_assert(LATER_FAULTS + (int)FAULT_KINDS - DRAWS <= LATER_DRAWS &&
+                   LATER_DRAWS + (int)DRAW_KINDS - (GROUPS - DRAWS) <= KINDS,
+               "each stream has a number of its own");
 
 static uint32_t number_of(fault_kind kind)
 {
     uint32_t number = kind;
     return number < DRAWS ? number : LATER_FAULTS + number - DRAWS;
+}
+
+static uint32_t number_of_draw(uint32_t kind)
+{
+    return kind < GROUPS - DRAWS ? DRAWS + kind : LATER_DRAWS + kind - (GROUPS - DRAWS);
 }
 
 static random_stream stream_of(const draws *it, uint32_t kind, uint32_t worker, uint32_t ordinal)
@@ -31,7 +38,7 @@ void draws_init(draws *it, uint64_t seed, uint32_t run, const fault_list *allowe
     memset(it->chances, 0, sizeof(it->chances));
     for (uint32_t kind = 0; kind < DRAW_KINDS; kind++)
         for (uint32_t worker = 0; worker < MAX_WORKERS; worker++)
-            it->streams[kind][worker] = stream_of(it, DRAWS + kind, worker, 0);
+            it->streams[kind][worker] = stream_of(it, number_of_draw(kind), worker, 0);
 }
 
 random_stream draws_of_group(uint64_t seed, uint32_t group)
