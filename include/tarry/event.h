@@ -157,14 +157,16 @@ typedef struct tarry_round_result {
     int error;      /* TARRY_OK, or TARRY_ERROR_COVERAGE: the stop rule can't be met; there is no
                        estimate */
     bool exact;     /* every chunk was recovered in every stripe */
-    double expected_error;    /* relative expected squared error: mean over stripes of sum_i (l -
-                                 rank_i) / (N l); see tarry_fill for what a fill makes of it */
-    uint32_t chunks_filled;   /* TARRY_FILL_STALE: chunks taken from the round before by the last
-                                 encode signal */
-    double filled_share;      /* the same: what they recover of the round before; mean over stripes
-                                 of sum over filled chunks of rank_i / (N l) */
-    uint32_t parts;           /* l: that of the last encode signal, or the plan's least */
-    uint32_t attempts;        /* encode signals sent */
+    double expected_error;  /* relative expected squared error: mean over stripes of sum_i w_i (l -
+                               rank_i) / l, where chunk i is the share w_i of the data: 1 / N, but
+                               in a plan that changed; see tarry_fill for what a fill makes of
+                               it */
+    uint32_t chunks_filled; /* TARRY_FILL_STALE: chunks taken from the round before by the last
+                               encode signal */
+    double filled_share;    /* the same: what they recover of the round before; mean over stripes
+                               of sum over filled chunks of w_i rank_i / l */
+    uint32_t parts;         /* l: that of the last encode signal, or the plan's least */
+    uint32_t attempts;      /* encode signals sent */
     uint64_t copies_computed; /* finished chunks that workers reported */
     uint64_t copies_coded;    /* of these, in the state of the last encode signal */
     uint64_t copies_needed;   /* N * l */

@@ -14,6 +14,7 @@ typedef struct summing {
     const char *straggler_spec; /* NULL: none */
     uint64_t seed;
     bool lasting; /* a chunk has the same vector in every round, but for the parameters' factor */
+    bool alike;   /* all chunks have the same vector */
     _Atomic uint32_t failing_chunk; /* its computation fails; UINT32_MAX: none does */
 
     tarry_straggler *straggler;
