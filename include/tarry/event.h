@@ -174,12 +174,14 @@ typedef struct tarry_round_result {
     int error;      /* TARRY_OK, or TARRY_ERROR_COVERAGE: the stop rule can't be met; there is no
                        estimate */
     bool exact;     /* every chunk was recovered in every stripe, by the limit of the settings */
-    double expected_error;  /* relative expected squared error: mean over stripes of sum_i (l -
-                               rank_i) / (N l); see tarry_fill for what a fill makes of it */
+    double expected_error;  /* relative expected squared error: mean over stripes of sum_i w_i (l -
+                               rank_i) / l, where chunk i is the share w_i of the data: 1 / N, but
+                               in a plan that changed; see tarry_fill for what a fill makes of
+                               it */
     uint32_t chunks_filled; /* TARRY_FILL_STALE: chunks taken from the round before by the last
                                encode signal */
     double filled_share;    /* the same: what they recover of the round before; mean over stripes
-                               of sum over filled chunks of rank_i / (N l) */
+                               of sum over filled chunks of w_i rank_i / l */
     /*
      * If the conditioning limit was raised for a signal whose stripes stand, else 0: the largest
      * 1/sigma_min of a chunk's copies, and a bound of what rounding adds to the error: at most

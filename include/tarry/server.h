@@ -42,14 +42,17 @@ typedef enum tarry_pick {
 
 /*
  * What becomes of the chunks that a stop rule leaves missing. The stop rule itself always goes by
- * the error without a fill. Below, k = sum_i rank_i / (N l) is the share that psi recovers.
+ * the error without a fill. Below, k = sum_i w_i rank_i / l is the share that psi recovers, where
+ * chunk i is the share w_i of the data: 1 / N, but in a plan that changed between rounds.
  */
 typedef enum tarry_fill {
     TARRY_FILL_NONE, /* they are left out of the sum; expected_error is 1 - k */
     /*
      * The estimate is multiplied by 1/k, as if the missing were like the average of the recovered:
      * unbiased if it is chance which are missing. expected_error is (1 - k)/k, of independent
-     * gradients without a common mean; what they have in common comes without error then.
+     * gradients without a common mean. What they have in common comes without error if every chunk
+     * is recovered or missing as a whole, so always with one part; chunks that are recovered in
+     * part mix the parts of it (docs/fill.md).
      */
     TARRY_FILL_SCALE,
     /*

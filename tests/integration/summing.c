@@ -15,7 +15,8 @@
 static void fill(const summing *job, uint64_t round, uint32_t chunk, float scale, float *gradient)
 {
     uint32_t drawn = job->lasting ? 0 : (uint32_t)round;
-    random_stream stream = random_stream_make(job->seed, RANDOM_TEST, drawn, chunk);
+    uint32_t of = job->alike ? 0 : chunk;
+    random_stream stream = random_stream_make(job->seed, RANDOM_TEST, drawn, of);
     for (size_t i = 0; i < job->dimension; i++)
         gradient[i] = scale * (float)random_normal(&stream);
 }

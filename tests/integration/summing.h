@@ -15,6 +15,7 @@ typedef struct summing {
     uint64_t seed;
     void (*prepare)(tarry_plan *plan); /* may change the plan before the runtime has it, or NULL */
     bool lasting; /* a chunk has the same vector in every round, but for the parameters' factor */
+    bool alike;   /* all chunks have the same vector */
     _Atomic uint32_t failing_chunk; /* its computation fails; UINT32_MAX: none does */
 
     tarry_straggler *straggler;

@@ -99,12 +99,122 @@ static void stale_gradients_have_the_error_of_their_change(void **state)
     assert_model_holds("stale, 2 parts, lasting", (setup){2, 4, error, TARRY_FILL_STALE, true});
 }
 
+/* ---- gradients that are all alike ---- */
+
+enum { MOST_PARTS = 3 };
+
+typedef struct matrix {
+    double at[MOST_PARTS][MOST_PARTS];
+} matrix;
+
+/*
+ * Adds share * P to sum, where P is the projection onto the columns of R that belong to the chunk's
+ * living holders: by Gram and Schmidt.
+ */
+static void add_projection(const summing *job, uint32_t chunk, double share, matrix *sum)
+{
+    uint32_t parts = tarry_plan_parts(job->plan), found = 0;
+    double basis[MOST_PARTS][MOST_PARTS];
+    for (uint32_t h = 0; h < tarry_plan_replication(job->plan, chunk) && found < parts; h++) {
+        uint32_t worker = tarry_plan_holder(job->plan, chunk, h);
+        if (tarry_straggler_dead(job->straggler, worker))
+            continue;
+        double rest[MOST_PARTS], square = 0;
+        for (uint32_t p = 0; p < parts; p++)
+            rest[p] = tarry_plan_decode_weight(job->plan, parts, p, worker);
+        for (uint32_t k = 0; k < found; k++) {
+            double along = 0;
+            for (uint32_t p = 0; p < parts; p++)
+                along += basis[k][p] * rest[p];
+            for (uint32_t p = 0; p < parts; p++)
+                rest[p] -= along * basis[k][p];
+        }
+        for (uint32_t p = 0; p < parts; p++)
+            square += rest[p] * rest[p];
+        assert_true(sqrt(square) > 1e-3); /* no doubt about a rank */
+        for (uint32_t p = 0; p < parts; p++)
+            basis[found][p] = rest[p] / sqrt(square);
+        found++;
+    }
+    for (uint32_t k = 0; k < found; k++)
+        for (uint32_t p = 0; p < parts; p++)
+            for (uint32_t q = 0; q < parts; q++)
+                sum->at[p][q] += share * basis[k][p] * basis[k][q];
+}
+
+/* What docs/fill.md says: with A the mean of the chunks' projections, |A / k - I|^2 / l if the sum
+ * is scaled by 1 / k, else |A - I|^2 / l. */
+static double error_of_alike(const summing *job, double *k)
+{
+    uint32_t parts = tarry_plan_parts(job->plan), chunks = tarry_plan_chunks(job->plan);
+    matrix mean = {{{0}}};
+    double error = 0;
+    for (uint32_t chunk = 0; chunk < chunks; chunk++)
+        add_projection(job, chunk, 1.0 / chunks, &mean);
+    *k = 0;
+    for (uint32_t p = 0; p < parts; p++)
+        *k += mean.at[p][p] / parts;
+    bool scaled = job->local_settings.server.fill == TARRY_FILL_SCALE;
+    for (uint32_t p = 0; p < parts; p++)
+        for (uint32_t q = 0; q < parts; q++) {
+            double off = mean.at[p][q] / (scaled ? *k : 1) - (p == q);
+            error += off * off / parts;
+        }
+    return error;
+}
+
+static double measured_of_alike(uint32_t parts, tarry_fill fill, uint64_t seed)
+{
+    summing job;
+    summing_init(&job);
+    job.alike = true;
+    job.seed = job.plan_settings.seed = seed;
+    job.dimension = 9000;
+    job.plan_settings.chunks = 16;
+    job.plan_settings.parts = parts;
+    job.plan_settings.replication = parts + 1;
+    job.straggler_spec = "dead:3";
+    job.local_settings.server.stop = TARRY_STOP_WORKERS; /* all that are not dead */
+    job.local_settings.server.workers_needed = job.plan_settings.workers - 3;
+    job.local_settings.server.fill = fill;
+    summing_begin(&job);
+    tarry_round_result result;
+    assert_int_equal(summing_round(&job, &result, NULL), TARRY_OK);
+    double k, measured = summing_squared_error(&job), formula = error_of_alike(&job, &k);
+    printf("alike, %u parts, %s: k %.3f, formula %.5f, measured %.5f\n", parts,
+           fill == TARRY_FILL_SCALE ? "scale" : "none", k, formula, measured);
+    double promised = fill == TARRY_FILL_SCALE ? (1 - k) / k : 1 - k;
+    assert_true(fabs(result.expected_error - promised) < 1e-9);
+    /* The formula is the mean over gradients; one of 3,000 numbers or more in a part is off. */
+    assert_true(fabs(measured - formula) <= 0.15 * formula + 1e-9);
+    summing_end(&job);
+    return measured;
+}
+
+/* With one part scaling brings the common mean without an error; chunks that are recovered in part
+ * leave one with more. */
+static void what_gradients_have_in_common_has_the_error_of_the_mean_projection(void **state)
+{
+    (void)state;
+    for (uint32_t parts = 1; parts <= MOST_PARTS; parts++) {
+        double scaled = 0;
+        for (uint64_t turn = 0; turn < 5; turn++) {
+            uint64_t seed = test_seed("alike", 40 + turn);
+            scaled += measured_of_alike(parts, TARRY_FILL_SCALE, seed) / 5;
+            measured_of_alike(parts, TARRY_FILL_NONE, seed);
+        }
+        printf("alike, %u parts, scaled: mean error %.5f\n", parts, scaled);
+        assert_true(parts == 1 ? scaled < 1e-9 : scaled > 1e-3);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(measured_error_is_the_expected_one),
         cmocka_unit_test(a_scaled_estimate_has_the_error_it_says),
         cmocka_unit_test(stale_gradients_have_the_error_of_their_change),
+        cmocka_unit_test(what_gradients_have_in_common_has_the_error_of_the_mean_projection),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,10 +12,11 @@
 #include <math.h>
 
 #include "base/random.h"
+#include "plan/plan.h"
 #include "seed.h"
 #include "world.h"
 
-enum { CHUNKS = 24, DIMENSION = 200, ROUNDS = 240 };
+enum { CHUNKS = 48, DIMENSION = 100, ROUNDS = 240 };
 
 typedef struct setup {
     const char *name;
@@ -41,19 +42,19 @@ static void begin(world *all, const setup *of)
     all->settings.server.pick = TARRY_PICK_SHARE;
     all->settings.server.stop = of->stop;
     all->settings.server.fill = of->fill;
-    all->settings.server.error_limit = 0.25;
-    all->settings.server.deadline_ns = (of->adaptive ? 1 : of->parts) * 9 * SECOND / 2;
+    all->settings.server.error_limit = 0.3;
+    all->settings.server.deadline_ns = (of->adaptive ? 1 : of->parts) * 12 * SECOND;
     world_begin(all);
 }
 
-/* The plan of the next rounds, as if chunks had other costs. */
+/* The plan of the next rounds, as if the data in each chunk took another time. */
 static tarry_plan *cut_anew(const tarry_plan *plan, random_stream *stream)
 {
     uint32_t chunks = tarry_plan_chunks(plan);
     double *cost = calloc(chunks, sizeof(*cost));
     assert_non_null(cost);
     for (uint32_t chunk = 0; chunk < chunks; chunk++)
-        cost[chunk] = 1e-3 + pow(random_uniform(stream), 6);
+        cost[chunk] = (double)plan_weight(plan, chunk) * (0.1 + pow(random_uniform(stream), 3));
     tarry_plan_evolution wanted;
     tarry_plan_evolution_init(&wanted);
     wanted.cost = cost;
