@@ -45,11 +45,11 @@ static bool begin(run *its, input *in)
     settings.learn_costs = (rules >> 3 & 1) != 0;
     settings.pick = (tarry_pick)(rules >> 4 & 3);
     settings.fill = (tarry_fill)((rules >> 6) % 3);
-    settings.conditioning_limit = (rules >> 5 & 1) != 0 ? 1.05 : 1000;
     settings.deadline_ns = take(in) * 10U;
     settings.error_limit = take(in) / 200.0;
     settings.workers_needed = take(in) % 6;
     settings.silence_ns = take(in);
+    settings.conditioning_limit = (settings.silence_ns & 1) != 0 ? 1.05 : 1000;
     its->stripes = 1 + take(in) % MAX_STRIPES;
     settings.stripe_length = 4;
     settings.dimension = 4U * its->stripes * tarry_plan_least_parts(its->plan);

@@ -167,7 +167,7 @@ static json_t *milliseconds(uint64_t ns)
 static void add_result(json_t *fields, const tarry_round_result *result)
 {
     json_t *figures = json_pack(
-        "{s:o, s:o, s:b, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "took_ms",
+        "{s:o, s:o, s:b, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "took_ms",
         milliseconds(result->end_ns - result->start_ns), "signal_ms",
         milliseconds(result->signal_ns == TARRY_NEVER ? TARRY_NEVER
                                                       : result->signal_ns - result->start_ns),
@@ -175,7 +175,9 @@ static void add_result(json_t *fields, const tarry_round_result *result)
         (json_int_t)result->attempts, "parts", (json_int_t)result->parts, "copies_computed",
         (json_int_t)result->copies_computed, "workers_heard", (json_int_t)result->workers_heard,
         "workers_lost", (json_int_t)result->workers_lost, "upload_bytes",
-        (json_int_t)result->upload_bytes, "control_bytes", (json_int_t)result->control_bytes);
+        (json_int_t)result->upload_bytes, "control_bytes", (json_int_t)result->control_bytes,
+        "conditioning", positive_json(result->conditioning), "error_bound",
+        positive_json(result->error_bound));
     json_object_update(fields, figures);
     json_decref(figures);
     if (result->error != TARRY_OK)

@@ -65,6 +65,19 @@ double history_copies_per_chunk(const tarry_round_result *result)
     return (double)result->copies_computed * result->parts / (double)result->copies_needed;
 }
 
+size_t history_raised_rounds(const history *past, double *conditioning, double *error_bound)
+{
+    size_t rounds = 0;
+    *conditioning = *error_bound = 0;
+    for (size_t i = 0; i < past->count; i++) {
+        const tarry_round_result *result = &past->rounds[i].result;
+        rounds += result->conditioning > 0;
+        *conditioning = fmax(*conditioning, result->conditioning);
+        *error_bound = fmax(*error_bound, result->error_bound);
+    }
+    return rounds;
+}
+
 double history_worst_error(const history *past)
 {
     double worst = NAN;

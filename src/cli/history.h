@@ -56,6 +56,9 @@ history_round *history_add(history *past);
 double history_seconds(const tarry_local_worker *worker);
 /* Of a round: how often a chunk was computed. */
 double history_copies_per_chunk(const tarry_round_result *result);
+/* Rounds of which a signal's conditioning limit was raised, and the largest 1/sigma_min and bound
+ * of rounding errors among them; 0 of none. */
+size_t history_raised_rounds(const history *past, double *conditioning, double *error_bound);
 /* The largest verified error over all rounds; NaN if none was verified. */
 double history_worst_error(const history *past);
 double history_worst_squared_error(const history *past);

@@ -9,7 +9,7 @@
 enum {
     HEAD_BYTES = 8 + 4 + 5 * 8,
     WORKER_BYTES = 2 * 8,
-    ROUND_REALS = 10,
+    ROUND_REALS = 12,
     ROUND_COUNTS = 9,
     ROUND_SMALL = 9,
     ROUND_BYTES = (ROUND_REALS + ROUND_COUNTS) * 8 + ROUND_SMALL * 4,
@@ -35,6 +35,8 @@ static uint8_t *put_round(uint8_t *at, const history_round *round)
         result->expected_error,
         round->verified_squared_error,
         round->changes.moved_data,
+        result->conditioning,
+        result->error_bound,
     };
     const uint64_t counts[ROUND_COUNTS] = {
         result->round,
@@ -81,6 +83,8 @@ static bool get_round(const uint8_t *at, history_round *round)
                 .expected_error = reals[7],
                 .chunks_filled = small[1],
                 .filled_share = reals[6],
+                .conditioning = reals[10],
+                .error_bound = reals[11],
                 .parts = small[2],
                 .attempts = small[3],
                 .copies_computed = counts[3],

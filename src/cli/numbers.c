@@ -63,3 +63,8 @@ json_t *number_json(double number)
 {
     return isfinite(number) ? json_real(number) : json_null();
 }
+
+json_t *positive_json(double number)
+{
+    return number > 0 ? number_json(number) : json_null();
+}

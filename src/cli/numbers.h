@@ -18,5 +18,7 @@ void whole_text(uint64_t number, char text[NUMBER_TEXT_SIZE]);
 
 /* null for a number that is not finite. */
 json_t *number_json(double number);
+/* null for one that is not above 0 either. */
+json_t *positive_json(double number);
 
 #endif

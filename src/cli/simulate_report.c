@@ -83,7 +83,8 @@ static json_t *result_json(const simulate_trials *trials, size_t index,
         "ratio_to_balanced", number_json(figures->balanced_ratio.all.median), "ratio_to_matched",
         number_json(figures->matched_ratio.all.median), "seconds", seconds_json(trials, index));
     json_t *work = json_pack(
-        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, "
+        "s:I, s:o, s:o}",
         "work_ratio", number_json(figures->work_ratio), "copies", number_json(figures->copies),
         "exact", number_json(figures->exact), "expected_error",
         number_json(figures->expected_error), "chunks_filled", number_json(figures->chunks_filled),
@@ -95,7 +96,9 @@ static json_t *result_json(const simulate_trials *trials, size_t index,
         number_json(figures->moved), "moved_share", number_json(figures->moved_share), "split",
         number_json(figures->split), "merged", number_json(figures->merged), "rounds",
         rounds_json(figures->rounds, options->rounds), "error",
-        errors_json(&options->deadlines, figures->errors));
+        errors_json(&options->deadlines, figures->errors), "raised", (json_int_t)figures->raised,
+        "conditioning", positive_json(figures->conditioning), "error_bound",
+        positive_json(figures->error_bound));
     if (json_object_update(result, times) != 0 || json_object_update(result, work) != 0) {
         json_decref(result);
         result = NULL;

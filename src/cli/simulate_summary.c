@@ -94,6 +94,18 @@ static double worst_error(const simulate_trials *trials, const simulate_outcome 
     return worst;
 }
 
+/* Rounds of the trial in which a conditioning limit was raised. */
+static void count_raised(const simulate_trials *trials, const simulate_outcome *outcomes,
+                         simulate_summary *figures)
+{
+    for (uint32_t round = 0; round < trials->options->rounds; round++) {
+        const tarry_round_result *result = &outcomes[round].result;
+        figures->raised += result->conditioning > 0;
+        figures->conditioning = fmax(figures->conditioning, result->conditioning);
+        figures->error_bound = fmax(figures->error_bound, result->error_bound);
+    }
+}
+
 static round_figures round_of(const simulate_trials *trials, size_t index, uint32_t round,
                               double *values)
 {
@@ -155,6 +167,7 @@ static void add_up(const simulate_trials *trials, size_t index, simulate_summary
         figures->filled_share += result->filled_share;
         figures->upload_bytes += (double)result->upload_bytes;
         squares += outcome->verified_squared_error;
+        count_raised(trials, simulate_trials_outcomes(trials, trial, index), figures);
         worst = fmax(worst, worst_error(trials, simulate_trials_outcomes(trials, trial, index)));
     }
     double ended = (double)(figures->trials - figures->failed);

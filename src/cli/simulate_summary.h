@@ -37,6 +37,8 @@ typedef struct simulate_summary {
     double expected_error, chunks_filled, filled_share; /* means */
     double verified_error;         /* worst of all exact rounds; NaN without --vectors */
     double verified_squared_error; /* mean of those that could end */
+    size_t raised; /* rounds of all trials in which a signal's conditioning limit was raised; */
+    double conditioning, error_bound; /* the largest of these; 0 of none */
     double upload_bytes, control_bytes, control_messages;
     double moved, moved_share, split, merged; /* of all rounds together, mean */
     round_figures *rounds;                    /* by round */

@@ -162,6 +162,12 @@ void simulate_table_print(const simulate_trials *trials, const simulate_summary 
         if (plan->adaptive_parts && summaries[i].failed < summaries[i].trials)
             printf("\n%s (r = %u, l up to %u): %.2f parts on average\n", variants->items[i].scheme,
                    plan->replication, plan->parts, summaries[i].rounds[options->rounds - 1].parts);
+        if (summaries[i].raised > 0)
+            printf("\n%s (r = %u, l = %u): %zu of %zu rounds had a raised conditioning limit: "
+                   "1/sigma_min up to %.3g, rounding errors up to %.2g of the chunks' sizes\n",
+                   variants->items[i].scheme, plan->replication, plan->parts, summaries[i].raised,
+                   (summaries[i].trials - summaries[i].failed) * options->rounds,
+                   summaries[i].conditioning, summaries[i].error_bound);
         if (summaries[i].failed > 0)
             printf("\n%s (r = %u, l = %u): %zu of %zu trials could not end; in the first, %s\n",
                    variants->items[i].scheme, variants->items[i].plan.replication,

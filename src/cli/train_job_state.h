@@ -29,6 +29,7 @@ struct train_job {
     uint64_t first_round; /* of this process */
     double start;         /* clock_seconds */
     bool unwritten;       /* the last checkpoint; it was complained of */
+    bool raised;          /* the limit of a round's signal; the same */
     tarry_plan *evolved;  /* what rounds go by; NULL: still that of the inputs */
     progress progress;
 };

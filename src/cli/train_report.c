@@ -15,7 +15,7 @@ static json_t *round_json(const history_round *round)
                         : (double)(result->signal_ns - result->start_ns) * 1e-9;
     return json_pack(
         "{s:I, s:o, s:o, s:o, s:o, s:o, s:b, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, "
-        "s:I, s:I, s:I, s:o, s:I, s:o, s:I, s:I, s:I}",
+        "s:I, s:I, s:I, s:o, s:I, s:o, s:I, s:I, s:I, s:o, s:o}",
         "round", (json_int_t)result->round, "seconds", number_json(round->seconds),
         "signal_seconds", number_json(signal), "loss", number_json(round->train.loss), "test_loss",
         number_json(round->test.loss), "test_accuracy", number_json(round->test.accuracy), "exact",
@@ -31,7 +31,8 @@ static json_t *round_json(const history_round *round)
         number_json(result->filled_share), "moved", (json_int_t)round->changes.moved, "moved_data",
         number_json(round->changes.moved_data), "split", (json_int_t)round->changes.split, "merged",
         (json_int_t)round->changes.merged, "chunks",
-        (json_int_t)(result->copies_needed / result->parts));
+        (json_int_t)(result->copies_needed / result->parts), "conditioning",
+        positive_json(result->conditioning), "error_bound", positive_json(result->error_bound));
 }
 
 static json_t *rounds_json(const history *past)

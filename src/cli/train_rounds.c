@@ -169,6 +169,19 @@ void train_job_attend(void *user)
         try_checkpoint(job);
 }
 
+/* Once: the report has them all. */
+static void warn_of_rounding(train_job *job, const tarry_round_result *result)
+{
+    if (result->conditioning == 0 || job->raised)
+        return;
+    job->raised = true;
+    progress_end(&job->progress);
+    complain(EXIT_DONE,
+             "round %" PRIu64 ": the copies that are left give a sum with a larger rounding error: "
+             "at most %.2g of the chunks' sizes (1/sigma_min %.3g); the training goes on",
+             result->round, result->error_bound, result->conditioning);
+}
+
 /* One round; false if the run is to end here. */
 static bool run_round(train_job *job)
 {
@@ -196,6 +209,7 @@ static bool run_round(train_job *job)
         return false;
     }
     round->result = result;
+    warn_of_rounding(job, &result);
     round->changes = changes;
     round->seconds = (double)(result.end_ns - result.start_ns) * 1e-9;
     /* Before it, workers may have been waited for. */

@@ -81,6 +81,18 @@ static void print_costs(const history *past, const totals *sum)
     print_row("upload per round", "%s", upload);
 }
 
+/* Where conditioning limits were raised. */
+static void print_rounding(const history *past)
+{
+    double conditioning, bound;
+    size_t rounds = history_raised_rounds(past, &conditioning, &bound);
+    if (rounds > 0)
+        print_row("rounding error",
+                  "at most %.2g of the chunks' sizes, in %zu rounds of 1/sigma_min "
+                  "up to %.3g",
+                  bound, rounds, conditioning);
+}
+
 static void print_scores(const history *past)
 {
     if (isfinite(past->train_end.loss))
@@ -187,6 +199,7 @@ int train_table_print(const history *past)
         if (sum.exact < past->count)
             print_row("expected error", "%.3g (mean of the rounds)",
                       sum.expected_error / (double)past->count);
+        print_rounding(past);
         print_scores(past);
     }
     return print_workers(past);

@@ -179,8 +179,25 @@ class Schemes(SimulateTest):
         ignoring, waiting = self.simulate("--workers", "40", "--chunks", "40", "--trials", "20",
                                           "--scheme", "ignore-stragglers,uncoded")
         self.assertAlmostEqual(ignoring["expected_error"], 0.05)
+        self.assertEqual([ignoring[key] for key in ("raised", "conditioning", "error_bound")],
+                         [0, None, None])
         self.assertEqual(ignoring["exact"], 0)
         self.assertLess(ignoring["time"]["mean"], waiting["time"]["mean"])
+
+    def test_limits_are_raised_where_nothing_better_can_come(self):
+        # Any 10 of 20 workers are left; of some of these sets 1/sigma_min is over 1000.
+        arguments = ["--workers", "20", "--chunks", "1", "--replication", "20", "--scheme",
+                     "own:parts=10", "--straggler", "dead:10", "--trials", "200", "--vectors", "50"]
+        text = self.succeed("simulate", "--report", "report.json", *arguments)
+        result, = json.loads(self.read("report.json"))["results"]
+        self.assertEqual((result["failed"], result["expected_error"]), (0, 0))
+        self.assertGreater(result["raised"], 0)
+        self.assertAlmostEqual(result["exact"], 1 - result["raised"] / 200)
+        self.assertGreater(result["conditioning"], 1000)
+        self.assertGreater(result["error_bound"], 1e-6 * result["conditioning"])
+        self.assertIn(f"{result['raised']} of 200 rounds had a raised conditioning limit", text)
+        # The worst of the exact rounds is still exact.
+        self.assertLess(result["verified_error"], 1e-3)
 
     def test_links_add_their_time(self):
         """One chunk of 1 s each: parameters, report, signal and part, or parameters and gradient."""

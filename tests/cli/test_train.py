@@ -16,7 +16,8 @@ ROUND_KEYS = {"round", "seconds", "loss", "exact", "expected_error", "verified_e
               "attempts", "copies_computed", "copies_needed", "workers_heard", "upload_bytes",
               "control_bytes", "test_loss", "test_accuracy", "verified_squared_error",
               "workers_lost", "control_messages", "signal_seconds", "chunks_filled",
-              "filled_share", "moved", "moved_data", "split", "merged", "chunks"}
+              "filled_share", "moved", "moved_data", "split", "merged", "chunks",
+              "conditioning", "error_bound"}
 
 
 class Report(TarryTest):
