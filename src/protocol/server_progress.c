@@ -283,13 +283,14 @@ static int take_failed(tarry_server *server, uint64_t now, uint32_t worker, uint
 static bool is_refused(const tarry_server *server, uint32_t worker, const tarry_message *message,
                        uint32_t load, tarry_reject *why)
 {
-    if (message->slot >= load || message->round > server->round ||
-        (message->round == server->round && message->term > server->members[worker].term)) {
-        *why = TARRY_REJECT_RANGE;
+    *why = TARRY_REJECT_RANGE;
+    if (message->round > server->round)
         return true;
-    }
-    *why = TARRY_REJECT_STALE;
+    *why = TARRY_REJECT_STALE; /* whatever position it names: the plan may be another one now */
     if (server->phase == SERVER_IDLE || message->round != server->round)
+        return true;
+    *why = TARRY_REJECT_RANGE;
+    if (message->slot >= load || message->term > server->members[worker].term)
         return true;
     *why = TARRY_REJECT_DUPLICATE;
     uint32_t edge = server->plan->worker_offset[worker] + message->slot;

@@ -41,7 +41,7 @@ static void invariants_hold_in_random_worlds(void **state)
     assert_int_equal(cluster_create(NULL, &world), TARRY_OK);
     uint64_t steps = 0, rounds = 0, exact = 0, failed = 0, attempts = 0, late = 0, silent = 0;
     uint64_t restarts = 0, longest = 0, parted = 0, changed = 0, waits = 0, made_up = 0;
-    uint64_t called_back = 0, raised = 0;
+    uint64_t called_back = 0, raised = 0, replans = 0, turned = 0, evolved = 0;
     for (job.run = first; job.run - first < runs; job.run++) {
         assert_int_equal(cluster_run(world, &job), TARRY_OK);
         if (world->broken != NULL)
@@ -61,6 +61,9 @@ static void invariants_hold_in_random_worlds(void **state)
         parted += world->parted_rounds;
         changed += world->changed_parts;
         waits += world->waits;
+        replans += world->replans;
+        turned += world->turned;
+        evolved += world->evolved_exact;
         longest = world->longest > longest ? world->longest : longest;
     }
     cluster_free(world);
@@ -69,9 +72,11 @@ static void invariants_hold_in_random_worlds(void **state)
            " times (others made up for them %" PRIu64 " times), silent ones given up %" PRIu64
            " times, server restarts %" PRIu64 ", rounds with a raised limit %" PRIu64
            ", with more parts than the least %" PRIu64 ", repeated with others %" PRIu64
-           ", waits for more %" PRIu64 ", longest round %.3f of the bound\n",
+           ", waits for more %" PRIu64 ", changes of the plan %" PRIu64
+           ", workers that turned %" PRIu64 ", rounds exact with a changed plan %" PRIu64
+           ", longest round %.3f of the bound\n",
            runs, rounds, exact, failed, steps, attempts, late, made_up, silent, restarts, raised,
-           parted, changed, waits, (double)longest / 1000);
+           parted, changed, waits, replans, turned, evolved, (double)longest / 1000);
     if (runs < 1000)
         return;
     /* The worlds are worth their name: each of these happens, and none is all that happens. */
@@ -82,6 +87,7 @@ static void invariants_hold_in_random_worlds(void **state)
     assert_true(called_back > 0);
     assert_true(restarts > rounds / 100 && raised > rounds / 1000);
     assert_true(parted > rounds / 100 && changed > 0 && waits > 0);
+    assert_true(replans > rounds / 10 && turned > replans && evolved > rounds / 20);
 }
 
 /* Some in which an invariant, or the check of it, was broken once: shares taken although copies

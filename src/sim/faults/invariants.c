@@ -373,11 +373,17 @@ static void check_done(cluster *it, const tarry_round_result *given)
     model->round++;
 }
 
-static bool is_taken(const tarry_effects *effects)
+/* Workers keep to the protocol: what they say may be late, but is never of what does not exist. */
+static bool is_taken(cluster *it, const tarry_event *event, const tarry_effects *effects)
 {
-    for (size_t i = 0; i < effects->count; i++)
-        if (effects->items[i].type == TARRY_EFFECT_REJECT)
-            return false;
+    for (size_t i = 0; i < effects->count; i++) {
+        if (effects->items[i].type != TARRY_EFFECT_REJECT)
+            continue;
+        if (effects->items[i].reject == TARRY_REJECT_RANGE)
+            invariant_broken(it, "what_is_over_is_stale", "event %d of worker %u is out of range",
+                             event->type, event->worker);
+        return false;
+    }
     return true;
 }
 
@@ -387,7 +393,7 @@ void invariants_of_step(cluster *it, const tarry_event *event, bool should_take,
     server_model *model = &it->model;
     bool running = model->phase != MODEL_IDLE;
     it->parted = 0;
-    if (is_taken(effects) != should_take)
+    if (is_taken(it, event, effects) != should_take)
         invariant_broken(it, "takes_what_counts", "event %d of worker %u: taken %d", event->type,
                          event->worker, !should_take);
     /* What is combined before the estimate is cleared still belongs to the attempt before. */

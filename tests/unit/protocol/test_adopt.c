@@ -112,6 +112,9 @@ static void the_next_round_follows_for_those_there(void **state)
     tarry_message late = {.type = TARRY_MESSAGE_REPORT, .round = 0, .epoch = 1, .slot = 1};
     says(&told, 1, &late);
     expect_reject(&told, 1, TARRY_REJECT_STALE);
+    late.slot = tarry_plan_chunks(told.plan); /* a position that there is no more */
+    says(&told, 0, &late);
+    expect_reject(&told, 0, TARRY_REJECT_STALE);
     late = (tarry_message){
         .type = TARRY_MESSAGE_PART, .round = 0, .epoch = 1, .attempt = 1, .parts = 1};
     says(&told, 0, &late);
