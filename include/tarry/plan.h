@@ -82,9 +82,10 @@ typedef struct tarry_plan_settings {
      * TARRY_DESIGN_RANDOM then spreads the copies of a chunk as evenly as racks allow: how many of
      * them two racks have differs by one at most, but for racks of fewer workers; so no rack has
      * two where there are enough racks. Loads differ by one at most unless a rack is too large for
-     * that (`replication` times its workers are more than all of them; its workers then hold less)
-     * or too small (it has copies of all chunks; its workers hold more). Other designs stay as they
-     * are. Moves of tarry_plan_evolve go by racks with every design.
+     * that (`replication` times its workers are more than all workers: they then hold less, and
+     * others more) or too small (there are fewer racks than copies, and those of each chunk that it
+     * must have are more than its workers' share). Other designs stay as they are. Moves of
+     * tarry_plan_evolve go by racks with every design.
      */
     uint32_t rack_size;
     const char *rack_file;

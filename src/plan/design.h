@@ -43,8 +43,8 @@ int design_random(tarry_plan *plan, uint32_t replication, uint64_t seed);
 /*
  * The same with racks, which plan->racks >= 1 and ->rack name: the copies of a chunk are spread as
  * evenly over racks, and the loads over workers, as tarry_plan_settings says. Among all such
- * designs it is nearly uniformly random. Needs 4 bytes per copy and 13 per chunk besides the plan.
- * Errors: NO_MEMORY.
+ * designs it is nearly uniformly random. Needs 4 bytes per copy, 13 per chunk, 12 per worker and 44
+ * per rack besides the plan. Errors: NO_MEMORY.
  */
 int design_racks(tarry_plan *plan, uint32_t replication, uint64_t seed);
 

@@ -119,7 +119,8 @@ class Interrupted(MachinesTest):
     def pod(self, index):
         script = script_of("workers.yaml").replace("tarry work", f"tarry work {SLOW} --quiet")
         return self.launch(f"pod{index}", "sh", script, SERVER=f"127.0.0.1:{self.port}",
-                           CREDENTIALS=f"{self.folder}/keys/worker", JOB_COMPLETION_INDEX=str(index))
+                           CREDENTIALS=f"{self.folder}/keys/worker", JOB_COMPLETION_INDEX=str(index),
+                           NODE=f"node-{index}")
 
 
 class Files(MachinesTest):

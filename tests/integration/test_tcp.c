@@ -485,6 +485,16 @@ static void test_settings(void **state)
     settings.connect = "nowhere";
     assert_int_equal(tarry_tcp_worker_create(&settings, NULL, &worker, &why), TARRY_ERROR_ARGUMENT);
     settings.connect = "192.0.2.1:7";
+    char long_name[TARRY_RACK_BYTES + 2] = {0};
+    memset(long_name, 'x', TARRY_RACK_BYTES + 1);
+    const char *const no_names[] = {"a b", "a\n", "\xc3\xa4", long_name};
+    for (size_t i = 0; i < sizeof(no_names) / sizeof(no_names[0]); i++) {
+        settings.rack = no_names[i];
+        assert_int_equal(tarry_tcp_worker_create(&settings, NULL, &worker, &why),
+                         TARRY_ERROR_ARGUMENT);
+        assert_string_equal(why.text, "network worker: its rack is no name");
+    }
+    settings.rack = long_name + 1;
     for (int insecure = 0; insecure <= 1; insecure++) {
         settings.security.insecure = insecure;
         assert_int_equal(tarry_tcp_worker_create(&settings, NULL, &worker, &why), TARRY_OK);
