@@ -75,7 +75,8 @@ static void draw_settings(cluster *it)
     settings->conditioning_limit = chance(it, 0.7) ? 1000 : 1.02 + between(it, 0, 200) * .01;
     if (tarry_plan_parts(it->plan) == 1 && chance(it, 0.5)) {
         settings->keep = TARRY_KEEP_CREDITED;
-        settings->ahead = draws_between(&it->draws, DRAW_AHEAD, 0, 0, MOST_AHEAD);
+        /* From a stream that nothing else is drawn from: other worlds stay what they are. */
+        settings->ahead = draws_between(&it->draws, DRAW_SETUP, 1, 0, MOST_AHEAD);
         settings->credit = TARRY_CREDIT_CHUNK;
         settings->reproducible = false;
     }

@@ -24,7 +24,6 @@ typedef enum draw_kind {
     DRAW_BREAK,  /* between rounds */
     DRAW_NOTICE, /* until a broken connection is noticed */
     DRAW_HEARD,  /* bytes of a message that come before it */
-    DRAW_AHEAD,  /* part of the set-up */
     DRAW_KINDS,
 } draw_kind;
 

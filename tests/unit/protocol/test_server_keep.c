@@ -383,6 +383,7 @@ int main(void)
         cmocka_unit_test(a_report_that_crosses_the_signal_is_void),
         cmocka_unit_test(a_loss_after_the_signal_recalls_before_it_resumes),
         cmocka_unit_test(a_recalled_worker_is_not_whole),
+        cmocka_unit_test(news_of_a_fate_say_nothing_of_a_dynamic_order),
         cmocka_unit_test(the_late_keep_their_credit),
         cmocka_unit_test(what_can_not_be_folded_is_refused),
         cmocka_unit_test(each_allocation_may_fail),

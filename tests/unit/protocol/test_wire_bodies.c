@@ -361,6 +361,8 @@ static void what_is_out_of_range_is_refused(void **state)
     for (size_t i = 0; i < sizeof(bounded) / sizeof(bounded[0]); i++) {
         any_body sent, read = {0};
         draw(&stream, bounded[i].kind, &sent);
+        if (bounded[i].kind == WIRE_WELCOME) /* whether it may run ahead depends on this */
+            sent.welcome.keep = TARRY_KEEP_ALL, sent.welcome.ahead = 0;
         uint8_t frame[MOST_FRAME];
         encode(bounded[i].kind, &sent, frame);
         for (unsigned byte = 0; byte < 256; byte++) {
@@ -398,6 +400,11 @@ static void a_job_that_cannot_be_is_refused(void **state)
     wrong.workers = 0;
     wrong.worker = WIRE_ANY_WORKER;
     assert_welcome(&wrong, TARRY_ERROR_FORMAT);
+    wrong = good;
+    wrong.ahead = 1; /* of what? */
+    assert_welcome(&wrong, TARRY_ERROR_FORMAT);
+    wrong.keep = TARRY_KEEP_CREDITED;
+    assert_welcome(&wrong, TARRY_OK);
     wrong = good;
     wrong.dimension = 0;
     assert_welcome(&wrong, TARRY_ERROR_FORMAT);

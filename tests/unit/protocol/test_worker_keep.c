@@ -190,7 +190,7 @@ static void several_wait_for_their_fates(void **state)
         finishes(&its, 2, LOAD, 0);
         hears_fate(&its, 1, TARRY_FATE_CREDITED, 0);
         expect_fold(&its, 1, true);
-        hears_signal(&its, 1, OWN_1 | OWN_2, 1); /* position 1 is chunk 0; 2 is dropped */
+        hears_signal(&its, 1, OWN_0 | OWN_1, 1);
         expect(&its, TARRY_EFFECT_FOLD, 0);
         expect(&its, TARRY_EFFECT_DROP, 2);
         const float *u = expect(&its, TARRY_EFFECT_ENCODE, 0)->coefficients;
