@@ -13,6 +13,7 @@ import statistics
 import sys
 import time
 
+import baselines
 import dynamic
 import harness
 
@@ -181,4 +182,4 @@ def simulation_speed(bench):
 
 
 if __name__ == "__main__":
-    harness.main(claim + dynamic.claim, __doc__.split("\n")[0])
+    harness.main(claim + dynamic.claim + baselines.claim, __doc__.split("\n")[0])
