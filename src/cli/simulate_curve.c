@@ -151,12 +151,12 @@ int simulate_curve(const tarry_plan *plan, const baseline_settings *own,
         return by_model(plan, own, settings, deadlines, errors);
     tarry_sim_settings ends = *settings;
     ends.server.stop = TARRY_STOP_DEADLINE;
-    ends.server.fill =
-        TARRY_FILL_NONE; /* what was there by then, without what stands in for more */
+    /* What was there by then, without what stands in for more. */
+    ends.server.fill = TARRY_FILL_NONE;
     ends.vectors = false;
+    /* At a deadline workers are asked for what they have. */
     if (ends.upload == TARRY_SIM_UPLOAD_WHOLE && ends.server.credit == TARRY_CREDIT_CHUNK)
-        ends.upload =
-            TARRY_SIM_UPLOAD_CODED; /* at a deadline workers are asked for what they have */
+        ends.upload = TARRY_SIM_UPLOAD_CODED;
     if (any_dies(plan, ends.straggler, round))
         return one_by_one(plan, &ends, deadlines, errors);
     return by_reports(plan, &ends, deadlines, errors);

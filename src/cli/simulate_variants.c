@@ -9,12 +9,32 @@
 #include "base/memory.h"
 #include "cli/keep.h"
 
-/* Whether workers that upload once they have finished all count in no other way. */
+/* Whether nothing of a worker is of use before it has finished all, as the simulator wants it. */
 static bool counts_whole(const simulate_variant *variant)
 {
     const tarry_server_settings *server = &variant->server;
     return server->credit == TARRY_CREDIT_WHOLE ||
            (variant->plan.replication == 1 && server->stop == TARRY_STOP_EXACT);
+}
+
+/* Writes the rule as an option has it. */
+static void name_stop(const baseline_settings *model, simulate_variant *variant)
+{
+    const tarry_server_settings *server = &variant->server;
+    char *text = variant->stop;
+    const size_t size = sizeof(variant->stop);
+    bool local = model->kind == BASELINE_DROPCOMPUTE;
+    uint64_t deadline_ns = local ? model->deadline_ns : server->deadline_ns;
+    if (local && deadline_ns == 0)
+        snprintf(text, size, "deadline:auto");
+    else if (local || server->stop == TARRY_STOP_DEADLINE)
+        snprintf(text, size, "deadline:%.9g", (double)deadline_ns * 1e-9);
+    else if (server->stop == TARRY_STOP_ERROR)
+        snprintf(text, size, "error:%.9g", server->error_limit);
+    else if (server->stop == TARRY_STOP_WORKERS)
+        snprintf(text, size, "workers:%u", server->workers_needed);
+    else
+        snprintf(text, size, "exact");
 }
 
 static int settle_stop(const scheme_settings *settings, const scheme_frame *frame,
@@ -46,28 +66,7 @@ static int settle_stop(const scheme_settings *settings, const scheme_frame *fram
     if (server->stop == TARRY_STOP_WORKERS && server->workers_needed > frame->workers)
         return diagnose(diagnostic, TARRY_ERROR_FORMAT, "stop: workers:%u is more than %u workers",
                         server->workers_needed, frame->workers);
-    const baseline_settings *model = &settings->model;
-    switch (server->stop) {
-    case TARRY_STOP_EXACT:
-        if (model->kind == BASELINE_DROPCOMPUTE && model->deadline_ns == 0)
-            snprintf(variant->stop, sizeof(variant->stop), "deadline:auto");
-        else if (model->kind == BASELINE_DROPCOMPUTE)
-            snprintf(variant->stop, sizeof(variant->stop), "deadline:%.9g",
-                     (double)model->deadline_ns * 1e-9);
-        else
-            snprintf(variant->stop, sizeof(variant->stop), "exact");
-        break;
-    case TARRY_STOP_DEADLINE:
-        snprintf(variant->stop, sizeof(variant->stop), "deadline:%.9g",
-                 (double)server->deadline_ns * 1e-9);
-        break;
-    case TARRY_STOP_ERROR:
-        snprintf(variant->stop, sizeof(variant->stop), "error:%.9g", server->error_limit);
-        break;
-    case TARRY_STOP_WORKERS:
-        snprintf(variant->stop, sizeof(variant->stop), "workers:%u", server->workers_needed);
-        break;
-    }
+    name_stop(&settings->model, variant);
     if (server->stop == TARRY_STOP_WORKERS && server->pick != TARRY_PICK_PLAN)
         return diagnose(diagnostic, TARRY_ERROR_FORMAT,
                         "order=dynamic doesn't go with stop=workers:K, original or ignore");
