@@ -13,6 +13,7 @@ import statistics
 import sys
 import time
 
+import baselines
 import dynamic
 import errors
 import harness
@@ -184,4 +185,5 @@ def simulation_speed(bench):
 
 
 if __name__ == "__main__":
-    harness.main(claim + dynamic.claim + errors.claim + latency.claim + racks.claim, __doc__.split("\n")[0])
+    harness.main(claim + dynamic.claim + baselines.claim + errors.claim + latency.claim + racks.claim,
+                 __doc__.split("\n")[0])
