@@ -5,7 +5,7 @@
 
 #include <tarry/sim.h>
 
-#include "cli/simulate_schemes.h"
+#include "cli/simulate_variants.h"
 
 typedef struct simulate_options {
     const char *command; /* whose trials these are, for complaints */
