@@ -128,6 +128,9 @@ int simulate_curve(const tarry_plan *plan, const tarry_sim_settings *settings,
     own.server.stop = TARRY_STOP_DEADLINE;
     own.server.fill = TARRY_FILL_NONE; /* what was there by then, without what stands in for more */
     own.vectors = false;
+    if (own.upload == TARRY_SIM_UPLOAD_WHOLE && own.server.credit == TARRY_CREDIT_CHUNK)
+        own.upload =
+            TARRY_SIM_UPLOAD_CODED; /* at a deadline workers are asked for what they have */
     if (any_dies(plan, own.straggler, round))
         return one_by_one(plan, &own, deadlines, errors);
     return by_reports(plan, &own, deadlines, errors);

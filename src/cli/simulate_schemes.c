@@ -25,7 +25,7 @@ typedef struct fixed_setting {
 
 static const struct {
     const char *name;
-    fixed_setting settings[9]; /* up to one without a key */
+    fixed_setting settings[10]; /* up to one without a key */
 } schemes[] = {
     {"uncoded",
      {{"design", "cyclic"},
@@ -35,7 +35,8 @@ static const struct {
       {"parts", "1"},
       {"credit", "chunk"},
       {"keep", "all"},
-      {"stop", "exact"}}},
+      {"stop", "exact"},
+      {"upload", "whole"}}},
     {"ignore-stragglers",
      {{"design", "cyclic"},
       {"order", "as-is"},
@@ -44,7 +45,8 @@ static const struct {
       {"parts", "1"},
       {"credit", "whole"},
       {"keep", "all"},
-      {"stop", "ignore"}}},
+      {"stop", "ignore"},
+      {"upload", "whole"}}},
     {"dropcompute",
      {{"design", "cyclic"},
       {"order", "as-is"},
@@ -60,14 +62,16 @@ static const struct {
       {"pieces", "1"},
       {"credit", "whole"},
       {"keep", "all"},
-      {"stop", "original"}}},
+      {"stop", "original"},
+      {"upload", "whole"}}},
     {"fractional",
      {{"design", "fractional"},
       {"order", "as-is"},
       {"pieces", "1"},
       {"credit", "whole"},
       {"keep", "all"},
-      {"stop", "original"}}},
+      {"stop", "original"},
+      {"upload", "whole"}}},
     {"multi-message",
      {{"parts", "1"}, {"credit", "chunk"}, {"keep", "all"}, {"stop", "exact"}, {"upload", "each"}}},
     {"partial", {{"credit", "chunk"}, {"keep", "all"}, {"stop", "exact"}}},
@@ -152,6 +156,7 @@ static const option_choice fills[] = {
 static const option_choice uploads[] = {
     {"coded", TARRY_SIM_UPLOAD_CODED},
     {"each", TARRY_SIM_UPLOAD_EACH},
+    {"whole", TARRY_SIM_UPLOAD_WHOLE},
     {NULL, 0},
 };
 
@@ -249,8 +254,9 @@ const option_entry scheme_option_entries[] = {
      FIELD(adapt)},
     {.name = "upload",
      .argument = "HOW",
-     .help = "What workers of own schemes send: one coded part (coded, default) or every finished "
-             "gradient (each)",
+     .help = "What workers of own schemes send: one coded part once the server asks for it (coded, "
+             "default), every finished gradient (each), or one coded part as soon as they have "
+             "finished all of their chunks (whole)",
      .kind = OPTION_CHOICE,
      .choices = uploads,
      FIELD(upload)},

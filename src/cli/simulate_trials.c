@@ -81,7 +81,7 @@ static tarry_sim_settings make_settings(const simulate_trials *trials,
     settings.link.bytes_per_second = options->bandwidth;
     settings.server_bytes_per_second = options->server_bandwidth;
     settings.upload = variant->upload;
-    settings.vectors = options->vectors != 0 && variant->upload == TARRY_SIM_UPLOAD_CODED;
+    settings.vectors = options->vectors != 0 && variant->upload != TARRY_SIM_UPLOAD_EACH;
     settings.seed = draws->seed;
     settings.first_round = (uint64_t)draws->trial * options->rounds;
     return settings;

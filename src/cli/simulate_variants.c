@@ -9,6 +9,14 @@
 #include "base/memory.h"
 #include "cli/keep.h"
 
+/* Whether workers that upload once they have finished all count in no other way. */
+static bool counts_whole(const simulate_variant *variant)
+{
+    const tarry_server_settings *server = &variant->server;
+    return server->credit == TARRY_CREDIT_WHOLE ||
+           (variant->plan.replication == 1 && server->stop == TARRY_STOP_EXACT);
+}
+
 static int settle_stop(const scheme_settings *settings, const scheme_frame *frame,
                        simulate_variant *variant, tarry_diagnostic *diagnostic)
 {
@@ -56,6 +64,9 @@ static int settle_stop(const scheme_settings *settings, const scheme_frame *fram
     if (server->stop == TARRY_STOP_WORKERS && server->pick != TARRY_PICK_PLAN)
         return diagnose(diagnostic, TARRY_ERROR_FORMAT,
                         "order=dynamic doesn't go with stop=workers:K, original or ignore");
+    if (variant->upload == TARRY_SIM_UPLOAD_WHOLE && !counts_whole(variant))
+        return diagnose(diagnostic, TARRY_ERROR_FORMAT,
+                        "upload=whole goes with credit=whole, or with one copy and stop=exact");
     if (variant->plan.adaptive_parts &&
         (server->stop == TARRY_STOP_WORKERS || server->credit == TARRY_CREDIT_WHOLE ||
          server->fill != TARRY_FILL_NONE))
@@ -120,7 +131,7 @@ static int make_variant(const scheme_settings *settings, const scheme_frame *fra
         return diagnose(diagnostic, TARRY_ERROR_FORMAT,
                         "order=dynamic goes with credit=chunk only");
     const char *obstacle = keep_obstacle(parts, &variant->server);
-    if (variant->upload == TARRY_SIM_UPLOAD_EACH)
+    if (variant->upload != TARRY_SIM_UPLOAD_CODED)
         obstacle = "upload";
     if (variant->server.keep == TARRY_KEEP_CREDITED && obstacle != NULL)
         return diagnose(diagnostic, TARRY_ERROR_FORMAT,
