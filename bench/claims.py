@@ -8,7 +8,6 @@ TARRY is the binary (an optimised build), DATA the folder with a9a.t and the dig
 it is missing. Times are ratios within one run. The exit status is 1 if a limit is missed.
 """
 
-import json
 import statistics
 import sys
 import time
@@ -91,8 +90,7 @@ def partial_stragglers(bench):
 @claim
 def plans(bench):
     """Q_l of the regular plan, and the time of a large one."""
-    small = json.loads(bench.run("plan", "--workers", 200, "--chunks", 200, "--replication", 8,
-                                 "--json").stdout)
+    small = bench.plan("--workers", 200, "--chunks", 200, "--replication", 8)
     bench.row("m = N = 200, replication 8, optimal order: Q_1", small["q"], "1565", small["q"] == 1565)
     start = time.monotonic()
     done = bench.run("plan", "--workers", 5000, "--chunks", 5000, "--replication", 32, "--json")
@@ -103,7 +101,7 @@ def plans(bench):
 @claim
 def kernels(bench):
     """Encoding and decoding against the machine's read bandwidth and sgemv."""
-    report = json.loads(bench.run("bench", "kernels", "--json").stdout)
+    report = bench.bench("kernels")
     for row in report["results"]:
         for what in ("encode", "decode"):
             name = f"{what}, d = 1e7, {row['inputs']} inputs"
@@ -114,7 +112,7 @@ def kernels(bench):
 @claim
 def round_cost(bench):
     """A round with trivial chunk functions against the memory traffic that it needs."""
-    report = json.loads(bench.run("bench", "round", "--json").stdout)
+    report = bench.bench("round")
     for row in report["results"]:
         bench.at_most(f"round, 8 workers, d = 1e6, {row['parts']} parts, {row['copies']:.0f} copies: "
                       "time over that of its traffic", row["ratio"], 1.3)
@@ -168,14 +166,14 @@ def simulation_errors(bench):
 @claim
 def simulation_speed(bench):
     """Reports per second, a large round, and all schemes of static order."""
-    report = json.loads(bench.run("bench", "simulate", "--json").stdout)
+    report = bench.bench("simulate")
     for row in report["results"]:
         bench.at_least(f"simulated, m = N = {row['workers']}: reports per second", row["reports_per_second"], 1e6)
     bench.at_most("the same: seconds of the longest round", row["longest_round_seconds"], 2)
     bench.at_most("the same: memory in GiB", row["memory_bytes"] / 2**30, 2)
     start = time.monotonic()
-    bench.simulate("--trials", 100, "--jobs", 2, "--deadline", "0.1:6:60", "--scheme",
-                   "uncoded,ignore-stragglers,dropcompute,cyclic,fractional,multi-message,partial")
+    bench.ended_well("simulate", "--quiet", "--trials", 100, "--jobs", 2, "--deadline", "0.1:6:60", "--scheme",
+                     "uncoded,ignore-stragglers,dropcompute,cyclic,fractional,multi-message,partial")
     bench.at_most("m = N = 200, the seven schemes of static order, 100 trials, 2 threads: seconds",
                   time.monotonic() - start, 60)
 

@@ -8,7 +8,6 @@ TARRY is the binary (an optimised build), DATA the folder with traces/; claims t
 bench/claims.py runs these claims with all others. The exit status is 1 if a limit is missed.
 """
 
-import json
 import os
 import random
 import statistics
@@ -29,11 +28,6 @@ SPECS = (  # name, SPEC, the SPEC with speeds that last, limits of first and lea
 MILD = SPECS[0][1]
 
 
-def simulated(bench, *arguments):
-    """A simulation's results, one per variant, in their order."""
-    return bench.report(*arguments, command="simulate")["results"]
-
-
 def ratio_row(bench, what, ratio, limit):
     bench.at_most(f"{what}: time / balanced", ratio, limit, digits=4)
 
@@ -43,9 +37,9 @@ def dynamic_balance(bench):
     """Time over balance in the first round and from the tenth on, and the static order at replication 8."""
     for name, spec, lasting, limits in SPECS:
         job = ["--trials", 50, "--replication", "3,8", "--pieces", PIECES, "--scheme", "tarry"]
-        firsts = simulated(bench, *job, "--straggler", spec)
-        learned = simulated(bench, *job, "--straggler", lasting, "--rounds", ROUNDS)
-        static = simulated(bench, "--trials", 50, "--scheme", "partial", "--straggler", spec)[0]
+        firsts = bench.results(*job, "--straggler", spec)
+        learned = bench.results(*job, "--straggler", lasting, "--rounds", ROUNDS)
+        static = bench.results("--trials", 50, "--scheme", "partial", "--straggler", spec)[0]
         for first, last in zip(firsts, learned):
             what = f"{name}, r = {first['replication']}"
             limit_first, limit_learned = limits[first["replication"]]
@@ -65,7 +59,7 @@ def dynamic_rules(bench):
     """The pick rules, on the same draws."""
     rules = ",".join(f"tarry:name={rule},order=dynamic:{rule}" for rule in ("share", "capacity", "fewest"))
     for name, spec, _, _ in SPECS:
-        rows = simulated(bench, "--trials", 50, "--replication", "3,8", "--pieces", PIECES, "--scheme", rules,
+        rows = bench.results("--trials", 50, "--replication", "3,8", "--pieces", PIECES, "--scheme", rules,
                          "--straggler", spec)
         for row in rows:
             bench.note(f"{name}, rule {row['scheme']}, r = {row['replication']}: time / balanced, messages",
@@ -80,17 +74,17 @@ def dynamic_traces(bench):
         return bench.skip("recorded traces, dynamic order", "no data")
     job = ["--workers", 32, "--chunks", 256, "--trials", 45]
     costs = ["--straggler", "none", "--chunk-cost", f"trace:{uneven}"]
-    uncoded = simulated(bench, *job, *costs, "--scheme", "uncoded")[0]
+    uncoded = bench.results(*job, *costs, "--scheme", "uncoded")[0]
     bench.note("sequence_imbalance, uncoded: time / balanced", f"{uncoded['ratio_to_balanced']:.3f}")
     for known, limit in (("equal", 1.12), ("known", 1.06)):
-        rows = simulated(bench, *job, *costs, "--replication", 3, "--pieces", "1,2,4", "--scheme", f"tarry:costs={known}")
+        rows = bench.results(*job, *costs, "--replication", 3, "--pieces", "1,2,4", "--scheme", f"tarry:costs={known}")
         for row in rows:
             what = f"sequence_imbalance, r = 3, P = {row['pieces']}, costs {'known' if known == 'known' else 'unknown'}"
             if row["pieces"] == 1 and known == "equal":
                 bench.note(f"{what}: time / balanced", f"{row['ratio_to_balanced']:.3f}")
             else:
                 ratio_row(bench, what, row["ratio_to_balanced"], limit)
-    row = simulated(bench, "--workers", 4, "--chunks", 128, "--trials", 44, "--replication", 2, "--scheme", "tarry",
+    row = bench.results("--workers", 4, "--chunks", 128, "--trials", 44, "--replication", 2, "--scheme", "tarry",
                     "--straggler", f"trace:{slow}")[0]
     ratio_row(bench, "slow_worker, r = 2, P = 1", row["ratio_to_balanced"], 1.06)
 
@@ -99,7 +93,7 @@ def dynamic_traces(bench):
 def dynamic_delay(bench):
     """Reports that take 1 % of a piece's time, and of a chunk's."""
     job = ["--trials", 50, "--replication", 3, "--pieces", PIECES, "--scheme", "tarry", "--straggler", MILD]
-    none, piece, chunk = (simulated(bench, *job, "--latency", latency)[0]["ratio_to_balanced"]
+    none, piece, chunk = (bench.results(*job, "--latency", latency)[0]["ratio_to_balanced"]
                           for latency in (0, 0.01 / PIECES, 0.01))
     bench.at_most("mild, r = 3: messages take 1 % of a piece's time, change of time / balanced", abs(piece - none), 0.02)
     bench.note("the same, 1 % of a chunk's time (16 % of a piece's)", f"{chunk - none:.2g}")
@@ -117,7 +111,7 @@ def dynamic_traffic(bench):
     for workers, trials in ((200, 50), (10000, 1)):
         job = ["--workers", workers, "--chunks", workers, "--trials", trials, "--replication", 3,
                "--straggler", f"jitter:0.1+slow:{workers // 20},2-10"]
-        row, probed = (simulated(bench, *job, "--pieces", PIECES, "--scheme", "tarry", "--silence", silence)[0]
+        row, probed = (bench.results(*job, "--pieces", PIECES, "--scheme", "tarry", "--silence", silence)[0]
                        for silence in (LARGE, 2))
         pieces = workers * PIECES
         messages = row["control_messages"] - 3 * workers - row["copies"] * pieces
@@ -134,8 +128,8 @@ def dynamic_traffic(bench):
 def dynamic_alike(bench):
     """Workers that are all alike, in the simulator."""
     job = ["--trials", 3, "--straggler", "none"]
-    uncoded = simulated(bench, *job, "--scheme", "uncoded")[0]["time"]["median"]
-    for row in simulated(bench, *job, "--replication", "3,8", "--pieces", f"1,{PIECES}", "--scheme", "tarry"):
+    uncoded = bench.results(*job, "--scheme", "uncoded")[0]["time"]["median"]
+    for row in bench.results(*job, "--replication", "3,8", "--pieces", f"1,{PIECES}", "--scheme", "tarry"):
         what = f"simulated, no stragglers, r = {row['replication']}, P = {row['pieces']}: time / uncoded"
         bench.at_most(what, row["time"]["median"] / uncoded, 1.03, digits=4)
 
@@ -145,9 +139,9 @@ DYNAMIC = ["--replication", 3, "--pieces", PIECES, "--order", "dynamic"]
 UNCODED = ["--design", "cyclic", "--order", "as-is", "--replication", 1]
 
 
-def write_trace(bench, steps, seconds):
+def write_trace(bench, name, steps, seconds):
     """A trace of 16 workers whose three chunks take seconds(step, worker) each; its path."""
-    path = os.path.join(bench.folder.name, "trace.csv")
+    path = os.path.join(bench.folder.name, f"{name}.csv")
     with open(path, "w") as file:
         print("step,worker,chunk,seconds", file=file)
         for step in range(steps):
@@ -166,9 +160,9 @@ def dynamic_local(bench):
              ("mild", lambda draw: 0.4 * draw.gauss(1, 0.1) * (draw.uniform(2, 10) if draw.random() < 0.05 else 1)))
     for name, seconds in cases:
         draw = random.Random(4)
-        trace = write_trace(bench, rounds, lambda step, worker: max(seconds(draw), 0.01))
+        trace = write_trace(bench, name, rounds, lambda step, worker: max(seconds(draw), 0.01))
         job = [*LOCAL[:4], "--replication", 3, "--pieces", PIECES, "--rounds", rounds, "--straggler", f"trace:{trace}"]
-        expected = simulated(bench, *job, "--trials", 1, "--scheme", "tarry")[0]["rounds"]
+        expected = bench.results(*job, "--trials", 1, "--scheme", "tarry")[0]["rounds"]
         report = bench.report(*job, *LOCAL[4:], "--order", "dynamic", "--verify")["rounds"]
         what = f"local, sleeping, m = 16, {name}"
         exact = sum(row["exact"] for row in report)
@@ -188,7 +182,7 @@ def round_seconds(bench, *arguments):
 @claim
 def dynamic_local_alike(bench):
     """Workers that are all alike, in the local runtime. What computing takes is only known on cores of its own."""
-    trace = write_trace(bench, 1, lambda step, worker: 0.4)
+    trace = write_trace(bench, "alike", 1, lambda step, worker: 0.4)
     sleeping = [*LOCAL, "--rounds", 10, "--straggler", f"trace:{trace}"]
     ratio = round_seconds(bench, *sleeping, *DYNAMIC) / round_seconds(bench, *sleeping, *UNCODED)
     bench.at_most("local, no stragglers, sleeping, m = 16: time / uncoded", ratio, 1.03, digits=4)
@@ -203,11 +197,11 @@ def dynamic_precision(bench):
     """Rounding errors and conditioning in parts, over 1,000 rounds."""
     for replication, pieces in ((4, PIECES), (8, 4), (8, PIECES)):
         job = ["--workers", 16, "--chunks", 16, "--replication", replication, "--pieces", pieces]
-        rows = simulated(bench, *job, "--parts", "1,2,3,4", "--trials", 1000, "--vectors", 1000,
+        rows = bench.results(*job, "--parts", "1,2,3,4", "--trials", 1000, "--vectors", 1000,
                          "--scheme", "tarry,partial", "--straggler", "exp:1")
         for row in rows:
             parts = row["parts"]
-            plan = json.loads(bench.run("plan", *job, "--parts", parts, "--json").stdout)
+            plan = bench.plan(*job, "--parts", parts)
             order = "dynamic" if row["scheme"] == "tarry" else "static"
             what = f"1,000 rounds, m = N = 16, r = {replication}, P = {pieces}, l = {parts}, {order}"
             exact = round(row["exact"] * row["trials"])

@@ -2,11 +2,9 @@
 """Claims of the documentation beside their limits: what runs them and prints them as a Markdown table."""
 
 import argparse
-import json
-import os
-import subprocess
 import sys
-import tempfile
+
+import runner
 
 
 class Claims(list):
@@ -17,29 +15,12 @@ class Claims(list):
         return function
 
 
-class Bench:
+class Bench(runner.Runner):
+    """Runs of the tool, whose outcomes are printed as rows."""
+
     def __init__(self, tarry, data):
-        self.tarry = tarry
-        self.data = data
+        super().__init__(tarry, data)
         self.missed = 0
-        self.folder = tempfile.TemporaryDirectory()
-
-    def run(self, *arguments):
-        return subprocess.run([self.tarry, *map(str, arguments)], capture_output=True, text=True)
-
-    def report(self, *arguments, command="train"):
-        """The JSON report of a run that must end well."""
-        path = os.path.join(self.folder.name, "report.json")
-        done = self.run(command, "--quiet", "--report", path, *arguments)
-        if done.returncode != 0:
-            sys.exit(f"{command} {' '.join(map(str, arguments))}: {done.stderr.strip()}")
-        with open(path) as file:
-            return json.load(file)
-
-    def simulate(self, *arguments):
-        """The results of a simulation, by scheme and parts."""
-        results = self.report(*arguments, command="simulate")["results"]
-        return {(row["scheme"], row["parts"]): row for row in results}
 
     def row(self, what, value, limit, good):
         self.missed += not good
@@ -57,10 +38,6 @@ class Bench:
 
     def skip(self, what, why):
         self.note(what, f"skipped: {why}")
-
-    def file(self, name):
-        path = os.path.join(self.data, name)
-        return path if os.path.exists(path) else None
 
 
 def main(claims, description):

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs of the tool for those who measure: their reports, what they print, and the inputs they need."""
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+
+
+class Missing(Exception):
+    """What a measurement needs and isn't there: data, a test's program, gnuplot."""
+
+
+class Runner:
+    """Runs TARRY. Simulations are kept by their arguments, so that several tables can share one."""
+
+    def __init__(self, tarry, data, *, jobs=None, echo=False):
+        self.tarry = tarry
+        self.data = data
+        self.jobs = jobs
+        self.echo = echo
+        self.folder = tempfile.TemporaryDirectory()
+        self.simulated = {}
+
+    def run(self, *arguments):
+        return self.call([self.tarry, *map(str, arguments)], "tarry")
+
+    def call(self, command, name=None):
+        """Runs any command; with echo, says which and how long it took."""
+        start = time.monotonic()
+        done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        if self.echo:
+            shown = shlex.join([name or command[0], *command[1:]])
+            print(f"$ {shown}  # {time.monotonic() - start:.1f} s", file=sys.stderr, flush=True)
+        return done
+
+    def ended_well(self, *arguments):
+        done = self.run(*arguments)
+        if done.returncode != 0:
+            sys.exit(f"{' '.join(map(str, arguments))}: {done.stderr.strip()}")
+        return done
+
+    def report(self, *arguments, command="train"):
+        """The JSON report of a run that must end well."""
+        path = os.path.join(self.folder.name, "report.json")
+        self.ended_well(command, "--quiet", "--report", path, *arguments)
+        with open(path) as file:
+            return json.load(file)
+
+    def results(self, *arguments):
+        """A simulation's results, one per variant, in their order."""
+        key = tuple(map(str, arguments))
+        if key not in self.simulated:
+            jobs = ["--jobs", self.jobs] if self.jobs else []
+            self.simulated[key] = self.report(*jobs, *arguments, command="simulate")["results"]
+        return self.simulated[key]
+
+    def simulate(self, *arguments):
+        """The same by scheme and parts."""
+        return {(row["scheme"], row["parts"]): row for row in self.results(*arguments)}
+
+    def plan(self, *arguments):
+        """The figures of a plan."""
+        return json.loads(self.ended_well("plan", "--json", *arguments).stdout)
+
+    def bench(self, *arguments):
+        """The JSON report of a `tarry bench`."""
+        return json.loads(self.ended_well("bench", *arguments, "--json").stdout)
+
+    def file(self, name):
+        """The path of an input in the data folder, or None."""
+        path = os.path.join(self.data, name)
+        return path if os.path.exists(path) else None
+
+    def needed(self, name):
+        """The same; raises Missing."""
+        path = self.file(name)
+        if path is None:
+            raise Missing(f"no {name} in {self.data}")
+        return path
+
+    def program(self, path):
+        """A program of the build that TARRY is of, or of build/: a test or a bench; raises Missing."""
+        builds = [os.path.join(os.path.dirname(self.tarry), "..", ".."), "build"]
+        for build in builds:
+            if os.access(os.path.join(build, path), os.X_OK):
+                return os.path.join(build, path)
+        raise Missing(f"no {path}: it comes with a build with -Dtests=true")
