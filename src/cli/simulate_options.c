@@ -106,8 +106,7 @@ static const option_entry link_entries[] = {
      FIELD(dimension)},
     {.name = "parameter-bytes",
      .argument = "B",
-     .help = "Bytes that go to each worker at first (default: 4 for each number of a gradient; 0: "
-             "they don't count)",
+     .help = "Bytes that go to each worker at first (default: those of a gradient)",
      .kind = OPTION_U64,
      .most = MOST_DIMENSION,
      FIELD(parameter_bytes)},

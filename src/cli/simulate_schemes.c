@@ -17,66 +17,73 @@
 /*
  * What each scheme fixes, in the words of its settings. Tandon et al., Gradient coding, ICML 2017
  * (cyclic, fractional); Ye and Abbe, Communication-computation efficient gradient coding, ICML 2018
- * (the same in parts); Giladi et al., DropCompute, NeurIPS 2023.
+ * (the same in parts). What stands apart from the machines is in sim/baseline.h.
  */
 typedef struct fixed_setting {
     const char *key, *value;
 } fixed_setting;
 
+/* A scheme that is a model of its own: what it takes of the machines' settings. */
+#define MODEL_SETTINGS(pieces_at_first)                                                            \
+    {                                                                                              \
+        {"design", "cyclic"}, {"order", "as-is"}, {"replication", "1"},                            \
+            {"pieces", pieces_at_first}, {"parts", "1"}, {"credit", "chunk"}, {"keep", "all"},     \
+            {"stop", "exact"}, {"fill", "none"}, {"upload", "whole"},                              \
+    }
+
 static const struct {
     const char *name;
-    fixed_setting settings[10]; /* up to one without a key */
+    fixed_setting settings[11]; /* up to one without a key */
+    baseline_kind model;
 } schemes[] = {
-    {"uncoded",
-     {{"design", "cyclic"},
-      {"order", "as-is"},
-      {"replication", "1"},
-      {"pieces", "1"},
-      {"parts", "1"},
-      {"credit", "chunk"},
-      {"keep", "all"},
-      {"stop", "exact"},
-      {"upload", "whole"}}},
-    {"ignore-stragglers",
-     {{"design", "cyclic"},
-      {"order", "as-is"},
-      {"replication", "1"},
-      {"pieces", "1"},
-      {"parts", "1"},
-      {"credit", "whole"},
-      {"keep", "all"},
-      {"stop", "ignore"},
-      {"upload", "whole"}}},
-    {"dropcompute",
-     {{"design", "cyclic"},
-      {"order", "as-is"},
-      {"replication", "1"},
-      {"pieces", "1"},
-      {"parts", "1"},
-      {"credit", "chunk"},
-      {"keep", "all"},
-      {"stop", "deadline"}}},
-    {"cyclic",
-     {{"design", "cyclic"},
-      {"order", "as-is"},
-      {"pieces", "1"},
-      {"credit", "whole"},
-      {"keep", "all"},
-      {"stop", "original"},
-      {"upload", "whole"}}},
-    {"fractional",
-     {{"design", "fractional"},
-      {"order", "as-is"},
-      {"pieces", "1"},
-      {"credit", "whole"},
-      {"keep", "all"},
-      {"stop", "original"},
-      {"upload", "whole"}}},
-    {"multi-message",
-     {{"parts", "1"}, {"credit", "chunk"}, {"keep", "all"}, {"stop", "exact"}, {"upload", "each"}}},
-    {"partial", {{"credit", "chunk"}, {"keep", "all"}, {"stop", "exact"}}},
-    {"tarry", {{"order", "dynamic"}, {"credit", "chunk"}, {"stop", "exact"}}},
-    {"own", {{NULL, NULL}}},
+    {.name = "uncoded",
+     .settings = {{"design", "cyclic"},
+                  {"order", "as-is"},
+                  {"replication", "1"},
+                  {"pieces", "1"},
+                  {"parts", "1"},
+                  {"credit", "chunk"},
+                  {"keep", "all"},
+                  {"stop", "exact"},
+                  {"upload", "whole"}}},
+    {.name = "ignore-stragglers",
+     .settings = {{"design", "cyclic"},
+                  {"order", "as-is"},
+                  {"replication", "1"},
+                  {"pieces", "1"},
+                  {"parts", "1"},
+                  {"credit", "whole"},
+                  {"keep", "all"},
+                  {"stop", "ignore"},
+                  {"upload", "whole"}}},
+    {.name = "dropcompute", .settings = MODEL_SETTINGS("16"), .model = BASELINE_DROPCOMPUTE},
+    {.name = "queue", .settings = MODEL_SETTINGS("16"), .model = BASELINE_QUEUE},
+    {.name = "ring", .settings = MODEL_SETTINGS("1"), .model = BASELINE_RING},
+    {.name = "cyclic",
+     .settings = {{"design", "cyclic"},
+                  {"order", "as-is"},
+                  {"pieces", "1"},
+                  {"credit", "whole"},
+                  {"keep", "all"},
+                  {"stop", "original"},
+                  {"upload", "whole"}}},
+    {.name = "fractional",
+     .settings = {{"design", "fractional"},
+                  {"order", "as-is"},
+                  {"pieces", "1"},
+                  {"credit", "whole"},
+                  {"keep", "all"},
+                  {"stop", "original"},
+                  {"upload", "whole"}}},
+    {.name = "multi-message",
+     .settings = {{"parts", "1"},
+                  {"credit", "chunk"},
+                  {"keep", "all"},
+                  {"stop", "exact"},
+                  {"upload", "each"}}},
+    {.name = "partial", .settings = {{"credit", "chunk"}, {"keep", "all"}, {"stop", "exact"}}},
+    {.name = "tarry", .settings = {{"order", "dynamic"}, {"credit", "chunk"}, {"stop", "exact"}}},
+    {.name = "own", .settings = {{NULL, NULL}}},
 };
 
 #define SCHEME_COUNT (sizeof(schemes) / sizeof(schemes[0]))
@@ -282,18 +289,36 @@ static int read_deadline(const char *text, void *values, tarry_diagnostic *diagn
 {
     scheme_settings *settings = values;
     double seconds;
+    const bool local = settings->model.kind == BASELINE_DROPCOMPUTE;
+    if (local && strcmp(text, "auto") == 0)
+        return TARRY_OK; /* as it is unless it is given */
     int error = parse_real(text, 0, SIMULATE_MOST_SECONDS, true, &seconds, diagnostic);
     if (error != TARRY_OK)
         return error;
+    uint64_t deadline_ns = (uint64_t)ceil(seconds * 1e9);
+    if (local) {
+        settings->model.deadline_ns = deadline_ns;
+        return TARRY_OK;
+    }
     settings->stop_kind = SCHEME_STOP_GIVEN;
     settings->server.stop = TARRY_STOP_DEADLINE;
-    settings->server.deadline_ns = (uint64_t)ceil(seconds * 1e9);
+    settings->server.deadline_ns = deadline_ns;
+    return TARRY_OK;
+}
+
+static int read_backup(const char *text, void *values, tarry_diagnostic *diagnostic)
+{
+    scheme_settings *settings = values;
+    if (strcmp(text, "yes") != 0 && strcmp(text, "no") != 0)
+        return diagnose(diagnostic, TARRY_ERROR_FORMAT, "'%s' is not one of yes, no", text);
+    settings->model.backups = text[0] == 'y';
     return TARRY_OK;
 }
 
 /* The keys that are none of the shared flags. */
 static const option_entry own_entries[] = {
     {.name = "deadline", .kind = OPTION_TEXT, .read = read_deadline, FIELD(deadline)},
+    {.name = "backup", .kind = OPTION_TEXT, .read = read_backup, FIELD(backup)},
     {.name = "name", .kind = OPTION_TEXT, .read = read_name, FIELD(name)},
 };
 
@@ -309,6 +334,7 @@ void scheme_settings_init(scheme_settings *settings)
         .stop = "exact",
         .upload = TARRY_SIM_UPLOAD_CODED,
         .ignore = UINT32_MAX,
+        .model.backups = true,
     };
     plan_options_init(&settings->plan);
     tarry_server_settings_init(&settings->server);
@@ -363,6 +389,33 @@ char *scheme_item_end(char *text, bool whole)
     return text + strlen(text);
 }
 
+/* Whether `key` can be set by hand: models have few settings, and some of their own. */
+static bool takes_key(baseline_kind model, const char *key)
+{
+    if (strcmp(key, "backup") == 0)
+        return model == BASELINE_QUEUE;
+    return model == BASELINE_NONE || strcmp(key, "name") == 0 || strcmp(key, "pieces") == 0 ||
+           (model == BASELINE_DROPCOMPUTE && strcmp(key, "deadline") == 0);
+}
+
+/* What the scheme fixes; its pieces only where nothing is said of them. */
+static int fix_settings(size_t kind, scheme_settings *settings, tarry_diagnostic *diagnostic)
+{
+    const whole_list *given = &settings->piece_counts;
+    bool cut = given->count > 1 || given->values[0] > 1;
+    settings->model.kind = schemes[kind].model;
+    settings->upload_fixed = false;
+    for (const fixed_setting *fixed = schemes[kind].settings; fixed->key != NULL; fixed++) {
+        if (strcmp(fixed->key, "pieces") == 0 && strcmp(fixed->value, "1") != 0 && cut)
+            continue;
+        settings->upload_fixed |= strcmp(fixed->key, "upload") == 0;
+        int error = set_key(settings, fixed->key, fixed->value, diagnostic);
+        if (error != TARRY_OK)
+            return error;
+    }
+    return TARRY_OK;
+}
+
 int scheme_read(char *text, scheme_settings *settings, tarry_diagnostic *diagnostic)
 {
     char *colon = strchr(text, ':');
@@ -371,12 +424,7 @@ int scheme_read(char *text, scheme_settings *settings, tarry_diagnostic *diagnos
     size_t kind = find_scheme(text);
     if (kind == SCHEME_COUNT)
         return unknown_scheme(text, diagnostic);
-    int error = TARRY_OK;
-    for (const fixed_setting *fixed = schemes[kind].settings; fixed->key != NULL; fixed++) {
-        error = set_key(settings, fixed->key, fixed->value, diagnostic);
-        if (error != TARRY_OK)
-            return error;
-    }
+    int error = fix_settings(kind, settings, diagnostic);
     char *key = colon != NULL ? colon + 1 : NULL;
     while (error == TARRY_OK && key != NULL) {
         char *end = scheme_item_end(key, false);
@@ -386,6 +434,9 @@ int scheme_read(char *text, scheme_settings *settings, tarry_diagnostic *diagnos
         if (equals == NULL)
             return diagnose(diagnostic, TARRY_ERROR_FORMAT, "'%s' is not KEY=VALUE", key);
         *equals = '\0';
+        if (!takes_key(settings->model.kind, key))
+            return diagnose(diagnostic, TARRY_ERROR_FORMAT, "%s: no setting of this scheme", key);
+        settings->upload_fixed &= strcmp(key, "upload") != 0;
         error = set_key(settings, key, equals + 1, diagnostic);
         key = next;
     }

@@ -17,6 +17,7 @@
 #include "cli/list.h"
 #include "cli/options.h"
 #include "cli/plan_options.h"
+#include "sim/baseline.h"
 
 #define SIMULATE_MOST_COUNT 1000000
 #define SIMULATE_MOST_SECONDS 1e9
@@ -51,12 +52,15 @@ typedef struct scheme_settings {
     scheme_stop stop_kind;
     tarry_server_settings server; /* stop rule, credit, keep, fill, limits */
     int upload;                   /* a tarry_sim_upload */
+    bool upload_fixed;            /* by the scheme, for as long as its other settings allow it */
     int costs;                    /* a scheme_costs */
     const char *adapt;
     adapt_rule adapt_rule; /* with a dynamic order */
     uint32_t ignore;       /* UINT32_MAX until it is given, or scheme_ignored */
     const char *name;
     const char *deadline;
+    const char *backup;
+    baseline_settings model; /* of a scheme that the machines don't speak */
 } scheme_settings;
 
 /* The keys that are flags too; their values are a scheme_settings. */

@@ -46,9 +46,16 @@ static int settle_stop(const scheme_settings *settings, const scheme_frame *fram
     if (server->stop == TARRY_STOP_WORKERS && server->workers_needed > frame->workers)
         return diagnose(diagnostic, TARRY_ERROR_FORMAT, "stop: workers:%u is more than %u workers",
                         server->workers_needed, frame->workers);
+    const baseline_settings *model = &settings->model;
     switch (server->stop) {
     case TARRY_STOP_EXACT:
-        snprintf(variant->stop, sizeof(variant->stop), "exact");
+        if (model->kind == BASELINE_DROPCOMPUTE && model->deadline_ns == 0)
+            snprintf(variant->stop, sizeof(variant->stop), "deadline:auto");
+        else if (model->kind == BASELINE_DROPCOMPUTE)
+            snprintf(variant->stop, sizeof(variant->stop), "deadline:%.9g",
+                     (double)model->deadline_ns * 1e-9);
+        else
+            snprintf(variant->stop, sizeof(variant->stop), "exact");
         break;
     case TARRY_STOP_DEADLINE:
         snprintf(variant->stop, sizeof(variant->stop), "deadline:%.9g",
@@ -64,6 +71,10 @@ static int settle_stop(const scheme_settings *settings, const scheme_frame *fram
     if (server->stop == TARRY_STOP_WORKERS && server->pick != TARRY_PICK_PLAN)
         return diagnose(diagnostic, TARRY_ERROR_FORMAT,
                         "order=dynamic doesn't go with stop=workers:K, original or ignore");
+    /* An uncoded sum that may lack chunks takes what workers have when it asks them. */
+    if (variant->upload == TARRY_SIM_UPLOAD_WHOLE && settings->upload_fixed &&
+        !counts_whole(variant))
+        variant->upload = TARRY_SIM_UPLOAD_CODED;
     if (variant->upload == TARRY_SIM_UPLOAD_WHOLE && !counts_whole(variant))
         return diagnose(diagnostic, TARRY_ERROR_FORMAT,
                         "upload=whole goes with credit=whole, or with one copy and stop=exact");
@@ -141,6 +152,9 @@ static int make_variant(const scheme_settings *settings, const scheme_frame *fra
     int error = TARRY_OK;
     if (file)
         error = file_replication(&variant->plan, &variant->plan.replication, diagnostic);
+    variant->model = settings->model;
+    variant->stored =
+        settings->model.kind == BASELINE_QUEUE ? frame->workers : variant->plan.replication;
     return error != TARRY_OK ? error : settle_stop(settings, frame, variant, diagnostic);
 }
 

@@ -16,6 +16,8 @@ typedef struct simulate_variant {
     tarry_server_settings server;
     tarry_sim_upload upload;
     bool costs_known;
+    baseline_settings model; /* of kind BASELINE_NONE where the machines run */
+    uint32_t stored;         /* copies of the data that the workers store */
     adapt_rule adapt;
 } simulate_variant;
 

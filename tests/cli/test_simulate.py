@@ -94,7 +94,8 @@ class Schemes(SimulateTest):
         parts = {}
         for bandwidth in ("1e9", "3e7"):
             arguments = (*SMALL, "--replication", "4", "--straggler", "shifted-exp:0.2,0.2", "--dimension", "1e7",
-                         "--bandwidth", bandwidth, "--silence", "100", "--rounds", "6", "--report", "report.json",
+                         "--bandwidth", bandwidth, "--parameter-bytes", "0", "--silence", "100", "--rounds", "6", "--report",
+                         "report.json",
                          "--scheme", "partial,partial:parts=2,partial:parts=auto")
             table = self.succeed("simulate", *arguments)
             one, two, auto = json.loads(self.read("report.json"))["results"]
