@@ -14,6 +14,7 @@ import sys
 
 WORKERS = 100
 TRIALS = 9
+PIECES = (1, 4, 16, 32)  # that schemes may choose from
 MILD = "jitter:0.1+slow:{},2-10"
 LOSES = 1.03  # times the best: from here on Tarry is said to lose
 EVEN = 1.005  # the simplest of those that are so near to the best is said to win
@@ -29,7 +30,6 @@ class Regime:
         self.pieces = pieces
         self.keep = keep
         self.links = links
-        self.most_pieces = 16 if workers > WORKERS else 64
         straggler = straggler or MILD.format(-(-workers // 20))
         self.options = ["--workers", workers, "--chunks", workers, "--trials", trials, "--straggler", straggler, *options]
 
@@ -39,7 +39,7 @@ class Regime:
         yield "uncoded", "", "uncoded"
         if self.links:
             yield "ring", "", "ring"
-        for count in 1, 4, 16, 64:
+        for count in PIECES:
             yield "queue", f"P = {count}", f"queue:pieces={count}"
         for copies in sorted({2, max(2, r)}):
             yield "cyclic", f"r = {copies}", f"cyclic:replication={copies}"
@@ -54,14 +54,13 @@ class Regime:
             for parts in 2, 3:
                 yield "at best", f"l = {parts}, P = 4", f"tarry:replication={max(r, parts)},pieces=4,parts={parts}"
         yield "ignore 5 %", "", "ignore-stragglers"
-        yield "DropCompute", "", "dropcompute:pieces=16,deadline=auto"
+        yield "DropCompute", "", "dropcompute:pieces=16"
 
     def settings(self):
-        for count in 1, 4, 16, 64:
-            if count <= self.most_pieces:
-                yield self.replication, count
+        for count in PIECES:
+            yield self.replication, count
         if self.replication < 8 <= self.options[1]:
-            yield 8, min(16, self.most_pieces)
+            yield 8, 16
 
 
 def links(speed, dimension):
@@ -86,9 +85,9 @@ def regimes():
             Regime("two are dead", straggler=f"{jitter}+dead:2"),
         ],
         "racks": [
-            Regime("racks of 10, 5 % are 5 times slower", straggler=f"{jitter}+rack:10,5,0.05"),
-            Regime("racks of 40, 5 % are 5 times slower", straggler=f"{jitter}+rack:40,5,0.05"),
-            Regime("racks of 10, 5 % die", straggler=f"{jitter}+rack:10,inf,0.05"),
+            Regime("of 10, 20 % are 5 times slower", straggler=f"{jitter}+rack:10,5,0.2"),
+            Regime("of 20, 20 % are 5 times slower", straggler=f"{jitter}+rack:20,5,0.2"),
+            Regime("of 10, 10 % die in the round", straggler=f"{jitter}+rack:10,inf,0.1"),
         ],
         "replication": [Regime(f"r = {r}", replication=r) for r in (1, 2, 4, 8)],
         "pieces": [Regime(f"P = {pieces}", pieces=pieces) for pieces in (1, 4, 64)],
