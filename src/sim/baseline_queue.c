@@ -13,6 +13,9 @@
  * What a worker that dies has not sent to the last byte is lost. Its pieces are given to others
  * once that is noticed.
  *
+ * Control messages take the latency alone, as if they had the right of way over parameters and
+ * sums.
+ *
  * Messages, as sim/queue.h has them: from a worker REPORT (the piece `slot` is finished, or with
  * NO_PIECE: it asks for one) and PART (the sum with number `attempt`); to a worker NEWS (the piece
  * `slot` is its next one, or with NO_PIECE: there is none; `failed`: it is to drop that piece).
@@ -84,39 +87,35 @@ static int schedule(shared *all, uint64_t time, const sim_event *event, uint32_t
 
 /* ---- messages ---- */
 
-static int send_up(shared *all, uint32_t worker, const tarry_message *message, uint64_t bytes)
+/* Control messages take the latency alone: they pass by parameters and sums. */
+static int send_control(shared *all, uint32_t worker, sim_event_kind way, tarry_message message)
 {
     baseline *model = all->model;
-    sim_event event = {.kind = SIM_AT_CARD,
-                       .node = worker,
-                       .bytes = CODEC_HEADER_BYTES + bytes,
-                       .message = *message};
-    uint64_t first_ns;
-    event.left_ns =
-        network_up(&model->network, &model->workers[worker].link, all->now, event.bytes, &first_ns);
+    const sim_event event = {.kind = way, .node = worker, .left_ns = all->now, .message = message};
     model->result.control_messages++;
     model->result.control_bytes += CODEC_HEADER_BYTES;
-    return schedule(all, first_ns, &event, NULL);
+    return schedule(all, network_after(all->now, model->network.latency_ns), &event, NULL);
 }
 
 static int report(shared *all, uint32_t worker, uint32_t piece)
 {
-    tarry_message message = {.type = TARRY_MESSAGE_REPORT, .slot = piece};
-    return send_up(all, worker, &message, 0);
+    return send_control(all, worker, SIM_TO_SERVER,
+                        (tarry_message){.type = TARRY_MESSAGE_REPORT, .slot = piece});
 }
 
-static int tell(shared *all, uint32_t worker, uint32_t piece, bool drop, bool with_parameters)
+static int tell(shared *all, uint32_t worker, uint32_t piece, bool drop)
 {
-    baseline *model = all->model;
-    sim_event event = {.kind = SIM_TO_WORKER,
-                       .node = worker,
-                       .message = {.type = TARRY_MESSAGE_NEWS, .slot = piece, .failed = drop}};
-    uint64_t bytes = CODEC_HEADER_BYTES + (with_parameters ? model->settings.parameter_bytes : 0);
-    model->result.control_messages++;
-    model->result.control_bytes += CODEC_HEADER_BYTES;
-    return schedule(all,
-                    network_down(&model->network, &model->workers[worker].link, all->now, bytes),
-                    &event, NULL);
+    return send_control(all, worker, SIM_TO_WORKER,
+                        (tarry_message){.type = TARRY_MESSAGE_NEWS, .slot = piece, .failed = drop});
+}
+
+/* The worker's first word of the round. */
+static int tell_with_parameters(shared *all, uint32_t worker, uint32_t piece)
+{
+    const sim_event event = {.kind = SIM_TO_WORKER,
+                             .node = worker,
+                             .message = {.type = TARRY_MESSAGE_NEWS, .slot = piece}};
+    return schedule(all, baseline_send_parameters(all->model, worker, all->now), &event, NULL);
 }
 
 /* ---- the worker ---- */
@@ -153,14 +152,23 @@ static int send_sum(shared *all, uint32_t worker)
 {
     baseline *model = all->model;
     hand *own = &all->hands[worker];
-    tarry_message sum = {.type = TARRY_MESSAGE_PART, .attempt = ++own->sums};
+    own->sums++;
+    sim_event sum = {.kind = SIM_AT_CARD,
+                     .node = worker,
+                     .bytes = baseline_gradient_bytes(model),
+                     .message = {.type = TARRY_MESSAGE_PART, .attempt = own->sums}};
     for (uint32_t piece = 0; piece < model->plan->chunks; piece++) {
         copy *mine = copy_of(all, worker, piece);
         if (mine != NULL && mine->finished && mine->upload == 0)
             mine->upload = own->sums;
     }
     own->full = false;
-    return send_up(all, worker, &sum, model->settings.dimension * sizeof(float));
+    uint64_t first_ns;
+    sum.left_ns =
+        network_up(&model->network, &model->workers[worker].link, all->now, sum.bytes, &first_ns);
+    model->result.control_messages++;
+    model->result.control_bytes += CODEC_HEADER_BYTES;
+    return schedule(all, first_ns, &sum, NULL);
 }
 
 /* With nothing at hand: the next piece, or the sum if there is none. */
@@ -278,7 +286,7 @@ static int employ(shared *all, uint32_t worker)
     if (!is_free(&all->hands[worker]))
         return TARRY_OK;
     uint32_t piece = take_piece(all, worker);
-    return piece != NO_PIECE ? tell(all, worker, piece, false, false) : TARRY_OK;
+    return piece != NO_PIECE ? tell(all, worker, piece, false) : TARRY_OK;
 }
 
 static int employ_all(shared *all)
@@ -295,7 +303,7 @@ static int drop(shared *all, copy *its, uint32_t piece)
     uint32_t worker = its->worker;
     its->worker = NOBODY;
     all->hands[worker].given--;
-    int error = tell(all, worker, piece, true, false);
+    int error = tell(all, worker, piece, true);
     return error == TARRY_OK ? employ(all, worker) : error;
 }
 
@@ -317,10 +325,10 @@ static int take_finished(shared *all, uint32_t worker, uint32_t piece)
 }
 
 /* Another piece, or the word that there is none. */
-static int answer(shared *all, uint32_t worker, bool with_parameters)
+static int answer(shared *all, uint32_t worker, bool first)
 {
     uint32_t piece = take_piece(all, worker);
-    int error = tell(all, worker, piece, false, with_parameters);
+    int error = first ? tell_with_parameters(all, worker, piece) : tell(all, worker, piece, false);
     if (error != TARRY_OK || piece != NO_PIECE)
         return error;
     all->hands[worker].told = true;
