@@ -99,7 +99,9 @@ def repeat_commands(runner, lines):
     for command, before in markdown.commands(lines):
         words = shlex.split(" ".join(line.strip().removesuffix("\\") for line in command))[2:]
         done = runner.run(*words)
-        after = (done.stdout + done.stderr).rstrip("\n").split("\n") if before else []
+        # Where all goes well, errors' stream has the progress alone.
+        printed = done.stdout + (done.stderr if done.returncode != 0 else "")
+        after = printed.rstrip("\n").split("\n") if before else []
         past = {without_times(line): line for line in before}
         # An empty line between two commands is the page's.
         after += [""] if before and before[-1] == "" else []

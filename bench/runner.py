@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs of the tool for those who measure: their reports, what they print, and the inputs they need."""
 
+import hashlib
 import json
 import os
 import shlex
@@ -17,13 +18,15 @@ class Missing(Exception):
 class Runner:
     """Runs TARRY. Simulations are kept by their arguments, so that several tables can share one."""
 
-    def __init__(self, tarry, data, *, jobs=None, echo=False):
+    def __init__(self, tarry, data, *, jobs=None, echo=False, keep=None):
         self.tarry = tarry
         self.data = data
         self.jobs = jobs
         self.echo = echo
         self.folder = tempfile.TemporaryDirectory()
         self.simulated = {}
+        self.keep = keep
+        self.digest = None
 
     def run(self, *arguments):
         return self.call([self.tarry, *map(str, arguments)], "tarry")
@@ -54,9 +57,28 @@ class Runner:
         """A simulation's results, one per variant, in their order."""
         key = tuple(map(str, arguments))
         if key not in self.simulated:
-            jobs = ["--jobs", self.jobs] if self.jobs else []
-            self.simulated[key] = self.report(*jobs, *arguments, command="simulate")["results"]
+            self.simulated[key] = self.kept(key) if self.keep else self.simulated_anew(key)
         return self.simulated[key]
+
+    def simulated_anew(self, arguments):
+        jobs = ["--jobs", self.jobs] if self.jobs else []
+        return self.report(*jobs, *arguments, command="simulate")["results"]
+
+    def kept(self, arguments):
+        """The results that an earlier call of the same binary left in the folder `keep`, or new ones, which are left there."""
+        if self.digest is None:
+            with open(self.tarry, "rb") as file:
+                self.digest = hashlib.sha256(file.read()).hexdigest()
+        name = hashlib.sha256("\0".join([self.digest, *arguments]).encode()).hexdigest()
+        path = os.path.join(self.keep, f"{name[:32]}.json")
+        if os.path.exists(path):
+            with open(path) as file:
+                return json.load(file)
+        results = self.simulated_anew(arguments)
+        os.makedirs(self.keep, exist_ok=True)
+        with open(path, "w") as file:
+            json.dump(results, file)
+        return results
 
     def simulate(self, *arguments):
         """The same by scheme and parts."""
@@ -82,10 +104,16 @@ class Runner:
             raise Missing(f"no {name} in {self.data}")
         return path
 
-    def program(self, path):
-        """A program of the build that TARRY is of, or of build/: a test or a bench; raises Missing."""
-        builds = [os.path.join(os.path.dirname(self.tarry), "..", ".."), "build"]
-        for build in builds:
+    def program(self, path, option):
+        """A program of the build that TARRY is of, or of build/, that a build has with -Doption=true; raises Missing."""
+        for build in os.path.join(os.path.dirname(self.tarry), "..", ".."), "build":
             if os.access(os.path.join(build, path), os.X_OK):
                 return os.path.join(build, path)
-        raise Missing(f"no {path}: it comes with a build with -Dtests=true")
+        raise Missing(f"no {path}, which a build with -D{option}=true has")
+
+    def ended(self, path, option, *arguments):
+        """A run of such a program that must end well."""
+        done = self.call([self.program(path, option), *map(str, arguments)], path)
+        if done.returncode != 0:
+            sys.exit(f"{path}: {done.stderr.strip()}")
+        return done

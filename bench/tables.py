@@ -97,6 +97,7 @@ def main():
     parser.add_argument("--write", action="store_true", help="put what differs into the pages")
     parser.add_argument("--clock", action="store_true", help="measure what depends on the machine too; it should be idle")
     parser.add_argument("--jobs", metavar="N", help="trials at the same time (default: the machine's cores)")
+    parser.add_argument("--keep", metavar="DIR", help="leave simulations there, and take those of the same binary from there")
     parser.add_argument("--list", action="store_true", help="name everything, and measure nothing")
     parser.add_argument("--docs", metavar="DIR", type=pathlib.Path, default=DOCS, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -106,7 +107,7 @@ def main():
     if options.list:
         print("\n".join(map(str, entries)))
         return 0
-    session = Session(runner.Runner(options.tarry, options.data, jobs=options.jobs, echo=True), options.docs,
+    session = Session(runner.Runner(options.tarry, options.data, jobs=options.jobs, keep=options.keep, echo=True), options.docs,
                       write=options.write, clock=options.clock)
     for entry in entries:
         session.repeat(entry)
