@@ -26,7 +26,6 @@ class Runner:
         self.folder = tempfile.TemporaryDirectory()
         self.simulated = {}
         self.keep = keep
-        self.digest = None
 
     def run(self, *arguments):
         return self.call([self.tarry, *map(str, arguments)], "tarry")
@@ -66,10 +65,7 @@ class Runner:
 
     def kept(self, arguments):
         """The results that an earlier call of the same binary left in the folder `keep`, or new ones, which are left there."""
-        if self.digest is None:
-            with open(self.tarry, "rb") as file:
-                self.digest = hashlib.sha256(file.read()).hexdigest()
-        name = hashlib.sha256("\0".join([self.digest, *arguments]).encode()).hexdigest()
+        name = hashlib.sha256("\0".join([self.digest(), *arguments]).encode()).hexdigest()
         path = os.path.join(self.keep, f"{name[:32]}.json")
         if os.path.exists(path):
             with open(path) as file:
@@ -79,6 +75,11 @@ class Runner:
         with open(path, "w") as file:
             json.dump(results, file)
         return results
+
+    def digest(self):
+        """Of the binary, in short."""
+        with open(self.tarry, "rb") as file:
+            return hashlib.sha256(file.read()).hexdigest()[:16]
 
     def simulate(self, *arguments):
         """The same by scheme and parts."""

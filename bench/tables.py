@@ -16,6 +16,7 @@ import pathlib
 import shutil
 import sys
 
+import harness
 import inventory
 import markdown
 import registry
@@ -49,8 +50,9 @@ class Session:
         path = self.docs / f"{entry.page}.md"
         old = markdown.marked(inventory.read(path))[entry.name].lines
         new = entry.make(self.bench, old)
+        new = markdown.keep(old, new, entry.by_hand)
         if not self.clock:
-            new = markdown.keep_columns(old, new, entry.clock)
+            new = markdown.keep(old, new, entry.clock, entry.clock_rows)
         print("\n".join(new))
         found = list(markdown.differences(old, new))
         self.tell(entry, found, counts=entry.clock is not True)
@@ -107,7 +109,7 @@ def main():
     if options.list:
         print("\n".join(map(str, entries)))
         return 0
-    session = Session(runner.Runner(options.tarry, options.data, jobs=options.jobs, keep=options.keep, echo=True), options.docs,
+    session = Session(harness.Bench(options.tarry, options.data, jobs=options.jobs, keep=options.keep, echo=True), options.docs,
                       write=options.write, clock=options.clock)
     for entry in entries:
         session.repeat(entry)

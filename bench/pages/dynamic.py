@@ -9,7 +9,18 @@ import gnuplot
 import registry
 
 page = registry.Page("dynamic")
-page.not_measured("one column is of a build with another weight of the past", "| | as 3 chunks | as 1 chunk |")
+
+
+@page.table("past", by_hand=["as 3 chunks"])
+def weight_of_the_past(tarry):
+    """Time over balance in the last round, r = 3; another weight takes another build."""
+    rows = []
+    for spec in ("jitter:0.1/run+slow:10,2-10+jitter:0.3/chunk", "shifted-exp:1,1/run+jitter:0.2",
+                 "shifted-exp:1,1/run+exp:0.3/chunk", "markov:0.02,0.1,5+jitter:0.1"):
+        result = tarry.results("--trials", 4, "--rounds", dynamic.ROUNDS, "--replication", 3, "--pieces", dynamic.PIECES,
+                               "--scheme", "tarry", "--straggler", spec)[0]
+        rows.append([spec, "", f"{result['rounds'][-1]['ratio_to_balanced']:.3f}"])
+    return ["", "as 3 chunks", "as 1 chunk"], rows
 
 
 @page.table("balance")
