@@ -38,6 +38,7 @@ class Session:
 
     def repeat(self, entry):
         if entry.clock is True and not self.clock:
+            self.skipped += 1
             print(f"{entry}: depends on the clock, left out (--clock)", flush=True)
             return
         try:
@@ -113,7 +114,8 @@ def main():
                       write=options.write, clock=options.clock)
     for entry in entries:
         session.repeat(entry)
-    print(f"{len(entries)} repeated, {session.skipped} skipped, {session.differ} figures differ")
+    print(f"{len(entries) - session.skipped} repeated, {session.skipped} skipped, {session.differ} figures differ; "
+          f"{runner.processor_seconds():.0f} s of processor time")
     return 1 if session.differ and not options.write else 0
 
 

@@ -12,7 +12,7 @@ import sys
 import tempfile
 
 # Small enough for a build with sanitizers.
-REPEATED = ["plan/orders", "traces/dropped", "dynamic/alike"]
+REPEATED = ["plan/orders", "traces/dropped", "dynamic/alike", "simulate/dead"]
 
 
 def faults(docs, bench):
