@@ -14,6 +14,7 @@ import time
 
 import dynamic
 import harness
+import level
 
 claim = harness.Claims()
 
@@ -139,17 +140,6 @@ def simulation_times(bench):
     bench.at_most("none dead: time of partial / the original protocol, workers:193", ratio, 0.2)
 
 
-def error_ratio(whole, partial, level):
-    """How many times smaller the error of partial is where that of whole falls to `level`, between two deadlines."""
-    for i in range(1, len(whole)):
-        before, after = whole[i - 1]["mean"], whole[i]["mean"]
-        if after <= level < before:
-            share = (before - level) / (before - after)
-            error = partial[i - 1]["mean"] + share * (partial[i]["mean"] - partial[i - 1]["mean"])
-            return level / error if error > 0 else float("inf")
-    sys.exit(f"the error never falls to {level}")
-
-
 @claim
 def simulation_errors(bench):
     """Errors at the deadline where that of whole workers' credit is 0.1."""
@@ -158,7 +148,8 @@ def simulation_errors(bench):
         results = bench.simulate("--trials", 1000, "--straggler", f"{straggler}+dead:10", "--parts", "1,2,4",
                                  "--deadline", deadlines, "--scheme", f"partial,{WHOLE}")
         for parts, limit in zip((1, 2, 4), limits):
-            ratio = error_ratio(results["whole", parts]["error"], results["partial", parts]["error"], 0.1)
+            error = level.where(results["whole", parts]["error"], results["partial", parts]["error"], 0.1)[1]
+            ratio = 0.1 / error if error > 0 else float("inf")
             bench.at_least(f"simulated, {straggler}, 5% dead, {parts} part{'s' * (parts > 1)}: error of whole workers "
                            "/ partial", ratio, limit)
 

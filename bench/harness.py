@@ -4,7 +4,10 @@
 import argparse
 import sys
 
+import markdown
 import runner
+
+HEADER = ["claim", "measured", "limit", "holds"]
 
 
 class Claims(list):
@@ -16,15 +19,30 @@ class Claims(list):
 
 
 class Bench(runner.Runner):
-    """Runs of the tool, whose outcomes are printed as rows."""
+    """Runs of the tool, whose outcomes are printed as rows, unless they are collected."""
 
-    def __init__(self, tarry, data):
-        super().__init__(tarry, data)
+    def __init__(self, tarry, data, **settings):
+        super().__init__(tarry, data, **settings)
         self.missed = 0
+        self.collecting = None
+
+    def collected(self, claims):
+        """The header and rows of these claims, for a table."""
+        self.collecting = []
+        for function in claims:
+            function(self)
+        rows, self.collecting = self.collecting, None
+        return HEADER, rows
+
+    def show(self, cells):
+        if self.collecting is not None:
+            self.collecting.append(cells)
+        else:
+            print(markdown.line_of(cells), flush=True)
 
     def row(self, what, value, limit, good):
         self.missed += not good
-        print(f"| {what} | {value} | {limit} | {'yes' if good else '**no**'} |", flush=True)
+        self.show([what, value, limit, "yes" if good else "**no**"])
 
     def at_most(self, what, value, limit, digits=3):
         self.row(what, f"{value:.{digits}g}", f"<= {limit:g}", value <= limit)
@@ -34,7 +52,7 @@ class Bench(runner.Runner):
 
     def note(self, what, value):
         """A figure that no limit is set for."""
-        print(f"| {what} | {value} | | |", flush=True)
+        self.show([what, value, "", ""])
 
     def skip(self, what, why):
         self.note(what, f"skipped: {why}")
@@ -48,7 +66,7 @@ def main(claims, description):
     parser.add_argument("--only", help="run this claim alone: " + ", ".join(c.__name__ for c in claims))
     options = parser.parse_args()
     bench = Bench(options.tarry, options.data)
-    print("| claim | measured | limit | holds |\n| --- | --- | --- | --- |")
+    print("\n".join(markdown.table(HEADER, [])))
     for function in claims:
         if options.only in (None, function.__name__):
             function(bench)

@@ -112,17 +112,18 @@ def is_table(lines):
     return len(lines) > 1 and RULE.match(lines[1]) is not None
 
 
-def keep_columns(old, new, columns):
-    """`new` with the cells of `old` in these columns, wherever both have the same first cells or place."""
-    if not columns or not is_table(old) or not is_table(new) or old[0] != new[0] or len(old) != len(new):
+def keep(old, new, columns, rows=None):
+    """`new` with what `old` has in these columns, and in the rows whose first cell matches `rows` (a pattern, or None).
+
+    Where the two tables don't have the same headings and as many rows, nothing is kept.
+    """
+    if not is_table(old) or not is_table(new) or old[0] != new[0] or len(old) != len(new):
         return new
-    kept = [i for i, name in enumerate(cells(new[0])) if name in columns]
-    merged = new[:2]
+    header, merged = cells(new[0]), new[:2]
     for before, after in zip(old[2:], new[2:]):
-        row, past = cells(after), cells(before)
-        for i in kept:
-            row[i] = past[i]
-        merged.append(line_of(row))
+        past, now = cells(before), cells(after)
+        whole = rows is not None and past[0] == now[0] and rows.search(now[0]) is not None
+        merged.append(line_of([was if whole or name in columns else cell for name, was, cell in zip(header, past, now)]))
     return merged
 
 

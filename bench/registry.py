@@ -13,14 +13,17 @@ class Entry:
     """A marked block of a page, and what makes it anew.
 
     make(runner, lines) returns its lines; `lines` are those on the page. clock names the columns that depend on the machine and
-    its load, or is True where all of it does.
+    its load, or is True where all of it does; clock_rows is a pattern of the first cells of rows that do. by_hand names the
+    columns that no command repeats, as they are of another build or day.
     """
 
-    def __init__(self, page, name, make, clock):
+    def __init__(self, page, name, make, clock=(), clock_rows=None, by_hand=()):
         self.page = page
         self.name = name
         self.make = make
         self.clock = clock
+        self.clock_rows = clock_rows and re.compile(clock_rows)
+        self.by_hand = by_hand
 
     def __str__(self):
         return f"{self.page}/{self.name}"
@@ -29,12 +32,12 @@ class Entry:
 class Figures:
     """Files of docs/figures that one function draws: make(runner, folder)."""
 
-    def __init__(self, page, files, make):
+    def __init__(self, page, files, make, clock):
         self.page = page
         self.name = make.__name__
         self.files = files
         self.make = make
-        self.clock = False
+        self.clock = clock
 
     def __str__(self):
         return f"{self.page}/{self.name}"
@@ -48,20 +51,11 @@ class Page:
         self.unmeasured = []
         PAGES[name] = self
 
-    def table(self, name, clock=()):
-        """For a function of the runner that returns (header, rows)."""
+    def table(self, name, **kept):
+        """For a function of the runner that returns (header, rows); what is kept of the page's is said as for Entry."""
 
         def enter(function):
-            self.entries[name] = Entry(self.name, name, lambda runner, _: markdown.table(*function(runner)), clock)
-            return function
-
-        return enter
-
-    def text(self, name, clock=()):
-        """For a function of the runner that returns lines."""
-
-        def enter(function):
-            self.entries[name] = Entry(self.name, name, lambda runner, _: function(runner), clock)
+            self.entries[name] = Entry(self.name, name, lambda runner, _: markdown.table(*function(runner)), **kept)
             return function
 
         return enter
@@ -69,13 +63,13 @@ class Page:
     def console(self, *names):
         """Fenced blocks whose commands stand in them, each above what it prints."""
         for name in names:
-            self.entries[name] = Entry(self.name, name, repeat_commands, ())
+            self.entries[name] = Entry(self.name, name, repeat_commands)
 
-    def drawing(self, *files):
+    def drawing(self, *files, clock=False):
         """For a function of the runner and a folder that leaves these files there."""
 
         def enter(function):
-            self.figures.append(Figures(self.name, files, function))
+            self.figures.append(Figures(self.name, files, function, clock))
             return function
 
         return enter
@@ -99,7 +93,9 @@ def repeat_commands(runner, lines):
     for command, before in markdown.commands(lines):
         words = shlex.split(" ".join(line.strip().removesuffix("\\") for line in command))[2:]
         done = runner.run(*words)
-        after = (done.stdout + done.stderr).rstrip("\n").split("\n") if before else []
+        # Where all goes well, errors' stream has the progress alone.
+        printed = done.stdout + (done.stderr if done.returncode != 0 else "")
+        after = printed.rstrip("\n").split("\n") if before else []
         past = {without_times(line): line for line in before}
         # An empty line between two commands is the page's.
         after += [""] if before and before[-1] == "" else []

@@ -16,6 +16,7 @@ import pathlib
 import shutil
 import sys
 
+import harness
 import inventory
 import markdown
 import registry
@@ -37,6 +38,7 @@ class Session:
 
     def repeat(self, entry):
         if entry.clock is True and not self.clock:
+            self.skipped += 1
             print(f"{entry}: depends on the clock, left out (--clock)", flush=True)
             return
         try:
@@ -49,8 +51,9 @@ class Session:
         path = self.docs / f"{entry.page}.md"
         old = markdown.marked(inventory.read(path))[entry.name].lines
         new = entry.make(self.bench, old)
+        new = markdown.keep(old, new, entry.by_hand)
         if not self.clock:
-            new = markdown.keep_columns(old, new, entry.clock)
+            new = markdown.keep(old, new, entry.clock, entry.clock_rows)
         print("\n".join(new))
         found = list(markdown.differences(old, new))
         self.tell(entry, found, counts=entry.clock is not True)
@@ -97,6 +100,7 @@ def main():
     parser.add_argument("--write", action="store_true", help="put what differs into the pages")
     parser.add_argument("--clock", action="store_true", help="measure what depends on the machine too; it should be idle")
     parser.add_argument("--jobs", metavar="N", help="trials at the same time (default: the machine's cores)")
+    parser.add_argument("--keep", metavar="DIR", help="leave simulations there, and take those of the same binary from there")
     parser.add_argument("--list", action="store_true", help="name everything, and measure nothing")
     parser.add_argument("--docs", metavar="DIR", type=pathlib.Path, default=DOCS, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -106,11 +110,12 @@ def main():
     if options.list:
         print("\n".join(map(str, entries)))
         return 0
-    session = Session(runner.Runner(options.tarry, options.data, jobs=options.jobs, echo=True), options.docs,
+    session = Session(harness.Bench(options.tarry, options.data, jobs=options.jobs, keep=options.keep, echo=True), options.docs,
                       write=options.write, clock=options.clock)
     for entry in entries:
         session.repeat(entry)
-    print(f"{len(entries)} repeated, {session.skipped} skipped, {session.differ} figures differ")
+    print(f"{len(entries) - session.skipped} repeated, {session.skipped} skipped, {session.differ} figures differ; "
+          f"{runner.processor_seconds():.0f} s of processor time")
     return 1 if session.differ and not options.write else 0
 
 
