@@ -21,8 +21,8 @@ static int read_deadlines(const char *text, void *values, tarry_diagnostic *diag
 static const option_entry scheme_entries[] = {
     {.name = "scheme",
      .argument = "LIST",
-     .help = "What to compare: uncoded, ignore-stragglers, dropcompute, cyclic, fractional, "
-             "multi-message, partial, tarry or own, each with settings of its own if need be, as "
+     .help = "What to compare: uncoded, ignore-stragglers, dropcompute, queue, ring, cyclic, "
+             "fractional, multi-message, partial, tarry or own, each with settings of its own if need be, as "
              "in partial:parts=2,order=random (default uncoded,cyclic,partial)",
      .kind = OPTION_TEXT,
      FIELD(scheme)},
