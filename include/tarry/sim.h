@@ -24,6 +24,14 @@ typedef enum tarry_sim_upload {
      * (multi-message): the round is over when the last copy that it needs is there. One part only.
      */
     TARRY_SIM_UPLOAD_EACH,
+    /*
+     * One vector of a part's length per worker, at once when it has finished all of its chunks,
+     * with its last report, which counts when the vector has arrived: coefficients are known
+     * beforehand, as in the original gradient coding (Tandon et al., ICML 2017; in parts Ye and
+     * Abbe, ICML 2018) and in plain sums. Only where nothing of a worker counts before all of it
+     * does: TARRY_CREDIT_WHOLE, or TARRY_STOP_EXACT with one copy of each chunk.
+     */
+    TARRY_SIM_UPLOAD_WHOLE,
 } tarry_sim_upload;
 
 /* One step of a machine, as it was taken. node: the worker, or TARRY_SIM_SERVER. */

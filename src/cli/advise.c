@@ -333,6 +333,7 @@ static void describe_world(const advise_options *options, simulate_options *worl
     world->bandwidth = options->bandwidth;
     world->server_bandwidth = options->server_bandwidth;
     world->dimension = options->dimension;
+    world->parameter_bytes = 0; /* every choice takes the same to hand them out */
     /* Whoever waits for the uploads of all others is not lost. */
     double bytes = (double)options->dimension * sizeof(float);
     world->silence += 2 * options->latency + 2 * bytes / options->bandwidth +

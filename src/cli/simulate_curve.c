@@ -121,14 +121,43 @@ static bool any_dies(const tarry_plan *plan, const tarry_straggler *straggler, u
     return false;
 }
 
-int simulate_curve(const tarry_plan *plan, const tarry_sim_settings *settings,
-                   const real_list *deadlines, uint64_t round, double *errors)
+static int by_model(const tarry_plan *plan, const baseline_settings *own,
+                    const tarry_sim_settings *settings, const real_list *deadlines, double *errors)
 {
-    tarry_sim_settings own = *settings;
-    own.server.stop = TARRY_STOP_DEADLINE;
-    own.server.fill = TARRY_FILL_NONE; /* what was there by then, without what stands in for more */
-    own.vectors = false;
-    if (any_dies(plan, own.straggler, round))
-        return one_by_one(plan, &own, deadlines, errors);
-    return by_reports(plan, &own, deadlines, errors);
+    baseline_settings endless = *own;
+    baseline *model;
+    tarry_round_result result;
+    endless.deadline_ns = TARRY_NEVER;
+    int error = baseline_create(plan, &endless, settings, NULL, &model, NULL);
+    if (error != TARRY_OK)
+        return error;
+    error = baseline_round(model, &result);
+    uint32_t chunks = tarry_plan_chunks(plan);
+    for (size_t i = 0; i < deadlines->count && error == TARRY_OK; i++) {
+        uint32_t missing = 0;
+        for (uint32_t piece = 0; piece < chunks; piece++)
+            missing += (double)baseline_known_ns(model)[piece] > ceil(deadlines->values[i] * 1e9);
+        errors[i] = (double)missing / chunks;
+    }
+    baseline_free(model);
+    return error;
+}
+
+int simulate_curve(const tarry_plan *plan, const baseline_settings *own,
+                   const tarry_sim_settings *settings, const real_list *deadlines, uint64_t round,
+                   double *errors)
+{
+    if (own->kind != BASELINE_NONE)
+        return by_model(plan, own, settings, deadlines, errors);
+    tarry_sim_settings ends = *settings;
+    ends.server.stop = TARRY_STOP_DEADLINE;
+    ends.server.fill =
+        TARRY_FILL_NONE; /* what was there by then, without what stands in for more */
+    ends.vectors = false;
+    if (ends.upload == TARRY_SIM_UPLOAD_WHOLE && ends.server.credit == TARRY_CREDIT_CHUNK)
+        ends.upload =
+            TARRY_SIM_UPLOAD_CODED; /* at a deadline workers are asked for what they have */
+    if (any_dies(plan, ends.straggler, round))
+        return one_by_one(plan, &ends, deadlines, errors);
+    return by_reports(plan, &ends, deadlines, errors);
 }

@@ -21,8 +21,8 @@ static int read_deadlines(const char *text, void *values, tarry_diagnostic *diag
 static const option_entry scheme_entries[] = {
     {.name = "scheme",
      .argument = "LIST",
-     .help = "What to compare: uncoded, ignore-stragglers, dropcompute, cyclic, fractional, "
-             "multi-message, partial, tarry or own, each with settings of its own if need be, as "
+     .help = "What to compare: uncoded, ignore-stragglers, dropcompute, queue, ring, cyclic, "
+             "fractional, multi-message, partial, tarry or own, each with settings of its own if need be, as "
              "in partial:parts=2,order=random (default uncoded,cyclic,partial)",
      .kind = OPTION_TEXT,
      FIELD(scheme)},
@@ -106,7 +106,7 @@ static const option_entry link_entries[] = {
      FIELD(dimension)},
     {.name = "parameter-bytes",
      .argument = "B",
-     .help = "Bytes that go to each worker at first (default 0)",
+     .help = "Bytes that go to each worker at first (default: those of a gradient)",
      .kind = OPTION_U64,
      .most = MOST_DIMENSION,
      FIELD(parameter_bytes)},
@@ -188,6 +188,7 @@ void simulate_options_init(simulate_options *options)
         .bandwidth = INFINITY,
         .server_bandwidth = INFINITY,
         .dimension = 1,
+        .parameter_bytes = UINT64_MAX,
         .silence = 2,
         .trials = 100,
         .rounds = 1,
@@ -220,6 +221,8 @@ int simulate_options_check(simulate_options *options, simulate_variants *variant
         return complain(EXIT_USAGE, "--vectors: differs from --dimension");
     if (options->vectors != 0)
         options->dimension = options->vectors;
+    if (options->parameter_bytes == UINT64_MAX)
+        options->parameter_bytes = options->dimension * sizeof(float);
     if (options->jobs == 0) {
         long cores = sysconf(_SC_NPROCESSORS_ONLN);
         options->jobs = cores < 1                    ? 1

@@ -5,7 +5,7 @@
 
 #include <tarry/sim.h>
 
-#include "cli/simulate_schemes.h"
+#include "cli/simulate_variants.h"
 
 typedef struct simulate_options {
     const char *command; /* whose trials these are, for complaints */
@@ -23,13 +23,13 @@ typedef struct simulate_options {
      * answers; NULL: nothing. */
     const double *worker_seconds;
 
-    double latency;          /* seconds */
-    double bandwidth;        /* bytes per second of each worker's link */
-    double server_bandwidth; /* of the server's card */
-    uint64_t dimension;      /* d */
-    uint64_t parameter_bytes;
-    double silence;   /* seconds */
-    uint64_t vectors; /* 0: none; otherwise d */
+    double latency;           /* seconds */
+    double bandwidth;         /* bytes per second of each worker's link */
+    double server_bandwidth;  /* of the server's card */
+    uint64_t dimension;       /* d */
+    uint64_t parameter_bytes; /* UINT64_MAX until checked: as many as a gradient's */
+    double silence;           /* seconds */
+    uint64_t vectors;         /* 0: none; otherwise d */
 
     uint64_t trials;
     uint32_t rounds; /* of each trial */

@@ -69,12 +69,13 @@ static json_t *result_json(const simulate_trials *trials, size_t index,
     const simulate_options *options = trials->options;
     const simulate_variant *variant = &trials->variants->items[index];
     json_t *result = json_pack(
-        "{s:o, s:I, s:b, s:I, s:I, s:o, s:o, s:I, s:I, s:s?}", "scheme", json_text(variant->scheme),
-        "parts", (json_int_t)variant->plan.parts, "adaptive_parts", variant->plan.adaptive_parts,
-        "pieces", (json_int_t)variant->plan.pieces, "replication",
-        (json_int_t)variant->plan.replication, "settings", settings_json(variant), "straggler",
-        json_text(options->straggler), "trials", (json_int_t)figures->trials, "failed",
-        (json_int_t)figures->failed, "failure", figures->failed > 0 ? figures->failure : NULL);
+        "{s:o, s:I, s:b, s:I, s:I, s:I, s:o, s:o, s:I, s:I, s:s?}", "scheme",
+        json_text(variant->scheme), "parts", (json_int_t)variant->plan.parts, "adaptive_parts",
+        variant->plan.adaptive_parts, "pieces", (json_int_t)variant->plan.pieces, "replication",
+        (json_int_t)variant->plan.replication, "stored", (json_int_t)variant->stored, "settings",
+        settings_json(variant), "straggler", json_text(options->straggler), "trials",
+        (json_int_t)figures->trials, "failed", (json_int_t)figures->failed, "failure",
+        figures->failed > 0 ? figures->failure : NULL);
     json_t *times = json_pack(
         "{s:o, s:o, s:o, s:o, s:o, s:o}", "time", spread_json(&figures->seconds), "balanced",
         spread_json(&figures->balanced), "matched", spread_json(&figures->matched),

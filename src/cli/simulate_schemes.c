@@ -17,62 +17,73 @@
 /*
  * What each scheme fixes, in the words of its settings. Tandon et al., Gradient coding, ICML 2017
  * (cyclic, fractional); Ye and Abbe, Communication-computation efficient gradient coding, ICML 2018
- * (the same in parts); Giladi et al., DropCompute, NeurIPS 2023.
+ * (the same in parts). What stands apart from the machines is in sim/baseline.h.
  */
 typedef struct fixed_setting {
     const char *key, *value;
 } fixed_setting;
 
+/* A scheme that is a model of its own: what it takes of the machines' settings. */
+#define MODEL_SETTINGS(pieces_at_first)                                                            \
+    {                                                                                              \
+        {"design", "cyclic"}, {"order", "as-is"}, {"replication", "1"},                            \
+            {"pieces", pieces_at_first}, {"parts", "1"}, {"credit", "chunk"}, {"keep", "all"},     \
+            {"stop", "exact"}, {"fill", "none"}, {"upload", "whole"},                              \
+    }
+
 static const struct {
     const char *name;
-    fixed_setting settings[9]; /* up to one without a key */
+    fixed_setting settings[11]; /* up to one without a key */
+    baseline_kind model;
 } schemes[] = {
-    {"uncoded",
-     {{"design", "cyclic"},
-      {"order", "as-is"},
-      {"replication", "1"},
-      {"pieces", "1"},
-      {"parts", "1"},
-      {"credit", "chunk"},
-      {"keep", "all"},
-      {"stop", "exact"}}},
-    {"ignore-stragglers",
-     {{"design", "cyclic"},
-      {"order", "as-is"},
-      {"replication", "1"},
-      {"pieces", "1"},
-      {"parts", "1"},
-      {"credit", "whole"},
-      {"keep", "all"},
-      {"stop", "ignore"}}},
-    {"dropcompute",
-     {{"design", "cyclic"},
-      {"order", "as-is"},
-      {"replication", "1"},
-      {"pieces", "1"},
-      {"parts", "1"},
-      {"credit", "chunk"},
-      {"keep", "all"},
-      {"stop", "deadline"}}},
-    {"cyclic",
-     {{"design", "cyclic"},
-      {"order", "as-is"},
-      {"pieces", "1"},
-      {"credit", "whole"},
-      {"keep", "all"},
-      {"stop", "original"}}},
-    {"fractional",
-     {{"design", "fractional"},
-      {"order", "as-is"},
-      {"pieces", "1"},
-      {"credit", "whole"},
-      {"keep", "all"},
-      {"stop", "original"}}},
-    {"multi-message",
-     {{"parts", "1"}, {"credit", "chunk"}, {"keep", "all"}, {"stop", "exact"}, {"upload", "each"}}},
-    {"partial", {{"credit", "chunk"}, {"keep", "all"}, {"stop", "exact"}}},
-    {"tarry", {{"order", "dynamic"}, {"credit", "chunk"}, {"stop", "exact"}}},
-    {"own", {{NULL, NULL}}},
+    {.name = "uncoded",
+     .settings = {{"design", "cyclic"},
+                  {"order", "as-is"},
+                  {"replication", "1"},
+                  {"pieces", "1"},
+                  {"parts", "1"},
+                  {"credit", "chunk"},
+                  {"keep", "all"},
+                  {"stop", "exact"},
+                  {"upload", "whole"}}},
+    {.name = "ignore-stragglers",
+     .settings = {{"design", "cyclic"},
+                  {"order", "as-is"},
+                  {"replication", "1"},
+                  {"pieces", "1"},
+                  {"parts", "1"},
+                  {"credit", "whole"},
+                  {"keep", "all"},
+                  {"stop", "ignore"},
+                  {"upload", "whole"}}},
+    {.name = "dropcompute", .settings = MODEL_SETTINGS("16"), .model = BASELINE_DROPCOMPUTE},
+    {.name = "queue", .settings = MODEL_SETTINGS("16"), .model = BASELINE_QUEUE},
+    {.name = "ring", .settings = MODEL_SETTINGS("1"), .model = BASELINE_RING},
+    {.name = "cyclic",
+     .settings = {{"design", "cyclic"},
+                  {"order", "as-is"},
+                  {"pieces", "1"},
+                  {"credit", "whole"},
+                  {"keep", "all"},
+                  {"stop", "original"},
+                  {"upload", "whole"}}},
+    {.name = "fractional",
+     .settings = {{"design", "fractional"},
+                  {"order", "as-is"},
+                  {"pieces", "1"},
+                  {"credit", "whole"},
+                  {"keep", "all"},
+                  {"stop", "original"},
+                  {"upload", "whole"}}},
+    {.name = "multi-message",
+     .settings = {{"parts", "1"},
+                  {"credit", "chunk"},
+                  {"keep", "all"},
+                  {"stop", "exact"},
+                  {"upload", "each"}}},
+    {.name = "partial", .settings = {{"credit", "chunk"}, {"keep", "all"}, {"stop", "exact"}}},
+    {.name = "tarry", .settings = {{"order", "dynamic"}, {"credit", "chunk"}, {"stop", "exact"}}},
+    {.name = "own", .settings = {{NULL, NULL}}},
 };
 
 #define SCHEME_COUNT (sizeof(schemes) / sizeof(schemes[0]))
@@ -152,6 +163,7 @@ static const option_choice fills[] = {
 static const option_choice uploads[] = {
     {"coded", TARRY_SIM_UPLOAD_CODED},
     {"each", TARRY_SIM_UPLOAD_EACH},
+    {"whole", TARRY_SIM_UPLOAD_WHOLE},
     {NULL, 0},
 };
 
@@ -249,8 +261,9 @@ const option_entry scheme_option_entries[] = {
      FIELD(adapt)},
     {.name = "upload",
      .argument = "HOW",
-     .help = "What workers of own schemes send: one coded part (coded, default) or every finished "
-             "gradient (each)",
+     .help = "What workers of own schemes send: one coded part once the server asks for it (coded, "
+             "default), every finished gradient (each), or one coded part as soon as they have "
+             "finished all of their chunks (whole)",
      .kind = OPTION_CHOICE,
      .choices = uploads,
      FIELD(upload)},
@@ -276,18 +289,36 @@ static int read_deadline(const char *text, void *values, tarry_diagnostic *diagn
 {
     scheme_settings *settings = values;
     double seconds;
+    const bool local = settings->model.kind == BASELINE_DROPCOMPUTE;
+    if (local && strcmp(text, "auto") == 0)
+        return TARRY_OK; /* as it is unless it is given */
     int error = parse_real(text, 0, SIMULATE_MOST_SECONDS, true, &seconds, diagnostic);
     if (error != TARRY_OK)
         return error;
+    uint64_t deadline_ns = (uint64_t)ceil(seconds * 1e9);
+    if (local) {
+        settings->model.deadline_ns = deadline_ns;
+        return TARRY_OK;
+    }
     settings->stop_kind = SCHEME_STOP_GIVEN;
     settings->server.stop = TARRY_STOP_DEADLINE;
-    settings->server.deadline_ns = (uint64_t)ceil(seconds * 1e9);
+    settings->server.deadline_ns = deadline_ns;
+    return TARRY_OK;
+}
+
+static int read_backup(const char *text, void *values, tarry_diagnostic *diagnostic)
+{
+    scheme_settings *settings = values;
+    if (strcmp(text, "yes") != 0 && strcmp(text, "no") != 0)
+        return diagnose(diagnostic, TARRY_ERROR_FORMAT, "'%s' is not one of yes, no", text);
+    settings->model.backups = text[0] == 'y';
     return TARRY_OK;
 }
 
 /* The keys that are none of the shared flags. */
 static const option_entry own_entries[] = {
     {.name = "deadline", .kind = OPTION_TEXT, .read = read_deadline, FIELD(deadline)},
+    {.name = "backup", .kind = OPTION_TEXT, .read = read_backup, FIELD(backup)},
     {.name = "name", .kind = OPTION_TEXT, .read = read_name, FIELD(name)},
 };
 
@@ -303,6 +334,7 @@ void scheme_settings_init(scheme_settings *settings)
         .stop = "exact",
         .upload = TARRY_SIM_UPLOAD_CODED,
         .ignore = UINT32_MAX,
+        .model.backups = true,
     };
     plan_options_init(&settings->plan);
     tarry_server_settings_init(&settings->server);
@@ -345,9 +377,7 @@ static int unknown_scheme(const char *name, tarry_diagnostic *diagnostic)
     return diagnose(diagnostic, TARRY_ERROR_FORMAT, "'%s' is not one of %s", name, known);
 }
 
-/* The end of the item that begins at `text`: a comma at which a scheme begins (`whole`) or a key
- * does, or the end. */
-static char *item_end(char *text, bool whole)
+char *scheme_item_end(char *text, bool whole)
 {
     for (char *comma = strchr(text, ','); comma != NULL; comma = strchr(comma + 1, ',')) {
         size_t word = strcspn(comma + 1, "=:,");
@@ -359,8 +389,34 @@ static char *item_end(char *text, bool whole)
     return text + strlen(text);
 }
 
-/* Reads one scheme, cutting `text` up in place. */
-static int read_scheme(char *text, scheme_settings *settings, tarry_diagnostic *diagnostic)
+/* Whether `key` can be set by hand: models have few settings, and some of their own. */
+static bool takes_key(baseline_kind model, const char *key)
+{
+    if (strcmp(key, "backup") == 0)
+        return model == BASELINE_QUEUE;
+    return model == BASELINE_NONE || strcmp(key, "name") == 0 || strcmp(key, "pieces") == 0 ||
+           (model == BASELINE_DROPCOMPUTE && strcmp(key, "deadline") == 0);
+}
+
+/* What the scheme fixes; its pieces only where nothing is said of them. */
+static int fix_settings(size_t kind, scheme_settings *settings, tarry_diagnostic *diagnostic)
+{
+    const whole_list *given = &settings->piece_counts;
+    bool cut = given->count > 1 || given->values[0] > 1;
+    settings->model.kind = schemes[kind].model;
+    settings->upload_fixed = false;
+    for (const fixed_setting *fixed = schemes[kind].settings; fixed->key != NULL; fixed++) {
+        if (strcmp(fixed->key, "pieces") == 0 && strcmp(fixed->value, "1") != 0 && cut)
+            continue;
+        settings->upload_fixed |= strcmp(fixed->key, "upload") == 0;
+        int error = set_key(settings, fixed->key, fixed->value, diagnostic);
+        if (error != TARRY_OK)
+            return error;
+    }
+    return TARRY_OK;
+}
+
+int scheme_read(char *text, scheme_settings *settings, tarry_diagnostic *diagnostic)
 {
     char *colon = strchr(text, ':');
     if (colon != NULL)
@@ -368,241 +424,23 @@ static int read_scheme(char *text, scheme_settings *settings, tarry_diagnostic *
     size_t kind = find_scheme(text);
     if (kind == SCHEME_COUNT)
         return unknown_scheme(text, diagnostic);
-    int error = TARRY_OK;
-    for (const fixed_setting *fixed = schemes[kind].settings; fixed->key != NULL; fixed++) {
-        error = set_key(settings, fixed->key, fixed->value, diagnostic);
-        if (error != TARRY_OK)
-            return error;
-    }
+    int error = fix_settings(kind, settings, diagnostic);
     char *key = colon != NULL ? colon + 1 : NULL;
     while (error == TARRY_OK && key != NULL) {
-        char *end = item_end(key, false);
+        char *end = scheme_item_end(key, false);
         char *next = *end != '\0' ? end + 1 : NULL;
         *end = '\0';
         char *equals = strchr(key, '=');
         if (equals == NULL)
             return diagnose(diagnostic, TARRY_ERROR_FORMAT, "'%s' is not KEY=VALUE", key);
         *equals = '\0';
+        if (!takes_key(settings->model.kind, key))
+            return diagnose(diagnostic, TARRY_ERROR_FORMAT, "%s: no setting of this scheme", key);
+        settings->upload_fixed &= strcmp(key, "upload") != 0;
         error = set_key(settings, key, equals + 1, diagnostic);
         key = next;
     }
     return error;
-}
-
-static int settle_stop(const scheme_settings *settings, const scheme_frame *frame,
-                       simulate_variant *variant, tarry_diagnostic *diagnostic)
-{
-    tarry_server_settings *server = &variant->server;
-    uint32_t ignored = variant->plan.replication - variant->plan.parts;
-    switch (settings->stop_kind) {
-    case SCHEME_STOP_GIVEN:
-        break;
-    case SCHEME_STOP_IGNORE:
-        ignored = settings->ignore;
-        if (ignored >= frame->workers)
-            return diagnose(diagnostic, TARRY_ERROR_FORMAT, "ignore: %u leaves none of %u workers",
-                            ignored, frame->workers);
-        /* fall through */
-    case SCHEME_STOP_ORIGINAL:
-        server->stop = TARRY_STOP_WORKERS;
-        server->workers_needed = frame->workers - ignored;
-        break;
-    case SCHEME_STOP_DEADLINE:
-        if (isnan(frame->last_deadline))
-            return diagnose(diagnostic, TARRY_ERROR_FORMAT,
-                            "needs --deadline, or a setting deadline=SECONDS");
-        server->stop = TARRY_STOP_DEADLINE;
-        server->deadline_ns = (uint64_t)ceil(frame->last_deadline * 1e9);
-        break;
-    }
-    if (server->stop == TARRY_STOP_WORKERS && server->workers_needed > frame->workers)
-        return diagnose(diagnostic, TARRY_ERROR_FORMAT, "stop: workers:%u is more than %u workers",
-                        server->workers_needed, frame->workers);
-    switch (server->stop) {
-    case TARRY_STOP_EXACT:
-        snprintf(variant->stop, sizeof(variant->stop), "exact");
-        break;
-    case TARRY_STOP_DEADLINE:
-        snprintf(variant->stop, sizeof(variant->stop), "deadline:%.9g",
-                 (double)server->deadline_ns * 1e-9);
-        break;
-    case TARRY_STOP_ERROR:
-        snprintf(variant->stop, sizeof(variant->stop), "error:%.9g", server->error_limit);
-        break;
-    case TARRY_STOP_WORKERS:
-        snprintf(variant->stop, sizeof(variant->stop), "workers:%u", server->workers_needed);
-        break;
-    }
-    if (server->stop == TARRY_STOP_WORKERS && server->pick != TARRY_PICK_PLAN)
-        return diagnose(diagnostic, TARRY_ERROR_FORMAT,
-                        "order=dynamic doesn't go with stop=workers:K, original or ignore");
-    if (variant->plan.adaptive_parts &&
-        (server->stop == TARRY_STOP_WORKERS || server->credit == TARRY_CREDIT_WHOLE ||
-         server->fill != TARRY_FILL_NONE))
-        return diagnose(diagnostic, TARRY_ERROR_FORMAT,
-                        "parts=auto goes with credit=chunk only, and not with stop=workers:K, "
-                        "original or ignore, nor with a fill");
-    return TARRY_OK;
-}
-
-/* The least replication of the design in a file. FILE, also where the file's text is at fault. */
-static int file_replication(const tarry_plan_settings *settings, uint32_t *replication,
-                            tarry_diagnostic *diagnostic)
-{
-    tarry_plan *plan;
-    int error = tarry_plan_create(settings, NULL, &plan, diagnostic);
-    if (error != TARRY_OK)
-        return error == TARRY_ERROR_NO_MEMORY ? error : TARRY_ERROR_FILE;
-    *replication = UINT32_MAX;
-    for (uint32_t chunk = 0; chunk < tarry_plan_chunks(plan); chunk++) {
-        uint32_t holders = tarry_plan_replication(plan, chunk);
-        *replication = holders < *replication ? holders : *replication;
-    }
-    tarry_plan_free(plan);
-    return TARRY_OK;
-}
-
-/* The variant of one replication and numbers of pieces and parts; *fits is false if there is none.
- */
-static int make_variant(const scheme_settings *settings, const scheme_frame *frame,
-                        uint32_t replication, uint32_t pieces, uint32_t parts,
-                        simulate_variant *variant, bool *fits, tarry_diagnostic *diagnostic)
-{
-    bool file = settings->plan.plan.design == TARRY_DESIGN_FILE;
-    *fits = file || (replication <= frame->workers && parts <= replication);
-    if (parts == 0 && file)
-        return diagnose(diagnostic, TARRY_ERROR_FORMAT,
-                        "parts: with a design from a file say how many: auto:L");
-    if (!*fits)
-        return TARRY_OK;
-    *variant = (simulate_variant){
-        .design = settings->plan.design,
-        .order = settings->plan.order,
-        .plan = settings->plan.plan,
-        .server = settings->server,
-        .upload = (tarry_sim_upload)settings->upload,
-    };
-    variant->server.pick = settings->plan.pick;
-    variant->server.learn_costs = settings->costs == SCHEME_COSTS_LEARNED;
-    variant->costs_known = settings->costs == SCHEME_COSTS_KNOWN;
-    if (variant->server.pick != TARRY_PICK_PLAN)
-        variant->adapt = settings->adapt_rule;
-    variant->plan.workers = frame->workers;
-    variant->plan.chunks = frame->chunks;
-    variant->plan.pieces = pieces;
-    variant->plan.replication = replication;
-    variant->plan.parts = parts != 0 ? parts : plan_auto_parts(replication);
-    variant->plan.adaptive_parts = settings->adaptive_parts;
-    variant->plan.seed = frame->seed;
-    if (variant->plan.parts > 1 && variant->upload == TARRY_SIM_UPLOAD_EACH)
-        return diagnose(diagnostic, TARRY_ERROR_FORMAT, "upload=each goes with one part only");
-    if (variant->server.pick != TARRY_PICK_PLAN && variant->server.credit == TARRY_CREDIT_WHOLE)
-        return diagnose(diagnostic, TARRY_ERROR_FORMAT,
-                        "order=dynamic goes with credit=chunk only");
-    const char *obstacle = keep_obstacle(parts, &variant->server);
-    if (variant->upload == TARRY_SIM_UPLOAD_EACH)
-        obstacle = "upload";
-    if (variant->server.keep == TARRY_KEEP_CREDITED && obstacle != NULL)
-        return diagnose(diagnostic, TARRY_ERROR_FORMAT,
-                        "keep=credited goes with one part, credit=chunk and upload=coded; the %s "
-                        "is another one",
-                        obstacle);
-    int error = TARRY_OK;
-    if (file)
-        error = file_replication(&variant->plan, &variant->plan.replication, diagnostic);
-    return error != TARRY_OK ? error : settle_stop(settings, frame, variant, diagnostic);
-}
-
-static int grow(simulate_variants *variants, size_t *capacity, tarry_diagnostic *diagnostic)
-{
-    if (variants->count < *capacity)
-        return TARRY_OK;
-    size_t larger = *capacity == 0 ? 16 : *capacity * 2;
-    simulate_variant *items = memory_allocate(NULL, larger, sizeof(*items));
-    if (items == NULL)
-        return diagnose_no_memory(diagnostic, "schemes");
-    if (variants->count > 0)
-        memcpy(items, variants->items, variants->count * sizeof(*items));
-    memory_release(NULL, variants->items);
-    variants->items = items;
-    *capacity = larger;
-    return TARRY_OK;
-}
-
-static int sweep(const scheme_settings *settings, const char *label, const scheme_frame *frame,
-                 simulate_variants *variants, size_t *capacity, tarry_diagnostic *diagnostic)
-{
-    size_t before = variants->count;
-    bool file = settings->plan.plan.design == TARRY_DESIGN_FILE;
-    size_t pieces = settings->piece_counts.count, parts = settings->part_counts.count;
-    size_t replications = file ? 1 : settings->replications.count;
-    for (size_t i = 0; i < replications * pieces * parts; i++) {
-        bool fits = false;
-        int error = grow(variants, capacity, diagnostic);
-        if (error == TARRY_OK)
-            error = make_variant(settings, frame, settings->replications.values[i / parts / pieces],
-                                 settings->piece_counts.values[i / parts % pieces],
-                                 settings->part_counts.values[i % parts],
-                                 &variants->items[variants->count], &fits, diagnostic);
-        if (error != TARRY_OK)
-            return error;
-        if (fits)
-            variants->items[variants->count++].scheme = label;
-    }
-    if (variants->count > before)
-        return TARRY_OK;
-    return diagnose(diagnostic, TARRY_ERROR_FORMAT,
-                    "no replication is at most the %u workers and at least the parts",
-                    frame->workers);
-}
-
-int simulate_variants_read(const char *list, const scheme_settings *defaults,
-                           const scheme_frame *frame, simulate_variants *variants,
-                           tarry_diagnostic *diagnostic)
-{
-    simulate_variants read = {0};
-    size_t capacity = 0, length = strlen(list);
-    scheme_settings *settings = memory_allocate(NULL, 1, sizeof(*settings));
-    /* Twice: as written, for labels, and to be cut up. */
-    read.text = memory_allocate(NULL, 2 * (length + 1), 1);
-    int error = TARRY_OK;
-    if (settings == NULL || read.text == NULL)
-        error = diagnose_no_memory(diagnostic, "schemes");
-    char *label = read.text, *cut = NULL;
-    if (error == TARRY_OK) {
-        cut = label + length + 1;
-        memcpy(label, list, length + 1);
-        memcpy(cut, list, length + 1);
-    }
-    while (error == TARRY_OK && label != NULL) {
-        char *end = item_end(label, true);
-        char *next = *end != '\0' ? end + 1 : NULL;
-        cut[end - label] = '\0';
-        *end = '\0';
-        *settings = *defaults;
-        tarry_diagnostic why;
-        error = read_scheme(cut, settings, &why);
-        if (error == TARRY_OK)
-            error = sweep(settings, settings->name != NULL ? settings->name : label, frame, &read,
-                          &capacity, &why);
-        if (error != TARRY_OK)
-            diagnose(diagnostic, error, "%s: %s", label, why.text);
-        cut += end + 1 - label;
-        label = next;
-    }
-    memory_release(NULL, settings);
-    if (error != TARRY_OK)
-        simulate_variants_free(&read);
-    else
-        *variants = read;
-    return error;
-}
-
-void simulate_variants_free(simulate_variants *variants)
-{
-    memory_release(NULL, variants->items);
-    memory_release(NULL, variants->text);
-    *variants = (simulate_variants){0};
 }
 
 const char *simulate_credit_name(tarry_credit credit)

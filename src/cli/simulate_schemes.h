@@ -17,6 +17,7 @@
 #include "cli/list.h"
 #include "cli/options.h"
 #include "cli/plan_options.h"
+#include "sim/baseline.h"
 
 #define SIMULATE_MOST_COUNT 1000000
 #define SIMULATE_MOST_SECONDS 1e9
@@ -51,12 +52,15 @@ typedef struct scheme_settings {
     scheme_stop stop_kind;
     tarry_server_settings server; /* stop rule, credit, keep, fill, limits */
     int upload;                   /* a tarry_sim_upload */
+    bool upload_fixed;            /* by the scheme, for as long as its other settings allow it */
     int costs;                    /* a scheme_costs */
     const char *adapt;
     adapt_rule adapt_rule; /* with a dynamic order */
     uint32_t ignore;       /* UINT32_MAX until it is given, or scheme_ignored */
     const char *name;
     const char *deadline;
+    const char *backup;
+    baseline_settings model; /* of a scheme that the machines don't speak */
 } scheme_settings;
 
 /* The keys that are flags too; their values are a scheme_settings. */
@@ -70,41 +74,12 @@ void scheme_settings_init(scheme_settings *settings);
 /* How many workers are ignored where nothing is said: 5% of them. */
 uint32_t scheme_ignored(uint32_t workers);
 
-/* One scheme with one replication, one number of pieces and one of parts. */
-typedef struct simulate_variant {
-    const char *scheme; /* its name, or as it was written */
-    const char *design;
-    const char *order;
-    char stop[32];
-    tarry_plan_settings plan;
-    tarry_server_settings server;
-    tarry_sim_upload upload;
-    bool costs_known;
-    adapt_rule adapt;
-} simulate_variant;
-
-typedef struct simulate_variants {
-    size_t count;
-    simulate_variant *items;
-    char *text; /* what the items' texts point into */
-} simulate_variants;
-
-typedef struct scheme_frame {
-    uint32_t workers, chunks;
-    uint64_t seed;
-    double last_deadline; /* of the sweep; NaN if there is none */
-} scheme_frame;
-
-/*
- * Reads `list`, and sweeps each scheme over its replications, its pieces and, as far as the
- * replications allow, its parts.
- * The caller frees *variants with simulate_variants_free. Errors: FORMAT and NO_MEMORY, with a
- * diagnostic.
- */
-int simulate_variants_read(const char *list, const scheme_settings *defaults,
-                           const scheme_frame *frame, simulate_variants *variants,
-                           tarry_diagnostic *diagnostic);
-void simulate_variants_free(simulate_variants *variants);
+/* The end of the item that begins at `text`: a comma at which a scheme begins (`whole`) or a key
+ * does, or the end. */
+char *scheme_item_end(char *text, bool whole);
+/* Reads one scheme over what *settings has, cutting `text` up in place. Errors: FORMAT and
+ * NO_MEMORY, with a diagnostic. */
+int scheme_read(char *text, scheme_settings *settings, tarry_diagnostic *diagnostic);
 
 const char *simulate_credit_name(tarry_credit credit);
 const char *simulate_fill_name(tarry_fill fill);

@@ -57,7 +57,7 @@ static void print_sizes(int width, const simulate_variant *variant, bool pieces)
     char parts[16]; /* those that are chosen: -4 for up to 4 */
     snprintf(parts, sizeof(parts), "%s%u", variant->plan.adaptive_parts ? "-" : "",
              variant->plan.parts);
-    printf("%-*s  %2u %2s", width, variant->scheme, variant->plan.replication, parts);
+    printf("%-*s  %2u %2s", width, variant->scheme, variant->stored, parts);
     if (pieces)
         printf(" %3u", variant->plan.pieces);
 }

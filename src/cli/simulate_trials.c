@@ -16,6 +16,7 @@
 #include "cli/interrupt.h"
 #include "cli/progress.h"
 #include "cli/simulate_curve.h"
+#include "cli/simulate_world.h"
 #include "cli/verify.h"
 #include "straggler/straggler.h"
 
@@ -80,7 +81,7 @@ static tarry_sim_settings make_settings(const simulate_trials *trials,
     settings.link.bytes_per_second = options->bandwidth;
     settings.server_bytes_per_second = options->server_bandwidth;
     settings.upload = variant->upload;
-    settings.vectors = options->vectors != 0 && variant->upload == TARRY_SIM_UPLOAD_CODED;
+    settings.vectors = options->vectors != 0 && variant->upload != TARRY_SIM_UPLOAD_EACH;
     settings.seed = draws->seed;
     settings.first_round = (uint64_t)draws->trial * options->rounds;
     return settings;
@@ -93,27 +94,28 @@ static double bound_seconds(uint64_t time_ns)
 
 /* The last step before a round: its chunk costs, for the world and for the bounds. */
 static int draw_costs(const simulate_trials *trials, const trial_draws *draws, uint32_t pieces,
-                      uint64_t round, tarry_sim *sim, tarry_diagnostic *diagnostic)
+                      uint64_t round, simulate_world *world, tarry_diagnostic *diagnostic)
 {
     if (draws->costs == NULL)
         return TARRY_OK;
     chunk_cost_draw(trials->costs, draws->seed, round, trials->options->chunks, pieces,
                     draws->costs);
-    return tarry_sim_costs(sim, draws->costs, diagnostic);
+    return simulate_world_costs(world, draws->costs, diagnostic);
 }
 
-static int run_round(tarry_sim *sim, const tarry_sim_settings *settings, simulate_outcome *outcome,
-                     tarry_diagnostic *diagnostic)
+static int run_round(simulate_world *world, const tarry_sim_settings *settings,
+                     simulate_outcome *outcome, tarry_diagnostic *diagnostic)
 {
     const tarry_round_result *result = &outcome->result;
-    int error = tarry_sim_round(sim, &outcome->result);
+    int error = simulate_world_round(world, &outcome->result);
     if (error != TARRY_OK)
         return diagnose(diagnostic, error, "round: %s", tarry_error_text(error));
     if (result->error == TARRY_OK) {
         outcome->seconds = (double)(result->end_ns - result->start_ns) * 1e-9;
-        if (settings->vectors)
-            verify_estimate(tarry_sim_truth(sim), tarry_sim_estimate(sim), settings->dimension,
-                            &outcome->verified_error, &outcome->verified_squared_error);
+        if (settings->vectors && world->sim != NULL)
+            verify_estimate(tarry_sim_truth(world->sim), tarry_sim_estimate(world->sim),
+                            settings->dimension, &outcome->verified_error,
+                            &outcome->verified_squared_error);
     }
     return TARRY_OK;
 }
@@ -160,9 +162,16 @@ static int adapt(const adapt_rule *rule, uint32_t round, tarry_sim *sim, const t
     return TARRY_OK;
 }
 
+/* All data everywhere: no assignment is there to be matched. */
+static void forget_matched(const simulate_variant *variant, simulate_outcome *outcome)
+{
+    if (variant->model.kind == BASELINE_QUEUE)
+        outcome->matched = NAN;
+}
+
 /* One world for all rounds. After a failed one there are only bounds to be worked out.
  * TARRY_ERROR_INTERRUPTED if the crew is to stop. */
-static int run_rounds(const crew *all, const trial_draws *draws, const adapt_rule *rule,
+static int run_rounds(const crew *all, const trial_draws *draws, const simulate_variant *variant,
                       const tarry_plan *plan, const tarry_sim_settings *settings,
                       simulate_outcome *outcomes, tarry_diagnostic *diagnostic)
 {
@@ -170,8 +179,8 @@ static int run_rounds(const crew *all, const trial_draws *draws, const adapt_rul
     tarry_plan *evolved = NULL;
     const uint32_t rounds = all->trials->options->rounds;
     bool failed = false;
-    tarry_sim *sim;
-    int error = tarry_sim_create(plan, settings, NULL, &sim, diagnostic);
+    simulate_world world;
+    int error = simulate_world_create(plan, &variant->model, settings, &world, diagnostic);
     if (error != TARRY_OK)
         return error;
     for (uint32_t round = 0; round < rounds && error == TARRY_OK; round++) {
@@ -179,21 +188,23 @@ static int run_rounds(const crew *all, const trial_draws *draws, const adapt_rul
         uint64_t number = settings->first_round + round;
         error = atomic_load(&all->stop)
                     ? TARRY_ERROR_INTERRUPTED
-                    : draw_costs(all->trials, draws, pieces, number, sim, diagnostic);
+                    : draw_costs(all->trials, draws, pieces, number, &world, diagnostic);
         if (error == TARRY_OK && !failed) {
             *outcome = (simulate_outcome){
                 .seconds = NAN, .verified_error = NAN, .verified_squared_error = NAN};
-            error = adapt(rule, round, sim, &plan, &evolved, &outcome->changes, diagnostic);
+            error = adapt(&variant->adapt, round, world.sim, &plan, &evolved, &outcome->changes,
+                          diagnostic);
             if (error == TARRY_OK)
-                error = run_round(sim, settings, outcome, diagnostic);
+                error = run_round(&world, settings, outcome, diagnostic);
             failed = error == TARRY_OK && outcome->result.error != TARRY_OK;
             if (failed)
                 fail_rounds(outcomes, rounds, outcome->result);
         }
         if (error == TARRY_OK && !all->trials->options->no_bounds)
             error = find_bounds(plan, settings, number, outcome, diagnostic);
+        forget_matched(variant, outcome);
     }
-    tarry_sim_free(sim);
+    simulate_world_free(&world);
     tarry_plan_free(evolved);
     return error;
 }
@@ -214,10 +225,10 @@ static int run_variant(const crew *all, const trial_draws *draws, size_t index,
     }
     tarry_sim_settings settings = make_settings(trials, variant, draws);
     if (error == TARRY_OK)
-        error = run_rounds(all, draws, &variant->adapt, plan, &settings,
+        error = run_rounds(all, draws, variant, plan, &settings,
                            &trials->outcomes[place * trials->options->rounds], diagnostic);
     if (error == TARRY_OK && deadlines->count > 0) {
-        error = simulate_curve(plan, &settings, deadlines, settings.first_round,
+        error = simulate_curve(plan, &variant->model, &settings, deadlines, settings.first_round,
                                &trials->errors[place * deadlines->count]);
         if (error != TARRY_OK)
             diagnose(diagnostic, error, "%s", tarry_error_text(error));

@@ -20,6 +20,8 @@ typedef enum sim_event_kind {
     SIM_DIES,       /* `node` falls silent */
     SIM_COMES_BACK, /* `node` is there again, with nothing in memory */
     SIM_JOINS,      /* the server hears of that */
+    SIM_ASKS,       /* baseline_queue.c: `node` asks for its next piece */
+    SIM_NOTICED,    /* baseline_queue.c: the server takes `node` for lost */
 } sim_event_kind;
 
 typedef struct sim_event {

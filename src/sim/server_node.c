@@ -71,7 +71,7 @@ static int send_message(tarry_sim *sim, uint32_t worker, const tarry_message *me
     uint64_t bytes = codec_size(&node->shape, message);
     if (message->type == TARRY_MESSAGE_ROUND)
         bytes += sim->settings.parameter_bytes;
-    if (message->type == TARRY_MESSAGE_SIGNAL && sim->settings.upload == TARRY_SIM_UPLOAD_EACH) {
+    if (message->type == TARRY_MESSAGE_SIGNAL && sim_uploads_at_once(sim)) {
         int error = answer_signal(sim, worker, message);
         if (error != TARRY_OK)
             return error;
@@ -102,7 +102,7 @@ static void end_round(tarry_sim *sim, const tarry_round_result *result)
 {
     sim->done = true;
     sim->result = *result;
-    if (sim->settings.upload == TARRY_SIM_UPLOAD_EACH) {
+    if (sim_uploads_at_once(sim)) {
         sim->result.upload_bytes = sim->gradient_bytes;
         sim->result.control_messages -= sim->answers;
         sim->result.control_bytes -= sim->answers * CODEC_HEADER_BYTES;
@@ -147,11 +147,11 @@ int server_node_step(tarry_sim *sim, const tarry_event *event)
 
 static int take_message(tarry_sim *sim, const sim_event *event)
 {
-    if (sim->settings.upload == TARRY_SIM_UPLOAD_EACH) {
-        bool finished = event->message.type == TARRY_MESSAGE_REPORT && !event->message.failed;
-        sim->gradient_bytes += finished ? sim->settings.dimension * sizeof(float) : 0;
+    if (event->message.type == TARRY_MESSAGE_REPORT)
+        sim->gradient_bytes +=
+            event->bytes - codec_size(&sim->workers[event->node].shape, &event->message);
+    else if (sim_uploads_at_once(sim))
         sim->answers += event->message.type == TARRY_MESSAGE_PART;
-    }
     return server_node_step(sim, &(tarry_event){
                                      .type = TARRY_EVENT_MESSAGE,
                                      .worker = event->node,

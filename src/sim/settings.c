@@ -19,6 +19,14 @@ void tarry_sim_settings_init(tarry_sim_settings *settings)
     settings->server.stripe_length = SIZE_MAX;
 }
 
+/* Whether nothing of a worker is of use before it has finished all. */
+static bool counts_whole(const tarry_plan *plan, const tarry_server_settings *server)
+{
+    return server->credit == TARRY_CREDIT_WHOLE ||
+           (server->stop == TARRY_STOP_EXACT && server->keep == TARRY_KEEP_ALL &&
+            plan_edges(plan) == plan->chunks);
+}
+
 int settings_check(const tarry_plan *plan, const tarry_sim_settings *settings,
                    tarry_diagnostic *diagnostic)
 {
@@ -29,12 +37,16 @@ int settings_check(const tarry_plan *plan, const tarry_sim_settings *settings,
         fault = "stripe_length must be at least 1";
     else if (!(settings->link.bytes_per_second > 0 && settings->server_bytes_per_second > 0))
         fault = "bandwidths must be above 0";
-    else if ((unsigned)settings->upload > TARRY_SIM_UPLOAD_EACH)
+    else if ((unsigned)settings->upload > TARRY_SIM_UPLOAD_WHOLE)
         fault = "unknown way to upload";
     else if (settings->upload == TARRY_SIM_UPLOAD_EACH && plan->parts > 1)
         fault = "gradients that travel each by itself are not cut into parts";
     else if (settings->upload == TARRY_SIM_UPLOAD_EACH && settings->server.keep != TARRY_KEEP_ALL)
         fault = "gradients that travel each by itself are not folded";
+    else if (settings->upload == TARRY_SIM_UPLOAD_WHOLE &&
+             (plan->adaptive || !counts_whole(plan, &settings->server)))
+        fault = "workers that upload once they have finished all count whole only, or need a "
+                "single copy of each chunk, an exact sum and all gradients kept";
     if (fault != NULL)
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT, "simulator: %s", fault);
     return settings_check_costs(plan, settings->chunk_cost, diagnostic);

@@ -98,12 +98,30 @@ static int send_message(tarry_sim *sim, uint32_t id, const tarry_message *messag
     return sim_schedule(sim, first_ns, &event, NULL);
 }
 
+static uint32_t load_of(const tarry_sim *sim, uint32_t id)
+{
+    return tarry_plan_load(sim->plan, id);
+}
+
+/* What goes along with a report. */
+static uint64_t gradient_bytes(const tarry_sim *sim, uint32_t id, const tarry_message *message)
+{
+    bool finished = message->type == TARRY_MESSAGE_REPORT && !message->failed;
+    bool last = sim->workers[id].computed + 1 == load_of(sim, id);
+    switch (finished ? sim->settings.upload : TARRY_SIM_UPLOAD_CODED) {
+    case TARRY_SIM_UPLOAD_EACH:
+        return sim->settings.dimension * sizeof(float);
+    case TARRY_SIM_UPLOAD_WHOLE:
+        return last ? sim_layout(sim, sim->plan->parts).part_length * sizeof(float) : 0;
+    case TARRY_SIM_UPLOAD_CODED:
+        break;
+    }
+    return 0;
+}
+
 static int report(tarry_sim *sim, uint32_t id, const tarry_message *message)
 {
-    bool with_gradient = sim->settings.upload == TARRY_SIM_UPLOAD_EACH &&
-                         message->type == TARRY_MESSAGE_REPORT && !message->failed;
-    return send_message(sim, id, message,
-                        with_gradient ? sim->settings.dimension * sizeof(float) : 0);
+    return send_message(sim, id, message, gradient_bytes(sim, id, message));
 }
 
 /* Done once the last byte has left, so that news can come before the next stripe. */
@@ -111,7 +129,7 @@ static int encode(tarry_sim *sim, uint32_t id, const tarry_effect *effect)
 {
     sim_worker *node = &sim->workers[id];
     uint64_t left_ns = sim->now;
-    if (sim->settings.upload == TARRY_SIM_UPLOAD_CODED) {
+    if (!sim_uploads_at_once(sim)) {
         /* Otherwise the part is the running sum. */
         if (sim->vectors != NULL && sim->settings.server.keep == TARRY_KEEP_ALL)
             vectors_encode(sim->vectors, effect->round, id, effect->parts, effect->stripe,
@@ -130,11 +148,6 @@ static int encode(tarry_sim *sim, uint32_t id, const tarry_effect *effect)
         .message = effect->message,
     };
     return sim_schedule(sim, left_ns, &event, NULL);
-}
-
-static uint32_t load_of(const tarry_sim *sim, uint32_t id)
-{
-    return tarry_plan_load(sim->plan, id);
 }
 
 /* A new round has a new fate in store; one that came true does not come again in the same round. */

@@ -56,8 +56,8 @@ struct tarry_sim {
     uint64_t round; /* that runs, or the next one */
     bool done;
     tarry_round_result result;
-    uint64_t gradient_bytes; /* TARRY_SIM_UPLOAD_EACH: arrived */
-    uint64_t answers;        /* the same: parts that no one sent */
+    uint64_t gradient_bytes; /* that arrived with reports */
+    uint64_t answers;        /* parts that no one sent, as they had come with reports */
 };
 
 /* ARGUMENT with a diagnostic, or OK. */
@@ -71,6 +71,11 @@ int settings_check_costs(const tarry_plan *plan, const double *chunk_cost,
 int sim_schedule(tarry_sim *sim, uint64_t time, const sim_event *event, uint32_t *id);
 /* How a gradient is cut into `parts`. */
 layout sim_layout(const tarry_sim *sim, uint32_t parts);
+/* Whether workers upload with their reports, and the server answers its signals itself. */
+static inline bool sim_uploads_at_once(const tarry_sim *sim)
+{
+    return sim->settings.upload != TARRY_SIM_UPLOAD_CODED;
+}
 /* Tells the observer, if there is one. */
 void sim_observe(const tarry_sim *sim, uint32_t node, const tarry_event *event,
                  const tarry_effects *effects);

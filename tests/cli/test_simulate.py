@@ -12,7 +12,7 @@ from harness import TIMEOUT, TarryTest, main
 
 SMALL = ["--workers", "12", "--chunks", "12", "--replication", "3", "--trials", "20"]
 
-ALL = "uncoded,ignore-stragglers,dropcompute,cyclic,fractional,multi-message,partial,tarry"
+ALL = "uncoded,ignore-stragglers,dropcompute,queue,ring,cyclic,fractional,multi-message,partial,tarry"
 
 TABLE = """\
 5 trials in TIME: 4 workers, 4 chunks, straggler none, seed 1
@@ -41,17 +41,66 @@ class Schemes(SimulateTest):
         results = self.simulate(*SMALL, "--scheme", ALL, "--deadline", "1,2")
         settings = {result["scheme"]: result["settings"] for result in results}
         self.assertEqual(list(settings), ALL.split(","))
-        self.assertEqual([result["replication"] for result in results], [1, 1, 1, 3, 3, 3, 3, 3])
+        self.assertEqual([result["replication"] for result in results], [1, 1, 1, 1, 1, 3, 3, 3, 3, 3])
+        self.assertEqual([result["stored"] for result in results], [1, 1, 1, 12, 1, 3, 3, 3, 3, 3])
+        self.assertEqual([result["pieces"] for result in results], [1, 1, 16, 16, 1, 1, 1, 1, 1, 1])
         stops = [settings[name]["stop"] for name in settings]
-        self.assertEqual(stops, ["exact", "workers:11", "deadline:2", "workers:10", "workers:10",
-                                 "exact", "exact", "exact"])
+        self.assertEqual(stops, ["exact", "workers:11", "deadline:auto", "exact", "exact", "workers:10",
+                                 "workers:10", "exact", "exact", "exact"])
         self.assertEqual(settings["partial"], {"design": "random", "order": "optimal",
                                                "credit": "chunk", "keep": "all",
                                                "stop": "exact",
                                                "fill": "none", "upload": "coded", "adapt": 0})
         self.assertEqual(settings["tarry"], settings["partial"] | {"order": "dynamic"})
         self.assertEqual(settings["cyclic"]["credit"], "whole")
+        self.assertEqual([name for name in settings if settings[name]["upload"] == "whole"],
+                         ["uncoded", "ignore-stragglers", "dropcompute", "queue", "ring", "cyclic", "fractional"])
         self.assertEqual(settings["multi-message"]["upload"], "each")
+
+    def test_uploads_at_once(self):
+        """Without links when a worker uploads does not matter; with them a signal costs two latencies."""
+        schemes = [scheme + upload for scheme in ("uncoded", "cyclic", "fractional", "ignore-stragglers")
+                   for upload in ("", ":upload=coded")]
+        free = self.simulate(*SMALL, "--scheme", ",".join(schemes))
+        links = self.simulate(*SMALL, "--scheme", ",".join(schemes), "--latency", "0.25")
+        for once, asked in zip(free[::2], free[1::2]):
+            self.assertEqual(once["seconds"], asked["seconds"])
+        for once, asked, without in zip(links[::2], links[1::2], free[::2]):
+            for (early, late, none) in zip(once["seconds"], asked["seconds"], without["seconds"]):
+                self.assertAlmostEqual(early, none + 0.5, 6)
+                self.assertAlmostEqual(late, none + 1, 6)
+        asked = self.simulate(*SMALL, "--scheme", "uncoded:stop=deadline:1")[0]
+        self.assertEqual(asked["settings"]["upload"], "coded")
+
+    def test_micro_batches_of_dropcompute(self):
+        """One worker in 20 slow and 10 % jitter: where whole chunks lose a third, 16 micro-batches lose a fifteenth."""
+        whole, small, best, endless, uncoded = self.simulate(
+            "--straggler", "jitter:0.1+slow:10,2-10", "--trials", "20", "--scheme",
+            "dropcompute:deadline=1.05,pieces=1,dropcompute:deadline=1.05,dropcompute,dropcompute:deadline=1e6,uncoded")
+        self.assertAlmostEqual(whole["expected_error"], 0.34, 2)
+        self.assertAlmostEqual(small["expected_error"], 0.068, 2)
+        self.assertLess(best["time"]["mean"], 1.05)
+        self.assertEqual(max(small["seconds"]), 1.05)
+        self.assertEqual(small["settings"]["stop"], "deadline:1.05")
+        self.assertEqual((endless["exact"], uncoded["exact"]), (1, 1))
+        for a, b in zip(endless["seconds"], uncoded["seconds"]):
+            self.assertAlmostEqual(a, b, 6)
+
+    def test_a_shared_queue_and_a_ring(self):
+        queue, alone, ring, uncoded = self.simulate(
+            *SMALL, "--scheme", "queue,queue:name=alone,backup=no,ring,uncoded", "--pieces", "8",
+            "--straggler", "slow:2,20+jitter:0.1")
+        self.assertEqual(ring["seconds"], uncoded["seconds"])
+        self.assertEqual((queue["pieces"], alone["pieces"], ring["pieces"]), (8, 8, 1))
+        self.assertLess(queue["ratio_to_balanced"], 1.3)
+        self.assertLess(queue["time"]["median"], alone["time"]["median"])
+        self.assertIsNone(queue["ratio_to_matched"])
+        links = ["--workers", "4", "--chunks", "4", "--trials", "1", "--straggler", "none", "--dimension", "1000",
+                 "--bandwidth", "1e6", "--latency", "0.001"]
+        ring = self.simulate(*links, "--scheme", "ring")[0]
+        self.assertAlmostEqual(ring["seconds"][0], 1 + 6 * (0.001 + 0.001), 6)
+        dead = self.simulate(*SMALL, "--scheme", "queue,ring,dropcompute", "--straggler", "exp:1+dead:1", "--silence", "9")
+        self.assertEqual([result["failed"] for result in dead], [0, 20, 0])
 
     def test_folding_what_is_credited(self):
         every, folded = self.simulate(*SMALL, "--scheme", "partial,partial:keep=credited",
@@ -94,7 +143,8 @@ class Schemes(SimulateTest):
         parts = {}
         for bandwidth in ("1e9", "3e7"):
             arguments = (*SMALL, "--replication", "4", "--straggler", "shifted-exp:0.2,0.2", "--dimension", "1e7",
-                         "--bandwidth", bandwidth, "--silence", "100", "--rounds", "6", "--report", "report.json",
+                         "--bandwidth", bandwidth, "--parameter-bytes", "0", "--silence", "100", "--rounds", "6", "--report",
+                         "report.json",
                          "--scheme", "partial,partial:parts=2,partial:parts=auto")
             table = self.succeed("simulate", *arguments)
             one, two, auto = json.loads(self.read("report.json"))["results"]
@@ -430,9 +480,13 @@ class Deadlines(SimulateTest):
     def test_a_range(self):
         result = self.simulate(*SMALL, "--scheme", "dropcompute", "--deadline", "0.5:2:4")[0]
         self.assertEqual([point["deadline"] for point in result["error"]], [0.5, 1, 1.5, 2])
-        self.assertEqual(result["settings"]["stop"], "deadline:2")
-        self.assertLessEqual(max(result["seconds"]), 2)
-        self.assertAlmostEqual(result["error"][-1]["mean"], result["expected_error"], 12)
+        ended = self.simulate(*SMALL, "--scheme", "dropcompute:deadline=2")[0]
+        self.assertEqual(ended["settings"]["stop"], "deadline:2")
+        self.assertLessEqual(max(ended["seconds"]), 2)
+        self.assertAlmostEqual(result["error"][-1]["mean"], ended["expected_error"], 12)
+        queue = self.simulate(*SMALL, "--scheme", "queue", "--deadline", "0.5:4:4")[0]
+        self.assertEqual(queue["error"][-1]["mean"], 0)
+        self.assertGreater(queue["error"][0]["mean"], queue["error"][1]["mean"])
 
     def test_the_table_shows_some(self):
         text = self.succeed("simulate", *SMALL, "--deadline", "0.1:5:50")
@@ -487,7 +541,7 @@ class Outputs(SimulateTest):
 class Usage(SimulateTest):
     CASES = [
         ("--scheme parial", "--scheme: parial: 'parial' is not one of uncoded, ignore-stragglers, "
-         "dropcompute, cyclic, fractional, multi-message, partial, tarry, own"),
+         "dropcompute, queue, ring, cyclic, fractional, multi-message, partial, tarry, own"),
         ("--scheme partial:", "--scheme: partial:: '' is not KEY=VALUE"),
         ("--scheme partial:part=2",
          "--scheme: partial:part=2: part: unknown key (did you mean parts?)"),
@@ -499,9 +553,17 @@ class Usage(SimulateTest):
          "--scheme: own:order=dynamic,stop=workers:3: order=dynamic doesn't go with "
          "stop=workers:K, original or ignore"),
         ("--scheme partial,", "--scheme: : '' is not one of uncoded, ignore-stragglers, dropcompute, "
-         "cyclic, fractional, multi-message, partial, tarry, own"),
-        ("--scheme dropcompute",
-         "--scheme: dropcompute: needs --deadline, or a setting deadline=SECONDS"),
+         "queue, ring, cyclic, fractional, multi-message, partial, tarry, own"),
+        ("--scheme own:stop=deadline",
+         "--scheme: own:stop=deadline: needs --deadline, or a setting deadline=SECONDS"),
+        ("--scheme dropcompute:deadline=x", "--scheme: dropcompute:deadline=x: deadline: 'x' is not a number"),
+        ("--scheme queue:replication=3",
+         "--scheme: queue:replication=3: replication: no setting of this scheme"),
+        ("--scheme queue:backup=2", "--scheme: queue:backup=2: backup: '2' is not one of yes, no"),
+        ("--scheme partial:backup=no", "--scheme: partial:backup=no: backup: no setting of this scheme"),
+        ("--scheme ring:deadline=3", "--scheme: ring:deadline=3: deadline: no setting of this scheme"),
+        ("--scheme own:upload=whole",
+         "--scheme: own:upload=whole: upload=whole goes with credit=whole, or with one copy and stop=exact"),
         ("--scheme own:stop=workers:300",
          "--scheme: own:stop=workers:300: stop: workers:300 is more than 200 workers"),
         ("--scheme own:upload=each,parts=auto",

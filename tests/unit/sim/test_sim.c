@@ -120,6 +120,33 @@ static void single_gradients_travel_with_their_reports(void **state)
     world_end(&all);
 }
 
+/* Both chunks at 2 s; then each worker's vector, of a part's length, goes with its last report. */
+static void workers_upload_at_once_when_they_have_finished_all(void **state)
+{
+    (void)state;
+    for (uint32_t parts = 1; parts <= 2; parts++) {
+        world all;
+        ring(&all);
+        all.settings.link =
+            (tarry_sim_link){.latency_ns = 1000 * MICROSECOND, .bytes_per_second = 1e6};
+        all.settings.upload = TARRY_SIM_UPLOAD_WHOLE;
+        all.settings.server.credit = TARRY_CREDIT_WHOLE;
+        all.settings.server.stop = TARRY_STOP_WORKERS;
+        all.settings.server.workers_needed = 5 - parts;
+        all.plan_settings.parts = parts;
+        if (parts == 2)
+            all.plan_settings.replication = 3;
+        world_begin(&all);
+        tarry_round_result result = world_round(&all);
+        assert_true(result.exact);
+        uint64_t upload = 4000 / parts, chunks = parts + 1;
+        assert_int_equal(result.end_ns, chunks * SECOND + (2000 + 1024 + upload) * MICROSECOND);
+        assert_int_equal(result.signal_ns, result.end_ns);
+        assert_int_equal(result.upload_bytes, 4 * upload); /* also what came in that moment */
+        world_end(&all);
+    }
+}
+
 static void a_deadline_is_kept_to_the_nanosecond(void **state)
 {
     (void)state;
@@ -301,6 +328,14 @@ static void settings_are_checked(void **state)
     all.settings.server.keep = TARRY_KEEP_CREDITED;
     refuse(&all);
     ring(&all);
+    all.settings.upload = TARRY_SIM_UPLOAD_WHOLE; /* with credit by chunk of two copies each */
+    refuse(&all);
+    ring(&all);
+    all.settings.upload = TARRY_SIM_UPLOAD_WHOLE;
+    all.plan_settings.replication = 1;
+    all.settings.server.stop = TARRY_STOP_ERROR;
+    refuse(&all);
+    ring(&all);
     all.settings.upload = (tarry_sim_upload)7;
     refuse(&all);
     ring(&all);
@@ -358,6 +393,7 @@ int main(void)
         cmocka_unit_test(the_card_takes_one_at_a_time),
         cmocka_unit_test(stripes_follow_each_other),
         cmocka_unit_test(single_gradients_travel_with_their_reports),
+        cmocka_unit_test(workers_upload_at_once_when_they_have_finished_all),
         cmocka_unit_test(a_deadline_is_kept_to_the_nanosecond),
         cmocka_unit_test(costs_scale_the_time_of_chunks),
         cmocka_unit_test(pieces_have_an_overhead_each),

@@ -87,19 +87,22 @@ static void folded_sums_are_exact(void **state)
     assert_true(lost > 0 && attempts > 180);
 }
 
-static void single_gradients_add_up(void **state)
+static void sums_of_what_was_uploaded_at_once_are_exact(void **state)
 {
     (void)state;
-    world all;
-    with_vectors(&all, 1, 100);
-    all.spec = "exp:1/chunk";
-    all.settings.upload = TARRY_SIM_UPLOAD_EACH;
-    world_begin(&all);
-    for (int round = 0; round < 50; round++) {
-        assert_true(world_round(&all).exact);
-        assert_true(squared_error(&all) < 1e-12);
+    for (uint32_t parts = 0; parts <= 3; parts++) { /* 0: each gradient by itself */
+        world all;
+        with_vectors(&all, parts > 0 ? parts : 1, 100);
+        all.spec = "exp:1/chunk";
+        all.settings.upload = parts > 0 ? TARRY_SIM_UPLOAD_WHOLE : TARRY_SIM_UPLOAD_EACH;
+        all.settings.server.credit = parts > 0 ? TARRY_CREDIT_WHOLE : TARRY_CREDIT_CHUNK;
+        world_begin(&all);
+        for (int round = 0; round < 50; round++) {
+            assert_true(world_round(&all).exact);
+            assert_true(squared_error(&all) < (parts > 1 ? 1e-8 : 1e-12));
+        }
+        world_end(&all);
     }
-    world_end(&all);
 }
 
 /* Independent normal vectors: the squared error has the mean that psi promises, within its own
@@ -196,7 +199,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sums_are_exact),
         cmocka_unit_test(folded_sums_are_exact),
-        cmocka_unit_test(single_gradients_add_up),
+        cmocka_unit_test(sums_of_what_was_uploaded_at_once_are_exact),
         cmocka_unit_test(measured_error_is_the_expected_one),
         cmocka_unit_test(stale_gradients_are_those_of_the_round_before),
         cmocka_unit_test(gradients_are_those_of_seed_and_round),

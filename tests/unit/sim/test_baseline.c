@@ -1,0 +1,497 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+#include <math.h>
+
+#include "failing_allocator.h"
+#include "plan/plan.h"
+#include "seed.h"
+#include "sim/baseline.h"
+#include "world.h"
+
+#define MILLISECOND UINT64_C(1000000)
+
+/* A world of workers that have a chunk each, of one copy, beside which a model runs. */
+static void lone_copies(world *all, uint32_t workers, uint32_t pieces, const char *spec)
+{
+    world_init(all);
+    all->plan_settings.workers = all->plan_settings.chunks = workers;
+    all->plan_settings.replication = 1;
+    all->plan_settings.pieces = pieces;
+    all->plan_settings.design = TARRY_DESIGN_CYCLIC;
+    all->plan_settings.order = TARRY_ORDER_AS_IS;
+    all->spec = spec;
+}
+
+static baseline *begin_model(world *all, baseline_settings own)
+{
+    baseline *model;
+    tarry_diagnostic why = {{0}};
+    if (baseline_create(all->plan, &own, &all->settings, NULL, &model, &why) != TARRY_OK)
+        fail_msg("%s", why.text);
+    return model;
+}
+
+static tarry_round_result model_round(baseline *model)
+{
+    tarry_round_result result;
+    assert_int_equal(baseline_round(model, &result), TARRY_OK);
+    return result;
+}
+
+/* One round of the model in a world of its own. */
+static tarry_round_result lone_round(world *all, baseline_settings own)
+{
+    world_begin(all);
+    baseline *model = begin_model(all, own);
+    tarry_round_result result = model_round(model);
+    baseline_free(model);
+    world_end(all);
+    return result;
+}
+
+/* ---- ring ---- */
+
+static void a_ring_takes_its_formula(void **state)
+{
+    (void)state;
+    world all;
+    lone_copies(&all, 4, 1, NULL);
+    all.settings.dimension = 1000;
+    all.settings.parameter_bytes = 1000000; /* never travel */
+    all.settings.link = (tarry_sim_link){.latency_ns = MILLISECOND, .bytes_per_second = 1e6};
+    all.settings.server_bytes_per_second = 1;
+    tarry_round_result result = lone_round(&all, (baseline_settings){.kind = BASELINE_RING});
+    assert_true(result.exact);
+    /* 250 numbers take 1 ms: 2 (m - 1) (latency + 4 d / m / bandwidth) after the chunk. */
+    assert_int_equal(result.end_ns, SECOND + 6 * (1 + 1) * MILLISECOND);
+    assert_int_equal(result.upload_bytes, 6 * 4 * 1000);
+}
+
+static uint64_t later(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+static uint64_t ring_ready(const uint64_t *done, uint32_t workers, uint32_t worker, uint32_t step);
+
+/* When the worker begins to send in the step, by definition. */
+static uint64_t ring_sends(const uint64_t *done, uint32_t workers, uint32_t worker, uint32_t step)
+{
+    uint64_t ready = ring_ready(done, workers, worker, step);
+    return step == 0 ? ready
+                     : later(ready, ring_sends(done, workers, worker, step - 1) + MILLISECOND);
+}
+
+static uint64_t ring_ready(const uint64_t *done, uint32_t workers, uint32_t worker, uint32_t step)
+{
+    if (step == 0)
+        return done[worker];
+    uint32_t before = (worker + workers - 1) % workers;
+    return later(done[worker],
+                 ring_sends(done, workers, before, step - 1) + MILLISECOND + 3 * MILLISECOND);
+}
+
+static void uneven_rings_go_by_their_recursion(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        enum { WORKERS = 4 };
+        world all;
+        lone_copies(&all, WORKERS, 1, "shifted-exp:0.001,0.01");
+        all.straggler_seed = test_seed("baseline", 5) + seed;
+        all.settings.dimension = 1000;
+        all.settings.link =
+            (tarry_sim_link){.latency_ns = 3 * MILLISECOND, .bytes_per_second = 1e6};
+        world_begin(&all);
+        uint64_t done[WORKERS], end = 0;
+        for (uint32_t worker = 0; worker < WORKERS; worker++)
+            done[worker] = tarry_straggler_time_ns(all.straggler, 0, worker, 0, worker, 1, 0);
+        for (uint32_t worker = 0; worker < WORKERS; worker++)
+            end = later(end, ring_ready(done, WORKERS, worker, 2 * (WORKERS - 1)));
+        baseline *model = begin_model(&all, (baseline_settings){.kind = BASELINE_RING});
+        assert_int_equal(model_round(model).end_ns, end);
+        baseline_free(model);
+        world_end(&all);
+    }
+}
+
+static void a_ring_ends_without_a_sum_when_a_worker_dies(void **state)
+{
+    (void)state;
+    world all;
+    lone_copies(&all, 5, 1, "dead:1");
+    all.settings.server.silence_ns = 7 * SECOND;
+    tarry_round_result result = lone_round(&all, (baseline_settings){.kind = BASELINE_RING});
+    assert_int_equal(result.error, TARRY_ERROR_COVERAGE);
+    assert_int_equal(result.end_ns, 7 * SECOND);
+    assert_int_equal(result.workers_lost, 1);
+}
+
+/* ---- beside the machines ---- */
+
+/* Without a deadline, and as a ring without links, a round is the uncoded one, to the nanosecond.
+ */
+static void models_meet_the_draws_of_the_machines(void **state)
+{
+    (void)state;
+    for (uint32_t pieces = 1; pieces <= 4; pieces += 3) {
+        world all;
+        lone_copies(&all, 12, pieces, "exp:1/chunk+jitter:0.2/run+slow:2,3");
+        all.straggler_seed = test_seed("baseline", 5);
+        all.settings.upload = TARRY_SIM_UPLOAD_WHOLE;
+        if (pieces == 1) { /* with more, the machines report each */
+            all.settings.dimension = all.settings.parameter_bytes = 100000;
+            all.settings.link =
+                (tarry_sim_link){.latency_ns = 5 * MILLISECOND, .bytes_per_second = 1e6};
+            all.settings.server_bytes_per_second = 2e6;
+        }
+        world_begin(&all);
+        baseline *drop = begin_model(
+            &all, (baseline_settings){.kind = BASELINE_DROPCOMPUTE, .deadline_ns = TARRY_NEVER});
+        baseline *ring = begin_model(&all, (baseline_settings){.kind = BASELINE_RING});
+        for (int round = 0; round < 5; round++) {
+            tarry_round_result machine = world_round(&all), model = model_round(drop);
+            assert_true(machine.exact && model.exact);
+            assert_true(model.expected_error == 0);
+            assert_int_equal(model.copies_computed, 12 * pieces);
+            if (round == 0 || pieces > 1) /* later ones wait behind the machines' signals */
+                assert_int_equal(model.end_ns, machine.end_ns);
+            model = model_round(ring);
+            if (pieces > 1)
+                assert_int_equal(model.end_ns, machine.end_ns);
+        }
+        baseline_free(ring);
+        baseline_free(drop);
+        world_end(&all);
+    }
+}
+
+/* ---- DropCompute ---- */
+
+/* Of two workers, whose pieces take 0.25 s and 0.75 s, the slow one has two at 1.5 s. */
+static void workers_stop_at_their_own_deadline(void **state)
+{
+    (void)state;
+    world all;
+    lone_copies(&all, 2, 4, "slow:1,3");
+    baseline_settings own = {.kind = BASELINE_DROPCOMPUTE, .deadline_ns = 3 * SECOND / 2};
+    tarry_round_result result = lone_round(&all, own);
+    assert_int_equal(result.end_ns, 3 * SECOND / 2);
+    assert_int_equal(result.copies_coded, 6);
+    assert_true(result.expected_error == 0.25 && !result.exact);
+    own.deadline_ns -= 1;
+    result = lone_round(&all, own);
+    assert_int_equal(result.copies_coded, 5);
+    own.deadline_ns = 100 * SECOND; /* nobody waits for it */
+    result = lone_round(&all, own);
+    assert_int_equal(result.end_ns, 3 * SECOND);
+    assert_true(result.exact);
+    /* The deadline is of compute time: it begins when the parameters are there. */
+    all.settings.link.latency_ns = 10 * MILLISECOND;
+    own.deadline_ns = 3 * SECOND / 2;
+    result = lone_round(&all, own);
+    assert_int_equal(result.end_ns, 3 * SECOND / 2 + 20 * MILLISECOND);
+    assert_int_equal(result.copies_coded, 6);
+}
+
+static void the_dead_are_noticed_and_left_out(void **state)
+{
+    (void)state;
+    world all;
+    lone_copies(&all, 4, 2, "dead:1");
+    all.settings.server.silence_ns = 5 * SECOND;
+    world_begin(&all);
+    baseline *model = begin_model(
+        &all, (baseline_settings){.kind = BASELINE_DROPCOMPUTE, .deadline_ns = 9 * SECOND});
+    tarry_round_result first = model_round(model), second = model_round(model);
+    assert_int_equal(first.end_ns, 5 * SECOND);
+    assert_int_equal(second.end_ns - second.start_ns, SECOND);
+    assert_true(first.expected_error == 0.25 && second.expected_error == 0.25);
+    baseline_free(model);
+    world_end(&all);
+}
+
+static double phi(double x)
+{
+    return erfc(-x / sqrt(2)) / 2;
+}
+
+/* The x with phi(x) = p. */
+static double phi_inverse(double p)
+{
+    double low = -10, high = 10;
+    for (int i = 0; i < 100; i++) {
+        double middle = (low + high) / 2;
+        if (phi(middle) < p)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/*
+ * Giladi et al., section 4.2: with Gaussian micro-batches (mu, sigma^2), M of them on each of N
+ * workers, E[M~(tau)] = sum_m phi((tau - m mu) / (sqrt(m) sigma)), and the time of all, the largest
+ * of N Gaussians, is about M mu + sqrt(M) sigma ((1 - gamma) phi^-1(1 - 1 / N) + gamma phi^-1(1 - 1
+ * / (e N))). The effective speedup is E[M~] / M * (T + T_c) / (min(tau, T) + T_c).
+ */
+static double closed_form(double tau, uint32_t pieces, uint32_t workers, double mu, double sigma,
+                          double *share)
+{
+    const double gamma = 0.5772156649;
+    double done = 0, n = workers;
+    for (uint32_t m = 1; m <= pieces; m++)
+        done += phi((tau - m * mu) / (sqrt(m) * sigma));
+    double all = pieces * mu + sqrt(pieces) * sigma *
+                                   ((1 - gamma) * phi_inverse(1 - 1 / n) +
+                                    gamma * phi_inverse(1 - 1 / (exp(1) * n)));
+    *share = done / pieces;
+    return *share * all / fmin(tau, all);
+}
+
+static void the_best_deadline_gives_what_the_closed_form_says(void **state)
+{
+    (void)state;
+    enum { WORKERS = 100, PIECES = 16, ROUNDS = 60 };
+    const double deviations[] = {0.1, 0.3};
+    for (size_t i = 0; i < 2; i++) {
+        world all;
+        lone_copies(&all, WORKERS, PIECES, i == 0 ? "jitter:0.1/chunk" : "jitter:0.3/chunk");
+        all.straggler_seed = test_seed("baseline", 5);
+        world_begin(&all);
+        baseline *model = begin_model(&all, (baseline_settings){.kind = BASELINE_DROPCOMPUTE});
+        baseline *endless = begin_model(
+            &all, (baseline_settings){.kind = BASELINE_DROPCOMPUTE, .deadline_ns = TARRY_NEVER});
+        double share = 0, time = 0, longest = 0, expected;
+        for (int round = 0; round < ROUNDS; round++) {
+            tarry_round_result result = model_round(model), whole = model_round(endless);
+            share += (1 - result.expected_error) / ROUNDS;
+            time += world_seconds(&result) / ROUNDS;
+            longest += world_seconds(&whole) / ROUNDS;
+        }
+        double mu = 1.0 / PIECES, sigma = deviations[i] * mu, best = 0, ignored;
+        double tau = (double)baseline_deadline_ns(model) * 1e-9;
+        double speedup = closed_form(tau, PIECES, WORKERS, mu, sigma, &expected);
+        for (double other = 0.5; other < 2; other += 0.001)
+            best = fmax(best, closed_form(other, PIECES, WORKERS, mu, sigma, &ignored));
+        printf("jitter %.1f: deadline %.4f s, share %.4f (%.4f), speedup %.4f (%.4f, best %.4f)\n",
+               deviations[i], tau, share, expected, share * longest / time, speedup, best);
+        assert_true(fabs(share / expected - 1) < 0.02);
+        assert_true(fabs(share * longest / time / speedup - 1) < 0.02);
+        assert_true(speedup > 0.98 * best);
+        baseline_free(endless);
+        baseline_free(model);
+        world_end(&all);
+    }
+}
+
+/* ---- shared queue ---- */
+
+static void whoever_is_free_takes_the_next_piece(void **state)
+{
+    (void)state;
+    world all;
+    baseline_settings own = {.kind = BASELINE_QUEUE};
+    /* Of 8 pieces the fast worker does 6 of 0.25 s, the slow one 2 of 0.75 s. */
+    lone_copies(&all, 2, 4, "slow:1,3");
+    tarry_round_result result = lone_round(&all, own);
+    assert_true(result.exact);
+    assert_int_equal(result.end_ns, 3 * SECOND / 2);
+    assert_int_equal(result.copies_computed, 8);
+    assert_int_equal(result.upload_bytes, 2 * 4);
+    /* At 1 s each the slow one's second ends at 2 s; its backup at 1.75 s. */
+    all.spec = "slow:1,4";
+    assert_int_equal(lone_round(&all, own).end_ns, 2 * SECOND);
+    own.backups = true;
+    result = lone_round(&all, own);
+    assert_int_equal(result.end_ns, 7 * SECOND / 4);
+    assert_int_equal(result.copies_computed, 8);
+    assert_int_equal(result.copies_coded, 8);
+}
+
+static void latency_is_hidden_and_links_count(void **state)
+{
+    (void)state;
+    world all;
+    lone_copies(&all, 3, 4, NULL);
+    all.settings.dimension = 1000;
+    all.settings.parameter_bytes = 1976;
+    all.settings.link = (tarry_sim_link){.latency_ns = 10 * MILLISECOND, .bytes_per_second = 1e6};
+    tarry_round_result result = lone_round(&all, (baseline_settings){.kind = BASELINE_QUEUE});
+    /* 2,000 bytes down, 4,024 up, two latencies, four pieces in between without a gap. */
+    assert_int_equal(result.end_ns, SECOND + 20 * MILLISECOND + 6024 * MILLISECOND / 1000);
+    assert_int_equal(result.upload_bytes, 3 * 4000);
+}
+
+/* List scheduling: the worker that is free first takes the next piece. */
+static uint64_t list_schedule(const world *all, uint64_t round, uint32_t workers, uint32_t pieces)
+{
+    uint64_t free_ns[16] = {0}, end_ns = 0;
+    uint32_t done[16] = {0};
+    for (uint32_t piece = 0; piece < workers * pieces; piece++) {
+        uint32_t first = 0;
+        for (uint32_t worker = 1; worker < workers; worker++)
+            if (free_ns[worker] < free_ns[first])
+                first = worker;
+        free_ns[first] += tarry_straggler_time_ns(all->straggler, round, first, done[first]++,
+                                                  piece / pieces, pieces, 0);
+        end_ns = later(end_ns, free_ns[first]);
+    }
+    return end_ns;
+}
+
+static void queues_without_backups_are_list_schedules(void **state)
+{
+    (void)state;
+    world all;
+    lone_copies(&all, 9, 5, "shifted-exp:0.5,1/chunk+slow:2,3");
+    all.straggler_seed = test_seed("baseline", 5);
+    world_begin(&all);
+    baseline *plain = begin_model(&all, (baseline_settings){.kind = BASELINE_QUEUE});
+    baseline *backed =
+        begin_model(&all, (baseline_settings){.kind = BASELINE_QUEUE, .backups = true});
+    double saved = 0;
+    for (uint64_t round = 0; round < 30; round++) {
+        tarry_round_result result = model_round(plain), with = model_round(backed);
+        assert_int_equal(result.end_ns - result.start_ns, list_schedule(&all, round, 9, 5));
+        assert_int_equal(result.copies_computed, 45);
+        assert_true(with.exact && with.copies_coded == 45);
+        assert_true(with.end_ns - with.start_ns <= result.end_ns - result.start_ns);
+        saved += world_seconds(&result) - world_seconds(&with);
+    }
+    assert_true(saved > 0);
+    baseline_free(backed);
+    baseline_free(plain);
+    world_end(&all);
+}
+
+/* Whoever dies, and whatever is on its way then: no piece is lost as long as a worker is left. */
+static void pieces_of_the_dead_are_put_back(void **state)
+{
+    (void)state;
+    const char *const specs[] = {"exp:1/chunk+fail:0.3+rejoin:1", "exp:1+fail:0.5+rejoin:0.1",
+                                 "dead:3+fail:0.4+rejoin:2+shifted-exp:0.1,1"};
+    uint32_t lost = 0, failed = 0;
+    uint64_t again = 0;
+    for (uint32_t i = 0; i < 12; i++) {
+        world all;
+        lone_copies(&all, 8, 4, specs[i % 3]);
+        all.straggler_seed = test_seed("baseline", 5) + i;
+        all.settings.server.silence_ns = SECOND / 2;
+        all.settings.dimension = all.settings.parameter_bytes = 10000;
+        all.settings.link = (tarry_sim_link){.latency_ns = i % 2 * 100 * MILLISECOND,
+                                             .bytes_per_second = i % 4 < 2 ? INFINITY : 1e5};
+        all.settings.server_bytes_per_second = i % 4 < 2 ? 2e5 : INFINITY;
+        world_begin(&all);
+        baseline *model =
+            begin_model(&all, (baseline_settings){.kind = BASELINE_QUEUE, .backups = i % 5 != 0});
+        for (int round = 0; round < 40; round++) {
+            tarry_round_result result = model_round(model);
+            assert_true(result.end_ns > result.start_ns || result.workers_lost == 8);
+            assert_int_equal(result.exact, result.error == TARRY_OK);
+            if (result.error == TARRY_OK) {
+                assert_int_equal(result.copies_coded, 32);
+                assert_true(result.copies_computed >= 32);
+                again += result.copies_computed - 32;
+            } else {
+                assert_int_equal(result.workers_lost, 8);
+                failed++;
+            }
+            lost += result.workers_lost;
+        }
+        baseline_free(model);
+        world_end(&all);
+    }
+    printf("%u workers lost, %u rounds without any left, %u pieces once more\n", lost, failed,
+           (unsigned)again);
+    assert_true(lost > 100 && again > 0 && failed < 100);
+}
+
+/* ---- all ---- */
+
+static void wrong_settings_are_refused(void **state)
+{
+    (void)state;
+    const double negative[] = {1, -1};
+    baseline *model;
+    tarry_diagnostic why;
+    world all;
+    lone_copies(&all, 2, 1, NULL);
+    world_begin(&all);
+    const baseline_settings own = {.kind = BASELINE_QUEUE};
+    tarry_sim_settings wrong = all.settings;
+    wrong.chunk_cost = negative;
+    assert_int_equal(baseline_create(all.plan, &own, &wrong, NULL, &model, &why),
+                     TARRY_ERROR_ARGUMENT);
+    model = begin_model(&all, own);
+    assert_int_equal(baseline_costs(model, negative, &why), TARRY_ERROR_ARGUMENT);
+    baseline_free(model);
+    world_end(&all);
+    lone_copies(&all, 2, 1, NULL);
+    all.plan_settings.replication = 2;
+    world_begin(&all);
+    assert_int_equal(baseline_create(all.plan, &own, &all.settings, NULL, &model, &why),
+                     TARRY_ERROR_ARGUMENT);
+    world_end(&all);
+    baseline_free(NULL);
+}
+
+typedef struct attempt {
+    const world *all;
+    baseline_kind kind;
+} attempt;
+
+static int run(void *user, const tarry_allocator *allocator)
+{
+    const attempt *of = user;
+    baseline_settings own = {.kind = of->kind, .backups = true};
+    baseline *model;
+    tarry_round_result result;
+    int error = baseline_create(of->all->plan, &own, &of->all->settings, allocator, &model, NULL);
+    if (error != TARRY_OK)
+        return error;
+    for (int round = 0; round < 2 && error == TARRY_OK; round++)
+        error = baseline_round(model, &result);
+    baseline_free(model);
+    return error;
+}
+
+static void each_allocation_may_fail(void **state)
+{
+    (void)state;
+    world all;
+    lone_copies(&all, 3, 2, "exp:1+fail:0.5+rejoin:2");
+    all.settings.server.silence_ns = SECOND;
+    world_begin(&all);
+    const baseline_kind kinds[] = {BASELINE_DROPCOMPUTE, BASELINE_QUEUE, BASELINE_RING};
+    for (size_t i = 0; i < 3; i++)
+        assert_true(fail_each_allocation(run, &(attempt){&all, kinds[i]}) >= 4);
+    world_end(&all);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_ring_takes_its_formula),
+        cmocka_unit_test(uneven_rings_go_by_their_recursion),
+        cmocka_unit_test(a_ring_ends_without_a_sum_when_a_worker_dies),
+        cmocka_unit_test(models_meet_the_draws_of_the_machines),
+        cmocka_unit_test(workers_stop_at_their_own_deadline),
+        cmocka_unit_test(the_dead_are_noticed_and_left_out),
+        cmocka_unit_test(the_best_deadline_gives_what_the_closed_form_says),
+        cmocka_unit_test(whoever_is_free_takes_the_next_piece),
+        cmocka_unit_test(latency_is_hidden_and_links_count),
+        cmocka_unit_test(queues_without_backups_are_list_schedules),
+        cmocka_unit_test(pieces_of_the_dead_are_put_back),
+        cmocka_unit_test(wrong_settings_are_refused),
+        cmocka_unit_test(each_allocation_may_fail),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
