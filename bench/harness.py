@@ -69,5 +69,8 @@ def main(claims, description):
     print("\n".join(markdown.table(HEADER, [])))
     for function in claims:
         if options.only in (None, function.__name__):
-            function(bench)
+            try:
+                function(bench)
+            except runner.Failed as failed:
+                sys.exit(str(failed))
     sys.exit(1 if bench.missed else 0)

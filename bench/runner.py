@@ -11,6 +11,10 @@ import sys
 import tempfile
 
 
+class Failed(Exception):
+    """A command that should have ended well, and what it said."""
+
+
 class Missing(Exception):
     """What a measurement needs and isn't there: data, a test's program, gnuplot."""
 
@@ -48,7 +52,7 @@ class Runner:
     def ended_well(self, *arguments):
         done = self.run(*arguments)
         if done.returncode != 0:
-            sys.exit(f"{' '.join(map(str, arguments))}: {done.stderr.strip()}")
+            raise Failed(f"{' '.join(map(str, arguments))}: {done.stderr.strip()}")
         return done
 
     def report(self, *arguments, command="train"):
@@ -122,5 +126,5 @@ class Runner:
         """A run of such a program that must end well."""
         done = self.call([self.program(path, option), *map(str, arguments)], path)
         if done.returncode != 0:
-            sys.exit(f"{path}: {done.stderr.strip()}")
+            raise Failed(f"{path}: {done.stderr.strip()}")
         return done

@@ -6,7 +6,7 @@ TARRY is the binary (an optimised build), DATA the folder with a9a.t, the digits
 build with tests, gnuplot) is skipped, and said. Simulated figures are functions of the seed, and agree to the digit. What
 depends on the machine's speed is measured with --clock alone, and never counts as a difference.
 
-The exit status is 1 if something differs, unless it was written.
+The exit status is 1 if a command fails, or if something differs and is not written.
 """
 
 import argparse
@@ -35,6 +35,7 @@ class Session:
         self.clock = clock
         self.differ = 0
         self.skipped = 0
+        self.failed = 0
 
     def repeat(self, entry):
         if entry.clock is True and not self.clock:
@@ -46,6 +47,9 @@ class Session:
         except runner.Missing as missing:
             self.skipped += 1
             print(f"{entry}: skipped: {missing}", flush=True)
+        except runner.Failed as failed:
+            self.failed += 1
+            print(f"{entry}: failed: {failed}", flush=True)
 
     def measure(self, entry):
         path = self.docs / f"{entry.page}.md"
@@ -114,9 +118,9 @@ def main():
                       write=options.write, clock=options.clock)
     for entry in entries:
         session.repeat(entry)
-    print(f"{len(entries) - session.skipped} repeated, {session.skipped} skipped, {session.differ} figures differ; "
+    print(f"{len(entries) - session.skipped - session.failed} repeated, {session.skipped} skipped, {session.failed} failed, {session.differ} figures differ; "
           f"{runner.processor_seconds():.0f} s of processor time")
-    return 1 if session.differ and not options.write else 0
+    return 1 if session.failed or (session.differ and not options.write) else 0
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ def experiment(tarry, name):
         if run.returncode == 77:
             raise runner.Missing(run.stderr.strip())
         if run.returncode != 0:
-            raise SystemExit(run.stderr.strip())
+            raise runner.Failed(run.stderr.strip())
         pathlib.Path(done).touch()
     return folder
 
