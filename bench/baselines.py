@@ -12,7 +12,7 @@ import math
 import statistics
 
 import harness
-from dynamic import PIECES, SPECS, simulated
+from dynamic import PIECES, SPECS
 
 claim = harness.Claims()
 
@@ -32,7 +32,7 @@ def baselines_at_once(bench):
     names = ("uncoded", "cyclic", "fractional", "ignore-stragglers")
     schemes = ",".join(f"{name},{name}:upload=coded" for name in names)
     for latency in (0, 0.1):
-        rows = simulated(bench, "--trials", 50, "--latency", latency, "--scheme", schemes)
+        rows = bench.results("--trials", 50, "--latency", latency, "--scheme", schemes)
         for name, once, asked in zip(names, rows[::2], rows[1::2]):
             gain = max(abs(b - a - 2 * latency) for a, b in zip(once["seconds"], asked["seconds"]))
             bench.at_most(f"{name}, latency {latency} s: seconds saved by uploading at once, beyond two latencies", gain, 1e-6)
@@ -51,7 +51,7 @@ def effective_speedup(tau, deviation, workers):
 def baselines_dropcompute(bench):
     """DropCompute at the deadline that it finds, beside its closed form; and what micro-batches are worth."""
     for deviation in (0.1, 0.3):
-        drop, waits = simulated(bench, "--trials", 100, "--straggler", f"jitter:{deviation}/chunk", "--scheme",
+        drop, waits = bench.results("--trials", 100, "--straggler", f"jitter:{deviation}/chunk", "--scheme",
                                 "dropcompute,dropcompute:deadline=1e6")
         deadline = drop["time"]["median"]
         share, speedup = effective_speedup(deadline, deviation, 200)
@@ -63,7 +63,7 @@ def baselines_dropcompute(bench):
         bench.at_most(f"{what}: share / that of the closed form, off by", abs((1 - drop["expected_error"]) / share - 1), 0.02)
         bench.at_most(f"{what}: effective speedup / that of the closed form, off by", abs(measured / speedup - 1), 0.02)
         bench.at_most(f"{what}: / the best of the closed form, off by", abs(measured / best - 1), 0.02)
-    whole, small = simulated(bench, "--trials", 50, "--straggler", MILD, "--scheme",
+    whole, small = bench.results("--trials", 50, "--straggler", MILD, "--scheme",
                              "dropcompute:deadline=1.05,pieces=1,dropcompute:deadline=1.05")
     bench.note("DropCompute, mild, m = 200, 1.05 s: error with 1 and with 16 pieces per chunk",
                f"{whole['expected_error']:.3f}, {small['expected_error']:.3f}")
@@ -73,7 +73,7 @@ def baselines_dropcompute(bench):
 def baselines_queue(bench):
     """All data everywhere, and the next piece to whoever is free, beside three copies in a dynamic order."""
     for name, spec, _, _ in SPECS:
-        rows = simulated(bench, "--trials", 50, "--replication", 3, "--pieces", PIECES, "--straggler", spec, "--scheme",
+        rows = bench.results("--trials", 50, "--replication", 3, "--pieces", PIECES, "--straggler", spec, "--scheme",
                          "tarry,queue,queue:name=alone,backup=no,queue:name=small,pieces=64,uncoded")
         tarry, queue, alone, small, uncoded = rows
         bench.note(f"{name}, m = 200: time / balanced of Tarry (3 copies stored, P = 16), of the queue (200 copies, P = 16), "
@@ -89,7 +89,7 @@ def baselines_links(bench):
            "--bandwidth", CARD, "--silence", 1000]
     schemes = f"uncoded,ring,queue,queue:name=alone,backup=no,tarry:pieces={PIECES},tarry,cyclic"
     for what, card in (("the card counted", ["--server-bandwidth", CARD]), ("links alone", [])):
-        rows = simulated(bench, *job, *card, "--scheme", schemes)
+        rows = bench.results(*job, *card, "--scheme", schemes)
         for row in rows:
             bench.note(f"links, {what}: {row['scheme']}, r = {row['stored']}, P = {row['pieces']}: seconds",
                        f"{row['time']['median']:.2f}")
@@ -112,7 +112,7 @@ def baselines_traces(bench):
         schemes = (f"uncoded,ring,dropcompute:name=dropcompute,deadline={deadline},queue:pieces=4,"
                    "partial:replication=2,tarry:replication=2,tarry:replication=3,pieces=4,"
                    "tarry:replication=3,pieces=4,costs=known")
-        rows = simulated(bench, *job, "--scheme", schemes)
+        rows = bench.results(*job, "--scheme", schemes)
         for row in rows:
             bench.note(f"{name}: {row['scheme']}, {row['stored']} stored, P = {row['pieces']}: seconds, / uncoded, / balanced, "
                        "copies computed, error",
