@@ -101,11 +101,11 @@ def regimes():
             Regime("3 %, no stragglers", "--overhead", 0.03, straggler="none"),
         ],
         "links": [
-            *(Regime(f"{text}, d = {d:g}{more}", *links(speed, int(d)), straggler=straggler, links=True)
+            *(Regime(f"{text}, d = 1e{d}{more}", *links(speed, 10 ** d), straggler=straggler, links=True)
               for more, straggler in ((", no stragglers", "none"), ("", None))
               for speed, text in ((1.25e10, "100 Gb/s"), (1.25e9, "10 Gb/s"))
-              for d in (1e5, 1e6, 1e7)),
-            Regime("10 Gb/s, d = 1e+07, m = 33, chunks of 1 ms", *links(1.25e9, 10000000), "--chunk-time", 0.001, workers=33,
+              for d in (5, 6, 7)),
+            Regime("10 Gb/s, d = 1e7, m = 33, chunks of 1 ms", *links(1.25e9, 10 ** 7), "--chunk-time", 0.001, workers=33,
                    straggler="none", links=True),
         ],
         "workers": [
@@ -141,6 +141,8 @@ class Row:
             seconds = statistics.median(float("inf") if time is None else time for time in result["seconds"])
             if column not in self.cells or seconds < self.cells[column].seconds:
                 self.cells[column] = Cell(seconds, result["expected_error"], setting)
+        if self.cells["Tarry"].seconds < self.cells["at best"].seconds:
+            self.cells["at best"] = self.cells["Tarry"]
         self.best = min(self.cells[column].seconds for column in EXACT if column in self.cells)
         self.winner = next(column for column in EXACT
                            if column in self.cells and self.cells[column].seconds <= EVEN * self.best)
@@ -188,7 +190,7 @@ def table(runner, axis):
     """(header, rows) of an axis."""
     rows = rows_of(runner, axis)
     columns = [column for column in COLUMNS if any(column in row.cells for row in rows)]
-    header = ["regime", "best", "least time", "by", *columns]
+    header = ["regime", "best", "least time", "the next", *("Tarry at best" if column == "at best" else column for column in columns)]
     return header, [[row.regime.name, row.winner, seconds_text(row.best), number(row.margin()),
                      *(words(row, column) for column in columns)] for row in rows]
 
