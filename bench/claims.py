@@ -12,6 +12,7 @@ import statistics
 import sys
 import time
 
+import baselines
 import dynamic
 import harness
 import level
@@ -170,4 +171,4 @@ def simulation_speed(bench):
 
 
 if __name__ == "__main__":
-    harness.main(claim + dynamic.claim, __doc__.split("\n")[0])
+    harness.main(claim + dynamic.claim + baselines.claim, __doc__.split("\n")[0])

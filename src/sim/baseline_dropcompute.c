@@ -147,7 +147,7 @@ static double candidate_ns(double least_ns, double most_ns, uint32_t index)
 }
 
 /* Adds S_i of the recorded round to each candidate's. finished_ns is sorted. */
-static void add_speedups(double *speedup, double least_ns, double most_ns,
+static void add_speedups(double *speedup, uint64_t *finished, double least_ns, double most_ns,
                          const double *finished_ns, uint32_t count, double longest_ns,
                          double links_ns, uint32_t pieces)
 {
@@ -156,6 +156,7 @@ static void add_speedups(double *speedup, double least_ns, double most_ns,
         double tau = candidate_ns(least_ns, most_ns, i);
         while (done < count && finished_ns[done] <= tau)
             done++;
+        finished[i] += done;
         double time = fmin(tau, longest_ns) + links_ns;
         speedup[i] += time > 0 ? (longest_ns + links_ns) / time * done / pieces : 0;
     }
@@ -168,6 +169,7 @@ int baseline_best_deadline(baseline *model, uint64_t *deadline_ns)
         memory_allocate(&model->allocator, (size_t)pieces * CALIBRATION, sizeof(*finished_ns));
     double speedup[CANDIDATES] = {0}, longest_ns[CALIBRATION], least_ns = INFINITY, most_ns = 0;
     uint32_t count[CALIBRATION], best = CANDIDATES - 1;
+    uint64_t finished[CANDIDATES] = {0};
     if (finished_ns == NULL)
         return TARRY_ERROR_NO_MEMORY;
     for (uint32_t i = 0; i < CALIBRATION; i++) {
@@ -180,10 +182,10 @@ int baseline_best_deadline(baseline *model, uint64_t *deadline_ns)
     least_ns = fmax(least_ns, 1);
     most_ns = fmax(most_ns, least_ns);
     for (uint32_t i = 0; i < CALIBRATION; i++)
-        add_speedups(speedup, least_ns, most_ns, finished_ns + (size_t)i * pieces, count[i],
-                     longest_ns[i], (double)communication_ns(model), pieces);
+        add_speedups(speedup, finished, least_ns, most_ns, finished_ns + (size_t)i * pieces,
+                     count[i], longest_ns[i], (double)communication_ns(model), pieces);
     for (uint32_t i = CANDIDATES - 1; i-- > 0;)
-        if (speedup[i] > speedup[best])
+        if (speedup[i] > speedup[best] && finished[i] >= (uint64_t)pieces * CALIBRATION / 2)
             best = i;
     memory_release(&model->allocator, finished_ns);
     /* Not a nanosecond less than what rounding took. */
