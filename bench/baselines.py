@@ -70,13 +70,18 @@ def baselines_dropcompute(bench):
                f"{whole['expected_error']:.3f}, {small['expected_error']:.3f}")
 
 
+def queues(bench):
+    """A dynamic order with three copies, the queue, without backups, with smaller pieces, and uncoded: (name, results)."""
+    for name, spec, _, _ in SPECS:
+        yield name, bench.results("--trials", 50, "--replication", 3, "--pieces", PIECES, "--straggler", spec, "--scheme",
+                                  "tarry,queue,queue:name=alone,backup=no,queue:name=small,pieces=64,uncoded")
+
+
 @claim
 def baselines_queue(bench):
     """All data everywhere, and the next piece to whoever is free, beside three copies in a dynamic order."""
-    for name, spec, _, _ in SPECS:
-        rows = bench.results("--trials", 50, "--replication", 3, "--pieces", PIECES, "--straggler", spec, "--scheme",
-                         "tarry,queue,queue:name=alone,backup=no,queue:name=small,pieces=64,uncoded")
-        tarry, queue, alone, small, uncoded = rows
+    for name, rows in queues(bench):
+        tarry, queue, _, small, uncoded = rows
         bench.note(f"{name}, m = 200: time / balanced of Tarry (3 copies stored, P = 16), of the queue (200 copies, P = 16), "
                    "without backups, with P = 64", ", ".join(f"{row['ratio_to_balanced']:.3f}" for row in rows[:4]))
         bench.note(f"{name}: Tarry / queue, Tarry / queue with P = 64, Tarry / uncoded",
