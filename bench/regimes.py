@@ -87,7 +87,7 @@ def regimes():
         "racks": [
             Regime("of 10, 20 % are 5 times slower", straggler=f"{jitter}+rack:10,5,0.2"),
             Regime("of 20, 20 % are 5 times slower", straggler=f"{jitter}+rack:20,5,0.2"),
-            Regime("of 10, 10 % die in the round", straggler=f"{jitter}+rack:10,inf,0.1"),
+            Regime("of 10, 20 % are 100 times slower", straggler=f"{jitter}+rack:10,100,0.2"),
         ],
         "replication": [Regime(f"r = {r}", replication=r) for r in (1, 2, 4, 8)],
         "pieces": [Regime(f"P = {pieces}", pieces=pieces) for pieces in (1, 4, 64)],
@@ -105,7 +105,7 @@ def regimes():
               for more, straggler in ((", no stragglers", "none"), ("", None))
               for speed, text in ((1.25e10, "100 Gb/s"), (1.25e9, "10 Gb/s"))
               for d in (1e5, 1e6, 1e7)),
-            Regime("10 Gb/s, d = 1e+07, m = 33, chunks of 1 ms", *links(1.25e9, 10000000), "--chunk-seconds", 0.001, workers=33,
+            Regime("10 Gb/s, d = 1e+07, m = 33, chunks of 1 ms", *links(1.25e9, 10000000), "--chunk-time", 0.001, workers=33,
                    straggler="none", links=True),
         ],
         "workers": [

@@ -4,6 +4,7 @@
 import collections
 import itertools
 import json
+import math
 import time
 
 import forms
@@ -55,6 +56,21 @@ def pieces_and_worst_cases(tarry):
         rows.append([design, 8, pieces, *(q_with_bound(tarry, copies, options) for copies in (1, 4)),
                      *(worst(tarry, parts, options) for parts in (2, 4))])
     return ["design", "r", "P", "Q_1", "Q_4", "worst, l = 2", "worst, l = 4"], rows
+
+
+@page.table("deaths")
+def deaths(tarry):
+    """How many random deaths are survived on average, beside the closed form of SPARe (arXiv 2603.00357)."""
+    rows = []
+    for workers, replication in ((200, 3), (200, 9), (600, 8), (600, 20), (1000, 9)):
+        figures = [tarry.plan(*options_of(design, workers, workers, replication, pieces), "--order", "as-is")
+                   for design, pieces in (("random", 1), ("cyclic", 1), ("fractional", 1), ("random", 16), ("fractional", 16))]
+        closed_form = math.gamma(1 / replication) / replication * workers ** (1 - 1 / replication)
+        rows.append([workers, replication, forms.digits(closed_form, 3),
+                     *(forms.digits(plan["random_deaths_survived"]["mean"], 3) for plan in figures),
+                     figures[0]["deaths_survived"]])
+    return ["m = N", "r", "SPARe's formula", "`random`, P = 1", "`cyclic`", "`fractional`", "`random`, P = 16",
+            "`fractional`, P = 16", "any"], rows
 
 
 def timed_plan(tarry, *options):

@@ -16,6 +16,19 @@ DEAD = "exp:1+dead:10"
 ERROR = 0.1
 
 
+@page.table("overheads")
+def overheads(tarry):
+    """Balanced holds what a piece costs, and uncoded shows it."""
+    rows = []
+    for overhead, name in ((0, "0"), (0.02, "20 ms"), (0.1, "100 ms")):
+        results = tarry.results("--trials", 20, "--scheme", "tarry", "--replication", 3, "--pieces", "1,16,64", "--straggler",
+                                "jitter:0.1+slow:10,2-10", "--overhead", overhead)
+        for row in results:
+            rows.append([name if row["pieces"] == 1 else "", row["pieces"], forms.seconds(row["time"]["median"]),
+                         f"{row['ratio_to_balanced']:.2f}", forms.digits(row["ratio_to_uncoded"], 3)])
+    return ["overhead of a piece", "P", "median", "/balanced", "/uncoded"], rows
+
+
 @page.table("times")
 def times(tarry):
     """Each scheme beside partial, on the same draws."""
