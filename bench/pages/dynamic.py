@@ -3,6 +3,7 @@
 
 import os
 
+import baselines
 import dynamic
 import forms
 import gnuplot
@@ -51,9 +52,19 @@ def rules(tarry):
 
 @page.table("recorded")
 def recorded(tarry):
-    """Each case over balanced."""
-    rows = [[case.trace, case.what, f"{case.ratio:.3f}", f"<= {case.limit}" if case.limit else ""]
-            for case in dynamic.recorded(tarry)]
+    """Other schemes in their best form, and dynamic orders beside their limits."""
+    cases, rows = list(dynamic.recorded(tarry)), []
+    for trace, deadline, (uncoded, _, drop, queue, *_, pieces, _) in reversed(list(baselines.recorded(tarry))):
+        rows += [[trace, "uncoded, and a ring", f"{uncoded['ratio_to_balanced']:.3f}", ""],
+                 [trace, f"DropCompute at {deadline} s, {drop['pieces']} micro-batches, error {drop['expected_error']:.3f}",
+                  f"{drop['ratio_to_balanced']:.3f}", ""],
+                 [trace, f"shared queue, {queue['stored']} copies stored, P = {queue['pieces']}",
+                  f"{queue['ratio_to_balanced']:.3f}", ""]]
+        rows += [[trace, case.what, f"{case.ratio:.3f}", f"<= {case.limit}"] if case.limit else
+                 [trace, case.what, f"{case.ratio:.3f}", ""]
+                 for case in cases if case.trace == trace and case.what != "uncoded"]
+        if trace == "slow_worker":
+            rows.append([trace, f"r = 3, P = {pieces['pieces']}", f"{pieces['ratio_to_balanced']:.3f}", ""])
     return ["trace", "", "time / balanced", "limit"], rows
 
 
@@ -73,6 +84,21 @@ def alike(tarry):
     rows = [[f"simulated, r = {row['replication']}, P = {row['pieces']}", f"{ratio:.4g}", "<= 1.03"]
             for row, ratio in dynamic.alike(tarry)]
     return ["", "time / uncoded", "limit"], rows
+
+
+@page.table("links")
+def links(tarry):
+    columns = baselines.links(tarry).values()
+    names = {"ring": "ring all-reduce (of these {:.2f} for links)", "uncoded": "uncoded, uploading at once",
+             "queue": "shared queue, P = {pieces}, {stored} copies stored", "tarry": "Tarry, P = {pieces}",
+             "cyclic": "cyclic, r = {stored}"}
+    rows = []
+    for results in zip(*columns):
+        name = names.get(results[0]["scheme"].split(":")[0])
+        if name:
+            times = [result["time"]["median"] for result in results]
+            rows.append([times, [name.format(times[0] - 1, **results[0]), *(f"{time:.2f}" for time in times)]])
+    return ["seconds of a round", "with the server's card", "links alone"], [row for _, row in sorted(rows)]
 
 
 @page.table("alike-local", clock=True)

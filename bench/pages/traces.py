@@ -8,35 +8,39 @@ from pages import experiments
 
 page = registry.Page("traces")
 
-NAMES = {"cyclic": "original, cyclic", "fractional": "original, fractional", "partial": "**partial**"}
+GROUPS = {  # scheme: title, replications that are shown (None: all)
+    "uncoded": ("uncoded", None), "ring": ("ring all-reduce", None),
+    "dropcompute": ("DropCompute, {seconds} s, {pieces} micro-batches", None),
+    "queue": ("shared queue, {pieces} pieces", None), "cyclic": ("original, cyclic", (2, 3, 4)),
+    "fractional": ("original, fractional", (2, 3, 4)), "partial": ("partial", (2, 3, 4)),
+    "tarry": ("[dynamic order](dynamic.md)", (2, 3)), "tarry in pieces": ("the same, 4 pieces", (2, 3)),
+}
 
 
 def row_of(result, uncoded, best):
-    """Replication, and the figures of one scheme; the best time of an exact sum is bold."""
+    """Copies stored, and the figures of one scheme; the best times of an exact sum are bold."""
     time = result["time"]
-    median, ratio = f"{time['median']:.1f}", f"{time['median'] / uncoded:.2f}"
-    if result is best:
-        median, ratio = f"**{median}**", f"**{ratio}**"
-    sd = time["sd"]
-    return [result["replication"], median, f"{sd:.1f}" if sd > 1e-9 else "0", "1" if result["scheme"] == "uncoded" else ratio,
-            f"{result['copies']:.2f}", forms.short(result["expected_error"])]
+    ratio, sd = f"{time['median'] / uncoded:.2f}", time["sd"]
+    shown = "1" if result["scheme"] == "uncoded" else f"**{ratio}**" if ratio == best and not result["expected_error"] else ratio
+    return [result["stored"], f"{time['median']:.1f}", f"{sd:.1f}" if sd > 1e-9 else "0", shown, f"{result['copies']:.2f}",
+            forms.short(result["expected_error"])]
 
 
 def times(tarry, name):
     results = experiments.results(tarry, "traces", f"trace-{name}")
     uncoded = next(row for row in results if row["scheme"] == "uncoded")["time"]["median"]
-    best = min((row for row in results if row["expected_error"] == 0), key=lambda row: row["time"]["median"])
-    schemes = {}
+    best = min(row["time"]["median"] for row in results if row["expected_error"] == 0)
+    groups = {}
     for result in results:
         scheme = result["scheme"].split(":")[0]
-        if result["replication"] > 1 or scheme in ("uncoded", "dropcompute"):
-            schemes.setdefault(scheme, []).append(row_of(result, uncoded, best))
-    titles = dict(NAMES, dropcompute=f"DropCompute, {schemes['dropcompute'][0][1]} s")
-    if schemes["cyclic"] == schemes["fractional"]:
-        del schemes["fractional"]
-        titles["cyclic"] = "original, cyclic and fractional alike"
-    rows = [[titles.get(scheme, scheme) * (number == 0), *cells] for scheme, group in schemes.items()
-            for number, cells in enumerate(group)]
+        title, copies = GROUPS[scheme]
+        if copies is None or result["replication"] in copies:
+            title = title.format(seconds=f"{result['time']['median']:.1f}", pieces=result["pieces"])
+            groups.setdefault(title, []).append(row_of(result, uncoded, f"{best / uncoded:.2f}"))
+    if groups["original, cyclic"] == groups["original, fractional"]:
+        del groups["original, fractional"]
+        groups = {title + " and fractional alike" * (title == "original, cyclic"): rows for title, rows in groups.items()}
+    rows = [[title * (number == 0), *cells] for title, group in groups.items() for number, cells in enumerate(group)]
     return ["scheme", "r", "median", "sd", "/ uncoded", "copies", "error"], rows
 
 
