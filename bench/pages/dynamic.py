@@ -7,6 +7,7 @@ import baselines
 import dynamic
 import forms
 import gnuplot
+import loss
 import registry
 
 page = registry.Page("dynamic")
@@ -66,6 +67,21 @@ def recorded(tarry):
         if trace == "slow_worker":
             rows.append([trace, f"r = 3, P = {pieces['pieces']}", f"{pieces['ratio_to_balanced']:.3f}", ""])
     return ["trace", "", "time / balanced", "limit"], rows
+
+
+@page.table("queues")
+def queues(tarry):
+    rows = []
+    for name, results in baselines.queues(tarry):
+        pairs = [f"{baselines.median_ratio(results[0], results[i]):.3f}" for i in (1, 3)]
+        rows.append([name, *(f"{result['ratio_to_balanced']:.3f}" for result in results[:4]), *pairs])
+    return ["", "Tarry, 3 copies, P = 16", "queue, 200 copies, P = 16", "without backups", "with backups, P = 64",
+            "Tarry / queue", "with P = 64"], rows
+
+
+@page.table("loss")
+def seconds_to_a_loss(tarry):
+    return loss.HEADER, loss.table(tarry, loss.STRAGGLER, loss.ROUNDS)[1]
 
 
 @page.table("traffic")

@@ -2,7 +2,6 @@
 """docs/traces.md: schemes on recorded traces, where coding begins to pay, and what a deadline drops."""
 
 import dropped
-import forms
 import registry
 from pages import experiments
 
@@ -23,7 +22,7 @@ def row_of(result, uncoded, best):
     ratio, sd = f"{time['median'] / uncoded:.2f}", time["sd"]
     shown = "1" if result["scheme"] == "uncoded" else f"**{ratio}**" if ratio == best and not result["expected_error"] else ratio
     return [result["stored"], f"{time['median']:.1f}", f"{sd:.1f}" if sd > 1e-9 else "0", shown, f"{result['copies']:.2f}",
-            forms.short(result["expected_error"])]
+            f"{result['expected_error']:.3f}" if result["expected_error"] else "0"]
 
 
 def times(tarry, name):
