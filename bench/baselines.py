@@ -12,7 +12,8 @@ import math
 import statistics
 
 import harness
-from dynamic import PIECES, SPECS, simulated
+import runner
+from dynamic import PIECES, SPECS
 
 claim = harness.Claims()
 
@@ -32,7 +33,7 @@ def baselines_at_once(bench):
     names = ("uncoded", "cyclic", "fractional", "ignore-stragglers")
     schemes = ",".join(f"{name},{name}:upload=coded" for name in names)
     for latency in (0, 0.1):
-        rows = simulated(bench, "--trials", 50, "--latency", latency, "--scheme", schemes)
+        rows = bench.results("--trials", 50, "--latency", latency, "--scheme", schemes)
         for name, once, asked in zip(names, rows[::2], rows[1::2]):
             gain = max(abs(b - a - 2 * latency) for a, b in zip(once["seconds"], asked["seconds"]))
             bench.at_most(f"{name}, latency {latency} s: seconds saved by uploading at once, beyond two latencies", gain, 1e-6)
@@ -51,8 +52,8 @@ def effective_speedup(tau, deviation, workers):
 def baselines_dropcompute(bench):
     """DropCompute at the deadline that it finds, beside its closed form; and what micro-batches are worth."""
     for deviation in (0.1, 0.3):
-        drop, waits = simulated(bench, "--trials", 100, "--straggler", f"jitter:{deviation}/chunk", "--scheme",
-                                "dropcompute,dropcompute:deadline=1e6")
+        drop, waits = bench.results("--trials", 100, "--straggler", f"jitter:{deviation}/chunk", "--scheme",
+                                       "dropcompute,dropcompute:deadline=1e6")
         deadline = drop["time"]["median"]
         share, speedup = effective_speedup(deadline, deviation, 200)
         best = max(effective_speedup(0.5 + i / 1000, deviation, 200)[1] for i in range(1500))
@@ -63,33 +64,43 @@ def baselines_dropcompute(bench):
         bench.at_most(f"{what}: share / that of the closed form, off by", abs((1 - drop["expected_error"]) / share - 1), 0.02)
         bench.at_most(f"{what}: effective speedup / that of the closed form, off by", abs(measured / speedup - 1), 0.02)
         bench.at_most(f"{what}: / the best of the closed form, off by", abs(measured / best - 1), 0.02)
-    whole, small = simulated(bench, "--trials", 50, "--straggler", MILD, "--scheme",
+    whole, small = bench.results("--trials", 50, "--straggler", MILD, "--scheme",
                              "dropcompute:deadline=1.05,pieces=1,dropcompute:deadline=1.05")
     bench.note("DropCompute, mild, m = 200, 1.05 s: error with 1 and with 16 pieces per chunk",
                f"{whole['expected_error']:.3f}, {small['expected_error']:.3f}")
 
 
+def queues(bench):
+    """A dynamic order with three copies, the queue, without backups, with smaller pieces, and uncoded: (name, results)."""
+    for name, spec, _, _ in SPECS:
+        yield name, bench.results("--trials", 50, "--replication", 3, "--pieces", PIECES, "--straggler", spec, "--scheme",
+                                  "tarry,queue,queue:name=alone,backup=no,queue:name=small,pieces=64,uncoded")
+
+
 @claim
 def baselines_queue(bench):
     """All data everywhere, and the next piece to whoever is free, beside three copies in a dynamic order."""
-    for name, spec, _, _ in SPECS:
-        rows = simulated(bench, "--trials", 50, "--replication", 3, "--pieces", PIECES, "--straggler", spec, "--scheme",
-                         "tarry,queue,queue:name=alone,backup=no,queue:name=small,pieces=64,uncoded")
-        tarry, queue, alone, small, uncoded = rows
+    for name, rows in queues(bench):
+        tarry, queue, _, small, uncoded = rows
         bench.note(f"{name}, m = 200: time / balanced of Tarry (3 copies stored, P = 16), of the queue (200 copies, P = 16), "
                    "without backups, with P = 64", ", ".join(f"{row['ratio_to_balanced']:.3f}" for row in rows[:4]))
         bench.note(f"{name}: Tarry / queue, Tarry / queue with P = 64, Tarry / uncoded",
                    ", ".join(f"{median_ratio(tarry, row):.3f}" for row in (queue, small, uncoded)))
 
 
-@claim
-def baselines_links(bench):
-    """No stragglers, d = 1e7, m = 33, 10 Gb/s for each link and for the server's card, parameters too."""
+def links(tarry):
+    """No stragglers, d = 1e7, m = 33, 10 Gb/s for each link and for the server's card, parameters too: results by column."""
     job = ["--workers", 33, "--chunks", 33, "--replication", 3, "--trials", 3, "--straggler", "none", "--dimension", 10**7,
            "--bandwidth", CARD, "--silence", 1000]
     schemes = f"uncoded,ring,queue,queue:name=alone,backup=no,tarry:pieces={PIECES},tarry,cyclic"
-    for what, card in (("the card counted", ["--server-bandwidth", CARD]), ("links alone", [])):
-        rows = simulated(bench, *job, *card, "--scheme", schemes)
+    return {what: tarry.results(*job, *card, "--scheme", schemes)
+            for what, card in (("the card counted", ["--server-bandwidth", CARD]), ("links alone", []))}
+
+
+@claim
+def baselines_links(bench):
+    """What links cost where nobody is slow."""
+    for what, rows in links(bench).items():
         for row in rows:
             bench.note(f"links, {what}: {row['scheme']}, r = {row['stored']}, P = {row['pieces']}: seconds",
                        f"{row['time']['median']:.2f}")
@@ -99,12 +110,9 @@ def baselines_links(bench):
     bench.note("of the ring's time for links", f"{ring - 1:.3f} s")
 
 
-@claim
-def baselines_traces(bench):
-    """Recorded clusters, with DropCompute given the time of partial with r = 2."""
-    uneven, slow = bench.file("traces/sequence_imbalance.csv"), bench.file("traces/slow_worker.csv")
-    if uneven is None or slow is None:
-        return bench.skip("recorded traces, baselines at their best", "no data")
+def recorded(tarry):
+    """Recorded clusters, with DropCompute given the time of partial with r = 2: (trace, deadline, results)."""
+    uneven, slow = tarry.needed("traces/sequence_imbalance.csv"), tarry.needed("traces/slow_worker.csv")
     cases = (("slow_worker", ["--workers", 4, "--chunks", 128, "--trials", 44, "--straggler", f"trace:{slow}"], 89.7),
              ("sequence_imbalance", ["--workers", 32, "--chunks", 256, "--trials", 45, "--straggler", "none",
                                      "--chunk-cost", f"trace:{uneven}", "--chunk-time", 1.2766], 12.1))
@@ -112,7 +120,17 @@ def baselines_traces(bench):
         schemes = (f"uncoded,ring,dropcompute:name=dropcompute,deadline={deadline},queue:pieces=4,"
                    "partial:replication=2,tarry:replication=2,tarry:replication=3,pieces=4,"
                    "tarry:replication=3,pieces=4,costs=known")
-        rows = simulated(bench, *job, "--scheme", schemes)
+        yield name, deadline, tarry.results(*job, "--scheme", schemes)
+
+
+@claim
+def baselines_traces(bench):
+    """Recorded clusters, with baselines at their best."""
+    try:
+        cases = list(recorded(bench))
+    except runner.Missing:
+        return bench.skip("recorded traces, baselines at their best", "no data")
+    for name, _, rows in cases:
         for row in rows:
             bench.note(f"{name}: {row['scheme']}, {row['stored']} stored, P = {row['pieces']}: seconds, / uncoded, / balanced, "
                        "copies computed, error",

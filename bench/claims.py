@@ -8,7 +8,6 @@ TARRY is the binary (an optimised build), DATA the folder with a9a.t and the dig
 it is missing. Times are ratios within one run. The exit status is 1 if a limit is missed.
 """
 
-import json
 import statistics
 import sys
 import time
@@ -18,6 +17,7 @@ import dynamic
 import errors
 import harness
 import latency
+import level
 import racks
 
 claim = harness.Claims()
@@ -95,8 +95,7 @@ def partial_stragglers(bench):
 @claim
 def plans(bench):
     """Q_l of the regular plan, and the time of a large one."""
-    small = json.loads(bench.run("plan", "--workers", 200, "--chunks", 200, "--replication", 8,
-                                 "--json").stdout)
+    small = bench.plan("--workers", 200, "--chunks", 200, "--replication", 8)
     bench.row("m = N = 200, replication 8, optimal order: Q_1", small["q"], "1565", small["q"] == 1565)
     start = time.monotonic()
     done = bench.run("plan", "--workers", 5000, "--chunks", 5000, "--replication", 32, "--json")
@@ -107,7 +106,7 @@ def plans(bench):
 @claim
 def kernels(bench):
     """Encoding and decoding against the machine's read bandwidth and sgemv."""
-    report = json.loads(bench.run("bench", "kernels", "--json").stdout)
+    report = bench.bench("kernels")
     for row in report["results"]:
         for what in ("encode", "decode"):
             name = f"{what}, d = 1e7, {row['inputs']} inputs"
@@ -118,7 +117,7 @@ def kernels(bench):
 @claim
 def round_cost(bench):
     """A round with trivial chunk functions against the memory traffic that it needs."""
-    report = json.loads(bench.run("bench", "round", "--json").stdout)
+    report = bench.bench("round")
     for row in report["results"]:
         bench.at_most(f"round, 8 workers, d = 1e6, {row['parts']} parts, {row['copies']:.0f} copies: "
                       "time over that of its traffic", row["ratio"], 1.3)
@@ -145,17 +144,6 @@ def simulation_times(bench):
     bench.at_most("none dead: time of partial / the original protocol, workers:193", ratio, 0.2)
 
 
-def error_ratio(whole, partial, level):
-    """How many times smaller the error of partial is where that of whole falls to `level`, between two deadlines."""
-    for i in range(1, len(whole)):
-        before, after = whole[i - 1]["mean"], whole[i]["mean"]
-        if after <= level < before:
-            share = (before - level) / (before - after)
-            error = partial[i - 1]["mean"] + share * (partial[i]["mean"] - partial[i - 1]["mean"])
-            return level / error if error > 0 else float("inf")
-    sys.exit(f"the error never falls to {level}")
-
-
 @claim
 def simulation_errors(bench):
     """Errors at the deadline where that of whole workers' credit is 0.1."""
@@ -164,7 +152,8 @@ def simulation_errors(bench):
         results = bench.simulate("--trials", 1000, "--straggler", f"{straggler}+dead:10", "--parts", "1,2,4",
                                  "--deadline", deadlines, "--scheme", f"partial,{WHOLE}")
         for parts, limit in zip((1, 2, 4), limits):
-            ratio = error_ratio(results["whole", parts]["error"], results["partial", parts]["error"], 0.1)
+            error = level.where(results["whole", parts]["error"], results["partial", parts]["error"], 0.1)[1]
+            ratio = 0.1 / error if error > 0 else float("inf")
             bench.at_least(f"simulated, {straggler}, 5% dead, {parts} part{'s' * (parts > 1)}: error of whole workers "
                            "/ partial", ratio, limit)
 
@@ -172,14 +161,14 @@ def simulation_errors(bench):
 @claim
 def simulation_speed(bench):
     """Reports per second, a large round, and all schemes of static order."""
-    report = json.loads(bench.run("bench", "simulate", "--json").stdout)
+    report = bench.bench("simulate")
     for row in report["results"]:
         bench.at_least(f"simulated, m = N = {row['workers']}: reports per second", row["reports_per_second"], 1e6)
     bench.at_most("the same: seconds of the longest round", row["longest_round_seconds"], 2)
     bench.at_most("the same: memory in GiB", row["memory_bytes"] / 2**30, 2)
     start = time.monotonic()
-    bench.simulate("--trials", 100, "--jobs", 2, "--deadline", "0.1:6:60", "--scheme",
-                   "uncoded,ignore-stragglers,dropcompute,cyclic,fractional,multi-message,partial")
+    bench.ended_well("simulate", "--quiet", "--trials", 100, "--jobs", 2, "--deadline", "0.1:6:60", "--scheme",
+                     "uncoded,ignore-stragglers,dropcompute,cyclic,fractional,multi-message,partial")
     bench.at_most("m = N = 200, the seven schemes of static order, 100 trials, 2 threads: seconds",
                   time.monotonic() - start, 60)
 

@@ -13,6 +13,8 @@ import collections
 import csv
 import sys
 
+import markdown
+
 
 def read(path):
     """steps[step][worker] = seconds of its chunks, in order."""
@@ -36,7 +38,12 @@ class Shares:
         return [(key, self.dropped[key] / self.count[key]) for key in sorted(self.count)]
 
 
-def main(path, deadline):
+QUARTERS = ("first", "second", "third", "last")
+WEIGHTS = ("lightest", "second", "third", "heaviest")
+
+
+def dropped(path, deadline):
+    """The dropped share of all chunks, by weight, by position (a list of four each), and by worker (pairs)."""
     whole, quarter, position, workers = Shares(), Shares(), Shares(), Shares()
     for step in read(path).values():
         rank = {place: i for i, (seconds, place) in enumerate(sorted(
@@ -45,25 +52,26 @@ def main(path, deadline):
             now = 0
             for i, seconds in enumerate(chunks):
                 now += seconds
-                dropped = now > deadline
-                whole.add("all chunks", dropped)
-                quarter.add(4 * rank[worker, i] // len(rank), dropped)
-                position.add(4 * i // len(chunks), dropped)
-                workers.add(worker, dropped)
-    print("| chunks | dropped |\n| --- | --- |")
-    rows = whole.items()
-    rows += zip(("lightest quarter", "second", "third", "heaviest quarter"), (share for _, share in quarter.items()))
-    rows += zip(("first quarter of a worker's order", "second", "third", "last quarter"),
-                (share for _, share in position.items()))
-    for name, share in rows:
-        print(f"| {name} | {share:.1%} |")
-    shares = workers.items()
-    if len(shares) <= 8:
-        for worker, share in shares:
-            print(f"| worker {worker} | {share:.1%} |")
+                late = now > deadline
+                whole.add("all chunks", late)
+                quarter.add(4 * rank[worker, i] // len(rank), late)
+                position.add(4 * i // len(chunks), late)
+                workers.add(worker, late)
+    shares = [[share for _, share in of.items()] for of in (whole, quarter, position)]
+    return shares[0][0], shares[1], shares[2], workers.items()
+
+
+def main(path, deadline):
+    whole, weights, positions, workers = dropped(path, deadline)
+    rows = [("all chunks", whole)]
+    rows += [(f"{name} quarter of each step's chunks", share) for name, share in zip(WEIGHTS, weights)]
+    rows += [(f"{name} quarter of a worker's order", share) for name, share in zip(QUARTERS, positions)]
+    if len(workers) <= 8:
+        rows += [(f"worker {worker}", share) for worker, share in workers]
     else:
-        least, most = min(shares, key=lambda row: row[1]), max(shares, key=lambda row: row[1])
-        print(f"| worker {least[0]}, the least | {least[1]:.1%} |\n| worker {most[0]}, the most | {most[1]:.1%} |")
+        rows += [(f"worker {worker}, the {name}", share) for name, (worker, share) in
+                 (("least", min(workers, key=lambda row: row[1])), ("most", max(workers, key=lambda row: row[1])))]
+    print("\n".join(markdown.table(["chunks", "dropped"], [[name, f"{share:.1%}"] for name, share in rows])))
 
 
 if __name__ == "__main__":

@@ -2,11 +2,12 @@
 """Claims of the documentation beside their limits: what runs them and prints them as a Markdown table."""
 
 import argparse
-import json
-import os
-import subprocess
 import sys
-import tempfile
+
+import markdown
+import runner
+
+HEADER = ["claim", "measured", "limit", "holds"]
 
 
 class Claims(list):
@@ -17,33 +18,31 @@ class Claims(list):
         return function
 
 
-class Bench:
-    def __init__(self, tarry, data):
-        self.tarry = tarry
-        self.data = data
+class Bench(runner.Runner):
+    """Runs of the tool, whose outcomes are printed as rows, unless they are collected."""
+
+    def __init__(self, tarry, data, **settings):
+        super().__init__(tarry, data, **settings)
         self.missed = 0
-        self.folder = tempfile.TemporaryDirectory()
+        self.collecting = None
 
-    def run(self, *arguments):
-        return subprocess.run([self.tarry, *map(str, arguments)], capture_output=True, text=True)
+    def collected(self, claims):
+        """The header and rows of these claims, for a table."""
+        self.collecting = []
+        for function in claims:
+            function(self)
+        rows, self.collecting = self.collecting, None
+        return HEADER, rows
 
-    def report(self, *arguments, command="train"):
-        """The JSON report of a run that must end well."""
-        path = os.path.join(self.folder.name, "report.json")
-        done = self.run(command, "--quiet", "--report", path, *arguments)
-        if done.returncode != 0:
-            sys.exit(f"{command} {' '.join(map(str, arguments))}: {done.stderr.strip()}")
-        with open(path) as file:
-            return json.load(file)
-
-    def simulate(self, *arguments):
-        """The results of a simulation, by scheme and parts."""
-        results = self.report(*arguments, command="simulate")["results"]
-        return {(row["scheme"], row["parts"]): row for row in results}
+    def show(self, cells):
+        if self.collecting is not None:
+            self.collecting.append(cells)
+        else:
+            print(markdown.line_of(cells), flush=True)
 
     def row(self, what, value, limit, good):
         self.missed += not good
-        print(f"| {what} | {value} | {limit} | {'yes' if good else '**no**'} |", flush=True)
+        self.show([what, value, limit, "yes" if good else "**no**"])
 
     def at_most(self, what, value, limit, digits=3):
         self.row(what, f"{value:.{digits}g}", f"<= {limit:g}", value <= limit)
@@ -53,14 +52,10 @@ class Bench:
 
     def note(self, what, value):
         """A figure that no limit is set for."""
-        print(f"| {what} | {value} | | |", flush=True)
+        self.show([what, value, "", ""])
 
     def skip(self, what, why):
         self.note(what, f"skipped: {why}")
-
-    def file(self, name):
-        path = os.path.join(self.data, name)
-        return path if os.path.exists(path) else None
 
 
 def main(claims, description):
@@ -71,8 +66,11 @@ def main(claims, description):
     parser.add_argument("--only", help="run this claim alone: " + ", ".join(c.__name__ for c in claims))
     options = parser.parse_args()
     bench = Bench(options.tarry, options.data)
-    print("| claim | measured | limit | holds |\n| --- | --- | --- | --- |")
+    print("\n".join(markdown.table(HEADER, [])))
     for function in claims:
         if options.only in (None, function.__name__):
-            function(bench)
+            try:
+                function(bench)
+            except runner.Failed as failed:
+                sys.exit(str(failed))
     sys.exit(1 if bench.missed else 0)

@@ -12,33 +12,20 @@ worker that is slow for the whole run would drop its own data every time, which 
 """
 
 import argparse
-import json
 import math
-import os
 import random
-import subprocess
-import sys
-import tempfile
+
+import markdown
+import runner
 
 PIECES = 16
 WORKERS = 32
 STEP = 1.0
+STRAGGLER = "jitter:0.1+slow:2,2-10"
+ROUNDS = 45
 SCHEMES = (f"uncoded,ring,cyclic:name=cyclic,replication=3,dropcompute:name=dropcompute auto,"
            f"dropcompute:name=dropcompute 1 s,deadline=1,queue,tarry:name=tarry,replication=3,pieces={PIECES},"
            f"own:name=tarry error:0.1,replication=3,pieces={PIECES},order=dynamic,stop=error:0.1")
-
-
-def simulate(tarry, straggler, rounds):
-    """By scheme: the seconds of each round, the mean error, and the copies that are stored."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "report.json")
-        done = subprocess.run([tarry, "simulate", "--quiet", "--workers", str(WORKERS), "--chunks", str(WORKERS), "--trials",
-                               str(rounds), "--straggler", straggler, "--scheme", SCHEMES, "--report", path],
-                              capture_output=True, text=True)
-        if done.returncode != 0:
-            sys.exit(done.stderr.strip())
-        with open(path) as file:
-            return json.load(file)["results"]
 
 
 def read(path):
@@ -82,33 +69,39 @@ def train(pieces, rounds, error):
     return losses
 
 
+HEADER = ["scheme", "copies stored", "seconds of a round", "error", "rounds", "seconds to the loss", "/ uncoded"]
+
+
+def table(tarry, straggler, rounds):
+    """The loss, which exact schemes reach in two thirds of the rounds, and the rows."""
+    pieces = cut(read(tarry.needed("a9a.t")))
+    curves, rows, uncoded, goal = {}, [], None, None
+    for row in tarry.results("--workers", WORKERS, "--chunks", WORKERS, "--trials", rounds, "--straggler", straggler,
+                             "--scheme", SCHEMES):
+        error = round(row["expected_error"], 3)
+        if error not in curves:
+            curves[error] = train(pieces, rounds, error)
+        goal = goal or curves[error][rounds * 2 // 3]  # of the exact ones, which come first
+        count = next((i for i, loss in enumerate(curves[error]) if loss <= goal), None)
+        if count is None or None in row["seconds"]:
+            rows.append([row["scheme"], row["stored"], "", f"{error:g}", "not reached", "", ""])
+            continue
+        seconds = sum(row["seconds"][:count])
+        uncoded = uncoded or seconds
+        rows.append([row["scheme"], row["stored"], f"{seconds / count:.2f}", f"{error:g}", count, f"{seconds:.1f}",
+                     f"{seconds / uncoded:.2f}"])
+    return goal, rows
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("tarry")
     parser.add_argument("data", nargs="?", default="../shared/data")
-    parser.add_argument("--straggler", default="jitter:0.1+slow:2,2-10")
-    parser.add_argument("--rounds", type=int, default=60)
+    parser.add_argument("--straggler", default=STRAGGLER)
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
     options = parser.parse_args()
-    pieces = cut(read(os.path.join(options.data, "a9a.t")))
-    curves = {}
-    results = simulate(options.tarry, options.straggler, options.rounds)
-    goal = None
-    print("| scheme | copies stored | seconds of a round | error | rounds to the loss | seconds to the loss | / uncoded |")
-    print("| --- | --- | --- | --- | --- | --- | --- |")
-    uncoded = None
-    for row in results:
-        error = round(row["expected_error"], 3)
-        if error not in curves:
-            curves[error] = train(pieces, options.rounds, error)
-        goal = goal or curves[error][options.rounds * 2 // 3]  # of the exact ones, which come first
-        rounds = next((i for i, loss in enumerate(curves[error]) if loss <= goal), None)
-        if rounds is None or None in row["seconds"]:
-            print(f"| {row['scheme']} | {row['stored']} | | {error} | not reached | | |")
-            continue
-        seconds = sum(row["seconds"][:rounds])
-        uncoded = uncoded or seconds
-        print(f"| {row['scheme']} | {row['stored']} | {seconds / rounds:.2f} | {error:g} | {rounds} | {seconds:.1f} | {seconds / uncoded:.2f} |",
-              flush=True)
+    goal, rows = table(runner.Runner(options.tarry, options.data), options.straggler, options.rounds)
+    print("\n".join(markdown.table(HEADER, rows)))
     print(f"\nloss {goal:.4f}, {options.straggler}, m = {WORKERS}, a chunk takes 1 s")
 
 

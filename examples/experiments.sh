@@ -95,7 +95,7 @@ time_over_parts() {
 on_trace() { # NAME STEPS WORKERS CHUNKS SUFFIX DEADLINE
     [ -z "$quick" ] || set -- "$1" 2 "$3" "$4" "$5" "$6"
     simulate "trace-$1" --workers "$3" --chunks "$4" --trials "$2" --straggler "trace:$traces/$1.csv$5" \
-        --replication 1,2,3,4 --scheme "uncoded,ring,dropcompute:deadline=$6,queue:pieces=4,cyclic,fractional,partial,tarry"
+        --replication 1,2,3,4 --scheme "uncoded,ring,dropcompute:deadline=$6,queue:pieces=4,cyclic,fractional,partial,tarry,tarry:name=tarry in pieces,pieces=4"
 }
 
 on_traces() {

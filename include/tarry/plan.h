@@ -174,6 +174,21 @@ typedef struct tarry_conditioning {
 /* With adaptive parts that of the number of parts whose worst set is the worst. */
 TARRY_API tarry_conditioning tarry_plan_conditioning(const tarry_plan *plan);
 
+/*
+ * How many workers may die, whichever they are, so that every chunk has as many holders left as the
+ * least parts: the least replication less these. It is about numbers: that sets of as many workers
+ * can be decoded is for conditioning to say.
+ */
+TARRY_API uint32_t tarry_plan_endures(const tarry_plan *plan);
+/*
+ * The same of workers that die one after the other at random, each that is left as likely as any
+ * other: endured[k] is how many have died before the one that leaves a chunk too few holders, in
+ * the k-th of `samples` sequences of deaths drawn from the seed. endured: room for `samples`.
+ * Errors: NO_MEMORY.
+ */
+TARRY_API int tarry_plan_endures_random(const tarry_plan *plan, uint64_t seed, uint32_t samples,
+                                        const tarry_allocator *allocator, uint32_t *endured);
+
 /* SHA-256 over the assignment, the orders, the decode matrices, what the chunks stand for unless
  * each is the original chunk of its number, and the racks if any are known: equal digests, equal
  * plans. */

@@ -122,7 +122,12 @@ TARRY_API uint64_t tarry_sim_events(const tarry_sim *sim); /* carried out so far
  * `round`, without links: balanced: total work over total speed, as if work could be given to
  * anyone in any portion; matched: each worker computing undivided chunks out of those the plan
  * gives it, in the best order (by maximum flow). Both are TARRY_NEVER if the workers that aren't
- * `dead` can't; deaths within the round don't count.
+ * `dead` can't.
+ *
+ * Both hold overhead_ns for every chunk, so that they grow with the pieces of a plan: a time over
+ * them does not show what pieces cost. Workers that die within the round count as if they lived to
+ * its end, so that they are lower there than what anyone could do. What neither holds is links,
+ * waiting, and copies beyond `copies`.
  *
  * matched is exact where each worker takes the same time for all of its chunks. Where chunks differ
  * it is a bound from below (the least time itself is NP-hard): a worker computes as many chunks as

@@ -29,6 +29,7 @@ typedef enum random_purpose {
     RANDOM_SPAN = 18,
     RANDOM_TRIAL = 20,
     RANDOM_BACKOFF = 21,
+    RANDOM_ENDURANCE = 22,
     RANDOM_RACK = 30,
     RANDOM_TEST = 100,
 } random_purpose;

@@ -9,6 +9,7 @@
 #include "cli/complain.h"
 #include "cli/keep.h"
 #include "cli/numbers.h"
+#include "cli/plan_endurance.h"
 #include "cli/plan_options.h"
 
 typedef struct plan_command_options {
@@ -118,7 +119,7 @@ static void print_racks(const char *start, const plan_options *options, const ta
 }
 
 static void print_text(const plan_options *options, const plan_command_options *print,
-                       const tarry_plan *plan)
+                       const tarry_plan *plan, const plan_endurance *endurance)
 {
     /* With --show the figures are comments of a design's file. */
     const char *start = print->show ? "# " : "";
@@ -152,6 +153,7 @@ static void print_text(const plan_options *options, const plan_command_options *
         printf("%s%-21s worst %.4g, median %.4g, over %s %s of %u workers\n", start, "conditioning",
                conditioning.worst, conditioning.median, number,
                conditioning.complete ? "subsets" : "sampled subsets", parts);
+    plan_endurance_print(endurance, start);
     keep_bytes memory =
         keep_bytes_of(plan, (tarry_keep)print->keep, print->ahead, print->dimension);
     uint64_t upload = upload_bytes(plan, print->dimension);
@@ -207,7 +209,7 @@ static json_t *q_json(const tarry_plan *plan)
 }
 
 static int print_json(const plan_options *options, const plan_command_options *print,
-                      const tarry_plan *plan)
+                      const tarry_plan *plan, const plan_endurance *endurance)
 {
     keep_bytes memory =
         keep_bytes_of(plan, (tarry_keep)print->keep, print->ahead, print->dimension);
@@ -221,11 +223,14 @@ static int print_json(const plan_options *options, const plan_command_options *p
                   (json_int_t)memory.most, "memory_bytes_total", (json_int_t)memory.total,
                   "upload_bytes", (json_int_t)upload, "upload_bytes_total",
                   (json_int_t)(upload * tarry_plan_workers(plan)), "q_by_copies", q_json(plan));
-    int failed = json_object_update(report, figures) | json_object_update(report, costs);
+    json_t *deaths = plan_endurance_json(endurance);
+    int failed = json_object_update(report, figures) | json_object_update(report, costs) |
+                 json_object_update(report, deaths);
     if (print->show)
         failed |= json_object_set_new(report, "assignment", assignment_json(plan));
     failed |= json_dumpf(report, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
     printf("\n");
+    json_decref(deaths);
     json_decref(costs);
     json_decref(figures);
     json_decref(report);
@@ -256,7 +261,8 @@ int command_plan(int argc, char **argv)
     const option_command command = {
         "plan",
         "Prints an assignment's figures: loads, replication, how many chunks it may take "
-        "(Q_l), conditioning, memory and upload per worker. With --advise, recommends replication, "
+        "(Q_l), conditioning, deaths survived, memory and upload per worker. With --advise, "
+        "recommends replication, "
         "pieces and parts instead (tarry plan --advise --help).",
         groups, sizeof(groups) / sizeof(groups[0])};
     config_file *file;
@@ -269,12 +275,16 @@ int command_plan(int argc, char **argv)
         print.ahead = TARRY_USUAL_AHEAD;
     if (status == OPTIONS_PROCEED)
         status = plan_options_make(&options, &plan);
+    plan_endurance endurance;
+    if (status == OPTIONS_PROCEED &&
+        plan_endurance_measure(plan, options.plan.seed, &endurance) != TARRY_OK)
+        status = complain(EXIT_FAILED, "plan: out of memory");
     if (status == OPTIONS_PROCEED) {
         status = EXIT_DONE;
         if (print.json)
-            status = print_json(&options, &print, plan);
+            status = print_json(&options, &print, plan, &endurance);
         else
-            print_text(&options, &print, plan);
+            print_text(&options, &print, plan, &endurance);
     }
     tarry_plan_free(plan);
     config_free(file);

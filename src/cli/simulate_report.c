@@ -29,10 +29,11 @@ static json_t *rounds_json(const round_figures *rounds, uint32_t count)
     for (uint32_t i = 0; list != NULL && i < count; i++)
         list = json_append(
             list,
-            json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "seconds",
+            json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "seconds",
                       number_json(rounds[i].seconds), "ratio_to_balanced",
                       number_json(rounds[i].balanced_ratio), "ratio_to_matched",
-                      number_json(rounds[i].matched_ratio), "copies", number_json(rounds[i].copies),
+                      number_json(rounds[i].matched_ratio), "ratio_to_uncoded",
+                      number_json(rounds[i].uncoded_ratio), "copies", number_json(rounds[i].copies),
                       "control_bytes", number_json(rounds[i].control_bytes), "control_messages",
                       number_json(rounds[i].control_messages), "parts",
                       number_json(rounds[i].parts), "moved", number_json(rounds[i].moved),
@@ -79,10 +80,12 @@ static json_t *result_json(const simulate_trials *trials, size_t index,
         (json_int_t)figures->trials, "failed", (json_int_t)figures->failed, "failure",
         figures->failed > 0 ? figures->failure : NULL);
     json_t *times = json_pack(
-        "{s:o, s:o, s:o, s:o, s:o, s:o}", "time", spread_json(&figures->seconds), "balanced",
-        spread_json(&figures->balanced), "matched", spread_json(&figures->matched),
+        "{s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:o}", "time", spread_json(&figures->seconds),
+        "balanced", spread_json(&figures->balanced), "matched", spread_json(&figures->matched),
         "ratio_to_balanced", number_json(figures->balanced_ratio.all.median), "ratio_to_matched",
-        number_json(figures->matched_ratio.all.median), "seconds", seconds_json(trials, index));
+        number_json(figures->matched_ratio.all.median), "ratio_to_uncoded",
+        number_json(figures->uncoded_ratio.all.median), "uncoded_failed",
+        (json_int_t)figures->uncoded_failed, "seconds", seconds_json(trials, index));
     json_t *work = json_pack(
         "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, "
         "s:I, s:o, s:o}",

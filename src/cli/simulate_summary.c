@@ -50,6 +50,11 @@ static double matched_ratio_of(const simulate_outcome *outcome)
     return isinf(outcome->matched) ? NAN : outcome->seconds / outcome->matched;
 }
 
+static double uncoded_ratio_of(const simulate_outcome *outcome)
+{
+    return outcome->seconds / outcome->uncoded;
+}
+
 static spread spread_over(const simulate_trials *trials, size_t variant, uint32_t round,
                           outcome_value *value, double *values)
 {
@@ -113,6 +118,7 @@ static round_figures round_of(const simulate_trials *trials, size_t index, uint3
         .seconds = spread_over(trials, index, round, seconds_of, values).all.median,
         .balanced_ratio = spread_over(trials, index, round, balanced_ratio_of, values).all.median,
         .matched_ratio = spread_over(trials, index, round, matched_ratio_of, values).all.median,
+        .uncoded_ratio = spread_over(trials, index, round, uncoded_ratio_of, values).all.median,
     };
     double ended = 0;
     for (size_t trial = 0; trial < trials->options->trials; trial++) {
@@ -154,6 +160,7 @@ static void add_up(const simulate_trials *trials, size_t index, simulate_summary
         if (!trials->done[trial])
             continue;
         figures->trials++;
+        figures->uncoded_failed += isnan(outcome->uncoded) ? 1 : 0;
         if (result->error != TARRY_OK) {
             if (figures->failed++ == 0)
                 explain(variant, result, figures->failure, sizeof(figures->failure));
@@ -205,6 +212,7 @@ static int summarise(const simulate_trials *trials, size_t index, double *values
     figures->matched = spread_over(trials, index, last, matched_of, values);
     figures->balanced_ratio = spread_over(trials, index, last, balanced_ratio_of, values);
     figures->matched_ratio = spread_over(trials, index, last, matched_ratio_of, values);
+    figures->uncoded_ratio = spread_over(trials, index, last, uncoded_ratio_of, values);
     if (deadlines == 0)
         return TARRY_OK;
     figures->errors = memory_allocate(NULL, deadlines, sizeof(*figures->errors));

@@ -14,10 +14,11 @@ typedef struct spread {
 
 /* One round of all trials that could end. */
 typedef struct round_figures {
-    double seconds, balanced_ratio, matched_ratio; /* medians; NaN where there are none */
-    double copies;                                 /* computed per chunk, mean */
-    double control_bytes, control_messages;        /* mean */
-    double parts;                                  /* the round's l, mean */
+    /* Medians; NaN where there are none. */
+    double seconds, balanced_ratio, matched_ratio, uncoded_ratio;
+    double copies;                          /* computed per chunk, mean */
+    double control_bytes, control_messages; /* mean */
+    double parts;                           /* the round's l, mean */
     /* Changes to the plan before it, mean; the data moved is a share of all that is stored. */
     double moved, moved_share, split, merged;
 } round_figures;
@@ -31,9 +32,11 @@ typedef struct simulate_summary {
     spread seconds;
     spread balanced, matched; /* in seconds, over all trials */
     spread balanced_ratio, matched_ratio;
-    double copies;     /* computed per chunk, mean */
-    double work_ratio; /* copies computed over copies needed, mean */
-    double exact;      /* share of the trials */
+    spread uncoded_ratio;  /* over the trials that the uncoded scheme could end too */
+    size_t uncoded_failed; /* how many it could not */
+    double copies;         /* computed per chunk, mean */
+    double work_ratio;     /* copies computed over copies needed, mean */
+    double exact;          /* share of the trials */
     double expected_error, chunks_filled, filled_share; /* means */
     double verified_error;         /* worst of all exact rounds; NaN without --vectors */
     double verified_squared_error; /* mean of those that could end */

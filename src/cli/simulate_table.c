@@ -91,8 +91,9 @@ static void print_changes(const simulate_trials *trials, const simulate_summary 
 static void print_head(int width, bool pieces, bool vectors)
 {
     print_sizes_head(width, "scheme", pieces);
-    printf(" %8s %8s %8s %8s %9s %8s %7s %6s %8s%s\n", "median", "mean", "sd", "p95", "/balanced",
-           "/matched", "copies", "failed", "error", vectors ? " verified" : "");
+    printf(" %8s %8s %8s %8s %9s %8s %8s %7s %6s %8s%s\n", "median", "mean", "sd", "p95",
+           "/balanced", "/matched", "/uncoded", "copies", "failed", "error",
+           vectors ? " verified" : "");
 }
 
 static void print_row(int width, const simulate_variant *variant, const simulate_summary *figures,
@@ -105,6 +106,7 @@ static void print_row(int width, const simulate_variant *variant, const simulate
     print_seconds(figures->seconds.all.p95);
     print_number(9, "%.3g", figures->balanced_ratio.all.median);
     print_number(8, "%.3g", figures->matched_ratio.all.median);
+    print_number(8, "%.3g", figures->uncoded_ratio.all.median);
     print_number(7, "%.2f", figures->copies);
     printf(" %6zu", figures->failed);
     print_number(8, "%.2g", figures->expected_error);
@@ -174,4 +176,7 @@ void simulate_table_print(const simulate_trials *trials, const simulate_summary 
                    variants->items[i].plan.parts, summaries[i].failed, summaries[i].trials,
                    summaries[i].failure);
     }
+    if (variants->count > 0 && summaries[0].uncoded_failed > 0)
+        printf("\n/uncoded: without a code %zu of %zu trials could not end, and are left out\n",
+               summaries[0].uncoded_failed, summaries[0].trials);
 }

@@ -52,6 +52,7 @@ typedef struct trial_draws {
     tarry_straggler *straggler;
     /* By piece, of one round after the other, with room for any variant's; NULL: all 1. */
     double *costs;
+    double *uncoded; /* by round: what it takes without a code; NULL: not asked for */
 } trial_draws;
 
 static tarry_sim_settings make_settings(const simulate_trials *trials,
@@ -173,7 +174,7 @@ static void forget_matched(const simulate_variant *variant, simulate_outcome *ou
 /* One world for all rounds. After a failed one there are only bounds to be worked out.
  * TARRY_ERROR_INTERRUPTED if the crew is to stop. */
 static int run_rounds(const crew *all, const trial_draws *draws, const simulate_variant *variant,
-                      const tarry_plan *plan, const tarry_sim_settings *settings,
+                      const tarry_plan *plan, const tarry_sim_settings *settings, bool bounds,
                       simulate_outcome *outcomes, tarry_diagnostic *diagnostic)
 {
     const uint32_t pieces = tarry_plan_pieces(plan);
@@ -201,12 +202,32 @@ static int run_rounds(const crew *all, const trial_draws *draws, const simulate_
             if (failed)
                 fail_rounds(outcomes, rounds, outcome->result);
         }
-        if (error == TARRY_OK && !all->trials->options->no_bounds)
+        if (error == TARRY_OK && bounds)
             error = find_bounds(plan, settings, number, outcome, diagnostic);
         forget_matched(variant, outcome);
     }
     simulate_world_free(&world);
     tarry_plan_free(evolved);
+    return error;
+}
+
+/* The time of each round without a code; NaN in all if the workers that are needed are lost. */
+static int run_uncoded(const crew *all, const trial_draws *draws, double *seconds,
+                       tarry_diagnostic *diagnostic)
+{
+    const simulate_trials *trials = all->trials;
+    const uint32_t rounds = trials->options->rounds;
+    const simulate_variant *uncoded = trials->uncoded.items;
+    simulate_outcome *outcomes = memory_allocate(NULL, rounds, sizeof(*outcomes));
+    if (outcomes == NULL)
+        return diagnose_no_memory(diagnostic, "rounds");
+    tarry_sim_settings settings = make_settings(trials, uncoded, draws);
+    settings.vectors = false;
+    int error = run_rounds(all, draws, uncoded, trials->uncoded_plan, &settings, false, outcomes,
+                           diagnostic);
+    for (uint32_t round = 0; error == TARRY_OK && round < rounds; round++)
+        seconds[round] = outcomes[round].seconds;
+    memory_release(NULL, outcomes);
     return error;
 }
 
@@ -217,6 +238,7 @@ static int run_variant(const crew *all, const trial_draws *draws, size_t index,
     const simulate_variant *variant = &trials->variants->items[index];
     const real_list *deadlines = &trials->options->deadlines;
     size_t place = draws->trial * trials->variants->count + index;
+    simulate_outcome *outcomes = &trials->outcomes[place * trials->options->rounds];
     tarry_plan *own = NULL;
     const tarry_plan *plan = trials->plans[index];
     int error = TARRY_OK;
@@ -226,8 +248,10 @@ static int run_variant(const crew *all, const trial_draws *draws, size_t index,
     }
     tarry_sim_settings settings = make_settings(trials, variant, draws);
     if (error == TARRY_OK)
-        error = run_rounds(all, draws, variant, plan, &settings,
-                           &trials->outcomes[place * trials->options->rounds], diagnostic);
+        error = run_rounds(all, draws, variant, plan, &settings, !trials->options->no_bounds,
+                           outcomes, diagnostic);
+    for (uint32_t round = 0; error == TARRY_OK && round < trials->options->rounds; round++)
+        outcomes[round].uncoded = draws->uncoded != NULL ? draws->uncoded[round] : NAN;
     if (error == TARRY_OK && deadlines->count > 0) {
         error = simulate_curve(plan, &variant->model, &settings, deadlines, settings.first_round,
                                &trials->errors[place * deadlines->count]);
@@ -246,6 +270,11 @@ static int draw(const simulate_trials *trials, size_t trial, trial_draws *draws,
     int error =
         straggler_create_measured(options->straggler, options->workers, options->worker_seconds,
                                   draws->seed, NULL, &draws->straggler, diagnostic);
+    if (error == TARRY_OK && trials->uncoded.count > 0) {
+        draws->uncoded = memory_allocate(NULL, options->rounds, sizeof(*draws->uncoded));
+        if (draws->uncoded == NULL)
+            error = diagnose_no_memory(diagnostic, "rounds");
+    }
     if (error != TARRY_OK || chunk_cost_uniform(trials->costs))
         return error;
     size_t pieces = 1;
@@ -269,11 +298,14 @@ static int run_trial(crew *all, size_t trial, tarry_diagnostic *diagnostic)
 {
     trial_draws draws;
     int error = draw(all->trials, trial, &draws, diagnostic);
+    if (error == TARRY_OK && draws.uncoded != NULL)
+        error = run_uncoded(all, &draws, draws.uncoded, diagnostic);
     for (size_t i = 0; i < all->trials->variants->count && error == TARRY_OK; i++) {
         error = run_variant(all, &draws, i, diagnostic);
         if (error == TARRY_OK)
             finish_run(all);
     }
+    memory_release(NULL, draws.uncoded);
     memory_release(NULL, draws.costs);
     tarry_straggler_free(draws.straggler);
     return error;
@@ -400,6 +432,25 @@ static int make_plans(simulate_trials *trials)
     return OPTIONS_PROCEED;
 }
 
+/* What all are compared with, whatever the options say that schemes may leave open. */
+static int make_uncoded(simulate_trials *trials)
+{
+    const simulate_options *options = trials->options;
+    const scheme_frame frame = {.workers = options->workers,
+                                .chunks = options->chunks,
+                                .seed = options->seed,
+                                .last_deadline = NAN};
+    scheme_settings settings;
+    tarry_diagnostic why;
+    scheme_settings_init(&settings);
+    int error = simulate_variants_read("uncoded", &settings, &frame, &trials->uncoded, &why);
+    if (error == TARRY_OK)
+        error = make_plan(trials->uncoded.items, options->seed, &trials->uncoded_plan, &why);
+    if (error != TARRY_OK)
+        return complain(EXIT_FAILED, "%s: %s", options->command, why.text);
+    return OPTIONS_PROCEED;
+}
+
 int simulate_trials_create(const simulate_options *options, const simulate_variants *variants,
                            simulate_trials **out)
 {
@@ -423,6 +474,8 @@ int simulate_trials_create(const simulate_options *options, const simulate_varia
         status = read_specs(trials);
     if (status == OPTIONS_PROCEED)
         status = make_plans(trials);
+    if (status == OPTIONS_PROCEED && !options->no_bounds)
+        status = make_uncoded(trials);
     if (status != OPTIONS_PROCEED)
         simulate_trials_free(trials);
     else
@@ -437,6 +490,8 @@ void simulate_trials_free(simulate_trials *trials)
     for (size_t i = 0; trials->plans != NULL && i < trials->variants->count; i++)
         tarry_plan_free(trials->plans[i]);
     memory_release(NULL, trials->plans);
+    tarry_plan_free(trials->uncoded_plan);
+    simulate_variants_free(&trials->uncoded);
     chunk_cost_free(trials->costs);
     memory_release(NULL, trials->outcomes);
     memory_release(NULL, trials->errors);

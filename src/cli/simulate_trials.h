@@ -3,7 +3,8 @@
  * Trials of all schemes, over as many threads as asked for. In a trial all schemes meet the same
  * draws: the straggler's seed is drawn from the run's seed and the trial's number t, and its rounds
  * are those from t R on, with R rounds in each trial. A trial's rounds follow each other in one
- * world, with one server. No figure depends on the number of threads.
+ * world, with one server. The uncoded scheme meets them too, over the same links, whether it is
+ * asked for or not. No figure depends on the number of threads.
  */
 #ifndef CLI_SIMULATE_TRIALS_H
 #define CLI_SIMULATE_TRIALS_H
@@ -16,6 +17,7 @@ typedef struct simulate_outcome {
     tarry_round_result
         result;               /* in every round of a trial that could not end: the failed round's */
     double seconds;           /* NaN if the trial could not end */
+    double uncoded;           /* what the uncoded scheme took for the same round, likewise */
     double balanced, matched; /* the bounds, in seconds, if they are worked out; infinite: the
                                  workers that are alive can't */
     double verified_error;    /* with --vectors, as in cli/verify.h */
@@ -27,7 +29,9 @@ typedef struct simulate_trials {
     const simulate_options *options;
     const simulate_variants *variants;
     chunk_cost *costs;
-    tarry_plan **plans;         /* by variant; NULL elements with --plan-per-trial */
+    tarry_plan **plans;        /* by variant; NULL elements with --plan-per-trial */
+    simulate_variants uncoded; /* what all variants are compared with: one, or none */
+    tarry_plan *uncoded_plan;
     simulate_outcome *outcomes; /* by trial, variant and round */
     double *errors;             /* by trial, variant and deadline; NULL without deadlines */
     bool *done;                 /* by trial: all variants ended */

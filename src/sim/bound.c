@@ -155,7 +155,7 @@ static void measure_times(bound *of)
 
 /*
  * A worker's speed is the share of all work that it does per ns, as its own chunks show it: their
- * sizes over their times.
+ * sizes over their times, in which the overhead of each is.
  */
 static uint64_t balanced_bound(const bound *of)
 {

@@ -17,10 +17,10 @@ ALL = "uncoded,ignore-stragglers,dropcompute,queue,ring,cyclic,fractional,multi-
 TABLE = """\
 5 trials in TIME: 4 workers, 4 chunks, straggler none, seed 1
 
-scheme    r  l   median     mean       sd      p95 /balanced /matched  copies failed    error
-uncoded   1  1   1.00 s   1.00 s      0 s   1.00 s         1        1    1.00      0        0
-cyclic    2  1   2.00 s   2.00 s      0 s   2.00 s         2        2    2.00      0        0
-partial   2  1   1.00 s   1.00 s      0 s   1.00 s         1        1    1.00      0        0
+scheme    r  l   median     mean       sd      p95 /balanced /matched /uncoded  copies failed    error
+uncoded   1  1   1.00 s   1.00 s      0 s   1.00 s         1        1        1    1.00      0        0
+cyclic    2  1   2.00 s   2.00 s      0 s   2.00 s         2        2        2    2.00      0        0
+partial   2  1   1.00 s   1.00 s      0 s   1.00 s         1        1        1    1.00      0        0
 """
 
 
@@ -361,7 +361,7 @@ class Rounds(SimulateTest):
             self.assertEqual(figures, {key: result[key] for key in figures})
             self.assertEqual(sorted(figures), ["control_bytes", "control_messages", "copies", "merged", "moved",
                                                "moved_share", "parts", "ratio_to_balanced", "ratio_to_matched",
-                                               "split"])
+                                               "ratio_to_uncoded", "split"])
             self.assertGreaterEqual(result["control_messages"], 3 * 12)
             self.assertGreaterEqual(result["control_bytes"], 24 * result["control_messages"])
 
@@ -374,6 +374,33 @@ class Rounds(SimulateTest):
         text = self.succeed("simulate", *SMALL, "--rounds", "3", "--plot", "p.svg")
         self.assertRegex(text, r"^20 trials of 3 rounds \(the last one shown\) in .*: 12 workers, ")
         self.assertIn("20 trials, the last round of each, seed 1", self.read("p.svg"))
+
+    def test_against_uncoded(self):
+        """The ratio is paired, over the same links, and does not depend on what is compared besides."""
+        links = ("--latency", "0.01", "--bandwidth", "1e8", "--server-bandwidth", "1e9", "--dimension", "1e6",
+                 "--parameter-bytes", "4e6", "--overhead", "0.02", "--chunk-cost", "lognormal:0.3", "--rounds", "3")
+        uncoded, partial, tarry = self.simulate(*SMALL, *links, "--scheme", "uncoded,partial,tarry:pieces=4")
+        self.assertEqual(uncoded["ratio_to_uncoded"], 1)
+        alone = self.simulate(*SMALL, *links, "--scheme", "tarry:pieces=4")[0]
+        self.assertEqual(alone["ratio_to_uncoded"], tarry["ratio_to_uncoded"])
+        # The flags are for schemes that leave open what they say.
+        own = self.simulate(*SMALL, *links, "--scheme", "own", "--upload", "each", "--stop", "error:0.5")[0]
+        for result in partial, tarry, own:
+            ratio = statistics.median(slow / base for slow, base in zip(result["seconds"], uncoded["seconds"]))
+            self.assertAlmostEqual(result["ratio_to_uncoded"], ratio, delta=1e-12)
+            self.assertEqual(result["uncoded_failed"], 0)
+
+    def test_uncoded_that_cannot_end(self):
+        result = self.simulate(*SMALL, "--straggler", "exp:1+dead:1", "--scheme", "partial")[0]
+        self.assertEqual((result["ratio_to_uncoded"], result["uncoded_failed"]), (None, 20))
+        text = self.succeed("simulate", *SMALL, "--straggler", "exp:1+dead:1", "--scheme", "partial")
+        self.assertIn("\n/uncoded: without a code 20 of 20 trials could not end", text)
+        some = self.simulate(*SMALL, "--straggler", "exp:1+fail:0.05", "--scheme", "uncoded,partial")
+        ended = [(one, base) for one, base in zip(some[1]["seconds"], some[0]["seconds"]) if base is not None]
+        self.assertEqual(some[1]["uncoded_failed"], 20 - len(ended))
+        self.assertTrue(0 < len(ended) < 20)
+        self.assertAlmostEqual(some[1]["ratio_to_uncoded"], statistics.median(one / base for one, base in ended),
+                               delta=1e-12)
 
     def test_speeds_that_last(self):
         options = [*SMALL, "--trials", "1", "--scheme", "partial", "--rounds", "5", "--straggler"]

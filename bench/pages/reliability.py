@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""docs/reliability.md: worlds full of faults, and errors that are planted into them."""
+
+import re
+
+import forms
+import registry
+
+page = registry.Page("reliability")
+page.not_measured("each was a change of src/protocol by hand", "| error | found by | in world |")
+
+RUNS = 340000
+PLANTED = "tests/scenario/test-scenario-planted"
+
+
+@page.table("worlds", clock_rows="rounds per second")
+def worlds(tarry):
+    printed = tarry.ended_well("simulate", "--faults", "--runs", RUNS, "--seed", 1).stdout
+
+    def found(pattern):
+        return [int(number) for number in re.search(pattern, printed).groups()]
+
+    rounds, runs, steps, faults, rate = found(r"(\d+) rounds in (\d+) worlds, (\d+) steps, (\d+) faults: (\d+) rounds/s")
+    exact, failed, repeated = found(r"(\d+) rounds exact, (\d+) failed, (\d+) repeated")
+    late, silent = found(r"late workers passed over (\d+) times, silent ones given up (\d+) times")
+    between, computing, sending = found(r"(\d+) between rounds, (\d+) while workers compute, (\d+) while they send")
+    restarts, = found(r"(\d+) restarts of the server")
+    longest = re.search(r"the longest round took ([0-9.]+) of its bound", printed)[1]
+    counts = [
+        ("worlds, rounds", f"{runs:,} and {rounds:,}"),
+        ("steps of machines, time included", f"{steps / 1e6:.0f} million"),
+        ("faults that struck, of all kinds", f"{faults / 1e6:.1f} million"),
+        ("crashes, cuts, pauses, slow links, restarts of the server between rounds", f"{between:,}"),
+        ("the same while workers compute", f"{computing:,}"),
+        ("the same while coded parts are on their way", f"{sending:,}"),
+        ("restarts of the server from its checkpoint, of these", f"{restarts:,}"),
+        ("rounds with an exact sum", f"{exact:,}"),
+        ("rounds that failed, since too few workers were left", f"{failed:,}"),
+        ("repeated attempts", f"{repeated:,}"),
+        ("late workers passed over", f"{late:,}"),
+        ("silent workers given up", f"{silent:,}"),
+        ("longest round, of its bound once nothing goes wrong any more", longest),
+        ("rounds per second, on both processors (beside other programs)", f"{rate:,}"),
+        ("**broken invariants**", "**none**" if "every invariant holds" in printed else printed.splitlines()[-1]),
+    ]
+    return ["", ""], counts
+
+
+TITLES = {
+    "a_part_summed_twice": "a coded part is added twice",
+    "a_stale_part_summed": "a part of another attempt is combined",
+    "a_lost_worker_that_is_waited_for": "a lost worker counts as present, and is waited for",
+    "an_estimate_that_is_not_cleared": "the estimate is not zeroed for a new attempt",
+    "messages_of_an_earlier_arrival_that_count": "what an earlier arrival sent counts as the present one's",
+    "a_report_that_is_overlooked": "a report is overlooked",
+    "a_message_that_is_counted_twice": "a message is counted twice",
+    "a_wrong_coefficient": "a coefficient is wrong by half",
+    "a_chunk_encoded_before_it_is_computed": "a chunk is encoded that was never computed",
+    "a_result_that_claims_too_little_error": "a result claims a smaller error",
+    "a_signal_that_never_arrives": "signals don't arrive",
+    "a_checkpoint_that_two_lives_begin_from": "a second restart is from the first one's checkpoint",
+    "a_gradient_folded_twice": "a gradient is folded twice",
+    "a_gradient_folded_that_does_not_count": "a gradient is folded that was to be dropped",
+    "a_gradient_of_two_rounds_ago": "what fills a chunk is of two rounds ago",
+    "a_copy_of_another_round_than_named": "a copy of another round than named is encoded",
+    "a_sum_that_is_not_scaled": "a sum is not scaled",
+    "news_that_never_arrive": "news of a dynamic order don't arrive",
+    "a_bar_that_is_never_lifted": "a chunk that was barred once stays barred",
+    "workers_whose_words_do_not_count": "what workers say that they are at does not count",
+    "a_worker_that_is_kept_from_everything": "a worker is kept from all its chunks",
+}
+
+
+@page.table("planted")
+def planted(tarry):
+    """In the order of the titles; a new test of the program comes last, by its name."""
+    printed = tarry.ended(PLANTED, "tests").stdout
+    rows = {}
+    for name, invariant, rounds, left, struck in re.findall(
+            r"RUN +\] (\w+)\n(\w+): within (\d+) rounds; (\d+) of (\d+) faults", printed):
+        rows[name] = [TITLES.get(name, name.replace("_", " ")), f"`{invariant}`",
+                      *map(forms.thousands, map(int, (rounds, struck, left)))]
+    order = [name for name in TITLES if name in rows] + [name for name in rows if name not in TITLES]
+    return (["error", "found by", "after rounds", "faults that struck", "that are enough"], [rows[name] for name in order])

@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+"""docs/simulator.md: how fast it is."""
+
+import forms
+import registry
+
+page = registry.Page("simulator")
+
+
+@page.table("speed", clock=True)
+def speed(tarry):
+    rows = [[f"{row['workers']:,}", f"{row['reports_per_second'] / 1e6:.1f} million",
+             forms.seconds(row["longest_round_seconds"]), f"{row['memory_bytes'] / 1e6:.0f} MB"]
+            for row in tarry.bench("simulate")["results"]]
+    return ["workers", "reports per second", "a round at most", "memory"], rows

@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables with numbers that are no measurements, or that no command of ours repeats, of pages that have nothing else."""
+
+import registry
+
+registry.Page("data-formats").not_measured("a format", "| models | labels | kept |")
+registry.Page("fuzzing").not_measured("executions of the fuzzers, over days; tests/fuzz.py runs each",
+                                      "| fuzzer | executions | per second |")
+registry.Page("security").not_measured("bounds", "| bound | value |")
+registry.Page("testing").not_measured("files", "| file of `tests/scenario` |")
+registry.Page("train").not_measured(
+    "examples, whose times are the clock's", "$ tarry train --straggler slow:2,5+exp:0.01+dead:1",
+    "$ tarry train --straggler dead:5", "$ tarry train --data a9a --rounds 1000 --reproducible")
+registry.Page("wire").not_measured("layouts of frames", "| offset | size |", "| kind | name | sent by |", "| type | name | from |")
