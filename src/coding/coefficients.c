@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One singular value decomposition per set of workers, R_S = P diag(sigma) Q^T, gives both the rank
- * and the pseudoinverse Q diag(1/sigma) P^T. The rank alone could be had for less, but LAPACK then
- * takes another path to the singular values, and near the limit the server could see a rank that
- * the workers do not.
+ * One singular value decomposition per set of workers gives both the rank and the pseudoinverse.
+ * It works on the transpose of R_S where S has at least as many workers as there are parts, so that
+ * its columns are the fewer: with R_S^T V = W, whose columns are orthogonal and as long as the
+ * singular values sigma_k, pinv(R_S) = sum_k w_k v_k^T / sigma_k^2; with R_S V = W it is
+ * sum_k v_k w_k^T / sigma_k^2.
  */
 #include "coding/coefficients.h"
 
-#include <assert.h>
-#include <lapacke.h>
+#include <math.h>
 #include <string.h>
 
 #include "base/bitset.h"
 #include "base/memory.h"
+#include "base/svd.h"
 
 struct coefficients {
     tarry_allocator allocator;
@@ -25,13 +26,10 @@ struct coefficients {
     /* Open hash table over these sets: a position, plus one, of each set that is solved. */
     uint32_t *table;
     size_t table_size; /* a power of two, at least twice max_load */
-    /* LAPACK's arrays, column-major. The larger dimension of R_S is at most `widest`. */
-    double *matrix; /* l x |S| */
-    double *sigma;  /* l */
-    double *left;   /* P: l x min(l, |S|) */
-    double *right;  /* Q^T: min(l, |S|) x |S| */
-    double *work;
-    lapack_int work_size;
+    /* Of the decomposition; the larger dimension of R_S is at most `widest`. */
+    double *matrix;  /* R_S or its transpose, then W; column by column */
+    double *basis;   /* V: min(l, |S|) squared */
+    double *squares; /* sigma_k^2, or 0 where sigma_k is below the threshold */
 };
 
 /* Most holders that the chunks of one worker have together. */
@@ -51,32 +49,14 @@ static size_t most_members(const tarry_plan *plan)
     return most;
 }
 
-/* The workspace that the largest decomposition asks for. */
-static lapack_int query_work_size(lapack_int parts, lapack_int widest)
-{
-    double size = 0, none = 0;
-    lapack_int least = parts < widest ? parts : widest;
-    lapack_int info = LAPACKE_dgesvd_work(LAPACK_COL_MAJOR, 'S', 'S', parts, widest, &none, parts,
-                                          &none, &none, parts, &none, least, &size, -1);
-    assert(info == 0);
-    (void)info;
-    /* What LAPACK documents as the minimum is monotone in both dimensions, its optimum is not. */
-    lapack_int minimum = 5 * (parts + widest);
-    return (lapack_int)size > minimum ? (lapack_int)size : minimum;
-}
-
 static int allocate_decomposition(coefficients *work)
 {
     const tarry_allocator *allocator = &work->allocator;
     size_t parts = work->plan->parts, widest = work->plan->max_replication;
-    work->work_size = query_work_size((lapack_int)parts, (lapack_int)widest);
     work->matrix = memory_allocate(allocator, parts * widest, sizeof(double));
-    work->sigma = memory_allocate(allocator, parts, sizeof(double));
-    work->left = memory_allocate(allocator, parts * parts, sizeof(double));
-    work->right = memory_allocate(allocator, parts * widest, sizeof(double));
-    work->work = memory_allocate(allocator, (size_t)work->work_size, sizeof(double));
-    if (work->matrix == NULL || work->sigma == NULL || work->left == NULL || work->right == NULL ||
-        work->work == NULL)
+    work->basis = memory_allocate(allocator, parts * parts, sizeof(double));
+    work->squares = memory_allocate(allocator, parts, sizeof(double));
+    if (work->matrix == NULL || work->basis == NULL || work->squares == NULL)
         return TARRY_ERROR_NO_MEMORY;
     return TARRY_OK;
 }
@@ -125,42 +105,52 @@ void coefficients_free(coefficients *work)
         return;
     tarry_allocator allocator = work->allocator;
     memory_release(&allocator, work->matrix);
-    memory_release(&allocator, work->sigma);
-    memory_release(&allocator, work->left);
-    memory_release(&allocator, work->right);
-    memory_release(&allocator, work->work);
+    memory_release(&allocator, work->basis);
+    memory_release(&allocator, work->squares);
     memory_release(&allocator, work->members);
     memory_release(&allocator, work->begin);
     memory_release(&allocator, work->table);
     memory_release(&allocator, work);
 }
 
-/*
- * Decomposes R_S, whose `count` columns of `rows` numbers stand in work->matrix. The one place
- * where ranks are decided: *rank singular values, which LAPACK gives in descending order, reach the
- * threshold.
- */
-static int decompose(coefficients *work, uint32_t rows, size_t count, uint32_t *rank)
+/* Whether the decomposition is that of the transpose. */
+static bool is_transposed(uint32_t parts, uint32_t count)
 {
-    lapack_int parts = (lapack_int)rows, width = (lapack_int)count;
-    lapack_int least = parts < width ? parts : width;
-    lapack_int info = LAPACKE_dgesvd_work(LAPACK_COL_MAJOR, 'S', 'S', parts, width, work->matrix,
-                                          parts, work->sigma, work->left, parts, work->right, least,
-                                          work->work, work->work_size);
-    if (info != 0)
-        return TARRY_ERROR_NUMERICAL;
-    uint32_t above = 0;
-    while (above < (uint32_t)least && work->sigma[above] >= work->threshold)
-        above++;
-    *rank = above;
-    return TARRY_OK;
+    return count >= parts;
 }
 
-static void put_column(coefficients *work, size_t parts, size_t column, uint32_t worker)
+/* Writes the column of R_S that is `worker`'s, the index-th of `count`. */
+static void put_worker(coefficients *work, uint32_t parts, uint32_t count, uint32_t index,
+                       uint32_t worker)
 {
-    const double *decode = plan_decode(work->plan, (uint32_t)parts);
-    for (size_t part = 0; part < parts; part++)
-        work->matrix[column * parts + part] = decode[part * work->plan->workers + worker];
+    const double *decode = plan_decode(work->plan, parts) + worker;
+    bool transposed = is_transposed(parts, count);
+    double *to = work->matrix + (transposed ? index : (size_t)index * parts);
+    size_t stride = transposed ? count : 1;
+    for (uint32_t part = 0; part < parts; part++)
+        to[part * stride] = decode[(size_t)part * work->plan->workers];
+}
+
+/*
+ * Decomposes R_S, whose `count` workers were put. The one place where ranks are decided: *rank
+ * singular values reach the threshold. The rank is the same with a basis and without.
+ */
+static int decompose(coefficients *work, uint32_t parts, uint32_t count, double *basis,
+                     uint32_t *rank)
+{
+    bool transposed = is_transposed(parts, count);
+    uint32_t rows = transposed ? count : parts, columns = transposed ? parts : count;
+    if (!svd_rotate(work->matrix, rows, columns, basis))
+        return TARRY_ERROR_NUMERICAL;
+    *rank = 0;
+    for (uint32_t k = 0; k < columns; k++) {
+        const double *column = work->matrix + (size_t)k * rows;
+        double square = svd_dot(column, column, rows);
+        bool counts = sqrt(square) >= work->threshold;
+        work->squares[k] = counts ? square : 0;
+        *rank += counts;
+    }
+    return TARRY_OK;
 }
 
 int coefficients_rank(coefficients *work, uint32_t parts, uint32_t chunk, const uint64_t *set,
@@ -168,19 +158,17 @@ int coefficients_rank(coefficients *work, uint32_t parts, uint32_t chunk, const 
 {
     const tarry_plan *plan = work->plan;
     uint32_t first = plan->chunk_offset[chunk], holders = plan->chunk_offset[chunk + 1] - first;
-    size_t count = 0;
-    for (uint32_t holder = 0; holder < holders; holder++) {
-        if (!bitset_test(set, start + holder))
-            continue;
-        if (parts > 1)
-            put_column(work, parts, count, plan->holder_worker[first + holder]);
-        count++;
-    }
+    uint32_t count = 0, index = 0;
+    for (uint32_t holder = 0; holder < holders; holder++)
+        count += bitset_test(set, start + holder);
     if (parts == 1 || count == 0) {
         *rank = count > 0;
         return TARRY_OK;
     }
-    return decompose(work, parts, count, rank);
+    for (uint32_t holder = 0; holder < holders; holder++)
+        if (bitset_test(set, start + holder))
+            put_worker(work, parts, count, index++, plan->holder_worker[first + holder]);
+    return decompose(work, parts, count, NULL, rank);
 }
 
 /* With one part R is all ones, and pinv(R_S) = 1 / |S|. */
@@ -253,21 +241,25 @@ static int solve_row(coefficients *work, uint32_t parts, uint32_t worker, uint32
                      float *row)
 {
     size_t begin = work->begin[position];
-    size_t count = work->begin[position + 1] - begin, own = 0;
-    for (size_t column = 0; column < count; column++) {
-        put_column(work, parts, column, work->members[begin + column]);
-        if (work->members[begin + column] == worker)
-            own = column;
+    uint32_t count = (uint32_t)(work->begin[position + 1] - begin), own = 0;
+    for (uint32_t index = 0; index < count; index++) {
+        put_worker(work, parts, count, index, work->members[begin + index]);
+        if (work->members[begin + index] == worker)
+            own = index;
     }
     uint32_t rank;
-    int error = decompose(work, parts, count, &rank);
+    int error = decompose(work, parts, count, work->basis, &rank);
     if (error != TARRY_OK)
         return error;
-    size_t least = parts < count ? parts : count;
-    for (size_t part = 0; part < parts; part++) {
+    bool transposed = is_transposed(parts, count);
+    uint32_t columns = transposed ? parts : count;
+    const double *of_workers = transposed ? work->matrix : work->basis;
+    const double *of_parts = transposed ? work->basis : work->matrix;
+    for (uint32_t part = 0; part < parts; part++) {
         double sum = 0;
-        for (size_t k = 0; k < rank; k++)
-            sum += work->right[own * least + k] / work->sigma[k] * work->left[k * parts + part];
+        for (size_t k = 0; k < columns; k++)
+            if (work->squares[k] > 0)
+                sum += of_workers[k * count + own] / work->squares[k] * of_parts[k * parts + part];
         row[part] = (float)sum;
     }
     return TARRY_OK;
