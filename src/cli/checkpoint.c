@@ -10,7 +10,7 @@
 #include "base/digest.h"
 
 enum {
-    VERSION = 1,
+    VERSION = 2,
     NAME_BYTES = 8,
     PARTS = 4,
     HEAD_BYTES =

@@ -8,7 +8,6 @@
 
 typedef struct desk {
     objective_workspace *work;
-    double *gradient;
     size_t *rows; /* a chunk's draw; NULL without a batch */
     struct desk *next;
 } desk;
@@ -54,15 +53,12 @@ static int create(const objective *model, const batch_settings *batch, uint32_t 
     state->threads = threads;
     for (uint32_t i = 0; i < threads; i++) {
         desk *place = &state->desks[i];
-        place->gradient = memory_allocate(NULL, state->dimension, sizeof(*place->gradient));
-        if (place->gradient == NULL)
-            goto release;
         if (batch->batch != 0) {
             place->rows = memory_allocate(NULL, most_rows(batch), sizeof(*place->rows));
             if (place->rows == NULL)
                 goto release;
         }
-        if (objective_workspace_create(model, NULL, &place->work) != TARRY_OK)
+        if (objective_workspace_create(model, OBJECTIVE_SINGLE, NULL, &place->work) != TARRY_OK)
             goto release;
         place->next = state->vacant;
         state->vacant = place;
@@ -102,7 +98,6 @@ void chunk_gradient_free(chunk_gradient *state)
     for (uint32_t i = 0; i < state->threads; i++) {
         objective_workspace_free(state->desks[i].work);
         memory_release(NULL, state->desks[i].rows);
-        memory_release(NULL, state->desks[i].gradient);
     }
     memory_release(NULL, state->desks);
     pthread_cond_destroy(&state->returned);
@@ -130,11 +125,17 @@ static void return_desk(chunk_gradient *state, desk *place)
     pthread_mutex_unlock(&state->lock);
 }
 
-static int add_span(const chunk_gradient *state, desk *place, uint64_t round,
-                    const float *parameters, tarry_span span, double *sum)
+/* The samples of a span, as objective_add_gradient takes them. */
+typedef struct sample_range {
+    const dataset *data;
+    const size_t *rows;
+    size_t first, count;
+} sample_range;
+
+static int find_samples(const chunk_gradient *state, desk *place, uint64_t round, tarry_span span,
+                        sample_range *out)
 {
     const dataset *data = state->data;
-    const size_t *rows = NULL;
     size_t first, count, before = 0; /* rows that the data set does not have */
     uint64_t begin, end;
     batch_chunk(&state->batch, span.origin, &first, &count);
@@ -143,6 +144,7 @@ static int add_span(const chunk_gradient *state, desk *place, uint64_t round,
             return -1;
         before = first;
     }
+    const size_t *rows = NULL;
     if (state->batch.batch != 0) {
         count = batch_count(&state->batch, span.origin);
         batch_draw(&state->batch, round, span.origin, place->rows);
@@ -151,9 +153,12 @@ static int add_span(const chunk_gradient *state, desk *place, uint64_t round,
         rows = place->rows;
     }
     tarry_span_samples(span, count, &begin, &end);
-    objective_add_gradient(state->model, place->work, data, parameters,
-                           rows != NULL ? rows + begin : NULL, first - before + begin, end - begin,
-                           sum);
+    *out = (sample_range){
+        .data = data,
+        .rows = rows != NULL ? rows + begin : NULL,
+        .first = first - before + begin,
+        .count = end - begin,
+    };
     return 0;
 }
 
@@ -162,23 +167,28 @@ int chunk_gradient_compute(void *user, uint64_t round, const float *parameters,
 {
     chunk_gradient *state = user;
     desk *place = take_desk(state);
-    memset(place->gradient, 0, state->dimension * sizeof(*place->gradient));
+    memset(gradient, 0, state->dimension * sizeof(*gradient));
     int failed = 0;
-    for (uint32_t i = 0; i < count && failed == 0; i++)
-        failed = add_span(state, place, round, parameters, spans[i], place->gradient);
-    for (size_t i = 0; i < state->dimension && failed == 0; i++)
-        gradient[i] = (float)place->gradient[i];
+    for (uint32_t i = 0; i < count && failed == 0; i++) {
+        sample_range of;
+        failed = find_samples(state, place, round, spans[i], &of);
+        if (failed == 0)
+            objective_add_gradient(state->model, place->work, of.data, parameters, of.rows,
+                                   of.first, of.count, gradient);
+    }
     return_desk(state, place);
     return failed;
 }
 
-void chunk_gradient_sum(chunk_gradient *state, uint64_t round, const float *parameters, double *sum)
+void chunk_gradient_add_double(chunk_gradient *state, objective_workspace *work, uint64_t round,
+                               const float *parameters, uint32_t chunk, double *sum)
 {
+    sample_range of;
     desk *place = take_desk(state);
-    memset(sum, 0, state->dimension * sizeof(*sum));
-    for (uint32_t chunk = 0; chunk < state->batch.chunks; chunk++)
-        add_span(state, place, round, parameters,
-                 (tarry_span){.origin = chunk, .count = 1, .of = 1}, sum);
+    const tarry_span whole = {.origin = chunk, .count = 1, .of = 1};
+    if (find_samples(state, place, round, whole, &of) == 0)
+        objective_add_gradient_double(state->model, work, of.data, parameters, of.rows, of.first,
+                                      of.count, sum);
     return_desk(state, place);
 }
 

@@ -12,8 +12,7 @@ typedef struct chunk_gradient chunk_gradient;
 
 /*
  * For the samples of `data` and the model; both are borrowed. At most `threads` (>= 1) chunks are
- * worked out at a time, as each takes a gradient in double and a workspace of its own; more callers
- * wait. Errors: NO_MEMORY.
+ * worked out at a time, as each takes a workspace of its own; more callers wait. Errors: NO_MEMORY.
  */
 int chunk_gradient_create(const objective *model, const dataset *data, const batch_settings *batch,
                           uint32_t threads, chunk_gradient **out);
@@ -33,10 +32,10 @@ void chunk_gradient_free(chunk_gradient *state); /* NULL is allowed */
 int chunk_gradient_compute(void *user, uint64_t round, const float *parameters,
                            const tarry_span *spans, uint32_t count, float *gradient);
 
-/* sum[0..dimension-1] = the gradients of all chunks in double, one chunk after the other. Not of
- * samples that are fetched. */
-void chunk_gradient_sum(chunk_gradient *state, uint64_t round, const float *parameters,
-                        double *sum);
+/* sum[0..dimension-1] += the gradient of original chunk `chunk` in double, with a workspace of that
+ * precision. Not of samples that are fetched. */
+void chunk_gradient_add_double(chunk_gradient *state, objective_workspace *work, uint64_t round,
+                               const float *parameters, uint32_t chunk, double *sum);
 
 /* Samples that a round sums over all chunks. */
 size_t chunk_gradient_samples(const chunk_gradient *state);

@@ -7,6 +7,7 @@
 #include "base/memory.h"
 
 static const objective_score unknown = {NAN, NAN};
+static const verified_round unverified = {NAN, NAN, NAN};
 
 int history_create(uint32_t workers, uint32_t chunks, history **out)
 {
@@ -50,8 +51,7 @@ history_round *history_add(history *past)
         past->capacity = capacity;
     }
     history_round *round = &past->rounds[past->count++];
-    *round = (history_round){
-        .train = unknown, .test = unknown, .verified_error = NAN, .verified_squared_error = NAN};
+    *round = (history_round){.train = unknown, .test = unknown, .verified = unverified};
     return round;
 }
 
@@ -78,18 +78,14 @@ size_t history_raised_rounds(const history *past, double *conditioning, double *
     return rounds;
 }
 
-double history_worst_error(const history *past)
+verified_round history_worst(const history *past)
 {
-    double worst = NAN;
-    for (size_t i = 0; i < past->count; i++)
-        worst = fmax(worst, past->rounds[i].verified_error);
-    return worst;
-}
-
-double history_worst_squared_error(const history *past)
-{
-    double worst = NAN;
-    for (size_t i = 0; i < past->count; i++)
-        worst = fmax(worst, past->rounds[i].verified_squared_error);
+    verified_round worst = unverified;
+    for (size_t i = 0; i < past->count; i++) {
+        const verified_round *round = &past->rounds[i].verified;
+        worst.error = fmax(worst.error, round->error);
+        worst.squared_error = fmax(worst.squared_error, round->squared_error);
+        worst.model_rounding = fmax(worst.model_rounding, round->model_rounding);
+    }
     return worst;
 }

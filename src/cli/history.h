@@ -8,6 +8,7 @@
 
 #include <tarry/local.h>
 
+#include "cli/verify.h"
 #include "learn/objective.h"
 
 /* NaN stands for what was not worked out. */
@@ -16,9 +17,8 @@ typedef struct history_round {
     double seconds;
     objective_score train; /* after the round's step */
     objective_score test;
-    tarry_plan_changes changes;    /* to the plan before the round */
-    double verified_error;         /* max|estimate - true| / max|true| */
-    double verified_squared_error; /* |estimate - true|^2 / |true|^2 */
+    tarry_plan_changes changes; /* to the plan before the round */
+    verified_round verified;
 } history_round;
 
 /* What a worker did in the earlier processes of a resumed run. */
@@ -59,8 +59,7 @@ double history_copies_per_chunk(const tarry_round_result *result);
 /* Rounds of which a signal's conditioning limit was raised, and the largest 1/sigma_min and bound
  * of rounding errors among them; 0 of none. */
 size_t history_raised_rounds(const history *past, double *conditioning, double *error_bound);
-/* The largest verified error over all rounds; NaN if none was verified. */
-double history_worst_error(const history *past);
-double history_worst_squared_error(const history *past);
+/* The largest of each over all rounds; NaN if none was verified. */
+verified_round history_worst(const history *past);
 
 #endif

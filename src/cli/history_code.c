@@ -9,7 +9,7 @@
 enum {
     HEAD_BYTES = 8 + 4 + 5 * 8,
     WORKER_BYTES = 2 * 8,
-    ROUND_REALS = 12,
+    ROUND_REALS = 13,
     ROUND_COUNTS = 9,
     ROUND_SMALL = 9,
     ROUND_BYTES = (ROUND_REALS + ROUND_COUNTS) * 8 + ROUND_SMALL * 4,
@@ -30,13 +30,14 @@ static uint8_t *put_round(uint8_t *at, const history_round *round)
         round->train.accuracy,
         round->test.loss,
         round->test.accuracy,
-        round->verified_error,
+        round->verified.error,
         result->filled_share,
         result->expected_error,
-        round->verified_squared_error,
+        round->verified.squared_error,
         round->changes.moved_data,
         result->conditioning,
         result->error_bound,
+        round->verified.model_rounding,
     };
     const uint64_t counts[ROUND_COUNTS] = {
         result->round,
@@ -105,8 +106,7 @@ static bool get_round(const uint8_t *at, history_round *round)
                     .split = small[7],
                     .merged = small[8],
                     .moved_data = reals[9]},
-        .verified_error = reals[5],
-        .verified_squared_error = reals[8],
+        .verified = {reals[5], reals[8], reals[12]},
     };
     return small[0] <= 1 && round->result.parts >= 1 &&
            round->result.copies_needed >= round->result.parts && isfinite(round->seconds) &&

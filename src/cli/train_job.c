@@ -100,11 +100,6 @@ static int create_vectors(train_job *job)
         if (job->costs == NULL)
             return TARRY_ERROR_NO_MEMORY;
     }
-    if (job->inputs.options->verify) {
-        job->truth = memory_allocate(NULL, job->dimension, sizeof(*job->truth));
-        if (job->truth == NULL)
-            return TARRY_ERROR_NO_MEMORY;
-    }
     objective_initial(job->model, job->inputs.options->plan.plan.seed, job->parameters);
     return TARRY_OK;
 }
@@ -119,8 +114,11 @@ static int create_gradients(train_job *job)
         threads = (uint32_t)cores;
     int error =
         chunk_gradient_create(job->model, job->inputs.train, &batch, threads, &job->gradients);
-    if (error == TARRY_OK)
-        job->samples = (double)chunk_gradient_samples(job->gradients);
+    if (error != TARRY_OK)
+        return error;
+    job->samples = (double)chunk_gradient_samples(job->gradients);
+    if (options->verify)
+        error = verification_create(job->model, job->gradients, batch.chunks, &job->verify);
     return error;
 }
 
@@ -207,7 +205,7 @@ int train_job_create(const train_inputs *inputs, history *past, train_job **out)
     if (error == TARRY_OK)
         error = create_vectors(job);
     if (error == TARRY_OK)
-        error = objective_workspace_create(job->model, NULL, &job->evaluation);
+        error = objective_workspace_create(job->model, OBJECTIVE_SINGLE, NULL, &job->evaluation);
     if (error == TARRY_OK)
         error = optimizer_create(options->optimizer, options->rate, job->dimension, NULL,
                                  &job->optimizer);
@@ -245,7 +243,7 @@ void train_job_free(train_job *job)
     optimizer_free(job->optimizer);
     objective_workspace_free(job->evaluation);
     memory_release(NULL, job->costs);
-    memory_release(NULL, job->truth);
+    verification_free(job->verify);
     vector_release(NULL, job->gradient);
     vector_release(NULL, job->sum);
     vector_release(NULL, job->parameters);

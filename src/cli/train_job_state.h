@@ -10,6 +10,7 @@
 #include "cli/interrupt.h"
 #include "cli/progress.h"
 #include "cli/train_job.h"
+#include "cli/verification.h"
 
 struct train_job {
     train_inputs inputs;
@@ -21,8 +22,8 @@ struct train_job {
     optimizer *optimizer;
     chunk_gradient *gradients;
     float *parameters, *sum, *gradient;
-    double *truth; /* with --verify */
-    double *costs; /* of the round's chunks; NULL: not given */
+    verification *verify; /* NULL without --verify */
+    double *costs;        /* of the round's chunks; NULL: not given */
     interrupt *signals;
     _Atomic(runner *) runs;
     history *past;

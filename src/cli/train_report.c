@@ -14,14 +14,15 @@ static json_t *round_json(const history_round *round)
                         ? NAN
                         : (double)(result->signal_ns - result->start_ns) * 1e-9;
     return json_pack(
-        "{s:I, s:o, s:o, s:o, s:o, s:o, s:b, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, "
-        "s:I, s:I, s:I, s:o, s:I, s:o, s:I, s:I, s:I, s:o, s:o}",
+        "{s:I, s:o, s:o, s:o, s:o, s:o, s:b, s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, "
+        "s:I, s:I, s:I, s:I, s:o, s:I, s:o, s:I, s:I, s:I, s:o, s:o}",
         "round", (json_int_t)result->round, "seconds", number_json(round->seconds),
         "signal_seconds", number_json(signal), "loss", number_json(round->train.loss), "test_loss",
         number_json(round->test.loss), "test_accuracy", number_json(round->test.accuracy), "exact",
         result->exact, "expected_error", number_json(result->expected_error), "verified_error",
-        number_json(round->verified_error), "verified_squared_error",
-        number_json(round->verified_squared_error), "parts", (json_int_t)result->parts, "attempts",
+        number_json(round->verified.error), "verified_squared_error",
+        number_json(round->verified.squared_error), "model_rounding",
+        number_json(round->verified.model_rounding), "parts", (json_int_t)result->parts, "attempts",
         (json_int_t)result->attempts, "copies_computed", (json_int_t)result->copies_computed,
         "copies_needed", (json_int_t)result->copies_needed, "workers_heard",
         (json_int_t)result->workers_heard, "workers_lost", (json_int_t)result->workers_lost,
@@ -79,16 +80,17 @@ static json_t *final_json(const history *past)
 {
     json_t *final = score_json(past->train_end, past->test_end);
     double rounds = 0, expected = 0;
+    verified_round worst = history_worst(past);
     for (size_t i = 0; i < past->count; i++) {
         rounds += past->rounds[i].seconds;
         expected += past->rounds[i].result.expected_error;
     }
     json_t *more = json_pack(
-        "{s:I, s:o, s:o, s:o, s:o, s:o}", "rounds", (json_int_t)past->count, "seconds",
+        "{s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "rounds", (json_int_t)past->count, "seconds",
         number_json(past->seconds), "round_seconds", number_json(rounds), "expected_error",
         number_json(past->count > 0 ? expected / (double)past->count : NAN), "verified_error",
-        number_json(history_worst_error(past)), "verified_squared_error",
-        number_json(history_worst_squared_error(past)));
+        number_json(worst.error), "verified_squared_error", number_json(worst.squared_error),
+        "model_rounding", number_json(worst.model_rounding));
     if (json_object_update(final, more) != 0) {
         json_decref(final);
         final = NULL;

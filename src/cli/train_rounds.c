@@ -9,7 +9,6 @@
 #include "cli/complain.h"
 #include "cli/numbers.h"
 #include "cli/train_job_state.h"
-#include "cli/verify.h"
 
 void train_job_evaluate(train_job *job, objective_score *train, objective_score *test)
 {
@@ -91,11 +90,9 @@ static void explain_round_error(const train_job *job, history *past, int error,
 /* Takes the optimizer's step along the round's estimate, and checks it first if asked to. */
 static void use_estimate(train_job *job, history_round *round)
 {
-    if (job->truth != NULL) {
-        chunk_gradient_sum(job->gradients, round->result.round, job->parameters, job->truth);
-        verify_estimate(job->truth, job->sum, job->dimension, &round->verified_error,
-                        &round->verified_squared_error);
-    }
+    if (job->verify != NULL)
+        verification_check(job->verify, round->result.round, job->parameters, job->sum,
+                           &round->verified);
     objective_regularise(job->model, job->parameters, job->sum, job->samples, job->gradient);
     optimizer_step(job->optimizer, job->gradient, job->parameters);
 }

@@ -106,10 +106,11 @@ static void print_scores(const history *past)
         else
             print_row("test", "loss %.6g", past->test_end.loss);
     }
-    double worst = history_worst_error(past);
-    if (!isnan(worst))
-        print_row("worst verified error", "%.2g (squared: %.2g)", worst,
-                  history_worst_squared_error(past));
+    verified_round worst = history_worst(past);
+    if (!isnan(worst.error)) {
+        print_row("worst verified error", "%.2g (squared: %.2g)", worst.error, worst.squared_error);
+        print_row("float32 of the model", "%.2g", worst.model_rounding);
+    }
 }
 
 /* Of another process, as far as its reports told. */

@@ -4,6 +4,13 @@
 
 #include <stddef.h>
 
+/* What a round's estimate is off, relative as below; NaN where it was not verified. */
+typedef struct verified_round {
+    double error, squared_error; /* the coding's: against the chunks' float32 gradients, summed in
+                                    double */
+    double model_rounding; /* the model's: of that sum, against the chunks' gradients in double */
+} verified_round;
+
 /*
  * How far estimate[0..count-1] is from truth: *error = max|estimate - truth| / max|truth| and
  * *squared = |estimate - truth|^2 / |truth|^2. Numbers below FLT_MIN, the least that float32 holds

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One singular value decomposition per set of workers, R_S = P diag(sigma) Q^T, gives both the rank
- * and the pseudoinverse Q diag(1/sigma) P^T. The rank alone could be had for less, but LAPACK then
- * takes another path to the singular values, and near the limit the server could see a rank that
- * the workers do not.
+ * One singular value decomposition per set of workers gives both the rank and the pseudoinverse.
+ * It works on the transpose of R_S where S has at least as many workers as there are parts, so that
+ * its columns are the fewer: with R_S^T V = W, whose columns are orthogonal and as long as the
+ * singular values sigma_k, pinv(R_S) = sum_k w_k v_k^T / sigma_k^2; with R_S V = W it is
+ * sum_k v_k w_k^T / sigma_k^2.
  */
 #include "coding/coefficients.h"
 
-#include <assert.h>
-#include <lapacke.h>
 #include <math.h>
 #include <string.h>
 
 #include "base/bitset.h"
 #include "base/memory.h"
+#include "base/svd.h"
 
 struct coefficients {
     tarry_allocator allocator;
@@ -26,13 +26,10 @@ struct coefficients {
     /* Open hash table over these sets: a position, plus one, of each set that is solved. */
     uint32_t *table;
     size_t table_size; /* a power of two, at least twice max_load */
-    /* LAPACK's arrays, column-major. The larger dimension of R_S is at most `widest`. */
-    double *matrix; /* l x |S| */
-    double *sigma;  /* l */
-    double *left;   /* P: l x min(l, |S|) */
-    double *right;  /* Q^T: min(l, |S|) x |S| */
-    double *work;
-    lapack_int work_size;
+    /* Of the decomposition; the larger dimension of R_S is at most `widest`. */
+    double *matrix; /* R_S or its transpose, then W; column by column */
+    double *basis;  /* V: min(l, |S|) squared */
+    double *sigma;  /* min(l, |S|), in no particular order */
 };
 
 /* Most holders that the chunks of one worker have together. */
@@ -52,32 +49,14 @@ static size_t most_members(const tarry_plan *plan)
     return most;
 }
 
-/* The workspace that the largest decomposition asks for. */
-static lapack_int query_work_size(lapack_int parts, lapack_int widest)
-{
-    double size = 0, none = 0;
-    lapack_int least = parts < widest ? parts : widest;
-    lapack_int info = LAPACKE_dgesvd_work(LAPACK_COL_MAJOR, 'S', 'S', parts, widest, &none, parts,
-                                          &none, &none, parts, &none, least, &size, -1);
-    assert(info == 0);
-    (void)info;
-    /* What LAPACK documents as the minimum is monotone in both dimensions, its optimum is not. */
-    lapack_int minimum = 5 * (parts + widest);
-    return (lapack_int)size > minimum ? (lapack_int)size : minimum;
-}
-
 static int allocate_decomposition(coefficients *work)
 {
     const tarry_allocator *allocator = &work->allocator;
     size_t parts = work->plan->parts, widest = work->plan->max_replication;
-    work->work_size = query_work_size((lapack_int)parts, (lapack_int)widest);
     work->matrix = memory_allocate(allocator, parts * widest, sizeof(double));
+    work->basis = memory_allocate(allocator, parts * parts, sizeof(double));
     work->sigma = memory_allocate(allocator, parts, sizeof(double));
-    work->left = memory_allocate(allocator, parts * parts, sizeof(double));
-    work->right = memory_allocate(allocator, parts * widest, sizeof(double));
-    work->work = memory_allocate(allocator, (size_t)work->work_size, sizeof(double));
-    if (work->matrix == NULL || work->sigma == NULL || work->left == NULL || work->right == NULL ||
-        work->work == NULL)
+    if (work->matrix == NULL || work->basis == NULL || work->sigma == NULL)
         return TARRY_ERROR_NO_MEMORY;
     return TARRY_OK;
 }
@@ -105,7 +84,7 @@ int coefficients_create(const tarry_plan *plan, double conditioning_limit,
         return TARRY_ERROR_NO_MEMORY;
     work->allocator = memory_allocator(allocator);
     work->plan = plan;
-    coefficients_set_limit(work, conditioning_limit);
+    work->threshold = 1 / conditioning_limit;
     int error = TARRY_OK;
     if (plan->parts > 1) {
         error = allocate_decomposition(work);
@@ -131,71 +110,84 @@ void coefficients_free(coefficients *work)
         return;
     tarry_allocator allocator = work->allocator;
     memory_release(&allocator, work->matrix);
+    memory_release(&allocator, work->basis);
     memory_release(&allocator, work->sigma);
-    memory_release(&allocator, work->left);
-    memory_release(&allocator, work->right);
-    memory_release(&allocator, work->work);
     memory_release(&allocator, work->members);
     memory_release(&allocator, work->begin);
     memory_release(&allocator, work->table);
     memory_release(&allocator, work);
 }
 
-/* Decomposes R_S, whose `count` columns of `rows` numbers stand in work->matrix. */
-static int decompose(coefficients *work, uint32_t rows, size_t count)
+/* Whether the decomposition is that of the transpose. */
+static bool is_transposed(uint32_t parts, uint32_t count)
 {
-    lapack_int parts = (lapack_int)rows, width = (lapack_int)count;
-    lapack_int least = parts < width ? parts : width;
-    lapack_int info = LAPACKE_dgesvd_work(LAPACK_COL_MAJOR, 'S', 'S', parts, width, work->matrix,
-                                          parts, work->sigma, work->left, parts, work->right, least,
-                                          work->work, work->work_size);
-    return info == 0 ? TARRY_OK : TARRY_ERROR_NUMERICAL;
+    return count >= parts;
 }
 
-/* The one place where ranks are decided: so many of the `least` singular values, which come in
- * descending order, reach the threshold. */
-static uint32_t count_above(const coefficients *work, size_t least, double threshold)
+/* Writes the column of R_S that is `worker`'s, the index-th of `count`. */
+static void put_worker(coefficients *work, uint32_t parts, uint32_t count, uint32_t index,
+                       uint32_t worker)
+{
+    const double *decode = plan_decode(work->plan, parts) + worker;
+    bool transposed = is_transposed(parts, count);
+    double *to = work->matrix + (transposed ? index : (size_t)index * parts);
+    size_t stride = transposed ? count : 1;
+    for (uint32_t part = 0; part < parts; part++)
+        to[part * stride] = decode[(size_t)part * work->plan->workers];
+}
+
+/* Decomposes R_S, whose `count` workers were put. The singular values are the same with a basis and
+ * without. */
+static int decompose(coefficients *work, uint32_t parts, uint32_t count, double *basis)
+{
+    bool transposed = is_transposed(parts, count);
+    uint32_t rows = transposed ? count : parts, columns = transposed ? parts : count;
+    if (!svd_rotate(work->matrix, rows, columns, basis))
+        return TARRY_ERROR_NUMERICAL;
+    for (uint32_t k = 0; k < columns; k++) {
+        const double *column = work->matrix + (size_t)k * rows;
+        work->sigma[k] = sqrt(svd_dot(column, column, rows));
+    }
+    return TARRY_OK;
+}
+
+/* The one place where ranks are decided: so many of the `least` singular values reach the
+ * threshold. */
+static uint32_t count_above(const coefficients *work, uint32_t least, double threshold)
 {
     uint32_t above = 0;
-    while (above < least && work->sigma[above] >= threshold)
-        above++;
+    for (uint32_t k = 0; k < least; k++)
+        above += work->sigma[k] >= threshold;
     return above;
 }
 
-static size_t lesser(size_t a, size_t b)
+static uint32_t lesser(uint32_t a, uint32_t b)
 {
     return a < b ? a : b;
 }
 
-static void put_column(coefficients *work, size_t parts, size_t column, uint32_t worker)
-{
-    const double *decode = plan_decode(work->plan, (uint32_t)parts);
-    for (size_t part = 0; part < parts; part++)
-        work->matrix[column * parts + part] = decode[part * work->plan->workers + worker];
-}
-
 /* Decomposes R_S, unless it is of one part or of nobody; *members = |S|. */
 static int decompose_set(coefficients *work, uint32_t parts, uint32_t chunk, const uint64_t *set,
-                         size_t start, size_t *members)
+                         size_t start, uint32_t *members)
 {
     const tarry_plan *plan = work->plan;
     uint32_t first = plan->chunk_offset[chunk], holders = plan->chunk_offset[chunk + 1] - first;
-    size_t count = 0;
-    for (uint32_t holder = 0; holder < holders; holder++) {
-        if (!bitset_test(set, start + holder))
-            continue;
-        if (parts > 1)
-            put_column(work, parts, count, plan->holder_worker[first + holder]);
-        count++;
-    }
+    uint32_t count = 0, index = 0;
+    for (uint32_t holder = 0; holder < holders; holder++)
+        count += bitset_test(set, start + holder);
     *members = count;
-    return parts > 1 && count > 0 ? decompose(work, parts, count) : TARRY_OK;
+    if (parts == 1 || count == 0)
+        return TARRY_OK;
+    for (uint32_t holder = 0; holder < holders; holder++)
+        if (bitset_test(set, start + holder))
+            put_worker(work, parts, count, index++, plan->holder_worker[first + holder]);
+    return decompose(work, parts, count, NULL);
 }
 
 int coefficients_judge(coefficients *work, uint32_t parts, uint32_t chunk, const uint64_t *set,
                        size_t start, coefficients_worth *worth)
 {
-    size_t members;
+    uint32_t members;
     int error = decompose_set(work, parts, chunk, set, start, &members);
     if (error != TARRY_OK)
         return error;
@@ -204,18 +196,18 @@ int coefficients_judge(coefficients *work, uint32_t parts, uint32_t chunk, const
         *worth = (coefficients_worth){members > 0, members > 0, inverse, members > 0 ? 1 : 0};
         return TARRY_OK;
     }
-    size_t values = lesser(parts, members);
+    uint32_t values = lesser(parts, members);
     double least = fmin(work->threshold, 1 / TARRY_CONDITIONING_MOST), all = 0, inverses = 0;
     *worth = (coefficients_worth){
         .rank = count_above(work, values, work->threshold),
         .raised_rank = count_above(work, values, least),
     };
-    for (size_t k = 0; k < values; k++) {
+    for (uint32_t k = 0; k < values; k++) {
         double sigma = work->sigma[k];
         all += sigma * sigma;
-        if (k < worth->raised_rank) {
+        if (sigma >= least) {
             inverses += 1 / (sigma * sigma);
-            worth->inverse = 1 / sigma;
+            worth->inverse = fmax(worth->inverse, 1 / sigma);
         }
     }
     worth->amplification = sqrt(all * inverses);
@@ -225,7 +217,7 @@ int coefficients_judge(coefficients *work, uint32_t parts, uint32_t chunk, const
 int coefficients_rank(coefficients *work, uint32_t parts, uint32_t chunk, const uint64_t *set,
                       size_t start, uint32_t *rank)
 {
-    size_t members;
+    uint32_t members;
     int error = decompose_set(work, parts, chunk, set, start, &members);
     if (error == TARRY_OK)
         *rank =
@@ -303,21 +295,25 @@ static int solve_row(coefficients *work, uint32_t parts, uint32_t worker, uint32
                      float *row)
 {
     size_t begin = work->begin[position];
-    size_t count = work->begin[position + 1] - begin, own = 0;
-    for (size_t column = 0; column < count; column++) {
-        put_column(work, parts, column, work->members[begin + column]);
-        if (work->members[begin + column] == worker)
-            own = column;
+    uint32_t count = (uint32_t)(work->begin[position + 1] - begin), own = 0;
+    for (uint32_t index = 0; index < count; index++) {
+        put_worker(work, parts, count, index, work->members[begin + index]);
+        if (work->members[begin + index] == worker)
+            own = index;
     }
-    int error = decompose(work, parts, count);
+    int error = decompose(work, parts, count, work->basis);
     if (error != TARRY_OK)
         return error;
-    size_t least = lesser(parts, count);
-    uint32_t rank = count_above(work, least, work->threshold);
-    for (size_t part = 0; part < parts; part++) {
+    bool transposed = is_transposed(parts, count);
+    const double *of_workers = transposed ? work->matrix : work->basis;
+    const double *of_parts = transposed ? work->basis : work->matrix;
+    for (uint32_t part = 0; part < parts; part++) {
         double sum = 0;
-        for (size_t k = 0; k < rank; k++)
-            sum += work->right[own * least + k] / work->sigma[k] * work->left[k * parts + part];
+        for (size_t k = 0; k < lesser(parts, count); k++) {
+            double sigma = work->sigma[k];
+            if (sigma >= work->threshold)
+                sum += of_workers[k * count + own] / (sigma * sigma) * of_parts[k * parts + part];
+        }
         row[part] = (float)sum;
     }
     return TARRY_OK;

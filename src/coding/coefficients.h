@@ -2,12 +2,10 @@
 /*
  * The workers' coefficients: for a chunk with finished copies at the workers S, the minimum-norm
  * least-squares solution U (|S| x l) of R_S U = I_l, that is pinv(R_S), with singular values below
- * 1/conditioning_limit taken as zero. Source: arXiv 2405.19509, section 3. By LAPACK's dgesvd.
+ * 1/conditioning_limit taken as zero. Source: arXiv 2405.19509, section 3.
  *
  * The rank that the server sees and the one that the workers solve with come from the same
- * decomposition of the same numbers, so they agree on one kind of machine; between machines on
- * which LAPACK rounds differently they can differ where a singular value is within a few units in
- * the last place of the limit.
+ * decomposition (base/svd.h) of the same numbers, which gives the same bits on every machine.
  */
 #ifndef CODING_COEFFICIENTS_H
 #define CODING_COEFFICIENTS_H

@@ -34,15 +34,21 @@ typedef struct network_batch {
 
 size_t network_row(const network_batch *batch, size_t sample);
 
+static inline uint32_t network_outputs(const objective *model)
+{
+    return model->layers[model->layer_count - 1].outputs;
+}
+
 /* Samples that one pass takes at most. */
 size_t network_capacity(const objective_workspace *work);
-/* The parameters that the passes after this use. */
+objective_precision network_precision(const objective_workspace *work);
+/* The parameters that the passes after this use; they have to stay until then. */
 void network_load(objective_workspace *work, const float *parameters);
-/* The last layer's outputs, count x outputs; they are the workspace's and may be written over with
- * the loss's derivatives by them. */
+/* The last layer's outputs, count x outputs, in double in either precision; they are the
+ * workspace's and may be written over with the loss's derivatives by them. */
 double *network_forward(objective_workspace *work, const network_batch *batch);
-/* Adds the gradient of the batch that was last passed forward,
- * from the derivatives by the outputs. */
-void network_backward(objective_workspace *work, const network_batch *batch, double *gradient);
+/* Adds the gradient of the batch that was last passed forward, from the derivatives by the outputs.
+ * gradient: dimension numbers of the workspace's precision. */
+void network_backward(objective_workspace *work, const network_batch *batch, void *gradient);
 
 #endif

@@ -165,12 +165,12 @@ static network_batch next_batch(const objective_workspace *work, const dataset *
     };
 }
 
-void objective_add_gradient(const objective *model, objective_workspace *work, const dataset *data,
-                            const float *parameters, const size_t *rows, size_t first, size_t count,
-                            double *gradient)
+static void add_gradient(const objective *model, objective_workspace *work, const dataset *data,
+                         const float *parameters, const size_t *rows, size_t first, size_t count,
+                         void *gradient)
 {
     assert_fits(model, data);
-    uint32_t outputs = model->layers[model->layer_count - 1].outputs;
+    uint32_t outputs = network_outputs(model);
     network_load(work, parameters);
     for (size_t done = 0; done < count;) {
         network_batch batch = next_batch(work, data, rows, first, count, done);
@@ -183,11 +183,27 @@ void objective_add_gradient(const objective *model, objective_workspace *work, c
     }
 }
 
+void objective_add_gradient(const objective *model, objective_workspace *work, const dataset *data,
+                            const float *parameters, const size_t *rows, size_t first, size_t count,
+                            float *gradient)
+{
+    assert(network_precision(work) == OBJECTIVE_SINGLE);
+    add_gradient(model, work, data, parameters, rows, first, count, gradient);
+}
+
+void objective_add_gradient_double(const objective *model, objective_workspace *work,
+                                   const dataset *data, const float *parameters, const size_t *rows,
+                                   size_t first, size_t count, double *gradient)
+{
+    assert(network_precision(work) == OBJECTIVE_DOUBLE);
+    add_gradient(model, work, data, parameters, rows, first, count, gradient);
+}
+
 objective_score objective_evaluate(const objective *model, objective_workspace *work,
                                    const dataset *data, const float *parameters)
 {
     assert_fits(model, data);
-    uint32_t outputs = model->layers[model->layer_count - 1].outputs;
+    uint32_t outputs = network_outputs(model);
     double loss = 0, square = 0;
     size_t right_answers = 0;
     network_load(work, parameters);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What is minimised: (1 / n) sum over the n samples of loss(sample; w) + (l2 / 2) |w|^2. Gradients
- * of the sum over samples are worked out in double from float32 parameters; the l2 term is the
- * optimizer's caller's business (see objective_regularise), so that chunk sums are plain sums over
- * samples.
+ * of the sum over samples are worked out from float32 parameters, in float32 or, to judge those, in
+ * double; losses are summed in double. The l2 term is the optimizer's caller's business (see
+ * objective_regularise), so that chunk sums are plain sums over samples.
  *
  * Parameters and gradients are laid out layer by layer: the layer's weights, outputs x inputs row
  * by row, then its biases. A linear model is one layer of 1 output (least squares, logistic) or of
@@ -47,21 +47,29 @@ size_t objective_dimension(const objective *model); /* numbers in parameters and
  * drawn from the seed, for the perceptron. */
 void objective_initial(const objective *model, uint64_t seed, float *parameters);
 
-/* Room that one thread needs to work out gradients and losses;
- * takes a batch of samples at a time. */
+typedef enum objective_precision {
+    OBJECTIVE_SINGLE, /* what models are trained in */
+    OBJECTIVE_DOUBLE, /* the oracle */
+} objective_precision;
+
+/* Room that one thread needs to work out gradients and losses in a precision; takes a batch of
+ * samples at a time. */
 typedef struct objective_workspace objective_workspace;
-int objective_workspace_create(const objective *model, const tarry_allocator *allocator,
-                               objective_workspace **out);
+int objective_workspace_create(const objective *model, objective_precision precision,
+                               const tarry_allocator *allocator, objective_workspace **out);
 void objective_workspace_free(objective_workspace *work);
 
 /*
  * gradient[0..dimension-1] += sum of the loss's gradients over `count` samples: the rows
  * rows[0..count-1] or, where rows is NULL, first .. first + count - 1. The order of summation
- * depends on the arguments alone.
+ * depends on the arguments alone. The workspace is one of the gradient's precision.
  */
 void objective_add_gradient(const objective *model, objective_workspace *work, const dataset *data,
                             const float *parameters, const size_t *rows, size_t first, size_t count,
-                            double *gradient);
+                            float *gradient);
+void objective_add_gradient_double(const objective *model, objective_workspace *work,
+                                   const dataset *data, const float *parameters, const size_t *rows,
+                                   size_t first, size_t count, double *gradient);
 
 typedef struct objective_score {
     double loss;     /* the whole objective, l2 term included */

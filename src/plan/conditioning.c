@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "base/memory.h"
+#include "base/svd.h"
 #include "plan/subsets.h"
 
 /* Bounds on what is measured: so many sets (8 bytes each
@@ -11,44 +12,12 @@
 static const uint64_t most_sets = UINT64_C(4) << 20;
 static const uint64_t most_operations = UINT64_C(1) << 30;
 
-static double dot(const double *a, const double *b, uint32_t size)
-{
-    double sum = 0;
-    for (uint32_t k = 0; k < size; k++)
-        sum += a[k] * b[k];
-    return sum;
-}
-
-/* Rotates the columns a and b in their plane so that they become orthogonal; false if they were. */
-static bool orthogonalise(double *a, double *b, uint32_t size)
-{
-    double aa = dot(a, a, size), bb = dot(b, b, size), ab = dot(a, b, size);
-    if (ab * ab <= 1e-30 * aa * bb)
-        return false;
-    double zeta = (bb - aa) / (2 * ab);
-    double tangent = (zeta < 0 ? -1 : 1) / (fabs(zeta) + sqrt(1 + zeta * zeta));
-    double cosine = 1 / sqrt(1 + tangent * tangent), sine = cosine * tangent;
-    for (uint32_t k = 0; k < size; k++) {
-        double from = a[k];
-        a[k] = cosine * from - sine * b[k];
-        b[k] = sine * from + cosine * b[k];
-    }
-    return true;
-}
-
 double conditioning_of_columns(double *columns, uint32_t size)
 {
-    bool rotated = true;
-    for (int sweep = 0; sweep < 40 && rotated; sweep++) {
-        rotated = false;
-        for (uint32_t a = 0; a + 1 < size; a++) {
-            for (uint32_t b = a + 1; b < size; b++)
-                rotated |= orthogonalise(columns + a * size, columns + b * size, size);
-        }
-    }
+    svd_rotate(columns, size, size, NULL);
     double least = INFINITY;
-    for (uint32_t a = 0; a < size; a++) {
-        double square = dot(columns + a * size, columns + a * size, size);
+    for (uint32_t k = 0; k < size; k++) {
+        double square = svd_dot(columns + k * size, columns + k * size, size);
         least = square < least ? square : least;
     }
     return 1 / sqrt(least);

@@ -7,8 +7,7 @@
 
 /*
  * 1/sigma_min of the size x size matrix whose columns stand one behind the other in `columns`;
- * infinite if it is singular. Destroys the columns. By one-sided Jacobi rotations, which give small
- * singular values to nearly full relative accuracy, and the same bits on every machine.
+ * infinite if it is singular. Destroys the columns.
  */
 double conditioning_of_columns(double *columns, uint32_t size);
 

@@ -343,7 +343,7 @@ static void every_failed_allocation_is_reported(void **state)
     for (uint32_t parts = 1; parts <= 3; parts++) {
         tarry_plan *plan = edge_plan_cyclic(6, 6, 3, parts);
         edge_plan_random_decode(plan, 1);
-        assert_int_equal(fail_each_allocation(attempt_create, plan), parts == 1 ? 1 : 9);
+        assert_int_equal(fail_each_allocation(attempt_create, plan), parts == 1 ? 1 : 7);
         edge_plan_free(plan);
     }
     coefficients_free(NULL);

@@ -132,7 +132,8 @@ static void set_up(fixture *f, const objective_settings *settings, uint64_t seed
     f->settings = *settings;
     draw_samples(&f->data, objective_labels(settings->model), &stream);
     assert_int_equal(objective_create(settings, NULL, &f->model, NULL), TARRY_OK);
-    assert_int_equal(objective_workspace_create(f->model, NULL, &f->work), TARRY_OK);
+    assert_int_equal(objective_workspace_create(f->model, OBJECTIVE_DOUBLE, NULL, &f->work),
+                     TARRY_OK);
     f->dimension = objective_dimension(f->model);
     assert_true(f->dimension <= MOST);
     for (size_t i = 0; i < f->dimension; i++)
@@ -197,9 +198,10 @@ static void the_gradient_is_the_losss_differences(void **state)
         fixture f;
         set_up(&f, &models[m], seed + m);
         double dense[MOST] = {0}, sparse[MOST] = {0}, parameters[MOST];
-        objective_add_gradient(f.model, f.work, &f.data.dense, f.parameters, NULL, 0, ROWS, dense);
-        objective_add_gradient(f.model, f.work, &f.data.sparse, f.parameters, NULL, 0, ROWS,
-                               sparse);
+        objective_add_gradient_double(f.model, f.work, &f.data.dense, f.parameters, NULL, 0, ROWS,
+                                      dense);
+        objective_add_gradient_double(f.model, f.work, &f.data.sparse, f.parameters, NULL, 0, ROWS,
+                                      sparse);
         for (size_t i = 0; i < f.dimension; i++)
             parameters[i] = f.parameters[i];
         for (size_t i = 0; i < f.dimension; i++) {
@@ -228,22 +230,60 @@ static void sums_are_over_the_rows_asked_for(void **state)
         for (int form = 0; form < 2; form++) {
             const dataset *data = forms[form];
             double range[MOST] = {0}, parts[MOST] = {0}, listed[MOST] = {0};
-            objective_add_gradient(f.model, f.work, data, f.parameters, NULL, 2, 68, range);
-            objective_add_gradient(f.model, f.work, data, f.parameters, NULL, 2, 0, range);
-            objective_add_gradient(f.model, f.work, data, f.parameters, NULL, 5, 1, range);
-            objective_add_gradient(f.model, f.work, data, f.parameters, NULL, 5, 65, parts);
-            objective_add_gradient(f.model, f.work, data, f.parameters, NULL, 2, 3, parts);
-            objective_add_gradient(f.model, f.work, data, f.parameters, NULL, 5, 1, parts);
+            objective_add_gradient_double(f.model, f.work, data, f.parameters, NULL, 2, 68, range);
+            objective_add_gradient_double(f.model, f.work, data, f.parameters, NULL, 2, 0, range);
+            objective_add_gradient_double(f.model, f.work, data, f.parameters, NULL, 5, 1, range);
+            objective_add_gradient_double(f.model, f.work, data, f.parameters, NULL, 5, 65, parts);
+            objective_add_gradient_double(f.model, f.work, data, f.parameters, NULL, 2, 3, parts);
+            objective_add_gradient_double(f.model, f.work, data, f.parameters, NULL, 5, 1, parts);
             size_t rows[69];
             for (size_t i = 0; i < 68; i++)
                 rows[i] = 69 - i;
             rows[68] = 5;
-            objective_add_gradient(f.model, f.work, data, f.parameters, rows, 0, 69, listed);
+            objective_add_gradient_double(f.model, f.work, data, f.parameters, rows, 0, 69, listed);
             for (size_t i = 0; i < f.dimension; i++) {
                 assert_true(fabs(range[i] - parts[i]) < 1e-11);
                 assert_true(fabs(range[i] - listed[i]) < 1e-11);
             }
         }
+        tear_down(&f);
+    }
+}
+
+/* To float32's accuracy, in ranges longer than a pass and by rows; and twice the same bits. */
+static void float32_agrees_with_double(void **state)
+{
+    (void)state;
+    uint64_t seed = test_seed("float32", 7);
+    size_t rows[3 * ROWS];
+    for (size_t i = 0; i < 3 * ROWS; i++)
+        rows[i] = i * 7 % ROWS;
+    for (size_t m = 0; m < MODELS; m++) {
+        fixture f;
+        set_up(&f, &models[m], seed + m);
+        objective_workspace *single;
+        assert_int_equal(objective_workspace_create(f.model, OBJECTIVE_SINGLE, NULL, &single),
+                         TARRY_OK);
+        const dataset *forms[] = {&f.data.dense, &f.data.sparse};
+        for (int way = 0; way < 4; way++) {
+            const dataset *data = forms[way % 2];
+            const size_t *by = way < 2 ? NULL : rows;
+            size_t count = way < 2 ? ROWS : 3 * ROWS;
+            double exact[MOST] = {0}, largest = 0;
+            float once[MOST] = {0}, again[MOST] = {0};
+            objective_add_gradient_double(f.model, f.work, data, f.parameters, by, 0, count, exact);
+            objective_add_gradient(f.model, single, data, f.parameters, by, 0, count, once);
+            objective_add_gradient(f.model, single, data, f.parameters, by, 0, count, again);
+            assert_memory_equal(once, again, sizeof(once));
+            for (size_t i = 0; i < f.dimension; i++)
+                largest = fmax(largest, fabs(exact[i]));
+            for (size_t i = 0; i < f.dimension; i++)
+                assert_true(fabs(once[i] - exact[i]) <= 1e-5 * largest);
+            double loss = objective_evaluate(f.model, f.work, data, f.parameters).loss;
+            double got = objective_evaluate(f.model, single, data, f.parameters).loss;
+            assert_true(fabs(got - loss) <= 1e-5 * fabs(loss));
+        }
+        objective_workspace_free(single);
         tear_down(&f);
     }
 }
@@ -270,7 +310,8 @@ static void accuracy_counts_right_answers(void **state)
         objective *model;
         objective_workspace *work;
         assert_int_equal(objective_create(cases[c].settings, NULL, &model, NULL), TARRY_OK);
-        assert_int_equal(objective_workspace_create(model, NULL, &work), TARRY_OK);
+        assert_int_equal(objective_workspace_create(model, OBJECTIVE_DOUBLE, NULL, &work),
+                         TARRY_OK);
         objective_score score = objective_evaluate(model, work, &data, cases[c].parameters);
         if (isnan(cases[c].accuracy))
             assert_true(isnan(score.accuracy));
@@ -292,8 +333,8 @@ static void large_scores_stay_finite(void **state)
             f.parameters[i] *= 1e10F;
         objective_score score = objective_evaluate(f.model, f.work, &f.data.dense, f.parameters);
         double gradient[MOST] = {0};
-        objective_add_gradient(f.model, f.work, &f.data.sparse, f.parameters, NULL, 0, ROWS,
-                               gradient);
+        objective_add_gradient_double(f.model, f.work, &f.data.sparse, f.parameters, NULL, 0, ROWS,
+                                      gradient);
         assert_true(isfinite(score.loss) && score.loss > 1e6);
         for (size_t i = 0; i < f.dimension; i++)
             assert_true(isfinite(gradient[i]));
@@ -386,13 +427,19 @@ static void settings_out_of_range_are_refused(void **state)
     }
 }
 
+typedef struct creation {
+    objective_settings settings;
+    objective_precision precision;
+} creation;
+
 static int create(void *user, const tarry_allocator *allocator)
 {
+    const creation *of = user;
     objective *model = NULL;
     objective_workspace *work = NULL;
-    int error = objective_create(user, allocator, &model, NULL);
+    int error = objective_create(&of->settings, allocator, &model, NULL);
     if (error == TARRY_OK)
-        error = objective_workspace_create(model, allocator, &work);
+        error = objective_workspace_create(model, of->precision, allocator, &work);
     objective_workspace_free(work);
     objective_free(model);
     return error;
@@ -401,8 +448,10 @@ static int create(void *user, const tarry_allocator *allocator)
 static void failed_allocations_are_reported(void **state)
 {
     (void)state;
-    objective_settings settings = models[MODELS - 1];
-    assert_int_equal(fail_each_allocation(create, &settings), 1 + 4 + 4);
+    creation single = {models[MODELS - 1], OBJECTIVE_SINGLE};
+    creation twice = {models[MODELS - 1], OBJECTIVE_DOUBLE};
+    assert_int_equal(fail_each_allocation(create, &single), 1 + 4 + 4);
+    assert_int_equal(fail_each_allocation(create, &twice), 1 + 5 + 4);
 }
 
 int main(void)
@@ -412,6 +461,7 @@ int main(void)
         cmocka_unit_test(the_loss_is_the_oracles),
         cmocka_unit_test(the_gradient_is_the_losss_differences),
         cmocka_unit_test(sums_are_over_the_rows_asked_for),
+        cmocka_unit_test(float32_agrees_with_double),
         cmocka_unit_test(accuracy_counts_right_answers),
         cmocka_unit_test(large_scores_stay_finite),
         cmocka_unit_test(regularising_divides_and_adds_l2),

@@ -72,7 +72,7 @@ static double train(const course *plan, const dataset *data, const dataset *test
     objective_workspace *work;
     optimizer *descent;
     assert_int_equal(objective_create(&plan->objective, NULL, &model, NULL), TARRY_OK);
-    assert_int_equal(objective_workspace_create(model, NULL, &work), TARRY_OK);
+    assert_int_equal(objective_workspace_create(model, OBJECTIVE_DOUBLE, NULL, &work), TARRY_OK);
     size_t dimension = objective_dimension(model);
     assert_int_equal(optimizer_create(plan->optimizer, plan->rate, dimension, NULL, &descent),
                      TARRY_OK);
@@ -88,8 +88,8 @@ static double train(const course *plan, const dataset *data, const dataset *test
         if (plan->batch > 0)
             batch_draw(&batch, round, 0, rows);
         memset(sum, 0, dimension * sizeof(*sum));
-        objective_add_gradient(model, work, data, parameters, plan->batch > 0 ? rows : NULL, 0,
-                               count, sum);
+        objective_add_gradient_double(model, work, data, parameters, plan->batch > 0 ? rows : NULL,
+                                      0, count, sum);
         for (size_t i = 0; i < dimension; i++)
             gradient[i] = (float)sum[i];
         objective_regularise(model, parameters, gradient, (double)count, gradient);
