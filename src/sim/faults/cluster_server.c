@@ -69,6 +69,7 @@ static void add_to_unit(cluster *it, const cluster_item *done, uint32_t chunk, u
 static void add_to_estimate(cluster *it, const cluster_item *done)
 {
     invariants_of_sum(it, done);
+    /* A chunk that a wrong cut does not have stands for another one of it. */
     const cluster_plan *cut = &it->plans[done->part.cut];
     uint32_t chunks = tarry_plan_chunks(cut->plan);
     for (uint32_t chunk = 0; chunk < MAX_CHUNKS; chunk++)
