@@ -224,6 +224,8 @@ static void check_signal(cluster *it, const tarry_effects *effects)
     server_model *model = &it->model;
     uint32_t cleared = 0, told = 0, present = 0, stood = model->complete;
     uint32_t parts = model_pick(model, it->now, UINT32_MAX), before = model->parts;
+    if (parts == 0)
+        return; /* the stop rule does not hold, which is broken already */
     model_begin_attempt(model, it->now, parts);
     it->changed_parts += model->attempt > 1 && parts != before;
     uint32_t open = all_stripes(it) & ~stood;
