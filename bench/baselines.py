@@ -72,7 +72,7 @@ def baselines_dropcompute(bench):
 @claim
 def baselines_queue(bench):
     """All data everywhere, and the next piece to whoever is free, beside three copies in a dynamic order."""
-    for name, spec, _, _ in SPECS:
+    for name, spec in [(name, spec) for name, spec, _, _ in SPECS] + [("exp:1", "exp:1")]:
         rows = simulated(bench, "--trials", 50, "--replication", 3, "--pieces", PIECES, "--straggler", spec, "--scheme",
                          "tarry,queue,queue:name=alone,backup=no,queue:name=small,pieces=64,uncoded")
         tarry, queue, alone, small, uncoded = rows
