@@ -107,8 +107,9 @@ def main():
             continue
         seconds = sum(row["seconds"][:rounds])
         uncoded = uncoded or seconds
-        print(f"| {row['scheme']} | {row['stored']} | {seconds / rounds:.2f} | {error:g} | {rounds} | {seconds:.1f} | {seconds / uncoded:.2f} |",
-              flush=True)
+        cells = (row["scheme"], row["stored"], f"{seconds / rounds:.2f}", f"{error:g}", rounds, f"{seconds:.1f}",
+                 f"{seconds / uncoded:.2f}")
+        print("| " + " | ".join(map(str, cells)) + " |", flush=True)
     print(f"\nloss {goal:.4f}, {options.straggler}, m = {WORKERS}, a chunk takes 1 s")
 
 
