@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Repeats the tables of docs/parts.md: seconds per round with 1 to 4 parts and with parts that are chosen anew in each round.
 
-Usage: bench/parts.py TARRY [--no-way-down]
+Usage: bench/parts.py TARRY [--table static|dynamic] [--no-way-down]
 
-TARRY is the binary (an optimised build). Prints the commands, and the tables in Markdown. The parameters' way to the
+TARRY is the binary (an optimised build). Prints each row in Markdown, behind its command. The parameters' way to the
 workers counts; with --no-way-down it takes no time, as if they were there already.
 """
 
@@ -18,7 +18,7 @@ import tempfile
 
 DIMENSION = 10**7
 MODEL = ["--workers", "24", "--chunks", "24", "--replication", "6", "--dimension", str(DIMENSION), "--rounds", "30",
-         "--trials", "50", "--silence", "1000"]
+         "--silence", "1000"]
 WAY_DOWN = ["--parameter-bytes", str(4 * DIMENSION)]
 STEADY = 5  # rounds that are left out: links are learned by then
 SHIFTED = "shifted-exp:0.2,0.2"
@@ -43,7 +43,10 @@ STATIC = (  # SPEC, links as the table says them, links' and chunks' flags
     (SHIFTED, "300 MB/s, shared at the server", ["--server-bandwidth", "3e8"]),
     (SHIFTED, "30 MB/s, latency 0.3 s", ["--bandwidth", "3e7", "--latency", "0.3"]),
 )
-DYNAMIC = tuple(row for row in STATIC[:4])
+TABLES = {  # rows, scheme, its flags
+    "static": (STATIC, "partial", ["--trials", "50"]),
+    "dynamic": (STATIC[:4], "tarry", ["--pieces", "4", "--trials", "10"]),
+}
 
 
 def results(tarry, arguments):
@@ -70,15 +73,17 @@ def row_of(tarry, spec, name, links, scheme, more):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("tarry")
+    parser.add_argument("--table", choices=TABLES)
     parser.add_argument("--no-way-down", action="store_true")
     options = parser.parse_args()
-    more = [] if options.no_way_down else WAY_DOWN
-    static = [row_of(options.tarry, *row, "partial", more) for row in STATIC]
-    dynamic = [row_of(options.tarry, *row, "tarry", ["--pieces", "4", *more]) for row in DYNAMIC]
-    for table in static, dynamic:
-        print("\n| slowness | link | l = 1 | l = 2 | l = 3 | l = 4 | auto | mean l | auto / best | l = 1 / auto |")
+    way_down = [] if options.no_way_down else WAY_DOWN
+    for name, (rows, scheme, more) in TABLES.items():
+        if options.table not in (None, name):
+            continue
+        print("| slowness | link | l = 1 | l = 2 | l = 3 | l = 4 | auto | mean l | auto / best | l = 1 / auto |")
         print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
-        print("\n".join(table))
+        for row in rows:
+            print(row_of(options.tarry, *row, scheme, more + way_down), flush=True)
 
 
 if __name__ == "__main__":
