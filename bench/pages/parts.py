@@ -26,7 +26,7 @@ def cases():
                         ("markov:0.1,0.3,5", ("30 MB/s", "10 MB/s"))):
         sleeping = spec.startswith(("slow", "markov"))
         for link in links:
-            yield (spec + " (chunks of 0.2 s)" * sleeping, ["--straggler", spec, *(CHUNKS if sleeping else [])], link, own(link))
+            yield (spec, ["--straggler", spec, *(CHUNKS if sleeping else [])], link, own(link))
     for link in ("1 GB/s", "300 MB/s"):
         yield SHIFTED, ["--straggler", SHIFTED], f"{link}, shared at the server", ["--server-bandwidth", f"{LINKS[link]:g}"]
     yield SHIFTED, ["--straggler", SHIFTED], "30 MB/s, latency 0.3 s", [*own("30 MB/s"), "--latency", 0.3]
@@ -38,26 +38,30 @@ def mean(result, key):
 
 
 def measure(tarry, scheme, options):
-    """Seconds per round with 1 to 4 parts and with auto, and the mean number of parts of auto."""
+    """Seconds per round with 1 to 4 parts and with auto, the mean number of parts of auto, and what auto gains over one part."""
     results = tarry.results(*JOB, *options, "--scheme", f"{scheme}:parts=1,2,3,4,{scheme}:parts=auto")
-    return [mean(result, "seconds") for result in results], mean(results[-1], "parts")
+    seconds = [mean(result, "seconds") for result in results]
+    return seconds, mean(results[-1], "parts"), seconds[0] / seconds[-1]
+
+
+def cells(tarry, scheme, options):
+    seconds, parts, gain = measure(tarry, scheme, options)
+    _, _, without = measure(tarry, scheme, [*options, "--parameter-bytes", 0])
+    return [*(f"{time:.3f}" for time in seconds), f"{parts:.2f}", f"{seconds[-1] / min(seconds[:-1]):.3f}", f"{gain:.2f}",
+            f"{without:.2f}"]
+
+
+FIGURES = ["l = 1", "l = 2", "l = 3", "l = 4", "auto", "mean l", "auto / best", "l = 1 / auto", "without the way down"]
 
 
 @page.table("static")
 def static(tarry):
-    rows, before = [], None
-    for name, spec, link, options in cases():
-        seconds, parts = measure(tarry, "partial", [*spec, *options])
-        rows.append(["" if name == before else name, link, *(f"{time:.3f}" for time in seconds), f"{parts:.2f}",
-                     f"{seconds[-1] / min(seconds[:-1]):.3f}"])
-        before = name
-    return ["slowness", "link of each worker", "l = 1", "l = 2", "l = 3", "l = 4", "auto", "mean l", "auto / best"], rows
+    return ["slowness", "link of each worker", *FIGURES], [
+        [name, link, *cells(tarry, "partial", [*spec, *options])] for name, spec, link, options in cases()]
 
 
 @page.table("dynamic")
 def dynamic(tarry):
-    rows = []
-    for link in ("1 GB/s", "100 MB/s", "30 MB/s", "10 MB/s"):
-        seconds, parts = measure(tarry, "tarry", ["--pieces", 4, "--straggler", SHIFTED, *own(link)])
-        rows.append([link, *(f"{time:.3f}" for time in seconds), f"{parts:.2f}"])
-    return ["link of each worker", "l = 1", "l = 2", "l = 3", "l = 4", "auto", "mean l"], rows
+    return ["link of each worker", *FIGURES], [
+        [link, *cells(tarry, "tarry", ["--pieces", 4, "--straggler", SHIFTED, *own(link)])]
+        for link in ("1 GB/s", "100 MB/s", "30 MB/s", "10 MB/s")]
