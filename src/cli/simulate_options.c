@@ -22,7 +22,8 @@ static const option_entry scheme_entries[] = {
     {.name = "scheme",
      .argument = "LIST",
      .help = "What to compare: uncoded, ignore-stragglers, dropcompute, queue, ring, cyclic, "
-             "fractional, multi-message, partial, tarry or own, each with settings of its own if need be, as "
+             "fractional, multi-message, partial, tarry or own, each with settings of its own if "
+             "need be, as "
              "in partial:parts=2,order=random (default uncoded,cyclic,partial)",
      .kind = OPTION_TEXT,
      FIELD(scheme)},
@@ -45,7 +46,7 @@ static const option_entry model_entries[] = {
      FIELD(workers)},
     {.name = "chunks",
      .argument = "N",
-     .help = "Shares of the data, the unit of work (default 200)",
+     .help = "Shares of the data, the units of work (default 200)",
      .kind = OPTION_U32,
      .least = 1,
      .most = SIMULATE_MOST_COUNT,

@@ -261,9 +261,9 @@ const option_entry scheme_option_entries[] = {
      FIELD(adapt)},
     {.name = "upload",
      .argument = "HOW",
-     .help = "What workers of own schemes send: one coded part once the server asks for it (coded, "
-             "default), every finished gradient (each), or one coded part as soon as they have "
-             "finished all of their chunks (whole)",
+     .help = "What workers of own schemes send: one coded part (coded, default), every finished "
+             "gradient (each), or one coded part at once when all of their chunks are finished "
+             "(whole)",
      .kind = OPTION_CHOICE,
      .choices = uploads,
      FIELD(upload)},
