@@ -69,6 +69,9 @@ def train(pieces, rounds, error):
     return losses
 
 
+TITLES = {"cyclic": "cyclic (Tandon et al.)", "dropcompute auto": "DropCompute, its own deadline",
+          "dropcompute 1 s": "DropCompute at 1 s", "queue": "shared queue", "tarry": "Tarry",
+          "tarry error:0.1": "Tarry, `stop=error:0.1`"}
 HEADER = ["scheme", "copies stored", "seconds of a round", "error", "rounds", "seconds to the loss", "/ uncoded"]
 
 
@@ -78,17 +81,17 @@ def table(tarry, straggler, rounds):
     curves, rows, uncoded, goal = {}, [], None, None
     for row in tarry.results("--workers", WORKERS, "--chunks", WORKERS, "--trials", rounds, "--straggler", straggler,
                              "--scheme", SCHEMES):
-        error = round(row["expected_error"], 3)
+        title, error = TITLES.get(row["scheme"], row["scheme"]), round(row["expected_error"], 3)
         if error not in curves:
             curves[error] = train(pieces, rounds, error)
         goal = goal or curves[error][rounds * 2 // 3]  # of the exact ones, which come first
         count = next((i for i, loss in enumerate(curves[error]) if loss <= goal), None)
         if count is None or None in row["seconds"]:
-            rows.append([row["scheme"], row["stored"], "", f"{error:g}", "not reached", "", ""])
+            rows.append([title, row["stored"], "", f"{error:g}", "not reached", "", ""])
             continue
         seconds = sum(row["seconds"][:count])
         uncoded = uncoded or seconds
-        rows.append([row["scheme"], row["stored"], f"{seconds / count:.2f}", f"{error:g}", count, f"{seconds:.1f}",
+        rows.append([title, row["stored"], f"{seconds / count:.2f}", f"{error:g}", count, f"{seconds:.1f}",
                      f"{seconds / uncoded:.2f}"])
     return goal, rows
 

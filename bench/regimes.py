@@ -59,7 +59,7 @@ class Regime:
     def settings(self):
         for count in PIECES:
             yield self.replication, count
-        if self.replication < 8 <= self.options[1]:
+        if self.replication == 3 and self.options[1] >= 8:
             yield 8, 16
 
 

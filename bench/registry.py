@@ -79,7 +79,7 @@ class Page:
         self.unmeasured += [(header, why) for header in headers]
 
 
-TOOK = re.compile(r" in [0-9.]+ (us|ms|s|min)(?=: )")
+TOOK = re.compile(r" in \d[^:,]*(?=: )")
 
 
 def without_times(line):

@@ -69,7 +69,8 @@ class Session:
         os.makedirs(folder, exist_ok=True)
         entry.make(self.bench, folder)
         figures = self.docs / "figures"
-        found = [file for file in entry.files if not filecmp.cmp(os.path.join(folder, file), figures / file, False)]
+        found = [file for file in entry.files
+                 if not (figures / file).exists() or not filecmp.cmp(os.path.join(folder, file), figures / file, False)]
         self.tell(entry, [f"{file} is drawn otherwise" for file in found], counts=True)
         for file in found if self.write else []:
             shutil.copyfile(os.path.join(folder, file), figures / file)
