@@ -92,9 +92,7 @@ def repeat_commands(runner, lines):
     again = [lines[0]]
     for command, before in markdown.commands(lines):
         words = shlex.split(" ".join(line.strip().removesuffix("\\") for line in command))[2:]
-        done = runner.run(*words)
-        # Where all goes well, errors' stream has the progress alone.
-        printed = done.stdout + (done.stderr if done.returncode != 0 else "")
+        printed = runner.ended_well(*words).stdout
         after = printed.rstrip("\n").split("\n") if before else []
         past = {without_times(line): line for line in before}
         # An empty line between two commands is the page's.
