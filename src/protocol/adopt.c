@@ -40,6 +40,7 @@ int tarry_server_adopt(tarry_server *server, const tarry_server *from, tarry_dia
     server->part_time = from->part_time;
     server->upload = from->upload;
     server->cover_time = from->cover_time;
+    server->way_time = from->way_time;
     server->idle_ns = from->idle_ns;
     server->sweep_ns = from->sweep_ns;
     /* Paces are of the mean chunk, which is another one now. */

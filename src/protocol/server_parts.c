@@ -126,13 +126,38 @@ static void keep_earliest(double *times, uint32_t count, double time)
     }
 }
 
-/* What a chunk takes the worker in this round. Only its first report took the way there, too. */
-static double usual_ns(const server_member *member)
+static uint32_t ended_of(const server_member *member)
 {
-    uint32_t ended = member->finished + member->failed;
-    if (ended > 1)
-        return (double)(member->ended_ns - member->first_ns) / (ended - 1);
-    return (double)(member->ended_ns - member->begun_ns);
+    return member->finished + member->failed;
+}
+
+/* What a chunk took the worker in this round, from report to report; of two reports and more. */
+static double between_reports_ns(const server_member *member)
+{
+    return (double)(member->ended_ns - member->first_ns) / (ended_of(member) - 1);
+}
+
+/* What is left of `time_ns` from a round's announcement on without the way there. */
+static double without_way(const tarry_server *server, double time_ns)
+{
+    double way = server->way_time.mean;
+    return time_ns > way ? time_ns - way : 0;
+}
+
+/* What a chunk takes the worker in this round. */
+static double usual_ns(const tarry_server *server, const server_member *member)
+{
+    if (ended_of(member) > 1)
+        return between_reports_ns(member);
+    return without_way(server, (double)(member->ended_ns - member->begun_ns));
+}
+
+/* For how long the worker has not reported, although it could. */
+static double silent_ns(const tarry_server *server, uint64_t now, const server_member *member)
+{
+    if (ended_of(member) > 0)
+        return (double)(now - member->ended_ns);
+    return without_way(server, (double)(now - member->begun_ns));
 }
 
 /*
@@ -150,7 +175,7 @@ static void foresee_copies(tarry_server *server, uint64_t now)
         const server_member *member = &server->members[worker];
         if (!member_able(member))
             continue;
-        double silent = (double)(now - member->ended_ns), usual = usual_ns(member);
+        double silent = silent_ns(server, now, member), usual = usual_ns(server, member);
         double time = usual > silent ? usual - silent : silent;
         double step = usual > silent ? usual : silent;
         for (uint32_t slot = plan->worker_offset[worker]; slot < plan->worker_offset[worker + 1];
@@ -260,9 +285,32 @@ uint64_t server_next_look(const tarry_server *server)
     return waits ? server->look_ns : TARRY_NEVER;
 }
 
+/*
+ * What the parameters take to come to the workers, and a report to come back, is the same for any
+ * number of parts. It is by how much the time to a worker's first report exceeds that between its
+ * reports.
+ */
+static void learn_way(tarry_server *server)
+{
+    double excess = 0;
+    uint32_t count = 0;
+    for (uint32_t worker = 0; worker < server->plan->workers; worker++) {
+        const server_member *member = &server->members[worker];
+        if (!member_able(member) || ended_of(member) < 2)
+            continue;
+        excess += (double)(member->first_ns - member->begun_ns) - between_reports_ns(member);
+        count++;
+    }
+    if (count > 0)
+        estimate_add(&server->way_time, excess > 0 ? (uint64_t)(excess / count) : 0);
+}
+
 void server_learn_cover(tarry_server *server, uint64_t now)
 {
-    estimate_add(&server->cover_time, (now - server->result.start_ns) / server->cut.parts);
+    if (server->plan->adaptive)
+        learn_way(server);
+    double computing = without_way(server, (double)(now - server->result.start_ns));
+    estimate_add(&server->cover_time, (uint64_t)computing / server->cut.parts);
 }
 
 void server_learn_upload(tarry_server *server, uint64_t now)

@@ -108,7 +108,9 @@ struct tarry_server {
 
     /* the choice of parts, server_parts.c */
     upload_line upload;    /* how long attempts took, that began from scratch */
-    estimate cover_time;   /* from a round's start to its first signal, by its number of parts */
+    estimate cover_time;   /* from a round's start to its first signal, less way_time, by its number
+                              of parts */
+    estimate way_time;     /* what a round's announcement and a first report take to come */
     uint32_t aim;          /* copies of each chunk that this round is likely to need */
     uint64_t ready_ns;     /* when the stop rule was first met in this round; or TARRY_NEVER */
     uint32_t ready_parts;  /* with how many parts then */
