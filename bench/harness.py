@@ -28,10 +28,12 @@ class Bench(runner.Runner):
 
     def collected(self, claims):
         """The header and rows of these claims, for a table."""
-        self.collecting = []
-        for function in claims:
-            function(self)
-        rows, self.collecting = self.collecting, None
+        rows = self.collecting = []
+        try:
+            for function in claims:
+                function(self)
+        finally:
+            self.collecting = None
         return HEADER, rows
 
     def show(self, cells):

@@ -45,7 +45,9 @@ def weather(tarry):
 
 FROM = 10  # rounds before are left out: much is still being learned
 SCHEMES = "tarry:name=stays,tarry:adapt=1,name=adapts,tarry:adapt=1,0.05,name=adapts more"
-CLUSTER = ["--rounds", 40, "--replication", 2, "--vectors", 10]
+CLUSTER = ["--rounds", 40, "--replication", 2]
+VECTORS = ["--vectors", 10]
+OTHERS = "uncoded,queue"  # at their best
 MIDDLE = "m = 40, P = 8", ["--workers", 40, "--chunks", 40, "--trials", 20, "--pieces", 8]
 LARGE = "m = 200, P = 16", ["--workers", 200, "--chunks", 200, "--trials", 5, "--pieces", 16]
 FEW = "m = 40, P = 4", [*MIDDLE[1][:-1], 4]
@@ -65,6 +67,11 @@ def ratios(results):
     return [f"{mean(result, 'ratio_to_balanced'):.2f}" for result in results]
 
 
+def others(tarry, *options):
+    """What has one copy of the data, and what has all of it everywhere, on the same draws."""
+    return ratios(tarry.results(*CLUSTER, *options, "--scheme", OTHERS))
+
+
 def verified(results):
     return f"{max(result['verified_error'] for result in results):.0e}"
 
@@ -73,20 +80,20 @@ def verified(results):
 def slowness(tarry):
     rows = []
     for (sizes, options), spec, design in SLOWNESS:
-        results = tarry.results(*CLUSTER, *options, "--straggler", f"{spec}+jitter:0.1", "--design", design,
-                                "--scheme", SCHEMES)
+        job = [*options, "--straggler", f"{spec}+jitter:0.1", "--design", design]
+        results = tarry.results(*CLUSTER, *VECTORS, *job, "--scheme", SCHEMES)
         moved = [f"{mean(result, 'moved'):.1f} ({100 * mean(result, 'moved_share'):.2f}%)" for result in results[1:]]
-        rows.append([sizes, f"{spec}, {design}", *ratios(results), *moved, verified(results)])
-    return ["sizes", "slowness, design", "stays", "adapt=1", "adapt=1,0.05", "moved: adapt=1", "adapt=1,0.05",
-            "verified"], rows
+        rows.append([sizes, f"{spec}, {design}", *ratios(results), *others(tarry, *job), *moved, verified(results)])
+    return ["sizes", "slowness, design", "stays", "adapt=1", "adapt=1,0.05", "uncoded", "queue", "moved: adapt=1",
+            "adapt=1,0.05", "verified"], rows
 
 
 @page.table("costs")
 def costs(tarry):
     rows = []
     for (sizes, options), name, spec in COSTS:
-        results = tarry.results(*CLUSTER, *options, "--straggler", spec, "--chunk-cost", "lognormal:1.5/run",
-                                "--scheme", SCHEMES)
+        job = [*options, "--straggler", spec, "--chunk-cost", "lognormal:1.5/run"]
+        results = tarry.results(*CLUSTER, *VECTORS, *job, "--scheme", SCHEMES)
         changes = [f"{results[1][key]:.1f}" for key in ("split", "merged", "moved")]
-        rows.append([sizes, name, *ratios(results), *changes, verified(results)])
-    return ["sizes", "slowness", "stays", "adapt=1", "adapt=1,0.05", "split", "merged", "moved", "verified"], rows
+        rows.append([sizes, name, *ratios(results), *others(tarry, *job), *changes, verified(results)])
+    return ["sizes", "slowness", "stays", "adapt=1", "adapt=1,0.05", "uncoded", "queue", "split", "merged", "moved", "verified"], rows
