@@ -97,7 +97,7 @@ def commands(block):
 
 
 def table(header, rows):
-    """The lines of a table; every row has as many cells as the header."""
+    """The lines of a table. ValueError: a row has not as many cells as the header."""
     for row in rows:
         if len(row) != len(header):
             raise ValueError(f"{len(row)} cells under {len(header)} headings: {row}")

@@ -5,6 +5,7 @@ import re
 import shlex
 
 import markdown
+import runner
 
 PAGES = {}
 
@@ -55,7 +56,7 @@ class Page:
         """For a function of the runner that returns (header, rows); what is kept of the page's is said as for Entry."""
 
         def enter(function):
-            self.entries[name] = Entry(self.name, name, lambda runner, _: markdown.table(*function(runner)), **kept)
+            self.entries[name] = Entry(self.name, name, lambda tarry, _: filled(*function(tarry)), **kept)
             return function
 
         return enter
@@ -79,6 +80,13 @@ class Page:
         self.unmeasured += [(header, why) for header in headers]
 
 
+def filled(header, rows):
+    """The lines of a table that has rows: what measures nothing has failed."""
+    if not rows:
+        raise runner.Failed(f"nothing was measured for | {' | '.join(map(str, header))} |")
+    return markdown.table(header, rows)
+
+
 TOOK = re.compile(r" in \d[^:,]*(?=: )")
 
 
@@ -87,12 +95,12 @@ def without_times(line):
     return TOOK.sub(" in -", line)
 
 
-def repeat_commands(runner, lines):
+def repeat_commands(tarry, lines):
     """The lines of a fenced block with the output of its commands as it is now; times that only they took stay."""
     again = [lines[0]]
     for command, before in markdown.commands(lines):
         words = shlex.split(" ".join(line.strip().removesuffix("\\") for line in command))[2:]
-        printed = runner.ended_well(*words).stdout
+        printed = tarry.ended_well(*words).stdout
         after = printed.rstrip("\n").split("\n") if before else []
         past = {without_times(line): line for line in before}
         # An empty line between two commands is the page's.

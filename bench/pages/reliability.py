@@ -77,7 +77,7 @@ def planted(tarry):
     printed = tarry.ended(PLANTED, "tests").stdout
     rows = {}
     for name, invariant, rounds, left, struck in re.findall(
-            r"RUN +\] (\w+)\n(\w+): within (\d+) rounds; (\d+) of (\d+) faults", printed):
+            r"RUN +\] (\w+)\n(?:(?!\[).*\n)*?(\w+): within (\d+) rounds; (\d+) of (\d+) faults", printed):
         rows[name] = [TITLES.get(name, name.replace("_", " ")), f"`{invariant}`",
                       *map(forms.thousands, map(int, (rounds, struck, left)))]
     order = [name for name in TITLES if name in rows] + [name for name in rows if name not in TITLES]
