@@ -278,7 +278,8 @@ static const option_entry protocol_entries[] = {
      .kind = OPTION_FLAG,
      FIELD(server.reproducible)},
     {.name = "verify",
-     .help = "Compare every round with the sum worked out serially in double",
+     .help =
+         "Compare every round with its gradients summed serially, and these with ones in double",
      .kind = OPTION_FLAG,
      FIELD(verify)},
 };

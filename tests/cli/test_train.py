@@ -14,7 +14,7 @@ SMALL = ["train", "--samples", "400", "--features", "5", "--rounds", "12"]
 
 ROUND_KEYS = {"round", "seconds", "loss", "exact", "expected_error", "verified_error", "parts",
               "attempts", "copies_computed", "copies_needed", "workers_heard", "upload_bytes",
-              "control_bytes", "test_loss", "test_accuracy", "verified_squared_error",
+              "control_bytes", "test_loss", "test_accuracy", "verified_squared_error", "model_rounding",
               "workers_lost", "control_messages", "signal_seconds", "chunks_filled",
               "filled_share", "moved", "moved_data", "split", "merged", "chunks",
               "conditioning", "error_bound"}
