@@ -130,9 +130,9 @@ static int carry_out(tarry_sim *sim, const sim_event *event)
     case SIM_DIES:
     case SIM_COMES_BACK:
         break;
-    case SIM_ASKS:
+    case SIM_ASKS: /* these are of another model */
     case SIM_NOTICED:
-        assert(!"of another model");
+        assert(false);
     }
     return worker_node_take(sim, event);
 }
