@@ -8,8 +8,10 @@
 #include "base/random.h"
 #include "plan/decode.h"
 #include "plan/design.h"
+#include "plan/rack.h"
 
-enum { SEEDS = 8, FIRST_SPLIT = 6, MOST_ROWS = FUZZ_MOST_WORKERS * (FUZZ_MOST_WORKERS + 1) / 2 };
+enum { SEEDS = 8, FIRST_SPLIT = 6, RACKED = 3, RACK_SIZE = 2 };
+enum { MOST_ROWS = FUZZ_MOST_WORKERS * (FUZZ_MOST_WORKERS + 1) / 2 };
 
 static tarry_plan
     *plans[FUZZ_MOST_WORKERS][FUZZ_MOST_CHUNKS][FUZZ_MOST_WORKERS][FUZZ_MOST_WORKERS][SEEDS];
@@ -53,6 +55,7 @@ static tarry_plan *make_plan(const tarry_plan_settings *settings)
     plan->adaptive = settings->adaptive_parts;
     plan->order = settings->order;
     plan->seed = settings->seed;
+    require(rack_assign(plan, settings, NULL) == TARRY_OK);
     require(design_assign(plan, settings, NULL) == TARRY_OK);
     require(plan_arrange(plan, plan->order) == TARRY_OK);
     require(set_decode(plan) == TARRY_OK);
@@ -82,6 +85,7 @@ static void make_plans(uint32_t workers, uint32_t chunks, uint32_t replication)
     for (settings.parts = 1; settings.parts <= replication; settings.parts++) {
         for (settings.seed = 0; settings.seed < SEEDS; settings.seed++) {
             settings.adaptive_parts = settings.seed % 2 == 1;
+            settings.rack_size = settings.seed % 4 == RACKED && workers > 1 ? RACK_SIZE : 0;
             tarry_plan *plan = make_plan(&settings);
             if (settings.seed >= FIRST_SPLIT)
                 plan = split_first(plan);

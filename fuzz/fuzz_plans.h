@@ -11,7 +11,7 @@
 enum { FUZZ_MOST_WORKERS = 5, FUZZ_MOST_CHUNKS = 6 };
 
 /* The plan that the next five bytes choose; it stays until the process ends. Of some the first
- * chunk is split, so that there are more than FUZZ_MOST_CHUNKS. */
+ * chunk is split, so that there are more than FUZZ_MOST_CHUNKS; some have racks. */
 const tarry_plan *take_plan(input *in);
 
 #endif

@@ -268,9 +268,9 @@ int command_plan(int argc, char **argv)
     config_file *file;
     tarry_plan *plan = NULL;
     int status = options_parse(&command, argc, argv, &file);
-    if (status == OPTIONS_PROCEED && print.keep == TARRY_KEEP_CREDITED && options.plan.parts > 1)
-        status = complain(EXIT_USAGE, "--keep: credited cannot be combined with --parts %u",
-                          options.plan.parts);
+    if (status == OPTIONS_PROCEED && print.keep == TARRY_KEEP_CREDITED && options.plan.parts != 1)
+        status = complain(EXIT_USAGE, "--keep: credited cannot be combined with --parts %s",
+                          options.parts);
     if (print.ahead == KEEP_AHEAD_AUTO)
         print.ahead = TARRY_USUAL_AHEAD;
     if (status == OPTIONS_PROCEED)

@@ -30,7 +30,7 @@ const char *keep_name(tarry_keep keep)
 
 const char *keep_obstacle(uint32_t parts, const tarry_server_settings *server)
 {
-    if (parts > 1)
+    if (parts != 1)
         return "parts";
     if (server->credit != TARRY_CREDIT_CHUNK)
         return "credit";

@@ -28,8 +28,8 @@ uint32_t keep_ahead_of(double latency_seconds, double chunk_seconds);
 /* The number, or null where it has no meaning. */
 json_t *keep_ahead_json(tarry_keep keep, uint32_t ahead);
 
-/* The option that credited can't be combined with, as `parts` and the settings are: "parts",
- * "credit", "fill" or "reproducible"; NULL if there is none. */
+/* The option that credited can't be combined with, as `parts` (0: left to auto) and the settings
+ * are: "parts", "credit", "fill" or "reproducible"; NULL if there is none. */
 const char *keep_obstacle(uint32_t parts, const tarry_server_settings *server);
 
 /* The vectors of d numbers that a worker of `load` chunks takes with one part: with all its

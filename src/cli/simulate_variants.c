@@ -145,7 +145,7 @@ static int make_variant(const scheme_settings *settings, const scheme_frame *fra
     if (variant->server.pick != TARRY_PICK_PLAN && variant->server.credit == TARRY_CREDIT_WHOLE)
         return diagnose(diagnostic, TARRY_ERROR_FORMAT,
                         "order=dynamic goes with credit=chunk only");
-    const char *obstacle = keep_obstacle(parts, &variant->server);
+    const char *obstacle = keep_obstacle(variant->plan.parts, &variant->server);
     if (variant->upload != TARRY_SIM_UPLOAD_CODED)
         obstacle = "upload";
     if (variant->server.keep == TARRY_KEEP_CREDITED && obstacle != NULL)

@@ -234,6 +234,22 @@ static int decode_report(const uint8_t *frame, size_t size, tarry_message *messa
     return TARRY_OK;
 }
 
+static uint32_t get_term(cursor *from)
+{
+    uint32_t term = (uint32_t)bytes_get(from->at, CODEC_TERM_BYTES);
+    from->at += CODEC_TERM_BYTES;
+    from->damaged = from->damaged || term == 0; /* which would not have been written */
+    return term;
+}
+
+static double get_limit(cursor *from)
+{
+    double limit = bytes_get_f64(from->at);
+    from->at += CODEC_LIMIT_BYTES;
+    from->damaged = from->damaged || !(limit > 1 && isfinite(limit));
+    return limit;
+}
+
 int codec_decode(const codec_shape *shape, const uint8_t *frame, size_t size, uint64_t *words,
                  tarry_message *message)
 {
@@ -252,19 +268,9 @@ int codec_decode(const codec_shape *shape, const uint8_t *frame, size_t size, ui
 
     /* What lies behind the header first, as nothing is set by a frame that is damaged. */
     cursor from = {.at = frame + CODEC_HEADER_BYTES, .words = words};
-    uint32_t term = 0;
-    if (flags & FLAG_TERM) {
-        term = (uint32_t)bytes_get(from.at, CODEC_TERM_BYTES);
-        from.at += CODEC_TERM_BYTES;
-        from.damaged = term == 0; /* which would not have been written */
-    }
     bool signal = type == TARRY_MESSAGE_SIGNAL;
-    double limit = 0;
-    if (signal && (flags & FLAG_LIMIT)) {
-        limit = bytes_get_f64(from.at);
-        from.at += CODEC_LIMIT_BYTES;
-        from.damaged = from.damaged || !(limit > 1 && isfinite(limit));
-    }
+    uint32_t term = flags & FLAG_TERM ? get_term(&from) : 0;
+    double limit = signal && (flags & FLAG_LIMIT) ? get_limit(&from) : 0;
     const uint64_t *psi = signal ? get_bits(&from, shape->psi_bits) : NULL;
     const uint64_t *stripes = signal ? get_bits(&from, shape->stripes) : NULL;
     const uint64_t *sets[SLOT_SETS] = {NULL};

@@ -183,7 +183,7 @@ void server_give_up_stripes(tarry_server *server)
 {
     bitset_clear(server->complete, server->stripes);
     server->complete_count = 0;
-    server->error_sum = 0;
+    server->error_sum = server->filled_sum = 0;
     server->all_exact = true;
     server->result.conditioning = server->result.error_bound = 0;
 }

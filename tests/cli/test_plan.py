@@ -105,8 +105,9 @@ class Plan(TarryTest):
             self.assertEqual(plan["memory_bytes"], vectors * 4000)
             self.assertEqual(plan["memory_bytes_total"], 4 * vectors * 4000)
         self.fail_with(2, "tarry: --ahead: '-1' is not a whole number", *size, "--ahead", "-1")
-        self.fail_with(2, "tarry: --keep: credited cannot be combined with --parts 2", *size,
-                       "--keep", "credited", "--parts", "2")
+        for parts in ("2", "auto"):
+            self.fail_with(2, f"tarry: --keep: credited cannot be combined with --parts {parts}", *size,
+                           "--keep", "credited", "--parts", parts)
 
     def test_racks(self):
         job = ["--workers", "12", "--chunks", "12", "--dimension", "1000"]

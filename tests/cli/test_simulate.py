@@ -112,9 +112,10 @@ class Schemes(SimulateTest):
         self.assertLess(folded["control_bytes"], 2 * every["control_bytes"])
         own = self.simulate(*SMALL, "--scheme", "cyclic,own", "--keep", "credited")
         self.assertEqual([result["settings"]["keep"] for result in own], ["all", "credited"])
-        self.fail_with(2, "tarry: --scheme: own:parts=2: keep=credited goes with one part, "
-                       "credit=chunk and upload=coded; the parts is another one", "simulate",
-                       *SMALL, "--scheme", "own:parts=2", "--keep", "credited")
+        for scheme in ("own:parts=2", "own:parts=auto"):
+            self.fail_with(2, f"tarry: --scheme: {scheme}: keep=credited goes with one part, "
+                           "credit=chunk and upload=coded; the parts is another one", "simulate",
+                           *SMALL, "--scheme", scheme, "--keep", "credited")
 
     def test_running_ahead_of_answers(self):
         schemes = "tarry:name=all,tarry:name=auto,keep=credited,tarry:name=two,keep=credited,ahead=1"

@@ -74,6 +74,7 @@ class Flags(TarryTest):
         ("--keep some", "--keep: 'some' is not one of all, credited, auto"),
         ("--keep credited --ahead some", "--ahead: 'some' is not a whole number"),
         ("--keep credited --parts 2", "--keep: credited cannot be combined with --parts above 1"),
+        ("--keep credited --parts auto", "--keep: credited cannot be combined with --parts above 1"),
         ("--keep credited --credit whole", "--keep: credited cannot be combined with --credit whole"),
         (
             "--keep credited --reproducible",

@@ -19,11 +19,6 @@ void invariant_broken(cluster *it, const char *name, const char *format, ...)
     va_end(arguments);
 }
 
-static uint32_t bit(uint32_t index)
-{
-    return UINT32_C(1) << index;
-}
-
 static uint32_t all_stripes(const cluster *it)
 {
     return bit(it->model.stripes) - 1;

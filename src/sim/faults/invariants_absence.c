@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/faults/invariants.h"
 
-static uint32_t bit(uint32_t index)
-{
-    return UINT32_C(1) << index;
-}
-
 /* The workers that a step's effects say are done without for the reason, a bit each. */
 static uint32_t left_out(const tarry_effects *effects, tarry_absence reason)
 {

@@ -1,23 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/faults/invariants.h"
 
-static uint32_t bit(uint32_t index)
-{
-    return UINT32_C(1) << index;
-}
-
-static uint32_t count(uint32_t set)
-{
-    return (uint32_t)__builtin_popcount(set);
-}
-
 /* Copies of the chunk that are still needed for so many parts. */
 static uint32_t wanted(const server_model *model, uint32_t parts, uint32_t chunk)
 {
     uint32_t credited = model_credited(model, chunk, UINT32_MAX);
     if (model->rank[parts][credited] == parts)
         return 0;
-    return count(credited) < parts ? parts - count(credited) : 1;
+    return set_size(credited) < parts ? parts - set_size(credited) : 1;
 }
 
 /* The workers that can still compute a copy, as far as the server knows. */
@@ -62,10 +52,10 @@ void invariants_of_order(cluster *it, const tarry_effects *effects, size_t index
             continue;
         uint32_t parted = it->parted & all_holders(model, chunk);
         uint32_t others = (open_holders(model, chunk) | parted) & ~bit(effect->worker);
-        if (count(others) < wanted(model, model->least, chunk))
+        if (set_size(others) < wanted(model, model->least, chunk))
             invariant_broken(it, "barred_only_for_a_reason",
                              "worker %u, chunk %u: %u others for %u copies", effect->worker, chunk,
-                             count(others), wanted(model, model->least, chunk));
+                             set_size(others), wanted(model, model->least, chunk));
     }
 }
 
@@ -82,8 +72,8 @@ void invariants_of_worker(cluster *it, uint32_t worker)
     bool astray = (node->at & open) == 0;
     if (it->settings.keep == TARRY_KEEP_CREDITED) {
         /* What was dropped may be asked for again; and it runs so far ahead alone. */
-        astray =
-            node->at == 0 ? count(node->open) <= it->settings.ahead : (node->open & node->at) != 0;
+        astray = node->at == 0 ? set_size(node->open) <= it->settings.ahead
+                               : (node->open & node->at) != 0;
     }
     if (astray && (node->at | open) != 0)
         invariant_broken(it, "a_worker_never_waits", "worker %u is at %#x, open %#x", worker,
@@ -125,7 +115,7 @@ static bool is_neglected(const cluster *it, uint32_t chunk)
     uint32_t needed = wanted(model, model->least, chunk);
     for (uint32_t worker = 0; worker < it->workers; worker++)
         busy += (holders & bit(worker)) && !rests(it, worker);
-    return busy < (needed < count(holders) ? needed : count(holders));
+    return busy < (needed < set_size(holders) ? needed : set_size(holders));
 }
 
 static bool is_quiet(const cluster *it)

@@ -4,11 +4,6 @@
 
 #include <math.h>
 
-static uint32_t bit(uint32_t index)
-{
-    return UINT32_C(1) << index;
-}
-
 /* ||C - I||_F^2 of one stripe of the estimate, summed over the units of the data; *worst: the
  * largest of a unit so far. */
 static double estimate_error(const cluster *it, uint32_t stripe, double *worst)

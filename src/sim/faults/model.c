@@ -4,112 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-#define EVERYONE UINT32_MAX
-
-static uint32_t bit(uint32_t index)
-{
-    return UINT32_C(1) << index;
-}
-
-static uint32_t count(uint32_t set)
-{
-    uint32_t members = 0;
-    for (; set != 0; set &= set - 1)
-        members++;
-    return members;
-}
-
-/* Eigenvalues of a symmetric matrix of size n by Jacobi's rotations; they end on the diagonal. */
-static void diagonalize(double a[MAX_PARTS][MAX_PARTS], uint32_t n)
-{
-    const double negligible = 1e-15; /* of values near 1, whose eigenvalues this moves by less */
-    for (int sweep = 0; sweep < 30; sweep++) {
-        for (uint32_t p = 0; p < n; p++) {
-            for (uint32_t q = p + 1; q < n; q++) {
-                if (fabs(a[p][q]) < negligible)
-                    continue;
-                double angle = 0.5 * atan2(2 * a[p][q], a[p][p] - a[q][q]);
-                double c = cos(angle), s = sin(angle);
-                for (uint32_t k = 0; k < n; k++) {
-                    double x = a[k][p], y = a[k][q];
-                    a[k][p] = c * x + s * y;
-                    a[k][q] = c * y - s * x;
-                }
-                for (uint32_t k = 0; k < n; k++) {
-                    double x = a[p][k], y = a[q][k];
-                    a[p][k] = c * x + s * y;
-                    a[q][k] = c * y - s * x;
-                }
-            }
-        }
-    }
-}
-
-/* Squares of the singular values of R_S: the eigenvalues of R_S R_S^T. */
-static void find_squares(const server_model *it, uint32_t parts, uint32_t set,
-                         double gram[MAX_PARTS][MAX_PARTS])
-{
-    for (uint32_t p = 0; p < parts; p++)
-        for (uint32_t q = 0; q < parts; q++)
-            for (uint32_t worker = 0; worker < it->workers; worker++)
-                if (set & bit(worker))
-                    gram[p][q] += tarry_plan_decode_weight(it->plan, parts, p, worker) *
-                                  tarry_plan_decode_weight(it->plan, parts, q, worker);
-    diagonalize(gram, parts);
-}
-
-/* Singular values of at least 1/limit, and those of at least that of a raised limit. */
-static bool find_rank(server_model *it, uint32_t parts, uint32_t set)
-{
-    double squares[MAX_PARTS][MAX_PARTS] = {{0}};
-    find_squares(it, parts, set, squares);
-    bool beyond_doubt = true;
-    double limit = 1 / it->settings.conditioning_limit, raised = 1 / TARRY_CONDITIONING_MOST;
-    uint32_t found = 0, more = 0;
-    for (uint32_t p = 0; p < parts; p++) {
-        double sigma = squares[p][p] > 0 ? sqrt(squares[p][p]) : 0;
-        found += sigma >= limit;
-        more += sigma >= (raised < limit ? raised : limit);
-        beyond_doubt = beyond_doubt && fabs(sigma - limit) > 1e-6;
-    }
-    it->rank[parts][set] = (uint8_t)found;
-    it->raised_rank[parts][set] = (uint8_t)more;
-    return beyond_doubt;
-}
-
-/* The largest 1/sigma that a raised limit counts, of this attempt's sets. */
-static double find_conditioning(const server_model *it)
-{
-    double worst = 0;
-    for (uint32_t chunk = 0; chunk < it->chunks; chunk++) {
-        double squares[MAX_PARTS][MAX_PARTS] = {{0}};
-        find_squares(it, it->parts, it->psi[chunk], squares);
-        for (uint32_t p = 0; p < it->parts; p++) {
-            double inverse = squares[p][p] > 0 ? 1 / sqrt(squares[p][p]) : INFINITY;
-            if (inverse <= TARRY_CONDITIONING_MOST && inverse > worst)
-                worst = inverse;
-        }
-    }
-    return worst;
-}
-
-/* The ranks of all sets of workers that share a chunk: the non-empty subsets of its holders. */
-static bool find_ranks(server_model *it)
-{
-    bool beyond_doubt = true;
-    for (uint32_t chunk = 0; chunk < it->chunks; chunk++) {
-        uint32_t holders = 0;
-        for (uint32_t worker = 0; worker < it->workers; worker++)
-            if (it->holds[worker] & bit(chunk))
-                holders |= bit(worker);
-        for (uint32_t set = holders; set != 0; set = (set - 1) & holders)
-            for (uint32_t parts = it->least; parts <= it->most; parts++)
-                if (it->rank[parts][set] == 0)
-                    beyond_doubt = find_rank(it, parts, set) && beyond_doubt;
-    }
-    return beyond_doubt;
-}
-
 uint64_t model_part_length(const server_model *it, uint32_t parts)
 {
     return (it->settings.dimension + parts - 1) / parts;
@@ -165,12 +59,12 @@ bool model_init(server_model *it, const tarry_plan *plan, const tarry_server_set
         for (uint32_t slot = 0; slot < tarry_plan_load(plan, worker); slot++)
             it->holds[worker] |= bit(tarry_plan_chunk(plan, worker, slot));
     }
-    return find_ranks(it);
+    return model_find_ranks(it);
 }
 
 uint64_t model_frame_bytes(const server_model *it, uint32_t worker, const tarry_message *message)
 {
-    uint64_t slots = count(it->holds[worker]), view = 0, sets;
+    uint64_t slots = set_size(it->holds[worker]), view = 0, sets;
     uint64_t term = message->term != 0 ? 4 : 0;
     for (uint32_t chunk = 0; chunk < it->chunks; chunk++)
         if (it->holds[worker] & bit(chunk))
@@ -191,28 +85,18 @@ uint64_t model_frame_bytes(const server_model *it, uint32_t worker, const tarry_
     }
 }
 
-static bool is_able(const server_model *it, uint32_t worker, uint32_t among)
-{
-    return it->members[worker].present && !it->members[worker].excluded && (among & bit(worker));
-}
-
-static bool is_whole(const server_model *it, uint32_t worker)
-{
-    return it->members[worker].done == it->holds[worker];
-}
-
 uint32_t model_credited(const server_model *it, uint32_t chunk, uint32_t among)
 {
     uint32_t set = 0;
     if (it->settings.keep == TARRY_KEEP_CREDITED) {
         for (uint32_t worker = 0; worker < it->workers; worker++)
-            if (is_able(it, worker, among) && (it->members[worker].kept & bit(chunk)))
+            if (model_able(it, worker, among) && (it->members[worker].kept & bit(chunk)))
                 set |= bit(worker);
         return set;
     }
     for (uint32_t worker = 0; worker < it->workers; worker++)
-        if (is_able(it, worker, among) && (it->members[worker].done & bit(chunk)) &&
-            (it->settings.credit == TARRY_CREDIT_CHUNK || is_whole(it, worker)))
+        if (model_able(it, worker, among) && (it->members[worker].done & bit(chunk)) &&
+            (it->settings.credit == TARRY_CREDIT_CHUNK || model_whole(it, worker)))
             set |= bit(worker);
     return set;
 }
@@ -221,7 +105,7 @@ uint32_t model_possible(const server_model *it, uint32_t chunk)
 {
     uint32_t set = 0;
     for (uint32_t worker = 0; worker < it->workers; worker++)
-        if (is_able(it, worker, EVERYONE) && (it->holds[worker] & bit(chunk)) &&
+        if (model_able(it, worker, MODEL_EVERYONE) && (it->holds[worker] & bit(chunk)) &&
             !(it->members[worker].failed & bit(chunk)))
             set |= bit(worker);
     return set;
@@ -232,7 +116,7 @@ static uint32_t stale_of(const server_model *it, uint32_t chunk, uint32_t among)
 {
     uint32_t set = 0;
     for (uint32_t worker = 0; worker < it->workers; worker++)
-        if (it->settings.fill == TARRY_FILL_STALE && is_able(it, worker, among) &&
+        if (it->settings.fill == TARRY_FILL_STALE && model_able(it, worker, among) &&
             (it->members[worker].before & bit(chunk)))
             set |= bit(worker);
     return set;
@@ -242,19 +126,6 @@ static uint32_t stale_of(const server_model *it, uint32_t chunk, uint32_t among)
 static uint32_t rank_of(const server_model *it, uint32_t set)
 {
     return it->raised ? it->raised_rank[it->parts][set] : it->rank[it->parts][set];
-}
-
-/* Whether an open chunk of the worker is of use: with a fixed order each one is, since the worker
- * computes them all. */
-static bool has_more(const server_model *it, uint32_t worker, uint32_t among)
-{
-    uint32_t open = it->holds[worker] & ~it->members[worker].done & ~it->members[worker].failed;
-    if (it->settings.pick == TARRY_PICK_PLAN)
-        return open != 0;
-    for (uint32_t chunk = 0; chunk < it->chunks; chunk++)
-        if ((open & bit(chunk)) && it->rank[it->most][model_credited(it, chunk, among)] < it->most)
-            return true;
-    return false;
 }
 
 /* By the limit, or with a raised one. */
@@ -302,115 +173,6 @@ double model_error(const server_model *it, uint32_t parts, uint32_t among)
     return error_of(it, parts, among, false);
 }
 
-static bool is_all_in(const server_model *it, uint32_t among)
-{
-    bool all_in = true;
-    for (uint32_t worker = 0; worker < it->workers; worker++) {
-        if (is_able(it, worker, among))
-            all_in = all_in && !has_more(it, worker, among);
-    }
-    return all_in;
-}
-
-/* The rule takes whatever there is. */
-static bool is_overdue(const server_model *it, uint64_t now, uint32_t among)
-{
-    bool late = now - it->result.start_ns >= it->settings.deadline_ns;
-    return (it->settings.stop == TARRY_STOP_DEADLINE && (late || is_all_in(it, among))) ||
-           (it->settings.stop == TARRY_STOP_ERROR && is_all_in(it, among));
-}
-
-static bool meets_rule(const server_model *it, uint32_t parts, uint32_t among)
-{
-    uint32_t whole = 0;
-    for (uint32_t worker = 0; worker < it->workers; worker++)
-        whole += is_able(it, worker, among) && is_whole(it, worker);
-    if (it->settings.reproducible && !is_all_in(it, among))
-        return false;
-    if (it->settings.stop == TARRY_STOP_WORKERS)
-        return whole >= it->settings.workers_needed;
-    double limit = it->settings.stop == TARRY_STOP_ERROR ? it->settings.error_limit : 0;
-    return model_error(it, parts, among) <= limit;
-}
-
-uint32_t model_pick(const server_model *it, uint64_t now, uint32_t among)
-{
-    uint32_t picked = 0;
-    double best = INFINITY;
-    for (uint32_t parts = it->least; parts <= it->most; parts++)
-        if ((it->complete == 0 || parts == it->parts) && meets_rule(it, parts, among))
-            picked = parts;
-    if (picked != 0 || !is_overdue(it, now, among))
-        return picked;
-    for (uint32_t parts = it->least; parts <= it->most; parts++) {
-        double error = model_error(it, parts, among);
-        if ((it->complete != 0 && parts != it->parts) || error > best)
-            continue;
-        picked = parts;
-        best = error;
-    }
-    return picked;
-}
-
-bool model_may_wait(const server_model *it, uint64_t now)
-{
-    uint32_t parts = model_pick(it, now, EVERYONE);
-    return parts != 0 && parts < it->most && it->attempt == 0 && !is_all_in(it, EVERYONE) &&
-           !is_overdue(it, now, EVERYONE) && !it->settings.reproducible && it->longest > 0 &&
-           now - it->ready <= it->longest * it->most;
-}
-
-void model_give_up_stripes(server_model *it, uint64_t now)
-{
-    uint32_t complete = it->complete;
-    if (it->least == it->most || complete == 0 || model_pick(it, now, EVERYONE) != 0)
-        return;
-    it->complete = 0;
-    if (model_pick(it, now, EVERYONE) == 0)
-        it->complete = complete;
-    else
-        it->result.conditioning = 0;
-}
-
-bool model_hopeless(const server_model *it, uint32_t chunk, bool foresight)
-{
-    uint32_t possible = model_possible(it, chunk);
-    if (it->raised_rank[it->least][possible] == it->least)
-        return false;
-    return foresight || count(possible) < it->least ||
-           possible == model_credited(it, chunk, EVERYONE);
-}
-
-static bool is_doomed(const server_model *it, bool foresight)
-{
-    uint32_t able = 0, capable = 0;
-    for (uint32_t worker = 0; worker < it->workers; worker++) {
-        if (!is_able(it, worker, EVERYONE))
-            continue;
-        able++;
-        capable += it->members[worker].failed == 0;
-    }
-    bool hopeless = false;
-    for (uint32_t chunk = 0; chunk < it->chunks; chunk++)
-        hopeless = hopeless || model_hopeless(it, chunk, foresight);
-    return able == 0 || (it->settings.stop == TARRY_STOP_EXACT && hopeless) ||
-           (it->settings.stop == TARRY_STOP_WORKERS && capable < it->settings.workers_needed);
-}
-
-model_verdict model_decide(const server_model *it, uint64_t now, bool foresight)
-{
-    if (it->phase == MODEL_IDLE || (it->phase == MODEL_CODING && !it->broken))
-        return VERDICT_WAIT;
-    bool anyone = false;
-    for (uint32_t worker = 0; worker < it->workers; worker++)
-        anyone = anyone || is_able(it, worker, EVERYONE);
-    if (anyone && (model_pick(it, now, EVERYONE) != 0 || model_must_raise(it)))
-        return VERDICT_SIGNAL;
-    if (is_doomed(it, foresight))
-        return VERDICT_FAIL;
-    return it->broken ? VERDICT_RESUME : VERDICT_WAIT;
-}
-
 static void complete(server_model *it, uint32_t stripe)
 {
     it->complete |= bit(stripe);
@@ -431,23 +193,23 @@ void model_begin_attempt(server_model *it, uint64_t now, uint32_t parts)
     it->result.copies_coded = 0;
     it->result.chunks_filled = 0;
     it->filled = 0;
-    it->attempt_missing = error_of(it, parts, EVERYONE, it->raised);
-    it->attempt_left = left_of(it, EVERYONE, it->raised);
+    it->attempt_missing = error_of(it, parts, MODEL_EVERYONE, it->raised);
+    it->attempt_left = left_of(it, MODEL_EVERYONE, it->raised);
     if (it->result.signal_ns == TARRY_NEVER)
         it->result.signal_ns = now;
     for (uint32_t chunk = 0; chunk < it->chunks; chunk++) {
-        uint32_t fresh = model_credited(it, chunk, EVERYONE);
-        uint32_t stale = stale_of(it, chunk, EVERYONE);
+        uint32_t fresh = model_credited(it, chunk, MODEL_EVERYONE);
+        uint32_t stale = stale_of(it, chunk, MODEL_EVERYONE);
         bool filled = rank_of(it, stale) > rank_of(it, fresh);
         it->psi[chunk] = filled ? stale : fresh;
         it->senders |= it->psi[chunk];
         it->filled |= filled ? bit(chunk) : 0;
         it->result.chunks_filled += filled;
-        it->result.copies_coded += filled ? 0 : count(fresh);
+        it->result.copies_coded += filled ? 0 : set_size(fresh);
     }
-    it->conditioning = it->raised ? find_conditioning(it) : 0;
+    it->conditioning = it->raised ? model_conditioning(it) : 0;
     uint32_t stripes = (bit(it->stripes) - 1) & ~it->complete;
-    it->asked = count(stripes);
+    it->asked = set_size(stripes);
     it->first_stripe = TARRY_NEVER;
     for (uint32_t worker = 0; worker < it->workers; worker++) {
         it->members[worker].participant = (it->senders & bit(worker)) != 0;
@@ -495,7 +257,7 @@ static void recall(server_model *it, uint32_t worker)
     it->members[worker].kept = 0;
     for (uint32_t other = 0; other < it->workers && it->phase != MODEL_IDLE; other++) {
         model_member *member = &it->members[other];
-        if (!is_able(it, other, EVERYONE))
+        if (!model_able(it, other, MODEL_EVERYONE))
             continue;
         uint32_t again = gone & member->done;
         member->done &= ~again;
@@ -538,10 +300,10 @@ uint32_t model_late(const server_model *it)
 
 bool model_foresees(const server_model *it, uint64_t now, uint32_t late, uint64_t compute)
 {
-    double rest = 0, slowest = 0, open = it->stripes - count(it->complete);
+    double rest = 0, slowest = 0, open = it->stripes - set_size(it->complete);
     for (uint32_t worker = 0; worker < it->workers; worker++) {
         const model_member *member = &it->members[worker];
-        uint32_t due = count(member->due), got = it->asked - due;
+        uint32_t due = set_size(member->due), got = it->asked - due;
         if (!member->participant || (got == 0 && !(late & bit(worker))))
             continue;
         if (got == 0)
@@ -623,7 +385,7 @@ static bool report(server_model *it, uint32_t worker, const tarry_message *messa
     }
     member->done |= bit(chunk);
     if (it->settings.keep == TARRY_KEEP_CREDITED && !member->excluded) {
-        bool counts = model_credited(it, chunk, EVERYONE) == 0;
+        bool counts = model_credited(it, chunk, MODEL_EVERYONE) == 0;
         member->kept |= counts ? bit(chunk) : 0;
         member->fate = counts ? TARRY_FATE_CREDITED : TARRY_FATE_DROPPED;
         member->fate_slot = message->slot;

@@ -90,6 +90,30 @@ typedef struct server_model {
     tarry_round_result result;
 } server_model;
 
+#define MODEL_EVERYONE UINT32_MAX /* a set of workers */
+
+static inline uint32_t bit(uint32_t index)
+{
+    return UINT32_C(1) << index;
+}
+
+static inline uint32_t set_size(uint32_t set)
+{
+    return (uint32_t)__builtin_popcount(set);
+}
+
+/* Whether the worker counts, if it is one of `among`; and whether it has finished all its chunks.
+ */
+static inline bool model_able(const server_model *it, uint32_t worker, uint32_t among)
+{
+    return it->members[worker].present && !it->members[worker].excluded && (among & bit(worker));
+}
+
+static inline bool model_whole(const server_model *it, uint32_t worker)
+{
+    return it->members[worker].done == it->holds[worker];
+}
+
 /* Gives back whether the plan's ranks are beyond doubt: no singular value within 1e-6 of the limit.
  */
 bool model_init(server_model *it, const tarry_plan *plan, const tarry_server_settings *settings);
@@ -115,6 +139,10 @@ bool model_call_back(server_model *it, uint64_t now);
 
 /* `limit` of this attempt's signals. */
 double model_limit(const server_model *it);
+/* Sets the ranks of all sets of workers that share a chunk; gives back as model_init. */
+bool model_find_ranks(server_model *it);
+/* The largest 1/sigma_min that a raised limit counts, of this attempt's sets. */
+double model_conditioning(const server_model *it);
 /* What `worker` has to encode `chunk` of psi with if all of its parts are recovered: its row of
  * R_S^T (R_S R_S^T)^-1. False: they are not. */
 bool model_row(const server_model *it, uint32_t chunk, uint32_t worker, double row[MAX_PARTS]);

@@ -76,6 +76,59 @@ static void it_waits_for_more_parts_if_that_is_sooner(void **state)
     story_end(&told);
 }
 
+/* Parameters take 6 ms to come to the workers and a chunk 2 ms; the second worker is late. */
+static void learn_the_way(story *told)
+{
+    story_begin(told);
+    at(told, 8);
+    reports(told, 0, 0);
+    at(told, 10);
+    reports(told, 0, 1);
+    expect_signals(told, 1, "1010", "1010");
+    at(told, 18);
+    delivers(told, 0, 1, 0);
+    expect_end(told, 1);
+}
+
+static void the_way_of_the_parameters_is_no_part_of_what_a_chunk_takes(void **state)
+{
+    (void)state;
+    story told;
+    pair_plan(&told);
+    learn_the_way(&told);
+    assert_true(told.server->way_time.mean == 6 * STORY_MS);
+    assert_true(told.server->cover_time.mean == 4 * STORY_MS);
+    starts(&told);
+    at(&told, 26);
+    reports(&told, 0, 0);
+    reports(&told, 1, 0);
+    /* 2 ms to wait, not 8, to save 4. */
+    expect_nothing(&told);
+    assert_true(tarry_server_deadline(told.server) == 27 * STORY_MS + 1);
+    at(&told, 28);
+    reports(&told, 0, 1);
+    reports(&told, 1, 1);
+    expect_signals(&told, 2, "1111", "1111");
+    story_end(&told);
+}
+
+/* Chunks that take longer later on are no way back in time. */
+static void a_way_takes_no_less_than_nothing(void **state)
+{
+    (void)state;
+    story told;
+    pair_plan(&told);
+    story_begin(&told);
+    at(&told, 2);
+    reports(&told, 0, 0);
+    at(&told, 12);
+    reports(&told, 0, 1);
+    expect_signals(&told, 1, "1010", "1010");
+    assert_true(told.server->way_time.samples == 1 && told.server->way_time.mean == 0);
+    assert_true(told.server->cover_time.mean == 12 * STORY_MS);
+    story_end(&told);
+}
+
 static void it_does_not_wait_if_one_part_is_sooner(void **state)
 {
     (void)state;
@@ -314,6 +367,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_waits_for_more_parts_if_that_is_sooner),
+        cmocka_unit_test(the_way_of_the_parameters_is_no_part_of_what_a_chunk_takes),
+        cmocka_unit_test(a_way_takes_no_less_than_nothing),
         cmocka_unit_test(it_does_not_wait_if_one_part_is_sooner),
         cmocka_unit_test(the_parameters_way_is_not_the_chunks_time),
         cmocka_unit_test(it_waits_no_longer_than_what_it_hopes_to_save),
