@@ -40,8 +40,8 @@ def errors_after_changes(bench):
     for name, replication, seed, options, rules, settings in CASES:
         scheme = ",".join(f"own:name=r{i},order=dynamic,adapt=1,0.05,stop={rule}{settings}"
                           for i, rule in enumerate(rules))
-        rows = bench.report(*CLUSTER, *options, "--replication", replication, "--seed", seed, "--trials", TRIALS,
-                            "--vectors", DIMENSION, "--scheme", scheme, command="simulate")["results"]
+        rows = bench.results(*CLUSTER, *options, "--replication", replication, "--seed", seed, "--trials", TRIALS,
+                             "--vectors", DIMENSION, "--scheme", scheme)
         for rule, row in zip(rules, rows):
             expected, measured = row["expected_error"], row["verified_squared_error"]
             what = f"{name}, {rule}, {row['split']:.1f} splits and {row['merged']:.1f} merges in a trial"

@@ -4,12 +4,13 @@
 
 Usage: bench/racks.py TARRY [DATA] [--only NAME]
 
-TARRY is the binary (an optimised build). bench/claims.py runs these claims with all others. The exit status is 1 if a
-limit is missed.
+TARRY is the binary (an optimised build). bench/claims.py runs these claims with all others, and
+bench/pages/stragglers.py makes the page's table of the same measurement. The exit status is 1 if a limit is missed.
 """
 
 import json
 import statistics
+import types
 
 import harness
 
@@ -57,22 +58,29 @@ def racks_spread(bench):
         bench.row(f"{what}: tarry plan says so", "yes" if said else "no", "yes", said)
 
 
-def simulated(bench, workers, spec, trials, *more):
-    return bench.report(*plan_arguments(workers), "--scheme", "tarry", "--straggler", spec, "--trials", trials, *more,
-                        command="simulate")["results"][0]
+def known_and_not(tarry, workers, size, slowness, trials):
+    """Simulations with racks that the plan knows and with racks that it does not, on the same draws."""
+    job = [*plan_arguments(workers), "--scheme", "tarry", "--straggler", slowness, "--trials", trials]
+    return tarry.results(*job, "--racks", size)[0], tarry.results(*job)[0]
+
+
+def slow(tarry):
+    """Racks that are ten times slower in a round: cases."""
+    for workers, size, probability, trials in CASES:
+        spec = f"rack:{size},10,{probability}"
+        known, unknown = known_and_not(tarry, workers, size, spec, trials)
+        yield types.SimpleNamespace(workers=workers, spec=spec, trials=trials, known=known["ratio_to_balanced"],
+                                    unknown=unknown["ratio_to_balanced"],
+                                    gain=statistics.mean(unknown["seconds"]) / statistics.mean(known["seconds"]))
 
 
 @claim
 def racks_slow(bench):
     """Racks that are ten times slower in a round."""
-    for workers, size, probability, trials in CASES:
-        spec = f"rack:{size},10,{probability}"
-        known = simulated(bench, workers, spec, trials, "--racks", size)
-        unknown = simulated(bench, workers, spec, trials)
-        bench.at_most(f"m = {workers}, {spec}, racks known: time / balanced", known["ratio_to_balanced"], 1.05, digits=4)
-        gain = statistics.mean(unknown["seconds"]) / statistics.mean(known["seconds"])
-        bench.note(f"m = {workers}, {spec}, racks not known: time / balanced; mean time / that with known racks",
-                   f"{unknown['ratio_to_balanced']:.3f}; {gain:.2f}")
+    for of in slow(bench):
+        bench.at_most(f"m = {of.workers}, {of.spec}, racks known: time / balanced", of.known, 1.05, digits=4)
+        bench.note(f"m = {of.workers}, {of.spec}, racks not known: time / balanced; mean time / that with known racks",
+                   f"{of.unknown:.3f}; {of.gain:.2f}")
 
 
 @claim
@@ -80,8 +88,7 @@ def racks_dead(bench):
     """Racks that die within a round: rounds that can't end."""
     for workers, size, probability, trials in DEATHS:
         spec = f"rack:{size},inf,{probability}"
-        known = simulated(bench, workers, spec, trials, "--racks", size)["failed"]
-        unknown = simulated(bench, workers, spec, trials)["failed"]
+        known, unknown = (row["failed"] for row in known_and_not(bench, workers, size, spec, trials))
         bench.row(f"m = {workers}, {spec}: failed trials of {trials}, racks known and not", f"{known}, {unknown}",
                   "fewer", known < unknown)
 

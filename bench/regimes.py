@@ -21,14 +21,15 @@ EVEN = 1.005  # the simplest of those that are so near to the best is said to wi
 
 
 class Regime:
-    """One row: what workers, links and plans are like. Tarry has `replication` and `pieces` there."""
+    """One row: what workers, links and plans are like. Tarry has `replication` and `pieces` there; it knows `racks` of so many."""
 
-    def __init__(self, name, *options, workers=WORKERS, straggler=None, replication=3, pieces=16, keep="all", trials=TRIALS,
-                 links=False):
+    def __init__(self, name, *options, workers=WORKERS, straggler=None, replication=3, pieces=16, keep="all", racks=0,
+                 trials=TRIALS, links=False):
         self.name = name
         self.replication = replication
         self.pieces = pieces
         self.keep = keep
+        self.racks = f",racks={racks}" if racks else ""
         self.links = links
         straggler = straggler or MILD.format(-(-workers // 20))
         self.options = ["--workers", workers, "--chunks", workers, "--trials", trials, "--straggler", straggler, *options]
@@ -47,9 +48,9 @@ class Regime:
         for count in 1, 4:
             yield "multi-message", f"P = {count}", f"multi-message:replication={r},pieces={count}"
             yield "partial", f"P = {count}", f"partial:replication={r},pieces={count}"
-        yield "Tarry", "", f"tarry:replication={r},pieces={pieces},keep={self.keep}"
+        yield "Tarry", "", f"tarry:replication={r},pieces={pieces},keep={self.keep}{self.racks}"
         for copies, count in self.settings():
-            yield "at best", f"r = {copies}, P = {count}", f"tarry:replication={copies},pieces={count}"
+            yield "at best", f"r = {copies}, P = {count}", f"tarry:replication={copies},pieces={count}{self.racks}"
         if self.links:
             for parts in 2, 3:
                 yield "at best", f"l = {parts}, P = 4", f"tarry:replication={max(r, parts)},pieces=4,parts={parts}"
@@ -85,9 +86,9 @@ def regimes():
             Regime("two are dead", straggler=f"{jitter}+dead:2"),
         ],
         "racks": [
-            Regime("of 10, 20 % are 5 times slower", straggler=f"{jitter}+rack:10,5,0.2"),
-            Regime("of 20, 20 % are 5 times slower", straggler=f"{jitter}+rack:20,5,0.2"),
-            Regime("of 10, 20 % are 100 times slower", straggler=f"{jitter}+rack:10,100,0.2"),
+            *(Regime(f"of {size}, 20 % are {factor} times slower{', known' if known else ''}",
+                     straggler=f"{jitter}+rack:{size},{factor},0.2", racks=known)
+              for size, factor in ((10, 5), (20, 5), (10, 100)) for known in (0, size)),
         ],
         "replication": [Regime(f"r = {r}", replication=r) for r in (1, 2, 4, 8)],
         "pieces": [Regime(f"P = {pieces}", pieces=pieces) for pieces in (1, 4, 64)],

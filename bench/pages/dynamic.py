@@ -7,6 +7,7 @@ import baselines
 import dynamic
 import forms
 import gnuplot
+import latency
 import loss
 import registry
 
@@ -39,6 +40,18 @@ def balance(tarry):
         rows.append([name, *cells, f"{max(copies):.2f} (<= 1.02)"])
     rows.append(["time / matched, the worst of the three", *(f"{max(column):.3f}" for column in zip(*matched)), ""])
     return ["time / balanced", "r = 3, first", "learned", "r = 8, first", "learned", "copies"], rows
+
+
+STRAGGLERS = {latency.SPECS[1][0]: "10 % jitter, two 3 times slower"}
+
+
+@page.table("latency")
+def latencies(tarry):
+    """The first round and the last."""
+    rows = [[STRAGGLERS.get(name, name), latency.fraction(late),
+             *(", ".join(f"{figure:.2f}" for figure in figures) for figures in zip(*rounds))]
+            for name, late, rounds in latency.dynamic_order(tarry, latency.WORKERS[-1])]
+    return ["stragglers", "latency", "time / balanced", "copies", "time / uncoded"], rows
 
 
 @page.table("rules")

@@ -6,8 +6,10 @@ import registry
 page = registry.Page("parts")
 
 FROM = 5  # rounds before are left out: the server does not know its links yet
-JOB = ["--workers", 24, "--chunks", 24, "--replication", 6, "--dimension", "1e7", "--rounds", 30, "--trials", 50,
+JOB = ["--workers", 24, "--chunks", 24, "--replication", 6, "--dimension", "1e7", "--rounds", 30,
        "--silence", 1000]
+STATIC = ["--trials", 50]
+DYNAMIC = ["--trials", 10, "--pieces", 4]
 CHUNKS = ["--chunk-time", 0.2]
 SHIFTED = "shifted-exp:0.2,0.2"
 LINKS = {"1 GB/s": 1e9, "300 MB/s": 3e8, "100 MB/s": 1e8, "30 MB/s": 3e7, "10 MB/s": 1e7}
@@ -57,11 +59,11 @@ FIGURES = ["l = 1", "l = 2", "l = 3", "l = 4", "auto", "mean l", "auto / best", 
 @page.table("static")
 def static(tarry):
     return ["slowness", "link of each worker", *FIGURES], [
-        [name, link, *cells(tarry, "partial", [*spec, *options])] for name, spec, link, options in cases()]
+        [name, link, *cells(tarry, "partial", [*STATIC, *spec, *options])] for name, spec, link, options in cases()]
 
 
 @page.table("dynamic")
 def dynamic(tarry):
-    return ["link of each worker", *FIGURES], [
-        [link, *cells(tarry, "tarry", ["--pieces", 4, "--straggler", SHIFTED, *own(link)])]
+    return ["slowness", "link of each worker", *FIGURES], [
+        [SHIFTED, link, *cells(tarry, "tarry", [*DYNAMIC, "--straggler", SHIFTED, *own(link)])]
         for link in ("1 GB/s", "100 MB/s", "30 MB/s", "10 MB/s")]

@@ -9,13 +9,12 @@ import registry
 page = registry.Page("reliability")
 page.not_measured("each was a change of src/protocol by hand", "| error | found by | in world |")
 
-RUNS = 340000
 PLANTED = "tests/scenario/test-scenario-planted"
 
 
-@page.table("worlds", clock_rows="rounds per second")
-def worlds(tarry):
-    printed = tarry.ended_well("simulate", "--faults", "--runs", RUNS, "--seed", 1).stdout
+def campaign(tarry, runs):
+    """What so many worlds come to, as rows of a name and a count."""
+    printed = tarry.ended_well("simulate", "--faults", "--runs", runs, "--seed", 1).stdout
 
     def found(pattern):
         return [int(number) for number in re.search(pattern, printed).groups()]
@@ -24,16 +23,18 @@ def worlds(tarry):
     exact, failed, repeated = found(r"(\d+) rounds exact, (\d+) failed, (\d+) repeated")
     late, silent = found(r"late workers passed over (\d+) times, silent ones given up (\d+) times")
     between, computing, sending = found(r"(\d+) between rounds, (\d+) while workers compute, (\d+) while they send")
-    restarts, = found(r"(\d+) restarts of the server")
+    restarts, changes, turned = found(r"(\d+) restarts of the server, (\d+) changes of the plan, to which workers turned (\d+) times")
     longest = re.search(r"the longest round took ([0-9.]+) of its bound", printed)[1]
     counts = [
         ("worlds, rounds", f"{runs:,} and {rounds:,}"),
-        ("steps of machines, time included", f"{steps / 1e6:.0f} million"),
+        ("steps of machines, time included", f"{steps / 1e6:.1f} million"),
         ("faults that struck, of all kinds", f"{faults / 1e6:.1f} million"),
         ("crashes, cuts, pauses, slow links, restarts of the server between rounds", f"{between:,}"),
         ("the same while workers compute", f"{computing:,}"),
         ("the same while coded parts are on their way", f"{sending:,}"),
         ("restarts of the server from its checkpoint, of these", f"{restarts:,}"),
+        ("changes of the plan between two rounds", f"{changes:,}"),
+        ("times that a worker turned to another plan where it was", f"{turned:,}"),
         ("rounds with an exact sum", f"{exact:,}"),
         ("rounds that failed, since too few workers were left", f"{failed:,}"),
         ("repeated attempts", f"{repeated:,}"),
@@ -44,6 +45,16 @@ def worlds(tarry):
         ("**broken invariants**", "**none**" if "every invariant holds" in printed else printed.splitlines()[-1]),
     ]
     return ["", ""], counts
+
+
+@page.table("worlds", clock_rows="rounds per second")
+def worlds(tarry):
+    return campaign(tarry, 340000)
+
+
+@page.table("changes", clock_rows="rounds per second")
+def changes_of_plans(tarry):
+    return campaign(tarry, 40000)
 
 
 TITLES = {

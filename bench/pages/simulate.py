@@ -6,7 +6,7 @@ import level
 import registry
 
 page = registry.Page("simulate")
-page.console("walk", "dead", "pieces-uneven", "pieces-slow")
+page.console("walk", "beside", "dead", "pieces-uneven", "pieces-slow")
 page.not_measured("settings of the schemes", "| scheme | replication |")
 
 TRIALS = ["--trials", 1000]

@@ -56,18 +56,29 @@ def sequence_imbalance(tarry):
 FACTORS = (1, 1.25, 1.5, 2, 3, 5, 10)
 
 
+CODED = "replication=2,3,4"
+ROWS = [  # title, name of the scheme, replication
+    *((f"partial, r = {r}", "partial", r) for r in (2, 3, 4)), ("dynamic order, r = 2, P = 4", "dynamic", 2),
+    ("shared queue, {stored} copies stored, P = {pieces}", "queue", 1), ("DropCompute, its own deadline, P = {pieces}", "drop", 1),
+    *((f"original, cyclic, r = {r}", "cyclic", r) for r in (2, 3, 4)),
+]
+
+
 @page.table("factors")
 def factors(tarry):
-    """Time over uncoded, medians, where two of 32 workers are so much slower."""
-    ratios = {}
-    for factor in FACTORS:
-        results = tarry.results("--workers", 32, "--chunks", 256, "--straggler", f"jitter:0.1+slow:2,{factor}",
-                                "--replication", "1,2,3,4", "--trials", 200, "--scheme", "uncoded,cyclic,partial")
-        uncoded = next(row for row in results if row["scheme"] == "uncoded")["time"]["median"]
-        for row in results:
-            ratios.setdefault((row["scheme"], row["replication"]), []).append(row["time"]["median"] / uncoded)
-    rows = [[f"{name}, r = {copies}", *(f"{ratio:.2f}" for ratio in ratios[scheme, copies])]
-            for scheme, name in (("partial", "partial"), ("cyclic", "original, cyclic")) for copies in (2, 3, 4)]
+    """Time over uncoded, medians, where two of 32 workers are so much slower; and the error of what is not exact."""
+    schemes = (f"uncoded,cyclic:name=cyclic,{CODED},partial:name=partial,{CODED},queue:name=queue,pieces=4,"
+               "tarry:name=dynamic,replication=2,pieces=4,dropcompute:name=drop")
+    columns = [{(row["scheme"], row["replication"]): row for row in
+                tarry.results("--workers", 32, "--chunks", 256, "--straggler", f"jitter:0.1+slow:2,{factor}", "--trials", 200,
+                              "--scheme", schemes)} for factor in FACTORS]
+    rows = []
+    for title, *key in ROWS:
+        results = [column[tuple(key)] for column in columns]
+        rows.append([title.format(**results[0]), *(f"{row['time']['median'] / column['uncoded', 1]['time']['median']:.2f}"
+                                                   for row, column in zip(results, columns))])
+        if results[0]["expected_error"]:
+            rows.append(["its error", *(f"{row['expected_error']:.2f}" for row in results)])
     return ["F", *FACTORS], rows
 
 
