@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The most memory that a process with the local runtime takes, with TARRY_KEEP_CREDITED, one
- * gradient ahead and 64 chunks for each worker: (3.2 m + 4) d numbers and 64 MiB, the caller's parameters and sum
- * included. TARRY_TEST_DIMENSION sets d, TARRY_TEST_WORKERS m.
+ * gradient ahead and 64 chunks for each worker: (3.2 m + 4) d numbers and 64 MiB, the caller's
+ * parameters and sum included. TARRY_TEST_DIMENSION sets d, TARRY_TEST_WORKERS m.
  */
 #include <setjmp.h>
 #include <stdarg.h>
