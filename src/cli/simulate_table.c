@@ -140,6 +140,26 @@ static void print_errors(const simulate_trials *trials, const simulate_summary *
     }
 }
 
+/* What the row of one does not say, and calls for words. */
+static void print_notes(const simulate_variant *variant, const simulate_summary *figures,
+                        uint32_t rounds)
+{
+    const char *name = variant->scheme;
+    const uint32_t copies = variant->stored, parts = variant->plan.parts;
+    const size_t ended = figures->trials - figures->failed;
+    if (variant->plan.adaptive_parts && ended > 0)
+        printf("\n%s (r = %u, l up to %u): %.2f parts on average\n", name, copies, parts,
+               figures->rounds[rounds - 1].parts);
+    if (figures->raised > 0)
+        printf("\n%s (r = %u, l = %u): %zu of %zu rounds had a raised conditioning limit: "
+               "1/sigma_min up to %.3g, rounding errors up to %.2g of the chunks' sizes\n",
+               name, copies, parts, figures->raised, ended * rounds, figures->conditioning,
+               figures->error_bound);
+    if (figures->failed > 0)
+        printf("\n%s (r = %u, l = %u): %zu of %zu trials could not end; in the first, %s\n", name,
+               copies, parts, figures->failed, figures->trials, figures->failure);
+}
+
 void simulate_table_print(const simulate_trials *trials, const simulate_summary *summaries)
 {
     const simulate_options *options = trials->options;
@@ -159,23 +179,8 @@ void simulate_table_print(const simulate_trials *trials, const simulate_summary 
     print_changes(trials, summaries, width, pieces);
     if (options->deadlines.count > 0)
         print_errors(trials, summaries, width, pieces);
-    for (size_t i = 0; i < variants->count; i++) {
-        const tarry_plan_settings *plan = &variants->items[i].plan;
-        if (plan->adaptive_parts && summaries[i].failed < summaries[i].trials)
-            printf("\n%s (r = %u, l up to %u): %.2f parts on average\n", variants->items[i].scheme,
-                   plan->replication, plan->parts, summaries[i].rounds[options->rounds - 1].parts);
-        if (summaries[i].raised > 0)
-            printf("\n%s (r = %u, l = %u): %zu of %zu rounds had a raised conditioning limit: "
-                   "1/sigma_min up to %.3g, rounding errors up to %.2g of the chunks' sizes\n",
-                   variants->items[i].scheme, plan->replication, plan->parts, summaries[i].raised,
-                   (summaries[i].trials - summaries[i].failed) * options->rounds,
-                   summaries[i].conditioning, summaries[i].error_bound);
-        if (summaries[i].failed > 0)
-            printf("\n%s (r = %u, l = %u): %zu of %zu trials could not end; in the first, %s\n",
-                   variants->items[i].scheme, variants->items[i].plan.replication,
-                   variants->items[i].plan.parts, summaries[i].failed, summaries[i].trials,
-                   summaries[i].failure);
-    }
+    for (size_t i = 0; i < variants->count; i++)
+        print_notes(&variants->items[i], &summaries[i], options->rounds);
     if (variants->count > 0 && summaries[0].uncoded_failed > 0)
         printf("\n/uncoded: without a code %zu of %zu trials could not end, and are left out\n",
                summaries[0].uncoded_failed, summaries[0].trials);

@@ -61,17 +61,10 @@ static tarry_sim_settings make_settings(const simulate_trials *trials,
     const simulate_options *options = trials->options;
     tarry_sim_settings settings;
     tarry_sim_settings_init(&settings);
-    settings.server.stop = variant->server.stop;
-    settings.server.deadline_ns = variant->server.deadline_ns;
-    settings.server.error_limit = variant->server.error_limit;
-    settings.server.workers_needed = variant->server.workers_needed;
-    settings.server.credit = variant->server.credit;
-    settings.server.pick = variant->server.pick;
-    settings.server.learn_costs = variant->server.learn_costs;
+    const size_t stripe_length = settings.server.stripe_length;
+    settings.server = variant->server;
+    settings.server.stripe_length = stripe_length; /* schemes say nothing of it */
     settings.costs_known = variant->costs_known;
-    settings.server.keep = variant->server.keep;
-    settings.server.ahead = variant->server.ahead;
-    settings.server.fill = variant->server.fill;
     settings.server.silence_ns = (uint64_t)ceil(options->silence * 1e9);
     settings.straggler = draws->straggler;
     settings.chunk_cost = draws->costs;

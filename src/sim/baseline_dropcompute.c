@@ -24,11 +24,6 @@ static int compare_uploads(const void *left, const void *right)
     return (a->worker > b->worker) - (a->worker < b->worker);
 }
 
-static uint64_t later(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
 static upload send_sum(baseline *model, uint32_t worker, uint64_t now, bool empty)
 {
     upload sum = {.worker = worker,
@@ -49,7 +44,7 @@ static uint64_t receive(baseline *model, upload *sums, uint32_t count)
         model->result.control_messages++;
         model->result.control_bytes += CODEC_HEADER_BYTES;
         model->result.upload_bytes += sums[i].bytes - CODEC_HEADER_BYTES;
-        end_ns = later(end_ns, there);
+        end_ns = baseline_later(end_ns, there);
     }
     return end_ns;
 }
@@ -72,8 +67,8 @@ uint64_t baseline_dropcompute_round(baseline *model, int *error)
             continue;
         uint64_t begin_ns = baseline_send_parameters(model, worker, model->now);
         if (!node->there) {
-            noticed_ns =
-                later(noticed_ns, network_after(model->now, model->settings.server.silence_ns));
+            noticed_ns = baseline_later(
+                noticed_ns, network_after(model->now, model->settings.server.silence_ns));
             continue;
         }
         uint64_t stop_ns = baseline_compute(model, worker, begin_ns, model->deadline_ns);
@@ -82,7 +77,7 @@ uint64_t baseline_dropcompute_round(baseline *model, int *error)
             sum = send_sum(model, worker, stop_ns, node->finished == 0);
         if (sum.left_ns > node->silent_ns) { /* it died before the last byte had left */
             baseline_die(model, worker, node->silent_ns);
-            noticed_ns = later(noticed_ns, baseline_noticed_ns(model, worker));
+            noticed_ns = baseline_later(noticed_ns, baseline_noticed_ns(model, worker));
             continue;
         }
         model->result.copies_coded += node->finished;
@@ -90,7 +85,7 @@ uint64_t baseline_dropcompute_round(baseline *model, int *error)
     }
     uint64_t end_ns = receive(model, sums, count);
     memory_release(&model->allocator, sums);
-    return later(end_ns, noticed_ns);
+    return baseline_later(end_ns, noticed_ns);
 }
 
 /* What a round takes in which nobody computes. */
@@ -103,8 +98,9 @@ static uint64_t communication_ns(const baseline *model)
         uint64_t first_ns, there = network_down(&scratch, &link, 0, bytes);
         uint64_t left_ns =
             network_up(&scratch, &link, there, baseline_gradient_bytes(model), &first_ns);
-        end_ns = later(end_ns, network_through_card(&scratch, first_ns,
-                                                    baseline_gradient_bytes(model), left_ns));
+        end_ns =
+            baseline_later(end_ns, network_through_card(&scratch, first_ns,
+                                                        baseline_gradient_bytes(model), left_ns));
     }
     return end_ns;
 }

@@ -11,11 +11,6 @@
 #include "plan/plan.h"
 #include "sim/baseline_state.h"
 
-static uint64_t later(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
 /* ready[j]: when worker j can send, at first when it has finished; the end of the last step. */
 static uint64_t go_round(baseline *model, uint64_t *ready, uint64_t *next)
 {
@@ -28,13 +23,13 @@ static uint64_t go_round(baseline *model, uint64_t *ready, uint64_t *next)
             uint64_t first_ns, left_ns = network_up(&model->network, &model->workers[worker].link,
                                                     ready[worker], segment, &first_ns);
             /* One that has not finished adds to what came in when it has. */
-            next[to] = later(network_after(left_ns, model->network.latency_ns), ready[to]);
+            next[to] = baseline_later(network_after(left_ns, model->network.latency_ns), ready[to]);
         }
         for (uint32_t worker = 0; worker < workers; worker++)
             ready[worker] = next[worker];
     }
     for (uint32_t worker = 0; worker < workers; worker++)
-        end_ns = later(end_ns, ready[worker]);
+        end_ns = baseline_later(end_ns, ready[worker]);
     model->result.upload_bytes = 2 * (uint64_t)(workers - 1) * workers * segment;
     return end_ns;
 }
@@ -58,7 +53,7 @@ uint64_t baseline_ring_round(baseline *model, int *error)
         if (node->silent_ns == TARRY_NEVER)
             continue;
         model->result.error = TARRY_ERROR_COVERAGE;
-        end_ns = later(end_ns, baseline_noticed_ns(model, worker));
+        end_ns = baseline_later(end_ns, baseline_noticed_ns(model, worker));
     }
     if (model->result.error == TARRY_OK) {
         end_ns = go_round(model, ready, ready + workers);

@@ -32,6 +32,11 @@ struct baseline {
     tarry_round_result result;
 };
 
+static inline uint64_t baseline_later(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
 /* How long `worker` takes for `piece`, the position-th that it computes in the round. */
 uint64_t baseline_piece_ns(const baseline *model, uint32_t worker, uint32_t position,
                            uint32_t piece);

@@ -219,6 +219,9 @@ class Schemes(SimulateTest):
         self.assertEqual(done.returncode, 0)
         self.assertIn("cyclic (r = 3, l = 1): 20 of 20 trials could not end; in the first, 4 of 12 "
                       "workers were lost, and 10 must finish", done.out)
+        # The copies that are stored, as in the table.
+        self.assertIn("queue (r = 12, l = 1): 20 of 20 trials could not end; in the first, 12 of 12 workers were lost",
+                      self.succeed("simulate", *SMALL, "--straggler", "exp:1+fail:1", "--scheme", "queue"))
         uncoded, cyclic, any_error = json.loads(self.read("report.json"))["results"]
         for result in (uncoded, cyclic):
             self.assertEqual((result["trials"], result["failed"]), (20, 20))

@@ -17,8 +17,13 @@
  *   cluster_replan.c  another plan between two rounds
  *   draws.c           everything random
  *   model.c           what the server should do
+ *   model_limit.c     the same of limits that are raised
+ *   model_rank.c      what sets of workers can recover
+ *   model_rule.c      the stop rule
+ *   model_turn.c      the model of the next plan's server
  *   invariants.c      what must hold, checked at every step
  *   invariants_absence.c  the same of workers that are done without
+ *   invariants_limit.c  the same of limits that are raised
  *   invariants_order.c  the same of dynamic orders
  *   invariants_sum.c  the same of the estimate
  *   shrink.c          the fewest faults that still break an invariant

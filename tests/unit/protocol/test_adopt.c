@@ -269,6 +269,27 @@ static void what_was_learned_goes_along(void **state)
     ring_end(&told);
 }
 
+/* Links are what they were, whatever the plan. */
+static void what_links_take_goes_along(void **state)
+{
+    (void)state;
+    story told;
+    ring_plan(&told);
+    story_begin(&told);
+    abort_round(&told, WORKERS);
+    estimate_add(&told.server->part_time, 11);
+    estimate_add(&told.server->cover_time, 12);
+    estimate_add(&told.server->way_time, 13);
+    upload_add(&told.server->upload, 100, 14);
+    tarry_plan *last = turns_to_another_plan(&told);
+    assert_true(told.server->part_time.mean == 11);
+    assert_true(told.server->cover_time.mean == 12);
+    assert_true(told.server->way_time.mean == 13);
+    assert_true(upload_at(&told.server->upload, 100) == 14);
+    tarry_plan_free(last);
+    ring_end(&told);
+}
+
 static void plans_follow_what_was_learned(void **state)
 {
     (void)state;
@@ -355,6 +376,7 @@ int main(void)
         cmocka_unit_test(the_reserve_of_arrivals_stays),
         cmocka_unit_test(what_does_not_fit_is_refused),
         cmocka_unit_test(what_was_learned_goes_along),
+        cmocka_unit_test(what_links_take_goes_along),
         cmocka_unit_test(plans_follow_what_was_learned),
         cmocka_unit_test(missing_memory_is_an_error),
     };
