@@ -9,6 +9,7 @@ import forms
 import gnuplot
 import latency
 import loss
+import regimes
 import registry
 
 page = registry.Page("dynamic")
@@ -84,9 +85,11 @@ def recorded(tarry):
 
 @page.table("queues")
 def queues(tarry):
+    """Bold is where Tarry loses."""
     rows = []
     for name, results in baselines.queues(tarry):
-        pairs = [f"{baselines.median_ratio(results[0], results[i]):.3f}" for i in (1, 3)]
+        ratios = [baselines.median_ratio(results[0], results[i]) for i in (1, 3)]
+        pairs = [f"**{ratio:.3f}**" if ratio >= regimes.LOSES else f"{ratio:.3f}" for ratio in ratios]
         rows.append([name, *(f"{result['ratio_to_balanced']:.3f}" for result in results[:4]), *pairs])
     return ["", "Tarry, 3 copies, P = 16", "queue, 200 copies, P = 16", "without backups", "with backups, P = 64",
             "Tarry / queue", "with P = 64"], rows

@@ -72,6 +72,7 @@ TITLES = {
     "a_checkpoint_that_two_lives_begin_from": "a second restart is from the first one's checkpoint",
     "a_gradient_folded_twice": "a gradient is folded twice",
     "a_gradient_folded_that_does_not_count": "a gradient is folded that was to be dropped",
+    "a_worker_that_runs_too_far_ahead": "a worker runs further ahead than it has places, over a gradient without a fate",
     "a_gradient_of_two_rounds_ago": "what fills a chunk is of two rounds ago",
     "a_copy_of_another_round_than_named": "a copy of another round than named is encoded",
     "a_sum_that_is_not_scaled": "a sum is not scaled",
@@ -79,6 +80,10 @@ TITLES = {
     "a_bar_that_is_never_lifted": "a chunk that was barred once stays barred",
     "workers_whose_words_do_not_count": "what workers say that they are at does not count",
     "a_worker_that_is_kept_from_everything": "a worker is kept from all its chunks",
+    "a_worker_that_overlooks_a_raised_limit": "a worker encodes by the usual limit where the signal raised it",
+    "chunks_that_stay_what_they_were": "a worker's chunks stay what they were in the first plan",
+    "a_part_of_another_plan_summed": "what came in under the plan before is summed in a part's place",
+    "orders_of_another_plan": "what was said under the plan before reaches a machine of the next",
 }
 
 
