@@ -21,7 +21,10 @@ EVEN = 1.005  # the simplest of those that are so near to the best is said to wi
 
 
 class Regime:
-    """One row: what workers, links and plans are like. Tarry has `replication` and `pieces` there; it knows `racks` of so many."""
+    """One row: what workers, links and plans are like. Tarry has `replication` and `pieces` there.
+
+    With `racks` its plan knows that racks are of so many workers.
+    """
 
     def __init__(self, name, *options, workers=WORKERS, straggler=None, replication=3, pieces=16, keep="all", racks=0,
                  trials=TRIALS, links=False):

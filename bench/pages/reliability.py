@@ -23,7 +23,8 @@ def campaign(tarry, runs):
     exact, failed, repeated = found(r"(\d+) rounds exact, (\d+) failed, (\d+) repeated")
     late, silent = found(r"late workers passed over (\d+) times, silent ones given up (\d+) times")
     between, computing, sending = found(r"(\d+) between rounds, (\d+) while workers compute, (\d+) while they send")
-    restarts, changes, turned = found(r"(\d+) restarts of the server, (\d+) changes of the plan, to which workers turned (\d+) times")
+    restarts, changes, turned = found(
+        r"(\d+) restarts of the server, (\d+) changes of the plan, to which workers turned (\d+) times")
     longest = re.search(r"the longest round took ([0-9.]+) of its bound", printed)[1]
     counts = [
         ("worlds, rounds", f"{runs:,} and {rounds:,}"),

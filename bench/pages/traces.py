@@ -54,12 +54,11 @@ def sequence_imbalance(tarry):
 
 
 FACTORS = (1, 1.25, 1.5, 2, 3, 5, 10)
-
-
 CODED = "replication=2,3,4"
 ROWS = [  # title, name of the scheme, replication
     *((f"partial, r = {r}", "partial", r) for r in (2, 3, 4)), ("dynamic order, r = 2, P = 4", "dynamic", 2),
-    ("shared queue, {stored} copies stored, P = {pieces}", "queue", 1), ("DropCompute, its own deadline, P = {pieces}", "drop", 1),
+    ("shared queue, {stored} copies stored, P = {pieces}", "queue", 1),
+    ("DropCompute, its own deadline, P = {pieces}", "drop", 1),
     *((f"original, cyclic, r = {r}", "cyclic", r) for r in (2, 3, 4)),
 ]
 
