@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """docs/measurements.md: the claims of bench/claims.py, and the network runtime beside bare calls."""
 
+import baselines
 import claims
+import errors
+import latency
+import racks
 import registry
 
 page = registry.Page("measurements")
@@ -12,6 +16,11 @@ page.not_measured("one column is of the version before", "| ratio | with a decod
 def all_claims(tarry):
     """Those of dynamic orders are tables of docs/dynamic.md."""
     return tarry.collected(claims.claim)
+
+
+@page.table("simulated")
+def simulated_claims(tarry):
+    return tarry.collected(errors.claim + latency.claim + racks.claim + baselines.claim)
 
 
 NETWORK = {("parts", "plain"): ("coded parts, plain", "GB/s", 0.8), ("parts", "tls"): ("coded parts, TLS", "GB/s", 0.8),
