@@ -49,11 +49,8 @@ static advice_choice choice_of(const advise_options *options, const simulate_var
         .ahead = variant->server.ahead,
     };
     choice.upload_bytes = (options->dimension + choice.parts - 1) / choice.parts * sizeof(float);
-    uint64_t gradient = options->dimension * sizeof(float);
-    choice.memory_bytes =
-        choice.keep == TARRY_KEEP_CREDITED
-            ? keep_vectors(most_load(options, &choice), choice.keep, choice.ahead) * gradient
-            : most_load(options, &choice) * gradient + choice.upload_bytes;
+    choice.memory_bytes = keep_worker_bytes(most_load(options, &choice), choice.parts, choice.keep,
+                                            choice.ahead, options->dimension);
     return choice;
 }
 

@@ -64,19 +64,20 @@ json_t *keep_ahead_json(tarry_keep keep, uint32_t ahead)
     return keep == TARRY_KEEP_CREDITED ? json_integer(ahead) : json_null();
 }
 
-uint64_t keep_vectors(uint64_t load, tarry_keep keep, uint32_t ahead)
+uint64_t keep_worker_bytes(uint64_t load, uint32_t parts, tarry_keep keep, uint32_t ahead,
+                           uint64_t dimension)
 {
-    return 1 + (keep == TARRY_KEEP_CREDITED && ahead < load ? ahead + UINT64_C(1) : load);
+    uint64_t gradients = keep == TARRY_KEEP_CREDITED && ahead < load ? ahead + UINT64_C(1) : load;
+    return (gradients * dimension + (dimension + parts - 1) / parts) * sizeof(float);
 }
 
 keep_bytes keep_bytes_of(const tarry_plan *plan, tarry_keep keep, uint32_t ahead,
                          uint64_t dimension)
 {
-    uint32_t parts = tarry_plan_parts(plan);
     keep_bytes bytes = {.least = UINT64_MAX};
     for (uint32_t worker = 0; worker < tarry_plan_workers(plan); worker++) {
-        uint64_t gradients = keep_vectors(tarry_plan_load(plan, worker), keep, ahead) - 1;
-        uint64_t own = (gradients * dimension + (dimension + parts - 1) / parts) * sizeof(float);
+        uint64_t own = keep_worker_bytes(tarry_plan_load(plan, worker), tarry_plan_parts(plan),
+                                         keep, ahead, dimension);
         bytes.total += own;
         bytes.least = own < bytes.least ? own : bytes.least;
         bytes.most = own > bytes.most ? own : bytes.most;

@@ -32,10 +32,11 @@ json_t *keep_ahead_json(tarry_keep keep, uint32_t ahead);
  * are: "parts", "credit", "fill" or "reproducible"; NULL if there is none. */
 const char *keep_obstacle(uint32_t parts, const tarry_server_settings *server);
 
-/* The vectors of d numbers that a worker of `load` chunks takes with one part: with all its
- * finished gradients and the coded part; with credited the running sum, which is the part, the
- * gradient that it computes and those without a fate. */
-uint64_t keep_vectors(uint64_t load, tarry_keep keep, uint32_t ahead);
+/* What the vectors of a worker of `load` chunks take: with all its finished gradients and the coded
+ * part; with credited, which goes with one part, the running sum, which is the part, the gradient
+ * that it computes and those without a fate. */
+uint64_t keep_worker_bytes(uint64_t load, uint32_t parts, tarry_keep keep, uint32_t ahead,
+                           uint64_t dimension);
 
 /* What workers take for gradients of `dimension` numbers, coded parts included, in bytes. */
 typedef struct keep_bytes {
