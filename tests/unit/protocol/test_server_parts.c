@@ -82,6 +82,7 @@ static void learn_the_way(story *told)
     story_begin(told);
     at(told, 8);
     reports(told, 0, 0);
+    expect_nothing(told);
     at(told, 10);
     reports(told, 0, 1);
     expect_signals(told, 1, "1010", "1010");
@@ -140,32 +141,6 @@ static void it_does_not_wait_if_one_part_is_sooner(void **state)
     reports(&told, 0, 0);
     reports(&told, 1, 0); /* 5 ms to wait, to save 4 */
     expect_signals(&told, 1, "1001", "0110");
-    story_end(&told);
-}
-
-/* The parameters take 6 ms to come, which the first worker's two reports tell. */
-static void the_parameters_way_is_not_the_chunks_time(void **state)
-{
-    (void)state;
-    story told;
-    pair_plan(&told);
-    story_begin(&told);
-    at(&told, 8);
-    reports(&told, 0, 0);
-    expect_nothing(&told);
-    at(&told, 10);
-    reports(&told, 0, 1);
-    expect_signals(&told, 1, "1010", "1010");
-    at(&told, 18);
-    delivers(&told, 0, 1, 0);
-    expect_end(&told, 1);
-    starts(&told);
-    at(&told, 26);
-    reports(&told, 0, 0);
-    reports(&told, 1, 0);
-    /* One part would take 8 ms; two 4 ms, and 2 ms until they are there. */
-    expect_nothing(&told);
-    assert_true(tarry_server_deadline(told.server) == 27 * STORY_MS + 1);
     story_end(&told);
 }
 
@@ -370,7 +345,6 @@ int main(void)
         cmocka_unit_test(the_way_of_the_parameters_is_no_part_of_what_a_chunk_takes),
         cmocka_unit_test(a_way_takes_no_less_than_nothing),
         cmocka_unit_test(it_does_not_wait_if_one_part_is_sooner),
-        cmocka_unit_test(the_parameters_way_is_not_the_chunks_time),
         cmocka_unit_test(it_waits_no_longer_than_what_it_hopes_to_save),
         cmocka_unit_test(whoever_is_lost_is_not_waited_for),
         cmocka_unit_test(complete_stripes_are_given_up_for_fewer_parts),
