@@ -12,8 +12,8 @@
 #include "plan/plan.h"
 #include "runtime/clock.h"
 #include "runtime/coverage_text.h"
-#include "runtime/decoder.h"
 #include "runtime/local/local_worker.h"
+#include "runtime/sum/decoder.h"
 #include "straggler/straggler.h"
 
 enum { DEFAULT_STRIPE = 65536 };

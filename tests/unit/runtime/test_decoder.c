@@ -13,7 +13,7 @@
 #include "base/random.h"
 #include "edge_plan.h"
 #include "failing_allocator.h"
-#include "runtime/decoder.h"
+#include "runtime/sum/decoder.h"
 #include "seed.h"
 
 enum { WORKERS = 6, DIMENSION = 101, STRIPE = 8 };

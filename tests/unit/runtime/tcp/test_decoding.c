@@ -16,7 +16,7 @@
 #include "coding/layout.h"
 #include "edge_plan.h"
 #include "failing_allocator.h"
-#include "runtime/tcp/decoding.h"
+#include "runtime/sum/decoding.h"
 #include "seed.h"
 
 enum { WORKERS = 6, DIMENSION = 1009, STRIPE = 16, PARTS = 3 };
