@@ -54,7 +54,8 @@ def main():
         program = root / "program"
         run(*compiler, options.source, *shlex.split(options.flags), *flags, "-lm", "-o", program)
         paths = f"{libraries}:{os.environ.get('LD_LIBRARY_PATH', '')}"
-        return run(program, *sys.argv[split + 1:], env={**os.environ, "LD_LIBRARY_PATH": paths}).returncode
+        return subprocess.run([program, *sys.argv[split + 1:]],
+                              env={**os.environ, "LD_LIBRARY_PATH": paths}).returncode
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
  * with. */
 #include <tarry/tarry.h>
 
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -55,6 +56,7 @@ int main()
         return fail(why);
     tarry_local_free(local);
     tarry_plan_free(plan);
-    std::printf("%s %g\n", version, static_cast<double>(sum[DIMENSION - 1]));
-    return sum[0] == 72 && result.exact ? 0 : 1; /* 2 (1 + 2 + ... + 8) */
+    double error = std::fabs(sum[DIMENSION - 1] - 72.0); /* 2 (1 + 2 + ... + 8) */
+    std::printf("%s: error %g\n", version, error);
+    return result.exact && error < 1e-3 ? 0 : 1;
 }
