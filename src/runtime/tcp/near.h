@@ -11,7 +11,7 @@
 
 #include "coding/layout.h"
 #include "runtime/tcp/share.h"
-#include "runtime/tcp/stripes.h"
+#include "runtime/sum/stripes.h"
 
 typedef struct near_part {
     tarry_allocator allocator;

@@ -9,12 +9,12 @@
 #include <tarry/tcp.h>
 
 #include "protocol/wire.h"
+#include "runtime/sum/stripes.h"
 #include "runtime/tcp/bucket.h"
 #include "runtime/tcp/channel.h"
 #include "runtime/tcp/identity.h"
 #include "runtime/tcp/near.h"
 #include "runtime/tcp/outgoing.h"
-#include "runtime/tcp/stripes.h"
 
 typedef enum peer_state {
     PEER_NEW,      /* not verified, or no HELLO was taken yet: one of the newcomers */

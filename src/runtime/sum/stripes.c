@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/tcp/stripes.h"
+#include "runtime/sum/stripes.h"
 
 #include <assert.h>
 

@@ -11,7 +11,7 @@
 
 #include "base/random.h"
 #include "failing_allocator.h"
-#include "runtime/tcp/stripes.h"
+#include "runtime/sum/stripes.h"
 #include "seed.h"
 
 enum { LENGTH = 100, MOST = 40 };
