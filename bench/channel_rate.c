@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 #include "base/bytes.h"
-#include "runtime/tcp/channel.h"
+#include "runtime/tcp/net/channel.h"
 
 enum {
     MOST = 64,

@@ -100,8 +100,8 @@ class Runner:
         return json.loads(self.ended_well("plan", "--json", *arguments).stdout)
 
     def bench(self, *arguments):
-        """The JSON report of a `tarry bench`."""
-        return json.loads(self.ended_well("bench", *arguments, "--json").stdout)
+        """The JSON report of a `tarry-bench`, built beside the tool."""
+        return json.loads(self.ended("bench/program/tarry-bench", *arguments, "--json").stdout)
 
     def file(self, name):
         """The path of an input in the data folder, or None."""

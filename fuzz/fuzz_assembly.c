@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "fuzz_input.h"
-#include "runtime/tcp/assembly.h"
+#include "runtime/tcp/net/assembly.h"
 
 enum { LEAST_HELD = 4096, MOST_PIECE = 1 << 10 };
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "protocol/codec.h"
+#include "protocol/wire/codec.h"
 
 enum { SHAPE_BYTES = 3 };
 

@@ -6,8 +6,8 @@
 #include "base/memory.h"
 #include "fuzz_file.h"
 #include "fuzz_input.h"
-#include "plan/design.h"
-#include "plan/rack.h"
+#include "plan/design/design.h"
+#include "plan/rack/rack.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -9,7 +9,7 @@
 #include <jansson.h>
 #include <string.h>
 
-#include "cli/job_code.h"
+#include "cli/job/job_code.h"
 #include "fuzz_input.h"
 
 enum { MADE = 1 }; /* of the first byte */

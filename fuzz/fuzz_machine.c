@@ -12,7 +12,7 @@
 #include <time.h>
 
 #include "fuzz_input.h"
-#include "runtime/tcp/share.h"
+#include "runtime/tcp/net/share.h"
 
 enum { SOCKETS = 16, FIRST_FD = 1 << 20 };
 

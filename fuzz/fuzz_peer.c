@@ -14,9 +14,9 @@
 #include "fuzz_arena.h"
 #include "fuzz_machine.h"
 #include "fuzz_plans.h"
-#include "protocol/codec.h"
-#include "runtime/tcp/channel_state.h"
-#include "runtime/tcp/tcp_server.h"
+#include "protocol/wire/codec.h"
+#include "runtime/tcp/net/channel_state.h"
+#include "runtime/tcp/server/tcp_server.h"
 
 enum {
     VISITORS = 4,

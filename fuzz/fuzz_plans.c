@@ -6,9 +6,9 @@
 
 #include "base/memory.h"
 #include "base/random.h"
-#include "plan/decode.h"
-#include "plan/design.h"
-#include "plan/rack.h"
+#include "plan/decode/decode.h"
+#include "plan/design/design.h"
+#include "plan/rack/rack.h"
 
 enum { SEEDS = 8, FIRST_SPLIT = 6, RACKED = 3, RACK_SIZE = 2 };
 enum { MOST_ROWS = FUZZ_MOST_WORKERS * (FUZZ_MOST_WORKERS + 1) / 2 };

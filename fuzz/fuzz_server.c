@@ -11,7 +11,7 @@
 
 #include "fuzz_arena.h"
 #include "fuzz_plans.h"
-#include "protocol/codec.h"
+#include "protocol/wire/codec.h"
 
 enum { MAX_STRIPES = 3, MAX_COMBINES = 256, MAX_FRAME = 256, MAX_WORDS = 32 };
 

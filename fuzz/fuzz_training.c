@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "base/digest.h"
-#include "cli/checkpoint.h"
-#include "cli/history_code.h"
+#include "cli/checkpoint/checkpoint.h"
+#include "cli/checkpoint/history_code.h"
 #include "fuzz_input.h"
 
 enum { PATCHED = 1, SEALED = 2 };

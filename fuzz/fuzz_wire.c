@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "protocol/wire.h"
-#include "protocol/wire_status.h"
+#include "protocol/wire/wire.h"
+#include "protocol/wire/wire_status.h"
 
 enum { MOST_FRAME = WIRE_HEAD_BYTES + WIRE_SMALL_BYTES };
 

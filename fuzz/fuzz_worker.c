@@ -15,7 +15,7 @@
 #include "fuzz_arena.h"
 #include "fuzz_plans.h"
 #include "plan/plan.h"
-#include "protocol/codec.h"
+#include "protocol/wire/codec.h"
 
 enum { MAX_STRIPES = 3, MAX_FRAME = 256, MAX_WORDS = 32 };
 

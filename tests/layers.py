@@ -10,6 +10,7 @@ compilation database, so that what an old build left behind does not count.
     layers.py --self-test               shows that planted faults are found
 """
 
+import collections
 import json
 import pathlib
 import re
@@ -17,18 +18,65 @@ import subprocess
 import sys
 import tempfile
 
-CODE = {"base", "plan", "coding"}
-MAY_INCLUDE = {
-    "base": {"base"},
-    "plan": {"base", "plan"},
-    "coding": CODE,
-    "straggler": CODE | {"straggler"},
-    "protocol": CODE | {"protocol"},
-    "runtime": CODE | {"straggler", "protocol", "runtime"},
-    "sim": CODE | {"straggler", "protocol", "sim"},
-    "learn": {"base", "learn"},
-    "cli": CODE | {"straggler", "protocol", "runtime", "sim", "learn", "cli"},
+# The rooms, each with those right below it: it may include from them and from all that these may include from. A room is
+# a folder, or a header that stands below the folder it lies in.
+BELOW = {
+    "base": (),
+    "plan/plan.h": ("base",),
+    "plan/span": ("plan/plan.h",),
+    "plan/rack": ("plan/plan.h",),
+    "plan/decode": ("plan/plan.h",),
+    "plan/order": ("plan/plan.h",),
+    "plan/design": ("plan/plan.h",),
+    "plan/evolve": ("plan/decode", "plan/rack", "plan/span"),
+    "plan": ("plan/design", "plan/evolve", "plan/order"),
+    "coding": ("plan",),
+    "straggler": ("coding",),
+    "protocol": ("coding",),
+    "protocol/wire": ("protocol",),
+    "protocol/steering/estimate.h": ("protocol",),
+    "protocol/steering/pace.h": ("protocol",),
+    "protocol/steering/pick.h": ("protocol",),
+    "protocol/steering/recent.h": ("protocol",),
+    "protocol/steering/steering.h": ("protocol/steering/estimate.h", "protocol/steering/pace.h", "protocol/steering/pick.h"),
+    "protocol/server/choose_parts.h": ("protocol/steering/recent.h",),
+    "protocol/server/server_state.h": ("protocol/wire", "protocol/steering/steering.h", "protocol/server/choose_parts.h"),
+    "protocol/steering": ("protocol/server/server_state.h",),
+    "protocol/server": ("protocol/steering",),
+    "protocol/worker": ("protocol",),
+    "sim": ("protocol/server", "protocol/worker", "straggler"),
+    "sim/faults": ("sim",),
+    "runtime": ("protocol/server", "protocol/worker", "straggler"),
+    "runtime/sum": ("runtime",),
+    "runtime/worker": ("runtime",),
+    "runtime/host": ("runtime/sum",),
+    "runtime/local": ("runtime/host", "runtime/worker"),
+    "runtime/tcp/trust": ("runtime",),
+    "runtime/tcp/net": ("runtime/sum", "runtime/tcp/trust"),
+    "runtime/tcp/server": ("runtime/host", "runtime/tcp/net"),
+    "runtime/tcp/worker": ("runtime/tcp/net", "runtime/worker"),
+    "runtime/tcp/viewer": ("runtime/tcp/net",),
+    "pki": ("runtime/tcp/trust",),
+    "learn": ("base",),
+    "cli/command.h": (),
+    "cli/text": ("base",),
+    "cli/options": ("cli/text", "learn", "runtime/tcp/net"),
+    "cli/output": ("cli/options",),
+    "cli/job": ("cli/output",),
+    "cli/runner": ("cli/job", "runtime/tcp/server"),
+    "cli/checkpoint": ("cli/runner",),
+    "cli/train": ("cli/checkpoint", "cli/command.h", "sim"),
+    "cli/work": ("cli/command.h", "cli/job", "runtime/tcp/worker"),
+    "cli/simulate": ("cli/command.h", "cli/job", "sim/faults"),
+    "cli/plan": ("cli/checkpoint", "cli/simulate"),
+    "cli/keys": ("cli/command.h", "cli/output", "pki"),
+    "cli/top": ("cli/command.h", "cli/output", "runtime/tcp/viewer"),
+    "cli": ("cli/command.h", "cli/text", "cli/options"),
+    "bench/program": ("cli/output", "pki", "sim", "runtime/tcp/server", "runtime/tcp/worker"),
 }
+# What reads as one thing in a sitting: lines of a file, and files of a folder.
+MOST_LINES = 600
+MOST_FILES = 40
 C_LIBRARY = {"assert", "errno", "inttypes", "limits", "stdbool", "stddef", "stdint"}
 
 NETWORK = r"socket|socketpair|connect|bind|listen|accept4?|shutdown|send(to|msg|mmsg|file)?|recv(from|msg|mmsg)?" \
@@ -49,22 +97,23 @@ MAY_NOT_USE = {
     "straggler": PURE,
     "protocol": PURE,
     "runtime": (FILES, MEMORY, RANDOM, ENVIRONMENT),
+    "pki": (FILES, MEMORY, RANDOM, ENVIRONMENT),
     "sim": PURE,
     "learn": (NETWORK, THREADS, CLOCK, MEMORY, RANDOM, ENVIRONMENT),
 }
 # The files whose business it is.
 EXCEPT = {
     "base/memory.c": MEMORY,
-    "plan/design_file.c": FILES,
-    "plan/rack_file.c": FILES,
-    "runtime/tcp/address.c": r"close",
-    "runtime/tcp/link.c": r"close",
-    "runtime/tcp/peer.c": r"close",
-    "runtime/tcp/share.c": FILES,
-    "runtime/tcp/tcp_server_listen.c": r"close",
-    "runtime/tcp/tcp_worker_link.c": r"close",
+    "plan/design/design_file.c": FILES,
+    "plan/rack/rack_file.c": FILES,
+    "runtime/tcp/net/address.c": r"close",
+    "runtime/tcp/net/link.c": r"close",
+    "runtime/tcp/server/peer.c": r"close",
+    "runtime/tcp/net/share.c": FILES,
+    "runtime/tcp/server/tcp_server_listen.c": r"close",
+    "runtime/tcp/worker/tcp_worker_link.c": r"close",
     "straggler/trace.c": FILES,
-    "runtime/tcp/private_file.c": FILES,
+    "runtime/tcp/trust/private_file.c": FILES,
 }
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
@@ -77,20 +126,44 @@ def includes(path):
         yield text.count("\n", 0, match.start(2)) + 1, match[1], match[2]
 
 
+def room_of(name):
+    """The room of a file, named from src on (or from bench/ on)."""
+    return name if name in BELOW else name.rpartition("/")[0]
+
+
+def reach(room):
+    """The rooms that a room may include from: itself, and all below it."""
+    return {room}.union(*(reach(below) for below in BELOW[room]))
+
+
+def size_faults(root):
+    folders = collections.Counter()
+    for path in sorted((root / "src").rglob("*")):
+        if path.is_file():
+            folders[path.parent.relative_to(root).as_posix()] += 1
+            lines = len(path.read_bytes().splitlines())
+            if lines > MOST_LINES:
+                yield f"{path.relative_to(root).as_posix()}: {lines} lines are more than {MOST_LINES}"
+    yield from (f"{folder}: {files} files are more than {MOST_FILES}"
+                for folder, files in sorted(folders.items()) if files > MOST_FILES)
+
+
 def include_faults(root):
     sources = root / "src"
-    for path in sorted(sources.rglob("*.[ch]")):
+    for path in sorted([*sources.rglob("*.[ch]"), *(root / "bench" / "program").rglob("*.[ch]")]):
         name = path.relative_to(root).as_posix()
-        folder = path.relative_to(sources).parts[0]
-        if folder not in MAY_INCLUDE:
-            yield f"{name}: the folder '{folder}' has no place in the order"
+        room = room_of(name.removeprefix("src/"))
+        if room not in BELOW:
+            yield f"{name}: the folder '{room}' has no place in the order"
             continue
-        for line, _, target in includes(path):
-            parts = pathlib.PurePosixPath(target).parts
-            if ".." in parts:
+        below = reach(room)
+        for line, quote, target in includes(path):
+            from_bench = name.startswith("bench/") and target.startswith("program/")
+            other = room_of("bench/" + target if from_bench else target)
+            if ".." in pathlib.PurePosixPath(target).parts:
                 yield f"{name}:{line}: {target} climbs out of its folder"
-            elif parts[0] in MAY_INCLUDE and len(parts) > 1 and parts[0] not in MAY_INCLUDE[folder]:
-                yield f"{name}:{line}: {folder} may not include {target}"
+            elif (quote == '"' or other in BELOW) and other not in below:
+                yield f"{name}:{line}: {room} may not include {target}"
     for path in sorted((root / "include" / "tarry").glob("*.h")):
         for line, quote, target in includes(path):
             parent, stem = target.rpartition("/")[::2]
@@ -134,17 +207,27 @@ def symbol_faults(root, build):
 
 
 def faults(root, build):
-    return [*include_faults(root), *symbol_faults(root, build)]
+    return [*size_faults(root), *include_faults(root), *symbol_faults(root, build)]
 
 
 def self_test():
     planted = {
         "src/base/up.c": ('#include "plan/plan.h"\n', "src/base/up.c:1: base may not include plan/plan.h"),
-        "src/straggler/side.c": ('\n#include "protocol/server.h"\n',
-                                 "src/straggler/side.c:2: straggler may not include protocol/server.h"),
+        "src/straggler/side.c": ('\n#include "protocol/server/server_state.h"\n',
+                                 "src/straggler/side.c:2: straggler may not include protocol/server/server_state.h"),
+        "src/plan/design/up.c": ('#include "plan/evolve/draft.h"\n',
+                                 "src/plan/design/up.c:1: plan/design may not include plan/evolve/draft.h"),
+        "src/runtime/tcp/worker/side.c": (
+            '#include "runtime/tcp/server/peer.h"\n',
+            "src/runtime/tcp/worker/side.c:1: runtime/tcp/worker may not include runtime/tcp/server/peer.h"),
         "src/learn/up.c": ("#include <coding/kernel.h>\n", "src/learn/up.c:1: learn may not include coding/kernel.h"),
         "src/sim/climb.c": ('#include "../cli/a.h"\n', "src/sim/climb.c:1: ../cli/a.h climbs out of its folder"),
+        "src/cli/text/none.c": ('#include "cli/any.h"\n', "src/cli/text/none.c:1: cli/text may not include cli/any.h"),
         "src/new/a.c": ("", "src/new/a.c: the folder 'new' has no place in the order"),
+        "src/learn/long.c": ("\n" * (MOST_LINES + 1),
+                             f"src/learn/long.c: {MOST_LINES + 1} lines are more than {MOST_LINES}"),
+        "bench/program/up.c": ('#include "cli/train/train_run.h"\n',
+                               "bench/program/up.c:1: bench/program may not include cli/train/train_run.h"),
         "include/tarry/a.h": ("#include <zlib.h>\n",
                               "include/tarry/a.h:1: zlib.h is neither public nor of the C library"),
         "src/protocol/clock.c": ("#include <time.h>\nlong now(void);\nlong now(void)\n{\n    return time(0);\n}\n",
@@ -154,13 +237,16 @@ def self_test():
     }
     clean = {
         "src/base/memory.c": "#include <stdlib.h>\nvoid *get(void);\nvoid *get(void)\n{\n    return calloc(7, 1);\n}\n",
-        "src/cli/all.c": '#include "learn/a.h"\n#include "runtime/b.h"\n#include <stdio.h>\n',
+        "src/cli/train/all.c": '#include "learn/a.h"\n#include "runtime/b.h"\n#include "plan/plan.h"\n#include <stdio.h>\n',
+        "src/plan/span/a.h": '#include "plan/plan.h"\n',
+        "bench/program/b.c": '#include "program/b.h"\n#include "cli/text/complain.h"\n',
         "include/tarry/b.h": "#include <stdint.h>\n#include <tarry/a.h>\n",
     }
+    crowd = {f"src/sim/faults/{number}.h": "" for number in range(MOST_FILES + 1)}
     with tempfile.TemporaryDirectory() as directory:
         root = pathlib.Path(directory).resolve()
         commands = []
-        for name, text in {**clean, **{name: text for name, (text, _) in planted.items()}}.items():
+        for name, text in {**clean, **crowd, **{name: text for name, (text, _) in planted.items()}}.items():
             path = root / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
@@ -171,6 +257,7 @@ def self_test():
         (root / "compile_commands.json").write_text(json.dumps(commands))
         found = set(faults(root, root))
     expected = {fault for _, fault in planted.values()}
+    expected.add(f"src/sim/faults: {MOST_FILES + 1} files are more than {MOST_FILES}")
     for fault in sorted(expected - found):
         print(f"planted, but not found: {fault}")
     for fault in sorted(found - expected):

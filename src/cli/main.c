@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <cblas.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "cli/bench.h"
 #include "cli/command.h"
-#include "cli/complain.h"
-#include "cli/suggest.h"
+#include "cli/options/suggest.h"
+#include "cli/text/complain.h"
+#include "cli/text/program.h"
 
 typedef struct command {
     const char *name;
@@ -25,7 +21,6 @@ static const command commands[] = {
     {"simulate", command_simulate, "compare schemes over modelled workers in virtual time"},
     {"keys", command_keys, "make and revoke the credentials of a cluster"},
     {"top", command_top, "watch a run on other machines"},
-    {"bench", command_bench, "measure against the machine's own limits"},
 };
 
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
@@ -68,25 +63,9 @@ static int run(int argc, char **argv)
     return complain(EXIT_USAGE, "%s: unknown %s (see tarry --help)", word, kind);
 }
 
-/*
- * A standard descriptor that the caller closed would be given to the next file that is opened, and
- * messages would go into it. In its place stands what gives an error in that direction.
- */
-static void occupy_standard_descriptors(void)
-{
-    for (int descriptor = STDIN_FILENO; descriptor <= STDERR_FILENO; descriptor++) {
-        if (fcntl(descriptor, F_GETFD) < 0)
-            open("/dev/null", descriptor == STDIN_FILENO ? O_WRONLY : O_RDONLY);
-    }
-}
+const char program_name[] = "tarry";
 
 int main(int argc, char **argv)
 {
-    occupy_standard_descriptors();
-    /* Workers are threads already and share the cores. */
-    openblas_set_num_threads(1);
-    int status = run(argc, argv);
-    if ((fflush(stdout) != 0 || ferror(stdout)) && status == EXIT_DONE)
-        status = complain(EXIT_FAILED, "standard output: %s", strerror(errno));
-    return status;
+    return program_main(run, argc, argv);
 }

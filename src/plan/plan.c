@@ -6,11 +6,11 @@
 #include "base/diagnostic.h"
 #include "base/digest.h"
 #include "base/memory.h"
-#include "plan/decode.h"
-#include "plan/design.h"
-#include "plan/improve.h"
-#include "plan/order.h"
-#include "plan/rack.h"
+#include "plan/decode/decode.h"
+#include "plan/design/design.h"
+#include "plan/order/improve.h"
+#include "plan/order/order.h"
+#include "plan/rack/rack.h"
 
 void tarry_plan_settings_init(tarry_plan_settings *settings)
 {

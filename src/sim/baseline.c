@@ -4,7 +4,7 @@
 #include "base/diagnostic.h"
 #include "base/memory.h"
 #include "plan/plan.h"
-#include "protocol/codec.h"
+#include "protocol/wire/codec.h"
 #include "sim/cost.h"
 #include "sim/world.h"
 

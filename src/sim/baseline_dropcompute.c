@@ -4,7 +4,7 @@
 
 #include "base/memory.h"
 #include "plan/plan.h"
-#include "protocol/codec.h"
+#include "protocol/wire/codec.h"
 #include "sim/baseline_state.h"
 
 /* Rounds whose times the search for the deadline goes by, and deadlines that it tries. */

@@ -22,7 +22,7 @@
  */
 #include "base/memory.h"
 #include "plan/plan.h"
-#include "protocol/codec.h"
+#include "protocol/wire/codec.h"
 #include "sim/baseline_state.h"
 #include "sim/queue.h"
 

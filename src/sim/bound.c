@@ -20,8 +20,8 @@
 #include <tarry/sim.h>
 
 #include "base/memory.h"
-#include "plan/cover.h"
-#include "plan/flow.h"
+#include "plan/evolve/cover.h"
+#include "plan/evolve/flow.h"
 #include "plan/plan.h"
 #include "sim/cost.h"
 

@@ -19,7 +19,7 @@
 #include <tarry/worker.h>
 
 #include "coding/layout.h"
-#include "protocol/codec.h"
+#include "protocol/wire/codec.h"
 #include "sim/network.h"
 #include "sim/queue.h"
 #include "sim/vectors.h"

@@ -13,6 +13,7 @@ TIMEOUT = 300  # seconds, after which a command hangs
 
 class TarryTest(unittest.TestCase):
     maxDiff = None
+    program = TARRY
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="tarry-cli-")
@@ -38,7 +39,7 @@ class TarryTest(unittest.TestCase):
 
     def start(self, *arguments):
         return subprocess.Popen(
-            [TARRY, *arguments],
+            [self.program, *arguments],
             cwd=self.folder,
             env=self.environment(),
             stdin=subprocess.DEVNULL,

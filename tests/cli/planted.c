@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tarry simulate --faults alone, as it is in a binary in which errors can be planted. */
-#include "cli/command_simulate_faults.h"
+#include "cli/simulate/command_simulate_faults.h"
+#include "cli/text/program.h"
+
+const char program_name[] = "tarry";
 
 int main(int argc, char **argv)
 {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tarry bench: every kernel and round is measured, and wrong usage is one clear line."""
+"""tarry-bench: every kernel and round is measured, and wrong usage is one clear line."""
 
 import json
 import os
@@ -8,16 +8,19 @@ import subprocess
 import time
 
 import harness
+from test_manual import options_of_help, options_of_page
 
 
 class BenchTest(harness.TarryTest):
+    program = os.path.abspath(os.environ["TARRY_BENCH"])
+
     def test_every_kernel_is_measured(self):
-        unknown = self.run_tarry("bench", "kernels", "--kernel", "mmx")
+        unknown = self.run_tarry("kernels", "--kernel", "mmx")
         self.assertEqual(unknown.returncode, 2)
         kernels = unknown.err.split(":")[-1].split()
         self.assertIn("reference", kernels)
         for kernel in kernels:
-            report = json.loads(self.succeed("bench", "kernels", "--json", "--dimension", "1e3", "--inputs", "1,17",
+            report = json.loads(self.succeed("kernels", "--json", "--dimension", "1e3", "--inputs", "1,17",
                                              "--parts", "3", "--repeat", "2", "--kernel", kernel))
             self.assertEqual(report["ran"], kernel)
             self.assertEqual(report["config"]["parts"], 3)
@@ -27,14 +30,14 @@ class BenchTest(harness.TarryTest):
                     self.assertGreater(row[figure], 0)
 
     def test_kernels_table_has_a_line_per_number_of_inputs(self):
-        text = self.succeed("bench", "kernels", "--dimension", "100", "--inputs", "3,5", "--repeat", "1")
+        text = self.succeed("kernels", "--dimension", "100", "--inputs", "3,5", "--repeat", "1")
         self.assertIn("d = 100, 1 part, at pages, one thread, best of 1", text)
-        packed = self.succeed("bench", "kernels", "--dimension", "100", "--inputs", "3", "--repeat", "1", "--packed")
+        packed = self.succeed("kernels", "--dimension", "100", "--inputs", "3", "--repeat", "1", "--packed")
         self.assertIn("d = 100, 1 part, packed", packed)
         self.assertEqual([line.split()[0] for line in text.splitlines()[2:]], ["3", "5"])
 
     def test_rounds_are_measured(self):
-        options = ("bench", "round", "--dimension", "1000", "--rounds", "5", "--stripe", "64")
+        options = ("round", "--dimension", "1000", "--rounds", "5", "--stripe", "64")
         report = json.loads(self.succeed(*options, "--json"))
         self.assertEqual([(row["parts"], row["stop"]) for row in report["results"]],
                          [(1, "exact"), (1, "workers"), (2, "exact"), (2, "workers")])
@@ -47,7 +50,7 @@ class BenchTest(harness.TarryTest):
         self.assertEqual(len(self.succeed(*options).splitlines()), 6)
 
     def test_the_network_is_measured(self):
-        options = ("bench", "network", "--dimension", "3000", "--stripe", "1000", "--workers", "2", "--rounds", "2",
+        options = ("network", "--dimension", "3000", "--stripe", "1000", "--workers", "2", "--rounds", "2",
                    "--reports", "1000", "--idle", "3")
         report = json.loads(self.succeed(*options, "--json", "--report", "report.json"))
         self.assertEqual(json.loads(self.read("report.json")), report)
@@ -66,7 +69,7 @@ class BenchTest(harness.TarryTest):
 
     def test_interrupted_it_leaves_no_keys(self):
         for only in ("idle", "parts"):
-            process = subprocess.Popen([harness.TARRY, "bench", "network", "--only", only, "--rounds", "1000"],
+            process = subprocess.Popen([self.program, "network", "--only", only, "--rounds", "1000"],
                                        cwd=self.folder, env=dict(os.environ, TMPDIR=self.folder),
                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
             end = time.monotonic() + harness.TIMEOUT
@@ -75,11 +78,11 @@ class BenchTest(harness.TarryTest):
             time.sleep(0.3)
             process.send_signal(signal.SIGINT)
             out, err = process.communicate(timeout=harness.TIMEOUT)
-            self.assertEqual((process.returncode, out, err), (1, "", "tarry: bench network: interrupted\n"))
+            self.assertEqual((process.returncode, out, err), (1, "", "tarry-bench: network: interrupted\n"))
             self.assertEqual(self.files(), [])
 
     def test_the_simulator_is_measured(self):
-        options = ("bench", "simulate", "--workers", "30", "--reports", "2000", "--parts", "2")
+        options = ("simulate", "--workers", "30", "--reports", "2000", "--parts", "2")
         report = json.loads(self.succeed(*options, "--json"))
         self.assertEqual(report["config"]["replication"], 8)
         row, = report["results"]
@@ -91,30 +94,45 @@ class BenchTest(harness.TarryTest):
         self.assertLess(row["virtual_round_seconds"], 100)
         self.assertGreater(row["memory_bytes"], 1e6)
         self.assertEqual(len(self.succeed(*options).splitlines()), 3)
-        every = json.loads(self.succeed("bench", "simulate", "--json", "--reports", "1"))
+        every = json.loads(self.succeed("simulate", "--json", "--reports", "1"))
         self.assertEqual([row["workers"] for row in every["results"]], [200, 10000])
 
+    def test_help_fits_80_columns(self):
+        for command in ([], ["kernels"], ["round"], ["network"], ["simulate"]):
+            for line in self.succeed(*command, "--help").split("\n"):
+                self.assertLessEqual(len(line), 80)
+                self.assertEqual(line, line.rstrip())
+
+    def test_version(self):
+        self.assertRegex(self.succeed("--version"), r"^tarry-bench \d+\.\d+\.\d+\n$")
+        self.assertRegex(self.succeed("kernels", "--version"), r"^tarry-bench \d+\.\d+\.\d+\n$")
+
+    def test_the_manual_has_the_options(self):
+        described = options_of_page("tarry-bench.1")
+        for command in ("kernels", "round", "network", "simulate"):
+            self.assertEqual(options_of_help(self.succeed(command, "--help")) - described, set())
+
     def test_help(self):
-        self.assertIn("tarry bench kernels", self.succeed("bench", "--help"))
-        self.assertIn("--inputs=LIST", self.succeed("bench", "kernels", "--help"))
-        self.assertIn("--stripe=LENGTH", self.succeed("bench", "round", "--help"))
-        self.assertIn("--reports=COUNT", self.succeed("bench", "simulate", "--help"))
-        self.assertIn("--idle=COUNT", self.succeed("bench", "network", "--help"))
+        self.assertIn("tarry-bench kernels", self.succeed("--help"))
+        self.assertIn("--inputs=LIST", self.succeed("kernels", "--help"))
+        self.assertIn("--stripe=LENGTH", self.succeed("round", "--help"))
+        self.assertIn("--reports=COUNT", self.succeed("simulate", "--help"))
+        self.assertIn("--idle=COUNT", self.succeed("network", "--help"))
 
     def test_wrong_usage(self):
-        self.fail_with(2, "tarry: bench: say what to measure (see tarry bench --help)", "bench")
-        self.fail_with(2, "tarry: bench: 'kernel' can't be measured (did you mean kernels?)", "bench", "kernel")
+        self.fail_with(2, "tarry-bench: say what to measure (see tarry-bench --help)")
+        self.fail_with(2, "tarry-bench: 'kernel' can't be measured (did you mean kernels?)", "kernel")
         for arguments in (("--dimension", "0"), ("--dimension", "1.5"), ("--parts", "nan"), ("--repeat", "3x"),
                           ("--inputs", "2,,3"), ("--inputs", "2,"), ("--inputs", "0"), ("--fast",), ("more",)):
-            self.fail_like(2, "tarry: .*: .*", "bench", "kernels", *arguments)
-        self.fail_with(1, "tarry: bench simulate: round 0: the stop rule can't be met by the workers that are left",
-                       "bench", "simulate", "--workers", "2", "--replication", "1", "--straggler", "dead:1")
-        self.fail_like(2, "tarry: bench simulate: .*exp.*", "bench", "simulate", "--straggler", "exp:x")
-        self.fail_with(2, "tarry: bench round: replication 9 is more than the 8 workers", "bench", "round",
+            self.fail_like(2, "tarry-bench: .*: .*", "kernels", *arguments)
+        self.fail_with(1, "tarry-bench: simulate: round 0: the stop rule can't be met by the workers that are left",
+                       "simulate", "--workers", "2", "--replication", "1", "--straggler", "dead:1")
+        self.fail_like(2, "tarry-bench: simulate: .*exp.*", "simulate", "--straggler", "exp:x")
+        self.fail_with(2, "tarry-bench: round: replication 9 is more than the 8 workers", "round",
                        "--replication", "9")
 
     def test_too_much_memory(self):
-        self.fail_with(1, "tarry: bench kernels: out of memory", "bench", "kernels", "--dimension", "2e9", "--inputs",
+        self.fail_with(1, "tarry-bench: kernels: out of memory", "kernels", "--dimension", "2e9", "--inputs",
                        "1024")
 
 

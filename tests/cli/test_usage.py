@@ -9,12 +9,11 @@ from harness import TARRY, TarryTest, main
 class Commands(TarryTest):
     def test_help_names_every_command(self):
         text = self.succeed("--help")
-        for command in ("train", "plan", "simulate", "keys", "bench"):
+        for command in ("train", "plan", "simulate", "keys"):
             self.assertIn(f"tarry {command} ", text)
 
     def test_help_fits_80_columns(self):
-        for command in ([], ["train"], ["plan"], ["plan", "--advise"], ["simulate"], ["keys"], ["keys", "init"], ["bench"],
-                        ["bench", "kernels"], ["bench", "round"]):
+        for command in ([], ["train"], ["plan"], ["plan", "--advise"], ["simulate"], ["keys"], ["keys", "init"]):
             for line in self.succeed(*command, "--help").split("\n"):
                 self.assertLessEqual(len(line), 80)
                 self.assertEqual(line, line.rstrip())
@@ -27,7 +26,6 @@ class Commands(TarryTest):
                     self.succeed(command, "--usage").startswith(f"Usage: tarry {command} ")
                 )
                 self.assertRegex(self.succeed(command, "--version"), r"^tarry \d+\.\d+\.\d+\n$")
-        self.assertIn("kernels", self.succeed("bench", "--help"))
         self.assertRegex(self.succeed("--version"), r"^tarry \d+\.\d+\.\d+\n$")
 
     def test_unknown_command(self):

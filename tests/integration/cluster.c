@@ -13,8 +13,8 @@
 #include <cmocka.h>
 
 #include "base/random.h"
+#include "pki/authority.h"
 #include "runtime/clock.h"
-#include "runtime/tcp/authority.h"
 
 /* Longer than any back-off and any stall of the machine: what takes longer hangs. */
 #define WAIT_NS UINT64_C(60000000000)

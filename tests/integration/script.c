@@ -23,7 +23,7 @@
 #include "plan/plan.h"
 #include "plan/plan_code.h"
 #include "runtime/clock.h"
-#include "runtime/tcp/address.h"
+#include "runtime/tcp/net/address.h"
 
 enum { PATIENCE_SECONDS = 60 };
 

@@ -11,9 +11,9 @@
 #include <tarry/tcp.h>
 #include <tarry/worker.h>
 
-#include "protocol/codec.h"
-#include "protocol/wire_status.h"
-#include "runtime/tcp/credential.h"
+#include "protocol/wire/codec.h"
+#include "protocol/wire/wire_status.h"
+#include "runtime/tcp/trust/credential.h"
 
 /* In which phase of a round it closes its connection. */
 typedef enum script_death {

@@ -15,7 +15,7 @@
 #include "cluster.h"
 #include "relay.h"
 #include "runtime/clock.h"
-#include "runtime/tcp/backoff.h"
+#include "runtime/tcp/net/backoff.h"
 #include "seed.h"
 
 enum {

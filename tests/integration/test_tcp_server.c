@@ -29,8 +29,8 @@
 
 #include "base/random.h"
 #include "failing_allocator.h"
+#include "pki/authority.h"
 #include "runtime/clock.h"
-#include "runtime/tcp/authority.h"
 #include "script.h"
 #include "seed.h"
 

@@ -12,9 +12,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "runtime/tcp/authority.h"
-#include "runtime/tcp/authority_files.h"
-#include "runtime/tcp/viewer.h"
+#include "pki/authority.h"
+#include "pki/authority_files.h"
+#include "runtime/tcp/viewer/viewer.h"
 
 enum { WORKERS = 5, LIMIT_MS = 100000, PATH = 128 };
 

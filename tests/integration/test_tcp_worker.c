@@ -21,10 +21,10 @@
 
 #include "plan/plan.h"
 #include "plan/plan_code.h"
-#include "protocol/codec.h"
-#include "protocol/wire.h"
-#include "runtime/tcp/address.h"
-#include "runtime/tcp/share.h"
+#include "protocol/wire/codec.h"
+#include "protocol/wire/wire.h"
+#include "runtime/tcp/net/address.h"
+#include "runtime/tcp/net/share.h"
 
 enum { WORKERS = 4, NUMBERS = 1000, PATIENCE_SECONDS = 60, LINE = 160 };
 

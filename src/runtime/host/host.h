@@ -19,7 +19,7 @@
 #include <tarry/server.h>
 
 #include "coding/layout.h"
-#include "protocol/codec.h"
+#include "protocol/wire/codec.h"
 #include "runtime/sum/stripes.h"
 #include "runtime/sum/summation.h"
 

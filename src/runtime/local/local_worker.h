@@ -3,7 +3,7 @@
 #ifndef LOCAL_WORKER_H
 #define LOCAL_WORKER_H
 
-#include "runtime/engine.h"
+#include "runtime/worker/engine.h"
 
 /* What all workers share; read-only for them, but for the mailbox and the snapshots. */
 typedef struct local_shared {

@@ -36,7 +36,7 @@
 
 #include <tarry/worker.h>
 
-#include "protocol/codec.h"
+#include "protocol/wire/codec.h"
 #include "sim/faults/draws.h"
 #include "sim/faults/model.h"
 

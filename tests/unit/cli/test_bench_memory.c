@@ -7,7 +7,7 @@
 #include <cmocka.h>
 #include <tarry/error.h>
 
-#include "cli/bench_memory.h"
+#include "program/memory.h"
 
 static void reading_is_a_sum(void **state)
 {

@@ -12,8 +12,8 @@
 
 #include "base/bytes.h"
 #include "base/digest.h"
-#include "cli/checkpoint.h"
-#include "cli/history_code.h"
+#include "cli/checkpoint/checkpoint.h"
+#include "cli/checkpoint/history_code.h"
 
 enum { DIMENSION = 5000, ROOM = 100000, SEAL = 32, SIZES = 96 };
 

@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli/checkpoint_file.h"
+#include "cli/checkpoint/checkpoint_file.h"
 
 typedef struct place {
     char folder[32], path[64], previous[64], link[64];

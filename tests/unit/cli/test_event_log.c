@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "cli/event_log.h"
+#include "cli/output/event_log.h"
 
 static char path[] = "/tmp/tarry-event-log-XXXXXX";
 

@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cli/file_lock.h"
+#include "cli/output/file_lock.h"
 
 typedef struct place {
     char folder[32], path[64], other[64];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/job_code.h"
+#include "cli/job/job_code.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

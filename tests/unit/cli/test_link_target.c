@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/memory.h"
-#include "cli/link_target.h"
+#include "cli/output/link_target.h"
 
 static char top[] = "/tmp/tarry-test-XXXXXX";
 

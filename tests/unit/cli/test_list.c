@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "cli/list.h"
+#include "cli/options/list.h"
 
 static void whole_numbers(void **state)
 {

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "cli/numbers.h"
+#include "cli/text/numbers.h"
 
 static void seconds_have_a_fitting_unit(void **state)
 {

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "cli/parse.h"
+#include "cli/options/parse.h"
 
 static void whole_numbers(void **state)
 {

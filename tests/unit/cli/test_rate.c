@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "cli/rate.h"
+#include "cli/text/rate.h"
 
 static void assert_rate(double found, double expected)
 {

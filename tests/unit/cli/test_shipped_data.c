@@ -11,7 +11,7 @@
 
 #include <tarry/tcp.h>
 
-#include "cli/shipped_data.h"
+#include "cli/job/shipped_data.h"
 #include "learn/dataset_code.h"
 
 static void chunks_are_the_rows_of_their_samples(void **state)

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "cli/suggest.h"
+#include "cli/options/suggest.h"
 
 static const char *const names[] = {"workers", "chunks", "parts", "plot", "l2"};
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/random.h"
-#include "cli/top_line.h"
+#include "cli/top/top_line.h"
 #include "seed.h"
 
 static const char *ended(top_line *line)

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "base/random.h"
-#include "cli/top_run.h"
+#include "cli/top/top_run.h"
 #include "seed.h"
 
 #define SECOND UINT64_C(1000000000)

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/random.h"
-#include "cli/top_view.h"
+#include "cli/top/top_view.h"
 #include "seed.h"
 
 #define SECOND UINT64_C(1000000000)

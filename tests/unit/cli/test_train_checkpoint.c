@@ -13,8 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli/options.h"
-#include "cli/train_checkpoint.h"
+#include "cli/options/options.h"
+#include "cli/train/train_checkpoint.h"
 #include "learn/dataset.h"
 
 enum { DIMENSION = 3, FEW = TARRY_CHECKPOINT_ARRIVALS / 2 };

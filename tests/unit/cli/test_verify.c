@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "cli/verify.h"
+#include "cli/job/verify.h"
 
 static void distances_are_relative(void **state)
 {

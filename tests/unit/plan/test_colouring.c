@@ -12,9 +12,9 @@
 
 #include "base/random.h"
 #include "failing_allocator.h"
-#include "plan/colouring.h"
-#include "plan/euler.h"
-#include "plan/matching.h"
+#include "plan/order/colouring.h"
+#include "plan/order/euler.h"
+#include "plan/order/matching.h"
 #include "seed.h"
 
 enum { MAX_VERTICES = 40, MAX_DEGREE = 33, MAX_EDGES = MAX_VERTICES * MAX_DEGREE };

@@ -13,8 +13,8 @@
 #include "base/random.h"
 #include "edge_plan.h"
 #include "failing_allocator.h"
-#include "plan/conditioning.h"
-#include "plan/subsets.h"
+#include "plan/decode/conditioning.h"
+#include "plan/decode/subsets.h"
 #include "seed.h"
 
 enum { MOST = 12 };

@@ -9,7 +9,7 @@
 
 #include "base/random.h"
 #include "failing_allocator.h"
-#include "plan/cover.h"
+#include "plan/evolve/cover.h"
 #include "seed.h"
 
 enum { MOST_WORKERS = 7, MOST_CHUNKS = 10 };

@@ -12,9 +12,9 @@
 #include "base/memory.h"
 #include "edge_plan.h"
 #include "failing_allocator.h"
-#include "plan/conditioning.h"
-#include "plan/decode.h"
-#include "plan/descent.h"
+#include "plan/decode/conditioning.h"
+#include "plan/decode/decode.h"
+#include "plan/decode/descent.h"
 #include "seed.h"
 
 static void assert_unit_columns(const tarry_plan *plan, const double *decode)

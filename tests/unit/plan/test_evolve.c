@@ -6,7 +6,7 @@
 #include "base/random.h"
 #include "evolve_check.h"
 #include "failing_allocator.h"
-#include "plan/span.h"
+#include "plan/span/span.h"
 #include "seed.h"
 
 enum { MOST_WORKERS = 12, MOST_CHUNKS = 4096 };

@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "base/random.h"
-#include "plan/cover.h"
+#include "plan/evolve/cover.h"
 #include "plan_check.h"
 #include "seed.h"
 

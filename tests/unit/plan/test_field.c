@@ -10,7 +10,7 @@
 #include <tarry/error.h>
 
 #include "failing_allocator.h"
-#include "plan/field.h"
+#include "plan/design/field.h"
 
 static field *make(uint32_t order)
 {

@@ -9,7 +9,7 @@
 
 #include "base/random.h"
 #include "failing_allocator.h"
-#include "plan/flow.h"
+#include "plan/evolve/flow.h"
 #include "seed.h"
 
 enum { MOST_NODES = 12 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/random.h"
-#include "plan/improve.h"
-#include "plan/q.h"
+#include "plan/order/improve.h"
+#include "plan/order/q.h"
 #include "plan_check.h"
 #include "seed.h"
 

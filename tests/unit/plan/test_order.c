@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "plan/q.h"
+#include "plan/order/q.h"
 #include "plan_check.h"
 #include "seed.h"
 

@@ -4,8 +4,8 @@
 
 #include "base/random.h"
 
-#include "plan/colouring.h"
-#include "plan/q.h"
+#include "plan/order/colouring.h"
+#include "plan/order/q.h"
 #include "plan_check.h"
 #include "seed.h"
 

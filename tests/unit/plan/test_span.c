@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/random.h"
-#include "plan/span.h"
+#include "plan/span/span.h"
 #include "plan_check.h"
 #include "seed.h"
 

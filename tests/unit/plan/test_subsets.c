@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "plan/subsets.h"
+#include "plan/decode/subsets.h"
 #include "seed.h"
 
 static uint32_t as_bits(const uint32_t *members, uint32_t size, uint32_t n)

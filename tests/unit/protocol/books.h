@@ -3,7 +3,7 @@
 #ifndef TEST_BOOKS_H
 #define TEST_BOOKS_H
 
-#include "protocol/server_state.h"
+#include "protocol/server/server_state.h"
 
 /* Asserts it of a server between two steps; no-op for one that goes by the plan. */
 void books_agree(const tarry_server *server);

@@ -9,7 +9,7 @@
 
 #include "edge_plan.h"
 #include "failing_allocator.h"
-#include "protocol/server_state.h"
+#include "protocol/server/server_state.h"
 #include "story.h"
 
 enum { WORKERS = 3 };

@@ -11,7 +11,7 @@
 #include "base/bytes.h"
 #include "base/digest.h"
 #include "base/random.h"
-#include "protocol/server_state.h"
+#include "protocol/server/server_state.h"
 #include "seed.h"
 #include "story.h"
 

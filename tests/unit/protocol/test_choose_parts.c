@@ -8,7 +8,7 @@
 #include <math.h>
 
 #include "base/random.h"
-#include "protocol/choose_parts.h"
+#include "protocol/server/choose_parts.h"
 #include "seed.h"
 
 static void of_those_that_are_met_the_shortest_upload_is_taken(void **state)

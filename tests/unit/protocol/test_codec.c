@@ -12,7 +12,7 @@
 #include "base/bitset.h"
 #include "base/random.h"
 #include "edge_plan.h"
-#include "protocol/codec.h"
+#include "protocol/wire/codec.h"
 #include "seed.h"
 
 enum { MAX_BITS = 200, MAX_WORDS = 24, MAX_FRAME = 256, TYPES = TARRY_MESSAGE_ALIVE + 1 };

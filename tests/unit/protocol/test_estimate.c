@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "protocol/estimate.h"
+#include "protocol/steering/estimate.h"
 
 /* SRTT and RTTVAR by equations 2.2 and 2.3 of RFC 6298, worked out by hand. */
 static void follows_rfc_6298(void **state)

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 #include <math.h>
 
-#include "protocol/pace.h"
+#include "protocol/steering/pace.h"
 
 static void assert_near(double value, double expected)
 {

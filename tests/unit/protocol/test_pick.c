@@ -8,7 +8,7 @@
 #include <math.h>
 
 #include "base/random.h"
-#include "protocol/pick.h"
+#include "protocol/steering/pick.h"
 #include "seed.h"
 
 static void the_fewest_copies_come_first(void **state)

@@ -9,8 +9,8 @@
 #include <cmocka.h>
 
 #include "base/random.h"
-#include "protocol/estimate.h"
-#include "protocol/recent.h"
+#include "protocol/steering/estimate.h"
+#include "protocol/steering/recent.h"
 #include "seed.h"
 
 static const uint64_t MS = 1000000;

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "protocol/server_state.h"
+#include "protocol/server/server_state.h"
 #include "story.h"
 
 static void passes(story *told, uint64_t ms)

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 #include <math.h>
 
-#include "protocol/pace.h"
+#include "protocol/steering/pace.h"
 #include "story.h"
 
 static double pace_ms(const story *told, uint32_t worker)

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "edge_plan.h"
-#include "protocol/server_state.h"
+#include "protocol/server/server_state.h"
 #include "story.h"
 
 /* Two workers that both hold both chunks, and one or two parts. */

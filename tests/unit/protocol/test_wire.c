@@ -8,8 +8,8 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "protocol/codec.h"
-#include "protocol/wire.h"
+#include "protocol/wire/codec.h"
+#include "protocol/wire/wire.h"
 
 enum { MOST_FRAME = WIRE_HEAD_BYTES + WIRE_SMALL_BYTES };
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/random.h"
-#include "protocol/wire.h"
+#include "protocol/wire/wire.h"
 #include "seed.h"
 
 enum { MOST_FRAME = WIRE_HEAD_BYTES + WIRE_SMALL_BYTES, NUMBER_BYTES = 4 };

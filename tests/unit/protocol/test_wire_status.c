@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/random.h"
-#include "protocol/wire_status.h"
+#include "protocol/wire/wire_status.h"
 #include "seed.h"
 
 enum { MOST_WORKERS = 5, FIXED = 88, ENTRY = 120, MOST_FRAME = 8 + FIXED + 5 * ENTRY + 256 };

@@ -12,9 +12,9 @@
 
 #include "edge_plan.h"
 #include "failing_allocator.h"
-#include "protocol/codec.h"
+#include "protocol/wire/codec.h"
 #include "runtime/clock.h"
-#include "runtime/engine.h"
+#include "runtime/worker/engine.h"
 
 enum { LOAD = 3, DIMENSION = 10, MOST_POSTS = 64, STRIPE = 4 };
 

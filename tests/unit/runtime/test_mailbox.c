@@ -15,7 +15,7 @@
 
 #include "failing_allocator.h"
 #include "runtime/clock.h"
-#include "runtime/mailbox.h"
+#include "runtime/worker/mailbox.h"
 
 enum { SENDERS = 4, FRAMES = 5000, MAX_SIZE = 13 };
 

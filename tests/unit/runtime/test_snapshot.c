@@ -11,7 +11,7 @@
 #include <tarry/error.h>
 
 #include "failing_allocator.h"
-#include "runtime/snapshot.h"
+#include "runtime/worker/snapshot.h"
 
 enum { LENGTH = 100, HOLDERS = 3, ROUNDS = 5000 };
 

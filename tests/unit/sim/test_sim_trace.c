@@ -10,7 +10,7 @@
 
 #include "base/bitset.h"
 #include "plan/plan.h"
-#include "protocol/codec.h"
+#include "protocol/wire/codec.h"
 #include "world.h"
 
 /* FNV-1a over all that is observed. */

@@ -220,7 +220,8 @@ static void act(scene *its, uint32_t worker)
     told *to = &its->told[worker];
     if (to->signal) {
         to->signal = false;
-        send_parts(its, worker);
+        if (!to->round) /* else it has nothing to send */
+            send_parts(its, worker);
     } else if (to->round) {
         to->round = false;
         report_all(its, worker);

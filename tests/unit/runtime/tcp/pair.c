@@ -15,7 +15,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "runtime/tcp/address.h"
+#include "runtime/tcp/net/address.h"
 
 enum { PATIENCE_MS = 60000 };
 

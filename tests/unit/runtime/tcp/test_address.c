@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "runtime/tcp/address.h"
+#include "runtime/tcp/net/address.h"
 
 static void test_forms(void **state)
 {

@@ -11,7 +11,7 @@
 
 #include "base/random.h"
 #include "failing_allocator.h"
-#include "runtime/tcp/assembly.h"
+#include "runtime/tcp/net/assembly.h"
 #include "seed.h"
 
 enum { TOTAL = 100000 };

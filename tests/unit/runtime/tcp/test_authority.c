@@ -14,9 +14,9 @@
 
 #include "base/memory.h"
 #include "failing_allocator.h"
-#include "runtime/tcp/authority.h"
-#include "runtime/tcp/authority_files.h"
-#include "runtime/tcp/pem.h"
+#include "pki/authority.h"
+#include "pki/authority_files.h"
+#include "runtime/tcp/trust/pem.h"
 
 enum { PATH = 300 };
 

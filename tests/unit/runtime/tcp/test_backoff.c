@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "runtime/tcp/backoff.h"
+#include "runtime/tcp/net/backoff.h"
 
 /* The bound of the n-th wait. */
 static uint64_t bound_of(unsigned n)

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "runtime/tcp/bucket.h"
+#include "runtime/tcp/net/bucket.h"
 
 #define SECOND UINT64_C(1000000000)
 

@@ -19,7 +19,7 @@
 #include "base/random.h"
 #include "failing_allocator.h"
 #include "pair.h"
-#include "runtime/tcp/channel.h"
+#include "runtime/tcp/net/channel.h"
 #include "seed.h"
 
 enum {

@@ -14,9 +14,9 @@
 #include <unistd.h>
 
 #include "failing_allocator.h"
-#include "runtime/tcp/authority.h"
-#include "runtime/tcp/authority_files.h"
-#include "runtime/tcp/credential.h"
+#include "pki/authority.h"
+#include "pki/authority_files.h"
+#include "runtime/tcp/trust/credential.h"
 
 enum { PATH = 300, YEAR_SECONDS = 366 * 86400 };
 

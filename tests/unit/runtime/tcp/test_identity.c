@@ -6,8 +6,8 @@
 
 #include <cmocka.h>
 
-#include "runtime/tcp/identity.h"
-#include "runtime/tcp/issue.h"
+#include "pki/issue.h"
+#include "runtime/tcp/trust/identity.h"
 
 static const int64_t NOW = 1800000000;
 

@@ -17,8 +17,8 @@
 #include <tarry/error.h>
 
 #include "pair.h"
-#include "runtime/tcp/link.h"
-#include "runtime/tcp/link_tls.h"
+#include "runtime/tcp/net/link.h"
+#include "runtime/tcp/net/link_tls.h"
 
 enum {
     RECORD_BYTES = 16 << 10,

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "failing_allocator.h"
-#include "runtime/tcp/near.h"
+#include "runtime/tcp/net/near.h"
 
 static void stripes_lie_where_the_layout_says(void **state)
 {

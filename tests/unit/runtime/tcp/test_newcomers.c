@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "runtime/tcp/tcp_server.h"
+#include "runtime/tcp/server/tcp_server.h"
 
 enum { BEFORE = 1000 };
 

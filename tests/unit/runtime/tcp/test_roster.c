@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "failing_allocator.h"
-#include "runtime/tcp/roster.h"
+#include "runtime/tcp/server/roster.h"
 
 enum { WORKERS = 3, QUIET = 100 };
 

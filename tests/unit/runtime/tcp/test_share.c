@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "runtime/tcp/share.h"
+#include "runtime/tcp/net/share.h"
 
 static void both_see_the_same_memory(void **state)
 {

@@ -14,13 +14,13 @@
 #include <unistd.h>
 
 #include "failing_allocator.h"
+#include "pki/authority.h"
+#include "pki/authority_files.h"
 #include "runtime/clock.h"
-#include "runtime/tcp/address.h"
-#include "runtime/tcp/authority.h"
-#include "runtime/tcp/authority_files.h"
-#include "runtime/tcp/channel.h"
-#include "runtime/tcp/credential.h"
-#include "runtime/tcp/viewer.h"
+#include "runtime/tcp/net/address.h"
+#include "runtime/tcp/net/channel.h"
+#include "runtime/tcp/trust/credential.h"
+#include "runtime/tcp/viewer/viewer.h"
 
 enum { LIMIT_MS = 100000, WORKERS = 3, PATH = 200, WORDS = 300 };
 

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tarry-bench: what is to be measured. */
+#include "cli/options/subcommand.h"
+#include "cli/text/program.h"
+#include "program/kernels.h"
+#include "program/network.h"
+#include "program/round.h"
+#include "program/simulate.h"
+
+const char program_name[] = "tarry-bench";
+
+static int run(int argc, char **argv)
+{
+    static const subcommand kinds[] = {
+        {"kernels", command_bench_kernels, "encoding and decoding beside read bandwidth and BLAS"},
+        {"round", command_bench_round, "a round of the local runtime beside its memory traffic"},
+        {"network", command_bench_network, "the network runtime beside bare calls of the system"},
+        {"simulate", command_bench_simulate, "reports per second of the simulator"},
+    };
+    const subcommand_set set = {
+        .usage = "WHAT [OPTION...]",
+        .text = "Measures Tarry against the machine's own limits.",
+        .one = "WHAT",
+        .missing = "say what to measure",
+        .unknown = "can't be measured",
+        .items = kinds,
+        .count = sizeof(kinds) / sizeof(kinds[0]),
+    };
+    return subcommand_run(&set, argc, argv);
+}
+
+int main(int argc, char **argv)
+{
+    return program_main(run, argc, argv);
+}

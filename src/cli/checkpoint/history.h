@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a training run did: the material of the closing table, the report and the plot. */
+#ifndef CLI_HISTORY_H
+#define CLI_HISTORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <tarry/local.h>
+
+#include "cli/job/verify.h"
+#include "learn/objective.h"
+
+/* NaN stands for what was not worked out. */
+typedef struct history_round {
+    tarry_round_result result;
+    double seconds;
+    objective_score train; /* after the round's step */
+    objective_score test;
+    tarry_plan_changes changes; /* to the plan before the round */
+    verified_round verified;
+} history_round;
+
+/* What a worker did in the earlier processes of a resumed run. */
+typedef struct history_share {
+    uint64_t chunks;
+    double seconds;
+} history_share;
+
+typedef struct history {
+    history_round *rounds;
+    size_t count;
+    size_t capacity;
+    uint32_t workers;
+    uint32_t chunks;
+    tarry_local_worker *worker; /* workers of them, as they stood at the end; all processes */
+    history_share *earlier;     /* workers of them */
+    double earlier_seconds;     /* of `seconds` */
+    objective_score train_start, train_end;
+    objective_score test_start, test_end; /* NaN without test samples */
+    double seconds;                       /* of the whole run, evaluations included, without
+                                             the time between a checkpoint and going on from it */
+    bool interrupted;
+    char error[TARRY_DIAGNOSTIC_SIZE + 256]; /* what ended the run early; empty if nothing did */
+} history;
+
+/* Errors: NO_MEMORY. */
+int history_create(uint32_t workers, uint32_t chunks, history **out);
+void history_free(history *past); /* NULL is allowed */
+
+/* Room for one more round, zeroed and counted, with scores and errors NaN; NULL if there is no
+ * memory. Valid until the next call. */
+history_round *history_add(history *past);
+
+/* What a worker spent on its chunks; NaN: not known, since it computes elsewhere. */
+double history_seconds(const tarry_local_worker *worker);
+/* Of a round: how often a chunk was computed. */
+double history_copies_per_chunk(const tarry_round_result *result);
+/* Rounds of which a signal's conditioning limit was raised, and the largest 1/sigma_min and bound
+ * of rounding errors among them; 0 of none. */
+size_t history_raised_rounds(const history *past, double *conditioning, double *error_bound);
+/* The largest of each over all rounds; NaN if none was verified. */
+verified_round history_worst(const history *past);
+
+#endif

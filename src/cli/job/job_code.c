@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/job/job_code.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/diagnostic.h"
+#include "cli/options/parse.h"
+
+enum { VERSION = 1, NUMBER_SIZE = 24 };
+
+static const uint64_t most_rows = UINT64_C(1) << 48;
+
+static const char *const models[] = {
+    [MODEL_LEAST_SQUARES] = "least-squares",
+    [MODEL_LOGISTIC] = "logistic",
+    [MODEL_SOFTMAX] = "softmax",
+    [MODEL_PERCEPTRON] = "perceptron",
+};
+
+/* Whole numbers go as text: JSON's readers take no more than 53 or 63 bits of them. */
+static json_t *whole(uint64_t number)
+{
+    char text[NUMBER_SIZE];
+    snprintf(text, sizeof(text), "%" PRIu64, number);
+    return json_string(text);
+}
+
+static json_t *widths(const objective_settings *model)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; list != NULL && i < model->hidden_layers; i++)
+        if (json_array_append_new(list, json_integer(model->hidden[i])) != 0) {
+            json_decref(list);
+            list = NULL;
+        }
+    return list;
+}
+
+int job_encode(const job_spec *spec, char **text)
+{
+    char data[2 * JOB_DIGEST_SIZE + 1];
+    for (size_t i = 0; i < JOB_DIGEST_SIZE; i++)
+        snprintf(data + 2 * i, 3, "%02x", spec->data[i]);
+    const objective_settings *model = &spec->model;
+    json_t *job = json_pack(
+        "{s:i, s:s, s:I, s:I, s:o, s:b, s:f, s:o, s:I, s:o, s:o, s:f, s:o, s:s}", "version",
+        VERSION, "model", models[model->model], "features", (json_int_t)model->features, "classes",
+        (json_int_t)model->classes, "hidden", widths(model), "intercept", model->intercept, "l2",
+        model->l2, "rows", whole(spec->batch.rows), "chunks", (json_int_t)spec->batch.chunks,
+        "batch", whole(spec->batch.batch), "seed", whole(spec->batch.seed), "holdout",
+        spec->holdout, "made_samples", whole(spec->made_samples), "data", data);
+    char *dumped = job != NULL ? json_dumps(job, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
+    json_decref(job);
+    if (dumped == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    *text = dumped;
+    return TARRY_OK;
+}
+
+/* ---- reading ---- */
+
+/* Values are read one after the other; the first that is wrong is told of. */
+typedef struct reader {
+    const json_t *job;
+    const char *wrong; /* the name; NULL: all were right so far */
+} reader;
+
+static const json_t *look_up(reader *from, const char *name)
+{
+    return from->wrong == NULL ? json_object_get(from->job, name) : NULL;
+}
+
+static void reject(reader *from, const char *name)
+{
+    if (from->wrong == NULL)
+        from->wrong = name;
+}
+
+static uint64_t read_whole(reader *from, const char *name, uint64_t least, uint64_t most)
+{
+    const json_t *value = look_up(from, name);
+    uint64_t number = 0;
+    if (!json_is_string(value) ||
+        parse_whole(json_string_value(value), least, most, &number, NULL) != TARRY_OK)
+        reject(from, name);
+    return number;
+}
+
+static uint32_t read_count(reader *from, const char *name, uint32_t least)
+{
+    const json_t *value = look_up(from, name);
+    json_int_t number = json_integer_value(value);
+    if (!json_is_integer(value) || number < least || number > UINT32_MAX)
+        reject(from, name);
+    return (uint32_t)number;
+}
+
+static double read_real(reader *from, const char *name, double most)
+{
+    const json_t *value = look_up(from, name);
+    double number = json_real_value(value);
+    if (!json_is_real(value) || !(number >= 0 && number <= most))
+        reject(from, name);
+    return number;
+}
+
+static bool read_flag(reader *from, const char *name)
+{
+    const json_t *value = look_up(from, name);
+    if (!json_is_boolean(value))
+        reject(from, name);
+    return json_is_true(value);
+}
+
+static const char *read_text(reader *from, const char *name)
+{
+    const json_t *value = look_up(from, name);
+    if (!json_is_string(value))
+        reject(from, name);
+    return json_is_string(value) ? json_string_value(value) : "";
+}
+
+static void read_model(reader *from, objective_settings *model)
+{
+    const char *text = read_text(from, "model");
+    for (size_t i = 0; i < sizeof(models) / sizeof(models[0]); i++) {
+        if (strcmp(text, models[i]) == 0) {
+            model->model = (model_kind)i;
+            return;
+        }
+    }
+    reject(from, "model");
+}
+
+static void read_hidden(reader *from, objective_settings *model)
+{
+    const json_t *list = look_up(from, "hidden");
+    size_t layers = json_array_size(list);
+    if (!json_is_array(list) || layers > OBJECTIVE_MAX_HIDDEN ||
+        (layers > 0) != (model->model == MODEL_PERCEPTRON))
+        return reject(from, "hidden");
+    for (size_t i = 0; i < layers; i++) {
+        const json_t *width = json_array_get(list, i);
+        json_int_t number = json_integer_value(width);
+        if (!json_is_integer(width) || number < 1 || number > UINT32_MAX)
+            return reject(from, "hidden");
+        model->hidden[i] = (uint32_t)number;
+    }
+    model->hidden_layers = (uint32_t)layers;
+}
+
+/* Of a lower-case hexadecimal digit; above 15 for anything else. */
+static unsigned digit_of(char digit)
+{
+    if (digit >= '0' && digit <= '9')
+        return (unsigned)(digit - '0');
+    return digit >= 'a' && digit <= 'f' ? (unsigned)(digit - 'a') + 10 : 16;
+}
+
+static void read_digest(reader *from, uint8_t data[JOB_DIGEST_SIZE])
+{
+    const char *text = read_text(from, "data");
+    if (strlen(text) != 2 * JOB_DIGEST_SIZE)
+        return reject(from, "data");
+    for (size_t i = 0; i < JOB_DIGEST_SIZE; i++) {
+        unsigned high = digit_of(text[2 * i]), low = digit_of(text[2 * i + 1]);
+        if (high > 15 || low > 15)
+            return reject(from, "data");
+        data[i] = (uint8_t)(high << 4 | low);
+    }
+}
+
+static void read_all(reader *from, job_spec *spec)
+{
+    objective_settings *model = &spec->model;
+    read_model(from, model);
+    bool classes = objective_labels(model->model) == LABEL_CLASS;
+    model->features = read_count(from, "features", 1);
+    model->classes = read_count(from, "classes", classes ? 2 : 0);
+    read_hidden(from, model);
+    model->intercept = read_flag(from, "intercept");
+    model->l2 = read_real(from, "l2", 1e9);
+    spec->batch.rows = read_whole(from, "rows", 1, most_rows);
+    spec->batch.chunks = read_count(from, "chunks", 1);
+    spec->batch.batch = read_whole(from, "batch", 0, most_rows);
+    spec->batch.seed = read_whole(from, "seed", 0, UINT64_MAX);
+    spec->holdout = read_real(from, "holdout", 0.99);
+    spec->made_samples = read_whole(from, "made_samples", 0, most_rows);
+    read_digest(from, spec->data);
+}
+
+int job_decode(const void *text, size_t size, job_spec *out, tarry_diagnostic *diagnostic)
+{
+    json_error_t unused;
+    json_t *job = json_loadb(text, size, JSON_REJECT_DUPLICATES, &unused);
+    const json_t *version = json_object_get(job, "version");
+    int error = TARRY_OK;
+    job_spec spec = {0};
+    reader from = {.job = job};
+    if (!json_is_integer(version))
+        error = diagnose(diagnostic, TARRY_ERROR_FORMAT, "the server's job: this is none");
+    else if (json_integer_value(version) != VERSION)
+        error = diagnose(diagnostic, TARRY_ERROR_FORMAT,
+                         "the server's job: version %lld is not known; this worker knows %d",
+                         (long long)json_integer_value(version), VERSION);
+    if (error == TARRY_OK) {
+        read_all(&from, &spec);
+        if (from.wrong != NULL)
+            error = diagnose(diagnostic, TARRY_ERROR_FORMAT,
+                             "the server's job: %s: missing, or out of range", from.wrong);
+    }
+    json_decref(job);
+    if (error == TARRY_OK)
+        *out = spec;
+    return error;
+}

@@ -1,0 +1,462 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/options/options.h"
+
+#include <argp.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/diagnostic.h"
+#include "base/memory.h"
+#include "cli/options/parse.h"
+#include "cli/options/suggest.h"
+#include "cli/text/complain.h"
+#include "cli/text/program.h"
+#include "cli/text/report_json.h"
+
+enum {
+    KEY_HELP = 1000,
+    KEY_USAGE,
+    KEY_VERSION,
+    KEY_CONFIG,
+    KEY_FIRST, /* + the option's index over all groups */
+};
+
+#define COMMON_OPTIONS 4
+#define OPTIONS_MOST 128 /* options of one command */
+
+/* A flag as it stood on the command line; values are set once the job file has been read. */
+typedef struct given_flag {
+    size_t index;
+    const char *text;
+} given_flag;
+
+typedef struct parse_state {
+    const option_command *command;
+    const option_operand *operands;
+    size_t operand_count;
+    const struct argp *argp;
+    size_t total;
+    given_flag *given;
+    size_t given_count;
+    const char *config_path;
+    int status;
+} parse_state;
+
+static size_t count_options(const option_command *command)
+{
+    size_t total = 0;
+    for (size_t i = 0; i < command->count; i++)
+        total += command->groups[i].count;
+    return total;
+}
+
+static const option_entry *option_at(const option_command *command, size_t index, void **values)
+{
+    const option_group *group = command->groups;
+    while (index >= group->count) {
+        index -= group->count;
+        group++;
+    }
+    *values = group->values;
+    return &group->entries[index];
+}
+
+static int read_flag(const char *text, bool *value, tarry_diagnostic *diagnostic)
+{
+    if (strcmp(text, "true") == 0 || strcmp(text, "yes") == 0 || strcmp(text, "1") == 0)
+        *value = true;
+    else if (strcmp(text, "false") == 0 || strcmp(text, "no") == 0 || strcmp(text, "0") == 0)
+        *value = false;
+    else
+        return diagnose(diagnostic, TARRY_ERROR_FORMAT, "'%s' is neither true nor false", text);
+    return TARRY_OK;
+}
+
+static int read_choice(const option_entry *option, const char *text, int *value,
+                       tarry_diagnostic *diagnostic)
+{
+    char known[256] = "";
+    int shown = INT32_MIN;
+    for (const option_choice *choice = option->choices; choice->name != NULL; choice++) {
+        if (strcmp(choice->name, text) == 0) {
+            *value = choice->value;
+            return TARRY_OK;
+        }
+        if (choice->value != shown) {
+            size_t used = strlen(known);
+            snprintf(known + used, sizeof(known) - used, "%s%s", used > 0 ? ", " : "",
+                     choice->name);
+        }
+        shown = choice->value;
+    }
+    return diagnose(diagnostic, TARRY_ERROR_FORMAT, "'%s' is not one of %s", text, known);
+}
+
+static int read_text(const option_entry *option, const char *text, void *values, const char **value,
+                     tarry_diagnostic *diagnostic)
+{
+    if (*text == '\0')
+        return diagnose(diagnostic, TARRY_ERROR_FORMAT, "the value is empty");
+    if (option->read != NULL) {
+        int error = option->read(text, values, diagnostic);
+        if (error != TARRY_OK)
+            return error;
+    }
+    *value = text;
+    return TARRY_OK;
+}
+
+static int set_option(const option_entry *option, void *values, const char *text,
+                      tarry_diagnostic *diagnostic)
+{
+    void *field = (char *)values + option->offset;
+    uint64_t number = 0;
+    int error;
+    switch (option->kind) {
+    case OPTION_FLAG:
+        return read_flag(text, field, diagnostic);
+    case OPTION_U32:
+        error = parse_whole(text, option->least, option->most, &number, diagnostic);
+        if (error == TARRY_OK)
+            *(uint32_t *)field = (uint32_t)number;
+        return error;
+    case OPTION_U64:
+        return parse_whole(text, option->least, option->most, field, diagnostic);
+    case OPTION_INT:
+        return parse_integer(text, -999999, 999999, field, diagnostic);
+    case OPTION_REAL:
+        return parse_real(text, option->low, option->high, option->open, field, diagnostic);
+    case OPTION_CHOICE:
+        return read_choice(option, text, field, diagnostic);
+    case OPTION_TEXT:
+        return read_text(option, text, values, field, diagnostic);
+    }
+    return TARRY_ERROR_ARGUMENT;
+}
+
+int option_set(const option_group *group, const char *name, const char *text,
+               tarry_diagnostic *diagnostic)
+{
+    const char *names[OPTIONS_MOST];
+    for (size_t i = 0; i < group->count; i++) {
+        const option_entry *option = &group->entries[i];
+        if (strcmp(option->name, name) != 0) {
+            names[i] = option->name;
+            continue;
+        }
+        tarry_diagnostic why;
+        int error = set_option(option, group->values, text, &why);
+        return error == TARRY_OK ? TARRY_OK : diagnose(diagnostic, error, "%s: %s", name, why.text);
+    }
+    const char *near = suggest(name, names, group->count);
+    if (near != NULL)
+        return diagnose(diagnostic, TARRY_ERROR_FORMAT, "%s: unknown key (did you mean %s?)", name,
+                        near);
+    return diagnose(diagnostic, TARRY_ERROR_FORMAT, "%s: unknown key", name);
+}
+
+/* The name nearest to `word` (without dashes) among the command's options, or NULL; `common` ones
+ * stand on the command line alone. */
+static const char *nearest_option(const option_command *command, const char *word, bool common)
+{
+    const char *names[OPTIONS_MOST] = {"help", "usage", "version", "config"};
+    size_t count = COMMON_OPTIONS;
+    for (size_t group = 0; group < command->count; group++) {
+        for (size_t i = 0; i < command->groups[group].count; i++) {
+            if (count < sizeof(names) / sizeof(names[0]))
+                names[count++] = command->groups[group].entries[i].name;
+        }
+    }
+    size_t first = common ? 0 : COMMON_OPTIONS;
+    return suggest(word, names + first, count - first);
+}
+
+/* Says what getopt found wrong with the argument `word`, which it keeps to itself. */
+static void complain_flag(parse_state *state, const char *word)
+{
+    state->status = EXIT_USAGE;
+    if (strncmp(word, "--", 2) != 0) {
+        complain(EXIT_USAGE, "%s: unknown option", word);
+        return;
+    }
+    char name[64];
+    size_t length = strcspn(word + 2, "=");
+    snprintf(name, sizeof(name), "%.*s", (int)(length < 63 ? length : 63), word + 2);
+    size_t prefixed = 0;
+    const struct argp_option *found = NULL;
+    for (const struct argp_option *option = state->argp->options;
+         option->name != NULL || option->doc != NULL; option++) {
+        if (option->name == NULL || strncmp(option->name, name, length) != 0)
+            continue;
+        found = option;
+        prefixed++;
+        if (option->name[length] == '\0') {
+            prefixed = 1;
+            break;
+        }
+    }
+    if (prefixed > 1) {
+        complain(EXIT_USAGE, "--%s: more than one option begins like this", name);
+    } else if (prefixed == 1 && found->arg != NULL) {
+        complain(EXIT_USAGE, "--%s: needs a value (%s)", found->name, found->arg);
+    } else if (prefixed == 1) {
+        complain(EXIT_USAGE, "--%s: takes no value", found->name);
+    } else {
+        const char *near = nearest_option(state->command, name, true);
+        if (near != NULL)
+            complain(EXIT_USAGE, "--%s: unknown option (did you mean --%s?)", name, near);
+        else
+            complain(EXIT_USAGE, "--%s: unknown option (see %s %s --help)", name, program_name,
+                     state->command->name);
+    }
+}
+
+static error_t take_operand(parse_state *state, size_t index, const char *argument)
+{
+    const char *command = state->command->name;
+    if (index >= state->operand_count)
+        state->status = complain(EXIT_USAGE, "%s: unexpected argument '%s'", command, argument);
+    else if (*argument == '\0')
+        state->status =
+            complain(EXIT_USAGE, "%s: %s is empty", command, state->operands[index].name);
+    else
+        *state->operands[index].value = argument;
+    return state->status == OPTIONS_PROCEED ? 0 : ECANCELED;
+}
+
+static int require_operands(const parse_state *state)
+{
+    for (size_t i = 0; i < state->operand_count; i++) {
+        if (*state->operands[i].value == NULL)
+            return complain(EXIT_USAGE, "%s: %s is missing (see %s %s --help)",
+                            state->command->name, state->operands[i].name, program_name,
+                            state->command->name);
+    }
+    return OPTIONS_PROCEED;
+}
+
+/* "DIR NAME", for argp. */
+static void name_operands(const parse_state *state, char *text, size_t size)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (size_t i = 0; i < state->operand_count && used < size; i++)
+        used += (size_t)snprintf(text + used, size - used, "%s%s", i > 0 ? " " : "",
+                                 state->operands[i].name);
+}
+
+/* argp's parser: ends the parsing with ECANCELED once state->status says how the command ends. */
+static error_t take_argument(int key, char *argument, struct argp_state *argp_state)
+{
+    parse_state *state = argp_state->input;
+    char name[64];
+    snprintf(name, sizeof(name), "%s %s", program_name, state->command->name);
+    switch (key) {
+    case KEY_HELP:
+        argp_help(state->argp, stdout, ARGP_HELP_STD_HELP, name);
+        state->status = EXIT_DONE;
+        return ECANCELED;
+    case KEY_USAGE:
+        argp_help(state->argp, stdout, ARGP_HELP_USAGE, name);
+        state->status = EXIT_DONE;
+        return ECANCELED;
+    case KEY_VERSION:
+        printf("%s %s\n", program_name, TARRY_VERSION);
+        state->status = EXIT_DONE;
+        return ECANCELED;
+    case KEY_CONFIG:
+        state->config_path = argument;
+        return 0;
+    case ARGP_KEY_ARG:
+        return take_operand(state, argp_state->arg_num, argument);
+    case ARGP_KEY_ERROR:
+        if (state->status == OPTIONS_PROCEED)
+            complain_flag(state, argp_state->argv[argp_state->next - 1]);
+        return 0;
+    default:
+        break;
+    }
+    if (key < KEY_FIRST || key >= KEY_FIRST + (int)state->total)
+        return ARGP_ERR_UNKNOWN;
+    given_flag flag = {(size_t)(key - KEY_FIRST), argument != NULL ? argument : "true"};
+    state->given[state->given_count++] = flag;
+    return 0;
+}
+
+/* The table that argp wants: a header per group, then its options. */
+static void fill_argp_options(const option_command *command, struct argp_option *out)
+{
+    int key = KEY_FIRST;
+    for (size_t group = 0; group < command->count; group++) {
+        *out++ = (struct argp_option){.doc = command->groups[group].title, .group = (int)group + 1};
+        for (size_t i = 0; i < command->groups[group].count; i++) {
+            const option_entry *option = &command->groups[group].entries[i];
+            *out++ =
+                (struct argp_option){.name = option->name,
+                                     .key = key++,
+                                     .arg = option->kind == OPTION_FLAG ? NULL : option->argument,
+                                     .doc = option->help,
+                                     .group = (int)group + 1};
+        }
+    }
+    int last = (int)command->count + 1;
+    *out++ = (struct argp_option){.doc = "General", .group = last};
+    *out++ = (struct argp_option){.name = "config",
+                                  .key = KEY_CONFIG,
+                                  .arg = "FILE",
+                                  .doc = "Job file of lines 'key = value'; the keys are the flags' "
+                                         "names, and flags win",
+                                  .group = last};
+    *out++ = (struct argp_option){
+        .name = "help", .key = KEY_HELP, .doc = "Give this help list", .group = -1};
+    *out++ = (struct argp_option){
+        .name = "usage", .key = KEY_USAGE, .doc = "Give a short usage message", .group = -1};
+    *out++ = (struct argp_option){
+        .name = "version", .key = KEY_VERSION, .doc = "Print the version", .group = -1};
+}
+
+static bool is_given(const parse_state *state, size_t index)
+{
+    for (size_t i = 0; i < state->given_count; i++) {
+        if (state->given[i].index == index)
+            return true;
+    }
+    return false;
+}
+
+static int apply_config(const parse_state *state, config_file **file)
+{
+    tarry_diagnostic why;
+    int error = config_read(state->config_path, file, &why);
+    if (error != TARRY_OK)
+        return complain(error == TARRY_ERROR_FORMAT ? EXIT_USAGE : EXIT_FAILED, "--config: %s",
+                        why.text);
+    for (size_t i = 0; i < (*file)->count; i++) {
+        const config_entry *entry = &(*file)->entries[i];
+        void *values = NULL;
+        const option_entry *option = NULL;
+        size_t index = 0;
+        for (; index < state->total; index++) {
+            option = option_at(state->command, index, &values);
+            if (strcmp(option->name, entry->key) == 0)
+                break;
+            option = NULL;
+        }
+        if (option == NULL) {
+            const char *near = nearest_option(state->command, entry->key, false);
+            return complain(EXIT_USAGE, "%s:%u: %s: unknown key%s%s%s", state->config_path,
+                            entry->line, entry->key, near != NULL ? " (did you mean " : "",
+                            near != NULL ? near : "", near != NULL ? "?)" : "");
+        }
+        if (set_option(option, values, entry->value, &why) != TARRY_OK)
+            return complain(EXIT_USAGE, "%s:%u: %s: %s", state->config_path, entry->line,
+                            entry->key, why.text);
+        /* Most flags take the place of what was set; what adds up has to go for that. */
+        if (option->forget != NULL && is_given(state, index))
+            option->forget(values);
+    }
+    return OPTIONS_PROCEED;
+}
+
+static int apply_flags(const parse_state *state)
+{
+    for (size_t i = 0; i < state->given_count; i++) {
+        void *values;
+        tarry_diagnostic why;
+        const option_entry *option = option_at(state->command, state->given[i].index, &values);
+        if (set_option(option, values, state->given[i].text, &why) != TARRY_OK)
+            return complain(EXIT_USAGE, "--%s: %s", option->name, why.text);
+    }
+    return OPTIONS_PROCEED;
+}
+
+int options_parse_operands(const option_command *command, const option_operand *operands,
+                           size_t count, int argc, char **argv, config_file **file)
+{
+    *file = NULL;
+    parse_state state = {.command = command,
+                         .operands = operands,
+                         .operand_count = count,
+                         .total = count_options(command),
+                         .status = OPTIONS_PROCEED};
+    struct argp_option *table =
+        memory_allocate(NULL, command->count + state.total + COMMON_OPTIONS + 2, sizeof(*table));
+    state.given = memory_allocate(NULL, (size_t)argc, sizeof(*state.given));
+    if (table == NULL || state.given == NULL) {
+        state.status = complain(EXIT_FAILED, "%s: out of memory", command->name);
+        goto release;
+    }
+    fill_argp_options(command, table);
+    char names[64];
+    name_operands(&state, names, sizeof(names));
+    const struct argp parser = {.options = table,
+                                .parser = take_argument,
+                                .args_doc = count > 0 ? names : NULL,
+                                .doc = command->text};
+    state.argp = &parser;
+    /* argp's own messages take two lines: it is kept silent, and complain_flag says the same. */
+    error_t error =
+        argp_parse(&parser, argc, argv, ARGP_NO_HELP | ARGP_NO_ERRS | ARGP_NO_EXIT, NULL, &state);
+    if (error != 0 && state.status == OPTIONS_PROCEED)
+        state.status = complain(EXIT_FAILED, "%s: %s", command->name, strerror(error));
+    if (state.status == OPTIONS_PROCEED)
+        state.status = require_operands(&state);
+    if (state.status == OPTIONS_PROCEED && state.config_path != NULL)
+        state.status = apply_config(&state, file);
+    if (state.status == OPTIONS_PROCEED)
+        state.status = apply_flags(&state);
+release:
+    memory_release(NULL, state.given);
+    memory_release(NULL, table);
+    return state.status;
+}
+
+int options_parse(const option_command *command, int argc, char **argv, config_file **file)
+{
+    return options_parse_operands(command, NULL, 0, argc, argv, file);
+}
+
+static json_t *option_json(const option_entry *option, const void *values)
+{
+    const void *field = (const char *)values + option->offset;
+    switch (option->kind) {
+    case OPTION_FLAG:
+        return json_boolean(*(const bool *)field);
+    case OPTION_U32:
+        return json_integer((json_int_t) * (const uint32_t *)field);
+    case OPTION_U64:
+        return json_integer((json_int_t) * (const uint64_t *)field);
+    case OPTION_INT:
+        return json_integer(*(const int *)field);
+    case OPTION_REAL:
+        return isfinite(*(const double *)field) ? json_real(*(const double *)field) : json_null();
+    case OPTION_CHOICE:
+        return json_string(option_choice_name(option->choices, *(const int *)field));
+    case OPTION_TEXT:
+        return json_text(*(const char *const *)field);
+    }
+    return NULL;
+}
+
+json_t *options_json(const option_command *command)
+{
+    json_t *object = json_object();
+    for (size_t index = 0; object != NULL && index < count_options(command); index++) {
+        void *values;
+        const option_entry *option = option_at(command, index, &values);
+        if (json_object_set_new(object, option->name, option_json(option, values)) != 0) {
+            json_decref(object);
+            object = NULL;
+        }
+    }
+    return object;
+}
+
+const char *option_choice_name(const option_choice *choices, int value)
+{
+    while (choices->value != value)
+        choices++;
+    return choices->name;
+}

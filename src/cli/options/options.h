@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A command's options as tables. Each option is a flag of the command line (by argp), a key of the
+ * job file (--config) and a key of the report's "config", all of the same name.
+ */
+#ifndef CLI_OPTIONS_H
+#define CLI_OPTIONS_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <tarry/error.h>
+
+#include "cli/options/config.h"
+
+typedef enum option_kind {
+    OPTION_FLAG,   /* bool; no value on the command line, true or false in a job file */
+    OPTION_U32,    /* uint32_t, least..most */
+    OPTION_U64,    /* uint64_t, least..most */
+    OPTION_INT,    /* int, any with 6 digits */
+    OPTION_REAL,   /* double, low..high */
+    OPTION_CHOICE, /* int-sized enumeration: the value of one of `choices` */
+    OPTION_TEXT,   /* const char *, borrowed; never empty; NULL if not given */
+} option_kind;
+
+typedef struct option_choice {
+    const char *name;
+    int value;
+} option_choice;
+
+typedef struct option_entry {
+    const char *name;     /* without dashes */
+    const char *argument; /* what --help calls the value */
+    const char *help;
+    option_kind kind;
+    size_t offset; /* of the field in the group's values */
+    uint64_t least, most;
+    double low, high;
+    bool open;                    /* low itself is out of range */
+    const option_choice *choices; /* ends with a NULL name; the first of several names is shown */
+    /* OPTION_TEXT, may be NULL: takes a text apart into other fields of `values`.
+     * Errors: FORMAT, with a diagnostic. */
+    int (*read)(const char *text, void *values, tarry_diagnostic *diagnostic);
+    /* OPTION_TEXT, where `read` adds to what was read before: forgets all of that. */
+    void (*forget)(void *values);
+} option_entry;
+
+typedef struct option_group {
+    const char *title;
+    const option_entry *entries;
+    size_t count;
+    void *values; /* the structure of the entries' fields, filled with the defaults */
+} option_group;
+
+typedef struct option_command {
+    const char *name; /* "train" */
+    const char *text; /* what the command does, for --help */
+    const option_group *groups;
+    size_t count;
+} option_command;
+
+#define OPTIONS_PROCEED (-1)
+
+/*
+ * Reads argv[1..argc-1], and the job file that --config names before the flags: flags win. Gives
+ * back OPTIONS_PROCEED with all values set, or the exit status with which to end, after --help,
+ * --usage, --version or a complaint. *file, which may be NULL, owns the texts of the job file; free
+ * it with config_free in any case.
+ */
+int options_parse(const option_command *command, int argc, char **argv, config_file **file);
+
+/* An argument that is not a flag. */
+typedef struct option_operand {
+    const char *name;   /* what --help calls it */
+    const char **value; /* NULL before; borrowed from the command line; never empty */
+} option_operand;
+
+/* The same for a command that wants operands[0..count-1], all of them, in this order. */
+int options_parse_operands(const option_command *command, const option_operand *operands,
+                           size_t count, int argc, char **argv, config_file **file);
+
+/*
+ * Sets the value `name` of one group, as its flag does, without a command line. Errors: FORMAT (an
+ * unknown name too) and NO_MEMORY, with a diagnostic.
+ */
+int option_set(const option_group *group, const char *name, const char *text,
+               tarry_diagnostic *diagnostic);
+
+/* All values as a JSON object by name; NaN and texts not given are null.
+ * NULL if there is no memory. */
+json_t *options_json(const option_command *command);
+
+/* The name of `value` among choices; it must be one of them. */
+const char *option_choice_name(const option_choice *choices, int value);
+
+#endif

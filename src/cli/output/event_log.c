@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/output/event_log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/diagnostic.h"
+#include "base/memory.h"
+#include "cli/text/numbers.h"
+#include "cli/text/report_json.h"
+
+struct event_log {
+    int file;
+    bool failed;
+    bool torn; /* the last line was written in part: for want of room, or by who was killed */
+    pthread_mutex_t lock;
+};
+
+static bool ends_within_a_line(const char *path)
+{
+    struct stat status;
+    char last = '\n';
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (file < 0)
+        return false;
+    bool read = fstat(file, &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0 &&
+                pread(file, &last, 1, status.st_size - 1) == 1;
+    close(file);
+    return read && last != '\n';
+}
+
+int event_log_open(const char *path, event_log **out, tarry_diagnostic *diagnostic)
+{
+    event_log *log = memory_allocate(NULL, 1, sizeof(*log));
+    if (log == NULL)
+        return diagnose_no_memory(diagnostic, path);
+    log->file = strcmp(path, "-") == 0
+                    ? STDERR_FILENO
+                    : open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+    if (log->file < 0) {
+        int error = errno;
+        memory_release(NULL, log);
+        return diagnose(diagnostic, TARRY_ERROR_FILE, "%s: cannot be written: %s", path,
+                        strerror(error));
+    }
+    log->torn = log->file != STDERR_FILENO && ends_within_a_line(path);
+    pthread_mutex_init(&log->lock, NULL);
+    *out = log;
+    return TARRY_OK;
+}
+
+bool event_log_close(event_log *log)
+{
+    if (log == NULL)
+        return true;
+    bool well = !log->failed;
+    if (log->file != STDERR_FILENO)
+        well = close(log->file) == 0 && well;
+    pthread_mutex_destroy(&log->lock);
+    memory_release(NULL, log);
+    return well;
+}
+
+/* "2026-02-28T23:59:59.123Z" */
+static void time_text(char *text, size_t size)
+{
+    struct timespec now;
+    struct tm parts;
+    clock_gettime(CLOCK_REALTIME, &now);
+    gmtime_r(&now.tv_sec, &parts);
+    size_t used = strftime(text, size, "%Y-%m-%dT%H:%M:%S", &parts);
+    snprintf(text + used, size - used, ".%03dZ", (int)(now.tv_nsec / 1000000));
+}
+
+/* Gives back how many bytes were written. */
+static size_t put(const event_log *log, const char *bytes, size_t length)
+{
+    size_t done = 0;
+    while (done < length) {
+        ssize_t wrote = write(log->file, bytes + done, length - done);
+        if (wrote < 0 && errno != EINTR)
+            break;
+        done += wrote > 0 ? (size_t)wrote : 0;
+    }
+    return done;
+}
+
+/* One write per line, so that those of several processes in one file don't mix. */
+static void write_line(event_log *log, char *line, size_t length)
+{
+    line[length++] = '\n';
+    pthread_mutex_lock(&log->lock);
+    if (log->torn)
+        log->torn = put(log, "\n", 1) == 0;
+    size_t done = log->torn ? 0 : put(log, line, length);
+    log->failed = log->failed || done < length;
+    log->torn = log->torn || (done > 0 && done < length);
+    pthread_mutex_unlock(&log->lock);
+}
+
+void event_log_add(event_log *log, const char *event, json_t *fields)
+{
+    char now[64];
+    time_text(now, sizeof(now));
+    json_t *entry = log != NULL ? json_pack("{s:s, s:s}", "time", now, "event", event) : NULL;
+    if (entry == NULL) {
+        json_decref(fields);
+        return;
+    }
+    const char *name;
+    json_t *value;
+    json_object_foreach(fields, name, value)
+    {
+        if (!json_is_null(value))
+            json_object_set(entry, name, value);
+    }
+    json_decref(fields);
+    /* The line's end takes the place of the text's. */
+    char *line = json_dumps(entry, JSON_COMPACT | JSON_REAL_PRECISION(9));
+    json_decref(entry);
+    if (line != NULL)
+        write_line(log, line, strlen(line));
+    free(line);
+}
+
+const char *absence_name(tarry_absence absence)
+{
+    switch (absence) {
+    case TARRY_ABSENT_GONE:
+        return "gone";
+    case TARRY_ABSENT_SILENT:
+        return "silent";
+    case TARRY_ABSENT_LATE:
+        return "late";
+    case TARRY_ABSENT_FAILED:
+        return "failed";
+    }
+    return "unknown";
+}
+
+static const char *const names[] = {
+    [TARRY_TCP_LISTENING] = "listening",
+    [TARRY_TCP_JOINED] = "joined",
+    [TARRY_TCP_LEFT_OUT] = "left_out",
+    [TARRY_TCP_LEFT] = "left",
+    [TARRY_TCP_REFUSED] = "refused",
+    [TARRY_TCP_SIGNAL] = "signal",
+    [TARRY_TCP_ROUND] = "round",
+    [TARRY_TCP_CONNECTED] = "connected",
+    [TARRY_TCP_LOST] = "lost",
+    [TARRY_TCP_WAITING] = "waiting",
+    [TARRY_TCP_REVOCATION] = "revocation",
+};
+
+static json_t *milliseconds(uint64_t ns)
+{
+    return ns == TARRY_NEVER ? json_null() : json_real((double)ns * 1e-6);
+}
+
+static void add_result(json_t *fields, const tarry_round_result *result)
+{
+    json_t *figures = json_pack(
+        "{s:o, s:o, s:b, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "took_ms",
+        milliseconds(result->end_ns - result->start_ns), "signal_ms",
+        milliseconds(result->signal_ns == TARRY_NEVER ? TARRY_NEVER
+                                                      : result->signal_ns - result->start_ns),
+        "exact", result->exact, "expected_error", number_json(result->expected_error), "attempts",
+        (json_int_t)result->attempts, "parts", (json_int_t)result->parts, "copies_computed",
+        (json_int_t)result->copies_computed, "workers_heard", (json_int_t)result->workers_heard,
+        "workers_lost", (json_int_t)result->workers_lost, "upload_bytes",
+        (json_int_t)result->upload_bytes, "control_bytes", (json_int_t)result->control_bytes,
+        "conditioning", positive_json(result->conditioning), "error_bound",
+        positive_json(result->error_bound));
+    json_object_update(fields, figures);
+    json_decref(figures);
+    if (result->error != TARRY_OK)
+        json_object_set_new(fields, "error", json_string(tarry_error_text(result->error)));
+}
+
+static json_t *text_or_null(const char *text)
+{
+    return json_text(text != NULL && *text != '\0' ? text : NULL);
+}
+
+void event_log_notice(event_log *log, const tarry_tcp_notice *notice)
+{
+    if (log == NULL)
+        return;
+    tarry_tcp_notice_type type = notice->type;
+    bool in_round = type == TARRY_TCP_LEFT_OUT || type == TARRY_TCP_SIGNAL ||
+                    type == TARRY_TCP_ROUND || type == TARRY_TCP_JOINED;
+    json_t *fields = json_object();
+    if (in_round)
+        json_object_set_new(fields, "round", json_integer((json_int_t)notice->round));
+    if (notice->worker != TARRY_TCP_NO_WORKER)
+        json_object_set_new(fields, "worker", json_integer((json_int_t)notice->worker));
+    if (type == TARRY_TCP_SIGNAL)
+        json_object_set_new(fields, "attempt", json_integer((json_int_t)notice->attempt));
+    if (type == TARRY_TCP_LEFT_OUT) {
+        json_object_set_new(fields, "reason", json_string(absence_name(notice->absence)));
+        json_object_set_new(fields, "limit_ms", milliseconds(notice->limit_ns));
+    }
+    if (type == TARRY_TCP_LEFT_OUT || type == TARRY_TCP_WAITING)
+        json_object_set_new(fields, "waited_ms", milliseconds(notice->waited_ns));
+    if (type == TARRY_TCP_JOINED)
+        json_object_set_new(fields, "rack", text_or_null(notice->rack));
+    json_object_set_new(fields, "peer", text_or_null(notice->peer));
+    json_object_set_new(fields, "text", text_or_null(notice->text));
+    if (type == TARRY_TCP_ROUND && notice->result != NULL)
+        add_result(fields, notice->result);
+    event_log_add(log, names[type], fields);
+}

@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/plan/advise.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/memory.h"
+#include "base/quantile.h"
+#include "cli/options/keep.h"
+#include "cli/simulate/simulate_trials.h"
+#include "cli/text/complain.h"
+#include "cli/text/numbers.h"
+
+#define TIE 1.02      /* times that differ by less are equal */
+#define PROMISING 1.2 /* what took longer in the first look, than the fastest, stays behind */
+#define MOST_UNSEEN 5 /* promising choices of each higher number of parts */
+#define LOOK_ROUNDS 3 /* of each trial of the first look */
+
+/*
+ * Plans of several parts take long to make, and many choices are far from the best. So there is a
+ * first look at the choices with the fewest parts, in few rounds; then the promising ones, also
+ * those with more parts which could be faster, and those of one part that keep only what is
+ * credited, are simulated in all trials.
+ */
+typedef struct search {
+    const advise_options *options;
+    simulate_options world;
+    simulate_variants variants; /* all that memory allows */
+    simulate_variant *chosen;   /* of the stage at hand, room for all */
+    advice_choice *choices;     /* by variant */
+    double *signal_seconds;     /* by variant: of the first look, from start to signal */
+    bool *wanted;               /* by variant: in the stage at hand */
+} search;
+
+/* The random design's loads differ by at most 1. */
+static uint64_t most_load(const advise_options *options, const advice_choice *choice)
+{
+    uint64_t copies = (uint64_t)options->chunks * choice->pieces * choice->replication;
+    return (copies + options->workers - 1) / options->workers;
+}
+
+static advice_choice choice_of(const advise_options *options, const simulate_variant *variant)
+{
+    advice_choice choice = {
+        .replication = variant->plan.replication,
+        .pieces = variant->plan.pieces,
+        .parts = variant->plan.parts,
+        .keep = variant->server.keep,
+        .ahead = variant->server.ahead,
+    };
+    choice.upload_bytes = (options->dimension + choice.parts - 1) / choice.parts * sizeof(float);
+    choice.memory_bytes = keep_worker_bytes(most_load(options, &choice), choice.parts, choice.keep,
+                                            choice.ahead, options->dimension);
+    return choice;
+}
+
+/* Fills in all choices, of which those that take too much memory are left out. */
+static int list_choices(search *it, advice *out)
+{
+    const advise_options *options = it->options;
+    simulate_variants *variants = &it->variants;
+    size_t count = 0;
+    uint64_t least = UINT64_MAX;
+    for (size_t i = 0; i < variants->count; i++) {
+        advice_choice choice = choice_of(options, &variants->items[i]);
+        least = choice.memory_bytes < least ? choice.memory_bytes : least;
+        if (options->memory != 0 && choice.memory_bytes > options->memory)
+            continue;
+        variants->items[count] = variants->items[i];
+        it->choices[count++] = choice;
+    }
+    out->too_large = variants->count - count;
+    variants->count = count;
+    if (count > 0)
+        return OPTIONS_PROCEED;
+    char limit[NUMBER_TEXT_SIZE], needed[NUMBER_TEXT_SIZE];
+    bytes_text((double)options->memory, limit);
+    bytes_text((double)least, needed);
+    return complain(EXIT_FAILED, "--memory: every choice needs more than %s; the least is %s",
+                    limit, needed);
+}
+
+typedef double round_value(const simulate_outcome *outcome);
+
+static double whole_seconds(const simulate_outcome *outcome)
+{
+    return outcome->seconds;
+}
+
+static double until_signal(const simulate_outcome *outcome)
+{
+    return (double)(outcome->result.signal_ns - outcome->result.start_ns) * 1e-9;
+}
+
+/* The median over trials and rounds first..last; NaN where a trial could not end. */
+static double median_of(const simulate_trials *trials, size_t index, uint32_t first, uint32_t last,
+                        round_value *value, double *values)
+{
+    size_t count = 0;
+    for (size_t trial = 0; trial < trials->options->trials; trial++)
+        for (uint32_t round = first; round <= last; round++) {
+            const simulate_outcome *outcome =
+                &simulate_trials_outcomes(trials, trial, index)[round];
+            if (isnan(outcome->seconds))
+                return NAN;
+            values[count++] = value(outcome);
+        }
+    return quantile_of(values, count, 0.5);
+}
+
+/* Means over the second half of the rounds, of the trials that could end. */
+static void add_up(const simulate_trials *trials, size_t index, advice_choice *choice)
+{
+    const uint32_t rounds = trials->options->rounds;
+    double ended = 0;
+    choice->control_bytes = choice->copies = 0;
+    choice->failed = 0;
+    for (size_t trial = 0; trial < trials->options->trials; trial++) {
+        const simulate_outcome *outcomes = simulate_trials_outcomes(trials, trial, index);
+        if (isnan(outcomes[0].seconds)) {
+            choice->failed++;
+            continue;
+        }
+        for (uint32_t round = rounds / 2; round < rounds; round++) {
+            choice->control_bytes += (double)outcomes[round].result.control_bytes;
+            choice->copies += (double)outcomes[round].result.copies_computed;
+            ended++;
+        }
+    }
+    choice->control_bytes /= ended;
+    choice->copies /= ended * trials->options->chunks * choice->pieces;
+}
+
+static int take_figures(search *it, const simulate_trials *trials)
+{
+    const uint32_t rounds = trials->options->rounds;
+    size_t count = (size_t)trials->options->trials * rounds, index = 0;
+    double *values = memory_allocate(NULL, count, sizeof(*values));
+    if (values == NULL)
+        return complain(EXIT_FAILED, "plan: out of memory");
+    for (size_t i = 0; i < it->variants.count; i++) {
+        if (!it->wanted[i])
+            continue;
+        advice_choice *choice = &it->choices[i];
+        choice->trials = trials->options->trials;
+        choice->first_seconds = median_of(trials, index, 0, 0, whole_seconds, values);
+        choice->seconds = median_of(trials, index, rounds / 2, rounds - 1, whole_seconds, values);
+        it->signal_seconds[i] =
+            median_of(trials, index, rounds / 2, rounds - 1, until_signal, values);
+        add_up(trials, index++, choice);
+    }
+    memory_release(NULL, values);
+    return OPTIONS_PROCEED;
+}
+
+/* Simulates the wanted choices. */
+static int run_stage(search *it, uint64_t trials_each, uint32_t rounds, advice *out)
+{
+    simulate_variants stage = {0, it->chosen, NULL};
+    simulate_trials *trials = NULL;
+    for (size_t i = 0; i < it->variants.count; i++)
+        if (it->wanted[i])
+            it->chosen[stage.count++] = it->variants.items[i];
+    it->world.trials = trials_each;
+    it->world.rounds = rounds;
+    int status = simulate_trials_create(&it->world, &stage, &trials);
+    if (status != OPTIONS_PROCEED)
+        return status;
+    status = simulate_trials_run(trials);
+    if (status == EXIT_DONE)
+        status = take_figures(it, trials);
+    out->run_seconds += trials->seconds;
+    simulate_trials_free(trials);
+    return status;
+}
+
+static int compare_costs(const advice_choice *a, const advice_choice *b)
+{
+    if (a->memory_bytes != b->memory_bytes)
+        return a->memory_bytes < b->memory_bytes ? -1 : 1;
+    if (a->replication != b->replication)
+        return a->replication < b->replication ? -1 : 1;
+    if (a->pieces != b->pieces)
+        return a->pieces < b->pieces ? -1 : 1;
+    return (a->parts > b->parts) - (a->parts < b->parts);
+}
+
+static int compare_seconds(const void *left, const void *right)
+{
+    const advice_choice *a = left, *b = right;
+    if (isnan(a->seconds) != isnan(b->seconds))
+        return isnan(a->seconds) ? 1 : -1;
+    if (a->seconds < b->seconds || a->seconds > b->seconds)
+        return a->seconds < b->seconds ? -1 : 1;
+    return compare_costs(a, b);
+}
+
+static bool dominates(const advice_choice *a, const advice_choice *b)
+{
+    bool as_good = a->seconds <= b->seconds && a->memory_bytes <= b->memory_bytes &&
+                   a->replication <= b->replication;
+    bool better = a->seconds < b->seconds || a->memory_bytes < b->memory_bytes ||
+                  a->replication < b->replication;
+    return as_good && better;
+}
+
+static void mark_pareto(advice *found)
+{
+    for (size_t i = 0; i < found->count; i++) {
+        advice_choice *choice = &found->choices[i];
+        choice->pareto = !isnan(choice->seconds);
+        for (size_t k = 0; k < found->count && choice->pareto; k++)
+            choice->pareto = !dominates(&found->choices[k], choice);
+    }
+}
+
+/* The choice with this replication and these pieces that stands for the others in the first look:
+ * that of the fewest parts, if it may be one that keeps all. */
+static size_t look_of(const search *it, size_t index)
+{
+    const advice_choice *choice = &it->choices[index], *other = it->choices;
+    size_t look = index;
+    for (size_t i = 0; i < it->variants.count; i++)
+        if (other[i].replication == choice->replication && other[i].pieces == choice->pieces &&
+            (other[i].parts < other[look].parts ||
+             (other[i].parts == other[look].parts && other[i].keep < other[look].keep)))
+            look = i;
+    return look;
+}
+
+/*
+ * What a choice may take at best: with k times the parts of its look, every chunk needs k times the
+ * copies, and a worker sends 1/k of the bytes.
+ */
+static double hope_of(const search *it, size_t index)
+{
+    size_t look = look_of(it, index);
+    double ratio = (double)it->choices[index].parts / it->choices[look].parts;
+    double signal = it->signal_seconds[look];
+    return ratio * signal + (it->choices[look].seconds - signal) / ratio;
+}
+
+/* Of the choices with these parts, which no look was had at, those of the least memory among the
+ * ones that may take no more than `seconds`. */
+static void want_unseen(search *it, uint32_t parts, double seconds)
+{
+    for (int taken = 0; taken < MOST_UNSEEN; taken++) {
+        size_t least = SIZE_MAX;
+        for (size_t i = 0; i < it->variants.count; i++) {
+            const advice_choice *choice = &it->choices[i];
+            if (choice->parts == parts && choice->trials == 0 && !it->wanted[i] &&
+                hope_of(it, i) <= seconds &&
+                (least == SIZE_MAX || compare_costs(choice, &it->choices[least]) < 0))
+                least = i;
+        }
+        if (least == SIZE_MAX)
+            return;
+        it->wanted[least] = true;
+    }
+}
+
+/* After the first look: what may be the best, and in any case the best that was seen. */
+static void want_promising(search *it)
+{
+    double best = INFINITY, hope = INFINITY;
+    for (size_t i = 0; i < it->variants.count; i++) {
+        if (it->choices[i].trials > 0)
+            best = fmin(best, it->choices[i].seconds);
+        else
+            hope = fmin(hope, hope_of(it, i));
+    }
+    double limit = fmin(best, hope) * PROMISING;
+    for (size_t i = 0; i < it->variants.count; i++)
+        it->wanted[i] = it->choices[i].trials > 0 &&
+                        (it->choices[i].seconds <= best || it->choices[i].seconds <= limit);
+    const whole_list *parts = &it->options->part_counts;
+    for (size_t i = 0; i < parts->count; i++) /* more parts cost memory for nothing but time */
+        want_unseen(it, parts->values[i], parts->values[i] == 1 ? limit : fmin(best, limit));
+}
+
+static int run_stages(search *it, advice *out)
+{
+    const advise_options *options = it->options;
+    uint64_t look = options->trials / 2;
+    for (size_t i = 0; i < it->variants.count; i++)
+        it->wanted[i] = look_of(it, i) == i;
+    int status = run_stage(it, look > 0 ? look : 1, LOOK_ROUNDS, out);
+    if (status != OPTIONS_PROCEED)
+        return status;
+    bool any = false;
+    want_promising(it);
+    for (size_t i = 0; i < it->variants.count; i++)
+        any |= it->wanted[i];
+    return any ? run_stage(it, options->trials, options->rounds, out) : OPTIONS_PROCEED;
+}
+
+/* Hands over what was simulated, in order, and chooses. */
+static int judge(search *it, advice *out)
+{
+    for (size_t i = 0; i < it->variants.count; i++)
+        if (it->choices[i].trials > 0)
+            it->choices[out->count++] = it->choices[i];
+    out->unpromising = it->variants.count - out->count;
+    out->choices = it->choices;
+    it->choices = NULL;
+    qsort(out->choices, out->count, sizeof(*out->choices), compare_seconds);
+    const advice_choice *best = out->choices;
+    if (isnan(best->seconds))
+        return complain(EXIT_FAILED,
+                        "--advise: no choice could end all of its rounds: too many workers are "
+                        "lost; try a higher --replication");
+    mark_pareto(out);
+    out->recommended = 0;
+    for (size_t i = 1; i < out->count && out->choices[i].seconds <= best->seconds * TIE; i++)
+        if (out->choices[i].trials == it->options->trials &&
+            compare_costs(&out->choices[i], &out->choices[out->recommended]) < 0)
+            out->recommended = i;
+    return OPTIONS_PROCEED;
+}
+
+static void describe_world(const advise_options *options, simulate_options *world)
+{
+    simulate_options_init(world);
+    world->command = "plan";
+    world->workers = options->workers;
+    world->chunks = options->chunks;
+    world->straggler = options->straggler;
+    world->worker_seconds = options->worker_seconds;
+    world->chunk_cost = options->chunk_cost;
+    world->chunk_seconds = options->chunk_seconds;
+    world->overhead = options->overhead;
+    world->latency = options->latency;
+    world->bandwidth = options->bandwidth;
+    world->server_bandwidth = options->server_bandwidth;
+    world->dimension = options->dimension;
+    world->parameter_bytes = 0; /* every choice takes the same to hand them out */
+    /* Whoever waits for the uploads of all others is not lost. */
+    double bytes = (double)options->dimension * sizeof(float);
+    world->silence += 2 * options->latency + 2 * bytes / options->bandwidth +
+                      2 * bytes * options->workers / options->server_bandwidth;
+    world->seed = options->seed;
+    world->jobs = options->jobs;
+    world->quiet = options->quiet;
+    world->no_bounds = true;
+}
+
+static int search_create(search *it)
+{
+    const advise_options *options = it->options;
+    const scheme_frame frame = {
+        .workers = options->workers,
+        .chunks = options->chunks,
+        .seed = options->seed,
+        .last_deadline = NAN,
+        .latency_seconds = options->latency,
+        .chunk_seconds = options->chunk_seconds,
+        .overhead_seconds = options->overhead,
+    };
+    tarry_diagnostic why;
+    it->world.defaults.replications = options->replications;
+    it->world.defaults.piece_counts = options->piece_counts;
+    it->world.defaults.part_counts = options->part_counts;
+    bool one_part = false;
+    for (size_t i = 0; i < options->part_counts.count; i++)
+        one_part |= options->part_counts.values[i] == 1;
+    const char *schemes = options->keep == TARRY_KEEP_ALL || !one_part ? "tarry:keep=all"
+                          : options->keep == TARRY_KEEP_CREDITED
+                              ? "tarry:keep=credited,parts=1"
+                              : "tarry:keep=all,tarry:keep=credited,parts=1";
+    int error = simulate_variants_read(schemes, &it->world.defaults, &frame, &it->variants, &why);
+    if (error != TARRY_OK)
+        return complain(error == TARRY_ERROR_FORMAT ? EXIT_USAGE : EXIT_FAILED, "--advise: %s",
+                        why.text);
+    size_t count = it->variants.count;
+    it->chosen = memory_allocate(NULL, count, sizeof(*it->chosen));
+    it->choices = memory_allocate(NULL, count, sizeof(*it->choices));
+    it->signal_seconds = memory_allocate(NULL, count, sizeof(*it->signal_seconds));
+    it->wanted = memory_allocate(NULL, count, sizeof(*it->wanted));
+    if (it->chosen == NULL || it->choices == NULL || it->signal_seconds == NULL ||
+        it->wanted == NULL)
+        return complain(EXIT_FAILED, "plan: out of memory");
+    return OPTIONS_PROCEED;
+}
+
+int advise(const advise_options *options, advice *out)
+{
+    search it = {.options = options};
+    advice found = {0};
+    describe_world(options, &it.world);
+    int status = search_create(&it);
+    if (status == OPTIONS_PROCEED)
+        status = list_choices(&it, &found);
+    if (status == OPTIONS_PROCEED)
+        status = run_stages(&it, &found);
+    if (status == OPTIONS_PROCEED)
+        status = judge(&it, &found);
+    memory_release(NULL, it.wanted);
+    memory_release(NULL, it.signal_seconds);
+    memory_release(NULL, it.choices);
+    memory_release(NULL, it.chosen);
+    simulate_variants_free(&it.variants);
+    if (status != OPTIONS_PROCEED)
+        advice_free(&found);
+    else
+        *out = found;
+    return status;
+}
+
+void advice_free(advice *found)
+{
+    memory_release(NULL, found->choices);
+    *found = (advice){0};
+}

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tarry plan: an assignment's figures. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/command.h"
+#include "cli/options/keep.h"
+#include "cli/options/plan_options.h"
+#include "cli/plan/command_plan_advise.h"
+#include "cli/plan/plan_endurance.h"
+#include "cli/text/complain.h"
+#include "cli/text/numbers.h"
+
+typedef struct plan_command_options {
+    uint64_t dimension; /* d */
+    int keep;           /* a tarry_keep */
+    const char *ahead_text;
+    uint32_t ahead;
+    bool json;
+    bool show;
+} plan_command_options;
+
+static int read_ahead(const char *text, void *values, tarry_diagnostic *diagnostic)
+{
+    return keep_read_ahead(text, &((plan_command_options *)values)->ahead, diagnostic);
+}
+
+static const option_entry print_entries[] = {
+    {.name = "dimension",
+     .argument = "D",
+     .help = "Numbers in a gradient, for memory and upload (default 1e6)",
+     .kind = OPTION_U64,
+     .offset = offsetof(plan_command_options, dimension),
+     .least = 1,
+     .most = 100000000000},
+    {.name = "keep",
+     .argument = "WHICH",
+     .help = "Gradients that workers keep, for memory: all (default) or, with one part, credited",
+     .kind = OPTION_CHOICE,
+     .offset = offsetof(plan_command_options, keep),
+     .choices = keep_choices},
+    {.name = "ahead",
+     .argument = "N",
+     .help = "With credited: finished gradients that may wait for the server's answer while a "
+             "worker computes the next (default 3)",
+     .kind = OPTION_TEXT,
+     .read = read_ahead,
+     .offset = offsetof(plan_command_options, ahead_text)},
+    {.name = "json",
+     .help = "Print the figures as JSON",
+     .kind = OPTION_FLAG,
+     .offset = offsetof(plan_command_options, json)},
+    {.name = "show",
+     .help = "Print the assignment too, as --design file:PATH reads it",
+     .kind = OPTION_FLAG,
+     .offset = offsetof(plan_command_options, show)},
+};
+
+/* Per worker and round. */
+static uint64_t upload_bytes(const tarry_plan *plan, uint64_t dimension)
+{
+    uint32_t parts = tarry_plan_least_parts(plan);
+    return (dimension + parts - 1) / parts * sizeof(float);
+}
+
+typedef uint32_t plan_count(const tarry_plan *plan, uint32_t index);
+
+static void print_spread(const char *start, const char *name, const tarry_plan *plan,
+                         plan_count *count_of, uint32_t count)
+{
+    uint32_t least = UINT32_MAX, most = 0;
+    double sum = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t value = count_of(plan, i);
+        least = value < least ? value : least;
+        most = value > most ? value : most;
+        sum += value;
+    }
+    printf("%s%-21s least %u, mean %.4g, most %u\n", start, name, least, sum / count, most);
+}
+
+static void print_bytes(const char *start, const char *name, uint64_t least, uint64_t most,
+                        const char *more, uint64_t total)
+{
+    char low[NUMBER_TEXT_SIZE], high[NUMBER_TEXT_SIZE], all[NUMBER_TEXT_SIZE];
+    bytes_text((double)least, low);
+    bytes_text((double)most, high);
+    bytes_text((double)total, all);
+    if (least == most)
+        printf("%s%-21s %s%s, %s in all\n", start, name, high, more, all);
+    else
+        printf("%s%-21s %s to %s%s, %s in all\n", start, name, low, high, more, all);
+}
+
+static const char *copies_word(uint32_t count)
+{
+    return count == 1 ? "copy" : "copies";
+}
+
+/* How copies are spread over racks, and whether any single one may die. */
+static void print_racks(const char *start, const plan_options *options, const tarry_plan *plan)
+{
+    uint32_t racks = tarry_plan_racks(plan), needed = tarry_plan_least_parts(plan);
+    tarry_rack_spread spread = tarry_plan_rack_spread(plan);
+    if (racks == 0)
+        return;
+    printf("%s%-21s %u, of %u", start, "racks", racks, spread.least);
+    if (spread.most > spread.least)
+        printf(" to %u", spread.most);
+    /* A random design puts two into one rack for no other reason. */
+    bool few = spread.most_together > 1 && options->plan.design == TARRY_DESIGN_RANDOM;
+    printf(" worker%s; at most %u %s of a chunk in one%s\n", spread.most == 1 ? "" : "s",
+           spread.most_together, copies_word(spread.most_together),
+           few ? ", as there are fewer racks than copies" : "");
+    printf("%s%-21s %s: each chunk keeps %u %s, and needs %u\n", start, "any single rack",
+           spread.left >= needed ? "may die" : "may not die", spread.left, copies_word(spread.left),
+           needed);
+}
+
+static void print_text(const plan_options *options, const plan_command_options *print,
+                       const tarry_plan *plan, const plan_endurance *endurance)
+{
+    /* With --show the figures are comments of a design's file. */
+    const char *start = print->show ? "# " : "";
+    uint32_t parts = tarry_plan_parts(plan), workers = tarry_plan_workers(plan);
+    char number[NUMBER_TEXT_SIZE], bound[NUMBER_TEXT_SIZE], name[24];
+    printf("%s%-21s %u\n", start, "workers", workers);
+    if (options->plan.pieces > 1)
+        printf("%s%-21s %u: %u cut into %u pieces each\n", start, "chunks", tarry_plan_chunks(plan),
+               options->plan.chunks, options->plan.pieces);
+    else
+        printf("%s%-21s %u\n", start, "chunks", tarry_plan_chunks(plan));
+    printf("%s%-21s %s, seed %" PRIu64 "\n", start, "design", options->design, options->plan.seed);
+    print_spread(start, "chunks per worker", plan, tarry_plan_load, workers);
+    print_spread(start, "workers per chunk", plan, tarry_plan_replication, tarry_plan_chunks(plan));
+    printf("%s%-21s %s%u\n", start, "parts",
+           tarry_plan_least_parts(plan) < parts ? "chosen in each round, 1 to " : "", parts);
+    print_racks(start, options, plan);
+    whole_text(tarry_plan_q(plan, parts), number);
+    whole_text(tarry_plan_q_bound(plan, parts), bound);
+    snprintf(name, sizeof(name), "Q_%u", parts);
+    printf("%s%-21s %s chunks at worst (no order below %s)\n", start, name, number, bound);
+    tarry_conditioning conditioning = tarry_plan_conditioning(plan);
+    whole_text(conditioning.subsets, number);
+    if (parts == 1)
+        printf("%s%-21s perfect with one part\n", start, "conditioning");
+    else if (tarry_plan_least_parts(plan) < parts)
+        printf("%s%-21s worst %.4g, median %.4g with it, over %s %s\n", start, "conditioning",
+               conditioning.worst, conditioning.median, number,
+               conditioning.complete ? "subsets" : "sampled subsets");
+    else
+        printf("%s%-21s worst %.4g, median %.4g, over %s %s of %u workers\n", start, "conditioning",
+               conditioning.worst, conditioning.median, number,
+               conditioning.complete ? "subsets" : "sampled subsets", parts);
+    plan_endurance_print(endurance, start);
+    keep_bytes memory =
+        keep_bytes_of(plan, (tarry_keep)print->keep, print->ahead, print->dimension);
+    uint64_t upload = upload_bytes(plan, print->dimension);
+    print_bytes(start, "memory per worker", memory.least, memory.most, "", memory.total);
+    print_bytes(start, "upload per worker", upload, upload, " per round", upload * workers);
+    char digest[2 * TARRY_DIGEST_SIZE + 1];
+    plan_digest_text(plan, digest);
+    printf("%s%-21s %s\n", start, "digest", digest);
+    for (uint32_t worker = 0; print->show && worker < workers; worker++) {
+        for (uint32_t position = 0; position < tarry_plan_load(plan, worker); position++)
+            printf("%s%u", position > 0 ? " " : "", tarry_plan_chunk(plan, worker, position));
+        printf("\n");
+    }
+}
+
+static json_t *assignment_json(const tarry_plan *plan)
+{
+    json_t *workers = json_array();
+    for (uint32_t worker = 0; workers != NULL && worker < tarry_plan_workers(plan); worker++) {
+        json_t *chunks = json_array();
+        int failed = json_array_append(workers, chunks);
+        for (uint32_t position = 0; position < tarry_plan_load(plan, worker); position++)
+            failed |= json_array_append_new(chunks,
+                                            json_integer(tarry_plan_chunk(plan, worker, position)));
+        json_decref(chunks);
+        if (failed != 0) {
+            json_decref(workers);
+            workers = NULL;
+        }
+    }
+    return workers;
+}
+
+/* Q_l for every l that the plan allows. */
+static json_t *q_json(const tarry_plan *plan)
+{
+    uint32_t most = UINT32_MAX;
+    for (uint32_t chunk = 0; chunk < tarry_plan_chunks(plan); chunk++) {
+        uint32_t replication = tarry_plan_replication(plan, chunk);
+        most = replication < most ? replication : most;
+    }
+    json_t *list = json_array();
+    for (uint32_t copies = 1; list != NULL && copies <= most; copies++) {
+        json_t *entry = json_pack("{s:I, s:I, s:I}", "copies", (json_int_t)copies, "q",
+                                  (json_int_t)tarry_plan_q(plan, copies), "q_bound",
+                                  (json_int_t)tarry_plan_q_bound(plan, copies));
+        if (json_array_append_new(list, entry) != 0) {
+            json_decref(list);
+            list = NULL;
+        }
+    }
+    return list;
+}
+
+static int print_json(const plan_options *options, const plan_command_options *print,
+                      const tarry_plan *plan, const plan_endurance *endurance)
+{
+    keep_bytes memory =
+        keep_bytes_of(plan, (tarry_keep)print->keep, print->ahead, print->dimension);
+    uint64_t upload = upload_bytes(plan, print->dimension);
+    json_t *report = json_pack("{s:s, s:s}", "command", "plan", "version", TARRY_VERSION);
+    json_t *figures = plan_json(options, plan);
+    json_t *costs =
+        json_pack("{s:I, s:s, s:o, s:I, s:I, s:I, s:I, s:o}", "dimension",
+                  (json_int_t)print->dimension, "keep", keep_name((tarry_keep)print->keep), "ahead",
+                  keep_ahead_json((tarry_keep)print->keep, print->ahead), "memory_bytes",
+                  (json_int_t)memory.most, "memory_bytes_total", (json_int_t)memory.total,
+                  "upload_bytes", (json_int_t)upload, "upload_bytes_total",
+                  (json_int_t)(upload * tarry_plan_workers(plan)), "q_by_copies", q_json(plan));
+    json_t *deaths = plan_endurance_json(endurance);
+    int failed = json_object_update(report, figures) | json_object_update(report, costs) |
+                 json_object_update(report, deaths);
+    if (print->show)
+        failed |= json_object_set_new(report, "assignment", assignment_json(plan));
+    failed |= json_dumpf(report, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
+    printf("\n");
+    json_decref(deaths);
+    json_decref(costs);
+    json_decref(figures);
+    json_decref(report);
+    return failed == 0 ? EXIT_DONE : complain(EXIT_FAILED, "plan: the report cannot be made");
+}
+
+/* Whether the other job of this command is asked for, which has options of its own. */
+static bool asks_for_advice(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], "--advise") == 0)
+            return true;
+    return false;
+}
+
+int command_plan(int argc, char **argv)
+{
+    if (asks_for_advice(argc, argv))
+        return command_plan_advise(argc, argv);
+    plan_options options;
+    plan_options_init(&options);
+    plan_command_options print = {.dimension = 1000000, .ahead = KEEP_AHEAD_AUTO};
+    const option_group groups[] = {
+        {"The plan", plan_option_entries, plan_option_count, &options},
+        {"What is printed", print_entries, sizeof(print_entries) / sizeof(print_entries[0]),
+         &print},
+    };
+    const option_command command = {
+        "plan",
+        "Prints an assignment's figures: loads, replication, how many chunks it may take "
+        "(Q_l), conditioning, deaths survived, memory and upload per worker. With --advise, "
+        "recommends replication, "
+        "pieces and parts instead (tarry plan --advise --help).",
+        groups, sizeof(groups) / sizeof(groups[0])};
+    config_file *file;
+    tarry_plan *plan = NULL;
+    int status = options_parse(&command, argc, argv, &file);
+    if (status == OPTIONS_PROCEED && print.keep == TARRY_KEEP_CREDITED && options.plan.parts != 1)
+        status = complain(EXIT_USAGE, "--keep: credited cannot be combined with --parts %s",
+                          options.parts);
+    if (print.ahead == KEEP_AHEAD_AUTO)
+        print.ahead = TARRY_USUAL_AHEAD;
+    if (status == OPTIONS_PROCEED)
+        status = plan_options_make(&options, &plan);
+    plan_endurance endurance;
+    if (status == OPTIONS_PROCEED &&
+        plan_endurance_measure(plan, options.plan.seed, &endurance) != TARRY_OK)
+        status = complain(EXIT_FAILED, "plan: out of memory");
+    if (status == OPTIONS_PROCEED) {
+        status = EXIT_DONE;
+        if (print.json)
+            status = print_json(&options, &print, plan, &endurance);
+        else
+            print_text(&options, &print, plan, &endurance);
+    }
+    tarry_plan_free(plan);
+    config_free(file);
+    return status;
+}

@@ -1,0 +1,477 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/runner/runner_tcp.h"
+
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/diagnostic.h"
+#include "base/memory.h"
+#include "cli/job/shipped_data.h"
+#include "cli/runner/file_limit.h"
+#include "cli/text/numbers.h"
+#include "cli/text/report_json.h"
+#include "plan/rack/rack.h"
+#include "runtime/clock.h"
+
+#define SLICE_NS UINT64_C(100000000)          /* between two looks at who can be expected */
+#define LONGEST_PAUSE_NS UINT64_C(5000000000) /* between two rounds with nobody new */
+
+enum {
+    FILES_PER_WORKER = 4, /* where it changes over to another connection, or is a child */
+    OTHER_FILES = 64,
+};
+
+/* Of what happened so far; counted in the server's thread. */
+typedef struct event_counts {
+    atomic_ulong first, again, restarted, left, refused, gone, silent, late, failed;
+} event_counts;
+
+typedef struct runner_tcp {
+    runner base;
+    const runner_tcp_settings *settings;
+    tarry_tcp_server *server;
+    shipped_data *shipped;
+    const tarry_plan *plan; /* in force */
+    uint32_t workers;
+    void (*say)(void *user, const char *line);
+    void *say_user;
+    bool begun;
+    uint64_t without_estimate; /* rounds */
+    event_counts counts;
+} runner_tcp;
+
+static runner_tcp *own_of(const runner *self)
+{
+    return (runner_tcp *)self;
+}
+
+static tarry_tcp_server *server_of(const runner *self)
+{
+    return own_of(self)->server;
+}
+
+/* ---- what is told ---- */
+
+__attribute__((format(printf, 2, 3))) static void tell(const runner_tcp *own, const char *format,
+                                                       ...)
+{
+    char line[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof(line), format, arguments);
+    va_end(arguments);
+    own->say(own->say_user, line);
+}
+
+static void count_absence(event_counts *counts, tarry_absence absence)
+{
+    switch (absence) {
+    case TARRY_ABSENT_GONE:
+        atomic_fetch_add(&counts->gone, 1);
+        break;
+    case TARRY_ABSENT_SILENT:
+        atomic_fetch_add(&counts->silent, 1);
+        break;
+    case TARRY_ABSENT_LATE:
+        atomic_fetch_add(&counts->late, 1);
+        break;
+    case TARRY_ABSENT_FAILED:
+        atomic_fetch_add(&counts->failed, 1);
+        break;
+    }
+}
+
+static void observe(void *user, const tarry_tcp_notice *notice)
+{
+    runner_tcp *own = user;
+    event_counts *counts = &own->counts;
+    if (notice->type == TARRY_TCP_JOINED)
+        atomic_fetch_add(strcmp(notice->text, "first") == 0   ? &counts->first
+                         : strcmp(notice->text, "again") == 0 ? &counts->again
+                                                              : &counts->restarted,
+                         1);
+    else if (notice->type == TARRY_TCP_LEFT)
+        atomic_fetch_add(&counts->left, 1);
+    else if (notice->type == TARRY_TCP_REFUSED)
+        atomic_fetch_add(&counts->refused, 1);
+    else if (notice->type == TARRY_TCP_LEFT_OUT)
+        count_absence(counts, notice->absence);
+    event_log_notice(own->settings->log, notice);
+}
+
+static json_t *counted(const atomic_ulong *count)
+{
+    return json_integer((json_int_t)atomic_load(count));
+}
+
+static json_t *worker_json(runner_tcp *own, uint32_t worker)
+{
+    tarry_tcp_worker_state state = tarry_tcp_server_worker(own->server, worker);
+    return json_pack("{s:I, s:b, s:b, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "worker",
+                     (json_int_t)worker, "present", state.present, "near", state.near, "rack",
+                     json_text(state.rack[0] != '\0' ? state.rack : NULL), "arrivals",
+                     (json_int_t)state.arrivals, "gone", (json_int_t)state.gone, "silent",
+                     (json_int_t)state.silent, "late", (json_int_t)state.late, "failed",
+                     (json_int_t)state.failed, "received_bytes", (json_int_t)state.received,
+                     "sent_bytes", (json_int_t)state.sent);
+}
+
+static json_t *describe(const runner *self)
+{
+    runner_tcp *own = own_of(self);
+    const event_counts *counts = &own->counts;
+    json_t *listen = json_array(), *workers = json_array();
+    const char *address;
+    for (uint32_t i = 0; listen != NULL && (address = runner_tcp_address(self, i)) != NULL; i++)
+        listen = json_append(listen, json_text(address));
+    for (uint32_t i = 0; workers != NULL && i < own->workers; i++)
+        workers = json_append(workers, worker_json(own, i));
+    json_t *events = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "joined",
+                               counted(&counts->first), "joined_again", counted(&counts->again),
+                               "restarted", counted(&counts->restarted), "left",
+                               counted(&counts->left), "refused", counted(&counts->refused), "gone",
+                               counted(&counts->gone), "silent", counted(&counts->silent), "late",
+                               counted(&counts->late), "failed", counted(&counts->failed));
+    return json_pack("{s:o, s:I, s:o, s:o}", "listen", listen, "rounds_without_estimate",
+                     (json_int_t)own->without_estimate, "events", events, "workers", workers);
+}
+
+/* ---- waiting for workers ---- */
+
+static uint32_t count_present(runner_tcp *own)
+{
+    uint32_t present = 0;
+    for (uint32_t worker = 0; worker < own->workers; worker++)
+        present += tarry_tcp_server_worker(own->server, worker).present;
+    return present;
+}
+
+static uint64_t later(uint64_t now, uint64_t ns)
+{
+    return ns < TARRY_NEVER - now ? now + ns : TARRY_NEVER;
+}
+
+/* Waits until all that can be expected are there, or the time is over. Errors: INTERRUPTED. */
+static int wait_for_all(runner_tcp *own, tarry_diagnostic *diagnostic)
+{
+    const runner_tcp_settings *settings = own->settings;
+    uint64_t until = later(clock_now_ns(), settings->wait_ns);
+    uint32_t expected = own->workers;
+    int error = TARRY_ERROR_STATE;
+    if (settings->announce && settings->wait_ns > 0) {
+        char wait[NUMBER_TEXT_SIZE];
+        seconds_text((double)settings->wait_ns * 1e-9, wait);
+        tell(own, "waits for %" PRIu32 " worker%s, up to %s", expected, expected == 1 ? "" : "s",
+             wait);
+    }
+    while (error == TARRY_ERROR_STATE) {
+        if (settings->expected != NULL)
+            expected = settings->expected(settings->expected_user);
+        uint64_t now = clock_now_ns();
+        uint64_t slice = until > now ? until - now : 0;
+        if (settings->expected != NULL && slice > SLICE_NS)
+            slice = SLICE_NS;
+        error = tarry_tcp_server_wait(own->server, expected, slice, diagnostic);
+        if (slice < SLICE_NS)
+            break;
+    }
+    if (error == TARRY_OK || error == TARRY_ERROR_STATE) {
+        uint32_t present = count_present(own);
+        event_log_add(own->settings->log, "begin",
+                      json_pack("{s:I, s:I}", "present", (json_int_t)present, "workers",
+                                (json_int_t)own->workers));
+        if (present == 0)
+            tell(own, "no worker is there yet");
+        else if (present < own->workers)
+            tell(own, "%" PRIu32 " of %" PRIu32 " workers are there; begins with them", present,
+                 own->workers);
+        return TARRY_OK;
+    }
+    return error;
+}
+
+static unsigned long count_arrivals(const runner_tcp *own)
+{
+    const event_counts *counts = &own->counts;
+    return atomic_load(&counts->first) + atomic_load(&counts->again) +
+           atomic_load(&counts->restarted);
+}
+
+/* Waits until a worker has come since there were so many arrivals, even if it was there again
+ * before anybody looked, or, where all are there, for a while. Errors: INTERRUPTED, STATE (it is
+ * `until`). */
+static int wait_for_more(runner_tcp *own, unsigned long arrivals, uint64_t pause, uint64_t until,
+                         tarry_diagnostic *diagnostic)
+{
+    uint64_t start = clock_now_ns(), now = start;
+    int error = TARRY_ERROR_STATE;
+    while (error == TARRY_ERROR_STATE && now < until) {
+        uint32_t present = count_present(own);
+        if (count_arrivals(own) != arrivals || (present == own->workers && now - start >= pause))
+            return TARRY_OK;
+        uint64_t slice = until - now < SLICE_NS ? until - now : SLICE_NS;
+        error = tarry_tcp_server_wait(own->server, present + 1, slice, diagnostic);
+        now = clock_now_ns();
+    }
+    return error;
+}
+
+static int gather(runner *self, tarry_diagnostic *diagnostic)
+{
+    runner_tcp *own = own_of(self);
+    int error = own->begun ? TARRY_OK : wait_for_all(own, diagnostic);
+    own->begun = true;
+    return error;
+}
+
+static int run_round(runner *self, const float *parameters, float *sum, tarry_round_result *result,
+                     tarry_diagnostic *diagnostic)
+{
+    runner_tcp *own = own_of(self);
+    uint64_t until = 0, pause = SLICE_NS;
+    int error = gather(self, diagnostic);
+    while (error == TARRY_OK) {
+        unsigned long arrivals = count_arrivals(own);
+        error = tarry_tcp_server_round(own->server, parameters, sum, result, diagnostic);
+        if (error != TARRY_ERROR_COVERAGE)
+            break;
+        own->without_estimate++;
+        if (own->settings->patience_ns == 0)
+            break;
+        if (until == 0) {
+            char patience[NUMBER_TEXT_SIZE];
+            seconds_text((double)own->settings->patience_ns * 1e-9, patience);
+            until = later(clock_now_ns(), own->settings->patience_ns);
+            tell(own, "%s; waits for workers, up to %s", diagnostic->text, patience);
+        }
+        tarry_diagnostic why;
+        error = wait_for_more(own, arrivals, pause, until, &why);
+        pause = pause < LONGEST_PAUSE_NS / 2 ? 2 * pause : LONGEST_PAUSE_NS;
+        if (error == TARRY_ERROR_STATE) /* nobody came: it ends as the round did */
+            return TARRY_ERROR_COVERAGE;
+        if (error != TARRY_OK)
+            *diagnostic = why;
+    }
+    return error;
+}
+
+/* ---- what a runner does ---- */
+
+static int set_costs(runner *self, const double *costs)
+{
+    return tarry_tcp_server_costs(server_of(self), costs);
+}
+
+static int replan(runner *self, const tarry_plan *next, tarry_diagnostic *diagnostic)
+{
+    int error = tarry_tcp_server_replan(server_of(self), next, diagnostic);
+    if (error == TARRY_OK)
+        own_of(self)->plan = next;
+    return error;
+}
+
+/* A name that no worker can say, so that those that say none are where the plan has them. */
+static void name_by_plan(const tarry_plan *plan, rack_entry *entry)
+{
+    if (tarry_plan_racks(plan) == 0)
+        snprintf(entry->name, sizeof(entry->name), "-");
+    else
+        snprintf(entry->name, sizeof(entry->name), " %" PRIu32,
+                 tarry_plan_rack(plan, entry->worker));
+}
+
+static int list_racks(runner *self, uint32_t *rack, bool *said)
+{
+    runner_tcp *own = own_of(self);
+    rack_entry *entries = memory_allocate(NULL, own->workers, sizeof(*entries));
+    if (entries == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    *said = false;
+    for (uint32_t worker = 0; worker < own->workers; worker++) {
+        tarry_tcp_worker_state state = tarry_tcp_server_worker(own->server, worker);
+        entries[worker].worker = worker;
+        if (state.rack[0] != '\0')
+            memcpy(entries[worker].name, state.rack, sizeof(state.rack));
+        else
+            name_by_plan(own->plan, &entries[worker]);
+        *said |= state.rack[0] != '\0';
+    }
+    rack_join(entries, own->workers, rack);
+    memory_release(NULL, entries);
+    return TARRY_OK;
+}
+
+static int visit(runner *self, int (*look)(void *user, const tarry_server *server), void *user)
+{
+    return tarry_tcp_server_visit(server_of(self), look, user);
+}
+
+static int checkpoint(runner *self, uint8_t *bytes)
+{
+    return tarry_tcp_server_checkpoint(server_of(self), bytes);
+}
+
+static void stored(runner *self, const uint8_t *bytes)
+{
+    tarry_tcp_server_stored(server_of(self), bytes);
+}
+
+static void interrupt(runner *self)
+{
+    tarry_tcp_server_interrupt(server_of(self));
+}
+
+static tarry_local_worker worker_state(const runner *self, uint32_t worker)
+{
+    tarry_tcp_worker_state state = tarry_tcp_server_worker(server_of(self), worker);
+    return (tarry_local_worker){
+        .chunks = state.chunks, .present = state.present, .pace = state.pace};
+}
+
+static void job_id(const runner *self, uint8_t id[RUNNER_JOB_ID_SIZE])
+{
+    tarry_tcp_server_job_id(server_of(self), id);
+}
+
+/* What is wrong will be told by the round. */
+static void open_doors(runner *self)
+{
+    tarry_tcp_server_wait(server_of(self), 0, 0, NULL);
+}
+
+static void note(runner *self, uint64_t done, uint64_t rounds, const char *text)
+{
+    tarry_tcp_server_note(server_of(self), done, rounds, text);
+}
+
+static void release(runner *self, bool finished)
+{
+    runner_tcp *own = own_of(self);
+    tarry_tcp_server_free(own->server, finished);
+    shipped_data_free(own->shipped);
+    memory_release(NULL, own);
+}
+
+static const runner_methods methods = {
+    .open = open_doors,
+    .round = run_round,
+    .costs = set_costs,
+    .replan = replan,
+    .gather = gather,
+    .racks = list_racks,
+    .visit = visit,
+    .checkpoint = checkpoint,
+    .stored = stored,
+    .interrupt = interrupt,
+    .worker = worker_state,
+    .job_id = job_id,
+    .note = note,
+    .describe = describe,
+    .free = release,
+};
+
+/* Encodes the job with the digest of the data, by which workers are known to have the same. */
+static int make_job(const runner_request *request, char **text, uint8_t digest[TARRY_DIGEST_SIZE])
+{
+    job_spec spec = *request->job;
+    int error = dataset_digest(request->data, spec.data);
+    if (error == TARRY_OK)
+        error = job_encode(&spec, text);
+    if (error == TARRY_OK)
+        memcpy(digest, spec.data, TARRY_DIGEST_SIZE);
+    return error;
+}
+
+static int create_server(runner_tcp *own, const runner_request *request,
+                         tarry_diagnostic *diagnostic)
+{
+    const runner_tcp_settings *wanted = own->settings;
+    char *job = NULL;
+    tarry_tcp_server_settings settings;
+    tarry_tcp_server_settings_init(&settings);
+    runner_server_settings(request, &settings.server);
+    settings.parameters = settings.dimension = request->dimension;
+    settings.listen = wanted->listen;
+    settings.listen_count = wanted->listen_count;
+    settings.security = wanted->security;
+    settings.decode_threads = wanted->decode_threads;
+    settings.share = wanted->share;
+    settings.checkpoint = request->checkpoint;
+    settings.checkpoint_size = request->checkpoint_size;
+    settings.observe = observe;
+    settings.observe_user = own;
+    settings.attend = request->attend;
+    settings.attend_user = request->attend_user;
+    if (request->job_id != NULL)
+        memcpy(settings.job_id, request->job_id, TARRY_TCP_ID_SIZE);
+    tarry_diagnostic why = {{0}};
+    int error = make_job(request, &job, settings.data);
+    if (error == TARRY_OK && wanted->ship)
+        error = shipped_data_create(request->data, &request->job->batch, &own->shipped, &why);
+    if (error != TARRY_OK) {
+        free(job);
+        return diagnose(diagnostic, error, "network server: %s",
+                        why.text[0] != '\0' ? why.text : tarry_error_text(error));
+    }
+    settings.job = job;
+    settings.job_size = strlen(job);
+    settings.ship = own->shipped != NULL ? shipped_data_give : NULL;
+    settings.ship_user = own->shipped;
+    error = tarry_tcp_server_create(request->plan, &settings, NULL, &own->server, diagnostic);
+    free(job);
+    return error;
+}
+
+static void announce(const runner_tcp *own)
+{
+    const char *address;
+    for (uint32_t i = 0; (address = runner_tcp_address(&own->base, i)) != NULL; i++) {
+        event_log_add(own->settings->log, "listening",
+                      json_pack("{s:o}", "peer", json_text(address)));
+        tell(own, "listening on %s", address);
+    }
+}
+
+/* Who can't connect for want of descriptors is not even heard of. */
+static void allow_files(const runner_tcp *own)
+{
+    uint64_t limit = file_limit_raise((uint64_t)own->workers * FILES_PER_WORKER + OTHER_FILES);
+    if (limit < (uint64_t)own->workers + OTHER_FILES)
+        tell(own,
+             "no more than %" PRIu64 " files may be open at once (see ulimit -n): too few for "
+             "%" PRIu32 " workers",
+             limit, own->workers);
+}
+
+int runner_tcp_create(void *user, const runner_request *request, runner **out,
+                      tarry_diagnostic *diagnostic)
+{
+    runner_tcp *own = memory_allocate(NULL, 1, sizeof(*own));
+    if (own == NULL)
+        return diagnose_no_memory(diagnostic, "network server");
+    own->base.methods = &methods;
+    own->settings = user;
+    own->plan = request->plan;
+    own->workers = tarry_plan_workers(request->plan);
+    own->say = request->say;
+    own->say_user = request->say_user;
+    allow_files(own);
+    int error = create_server(own, request, diagnostic);
+    if (error != TARRY_OK) {
+        shipped_data_free(own->shipped);
+        memory_release(NULL, own);
+        return error;
+    }
+    if (own->settings->announce)
+        announce(own);
+    *out = &own->base;
+    return TARRY_OK;
+}
+
+const char *runner_tcp_address(const runner *self, uint32_t index)
+{
+    return tarry_tcp_server_address(server_of(self), index);
+}

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/simulate/simulate_options.h"
+
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/output/gnuplot.h"
+#include "cli/text/complain.h"
+
+#define MOST_DIMENSION 100000000000
+
+static int read_deadlines(const char *text, void *values, tarry_diagnostic *diagnostic)
+{
+    simulate_options *options = values;
+    return list_ascending(text, SIMULATE_MOST_SECONDS, &options->deadlines, diagnostic);
+}
+
+#define FIELD(name) .offset = offsetof(simulate_options, name)
+
+static const option_entry scheme_entries[] = {
+    {.name = "scheme",
+     .argument = "LIST",
+     .help = "What to compare: uncoded, ignore-stragglers, dropcompute, queue, ring, cyclic, "
+             "fractional, multi-message, partial, tarry or own, each with settings of its own if "
+             "need be, as "
+             "in partial:parts=2,order=random (default uncoded,cyclic,partial)",
+     .kind = OPTION_TEXT,
+     FIELD(scheme)},
+    {.name = "deadline",
+     .argument = "T,T...",
+     .help = "Times in seconds, or FROM:TO:STEPS, at which the error of a sum that ends there is "
+             "worked out",
+     .kind = OPTION_TEXT,
+     .read = read_deadlines,
+     FIELD(deadline)},
+};
+
+static const option_entry model_entries[] = {
+    {.name = "workers",
+     .argument = "M",
+     .help = "Workers (default 200)",
+     .kind = OPTION_U32,
+     .least = 1,
+     .most = SIMULATE_MOST_COUNT,
+     FIELD(workers)},
+    {.name = "chunks",
+     .argument = "N",
+     .help = "Shares of the data, the units of work (default 200)",
+     .kind = OPTION_U32,
+     .least = 1,
+     .most = SIMULATE_MOST_COUNT,
+     FIELD(chunks)},
+    {.name = "straggler",
+     .argument = "SPEC",
+     .help = "What a chunk takes, and who is slow or dies: terms joined by '+', see "
+             "tarry-simulate(1) (default exp:1)",
+     .kind = OPTION_TEXT,
+     FIELD(straggler)},
+    {.name = "chunk-time",
+     .argument = "SECONDS",
+     .help = "What a chunk takes if the SPEC adds no seconds of its own (default 1)",
+     .kind = OPTION_REAL,
+     .high = SIMULATE_MOST_SECONDS,
+     .open = true,
+     FIELD(chunk_seconds)},
+    {.name = "overhead",
+     .argument = "SECONDS",
+     .help = "What each chunk, or each of its pieces, takes besides, however small (default 0)",
+     .kind = OPTION_REAL,
+     .high = SIMULATE_MOST_SECONDS,
+     FIELD(overhead)},
+    {.name = "chunk-cost",
+     .argument = "SPEC",
+     .help = "How chunks differ: uniform (default), lognormal:SD[/run] or trace:FILE",
+     .kind = OPTION_TEXT,
+     FIELD(chunk_cost)},
+};
+
+static const option_entry link_entries[] = {
+    {.name = "latency",
+     .argument = "SECONDS",
+     .help = "Of a message between the server and a worker, each way (default 0)",
+     .kind = OPTION_REAL,
+     .high = SIMULATE_MOST_SECONDS,
+     FIELD(latency)},
+    {.name = "bandwidth",
+     .argument = "B",
+     .help = "Bytes per second of each worker's link, each way (default: sizes don't matter)",
+     .kind = OPTION_REAL,
+     .high = 1e18,
+     .open = true,
+     FIELD(bandwidth)},
+    {.name = "server-bandwidth",
+     .argument = "B",
+     .help = "Bytes per second of the server's network card, each way (default: no limit)",
+     .kind = OPTION_REAL,
+     .high = 1e18,
+     .open = true,
+     FIELD(server_bandwidth)},
+    {.name = "dimension",
+     .argument = "D",
+     .help = "Numbers in a gradient, 4 bytes each (default 1)",
+     .kind = OPTION_U64,
+     .least = 1,
+     .most = MOST_DIMENSION,
+     FIELD(dimension)},
+    {.name = "parameter-bytes",
+     .argument = "B",
+     .help = "Bytes that go to each worker at first (default: those of a gradient)",
+     .kind = OPTION_U64,
+     .most = MOST_DIMENSION,
+     FIELD(parameter_bytes)},
+    {.name = "silence",
+     .argument = "SECONDS",
+     .help = "Least time without an answer after which the server counts a worker as lost "
+             "(default 2)",
+     .kind = OPTION_REAL,
+     .high = SIMULATE_MOST_SECONDS,
+     .open = true,
+     FIELD(silence)},
+    {.name = "vectors",
+     .argument = "D",
+     .help = "Let real gradients of D numbers flow, and compare each sum with the true one",
+     .kind = OPTION_U64,
+     .least = 1,
+     .most = 100000000,
+     FIELD(vectors)},
+};
+
+static const option_entry run_entries[] = {
+    {.name = "trials",
+     .argument = "N",
+     .help = "Trials of each scheme, all schemes with the same draws (default 100)",
+     .kind = OPTION_U64,
+     .least = 1,
+     .most = 100000000,
+     FIELD(trials)},
+    {.name = "rounds",
+     .argument = "R",
+     .help = "Rounds of each trial, in which workers and what the server knows of them last; "
+             "figures are of the last one (default 1)",
+     .kind = OPTION_U32,
+     .least = 1,
+     .most = 100000,
+     FIELD(rounds)},
+    {.name = "seed",
+     .argument = "S",
+     .help = "Seed of everything that is drawn (default 1)",
+     .kind = OPTION_U64,
+     .most = INT64_MAX,
+     FIELD(seed)},
+    {.name = "plan-per-trial",
+     .help = "Draw plans anew in every trial",
+     .kind = OPTION_FLAG,
+     FIELD(plan_per_trial)},
+    {.name = "jobs",
+     .argument = "N",
+     .help = "Trials at the same time (default: the machine's cores); no figure depends on it",
+     .kind = OPTION_U32,
+     .least = 1,
+     .most = SIMULATE_MOST_JOBS,
+     FIELD(jobs)},
+    {.name = "report",
+     .argument = "FILE.json",
+     .help = "Write the results as JSON",
+     .kind = OPTION_TEXT,
+     FIELD(report)},
+    {.name = "plot",
+     .argument = "FILE",
+     .help = "Draw times, and errors over the deadline, to FILE.svg or FILE.png",
+     .kind = OPTION_TEXT,
+     FIELD(plot)},
+    {.name = "quiet", .help = "Print nothing but errors", .kind = OPTION_FLAG, FIELD(quiet)},
+};
+
+#define COUNT(entries) (sizeof(entries) / sizeof((entries)[0]))
+
+void simulate_options_init(simulate_options *options)
+{
+    *options = (simulate_options){
+        .command = "simulate",
+        .scheme = "uncoded,cyclic,partial",
+        .workers = 200,
+        .chunks = 200,
+        .straggler = "exp:1",
+        .chunk_cost = "uniform",
+        .chunk_seconds = 1,
+        .bandwidth = INFINITY,
+        .server_bandwidth = INFINITY,
+        .dimension = 1,
+        .parameter_bytes = UINT64_MAX,
+        .silence = 2,
+        .trials = 100,
+        .rounds = 1,
+        .seed = 1,
+    };
+    scheme_settings_init(&options->defaults);
+}
+
+void simulate_options_groups(simulate_options *options, option_group groups[SIMULATE_GROUPS])
+{
+    groups[0] = (option_group){"Schemes", scheme_entries, COUNT(scheme_entries), options};
+    groups[1] = (option_group){"What a scheme does not fix itself", scheme_option_entries,
+                               scheme_option_count, &options->defaults};
+    groups[2] = (option_group){"Workers and chunks", model_entries, COUNT(model_entries), options};
+    groups[3] = (option_group){"Links and gradients", link_entries, COUNT(link_entries), options};
+    groups[4] = (option_group){"Trials and output", run_entries, COUNT(run_entries), options};
+}
+
+int simulate_options_check(simulate_options *options, simulate_variants *variants)
+{
+    if (options->plot != NULL && !gnuplot_draws(options->plot))
+        return complain(EXIT_USAGE, "--plot: %s ends neither in .svg nor in .png", options->plot);
+    if (options->plot != NULL && options->report != NULL &&
+        strcmp(options->plot, options->report) == 0)
+        return complain(EXIT_USAGE, "--plot: %s is the file of --report too", options->plot);
+    if (options->rounds > 1 && options->deadlines.count > 0)
+        return complain(EXIT_USAGE, "--deadline: goes with a single round of each trial only, not "
+                                    "with --rounds; a scheme may have a deadline of its own");
+    if (options->vectors != 0 && options->dimension != 1 && options->dimension != options->vectors)
+        return complain(EXIT_USAGE, "--vectors: differs from --dimension");
+    if (options->vectors != 0)
+        options->dimension = options->vectors;
+    if (options->parameter_bytes == UINT64_MAX)
+        options->parameter_bytes = options->dimension * sizeof(float);
+    if (options->jobs == 0) {
+        long cores = sysconf(_SC_NPROCESSORS_ONLN);
+        options->jobs = cores < 1                    ? 1
+                        : cores > SIMULATE_MOST_JOBS ? SIMULATE_MOST_JOBS
+                                                     : (uint32_t)cores;
+    }
+    if (options->defaults.ignore == UINT32_MAX)
+        options->defaults.ignore = scheme_ignored(options->workers);
+    const real_list *deadlines = &options->deadlines;
+    const scheme_frame frame = {
+        .workers = options->workers,
+        .chunks = options->chunks,
+        .seed = options->seed,
+        .last_deadline = deadlines->count > 0 ? deadlines->values[deadlines->count - 1] : NAN,
+        .latency_seconds = options->latency,
+        .chunk_seconds = options->chunk_seconds,
+        .overhead_seconds = options->overhead,
+    };
+    tarry_diagnostic why;
+    int error = simulate_variants_read(options->scheme, &options->defaults, &frame, variants, &why);
+    if (error == TARRY_OK)
+        return OPTIONS_PROCEED;
+    return complain(error == TARRY_ERROR_FORMAT ? EXIT_USAGE : EXIT_FAILED, "--scheme: %s",
+                    why.text);
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/text/program.h"
+
+#include <cblas.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/text/complain.h"
+
+/*
+ * A standard descriptor that the caller closed would be given to the next file that is opened, and
+ * messages would go into it. In its place stands what gives an error in that direction.
+ */
+static void occupy_standard_descriptors(void)
+{
+    for (int descriptor = STDIN_FILENO; descriptor <= STDERR_FILENO; descriptor++) {
+        if (fcntl(descriptor, F_GETFD) < 0)
+            open("/dev/null", descriptor == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+    }
+}
+
+int program_main(int (*run)(int argc, char **argv), int argc, char **argv)
+{
+    occupy_standard_descriptors();
+    /* Workers are threads already and share the cores. */
+    openblas_set_num_threads(1);
+    int status = run(argc, argv);
+    if ((fflush(stdout) != 0 || ferror(stdout)) && status == EXIT_DONE)
+        status = complain(EXIT_FAILED, "standard output: %s", strerror(errno));
+    return status;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/text/report_json.h"
+
+#include <tarry/error.h>
+
+#include <string.h>
+
+#include "base/memory.h"
+
+json_t *json_text(const char *text)
+{
+    if (text == NULL)
+        return json_null();
+    json_t *string = json_string(text);
+    if (string != NULL)
+        return string;
+    size_t length = strlen(text);
+    char *ascii = memory_allocate(NULL, length + 1, 1);
+    if (ascii == NULL)
+        return NULL;
+    for (size_t i = 0; i < length; i++)
+        ascii[i] = (unsigned char)text[i] < 0x80 ? text[i] : '?';
+    string = json_string(ascii);
+    memory_release(NULL, ascii);
+    return string;
+}
+
+json_t *json_append(json_t *list, json_t *item)
+{
+    if (list != NULL && json_array_append_new(list, item) == 0)
+        return list;
+    json_decref(list);
+    return NULL;
+}
+
+int json_write(json_t *report, FILE *stream)
+{
+    if (report == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    int failed = json_dumpf(report, stream, JSON_INDENT(1) | JSON_REAL_PRECISION(17));
+    fputc('\n', stream);
+    json_decref(report);
+    return failed == 0 || ferror(stream) ? TARRY_OK : TARRY_ERROR_NO_MEMORY;
+}

@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/top/top_view.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/text/numbers.h"
+#include "cli/top/top_line.h"
+
+enum {
+    PROGRESS_WIDTH = 16, /* of the run's bar */
+    NARROWEST_BAR = 6,
+    WIDEST_BAR = 20,
+    LEAST_COLUMNS = 60,       /* narrower lines have no bars */
+    COLUMNS_OF_ALL_ELSE = 62, /* about: half of what a line has beyond these goes to its bar */
+    /* Where the columns end (numbers) or begin (texts) but for the bar's width. */
+    END_OF_WORKER = 7,
+    AT_STATE = 9,
+    AT_BAR = 28,
+    WIDTH_DONE = 10,
+    WIDTH_PACE = 10,
+    WIDTH_CAME = 6,
+    WIDTH_RECEIVED = 10,
+};
+
+typedef struct picture {
+    top_run *run;
+    const top_screen *screen;
+    top_emit *emit;
+    void *user;
+    unsigned rows;   /* emitted */
+    unsigned bottom; /* rows that are kept for the last line */
+    top_line line;   /* that is being written */
+} picture;
+
+/* ---- lines ---- */
+
+static top_line *begin(picture *it)
+{
+    top_line_begin(&it->line, it->screen->columns, it->screen->colour);
+    return &it->line;
+}
+
+static bool has_room(const picture *it)
+{
+    return it->screen->rows == 0 || it->rows + it->bottom < it->screen->rows;
+}
+
+static void end(picture *it)
+{
+    top_line_end(&it->line);
+    if (!has_room(it))
+        return;
+    it->emit(it->user, it->line.text);
+    it->rows++;
+}
+
+static void add_blank(picture *it)
+{
+    begin(it);
+    end(it);
+}
+
+/* Adds a text that ends `width` columns behind the line's present end; if there is no room for all
+ * of it, nothing follows any more. */
+static void add_right(top_line *line, unsigned width, const char *text)
+{
+    unsigned length = (unsigned)strlen(text);
+    if (line->columns + (width > length ? width : length + 1) > line->most)
+        line->most = line->columns;
+    top_line_pad(line, line->columns + (width > length ? width - length : 0), 1);
+    top_line_add(line, text);
+}
+
+/* ---- words ---- */
+
+static const struct {
+    const char *name, *why;
+    top_style style;
+    bool lasts; /* the time since it was heard of says how long it has been so */
+} states[WIRE_WORKER_STATES] = {
+    [WIRE_WORKER_ABSENT] = {"absent", "has not come yet", TOP_DIM, false},
+    [WIRE_WORKER_RESTING] = {"resting", "", TOP_PLAIN, false},
+    [WIRE_WORKER_RECEIVING] = {"receiving", "", TOP_CYAN, false},
+    [WIRE_WORKER_COMPUTING] = {"computing", "", TOP_GREEN, false},
+    [WIRE_WORKER_SENDING] = {"sending", "", TOP_CYAN, false},
+    [WIRE_WORKER_LATE] = {"late", "the round goes on without it", TOP_YELLOW, false},
+    [WIRE_WORKER_SILENT] = {"silent", "nothing comes from it", TOP_RED, true},
+    [WIRE_WORKER_GONE] = {"gone", "its connection ended", TOP_RED, true},
+    [WIRE_WORKER_LEFT] = {"left", "took its leave", TOP_DIM, true},
+};
+
+static const char *const sorts[TOP_SORTS] = {
+    [TOP_SORT_TROUBLE] = "trouble first",
+    [TOP_SORT_WORKER] = "by id",
+    [TOP_SORT_PACE] = "slowest first",
+};
+
+const char *top_sort_text(top_sort sort)
+{
+    return sorts[sort];
+}
+
+static void nanoseconds_text(uint64_t time_ns, char text[NUMBER_TEXT_SIZE])
+{
+    seconds_text((double)time_ns * 1e-9, text);
+}
+
+/* ---- the run ---- */
+
+static void add_position(top_line *line, const wire_status *status)
+{
+    char round[NUMBER_TEXT_SIZE], rounds[NUMBER_TEXT_SIZE];
+    bool ahead = status->running || status->done == 0;
+    whole_text(ahead && status->done < UINT64_MAX ? status->done + 1 : status->done, round);
+    whole_text(status->rounds, rounds);
+    if (status->waiting) {
+        top_line_style(line, TOP_YELLOW);
+        top_line_add(line, "waiting for workers");
+        top_line_style(line, TOP_PLAIN);
+        top_line_add(line, "  ");
+    }
+    top_line_style(line, TOP_BOLD);
+    top_line_print(line, "%s %s",
+                   status->running ? "round"
+                   : ahead         ? "before round"
+                                   : "after round",
+                   round);
+    if (status->rounds > 0)
+        top_line_print(line, " of %s", rounds);
+    top_line_style(line, TOP_PLAIN);
+}
+
+static void draw_round(picture *it, bool over)
+{
+    const top_run *run = it->run;
+    const wire_status *status = &run->status;
+    char left[NUMBER_TEXT_SIZE];
+    top_line *line = begin(it);
+    add_position(line, status);
+    double done = (double)status->done, all = (double)status->rounds;
+    if (status->rounds > 0 && it->screen->columns >= LEAST_COLUMNS) {
+        top_line_add(line, "  ");
+        top_line_style(line, TOP_GREEN);
+        top_line_bar(line, PROGRESS_WIDTH, done, all, it->screen->blocks);
+        top_line_style(line, TOP_PLAIN);
+    }
+    if (status->rounds > 0)
+        top_line_print(line, " %.1f %%", fmin(100 * done / all, 100));
+    double rate = status->waiting ? NAN : top_run_rate(run);
+    if (rate > 0)
+        top_line_print(line, "  %.3g rounds/s", rate);
+    if (rate > 0 && all > done && !over) {
+        seconds_text((all - done) / rate, left);
+        top_line_print(line, "  %s left", left);
+    }
+    end(it);
+}
+
+static void draw_figures(picture *it)
+{
+    const wire_status *status = &it->run->status;
+    char text[NUMBER_TEXT_SIZE];
+    top_line *line = begin(it);
+    if (status->running) {
+        nanoseconds_text(status->elapsed_ns, text);
+        top_line_print(line, "this round %s   attempts %" PRIu32 "   ", text, status->attempts);
+    }
+    if (status->median_ns > 0) {
+        nanoseconds_text(status->median_ns, text);
+        top_line_print(line, "median %s   ", text);
+    }
+    whole_text(status->exact, text);
+    top_line_print(line, "exact rounds %s", text);
+    end(it);
+    if (status->note[0] == '\0')
+        return;
+    line = begin(it);
+    top_line_add(line, status->note);
+    end(it);
+}
+
+/* ": 1 gone, 5 computing", of order[first..] and those that are not listed: first what a narrow
+ * line must not cut. */
+static void add_states(picture *it, top_line *line, uint32_t first)
+{
+    const top_run *run = it->run;
+    uint64_t counts[WIRE_WORKER_STATES];
+    for (int state = 0; state < WIRE_WORKER_STATES; state++)
+        counts[state] = run->status.others[state];
+    for (uint32_t i = first; i < run->status.workers; i++)
+        counts[run->worker[run->order[i]].state]++;
+    const char *between = ": ";
+    for (int state = WIRE_WORKER_STATES - 1; state >= 0; state--) {
+        if (counts[state] == 0)
+            continue;
+        top_line_add(line, between);
+        top_line_style(line, states[state].style);
+        top_line_print(line, "%" PRIu64 " %s", counts[state], states[state].name);
+        top_line_style(line, TOP_PLAIN);
+        between = ", ";
+    }
+}
+
+static void draw_summary(picture *it)
+{
+    uint64_t workers = wire_status_all_workers(&it->run->status);
+    top_line *line = begin(it);
+    top_line_print(line, "%" PRIu64 " worker%s", workers, workers == 1 ? "" : "s");
+    add_states(it, line, 0);
+    end(it);
+}
+
+/* ---- the workers ---- */
+
+static unsigned bar_width(const top_screen *screen)
+{
+    if (screen->columns < LEAST_COLUMNS)
+        return 0;
+    if (screen->columns < COLUMNS_OF_ALL_ELSE + 2 * NARROWEST_BAR)
+        return NARROWEST_BAR;
+    unsigned width = (screen->columns - COLUMNS_OF_ALL_ELSE) / 2;
+    return width < WIDEST_BAR ? width : WIDEST_BAR;
+}
+
+static void draw_titles(picture *it)
+{
+    top_line *line = begin(it);
+    top_line_style(line, TOP_DIM);
+    add_right(line, END_OF_WORKER, "WORKER");
+    top_line_pad(line, AT_STATE, 1);
+    top_line_add(line, "STATE");
+    top_line_pad(line, AT_BAR, 1);
+    if (bar_width(it->screen) > 0)
+        top_line_add(line, "CHUNKS");
+    top_line_pad(line, AT_BAR + bar_width(it->screen), 0);
+    add_right(line, WIDTH_DONE, "DONE");
+    add_right(line, WIDTH_PACE, "PACE");
+    add_right(line, WIDTH_CAME, "CAME");
+    add_right(line, WIDTH_RECEIVED, "RECEIVED");
+    end(it);
+}
+
+static void add_state(top_line *line, const wire_worker_status *worker)
+{
+    char time[NUMBER_TEXT_SIZE];
+    top_line_style(line, states[worker->state].style);
+    top_line_add(line, states[worker->state].name);
+    if (states[worker->state].lasts && worker->heard_ns != TARRY_NEVER) {
+        nanoseconds_text(worker->heard_ns, time);
+        top_line_print(line, " %s", time);
+    }
+    top_line_style(line, TOP_PLAIN);
+}
+
+static void draw_worker(picture *it, uint32_t id)
+{
+    static const char near[] = "  near";
+    const wire_worker_status *worker = &it->run->worker[id];
+    char text[NUMBER_TEXT_SIZE];
+    top_line *line = begin(it);
+    snprintf(text, sizeof(text), "%" PRIu32, id);
+    add_right(line, END_OF_WORKER, text);
+    top_line_pad(line, AT_STATE, 1);
+    add_state(line, worker);
+    top_line_pad(line, AT_BAR, 1);
+    top_line_style(line, states[worker->state].style);
+    top_line_bar(line, bar_width(it->screen), worker->finished, worker->load, it->screen->blocks);
+    top_line_style(line, TOP_PLAIN);
+    snprintf(text, sizeof(text), "%" PRIu32 "/%" PRIu32, worker->finished, worker->load);
+    add_right(line, WIDTH_DONE, text);
+    if (worker->pace_ns > 0)
+        nanoseconds_text(worker->pace_ns, text);
+    add_right(line, WIDTH_PACE, worker->pace_ns > 0 ? text : "-");
+    snprintf(text, sizeof(text), "%" PRIu32, worker->arrivals);
+    add_right(line, WIDTH_CAME, text);
+    bytes_text((double)worker->received, text);
+    add_right(line, WIDTH_RECEIVED, text);
+    if (worker->near && line->columns + strlen(near) <= line->most)
+        top_line_add(line, near);
+    if (worker->rack[0] != '\0' && line->columns + 2 + strlen(worker->rack) <= line->most)
+        top_line_print(line, "  %s", worker->rack);
+    const char *why = states[worker->state].why;
+    if (why[0] != '\0' && line->columns + 2 + strlen(why) <= line->most) {
+        top_line_style(line, TOP_DIM);
+        top_line_print(line, "  %s", why);
+    }
+    end(it);
+}
+
+/* As many as there is room for; one line speaks for the rest. */
+static void draw_workers(picture *it, unsigned room)
+{
+    uint64_t workers = wire_status_all_workers(&it->run->status);
+    uint32_t shown = it->run->status.workers;
+    if (it->screen->rows > 0 && workers > room) {
+        unsigned most = room > 0 ? room - 1 : 0;
+        shown = shown < most ? shown : most;
+    }
+    for (uint32_t i = 0; i < shown; i++)
+        draw_worker(it, it->run->order[i]);
+    if (shown == workers)
+        return;
+    top_line *line = begin(it);
+    top_line_print(line, "%10s %" PRIu64 " more", "and", workers - shown);
+    add_states(it, line, shown);
+    end(it);
+}
+
+/* ---- the whole ---- */
+
+static void draw_bottom(picture *it, const top_link *link)
+{
+    top_line *line = begin(it);
+    if (link->trouble != NULL) {
+        top_line_style(line, TOP_RED);
+        top_line_print(line, "no connection: %s; again in %.0f s", link->trouble,
+                       ceil(fmax(link->wait_seconds, 0)));
+    } else {
+        top_line_style(line, TOP_DIM);
+        top_line_print(line, "q quit   s sort (%s)", top_sort_text(it->screen->sort));
+    }
+    end(it);
+}
+
+static void draw_run(picture *it, bool over)
+{
+    draw_round(it, over);
+    draw_figures(it);
+    draw_summary(it);
+    add_blank(it);
+    draw_titles(it);
+    unsigned used = it->rows + it->bottom;
+    draw_workers(it, it->screen->rows > used ? it->screen->rows - used : 0);
+}
+
+void top_view_draw(top_run *run, const top_link *link, const top_screen *screen, top_emit *emit,
+                   void *user)
+{
+    picture it = {.run = run, .screen = screen, .emit = emit, .user = user};
+    it.bottom = screen->rows > 1 ? 1 : 0;
+    top_line *line = begin(&it);
+    top_line_style(line, TOP_BOLD);
+    top_line_add(line, "tarry top");
+    top_line_style(line, TOP_PLAIN);
+    top_line_print(line, "  %s", link->address);
+    end(&it);
+    top_run_sort(run, screen->sort);
+    if (run->told) {
+        draw_run(&it, link->over);
+    } else {
+        line = begin(&it);
+        top_line_add(line, "no word from the server yet");
+        end(&it);
+    }
+    if (it.bottom == 0)
+        return;
+    while (has_room(&it))
+        add_blank(&it);
+    it.bottom = 0;
+    draw_bottom(&it, link);
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tarry serve: the workers are processes on other machines, or on this one. */
+#include <string.h>
+
+#include "cli/command.h"
+#include "cli/runner/runner_tcp.h"
+#include "cli/text/complain.h"
+#include "cli/train/serve_options.h"
+#include "cli/train/train_run.h"
+
+static int check(const train_options *training, serve_options *serving)
+{
+    if (strcmp(training->straggler, "none") != 0)
+        return complain(EXIT_USAGE, "--straggler: is for the workers here: give it to tarry work");
+    return serve_options_check(serving);
+}
+
+static int serve(const option_command *command, train_options *training,
+                 const serve_options *serving)
+{
+    event_log *log = NULL;
+    tarry_diagnostic why;
+    const char *path = serving->network.log;
+    if (path != NULL && event_log_open(path, &log, &why) != TARRY_OK)
+        return complain(EXIT_FAILED, "--log: %s", why.text);
+    runner_tcp_settings settings = {
+        .listen = serving->address,
+        .listen_count = serving->addresses,
+        .security = network_security(&serving->network),
+        .share = !serving->network.no_share,
+        .announce = true,
+        .ship = serving->ship_data,
+        .wait_ns = network_ns(serving->wait),
+        .patience_ns = network_ns(serving->patience),
+        .decode_threads = serving->decode_threads,
+        .log = log,
+    };
+    int status = train_run(command, training, runner_tcp_create, &settings);
+    event_log_add(log, "end", json_pack("{s:i}", "status", status));
+    if (!event_log_close(log))
+        status = complain(EXIT_FAILED, "--log: %s could not be written to its end", path);
+    return status;
+}
+
+int command_serve(int argc, char **argv)
+{
+    train_options training;
+    serve_options serving;
+    train_options_init(&training);
+    serve_options_init(&serving);
+    option_group groups[SERVE_GROUPS + TRAIN_GROUPS];
+    serve_options_groups(&serving, groups);
+    train_options_groups(&training, groups + SERVE_GROUPS);
+    const option_command command = {
+        "serve",
+        "Trains a model as tarry train does, over workers that connect from other machines (tarry "
+        "work).",
+        groups, SERVE_GROUPS + TRAIN_GROUPS};
+    config_file *file;
+    int status = options_parse(&command, argc, argv, &file);
+    if (status == OPTIONS_PROCEED)
+        status = check(&training, &serving);
+    if (status == OPTIONS_PROCEED)
+        status = serve(&command, &training, &serving);
+    config_free(file);
+    return status;
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/train/serve_options.h"
+
+#include <string.h>
+
+#include "base/diagnostic.h"
+#include "runtime/tcp/net/address.h"
+
+#define MOST_SECONDS 1e9
+
+/* Adds the addresses of a list to those of the flags before. */
+static int read_listen(const char *text, void *values, tarry_diagnostic *diagnostic)
+{
+    serve_options *options = values;
+    for (const char *start = text;; start++) {
+        size_t length = strcspn(start, ",");
+        if (options->addresses == SERVE_ADDRESSES)
+            return diagnose(diagnostic, TARRY_ERROR_FORMAT, "more than %d addresses",
+                            SERVE_ADDRESSES);
+        if (length >= SERVE_ADDRESS_SIZE)
+            return diagnose(diagnostic, TARRY_ERROR_FORMAT, "an address is too long");
+        char *own = options->text[options->addresses];
+        memcpy(own, start, length);
+        own[length] = '\0';
+        tarry_diagnostic why;
+        if (address_check(own, true, &why) != TARRY_OK)
+            return diagnose(diagnostic, TARRY_ERROR_FORMAT, "%s", why.text);
+        options->address[options->addresses++] = own;
+        start += length;
+        if (*start == '\0')
+            return TARRY_OK;
+    }
+}
+
+static void forget_listen(void *values)
+{
+    serve_options *options = values;
+    options->addresses = 0;
+}
+
+#define FIELD(name) .offset = offsetof(serve_options, name)
+
+static const option_entry serve_entries[] = {
+    {.name = "listen",
+     .argument = "ADDRESS,...",
+     .help = "Where workers connect: HOST:PORT, :PORT for all of the machine's addresses, or "
+             "unix:PATH; may be given several times (default 127.0.0.1:7077)",
+     .kind = OPTION_TEXT,
+     .read = read_listen,
+     .forget = forget_listen,
+     FIELD(listen)},
+    {.name = "ship-data",
+     .help = "Send workers the samples of their chunks; else they have the data",
+     .kind = OPTION_FLAG,
+     FIELD(ship_data)},
+    {.name = "wait",
+     .argument = "SECONDS",
+     .help = "How long to wait for all workers before the first round (default 60)",
+     .kind = OPTION_REAL,
+     .high = MOST_SECONDS,
+     FIELD(wait)},
+    {.name = "patience",
+     .argument = "SECONDS",
+     .help = "How long to wait for workers to come back when too few are left for a sum (default "
+             "600; 0: the run ends)",
+     .kind = OPTION_REAL,
+     .high = MOST_SECONDS,
+     FIELD(patience)},
+    {.name = "decode-threads",
+     .argument = "N",
+     .help = "Threads that add up coded parts (default: chosen by the number of cores)",
+     .kind = OPTION_U32,
+     .least = 1,
+     .most = 256,
+     FIELD(decode_threads)},
+};
+
+void serve_options_init(serve_options *options)
+{
+    *options = (serve_options){.wait = 60, .patience = 600};
+}
+
+void serve_options_groups(serve_options *options, option_group groups[SERVE_GROUPS])
+{
+    groups[0] = (option_group){"Workers", serve_entries,
+                               sizeof(serve_entries) / sizeof(serve_entries[0]), options};
+    groups[1] =
+        (option_group){"Security and log", network_entries, network_entry_count, &options->network};
+}
+
+int serve_options_check(serve_options *options)
+{
+    if (options->addresses == 0)
+        options->address[options->addresses++] = "127.0.0.1:7077";
+    return network_options_check(&options->network, "serve", options->address, options->addresses,
+                                 true);
+}

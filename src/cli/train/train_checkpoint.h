@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* --checkpoint and --resume: when a run's state is written, and whether another run can go on from
+ * it. */
+#ifndef CLI_TRAIN_CHECKPOINT_H
+#define CLI_TRAIN_CHECKPOINT_H
+
+#include <jansson.h>
+
+#include "cli/checkpoint/history.h"
+#include "cli/runner/runner.h"
+#include "cli/train/train_options.h"
+
+typedef struct train_checkpoint train_checkpoint;
+
+/* What a checkpoint must agree with; borrowed for the call. */
+typedef struct train_identity {
+    const json_t *config;   /* all options by name, as options_json gives them */
+    const tarry_plan *plan; /* as the options make it */
+    const dataset *train, *test;
+} train_identity;
+
+/*
+ * Opens the files of options->checkpoint, borrowed; *out stays NULL without one. With --resume a
+ * checkpoint is read, and compared with the options, but for those that a result does not depend
+ * on, and with the data. Gives back OPTIONS_PROCEED, or the exit status after a complaint.
+ */
+int train_checkpoint_open(const train_options *options, const train_identity *identity,
+                          train_checkpoint **out);
+void train_checkpoint_close(train_checkpoint *keeper); /* NULL is allowed */
+
+/* Whether the run goes on from a checkpoint; false for NULL. The calls of this group are for one
+ * that does. */
+bool train_checkpoint_resumes(const train_checkpoint *keeper);
+/* The plan that was in force if it is another one than the options make, else NULL; the caller owns
+ * it from here on. */
+tarry_plan *train_checkpoint_take_plan(train_checkpoint *keeper);
+/* Sets what a runner goes on from; valid until train_checkpoint_restore. */
+void train_checkpoint_request(const train_checkpoint *keeper, runner_request *request);
+/* Fills in the rest and forgets what was read. `dimension` is that of parameters and of the
+ * optimizer, whose state is `steps`. Gives back OPTIONS_PROCEED, or the exit status after a
+ * complaint. */
+int train_checkpoint_restore(train_checkpoint *keeper, size_t dimension, float *parameters,
+                             optimizer_state *steps, history *past);
+
+/*
+ * Between two rounds, or while the runner attends: notes where the runner and its plan stand. What
+ * is written is of the last such call, since a round that is broken off uses up its number. Errors:
+ * NO_MEMORY.
+ */
+int train_checkpoint_mark(train_checkpoint *keeper, runner *runs, const tarry_plan *plan);
+
+/* Whether one is to be written after `round` rounds. */
+bool train_checkpoint_due(const train_checkpoint *keeper, uint64_t round);
+/* Whether one is to be written at once, since a worker that comes back often has few arrivals left;
+ * where that failed, again when it has half as many. */
+bool train_checkpoint_urgent(const train_checkpoint *keeper, runner *runs);
+/*
+ * Writes a checkpoint of the last mark, unless that is on disk already, and tells the runner that
+ * it is there. Returns TARRY_OK, or an error with a diagnostic: the next call tries again.
+ * NUMERICAL is one of them, for parameters or a state of the optimizer that are not finite: they do
+ * not take the place of the last that were.
+ */
+int train_checkpoint_write(train_checkpoint *keeper, runner *runs, size_t dimension,
+                           const float *parameters, const optimizer_state *steps,
+                           const history *past, tarry_diagnostic *diagnostic);
+
+#endif

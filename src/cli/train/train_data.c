@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/train/train_data.h"
+
+#include "cli/text/complain.h"
+
+static int make_synthetic(const train_options *options, dataset **train, tarry_diagnostic *why)
+{
+    const synthetic_settings settings = {
+        .rows = options->samples,
+        .features = options->features,
+        .labels = objective_labels(options->model),
+        .classes = options->classes,
+        .seed = options->plan.plan.seed,
+    };
+    return dataset_synthetic(&settings, NULL, train, why);
+}
+
+static int read_file(const train_options *options, const char *path, const char *labels,
+                     dataset **out, tarry_diagnostic *why)
+{
+    const dataset_source source = {
+        .path = path,
+        .labels_path = labels,
+        .format = options->format,
+        .labels = objective_labels(options->model),
+        .label_column = options->label_column,
+    };
+    return dataset_read(&source, NULL, out, why);
+}
+
+int train_data_load(const train_options *options, dataset **train, dataset **test)
+{
+    dataset *samples = NULL, *held_out = NULL;
+    tarry_diagnostic why;
+    int error = options->data == NULL
+                    ? make_synthetic(options, &samples, &why)
+                    : read_file(options, options->data, options->labels, &samples, &why);
+    if (error == TARRY_OK && options->test != NULL) {
+        error = read_file(options, options->test, options->test_labels, &held_out, &why);
+        if (error == TARRY_OK)
+            error = dataset_align(samples, held_out, &why);
+    } else if (error == TARRY_OK && options->holdout > 0) {
+        error =
+            dataset_hold_out(&samples, options->holdout, options->plan.plan.seed, &held_out, &why);
+    }
+    int status = OPTIONS_PROCEED;
+    if (error != TARRY_OK)
+        status = complain(EXIT_FAILED, "%s", why.text);
+    else if (plan_options_units(&options->plan) > samples->rows && options->plan.plan.pieces > 1)
+        status =
+            complain(EXIT_USAGE, "--pieces: %llu in all are more than the %zu samples to train on",
+                     (unsigned long long)plan_options_units(&options->plan), samples->rows);
+    else if (options->plan.plan.chunks > samples->rows)
+        status = complain(EXIT_USAGE, "--chunks: %u is more than the %zu samples to train on",
+                          options->plan.plan.chunks, samples->rows);
+    if (status == OPTIONS_PROCEED) {
+        *train = samples;
+        *test = held_out;
+    } else {
+        dataset_free(samples);
+        dataset_free(held_out);
+    }
+    return status;
+}

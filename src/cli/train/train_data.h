@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLI_TRAIN_DATA_H
+#define CLI_TRAIN_DATA_H
+
+#include "cli/train/train_options.h"
+
+/*
+ * Reads or makes the training samples, and the test samples if there are any (else *test is NULL);
+ * both are the caller's. Gives back OPTIONS_PROCEED, or the exit status after a complaint.
+ */
+int train_data_load(const train_options *options, dataset **train, dataset **test);
+
+#endif

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/train/train_job.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/diagnostic.h"
+#include "base/memory.h"
+#include "cli/options/keep.h"
+#include "cli/output/clock.h"
+#include "cli/text/complain.h"
+#include "cli/text/numbers.h"
+#include "cli/train/train_job_state.h"
+
+static void stop_round(void *user)
+{
+    train_job *job = user;
+    runner *runs = atomic_load(&job->runs);
+    if (runs != NULL)
+        runs->methods->interrupt(runs);
+}
+
+static objective_settings model_settings(const train_job *job)
+{
+    const train_options *options = job->inputs.options;
+    objective_settings settings = {
+        .model = options->model,
+        .features = job->inputs.train->features,
+        .classes = job->inputs.train->classes,
+        .hidden_layers = options->hidden_layers,
+        .intercept = options->intercept,
+        .l2 = options->l2,
+    };
+    memcpy(settings.hidden, options->hidden_widths, sizeof(settings.hidden));
+    return settings;
+}
+
+static batch_settings batch_of(const train_job *job)
+{
+    return (batch_settings){
+        .rows = job->inputs.train->rows,
+        .chunks = tarry_plan_chunks(job->inputs.plan),
+        .batch = job->inputs.options->batch,
+        .seed = job->inputs.options->plan.plan.seed,
+    };
+}
+
+static int create_model(train_job *job, tarry_diagnostic *why)
+{
+    const train_options *options = job->inputs.options;
+    const objective_settings settings = model_settings(job);
+    int error = objective_create(&settings, NULL, &job->model, why);
+    if (error != TARRY_OK)
+        return error;
+    job->dimension = objective_dimension(job->model);
+    job->server = options->server;
+    job->server.pick = options->plan.pick;
+    job->server.learn_costs = strcmp(options->chunk_cost, "equal") != 0;
+    keep_settle(job->inputs.plan, options->keep, job->dimension, &job->server);
+    return TARRY_OK;
+}
+
+/*
+ * Memory is promised freely and missing only once it is used, when the system kills someone. So
+ * what every run takes at least is held against what the machine has: a wrong index in a data file,
+ * which makes the parameters many, is then an error like others.
+ */
+static int check_memory(const train_job *job, tarry_diagnostic *why)
+{
+    const tarry_plan *plan = job->inputs.plan;
+    const tarry_server_settings *server = &job->server;
+    double vectors = 3; /* see create_vectors */
+    if (server->keep == TARRY_KEEP_ALL)
+        vectors += (double)tarry_plan_chunks(plan) * tarry_plan_least_parts(plan);
+    double needed = vectors * (double)job->dimension * sizeof(float);
+    if (server->keep == TARRY_KEEP_CREDITED)
+        needed += (double)keep_bytes_of(plan, server->keep, server->ahead, job->dimension).total;
+    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    if (pages <= 0 || page <= 0 || needed <= (double)pages * (double)page)
+        return TARRY_OK;
+    char parameters[NUMBER_TEXT_SIZE], need[NUMBER_TEXT_SIZE], have[NUMBER_TEXT_SIZE];
+    whole_text(job->dimension, parameters);
+    bytes_text(needed, need);
+    bytes_text((double)pages * (double)page, have);
+    return diagnose(why, TARRY_ERROR_NO_MEMORY,
+                    "%s parameters take at least %s, and this machine has %s", parameters, need,
+                    have);
+}
+
+static int create_vectors(train_job *job)
+{
+    job->parameters = vector_allocate(NULL, job->dimension);
+    job->sum = vector_allocate(NULL, job->dimension);
+    job->gradient = vector_allocate(NULL, job->dimension);
+    if (job->parameters == NULL || job->sum == NULL || job->gradient == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    if (job->inputs.costs != NULL) {
+        job->costs = memory_allocate(NULL, tarry_plan_chunks(job->inputs.plan), sizeof(double));
+        if (job->costs == NULL)
+            return TARRY_ERROR_NO_MEMORY;
+    }
+    objective_initial(job->model, job->inputs.options->plan.plan.seed, job->parameters);
+    return TARRY_OK;
+}
+
+static int create_gradients(train_job *job)
+{
+    const train_options *options = job->inputs.options;
+    const batch_settings batch = batch_of(job);
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    uint32_t threads = options->plan.plan.workers;
+    if (cores >= 1 && (unsigned long)cores < threads)
+        threads = (uint32_t)cores;
+    int error =
+        chunk_gradient_create(job->model, job->inputs.train, &batch, threads, &job->gradients);
+    if (error != TARRY_OK)
+        return error;
+    job->samples = (double)chunk_gradient_samples(job->gradients);
+    if (options->verify)
+        error = verification_create(job->model, job->gradients, batch.chunks, &job->verify);
+    return error;
+}
+
+static void say(void *user, const char *line)
+{
+    train_job *job = user;
+    if (job->inputs.options->quiet)
+        return;
+    progress_end(&job->progress);
+    fprintf(stderr, "%s\n", line);
+}
+
+static int create_runner(train_job *job, tarry_diagnostic *why)
+{
+    const train_inputs *inputs = &job->inputs;
+    const train_options *options = inputs->options;
+    const job_spec spec = {
+        .model = model_settings(job),
+        .batch = batch_of(job),
+        .holdout = options->test == NULL ? options->holdout : 0,
+        .made_samples = options->data == NULL ? options->samples : 0,
+    };
+    runner_request request = {
+        .dimension = job->dimension,
+        .server = &job->server,
+        .compute = chunk_gradient_compute,
+        .user = job->gradients,
+        .straggler = inputs->straggler,
+        .job = &spec,
+        .data = inputs->train,
+        .say = say,
+        .say_user = job,
+        .attend = train_job_attend,
+        .attend_user = job,
+    };
+    if (train_checkpoint_resumes(inputs->keeper)) {
+        job->evolved = train_checkpoint_take_plan(inputs->keeper);
+        train_checkpoint_request(inputs->keeper, &request);
+    }
+    request.plan = train_job_plan(job);
+    runner *runs;
+    int error = inputs->create(inputs->create_user, &request, &runs, why);
+    if (error == TARRY_OK)
+        atomic_store(&job->runs, runs);
+    return error;
+}
+
+/* Where the rounds begin; what can't be written then is found out before they do. */
+static int begin_checkpoints(train_job *job)
+{
+    train_checkpoint *keeper = job->inputs.keeper;
+    if (keeper == NULL)
+        return OPTIONS_PROCEED;
+    if (train_checkpoint_resumes(keeper)) {
+        int status = train_checkpoint_restore(keeper, job->dimension, job->parameters,
+                                              optimizer_state_of(job->optimizer), job->past);
+        if (status != OPTIONS_PROCEED)
+            return status;
+        job->first_round = job->past->count;
+    } else {
+        train_job_evaluate(job, &job->past->train_start, &job->past->test_start);
+    }
+    tarry_diagnostic why = {"out of memory"};
+    int error = train_job_mark_checkpoint(job);
+    if (error == TARRY_OK)
+        error = train_job_write_checkpoint(job, &why);
+    return error == TARRY_OK ? OPTIONS_PROCEED
+                             : complain(EXIT_FAILED, "--checkpoint: %s", why.text);
+}
+
+int train_job_create(const train_inputs *inputs, history *past, train_job **out)
+{
+    const train_options *options = inputs->options;
+    train_job *job = memory_allocate(NULL, 1, sizeof(*job));
+    if (job == NULL)
+        return complain(EXIT_FAILED, "%s: out of memory", inputs->command);
+    job->inputs = *inputs;
+    job->past = past;
+    job->start = clock_seconds();
+    tarry_diagnostic why = {""};
+    int error = create_model(job, &why);
+    if (error == TARRY_OK)
+        error = check_memory(job, &why);
+    if (error == TARRY_OK)
+        error = create_vectors(job);
+    if (error == TARRY_OK)
+        error = objective_workspace_create(job->model, OBJECTIVE_SINGLE, NULL, &job->evaluation);
+    if (error == TARRY_OK)
+        error = optimizer_create(options->optimizer, options->rate, job->dimension, NULL,
+                                 &job->optimizer);
+    if (error == TARRY_OK)
+        error = create_gradients(job);
+    if (error == TARRY_OK)
+        error = interrupt_begin(stop_round, job, &job->signals);
+    if (error == TARRY_OK)
+        error = create_runner(job, &why);
+    int status = error == TARRY_OK
+                     ? begin_checkpoints(job)
+                     : complain(EXIT_FAILED, "%s: %s", inputs->command,
+                                why.text[0] != '\0' ? why.text : tarry_error_text(error));
+    if (status == OPTIONS_PROCEED)
+        *out = job;
+    else
+        train_job_free(job);
+    return status;
+}
+
+void train_job_free(train_job *job)
+{
+    if (job == NULL)
+        return;
+    /* The signals' thread uses the runtime, the runtime's threads the gradients. Workers are told
+     * that the run is over, which a first signal does not cut short. */
+    interrupt_settle(job->signals);
+    runner *runs = runner_of(job);
+    if (runs != NULL)
+        runs->methods->free(runs, job->past->count == job->inputs.options->rounds ||
+                                      job->inputs.keeper == NULL);
+    interrupt_end(job->signals);
+    tarry_plan_free(job->evolved);
+    chunk_gradient_free(job->gradients);
+    optimizer_free(job->optimizer);
+    objective_workspace_free(job->evaluation);
+    memory_release(NULL, job->costs);
+    verification_free(job->verify);
+    vector_release(NULL, job->gradient);
+    vector_release(NULL, job->sum);
+    vector_release(NULL, job->parameters);
+    objective_free(job->model);
+    memory_release(NULL, job);
+}
+
+const tarry_server_settings *train_job_server(const train_job *job)
+{
+    return &job->server;
+}
+
+size_t train_job_dimension(const train_job *job)
+{
+    return job->dimension;
+}
+
+const float *train_job_parameters(const train_job *job)
+{
+    return job->parameters;
+}
+
+const tarry_plan *train_job_plan(const train_job *job)
+{
+    return job->evolved != NULL ? job->evolved : job->inputs.plan;
+}
+
+json_t *train_job_describe(const train_job *job)
+{
+    const runner *runs = runner_of(job);
+    return runs->methods->describe == NULL ? json_null() : runs->methods->describe(runs);
+}

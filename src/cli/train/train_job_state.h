@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A training run's state, and what its files do for each other: train_job.c makes it, and
+ * train_rounds.c runs it. */
+#ifndef CLI_TRAIN_JOB_STATE_H
+#define CLI_TRAIN_JOB_STATE_H
+
+#include <stdatomic.h>
+
+#include "cli/job/chunk_gradient.h"
+#include "cli/job/verification.h"
+#include "cli/output/interrupt.h"
+#include "cli/output/progress.h"
+#include "cli/train/train_job.h"
+
+struct train_job {
+    train_inputs inputs;
+    size_t dimension;
+    tarry_server_settings server; /* as the options, with what they leave open settled */
+    double samples;               /* that a round sums */
+    objective *model;
+    objective_workspace *evaluation;
+    optimizer *optimizer;
+    chunk_gradient *gradients;
+    float *parameters, *sum, *gradient;
+    verification *verify; /* NULL without --verify */
+    double *costs;        /* of the round's chunks; NULL: not given */
+    interrupt *signals;
+    _Atomic(runner *) runs;
+    history *past;
+    uint64_t first_round; /* of this process */
+    double start;         /* clock_seconds */
+    bool unwritten;       /* the last checkpoint; it was complained of */
+    bool raised;          /* the limit of a round's signal; the same */
+    tarry_plan *evolved;  /* what rounds go by; NULL: still that of the inputs */
+    progress progress;
+};
+
+static inline runner *runner_of(const train_job *job)
+{
+    return atomic_load_explicit(&job->runs, memory_order_relaxed);
+}
+
+/* The scores of the parameters as they are. */
+void train_job_evaluate(train_job *job, objective_score *train, objective_score *test);
+/* As train_checkpoint_mark and train_checkpoint_write; without checkpoints they do nothing. */
+int train_job_mark_checkpoint(train_job *job);
+int train_job_write_checkpoint(train_job *job, tarry_diagnostic *why);
+/* Lets the plan follow what was learned, if it is time to; *changes: what that changed. */
+int train_job_adapt(train_job *job, tarry_plan_changes *changes, tarry_diagnostic *why);
+/*
+ * Before the first round: workers may have said in which racks they are. If all are there and the
+ * plan is to be adapted, copies are spread over them; a line says so if some still share one.
+ */
+int train_job_settle_racks(train_job *job, tarry_plan_changes *changes, tarry_diagnostic *why);
+/* The runner's `attend`, of a train_job. */
+void train_job_attend(void *user);
+
+#endif

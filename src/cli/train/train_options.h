@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The options of tarry train. */
+#ifndef CLI_TRAIN_OPTIONS_H
+#define CLI_TRAIN_OPTIONS_H
+
+#include <tarry/server.h>
+
+#include "cli/options/adapt.h"
+#include "cli/options/options.h"
+#include "cli/options/plan_options.h"
+#include "learn/dataset.h"
+#include "learn/objective.h"
+#include "learn/optimizer.h"
+
+typedef struct train_options {
+    plan_options plan;
+
+    const char *data; /* NULL: a synthetic data set */
+    const char *labels;
+    const char *test;
+    const char *test_labels;
+    double holdout; /* NaN until checked; 0: nothing is held out */
+    dataset_format format;
+    int label_column;
+    uint64_t samples; /* synthetic; 0 until checked */
+    uint32_t features;
+    uint32_t classes;
+
+    model_kind model;
+    const char *hidden; /* taken apart into hidden_widths */
+    uint32_t hidden_widths[OBJECTIVE_MAX_HIDDEN];
+    uint32_t hidden_layers;
+    bool intercept;
+    double l2;
+    optimizer_kind optimizer;
+    double rate;    /* NaN until checked */
+    uint64_t batch; /* samples per round; 0: all */
+
+    uint64_t rounds;
+    tarry_server_settings server; /* stop rule, credit, fill, reproducible */
+    int keep;                     /* a tarry_keep, or KEEP_AUTO */
+    const char *ahead;            /* server.ahead, perhaps KEEP_AHEAD_AUTO */
+    const char *stop;             /* as given; taken apart into server */
+    const char *straggler;
+    const char *chunk_cost; /* learned, equal or a SPEC of sim/chunk_cost.h */
+    const char *adapt;
+    adapt_rule adapt_rule;
+    bool verify;
+    uint64_t evaluate; /* the loss is worked out every so many rounds */
+
+    const char *checkpoint; /* NULL: none are written */
+    uint64_t checkpoint_every;
+    bool resume;
+
+    const char *report;
+    const char *plot;
+    const char *save;
+    bool quiet;
+} train_options;
+
+#define TRAIN_GROUPS 6
+
+void train_options_init(train_options *options);
+/* The groups of a command's table, with `options` as the place of the values; a command that trains
+ * over other workers has groups of its own beside them. */
+void train_options_groups(train_options *options, option_group groups[TRAIN_GROUPS]);
+
+/*
+ * Checks the options against each other and sets the defaults that depend on others. Gives back
+ * OPTIONS_PROCEED, or EXIT_USAGE after a complaint.
+ */
+int train_options_check(train_options *options);
+
+const char *train_model_name(model_kind model);
+const char *train_format_name(dataset_format format);
+
+#endif

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/memory.h"
+#include "cli/output/clock.h"
+#include "cli/text/complain.h"
+#include "cli/text/numbers.h"
+#include "cli/train/train_job_state.h"
+
+void train_job_evaluate(train_job *job, objective_score *train, objective_score *test)
+{
+    *train = objective_evaluate(job->model, job->evaluation, job->inputs.train, job->parameters);
+    if (job->inputs.test != NULL)
+        *test = objective_evaluate(job->model, job->evaluation, job->inputs.test, job->parameters);
+}
+
+/* What the history has to know of now, with what earlier processes of the run did. */
+static void gather(train_job *job)
+{
+    history *past = job->past;
+    const runner *runs = runner_of(job);
+    for (uint32_t worker = 0; worker < past->workers; worker++) {
+        past->worker[worker] = runs->methods->worker(runs, worker);
+        past->worker[worker].chunks += past->earlier[worker].chunks;
+        past->worker[worker].seconds += past->earlier[worker].seconds;
+    }
+    past->seconds = past->earlier_seconds + clock_seconds() - job->start;
+}
+
+int train_job_write_checkpoint(train_job *job, tarry_diagnostic *why)
+{
+    if (job->inputs.keeper == NULL)
+        return TARRY_OK;
+    gather(job);
+    return train_checkpoint_write(job->inputs.keeper, runner_of(job), job->dimension,
+                                  job->parameters, optimizer_state_of(job->optimizer), job->past,
+                                  why);
+}
+
+int train_job_mark_checkpoint(train_job *job)
+{
+    if (job->inputs.keeper == NULL)
+        return TARRY_OK;
+    return train_checkpoint_mark(job->inputs.keeper, runner_of(job), train_job_plan(job));
+}
+
+__attribute__((format(printf, 2, 3))) static void end_early(history *past, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(past->error, sizeof(past->error), format, arguments);
+    va_end(arguments);
+}
+
+/* Whether other stop rules would make do with the workers that are left. */
+static bool others_could_go_on(const train_job *job)
+{
+    const tarry_stop stop = job->inputs.options->server.stop;
+    const runner *runs = runner_of(job);
+    if (stop == TARRY_STOP_DEADLINE || stop == TARRY_STOP_ERROR)
+        return false;
+    for (uint32_t worker = 0; worker < job->past->workers; worker++)
+        if (runs->methods->worker(runs, worker).present)
+            return true;
+    return false;
+}
+
+static void explain_round_error(const train_job *job, history *past, int error,
+                                const tarry_diagnostic *why)
+{
+    const train_options *options = job->inputs.options;
+    if (error == TARRY_ERROR_INTERRUPTED) {
+        past->interrupted = true;
+        end_early(past, "interrupted after %zu of %" PRIu64 " rounds", past->count,
+                  options->rounds);
+        return;
+    }
+    const char *advice = "";
+    if (error == TARRY_ERROR_COVERAGE && others_could_go_on(job))
+        advice = "; --stop deadline:SECONDS or --stop error:EPS goes on without them";
+    if (why->text[0] != '\0')
+        end_early(past, "%s%s", why->text, advice);
+    else
+        end_early(past, "round %zu: %s%s", past->count, tarry_error_text(error), advice);
+}
+
+/* Takes the optimizer's step along the round's estimate, and checks it first if asked to. */
+static void use_estimate(train_job *job, history_round *round)
+{
+    if (job->verify != NULL)
+        verification_check(job->verify, round->result.round, job->parameters, job->sum,
+                           &round->verified);
+    objective_regularise(job->model, job->parameters, job->sum, job->samples, job->gradient);
+    optimizer_step(job->optimizer, job->gradient, job->parameters);
+}
+
+static void note(train_job *job, const char *text)
+{
+    runner *runs = runner_of(job);
+    if (runs->methods->note != NULL)
+        runs->methods->note(runs, job->past->count, job->inputs.options->rounds, text);
+}
+
+static void report_progress(train_job *job, const history *past)
+{
+    const tarry_round_result *result = &past->rounds[past->count - 1].result;
+    char detail[128];
+    snprintf(detail, sizeof(detail), "loss %.5g  %.2f copies/chunk  %u/%u heard",
+             past->train_end.loss, history_copies_per_chunk(result), result->workers_heard,
+             past->workers);
+    progress_update(&job->progress, past->count, detail);
+    note(job, detail);
+}
+
+/* What the round's chunks cost, where that is given. */
+static int give_costs(train_job *job, uint64_t round)
+{
+    const plan_options *plan = &job->inputs.options->plan;
+    runner *runs = runner_of(job);
+    if (job->costs == NULL)
+        return TARRY_OK;
+    chunk_cost_draw(job->inputs.costs, plan->plan.seed, round, plan->plan.chunks, plan->plan.pieces,
+                    job->costs);
+    if (job->evolved == NULL)
+        return runs->methods->costs(runs, job->costs);
+    double *carried = memory_allocate(NULL, tarry_plan_chunks(job->evolved), sizeof(*carried));
+    if (carried == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    int error = tarry_plan_carry_cost(job->inputs.plan, job->costs, job->evolved, NULL, carried);
+    if (error == TARRY_OK)
+        error = runs->methods->costs(runs, carried);
+    memory_release(NULL, carried);
+    return error;
+}
+
+static void try_checkpoint(train_job *job)
+{
+    tarry_diagnostic why;
+    bool failed = train_job_write_checkpoint(job, &why) != TARRY_OK;
+    if (failed && !job->unwritten) {
+        progress_end(&job->progress);
+        complain(EXIT_DONE, "--checkpoint: %s; the training goes on", why.text);
+    }
+    job->unwritten = failed;
+}
+
+/* The checkpoint after a round, if it is time for one. */
+static void keep_checkpoint(train_job *job)
+{
+    train_checkpoint *keeper = job->inputs.keeper;
+    if (keeper != NULL && train_checkpoint_due(keeper, job->past->count))
+        try_checkpoint(job);
+}
+
+/* A worker whose connection comes and goes shall not wait for the next checkpoint, nor for the
+ * round's end. */
+void train_job_attend(void *user)
+{
+    train_job *job = user;
+    train_checkpoint *keeper = job->inputs.keeper;
+    if (keeper != NULL && train_checkpoint_urgent(keeper, runner_of(job)) &&
+        train_job_mark_checkpoint(job) == TARRY_OK)
+        try_checkpoint(job);
+}
+
+/* Once: the report has them all. */
+static void warn_of_rounding(train_job *job, const tarry_round_result *result)
+{
+    if (result->conditioning == 0 || job->raised)
+        return;
+    job->raised = true;
+    progress_end(&job->progress);
+    complain(EXIT_DONE,
+             "round %" PRIu64 ": the copies that are left give a sum with a larger rounding error: "
+             "at most %.2g of the chunks' sizes (1/sigma_min %.3g); the training goes on",
+             result->round, result->error_bound, result->conditioning);
+}
+
+/* One round; false if the run is to end here. */
+static bool run_round(train_job *job)
+{
+    history *past = job->past;
+    runner *runs = runner_of(job);
+    const train_options *options = job->inputs.options;
+    tarry_diagnostic why = {""};
+    tarry_round_result result;
+    tarry_plan_changes changes = {0};
+    int error = interrupt_seen(job->signals)      ? TARRY_ERROR_INTERRUPTED
+                : past->count == job->first_round ? train_job_settle_racks(job, &changes, &why)
+                                                  : train_job_adapt(job, &changes, &why);
+    if (error == TARRY_OK)
+        error = give_costs(job, past->count);
+    double asked = clock_seconds();
+    if (error == TARRY_OK)
+        error = runs->methods->round(runs, job->parameters, job->sum, &result, &why);
+    if (error != TARRY_OK) {
+        explain_round_error(job, past, error, &why);
+        return false;
+    }
+    history_round *round = history_add(past);
+    if (round == NULL) {
+        end_early(past, "out of memory after %zu rounds", past->count);
+        return false;
+    }
+    round->result = result;
+    warn_of_rounding(job, &result);
+    round->changes = changes;
+    round->seconds = (double)(result.end_ns - result.start_ns) * 1e-9;
+    /* Before it, workers may have been waited for. */
+    progress_pass_over(&job->progress, fmax(clock_seconds() - asked - round->seconds, 0));
+    use_estimate(job, round);
+    if (train_job_mark_checkpoint(job) != TARRY_OK) {
+        end_early(past, "out of memory after %zu rounds", past->count);
+        return false;
+    }
+    if (past->count % options->evaluate == 0 || past->count == options->rounds) {
+        train_job_evaluate(job, &round->train, &round->test);
+        past->train_end = round->train;
+        past->test_end = round->test;
+        if (!isfinite(round->train.loss)) {
+            end_early(past, "the loss is not finite after round %zu: try a smaller --rate than %g",
+                      past->count, options->rate);
+            return false;
+        }
+    }
+    keep_checkpoint(job);
+    report_progress(job, past);
+    return true;
+}
+
+static void describe_job(const train_job *job, char *text, size_t size)
+{
+    const train_options *options = job->inputs.options;
+    const dataset *train = job->inputs.train;
+    char samples[NUMBER_TEXT_SIZE], parameters[NUMBER_TEXT_SIZE], begun[64] = "";
+    if (job->first_round > 0)
+        snprintf(begun, sizeof(begun), ", of which %" PRIu64 " are done", job->first_round);
+    whole_text(train->rows, samples);
+    whole_text(job->dimension, parameters);
+    snprintf(text, size,
+             "training %s on %s samples of %u features (%s parameters): %u workers, %u %s, "
+             "%" PRIu64 " rounds%s",
+             train_model_name(options->model), samples, train->features, parameters,
+             options->plan.plan.workers, tarry_plan_chunks(job->inputs.plan),
+             plan_unit_name(&options->plan), options->rounds, begun);
+}
+
+/* Leaves what --resume goes on from, but for parameters that have no use. */
+static int leave_checkpoint(train_job *job)
+{
+    tarry_diagnostic why;
+    if (!isfinite(job->past->train_end.loss) || train_job_write_checkpoint(job, &why) == TARRY_OK)
+        return EXIT_DONE;
+    return complain(EXIT_FAILED, "--checkpoint: %s", why.text);
+}
+
+/* To look at all the data may take long; workers get ready meanwhile. */
+static void open_doors(train_job *job)
+{
+    runner *runs = runner_of(job);
+    if (runs->methods->open != NULL)
+        runs->methods->open(runs);
+}
+
+/* What the parameters are worth that the rounds begin with, unless the first checkpoint had to have
+ * it. */
+static void evaluate_start(train_job *job)
+{
+    history *past = job->past;
+    if (past->count > 0 || isnan(past->train_start.loss))
+        train_job_evaluate(job, &past->train_end, &past->test_end);
+    else {
+        past->train_end = past->train_start;
+        past->test_end = past->test_start;
+    }
+    if (past->count == 0) {
+        past->train_start = past->train_end;
+        past->test_start = past->test_end;
+    }
+}
+
+int train_job_run(train_job *job)
+{
+    const train_options *options = job->inputs.options;
+    history *past = job->past;
+    char what[256];
+    describe_job(job, what, sizeof(what));
+    open_doors(job);
+    evaluate_start(job);
+    progress_begin(&job->progress, past->count, options->rounds, "round", options->quiet, what);
+    note(job, "");
+    while (past->count < options->rounds && run_round(job)) {
+    }
+    progress_end(&job->progress);
+    int status = leave_checkpoint(job);
+    if (past->count > 0 && isnan(past->rounds[past->count - 1].train.loss) &&
+        isfinite(past->train_end.loss)) {
+        history_round *last = &past->rounds[past->count - 1];
+        train_job_evaluate(job, &last->train, &last->test);
+        past->train_end = last->train;
+        past->test_end = last->test;
+    }
+    gather(job);
+    if (past->error[0] != '\0')
+        status = complain(EXIT_FAILED, "%s: %s", job->inputs.command, past->error);
+    return status;
+}

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/train/train_run.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/output/gnuplot.h"
+#include "cli/output/npy.h"
+#include "cli/output/output.h"
+#include "cli/output/write_signals.h"
+#include "cli/text/complain.h"
+#include "cli/train/train_data.h"
+#include "cli/train/train_job.h"
+#include "cli/train/train_plot.h"
+#include "cli/train/train_report.h"
+#include "cli/train/train_table.h"
+#include "straggler/straggler.h"
+
+/* Opened before the training, so that it is not for nothing; NULL where not asked for. */
+typedef struct train_outputs {
+    output_file *report;
+    output_file *plot;
+    output_file *save;
+} train_outputs;
+
+static int open_outputs(const train_options *options, train_outputs *outputs)
+{
+    int status = output_begin(options->report, &outputs->report);
+    if (status == OPTIONS_PROCEED)
+        status = output_begin(options->plot, &outputs->plot);
+    if (status == OPTIONS_PROCEED)
+        status = output_begin(options->save, &outputs->save);
+    tarry_diagnostic why;
+    if (status == OPTIONS_PROCEED && outputs->plot != NULL && gnuplot_find(&why) != TARRY_OK)
+        status = complain(EXIT_FAILED, "--plot: %s", why.text);
+    return status;
+}
+
+static void discard_outputs(train_outputs *outputs)
+{
+    output_file_discard(outputs->report);
+    output_file_discard(outputs->plot);
+    output_file_discard(outputs->save);
+}
+
+static int write_report(const train_inputs *inputs, const option_command *command,
+                        const train_job *job, const history *past, output_file **file)
+{
+    json_t *config = options_json(command);
+    int error = TARRY_ERROR_NO_MEMORY;
+    if (config != NULL)
+        error = train_report_write(output_file_stream(*file), inputs, job, config, past);
+    json_decref(config);
+    if (error != TARRY_OK)
+        return complain(EXIT_FAILED, "--report: %s", tarry_error_text(error));
+    return output_end(file);
+}
+
+typedef struct plot_request {
+    const char *command;
+    const train_options *options;
+    const history *past;
+} plot_request;
+
+static void write_plot_script(void *user, FILE *script)
+{
+    const plot_request *request = user;
+    const train_options *options = request->options;
+    char title[512];
+    snprintf(title, sizeof(title),
+             "tarry %s: %s, %u workers, %u %s, replication %u, %s part%s\n"
+             "stop %s, straggler %s, seed %" PRIu64,
+             request->command, train_model_name(options->model), options->plan.plan.workers,
+             request->past->chunks, plan_unit_name(&options->plan), options->plan.plan.replication,
+             options->plan.parts, strcmp(options->plan.parts, "1") == 0 ? "" : "s", options->stop,
+             options->straggler, options->plan.plan.seed);
+    train_plot_script(script, title, gnuplot_is_png(options->plot), request->past);
+}
+
+static int write_plot(const train_inputs *inputs, const history *past, output_file **file)
+{
+    plot_request request = {inputs->command, inputs->options, past};
+    tarry_diagnostic why;
+    if (gnuplot_run(write_plot_script, &request, output_file_stream(*file), &why) != TARRY_OK)
+        return complain(EXIT_FAILED, "--plot: %s", why.text);
+    return output_end(file);
+}
+
+/* Writes what there is to write of the rounds done. */
+static int write_outputs(const train_inputs *inputs, const option_command *command,
+                         const train_job *job, const history *past, train_outputs *outputs)
+{
+    int status = EXIT_DONE;
+    if (outputs->report != NULL)
+        status |= write_report(inputs, command, job, past, &outputs->report);
+    if (outputs->plot != NULL && past->count > 0)
+        status |= write_plot(inputs, past, &outputs->plot);
+    if (outputs->save != NULL && isfinite(past->train_end.loss)) {
+        npy_write(output_file_stream(outputs->save), train_job_parameters(job),
+                  train_job_dimension(job));
+        status |= output_end(&outputs->save);
+    }
+    return status;
+}
+
+static int run_job(const train_inputs *inputs, const option_command *command,
+                   train_outputs *outputs)
+{
+    const train_options *options = inputs->options;
+    train_job *job = NULL;
+    history *past = NULL;
+    int status = EXIT_FAILED;
+    if (history_create(options->plan.plan.workers, tarry_plan_chunks(inputs->plan), &past) !=
+        TARRY_OK)
+        return complain(EXIT_FAILED, "%s: out of memory", command->name);
+    status = train_job_create(inputs, past, &job);
+    if (status == OPTIONS_PROCEED) {
+        status = train_job_run(job);
+        status |= write_outputs(inputs, command, job, past, outputs);
+        if (!options->quiet && train_table_print(past) != TARRY_OK)
+            status = complain(EXIT_FAILED, "%s: out of memory", command->name);
+    }
+    train_job_free(job);
+    history_free(past);
+    return status;
+}
+
+static int make_straggler(const train_options *options, tarry_straggler **straggler)
+{
+    tarry_diagnostic why;
+    int error = tarry_straggler_create(options->straggler, options->plan.plan.workers,
+                                       options->plan.plan.seed, NULL, straggler, &why);
+    if (error != TARRY_OK) {
+        bool usage = error == TARRY_ERROR_FORMAT || error == TARRY_ERROR_ARGUMENT;
+        return complain(usage ? EXIT_USAGE : EXIT_FAILED, "--straggler: %s", why.text);
+    }
+    const char *mortal = straggler_mortal_term(*straggler);
+    if (mortal == NULL)
+        return OPTIONS_PROCEED;
+    tarry_straggler_free(*straggler);
+    *straggler = NULL;
+    return complain(EXIT_USAGE, "--straggler: term '%s' is for tarry simulate", mortal);
+}
+
+/* Leaves *costs NULL where none are given. */
+static int read_costs(const train_options *options, chunk_cost **costs)
+{
+    tarry_diagnostic why;
+    if (strcmp(options->chunk_cost, "learned") == 0 || strcmp(options->chunk_cost, "equal") == 0)
+        return OPTIONS_PROCEED;
+    int error = chunk_cost_create(options->chunk_cost, NULL, costs, &why);
+    if (error == TARRY_OK)
+        return OPTIONS_PROCEED;
+    return complain(error == TARRY_ERROR_FORMAT ? EXIT_USAGE : EXIT_FAILED, "--chunk-cost: %s",
+                    why.text);
+}
+
+static int open_checkpoint(const option_command *command, const train_options *options,
+                           const tarry_plan *plan, const dataset *train, const dataset *test,
+                           train_checkpoint **keeper)
+{
+    if (options->checkpoint == NULL)
+        return OPTIONS_PROCEED;
+    json_t *config = options_json(command);
+    if (config == NULL)
+        return complain(EXIT_FAILED, "--checkpoint: out of memory");
+    const train_identity identity = {config, plan, train, test};
+    int status = train_checkpoint_open(options, &identity, keeper);
+    json_decref(config);
+    return status;
+}
+
+int train_run(const option_command *command, train_options *options, runner_create *create,
+              void *create_user)
+{
+    tarry_plan *plan = NULL;
+    tarry_straggler *straggler = NULL;
+    chunk_cost *costs = NULL;
+    dataset *train = NULL, *test = NULL;
+    train_checkpoint *keeper = NULL;
+    train_outputs outputs = {NULL, NULL, NULL};
+    /* To the end of the process: events and the last lines come when the job is over. */
+    write_signals_ignore(NULL);
+    int status = train_options_check(options);
+    if (status == OPTIONS_PROCEED)
+        status = make_straggler(options, &straggler);
+    if (status == OPTIONS_PROCEED)
+        status = read_costs(options, &costs);
+    if (status == OPTIONS_PROCEED)
+        status = plan_options_make(&options->plan, &plan);
+    if (status == OPTIONS_PROCEED)
+        status = open_outputs(options, &outputs);
+    if (status == OPTIONS_PROCEED)
+        status = train_data_load(options, &train, &test);
+    if (status == OPTIONS_PROCEED)
+        status = open_checkpoint(command, options, plan, train, test, &keeper);
+    if (status == OPTIONS_PROCEED) {
+        const train_inputs inputs = {
+            .command = command->name,
+            .options = options,
+            .plan = plan,
+            .straggler = straggler,
+            .costs = costs,
+            .train = train,
+            .test = test,
+            .create = create,
+            .create_user = create_user,
+            .keeper = keeper,
+        };
+        status = run_job(&inputs, command, &outputs);
+    }
+    discard_outputs(&outputs);
+    train_checkpoint_close(keeper);
+    dataset_free(train);
+    dataset_free(test);
+    tarry_plan_free(plan);
+    tarry_straggler_free(straggler);
+    chunk_cost_free(costs);
+    return status;
+}

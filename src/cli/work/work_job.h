@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a worker process computes: the server's job, and the samples it is about. */
+#ifndef CLI_WORK_JOB_H
+#define CLI_WORK_JOB_H
+
+#include <tarry/tcp.h>
+
+#include "cli/work/work_options.h"
+
+typedef struct work_job work_job;
+
+/* `options` is borrowed. Errors: NO_MEMORY. */
+int work_job_create(const work_options *options, work_job **out);
+/* After the worker was freed. NULL is allowed. */
+void work_job_free(work_job *own);
+
+/* A tarry_tcp_begin and a tarry_compute_spans; user is the work_job. */
+int work_job_begin(void *user, tarry_tcp_worker *worker, const tarry_tcp_job *job,
+                   uint8_t data[TARRY_DIGEST_SIZE], tarry_diagnostic *diagnostic);
+int work_job_compute(void *user, uint64_t round, const float *parameters, const tarry_span *spans,
+                     uint32_t count, float *gradient);
+
+/* In what the data differ from the server's, for one who was refused over them; empty if they don't
+ * or nothing is known. */
+const char *work_job_mismatch(const work_job *own);
+
+#endif

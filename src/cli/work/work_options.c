@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/work/work_options.h"
+
+#include <string.h>
+
+#include "base/diagnostic.h"
+#include "cli/options/parse.h"
+#include "cli/text/complain.h"
+#include "plan/rack/rack.h"
+#include "runtime/tcp/net/address.h"
+#include "straggler/straggler.h"
+
+#define MOST_SECONDS 1e9
+
+static int read_connect(const char *text, void *values, tarry_diagnostic *diagnostic)
+{
+    (void)values;
+    return address_check(text, false, diagnostic);
+}
+
+static int read_straggler_seed(const char *text, void *values, tarry_diagnostic *diagnostic)
+{
+    work_options *options = values;
+    int error = parse_whole(text, 0, UINT64_MAX, &options->straggler_seed, diagnostic);
+    options->straggler_seeded = error == TARRY_OK;
+    return error;
+}
+
+static int read_rack(const char *text, void *values, tarry_diagnostic *diagnostic)
+{
+    (void)values;
+    if (text[0] != '\0' && rack_is_name(text))
+        return TARRY_OK;
+    return diagnose(diagnostic, TARRY_ERROR_FORMAT,
+                    "'%.100s' is not 1 to %d printable characters without blanks", text,
+                    TARRY_RACK_BYTES);
+}
+
+#define FIELD(name) .offset = offsetof(work_options, name)
+
+static const option_entry server_entries[] = {
+    {.name = "connect",
+     .argument = "ADDRESS",
+     .help = "The server: HOST:PORT or unix:PATH (default 127.0.0.1:7077)",
+     .kind = OPTION_TEXT,
+     .read = read_connect,
+     FIELD(connect)},
+    {.name = "worker",
+     .argument = "ID",
+     .help = "The worker to be, from 0 (default: that of the credentials, or any)",
+     .kind = OPTION_U32,
+     .most = TARRY_TCP_NO_WORKER - 1,
+     FIELD(worker)},
+    {.name = "rack",
+     .argument = "NAME",
+     .help = "The rack or host that this worker shares its fate with: the server's next plan "
+             "spreads copies over racks; the host's name is a sensible value (default: none)",
+     .kind = OPTION_TEXT,
+     .read = read_rack,
+     FIELD(rack)},
+    {.name = "patience",
+     .argument = "SECONDS",
+     .help = "How long to try to reach the server, at first and whenever the connection is lost "
+             "(default 300)",
+     .kind = OPTION_REAL,
+     .high = MOST_SECONDS,
+     FIELD(patience)},
+    {.name = "grace",
+     .argument = "SECONDS",
+     .help = "On SIGTERM or Ctrl-C: how long the chunk in hand may take and the round may ask for "
+             "what is finished (default 10)",
+     .kind = OPTION_REAL,
+     .high = MOST_SECONDS,
+     FIELD(grace)},
+    {.name = "quiet", .help = "Print nothing but errors", .kind = OPTION_FLAG, FIELD(quiet)},
+};
+
+static const option_choice formats[] = {
+    {"auto", DATASET_AUTO},
+    {"libsvm", DATASET_LIBSVM},
+    {"csv", DATASET_CSV},
+    {"idx", DATASET_IDX},
+    {NULL, 0},
+};
+
+static const option_entry data_entries[] = {
+    {.name = "data",
+     .argument = "FILE",
+     .help = "Training samples, the same as the server's, gzip or plain (default: what the server "
+             "ships, or makes up)",
+     .kind = OPTION_TEXT,
+     FIELD(data)},
+    {.name = "labels",
+     .argument = "FILE",
+     .help = "Labels of an IDX file (default: the name of --data with labels-idx1)",
+     .kind = OPTION_TEXT,
+     FIELD(labels)},
+    {.name = "format",
+     .argument = "FORMAT",
+     .help = "auto (default), libsvm, csv or idx",
+     .kind = OPTION_CHOICE,
+     .choices = formats,
+     FIELD(format)},
+    {.name = "label-column",
+     .argument = "N",
+     .help = "CSV column of the label, from 0; negative counts from the end (default -1)",
+     .kind = OPTION_INT,
+     FIELD(label_column)},
+};
+
+static const option_entry straggler_entries[] = {
+    {.name = "straggler",
+     .argument = "SPEC",
+     .help = "Make this worker slow or dead for a test, as tarry train --straggler says of all "
+             "(default none)",
+     .kind = OPTION_TEXT,
+     FIELD(straggler)},
+    {.name = "straggler-seed",
+     .argument = "N",
+     .help = "Seed of the SPEC's draws (default: the --seed of the server)",
+     .kind = OPTION_TEXT,
+     .read = read_straggler_seed,
+     FIELD(straggler_seed_text)},
+};
+
+#define COUNT(entries) (sizeof(entries) / sizeof((entries)[0]))
+
+void work_options_init(work_options *options)
+{
+    *options = (work_options){
+        .connect = "127.0.0.1:7077",
+        .worker = TARRY_TCP_NO_WORKER,
+        .patience = 300,
+        .grace = 10,
+        .label_column = -1,
+        .straggler = "none",
+    };
+}
+
+void work_options_groups(work_options *options, option_group groups[WORK_GROUPS])
+{
+    groups[0] = (option_group){"The server", server_entries, COUNT(server_entries), options};
+    groups[1] =
+        (option_group){"Security and log", network_entries, network_entry_count, &options->network};
+    groups[2] = (option_group){"Data", data_entries, COUNT(data_entries), options};
+    groups[3] = (option_group){"Stragglers", straggler_entries, COUNT(straggler_entries), options};
+}
+
+enum { MANY_WORKERS = 65536 };
+
+/* All that can be told of a SPEC before it is known how many workers there are. */
+static int check_straggler(const work_options *options)
+{
+    tarry_straggler *straggler;
+    tarry_diagnostic why;
+    int error = tarry_straggler_create(options->straggler, MANY_WORKERS, 0, NULL, &straggler, &why);
+    if (error == TARRY_ERROR_ARGUMENT)
+        return OPTIONS_PROCEED;
+    if (error != TARRY_OK)
+        return complain(error == TARRY_ERROR_FORMAT ? EXIT_USAGE : EXIT_FAILED, "--straggler: %s",
+                        why.text);
+    const char *mortal = straggler_mortal_term(straggler);
+    tarry_straggler_free(straggler);
+    return mortal == NULL
+               ? OPTIONS_PROCEED
+               : complain(EXIT_USAGE, "--straggler: term '%s' is for tarry simulate", mortal);
+}
+
+int work_options_check(const work_options *options)
+{
+    if (options->labels != NULL && options->data == NULL)
+        return complain(EXIT_USAGE, "--labels: has no meaning without --data");
+    int status = check_straggler(options);
+    return status == OPTIONS_PROCEED
+               ? network_options_check(&options->network, "work", &options->connect, 1, false)
+               : status;
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The options of tarry work. */
+#ifndef CLI_WORK_OPTIONS_H
+#define CLI_WORK_OPTIONS_H
+
+#include "cli/options/network_options.h"
+#include "learn/dataset.h"
+
+typedef struct work_options {
+    network_options network;
+    const char *connect;
+    uint32_t worker;        /* TARRY_TCP_NO_WORKER: not given */
+    const char *rack;       /* NULL: it says none */
+    double grace, patience; /* seconds */
+    const char *data;       /* NULL: made up or shipped, as the server says */
+    const char *labels;
+    dataset_format format;
+    int label_column;
+    const char *straggler;
+    uint64_t straggler_seed;
+    bool straggler_seeded; /* else the seed is the server's */
+    const char *straggler_seed_text;
+    bool quiet;
+} work_options;
+
+enum { WORK_GROUPS = 4 };
+
+void work_options_init(work_options *options);
+void work_options_groups(work_options *options, option_group groups[WORK_GROUPS]);
+/* Gives back OPTIONS_PROCEED, or the exit status after a complaint. */
+int work_options_check(const work_options *options);
+
+#endif

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A cluster's authority as a directory, and the folder that each member gets:
+ *
+ *     ca.pem ca-key.pem revoked.pem       the authority; ca-key.pem never leaves this machine
+ *     issued/SERIAL.pem                   every certificate that was ever made
+ *     server/ worker-0/ .. worker/ viewer/    a credentials directory each (credential.h)
+ *
+ * All files have mode 0600 and all folders 0700. Times are seconds since 1970. Errors of all:
+ * FILE, FORMAT (what a file says), SYSTEM, NO_MEMORY, with a diagnostic that begins with the path
+ * or the member's name.
+ */
+#ifndef TCP_AUTHORITY_H
+#define TCP_AUTHORITY_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <tarry/allocator.h>
+#include <tarry/error.h>
+
+#include "runtime/tcp/trust/identity.h"
+
+/* Names and addresses that go into the server's certificate (issue.h). */
+typedef struct authority_hosts {
+    const char *const *names;
+    size_t count;
+} authority_hosts;
+
+/*
+ * Makes a new cluster with the members server, worker-0 .. worker-(workers-1), worker and viewer.
+ * The directory must be missing or empty; it appears as a whole, when all is done and on disk, or
+ * not at all. Once *stop is true (another thread may set it; NULL: never) it gives up, and leaves
+ * nothing: INTERRUPTED.
+ */
+int authority_init(const char *directory, uint32_t workers, authority_hosts hosts, int64_t now,
+                   const atomic_bool *stop, tarry_diagnostic *diagnostic);
+
+/*
+ * Makes a member's folder. One that exists is replaced if every certificate of that name is
+ * revoked, else STATE. hosts: of a server only.
+ */
+int authority_add(const char *directory, credential_identity identity, authority_hosts hosts,
+                  int64_t now, tarry_diagnostic *diagnostic);
+
+/*
+ * Puts all certificates of that name on the revocation list, in the directory and in server/ if
+ * that is there. STATE if no certificate of that name was made, or all are on the list.
+ */
+int authority_revoke(const char *directory, credential_identity identity, int64_t now,
+                     tarry_diagnostic *diagnostic);
+
+#define AUTHORITY_SERIAL_SIZE 41 /* hexadecimal digits, with the NUL */
+
+typedef struct authority_member {
+    credential_identity identity;
+    char serial[AUTHORITY_SERIAL_SIZE];
+    int64_t expiry;
+    bool revoked;
+} authority_member;
+
+/* Every certificate that was made, by role and id (a worker of any id is the last worker), then
+ * expiry; (*out)[0..*count-1], freed by memory_release. */
+int authority_list(const char *directory, const tarry_allocator *allocator, authority_member **out,
+                   size_t *count, tarry_diagnostic *diagnostic);
+
+#endif

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The configuration model: every chunk has `replication` stubs, which are shuffled and dealt to the
+ * workers' slots. Where a worker gets a chunk twice, the second copy is exchanged with that of a
+ * random slot such that no new double arises.
+ *
+ * Such a slot always exists if replication <= m/2, where loads are at most (N + 1)/2: let worker j
+ * hold chunk c twice. replication * (N - load_j + 1) edges or more belong to chunks that j does not
+ * hold; at most (replication - 2) * max_load of these belong to other holders of c, which is less.
+ * A denser graph is therefore drawn as the complement of a sparser one.
+ */
+#include "plan/design/design.h"
+
+#include "base/bitset.h"
+#include "base/memory.h"
+#include "base/random.h"
+
+enum { STREAM_DEAL, STREAM_LIST };
+
+typedef struct dealing {
+    uint32_t workers, chunks;
+    uint32_t edges;
+    uint32_t *load;  /* workers */
+    uint32_t *owner; /* edges: whose slot it is */
+    uint32_t *dealt; /* edges: which chunk lies in the slot */
+    uint64_t *held;  /* workers * chunks bits, by worker: whether the worker holds the chunk */
+    uint64_t
+        *doubled; /* edges bits: slots whose chunk their owner got in an earlier slot as well */
+} dealing;
+
+static size_t pair_bit(const dealing *deal, uint32_t worker, uint32_t chunk)
+{
+    return (size_t)worker * deal->chunks + chunk;
+}
+
+/* Fills owner and dealt by chance, then marks what is held and doubled. */
+static void deal_stubs(dealing *deal, uint32_t replication, random_stream *stream)
+{
+    uint32_t slot = 0;
+    for (uint32_t worker = 0; worker < deal->workers; worker++)
+        for (uint32_t position = 0; position < deal->load[worker]; position++)
+            deal->owner[slot++] = worker;
+    for (slot = 0; slot < deal->edges; slot++)
+        deal->dealt[slot] = slot / replication;
+    random_shuffle(stream, deal->dealt, deal->edges);
+
+    for (slot = 0; slot < deal->edges; slot++) {
+        size_t bit = pair_bit(deal, deal->owner[slot], deal->dealt[slot]);
+        if (bitset_test(deal->held, bit))
+            bitset_set(deal->doubled, slot);
+        bitset_set(deal->held, bit);
+    }
+}
+
+/* Takes the chunk out of a slot. The owner still holds a doubled one; if it is the first copy of a
+ * doubled one, the other copy's turn is still to come, and it is then marked as held again. */
+static void lift(dealing *deal, uint32_t slot)
+{
+    if (!bitset_test(deal->doubled, slot))
+        bitset_reset(deal->held, pair_bit(deal, deal->owner[slot], deal->dealt[slot]));
+    bitset_reset(deal->doubled, slot);
+}
+
+static void lay(dealing *deal, uint32_t slot, uint32_t chunk)
+{
+    deal->dealt[slot] = chunk;
+    bitset_set(deal->held, pair_bit(deal, deal->owner[slot], chunk));
+}
+
+/* A step that visits all of 0..count-1 modulo count, and far apart in succession. */
+static uint32_t wide_step(uint32_t count)
+{
+    for (uint32_t step = (uint32_t)((uint64_t)count * 618 / 1000);; step++) {
+        uint32_t divisor = count;
+        for (uint32_t rest = step; rest != 0;) {
+            uint32_t next = divisor % rest;
+            divisor = rest;
+            rest = next;
+        }
+        if (divisor == 1)
+            return step;
+    }
+}
+
+/* Exchanges every doubled chunk with the first fitting slot from a random one on. Slots are tried
+ * far apart, as none of those of a worker that holds the chunk fits. */
+static void part_doubles(dealing *deal, random_stream *stream)
+{
+    uint32_t step = wide_step(deal->edges);
+    for (uint32_t slot = 0; slot < deal->edges; slot++) {
+        if (!bitset_test(deal->doubled, slot))
+            continue;
+        uint32_t chunk = deal->dealt[slot];
+        size_t bit = pair_bit(deal, deal->owner[slot], chunk);
+        if (!bitset_test(deal->held, bit)) { /* the first copy has gone in an exchange */
+            bitset_set(deal->held, bit);
+            bitset_reset(deal->doubled, slot);
+            continue;
+        }
+        uint32_t other = random_below(stream, deal->edges);
+        while (bitset_test(deal->held, pair_bit(deal, deal->owner[slot], deal->dealt[other])) ||
+               bitset_test(deal->held, pair_bit(deal, deal->owner[other], chunk)))
+            other = (uint32_t)(((uint64_t)other + step) % deal->edges);
+        uint32_t exchanged = deal->dealt[other];
+        lift(deal, slot);
+        lift(deal, other);
+        lay(deal, slot, exchanged);
+        lay(deal, other, chunk);
+    }
+}
+
+/* Lists what each worker holds, or does not hold if `complement`, in random sequence. */
+static void list_held(const dealing *deal, bool complement, uint64_t seed, uint32_t *list)
+{
+    for (uint32_t worker = 0; worker < deal->workers; worker++) {
+        uint32_t count = 0;
+        for (uint32_t chunk = 0; chunk < deal->chunks; chunk++)
+            if (bitset_test(deal->held, pair_bit(deal, worker, chunk)) != complement)
+                list[count++] = chunk;
+        random_stream stream = random_stream_make(seed, RANDOM_DESIGN, STREAM_LIST, worker);
+        random_shuffle(&stream, list, count);
+        list += count;
+    }
+}
+
+/* Sets plan->worker_offset[j + 1] to the load of worker j: a random choice of workers has one chunk
+ * more than the others. */
+static void draw_loads(tarry_plan *plan, uint32_t replication, random_stream *stream)
+{
+    uint32_t edges = plan->chunks * replication;
+    uint32_t *load = plan->worker_offset + 1;
+    for (uint32_t worker = 0; worker < plan->workers; worker++)
+        load[worker] = edges / plan->workers + (worker < edges % plan->workers ? 1 : 0);
+    random_shuffle(stream, load, plan->workers);
+}
+
+int design_random(tarry_plan *plan, uint32_t replication, uint64_t seed)
+{
+    random_stream stream = random_stream_make(seed, RANDOM_DESIGN, STREAM_DEAL, 0);
+    draw_loads(plan, replication, &stream);
+
+    bool complement = replication > plan->workers / 2;
+    uint32_t drawn = complement ? plan->workers - replication : replication;
+    const tarry_allocator *allocator = &plan->allocator;
+    dealing deal = {
+        .workers = plan->workers,
+        .chunks = plan->chunks,
+        .edges = plan->chunks * drawn,
+    };
+    size_t pairs = (size_t)deal.workers * deal.chunks;
+    deal.load = memory_allocate(allocator, deal.workers, sizeof(*deal.load));
+    deal.owner = memory_allocate(allocator, deal.edges, sizeof(*deal.owner));
+    deal.dealt = memory_allocate(allocator, deal.edges, sizeof(*deal.dealt));
+    deal.held = memory_allocate(allocator, bitset_words(pairs), sizeof(*deal.held));
+    deal.doubled = memory_allocate(allocator, bitset_words(deal.edges), sizeof(*deal.doubled));
+    int error = TARRY_ERROR_NO_MEMORY;
+    if (deal.load == NULL || deal.owner == NULL || deal.dealt == NULL || deal.held == NULL ||
+        deal.doubled == NULL)
+        goto release;
+
+    for (uint32_t worker = 0; worker < deal.workers; worker++) {
+        uint32_t load = plan->worker_offset[worker + 1];
+        deal.load[worker] = complement ? deal.chunks - load : load;
+    }
+    error = design_take_slots(plan);
+    if (error != TARRY_OK)
+        goto release;
+    deal_stubs(&deal, drawn, &stream);
+    part_doubles(&deal, &stream);
+    list_held(&deal, complement, seed, plan->slot_chunk);
+
+release:
+    memory_release(allocator, deal.doubled);
+    memory_release(allocator, deal.held);
+    memory_release(allocator, deal.dealt);
+    memory_release(allocator, deal.owner);
+    memory_release(allocator, deal.load);
+    return error;
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "protocol/server/server_state.h"
+
+#include "base/memory.h"
+
+int server_fill_allocate(tarry_server *server, const tarry_allocator *allocator)
+{
+    if (server->settings.fill != TARRY_FILL_STALE)
+        return TARRY_OK;
+    size_t words = bitset_words(plan_edges(server->plan));
+    server->previous = memory_allocate(allocator, words, sizeof(uint64_t));
+    if (server->previous == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    return coverage_create(server->plan, server->settings.conditioning_limit, allocator,
+                           &server->stale);
+}
+
+/* Who has arrived since has no bit in `done`, and who is lost is not asked. */
+int server_fill_start(tarry_server *server)
+{
+    if (server->stale == NULL)
+        return TARRY_OK;
+    const tarry_plan *plan = server->plan;
+    coverage_clear(server->stale);
+    bitset_clear(server->previous, plan_edges(plan));
+    for (uint32_t worker = 0; worker < plan->workers; worker++) {
+        if (!server->members[worker].present)
+            continue;
+        for (uint32_t slot = plan->worker_offset[worker]; slot < plan->worker_offset[worker + 1];
+             slot++)
+            bitset_put(server->previous, slot, bitset_test(server->done, slot));
+        int error = server_fill_set_aside(server, worker, false);
+        if (error != TARRY_OK)
+            return error;
+    }
+    return TARRY_OK;
+}
+
+void server_fill_forget(tarry_server *server, uint32_t worker)
+{
+    const tarry_plan *plan = server->plan;
+    for (uint32_t slot = plan->worker_offset[worker]; slot < plan->worker_offset[worker + 1];
+         slot++)
+        bitset_reset(server->done, slot);
+}
+
+int server_fill_set_aside(tarry_server *server, uint32_t worker, bool aside)
+{
+    if (server->stale == NULL)
+        return TARRY_OK;
+    const tarry_plan *plan = server->plan;
+    uint32_t first = plan->worker_offset[worker];
+    uint32_t load = server_load(server, worker);
+    for (uint32_t slot = 0; slot < load; slot++) {
+        if (!bitset_test(server->previous, first + slot))
+            continue;
+        int error = aside ? coverage_remove(server->stale, worker, slot)
+                          : coverage_add(server->stale, worker, slot);
+        if (error != TARRY_OK)
+            return error;
+    }
+    return TARRY_OK;
+}
+
+int server_fill_retire(tarry_server *server, uint32_t worker)
+{
+    int error = server_fill_set_aside(server, worker, true);
+    if (error != TARRY_OK || server->stale == NULL)
+        return error;
+    const tarry_plan *plan = server->plan;
+    for (uint32_t slot = plan->worker_offset[worker]; slot < plan->worker_offset[worker + 1];
+         slot++)
+        bitset_reset(server->previous, slot);
+    return TARRY_OK;
+}
+
+/* The rank of a chunk's copies, with the signal's limit raised or not. */
+static uint32_t rank_of(const tarry_server *server, const coverage *copies, uint32_t chunk,
+                        bool raised)
+{
+    uint32_t parts = server->cut.parts;
+    return raised ? coverage_if_raised(copies, parts)->ranks[chunk]
+                  : coverage_rank(copies, parts, chunk);
+}
+
+/*
+ * One round's copies of a chunk or the other's, never both: with more than one part the columns of
+ * R that solve for the sum of one gradient make something else of two different ones.
+ */
+static bool is_filled(const tarry_server *server, uint32_t chunk, bool raised)
+{
+    return server->stale != NULL && rank_of(server, server->stale, chunk, raised) >
+                                        rank_of(server, server->credited, chunk, raised);
+}
+
+const coverage *server_fill_source(const tarry_server *server, uint32_t chunk)
+{
+    return is_filled(server, chunk, server->attempt_raised) ? server->stale : server->credited;
+}
+
+/* The chunk's rank by these copies, times its weight. */
+static uint64_t weighed_rank(const tarry_server *server, const coverage *copies, uint32_t chunk,
+                             bool raised)
+{
+    return plan_weight(server->plan, chunk) * rank_of(server, copies, chunk, raised);
+}
+
+static double left(const tarry_server *server, bool raised)
+{
+    uint64_t full = plan_total_weight(server->plan) * server->cut.parts, ranks = 0;
+    for (uint32_t chunk = 0; chunk < server->plan->chunks; chunk++)
+        ranks += weighed_rank(server,
+                              is_filled(server, chunk, raised) ? server->stale : server->credited,
+                              chunk, raised);
+    return (double)(full - ranks) / (double)full;
+}
+
+double server_fill_left(const tarry_server *server)
+{
+    return server->stale == NULL ? coverage_expected_error(server->credited, server->cut.parts)
+                                 : left(server, false);
+}
+
+void server_fill_attempt(tarry_server *server)
+{
+    tarry_round_result *result = &server->result;
+    uint64_t full = plan_total_weight(server->plan) * server->cut.parts, fresh = 0, stale = 0;
+    result->copies_coded = 0;
+    result->chunks_filled = 0;
+    bool raised = server->attempt_raised;
+    for (uint32_t chunk = 0; chunk < server->plan->chunks; chunk++) {
+        if (is_filled(server, chunk, raised)) {
+            result->chunks_filled++;
+            stale += weighed_rank(server, server->stale, chunk, raised);
+        } else {
+            result->copies_coded += coverage_copies(server->credited, chunk);
+            fresh += weighed_rank(server, server->credited, chunk, raised);
+        }
+    }
+    server->attempt_missing = raised ? coverage_raised_error(server->credited, server->cut.parts)
+                                     : coverage_expected_error(server->credited, server->cut.parts);
+    server->attempt_left = left(server, raised);
+    server->attempt_filled = (double)stale / (double)full;
+    server->attempt_scale = 1;
+    server->attempt_error = (double)(full - fresh) / (double)full;
+    /* E|(1/k) P g - g|^2 / E|g|^2 with a projection P of rank k: 1/k - 2 + 1. */
+    if (server->settings.fill == TARRY_FILL_SCALE && fresh > 0) {
+        server->attempt_scale = (double)full / (double)fresh;
+        server->attempt_error = (double)(full - fresh) / (double)fresh;
+    }
+}
+
+bool server_fill_view(const tarry_server *server, uint32_t worker, uint64_t *psi, uint64_t *stale,
+                      bool *fresh)
+{
+    const tarry_plan *plan = server->plan;
+    uint32_t first = plan->worker_offset[worker];
+    uint32_t load = server_load(server, worker);
+    size_t at = 0;
+    bool own = coverage_view(server->credited, worker, psi);
+    *fresh = true;
+    if (server->stale == NULL)
+        return own;
+    own = false;
+    bitset_clear(stale, load);
+    for (uint32_t slot = 0; slot < load; slot++) {
+        uint32_t chunk = plan->slot_chunk[first + slot];
+        bool filled = is_filled(server, chunk, server->attempt_raised);
+        if (filled)
+            coverage_view_chunk(server->stale, chunk, psi, at);
+        if (bitset_test(psi, at + plan->slot_holder[first + slot])) {
+            own = true;
+            bitset_put(stale, slot, filled);
+            *fresh = *fresh && !filled;
+        }
+        at += plan->chunk_offset[chunk + 1] - plan->chunk_offset[chunk];
+    }
+    return own;
+}

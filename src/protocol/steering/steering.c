@@ -1,0 +1,517 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "protocol/steering/steering.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "protocol/order.h"
+#include "protocol/server/server_state.h"
+
+/* ---- creation ---- */
+
+static int allocate_sets(tarry_server *server, steering *made)
+{
+    const tarry_allocator *allocator = &server->allocator;
+    uint32_t workers = server->plan->workers;
+    made->words = memory_allocate(allocator, (size_t)workers + 1, sizeof(*made->words));
+    if (made->words == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    for (uint32_t worker = 0; worker < workers; worker++)
+        made->words[worker + 1] = made->words[worker] + bitset_words(server_load(server, worker));
+    made->closed = memory_allocate(allocator, made->words[workers], sizeof(uint64_t));
+    made->plans = memory_allocate(allocator, made->words[workers], sizeof(uint64_t));
+    made->first = memory_allocate(allocator, made->words[workers], sizeof(uint64_t));
+    made->barred = memory_allocate(allocator, made->words[workers], sizeof(uint64_t));
+    made->addressed = memory_allocate(allocator, 4 * made->words[workers], sizeof(uint64_t));
+    if (made->closed == NULL || made->plans == NULL || made->first == NULL ||
+        made->barred == NULL || made->addressed == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    return TARRY_OK;
+}
+
+int steering_create(tarry_server *server)
+{
+    if (server->settings.pick == TARRY_PICK_PLAN)
+        return TARRY_OK;
+    const tarry_allocator *allocator = &server->allocator;
+    uint32_t workers = server->plan->workers, chunks = server->plan->chunks;
+    steering *made = memory_allocate(allocator, 1, sizeof(*made));
+    if (made == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    server->steering = made;
+    made->pick = server->settings.pick;
+    made->tick_ns = TARRY_NEVER;
+    made->workers = memory_allocate(allocator, workers, sizeof(*made->workers));
+    made->cost = memory_allocate(allocator, chunks, sizeof(*made->cost));
+    made->by_cost = memory_allocate(allocator, chunks, sizeof(*made->by_cost));
+    made->planned = memory_allocate(allocator, chunks, sizeof(*made->planned));
+    made->computing = memory_allocate(allocator, chunks, sizeof(*made->computing));
+    made->stirred = memory_allocate(allocator, workers, sizeof(*made->stirred));
+    made->candidates =
+        memory_allocate(allocator, server->plan->max_load, sizeof(*made->candidates));
+    made->values = memory_allocate(allocator, workers, sizeof(*made->values));
+    made->way_queue = memory_allocate(allocator, workers, sizeof(*made->way_queue));
+    made->way_from = memory_allocate(allocator, workers, sizeof(*made->way_from));
+    made->way_edge = memory_allocate(allocator, workers, sizeof(*made->way_edge));
+    if (made->workers == NULL || made->cost == NULL || made->by_cost == NULL ||
+        made->planned == NULL || made->computing == NULL || made->stirred == NULL ||
+        made->candidates == NULL || made->values == NULL || made->way_queue == NULL ||
+        made->way_from == NULL || made->way_edge == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    for (uint32_t chunk = 0; chunk < chunks; chunk++) {
+        made->cost[chunk] = 1;
+        made->by_cost[chunk] = chunk;
+    }
+    int error = chunk_costs_create(&made->learned, chunks, allocator);
+    if (error == TARRY_OK)
+        error = suit_create(server);
+    return error == TARRY_OK ? allocate_sets(server, made) : error;
+}
+
+void steering_free(tarry_server *server)
+{
+    steering *it = server->steering;
+    if (it == NULL)
+        return;
+    const tarry_allocator *allocator = &server->allocator;
+    memory_release(allocator, it->addressed);
+    memory_release(allocator, it->barred);
+    memory_release(allocator, it->first);
+    memory_release(allocator, it->plans);
+    memory_release(allocator, it->closed);
+    memory_release(allocator, it->words);
+    suit_destroy(server);
+    chunk_costs_destroy(&it->learned, allocator);
+    memory_release(allocator, it->way_edge);
+    memory_release(allocator, it->way_from);
+    memory_release(allocator, it->way_queue);
+    memory_release(allocator, it->values);
+    memory_release(allocator, it->candidates);
+    memory_release(allocator, it->stirred);
+    memory_release(allocator, it->computing);
+    memory_release(allocator, it->planned);
+    memory_release(allocator, it->by_cost);
+    memory_release(allocator, it->cost);
+    memory_release(allocator, it->workers);
+    memory_release(allocator, it);
+}
+
+/* ---- what is known ---- */
+
+uint32_t steering_chunk(const tarry_server *server, uint32_t worker, uint32_t slot)
+{
+    return server->plan->slot_chunk[server->plan->worker_offset[worker] + slot];
+}
+
+double steering_time(const tarry_server *server, uint64_t now)
+{
+    return (double)(now - server->result.start_ns);
+}
+
+double steering_pace(const tarry_server *server, uint32_t worker, double time)
+{
+    const steering *it = server->steering;
+    const steering_worker *of = &it->workers[worker];
+    double busy = 0, elapsed = 0;
+    if (of->current < server_load(server, worker)) {
+        busy = it->cost[steering_chunk(server, worker, of->current)];
+        elapsed = time - of->since_ns;
+    }
+    double per_cost_ns = pace_of(&of->pace, it->prior_ns, busy, elapsed);
+    return per_cost_ns > 0 ? per_cost_ns : 1;
+}
+
+double steering_rest_ns(const tarry_server *server, uint32_t worker, double time)
+{
+    const double least = 0.05; /* of its time: one that should be done may be any moment */
+    const steering *it = server->steering;
+    const steering_worker *of = &it->workers[worker];
+    if (of->current == server_load(server, worker))
+        return 0;
+    double cost = it->cost[steering_chunk(server, worker, of->current)];
+    double whole = steering_pace(server, worker, time) * cost;
+    double elapsed = it->prior_ns > 0 ? time - of->since_ns : 0;
+    bool known = of->pace.past > 0 || of->pace.cost > 0;
+    double overdue = elapsed - (known ? cost * pace_of(&of->pace, it->prior_ns, 0, 0) : 0);
+    return fmax(fmax(whole - elapsed, least * whole), overdue);
+}
+
+double steering_end_ns(const tarry_server *server, uint32_t worker, double time)
+{
+    return steering_rest_ns(server, worker, time) +
+           server->steering->workers[worker].queue * steering_pace(server, worker, time);
+}
+
+uint32_t steering_wanted(const tarry_server *server, uint32_t chunk)
+{
+    uint32_t parts = server_wanted_copies(server);
+    if (coverage_rank(server->credited, parts, chunk) >= parts)
+        return 0;
+    uint32_t copies = coverage_copies(server->credited, chunk);
+    return copies < parts ? parts - copies : 1; /* one more where those don't span the parts */
+}
+
+uint32_t steering_missing(const tarry_server *server, uint32_t chunk)
+{
+    uint32_t wanted = steering_wanted(server, chunk);
+    uint32_t coming = server->steering->computing[chunk] + server->steering->planned[chunk];
+    return wanted > coming ? wanted - coming : 0;
+}
+
+bool steering_is_free(const tarry_server *server, uint32_t worker, uint32_t slot)
+{
+    const steering *it = server->steering;
+    size_t bit = it->words[worker] * 64 + slot;
+    return member_able(&server->members[worker]) && !bitset_test(it->closed, bit) &&
+           !bitset_test(it->plans, bit) && it->workers[worker].current != slot;
+}
+
+/* ---- the books ---- */
+
+void steering_stir(tarry_server *server, uint32_t worker)
+{
+    steering *it = server->steering;
+    if (it->workers[worker].stirred)
+        return;
+    it->workers[worker].stirred = true;
+    it->stirred[it->stirred_count++] = worker;
+}
+
+void steering_plan(tarry_server *server, uint32_t worker, uint32_t slot)
+{
+    steering *it = server->steering;
+    uint32_t chunk = steering_chunk(server, worker, slot);
+    bitset_set(it->plans + it->words[worker], slot);
+    it->planned[chunk]++;
+    it->workers[worker].queue += it->cost[chunk];
+}
+
+void steering_unplan(tarry_server *server, uint32_t worker, uint32_t slot)
+{
+    steering *it = server->steering;
+    uint32_t chunk = steering_chunk(server, worker, slot);
+    bitset_reset(it->plans + it->words[worker], slot);
+    it->planned[chunk]--;
+    it->workers[worker].queue = fmax(it->workers[worker].queue - it->cost[chunk], 0);
+}
+
+void steering_calm_all(steering *it)
+{
+    while (it->stirred_count > 0)
+        it->workers[it->stirred[--it->stirred_count]].stirred = false;
+}
+
+static void unplan_worker(tarry_server *server, uint32_t worker)
+{
+    for (uint32_t slot = 0; slot < server_load(server, worker); slot++)
+        if (steering_is_planned(server->steering, worker, slot))
+            steering_unplan(server, worker, slot);
+}
+
+/* Somebody has to take care of what nobody is planned for any more. */
+static void cover(tarry_server *server, double time, uint32_t chunk)
+{
+    const tarry_plan *plan = server->plan;
+    if (steering_missing(server, chunk) == 0)
+        return;
+    if (server->steering->pick == TARRY_PICK_SHARE) {
+        share_cover(server, time, chunk);
+        return;
+    }
+    for (uint32_t holder = plan->chunk_offset[chunk]; holder < plan->chunk_offset[chunk + 1];
+         holder++)
+        steering_stir(server, plan->holder_worker[holder]);
+}
+
+/* A worker went to a chunk that was planned for others: these need not. */
+static void spare_others(tarry_server *server, uint32_t chunk, uint32_t worker)
+{
+    const tarry_plan *plan = server->plan;
+    steering *it = server->steering;
+    for (uint32_t holder = plan->chunk_offset[chunk]; holder < plan->chunk_offset[chunk + 1];
+         holder++) {
+        uint32_t other = plan->holder_worker[holder], slot = plan->holder_position[holder];
+        if (it->planned[chunk] + it->computing[chunk] <= steering_wanted(server, chunk))
+            return;
+        if (other == worker || !steering_is_planned(it, other, slot))
+            continue;
+        steering_unplan(server, other, slot);
+        steering_stir(server, other);
+    }
+}
+
+void steering_set_current(tarry_server *server, double time, uint32_t worker, uint32_t slot)
+{
+    steering *it = server->steering;
+    steering_worker *of = &it->workers[worker];
+    uint32_t load = server_load(server, worker), before = of->current;
+    if (before == slot)
+        return;
+    if (before < load)
+        it->computing[steering_chunk(server, worker, before)]--;
+    of->current = slot;
+    of->since_ns = time;
+    if (slot < load) {
+        uint32_t chunk = steering_chunk(server, worker, slot);
+        it->computing[chunk]++;
+        if (steering_is_planned(it, worker, slot))
+            steering_unplan(server, worker, slot);
+        else
+            spare_others(server, chunk, worker);
+    }
+    if (before < load)
+        cover(server, time, steering_chunk(server, worker, before));
+}
+
+/* No copy of the chunk is wanted any more. */
+static void settle(tarry_server *server, uint32_t chunk)
+{
+    const tarry_plan *plan = server->plan;
+    const steering *it = server->steering;
+    for (uint32_t holder = plan->chunk_offset[chunk]; holder < plan->chunk_offset[chunk + 1];
+         holder++) {
+        uint32_t worker = plan->holder_worker[holder], slot = plan->holder_position[holder];
+        if (steering_is_planned(it, worker, slot))
+            steering_unplan(server, worker, slot);
+        steering_stir(server, worker);
+    }
+}
+
+/* ---- what happens ---- */
+
+static void take_off(tarry_server *server, double time, uint32_t worker)
+{
+    steering *it = server->steering;
+    uint32_t load = server_load(server, worker);
+    unplan_worker(server, worker);
+    if (it->workers[worker].current < load)
+        it->computing[steering_chunk(server, worker, it->workers[worker].current)]--;
+    it->workers[worker].current = load;
+    it->workers[worker].queue = 0;
+    it->workers[worker].since_ns = time;
+}
+
+static void plan_all(tarry_server *server, double time)
+{
+    steering *it = server->steering;
+    if (it->pick == TARRY_PICK_SHARE)
+        share_all(server, time);
+    else
+        for (uint32_t worker = 0; worker < server->plan->workers; worker++)
+            choose_next(server, time, worker);
+    for (uint32_t worker = 0; worker < server->plan->workers; worker++)
+        steering_stir(server, worker);
+}
+
+void steering_start(tarry_server *server)
+{
+    steering *it = server->steering;
+    if (it == NULL)
+        return;
+    const tarry_plan *plan = server->plan;
+    memset(it->closed, 0, it->words[plan->workers] * sizeof(*it->closed));
+    memset(it->plans, 0, it->words[plan->workers] * sizeof(*it->plans));
+    memset(it->planned, 0, plan->chunks * sizeof(*it->planned));
+    memset(it->computing, 0, plan->chunks * sizeof(*it->computing));
+    it->tick_ns = TARRY_NEVER;
+    for (uint32_t worker = 0; worker < plan->workers; worker++) {
+        it->workers[worker].current = server_load(server, worker);
+        it->workers[worker].queue = 0;
+    }
+    learn_begin_round(server);
+    plan_all(server, 0);
+}
+
+void steering_joined(tarry_server *server, uint64_t now, uint32_t worker)
+{
+    steering *it = server->steering;
+    if (it == NULL)
+        return;
+    steering_worker *of = &it->workers[worker];
+    bitset_clear(it->closed + it->words[worker], server_load(server, worker));
+    of->turn = 0;
+    double time = steering_time(server, now);
+    if (server->phase != SERVER_COMPUTING)
+        return;
+    if (it->pick == TARRY_PICK_SHARE)
+        share_balance(server, time, worker);
+    else
+        choose_next(server, time, worker);
+    steering_stir(server, worker); /* one that has to rest is looked at again */
+}
+
+void steering_retired(tarry_server *server, uint64_t now, uint32_t worker)
+{
+    if (server->steering == NULL)
+        return;
+    double time = steering_time(server, now);
+    take_off(server, time, worker);
+    if (server->phase != SERVER_COMPUTING)
+        return;
+    for (uint32_t slot = 0; slot < server_load(server, worker); slot++)
+        cover(server, time, steering_chunk(server, worker, slot));
+}
+
+void steering_report(tarry_server *server, uint64_t now, uint32_t worker,
+                     const tarry_message *message)
+{
+    steering *it = server->steering;
+    if (it == NULL)
+        return;
+    steering_worker *of = &it->workers[worker];
+    uint32_t slot = message->slot, chunk = steering_chunk(server, worker, slot);
+    double time = steering_time(server, now);
+    bitset_set(it->closed + it->words[worker], slot);
+    if (!member_able(&server->members[worker]))
+        return;
+    if (steering_is_planned(it, worker, slot))
+        steering_unplan(server, worker, slot);
+    if (of->current == slot) {
+        if (!message->failed)
+            learn_time(server, worker, chunk, time - of->since_ns);
+        it->computing[chunk]--;
+        of->current = server_load(server, worker);
+        of->since_ns = time;
+    }
+    if (server->phase != SERVER_COMPUTING)
+        return;
+    if (it->prior_ns == 0 || ++it->words_heard > server->plan->workers / 4)
+        learn_prior(server, time);
+    if (steering_wanted(server, chunk) == 0)
+        settle(server, chunk);
+    else
+        cover(server, time, chunk);
+    steering_word(server, now, worker, message);
+}
+
+void steering_reopen(tarry_server *server, uint32_t worker, uint32_t slot)
+{
+    steering *it = server->steering;
+    if (it != NULL)
+        bitset_reset(it->closed + it->words[worker], slot);
+}
+
+/*
+ * What the worker that said `next` does once it has heard all that it was told: news that are still
+ * on their way may take that chunk from it. Without this, news and words can chase each other.
+ */
+static uint32_t heard_next(const tarry_server *server, uint32_t worker, uint32_t next)
+{
+    const steering *it = server->steering;
+    uint32_t load = server_load(server, worker);
+    if (next >= load || bitset_test(it->closed + it->words[worker], next))
+        return load;
+    return bitset_test(it->barred + it->words[worker], next)
+               ? steering_told_next(server, worker, next)
+               : next;
+}
+
+void steering_word(tarry_server *server, uint64_t now, uint32_t worker,
+                   const tarry_message *message)
+{
+    steering *it = server->steering;
+    if (it == NULL)
+        return;
+    steering_worker *of = &it->workers[worker];
+    bool newer = message->turn != 0 && (int16_t)(uint16_t)(message->turn - of->turn) > 0;
+    if (message->round != server->round)
+        return;
+    if (newer)
+        of->turn = message->turn;
+    if (server->phase != SERVER_COMPUTING || !member_able(&server->members[worker]))
+        return;
+    double time = steering_time(server, now);
+    if (newer)
+        steering_set_current(server, time, worker, heard_next(server, worker, message->next));
+    if (it->pick == TARRY_PICK_SHARE)
+        share_balance(server, time, worker);
+    steering_stir(server, worker);
+}
+
+void steering_stopped(tarry_server *server, uint64_t now)
+{
+    steering *it = server->steering;
+    if (it == NULL)
+        return;
+    it->tick_ns = TARRY_NEVER;
+    double time = steering_time(server, now);
+    for (uint32_t worker = 0; worker < server->plan->workers; worker++) {
+        steering_worker *of = &it->workers[worker];
+        if (!server->members[worker].stopped)
+            continue;
+        /* One that has finished nothing takes at least as long as it has been at it. */
+        if (of->current < server_load(server, worker) && !(of->pace.cost > 0))
+            of->pace.past =
+                fmax(of->pace.past,
+                     (time - of->since_ns) / it->cost[steering_chunk(server, worker, of->current)]);
+        take_off(server, time, worker);
+    }
+}
+
+void steering_unplan_all(tarry_server *server)
+{
+    for (uint32_t worker = 0; worker < server->plan->workers; worker++)
+        unplan_worker(server, worker);
+}
+
+void steering_resumed(tarry_server *server, uint64_t now)
+{
+    if (server->steering == NULL)
+        return;
+    steering_unplan_all(server);
+    plan_all(server, steering_time(server, now));
+}
+
+void steering_finished(tarry_server *server)
+{
+    steering *it = server->steering;
+    if (it == NULL)
+        return;
+    it->tick_ns = TARRY_NEVER;
+    steering_calm_all(it);
+    learn_end_round(server);
+}
+
+/* Workers that rest hear nothing by themselves of chunks that turn out to take longer. */
+void steering_watch(tarry_server *server, uint64_t now)
+{
+    steering *it = server->steering;
+    if (it == NULL || server->phase != SERVER_COMPUTING || now < it->tick_ns)
+        return;
+    it->tick_ns = TARRY_NEVER;
+    double time = steering_time(server, now);
+    learn_prior(server, time);
+    for (uint32_t worker = 0; worker < server->plan->workers; worker++) {
+        if (!member_able(&server->members[worker]) ||
+            it->workers[worker].current < server_load(server, worker))
+            continue;
+        if (it->pick == TARRY_PICK_SHARE)
+            share_balance(server, time, worker);
+        steering_stir(server, worker);
+    }
+}
+
+uint64_t steering_next_watch(const tarry_server *server)
+{
+    return server->steering != NULL ? server->steering->tick_ns : TARRY_NEVER;
+}
+
+uint32_t steering_told_next(const tarry_server *server, uint32_t worker, uint32_t current)
+{
+    steering *it = server->steering;
+    uint32_t load = server_load(server, worker);
+    size_t words = it->words[worker];
+    if (current < load)
+        bitset_set(it->closed + words, current);
+    uint32_t next = order_next(&(order_sets){
+        .load = load,
+        .done = it->closed + words,
+        .failed = it->closed + words,
+        .first = it->first + words,
+        .barred = it->barred + words,
+    });
+    if (current < load)
+        bitset_reset(it->closed + words, current);
+    return next;
+}

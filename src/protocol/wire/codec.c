@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "protocol/wire/codec.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/bitset.h"
+#include "base/bytes.h"
+#include "coding/coverage.h"
+
+enum {
+    FLAG_FAILED = 1 << 0,
+    FLAG_LIMIT = 1 << 0, /* of a SIGNAL, which can't fail */
+    FLAG_FIRST = 1 << 1,
+    FLAG_BARRED = 1 << 2,
+    FLAG_CREDITED = 1 << 3,
+    FLAG_STALE = 1 << 4,
+    FLAG_DROPPED = 1 << 5,
+    FLAG_TERM = 1 << 6,
+    FLAG_RECALLED = 1 << 7,
+    FLAGS_OF_SETS = FLAG_FIRST | FLAG_BARRED | FLAG_STALE | FLAG_RECALLED,
+};
+
+/* The sets of one bit per position, in the order in which a frame has them. */
+static const struct {
+    unsigned flag;
+    size_t offset; /* in a message */
+} slot_sets[] = {
+    {FLAG_FIRST, offsetof(tarry_message, first)},
+    {FLAG_BARRED, offsetof(tarry_message, barred)},
+    {FLAG_STALE, offsetof(tarry_message, stale)},
+    {FLAG_RECALLED, offsetof(tarry_message, recalled)},
+};
+
+enum { SLOT_SETS = sizeof(slot_sets) / sizeof(slot_sets[0]) };
+
+/* Which flags a frame of the type can have. */
+static const uint8_t type_flags[] = {
+    [TARRY_MESSAGE_ROUND] = FLAG_FIRST | FLAG_BARRED,
+    [TARRY_MESSAGE_SIGNAL] = FLAG_LIMIT | FLAG_STALE | FLAG_TERM,
+    [TARRY_MESSAGE_RESUME] = FLAG_FIRST | FLAG_BARRED | FLAG_TERM,
+    [TARRY_MESSAGE_NEWS] =
+        FLAG_FIRST | FLAG_BARRED | FLAG_CREDITED | FLAG_DROPPED | FLAG_TERM | FLAG_RECALLED,
+    [TARRY_MESSAGE_REPORT] = FLAG_FAILED | FLAG_TERM,
+    [TARRY_MESSAGE_ALIVE] = 0,
+};
+
+static const uint64_t **slot_set(tarry_message *message, size_t index)
+{
+    return (const uint64_t **)((char *)message + slot_sets[index].offset);
+}
+
+static const uint64_t *slot_set_of(const tarry_message *message, size_t index)
+{
+    return *(const uint64_t *const *)((const char *)message + slot_sets[index].offset);
+}
+
+static size_t bytes_of(size_t bits)
+{
+    return (bits + 7) / 8;
+}
+
+codec_shape codec_shape_of(const tarry_plan *plan, uint32_t worker, uint32_t stripes)
+{
+    return (codec_shape){
+        .psi_bits = coverage_view_bits(plan, worker),
+        .stripes = stripes,
+        .slots = tarry_plan_load(plan, worker),
+    };
+}
+
+static bool has_parts(tarry_message_type type)
+{
+    return type == TARRY_MESSAGE_SIGNAL || type == TARRY_MESSAGE_PART;
+}
+
+/* Whether it says what the worker computes now. */
+static bool tells_next(tarry_message_type type)
+{
+    return type == TARRY_MESSAGE_REPORT || type == TARRY_MESSAGE_ALIVE;
+}
+
+/* Whether a count tells which of two that overtook each other is the newer one. */
+static bool has_turn(tarry_message_type type)
+{
+    return tells_next(type) || type == TARRY_MESSAGE_ROUND || type == TARRY_MESSAGE_NEWS ||
+           type == TARRY_MESSAGE_RESUME;
+}
+
+static unsigned flags_of(const tarry_message *message)
+{
+    unsigned allowed = type_flags[message->type];
+    bool signal = message->type == TARRY_MESSAGE_SIGNAL;
+    unsigned flags = message->failed && !signal ? FLAG_FAILED : 0;
+    flags |= signal && message->limit != 0 ? FLAG_LIMIT : 0;
+    flags |= message->fate == TARRY_FATE_CREDITED ? FLAG_CREDITED : 0;
+    flags |= message->fate == TARRY_FATE_DROPPED ? FLAG_DROPPED : 0;
+    flags |= message->term != 0 ? FLAG_TERM : 0;
+    for (size_t i = 0; (allowed & FLAGS_OF_SETS) != 0 && i < SLOT_SETS; i++)
+        flags |= slot_set_of(message, i) != NULL ? slot_sets[i].flag : 0;
+    return flags & allowed;
+}
+
+static size_t size_of(const codec_shape *shape, tarry_message_type type, unsigned flags)
+{
+    size_t size = CODEC_HEADER_BYTES + (flags & FLAG_TERM ? CODEC_TERM_BYTES : 0);
+    if (type == TARRY_MESSAGE_SIGNAL)
+        size += bytes_of(shape->psi_bits) + bytes_of(shape->stripes) +
+                (flags & FLAG_LIMIT ? CODEC_LIMIT_BYTES : 0);
+    for (size_t i = 0; (flags & FLAGS_OF_SETS) != 0 && i < SLOT_SETS; i++)
+        size += flags & slot_sets[i].flag ? bytes_of(shape->slots) : 0;
+    return size;
+}
+
+size_t codec_size_with_sets(const codec_shape *shape, const tarry_message *message)
+{
+    return size_of(shape, message->type, flags_of(message));
+}
+
+size_t codec_max_size(const codec_shape *shape)
+{
+    size_t most = 0;
+    for (unsigned type = 0; type <= TARRY_MESSAGE_ALIVE; type++) {
+        tarry_message_type each = (tarry_message_type)type;
+        size_t size = size_of(shape, each, type_flags[type]);
+        most = size > most ? size : most;
+    }
+    return most;
+}
+
+size_t codec_words(const codec_shape *shape)
+{
+    return bitset_words(shape->psi_bits) + bitset_words(shape->stripes) +
+           SLOT_SETS * bitset_words(shape->slots);
+}
+
+static uint8_t *put_bits(uint8_t *at, const uint64_t *set, size_t bits)
+{
+    for (size_t byte = 0; byte < bytes_of(bits); byte++)
+        *at++ = (uint8_t)(set[byte / 8] >> 8 * (byte % 8));
+    if (bits % 8 != 0)
+        at[-1] &= (uint8_t)((1u << bits % 8) - 1);
+    return at;
+}
+
+void codec_encode(const codec_shape *shape, const tarry_message *message, uint8_t *frame)
+{
+    unsigned flags = flags_of(message);
+    bool tells = tells_next(message->type);
+    bool part = message->type == TARRY_MESSAGE_PART;
+    uint8_t *at = bytes_put(frame, message->type, 1);
+    at = bytes_put(at, flags, 1);
+    uint16_t turn_or_parts = has_turn(message->type)    ? message->turn
+                             : has_parts(message->type) ? (uint16_t)message->parts
+                                                        : 0;
+    at = bytes_put(at, turn_or_parts, 2);
+    at = bytes_put(at, message->epoch, 4);
+    at = bytes_put(at, message->round, 8);
+    at = bytes_put(at, tells ? message->next : message->attempt, 4);
+    at = bytes_put(at, part ? message->stripe : message->slot, 4);
+    if (flags & FLAG_TERM)
+        at = bytes_put(at, message->term, CODEC_TERM_BYTES);
+    if (message->type == TARRY_MESSAGE_SIGNAL) {
+        if (flags & FLAG_LIMIT)
+            at = bytes_put_f64(at, message->limit);
+        at = put_bits(at, message->psi, shape->psi_bits);
+        at = put_bits(at, message->stripes, shape->stripes);
+    }
+    for (size_t i = 0; i < SLOT_SETS; i++)
+        if (flags & slot_sets[i].flag)
+            at = put_bits(at, slot_set_of(message, i), shape->slots);
+}
+
+/* What is left to read of a frame, and room for its sets. */
+typedef struct cursor {
+    const uint8_t *at;
+    uint64_t *words;
+    bool damaged; /* a padding bit is set: this is not the set that was sent */
+} cursor;
+
+static const uint64_t *get_bits(cursor *from, size_t bits)
+{
+    uint64_t *set = from->words;
+    if (bits == 0)
+        return set; /* where no sets are expected there is no room for any */
+    memset(set, 0, bitset_words(bits) * sizeof(*set));
+    for (size_t byte = 0; byte < bytes_of(bits); byte++)
+        set[byte / 8] |= (uint64_t)from->at[byte] << 8 * (byte % 8);
+    if (bits % 8 != 0 && from->at[bits / 8] >> bits % 8 != 0)
+        from->damaged = true;
+    from->at += bytes_of(bits);
+    from->words += bitset_words(bits);
+    return set;
+}
+
+/* Most of what comes in at a server, and the same as below for it. All fields are named, so that
+ * none is set twice. */
+static int decode_report(const uint8_t *frame, size_t size, tarry_message *message)
+{
+    unsigned flags = frame[1];
+    uint32_t term = 0;
+    if ((flags & ~(unsigned)type_flags[TARRY_MESSAGE_REPORT]) != 0)
+        return TARRY_ERROR_FORMAT;
+    if (flags & FLAG_TERM) {
+        if (size != CODEC_HEADER_BYTES + CODEC_TERM_BYTES)
+            return TARRY_ERROR_FORMAT;
+        term = (uint32_t)bytes_get(frame + CODEC_HEADER_BYTES, CODEC_TERM_BYTES);
+        if (term == 0)
+            return TARRY_ERROR_FORMAT;
+    } else if (size != CODEC_HEADER_BYTES) {
+        return TARRY_ERROR_FORMAT;
+    }
+    *message = (tarry_message){
+        .type = TARRY_MESSAGE_REPORT,
+        .round = bytes_get(frame + 8, 8),
+        .epoch = (uint32_t)bytes_get(frame + 4, 4),
+        .attempt = 0,
+        .slot = (uint32_t)bytes_get(frame + 20, 4),
+        .next = (uint32_t)bytes_get(frame + 16, 4),
+        .turn = (uint16_t)bytes_get(frame + 2, 2),
+        .stripe = 0,
+        .parts = 0,
+        .failed = (flags & FLAG_FAILED) != 0,
+        .limit = 0,
+        .fate = TARRY_FATE_OPEN,
+        .term = term,
+        .psi = NULL,
+        .stripes = NULL,
+        .stale = NULL,
+        .first = NULL,
+        .barred = NULL,
+        .recalled = NULL,
+    };
+    return TARRY_OK;
+}
+
+static uint32_t get_term(cursor *from)
+{
+    uint32_t term = (uint32_t)bytes_get(from->at, CODEC_TERM_BYTES);
+    from->at += CODEC_TERM_BYTES;
+    from->damaged = from->damaged || term == 0; /* which would not have been written */
+    return term;
+}
+
+static double get_limit(cursor *from)
+{
+    double limit = bytes_get_f64(from->at);
+    from->at += CODEC_LIMIT_BYTES;
+    from->damaged = from->damaged || !(limit > 1 && isfinite(limit));
+    return limit;
+}
+
+int codec_decode(const codec_shape *shape, const uint8_t *frame, size_t size, uint64_t *words,
+                 tarry_message *message)
+{
+    if (size < CODEC_HEADER_BYTES || frame[0] > TARRY_MESSAGE_ALIVE)
+        return TARRY_ERROR_FORMAT;
+    tarry_message_type type = (tarry_message_type)frame[0];
+    if (type == TARRY_MESSAGE_REPORT)
+        return decode_report(frame, size, message);
+    unsigned flags = frame[1];
+    uint16_t turn_or_parts = (uint16_t)bytes_get(frame + 2, 2);
+    if ((flags & ~(unsigned)type_flags[type]) != 0 || (has_parts(type) && turn_or_parts == 0) ||
+        (turn_or_parts != 0 && !has_parts(type) && !has_turn(type)) ||
+        size != size_of(shape, type, flags) ||
+        (flags & (FLAG_CREDITED | FLAG_DROPPED)) == (FLAG_CREDITED | FLAG_DROPPED))
+        return TARRY_ERROR_FORMAT;
+
+    /* What lies behind the header first, as nothing is set by a frame that is damaged. */
+    cursor from = {.at = frame + CODEC_HEADER_BYTES, .words = words};
+    bool signal = type == TARRY_MESSAGE_SIGNAL;
+    uint32_t term = flags & FLAG_TERM ? get_term(&from) : 0;
+    double limit = signal && (flags & FLAG_LIMIT) ? get_limit(&from) : 0;
+    const uint64_t *psi = signal ? get_bits(&from, shape->psi_bits) : NULL;
+    const uint64_t *stripes = signal ? get_bits(&from, shape->stripes) : NULL;
+    const uint64_t *sets[SLOT_SETS] = {NULL};
+    for (size_t i = 0; (flags & FLAGS_OF_SETS) != 0 && i < SLOT_SETS; i++)
+        if (flags & slot_sets[i].flag)
+            sets[i] = get_bits(&from, shape->slots);
+    if (from.damaged)
+        return TARRY_ERROR_FORMAT;
+
+    bool tells = tells_next(type), part = type == TARRY_MESSAGE_PART;
+    uint32_t count = (uint32_t)bytes_get(frame + 16, 4), index = (uint32_t)bytes_get(frame + 20, 4);
+    *message = (tarry_message){
+        .type = type,
+        .failed = !signal && (flags & FLAG_FAILED) != 0,
+        .limit = limit,
+        .epoch = (uint32_t)bytes_get(frame + 4, 4),
+        .round = bytes_get(frame + 8, 8),
+        .attempt = tells ? 0 : count,
+        .next = tells ? count : 0,
+        .turn = has_turn(type) ? turn_or_parts : 0,
+        .stripe = part ? index : 0,
+        .slot = part ? 0 : index,
+        .parts = has_parts(type) ? turn_or_parts : 0,
+        .fate = flags & FLAG_CREDITED  ? TARRY_FATE_CREDITED
+                : flags & FLAG_DROPPED ? TARRY_FATE_DROPPED
+                                       : TARRY_FATE_OPEN,
+        .term = term,
+        .psi = psi,
+        .stripes = stripes,
+    };
+    for (size_t i = 0; (flags & FLAGS_OF_SETS) != 0 && i < SLOT_SETS; i++)
+        *slot_set(message, i) = sets[i];
+    return TARRY_OK;
+}
+
+int codec_peek(const uint8_t *frame, size_t size, tarry_message_type *type, uint64_t *round)
+{
+    if (size < CODEC_HEADER_BYTES || frame[0] > TARRY_MESSAGE_ALIVE)
+        return TARRY_ERROR_FORMAT;
+    *type = (tarry_message_type)frame[0];
+    *round = bytes_get(frame + 8, 8);
+    return TARRY_OK;
+}
+
+bool codec_has_sets(const tarry_message *message)
+{
+    bool any = message->type == TARRY_MESSAGE_SIGNAL;
+    for (size_t i = 0; i < SLOT_SETS; i++)
+        any = any || (flags_of(message) & slot_sets[i].flag) != 0;
+    return any;
+}
+
+static const uint64_t *keep(const uint64_t *set, size_t bits, uint64_t **words)
+{
+    uint64_t *kept = *words;
+    memcpy(kept, set, bitset_words(bits) * sizeof(*kept));
+    *words += bitset_words(bits);
+    return kept;
+}
+
+void codec_keep_sets(const codec_shape *shape, tarry_message *message, uint64_t *words)
+{
+    unsigned flags = flags_of(message);
+    if (message->type == TARRY_MESSAGE_SIGNAL) {
+        message->psi = keep(message->psi, shape->psi_bits, &words);
+        message->stripes = keep(message->stripes, shape->stripes, &words);
+    }
+    for (size_t i = 0; i < SLOT_SETS; i++)
+        if (flags & slot_sets[i].flag)
+            *slot_set(message, i) = keep(slot_set_of(message, i), shape->slots, &words);
+}

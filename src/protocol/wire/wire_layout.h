@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How many bytes the fields of each body take: all but a text, numbers and bytes of a blob. The
+ * fields in their order are those of wire_bodies.c and wire_status.c; docs/wire.md has them all. */
+#ifndef PROTOCOL_WIRE_LAYOUT_H
+#define PROTOCOL_WIRE_LAYOUT_H
+
+#include "protocol/wire/codec.h"
+#include "protocol/wire/wire_status.h"
+
+enum {
+    LAYOUT_HELLO_VERSIONS = 10, /* what every version's HELLO begins with */
+    LAYOUT_HELLO = 16 + 3 * WIRE_ID_BYTES + WIRE_DIGEST_BYTES,
+    LAYOUT_WELCOME = 120,
+    LAYOUT_REFUSED = 2,
+    LAYOUT_BYE = 1,
+    LAYOUT_PART = CODEC_HEADER_BYTES,
+    LAYOUT_PARAMETERS = 16,
+    LAYOUT_BLOB = 24,
+    LAYOUT_FETCH = 8,
+    LAYOUT_READY = 2 * WIRE_DIGEST_BYTES,
+    LAYOUT_SHARE = 16,
+    LAYOUT_SHARED = 2,
+    LAYOUT_STATUS = 88,
+    LAYOUT_STATUS_WORKER = 56 + TARRY_RACK_BYTES + 1,
+};
+
+#endif

@@ -1,0 +1,600 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <tarry/worker.h>
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/bitset.h"
+#include "base/diagnostic.h"
+#include "base/memory.h"
+#include "coding/coefficients.h"
+#include "coding/layout.h"
+#include "plan/plan.h"
+#include "protocol/order.h"
+
+/* Of one event, or: a cancellation, all open copies' fates, something to compute or encode. */
+enum { USUAL_EFFECTS = 4 };
+
+struct tarry_worker {
+    tarry_allocator allocator;
+    const tarry_plan *plan;
+    tarry_worker_settings settings;
+    uint32_t load;
+    uint32_t stripes; /* of the least number of parts: the most */
+
+    uint32_t epoch; /* of the last ROUND; 0: none came yet */
+    uint64_t round;
+    uint32_t attempt;
+    uint32_t heard; /* the newest attempt whose signal, if there is one for this worker, came */
+    uint32_t parts; /* of this attempt */
+    bool active;    /* the round is not over */
+    bool stopped;   /* signalled: no chunk is begun until RESUME or the next round */
+    bool computing; /* a COMPUTE is in progress, of `slot` */
+    bool encoding;  /* an ENCODE is in progress */
+    bool outdated;  /* it was begun for another signal than the last one */
+    uint32_t slot;
+    uint16_t turn;      /* counts what this arrival said of its chunk in progress */
+    uint16_t told;      /* the turn of what the server said last of `first` and `barred` */
+    uint32_t term;      /* with TARRY_KEEP_CREDITED: signals and recalls heard of in this round */
+    uint32_t most_open; /* copies whose fate is not known; no chunk is begun while so many are */
+    uint32_t open_count;
+    bool summing;        /* something is folded */
+    uint64_t *open;      /* a bit per position: finished, the fate is not known */
+    uint64_t *folded;    /* a bit per position */
+    uint64_t *done;      /* a bit per position */
+    uint64_t *previous;  /* the same, of the round before; empty unless its gradients are kept */
+    uint64_t *failed;    /* a bit per position */
+    uint64_t *first;     /* a bit per position: to be computed before the others */
+    uint64_t *barred;    /* a bit per position: no copy is wanted */
+    uint64_t *pending;   /* a bit per stripe: to be encoded for this attempt */
+    uint64_t *stale;     /* a bit per position: this attempt takes the gradient of the round before
+                          */
+    float *coefficients; /* load x parts of this attempt; room for the plan's */
+    struct coefficients *work;
+
+    tarry_effect *items;
+    size_t capacity;
+    tarry_effects effects;
+};
+
+static bool keeps_credited(const tarry_worker *worker)
+{
+    return worker->settings.keep == TARRY_KEEP_CREDITED;
+}
+
+static uint32_t stripes_of(const tarry_worker *worker, uint32_t parts)
+{
+    return layout_make(worker->settings.dimension, parts, worker->settings.stripe_length).stripes;
+}
+
+static int allocate(tarry_worker *worker, const tarry_allocator *allocator)
+{
+    size_t load_words = bitset_words(worker->load);
+    worker->done = memory_allocate(allocator, load_words, sizeof(uint64_t));
+    worker->open = memory_allocate(allocator, load_words, sizeof(uint64_t));
+    worker->folded = memory_allocate(allocator, load_words, sizeof(uint64_t));
+    worker->previous = memory_allocate(allocator, load_words, sizeof(uint64_t));
+    worker->stale = memory_allocate(allocator, load_words, sizeof(uint64_t));
+    worker->failed = memory_allocate(allocator, load_words, sizeof(uint64_t));
+    worker->first = memory_allocate(allocator, load_words, sizeof(uint64_t));
+    worker->barred = memory_allocate(allocator, load_words, sizeof(uint64_t));
+    worker->pending = memory_allocate(allocator, bitset_words(worker->stripes), sizeof(uint64_t));
+    worker->coefficients =
+        memory_allocate(allocator, (size_t)worker->load * worker->plan->parts, sizeof(float));
+    worker->items = memory_allocate(allocator, worker->capacity, sizeof(*worker->items));
+    worker->effects.items = worker->items;
+    if (worker->done == NULL || worker->open == NULL || worker->folded == NULL ||
+        worker->previous == NULL || worker->stale == NULL || worker->failed == NULL ||
+        worker->first == NULL || worker->barred == NULL || worker->pending == NULL ||
+        worker->coefficients == NULL || worker->items == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    return coefficients_create(worker->plan, worker->settings.conditioning_limit, allocator,
+                               &worker->work);
+}
+
+int tarry_worker_create(const tarry_plan *plan, const tarry_worker_settings *settings,
+                        const tarry_allocator *allocator, tarry_worker **worker,
+                        tarry_diagnostic *diagnostic)
+{
+    if (settings->worker >= plan->workers || settings->dimension == 0 ||
+        settings->stripe_length == 0 || !(settings->conditioning_limit > 1))
+        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
+                        "worker %u: the plan has %u workers, dimension and stripe_length must be "
+                        "at least 1 and conditioning_limit above 1",
+                        settings->worker, plan->workers);
+    if ((unsigned)settings->keep > TARRY_KEEP_CREDITED ||
+        (settings->keep == TARRY_KEEP_CREDITED && plan->parts > 1))
+        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
+                        "worker %u: with more than one part a worker has to keep all its gradients",
+                        settings->worker);
+    tarry_worker *made = memory_allocate(allocator, 1, sizeof(*made));
+    if (made == NULL)
+        return diagnose_no_memory(diagnostic, "worker");
+    made->allocator = memory_allocator(allocator);
+    made->plan = plan;
+    made->settings = *settings;
+    made->load = tarry_plan_load(plan, settings->worker);
+    made->stripes = stripes_of(made, plan_least_parts(plan));
+    if (keeps_credited(made))
+        made->most_open = settings->ahead < made->load ? settings->ahead + 1 : made->load;
+    made->capacity = USUAL_EFFECTS + (size_t)made->most_open;
+    if (allocate(made, &made->allocator) != TARRY_OK) {
+        tarry_worker_free(made);
+        return diagnose_no_memory(diagnostic, "worker");
+    }
+    *worker = made;
+    return TARRY_OK;
+}
+
+void tarry_worker_free(tarry_worker *worker)
+{
+    if (worker == NULL)
+        return;
+    tarry_allocator allocator = worker->allocator;
+    coefficients_free(worker->work);
+    memory_release(&allocator, worker->items);
+    memory_release(&allocator, worker->coefficients);
+    memory_release(&allocator, worker->pending);
+    memory_release(&allocator, worker->barred);
+    memory_release(&allocator, worker->first);
+    memory_release(&allocator, worker->failed);
+    memory_release(&allocator, worker->folded);
+    memory_release(&allocator, worker->open);
+    memory_release(&allocator, worker->stale);
+    memory_release(&allocator, worker->previous);
+    memory_release(&allocator, worker->done);
+    memory_release(&allocator, worker);
+}
+
+static tarry_effect *emit(tarry_worker *worker, tarry_effect_type type)
+{
+    assert(worker->effects.count < worker->capacity);
+    tarry_effect *effect = &worker->items[worker->effects.count++];
+    *effect = (tarry_effect){
+        .type = type,
+        .worker = worker->settings.worker,
+        .round = worker->round,
+        .attempt = worker->attempt,
+    };
+    return effect;
+}
+
+static tarry_effect *send_message(tarry_worker *worker, tarry_message_type type)
+{
+    tarry_effect *effect = emit(worker, TARRY_EFFECT_SEND);
+    effect->message.type = type;
+    effect->message.round = worker->round;
+    effect->message.epoch = worker->epoch;
+    return effect;
+}
+
+/* Says what is being computed, once nothing changes any more in this step. */
+static void say_next(tarry_worker *worker, tarry_effect *word)
+{
+    word->message.next = worker->computing ? worker->slot : worker->load;
+    worker->turn = worker->turn == UINT16_MAX ? 1 : worker->turn + 1;
+    word->message.turn = worker->turn;
+}
+
+static int reject(tarry_worker *worker, tarry_reject why)
+{
+    emit(worker, TARRY_EFFECT_REJECT)->reject = why;
+    return TARRY_OK;
+}
+
+/* The fate of a finished copy is known. */
+static void settle(tarry_worker *worker, uint32_t slot, bool credited)
+{
+    bitset_reset(worker->open, slot);
+    worker->open_count--;
+    tarry_effect *effect = emit(worker, credited ? TARRY_EFFECT_FOLD : TARRY_EFFECT_DROP);
+    effect->slot = slot;
+    if (!credited)
+        return;
+    effect->begins = !worker->summing;
+    worker->summing = true;
+    bitset_set(worker->folded, slot);
+}
+
+/* What nobody will ask for any more. */
+static void drop_open(tarry_worker *worker)
+{
+    for (uint32_t slot = 0; slot < worker->load && worker->open_count > 0; slot++)
+        if (bitset_test(worker->open, slot))
+            settle(worker, slot, false);
+}
+
+/* With TARRY_KEEP_CREDITED not while too many finished gradients wait for their fate. */
+static void compute_next(tarry_worker *worker)
+{
+    assert(!worker->computing);
+    if (keeps_credited(worker) && worker->open_count == worker->most_open)
+        return;
+    uint32_t slot = order_next(&(order_sets){.load = worker->load,
+                                             .done = worker->done,
+                                             .failed = worker->failed,
+                                             .first = worker->first,
+                                             .barred = worker->barred});
+    if (slot == worker->load)
+        return;
+    tarry_effect *effect = emit(worker, TARRY_EFFECT_COMPUTE);
+    effect->slot = slot;
+    effect->chunk = tarry_plan_chunk(worker->plan, worker->settings.worker, slot);
+    worker->slot = slot;
+    worker->computing = true;
+}
+
+static void cancel_computing(tarry_worker *worker)
+{
+    if (!worker->computing)
+        return;
+    tarry_effect *effect = emit(worker, TARRY_EFFECT_CANCEL);
+    effect->slot = worker->slot;
+    worker->computing = false;
+}
+
+/* One stripe at a time, so that a new signal or round is heard in between. */
+static void encode_next(tarry_worker *worker)
+{
+    if (worker->encoding)
+        return;
+    for (uint32_t stripe = 0; stripe < worker->stripes; stripe++) {
+        if (!bitset_test(worker->pending, stripe))
+            continue;
+        tarry_effect *effect = emit(worker, TARRY_EFFECT_ENCODE);
+        effect->parts = worker->parts;
+        effect->stripe = stripe;
+        effect->coefficients = worker->coefficients;
+        effect->stale = worker->stale;
+        effect->message = (tarry_message){
+            .type = TARRY_MESSAGE_PART,
+            .round = worker->round,
+            .epoch = worker->epoch,
+            .attempt = worker->attempt,
+            .stripe = stripe,
+            .parts = worker->parts,
+        };
+        worker->encoding = true;
+        worker->outdated = false;
+        return;
+    }
+}
+
+/* Copies that were dropped are to be computed after all; others can't be recalled. */
+static void recall(tarry_worker *worker, const uint64_t *recalled)
+{
+    for (size_t word = 0; word < bitset_words(worker->load); word++)
+        worker->done[word] &= ~recalled[word] | worker->folded[word] | worker->open[word];
+}
+
+/* Not news of something else. */
+static bool says_order(const tarry_worker *worker, const tarry_message *message)
+{
+    return message->type != TARRY_MESSAGE_NEWS || message->turn != 0 || worker->told == 0;
+}
+
+/* What the server says replaces what it said before. */
+static void set_order(tarry_worker *worker, const tarry_message *message)
+{
+    size_t bytes = bitset_words(worker->load) * sizeof(uint64_t);
+    worker->told = message->turn;
+    bitset_clear(worker->first, worker->load);
+    bitset_clear(worker->barred, worker->load);
+    if (message->first != NULL)
+        memcpy(worker->first, message->first, bytes);
+    if (message->barred != NULL)
+        memcpy(worker->barred, message->barred, bytes);
+}
+
+static void set_term(tarry_worker *worker, const tarry_message *message)
+{
+    if (keeps_credited(worker) && message->term > worker->term && message->recalled != NULL)
+        recall(worker, message->recalled);
+    worker->term = message->term;
+}
+
+/* Whether newer orders came before: what comes twice may come late. */
+static bool is_outdated(const tarry_worker *worker, const tarry_message *message)
+{
+    return message->attempt < worker->attempt || message->term < worker->term ||
+           (says_order(worker, message) && (int16_t)(uint16_t)(message->turn - worker->told) < 0);
+}
+
+/* Drops what is barred, begins what comes next, and tells the server if that changed anything:
+ * what it knows of this worker may be older. */
+static void go_on(tarry_worker *worker)
+{
+    if (worker->computing && !bitset_test(worker->barred, worker->slot))
+        return;
+    bool resting = !worker->computing;
+    cancel_computing(worker);
+    compute_next(worker);
+    if (!resting || worker->computing)
+        say_next(worker, send_message(worker, TARRY_MESSAGE_ALIVE));
+}
+
+/* What was finished for this arrival in the round before `round`, if it is still there. */
+static void keep_previous(tarry_worker *worker, uint32_t epoch, uint64_t round)
+{
+    bitset_clear(worker->previous, worker->load);
+    if (worker->settings.keeps_stale && epoch == worker->epoch && round == worker->round + 1)
+        memcpy(worker->previous, worker->done, bitset_words(worker->load) * sizeof(uint64_t));
+}
+
+static int take_round(tarry_worker *worker, const tarry_message *message)
+{
+    if (message->epoch < worker->epoch ||
+        (message->epoch == worker->epoch && message->round <= worker->round))
+        return reject(worker, TARRY_REJECT_STALE);
+    cancel_computing(worker);
+    if (message->epoch != worker->epoch)
+        worker->turn = 0;
+    drop_open(worker);
+    worker->summing = false;
+    bitset_clear(worker->folded, worker->load);
+    keep_previous(worker, message->epoch, message->round);
+    worker->epoch = message->epoch;
+    worker->round = message->round;
+    worker->attempt = 0;
+    worker->heard = message->attempt;
+    worker->active = true;
+    worker->stopped = false;
+    bitset_clear(worker->done, worker->load);
+    bitset_clear(worker->failed, worker->load);
+    worker->term = message->term;
+    set_order(worker, message);
+    bitset_clear(worker->pending, worker->stripes);
+    compute_next(worker);
+    return TARRY_OK;
+}
+
+/* Whether the finished copy at `slot` was not dropped. */
+static bool is_here(const tarry_worker *worker, uint32_t slot)
+{
+    return !keeps_credited(worker) || bitset_test(worker->folded, slot) ||
+           bitset_test(worker->open, slot);
+}
+
+/* Whether psi speaks of own copies, and whether all of these are really here, and, of a running
+ * sum, no others. */
+static bool own_copies(const tarry_worker *worker, const uint64_t *psi, const uint64_t *stale,
+                       bool *here)
+{
+    const tarry_plan *plan = worker->plan;
+    size_t bit = 0;
+    bool any = false;
+    *here = true;
+    bool whole = true;
+    for (uint32_t slot = 0; slot < worker->load; slot++) {
+        uint32_t edge = plan->worker_offset[worker->settings.worker] + slot;
+        uint32_t chunk = plan->slot_chunk[edge];
+        if (bitset_test(psi, bit + plan->slot_holder[edge])) {
+            any = true;
+            bool before = stale != NULL && bitset_test(stale, slot);
+            *here = *here && bitset_test(before ? worker->previous : worker->done, slot) &&
+                    is_here(worker, slot);
+        } else if (bitset_test(worker->folded, slot)) {
+            whole = false;
+        }
+        bit += plan->chunk_offset[chunk + 1] - plan->chunk_offset[chunk];
+    }
+    *here = *here && (whole || !any);
+    return any;
+}
+
+/* Whether the signal's limit is the usual one, or raised. */
+static bool has_limit(const tarry_worker *worker, const tarry_message *signal)
+{
+    return signal->limit == 0 || (signal->limit > worker->settings.conditioning_limit &&
+                                  signal->limit <= TARRY_CONDITIONING_MOST);
+}
+
+/* Whether the signal speaks of parts and stripes that there are. */
+static bool has_stripes(const tarry_worker *worker, const tarry_message *signal)
+{
+    if (signal->parts < plan_least_parts(worker->plan) || signal->parts > worker->plan->parts)
+        return false;
+    for (uint32_t stripe = stripes_of(worker, signal->parts); stripe < worker->stripes; stripe++)
+        if (bitset_test(signal->stripes, stripe))
+            return false;
+    return true;
+}
+
+/* The signal decides on what no news came of: it is folded, or void. */
+static void settle_by_psi(tarry_worker *worker, const uint64_t *psi)
+{
+    const tarry_plan *plan = worker->plan;
+    size_t bit = 0;
+    for (uint32_t slot = 0; slot < worker->load && worker->open_count > 0; slot++) {
+        uint32_t edge = plan->worker_offset[worker->settings.worker] + slot;
+        uint32_t chunk = plan->slot_chunk[edge];
+        if (bitset_test(worker->open, slot)) {
+            bool credited = bitset_test(psi, bit + plan->slot_holder[edge]);
+            settle(worker, slot, credited);
+            bitset_put(worker->done, slot, credited);
+        }
+        bit += plan->chunk_offset[chunk + 1] - plan->chunk_offset[chunk];
+    }
+}
+
+static int take_signal(tarry_worker *worker, const tarry_message *message)
+{
+    if (message->attempt <= worker->attempt)
+        return reject(worker, TARRY_REJECT_STALE);
+    bool here;
+    bool any = own_copies(worker, message->psi, message->stale, &here);
+    if (!here || !has_stripes(worker, message) || !has_limit(worker, message))
+        return reject(worker, TARRY_REJECT_RANGE);
+    if (any) {
+        coefficients_set_limit(worker->work, message->limit == 0
+                                                 ? worker->settings.conditioning_limit
+                                                 : message->limit);
+        int error = coefficients_of_worker(worker->work, message->parts, worker->settings.worker,
+                                           message->psi, worker->coefficients);
+        if (error != TARRY_OK)
+            return error;
+    }
+    cancel_computing(worker);
+    settle_by_psi(worker, message->psi);
+    if (message->term > worker->term)
+        worker->term = message->term;
+    bitset_clear(worker->stale, worker->load);
+    if (message->stale != NULL)
+        memcpy(worker->stale, message->stale, bitset_words(worker->load) * sizeof(uint64_t));
+    worker->attempt = worker->heard = message->attempt;
+    worker->parts = message->parts;
+    worker->stopped = true;
+    worker->outdated = true;
+    for (uint32_t stripe = 0; stripe < worker->stripes; stripe++)
+        bitset_put(worker->pending, stripe, any && bitset_test(message->stripes, stripe));
+    encode_next(worker);
+    return TARRY_OK;
+}
+
+static int take_resume(tarry_worker *worker, const tarry_message *message)
+{
+    if (is_outdated(worker, message))
+        return reject(worker, TARRY_REJECT_STALE);
+    worker->attempt = worker->heard = message->attempt;
+    worker->stopped = false;
+    bitset_clear(worker->pending, worker->stripes);
+    set_order(worker, message);
+    set_term(worker, message);
+    go_on(worker);
+    return TARRY_OK;
+}
+
+static int take_news(tarry_worker *worker, const tarry_message *message)
+{
+    if (is_outdated(worker, message))
+        return reject(worker, TARRY_REJECT_STALE);
+    if (message->fate != TARRY_FATE_OPEN && message->slot >= worker->load)
+        return reject(worker, TARRY_REJECT_RANGE);
+    if (message->fate != TARRY_FATE_OPEN && bitset_test(worker->open, message->slot))
+        settle(worker, message->slot, message->fate == TARRY_FATE_CREDITED);
+    if (says_order(worker, message))
+        set_order(worker, message);
+    set_term(worker, message);
+    if (keeps_credited(worker) && message->attempt > worker->heard) {
+        /* Faster than the signal, which decides on what was reported before it: nothing more is. */
+        cancel_computing(worker);
+        worker->stopped = true;
+    }
+    if (!worker->stopped)
+        go_on(worker);
+    return TARRY_OK;
+}
+
+static int take_finish(tarry_worker *worker)
+{
+    cancel_computing(worker);
+    drop_open(worker);
+    worker->active = false;
+    bitset_clear(worker->pending, worker->stripes);
+    return TARRY_OK;
+}
+
+static int take_message(tarry_worker *worker, const tarry_message *message)
+{
+    if (message->type == TARRY_MESSAGE_PROBE) {
+        tarry_effect *effect = send_message(worker, TARRY_MESSAGE_ALIVE);
+        effect->message.epoch = message->epoch;
+        effect->message.round = message->round;
+        effect->message.next = worker->load;
+        /* Of a round that it has yet to begin it can say no more than that it is there. */
+        if (message->epoch == worker->epoch && message->round == worker->round)
+            say_next(worker, effect);
+        return TARRY_OK;
+    }
+    if (message->type == TARRY_MESSAGE_ROUND)
+        return take_round(worker, message);
+    if (message->epoch != worker->epoch || message->round != worker->round || !worker->active)
+        return reject(worker, TARRY_REJECT_STALE);
+    switch (message->type) {
+    case TARRY_MESSAGE_SIGNAL:
+        return take_signal(worker, message);
+    case TARRY_MESSAGE_RESUME:
+        return take_resume(worker, message);
+    case TARRY_MESSAGE_NEWS:
+        return take_news(worker, message);
+    case TARRY_MESSAGE_FINISH:
+        return take_finish(worker);
+    case TARRY_MESSAGE_ROUND:
+    case TARRY_MESSAGE_PROBE:
+    case TARRY_MESSAGE_REPORT:
+    case TARRY_MESSAGE_PART:
+    case TARRY_MESSAGE_ALIVE:
+        break;
+    }
+    return reject(worker, TARRY_REJECT_MISPLACED);
+}
+
+static int take_computed(tarry_worker *worker, const tarry_event *event)
+{
+    if (!worker->computing || event->round != worker->round || event->slot != worker->slot)
+        return reject(worker, TARRY_REJECT_STALE);
+    worker->computing = false;
+    bitset_set(event->failed ? worker->failed : worker->done, event->slot);
+    if (keeps_credited(worker) && !event->failed) {
+        bitset_set(worker->open, event->slot);
+        worker->open_count++;
+    }
+    tarry_effect *effect = send_message(worker, TARRY_MESSAGE_REPORT);
+    effect->message.slot = event->slot;
+    effect->message.failed = event->failed;
+    effect->message.term = worker->term;
+    if (worker->active && !worker->stopped)
+        compute_next(worker);
+    say_next(worker, effect);
+    return TARRY_OK;
+}
+
+static int take_encoded(tarry_worker *worker, const tarry_event *event)
+{
+    if (!worker->encoding || event->stripe >= worker->stripes)
+        return reject(worker, TARRY_REJECT_STALE);
+    worker->encoding = false;
+    if (!worker->outdated)
+        bitset_reset(worker->pending, event->stripe);
+    encode_next(worker);
+    return TARRY_OK;
+}
+
+static int take_event(tarry_worker *worker, const tarry_event *event)
+{
+    switch (event->type) {
+    case TARRY_EVENT_TIME:
+        return TARRY_OK;
+    case TARRY_EVENT_MESSAGE:
+        return take_message(worker, event->message);
+    case TARRY_EVENT_COMPUTED:
+        return take_computed(worker, event);
+    case TARRY_EVENT_ENCODED:
+        return take_encoded(worker, event);
+    case TARRY_EVENT_START:
+    case TARRY_EVENT_ABORT:
+    case TARRY_EVENT_JOINED:
+    case TARRY_EVENT_LOST:
+    case TARRY_EVENT_HEARD:
+    case TARRY_EVENT_COMBINED:
+        break;
+    }
+    return TARRY_ERROR_ARGUMENT;
+}
+
+int tarry_worker_step(tarry_worker *worker, uint64_t now, const tarry_event *event,
+                      const tarry_effects **effects)
+{
+    (void)now;
+    worker->effects.count = 0;
+    int error = take_event(worker, event);
+    if (error == TARRY_OK)
+        *effects = &worker->effects;
+    return error;
+}
+
+uint64_t tarry_worker_deadline(const tarry_worker *worker)
+{
+    (void)worker;
+    return TARRY_NEVER;
+}

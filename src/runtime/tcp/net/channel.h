@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Frames (protocol/wire.h) over a link. Small frames go out in the order in which they are sent,
+ * and ahead of large ones that wait; a large frame's bytes are never copied: on the way out they
+ * are read where the sender keeps them, on the way in they come straight to where the receiver
+ * wants them. What a peer can make this side hold is bounded. All calls and handlers are on the
+ * loop's thread.
+ */
+#ifndef TCP_CHANNEL_H
+#define TCP_CHANNEL_H
+
+#include "protocol/wire/wire.h"
+#include "runtime/tcp/net/link.h"
+
+typedef struct channel channel;
+
+enum {
+    CHANNEL_SHARED_BYTES = 64 << 10,
+    CHANNEL_PREFIX_BYTES = 64, /* head and fixed part of a large frame */
+};
+
+typedef enum channel_verdict {
+    CHANNEL_TAKE, /* the bytes go to *place; to nowhere if that is NULL */
+    CHANNEL_WAIT, /* nothing more is read until channel_resume, which asks anew */
+    CHANNEL_END,  /* the channel was closed, or will be: read nothing more */
+} channel_verdict;
+
+typedef enum channel_end {
+    CHANNEL_PEER_CLOSED, /* in good order, between two frames */
+    CHANNEL_BROKEN,      /* channel_failure says why */
+    CHANNEL_NOT_FRAMES,  /* what came is not of this protocol; channel_failure says what */
+    CHANNEL_STUCK,       /* more small frames wait for it than `most_waiting` allows */
+} channel_end;
+
+typedef struct channel_handlers {
+    void *user;
+    void (*opened)(void *user); /* connected and, with TLS, verified */
+    void (*heard)(void *user);  /* bytes came, once per turn of the loop */
+    /* A whole frame; `body` is borrowed. False: read nothing more (the channel was closed, or will
+     * be). */
+    bool (*frame)(void *user, const wire_head *head, const uint8_t *body);
+    /* A large frame has begun: its fixed part (wire_fixed_length) is there, `bytes` more come. Only
+     * kinds with such a length behind them: PART, PARAMETERS, BLOB. */
+    channel_verdict (*begin)(void *user, const wire_head *head, const uint8_t *fixed, size_t bytes,
+                             void **place);
+    /* They are all at the place that was given, which is not written to any more. False: as above.
+     */
+    bool (*complete)(void *user, const wire_head *head, const uint8_t *fixed);
+    void (*drained)(void *user); /* everything that was sent has been given to the kernel */
+    /* Nothing is read or sent any more, no other handler is called; still to be closed by
+     * channel_close. Only ever called from the loop, not from within a call of this module. */
+    void (*ended)(void *user, channel_end how);
+} channel_handlers;
+
+typedef struct channel_settings {
+    size_t most_waiting;  /* bytes of small frames that wait to go out */
+    uint32_t most_length; /* longest body that is taken, of any kind, at first; the kinds' own
+                             limits hold as well */
+    uint8_t *shared; /* CHANNEL_SHARED_BYTES to read into; borrowed. One is enough for all channels
+                        of a loop: nothing is left in it when a handler of the loop returns */
+} channel_settings;
+
+/* Takes over what link_open takes over. Errors: NO_MEMORY, SYSTEM; fd and ssl are closed then. */
+int channel_open(uv_loop_t *loop, int fd, SSL *ssl, bool connecting,
+                 const channel_settings *settings, const channel_handlers *handlers,
+                 const tarry_allocator *allocator, channel **out);
+/* Ends it at once; every large frame that waits is released from within, and no handler is called
+ * any more. May be called from within a handler. Its memory is freed in the loop, which has to go
+ * on running for that. NULL is allowed. */
+void channel_close(channel *self);
+/* The same, but the small frames and the large one that is on its way go out first, and the peer
+ * gets the time to read them: at most `most_ns` for both. Large ones that have not begun are
+ * dropped. The caller forgets the channel. */
+void channel_close_gently(channel *self, uint64_t most_ns);
+
+/* A frame of head and body, copied; it goes out in the loop, together with others. Allowed before
+ * `opened`. False: it ended (CHANNEL_STUCK; `ended` is called from the
+ * loop, not from here), or there is no memory, which ends it as well. */
+bool channel_send(channel *self, const uint8_t *frame, size_t size);
+
+typedef struct channel_load {
+    const void *bytes; /* borrowed until `released` */
+    size_t size;
+    uint32_t tag;                              /* the caller's, for channel_drop */
+    void (*released)(void *user, void *owner); /* not read any more: sent, dropped, or the channel
+                                                  is closed; `user` is that of the handlers */
+    void *owner;
+} channel_load;
+
+/* A frame whose head and fixed part (`size` bytes, at most 64, copied) stand before the load's
+ * bytes. Loads go out in their order. False as above; the load is not taken then. */
+bool channel_send_load(channel *self, const uint8_t *prefix, size_t size, const channel_load *load);
+/* Drops the loads of this tag of which nothing has been sent. Gives back whether one of the tag is
+ * on its way whose bytes are still borrowed. */
+bool channel_drop(channel *self, uint32_t tag);
+/* The load of this tag that is on its way, if any, is copied, so that its bytes are released before
+ * this returns. False: no memory; the channel ends. */
+bool channel_detach(channel *self, uint32_t tag);
+/* Loads that wait or are on their way. */
+size_t channel_loads(const channel *self);
+
+/* The longest body that is taken from now on. */
+void channel_allow(channel *self, uint32_t most_length);
+/* After CHANNEL_WAIT: asks `begin` again, from the loop. */
+void channel_resume(channel *self);
+uint64_t channel_received(const channel *self); /* bytes, as counted by frames */
+uint64_t channel_sent(const channel *self);
+const char *channel_failure(const channel *self);
+const char *channel_peer(const channel *self);
+SSL *channel_ssl(const channel *self);
+bool channel_is_unix(const channel *self);
+
+#endif

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who is let in, and as whom: from HELLO to the worker's arrival. */
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/tcp/server/tcp_server.h"
+
+enum {
+    TAKEN_FRACTION = 4, /* of the silence that counts as absence */
+    VIEWERS_MOST = 256,
+};
+
+/* How often a worker may take its seat: at a time, and a second for good. Each costs a handshake,
+ * and perhaps the plan; and arrivals are used up (tarry_server_arrivals_left). */
+static const bucket_size ENTRIES = {256, 4};
+
+static bool is_zero(const uint8_t *bytes, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        if (bytes[i] != 0)
+            return false;
+    return true;
+}
+
+/* For how long the holder of an id must have been quiet before another process gets it. What came
+ * in while the server was itself held up may still be unread, and counts as heard. */
+static uint64_t quiet_limit_ns(const tarry_tcp_server *server, uint64_t now)
+{
+    uint64_t since = now - server->ticked_ns;
+    return server->spared ? TARRY_NEVER
+                          : server->settings.server.silence_ns / TAKEN_FRACTION + since;
+}
+
+static wire_reason admit_worker(peer *its, const wire_hello *hello)
+{
+    tarry_tcp_server *server = its->server;
+    roster_claim claim = {
+        .allowed = WIRE_ANY_WORKER,
+        .wanted = hello->worker,
+        .instance = hello->instance,
+    };
+    if (!its->trusted && its->identity.role != CREDENTIAL_WORKER)
+        return WIRE_REFUSED_IDENTITY;
+    if (!its->trusted && its->identity.worker != CREDENTIAL_ANY_ID)
+        claim.allowed = its->identity.worker;
+    uint32_t worker;
+    uint64_t now = tcp_server_now(server);
+    wire_reason reason =
+        roster_find(&server->roster, &claim, now, quiet_limit_ns(server, now), &worker);
+    if (reason != 0)
+        return reason;
+    bool bound = claim.allowed != WIRE_ANY_WORKER;
+    if (!bucket_take(&server->members[worker].entries[bound], ENTRIES, 1, now))
+        return WIRE_REFUSED_ARRIVALS;
+    peer *before = tcp_server_peer(server, worker);
+    if (before != NULL && bound && !server->roster.seats[worker].bound)
+        peer_refuse(before, WIRE_REFUSED_TAKEN,
+                    "the worker whose credential names this id is here");
+    else if (before != NULL)
+        peer_end(before, 0);
+    its->worker = worker;
+    if (roster_sit(&server->roster, worker, its, &claim, now) == ROSTER_RESTARTED)
+        server->members[worker].restarted = true;
+    memcpy(server->members[worker].rack, hello->rack, sizeof(hello->rack));
+    return 0;
+}
+
+static wire_reason admit_viewer(const peer *its)
+{
+    if (!its->trusted && its->identity.role != CREDENTIAL_VIEWER)
+        return WIRE_REFUSED_IDENTITY;
+    return its->server->viewers < VIEWERS_MOST ? 0 : WIRE_REFUSED_FULL;
+}
+
+/* Whether memory can be shared. */
+static bool is_here(const tarry_tcp_server *server, const wire_hello *hello)
+{
+    return !is_zero(server->host_id, WIRE_ID_BYTES) &&
+           memcmp(server->host_id, hello->host, WIRE_ID_BYTES) == 0;
+}
+
+static void send_welcome(peer *its, const wire_hello *hello)
+{
+    tarry_tcp_server *server = its->server;
+    const tarry_server_settings *settings = &server->settings.server;
+    bool worker = hello->role == WIRE_ROLE_WORKER;
+    bool knows_job = memcmp(hello->job, server->job_id, WIRE_ID_BYTES) == 0;
+    bool knows_plan = memcmp(hello->plan, server->host->plan->digest, WIRE_DIGEST_BYTES) == 0;
+    wire_welcome welcome = {
+        .version = WIRE_VERSION,
+        .worker = its->worker,
+        .workers = server->host->plan->workers,
+        .parameters = server->settings.parameters,
+        .dimension = server->host->cut.dimension,
+        .stripe_length = server->host->cut.stripe_length,
+        .keep = (uint8_t)settings->keep,
+        .ahead = settings->keep == TARRY_KEEP_CREDITED ? settings->ahead : 0,
+        .keeps_stale = settings->fill == TARRY_FILL_STALE,
+        .ships = server->settings.ship != NULL,
+        .conditioning_limit = settings->conditioning_limit,
+        .silence_ns = settings->silence_ns,
+        .plan_bytes = worker && !knows_plan ? server->plan_size : 0,
+        .job_bytes = worker && !knows_job ? server->settings.job_size : 0,
+    };
+    memcpy(welcome.job, server->job_id, WIRE_ID_BYTES);
+    memcpy(welcome.plan, server->host->plan->digest, WIRE_DIGEST_BYTES);
+    if (worker && is_here(server, hello)) {
+        if (channel_is_unix(its->channel))
+            tcp_server_share(server, its);
+        else
+            snprintf(welcome.near, sizeof(welcome.near), "%s", tcp_server_near_socket(server));
+    }
+    uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
+    channel_send(its->channel, frame, wire_welcome_encode(&welcome, frame));
+    if (welcome.plan_bytes > 0)
+        peer_send_plan(its);
+    if (welcome.job_bytes > 0) {
+        outgoing_add(&its->large, &(outgoing_stream){
+                                      .tag = OUTGOING_JOB,
+                                      .bytes = server->job,
+                                      .size = server->settings.job_size,
+                                  });
+        peer_later(its, PEER_PUMP);
+    }
+}
+
+/* A stripe is the longest that comes, unless it is very short. */
+static uint32_t most_length(const tarry_tcp_server *server)
+{
+    size_t part = CODEC_HEADER_BYTES + server->host->pool.length * sizeof(float);
+    return part > WIRE_SMALL_BYTES ? (uint32_t)part : WIRE_SMALL_BYTES;
+}
+
+bool peer_hello(peer *its, const wire_hello *hello)
+{
+    tarry_tcp_server *server = its->server;
+    wire_reason reason = 0;
+    if (hello->oldest > WIRE_VERSION || hello->newest < WIRE_VERSION)
+        reason = WIRE_REFUSED_VERSION;
+    else if (server->closing)
+        reason = WIRE_REFUSED_CLOSING;
+    else if (hello->role == WIRE_ROLE_VIEWER)
+        reason = admit_viewer(its);
+    else
+        reason = admit_worker(its, hello);
+    if (reason != 0) {
+        peer_refuse(its, reason, "");
+        return false;
+    }
+    newcomers_remove(server, its);
+    if (hello->role == WIRE_ROLE_VIEWER) {
+        its->state = PEER_VIEWER;
+        its->drained = true;
+        server->viewers++;
+    } else {
+        its->state = PEER_WELCOMED;
+        peer_limits_begin(its);
+        channel_allow(its->channel, most_length(server));
+    }
+    send_welcome(its, hello);
+    return true;
+}
+
+bool peer_ready(peer *its, const wire_ready *ready)
+{
+    tarry_tcp_server *server = its->server;
+    if (memcmp(ready->plan, server->host->plan->digest, WIRE_DIGEST_BYTES) != 0) {
+        if (its->replanned)
+            return true; /* it was said of a plan before; the next word is on its way */
+        peer_refuse(its, WIRE_REFUSED_DATA, "goes by another plan");
+        return false;
+    }
+    const uint8_t *wanted = server->settings.data;
+    if (!is_zero(wanted, TARRY_DIGEST_SIZE) && !is_zero(ready->data, WIRE_DIGEST_BYTES) &&
+        memcmp(wanted, ready->data, WIRE_DIGEST_BYTES) != 0) {
+        peer_refuse(its, WIRE_REFUSED_DATA, "");
+        return false;
+    }
+    switch (its->state) {
+    case PEER_WELCOMED:
+        its->state = PEER_READY;
+        tcp_server_join(server, its);
+        break;
+    case PEER_TURNING:
+        its->state = PEER_READY;
+        tcp_server_send_held(server, its);
+        break;
+    case PEER_NEW:
+    case PEER_READY:
+    case PEER_VIEWER:
+    case PEER_OVER:
+        break;
+    }
+    return its->state != PEER_OVER;
+}

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The network server from within. The caller's thread only asks and waits (tcp_server_call.c); one
+ * thread runs the loop, calls the host (runtime/host) and does all that goes over connections; the
+ * host's decode threads sum. What follows is the loop thread's, but for what is said to be shared.
+ *   tcp_server.c         creation and the end
+ *   tcp_server_call.c    the calls of the caller's thread
+ *   tcp_server_loop.c    the loop's thread: turns, timers, heartbeats
+ *   tcp_server_listen.c  listening sockets
+ *   tcp_server_step.c    what the host asks for, and what it is told of who comes and goes
+ *   tcp_server_send.c    messages and parameters to workers
+ *   tcp_server_parts.c   coded parts, on the way from the connection to the host
+ *   tcp_server_near.c    memory shared with workers on this machine
+ *   tcp_server_replan.c  another plan
+ *   tcp_server_status.c  how the run stands, for viewers
+ *   peer.h               one connection
+ */
+#ifndef TCP_SERVER_STATE_H
+#define TCP_SERVER_STATE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <uv.h>
+
+#include <tarry/tcp.h>
+
+#include "protocol/wire/wire_status.h"
+#include "runtime/host/host.h"
+#include "runtime/tcp/net/address.h"
+#include "runtime/tcp/net/near.h"
+#include "runtime/tcp/server/newcomers.h"
+#include "runtime/tcp/server/peer.h"
+#include "runtime/tcp/server/roster.h"
+#include "runtime/tcp/trust/credential.h"
+
+enum {
+    TCP_STRIPES_PER_WORKER = 4, /* some come in while others are summed */
+    TCP_REMEMBERED_ROUNDS = 32, /* for the median of their times */
+};
+
+/* One worker, over all its connections. */
+typedef struct tcp_member {
+    wire_worker_state state;
+    uint32_t buffers; /* stripes of the pool in use for what it sent */
+    /* How often it joined: on its way to that it may take its seat twice, see near.h. */
+    uint32_t arrivals;
+    bucket entries[2]; /* how often it took its seat; and so with a credential that is bound to it,
+                          which others can't use up */
+    bool restarted;    /* since it joined last, another process took its seat */
+    wire_rack rack;    /* that it said last */
+    uint32_t silent, gone, late, failed;
+    uint64_t received, sent; /* bytes, over connections that have ended */
+} tcp_member;
+
+typedef struct tcp_listener {
+    tarry_tcp_server *server;
+    uv_poll_t poll;
+    int fd;      /* -1: closed */
+    bool polled; /* the handle is the loop's */
+    bool local;  /* a Unix socket */
+    bool file;   /* with a path: who may open that is a member */
+    char text[ADDRESS_TEXT];
+} tcp_listener;
+
+/* What the caller's thread wants done in the loop's. */
+typedef void tcp_request(tarry_tcp_server *server, void *argument);
+
+struct tarry_tcp_server {
+    tarry_allocator allocator;
+    tarry_tcp_server_settings settings;
+    host *host;
+    credential *credential;
+    uint8_t *job;
+    uint8_t *plan_bytes;
+    size_t plan_size;
+    uint8_t job_id[WIRE_ID_BYTES];
+
+    /* shared between the caller's thread and the loop's, under the lock */
+    pthread_mutex_t lock;
+    pthread_cond_t changed; /* a request is done, the round is over, a worker came or went */
+    bool has_lock, has_changed;
+    tcp_request *request;
+    void *argument;
+    bool round_over;
+    uint32_t present; /* workers that have joined: the host's figure */
+    _Atomic bool interrupted;
+    uint64_t attended_ns; /* the caller's thread's: when it did so last */
+    _Atomic bool waiting; /* the caller, for workers */
+
+    /* the loop */
+    uv_loop_t loop;
+    uv_async_t wake;       /* a request, an interrupt, or stripes that are summed */
+    uv_timer_t deadline;   /* the machine's */
+    uv_timer_t tick;       /* heartbeats, those who don't get on, viewers */
+    uv_prepare_t turn_end; /* what is put off until all that came in was handled */
+    pthread_t thread;
+    bool has_loop, has_handles, has_thread;
+    bool closing;
+    uint64_t now_ns; /* of this turn; 0: not read yet */
+    uint64_t tick_ms;
+    bool spared; /* the tick before was late, and judged nobody */
+    uint64_t armed_ns, ticked_ns, status_ns, trimmed_ns, refreshed_ns; /* when each was done last */
+    tarry_diagnostic list_failure; /* why the list of revoked is not taken; "": it is */
+    tcp_listener listeners[ADDRESS_MOST];
+    uint32_t listener_count;
+    uint32_t address_count; /* of these, that the caller asked for */
+    bool accepting;         /* connections, now; */
+    bool open;              /* and at all: since the caller first waited, or ran a round */
+
+    /* the rounds */
+    bool awaits_checkpoint;  /* the machine was restored, and must not be stepped before one is
+                                stored */
+    uint8_t *read_buffer;    /* CHANNEL_SHARED_BYTES */
+    const float *parameters; /* the caller's, of the round in progress */
+    const peer *leaving;     /* whose worker the machine is being told is gone */
+    uint64_t exact_rounds;
+    uint64_t durations[TCP_REMEMBERED_ROUNDS];
+    uint64_t rounds; /* that ended */
+    uint64_t noted_rounds;
+    uint64_t noted_done; /* by the caller's word, when `rounds` was noted_at */
+    uint64_t noted_at;
+    char note[WIRE_STATUS_NOTE_BYTES + 1];
+    uint8_t *status; /* a STATUS frame, and what it is made from; taken when first needed */
+    wire_worker_status *worker_status;
+
+    /* who is there */
+    roster roster;
+    tcp_member *members;
+    peer_list peers;
+    newcomers newcomers;
+    uint32_t connections, viewers;
+
+    /* shared memory */
+    uint8_t host_id[SHARE_HOST_BYTES]; /* of this machine */
+    near_board board; /* made when it is first needed */
+};
+
+/* The clock, read once per turn. */
+uint64_t tcp_server_read_clock(tarry_tcp_server *server);
+static inline uint64_t tcp_server_now(tarry_tcp_server *server)
+{
+    return server->now_ns != 0 ? server->now_ns : tcp_server_read_clock(server);
+}
+/* Calls the observer with the notice, whose time is set. */
+void tcp_server_notify(tarry_tcp_server *server, tarry_tcp_notice *notice);
+/* The connection that holds the worker's id; NULL: none. */
+static inline peer *tcp_server_peer(const tarry_tcp_server *server, uint32_t worker)
+{
+    return server->roster.seats[worker].holder;
+}
+
+/* tcp_server_loop.c */
+int tcp_server_init_loop(tarry_tcp_server *server);
+int tcp_server_start_loop(tarry_tcp_server *server);
+/* In the caller's thread: says farewell to all, ends the thread and closes the loop. */
+void tcp_server_stop_loop(tarry_tcp_server *server, bool finished);
+/* Makes the caller's thread look again. */
+void tcp_server_changed(tarry_tcp_server *server);
+
+/* tcp_server_call.c: has the request done by the loop's thread, and waits for it. */
+void tcp_server_ask(tarry_tcp_server *server, tcp_request *request, void *argument);
+
+/* tcp_server_listen.c */
+int tcp_server_listen(tarry_tcp_server *server, tarry_diagnostic *diagnostic);
+int tcp_server_open_listeners(tarry_tcp_server *server);
+/* Connections are taken from now on, if at all, or none any more until this is called again. */
+void tcp_server_accept(tarry_tcp_server *server, bool accepting);
+/* Closes the sockets; their handles, too, if the loop has them. */
+void tcp_server_close_listeners(tarry_tcp_server *server);
+
+/* tcp_server_step.c */
+/* What the host does over connections. */
+host_transport tcp_server_transport(tarry_tcp_server *server);
+/* Begins a round with server->parameters. */
+void tcp_server_begin_round(tarry_tcp_server *server, float *sum);
+/* Tells the host that the worker of a peer has come; or is gone, when its seat is free already and
+ * its channel not closed yet. */
+void tcp_server_join(tarry_tcp_server *server, peer *who);
+void tcp_server_lose(tarry_tcp_server *server, const peer *who);
+
+/* tcp_server_send.c */
+/* host_transport.send */
+int tcp_server_send(void *user, uint32_t worker, const tarry_message *message, uint8_t *frame,
+                    size_t size);
+/* The worker has turned to the plan in force: it is sent what was held back. */
+void tcp_server_send_held(tarry_tcp_server *server, peer *who);
+/* Nothing reads the round's parameters any more, now or later. */
+void tcp_server_drop_parameters(tarry_tcp_server *server);
+
+/* tcp_server_parts.c */
+/* A coded part begins to come in. What channel_handlers.begin gives back. */
+channel_verdict tcp_server_begin_part(tarry_tcp_server *server, peer *who,
+                                      const tarry_message *message, size_t bytes, void **place);
+/* The same of one that lies in shared memory, and so is there. False: it breaks the rules. */
+bool tcp_server_begin_near_part(tarry_tcp_server *server, peer *who, const tarry_message *message);
+/* host_transport.released */
+void tcp_server_release_stripe(void *user, stripe *item);
+/* A part that came over a connection was taken: where there are no decode threads, some are summed
+ * while they are in the cache. */
+void tcp_server_sum_received(tarry_tcp_server *server);
+
+/* tcp_server_near.c */
+/* Offers memory to a worker on this machine, as far as there is any. */
+void tcp_server_share(tarry_tcp_server *server, peer *who);
+void tcp_server_take_shared(tarry_tcp_server *server, peer *who, const wire_shared *shared);
+/* The parameters of the round in progress can be read on the board. */
+void tcp_server_publish(tarry_tcp_server *server);
+/* The Unix socket that a peer on this machine can come to; "": none. */
+const char *tcp_server_near_socket(const tarry_tcp_server *server);
+
+/* tcp_server_replan.c: a tcp_replan as argument. */
+typedef struct tcp_replan {
+    const tarry_plan *next;
+    int error;
+    tarry_diagnostic *diagnostic;
+} tcp_replan;
+void tcp_server_turn_to(tarry_tcp_server *server, void *argument);
+/* The plan as workers are sent it; the caller's. Errors: NO_MEMORY. */
+int tcp_server_encode_plan(const tarry_tcp_server *server, const tarry_plan *plan, uint8_t **bytes,
+                           size_t *size, tarry_diagnostic *diagnostic);
+
+/* tcp_server_status.c */
+void tcp_server_send_status(tarry_tcp_server *server);
+
+#endif

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/tcp/server/tcp_server.h"
+
+const char *tcp_server_near_socket(const tarry_tcp_server *server)
+{
+    const char *near = "";
+    for (uint32_t i = 0; i < server->listener_count; i++)
+        if (server->listeners[i].local && (near[0] == '\0' || !server->listeners[i].file))
+            near = server->listeners[i].text + strlen("unix:");
+    return near;
+}
+
+static void offer(peer *who, wire_share_kind kind, const share *memory)
+{
+    who->limits.shared_answers++;
+    wire_share words = {.kind = kind, .bytes = memory->bytes};
+    uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
+    snprintf(words.name, sizeof(words.name), "%s", memory->name);
+    channel_send(who->channel, frame, wire_share_encode(&words, frame));
+}
+
+void tcp_server_share(tarry_tcp_server *server, peer *who)
+{
+    near_board *board = &server->board;
+    if (near_part_create(&server->host->cut, &server->allocator, &who->near) != TARRY_OK)
+        return; /* it takes the other way */
+    offer(who, WIRE_SHARE_PART, &who->near->memory);
+    if (board->memory.memory == NULL &&
+        share_create(share_parameters_bytes(server->settings.parameters), &board->memory) !=
+            TARRY_OK)
+        return;
+    offer(who, WIRE_SHARE_PARAMETERS, &board->memory);
+}
+
+void tcp_server_take_shared(tarry_tcp_server *server, peer *who, const wire_shared *shared)
+{
+    if (shared->kind == WIRE_SHARE_PARAMETERS) {
+        who->reads_board = shared->opened && server->board.memory.memory != NULL;
+        return;
+    }
+    if (who->near == NULL)
+        return;
+    who->near_opened = shared->opened;
+    share_unlink(&who->near->memory);
+    if (shared->opened)
+        return;
+    near_part_retire(who->near);
+    who->near = NULL;
+}
+
+void tcp_server_publish(tarry_tcp_server *server)
+{
+    near_board *board = &server->board;
+    if (!board->published)
+        share_publish(&board->memory, server->host->round.number, server->parameters,
+                      server->settings.parameters);
+    board->published = true;
+}

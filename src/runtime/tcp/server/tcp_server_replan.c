@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/diagnostic.h"
+#include "base/memory.h"
+#include "plan/plan_code.h"
+#include "runtime/tcp/server/tcp_server.h"
+
+int tcp_server_encode_plan(const tarry_tcp_server *server, const tarry_plan *plan, uint8_t **bytes,
+                           size_t *size, tarry_diagnostic *diagnostic)
+{
+    size_t length = plan_encoded_size(plan);
+    uint8_t *encoded = memory_allocate(&server->allocator, length, 1);
+    if (encoded == NULL || plan_encode(plan, encoded) != TARRY_OK) {
+        memory_release(&server->allocator, encoded);
+        return diagnose_no_memory(diagnostic, "network server");
+    }
+    *bytes = encoded;
+    *size = length;
+    return TARRY_OK;
+}
+
+/* Whoever is about to learn the plan before learns this one as well. */
+static void tell(tarry_tcp_server *server)
+{
+    for (peer *its = server->peers.first; its != NULL; its = its->after) {
+        if (its->state != PEER_WELCOMED && its->state != PEER_READY && its->state != PEER_TURNING)
+            continue;
+        peer_drop(its, OUTGOING_PLAN);
+        peer_send_plan(its);
+        its->replanned = true;
+        peer_limits_replan(its);
+        its->held_size = 0;
+        if (its->state == PEER_READY)
+            its->state = PEER_TURNING;
+    }
+}
+
+void tcp_server_turn_to(tarry_tcp_server *server, void *argument)
+{
+    tcp_replan *wanted = argument;
+    uint8_t *bytes = NULL;
+    size_t size = 0;
+    wanted->error = tcp_server_encode_plan(server, wanted->next, &bytes, &size, wanted->diagnostic);
+    if (wanted->error == TARRY_OK)
+        wanted->error = host_replan(server->host, wanted->next, wanted->diagnostic);
+    if (wanted->error != TARRY_OK) {
+        memory_release(&server->allocator, bytes);
+        return;
+    }
+    uint8_t *before = server->plan_bytes;
+    server->plan_bytes = bytes;
+    server->plan_size = size;
+    tell(server);
+    memory_release(&server->allocator, before);
+}

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/tcp/server/tcp_server.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+
+/* What the message changes in what is known of its receiver. */
+static void note_sent(tcp_member *member, const tarry_message *message)
+{
+    switch (message->type) {
+    case TARRY_MESSAGE_ROUND:
+        member->state = WIRE_WORKER_RECEIVING;
+        break;
+    case TARRY_MESSAGE_RESUME:
+        member->state = WIRE_WORKER_COMPUTING;
+        break;
+    case TARRY_MESSAGE_SIGNAL:
+        if (member->state != WIRE_WORKER_LATE)
+            member->state = WIRE_WORKER_SENDING;
+        break;
+    case TARRY_MESSAGE_FINISH:
+    case TARRY_MESSAGE_NEWS:
+    case TARRY_MESSAGE_PROBE:
+    case TARRY_MESSAGE_REPORT:
+    case TARRY_MESSAGE_PART:
+    case TARRY_MESSAGE_ALIVE:
+        break;
+    }
+}
+
+static bool reserve_held(tarry_tcp_server *server, peer *who, size_t size)
+{
+    if (who->held_size + size <= who->held_room)
+        return true;
+    size_t room = 2 * (who->held_size + size);
+    if (room > 2 * server->settings.most_peer_bytes)
+        return false;
+    uint8_t *bytes = memory_allocate(&server->allocator, room, 1);
+    if (bytes == NULL)
+        return false;
+    if (who->held_size > 0)
+        memcpy(bytes, who->held, who->held_size);
+    memory_release(&server->allocator, who->held);
+    who->held = bytes;
+    who->held_room = room;
+    return true;
+}
+
+/* A worker that turns to another plan hears of a round once it has; of one that is over, nothing.
+ */
+static void hold(tarry_tcp_server *server, peer *who, tarry_message_type type, const uint8_t *frame,
+                 size_t size)
+{
+    if (type == TARRY_MESSAGE_ROUND || type == TARRY_MESSAGE_FINISH)
+        who->held_size = 0;
+    if (type == TARRY_MESSAGE_FINISH)
+        return;
+    if (!reserve_held(server, who, size)) {
+        peer_later(who, PEER_DROP);
+        return;
+    }
+    memcpy(who->held + who->held_size, frame, size);
+    who->held_size += size;
+}
+
+static void send_parameters(tarry_tcp_server *server, peer *who, uint64_t round)
+{
+    peer_drop(who, OUTGOING_PARAMETERS);
+    if (who->reads_board)
+        return;
+    outgoing_add(&who->large, &(outgoing_stream){
+                                  .tag = OUTGOING_PARAMETERS,
+                                  .round = round,
+                                  .bytes = (const uint8_t *)server->parameters,
+                                  .size = server->settings.parameters * sizeof(float),
+                              });
+    peer_later(who, PEER_PUMP);
+}
+
+int tcp_server_send(void *user, uint32_t worker, const tarry_message *message, uint8_t *frame,
+                    size_t size)
+{
+    tarry_tcp_server *server = user;
+    peer *who = tcp_server_peer(server, worker);
+    if (who == NULL || (who->state != PEER_READY && who->state != PEER_TURNING))
+        return TARRY_OK; /* the machine will hear that it is gone */
+    note_sent(&server->members[worker], message);
+    frame -= WIRE_HEAD_BYTES;
+    wire_message_head(size, 0, frame);
+    size += WIRE_HEAD_BYTES;
+    if (message->type == TARRY_MESSAGE_PROBE && who->waiting)
+        peer_later(who, PEER_HEARD); /* it can't answer while nothing is read from it */
+    if (who->state == PEER_TURNING && message->type != TARRY_MESSAGE_PROBE) {
+        hold(server, who, message->type, frame, size);
+        return TARRY_OK;
+    }
+    if (who->reads_board && message->type == TARRY_MESSAGE_ROUND)
+        tcp_server_publish(server);
+    if (channel_send(who->channel, frame, size) && message->type == TARRY_MESSAGE_ROUND)
+        send_parameters(server, who, message->round);
+    return TARRY_OK;
+}
+
+void tcp_server_send_held(tarry_tcp_server *server, peer *who)
+{
+    size_t at = 0;
+    bool good = true;
+    if (who->held_size > 0 && who->reads_board)
+        tcp_server_publish(server);
+    while (at < who->held_size && good) {
+        wire_head head;
+        wire_head_decode(who->held + at, &head);
+        size_t size = WIRE_HEAD_BYTES + head.length;
+        good = channel_send(who->channel, who->held + at, size);
+        at += size;
+    }
+    if (who->held_size > 0 && good) /* the first of them is a ROUND */
+        send_parameters(server, who, server->host->round.number);
+    memory_release(&server->allocator, who->held);
+    who->held = NULL;
+    who->held_size = who->held_room = 0;
+}
+
+void tcp_server_drop_parameters(tarry_tcp_server *server)
+{
+    for (uint32_t worker = 0; worker < server->host->plan->workers; worker++) {
+        peer *who = tcp_server_peer(server, worker);
+        if (who == NULL)
+            continue;
+        peer_drop(who, OUTGOING_PARAMETERS);
+        who->held_size = 0; /* its ROUND would be followed by them */
+    }
+}

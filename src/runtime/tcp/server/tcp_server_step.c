@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/tcp/server/tcp_server.h"
+
+#include <string.h>
+
+#include "runtime/clock.h"
+
+uint64_t tcp_server_read_clock(tarry_tcp_server *server)
+{
+    server->now_ns = clock_now_ns();
+    return server->now_ns;
+}
+
+void tcp_server_notify(tarry_tcp_server *server, tarry_tcp_notice *notice)
+{
+    if (server->settings.observe == NULL)
+        return;
+    notice->now_ns = tcp_server_now(server);
+    if (notice->peer == NULL)
+        notice->peer = "";
+    if (notice->text == NULL)
+        notice->text = "";
+    if (notice->rack == NULL)
+        notice->rack = "";
+    server->settings.observe(server->settings.observe_user, notice);
+}
+
+static void count_present(tarry_tcp_server *server)
+{
+    pthread_mutex_lock(&server->lock);
+    server->present = server->host->present;
+    pthread_cond_broadcast(&server->changed);
+    pthread_mutex_unlock(&server->lock);
+}
+
+static void on_left_out(void *user, const tarry_effect *effect)
+{
+    tarry_tcp_server *server = user;
+    tcp_member *member = &server->members[effect->worker];
+    peer *who = tcp_server_peer(server, effect->worker);
+    const peer *left = who != NULL ? who : server->leaving;
+    tarry_absence reason = effect->reason;
+    switch (reason) {
+    case TARRY_ABSENT_GONE:
+        if (member->state == WIRE_WORKER_LEFT)
+            return; /* it said so itself */
+        if (member->state == WIRE_WORKER_SILENT)
+            reason = TARRY_ABSENT_SILENT; /* found out between two rounds */
+        else
+            member->state = WIRE_WORKER_GONE;
+        break;
+    case TARRY_ABSENT_SILENT:
+        member->state = WIRE_WORKER_SILENT;
+        count_present(server);
+        if (who != NULL)
+            peer_later(who, PEER_DROP);
+        break;
+    case TARRY_ABSENT_LATE:
+    case TARRY_ABSENT_FAILED:
+        member->state = WIRE_WORKER_LATE;
+        break;
+    }
+    member->gone += reason == TARRY_ABSENT_GONE;
+    member->silent += reason == TARRY_ABSENT_SILENT;
+    member->late += reason == TARRY_ABSENT_LATE;
+    member->failed += reason == TARRY_ABSENT_FAILED;
+    tcp_server_notify(server, &(tarry_tcp_notice){
+                                  .type = TARRY_TCP_LEFT_OUT,
+                                  .round = effect->round,
+                                  .worker = effect->worker,
+                                  .absence = reason,
+                                  .waited_ns = effect->waited_ns,
+                                  .limit_ns = effect->limit_ns,
+                                  .peer = left != NULL ? channel_peer(left->channel) : NULL,
+                                  .text = left != NULL && reason == TARRY_ABSENT_GONE
+                                              ? channel_failure(left->channel)
+                                              : NULL,
+                              });
+}
+
+static void remember_round(tarry_tcp_server *server, const tarry_round_result *result)
+{
+    if (result->error == TARRY_OK)
+        server->durations[server->rounds++ % TCP_REMEMBERED_ROUNDS] =
+            result->end_ns - result->start_ns;
+    server->exact_rounds += result->error == TARRY_OK && result->exact;
+}
+
+/* The caller's thread goes on. */
+static void on_done(void *user)
+{
+    tarry_tcp_server *server = user;
+    const tarry_round_result *result = &server->host->round.result;
+    tcp_server_drop_parameters(server);
+    for (uint32_t worker = 0; worker < server->host->plan->workers; worker++)
+        if (server->host->members[worker].joined)
+            server->members[worker].state = WIRE_WORKER_RESTING;
+    remember_round(server, result);
+    tcp_server_notify(server, &(tarry_tcp_notice){
+                                  .type = TARRY_TCP_ROUND,
+                                  .round = result->round,
+                                  .worker = TARRY_TCP_NO_WORKER,
+                                  .result = result,
+                              });
+    pthread_mutex_lock(&server->lock);
+    server->round_over = true;
+    pthread_cond_broadcast(&server->changed);
+    pthread_mutex_unlock(&server->lock);
+}
+
+static void on_signalled(void *user, uint64_t round, uint32_t attempt)
+{
+    tcp_server_notify(user, &(tarry_tcp_notice){
+                                .type = TARRY_TCP_SIGNAL,
+                                .round = round,
+                                .worker = TARRY_TCP_NO_WORKER,
+                                .attempt = attempt,
+                            });
+}
+
+static void on_summed(void *user)
+{
+    tcp_server_changed(user);
+}
+
+static uint64_t now_of(void *user)
+{
+    return tcp_server_now(user);
+}
+
+host_transport tcp_server_transport(tarry_tcp_server *server)
+{
+    return (host_transport){
+        .user = server,
+        .send = tcp_server_send,
+        .released = tcp_server_release_stripe,
+        .left_out = on_left_out,
+        .signalled = on_signalled,
+        .done = on_done,
+        .summed = on_summed,
+        .now = now_of,
+    };
+}
+
+void tcp_server_begin_round(tarry_tcp_server *server, float *sum)
+{
+    server->board.published = false;
+    host_begin(server->host, sum);
+}
+
+void tcp_server_join(tarry_tcp_server *server, peer *who)
+{
+    tcp_member *member = &server->members[who->worker];
+    const char *how = member->arrivals == 0 ? "first" : member->restarted ? "restarted" : "again";
+    member->arrivals++;
+    member->restarted = false;
+    member->state = WIRE_WORKER_RESTING;
+    tcp_server_notify(server, &(tarry_tcp_notice){
+                                  .type = TARRY_TCP_JOINED,
+                                  .round = server->host->round.number,
+                                  .worker = who->worker,
+                                  .peer = channel_peer(who->channel),
+                                  .text = how,
+                                  .rack = member->rack,
+                              });
+    bool rejected = host_join(server->host, who->worker) != NULL;
+    count_present(server);
+    if (!rejected)
+        return;
+    who->refusal = WIRE_REFUSED_ARRIVALS;
+    peer_later(who, PEER_REFUSE);
+}
+
+void tcp_server_lose(tarry_tcp_server *server, const peer *who)
+{
+    if (server->closing)
+        return; /* the machine steps no more */
+    server->leaving = who;
+    host_lose(server->host, who->worker);
+    server->leaving = NULL;
+    count_present(server);
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/tcp/trust/private_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <limits.h>
+#include <openssl/crypto.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/diagnostic.h"
+
+enum { BLOCK = 4096 };
+
+static int diagnose_file(tarry_diagnostic *diagnostic, const char *path, int cause)
+{
+    return diagnose(diagnostic, TARRY_ERROR_FILE, "%s: %s", path, strerror(cause));
+}
+
+/* Looks at the open file, not at its name, which might lead to another one by then. */
+static int check_state(const char *path, const struct stat *state, bool secret,
+                       tarry_diagnostic *diagnostic)
+{
+    if (!S_ISREG(state->st_mode))
+        return diagnose(diagnostic, TARRY_ERROR_FILE, "%s: not a regular file", path);
+    if (state->st_size > PRIVATE_FILE_MOST_BYTES)
+        return diagnose(diagnostic, TARRY_ERROR_FILE, "%s: too large", path);
+    if (secret && (state->st_mode & (S_IRWXG | S_IRWXO)) != 0)
+        return diagnose(diagnostic, TARRY_ERROR_FILE,
+                        "%s: others may read or write this key (chmod 600 it; if they may have "
+                        "read it, revoke it)",
+                        path);
+    return TARRY_OK;
+}
+
+static int read_all(int descriptor, BIO *out)
+{
+    unsigned char block[BLOCK];
+    ssize_t got;
+    size_t total = 0;
+    do {
+        got = read(descriptor, block, sizeof(block));
+        if (got > 0) {
+            total += (size_t)got;
+            if (total > PRIVATE_FILE_MOST_BYTES || BIO_write(out, block, (int)got) != got) {
+                errno = total > PRIVATE_FILE_MOST_BYTES ? EFBIG : ENOMEM;
+                got = -2;
+            }
+        }
+    } while (got > 0 || (got == -1 && errno == EINTR));
+    OPENSSL_cleanse(block, sizeof(block));
+    return got == 0 ? 0 : -1;
+}
+
+int private_file_read(const char *path, bool secret, BIO **out, struct stat *state,
+                      tarry_diagnostic *diagnostic)
+{
+    int error = TARRY_OK;
+    struct stat found;
+    BIO *content = NULL;
+    /* A pipe in the file's place must not make this wait. */
+    int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (descriptor < 0)
+        return diagnose_file(diagnostic, path, errno);
+    if (fstat(descriptor, &found) != 0) {
+        error = diagnose_file(diagnostic, path, errno);
+        goto close;
+    }
+    error = check_state(path, &found, secret, diagnostic);
+    if (error != TARRY_OK)
+        goto close;
+    content = BIO_new(BIO_s_mem());
+    if (content == NULL) {
+        error = diagnose_no_memory(diagnostic, path);
+        goto close;
+    }
+    if (read_all(descriptor, content) != 0) {
+        error = diagnose_file(diagnostic, path, errno);
+        BIO_free(content);
+        goto close;
+    }
+    *out = content;
+    if (state != NULL)
+        *state = found;
+close:
+    close(descriptor);
+    return error;
+}
+
+static int write_all(int descriptor, BIO *content)
+{
+    char *bytes;
+    long left = BIO_get_mem_data(content, &bytes);
+    while (left > 0) {
+        ssize_t written = write(descriptor, bytes, (size_t)left);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written <= 0)
+            return -1;
+        bytes += written;
+        left -= written;
+    }
+    return 0;
+}
+
+int private_file_create(const char *path, BIO *content, tarry_diagnostic *diagnostic)
+{
+    int descriptor =
+        open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR);
+    if (descriptor < 0)
+        return diagnose_file(diagnostic, path, errno);
+    int failed = fchmod(descriptor, S_IRUSR | S_IWUSR) != 0 || write_all(descriptor, content) != 0
+                     ? errno
+                     : 0;
+    if (close(descriptor) != 0 && failed == 0)
+        failed = errno;
+    if (failed == 0)
+        return TARRY_OK;
+    unlink(path);
+    return diagnose_file(diagnostic, path, failed);
+}
+
+/* Once this is done the content of a file is on disk, so that the rename can't get there before it;
+ * and that of its folder, so that the rename is. */
+static int sync_path(const char *path)
+{
+    int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (descriptor < 0)
+        return -1;
+    int failed = fsync(descriptor);
+    close(descriptor);
+    return failed;
+}
+
+static void sync_folder(const char *path)
+{
+    char folder[PATH_MAX];
+    snprintf(folder, sizeof(folder), "%s", path);
+    int failed = sync_path(dirname(folder));
+    (void)failed; /* some file systems can't, and the file is in its place */
+}
+
+int private_file_replace(const char *path, BIO *content, tarry_diagnostic *diagnostic)
+{
+    char temporary[PATH_MAX];
+    int length = snprintf(temporary, sizeof(temporary), "%s.new", path);
+    if (length < 0 || (size_t)length >= sizeof(temporary))
+        return diagnose_file(diagnostic, path, ENAMETOOLONG);
+    unlink(temporary); /* what an interrupted run left */
+    int error = private_file_create(temporary, content, diagnostic);
+    if (error != TARRY_OK)
+        return error;
+    if (sync_path(temporary) == 0 && rename(temporary, path) == 0) {
+        sync_folder(path);
+        return TARRY_OK;
+    }
+    error = diagnose_file(diagnostic, path, errno);
+    unlink(temporary);
+    return error;
+}

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the caller's threads may ask of a worker. */
+#include "runtime/tcp/worker/tcp_worker.h"
+
+#include <openssl/rand.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/diagnostic.h"
+#include "base/memory.h"
+#include "plan/rack/rack.h"
+#include "runtime/clock.h"
+#include "straggler/straggler.h"
+
+#define PATIENCE_NS UINT64_C(300000000000)
+
+void tarry_tcp_worker_settings_init(tarry_tcp_worker_settings *settings)
+{
+    *settings = (tarry_tcp_worker_settings){
+        .worker = TARRY_TCP_NO_WORKER,
+        .share = true,
+        .patience_ns = PATIENCE_NS,
+    };
+}
+
+/* ---- creation ---- */
+
+static int check_settings(const tarry_tcp_worker_settings *settings, tarry_diagnostic *diagnostic)
+{
+    const char *fault = NULL;
+    if (settings->connect == NULL)
+        fault = "there is no address to connect to";
+    else if (settings->compute == NULL)
+        fault = "there is nothing to compute with";
+    else if (settings->security.insecure && settings->security.credentials != NULL)
+        fault = "credentials are of no use in plain text";
+    else if (settings->rack != NULL && !rack_is_name(settings->rack))
+        fault = "its rack is no name";
+    if (fault != NULL)
+        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT, "network worker: %s", fault);
+    const char *mortal = straggler_mortal_term(settings->straggler);
+    if (mortal != NULL)
+        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
+                        "straggler term '%s' is for tarry simulate", mortal);
+    tarry_diagnostic why;
+    return address_check(settings->connect, false, &why) == TARRY_OK
+               ? TARRY_OK
+               : diagnose(diagnostic, TARRY_ERROR_ARGUMENT, "%s", why.text);
+}
+
+/* The id that the worker asks for is that of its credential, if that is bound to one. */
+static int load_credential(tarry_tcp_worker *worker, tarry_diagnostic *diagnostic)
+{
+    const char *directory = worker->settings.security.credentials;
+    if (directory == NULL)
+        return TARRY_OK;
+    int error = credential_load(directory, &worker->allocator, &worker->credential, diagnostic);
+    if (error != TARRY_OK)
+        return error;
+    credential_identity own = credential_own(worker->credential);
+    if (own.role != CREDENTIAL_WORKER)
+        return diagnose(diagnostic, TARRY_ERROR_FORMAT, "%s: not the credentials of a worker",
+                        directory);
+    if (own.worker == CREDENTIAL_ANY_ID)
+        return TARRY_OK;
+    if (worker->settings.worker != TARRY_TCP_NO_WORKER && worker->settings.worker != own.worker)
+        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
+                        "%s: the credentials of worker %u, not of worker %u", directory, own.worker,
+                        worker->settings.worker);
+    worker->settings.worker = own.worker;
+    return TARRY_OK;
+}
+
+static int init_quietly(tarry_tcp_worker *worker, const char *connect)
+{
+    worker->has_lock = pthread_mutex_init(&worker->lock, NULL) == 0;
+    if (worker->settings.share)
+        share_host(worker->host);
+    worker->has_changed = pthread_cond_init(&worker->changed, NULL) == 0;
+    if (!worker->has_lock || !worker->has_changed ||
+        RAND_bytes(worker->instance, WIRE_ID_BYTES) != 1)
+        return TARRY_ERROR_SYSTEM;
+    worker->connect = memory_allocate(&worker->allocator, strlen(connect) + 1, 1);
+    worker->read_buffer = memory_allocate(&worker->allocator, CHANNEL_SHARED_BYTES, 1);
+    if (worker->connect == NULL || worker->read_buffer == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    memcpy(worker->connect, connect, strlen(connect));
+    /* Workers without an id of their own, and with the same seed, don't wait for the same times. */
+    uint32_t life = 0;
+    if (worker->settings.worker == TARRY_TCP_NO_WORKER)
+        memcpy(&life, worker->instance, sizeof(life));
+    backoff_init(&worker->backoff, worker->settings.seed, worker->settings.worker, life);
+    return tcp_worker_init_uplink(worker);
+}
+
+int tarry_tcp_worker_create(const tarry_tcp_worker_settings *settings,
+                            const tarry_allocator *allocator, tarry_tcp_worker **worker,
+                            tarry_diagnostic *diagnostic)
+{
+    int error = check_settings(settings, diagnostic);
+    if (error != TARRY_OK)
+        return error;
+    tarry_tcp_worker *made = memory_allocate(allocator, 1, sizeof(*made));
+    if (made == NULL)
+        return diagnose_no_memory(diagnostic, "network worker");
+    made->allocator = memory_allocator(allocator);
+    made->settings = *settings;
+    if (settings->rack != NULL)
+        memcpy(made->rack, settings->rack, strlen(settings->rack));
+    made->work.worker = TARRY_TCP_NO_WORKER;
+    error = init_quietly(made, settings->connect);
+    if (error != TARRY_OK)
+        diagnose(diagnostic, error, "network worker: %s", tarry_error_text(error));
+    else
+        error = load_credential(made, diagnostic);
+    if (error != TARRY_OK) {
+        tarry_tcp_worker_free(made);
+        return error;
+    }
+    made->settings.connect = NULL; /* the caller's for the time of this call */
+    made->settings.security.credentials = NULL;
+    made->settings.rack = NULL;
+    *worker = made;
+    return TARRY_OK;
+}
+
+void tarry_tcp_worker_free(tarry_tcp_worker *worker)
+{
+    if (worker == NULL)
+        return;
+    tarry_allocator allocator = worker->allocator;
+    tcp_worker_drop_job(worker);
+    tcp_worker_release_offer(worker, &worker->offer);
+    tcp_worker_destroy_uplink(worker);
+    credential_free(worker->credential);
+    if (worker->has_changed)
+        pthread_cond_destroy(&worker->changed);
+    if (worker->has_lock)
+        pthread_mutex_destroy(&worker->lock);
+    memory_release(&allocator, worker->tally);
+    memory_release(&allocator, worker->read_buffer);
+    memory_release(&allocator, worker->connect);
+    memory_release(&allocator, worker);
+}
+
+/* ---- the run ---- */
+
+void tcp_worker_wake(tarry_tcp_worker *worker)
+{
+    if (worker->listens)
+        uv_async_send(&worker->wake);
+}
+
+void tcp_worker_end(tarry_tcp_worker *worker, int outcome, const char *format, ...)
+{
+    pthread_mutex_lock(&worker->lock);
+    if (!worker->ended) {
+        worker->ended = true;
+        worker->outcome = outcome;
+        va_list arguments;
+        va_start(arguments, format);
+        vsnprintf(worker->why.text, sizeof(worker->why.text), format, arguments);
+        va_end(arguments);
+        pthread_cond_broadcast(&worker->changed);
+    }
+    pthread_mutex_unlock(&worker->lock);
+}
+
+void tcp_worker_notify(tarry_tcp_worker *worker, tarry_tcp_notice *notice)
+{
+    if (worker->settings.observe == NULL)
+        return;
+    tarry_tcp_work now = tarry_tcp_worker_work(worker);
+    notice->now_ns = clock_now_ns();
+    notice->worker = now.worker;
+    notice->round = now.round;
+    if (notice->peer == NULL)
+        notice->peer = "";
+    if (notice->text == NULL)
+        notice->text = "";
+    if (notice->rack == NULL)
+        notice->rack = "";
+    worker->settings.observe(worker->settings.observe_user, notice);
+}
+
+/* Waits for the next offer. False: the run has ended. */
+static bool take_offer(tarry_tcp_worker *worker, worker_offer *offer)
+{
+    pthread_mutex_lock(&worker->lock);
+    while (!worker->ended && worker->offer.number == 0)
+        pthread_cond_wait(&worker->changed, &worker->lock);
+    bool ended = worker->ended;
+    if (!ended) {
+        *offer = worker->offer;
+        worker->offer = (worker_offer){0};
+        worker->has_begun =
+            worker->has_begun && tcp_worker_is_same_job(&worker->begun, &offer->welcome);
+    }
+    pthread_mutex_unlock(&worker->lock);
+    return !ended;
+}
+
+/* What could not be prepared because the server, or the caller, wants something else by now. */
+static bool is_superseded(tarry_tcp_worker *worker, const wire_welcome *failed)
+{
+    pthread_mutex_lock(&worker->lock);
+    const worker_offer *next = &worker->offer;
+    bool another = next->number != 0 && !tcp_worker_is_same_job(&next->welcome, failed);
+    bool superseded = worker->ended || worker->leaving || another;
+    pthread_mutex_unlock(&worker->lock);
+    return superseded;
+}
+
+static void work(tarry_tcp_worker *worker)
+{
+    worker_offer offer;
+    while (take_offer(worker, &offer)) {
+        const wire_welcome wanted = offer.welcome;
+        tarry_diagnostic why = {{0}};
+        int error = tcp_worker_prepare(worker, &offer, &why);
+        if (error != TARRY_OK && !is_superseded(worker, &wanted))
+            tcp_worker_end(worker, error, "%s",
+                           why.text[0] != '\0' ? why.text : tarry_error_text(error));
+    }
+}
+
+int tarry_tcp_worker_run(tarry_tcp_worker *worker, tarry_diagnostic *diagnostic)
+{
+    pthread_mutex_lock(&worker->lock);
+    bool used = worker->used;
+    worker->used = true;
+    pthread_mutex_unlock(&worker->lock);
+    if (used)
+        return diagnose(diagnostic, TARRY_ERROR_STATE, "network worker: it ran already");
+    int error = tcp_worker_start_loop(worker);
+    if (error == TARRY_OK)
+        work(worker);
+    tcp_worker_stop_loop(worker);
+    engine_close(&worker->engine);
+    if (error != TARRY_OK)
+        return diagnose(diagnostic, error, "network worker: %s", tarry_error_text(error));
+    return worker->outcome == TARRY_OK
+               ? TARRY_OK
+               : diagnose(diagnostic, worker->outcome, "%s", worker->why.text);
+}
+
+void tarry_tcp_worker_leave(tarry_tcp_worker *worker, uint64_t grace_ns)
+{
+    uint64_t now = clock_now_ns();
+    pthread_mutex_lock(&worker->lock);
+    worker->leaving = true;
+    worker->leaving_news = true;
+    worker->grace_until_ns = grace_ns < TARRY_NEVER - now ? now + grace_ns : TARRY_NEVER;
+    pthread_cond_broadcast(&worker->changed);
+    tcp_worker_wake(worker);
+    pthread_mutex_unlock(&worker->lock);
+}
+
+void tarry_tcp_worker_straggle(tarry_tcp_worker *worker, const tarry_straggler *straggler)
+{
+    worker->settings.straggler = straggler; /* the running thread's, like what it prepares */
+}
+
+tarry_tcp_work tarry_tcp_worker_work(const tarry_tcp_worker *worker)
+{
+    tarry_tcp_worker *locked = (tarry_tcp_worker *)worker;
+    pthread_mutex_lock(&locked->lock);
+    tarry_tcp_work work = worker->work;
+    pthread_mutex_unlock(&locked->lock);
+    return work;
+}

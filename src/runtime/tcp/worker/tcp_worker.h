@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A worker's process. Three kinds of threads:
+ *   - that of tarry_tcp_worker_run prepares what the server offers: a job, or another plan for it;
+ *   - the loop's has the connection, and hands on what comes and goes;
+ *   - the engine's two compute, encode and talk to the machine (runtime/engine.h).
+ * What a field may be touched by is said at its group.
+ *   tcp_worker.c          creation, the run and the calls of other threads
+ *   tcp_worker_job.c      from an offer to an engine that can take its rounds
+ *   tcp_worker_loop.c     the loop's thread: turns, timers, leaving
+ *   tcp_worker_link.c     the connection, from an address to WELCOME, and to its end
+ *   tcp_worker_frames.c   what comes once the worker is welcome
+ *   tcp_worker_rounds.c   what of it is for the machine
+ *   tcp_worker_near.c     memory shared with a server on this machine
+ *   tcp_worker_uplink.c   what goes out
+ *   tcp_worker_fetch.c    samples that the server ships
+ *   tcp_worker_compute.c  counts what is computed
+ */
+#ifndef TCP_TCP_WORKER_H
+#define TCP_TCP_WORKER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <uv.h>
+
+#include <tarry/tcp.h>
+
+#include "protocol/wire/codec.h"
+#include "protocol/wire/wire.h"
+#include "runtime/tcp/net/address.h"
+#include "runtime/tcp/net/assembly.h"
+#include "runtime/tcp/net/backoff.h"
+#include "runtime/tcp/net/channel.h"
+#include "runtime/tcp/net/share.h"
+#include "runtime/tcp/trust/credential.h"
+#include "runtime/worker/engine.h"
+
+/* ---- what the server offers ---- */
+
+typedef struct worker_offer {
+    uint64_t number; /* counts from 1 */
+    wire_welcome welcome;
+    bool claimed_job; /* the worker said that it has this job's bytes */
+    /* Bytes, the receiver's to release; NULL: there are none, or the worker said it has them. */
+    uint8_t *plan, *job;
+    size_t plan_size, job_size;
+    share part; /* where the coded part is to lie; without memory: where it is */
+} worker_offer;
+
+/* Samples that a server ships. Complete ones don't change any more. */
+typedef struct worker_chunk {
+    struct worker_chunk *next; /* in the list of those that are wanted */
+    uint32_t origin;
+    bool wanted, asked, complete;
+    assembly bytes; /* the loop's until it is complete */
+} worker_chunk;
+
+/* ---- what goes out ---- */
+
+/* A PART whose numbers are being sent out of the desk's part. */
+typedef struct worker_load {
+    struct worker_load *next;
+    uint32_t tag;        /* never 0 */
+    size_t first, count; /* numbers of the desk's part */
+    const float *numbers;
+    uint8_t prefix[WIRE_HEAD_BYTES + CODEC_HEADER_BYTES];
+    bool handed_on; /* the channel has it */
+} worker_load;
+
+typedef struct worker_uplink {
+    pthread_mutex_t lock; /* over all of this */
+    pthread_cond_t released;
+    bool has_lock, has_released;
+    bool open;      /* the server takes messages; otherwise they are dropped */
+    bool near;      /* it reads numbers where they lie */
+    bool lost;      /* the engine gave up, or there was no memory: the connection is to end */
+    uint8_t *bytes; /* frames without numbers that wait for the loop */
+    size_t size, room;
+    worker_load *loads;            /* waiting, or with the channel; in their order */
+    worker_load *spare;            /* to be used again */
+    uint32_t tags;                 /* given out so far */
+    bool claiming;                 /* the engine waits for these to be let go */
+    size_t claim_first, claim_end; /* numbers of the part */
+} worker_uplink;
+
+/* ---- the connection ---- */
+
+typedef enum worker_stage {
+    WORKER_APART,     /* no connection */
+    WORKER_GREETING,  /* until WELCOME */
+    WORKER_PREPARING, /* until READY */
+    WORKER_READY,
+    WORKER_OVER, /* the run has ended */
+} worker_stage;
+
+/* A round whose parameters have not all come; what follows it waits as well. */
+typedef struct worker_waiting {
+    bool active;
+    uint64_t round;
+    uint64_t received; /* numbers */
+    float *place;      /* of snapshots_begin */
+    uint8_t *frames;   /* each behind its size, 4 bytes */
+    size_t size, room;
+} worker_waiting;
+
+/* What a large frame's bytes are for. */
+typedef enum worker_intake { INTAKE_NOTHING, INTAKE_PARAMETERS, INTAKE_BLOB } worker_intake;
+
+typedef struct worker_link {
+    worker_stage stage;
+    channel *channel;
+    bool resolving;
+    address found[ADDRESS_MOST];
+    uint32_t found_count, next_address;
+    uint64_t since_ns;                       /* when the connection was begun, or was welcome */
+    uint64_t heard_ns;                       /* when bytes last came */
+    uint64_t sent_ns;                        /* when bytes last went, */
+    uint64_t sent_bytes;                     /* as many by then */
+    uint64_t counted_received, counted_sent; /* bytes of this connection that `work` knows of */
+    uint64_t apart_ns;                       /* when it was last welcome, or the run began */
+    char failure[256];                       /* why there was no connection, or none any more */
+    uid_t server_user;                       /* over a Unix socket: whose the other end is */
+    bool near_failed;                        /* its Unix socket is not to be had */
+    bool turning_near;                       /* it has been told of that, and tries it */
+    share part;                              /* offered before WELCOME, */
+    bool near;                               /* and used from READY on */
+    share board;                             /* where parameters can be read */
+    bool seat_taken;                         /* the id that it had is not to be asked for again */
+    uint32_t claimed_worker;                 /* in HELLO */
+    uint8_t claimed_job[WIRE_ID_BYTES];      /* the same */
+    wire_welcome welcome;                    /* from PREPARING on */
+    assembly plan, job;
+    bool welcome_blobs; /* the offer of this WELCOME is not complete yet */
+    uint64_t offered;   /* number of the last offer that came over this connection; 0: none */
+    uint64_t answered;  /* number of that for which READY was sent */
+    worker_waiting waiting;
+    bool in_round;       /* the server began a round over this connection, and did not end it */
+    bool signalled;      /* the last that the machine was told is to send what it has */
+    uint64_t machine_ns; /* when it was last told something, or something of it went out */
+    worker_intake intake;
+    assembly *intake_blob;
+} worker_link;
+
+struct tarry_tcp_worker {
+    tarry_allocator allocator;
+    tarry_tcp_worker_settings settings;
+    char *connect;
+    credential *credential;
+    uint8_t instance[WIRE_ID_BYTES];
+    uint8_t host[SHARE_HOST_BYTES]; /* zeros: no memory is shared */
+    wire_rack rack;                 /* "": it says none */
+    uint8_t *read_buffer;           /* CHANNEL_SHARED_BYTES */
+
+    /* shared by all threads, under the lock */
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool has_lock, has_changed;
+    bool used;    /* it ran, or runs */
+    bool listens; /* `wake` may be used */
+    bool ended;   /* with `outcome` */
+    int outcome;
+    tarry_diagnostic why;
+    bool leaving;
+    bool leaving_news; /* the loop has not looked at it yet */
+    uint64_t grace_until_ns;
+    worker_offer offer;              /* that waits to be taken; number 0: none */
+    uint64_t offers;                 /* numbers given out */
+    uint64_t prepared;               /* number of the last offer that was prepared, */
+    uint64_t declined;               /* or of the last that did not fit what the worker has */
+    bool engine_runs;                /* engine can be told things */
+    uint8_t held_job[WIRE_ID_BYTES]; /* what HELLO says it has */
+    uint8_t held_plan[WIRE_DIGEST_BYTES];
+    uint8_t data[WIRE_DIGEST_BYTES];
+    bool has_begun; /* for `begun`, chunks are fetched and an engine is made, or is there */
+    wire_welcome begun;
+    bool chunks_void;     /* the server has another job by now */
+    worker_chunk *chunks; /* per origin of the job's plan */
+    uint32_t chunk_count;
+    worker_chunk *wanted; /* list */
+    tarry_tcp_work work;  /* but for bytes of the connection in progress */
+
+    /* the running thread's; the engine and its snapshots are the loop's, too, while READY */
+    bool has_job;
+    worker_offer job; /* that it works for; its plan's bytes are gone */
+    tarry_plan *plan;
+    share part; /* where the engine's part lies; without memory: in the desk's own */
+    engine engine;
+    snapshots snapshots;
+    bool has_snapshots;
+
+    worker_uplink uplink;
+
+    /* the computing thread's: which spans it has finished in this round */
+    uint64_t tally_round;
+    tarry_span *tally;
+    size_t tally_count, tally_room;
+
+    /* the loop */
+    uv_loop_t loop;
+    uv_async_t wake;
+    uv_timer_t tick;
+    uv_timer_t retry;
+    uv_work_t resolve; /* for a thread of libuv: */
+    struct {
+        address found[ADDRESS_MOST];
+        uint32_t count;
+        int error;
+        tarry_diagnostic diagnostic;
+    } resolved;
+    pthread_t thread;
+    bool has_loop, has_thread;
+    bool stopping; /* under the lock: the loop is to end */
+    bool stopped;
+    uint64_t ticked_ns;
+    uint64_t tick_ms;
+    bool spared; /* the tick before was late, and judged nobody */
+    backoff backoff;
+    worker_link link;
+};
+
+/* tcp_worker.c */
+/* Ends the run with this result, unless it has ended; the first one counts. Any thread, without the
+ * lock. */
+__attribute__((format(printf, 3, 4))) void tcp_worker_end(tarry_tcp_worker *worker, int outcome,
+                                                          const char *format, ...);
+/* Makes the loop's thread look. With the lock held. */
+void tcp_worker_wake(tarry_tcp_worker *worker);
+/* Calls the observer with the notice, whose time and worker are set. The loop's thread. */
+void tcp_worker_notify(tarry_tcp_worker *worker, tarry_tcp_notice *notice);
+
+/* tcp_worker_job.c: the running thread's */
+/* Prepares what is offered, and takes over its memory. Errors: what ends the run. */
+int tcp_worker_prepare(tarry_tcp_worker *worker, worker_offer *offer, tarry_diagnostic *diagnostic);
+/* Whether an engine that was made for the one can go on with the other, but for the plan. */
+bool tcp_worker_is_same_job(const wire_welcome *one, const wire_welcome *other);
+/* Frees all that was prepared; waits for a compute function in progress. */
+void tcp_worker_drop_job(tarry_tcp_worker *worker);
+void tcp_worker_release_offer(const tarry_tcp_worker *worker, worker_offer *offer);
+
+/* tcp_worker_compute.c: what the engine calls in place of the caller's function, to count. */
+int tcp_worker_compute(void *user, uint64_t round, const float *parameters, const tarry_span *spans,
+                       uint32_t count, float *gradient);
+
+/* tcp_worker_loop.c */
+int tcp_worker_start_loop(tarry_tcp_worker *worker);
+/* Ends the thread and closes the loop, if they are there. Nothing is sent to the server by then. */
+void tcp_worker_stop_loop(tarry_tcp_worker *worker);
+/* Takes leave if it is time to; gives back whether the run has ended. */
+bool tcp_worker_look_whether_to_leave(tarry_tcp_worker *worker, bool round_over);
+/* Tries to connect again after a while. */
+void tcp_worker_retry(tarry_tcp_worker *worker);
+
+/* tcp_worker_link.c: all the loop thread's */
+void tcp_worker_connect(tarry_tcp_worker *worker);
+void tcp_worker_use_addresses(tarry_tcp_worker *worker);
+/* The connection is of no use any more, for this reason; there will be another one. */
+__attribute__((format(printf, 2, 3))) void tcp_worker_lose(tarry_tcp_worker *worker,
+                                                           const char *format, ...);
+/* Closes it, with a last word if bye is not 0; there will be no other one. */
+void tcp_worker_leave_server(tarry_tcp_worker *worker, wire_bye bye);
+/* tcp_worker_near.c: memory shared with a server on this machine */
+/* SHARE came. False: it makes no sense here, and the connection was lost over it. */
+bool tcp_worker_take_share(tarry_tcp_worker *worker, const wire_head *head, const uint8_t *body);
+/* Reads the parameters of the round that waits off the board. False: they are not there. */
+bool tcp_worker_read_board(tarry_tcp_worker *worker);
+/* Of a connection that is over. */
+void tcp_worker_drop_shares(tarry_tcp_worker *worker);
+
+/* tcp_worker_link.c */
+/* Says READY if what was last offered is prepared. */
+void tcp_worker_answer(tarry_tcp_worker *worker);
+/* A heartbeat, if there is a server that knows it. */
+void tcp_worker_beat(tarry_tcp_worker *worker, uint64_t now);
+/* The same if nothing was sent lately, or the end of a connection that is silent. */
+void tcp_worker_tick_link(tarry_tcp_worker *worker, uint64_t now);
+
+/* tcp_worker_frames.c: the handlers of what comes once WELCOME has; the channel's. */
+bool tcp_worker_take_frame(tarry_tcp_worker *worker, const wire_head *head, const uint8_t *body);
+channel_verdict tcp_worker_begin_large(tarry_tcp_worker *worker, const wire_head *head,
+                                       const uint8_t *fixed, void **place);
+bool tcp_worker_complete_large(tarry_tcp_worker *worker, const wire_head *head,
+                               const uint8_t *fixed);
+/* What WELCOME announced is there: it is offered to the running thread. */
+void tcp_worker_offer(tarry_tcp_worker *worker);
+
+/* tcp_worker_rounds.c */
+/* False: it breaks the rules, and the connection was lost over it. */
+bool tcp_worker_take_message(tarry_tcp_worker *worker, const uint8_t *frame, size_t size);
+bool tcp_worker_begin_parameters(tarry_tcp_worker *worker, const wire_parameters *parameters,
+                                 void **place);
+bool tcp_worker_add_parameters(tarry_tcp_worker *worker, uint64_t count);
+void tcp_worker_forget_round(tarry_tcp_worker *worker);
+
+/* tcp_worker_uplink.c */
+int tcp_worker_init_uplink(tarry_tcp_worker *worker);
+void tcp_worker_destroy_uplink(tarry_tcp_worker *worker);
+engine_uplink tcp_worker_uplink(tarry_tcp_worker *worker);
+/* The rest is the loop thread's. From now on messages are taken, or dropped, with all that wait. */
+void tcp_worker_open_uplink(tarry_tcp_worker *worker, bool open);
+/* Hands on what waits, and lets go of what the engine claims. */
+void tcp_worker_flush(tarry_tcp_worker *worker);
+/* Whether no part waits or is being sent. */
+bool tcp_worker_is_drained(tarry_tcp_worker *worker);
+/* Parts that wait are outdated: the server wants another attempt, or none. */
+void tcp_worker_drop_parts(tarry_tcp_worker *worker);
+/* The channel does not read a load any more. */
+void tcp_worker_load_released(void *user, void *owner);
+
+/* tcp_worker_fetch.c */
+/* Asks for what is wanted, as far as it may. The loop thread's, as the next ones. */
+void tcp_worker_ask_chunks(tarry_tcp_worker *worker);
+/* The connection is gone: nothing is asked for. */
+void tcp_worker_forget_asked(tarry_tcp_worker *worker);
+/* Where the samples of an origin go that are being sent; NULL: nobody waits for them. */
+assembly *tcp_worker_chunk_room(tarry_tcp_worker *worker, uint32_t origin);
+void tcp_worker_chunk_complete(tarry_tcp_worker *worker, uint32_t origin);
+/* Room for those of the plan's origins; the running thread's. Errors: NO_MEMORY. */
+int tcp_worker_init_chunks(tarry_tcp_worker *worker, uint32_t origins);
+void tcp_worker_drop_chunks(tarry_tcp_worker *worker);
+
+#endif

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "base/memory.h"
+#include "runtime/tcp/worker/tcp_worker.h"
+
+enum { LEAST_TALLY = 16 };
+
+/* Whether this was finished in the round before, which is noted otherwise. Without memory it is not
+ * noted: it is only counted. */
+static bool was_finished(tarry_tcp_worker *worker, uint64_t round, const tarry_span *span)
+{
+    if (round != worker->tally_round)
+        worker->tally_count = 0;
+    worker->tally_round = round;
+    for (size_t i = 0; i < worker->tally_count; i++)
+        if (memcmp(&worker->tally[i], span, sizeof(*span)) == 0)
+            return true;
+    if (worker->tally_count == worker->tally_room) {
+        size_t room = worker->tally_room == 0 ? LEAST_TALLY : 2 * worker->tally_room;
+        tarry_span *grown = memory_allocate(&worker->allocator, room, sizeof(*grown));
+        if (grown == NULL)
+            return false;
+        if (worker->tally_count > 0)
+            memcpy(grown, worker->tally, worker->tally_count * sizeof(*grown));
+        memory_release(&worker->allocator, worker->tally);
+        worker->tally = grown;
+        worker->tally_room = room;
+    }
+    worker->tally[worker->tally_count++] = *span;
+    return false;
+}
+
+int tcp_worker_compute(void *user, uint64_t round, const float *parameters, const tarry_span *spans,
+                       uint32_t count, float *gradient)
+{
+    tarry_tcp_worker *worker = user;
+    int result =
+        worker->settings.compute(worker->settings.user, round, parameters, spans, count, gradient);
+    if (result != 0)
+        return result;
+    bool again = was_finished(worker, round, &spans[0]); /* chunks of a plan begin apart */
+    pthread_mutex_lock(&worker->lock);
+    worker->work.chunks++;
+    worker->work.computed_again += again;
+    pthread_mutex_unlock(&worker->lock);
+    return 0;
+}

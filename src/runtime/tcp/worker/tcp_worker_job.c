@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From what the server offers to an engine that can take its rounds. */
+#include <string.h>
+
+#include "base/diagnostic.h"
+#include "base/memory.h"
+#include "plan/plan.h"
+#include "plan/plan_code.h"
+#include "runtime/tcp/worker/tcp_worker.h"
+
+enum { SNAPSHOT_HOLDERS = 1 }; /* the computing thread */
+
+void tcp_worker_release_offer(const tarry_tcp_worker *worker, worker_offer *offer)
+{
+    memory_release(&worker->allocator, offer->plan);
+    memory_release(&worker->allocator, offer->job);
+    share_close(&offer->part);
+    offer->plan = NULL;
+    offer->job = NULL;
+}
+
+static void set_engine_runs(tarry_tcp_worker *worker, bool runs)
+{
+    pthread_mutex_lock(&worker->lock);
+    worker->engine_runs = runs;
+    if (runs && worker->leaving)
+        engine_leave(&worker->engine, worker->grace_until_ns);
+    pthread_mutex_unlock(&worker->lock);
+}
+
+static void drop_engine(tarry_tcp_worker *worker)
+{
+    set_engine_runs(worker, false);
+    engine_close(&worker->engine);
+    engine_destroy(&worker->engine, &worker->allocator);
+    worker->engine = (engine){0};
+    share_close(&worker->part);
+    if (worker->has_snapshots)
+        snapshots_destroy(&worker->snapshots);
+    worker->has_snapshots = false;
+    worker->has_job = false;
+}
+
+void tcp_worker_drop_job(tarry_tcp_worker *worker)
+{
+    if (!worker->has_lock)
+        return;
+    drop_engine(worker);
+    tcp_worker_drop_chunks(worker);
+    tcp_worker_release_offer(worker, &worker->job);
+    tarry_plan_free(worker->plan);
+    worker->plan = NULL;
+}
+
+/* ---- what is offered ---- */
+
+static bool is_same(const uint8_t *one, const uint8_t *other, size_t size)
+{
+    return memcmp(one, other, size) == 0;
+}
+
+bool tcp_worker_is_same_job(const wire_welcome *one, const wire_welcome *other)
+{
+    return is_same(one->job, other->job, WIRE_ID_BYTES) && one->worker == other->worker &&
+           one->workers == other->workers && one->parameters == other->parameters &&
+           one->dimension == other->dimension && one->stripe_length == other->stripe_length &&
+           one->keep == other->keep && one->ahead == other->ahead &&
+           one->keeps_stale == other->keeps_stale &&
+           one->conditioning_limit == other->conditioning_limit && one->ships == other->ships;
+}
+
+/* Whether what was not sent is there: HELLO may have spoken of what was replaced since. */
+static bool is_whole(const tarry_tcp_worker *worker, const worker_offer *offer)
+{
+    if (offer->plan == NULL &&
+        (worker->plan == NULL ||
+         !is_same(worker->plan->digest, offer->welcome.plan, WIRE_DIGEST_BYTES)))
+        return false;
+    return offer->job != NULL || !offer->claimed_job ||
+           is_same(worker->job.welcome.job, offer->welcome.job, WIRE_ID_BYTES);
+}
+
+static layout cut_of(const tarry_plan *plan, const wire_welcome *welcome)
+{
+    return layout_make((size_t)welcome->dimension, plan_least_parts(plan),
+                       (size_t)welcome->stripe_length);
+}
+
+/* Whether the server's figures and the plan belong together, be it the one that came with them or
+ * one that is here. */
+static int check_plan(const tarry_plan *plan, const wire_welcome *welcome,
+                      tarry_diagnostic *diagnostic)
+{
+    const char *fault = NULL;
+    if (plan->workers != welcome->workers || welcome->worker >= plan->workers)
+        fault = "is of another number of workers than the server says";
+    else if (welcome->dimension / plan_least_parts(plan) / welcome->stripe_length >=
+                 UINT32_MAX - 1 ||
+             welcome->dimension > SIZE_MAX / sizeof(float))
+        fault = "does not go with so long a gradient";
+    return fault == NULL ? TARRY_OK
+                         : diagnose(diagnostic, TARRY_ERROR_FORMAT, "the server's plan %s", fault);
+}
+
+/* What is prepared for a job goes on with another plan only if that is one for the same data, cut
+ * alike: parts lie where the first one's did. */
+static int check_turn(const tarry_plan *plan, const tarry_plan *next, tarry_diagnostic *diagnostic)
+{
+    const char *fault = NULL;
+    if (next->origins != plan->origins || next->pieces != plan->pieces)
+        fault = "is of other data than that before, in the same job";
+    else if (next->parts != plan->parts || next->adaptive != plan->adaptive)
+        fault = "is of another number of parts than that before, in the same job";
+    return fault == NULL ? TARRY_OK
+                         : diagnose(diagnostic, TARRY_ERROR_FORMAT, "the server's plan %s", fault);
+}
+
+static int read_plan(const tarry_tcp_worker *worker, const worker_offer *offer, tarry_plan **plan,
+                     tarry_diagnostic *diagnostic)
+{
+    tarry_diagnostic why;
+    int error = plan_decode_bytes(offer->plan, offer->plan_size, &worker->allocator, plan, &why);
+    return error == TARRY_OK ? TARRY_OK
+                             : diagnose(diagnostic, error, "the server's plan: %s", why.text);
+}
+
+static int check_part(const worker_offer *offer, const tarry_plan *plan,
+                      tarry_diagnostic *diagnostic)
+{
+    layout cut = cut_of(plan, &offer->welcome);
+    return offer->part.memory == NULL || offer->part.bytes == cut.part_length * sizeof(float)
+               ? TARRY_OK
+               : diagnose(diagnostic, TARRY_ERROR_FORMAT,
+                          "the server shares memory of another size than that of a coded part");
+}
+
+/* ---- an engine ---- */
+
+static int make_desk(const tarry_tcp_worker *worker, const tarry_plan *plan,
+                     const wire_welcome *welcome, const share *part, desk **made)
+{
+    const desk_settings wanted = {
+        .cut = cut_of(plan, welcome),
+        .keep = (tarry_keep)welcome->keep,
+        .ahead = welcome->ahead,
+        .keeps_stale = welcome->keeps_stale,
+        .conditioning_limit = welcome->conditioning_limit,
+        .part = part->memory,
+    };
+    return desk_create(plan, welcome->worker, &wanted, &worker->allocator, made);
+}
+
+static int make_engine(tarry_tcp_worker *worker)
+{
+    const wire_welcome *welcome = &worker->job.welcome;
+    desk *first;
+    int error = snapshots_init(&worker->snapshots, (size_t)welcome->parameters, SNAPSHOT_HOLDERS,
+                               &worker->allocator);
+    if (error != TARRY_OK)
+        return error;
+    worker->has_snapshots = true;
+    error = make_desk(worker, worker->plan, welcome, &worker->part, &first);
+    if (error != TARRY_OK)
+        return error;
+    const engine_settings settings = {
+        .worker = welcome->worker,
+        .pieces = worker->plan->pieces,
+        .cut = cut_of(worker->plan, welcome),
+        .kernels = kernel_best(),
+        .straggler = worker->settings.straggler,
+        .compute_spans = tcp_worker_compute,
+        .user = worker,
+        .snapshots = &worker->snapshots,
+        .uplink = tcp_worker_uplink(worker),
+    };
+    error = engine_init(&worker->engine, &settings, first, &worker->allocator);
+    if (error != TARRY_OK) {
+        desk_free(first, &worker->allocator);
+        return error;
+    }
+    /* One that never answers has no threads. */
+    if (!tarry_straggler_dead(worker->settings.straggler, welcome->worker))
+        error = engine_start(&worker->engine);
+    return error;
+}
+
+static void wait_for_turn(tarry_tcp_worker *worker)
+{
+    pthread_mutex_lock(&worker->lock);
+    while (!engine_has_turned(&worker->engine))
+        pthread_cond_wait(&worker->changed, &worker->lock);
+    pthread_mutex_unlock(&worker->lock);
+}
+
+/* Puts the part where it is offered, if it is; the caller closes where it was. */
+static void move_part(tarry_tcp_worker *worker, share *part)
+{
+    share before = worker->part;
+    if (part->memory == NULL)
+        return;
+    engine_move(&worker->engine, part->memory);
+    wait_for_turn(worker);
+    engine_tidy(&worker->engine, &worker->allocator);
+    worker->part = *part;
+    *part = before;
+}
+
+/* Goes on with the plan, which is taken over. */
+static int turn_to(tarry_tcp_worker *worker, tarry_plan *plan)
+{
+    desk *next;
+    int error = make_desk(worker, plan, &worker->job.welcome, &worker->part, &next);
+    if (error != TARRY_OK) {
+        tarry_plan_free(plan);
+        return error;
+    }
+    engine_turn(&worker->engine, next);
+    wait_for_turn(worker);
+    engine_tidy(&worker->engine, &worker->allocator);
+    tarry_plan_free(worker->plan);
+    worker->plan = plan;
+    return TARRY_OK;
+}
+
+/* ---- a job ---- */
+
+static void note_held(tarry_tcp_worker *worker)
+{
+    pthread_mutex_lock(&worker->lock);
+    memcpy(worker->held_job, worker->job.welcome.job, WIRE_ID_BYTES);
+    memcpy(worker->held_plan, worker->plan->digest, WIRE_DIGEST_BYTES);
+    worker->work.worker = worker->job.welcome.worker;
+    pthread_mutex_unlock(&worker->lock);
+}
+
+/* Takes over the offer's memory; plan: NULL: that which is there. */
+static void take_over(tarry_tcp_worker *worker, worker_offer *offer, tarry_plan *plan)
+{
+    bool keeps = offer->job == NULL && offer->claimed_job;
+    if (plan != NULL) {
+        tarry_plan_free(worker->plan);
+        worker->plan = plan;
+    }
+    memory_release(&worker->allocator, offer->plan);
+    offer->plan = NULL;
+    if (keeps) {
+        offer->job = worker->job.job;
+        offer->job_size = worker->job.job_size;
+    } else {
+        memory_release(&worker->allocator, worker->job.job);
+    }
+    worker->job = *offer;
+    *offer = (worker_offer){0};
+}
+
+static int begin(tarry_tcp_worker *worker, tarry_diagnostic *diagnostic)
+{
+    const wire_welcome *welcome = &worker->job.welcome;
+    const tarry_tcp_job job = {
+        .worker = welcome->worker,
+        .workers = welcome->workers,
+        .plan = worker->plan,
+        .parameters = (size_t)welcome->parameters,
+        .dimension = (size_t)welcome->dimension,
+        .job = worker->job.job,
+        .job_size = worker->job.job_size,
+        .ships = welcome->ships,
+    };
+    uint8_t data[TARRY_DIGEST_SIZE] = {0};
+    if (worker->settings.begin != NULL) {
+        int error = worker->settings.begin(worker->settings.user, worker, &job, data, diagnostic);
+        if (error != TARRY_OK)
+            return error;
+    }
+    pthread_mutex_lock(&worker->lock);
+    memcpy(worker->data, data, WIRE_DIGEST_BYTES);
+    pthread_mutex_unlock(&worker->lock);
+    return TARRY_OK;
+}
+
+static int begin_job(tarry_tcp_worker *worker, worker_offer *offer, tarry_plan *plan,
+                     tarry_diagnostic *diagnostic)
+{
+    drop_engine(worker);
+    tcp_worker_drop_chunks(worker);
+    take_over(worker, offer, plan);
+    worker->part = worker->job.part;
+    worker->job.part = (share){0};
+    note_held(worker);
+    int error = tcp_worker_init_chunks(worker, worker->plan->origins);
+    if (error == TARRY_OK)
+        error = begin(worker, diagnostic);
+    if (error == TARRY_OK)
+        error = make_engine(worker);
+    if (error != TARRY_OK)
+        return error;
+    worker->has_job = true;
+    set_engine_runs(worker, true);
+    return TARRY_OK;
+}
+
+static int go_on(tarry_tcp_worker *worker, worker_offer *offer, tarry_plan *plan)
+{
+    move_part(worker, &offer->part);
+    return plan != NULL ? turn_to(worker, plan) : TARRY_OK;
+}
+
+static void settle(tarry_tcp_worker *worker, uint64_t number, bool prepared)
+{
+    pthread_mutex_lock(&worker->lock);
+    if (prepared)
+        worker->prepared = number;
+    else
+        worker->declined = number;
+    tcp_worker_wake(worker);
+    pthread_mutex_unlock(&worker->lock);
+}
+
+/* What is whole; plan: NULL: that which is there. The plan is taken over. */
+static int take_up(tarry_tcp_worker *worker, worker_offer *offer, tarry_plan *plan,
+                   tarry_diagnostic *diagnostic)
+{
+    const tarry_plan *wanted = plan != NULL ? plan : worker->plan;
+    bool goes_on = worker->has_job && tcp_worker_is_same_job(&worker->job.welcome, &offer->welcome);
+    int error = check_plan(wanted, &offer->welcome, diagnostic);
+    if (error == TARRY_OK)
+        error = check_part(offer, wanted, diagnostic);
+    if (error == TARRY_OK && goes_on)
+        error = check_turn(worker->plan, wanted, diagnostic);
+    if (error != TARRY_OK) {
+        tarry_plan_free(plan);
+        return error;
+    }
+    return goes_on ? go_on(worker, offer, plan) : begin_job(worker, offer, plan, diagnostic);
+}
+
+int tcp_worker_prepare(tarry_tcp_worker *worker, worker_offer *offer, tarry_diagnostic *diagnostic)
+{
+    uint64_t number = offer->number;
+    bool whole = is_whole(worker, offer);
+    tarry_plan *plan = NULL;
+    int error = TARRY_OK;
+    if (whole && offer->plan != NULL)
+        error = read_plan(worker, offer, &plan, diagnostic);
+    if (error == TARRY_OK && whole)
+        error = take_up(worker, offer, plan, diagnostic);
+    tcp_worker_release_offer(worker, offer);
+    if (error != TARRY_OK)
+        return error;
+    if (whole)
+        note_held(worker);
+    settle(worker, number, whole);
+    return TARRY_OK;
+}

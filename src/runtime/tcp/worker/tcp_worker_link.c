@@ -1,0 +1,492 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The connection: from an address to WELCOME, and to its end. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "runtime/clock.h"
+#include "runtime/tcp/worker/tcp_worker.h"
+
+/* Nanoseconds: until WELCOME has come; for last words. */
+#define GREETING_NS UINT64_C(10000000000)
+#define FAREWELL_NS UINT64_C(1000000000)
+
+enum {
+    HEARTBEAT_FRACTION = 8,  /* of the silence that counts as absence */
+    MOST_WAITING = 16 << 20, /* bytes of messages that the server does not take */
+    MOST_LENGTH = (16 << 20) + WIRE_SMALL_BYTES,
+};
+
+/* ---- the end ---- */
+
+static void count_bytes(tarry_tcp_worker *worker)
+{
+    worker_link *link = &worker->link;
+    uint64_t received = channel_received(link->channel), sent = channel_sent(link->channel);
+    pthread_mutex_lock(&worker->lock);
+    worker->work.received += received - link->counted_received;
+    worker->work.sent += sent - link->counted_sent;
+    pthread_mutex_unlock(&worker->lock);
+    link->counted_received = received;
+    link->counted_sent = sent;
+}
+
+/* Nothing of the connection is left but the channel itself. */
+static channel *detach(tarry_tcp_worker *worker, worker_stage next)
+{
+    worker_link *link = &worker->link;
+    channel *last = link->channel;
+    if (last != NULL)
+        count_bytes(worker);
+    tcp_worker_open_uplink(worker, false);
+    tcp_worker_forget_round(worker);
+    tcp_worker_forget_asked(worker);
+    assembly_clear(&link->plan, &worker->allocator);
+    assembly_clear(&link->job, &worker->allocator);
+    tcp_worker_drop_shares(worker);
+    link->channel = NULL;
+    link->intake = INTAKE_NOTHING;
+    link->offered = link->answered = 0;
+    link->in_round = link->signalled = false;
+    link->counted_received = link->counted_sent = 0;
+    link->stage = next;
+    return last;
+}
+
+static bool has_ended(tarry_tcp_worker *worker)
+{
+    pthread_mutex_lock(&worker->lock);
+    bool ended = worker->ended;
+    pthread_mutex_unlock(&worker->lock);
+    return ended;
+}
+
+void tcp_worker_lose(tarry_tcp_worker *worker, const char *format, ...)
+{
+    worker_link *link = &worker->link;
+    worker_stage stage = link->stage;
+    if (stage == WORKER_APART || stage == WORKER_OVER)
+        return;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(link->failure, sizeof(link->failure), format, arguments);
+    va_end(arguments);
+    bool known = stage != WORKER_GREETING;
+    if (known)
+        tcp_worker_notify(worker, &(tarry_tcp_notice){
+                                      .type = TARRY_TCP_LOST,
+                                      .peer = channel_peer(link->channel),
+                                      .text = link->failure,
+                                  });
+    if (known) {
+        link->apart_ns = clock_now_ns();
+        backoff_lost(&worker->backoff, link->apart_ns - link->since_ns);
+    }
+    bool ended = has_ended(worker);
+    channel_close(detach(worker, ended ? WORKER_OVER : WORKER_APART));
+    if (ended)
+        return;
+    if (!known && link->turning_near) {
+        link->near_failed = true;
+        link->turning_near = false;
+        tcp_worker_connect(worker);
+    } else if (!known && link->next_address < link->found_count)
+        tcp_worker_use_addresses(worker);
+    else
+        tcp_worker_retry(worker);
+}
+
+void tcp_worker_leave_server(tarry_tcp_worker *worker, wire_bye bye)
+{
+    uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
+    bool known = worker->link.stage == WORKER_PREPARING || worker->link.stage == WORKER_READY;
+    channel *last = detach(worker, WORKER_OVER);
+    if (known && channel_send(last, frame, wire_bye_encode(bye, frame)))
+        channel_close_gently(last, FAREWELL_NS);
+    else
+        channel_close(last);
+}
+
+static bool open_connection(tarry_tcp_worker *worker, const address *to);
+
+/* ---- WELCOME ---- */
+
+static void say_hello(tarry_tcp_worker *worker)
+{
+    worker_link *link = &worker->link;
+    uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
+    wire_hello hello = {
+        .oldest = WIRE_VERSION,
+        .newest = WIRE_VERSION,
+        .role = WIRE_ROLE_WORKER,
+        .worker = worker->settings.worker,
+    };
+    memcpy(hello.instance, worker->instance, WIRE_ID_BYTES);
+    memcpy(hello.host, worker->host, WIRE_ID_BYTES);
+    memcpy(hello.rack, worker->rack, sizeof(hello.rack));
+    pthread_mutex_lock(&worker->lock);
+    if (hello.worker == WIRE_ANY_WORKER && !link->seat_taken)
+        hello.worker = worker->work.worker;
+    memcpy(hello.job, worker->held_job, WIRE_ID_BYTES);
+    memcpy(hello.plan, worker->held_plan, WIRE_DIGEST_BYTES);
+    pthread_mutex_unlock(&worker->lock);
+    link->seat_taken = false;
+    link->claimed_worker = hello.worker;
+    memcpy(link->claimed_job, hello.job, WIRE_ID_BYTES);
+    channel_send(link->channel, frame, wire_hello_encode(&hello, frame));
+}
+
+/* A server on this machine has a shorter way. True: that is taken, and this one left. */
+static bool turn_near(tarry_tcp_worker *worker, const wire_welcome *welcome)
+{
+    worker_link *link = &worker->link;
+    char text[sizeof(welcome->near) + sizeof("unix:")];
+    address found[ADDRESS_MOST];
+    uint32_t count;
+    if (welcome->near[0] == '\0' || link->near_failed || channel_is_unix(link->channel))
+        return false;
+    snprintf(text, sizeof(text), "unix:%s", welcome->near);
+    if (address_resolve(text, false, found, &count, NULL) != TARRY_OK)
+        return false;
+    channel *far = link->channel;
+    if (!open_connection(worker, &found[0])) {
+        link->near_failed = true;
+        return false;
+    }
+    channel_close(far);
+    link->turning_near = true;
+    return true;
+}
+
+static bool take_welcome(tarry_tcp_worker *worker, const wire_welcome *welcome)
+{
+    worker_link *link = &worker->link;
+    if (welcome->worker == WIRE_ANY_WORKER) {
+        tcp_worker_lose(worker, "the server gives no id");
+        return false;
+    }
+    if (turn_near(worker, welcome))
+        return false;
+    link->welcome = *welcome;
+    link->stage = WORKER_PREPARING;
+    link->since_ns = clock_now_ns();
+    link->near = link->part.memory != NULL;
+    link->near_failed = false;
+    link->turning_near = false;
+    link->found_count = 0;
+    pthread_mutex_lock(&worker->lock);
+    worker->work.connections++;
+    worker->work.worker = welcome->worker;
+    pthread_mutex_unlock(&worker->lock);
+    tcp_worker_notify(worker, &(tarry_tcp_notice){
+                                  .type = TARRY_TCP_CONNECTED,
+                                  .peer = channel_peer(link->channel),
+                              });
+    link->welcome_blobs = welcome->plan_bytes > 0 || welcome->job_bytes > 0;
+    if (!link->welcome_blobs)
+        tcp_worker_offer(worker);
+    return true;
+}
+
+/* Somebody else may have the id that the worker only remembers. */
+static bool take_refusal(tarry_tcp_worker *worker, const wire_refused *refused)
+{
+    worker_link *link = &worker->link;
+    bool remembered =
+        worker->settings.worker == TARRY_TCP_NO_WORKER && link->claimed_worker != WIRE_ANY_WORKER &&
+        (refused->reason == WIRE_REFUSED_TAKEN || refused->reason == WIRE_REFUSED_RANGE);
+    link->seat_taken = remembered;
+    if (!remembered && !wire_reason_passes(refused->reason))
+        tcp_worker_end(worker, TARRY_ERROR_STATE, "%s: refused: %s", worker->connect,
+                       refused->text);
+    link->found_count = 0; /* other addresses are of the same server */
+    tcp_worker_lose(worker, "refused: %s", refused->text);
+    return false;
+}
+
+void tcp_worker_answer(tarry_tcp_worker *worker)
+{
+    worker_link *link = &worker->link;
+    if (link->offered == 0 || link->answered == link->offered)
+        return;
+    wire_ready ready;
+    pthread_mutex_lock(&worker->lock);
+    bool prepared = worker->prepared == link->offered;
+    bool declined = worker->declined == link->offered;
+    memcpy(ready.plan, worker->held_plan, WIRE_DIGEST_BYTES);
+    memcpy(ready.data, worker->data, WIRE_DIGEST_BYTES);
+    pthread_mutex_unlock(&worker->lock);
+    if (declined)
+        tcp_worker_lose(worker, "its job has changed meanwhile");
+    if (!prepared)
+        return;
+    uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
+    if (!channel_send(link->channel, frame, wire_ready_encode(&ready, frame)))
+        return;
+    link->answered = link->offered;
+    if (link->stage == WORKER_PREPARING) {
+        link->stage = WORKER_READY;
+        tcp_worker_open_uplink(worker, true);
+    }
+}
+
+/* ---- the channel's handlers ---- */
+
+static void on_opened(void *user)
+{
+    say_hello(user);
+}
+
+static void on_heard(void *user)
+{
+    tarry_tcp_worker *worker = user;
+    worker->link.heard_ns = clock_now_ns();
+}
+
+static bool on_frame(void *user, const wire_head *head, const uint8_t *body)
+{
+    tarry_tcp_worker *worker = user;
+    if (worker->link.stage != WORKER_GREETING)
+        return tcp_worker_take_frame(worker, head, body);
+    wire_welcome welcome;
+    wire_refused refused;
+    if (head->kind == WIRE_WELCOME && wire_welcome_decode(head, body, &welcome) == TARRY_OK)
+        return take_welcome(worker, &welcome);
+    if (head->kind == WIRE_SHARE)
+        return tcp_worker_take_share(worker, head, body);
+    if (head->kind == WIRE_REFUSED && wire_refused_decode(head, body, &refused) == TARRY_OK)
+        return take_refusal(worker, &refused);
+    tcp_worker_lose(worker, "what answers is no server of this protocol");
+    return false;
+}
+
+static channel_verdict on_begin(void *user, const wire_head *head, const uint8_t *fixed,
+                                size_t bytes, void **place)
+{
+    (void)bytes;
+    tarry_tcp_worker *worker = user;
+    if (worker->link.stage != WORKER_GREETING)
+        return tcp_worker_begin_large(worker, head, fixed, place);
+    tcp_worker_lose(worker, "what answers is no server of this protocol");
+    return CHANNEL_END;
+}
+
+static bool on_complete(void *user, const wire_head *head, const uint8_t *fixed)
+{
+    return tcp_worker_complete_large(user, head, fixed);
+}
+
+static void on_ended(void *user, channel_end how)
+{
+    tarry_tcp_worker *worker = user;
+    const channel *ended = worker->link.channel;
+    if (how == CHANNEL_NOT_FRAMES && worker->link.stage == WORKER_GREETING) {
+        tcp_worker_lose(worker, "what answers is no server of this protocol");
+        return;
+    }
+    /* A server with credentials has nothing to say to plain text, and need not have read all. */
+    bool mute = (how == CHANNEL_PEER_CLOSED || how == CHANNEL_BROKEN) &&
+                worker->link.stage == WORKER_GREETING && worker->credential == NULL &&
+                !channel_is_unix(ended) && channel_sent(ended) > 0;
+    tcp_worker_lose(worker, "%s%s", channel_failure(ended),
+                    mute ? " (does it want credentials?)" : "");
+}
+
+/* ---- the beginning ---- */
+
+/* What `failure` is put behind says the address already. */
+static void keep_failure(tarry_tcp_worker *worker, const char *text)
+{
+    size_t length = strlen(worker->connect);
+    if (strncmp(text, worker->connect, length) == 0 && strncmp(text + length, ": ", 2) == 0)
+        text += length + 2;
+    snprintf(worker->link.failure, sizeof(worker->link.failure), "%.200s", text);
+}
+
+/* Whether it may be talked to at all: with TLS, or in plain text. */
+static bool is_allowed(const tarry_tcp_worker *worker, const address *to)
+{
+    const tarry_tcp_security *security = &worker->settings.security;
+    return address_is_file(to) || worker->credential != NULL ||
+           (security->insecure && (security->force || address_is_loopback(to)));
+}
+
+/* Of the addresses that were found. False: that leaves none, and ends the run. */
+static bool keep_allowed(tarry_tcp_worker *worker)
+{
+    worker_link *link = &worker->link;
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < link->found_count; i++)
+        if (is_allowed(worker, &link->found[i]))
+            link->found[kept++] = link->found[i];
+    link->found_count = kept;
+    if (kept > 0)
+        return true;
+    tcp_worker_end(
+        worker, TARRY_ERROR_ARGUMENT, "%s: %s", worker->connect,
+        worker->settings.security.insecure
+            ? "plain text is for loopback addresses and Unix sockets, unless it is forced"
+            : "needs credentials");
+    return false;
+}
+
+static void on_resolve(uv_work_t *request)
+{
+    tarry_tcp_worker *worker = request->data;
+    worker->resolved.error = address_resolve(worker->connect, false, worker->resolved.found,
+                                             &worker->resolved.count, &worker->resolved.diagnostic);
+}
+
+static void on_resolved(uv_work_t *request, int status)
+{
+    tarry_tcp_worker *worker = request->data;
+    worker_link *link = &worker->link;
+    link->resolving = false;
+    if (link->stage != WORKER_APART || status != 0)
+        return;
+    if (worker->resolved.error != TARRY_OK) {
+        keep_failure(worker, worker->resolved.diagnostic.text);
+        tcp_worker_retry(worker);
+        return;
+    }
+    memcpy(link->found, worker->resolved.found, sizeof(link->found));
+    link->found_count = worker->resolved.count;
+    link->next_address = 0;
+    if (keep_allowed(worker))
+        tcp_worker_use_addresses(worker);
+}
+
+void tcp_worker_connect(tarry_tcp_worker *worker)
+{
+    worker_link *link = &worker->link;
+    if (link->stage != WORKER_APART || link->resolving)
+        return;
+    link->resolving = true;
+    worker->resolve.data = worker;
+    int status = uv_queue_work(&worker->loop, &worker->resolve, on_resolve, on_resolved);
+    if (status == 0)
+        return;
+    link->resolving = false;
+    snprintf(link->failure, sizeof(link->failure), "%s", uv_strerror(status));
+    tcp_worker_retry(worker);
+}
+
+/* The other end of a Unix socket needs no credential if it is of the same user, or root. */
+static bool is_ours(worker_link *link, int fd)
+{
+    struct ucred who;
+    socklen_t size = sizeof(who);
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) != 0)
+        return false;
+    link->server_user = who.uid;
+    return who.uid == geteuid() || who.uid == 0 || geteuid() == 0;
+}
+
+/* Begins a connection; false: `failure` says why not. */
+static bool open_connection(tarry_tcp_worker *worker, const address *to)
+{
+    worker_link *link = &worker->link;
+    tarry_diagnostic why = {{0}};
+    int fd;
+    if (address_connect(to, &fd, &why) != TARRY_OK) {
+        keep_failure(worker, why.text);
+        return false;
+    }
+    if (address_is_unix(to) && !is_ours(link, fd)) {
+        keep_failure(worker, "another user's socket");
+        close(fd);
+        return false;
+    }
+    bool plain = address_is_file(to) || worker->credential == NULL;
+    SSL *ssl = plain ? NULL : credential_open(worker->credential);
+    if (!plain && ssl == NULL) {
+        keep_failure(worker, "out of memory");
+        close(fd);
+        return false;
+    }
+    const channel_settings settings = {
+        .most_waiting = MOST_WAITING,
+        .most_length = MOST_LENGTH,
+        .shared = worker->read_buffer,
+    };
+    const channel_handlers handlers = {
+        .user = worker,
+        .opened = on_opened,
+        .heard = on_heard,
+        .frame = on_frame,
+        .begin = on_begin,
+        .complete = on_complete,
+        .ended = on_ended,
+    };
+    int error = channel_open(&worker->loop, fd, ssl, true, &settings, &handlers, &worker->allocator,
+                             &link->channel);
+    if (error != TARRY_OK) {
+        snprintf(link->failure, sizeof(link->failure), "%s", tarry_error_text(error));
+        return false;
+    }
+    link->stage = WORKER_GREETING;
+    link->since_ns = link->heard_ns = link->sent_ns = clock_now_ns();
+    link->sent_bytes = 0;
+    return true;
+}
+
+void tcp_worker_use_addresses(tarry_tcp_worker *worker)
+{
+    worker_link *link = &worker->link;
+    while (link->next_address < link->found_count) {
+        const address *to = &link->found[link->next_address++];
+        if (open_connection(worker, to))
+            return;
+    }
+    tcp_worker_retry(worker);
+}
+
+/* ---- time ---- */
+
+void tcp_worker_beat(tarry_tcp_worker *worker, uint64_t now)
+{
+    worker_link *link = &worker->link;
+    if (link->stage != WORKER_PREPARING && link->stage != WORKER_READY)
+        return;
+    uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
+    link->sent_ns = now;
+    channel_send(link->channel, frame, wire_heartbeat_encode(frame));
+}
+
+static void beat_if_due(tarry_tcp_worker *worker, uint64_t now)
+{
+    worker_link *link = &worker->link;
+    uint64_t sent = channel_sent(link->channel);
+    if (sent != link->sent_bytes) {
+        link->sent_bytes = sent;
+        link->sent_ns = now;
+    } else if (now - link->sent_ns >= link->welcome.silence_ns / HEARTBEAT_FRACTION) {
+        tcp_worker_beat(worker, now);
+    }
+}
+
+void tcp_worker_tick_link(tarry_tcp_worker *worker, uint64_t now)
+{
+    worker_link *link = &worker->link;
+    switch (link->stage) {
+    case WORKER_GREETING:
+        if (now - link->since_ns > GREETING_NS)
+            tcp_worker_lose(worker, "no answer in time");
+        return;
+    case WORKER_PREPARING:
+    case WORKER_READY:
+        count_bytes(worker);
+        if (now > link->heard_ns && now - link->heard_ns > link->welcome.silence_ns)
+            tcp_worker_lose(worker, "nothing came from the server for %.3g s",
+                            (double)(now - link->heard_ns) / 1e9);
+        else
+            beat_if_due(worker, now);
+        return;
+    case WORKER_APART:
+    case WORKER_OVER:
+        return;
+    }
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the machine is told. A round begins once all its parameters are there; what the server says
+ * of it meanwhile waits. */
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/memory.h"
+#include "protocol/wire/codec.h"
+#include "runtime/clock.h"
+#include "runtime/tcp/worker/tcp_worker.h"
+
+enum {
+    SIZE_BYTES = 4,
+    LEAST_ROOM = 4096,
+    MOST_ROOM = 64 << 20, /* of what waits behind a round */
+};
+
+void tcp_worker_forget_round(tarry_tcp_worker *worker)
+{
+    worker_waiting *waiting = &worker->link.waiting;
+    memory_release(&worker->allocator, waiting->frames);
+    *waiting = (worker_waiting){0};
+}
+
+static bool deliver(tarry_tcp_worker *worker, const uint8_t *frame, size_t size)
+{
+    if (engine_deliver(&worker->engine, frame, size) == TARRY_OK)
+        return true;
+    tcp_worker_lose(worker, "out of memory");
+    return false;
+}
+
+static bool hold(tarry_tcp_worker *worker, const uint8_t *frame, size_t size)
+{
+    worker_waiting *waiting = &worker->link.waiting;
+    size_t wanted = waiting->size + SIZE_BYTES + size;
+    if (wanted > waiting->room) {
+        size_t room = 2 * wanted < LEAST_ROOM ? LEAST_ROOM : 2 * wanted;
+        uint8_t *grown = room <= MOST_ROOM ? memory_allocate(&worker->allocator, room, 1) : NULL;
+        if (grown == NULL) {
+            tcp_worker_lose(worker, "out of memory");
+            return false;
+        }
+        if (waiting->size > 0)
+            memcpy(grown, waiting->frames, waiting->size);
+        memory_release(&worker->allocator, waiting->frames);
+        waiting->frames = grown;
+        waiting->room = room;
+    }
+    uint8_t *at = bytes_put(waiting->frames + waiting->size, size, SIZE_BYTES);
+    memcpy(at, frame, size);
+    waiting->size = wanted;
+    return true;
+}
+
+/* Parameters that are the same as those of the last round, which has the same number, don't make
+ * what was finished with them worthless: a server that lost the worker sends both again. */
+static void publish(tarry_tcp_worker *worker)
+{
+    const worker_waiting *waiting = &worker->link.waiting;
+    snapshots *pool = &worker->snapshots;
+    snapshot *current = snapshots_hold(pool);
+    bool same = current != NULL && current->round == waiting->round &&
+                memcmp(current->parameters, waiting->place, pool->parameters * sizeof(float)) == 0;
+    snapshots_release(pool, current);
+    if (!same)
+        snapshots_commit(pool, waiting->round);
+}
+
+/* All parameters are there. */
+static bool begin_round(tarry_tcp_worker *worker)
+{
+    worker_waiting *waiting = &worker->link.waiting;
+    publish(worker);
+    bool good = true;
+    for (size_t at = 0; at < waiting->size && good;) {
+        size_t size = (size_t)bytes_get(waiting->frames + at, SIZE_BYTES);
+        good = deliver(worker, waiting->frames + at + SIZE_BYTES, size);
+        at += SIZE_BYTES + size;
+    }
+    if (!good)
+        return false;
+    backoff_reset(&worker->backoff);
+    pthread_mutex_lock(&worker->lock);
+    worker->work.round = waiting->round;
+    pthread_mutex_unlock(&worker->lock);
+    tcp_worker_forget_round(worker);
+    return true;
+}
+
+static bool take_round(tarry_tcp_worker *worker, uint64_t round, const uint8_t *frame, size_t size)
+{
+    worker_waiting *waiting = &worker->link.waiting;
+    tcp_worker_forget_round(worker);
+    waiting->place = snapshots_begin(&worker->snapshots);
+    if (waiting->place == NULL) {
+        tcp_worker_lose(worker, "out of memory");
+        return false;
+    }
+    waiting->active = true;
+    waiting->round = round;
+    if (!hold(worker, frame, size))
+        return false;
+    if (worker->link.welcome.parameters == 0 || tcp_worker_read_board(worker))
+        return begin_round(worker);
+    return true;
+}
+
+bool tcp_worker_take_message(tarry_tcp_worker *worker, const uint8_t *frame, size_t size)
+{
+    worker_waiting *waiting = &worker->link.waiting;
+    tarry_message_type type;
+    uint64_t round;
+    if (worker->link.stage != WORKER_READY || codec_peek(frame, size, &type, &round) != TARRY_OK) {
+        tcp_worker_lose(worker, "a message that makes no sense here");
+        return false;
+    }
+    worker->link.machine_ns = clock_now_ns();
+    switch (type) {
+    case TARRY_MESSAGE_ROUND:
+        tcp_worker_drop_parts(worker);
+        worker->link.in_round = true;
+        worker->link.signalled = false;
+        if (tcp_worker_look_whether_to_leave(worker, true))
+            return false;
+        return take_round(worker, round, frame, size);
+    case TARRY_MESSAGE_FINISH:
+        tcp_worker_drop_parts(worker);
+        worker->link.in_round = false;
+        if (waiting->active && waiting->round == round) {
+            tcp_worker_forget_round(worker);
+            return true;
+        }
+        break;
+    case TARRY_MESSAGE_SIGNAL:
+    case TARRY_MESSAGE_RESUME:
+        tcp_worker_drop_parts(worker);
+        worker->link.signalled = type == TARRY_MESSAGE_SIGNAL;
+        break;
+    case TARRY_MESSAGE_PROBE:
+        return deliver(worker, frame, size);
+    case TARRY_MESSAGE_NEWS:
+    case TARRY_MESSAGE_REPORT:
+    case TARRY_MESSAGE_PART:
+    case TARRY_MESSAGE_ALIVE:
+        break;
+    }
+    return waiting->active ? hold(worker, frame, size) : deliver(worker, frame, size);
+}
+
+bool tcp_worker_begin_parameters(tarry_tcp_worker *worker, const wire_parameters *parameters,
+                                 void **place)
+{
+    worker_waiting *waiting = &worker->link.waiting;
+    *place = NULL;
+    if (!waiting->active || waiting->round != parameters->round)
+        return true; /* of a round that is over */
+    if (parameters->first == 0)
+        waiting->received = 0;
+    if (parameters->first != waiting->received ||
+        parameters->count > worker->link.welcome.parameters - waiting->received)
+        return false;
+    *place = waiting->place + waiting->received;
+    return true;
+}
+
+bool tcp_worker_add_parameters(tarry_tcp_worker *worker, uint64_t count)
+{
+    worker_waiting *waiting = &worker->link.waiting;
+    waiting->received += count;
+    return waiting->received < worker->link.welcome.parameters || begin_round(worker);
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* All that a worker has for one plan: its machine, and room for vectors. */
+#ifndef RUNTIME_DESK_H
+#define RUNTIME_DESK_H
+
+#include <tarry/worker.h>
+
+#include "coding/layout.h"
+#include "protocol/wire/codec.h"
+
+typedef struct desk {
+    uint32_t load;
+    uint32_t banks; /* rounds whose gradients are kept: 1, or 2 with TARRY_FILL_STALE */
+    codec_shape shape;
+    uint64_t *words; /* of a decoded frame */
+    tarry_keep keep;
+    float **gradient; /* banks x load vectors of d numbers; NULL if one has no place */
+    /* TARRY_KEEP_ALL: per vector of `gradient`: the generation of the parameters for which it is
+     * finished; 0: it is not. */
+    uint64_t *finished;
+    /* TARRY_KEEP_CREDITED: what `gradient` points into. Of the spare ones the last is taken first,
+     * so that no more memory is written to than is needed at a time. */
+    uint32_t places; /* one, and as many as it may run ahead; as many as chunks do */
+    float **place;   /* places vectors of d numbers */
+    float **spare;   /* those of them that no gradient has */
+    uint32_t spare_count;
+    uint32_t *folds;      /* scratch: places positions, of a step of the talking thread */
+    const float **inputs; /* scratch: load, of transfer_encode */
+    float *part;          /* z: room for the longest part; TARRY_KEEP_CREDITED: the running sum */
+    bool lent;            /* the part is the caller's */
+    void *scratch;        /* of transfer_encode */
+    tarry_worker *machine;
+    /* What the chunk at `slot` stands for: span[span_offset[slot]] .. span_offset[slot + 1] - 1. */
+    uint32_t *span_offset;
+    tarry_span *span;
+} desk;
+
+typedef struct desk_settings {
+    layout cut; /* into the least number of parts */
+    /* As tarry_worker_settings. */
+    tarry_keep keep;
+    uint32_t ahead;
+    bool keeps_stale;
+    double conditioning_limit;
+    /* Where the part lies: cut.part_length numbers, from the start of a cache line on,
+     * borrowed, to outlive the desk; NULL: in memory of its own. */
+    float *part;
+} desk_settings;
+
+/* The desk of `worker`; plan is borrowed by its machine. Errors: ARGUMENT, NO_MEMORY; nothing is
+ * left to free then. */
+int desk_create(const tarry_plan *plan, uint32_t worker, const desk_settings *settings,
+                const tarry_allocator *allocator, desk **made);
+void desk_free(desk *own, const tarry_allocator *allocator); /* NULL is allowed */
+/* A spare place for the gradient at `slot`; there has to be one. And back, if it has any. */
+float *desk_take_place(desk *own, uint32_t slot);
+void desk_free_place(desk *own, uint32_t slot);
+/* Frees all but the spans and the vector `kept`, which it has. */
+void desk_clear(desk *own, const float *kept, const tarry_allocator *allocator);
+
+#endif

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A worker, wherever its server is: a thread that talks (messages, encoding) and one that computes.
+ * Both step the same worker machine under its lock; no computation and no encoding happens under
+ * it. Messages come in as frames and go out by an uplink.
+ *
+ * With TARRY_KEEP_ALL a gradient that is there for these very parameters (snapshot.generation) is
+ * not computed again: a server that lost the worker and sends the round anew hears at once of what
+ * was finished.
+ */
+#ifndef RUNTIME_ENGINE_H
+#define RUNTIME_ENGINE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include <tarry/local.h>
+#include <tarry/worker.h>
+
+#include "coding/kernel.h"
+#include "coding/layout.h"
+#include "runtime/worker/desk.h"
+#include "runtime/worker/mailbox.h"
+#include "runtime/worker/snapshot.h"
+
+/*
+ * Where an engine's messages go. Its threads call these, never with its lock held; each may wait,
+ * but must return soon once the uplink is closed, and none may call the engine to wait for it.
+ */
+typedef struct engine_uplink {
+    /* A message without numbers, borrowed for the call; either thread. */
+    void (*post)(void *user, const tarry_message *message);
+    /* A PART; its numbers lie in the desk's part and stay as they are until they are claimed. The
+     * talking thread. */
+    void (*post_part)(void *user, const tarry_message *message, const float *stripe,
+                      size_t numbers);
+    /* Numbers first .. first + count - 1 of the desk's part are about to be overwritten, or freed:
+     * whatever was posted of them is outdated, and nobody reads it any more once this returns. The
+     * talking thread. */
+    void (*claim)(void *user, size_t first, size_t count);
+    /* The worker can't go on in this round: its machine failed, or a frame was none. The talking
+     * thread. */
+    void (*give_up)(void *user);
+    /* The engine has turned to its next desk, or it leaves and has become idle. */
+    void (*changed)(void *user);
+    void *user;
+} engine_uplink;
+
+/* All that is pointed to is borrowed and must outlive the engine. */
+typedef struct engine_settings {
+    uint32_t worker;
+    uint32_t pieces; /* of the plan */
+    layout cut;      /* into the least number of parts: it has the longest and most stripes */
+    const kernel *kernels;
+    const tarry_straggler *straggler; /* NULL for none */
+    tarry_compute *compute;           /* one of both; the other is NULL */
+    tarry_compute_spans *compute_spans;
+    void *user; /* of these */
+    snapshots
+        *snapshots; /* the engine holds one at a time, that of a round before its ROUND comes */
+    engine_uplink uplink;
+} engine_settings;
+
+typedef struct engine_task {
+    uint64_t ticket; /* 0: none */
+    uint64_t round;
+    uint32_t slot;
+    uint32_t chunk;
+    bool begun;      /* a compute function was called for it */
+    float *gradient; /* to be filled; the computing thread's choice */
+    const tarry_span *spans;
+    uint32_t span_count;
+} engine_task;
+
+/* Its fields are for its own files; others may read `desk` while the engine is not turning,
+ * `talking` after engine_start, and busy_ns. */
+typedef struct engine {
+    engine_settings settings;
+    mailbox inbox;
+    bool made; /* there is something to destroy */
+    /*
+     * What it has for the plan; the talking thread exchanges it, and others read it when that is
+     * known to be done. A desk that was left while its gradient was being computed stays until that
+     * is over.
+     */
+    desk *desk;
+    desk *next; /* to turn to; what it had before when it has turned */
+    desk *left;
+    float *next_part; /* to move to; the part that it had before, if that is its own to free */
+
+    pthread_mutex_t lock;  /* over the machine, the task and what is written */
+    pthread_cond_t change; /* the computing thread waits for it */
+    engine_task task;      /* to be computed, or being computed */
+    const float *written;  /* by a compute function in progress; NULL: there is none */
+    bool turning;          /* to `next` */
+    uint64_t tickets;      /* given out so far */
+    bool in_round;         /* a ROUND came, its FINISH did not */
+    bool leaving;
+    uint64_t grace_until_ns; /* while leaving: when the chunk in progress is handed back */
+    bool closing;
+
+    bool encoded; /* the talking thread's: an ENCODE is carried out, its event is due */
+    tarry_event encoded_event;
+    _Atomic bool answering; /* it encodes, or has more to encode at once */
+
+    _Atomic uint64_t busy_ns; /* spent on chunks that were finished */
+    bool talking, computing;  /* threads that were started */
+    pthread_t talk_thread, compute_thread;
+} engine;
+
+/* Makes an engine that has `first`, which it takes over on success; starts nothing. Errors:
+ * NO_MEMORY, SYSTEM. Destroy it in any case. */
+int engine_init(engine *own, const engine_settings *settings, desk *first,
+                const tarry_allocator *allocator);
+/* Starts the threads. Errors: SYSTEM. */
+int engine_start(engine *own);
+/* Puts a frame (protocol/codec.h) of size > 0 into the inbox. Any thread; never waits. Errors:
+ * NO_MEMORY, also once it is closed. */
+int engine_deliver(engine *own, const void *frame, size_t size);
+
+/*
+ * Makes the engine go on with `next`, which it takes over: it drops what it is at. Between rounds,
+ * when all that was meant for the desk before has been delivered. Cannot fail. The uplink's
+ * `changed` is called when it has turned.
+ */
+void engine_turn(engine *own, desk *next);
+bool engine_has_turned(engine *own);
+/*
+ * Makes the part of the desk lie at `part` (as desk_settings has it; borrowed) from now on; what
+ * was encoded or summed there is lost, so not within a round. As engine_turn otherwise, and not
+ * while it turns.
+ */
+void engine_move(engine *own, float *part);
+/* Frees what it had before as far as no compute function uses it. The caller's, once it turned. */
+void engine_tidy(engine *own, const tarry_allocator *allocator);
+
+/*
+ * From now on no chunk is begun: each that the machine asks for is reported as failed at once. That
+ * in progress may finish until grace_until_ns of the monotonic clock (TARRY_NEVER: no limit), and
+ * is then handed back as failed; its compute function runs on, and its result is dropped. Signals
+ * are still answered. A later call may change the time. Any thread.
+ */
+void engine_leave(engine *own, uint64_t grace_until_ns);
+/* Whether no round is in progress as far as the engine has heard. Any thread. */
+bool engine_idle(engine *own);
+
+/* Whether it is in the middle of encoding what it was asked for. Any thread. */
+bool engine_answering(engine *own);
+
+/* Asks both threads to end; engine_destroy waits for them, and so for a compute function in
+ * progress. Nobody may read the desk's part any more then. */
+void engine_close(engine *own);
+void engine_destroy(engine *own, const tarry_allocator *allocator);
+
+#endif

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/worker/engine_step.h"
+
+#include <assert.h>
+
+#include "base/bitset.h"
+#include "coding/transfer.h"
+#include "runtime/clock.h"
+
+/* With the lock held: what may be done under it is done, what may not is kept here. */
+typedef struct due {
+    size_t fold_count; /* of the desk's folds */
+    bool begins_sum;   /* the first of them */
+    tarry_message sends[2];
+    size_t send_count;
+    bool encode;
+    tarry_effect encode_effect;
+    bool changed; /* the engine leaves and has become idle */
+    bool give_up; /* the machine failed: the server shall do without this own */
+} due;
+
+void engine_free_place(engine *own, uint32_t slot)
+{
+    if (own->desk->keep == TARRY_KEEP_CREDITED)
+        desk_free_place(own->desk, slot);
+}
+
+static void carry_out(engine *own, const tarry_effects *effects, due *todo)
+{
+    for (size_t i = 0; i < effects->count; i++) {
+        const tarry_effect *effect = &effects->items[i];
+        switch (effect->type) {
+        case TARRY_EFFECT_SEND:
+            todo->sends[todo->send_count++] = effect->message;
+            break;
+        case TARRY_EFFECT_COMPUTE:
+            own->task = (engine_task){
+                .ticket = ++own->tickets,
+                .round = effect->round,
+                .slot = effect->slot,
+                .chunk = effect->chunk,
+            };
+            pthread_cond_signal(&own->change);
+            break;
+        case TARRY_EFFECT_CANCEL:
+            own->task.ticket = 0;
+            engine_free_place(own, effect->slot);
+            pthread_cond_signal(&own->change);
+            break;
+        case TARRY_EFFECT_FOLD:
+            todo->begins_sum = todo->begins_sum || effect->begins;
+            own->desk->folds[todo->fold_count++] = effect->slot;
+            break;
+        case TARRY_EFFECT_DROP:
+            engine_free_place(own, effect->slot);
+            break;
+        case TARRY_EFFECT_ENCODE:
+            todo->encode = true;
+            todo->encode_effect = *effect;
+            break;
+        default: /* REJECT: stale or from a server gone astray: nothing to do; the server's */
+            break;
+        }
+    }
+}
+
+/* With the lock held. */
+static void follow_round(engine *own, const tarry_event *event, const tarry_effects *effects)
+{
+    if (event->type != TARRY_EVENT_MESSAGE)
+        return;
+    if (effects->count > 0 && effects->items[0].type == TARRY_EFFECT_REJECT)
+        return;
+    if (event->message->type == TARRY_MESSAGE_ROUND)
+        own->in_round = true;
+    else if (event->message->type == TARRY_MESSAGE_FINISH)
+        own->in_round = false;
+}
+
+/* Steps the machine; with the lock held. */
+static void step(engine *own, const tarry_event *event, due *todo)
+{
+    const tarry_effects *effects;
+    *todo = (due){0};
+    int error = tarry_worker_step(own->desk->machine, clock_now_ns(), event, &effects);
+    if (error == TARRY_OK) {
+        bool was_in_round = own->in_round;
+        follow_round(own, event, effects);
+        todo->changed = own->leaving && was_in_round && !own->in_round;
+        carry_out(own, effects, todo);
+    } else {
+        todo->give_up = true;
+    }
+}
+
+size_t engine_place_of(const desk *seat, uint64_t round, uint32_t slot)
+{
+    return (size_t)(round % seat->banks) * seat->load + slot;
+}
+
+/*
+ * The coefficients stay valid meanwhile: the machine takes no event that changes them before it has
+ * heard of the end of the encoding, since only this thread brings it messages and nothing is
+ * computed while it encodes.
+ */
+static void encode(engine *own, const tarry_effect *effect)
+{
+    const engine_settings *settings = &own->settings;
+    const engine_uplink *uplink = &settings->uplink;
+    const desk *seat = own->desk;
+    layout cut = layout_make(settings->cut.dimension, effect->parts, settings->cut.stripe_length);
+    size_t start = layout_stripe_start(&cut, effect->stripe);
+    size_t length = layout_stripe_length(&cut, effect->stripe);
+    own->answering = true;
+    if (seat->keep == TARRY_KEEP_ALL) { /* otherwise the part is the running sum */
+        for (uint32_t slot = 0; slot < seat->load; slot++)
+            seat->inputs[slot] = seat->gradient[engine_place_of(
+                seat, effect->round + bitset_test(effect->stale, slot), slot)];
+        uplink->claim(uplink->user, start, length);
+        transfer_encode(settings->kernels, &cut, effect->stripe, seat->inputs, effect->coefficients,
+                        seat->load, seat->part + start, seat->scratch);
+    }
+    uplink->post_part(uplink->user, &effect->message, seat->part + start, length);
+    own->encoded = true;
+    own->encoded_event = (tarry_event){
+        .type = TARRY_EVENT_ENCODED,
+        .round = effect->round,
+        .attempt = effect->attempt,
+        .stripe = effect->stripe,
+    };
+}
+
+/* The server reads no part of an attempt that it has withdrawn, nor of a round that is over: it is
+ * then that sums change. */
+static void fold(engine *own, const due *todo)
+{
+    const engine_settings *settings = &own->settings;
+    settings->uplink.claim(settings->uplink.user, 0, settings->cut.dimension);
+    for (size_t i = 0; i < todo->fold_count; i++) {
+        const float *gradient = own->desk->gradient[own->desk->folds[i]];
+        const float weight = 1;
+        settings->kernels->combine(own->desk->part, &gradient, &weight, 1, settings->cut.dimension,
+                                   todo->begins_sum && i == 0 ? KERNEL_SET : KERNEL_ADD);
+    }
+    pthread_mutex_lock(&own->lock);
+    for (size_t i = 0; i < todo->fold_count; i++)
+        engine_free_place(own, own->desk->folds[i]);
+    pthread_cond_signal(&own->change);
+    pthread_mutex_unlock(&own->lock);
+}
+
+/* What a step left to be done without the lock. */
+static void follow_up(engine *own, const due *todo)
+{
+    const engine_uplink *uplink = &own->settings.uplink;
+    if (todo->fold_count > 0)
+        fold(own, todo);
+    for (size_t i = 0; i < todo->send_count; i++)
+        uplink->post(uplink->user, &todo->sends[i]);
+    if (todo->encode)
+        encode(own, &todo->encode_effect);
+    if (todo->changed)
+        uplink->changed(uplink->user);
+    if (todo->give_up)
+        uplink->give_up(uplink->user);
+}
+
+bool engine_has_kept(const engine *own)
+{
+    const engine_task *task = &own->task;
+    const desk *seat = own->desk;
+    if (task->begun || seat->keep != TARRY_KEEP_ALL)
+        return false;
+    uint64_t finished = seat->finished[engine_place_of(seat, task->round, task->slot)];
+    return finished > 0 && finished == snapshots_generation(own->settings.snapshots, task->round);
+}
+
+static bool take_answer(engine *own, tarry_event *event)
+{
+    engine_task *task = &own->task;
+    if (task->ticket == 0)
+        return false;
+    bool kept = engine_has_kept(own);
+    bool refused = own->leaving && (!task->begun || clock_now_ns() >= own->grace_until_ns);
+    if (!kept && !refused)
+        return false;
+    if (!kept)
+        engine_free_place(own, task->slot);
+    task->ticket = 0;
+    pthread_cond_signal(&own->change);
+    *event = (tarry_event){
+        .type = TARRY_EVENT_COMPUTED, .round = task->round, .slot = task->slot, .failed = !kept};
+    return true;
+}
+
+static void take_step(engine *own, const tarry_event *event)
+{
+    due todo;
+    step(own, event, &todo);
+    assert(event->type != TARRY_EVENT_COMPUTED || (!todo.encode && todo.fold_count == 0));
+    pthread_mutex_unlock(&own->lock);
+    follow_up(own, &todo);
+    pthread_mutex_lock(&own->lock);
+}
+
+void engine_answer(engine *own)
+{
+    tarry_event answer;
+    while (take_answer(own, &answer))
+        take_step(own, &answer);
+}
+
+void engine_step(engine *own, const tarry_event *event)
+{
+    take_step(own, event);
+    engine_answer(own);
+}
