@@ -9,6 +9,7 @@
 #include "base/bitset.h"
 #include "base/diagnostic.h"
 #include "base/memory.h"
+#include "base/sized.h"
 #include "plan/plan.h"
 #include "runtime/host/host.h"
 #include "runtime/local/local_worker.h"
@@ -26,9 +27,10 @@ struct tarry_local {
     _Atomic bool interrupted;
 };
 
-void tarry_local_settings_init(tarry_local_settings *settings)
+void tarry_local_settings_init_sized(tarry_local_settings *settings, size_t size)
 {
-    *settings = (tarry_local_settings){0};
+    if (!sized_begin(settings, size, sizeof(*settings)))
+        return;
     tarry_server_settings_init(&settings->server);
 }
 
@@ -188,6 +190,9 @@ int tarry_local_create(const tarry_plan *plan, const tarry_local_settings *setti
                        const tarry_allocator *allocator, tarry_local **local,
                        tarry_diagnostic *diagnostic)
 {
+    int error = sized_check(settings->size, sizeof(*settings), "local runtime", diagnostic);
+    if (error != TARRY_OK)
+        return error;
     if (settings->parameters == 0 || settings->dimension == 0 ||
         (settings->compute == NULL) == (settings->compute_spans == NULL))
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
@@ -205,7 +210,7 @@ int tarry_local_create(const tarry_plan *plan, const tarry_local_settings *setti
         return diagnose_no_memory(diagnostic, "local runtime");
     made->allocator = memory_allocator(allocator);
     made->settings = *settings;
-    int error = create_host(made, plan, diagnostic);
+    error = create_host(made, plan, diagnostic);
     if (error == TARRY_OK) {
         made->shared.engine = common_settings(made);
         error = create_workers(made, diagnostic);
