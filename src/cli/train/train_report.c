@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#include <tarry/version.h>
+
 #include "cli/options/keep.h"
 #include "cli/text/numbers.h"
 #include "cli/text/report_json.h"
@@ -127,7 +129,7 @@ int train_report_write(FILE *stream, const train_inputs *inputs, const train_job
     bool adapts = options->adapt_rule.every != 0;
     json_t *report = json_pack(
         "{s:s, s:s, s:I, s:O, s:o, s:o, s:o, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:o}",
-        "command", inputs->command, "version", TARRY_VERSION, "seed",
+        "command", inputs->command, "version", tarry_version(), "seed",
         (json_int_t)options->plan.plan.seed, "config", config, "plan",
         kept_plan_json(options, inputs->plan, job), "final_plan",
         adapts ? kept_plan_json(options, train_job_plan(job), job) : json_null(), "data",
