@@ -12,6 +12,7 @@
 
 #include "base/bitset.h"
 #include "coding/layout.h"
+#include "coding/psi.h"
 #include "fuzz_arena.h"
 #include "fuzz_plans.h"
 #include "plan/plan.h"
@@ -174,18 +175,13 @@ static void take_effects(run *its, const tarry_effects *effects)
 /* psi with own copies where they are, and some of the others'. */
 static void draw_psi(const run *its, input *in, uint64_t *psi)
 {
-    size_t bit = 0;
-    for (uint32_t slot = 0; slot < its->load; slot++) {
-        uint32_t edge = its->plan->worker_offset[its->settings.worker] + slot;
-        uint32_t chunk = its->plan->slot_chunk[edge];
-        uint32_t holders = its->plan->chunk_offset[chunk + 1] - its->plan->chunk_offset[chunk];
+    for (psi_walk at = psi_begin(its->plan, its->settings.worker); psi_here(&at); psi_next(&at)) {
         uint8_t others = take(in);
-        for (uint32_t holder = 0; holder < holders; holder++)
-            bitset_put(psi, bit + holder,
-                       holder == its->plan->slot_holder[edge]
-                           ? bitset_test(&its->done, slot) != (others >= 0xf0)
+        for (uint32_t holder = 0; holder < at.holders; holder++)
+            bitset_put(psi, at.bit + holder,
+                       at.bit + holder == psi_own(&at)
+                           ? bitset_test(&its->done, at.position) != (others >= 0xf0)
                            : (others >> holder % 8 & 1) != 0);
-        bit += holders;
     }
 }
 

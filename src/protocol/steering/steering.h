@@ -2,13 +2,16 @@
 /*
  * Dynamic orders: who is at which chunk, who should turn to which next, and who has to be told.
  *
- *   steering.c         the books: chunks in progress, chunks planned, and what becomes of them when
- *                      reports come in and workers come and go
- *   steering_share.c   TARRY_PICK_SHARE: shares that should end at the same time
+ *   steering_books.c   the books: chunks in progress, chunks planned, and what is expected of them
  *   steering_learn.c   how fast workers are, and what chunks cost
  *   steering_suit.c    with several parts: copies that go well together
+ *   steering_share.c   TARRY_PICK_SHARE: shares that should end at the same time
  *   steering_choose.c  the other rules: the one chunk that comes next
+ *   steering.c         creation; what becomes of the books when reports come in and workers come
+ *                      and go
  *   steering_tell.c    ROUND, RESUME and NEWS
+ *
+ * Each calls only those above it.
  *
  * A chunk is planned at a worker that is to compute it, and in progress at one that is at it. As
  * long as copies of a chunk are wanted, as many are in progress or planned, if any worker is left
@@ -23,6 +26,7 @@
 
 #include "base/bitset.h"
 #include "coding/coefficients.h"
+#include "coding/coverage.h"
 #include "protocol/chunk_costs.h"
 #include "protocol/steering/pace.h"
 #include "protocol/steering/pick.h"
@@ -61,13 +65,15 @@ typedef struct steering {
     double *values;             /* scratch: per worker */
     /* scratch of the search for a way, per worker */
     uint32_t *way_queue;
-    uint32_t *way_from;   /* the worker before; UINT32_MAX: not reached */
-    uint32_t *way_edge;   /* the slot of the plan, of the worker before, whose chunk passes on */
-    coefficients *suit;   /* NULL: any copies go together */
-    uint64_t *suit_set;   /* scratch: a bit per holder of a chunk */
-    double prior_ns;      /* the median pace; 0: nothing is known */
-    uint32_t words_heard; /* since the prior was worked out */
-    uint64_t tick_ns;     /* when to look at resting workers again; TARRY_NEVER: not at all */
+    uint32_t *way_from; /* the worker before; UINT32_MAX: not reached */
+    uint32_t *way_edge; /* the slot of the plan, of the worker before, whose chunk passes on */
+    const coverage *supposed; /* in a question: what stands in for what is credited, without the
+                                 overdue; else NULL */
+    coefficients *suit;       /* NULL: any copies go together */
+    uint64_t *suit_set;       /* scratch: a bit per holder of a chunk */
+    double prior_ns;          /* the median pace; 0: nothing is known */
+    uint32_t words_heard;     /* since the prior was worked out */
+    uint64_t tick_ns;         /* when to look at resting workers again; TARRY_NEVER: not at all */
 } steering;
 
 struct tarry_server;
@@ -103,8 +109,10 @@ void steering_resumed(tarry_server *server, uint64_t now);
 void steering_finished(tarry_server *server);
 /* Time has passed. */
 void steering_watch(tarry_server *server, uint64_t now);
-/* Sends news to those that would go astray without. Comes last in a step. */
-void steering_tell(tarry_server *server, uint64_t now);
+/* Sends a worker news, to which the order is added. */
+typedef tarry_message *steering_news(tarry_server *server, uint32_t worker);
+/* Sends news to those that would go astray without, composed by `compose`. Comes last in a step. */
+void steering_tell(tarry_server *server, uint64_t now, steering_news *compose);
 /* Adds what the worker is to do to a ROUND or RESUME, and takes it for told. */
 void steering_address(tarry_server *server, uint64_t now, uint32_t worker, tarry_message *message);
 /* Adds what the worker is to do to news of a recall, and takes it for told. */
@@ -125,6 +133,8 @@ double steering_pace(const tarry_server *server, uint32_t worker, double time);
  */
 double steering_rest_ns(const tarry_server *server, uint32_t worker, double time);
 double steering_end_ns(const tarry_server *server, uint32_t worker, double time);
+/* The copies that count. */
+const coverage *steering_credited(const tarry_server *server);
 /* Copies of `chunk` that are wanted and not finished; of these, neither in progress nor planned. */
 uint32_t steering_wanted(const tarry_server *server, uint32_t chunk);
 uint32_t steering_missing(const tarry_server *server, uint32_t chunk);
@@ -132,6 +142,7 @@ uint32_t steering_missing(const tarry_server *server, uint32_t chunk);
 bool steering_is_free(const tarry_server *server, uint32_t worker, uint32_t slot);
 void steering_plan(tarry_server *server, uint32_t worker, uint32_t slot);
 void steering_unplan(tarry_server *server, uint32_t worker, uint32_t slot);
+void steering_unplan_worker(tarry_server *server, uint32_t worker);
 void steering_unplan_all(tarry_server *server);
 static inline bool steering_is_planned(const steering *it, uint32_t worker, uint32_t slot)
 {
@@ -172,9 +183,10 @@ bool steering_suits(const tarry_server *server, uint32_t chunk, uint32_t joins, 
 void share_all(tarry_server *server, double time);
 /* Plans copies of `chunk` that are missing. */
 void share_cover(tarry_server *server, double time, uint32_t chunk);
-/* How long the copies that are missing would take those that take part, by what is known; between
- * the signal and a RESUME, when nothing is planned. */
-uint64_t steering_repeat_ns(tarry_server *server, uint64_t now);
+/* How long the copies that would be missing if only `credited` were there would take those that
+ * take part and are not overdue, by what is known; between the signal and a RESUME, when nothing is
+ * planned. */
+uint64_t steering_repeat_ns(tarry_server *server, uint64_t now, const coverage *credited);
 /* `worker` takes over what it would end sooner than others, and passes on what others would. */
 void share_balance(tarry_server *server, double time, uint32_t worker);
 

@@ -89,14 +89,16 @@ void share_cover(tarry_server *server, double time, uint32_t chunk)
     }
 }
 
-uint64_t steering_repeat_ns(tarry_server *server, uint64_t now)
+uint64_t steering_repeat_ns(tarry_server *server, uint64_t now, const coverage *credited)
 {
+    server->steering->supposed = credited;
     double time = steering_time(server, now), longest = 0;
     for (uint32_t chunk = 0; chunk < server->plan->chunks; chunk++)
         share_cover(server, time, chunk);
     for (uint32_t worker = 0; worker < server->plan->workers; worker++)
         longest = fmax(longest, steering_end_ns(server, worker, time));
     steering_unplan_all(server);
+    server->steering->supposed = NULL;
     return (uint64_t)fmin(longest, 1e18);
 }
 

@@ -106,7 +106,7 @@ static bool is_well(const tarry_server *server, uint32_t worker, bool *drop)
     return rests ? next == load : next < load && bitset_test(plans, next);
 }
 
-static void tell_news(tarry_server *server, double time, uint32_t worker)
+static void tell_news(tarry_server *server, double time, uint32_t worker, steering_news *compose)
 {
     steering *it = server->steering;
     uint32_t load = server_load(server, worker);
@@ -118,7 +118,7 @@ static void tell_news(tarry_server *server, double time, uint32_t worker)
     bar(server, worker, is_empty(it->plans + it->words[worker], load));
     if (drop)
         bitset_set(it->barred + it->words[worker], it->workers[worker].current);
-    tell(server, worker, server_news(server, worker));
+    tell(server, worker, compose(server, worker));
     if (drop || it->workers[worker].current == load)
         steering_set_current(server, time, worker,
                              steering_told_next(server, worker, it->workers[worker].current));
@@ -135,7 +135,7 @@ static uint64_t next_tick(const tarry_server *server, uint64_t now)
     return now + 1 + (wait > least ? wait : least);
 }
 
-void steering_tell(tarry_server *server, uint64_t now)
+void steering_tell(tarry_server *server, uint64_t now, steering_news *compose)
 {
     steering *it = server->steering;
     if (it == NULL || server->phase != SERVER_COMPUTING)
@@ -146,7 +146,7 @@ void steering_tell(tarry_server *server, uint64_t now)
         uint32_t worker = it->stirred[i];
         if (!member_able(&server->members[worker]) || server->members[worker].stopped)
             continue;
-        tell_news(server, time, worker);
+        tell_news(server, time, worker, compose);
         uint32_t load = server_load(server, worker);
         rested = rested || (load > 0 && it->workers[worker].current == load);
     }

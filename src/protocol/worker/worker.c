@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "coding/coefficients.h"
 #include "coding/layout.h"
+#include "coding/psi.h"
 #include "plan/plan.h"
 #include "protocol/order.h"
 
@@ -360,15 +361,13 @@ static bool is_here(const tarry_worker *worker, uint32_t slot)
 static bool own_copies(const tarry_worker *worker, const uint64_t *psi, const uint64_t *stale,
                        bool *here)
 {
-    const tarry_plan *plan = worker->plan;
-    size_t bit = 0;
     bool any = false;
     *here = true;
     bool whole = true;
-    for (uint32_t slot = 0; slot < worker->load; slot++) {
-        uint32_t edge = plan->worker_offset[worker->settings.worker] + slot;
-        uint32_t chunk = plan->slot_chunk[edge];
-        if (bitset_test(psi, bit + plan->slot_holder[edge])) {
+    for (psi_walk at = psi_begin(worker->plan, worker->settings.worker); psi_here(&at);
+         psi_next(&at)) {
+        uint32_t slot = at.position;
+        if (bitset_test(psi, psi_own(&at))) {
             any = true;
             bool before = stale != NULL && bitset_test(stale, slot);
             *here = *here && bitset_test(before ? worker->previous : worker->done, slot) &&
@@ -376,7 +375,6 @@ static bool own_copies(const tarry_worker *worker, const uint64_t *psi, const ui
         } else if (bitset_test(worker->folded, slot)) {
             whole = false;
         }
-        bit += plan->chunk_offset[chunk + 1] - plan->chunk_offset[chunk];
     }
     *here = *here && (whole || !any);
     return any;
@@ -403,17 +401,13 @@ static bool has_stripes(const tarry_worker *worker, const tarry_message *signal)
 /* The signal decides on what no news came of: it is folded, or void. */
 static void settle_by_psi(tarry_worker *worker, const uint64_t *psi)
 {
-    const tarry_plan *plan = worker->plan;
-    size_t bit = 0;
-    for (uint32_t slot = 0; slot < worker->load && worker->open_count > 0; slot++) {
-        uint32_t edge = plan->worker_offset[worker->settings.worker] + slot;
-        uint32_t chunk = plan->slot_chunk[edge];
-        if (bitset_test(worker->open, slot)) {
-            bool credited = bitset_test(psi, bit + plan->slot_holder[edge]);
-            settle(worker, slot, credited);
-            bitset_put(worker->done, slot, credited);
-        }
-        bit += plan->chunk_offset[chunk + 1] - plan->chunk_offset[chunk];
+    for (psi_walk at = psi_begin(worker->plan, worker->settings.worker);
+         psi_here(&at) && worker->open_count > 0; psi_next(&at)) {
+        if (!bitset_test(worker->open, at.position))
+            continue;
+        bool credited = bitset_test(psi, psi_own(&at));
+        settle(worker, at.position, credited);
+        bitset_put(worker->done, at.position, credited);
     }
 }
 
