@@ -166,7 +166,7 @@ def include_faults(root):
     for path in sorted((root / "include" / "tarry").glob("*.h")):
         for line, quote, target in includes(path):
             parent, stem = target.rpartition("/")[::2]
-            public = parent == "tarry" and (path.parent / stem).exists()
+            public = parent == "tarry" and any((path.parent / (stem + end)).exists() for end in ("", ".in"))
             standard = parent == "" and stem.removesuffix(".h") in C_LIBRARY
             if quote != "<" or not (public or standard):
                 yield f"include/tarry/{path.name}:{line}: {target} is neither public nor of the C library"

@@ -10,6 +10,10 @@
 #include <tarry/server.h>
 #include <tarry/straggler.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /*
  * Fills gradient[0..dimension-1] with the chunk's sum for `parameters` of `round`. Called from many
  * threads at once, for the same chunk too; must give every caller the same numbers. 0 on success;
@@ -29,6 +33,7 @@ typedef int tarry_compute_spans(void *user, uint64_t round, const float *paramet
                                 const tarry_span *spans, uint32_t count, float *gradient);
 
 typedef struct tarry_local_settings {
+    size_t size;            /* of this structure: its init sets it */
     size_t parameters;      /* numbers in the parameter vector, >= 1 */
     size_t dimension;       /* d: numbers in a gradient, >= 1 */
     tarry_compute *compute; /* one of both; the other is NULL */
@@ -55,7 +60,9 @@ typedef struct tarry_local_worker {
 } tarry_local_worker;
 
 /* No straggler, tarry_server_settings_init, everything else 0. */
-TARRY_API void tarry_local_settings_init(tarry_local_settings *settings);
+#define tarry_local_settings_init(settings)                                                        \
+    tarry_local_settings_init_sized((settings), sizeof(*(settings)))
+TARRY_API void tarry_local_settings_init_sized(tarry_local_settings *settings, size_t size);
 
 /*
  * Starts the workers of `plan`, which is borrowed and must outlive the runtime. Memory: sum of all
@@ -110,5 +117,9 @@ TARRY_API void tarry_local_interrupt(tarry_local *local);
 
 /* What `worker` (0..workers-1) did so far. Called between rounds. */
 TARRY_API tarry_local_worker tarry_local_worker_state(const tarry_local *local, uint32_t worker);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

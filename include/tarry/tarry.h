@@ -19,6 +19,7 @@
 #include <tarry/sim.h>
 #include <tarry/straggler.h>
 #include <tarry/tcp.h>
+#include <tarry/version.h>
 #include <tarry/worker.h>
 
 #endif

@@ -9,6 +9,10 @@
 
 #include <tarry/local.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define TARRY_TCP_ID_SIZE 16
 #define TARRY_TCP_NO_WORKER UINT32_MAX
 
@@ -68,6 +72,7 @@ typedef void tarry_tcp_observe(void *user, const tarry_tcp_notice *notice);
 typedef int tarry_tcp_ship(void *user, uint32_t origin, const void **bytes, size_t *size);
 
 typedef struct tarry_tcp_server_settings {
+    size_t size;               /* of this structure: its init sets it */
     const char *const *listen; /* "HOST:PORT", "[HOST]:PORT", ":PORT" (any address), "unix:PATH" */
     uint32_t listen_count;
     tarry_tcp_security security;
@@ -103,7 +108,10 @@ typedef struct tarry_tcp_server tarry_tcp_server;
 
 /* Memory is shared, 4 MiB may wait for a peer, 65,536 connections; everything else 0 or as
  * tarry_server_settings_init has it. */
-TARRY_API void tarry_tcp_server_settings_init(tarry_tcp_server_settings *settings);
+#define tarry_tcp_server_settings_init(settings)                                                   \
+    tarry_tcp_server_settings_init_sized((settings), sizeof(*(settings)))
+TARRY_API void tarry_tcp_server_settings_init_sized(tarry_tcp_server_settings *settings,
+                                                    size_t size);
 
 /*
  * Listens, and starts the runtime's threads; whoever connects is let in from the first
@@ -201,6 +209,7 @@ typedef int tarry_tcp_begin(void *user, tarry_tcp_worker *worker, const tarry_tc
                             uint8_t data[TARRY_DIGEST_SIZE], tarry_diagnostic *diagnostic);
 
 typedef struct tarry_tcp_worker_settings {
+    size_t size;         /* of this structure: its init sets it */
     const char *connect; /* as the server's `listen` */
     tarry_tcp_security security;
     uint32_t worker; /* the id to ask for; TARRY_TCP_NO_WORKER: that of the credential, or any */
@@ -220,7 +229,10 @@ typedef struct tarry_tcp_worker_settings {
 } tarry_tcp_worker_settings;
 
 /* Memory is shared, patience 5 minutes, no worker's id; everything else 0. */
-TARRY_API void tarry_tcp_worker_settings_init(tarry_tcp_worker_settings *settings);
+#define tarry_tcp_worker_settings_init(settings)                                                   \
+    tarry_tcp_worker_settings_init_sized((settings), sizeof(*(settings)))
+TARRY_API void tarry_tcp_worker_settings_init_sized(tarry_tcp_worker_settings *settings,
+                                                    size_t size);
 
 /* Nothing is connected yet. The allocator is called from threads of the worker, too. Errors:
  * ARGUMENT, NO_MEMORY, FILE, FORMAT (credentials), SYSTEM. */
@@ -264,5 +276,9 @@ typedef struct tarry_tcp_work {
 } tarry_tcp_work;
 
 TARRY_API tarry_tcp_work tarry_tcp_worker_work(const tarry_tcp_worker *worker);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

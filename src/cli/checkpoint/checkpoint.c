@@ -10,7 +10,7 @@
 #include "base/digest.h"
 
 enum {
-    VERSION = 2,
+    VERSION = 3,
     NAME_BYTES = 8,
     PARTS = 4,
     HEAD_BYTES =

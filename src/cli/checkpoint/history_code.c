@@ -7,7 +7,7 @@
 #include "base/bytes.h"
 
 enum {
-    HEAD_BYTES = 8 + 4 + 5 * 8,
+    HEAD_BYTES = 8 + 4 + 8,
     WORKER_BYTES = 2 * 8,
     ROUND_REALS = 13,
     ROUND_COUNTS = 9,
@@ -118,10 +118,6 @@ void history_encode(const history *past, uint8_t *bytes)
     uint8_t *at = bytes_put(bytes, past->count, 8);
     at = bytes_put(at, past->workers, 4);
     at = bytes_put_f64(at, past->seconds);
-    at = bytes_put_f64(at, past->train_start.loss);
-    at = bytes_put_f64(at, past->train_start.accuracy);
-    at = bytes_put_f64(at, past->test_start.loss);
-    at = bytes_put_f64(at, past->test_start.accuracy);
     for (uint32_t worker = 0; worker < past->workers; worker++) {
         at = bytes_put(at, past->worker[worker].chunks, 8);
         at = bytes_put_f64(at, past->worker[worker].seconds);
@@ -154,8 +150,6 @@ int history_decode(history *past, size_t count, const uint8_t *bytes, size_t siz
         return error;
     }
     past->earlier_seconds = bytes_get_f64(bytes + 12);
-    past->train_start = (objective_score){bytes_get_f64(bytes + 20), bytes_get_f64(bytes + 28)};
-    past->test_start = (objective_score){bytes_get_f64(bytes + 36), bytes_get_f64(bytes + 44)};
     for (uint32_t worker = 0; worker < past->workers; worker++) {
         const uint8_t *at = bytes + HEAD_BYTES + (size_t)worker * WORKER_BYTES;
         past->earlier[worker] = (history_share){bytes_get(at, 8), bytes_get_f64(at + 8)};

@@ -9,14 +9,13 @@
 
 size_t history_encoded_size(const history *past);
 /*
- * Writes history_encoded_size bytes, little-endian: the scores before the first round, the seconds
- * so far, what each worker did, and the rounds. Times within a round are kept, that of its start is
- * not.
+ * Writes history_encoded_size bytes, little-endian: the seconds so far, what each worker did, and
+ * the rounds. Times within a round are kept, that of its start is not.
  */
 void history_encode(const history *past, uint8_t *bytes);
 
 /*
- * Fills a new history of as many workers: rounds, scores, and what was done `earlier`. Any bytes
+ * Fills a new history of as many workers: rounds, and what was done `earlier`. Any bytes
  * may come in. Errors: FORMAT (of another number of workers or not of `count` rounds, counters that
  * can't be), NO_MEMORY; *past is unchanged then.
  */

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <tarry/version.h>
+
 #include "cli/command.h"
 #include "cli/options/keep.h"
 #include "cli/options/plan_options.h"
@@ -214,7 +216,7 @@ static int print_json(const plan_options *options, const plan_command_options *p
     keep_bytes memory =
         keep_bytes_of(plan, (tarry_keep)print->keep, print->ahead, print->dimension);
     uint64_t upload = upload_bytes(plan, print->dimension);
-    json_t *report = json_pack("{s:s, s:s}", "command", "plan", "version", TARRY_VERSION);
+    json_t *report = json_pack("{s:s, s:s}", "command", "plan", "version", tarry_version());
     json_t *figures = plan_json(options, plan);
     json_t *costs =
         json_pack("{s:I, s:s, s:o, s:I, s:I, s:I, s:I, s:o}", "dimension",

@@ -18,6 +18,7 @@
 typedef struct runner runner;
 
 typedef struct runner_methods {
+    bool computes_here; /* the request's compute function is called in this process */
     /* Workers may come from now on, at the latest when `round` is called: after the first
      * checkpoint is stored, if there are any. NULL: they are there. */
     void (*open)(runner *self);

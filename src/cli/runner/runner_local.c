@@ -73,6 +73,7 @@ static void release(runner *self, bool finished)
 }
 
 static const runner_methods methods = {
+    .computes_here = true,
     .round = run_round,
     .costs = set_costs,
     .replan = replan,

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/simulate/simulate_report.h"
+
+#include <tarry/version.h>
+
 #include "cli/options/keep.h"
 
 #include "cli/text/numbers.h"
@@ -125,7 +128,7 @@ int simulate_report_write(FILE *stream, const simulate_trials *trials,
 {
     json_t *report = json_pack(
         "{s:s, s:s, s:I, s:O, s:I, s:o, s:f, s:b, s:o}", "command", "simulate", "version",
-        TARRY_VERSION, "seed", (json_int_t)trials->options->seed, "config", config, "trials",
+        tarry_version(), "seed", (json_int_t)trials->options->seed, "config", config, "trials",
         (json_int_t)trials->done_count, "results", results_json(trials, summaries), "run_seconds",
         trials->seconds, "interrupted", trials->interrupted, "error",
         json_text(trials->error[0] != '\0' ? trials->error : NULL));

@@ -9,6 +9,7 @@
 #include "base/bitset.h"
 #include "base/diagnostic.h"
 #include "base/memory.h"
+#include "base/sized.h"
 #include "plan/plan.h"
 #include "runtime/clock.h"
 #include "runtime/coverage_text.h"
@@ -40,9 +41,10 @@ struct tarry_local {
     tarry_round_result result;
 };
 
-void tarry_local_settings_init(tarry_local_settings *settings)
+void tarry_local_settings_init_sized(tarry_local_settings *settings, size_t size)
 {
-    *settings = (tarry_local_settings){0};
+    if (!sized_begin(settings, size, sizeof(*settings)))
+        return;
     tarry_server_settings_init(&settings->server);
 }
 
@@ -186,6 +188,9 @@ int tarry_local_create(const tarry_plan *plan, const tarry_local_settings *setti
                        const tarry_allocator *allocator, tarry_local **local,
                        tarry_diagnostic *diagnostic)
 {
+    int error = sized_check(settings->size, sizeof(*settings), "local runtime", diagnostic);
+    if (error != TARRY_OK)
+        return error;
     if (settings->parameters == 0 || settings->dimension == 0 ||
         (settings->compute == NULL) == (settings->compute_spans == NULL))
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
@@ -217,7 +222,7 @@ int tarry_local_create(const tarry_plan *plan, const tarry_local_settings *setti
     made->shared.engine.cut = cut;
     made->shared.engine.kernels = kernel_best();
     made->shared.engine.snapshots = &made->shared.snapshots;
-    int error = create(made, diagnostic);
+    error = create(made, diagnostic);
     if (error != TARRY_OK) {
         tarry_local_free(made);
         return error;

@@ -7,6 +7,7 @@
 
 #include "base/diagnostic.h"
 #include "base/memory.h"
+#include "base/sized.h"
 #include "runtime/clock.h"
 
 enum {
@@ -14,9 +15,12 @@ enum {
     DECODE_THREADS = 4, /* at most, unless it is said */
 };
 
-void tarry_tcp_server_settings_init(tarry_tcp_server_settings *settings)
+void tarry_tcp_server_settings_init_sized(tarry_tcp_server_settings *settings, size_t size)
 {
+    if (!sized_begin(settings, size, sizeof(*settings)))
+        return;
     *settings = (tarry_tcp_server_settings){
+        .size = size,
         .share = true,
         .most_peer_bytes = (size_t)4 << 20,
         .most_connections = 65536,
@@ -165,7 +169,9 @@ int tarry_tcp_server_create(const tarry_plan *plan, const tarry_tcp_server_setti
                             const tarry_allocator *allocator, tarry_tcp_server **server,
                             tarry_diagnostic *diagnostic)
 {
-    int error = check_settings(settings, diagnostic);
+    int error = sized_check(settings->size, sizeof(*settings), "network server", diagnostic);
+    if (error == TARRY_OK)
+        error = check_settings(settings, diagnostic);
     if (error != TARRY_OK)
         return error;
     tarry_tcp_server *made = memory_allocate(allocator, 1, sizeof(*made));

@@ -9,15 +9,19 @@
 
 #include "base/diagnostic.h"
 #include "base/memory.h"
+#include "base/sized.h"
 #include "plan/rack/rack.h"
 #include "runtime/clock.h"
 #include "straggler/straggler.h"
 
 #define PATIENCE_NS UINT64_C(300000000000)
 
-void tarry_tcp_worker_settings_init(tarry_tcp_worker_settings *settings)
+void tarry_tcp_worker_settings_init_sized(tarry_tcp_worker_settings *settings, size_t size)
 {
+    if (!sized_begin(settings, size, sizeof(*settings)))
+        return;
     *settings = (tarry_tcp_worker_settings){
+        .size = size,
         .worker = TARRY_TCP_NO_WORKER,
         .share = true,
         .patience_ns = PATIENCE_NS,
@@ -98,7 +102,9 @@ int tarry_tcp_worker_create(const tarry_tcp_worker_settings *settings,
                             const tarry_allocator *allocator, tarry_tcp_worker **worker,
                             tarry_diagnostic *diagnostic)
 {
-    int error = check_settings(settings, diagnostic);
+    int error = sized_check(settings->size, sizeof(*settings), "network worker", diagnostic);
+    if (error == TARRY_OK)
+        error = check_settings(settings, diagnostic);
     if (error != TARRY_OK)
         return error;
     tarry_tcp_worker *made = memory_allocate(allocator, 1, sizeof(*made));
