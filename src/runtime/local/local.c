@@ -191,14 +191,9 @@ int tarry_local_create(const tarry_plan *plan, const tarry_local_settings *setti
     int error = sized_check(settings->size, sizeof(*settings), "local runtime", diagnostic);
     if (error != TARRY_OK)
         return error;
-    if (settings->parameters == 0 || settings->dimension == 0 ||
-        (settings->compute == NULL) == (settings->compute_spans == NULL))
+    if (settings->parameters == 0 || settings->dimension == 0)
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
-                        "local runtime: parameters, dimension and one of compute and compute_spans "
-                        "must be set");
-    if (settings->compute != NULL && !tarry_plan_is_original(plan))
-        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
-                        "local runtime: a plan that was evolved needs compute_spans");
+                        "local runtime: parameters and dimension must be set");
     const char *mortal = straggler_mortal_term(settings->straggler);
     if (mortal != NULL)
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
@@ -217,7 +212,6 @@ int tarry_local_create(const tarry_plan *plan, const tarry_local_settings *setti
     made->shared.engine.pieces = plan->pieces;
     made->shared.engine.straggler = settings->straggler;
     made->shared.engine.compute = settings->compute;
-    made->shared.engine.compute_spans = settings->compute_spans;
     made->shared.engine.user = settings->user;
     made->shared.engine.cut = cut;
     made->shared.engine.kernels = kernel_best();
@@ -453,9 +447,7 @@ static int check_plan(const tarry_local *local, const tarry_plan *next,
 {
     const tarry_plan *plan = local->plan;
     const char *fault = NULL;
-    if (local->settings.compute_spans == NULL)
-        fault = "another plan needs compute_spans";
-    else if (next->workers != plan->workers)
+    if (next->workers != plan->workers)
         fault = "the next plan is of another number of workers";
     else if (next->origins != plan->origins || next->pieces != plan->pieces)
         fault = "the next plan is of other data";
@@ -549,6 +541,20 @@ const tarry_server *tarry_local_server(const tarry_local *local)
 int tarry_local_checkpoint(tarry_local *local, uint8_t *bytes)
 {
     return tarry_server_checkpoint(local->server, bytes);
+}
+
+int tarry_local_take(tarry_local *local, uint32_t worker, uint64_t wait_ns, const tarry_task **task)
+{
+    assert(worker < local->plan->workers && local->settings.compute == NULL);
+    uint64_t now = clock_now_ns();
+    return engine_take(&local->workers[worker].engine,
+                       wait_ns < TARRY_NEVER - now ? now + wait_ns : TARRY_NEVER, task);
+}
+
+void tarry_local_dismiss(tarry_local *local)
+{
+    for (uint32_t worker = 0; worker < local->plan->workers; worker++)
+        engine_close(&local->workers[worker].engine);
 }
 
 void tarry_local_interrupt(tarry_local *local)
