@@ -263,11 +263,11 @@ int tarry_tcp_worker_run(tarry_tcp_worker *worker, tarry_diagnostic *diagnostic)
 
 void tarry_tcp_worker_leave(tarry_tcp_worker *worker, uint64_t grace_ns)
 {
-    uint64_t now = clock_now_ns();
+    uint64_t until = clock_from_now(grace_ns);
     pthread_mutex_lock(&worker->lock);
     worker->leaving = true;
     worker->leaving_news = true;
-    worker->grace_until_ns = grace_ns < TARRY_NEVER - now ? now + grace_ns : TARRY_NEVER;
+    worker->grace_until_ns = until;
     pthread_cond_broadcast(&worker->changed);
     tcp_worker_wake(worker);
     pthread_mutex_unlock(&worker->lock);

@@ -116,8 +116,7 @@ int tarry_tcp_worker_take(tarry_tcp_worker *worker, uint64_t wait_ns, const tarr
                           tarry_diagnostic *diagnostic)
 {
     worker_pull *pull = &worker->pull;
-    uint64_t now = clock_now_ns();
-    uint64_t until = wait_ns < TARRY_NEVER - now ? now + wait_ns : TARRY_NEVER;
+    uint64_t until = clock_from_now(wait_ns);
     const tarry_task *taken = NULL;
     int error = start(worker, diagnostic);
     if (error != TARRY_OK)
