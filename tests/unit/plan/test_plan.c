@@ -57,7 +57,8 @@ static void settings_out_of_range_are_refused(void **state)
         {{sizeof(tarry_plan_settings), 8, 8, 1, 3, 1, TARRY_DESIGN_RANDOM, NULL,
           TARRY_ORDER_OPTIMAL, 1, false, 9, NULL},
          "racks of 9 workers are more than the 8 workers"},
-        {{8, 8, 1, 3, 1, TARRY_DESIGN_RANDOM, NULL, TARRY_ORDER_OPTIMAL, 1, false, 4, "x"},
+        {{sizeof(tarry_plan_settings), 8, 8, 1, 3, 1, TARRY_DESIGN_RANDOM, NULL,
+          TARRY_ORDER_OPTIMAL, 1, false, 4, "x"},
          "racks are either of a size or named in a file"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
