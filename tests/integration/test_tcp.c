@@ -19,10 +19,9 @@
 #include "failing_allocator.h"
 #include "seed.h"
 
-static int no_compute(void *user, uint64_t round, const float *parameters, const tarry_span *spans,
-                      uint32_t count, float *gradient)
+static int no_compute(void *user, const tarry_task *task)
 {
-    (void)user, (void)round, (void)parameters, (void)spans, (void)count, (void)gradient;
+    (void)user, (void)task;
     return -1;
 }
 
@@ -508,7 +507,7 @@ static void test_settings(void **state)
 }
 
 /* Too few workers are left for a round; with patience, it is another one that ends well. */
-static void test_patience(void **state)
+static void test_too_few_workers(void **state)
 {
     (void)state;
     cluster its;
@@ -549,7 +548,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_plain),
         cmocka_unit_test(test_tls),
-        cmocka_unit_test(test_patience),
+        cmocka_unit_test(test_too_few_workers),
         cmocka_unit_test(test_unix_socket),
         cmocka_unit_test(test_shared_memory),
         cmocka_unit_test(test_shorter_way),

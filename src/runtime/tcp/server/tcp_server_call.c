@@ -44,11 +44,6 @@ static int let_in(tarry_tcp_server *server, tarry_diagnostic *diagnostic)
     return TARRY_OK;
 }
 
-static uint64_t later(uint64_t now, uint64_t ns)
-{
-    return ns < TARRY_NEVER - now ? now + ns : TARRY_NEVER;
-}
-
 /* ---- rounds ---- */
 
 typedef struct round_request {
@@ -125,7 +120,7 @@ static uint64_t count_joins(tarry_tcp_server *server)
 static int wait_for_more(tarry_tcp_server *server, uint64_t joins, uint64_t pause_ns,
                          uint64_t until)
 {
-    uint64_t retry = later(clock_now_ns(), pause_ns);
+    uint64_t retry = clock_from_now(pause_ns);
     int error = TARRY_OK;
     bool paused = false;
     pthread_mutex_lock(&server->lock);
@@ -175,7 +170,7 @@ int tarry_tcp_server_round(tarry_tcp_server *server, const float *parameters, fl
         if (error != TARRY_ERROR_COVERAGE || patience == 0)
             return error;
         if (until == 0) {
-            until = later(clock_now_ns(), patience);
+            until = clock_from_now(patience);
             tell_waiting(server);
         }
         error = wait_for_more(server, joins, pause, until);
@@ -212,7 +207,7 @@ int tarry_tcp_server_wait(tarry_tcp_server *server, uint32_t workers, uint64_t w
     int error = let_in(server, diagnostic);
     if (error != TARRY_OK)
         return error;
-    error = wait_for(server, workers, later(clock_now_ns(), wait_ns));
+    error = wait_for(server, workers, clock_from_now(wait_ns));
     if (error == TARRY_ERROR_INTERRUPTED)
         return diagnose(diagnostic, error, "interrupted while waiting for %u workers", workers);
     if (error == TARRY_ERROR_STATE)
