@@ -507,24 +507,28 @@ static void test_settings(void **state)
 }
 
 /* Too few workers are left for a round; with patience, it is another one that ends well. */
+static void begin_without_one(cluster *its, uint64_t patience_ns)
+{
+    cluster_init(its);
+    its->plan_settings.replication = 1;
+    its->workers = its->plan_settings.workers - 1;
+    its->settings.patience_ns = patience_ns;
+    cluster_begin(its);
+}
+
 static void test_too_few_workers(void **state)
 {
     (void)state;
     cluster its;
     tarry_round_result result;
     tarry_diagnostic why;
-    cluster_init(&its);
-    its.plan_settings.replication = 1;
-    its.workers = its.plan_settings.workers - 1;
-    its.settings.patience_ns = UINT64_C(1);
-    cluster_begin(&its);
+    begin_without_one(&its, 1);
     assert_int_equal(cluster_round(&its, &result, &why), TARRY_ERROR_COVERAGE);
     assert_int_equal(result.workers_lost, 1);
     assert_non_null(strstr(why.text, "no worker that is left can give chunks"));
     cluster_end(&its);
 
-    its.settings.patience_ns = UINT64_C(600000000000);
-    cluster_begin(&its);
+    begin_without_one(&its, UINT64_C(600000000000));
     cluster_call call;
     cluster_begin_round(&its, &call);
     cluster_start(&its, its.workers++);
