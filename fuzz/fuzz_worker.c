@@ -31,7 +31,7 @@ typedef struct run {
     /* What the worker was told last, for messages that make sense. */
     uint64_t round;
     uint32_t epoch, attempt, term;
-    uint16_t turn;
+    uint16_t sequence;
 
     /* What it has, by its effects: sets of one word, a bit per position. */
     uint64_t done, before; /* of this round, and of that before */
@@ -203,7 +203,7 @@ static tarry_message draw_message(run *its, input *in, sets *own)
         .epoch = its->epoch + (off >> 2 & 1) - (off >> 3 & 1),
         .attempt = its->attempt + (off >> 4 & 1),
         .term = its->term + (kind >> 3 & 1) - (off >> 5 & 1),
-        .turn = (uint16_t)(its->turn + 1 - (off >> 6)),
+        .sequence = (uint16_t)(its->sequence + 1 - (off >> 6)),
         .parts = its->plan->parts,
     };
     uint64_t all = (UINT64_C(1) << its->load) - 1;
@@ -267,7 +267,7 @@ static void note_message(run *its, const tarry_message *message)
         its->round = message->round;
         its->attempt = 0;
         its->term = message->term;
-        its->turn = message->turn;
+        its->sequence = message->sequence;
         break;
     }
     case TARRY_MESSAGE_SIGNAL:
@@ -277,11 +277,11 @@ static void note_message(run *its, const tarry_message *message)
     case TARRY_MESSAGE_RESUME:
         its->attempt = message->attempt;
         its->term = message->term;
-        its->turn = message->turn;
+        its->sequence = message->sequence;
         break;
     case TARRY_MESSAGE_NEWS:
         its->term = message->term;
-        its->turn = message->turn;
+        its->sequence = message->sequence;
         break;
     default:
         break;

@@ -61,7 +61,7 @@ typedef struct server_member {
     uint32_t term;        /* signals and recalls sent in this round */
     uint32_t signal_term; /* reports from before this one are void */
     bool news_due;
-    bool recalled;   /* a dropped copy is wanted after all: the news shall say so */
+    bool recalled;   /* a dropped copy is wanted after all: the next news say so */
     bool reordered;  /* was told what to compute first in this round: all further news repeat it */
     tarry_fate fate; /* of the copy at fate_slot, to be told */
     uint32_t fate_slot;
@@ -228,7 +228,7 @@ void server_send_round(tarry_server *server, uint64_t now, uint32_t worker);
 void server_review_chunk(tarry_server *server, uint32_t chunk);
 int server_joined(tarry_server *server, uint64_t now, uint32_t worker);
 int server_lost(tarry_server *server, uint64_t now, uint32_t worker);
-/* The worker stays, but this round does without it. */
+/* The worker stays connected; this round continues without it. */
 int server_exclude(tarry_server *server, uint64_t now, uint32_t worker);
 int server_report(tarry_server *server, uint64_t now, uint32_t worker,
                   const tarry_message *message);
@@ -249,11 +249,11 @@ static inline bool server_keeps_credited(const tarry_server *server)
     return server->settings.keep == TARRY_KEEP_CREDITED;
 }
 /* Whether a report of a finished chunk is of a copy that the worker has dropped since by itself:
- * void, as if it had not been computed. It is not to come again. */
+ * void, as if it had not been computed. The worker may not send it again. */
 bool server_voids(tarry_server *server, uint32_t worker, const tarry_message *report);
 /* Decides on the copy at `slot` of a worker that this round counts on. */
 int server_settle(tarry_server *server, uint32_t worker, uint32_t slot);
-/* Other holders of the chunk at `slot` that dropped their copies shall compute it again: the
+/* Tells the other holders of the chunk at `slot` that dropped their copies to compute it again: the
  * worker's own is gone, and nobody is credited with it. */
 void server_recall(tarry_server *server, uint32_t worker, uint32_t slot);
 
@@ -370,7 +370,7 @@ bool server_hears_first(const tarry_server *server, uint64_t now, uint64_t due, 
 /* Another part is complete: sets when to look for late ones. */
 void server_await_parts(tarry_server *server, uint64_t now);
 int server_pass_over_late(tarry_server *server, uint64_t now);
-/* Those whom the round does without for being late, and who are there, are new arrivals in it. */
+/* Workers that this round excluded as late, and that are present, join it as new arrivals. */
 int server_call_back_late(tarry_server *server, uint64_t now);
 /* How long after the signal a worker may take, by what is known;
  * TARRY_NEVER if that is too little. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Dynamic orders: who is at which chunk, who should turn to which next, and who has to be told.
+ * Dynamic orders: which worker computes which chunk, which it computes next, and which workers the
+ * server has to tell.
  *
  *   steering_books.c   the books: chunks in progress, chunks planned, and what is expected of them
  *   steering_learn.c   how fast workers are, and what chunks cost
@@ -32,12 +33,12 @@
 #include "protocol/steering/pick.h"
 
 typedef struct steering_worker {
-    uint32_t current; /* position in progress; its load: none */
-    uint16_t turn;    /* of its newest word */
-    uint16_t told;    /* of what it was told last */
-    bool stirred;     /* may have to be told something */
-    double since_ns;  /* when it began, from the round's start */
-    double queue;     /* cost of all that is planned for it */
+    uint32_t current;  /* position in progress; its load: none */
+    uint16_t sequence; /* of its newest word */
+    uint16_t told;     /* of what it was told last */
+    bool dirty;        /* may have to be told something */
+    double since_ns;   /* when it began, from the round's start */
+    double queue;      /* cost of all that is planned for it */
     pace pace;
 } steering_worker;
 
@@ -50,17 +51,18 @@ typedef struct steering {
     uint32_t *by_cost;   /* chunks, the dearest first */
     uint32_t *planned;   /* per chunk: at how many workers */
     uint32_t *computing; /* per chunk: at how many workers it is in progress */
-    /* Sets of one bit per position of a worker's order; each worker's begins at words[worker]. */
-    size_t *words;    /* workers + 1 */
-    uint64_t *closed; /* finished or failed */
-    uint64_t *plans;  /* planned at this worker */
-    uint64_t *first;  /* as told last */
-    uint64_t *barred; /* as told last */
-    /* Both as a ROUND and a RESUME of this step carry them, from 4 words[worker] on: the other and
-     * NEWS may follow in the same step. */
+    /* Sets of one bit per position of a worker's order; each worker's begins at set_start[worker].
+     */
+    size_t *set_start; /* workers + 1 */
+    uint64_t *closed;  /* finished or failed */
+    uint64_t *plans;   /* planned at this worker */
+    uint64_t *first;   /* as told last */
+    uint64_t *barred;  /* as told last */
+    /* Both as a ROUND and a RESUME of this step carry them, from 4 set_start[worker] on: the other
+     * and NEWS may follow in the same step. */
     uint64_t *addressed;
-    uint32_t *stirred;
-    uint32_t stirred_count;
+    uint32_t *dirty;
+    uint32_t dirty_count;
     pick_candidate *candidates; /* scratch: of the largest load */
     double *values;             /* scratch: per worker */
     /* scratch of the search for a way, per worker */
@@ -72,7 +74,7 @@ typedef struct steering {
     coefficients *suit;       /* NULL: any copies go together */
     uint64_t *suit_set;       /* scratch: a bit per holder of a chunk */
     double prior_ns;          /* the median pace; 0: nothing is known */
-    uint32_t words_heard;     /* since the prior was worked out */
+    uint32_t updates_seen;    /* since the prior was worked out */
     uint64_t tick_ns;         /* when to look at resting workers again; TARRY_NEVER: not at all */
 } steering;
 
@@ -92,7 +94,7 @@ int steering_adopt(tarry_server *server, const tarry_server *from);
 void steering_start(tarry_server *server);
 /* `worker` has arrived anew; in the middle of a round it is enlisted already. */
 void steering_joined(tarry_server *server, uint64_t now, uint32_t worker);
-/* The round does without `worker` from here on; its copies are not credited any more. */
+/* The round continues without `worker`; its copies are not credited any more. */
 void steering_retired(tarry_server *server, uint64_t now, uint32_t worker);
 /* `worker` finished or failed the chunk at message->slot; coverage knows. */
 void steering_report(tarry_server *server, uint64_t now, uint32_t worker,
@@ -146,12 +148,12 @@ void steering_unplan_worker(tarry_server *server, uint32_t worker);
 void steering_unplan_all(tarry_server *server);
 static inline bool steering_is_planned(const steering *it, uint32_t worker, uint32_t slot)
 {
-    return bitset_test(it->plans + it->words[worker], slot);
+    return bitset_test(it->plans + it->set_start[worker], slot);
 }
 /* The worker may have to be told something. */
-void steering_stir(tarry_server *server, uint32_t worker);
+void steering_mark_dirty(tarry_server *server, uint32_t worker);
 /* All have been told. */
-void steering_calm_all(steering *it);
+void steering_clear_dirty(steering *it);
 /* What the worker turns to after `current` (its load: at once) by what it was told last. */
 uint32_t steering_told_next(const tarry_server *server, uint32_t worker, uint32_t current);
 void steering_set_current(tarry_server *server, double time, uint32_t worker, uint32_t slot);

@@ -76,7 +76,7 @@ uint32_t steering_missing(const tarry_server *server, uint32_t chunk)
 bool steering_is_free(const tarry_server *server, uint32_t worker, uint32_t slot)
 {
     const steering *it = server->steering;
-    size_t bit = it->words[worker] * 64 + slot;
+    size_t bit = it->set_start[worker] * 64 + slot;
     const server_member *member = &server->members[worker];
     bool supposed_out = it->supposed != NULL && member->overdue;
     return member_able(member) && !supposed_out && !bitset_test(it->closed, bit) &&
@@ -85,20 +85,20 @@ bool steering_is_free(const tarry_server *server, uint32_t worker, uint32_t slot
 
 /* ---- the books ---- */
 
-void steering_stir(tarry_server *server, uint32_t worker)
+void steering_mark_dirty(tarry_server *server, uint32_t worker)
 {
     steering *it = server->steering;
-    if (it->workers[worker].stirred)
+    if (it->workers[worker].dirty)
         return;
-    it->workers[worker].stirred = true;
-    it->stirred[it->stirred_count++] = worker;
+    it->workers[worker].dirty = true;
+    it->dirty[it->dirty_count++] = worker;
 }
 
 void steering_plan(tarry_server *server, uint32_t worker, uint32_t slot)
 {
     steering *it = server->steering;
     uint32_t chunk = steering_chunk(server, worker, slot);
-    bitset_set(it->plans + it->words[worker], slot);
+    bitset_set(it->plans + it->set_start[worker], slot);
     it->planned[chunk]++;
     it->workers[worker].queue += it->cost[chunk];
 }
@@ -107,15 +107,15 @@ void steering_unplan(tarry_server *server, uint32_t worker, uint32_t slot)
 {
     steering *it = server->steering;
     uint32_t chunk = steering_chunk(server, worker, slot);
-    bitset_reset(it->plans + it->words[worker], slot);
+    bitset_reset(it->plans + it->set_start[worker], slot);
     it->planned[chunk]--;
     it->workers[worker].queue = fmax(it->workers[worker].queue - it->cost[chunk], 0);
 }
 
-void steering_calm_all(steering *it)
+void steering_clear_dirty(steering *it)
 {
-    while (it->stirred_count > 0)
-        it->workers[it->stirred[--it->stirred_count]].stirred = false;
+    while (it->dirty_count > 0)
+        it->workers[it->dirty[--it->dirty_count]].dirty = false;
 }
 
 void steering_unplan_worker(tarry_server *server, uint32_t worker)
@@ -135,7 +135,7 @@ uint32_t steering_told_next(const tarry_server *server, uint32_t worker, uint32_
 {
     steering *it = server->steering;
     uint32_t load = server_load(server, worker);
-    size_t words = it->words[worker];
+    size_t words = it->set_start[worker];
     if (current < load)
         bitset_set(it->closed + words, current);
     uint32_t next = order_next(&(order_sets){

@@ -85,7 +85,7 @@ void share_cover(tarry_server *server, double time, uint32_t chunk)
         if (holder == NOBODY)
             return;
         steering_plan(server, plan->holder_worker[holder], plan->holder_position[holder]);
-        steering_stir(server, plan->holder_worker[holder]);
+        steering_mark_dirty(server, plan->holder_worker[holder]);
     }
 }
 
@@ -182,7 +182,7 @@ static bool take_one(tarry_server *server, double time, uint32_t worker)
     if (best.from != NOBODY) {
         uint32_t from = plan->holder_worker[best.from];
         steering_unplan(server, from, plan->holder_position[best.from]);
-        steering_stir(server, from);
+        steering_mark_dirty(server, from);
     }
     steering_plan(server, worker, slot);
     return true;
@@ -212,7 +212,7 @@ static bool give_one(tarry_server *server, double time, uint32_t worker)
         return false;
     steering_unplan(server, worker, slot);
     steering_plan(server, plan->holder_worker[to], plan->holder_position[to]);
-    steering_stir(server, plan->holder_worker[to]);
+    steering_mark_dirty(server, plan->holder_worker[to]);
     return true;
 }
 
