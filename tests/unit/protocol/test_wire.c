@@ -81,9 +81,10 @@ static void small_frames_have_the_documented_bytes(void **state)
     assert_frame(frame, wire_fetch_encode(&fetch, frame), HEAD(8, 9), "\3\0\0\0\2\1\0\0", 8);
     wire_ready ready;
     memset(ready.plan, 'p', 32), memset(ready.data, 'd', 32);
-    uint8_t digests[64];
+    ready.numerics = 0x0102;
+    uint8_t digests[72] = {[64] = 2, [65] = 1};
     memset(digests, 'p', 32), memset(digests + 32, 'd', 32);
-    assert_frame(frame, wire_ready_encode(&ready, frame), HEAD(64, 10), digests, 64);
+    assert_frame(frame, wire_ready_encode(&ready, frame), HEAD(72, 10), digests, 72);
     const wire_share share = {.kind = WIRE_SHARE_PARAMETERS, .bytes = 0x0102, .name = "/n"};
     assert_frame(frame, wire_share_encode(&share, frame), HEAD(19, 11),
                  "\2\0\0\0\0\0\0\0\2\1\0\0\0\0\0\0\2/n", 19);

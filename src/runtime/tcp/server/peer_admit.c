@@ -179,6 +179,7 @@ bool peer_ready(peer *its, const wire_ready *ready)
     switch (its->state) {
     case PEER_WELCOMED:
         its->state = PEER_READY;
+        server->members[its->worker].numerics = ready->numerics;
         tcp_server_join(server, its);
         break;
     case PEER_TURNING:

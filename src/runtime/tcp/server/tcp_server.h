@@ -48,6 +48,7 @@ typedef struct tcp_member {
                           which others can't use up */
     bool restarted;    /* since it joined last, another process took its seat */
     wire_rack rack;    /* that it said last */
+    uint64_t numerics; /* the same */
     uint32_t silent, gone, late, failed;
     uint64_t received, sent; /* bytes, over connections that have ended */
 } tcp_member;
@@ -132,7 +133,7 @@ struct tarry_tcp_server {
 
     /* shared memory */
     uint8_t host_id[SHARE_HOST_BYTES]; /* of this machine */
-    near_board board; /* made when it is first needed */
+    near_board board;                  /* made when it is first needed */
 };
 
 /* The clock, read once per turn. */

@@ -267,6 +267,7 @@ static int begin(tarry_tcp_worker *worker, tarry_diagnostic *diagnostic)
         .ships = welcome->ships,
     };
     uint8_t data[TARRY_DIGEST_SIZE] = {0};
+    tarry_tcp_worker_numerics(worker, 0);
     if (worker->settings.begin != NULL) {
         int error = worker->settings.begin(worker->settings.user, worker, &job, data, diagnostic);
         if (error != TARRY_OK)
