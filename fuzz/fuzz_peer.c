@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "coding/coefficients.h"
 #include "fuzz_arena.h"
 #include "fuzz_machine.h"
 #include "fuzz_plans.h"
@@ -341,9 +342,10 @@ static size_t draw_hello(const run *its, input *in, uint8_t *frame)
 {
     uint8_t who = take(in), how = take(in);
     wire_hello hello = {
-        .oldest = (uint16_t)(1 + (how >= 0xf8)),
-        .newest = (uint16_t)(1 + (how >= 0xf0)),
+        .oldest = (uint16_t)(WIRE_VERSION + (how >= 0xf8) - (who >= 0xf8)),
+        .newest = (uint16_t)(WIRE_VERSION + (how >= 0xf0) - (who >= 0xf8)),
         .role = (how & 7) == 7 ? WIRE_ROLE_VIEWER : WIRE_ROLE_WORKER,
+        .ranking = COEFFICIENTS_VERSION - (who >= 0xf0),
         .worker = (who & 7) > FUZZ_MOST_WORKERS ? WIRE_ANY_WORKER : who & 7,
         .instance = {(uint8_t)(1 + who / 8 % 4)},
     };

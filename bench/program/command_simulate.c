@@ -17,7 +17,7 @@ typedef struct simulate_options {
 static const option_entry entries[] = {
     {.name = "workers",
      .argument = "M",
-     .help = "Workers, and chunks (default: 200, and then 10000)",
+     .help = "Workers, and chunks (default: 200, then 10000)",
      .kind = OPTION_U32,
      .offset = offsetof(simulate_options, workers),
      .least = 1,

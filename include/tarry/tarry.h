@@ -11,6 +11,7 @@
 #define TARRY_TARRY_H
 
 #include <tarry/allocator.h>
+#include <tarry/compute.h>
 #include <tarry/error.h>
 #include <tarry/event.h>
 #include <tarry/local.h>

@@ -218,9 +218,9 @@ typedef struct tarry_tcp_worker_settings {
     /* The rack or host that it says it is in, for the plans to come: up to TARRY_RACK_BYTES bytes,
      * each from '!' to '~'; for the call. NULL or "": it says none. */
     const char *rack;
-    tarry_tcp_begin *begin; /* NULL: nothing to prepare */
-    tarry_compute_spans *compute;
-    void *user;
+    tarry_tcp_begin *begin;           /* NULL: nothing to prepare */
+    tarry_compute *compute;           /* NULL: tasks are taken (tarry_tcp_worker_take) */
+    void *user;                       /* of begin and compute */
     const tarry_straggler *straggler; /* NULL for none; borrowed */
     bool share;                       /* memory with a server on this machine */
     uint64_t patience_ns; /* ends with SYSTEM when it could not connect for so long; TARRY_NEVER:
@@ -241,7 +241,8 @@ TARRY_API void tarry_tcp_worker_settings_init_sized(tarry_tcp_worker_settings *s
 TARRY_API int tarry_tcp_worker_create(const tarry_tcp_worker_settings *settings,
                                       const tarry_allocator *allocator, tarry_tcp_worker **worker,
                                       tarry_diagnostic *diagnostic);
-/* Waits until a compute function in progress has returned. NULL is allowed. */
+/* Waits until a compute function in progress has returned; a task that was taken and not given back
+ * is void then. NULL is allowed. */
 TARRY_API void tarry_tcp_worker_free(tarry_tcp_worker *worker);
 
 /*
@@ -253,6 +254,16 @@ TARRY_API void tarry_tcp_worker_free(tarry_tcp_worker *worker);
  * that needs TLS), FORMAT (what the server sent is no plan), what `begin` gave, NO_MEMORY.
  */
 TARRY_API int tarry_tcp_worker_run(tarry_tcp_worker *worker, tarry_diagnostic *diagnostic);
+/*
+ * Without a compute function, in place of tarry_tcp_worker_run: the next task, and all that leads
+ * to it. Connects at the first call, calls `begin` in the thread that calls, and waits; one thread
+ * at a time. The connection is kept up between the calls. *task is NULL when the run is over.
+ * Errors: STATE (none came within wait_ns, TARRY_NEVER: no limit, with an empty diagnostic; or the
+ * task before was not given back), and those of tarry_tcp_worker_run, after which there are no
+ * tasks.
+ */
+TARRY_API int tarry_tcp_worker_take(tarry_tcp_worker *worker, uint64_t wait_ns,
+                                    const tarry_task **task, tarry_diagnostic *diagnostic);
 /*
  * Takes leave: the chunk in progress may be finished for `grace_ns`, what is finished is sent if it
  * is asked for by the end of the round or of that time, and tarry_tcp_worker_run returns. Any

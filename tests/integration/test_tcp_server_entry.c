@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "coding/coefficients.h"
 #include "server_bench.h"
 
 static void refuses_what_makes_no_sense(void **state)
@@ -60,6 +61,37 @@ static void refuses_what_makes_no_sense(void **state)
     script_close(&one);
 
     bench_await_count(&its, &its.refused, 6);
+    assert_int_equal(its.joined, 0);
+    bench_end(&its);
+}
+
+static void a_worker_of_another_ranking_version_is_refused(void **state)
+{
+    (void)state;
+    bench its;
+    bench_init(&its);
+    bench_begin(&its, 1);
+    uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
+    wire_hello hello = {.oldest = WIRE_VERSION,
+                        .newest = WIRE_VERSION,
+                        .ranking = COEFFICIENTS_VERSION - 1,
+                        .worker = 1,
+                        .instance = {1}};
+    script one;
+    script_open(&one, its.address, 1);
+    script_send(&one, frame, wire_hello_encode(&hello, frame));
+    assert_int_equal(script_reason(&one), WIRE_REFUSED_RANKING);
+    script_close(&one);
+    bench_await_count(&its, &its.refused, 1);
+    assert_non_null(
+        strstr(its.told, "has version 1 of ranks and coefficients, the server has 2\n"));
+
+    hello.role = WIRE_ROLE_VIEWER; /* which works none out */
+    hello.ranking = 0;
+    script_open(&one, its.address, 2);
+    script_send(&one, frame, wire_hello_encode(&hello, frame));
+    script_await(&one, WIRE_WELCOME);
+    script_close(&one);
     assert_int_equal(its.joined, 0);
     bench_end(&its);
 }
@@ -234,6 +266,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(refuses_what_makes_no_sense),
+        cmocka_unit_test(a_worker_of_another_ranking_version_is_refused),
         cmocka_unit_test(refuses_other_data),
         cmocka_unit_test(refuses_who_asks_for_a_chunk_that_is_too_large),
         cmocka_unit_test(seats_one_of_each),

@@ -13,10 +13,10 @@ namespace
 {
 constexpr std::size_t DIMENSION = 1000;
 
-int compute(void *, std::uint64_t, const float *parameters, std::uint32_t chunk, float *gradient)
+int compute(void *, const tarry_task *task)
 {
-    for (std::size_t i = 0; i < DIMENSION; i++)
-        gradient[i] = parameters[0] * static_cast<float>(chunk + 1);
+    for (std::size_t i = 0; i < task->dimension; i++)
+        task->gradient[i] = task->parameters[0] * static_cast<float>(task->chunk + 1);
     return 0;
 }
 

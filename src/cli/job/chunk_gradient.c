@@ -168,25 +168,28 @@ static int find_samples(const chunk_gradient *state, desk *place, uint64_t round
     return 0;
 }
 
-int chunk_gradient_compute(void *user, uint64_t round, const float *parameters,
-                           const tarry_span *spans, uint32_t count, float *gradient)
+int chunk_gradient_compute(void *user, const tarry_task *task)
 {
     chunk_gradient *state = user;
     desk *place = take_desk(state);
-    memset(gradient, 0, state->dimension * sizeof(*gradient));
+    memset(task->gradient, 0, state->dimension * sizeof(*task->gradient));
     int failed = 0;
     objective_tally tally = {0};
-    for (uint32_t i = 0; i < count && failed == 0; i++) {
+    for (uint32_t i = 0; i < task->span_count && failed == 0; i++) {
         sample_range of;
-        failed = find_samples(state, place, round, spans[i], &of);
+        if (tarry_compute_cancelled(task)) {
+            failed = -1;
+            break;
+        }
+        failed = find_samples(state, place, task->round, task->spans[i], &of);
         if (failed == 0)
-            objective_add_gradient(state->model, place->work, of.data, parameters, of.rows,
-                                   of.first, of.count, gradient,
+            objective_add_gradient(state->model, place->work, of.data, task->parameters, of.rows,
+                                   of.first, of.count, task->gradient,
                                    state->board != NULL ? &tally : NULL);
     }
     return_desk(state, place);
     if (state->board != NULL && failed == 0)
-        round_tally_note(state->board, round, spans[0], &tally);
+        round_tally_note(state->board, task->round, task->spans[0], &tally);
     return failed;
 }
 

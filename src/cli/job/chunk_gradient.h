@@ -3,7 +3,7 @@
 #ifndef CLI_CHUNK_GRADIENT_H
 #define CLI_CHUNK_GRADIENT_H
 
-#include <tarry/plan.h>
+#include <tarry/compute.h>
 
 #include "cli/job/round_tally.h"
 #include "learn/batch.h"
@@ -30,10 +30,9 @@ void chunk_gradient_free(chunk_gradient *state); /* NULL is allowed */
 /* From now on each chunk that is worked out is noted in `board`, borrowed; NULL: in none. */
 void chunk_gradient_note_in(chunk_gradient *state, round_tally *board);
 
-/* A tarry_compute_spans of the batch's chunks; user is the chunk_gradient. The numbers depend on
+/* A tarry_compute of the batch's chunks; user is the chunk_gradient. The numbers depend on
  * the arguments alone, and a round's samples on no plan. Not 0: samples can't be had. */
-int chunk_gradient_compute(void *user, uint64_t round, const float *parameters,
-                           const tarry_span *spans, uint32_t count, float *gradient);
+int chunk_gradient_compute(void *user, const tarry_task *task);
 
 /* sum[0..dimension-1] += the gradient of original chunk `chunk` in double, with a workspace of that
  * precision. Not of samples that are fetched. */

@@ -117,8 +117,13 @@ static int make_trial(const objective_settings *settings, bool sparse, trial *of
     if (error == TARRY_OK)
         error = chunk_gradient_create(of->model, &of->data, &batch, 1, &of->gradients);
     const tarry_span whole = {.origin = 0, .count = 1, .of = 1};
-    if (error == TARRY_OK &&
-        chunk_gradient_compute(of->gradients, 0, of->parameters, &whole, 1, of->gradient) != 0)
+    const tarry_task task = {
+        .parameters = of->parameters,
+        .spans = &whole,
+        .span_count = 1,
+        .gradient = of->gradient,
+    };
+    if (error == TARRY_OK && chunk_gradient_compute(of->gradients, &task) != 0)
         error = TARRY_ERROR_NO_MEMORY;
     if (error != TARRY_OK)
         trial_free(of);

@@ -11,6 +11,7 @@
 #include "base/memory.h"
 #include "base/sized.h"
 #include "plan/plan.h"
+#include "runtime/clock.h"
 #include "runtime/host/host.h"
 #include "runtime/local/local_worker.h"
 #include "straggler/straggler.h"
@@ -178,7 +179,6 @@ static engine_settings common_settings(tarry_local *local)
         .pieces = local->host->plan->pieces,
         .straggler = settings->straggler,
         .compute = settings->compute,
-        .compute_spans = settings->compute_spans,
         .user = settings->user,
         .cut = local->host->cut,
         .kernels = kernel_best(),
@@ -193,14 +193,9 @@ int tarry_local_create(const tarry_plan *plan, const tarry_local_settings *setti
     int error = sized_check(settings->size, sizeof(*settings), "local runtime", diagnostic);
     if (error != TARRY_OK)
         return error;
-    if (settings->parameters == 0 || settings->dimension == 0 ||
-        (settings->compute == NULL) == (settings->compute_spans == NULL))
+    if (settings->parameters == 0 || settings->dimension == 0)
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
-                        "local runtime: parameters, dimension and one of compute and compute_spans "
-                        "must be set");
-    if (settings->compute != NULL && !tarry_plan_is_original(plan))
-        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
-                        "local runtime: a plan that was evolved needs compute_spans");
+                        "local runtime: parameters and dimension must be set");
     const char *mortal = straggler_mortal_term(settings->straggler);
     if (mortal != NULL)
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
@@ -393,9 +388,6 @@ static void turn_workers(tarry_local *local, desk **desks)
 
 int tarry_local_replan(tarry_local *local, const tarry_plan *next, tarry_diagnostic *diagnostic)
 {
-    if (local->settings.compute_spans == NULL)
-        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
-                        "local runtime: another plan needs compute_spans");
     int error = host_check_plan(local->host, next, diagnostic);
     if (error != TARRY_OK)
         return error;
@@ -417,6 +409,18 @@ const tarry_server *tarry_local_server(const tarry_local *local)
 int tarry_local_checkpoint(tarry_local *local, uint8_t *bytes)
 {
     return tarry_server_checkpoint(local->host->machine, bytes);
+}
+
+int tarry_local_take(tarry_local *local, uint32_t worker, uint64_t wait_ns, const tarry_task **task)
+{
+    assert(worker < workers_of(local) && local->settings.compute == NULL);
+    return engine_take(&local->workers[worker].engine, clock_from_now(wait_ns), task);
+}
+
+void tarry_local_dismiss(tarry_local *local)
+{
+    for (uint32_t worker = 0; worker < workers_of(local); worker++)
+        engine_close(&local->workers[worker].engine);
 }
 
 void tarry_local_interrupt(tarry_local *local)

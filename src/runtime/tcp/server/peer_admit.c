@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "coding/coefficients.h"
 #include "runtime/tcp/server/tcp_server.h"
 
 enum {
@@ -135,16 +136,22 @@ bool peer_hello(peer *its, const wire_hello *hello)
 {
     tarry_tcp_server *server = its->server;
     wire_reason reason = 0;
+    char why[WIRE_TEXT_BYTES + 1] = "";
     if (hello->oldest > WIRE_VERSION || hello->newest < WIRE_VERSION)
         reason = WIRE_REFUSED_VERSION;
     else if (server->closing)
         reason = WIRE_REFUSED_CLOSING;
     else if (hello->role == WIRE_ROLE_VIEWER)
         reason = admit_viewer(its);
+    else if (hello->ranking != COEFFICIENTS_VERSION)
+        reason = WIRE_REFUSED_RANKING;
     else
         reason = admit_worker(its, hello);
+    if (reason == WIRE_REFUSED_RANKING)
+        snprintf(why, sizeof(why), "has version %u of ranks and coefficients, the server has %u",
+                 (unsigned)hello->ranking, (unsigned)COEFFICIENTS_VERSION);
     if (reason != 0) {
-        peer_refuse(its, reason, "");
+        peer_refuse(its, reason, why);
         return false;
     }
     newcomers_remove(server, its);

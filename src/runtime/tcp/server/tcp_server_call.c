@@ -132,9 +132,7 @@ int tarry_tcp_server_wait(tarry_tcp_server *server, uint32_t workers, uint64_t w
     int error = let_in(server, diagnostic);
     if (error != TARRY_OK)
         return error;
-    uint64_t now = clock_now_ns();
-    uint64_t limit = wait_ns < TARRY_NEVER - now ? now + wait_ns : TARRY_NEVER;
-    error = wait_for(server, workers, limit);
+    error = wait_for(server, workers, clock_from_now(wait_ns));
     if (error == TARRY_ERROR_INTERRUPTED)
         return diagnose(diagnostic, error, "interrupted while waiting for %u workers", workers);
     if (error == TARRY_ERROR_STATE)
