@@ -14,7 +14,7 @@ import time
 from harness import TARRY, TIMEOUT, TarryTest, main
 from screen import Terminal
 
-SMALL = ["--workers", "4", "--chunks", "8", "--replication", "2", "--samples", "600", "--features", "6",
+SMALL = ["--workers", "4", "--chunks", "8", "--pieces", "1", "--replication", "2", "--samples", "600", "--features", "6",
          "--reproducible"]
 UNIX = "unix:socket"
 
