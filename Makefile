@@ -10,11 +10,12 @@ OPTIONS := --buildtype=release -Dtests=false -Dprefix='$(PREFIX)' -Dlibdir=lib
 # Twelve machines that take 10 ms per chunk and, anew in each round, some time more; three of them four times as long.
 DEMO := --workers 12 --chunks 12 --replication 4 --rounds 200 --straggler 'shifted-exp:0.01,0.02+slow:3,4'
 
-.PHONY: help demo check fuzz build install format coverage clean
+.PHONY: help demo check check-all fuzz build install format coverage clean
 
 help:
 	@echo 'make demo      set up what is missing, build, and train on made-up data with three slow workers'
-	@echo 'make check     set up what is missing, and run every test in every configuration'
+	@echo 'make check     set up what is missing, and run every test once, under sanitizers'
+	@echo 'make check-all run them in every configuration: both compilers, threads, coverage; the long forms; the format'
 	@echo 'make fuzz      set up what is missing, and run every fuzzer for a minute (SECONDS=N: N seconds)'
 	@echo 'make build     build the library and the tool in $(BUILD)/'
 	@echo 'make install   install both under PREFIX ($(PREFIX)); DESTDIR is heeded'
@@ -30,6 +31,10 @@ demo:
 check:
 	@tools/setup.sh check
 	@python3 tests/check.py
+
+check-all:
+	@tools/setup.sh check
+	@python3 tests/check.py all
 
 fuzz:
 	@tools/setup.sh check

@@ -11,11 +11,11 @@
 enum { CHUNKS = 12, DIMENSION = 1000, TOTAL = CHUNKS * (CHUNKS + 1) / 2 };
 
 /* A chunk's contribution; in real use, the gradient over its samples. */
-static int compute(void *user, uint64_t round, const float *parameters, uint32_t chunk, float *sum)
+static int compute(void *user, const tarry_task *task)
 {
-    (void)user, (void)round;
+    (void)user;
     for (int i = 0; i < DIMENSION; i++)
-        sum[i] = parameters[i] * (float)(chunk + 1);
+        task->gradient[i] = task->parameters[i] * (float)(task->chunk + 1);
     return 0;
 }
 

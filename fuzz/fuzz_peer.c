@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "coding/coefficients.h"
 #include "fuzz_arena.h"
 #include "fuzz_machine.h"
 #include "fuzz_plans.h"
@@ -148,9 +149,9 @@ static void settle_round(tarry_tcp_server *server)
 {
     if (!server->round_over)
         return;
-    require(!server->round.running);
+    require(!server->host->round.running);
     server->round_over = false;
-    decoding_settle(server->sums, server->round.error == TARRY_OK);
+    host_finish(server->host, &(tarry_round_result){0}, NULL);
 }
 
 /* Who is there, told in several ways. */
@@ -164,22 +165,23 @@ static void check(const tarry_tcp_server *server)
         require(its->state != PEER_OVER && its->tasks == 0);
         require(its->worker == WIRE_ANY_WORKER || tcp_server_peer(server, its->worker) == its);
         if (its->state == PEER_READY || its->state == PEER_TURNING)
-            require(server->members[its->worker].joined);
+            require(server->host->members[its->worker].joined);
         require(its->channel->in.kept_capacity <= 4 * CHANNEL_SHARED_BYTES);
         require(its->held_room <= 2 * server->settings.most_peer_bytes);
     }
-    for (uint32_t worker = 0; worker < server->plan->workers; worker++) {
+    for (uint32_t worker = 0; worker < server->host->plan->workers; worker++) {
         const tcp_member *member = &server->members[worker];
         const peer *who = tcp_server_peer(server, worker);
-        joined += member->joined;
+        const bool present = server->host->members[worker].joined;
+        joined += present;
         buffers += member->buffers;
         require(member->buffers <= TCP_STRIPES_PER_WORKER);
-        if (member->joined)
+        if (present)
             require(who != NULL && (who->state == PEER_READY || who->state == PEER_TURNING));
     }
     require(machine_count_left() <= unread);
     require(connections == server->connections && viewers == server->viewers);
-    require(joined == server->present && buffers == server->pool.used);
+    require(joined == server->present && buffers == server->host->pool.used);
 }
 
 static void read_all(run *its, visitor *who);
@@ -214,7 +216,7 @@ static void hear_message(const run *its, visitor *who, const uint8_t *body, size
     tarry_message message;
     uint64_t words[MOST_WORDS];
     /* Of the plan in force, or of that before if it was sent before that changed. */
-    require(codec_decode(&its->server->shapes[who->worker], body, size, words, &message) ==
+    require(codec_decode(&its->server->host->shapes[who->worker], body, size, words, &message) ==
                 TARRY_OK ||
             codec_decode(&its->shape_before[who->worker], body, size, words, &message) == TARRY_OK);
     require(message.type <= TARRY_MESSAGE_FINISH);
@@ -340,16 +342,17 @@ static size_t draw_hello(const run *its, input *in, uint8_t *frame)
 {
     uint8_t who = take(in), how = take(in);
     wire_hello hello = {
-        .oldest = (uint16_t)(1 + (how >= 0xf8)),
-        .newest = (uint16_t)(1 + (how >= 0xf0)),
+        .oldest = (uint16_t)(WIRE_VERSION + (how >= 0xf8) - (who >= 0xf8)),
+        .newest = (uint16_t)(WIRE_VERSION + (how >= 0xf0) - (who >= 0xf8)),
         .role = (how & 7) == 7 ? WIRE_ROLE_VIEWER : WIRE_ROLE_WORKER,
+        .ranking = COEFFICIENTS_VERSION - (who >= 0xf0),
         .worker = (who & 7) > FUZZ_MOST_WORKERS ? WIRE_ANY_WORKER : who & 7,
         .instance = {(uint8_t)(1 + who / 8 % 4)},
     };
     if ((how & 8) != 0)
         memcpy(hello.job, its->server->job_id, sizeof(hello.job));
     if ((how & 32) != 0)
-        memcpy(hello.host, its->server->host, sizeof(hello.host));
+        memcpy(hello.host, its->server->host_id, sizeof(hello.host));
     if ((how & 64) != 0)
         memset(hello.rack, 'a' + who % 3, 1 + who % TARRY_RACK_BYTES);
     if ((how & 16) != 0)
@@ -392,7 +395,7 @@ static size_t draw_part(const run *its, input *in, uint8_t kind, const visitor *
     size_t numbers = STRIPE;
     uint32_t least = tarry_plan_least_parts(its->plan);
     if (message.parts >= least && message.parts <= its->plan->parts) {
-        layout cut = layout_make(its->server->cut.dimension, message.parts, STRIPE);
+        layout cut = layout_make(its->server->host->cut.dimension, message.parts, STRIPE);
         if (message.stripe < cut.stripes)
             numbers = layout_stripe_length(&cut, message.stripe);
     }
@@ -479,25 +482,24 @@ static void say(const run *its, input *in, visitor *who)
 static void begin_round(run *its)
 {
     tarry_tcp_server *server = its->server;
-    if (server->round.running)
+    if (server->host->round.running)
         return;
-    server->round.parameters = its->parameters;
-    server->round.sum = its->sum;
-    tcp_server_begin_round(server);
+    server->parameters = its->parameters;
+    tcp_server_begin_round(server, its->sum);
     settle_round(server);
 }
 
 static void replan(run *its, uint8_t seed)
 {
     tarry_tcp_server *server = its->server;
-    if (server->round.running)
+    if (server->host->round.running)
         return;
     /* All that was sent with the plan before this one is heard. */
     for (size_t i = 0; i < VISITORS; i++)
         its->visitors[i].deaf = false;
     settle(its);
     codec_shape shapes[FUZZ_MOST_WORKERS];
-    memcpy(shapes, server->shapes, its->plan->workers * sizeof(*shapes));
+    memcpy(shapes, server->host->shapes, its->plan->workers * sizeof(*shapes));
     tcp_replan wanted = {.next = choose_plan(its, seed)};
     tcp_server_turn_to(server, &wanted);
     if (wanted.error != TARRY_OK)
@@ -543,7 +545,7 @@ static void act(run *its, input *in)
         if ((what & 0x40) != 0)
             machine_rest((what & 0x80) != 0);
         else
-            tcp_server_fail_round(its->server, TARRY_ERROR_INTERRUPTED);
+            host_fail(its->server->host, TARRY_ERROR_INTERRUPTED);
         break;
     default:
         if (who->fd >= 0)
@@ -561,10 +563,10 @@ static void end(run *its, bool finished)
 {
     tarry_tcp_server *server = its->server;
     machine_rest(false);
-    tcp_server_fail_round(server, TARRY_ERROR_INTERRUPTED);
+    host_fail(server->host, TARRY_ERROR_INTERRUPTED);
     settle(its);
     check(server);
-    require(!server->round.running);
+    require(!server->host->round.running);
     server->closing = true;
     while (server->peers.first != NULL)
         peer_end(server->peers.first, finished ? WIRE_BYE_DONE : 0);

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The checkpoint of a training run: any bytes are refused, or are read as what is written as the
- * same bytes; so is the history in it. The input is the bytes, or changes to a checkpoint that was
- * good; and they can be given the seal that belongs to them.
+ * same bytes; so is the history in it, and the log of its rounds. The input is the bytes of the
+ * checkpoint and of the log, or changes to those that were good; and they can be given the seals
+ * that belong to them.
  */
 #include <string.h>
 
 #include "base/digest.h"
 #include "cli/checkpoint/checkpoint.h"
 #include "cli/checkpoint/history_code.h"
+#include "cli/checkpoint/history_log.h"
 #include "fuzz_input.h"
 
 enum { PATCHED = 1, SEALED = 2 };
@@ -40,26 +42,48 @@ static void adopt(history *past)
     }
 }
 
-static void read_history(const checkpoint *state, uint32_t workers)
+static void read_shares(const checkpoint *state, uint32_t workers)
 {
     const checkpoint_part *part = &state->history;
     history *past = NULL;
     require(history_create(workers, workers, &past) == TARRY_OK);
-    if (history_decode(past, (size_t)state->round, part->bytes, part->size) == TARRY_OK) {
-        require(past->count == state->round && history_encoded_size(past) == part->size);
+    if (history_decode(past, part->bytes, part->size) == TARRY_OK) {
+        require(history_encoded_size(past) == part->size);
         adopt(past);
         uint8_t *again = malloc(part->size);
         require(again != NULL);
         history_encode(past, again);
         require(memcmp(again, part->bytes, part->size) == 0);
         free(again);
+    }
+    history_free(past);
+}
+
+/* The rounds that the checkpoint counts on. */
+static void read_rounds(const checkpoint *state, const uint8_t *log, size_t size, bool sealed)
+{
+    uint8_t seal[HISTORY_LOG_DIGEST_SIZE], again[HISTORY_ROUND_BYTES];
+    size_t count = (size_t)state->round;
+    history *past = NULL;
+    if (history_log_seal(log, size, count, seal, NULL) != TARRY_OK ||
+        (!sealed && memcmp(seal, state->rounds, sizeof(seal)) != 0))
+        return;
+    require(history_create(1, 1, &past) == TARRY_OK);
+    if (history_log_rounds(log, count, past) == TARRY_OK) {
+        require(past->count == count);
+        for (size_t i = 0; i < count; i++) {
+            history_encode_round(&past->rounds[i], again);
+            require(memcmp(again, log + HISTORY_LOG_HEAD_BYTES + i * sizeof(again),
+                           sizeof(again)) == 0);
+        }
     } else {
         require(past->count == 0);
     }
     history_free(past);
 }
 
-static void read(const uint8_t *bytes, size_t size, uint32_t workers)
+static void read(const uint8_t *bytes, size_t size, const uint8_t *log, size_t log_size,
+                 uint32_t workers, bool sealed)
 {
     checkpoint state;
     const uint8_t *found[CHECKPOINT_VECTORS];
@@ -79,37 +103,39 @@ static void read(const uint8_t *bytes, size_t size, uint32_t workers)
     free(again.bytes);
     for (uint32_t i = 0; i < state.vectors; i++)
         free(numbers[i]);
-    read_history(&state, workers);
+    read_shares(&state, workers);
+    read_rounds(&state, log, log_size, sealed);
 }
 
-static size_t write_history(input *in, uint32_t workers, uint64_t rounds, uint8_t *bytes)
+/* The bytes of `count` rounds and their seal. */
+static size_t write_log(input *in, size_t count, uint8_t *bytes, uint8_t *seal)
 {
-    history *past = NULL;
-    require(history_create(workers, workers, &past) == TARRY_OK);
-    for (uint64_t i = 0; i < rounds; i++) {
-        history_round *round = history_add(past);
-        require(round != NULL);
-        round->result = (tarry_round_result){
+    static const uint8_t head[HISTORY_LOG_HEAD_BYTES] = {
+        't', 'a', 'r', 'r', 'y', 'l', 'o', 'g', 1, 0, 0, 0, (uint8_t)HISTORY_ROUND_BYTES};
+    memcpy(bytes, head, sizeof(head));
+    size_t size = sizeof(head);
+    for (size_t i = 0; i < count; i++, size += HISTORY_ROUND_BYTES) {
+        history_round round = history_blank_round;
+        round.result = (tarry_round_result){
             .round = i,
             .parts = 1,
             .copies_needed = 1U + take(in),
             .exact = true,
             .signal_ns = TARRY_NEVER,
         };
+        history_encode_round(&round, bytes + size);
     }
-    size_t size = history_encoded_size(past);
-    require(size <= ROOM);
-    history_encode(past, bytes);
-    history_free(past);
+    require(history_log_seal(bytes, size, count, seal, NULL) == TARRY_OK);
     return size;
 }
 
-static writing write_good(input *in, uint32_t workers)
+/* A checkpoint, and behind it *log_size bytes of its log. */
+static writing write_good(input *in, uint32_t workers, size_t *log_size)
 {
     static const float zeros[MOST_DIMENSION];
     static const float *const vectors[CHECKPOINT_VECTORS] = {zeros, zeros, zeros};
     static const uint8_t text[UINT8_MAX];
-    uint8_t past[ROOM];
+    uint8_t shares[ROOM], log[ROOM];
     checkpoint state = {
         .round = take(in) % (MOST_ROUNDS + 1U),
         .decayed = take(in) / 255.0,
@@ -120,10 +146,16 @@ static writing write_good(input *in, uint32_t workers)
         .dimension = 1U + take(in) % MOST_DIMENSION,
         .vectors = 1U + take(in) % CHECKPOINT_VECTORS,
     };
-    state.history = (checkpoint_part){past, write_history(in, workers, state.round, past)};
+    history *past = NULL;
+    require(history_create(workers, workers, &past) == TARRY_OK);
+    state.history = (checkpoint_part){shares, history_encoded_size(past)};
+    history_encode(past, shares);
+    history_free(past);
+    *log_size = write_log(in, (size_t)state.round, log, state.rounds);
     writing good = {.bytes = malloc(ROOM), .room = ROOM};
     require(good.bytes != NULL);
     require(checkpoint_encode(&state, vectors, put, &good) == TARRY_OK);
+    require(put(&good, log, *log_size) == TARRY_OK);
     return good;
 }
 
@@ -143,20 +175,27 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     uint8_t mode = take(&in);
     uint32_t workers = 1 + mode / 4 % MOST_WORKERS;
     uint8_t *bytes;
-    size_t count;
+    size_t count, log_size;
     if ((mode & PATCHED) != 0) {
-        writing good = write_good(&in, workers);
+        writing good = write_good(&in, workers, &log_size);
         count = good.size;
         bytes = copy(good.bytes, count);
         free(good.bytes);
         take_patches(&in, bytes, count);
     } else {
+        uint8_t share = take(&in);
         count = in.left;
+        log_size = count * share / UINT8_MAX;
         bytes = copy(in.data, count);
     }
-    if ((mode & SEALED) != 0 && count >= SEAL_BYTES)
-        require(digest_of_bytes(bytes, count - SEAL_BYTES, bytes + count - SEAL_BYTES) == 0);
-    read(bytes, count, workers);
+    count -= log_size;
+    uint8_t *own = copy(bytes, count), *log = copy(bytes + count, log_size);
+    bool sealed = (mode & SEALED) != 0;
+    if (sealed && count >= SEAL_BYTES)
+        require(digest_of_bytes(own, count - SEAL_BYTES, own + count - SEAL_BYTES) == 0);
+    read(own, count, log, log_size, workers, sealed);
+    free(log);
+    free(own);
     free(bytes);
     return 0;
 }

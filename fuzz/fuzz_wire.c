@@ -20,7 +20,7 @@ typedef struct small_frame {
     uint8_t again[MOST_FRAME]; /* what was read of it, written */
     size_t size;               /* 0: it was refused */
     bool reworded;             /* it has a text, in which '?' may stand for what came */
-    bool newer;                /* a HELLO of which not all was read */
+    bool foreign;              /* a HELLO of which not all was read */
 } small_frame;
 
 #define READ_AND_WRITE(noun)                                                                       \
@@ -36,7 +36,7 @@ static void read_hello(small_frame *frame)
     if (wire_hello_decode(&frame->head, frame->body, &read) != TARRY_OK)
         return;
     frame->size = wire_hello_encode(&read, frame->again);
-    frame->newer = read.newest > WIRE_VERSION;
+    frame->foreign = read.newest != WIRE_VERSION;
 }
 
 static void read_bye(small_frame *frame)
@@ -105,7 +105,7 @@ static bool take_small(const uint8_t *frame, const wire_head *head, const uint8_
     read_and_write(&small);
     if (small.size == 0)
         return false;
-    if (small.newer)
+    if (small.foreign)
         return true;
     if (small.size != WIRE_HEAD_BYTES + fixed)
         abort();

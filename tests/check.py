@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Builds and tests the project in every configuration, one after the other.
+"""Builds and tests the project in its configurations, one after the other.
 
-    check.py [NAME ...]    only these of the configurations below, or 'format'
+    check.py               the first of the configurations below: every test once
+    check.py all           all of them, and the layout of the sources
+    check.py NAME ...      only these, or 'format'
 
 The output of each failed test is shown, and at the end once more what it complained of; the last line is 'N passed,
 N failed', summed over all configurations, and the exit status is 1 if anything failed. Builds are kept in build-check/, and taken up again.
@@ -22,19 +24,21 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILDS = ROOT / "build-check"
 JOBS = str(os.cpu_count() or 1)
 
-# tests: prefixes of test names, () for none and None for all; but: prefixes of those to leave out.
-Configuration = collections.namedtuple("Configuration", "name compiler options tests but", defaults=[()])
+# tests: prefixes of test names, () for none and None for all; but: prefixes of those to leave out; long: some tests have
+# a longer form, which is run here. Configurations of the same folder share a build.
+Configuration = collections.namedtuple("Configuration", "name compiler options tests but long folder",
+                                       defaults=[(), False, None])
 
 ALL = None
 THREADED = ("protocol/", "runtime/", "scenario/", "integration/", "network/soak", "network/misbehaviour",
             "network/namespaces")
-# They take minutes by the clock: one run of all of them with sanitizers, and one without, is what they are worth.
-LONG = ("network/", "deploy/")
+# Real processes: one run of all of them with sanitizers, and one without, is what they are worth.
+PROCESSES = ("network/", "deploy/")
+SANITIZED = ("-Dbuildtype=debug", "-Doptimization=1", "-Db_sanitize=address,undefined")
 CONFIGURATIONS = (
-    Configuration("gcc-sanitized", "gcc", ("-Dbuildtype=debug", "-Doptimization=1",
-                                           "-Db_sanitize=address,undefined"), ALL),
-    Configuration("clang-sanitized", "clang", ("-Dbuildtype=debug", "-Doptimization=1",
-                                               "-Db_sanitize=address,undefined", "-Db_lundef=false"), ALL, LONG),
+    Configuration("gcc-sanitized", "gcc", SANITIZED, ALL),
+    Configuration("long", "gcc", SANITIZED, ("network/faults", "network/soak"), long=True, folder="gcc-sanitized"),
+    Configuration("clang-sanitized", "clang", (*SANITIZED, "-Db_lundef=false"), ALL, PROCESSES),
     Configuration("threads", "clang", ("-Dbuildtype=debug", "-Doptimization=1", "-Db_sanitize=thread",
                                        "-Db_lundef=false"), THREADED),
     Configuration("coverage", "gcc", ("-Dbuildtype=debugoptimized", "-Db_coverage=true",
@@ -88,8 +92,12 @@ def quietly(command, **options):
     return result.returncode == 0
 
 
+def folder_of(configuration):
+    return BUILDS / (configuration.folder or configuration.name)
+
+
 def build(configuration):
-    folder = BUILDS / configuration.name
+    folder = folder_of(configuration)
     environment = {**os.environ, "CC": configuration.compiler}
     setup = ["meson", "setup", folder, "-Dwerror=true", *configuration.options]
     kept = (folder / "build.ninja").exists() and subprocess.run(
@@ -120,7 +128,7 @@ def steady_addresses():
 
 
 def run_tests(configuration, tally):
-    folder = BUILDS / configuration.name
+    folder = folder_of(configuration)
     names = chosen_tests(folder, configuration)
     if configuration.tests is not ALL and not names:
         return
@@ -128,7 +136,8 @@ def run_tests(configuration, tally):
     log.unlink(missing_ok=True)
     command = [*steady_addresses(), "meson", "test", "-C", folder, "--no-rebuild", "--timeout-multiplier", "4",
                "--num-processes", JOBS, *names]
-    ended = subprocess.run(command, cwd=ROOT, env={**os.environ, **ENVIRONMENT}, stdin=subprocess.DEVNULL,
+    environment = {**os.environ, **ENVIRONMENT, **({"TARRY_TEST_LONG": "1"} if configuration.long else {})}
+    ended = subprocess.run(command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL,
                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", check=False)
     tests = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
     failed = 0
@@ -171,11 +180,12 @@ def check_format():
 def main(names):
     known = [configuration.name for configuration in CONFIGURATIONS] + ["format"]
     for name in names:
-        if name not in known:
-            sys.exit(f"check.py: {name}: unknown; known are {', '.join(known)}")
+        if name not in [*known, "all"]:
+            sys.exit(f"check.py: {name}: unknown; known are all, {', '.join(known)}")
+    names = known if "all" in names else names or known[:1]
     total, covered = Tally(), False
     for configuration in CONFIGURATIONS:
-        if names and configuration.name not in names:
+        if configuration.name not in names:
             continue
         start, tally = time.monotonic(), Tally()
         print(f"{configuration.name}: ...", flush=True)
@@ -192,7 +202,7 @@ def main(names):
         print(f"{configuration.name}: {tally} in {time.monotonic() - start:.0f} s", flush=True)
         for field in ("passed", "failed", "skipped", "complaints"):
             setattr(total, field, getattr(total, field) + getattr(tally, field))
-    if not names or "format" in names:
+    if "format" in names:
         good = check_format()
         total.add(good)
         print(f"format: {'as .clang-format says' if good else 'differs (make format mends it)'}")

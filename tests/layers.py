@@ -49,10 +49,11 @@ BELOW = {
     "runtime": ("protocol/server", "protocol/worker", "straggler"),
     "runtime/sum": ("runtime",),
     "runtime/worker": ("runtime",),
-    "runtime/local": ("runtime/sum", "runtime/worker"),
+    "runtime/host": ("runtime/sum",),
+    "runtime/local": ("runtime/host", "runtime/worker"),
     "runtime/tcp/trust": ("runtime",),
     "runtime/tcp/net": ("runtime/sum", "runtime/tcp/trust"),
-    "runtime/tcp/server": ("runtime/tcp/net",),
+    "runtime/tcp/server": ("runtime/host", "runtime/tcp/net"),
     "runtime/tcp/worker": ("runtime/tcp/net", "runtime/worker"),
     "runtime/tcp/viewer": ("runtime/tcp/net",),
     "pki": ("runtime/tcp/trust",),
@@ -166,7 +167,7 @@ def include_faults(root):
     for path in sorted((root / "include" / "tarry").glob("*.h")):
         for line, quote, target in includes(path):
             parent, stem = target.rpartition("/")[::2]
-            public = parent == "tarry" and (path.parent / stem).exists()
+            public = parent == "tarry" and any((path.parent / (stem + end)).exists() for end in ("", ".in"))
             standard = parent == "" and stem.removesuffix(".h") in C_LIBRARY
             if quote != "<" or not (public or standard):
                 yield f"include/tarry/{path.name}:{line}: {target} is neither public nor of the C library"

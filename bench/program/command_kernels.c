@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <tarry/version.h>
+
 #include "base/diagnostic.h"
 #include "cli/options/options.h"
 #include "cli/options/parse.h"
@@ -138,7 +140,7 @@ static int print_json(const option_command *command, const bench_settings *setti
                                "encode", row->encode, "decode", row->decode));
     }
     json_t *report = json_pack("{s:s, s:s, s:o, s:s, s:s, s:o}", "command", "bench kernels",
-                               "version", TARRY_VERSION, "config", options_json(command), "ran",
+                               "version", tarry_version(), "config", options_json(command), "ran",
                                settings->kernel->name, "unit", "GB/s", "results", results);
     failed |= report == NULL || json_dumpf(report, stdout, JSON_INDENT(2)) != 0;
     printf("\n");

@@ -2,6 +2,8 @@
 #include <signal.h>
 #include <stdio.h>
 
+#include <tarry/version.h>
+
 #include "cli/options/options.h"
 #include "cli/output/output.h"
 #include "cli/text/complain.h"
@@ -192,7 +194,7 @@ static json_t *report_json(const option_command *command, const rows *list)
     json_t *results = json_array();
     for (size_t i = 0; i < list->count; i++)
         results = json_append(results, row_json(&list->items[i]));
-    return json_pack("{s:s, s:s, s:o, s:o}", "command", "bench network", "version", TARRY_VERSION,
+    return json_pack("{s:s, s:s, s:o, s:o}", "command", "bench network", "version", tarry_version(),
                      "config", options_json(command), "results", results);
 }
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 
+#include <tarry/version.h>
+
 #include "cli/options/options.h"
 #include "cli/text/complain.h"
 #include "program/round.h"
@@ -97,8 +99,9 @@ static int print_json(const option_command *command, const bench_round_row *rows
                       "signal_seconds", row->signal, "needed_bytes", row->bytes,
                       "copy_bytes_per_second", row->copy, "ratio", row->ratio));
     }
-    json_t *report = json_pack("{s:s, s:s, s:o, s:o}", "command", "bench round", "version",
-                               TARRY_VERSION, "config", options_json(command), "results", results);
+    json_t *report =
+        json_pack("{s:s, s:s, s:o, s:o}", "command", "bench round", "version", tarry_version(),
+                  "config", options_json(command), "results", results);
     failed |= report == NULL || json_dumpf(report, stdout, JSON_INDENT(2)) != 0;
     printf("\n");
     json_decref(report);

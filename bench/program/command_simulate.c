@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 
+#include <tarry/version.h>
+
 #include "cli/options/options.h"
 #include "cli/text/complain.h"
 #include "cli/text/numbers.h"
@@ -15,7 +17,7 @@ typedef struct simulate_options {
 static const option_entry entries[] = {
     {.name = "workers",
      .argument = "M",
-     .help = "Workers, and chunks (default: 200, and then 10000)",
+     .help = "Workers, and chunks (default: 200, then 10000)",
      .kind = OPTION_U32,
      .offset = offsetof(simulate_options, workers),
      .least = 1,
@@ -101,8 +103,9 @@ static int print_json(const option_command *command, const simulate_options *opt
                       "longest_round_seconds", row->longest_round, "virtual_round_seconds",
                       row->virtual_round, "memory_bytes", row->memory));
     }
-    json_t *report = json_pack("{s:s, s:s, s:o, s:o}", "command", "bench simulate", "version",
-                               TARRY_VERSION, "config", options_json(command), "results", results);
+    json_t *report =
+        json_pack("{s:s, s:s, s:o, s:o}", "command", "bench simulate", "version", tarry_version(),
+                  "config", options_json(command), "results", results);
     failed |= report == NULL || json_dumpf(report, stdout, JSON_INDENT(2)) != 0;
     printf("\n");
     json_decref(report);

@@ -32,16 +32,12 @@ typedef struct way {
     uint32_t count;
 } way;
 
-static int compute(void *user, uint64_t round, const float *parameters, const tarry_span *spans,
-                   uint32_t count, float *gradient)
+static int compute(void *user, const tarry_task *task)
 {
-    (void)round;
-    (void)parameters;
-    (void)count;
     const gradients *own = user;
     if (!atomic_load(&own->written))
         for (size_t i = 0; i < own->dimension; i++)
-            gradient[i] = (float)(spans[0].origin + 1);
+            task->gradient[i] = (float)(task->spans[0].origin + 1);
     return 0;
 }
 

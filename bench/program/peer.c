@@ -6,6 +6,7 @@
 #include "base/bytes.h"
 #include "base/diagnostic.h"
 #include "base/memory.h"
+#include "coding/coefficients.h"
 #include "plan/plan.h"
 
 enum { READ_BYTES = 4 << 10 };
@@ -184,6 +185,7 @@ static bool say_hello(bench_peer *peer, const tarry_plan *plan, uint32_t worker)
         .oldest = WIRE_VERSION,
         .newest = WIRE_VERSION,
         .role = WIRE_ROLE_WORKER,
+        .ranking = COEFFICIENTS_VERSION,
         .worker = worker,
     };
     bytes_put(hello.instance, UINT64_C(1) + worker, 8);

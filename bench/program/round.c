@@ -22,15 +22,12 @@ typedef struct trivial_chunks {
     _Atomic bool written;
 } trivial_chunks;
 
-static int compute(void *user, uint64_t round, const float *parameters, uint32_t chunk,
-                   float *gradient)
+static int compute(void *user, const tarry_task *task)
 {
-    (void)round;
-    (void)parameters;
     const trivial_chunks *chunks = user;
     if (!atomic_load(&chunks->written))
         for (size_t i = 0; i < chunks->dimension; i++)
-            gradient[i] = (float)(chunk + 1);
+            task->gradient[i] = (float)(task->chunk + 1);
     return 0;
 }
 

@@ -4,6 +4,10 @@
 
 #include <stddef.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /*
  * Where an object takes its memory from. NULL in place of an allocator stands for the C library's.
  * An object keeps a copy of the structure, so only `user` must live on. It calls it from the thread
@@ -17,5 +21,9 @@ typedef struct tarry_allocator {
     /* Takes back a block of `allocate`; NULL is allowed. */
     void (*release)(void *user, void *block);
 } tarry_allocator;
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -4,6 +4,10 @@
 
 #include <tarry/api.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define TARRY_DIAGNOSTIC_SIZE 512
 
 /*
@@ -35,5 +39,9 @@ TARRY_API const char *tarry_error_text(int error);
 typedef struct tarry_diagnostic {
     char text[TARRY_DIAGNOSTIC_SIZE];
 } tarry_diagnostic;
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -19,6 +19,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define TARRY_NEVER UINT64_MAX /* a time that does not come */
 
 /* What a worker does with a gradient that it has finished; the same at the server and its workers.
@@ -265,5 +269,9 @@ typedef struct tarry_effects {
     size_t count;
     const tarry_effect *items;
 } tarry_effects;
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

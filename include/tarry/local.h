@@ -7,33 +7,20 @@
 #ifndef TARRY_LOCAL_H
 #define TARRY_LOCAL_H
 
+#include <tarry/compute.h>
 #include <tarry/server.h>
 #include <tarry/straggler.h>
 
-/*
- * Fills gradient[0..dimension-1] with the chunk's sum for `parameters` of `round`. Called from many
- * threads at once, for the same chunk too; must give every caller the same numbers. 0 on success;
- * anything else says that this worker can't compute this chunk: its copy is then not counted. A
- * call whose result is not needed any more still runs to its end, beyond its round if need be; what
- * it gets stays valid until it returns.
- */
-typedef int tarry_compute(void *user, uint64_t round, const float *parameters, uint32_t chunk,
-                          float *gradient);
-
-/*
- * The same, told what the chunk stands for (tarry_plan_span): the sum over these spans of original
- * chunks, one or more. For runtimes that go on with other plans; spans are borrowed until it
- * returns.
- */
-typedef int tarry_compute_spans(void *user, uint64_t round, const float *parameters,
-                                const tarry_span *spans, uint32_t count, float *gradient);
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 typedef struct tarry_local_settings {
-    size_t parameters;      /* numbers in the parameter vector, >= 1 */
-    size_t dimension;       /* d: numbers in a gradient, >= 1 */
-    tarry_compute *compute; /* one of both; the other is NULL */
-    tarry_compute_spans *compute_spans;
-    void *user;
+    size_t size;                      /* of this structure: its init sets it */
+    size_t parameters;                /* numbers in the parameter vector, >= 1 */
+    size_t dimension;                 /* d: numbers in a gradient, >= 1 */
+    tarry_compute *compute;           /* NULL: tasks are taken (tarry_local_take) */
+    void *user;                       /* of compute */
     const tarry_straggler *straggler; /* NULL for none; borrowed, must outlive the runtime */
     tarry_server_settings
         server; /* its dimension is set from that above; stripe_length 0: chosen */
@@ -55,7 +42,9 @@ typedef struct tarry_local_worker {
 } tarry_local_worker;
 
 /* No straggler, tarry_server_settings_init, everything else 0. */
-TARRY_API void tarry_local_settings_init(tarry_local_settings *settings);
+#define tarry_local_settings_init(settings)                                                        \
+    tarry_local_settings_init_sized((settings), sizeof(*(settings)))
+TARRY_API void tarry_local_settings_init_sized(tarry_local_settings *settings, size_t size);
 
 /*
  * Starts the workers of `plan`, which is borrowed and must outlive the runtime. Memory: sum of all
@@ -69,7 +58,8 @@ TARRY_API void tarry_local_settings_init(tarry_local_settings *settings);
 TARRY_API int tarry_local_create(const tarry_plan *plan, const tarry_local_settings *settings,
                                  const tarry_allocator *allocator, tarry_local **local,
                                  tarry_diagnostic *diagnostic);
-/* Waits until every compute function in progress has returned. NULL is allowed. */
+/* Waits until every compute function in progress has returned, and every task that was taken is
+ * given back; nobody may take one then (tarry_local_dismiss). NULL is allowed. */
 TARRY_API void tarry_local_free(tarry_local *local);
 
 /*
@@ -81,6 +71,18 @@ TARRY_API void tarry_local_free(tarry_local *local);
 TARRY_API int tarry_local_round(tarry_local *local, const float *parameters, float *sum,
                                 tarry_round_result *result, tarry_diagnostic *diagnostic);
 
+/*
+ * Without a compute function: the next task of `worker`, in the thread that calls, which may be
+ * another one each time; waits for it. *task is NULL once the runtime was told to dismiss its
+ * workers. Errors: STATE (none came within wait_ns, TARRY_NEVER: no limit; or the worker's task
+ * before was not given back).
+ */
+TARRY_API int tarry_local_take(tarry_local *local, uint32_t worker, uint64_t wait_ns,
+                               const tarry_task **task);
+/* From now on nothing is computed: there are no tasks to take, and those that are out are
+ * cancelled. For the end, after the last round. Any thread. */
+TARRY_API void tarry_local_dismiss(tarry_local *local);
+
 /* What each chunk costs, relative to each other, in the rounds to come, for dynamic orders; NULL:
  * learned. As tarry_server_costs, between rounds. Errors: ARGUMENT. */
 TARRY_API int tarry_local_costs(tarry_local *local, const double *costs);
@@ -88,7 +90,7 @@ TARRY_API int tarry_local_costs(tarry_local *local, const double *costs);
 /*
  * Between two rounds: goes on with `next`, a plan of the same workers and parts that was made from
  * the same original one (tarry_plan_evolve); borrowed, like the one before, which is not used any
- * more. Needs compute_spans. Rounds are numbered on; who is there, what each worker did and what
+ * more. Rounds are numbered on; who is there, what each worker did and what
  * the server has learned stay. It waits for no compute function: one in progress runs to its end
  * on what it was given, and its worker goes on with the next plan then. Takes as much memory as the
  * plan anew, and gives back that of the plan before. Errors: ARGUMENT (plans that don't belong
@@ -110,5 +112,9 @@ TARRY_API void tarry_local_interrupt(tarry_local *local);
 
 /* What `worker` (0..workers-1) did so far. Called between rounds. */
 TARRY_API tarry_local_worker tarry_local_worker_state(const tarry_local *local, uint32_t worker);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -15,6 +15,10 @@
 #include <tarry/api.h>
 #include <tarry/error.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define TARRY_DIGEST_SIZE 32
 #define TARRY_MOST_PARTS 65535
 #define TARRY_RACK_BYTES 63      /* of a rack's name: each from '!' to '~' */
@@ -53,6 +57,7 @@ typedef enum tarry_order {
 } tarry_order;
 
 typedef struct tarry_plan_settings {
+    size_t size;      /* of this structure: its init sets it */
     uint32_t workers; /* m >= 1 */
     uint32_t chunks;  /* N >= 1 */
     /*
@@ -95,7 +100,9 @@ typedef struct tarry_plan tarry_plan;
 
 /* 8 workers, 8 chunks of 1 piece, replication 3, 1 part, random design, optimal order, seed 1, no
  * racks. */
-TARRY_API void tarry_plan_settings_init(tarry_plan_settings *settings);
+#define tarry_plan_settings_init(settings)                                                         \
+    tarry_plan_settings_init_sized((settings), sizeof(*(settings)))
+TARRY_API void tarry_plan_settings_init_sized(tarry_plan_settings *settings, size_t size);
 
 /*
  * Makes a plan. The caller owns *plan and frees it with tarry_plan_free; it is immutable, so any
@@ -283,5 +290,9 @@ TARRY_API int tarry_plan_evolve(const tarry_plan *plan, const tarry_plan_evoluti
 TARRY_API int tarry_plan_carry_cost(const tarry_plan *from, const double *cost,
                                     const tarry_plan *to, const tarry_allocator *allocator,
                                     double *carried);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -10,6 +10,10 @@
 #include <tarry/event.h>
 #include <tarry/plan.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef enum tarry_stop {
     TARRY_STOP_EXACT, /* when every chunk can be recovered; fails when that has become impossible */
     TARRY_STOP_DEADLINE, /* deadline_ns after the round's start, or when all can be recovered, with
@@ -66,6 +70,7 @@ typedef enum tarry_fill {
 } tarry_fill;
 
 typedef struct tarry_server_settings {
+    size_t size; /* of this structure: its init sets it */
     tarry_stop stop;
     uint64_t deadline_ns;    /* TARRY_STOP_DEADLINE, > 0 */
     double error_limit;      /* TARRY_STOP_ERROR, 0..1 */
@@ -100,7 +105,9 @@ typedef struct tarry_server tarry_server;
  * ahead, conditioning limit 1000, silence 2 s; stripes of 65,536 numbers; dimension is 0 and must
  * be set.
  */
-TARRY_API void tarry_server_settings_init(tarry_server_settings *settings);
+#define tarry_server_settings_init(settings)                                                       \
+    tarry_server_settings_init_sized((settings), sizeof(*(settings)))
+TARRY_API void tarry_server_settings_init_sized(tarry_server_settings *settings, size_t size);
 
 /*
  * Makes a server for `plan`, which is borrowed and must outlive it. All its memory is taken here.
@@ -214,5 +221,9 @@ TARRY_API uint32_t tarry_server_arrivals_left(const tarry_server *server);
  */
 TARRY_API int tarry_server_restore(tarry_server *server, const uint8_t *bytes, size_t size,
                                    tarry_diagnostic *diagnostic);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

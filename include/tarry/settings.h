@@ -8,6 +8,10 @@
 
 #include <tarry/server.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Settings that may contradict each other. */
 typedef enum tarry_setting {
     TARRY_SETTING_NONE,
@@ -100,5 +104,9 @@ TARRY_API tarry_memory tarry_memory_of(const tarry_plan *plan, const tarry_serve
  */
 TARRY_API void tarry_settings_keep(tarry_settings *settings, uint64_t copies, uint64_t dimension,
                                    double bytes, bool ahead_given);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

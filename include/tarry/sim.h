@@ -10,6 +10,10 @@
 #include <tarry/server.h>
 #include <tarry/straggler.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* A way between the server and one worker; the same in both directions. */
 typedef struct tarry_sim_link {
     uint64_t latency_ns;
@@ -40,6 +44,7 @@ typedef void tarry_sim_observer(void *user, uint64_t now, uint32_t node, const t
                                 const tarry_effects *effects);
 
 typedef struct tarry_sim_settings {
+    size_t size;                      /* of this structure: its init sets it */
     tarry_server_settings server;     /* its dimension is set from that below */
     const tarry_straggler *straggler; /* NULL for none; borrowed */
     /* What a whole chunk of cost 1 takes before stragglers add to it; a piece takes its share. */
@@ -70,7 +75,9 @@ typedef struct tarry_sim tarry_sim;
  * No straggler, chunks of 1 s, d = 1, links without latency and limit, coded uploads, no vectors,
  * seed 1, stripes as long as the longest part, so that each part is one message.
  */
-TARRY_API void tarry_sim_settings_init(tarry_sim_settings *settings);
+#define tarry_sim_settings_init(settings)                                                          \
+    tarry_sim_settings_init_sized((settings), sizeof(*(settings)))
+TARRY_API void tarry_sim_settings_init_sized(tarry_sim_settings *settings, size_t size);
 
 /* Makes a world for `plan`, which is borrowed; all workers have joined, at time 0. Errors:
  * ARGUMENT, NO_MEMORY. */
@@ -143,5 +150,9 @@ typedef struct tarry_sim_bounds {
 TARRY_API int tarry_sim_bound(const tarry_plan *plan, const tarry_sim_settings *settings,
                               uint64_t round, uint32_t copies, const tarry_allocator *allocator,
                               tarry_sim_bounds *bounds);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

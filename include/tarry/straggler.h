@@ -10,14 +10,19 @@
  *   pareto:SCALE,SHAPE       adds a Pareto draw: SCALE * U^(-1/SHAPE) seconds
  *   weibull:SCALE,SHAPE      adds a Weibull draw: SCALE * Exp(1)^(1/SHAPE) seconds
  *   slow:K,FACTOR            K workers take FACTOR (>= 1) times as long
- *   slow:K,LOW-HIGH          the same, each with a factor of its own, drawn uniformly from LOW (>=
- * 1) to HIGH markov:P_SLOW,P_RECOVER,FACTOR a worker that is fast becomes slow with probability
- * P_SLOW from one round to the next, and fast again with P_RECOVER; slow ones take FACTOR (>= 1)
- * times as long rack:K,FACTOR[,P]        racks of K workers (0..K-1, K..2K-1, ...): in each round
- * each rack is slow with probability P (0.05), all of it; FACTOR 'inf': it dies, all of it at the
- * same share of its work dead:K                   K workers never answer fail:RATE                a
- * worker dies in a round with probability RATE rejoin:SECONDS           those that died by 'fail'
- * or 'rack' join again so long after jitter:SD                multiplies by max(0, 1 + SD * N(0,1))
+ *   slow:K,LOW-HIGH          the same, each with a factor of its own, drawn uniformly from LOW
+ *                            (>= 1) to HIGH
+ *   markov:P_SLOW,P_RECOVER,FACTOR
+ *                            a worker that is fast becomes slow with probability P_SLOW from one
+ *                            round to the next, and fast again with P_RECOVER; slow ones take
+ *                            FACTOR (>= 1) times as long
+ *   rack:K,FACTOR[,P]        racks of K workers (0..K-1, K..2K-1, ...): in each round each rack is
+ *                            slow with probability P (0.05), all of it; FACTOR 'inf': it dies, all
+ *                            of it at the same share of its work
+ *   dead:K                   K workers never answer
+ *   fail:RATE                a worker dies in a round with probability RATE
+ *   rejoin:SECONDS           those that died by 'fail' or 'rack' join again so long after
+ *   jitter:SD                multiplies by max(0, 1 + SD * N(0,1))
  *   trace:FILE               adds the trace's seconds of (round, worker, position), see below
  *   trace:FILE/chunk         adds the trace's seconds of (round, chunk), see below
  *
@@ -59,6 +64,10 @@
 #include <tarry/api.h>
 #include <tarry/error.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct tarry_straggler tarry_straggler;
 
 /*
@@ -96,5 +105,9 @@ TARRY_API bool tarry_straggler_fails(const tarry_straggler *straggler, uint64_t 
                                      uint32_t worker, uint32_t load, uint32_t *position);
 /* How long after its death a worker joins again (term 'rejoin'); UINT64_MAX: never. */
 TARRY_API uint64_t tarry_straggler_rejoin_ns(const tarry_straggler *straggler);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -12,6 +12,7 @@
 #define TARRY_TARRY_H
 
 #include <tarry/allocator.h>
+#include <tarry/compute.h>
 #include <tarry/error.h>
 #include <tarry/event.h>
 #include <tarry/local.h>
@@ -21,6 +22,7 @@
 #include <tarry/sim.h>
 #include <tarry/straggler.h>
 #include <tarry/tcp.h>
+#include <tarry/version.h>
 #include <tarry/worker.h>
 
 #endif

@@ -9,6 +9,10 @@
 
 #include <tarry/local.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define TARRY_TCP_ID_SIZE 16
 #define TARRY_TCP_NO_WORKER UINT32_MAX
 
@@ -68,6 +72,7 @@ typedef void tarry_tcp_observe(void *user, const tarry_tcp_notice *notice);
 typedef int tarry_tcp_ship(void *user, uint32_t origin, const void **bytes, size_t *size);
 
 typedef struct tarry_tcp_server_settings {
+    size_t size;               /* of this structure: its init sets it */
     const char *const *listen; /* "HOST:PORT", "[HOST]:PORT", ":PORT" (any address), "unix:PATH" */
     uint32_t listen_count;
     tarry_tcp_security security;
@@ -103,7 +108,10 @@ typedef struct tarry_tcp_server tarry_tcp_server;
 
 /* Memory is shared, 4 MiB may wait for a peer, 65,536 connections; everything else 0 or as
  * tarry_server_settings_init has it. */
-TARRY_API void tarry_tcp_server_settings_init(tarry_tcp_server_settings *settings);
+#define tarry_tcp_server_settings_init(settings)                                                   \
+    tarry_tcp_server_settings_init_sized((settings), sizeof(*(settings)))
+TARRY_API void tarry_tcp_server_settings_init_sized(tarry_tcp_server_settings *settings,
+                                                    size_t size);
 
 /*
  * Listens, and starts the runtime's threads; whoever connects is let in from the first
@@ -201,15 +209,16 @@ typedef int tarry_tcp_begin(void *user, tarry_tcp_worker *worker, const tarry_tc
                             uint8_t data[TARRY_DIGEST_SIZE], tarry_diagnostic *diagnostic);
 
 typedef struct tarry_tcp_worker_settings {
+    size_t size;         /* of this structure: its init sets it */
     const char *connect; /* as the server's `listen` */
     tarry_tcp_security security;
     uint32_t worker; /* the id to ask for; TARRY_TCP_NO_WORKER: that of the credential, or any */
     /* The rack or host that it says it is in, for the plans to come: up to TARRY_RACK_BYTES bytes,
      * each from '!' to '~'; for the call. NULL or "": it says none. */
     const char *rack;
-    tarry_tcp_begin *begin; /* NULL: nothing to prepare */
-    tarry_compute_spans *compute;
-    void *user;
+    tarry_tcp_begin *begin;           /* NULL: nothing to prepare */
+    tarry_compute *compute;           /* NULL: tasks are taken (tarry_tcp_worker_take) */
+    void *user;                       /* of begin and compute */
     const tarry_straggler *straggler; /* NULL for none; borrowed */
     bool share;                       /* memory with a server on this machine */
     uint64_t patience_ns; /* ends with SYSTEM when it could not connect for so long; TARRY_NEVER:
@@ -220,14 +229,18 @@ typedef struct tarry_tcp_worker_settings {
 } tarry_tcp_worker_settings;
 
 /* Memory is shared, patience 5 minutes, no worker's id; everything else 0. */
-TARRY_API void tarry_tcp_worker_settings_init(tarry_tcp_worker_settings *settings);
+#define tarry_tcp_worker_settings_init(settings)                                                   \
+    tarry_tcp_worker_settings_init_sized((settings), sizeof(*(settings)))
+TARRY_API void tarry_tcp_worker_settings_init_sized(tarry_tcp_worker_settings *settings,
+                                                    size_t size);
 
 /* Nothing is connected yet. The allocator is called from threads of the worker, too. Errors:
  * ARGUMENT, NO_MEMORY, FILE, FORMAT (credentials), SYSTEM. */
 TARRY_API int tarry_tcp_worker_create(const tarry_tcp_worker_settings *settings,
                                       const tarry_allocator *allocator, tarry_tcp_worker **worker,
                                       tarry_diagnostic *diagnostic);
-/* Waits until a compute function in progress has returned. NULL is allowed. */
+/* Waits until a compute function in progress has returned; a task that was taken and not given back
+ * is void then. NULL is allowed. */
 TARRY_API void tarry_tcp_worker_free(tarry_tcp_worker *worker);
 
 /*
@@ -239,6 +252,16 @@ TARRY_API void tarry_tcp_worker_free(tarry_tcp_worker *worker);
  * that needs TLS), FORMAT (what the server sent is no plan), what `begin` gave, NO_MEMORY.
  */
 TARRY_API int tarry_tcp_worker_run(tarry_tcp_worker *worker, tarry_diagnostic *diagnostic);
+/*
+ * Without a compute function, in place of tarry_tcp_worker_run: the next task, and all that leads
+ * to it. Connects at the first call, calls `begin` in the thread that calls, and waits; one thread
+ * at a time. The connection is kept up between the calls. *task is NULL when the run is over.
+ * Errors: STATE (none came within wait_ns, TARRY_NEVER: no limit, with an empty diagnostic; or the
+ * task before was not given back), and those of tarry_tcp_worker_run, after which there are no
+ * tasks.
+ */
+TARRY_API int tarry_tcp_worker_take(tarry_tcp_worker *worker, uint64_t wait_ns,
+                                    const tarry_task **task, tarry_diagnostic *diagnostic);
 /*
  * Takes leave: the chunk in progress may be finished for `grace_ns`, what is finished is sent if it
  * is asked for by the end of the round or of that time, and tarry_tcp_worker_run returns. Any
@@ -264,5 +287,9 @@ typedef struct tarry_tcp_work {
 } tarry_tcp_work;
 
 TARRY_API tarry_tcp_work tarry_tcp_worker_work(const tarry_tcp_worker *worker);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

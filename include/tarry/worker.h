@@ -10,6 +10,10 @@
 #include <tarry/event.h>
 #include <tarry/plan.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct tarry_worker_settings {
     uint32_t worker;  /* 0..workers-1 */
     bool keeps_stale; /* the gradients of a round are kept until the next one is over */
@@ -47,5 +51,9 @@ TARRY_API int tarry_worker_step(tarry_worker *worker, uint64_t now, const tarry_
 /* When to step again with TARRY_EVENT_TIME if nothing else happens;
  * TARRY_NEVER if only events matter. */
 TARRY_API uint64_t tarry_worker_deadline(const tarry_worker *worker);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -2,6 +2,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <tarry/version.h>
+
 #include "cli/command.h"
 #include "cli/options/suggest.h"
 #include "cli/text/complain.h"
@@ -53,7 +55,7 @@ static int run(int argc, char **argv)
         return EXIT_DONE;
     }
     if (strcmp(word, "--version") == 0) {
-        printf("tarry %s\n", TARRY_VERSION);
+        printf("tarry %s\n", tarry_version());
         return EXIT_DONE;
     }
     const char *kind = word[0] == '-' ? "option" : "command";

@@ -14,6 +14,13 @@
 
 #include "plan/plan.h"
 
+enum {
+    /* How ranks and coefficients come about: the server and all workers of a run go by the same. It
+     * grows with each change after which any bit of them may differ. 1 was LAPACK's decomposition.
+     */
+    COEFFICIENTS_VERSION = 2,
+};
+
 /* Workspace for the solutions of one plan; one per thread. */
 typedef struct coefficients coefficients;
 

@@ -165,9 +165,22 @@ static network_batch next_batch(const objective_workspace *work, const dataset *
     };
 }
 
+static void add_losses(const objective *model, const network_batch *batch, const double *scores,
+                       objective_tally *tally)
+{
+    uint32_t outputs = network_outputs(model);
+    for (size_t s = 0; s < batch->count; s++) {
+        bool right;
+        tally->loss +=
+            loss_evaluate(model->settings.model, batch->data->label[network_row(batch, s)], outputs,
+                          scores + s * outputs, &right);
+        tally->right += right;
+    }
+}
+
 static void add_gradient(const objective *model, objective_workspace *work, const dataset *data,
                          const float *parameters, const size_t *rows, size_t first, size_t count,
-                         void *gradient)
+                         void *gradient, objective_tally *tally)
 {
     assert_fits(model, data);
     uint32_t outputs = network_outputs(model);
@@ -175,6 +188,8 @@ static void add_gradient(const objective *model, objective_workspace *work, cons
     for (size_t done = 0; done < count;) {
         network_batch batch = next_batch(work, data, rows, first, count, done);
         double *scores = network_forward(work, &batch);
+        if (tally != NULL)
+            add_losses(model, &batch, scores, tally);
         for (size_t s = 0; s < batch.count; s++)
             loss_differentiate(model->settings.model, data->label[network_row(&batch, s)], outputs,
                                scores + s * outputs);
@@ -185,10 +200,10 @@ static void add_gradient(const objective *model, objective_workspace *work, cons
 
 void objective_add_gradient(const objective *model, objective_workspace *work, const dataset *data,
                             const float *parameters, const size_t *rows, size_t first, size_t count,
-                            float *gradient)
+                            float *gradient, objective_tally *tally)
 {
     assert(network_precision(work) == OBJECTIVE_SINGLE);
-    add_gradient(model, work, data, parameters, rows, first, count, gradient);
+    add_gradient(model, work, data, parameters, rows, first, count, gradient, tally);
 }
 
 void objective_add_gradient_double(const objective *model, objective_workspace *work,
@@ -196,35 +211,41 @@ void objective_add_gradient_double(const objective *model, objective_workspace *
                                    size_t first, size_t count, double *gradient)
 {
     assert(network_precision(work) == OBJECTIVE_DOUBLE);
-    add_gradient(model, work, data, parameters, rows, first, count, gradient);
+    add_gradient(model, work, data, parameters, rows, first, count, gradient, NULL);
+}
+
+void objective_add_tally(const objective *model, objective_workspace *work, const dataset *data,
+                         const float *parameters, size_t first, size_t count,
+                         objective_tally *tally)
+{
+    assert_fits(model, data);
+    network_load(work, parameters);
+    for (size_t done = 0; done < count;) {
+        network_batch batch = next_batch(work, data, NULL, first, count, done);
+        add_losses(model, &batch, network_forward(work, &batch), tally);
+        done += batch.count;
+    }
+}
+
+objective_score objective_score_of(const objective *model, const float *parameters,
+                                   const objective_tally *tally, size_t samples)
+{
+    double square = 0;
+    for (size_t i = 0; i < model->dimension; i++)
+        square += (double)parameters[i] * parameters[i];
+    bool classifies = model->settings.model != MODEL_LEAST_SQUARES;
+    return (objective_score){
+        .loss = tally->loss / (double)samples + model->settings.l2 / 2 * square,
+        .accuracy = classifies ? (double)tally->right / (double)samples : NAN,
+    };
 }
 
 objective_score objective_evaluate(const objective *model, objective_workspace *work,
                                    const dataset *data, const float *parameters)
 {
-    assert_fits(model, data);
-    uint32_t outputs = network_outputs(model);
-    double loss = 0, square = 0;
-    size_t right_answers = 0;
-    network_load(work, parameters);
-    for (size_t done = 0; done < data->rows;) {
-        network_batch batch = next_batch(work, data, NULL, 0, data->rows, done);
-        const double *scores = network_forward(work, &batch);
-        for (size_t s = 0; s < batch.count; s++) {
-            bool right;
-            loss += loss_evaluate(model->settings.model, data->label[network_row(&batch, s)],
-                                  outputs, scores + s * outputs, &right);
-            right_answers += right;
-        }
-        done += batch.count;
-    }
-    for (size_t i = 0; i < model->dimension; i++)
-        square += (double)parameters[i] * parameters[i];
-    bool classifies = model->settings.model != MODEL_LEAST_SQUARES;
-    return (objective_score){
-        .loss = loss / (double)data->rows + model->settings.l2 / 2 * square,
-        .accuracy = classifies ? (double)right_answers / (double)data->rows : NAN,
-    };
+    objective_tally tally = {0};
+    objective_add_tally(model, work, data, parameters, 0, data->rows, &tally);
+    return objective_score_of(model, parameters, &tally, data->rows);
 }
 
 void objective_regularise(const objective *model, const float *parameters, const float *sum,

@@ -59,14 +59,21 @@ int objective_workspace_create(const objective *model, objective_precision preci
                                const tarry_allocator *allocator, objective_workspace **out);
 void objective_workspace_free(objective_workspace *work);
 
+/* What samples' losses come to. */
+typedef struct objective_tally {
+    double loss;  /* the sum of theirs, without the l2 term */
+    size_t right; /* how many are classified right; 0 for least squares */
+} objective_tally;
+
 /*
  * gradient[0..dimension-1] += sum of the loss's gradients over `count` samples: the rows
- * rows[0..count-1] or, where rows is NULL, first .. first + count - 1. The order of summation
+ * rows[0..count-1] or, where rows is NULL, first .. first + count - 1. The same samples are added
+ * to the tally, for which the passes forward do; NULL: none is kept. The order of summation
  * depends on the arguments alone. The workspace is one of the gradient's precision.
  */
 void objective_add_gradient(const objective *model, objective_workspace *work, const dataset *data,
                             const float *parameters, const size_t *rows, size_t first, size_t count,
-                            float *gradient);
+                            float *gradient, objective_tally *tally);
 void objective_add_gradient_double(const objective *model, objective_workspace *work,
                                    const dataset *data, const float *parameters, const size_t *rows,
                                    size_t first, size_t count, double *gradient);
@@ -76,6 +83,15 @@ typedef struct objective_score {
     double accuracy; /* share of samples classified right; NaN for least squares */
 } objective_score;
 
+/* As the tally of objective_add_gradient, of samples `first` .. first + count - 1: the same bits.
+ */
+void objective_add_tally(const objective *model, objective_workspace *work, const dataset *data,
+                         const float *parameters, size_t first, size_t count,
+                         objective_tally *tally);
+/* The score of `parameters` whose `samples` samples, all there are, gave the tally. */
+objective_score objective_score_of(const objective *model, const float *parameters,
+                                   const objective_tally *tally, size_t samples);
+/* Both, of all samples of the data. */
 objective_score objective_evaluate(const objective *model, objective_workspace *work,
                                    const dataset *data, const float *parameters);
 

@@ -6,15 +6,19 @@
 #include "base/diagnostic.h"
 #include "base/digest.h"
 #include "base/memory.h"
+#include "base/sized.h"
 #include "plan/decode/decode.h"
 #include "plan/design/design.h"
 #include "plan/order/improve.h"
 #include "plan/order/order.h"
 #include "plan/rack/rack.h"
 
-void tarry_plan_settings_init(tarry_plan_settings *settings)
+void tarry_plan_settings_init_sized(tarry_plan_settings *settings, size_t size)
 {
+    if (!sized_begin(settings, size, sizeof(*settings)))
+        return;
     *settings = (tarry_plan_settings){
+        .size = size,
         .workers = 8,
         .chunks = 8,
         .pieces = 1,
@@ -230,7 +234,9 @@ static int complete(tarry_plan *plan)
 int tarry_plan_create(const tarry_plan_settings *settings, const tarry_allocator *allocator,
                       tarry_plan **out, tarry_diagnostic *diagnostic)
 {
-    int error = check_settings(settings, diagnostic);
+    int error = sized_check(settings->size, sizeof(*settings), "plan", diagnostic);
+    if (error == TARRY_OK)
+        error = check_settings(settings, diagnostic);
     if (error != TARRY_OK)
         return error;
     tarry_plan *plan = memory_allocate(allocator, 1, sizeof(*plan));

@@ -6,12 +6,21 @@
 #include <stdint.h>
 #include <time.h>
 
+#include <tarry/event.h>
+
 /* The monotonic clock, in nanoseconds. */
 static inline uint64_t clock_now_ns(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+}
+
+/* The time in so many nanoseconds; TARRY_NEVER if that does not come. */
+static inline uint64_t clock_from_now(uint64_t ns)
+{
+    uint64_t now = clock_now_ns();
+    return ns < TARRY_NEVER - now ? now + ns : TARRY_NEVER;
 }
 
 static inline struct timespec clock_timespec(uint64_t time_ns)

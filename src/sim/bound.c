@@ -195,36 +195,73 @@ static uint32_t count_within(const bound *of, uint32_t worker, uint64_t time)
     return low - start;
 }
 
-static bool covers_within(bound *of, uint64_t time)
+/* What the last flow's least cut lets through within `time`. */
+static uint64_t cut_within(const bound *of, uint64_t time)
 {
     const tarry_plan *plan = of->plan;
-    uint64_t demand = (uint64_t)plan->chunks * of->copies, counts = 0;
+    const flow *network = &of->network;
+    uint64_t room = 0;
     for (uint32_t worker = 0; worker < plan->workers; worker++) {
-        uint32_t count = count_within(of, worker, time);
-        counts += count;
-        flow_set(&of->network, worker_arc(of, worker), count);
+        if (!flow_reached(network, worker)) {
+            room += count_within(of, worker, time);
+            continue;
+        }
+        for (uint32_t slot = plan->worker_offset[worker]; slot < plan->worker_offset[worker + 1];
+             slot++)
+            room += of->time[slot] <= time &&
+                    !flow_reached(network, plan->workers + plan->slot_chunk[slot]);
     }
-    if (counts < demand) /* most times that are too short are so by far */
-        return false;
-    for (uint32_t slot = 0; slot < plan_edges(plan); slot++)
-        flow_set(&of->network, slot_arc(slot), of->time[slot] <= time);
     for (uint32_t chunk = 0; chunk < plan->chunks; chunk++)
-        flow_set(&of->network, chunk_arc(of, chunk), of->copies);
-    return run_flow(of) == demand;
+        room += flow_reached(network, plan->workers + chunk) ? of->copies : 0;
+    return room;
 }
 
-/* The first of the moments at which the counts allow for every copy. */
-static uint64_t bound_by_count(bound *of)
+/* The first of the moments from `low` on at which the last flow's cut lets `demand` through, or
+ * their number. */
+static uint32_t moment_of_cut(const bound *of, uint32_t low, uint64_t demand)
 {
-    uint32_t low = 0, high = of->moments;
+    uint32_t high = of->moments;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        if (covers_within(of, of->moment[middle]))
+        if (cut_within(of, of->moment[middle]) >= demand)
             high = middle;
         else
             low = middle + 1;
     }
-    return low < of->moments ? of->moment[low] : TARRY_NEVER;
+    return low;
+}
+
+/* Adds what more flows within `time`, which is later than before. */
+static uint64_t flow_within(bound *of, uint64_t time)
+{
+    const tarry_plan *plan = of->plan;
+    for (uint32_t worker = 0; worker < plan->workers; worker++)
+        flow_raise(&of->network, worker_arc(of, worker), count_within(of, worker, time));
+    for (uint32_t slot = 0; slot < plan_edges(plan); slot++)
+        flow_raise(&of->network, slot_arc(slot), of->time[slot] <= time);
+    return run_flow(of);
+}
+
+/*
+ * The first of the moments at which the counts allow for every copy. The cut that shows a moment to
+ * be too early leads to the first one that this cut doesn't rule out (Newton's method for a
+ * parametric flow, as in cover_time); so all that flows before the last moment stays.
+ */
+static uint64_t bound_by_count(bound *of)
+{
+    const tarry_plan *plan = of->plan;
+    uint64_t demand = (uint64_t)plan->chunks * of->copies, flows = 0;
+    for (uint32_t chunk = 0; chunk < plan->chunks; chunk++)
+        flow_set(&of->network, chunk_arc(of, chunk), of->copies);
+    run_flow(of); /* nothing: the cut is that of the workers' counts */
+    for (uint32_t at = 0;; at++) {
+        at = moment_of_cut(of, at, demand);
+        if (at == of->moments)
+            return TARRY_NEVER;
+        flows += flow_within(of, of->moment[at]);
+        if (flows == demand)
+            return of->moment[at];
+    }
 }
 
 static int bound_by_work(const bound *of, const tarry_allocator *allocator, uint64_t *bound_ns)

@@ -2,12 +2,16 @@
 #include <math.h>
 
 #include "base/diagnostic.h"
+#include "base/sized.h"
 #include "plan/plan.h"
 #include "sim/world.h"
 
-void tarry_sim_settings_init(tarry_sim_settings *settings)
+void tarry_sim_settings_init_sized(tarry_sim_settings *settings, size_t size)
 {
+    if (!sized_begin(settings, size, sizeof(*settings)))
+        return;
     *settings = (tarry_sim_settings){
+        .size = size,
         .chunk_ns = UINT64_C(1000000000),
         .dimension = 1,
         .link = {.bytes_per_second = INFINITY},
@@ -30,6 +34,9 @@ static bool counts_whole(const tarry_plan *plan, const tarry_server_settings *se
 int settings_check(const tarry_plan *plan, const tarry_sim_settings *settings,
                    tarry_diagnostic *diagnostic)
 {
+    int error = sized_check(settings->size, sizeof(*settings), "simulator", diagnostic);
+    if (error != TARRY_OK)
+        return error;
     const char *fault = NULL;
     if (settings->dimension == 0 || settings->dimension > SIZE_MAX / (2 * sizeof(double)))
         fault = "dimension must be at least 1, and vectors must fit into the address space";

@@ -3,12 +3,18 @@
 
 import os
 import re
+import signal
 import subprocess
 import tempfile
 import unittest
 
 TARRY = os.path.abspath(os.environ["TARRY"])
 TIMEOUT = 300  # seconds, after which a command hangs
+
+# Signals do what they do to a terminal's programs, even where the tests run in the background or under nohup.
+for number in (signal.SIGHUP, signal.SIGINT):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, signal.SIG_DFL)
 
 
 class TarryTest(unittest.TestCase):

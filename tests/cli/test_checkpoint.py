@@ -50,7 +50,7 @@ class Checkpoint(TarryTest):
             self.assertEqual(parameters, again)
             self.assertEqual(sum(w["chunks"] for w in expected["workers"]),
                              sum(w["chunks"] for w in found["workers"]))
-            self.assertEqual(self.files(), ["report.json", "run.ck", "run.ck.previous", "w.npy"])
+            self.assertEqual(self.files(), ["report.json", "run.ck", "run.ck.history", "run.ck.previous", "w.npy"])
             self.assertEqual(os.stat(os.path.join(self.folder, "run.ck")).st_mode & 0o777, 0o600)
             os.remove(os.path.join(self.folder, "run.ck"))
             os.remove(os.path.join(self.folder, "run.ck.previous"))
@@ -117,6 +117,75 @@ class Checkpoint(TarryTest):
         self.fail_like(1, "tarry: --resume: .*run.ck: this is no checkpoint of a training run",
                        *SMALL, *KEEP, "--resume")
 
+    def spoil_history(self, change):
+        """The history's bytes after a change to them."""
+        data = change(bytearray(self.read("run.ck.history", "rb")))
+        with open(os.path.join(self.folder, "run.ck.history"), "wb") as file:
+            file.write(data)
+
+    def test_a_history_is_cut_back_to_the_checkpoint(self):
+        """What was written after the checkpoint that is left, be it whole rounds or a torn one, counts for nothing."""
+        options = ["--reproducible", "--checkpoint-every", "5"]
+        expected, parameters = self.train(*options, "--rounds", "25")
+        self.train(*options, *KEEP, "--rounds", "10")
+        first = self.read("run.ck", "rb")
+        for torn in (b"", b"torn" * 17):
+            self.train(*options, *KEEP, "--rounds", "21", "--resume")
+            size = os.path.getsize(os.path.join(self.folder, "run.ck.history"))
+            self.write("run.ck", first)
+            self.spoil_history(lambda data: data + torn)
+            found, again = self.train(*options, *KEEP, "--rounds", "25", "--resume")
+            self.assert_same(expected, found)
+            self.assertEqual(parameters, again)
+            rounds = os.path.getsize(os.path.join(self.folder, "run.ck.history")) - 16
+            self.assertEqual(rounds * 21, (size - 16) * 25)
+            self.write("run.ck", first)
+
+    def test_a_checkpoint_grows_by_no_round(self):
+        sizes = set()
+        for rounds in ("10", "200"):
+            self.train(*KEEP, "--rounds", rounds, *(["--resume"] if sizes else []))
+            sizes.add(os.path.getsize(os.path.join(self.folder, "run.ck")))
+        self.assertEqual(len(sizes), 1)
+
+    def test_a_history_without_the_checkpoint_s_rounds(self):
+        """FILE.previous is taken as long as its rounds are there."""
+        self.train(*KEEP, "--rounds", "15")
+        self.spoil_history(lambda data: data[:-1])
+        done = self.run_tarry(*SMALL, *KEEP, "--rounds", "15", "--resume", "--quiet")
+        self.assertEqual(done.returncode, 0, done.err)
+        self.assertRegex(done.err, r"^tarry: --resume: .*/run.ck.history: it has not all rounds of the checkpoint; "
+                                   r"goes on from .*, after 10 rounds\n$")
+        self.spoil_history(lambda data: data[:100] + bytes([data[100] ^ 1]) + data[101:])
+        self.fail_like(1, "tarry: --resume: .*/run.ck.history: it is damaged, or of another run than the checkpoint",
+                       *SMALL, *KEEP, "--resume")
+        os.remove(os.path.join(self.folder, "run.ck.history"))
+        self.fail_like(1, "tarry: --resume: .*/run.ck.history: cannot be read: No such file or directory",
+                       *SMALL, *KEEP, "--resume")
+
+    def test_a_history_that_is_left_alone(self):
+        """Another run's is written over, since its checkpoints are gone; a file that is none is not."""
+        self.train(*KEEP, "--rounds", "30")
+        for name in ("run.ck", "run.ck.previous"):
+            os.remove(os.path.join(self.folder, name))
+        self.train(*KEEP, "--rounds", "3")
+        report, _ = self.train(*KEEP, "--rounds", "5", "--resume")
+        self.assertEqual(len(report["rounds"]), 5)
+        for name in ("run.ck", "run.ck.previous"):
+            os.remove(os.path.join(self.folder, name))
+        self.write("run.ck.history", "a text of mine")
+        self.fail_like(1, r"tarry: --checkpoint: .*run\.ck\.history: this is in the way: it should be the history of a "
+                          "run, or not be there", *SMALL, *KEEP)
+        self.assertEqual(self.read("run.ck.history"), "a text of mine")
+
+    def test_a_checkpoint_of_the_old_form(self):
+        self.train(*KEEP, "--rounds", "2")
+        old = bytearray(self.read("run.ck", "rb"))
+        old[8:12] = (2).to_bytes(4, "little")
+        self.write("run.ck", bytes(old))
+        self.write("run.ck.previous", bytes(old))
+        self.fail_like(1, "tarry: --resume: .*run.ck: it is of another version of Tarry", *SMALL, *KEEP, "--resume")
+
     def test_other_options_and_data(self):
         self.train(*KEEP, "--rounds", "5")
         resume = [*SMALL, *KEEP, "--resume"]
@@ -143,7 +212,7 @@ class Checkpoint(TarryTest):
         self.fail_with(2, "tarry: --report: run.ck is the file of --checkpoint too", *SMALL, *KEEP, "--report", "run.ck")
 
     def test_what_can_t_be_written(self):
-        self.fail_like(1, "tarry: --checkpoint: .*no/run.ck: cannot be written: No such file or directory",
+        self.fail_like(1, "tarry: --checkpoint: .*no/run.ck.history: cannot be written: No such file or directory",
                        *SMALL, "--checkpoint", "no/run.ck")
         self.fail_with(1, "tarry: --checkpoint: /dev/null: this is no file", *SMALL, "--checkpoint", "/dev/null")
 
@@ -156,10 +225,10 @@ class Checkpoint(TarryTest):
         _, err = process.communicate(timeout=TIMEOUT)
         self.assertEqual(process.returncode, 1)
         lines = err.splitlines()
-        self.assertRegex(lines[0], r"^tarry: --checkpoint: .*run\.ck: cannot be written: File too large; "
+        self.assertRegex(lines[0], r"^tarry: --checkpoint: .*run\.ck\.history: cannot be written: File too large; "
                                    r"the training goes on$")
-        self.assertRegex(lines[1], r"^tarry: --checkpoint: .*run\.ck: cannot be written: File too large$")
-        self.assertEqual((len(lines), self.files()), (2, ["run.ck", "run.ck.previous"]))
+        self.assertRegex(lines[1], r"^tarry: --checkpoint: .*run\.ck\.history: cannot be written: File too large$")
+        self.assertEqual((len(lines), self.files()), (2, ["run.ck", "run.ck.history", "run.ck.previous"]))
         report, _ = self.train(*KEEP, "--rounds", "60", "--resume")
         self.assertEqual(len(report["rounds"]), 60)
 
@@ -217,7 +286,7 @@ class Checkpoint(TarryTest):
         os.symlink("real/ck", os.path.join(self.folder, "run.ck"))
         self.train(*KEEP, "--rounds", "15")
         self.assertTrue(os.path.islink(os.path.join(self.folder, "run.ck")))
-        self.assertEqual(sorted(os.listdir(os.path.join(self.folder, "real"))), ["ck", "ck.previous"])
+        self.assertEqual(sorted(os.listdir(os.path.join(self.folder, "real"))), ["ck", "ck.history", "ck.previous"])
         os.remove(os.path.join(self.folder, "real", "ck"))
         self.fail_with(1, "tarry: --checkpoint: run.ck: there is one already; --resume goes on from it", *SMALL, *KEEP)
         done = self.run_tarry(*SMALL, *KEEP, "--rounds", "15", "--resume", "--quiet")

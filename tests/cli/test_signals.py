@@ -46,7 +46,7 @@ class Signals(TarryTest):
         self.assertEqual(line.split()[4], str(len(report["rounds"])))
         self.assertGreater(len(report["rounds"]), 0)
         self.assertEqual(report["final"]["loss"], report["rounds"][-1]["loss"])
-        self.assertEqual(self.files(), ["ck", "ck.previous", "plot.svg", "report.json", "w.npy"])
+        self.assertEqual(self.files(), ["ck", "ck.history", "ck.previous", "plot.svg", "report.json", "w.npy"])
         self.assertRegex(out, r"^\d+ rounds in ")
 
     def plot_slowly(self, seconds):
@@ -98,10 +98,10 @@ class Signals(TarryTest):
                              cwd=self.folder, env=self.environment(), capture_output=True, text=True, timeout=TIMEOUT)
         self.assertEqual(run.returncode, 1, run.stderr)
         errors = [line for line in run.stderr.splitlines() if line.startswith("tarry: ")]
-        self.assertEqual(errors, ["tarry: --checkpoint: ck: cannot be written: File too large; the training goes on",
-                                  "tarry: --checkpoint: ck: cannot be written: File too large",
+        self.assertEqual(errors, ["tarry: --checkpoint: ck.history: cannot be written: File too large; the training goes on",
+                                  "tarry: --checkpoint: ck.history: cannot be written: File too large",
                                   "tarry: report.json: cannot be written: File too large"])
-        self.assertEqual(self.files(), ["ck", "ck.previous", "w.npy"])
+        self.assertEqual(self.files(), ["ck", "ck.history", "ck.previous", "w.npy"])
 
     def test_in_the_middle_of_a_long_round(self):
         process = self.start("train", "--samples", "400", "--straggler", "shifted-exp:1000,1",

@@ -126,6 +126,16 @@ class Report(TarryTest):
         self.assertIsNone(report["final"]["test_accuracy"])
         self.assertEqual(report["final"]["loss"], losses[11])
 
+    def test_losses_that_gradients_tell_are_those_of_a_pass(self):
+        """Other processes tell no losses, so that the data is passed through for them."""
+        options = ["--model", "perceptron", "--hidden", "6", "--reproducible", "--pieces", "2", "--rounds", "4"]
+        told, passed = self.report(*options), self.report(*options, "--processes")
+        for before, after in zip([told["initial"], told["final"], *told["rounds"]],
+                                 [passed["initial"], passed["final"], *passed["rounds"]]):
+            for key in ("loss", "test_loss", "test_accuracy"):
+                self.assertAlmostEqual(before[key], after[key], delta=1e-5)
+        self.assertEqual(told["initial"]["accuracy"], passed["initial"]["accuracy"])
+
     def test_plain_and_coded_runs_agree(self):
         plain = self.report("--replication", "1", "--workers", "1", "--chunks", "1")
         coded = self.report("--parts", "2", "--credit", "whole", "--straggler",

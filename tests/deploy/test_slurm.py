@@ -1,18 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""deploy/slurm.sh on a Slurm of three pretended nodes, started for it; skipped where Slurm is not installed."""
+"""deploy/slurm.sh on a Slurm of three pretended nodes, started for it."""
 
 import os
 import signal
 import stat
-import sys
 import time
 
 import slurm_cluster
 from harness import TARRY, main
 from machines import DEPLOY, MachinesTest
 
-SKIP = 77
 ROUNDS = 300
 WORKERS = 6
 JOB = ["--chunks=12", "--replication=3", "--samples=400", "--features=5", f"--rounds={ROUNDS}"]
@@ -45,6 +43,8 @@ def step_daemon(process):
 class Slurm(MachinesTest):
     def setUp(self):
         super().setUp()
+        missing = slurm_cluster.missing()
+        self.assertIsNone(missing, f"there is no {missing}; tools/setup.sh check installs it")
         os.chmod(self.folder, 0o755)
         self.cluster = slurm_cluster.Cluster(self.machine("slurm"), nodes=3, cpus=2)
         self.cluster.__enter__()
@@ -139,8 +139,4 @@ class Slurm(MachinesTest):
 
 
 if __name__ == "__main__":
-    missing = slurm_cluster.missing()
-    if missing is not None:
-        print(f"skipped: there is no {missing}")
-        sys.exit(SKIP)
     main()

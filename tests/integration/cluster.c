@@ -138,8 +138,7 @@ static double scale_of(const cluster *its, const float *parameters)
     return (double)parameters[0] + (double)parameters[its->parameter_count - 1];
 }
 
-static int compute(void *user, uint64_t round, const float *parameters, const tarry_span *spans,
-                   uint32_t count, float *gradient)
+static int compute(void *user, const tarry_task *task)
 {
     cluster_member *member = user;
     cluster *its = member->cluster;
@@ -147,9 +146,9 @@ static int compute(void *user, uint64_t round, const float *parameters, const ta
     if (sum == NULL)
         return -1;
     int result = 0;
-    for (uint32_t i = 0; i < count && result == 0; i++) {
-        uint32_t origin = spans[i].origin;
-        double scale = scale_of(its, parameters) * spans[i].count / spans[i].of;
+    for (uint32_t i = 0; i < task->span_count && result == 0; i++) {
+        uint32_t origin = task->spans[i].origin;
+        double scale = scale_of(its, task->parameters) * task->spans[i].count / task->spans[i].of;
         if (its->ships) {
             const void *bytes;
             size_t size;
@@ -159,10 +158,10 @@ static int compute(void *user, uint64_t round, const float *parameters, const ta
                 result = -1;
         }
         if (result == 0)
-            add(its, round, origin, scale, sum);
+            add(its, task->round, origin, scale, sum);
     }
     for (size_t i = 0; i < its->dimension; i++)
-        gradient[i] = (float)sum[i];
+        task->gradient[i] = (float)sum[i];
     free(sum);
     pass_gate(member);
     return result;

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/bitset.h"
+#include "coding/coefficients.h"
 #include "coding/transfer.h"
 #include "plan/plan.h"
 #include "plan/plan_code.h"
@@ -163,6 +164,7 @@ void script_say_hello(script *its, wire_role role, uint32_t worker)
         .oldest = WIRE_VERSION,
         .newest = WIRE_VERSION,
         .role = role,
+        .ranking = COEFFICIENTS_VERSION,
         .worker = worker,
         .instance = {its->instance},
     };

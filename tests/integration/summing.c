@@ -21,13 +21,12 @@ static void fill(const summing *job, uint64_t round, uint32_t chunk, float scale
         gradient[i] = scale * (float)random_normal(&stream);
 }
 
-static int compute(void *user, uint64_t round, const float *parameters, uint32_t chunk,
-                   float *gradient)
+static int compute(void *user, const tarry_task *task)
 {
     const summing *job = user;
-    if (chunk == job->failing_chunk)
+    if (task->chunk == job->failing_chunk)
         return -1;
-    fill(job, round, chunk, parameters[0], gradient);
+    fill(job, task->round, task->chunk, task->parameters[0], task->gradient);
     return 0;
 }
 

@@ -26,13 +26,11 @@ static size_t number_from(const char *variable, size_t fallback)
 }
 
 /* The chunk's number, times what the round's parameters say. */
-static int compute(void *user, uint64_t round, const float *parameters, uint32_t chunk,
-                   float *gradient)
+static int compute(void *user, const tarry_task *task)
 {
-    (void)round;
     const size_t *dimension = user;
     for (size_t i = 0; i < *dimension; i++)
-        gradient[i] = (float)chunk * parameters[i];
+        task->gradient[i] = (float)task->chunk * task->parameters[i];
     return 0;
 }
 

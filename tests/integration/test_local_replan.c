@@ -47,22 +47,21 @@ static void add_samples(uint64_t seed, uint64_t round, tarry_span span, double *
     }
 }
 
-static int compute(void *user, uint64_t round, const float *parameters, const tarry_span *spans,
-                   uint32_t count, float *gradient)
+static int compute(void *user, const tarry_task *task)
 {
     job *of = user;
     double sum[DIMENSION] = {0};
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < task->span_count; i++) {
         pthread_mutex_lock(&of->lock);
         of->waiting++;
-        while (of->shut && spans[i].origin == 0)
+        while (of->shut && task->spans[i].origin == 0)
             pthread_cond_wait(&of->change, &of->lock);
         of->waiting--;
         pthread_mutex_unlock(&of->lock);
-        add_samples(of->seed, round, spans[i], sum);
+        add_samples(of->seed, task->round, task->spans[i], sum);
     }
     for (size_t i = 0; i < DIMENSION; i++)
-        gradient[i] = (float)sum[i] * parameters[0];
+        task->gradient[i] = (float)sum[i] * task->parameters[0];
     return 0;
 }
 
@@ -76,7 +75,7 @@ static void job_init(job *of)
     tarry_local_settings_init(&of->settings);
     of->settings.parameters = 1;
     of->settings.dimension = DIMENSION;
-    of->settings.compute_spans = compute;
+    of->settings.compute = compute;
     of->settings.server.pick = TARRY_PICK_SHARE;
     of->settings.server.stripe_length = 50;
     pthread_mutex_init(&of->lock, NULL);
@@ -307,13 +306,6 @@ static void an_interrupt_in_between_is_not_lost(void **state)
     job_end(&of);
 }
 
-static int compute_chunk(void *user, uint64_t round, const float *parameters, uint32_t chunk,
-                         float *gradient)
-{
-    const tarry_span whole = {.origin = chunk, .count = 1, .of = 1};
-    return compute(user, round, parameters, &whole, 1, gradient);
-}
-
 static void what_does_not_fit_is_refused(void **state)
 {
     (void)state;
@@ -331,20 +323,6 @@ static void what_does_not_fit_is_refused(void **state)
         assert_int_equal(tarry_local_replan(of.local, plan, NULL), TARRY_ERROR_ARGUMENT);
         tarry_plan_free(plan);
     }
-    assert_exact(&of, 0);
-    tarry_local_free(of.local);
-
-    /* Functions that know chunks by number know those of one plan. */
-    of.settings.compute = compute_chunk;
-    assert_int_equal(tarry_local_create(of.first, &of.settings, NULL, &of.local, NULL),
-                     TARRY_ERROR_ARGUMENT);
-    of.settings.compute_spans = NULL;
-    tarry_plan *next = random_next(&of);
-    assert_int_equal(tarry_local_create(next, &of.settings, NULL, &of.local, NULL),
-                     TARRY_ERROR_ARGUMENT);
-    assert_int_equal(tarry_local_create(of.first, &of.settings, NULL, &of.local, NULL), TARRY_OK);
-    assert_int_equal(tarry_local_replan(of.local, next, NULL), TARRY_ERROR_ARGUMENT);
-    tarry_plan_free(next);
     assert_exact(&of, 0);
     job_end(&of);
 }

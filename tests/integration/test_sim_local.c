@@ -131,13 +131,10 @@ int __wrap_tarry_worker_step(tarry_worker *worker, uint64_t now, const tarry_eve
     return error;
 }
 
-static int compute(void *user, uint64_t round, const float *parameters, uint32_t chunk,
-                   float *gradient)
+static int compute(void *user, const tarry_task *task)
 {
     (void)user;
-    (void)round;
-    (void)parameters;
-    gradient[0] = (float)chunk;
+    task->gradient[0] = (float)task->chunk;
     return 0;
 }
 

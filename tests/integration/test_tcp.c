@@ -19,10 +19,9 @@
 #include "failing_allocator.h"
 #include "seed.h"
 
-static int no_compute(void *user, uint64_t round, const float *parameters, const tarry_span *spans,
-                      uint32_t count, float *gradient)
+static int no_compute(void *user, const tarry_task *task)
 {
-    (void)user, (void)round, (void)parameters, (void)spans, (void)count, (void)gradient;
+    (void)user, (void)task;
     return -1;
 }
 

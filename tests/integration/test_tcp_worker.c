@@ -51,10 +51,9 @@ static void pass(sem_t *gate)
         assert_int_equal(errno, EINTR);
 }
 
-static int compute(void *user, uint64_t round, const float *parameters, const tarry_span *spans,
-                   uint32_t count, float *gradient)
+static int compute(void *user, const tarry_task *task)
 {
-    (void)round, (void)parameters, (void)spans, (void)count, (void)gradient;
+    (void)task;
     stage *its = user;
     if (its->held) {
         sem_post(&its->computing);

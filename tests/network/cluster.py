@@ -28,6 +28,7 @@ from harness import TARRY  # noqa: E402
 SILENCE = 2.0  # seconds without a word after which the server's default is to go on without a worker
 WAIT = 100  # seconds for anything that is to happen soon, on a machine that has much else to do
 LONG = 600  # for a whole command
+LONG_FORM = bool(os.environ.get("TARRY_TEST_LONG"))  # of tests that have a shorter one
 PR_SET_PDEATHSIG = 1
 LIBC = ctypes.CDLL(None)
 

@@ -11,6 +11,8 @@ MESSAGE_BYTES = 24  # of a message before its sets, or its numbers
 BLOB_BYTES = 24  # of a BLOB before its bytes
 ANY_WORKER = 2**32 - 1
 ZEROS = bytes(32)
+VERSION = 2  # of the protocol
+RANKING = 2  # of ranks and coefficients
 
 HEAD = struct.Struct("<IB3s")
 _MESSAGE = struct.Struct("<BBHIQII")
@@ -58,6 +60,7 @@ class Reason(enum.IntEnum):
     FLOOD = 9
     CLOSING = 10
     ARRIVALS = 11
+    RANKING = 12
 
 
 @dataclass(frozen=True)
@@ -93,10 +96,10 @@ def frame(kind, body=b"", length=None):
     return HEAD.pack(len(body) if length is None else length, kind, bytes(3)) + body
 
 
-def hello(worker=ANY_WORKER, role=0, oldest=1, newest=1, instance=None, magic=b"TARRY\0", job=bytes(16),
-          rack=b""):
+def hello(worker=ANY_WORKER, role=0, oldest=VERSION, newest=VERSION, instance=None, magic=b"TARRY\0",
+          job=bytes(16), rack=b"", ranking=RANKING):
     instance = os.urandom(16) if instance is None else instance
-    said = _HELLO.pack(magic, oldest, newest, role, 0, worker, instance, job, ZEROS, bytes(16))
+    said = _HELLO.pack(magic, oldest, newest, role, ranking, worker, instance, job, ZEROS, bytes(16))
     return frame(Kind.HELLO, said + bytes([len(rack)]) + rack)
 
 

@@ -142,6 +142,8 @@ class Misbehaviour(NetworkTest):
             ("no such kind", None, frames.frame(99, b"x")),
             ("another protocol", Reason.FORMAT, frames.hello(magic=b"OTHER\0")),
             ("only newer versions", Reason.VERSION, frames.hello(oldest=5, newest=9)),
+            ("only an older version", Reason.VERSION, frames.hello(oldest=1, newest=1)),
+            ("another ranking", Reason.RANKING, frames.hello(ranking=1)),
             ("no such role", Reason.FORMAT, frames.hello(role=7)),
             ("a rack with a blank", Reason.FORMAT, frames.hello(rack=b"a b")),
             ("a rack that moves the cursor", Reason.FORMAT, frames.hello(rack=b"\x1b[2J")),

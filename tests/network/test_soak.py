@@ -13,10 +13,11 @@ import sys
 import time
 import unittest
 
-from cluster import WAIT, NetworkTest, median
+from cluster import LONG_FORM, WAIT, NetworkTest, median
 
 WORKERS = 6
 ROUND_SECONDS = 0.1  # about what a round takes among all that
+SECONDS = 60 if LONG_FORM else 15
 JOB = ["--workers", str(WORKERS), "--chunks", str(2 * WORKERS), "--replication", "3", "--samples", "600", "--features",
        "2000", "--holdout", "0", "--rate", "0.01", "--verify", "--evaluate", "10", "--seed", "2"]
 SLEEP = ["--straggler", "shifted-exp:0.015,0.005"]
@@ -59,7 +60,7 @@ class Trouble:
 
 
 class Soak(NetworkTest):
-    rounds, seed = int(60 / ROUND_SECONDS), int(os.environ.get("TARRY_TEST_SEED", "1"))
+    rounds, seed = int(SECONDS / ROUND_SECONDS), int(os.environ.get("TARRY_TEST_SEED", "1"))
 
     def test_soak(self):
         job = [*JOB, "--rounds", str(self.rounds)]

@@ -10,11 +10,11 @@
 #include "base/digest.h"
 
 enum {
-    VERSION = 2,
+    VERSION = 3,
     NAME_BYTES = 8,
     PARTS = 4,
     HEAD_BYTES =
-        NAME_BYTES + 2 * 4 + RUNNER_JOB_ID_SIZE + CHECKPOINT_DIGEST_SIZE + 4 * 8 + PARTS * 8,
+        NAME_BYTES + 2 * 4 + RUNNER_JOB_ID_SIZE + 2 * CHECKPOINT_DIGEST_SIZE + 4 * 8 + PARTS * 8,
     SEAL_BYTES = 32,
     PIECE = 4096, /* numbers that are turned into bytes at a time */
 };
@@ -62,6 +62,8 @@ static int write_head(const writer *to, const checkpoint *state)
     at += sizeof(state->job);
     memcpy(at, state->data, sizeof(state->data));
     at += sizeof(state->data);
+    memcpy(at, state->rounds, sizeof(state->rounds));
+    at += sizeof(state->rounds);
     at = bytes_put(at, state->round, 8);
     at = bytes_put(at, state->dimension, 8);
     at = bytes_put_f64(at, state->decayed);
@@ -141,6 +143,8 @@ int checkpoint_decode(const uint8_t *bytes, size_t size, checkpoint *state,
     at += sizeof(read.job);
     memcpy(read.data, at, sizeof(read.data));
     at += sizeof(read.data);
+    memcpy(read.rounds, at, sizeof(read.rounds));
+    at += sizeof(read.rounds);
     read.round = bytes_get(at, 8);
     read.dimension = (size_t)bytes_get(at + 8, 8);
     read.decayed = bytes_get_f64(at + 16);

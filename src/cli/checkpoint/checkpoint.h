@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A training run between two rounds, as bytes: all that another process needs to go on with it. The
+ * A training run between two rounds, as bytes: all that another process needs to go on with it, but
+ * for the rounds that are done, which lie in a log beside it (history_log.h). The
  * state of random numbers is the number of the next round, since every draw is a function of the
  * seed and that number (base/random.h).
  *
  * Little-endian:
- *   name 8, version 4, vectors 4, job 16, data 32, round 8, dimension 8, decayed 8,
+ *   name 8, version 4, vectors 4, job 16, data 32, rounds 32, round 8, dimension 8, decayed 8,
  *   square_decayed 8, and the sizes of config, plan, server and history, 8 each
  *   config, plan, server, history
  *   the vectors, `dimension` float32 each
@@ -31,15 +32,16 @@ typedef struct checkpoint_part {
 
 typedef struct checkpoint {
     uint8_t job[RUNNER_JOB_ID_SIZE];
-    uint8_t data[CHECKPOINT_DIGEST_SIZE]; /* what it trains on */
-    uint64_t round;                       /* the next one's number: so many are done */
-    double decayed, square_decayed;       /* of the optimizer; 0..1 */
-    checkpoint_part config;               /* the options that the result depends on */
-    checkpoint_part plan;                 /* the plan in force, as plan_encode writes it */
-    checkpoint_part server;               /* as tarry_server_checkpoint writes it */
-    checkpoint_part history;              /* as history_encode writes it */
-    size_t dimension;                     /* >= 1 */
-    uint32_t vectors;                     /* 1..CHECKPOINT_VECTORS */
+    uint8_t data[CHECKPOINT_DIGEST_SIZE];   /* what it trains on */
+    uint8_t rounds[CHECKPOINT_DIGEST_SIZE]; /* of those done, as history_log has it */
+    uint64_t round;                         /* the next one's number: so many are done */
+    double decayed, square_decayed;         /* of the optimizer; 0..1 */
+    checkpoint_part config;                 /* the options that the result depends on */
+    checkpoint_part plan;                   /* the plan in force, as plan_encode writes it */
+    checkpoint_part server;                 /* as tarry_server_checkpoint writes it */
+    checkpoint_part history;                /* as history_encode writes it */
+    size_t dimension;                       /* >= 1 */
+    uint32_t vectors;                       /* 1..CHECKPOINT_VECTORS */
 } checkpoint;
 
 /* Takes the next bytes; TARRY_OK, or an error, which ends the encoding. */

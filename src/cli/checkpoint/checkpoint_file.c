@@ -11,12 +11,13 @@
 
 #include "base/diagnostic.h"
 #include "base/memory.h"
+#include "cli/checkpoint/whole_file.h"
 #include "cli/output/file_lock.h"
 #include "cli/output/link_target.h"
 
 struct checkpoint_file {
     char *path; /* what symbolic links lead to: a rename replaces the file, not a link to it */
-    char *previous, *fresh, *lock, *folder;
+    char *previous, *fresh, *history, *lock, *folder;
     bool good; /* the one at `path` */
     bool locked;
     int lock_descriptor;
@@ -78,13 +79,14 @@ int checkpoint_file_open(const char *path, checkpoint_file **out, tarry_diagnost
         length = strlen(file->path);
         file->previous = join(file->path, length, ".previous");
         file->fresh = join(file->path, length, ".new");
+        file->history = join(file->path, length, ".history");
         file->lock = join(file->path, length, ".lock");
         file->folder = folder_of(file->path);
     }
-    int error =
-        file->previous == NULL || file->fresh == NULL || file->lock == NULL || file->folder == NULL
-            ? diagnose_no_memory(diagnostic, path)
-            : lock(file, path, diagnostic);
+    int error = file->previous == NULL || file->fresh == NULL || file->history == NULL ||
+                        file->lock == NULL || file->folder == NULL
+                    ? diagnose_no_memory(diagnostic, path)
+                    : lock(file, path, diagnostic);
     if (error == TARRY_OK)
         *out = file;
     else
@@ -107,10 +109,16 @@ void checkpoint_file_close(checkpoint_file *file)
         file_lock_drop(file->lock, file->lock_descriptor);
     memory_release(NULL, file->folder);
     memory_release(NULL, file->lock);
+    memory_release(NULL, file->history);
     memory_release(NULL, file->fresh);
     memory_release(NULL, file->previous);
     memory_release(NULL, file->path);
     memory_release(NULL, file);
+}
+
+const char *checkpoint_file_history(const checkpoint_file *file)
+{
+    return file->history;
 }
 
 bool checkpoint_file_exists(const checkpoint_file *file)
@@ -118,60 +126,24 @@ bool checkpoint_file_exists(const checkpoint_file *file)
     return access(file->path, F_OK) == 0 || access(file->previous, F_OK) == 0;
 }
 
-/* All of it, or false with errno set; EIO for a file that became shorter meanwhile. */
-static bool read_fully(int descriptor, uint8_t *bytes, size_t size)
-{
-    for (size_t got = 0; got < size;) {
-        ssize_t count = read(descriptor, bytes + got, size - got);
-        if (count == 0)
-            errno = EIO;
-        if (count == 0 || (count < 0 && errno != EINTR))
-            return false;
-        got += count > 0 ? (size_t)count : 0;
-    }
-    return true;
-}
-
-static int load(const char *path, uint8_t **bytes, size_t *size, tarry_diagnostic *diagnostic)
-{
-    struct stat status;
-    int error = TARRY_OK;
-    int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (descriptor < 0)
-        return diagnose(diagnostic, TARRY_ERROR_FILE, "%s: cannot be read: %s", path,
-                        strerror(errno));
-    uint8_t *read = NULL;
-    if (fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) {
-        error = diagnose(diagnostic, TARRY_ERROR_FILE, "%s: this is no file", path);
-    } else if ((read = memory_allocate(NULL, (size_t)status.st_size, 1)) == NULL) {
-        error = diagnose_no_memory(diagnostic, path);
-    } else if (!read_fully(descriptor, read, (size_t)status.st_size)) {
-        error =
-            diagnose(diagnostic, TARRY_ERROR_FILE, "%s: cannot be read: %s", path, strerror(errno));
-    }
-    close(descriptor);
-    if (error != TARRY_OK) {
-        memory_release(NULL, read);
-        return error;
-    }
-    *bytes = read;
-    *size = (size_t)status.st_size;
-    return TARRY_OK;
-}
-
 static int read_one(checkpoint_file *file, const char *path, checkpoint *state,
-                    const uint8_t *vectors[CHECKPOINT_VECTORS], tarry_diagnostic *diagnostic)
+                    const uint8_t *vectors[CHECKPOINT_VECTORS], const checkpoint_test *test,
+                    tarry_diagnostic *diagnostic)
 {
     uint8_t *bytes = NULL;
     size_t size = 0;
     tarry_diagnostic why;
-    int error = load(path, &bytes, &size, diagnostic);
+    int error = whole_file_read(path, &bytes, &size, diagnostic);
     if (error != TARRY_OK)
         return error;
     error = checkpoint_decode(bytes, size, state, vectors, &why);
+    if (error != TARRY_OK)
+        diagnose(diagnostic, error, "%s: %s", path, why.text);
+    else if (test != NULL)
+        error = test->accept(test->user, state, diagnostic);
     if (error != TARRY_OK) {
         memory_release(NULL, bytes);
-        return diagnose(diagnostic, error, "%s: %s", path, why.text);
+        return error;
     }
     checkpoint_file_forget(file);
     file->bytes = bytes;
@@ -179,17 +151,17 @@ static int read_one(checkpoint_file *file, const char *path, checkpoint *state,
 }
 
 int checkpoint_file_read(checkpoint_file *file, checkpoint *state,
-                         const uint8_t *vectors[CHECKPOINT_VECTORS], tarry_diagnostic *fault,
-                         tarry_diagnostic *diagnostic)
+                         const uint8_t *vectors[CHECKPOINT_VECTORS], const checkpoint_test *test,
+                         tarry_diagnostic *fault, tarry_diagnostic *diagnostic)
 {
     tarry_diagnostic why;
-    int error = read_one(file, file->path, state, vectors, &why);
+    int error = read_one(file, file->path, state, vectors, test, &why);
     file->good = error == TARRY_OK;
     fault->text[0] = '\0';
     if (error == TARRY_OK)
         return TARRY_OK;
     if (error == TARRY_ERROR_NO_MEMORY ||
-        read_one(file, file->previous, state, vectors, NULL) != TARRY_OK)
+        read_one(file, file->previous, state, vectors, test, NULL) != TARRY_OK)
         return diagnose(diagnostic, error, "%s", why.text);
     *fault = why;
     return TARRY_OK;

@@ -21,18 +21,28 @@ typedef struct checkpoint_file checkpoint_file;
 int checkpoint_file_open(const char *path, checkpoint_file **out, tarry_diagnostic *diagnostic);
 void checkpoint_file_close(checkpoint_file *file); /* NULL is allowed */
 
+/* FILE.history, for the rounds that a checkpoint counts on (history_log.h); the file's. */
+const char *checkpoint_file_history(const checkpoint_file *file);
+
 /* Whether there is a FILE or a FILE.previous. */
 bool checkpoint_file_exists(const checkpoint_file *file);
 
+/* What a checkpoint has to stand besides: `accept` gives back TARRY_OK, or FILE, FORMAT or
+ * NO_MEMORY with a diagnostic. */
+typedef struct checkpoint_test {
+    int (*accept)(void *user, const checkpoint *state, tarry_diagnostic *diagnostic);
+    void *user;
+} checkpoint_test;
+
 /*
- * Reads FILE or, where it is missing or damaged, FILE.previous: `fault` then says why, and is empty
- * otherwise. The parts and vectors belong to the file, until it is closed or
- * checkpoint_file_forget. Errors: FILE, FORMAT (none of both is good; diagnostic tells of FILE),
- * NO_MEMORY.
+ * Reads FILE or, where it is missing or damaged, or fails the test (NULL: there is none),
+ * FILE.previous: `fault` then says why, and is empty otherwise. The parts and vectors belong to the
+ * file, until it is closed or checkpoint_file_forget. Errors: FILE, FORMAT (none of both is good;
+ * diagnostic tells of FILE), NO_MEMORY.
  */
 int checkpoint_file_read(checkpoint_file *file, checkpoint *state,
-                         const uint8_t *vectors[CHECKPOINT_VECTORS], tarry_diagnostic *fault,
-                         tarry_diagnostic *diagnostic);
+                         const uint8_t *vectors[CHECKPOINT_VECTORS], const checkpoint_test *test,
+                         tarry_diagnostic *fault, tarry_diagnostic *diagnostic);
 void checkpoint_file_forget(checkpoint_file *file);
 
 /* Writes FILE; what was there becomes FILE.previous if it was read or written by this process.

@@ -9,6 +9,12 @@
 static const objective_score unknown = {NAN, NAN};
 static const verified_round unverified = {NAN, NAN, NAN};
 
+const history_round history_blank_round = {
+    .train = {NAN, NAN},
+    .test = {NAN, NAN},
+    .verified = {NAN, NAN, NAN},
+};
+
 int history_create(uint32_t workers, uint32_t chunks, history **out)
 {
     history *past = memory_allocate(NULL, 1, sizeof(*past));
@@ -22,7 +28,7 @@ int history_create(uint32_t workers, uint32_t chunks, history **out)
     }
     past->workers = workers;
     past->chunks = chunks;
-    past->train_start = past->train_end = past->test_start = past->test_end = unknown;
+    past->train_end = past->test_end = unknown;
     *out = past;
     return TARRY_OK;
 }
@@ -51,8 +57,18 @@ history_round *history_add(history *past)
         past->capacity = capacity;
     }
     history_round *round = &past->rounds[past->count++];
-    *round = (history_round){.train = unknown, .test = unknown, .verified = unverified};
+    *round = history_blank_round;
     return round;
+}
+
+objective_score history_train(const history *past, size_t rounds)
+{
+    return rounds < past->count ? past->rounds[rounds].train : past->train_end;
+}
+
+objective_score history_test(const history *past, size_t rounds)
+{
+    return rounds < past->count ? past->rounds[rounds].test : past->test_end;
 }
 
 double history_seconds(const tarry_local_worker *worker)

@@ -15,7 +15,7 @@
 typedef struct history_round {
     tarry_round_result result;
     double seconds;
-    objective_score train; /* after the round's step */
+    objective_score train; /* of the parameters that it began with */
     objective_score test;
     tarry_plan_changes changes; /* to the plan before the round */
     verified_round verified;
@@ -36,10 +36,10 @@ typedef struct history {
     tarry_local_worker *worker; /* workers of them, as they stood at the end; all processes */
     history_share *earlier;     /* workers of them */
     double earlier_seconds;     /* of `seconds` */
-    objective_score train_start, train_end;
-    objective_score test_start, test_end; /* NaN without test samples */
-    double seconds;                       /* of the whole run, evaluations included, without
-                                             the time between a checkpoint and going on from it */
+    objective_score train_end;  /* of the parameters as they were last looked at */
+    objective_score test_end;   /* NaN without test samples */
+    double seconds;             /* of the whole run, evaluations included, without
+                                   the time between a checkpoint and going on from it */
     bool interrupted;
     char error[TARRY_DIAGNOSTIC_SIZE + 256]; /* what ended the run early; empty if nothing did */
 } history;
@@ -48,9 +48,16 @@ typedef struct history {
 int history_create(uint32_t workers, uint32_t chunks, history **out);
 void history_free(history *past); /* NULL is allowed */
 
-/* Room for one more round, zeroed and counted, with scores and errors NaN; NULL if there is no
- * memory. Valid until the next call. */
+/* A round of which nothing is known: zeroed, with scores and errors NaN. */
+extern const history_round history_blank_round;
+
+/* Room for one more round, blank and counted; NULL if there is no memory. Valid until the next
+ * call. */
 history_round *history_add(history *past);
+
+/* The scores after `rounds` (0..count) rounds: those that the next one began with, or the end's. */
+objective_score history_train(const history *past, size_t rounds);
+objective_score history_test(const history *past, size_t rounds);
 
 /* What a worker spent on its chunks; NaN: not known, since it computes elsewhere. */
 double history_seconds(const tarry_local_worker *worker);

@@ -7,21 +7,23 @@
 #include "base/bytes.h"
 
 enum {
-    HEAD_BYTES = 8 + 4 + 5 * 8,
+    HEAD_BYTES = 4 + 8,
     WORKER_BYTES = 2 * 8,
     ROUND_REALS = 13,
     ROUND_COUNTS = 9,
     ROUND_SMALL = 9,
-    ROUND_BYTES = (ROUND_REALS + ROUND_COUNTS) * 8 + ROUND_SMALL * 4,
 };
+
+_Static_assert((ROUND_REALS + ROUND_COUNTS) * 8 + ROUND_SMALL * 4 == HISTORY_ROUND_BYTES, "");
 
 size_t history_encoded_size(const history *past)
 {
-    return HEAD_BYTES + (size_t)past->workers * WORKER_BYTES + past->count * ROUND_BYTES;
+    return HEAD_BYTES + (size_t)past->workers * WORKER_BYTES;
 }
 
-static uint8_t *put_round(uint8_t *at, const history_round *round)
+void history_encode_round(const history_round *round, uint8_t *bytes)
 {
+    uint8_t *at = bytes;
     const tarry_round_result *result = &round->result;
     bool signalled = result->signal_ns != TARRY_NEVER;
     const double reals[ROUND_REALS] = {
@@ -61,12 +63,12 @@ static uint8_t *put_round(uint8_t *at, const history_round *round)
         at = bytes_put(at, counts[i], 8);
     for (size_t i = 0; i < ROUND_SMALL; i++)
         at = bytes_put(at, small[i], 4);
-    return at;
+    assert(at == bytes + HISTORY_ROUND_BYTES);
 }
 
-/* False if others divide by what is 0, or it was not written by put_round. */
-static bool get_round(const uint8_t *at, history_round *round)
+int history_decode_round(const uint8_t *bytes, history_round *round)
 {
+    const uint8_t *at = bytes;
     double reals[ROUND_REALS];
     uint64_t counts[ROUND_COUNTS];
     uint32_t small[ROUND_SMALL];
@@ -76,7 +78,7 @@ static bool get_round(const uint8_t *at, history_round *round)
         counts[i] = bytes_get(at, 8);
     for (size_t i = 0; i < ROUND_SMALL; i++, at += 4)
         small[i] = (uint32_t)bytes_get(at, 4);
-    *round = (history_round){
+    const history_round read = {
         .result =
             {
                 .round = counts[0],
@@ -108,54 +110,30 @@ static bool get_round(const uint8_t *at, history_round *round)
                     .moved_data = reals[9]},
         .verified = {reals[5], reals[8], reals[12]},
     };
-    return small[0] <= 1 && round->result.parts >= 1 &&
-           round->result.copies_needed >= round->result.parts && isfinite(round->seconds) &&
-           round->seconds >= 0;
+    /* Others divide by these. */
+    if (small[0] > 1 || read.result.parts < 1 || read.result.copies_needed < read.result.parts ||
+        !(isfinite(read.seconds) && read.seconds >= 0))
+        return TARRY_ERROR_FORMAT;
+    *round = read;
+    return TARRY_OK;
 }
 
 void history_encode(const history *past, uint8_t *bytes)
 {
-    uint8_t *at = bytes_put(bytes, past->count, 8);
-    at = bytes_put(at, past->workers, 4);
+    uint8_t *at = bytes_put(bytes, past->workers, 4);
     at = bytes_put_f64(at, past->seconds);
-    at = bytes_put_f64(at, past->train_start.loss);
-    at = bytes_put_f64(at, past->train_start.accuracy);
-    at = bytes_put_f64(at, past->test_start.loss);
-    at = bytes_put_f64(at, past->test_start.accuracy);
     for (uint32_t worker = 0; worker < past->workers; worker++) {
         at = bytes_put(at, past->worker[worker].chunks, 8);
         at = bytes_put_f64(at, past->worker[worker].seconds);
     }
-    for (size_t i = 0; i < past->count; i++)
-        at = put_round(at, &past->rounds[i]);
     assert(at == bytes + history_encoded_size(past));
 }
 
-int history_decode(history *past, size_t count, const uint8_t *bytes, size_t size)
+int history_decode(history *past, const uint8_t *bytes, size_t size)
 {
-    size_t workers = (size_t)past->workers * WORKER_BYTES;
-    assert(past->count == 0);
-    if (size < HEAD_BYTES + workers || bytes_get(bytes, 8) != count ||
-        bytes_get(bytes + 8, 4) != past->workers ||
-        count != (size - HEAD_BYTES - workers) / ROUND_BYTES ||
-        (size - HEAD_BYTES - workers) % ROUND_BYTES != 0)
+    if (size != history_encoded_size(past) || bytes_get(bytes, 4) != past->workers)
         return TARRY_ERROR_FORMAT;
-    const uint8_t *rounds = bytes + HEAD_BYTES + workers;
-    int error = TARRY_OK;
-    for (size_t i = 0; i < count && error == TARRY_OK; i++) {
-        history_round *round = history_add(past);
-        if (round == NULL)
-            error = TARRY_ERROR_NO_MEMORY;
-        else if (!get_round(rounds + i * ROUND_BYTES, round))
-            error = TARRY_ERROR_FORMAT;
-    }
-    if (error != TARRY_OK) {
-        past->count = 0;
-        return error;
-    }
-    past->earlier_seconds = bytes_get_f64(bytes + 12);
-    past->train_start = (objective_score){bytes_get_f64(bytes + 20), bytes_get_f64(bytes + 28)};
-    past->test_start = (objective_score){bytes_get_f64(bytes + 36), bytes_get_f64(bytes + 44)};
+    past->earlier_seconds = bytes_get_f64(bytes + 4);
     for (uint32_t worker = 0; worker < past->workers; worker++) {
         const uint8_t *at = bytes + HEAD_BYTES + (size_t)worker * WORKER_BYTES;
         past->earlier[worker] = (history_share){bytes_get(at, 8), bytes_get_f64(at + 8)};

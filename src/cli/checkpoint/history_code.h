@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a run did so far, as bytes, so that the report of a resumed one covers all of it. */
+/* What a run did so far, as bytes, so that the report of a resumed one covers all of it:
+ * little-endian, rounds each by itself. */
 #ifndef CLI_HISTORY_CODE_H
 #define CLI_HISTORY_CODE_H
 
@@ -7,19 +8,20 @@
 
 #include "cli/checkpoint/history.h"
 
-size_t history_encoded_size(const history *past);
-/*
- * Writes history_encoded_size bytes, little-endian: the scores before the first round, the seconds
- * so far, what each worker did, and the rounds. Times within a round are kept, that of its start is
- * not.
- */
-void history_encode(const history *past, uint8_t *bytes);
+enum { HISTORY_ROUND_BYTES = 22 * 8 + 9 * 4 };
 
-/*
- * Fills a new history of as many workers: rounds, scores, and what was done `earlier`. Any bytes
- * may come in. Errors: FORMAT (of another number of workers or not of `count` rounds, counters that
- * can't be), NO_MEMORY; *past is unchanged then.
+/* Writes HISTORY_ROUND_BYTES. Times within a round are kept, that of its start is not. */
+void history_encode_round(const history_round *round, uint8_t *bytes);
+/* Any HISTORY_ROUND_BYTES may come in; FORMAT for what is not written so, counters that can't be.
  */
-int history_decode(history *past, size_t count, const uint8_t *bytes, size_t size);
+int history_decode_round(const uint8_t *bytes, history_round *round);
+
+/* All but the rounds: the seconds so far and what each worker did. Writes
+ * history_encoded_size bytes. */
+size_t history_encoded_size(const history *past);
+void history_encode(const history *past, uint8_t *bytes);
+/* Fills in what was done `earlier`. Any bytes may come in. Errors: FORMAT (of another number of
+ * workers); *past is unchanged then. */
+int history_decode(history *past, const uint8_t *bytes, size_t size);
 
 #endif

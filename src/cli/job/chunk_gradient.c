@@ -18,6 +18,7 @@ struct chunk_gradient {
     chunk_fetch *fetch;
     void *user; /* of fetch */
     batch_settings batch;
+    round_tally *board; /* NULL: losses are not noted */
     size_t dimension;
     uint32_t threads;
     desk *desks;
@@ -105,6 +106,11 @@ void chunk_gradient_free(chunk_gradient *state)
     memory_release(NULL, state);
 }
 
+void chunk_gradient_note_in(chunk_gradient *state, round_tally *board)
+{
+    state->board = board;
+}
+
 static desk *take_desk(chunk_gradient *state)
 {
     pthread_mutex_lock(&state->lock);
@@ -162,21 +168,28 @@ static int find_samples(const chunk_gradient *state, desk *place, uint64_t round
     return 0;
 }
 
-int chunk_gradient_compute(void *user, uint64_t round, const float *parameters,
-                           const tarry_span *spans, uint32_t count, float *gradient)
+int chunk_gradient_compute(void *user, const tarry_task *task)
 {
     chunk_gradient *state = user;
     desk *place = take_desk(state);
-    memset(gradient, 0, state->dimension * sizeof(*gradient));
+    memset(task->gradient, 0, state->dimension * sizeof(*task->gradient));
     int failed = 0;
-    for (uint32_t i = 0; i < count && failed == 0; i++) {
+    objective_tally tally = {0};
+    for (uint32_t i = 0; i < task->span_count && failed == 0; i++) {
         sample_range of;
-        failed = find_samples(state, place, round, spans[i], &of);
+        if (tarry_compute_cancelled(task)) {
+            failed = -1;
+            break;
+        }
+        failed = find_samples(state, place, task->round, task->spans[i], &of);
         if (failed == 0)
-            objective_add_gradient(state->model, place->work, of.data, parameters, of.rows,
-                                   of.first, of.count, gradient);
+            objective_add_gradient(state->model, place->work, of.data, task->parameters, of.rows,
+                                   of.first, of.count, task->gradient,
+                                   state->board != NULL ? &tally : NULL);
     }
     return_desk(state, place);
+    if (state->board != NULL && failed == 0)
+        round_tally_note(state->board, task->round, task->spans[0], &tally);
     return failed;
 }
 
@@ -189,6 +202,17 @@ void chunk_gradient_add_double(chunk_gradient *state, objective_workspace *work,
     if (find_samples(state, place, round, whole, &of) == 0)
         objective_add_gradient_double(state->model, work, of.data, parameters, of.rows, of.first,
                                       of.count, sum);
+    return_desk(state, place);
+}
+
+void chunk_gradient_add_tally(chunk_gradient *state, const float *parameters, tarry_span span,
+                              objective_tally *tally)
+{
+    sample_range of;
+    desk *place = take_desk(state);
+    if (find_samples(state, place, 0, span, &of) == 0)
+        objective_add_tally(state->model, place->work, of.data, parameters, of.first, of.count,
+                            tally);
     return_desk(state, place);
 }
 

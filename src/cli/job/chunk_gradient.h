@@ -3,8 +3,9 @@
 #ifndef CLI_CHUNK_GRADIENT_H
 #define CLI_CHUNK_GRADIENT_H
 
-#include <tarry/plan.h>
+#include <tarry/compute.h>
 
+#include "cli/job/round_tally.h"
 #include "learn/batch.h"
 #include "learn/objective.h"
 
@@ -26,16 +27,22 @@ int chunk_gradient_create_fetching(const objective *model, chunk_fetch *fetch, v
                                    const batch_settings *batch, uint32_t threads,
                                    chunk_gradient **out);
 void chunk_gradient_free(chunk_gradient *state); /* NULL is allowed */
+/* From now on each chunk that is worked out is noted in `board`, borrowed; NULL: in none. */
+void chunk_gradient_note_in(chunk_gradient *state, round_tally *board);
 
-/* A tarry_compute_spans of the batch's chunks; user is the chunk_gradient. The numbers depend on
+/* A tarry_compute of the batch's chunks; user is the chunk_gradient. The numbers depend on
  * the arguments alone, and a round's samples on no plan. Not 0: samples can't be had. */
-int chunk_gradient_compute(void *user, uint64_t round, const float *parameters,
-                           const tarry_span *spans, uint32_t count, float *gradient);
+int chunk_gradient_compute(void *user, const tarry_task *task);
 
 /* sum[0..dimension-1] += the gradient of original chunk `chunk` in double, with a workspace of that
  * precision. Not of samples that are fetched. */
 void chunk_gradient_add_double(chunk_gradient *state, objective_workspace *work, uint64_t round,
                                const float *parameters, uint32_t chunk, double *sum);
+
+/* Adds the losses of the same samples to the tally, as chunk_gradient_compute notes them: to the
+ * bit. Without a batch; not of samples that are fetched. */
+void chunk_gradient_add_tally(chunk_gradient *state, const float *parameters, tarry_span span,
+                              objective_tally *tally);
 
 /* Samples that a round sums over all chunks. */
 size_t chunk_gradient_samples(const chunk_gradient *state);

@@ -68,8 +68,14 @@ void verification_check(verification *state, uint64_t round, const float *parame
     memset(state->truth, 0, dimension * sizeof(*state->truth));
     for (uint32_t chunk = 0; chunk < state->chunks; chunk++) {
         const tarry_span whole = {.origin = chunk, .count = 1, .of = 1};
-        int failed =
-            chunk_gradient_compute(state->gradients, round, parameters, &whole, 1, state->gradient);
+        const tarry_task task = {
+            .round = round,
+            .parameters = parameters,
+            .spans = &whole,
+            .span_count = 1,
+            .gradient = state->gradient,
+        };
+        int failed = chunk_gradient_compute(state->gradients, &task);
         assert(failed == 0);
         (void)failed;
         for (size_t i = 0; i < dimension; i++)

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <tarry/version.h>
+
 #include "base/diagnostic.h"
 #include "base/memory.h"
 #include "cli/options/parse.h"
@@ -277,7 +279,7 @@ static error_t take_argument(int key, char *argument, struct argp_state *argp_st
         state->status = EXIT_DONE;
         return ECANCELED;
     case KEY_VERSION:
-        printf("%s %s\n", program_name, TARRY_VERSION);
+        printf("%s %s\n", program_name, tarry_version());
         state->status = EXIT_DONE;
         return ECANCELED;
     case KEY_CONFIG:

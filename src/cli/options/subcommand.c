@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <tarry/version.h>
+
 #include "cli/options/suggest.h"
 #include "cli/text/complain.h"
 #include "cli/text/program.h"
@@ -50,7 +52,7 @@ int subcommand_run(const subcommand_set *set, int argc, char **argv)
         return EXIT_DONE;
     }
     if (set->command == NULL && strcmp(argv[1], "--version") == 0) {
-        printf("%s %s\n", program_name, TARRY_VERSION);
+        printf("%s %s\n", program_name, tarry_version());
         return EXIT_DONE;
     }
     const char *near = suggest(argv[1], names, set->count);

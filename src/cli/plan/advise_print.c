@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <tarry/version.h>
+
 #include "cli/options/run_options.h"
 #include "cli/text/numbers.h"
 #include "cli/text/report_json.h"
@@ -116,10 +118,10 @@ int advice_print_json(const advise_options *options, const advice *found, json_t
     }
     for (size_t i = 0; list != NULL && i < found->count; i++)
         list = json_append(list, choice_json(&found->choices[i]));
-    json_t *report =
-        json_pack("{s:s, s:s, s:I, s:O, s:o, s:o, s:I, s:I, s:f}", "command", "plan", "version",
-                  TARRY_VERSION, "seed", (json_int_t)options->seed, "config", config, "recommended",
-                  recommended, "choices", list, "too_large", (json_int_t)found->too_large,
-                  "unpromising", (json_int_t)found->unpromising, "run_seconds", found->run_seconds);
+    json_t *report = json_pack("{s:s, s:s, s:I, s:O, s:o, s:o, s:I, s:I, s:f}", "command", "plan",
+                               "version", tarry_version(), "seed", (json_int_t)options->seed,
+                               "config", config, "recommended", recommended, "choices", list,
+                               "too_large", (json_int_t)found->too_large, "unpromising",
+                               (json_int_t)found->unpromising, "run_seconds", found->run_seconds);
     return json_write(report, stdout);
 }

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <tarry/version.h>
+
 #include "cli/command.h"
 #include "cli/options/run_report.h"
 #include "cli/plan/command_plan_advise.h"
@@ -193,7 +195,7 @@ static int print_json(const plan_command_options *options, const tarry_plan *pla
                       const plan_endurance *endurance)
 {
     uint64_t upload = upload_bytes(plan, options->dimension);
-    json_t *report = json_pack("{s:s, s:s, s:I}", "command", "plan", "version", TARRY_VERSION,
+    json_t *report = json_pack("{s:s, s:s, s:I}", "command", "plan", "version", tarry_version(),
                                "dimension", (json_int_t)options->dimension);
     json_t *figures = run_plan_json(&options->run, plan);
     json_t *memory = run_memory_json(plan, &options->server, options->dimension);

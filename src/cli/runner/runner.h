@@ -18,6 +18,7 @@
 typedef struct runner runner;
 
 typedef struct runner_methods {
+    bool computes_here; /* the request's compute function is called in this process */
     /* Workers may come from now on, at the latest when `round` is called: after the first
      * checkpoint is stored, if there are any. NULL: they are there. */
     void (*open)(runner *self);
@@ -62,7 +63,7 @@ typedef struct runner_request {
     size_t dimension;                    /* numbers in the parameters, and in a gradient */
     const tarry_server_settings *server; /* for the call; its dimension and stripe length are the
                                             runtime's to choose */
-    tarry_compute_spans *compute;
+    tarry_compute *compute;
     void *user; /* of compute */
     const tarry_straggler *straggler;
     /* The same for workers that compute elsewhere; its digest of the data is not filled in. For the

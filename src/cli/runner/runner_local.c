@@ -73,6 +73,7 @@ static void release(runner *self, bool finished)
 }
 
 static const runner_methods methods = {
+    .computes_here = true,
     .round = run_round,
     .costs = set_costs,
     .replan = replan,
@@ -93,7 +94,7 @@ int runner_local_create(void *user, const runner_request *request, runner **out,
     tarry_local_settings_init(&settings);
     runner_server_settings(request, &settings.server);
     settings.parameters = settings.dimension = request->dimension;
-    settings.compute_spans = request->compute;
+    settings.compute = request->compute;
     settings.user = request->user;
     settings.straggler = request->straggler;
     settings.checkpoint = request->checkpoint;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/simulate/simulate_report.h"
-#include "cli/options/run_options.h"
 
+#include <tarry/version.h>
+
+#include "cli/options/run_options.h"
 #include "cli/text/numbers.h"
 #include "cli/text/report_json.h"
 
@@ -128,7 +130,7 @@ int simulate_report_write(FILE *stream, const simulate_trials *trials,
 {
     json_t *report = json_pack(
         "{s:s, s:s, s:I, s:O, s:I, s:o, s:f, s:b, s:o}", "command", "simulate", "version",
-        TARRY_VERSION, "seed", (json_int_t)trials->options->seed, "config", config, "trials",
+        tarry_version(), "seed", (json_int_t)trials->options->seed, "config", config, "trials",
         (json_int_t)trials->done_count, "results", results_json(trials, summaries), "run_seconds",
         trials->seconds, "interrupted", trials->interrupted, "error",
         json_text(trials->error[0] != '\0' ? trials->error : NULL));

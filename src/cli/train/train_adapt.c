@@ -40,9 +40,10 @@ static int turn(train_job *job, const adapt_rule *rule, const uint32_t *rack,
         tarry_plan_free(look.next);
         return error;
     }
+    error = train_scores_replan(job->scores, look.next);
     tarry_plan_free(job->evolved);
     job->evolved = look.next;
-    return train_job_mark_checkpoint(job);
+    return error == TARRY_OK ? train_job_mark_checkpoint(job) : error;
 }
 
 /* Sets *rack to what the workers say of their racks, which the caller releases; NULL: nothing. */

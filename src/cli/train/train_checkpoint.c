@@ -11,12 +11,14 @@
 #include "base/memory.h"
 #include "cli/checkpoint/checkpoint_file.h"
 #include "cli/checkpoint/history_code.h"
+#include "cli/checkpoint/history_log.h"
 #include "cli/text/complain.h"
 #include "plan/plan_code.h"
 
 struct train_checkpoint {
     const train_options *options;
     checkpoint_file *file;
+    history_log *log;
     char *config; /* the options that count, as JSON */
     uint8_t data[CHECKPOINT_DIGEST_SIZE];
 
@@ -161,14 +163,22 @@ static int compare(train_checkpoint *keeper, const train_identity *identity)
     return OPTIONS_PROCEED;
 }
 
+/* Of a checkpoint_test. */
+static int find_rounds(void *user, const checkpoint *state, tarry_diagnostic *diagnostic)
+{
+    const train_checkpoint *keeper = user;
+    return history_log_read(keeper->log, state->round, state->rounds, NULL, diagnostic);
+}
+
 static int resume(train_checkpoint *keeper, const train_identity *identity)
 {
     const char *path = keeper->options->checkpoint;
     tarry_diagnostic fault, why;
     if (!checkpoint_file_exists(keeper->file))
         return complain(EXIT_FAILED, "--resume: %s: there is no checkpoint", path);
-    if (checkpoint_file_read(keeper->file, &keeper->from, keeper->vectors, &fault, &why) !=
-        TARRY_OK)
+    const checkpoint_test has_rounds = {find_rounds, keeper};
+    if (checkpoint_file_read(keeper->file, &keeper->from, keeper->vectors, &has_rounds, &fault,
+                             &why) != TARRY_OK)
         return complain(EXIT_FAILED, "--resume: %s", why.text);
     int status = compare(keeper, identity);
     if (status != OPTIONS_PROCEED)
@@ -198,6 +208,9 @@ int train_checkpoint_open(const train_options *options, const train_identity *id
         status = complain(EXIT_FAILED,
                           "--checkpoint: %s: there is one already; --resume goes on from it",
                           options->checkpoint);
+    if (status == OPTIONS_PROCEED &&
+        history_log_create(checkpoint_file_history(keeper->file), &keeper->log) != TARRY_OK)
+        status = complain(EXIT_FAILED, "--checkpoint: out of memory");
     if (status == OPTIONS_PROCEED)
         status = make_identity(keeper, identity);
     if (status == OPTIONS_PROCEED && options->resume)
@@ -217,6 +230,7 @@ void train_checkpoint_close(train_checkpoint *keeper)
     memory_release(NULL, keeper->encoded_plan);
     memory_release(NULL, keeper->server);
     free(keeper->config);
+    history_log_free(keeper->log);
     checkpoint_file_close(keeper->file);
     memory_release(NULL, keeper);
 }
@@ -250,7 +264,11 @@ int train_checkpoint_restore(train_checkpoint *keeper, size_t dimension, float *
         if ((vectors[i] != NULL) != (i < from->vectors))
             error = TARRY_ERROR_FORMAT;
     if (error == TARRY_OK)
-        error = history_decode(past, from->round, from->history.bytes, from->history.size);
+        error = history_decode(past, from->history.bytes, from->history.size);
+    tarry_diagnostic why;
+    if (error == TARRY_OK &&
+        history_log_read(keeper->log, from->round, from->rounds, past, &why) != TARRY_OK)
+        return complain(EXIT_FAILED, "--resume: %s", why.text);
     if (error != TARRY_OK)
         return complain(EXIT_FAILED, "--resume: %s: %s", keeper->options->checkpoint,
                         error == TARRY_ERROR_FORMAT ? "what it holds does not belong together"
@@ -349,10 +367,10 @@ int train_checkpoint_write(train_checkpoint *keeper, runner *runs, size_t dimens
         if (!all_finite(vectors[i], dimension))
             return refuse_useless(keeper, diagnostic);
     size_t history_size = history_encoded_size(past);
-    uint8_t *rounds = memory_allocate(NULL, history_size, 1);
-    if (rounds == NULL)
+    uint8_t *shares = memory_allocate(NULL, history_size, 1);
+    if (shares == NULL)
         return diagnose_no_memory(diagnostic, keeper->options->checkpoint);
-    history_encode(past, rounds);
+    history_encode(past, shares);
     checkpoint state = {
         .round = past->count,
         .decayed = steps->decayed,
@@ -360,7 +378,7 @@ int train_checkpoint_write(train_checkpoint *keeper, runner *runs, size_t dimens
         .config = {(const uint8_t *)keeper->config, strlen(keeper->config)},
         .plan = {keeper->encoded_plan, keeper->plan_size},
         .server = {keeper->server, keeper->server_size},
-        .history = {rounds, history_size},
+        .history = {shares, history_size},
         .dimension = dimension,
         .vectors = steps->square != NULL     ? 3
                    : steps->velocity != NULL ? 2
@@ -368,8 +386,10 @@ int train_checkpoint_write(train_checkpoint *keeper, runner *runs, size_t dimens
     };
     memcpy(state.job, keeper->job, sizeof(state.job));
     memcpy(state.data, keeper->data, sizeof(state.data));
-    int error = checkpoint_file_write(keeper->file, &state, vectors, diagnostic);
-    memory_release(NULL, rounds);
+    int error = history_log_append(keeper->log, past, state.rounds, diagnostic);
+    if (error == TARRY_OK)
+        error = checkpoint_file_write(keeper->file, &state, vectors, diagnostic);
+    memory_release(NULL, shares);
     if (error != TARRY_OK) {
         keeper->few /= 2;
         return error;

@@ -162,6 +162,19 @@ static int create_runner(train_job *job, tarry_diagnostic *why)
     return error;
 }
 
+static int create_scores(train_job *job)
+{
+    bool told = runner_of(job)->methods->computes_here && job->inputs.options->batch == 0;
+    const train_scores_settings settings = {
+        .model = job->model,
+        .train = job->inputs.train,
+        .test = job->inputs.test,
+        .gradients = told ? job->gradients : NULL,
+        .plan = train_job_plan(job),
+    };
+    return train_scores_create(&settings, &job->scores);
+}
+
 /* Where the rounds begin; what can't be written then is found out before they do. */
 static int begin_checkpoints(train_job *job)
 {
@@ -174,8 +187,6 @@ static int begin_checkpoints(train_job *job)
         if (status != OPTIONS_PROCEED)
             return status;
         job->first_round = job->past->count;
-    } else {
-        train_job_evaluate(job, &job->past->train_start, &job->past->test_start);
     }
     tarry_diagnostic why = {"out of memory"};
     int error = train_job_mark_checkpoint(job);
@@ -201,8 +212,6 @@ int train_job_create(const train_inputs *inputs, history *past, train_job **out)
     if (error == TARRY_OK)
         error = create_vectors(job);
     if (error == TARRY_OK)
-        error = objective_workspace_create(job->model, OBJECTIVE_SINGLE, NULL, &job->evaluation);
-    if (error == TARRY_OK)
         error = optimizer_create(options->optimizer, options->rate, job->dimension, NULL,
                                  &job->optimizer);
     if (error == TARRY_OK)
@@ -211,6 +220,8 @@ int train_job_create(const train_inputs *inputs, history *past, train_job **out)
         error = interrupt_begin(stop_round, job, &job->signals);
     if (error == TARRY_OK)
         error = create_runner(job, &why);
+    if (error == TARRY_OK)
+        error = create_scores(job);
     int status = error == TARRY_OK
                      ? begin_checkpoints(job)
                      : complain(EXIT_FAILED, "%s: %s", inputs->command,
@@ -234,10 +245,10 @@ void train_job_free(train_job *job)
         runs->methods->free(runs, job->past->count == job->inputs.options->rounds ||
                                       job->inputs.keeper == NULL);
     interrupt_end(job->signals);
+    train_scores_free(job->scores);
     tarry_plan_free(job->evolved);
     chunk_gradient_free(job->gradients);
     optimizer_free(job->optimizer);
-    objective_workspace_free(job->evaluation);
     memory_release(NULL, job->costs);
     verification_free(job->verify);
     vector_release(NULL, job->gradient);

@@ -11,6 +11,7 @@
 #include "cli/output/interrupt.h"
 #include "cli/output/progress.h"
 #include "cli/train/train_job.h"
+#include "cli/train/train_scores.h"
 
 struct train_job {
     train_inputs inputs;
@@ -18,7 +19,7 @@ struct train_job {
     tarry_server_settings server; /* as the options, with what they leave open settled */
     double samples;               /* that a round sums */
     objective *model;
-    objective_workspace *evaluation;
+    train_scores *scores;
     optimizer *optimizer;
     chunk_gradient *gradients;
     float *parameters, *sum, *gradient;
@@ -40,8 +41,6 @@ static inline runner *runner_of(const train_job *job)
     return atomic_load_explicit(&job->runs, memory_order_relaxed);
 }
 
-/* The scores of the parameters as they are. */
-void train_job_evaluate(train_job *job, objective_score *train, objective_score *test);
 /* As train_checkpoint_mark and train_checkpoint_write; without checkpoints they do nothing. */
 int train_job_mark_checkpoint(train_job *job);
 int train_job_write_checkpoint(train_job *job, tarry_diagnostic *why);

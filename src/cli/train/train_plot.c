@@ -17,15 +17,15 @@ static void write_rounds(FILE *script, const history *past)
     double clock = 0;
     fputs("$rounds << EOD\n", script);
     fputs("0 0", script);
-    gnuplot_number(script, past->train_start.loss);
-    gnuplot_number(script, past->test_start.loss);
+    gnuplot_number(script, history_train(past, 0).loss);
+    gnuplot_number(script, history_test(past, 0).loss);
     fputs(" NaN NaN\n", script);
     for (size_t i = 0; i < past->count; i++) {
         const history_round *round = &past->rounds[i];
         clock += round->seconds;
         fprintf(script, "%zu %.9g", i + 1, clock);
-        gnuplot_number(script, round->train.loss);
-        gnuplot_number(script, round->test.loss);
+        gnuplot_number(script, history_train(past, i + 1).loss);
+        gnuplot_number(script, history_test(past, i + 1).loss);
         gnuplot_number(script, round->seconds * 1e3);
         gnuplot_number(script, (double)round->result.copies_computed / past->chunks);
         fputc('\n', script);
@@ -52,13 +52,13 @@ static bool spans_decades(const history *past)
 {
     double least = INFINITY, most = 0;
     for (size_t i = 0; i < past->count; i++) {
-        double loss = past->rounds[i].train.loss;
+        double loss = history_train(past, i + 1).loss;
         if (!isfinite(loss))
             continue;
         least = fmin(least, loss);
         most = fmax(most, loss);
     }
-    most = fmax(most, past->train_start.loss);
+    most = fmax(most, history_train(past, 0).loss);
     return least > 0 && most > 30 * least;
 }
 
@@ -73,7 +73,7 @@ static void write_loss_panel(FILE *script, const history *past)
     fputs("set datafile missing 'NaN'\n"
           "plot $rounds using 2:3 with lines lw 2.5 lc rgb '" BLUE "' title 'train'",
           script);
-    if (isfinite(past->test_start.loss))
+    if (isfinite(history_test(past, 0).loss))
         fputs(", $rounds using 2:4 with lines lw 2 dt 2 lc rgb '" ORANGE "' title 'test'", script);
     fputs("\nunset logscale y\n", script);
 }

@@ -3,13 +3,17 @@
 
 #include <math.h>
 
+#include <tarry/version.h>
+
 #include "cli/options/run_report.h"
 #include "cli/text/numbers.h"
 #include "cli/text/report_json.h"
 
-static json_t *round_json(const history_round *round)
+static json_t *round_json(const history *past, size_t i)
 {
+    const history_round *round = &past->rounds[i];
     const tarry_round_result *result = &round->result;
+    objective_score train = history_train(past, i + 1), test = history_test(past, i + 1);
     double signal = result->signal_ns == TARRY_NEVER
                         ? NAN
                         : (double)(result->signal_ns - result->start_ns) * 1e-9;
@@ -17,9 +21,9 @@ static json_t *round_json(const history_round *round)
         "{s:I, s:o, s:o, s:o, s:o, s:o, s:b, s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, "
         "s:I, s:I, s:I, s:I, s:o, s:I, s:o, s:I, s:I, s:I, s:o, s:o}",
         "round", (json_int_t)result->round, "seconds", number_json(round->seconds),
-        "signal_seconds", number_json(signal), "loss", number_json(round->train.loss), "test_loss",
-        number_json(round->test.loss), "test_accuracy", number_json(round->test.accuracy), "exact",
-        result->exact, "expected_error", number_json(result->expected_error), "verified_error",
+        "signal_seconds", number_json(signal), "loss", number_json(train.loss), "test_loss",
+        number_json(test.loss), "test_accuracy", number_json(test.accuracy), "exact", result->exact,
+        "expected_error", number_json(result->expected_error), "verified_error",
         number_json(round->verified.error), "verified_squared_error",
         number_json(round->verified.squared_error), "model_rounding",
         number_json(round->verified.model_rounding), "parts", (json_int_t)result->parts, "attempts",
@@ -40,7 +44,7 @@ static json_t *rounds_json(const history *past)
 {
     json_t *list = json_array();
     for (size_t i = 0; list != NULL && i < past->count; i++)
-        list = json_append(list, round_json(&past->rounds[i]));
+        list = json_append(list, round_json(past, i));
     return list;
 }
 
@@ -120,14 +124,15 @@ int train_report_write(FILE *stream, const train_inputs *inputs, const train_job
     bool adapts = options->run.adapt_rule.every != 0;
     json_t *report = json_pack(
         "{s:s, s:s, s:I, s:O, s:o, s:o, s:o, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:o}",
-        "command", inputs->command, "version", TARRY_VERSION, "seed",
+        "command", inputs->command, "version", tarry_version(), "seed",
         (json_int_t)options->run.settings.plan.seed, "config", config, "plan",
         kept_plan_json(options, inputs->plan, job), "final_plan",
         adapts ? kept_plan_json(options, train_job_plan(job), job) : json_null(), "data",
         data_json(inputs), "dimension", (json_int_t)train_job_dimension(job), "straggler",
-        json_text(options->straggler), "initial", score_json(past->train_start, past->test_start),
-        "rounds", rounds_json(past), "workers", workers_json(past), "network",
-        train_job_describe(job), "final", final_json(past), "interrupted", past->interrupted,
-        "error", json_text(past->error[0] != '\0' ? past->error : NULL));
+        json_text(options->straggler), "initial",
+        score_json(history_train(past, 0), history_test(past, 0)), "rounds", rounds_json(past),
+        "workers", workers_json(past), "network", train_job_describe(job), "final",
+        final_json(past), "interrupted", past->interrupted, "error",
+        json_text(past->error[0] != '\0' ? past->error : NULL));
     return json_write(report, stream);
 }

@@ -4,18 +4,12 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/diagnostic.h"
 #include "base/memory.h"
 #include "cli/output/clock.h"
 #include "cli/text/complain.h"
 #include "cli/text/numbers.h"
 #include "cli/train/train_job_state.h"
-
-void train_job_evaluate(train_job *job, objective_score *train, objective_score *test)
-{
-    *train = objective_evaluate(job->model, job->evaluation, job->inputs.train, job->parameters);
-    if (job->inputs.test != NULL)
-        *test = objective_evaluate(job->model, job->evaluation, job->inputs.test, job->parameters);
-}
 
 /* What the history has to know of now, with what earlier processes of the run did. */
 static void gather(train_job *job)
@@ -85,6 +79,16 @@ static void explain_round_error(const train_job *job, history *past, int error,
         end_early(past, "%s%s", why->text, advice);
     else
         end_early(past, "round %zu: %s%s", past->count, tarry_error_text(error), advice);
+}
+
+/* NUMERICAL, with a diagnostic, if the loss that was worked out last is not finite. */
+static int check_loss(const train_job *job, tarry_diagnostic *why)
+{
+    if (isfinite(job->past->train_end.loss))
+        return TARRY_OK;
+    return diagnose(why, TARRY_ERROR_NUMERICAL,
+                    "the loss is not finite after round %zu: try a smaller --rate than %g",
+                    job->past->count, job->inputs.options->rate);
 }
 
 /* Takes the optimizer's step along the round's estimate, and checks it first if asked to. */
@@ -178,23 +182,45 @@ static void warn_of_rounding(train_job *job, const tarry_round_result *result)
              result->round, result->error_bound, result->conditioning);
 }
 
+/* A round's sum, and beside it, if it is time to, the scores of the parameters that it is at. */
+static int sum_and_score(train_job *job, history_round *round, tarry_diagnostic *why)
+{
+    history *past = job->past;
+    runner *runs = runner_of(job);
+    bool scored = past->count % job->inputs.options->evaluate == 0;
+    double asked = clock_seconds();
+    if (scored)
+        train_scores_begin(job->scores, job->parameters);
+    int error = runs->methods->round(runs, job->parameters, job->sum, &round->result, why);
+    if (error == TARRY_OK) {
+        round->seconds = (double)(round->result.end_ns - round->result.start_ns) * 1e-9;
+        /* Before it, workers may have been waited for. */
+        progress_pass_over(&job->progress, fmax(clock_seconds() - asked - round->seconds, 0));
+    }
+    if (scored && error != TARRY_OK) {
+        train_scores_drop(job->scores);
+    } else if (scored) {
+        train_scores_end(job->scores, round->result.round, &round->train, &round->test);
+        past->train_end = round->train;
+        past->test_end = round->test;
+        error = check_loss(job, why);
+    }
+    return error;
+}
+
 /* One round; false if the run is to end here. */
 static bool run_round(train_job *job)
 {
     history *past = job->past;
-    runner *runs = runner_of(job);
-    const train_options *options = job->inputs.options;
     tarry_diagnostic why = {""};
-    tarry_round_result result;
-    tarry_plan_changes changes = {0};
+    history_round done = history_blank_round;
     int error = interrupt_seen(job->signals)      ? TARRY_ERROR_INTERRUPTED
-                : past->count == job->first_round ? train_job_settle_racks(job, &changes, &why)
-                                                  : train_job_adapt(job, &changes, &why);
+                : past->count == job->first_round ? train_job_settle_racks(job, &done.changes, &why)
+                                                  : train_job_adapt(job, &done.changes, &why);
     if (error == TARRY_OK)
         error = give_costs(job, past->count);
-    double asked = clock_seconds();
     if (error == TARRY_OK)
-        error = runs->methods->round(runs, job->parameters, job->sum, &result, &why);
+        error = sum_and_score(job, &done, &why);
     if (error != TARRY_OK) {
         explain_round_error(job, past, error, &why);
         return false;
@@ -204,26 +230,12 @@ static bool run_round(train_job *job)
         end_early(past, "out of memory after %zu rounds", past->count);
         return false;
     }
-    round->result = result;
-    warn_of_rounding(job, &result);
-    round->changes = changes;
-    round->seconds = (double)(result.end_ns - result.start_ns) * 1e-9;
-    /* Before it, workers may have been waited for. */
-    progress_pass_over(&job->progress, fmax(clock_seconds() - asked - round->seconds, 0));
+    *round = done;
+    warn_of_rounding(job, &round->result);
     use_estimate(job, round);
     if (train_job_mark_checkpoint(job) != TARRY_OK) {
         end_early(past, "out of memory after %zu rounds", past->count);
         return false;
-    }
-    if (past->count % options->evaluate == 0 || past->count == options->rounds) {
-        train_job_evaluate(job, &round->train, &round->test);
-        past->train_end = round->train;
-        past->test_end = round->test;
-        if (!isfinite(round->train.loss)) {
-            end_early(past, "the loss is not finite after round %zu: try a smaller --rate than %g",
-                      past->count, options->rate);
-            return false;
-        }
     }
     keep_checkpoint(job);
     report_progress(job, past);
@@ -256,7 +268,7 @@ static int leave_checkpoint(train_job *job)
     return complain(EXIT_FAILED, "--checkpoint: %s", why.text);
 }
 
-/* To look at all the data may take long; workers get ready meanwhile. */
+/* Workers may come from here on. */
 static void open_doors(train_job *job)
 {
     runner *runs = runner_of(job);
@@ -264,21 +276,15 @@ static void open_doors(train_job *job)
         runs->methods->open(runs);
 }
 
-/* What the parameters are worth that the rounds begin with, unless the first checkpoint had to have
- * it. */
-static void evaluate_start(train_job *job)
+/* The scores of the parameters as they are at the end, which must be finite. */
+static void score_end(train_job *job)
 {
     history *past = job->past;
-    if (past->count > 0 || isnan(past->train_start.loss))
-        train_job_evaluate(job, &past->train_end, &past->test_end);
-    else {
-        past->train_end = past->train_start;
-        past->test_end = past->test_start;
-    }
-    if (past->count == 0) {
-        past->train_start = past->train_end;
-        past->test_start = past->test_end;
-    }
+    tarry_diagnostic why;
+    train_scores_begin(job->scores, job->parameters);
+    train_scores_end(job->scores, TRAIN_SCORES_NO_ROUND, &past->train_end, &past->test_end);
+    if (past->error[0] == '\0' && check_loss(job, &why) != TARRY_OK)
+        end_early(past, "%s", why.text);
 }
 
 int train_job_run(train_job *job)
@@ -288,20 +294,16 @@ int train_job_run(train_job *job)
     char what[256];
     describe_job(job, what, sizeof(what));
     open_doors(job);
-    evaluate_start(job);
     progress_begin(&job->progress, past->count, options->rounds, "round", options->quiet, what);
     note(job, "");
     while (past->count < options->rounds && run_round(job)) {
     }
     progress_end(&job->progress);
-    int status = leave_checkpoint(job);
-    if (past->count > 0 && isnan(past->rounds[past->count - 1].train.loss) &&
-        isfinite(past->train_end.loss)) {
-        history_round *last = &past->rounds[past->count - 1];
-        train_job_evaluate(job, &last->train, &last->test);
-        past->train_end = last->train;
-        past->test_end = last->test;
-    }
+    /* Who interrupts a run shall not wait for scores before it is safe. */
+    int status = past->interrupted ? leave_checkpoint(job) : EXIT_DONE;
+    score_end(job);
+    if (status == EXIT_DONE)
+        status = leave_checkpoint(job);
     gather(job);
     if (past->error[0] != '\0')
         status = complain(EXIT_FAILED, "%s: %s", job->inputs.command, past->error);

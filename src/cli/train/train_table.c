@@ -96,9 +96,9 @@ static void print_rounding(const history *past)
 static void print_scores(const history *past)
 {
     if (isfinite(past->train_end.loss))
-        print_row("loss", "%.6g -> %.6g", past->train_start.loss, past->train_end.loss);
+        print_row("loss", "%.6g -> %.6g", history_train(past, 0).loss, past->train_end.loss);
     else
-        print_row("loss", "%.6g -> not finite", past->train_start.loss);
+        print_row("loss", "%.6g -> not finite", history_train(past, 0).loss);
     if (isfinite(past->test_end.loss)) {
         if (isfinite(past->test_end.accuracy))
             print_row("test", "loss %.6g, accuracy %.2f %%", past->test_end.loss,

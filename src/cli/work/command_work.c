@@ -38,11 +38,10 @@ static int begin(void *user, tarry_tcp_worker *worker, const tarry_tcp_job *job,
     return work_job_begin(run->job, worker, job, data, diagnostic);
 }
 
-static int compute(void *user, uint64_t round, const float *parameters, const tarry_span *spans,
-                   uint32_t count, float *gradient)
+static int compute(void *user, const tarry_task *task)
 {
     work_run *run = user;
-    int failed = work_job_compute(run->job, round, parameters, spans, count, gradient);
+    int failed = work_job_compute(run->job, task);
     tarry_tcp_work work = tarry_tcp_worker_work(atomic_load(&run->worker));
     work_line_update(&run->line, &work);
     return failed;

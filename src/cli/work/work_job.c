@@ -214,11 +214,8 @@ int work_job_begin(void *user, tarry_tcp_worker *worker, const tarry_tcp_job *jo
     return error == TARRY_OK ? TARRY_OK : diagnose_no_memory(diagnostic, "chunks");
 }
 
-int work_job_compute(void *user, uint64_t round, const float *parameters, const tarry_span *spans,
-                     uint32_t count, float *gradient)
+int work_job_compute(void *user, const tarry_task *task)
 {
     const work_job *own = user;
-    return own->gradients == NULL
-               ? -1
-               : chunk_gradient_compute(own->gradients, round, parameters, spans, count, gradient);
+    return own->gradients == NULL ? -1 : chunk_gradient_compute(own->gradients, task);
 }

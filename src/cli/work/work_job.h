@@ -14,11 +14,10 @@ int work_job_create(const work_options *options, work_job **out);
 /* After the worker was freed. NULL is allowed. */
 void work_job_free(work_job *own);
 
-/* A tarry_tcp_begin and a tarry_compute_spans; user is the work_job. */
+/* A tarry_tcp_begin and a tarry_compute; user is the work_job. */
 int work_job_begin(void *user, tarry_tcp_worker *worker, const tarry_tcp_job *job,
                    uint8_t data[TARRY_DIGEST_SIZE], tarry_diagnostic *diagnostic);
-int work_job_compute(void *user, uint64_t round, const float *parameters, const tarry_span *spans,
-                     uint32_t count, float *gradient);
+int work_job_compute(void *user, const tarry_task *task);
 
 /* In what the data differ from the server's, for one who was refused over them; empty if they don't
  * or nothing is known. */

@@ -28,10 +28,15 @@ enum {
     STEPS = 2,        /* along the gradient, per turn */
     LEAST_SQUARINGS = 1,
     MOST_SQUARINGS = 6, /* p grows from 2 to 64 */
+    PAIR_NUMBERS = 5,   /* n, P and ||P||_F^2 of a set of one worker, with two parts */
+    SIDE_BY_SIDE = 8,   /* sets that are worked out together: a block */
 };
 
 /* How many numbers the sets of one turn may take. */
 static const double most_numbers = 2e6;
+
+/* One number of each set of a block. */
+typedef double lane __attribute__((vector_size(SIDE_BY_SIDE * sizeof(double)), aligned(8)));
 
 typedef struct descent {
     const tarry_plan *plan;
@@ -41,17 +46,26 @@ typedef struct descent {
     double *block;     /* holds all the arrays of numbers */
     double *column;    /* workers x l: R's columns, each in one piece */
     double *length;    /* workers: of each one's next step */
+    uint32_t *whole;   /* holds all the arrays of whole numbers */
     uint32_t *others;  /* max_replication: a chunk's other holders */
     uint32_t *members; /* 2 (l - 1): the workers of a set, and their indices in `others` */
-    /* The sets of the worker whose turn it is. */
+    /* The sets of the worker whose turn it is, each held once. */
     uint32_t sets;
-    double *normal;   /* most x l: n */
-    double *inverse;  /* most x (l - 1) x l: P */
-    double *constant; /* most: ||P||_F^2 */
+    lane *held;      /* per block: n in l lanes, P in (l - 1) x l, ||P||_F^2 in one */
+    uint32_t count;  /* how often sets occur */
+    uint32_t *which; /* most: each occurrence's set */
+    /* Two parts: a set is one other worker. What is known of it holds until its column changes. */
+    double *known;   /* workers x 5: its n, P and ||P||_F^2 */
+    uint32_t *place; /* workers: its set of this turn, plus one; 0: none */
+    uint32_t *other; /* most: the worker of each set */
+    /* Of the column that was looked at last. */
+    lane *seen;  /* per block: P x in l - 1 lanes, n x in one */
+    lane *value; /* per block: ||[B x]^-1||_F^2 */
+    lane *power; /* per block: its p-th power */
     /* Scratch. */
     double *basis;      /* (l - 1) x l: orthonormal, of B's span */
     double *triangle;   /* (l - 1) x (l - 1) */
-    double *product;    /* l - 1: P x */
+    double *found;      /* l x l + 1: n, P and ||P||_F^2 of one set */
     double *direction;  /* l */
     double *trial;      /* l */
     unsigned squarings; /* p = 2^squarings */
@@ -141,14 +155,14 @@ static void find_normal(const descent *work, double *normal)
     normalise(normal, l);
 }
 
-/* Adds the set of work->members; one that is singular by itself no x can mend. */
-static void add_set(descent *work)
+/* Works out n, P and ||P||_F^2 of work->members; false if the set is singular by itself. */
+static bool find_set(descent *work, double *found)
 {
     if (!decompose(work))
-        return;
+        return false;
     uint32_t l = work->parts, count = l - 1;
-    double *inverse = work->inverse + (size_t)work->sets * count * l, square = 0;
-    find_normal(work, work->normal + (size_t)work->sets * l);
+    double *inverse = found + l, square = 0;
+    find_normal(work, found);
     for (uint32_t k = count; k-- > 0;) {
         double *row = inverse + k * l;
         for (uint32_t i = 0; i < l; i++)
@@ -159,7 +173,40 @@ static void add_set(descent *work)
             row[i] /= work->triangle[k * count + k];
         square += dot(row, row, l);
     }
-    work->constant[work->sets++] = square;
+    found[l * l] = square;
+    return true;
+}
+
+/* Adds an occurrence of the set of work->members; one that is singular by itself no x can mend. */
+static void add_set(descent *work)
+{
+    uint32_t l = work->parts, other = work->members[0];
+    double *found = work->found;
+    if (l == 2 && work->place[other] > 0) {
+        work->which[work->count++] = work->place[other] - 1;
+        return;
+    }
+    if (l == 2)
+        found = work->known + (size_t)other * PAIR_NUMBERS;
+    bool is_known = l == 2 && found[l * l] > 0;
+    if (!is_known && !find_set(work, found))
+        return;
+    lane *held = work->held + (size_t)(work->sets / SIDE_BY_SIDE) * (l * l + 1);
+    for (uint32_t number = 0; number <= l * l; number++)
+        held[number][work->sets % SIDE_BY_SIDE] = found[number];
+    work->which[work->count++] = work->sets++;
+    if (l == 2) {
+        work->place[other] = work->sets;
+        work->other[work->sets - 1] = other;
+    }
+}
+
+/* Takes all sets of the last turn away. */
+static void clear_sets(descent *work)
+{
+    for (uint32_t set = 0; work->parts == 2 && set < work->sets; set++)
+        work->place[work->other[set]] = 0;
+    work->sets = work->count = 0;
 }
 
 /* Adds the sets that `worker` can be in for `chunk`, or `room` random ones if there are more. */
@@ -192,7 +239,7 @@ static void collect_sets(descent *work, uint32_t worker, random_stream *stream)
     const tarry_plan *plan = work->plan;
     uint32_t first = plan->worker_offset[worker];
     uint32_t load = plan->worker_offset[worker + 1] - first;
-    work->sets = 0;
+    clear_sets(work);
     if (load == 0)
         return;
     uint32_t room = work->most / load, chunks = load, start = 0;
@@ -205,66 +252,99 @@ static void collect_sets(descent *work, uint32_t worker, random_stream *stream)
         add_chunk(work, worker, plan->slot_chunk[first + (start + k) % load], room, stream);
 }
 
-/* ||[B x]^-1||_F^2 for the set; leaves P x in work->product and n x in *along. */
-static double set_value(const descent *work, uint32_t set, const double *x, double *along)
+/* *out = sum of lanes[i] x[i], i = 0..l-1 */
+static void weigh(const lane *lanes, const double *x, uint32_t l, lane *out)
 {
-    uint32_t l = work->parts;
-    const double *inverse = work->inverse + (size_t)set * (l - 1) * l;
-    double numerator = 1;
-    for (uint32_t k = 0; k + 1 < l; k++) {
-        work->product[k] = dot(inverse + k * l, x, l);
-        numerator += work->product[k] * work->product[k];
-    }
-    *along = dot(work->normal + (size_t)set * l, x, l);
-    return work->constant[set] + numerator / (*along * *along);
+    lane sum = lanes[0] * x[0];
+    for (uint32_t i = 1; i < l; i++)
+        sum += lanes[i] * x[i];
+    *out = sum;
 }
 
-static double raise(double value, unsigned squarings)
+/* Works out the sets of a block at x. */
+static void look_at_block(descent *work, const double *x, uint32_t block)
 {
-    for (unsigned k = 0; k < squarings; k++)
-        value *= value;
-    return value;
+    uint32_t l = work->parts;
+    const lane *held = work->held + (size_t)block * (l * l + 1);
+    lane *seen = work->seen + (size_t)block * l, *along = seen + l - 1;
+    lane numerator = {1, 1, 1, 1, 1, 1, 1, 1};
+    for (uint32_t k = 0; k + 1 < l; k++) {
+        weigh(held + (k + 1) * l, x, l, &seen[k]);
+        numerator += seen[k] * seen[k];
+    }
+    weigh(held, x, l, along);
+    work->value[block] = held[l * l] + numerator / (*along * *along);
+}
+
+static uint32_t blocks_of(uint32_t sets)
+{
+    return sets / SIDE_BY_SIDE + (sets % SIDE_BY_SIDE > 0);
 }
 
 /* The worst value over all sets, or some value from `limit` on as soon as one is reached. */
-static double worst_value(const descent *work, const double *x, double limit)
+static double worst_value(descent *work, const double *x, double limit)
 {
-    double worst = 0, along;
+    double worst = 0;
     for (uint32_t set = 0; set < work->sets && worst < limit; set++) {
-        double value = set_value(work, set, x, &along);
+        if (set % SIDE_BY_SIDE == 0)
+            look_at_block(work, x, set / SIDE_BY_SIDE);
+        double value = work->value[set / SIDE_BY_SIDE][set % SIDE_BY_SIDE];
         worst = value > worst ? value : worst;
     }
     return worst;
 }
 
-/* The sum of the powers over all sets, or a partial one
+/* The sum of the powers of all that was looked at, each as often as it occurs; or a partial one
  * from `limit` on as soon as it is reached. */
-static double sum_value(const descent *work, const double *x, double limit)
+static double sum_powers(descent *work, double limit)
 {
-    double sum = 0, along;
-    for (uint32_t set = 0; set < work->sets && sum < limit; set++)
-        sum += raise(set_value(work, set, x, &along) * work->scale, work->squarings);
+    for (uint32_t block = 0; block < blocks_of(work->sets); block++) {
+        lane power = work->value[block] * work->scale;
+        for (unsigned k = 0; k < work->squarings; k++)
+            power *= power;
+        work->power[block] = power;
+    }
+    double sum = 0;
+    for (uint32_t k = 0; k < work->count && sum < limit; k++)
+        sum += work->power[work->which[k] / SIDE_BY_SIDE][work->which[k] % SIDE_BY_SIDE];
     return sum;
 }
 
+/* Makes what was seen of each set the factors of P's rows and of n in the direction. */
+static void find_factors(descent *work)
+{
+    uint32_t l = work->parts;
+    for (uint32_t block = 0; block < blocks_of(work->sets); block++) {
+        lane constant = work->held[(size_t)block * (l * l + 1) + l * l];
+        lane *seen = work->seen + (size_t)block * l, along = seen[l - 1];
+        lane weight = work->power[block] / work->value[block] / (along * along);
+        for (uint32_t k = 0; k + 1 < l; k++)
+            seen[k] *= weight;
+        lane numerator = (work->value[block] - constant) * along * along;
+        seen[l - 1] = -weight * numerator / along;
+    }
+}
+
 /*
- * The direction of steepest descent on the sphere at x, as a unit vector in work->direction; false
- * if there is none.
+ * The direction of steepest descent on the sphere at x, which was looked at last, as a unit vector
+ * in work->direction; false if there is none.
  */
 static bool find_direction(descent *work, const double *x)
 {
     uint32_t l = work->parts;
     double *down = work->direction;
-    for (uint32_t i = 0; i < l; i++)
-        down[i] = 0;
-    for (uint32_t set = 0; set < work->sets; set++) {
-        double along, value = set_value(work, set, x, &along);
-        const double *inverse = work->inverse + (size_t)set * (l - 1) * l;
-        double weight = raise(value * work->scale, work->squarings) / value / (along * along);
-        for (uint32_t k = 0; k + 1 < l; k++)
-            subtract(down, weight * work->product[k], inverse + k * l, l);
-        double numerator = (value - work->constant[set]) * along * along;
-        subtract(down, -weight * numerator / along, work->normal + (size_t)set * l, l);
+    find_factors(work);
+    for (uint32_t i = 0; i < l; i++) {
+        double sum = 0;
+        for (uint32_t k = 0; k < work->count; k++) {
+            uint32_t block = work->which[k] / SIDE_BY_SIDE, at = work->which[k] % SIDE_BY_SIDE;
+            const lane *held = work->held + (size_t)block * (l * l + 1) + i;
+            const lane *factor = work->seen + (size_t)block * l;
+            for (uint32_t row = 0; row + 1 < l; row++)
+                sum -= factor[row][at] * held[(row + 1) * l][at];
+            sum -= factor[l - 1][at] * held[0][at];
+        }
+        down[i] = sum;
     }
     subtract(down, dot(down, x, l), x, l);
     double square = dot(down, down, l);
@@ -274,23 +354,26 @@ static bool find_direction(descent *work, const double *x)
     return true;
 }
 
-/* One step down, if any of some lengths goes down; *now is the sum at x. */
-static void step_down(descent *work, double *x, double *now, double *length)
+/* One step down, if any of some lengths goes down, which is given back; *now is the sum at x. */
+static bool step_down(descent *work, double *x, double *now, double *length)
 {
     uint32_t l = work->parts;
     for (unsigned tries = 0; tries < 8; tries++) {
         for (uint32_t i = 0; i < l; i++)
             work->trial[i] = x[i] + *length * work->direction[i];
         normalise(work->trial, l);
-        double then = sum_value(work, work->trial, *now);
+        for (uint32_t block = 0; block < blocks_of(work->sets); block++)
+            look_at_block(work, work->trial, block);
+        double then = sum_powers(work, *now);
         if (then < *now) {
             memcpy(x, work->trial, l * sizeof(*x));
             *now = then;
             *length = *length < 0.25 ? 2 * *length : 0.5;
-            return;
+            return true;
         }
         *length /= 3;
     }
+    return false;
 }
 
 static void descend(descent *work, uint32_t worker)
@@ -299,9 +382,10 @@ static void descend(descent *work, uint32_t worker)
     work->scale = 1 / worst_value(work, x, INFINITY);
     if (!(work->scale > 0 && work->scale < INFINITY))
         return;
-    double now = sum_value(work, x, INFINITY), length = work->length[worker];
-    for (unsigned k = 0; k < STEPS && find_direction(work, x); k++)
-        step_down(work, x, &now, &length);
+    double now = sum_powers(work, INFINITY), length = work->length[worker];
+    bool moved = true; /* otherwise the direction is still the same */
+    for (unsigned k = 0; k < STEPS && (!moved || find_direction(work, x)); k++)
+        moved = step_down(work, x, &now, &length);
     work->length[worker] = length > 1e-6 ? length : 1e-6;
 }
 
@@ -383,35 +467,56 @@ static double *cut(double **rest, size_t count)
     return array;
 }
 
+static lane *cut_lanes(double **rest, size_t count)
+{
+    return (lane *)cut(rest, count * SIDE_BY_SIDE);
+}
+
+static uint32_t *cut_whole(uint32_t **rest, size_t count)
+{
+    uint32_t *array = *rest;
+    *rest += count;
+    return array;
+}
+
 static int allocate(descent *work)
 {
     const tarry_plan *plan = work->plan;
-    size_t l = work->parts, most = work->most;
-    size_t numbers = plan->workers * (l + 1) + most * (l * l + 1) + 2 * (l - 1) * l + 3 * l;
+    size_t l = work->parts, most = work->most, pairs = l == 2 ? plan->workers : 0;
+    size_t blocks = blocks_of(work->most);
+    size_t numbers = plan->workers * (l + 1) + blocks * SIDE_BY_SIDE * (l * l + l + 3) +
+                     pairs * PAIR_NUMBERS + 2 * (l - 1) * l + l * l + 1 + 2 * l;
+    size_t whole = plan->max_replication + 2 * (l - 1) + most + pairs + (pairs > 0 ? most : 0);
     work->block = memory_allocate(&plan->allocator, numbers, sizeof(*work->block));
-    work->others = memory_allocate(&plan->allocator, plan->max_replication, sizeof(*work->others));
-    work->members = memory_allocate(&plan->allocator, 2 * (l - 1), sizeof(*work->members));
-    if (work->block == NULL || work->others == NULL || work->members == NULL)
+    work->whole = memory_allocate(&plan->allocator, whole, sizeof(*work->whole));
+    if (work->block == NULL || work->whole == NULL)
         return TARRY_ERROR_NO_MEMORY;
     double *rest = work->block;
     work->column = cut(&rest, plan->workers * l);
     work->length = cut(&rest, plan->workers);
-    work->normal = cut(&rest, most * l);
-    work->inverse = cut(&rest, most * (l - 1) * l);
-    work->constant = cut(&rest, most);
+    work->held = cut_lanes(&rest, blocks * (l * l + 1));
+    work->known = cut(&rest, pairs * PAIR_NUMBERS);
+    work->seen = cut_lanes(&rest, blocks * l);
+    work->value = cut_lanes(&rest, blocks);
+    work->power = cut_lanes(&rest, blocks);
     work->basis = cut(&rest, (l - 1) * l);
     work->triangle = cut(&rest, (l - 1) * (l - 1));
-    work->product = cut(&rest, l - 1);
+    work->found = cut(&rest, l * l + 1);
     work->direction = cut(&rest, l);
     work->trial = cut(&rest, l);
+    uint32_t *whole_rest = work->whole;
+    work->others = cut_whole(&whole_rest, plan->max_replication);
+    work->members = cut_whole(&whole_rest, 2 * (l - 1));
+    work->which = cut_whole(&whole_rest, most);
+    work->place = cut_whole(&whole_rest, pairs);
+    work->other = cut_whole(&whole_rest, pairs > 0 ? most : 0);
     return TARRY_OK;
 }
 
 static void release(descent *work)
 {
     memory_release(&work->plan->allocator, work->block);
-    memory_release(&work->plan->allocator, work->others);
-    memory_release(&work->plan->allocator, work->members);
+    memory_release(&work->plan->allocator, work->whole);
 }
 
 static void sweep_workers(descent *work, uint32_t sweep, random_stream *stream)
@@ -423,6 +528,8 @@ static void sweep_workers(descent *work, uint32_t sweep, random_stream *stream)
         if (3 * sweep < work->sweeps)
             try_candidates(work, worker, stream);
         descend(work, worker);
+        if (work->parts == 2) /* what was known of its column is of the one before */
+            work->known[(size_t)worker * PAIR_NUMBERS + PAIR_NUMBERS - 1] = 0;
     }
 }
 

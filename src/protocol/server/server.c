@@ -8,10 +8,14 @@
 
 #include "base/diagnostic.h"
 #include "base/memory.h"
+#include "base/sized.h"
 
-void tarry_server_settings_init(tarry_server_settings *settings)
+void tarry_server_settings_init_sized(tarry_server_settings *settings, size_t size)
 {
+    if (!sized_begin(settings, size, sizeof(*settings)))
+        return;
     *settings = (tarry_server_settings){
+        .size = size,
         .stop = TARRY_STOP_EXACT,
         .credit = TARRY_CREDIT_CHUNK,
         .learn_costs = true,
@@ -155,7 +159,9 @@ int tarry_server_create(const tarry_plan *plan, const tarry_server_settings *set
                         const tarry_allocator *allocator, tarry_server **server,
                         tarry_diagnostic *diagnostic)
 {
-    int error = check_settings(plan, settings, diagnostic);
+    int error = sized_check(settings->size, sizeof(*settings), "server", diagnostic);
+    if (error == TARRY_OK)
+        error = check_settings(plan, settings, diagnostic);
     if (error != TARRY_OK)
         return error;
     tarry_server *made = memory_allocate(allocator, 1, sizeof(*made));

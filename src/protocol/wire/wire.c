@@ -90,6 +90,7 @@ static const struct {
     [WIRE_REFUSED_FLOOD] = {"more messages than a worker has to say", false},
     [WIRE_REFUSED_CLOSING] = {"the run ends", true},
     [WIRE_REFUSED_ARRIVALS] = {"came back too often lately", true},
+    [WIRE_REFUSED_RANKING] = {"ranks and coefficients come about in another way", false},
 };
 
 static bool is_reason(wire_reason reason)

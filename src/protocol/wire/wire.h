@@ -24,7 +24,7 @@
 #include <tarry/plan.h>
 
 enum {
-    WIRE_VERSION = 1,
+    WIRE_VERSION = 2,
     WIRE_HEAD_BYTES = 8,
     WIRE_ID_BYTES = 16,           /* of a job, of a process's life */
     WIRE_DIGEST_BYTES = 32,       /* SHA-256 */
@@ -72,6 +72,7 @@ typedef enum wire_role { WIRE_ROLE_WORKER, WIRE_ROLE_VIEWER, WIRE_ROLES } wire_r
 typedef struct wire_hello {
     uint16_t oldest, newest; /* versions that it speaks, 1 <= oldest <= newest */
     wire_role role;
+    uint8_t ranking; /* a worker: the COEFFICIENTS_VERSION that it goes by */
     uint32_t worker; /* the id that it asks for; WIRE_ANY_WORKER: any that is free */
     uint8_t instance[WIRE_ID_BYTES]; /* random: one life of one process */
     uint8_t job[WIRE_ID_BYTES];      /* that it has worked for; zeros: none yet */
@@ -115,6 +116,7 @@ typedef enum wire_reason {
     WIRE_REFUSED_CLOSING,  /* the run ends; may pass (a resumed server) */
     WIRE_REFUSED_ARRIVALS, /* it came back too often lately, or since the last checkpoint; may pass
                             */
+    WIRE_REFUSED_RANKING,  /* its ranks and coefficients come about in another way */
     WIRE_REASONS,
 } wire_reason;
 
@@ -202,11 +204,11 @@ static inline uint32_t wire_fixed_length(const wire_head *head, uint8_t first);
  * first wire_fixed_length bytes. Errors: FORMAT (the wrong length, an enumeration, flag or number
  * out of its range, a reserved byte that is not zero, counts that contradict the head's length, a
  * text that does not end where the body does). What a decoder accepts is encoded to the same bytes,
- * but for texts with '?' in them and the HELLO of a newer version.
+ * but for texts with '?' in them and the HELLO of another version.
  */
 size_t wire_hello_encode(const wire_hello *hello, uint8_t *frame);
 /* Of a HELLO that speaks newer versions as well, what is longer is not looked at; if this version
- * is not among those that it speaks, all but the versions is left zero. */
+ * is not among those that it speaks, older or newer, all but the versions is left zero. */
 int wire_hello_decode(const wire_head *head, const uint8_t *body, wire_hello *hello);
 size_t wire_welcome_encode(const wire_welcome *welcome, uint8_t *frame);
 int wire_welcome_decode(const wire_head *head, const uint8_t *body, wire_welcome *welcome);

@@ -20,7 +20,7 @@ size_t wire_hello_encode(const wire_hello *hello, uint8_t *frame)
     at = bytes_put(at, hello->oldest, 2);
     at = bytes_put(at, hello->newest, 2);
     at = bytes_put(at, hello->role, 1);
-    at = bytes_put(at, 0, 1);
+    at = bytes_put(at, hello->ranking, 1);
     at = bytes_put(at, hello->worker, 4);
     at = wire_put_bytes(at, hello->instance, WIRE_ID_BYTES);
     at = wire_put_bytes(at, hello->job, WIRE_ID_BYTES);
@@ -39,10 +39,10 @@ int wire_hello_decode(const wire_head *head, const uint8_t *body, wire_hello *he
     read.newest = (uint16_t)wire_get_between(&from, 2, read.oldest, UINT16_MAX);
     /* What follows in a HELLO that does not speak this version is nobody's business here: it is
      * to hear that, and not that it is damaged. */
-    bool foreign = read.oldest > WIRE_VERSION;
+    bool foreign = read.oldest > WIRE_VERSION || read.newest < WIRE_VERSION;
     if (!foreign) {
         read.role = (wire_role)wire_get_between(&from, 1, 0, WIRE_ROLES - 1);
-        wire_get_zeros(&from, 1);
+        read.ranking = (uint8_t)wire_get(&from, 1);
         read.worker = (uint32_t)wire_get(&from, 4);
         wire_get_bytes(&from, read.instance, WIRE_ID_BYTES);
         wire_get_bytes(&from, read.job, WIRE_ID_BYTES);
@@ -50,7 +50,7 @@ int wire_hello_decode(const wire_head *head, const uint8_t *body, wire_hello *he
         wire_get_bytes(&from, read.host, WIRE_ID_BYTES);
         wire_get_rack(&from, read.rack);
     }
-    bool may_be_longer = read.newest > WIRE_VERSION;
+    bool may_be_longer = foreign || read.newest > WIRE_VERSION;
     if (from.damaged || (from.left > 0 && !may_be_longer))
         return TARRY_ERROR_FORMAT;
     *hello = read;

@@ -4,8 +4,8 @@
  * threads and back. Each is also the entry of a queue, so that queueing takes no memory. One
  * thread's.
  */
-#ifndef TCP_STRIPES_H
-#define TCP_STRIPES_H
+#ifndef RUNTIME_STRIPES_H
+#define RUNTIME_STRIPES_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -13,10 +13,9 @@
 #include <tarry/allocator.h>
 
 typedef struct stripe {
-    struct stripe *next;    /* in the queue that it is in */
-    float *numbers;         /* room for the longest stripe; begins at a cache line */
-    struct near_part *near; /* its numbers lie in memory shared with its worker (near.h); NULL: in
-                               a buffer of a pool */
+    struct stripe *next; /* in the queue that it is in */
+    float *numbers;      /* room for the longest stripe; begins at a cache line */
+    void *owner;         /* of memory that is not a pool's, in which the numbers lie; else NULL */
     uint64_t round;
     uint32_t attempt, worker, index;
     double scale; /* as TARRY_EFFECT_COMBINE has it */

@@ -49,7 +49,7 @@ static void exchange_desks(engine *own)
     own->encoded = false;
     own->turning = false;
     own->in_round = false;
-    pthread_cond_signal(&own->change);
+    pthread_cond_broadcast(&own->change);
 }
 
 /* With the lock held. */
@@ -137,6 +137,8 @@ int engine_start(engine *own)
     if (pthread_create(&own->talk_thread, NULL, talk, own) != 0)
         return TARRY_ERROR_SYSTEM;
     own->talking = true;
+    if (own->settings.compute == NULL)
+        return TARRY_OK;
     if (pthread_create(&own->compute_thread, NULL, engine_compute, own) != 0)
         return TARRY_ERROR_SYSTEM;
     own->computing = true;
@@ -216,7 +218,7 @@ static bool has_vector(const desk *seat, const float *vector)
 void engine_tidy(engine *own, const tarry_allocator *allocator)
 {
     pthread_mutex_lock(&own->lock);
-    const float *written = own->written;
+    const float *written = own->call.out ? own->call.task.gradient : NULL;
     pthread_mutex_unlock(&own->lock);
     /* What is written to now can be left, but not written to anew. */
     if (own->left != NULL && !has_vector(own->left, written)) {
@@ -236,13 +238,25 @@ void engine_tidy(engine *own, const tarry_allocator *allocator)
     own->next = NULL;
 }
 
+void engine_abandon(engine *own)
+{
+    if (!own->made)
+        return;
+    pthread_mutex_lock(&own->lock);
+    snapshots_release(own->settings.snapshots, own->call.held);
+    own->call.held = NULL;
+    own->call.out = false;
+    pthread_cond_broadcast(&own->change);
+    pthread_mutex_unlock(&own->lock);
+}
+
 void engine_close(engine *own)
 {
     if (!own->made)
         return;
     pthread_mutex_lock(&own->lock);
     own->closing = true;
-    pthread_cond_signal(&own->change);
+    pthread_cond_broadcast(&own->change);
     pthread_mutex_unlock(&own->lock);
     mailbox_close(&own->inbox);
 }
@@ -255,6 +269,10 @@ void engine_destroy(engine *own, const tarry_allocator *allocator)
         pthread_join(own->talk_thread, NULL);
     if (own->computing)
         pthread_join(own->compute_thread, NULL);
+    pthread_mutex_lock(&own->lock);
+    while (own->callers > 0 || own->call.out)
+        pthread_cond_wait(&own->change, &own->lock);
+    pthread_mutex_unlock(&own->lock);
     desk_free(own->desk, allocator);
     desk_free(own->next, allocator);
     desk_free(own->left, allocator);

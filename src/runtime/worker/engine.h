@@ -15,7 +15,8 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include <tarry/local.h>
+#include <tarry/compute.h>
+#include <tarry/straggler.h>
 #include <tarry/worker.h>
 
 #include "coding/kernel.h"
@@ -45,6 +46,8 @@ typedef struct engine_uplink {
     /* The engine has turned to its next desk, or it leaves and has become idle. */
     void (*changed)(void *user);
     void *user;
+    /* A task is about to be given back, wanted or not; the thread that does. NULL: nobody hears. */
+    void (*given)(void *user, const tarry_task *task, int result);
 } engine_uplink;
 
 /* All that is pointed to is borrowed and must outlive the engine. */
@@ -54,9 +57,8 @@ typedef struct engine_settings {
     layout cut;      /* into the least number of parts: it has the longest and most stripes */
     const kernel *kernels;
     const tarry_straggler *straggler; /* NULL for none */
-    tarry_compute *compute;           /* one of both; the other is NULL */
-    tarry_compute_spans *compute_spans;
-    void *user; /* of these */
+    tarry_compute *compute;           /* NULL: tasks are taken by engine_take */
+    void *user;                       /* of compute */
     snapshots
         *snapshots; /* the engine holds one at a time, that of a round before its ROUND comes */
     engine_uplink uplink;
@@ -67,11 +69,19 @@ typedef struct engine_task {
     uint64_t round;
     uint32_t slot;
     uint32_t chunk;
-    bool begun;      /* a compute function was called for it */
-    float *gradient; /* to be filled; the computing thread's choice */
-    const tarry_span *spans;
-    uint32_t span_count;
+    bool begun; /* it was handed out */
 } engine_task;
+
+/* A task that was handed out, to the computing thread or to a caller, and not given back yet. */
+typedef struct engine_call {
+    bool out;
+    uint32_t slot;
+    desk *seat;     /* that it was begun at */
+    snapshot *held; /* NULL: it is being given back */
+    uint64_t generation;
+    uint64_t start_ns;
+    tarry_task task;
+} engine_call;
 
 /* Its fields are for its own files; others may read `desk` while the engine is not turning,
  * `talking` after engine_start, and busy_ns. */
@@ -92,7 +102,8 @@ typedef struct engine {
     pthread_mutex_t lock;  /* over the machine, the task and what is written */
     pthread_cond_t change; /* the computing thread waits for it */
     engine_task task;      /* to be computed, or being computed */
-    const float *written;  /* by a compute function in progress; NULL: there is none */
+    engine_call call;      /* one at a time */
+    unsigned callers;      /* threads that take a task or give one back just now */
     bool turning;          /* to `next` */
     uint64_t tickets;      /* given out so far */
     bool in_round;         /* a ROUND came, its FINISH did not */
@@ -113,7 +124,9 @@ typedef struct engine {
  * NO_MEMORY, SYSTEM. Destroy it in any case. */
 int engine_init(engine *own, const engine_settings *settings, desk *first,
                 const tarry_allocator *allocator);
-/* Starts the threads. Errors: SYSTEM. */
+/* Starts the threads: one that talks and, with a compute function, one that computes. Errors:
+ * SYSTEM.
+ */
 int engine_start(engine *own);
 /* Puts a frame (protocol/codec.h) of size > 0 into the inbox. Any thread; never waits. Errors:
  * NO_MEMORY, also once it is closed. */
@@ -145,11 +158,19 @@ void engine_leave(engine *own, uint64_t grace_until_ns);
 /* Whether no round is in progress as far as the engine has heard. Any thread. */
 bool engine_idle(engine *own);
 
+/*
+ * The next task; waits until until_ns for it. *task is NULL when the engine is closing. Any thread,
+ * where no computing thread was started. Errors: STATE (none came in time; or another one is out).
+ */
+int engine_take(engine *own, uint64_t until_ns, const tarry_task **task);
+/* The task that is out is not waited for any more, and must not be touched. */
+void engine_abandon(engine *own);
+
 /* Whether it is in the middle of encoding what it was asked for. Any thread. */
 bool engine_answering(engine *own);
 
 /* Asks both threads to end; engine_destroy waits for them, and so for a compute function in
- * progress. Nobody may read the desk's part any more then. */
+ * progress, or a task that was taken. Nobody may read the desk's part any more then. */
 void engine_close(engine *own);
 void engine_destroy(engine *own, const tarry_allocator *allocator);
 

@@ -40,12 +40,12 @@ static void carry_out(engine *own, const tarry_effects *effects, due *todo)
                 .slot = effect->slot,
                 .chunk = effect->chunk,
             };
-            pthread_cond_signal(&own->change);
+            pthread_cond_broadcast(&own->change);
             break;
         case TARRY_EFFECT_CANCEL:
             own->task.ticket = 0;
             engine_free_place(own, effect->slot);
-            pthread_cond_signal(&own->change);
+            pthread_cond_broadcast(&own->change);
             break;
         case TARRY_EFFECT_FOLD:
             todo->begins_sum = todo->begins_sum || effect->begins;
@@ -145,7 +145,7 @@ static void fold(engine *own, const due *todo)
     pthread_mutex_lock(&own->lock);
     for (size_t i = 0; i < todo->fold_count; i++)
         engine_free_place(own, own->desk->folds[i]);
-    pthread_cond_signal(&own->change);
+    pthread_cond_broadcast(&own->change);
     pthread_mutex_unlock(&own->lock);
 }
 
@@ -187,7 +187,7 @@ static bool take_answer(engine *own, tarry_event *event)
     if (!kept)
         engine_free_place(own, task->slot);
     task->ticket = 0;
-    pthread_cond_signal(&own->change);
+    pthread_cond_broadcast(&own->change);
     *event = (tarry_event){
         .type = TARRY_EVENT_COMPUTED, .round = task->round, .slot = task->slot, .failed = !kept};
     return true;

@@ -87,7 +87,7 @@ static uint64_t round_at(const char *path)
     const uint8_t *vectors[CHECKPOINT_VECTORS];
     tarry_diagnostic fault, why;
     assert_int_equal(checkpoint_file_open(path, &file, &why), TARRY_OK);
-    assert_int_equal(checkpoint_file_read(file, &state, vectors, &fault, &why), TARRY_OK);
+    assert_int_equal(checkpoint_file_read(file, &state, vectors, NULL, &fault, &why), TARRY_OK);
     assert_string_equal(fault.text, "");
     uint64_t round = state.round;
     checkpoint_file_close(file);

@@ -99,9 +99,11 @@ static void begin(bench *its)
 
 static void end(bench *its)
 {
-    char previous[80];
-    snprintf(previous, sizeof(previous), "%s.previous", its->path);
-    unlink(previous);
+    char beside[80];
+    snprintf(beside, sizeof(beside), "%s.previous", its->path);
+    unlink(beside);
+    snprintf(beside, sizeof(beside), "%s.history", its->path);
+    unlink(beside);
     unlink(its->path);
     train_checkpoint_close(its->keeper);
     assert_int_equal(rmdir(its->folder), 0);

@@ -272,8 +272,9 @@ static void float32_agrees_with_double(void **state)
             double exact[MOST] = {0}, largest = 0;
             float once[MOST] = {0}, again[MOST] = {0};
             objective_add_gradient_double(f.model, f.work, data, f.parameters, by, 0, count, exact);
-            objective_add_gradient(f.model, single, data, f.parameters, by, 0, count, once);
-            objective_add_gradient(f.model, single, data, f.parameters, by, 0, count, again);
+            objective_tally tally = {0};
+            objective_add_gradient(f.model, single, data, f.parameters, by, 0, count, once, &tally);
+            objective_add_gradient(f.model, single, data, f.parameters, by, 0, count, again, NULL);
             assert_memory_equal(once, again, sizeof(once));
             for (size_t i = 0; i < f.dimension; i++)
                 largest = fmax(largest, fabs(exact[i]));
@@ -282,6 +283,14 @@ static void float32_agrees_with_double(void **state)
             double loss = objective_evaluate(f.model, f.work, data, f.parameters).loss;
             double got = objective_evaluate(f.model, single, data, f.parameters).loss;
             assert_true(fabs(got - loss) <= 1e-5 * fabs(loss));
+            /* All of the data, once or three times. */
+            if (way < 2) {
+                objective_tally forward = {0};
+                objective_add_tally(f.model, single, data, f.parameters, 0, count, &forward);
+                assert_memory_equal(&forward, &tally, sizeof(tally));
+                double told = objective_score_of(f.model, f.parameters, &tally, count).loss;
+                assert_true(fabs(told - loss) <= 1e-5 * fabs(loss));
+            }
         }
         objective_workspace_free(single);
         tear_down(&f);

@@ -198,13 +198,13 @@ static void heavy_chunks_are_split_and_light_ones_merged(void **state)
 static void splits_end_at_the_most_chunks(void **state)
 {
     (void)state;
-    const tarry_plan_settings settings = {.workers = 4,
-                                          .chunks = 8,
-                                          .pieces = 1,
-                                          .replication = 2,
-                                          .parts = 1,
-                                          .design = TARRY_DESIGN_CYCLIC,
-                                          .order = TARRY_ORDER_AS_IS};
+    tarry_plan_settings settings;
+    tarry_plan_settings_init(&settings);
+    settings.workers = 4;
+    settings.replication = 2;
+    settings.design = TARRY_DESIGN_CYCLIC;
+    settings.order = TARRY_ORDER_AS_IS;
+    settings.seed = 0;
     for (uint32_t most = 0; most <= 16; most += 8) {
         tarry_plan *plan, *next;
         assert_int_equal(tarry_plan_create(&settings, NULL, &plan, NULL), TARRY_OK);

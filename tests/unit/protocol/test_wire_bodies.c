@@ -151,6 +151,7 @@ static void draw_hello(random_stream *stream, wire_hello *hello)
 {
     hello->oldest = hello->newest = WIRE_VERSION;
     hello->role = (wire_role)random_below(stream, WIRE_ROLES);
+    hello->ranking = (uint8_t)random_below(stream, 256);
     hello->worker = random_u32(stream);
     draw_bytes(stream, hello->instance, WIRE_ID_BYTES);
     draw_bytes(stream, hello->job, WIRE_ID_BYTES);
@@ -304,7 +305,8 @@ static bool is_faithful(wire_kind kind, const uint8_t *frame, size_t size)
     any_body read = {0};
     if (decode(frame, &read) != TARRY_OK)
         return true;
-    if (kind == WIRE_HELLO && read.hello.newest > WIRE_VERSION)
+    if (kind == WIRE_HELLO &&
+        (read.hello.newest > WIRE_VERSION || read.hello.newest < WIRE_VERSION))
         return true;
     uint8_t again[MOST_FRAME];
     if (encode(kind, &read, again) != size)
@@ -342,11 +344,11 @@ static const struct {
     unsigned at, least, most;
 } bounded[] = {
     {WIRE_HELLO, 0, 'T', 'T'},   {WIRE_HELLO, 5, 0, 0},      {WIRE_HELLO, 10, 0, 1},
-    {WIRE_HELLO, 11, 0, 0},      {WIRE_WELCOME, 0, 1, 1},    {WIRE_WELCOME, 1, 0, 0},
+    {WIRE_HELLO, 11, 0, 255},    {WIRE_WELCOME, 0, 2, 2},    {WIRE_WELCOME, 1, 0, 0},
     {WIRE_WELCOME, 2, 0, 1},     {WIRE_WELCOME, 3, 0, 3},    {WIRE_WELCOME, 60, 0, 0},
     {WIRE_WELCOME, 63, 0, 0},    {WIRE_WELCOME, 71, 0, 0},   {WIRE_WELCOME, 79, 0, 0},
     {WIRE_WELCOME, 87, 0, 0},    {WIRE_WELCOME, 111, 0, 0},  {WIRE_WELCOME, 119, 0, 0},
-    {WIRE_REFUSED, 0, 1, 11},    {WIRE_REFUSED, 1, 0, 0},    {WIRE_BYE, 0, 1, 3},
+    {WIRE_REFUSED, 0, 1, 12},    {WIRE_REFUSED, 1, 0, 0},    {WIRE_BYE, 0, 1, 3},
     {WIRE_PARAMETERS, 15, 0, 0}, {WIRE_BLOB, 1, 0, 0},       {WIRE_BLOB, 3, 0, 0},
     {WIRE_BLOB, 15, 0, 0},       {WIRE_FETCH, 1, 0, 0},      {WIRE_FETCH, 3, 0, 0},
     {WIRE_SHARE, 0, 1, 2},       {WIRE_SHARE, 1, 0, 0},      {WIRE_SHARE, 7, 0, 0},
@@ -459,31 +461,35 @@ static int decode_hello(uint16_t oldest, uint16_t newest, uint32_t length, wire_
     return error;
 }
 
-/* A newer peer is understood as far as it takes to speak with it, or to tell it why not. */
+/* A newer or older peer is understood as far as it takes to speak with it, or to tell it why not.
+ */
 static void versions_are_read_from_any_hello(void **state)
 {
     (void)state;
     wire_hello hello;
-    assert_int_equal(decode_hello(1, 1, 98, &hello), TARRY_ERROR_FORMAT);
+    assert_int_equal(decode_hello(2, 2, 98, &hello), TARRY_ERROR_FORMAT);
     assert_int_equal(decode_hello(1, 3, 98, &hello), TARRY_OK);
     assert_int_equal(hello.newest, 3);
     assert_int_equal(hello.role, WIRE_ROLE_VIEWER);
     assert_int_equal(hello.worker, 7);
     assert_int_equal(decode_hello(1, 3, 96, &hello), TARRY_ERROR_FORMAT);
-    assert_int_equal(decode_hello(2, 3, 10, &hello), TARRY_OK);
-    assert_int_equal(hello.oldest, 2);
+    assert_int_equal(decode_hello(3, 4, 10, &hello), TARRY_OK);
+    assert_int_equal(hello.oldest, 3);
     assert_int_equal(hello.worker, 0);
-    assert_int_equal(decode_hello(2, 3, WIRE_SMALL_BYTES, &hello), TARRY_OK);
-    assert_int_equal(decode_hello(2, 3, 9, &hello), TARRY_ERROR_FORMAT);
+    assert_int_equal(decode_hello(3, 4, WIRE_SMALL_BYTES, &hello), TARRY_OK);
+    assert_int_equal(decode_hello(3, 4, 9, &hello), TARRY_ERROR_FORMAT);
     assert_int_equal(decode_hello(3, 2, 97, &hello), TARRY_ERROR_FORMAT);
     assert_int_equal(decode_hello(0, 1, 97, &hello), TARRY_ERROR_FORMAT);
+    assert_int_equal(decode_hello(1, 1, 96, &hello), TARRY_OK); /* before there were racks */
+    assert_int_equal(hello.newest, 1);
+    assert_int_equal(hello.worker, 0);
 }
 
 /* A rack's name is 0 to 63 printable bytes without blanks. */
 static void racks_are_held_to_their_letters(void **state)
 {
     (void)state;
-    wire_hello sent = {.oldest = 1, .newest = 1};
+    wire_hello sent = {.oldest = WIRE_VERSION, .newest = WIRE_VERSION};
     for (unsigned byte = 0; byte < 256; byte++) {
         uint8_t frame[MOST_FRAME] = {0};
         memcpy(sent.rack, "abc", 4);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An engine without a server: the test is its uplink, and says when a compute function returns. */
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -39,6 +40,8 @@ typedef struct bench {
     size_t let_through;       /* but for so many */
     bool computing;
     bool fails;
+    bool heeds; /* a compute function returns once it is not wanted, */
+    bool pulls; /* or the test takes tasks itself */
     size_t calls, give_ups, changes;
     const float *gradients[LOAD]; /* where those were written that were computed last */
 } bench;
@@ -91,10 +94,8 @@ static void changed(void *user)
 }
 
 /* The gradient of chunk c is the parameter times c + 1. */
-static int compute(void *user, uint64_t round, const float *parameters, uint32_t chunk,
-                   float *gradient)
+static int compute(void *user, const tarry_task *task)
 {
-    (void)round;
     bench *own = user;
     pthread_mutex_lock(&own->lock);
     own->calls++;
@@ -105,12 +106,14 @@ static int compute(void *user, uint64_t round, const float *parameters, uint32_t
     if (own->shut)
         own->let_through--;
     own->computing = false;
-    bool fails = own->fails;
-    own->gradients[chunk] = gradient;
+    bool fails = own->fails, heeds = own->heeds;
+    own->gradients[task->chunk] = task->gradient;
     pthread_mutex_unlock(&own->lock);
     for (size_t i = 0; i < DIMENSION; i++)
-        gradient[i] = parameters[0] * (float)(chunk + 1);
-    return fails ? -1 : 0;
+        task->gradient[i] = task->parameters[0] * (float)(task->chunk + 1);
+    while (heeds && !tarry_compute_cancelled(task))
+        sched_yield();
+    return fails || heeds ? -1 : 0;
 }
 
 static int make(bench *own, tarry_keep keep, uint32_t ahead, const tarry_allocator *allocator)
@@ -124,7 +127,7 @@ static int make(bench *own, tarry_keep keep, uint32_t ahead, const tarry_allocat
         .pieces = 1,
         .cut = layout_make(DIMENSION, 1, STRIPE),
         .kernels = kernel_best(),
-        .compute = compute,
+        .compute = own->pulls ? NULL : compute,
         .user = own,
         .snapshots = &own->pool,
         .uplink = {post, post_part, claim, give_up, changed, own},
@@ -523,6 +526,125 @@ static void each_allocation_may_fail(void **state)
         assert_in_range(fail_each_allocation(make_and_destroy, &keep), 10, 60);
 }
 
+static void says_finish(bench *own, uint32_t epoch)
+{
+    says(own, &(tarry_message){.type = TARRY_MESSAGE_FINISH, .epoch = epoch, .round = own->round});
+}
+
+/* It returns by itself when the round is over, and what it left is not taken for finished. */
+static void a_compute_function_learns_that_it_is_not_wanted(void **state)
+{
+    (void)state;
+    bench own;
+    set_up(&own, TARRY_KEEP_ALL);
+    own.heeds = true;
+    gives_parameters(&own, 0, 1);
+    says_round(&own, 1, 0);
+    waits_for(&own, &own.calls, 1);
+    says_finish(&own, 1);
+    gives_parameters(&own, 1, 1);
+    says_round(&own, 1, 1);
+    waits_for(&own, &own.calls, 2);
+    assert_int_equal(own.count, 0);
+    tear_down(&own);
+}
+
+static void takes(bench *own, uint32_t chunk, const tarry_task **task)
+{
+    assert_int_equal(engine_take(&own->engine, TARRY_NEVER, task), TARRY_OK);
+    assert_int_equal((*task)->chunk, chunk);
+    for (size_t i = 0; i < DIMENSION; i++)
+        (*task)->gradient[i] = (*task)->parameters[0] * (float)(chunk + 1);
+}
+
+static void set_up_pulled(bench *own)
+{
+    *own = (bench){.pulls = true};
+    pthread_mutex_init(&own->lock, NULL);
+    assert_int_equal(clock_init_condition(&own->change), 0);
+    assert_int_equal(make(own, TARRY_KEEP_ALL, 1, NULL), TARRY_OK);
+    assert_int_equal(engine_start(&own->engine), TARRY_OK);
+}
+
+static void tasks_are_taken_and_given_back(void **state)
+{
+    (void)state;
+    bench own;
+    const tarry_task *task, *other;
+    set_up_pulled(&own);
+    assert_int_equal(engine_take(&own.engine, 0, &task), TARRY_ERROR_STATE);
+    gives_parameters(&own, 0, 1);
+    says_round(&own, 1, 0);
+    for (uint32_t slot = 0; slot < LOAD; slot++) {
+        takes(&own, slot, &task);
+        assert_int_equal(engine_take(&own.engine, TARRY_NEVER, &other), TARRY_ERROR_STATE);
+        assert_false(tarry_compute_cancelled(task));
+        assert_int_equal(tarry_task_give(task, slot == 1 ? -1 : 0), TARRY_OK);
+        expect_report(&own, 1, slot, slot == 1);
+    }
+    expect_parts(&own, 1, 5, 4);
+    tear_down(&own);
+}
+
+/* What comes after the end of its round counts for nothing, and the next task is the next round's.
+ */
+static void a_task_that_is_given_back_too_late_counts_for_nothing(void **state)
+{
+    (void)state;
+    bench own;
+    const tarry_task *task;
+    set_up_pulled(&own);
+    gives_parameters(&own, 0, 1);
+    says_round(&own, 1, 0);
+    takes(&own, 0, &task);
+    const tarry_task copy = *task;
+    says_finish(&own, 1);
+    while (!tarry_compute_cancelled(task))
+        sched_yield();
+    gives_parameters(&own, 1, 2);
+    says_round(&own, 1, 1);
+    assert_true(task->parameters[0] == 1);
+    assert_int_equal(tarry_task_give(task, 0), TARRY_ERROR_STATE);
+    assert_int_equal(tarry_task_give(&copy, 0), TARRY_ERROR_STATE);
+    for (uint32_t slot = 0; slot < LOAD; slot++) {
+        takes(&own, slot, &task);
+        assert_int_equal(tarry_task_give(task, 0), TARRY_OK);
+        expect_report(&own, 1, slot, false);
+    }
+    expect_parts(&own, 1, 7, 12);
+    tear_down(&own);
+}
+
+static void *take_the_last(void *argument)
+{
+    bench *own = argument;
+    const tarry_task *task;
+    assert_int_equal(engine_take(&own->engine, TARRY_NEVER, &task), TARRY_OK);
+    return (void *)task;
+}
+
+/* Its end waits for those who wait for a task, and for what is out, unless that is given up. */
+static void who_waits_for_a_task_hears_of_the_end(void **state)
+{
+    (void)state;
+    bench own;
+    pthread_t waits;
+    void *taken;
+    const tarry_task *task;
+    set_up_pulled(&own);
+    gives_parameters(&own, 0, 1);
+    says_round(&own, 1, 0);
+    takes(&own, 0, &task);
+    engine_abandon(&own.engine);
+    assert_int_equal(tarry_task_give(task, 0), TARRY_ERROR_STATE);
+    says_finish(&own, 1);
+    pthread_create(&waits, NULL, take_the_last, &own);
+    engine_close(&own.engine);
+    pthread_join(waits, &taken);
+    assert_null(taken);
+    tear_down(&own);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -536,6 +658,10 @@ int main(void)
         cmocka_unit_test(room_that_answers_spare_is_not_used),
         cmocka_unit_test(the_running_sum_is_claimed_before_it_changes),
         cmocka_unit_test(a_frame_that_is_none_is_a_reason_to_give_up),
+        cmocka_unit_test(a_compute_function_learns_that_it_is_not_wanted),
+        cmocka_unit_test(tasks_are_taken_and_given_back),
+        cmocka_unit_test(a_task_that_is_given_back_too_late_counts_for_nothing),
+        cmocka_unit_test(who_waits_for_a_task_hears_of_the_end),
         cmocka_unit_test(each_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -26,7 +26,7 @@ int near_part_create(const layout *cut, const tarry_allocator *allocator, near_p
         return error;
     }
     for (size_t i = 0; i < count; i++) {
-        part->items[i].near = part;
+        part->items[i].owner = part;
         part->items[i].next = part->spare;
         part->spare = &part->items[i];
     }

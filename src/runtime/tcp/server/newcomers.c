@@ -26,13 +26,13 @@ typedef enum standing {
     VERIFIED,
 } standing;
 
-void newcomers_init(tarry_tcp_server *server)
+void newcomers_init(tarry_tcp_server *server, uint32_t workers)
 {
     newcomers *all = &server->newcomers;
     struct rlimit files;
     uint64_t most = server->settings.most_newcomers;
     if (most == 0)
-        most = (uint64_t)server->plan->workers + NEWCOMERS_MORE;
+        most = (uint64_t)workers + NEWCOMERS_MORE;
     if (most > server->settings.most_connections)
         most = server->settings.most_connections;
     if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur != RLIM_INFINITY &&
@@ -124,7 +124,7 @@ static void tell(tarry_tcp_server *server, const char *from, const char *why)
 bool newcomers_refused(tarry_tcp_server *server, const peer *its, const char *from, const char *why)
 {
     newcomers *all = &server->newcomers;
-    const bucket_size words = {WORDS_MORE + (double)server->plan->workers, WORDS_BACK};
+    const bucket_size words = {WORDS_MORE + (double)server->host->plan->workers, WORDS_BACK};
     /* A crowd of strangers does not leave a member without an answer to what it has said. */
     bool introduced = its != NULL && its->introduced;
     if (!bucket_take(&all->words[introduced], words, 1, tcp_server_now(server))) {

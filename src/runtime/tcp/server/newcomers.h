@@ -25,7 +25,7 @@ typedef struct newcomers {
 
 /* How many there may be: as the settings say, or one per worker of the plan and 512, of which each
  * has one try at a time; in any case a quarter of the files that the process may open. */
-void newcomers_init(tarry_tcp_server *server);
+void newcomers_init(tarry_tcp_server *server, uint32_t workers);
 /* Makes room for one more, and counts it. */
 void newcomers_add(tarry_tcp_server *server, struct peer *its);
 /* It has said who it is, or is over. */

@@ -80,8 +80,8 @@ static void do_tasks(peer *its)
         peer_end(its, 0);
     if ((tasks & PEER_HEARD) != 0 && its->state != PEER_OVER &&
         its->spoke_ns != tcp_server_now(server) && its->worker != WIRE_ANY_WORKER &&
-        server->members[its->worker].joined)
-        tcp_server_step(server, &(tarry_event){.type = TARRY_EVENT_HEARD, .worker = its->worker});
+        server->host->members[its->worker].joined)
+        host_step(server->host, &(tarry_event){.type = TARRY_EVENT_HEARD, .worker = its->worker});
     if ((tasks & PEER_PUMP) != 0 && its->state != PEER_OVER)
         outgoing_pump(&its->large, its->channel, released, its);
     if ((tasks & PEER_RESUME) != 0 && its->state != PEER_OVER && its->waiting) {
@@ -132,7 +132,7 @@ static void detach(peer *its)
         roster_leave(&server->roster, its->worker);
     }
     if (its->incoming != NULL) {
-        tcp_server_give_stripe(server, its->incoming);
+        host_release(server->host, its->incoming);
         its->incoming = NULL;
     }
     near_part_retire(its->near);
@@ -192,20 +192,13 @@ void peer_bury(tarry_tcp_server *server)
 static bool take_message(peer *its, tarry_message *message)
 {
     tarry_tcp_server *server = its->server;
+    stripe *item = its->incoming;
     its->spoke_ns = tcp_server_now(server);
-    if (message->type == TARRY_MESSAGE_PART)
-        tcp_server_take_part(server, its, message);
-    else
-        tcp_server_step(server, &(tarry_event){
-                                    .type = TARRY_EVENT_MESSAGE,
-                                    .worker = its->worker,
-                                    .message = message,
-                                });
+    its->incoming = NULL;
+    const tarry_reject *reject = host_receive(server->host, its->worker, message, item);
     if (its->state == PEER_OVER)
         return false;
-    if (message->type == TARRY_MESSAGE_REPORT && !message->failed && !server->rejected)
-        server->members[its->worker].chunks++;
-    return peer_count_message(its, server->rejected ? &server->reject : NULL) && its->refusal == 0;
+    return peer_count_message(its, reject) && its->refusal == 0;
 }
 
 static bool take_fetch(peer *its, const wire_fetch *fetch)
@@ -214,7 +207,7 @@ static bool take_fetch(peer *its, const wire_fetch *fetch)
     const void *bytes;
     size_t size;
     if (fetch->kind != WIRE_BLOB_DATA || server->settings.ship == NULL ||
-        fetch->index >= server->plan->origins) {
+        fetch->index >= server->host->plan->origins) {
         peer_refuse(its, WIRE_REFUSED_FORMAT, "asks for data that are not here");
         return false;
     }
@@ -266,9 +259,8 @@ typedef enum taken { NOT_HERE, GO_ON, STOP } taken;
 static taken take_message_frame(peer *its, const uint8_t *body, size_t size)
 {
     tarry_message message;
-    const codec_shape no_sets = {0}; /* what workers send has none */
     if ((its->state != PEER_READY && its->state != PEER_TURNING) ||
-        codec_decode(&no_sets, body, size, NULL, &message) != TARRY_OK)
+        !host_decode(body, size, &message))
         return NOT_HERE;
     if (message.type == TARRY_MESSAGE_PART &&
         !tcp_server_begin_near_part(its->server, its, &message))
@@ -344,10 +336,8 @@ static channel_verdict on_begin(void *user, const wire_head *head, const uint8_t
 {
     peer *its = user;
     tarry_message message;
-    const codec_shape no_sets = {0};
     if (head->kind == WIRE_MESSAGE && (its->state == PEER_READY || its->state == PEER_TURNING) &&
-        codec_decode(&no_sets, fixed, CODEC_HEADER_BYTES, NULL, &message) == TARRY_OK &&
-        message.type == TARRY_MESSAGE_PART)
+        host_decode(fixed, CODEC_HEADER_BYTES, &message) && message.type == TARRY_MESSAGE_PART)
         return tcp_server_begin_part(its->server, its, &message, bytes, place);
     peer_refuse(its, WIRE_REFUSED_FORMAT, "a large frame that makes no sense here");
     return CHANNEL_END;
@@ -358,10 +348,9 @@ static bool on_complete(void *user, const wire_head *head, const uint8_t *fixed)
     (void)head;
     peer *its = user;
     tarry_message message;
-    const codec_shape no_sets = {0};
-    int error = codec_decode(&no_sets, fixed, CODEC_HEADER_BYTES, NULL, &message);
-    assert(error == TARRY_OK); /* as when it began */
-    (void)error;
+    bool good = host_decode(fixed, CODEC_HEADER_BYTES, &message);
+    assert(good); /* as when it began */
+    (void)good;
     bool on = take_message(its, &message);
     tcp_server_sum_received(its->server);
     return on && its->state != PEER_OVER; /* what a sum led to may have ended it */
@@ -384,7 +373,7 @@ static void on_heard(void *user)
     if (its->worker == WIRE_ANY_WORKER)
         return;
     its->server->roster.seats[its->worker].heard_ns = its->heard_ns;
-    if (its->server->round.running && its->state != PEER_WELCOMED)
+    if (its->server->host->round.running && its->state != PEER_WELCOMED)
         peer_later(its, PEER_HEARD);
 }
 
@@ -525,7 +514,7 @@ void peer_tick(peer *its, uint64_t now)
         break;
     case PEER_READY:
     case PEER_TURNING: /* during a round it is the machine that looks */
-        if (!server->round.running && quiet / 2 > silence) {
+        if (!server->host->round.running && quiet / 2 > silence) {
             server->members[its->worker].state = WIRE_WORKER_SILENT;
             peer_end(its, 0);
             return;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "coding/coefficients.h"
 #include "runtime/tcp/server/tcp_server.h"
 
 enum {
@@ -75,8 +76,8 @@ static wire_reason admit_viewer(const peer *its)
 /* Whether memory can be shared. */
 static bool is_here(const tarry_tcp_server *server, const wire_hello *hello)
 {
-    return !is_zero(server->host, WIRE_ID_BYTES) &&
-           memcmp(server->host, hello->host, WIRE_ID_BYTES) == 0;
+    return !is_zero(server->host_id, WIRE_ID_BYTES) &&
+           memcmp(server->host_id, hello->host, WIRE_ID_BYTES) == 0;
 }
 
 static void send_welcome(peer *its, const wire_hello *hello)
@@ -85,14 +86,14 @@ static void send_welcome(peer *its, const wire_hello *hello)
     const tarry_server_settings *settings = &server->settings.server;
     bool worker = hello->role == WIRE_ROLE_WORKER;
     bool knows_job = memcmp(hello->job, server->job_id, WIRE_ID_BYTES) == 0;
-    bool knows_plan = memcmp(hello->plan, server->plan->digest, WIRE_DIGEST_BYTES) == 0;
+    bool knows_plan = memcmp(hello->plan, server->host->plan->digest, WIRE_DIGEST_BYTES) == 0;
     wire_welcome welcome = {
         .version = WIRE_VERSION,
         .worker = its->worker,
-        .workers = server->plan->workers,
+        .workers = server->host->plan->workers,
         .parameters = server->settings.parameters,
-        .dimension = server->cut.dimension,
-        .stripe_length = server->cut.stripe_length,
+        .dimension = server->host->cut.dimension,
+        .stripe_length = server->host->cut.stripe_length,
         .keep = (uint8_t)settings->keep,
         .ahead = settings->keep == TARRY_KEEP_CREDITED ? settings->ahead : 0,
         .keeps_stale = settings->fill == TARRY_FILL_STALE,
@@ -103,7 +104,7 @@ static void send_welcome(peer *its, const wire_hello *hello)
         .job_bytes = worker && !knows_job ? server->settings.job_size : 0,
     };
     memcpy(welcome.job, server->job_id, WIRE_ID_BYTES);
-    memcpy(welcome.plan, server->plan->digest, WIRE_DIGEST_BYTES);
+    memcpy(welcome.plan, server->host->plan->digest, WIRE_DIGEST_BYTES);
     if (worker && is_here(server, hello)) {
         if (channel_is_unix(its->channel))
             tcp_server_share(server, its);
@@ -127,7 +128,7 @@ static void send_welcome(peer *its, const wire_hello *hello)
 /* A stripe is the longest that comes, unless it is very short. */
 static uint32_t most_length(const tarry_tcp_server *server)
 {
-    size_t part = CODEC_HEADER_BYTES + server->pool.length * sizeof(float);
+    size_t part = CODEC_HEADER_BYTES + server->host->pool.length * sizeof(float);
     return part > WIRE_SMALL_BYTES ? (uint32_t)part : WIRE_SMALL_BYTES;
 }
 
@@ -135,16 +136,22 @@ bool peer_hello(peer *its, const wire_hello *hello)
 {
     tarry_tcp_server *server = its->server;
     wire_reason reason = 0;
+    char why[WIRE_TEXT_BYTES + 1] = "";
     if (hello->oldest > WIRE_VERSION || hello->newest < WIRE_VERSION)
         reason = WIRE_REFUSED_VERSION;
     else if (server->closing)
         reason = WIRE_REFUSED_CLOSING;
     else if (hello->role == WIRE_ROLE_VIEWER)
         reason = admit_viewer(its);
+    else if (hello->ranking != COEFFICIENTS_VERSION)
+        reason = WIRE_REFUSED_RANKING;
     else
         reason = admit_worker(its, hello);
+    if (reason == WIRE_REFUSED_RANKING)
+        snprintf(why, sizeof(why), "has version %u of ranks and coefficients, the server has %u",
+                 (unsigned)hello->ranking, (unsigned)COEFFICIENTS_VERSION);
     if (reason != 0) {
-        peer_refuse(its, reason, "");
+        peer_refuse(its, reason, why);
         return false;
     }
     newcomers_remove(server, its);
@@ -164,7 +171,7 @@ bool peer_hello(peer *its, const wire_hello *hello)
 bool peer_ready(peer *its, const wire_ready *ready)
 {
     tarry_tcp_server *server = its->server;
-    if (memcmp(ready->plan, server->plan->digest, WIRE_DIGEST_BYTES) != 0) {
+    if (memcmp(ready->plan, server->host->plan->digest, WIRE_DIGEST_BYTES) != 0) {
         if (its->replanned)
             return true; /* it was said of a plan before; the next word is on its way */
         peer_refuse(its, WIRE_REFUSED_DATA, "goes by another plan");

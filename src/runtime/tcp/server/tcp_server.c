@@ -7,16 +7,19 @@
 
 #include "base/diagnostic.h"
 #include "base/memory.h"
+#include "base/sized.h"
 #include "runtime/clock.h"
 
 enum {
-    DEFAULT_STRIPE = 65536,
     DECODE_THREADS = 4, /* at most, unless it is said */
 };
 
-void tarry_tcp_server_settings_init(tarry_tcp_server_settings *settings)
+void tarry_tcp_server_settings_init_sized(tarry_tcp_server_settings *settings, size_t size)
 {
+    if (!sized_begin(settings, size, sizeof(*settings)))
+        return;
     *settings = (tarry_tcp_server_settings){
+        .size = size,
         .share = true,
         .most_peer_bytes = (size_t)4 << 20,
         .most_connections = 65536,
@@ -50,11 +53,6 @@ static uint32_t choose_threads(uint32_t wanted)
     return cores <= 2 ? 0 : cores - 2 > DECODE_THREADS ? DECODE_THREADS : (uint32_t)cores - 2;
 }
 
-static void on_finished(void *user)
-{
-    tcp_server_changed(user);
-}
-
 static int copy_job(tarry_tcp_server *server)
 {
     const tarry_tcp_server_settings *settings = &server->settings;
@@ -67,48 +65,37 @@ static int copy_job(tarry_tcp_server *server)
         memcpy(server->job, settings->job, settings->job_size);
     memcpy(server->job_id, settings->job_id, WIRE_ID_BYTES);
     if (settings->share)
-        share_host(server->host);
+        share_host(server->host_id);
     if (memcmp(server->job_id, none, WIRE_ID_BYTES) != 0)
         return TARRY_OK;
     return RAND_bytes(server->job_id, WIRE_ID_BYTES) == 1 ? TARRY_OK : TARRY_ERROR_SYSTEM;
 }
 
-static int make_machine(tarry_tcp_server *server, tarry_diagnostic *diagnostic)
+static int make_host(tarry_tcp_server *server, const tarry_plan *plan, tarry_diagnostic *diagnostic)
 {
     const tarry_tcp_server_settings *settings = &server->settings;
-    int error = tarry_server_create(server->plan, &settings->server, &server->allocator,
-                                    &server->machine, diagnostic);
-    if (error != TARRY_OK || settings->checkpoint == NULL)
-        return error;
-    server->awaits_checkpoint = true;
-    error = tarry_server_restore(server->machine, settings->checkpoint, settings->checkpoint_size,
-                                 diagnostic);
-    if (error == TARRY_OK)
-        server->round.number = tarry_server_round(server->machine);
-    return error;
+    host_settings wanted = {
+        .name = "network server",
+        .server = settings->server,
+        .checkpoint = settings->checkpoint,
+        .checkpoint_size = settings->checkpoint_size,
+        .head_bytes = WIRE_HEAD_BYTES,
+        .most_message_bytes = WIRE_MESSAGE_BYTES,
+        .decode_threads = settings->decode_threads,
+        .transport = tcp_server_transport(server),
+    };
+    wanted.server.dimension = settings->dimension;
+    server->awaits_checkpoint = settings->checkpoint != NULL;
+    return host_create(plan, &wanted, &server->allocator, &server->host, diagnostic);
 }
 
-static int make_parts(tarry_tcp_server *server)
+static int make_members(tarry_tcp_server *server)
 {
     const tarry_allocator *allocator = &server->allocator;
-    size_t longest = server->cut.stripe_length < server->cut.part_length ? server->cut.stripe_length
-                                                                         : server->cut.part_length;
-    stripes_init(&server->pool, longest, allocator);
-    server->members = memory_allocate(allocator, server->plan->workers, sizeof(*server->members));
-    int error = server->members == NULL
-                    ? TARRY_ERROR_NO_MEMORY
-                    : roster_init(&server->roster, server->plan->workers, allocator);
-    if (error != TARRY_OK)
-        return error;
-    const decoding_settings settings = {
-        .dimension = server->cut.dimension,
-        .stripe_length = server->cut.stripe_length,
-        .threads = server->settings.decode_threads,
-        .kernels = kernel_best(),
-        .finished = on_finished,
-        .user = server,
-    };
-    return decoding_create(server->plan, &settings, allocator, &server->sums);
+    uint32_t workers = server->host->plan->workers;
+    server->members = memory_allocate(allocator, workers, sizeof(*server->members));
+    return server->members == NULL ? TARRY_ERROR_NO_MEMORY
+                                   : roster_init(&server->roster, workers, allocator);
 }
 
 static int init_lock(tarry_tcp_server *server)
@@ -125,7 +112,7 @@ static int create_quietly(tarry_tcp_server *server)
     if (error == TARRY_OK)
         error = copy_job(server);
     if (error == TARRY_OK)
-        error = make_parts(server);
+        error = make_members(server);
     if (error == TARRY_OK)
         error = tcp_server_init_loop(server);
     if (error == TARRY_OK)
@@ -135,15 +122,13 @@ static int create_quietly(tarry_tcp_server *server)
     return error;
 }
 
-static int create(tarry_tcp_server *server, tarry_diagnostic *diagnostic)
+static int create(tarry_tcp_server *server, const tarry_plan *plan, tarry_diagnostic *diagnostic)
 {
     const tarry_tcp_security *security = &server->settings.security;
-    int error = make_machine(server, diagnostic);
+    int error = make_host(server, plan, diagnostic);
     if (error == TARRY_OK)
-        error = tcp_server_shape(server, server->plan, &server->shapes, &server->frame, diagnostic);
-    if (error == TARRY_OK)
-        error = tcp_server_encode_plan(server, server->plan, &server->plan_bytes,
-                                       &server->plan_size, diagnostic);
+        error = tcp_server_encode_plan(server, plan, &server->plan_bytes, &server->plan_size,
+                                       diagnostic);
     if (error == TARRY_OK && security->credentials != NULL)
         error = credential_load(security->credentials, &server->allocator, &server->credential,
                                 diagnostic);
@@ -165,24 +150,20 @@ int tarry_tcp_server_create(const tarry_plan *plan, const tarry_tcp_server_setti
                             const tarry_allocator *allocator, tarry_tcp_server **server,
                             tarry_diagnostic *diagnostic)
 {
-    int error = check_settings(settings, diagnostic);
+    int error = sized_check(settings->size, sizeof(*settings), "network server", diagnostic);
+    if (error == TARRY_OK)
+        error = check_settings(settings, diagnostic);
     if (error != TARRY_OK)
         return error;
     tarry_tcp_server *made = memory_allocate(allocator, 1, sizeof(*made));
     if (made == NULL)
         return diagnose_no_memory(diagnostic, "network server");
     made->allocator = memory_allocator(allocator);
-    made->plan = plan;
     made->settings = *settings;
-    newcomers_init(made);
+    newcomers_init(made, plan->workers);
     made->attended_ns = clock_now_ns();
-    size_t length = settings->server.stripe_length;
-    made->cut = layout_make(settings->dimension, plan_least_parts(plan),
-                            length > 0 ? length : DEFAULT_STRIPE);
-    made->settings.server.dimension = made->cut.dimension;
-    made->settings.server.stripe_length = made->cut.stripe_length;
     made->settings.decode_threads = choose_threads(settings->decode_threads);
-    error = create(made, diagnostic);
+    error = create(made, plan, diagnostic);
     if (error != TARRY_OK) {
         tarry_tcp_server_free(made, true);
         return error;
@@ -195,31 +176,17 @@ int tarry_tcp_server_create(const tarry_plan *plan, const tarry_tcp_server_setti
     return TARRY_OK;
 }
 
-/* The decode threads are done before what was lent to them is looked for. */
-static void give_back_stripes(tarry_tcp_server *server)
-{
-    if (server->sums == NULL)
-        return;
-    stripe_queue all = {0};
-    decoding_take(server->sums, &all, &all);
-    for (stripe *item; (item = stripe_queue_pop(&all)) != NULL;)
-        tcp_server_give_stripe(server, item);
-}
-
 void tarry_tcp_server_free(tarry_tcp_server *server, bool finished)
 {
     if (server == NULL)
         return;
     tarry_allocator allocator = server->allocator;
     tcp_server_stop_loop(server, finished);
-    give_back_stripes(server);
-    decoding_free(server->sums);
-    stripes_destroy(&server->pool);
+    host_free(server->host);
     share_close(&server->board.memory);
     tcp_server_close_listeners(server);
     roster_destroy(&server->roster, &allocator);
     credential_free(server->credential);
-    tarry_server_free(server->machine);
     if (server->has_changed)
         pthread_cond_destroy(&server->changed);
     if (server->has_lock)
@@ -228,8 +195,6 @@ void tarry_tcp_server_free(tarry_tcp_server *server, bool finished)
     memory_release(&allocator, server->status);
     memory_release(&allocator, server->members);
     memory_release(&allocator, server->plan_bytes);
-    memory_release(&allocator, server->frame);
-    memory_release(&allocator, server->shapes);
     memory_release(&allocator, server->read_buffer);
     memory_release(&allocator, server->job);
     memory_release(&allocator, server);

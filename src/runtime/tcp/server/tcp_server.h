@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The network server from within. The caller's thread only asks and waits (tcp_server_call.c); one
- * thread runs the loop, steps the machine and does all that goes over connections; the decode
- * threads (decoding.h) sum. What follows is the loop thread's, but for what is said to be shared.
+ * thread runs the loop, calls the host (runtime/host) and does all that goes over connections; the
+ * host's decode threads sum. What follows is the loop thread's, but for what is said to be shared.
  *   tcp_server.c         creation and the end
  *   tcp_server_call.c    the calls of the caller's thread
  *   tcp_server_loop.c    the loop's thread: turns, timers, heartbeats
  *   tcp_server_listen.c  listening sockets
- *   tcp_server_step.c    steps of the machine, and the carrying out of its effects
+ *   tcp_server_step.c    what the host asks for, and what it is told of who comes and goes
  *   tcp_server_send.c    messages and parameters to workers
- *   tcp_server_parts.c   coded parts, on the way from the connection to the decode threads
+ *   tcp_server_parts.c   coded parts, on the way from the connection to the host
  *   tcp_server_near.c    memory shared with workers on this machine
  *   tcp_server_replan.c  another plan
  *   tcp_server_status.c  how the run stands, for viewers
@@ -24,11 +24,8 @@
 
 #include <tarry/tcp.h>
 
-#include "coding/layout.h"
-#include "protocol/wire/codec.h"
 #include "protocol/wire/wire_status.h"
-#include "runtime/sum/decoding.h"
-#include "runtime/sum/stripes.h"
+#include "runtime/host/host.h"
 #include "runtime/tcp/net/address.h"
 #include "runtime/tcp/net/near.h"
 #include "runtime/tcp/server/newcomers.h"
@@ -41,19 +38,9 @@ enum {
     TCP_REMEMBERED_ROUNDS = 32, /* for the median of their times */
 };
 
-/* The signal that a worker answers: which coded parts can be wanted from it. */
-typedef struct tcp_signal {
-    bool open;
-    uint64_t round;
-    uint32_t attempt, epoch, parts;
-} tcp_signal;
-
 /* One worker, over all its connections. */
 typedef struct tcp_member {
-    bool joined; /* so the machine was told, and it was not given up since */
     wire_worker_state state;
-    tcp_signal signal;
-    stripe *parked;   /* a list: received, to be summed once the others are there */
     uint32_t buffers; /* stripes of the pool in use for what it sent */
     /* How often it joined: on its way to that it may take its seat twice, see near.h. */
     uint32_t arrivals;
@@ -61,7 +48,6 @@ typedef struct tcp_member {
                           which others can't use up */
     bool restarted;    /* since it joined last, another process took its seat */
     wire_rack rack;    /* that it said last */
-    uint64_t chunks;
     uint32_t silent, gone, late, failed;
     uint64_t received, sent; /* bytes, over connections that have ended */
 } tcp_member;
@@ -79,22 +65,10 @@ typedef struct tcp_listener {
 /* What the caller's thread wants done in the loop's. */
 typedef void tcp_request(tarry_tcp_server *server, void *argument);
 
-/* The round that the caller waits for. */
-typedef struct tcp_round {
-    const float *parameters; /* the caller's, until it is over */
-    float *sum;              /* the same */
-    bool running;
-    uint64_t number, start_ns;
-    int error;
-    tarry_round_result result;
-    tarry_diagnostic diagnostic;
-} tcp_round;
-
 struct tarry_tcp_server {
     tarry_allocator allocator;
     tarry_tcp_server_settings settings;
-    const tarry_plan *plan;
-    layout cut; /* into the least number of parts */
+    host *host;
     credential *credential;
     uint8_t *job;
     uint8_t *plan_bytes;
@@ -108,7 +82,7 @@ struct tarry_tcp_server {
     tcp_request *request;
     void *argument;
     bool round_over;
-    uint32_t present; /* workers that have joined */
+    uint32_t present; /* workers that have joined: the host's figure */
     _Atomic bool interrupted;
     uint64_t attended_ns; /* the caller's thread's: when it did so last */
     _Atomic bool waiting; /* the caller, for workers */
@@ -133,21 +107,12 @@ struct tarry_tcp_server {
     bool accepting;         /* connections, now; */
     bool open;              /* and at all: since the caller first waited, or ran a round */
 
-    /* the machine and its rounds */
-    tarry_server *machine;
-    bool awaits_checkpoint; /* it was restored, and must not be stepped before one is stored */
-    codec_shape *shapes;    /* per worker */
-    uint8_t *frame;         /* a message to any of them, behind its head */
-    uint8_t *read_buffer;   /* CHANNEL_SHARED_BYTES */
-    tcp_round round;
-    stripe_queue combining; /* for the decode threads, at the end of the turn at the latest */
-    uint32_t combining_count;
-    stripe *arrived; /* the coded part that is being stepped with; NULL: none */
-    bool rejected;   /* the event of the last step, for `reject` */
-    tarry_reject reject;
-    int failure;         /* why the round in progress is to be ended; TARRY_OK: it is not */
-    const peer *leaving; /* whose worker the machine is being told is gone */
-    uint32_t signalled;  /* the last attempt of the round that the observer heard of */
+    /* the rounds */
+    bool awaits_checkpoint;  /* the machine was restored, and must not be stepped before one is
+                                stored */
+    uint8_t *read_buffer;    /* CHANNEL_SHARED_BYTES */
+    const float *parameters; /* the caller's, of the round in progress */
+    const peer *leaving;     /* whose worker the machine is being told is gone */
     uint64_t exact_rounds;
     uint64_t durations[TCP_REMEMBERED_ROUNDS];
     uint64_t rounds; /* that ended */
@@ -165,13 +130,9 @@ struct tarry_tcp_server {
     newcomers newcomers;
     uint32_t connections, viewers;
 
-    /* coded parts */
-    stripes pool;
-
     /* shared memory */
-    uint8_t host[SHARE_HOST_BYTES];
+    uint8_t host_id[SHARE_HOST_BYTES]; /* of this machine */
     near_board board; /* made when it is first needed */
-    decoding *sums;
 };
 
 /* The clock, read once per turn. */
@@ -208,25 +169,19 @@ void tcp_server_accept(tarry_tcp_server *server, bool accepting);
 void tcp_server_close_listeners(tarry_tcp_server *server);
 
 /* tcp_server_step.c */
-/* Steps the machine and carries out what it says. Never called from within itself. What can't be
- * carried out ends the round. */
-void tcp_server_step(tarry_tcp_server *server, const tarry_event *event);
-/* Begins a round with server->round.parameters. */
-void tcp_server_begin_round(tarry_tcp_server *server);
-/* Ends the round in progress with this error, at the end of the turn. */
-void tcp_server_fail_round(tarry_tcp_server *server, int error);
-void tcp_server_abort_failed(tarry_tcp_server *server);
-/* Tells the machine that the worker of a peer has come; or is gone, when its seat is free already
- * and its channel not closed yet. */
+/* What the host does over connections. */
+host_transport tcp_server_transport(tarry_tcp_server *server);
+/* Begins a round with server->parameters. */
+void tcp_server_begin_round(tarry_tcp_server *server, float *sum);
+/* Tells the host that the worker of a peer has come; or is gone, when its seat is free already and
+ * its channel not closed yet. */
 void tcp_server_join(tarry_tcp_server *server, peer *who);
 void tcp_server_lose(tarry_tcp_server *server, const peer *who);
 
 /* tcp_server_send.c */
-/* Shapes and a frame for the messages of a plan; the caller's. Errors: NO_MEMORY, ARGUMENT (too
- * long for the wire). */
-int tcp_server_shape(const tarry_tcp_server *server, const tarry_plan *plan, codec_shape **shapes,
-                     uint8_t **frame, tarry_diagnostic *diagnostic);
-void tcp_server_send(tarry_tcp_server *server, uint32_t worker, const tarry_message *message);
+/* host_transport.send */
+int tcp_server_send(void *user, uint32_t worker, const tarry_message *message, uint8_t *frame,
+                    size_t size);
 /* The worker has turned to the plan in force: it is sent what was held back. */
 void tcp_server_send_held(tarry_tcp_server *server, peer *who);
 /* Nothing reads the round's parameters any more, now or later. */
@@ -238,20 +193,11 @@ channel_verdict tcp_server_begin_part(tarry_tcp_server *server, peer *who,
                                       const tarry_message *message, size_t bytes, void **place);
 /* The same of one that lies in shared memory, and so is there. False: it breaks the rules. */
 bool tcp_server_begin_near_part(tarry_tcp_server *server, peer *who, const tarry_message *message);
-/* It is there. */
-void tcp_server_take_part(tarry_tcp_server *server, peer *who, tarry_message *message);
-void tcp_server_combine(tarry_tcp_server *server, const tarry_effect *effect);
-/* Hands on to the decode threads what is to be summed; where there are none, sums it. */
-void tcp_server_sum(tarry_tcp_server *server);
-/* A step is over that took a part which has come over a connection: where there are no decode
- * threads, some are summed while they are in the cache. */
+/* host_transport.released */
+void tcp_server_release_stripe(void *user, stripe *item);
+/* A part that came over a connection was taken: where there are no decode threads, some are summed
+ * while they are in the cache. */
 void tcp_server_sum_received(tarry_tcp_server *server);
-/* Parked parts of the stripe, or of all stripes, are not wanted any more. */
-void tcp_server_unpark(tarry_tcp_server *server, uint32_t index);
-void tcp_server_unpark_all(tarry_tcp_server *server);
-void tcp_server_give_stripe(tarry_tcp_server *server, stripe *item);
-/* Takes from the decode threads what they are done with, and tells the machine. */
-void tcp_server_collect(tarry_tcp_server *server);
 
 /* tcp_server_near.c */
 /* Offers memory to a worker on this machine, as far as there is any. */

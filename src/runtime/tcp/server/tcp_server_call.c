@@ -51,9 +51,8 @@ typedef struct round_request {
 static void begin_round(tarry_tcp_server *server, void *argument)
 {
     const round_request *wanted = argument;
-    server->round.parameters = wanted->parameters;
-    server->round.sum = wanted->sum;
-    tcp_server_begin_round(server);
+    server->parameters = wanted->parameters;
+    tcp_server_begin_round(server, wanted->sum);
 }
 
 /* Waits for a change, until limit_ns at most; with the lock held, which is given up while the
@@ -102,23 +101,10 @@ int tarry_tcp_server_round(tarry_tcp_server *server, const float *parameters, fl
     round_request wanted = {.parameters = parameters, .sum = sum};
     tcp_server_ask(server, begin_round, &wanted);
     wait_until_over(server);
-    tcp_round *round = &server->round;
-    decoding_settle(server->sums, round->error == TARRY_OK);
-    unsigned long long number = round->result.round;
-    switch (round->error) {
-    case TARRY_OK:
-        *result = round->result;
-        return TARRY_OK;
-    case TARRY_ERROR_COVERAGE:
-        *result = round->result;
-        return diagnose(diagnostic, TARRY_ERROR_COVERAGE, "%s", round->diagnostic.text);
-    case TARRY_ERROR_INTERRUPTED:
+    error = host_finish(server->host, result, diagnostic);
+    if (error == TARRY_ERROR_INTERRUPTED)
         take_interrupt(server);
-        return diagnose(diagnostic, TARRY_ERROR_INTERRUPTED, "round %llu: interrupted", number);
-    default:
-        return diagnose(diagnostic, round->error, "round %llu: %s", number,
-                        tarry_error_text(round->error));
-    }
+    return error;
 }
 
 /* ---- between rounds ---- */
@@ -146,9 +132,7 @@ int tarry_tcp_server_wait(tarry_tcp_server *server, uint32_t workers, uint64_t w
     int error = let_in(server, diagnostic);
     if (error != TARRY_OK)
         return error;
-    uint64_t now = clock_now_ns();
-    uint64_t limit = wait_ns < TARRY_NEVER - now ? now + wait_ns : TARRY_NEVER;
-    error = wait_for(server, workers, limit);
+    error = wait_for(server, workers, clock_from_now(wait_ns));
     if (error == TARRY_ERROR_INTERRUPTED)
         return diagnose(diagnostic, error, "interrupted while waiting for %u workers", workers);
     if (error == TARRY_ERROR_STATE)
@@ -165,7 +149,7 @@ typedef struct costs_request {
 static void set_costs(tarry_tcp_server *server, void *argument)
 {
     costs_request *wanted = argument;
-    wanted->error = tarry_server_costs(server->machine, wanted->costs);
+    wanted->error = tarry_server_costs(server->host->machine, wanted->costs);
 }
 
 int tarry_tcp_server_costs(tarry_tcp_server *server, const double *costs)
@@ -192,7 +176,7 @@ typedef struct visit_request {
 static void visit(tarry_tcp_server *server, void *argument)
 {
     visit_request *wanted = argument;
-    wanted->result = wanted->look(wanted->user, server->machine);
+    wanted->result = wanted->look(wanted->user, server->host->machine);
 }
 
 int tarry_tcp_server_visit(tarry_tcp_server *server,
@@ -211,7 +195,7 @@ typedef struct checkpoint_request {
 static void take_checkpoint(tarry_tcp_server *server, void *argument)
 {
     checkpoint_request *wanted = argument;
-    wanted->error = tarry_server_checkpoint(server->machine, wanted->bytes);
+    wanted->error = tarry_server_checkpoint(server->host->machine, wanted->bytes);
 }
 
 int tarry_tcp_server_checkpoint(tarry_tcp_server *server, uint8_t *bytes)
@@ -224,7 +208,7 @@ int tarry_tcp_server_checkpoint(tarry_tcp_server *server, uint8_t *bytes)
 static void note_stored(tarry_tcp_server *server, void *argument)
 {
     const uint8_t *const *bytes = argument;
-    tarry_server_stored(server->machine, *bytes);
+    tarry_server_stored(server->host->machine, *bytes);
     server->awaits_checkpoint = false;
 }
 
@@ -276,9 +260,9 @@ static void look_at_worker(tarry_tcp_server *server, void *argument)
     const tcp_member *member = &server->members[wanted->worker];
     const peer *who = tcp_server_peer(server, wanted->worker);
     wanted->state = (tarry_tcp_worker_state){
-        .chunks = member->chunks,
-        .pace = tarry_server_pace_ns(server->machine, wanted->worker) / 1e9,
-        .present = member->joined,
+        .chunks = server->host->members[wanted->worker].chunks,
+        .pace = tarry_server_pace_ns(server->host->machine, wanted->worker) / 1e9,
+        .present = server->host->members[wanted->worker].joined,
         .near = who != NULL && who->near_opened,
         .arrivals = member->arrivals,
         .silent = member->silent,
@@ -293,7 +277,7 @@ static void look_at_worker(tarry_tcp_server *server, void *argument)
 
 tarry_tcp_worker_state tarry_tcp_server_worker(tarry_tcp_server *server, uint32_t worker)
 {
-    assert(worker < server->plan->workers);
+    assert(worker < server->host->plan->workers);
     worker_request wanted = {.worker = worker};
     tcp_server_ask(server, look_at_worker, &wanted);
     return wanted.state;

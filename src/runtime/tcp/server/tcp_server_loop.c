@@ -38,19 +38,18 @@ static void do_request(tarry_tcp_server *server)
 static void on_wake(uv_async_t *handle)
 {
     tarry_tcp_server *server = handle->data;
-    if (server->sums != NULL)
-        tcp_server_collect(server);
+    host_collect(server->host);
     do_request(server); /* which may begin a round */
     if (atomic_load(&server->interrupted))
-        tcp_server_fail_round(server, TARRY_ERROR_INTERRUPTED);
+        host_fail(server->host, TARRY_ERROR_INTERRUPTED);
 }
 
 static void on_deadline(uv_timer_t *handle)
 {
     tarry_tcp_server *server = handle->data;
     server->armed_ns = TARRY_NEVER;
-    if (server->round.running)
-        tcp_server_step(server, &(tarry_event){.type = TARRY_EVENT_TIME});
+    if (server->host->round.running)
+        host_step(server->host, &(tarry_event){.type = TARRY_EVENT_TIME});
 }
 
 static void tell_revocation(tarry_tcp_server *server, const char *text)
@@ -123,7 +122,7 @@ static void on_tick(uv_timer_t *handle)
     }
     if (now - server->trimmed_ns >= TRIM_NS) {
         server->trimmed_ns = now;
-        stripes_trim(&server->pool);
+        stripes_trim(&server->host->pool);
     }
 }
 
@@ -131,7 +130,7 @@ static void on_tick(uv_timer_t *handle)
  * only say that it is not time yet. */
 static void arm(tarry_tcp_server *server)
 {
-    uint64_t due = server->awaits_checkpoint ? TARRY_NEVER : tarry_server_deadline(server->machine);
+    uint64_t due = server->awaits_checkpoint ? TARRY_NEVER : host_deadline(server->host);
     if (due == server->armed_ns)
         return;
     server->armed_ns = due;
@@ -145,23 +144,13 @@ static void arm(tarry_tcp_server *server)
     uv_timer_start(&server->deadline, on_deadline, wait, 0);
 }
 
-static void sum_the_rest(tarry_tcp_server *server)
-{
-    if (server->combining_count > 0)
-        tcp_server_sum(server);
-    if (server->settings.decode_threads == 0)
-        tcp_server_collect(server);
-}
-
 /* Before the loop waits for what comes next. */
 static void on_turn_end(uv_prepare_t *handle)
 {
     tarry_tcp_server *server = handle->data;
     do {
         peer_do_tasks(server);
-        tcp_server_abort_failed(server);
-        if (server->sums != NULL)
-            sum_the_rest(server);
+        host_turn(server->host);
     } while (server->peers.tasks != NULL);
     peer_bury(server);
     arm(server);

@@ -3,64 +3,23 @@
 
 #include <string.h>
 
-#include "base/diagnostic.h"
 #include "base/memory.h"
-
-int tcp_server_shape(const tarry_tcp_server *server, const tarry_plan *plan, codec_shape **shapes,
-                     uint8_t **frame, tarry_diagnostic *diagnostic)
-{
-    const tarry_allocator *allocator = &server->allocator;
-    codec_shape *shape = memory_allocate(allocator, plan->workers, sizeof(*shape));
-    size_t most = 0;
-    for (uint32_t worker = 0; shape != NULL && worker < plan->workers; worker++) {
-        shape[worker] = codec_shape_of(plan, worker, server->cut.stripes);
-        size_t size = codec_max_size(&shape[worker]);
-        most = size > most ? size : most;
-    }
-    if (most > WIRE_MESSAGE_BYTES) {
-        memory_release(allocator, shape);
-        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
-                        "network server: messages of %zu bytes to a worker, and at most %d can be "
-                        "sent; fewer chunks per worker or longer stripes make them shorter",
-                        most, WIRE_MESSAGE_BYTES);
-    }
-    uint8_t *bytes = memory_allocate(allocator, WIRE_HEAD_BYTES + most, 1);
-    if (shape == NULL || bytes == NULL) {
-        memory_release(allocator, shape);
-        memory_release(allocator, bytes);
-        return diagnose_no_memory(diagnostic, "network server");
-    }
-    *shapes = shape;
-    *frame = bytes;
-    return TARRY_OK;
-}
 
 /* What the message changes in what is known of its receiver. */
 static void note_sent(tcp_member *member, const tarry_message *message)
 {
     switch (message->type) {
     case TARRY_MESSAGE_ROUND:
-        member->signal.open = false;
         member->state = WIRE_WORKER_RECEIVING;
         break;
     case TARRY_MESSAGE_RESUME:
-        member->signal.open = false;
         member->state = WIRE_WORKER_COMPUTING;
         break;
     case TARRY_MESSAGE_SIGNAL:
-        member->signal = (tcp_signal){
-            .open = true,
-            .round = message->round,
-            .attempt = message->attempt,
-            .epoch = message->epoch,
-            .parts = message->parts,
-        };
         if (member->state != WIRE_WORKER_LATE)
             member->state = WIRE_WORKER_SENDING;
         break;
     case TARRY_MESSAGE_FINISH:
-        member->signal.open = false;
-        break;
     case TARRY_MESSAGE_NEWS:
     case TARRY_MESSAGE_PROBE:
     case TARRY_MESSAGE_REPORT:
@@ -90,7 +49,8 @@ static bool reserve_held(tarry_tcp_server *server, peer *who, size_t size)
 
 /* A worker that turns to another plan hears of a round once it has; of one that is over, nothing.
  */
-static void hold(tarry_tcp_server *server, peer *who, tarry_message_type type, size_t size)
+static void hold(tarry_tcp_server *server, peer *who, tarry_message_type type, const uint8_t *frame,
+                 size_t size)
 {
     if (type == TARRY_MESSAGE_ROUND || type == TARRY_MESSAGE_FINISH)
         who->held_size = 0;
@@ -100,7 +60,7 @@ static void hold(tarry_tcp_server *server, peer *who, tarry_message_type type, s
         peer_later(who, PEER_DROP);
         return;
     }
-    memcpy(who->held + who->held_size, server->frame, size);
+    memcpy(who->held + who->held_size, frame, size);
     who->held_size += size;
 }
 
@@ -112,35 +72,34 @@ static void send_parameters(tarry_tcp_server *server, peer *who, uint64_t round)
     outgoing_add(&who->large, &(outgoing_stream){
                                   .tag = OUTGOING_PARAMETERS,
                                   .round = round,
-                                  .bytes = (const uint8_t *)server->round.parameters,
+                                  .bytes = (const uint8_t *)server->parameters,
                                   .size = server->settings.parameters * sizeof(float),
                               });
     peer_later(who, PEER_PUMP);
 }
 
-void tcp_server_send(tarry_tcp_server *server, uint32_t worker, const tarry_message *message)
+int tcp_server_send(void *user, uint32_t worker, const tarry_message *message, uint8_t *frame,
+                    size_t size)
 {
+    tarry_tcp_server *server = user;
     peer *who = tcp_server_peer(server, worker);
     if (who == NULL || (who->state != PEER_READY && who->state != PEER_TURNING))
-        return; /* the machine will hear that it is gone */
+        return TARRY_OK; /* the machine will hear that it is gone */
     note_sent(&server->members[worker], message);
-    if (message->type == TARRY_MESSAGE_ROUND)
-        server->round.number = message->round;
-    const codec_shape *shape = &server->shapes[worker];
-    size_t size = codec_size(shape, message);
-    wire_message_head(size, 0, server->frame);
-    codec_encode(shape, message, server->frame + WIRE_HEAD_BYTES);
+    frame -= WIRE_HEAD_BYTES;
+    wire_message_head(size, 0, frame);
     size += WIRE_HEAD_BYTES;
     if (message->type == TARRY_MESSAGE_PROBE && who->waiting)
         peer_later(who, PEER_HEARD); /* it can't answer while nothing is read from it */
     if (who->state == PEER_TURNING && message->type != TARRY_MESSAGE_PROBE) {
-        hold(server, who, message->type, size);
-        return;
+        hold(server, who, message->type, frame, size);
+        return TARRY_OK;
     }
     if (who->reads_board && message->type == TARRY_MESSAGE_ROUND)
         tcp_server_publish(server);
-    if (channel_send(who->channel, server->frame, size) && message->type == TARRY_MESSAGE_ROUND)
+    if (channel_send(who->channel, frame, size) && message->type == TARRY_MESSAGE_ROUND)
         send_parameters(server, who, message->round);
+    return TARRY_OK;
 }
 
 void tcp_server_send_held(tarry_tcp_server *server, peer *who)
@@ -157,7 +116,7 @@ void tcp_server_send_held(tarry_tcp_server *server, peer *who)
         at += size;
     }
     if (who->held_size > 0 && good) /* the first of them is a ROUND */
-        send_parameters(server, who, server->round.number);
+        send_parameters(server, who, server->host->round.number);
     memory_release(&server->allocator, who->held);
     who->held = NULL;
     who->held_size = who->held_room = 0;
@@ -165,7 +124,7 @@ void tcp_server_send_held(tarry_tcp_server *server, peer *who)
 
 void tcp_server_drop_parameters(tarry_tcp_server *server)
 {
-    for (uint32_t worker = 0; worker < server->plan->workers; worker++) {
+    for (uint32_t worker = 0; worker < server->host->plan->workers; worker++) {
         peer *who = tcp_server_peer(server, worker);
         if (who == NULL)
             continue;

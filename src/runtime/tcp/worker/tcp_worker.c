@@ -9,15 +9,19 @@
 
 #include "base/diagnostic.h"
 #include "base/memory.h"
+#include "base/sized.h"
 #include "plan/rack/rack.h"
 #include "runtime/clock.h"
 #include "straggler/straggler.h"
 
 #define PATIENCE_NS UINT64_C(300000000000)
 
-void tarry_tcp_worker_settings_init(tarry_tcp_worker_settings *settings)
+void tarry_tcp_worker_settings_init_sized(tarry_tcp_worker_settings *settings, size_t size)
 {
+    if (!sized_begin(settings, size, sizeof(*settings)))
+        return;
     *settings = (tarry_tcp_worker_settings){
+        .size = size,
         .worker = TARRY_TCP_NO_WORKER,
         .share = true,
         .patience_ns = PATIENCE_NS,
@@ -31,8 +35,6 @@ static int check_settings(const tarry_tcp_worker_settings *settings, tarry_diagn
     const char *fault = NULL;
     if (settings->connect == NULL)
         fault = "there is no address to connect to";
-    else if (settings->compute == NULL)
-        fault = "there is nothing to compute with";
     else if (settings->security.insecure && settings->security.credentials != NULL)
         fault = "credentials are of no use in plain text";
     else if (settings->rack != NULL && !rack_is_name(settings->rack))
@@ -77,7 +79,7 @@ static int init_quietly(tarry_tcp_worker *worker, const char *connect)
     worker->has_lock = pthread_mutex_init(&worker->lock, NULL) == 0;
     if (worker->settings.share)
         share_host(worker->host);
-    worker->has_changed = pthread_cond_init(&worker->changed, NULL) == 0;
+    worker->has_changed = clock_init_condition(&worker->changed) == 0;
     if (!worker->has_lock || !worker->has_changed ||
         RAND_bytes(worker->instance, WIRE_ID_BYTES) != 1)
         return TARRY_ERROR_SYSTEM;
@@ -98,7 +100,9 @@ int tarry_tcp_worker_create(const tarry_tcp_worker_settings *settings,
                             const tarry_allocator *allocator, tarry_tcp_worker **worker,
                             tarry_diagnostic *diagnostic)
 {
-    int error = check_settings(settings, diagnostic);
+    int error = sized_check(settings->size, sizeof(*settings), "network worker", diagnostic);
+    if (error == TARRY_OK)
+        error = check_settings(settings, diagnostic);
     if (error != TARRY_OK)
         return error;
     tarry_tcp_worker *made = memory_allocate(allocator, 1, sizeof(*made));
@@ -130,6 +134,7 @@ void tarry_tcp_worker_free(tarry_tcp_worker *worker)
     if (worker == NULL)
         return;
     tarry_allocator allocator = worker->allocator;
+    tcp_worker_end_pull(worker);
     tcp_worker_drop_job(worker);
     tcp_worker_release_offer(worker, &worker->offer);
     tcp_worker_destroy_uplink(worker);
@@ -225,7 +230,7 @@ static void work(tarry_tcp_worker *worker)
     }
 }
 
-int tarry_tcp_worker_run(tarry_tcp_worker *worker, tarry_diagnostic *diagnostic)
+int tcp_worker_run(tarry_tcp_worker *worker, tarry_diagnostic *diagnostic)
 {
     pthread_mutex_lock(&worker->lock);
     bool used = worker->used;
@@ -237,6 +242,9 @@ int tarry_tcp_worker_run(tarry_tcp_worker *worker, tarry_diagnostic *diagnostic)
     if (error == TARRY_OK)
         work(worker);
     tcp_worker_stop_loop(worker);
+    pthread_mutex_lock(&worker->lock);
+    worker->engine_runs = false;
+    pthread_mutex_unlock(&worker->lock);
     engine_close(&worker->engine);
     if (error != TARRY_OK)
         return diagnose(diagnostic, error, "network worker: %s", tarry_error_text(error));
@@ -245,13 +253,21 @@ int tarry_tcp_worker_run(tarry_tcp_worker *worker, tarry_diagnostic *diagnostic)
                : diagnose(diagnostic, worker->outcome, "%s", worker->why.text);
 }
 
+int tarry_tcp_worker_run(tarry_tcp_worker *worker, tarry_diagnostic *diagnostic)
+{
+    return worker->settings.compute != NULL
+               ? tcp_worker_run(worker, diagnostic)
+               : diagnose(diagnostic, TARRY_ERROR_STATE,
+                          "network worker: there is nothing to compute with: tasks are taken");
+}
+
 void tarry_tcp_worker_leave(tarry_tcp_worker *worker, uint64_t grace_ns)
 {
-    uint64_t now = clock_now_ns();
+    uint64_t until = clock_from_now(grace_ns);
     pthread_mutex_lock(&worker->lock);
     worker->leaving = true;
     worker->leaving_news = true;
-    worker->grace_until_ns = grace_ns < TARRY_NEVER - now ? now + grace_ns : TARRY_NEVER;
+    worker->grace_until_ns = until;
     pthread_cond_broadcast(&worker->changed);
     tcp_worker_wake(worker);
     pthread_mutex_unlock(&worker->lock);

@@ -15,6 +15,7 @@
  *   tcp_worker_uplink.c   what goes out
  *   tcp_worker_fetch.c    samples that the server ships
  *   tcp_worker_compute.c  counts what is computed
+ *   tcp_worker_take.c     tasks that the caller takes
  */
 #ifndef TCP_TCP_WORKER_H
 #define TCP_TCP_WORKER_H
@@ -141,6 +142,26 @@ typedef struct worker_link {
     assembly *intake_blob;
 } worker_link;
 
+/* `begin`, to be called by the thread that takes tasks. */
+typedef struct worker_begin {
+    const tarry_tcp_job *job;
+    uint8_t *data;
+    tarry_diagnostic *diagnostic;
+    bool called; /* it is in progress */
+    int error;
+} worker_begin;
+
+/* Where tasks are taken, the run has a thread of its own. Under the worker's lock. */
+typedef struct worker_pull {
+    bool started, over;
+    pthread_t thread;
+    worker_begin *begin; /* NULL: it need not be called now */
+    bool inside;         /* a call waits for a task of the engine */
+    bool out;            /* a task was taken, and not given back */
+    int result;          /* of the run, when it is over */
+    tarry_diagnostic diagnostic;
+} worker_pull;
+
 struct tarry_tcp_worker {
     tarry_allocator allocator;
     tarry_tcp_worker_settings settings;
@@ -189,6 +210,7 @@ struct tarry_tcp_worker {
     bool has_snapshots;
 
     worker_uplink uplink;
+    worker_pull pull;
 
     /* the computing thread's: which spans it has finished in this round */
     uint64_t tally_round;
@@ -223,6 +245,8 @@ struct tarry_tcp_worker {
  * lock. */
 __attribute__((format(printf, 3, 4))) void tcp_worker_end(tarry_tcp_worker *worker, int outcome,
                                                           const char *format, ...);
+/* tarry_tcp_worker_run, whoever computes. */
+int tcp_worker_run(tarry_tcp_worker *worker, tarry_diagnostic *diagnostic);
 /* Makes the loop's thread look. With the lock held. */
 void tcp_worker_wake(tarry_tcp_worker *worker);
 /* Calls the observer with the notice, whose time and worker are set. The loop's thread. */
@@ -237,9 +261,17 @@ bool tcp_worker_is_same_job(const wire_welcome *one, const wire_welcome *other);
 void tcp_worker_drop_job(tarry_tcp_worker *worker);
 void tcp_worker_release_offer(const tarry_tcp_worker *worker, worker_offer *offer);
 
-/* tcp_worker_compute.c: what the engine calls in place of the caller's function, to count. */
-int tcp_worker_compute(void *user, uint64_t round, const float *parameters, const tarry_span *spans,
-                       uint32_t count, float *gradient);
+/* tcp_worker_compute.c: the engine's `given`, which counts. */
+void tcp_worker_given(void *user, const tarry_task *task, int result);
+
+/* tcp_worker_take.c */
+/* Calls the caller's `begin` where it wants it: in this thread, or in that which takes tasks. */
+int tcp_worker_begin(tarry_tcp_worker *worker, const tarry_tcp_job *job,
+                     uint8_t data[TARRY_DIGEST_SIZE], tarry_diagnostic *diagnostic);
+/* Waits until nobody is about to take a task of the engine, which is closed. */
+void tcp_worker_await_takers(tarry_tcp_worker *worker);
+/* Ends the thread of the run, if there is one. */
+void tcp_worker_end_pull(tarry_tcp_worker *worker);
 
 /* tcp_worker_loop.c */
 int tcp_worker_start_loop(tarry_tcp_worker *worker);

@@ -31,18 +31,14 @@ static bool was_finished(tarry_tcp_worker *worker, uint64_t round, const tarry_s
     return false;
 }
 
-int tcp_worker_compute(void *user, uint64_t round, const float *parameters, const tarry_span *spans,
-                       uint32_t count, float *gradient)
+void tcp_worker_given(void *user, const tarry_task *task, int result)
 {
     tarry_tcp_worker *worker = user;
-    int result =
-        worker->settings.compute(worker->settings.user, round, parameters, spans, count, gradient);
-    if (result != 0)
-        return result;
-    bool again = was_finished(worker, round, &spans[0]); /* chunks of a plan begin apart */
+    /* Chunks of a plan begin apart. */
+    bool again = result == 0 && was_finished(worker, task->round, &task->spans[0]);
     pthread_mutex_lock(&worker->lock);
-    worker->work.chunks++;
+    worker->pull.out = false;
+    worker->work.chunks += result == 0;
     worker->work.computed_again += again;
     pthread_mutex_unlock(&worker->lock);
-    return 0;
 }

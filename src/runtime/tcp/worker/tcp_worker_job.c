@@ -25,6 +25,7 @@ static void set_engine_runs(tarry_tcp_worker *worker, bool runs)
     worker->engine_runs = runs;
     if (runs && worker->leaving)
         engine_leave(&worker->engine, worker->grace_until_ns);
+    pthread_cond_broadcast(&worker->changed);
     pthread_mutex_unlock(&worker->lock);
 }
 
@@ -32,6 +33,7 @@ static void drop_engine(tarry_tcp_worker *worker)
 {
     set_engine_runs(worker, false);
     engine_close(&worker->engine);
+    tcp_worker_await_takers(worker);
     engine_destroy(&worker->engine, &worker->allocator);
     worker->engine = (engine){0};
     share_close(&worker->part);
@@ -168,8 +170,8 @@ static int make_engine(tarry_tcp_worker *worker)
         .cut = cut_of(worker->plan, welcome),
         .kernels = kernel_best(),
         .straggler = worker->settings.straggler,
-        .compute_spans = tcp_worker_compute,
-        .user = worker,
+        .compute = worker->settings.compute,
+        .user = worker->settings.user,
         .snapshots = &worker->snapshots,
         .uplink = tcp_worker_uplink(worker),
     };
@@ -267,11 +269,9 @@ static int begin(tarry_tcp_worker *worker, tarry_diagnostic *diagnostic)
         .ships = welcome->ships,
     };
     uint8_t data[TARRY_DIGEST_SIZE] = {0};
-    if (worker->settings.begin != NULL) {
-        int error = worker->settings.begin(worker->settings.user, worker, &job, data, diagnostic);
-        if (error != TARRY_OK)
-            return error;
-    }
+    int error = tcp_worker_begin(worker, &job, data, diagnostic);
+    if (error != TARRY_OK)
+        return error;
     pthread_mutex_lock(&worker->lock);
     memcpy(worker->data, data, WIRE_DIGEST_BYTES);
     pthread_mutex_unlock(&worker->lock);

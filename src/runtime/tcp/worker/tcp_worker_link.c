@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "coding/coefficients.h"
 #include "runtime/clock.h"
 #include "runtime/tcp/worker/tcp_worker.h"
 
@@ -122,6 +123,7 @@ static void say_hello(tarry_tcp_worker *worker)
         .oldest = WIRE_VERSION,
         .newest = WIRE_VERSION,
         .role = WIRE_ROLE_WORKER,
+        .ranking = COEFFICIENTS_VERSION,
         .worker = worker->settings.worker,
     };
     memcpy(hello.instance, worker->instance, WIRE_ID_BYTES);

@@ -203,6 +203,7 @@ engine_uplink tcp_worker_uplink(tarry_tcp_worker *worker)
         .give_up = give_up,
         .changed = changed,
         .user = worker,
+        .given = tcp_worker_given,
     };
 }
 

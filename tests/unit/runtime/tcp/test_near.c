@@ -24,7 +24,7 @@ static void stripes_lie_where_the_layout_says(void **state)
     for (stripe *item; (item = near_part_take(part, &cut, count % cut.stripes)) != NULL; count++) {
         assert_ptr_equal(item->numbers,
                          (float *)part->memory.memory + 96 * (size_t)(count % cut.stripes));
-        assert_ptr_equal(item->near, part);
+        assert_ptr_equal(item->owner, part);
         items[count] = item;
     }
     assert_int_equal(count, 2 * cut.stripes);

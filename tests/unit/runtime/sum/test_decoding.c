@@ -16,7 +16,7 @@
 #include "coding/layout.h"
 #include "edge_plan.h"
 #include "failing_allocator.h"
-#include "runtime/sum/decoding.h"
+#include "runtime/sum/summation.h"
 #include "seed.h"
 
 enum { WORKERS = 6, DIMENSION = 1009, STRIPE = 16, PARTS = 3 };
@@ -24,7 +24,7 @@ enum { WORKERS = 6, DIMENSION = 1009, STRIPE = 16, PARTS = 3 };
 /* Decode threads, and what they must give, in double. */
 typedef struct bench {
     tarry_plan *plan;
-    decoding *threads;
+    summation *threads;
     stripes pool;
     float estimate[DIMENSION];
     double truth[DIMENSION];
@@ -39,9 +39,9 @@ static void ignore(void *user)
     (void)user;
 }
 
-static decoding_settings settings_of(uint32_t threads)
+static summation_settings settings_of(uint32_t threads)
 {
-    return (decoding_settings){
+    return (summation_settings){
         .dimension = DIMENSION,
         .stripe_length = STRIPE,
         .threads = threads,
@@ -58,14 +58,14 @@ static void begin(bench *its, bool adaptive, uint32_t threads, random_stream *st
     edge_plan_random_decode(its->plan, random_u64(stream));
     its->cut = layout_make(DIMENSION, plan_least_parts(its->plan), STRIPE);
     stripes_init(&its->pool, STRIPE, NULL);
-    decoding_settings settings = settings_of(threads);
-    assert_int_equal(decoding_create(its->plan, &settings, NULL, &its->threads), TARRY_OK);
+    summation_settings settings = settings_of(threads);
+    assert_int_equal(summation_create(its->plan, &settings, NULL, &its->threads), TARRY_OK);
 }
 
 static void collect(bench *its)
 {
     stripe_queue summed = {0}, dropped = {0};
-    decoding_take(its->threads, &summed, &dropped);
+    summation_take(its->threads, &summed, &dropped);
     for (stripe *item; (item = stripe_queue_pop(&summed)) != NULL; its->summed++, its->lent--)
         stripes_give(&its->pool, item);
     for (stripe *item; (item = stripe_queue_pop(&dropped)) != NULL; its->lent--)
@@ -76,7 +76,7 @@ static void end(bench *its)
 {
     collect(its);
     assert_int_equal(its->lent, 0);
-    decoding_free(its->threads);
+    summation_free(its->threads);
     stripes_destroy(&its->pool);
     edge_plan_free(its->plan);
 }
@@ -106,7 +106,7 @@ static stripe *lend(bench *its, uint32_t worker, uint32_t index, double scale)
 static void clear(bench *its, uint32_t index)
 {
     memset(its->added[index], 0, sizeof(its->added[index]));
-    decoding_clear(its->threads, its->cut.parts, index);
+    summation_clear(its->threads, its->cut.parts, index);
     for (uint32_t part = 0; part < its->cut.parts; part++)
         for (size_t x = 0; x < layout_present(&its->cut, part, index); x++)
             its->truth[part * its->cut.part_length + layout_stripe_start(&its->cut, index) + x] = 0;
@@ -135,7 +135,7 @@ static void add_random(bench *its, double scale)
             stripe_queue_push(&some, lend(its, worker, index, scale));
         its->added[index][worker] = true;
     }
-    decoding_add(its->threads, &some);
+    summation_add(its->threads, &some);
 }
 
 /* What is added, withdrawn by CLEAR at any time, while threads are at it, or cut anew. */
@@ -146,7 +146,7 @@ static void sum_with_clears(bool adaptive, uint32_t threads, random_stream *stre
     for (uint32_t round = 0; round < 20; round++) {
         double scale = 1 + random_uniform(stream);
         memset(its.estimate, 0xff, sizeof(its.estimate)); /* not a number */
-        decoding_begin(its.threads, its.estimate);
+        summation_begin(its.threads, its.estimate);
         if (adaptive)
             its.cut = layout_make(DIMENSION, 1 + random_below(stream, PARTS), STRIPE);
         clear_all(&its);
@@ -156,7 +156,7 @@ static void sum_with_clears(bool adaptive, uint32_t threads, random_stream *stre
                 its.cut = layout_make(DIMENSION, 1 + random_below(stream, PARTS), STRIPE);
                 clear_all(&its);
             } else if (what == 1) {
-                decoding_forget(its.threads); /* a new attempt follows */
+                summation_forget(its.threads); /* a new attempt follows */
                 clear_all(&its);
             } else if (what < 8) {
                 clear(&its, random_below(stream, its.cut.stripes));
@@ -168,7 +168,7 @@ static void sum_with_clears(bool adaptive, uint32_t threads, random_stream *stre
         uint32_t lent = its.lent;
         while (its.lent > 0 && lent > 0)
             collect(&its); /* all that still counts is summed */
-        decoding_settle(its.threads, true);
+        summation_settle(its.threads, true);
         assert_true_sum(&its);
     }
     assert_true(its.summed > 0);
@@ -193,11 +193,11 @@ static void leaves_a_sum_alone_that_is_settled(void **state)
     bench its;
     begin(&its, false, 3, &stream);
     for (uint32_t round = 0; round < 50; round++) {
-        decoding_begin(its.threads, its.estimate);
+        summation_begin(its.threads, its.estimate);
         clear_all(&its);
         for (uint32_t turn = 0; turn < 20; turn++)
             add_random(&its, 1);
-        decoding_settle(its.threads, false);
+        summation_settle(its.threads, false);
         float before[DIMENSION];
         memcpy(before, its.estimate, sizeof(before));
         collect(&its);
@@ -217,17 +217,17 @@ static void repeats_to_the_bit(void **state)
         random_stream stream = random_stream_make(7, RANDOM_TEST, 0, 0);
         bench its;
         begin(&its, false, run % 5, &stream);
-        decoding_begin(its.threads, its.estimate);
+        summation_begin(its.threads, its.estimate);
         clear_all(&its);
         for (uint32_t index = 0; index < its.cut.stripes; index++) {
             stripe_queue all = {0};
             for (uint32_t worker = 0; worker < WORKERS; worker++)
                 stripe_queue_push(&all, lend(&its, worker, index, 1));
-            decoding_add(its.threads, &all);
+            summation_add(its.threads, &all);
         }
         while (its.lent > 0)
             collect(&its);
-        decoding_settle(its.threads, true);
+        summation_settle(its.threads, true);
         if (run == 0)
             memcpy(first, its.estimate, sizeof(first));
         assert_memory_equal(first, its.estimate, sizeof(first));
@@ -237,11 +237,11 @@ static void repeats_to_the_bit(void **state)
 
 static int make(void *user, const tarry_allocator *allocator)
 {
-    decoding *made;
-    decoding_settings settings = settings_of(2);
-    int error = decoding_create(user, &settings, allocator, &made);
+    summation *made;
+    summation_settings settings = settings_of(2);
+    int error = summation_create(user, &settings, allocator, &made);
     if (error == TARRY_OK)
-        decoding_free(made);
+        summation_free(made);
     return error;
 }
 
@@ -258,22 +258,22 @@ static void announces_what_is_dropped(void **state)
     bench its;
     random_stream stream = random_stream_make(test_seed("decoding", 1), RANDOM_TEST, 0, 0);
     begin(&its, false, 1, &stream);
-    decoding_free(its.threads);
+    summation_free(its.threads);
     _Atomic bool announced = false;
-    decoding_settings settings = settings_of(1);
+    summation_settings settings = settings_of(1);
     settings.finished = announce;
     settings.user = &announced;
-    assert_int_equal(decoding_create(its.plan, &settings, NULL, &its.threads), TARRY_OK);
-    decoding_begin(its.threads, its.estimate);
+    assert_int_equal(summation_create(its.plan, &settings, NULL, &its.threads), TARRY_OK);
+    summation_begin(its.threads, its.estimate);
     for (uint32_t round = 0; round < 200; round++) {
         clear_all(&its);
         for (uint32_t index = 0; index < its.cut.stripes; index++) {
             stripe_queue one = {0};
             stripe_queue_push(&one, lend(&its, 0, index, 1));
-            decoding_add(its.threads, &one);
+            summation_add(its.threads, &one);
         }
         if (round % 2 == 0)
-            decoding_forget(its.threads);
+            summation_forget(its.threads);
         else
             clear_all(&its);
         for (uint32_t wait_ms = 0; its.lent > 0; wait_ms++) {
@@ -284,7 +284,7 @@ static void announces_what_is_dropped(void **state)
                 usleep(1000);
         }
     }
-    decoding_settle(its.threads, true);
+    summation_settle(its.threads, true);
     end(&its);
 }
 

@@ -11,22 +11,78 @@
 
 #include "base/memory.h"
 #include "base/random.h"
+#include "coding/layout.h"
 #include "edge_plan.h"
 #include "failing_allocator.h"
-#include "runtime/sum/decoder.h"
+#include "runtime/sum/summation.h"
 #include "seed.h"
 
 enum { WORKERS = 6, DIMENSION = 101, STRIPE = 8 };
 
-/* A decoder over random parts, and what it must give, in double. */
+/* The sum without threads over random parts, which lie where their workers made them, and what it
+ * must give, in double. */
 typedef struct bench {
     tarry_plan *plan;
     layout cut;
     float *part[WORKERS];
     float estimate[DIMENSION];
     double truth[DIMENSION];
-    decoder sums;
+    stripe items[DIMENSION][WORKERS]; /* per stripe */
+    stripe_queue waiting[DIMENSION];
+    uint32_t senders[WORKERS]; /* of what was flushed last */
+    summation *sums;
 } bench;
+
+static void forget(bench *its, uint32_t index)
+{
+    its->waiting[index] = (stripe_queue){0};
+}
+
+static void clear(bench *its, uint32_t index)
+{
+    forget(its, index);
+    summation_clear(its->sums, its->cut.parts, index);
+}
+
+/* A part waits to be summed. */
+static void add(bench *its, uint32_t worker, uint32_t index, double scale)
+{
+    stripe *item = &its->items[index][worker];
+    *item = (stripe){
+        .worker = worker,
+        .index = index,
+        .scale = scale,
+        .numbers = its->part[worker] + layout_stripe_start(&its->cut, index),
+    };
+    stripe_queue_push(&its->waiting[index], item);
+}
+
+/* Sums what waits for the index, and gives back how many parts that were. */
+static uint32_t flush(bench *its, uint32_t index)
+{
+    stripe_queue summed = {0}, dropped = {0};
+    uint32_t count = 0;
+    summation_add(its->sums, &its->waiting[index]);
+    summation_take(its->sums, &summed, &dropped);
+    assert_null(dropped.first);
+    for (stripe *item; (item = stripe_queue_pop(&summed)) != NULL;)
+        its->senders[count++] = item->worker;
+    return count;
+}
+
+static void finish(bench *its)
+{
+    summation_settle(its->sums, true);
+}
+
+static summation_settings settings_of(void)
+{
+    return (summation_settings){
+        .dimension = DIMENSION,
+        .stripe_length = STRIPE,
+        .kernels = kernel_best(),
+    };
+}
 
 static void begin_with(bench *its, uint32_t parts, bool adaptive, random_stream *stream)
 {
@@ -44,11 +100,11 @@ static void begin_with(bench *its, uint32_t parts, bool adaptive, random_stream 
         its->estimate[i] = NAN;
         its->truth[i] = 0;
     }
-    assert_int_equal(decoder_init(&its->sums, its->plan, &its->cut, kernel_best(), its->part, NULL),
-                     TARRY_OK);
-    its->sums.estimate = its->estimate;
-    for (uint32_t stripe = 0; stripe < its->cut.stripes; stripe++)
-        decoder_clear(&its->sums, its->cut.parts, stripe);
+    const summation_settings settings = settings_of();
+    assert_int_equal(summation_create(its->plan, &settings, NULL, &its->sums), TARRY_OK);
+    summation_begin(its->sums, its->estimate);
+    for (uint32_t index = 0; index < its->cut.stripes; index++)
+        clear(its, index);
 }
 
 static void begin(bench *its, uint32_t parts, random_stream *stream)
@@ -63,21 +119,21 @@ static void begin_adaptive(bench *its, uint32_t parts, random_stream *stream)
 
 static void end(bench *its)
 {
-    decoder_destroy(&its->sums, NULL);
+    summation_free(its->sums);
     for (uint32_t worker = 0; worker < WORKERS; worker++)
         vector_release(NULL, its->part[worker]);
     edge_plan_free(its->plan);
 }
 
 /* truth[part * part_length + x] += scale * R[part][worker] * z[x]
- * for the x of the stripe, number by number. */
-static void add_truth(bench *its, uint32_t worker, uint32_t stripe, double scale)
+ * for the x of the index, number by number. */
+static void add_truth(bench *its, uint32_t worker, uint32_t index, double scale)
 {
     const double *decode = plan_decode(its->plan, its->cut.parts);
     for (uint32_t part = 0; part < its->cut.parts; part++)
         for (size_t x = 0; x < its->cut.part_length; x++) {
             size_t at = part * its->cut.part_length + x;
-            if (x / STRIPE == stripe && at < DIMENSION)
+            if (x / STRIPE == index && at < DIMENSION)
                 its->truth[at] +=
                     scale * decode[part * WORKERS + worker] * (double)its->part[worker][x];
         }
@@ -98,24 +154,23 @@ static void sums_what_was_added(void **state)
         bench its;
         begin(&its, 1 + run % 3, &stream);
         double scale = run % 2 == 0 ? 1 : 1.5;
-        for (uint32_t stripe = 0; stripe < its.cut.stripes; stripe++) {
+        for (uint32_t index = 0; index < its.cut.stripes; index++) {
             uint32_t order[WORKERS] = {0, 1, 2, 3, 4, 5};
             random_shuffle(&stream, order, WORKERS);
             uint32_t waiting = 0, count = random_below(&stream, WORKERS + 1);
             for (uint32_t i = 0; i < count; i++) {
-                decoder_add(&its.sums, order[i], stripe, scale);
-                add_truth(&its, order[i], stripe, scale);
+                add(&its, order[i], index, scale);
+                add_truth(&its, order[i], index, scale);
                 waiting++;
                 if (i + 1 < count && random_below(&stream, 2) == 0)
                     continue;
-                assert_int_equal(decoder_flush(&its.sums, stripe), waiting);
-                assert_memory_equal(decoder_senders(&its.sums, stripe), order + i + 1 - waiting,
-                                    waiting * sizeof(*order));
+                assert_int_equal(flush(&its, index), waiting);
+                assert_memory_equal(its.senders, order + i + 1 - waiting, waiting * sizeof(*order));
                 waiting = 0;
             }
-            assert_int_equal(decoder_flush(&its.sums, stripe), 0);
+            assert_int_equal(flush(&its, index), 0);
         }
-        decoder_finish(&its.sums); /* zeroes the stripes without parts */
+        finish(&its); /* zeroes the stripes without parts */
         assert_true_sum(&its);
         end(&its);
     }
@@ -127,31 +182,31 @@ static void clearing_drops_what_waits_and_what_was_summed(void **state)
     random_stream stream = random_stream_make(2, RANDOM_TEST, 0, 0);
     bench its;
     begin(&its, 2, &stream);
-    for (uint32_t stripe = 0; stripe < its.cut.stripes; stripe++) {
-        decoder_add(&its.sums, 0, stripe, 1);
-        assert_int_equal(decoder_flush(&its.sums, stripe), 1);
-        decoder_add(&its.sums, 1, stripe, 1);
-        if (stripe == 2) { /* it stands */
-            assert_int_equal(decoder_flush(&its.sums, stripe), 1);
-            add_truth(&its, 0, stripe, 1);
-            add_truth(&its, 1, stripe, 1);
+    for (uint32_t index = 0; index < its.cut.stripes; index++) {
+        add(&its, 0, index, 1);
+        assert_int_equal(flush(&its, index), 1);
+        add(&its, 1, index, 1);
+        if (index == 2) { /* it stands */
+            assert_int_equal(flush(&its, index), 1);
+            add_truth(&its, 0, index, 1);
+            add_truth(&its, 1, index, 1);
             continue;
         }
-        decoder_clear(&its.sums, its.plan->parts, stripe);
-        assert_int_equal(decoder_flush(&its.sums, stripe), 0);
-        if (stripe == 1) /* nothing comes any more */
+        clear(&its, index);
+        assert_int_equal(flush(&its, index), 0);
+        if (index == 1) /* nothing comes any more */
             continue;
-        decoder_add(&its.sums, 3, stripe, 1);
-        decoder_add(&its.sums, 2, stripe, 1);
-        assert_int_equal(decoder_flush(&its.sums, stripe), 2);
-        add_truth(&its, 3, stripe, 1);
-        add_truth(&its, 2, stripe, 1);
+        add(&its, 3, index, 1);
+        add(&its, 2, index, 1);
+        assert_int_equal(flush(&its, index), 2);
+        add_truth(&its, 3, index, 1);
+        add_truth(&its, 2, index, 1);
     }
-    decoder_finish(&its.sums);
+    finish(&its);
     assert_true_sum(&its);
     /* What is finished is not touched again. */
     its.estimate[0] = 5;
-    decoder_finish(&its.sums);
+    finish(&its);
     assert_true(its.estimate[0] == 5);
     end(&its);
 }
@@ -159,9 +214,11 @@ static void clearing_drops_what_waits_and_what_was_summed(void **state)
 static int create(void *user, const tarry_allocator *allocator)
 {
     bench *its = user;
-    decoder sums;
-    int error = decoder_init(&sums, its->plan, &its->cut, kernel_best(), its->part, allocator);
-    decoder_destroy(&sums, allocator);
+    const summation_settings settings = settings_of();
+    summation *sums;
+    int error = summation_create(its->plan, &settings, allocator, &sums);
+    if (error == TARRY_OK)
+        summation_free(sums);
     return error;
 }
 
@@ -173,18 +230,18 @@ static void another_number_of_parts_begins_anew(void **state)
     for (uint32_t parts = 1; parts <= 3; parts++) {
         bench its;
         begin_adaptive(&its, 3, &stream);
-        for (uint32_t stripe = 0; stripe < its.cut.stripes; stripe++)
-            decoder_add(&its.sums, stripe % WORKERS, stripe, 1);
-        decoder_flush(&its.sums, 0);
+        for (uint32_t index = 0; index < its.cut.stripes; index++)
+            add(&its, index % WORKERS, index, 1);
+        flush(&its, 0);
         its.cut = layout_make(DIMENSION, parts, STRIPE);
-        for (uint32_t stripe = 0; stripe < its.cut.stripes; stripe++)
-            decoder_clear(&its.sums, parts, stripe);
-        for (uint32_t stripe = 0; stripe + 1 < its.cut.stripes; stripe++) {
-            decoder_add(&its.sums, 2, stripe, 1);
-            add_truth(&its, 2, stripe, 1);
-            assert_int_equal(decoder_flush(&its.sums, stripe), 1);
+        for (uint32_t index = 0; index < its.cut.stripes; index++)
+            clear(&its, index);
+        for (uint32_t index = 0; index + 1 < its.cut.stripes; index++) {
+            add(&its, 2, index, 1);
+            add_truth(&its, 2, index, 1);
+            assert_int_equal(flush(&its, index), 1);
         }
-        decoder_finish(&its.sums);
+        finish(&its);
         assert_true_sum(&its);
         end(&its);
     }
@@ -196,7 +253,7 @@ static void each_allocation_may_fail(void **state)
     random_stream stream = random_stream_make(3, RANDOM_TEST, 0, 0);
     bench its;
     begin(&its, 2, &stream);
-    assert_int_equal(fail_each_allocation(create, &its), 5);
+    assert_int_equal(fail_each_allocation(create, &its), 6);
     end(&its);
 }
 

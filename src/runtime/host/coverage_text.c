@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/coverage_text.h"
+#include "runtime/host/coverage_text.h"
 
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef RUNTIME_COVERAGE_TEXT_H
-#define RUNTIME_COVERAGE_TEXT_H
+#ifndef HOST_COVERAGE_TEXT_H
+#define HOST_COVERAGE_TEXT_H
 
 #include <tarry/server.h>
 

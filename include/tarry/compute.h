@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How gradients are computed, the same for every runtime: a worker calls a function for each task,
+ * or its owner takes tasks and gives them back from a thread of its own choice.
+ */
+#ifndef TARRY_COMPUTE_H
+#define TARRY_COMPUTE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <tarry/api.h>
+#include <tarry/error.h>
+#include <tarry/plan.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * What a worker is to compute: the sum of the gradients of `spans` for these parameters. The
+ * library makes it, and may give it more members in later versions. It is valid, with all that it
+ * points to, until the compute function returns or the task is given back, even if the result is
+ * not wanted any more and its round is over.
+ */
+typedef struct tarry_task {
+    uint32_t worker;
+    uint32_t chunk; /* of the worker's present plan; plans that follow may number them anew */
+    uint64_t round;
+    const float *parameters;
+    size_t parameter_count;
+    const tarry_span *spans; /* of original chunks, which the chunk stands for (tarry_plan_span) */
+    uint32_t span_count;     /* one or more */
+    float *gradient;         /* dimension numbers to be written, all of them */
+    size_t dimension;
+    /* The library's own; a task that a caller makes for a function of its own has zeros. */
+    void *owner;
+    uint64_t ticket;
+} tarry_task;
+
+/*
+ * Fills task->gradient. Called from many threads at once, for the same spans too; must give every
+ * caller the same numbers. 0 on success; anything else says that this worker can't compute this
+ * chunk: its copy is then not counted. A call whose result is not wanted any more is not broken
+ * off, but may ask (tarry_compute_cancelled) and return what it likes.
+ */
+typedef int tarry_compute(void *user, const tarry_task *task);
+
+/* Whether nobody waits for the task's result any more: to be asked as often as is convenient (a
+ * lock is taken), by any thread, as long as the task is valid. Once it is true it stays so. */
+TARRY_API bool tarry_compute_cancelled(const tarry_task *task);
+
+/*
+ * Gives a taken task back, computed (result 0) or as one that this worker can't compute. Any
+ * thread. The task is not valid any more. Injected delays pass before it returns. Errors: STATE (it
+ * came too late: nobody waits for it; what was computed may be asked for again, and is kept if
+ * there is room), after which the owner goes on with the next one.
+ */
+TARRY_API int tarry_task_give(const tarry_task *task, int result);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

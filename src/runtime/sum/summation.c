@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/sum/summation.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "coding/layout.h"
+#include "coding/transfer.h"
+
+/* One stripe of the sum. */
+typedef struct place {
+    stripe_queue waiting;
+    uint32_t count; /* of these */
+    uint32_t next;  /* in the queue of places that are ready */
+    bool fresh;     /* cleared, and nothing added since */
+    bool running;   /* a thread is at it */
+    bool ready;     /* in that queue */
+} place;
+
+typedef struct summation_runner {
+    summation *owner;
+    pthread_t thread;
+    const float **z;  /* one per worker */
+    uint32_t *sender; /* the same */
+    float *weights;   /* parts of the plan x workers */
+} summation_runner;
+
+struct summation {
+    tarry_allocator allocator;
+    summation_settings settings;
+    summation_runner
+        *threads; /* where there are none, what the runtime's own takes their place with */
+    uint32_t started;
+
+    pthread_mutex_t lock; /* over all that follows */
+    pthread_cond_t work;  /* threads wait for it */
+    pthread_cond_t idle;  /* summation_settle does */
+    bool has_lock, has_work, has_idle;
+    bool ending;
+    bool open; /* a round is in progress */
+    const tarry_plan *plan;
+    float *estimate;
+    layout cut;
+    uint32_t most; /* stripes of the least number of parts: room */
+    place *places;
+    uint32_t first, last; /* ready ones; first == most: none */
+    uint32_t running;     /* threads that write the estimate */
+    bool barred;          /* until none of them is of the layout before */
+    stripe_queue summed, dropped;
+};
+
+static void push_ready(summation *self, uint32_t index)
+{
+    place *at = &self->places[index];
+    if (at->ready || at->running || at->count == 0)
+        return;
+    at->ready = true;
+    at->next = self->most;
+    if (self->first == self->most)
+        self->first = index;
+    else
+        self->places[self->last].next = index;
+    self->last = index;
+}
+
+/* With the lock held: takes all that waits for the first ready place. */
+static uint32_t take_job(summation_runner *runner, uint32_t *index, stripe_queue *items)
+{
+    summation *self = runner->owner;
+    *index = self->first;
+    place *at = &self->places[*index];
+    self->first = at->next;
+    at->ready = false;
+    uint32_t count = 0;
+    for (stripe *item = at->waiting.first; item != NULL; item = item->next) {
+        runner->z[count] = item->numbers;
+        runner->sender[count++] = item->worker;
+    }
+    assert(count == at->count);
+    *items = at->waiting;
+    at->waiting.first = NULL;
+    at->count = 0;
+    return count;
+}
+
+/* Those who run jobs: the threads, or the runtime's own in their place. */
+static uint32_t count_runners(const summation *self)
+{
+    return self->settings.threads > 0 ? self->settings.threads : 1;
+}
+
+/* With the lock held. Whoever was told of the first will find the others, too; of what the
+ * runtime's thread sums itself nobody is told. */
+static void give_back(summation *self, stripe_queue *queue, stripe_queue *items)
+{
+    bool told = self->settings.threads > 0 && self->summed.first != NULL;
+    bool first = !told && self->dropped.first == NULL;
+    stripe_queue_append(queue, items);
+    if (first && queue->first != NULL)
+        self->settings.finished(self->settings.user);
+}
+
+static bool may_run(const summation *self)
+{
+    return self->first != self->most && !self->barred;
+}
+
+/* Adds the first `count` stripes of runner->z, each times `scale`, to every part of the estimate,
+ * or overwrites what is there. */
+static void add_stripes(summation_runner *runner, const layout *cut, uint32_t index, uint32_t count,
+                        double scale, bool add)
+{
+    summation *self = runner->owner;
+    const double *decode = plan_decode(self->plan, cut->parts);
+    for (uint32_t part = 0; part < cut->parts; part++)
+        for (uint32_t i = 0; i < count; i++)
+            runner->weights[part * count + i] =
+                (float)(scale * decode[(size_t)part * self->plan->workers + runner->sender[i]]);
+    transfer_decode(self->settings.kernels, cut, index, runner->z, runner->weights, count, add,
+                    self->estimate);
+}
+
+static void zero_stripe(const layout *cut, uint32_t index, float *estimate)
+{
+    for (uint32_t part = 0; part < cut->parts; part++) {
+        size_t present = layout_present(cut, part, index);
+        if (present > 0)
+            memset(estimate + part * cut->part_length + layout_stripe_start(cut, index), 0,
+                   present * sizeof(float));
+    }
+}
+
+/* With the lock held, which it lets go of while it sums. */
+static void run_job(summation_runner *runner)
+{
+    summation *self = runner->owner;
+    uint32_t index;
+    stripe_queue items = {0};
+    uint32_t count = take_job(runner, &index, &items);
+    if (count == 0)
+        return; /* cleared away since */
+    place *at = &self->places[index];
+    bool add = !at->fresh;
+    layout cut = self->cut;
+    double scale = items.first->scale;
+    at->fresh = false;
+    at->running = true;
+    self->running++;
+    pthread_mutex_unlock(&self->lock);
+
+    add_stripes(runner, &cut, index, count, scale, add);
+
+    pthread_mutex_lock(&self->lock);
+    at->running = false;
+    push_ready(self, index);
+    if (--self->running == 0) {
+        if (self->barred)
+            pthread_cond_broadcast(&self->work);
+        self->barred = false;
+        pthread_cond_broadcast(&self->idle);
+    }
+    if (self->settings.threads > 0)
+        give_back(self, &self->summed, &items);
+    else
+        stripe_queue_append(&self->summed, &items);
+}
+
+static void *run_thread(void *argument)
+{
+    summation_runner *runner = argument;
+    summation *self = runner->owner;
+    pthread_mutex_lock(&self->lock);
+    while (!self->ending)
+        if (may_run(self))
+            run_job(runner);
+        else
+            pthread_cond_wait(&self->work, &self->lock);
+    pthread_mutex_unlock(&self->lock);
+    return NULL;
+}
+
+static int prepare_runner(summation *self, summation_runner *runner)
+{
+    const tarry_allocator *allocator = &self->allocator;
+    size_t workers = self->plan->workers;
+    runner->owner = self;
+    runner->z = memory_allocate(allocator, workers, sizeof(*runner->z));
+    runner->sender = memory_allocate(allocator, workers, sizeof(*runner->sender));
+    runner->weights = memory_allocate(allocator, workers * self->plan->parts, sizeof(float));
+    return runner->z == NULL || runner->sender == NULL || runner->weights == NULL
+               ? TARRY_ERROR_NO_MEMORY
+               : TARRY_OK;
+}
+
+static int start_thread(summation *self, summation_runner *runner)
+{
+    if (pthread_create(&runner->thread, NULL, run_thread, runner) != 0)
+        return TARRY_ERROR_SYSTEM;
+    self->started++;
+    return TARRY_OK;
+}
+
+static int start(summation *self)
+{
+    const tarry_allocator *allocator = &self->allocator;
+    self->has_lock = pthread_mutex_init(&self->lock, NULL) == 0;
+    self->has_work = pthread_cond_init(&self->work, NULL) == 0;
+    self->has_idle = pthread_cond_init(&self->idle, NULL) == 0;
+    if (!self->has_lock || !self->has_work || !self->has_idle)
+        return TARRY_ERROR_SYSTEM;
+    self->places = memory_allocate(allocator, self->most, sizeof(*self->places));
+    self->threads = memory_allocate(allocator, count_runners(self), sizeof(*self->threads));
+    if (self->places == NULL || self->threads == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    int error = TARRY_OK;
+    for (uint32_t i = 0; i < count_runners(self) && error == TARRY_OK; i++)
+        error = prepare_runner(self, &self->threads[i]);
+    for (uint32_t i = 0; i < self->settings.threads && error == TARRY_OK; i++)
+        error = start_thread(self, &self->threads[i]);
+    return error;
+}
+
+int summation_create(const tarry_plan *plan, const summation_settings *settings,
+                     const tarry_allocator *allocator, summation **out)
+{
+    summation *made = memory_allocate(allocator, 1, sizeof(*made));
+    if (made == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    made->allocator = memory_allocator(allocator);
+    made->settings = *settings;
+    made->plan = plan;
+    made->cut = layout_make(settings->dimension, plan_least_parts(plan), settings->stripe_length);
+    made->most = made->first = made->cut.stripes;
+    int error = start(made);
+    if (error != TARRY_OK) {
+        summation_free(made);
+        return error;
+    }
+    *out = made;
+    return TARRY_OK;
+}
+
+void summation_free(summation *self)
+{
+    if (self == NULL)
+        return;
+    tarry_allocator allocator = self->allocator;
+    assert(self->summed.first == NULL && self->dropped.first == NULL);
+    if (self->started > 0) {
+        pthread_mutex_lock(&self->lock);
+        self->ending = true;
+        pthread_cond_broadcast(&self->work);
+        pthread_mutex_unlock(&self->lock);
+    }
+    for (uint32_t i = 0; i < self->started; i++)
+        pthread_join(self->threads[i].thread, NULL);
+    for (uint32_t i = 0; self->threads != NULL && i < count_runners(self); i++) {
+        memory_release(&allocator, self->threads[i].weights);
+        memory_release(&allocator, self->threads[i].sender);
+        memory_release(&allocator, self->threads[i].z);
+    }
+    memory_release(&allocator, self->threads);
+    memory_release(&allocator, self->places);
+    if (self->has_idle)
+        pthread_cond_destroy(&self->idle);
+    if (self->has_work)
+        pthread_cond_destroy(&self->work);
+    if (self->has_lock)
+        pthread_mutex_destroy(&self->lock);
+    memory_release(&allocator, self);
+}
+
+void summation_replan(summation *self, const tarry_plan *plan)
+{
+    pthread_mutex_lock(&self->lock);
+    assert(!self->open && self->running == 0);
+    self->plan = plan;
+    pthread_mutex_unlock(&self->lock);
+}
+
+/* With the lock held. The place stays among the ready: it is found empty there. Whoever owns the
+ * stripes has to hear of it: a worker whose stripes these were is not read until they are back. */
+static void drop_waiting(summation *self, place *at)
+{
+    give_back(self, &self->dropped, &at->waiting);
+    at->count = 0;
+}
+
+static void drop_all(summation *self)
+{
+    for (uint32_t index = 0; index < self->most; index++)
+        drop_waiting(self, &self->places[index]);
+}
+
+void summation_begin(summation *self, float *estimate)
+{
+    pthread_mutex_lock(&self->lock);
+    assert(!self->open && self->running == 0);
+    self->estimate = estimate;
+    self->open = true;
+    for (uint32_t index = 0; index < self->most; index++)
+        self->places[index].fresh = false;
+    pthread_mutex_unlock(&self->lock);
+}
+
+void summation_clear(summation *self, uint32_t parts, uint32_t index)
+{
+    pthread_mutex_lock(&self->lock);
+    if (parts != self->cut.parts) {
+        /* A stripe of the new layout may lie where several of the old one did. */
+        drop_all(self);
+        for (uint32_t i = 0; i < self->most; i++)
+            self->places[i].fresh = false;
+        self->cut = layout_make(self->cut.dimension, parts, self->cut.stripe_length);
+        self->barred = self->running > 0;
+    }
+    assert(index < self->cut.stripes && self->cut.stripes <= self->most);
+    drop_waiting(self, &self->places[index]);
+    self->places[index].fresh = true;
+    pthread_mutex_unlock(&self->lock);
+}
+
+void summation_forget(summation *self)
+{
+    pthread_mutex_lock(&self->lock);
+    drop_all(self);
+    pthread_mutex_unlock(&self->lock);
+}
+
+void summation_add(summation *self, stripe_queue *items)
+{
+    if (items->first == NULL)
+        return;
+    pthread_mutex_lock(&self->lock);
+    assert(self->open);
+    uint32_t places = 0;
+    for (stripe *item; (item = stripe_queue_pop(items)) != NULL;) {
+        assert(item->index < self->cut.stripes);
+        place *at = &self->places[item->index];
+        assert(at->count < self->plan->workers);
+        stripe_queue_push(&at->waiting, item);
+        at->count++;
+        if (!at->ready && !at->running)
+            places++;
+        push_ready(self, item->index);
+    }
+    while (self->settings.threads == 0 && may_run(self))
+        run_job(&self->threads[0]);
+    pthread_mutex_unlock(&self->lock);
+    /* With the lock held, who is woken would only wait for that. */
+    if (places > 1)
+        pthread_cond_broadcast(&self->work);
+    else if (places == 1)
+        pthread_cond_signal(&self->work);
+}
+
+void summation_take(summation *self, stripe_queue *summed, stripe_queue *dropped)
+{
+    pthread_mutex_lock(&self->lock);
+    stripe_queue_append(summed, &self->summed);
+    stripe_queue_append(dropped, &self->dropped);
+    pthread_mutex_unlock(&self->lock);
+}
+
+void summation_settle(summation *self, bool zero)
+{
+    pthread_mutex_lock(&self->lock);
+    drop_all(self);
+    while (self->running > 0)
+        pthread_cond_wait(&self->idle, &self->lock);
+    for (uint32_t index = 0; index < self->cut.stripes; index++)
+        if (zero && self->places[index].fresh)
+            zero_stripe(&self->cut, index, self->estimate);
+    self->open = false;
+    pthread_mutex_unlock(&self->lock);
+}

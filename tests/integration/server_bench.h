@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A network server on loopback, with what its observer heard, and a crew of scripted workers
+ * (script.h) in threads of their own. What takes longer than any stall of the machine hangs, and
+ * fails the test.
+ */
+#ifndef TEST_SERVER_BENCH_H
+#define TEST_SERVER_BENCH_H
+
+#include <pthread.h>
+
+#include "script.h"
+
+enum { WORKERS = 6, CHUNKS = 6, DIMENSION = 1000, STRIPE = 96, PARAMETERS = 40000 };
+
+/* Longer than any stall of the machine: what takes longer hangs, and nobody is silent before. */
+enum { PATIENCE_SECONDS = 60 };
+#define PATIENCE_NS (PATIENCE_SECONDS * UINT64_C(1000000000))
+
+/* A server, and what its observer heard. */
+typedef struct bench {
+    tarry_plan *plan;
+    tarry_tcp_server_settings settings;
+    tarry_tcp_server *server;
+    const char *address;
+    uint32_t chunks; /* of the plan in force: each has a gradient by its number */
+    float parameters[PARAMETERS];
+    float sum[DIMENSION];
+    tarry_round_result result;
+
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    uint32_t joined, refused, left_out, left, revocations;
+    uint32_t gone;       /* of those left out */
+    char told[64 << 10]; /* why somebody was refused, or a list was not taken: a line each */
+    size_t told_size;
+} bench;
+
+/* Settings to change before it begins. */
+void bench_init(bench *its);
+/* A plan of WORKERS workers, each chunk on three. */
+tarry_plan *bench_plan(uint32_t parts);
+/* Makes the server, on a port of its own if no address is set; it lets others in unless it has a
+ * checkpoint. */
+void bench_begin(bench *its, uint32_t parts);
+void bench_end(bench *its);
+
+/* Wait for what the observer hears: so many of a kind, or these words. */
+void bench_await_count(bench *its, const uint32_t *count, uint32_t wanted);
+void bench_await_told(bench *its, const char *words);
+
+/* A round with this last parameter; its error. */
+int bench_round(bench *its, float parameter);
+/* The last sum is that of all gradients. */
+void assert_true_sum(const bench *its, float parameter);
+
+/* Scripted workers in threads of their own. */
+typedef struct crew {
+    script workers[WORKERS];
+    pthread_t threads[WORKERS];
+    uint32_t count;
+} crew;
+
+/* They join; the server has them all. */
+void crew_hire(crew *its, bench *with, uint32_t count);
+/* They take part in rounds: all of them, or one, as a thread. */
+void crew_start(crew *its);
+void *crew_work(void *argument);
+/* Once the server is gone. */
+void crew_dismiss(crew *its);
+
+#endif

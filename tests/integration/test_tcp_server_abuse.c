@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The network server among nuisances and crowds. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "server_bench.h"
+
+/* A worker that sends what nobody can want is refused; the round goes on with the others. */
+typedef enum nuisance {
+    WRONG_LENGTH,
+    FLOOD,
+    OLD_ROUND,
+    NO_SUCH_STRIPE,
+    GARBAGE,
+    HEARTBEATS,
+    READIES,
+    SHAREDS,
+    NUISANCES
+} nuisance;
+
+/* What it says besides messages, until it is turned away. */
+static void repeat(script *its, nuisance kind)
+{
+    uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
+    size_t size = wire_heartbeat_encode(frame);
+    wire_ready ready = {.data = {0}};
+    memcpy(ready.plan, its->welcome.plan, WIRE_DIGEST_BYTES);
+    if (kind == READIES)
+        size = wire_ready_encode(&ready, frame);
+    else if (kind == SHAREDS)
+        size = wire_shared_encode(&(wire_shared){.kind = WIRE_SHARE_PART}, frame);
+    for (uint32_t i = 0; i < 100000 && script_send(its, frame, size); i++) {
+    }
+}
+
+static void annoy(script *its, nuisance kind)
+{
+    tarry_message round;
+    script_await_message(its, TARRY_MESSAGE_ROUND, &round);
+    static const float numbers[STRIPE];
+    tarry_message part = {
+        .type = TARRY_MESSAGE_PART,
+        .round = round.round,
+        .epoch = round.epoch,
+        .attempt = 1,
+        .parts = 1,
+    };
+    tarry_message report = {
+        .type = TARRY_MESSAGE_REPORT, .round = round.round, .epoch = round.epoch, .slot = 99};
+    bool on = true;
+    switch (kind) {
+    case WRONG_LENGTH:
+        script_message(its, &part, numbers, STRIPE - 1);
+        break;
+    case NO_SUCH_STRIPE:
+        part.stripe = 1000;
+        script_message(its, &part, numbers, STRIPE);
+        break;
+    case FLOOD:
+        for (uint32_t i = 0; i < 100000 && on; i++)
+            on = script_message(its, &report, NULL, 0);
+        break;
+    case OLD_ROUND: /* replayed: dropped, and a flood in the end */
+        part.epoch = report.epoch = 77;
+        for (uint32_t i = 0; i < 1000000 && on; i++)
+            on = script_message(its, &part, numbers, STRIPE);
+        break;
+    case GARBAGE:
+        script_send(its, "\x08\0\0\0\x06\0\0\0garbage!", 16);
+        break;
+    case HEARTBEATS:
+    case READIES:
+    case SHAREDS:
+        repeat(its, kind);
+        break;
+    case NUISANCES:
+        break;
+    }
+}
+
+static void *be_a_nuisance(void *argument)
+{
+    script *its = argument;
+    annoy(its, (nuisance)its->stripes_sent);
+    script_reason(its);
+    return NULL;
+}
+
+static void turns_nuisances_away(void **state)
+{
+    (void)state;
+    for (nuisance kind = 0; kind < NUISANCES; kind++) {
+        bench its;
+        crew all;
+        bench_init(&its);
+        bench_begin(&its, 1);
+        crew_hire(&all, &its, WORKERS);
+        all.workers[0].stripes_sent = kind;
+        for (uint32_t i = 1; i < WORKERS; i++)
+            pthread_create(&all.threads[i], NULL, crew_work, &all.workers[i]);
+        pthread_create(&all.threads[0], NULL, be_a_nuisance, &all.workers[0]);
+        assert_int_equal(bench_round(&its, 4), TARRY_OK);
+        assert_true(its.result.exact);
+        assert_true_sum(&its, 4);
+        bench_await_count(&its, &its.refused, 1);
+        if (kind == FLOOD || kind == OLD_ROUND || kind >= HEARTBEATS)
+            bench_await_told(&its, wire_reason_text(WIRE_REFUSED_FLOOD));
+        assert_int_equal(bench_round(&its, 5), TARRY_OK);
+        assert_true_sum(&its, 5);
+        bench_end(&its);
+        crew_dismiss(&all);
+    }
+}
+
+/* It may wait for a while, and be heard of all at once. */
+static void bears_with_the_patient(void **state)
+{
+    (void)state;
+    bench its;
+    crew all;
+    bench_init(&its);
+    bench_begin(&its, 1);
+    crew_hire(&all, &its, WORKERS);
+    uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
+    size_t size = wire_heartbeat_encode(frame);
+    for (uint32_t i = 0; i < 200; i++) /* those of 25 silences */
+        assert_true(script_send(&all.workers[0], frame, size));
+    crew_start(&all);
+    for (uint32_t round = 0; round < 200; round++) {
+        assert_int_equal(bench_round(&its, 2), TARRY_OK);
+        assert_true(its.result.exact);
+    }
+    assert_int_equal(its.refused, 0);
+    bench_end(&its);
+    crew_dismiss(&all);
+}
+
+/* Whoever says nothing makes room for the next: the oldest first. */
+static void lets_members_in_through_a_crowd(void **state)
+{
+    (void)state;
+    enum { ROOM = 8, CROWD = 50 };
+    bench its;
+    crew all;
+    script crowd[CROWD];
+    bench_init(&its);
+    its.settings.most_newcomers = ROOM;
+    bench_begin(&its, 1);
+    for (uint32_t i = 0; i < CROWD; i++)
+        script_open(&crowd[i], its.address, 77);
+    for (uint32_t i = 0; i < CROWD - ROOM; i++)
+        assert_int_equal(script_reason(&crowd[i]), 0); /* closed */
+    script_say_hello(&crowd[CROWD - 1], WIRE_ROLE_VIEWER, WIRE_ANY_WORKER);
+    script_await(&crowd[CROWD - 1], WIRE_WELCOME);
+    bench_await_told(&its, "made room for others");
+    crew_hire(&all, &its, WORKERS);
+    crew_start(&all);
+    assert_int_equal(bench_round(&its, 1), TARRY_OK);
+    assert_true_sum(&its, 1);
+    bench_end(&its);
+    crew_dismiss(&all);
+    for (uint32_t i = 0; i < CROWD; i++)
+        script_close(&crowd[i]);
+}
+
+/* Nobody can make the server hold much, or write much, before it is known. */
+static void believes_strangers_little(void **state)
+{
+    (void)state;
+    enum { CROWD = 200 };
+    bench its;
+    bench_init(&its);
+    bench_begin(&its, 1);
+    script one, crowd[CROWD];
+    script_open(&one, its.address, 1);
+    uint8_t head[WIRE_HEAD_BYTES];
+    wire_message_head(WIRE_SMALL_BYTES + 1, 0, head);
+    script_send(&one, head, sizeof(head));
+    assert_int_equal(script_reason(&one), 0); /* without waiting for the rest */
+    script_close(&one);
+    for (uint32_t i = 0; i < CROWD; i++) { /* all at once */
+        script_open(&crowd[i], its.address, 1);
+        script_say_hello(&crowd[i], WIRE_ROLE_WORKER, WORKERS);
+    }
+    for (uint32_t i = 0; i < CROWD; i++) {
+        wire_reason reason = script_reason(&crowd[i]);
+        assert_true(reason == WIRE_REFUSED_RANGE || reason == 0);
+        script_close(&crowd[i]);
+    }
+    bench_await_told(&its, "more were turned away");
+    bench_end(&its);
+    assert_true(its.refused < CROWD);
+}
+
+/* A crowd that makes no sense uses up all words but those for one that has said who it is. */
+static void answers_those_who_have_said_who_they_are(void **state)
+{
+    (void)state;
+    enum { CROWD = 200 };
+    static const uint8_t garbage[WIRE_HEAD_BYTES] = {0xff, 0xff, 0xff, 0xff,
+                                                     0xff, 0xff, 0xff, 0xff};
+    bench its;
+    bench_init(&its);
+    bench_begin(&its, 1);
+    script one, crowd[CROWD];
+    for (uint32_t i = 0; i < CROWD; i++) {
+        script_open(&crowd[i], its.address, 1);
+        script_send(&crowd[i], garbage, sizeof(garbage));
+    }
+    script_open(&one, its.address, 1);
+    script_say_hello(&one, WIRE_ROLE_WORKER, WORKERS);
+    assert_int_equal(script_reason(&one), WIRE_REFUSED_RANGE);
+    script_close(&one);
+    for (uint32_t i = 0; i < CROWD; i++) {
+        assert_int_equal(script_reason(&crowd[i]), 0);
+        script_close(&crowd[i]);
+    }
+    bench_await_told(&its, "more were turned away");
+    bench_end(&its);
+}
+
+/* In a process of its own, which has descriptors enough. */
+static pid_t flood(const char *address, uint32_t connections)
+{
+    uint16_t port = (uint16_t)atoi(strrchr(address, ':') + 1);
+    pid_t process = fork();
+    if (process != 0)
+        return process;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0)
+        limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    const struct sockaddr_in where = {
+        .sin_family = AF_INET,
+        .sin_port = htons(port),
+        .sin_addr = {htonl(INADDR_LOOPBACK)},
+    };
+    for (uint32_t i = 0; i < connections; i++) {
+        int fd = socket(AF_INET, SOCK_STREAM, 0);
+        if (fd < 0 || connect(fd, (const struct sockaddr *)&where, sizeof(where)) != 0)
+            _exit(1);
+    }
+    sleep(60);
+    _exit(0);
+}
+
+/* However many connect, the process can still open files. */
+static void leaves_descriptors_to_others(void **state)
+{
+    (void)state;
+    bench its;
+    bench_init(&its);
+    bench_begin(&its, 1);
+    struct rlimit before, low;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    low = before;
+    low.rlim_cur = 128;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+    pid_t crowd = flood(its.address, 200);
+    assert_true(crowd > 0);
+    bench_await_told(&its, "made room for others");
+    int files[16];
+    for (size_t i = 0; i < 16; i++)
+        files[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    for (size_t i = 0; i < 16; i++) {
+        assert_true(files[i] >= 0);
+        close(files[i]);
+    }
+    kill(crowd, SIGKILL);
+    assert_int_equal(waitpid(crowd, NULL, 0), crowd);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    script late;
+    script_open(&late, its.address, 1);
+    script_join(&late, 0);
+    bench_await_count(&its, &its.joined, 1);
+    bench_end(&its);
+    script_close(&late);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(turns_nuisances_away),
+        cmocka_unit_test(bears_with_the_patient),
+        cmocka_unit_test(lets_members_in_through_a_crowd),
+        cmocka_unit_test(believes_strangers_little),
+        cmocka_unit_test(answers_those_who_have_said_who_they_are),
+        cmocka_unit_test(leaves_descriptors_to_others),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
