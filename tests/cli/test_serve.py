@@ -152,7 +152,7 @@ class Serve(Network):
         return lines if lines[1].startswith("waiting for workers  after round ") else None
 
     def test_what_top_shows(self):
-        server = self.serve("--workers", "2", "--chunks", "4", "--replication", "1", "--samples", "100",
+        server = self.serve("--workers", "2", "--chunks", "4", "--pieces", "1", "--replication", "1", "--samples", "100",
                             "--features", "4", "--rounds", "4000", "--log", "log")
         self.wait_for_event("listening")
         lines = self.top()

@@ -20,7 +20,7 @@ VALUES = {
     "auto to two": "--parts auto:2",
     "from a file": "--design file:plan.txt",
     "one copy": "--replication 1",
-    "nine copies": "--replication 9",
+    "five copies": "--replication 5",
     "three workers": "--workers 3",
     "racks of five": "--racks 5",
     "whole": "--credit whole",
@@ -55,7 +55,7 @@ IMPOSSIBLE = {
     ("reproducible", "deadline"): "cannot be combined with",
     ("auto", "from a file"): "cannot be combined with",
     **{(fill, "exact"): "cannot be combined with" for fill in ("scale", "stale")},
-    **{(many, "three workers"): "is more than" for many in ("four parts", "nine copies", "racks of five", "four finish")},
+    **{(many, "three workers"): "is more than" for many in ("four parts", "five copies", "racks of five", "four finish")},
     **{(parts, "one copy"): "is more than" for parts in ("two parts", "four parts", "auto to two")},
 }
 
@@ -85,7 +85,7 @@ def flag_of(name):
 
 def may_meet(one, other):
     # What a file says of copies is not known here.
-    by_file = {one, other} & {"from a file"} and {one, other} & {"four parts", "three workers", "nine copies"}
+    by_file = {one, other} & {"from a file"} and {one, other} & {"four parts", "three workers", "five copies"}
     return not by_file and flag_of(one) != flag_of(other) and not {(one, other), (other, one)} & IMPOSSIBLE.keys()
 
 
@@ -109,7 +109,7 @@ class Pairs(TarryTest):
     def run_with(self, command, *settings, scheme=None):
         arguments = [*RUNS[command], *" ".join(VALUES[name] for name in settings).split()]
         if command == "simulate" and "three workers" not in settings:
-            arguments += ["--workers", "9" if "nine copies" in settings else "8"]
+            arguments += ["--workers", "8"]
         if scheme is not None:
             arguments = ["--trials", "1", "--workers", "8", "--chunks", "8", "--quiet", "--scheme", scheme]
         return subprocess.run([TARRY, command, *arguments], capture_output=True, text=True, timeout=TIMEOUT,
