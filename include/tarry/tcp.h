@@ -38,7 +38,9 @@ typedef enum tarry_tcp_notice_type {
     TARRY_TCP_ROUND,     /* the round is over; `result` */
     TARRY_TCP_CONNECTED, /* worker: to the server, peer says which */
     TARRY_TCP_LOST,      /* worker: the connection; text says why */
-    TARRY_TCP_WAITING,   /* worker: waited_ns until it tries to connect again */
+    TARRY_TCP_WAITING,   /* worker: waited_ns until it tries to connect again; server: for more
+                            workers, for up to waited_ns, since a round came to nothing; text says
+                            why */
     TARRY_TCP_REVOCATION, /* the list of revoked certificates has changed; text: "in force", or why
                              the last good one stays so */
 } tarry_tcp_notice_type;
@@ -57,8 +59,8 @@ typedef struct tarry_tcp_notice {
     const tarry_round_result *result; /* ROUND; else NULL */
 } tarry_tcp_notice;
 
-/* Called on the runtime's own thread; must return soon and call nothing of the runtime. The notice
- * and its texts are borrowed. */
+/* Called on the runtime's own thread (a server's WAITING: in that of the round); must return soon
+ * and call nothing of the runtime. The notice and its texts are borrowed. */
 typedef void tarry_tcp_observe(void *user, const tarry_tcp_notice *notice);
 
 /* ---- the server ---- */
@@ -89,8 +91,11 @@ typedef struct tarry_tcp_server_settings {
     const uint8_t *checkpoint; /* of the server's machine, to go on from; NULL: a new job */
     size_t checkpoint_size;
     uint32_t decode_threads; /* 0: chosen */
-    bool share;              /* memory with workers on this machine */
-    size_t most_peer_bytes;  /* of messages that wait to be sent to one peer */
+    /* For how long a call of _round goes on, with another round each time that workers have come,
+     * after the first that too few workers were left for; 0: it ends at once. */
+    uint64_t patience_ns;
+    bool share;             /* memory with workers on this machine */
+    size_t most_peer_bytes; /* of messages that wait to be sent to one peer */
     uint32_t most_connections;
     uint32_t most_newcomers; /* of these, that have not said who they are; the oldest makes room for
                                 the next. 0: one per worker and 512; never more than a quarter of
@@ -143,9 +148,9 @@ TARRY_API int tarry_tcp_server_wait(tarry_tcp_server *server, uint32_t workers, 
 /*
  * Runs one round, as tarry_local_round does; `parameters` are read, not copied, until it returns,
  * and `sum` is written until then by threads of the runtime. Where the workers that
- * are left can't bring what the stop rule wants, the round ends with COVERAGE; the caller may wait
- * for more workers (tarry_tcp_server_wait) and run another one. Errors: as tarry_local_round, and
- * SYSTEM.
+ * are left can't bring what the stop rule wants, the round ends with COVERAGE, and the call with it
+ * once the settings' patience_ns are over: until then it waits for more workers and runs another
+ * round. Errors: as tarry_local_round, and SYSTEM.
  */
 TARRY_API int tarry_tcp_server_round(tarry_tcp_server *server, const float *parameters, float *sum,
                                      tarry_round_result *result, tarry_diagnostic *diagnostic);

@@ -116,12 +116,13 @@ static void begin_network(crew *own)
         make_remote(&own->hands[worker]);
 }
 
-static void begin_crew(crew *own, bool network)
+static void begin_crew(crew *own, uint32_t replication, bool network)
 {
     *own = (crew){0};
     tarry_plan_settings wanted;
     tarry_plan_settings_init(&wanted);
     wanted.workers = WORKERS;
+    wanted.replication = replication;
     assert_int_equal(tarry_plan_create(&wanted, NULL, &own->plan, NULL), TARRY_OK);
     for (uint32_t worker = 0; worker < WORKERS; worker++)
         own->hands[worker] = (hand){.of = own, .worker = worker};
@@ -175,7 +176,7 @@ static void sums_are_exact(crew *own, unsigned rounds)
 static void sums_of_what_was_taken(bool network)
 {
     crew own;
-    begin_crew(&own, network);
+    begin_crew(&own, 3, network);
     start(&own);
     sums_are_exact(&own, 5);
     for (uint32_t worker = 0; network && worker < WORKERS; worker++)
@@ -200,7 +201,7 @@ static void tasks_are_taken_over_the_network(void **state)
 static void who_dawdles_learns_it(bool network)
 {
     crew own;
-    begin_crew(&own, network);
+    begin_crew(&own, 3, network);
     own.dawdles = true;
     start(&own);
     sums_are_exact(&own, 1);
@@ -228,11 +229,11 @@ static void nothing_to_take_is_said(void **state)
     (void)state;
     crew own;
     const tarry_task *task;
-    begin_crew(&own, false);
+    begin_crew(&own, 3, false);
     assert_int_equal(take(&own.hands[0], 0, &task), TARRY_ERROR_STATE);
     start(&own);
     end_crew(&own);
-    begin_crew(&own, true);
+    begin_crew(&own, 3, true);
     assert_int_equal(tarry_tcp_worker_run(own.hands[0].remote, NULL), TARRY_ERROR_STATE);
     start(&own);
     assert_int_equal(take(&own.hands[0], 0, &task), TARRY_ERROR_STATE);
@@ -255,10 +256,8 @@ static void a_worker_is_freed_with_its_task_out(void **state)
     crew own;
     pthread_t rounds;
     const tarry_task *task;
-    begin_crew(&own, true);
-    tarry_tcp_server_interrupt(own.server);
-    pthread_create(&rounds, NULL, run_round, &own);
-    pthread_join(rounds, NULL);
+    begin_crew(&own, WORKERS, true);
+    assert_int_equal(tarry_tcp_server_wait(own.server, 0, 0, NULL), TARRY_OK);
     own.hands[0].thread = pthread_self();
     while (take(&own.hands[0], 0, &task) == TARRY_ERROR_STATE &&
            !tarry_tcp_server_worker(own.server, 0).present)

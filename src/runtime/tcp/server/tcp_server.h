@@ -83,6 +83,7 @@ struct tarry_tcp_server {
     void *argument;
     bool round_over;
     uint32_t present; /* workers that have joined: the host's figure */
+    uint64_t joins;   /* so many times one did */
     _Atomic bool interrupted;
     uint64_t attended_ns; /* the caller's thread's: when it did so last */
     _Atomic bool waiting; /* the caller, for workers */
@@ -132,7 +133,7 @@ struct tarry_tcp_server {
 
     /* shared memory */
     uint8_t host_id[SHARE_HOST_BYTES]; /* of this machine */
-    near_board board; /* made when it is first needed */
+    near_board board;                  /* made when it is first needed */
 };
 
 /* The clock, read once per turn. */
