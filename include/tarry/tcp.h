@@ -28,19 +28,19 @@ typedef struct tarry_tcp_security {
 /* ---- what happened, for logs ---- */
 
 typedef enum tarry_tcp_notice_type {
-    TARRY_TCP_LISTENING, /* peer: where */
-    TARRY_TCP_JOINED,    /* `worker` is there, text: "first", "again" or "restarted" */
-    TARRY_TCP_LEFT_OUT,  /* `worker` is done without, for `absence`; waited_ns, limit_ns; text: what
-                            became of its connection, if that is gone */
-    TARRY_TCP_LEFT,      /* `worker` took its leave */
-    TARRY_TCP_REFUSED,   /* a connection was turned away; text says why, peer who */
-    TARRY_TCP_SIGNAL,    /* encode and transmit, `attempt` */
-    TARRY_TCP_ROUND,     /* the round is over; `result` */
-    TARRY_TCP_CONNECTED, /* worker: to the server, peer says which */
-    TARRY_TCP_LOST,      /* worker: the connection; text says why */
-    TARRY_TCP_WAITING,   /* worker: waited_ns until it tries to connect again; server: for more
-                            workers, for up to waited_ns, since a round came to nothing; text says
-                            why */
+    TARRY_TCP_LISTENING,  /* peer: where */
+    TARRY_TCP_JOINED,     /* `worker` is there, text: "first", "again" or "restarted" */
+    TARRY_TCP_LEFT_OUT,   /* the server continues without `worker`, for `absence`; waited_ns,
+                             limit_ns;   text: what became of its connection, if that is gone */
+    TARRY_TCP_LEFT,       /* `worker` took its leave */
+    TARRY_TCP_REFUSED,    /* a connection was turned away; text says why, peer who */
+    TARRY_TCP_SIGNAL,     /* encode and transmit, `attempt` */
+    TARRY_TCP_ROUND,      /* the round is over; `result` */
+    TARRY_TCP_CONNECTED,  /* worker: to the server, peer says which */
+    TARRY_TCP_LOST,       /* worker: the connection; text says why */
+    TARRY_TCP_WAITING,    /* worker: waited_ns until it tries to connect again; server: for more
+                             workers, for up to waited_ns, since a round came to nothing; text says
+                             why */
     TARRY_TCP_REVOCATION, /* the list of revoked certificates has changed; text: "in force", or why
                              the last good one stays so */
 } tarry_tcp_notice_type;
@@ -183,9 +183,10 @@ typedef struct tarry_tcp_worker_state {
     double pace;     /* as tarry_local_worker */
     bool present, near;
     uint32_t arrivals;
-    uint32_t silent, gone, late, failed; /* how often it was done without, for each reason */
-    uint64_t received, sent;             /* bytes */
-    char rack[TARRY_RACK_BYTES + 1];     /* that it said last; "": none */
+    /* How often the server continued without it, for each reason. */
+    uint32_t silent, gone, late, failed;
+    uint64_t received, sent;         /* bytes */
+    char rack[TARRY_RACK_BYTES + 1]; /* that it said last; "": none */
 } tarry_tcp_worker_state;
 
 TARRY_API tarry_tcp_worker_state tarry_tcp_server_worker(tarry_tcp_server *server, uint32_t worker);
