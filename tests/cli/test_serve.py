@@ -14,7 +14,7 @@ import time
 from harness import TARRY, TIMEOUT, TarryTest, main
 from screen import Terminal
 
-SMALL = ["--workers", "4", "--chunks", "8", "--replication", "2", "--samples", "600", "--features", "6",
+SMALL = ["--workers", "4", "--chunks", "8", "--pieces", "1", "--replication", "2", "--samples", "600", "--features", "6",
          "--reproducible"]
 UNIX = "unix:socket"
 
@@ -152,7 +152,7 @@ class Serve(Network):
         return lines if lines[1].startswith("waiting for workers  after round ") else None
 
     def test_what_top_shows(self):
-        server = self.serve("--workers", "2", "--chunks", "4", "--replication", "1", "--samples", "100",
+        server = self.serve("--workers", "2", "--chunks", "4", "--pieces", "1", "--replication", "1", "--samples", "100",
                             "--features", "4", "--rounds", "4000", "--log", "log")
         self.wait_for_event("listening")
         lines = self.top()
