@@ -197,7 +197,8 @@ struct tarry_tcp_worker {
     uint8_t held_job[WIRE_ID_BYTES]; /* what HELLO says it has */
     uint8_t held_plan[WIRE_DIGEST_BYTES];
     uint8_t data[WIRE_DIGEST_BYTES];
-    bool has_begun; /* for `begun`, chunks are fetched and an engine is made, or is there */
+    uint64_t numerics; /* of the job; 0: not known */
+    bool has_begun;    /* for `begun`, chunks are fetched and an engine is made, or is there */
     wire_welcome begun;
     bool chunks_void;     /* the server has another job by now */
     worker_chunk *chunks; /* per origin of the job's plan */

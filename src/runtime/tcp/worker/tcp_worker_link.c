@@ -229,6 +229,7 @@ void tcp_worker_answer(tarry_tcp_worker *worker)
     bool declined = worker->declined == link->offered;
     memcpy(ready.plan, worker->held_plan, WIRE_DIGEST_BYTES);
     memcpy(ready.data, worker->data, WIRE_DIGEST_BYTES);
+    ready.numerics = worker->numerics;
     pthread_mutex_unlock(&worker->lock);
     if (declined)
         lose(worker, "its job has changed meanwhile");
