@@ -180,7 +180,7 @@ static void check(const tarry_tcp_server *server)
             require(who != NULL && (who->state == PEER_READY || who->state == PEER_TURNING));
     }
     require(machine_count_left() <= unread);
-    require(connections == server->connections && viewers == server->viewers);
+    require(connections == server->peers.count && viewers == server->viewers);
     require(joined == server->present && buffers == server->host->pool.used);
 }
 
@@ -317,7 +317,7 @@ static void come(run *its, visitor *who, bool is_unix)
         return;
     who->fd = fd;
     who->worker = WIRE_ANY_WORKER;
-    require(peer_open(its->server, fd, is_unix) == TARRY_OK);
+    require(peer_open(&its->server->peers, fd, is_unix) == TARRY_OK);
 }
 
 /* One way or another. */
@@ -433,6 +433,7 @@ static size_t draw_frame(const run *its, input *in, uint8_t kind, visitor *who, 
         return draw_hello(its, in, frame);
     case 1:
         memcpy(ready.plan, who->plan, sizeof(ready.plan));
+        ready.numerics = kind / 16; /* 0: it can't tell */
         return wire_ready_encode(&ready, frame);
     case 2:
         return wire_fetch_encode(&(wire_fetch){.kind = WIRE_BLOB_DATA, .index = take(in) % 4},
