@@ -21,15 +21,16 @@ WORKERS = 12
 # Machines that take 10 ms per chunk and, anew in each round, some time more; three of them four times as long.
 STRAGGLER = "shifted-exp:0.01,0.02+slow:3,4"
 SEED = 1
+ROUNDS = 60
 COMMON = ["--workers", WORKERS, "--chunks", WORKERS, "--straggler", STRAGGLER, "--seed", SEED]
 EVERYBODY = [*COMMON, "--replication", 1, "--pieces", 1, "--order", "as-is"]
 TARRY = [*COMMON, "--replication", 4, "--pieces", 8, "--order", "dynamic"]
 COLOURS = {"waiting for everybody": "#D55E00", "Tarry": "#0072B2", "perfectly balanced": "#666666"}
 
 
-def balanced_seconds(library, rounds):
+def balanced_seconds(tool, rounds):
     """What each round takes if the work is spread by the workers' speeds of that round, without a rest."""
-    tarry = ctypes.CDLL(library)
+    tarry = ctypes.CDLL(os.path.join(os.path.dirname(tool.tarry), "../libtarry.so"))
     straggler = ctypes.c_void_p()
     if tarry.tarry_straggler_create(STRAGGLER.encode(), ctypes.c_uint32(WORKERS), ctypes.c_uint64(SEED), None,
                                     ctypes.byref(straggler), None) != 0:
@@ -56,6 +57,13 @@ def copies(report):
     """How often a chunk was computed, on average."""
     rounds = report["rounds"]
     return sum(r["copies_computed"] * r["parts"] / r["copies_needed"] for r in rounds) / len(rounds)
+
+
+def curves_of(tool, waits, codes):
+    """Seconds so far after each round: of both reports, and in perfect balance."""
+    return {"waiting for everybody": add_up(r["seconds"] for r in waits["rounds"]),
+            "Tarry": add_up(r["seconds"] for r in codes["rounds"]),
+            "perfectly balanced": add_up(balanced_seconds(tool, len(codes["rounds"])))}
 
 
 def draw(path, curves):
@@ -85,7 +93,7 @@ def show(title, arguments, report):
 def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("build", help="folder of a release build")
-    arguments.add_argument("--rounds", type=int, default=60)
+    arguments.add_argument("--rounds", type=int, default=ROUNDS)
     arguments.add_argument("--picture", default="demo.svg")
     given = arguments.parse_args()
     tool = runner.Runner(os.path.join(given.build, "src/cli/tarry"), None)
@@ -96,9 +104,7 @@ def main():
     codes = tool.report(*TARRY, *rounds)
     show("With Tarry: four workers have each piece of the data, and it is computed where it is done soonest.",
          [*TARRY, *rounds], codes)
-    balanced = balanced_seconds(os.path.join(given.build, "src/libtarry.so"), given.rounds)
-    curves = {"waiting for everybody": add_up(r["seconds"] for r in waits["rounds"]),
-              "Tarry": add_up(r["seconds"] for r in codes["rounds"]), "perfectly balanced": add_up(balanced)}
+    curves = curves_of(tool, waits, codes)
     everybody, tarry, best = (curve[-1] for curve in curves.values())
     print(f"\n  waiting for everybody  {everybody:6.1f} s\n  Tarry                  {tarry:6.1f} s, "
           f"{everybody / tarry:.1f} times as fast, for {copies(codes):.2f} copies of the work\n"
