@@ -178,7 +178,7 @@ TARRY_API int tarry_server_adopt(tarry_server *server, const tarry_server *from,
                                  tarry_diagnostic *diagnostic);
 /*
  * tarry_plan_evolve with what the server has learned between two rounds: paces, the median where a
- * worker's is not known, and costs; those who are not there are gone. Paces and costs of `limits`
+ * worker's is not known, and costs; absent workers are gone. Paces and costs of `limits`
  * are not read. The caller owns *next. Errors: as tarry_plan_evolve.
  */
 TARRY_API int tarry_server_evolve(const tarry_server *server, const tarry_plan_evolution *limits,
