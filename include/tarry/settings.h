@@ -42,15 +42,16 @@ typedef struct tarry_settings {
     tarry_plan_settings plan;
     tarry_server_settings server;
     bool keep_auto;  /* server.keep is left to tarry_settings_keep */
-    bool costs_told; /* the server does not learn what chunks cost: it is told, or all are equal */
+    bool costs_told; /* the server does not learn costs of chunks: the caller tells them, or all are
+                        equal */
     bool adapts;     /* the plan follows what was learned (tarry_server_evolve) */
 } tarry_settings;
 
 #define TARRY_USUAL_UNITS 8
 #define TARRY_USUAL_PARTS 4
 
-/* What is best for most: as tarry_plan_settings_init and tarry_server_settings_init, but with the
- * dynamic order TARRY_PICK_SHARE, the usual pieces, and keep left open. */
+/* The defaults that suit most runs: as tarry_plan_settings_init and tarry_server_settings_init, but
+ * with the dynamic order TARRY_PICK_SHARE, the usual pieces, and keep left open. */
 TARRY_API void tarry_settings_init(tarry_settings *settings);
 
 /* Two settings that don't go together. */
@@ -72,16 +73,16 @@ TARRY_API int tarry_settings_check(const tarry_settings *settings, tarry_conflic
 #define TARRY_SETTING_BIT(setting) (UINT32_C(1) << (setting))
 
 /*
- * Makes defaults yield to what was chosen: the settings of the set `given` stay, and others change
- * as far as they must for these. Pieces and parts of 0 become numbers. Errors: ARGUMENT: two that
- * were given don't go together, or have no effect together; *conflict names them, and the settings
- * are untouched.
+ * Makes defaults yield to given settings: the settings of the set `given` stay, and others change
+ * as far as these require. Pieces and parts of 0 become numbers. Errors: ARGUMENT: two that were
+ * given don't go together, or have no effect together; *conflict names them, and the settings are
+ * untouched.
  */
 TARRY_API int tarry_settings_settle(tarry_settings *settings, uint32_t given,
                                     tarry_conflict *conflict);
 
 /*
- * What a worker keeps in memory, in bytes: vectors of `dimension` numbers for finished gradients
+ * The memory that a worker takes, in bytes: vectors of `dimension` numbers for finished gradients
  * (with keep `credited` those without a fate yet and that in progress; with a stale fill, those of
  * two rounds), and one coded part of the least number of parts. Parameters come on top: a copy in
  * all for a local runtime, and two for each worker of its own process.

@@ -134,6 +134,7 @@ static int create_runner(train_job *job, tarry_diagnostic *why)
     const job_spec spec = {
         .model = model_settings(job),
         .batch = batch_of(job),
+        .sparse = inputs->train->sparse,
         .holdout = options->test == NULL ? options->holdout : 0,
         .made_samples = options->data == NULL ? options->samples : 0,
     };

@@ -346,6 +346,7 @@ static void look_at_worker(tarry_tcp_server *server, void *argument)
         .failed = member->failed,
         .received = member->received + (who != NULL ? peer_received(who) : 0),
         .sent = member->sent + (who != NULL ? peer_sent(who) : 0),
+        .numerics = member->numerics,
     };
     memcpy(wanted->state.rack, member->rack, sizeof(member->rack));
 }

@@ -163,6 +163,7 @@ void tcp_server_join(tarry_tcp_server *server, peer *who)
                                   .peer = channel_peer(who->channel),
                                   .text = how,
                                   .rack = member->rack,
+                                  .numerics = member->numerics,
                               });
     bool rejected = host_join(server->host, who->worker) != NULL;
     count_present(server, !rejected);
