@@ -16,6 +16,7 @@
 #include <tarry/event.h>
 #include <tarry/local.h>
 #include <tarry/plan.h>
+#include <tarry/runtime.h>
 #include <tarry/server.h>
 #include <tarry/sim.h>
 #include <tarry/straggler.h>

@@ -124,7 +124,7 @@ static void tell(tarry_tcp_server *server, const char *from, const char *why)
 bool newcomers_refused(tarry_tcp_server *server, const peer *its, const char *from, const char *why)
 {
     newcomers *all = &server->newcomers;
-    const bucket_size words = {WORDS_MORE + (double)server->host->plan->workers, WORDS_BACK};
+    const bucket_size words = {WORDS_MORE + (double)server->base.host->plan->workers, WORDS_BACK};
     /* A crowd of strangers does not leave a member without an answer to what it has said. */
     bool introduced = its != NULL && its->introduced;
     if (!bucket_take(&all->words[introduced], words, 1, tcp_server_now(server))) {

@@ -13,6 +13,8 @@
 
 #include "runtime/tcp/net/bucket.h"
 
+typedef struct tarry_tcp_server tarry_tcp_server;
+
 struct peer;
 
 typedef struct newcomers {

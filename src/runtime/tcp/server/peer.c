@@ -80,8 +80,9 @@ static void do_tasks(peer *its)
         peer_end(its, 0);
     if ((tasks & PEER_HEARD) != 0 && its->state != PEER_OVER &&
         its->spoke_ns != tcp_server_now(server) && its->worker != WIRE_ANY_WORKER &&
-        server->host->members[its->worker].joined)
-        host_step(server->host, &(tarry_event){.type = TARRY_EVENT_HEARD, .worker = its->worker});
+        server->base.host->members[its->worker].joined)
+        host_step(server->base.host,
+                  &(tarry_event){.type = TARRY_EVENT_HEARD, .worker = its->worker});
     if ((tasks & PEER_PUMP) != 0 && its->state != PEER_OVER)
         outgoing_pump(&its->large, its->channel, released, its);
     if ((tasks & PEER_RESUME) != 0 && its->state != PEER_OVER && its->waiting) {
@@ -132,7 +133,7 @@ static void detach(peer *its)
         roster_leave(&server->roster, its->worker);
     }
     if (its->incoming != NULL) {
-        host_release(server->host, its->incoming);
+        host_release(server->base.host, its->incoming);
         its->incoming = NULL;
     }
     near_part_retire(its->near);
@@ -195,7 +196,7 @@ static bool take_message(peer *its, tarry_message *message)
     stripe *item = its->incoming;
     its->spoke_ns = tcp_server_now(server);
     its->incoming = NULL;
-    const tarry_reject *reject = host_receive(server->host, its->worker, message, item);
+    const tarry_reject *reject = host_receive(server->base.host, its->worker, message, item);
     if (its->state == PEER_OVER)
         return false;
     return peer_count_message(its, reject) && its->refusal == 0;
@@ -207,7 +208,7 @@ static bool take_fetch(peer *its, const wire_fetch *fetch)
     const void *bytes;
     size_t size;
     if (fetch->kind != WIRE_BLOB_DATA || server->settings.ship == NULL ||
-        fetch->index >= server->host->plan->origins) {
+        fetch->index >= server->base.host->plan->origins) {
         peer_refuse(its, WIRE_REFUSED_FORMAT, "asks for data that are not here");
         return false;
     }
@@ -373,7 +374,7 @@ static void on_heard(void *user)
     if (its->worker == WIRE_ANY_WORKER)
         return;
     its->server->roster.seats[its->worker].heard_ns = its->heard_ns;
-    if (its->server->host->round.running && its->state != PEER_WELCOMED)
+    if (its->server->base.host->round.running && its->state != PEER_WELCOMED)
         peer_later(its, PEER_HEARD);
 }
 
@@ -514,7 +515,7 @@ void peer_tick(peer *its, uint64_t now)
         break;
     case PEER_READY:
     case PEER_TURNING: /* during a round it is the machine that looks */
-        if (!server->host->round.running && quiet / 2 > silence) {
+        if (!server->base.host->round.running && quiet / 2 > silence) {
             server->members[its->worker].state = WIRE_WORKER_SILENT;
             peer_end(its, 0);
             return;

@@ -16,6 +16,8 @@
 #include "runtime/tcp/net/outgoing.h"
 #include "runtime/tcp/trust/identity.h"
 
+typedef struct tarry_tcp_server tarry_tcp_server;
+
 typedef enum peer_state {
     PEER_NEW,      /* not verified, or no HELLO was taken yet: one of the newcomers */
     PEER_WELCOMED, /* a worker that gets the plan, the job and its data ready */

@@ -86,14 +86,14 @@ static void send_welcome(peer *its, const wire_hello *hello)
     const tarry_server_settings *settings = &server->settings.server;
     bool worker = hello->role == WIRE_ROLE_WORKER;
     bool knows_job = memcmp(hello->job, server->job_id, WIRE_ID_BYTES) == 0;
-    bool knows_plan = memcmp(hello->plan, server->host->plan->digest, WIRE_DIGEST_BYTES) == 0;
+    bool knows_plan = memcmp(hello->plan, server->base.host->plan->digest, WIRE_DIGEST_BYTES) == 0;
     wire_welcome welcome = {
         .version = WIRE_VERSION,
         .worker = its->worker,
-        .workers = server->host->plan->workers,
+        .workers = server->base.host->plan->workers,
         .parameters = server->settings.parameters,
-        .dimension = server->host->cut.dimension,
-        .stripe_length = server->host->cut.stripe_length,
+        .dimension = server->base.host->cut.dimension,
+        .stripe_length = server->base.host->cut.stripe_length,
         .keep = (uint8_t)settings->keep,
         .ahead = settings->keep == TARRY_KEEP_CREDITED ? settings->ahead : 0,
         .keeps_stale = settings->fill == TARRY_FILL_STALE,
@@ -104,7 +104,7 @@ static void send_welcome(peer *its, const wire_hello *hello)
         .job_bytes = worker && !knows_job ? server->settings.job_size : 0,
     };
     memcpy(welcome.job, server->job_id, WIRE_ID_BYTES);
-    memcpy(welcome.plan, server->host->plan->digest, WIRE_DIGEST_BYTES);
+    memcpy(welcome.plan, server->base.host->plan->digest, WIRE_DIGEST_BYTES);
     if (worker && is_here(server, hello)) {
         if (channel_is_unix(its->channel))
             tcp_server_share(server, its);
@@ -128,7 +128,7 @@ static void send_welcome(peer *its, const wire_hello *hello)
 /* A stripe is the longest that comes, unless it is very short. */
 static uint32_t most_length(const tarry_tcp_server *server)
 {
-    size_t part = CODEC_HEADER_BYTES + server->host->pool.length * sizeof(float);
+    size_t part = CODEC_HEADER_BYTES + server->base.host->pool.length * sizeof(float);
     return part > WIRE_SMALL_BYTES ? (uint32_t)part : WIRE_SMALL_BYTES;
 }
 
@@ -171,7 +171,7 @@ bool peer_hello(peer *its, const wire_hello *hello)
 bool peer_ready(peer *its, const wire_ready *ready)
 {
     tarry_tcp_server *server = its->server;
-    if (memcmp(ready->plan, server->host->plan->digest, WIRE_DIGEST_BYTES) != 0) {
+    if (memcmp(ready->plan, server->base.host->plan->digest, WIRE_DIGEST_BYTES) != 0) {
         if (its->replanned)
             return true; /* it was said of a plan before; the next word is on its way */
         peer_refuse(its, WIRE_REFUSED_DATA, "goes by another plan");

@@ -24,8 +24,8 @@ static bool refuse(peer *its)
 static void find_most(peer *its)
 {
     const tarry_tcp_server *server = its->server;
-    double each = MESSAGES_EACH * ((double)tarry_plan_load(server->host->plan, its->worker) +
-                                   (double)server->host->cut.stripes);
+    double each = MESSAGES_EACH * ((double)tarry_plan_load(server->base.host->plan, its->worker) +
+                                   (double)server->base.host->cut.stripes);
     its->limits.each_round = SENSELESS + each;
     its->limits.most = (bucket_size){
         .room = SENSELESS * (MESSAGES_LEAST + each),
@@ -36,7 +36,7 @@ static void find_most(peer *its)
 void peer_limits_begin(peer *its)
 {
     its->limits.answers = 1;
-    its->limits.fetches = its->server->host->plan->origins + FETCHES_MORE;
+    its->limits.fetches = its->server->base.host->plan->origins + FETCHES_MORE;
     find_most(its);
 }
 
@@ -50,8 +50,8 @@ bool peer_count_message(peer *its, const tarry_reject *reject)
 {
     tarry_tcp_server *server = its->server;
     peer_limits *limits = &its->limits;
-    if (limits->counted_round != server->host->round.number) {
-        limits->counted_round = server->host->round.number;
+    if (limits->counted_round != server->base.host->round.number) {
+        limits->counted_round = server->base.host->round.number;
         bucket_give(&limits->messages, limits->each_round);
     }
     bool senseless = reject != NULL && *reject != TARRY_REJECT_STALE;

@@ -9,7 +9,7 @@ enum { SUMMED_TOGETHER = 4 };
 channel_verdict tcp_server_begin_part(tarry_tcp_server *server, peer *who,
                                       const tarry_message *message, size_t bytes, void **place)
 {
-    host *core = server->host;
+    host *core = server->base.host;
     layout cut;
     if (!host_find_cut(core, message, &cut) ||
         bytes != layout_stripe_length(&cut, message->stripe) * sizeof(float)) {
@@ -36,11 +36,11 @@ channel_verdict tcp_server_begin_part(tarry_tcp_server *server, peer *who,
 bool tcp_server_begin_near_part(tarry_tcp_server *server, peer *who, const tarry_message *message)
 {
     layout cut;
-    if (!who->near_opened || !host_find_cut(server->host, message, &cut)) {
+    if (!who->near_opened || !host_find_cut(server->base.host, message, &cut)) {
         peer_refuse(who, WIRE_REFUSED_FORMAT, "a coded part without its numbers");
         return false;
     }
-    if (!host_wants(server->host, who->worker, message))
+    if (!host_wants(server->base.host, who->worker, message))
         return true;
     who->incoming = near_part_take(who->near, &cut, message->stripe);
     if (who->incoming != NULL)
@@ -64,7 +64,7 @@ void tcp_server_release_stripe(void *user, stripe *item)
 
 void tcp_server_sum_received(tarry_tcp_server *server)
 {
-    host *core = server->host;
+    host *core = server->base.host;
     if (server->settings.decode_threads > 0 || core->combining_count < SUMMED_TOGETHER)
         return;
     host_sum(core);
