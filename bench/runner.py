@@ -43,7 +43,8 @@ class Runner:
     def call(self, command, name=None):
         """Runs any command; with echo, says which and what it cost."""
         start = processor_seconds()
-        done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL,
+                              env=dict(os.environ, TARRY_TEST_LONG="1"))
         if self.echo:
             shown = shlex.join([name or command[0], *command[1:]])
             print(f"$ {shown}  # {processor_seconds() - start:.1f} s of processor time", file=sys.stderr, flush=True)
@@ -101,7 +102,7 @@ class Runner:
 
     def bench(self, *arguments):
         """The JSON report of a `tarry-bench`, built beside the tool."""
-        return json.loads(self.ended("bench/program/tarry-bench", *arguments, "--json").stdout)
+        return json.loads(self.ended("bench/program/tarry-bench", "bench", *arguments, "--json").stdout)
 
     def file(self, name):
         """The path of an input in the data folder, or None."""
@@ -123,7 +124,7 @@ class Runner:
         raise Missing(f"no {path}, which a build with -D{option}=true has")
 
     def ended(self, path, option, *arguments):
-        """A run of such a program that must end well."""
+        """A run of such a program that must end well; tests take their long form."""
         done = self.call([self.program(path, option), *map(str, arguments)], path)
         if done.returncode != 0:
             raise Failed(f"{path}: {done.stderr.strip()}")

@@ -37,7 +37,8 @@ PROCESSES = ("network/", "deploy/")
 SANITIZED = ("-Dbuildtype=debug", "-Doptimization=1", "-Db_sanitize=address,undefined")
 CONFIGURATIONS = (
     Configuration("gcc-sanitized", "gcc", SANITIZED, ALL),
-    Configuration("long", "gcc", SANITIZED, ("network/faults", "network/soak"), long=True, folder="gcc-sanitized"),
+    Configuration("long", "gcc", SANITIZED, ("plan/evolve_slowness", "network/faults", "network/soak"),
+                  long=True, folder="gcc-sanitized"),
     Configuration("clang-sanitized", "clang", (*SANITIZED, "-Db_lundef=false"), ALL, PROCESSES),
     Configuration("threads", "clang", ("-Dbuildtype=debug", "-Doptimization=1", "-Db_sanitize=thread",
                                        "-Db_lundef=false"), THREADED),

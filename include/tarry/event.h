@@ -164,11 +164,11 @@ typedef enum tarry_reject {
     TARRY_REJECT_EXHAUSTED, /* an arrival beyond those that the newest stored checkpoint reserved */
 } tarry_reject;
 
-/* Why the server does without a worker from now on; see TARRY_EFFECT_LEFT_OUT. */
+/* Why the server continues without a worker; see TARRY_EFFECT_LEFT_OUT. */
 typedef enum tarry_absence {
     TARRY_ABSENT_GONE,   /* the event LOST: until it joins again */
     TARRY_ABSENT_SILENT, /* it did not answer a probe within its limit: the same */
-    TARRY_ABSENT_LATE,   /* its coded part would cost more than doing without: for this round */
+    TARRY_ABSENT_LATE, /* its coded part would cost more than a round without it: for this round */
     TARRY_ABSENT_FAILED, /* a chunk that it can't compute costs it its whole credit: the same */
 } tarry_absence;
 
@@ -229,13 +229,13 @@ typedef enum tarry_effect_type {
                             becomes that gradient where this `begins` it; its place is free then */
     TARRY_EFFECT_DROP,   /* worker: the place of the finished gradient at `slot` is free */
     /*
-     * Server: from now on `worker` is done without, for `reason`; once for each time that this
-     * happens, in its step, and before all that follows from it (RESUME, NEWS, CLEAR, SIGNAL,
-     * DONE). Nothing is to be carried out: it is to be logged and shown. waited_ns says for how
-     * long: GONE: since it was heard last; SILENT: since the probe; LATE: since the signal; FAILED:
-     * since it was sent the round. limit_ns says what the server would have allowed, for SILENT and
-     * LATE, else 0. One that is LATE before its limit was too slow to keep it, by the stripes that
-     * had come in.
+     * Server: the server continues without `worker`, for `reason`. The effect comes once for each
+     * time that this happens, in the same step, and before all that follows from it (RESUME, NEWS,
+     * CLEAR, SIGNAL, DONE). The runtime carries nothing out; it logs and shows the effect.
+     * waited_ns is the time since the server heard the worker last (GONE), since the probe
+     * (SILENT), since the signal (LATE), or since the server sent it the round (FAILED). limit_ns
+     * is the time that the server would have allowed, for SILENT and LATE, else 0. A worker that is
+     * LATE before its limit was too slow to keep the limit, by the stripes that had come in.
      */
     TARRY_EFFECT_LEFT_OUT,
 } tarry_effect_type;

@@ -183,6 +183,17 @@ TARRY_API int tarry_server_adopt(tarry_server *server, const tarry_server *from,
 TARRY_API int tarry_server_evolve(const tarry_server *server, const tarry_plan_evolution *limits,
                                   const tarry_allocator *allocator, tarry_plan **next,
                                   tarry_plan_changes *changes, tarry_diagnostic *diagnostic);
+/*
+ * The same with limits that do for most: chunks of more than twice the mean cost are split, up to
+ * twice the original ones, those of less than a quarter merged, no worker is given more than 1.5
+ * times the mean of the data, and `share` (0..1) of all copies, rounded up, may change their
+ * worker; `rack` as tarry_plan_evolution has it. Moves that would make sums of several parts
+ * imprecise are left out. *next is NULL if nothing changes. changes: NULL is allowed. Errors: as
+ * tarry_plan_evolve.
+ */
+TARRY_API int tarry_server_adapt(const tarry_server *server, double share, const uint32_t *rack,
+                                 const tarry_allocator *allocator, tarry_plan **next,
+                                 tarry_plan_changes *changes, tarry_diagnostic *diagnostic);
 
 /*
  * A checkpoint is what a restarted server has to know: the number of the round that runs, or of the

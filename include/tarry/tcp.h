@@ -29,17 +29,19 @@ typedef struct tarry_tcp_security {
 /* ---- what happened, for logs ---- */
 
 typedef enum tarry_tcp_notice_type {
-    TARRY_TCP_LISTENING, /* peer: where */
-    TARRY_TCP_JOINED,    /* `worker` is there; `arrival` */
-    TARRY_TCP_LEFT_OUT,  /* `worker` is done without, for `absence`; waited_ns, limit_ns; text: what
-                            became of its connection, if that is gone */
-    TARRY_TCP_LEFT,      /* `worker` took its leave */
-    TARRY_TCP_REFUSED,   /* a connection was turned away; text says why, peer who */
-    TARRY_TCP_SIGNAL,    /* encode and transmit, `attempt` */
-    TARRY_TCP_ROUND,     /* the round is over; `result` */
-    TARRY_TCP_CONNECTED, /* worker: to the server, peer says which */
-    TARRY_TCP_LOST,      /* worker: the connection; text says why */
-    TARRY_TCP_WAITING,   /* worker: waited_ns until it tries to connect again */
+    TARRY_TCP_LISTENING,  /* peer: where */
+    TARRY_TCP_JOINED,     /* `worker` is there; `arrival` */
+    TARRY_TCP_LEFT_OUT,   /* the server continues without `worker`, for `absence`; waited_ns,
+                             limit_ns; text: what became of its connection, if that is gone */
+    TARRY_TCP_LEFT,       /* `worker` took its leave */
+    TARRY_TCP_REFUSED,    /* a connection was turned away; text says why, peer who */
+    TARRY_TCP_SIGNAL,     /* encode and transmit, `attempt` */
+    TARRY_TCP_ROUND,      /* the round is over; `result` */
+    TARRY_TCP_CONNECTED,  /* worker: to the server, peer says which */
+    TARRY_TCP_LOST,       /* worker: the connection; text says why */
+    TARRY_TCP_WAITING,    /* worker: waited_ns until it tries to connect again; server: for more
+                             workers, for up to waited_ns, since a round came to nothing; text says
+                             why */
     TARRY_TCP_REVOCATION, /* the list of revoked certificates has changed; text: "in force", or why
                              the last good one stays so */
 } tarry_tcp_notice_type;
@@ -66,8 +68,8 @@ typedef struct tarry_tcp_notice {
     const tarry_round_result *result; /* ROUND; else NULL */
 } tarry_tcp_notice;
 
-/* Called on the runtime's own thread; must return soon and call nothing of the runtime. The notice
- * and its texts are borrowed. */
+/* Called on the runtime's own thread (a server's WAITING: in that of the round); must return soon
+ * and call nothing of the runtime. The notice and its texts are borrowed. */
 typedef void tarry_tcp_observe(void *user, const tarry_tcp_notice *notice);
 
 /* ---- the server ---- */
@@ -98,8 +100,11 @@ typedef struct tarry_tcp_server_settings {
     const uint8_t *checkpoint; /* of the server's machine, to go on from; NULL: a new job */
     size_t checkpoint_size;
     uint32_t decode_threads; /* 0: chosen */
-    bool share;              /* memory with workers on this machine */
-    size_t most_peer_bytes;  /* of messages that wait to be sent to one peer */
+    /* For how long a call of _round goes on, with another round each time that workers have come,
+     * after the first that too few workers were left for; 0: it ends at once. */
+    uint64_t patience_ns;
+    bool share;             /* memory with workers on this machine */
+    size_t most_peer_bytes; /* of messages that wait to be sent to one peer */
     uint32_t most_connections;
     uint32_t most_newcomers; /* of these, that have not said who they are; the oldest makes room for
                                 the next. 0: one per worker and 512; never more than a quarter of

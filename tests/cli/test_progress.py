@@ -58,7 +58,8 @@ class Terminal(TarryTest):
         self.assertIn("round 40/40 ", lines[-2])
 
     def test_trials(self):
-        status, text = self.run_on_terminal(100, "simulate", "--trials", "200")
+        status, text = self.run_on_terminal(100, "simulate", "--workers", "100", "--chunks", "100", "--trials",
+                                            "200")
         self.assertEqual(status, 0)
         self.assertRegex(text, r"\rrun \d+/600  \S+/s  " + LEFT + r" left\x1b\[K\r")
         self.assertTrue(text.endswith("\r\x1b[K"))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A job for the local runtime: sums of seeded normal vectors,
+/* A job for the local runtime: sums of seeded random vectors,
  * one per chunk, and the same sums worked out serially. */
 #ifndef TEST_SUMMING_H
 #define TEST_SUMMING_H

@@ -30,8 +30,8 @@ static double change(const setup *of, uint64_t round)
 }
 
 /*
- * Independent normal vectors in every chunk: the measured squared error over that of the whole sum
- * must have the mean that psi promised, round by round, within its own deviation.
+ * Independent vectors of mean 0 in every chunk: the measured squared error over that of the whole
+ * sum must have the mean that psi promised, round by round, within its own deviation.
  */
 static void assert_model_holds(const char *name, setup of)
 {

@@ -506,11 +506,53 @@ static void test_settings(void **state)
     assert_int_equal(tarry_tcp_worker_create(&settings, NULL, &worker, &why), TARRY_ERROR_FILE);
 }
 
+/* Too few workers are left for a round; with patience, it is another one that ends well. */
+static void begin_without_one(cluster *its, uint64_t patience_ns)
+{
+    cluster_init(its);
+    its->plan_settings.replication = 1;
+    its->workers = its->plan_settings.workers - 1;
+    its->settings.patience_ns = patience_ns;
+    cluster_begin(its);
+}
+
+static void test_too_few_workers(void **state)
+{
+    (void)state;
+    cluster its;
+    tarry_round_result result;
+    tarry_diagnostic why;
+    begin_without_one(&its, 1);
+    assert_int_equal(cluster_round(&its, &result, &why), TARRY_ERROR_COVERAGE);
+    assert_int_equal(result.workers_lost, 1);
+    assert_non_null(strstr(why.text, "no worker that is left can give chunks"));
+    cluster_end(&its);
+
+    begin_without_one(&its, UINT64_C(600000000000));
+    cluster_call call;
+    cluster_begin_round(&its, &call);
+    cluster_start(&its, its.workers++);
+    cluster_end_round(&call);
+    assert_int_equal(call.error, TARRY_OK);
+    assert_true(call.result.exact);
+    assert_true(cluster_error(&its) < cluster_tolerance(&its));
+
+    /* Nobody is lacking any more, and one goes for good: it can be interrupted. */
+    tarry_tcp_worker_leave(its.members[0].worker, 0);
+    cluster_join(&its, 0);
+    cluster_begin_round(&its, &call);
+    tarry_runtime_interrupt(its.server);
+    cluster_end_round(&call);
+    assert_int_equal(call.error, TARRY_ERROR_INTERRUPTED);
+    cluster_end(&its);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_plain),
         cmocka_unit_test(test_tls),
+        cmocka_unit_test(test_too_few_workers),
         cmocka_unit_test(test_unix_socket),
         cmocka_unit_test(test_shared_memory),
         cmocka_unit_test(test_shorter_way),

@@ -12,3 +12,8 @@ uint64_t test_seed(const char *test, uint64_t fallback)
     printf("%s: TARRY_TEST_SEED=%" PRIu64 "\n", test, seed);
     return seed;
 }
+
+bool test_is_long(void)
+{
+    return getenv("TARRY_TEST_LONG") != NULL;
+}

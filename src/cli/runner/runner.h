@@ -25,8 +25,7 @@ typedef struct runner {
 
 /* Waits for workers as the first round would. Errors: INTERRUPTED. */
 int runner_gather(runner *self, tarry_diagnostic *diagnostic);
-/* As tarry_runtime_round, but for COVERAGE: where workers may come again it waits for them and
- * begins another round, as long as its patience lasts. */
+/* As tarry_runtime_round, after runner_gather. */
 int runner_round(runner *self, const float *parameters, float *sum, tarry_round_result *result,
                  tarry_diagnostic *diagnostic);
 /* Sets rack[j] of each worker, as tarry_plan_evolution has it, to what the workers say, and for

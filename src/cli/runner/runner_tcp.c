@@ -16,8 +16,7 @@
 #include "plan/rack/rack.h"
 #include "runtime/clock.h"
 
-#define SLICE_NS UINT64_C(100000000)          /* between two looks at who can be expected */
-#define LONGEST_PAUSE_NS UINT64_C(5000000000) /* between two rounds with nobody new */
+#define SLICE_NS UINT64_C(100000000) /* between two looks at who can be expected */
 
 enum {
     FILES_PER_WORKER = 4, /* where it changes over to another connection, or is a child */
@@ -28,6 +27,7 @@ enum {
 typedef struct event_counts {
     atomic_ulong arrivals[TARRY_ARRIVAL_RESTARTED + 1]; /* of each kind */
     atomic_ulong left, refused, gone, silent, late, failed;
+    atomic_ulong without_estimate; /* rounds */
 } event_counts;
 
 struct runner_network {
@@ -38,7 +38,6 @@ struct runner_network {
     void (*say)(void *user, const char *line);
     void *say_user;
     bool begun;
-    uint64_t without_estimate; /* rounds */
     event_counts counts;
 };
 
@@ -73,10 +72,23 @@ static void count_absence(event_counts *counts, tarry_absence absence)
     }
 }
 
+static void tell_waiting(const runner_network *own, const tarry_tcp_notice *notice)
+{
+    char patience[NUMBER_TEXT_SIZE];
+    seconds_text((double)notice->waited_ns * 1e-9, patience);
+    tell(own, "%s; waits for workers, up to %s", notice->text, patience);
+}
+
 static void observe(void *user, const tarry_tcp_notice *notice)
 {
     runner_network *own = user;
     event_counts *counts = &own->counts;
+    if (notice->type == TARRY_TCP_WAITING) {
+        tell_waiting(own, notice);
+        return;
+    }
+    if (notice->type == TARRY_TCP_ROUND && notice->result->error == TARRY_ERROR_COVERAGE)
+        atomic_fetch_add(&counts->without_estimate, 1);
     if (notice->type == TARRY_TCP_JOINED)
         atomic_fetch_add(&counts->arrivals[notice->arrival], 1);
     else if (notice->type == TARRY_TCP_LEFT)
@@ -126,7 +138,8 @@ json_t *runner_describe(runner *self)
                                counted(&counts->gone), "silent", counted(&counts->silent), "late",
                                counted(&counts->late), "failed", counted(&counts->failed));
     return json_pack("{s:o, s:I, s:o, s:o}", "listen", listen, "rounds_without_estimate",
-                     (json_int_t)own->without_estimate, "events", events, "workers", workers);
+                     (json_int_t)atomic_load(&counts->without_estimate), "events", events,
+                     "workers", workers);
 }
 
 /* ---- waiting for workers ---- */
@@ -183,34 +196,6 @@ static int wait_for_all(runner_network *own, tarry_diagnostic *diagnostic)
     return error;
 }
 
-static unsigned long count_arrivals(const runner_network *own)
-{
-    const event_counts *counts = &own->counts;
-    unsigned long sum = 0;
-    for (size_t kind = 0; kind <= TARRY_ARRIVAL_RESTARTED; kind++)
-        sum += atomic_load(&counts->arrivals[kind]);
-    return sum;
-}
-
-/* Waits until a worker has come since there were so many arrivals, even if it was there again
- * before anybody looked, or, where all are there, for a while. Errors: INTERRUPTED, STATE (it is
- * `until`). */
-static int wait_for_more(runner_network *own, unsigned long arrivals, uint64_t pause,
-                         uint64_t until, tarry_diagnostic *diagnostic)
-{
-    uint64_t start = clock_now_ns(), now = start;
-    int error = TARRY_ERROR_STATE;
-    while (error == TARRY_ERROR_STATE && now < until) {
-        uint32_t present = count_present(own);
-        if (count_arrivals(own) != arrivals || (present == own->workers && now - start >= pause))
-            return TARRY_OK;
-        uint64_t slice = until - now < SLICE_NS ? until - now : SLICE_NS;
-        error = tarry_runtime_wait(own->server, present + 1, slice, diagnostic);
-        now = clock_now_ns();
-    }
-    return error;
-}
-
 int runner_gather(runner *self, tarry_diagnostic *diagnostic)
 {
     runner_network *own = self->network;
@@ -224,34 +209,10 @@ int runner_gather(runner *self, tarry_diagnostic *diagnostic)
 int runner_round(runner *self, const float *parameters, float *sum, tarry_round_result *result,
                  tarry_diagnostic *diagnostic)
 {
-    runner_network *own = self->network;
-    if (own == NULL)
-        return tarry_runtime_round(self->runtime, parameters, sum, result, diagnostic);
-    uint64_t until = 0, pause = SLICE_NS;
     int error = runner_gather(self, diagnostic);
-    while (error == TARRY_OK) {
-        unsigned long arrivals = count_arrivals(own);
-        error = tarry_runtime_round(own->server, parameters, sum, result, diagnostic);
-        if (error != TARRY_ERROR_COVERAGE)
-            break;
-        own->without_estimate++;
-        if (own->settings->patience_ns == 0)
-            break;
-        if (until == 0) {
-            char patience[NUMBER_TEXT_SIZE];
-            seconds_text((double)own->settings->patience_ns * 1e-9, patience);
-            until = later(clock_now_ns(), own->settings->patience_ns);
-            tell(own, "%s; waits for workers, up to %s", diagnostic->text, patience);
-        }
-        tarry_diagnostic why;
-        error = wait_for_more(own, arrivals, pause, until, &why);
-        pause = pause < LONGEST_PAUSE_NS / 2 ? 2 * pause : LONGEST_PAUSE_NS;
-        if (error == TARRY_ERROR_STATE) /* nobody came: it ends as the round did */
-            return TARRY_ERROR_COVERAGE;
-        if (error != TARRY_OK)
-            *diagnostic = why;
-    }
-    return error;
+    return error == TARRY_OK
+               ? tarry_runtime_round(self->runtime, parameters, sum, result, diagnostic)
+               : error;
 }
 
 /* ---- racks ---- */
@@ -331,6 +292,7 @@ static int create_server(runner_network *own, const runner_request *request,
     settings.listen_count = wanted->listen_count;
     settings.security = wanted->security;
     settings.decode_threads = wanted->decode_threads;
+    settings.patience_ns = wanted->patience_ns;
     settings.share = wanted->share;
     settings.checkpoint = request->checkpoint;
     settings.checkpoint_size = request->checkpoint_size;

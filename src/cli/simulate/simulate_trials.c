@@ -144,7 +144,8 @@ static int adapt(const adapt_rule *rule, uint32_t round, tarry_sim *sim, const t
     tarry_plan *next = NULL;
     if (!adapt_due(rule, round))
         return TARRY_OK;
-    int error = adapt_plan(rule, tarry_sim_server(sim), *plan, NULL, &next, changes, diagnostic);
+    int error = tarry_server_adapt(tarry_sim_server(sim), rule->share, NULL, NULL, &next, changes,
+                                   diagnostic);
     if (error != TARRY_OK || next == NULL)
         return error;
     error = tarry_sim_replan(sim, next, diagnostic);

@@ -12,7 +12,6 @@
 /* A look at what the server has learned, for the plan's sake. */
 typedef struct adaptation {
     const adapt_rule *rule;
-    const tarry_plan *plan;
     const uint32_t *rack;
     tarry_plan *next;
     tarry_plan_changes *changes;
@@ -22,8 +21,8 @@ typedef struct adaptation {
 static int look_and_adapt(void *user, const tarry_server *server)
 {
     adaptation *look = user;
-    return adapt_plan(look->rule, server, look->plan, look->rack, &look->next, look->changes,
-                      look->why);
+    return tarry_server_adapt(server, look->rule->share, look->rack, NULL, &look->next,
+                              look->changes, look->why);
 }
 
 /* Turns to the plan that the rule makes of what is known. rack: NULL for that of the plan. */
@@ -31,7 +30,7 @@ static int turn(train_job *job, const adapt_rule *rule, const uint32_t *rack,
                 tarry_plan_changes *changes, tarry_diagnostic *why)
 {
     runner *runs = runner_of(job);
-    adaptation look = {rule, train_job_plan(job), rack, NULL, changes, why};
+    adaptation look = {rule, rack, NULL, changes, why};
     int error = tarry_runtime_visit(runs->runtime, look_and_adapt, &look);
     if (error != TARRY_OK || look.next == NULL)
         return error;

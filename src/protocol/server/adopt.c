@@ -10,6 +10,14 @@
 #include "base/quantile.h"
 #include "protocol/server/server_state.h"
 
+/* tarry_server_adapt: of a plan that copies moved for, if that makes it worse: sums of float32 keep
+ * 5 digits then. */
+#define MOST_CONDITIONING 100
+/* Costs that are in the data need no more chunks than that (the sum of cost / mean is the number of
+ * chunks). Others find no end: the first chunk of a round takes the longest, however small it is
+ * cut, where chunks take less than the way to the worker. */
+#define MOST_GROWTH 2
+
 static int check(const tarry_server *server, const tarry_server *from, tarry_diagnostic *diagnostic)
 {
     if (!server_is_fresh(server))
@@ -110,4 +118,43 @@ int tarry_server_evolve(const tarry_server *server, const tarry_plan_evolution *
     memory_release(allocator, cost);
     memory_release(allocator, paces);
     return error;
+}
+
+/* The decode matrix was made for the sets of workers that shared chunks at first. */
+static bool grows_worse(const tarry_plan *plan, const tarry_plan *next)
+{
+    double worst = tarry_plan_conditioning(next).worst;
+    return worst > MOST_CONDITIONING && worst > tarry_plan_conditioning(plan).worst;
+}
+
+int tarry_server_adapt(const tarry_server *server, double share, const uint32_t *rack,
+                       const tarry_allocator *allocator, tarry_plan **next,
+                       tarry_plan_changes *changes, tarry_diagnostic *diagnostic)
+{
+    const tarry_plan *plan = server->plan;
+    tarry_plan_evolution limits;
+    tarry_plan_evolution_init(&limits);
+    limits.heaviest = 2;
+    limits.most_chunks = MOST_GROWTH * plan->origins;
+    limits.lightest = 0.25;
+    limits.most_load = 1.5;
+    limits.rack = rack;
+    limits.most_moves = (uint32_t)ceil(share * (double)plan_edges(plan));
+    tarry_plan *made;
+    tarry_plan_changes done;
+    int error = tarry_server_evolve(server, &limits, allocator, &made, &done, diagnostic);
+    if (error == TARRY_OK && done.moved > 0 && grows_worse(plan, made)) {
+        tarry_plan_free(made);
+        limits.most_moves = 0;
+        error = tarry_server_evolve(server, &limits, allocator, &made, &done, diagnostic);
+    }
+    if (error != TARRY_OK)
+        return error;
+    bool same = done.split == 0 && done.merged == 0 && done.moved == 0;
+    *next = same ? NULL : made;
+    if (same)
+        tarry_plan_free(made);
+    if (changes != NULL)
+        *changes = done;
+    return TARRY_OK;
 }

@@ -325,6 +325,29 @@ static void plans_follow_what_was_learned(void **state)
     ring_end(&told);
 }
 
+/* The same with the limits that do for most. */
+static void plans_adapt_to_what_was_learned(void **state)
+{
+    (void)state;
+    story told;
+    tell_paces(&told);
+    const double even[WORKERS] = {1, 1, 1}, uneven[WORKERS] = {13, 1, 1};
+    tarry_plan *next;
+    tarry_plan_changes changes;
+    assert_int_equal(tarry_server_costs(told.server, even), TARRY_OK);
+    assert_int_equal(tarry_server_adapt(told.server, 0, NULL, NULL, &next, NULL, NULL), TARRY_OK);
+    assert_null(next); /* nothing to split, and no copy may move */
+    assert_int_equal(tarry_server_costs(told.server, uneven), TARRY_OK);
+    assert_int_equal(tarry_server_adapt(told.server, 0, NULL, NULL, &next, &changes, NULL),
+                     TARRY_OK);
+    assert_int_equal(changes.split, 1); /* 13 of a mean of 5, more than twice that */
+    assert_int_equal(changes.moved, 0);
+    assert_non_null(next);
+    assert_true(tarry_plan_chunks(next) <= 2 * WORKERS);
+    tarry_plan_free(next);
+    ring_end(&told);
+}
+
 typedef struct attempt {
     story told;
     tarry_plan *next;
@@ -378,6 +401,7 @@ int main(void)
         cmocka_unit_test(what_was_learned_goes_along),
         cmocka_unit_test(what_links_take_goes_along),
         cmocka_unit_test(plans_follow_what_was_learned),
+        cmocka_unit_test(plans_adapt_to_what_was_learned),
         cmocka_unit_test(missing_memory_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

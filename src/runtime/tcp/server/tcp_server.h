@@ -81,6 +81,7 @@ struct tarry_tcp_server {
     void *argument;
     bool round_over;
     uint32_t present; /* workers that have joined: the host's figure */
+    uint64_t joins;   /* so many times one did */
     _Atomic bool interrupted;
     uint64_t attended_ns; /* the caller's thread's: when it did so last */
     _Atomic bool waiting; /* the caller, for workers */

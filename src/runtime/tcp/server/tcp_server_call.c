@@ -10,6 +10,9 @@
 #include "runtime/clock.h"
 
 #define ATTEND_NS UINT64_C(1000000000)
+/* Between two rounds of one call where all workers are there: at first, and at most. */
+#define SHORTEST_PAUSE_NS UINT64_C(100000000)
+#define LONGEST_PAUSE_NS UINT64_C(5000000000)
 
 void tcp_server_ask(tarry_tcp_server *server, runtime_request *request, void *argument)
 {
@@ -91,10 +94,9 @@ static bool take_interrupt(tarry_tcp_server *server)
     return atomic_exchange(&server->interrupted, false);
 }
 
-int tcp_server_round(tarry_runtime *runtime, const float *parameters, float *sum,
+static int run_round(tarry_tcp_server *server, const float *parameters, float *sum,
                      tarry_round_result *result, tarry_diagnostic *diagnostic)
 {
-    tarry_tcp_server *server = tcp_server_of(runtime);
     round_request wanted = {.parameters = parameters, .sum = sum};
     tcp_server_ask(server, begin_round, &wanted);
     wait_until_over(server);
@@ -102,6 +104,79 @@ int tcp_server_round(tarry_runtime *runtime, const float *parameters, float *sum
     if (error == TARRY_ERROR_INTERRUPTED)
         take_interrupt(server);
     return error;
+}
+
+static uint64_t count_joins(tarry_tcp_server *server)
+{
+    pthread_mutex_lock(&server->lock);
+    uint64_t joins = server->joins;
+    pthread_mutex_unlock(&server->lock);
+    return joins;
+}
+
+/* Waits until a worker has come since there were so many joins, even if it was there before, or,
+ * where all are there, for a while. Errors: INTERRUPTED, STATE (it is `until`). */
+static int wait_for_more(tarry_tcp_server *server, uint64_t joins, uint64_t pause_ns,
+                         uint64_t until)
+{
+    uint64_t retry = clock_from_now(pause_ns);
+    int error = TARRY_OK;
+    bool paused = false;
+    pthread_mutex_lock(&server->lock);
+    atomic_store(&server->waiting, true);
+    while (error == TARRY_OK && server->joins == joins && !paused) {
+        bool all = server->present == server->base.host->plan->workers;
+        uint64_t limit = all && retry < until ? retry : until;
+        if (take_interrupt(server))
+            error = TARRY_ERROR_INTERRUPTED;
+        else if (wait_for_change(server, limit) && limit == until)
+            error = TARRY_ERROR_STATE;
+        else
+            paused = all && clock_now_ns() >= retry;
+    }
+    atomic_store(&server->waiting, false);
+    pthread_mutex_unlock(&server->lock);
+    return error;
+}
+
+static void tell_waiting(tarry_tcp_server *server)
+{
+    const tarry_tcp_server_settings *settings = &server->settings;
+    const host_round *round = &server->base.host->round;
+    if (settings->observe != NULL)
+        settings->observe(settings->observe_user, &(tarry_tcp_notice){
+                                                      .type = TARRY_TCP_WAITING,
+                                                      .now_ns = clock_now_ns(),
+                                                      .round = round->result.round,
+                                                      .worker = TARRY_TCP_NO_WORKER,
+                                                      .waited_ns = settings->patience_ns,
+                                                      .peer = "",
+                                                      .text = round->diagnostic.text,
+                                                      .rack = "",
+                                                  });
+}
+
+int tcp_server_round(tarry_runtime *runtime, const float *parameters, float *sum,
+                     tarry_round_result *result, tarry_diagnostic *diagnostic)
+{
+    tarry_tcp_server *server = tcp_server_of(runtime);
+    uint64_t patience = server->settings.patience_ns, until = 0, pause = SHORTEST_PAUSE_NS;
+    for (;;) {
+        uint64_t joins = count_joins(server);
+        int error = run_round(server, parameters, sum, result, diagnostic);
+        if (error != TARRY_ERROR_COVERAGE || patience == 0)
+            return error;
+        if (until == 0) {
+            until = clock_from_now(patience);
+            tell_waiting(server);
+        }
+        error = wait_for_more(server, joins, pause, until);
+        if (error == TARRY_ERROR_STATE) /* nobody came: it ends as the round did */
+            return TARRY_ERROR_COVERAGE;
+        if (error != TARRY_OK)
+            return diagnose(diagnostic, error, "interrupted while waiting for workers");
+        pause = pause < LONGEST_PAUSE_NS / 2 ? 2 * pause : LONGEST_PAUSE_NS;
+    }
 }
 
 /* ---- between rounds ---- */

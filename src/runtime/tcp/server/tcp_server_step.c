@@ -25,10 +25,11 @@ void tcp_server_notify(tarry_tcp_server *server, tarry_tcp_notice *notice)
     server->settings.observe(server->settings.observe_user, notice);
 }
 
-static void count_present(tarry_tcp_server *server)
+static void count_present(tarry_tcp_server *server, bool more)
 {
     pthread_mutex_lock(&server->lock);
     server->present = server->base.host->present;
+    server->joins += more;
     pthread_cond_broadcast(&server->changed);
     pthread_mutex_unlock(&server->lock);
 }
@@ -51,7 +52,7 @@ static void on_left_out(void *user, const tarry_effect *effect)
         break;
     case TARRY_ABSENT_SILENT:
         member->state = WIRE_WORKER_SILENT;
-        count_present(server);
+        count_present(server, false);
         if (who != NULL)
             peer_later(who, PEER_DROP);
         break;
@@ -166,7 +167,7 @@ void tcp_server_join(tarry_tcp_server *server, peer *who)
                                   .rack = member->rack,
                               });
     bool rejected = host_join(server->base.host, who->worker) != NULL;
-    count_present(server);
+    count_present(server, !rejected);
     if (!rejected)
         return;
     who->refusal = WIRE_REFUSED_ARRIVALS;
@@ -180,5 +181,5 @@ void tcp_server_lose(tarry_tcp_server *server, const peer *who)
     server->leaving = who;
     host_lose(server->base.host, who->worker);
     server->leaving = NULL;
-    count_present(server);
+    count_present(server, false);
 }
