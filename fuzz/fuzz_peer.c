@@ -183,7 +183,7 @@ static void check(const tarry_tcp_server *server)
             require(who != NULL && (who->state == PEER_READY || who->state == PEER_TURNING));
     }
     require(machine_count_left() <= unread);
-    require(connections == server->connections && viewers == server->viewers);
+    require(connections == server->peers.count && viewers == server->viewers);
     require(joined == server->present && buffers == server->base.host->pool.used);
 }
 
@@ -320,7 +320,7 @@ static void come(run *its, visitor *who, bool is_unix)
         return;
     who->fd = fd;
     who->worker = WIRE_ANY_WORKER;
-    require(peer_open(its->server, fd, is_unix) == TARRY_OK);
+    require(peer_open(&its->server->peers, fd, is_unix) == TARRY_OK);
 }
 
 /* One way or another. */

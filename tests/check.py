@@ -23,6 +23,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILDS = ROOT / "build-check"
 JOBS = str(os.cpu_count() or 1)
+TESTS_AT_ONCE = str(2 * (os.cpu_count() or 1))  # many of them wait more than they compute
 
 # tests: prefixes of test names, () for none and None for all; but: prefixes of those to leave out; long: some tests have
 # a longer form, which is run here. Configurations of the same folder share a build.
@@ -136,7 +137,7 @@ def run_tests(configuration, tally):
     log = folder / "meson-logs" / "testlog.json"
     log.unlink(missing_ok=True)
     command = [*steady_addresses(), "meson", "test", "-C", folder, "--no-rebuild", "--timeout-multiplier", "4",
-               "--num-processes", JOBS, *names]
+               "--num-processes", TESTS_AT_ONCE, *names]
     environment = {**os.environ, **ENVIRONMENT, **({"TARRY_TEST_LONG": "1"} if configuration.long else {})}
     ended = subprocess.run(command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL,
                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", check=False)

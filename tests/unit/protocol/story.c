@@ -159,6 +159,12 @@ void time_passes(story *told)
     happens(told, &(tarry_event){.type = TARRY_EVENT_TIME});
 }
 
+void passes(story *told, uint64_t ms)
+{
+    at(told, ms);
+    time_passes(told);
+}
+
 static const tarry_effect *expect(story *told, tarry_effect_type type)
 {
     assert_non_null(told->effects);

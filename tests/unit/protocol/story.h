@@ -48,6 +48,7 @@ void is_combined(story *told, uint32_t worker, uint32_t attempt, uint32_t stripe
 void delivers(story *told, uint32_t worker, uint32_t attempt, uint32_t stripe);
 void is_alive(story *told, uint32_t worker);
 void time_passes(story *told);
+void passes(story *told, uint64_t ms); /* until then */
 void says(story *told, uint32_t worker, const tarry_message *message);
 void happens(story *told, const tarry_event *event);
 /* The event is the caller's fault. */

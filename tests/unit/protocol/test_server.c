@@ -8,20 +8,10 @@
 #include <math.h>
 #include <string.h>
 
+#include "creation.h"
 #include "edge_plan.h"
 #include "failing_allocator.h"
 #include "story.h"
-
-static void assert_refused(const tarry_plan *plan, const tarry_server_settings *settings,
-                           const char *why)
-{
-    tarry_server *server = NULL;
-    tarry_diagnostic diagnostic;
-    assert_int_equal(tarry_server_create(plan, settings, NULL, &server, &diagnostic),
-                     TARRY_ERROR_ARGUMENT);
-    assert_null(server);
-    assert_non_null(strstr(diagnostic.text, why));
-}
 
 static void settings_are_checked(void **state)
 {
@@ -159,27 +149,16 @@ static void with_two_parts_a_chunk_needs_two_copies(void **state)
     story_end(&told);
 }
 
-static int create(void *user, const tarry_allocator *allocator)
-{
-    tarry_server_settings settings;
-    tarry_server_settings_init(&settings);
-    settings.dimension = 1000;
-    settings.stripe_length = 10;
-    tarry_server *server = NULL;
-    int error = tarry_server_create(user, &settings, allocator, &server, NULL);
-    if (error == TARRY_OK)
-        tarry_server_free(server);
-    else
-        assert_null(server);
-    return error;
-}
-
 static void each_allocation_may_fail(void **state)
 {
     (void)state;
     tarry_plan *plan = edge_plan_cyclic(4, 5, 3, 2);
     edge_plan_random_decode(plan, 1);
-    assert_true(fail_each_allocation(create, plan) > 10);
+    server_creation made = {.plan = plan};
+    tarry_server_settings_init(&made.settings);
+    made.settings.dimension = 1000;
+    made.settings.stripe_length = 10;
+    assert_true(fail_each_allocation(create_server, &made) > 10);
     edge_plan_free(plan);
     tarry_server_free(NULL);
 }

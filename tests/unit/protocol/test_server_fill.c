@@ -8,6 +8,7 @@
 #include <math.h>
 
 #include "base/bitset.h"
+#include "creation.h"
 #include "failing_allocator.h"
 #include "story.h"
 
@@ -241,24 +242,16 @@ static void a_late_one_that_fills_earns_no_credit(void **state)
     story_end(&told);
 }
 
-static int create(void *user, const tarry_allocator *allocator)
-{
-    const story *told = user;
-    tarry_server *server = NULL;
-    int error = tarry_server_create(told->plan, &told->settings, allocator, &server, NULL);
-    tarry_server_free(server);
-    return error;
-}
-
 static void settings_are_checked_and_each_allocation_may_fail(void **state)
 {
     (void)state;
     story told;
     story_plan(&told, 3, 2);
-    told.settings.fill = (tarry_fill)3;
-    assert_int_equal(create(&told, NULL), TARRY_ERROR_ARGUMENT);
-    told.settings.fill = TARRY_FILL_STALE;
-    assert_true(fail_each_allocation(create, &told) > 0);
+    server_creation made = {told.plan, told.settings};
+    made.settings.fill = (tarry_fill)3;
+    assert_int_equal(create_server(&made, NULL), TARRY_ERROR_ARGUMENT);
+    made.settings.fill = TARRY_FILL_STALE;
+    assert_true(fail_each_allocation(create_server, &made) > 0);
     story_end(&told);
 }
 

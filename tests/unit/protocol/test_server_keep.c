@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/bitset.h"
+#include "creation.h"
 #include "edge_plan.h"
 #include "failing_allocator.h"
 #include "story.h"
@@ -316,17 +317,6 @@ static void the_late_keep_their_credit(void **state)
     story_end(&told);
 }
 
-static void assert_refused(const tarry_plan *plan, const tarry_server_settings *settings,
-                           const char *why)
-{
-    tarry_server *server = NULL;
-    tarry_diagnostic diagnostic;
-    assert_int_equal(tarry_server_create(plan, settings, NULL, &server, &diagnostic),
-                     TARRY_ERROR_ARGUMENT);
-    assert_null(server);
-    assert_non_null(strstr(diagnostic.text, why));
-}
-
 static void what_can_not_be_folded_is_refused(void **state)
 {
     (void)state;
@@ -352,26 +342,15 @@ static void what_can_not_be_folded_is_refused(void **state)
     edge_plan_free(plan);
 }
 
-static int create(void *user, const tarry_allocator *allocator)
-{
-    tarry_server_settings settings;
-    tarry_server_settings_init(&settings);
-    settings.dimension = 10;
-    settings.keep = TARRY_KEEP_CREDITED;
-    tarry_server *server = NULL;
-    int error = tarry_server_create(user, &settings, allocator, &server, NULL);
-    if (error == TARRY_OK)
-        tarry_server_free(server);
-    else
-        assert_null(server);
-    return error;
-}
-
 static void each_allocation_may_fail(void **state)
 {
     (void)state;
     tarry_plan *plan = edge_plan_cyclic(4, 5, 3, 1);
-    assert_true(fail_each_allocation(create, plan) > 10);
+    server_creation made = {.plan = plan};
+    tarry_server_settings_init(&made.settings);
+    made.settings.dimension = 10;
+    made.settings.keep = TARRY_KEEP_CREDITED;
+    assert_true(fail_each_allocation(create_server, &made) > 10);
     edge_plan_free(plan);
 }
 

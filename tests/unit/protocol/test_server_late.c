@@ -10,12 +10,6 @@
 #include "protocol/server/server_state.h"
 #include "story.h"
 
-static void passes(story *told, uint64_t ms)
-{
-    at(told, ms);
-    time_passes(told);
-}
-
 /* Four workers with two copies of each chunk, all finished at 0 ms; all but worker 3 deliver at
  * 10 ms, so that its part is late 200 ms after the signal, the least patience. */
 static void three_of_four_deliver(story *told)

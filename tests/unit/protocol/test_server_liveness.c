@@ -9,12 +9,6 @@
 #include "protocol/server/server_state.h"
 #include "story.h"
 
-static void passes(story *told, uint64_t ms)
-{
-    at(told, ms);
-    time_passes(told);
-}
-
 /* Worker 2 says nothing from 0 ms on; the others were heard at 150 ms. It is probed at 201 ms. */
 static void one_is_silent(story *told)
 {

@@ -10,6 +10,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "creation.h"
 #include "edge_plan.h"
 #include "failing_allocator.h"
 #include "tale.h"
@@ -311,27 +312,16 @@ static void some_settings_need_the_plans_order(void **state)
     edge_plan_free(plan);
 }
 
-static int create(void *user, const tarry_allocator *allocator)
-{
-    tarry_server_settings settings;
-    tarry_server_settings_init(&settings);
-    settings.dimension = 1000;
-    settings.pick = TARRY_PICK_CAPACITY;
-    tarry_server *server = NULL;
-    int error = tarry_server_create(user, &settings, allocator, &server, NULL);
-    if (error == TARRY_OK)
-        tarry_server_free(server);
-    else
-        assert_null(server);
-    return error;
-}
-
 static void each_allocation_may_fail(void **state)
 {
     (void)state;
     tarry_plan *plan = edge_plan_cyclic(4, 5, 3, 2);
     edge_plan_random_decode(plan, 1);
-    assert_true(fail_each_allocation(create, plan) > 30);
+    server_creation made = {.plan = plan};
+    tarry_server_settings_init(&made.settings);
+    made.settings.dimension = 1000;
+    made.settings.pick = TARRY_PICK_CAPACITY;
+    assert_true(fail_each_allocation(create_server, &made) > 30);
     edge_plan_free(plan);
 }
 

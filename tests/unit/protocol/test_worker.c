@@ -7,53 +7,17 @@
 #include <cmocka.h>
 #include <math.h>
 
-#include <tarry/worker.h>
-
+#include "creation.h"
 #include "edge_plan.h"
 #include "failing_allocator.h"
 #include "plan/plan.h"
-
-/*
- * Worker 1 of three computes chunk 2, then 0, then 1; chunk 0 is at all three workers, chunk 1 at 1
- * and 2, chunk 2 at 0 and 1. So its psi is {0,1} of chunk 2, {0,1,2} of chunk 0, {1,2} of chunk 1.
- */
-static const edge edges[] = {{1, 2}, {1, 0}, {1, 1}, {0, 0}, {2, 0}, {2, 1}, {0, 2}};
-
-enum { LOAD = 3, OWN_0 = 1 << 1, OWN_1 = 1 << 3, OWN_2 = 1 << 5, OTHER_1 = 1 << 2 };
-
-typedef struct desk {
-    tarry_plan *plan;
-    tarry_worker *worker;
-    const tarry_effects *effects;
-    size_t expected;
-    uint64_t round;
-    uint32_t epoch;
-    uint16_t turn;        /* of its last word */
-    uint32_t turns_epoch; /* turns count anew with each arrival */
-    uint16_t told;        /* the turn of what it hears */
-    uint64_t psi, stripes, first, barred;
-    uint64_t stale; /* of a signal; 0: no set at all */
-} desk;
-
-static void expect_nothing(const desk *its)
-{
-    if (its->effects != NULL)
-        assert_int_equal(its->expected, its->effects->count);
-}
+#include "worker_desk.h"
 
 static void desk_begin_keeping(desk *its, bool keeps_stale)
 {
-    *its = (desk){.epoch = 1};
-    its->plan = edge_plan_make(3, 3, 1, edges, 7, NULL);
-    tarry_worker_settings settings = {
-        .worker = 1,
-        .dimension = 3,
-        .stripe_length = 1,
-        .keeps_stale = keeps_stale,
-        .conditioning_limit = 1000,
-    };
-    assert_int_equal(tarry_worker_create(its->plan, &settings, NULL, &its->worker, NULL), TARRY_OK);
-    assert_true(tarry_worker_deadline(its->worker) == TARRY_NEVER);
+    desk_plan(its, 1);
+    desk_create(its, (tarry_worker_settings){
+                         .dimension = 3, .stripe_length = 1, .keeps_stale = keeps_stale});
 }
 
 static void desk_begin(desk *its)
@@ -61,27 +25,11 @@ static void desk_begin(desk *its)
     desk_begin_keeping(its, false);
 }
 
-static void desk_end(desk *its)
-{
-    expect_nothing(its);
-    tarry_worker_free(its->worker);
-    edge_plan_free(its->plan);
-}
-
-static void happens(desk *its, const tarry_event *event)
-{
-    expect_nothing(its);
-    its->expected = 0;
-    assert_int_equal(tarry_worker_step(its->worker, 0, event, &its->effects), TARRY_OK);
-}
-
 static void hears(desk *its, tarry_message_type type, uint32_t attempt)
 {
     tarry_message message = {
         .type = type,
         .turn = its->told,
-        .round = its->round,
-        .epoch = its->epoch,
         .attempt = attempt,
         .parts = 1,
         .psi = &its->psi,
@@ -94,7 +42,7 @@ static void hears(desk *its, tarry_message_type type, uint32_t attempt)
         its->turns_epoch = its->epoch;
         its->turn = 0;
     }
-    happens(its, &(tarry_event){.type = TARRY_EVENT_MESSAGE, .message = &message});
+    hears_message(its, message);
 }
 
 static void hears_signal(desk *its, uint32_t attempt, uint64_t psi, uint64_t stripes)
@@ -117,15 +65,6 @@ static void has_encoded(desk *its, uint32_t attempt, uint32_t stripe)
                                 .round = its->round,
                                 .attempt = attempt,
                                 .stripe = stripe});
-}
-
-static const tarry_effect *expect(desk *its, tarry_effect_type type)
-{
-    assert_true(its->expected < its->effects->count);
-    const tarry_effect *effect = &its->effects->items[its->expected++];
-    assert_int_equal(effect->type, type);
-    assert_int_equal(effect->worker, 1);
-    return effect;
 }
 
 static void expect_compute(desk *its, uint32_t slot, uint32_t chunk)
@@ -170,11 +109,6 @@ static const tarry_effect *expect_encode(desk *its, uint32_t attempt, uint32_t s
     assert_int_equal(effect->message.attempt, attempt);
     assert_int_equal(effect->message.stripe, stripe);
     return effect;
-}
-
-static void expect_reject(desk *its, tarry_reject why)
-{
-    assert_int_equal(expect(its, TARRY_EFFECT_REJECT)->reject, why);
 }
 
 /* Round 0, and `count` chunks finished; the next is being computed. */
@@ -600,13 +534,11 @@ static void what_is_for_the_server_is_refused(void **state)
 static void a_signal_says_how_many_parts(void **state)
 {
     (void)state;
-    desk its = {.epoch = 1};
-    its.plan = edge_plan_make(3, 3, 2, edges, 7, NULL);
+    desk its;
+    desk_plan(&its, 2);
     its.plan->adaptive = true;
     edge_plan_random_decode(its.plan, 1);
-    tarry_worker_settings settings = {
-        .worker = 1, .dimension = 6, .stripe_length = 2, .conditioning_limit = 1000};
-    assert_int_equal(tarry_worker_create(its.plan, &settings, NULL, &its.worker, NULL), TARRY_OK);
+    desk_create(&its, (tarry_worker_settings){.dimension = 6, .stripe_length = 2});
     hears(&its, TARRY_MESSAGE_ROUND, 0);
     expect_compute(&its, 0, 2);
     has_computed(&its, 0, false);
@@ -658,17 +590,15 @@ static void a_signal_says_how_many_parts(void **state)
 static void a_signal_says_by_which_limit(void **state)
 {
     (void)state;
-    desk its = {.epoch = 1};
-    its.plan = edge_plan_make(3, 3, 2, edges, 7, NULL);
+    desk its;
+    desk_plan(&its, 2);
     edge_plan_random_decode(its.plan, 1);
     const double angles[] = {0, 1e-4, 1};
     for (uint32_t worker = 0; worker < 3; worker++) {
         its.plan->decode[worker] = cos(angles[worker]);
         its.plan->decode[3 + worker] = sin(angles[worker]);
     }
-    tarry_worker_settings settings = {
-        .worker = 1, .dimension = 6, .stripe_length = 3, .conditioning_limit = 1000};
-    assert_int_equal(tarry_worker_create(its.plan, &settings, NULL, &its.worker, NULL), TARRY_OK);
+    desk_create(&its, (tarry_worker_settings){.dimension = 6, .stripe_length = 3});
     hears(&its, TARRY_MESSAGE_ROUND, 0);
     expect_compute(&its, 0, 2);
     has_computed(&its, 0, false);
@@ -706,25 +636,14 @@ static void a_signal_says_by_which_limit(void **state)
     desk_end(&its);
 }
 
-static int create(void *user, const tarry_allocator *allocator)
-{
-    tarry_worker_settings settings = {
-        .worker = 1, .dimension = 140, .stripe_length = 1, .conditioning_limit = 1000};
-    tarry_worker *worker = NULL;
-    int error = tarry_worker_create(user, &settings, allocator, &worker, NULL);
-    if (error == TARRY_OK)
-        tarry_worker_free(worker);
-    else
-        assert_null(worker);
-    return error;
-}
-
 static void creation_checks_its_settings_and_every_allocation(void **state)
 {
     (void)state;
     tarry_plan *plan = edge_plan_cyclic(4, 5, 3, 2);
     edge_plan_random_decode(plan, 1);
-    assert_true(fail_each_allocation(create, plan) > 5);
+    worker_creation made = {
+        plan, {.worker = 1, .dimension = 140, .stripe_length = 1, .conditioning_limit = 1000}};
+    assert_true(fail_each_allocation(create_worker, &made) > 5);
     const tarry_worker_settings bad[] = {
         {.worker = 4, .dimension = 1, .stripe_length = 1, .conditioning_limit = 1000},
         {.worker = 0, .dimension = 0, .stripe_length = 1, .conditioning_limit = 1000},

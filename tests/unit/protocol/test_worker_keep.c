@@ -7,74 +7,37 @@
 
 #include <cmocka.h>
 
-#include <tarry/worker.h>
-
+#include "creation.h"
 #include "edge_plan.h"
 #include "failing_allocator.h"
-
-/*
- * Worker 1 of three computes chunk 2, then 0, then 1; chunk 0 is at all three workers, chunk 1 at 1
- * and 2, chunk 2 at 0 and 1. So its psi is {0,1} of chunk 2, {0,1,2} of chunk 0, {1,2} of chunk 1.
- */
-static const edge edges[] = {{1, 2}, {1, 0}, {1, 1}, {0, 0}, {2, 0}, {2, 1}, {0, 2}};
-
-enum { LOAD = 3, OWN_0 = 1 << 1, OWN_1 = 1 << 3, OWN_2 = 1 << 5, OTHER_1 = 1 << 2 };
-
-typedef struct desk {
-    tarry_plan *plan;
-    tarry_worker *worker;
-    const tarry_effects *effects;
-    size_t expected;
-    uint64_t round;
-} desk;
-
-static void expect_nothing(const desk *its)
-{
-    if (its->effects != NULL)
-        assert_int_equal(its->expected, its->effects->count);
-}
-
-static void happens(desk *its, const tarry_event *event)
-{
-    expect_nothing(its);
-    its->expected = 0;
-    assert_int_equal(tarry_worker_step(its->worker, 0, event, &its->effects), TARRY_OK);
-}
-
-static void hears(desk *its, tarry_message message)
-{
-    message.round = its->round;
-    message.epoch = 1;
-    happens(its, &(tarry_event){.type = TARRY_EVENT_MESSAGE, .message = &message});
-}
+#include "worker_desk.h"
 
 static void hears_fate(desk *its, uint32_t slot, tarry_fate fate, uint32_t term)
 {
-    hears(its,
-          (tarry_message){.type = TARRY_MESSAGE_NEWS, .slot = slot, .fate = fate, .term = term});
+    hears_message(
+        its, (tarry_message){.type = TARRY_MESSAGE_NEWS, .slot = slot, .fate = fate, .term = term});
 }
 
 static void hears_recall(desk *its, uint64_t recalled, uint32_t term)
 {
-    hears(its, (tarry_message){.type = TARRY_MESSAGE_NEWS, .recalled = &recalled, .term = term});
+    hears_message(its,
+                  (tarry_message){.type = TARRY_MESSAGE_NEWS, .recalled = &recalled, .term = term});
 }
 
 static void hears_signal(desk *its, uint32_t attempt, uint64_t psi, uint32_t term)
 {
     const uint64_t stripes = 1;
-    hears(its, (tarry_message){.type = TARRY_MESSAGE_SIGNAL,
-                               .parts = 1,
-                               .attempt = attempt,
-                               .psi = &psi,
-                               .stripes = &stripes,
-                               .term = term});
+    hears_message(its, (tarry_message){.type = TARRY_MESSAGE_SIGNAL,
+                                       .parts = 1,
+                                       .attempt = attempt,
+                                       .psi = &psi,
+                                       .stripes = &stripes,
+                                       .term = term});
 }
 
-static const tarry_effect *expect(desk *its, tarry_effect_type type, uint32_t slot)
+static const tarry_effect *expect_at(desk *its, tarry_effect_type type, uint32_t slot)
 {
-    assert_true(its->expected < its->effects->count);
-    const tarry_effect *effect = &its->effects->items[its->expected++];
-    assert_int_equal(effect->type, type);
+    const tarry_effect *effect = expect(its, type);
     assert_int_equal(effect->slot, slot);
     return effect;
 }
@@ -82,60 +45,43 @@ static const tarry_effect *expect(desk *its, tarry_effect_type type, uint32_t sl
 /* It turns to a chunk, and says so, since the server may not expect it. */
 static void expect_turn(desk *its, uint32_t slot)
 {
-    expect(its, TARRY_EFFECT_COMPUTE, slot);
-    const tarry_message *word = &expect(its, TARRY_EFFECT_SEND, 0)->message;
+    expect_at(its, TARRY_EFFECT_COMPUTE, slot);
+    const tarry_message *word = &expect_at(its, TARRY_EFFECT_SEND, 0)->message;
     assert_int_equal(word->type, TARRY_MESSAGE_ALIVE);
     assert_int_equal(word->next, slot);
 }
 
 static void expect_fold(desk *its, uint32_t slot, bool begins)
 {
-    assert_int_equal(expect(its, TARRY_EFFECT_FOLD, slot)->begins, begins);
-}
-
-static void expect_reject(desk *its, tarry_reject why)
-{
-    assert_int_equal(expect(its, TARRY_EFFECT_REJECT, 0)->reject, why);
+    assert_int_equal(expect_at(its, TARRY_EFFECT_FOLD, slot)->begins, begins);
 }
 
 /* The report, with what follows it: the next to be computed, LOAD if there is none. */
 static void finishes(desk *its, uint32_t slot, uint32_t next, uint32_t term)
 {
     happens(its, &(tarry_event){.type = TARRY_EVENT_COMPUTED, .round = its->round, .slot = slot});
-    const tarry_message *report = &expect(its, TARRY_EFFECT_SEND, 0)->message;
+    const tarry_message *report = &expect_at(its, TARRY_EFFECT_SEND, 0)->message;
     assert_int_equal(report->type, TARRY_MESSAGE_REPORT);
     assert_int_equal(report->slot, slot);
     assert_int_equal(report->next, next);
     assert_int_equal(report->term, term);
     if (next < LOAD)
-        expect(its, TARRY_EFFECT_COMPUTE, next);
+        expect_at(its, TARRY_EFFECT_COMPUTE, next);
 }
 
 static void desk_begin_ahead(desk *its, uint32_t ahead)
 {
-    *its = (desk){0};
-    its->plan = edge_plan_make(3, 3, 1, edges, 7, NULL);
-    tarry_worker_settings settings = {.worker = 1,
-                                      .dimension = 1,
-                                      .stripe_length = 1,
-                                      .conditioning_limit = 1000,
-                                      .keep = TARRY_KEEP_CREDITED,
-                                      .ahead = ahead};
-    assert_int_equal(tarry_worker_create(its->plan, &settings, NULL, &its->worker, NULL), TARRY_OK);
-    hears(its, (tarry_message){.type = TARRY_MESSAGE_ROUND});
-    expect(its, TARRY_EFFECT_COMPUTE, 0);
+    desk_plan(its, 1);
+    desk_create(
+        its, (tarry_worker_settings){
+                 .dimension = 1, .stripe_length = 1, .keep = TARRY_KEEP_CREDITED, .ahead = ahead});
+    hears_message(its, (tarry_message){.type = TARRY_MESSAGE_ROUND});
+    expect_at(its, TARRY_EFFECT_COMPUTE, 0);
 }
 
 static void desk_begin(desk *its)
 {
     desk_begin_ahead(its, 1);
-}
-
-static void desk_end(desk *its)
-{
-    expect_nothing(its);
-    tarry_worker_free(its->worker);
-    edge_plan_free(its->plan);
 }
 
 static void two_that_wait_for_their_fate_are_enough(void **state)
@@ -150,12 +96,12 @@ static void two_that_wait_for_their_fate_are_enough(void **state)
     expect_turn(&its, 2);
     hears_fate(&its, 0, TARRY_FATE_CREDITED, 0); /* once more */
     hears_fate(&its, 1, TARRY_FATE_DROPPED, 0);
-    expect(&its, TARRY_EFFECT_DROP, 1);
+    expect_at(&its, TARRY_EFFECT_DROP, 1);
     finishes(&its, 2, LOAD, 0);
     hears_fate(&its, 2, TARRY_FATE_CREDITED, 0);
     expect_fold(&its, 2, false);
     hears_signal(&its, 1, OWN_0 | OTHER_1 | OWN_2, 1);
-    const float *u = expect(&its, TARRY_EFFECT_ENCODE, 0)->coefficients;
+    const float *u = expect_at(&its, TARRY_EFFECT_ENCODE, 0)->coefficients;
     assert_true(u[0] == 1 && u[1] == 0 && u[2] == 1);
     desk_end(&its);
 }
@@ -167,7 +113,7 @@ static void who_may_not_run_ahead_waits_for_each_fate(void **state)
     desk_begin_ahead(&its, 0);
     finishes(&its, 0, LOAD, 0);
     hears_fate(&its, 0, TARRY_FATE_DROPPED, 0);
-    expect(&its, TARRY_EFFECT_DROP, 0);
+    expect_at(&its, TARRY_EFFECT_DROP, 0);
     expect_turn(&its, 1);
     finishes(&its, 1, LOAD, 0);
     hears_fate(&its, 1, TARRY_FATE_CREDITED, 0);
@@ -191,9 +137,9 @@ static void several_wait_for_their_fates(void **state)
         hears_fate(&its, 1, TARRY_FATE_CREDITED, 0);
         expect_fold(&its, 1, true);
         hears_signal(&its, 1, OWN_0 | OWN_1, 1);
-        expect(&its, TARRY_EFFECT_FOLD, 0);
-        expect(&its, TARRY_EFFECT_DROP, 2);
-        const float *u = expect(&its, TARRY_EFFECT_ENCODE, 0)->coefficients;
+        expect_at(&its, TARRY_EFFECT_FOLD, 0);
+        expect_at(&its, TARRY_EFFECT_DROP, 2);
+        const float *u = expect_at(&its, TARRY_EFFECT_ENCODE, 0)->coefficients;
         assert_true(u[0] == 1 && u[1] == 1 && u[2] == 0);
         hears_fate(&its, 2, TARRY_FATE_DROPPED, 0); /* too late */
         expect_reject(&its, TARRY_REJECT_STALE);
@@ -210,10 +156,10 @@ static void what_is_open_is_dropped_with_the_round(void **state)
     for (uint32_t slot = 0; slot < LOAD; slot++)
         finishes(&its, slot, slot + 1, 0);
     its.round = 1;
-    hears(&its, (tarry_message){.type = TARRY_MESSAGE_ROUND});
+    hears_message(&its, (tarry_message){.type = TARRY_MESSAGE_ROUND});
     for (uint32_t slot = 0; slot < LOAD; slot++)
-        expect(&its, TARRY_EFFECT_DROP, slot);
-    expect(&its, TARRY_EFFECT_COMPUTE, 0);
+        expect_at(&its, TARRY_EFFECT_DROP, slot);
+    expect_at(&its, TARRY_EFFECT_COMPUTE, 0);
     desk_end(&its);
 }
 
@@ -225,19 +171,21 @@ static void news_of_a_fate_leave_the_order_as_it_is(void **state)
     desk its;
     desk_begin(&its);
     its.round = 1;
-    hears(&its, (tarry_message){
-                    .type = TARRY_MESSAGE_ROUND, .turn = 7, .first = &first, .barred = &barred});
-    expect(&its, TARRY_EFFECT_CANCEL, 0);
-    expect(&its, TARRY_EFFECT_COMPUTE, 0);
+    hears_message(&its,
+                  (tarry_message){
+                      .type = TARRY_MESSAGE_ROUND, .turn = 7, .first = &first, .barred = &barred});
+    expect_at(&its, TARRY_EFFECT_CANCEL, 0);
+    expect_at(&its, TARRY_EFFECT_COMPUTE, 0);
     finishes(&its, 0, 2, 0);
     hears_fate(&its, 0, TARRY_FATE_CREDITED, 0); /* its turn is 0: it is not outdated */
     expect_fold(&its, 0, true);
     finishes(&its, 2, LOAD, 0);
     hears_fate(&its, 2, TARRY_FATE_CREDITED, 0);
     expect_fold(&its, 2, false);
-    hears(&its, (tarry_message){.type = TARRY_MESSAGE_NEWS, .turn = 6}); /* older than the ROUND */
+    hears_message(
+        &its, (tarry_message){.type = TARRY_MESSAGE_NEWS, .turn = 6}); /* older than the ROUND */
     expect_reject(&its, TARRY_REJECT_STALE);
-    hears(&its, (tarry_message){.type = TARRY_MESSAGE_NEWS, .turn = 8});
+    hears_message(&its, (tarry_message){.type = TARRY_MESSAGE_NEWS, .turn = 8});
     expect_turn(&its, 1);
     desk_end(&its);
 }
@@ -250,11 +198,11 @@ static void news_that_overtake_a_signal_stop_the_worker(void **state)
     desk its;
     desk_begin(&its);
     finishes(&its, 0, 1, 0);
-    hears(&its, (tarry_message){.type = TARRY_MESSAGE_NEWS, .attempt = 1, .term = 2});
-    expect(&its, TARRY_EFFECT_CANCEL, 1);
+    hears_message(&its, (tarry_message){.type = TARRY_MESSAGE_NEWS, .attempt = 1, .term = 2});
+    expect_at(&its, TARRY_EFFECT_CANCEL, 1);
     hears_signal(&its, 1, OTHER_1, 1);
-    expect(&its, TARRY_EFFECT_DROP, 0);
-    hears(&its, (tarry_message){.type = TARRY_MESSAGE_RESUME, .attempt = 1, .term = 2});
+    expect_at(&its, TARRY_EFFECT_DROP, 0);
+    hears_message(&its, (tarry_message){.type = TARRY_MESSAGE_RESUME, .attempt = 1, .term = 2});
     expect_turn(&its, 0);
     finishes(&its, 0, 1, 2);
     desk_end(&its);
@@ -270,15 +218,15 @@ static void the_signal_decides_on_what_is_open(void **state)
     finishes(&its, 1, LOAD, 0);
     hears_signal(&its, 1, OWN_0, 1);
     expect_fold(&its, 0, true);
-    expect(&its, TARRY_EFFECT_DROP, 1);
-    expect(&its, TARRY_EFFECT_ENCODE, 0);
+    expect_at(&its, TARRY_EFFECT_DROP, 1);
+    expect_at(&its, TARRY_EFFECT_ENCODE, 0);
     happens(&its, &(tarry_event){.type = TARRY_EVENT_ENCODED, .attempt = 1});
-    hears(&its, (tarry_message){.type = TARRY_MESSAGE_RESUME, .attempt = 1, .term = 1});
+    hears_message(&its, (tarry_message){.type = TARRY_MESSAGE_RESUME, .attempt = 1, .term = 1});
     expect_turn(&its, 1);
     finishes(&its, 1, 2, 1);
     hears_signal(&its, 2, OTHER_1, 2); /* it was found too late, and is left out */
-    expect(&its, TARRY_EFFECT_CANCEL, 2);
-    expect(&its, TARRY_EFFECT_DROP, 1);
+    expect_at(&its, TARRY_EFFECT_CANCEL, 2);
+    expect_at(&its, TARRY_EFFECT_DROP, 1);
     desk_end(&its);
 }
 
@@ -289,7 +237,7 @@ static void a_dropped_copy_is_computed_again_when_recalled(void **state)
     desk_begin(&its);
     finishes(&its, 0, 1, 0);
     hears_fate(&its, 0, TARRY_FATE_DROPPED, 0);
-    expect(&its, TARRY_EFFECT_DROP, 0);
+    expect_at(&its, TARRY_EFFECT_DROP, 0);
     finishes(&its, 1, 2, 0);
     hears_fate(&its, 1, TARRY_FATE_CREDITED, 0);
     expect_fold(&its, 1, true);
@@ -301,7 +249,7 @@ static void a_dropped_copy_is_computed_again_when_recalled(void **state)
     expect_reject(&its, TARRY_REJECT_STALE);
     finishes(&its, 0, LOAD, 1);
     hears_fate(&its, 0, TARRY_FATE_DROPPED, 1);
-    expect(&its, TARRY_EFFECT_DROP, 0);
+    expect_at(&its, TARRY_EFFECT_DROP, 0);
     hears_recall(&its, 7, 1); /* the same one, once more */
     hears_recall(&its, 1, 2);
     expect_turn(&its, 0);
@@ -319,7 +267,7 @@ static void a_psi_that_is_not_the_sum_is_rejected(void **state)
     expect_fold(&its, 0, true);
     finishes(&its, 1, 2, 0);
     hears_fate(&its, 1, TARRY_FATE_DROPPED, 0);
-    expect(&its, TARRY_EFFECT_DROP, 1);
+    expect_at(&its, TARRY_EFFECT_DROP, 1);
     hears_signal(&its, 1, OWN_0 | OWN_1, 1);
     expect_reject(&its, TARRY_REJECT_RANGE);
     finishes(&its, 2, LOAD, 0);
@@ -342,17 +290,17 @@ static void a_round_begins_with_an_empty_sum(void **state)
     expect_fold(&its, 0, true);
     finishes(&its, 1, 2, 0);
     its.round = 1;
-    hears(&its, (tarry_message){.type = TARRY_MESSAGE_ROUND});
-    expect(&its, TARRY_EFFECT_CANCEL, 2);
-    expect(&its, TARRY_EFFECT_DROP, 1);
-    expect(&its, TARRY_EFFECT_COMPUTE, 0);
+    hears_message(&its, (tarry_message){.type = TARRY_MESSAGE_ROUND});
+    expect_at(&its, TARRY_EFFECT_CANCEL, 2);
+    expect_at(&its, TARRY_EFFECT_DROP, 1);
+    expect_at(&its, TARRY_EFFECT_COMPUTE, 0);
     finishes(&its, 0, 1, 0);
     hears_fate(&its, 0, TARRY_FATE_CREDITED, 0);
     expect_fold(&its, 0, true);
     finishes(&its, 1, 2, 0);
-    hears(&its, (tarry_message){.type = TARRY_MESSAGE_FINISH});
-    expect(&its, TARRY_EFFECT_CANCEL, 2);
-    expect(&its, TARRY_EFFECT_DROP, 1);
+    hears_message(&its, (tarry_message){.type = TARRY_MESSAGE_FINISH});
+    expect_at(&its, TARRY_EFFECT_CANCEL, 2);
+    expect_at(&its, TARRY_EFFECT_DROP, 1);
     desk_end(&its);
 }
 
@@ -373,28 +321,18 @@ static void more_parts_can_not_be_folded(void **state)
     edge_plan_free(plan);
 }
 
-static int create(void *user, const tarry_allocator *allocator)
-{
-    tarry_worker_settings settings = {.worker = 1,
-                                      .dimension = 1,
-                                      .stripe_length = 1,
-                                      .conditioning_limit = 1000,
-                                      .keep = TARRY_KEEP_CREDITED,
-                                      .ahead = 1};
-    tarry_worker *worker = NULL;
-    int error = tarry_worker_create(user, &settings, allocator, &worker, NULL);
-    if (error == TARRY_OK)
-        tarry_worker_free(worker);
-    else
-        assert_null(worker);
-    return error;
-}
-
 static void each_allocation_may_fail(void **state)
 {
     (void)state;
     tarry_plan *plan = edge_plan_cyclic(3, 3, 2, 1);
-    assert_true(fail_each_allocation(create, plan) >= 8);
+    worker_creation made = {plan,
+                            {.worker = 1,
+                             .dimension = 1,
+                             .stripe_length = 1,
+                             .conditioning_limit = 1000,
+                             .keep = TARRY_KEEP_CREDITED,
+                             .ahead = 1}};
+    assert_true(fail_each_allocation(create_worker, &made) >= 8);
     edge_plan_free(plan);
 }
 

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <sys/resource.h>
 
-#include "runtime/tcp/server/tcp_server.h"
+#include "runtime/tcp/server/peer.h"
 
 #define TELL_NS UINT64_C(1000000000)
 
@@ -26,72 +26,70 @@ typedef enum standing {
     VERIFIED,
 } standing;
 
-void newcomers_init(tarry_tcp_server *server, uint32_t workers)
+void newcomers_init(newcomers *self, uint32_t workers, uint32_t wanted, uint32_t connections)
 {
-    newcomers *all = &server->newcomers;
     struct rlimit files;
-    uint64_t most = server->settings.most_newcomers;
-    if (most == 0)
-        most = (uint64_t)workers + NEWCOMERS_MORE;
-    if (most > server->settings.most_connections)
-        most = server->settings.most_connections;
+    uint64_t most = wanted > 0 ? wanted : (uint64_t)workers + NEWCOMERS_MORE;
+    if (most > connections)
+        most = connections;
     if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur != RLIM_INFINITY &&
         most > files.rlim_cur / FILES_FRACTION)
         most = files.rlim_cur / FILES_FRACTION;
-    all->most = most > LEAST ? (uint32_t)most : LEAST;
+    self->most = most > LEAST ? (uint32_t)most : LEAST;
+    self->workers = workers;
 }
 
-void newcomers_add(tarry_tcp_server *server, peer *its)
+void newcomers_add(peers *all, peer *who)
 {
-    newcomers *all = &server->newcomers;
-    while (all->count >= all->most)
-        newcomers_displace(server);
-    its->elder = all->youngest;
-    if (its->elder != NULL)
-        its->elder->younger = its;
+    newcomers *self = &all->newcomers;
+    while (self->count >= self->most)
+        newcomers_displace(all);
+    who->elder = self->youngest;
+    if (who->elder != NULL)
+        who->elder->younger = who;
     else
-        all->oldest = its;
-    all->youngest = its;
-    all->count++;
+        self->oldest = who;
+    self->youngest = who;
+    self->count++;
 }
 
-void newcomers_remove(tarry_tcp_server *server, peer *its)
+void newcomers_remove(peers *all, peer *who)
 {
-    newcomers *all = &server->newcomers;
-    assert(all->count > 0);
-    if (its->elder != NULL)
-        its->elder->younger = its->younger;
+    newcomers *self = &all->newcomers;
+    assert(self->count > 0);
+    if (who->elder != NULL)
+        who->elder->younger = who->younger;
     else
-        all->oldest = its->younger;
-    if (its->younger != NULL)
-        its->younger->elder = its->elder;
+        self->oldest = who->younger;
+    if (who->younger != NULL)
+        who->younger->elder = who->elder;
     else
-        all->youngest = its->elder;
-    its->elder = its->younger = NULL;
-    all->count--;
+        self->youngest = who->elder;
+    who->elder = who->younger = NULL;
+    self->count--;
 }
 
 /* How much is known of it: a handshake that has got on speaks for it. */
-static standing standing_of(const peer *its)
+static standing standing_of(const peer *who)
 {
-    if (its->trusted)
+    if (who->trusted)
         return VERIFIED;
-    const SSL *ssl = channel_ssl(its->channel);
+    const SSL *ssl = channel_ssl(who->channel);
     OSSL_HANDSHAKE_STATE state = SSL_get_state(ssl);
     if (state == TLS_ST_BEFORE || state == TLS_ST_SR_CLNT_HELLO)
         return STRANGER;
     return SSL_is_init_finished(ssl) ? VERIFIED : ANSWERED;
 }
 
-bool newcomers_displace(tarry_tcp_server *server)
+bool newcomers_displace(peers *all)
 {
-    newcomers *all = &server->newcomers;
+    newcomers *self = &all->newcomers;
     peer *first = NULL;
     standing least = VERIFIED;
-    for (peer *its = all->oldest; its != NULL; its = its->younger) {
-        standing now = standing_of(its);
+    for (peer *who = self->oldest; who != NULL; who = who->younger) {
+        standing now = standing_of(who);
         if (first == NULL || now < least) {
-            first = its;
+            first = who;
             least = now;
         }
         if (least == STRANGER)
@@ -99,57 +97,51 @@ bool newcomers_displace(tarry_tcp_server *server)
     }
     if (first == NULL)
         return false;
-    all->displaced++;
+    self->displaced++;
     peer_end(first, 0);
     return true;
 }
 
-bool newcomers_may_come(const tarry_tcp_server *server, uint32_t displaced)
+bool newcomers_may_come(const newcomers *self, uint32_t displaced, uint32_t listeners)
 {
-    const newcomers *all = &server->newcomers;
-    uint32_t each = all->count / DISPLACED_FRACTION / server->listener_count;
-    return all->displaced - displaced < (each > 0 ? each : 1);
+    uint32_t each = self->count / DISPLACED_FRACTION / listeners;
+    return self->displaced - displaced < (each > 0 ? each : 1);
 }
 
-static void tell(tarry_tcp_server *server, const char *from, const char *why)
+static void tell(const peers *all, const char *from, const char *why)
 {
-    tcp_server_notify(server, &(tarry_tcp_notice){
-                                  .type = TARRY_TCP_REFUSED,
-                                  .worker = TARRY_TCP_NO_WORKER,
-                                  .peer = from,
-                                  .text = why,
-                              });
+    all->events.turned_away(all->events.user, WIRE_ANY_WORKER, from, why);
 }
 
-bool newcomers_refused(tarry_tcp_server *server, const peer *its, const char *from, const char *why)
+bool newcomers_refused(peers *all, bool introduced, const char *from, const char *why)
 {
-    newcomers *all = &server->newcomers;
-    const bucket_size words = {WORDS_MORE + (double)server->base.host->plan->workers, WORDS_BACK};
+    newcomers *self = &all->newcomers;
+    const bucket_size words = {WORDS_MORE + (double)self->workers, WORDS_BACK};
     /* A crowd of strangers does not leave a member without an answer to what it has said. */
-    bool introduced = its != NULL && its->introduced;
-    if (!bucket_take(&all->words[introduced], words, 1, tcp_server_now(server))) {
-        all->unsaid++;
+    if (!bucket_take(&self->words[introduced], words, 1, all->events.now(all->events.user))) {
+        self->unsaid++;
         return false;
     }
-    tell(server, from, why);
+    tell(all, from, why);
     return true;
 }
 
-void newcomers_tick(tarry_tcp_server *server, uint64_t now)
+void newcomers_tick(peers *all, uint64_t now)
 {
-    newcomers *all = &server->newcomers;
+    newcomers *self = &all->newcomers;
     char text[128];
-    if (now - all->told_ns < TELL_NS || all->displaced + all->unsaid == 0)
+    if (now - self->told_ns < TELL_NS || self->displaced + self->unsaid == 0)
         return;
-    all->told_ns = now;
-    if (all->displaced > 0) {
+    self->told_ns = now;
+    if (self->displaced > 0) {
         snprintf(text, sizeof(text),
-                 "%" PRIu32 " that had not said who they are made room for others", all->displaced);
-        tell(server, "", text);
+                 "%" PRIu32 " that had not said who they are made room for others",
+                 self->displaced);
+        tell(all, "", text);
     }
-    if (all->unsaid > 0) {
-        snprintf(text, sizeof(text), "%" PRIu32 " more were turned away", all->unsaid);
-        tell(server, "", text);
+    if (self->unsaid > 0) {
+        snprintf(text, sizeof(text), "%" PRIu32 " more were turned away", self->unsaid);
+        tell(all, "", text);
     }
-    all->displaced = all->unsaid = 0;
+    self->displaced = self->unsaid = 0;
 }

@@ -9,40 +9,41 @@
 #ifndef TCP_NEWCOMERS_H
 #define TCP_NEWCOMERS_H
 
-#include <tarry/tcp.h>
+#include <stdbool.h>
+#include <stdint.h>
 
 #include "runtime/tcp/net/bucket.h"
 
-typedef struct tarry_tcp_server tarry_tcp_server;
-
 struct peer;
+struct peers;
 
 typedef struct newcomers {
     struct peer *oldest, *youngest;
     uint32_t count, most;
+    uint32_t workers;           /* of the plan */
     bucket words[2];            /* to those that have said HELLO, and to others */
     uint32_t displaced, unsaid; /* since the last lines about them */
     uint64_t told_ns;
 } newcomers;
 
-/* How many there may be: as the settings say, or one per worker of the plan and 512, of which each
- * has one try at a time; in any case a quarter of the files that the process may open. */
-void newcomers_init(tarry_tcp_server *server, uint32_t workers);
+/* How many there may be: `most`, or (0) one per worker of the plan and 512, of which each has one
+ * try at a time; in any case `connections`, and a quarter of the files that the process may open.
+ */
+void newcomers_init(newcomers *self, uint32_t workers, uint32_t most, uint32_t connections);
 /* Makes room for one more, and counts it. */
-void newcomers_add(tarry_tcp_server *server, struct peer *its);
+void newcomers_add(struct peers *all, struct peer *who);
 /* It has said who it is, or is over. */
-void newcomers_remove(tarry_tcp_server *server, struct peer *its);
+void newcomers_remove(struct peers *all, struct peer *who);
 /* Ends one, as said above. False: there is none. */
-bool newcomers_displace(tarry_tcp_server *server);
+bool newcomers_displace(struct peers *all);
 /* Whether one more may come in at one of the listeners in this turn of the loop, in which it was
  * given its turn when so many had been displaced: all that have just come shall be heard before
  * they make room, and no listener waits for another one. */
-bool newcomers_may_come(const tarry_tcp_server *server, uint32_t displaced);
-/* One of them, from that address, is turned away; its: NULL if it was not even one. False: there
- * were too many lately, this one is only counted, and shall be ended without a word. */
-bool newcomers_refused(tarry_tcp_server *server, const struct peer *its, const char *from,
-                       const char *why);
+bool newcomers_may_come(const newcomers *self, uint32_t displaced, uint32_t listeners);
+/* One of them, from that address, is turned away; introduced: it has said HELLO. False: there were
+ * too many lately, this one is only counted, and shall be ended without a word. */
+bool newcomers_refused(struct peers *all, bool introduced, const char *from, const char *why);
 /* Says, once a second, how many were only counted. */
-void newcomers_tick(tarry_tcp_server *server, uint64_t now);
+void newcomers_tick(struct peers *all, uint64_t now);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One connection at the server: what it may say, from its HELLO on, and how long it may take. All
- * calls are the loop thread's.
+ * One connection at the server: what it may say, from its HELLO on, and how long it may take. What
+ * it says goes to a table of events. All calls are the loop thread's.
  */
 #ifndef TCP_PEER_H
 #define TCP_PEER_H
@@ -14,9 +14,9 @@
 #include "runtime/tcp/net/channel.h"
 #include "runtime/tcp/net/near.h"
 #include "runtime/tcp/net/outgoing.h"
+#include "runtime/tcp/server/newcomers.h"
+#include "runtime/tcp/trust/credential.h"
 #include "runtime/tcp/trust/identity.h"
-
-typedef struct tarry_tcp_server tarry_tcp_server;
 
 typedef enum peer_state {
     PEER_NEW,      /* not verified, or no HELLO was taken yet: one of the newcomers */
@@ -50,8 +50,41 @@ typedef struct peer_limits {
 
 typedef struct peer peer;
 
+/*
+ * What a peer says, asks and goes through, for whom it is of. Called in the loop's thread; where a
+ * bool is given back, false says that the peer was ended, or is to hear nothing more. peer.c sees
+ * to it that HELLO comes first, and that what follows is allowed in the peer's state.
+ */
+typedef struct peer_events {
+    void *user;
+    uint64_t (*now)(void *user);
+    /* Somebody is turned away; worker: WIRE_ANY_WORKER: not known. */
+    void (*turned_away)(void *user, uint32_t worker, const char *from, const char *why);
+    bool (*hello)(void *user, peer *from, const wire_hello *hello);
+    bool (*ready)(void *user, peer *from, const wire_ready *ready);
+    bool (*message)(void *user, peer *from, tarry_message *message);
+    bool (*fetch)(void *user, peer *from, const wire_fetch *fetch);
+    void (*shared)(void *user, peer *from, const wire_shared *shared);
+    void (*bye)(void *user, peer *from);
+    /* A coded part begins to come in, or is there in shared memory: `message` follows. */
+    channel_verdict (*begin_part)(void *user, peer *from, const tarry_message *message,
+                                  size_t bytes, void **place);
+    bool (*near_part)(void *user, peer *from, const tarry_message *message);
+    /* heard_ns is new, since bytes came, or (`excused`) could not be read. It has a worker's id. */
+    void (*heard)(void *user, peer *from, bool excused);
+    /* The task PEER_HEARD is due. */
+    void (*alive)(void *user, peer *from);
+    /* A worker has said nothing for twice the silence that counts as absence. Gives back whether it
+     * is to be ended. */
+    bool (*silent)(void *user, peer *from);
+    /* It is over, and was in that state; its channel is still to be closed. */
+    void (*gone)(void *user, peer *who, peer_state was);
+} peer_events;
+
+typedef struct peers peers;
+
 struct peer {
-    tarry_tcp_server *server;
+    peers *all;
     peer *before, *after;  /* in the list of all */
     peer *elder, *younger; /* of newcomers, while it is new */
     peer *next_task;       /* in the list of those with tasks */
@@ -82,52 +115,58 @@ struct peer {
     size_t held_size, held_room;
 };
 
-typedef struct peer_list {
+/* All connections, and what they have in common. */
+struct peers {
+    tarry_allocator allocator;
+    uv_loop_t *loop;
+    credential *credential; /* NULL: plain text, and everybody is trusted */
+    uint8_t *read_buffer;   /* CHANNEL_SHARED_BYTES */
+    size_t most_waiting;    /* bytes that wait to be sent to one */
+    uint64_t silence_ns;    /* that counts as absence */
+    peer_events events;
     peer *first;
     peer *tasks; /* those with tasks */
     peer *over;  /* to be freed */
-} peer_list;
+    uint32_t count;
+    newcomers newcomers;
+};
 
 /*
  * Takes over a connection. member: by the Unix socket's file. Errors: NO_MEMORY, SYSTEM; fd is
  * closed then.
  */
-int peer_open(tarry_tcp_server *server, int fd, bool member);
+int peer_open(peers *all, int fd, bool member);
 /* Says why, and ends it; it can be told so for a little while yet. */
-void peer_refuse(peer *its, wire_reason reason, const char *text);
+void peer_refuse(peer *self, wire_reason reason, const char *text);
 /* Ends it, with a last word if bye is not 0. Its worker is lost. */
-void peer_end(peer *its, wire_bye bye);
+void peer_end(peer *self, wire_bye bye);
 /* Frees those that are over. */
-void peer_bury(tarry_tcp_server *server);
+void peers_free_closed(peers *all);
 /* Puts something off until the end of the turn. */
-void peer_later(peer *its, peer_task task);
+void peer_defer(peer *self, peer_task task);
 /* Does what was put off, for all. */
-void peer_do_tasks(tarry_tcp_server *server);
-/* Sends what may go of the large things. */
-void peer_pump(peer *its);
-/* A plan goes out; what waits of one before does not. */
-void peer_send_plan(peer *its);
+void peers_do_tasks(peers *all);
+/* Something large goes out. */
+void peer_send_large(peer *self, const outgoing_stream *stream);
 /* Drops large things of a tag; nothing reads them after that. */
-void peer_drop(peer *its, outgoing_tag tag);
+void peer_drop(peer *self, outgoing_tag tag);
 /* A heartbeat, unless it has not said who it is. */
-void peer_beat(peer *its, uint64_t now);
+void peer_beat(peer *self, uint64_t now);
 /* The same if nothing was sent lately; the end of one that does not get on. */
-void peer_tick(peer *its, uint64_t now);
+void peer_tick(peer *self, uint64_t now);
 /* Whether its certificate is on the list that is in force now. */
-bool peer_is_revoked(const peer *its);
-uint64_t peer_received(const peer *its);
-uint64_t peer_sent(const peer *its);
+bool peer_is_revoked(const peer *self);
+uint64_t peer_received(const peer *self);
+uint64_t peer_sent(const peer *self);
 
 /* peer_limits.c: what it says is counted, and too much of anything a flood, for which it is refused
  * at the end of the turn. Those that count give back false then. */
-void peer_limits_begin(peer *its);  /* it is a worker, and hears of the plan */
-void peer_limits_replan(peer *its); /* it hears of another one */
-/* A message that the machine rejected, or took (reject: NULL). */
-bool peer_count_message(peer *its, const tarry_reject *reject);
-bool peer_count_frame(peer *its, wire_kind kind); /* another frame */
-
-/* peer_admit.c */
-bool peer_hello(peer *its, const wire_hello *hello);
-bool peer_ready(peer *its, const wire_ready *ready);
+/* It is a worker, and hears of a plan, by which an honest one sends `each` messages in a round; it
+ * may fetch so many chunks. */
+void peer_limits_begin(peer *self, double each, uint32_t chunks);
+void peer_limits_replan(peer *self, double each); /* it hears of another one */
+/* A message of this round that the machine rejected, or took (reject: NULL). */
+bool peer_count_message(peer *self, uint64_t round, const tarry_reject *reject);
+bool peer_count_frame(peer *self, wire_kind kind); /* another frame */
 
 #endif

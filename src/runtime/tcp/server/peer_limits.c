@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How much a peer may say. */
-#include "runtime/tcp/server/tcp_server.h"
+#include "runtime/tcp/server/peer.h"
 
 enum {
     SENSELESS = 64, /* tokens of a message that makes no sense; others are one */
@@ -12,52 +12,53 @@ enum {
     FETCHES_MORE = 32,
 };
 
-static bool refuse(peer *its)
+static bool refuse(peer *self)
 {
-    its->refusal = WIRE_REFUSED_FLOOD;
-    peer_later(its, PEER_REFUSE);
+    self->refusal = WIRE_REFUSED_FLOOD;
+    peer_defer(self, PEER_REFUSE);
     return false;
 }
 
 /* Tokens come back with each round, four times what an honest worker says in it, and with time, for
  * the rounds that are long. */
-static void find_most(peer *its)
+static void find_most(peer *self, double each)
 {
-    const tarry_tcp_server *server = its->server;
-    double each = MESSAGES_EACH * ((double)tarry_plan_load(server->base.host->plan, its->worker) +
-                                   (double)server->base.host->cut.stripes);
-    its->limits.each_round = SENSELESS + each;
-    its->limits.most = (bucket_size){
-        .room = SENSELESS * (MESSAGES_LEAST + each),
-        .per_second = SENSELESS + SENSELESS * 1e9 / (double)server->settings.server.silence_ns,
+    double most = MESSAGES_EACH * each;
+    self->limits.each_round = SENSELESS + most;
+    self->limits.most = (bucket_size){
+        .room = SENSELESS * (MESSAGES_LEAST + most),
+        .per_second = SENSELESS + SENSELESS * 1e9 / (double)self->all->silence_ns,
     };
 }
 
-void peer_limits_begin(peer *its)
+void peer_limits_begin(peer *self, double each, uint32_t chunks)
 {
-    its->limits.answers = 1;
-    its->limits.fetches = its->server->base.host->plan->origins + FETCHES_MORE;
-    find_most(its);
+    self->limits.answers = 1;
+    self->limits.fetches = chunks + FETCHES_MORE;
+    find_most(self, each);
 }
 
-void peer_limits_replan(peer *its)
+void peer_limits_replan(peer *self, double each)
 {
-    its->limits.answers++;
-    find_most(its);
+    self->limits.answers++;
+    find_most(self, each);
 }
 
-bool peer_count_message(peer *its, const tarry_reject *reject)
+static uint64_t now_of(const peer *self)
 {
-    tarry_tcp_server *server = its->server;
-    peer_limits *limits = &its->limits;
-    if (limits->counted_round != server->base.host->round.number) {
-        limits->counted_round = server->base.host->round.number;
+    return self->all->events.now(self->all->events.user);
+}
+
+bool peer_count_message(peer *self, uint64_t round, const tarry_reject *reject)
+{
+    peer_limits *limits = &self->limits;
+    if (limits->counted_round != round) {
+        limits->counted_round = round;
         bucket_give(&limits->messages, limits->each_round);
     }
     bool senseless = reject != NULL && *reject != TARRY_REJECT_STALE;
-    return bucket_take(&limits->messages, limits->most, senseless ? SENSELESS : 1,
-                       tcp_server_now(server)) ||
-           refuse(its);
+    return bucket_take(&limits->messages, limits->most, senseless ? SENSELESS : 1, now_of(self)) ||
+           refuse(self);
 }
 
 static bool take_one(uint32_t *left)
@@ -67,10 +68,9 @@ static bool take_one(uint32_t *left)
     return some;
 }
 
-bool peer_count_frame(peer *its, wire_kind kind)
+bool peer_count_frame(peer *self, wire_kind kind)
 {
-    peer_limits *limits = &its->limits;
-    tarry_tcp_server *server = its->server;
+    peer_limits *limits = &self->limits;
     bool within = true;
     if (kind == WIRE_READY)
         within = take_one(&limits->answers);
@@ -79,12 +79,12 @@ bool peer_count_frame(peer *its, wire_kind kind)
     else if (kind == WIRE_FETCH)
         within = take_one(&limits->fetches);
     else if (kind == WIRE_HEARTBEAT)
-        within = bucket_take(&limits->heartbeats,
-                             (bucket_size){
-                                 .room = HEARTBEATS,
-                                 .per_second = 1 + HEARTBEATS_BACK * 1e9 /
-                                                       (double)server->settings.server.silence_ns,
-                             },
-                             1, tcp_server_now(server));
-    return within || refuse(its);
+        within =
+            bucket_take(&limits->heartbeats,
+                        (bucket_size){
+                            .room = HEARTBEATS,
+                            .per_second = 1 + HEARTBEATS_BACK * 1e9 / (double)self->all->silence_ns,
+                        },
+                        1, now_of(self));
+    return within || refuse(self);
 }

@@ -105,6 +105,18 @@ static int init_lock(tarry_tcp_server *server)
     return server->has_lock && server->has_changed ? TARRY_OK : TARRY_ERROR_SYSTEM;
 }
 
+static void init_peers(tarry_tcp_server *server)
+{
+    peers *all = &server->peers;
+    all->allocator = server->allocator;
+    all->loop = &server->loop;
+    all->credential = server->credential;
+    all->read_buffer = server->read_buffer;
+    all->most_waiting = server->settings.most_peer_bytes;
+    all->silence_ns = server->settings.server.silence_ns;
+    all->events = tcp_server_peer_events(server);
+}
+
 /* Errors of which nothing else was said. */
 static int create_quietly(tarry_tcp_server *server)
 {
@@ -113,6 +125,7 @@ static int create_quietly(tarry_tcp_server *server)
         error = copy_job(server);
     if (error == TARRY_OK)
         error = make_members(server);
+    init_peers(server);
     if (error == TARRY_OK)
         error = tcp_server_init_loop(server);
     if (error == TARRY_OK)
@@ -214,7 +227,8 @@ int tarry_tcp_server_create(const tarry_plan *plan, const tarry_tcp_server_setti
     made->base.methods = &methods;
     made->allocator = memory_allocator(allocator);
     made->settings = *settings;
-    newcomers_init(made, plan->workers);
+    newcomers_init(&made->peers.newcomers, plan->workers, settings->most_newcomers,
+                   settings->most_connections);
     made->attended_ns = clock_now_ns();
     made->settings.decode_threads = choose_threads(settings->decode_threads);
     error = create(made, plan, diagnostic);

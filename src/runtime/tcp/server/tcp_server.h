@@ -13,7 +13,9 @@
  *   tcp_server_near.c    memory shared with workers on this machine
  *   tcp_server_replan.c  another plan
  *   tcp_server_status.c  how the run stands, for viewers
- *   peer.h               one connection
+ *   tcp_server_peers.c   what peers say and go through
+ *   tcp_server_admit.c   who is let in, and as whom
+ *   peer.h               one connection, which knows nothing of the server but a table of events
  */
 #ifndef TCP_SERVER_STATE_H
 #define TCP_SERVER_STATE_H
@@ -29,10 +31,11 @@
 #include "runtime/host/runtime.h"
 #include "runtime/tcp/net/address.h"
 #include "runtime/tcp/net/near.h"
-#include "runtime/tcp/server/newcomers.h"
 #include "runtime/tcp/server/peer.h"
 #include "runtime/tcp/server/roster.h"
 #include "runtime/tcp/trust/credential.h"
+
+typedef struct tarry_tcp_server tarry_tcp_server;
 
 enum {
     TCP_STRIPES_PER_WORKER = 4, /* some come in while others are summed */
@@ -123,9 +126,8 @@ struct tarry_tcp_server {
     /* who is there */
     roster roster;
     tcp_member *members;
-    peer_list peers;
-    newcomers newcomers;
-    uint32_t connections, viewers;
+    peers peers;
+    uint32_t viewers;
 
     /* shared memory */
     uint8_t host_id[SHARE_HOST_BYTES]; /* of this machine */
@@ -201,10 +203,10 @@ void tcp_server_drop_parameters(tarry_tcp_server *server);
 
 /* tcp_server_parts.c */
 /* A coded part begins to come in. What channel_handlers.begin gives back. */
-channel_verdict tcp_server_begin_part(tarry_tcp_server *server, peer *who,
-                                      const tarry_message *message, size_t bytes, void **place);
+channel_verdict tcp_server_begin_part(void *user, peer *who, const tarry_message *message,
+                                      size_t bytes, void **place);
 /* The same of one that lies in shared memory, and so is there. False: it breaks the rules. */
-bool tcp_server_begin_near_part(tarry_tcp_server *server, peer *who, const tarry_message *message);
+bool tcp_server_begin_near_part(void *user, peer *who, const tarry_message *message);
 /* host_transport.released */
 void tcp_server_release_stripe(void *user, stripe *item);
 /* A part that came over a connection was taken: where there are no decode threads, some are summed
@@ -214,7 +216,7 @@ void tcp_server_sum_received(tarry_tcp_server *server);
 /* tcp_server_near.c */
 /* Offers memory to a worker on this machine, as far as there is any. */
 void tcp_server_share(tarry_tcp_server *server, peer *who);
-void tcp_server_take_shared(tarry_tcp_server *server, peer *who, const wire_shared *shared);
+void tcp_server_take_shared(void *user, peer *who, const wire_shared *shared);
 /* The parameters of the round in progress can be read on the board. */
 void tcp_server_publish(tarry_tcp_server *server);
 /* The Unix socket that a peer on this machine can come to; "": none. */
@@ -230,6 +232,18 @@ void tcp_server_turn_to(tarry_runtime *runtime, void *argument);
 /* The plan as workers are sent it; the caller's. Errors: NO_MEMORY. */
 int tcp_server_encode_plan(const tarry_tcp_server *server, const tarry_plan *plan, uint8_t **bytes,
                            size_t *size, tarry_diagnostic *diagnostic);
+
+/* A plan goes out; what waits of one before does not. */
+void tcp_server_send_plan(const tarry_tcp_server *server, peer *who);
+
+/* tcp_server_peers.c */
+peer_events tcp_server_peer_events(tarry_tcp_server *server);
+
+/* tcp_server_admit.c: peer_events.hello and .ready */
+bool tcp_server_admit(void *user, peer *who, const wire_hello *hello);
+bool tcp_server_take_ready(void *user, peer *who, const wire_ready *ready);
+/* How many messages an honest worker sends in a round. */
+double tcp_server_messages_of(const tarry_tcp_server *server, uint32_t worker);
 
 /* tcp_server_status.c */
 void tcp_server_send_status(tarry_tcp_server *server);

@@ -40,7 +40,7 @@ static bool is_member(int fd)
 
 static void turn_away(tarry_tcp_server *server, int fd, const char *from, const char *why)
 {
-    newcomers_refused(server, NULL, from, why);
+    newcomers_refused(&server->peers, false, from, why);
     close(fd);
 }
 
@@ -48,9 +48,9 @@ static void turn_away(tarry_tcp_server *server, int fd, const char *from, const 
 static bool make_room(tarry_tcp_server *server, int *fd)
 {
     bool spare = (rlim_t)*fd >= spare_from();
-    if (!spare && server->connections < server->settings.most_connections)
+    if (!spare && server->peers.count < server->settings.most_connections)
         return true;
-    if (!newcomers_displace(server))
+    if (!newcomers_displace(&server->peers))
         return false;
     int freed = spare ? fcntl(*fd, F_DUPFD_CLOEXEC, 0) : -1;
     if (freed >= 0) {
@@ -69,8 +69,8 @@ static void take(tcp_listener *listener, int fd, const address *from)
         turn_away(server, fd, text, "too many connections");
     else if (listener->local && !is_member(fd))
         turn_away(server, fd, listener->text, "another user");
-    else if (peer_open(server, fd, listener->file) != TARRY_OK)
-        newcomers_refused(server, NULL, text, "no memory for it");
+    else if (peer_open(&server->peers, fd, listener->file) != TARRY_OK)
+        newcomers_refused(&server->peers, false, text, "no memory for it");
 }
 
 static void on_readable(uv_poll_t *handle, int status, int events)
@@ -78,8 +78,10 @@ static void on_readable(uv_poll_t *handle, int status, int events)
     (void)status;
     (void)events;
     tcp_listener *listener = handle->data;
-    uint32_t displaced = listener->server->newcomers.displaced;
-    for (uint32_t i = 0; i < ACCEPTED_PER_TURN && newcomers_may_come(listener->server, displaced);
+    uint32_t displaced = listener->server->peers.newcomers.displaced;
+    for (uint32_t i = 0;
+         i < ACCEPTED_PER_TURN && newcomers_may_come(&listener->server->peers.newcomers, displaced,
+                                                     listener->server->listener_count);
          i++) {
         address from = {.size = sizeof(from.socket)};
         int fd = accept4(listener->fd, (struct sockaddr *)&from.socket, &from.size,
@@ -89,7 +91,7 @@ static void on_readable(uv_poll_t *handle, int status, int events)
             continue;
         }
         if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
-            if (newcomers_displace(listener->server))
+            if (newcomers_displace(&listener->server->peers))
                 continue;
             tcp_server_accept(listener->server, false); /* until the next tick */
             return;

@@ -84,10 +84,10 @@ static void refresh_revoked(tarry_tcp_server *server)
     if (!changed)
         return;
     tell_revocation(server, "in force");
-    for (peer *its = server->peers.first, *after; its != NULL; its = after) {
-        after = its->after;
-        if (peer_is_revoked(its))
-            peer_refuse(its, WIRE_REFUSED_REVOKED, "");
+    for (peer *who = server->peers.first, *after; who != NULL; who = after) {
+        after = who->after;
+        if (peer_is_revoked(who))
+            peer_refuse(who, WIRE_REFUSED_REVOKED, "");
     }
 }
 
@@ -102,16 +102,16 @@ static void on_tick(uv_timer_t *handle)
     server->spared = late;
     server->ticked_ns = now;
     tcp_server_accept(server, true); /* goes on after a lack of descriptors */
-    for (peer *its = server->peers.first, *after; its != NULL; its = after) {
-        after = its->after;
+    for (peer *who = server->peers.first, *after; who != NULL; who = after) {
+        after = who->after;
         if (late)
-            peer_beat(its, now);
+            peer_beat(who, now);
         else
-            peer_tick(its, now);
+            peer_tick(who, now);
     }
     if (late)
         return;
-    newcomers_tick(server, now);
+    newcomers_tick(&server->peers, now);
     if (server->viewers > 0 && now - server->status_ns >= STATUS_NS) {
         server->status_ns = now;
         tcp_server_send_status(server);
@@ -149,10 +149,10 @@ static void on_turn_end(uv_prepare_t *handle)
 {
     tarry_tcp_server *server = handle->data;
     do {
-        peer_do_tasks(server);
+        peers_do_tasks(&server->peers);
         host_turn(server->base.host);
     } while (server->peers.tasks != NULL);
-    peer_bury(server);
+    peers_free_closed(&server->peers);
     arm(server);
     server->now_ns = 0;
 }
@@ -234,8 +234,8 @@ void tcp_server_stop_loop(tarry_tcp_server *server, bool finished)
         close_handles(server);
         uv_run(&server->loop, UV_RUN_DEFAULT);
     }
-    peer_do_tasks(server);
-    peer_bury(server);
+    peers_do_tasks(&server->peers);
+    peers_free_closed(&server->peers);
     int error = uv_loop_close(&server->loop);
     assert(error == 0);
     (void)error;

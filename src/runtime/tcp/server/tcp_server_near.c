@@ -35,8 +35,9 @@ void tcp_server_share(tarry_tcp_server *server, peer *who)
     offer(who, WIRE_SHARE_PARAMETERS, &board->memory);
 }
 
-void tcp_server_take_shared(tarry_tcp_server *server, peer *who, const wire_shared *shared)
+void tcp_server_take_shared(void *user, peer *who, const wire_shared *shared)
 {
+    tarry_tcp_server *server = user;
     if (shared->kind == WIRE_SHARE_PARAMETERS) {
         who->reads_board = shared->opened && server->board.memory.memory != NULL;
         return;

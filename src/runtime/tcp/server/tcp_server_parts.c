@@ -6,9 +6,10 @@
  * take longer. */
 enum { SUMMED_TOGETHER = 4 };
 
-channel_verdict tcp_server_begin_part(tarry_tcp_server *server, peer *who,
-                                      const tarry_message *message, size_t bytes, void **place)
+channel_verdict tcp_server_begin_part(void *user, peer *who, const tarry_message *message,
+                                      size_t bytes, void **place)
 {
+    tarry_tcp_server *server = user;
     host *core = server->base.host;
     layout cut;
     if (!host_find_cut(core, message, &cut) ||
@@ -33,8 +34,9 @@ channel_verdict tcp_server_begin_part(tarry_tcp_server *server, peer *who,
     return CHANNEL_TAKE;
 }
 
-bool tcp_server_begin_near_part(tarry_tcp_server *server, peer *who, const tarry_message *message)
+bool tcp_server_begin_near_part(void *user, peer *who, const tarry_message *message)
 {
+    tarry_tcp_server *server = user;
     layout cut;
     if (!who->near_opened || !host_find_cut(server->base.host, message, &cut)) {
         peer_refuse(who, WIRE_REFUSED_FORMAT, "a coded part without its numbers");
@@ -59,7 +61,7 @@ void tcp_server_release_stripe(void *user, stripe *item)
     peer *who = tcp_server_peer(server, item->worker);
     member->buffers--;
     if (who != NULL && who->waiting)
-        peer_later(who, PEER_RESUME);
+        peer_defer(who, PEER_RESUME);
 }
 
 void tcp_server_sum_received(tarry_tcp_server *server)

@@ -18,19 +18,28 @@ int tcp_server_encode_plan(const tarry_tcp_server *server, const tarry_plan *pla
     return TARRY_OK;
 }
 
+void tcp_server_send_plan(const tarry_tcp_server *server, peer *who)
+{
+    peer_send_large(who, &(outgoing_stream){
+                             .tag = OUTGOING_PLAN,
+                             .bytes = server->plan_bytes,
+                             .size = server->plan_size,
+                         });
+}
+
 /* Whoever is about to learn the plan before learns this one as well. */
 static void tell(tarry_tcp_server *server)
 {
-    for (peer *its = server->peers.first; its != NULL; its = its->after) {
-        if (its->state != PEER_WELCOMED && its->state != PEER_READY && its->state != PEER_TURNING)
+    for (peer *who = server->peers.first; who != NULL; who = who->after) {
+        if (who->state != PEER_WELCOMED && who->state != PEER_READY && who->state != PEER_TURNING)
             continue;
-        peer_drop(its, OUTGOING_PLAN);
-        peer_send_plan(its);
-        its->replanned = true;
-        peer_limits_replan(its);
-        its->held_size = 0;
-        if (its->state == PEER_READY)
-            its->state = PEER_TURNING;
+        peer_drop(who, OUTGOING_PLAN);
+        tcp_server_send_plan(server, who);
+        who->replanned = true;
+        peer_limits_replan(who, tcp_server_messages_of(server, who->worker));
+        who->held_size = 0;
+        if (who->state == PEER_READY)
+            who->state = PEER_TURNING;
     }
 }
 

@@ -57,7 +57,7 @@ static void hold(tarry_tcp_server *server, peer *who, tarry_message_type type, c
     if (type == TARRY_MESSAGE_FINISH)
         return;
     if (!reserve_held(server, who, size)) {
-        peer_later(who, PEER_DROP);
+        peer_defer(who, PEER_DROP);
         return;
     }
     memcpy(who->held + who->held_size, frame, size);
@@ -69,13 +69,12 @@ static void send_parameters(tarry_tcp_server *server, peer *who, uint64_t round)
     peer_drop(who, OUTGOING_PARAMETERS);
     if (who->reads_board)
         return;
-    outgoing_add(&who->large, &(outgoing_stream){
-                                  .tag = OUTGOING_PARAMETERS,
-                                  .round = round,
-                                  .bytes = (const uint8_t *)server->parameters,
-                                  .size = server->settings.parameters * sizeof(float),
-                              });
-    peer_later(who, PEER_PUMP);
+    peer_send_large(who, &(outgoing_stream){
+                             .tag = OUTGOING_PARAMETERS,
+                             .round = round,
+                             .bytes = (const uint8_t *)server->parameters,
+                             .size = server->settings.parameters * sizeof(float),
+                         });
 }
 
 int tcp_server_send(void *user, uint32_t worker, const tarry_message *message, uint8_t *frame,
@@ -90,7 +89,7 @@ int tcp_server_send(void *user, uint32_t worker, const tarry_message *message, u
     wire_message_head(size, 0, frame);
     size += WIRE_HEAD_BYTES;
     if (message->type == TARRY_MESSAGE_PROBE && who->waiting)
-        peer_later(who, PEER_HEARD); /* it can't answer while nothing is read from it */
+        peer_defer(who, PEER_HEARD); /* it can't answer while nothing is read from it */
     if (who->state == PEER_TURNING && message->type != TARRY_MESSAGE_PROBE) {
         hold(server, who, message->type, frame, size);
         return TARRY_OK;

@@ -98,10 +98,10 @@ void tcp_server_send_status(tarry_tcp_server *server)
     for (uint32_t worker = status.workers; worker < server->base.host->plan->workers; worker++)
         status.others[state_of(server, worker)]++;
     wire_status_encode(&status, server->worker_status, server->status);
-    for (peer *its = server->peers.first; its != NULL; its = its->after) {
-        if (its->state != PEER_VIEWER || !its->drained)
+    for (peer *who = server->peers.first; who != NULL; who = who->after) {
+        if (who->state != PEER_VIEWER || !who->drained)
             continue; /* one that is slow gets the next one */
-        its->drained = false;
-        channel_send(its->channel, server->status, wire_status_size(&status));
+        who->drained = false;
+        channel_send(who->channel, server->status, wire_status_size(&status));
     }
 }

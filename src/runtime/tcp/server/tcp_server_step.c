@@ -54,7 +54,7 @@ static void on_left_out(void *user, const tarry_effect *effect)
         member->state = WIRE_WORKER_SILENT;
         count_present(server, false);
         if (who != NULL)
-            peer_later(who, PEER_DROP);
+            peer_defer(who, PEER_DROP);
         break;
     case TARRY_ABSENT_LATE:
     case TARRY_ABSENT_FAILED:
@@ -171,7 +171,7 @@ void tcp_server_join(tarry_tcp_server *server, peer *who)
     if (!rejected)
         return;
     who->refusal = WIRE_REFUSED_ARRIVALS;
-    peer_later(who, PEER_REFUSE);
+    peer_defer(who, PEER_REFUSE);
 }
 
 void tcp_server_lose(tarry_tcp_server *server, const peer *who)

@@ -7,20 +7,17 @@
 
 #include <cmocka.h>
 
-#include "runtime/tcp/server/tcp_server.h"
+#include "runtime/tcp/server/newcomers.h"
 
 enum { BEFORE = 1000 };
 
 /* How many one listener may displace in a turn. */
 static uint32_t most_of(uint32_t count, uint32_t listeners)
 {
-    static tarry_tcp_server server;
-    server.listener_count = listeners;
-    server.newcomers.count = count;
-    server.newcomers.displaced = BEFORE;
-    while (newcomers_may_come(&server, BEFORE))
-        server.newcomers.displaced++;
-    return server.newcomers.displaced - BEFORE;
+    newcomers all = {.count = count, .displaced = BEFORE};
+    while (newcomers_may_come(&all, BEFORE, listeners))
+        all.displaced++;
+    return all.displaced - BEFORE;
 }
 
 static void test_half_of_them_stay(void **state)

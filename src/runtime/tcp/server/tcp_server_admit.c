@@ -11,7 +11,7 @@ enum {
     VIEWERS_MOST = 256,
 };
 
-/* How often a worker may take its seat: at a time, and a second for good. Each costs a handshake,
+/* How often a worker may take who seat: at a time, and a second for good. Each costs a handshake,
  * and perhaps the plan; and arrivals are used up (tarry_server_arrivals_left). */
 static const bucket_size ENTRIES = {256, 4};
 
@@ -32,18 +32,17 @@ static uint64_t quiet_limit_ns(const tarry_tcp_server *server, uint64_t now)
                           : server->settings.server.silence_ns / TAKEN_FRACTION + since;
 }
 
-static wire_reason admit_worker(peer *its, const wire_hello *hello)
+static wire_reason admit_worker(tarry_tcp_server *server, peer *who, const wire_hello *hello)
 {
-    tarry_tcp_server *server = its->server;
     roster_claim claim = {
         .allowed = WIRE_ANY_WORKER,
         .wanted = hello->worker,
         .instance = hello->instance,
     };
-    if (!its->trusted && its->identity.role != CREDENTIAL_WORKER)
+    if (!who->trusted && who->identity.role != CREDENTIAL_WORKER)
         return WIRE_REFUSED_IDENTITY;
-    if (!its->trusted && its->identity.worker != CREDENTIAL_ANY_ID)
-        claim.allowed = its->identity.worker;
+    if (!who->trusted && who->identity.worker != CREDENTIAL_ANY_ID)
+        claim.allowed = who->identity.worker;
     uint32_t worker;
     uint64_t now = tcp_server_now(server);
     wire_reason reason =
@@ -59,18 +58,18 @@ static wire_reason admit_worker(peer *its, const wire_hello *hello)
                     "the worker whose credential names this id is here");
     else if (before != NULL)
         peer_end(before, 0);
-    its->worker = worker;
-    if (roster_sit(&server->roster, worker, its, &claim, now) == ROSTER_RESTARTED)
+    who->worker = worker;
+    if (roster_sit(&server->roster, worker, who, &claim, now) == ROSTER_RESTARTED)
         server->members[worker].restarted = true;
     memcpy(server->members[worker].rack, hello->rack, sizeof(hello->rack));
     return 0;
 }
 
-static wire_reason admit_viewer(const peer *its)
+static wire_reason admit_viewer(const tarry_tcp_server *server, const peer *who)
 {
-    if (!its->trusted && its->identity.role != CREDENTIAL_VIEWER)
+    if (!who->trusted && who->identity.role != CREDENTIAL_VIEWER)
         return WIRE_REFUSED_IDENTITY;
-    return its->server->viewers < VIEWERS_MOST ? 0 : WIRE_REFUSED_FULL;
+    return server->viewers < VIEWERS_MOST ? 0 : WIRE_REFUSED_FULL;
 }
 
 /* Whether memory can be shared. */
@@ -80,16 +79,15 @@ static bool is_here(const tarry_tcp_server *server, const wire_hello *hello)
            memcmp(server->host_id, hello->host, WIRE_ID_BYTES) == 0;
 }
 
-static void send_welcome(peer *its, const wire_hello *hello)
+static void send_welcome(tarry_tcp_server *server, peer *who, const wire_hello *hello)
 {
-    tarry_tcp_server *server = its->server;
     const tarry_server_settings *settings = &server->settings.server;
     bool worker = hello->role == WIRE_ROLE_WORKER;
     bool knows_job = memcmp(hello->job, server->job_id, WIRE_ID_BYTES) == 0;
     bool knows_plan = memcmp(hello->plan, server->base.host->plan->digest, WIRE_DIGEST_BYTES) == 0;
     wire_welcome welcome = {
         .version = WIRE_VERSION,
-        .worker = its->worker,
+        .worker = who->worker,
         .workers = server->base.host->plan->workers,
         .parameters = server->settings.parameters,
         .dimension = server->base.host->cut.dimension,
@@ -106,23 +104,28 @@ static void send_welcome(peer *its, const wire_hello *hello)
     memcpy(welcome.job, server->job_id, WIRE_ID_BYTES);
     memcpy(welcome.plan, server->base.host->plan->digest, WIRE_DIGEST_BYTES);
     if (worker && is_here(server, hello)) {
-        if (channel_is_unix(its->channel))
-            tcp_server_share(server, its);
+        if (channel_is_unix(who->channel))
+            tcp_server_share(server, who);
         else
             snprintf(welcome.near, sizeof(welcome.near), "%s", tcp_server_near_socket(server));
     }
     uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
-    channel_send(its->channel, frame, wire_welcome_encode(&welcome, frame));
+    channel_send(who->channel, frame, wire_welcome_encode(&welcome, frame));
     if (welcome.plan_bytes > 0)
-        peer_send_plan(its);
-    if (welcome.job_bytes > 0) {
-        outgoing_add(&its->large, &(outgoing_stream){
-                                      .tag = OUTGOING_JOB,
-                                      .bytes = server->job,
-                                      .size = server->settings.job_size,
-                                  });
-        peer_later(its, PEER_PUMP);
-    }
+        tcp_server_send_plan(server, who);
+    if (welcome.job_bytes > 0)
+        peer_send_large(who, &(outgoing_stream){
+                                 .tag = OUTGOING_JOB,
+                                 .bytes = server->job,
+                                 .size = server->settings.job_size,
+                             });
+}
+
+/* What an honest worker says in a round. */
+double tcp_server_messages_of(const tarry_tcp_server *server, uint32_t worker)
+{
+    return (double)tarry_plan_load(server->base.host->plan, worker) +
+           (double)server->base.host->cut.stripes;
 }
 
 /* A stripe is the longest that comes, unless it is very short. */
@@ -132,9 +135,9 @@ static uint32_t most_length(const tarry_tcp_server *server)
     return part > WIRE_SMALL_BYTES ? (uint32_t)part : WIRE_SMALL_BYTES;
 }
 
-bool peer_hello(peer *its, const wire_hello *hello)
+bool tcp_server_admit(void *user, peer *who, const wire_hello *hello)
 {
-    tarry_tcp_server *server = its->server;
+    tarry_tcp_server *server = user;
     wire_reason reason = 0;
     char why[WIRE_TEXT_BYTES + 1] = "";
     if (hello->oldest > WIRE_VERSION || hello->newest < WIRE_VERSION)
@@ -142,55 +145,56 @@ bool peer_hello(peer *its, const wire_hello *hello)
     else if (server->closing)
         reason = WIRE_REFUSED_CLOSING;
     else if (hello->role == WIRE_ROLE_VIEWER)
-        reason = admit_viewer(its);
+        reason = admit_viewer(server, who);
     else if (hello->ranking != COEFFICIENTS_VERSION)
         reason = WIRE_REFUSED_RANKING;
     else
-        reason = admit_worker(its, hello);
+        reason = admit_worker(server, who, hello);
     if (reason == WIRE_REFUSED_RANKING)
         snprintf(why, sizeof(why), "has version %u of ranks and coefficients, the server has %u",
                  (unsigned)hello->ranking, (unsigned)COEFFICIENTS_VERSION);
     if (reason != 0) {
-        peer_refuse(its, reason, why);
+        peer_refuse(who, reason, why);
         return false;
     }
-    newcomers_remove(server, its);
+    newcomers_remove(&server->peers, who);
     if (hello->role == WIRE_ROLE_VIEWER) {
-        its->state = PEER_VIEWER;
-        its->drained = true;
+        who->state = PEER_VIEWER;
+        who->drained = true;
         server->viewers++;
     } else {
-        its->state = PEER_WELCOMED;
-        peer_limits_begin(its);
-        channel_allow(its->channel, most_length(server));
+        who->state = PEER_WELCOMED;
+        peer_limits_begin(who, tcp_server_messages_of(server, who->worker),
+                          server->base.host->plan->origins);
+        channel_allow(who->channel, most_length(server));
     }
-    send_welcome(its, hello);
+    send_welcome(server, who, hello);
     return true;
 }
 
-bool peer_ready(peer *its, const wire_ready *ready)
+bool tcp_server_take_ready(void *user, peer *who, const wire_ready *ready)
 {
-    tarry_tcp_server *server = its->server;
+    tarry_tcp_server *server = user;
     if (memcmp(ready->plan, server->base.host->plan->digest, WIRE_DIGEST_BYTES) != 0) {
-        if (its->replanned)
+        if (who->replanned)
             return true; /* it was said of a plan before; the next word is on its way */
-        peer_refuse(its, WIRE_REFUSED_DATA, "goes by another plan");
+        peer_refuse(who, WIRE_REFUSED_DATA, "goes by another plan");
         return false;
     }
     const uint8_t *wanted = server->settings.data;
     if (!is_zero(wanted, TARRY_DIGEST_SIZE) && !is_zero(ready->data, WIRE_DIGEST_BYTES) &&
         memcmp(wanted, ready->data, WIRE_DIGEST_BYTES) != 0) {
-        peer_refuse(its, WIRE_REFUSED_DATA, "");
+        peer_refuse(who, WIRE_REFUSED_DATA, "");
         return false;
     }
-    switch (its->state) {
+    switch (who->state) {
     case PEER_WELCOMED:
-        its->state = PEER_READY;
-        tcp_server_join(server, its);
+        who->state = PEER_READY;
+        tcp_server_join(server, who);
         break;
     case PEER_TURNING:
-        its->state = PEER_READY;
-        tcp_server_send_held(server, its);
+        who->state = PEER_READY;
+        tcp_server_send_held(server, who);
         break;
     case PEER_NEW:
     case PEER_READY:
@@ -198,5 +202,5 @@ bool peer_ready(peer *its, const wire_ready *ready)
     case PEER_OVER:
         break;
     }
-    return its->state != PEER_OVER;
+    return who->state != PEER_OVER;
 }
