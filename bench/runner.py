@@ -4,6 +4,7 @@
 import hashlib
 import json
 import os
+import re
 import resource
 import shlex
 import subprocess
@@ -25,6 +26,26 @@ def processor_seconds():
     return used.ru_utime + used.ru_stime
 
 
+def whole_chunks(schemes):
+    """The list of schemes, with 1 piece where `tarry` says nothing of pieces; names stay what they were."""
+    items = re.split(r",(?=[a-z-]+(?:[:,]|$))", schemes)
+    for i, item in enumerate(items):
+        if item.split(":")[0] == "tarry" and "pieces=" not in item:
+            name = "" if "name=" in item else f"name={item},"
+            items[i] = f"tarry:{name}pieces=1" + item.removeprefix("tarry").replace(":", ",", 1)
+    return ",".join(items)
+
+
+def explicit(command, *arguments):
+    """What the tables mean where they leave pieces and the order open: whole chunks in the plan's own order."""
+    if command in ("train", "serve", "plan") and "--advise" not in arguments:
+        return command, "--pieces", "1", "--order", "optimal", *arguments
+    if command == "simulate" and "--pieces" not in arguments and "--scheme" in arguments:
+        place = arguments.index("--scheme") + 1
+        return command, *arguments[:place], whole_chunks(arguments[place]), *arguments[place + 1:]
+    return command, *arguments
+
+
 class Runner:
     """Runs TARRY. Simulations are kept by their arguments, so that several tables can share one."""
 
@@ -38,7 +59,7 @@ class Runner:
         self.keep = keep
 
     def run(self, *arguments):
-        return self.call([self.tarry, *map(str, arguments)], "tarry")
+        return self.call([self.tarry, *explicit(*map(str, arguments))], "tarry")
 
     def call(self, command, name=None):
         """Runs any command; with echo, says which and what it cost."""

@@ -436,6 +436,7 @@ static size_t draw_frame(const run *its, input *in, uint8_t kind, visitor *who, 
         return draw_hello(its, in, frame);
     case 1:
         memcpy(ready.plan, who->plan, sizeof(ready.plan));
+        ready.numerics = kind / 16; /* 0: it can't tell */
         return wire_ready_encode(&ready, frame);
     case 2:
         return wire_fetch_encode(&(wire_fetch){.kind = WIRE_BLOB_DATA, .index = take(in) % 4},

@@ -8,6 +8,7 @@ import forms
 import registry
 
 page = registry.Page("conditioning")
+page.not_measured("kernels of BLAS chosen by hand, which depend on the machine", "| model, data | kernels | parts |")
 
 CASES = [("random", 8, 3, 2), ("random", 8, 3, 3), ("cyclic", 8, 3, 2), ("cyclic", 8, 3, 3), ("fractional", 9, 3, 2),
          ("fractional", 9, 3, 3), ("random", 16, 8, 4), ("random", 200, 8, 2), ("random", 200, 8, 3), ("random", 200, 8, 4),

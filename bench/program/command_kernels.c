@@ -159,7 +159,7 @@ int command_bench_kernels(int argc, char **argv)
                      .input_count = 6},
     };
     const option_group group = {"What is measured", entries, sizeof(entries) / sizeof(entries[0]),
-                                &options};
+                                &options, NULL};
     const option_command command = {
         "kernels",
         "Measures encoding and decoding in GB/s (1e9 bytes of inputs read and outputs written) "

@@ -220,7 +220,7 @@ int command_bench_network(int argc, char **argv)
         .settings = {.workers = 8, .rounds = 15, .reports = 65536, .idle = 1000},
     };
     const option_group group = {"What is measured", entries, sizeof(entries) / sizeof(entries[0]),
-                                &options};
+                                &options, NULL};
     const option_command command = {
         "network",
         "Measures the network runtime over loopback against bare calls of the system, and of "

@@ -19,10 +19,10 @@ extern "C" {
 #endif
 
 /*
- * What a worker is to compute: the sum of the gradients of `spans` for these parameters. The
- * library makes it, and may give it more members in later versions. It is valid, with all that it
- * points to, until the compute function returns or the task is given back, even if the result is
- * not wanted any more and its round is over.
+ * A worker's task: to compute the sum of the gradients of `spans` for these parameters. The library
+ * makes tasks, and may add members in later versions. A task is valid, with all that it points to,
+ * until the compute function returns or the task is given back, even if nobody wants the result any
+ * more and its round is over.
  */
 typedef struct tarry_task {
     uint32_t worker;
@@ -42,8 +42,8 @@ typedef struct tarry_task {
 /*
  * Fills task->gradient. Called from many threads at once, for the same spans too; must give every
  * caller the same numbers. 0 on success; anything else says that this worker can't compute this
- * chunk: its copy is then not counted. A call whose result is not wanted any more is not broken
- * off, but may ask (tarry_compute_cancelled) and return what it likes.
+ * chunk: its copy is then not counted. The library does not break off a call whose result nobody
+ * wants any more; the function may ask (tarry_compute_cancelled) and return what it likes.
  */
 typedef int tarry_compute(void *user, const tarry_task *task);
 

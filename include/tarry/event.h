@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What goes into and comes out of the state machines of server.h and worker.h.
+ * The events that go into the state machines of server.h and worker.h, and the effects that come
+ * out.
  *
- * A machine is stepped with one event and answers with effects, in the order in which they are to
- * be carried out. It does no I/O, reads no clock and never sees a gradient: it handles ids,
- * positions, stripes and coefficients; whoever carries the effects out (a runtime, the simulator)
- * holds the vectors. Times are nanoseconds of a monotonic clock.
+ * The caller steps a machine with one event, and the machine answers with effects, in the order in
+ * which the caller must carry them out. A machine does no I/O, reads no clock and never sees a
+ * gradient: it handles ids, positions, stripes and coefficients; whoever carries the effects out (a
+ * runtime, the simulator) holds the vectors. Times are nanoseconds of a monotonic clock.
  *
  * A link must deliver the server's messages to a worker in the order in which they were sent, or
- * break and be lost: a signal that overtakes its round is rejected and not sent again. What comes
- * twice, or late from an earlier round or arrival, does no harm, nor do a worker's messages that
- * overtake each other.
+ * break and be lost: a signal that overtakes its round is rejected and not sent again. Messages
+ * that come twice, or late from an earlier round or arrival, do no harm, nor do a worker's messages
+ * that overtake each other.
  */
 #ifndef TARRY_EVENT_H
 #define TARRY_EVENT_H
@@ -40,16 +41,16 @@ typedef enum tarry_keep {
 } tarry_keep;
 
 /*
- * With TARRY_KEEP_CREDITED: how many finished gradients may wait for their fate while a worker
- * begins another chunk, unless it is told otherwise. One that runs `ahead` chunks ahead never waits
- * for answers that are back in the time of as many chunks, and holds ahead + 2 vectors (fewer if it
- * has fewer chunks).
+ * With TARRY_KEEP_CREDITED: by default so many finished gradients may wait for their fate while a
+ * worker begins another chunk. A worker that runs `ahead` chunks ahead never waits for answers that
+ * are back in the time of as many chunks, and holds ahead + 2 vectors (fewer if it has fewer
+ * chunks).
  */
 enum { TARRY_USUAL_AHEAD = 3 };
 
-/* What becomes of a finished copy with TARRY_KEEP_CREDITED. */
+/* The fate of a finished copy with TARRY_KEEP_CREDITED. */
 typedef enum tarry_fate {
-    TARRY_FATE_OPEN,     /* the message says nothing of it */
+    TARRY_FATE_OPEN,     /* the message does not tell it */
     TARRY_FATE_CREDITED, /* it counts: to be folded into the running sum */
     TARRY_FATE_DROPPED,  /* another one counts */
 } tarry_fate;
@@ -68,7 +69,8 @@ typedef enum tarry_message_type {
     TARRY_MESSAGE_REPORT, /* the chunk at position `slot` is finished, or can't be computed
                              (`failed`) */
     TARRY_MESSAGE_PART,   /* one stripe of the coded part; its numbers travel with this message */
-    TARRY_MESSAGE_ALIVE,  /* the answer to a probe, and to what changed its chunk in progress */
+    TARRY_MESSAGE_ALIVE,  /* the answer to a probe, and to an order that changed the chunk in
+                             progress */
 } tarry_message_type;
 
 typedef struct tarry_message {
@@ -94,11 +96,11 @@ typedef struct tarry_message {
     double limit;
     tarry_fate fate; /* NEWS: of the copy at `slot`, which answers its report */
     /*
-     * With TARRY_KEEP_CREDITED a dropped copy may have to be computed again after all, and what was
-     * said of the earlier one must not be taken for the new one. SIGNAL, RESUME, NEWS: counts the
-     * signals and recalls that the worker was sent in this round. REPORT: the last that the worker
-     * heard of. A report from before a signal is void: what a signal finds neither
-     * folded nor in its psi is dropped, and not finished any more.
+     * With TARRY_KEEP_CREDITED a worker may have to compute a dropped copy again, and a message
+     * about the earlier copy must not be taken for one about the new copy. SIGNAL, RESUME, NEWS:
+     * counts the signals and recalls that the server sent the worker in this round. REPORT: the
+     * last that the worker heard of. A report from before a signal is void: the worker drops the
+     * copies that a signal finds neither folded nor in its psi, and they are not finished any more.
      */
     uint32_t term;
     /*
@@ -109,15 +111,14 @@ typedef struct tarry_message {
      * plan has, which has the most; those beyond the stripes of `parts` are 0.
      *
      * The other sets have one bit per position; NULL stands for an empty one. stale (SIGNAL), of
-     * positions whose own copy is in psi: psi speaks of copies of the round before, and the worker
-     * encodes its own of that round. It never speaks of both rounds' copies of one chunk.
+     * positions whose own copy is in psi: psi names copies of the round before, and the worker
+     * encodes its own copy of that round. psi never names copies of both rounds for one chunk.
      *
-     * first and barred replace what the worker was told before, unless NEWS say nothing of that
-     * (turn). first (ROUND, NEWS, RESUME): to be
-     * computed before all others. barred (ROUND, NEWS, RESUME): no copy of it is wanted from this
-     * worker now; one that it is computing is dropped. Within either, the order of positions
-     * decides. recalled (NEWS): copies that the worker has dropped, and which are not finished any
-     * more.
+     * first and barred replace the sets that the server sent before, unless NEWS say nothing of
+     * that (turn). first (ROUND, NEWS, RESUME): positions to compute before all others. barred
+     * (ROUND, NEWS, RESUME): positions of which the server wants no copy from this worker now; the
+     * worker drops one that it computes. Within either, the order of positions decides. recalled
+     * (NEWS): copies that the worker has dropped, and that are not finished any more.
      */
     const uint64_t *psi;
     const uint64_t *stripes;

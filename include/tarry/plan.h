@@ -61,10 +61,10 @@ typedef struct tarry_plan_settings {
     uint32_t workers; /* m >= 1 */
     uint32_t chunks;  /* N >= 1 */
     /*
-     * P >= 1: every chunk is cut into P pieces, which are the plan's units of work: wherever else a
-     * chunk is spoken of, it is a piece, and there are N P. Pieces i P .. i P + P - 1 are those of
-     * chunk i. With TARRY_DESIGN_FILE they lie where the file says that their chunk lies. Else each
-     * has `replication` workers of its own: TARRY_DESIGN_RANDOM takes pieces for chunks; the other
+     * P >= 1: every chunk is cut into P pieces, which are the plan's units of work: everywhere else
+     * a chunk is a piece, and there are N P. Pieces i P .. i P + P - 1 are those of chunk i. With
+     * TARRY_DESIGN_FILE they lie where the file says that their chunk lies. Else each has
+     * `replication` workers of its own: TARRY_DESIGN_RANDOM takes pieces for chunks; the other
      * designs hold for the N chunks' first pieces, and for their second ones, .. , each time with
      * the workers relabelled by the seed, so that the loads differ by no more than with P = 1.
      */
@@ -183,15 +183,15 @@ TARRY_API tarry_conditioning tarry_plan_conditioning(const tarry_plan *plan);
 
 /*
  * How many workers may die, whichever they are, so that every chunk has as many holders left as the
- * least parts: the least replication less these. It is about numbers: that sets of as many workers
- * can be decoded is for conditioning to say.
+ * least parts: the least replication less these. This counts holders alone; conditioning tells
+ * whether sets of as many workers can be decoded.
  */
 TARRY_API uint32_t tarry_plan_endures(const tarry_plan *plan);
 /*
- * The same of workers that die one after the other at random, each that is left as likely as any
- * other: endured[k] is how many have died before the one that leaves a chunk too few holders, in
- * the k-th of `samples` sequences of deaths drawn from the seed. endured: room for `samples`.
- * Errors: NO_MEMORY.
+ * The same of workers that die one after the other at random, each survivor as likely as any other:
+ * endured[k] is how many have died before the one that leaves a chunk too few holders, in the k-th
+ * of `samples` sequences of deaths drawn from the seed. endured: room for `samples`. Errors:
+ * NO_MEMORY.
  */
 TARRY_API int tarry_plan_endures_random(const tarry_plan *plan, uint64_t seed, uint32_t samples,
                                         const tarry_allocator *allocator, uint32_t *endured);
@@ -217,7 +217,7 @@ TARRY_API uint32_t tarry_plan_origins(const tarry_plan *plan);
 /* Whether chunk i is original chunk i, for each i: so in the plans of tarry_plan_create. */
 TARRY_API bool tarry_plan_is_original(const tarry_plan *plan);
 /*
- * What `chunk` stands for: its gradient is the sum over its spans, of which there are one or more;
+ * The spans that `chunk` stands for, one or more: its gradient is the sum over them;
  * index: 0..tarry_plan_span_count - 1. The spans of a chunk ascend, do not touch, and have no
  * factor in common; those of all chunks are all of the data, nothing twice.
  */
@@ -283,9 +283,9 @@ TARRY_API int tarry_plan_evolve(const tarry_plan *plan, const tarry_plan_evoluti
                                 tarry_plan_changes *changes, tarry_diagnostic *diagnostic);
 
 /*
- * What is known of the chunks of one plan, for those of another plan of the same origins: the cost
- * of each chunk (>= 0, per chunk of `from`) is spread evenly over its spans and collected over
- * those of each chunk of `to` (carried: per chunk of `to`). Errors: NO_MEMORY.
+ * Carries the known costs of one plan's chunks to the chunks of another plan of the same origins:
+ * the cost of each chunk (>= 0, per chunk of `from`) is spread evenly over its spans and collected
+ * over those of each chunk of `to` (carried: per chunk of `to`). Errors: NO_MEMORY.
  */
 TARRY_API int tarry_plan_carry_cost(const tarry_plan *from, const double *cost,
                                     const tarry_plan *to, const tarry_allocator *allocator,

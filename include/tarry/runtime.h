@@ -92,6 +92,7 @@ typedef struct tarry_worker_state {
     uint32_t silent, gone, late, failed; /* how often it was left out, for each reason */
     uint64_t received, sent;             /* bytes over connections */
     char rack[TARRY_RACK_BYTES + 1];     /* that it said last; "": none */
+    uint64_t numerics; /* that it said last, as tarry_tcp_worker_numerics; 0: none */
 } tarry_worker_state;
 
 /* The state of `worker` (0..workers-1). */

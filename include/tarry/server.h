@@ -30,14 +30,14 @@ typedef enum tarry_credit {
 } tarry_credit;
 
 /*
- * Which chunk a worker turns to next. With all but the first the order is dynamic: the server
- * follows who is at which chunk, learns how fast workers are, and tells a worker (NEWS) when what
- * it would compute next is not what it should. Not with TARRY_CREDIT_WHOLE, TARRY_STOP_WORKERS or
+ * Which chunk a worker computes next. With all but the first the order is dynamic: the server
+ * follows which worker computes which chunk, learns how fast workers are, and tells a worker (NEWS)
+ * when its next chunk should be another one. Not with TARRY_CREDIT_WHOLE, TARRY_STOP_WORKERS or
  * `reproducible`, which want all chunks of a worker finished.
  */
 typedef enum tarry_pick {
     TARRY_PICK_PLAN,     /* the next one of the plan's order, whatever others do */
-    TARRY_PICK_FEWEST,   /* of which there are the fewest copies, finished or in progress */
+    TARRY_PICK_FEWEST,   /* the chunk with the fewest copies, finished or in progress */
     TARRY_PICK_CAPACITY, /* of these, the one whose other holders have the least capacity;
                             duplicates only if they come sooner than the copy in progress */
     TARRY_PICK_SHARE,    /* from a share of its own, such that all workers should end at the same
@@ -45,7 +45,7 @@ typedef enum tarry_pick {
 } tarry_pick;
 
 /*
- * What becomes of the chunks that a stop rule leaves missing. The stop rule itself always goes by
+ * What stands in for the chunks that a stop rule leaves missing. The stop rule itself always uses
  * the error without a fill. Below, k = sum_i w_i rank_i / l is the share that psi recovers, where
  * chunk i is the share w_i of the data: 1 / N, but in a plan that changed between rounds.
  */
@@ -53,10 +53,10 @@ typedef enum tarry_fill {
     TARRY_FILL_NONE, /* they are left out of the sum; expected_error is 1 - k */
     /*
      * The estimate is multiplied by 1/k, as if the missing were like the average of the recovered:
-     * unbiased if it is chance which are missing. expected_error is (1 - k)/k, of independent
-     * gradients without a common mean. What they have in common comes without error if every chunk
-     * is recovered or missing as a whole, so always with one part; chunks that are recovered in
-     * part mix the parts of it (docs/fill.md).
+     * unbiased if chance decides which are missing. expected_error is (1 - k)/k, of independent
+     * gradients without a common mean. Their common mean comes without error if every chunk is
+     * recovered or missing as a whole, so always with one part; chunks that are recovered in part
+     * mix its parts (docs/fill.md).
      */
     TARRY_FILL_SCALE,
     /*
@@ -80,8 +80,8 @@ typedef struct tarry_server_settings {
     bool learn_costs; /* of chunks, over the rounds, for dynamic orders; unless they are given */
     tarry_keep keep;  /* TARRY_KEEP_CREDITED: with one part, credit by chunk, not reproducible, no
                          stale fill */
-    uint32_t ahead;   /* TARRY_KEEP_CREDITED: as tarry_worker_settings. The machine does not go by
-                         it: whoever makes the workers takes it from here */
+    uint32_t ahead; /* TARRY_KEEP_CREDITED: as tarry_worker_settings. The server's machine does not
+                       use it: whoever makes the workers takes it from here */
     tarry_fill fill;
     /*
      * Wait until every worker that is left has finished all its chunks, and sum in the order of
@@ -123,9 +123,10 @@ TARRY_API void tarry_server_free(tarry_server *server); /* NULL is allowed */
 
 /*
  * Takes one event at the time `now` (which never goes back) and sets *effects, borrowed until the
- * next call. What a peer sends is checked: a message that makes no sense yields a REJECT effect and
- * changes nothing. Errors: ARGUMENT (an event of the wrong machine), STATE (START in the middle of
- * a round, ABORT between two, a restored server of which no checkpoint was taken), NUMERICAL.
+ * next call. The machine checks what a peer sends: a message that makes no sense yields a REJECT
+ * effect and changes nothing. Errors: ARGUMENT (an event of the wrong machine), STATE (START in the
+ * middle of a round, ABORT between two, a restored server of which no checkpoint was taken),
+ * NUMERICAL.
  */
 TARRY_API int tarry_server_step(tarry_server *server, uint64_t now, const tarry_event *event,
                                 const tarry_effects **effects);
@@ -164,20 +165,20 @@ TARRY_API uint32_t tarry_server_next_hopeless(const tarry_server *server, uint32
 /*
  * Makes a server go on where `from` stands between two rounds, with another plan of the same
  * workers, made from the same original one (tarry_plan_evolve): the number of the next round, who
- * is there, how often each worker has arrived, the learned times, paces and costs. Nothing of
- * finished chunks is taken over, and nothing to fill from. The next round goes to the workers in
- * their present arrival, under its own number; docs/protocol.md says why nothing gets mixed up.
- * Each worker has to go on with a new machine for the new plan, which is given no message that
- * `from` sent, but for PROBE, which is still to be answered by either. `from` is not changed, and
- * steps no more. Errors: ARGUMENT (plans that don't belong together), STATE (a server of which a
- * worker has joined or a round has begun; `from` in the middle of a round, or restored without a
+ * is there, how often each worker has arrived, the learned times, paces and costs. The server takes
+ * over no finished chunks, and nothing to fill from. The next round goes to the workers in their
+ * present arrival, under its own number; docs/protocol.md says why nothing gets mixed up. Each
+ * worker has to go on with a new machine for the new plan. That machine must get no message that
+ * `from` sent but PROBE, which one of the two machines still has to answer. `from` is not changed,
+ * and steps no more. Errors: ARGUMENT (plans that don't belong together), STATE (a server of which
+ * a worker has joined or a round has begun; `from` in the middle of a round, or restored without a
  * checkpoint since), NO_MEMORY; nothing changes then.
  */
 TARRY_API int tarry_server_adopt(tarry_server *server, const tarry_server *from,
                                  tarry_diagnostic *diagnostic);
 /*
  * tarry_plan_evolve with what the server has learned between two rounds: paces, the median where a
- * worker's is not known, and costs; those who are not there are gone. Paces and costs of `limits`
+ * worker's is not known, and costs; absent workers are gone. Paces and costs of `limits`
  * are not read. The caller owns *next. Errors: as tarry_plan_evolve.
  */
 TARRY_API int tarry_server_evolve(const tarry_server *server, const tarry_plan_evolution *limits,

@@ -47,11 +47,11 @@ typedef struct tarry_sim_settings {
     size_t size;                      /* of this structure: its init sets it */
     tarry_server_settings server;     /* its dimension is set from that below */
     const tarry_straggler *straggler; /* NULL for none; borrowed */
-    /* What a whole chunk of cost 1 takes before stragglers add to it; a piece takes its share. */
+    /* The time of a whole chunk of cost 1 before stragglers add to it; a piece takes its share. */
     uint64_t chunk_ns;
     bool costs_known; /* the server is told chunk_cost before each round */
-    /* What each chunk of the plan, which may be a piece, takes besides: on a slow worker more, for
-     * a chunk of higher cost as much. */
+    /* The time that each chunk of the plan, which may be a piece, takes besides: more on a slow
+     * worker, the same for a chunk of higher cost. */
     uint64_t overhead_ns;
     const double *chunk_cost; /* per chunk of the original plan, relative; a part of one has its
                                  share of it; NULL: all 1; borrowed */
@@ -87,10 +87,10 @@ TARRY_API int tarry_sim_create(const tarry_plan *plan, const tarry_sim_settings 
 TARRY_API void tarry_sim_free(tarry_sim *sim); /* NULL is allowed */
 
 /*
- * Between two rounds: what chunks cost from here on, as in the settings, also those that a worker
- * begins which has not heard of the new round yet. Borrowed until the next call or the end of the
- * world; numbers that change in between are to be told by another call. Errors: ARGUMENT; nothing
- * changes then.
+ * Between two rounds: the costs of chunks from here on, as in the settings, also of those that a
+ * worker begins before it has heard of the new round. Borrowed until the next call or the end of
+ * the world; numbers that change in between are to be told by another call. Errors: ARGUMENT;
+ * nothing changes then.
  */
 TARRY_API int tarry_sim_costs(tarry_sim *sim, const double *chunk_cost,
                               tarry_diagnostic *diagnostic);
@@ -133,8 +133,8 @@ TARRY_API uint64_t tarry_sim_events(const tarry_sim *sim); /* carried out so far
  *
  * Both hold overhead_ns for every chunk, so that they grow with the pieces of a plan: a time over
  * them does not show what pieces cost. Workers that die within the round count as if they lived to
- * its end, so that they are lower there than what anyone could do. What neither holds is links,
- * waiting, and copies beyond `copies`.
+ * its end, so that the bounds are lower there than what anyone could do. Neither holds links,
+ * waiting, or copies beyond `copies`.
  *
  * matched is exact where each worker takes the same time for all of its chunks. Where chunks differ
  * it is a bound from below (the least time itself is NP-hard): a worker computes as many chunks as

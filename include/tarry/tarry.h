@@ -5,7 +5,8 @@
  * A plan (plan.h) says which worker holds which chunk, in which order, and with which weights the
  * server decodes. The server (server.h) and the worker (worker.h) are pure state machines that
  * exchange events and effects (event.h). local.h runs them over threads: most users need only
- * plan.h and local.h. tcp.h runs them over a network, sim.h in virtual time.
+ * plan.h and local.h. tcp.h runs them over a network, sim.h in virtual time. settings.h says what
+ * goes together.
  */
 #ifndef TARRY_TARRY_H
 #define TARRY_TARRY_H
@@ -20,6 +21,7 @@
 #include <tarry/plan.h>
 #include <tarry/runtime.h>
 #include <tarry/server.h>
+#include <tarry/settings.h>
 #include <tarry/sim.h>
 #include <tarry/straggler.h>
 #include <tarry/tcp.h>

@@ -64,7 +64,8 @@ typedef struct tarry_tcp_notice {
     uint64_t waited_ns, limit_ns;
     const char *peer; /* an address; "" if there is none */
     const char *text;
-    const char *rack; /* JOINED: that the worker says it is in; "" if it says none */
+    const char *rack;  /* JOINED: that the worker says it is in; "" if it says none */
+    uint64_t numerics; /* JOINED: as tarry_tcp_worker_numerics has it */
     const tarry_round_result *result; /* ROUND; else NULL */
 } tarry_tcp_notice;
 
@@ -227,6 +228,13 @@ TARRY_API void tarry_tcp_worker_leave(tarry_tcp_worker *worker, uint64_t grace_n
  * For those who need to know how many workers there are. */
 TARRY_API void tarry_tcp_worker_straggle(tarry_tcp_worker *worker,
                                          const tarry_straggler *straggler);
+/*
+ * From within `begin`: a fingerprint of how this worker computes, for instance a digest of a small
+ * gradient by the same code, which its server is told. Workers that say the same work out the same
+ * bits for a chunk; where they do not, parts that are coded of different copies do not quite go
+ * together (docs/conditioning.md). 0, as without a call: not known.
+ */
+TARRY_API void tarry_tcp_worker_numerics(tarry_tcp_worker *worker, uint64_t fingerprint);
 /* From within `begin` or `compute`: the samples of original chunk `origin`, kept by the worker from
  * the first time on, valid until it is freed or another job begins. Errors: INTERRUPTED (it is to
  * end), STATE (the server ships none), NO_MEMORY. */

@@ -31,6 +31,7 @@ typedef enum random_purpose {
     RANDOM_BACKOFF = 21,
     RANDOM_ENDURANCE = 22,
     RANDOM_RACK = 30,
+    RANDOM_NUMERICS = 31,
     RANDOM_TEST = 100,
 } random_purpose;
 

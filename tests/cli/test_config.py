@@ -16,7 +16,7 @@ class JobFile(TarryTest):
         self.fail_with(2, "tarry: " + line, "plan", "--config", "job.ini")
 
     def test_keys_are_flags(self):
-        plan = self.plan("# a job\nworkers = 6\n\n  chunks=12 ; more chunks\norder = as-is\n")
+        plan = self.plan("# a job\nworkers = 6\n\n  chunks=12 ; more chunks\npieces=1\norder = as-is\n")
         self.assertEqual((plan["workers"], plan["chunks"], plan["order"]), (6, 12, "as-is"))
 
     def test_flags_win_wherever_they_stand(self):
@@ -54,7 +54,7 @@ class JobFile(TarryTest):
                    "--config: job.ini:2: longer than 198 characters")
 
     def test_settings_are_checked_against_each_other(self):
-        self.fails("workers = 2\nchunks = 2\n", "--replication: 3 is more than the 2 workers")
+        self.fails("workers = 2\nchunks = 2\nreplication = 3\n", "--replication: 3 is more than --workers 2")
 
     def test_a_missing_file(self):
         self.fail_with(1, "tarry: --config: job.ini: No such file or directory",

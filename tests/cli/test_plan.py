@@ -22,7 +22,7 @@ upload per worker     4.00 kB per round, 16.0 kB in all
 digest                DIGEST
 """
 
-SMALL = ["--workers", "4", "--chunks", "4", "--replication", "2", "--dimension", "1000",
+SMALL = ["--workers", "4", "--chunks", "4", "--pieces", "1", "--replication", "2", "--dimension", "1000",
          "--design", "cyclic", "--order", "as-is"]
 
 
@@ -121,7 +121,7 @@ class Plan(TarryTest):
         self.assertNotIn("rack", self.succeed("plan", *job))
         self.write("racks", "a b\n")
         self.fail_with(1, "tarry: plan: racks:1: more than the name of one rack", "plan", *job, "--racks", "racks")
-        self.fail_with(2, "tarry: plan: racks of 13 workers are more than the 12 workers", "plan", *job, "--racks", "13")
+        self.fail_with(2, "tarry: --racks: 13 is more than --workers 12", "plan", *job, "--racks", "13")
         names = ["left", "right", "-"] * 4
         self.write("racks", "# names\n" + "\n".join(names) + "\n")
         racks = json.loads(self.succeed("plan", *job, "--racks", "racks", "--json"))["racks"]
@@ -137,7 +137,7 @@ class Plan(TarryTest):
         self.assertNotEqual(digest("5"), digest("6"))
 
     def test_what_it_shows_is_a_design(self):
-        shown = self.succeed("plan", "--show")
+        shown = self.succeed("plan", "--show", "--pieces", "1")
         self.write("design.txt", shown)
         again = self.succeed("plan", "--show", "--design", "file:design.txt", "--order", "as-is")
         assignment = [line for line in shown.splitlines() if not line.startswith("#")]
@@ -148,7 +148,7 @@ class Plan(TarryTest):
 
     def test_the_known_optimum(self):
         plan = json.loads(self.succeed("plan", "--workers", "200", "--chunks", "200",
-                                       "--replication", "8", "--json"))
+                                       "--replication", "8", "--pieces", "1", "--json"))
         self.assertEqual((plan["q"], plan["q_bound"]), (1565, 1565))
 
     def test_designs_of_planes_and_differences(self):
@@ -161,7 +161,7 @@ class Plan(TarryTest):
             with self.subTest(design=design, workers=workers):
                 plan = json.loads(self.succeed(
                     "plan", "--workers", workers, "--chunks", chunks, "--replication", replication,
-                    "--design", design, "--json"))
+                    "--pieces", "1", "--design", design, "--json"))
                 self.assertEqual(plan["design"], design)
                 self.assertEqual((plan["replication"], plan["replication_most"]),
                                  (int(replication), int(replication)))

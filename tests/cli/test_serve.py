@@ -14,7 +14,7 @@ import time
 from harness import TARRY, TIMEOUT, TarryTest, main
 from screen import Terminal
 
-SMALL = ["--workers", "4", "--chunks", "8", "--replication", "2", "--samples", "600", "--features", "6",
+SMALL = ["--workers", "4", "--chunks", "8", "--pieces", "1", "--replication", "2", "--samples", "600", "--features", "6",
          "--reproducible"]
 UNIX = "unix:socket"
 
@@ -152,7 +152,7 @@ class Serve(Network):
         return lines if lines[1].startswith("waiting for workers  after round ") else None
 
     def test_what_top_shows(self):
-        server = self.serve("--workers", "2", "--chunks", "4", "--replication", "1", "--samples", "100",
+        server = self.serve("--workers", "2", "--chunks", "4", "--pieces", "1", "--replication", "1", "--samples", "100",
                             "--features", "4", "--rounds", "4000", "--log", "log")
         self.wait_for_event("listening")
         lines = self.top()
@@ -188,6 +188,43 @@ class Serve(Network):
         lines = terminal.screen.text()
         self.assertRegex(lines[1], r"^after round 40 of 40  \S+ 100\.0 %  \S+ rounds/s$")
         self.assertEqual(lines[4], "1 worker: 1 resting")
+
+    def run_on_kinds(self, kinds, *options):
+        """Four workers whose products of matrices are those of processors of these kinds, in turn; gives back what
+        the server says of that, and its report."""
+        server = self.serve("--workers", "4", "--chunks", "8", "--replication", "3", "--samples", "600", "--rounds", "5",
+                            "--verify", "--report", "report.json", *options)
+        for worker in range(4):
+            os.environ["OPENBLAS_CORETYPE"] = kinds[worker % len(kinds)]
+            try:
+                self.work(worker)
+            finally:
+                del os.environ["OPENBLAS_CORETYPE"]
+        status, _, err = self.end(server)
+        self.assertEqual(status, 0, err)
+        return [line for line in err.splitlines() if "different bits" in line], self.report()
+
+    def test_kinds_of_processors_that_meet(self):
+        """The error is within what was said."""
+        said, report = self.run_on_kinds(["Haswell", "Prescott"], "--parts", "2")
+        numerics = report["network"]["numerics"]
+        if numerics["kinds"] == 1:
+            self.skipTest("OpenBLAS has no such kinds here")
+        self.assertEqual((numerics["kinds"], numerics["meet"]), (2, True))
+        self.assertEqual(len(said), 1)
+        self.assertRegex(said[0], rf"in 2 parts, .* about {numerics['error_bound']:.2g} of the chunks' sizes")
+        self.assertEqual(len({worker["numerics"] for worker in report["network"]["workers"]}), 2)
+        self.assertLess(numerics["error_bound"], 1e-4)
+        for round in report["rounds"]:
+            self.assertLess(round["verified_squared_error"] ** 0.5, numerics["error_bound"])
+
+    def test_kinds_of_processors_that_do_no_harm(self):
+        """Of one part, or all alike."""
+        for kinds, parts in ((["Haswell", "Prescott"], "1"), (["Prescott"], "2")):
+            said, report = self.run_on_kinds(kinds, "--parts", parts)
+            self.assertEqual(said, [])
+            self.assertEqual(report["network"]["numerics"],
+                             {"kinds": report["network"]["numerics"]["kinds"], "meet": False, "error_bound": None})
 
     def run_in_racks(self, *options):
         """Six workers, two to a rack; gives back how the server ended and its report."""

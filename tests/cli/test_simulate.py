@@ -43,7 +43,7 @@ class Schemes(SimulateTest):
         self.assertEqual(list(settings), ALL.split(","))
         self.assertEqual([result["replication"] for result in results], [1, 1, 1, 1, 1, 3, 3, 3, 3, 3])
         self.assertEqual([result["stored"] for result in results], [1, 1, 1, 12, 1, 3, 3, 3, 3, 3])
-        self.assertEqual([result["pieces"] for result in results], [1, 1, 16, 16, 1, 1, 1, 1, 1, 1])
+        self.assertEqual([result["pieces"] for result in results], [1, 1, 16, 16, 1, 1, 1, 1, 1, 8])
         stops = [settings[name]["stop"] for name in settings]
         self.assertEqual(stops, ["exact", "workers:11", "deadline:auto", "exact", "exact", "workers:10",
                                  "workers:10", "exact", "exact", "exact"])
@@ -113,9 +113,11 @@ class Schemes(SimulateTest):
         own = self.simulate(*SMALL, "--scheme", "cyclic,own", "--keep", "credited")
         self.assertEqual([result["settings"]["keep"] for result in own], ["all", "credited"])
         for scheme in ("own:parts=2", "own:parts=auto"):
-            self.fail_with(2, f"tarry: --scheme: {scheme}: keep=credited goes with one part, "
-                           "credit=chunk and upload=coded; the parts is another one", "simulate",
-                           *SMALL, "--scheme", scheme, "--keep", "credited")
+            self.fail_with(2, f"tarry: --scheme: {scheme}: keep: credited cannot be combined with parts {scheme[10:]}",
+                           "simulate", *SMALL, "--scheme", scheme, "--keep", "credited")
+        for upload in ("each", "whole"):
+            self.fail_like(2, "tarry: --scheme: own: .*upload.*", "simulate", *SMALL, "--scheme", "own", "--keep", "credited",
+                           "--credit", "chunk", "--upload", upload)
 
     def test_running_ahead_of_answers(self):
         schemes = "tarry:name=all,tarry:name=auto,keep=credited,tarry:name=two,keep=credited,ahead=1"
@@ -437,8 +439,8 @@ class Rounds(SimulateTest):
         self.assertEqual(first["rounds"], again["rounds"])
 
     def test_adapt(self):
-        options = ["--workers", "20", "--chunks", "40", "--replication", "2", "--trials", "10", "--rounds", "15",
-                   "--vectors", "10"]
+        options = ["--workers", "20", "--chunks", "40", "--pieces", "1", "--replication", "2", "--trials", "10",
+                   "--rounds", "15", "--vectors", "10"]
         slow = [*options, "--design", "cyclic", "--straggler", "slow:5,8+jitter:0.1/run"]
         stays, adapts, few = self.simulate(*slow, "--scheme", "tarry,tarry:adapt=1,0.05,tarry:adapt=4,0")
         self.assertEqual([result["settings"]["adapt"] for result in (stays, adapts, few)], [0, 1, 4])
@@ -620,10 +622,10 @@ class Usage(SimulateTest):
         ("--scheme partial:parts=x", "--scheme: partial:parts=x: parts: 'x' is not a whole number"),
         ("--scheme partial:order=", "--scheme: partial:order=: order: the value is empty"),
         ("--scheme own:order=dynamic,credit=whole",
-         "--scheme: own:order=dynamic,credit=whole: order=dynamic goes with credit=chunk only"),
+         "--scheme: own:order=dynamic,credit=whole: order: dynamic cannot be combined with credit whole"),
         ("--scheme own:order=dynamic,stop=workers:3",
-         "--scheme: own:order=dynamic,stop=workers:3: order=dynamic doesn't go with "
-         "stop=workers:K, original or ignore"),
+         "--scheme: own:order=dynamic,stop=workers:3: order: dynamic cannot be combined with "
+         "stop workers:3"),
         ("--scheme partial,", "--scheme: : '' is not one of uncoded, ignore-stragglers, dropcompute, "
          "queue, ring, cyclic, fractional, multi-message, partial, tarry, own"),
         ("--scheme own:stop=deadline",
@@ -637,18 +639,18 @@ class Usage(SimulateTest):
         ("--scheme own:upload=whole",
          "--scheme: own:upload=whole: upload=whole goes with credit=whole, or with one copy and stop=exact"),
         ("--scheme own:stop=workers:300",
-         "--scheme: own:stop=workers:300: stop: workers:300 is more than 200 workers"),
+         "--scheme: own:stop=workers:300: stop: workers:300 is more than workers 200"),
         ("--scheme own:upload=each,parts=auto",
          "--scheme: own:upload=each,parts=auto: upload=each goes with one part only"),
         ("--scheme partial:parts=autos",
          "--scheme: partial:parts=autos: parts: 'autos' is not a whole number"),
         ("--scheme cyclic:parts=auto",
-         "--scheme: cyclic:parts=auto: parts=auto goes with credit=chunk only, and not with "
-         "stop=workers:K, original or ignore, nor with a fill"),
+         "--scheme: cyclic:parts=auto: parts: auto cannot be combined with credit whole"),
         ("--scheme own:upload=each,parts=2",
          "--scheme: own:upload=each,parts=2: upload=each goes with one part only"),
-        ("--scheme partial --parts 9", "--scheme: partial: no replication is at most the 200 workers "
+        ("--scheme partial --replication 4,8 --parts 9", "--scheme: partial: no replication is at most the 200 workers "
          "and at least the parts"),
+        ("--scheme partial --replication 8 --parts 9", "--parts: 9 is more than --replication 8"),
         ("--scheme ignore-stragglers --ignore 200",
          "--scheme: ignore-stragglers: ignore: 200 leaves none of 200 workers"),
         ("--replication 0", "--replication: 0 is not in the range 1 to 1000000"),

@@ -10,7 +10,7 @@ import unittest
 
 from harness import TARRY, TarryTest, main
 
-SMALL = ["train", "--samples", "400", "--features", "5", "--rounds", "12"]
+SMALL = ["train", "--samples", "400", "--features", "5", "--pieces", "1", "--rounds", "12"]
 
 ROUND_KEYS = {"round", "seconds", "loss", "exact", "expected_error", "verified_error", "parts",
               "attempts", "copies_computed", "copies_needed", "workers_heard", "upload_bytes",
@@ -54,7 +54,8 @@ class Report(TarryTest):
         self.assertLess(max(round["chunks"] for round in report["rounds"]), 4 * 18)
 
     def test_adapt_needs_what_it_learns_from(self):
-        self.fail_like(2, "tarry: --adapt: needs --order dynamic, .*", *SMALL, "--adapt", "1")
+        self.fail_with(2, "tarry: --adapt: 1 cannot be combined with --order optimal", *SMALL, "--order", "optimal",
+                       "--adapt", "1")
         for value in ("x", "1,2", "1,", "-1", "1,0.1,2"):
             self.fail_like(2, "tarry: --adapt: .*", *SMALL, "--order", "dynamic", "--adapt", value)
 
@@ -220,7 +221,7 @@ class Outputs(TarryTest):
         self.assertEqual(json.loads(self.read("report.json"))["data"]["file"], "data?.svm")
 
     def test_closing_table(self):
-        text = self.succeed(*SMALL, "--verify", "--straggler", "slow:1,8+exp:0.002+dead:1")
+        text = self.succeed(*SMALL, "--order", "optimal", "--verify", "--straggler", "slow:1,8+exp:0.002+dead:1")
         self.assertRegex(text, r"^12 rounds in .*: 12 exact, 0 approximate\n")
         for row in ("round time  .* p95", r"copies per chunk +\d\.\d\d computed, 1 needed",
                     r"attempts per round +\d\.\d\d", "control per round", "upload per round",

@@ -125,7 +125,7 @@ def refusal(body):
 
 
 def ready(plan, data=ZEROS):
-    return frame(Kind.READY, plan + data)
+    return frame(Kind.READY, plan + data + bytes(8))
 
 
 def message(type, round=0, epoch=1, attempt=0, index=0, flags=0, turn=0, behind=b""):

@@ -47,12 +47,13 @@ int job_encode(const job_spec *spec, char **text)
         snprintf(data + 2 * i, 3, "%02x", spec->data[i]);
     const objective_settings *model = &spec->model;
     json_t *job = json_pack(
-        "{s:i, s:s, s:I, s:I, s:o, s:b, s:f, s:o, s:I, s:o, s:o, s:f, s:o, s:s}", "version",
+        "{s:i, s:s, s:I, s:I, s:b, s:o, s:b, s:f, s:o, s:I, s:o, s:o, s:f, s:o, s:s}", "version",
         VERSION, "model", models[model->model], "features", (json_int_t)model->features, "classes",
-        (json_int_t)model->classes, "hidden", widths(model), "intercept", model->intercept, "l2",
-        model->l2, "rows", whole(spec->batch.rows), "chunks", (json_int_t)spec->batch.chunks,
-        "batch", whole(spec->batch.batch), "seed", whole(spec->batch.seed), "holdout",
-        spec->holdout, "made_samples", whole(spec->made_samples), "data", data);
+        (json_int_t)model->classes, "sparse", spec->sparse, "hidden", widths(model), "intercept",
+        model->intercept, "l2", model->l2, "rows", whole(spec->batch.rows), "chunks",
+        (json_int_t)spec->batch.chunks, "batch", whole(spec->batch.batch), "seed",
+        whole(spec->batch.seed), "holdout", spec->holdout, "made_samples",
+        whole(spec->made_samples), "data", data);
     char *dumped = job != NULL ? json_dumps(job, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
     json_decref(job);
     if (dumped == NULL)
@@ -181,6 +182,7 @@ static void read_all(reader *from, job_spec *spec)
     bool classes = objective_labels(model->model) == LABEL_CLASS;
     model->features = read_count(from, "features", 1);
     model->classes = read_count(from, "classes", classes ? 2 : 0);
+    spec->sparse = read_flag(from, "sparse");
     read_hidden(from, model);
     model->intercept = read_flag(from, "intercept");
     model->l2 = read_real(from, "l2", 1e9);

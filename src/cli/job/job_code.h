@@ -11,6 +11,7 @@ enum { JOB_DIGEST_SIZE = 32 };
 typedef struct job_spec {
     objective_settings model; /* for samples of so many features and classes */
     batch_settings batch;     /* of the samples that are trained on, and the plan's origins */
+    bool sparse;              /* samples are */
     double holdout;           /* share of the samples held out before; 0: none */
     uint64_t made_samples;    /* before that, where they were made up from the seed; 0: they are
                                  read from a file */

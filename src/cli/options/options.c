@@ -54,14 +54,16 @@ static size_t count_options(const option_command *command)
     return total;
 }
 
-static const option_entry *option_at(const option_command *command, size_t index, void **values)
+/* Its group goes into *of. */
+static const option_entry *option_at(const option_command *command, size_t index,
+                                     const option_group **of)
 {
     const option_group *group = command->groups;
     while (index >= group->count) {
         index -= group->count;
         group++;
     }
-    *values = group->values;
+    *of = group;
     return &group->entries[index];
 }
 
@@ -138,21 +140,33 @@ static int set_option(const option_entry *option, void *values, const char *text
     return TARRY_ERROR_ARGUMENT;
 }
 
-int option_set(const option_group *group, const char *name, const char *text,
+static int set_in_group(const option_group *group, const option_entry *option, const char *text,
+                        tarry_diagnostic *diagnostic)
+{
+    int error = set_option(option, group->values, text, diagnostic);
+    if (error == TARRY_OK && group->note != NULL)
+        group->note(group->values, option->name);
+    return error;
+}
+
+int option_set(const option_group *groups, size_t count, const char *name, const char *text,
                tarry_diagnostic *diagnostic)
 {
     const char *names[OPTIONS_MOST];
-    for (size_t i = 0; i < group->count; i++) {
-        const option_entry *option = &group->entries[i];
-        if (strcmp(option->name, name) != 0) {
-            names[i] = option->name;
-            continue;
+    size_t known = 0;
+    for (const option_group *group = groups; group < groups + count; group++) {
+        for (size_t i = 0; i < group->count; i++) {
+            const option_entry *option = &group->entries[i];
+            names[known++] = option->name;
+            if (strcmp(option->name, name) != 0)
+                continue;
+            tarry_diagnostic why;
+            int error = set_in_group(group, option, text, &why);
+            return error == TARRY_OK ? TARRY_OK
+                                     : diagnose(diagnostic, error, "%s: %s", name, why.text);
         }
-        tarry_diagnostic why;
-        int error = set_option(option, group->values, text, &why);
-        return error == TARRY_OK ? TARRY_OK : diagnose(diagnostic, error, "%s: %s", name, why.text);
     }
-    const char *near = suggest(name, names, group->count);
+    const char *near = suggest(name, names, known);
     if (near != NULL)
         return diagnose(diagnostic, TARRY_ERROR_FORMAT, "%s: unknown key (did you mean %s?)", name,
                         near);
@@ -290,9 +304,10 @@ static error_t take_argument(int key, char *argument, struct argp_state *argp_st
 /* The table that argp wants: a header per group, then its options. */
 static void fill_argp_options(const option_command *command, struct argp_option *out)
 {
-    int key = KEY_FIRST;
+    int key = KEY_FIRST, number = 0;
     for (size_t group = 0; group < command->count; group++) {
-        *out++ = (struct argp_option){.doc = command->groups[group].title, .group = (int)group + 1};
+        if (command->groups[group].title != NULL)
+            *out++ = (struct argp_option){.doc = command->groups[group].title, .group = ++number};
         for (size_t i = 0; i < command->groups[group].count; i++) {
             const option_entry *option = &command->groups[group].entries[i];
             *out++ =
@@ -300,10 +315,10 @@ static void fill_argp_options(const option_command *command, struct argp_option 
                                      .key = key++,
                                      .arg = option->kind == OPTION_FLAG ? NULL : option->argument,
                                      .doc = option->help,
-                                     .group = (int)group + 1};
+                                     .group = number};
         }
     }
-    int last = (int)command->count + 1;
+    int last = number + 1;
     *out++ = (struct argp_option){.doc = "General", .group = last};
     *out++ = (struct argp_option){.name = "config",
                                   .key = KEY_CONFIG,
@@ -337,11 +352,11 @@ static int apply_config(const parse_state *state, config_file **file)
                         why.text);
     for (size_t i = 0; i < (*file)->count; i++) {
         const config_entry *entry = &(*file)->entries[i];
-        void *values = NULL;
+        const option_group *group = NULL;
         const option_entry *option = NULL;
         size_t index = 0;
         for (; index < state->total; index++) {
-            option = option_at(state->command, index, &values);
+            option = option_at(state->command, index, &group);
             if (strcmp(option->name, entry->key) == 0)
                 break;
             option = NULL;
@@ -352,12 +367,12 @@ static int apply_config(const parse_state *state, config_file **file)
                             entry->line, entry->key, near != NULL ? " (did you mean " : "",
                             near != NULL ? near : "", near != NULL ? "?)" : "");
         }
-        if (set_option(option, values, entry->value, &why) != TARRY_OK)
+        if (set_in_group(group, option, entry->value, &why) != TARRY_OK)
             return complain(EXIT_USAGE, "%s:%u: %s: %s", state->config_path, entry->line,
                             entry->key, why.text);
         /* Most flags take the place of what was set; what adds up has to go for that. */
         if (option->forget != NULL && is_given(state, index))
-            option->forget(values);
+            option->forget(group->values);
     }
     return OPTIONS_PROCEED;
 }
@@ -365,10 +380,10 @@ static int apply_config(const parse_state *state, config_file **file)
 static int apply_flags(const parse_state *state)
 {
     for (size_t i = 0; i < state->given_count; i++) {
-        void *values;
+        const option_group *group;
         tarry_diagnostic why;
-        const option_entry *option = option_at(state->command, state->given[i].index, &values);
-        if (set_option(option, values, state->given[i].text, &why) != TARRY_OK)
+        const option_entry *option = option_at(state->command, state->given[i].index, &group);
+        if (set_in_group(group, option, state->given[i].text, &why) != TARRY_OK)
             return complain(EXIT_USAGE, "--%s: %s", option->name, why.text);
     }
     return OPTIONS_PROCEED;
@@ -446,14 +461,30 @@ json_t *options_json(const option_command *command)
 {
     json_t *object = json_object();
     for (size_t index = 0; object != NULL && index < count_options(command); index++) {
-        void *values;
-        const option_entry *option = option_at(command, index, &values);
-        if (json_object_set_new(object, option->name, option_json(option, values)) != 0) {
+        const option_group *group;
+        const option_entry *option = option_at(command, index, &group);
+        if (json_object_set_new(object, option->name, option_json(option, group->values)) != 0) {
             json_decref(object);
             object = NULL;
         }
     }
     return object;
+}
+
+void option_value_text(const option_group *groups, size_t count, const char *name, char *text,
+                       size_t size)
+{
+    const option_command command = {.groups = groups, .count = count};
+    const option_group *group = groups;
+    const option_entry *option = NULL;
+    for (size_t i = 0; option == NULL || strcmp(option->name, name) != 0; i++)
+        option = option_at(&command, i, &group);
+    json_t *value = option_json(option, group->values);
+    if (json_is_integer(value))
+        snprintf(text, size, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+    else
+        snprintf(text, size, "%s", json_is_string(value) ? json_string_value(value) : "");
+    json_decref(value);
 }
 
 const char *option_choice_name(const option_choice *choices, int value)

@@ -48,10 +48,12 @@ typedef struct option_entry {
 } option_entry;
 
 typedef struct option_group {
-    const char *title;
+    const char *title; /* NULL: goes on with the group before */
     const option_entry *entries;
     size_t count;
     void *values; /* the structure of the entries' fields, filled with the defaults */
+    /* Hears of each option that was set; may be NULL. */
+    void (*note)(void *values, const char *name);
 } option_group;
 
 typedef struct option_command {
@@ -82,11 +84,16 @@ int options_parse_operands(const option_command *command, const option_operand *
                            size_t count, int argc, char **argv, config_file **file);
 
 /*
- * Sets the value `name` of one group, as its flag does, without a command line. Errors: FORMAT (an
+ * Sets the value `name` of the groups, as its flag does, without a command line. Errors: FORMAT (an
  * unknown name too) and NO_MEMORY, with a diagnostic.
  */
-int option_set(const option_group *group, const char *name, const char *text,
+int option_set(const option_group *groups, size_t count, const char *name, const char *text,
                tarry_diagnostic *diagnostic);
+
+/* The value of the option `name`, which is one of the groups', as its flag has it; empty for a flag
+ * without a value. */
+void option_value_text(const option_group *groups, size_t count, const char *name, char *text,
+                       size_t size);
 
 /* All values as a JSON object by name; NaN and texts not given are null.
  * NULL if there is no memory. */

@@ -215,8 +215,10 @@ void event_log_notice(event_log *log, const tarry_tcp_notice *notice)
     }
     if (type == TARRY_TCP_LEFT_OUT || type == TARRY_TCP_WAITING)
         json_object_set_new(fields, "waited_ms", milliseconds(notice->waited_ns));
-    if (type == TARRY_TCP_JOINED)
+    if (type == TARRY_TCP_JOINED) {
         json_object_set_new(fields, "rack", text_or_null(notice->rack));
+        json_object_set_new(fields, "numerics", json_fingerprint(notice->numerics));
+    }
     json_object_set_new(fields, "peer", text_or_null(notice->peer));
     json_object_set_new(
         fields, "text",

@@ -6,7 +6,7 @@
 
 #include "base/memory.h"
 #include "base/quantile.h"
-#include "cli/options/keep.h"
+#include "cli/options/run_options.h"
 #include "cli/simulate/simulate_trials.h"
 #include "cli/text/complain.h"
 #include "cli/text/numbers.h"
@@ -42,15 +42,15 @@ static uint64_t most_load(const advise_options *options, const advice_choice *ch
 static advice_choice choice_of(const advise_options *options, const simulate_variant *variant)
 {
     advice_choice choice = {
-        .replication = variant->plan.replication,
-        .pieces = variant->plan.pieces,
-        .parts = variant->plan.parts,
-        .keep = variant->server.keep,
-        .ahead = variant->server.ahead,
+        .replication = variant->run.settings.plan.replication,
+        .pieces = variant->run.settings.plan.pieces,
+        .parts = variant->run.settings.plan.parts,
+        .keep = variant->run.settings.server.keep,
+        .ahead = variant->run.settings.server.ahead,
     };
     choice.upload_bytes = (options->dimension + choice.parts - 1) / choice.parts * sizeof(float);
-    choice.memory_bytes = keep_worker_bytes(most_load(options, &choice), choice.parts, choice.keep,
-                                            choice.ahead, options->dimension);
+    choice.memory_bytes = tarry_worker_bytes(most_load(options, &choice), choice.parts,
+                                             &variant->run.settings.server, options->dimension);
     return choice;
 }
 
@@ -347,19 +347,14 @@ static void describe_world(const advise_options *options, simulate_options *worl
 static int search_create(search *it)
 {
     const advise_options *options = it->options;
-    const scheme_frame frame = {
-        .workers = options->workers,
-        .chunks = options->chunks,
-        .seed = options->seed,
-        .last_deadline = NAN,
-        .latency_seconds = options->latency,
-        .chunk_seconds = options->chunk_seconds,
-        .overhead_seconds = options->overhead,
-    };
+    const scheme_frame frame = simulate_options_frame(&it->world);
     tarry_diagnostic why;
     it->world.defaults.replications = options->replications;
     it->world.defaults.piece_counts = options->piece_counts;
     it->world.defaults.part_counts = options->part_counts;
+    it->world.defaults.run.given |= TARRY_SETTING_BIT(TARRY_SETTING_REPLICATION) |
+                                    TARRY_SETTING_BIT(TARRY_SETTING_PIECES) |
+                                    TARRY_SETTING_BIT(TARRY_SETTING_PARTS);
     bool one_part = false;
     for (size_t i = 0; i < options->part_counts.count; i++)
         one_part |= options->part_counts.values[i] == 1;
@@ -369,8 +364,7 @@ static int search_create(search *it)
                               : "tarry:keep=all,tarry:keep=credited,parts=1";
     int error = simulate_variants_read(schemes, &it->world.defaults, &frame, &it->variants, &why);
     if (error != TARRY_OK)
-        return complain(error == TARRY_ERROR_FORMAT ? EXIT_USAGE : EXIT_FAILED, "--advise: %s",
-                        why.text);
+        return complain(error == TARRY_ERROR_FORMAT ? EXIT_USAGE : EXIT_FAILED, "%s", why.text);
     size_t count = it->variants.count;
     it->chosen = memory_allocate(NULL, count, sizeof(*it->chosen));
     it->choices = memory_allocate(NULL, count, sizeof(*it->choices));

@@ -215,12 +215,12 @@ void advise_options_init(advise_options *options)
 
 void advise_options_groups(advise_options *options, option_group groups[ADVISE_GROUPS])
 {
-    groups[0] =
-        (option_group){"Workers and chunks", cluster_entries, COUNT(cluster_entries), options};
-    groups[1] =
-        (option_group){"Gradients, links and memory", cost_entries, COUNT(cost_entries), options};
-    groups[2] = (option_group){"Choices", choice_entries, COUNT(choice_entries), options};
-    groups[3] = (option_group){"Trials and output", run_entries, COUNT(run_entries), options};
+    groups[0] = (option_group){"Workers and chunks", cluster_entries, COUNT(cluster_entries),
+                               options, NULL};
+    groups[1] = (option_group){"Gradients, links and memory", cost_entries, COUNT(cost_entries),
+                               options, NULL};
+    groups[2] = (option_group){"Choices", choice_entries, COUNT(choice_entries), options, NULL};
+    groups[3] = (option_group){"Trials and output", run_entries, COUNT(run_entries), options, NULL};
 }
 
 static double either(double given, double reported, double otherwise)

@@ -8,7 +8,7 @@
 
 #include <tarry/version.h>
 
-#include "cli/options/keep.h"
+#include "cli/options/run_options.h"
 #include "cli/text/numbers.h"
 #include "cli/text/report_json.h"
 
@@ -21,7 +21,7 @@ static void options_text(const advise_options *options, const advice_choice *cho
              "--workers %u --chunks %u --replication %u --pieces %u --parts %u --order dynamic "
              "--keep %s",
              options->workers, options->chunks, choice->replication, choice->pieces, choice->parts,
-             keep_name(choice->keep));
+             run_keep_name(choice->keep));
     size_t used = strlen(text);
     if (choice->keep == TARRY_KEEP_CREDITED && choice->ahead != TARRY_USUAL_AHEAD)
         snprintf(text + used, size - used, " --ahead %u", choice->ahead);
@@ -39,7 +39,7 @@ static void print_row(const advice_choice *choice, bool recommended)
         bytes_text(choice->control_bytes, control);
     printf("%c%c %2u %3u %2u %-8s %9s %9s %8s %8s %8s", recommended ? '>' : ' ',
            choice->pareto ? '*' : ' ', choice->replication, choice->pieces, choice->parts,
-           keep_name(choice->keep), learned, first, memory, upload, control);
+           run_keep_name(choice->keep), learned, first, memory, upload, control);
     if (isfinite(choice->copies))
         printf(" %7.2f %6" PRIu64 " %6zu\n", choice->copies, choice->trials, choice->failed);
     else
@@ -88,7 +88,7 @@ void advice_print_table(const advise_options *options, const advice *found)
            "worker, %s "
            "up\n\n%s\n",
            best->replication, best->pieces, best->pieces == 1 ? "" : "s", best->parts,
-           best->parts == 1 ? "" : "s", keep_name(best->keep), learned, memory, upload, text);
+           best->parts == 1 ? "" : "s", run_keep_name(best->keep), learned, memory, upload, text);
 }
 
 static json_t *choice_json(const advice_choice *choice)
@@ -96,8 +96,8 @@ static json_t *choice_json(const advice_choice *choice)
     return json_pack(
         "{s:I, s:I, s:I, s:s, s:o, s:o, s:o, s:I, s:I, s:o, s:o, s:I, s:I, s:b}", "replication",
         (json_int_t)choice->replication, "pieces", (json_int_t)choice->pieces, "parts",
-        (json_int_t)choice->parts, "keep", keep_name(choice->keep), "ahead",
-        keep_ahead_json(choice->keep, choice->ahead), "seconds", number_json(choice->seconds),
+        (json_int_t)choice->parts, "keep", run_keep_name(choice->keep), "ahead",
+        run_ahead_json(choice->keep, choice->ahead), "seconds", number_json(choice->seconds),
         "first_seconds", number_json(choice->first_seconds), "memory_bytes",
         (json_int_t)choice->memory_bytes, "upload_bytes", (json_int_t)choice->upload_bytes,
         "control_bytes", number_json(choice->control_bytes), "copies", number_json(choice->copies),

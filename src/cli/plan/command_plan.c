@@ -7,26 +7,19 @@
 #include <tarry/version.h>
 
 #include "cli/command.h"
-#include "cli/options/keep.h"
-#include "cli/options/plan_options.h"
+#include "cli/options/run_report.h"
 #include "cli/plan/command_plan_advise.h"
 #include "cli/plan/plan_endurance.h"
 #include "cli/text/complain.h"
 #include "cli/text/numbers.h"
 
 typedef struct plan_command_options {
-    uint64_t dimension; /* d */
-    int keep;           /* a tarry_keep */
-    const char *ahead_text;
-    uint32_t ahead;
+    run_options run;
+    tarry_server_settings server; /* with what --keep comes to */
+    uint64_t dimension;           /* d */
     bool json;
     bool show;
 } plan_command_options;
-
-static int read_ahead(const char *text, void *values, tarry_diagnostic *diagnostic)
-{
-    return keep_read_ahead(text, &((plan_command_options *)values)->ahead, diagnostic);
-}
 
 static const option_entry print_entries[] = {
     {.name = "dimension",
@@ -36,19 +29,6 @@ static const option_entry print_entries[] = {
      .offset = offsetof(plan_command_options, dimension),
      .least = 1,
      .most = 100000000000},
-    {.name = "keep",
-     .argument = "WHICH",
-     .help = "Gradients that workers keep, for memory: all (default) or, with one part, credited",
-     .kind = OPTION_CHOICE,
-     .offset = offsetof(plan_command_options, keep),
-     .choices = keep_choices},
-    {.name = "ahead",
-     .argument = "N",
-     .help = "With credited: finished gradients that may wait for the server's answer while a "
-             "worker computes the next (default 3)",
-     .kind = OPTION_TEXT,
-     .read = read_ahead,
-     .offset = offsetof(plan_command_options, ahead_text)},
     {.name = "json",
      .help = "Print the figures as JSON",
      .kind = OPTION_FLAG,
@@ -101,7 +81,8 @@ static const char *copies_word(uint32_t count)
 }
 
 /* How copies are spread over racks, and whether any single one may die. */
-static void print_racks(const char *start, const plan_options *options, const tarry_plan *plan)
+static void print_racks(const char *start, const tarry_plan_settings *settings,
+                        const tarry_plan *plan)
 {
     uint32_t racks = tarry_plan_racks(plan), needed = tarry_plan_least_parts(plan);
     tarry_rack_spread spread = tarry_plan_rack_spread(plan);
@@ -111,7 +92,7 @@ static void print_racks(const char *start, const plan_options *options, const ta
     if (spread.most > spread.least)
         printf(" to %u", spread.most);
     /* A random design puts two into one rack for no other reason. */
-    bool few = spread.most_together > 1 && options->plan.design == TARRY_DESIGN_RANDOM;
+    bool few = spread.most_together > 1 && settings->design == TARRY_DESIGN_RANDOM;
     printf(" worker%s; at most %u %s of a chunk in one%s\n", spread.most == 1 ? "" : "s",
            spread.most_together, copies_word(spread.most_together),
            few ? ", as there are fewer racks than copies" : "");
@@ -120,25 +101,26 @@ static void print_racks(const char *start, const plan_options *options, const ta
            needed);
 }
 
-static void print_text(const plan_options *options, const plan_command_options *print,
-                       const tarry_plan *plan, const plan_endurance *endurance)
+static void print_text(const plan_command_options *options, const tarry_plan *plan,
+                       const plan_endurance *endurance)
 {
     /* With --show the figures are comments of a design's file. */
-    const char *start = print->show ? "# " : "";
+    const char *start = options->show ? "# " : "";
+    const tarry_plan_settings *settings = &options->run.settings.plan;
     uint32_t parts = tarry_plan_parts(plan), workers = tarry_plan_workers(plan);
     char number[NUMBER_TEXT_SIZE], bound[NUMBER_TEXT_SIZE], name[24];
     printf("%s%-21s %u\n", start, "workers", workers);
-    if (options->plan.pieces > 1)
+    if (settings->pieces > 1)
         printf("%s%-21s %u: %u cut into %u pieces each\n", start, "chunks", tarry_plan_chunks(plan),
-               options->plan.chunks, options->plan.pieces);
+               settings->chunks, settings->pieces);
     else
         printf("%s%-21s %u\n", start, "chunks", tarry_plan_chunks(plan));
-    printf("%s%-21s %s, seed %" PRIu64 "\n", start, "design", options->design, options->plan.seed);
+    printf("%s%-21s %s, seed %" PRIu64 "\n", start, "design", options->run.design, settings->seed);
     print_spread(start, "chunks per worker", plan, tarry_plan_load, workers);
     print_spread(start, "workers per chunk", plan, tarry_plan_replication, tarry_plan_chunks(plan));
     printf("%s%-21s %s%u\n", start, "parts",
            tarry_plan_least_parts(plan) < parts ? "chosen in each round, 1 to " : "", parts);
-    print_racks(start, options, plan);
+    print_racks(start, settings, plan);
     whole_text(tarry_plan_q(plan, parts), number);
     whole_text(tarry_plan_q_bound(plan, parts), bound);
     snprintf(name, sizeof(name), "Q_%u", parts);
@@ -156,15 +138,14 @@ static void print_text(const plan_options *options, const plan_command_options *
                conditioning.worst, conditioning.median, number,
                conditioning.complete ? "subsets" : "sampled subsets", parts);
     plan_endurance_print(endurance, start);
-    keep_bytes memory =
-        keep_bytes_of(plan, (tarry_keep)print->keep, print->ahead, print->dimension);
-    uint64_t upload = upload_bytes(plan, print->dimension);
+    tarry_memory memory = tarry_memory_of(plan, &options->server, options->dimension);
+    uint64_t upload = upload_bytes(plan, options->dimension);
     print_bytes(start, "memory per worker", memory.least, memory.most, "", memory.total);
     print_bytes(start, "upload per worker", upload, upload, " per round", upload * workers);
     char digest[2 * TARRY_DIGEST_SIZE + 1];
     plan_digest_text(plan, digest);
     printf("%s%-21s %s\n", start, "digest", digest);
-    for (uint32_t worker = 0; print->show && worker < workers; worker++) {
+    for (uint32_t worker = 0; options->show && worker < workers; worker++) {
         for (uint32_t position = 0; position < tarry_plan_load(plan, worker); position++)
             printf("%s%u", position > 0 ? " " : "", tarry_plan_chunk(plan, worker, position));
         printf("\n");
@@ -210,30 +191,27 @@ static json_t *q_json(const tarry_plan *plan)
     return list;
 }
 
-static int print_json(const plan_options *options, const plan_command_options *print,
-                      const tarry_plan *plan, const plan_endurance *endurance)
+static int print_json(const plan_command_options *options, const tarry_plan *plan,
+                      const plan_endurance *endurance)
 {
-    keep_bytes memory =
-        keep_bytes_of(plan, (tarry_keep)print->keep, print->ahead, print->dimension);
-    uint64_t upload = upload_bytes(plan, print->dimension);
-    json_t *report = json_pack("{s:s, s:s}", "command", "plan", "version", tarry_version());
-    json_t *figures = plan_json(options, plan);
+    uint64_t upload = upload_bytes(plan, options->dimension);
+    json_t *report = json_pack("{s:s, s:s, s:I}", "command", "plan", "version", tarry_version(),
+                               "dimension", (json_int_t)options->dimension);
+    json_t *figures = run_plan_json(&options->run, plan);
+    json_t *memory = run_memory_json(plan, &options->server, options->dimension);
     json_t *costs =
-        json_pack("{s:I, s:s, s:o, s:I, s:I, s:I, s:I, s:o}", "dimension",
-                  (json_int_t)print->dimension, "keep", keep_name((tarry_keep)print->keep), "ahead",
-                  keep_ahead_json((tarry_keep)print->keep, print->ahead), "memory_bytes",
-                  (json_int_t)memory.most, "memory_bytes_total", (json_int_t)memory.total,
-                  "upload_bytes", (json_int_t)upload, "upload_bytes_total",
+        json_pack("{s:I, s:I, s:o}", "upload_bytes", (json_int_t)upload, "upload_bytes_total",
                   (json_int_t)(upload * tarry_plan_workers(plan)), "q_by_copies", q_json(plan));
     json_t *deaths = plan_endurance_json(endurance);
-    int failed = json_object_update(report, figures) | json_object_update(report, costs) |
-                 json_object_update(report, deaths);
-    if (print->show)
+    int failed = json_object_update(report, figures) | json_object_update(report, memory) |
+                 json_object_update(report, costs) | json_object_update(report, deaths);
+    if (options->show)
         failed |= json_object_set_new(report, "assignment", assignment_json(plan));
     failed |= json_dumpf(report, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
     printf("\n");
     json_decref(deaths);
     json_decref(costs);
+    json_decref(memory);
     json_decref(figures);
     json_decref(report);
     return failed == 0 ? EXIT_DONE : complain(EXIT_FAILED, "plan: the report cannot be made");
@@ -252,14 +230,14 @@ int command_plan(int argc, char **argv)
 {
     if (asks_for_advice(argc, argv))
         return command_plan_advise(argc, argv);
-    plan_options options;
-    plan_options_init(&options);
-    plan_command_options print = {.dimension = 1000000, .ahead = KEEP_AHEAD_AUTO};
-    const option_group groups[] = {
-        {"The plan", plan_option_entries, plan_option_count, &options},
-        {"What is printed", print_entries, sizeof(print_entries) / sizeof(print_entries[0]),
-         &print},
-    };
+    plan_command_options options = {.dimension = 1000000};
+    run_options *run = &options.run;
+    run_options_init(run);
+    option_group groups[RUN_GROUPS + 1];
+    run_options_groups(run, groups);
+    groups[RUN_GROUPS] =
+        (option_group){"What is printed", print_entries,
+                       sizeof(print_entries) / sizeof(print_entries[0]), &options, NULL};
     const option_command command = {
         "plan",
         "Prints an assignment's figures: loads, replication, how many chunks it may take "
@@ -270,23 +248,22 @@ int command_plan(int argc, char **argv)
     config_file *file;
     tarry_plan *plan = NULL;
     int status = options_parse(&command, argc, argv, &file);
-    if (status == OPTIONS_PROCEED && print.keep == TARRY_KEEP_CREDITED && options.plan.parts != 1)
-        status = complain(EXIT_USAGE, "--keep: credited cannot be combined with --parts %s",
-                          options.parts);
-    if (print.ahead == KEEP_AHEAD_AUTO)
-        print.ahead = TARRY_USUAL_AHEAD;
     if (status == OPTIONS_PROCEED)
-        status = plan_options_make(&options, &plan);
+        status = run_options_settle(run);
+    if (status == OPTIONS_PROCEED)
+        status = run_options_plan(run, &plan);
+    if (status == OPTIONS_PROCEED)
+        options.server = run_options_server(run, plan, options.dimension);
     plan_endurance endurance;
     if (status == OPTIONS_PROCEED &&
-        plan_endurance_measure(plan, options.plan.seed, &endurance) != TARRY_OK)
+        plan_endurance_measure(plan, run->settings.plan.seed, &endurance) != TARRY_OK)
         status = complain(EXIT_FAILED, "plan: out of memory");
     if (status == OPTIONS_PROCEED) {
         status = EXIT_DONE;
-        if (print.json)
-            status = print_json(&options, &print, plan, &endurance);
+        if (options.json)
+            status = print_json(&options, plan, &endurance);
         else
-            print_text(&options, &print, plan, &endurance);
+            print_text(&options, plan, &endurance);
     }
     tarry_plan_free(plan);
     config_free(file);

@@ -28,6 +28,8 @@ int runner_gather(runner *self, tarry_diagnostic *diagnostic);
 /* As tarry_runtime_round, after runner_gather. */
 int runner_round(runner *self, const float *parameters, float *sum, tarry_round_result *result,
                  tarry_diagnostic *diagnostic);
+/* As tarry_runtime_replan. */
+int runner_replan(runner *self, const tarry_plan *next, tarry_diagnostic *diagnostic);
 /* Sets rack[j] of each worker, as tarry_plan_evolution has it, to what the workers say, and for
  * those that say nothing to what the plan has; *said: whether any says something. Errors:
  * NO_MEMORY. */

@@ -2,6 +2,7 @@
 #include "cli/runner/runner_tcp.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,8 +10,10 @@
 
 #include "base/diagnostic.h"
 #include "base/memory.h"
+#include "cli/job/numerics.h"
 #include "cli/job/shipped_data.h"
 #include "cli/runner/file_limit.h"
+#include "cli/runner/mixture.h"
 #include "cli/text/numbers.h"
 #include "cli/text/report_json.h"
 #include "plan/rack/rack.h"
@@ -34,10 +37,19 @@ struct runner_network {
     const runner_tcp_settings *settings;
     tarry_runtime *server; /* the runner's */
     shipped_data *shipped;
+    const tarry_plan *plan; /* in force */
     uint32_t workers;
     void (*say)(void *user, const char *line);
     void *say_user;
     bool begun;
+    /* How the workers compute, as far as copies of it meet. */
+    objective_settings model;
+    bool sparse;
+    double conditioning_limit;
+    uint64_t *numerics; /* of each worker, as they stood after so many arrivals: */
+    unsigned long looked;
+    bool mixed;         /* copies of different ones met in a round of 2 parts or more */
+    double mixed_bound; /* of those rounds' errors; NaN: not known */
     event_counts counts;
 };
 
@@ -108,13 +120,65 @@ static json_t *counted(const atomic_ulong *count)
 static json_t *worker_json(runner_network *own, uint32_t worker)
 {
     tarry_worker_state state = tarry_runtime_worker(own->server, worker);
-    return json_pack("{s:I, s:b, s:b, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "worker",
+    return json_pack("{s:I, s:b, s:b, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "worker",
                      (json_int_t)worker, "present", state.present, "near", state.shares_memory,
                      "rack", json_text(state.rack[0] != '\0' ? state.rack : NULL), "arrivals",
                      (json_int_t)state.arrivals, "gone", (json_int_t)state.gone, "silent",
                      (json_int_t)state.silent, "late", (json_int_t)state.late, "failed",
                      (json_int_t)state.failed, "received_bytes", (json_int_t)state.received,
-                     "sent_bytes", (json_int_t)state.sent);
+                     "sent_bytes", (json_int_t)state.sent, "numerics",
+                     json_fingerprint(state.numerics));
+}
+
+/* ---- copies that are not the same to the bit ---- */
+
+static unsigned long count_arrivals(const runner_network *own)
+{
+    const event_counts *counts = &own->counts;
+    unsigned long sum = 0;
+    for (size_t kind = 0; kind <= TARRY_ARRIVAL_RESTARTED; kind++)
+        sum += atomic_load(&counts->arrivals[kind]);
+    return sum;
+}
+
+static void look_at_numerics(runner_network *own)
+{
+    for (uint32_t worker = 0; worker < own->workers; worker++)
+        own->numerics[worker] = tarry_runtime_worker(own->server, worker).numerics;
+}
+
+/* Of a round with more than one part; says it once. */
+static void watch_numerics(runner_network *own, const tarry_round_result *result)
+{
+    unsigned long arrivals = count_arrivals(own);
+    uint32_t one, other;
+    if (result->parts < 2 || own->mixed || arrivals == own->looked)
+        return;
+    own->looked = arrivals;
+    look_at_numerics(own);
+    own->mixed = mixture_meets(own->plan, own->numerics, &one, &other);
+    if (!own->mixed)
+        return;
+    double rounding;
+    char bound[64] = "";
+    if (numerics_rounding(&own->model, own->sparse, &rounding) == TARRY_OK) {
+        own->mixed_bound =
+            mixture_bound(own->plan, result->parts, rounding, own->conditioning_limit);
+        snprintf(bound, sizeof(bound), " by up to about %.2g of the chunks' sizes",
+                 own->mixed_bound);
+    }
+    tell(own,
+         "workers %" PRIu32 " and %" PRIu32 " compute the same chunks to different bits: their "
+         "machines differ; in %" PRIu32 " parts, that can put the sum off%s",
+         one, other, result->parts, bound);
+}
+
+static json_t *numerics_json(runner_network *own)
+{
+    look_at_numerics(own);
+    return json_pack("{s:I, s:b, s:o}", "kinds",
+                     (json_int_t)mixture_kinds(own->numerics, own->workers), "meet", own->mixed,
+                     "error_bound", number_json(own->mixed_bound));
 }
 
 json_t *runner_describe(runner *self)
@@ -137,9 +201,9 @@ json_t *runner_describe(runner *self)
                                counted(&counts->left), "refused", counted(&counts->refused), "gone",
                                counted(&counts->gone), "silent", counted(&counts->silent), "late",
                                counted(&counts->late), "failed", counted(&counts->failed));
-    return json_pack("{s:o, s:I, s:o, s:o}", "listen", listen, "rounds_without_estimate",
+    return json_pack("{s:o, s:I, s:o, s:o, s:o}", "listen", listen, "rounds_without_estimate",
                      (json_int_t)atomic_load(&counts->without_estimate), "events", events,
-                     "workers", workers);
+                     "workers", workers, "numerics", numerics_json(own));
 }
 
 /* ---- waiting for workers ---- */
@@ -210,9 +274,21 @@ int runner_round(runner *self, const float *parameters, float *sum, tarry_round_
                  tarry_diagnostic *diagnostic)
 {
     int error = runner_gather(self, diagnostic);
-    return error == TARRY_OK
-               ? tarry_runtime_round(self->runtime, parameters, sum, result, diagnostic)
-               : error;
+    if (error == TARRY_OK)
+        error = tarry_runtime_round(self->runtime, parameters, sum, result, diagnostic);
+    if (error == TARRY_OK && self->network != NULL)
+        watch_numerics(self->network, result);
+    return error;
+}
+
+int runner_replan(runner *self, const tarry_plan *next, tarry_diagnostic *diagnostic)
+{
+    int error = tarry_runtime_replan(self->runtime, next, diagnostic);
+    if (error == TARRY_OK && self->network != NULL) {
+        self->network->plan = next;
+        self->network->looked = 0;
+    }
+    return error;
 }
 
 /* ---- racks ---- */
@@ -261,8 +337,10 @@ void runner_free(runner *self, bool finished)
     tarry_runtime_free(self->runtime, finished || crew != NULL);
     if (crew != NULL)
         crew->end(crew->user);
-    if (own != NULL)
+    if (own != NULL) {
         shipped_data_free(own->shipped);
+        memory_release(NULL, own->numerics);
+    }
     memory_release(NULL, own);
     memory_release(NULL, self);
 }
@@ -352,13 +430,21 @@ int runner_tcp_create(void *user, const runner_request *request, runner **out,
         return diagnose_no_memory(diagnostic, "network server");
     }
     own->settings = user;
+    own->plan = request->plan;
     own->workers = tarry_plan_workers(request->plan);
     own->say = request->say;
     own->say_user = request->say_user;
+    own->model = request->job->model;
+    own->sparse = request->job->sparse;
+    own->conditioning_limit = request->server->conditioning_limit;
+    own->mixed_bound = NAN;
+    own->numerics = memory_allocate(NULL, own->workers, sizeof(*own->numerics));
     allow_files(own);
-    int error = create_server(own, request, diagnostic);
+    int error = own->numerics == NULL ? diagnose_no_memory(diagnostic, "network server")
+                                      : create_server(own, request, diagnostic);
     if (error != TARRY_OK) {
         shipped_data_free(own->shipped);
+        memory_release(NULL, own->numerics);
         memory_release(NULL, own);
         memory_release(NULL, made);
         return error;

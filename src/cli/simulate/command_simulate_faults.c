@@ -193,7 +193,7 @@ int command_simulate_faults(int argc, char **argv)
 {
     fault_options options = {.campaign = {.seed = 1, .runs = 10000}};
     const option_group group = {"Worlds with faults", entries, sizeof(entries) / sizeof(entries[0]),
-                                &options};
+                                &options, NULL};
     const option_command command = {
         "simulate",
         "Runs the server's and the workers' machines in small worlds in which everything that can "

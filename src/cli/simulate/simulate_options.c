@@ -198,14 +198,56 @@ void simulate_options_init(simulate_options *options)
     scheme_settings_init(&options->defaults);
 }
 
+static void note_workers(void *values, const char *name)
+{
+    simulate_options *options = values;
+    options->workers_given = options->workers_given || strcmp(name, "workers") == 0;
+}
+
 void simulate_options_groups(simulate_options *options, option_group groups[SIMULATE_GROUPS])
 {
-    groups[0] = (option_group){"Schemes", scheme_entries, COUNT(scheme_entries), options};
-    groups[1] = (option_group){"What a scheme does not fix itself", scheme_option_entries,
-                               scheme_option_count, &options->defaults};
-    groups[2] = (option_group){"Workers and chunks", model_entries, COUNT(model_entries), options};
-    groups[3] = (option_group){"Links and gradients", link_entries, COUNT(link_entries), options};
-    groups[4] = (option_group){"Trials and output", run_entries, COUNT(run_entries), options};
+    groups[0] = (option_group){"Schemes", scheme_entries, COUNT(scheme_entries), options, NULL};
+    scheme_groups(&options->defaults, groups + 1);
+    option_group *more = groups + 1 + SCHEME_GROUPS;
+    more[0] = (option_group){"Workers and chunks", model_entries, COUNT(model_entries), options,
+                             note_workers};
+    more[1] =
+        (option_group){"Links and gradients", link_entries, COUNT(link_entries), options, NULL};
+    more[2] = (option_group){"Trials and output", run_entries, COUNT(run_entries), options, NULL};
+}
+
+scheme_frame simulate_options_frame(const simulate_options *options)
+{
+    const real_list *deadlines = &options->deadlines;
+    scheme_frame frame = {
+        .workers = options->workers,
+        .chunks = options->chunks,
+        .seed = options->seed,
+        .last_deadline = deadlines->count > 0 ? deadlines->values[deadlines->count - 1] : NAN,
+    };
+    tarry_sim_settings *sim = &frame.sim;
+    tarry_sim_settings_init(sim);
+    sim->server.silence_ns = (uint64_t)ceil(options->silence * 1e9);
+    sim->chunk_ns = (uint64_t)ceil(options->chunk_seconds * 1e9);
+    sim->overhead_ns = (uint64_t)ceil(options->overhead * 1e9);
+    sim->dimension = (size_t)options->dimension;
+    sim->parameter_bytes = (size_t)options->parameter_bytes;
+    sim->link.latency_ns = (uint64_t)llround(options->latency * 1e9);
+    sim->link.bytes_per_second = options->bandwidth;
+    sim->server_bytes_per_second = options->server_bandwidth;
+    sim->vectors = options->vectors != 0;
+    return frame;
+}
+
+/* Workers that were left open are as many as what was given takes. */
+static void fit_workers(simulate_options *options)
+{
+    const scheme_settings *defaults = &options->defaults;
+    const whole_list *lists[] = {&defaults->replications, &defaults->part_counts};
+    for (size_t i = 0; !options->workers_given && i < COUNT(lists); i++)
+        for (size_t k = 0; k < lists[i]->count; k++)
+            if (lists[i]->values[k] > options->workers)
+                options->workers = lists[i]->values[k];
 }
 
 int simulate_options_check(simulate_options *options, simulate_variants *variants)
@@ -230,22 +272,14 @@ int simulate_options_check(simulate_options *options, simulate_variants *variant
                         : cores > SIMULATE_MOST_JOBS ? SIMULATE_MOST_JOBS
                                                      : (uint32_t)cores;
     }
+    fit_workers(options);
     if (options->defaults.ignore == UINT32_MAX)
         options->defaults.ignore = scheme_ignored(options->workers);
-    const real_list *deadlines = &options->deadlines;
-    const scheme_frame frame = {
-        .workers = options->workers,
-        .chunks = options->chunks,
-        .seed = options->seed,
-        .last_deadline = deadlines->count > 0 ? deadlines->values[deadlines->count - 1] : NAN,
-        .latency_seconds = options->latency,
-        .chunk_seconds = options->chunk_seconds,
-        .overhead_seconds = options->overhead,
-    };
+    const scheme_frame frame = simulate_options_frame(options);
     tarry_diagnostic why;
     int error = simulate_variants_read(options->scheme, &options->defaults, &frame, variants, &why);
     if (error == TARRY_OK)
         return OPTIONS_PROCEED;
-    return complain(error == TARRY_ERROR_FORMAT ? EXIT_USAGE : EXIT_FAILED, "--scheme: %s",
-                    why.text);
+    bool usage = error == TARRY_ERROR_FORMAT || error == TARRY_ERROR_ARGUMENT;
+    return complain(usage ? EXIT_USAGE : EXIT_FAILED, "%s", why.text);
 }

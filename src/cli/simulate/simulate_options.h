@@ -15,6 +15,7 @@ typedef struct simulate_options {
     real_list deadlines; /* at which the error is worked out, in seconds; may be none */
 
     uint32_t workers, chunks;
+    bool workers_given;
     const char *straggler;
     const char *chunk_cost;
     double chunk_seconds;
@@ -43,12 +44,15 @@ typedef struct simulate_options {
     bool quiet;
 } simulate_options;
 
-#define SIMULATE_GROUPS 5
+#define SIMULATE_GROUPS (4 + SCHEME_GROUPS)
 #define SIMULATE_MOST_JOBS 1024
 
 void simulate_options_init(simulate_options *options);
 /* The groups of the command's table, with `options` as the place of the values. */
 void simulate_options_groups(simulate_options *options, option_group groups[SIMULATE_GROUPS]);
+
+/* What all schemes have in common. */
+scheme_frame simulate_options_frame(const simulate_options *options);
 
 /*
  * Checks the options against each other, sets the defaults that depend on others, and reads the

@@ -45,7 +45,7 @@ static void style_of(const simulate_variants *variants, size_t index, size_t *co
 
 static void label_of(const simulate_variant *variant, char label[LABEL_SIZE])
 {
-    const tarry_plan_settings *plan = &variant->plan;
+    const tarry_plan_settings *plan = &variant->run.settings.plan;
     if (plan->pieces > 1)
         snprintf(label, LABEL_SIZE, "%.60s  r=%u l=%s%u P=%u", variant->scheme, plan->replication,
                  plan->adaptive_parts ? "1-" : "", plan->parts, plan->pieces);

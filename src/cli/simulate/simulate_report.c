@@ -3,8 +3,7 @@
 
 #include <tarry/version.h>
 
-#include "cli/options/keep.h"
-
+#include "cli/options/run_options.h"
 #include "cli/text/numbers.h"
 #include "cli/text/report_json.h"
 
@@ -60,13 +59,15 @@ static json_t *seconds_json(const simulate_trials *trials, size_t variant)
 static json_t *settings_json(const simulate_variant *variant)
 {
     return json_pack(
-        "{s:o, s:s, s:s, s:s, s:o, s:s, s:s, s:s, s:I, s:o}", "design", json_text(variant->design),
-        "order", variant->order, "credit", simulate_credit_name(variant->server.credit), "keep",
-        keep_name(variant->server.keep), "ahead",
-        keep_ahead_json(variant->server.keep, variant->server.ahead), "stop", variant->stop, "fill",
-        simulate_fill_name(variant->server.fill), "upload", simulate_upload_name(variant->upload),
-        "adapt", (json_int_t)variant->adapt.every, "racks",
-        variant->racks != NULL ? json_text(variant->racks) : json_null());
+        "{s:o, s:s, s:s, s:s, s:o, s:s, s:s, s:s, s:I, s:o}", "design",
+        json_text(variant->run.design), "order", variant->run.order, "credit",
+        run_credit_name(variant->run.settings.server.credit), "keep",
+        run_keep_name(variant->run.settings.server.keep), "ahead",
+        run_ahead_json(variant->run.settings.server.keep, variant->run.settings.server.ahead),
+        "stop", variant->stop, "fill", run_fill_name(variant->run.settings.server.fill), "upload",
+        simulate_upload_name(variant->sim.upload), "adapt",
+        (json_int_t)variant->run.adapt_rule.every, "racks",
+        variant->run.racks != NULL ? json_text(variant->run.racks) : json_null());
 }
 
 static json_t *result_json(const simulate_trials *trials, size_t index,
@@ -76,10 +77,11 @@ static json_t *result_json(const simulate_trials *trials, size_t index,
     const simulate_variant *variant = &trials->variants->items[index];
     json_t *result = json_pack(
         "{s:o, s:I, s:b, s:I, s:I, s:I, s:o, s:o, s:I, s:I, s:s?}", "scheme",
-        json_text(variant->scheme), "parts", (json_int_t)variant->plan.parts, "adaptive_parts",
-        variant->plan.adaptive_parts, "pieces", (json_int_t)variant->plan.pieces, "replication",
-        (json_int_t)variant->plan.replication, "stored", (json_int_t)variant->stored, "settings",
-        settings_json(variant), "straggler", json_text(options->straggler), "trials",
+        json_text(variant->scheme), "parts", (json_int_t)variant->run.settings.plan.parts,
+        "adaptive_parts", variant->run.settings.plan.adaptive_parts, "pieces",
+        (json_int_t)variant->run.settings.plan.pieces, "replication",
+        (json_int_t)variant->run.settings.plan.replication, "stored", (json_int_t)variant->stored,
+        "settings", settings_json(variant), "straggler", json_text(options->straggler), "trials",
         (json_int_t)figures->trials, "failed", (json_int_t)figures->failed, "failure",
         figures->failed > 0 ? figures->failure : NULL);
     json_t *times = json_pack(

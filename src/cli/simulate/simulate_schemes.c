@@ -8,7 +8,6 @@
 
 #include "base/diagnostic.h"
 #include "base/memory.h"
-#include "cli/options/keep.h"
 #include "cli/options/parse.h"
 #include "cli/options/stop_rule.h"
 
@@ -82,31 +81,13 @@ static const struct {
                   {"stop", "exact"},
                   {"upload", "each"}}},
     {.name = "partial", .settings = {{"credit", "chunk"}, {"keep", "all"}, {"stop", "exact"}}},
-    {.name = "tarry", .settings = {{"order", "dynamic"}, {"credit", "chunk"}, {"stop", "exact"}}},
+    {.name = "tarry",
+     .settings =
+         {{"order", "dynamic"}, {"pieces", "auto"}, {"credit", "chunk"}, {"stop", "exact"}}},
     {.name = "own", .settings = {{NULL, NULL}}},
 };
 
 #define SCHEME_COUNT (sizeof(schemes) / sizeof(schemes[0]))
-
-static int read_ahead(const char *text, void *values, tarry_diagnostic *diagnostic)
-{
-    return keep_read_ahead(text, &((scheme_settings *)values)->server.ahead, diagnostic);
-}
-
-static int read_design(const char *text, void *values, tarry_diagnostic *diagnostic)
-{
-    return plan_design_read(text, &((scheme_settings *)values)->plan, diagnostic);
-}
-
-static int read_order(const char *text, void *values, tarry_diagnostic *diagnostic)
-{
-    return plan_order_read(text, &((scheme_settings *)values)->plan, diagnostic);
-}
-
-static int read_racks(const char *text, void *values, tarry_diagnostic *diagnostic)
-{
-    return plan_racks_read(text, &((scheme_settings *)values)->plan, diagnostic);
-}
 
 static int read_replication(const char *text, void *values, tarry_diagnostic *diagnostic)
 {
@@ -117,20 +98,24 @@ static int read_replication(const char *text, void *values, tarry_diagnostic *di
 static int read_pieces(const char *text, void *values, tarry_diagnostic *diagnostic)
 {
     scheme_settings *settings = values;
-    return list_whole(text, 1, SIMULATE_MOST_COUNT, &settings->piece_counts, diagnostic);
+    if (strcmp(text, "auto") != 0)
+        return list_whole(text, 1, SIMULATE_MOST_COUNT, &settings->piece_counts, diagnostic);
+    settings->piece_counts = (whole_list){1, {0}};
+    return TARRY_OK;
 }
 
 static int read_parts(const char *text, void *values, tarry_diagnostic *diagnostic)
 {
     scheme_settings *settings = values;
+    tarry_plan_settings *plan = &settings->run.settings.plan;
     if (strncmp(text, "auto", 4) == 0) {
         settings->part_counts.count = 1;
-        return plan_parts_read(text, &settings->part_counts.values[0], &settings->adaptive_parts,
-                               diagnostic);
+        return run_parts_read(text, &settings->part_counts.values[0], &plan->adaptive_parts,
+                              diagnostic);
     }
     int error = list_whole(text, 1, SIMULATE_MOST_COUNT, &settings->part_counts, diagnostic);
     if (error == TARRY_OK)
-        settings->adaptive_parts = false;
+        plan->adaptive_parts = false;
     return error;
 }
 
@@ -144,31 +129,13 @@ static int read_stop(const char *text, void *values, tarry_diagnostic *diagnosti
     else if (strcmp(text, "deadline") == 0)
         settings->stop_kind = SCHEME_STOP_DEADLINE;
     else {
-        int error = stop_rule_read(text, &settings->server, diagnostic);
+        int error = stop_rule_read(text, &settings->run.settings.server, diagnostic);
         if (error != TARRY_OK)
             return error;
         settings->stop_kind = SCHEME_STOP_GIVEN;
     }
     return TARRY_OK;
 }
-
-static int read_adapt(const char *text, void *values, tarry_diagnostic *diagnostic)
-{
-    return adapt_read(text, &((scheme_settings *)values)->adapt_rule, diagnostic);
-}
-
-static const option_choice credits[] = {
-    {"chunk", TARRY_CREDIT_CHUNK},
-    {"whole", TARRY_CREDIT_WHOLE},
-    {NULL, 0},
-};
-
-static const option_choice fills[] = {
-    {"none", TARRY_FILL_NONE},
-    {"scale", TARRY_FILL_SCALE},
-    {"stale", TARRY_FILL_STALE},
-    {NULL, 0},
-};
 
 static const option_choice uploads[] = {
     {"coded", TARRY_SIM_UPLOAD_CODED},
@@ -186,7 +153,7 @@ static const option_choice costs[] = {
 
 #define FIELD(name) .offset = offsetof(scheme_settings, name)
 
-const option_entry scheme_option_entries[] = {
+static const option_entry scheme_entries[] = {
     {.name = "replication",
      .argument = "R,R...",
      .help = "Workers that hold each chunk, in schemes that don't fix it (default 8)",
@@ -197,7 +164,7 @@ const option_entry scheme_option_entries[] = {
      .argument = "P,P...",
      .help =
          "Pieces that each chunk is cut into, each on workers of its own, in schemes that don't "
-         "fix it (default 1)",
+         "fix it (default 1, in tarry auto: as many as make 8 per worker)",
      .kind = OPTION_TEXT,
      .read = read_pieces,
      FIELD(pieces)},
@@ -208,49 +175,6 @@ const option_entry scheme_option_entries[] = {
      .kind = OPTION_TEXT,
      .read = read_parts,
      FIELD(parts)},
-    {.name = "design",
-     .argument = "DESIGN",
-     .help = "Which worker holds which chunk, in schemes that don't fix it, as for tarry plan "
-             "(default random)",
-     .kind = OPTION_TEXT,
-     .read = read_design,
-     FIELD(plan.design)},
-    {.name = "order",
-     .argument = "ORDER",
-     .help = "Sequence in which a worker computes its chunks, in schemes that don't fix it: "
-             "optimal (default), random, as-is or dynamic[:RULE] (see tarry plan)",
-     .kind = OPTION_TEXT,
-     .read = read_order,
-     FIELD(plan.order)},
-    {.name = "racks",
-     .argument = "K|FILE",
-     .help = "Workers that share their fate, over which random designs and moves spread copies, as "
-             "for tarry plan (default 0)",
-     .kind = OPTION_TEXT,
-     .read = read_racks,
-     FIELD(plan.racks)},
-    {.name = "credit",
-     .argument = "CREDIT",
-     .help = "What counts in own schemes: each finished chunk (chunk, default) or a worker that "
-             "finished all of its chunks (whole)",
-     .kind = OPTION_CHOICE,
-     .choices = credits,
-     FIELD(server.credit)},
-    {.name = "keep",
-     .argument = "WHICH",
-     .help =
-         "Finished gradients that a worker keeps until the sum: all (default), or a running sum "
-         "of those that are credited (credited)",
-     .kind = OPTION_CHOICE,
-     .choices = keep_choices,
-     FIELD(server.keep)},
-    {.name = "ahead",
-     .argument = "N",
-     .help = "With keep=credited: finished gradients that may wait for the server's answer while a "
-             "worker computes the next (default auto: as many as --latency takes, at least 3)",
-     .kind = OPTION_TEXT,
-     .read = read_ahead,
-     FIELD(ahead)},
     {.name = "stop",
      .argument = "RULE",
      .help = "When a round of own schemes ends: exact (default), deadline:SECONDS, error:EPS, "
@@ -259,14 +183,6 @@ const option_entry scheme_option_entries[] = {
      .kind = OPTION_TEXT,
      .read = read_stop,
      FIELD(stop)},
-    {.name = "fill",
-     .argument = "HOW",
-     .help = "What stands in for the chunks that a stop rule leaves missing: nothing (none, "
-             "default), the average of the others (scale) or their gradient of the round before "
-             "(stale)",
-     .kind = OPTION_CHOICE,
-     .choices = fills,
-     FIELD(server.fill)},
     {.name = "costs",
      .argument = "WHAT",
      .help = "What the server goes by in dynamic orders: costs of chunks that it learns over the "
@@ -275,14 +191,6 @@ const option_entry scheme_option_entries[] = {
      .kind = OPTION_CHOICE,
      .choices = costs,
      FIELD(costs)},
-    {.name = "adapt",
-     .argument = "K[,SHARE]",
-     .help = "In schemes of dynamic order, let the plan follow every K rounds what was learned: up "
-             "to SHARE (default 0.01) of all copies move to faster workers, heavy chunks are split "
-             "and light ones merged (default 0: it stays)",
-     .kind = OPTION_TEXT,
-     .read = read_adapt,
-     FIELD(adapt)},
     {.name = "upload",
      .argument = "HOW",
      .help = "What workers of own schemes send: one coded part (coded, default), every finished "
@@ -298,8 +206,6 @@ const option_entry scheme_option_entries[] = {
      .most = SIMULATE_MOST_COUNT,
      FIELD(ignore)},
 };
-
-const size_t scheme_option_count = sizeof(scheme_option_entries) / sizeof(scheme_option_entries[0]);
 
 static int read_name(const char *text, void *values, tarry_diagnostic *diagnostic)
 {
@@ -325,8 +231,8 @@ static int read_deadline(const char *text, void *values, tarry_diagnostic *diagn
         return TARRY_OK;
     }
     settings->stop_kind = SCHEME_STOP_GIVEN;
-    settings->server.stop = TARRY_STOP_DEADLINE;
-    settings->server.deadline_ns = deadline_ns;
+    settings->run.settings.server.stop = TARRY_STOP_DEADLINE;
+    settings->run.settings.server.deadline_ns = deadline_ns;
     return TARRY_OK;
 }
 
@@ -356,28 +262,31 @@ void scheme_settings_init(scheme_settings *settings)
         .parts = "1",
         .part_counts = {1, {1}},
         .stop = "exact",
-        .ahead = "auto",
         .upload = TARRY_SIM_UPLOAD_CODED,
         .ignore = UINT32_MAX,
         .model.backups = true,
     };
-    plan_options_init(&settings->plan);
-    tarry_server_settings_init(&settings->server);
-    settings->server.ahead = KEEP_AHEAD_AUTO;
+    run_options_init(&settings->run);
+    settings->run.order = "optimal";
+    settings->run.settings.server.pick = TARRY_PICK_PLAN;
+}
+
+void scheme_groups(scheme_settings *settings, option_group groups[SCHEME_GROUPS])
+{
+    groups[0] = (option_group){"What a scheme does not fix itself", scheme_entries,
+                               sizeof(scheme_entries) / sizeof(scheme_entries[0]), settings,
+                               run_options_note};
+    groups[1] = run_options_group(RUN_LAYOUT, NULL, &settings->run);
+    groups[2] = run_options_group(RUN_RULES, NULL, &settings->run);
 }
 
 static int set_key(scheme_settings *settings, const char *key, const char *value,
                    tarry_diagnostic *diagnostic)
 {
-    option_group group = {NULL, own_entries, sizeof(own_entries) / sizeof(own_entries[0]),
-                          settings};
-    for (size_t i = 0; i < group.count; i++) {
-        if (strcmp(own_entries[i].name, key) == 0)
-            return option_set(&group, key, value, diagnostic);
-    }
-    group.entries = scheme_option_entries;
-    group.count = scheme_option_count;
-    return option_set(&group, key, value, diagnostic);
+    option_group groups[1 + SCHEME_GROUPS] = {
+        {NULL, own_entries, sizeof(own_entries) / sizeof(own_entries[0]), settings, NULL}};
+    scheme_groups(settings, groups + 1);
+    return option_set(groups, 1 + SCHEME_GROUPS, key, value, diagnostic);
 }
 
 uint32_t scheme_ignored(uint32_t workers)
@@ -424,13 +333,17 @@ static bool takes_key(baseline_kind model, const char *key)
            (model == BASELINE_DROPCOMPUTE && strcmp(key, "deadline") == 0);
 }
 
-/* What the scheme fixes; its pieces only where nothing is said of them. */
+/*
+ * What the scheme fixes; its pieces only where nothing is said of them. A flag that has no effect
+ * beside that is as if it had not been given: it is meant for other schemes.
+ */
 static int fix_settings(size_t kind, scheme_settings *settings, tarry_diagnostic *diagnostic)
 {
-    const whole_list *given = &settings->piece_counts;
-    bool cut = given->count > 1 || given->values[0] > 1;
+    const uint32_t flags = settings->run.given;
+    bool cut = (flags & TARRY_SETTING_BIT(TARRY_SETTING_PIECES)) != 0;
     settings->model.kind = schemes[kind].model;
     settings->upload_fixed = false;
+    settings->run.given = 0;
     for (const fixed_setting *fixed = schemes[kind].settings; fixed->key != NULL; fixed++) {
         if (strcmp(fixed->key, "pieces") == 0 && strcmp(fixed->value, "1") != 0 && cut)
             continue;
@@ -439,6 +352,12 @@ static int fix_settings(size_t kind, scheme_settings *settings, tarry_diagnostic
         if (error != TARRY_OK)
             return error;
     }
+    settings->fixed = settings->run.given;
+    settings->run.given |= flags;
+    if (settings->fixed != 0)
+        settings->run.given &= ~TARRY_SETTING_BIT(TARRY_SETTING_ADAPT);
+    if ((settings->fixed & TARRY_SETTING_BIT(TARRY_SETTING_STOP)) != 0)
+        settings->run.given &= ~TARRY_SETTING_BIT(TARRY_SETTING_FILL);
     return TARRY_OK;
 }
 
@@ -451,6 +370,8 @@ int scheme_read(char *text, scheme_settings *settings, tarry_diagnostic *diagnos
     if (kind == SCHEME_COUNT)
         return unknown_scheme(text, diagnostic);
     int error = fix_settings(kind, settings, diagnostic);
+    const uint32_t flags = settings->run.given & ~settings->fixed;
+    settings->run.given = settings->fixed;
     char *key = colon != NULL ? colon + 1 : NULL;
     while (error == TARRY_OK && key != NULL) {
         char *end = scheme_item_end(key, false);
@@ -466,17 +387,9 @@ int scheme_read(char *text, scheme_settings *settings, tarry_diagnostic *diagnos
         error = set_key(settings, key, equals + 1, diagnostic);
         key = next;
     }
+    settings->fixed = settings->run.given;
+    settings->run.given |= flags;
     return error;
-}
-
-const char *simulate_credit_name(tarry_credit credit)
-{
-    return option_choice_name(credits, (int)credit);
-}
-
-const char *simulate_fill_name(tarry_fill fill)
-{
-    return option_choice_name(fills, (int)fill);
 }
 
 const char *simulate_upload_name(tarry_sim_upload upload)

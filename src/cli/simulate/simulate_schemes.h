@@ -13,10 +13,8 @@
 
 #include <tarry/sim.h>
 
-#include "cli/options/adapt.h"
 #include "cli/options/list.h"
-#include "cli/options/options.h"
-#include "cli/options/plan_options.h"
+#include "cli/options/run_options.h"
 #include "sim/baseline.h"
 
 #define SIMULATE_MOST_COUNT 1000000
@@ -39,34 +37,30 @@ typedef enum scheme_costs {
 
 /* What a scheme is made of. The flags fill one of these, from which each scheme starts. */
 typedef struct scheme_settings {
-    plan_options plan; /* design, order and racks alone */
+    run_options run; /* the first member; numbers that are swept stand below instead */
+    uint32_t fixed;  /* a TARRY_SETTING_BIT for each that the scheme fixes, or its keys set */
     const char *replication;
     whole_list replications; /* swept */
     const char *pieces;
-    whole_list piece_counts; /* swept */
+    whole_list piece_counts; /* swept; 0: left open */
     const char *parts;
     whole_list
         part_counts; /* swept; with adaptive parts the largest number, or 0: by replication */
-    bool adaptive_parts;
     const char *stop;
     scheme_stop stop_kind;
-    tarry_server_settings server; /* stop rule, credit, keep, fill, limits */
-    const char *ahead;            /* server.ahead, perhaps KEEP_AHEAD_AUTO */
-    int upload;                   /* a tarry_sim_upload */
-    bool upload_fixed;            /* by the scheme, for as long as its other settings allow it */
-    int costs;                    /* a scheme_costs */
-    const char *adapt;
-    adapt_rule adapt_rule; /* with a dynamic order */
-    uint32_t ignore;       /* UINT32_MAX until it is given, or scheme_ignored */
+    int upload;        /* a tarry_sim_upload */
+    bool upload_fixed; /* by the scheme, for as long as its other settings allow it */
+    int costs;         /* a scheme_costs */
+    uint32_t ignore;   /* UINT32_MAX until it is given, or scheme_ignored */
     const char *name;
     const char *deadline;
     const char *backup;
     baseline_settings model; /* of a scheme that the machines don't speak */
 } scheme_settings;
 
-/* The keys that are flags too; their values are a scheme_settings. */
-extern const option_entry scheme_option_entries[];
-extern const size_t scheme_option_count;
+/* The tables of the keys that are flags too. */
+#define SCHEME_GROUPS 3
+void scheme_groups(scheme_settings *settings, option_group groups[SCHEME_GROUPS]);
 
 /* Random design, optimal order, replication 8, 1 piece, 1 part, credit by chunk, exact, coded
  * uploads. */
@@ -82,8 +76,6 @@ char *scheme_item_end(char *text, bool whole);
  * NO_MEMORY, with a diagnostic. */
 int scheme_read(char *text, scheme_settings *settings, tarry_diagnostic *diagnostic);
 
-const char *simulate_credit_name(tarry_credit credit);
-const char *simulate_fill_name(tarry_fill fill);
 const char *simulate_upload_name(tarry_sim_upload upload);
 
 #endif

@@ -80,13 +80,13 @@ static spread spread_at(const simulate_trials *trials, size_t variant, size_t de
 static void explain(const simulate_variant *variant, const tarry_round_result *result, char *text,
                     size_t size)
 {
-    if (variant->server.stop == TARRY_STOP_WORKERS)
+    if (variant->run.settings.server.stop == TARRY_STOP_WORKERS)
         snprintf(text, size, "%u of %u workers were lost, and %u must finish", result->workers_lost,
-                 variant->plan.workers, variant->server.workers_needed);
+                 variant->run.settings.plan.workers, variant->run.settings.server.workers_needed);
     else
         snprintf(text, size, "%u of %u workers were lost, and some chunk had fewer than %u left",
-                 result->workers_lost, variant->plan.workers,
-                 variant->plan.adaptive_parts ? 1 : variant->plan.parts);
+                 result->workers_lost, variant->run.settings.plan.workers,
+                 variant->run.settings.plan.adaptive_parts ? 1 : variant->run.settings.plan.parts);
 }
 
 /* The largest error in an exact round of the trial; NaN if there was none. */
@@ -142,7 +142,7 @@ static round_figures round_of(const simulate_trials *trials, size_t index, uint3
     figures.control_messages /= ended;
     figures.parts /= ended;
     figures.moved /= ended;
-    const tarry_plan_settings *plan = &trials->variants->items[index].plan;
+    const tarry_plan_settings *plan = &trials->variants->items[index].run.settings.plan;
     figures.moved_share /= ended * plan->chunks * plan->pieces * plan->replication;
     figures.split /= ended;
     figures.merged /= ended;

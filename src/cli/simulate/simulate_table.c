@@ -40,7 +40,7 @@ static void print_number(int width, const char *format, double number)
 static bool shows_pieces(const simulate_variants *variants)
 {
     for (size_t i = 0; i < variants->count; i++)
-        if (variants->items[i].plan.pieces > 1)
+        if (variants->items[i].run.settings.plan.pieces > 1)
             return true;
     return false;
 }
@@ -55,11 +55,11 @@ static void print_sizes_head(int width, const char *first, bool pieces)
 static void print_sizes(int width, const simulate_variant *variant, bool pieces)
 {
     char parts[16]; /* those that are chosen: -4 for up to 4 */
-    snprintf(parts, sizeof(parts), "%s%u", variant->plan.adaptive_parts ? "-" : "",
-             variant->plan.parts);
+    snprintf(parts, sizeof(parts), "%s%u", variant->run.settings.plan.adaptive_parts ? "-" : "",
+             variant->run.settings.plan.parts);
     printf("%-*s  %2u %2s", width, variant->scheme, variant->stored, parts);
     if (pieces)
-        printf(" %3u", variant->plan.pieces);
+        printf(" %3u", variant->run.settings.plan.pieces);
 }
 
 /* Over all rounds, on average, what the plans changed. */
@@ -68,7 +68,7 @@ static void print_changes(const simulate_trials *trials, const simulate_summary 
 {
     bool any = false;
     for (size_t i = 0; i < trials->variants->count; i++)
-        any = any || trials->variants->items[i].adapt.every != 0;
+        any = any || trials->variants->items[i].run.adapt_rule.every != 0;
     if (!any)
         return;
     printf("\nchanges to the plan in all rounds: copies moved and their share of the data stored, "
@@ -77,7 +77,7 @@ static void print_changes(const simulate_trials *trials, const simulate_summary 
     printf(" %8s %8s %8s %8s\n", "moved", "share", "split", "merged");
     for (size_t i = 0; i < trials->variants->count; i++) {
         const simulate_variant *variant = &trials->variants->items[i];
-        if (variant->adapt.every == 0)
+        if (variant->run.adapt_rule.every == 0)
             continue;
         print_sizes(width, variant, pieces);
         print_number(8, "%.1f", summaries[i].moved);
@@ -145,9 +145,9 @@ static void print_notes(const simulate_variant *variant, const simulate_summary 
                         uint32_t rounds)
 {
     const char *name = variant->scheme;
-    const uint32_t copies = variant->stored, parts = variant->plan.parts;
+    const uint32_t copies = variant->stored, parts = variant->run.settings.plan.parts;
     const size_t ended = figures->trials - figures->failed;
-    if (variant->plan.adaptive_parts && ended > 0)
+    if (variant->run.settings.plan.adaptive_parts && ended > 0)
         printf("\n%s (r = %u, l up to %u): %.2f parts on average\n", name, copies, parts,
                figures->rounds[rounds - 1].parts);
     if (figures->raised > 0)

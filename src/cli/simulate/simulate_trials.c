@@ -40,7 +40,7 @@ static uint64_t trial_seed(uint64_t seed, size_t trial)
 static int make_plan(const simulate_variant *variant, uint64_t seed, tarry_plan **plan,
                      tarry_diagnostic *diagnostic)
 {
-    tarry_plan_settings settings = variant->plan;
+    tarry_plan_settings settings = variant->run.settings.plan;
     settings.seed = seed;
     return tarry_plan_create(&settings, NULL, plan, diagnostic);
 }
@@ -58,27 +58,11 @@ typedef struct trial_draws {
 static tarry_sim_settings make_settings(const simulate_trials *trials,
                                         const simulate_variant *variant, const trial_draws *draws)
 {
-    const simulate_options *options = trials->options;
-    tarry_sim_settings settings;
-    tarry_sim_settings_init(&settings);
-    const size_t stripe_length = settings.server.stripe_length;
-    settings.server = variant->server;
-    settings.server.stripe_length = stripe_length; /* schemes say nothing of it */
-    settings.costs_known = variant->costs_known;
-    settings.server.silence_ns = (uint64_t)ceil(options->silence * 1e9);
+    tarry_sim_settings settings = variant->sim;
     settings.straggler = draws->straggler;
     settings.chunk_cost = draws->costs;
-    settings.chunk_ns = (uint64_t)ceil(options->chunk_seconds * 1e9);
-    settings.overhead_ns = (uint64_t)ceil(options->overhead * 1e9);
-    settings.dimension = (size_t)options->dimension;
-    settings.parameter_bytes = (size_t)options->parameter_bytes;
-    settings.link.latency_ns = (uint64_t)llround(options->latency * 1e9);
-    settings.link.bytes_per_second = options->bandwidth;
-    settings.server_bytes_per_second = options->server_bandwidth;
-    settings.upload = variant->upload;
-    settings.vectors = options->vectors != 0 && variant->upload != TARRY_SIM_UPLOAD_EACH;
     settings.seed = draws->seed;
-    settings.first_round = (uint64_t)draws->trial * options->rounds;
+    settings.first_round = (uint64_t)draws->trial * trials->options->rounds;
     return settings;
 }
 
@@ -188,8 +172,8 @@ static int run_rounds(const crew *all, const trial_draws *draws, const simulate_
         if (error == TARRY_OK && !failed) {
             *outcome = (simulate_outcome){
                 .seconds = NAN, .verified_error = NAN, .verified_squared_error = NAN};
-            error = adapt(&variant->adapt, round, world.sim, &plan, &evolved, &outcome->changes,
-                          diagnostic);
+            error = adapt(&variant->run.adapt_rule, round, world.sim, &plan, &evolved,
+                          &outcome->changes, diagnostic);
             if (error == TARRY_OK)
                 error = run_round(&world, settings, outcome, diagnostic);
             failed = error == TARRY_OK && outcome->result.error != TARRY_OK;
@@ -273,7 +257,7 @@ static int draw(const simulate_trials *trials, size_t trial, trial_draws *draws,
         return error;
     size_t pieces = 1;
     for (size_t i = 0; i < trials->variants->count; i++) {
-        size_t own = trials->variants->items[i].plan.pieces;
+        size_t own = trials->variants->items[i].run.settings.plan.pieces;
         pieces = own > pieces ? own : pieces;
     }
     draws->costs = memory_allocate(NULL, options->chunks * pieces, sizeof(*draws->costs));
@@ -418,7 +402,8 @@ static int make_plans(simulate_trials *trials)
         if (error != TARRY_OK)
             return complain(error == TARRY_ERROR_ARGUMENT ? EXIT_USAGE : EXIT_FAILED,
                             "plan of %s: %s", variant->scheme, why.text);
-        if (trials->options->plan_per_trial && variant->plan.design != TARRY_DESIGN_FILE) {
+        if (trials->options->plan_per_trial &&
+            variant->run.settings.plan.design != TARRY_DESIGN_FILE) {
             tarry_plan_free(trials->plans[i]);
             trials->plans[i] = NULL;
         }
@@ -430,10 +415,8 @@ static int make_plans(simulate_trials *trials)
 static int make_uncoded(simulate_trials *trials)
 {
     const simulate_options *options = trials->options;
-    const scheme_frame frame = {.workers = options->workers,
-                                .chunks = options->chunks,
-                                .seed = options->seed,
-                                .last_deadline = NAN};
+    scheme_frame frame = simulate_options_frame(options);
+    frame.last_deadline = NAN;
     scheme_settings settings;
     tarry_diagnostic why;
     scheme_settings_init(&settings);

@@ -7,20 +7,19 @@
 
 #include "base/diagnostic.h"
 #include "base/memory.h"
-#include "cli/options/keep.h"
 
 /* Whether nothing of a worker is of use before it has finished all, as the simulator wants it. */
 static bool counts_whole(const simulate_variant *variant)
 {
-    const tarry_server_settings *server = &variant->server;
-    return server->credit == TARRY_CREDIT_WHOLE ||
-           (variant->plan.replication == 1 && server->stop == TARRY_STOP_EXACT);
+    const tarry_settings *settings = &variant->run.settings;
+    return settings->server.credit == TARRY_CREDIT_WHOLE ||
+           (settings->plan.replication == 1 && settings->server.stop == TARRY_STOP_EXACT);
 }
 
 /* Writes the rule as an option has it. */
 static void name_stop(const baseline_settings *model, simulate_variant *variant)
 {
-    const tarry_server_settings *server = &variant->server;
+    const tarry_server_settings *server = &variant->run.settings.server;
     char *text = variant->stop;
     const size_t size = sizeof(variant->stop);
     bool local = model->kind == BASELINE_DROPCOMPUTE;
@@ -37,23 +36,24 @@ static void name_stop(const baseline_settings *model, simulate_variant *variant)
         snprintf(text, size, "exact");
 }
 
-static int settle_stop(const scheme_settings *settings, const scheme_frame *frame,
-                       simulate_variant *variant, tarry_diagnostic *diagnostic)
+/* The rule as the options have it; with rules by workers, how many is known once copies and parts
+ * are. */
+static int choose_stop(const scheme_settings *settings, const scheme_frame *frame,
+                       tarry_server_settings *server, tarry_diagnostic *diagnostic)
 {
-    tarry_server_settings *server = &variant->server;
-    uint32_t ignored = variant->plan.replication - variant->plan.parts;
     switch (settings->stop_kind) {
     case SCHEME_STOP_GIVEN:
         break;
     case SCHEME_STOP_IGNORE:
-        ignored = settings->ignore;
-        if (ignored >= frame->workers)
+        if (settings->ignore >= frame->workers)
             return diagnose(diagnostic, TARRY_ERROR_FORMAT, "ignore: %u leaves none of %u workers",
-                            ignored, frame->workers);
-        /* fall through */
+                            settings->ignore, frame->workers);
+        server->stop = TARRY_STOP_WORKERS;
+        server->workers_needed = frame->workers - settings->ignore;
+        break;
     case SCHEME_STOP_ORIGINAL:
         server->stop = TARRY_STOP_WORKERS;
-        server->workers_needed = frame->workers - ignored;
+        server->workers_needed = 1;
         break;
     case SCHEME_STOP_DEADLINE:
         if (isnan(frame->last_deadline))
@@ -63,26 +63,26 @@ static int settle_stop(const scheme_settings *settings, const scheme_frame *fram
         server->deadline_ns = (uint64_t)ceil(frame->last_deadline * 1e9);
         break;
     }
-    if (server->stop == TARRY_STOP_WORKERS && server->workers_needed > frame->workers)
-        return diagnose(diagnostic, TARRY_ERROR_FORMAT, "stop: workers:%u is more than %u workers",
-                        server->workers_needed, frame->workers);
-    name_stop(&settings->model, variant);
-    if (server->stop == TARRY_STOP_WORKERS && server->pick != TARRY_PICK_PLAN)
-        return diagnose(diagnostic, TARRY_ERROR_FORMAT,
-                        "order=dynamic doesn't go with stop=workers:K, original or ignore");
+    return TARRY_OK;
+}
+
+/* How gradients travel has to suit the rest. */
+static int settle_upload(const scheme_settings *settings, simulate_variant *variant,
+                         tarry_diagnostic *diagnostic)
+{
+    tarry_sim_upload *upload = &variant->sim.upload;
+    const tarry_settings *run = &variant->run.settings;
     /* An uncoded sum that may lack chunks takes what workers have when it asks them. */
-    if (variant->upload == TARRY_SIM_UPLOAD_WHOLE && settings->upload_fixed &&
-        !counts_whole(variant))
-        variant->upload = TARRY_SIM_UPLOAD_CODED;
-    if (variant->upload == TARRY_SIM_UPLOAD_WHOLE && !counts_whole(variant))
+    if (*upload == TARRY_SIM_UPLOAD_WHOLE && settings->upload_fixed && !counts_whole(variant))
+        *upload = TARRY_SIM_UPLOAD_CODED;
+    if (*upload == TARRY_SIM_UPLOAD_WHOLE && !counts_whole(variant))
         return diagnose(diagnostic, TARRY_ERROR_FORMAT,
                         "upload=whole goes with credit=whole, or with one copy and stop=exact");
-    if (variant->plan.adaptive_parts &&
-        (server->stop == TARRY_STOP_WORKERS || server->credit == TARRY_CREDIT_WHOLE ||
-         server->fill != TARRY_FILL_NONE))
-        return diagnose(diagnostic, TARRY_ERROR_FORMAT,
-                        "parts=auto goes with credit=chunk only, and not with stop=workers:K, "
-                        "original or ignore, nor with a fill");
+    if (*upload == TARRY_SIM_UPLOAD_EACH && run->plan.parts > 1)
+        return diagnose(diagnostic, TARRY_ERROR_FORMAT, "upload=each goes with one part only");
+    if (*upload != TARRY_SIM_UPLOAD_CODED && !run->keep_auto &&
+        run->server.keep == TARRY_KEEP_CREDITED)
+        return diagnose(diagnostic, TARRY_ERROR_FORMAT, "keep=credited goes with upload=coded");
     return TARRY_OK;
 }
 
@@ -104,62 +104,107 @@ static int least_replication(const tarry_plan_settings *settings, uint32_t *repl
     return TARRY_OK;
 }
 
-/* The variant of one replication and numbers of pieces and parts; *fits is false if there is none.
- */
-static int make_variant(const scheme_settings *settings, const scheme_frame *frame,
-                        uint32_t replication, uint32_t pieces, uint32_t parts,
-                        simulate_variant *variant, bool *fits, tarry_diagnostic *diagnostic)
+/* The flags that don't go together are as they are for every command; what a scheme says itself
+ * has its keys named. */
+static int explain(const scheme_settings *settings, const scheme_frame *frame,
+                   const tarry_conflict *conflict, tarry_diagnostic *diagnostic)
 {
-    bool file = settings->plan.plan.design == TARRY_DESIGN_FILE;
-    *fits = file || (replication <= frame->workers && parts <= replication);
-    if (parts == 0 && file)
-        return diagnose(diagnostic, TARRY_ERROR_FORMAT,
-                        "parts: with a design from a file say how many: auto:L");
-    if (!*fits)
+    char text[384];
+    scheme_settings shown = *settings;
+    shown.run.settings.plan.workers = frame->workers;
+    option_group groups[SCHEME_GROUPS + 1];
+    scheme_groups(&shown, groups);
+    groups[SCHEME_GROUPS] = run_options_group(RUN_SIZE, NULL, &shown.run);
+    uint32_t both = TARRY_SETTING_BIT(conflict->first) | TARRY_SETTING_BIT(conflict->second);
+    bool by_flags = (settings->fixed & both) == 0;
+    run_conflict_text(conflict, groups, SCHEME_GROUPS + 1, by_flags, text, sizeof(text));
+    return diagnose(diagnostic, by_flags ? TARRY_ERROR_ARGUMENT : TARRY_ERROR_FORMAT, "%s", text);
+}
+
+/* One of the combinations that are swept. */
+typedef struct combination {
+    uint32_t replication, pieces, parts;
+    bool alone; /* there is no other */
+} combination;
+
+/* Sets the variant's plan and rules, with defaults that yielded. *fits is false where its numbers
+ * don't go together, and others of the sweep may. */
+static int settle(const scheme_settings *settings, const scheme_frame *frame, const combination *of,
+                  simulate_variant *variant, bool *fits, tarry_diagnostic *diagnostic)
+{
+    tarry_plan_settings *plan = &variant->run.settings.plan;
+    tarry_conflict conflict;
+    plan->workers = frame->workers;
+    plan->chunks = frame->chunks;
+    plan->seed = frame->seed;
+    plan->pieces = of->pieces;
+    plan->replication = of->replication;
+    plan->parts = of->parts;
+    uint32_t given = settings->run.given | TARRY_SETTING_BIT(TARRY_SETTING_WORKERS);
+    int error = tarry_settings_settle(&variant->run.settings, given, &conflict);
+    bool ordered = (given & TARRY_SETTING_BIT(TARRY_SETTING_ORDER)) != 0;
+    if (error != TARRY_OK && conflict.first == TARRY_SETTING_ADAPT && !ordered) {
+        /* The plans of static orders stay. */
+        variant->run.settings.adapts = conflict.second != TARRY_SETTING_ORDER;
+        error = tarry_settings_settle(&variant->run.settings, given, &conflict);
+    }
+    *fits = error == TARRY_OK || of->alone || !conflict.exceeds;
+    if (error == TARRY_OK || !*fits)
         return TARRY_OK;
-    *variant = (simulate_variant){
-        .design = settings->plan.design,
-        .order = settings->plan.order,
-        .racks = settings->plan.racks,
-        .plan = settings->plan.plan,
-        .server = settings->server,
-        .upload = (tarry_sim_upload)settings->upload,
-    };
-    variant->server.pick = settings->plan.pick;
-    variant->server.learn_costs = settings->costs == SCHEME_COSTS_LEARNED;
-    variant->costs_known = settings->costs == SCHEME_COSTS_KNOWN;
-    if (variant->server.pick != TARRY_PICK_PLAN)
-        variant->adapt = settings->adapt_rule;
-    if (variant->server.ahead == KEEP_AHEAD_AUTO)
-        variant->server.ahead = keep_ahead_of(
-            frame->latency_seconds, frame->chunk_seconds / pieces + frame->overhead_seconds);
-    variant->plan.workers = frame->workers;
-    variant->plan.chunks = frame->chunks;
-    variant->plan.pieces = pieces;
-    variant->plan.replication = replication;
-    variant->plan.parts = parts != 0 ? parts : plan_auto_parts(replication);
-    variant->plan.adaptive_parts = settings->adaptive_parts;
-    variant->plan.seed = frame->seed;
-    if (variant->plan.parts > 1 && variant->upload == TARRY_SIM_UPLOAD_EACH)
-        return diagnose(diagnostic, TARRY_ERROR_FORMAT, "upload=each goes with one part only");
-    if (variant->server.pick != TARRY_PICK_PLAN && variant->server.credit == TARRY_CREDIT_WHOLE)
-        return diagnose(diagnostic, TARRY_ERROR_FORMAT,
-                        "order=dynamic goes with credit=chunk only");
-    const char *obstacle = keep_obstacle(variant->plan.parts, &variant->server);
-    if (variant->upload != TARRY_SIM_UPLOAD_CODED)
-        obstacle = "upload";
-    if (variant->server.keep == TARRY_KEEP_CREDITED && obstacle != NULL)
-        return diagnose(diagnostic, TARRY_ERROR_FORMAT,
-                        "keep=credited goes with one part, credit=chunk and upload=coded; the %s "
-                        "is another one",
-                        obstacle);
-    int error = TARRY_OK;
-    if (file || variant->plan.rack_size > 0 || variant->plan.rack_file != NULL)
-        error = least_replication(&variant->plan, &variant->plan.replication, diagnostic);
-    variant->model = settings->model;
-    variant->stored =
-        settings->model.kind == BASELINE_QUEUE ? frame->workers : variant->plan.replication;
-    return error != TARRY_OK ? error : settle_stop(settings, frame, variant, diagnostic);
+    return explain(settings, frame, &conflict, diagnostic);
+}
+
+/* What --keep and --ahead come to, with links that take their time. */
+static void settle_keep(const scheme_frame *frame, simulate_variant *variant)
+{
+    tarry_settings *settings = &variant->run.settings;
+    const tarry_plan_settings *plan = &settings->plan;
+    if (settings->server.ahead == AHEAD_AUTO)
+        settings->server.ahead = run_ahead_of(
+            (double)frame->sim.link.latency_ns * 1e-9,
+            ((double)frame->sim.chunk_ns / plan->pieces + (double)frame->sim.overhead_ns) * 1e-9);
+    uint64_t copies = (uint64_t)plan->chunks * plan->pieces * plan->replication;
+    bool coded = variant->sim.upload == TARRY_SIM_UPLOAD_CODED;
+    tarry_settings_keep(settings, copies, frame->sim.dimension,
+                        coded ? run_generous_bytes() : INFINITY, true);
+}
+
+static int make_variant(const scheme_settings *settings, const scheme_frame *frame,
+                        const combination *of, simulate_variant *variant, bool *fits,
+                        tarry_diagnostic *diagnostic)
+{
+    *variant =
+        (simulate_variant){.run = settings->run, .sim = frame->sim, .model = settings->model};
+    tarry_settings *run = &variant->run.settings;
+    tarry_plan_settings *plan = &run->plan;
+    variant->sim.upload = (tarry_sim_upload)settings->upload;
+    variant->sim.costs_known = settings->costs == SCHEME_COSTS_KNOWN;
+    variant->sim.vectors &= settings->upload != TARRY_SIM_UPLOAD_EACH;
+    run->server.learn_costs = settings->costs == SCHEME_COSTS_LEARNED;
+    int error = choose_stop(settings, frame, &run->server, diagnostic);
+    if (error == TARRY_OK)
+        error = settle(settings, frame, of, variant, fits, diagnostic);
+    if (error != TARRY_OK || !*fits)
+        return error;
+    if (!run->adapts)
+        variant->run.adapt_rule.every = 0;
+    if (plan->design == TARRY_DESIGN_FILE || plan->rack_size > 0 || plan->rack_file != NULL)
+        error = least_replication(plan, &plan->replication, diagnostic);
+    if (error == TARRY_OK && settings->stop_kind == SCHEME_STOP_ORIGINAL)
+        run->server.workers_needed = frame->workers - (plan->replication - plan->parts);
+    variant->stored = settings->model.kind == BASELINE_QUEUE ? frame->workers : plan->replication;
+    name_stop(&settings->model, variant);
+    if (error == TARRY_OK)
+        error = settle_upload(settings, variant, diagnostic);
+    if (error != TARRY_OK)
+        return error;
+    settle_keep(frame, variant);
+    const size_t stripe_length = frame->sim.server.stripe_length;
+    const uint64_t silence_ns = frame->sim.server.silence_ns;
+    variant->sim.server = run->server;
+    variant->sim.server.stripe_length = stripe_length;
+    variant->sim.server.silence_ns = silence_ns;
+    return TARRY_OK;
 }
 
 static int grow(simulate_variants *variants, size_t *capacity, tarry_diagnostic *diagnostic)
@@ -182,17 +227,21 @@ static int sweep(const scheme_settings *settings, const char *label, const schem
                  simulate_variants *variants, size_t *capacity, tarry_diagnostic *diagnostic)
 {
     size_t before = variants->count;
-    bool file = settings->plan.plan.design == TARRY_DESIGN_FILE;
+    bool file = settings->run.settings.plan.design == TARRY_DESIGN_FILE;
     size_t pieces = settings->piece_counts.count, parts = settings->part_counts.count;
     size_t replications = file ? 1 : settings->replications.count;
     for (size_t i = 0; i < replications * pieces * parts; i++) {
+        const combination of = {
+            .replication = settings->replications.values[i / parts / pieces],
+            .pieces = settings->piece_counts.values[i / parts % pieces],
+            .parts = settings->part_counts.values[i % parts],
+            .alone = replications * parts == 1,
+        };
         bool fits = false;
         int error = grow(variants, capacity, diagnostic);
         if (error == TARRY_OK)
-            error = make_variant(settings, frame, settings->replications.values[i / parts / pieces],
-                                 settings->piece_counts.values[i / parts % pieces],
-                                 settings->part_counts.values[i % parts],
-                                 &variants->items[variants->count], &fits, diagnostic);
+            error = make_variant(settings, frame, &of, &variants->items[variants->count], &fits,
+                                 diagnostic);
         if (error != TARRY_OK)
             return error;
         if (fits)
@@ -234,8 +283,10 @@ int simulate_variants_read(const char *list, const scheme_settings *defaults,
         if (error == TARRY_OK)
             error = sweep(settings, settings->name != NULL ? settings->name : label, frame, &read,
                           &capacity, &why);
-        if (error != TARRY_OK)
-            diagnose(diagnostic, error, "%s: %s", label, why.text);
+        if (error == TARRY_ERROR_ARGUMENT)
+            diagnose(diagnostic, error, "%s", why.text);
+        else if (error != TARRY_OK)
+            diagnose(diagnostic, error, "--scheme: %s: %s", label, why.text);
         cut += end + 1 - label;
         label = next;
     }

@@ -9,17 +9,11 @@
 /* One scheme with one replication, one number of pieces and one of parts. */
 typedef struct simulate_variant {
     const char *scheme; /* its name, or as it was written */
-    const char *design;
-    const char *order;
-    const char *racks; /* NULL: none are known */
     char stop[32];
-    tarry_plan_settings plan;
-    tarry_server_settings server;
-    tarry_sim_upload upload;
-    bool costs_known;
+    run_options run;         /* of this variant alone, settled */
+    tarry_sim_settings sim;  /* all but what a trial draws */
     baseline_settings model; /* of kind BASELINE_NONE where the machines run */
     uint32_t stored;         /* copies of the data that the workers store */
-    adapt_rule adapt;
 } simulate_variant;
 
 typedef struct simulate_variants {
@@ -28,19 +22,19 @@ typedef struct simulate_variants {
     char *text; /* what the items' texts point into */
 } simulate_variants;
 
+/* What all variants have in common. */
 typedef struct scheme_frame {
     uint32_t workers, chunks;
     uint64_t seed;
-    double last_deadline; /* of the sweep; NaN if there is none */
-    /* What a message takes one way, a chunk at least, and what each of its pieces takes besides. */
-    double latency_seconds, chunk_seconds, overhead_seconds;
+    double last_deadline;   /* of the sweep; NaN if there is none */
+    tarry_sim_settings sim; /* the links, the costs and the gradients */
 } scheme_frame;
 
 /*
  * Reads `list`, and sweeps each scheme over its replications, its pieces and, as far as the
  * replications allow, its parts.
- * The caller frees *variants with simulate_variants_free. Errors: FORMAT and NO_MEMORY, with a
- * diagnostic.
+ * The caller frees *variants with simulate_variants_free. Errors: ARGUMENT (flags that don't go
+ * together, whatever the scheme), FORMAT, FILE and NO_MEMORY, with a diagnostic.
  */
 int simulate_variants_read(const char *list, const scheme_settings *defaults,
                            const scheme_frame *frame, simulate_variants *variants,

@@ -3,6 +3,7 @@
 
 #include <tarry/error.h>
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -23,6 +24,11 @@ json_t *json_text(const char *text)
     string = json_string(ascii);
     memory_release(NULL, ascii);
     return string;
+}
+
+json_t *json_fingerprint(uint64_t fingerprint)
+{
+    return fingerprint == 0 ? json_null() : json_sprintf("%016" PRIx64, fingerprint);
 }
 
 json_t *json_append(json_t *list, json_t *item)

@@ -4,6 +4,7 @@
 #define CLI_REPORT_JSON_H
 
 #include <jansson.h>
+#include <stdint.h>
 #include <stdio.h>
 
 /*
@@ -11,6 +12,9 @@
  * where text is not UTF-8, '?' stands for each byte beyond ASCII. NULL if there is no memory.
  */
 json_t *json_text(const char *text);
+
+/* A fingerprint as 16 hexadecimal digits, null for 0. */
+json_t *json_fingerprint(uint64_t fingerprint);
 
 /* Appends item, whose reference is taken, to list; NULL if either is, or if there is no memory. */
 json_t *json_append(json_t *list, json_t *item);

@@ -23,7 +23,7 @@ int command_train(int argc, char **argv)
     train_options_init(&options);
     option_group groups[TRAIN_GROUPS + 1];
     train_options_groups(&options, groups);
-    groups[TRAIN_GROUPS] = (option_group){"Workers", &processes_entry, 1, &where};
+    groups[TRAIN_GROUPS] = (option_group){"Workers", &processes_entry, 1, &where, NULL};
     const option_command command = {
         "train",
         "Trains a model by gradient sums over workers that may be slow or dead; without --data on "

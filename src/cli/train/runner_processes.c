@@ -45,7 +45,7 @@ static int name_socket(runner_processes *own, tarry_diagnostic *diagnostic)
 static void write_arguments(runner_processes *own, const train_options *options)
 {
     size_t count = 0;
-    snprintf(own->seed, sizeof(own->seed), "%" PRIu64, options->plan.plan.seed);
+    snprintf(own->seed, sizeof(own->seed), "%" PRIu64, options->run.settings.plan.seed);
     snprintf(own->column, sizeof(own->column), "%d", options->label_column);
     const char *const always[] = {"tarry",
                                   "work",

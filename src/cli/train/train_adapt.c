@@ -34,7 +34,7 @@ static int turn(train_job *job, const adapt_rule *rule, const uint32_t *rack,
     int error = tarry_runtime_visit(runs->runtime, look_and_adapt, &look);
     if (error != TARRY_OK || look.next == NULL)
         return error;
-    error = tarry_runtime_replan(runs->runtime, look.next, why);
+    error = runner_replan(runs, look.next, why);
     if (error != TARRY_OK) {
         tarry_plan_free(look.next);
         return error;
@@ -65,7 +65,7 @@ static int ask_racks(train_job *job, uint32_t **rack)
  * lie between two changes. */
 int train_job_adapt(train_job *job, tarry_plan_changes *changes, tarry_diagnostic *why)
 {
-    const adapt_rule *rule = &job->inputs.options->adapt_rule;
+    const adapt_rule *rule = &job->inputs.options->run.adapt_rule;
     uint64_t round = job->past->count;
     if (!adapt_due(rule, round) || round - job->first_round < rule->every)
         return TARRY_OK;
@@ -133,7 +133,7 @@ int train_job_settle_racks(train_job *job, tarry_plan_changes *changes, tarry_di
         error = ask_racks(job, &rack);
     if (error != TARRY_OK || rack == NULL)
         return error;
-    bool anew = job->first_round == 0 && job->inputs.options->adapt_rule.every != 0;
+    bool anew = job->first_round == 0 && job->inputs.options->run.adapt_rule.every != 0;
     if (anew && all_are_there(job))
         error = turn(job, &at_once, rack, changes, why);
     if (error == TARRY_OK)

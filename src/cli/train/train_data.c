@@ -10,7 +10,7 @@ static int make_synthetic(const train_options *options, dataset **train, tarry_d
         .features = options->features,
         .labels = objective_labels(options->model),
         .classes = options->classes,
-        .seed = options->plan.plan.seed,
+        .seed = options->run.settings.plan.seed,
     };
     return dataset_synthetic(&settings, NULL, train, why);
 }
@@ -28,7 +28,7 @@ static int read_file(const train_options *options, const char *path, const char 
     return dataset_read(&source, NULL, out, why);
 }
 
-int train_data_load(const train_options *options, dataset **train, dataset **test)
+int train_data_load(train_options *options, dataset **train, dataset **test)
 {
     dataset *samples = NULL, *held_out = NULL;
     tarry_diagnostic why;
@@ -40,19 +40,17 @@ int train_data_load(const train_options *options, dataset **train, dataset **tes
         if (error == TARRY_OK)
             error = dataset_align(samples, held_out, &why);
     } else if (error == TARRY_OK && options->holdout > 0) {
-        error =
-            dataset_hold_out(&samples, options->holdout, options->plan.plan.seed, &held_out, &why);
+        error = dataset_hold_out(&samples, options->holdout, options->run.settings.plan.seed,
+                                 &held_out, &why);
     }
     int status = OPTIONS_PROCEED;
     if (error != TARRY_OK)
         status = complain(EXIT_FAILED, "%s", why.text);
-    else if (plan_options_units(&options->plan) > samples->rows && options->plan.plan.pieces > 1)
-        status =
-            complain(EXIT_USAGE, "--pieces: %llu in all are more than the %zu samples to train on",
-                     (unsigned long long)plan_options_units(&options->plan), samples->rows);
-    else if (options->plan.plan.chunks > samples->rows)
-        status = complain(EXIT_USAGE, "--chunks: %u is more than the %zu samples to train on",
-                          options->plan.plan.chunks, samples->rows);
+    else if (!train_options_fit(options, samples->rows))
+        status = complain(
+            EXIT_USAGE, "--%s: %llu%s more than the %zu samples to train on",
+            run_unit_name(&options->run), (unsigned long long)run_options_units(&options->run),
+            options->run.settings.plan.pieces > 1 ? " in all are" : " is", samples->rows);
     if (status == OPTIONS_PROCEED) {
         *train = samples;
         *test = held_out;

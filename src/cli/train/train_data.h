@@ -6,8 +6,9 @@
 
 /*
  * Reads or makes the training samples, and the test samples if there are any (else *test is NULL);
- * both are the caller's. Gives back OPTIONS_PROCEED, or the exit status after a complaint.
+ * both are the caller's. Fits the plan to how many there are (train_options_fit). Gives back
+ * OPTIONS_PROCEED, or the exit status after a complaint.
  */
-int train_data_load(const train_options *options, dataset **train, dataset **test);
+int train_data_load(train_options *options, dataset **train, dataset **test);
 
 #endif

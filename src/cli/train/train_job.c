@@ -7,7 +7,6 @@
 
 #include "base/diagnostic.h"
 #include "base/memory.h"
-#include "cli/options/keep.h"
 #include "cli/output/clock.h"
 #include "cli/text/complain.h"
 #include "cli/text/numbers.h"
@@ -42,7 +41,7 @@ static batch_settings batch_of(const train_job *job)
         .rows = job->inputs.train->rows,
         .chunks = tarry_plan_chunks(job->inputs.plan),
         .batch = job->inputs.options->batch,
-        .seed = job->inputs.options->plan.plan.seed,
+        .seed = job->inputs.options->run.settings.plan.seed,
     };
 }
 
@@ -54,10 +53,7 @@ static int create_model(train_job *job, tarry_diagnostic *why)
     if (error != TARRY_OK)
         return error;
     job->dimension = objective_dimension(job->model);
-    job->server = options->server;
-    job->server.pick = options->plan.pick;
-    job->server.learn_costs = strcmp(options->chunk_cost, "equal") != 0;
-    keep_settle(job->inputs.plan, options->keep, job->dimension, &job->server);
+    job->server = run_options_server(&options->run, job->inputs.plan, job->dimension);
     return TARRY_OK;
 }
 
@@ -75,7 +71,7 @@ static int check_memory(const train_job *job, tarry_diagnostic *why)
         vectors += (double)tarry_plan_chunks(plan) * tarry_plan_least_parts(plan);
     double needed = vectors * (double)job->dimension * sizeof(float);
     if (server->keep == TARRY_KEEP_CREDITED)
-        needed += (double)keep_bytes_of(plan, server->keep, server->ahead, job->dimension).total;
+        needed += (double)tarry_memory_of(plan, server, job->dimension).total;
     long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
     if (pages <= 0 || page <= 0 || needed <= (double)pages * (double)page)
         return TARRY_OK;
@@ -100,7 +96,7 @@ static int create_vectors(train_job *job)
         if (job->costs == NULL)
             return TARRY_ERROR_NO_MEMORY;
     }
-    objective_initial(job->model, job->inputs.options->plan.plan.seed, job->parameters);
+    objective_initial(job->model, job->inputs.options->run.settings.plan.seed, job->parameters);
     return TARRY_OK;
 }
 
@@ -109,7 +105,7 @@ static int create_gradients(train_job *job)
     const train_options *options = job->inputs.options;
     const batch_settings batch = batch_of(job);
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    uint32_t threads = options->plan.plan.workers;
+    uint32_t threads = options->run.settings.plan.workers;
     if (cores >= 1 && (unsigned long)cores < threads)
         threads = (uint32_t)cores;
     int error =
@@ -138,6 +134,7 @@ static int create_runner(train_job *job, tarry_diagnostic *why)
     const job_spec spec = {
         .model = model_settings(job),
         .batch = batch_of(job),
+        .sparse = inputs->train->sparse,
         .holdout = options->test == NULL ? options->holdout : 0,
         .made_samples = options->data == NULL ? options->samples : 0,
     };

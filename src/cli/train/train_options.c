@@ -5,19 +5,12 @@
 #include <string.h>
 
 #include "base/diagnostic.h"
-#include "cli/options/keep.h"
 #include "cli/options/parse.h"
-#include "cli/options/stop_rule.h"
 #include "cli/output/gnuplot.h"
 #include "cli/text/complain.h"
 
 #define MOST_ROUNDS 100000000
 #define MOST_WIDTH 1000000
-
-static int read_stop(const char *text, void *values, tarry_diagnostic *diagnostic)
-{
-    return stop_rule_read(text, &((train_options *)values)->server, diagnostic);
-}
 
 static int read_hidden(const char *text, void *values, tarry_diagnostic *diagnostic)
 {
@@ -70,19 +63,6 @@ static const option_choice optimizers[] = {
     {"momentum", OPTIMIZER_MOMENTUM},
     {"nesterov", OPTIMIZER_NESTEROV},
     {"adam", OPTIMIZER_ADAM},
-    {NULL, 0},
-};
-
-static const option_choice credits[] = {
-    {"chunk", TARRY_CREDIT_CHUNK},
-    {"whole", TARRY_CREDIT_WHOLE},
-    {NULL, 0},
-};
-
-static const option_choice fills[] = {
-    {"none", TARRY_FILL_NONE},
-    {"scale", TARRY_FILL_SCALE},
-    {"stale", TARRY_FILL_STALE},
     {NULL, 0},
 };
 
@@ -201,68 +181,7 @@ static const option_entry model_entries[] = {
      FIELD(rounds)},
 };
 
-static int read_adapt(const char *text, void *values, tarry_diagnostic *diagnostic)
-{
-    return adapt_read(text, &((train_options *)values)->adapt_rule, diagnostic);
-}
-
-static int read_ahead(const char *text, void *values, tarry_diagnostic *diagnostic)
-{
-    return keep_read_ahead(text, &((train_options *)values)->server.ahead, diagnostic);
-}
-
-static const option_entry protocol_entries[] = {
-    {.name = "credit",
-     .argument = "CREDIT",
-     .help = "What counts: each finished chunk (chunk, default) or a worker that finished all of "
-             "its chunks (whole)",
-     .kind = OPTION_CHOICE,
-     .choices = credits,
-     FIELD(server.credit)},
-    {.name = "keep",
-     .argument = "WHICH",
-     .help = "Finished gradients that a worker keeps until the sum: all, or a running sum of those "
-             "that are credited, and few gradients at any number of chunks (credited; with one "
-             "part); auto (default): credited where all take more than a quarter of the memory",
-     .kind = OPTION_CHOICE,
-     .choices = keep_choices_or_auto,
-     FIELD(keep)},
-    {.name = "ahead",
-     .argument = "N",
-     .help = "With credited: finished gradients that may wait for the server's answer while a "
-             "worker computes the next (default auto: 3, or, where --keep auto chose credited, as "
-             "many as a quarter of the memory holds)",
-     .kind = OPTION_TEXT,
-     .read = read_ahead,
-     FIELD(ahead)},
-    {.name = "stop",
-     .argument = "RULE",
-     .help = "When a round ends: exact (default), deadline:SECONDS, error:EPS or workers:K",
-     .kind = OPTION_TEXT,
-     .read = read_stop,
-     FIELD(stop)},
-    {.name = "fill",
-     .argument = "HOW",
-     .help = "What stands in for the chunks that the stop rule leaves missing: nothing (none, "
-             "default), the average of the others (scale) or their gradient of the round before "
-             "(stale)",
-     .kind = OPTION_CHOICE,
-     .choices = fills,
-     FIELD(server.fill)},
-    {.name = "chunk-cost",
-     .argument = "SPEC",
-     .help = "What a dynamic order takes chunks to cost: learned over the rounds (learned, "
-             "default), all the same (equal), or given, by the steps of a trace (trace:FILE)",
-     .kind = OPTION_TEXT,
-     FIELD(chunk_cost)},
-    {.name = "adapt",
-     .argument = "K[,SHARE]",
-     .help = "With a dynamic order, let the plan follow every K rounds what was learned: up to "
-             "SHARE (default 0.01) of all copies move to faster workers, heavy chunks are split "
-             "and light ones merged (default 0: it stays)",
-     .kind = OPTION_TEXT,
-     .read = read_adapt,
-     FIELD(adapt)},
+static const option_entry run_entries[] = {
     {.name = "straggler",
      .argument = "SPEC",
      .help = "Make workers slow or dead: terms joined by '+' of none, exp:MEAN, "
@@ -273,10 +192,6 @@ static const option_entry protocol_entries[] = {
              "own (default none)",
      .kind = OPTION_TEXT,
      FIELD(straggler)},
-    {.name = "reproducible",
-     .help = "Sum in the order of workers, so that a run repeats to the bit",
-     .kind = OPTION_FLAG,
-     FIELD(server.reproducible)},
     {.name = "verify",
      .help =
          "Compare every round with its gradients summed serially, and these with ones in double",
@@ -341,28 +256,30 @@ void train_options_init(train_options *options)
         .l2 = 1e-4,
         .rate = NAN,
         .rounds = 100,
-        .keep = KEEP_AUTO,
-        .ahead = "auto",
-        .stop = "exact",
         .straggler = "none",
-        .chunk_cost = "learned",
         .checkpoint_every = 10,
         .evaluate = 1,
     };
-    plan_options_init(&options->plan);
-    tarry_server_settings_init(&options->server);
-    options->server.ahead = KEEP_AHEAD_AUTO;
+    run_options_init(&options->run);
+}
+
+static void note_model(void *values, const char *name)
+{
+    train_options *options = values;
+    options->model_given = options->model_given || strcmp(name, "model") == 0;
 }
 
 void train_options_groups(train_options *options, option_group groups[TRAIN_GROUPS])
 {
-    groups[0] = (option_group){"Data", data_entries, COUNT(data_entries), options};
-    groups[1] = (option_group){"Model and optimizer", model_entries, COUNT(model_entries), options};
-    groups[2] = (option_group){"The plan", plan_option_entries, plan_option_count, &options->plan};
-    groups[3] = (option_group){"Rounds", protocol_entries, COUNT(protocol_entries), options};
-    groups[4] =
-        (option_group){"Checkpoints", checkpoint_entries, COUNT(checkpoint_entries), options};
-    groups[5] = (option_group){"Output", output_entries, COUNT(output_entries), options};
+    groups[0] = (option_group){"Data", data_entries, COUNT(data_entries), options, NULL};
+    groups[1] = (option_group){"Model and optimizer", model_entries, COUNT(model_entries), options,
+                               note_model};
+    run_options_groups(&options->run, groups + 2);
+    option_group *more = groups + 2 + RUN_GROUPS;
+    more[0] = (option_group){NULL, run_entries, COUNT(run_entries), options, NULL};
+    more[1] =
+        (option_group){"Checkpoints", checkpoint_entries, COUNT(checkpoint_entries), options, NULL};
+    more[2] = (option_group){"Output", output_entries, COUNT(output_entries), options, NULL};
 }
 
 static int check_data(train_options *options)
@@ -400,52 +317,48 @@ static int check_data(train_options *options)
     return OPTIONS_PROCEED;
 }
 
-static int check_rounds(const train_options *options)
+/* A model that was left open is one that the options for models are of. */
+static int settle_model(train_options *options)
 {
-    uint32_t workers = options->plan.plan.workers;
-    uint64_t units = plan_options_units(&options->plan);
-    if (options->batch != 0 && options->batch < units)
-        return complain(EXIT_USAGE, "--batch: %llu is less than one sample for each of %llu %s",
-                        (unsigned long long)options->batch, (unsigned long long)units,
-                        plan_unit_name(&options->plan));
-    if (options->server.stop == TARRY_STOP_WORKERS && options->server.workers_needed > workers)
-        return complain(EXIT_USAGE, "--stop: workers:%u is more than the %u workers",
-                        options->server.workers_needed, workers);
-    if (options->plan.pick == TARRY_PICK_PLAN && strcmp(options->chunk_cost, "learned") != 0)
-        return complain(EXIT_USAGE, "--chunk-cost: has no meaning without --order dynamic");
-    if (options->adapt_rule.every != 0 && options->plan.pick == TARRY_PICK_PLAN)
-        return complain(EXIT_USAGE,
-                        "--adapt: needs --order dynamic, which learns the workers' speeds");
-    if (options->plan.pick != TARRY_PICK_PLAN) {
-        const char *other = options->server.credit == TARRY_CREDIT_WHOLE ? "--credit whole"
-                            : options->server.stop == TARRY_STOP_WORKERS ? "--stop workers"
-                            : options->server.reproducible               ? "--reproducible"
-                                                                         : NULL;
-        if (other != NULL)
-            return complain(EXIT_USAGE, "--order: %s cannot be combined with %s",
-                            options->plan.order, other);
+    if (!options->model_given && options->hidden != NULL)
+        options->model = MODEL_PERCEPTRON;
+    else if (!options->model_given && options->classes != 0)
+        options->model = MODEL_SOFTMAX;
+    if (options->model == MODEL_PERCEPTRON && options->hidden == NULL) {
+        options->hidden = "64";
+        options->hidden_widths[0] = 64;
+        options->hidden_layers = 1;
     }
-    if (options->plan.plan.adaptive_parts) {
-        const char *other = options->server.credit == TARRY_CREDIT_WHOLE ? "--credit whole"
-                            : options->server.stop == TARRY_STOP_WORKERS ? "--stop workers"
-                            : options->server.fill != TARRY_FILL_NONE    ? "--fill"
-                                                                         : NULL;
-        if (other != NULL)
-            return complain(EXIT_USAGE, "--parts: %s cannot be combined with %s",
-                            options->plan.parts, other);
-    }
-    if (options->server.stop == TARRY_STOP_DEADLINE && options->server.reproducible)
-        return complain(EXIT_USAGE, "--reproducible: cannot be combined with --stop deadline");
-    const char *obstacle = keep_obstacle(options->plan.plan.parts, &options->server);
-    if (options->keep == TARRY_KEEP_CREDITED && obstacle != NULL)
-        return complain(EXIT_USAGE, "--keep: credited cannot be combined with --%s%s", obstacle,
-                        strcmp(obstacle, "parts") == 0    ? " above 1"
-                        : strcmp(obstacle, "credit") == 0 ? " whole"
-                        : strcmp(obstacle, "fill") == 0   ? " stale"
-                                                          : "");
-    if (options->server.stop == TARRY_STOP_EXACT && options->server.fill != TARRY_FILL_NONE)
-        return complain(EXIT_USAGE, "--fill: has no meaning with --stop exact");
+    if (options->model != MODEL_PERCEPTRON && options->hidden != NULL)
+        return complain(EXIT_USAGE, "--hidden: has no meaning with --model %s",
+                        train_model_name(options->model));
+    if (isnan(options->rate))
+        options->rate = options->optimizer == OPTIMIZER_ADAM ? 0.01 : 0.5;
     return OPTIONS_PROCEED;
+}
+
+bool train_options_fit(train_options *options, uint64_t samples)
+{
+    run_options *run = &options->run;
+    tarry_plan_settings *plan = &run->settings.plan;
+    if (!run_options_given(run, TARRY_SETTING_PIECES) && run_options_units(run) > samples)
+        plan->pieces = samples > plan->chunks ? (uint32_t)(samples / plan->chunks) : 1;
+    if (!run_options_given(run, TARRY_SETTING_CHUNKS) && plan->design != TARRY_DESIGN_FILE &&
+        run_options_units(run) > samples && samples >= plan->pieces)
+        plan->chunks = (uint32_t)(samples / plan->pieces);
+    return run_options_units(run) <= samples;
+}
+
+static int check_rounds(train_options *options)
+{
+    int status = run_options_settle(&options->run);
+    if (status != OPTIONS_PROCEED || options->batch == 0 ||
+        train_options_fit(options, options->batch))
+        return status;
+    return complain(EXIT_USAGE, "--batch: %llu is less than one sample for each of %llu %s (--%s)",
+                    (unsigned long long)options->batch,
+                    (unsigned long long)run_options_units(&options->run),
+                    run_unit_name(&options->run), run_unit_name(&options->run));
 }
 
 static int check_outputs(const train_options *options)
@@ -469,24 +382,14 @@ static int check_outputs(const train_options *options)
 
 int train_options_check(train_options *options)
 {
-    int status = check_data(options);
+    int status = settle_model(options);
+    if (status == OPTIONS_PROCEED)
+        status = check_data(options);
     if (status == OPTIONS_PROCEED)
         status = check_rounds(options);
     if (status == OPTIONS_PROCEED)
         status = check_outputs(options);
-    if (status != OPTIONS_PROCEED)
-        return status;
-    if (options->model == MODEL_PERCEPTRON && options->hidden == NULL) {
-        options->hidden = "64";
-        options->hidden_widths[0] = 64;
-        options->hidden_layers = 1;
-    }
-    if (options->model != MODEL_PERCEPTRON && options->hidden != NULL)
-        return complain(EXIT_USAGE, "--hidden: has no meaning with --model %s",
-                        train_model_name(options->model));
-    if (isnan(options->rate))
-        options->rate = options->optimizer == OPTIMIZER_ADAM ? 0.01 : 0.5;
-    return OPTIONS_PROCEED;
+    return status;
 }
 
 const char *train_model_name(model_kind model)

@@ -3,17 +3,13 @@
 #ifndef CLI_TRAIN_OPTIONS_H
 #define CLI_TRAIN_OPTIONS_H
 
-#include <tarry/server.h>
-
-#include "cli/options/adapt.h"
-#include "cli/options/options.h"
-#include "cli/options/plan_options.h"
+#include "cli/options/run_options.h"
 #include "learn/dataset.h"
 #include "learn/objective.h"
 #include "learn/optimizer.h"
 
 typedef struct train_options {
-    plan_options plan;
+    run_options run;
 
     const char *data; /* NULL: a synthetic data set */
     const char *labels;
@@ -27,6 +23,7 @@ typedef struct train_options {
     uint32_t classes;
 
     model_kind model;
+    bool model_given;
     const char *hidden; /* taken apart into hidden_widths */
     uint32_t hidden_widths[OBJECTIVE_MAX_HIDDEN];
     uint32_t hidden_layers;
@@ -37,14 +34,7 @@ typedef struct train_options {
     uint64_t batch; /* samples per round; 0: all */
 
     uint64_t rounds;
-    tarry_server_settings server; /* stop rule, credit, fill, reproducible */
-    int keep;                     /* a tarry_keep, or KEEP_AUTO */
-    const char *ahead;            /* server.ahead, perhaps KEEP_AHEAD_AUTO */
-    const char *stop;             /* as given; taken apart into server */
     const char *straggler;
-    const char *chunk_cost; /* learned, equal or a SPEC of sim/chunk_cost.h */
-    const char *adapt;
-    adapt_rule adapt_rule;
     bool verify;
     uint64_t evaluate; /* the loss is worked out every so many rounds */
 
@@ -58,7 +48,7 @@ typedef struct train_options {
     bool quiet;
 } train_options;
 
-#define TRAIN_GROUPS 6
+#define TRAIN_GROUPS (5 + RUN_GROUPS)
 
 void train_options_init(train_options *options);
 /* The groups of a command's table, with `options` as the place of the values; a command that trains
@@ -70,6 +60,10 @@ void train_options_groups(train_options *options, option_group groups[TRAIN_GROU
  * OPTIONS_PROCEED, or EXIT_USAGE after a complaint.
  */
 int train_options_check(train_options *options);
+
+/* Makes pieces and chunks that were left open so few that each has a sample of so many; false if
+ * there are still more. */
+bool train_options_fit(train_options *options, uint64_t samples);
 
 const char *train_model_name(model_kind model);
 const char *train_format_name(dataset_format format);

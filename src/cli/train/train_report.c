@@ -5,7 +5,7 @@
 
 #include <tarry/version.h>
 
-#include "cli/options/keep.h"
+#include "cli/options/run_report.h"
 #include "cli/text/numbers.h"
 #include "cli/text/report_json.h"
 
@@ -107,13 +107,8 @@ static json_t *final_json(const history *past)
 static json_t *kept_plan_json(const train_options *options, const tarry_plan *of,
                               const train_job *job)
 {
-    const tarry_server_settings *server = train_job_server(job);
-    json_t *plan = plan_json(&options->plan, of);
-    keep_bytes memory = keep_bytes_of(of, server->keep, server->ahead, train_job_dimension(job));
-    json_t *more =
-        json_pack("{s:s, s:o, s:I, s:I}", "keep", keep_name(server->keep), "ahead",
-                  keep_ahead_json(server->keep, server->ahead), "memory_bytes",
-                  (json_int_t)memory.most, "memory_bytes_total", (json_int_t)memory.total);
+    json_t *plan = run_plan_json(&options->run, of);
+    json_t *more = run_memory_json(of, train_job_server(job), train_job_dimension(job));
     if (json_object_update(plan, more) != 0) {
         json_decref(plan);
         plan = NULL;
@@ -126,11 +121,11 @@ int train_report_write(FILE *stream, const train_inputs *inputs, const train_job
                        json_t *config, const history *past)
 {
     const train_options *options = inputs->options;
-    bool adapts = options->adapt_rule.every != 0;
+    bool adapts = options->run.adapt_rule.every != 0;
     json_t *report = json_pack(
         "{s:s, s:s, s:I, s:O, s:o, s:o, s:o, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:o}",
         "command", inputs->command, "version", tarry_version(), "seed",
-        (json_int_t)options->plan.plan.seed, "config", config, "plan",
+        (json_int_t)options->run.settings.plan.seed, "config", config, "plan",
         kept_plan_json(options, inputs->plan, job), "final_plan",
         adapts ? kept_plan_json(options, train_job_plan(job), job) : json_null(), "data",
         data_json(inputs), "dimension", (json_int_t)train_job_dimension(job), "straggler",

@@ -52,7 +52,7 @@ __attribute__((format(printf, 2, 3))) static void end_early(history *past, const
 /* Whether other stop rules would make do with the workers that are left. */
 static bool others_could_go_on(const train_job *job)
 {
-    const tarry_stop stop = job->inputs.options->server.stop;
+    const tarry_stop stop = job->inputs.options->run.settings.server.stop;
     const runner *runs = runner_of(job);
     if (stop == TARRY_STOP_DEADLINE || stop == TARRY_STOP_ERROR)
         return false;
@@ -121,12 +121,11 @@ static void report_progress(train_job *job, const history *past)
 /* What the round's chunks cost, where that is given. */
 static int give_costs(train_job *job, uint64_t round)
 {
-    const plan_options *plan = &job->inputs.options->plan;
+    const tarry_plan_settings *plan = &job->inputs.options->run.settings.plan;
     runner *runs = runner_of(job);
     if (job->costs == NULL)
         return TARRY_OK;
-    chunk_cost_draw(job->inputs.costs, plan->plan.seed, round, plan->plan.chunks, plan->plan.pieces,
-                    job->costs);
+    chunk_cost_draw(job->inputs.costs, plan->seed, round, plan->chunks, plan->pieces, job->costs);
     if (job->evolved == NULL)
         return tarry_runtime_costs(runs->runtime, job->costs);
     double *carried = memory_allocate(NULL, tarry_plan_chunks(job->evolved), sizeof(*carried));
@@ -255,8 +254,8 @@ static void describe_job(const train_job *job, char *text, size_t size)
              "training %s on %s samples of %u features (%s parameters): %u workers, %u %s, "
              "%" PRIu64 " rounds%s",
              train_model_name(options->model), samples, train->features, parameters,
-             options->plan.plan.workers, tarry_plan_chunks(job->inputs.plan),
-             plan_unit_name(&options->plan), options->rounds, begun);
+             options->run.settings.plan.workers, tarry_plan_chunks(job->inputs.plan),
+             run_unit_name(&options->run), options->rounds, begun);
 }
 
 /* Leaves what --resume goes on from, but for parameters that have no use. */

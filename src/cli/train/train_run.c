@@ -72,10 +72,11 @@ static void write_plot_script(void *user, FILE *script)
     snprintf(title, sizeof(title),
              "tarry %s: %s, %u workers, %u %s, replication %u, %s part%s\n"
              "stop %s, straggler %s, seed %" PRIu64,
-             request->command, train_model_name(options->model), options->plan.plan.workers,
-             request->past->chunks, plan_unit_name(&options->plan), options->plan.plan.replication,
-             options->plan.parts, strcmp(options->plan.parts, "1") == 0 ? "" : "s", options->stop,
-             options->straggler, options->plan.plan.seed);
+             request->command, train_model_name(options->model), options->run.settings.plan.workers,
+             request->past->chunks, run_unit_name(&options->run),
+             options->run.settings.plan.replication, options->run.parts,
+             strcmp(options->run.parts, "1") == 0 ? "" : "s", options->run.stop, options->straggler,
+             options->run.settings.plan.seed);
     train_plot_script(script, title, gnuplot_is_png(options->plot), request->past);
 }
 
@@ -112,8 +113,8 @@ static int run_job(const train_inputs *inputs, const option_command *command,
     train_job *job = NULL;
     history *past = NULL;
     int status = EXIT_FAILED;
-    if (history_create(options->plan.plan.workers, tarry_plan_chunks(inputs->plan), &past) !=
-        TARRY_OK)
+    if (history_create(options->run.settings.plan.workers, tarry_plan_chunks(inputs->plan),
+                       &past) != TARRY_OK)
         return complain(EXIT_FAILED, "%s: out of memory", command->name);
     status = train_job_create(inputs, past, &job);
     if (status == OPTIONS_PROCEED) {
@@ -130,8 +131,8 @@ static int run_job(const train_inputs *inputs, const option_command *command,
 static int make_straggler(const train_options *options, tarry_straggler **straggler)
 {
     tarry_diagnostic why;
-    int error = tarry_straggler_create(options->straggler, options->plan.plan.workers,
-                                       options->plan.plan.seed, NULL, straggler, &why);
+    int error = tarry_straggler_create(options->straggler, options->run.settings.plan.workers,
+                                       options->run.settings.plan.seed, NULL, straggler, &why);
     if (error != TARRY_OK) {
         bool usage = error == TARRY_ERROR_FORMAT || error == TARRY_ERROR_ARGUMENT;
         return complain(usage ? EXIT_USAGE : EXIT_FAILED, "--straggler: %s", why.text);
@@ -148,9 +149,10 @@ static int make_straggler(const train_options *options, tarry_straggler **stragg
 static int read_costs(const train_options *options, chunk_cost **costs)
 {
     tarry_diagnostic why;
-    if (strcmp(options->chunk_cost, "learned") == 0 || strcmp(options->chunk_cost, "equal") == 0)
+    if (strcmp(options->run.chunk_cost, "learned") == 0 ||
+        strcmp(options->run.chunk_cost, "equal") == 0)
         return OPTIONS_PROCEED;
-    int error = chunk_cost_create(options->chunk_cost, NULL, costs, &why);
+    int error = chunk_cost_create(options->run.chunk_cost, NULL, costs, &why);
     if (error == TARRY_OK)
         return OPTIONS_PROCEED;
     return complain(error == TARRY_ERROR_FORMAT ? EXIT_USAGE : EXIT_FAILED, "--chunk-cost: %s",
@@ -189,11 +191,17 @@ int train_run(const option_command *command, train_options *options, runner_crea
     if (status == OPTIONS_PROCEED)
         status = read_costs(options, &costs);
     if (status == OPTIONS_PROCEED)
-        status = plan_options_make(&options->plan, &plan);
+        status = run_options_plan(&options->run, &plan);
     if (status == OPTIONS_PROCEED)
         status = open_outputs(options, &outputs);
     if (status == OPTIONS_PROCEED)
         status = train_data_load(options, &train, &test);
+    if (status == OPTIONS_PROCEED && tarry_plan_chunks(plan) != run_options_units(&options->run)) {
+        /* There are few samples. */
+        tarry_plan_free(plan);
+        plan = NULL;
+        status = run_options_plan(&options->run, &plan);
+    }
     if (status == OPTIONS_PROCEED)
         status = open_checkpoint(command, options, plan, train, test, &keeper);
     if (status == OPTIONS_PROCEED) {

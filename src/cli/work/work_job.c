@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "cli/job/chunk_gradient.h"
 #include "cli/job/job_code.h"
+#include "cli/job/numerics.h"
 #include "learn/dataset_code.h"
 
 struct work_job {
@@ -168,6 +169,15 @@ static int make_gradients(work_job *own, bool ships)
                                                                  &spec->batch, 1, &own->gradients);
 }
 
+static int say_numerics(const work_job *own)
+{
+    uint64_t fingerprint;
+    int error = numerics_fingerprint(&own->spec.model, own->spec.sparse, &fingerprint);
+    if (error == TARRY_OK)
+        tarry_tcp_worker_numerics(own->worker, fingerprint);
+    return error;
+}
+
 static int make_model(work_job *own, const tarry_tcp_job *job, tarry_diagnostic *diagnostic)
 {
     int error = job_decode(job->job, job->job_size, &own->spec, diagnostic);
@@ -211,6 +221,8 @@ int work_job_begin(void *user, tarry_tcp_worker *worker, const tarry_tcp_job *jo
     if (error != TARRY_OK)
         return error;
     error = make_gradients(own, ships);
+    if (error == TARRY_OK)
+        error = say_numerics(own);
     return error == TARRY_OK ? TARRY_OK : diagnose_no_memory(diagnostic, "chunks");
 }
 

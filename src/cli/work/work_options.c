@@ -139,11 +139,12 @@ void work_options_init(work_options *options)
 
 void work_options_groups(work_options *options, option_group groups[WORK_GROUPS])
 {
-    groups[0] = (option_group){"The server", server_entries, COUNT(server_entries), options};
-    groups[1] =
-        (option_group){"Security and log", network_entries, network_entry_count, &options->network};
-    groups[2] = (option_group){"Data", data_entries, COUNT(data_entries), options};
-    groups[3] = (option_group){"Stragglers", straggler_entries, COUNT(straggler_entries), options};
+    groups[0] = (option_group){"The server", server_entries, COUNT(server_entries), options, NULL};
+    groups[1] = (option_group){"Security and log", network_entries, network_entry_count,
+                               &options->network, NULL};
+    groups[2] = (option_group){"Data", data_entries, COUNT(data_entries), options, NULL};
+    groups[3] =
+        (option_group){"Stragglers", straggler_entries, COUNT(straggler_entries), options, NULL};
 }
 
 enum { MANY_WORKERS = 65536 };

@@ -4,6 +4,8 @@
 #include <assert.h>
 #include <math.h>
 
+#include <tarry/settings.h>
+
 #include "base/diagnostic.h"
 #include "base/memory.h"
 #include "base/sized.h"
@@ -24,17 +26,24 @@ void tarry_server_settings_init_sized(tarry_server_settings *settings, size_t si
     };
 }
 
-static const char *fault_of_pick(const tarry_server_settings *settings)
+/* What a plan was made from is not known any more, and was checked when it was made. */
+static int check_together(const tarry_plan *plan, const tarry_server_settings *settings,
+                          tarry_diagnostic *diagnostic)
 {
-    if ((unsigned)settings->pick > TARRY_PICK_SHARE)
-        return "unknown pick rule";
-    if (settings->pick == TARRY_PICK_PLAN)
-        return NULL;
-    if (settings->credit == TARRY_CREDIT_WHOLE || settings->stop == TARRY_STOP_WORKERS)
-        return "a dynamic order doesn't go with counting workers that have finished all chunks";
-    if (settings->reproducible)
-        return "a dynamic order depends on time and can't be reproducible";
-    return NULL;
+    const tarry_settings all = {
+        .plan = {.workers = plan->workers,
+                 .replication = plan->workers,
+                 .parts = plan->parts,
+                 .adaptive_parts = plan->adaptive},
+        .server = *settings,
+    };
+    tarry_conflict conflict;
+    int error = tarry_settings_check(&all, &conflict);
+    if (error == TARRY_OK)
+        return TARRY_OK;
+    return diagnose(diagnostic, error, "server: %s and %s don't go together: %s",
+                    tarry_setting_name(conflict.first), tarry_setting_name(conflict.second),
+                    conflict.reason);
 }
 
 static int check_settings(const tarry_plan *plan, const tarry_server_settings *settings,
@@ -56,30 +65,16 @@ static int check_settings(const tarry_plan *plan, const tarry_server_settings *s
         fault = "unknown credit";
     else if ((unsigned)settings->fill > TARRY_FILL_STALE)
         fault = "unknown fill";
-    else if (plan->adaptive && settings->credit == TARRY_CREDIT_WHOLE)
-        fault = "adaptive parts need credit by chunk";
-    else if (plan->adaptive && settings->stop == TARRY_STOP_WORKERS)
-        fault = "adaptive parts can't go by a number of workers";
-    else if (plan->adaptive && settings->fill != TARRY_FILL_NONE)
-        fault = "adaptive parts don't go with a fill";
     else if ((unsigned)settings->keep > TARRY_KEEP_CREDITED)
         fault = "unknown way to keep gradients";
-    else if (settings->keep == TARRY_KEEP_CREDITED && plan->parts > 1)
-        fault = "with more than one part a worker has to keep all its gradients";
-    else if (settings->keep == TARRY_KEEP_CREDITED && settings->credit != TARRY_CREDIT_CHUNK)
-        fault = "with credit by whole worker a worker has to keep all its gradients";
-    else if (settings->keep == TARRY_KEEP_CREDITED && settings->reproducible)
-        fault = "which copies are credited depends on time and can't be reproducible";
-    else if (settings->keep == TARRY_KEEP_CREDITED && settings->fill == TARRY_FILL_STALE)
-        fault = "a worker that keeps no gradients has none of the round before to fill with";
+    else if ((unsigned)settings->pick > TARRY_PICK_SHARE)
+        fault = "unknown pick rule";
     switch (settings->stop) {
     case TARRY_STOP_EXACT:
         break;
     case TARRY_STOP_DEADLINE:
         if (settings->deadline_ns == 0)
             fault = "the deadline must be above 0";
-        else if (settings->reproducible)
-            fault = "a deadline depends on time and can't be reproducible";
         break;
     case TARRY_STOP_ERROR:
         if (!(settings->error_limit >= 0 && settings->error_limit <= 1))
@@ -90,11 +85,9 @@ static int check_settings(const tarry_plan *plan, const tarry_server_settings *s
             fault = "the number of workers to wait for must be between 1 and all";
         break;
     }
-    if (fault == NULL)
-        fault = fault_of_pick(settings);
     if (fault != NULL)
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT, "server: %s", fault);
-    return TARRY_OK;
+    return check_together(plan, settings, diagnostic);
 }
 
 /* Every worker has a region for the largest bit sets that one message to it carries. */

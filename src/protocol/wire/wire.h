@@ -161,6 +161,7 @@ typedef struct wire_fetch {
 typedef struct wire_ready {
     uint8_t plan[WIRE_DIGEST_BYTES]; /* that it goes by now */
     uint8_t data[WIRE_DIGEST_BYTES]; /* of the data that it computes with; zeros: it can't tell */
+    uint64_t numerics;               /* a fingerprint of how it computes; 0: it can't tell */
 } wire_ready;
 
 typedef enum wire_share_kind {

@@ -240,6 +240,7 @@ size_t wire_ready_encode(const wire_ready *ready, uint8_t *frame)
 {
     uint8_t *at = wire_put_bytes(frame + WIRE_HEAD_BYTES, ready->plan, WIRE_DIGEST_BYTES);
     at = wire_put_bytes(at, ready->data, WIRE_DIGEST_BYTES);
+    at = bytes_put(at, ready->numerics, 8);
     return wire_close(WIRE_READY, frame, at, 0);
 }
 
@@ -249,6 +250,7 @@ int wire_ready_decode(const wire_head *head, const uint8_t *body, wire_ready *re
     wire_ready read;
     wire_get_bytes(&from, read.plan, WIRE_DIGEST_BYTES);
     wire_get_bytes(&from, read.data, WIRE_DIGEST_BYTES);
+    read.numerics = wire_get(&from, 8);
     if (!wire_ended(&from))
         return TARRY_ERROR_FORMAT;
     *ready = read;

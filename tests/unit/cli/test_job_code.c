@@ -32,6 +32,7 @@ static job_spec draw(random_stream *stream)
                 .batch = random_u64(stream) >> 16,
                 .seed = random_u64(stream),
             },
+        .sparse = random_below(stream, 2) == 1,
         .holdout = random_below(stream, 2) == 0 ? 0 : 0.99 * random_uniform(stream),
         .made_samples = random_u64(stream) >> 16,
     };
@@ -58,6 +59,7 @@ static void assert_same(const job_spec *a, const job_spec *b)
     assert_int_equal(a->batch.chunks, b->batch.chunks);
     assert_true(a->batch.batch == b->batch.batch);
     assert_true(a->batch.seed == b->batch.seed);
+    assert_int_equal(a->sparse, b->sparse);
     assert_true(a->holdout == b->holdout);
     assert_true(a->made_samples == b->made_samples);
     assert_memory_equal(a->data, b->data, JOB_DIGEST_SIZE);
@@ -83,8 +85,9 @@ static void every_job_comes_back(void **state)
 #define JOB(version, model, hidden, rest)                                                          \
     "{\"version\":" version ",\"model\":\"" model "\",\"hidden\":" hidden "," rest "}"
 #define REST(features, classes, l2, rows, seed, data)                                              \
-    "\"features\":" features ",\"classes\":" classes ",\"intercept\":false,\"l2\":" l2             \
-    ",\"rows\":" rows ",\"chunks\":2,\"batch\":\"0\",\"seed\":" seed                               \
+    "\"features\":" features ",\"classes\":" classes                                               \
+    ",\"sparse\":false,\"intercept\":false,\"l2\":" l2 ",\"rows\":" rows                           \
+    ",\"chunks\":2,\"batch\":\"0\",\"seed\":" seed                                                 \
     ",\"holdout\":0.0,\"made_samples\":\"0\",\"data\":\"" data "\""
 #define DIGEST "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 #define GOOD REST("3", "2", "0.5", "\"10\"", "\"7\"", DIGEST)

@@ -235,6 +235,7 @@ static void draw(random_stream *stream, wire_kind kind, any_body *any)
     case WIRE_READY:
         draw_bytes(stream, any->ready.plan, WIRE_DIGEST_BYTES);
         draw_bytes(stream, any->ready.data, WIRE_DIGEST_BYTES);
+        any->ready.numerics = random_u64(stream);
         break;
     default:
         abort();

@@ -52,6 +52,7 @@ typedef struct tcp_member {
                           which others can't use up */
     bool restarted;    /* since it joined last, another process took its seat */
     wire_rack rack;    /* that it said last */
+    uint64_t numerics; /* the same */
     uint32_t silent, gone, late, failed;
     uint64_t received, sent; /* bytes, over connections that have ended */
 } tcp_member;

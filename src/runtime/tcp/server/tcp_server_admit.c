@@ -190,6 +190,7 @@ bool tcp_server_take_ready(void *user, peer *who, const wire_ready *ready)
     switch (who->state) {
     case PEER_WELCOMED:
         who->state = PEER_READY;
+        server->members[who->worker].numerics = ready->numerics;
         tcp_server_join(server, who);
         break;
     case PEER_TURNING:

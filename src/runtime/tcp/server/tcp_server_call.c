@@ -253,5 +253,6 @@ void tcp_server_describe(tarry_runtime *runtime, uint32_t worker, tarry_worker_s
     state->failed = member->failed;
     state->received = member->received + (who != NULL ? peer_received(who) : 0);
     state->sent = member->sent + (who != NULL ? peer_sent(who) : 0);
+    state->numerics = member->numerics;
     memcpy(state->rack, member->rack, sizeof(member->rack));
 }

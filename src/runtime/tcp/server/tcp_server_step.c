@@ -165,6 +165,7 @@ void tcp_server_join(tarry_tcp_server *server, peer *who)
                                   .peer = channel_peer(who->channel),
                                   .arrival = arrival,
                                   .rack = member->rack,
+                                  .numerics = member->numerics,
                               });
     bool rejected = host_join(server->base.host, who->worker) != NULL;
     count_present(server, !rejected);

@@ -278,6 +278,13 @@ void tarry_tcp_worker_straggle(tarry_tcp_worker *worker, const tarry_straggler *
     worker->settings.straggler = straggler; /* the running thread's, like what it prepares */
 }
 
+void tarry_tcp_worker_numerics(tarry_tcp_worker *worker, uint64_t fingerprint)
+{
+    pthread_mutex_lock(&worker->lock);
+    worker->numerics = fingerprint;
+    pthread_mutex_unlock(&worker->lock);
+}
+
 tarry_tcp_work tarry_tcp_worker_work(const tarry_tcp_worker *worker)
 {
     tarry_tcp_worker *locked = (tarry_tcp_worker *)worker;

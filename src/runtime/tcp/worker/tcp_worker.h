@@ -86,6 +86,11 @@ typedef struct worker_uplink {
 
 /* ---- the connection ---- */
 
+/* Why the connection is to be lost: what a function gives back that finds so. NULL: it goes on.
+ * Only the link (tcp_worker_link.c) loses it. */
+typedef const char *worker_fault;
+#define WORKER_LINK_OVER "" /* nothing is to be lost: it has ended, or the worker has left */
+
 typedef enum worker_stage {
     WORKER_APART,     /* no connection */
     WORKER_GREETING,  /* until WELCOME */
@@ -192,7 +197,8 @@ struct tarry_tcp_worker {
     uint8_t held_job[WIRE_ID_BYTES]; /* what HELLO says it has */
     uint8_t held_plan[WIRE_DIGEST_BYTES];
     uint8_t data[WIRE_DIGEST_BYTES];
-    bool has_begun; /* for `begun`, chunks are fetched and an engine is made, or is there */
+    uint64_t numerics; /* of the job; 0: not known */
+    bool has_begun;    /* for `begun`, chunks are fetched and an engine is made, or is there */
     wire_welcome begun;
     bool chunks_void;     /* the server has another job by now */
     worker_chunk *chunks; /* per origin of the job's plan */
@@ -285,14 +291,14 @@ void tcp_worker_retry(tarry_tcp_worker *worker);
 /* tcp_worker_link.c: all the loop thread's */
 void tcp_worker_connect(tarry_tcp_worker *worker);
 void tcp_worker_use_addresses(tarry_tcp_worker *worker);
-/* The connection is of no use any more, for this reason; there will be another one. */
-__attribute__((format(printf, 2, 3))) void tcp_worker_lose(tarry_tcp_worker *worker,
-                                                           const char *format, ...);
+/* Loses the connection if there is a fault with it. Gives back whether it goes on. */
+bool tcp_worker_settle(tarry_tcp_worker *worker, worker_fault fault);
 /* Closes it, with a last word if bye is not 0; there will be no other one. */
 void tcp_worker_leave_server(tarry_tcp_worker *worker, wire_bye bye);
 /* tcp_worker_near.c: memory shared with a server on this machine */
-/* SHARE came. False: it makes no sense here, and the connection was lost over it. */
-bool tcp_worker_take_share(tarry_tcp_worker *worker, const wire_head *head, const uint8_t *body);
+/* SHARE came. */
+worker_fault tcp_worker_take_share(tarry_tcp_worker *worker, const wire_head *head,
+                                   const uint8_t *body);
 /* Reads the parameters of the round that waits off the board. False: they are not there. */
 bool tcp_worker_read_board(tarry_tcp_worker *worker);
 /* Of a connection that is over. */
@@ -307,20 +313,21 @@ void tcp_worker_beat(tarry_tcp_worker *worker, uint64_t now);
 void tcp_worker_tick_link(tarry_tcp_worker *worker, uint64_t now);
 
 /* tcp_worker_frames.c: the handlers of what comes once WELCOME has; the channel's. */
-bool tcp_worker_take_frame(tarry_tcp_worker *worker, const wire_head *head, const uint8_t *body);
-channel_verdict tcp_worker_begin_large(tarry_tcp_worker *worker, const wire_head *head,
-                                       const uint8_t *fixed, void **place);
-bool tcp_worker_complete_large(tarry_tcp_worker *worker, const wire_head *head,
-                               const uint8_t *fixed);
+worker_fault tcp_worker_take_frame(tarry_tcp_worker *worker, const wire_head *head,
+                                   const uint8_t *body);
+worker_fault tcp_worker_begin_large(tarry_tcp_worker *worker, const wire_head *head,
+                                    const uint8_t *fixed, void **place);
+worker_fault tcp_worker_complete_large(tarry_tcp_worker *worker, const wire_head *head,
+                                       const uint8_t *fixed);
 /* What WELCOME announced is there: it is offered to the running thread. */
 void tcp_worker_offer(tarry_tcp_worker *worker);
 
 /* tcp_worker_rounds.c */
-/* False: it breaks the rules, and the connection was lost over it. */
-bool tcp_worker_take_message(tarry_tcp_worker *worker, const uint8_t *frame, size_t size);
+worker_fault tcp_worker_take_message(tarry_tcp_worker *worker, const uint8_t *frame, size_t size);
+/* False: it breaks the rules. */
 bool tcp_worker_begin_parameters(tarry_tcp_worker *worker, const wire_parameters *parameters,
                                  void **place);
-bool tcp_worker_add_parameters(tarry_tcp_worker *worker, uint64_t count);
+worker_fault tcp_worker_add_parameters(tarry_tcp_worker *worker, uint64_t count);
 void tcp_worker_forget_round(tarry_tcp_worker *worker);
 
 /* tcp_worker_uplink.c */
@@ -330,7 +337,7 @@ engine_uplink tcp_worker_uplink(tarry_tcp_worker *worker);
 /* The rest is the loop thread's. From now on messages are taken, or dropped, with all that wait. */
 void tcp_worker_open_uplink(tarry_tcp_worker *worker, bool open);
 /* Hands on what waits, and lets go of what the engine claims. */
-void tcp_worker_flush(tarry_tcp_worker *worker);
+worker_fault tcp_worker_flush(tarry_tcp_worker *worker);
 /* Whether no part waits or is being sent. */
 bool tcp_worker_is_drained(tarry_tcp_worker *worker);
 /* Parts that wait are outdated: the server wants another attempt, or none. */

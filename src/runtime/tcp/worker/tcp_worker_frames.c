@@ -5,11 +5,7 @@
 #include "base/memory.h"
 #include "runtime/tcp/worker/tcp_worker.h"
 
-static bool not_here(tarry_tcp_worker *worker)
-{
-    tcp_worker_lose(worker, "the server sent a frame that makes no sense here");
-    return false;
-}
+static const char NOT_HERE[] = "the server sent a frame that makes no sense here";
 
 /* What the server sends once per connection goes on with the next offer of that, if nobody has
  * taken the one before yet. With the lock held. */
@@ -97,111 +93,78 @@ static void take_blob(tarry_tcp_worker *worker, const wire_blob *blob)
     tcp_worker_offer(worker);
 }
 
-static channel_verdict begin_blob(tarry_tcp_worker *worker, const wire_blob *blob, void **place)
+static worker_fault begin_blob(tarry_tcp_worker *worker, const wire_blob *blob, void **place)
 {
     worker_link *link = &worker->link;
     *place = NULL;
     link->intake = INTAKE_NOTHING;
     assembly *room = blob_room(worker, blob);
     if (room == NULL)
-        return CHANNEL_TAKE;
+        return NULL;
     *place = assembly_reserve(room, blob->first, blob->count, blob->total, &worker->allocator);
-    if (*place == NULL) {
-        tcp_worker_lose(worker, "something large did not come in order, or is too large");
-        return CHANNEL_END;
-    }
+    if (*place == NULL)
+        return "something large did not come in order, or is too large";
     link->intake = INTAKE_BLOB;
     link->intake_blob = room;
-    return CHANNEL_TAKE;
+    return NULL;
 }
 
 /* One without bytes is no large frame. */
-static bool take_empty_blob(tarry_tcp_worker *worker, const wire_blob *blob)
+static void take_empty_blob(tarry_tcp_worker *worker, const wire_blob *blob)
 {
     if (blob->kind == WIRE_BLOB_DATA && tcp_worker_chunk_room(worker, blob->index) != NULL)
         tcp_worker_chunk_complete(worker, blob->index);
-    return true;
 }
 
 /* ---- handlers ---- */
 
-static bool take_refused(tarry_tcp_worker *worker, const wire_refused *refused)
+worker_fault tcp_worker_take_frame(tarry_tcp_worker *worker, const wire_head *head,
+                                   const uint8_t *body)
 {
-    if (!wire_reason_passes(refused->reason))
-        tcp_worker_end(worker, TARRY_ERROR_STATE, "%s: refused: %s", worker->connect,
-                       refused->text);
-    tcp_worker_lose(worker, "refused: %s", refused->text);
-    return false;
-}
-
-static bool take_bye(tarry_tcp_worker *worker, wire_bye bye)
-{
-    if (bye == WIRE_BYE_DONE)
-        tcp_worker_end(worker, TARRY_OK, "%s", "");
-    tcp_worker_lose(worker, bye == WIRE_BYE_DONE ? "the run is over" : "the server stops");
-    return false;
-}
-
-bool tcp_worker_take_frame(tarry_tcp_worker *worker, const wire_head *head, const uint8_t *body)
-{
+    wire_blob blob;
     switch (head->kind) {
-    case WIRE_REFUSED: {
-        wire_refused refused;
-        return wire_refused_decode(head, body, &refused) == TARRY_OK
-                   ? take_refused(worker, &refused)
-                   : not_here(worker);
-    }
-    case WIRE_BYE: {
-        wire_bye bye;
-        return wire_bye_decode(head, body, &bye) == TARRY_OK ? take_bye(worker, bye)
-                                                             : not_here(worker);
-    }
     case WIRE_HEARTBEAT:
-        return true;
+        return NULL;
     case WIRE_MESSAGE:
         return tcp_worker_take_message(worker, body, head->length);
-    case WIRE_BLOB: {
-        wire_blob blob;
-        return wire_blob_decode(head, body, &blob) == TARRY_OK ? take_empty_blob(worker, &blob)
-                                                               : not_here(worker);
-    }
+    case WIRE_BLOB:
+        if (wire_blob_decode(head, body, &blob) != TARRY_OK)
+            return NOT_HERE;
+        take_empty_blob(worker, &blob);
+        return NULL;
     default:
-        return not_here(worker);
+        return NOT_HERE;
     }
 }
 
-channel_verdict tcp_worker_begin_large(tarry_tcp_worker *worker, const wire_head *head,
-                                       const uint8_t *fixed, void **place)
+worker_fault tcp_worker_begin_large(tarry_tcp_worker *worker, const wire_head *head,
+                                    const uint8_t *fixed, void **place)
 {
     worker_link *link = &worker->link;
     wire_parameters parameters;
     wire_blob blob;
     if (head->kind == WIRE_BLOB && wire_blob_decode(head, fixed, &blob) == TARRY_OK)
         return begin_blob(worker, &blob, place);
-    if (head->kind == WIRE_PARAMETERS && link->stage == WORKER_READY &&
-        wire_parameters_decode(head, fixed, &parameters) == TARRY_OK &&
-        tcp_worker_begin_parameters(worker, &parameters, place)) {
-        link->intake = *place != NULL ? INTAKE_PARAMETERS : INTAKE_NOTHING;
-        return CHANNEL_TAKE;
-    }
-    not_here(worker);
-    return CHANNEL_END;
+    if (head->kind != WIRE_PARAMETERS || link->stage != WORKER_READY ||
+        wire_parameters_decode(head, fixed, &parameters) != TARRY_OK ||
+        !tcp_worker_begin_parameters(worker, &parameters, place))
+        return NOT_HERE;
+    link->intake = *place != NULL ? INTAKE_PARAMETERS : INTAKE_NOTHING;
+    return NULL;
 }
 
-bool tcp_worker_complete_large(tarry_tcp_worker *worker, const wire_head *head,
-                               const uint8_t *fixed)
+worker_fault tcp_worker_complete_large(tarry_tcp_worker *worker, const wire_head *head,
+                                       const uint8_t *fixed)
 {
     worker_link *link = &worker->link;
     worker_intake intake = link->intake;
-    link->intake = INTAKE_NOTHING;
-    if (intake == INTAKE_PARAMETERS) {
-        wire_parameters parameters;
-        return wire_parameters_decode(head, fixed, &parameters) != TARRY_OK ||
-               tcp_worker_add_parameters(worker, parameters.count);
-    }
+    wire_parameters parameters;
     wire_blob blob;
+    link->intake = INTAKE_NOTHING;
+    if (intake == INTAKE_PARAMETERS && wire_parameters_decode(head, fixed, &parameters) == TARRY_OK)
+        return tcp_worker_add_parameters(worker, parameters.count);
     if (intake == INTAKE_BLOB && wire_blob_decode(head, fixed, &blob) == TARRY_OK &&
         assembly_add(link->intake_blob, blob.count))
         take_blob(worker, &blob);
-    return link->channel != NULL;
+    return NULL;
 }

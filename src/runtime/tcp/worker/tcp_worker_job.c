@@ -269,6 +269,7 @@ static int begin(tarry_tcp_worker *worker, tarry_diagnostic *diagnostic)
         .ships = welcome->ships,
     };
     uint8_t data[TARRY_DIGEST_SIZE] = {0};
+    tarry_tcp_worker_numerics(worker, 0);
     int error = tcp_worker_begin(worker, &job, data, diagnostic);
     if (error != TARRY_OK)
         return error;

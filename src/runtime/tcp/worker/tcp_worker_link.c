@@ -65,7 +65,9 @@ static bool has_ended(tarry_tcp_worker *worker)
     return ended;
 }
 
-void tcp_worker_lose(tarry_tcp_worker *worker, const char *format, ...)
+/* The connection is of no use any more, for this reason; there will be another one. */
+__attribute__((format(printf, 2, 3))) static void lose(tarry_tcp_worker *worker, const char *format,
+                                                       ...)
 {
     worker_link *link = &worker->link;
     worker_stage stage = link->stage;
@@ -98,6 +100,13 @@ void tcp_worker_lose(tarry_tcp_worker *worker, const char *format, ...)
         tcp_worker_use_addresses(worker);
     else
         tcp_worker_retry(worker);
+}
+
+bool tcp_worker_settle(tarry_tcp_worker *worker, worker_fault fault)
+{
+    if (fault != NULL && fault[0] != '\0')
+        lose(worker, "%s", fault);
+    return fault == NULL;
 }
 
 void tcp_worker_leave_server(tarry_tcp_worker *worker, wire_bye bye)
@@ -167,7 +176,7 @@ static bool take_welcome(tarry_tcp_worker *worker, const wire_welcome *welcome)
 {
     worker_link *link = &worker->link;
     if (welcome->worker == WIRE_ANY_WORKER) {
-        tcp_worker_lose(worker, "the server gives no id");
+        lose(worker, "the server gives no id");
         return false;
     }
     if (turn_near(worker, welcome))
@@ -205,7 +214,7 @@ static bool take_refusal(tarry_tcp_worker *worker, const wire_refused *refused)
         tcp_worker_end(worker, TARRY_ERROR_STATE, "%s: refused: %s", worker->connect,
                        refused->text);
     link->found_count = 0; /* other addresses are of the same server */
-    tcp_worker_lose(worker, "refused: %s", refused->text);
+    lose(worker, "refused: %s", refused->text);
     return false;
 }
 
@@ -220,9 +229,10 @@ void tcp_worker_answer(tarry_tcp_worker *worker)
     bool declined = worker->declined == link->offered;
     memcpy(ready.plan, worker->held_plan, WIRE_DIGEST_BYTES);
     memcpy(ready.data, worker->data, WIRE_DIGEST_BYTES);
+    ready.numerics = worker->numerics;
     pthread_mutex_unlock(&worker->lock);
     if (declined)
-        tcp_worker_lose(worker, "its job has changed meanwhile");
+        lose(worker, "its job has changed meanwhile");
     if (!prepared)
         return;
     uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
@@ -233,6 +243,24 @@ void tcp_worker_answer(tarry_tcp_worker *worker)
         link->stage = WORKER_READY;
         tcp_worker_open_uplink(worker, true);
     }
+}
+
+/* In the middle of a connection. */
+static bool take_dismissal(tarry_tcp_worker *worker, const wire_refused *refused)
+{
+    if (!wire_reason_passes(refused->reason))
+        tcp_worker_end(worker, TARRY_ERROR_STATE, "%s: refused: %s", worker->connect,
+                       refused->text);
+    lose(worker, "refused: %s", refused->text);
+    return false;
+}
+
+static bool take_bye(tarry_tcp_worker *worker, wire_bye bye)
+{
+    if (bye == WIRE_BYE_DONE)
+        tcp_worker_end(worker, TARRY_OK, "%s", "");
+    lose(worker, bye == WIRE_BYE_DONE ? "the run is over" : "the server stops");
+    return false;
 }
 
 /* ---- the channel's handlers ---- */
@@ -248,21 +276,33 @@ static void on_heard(void *user)
     worker->link.heard_ns = clock_now_ns();
 }
 
-static bool on_frame(void *user, const wire_head *head, const uint8_t *body)
+static const char NO_SERVER[] = "what answers is no server of this protocol";
+
+static bool greet(tarry_tcp_worker *worker, const wire_head *head, const uint8_t *body)
 {
-    tarry_tcp_worker *worker = user;
-    if (worker->link.stage != WORKER_GREETING)
-        return tcp_worker_take_frame(worker, head, body);
     wire_welcome welcome;
     wire_refused refused;
     if (head->kind == WIRE_WELCOME && wire_welcome_decode(head, body, &welcome) == TARRY_OK)
         return take_welcome(worker, &welcome);
     if (head->kind == WIRE_SHARE)
-        return tcp_worker_take_share(worker, head, body);
+        return tcp_worker_settle(worker, tcp_worker_take_share(worker, head, body));
     if (head->kind == WIRE_REFUSED && wire_refused_decode(head, body, &refused) == TARRY_OK)
         return take_refusal(worker, &refused);
-    tcp_worker_lose(worker, "what answers is no server of this protocol");
-    return false;
+    return tcp_worker_settle(worker, NO_SERVER);
+}
+
+static bool on_frame(void *user, const wire_head *head, const uint8_t *body)
+{
+    tarry_tcp_worker *worker = user;
+    wire_refused refused;
+    wire_bye bye;
+    if (worker->link.stage == WORKER_GREETING)
+        return greet(worker, head, body);
+    if (head->kind == WIRE_REFUSED && wire_refused_decode(head, body, &refused) == TARRY_OK)
+        return take_dismissal(worker, &refused);
+    if (head->kind == WIRE_BYE && wire_bye_decode(head, body, &bye) == TARRY_OK)
+        return take_bye(worker, bye);
+    return tcp_worker_settle(worker, tcp_worker_take_frame(worker, head, body));
 }
 
 static channel_verdict on_begin(void *user, const wire_head *head, const uint8_t *fixed,
@@ -270,15 +310,17 @@ static channel_verdict on_begin(void *user, const wire_head *head, const uint8_t
 {
     (void)bytes;
     tarry_tcp_worker *worker = user;
-    if (worker->link.stage != WORKER_GREETING)
-        return tcp_worker_begin_large(worker, head, fixed, place);
-    tcp_worker_lose(worker, "what answers is no server of this protocol");
-    return CHANNEL_END;
+    worker_fault fault = worker->link.stage == WORKER_GREETING
+                             ? NO_SERVER
+                             : tcp_worker_begin_large(worker, head, fixed, place);
+    return tcp_worker_settle(worker, fault) ? CHANNEL_TAKE : CHANNEL_END;
 }
 
 static bool on_complete(void *user, const wire_head *head, const uint8_t *fixed)
 {
-    return tcp_worker_complete_large(user, head, fixed);
+    tarry_tcp_worker *worker = user;
+    bool good = tcp_worker_settle(worker, tcp_worker_complete_large(worker, head, fixed));
+    return good && worker->link.channel != NULL;
 }
 
 static void on_ended(void *user, channel_end how)
@@ -286,15 +328,14 @@ static void on_ended(void *user, channel_end how)
     tarry_tcp_worker *worker = user;
     const channel *ended = worker->link.channel;
     if (how == CHANNEL_NOT_FRAMES && worker->link.stage == WORKER_GREETING) {
-        tcp_worker_lose(worker, "what answers is no server of this protocol");
+        lose(worker, "%s", NO_SERVER);
         return;
     }
     /* A server with credentials has nothing to say to plain text, and need not have read all. */
     bool mute = (how == CHANNEL_PEER_CLOSED || how == CHANNEL_BROKEN) &&
                 worker->link.stage == WORKER_GREETING && worker->credential == NULL &&
                 !channel_is_unix(ended) && channel_sent(ended) > 0;
-    tcp_worker_lose(worker, "%s%s", channel_failure(ended),
-                    mute ? " (does it want credentials?)" : "");
+    lose(worker, "%s%s", channel_failure(ended), mute ? " (does it want credentials?)" : "");
 }
 
 /* ---- the beginning ---- */
@@ -476,14 +517,14 @@ void tcp_worker_tick_link(tarry_tcp_worker *worker, uint64_t now)
     switch (link->stage) {
     case WORKER_GREETING:
         if (now - link->since_ns > GREETING_NS)
-            tcp_worker_lose(worker, "no answer in time");
+            lose(worker, "no answer in time");
         return;
     case WORKER_PREPARING:
     case WORKER_READY:
         count_bytes(worker);
         if (now > link->heard_ns && now - link->heard_ns > link->welcome.silence_ns)
-            tcp_worker_lose(worker, "nothing came from the server for %.3g s",
-                            (double)(now - link->heard_ns) / 1e9);
+            lose(worker, "nothing came from the server for %.3g s",
+                 (double)(now - link->heard_ns) / 1e9);
         else
             beat_if_due(worker, now);
         return;

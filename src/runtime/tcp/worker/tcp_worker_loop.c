@@ -93,7 +93,7 @@ static void stop(tarry_tcp_worker *worker)
 
 static void look(tarry_tcp_worker *worker)
 {
-    tcp_worker_flush(worker);
+    tcp_worker_settle(worker, tcp_worker_flush(worker));
     tcp_worker_answer(worker);
     tcp_worker_ask_chunks(worker);
     tcp_worker_look_whether_to_leave(worker, false);

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/tcp/worker/tcp_worker.h"
 
-bool tcp_worker_take_share(tarry_tcp_worker *worker, const wire_head *head, const uint8_t *body)
+worker_fault tcp_worker_take_share(tarry_tcp_worker *worker, const wire_head *head,
+                                   const uint8_t *body)
 {
     worker_link *link = &worker->link;
     wire_share words;
-    if (!channel_is_unix(link->channel) || wire_share_decode(head, body, &words) != TARRY_OK) {
-        tcp_worker_lose(worker, "the server shares memory in a way that makes no sense");
-        return false;
-    }
+    if (!channel_is_unix(link->channel) || wire_share_decode(head, body, &words) != TARRY_OK)
+        return "the server shares memory in a way that makes no sense";
     share *memory = words.kind == WIRE_SHARE_PART ? &link->part : &link->board;
     share_close(memory);
     bool opened =
         share_open(words.name, (size_t)words.bytes, link->server_user, memory) == TARRY_OK;
     uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
     const wire_shared answer = {.kind = words.kind, .opened = opened};
-    return channel_send(link->channel, frame, wire_shared_encode(&answer, frame));
+    bool sent = channel_send(link->channel, frame, wire_shared_encode(&answer, frame));
+    return sent ? NULL : WORKER_LINK_OVER;
 }
 
 bool tcp_worker_read_board(tarry_tcp_worker *worker)

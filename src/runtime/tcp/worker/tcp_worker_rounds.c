@@ -22,25 +22,21 @@ void tcp_worker_forget_round(tarry_tcp_worker *worker)
     *waiting = (worker_waiting){0};
 }
 
-static bool deliver(tarry_tcp_worker *worker, const uint8_t *frame, size_t size)
+static worker_fault deliver(tarry_tcp_worker *worker, const uint8_t *frame, size_t size)
 {
-    if (engine_deliver(&worker->engine, frame, size) == TARRY_OK)
-        return true;
-    tcp_worker_lose(worker, "out of memory");
-    return false;
+    bool good = engine_deliver(&worker->engine, frame, size) == TARRY_OK;
+    return good ? NULL : "out of memory";
 }
 
-static bool hold(tarry_tcp_worker *worker, const uint8_t *frame, size_t size)
+static worker_fault hold(tarry_tcp_worker *worker, const uint8_t *frame, size_t size)
 {
     worker_waiting *waiting = &worker->link.waiting;
     size_t wanted = waiting->size + SIZE_BYTES + size;
     if (wanted > waiting->room) {
         size_t room = 2 * wanted < LEAST_ROOM ? LEAST_ROOM : 2 * wanted;
         uint8_t *grown = room <= MOST_ROOM ? memory_allocate(&worker->allocator, room, 1) : NULL;
-        if (grown == NULL) {
-            tcp_worker_lose(worker, "out of memory");
-            return false;
-        }
+        if (grown == NULL)
+            return "out of memory";
         if (waiting->size > 0)
             memcpy(grown, waiting->frames, waiting->size);
         memory_release(&worker->allocator, waiting->frames);
@@ -50,7 +46,7 @@ static bool hold(tarry_tcp_worker *worker, const uint8_t *frame, size_t size)
     uint8_t *at = bytes_put(waiting->frames + waiting->size, size, SIZE_BYTES);
     memcpy(at, frame, size);
     waiting->size = wanted;
-    return true;
+    return NULL;
 }
 
 /* Parameters that are the same as those of the last round, which has the same number, don't make
@@ -68,53 +64,51 @@ static void publish(tarry_tcp_worker *worker)
 }
 
 /* All parameters are there. */
-static bool begin_round(tarry_tcp_worker *worker)
+static worker_fault begin_round(tarry_tcp_worker *worker)
 {
     worker_waiting *waiting = &worker->link.waiting;
     publish(worker);
-    bool good = true;
-    for (size_t at = 0; at < waiting->size && good;) {
+    worker_fault fault = NULL;
+    for (size_t at = 0; at < waiting->size && fault == NULL;) {
         size_t size = (size_t)bytes_get(waiting->frames + at, SIZE_BYTES);
-        good = deliver(worker, waiting->frames + at + SIZE_BYTES, size);
+        fault = deliver(worker, waiting->frames + at + SIZE_BYTES, size);
         at += SIZE_BYTES + size;
     }
-    if (!good)
-        return false;
+    if (fault != NULL)
+        return fault;
     backoff_reset(&worker->backoff);
     pthread_mutex_lock(&worker->lock);
     worker->work.round = waiting->round;
     pthread_mutex_unlock(&worker->lock);
     tcp_worker_forget_round(worker);
-    return true;
+    return NULL;
 }
 
-static bool take_round(tarry_tcp_worker *worker, uint64_t round, const uint8_t *frame, size_t size)
+static worker_fault take_round(tarry_tcp_worker *worker, uint64_t round, const uint8_t *frame,
+                               size_t size)
 {
     worker_waiting *waiting = &worker->link.waiting;
     tcp_worker_forget_round(worker);
     waiting->place = snapshots_begin(&worker->snapshots);
-    if (waiting->place == NULL) {
-        tcp_worker_lose(worker, "out of memory");
-        return false;
-    }
+    if (waiting->place == NULL)
+        return "out of memory";
     waiting->active = true;
     waiting->round = round;
-    if (!hold(worker, frame, size))
-        return false;
+    worker_fault fault = hold(worker, frame, size);
+    if (fault != NULL)
+        return fault;
     if (worker->link.welcome.parameters == 0 || tcp_worker_read_board(worker))
         return begin_round(worker);
-    return true;
+    return NULL;
 }
 
-bool tcp_worker_take_message(tarry_tcp_worker *worker, const uint8_t *frame, size_t size)
+worker_fault tcp_worker_take_message(tarry_tcp_worker *worker, const uint8_t *frame, size_t size)
 {
     worker_waiting *waiting = &worker->link.waiting;
     tarry_message_type type;
     uint64_t round;
-    if (worker->link.stage != WORKER_READY || codec_peek(frame, size, &type, &round) != TARRY_OK) {
-        tcp_worker_lose(worker, "a message that makes no sense here");
-        return false;
-    }
+    if (worker->link.stage != WORKER_READY || codec_peek(frame, size, &type, &round) != TARRY_OK)
+        return "a message that makes no sense here";
     worker->link.machine_ns = clock_now_ns();
     switch (type) {
     case TARRY_MESSAGE_ROUND:
@@ -122,14 +116,14 @@ bool tcp_worker_take_message(tarry_tcp_worker *worker, const uint8_t *frame, siz
         worker->link.in_round = true;
         worker->link.signalled = false;
         if (tcp_worker_look_whether_to_leave(worker, true))
-            return false;
+            return WORKER_LINK_OVER;
         return take_round(worker, round, frame, size);
     case TARRY_MESSAGE_FINISH:
         tcp_worker_drop_parts(worker);
         worker->link.in_round = false;
         if (waiting->active && waiting->round == round) {
             tcp_worker_forget_round(worker);
-            return true;
+            return NULL;
         }
         break;
     case TARRY_MESSAGE_SIGNAL:
@@ -164,9 +158,9 @@ bool tcp_worker_begin_parameters(tarry_tcp_worker *worker, const wire_parameters
     return true;
 }
 
-bool tcp_worker_add_parameters(tarry_tcp_worker *worker, uint64_t count)
+worker_fault tcp_worker_add_parameters(tarry_tcp_worker *worker, uint64_t count)
 {
     worker_waiting *waiting = &worker->link.waiting;
     waiting->received += count;
-    return waiting->received < worker->link.welcome.parameters || begin_round(worker);
+    return waiting->received < worker->link.welcome.parameters ? NULL : begin_round(worker);
 }

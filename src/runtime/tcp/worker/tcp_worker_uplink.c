@@ -277,7 +277,7 @@ static uint32_t find_handed_on(worker_uplink *up, bool claimed, uint32_t after)
     return tag;
 }
 
-static void let_go(tarry_tcp_worker *worker)
+static worker_fault let_go(tarry_tcp_worker *worker)
 {
     worker_uplink *up = &worker->uplink;
     pthread_mutex_lock(&up->lock);
@@ -285,15 +285,14 @@ static void let_go(tarry_tcp_worker *worker)
     bool claiming = up->claiming;
     pthread_mutex_unlock(&up->lock);
     if (!claiming)
-        return;
+        return NULL;
     for (uint32_t tag; (tag = find_handed_on(up, true, 0)) != 0;) {
         if (!channel_drop(worker->link.channel, tag))
             continue;
-        if (!channel_detach(worker->link.channel, tag)) {
-            tcp_worker_lose(worker, "out of memory");
-            return;
-        }
+        if (!channel_detach(worker->link.channel, tag))
+            return "out of memory";
     }
+    return NULL;
 }
 
 void tcp_worker_drop_parts(tarry_tcp_worker *worker)
@@ -352,17 +351,18 @@ static bool send_messages(tarry_tcp_worker *worker)
     return good;
 }
 
-void tcp_worker_flush(tarry_tcp_worker *worker)
+worker_fault tcp_worker_flush(tarry_tcp_worker *worker)
 {
     worker_uplink *up = &worker->uplink;
-    let_go(worker);
+    worker_fault fault = let_go(worker);
     pthread_mutex_lock(&up->lock);
     bool open = up->open, lost = up->lost;
     pthread_mutex_unlock(&up->lock);
-    if (!open)
-        return;
+    if (fault != NULL || !open)
+        return fault;
     if (lost)
-        tcp_worker_lose(worker, "can't go on in this round");
-    else if (send_messages(worker))
+        return "can't go on in this round";
+    if (send_messages(worker))
         send_loads(worker);
+    return NULL;
 }

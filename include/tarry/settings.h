@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The settings of a run as a whole: which of them go together, what a default becomes where others
+ * were chosen, and what memory they take. Every runtime and every command of the tool asks here.
+ */
+#ifndef TARRY_SETTINGS_H
+#define TARRY_SETTINGS_H
+
+#include <tarry/server.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Settings that may contradict each other. */
+typedef enum tarry_setting {
+    TARRY_SETTING_NONE,
+    TARRY_SETTING_WORKERS,
+    TARRY_SETTING_CHUNKS,
+    TARRY_SETTING_PIECES,
+    TARRY_SETTING_REPLICATION,
+    TARRY_SETTING_PARTS,
+    TARRY_SETTING_DESIGN,
+    TARRY_SETTING_RACKS,
+    TARRY_SETTING_ORDER,
+    TARRY_SETTING_CREDIT,
+    TARRY_SETTING_KEEP,
+    TARRY_SETTING_STOP,
+    TARRY_SETTING_FILL,
+    TARRY_SETTING_REPRODUCIBLE,
+    TARRY_SETTING_COSTS,
+    TARRY_SETTING_ADAPT,
+    TARRY_SETTING_COUNT,
+} tarry_setting;
+
+/* The name of the setting's flag, without dashes: "workers", "chunk-cost", ..; "" for none. */
+TARRY_API const char *tarry_setting_name(tarry_setting setting);
+
+typedef struct tarry_settings {
+    /* pieces 0: as many as make TARRY_USUAL_UNITS units of work per worker. parts 0, with
+     * adaptive_parts: the replication, at most TARRY_USUAL_PARTS. */
+    tarry_plan_settings plan;
+    tarry_server_settings server;
+    bool keep_auto;  /* server.keep is left to tarry_settings_keep */
+    bool costs_told; /* the server does not learn costs of chunks: the caller tells them, or all are
+                        equal */
+    bool adapts;     /* the plan follows what was learned (tarry_server_evolve) */
+} tarry_settings;
+
+#define TARRY_USUAL_UNITS 8
+#define TARRY_USUAL_PARTS 4
+
+/* The defaults that suit most runs: as tarry_plan_settings_init and tarry_server_settings_init, but
+ * with the dynamic order TARRY_PICK_SHARE, the usual pieces, and keep left open. */
+TARRY_API void tarry_settings_init(tarry_settings *settings);
+
+/* Two settings that don't go together. */
+typedef struct tarry_conflict {
+    tarry_setting first, second;
+    bool exceeds;       /* first is a number that is more than second's; else each rules the other
+                           out */
+    const char *reason; /* a sentence without a full stop; static */
+} tarry_conflict;
+
+/*
+ * Whether a server and its workers can run with the settings, as they are. Ranges of single
+ * settings are checked where they are used (tarry_plan_create, tarry_server_create). Errors:
+ * ARGUMENT, with *conflict set.
+ */
+TARRY_API int tarry_settings_check(const tarry_settings *settings, tarry_conflict *conflict);
+
+/* The bit of a setting in a set of them. */
+#define TARRY_SETTING_BIT(setting) (UINT32_C(1) << (setting))
+
+/*
+ * Makes defaults yield to given settings: the settings of the set `given` stay, and others change
+ * as far as these require. Pieces and parts of 0 become numbers. Errors: ARGUMENT: two that were
+ * given don't go together, or have no effect together; *conflict names them, and the settings are
+ * untouched.
+ */
+TARRY_API int tarry_settings_settle(tarry_settings *settings, uint32_t given,
+                                    tarry_conflict *conflict);
+
+/*
+ * The memory that a worker takes, in bytes: vectors of `dimension` numbers for finished gradients
+ * (with keep `credited` those without a fate yet and that in progress; with a stale fill, those of
+ * two rounds), and one coded part of the least number of parts. Parameters come on top: a copy in
+ * all for a local runtime, and two for each worker of its own process.
+ */
+TARRY_API uint64_t tarry_worker_bytes(uint64_t load, uint32_t least_parts,
+                                      const tarry_server_settings *server, uint64_t dimension);
+
+typedef struct tarry_memory {
+    uint64_t least, most, total; /* of the workers of a plan; over all */
+} tarry_memory;
+
+TARRY_API tarry_memory tarry_memory_of(const tarry_plan *plan, const tarry_server_settings *server,
+                                       uint64_t dimension);
+
+/*
+ * Decides what keep_auto left open, for settled settings of a plan with so many copies of chunks
+ * (the sum of its loads) and gradients of `dimension` numbers: `credited` where it can be and `all`
+ * would take more than `bytes` over all workers. These then run as far ahead as the bytes allow,
+ * unless `ahead_given`. keep_auto is false afterwards.
+ */
+TARRY_API void tarry_settings_keep(tarry_settings *settings, uint64_t copies, uint64_t dimension,
+                                   double bytes, bool ahead_given);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

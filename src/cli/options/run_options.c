@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/options/run_options.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/diagnostic.h"
+#include "cli/options/parse.h"
+#include "cli/options/stop_rule.h"
+#include "cli/text/complain.h"
+
+#define MOST_COUNT 1000000
+/* The share of the memory that gradients may take before --keep auto saves it. */
+#define GENEROUS_SHARE 0.25
+
+static const option_choice credits[] = {
+    {"chunk", TARRY_CREDIT_CHUNK},
+    {"whole", TARRY_CREDIT_WHOLE},
+    {NULL, 0},
+};
+
+static const option_choice keeps[] = {
+    {"all", TARRY_KEEP_ALL},
+    {"credited", TARRY_KEEP_CREDITED},
+    {"auto", KEEP_AUTO},
+    {NULL, 0},
+};
+
+static const option_choice fills[] = {
+    {"none", TARRY_FILL_NONE},
+    {"scale", TARRY_FILL_SCALE},
+    {"stale", TARRY_FILL_STALE},
+    {NULL, 0},
+};
+
+static const option_choice designs[] = {
+    {"cyclic", TARRY_DESIGN_CYCLIC}, {"fractional", TARRY_DESIGN_FRACTIONAL},
+    {"random", TARRY_DESIGN_RANDOM}, {"projective", TARRY_DESIGN_PROJECTIVE},
+    {"affine", TARRY_DESIGN_AFFINE}, {"difference", TARRY_DESIGN_DIFFERENCE},
+};
+
+static const struct {
+    const char *name;
+    tarry_order order;
+    tarry_pick pick;
+} orders[] = {
+    {"optimal", TARRY_ORDER_OPTIMAL, TARRY_PICK_PLAN},
+    {"random", TARRY_ORDER_RANDOM, TARRY_PICK_PLAN},
+    {"as-is", TARRY_ORDER_AS_IS, TARRY_PICK_PLAN},
+    {"dynamic", TARRY_ORDER_OPTIMAL, TARRY_PICK_SHARE},
+    {"dynamic:share", TARRY_ORDER_OPTIMAL, TARRY_PICK_SHARE},
+    {"dynamic:capacity", TARRY_ORDER_OPTIMAL, TARRY_PICK_CAPACITY},
+    {"dynamic:fewest", TARRY_ORDER_OPTIMAL, TARRY_PICK_FEWEST},
+};
+
+static tarry_plan_settings *plan_of(void *values)
+{
+    return &((run_options *)values)->settings.plan;
+}
+
+static tarry_server_settings *server_of(void *values)
+{
+    return &((run_options *)values)->settings.server;
+}
+
+static int read_design(const char *text, void *values, tarry_diagnostic *diagnostic)
+{
+    tarry_plan_settings *plan = plan_of(values);
+    for (size_t i = 0; i < sizeof(designs) / sizeof(designs[0]); i++) {
+        if (strcmp(text, designs[i].name) == 0) {
+            plan->design = (tarry_design)designs[i].value;
+            plan->file = NULL;
+            return TARRY_OK;
+        }
+    }
+    if (strncmp(text, "file:", 5) != 0 || text[5] == '\0')
+        return diagnose(diagnostic, TARRY_ERROR_FORMAT,
+                        "'%s' is not one of cyclic, fractional, random, projective, affine, "
+                        "difference, file:PATH",
+                        text);
+    plan->design = TARRY_DESIGN_FILE;
+    plan->file = text + 5;
+    return TARRY_OK;
+}
+
+static int read_order(const char *text, void *values, tarry_diagnostic *diagnostic)
+{
+    for (size_t i = 0; i < sizeof(orders) / sizeof(orders[0]); i++) {
+        if (strcmp(text, orders[i].name) != 0)
+            continue;
+        plan_of(values)->order = orders[i].order;
+        server_of(values)->pick = orders[i].pick;
+        return TARRY_OK;
+    }
+    return diagnose(diagnostic, TARRY_ERROR_FORMAT,
+                    "'%s' is not one of optimal, random, as-is, dynamic, dynamic:share, "
+                    "dynamic:capacity, dynamic:fewest",
+                    text);
+}
+
+int run_parts_read(const char *text, uint32_t *parts, bool *adaptive, tarry_diagnostic *diagnostic)
+{
+    uint64_t value = 0;
+    bool chosen = strncmp(text, "auto", 4) == 0 && (text[4] == '\0' || text[4] == ':');
+    if (!chosen || text[4] == ':') {
+        int error = parse_whole(chosen ? text + 5 : text, 1, MOST_COUNT, &value, diagnostic);
+        if (error != TARRY_OK)
+            return error;
+    }
+    *parts = (uint32_t)value;
+    *adaptive = chosen;
+    return TARRY_OK;
+}
+
+static int read_parts(const char *text, void *values, tarry_diagnostic *diagnostic)
+{
+    tarry_plan_settings *plan = plan_of(values);
+    return run_parts_read(text, &plan->parts, &plan->adaptive_parts, diagnostic);
+}
+
+static int read_racks(const char *text, void *values, tarry_diagnostic *diagnostic)
+{
+    uint64_t size = 0;
+    bool named = text[strspn(text, "0123456789")] != '\0';
+    int error = named ? TARRY_OK : parse_whole(text, 0, MOST_COUNT, &size, diagnostic);
+    if (error != TARRY_OK)
+        return error;
+    plan_of(values)->rack_size = (uint32_t)size;
+    plan_of(values)->rack_file = named ? text : NULL;
+    return TARRY_OK;
+}
+
+static int read_stop(const char *text, void *values, tarry_diagnostic *diagnostic)
+{
+    return stop_rule_read(text, server_of(values), diagnostic);
+}
+
+static int read_ahead(const char *text, void *values, tarry_diagnostic *diagnostic)
+{
+    uint64_t number = AHEAD_AUTO;
+    if (strcmp(text, "auto") != 0) {
+        int error = parse_whole(text, 0, AHEAD_AUTO - 1, &number, diagnostic);
+        if (error != TARRY_OK)
+            return error;
+    }
+    server_of(values)->ahead = (uint32_t)number;
+    return TARRY_OK;
+}
+
+/* What a trace or another SPEC says is told; whether it can be read is found out when it is. */
+static int read_chunk_cost(const char *text, void *values, tarry_diagnostic *diagnostic)
+{
+    (void)diagnostic;
+    ((run_options *)values)->settings.costs_told = strcmp(text, "learned") != 0;
+    server_of(values)->learn_costs = strcmp(text, "equal") != 0;
+    return TARRY_OK;
+}
+
+static int read_adapt(const char *text, void *values, tarry_diagnostic *diagnostic)
+{
+    run_options *options = values;
+    int error = adapt_read(text, &options->adapt_rule, diagnostic);
+    if (error == TARRY_OK)
+        options->settings.adapts = options->adapt_rule.every != 0;
+    return error;
+}
+
+#define FIELD(name) .offset = offsetof(run_options, name)
+
+static const option_entry size_entries[] = {
+    {.name = "workers",
+     .argument = "M",
+     .help = "Workers (default 8)",
+     .kind = OPTION_U32,
+     FIELD(settings.plan.workers),
+     .least = 1,
+     .most = MOST_COUNT},
+    {.name = "chunks",
+     .argument = "N",
+     .help = "Shares of the data, the unit of work (default 8)",
+     .kind = OPTION_U32,
+     FIELD(settings.plan.chunks),
+     .least = 1,
+     .most = MOST_COUNT},
+    {.name = "pieces",
+     .argument = "P",
+     .help = "Pieces that each chunk is cut into, each on workers of its own: they are then the "
+             "unit of work (default: as many as make 8 per worker)",
+     .kind = OPTION_U32,
+     FIELD(settings.plan.pieces),
+     .least = 1,
+     .most = MOST_COUNT},
+    {.name = "replication",
+     .argument = "R",
+     .help = "Workers that hold each chunk (default 3)",
+     .kind = OPTION_U32,
+     FIELD(settings.plan.replication),
+     .least = 1,
+     .most = MOST_COUNT},
+    {.name = "parts",
+     .argument = "L",
+     .help = "Parts that a gradient is cut into; a worker uploads one coded part (default 1). "
+             "auto[:L]: the server chooses in each round, up to L (default the replication, at "
+             "most 4)",
+     .kind = OPTION_TEXT,
+     FIELD(parts),
+     .read = read_parts},
+    {.name = "seed",
+     .argument = "S",
+     .help = "Seed of everything that is drawn (default 1)",
+     .kind = OPTION_U64,
+     FIELD(settings.plan.seed),
+     .most = INT64_MAX},
+};
+
+static const option_entry layout_entries[] = {
+    {.name = "design",
+     .argument = "DESIGN",
+     .help = "Which worker holds which chunk: cyclic, fractional, random (default), projective, "
+             "affine, difference or file:PATH",
+     .kind = OPTION_TEXT,
+     FIELD(design),
+     .read = read_design},
+    {.name = "order",
+     .argument = "ORDER",
+     .help = "Sequence in which a worker computes its chunks: dynamic[:RULE], by what others have "
+             "done, with the rule share, capacity or fewest; or as planned: optimal, random or "
+             "as-is (default dynamic, in tarry simulate optimal)",
+     .kind = OPTION_TEXT,
+     FIELD(order),
+     .read = read_order},
+    {.name = "racks",
+     .argument = "K|FILE",
+     .help =
+         "Workers that share their fate: racks of K in the order of their ids, or a file with a "
+         "rack's name per worker; random designs and moves spread copies over them (default 0: "
+         "none known)",
+     .kind = OPTION_TEXT,
+     FIELD(racks),
+     .read = read_racks},
+};
+
+static const option_entry rule_entries[] = {
+    {.name = "credit",
+     .argument = "CREDIT",
+     .help = "What counts: each finished chunk (chunk, default) or a worker that finished all of "
+             "its chunks (whole)",
+     .kind = OPTION_CHOICE,
+     .choices = credits,
+     FIELD(settings.server.credit)},
+    {.name = "keep",
+     .argument = "WHICH",
+     .help = "Finished gradients that a worker keeps until the sum: all, or a running sum of those "
+             "that are credited, and few gradients at any number of chunks (credited; with one "
+             "part); auto (default): credited where all take more than a quarter of the memory",
+     .kind = OPTION_CHOICE,
+     .choices = keeps,
+     FIELD(keep)},
+    {.name = "ahead",
+     .argument = "N",
+     .help = "With credited: finished gradients that may wait for the server's answer while a "
+             "worker computes the next (default auto: 3, or, where --keep auto chose credited, as "
+             "many as a quarter of the memory holds; in simulations as many as --latency takes, at "
+             "least 3)",
+     .kind = OPTION_TEXT,
+     .read = read_ahead,
+     FIELD(ahead)},
+    {.name = "fill",
+     .argument = "HOW",
+     .help = "What stands in for the chunks that the stop rule leaves missing: nothing (none, "
+             "default), the average of the others (scale) or their gradient of the round before "
+             "(stale)",
+     .kind = OPTION_CHOICE,
+     .choices = fills,
+     FIELD(settings.server.fill)},
+    {.name = "adapt",
+     .argument = "K[,SHARE]",
+     .help = "With a dynamic order, let the plan follow every K rounds what was learned: up to "
+             "SHARE (default 0.01) of all copies move to faster workers, heavy chunks are split "
+             "and light ones merged (default 0: it stays)",
+     .kind = OPTION_TEXT,
+     .read = read_adapt,
+     FIELD(adapt)},
+};
+
+static const option_entry end_entries[] = {
+    {.name = "stop",
+     .argument = "RULE",
+     .help = "When a round ends: exact (default), deadline:SECONDS, error:EPS or workers:K",
+     .kind = OPTION_TEXT,
+     .read = read_stop,
+     FIELD(stop)},
+    {.name = "chunk-cost",
+     .argument = "SPEC",
+     .help = "What a dynamic order takes chunks to cost: learned over the rounds (learned, "
+             "default), all the same (equal), or given, by the steps of a trace (trace:FILE)",
+     .kind = OPTION_TEXT,
+     .read = read_chunk_cost,
+     FIELD(chunk_cost)},
+    {.name = "reproducible",
+     .help = "Sum in the order of workers, so that a run repeats to the bit",
+     .kind = OPTION_FLAG,
+     FIELD(settings.server.reproducible)},
+};
+
+#define COUNT(entries) (sizeof(entries) / sizeof((entries)[0]))
+
+option_group run_options_group(run_table which, const char *title, run_options *options)
+{
+    static const struct {
+        const option_entry *entries;
+        size_t count;
+    } tables[] = {
+        [RUN_SIZE] = {size_entries, COUNT(size_entries)},
+        [RUN_LAYOUT] = {layout_entries, COUNT(layout_entries)},
+        [RUN_RULES] = {rule_entries, COUNT(rule_entries)},
+        [RUN_END] = {end_entries, COUNT(end_entries)},
+    };
+    return (option_group){title, tables[which].entries, tables[which].count, options,
+                          run_options_note};
+}
+
+void run_options_groups(run_options *options, option_group groups[RUN_GROUPS])
+{
+    groups[0] = run_options_group(RUN_SIZE, "The plan", options);
+    groups[1] = run_options_group(RUN_LAYOUT, NULL, options);
+    groups[2] = run_options_group(RUN_RULES, "Rounds", options);
+    groups[3] = run_options_group(RUN_END, NULL, options);
+}
+
+void run_options_init(run_options *options)
+{
+    *options = (run_options){
+        .keep = KEEP_AUTO,
+        .design = "random",
+        .order = "dynamic",
+        .parts = "1",
+        .stop = "exact",
+        .ahead = "auto",
+        .chunk_cost = "learned",
+    };
+    tarry_settings_init(&options->settings);
+    options->settings.server.ahead = AHEAD_AUTO;
+}
+
+void run_options_note(void *values, const char *name)
+{
+    run_options *options = values;
+    for (int setting = 1; setting < TARRY_SETTING_COUNT; setting++)
+        if (strcmp(tarry_setting_name((tarry_setting)setting), name) == 0)
+            options->given |= TARRY_SETTING_BIT(setting);
+    options->settings.keep_auto = options->keep == KEEP_AUTO;
+    if (!options->settings.keep_auto)
+        options->settings.server.keep = (tarry_keep)options->keep;
+}
+
+bool run_options_given(const run_options *options, tarry_setting setting)
+{
+    return (options->given & TARRY_SETTING_BIT(setting)) != 0;
+}
+
+void run_conflict_text(const tarry_conflict *conflict, const option_group *groups, size_t count,
+                       bool flags, char *text, size_t size)
+{
+    const char *dashes = flags ? "--" : "";
+    const char *names[] = {tarry_setting_name(conflict->first),
+                           tarry_setting_name(conflict->second)};
+    char first[128], second[128];
+    option_value_text(groups, count, names[0], first, sizeof(first));
+    option_value_text(groups, count, names[1], second, sizeof(second));
+    snprintf(text, size, "%s%s: %s%s%s %s%s%s%s", dashes, names[0], first,
+             first[0] != '\0' ? " " : "",
+             conflict->exceeds ? "is more than" : "cannot be combined with", dashes, names[1],
+             second[0] != '\0' ? " " : "", second);
+}
+
+int run_options_settle(run_options *options)
+{
+    tarry_conflict conflict;
+    if (tarry_settings_settle(&options->settings, options->given, &conflict) == TARRY_OK) {
+        if (options->settings.server.pick == TARRY_PICK_PLAN &&
+            !run_options_given(options, TARRY_SETTING_ORDER))
+            options->order = "optimal";
+        return OPTIONS_PROCEED;
+    }
+    char text[384];
+    option_group groups[RUN_GROUPS];
+    run_options_groups(options, groups);
+    run_conflict_text(&conflict, groups, RUN_GROUPS, true, text, sizeof(text));
+    return complain(EXIT_USAGE, "%s", text);
+}
+
+double run_generous_bytes(void)
+{
+    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    return pages > 0 && page > 0 ? GENEROUS_SHARE * (double)pages * (double)page : INFINITY;
+}
+
+uint32_t run_ahead_of(double latency_seconds, double chunk_seconds)
+{
+    const double margin = 1.25; /* for chunks that take less than they should */
+    double chunks = ceil(margin * 2 * latency_seconds / chunk_seconds);
+    return (uint32_t)fmin(fmax(chunks, TARRY_USUAL_AHEAD), AHEAD_AUTO - 1);
+}
+
+tarry_server_settings run_options_server(const run_options *options, const tarry_plan *plan,
+                                         uint64_t dimension)
+{
+    tarry_settings settings = options->settings;
+    uint64_t copies = 0;
+    for (uint32_t worker = 0; worker < tarry_plan_workers(plan); worker++)
+        copies += tarry_plan_load(plan, worker);
+    bool ahead_given = settings.server.ahead != AHEAD_AUTO;
+    if (!ahead_given)
+        settings.server.ahead = TARRY_USUAL_AHEAD;
+    tarry_settings_keep(&settings, copies, dimension, run_generous_bytes(), ahead_given);
+    return settings.server;
+}
+
+uint64_t run_options_units(const run_options *options)
+{
+    return (uint64_t)options->settings.plan.chunks * options->settings.plan.pieces;
+}
+
+const char *run_unit_name(const run_options *options)
+{
+    return options->settings.plan.pieces > 1 ? "pieces" : "chunks";
+}
+
+int run_options_plan(const run_options *options, tarry_plan **plan)
+{
+    tarry_diagnostic why;
+    int error = tarry_plan_create(&options->settings.plan, NULL, plan, &why);
+    if (error == TARRY_OK)
+        return OPTIONS_PROCEED;
+    if (error == TARRY_ERROR_NO_MEMORY)
+        return complain(EXIT_FAILED, "%s", why.text);
+    return complain(error == TARRY_ERROR_ARGUMENT ? EXIT_USAGE : EXIT_FAILED, "plan: %s", why.text);
+}
+
+const char *run_keep_name(tarry_keep keep)
+{
+    return option_choice_name(keeps, (int)keep);
+}
+
+const char *run_credit_name(tarry_credit credit)
+{
+    return option_choice_name(credits, (int)credit);
+}
+
+const char *run_fill_name(tarry_fill fill)
+{
+    return option_choice_name(fills, (int)fill);
+}
+
+json_t *run_ahead_json(tarry_keep keep, uint32_t ahead)
+{
+    return keep == TARRY_KEEP_CREDITED ? json_integer(ahead) : json_null();
+}

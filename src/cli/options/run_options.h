@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The options that say how sums are made: the plan's and those of the rounds, the same for every
+ * command that has them. What goes together is decided by tarry/settings.h. */
+#ifndef CLI_RUN_OPTIONS_H
+#define CLI_RUN_OPTIONS_H
+
+#include <tarry/settings.h>
+
+#include "cli/options/adapt.h"
+#include "cli/options/options.h"
+
+/* Of --keep, behind the values of tarry_keep: the one that fits the machine. */
+enum { KEEP_AUTO = TARRY_KEEP_CREDITED + 1 };
+
+/* Of --ahead: left open. */
+#define AHEAD_AUTO UINT32_MAX
+
+typedef struct run_options {
+    tarry_settings settings; /* what the options say; complete once they are settled */
+    uint32_t given;          /* a TARRY_SETTING_BIT for each that was set, not left as it is */
+    adapt_rule adapt_rule;
+    int keep; /* a tarry_keep, or KEEP_AUTO */
+    /* As given; taken apart into the settings. */
+    const char *design, *order, *parts, *racks, *stop, *ahead, *chunk_cost, *adapt;
+} run_options;
+
+/* The tables of the options, for commands that have some of them. */
+typedef enum run_table {
+    RUN_SIZE,   /* workers, chunks, pieces, replication, parts, seed */
+    RUN_LAYOUT, /* design, order, racks */
+    RUN_RULES,  /* credit, keep, ahead, fill, adapt */
+    RUN_END,    /* stop, chunk-cost, reproducible */
+} run_table;
+
+option_group run_options_group(run_table which, const char *title, run_options *options);
+
+/* All of them, for a command that makes one plan. */
+#define RUN_GROUPS 4
+void run_options_groups(run_options *options, option_group groups[RUN_GROUPS]);
+
+/* As tarry_settings_init. */
+void run_options_init(run_options *options);
+
+/* Notes that an option was set: option_group.note of groups with these values. */
+void run_options_note(void *values, const char *name);
+
+/* Takes parts apart as --parts does: L, auto:L, or auto, which has 0 for *parts. Errors: FORMAT. */
+int run_parts_read(const char *text, uint32_t *parts, bool *adaptive, tarry_diagnostic *diagnostic);
+
+/*
+ * Lets defaults yield to what was given. Gives back OPTIONS_PROCEED, or EXIT_USAGE after a
+ * complaint that names the two options that don't go together.
+ */
+int run_options_settle(run_options *options);
+
+bool run_options_given(const run_options *options, tarry_setting setting);
+
+/* The line that names both, as flags or as keys, with the values that they have in the groups. */
+void run_conflict_text(const tarry_conflict *conflict, const option_group *groups, size_t count,
+                       bool flags, char *text, size_t size);
+
+/*
+ * What --keep and --ahead come to on this machine for a plan and gradients of `dimension` numbers:
+ * the settings of a run. Credited is chosen where it can be and all would take more than the
+ * generous bytes. How long answers take is not known beforehand, and room that nothing is written
+ * to takes none: workers may then run as far ahead as these bytes allow, and take what answers make
+ * them take. Where credited was asked for, they run the usual number ahead.
+ */
+tarry_server_settings run_options_server(const run_options *options, const tarry_plan *plan,
+                                         uint64_t dimension);
+/* A quarter of this machine's memory; INFINITY if that is not known. */
+double run_generous_bytes(void);
+/* How far ahead it takes that no worker waits for an answer, where messages take `latency_seconds`
+ * each way and a chunk `chunk_seconds` or not much less; at least the usual number. */
+uint32_t run_ahead_of(double latency_seconds, double chunk_seconds);
+
+/* N P: the units of work, pieces or whole chunks. */
+uint64_t run_options_units(const run_options *options);
+/* "pieces" or "chunks". */
+const char *run_unit_name(const run_options *options);
+
+/* Makes the plan, which the caller owns. Gives back OPTIONS_PROCEED, or the exit status after a
+ * complaint. */
+int run_options_plan(const run_options *options, tarry_plan **plan);
+
+const char *run_keep_name(tarry_keep keep);
+const char *run_credit_name(tarry_credit credit);
+const char *run_fill_name(tarry_fill fill);
+/* The number, or null where it has no meaning. */
+json_t *run_ahead_json(tarry_keep keep, uint32_t ahead);
+
+#endif

@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <tarry/settings.h>
+
+static const char *const names[TARRY_SETTING_COUNT] = {
+    [TARRY_SETTING_NONE] = "",
+    [TARRY_SETTING_WORKERS] = "workers",
+    [TARRY_SETTING_CHUNKS] = "chunks",
+    [TARRY_SETTING_PIECES] = "pieces",
+    [TARRY_SETTING_REPLICATION] = "replication",
+    [TARRY_SETTING_PARTS] = "parts",
+    [TARRY_SETTING_DESIGN] = "design",
+    [TARRY_SETTING_RACKS] = "racks",
+    [TARRY_SETTING_ORDER] = "order",
+    [TARRY_SETTING_CREDIT] = "credit",
+    [TARRY_SETTING_KEEP] = "keep",
+    [TARRY_SETTING_STOP] = "stop",
+    [TARRY_SETTING_FILL] = "fill",
+    [TARRY_SETTING_REPRODUCIBLE] = "reproducible",
+    [TARRY_SETTING_COSTS] = "chunk-cost",
+    [TARRY_SETTING_ADAPT] = "adapt",
+};
+
+const char *tarry_setting_name(tarry_setting setting)
+{
+    return names[setting];
+}
+
+void tarry_settings_init(tarry_settings *settings)
+{
+    *settings = (tarry_settings){.keep_auto = true};
+    tarry_plan_settings_init(&settings->plan);
+    tarry_server_settings_init(&settings->server);
+    settings->plan.pieces = 0;
+    settings->server.pick = TARRY_PICK_SHARE;
+}
+
+typedef bool settings_test(const tarry_settings *settings);
+
+static bool always(const tarry_settings *settings)
+{
+    (void)settings;
+    return true;
+}
+
+static bool is_dynamic(const tarry_settings *settings)
+{
+    return settings->server.pick != TARRY_PICK_PLAN;
+}
+
+static bool is_static(const tarry_settings *settings)
+{
+    return !is_dynamic(settings);
+}
+
+static bool counts_whole(const tarry_settings *settings)
+{
+    return settings->server.credit == TARRY_CREDIT_WHOLE;
+}
+
+static bool stops_exact(const tarry_settings *settings)
+{
+    return settings->server.stop == TARRY_STOP_EXACT;
+}
+
+static bool stops_by_time(const tarry_settings *settings)
+{
+    return settings->server.stop == TARRY_STOP_DEADLINE;
+}
+
+static bool stops_by_workers(const tarry_settings *settings)
+{
+    return settings->server.stop == TARRY_STOP_WORKERS;
+}
+
+static bool is_reproducible(const tarry_settings *settings)
+{
+    return settings->server.reproducible;
+}
+
+static bool chooses_parts(const tarry_settings *settings)
+{
+    return settings->plan.adaptive_parts;
+}
+
+static bool leaves_parts_open(const tarry_settings *settings)
+{
+    return settings->plan.parts == 0;
+}
+
+static uint32_t smaller(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Also where they are left open; 0 where a file decides on that. */
+static uint32_t parts_of(const tarry_settings *settings)
+{
+    const tarry_plan_settings *plan = &settings->plan;
+    if (plan->parts != 0 || plan->design == TARRY_DESIGN_FILE)
+        return plan->parts;
+    return smaller(plan->replication, TARRY_USUAL_PARTS);
+}
+
+static bool has_parts(const tarry_settings *settings)
+{
+    return parts_of(settings) > 1;
+}
+
+static bool keeps_credited(const tarry_settings *settings)
+{
+    return settings->server.keep == TARRY_KEEP_CREDITED && !settings->keep_auto;
+}
+
+static bool fills(const tarry_settings *settings)
+{
+    return settings->server.fill != TARRY_FILL_NONE;
+}
+
+static bool fills_stale(const tarry_settings *settings)
+{
+    return settings->server.fill == TARRY_FILL_STALE;
+}
+
+static bool is_told_costs(const tarry_settings *settings)
+{
+    return settings->costs_told;
+}
+
+static bool adapts(const tarry_settings *settings)
+{
+    return settings->adapts;
+}
+
+static bool is_of_file(const tarry_settings *settings)
+{
+    return settings->plan.design == TARRY_DESIGN_FILE;
+}
+
+static bool parts_exceed_workers(const tarry_settings *settings)
+{
+    return settings->plan.parts > settings->plan.workers;
+}
+
+static bool stop_exceeds_workers(const tarry_settings *settings)
+{
+    return stops_by_workers(settings) && settings->server.workers_needed > settings->plan.workers;
+}
+
+static bool rack_exceeds_workers(const tarry_settings *settings)
+{
+    return settings->plan.rack_size > settings->plan.workers;
+}
+
+static bool copies_exceed_workers(const tarry_settings *settings)
+{
+    return !is_of_file(settings) && settings->plan.replication > settings->plan.workers;
+}
+
+static bool parts_exceed_copies(const tarry_settings *settings)
+{
+    return !is_of_file(settings) && settings->plan.parts > settings->plan.replication;
+}
+
+/* What a setting may be, as far as others have to know. */
+typedef enum trait {
+    MORE_PARTS_THAN_WORKERS,
+    MORE_NEEDED_THAN_WORKERS,
+    MORE_IN_A_RACK_THAN_WORKERS,
+    MORE_COPIES_THAN_WORKERS,
+    MORE_PARTS_THAN_COPIES,
+    ANY_WORKERS,
+    ANY_COPIES,
+    FROM_FILE,
+    SEVERAL_PARTS,
+    CHOSEN_PARTS,
+    OPEN_PARTS,
+    DYNAMIC,
+    STATIC,
+    WHOLE,
+    CREDITED,
+    EXACT,
+    BY_TIME,
+    BY_WORKERS,
+    FILLED,
+    STALE,
+    REPRODUCIBLE,
+    COSTS,
+    ADAPTS,
+} trait;
+
+static const struct {
+    tarry_setting setting;
+    settings_test *holds;
+    bool exceeds; /* the test compares its number with that of the other setting */
+} traits[] = {
+    [MORE_PARTS_THAN_WORKERS] = {TARRY_SETTING_PARTS, parts_exceed_workers, true},
+    [MORE_NEEDED_THAN_WORKERS] = {TARRY_SETTING_STOP, stop_exceeds_workers, true},
+    [MORE_IN_A_RACK_THAN_WORKERS] = {TARRY_SETTING_RACKS, rack_exceeds_workers, true},
+    [MORE_COPIES_THAN_WORKERS] = {TARRY_SETTING_REPLICATION, copies_exceed_workers, true},
+    [MORE_PARTS_THAN_COPIES] = {TARRY_SETTING_PARTS, parts_exceed_copies, true},
+    [ANY_WORKERS] = {TARRY_SETTING_WORKERS, always, false},
+    [ANY_COPIES] = {TARRY_SETTING_REPLICATION, always, false},
+    [FROM_FILE] = {TARRY_SETTING_DESIGN, is_of_file, false},
+    [SEVERAL_PARTS] = {TARRY_SETTING_PARTS, has_parts, false},
+    [CHOSEN_PARTS] = {TARRY_SETTING_PARTS, chooses_parts, false},
+    [OPEN_PARTS] = {TARRY_SETTING_PARTS, leaves_parts_open, false},
+    [DYNAMIC] = {TARRY_SETTING_ORDER, is_dynamic, false},
+    [STATIC] = {TARRY_SETTING_ORDER, is_static, false},
+    [WHOLE] = {TARRY_SETTING_CREDIT, counts_whole, false},
+    [CREDITED] = {TARRY_SETTING_KEEP, keeps_credited, false},
+    [EXACT] = {TARRY_SETTING_STOP, stops_exact, false},
+    [BY_TIME] = {TARRY_SETTING_STOP, stops_by_time, false},
+    [BY_WORKERS] = {TARRY_SETTING_STOP, stops_by_workers, false},
+    [FILLED] = {TARRY_SETTING_FILL, fills, false},
+    [STALE] = {TARRY_SETTING_FILL, fills_stale, false},
+    [REPRODUCIBLE] = {TARRY_SETTING_REPRODUCIBLE, is_reproducible, false},
+    [COSTS] = {TARRY_SETTING_COSTS, is_told_costs, false},
+    [ADAPTS] = {TARRY_SETTING_ADAPT, adapts, false},
+};
+
+typedef struct rule {
+    trait first, second;
+    const char *reason;
+} rule;
+
+/* In the order in which defaults yield: numbers of workers and copies, what only a dynamic order
+ * can do, the order, and all that goes by these. */
+static const rule rules[] = {
+    {MORE_PARTS_THAN_WORKERS, ANY_WORKERS, "each part takes a worker of its own"},
+    {MORE_NEEDED_THAN_WORKERS, ANY_WORKERS, "that many workers never finish"},
+    {MORE_IN_A_RACK_THAN_WORKERS, ANY_WORKERS, "a rack has some of the workers"},
+    {MORE_COPIES_THAN_WORKERS, ANY_WORKERS, "each copy lies on a worker of its own"},
+    {MORE_PARTS_THAN_COPIES, ANY_COPIES, "each part of a chunk takes a copy of its own"},
+    {OPEN_PARTS, FROM_FILE, "the replication is not known before the file is read: say auto:L"},
+    {ADAPTS, WHOLE, "a plan follows what a dynamic order learns"},
+    {ADAPTS, BY_WORKERS, "a plan follows what a dynamic order learns"},
+    {ADAPTS, REPRODUCIBLE, "a plan follows what is learned of times"},
+    {COSTS, WHOLE, "only a dynamic order goes by what chunks cost"},
+    {COSTS, BY_WORKERS, "only a dynamic order goes by what chunks cost"},
+    {COSTS, REPRODUCIBLE, "only a dynamic order goes by what chunks cost"},
+    {DYNAMIC, WHOLE, "in a dynamic order a worker does not finish all of its chunks"},
+    {DYNAMIC, BY_WORKERS, "in a dynamic order a worker does not finish all of its chunks"},
+    {DYNAMIC, REPRODUCIBLE, "a dynamic order depends on time"},
+    {ADAPTS, STATIC, "with a static order nothing is learned that a plan could follow"},
+    {COSTS, STATIC, "a static order does not go by what chunks cost"},
+    {CHOSEN_PARTS, WHOLE, "parts are chosen by which chunks are finished"},
+    {CHOSEN_PARTS, BY_WORKERS, "parts are chosen by which chunks are finished"},
+    {CHOSEN_PARTS, FILLED, "parts are chosen such that none of a chunk is missing"},
+    {CREDITED, SEVERAL_PARTS, "with more than one part a worker has to keep all gradients"},
+    {CREDITED, WHOLE, "with credit by whole worker a worker has to keep all gradients"},
+    {CREDITED, REPRODUCIBLE, "which copies are credited depends on time"},
+    {CREDITED, STALE, "a running sum holds no gradient of the round before"},
+    {REPRODUCIBLE, BY_TIME, "a deadline depends on time"},
+    {FILLED, EXACT, "an exact sum leaves nothing to fill"},
+};
+
+#define RULES (sizeof(rules) / sizeof(rules[0]))
+
+static bool is_broken(const rule *of, const tarry_settings *settings)
+{
+    return traits[of->first].holds(settings) && traits[of->second].holds(settings);
+}
+
+/* Nothing goes wrong with both, but one has no effect. */
+static bool is_idle(const rule *of)
+{
+    return of->second == EXACT;
+}
+
+static int refuse(const rule *of, tarry_conflict *conflict)
+{
+    *conflict = (tarry_conflict){
+        .first = traits[of->first].setting,
+        .second = traits[of->second].setting,
+        .exceeds = traits[of->first].exceeds,
+        .reason = of->reason,
+    };
+    return TARRY_ERROR_ARGUMENT;
+}
+
+int tarry_settings_check(const tarry_settings *settings, tarry_conflict *conflict)
+{
+    for (size_t i = 0; i < RULES; i++)
+        if (!is_idle(&rules[i]) && is_broken(&rules[i], settings))
+            return refuse(&rules[i], conflict);
+    return TARRY_OK;
+}
+
+static uint32_t larger(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Changes the setting so that it is in nobody's way; false if only what others are could help. */
+static bool yield(tarry_settings *settings, tarry_setting setting)
+{
+    tarry_plan_settings *plan = &settings->plan;
+    switch (setting) {
+    case TARRY_SETTING_WORKERS:
+        plan->workers = larger(larger(plan->workers, plan->parts), plan->rack_size);
+        if (!is_of_file(settings))
+            plan->workers = larger(plan->workers, plan->replication);
+        if (stops_by_workers(settings))
+            plan->workers = larger(plan->workers, settings->server.workers_needed);
+        return true;
+    case TARRY_SETTING_REPLICATION:
+        plan->replication = larger(smaller(plan->replication, plan->workers), plan->parts);
+        return true;
+    case TARRY_SETTING_ORDER:
+        settings->server.pick = TARRY_PICK_PLAN;
+        return true;
+    case TARRY_SETTING_KEEP:
+        settings->server.keep = TARRY_KEEP_ALL;
+        return true;
+    case TARRY_SETTING_COSTS:
+        settings->costs_told = false;
+        return true;
+    case TARRY_SETTING_ADAPT:
+        settings->adapts = false;
+        return true;
+    default:
+        return false;
+    }
+}
+
+static bool is_given(uint32_t given, tarry_setting setting)
+{
+    return (given & TARRY_SETTING_BIT(setting)) != 0;
+}
+
+static uint32_t pieces_of(const tarry_plan_settings *plan)
+{
+    uint64_t units = (uint64_t)TARRY_USUAL_UNITS * plan->workers;
+    if (plan->pieces != 0)
+        return plan->pieces;
+    if (plan->design == TARRY_DESIGN_FILE || plan->chunks >= units)
+        return 1;
+    return (uint32_t)((units + plan->chunks - 1) / plan->chunks);
+}
+
+int tarry_settings_settle(tarry_settings *settings, uint32_t given, tarry_conflict *conflict)
+{
+    tarry_settings settled = *settings;
+    for (size_t i = 0; i < RULES; i++) {
+        const rule *at = &rules[i];
+        tarry_setting first = traits[at->first].setting, second = traits[at->second].setting;
+        if (!is_broken(at, &settled))
+            continue;
+        bool done = is_idle(at) && !(is_given(given, first) && is_given(given, second));
+        if (!done && !is_given(given, second))
+            done = yield(&settled, second) && !is_broken(at, &settled);
+        if (!done && !is_given(given, first))
+            done = yield(&settled, first) && !is_broken(at, &settled);
+        if (!done)
+            return refuse(at, conflict);
+    }
+    settled.plan.pieces = pieces_of(&settled.plan);
+    settled.plan.parts = parts_of(&settled);
+    *settings = settled;
+    return TARRY_OK;
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <tarry/settings.h>
+
+#include <math.h>
+
+/* Vectors of a whole gradient that a worker has. */
+static uint64_t worker_gradients(uint64_t load, const tarry_server_settings *server)
+{
+    if (server->keep == TARRY_KEEP_CREDITED)
+        return server->ahead < load ? server->ahead + UINT64_C(1) : load;
+    return server->fill == TARRY_FILL_STALE ? 2 * load : load;
+}
+
+/* Numbers of its coded part. */
+static uint64_t worker_part(uint32_t least_parts, uint64_t dimension)
+{
+    return (dimension + least_parts - 1) / least_parts;
+}
+
+uint64_t tarry_worker_bytes(uint64_t load, uint32_t least_parts,
+                            const tarry_server_settings *server, uint64_t dimension)
+{
+    return (worker_gradients(load, server) * dimension + worker_part(least_parts, dimension)) *
+           sizeof(float);
+}
+
+tarry_memory tarry_memory_of(const tarry_plan *plan, const tarry_server_settings *server,
+                             uint64_t dimension)
+{
+    tarry_memory memory = {.least = UINT64_MAX};
+    for (uint32_t worker = 0; worker < tarry_plan_workers(plan); worker++) {
+        uint64_t bytes = tarry_worker_bytes(tarry_plan_load(plan, worker),
+                                            tarry_plan_least_parts(plan), server, dimension);
+        memory.total += bytes;
+        memory.least = bytes < memory.least ? bytes : memory.least;
+        memory.most = bytes > memory.most ? bytes : memory.most;
+    }
+    return memory;
+}
+
+/* The most that all workers can run ahead within so many bytes, but the usual number at least. */
+static uint32_t furthest_ahead(uint32_t workers, uint64_t dimension, double bytes)
+{
+    double each = bytes / workers / ((double)dimension * sizeof(float));
+    return (uint32_t)fmin(fmax(floor(each) - 2, TARRY_USUAL_AHEAD), UINT32_MAX - 1);
+}
+
+void tarry_settings_keep(tarry_settings *settings, uint64_t copies, uint64_t dimension,
+                         double bytes, bool ahead_given)
+{
+    if (!settings->keep_auto)
+        return;
+    const tarry_plan_settings *plan = &settings->plan;
+    tarry_server_settings *server = &settings->server;
+    tarry_conflict conflict;
+    settings->keep_auto = false;
+    tarry_settings credited = *settings;
+    credited.server.keep = TARRY_KEEP_CREDITED;
+    server->keep = TARRY_KEEP_ALL;
+    uint64_t parts = plan->workers * worker_part(plan->adaptive_parts ? 1 : plan->parts, dimension);
+    double all = (double)worker_gradients(copies, server) * (double)dimension + (double)parts;
+    if (all * sizeof(float) <= bytes || tarry_settings_check(&credited, &conflict) != TARRY_OK)
+        return;
+    server->keep = TARRY_KEEP_CREDITED;
+    if (!ahead_given)
+        server->ahead = furthest_ahead(plan->workers, dimension, bytes);
+}
