@@ -10,24 +10,24 @@ enum { LEAST_TALLY = 16 };
  * noted: it is only counted. */
 static bool was_finished(tarry_tcp_worker *worker, uint64_t round, const tarry_span *span)
 {
-    if (round != worker->tally_round)
-        worker->tally_count = 0;
-    worker->tally_round = round;
-    for (size_t i = 0; i < worker->tally_count; i++)
-        if (memcmp(&worker->tally[i], span, sizeof(*span)) == 0)
+    if (round != worker->tally.round)
+        worker->tally.count = 0;
+    worker->tally.round = round;
+    for (size_t i = 0; i < worker->tally.count; i++)
+        if (memcmp(&worker->tally.spans[i], span, sizeof(*span)) == 0)
             return true;
-    if (worker->tally_count == worker->tally_room) {
-        size_t room = worker->tally_room == 0 ? LEAST_TALLY : 2 * worker->tally_room;
+    if (worker->tally.count == worker->tally.room) {
+        size_t room = worker->tally.room == 0 ? LEAST_TALLY : 2 * worker->tally.room;
         tarry_span *grown = memory_allocate(&worker->allocator, room, sizeof(*grown));
         if (grown == NULL)
             return false;
-        if (worker->tally_count > 0)
-            memcpy(grown, worker->tally, worker->tally_count * sizeof(*grown));
-        memory_release(&worker->allocator, worker->tally);
-        worker->tally = grown;
-        worker->tally_room = room;
+        if (worker->tally.count > 0)
+            memcpy(grown, worker->tally.spans, worker->tally.count * sizeof(*grown));
+        memory_release(&worker->allocator, worker->tally.spans);
+        worker->tally.spans = grown;
+        worker->tally.room = room;
     }
-    worker->tally[worker->tally_count++] = *span;
+    worker->tally.spans[worker->tally.count++] = *span;
     return false;
 }
 

@@ -40,12 +40,12 @@ void tcp_worker_offer(tarry_tcp_worker *worker)
     link->plan = (assembly){0};
     link->job = (assembly){0};
     pthread_mutex_lock(&worker->lock);
-    inherit(link, &worker->offer, &offer);
-    tcp_worker_release_offer(worker, &worker->offer);
-    offer.number = ++worker->offers;
-    worker->offer = offer;
-    worker->chunks_void =
-        worker->has_begun && !tcp_worker_is_same_job(&worker->begun, &link->welcome);
+    inherit(link, &worker->offers.waiting, &offer);
+    tcp_worker_release_offer(worker, &worker->offers.waiting);
+    offer.number = ++worker->offers.made;
+    worker->offers.waiting = offer;
+    worker->samples.outdated =
+        worker->samples.open && !tcp_worker_is_same_job(&worker->samples.of, &link->welcome);
     pthread_cond_broadcast(&worker->changed);
     pthread_mutex_unlock(&worker->lock);
     link->offered = offer.number;

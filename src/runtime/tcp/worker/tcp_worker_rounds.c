@@ -24,7 +24,7 @@ void tcp_worker_forget_round(tarry_tcp_worker *worker)
 
 static worker_fault deliver(tarry_tcp_worker *worker, const uint8_t *frame, size_t size)
 {
-    bool good = engine_deliver(&worker->engine, frame, size) == TARRY_OK;
+    bool good = engine_deliver(&worker->job.engine, frame, size) == TARRY_OK;
     return good ? NULL : "out of memory";
 }
 
@@ -54,7 +54,7 @@ static worker_fault hold(tarry_tcp_worker *worker, const uint8_t *frame, size_t 
 static void publish(tarry_tcp_worker *worker)
 {
     const worker_waiting *waiting = &worker->link.waiting;
-    snapshots *pool = &worker->snapshots;
+    snapshots *pool = &worker->job.snapshots;
     snapshot *current = snapshots_hold(pool);
     bool same = current != NULL && current->round == waiting->round &&
                 memcmp(current->parameters, waiting->place, pool->parameters * sizeof(float)) == 0;
@@ -89,7 +89,7 @@ static worker_fault take_round(tarry_tcp_worker *worker, uint64_t round, const u
 {
     worker_waiting *waiting = &worker->link.waiting;
     tcp_worker_forget_round(worker);
-    waiting->place = snapshots_begin(&worker->snapshots);
+    waiting->place = snapshots_begin(&worker->job.snapshots);
     if (waiting->place == NULL)
         return "out of memory";
     waiting->active = true;
