@@ -36,12 +36,9 @@ static bool reserve_held(tarry_tcp_server *server, peer *who, size_t size)
     size_t room = 2 * (who->held_size + size);
     if (room > 2 * server->settings.most_peer_bytes)
         return false;
-    uint8_t *bytes = memory_allocate(&server->allocator, room, 1);
+    uint8_t *bytes = memory_grow(&server->allocator, who->held, who->held_size, room, 1);
     if (bytes == NULL)
         return false;
-    if (who->held_size > 0)
-        memcpy(bytes, who->held, who->held_size);
-    memory_release(&server->allocator, who->held);
     who->held = bytes;
     who->held_room = room;
     return true;
