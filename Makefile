@@ -7,13 +7,10 @@ FUZZ := build-check/fuzz
 SECONDS := 60
 OPTIONS := --buildtype=release -Dtests=false -Dprefix='$(PREFIX)' -Dlibdir=lib
 
-# Twelve machines that take 10 ms per chunk and, anew in each round, some time more; three of them four times as long.
-DEMO := --workers 12 --chunks 12 --replication 4 --rounds 200 --straggler 'shifted-exp:0.01,0.02+slow:3,4'
-
 .PHONY: help demo check check-all fuzz build install format coverage clean
 
 help:
-	@echo 'make demo      set up what is missing, build, and train on made-up data with three slow workers'
+	@echo 'make demo      set up what is missing, build, and train twice with three slow workers: waiting for them, and not'
 	@echo 'make check     set up what is missing, and run every test once, under sanitizers'
 	@echo 'make check-all run them in every configuration: both compilers, threads, coverage; the long forms; the format'
 	@echo 'make fuzz      set up what is missing, and run every fuzzer for a minute (SECONDS=N: N seconds)'
@@ -24,9 +21,9 @@ help:
 	@echo 'make clean     remove what these targets built'
 
 demo:
-	@tools/setup.sh
+	@tools/setup.sh demo
 	@$(MAKE) --no-print-directory build
-	$(BUILD)/src/cli/tarry train $(DEMO)
+	@python3 bench/demo.py $(BUILD) --picture $(BUILD)/demo.svg
 
 check:
 	@tools/setup.sh check

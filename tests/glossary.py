@@ -4,7 +4,7 @@
 
 The glossary has each term once, in alphabetical order, with the page that explains it, and each is in use. Words that
 it replaces stand in no public header, page, manual or help text. A relative link leads to a file and a heading that
-exist; a path of the tree that a page or a comment names exists.
+exist; a path of the tree that a page or a comment names exists, and so do a file and a public name that a page names.
 
     glossary.py SOURCE_ROOT TARRY   checks a tree; one line per fault, exit status 1 if there is any
     glossary.py --self-test         shows that planted faults are found
@@ -39,6 +39,8 @@ PATH = re.compile(r"(?<![\w./-])(?:src|docs|tests|bench|include|tools|deploy|exa
 # Made by the build.
 MADE = {"include/tarry/version.h"}
 CODE = {".c", ".h", ".py", ".sh"}
+FILE = re.compile(r"`([\w-]+\.(?:c|h|py|sh))`")
+NAME = re.compile(r"\b(?:tarry|TARRY)_\w*[a-zA-Z0-9]\b")
 # Code names programs of the build and made-up names, too; what has one of these endings is a file of the tree.
 NAMED = (".c", ".h", ".py", ".sh", ".md", ".1", ".supp")
 
@@ -88,10 +90,11 @@ def glossary_faults(root):
 
 
 def word_faults(name, text):
-    for number, line in enumerate(text.split("\n"), 1):
-        for pattern, better in REPLACED.items():
-            for match in re.finditer(pattern, line, flags=re.I):
-                yield f"{name}:{number}: '{match[0]}': say {better}"
+    text = re.sub(r"\n[ *]*", "\n", text)
+    for pattern, better in REPLACED.items():
+        for match in re.finditer(pattern.replace(" ", r"\s"), text, flags=re.I):
+            line = text.count("\n", 0, match.start()) + 1
+            yield f"{name}:{line}: '{' '.join(match[0].split())}': say {better}"
 
 
 def headings(text):
@@ -121,11 +124,19 @@ def path_faults(root, path):
                 yield f"{path.relative_to(root)}:{number}: {named} does not exist"
 
 
+def name_faults(root):
+    """Files and names of the code that pages and manuals name, and that are gone."""
+    files = {path.name for path in code(root)}
+    names = {name for path in [*code(root), *sorted(root.glob("include/tarry/*.in"))] for name in NAME.findall(text_of(path))}
+    for path in read_by_users(root):
+        for number, line in enumerate(text_of(path).split("\n"), 1):
+            for gone in (*(set(FILE.findall(line)) - files), *(set(NAME.findall(line)) - names)):
+                yield f"{path.relative_to(root)}:{number}: {gone} is nowhere in the tree"
+
+
 def code(root):
-    for folder in ("src", "include", "bench", "fuzz", "examples", "tests"):
-        for path in sorted((root / folder).rglob("*")):
-            if path.suffix in CODE and path.name not in WITH_PLANTED:
-                yield path
+    for folder in ("src", "include", "bench", "fuzz", "examples", "tests", "deploy"):
+        yield from (path for path in sorted((root / folder).rglob("*")) if path.suffix in CODE)
 
 
 def tree_faults(root):
@@ -135,7 +146,9 @@ def tree_faults(root):
     for path in pages(root):
         yield from link_faults(root, path)
     for path in [*read_by_users(root), *code(root)]:
-        yield from path_faults(root, path)
+        if path.name not in WITH_PLANTED:
+            yield from path_faults(root, path)
+    yield from name_faults(root)
 
 
 def help_faults(tarry):
@@ -148,8 +161,8 @@ TREE = {
     "docs/glossary.md": "# Glossary\n\n- **chunk** (data partition): A share of the data.\n  [a.md](a.md#one-piece)\n"
                         "- **round**: One sum. [a.md](a.md)\n",
     "docs/a.md": "# A page\n\n## One piece\n\nThe chunks of a round turn up in turn, in half a turn. [up](#one-piece)\n"
-                 "`desk` and [the header](../include/tarry/plan.h), `src/base/a*.c`\n",
-    "include/tarry/plan.h": "/* The chunk, see docs/a.md. */\n",
+                 "`desk` and [the header](../include/tarry/plan.h), `src/base/a*.c`, `a.c`, `tarry_plan_free`\n",
+    "include/tarry/plan.h": "/*\n * The chunk, see docs/a.md.\n */\nvoid tarry_plan_free(void);\n",
     "src/base/a.c": "/* As base/b.h and include/tarry/plan.h have it; tests/unit/test-base */\n",
 }
 
@@ -176,10 +189,12 @@ def self_test():
                      "'chunk' stands behind 'up'")
     yield from check("a word that was replaced", page, "`desk`", "desk", "a.md:6: 'desk': say worker slate")
     yield from check("a turn", page, "half a turn", "each turn", "a.md:5: 'each turn'")
-    yield from check("a turn in a header", "include/tarry/plan.h", "The chunk", "The next turn", "plan.h:1: 'next turn'")
+    yield from check("a turn in a header", "include/tarry/plan.h", "The chunk", "The next\n * turn", "plan.h:2: 'next turn'")
     yield from check("a link to nothing", page, "plan.h)", "span.h)", "../include/tarry/span.h does not exist")
     yield from check("a link to no heading", page, "(#one-piece)", "(#two)", "#two is no heading")
     yield from check("a path to nothing", page, "a*.c", "b*.c", "a.md:6: src/base/b*.c does not exist")
+    yield from check("a file that is gone", page, "`a.c`", "`b.c`", "a.md:6: b.c is nowhere")
+    yield from check("a name that is gone", page, "plan_free", "plan_done", "a.md:6: tarry_plan_done is nowhere")
     yield from check("a path in a comment", "src/base/a.c", "tarry/plan.h", "tarry/span.h", "a.c:1: include/tarry/span.h")
 
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Installs what debian/control names as build dependencies and is missing; does nothing where all is there.
-#     tools/setup.sh [check]      'check' takes what the tests need as well
+#     tools/setup.sh [check|demo]      'check' takes what the tests need as well, 'demo' what draws its picture
 # shellcheck disable=SC2086 # $profile is several words, or none
 set -eu
 cd "$(dirname "$0")/.."
@@ -9,20 +9,25 @@ cd "$(dirname "$0")/.."
 profile='-P nocheck'
 [ "${1-}" != check ] || profile=
 
+picture=
+[ "${1-}" != demo ] || command -v gnuplot >/dev/null || picture=gnuplot-nox
+
 # dpkg-checkbuilddeps comes with dpkg-dev, which may itself be missing.
-if command -v dpkg-checkbuilddeps >/dev/null && missing=$(dpkg-checkbuilddeps $profile 2>&1); then
+if command -v dpkg-checkbuilddeps >/dev/null && missing=$(dpkg-checkbuilddeps $profile 2>&1) && [ -z "$picture" ]; then
     exit 0
 fi
 if ! command -v apt-get >/dev/null; then
     echo "tools/setup.sh: no apt-get here; please install what debian/control names" >&2
     exit 1
 fi
-printf '%s\n' "${missing:-Setting up the build dependencies}"
+printf '%s\n' "${missing:-Setting up ${picture:-the build dependencies}}"
 
 as_root=
 [ "$(id -u)" -eq 0 ] || as_root=sudo
 install_missing() {
     $as_root env DEBIAN_FRONTEND=noninteractive apt-get build-dep --yes --no-install-recommends $profile ./ </dev/null
+    [ -z "$picture" ] ||
+        $as_root env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends "$picture" </dev/null
 }
 update_lists() {
     $as_root apt-get update </dev/null

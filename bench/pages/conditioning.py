@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/conditioning.md: what the design of the decode matrix reaches."""
+"""docs/conditioning.md: what the design of the decode matrix reaches, and how large errors come to be."""
 
+import json
+import os
 import re
+import subprocess
 import time
 
 import forms
 import registry
+import runner
 
 page = registry.Page("conditioning")
-page.not_measured("kernels of BLAS chosen by hand, which depend on the machine", "| model, data | kernels | parts |")
 
 CASES = [("random", 8, 3, 2), ("random", 8, 3, 3), ("cyclic", 8, 3, 2), ("cyclic", 8, 3, 3), ("fractional", 9, 3, 2),
          ("fractional", 9, 3, 3), ("random", 16, 8, 4), ("random", 200, 8, 2), ("random", 200, 8, 3), ("random", 200, 8, 4),
@@ -53,3 +56,40 @@ def bound(tarry):
     rows = [[parts + ", random design" * (inverse < DESIGNED), *map(forms.short, (inverse, error, most))]
             for (parts, inverse), (error, most) in worst.items()]
     return ["parts", "1/sigma_min", "error", "bound"], rows
+
+
+KINDS = {"logistic, 100 features": ["--model", "logistic", "--rounds", 6],
+         "perceptron 100-64-10": ["--model", "perceptron", "--rounds", 6],
+         "softmax, 100 features, 40 rounds": ["--model", "softmax", "--rounds", 40]}
+
+
+def run_on_kinds(tarry, kinds, options):
+    """The report of a server with four workers, on OpenBLAS's kernels for these processors in turn."""
+    socket, path = (os.path.join(tarry.folder.name, name) for name in ("socket", "kinds.json"))
+    server = [tarry.tarry, "serve", "--listen", f"unix:{socket}", "--quiet", "--workers", 4, "--chunks", 8, "--replication", 3,
+              "--samples", 2000, "--verify", "--report", path, *options]
+    workers = [[tarry.tarry, "work", "--connect", f"unix:{socket}", "--worker", number] for number in range(4)]
+    running = [subprocess.Popen(list(map(str, command)), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                env=dict(os.environ, OPENBLAS_CORETYPE=kinds[number % len(kinds)]))
+               for number, command in enumerate([*workers, server])]
+    if any([process.wait() for process in running]):
+        raise runner.Failed(f"serve {' '.join(map(str, options))}: failed")
+    with open(path) as file:
+        return json.load(file)
+
+
+def worst_error(report):
+    return forms.short(max(round["verified_squared_error"] for round in report["rounds"]) ** 0.5)
+
+
+@page.table("kinds", clock=["one kind", "two kinds"])
+def kinds_that_meet(tarry):
+    """|estimate - sum| over |sum|, the largest of the rounds; it depends on the order in which parts come to be summed."""
+    rows = []
+    for name, options in KINDS.items():
+        for parts in (1, 2, 3):
+            alone = run_on_kinds(tarry, ["Haswell"], [*options, "--parts", parts])
+            mixed = run_on_kinds(tarry, ["Haswell", "Prescott"], [*options, "--parts", parts])
+            bound = mixed["network"]["numerics"]["error_bound"]
+            rows.append([name, parts, worst_error(alone), worst_error(mixed), forms.short(bound) if bound else ""])
+    return ["model", "parts", "one kind", "two kinds", "bound"], rows

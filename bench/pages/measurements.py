@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/measurements.md: the claims of bench/claims.py, and the network runtime beside bare calls."""
+"""docs/measurements.md: the claims of bench/claims.py, and the network runtime beside bare calls; and the README's figure."""
+
+import os
 
 import baselines
 import claims
+import demo
 import errors
 import latency
 import racks
@@ -10,6 +13,14 @@ import registry
 
 page = registry.Page("measurements")
 page.not_measured("one column is of the version before", "| ratio | with a decode thread | without | wanted |")
+
+
+@page.drawing("demo.svg", clock=True)
+def draw_demo(tarry, folder):
+    """What `make demo` shows, for the README."""
+    rounds = ["--rounds", demo.ROUNDS]
+    curves = demo.curves_of(tarry, *(tarry.report(*options, *rounds) for options in (demo.EVERYBODY, demo.TARRY)))
+    demo.draw(os.path.join(folder, "demo.svg"), curves)
 
 
 @page.table("claims", clock=True)

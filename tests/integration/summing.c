@@ -59,7 +59,8 @@ void summing_begin(summing *job)
     job->local_settings.compute = compute;
     job->local_settings.user = job;
     if (error == TARRY_OK)
-        error = tarry_local_create(job->plan, &job->local_settings, NULL, &job->local, &diagnostic);
+        error = tarry_local_create(job->plan, &job->local_settings, job->allocator, &job->local,
+                                   &diagnostic);
     if (error != TARRY_OK)
         fail_msg("%s", diagnostic.text);
     job->sum = calloc(job->dimension, sizeof(*job->sum));
@@ -70,7 +71,7 @@ void summing_begin(summing *job)
 
 void summing_end(summing *job)
 {
-    tarry_local_free(job->local);
+    tarry_runtime_free(job->local, true);
     tarry_straggler_free(job->straggler);
     tarry_plan_free(job->plan);
     free(job->sum);
@@ -80,7 +81,7 @@ void summing_end(summing *job)
 int summing_round(summing *job, tarry_round_result *result, tarry_diagnostic *diagnostic)
 {
     job->parameters[0] += 1;
-    int error = tarry_local_round(job->local, job->parameters, job->sum, result, diagnostic);
+    int error = tarry_runtime_round(job->local, job->parameters, job->sum, result, diagnostic);
     if (error != TARRY_OK)
         return error;
     float *gradient = malloc(job->dimension * sizeof(*gradient));

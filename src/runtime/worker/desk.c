@@ -6,75 +6,75 @@
 #include "base/memory.h"
 #include "coding/transfer.h"
 
-static int allocate_places(desk *own, const layout *cut, const tarry_allocator *allocator)
+static int allocate_places(desk *self, const layout *cut, const tarry_allocator *allocator)
 {
-    own->place = memory_allocate(allocator, own->places, sizeof(*own->place));
-    own->spare = memory_allocate(allocator, own->places, sizeof(*own->spare));
-    own->folds = memory_allocate(allocator, own->places, sizeof(*own->folds));
-    if (own->place == NULL || own->spare == NULL || own->folds == NULL)
+    self->place = memory_allocate(allocator, self->places, sizeof(*self->place));
+    self->spare = memory_allocate(allocator, self->places, sizeof(*self->spare));
+    self->folds = memory_allocate(allocator, self->places, sizeof(*self->folds));
+    if (self->place == NULL || self->spare == NULL || self->folds == NULL)
         return TARRY_ERROR_NO_MEMORY;
-    for (uint32_t i = 0; i < own->places; i++) {
-        own->place[i] = vector_allocate(allocator, cut->dimension);
-        if (own->place[i] == NULL)
+    for (uint32_t i = 0; i < self->places; i++) {
+        self->place[i] = vector_allocate(allocator, cut->dimension);
+        if (self->place[i] == NULL)
             return TARRY_ERROR_NO_MEMORY;
-        own->spare[own->spare_count++] = own->place[i];
+        self->spare[self->spare_count++] = self->place[i];
     }
     return TARRY_OK;
 }
 
-float *desk_take_place(desk *own, uint32_t slot)
+float *desk_take_place(desk *self, uint32_t slot)
 {
-    assert(own->spare_count > 0 && own->gradient[slot] == NULL);
-    own->gradient[slot] = own->spare[--own->spare_count];
-    return own->gradient[slot];
+    assert(self->spare_count > 0 && self->gradient[slot] == NULL);
+    self->gradient[slot] = self->spare[--self->spare_count];
+    return self->gradient[slot];
 }
 
-void desk_free_place(desk *own, uint32_t slot)
+void desk_free_place(desk *self, uint32_t slot)
 {
-    if (own->gradient[slot] != NULL)
-        own->spare[own->spare_count++] = own->gradient[slot];
-    own->gradient[slot] = NULL;
+    if (self->gradient[slot] != NULL)
+        self->spare[self->spare_count++] = self->gradient[slot];
+    self->gradient[slot] = NULL;
 }
 
-static int allocate_vectors(desk *own, const layout *cut, uint32_t parts,
+static int allocate_vectors(desk *self, const layout *cut, uint32_t parts,
                             const tarry_allocator *allocator)
 {
-    size_t vectors = (size_t)own->banks * own->load;
-    own->words = memory_allocate(allocator, codec_words(&own->shape), sizeof(uint64_t));
-    own->gradient = memory_allocate(allocator, vectors, sizeof(*own->gradient));
-    own->finished = memory_allocate(allocator, vectors, sizeof(uint64_t));
-    own->inputs = memory_allocate(allocator, own->load, sizeof(*own->inputs));
-    own->scratch = memory_allocate(allocator, transfer_encode_scratch(own->load, parts), 1);
-    if (own->words == NULL || own->gradient == NULL || own->finished == NULL ||
-        own->inputs == NULL || own->part == NULL || own->scratch == NULL)
+    size_t vectors = (size_t)self->banks * self->load;
+    self->words = memory_allocate(allocator, codec_words(&self->shape), sizeof(uint64_t));
+    self->gradient = memory_allocate(allocator, vectors, sizeof(*self->gradient));
+    self->finished = memory_allocate(allocator, vectors, sizeof(uint64_t));
+    self->inputs = memory_allocate(allocator, self->load, sizeof(*self->inputs));
+    self->scratch = memory_allocate(allocator, transfer_encode_scratch(self->load, parts), 1);
+    if (self->words == NULL || self->gradient == NULL || self->finished == NULL ||
+        self->inputs == NULL || self->part == NULL || self->scratch == NULL)
         return TARRY_ERROR_NO_MEMORY;
-    if (own->keep == TARRY_KEEP_CREDITED)
-        return allocate_places(own, cut, allocator);
+    if (self->keep == TARRY_KEEP_CREDITED)
+        return allocate_places(self, cut, allocator);
     for (size_t i = 0; i < vectors; i++) {
-        own->gradient[i] = vector_allocate(allocator, cut->dimension);
-        if (own->gradient[i] == NULL)
+        self->gradient[i] = vector_allocate(allocator, cut->dimension);
+        if (self->gradient[i] == NULL)
             return TARRY_ERROR_NO_MEMORY;
     }
     return TARRY_OK;
 }
 
 /* Their own copies: a computation may outlast the plan. */
-static int copy_spans(desk *own, const tarry_plan *plan, uint32_t id,
+static int copy_spans(desk *self, const tarry_plan *plan, uint32_t id,
                       const tarry_allocator *allocator)
 {
-    own->span_offset = memory_allocate(allocator, (size_t)own->load + 1, sizeof(uint32_t));
-    if (own->span_offset == NULL)
+    self->span_offset = memory_allocate(allocator, (size_t)self->load + 1, sizeof(uint32_t));
+    if (self->span_offset == NULL)
         return TARRY_ERROR_NO_MEMORY;
-    for (uint32_t slot = 0; slot < own->load; slot++)
-        own->span_offset[slot + 1] =
-            own->span_offset[slot] + tarry_plan_span_count(plan, tarry_plan_chunk(plan, id, slot));
-    own->span = memory_allocate(allocator, own->span_offset[own->load], sizeof(*own->span));
-    if (own->span == NULL)
+    for (uint32_t slot = 0; slot < self->load; slot++)
+        self->span_offset[slot + 1] =
+            self->span_offset[slot] + tarry_plan_span_count(plan, tarry_plan_chunk(plan, id, slot));
+    self->span = memory_allocate(allocator, self->span_offset[self->load], sizeof(*self->span));
+    if (self->span == NULL)
         return TARRY_ERROR_NO_MEMORY;
-    for (uint32_t slot = 0; slot < own->load; slot++) {
-        uint32_t first = own->span_offset[slot], chunk = tarry_plan_chunk(plan, id, slot);
-        for (uint32_t i = first; i < own->span_offset[slot + 1]; i++)
-            own->span[i] = tarry_plan_span(plan, chunk, i - first);
+    for (uint32_t slot = 0; slot < self->load; slot++) {
+        uint32_t first = self->span_offset[slot], chunk = tarry_plan_chunk(plan, id, slot);
+        for (uint32_t i = first; i < self->span_offset[slot + 1]; i++)
+            self->span[i] = tarry_plan_span(plan, chunk, i - first);
     }
     return TARRY_OK;
 }
@@ -83,16 +83,16 @@ int desk_create(const tarry_plan *plan, uint32_t worker, const desk_settings *se
                 const tarry_allocator *allocator, desk **made)
 {
     const layout *cut = &settings->cut;
-    desk *own = memory_allocate(allocator, 1, sizeof(*own));
-    if (own == NULL)
+    desk *self = memory_allocate(allocator, 1, sizeof(*self));
+    if (self == NULL)
         return TARRY_ERROR_NO_MEMORY;
-    own->load = tarry_plan_load(plan, worker);
-    own->banks = settings->keeps_stale ? 2 : 1;
-    own->shape = codec_shape_of(plan, worker, cut->stripes);
-    own->keep = settings->keep;
-    own->places = settings->ahead < own->load ? settings->ahead + 1 : own->load;
-    own->lent = settings->part != NULL;
-    own->part = own->lent ? settings->part : vector_allocate(allocator, cut->part_length);
+    self->load = tarry_plan_load(plan, worker);
+    self->banks = settings->keeps_stale ? 2 : 1;
+    self->shape = codec_shape_of(plan, worker, cut->stripes);
+    self->keep = settings->keep;
+    self->places = settings->ahead < self->load ? settings->ahead + 1 : self->load;
+    self->lent = settings->part != NULL;
+    self->part = self->lent ? settings->part : vector_allocate(allocator, cut->part_length);
     const tarry_worker_settings machine = {
         .worker = worker,
         .keeps_stale = settings->keeps_stale,
@@ -102,16 +102,16 @@ int desk_create(const tarry_plan *plan, uint32_t worker, const desk_settings *se
         .keep = settings->keep,
         .ahead = settings->ahead,
     };
-    int error = allocate_vectors(own, cut, tarry_plan_parts(plan), allocator);
+    int error = allocate_vectors(self, cut, tarry_plan_parts(plan), allocator);
     if (error == TARRY_OK)
-        error = copy_spans(own, plan, worker, allocator);
+        error = copy_spans(self, plan, worker, allocator);
     if (error == TARRY_OK)
-        error = tarry_worker_create(plan, &machine, allocator, &own->machine, NULL);
+        error = tarry_worker_create(plan, &machine, allocator, &self->machine, NULL);
     if (error != TARRY_OK) {
-        desk_free(own, allocator);
+        desk_free(self, allocator);
         return error;
     }
-    *made = own;
+    *made = self;
     return TARRY_OK;
 }
 
@@ -123,37 +123,37 @@ static void release_vector(float **vector, const float *kept, const tarry_alloca
     *vector = NULL;
 }
 
-void desk_clear(desk *own, const float *kept, const tarry_allocator *allocator)
+void desk_clear(desk *self, const float *kept, const tarry_allocator *allocator)
 {
-    tarry_worker_free(own->machine);
-    own->machine = NULL;
-    for (size_t i = 0; own->place != NULL && i < own->places; i++)
-        release_vector(&own->place[i], kept, allocator);
-    if (own->gradient != NULL && own->keep == TARRY_KEEP_ALL)
-        for (size_t i = 0; i < (size_t)own->banks * own->load; i++)
-            release_vector(&own->gradient[i], kept, allocator);
-    if (!own->lent)
-        vector_release(allocator, own->part);
-    own->part = NULL;
-    memory_release(allocator, own->scratch);
-    memory_release(allocator, own->inputs);
-    memory_release(allocator, own->words);
-    own->scratch = NULL;
-    own->inputs = NULL;
-    own->words = NULL;
+    tarry_worker_free(self->machine);
+    self->machine = NULL;
+    for (size_t i = 0; self->place != NULL && i < self->places; i++)
+        release_vector(&self->place[i], kept, allocator);
+    if (self->gradient != NULL && self->keep == TARRY_KEEP_ALL)
+        for (size_t i = 0; i < (size_t)self->banks * self->load; i++)
+            release_vector(&self->gradient[i], kept, allocator);
+    if (!self->lent)
+        vector_release(allocator, self->part);
+    self->part = NULL;
+    memory_release(allocator, self->scratch);
+    memory_release(allocator, self->inputs);
+    memory_release(allocator, self->words);
+    self->scratch = NULL;
+    self->inputs = NULL;
+    self->words = NULL;
 }
 
-void desk_free(desk *own, const tarry_allocator *allocator)
+void desk_free(desk *self, const tarry_allocator *allocator)
 {
-    if (own == NULL)
+    if (self == NULL)
         return;
-    desk_clear(own, NULL, allocator);
-    memory_release(allocator, own->folds);
-    memory_release(allocator, own->spare);
-    memory_release(allocator, own->place);
-    memory_release(allocator, own->finished);
-    memory_release(allocator, own->gradient);
-    memory_release(allocator, own->span);
-    memory_release(allocator, own->span_offset);
-    memory_release(allocator, own);
+    desk_clear(self, NULL, allocator);
+    memory_release(allocator, self->folds);
+    memory_release(allocator, self->spare);
+    memory_release(allocator, self->place);
+    memory_release(allocator, self->finished);
+    memory_release(allocator, self->gradient);
+    memory_release(allocator, self->span);
+    memory_release(allocator, self->span_offset);
+    memory_release(allocator, self);
 }

@@ -51,11 +51,11 @@ typedef struct desk_settings {
  * left to free then. */
 int desk_create(const tarry_plan *plan, uint32_t worker, const desk_settings *settings,
                 const tarry_allocator *allocator, desk **made);
-void desk_free(desk *own, const tarry_allocator *allocator); /* NULL is allowed */
+void desk_free(desk *self, const tarry_allocator *allocator); /* NULL is allowed */
 /* A spare place for the gradient at `slot`; there has to be one. And back, if it has any. */
-float *desk_take_place(desk *own, uint32_t slot);
-void desk_free_place(desk *own, uint32_t slot);
+float *desk_take_place(desk *self, uint32_t slot);
+void desk_free_place(desk *self, uint32_t slot);
 /* Frees all but the spans and the vector `kept`, which it has. */
-void desk_clear(desk *own, const float *kept, const tarry_allocator *allocator);
+void desk_clear(desk *self, const float *kept, const tarry_allocator *allocator);
 
 #endif

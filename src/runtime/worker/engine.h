@@ -122,31 +122,31 @@ typedef struct engine {
 
 /* Makes an engine that has `first`, which it takes over on success; starts nothing. Errors:
  * NO_MEMORY, SYSTEM. Destroy it in any case. */
-int engine_init(engine *own, const engine_settings *settings, desk *first,
+int engine_init(engine *self, const engine_settings *settings, desk *first,
                 const tarry_allocator *allocator);
 /* Starts the threads: one that talks and, with a compute function, one that computes. Errors:
  * SYSTEM.
  */
-int engine_start(engine *own);
+int engine_start(engine *self);
 /* Puts a frame (protocol/codec.h) of size > 0 into the inbox. Any thread; never waits. Errors:
  * NO_MEMORY, also once it is closed. */
-int engine_deliver(engine *own, const void *frame, size_t size);
+int engine_deliver(engine *self, const void *frame, size_t size);
 
 /*
  * Makes the engine go on with `next`, which it takes over: it drops what it is at. Between rounds,
  * when all that was meant for the desk before has been delivered. Cannot fail. The uplink's
  * `changed` is called when it has turned.
  */
-void engine_turn(engine *own, desk *next);
-bool engine_has_turned(engine *own);
+void engine_turn(engine *self, desk *next);
+bool engine_has_turned(engine *self);
 /*
  * Makes the part of the desk lie at `part` (as desk_settings has it; borrowed) from now on; what
  * was encoded or summed there is lost, so not within a round. As engine_turn otherwise, and not
  * while it turns.
  */
-void engine_move(engine *own, float *part);
+void engine_move(engine *self, float *part);
 /* Frees what it had before as far as no compute function uses it. The caller's, once it turned. */
-void engine_tidy(engine *own, const tarry_allocator *allocator);
+void engine_tidy(engine *self, const tarry_allocator *allocator);
 
 /*
  * From now on no chunk is begun: each that the machine asks for is reported as failed at once. That
@@ -154,24 +154,24 @@ void engine_tidy(engine *own, const tarry_allocator *allocator);
  * is then handed back as failed; its compute function runs on, and its result is dropped. Signals
  * are still answered. A later call may change the time. Any thread.
  */
-void engine_leave(engine *own, uint64_t grace_until_ns);
+void engine_leave(engine *self, uint64_t grace_until_ns);
 /* Whether no round is in progress as far as the engine has heard. Any thread. */
-bool engine_idle(engine *own);
+bool engine_idle(engine *self);
 
 /*
  * The next task; waits until until_ns for it. *task is NULL when the engine is closing. Any thread,
  * where no computing thread was started. Errors: STATE (none came in time; or another one is out).
  */
-int engine_take(engine *own, uint64_t until_ns, const tarry_task **task);
+int engine_take(engine *self, uint64_t until_ns, const tarry_task **task);
 /* The task that is out is not waited for any more, and must not be touched. */
-void engine_abandon(engine *own);
+void engine_abandon(engine *self);
 
 /* Whether it is in the middle of encoding what it was asked for. Any thread. */
-bool engine_answering(engine *own);
+bool engine_answering(engine *self);
 
 /* Asks both threads to end; engine_destroy waits for them, and so for a compute function in
  * progress, or a task that was taken. Nobody may read the desk's part any more then. */
-void engine_close(engine *own);
-void engine_destroy(engine *own, const tarry_allocator *allocator);
+void engine_close(engine *self);
+void engine_destroy(engine *self, const tarry_allocator *allocator);
 
 #endif

@@ -136,14 +136,14 @@ void tarry_tcp_worker_free(tarry_tcp_worker *worker)
     tarry_allocator allocator = worker->allocator;
     tcp_worker_end_pull(worker);
     tcp_worker_drop_job(worker);
-    tcp_worker_release_offer(worker, &worker->offer);
+    tcp_worker_release_offer(worker, &worker->offers.waiting);
     tcp_worker_destroy_uplink(worker);
     credential_free(worker->credential);
     if (worker->has_changed)
         pthread_cond_destroy(&worker->changed);
     if (worker->has_lock)
         pthread_mutex_destroy(&worker->lock);
-    memory_release(&allocator, worker->tally);
+    memory_release(&allocator, worker->tally.spans);
     memory_release(&allocator, worker->read_buffer);
     memory_release(&allocator, worker->connect);
     memory_release(&allocator, worker);
@@ -153,19 +153,19 @@ void tarry_tcp_worker_free(tarry_tcp_worker *worker)
 
 void tcp_worker_wake(tarry_tcp_worker *worker)
 {
-    if (worker->listens)
-        uv_async_send(&worker->wake);
+    if (worker->loop.listens)
+        uv_async_send(&worker->loop.wake);
 }
 
 void tcp_worker_end(tarry_tcp_worker *worker, int outcome, const char *format, ...)
 {
     pthread_mutex_lock(&worker->lock);
-    if (!worker->ended) {
-        worker->ended = true;
-        worker->outcome = outcome;
+    if (!worker->run.ended) {
+        worker->run.ended = true;
+        worker->run.outcome = outcome;
         va_list arguments;
         va_start(arguments, format);
-        vsnprintf(worker->why.text, sizeof(worker->why.text), format, arguments);
+        vsnprintf(worker->run.why.text, sizeof(worker->run.why.text), format, arguments);
         va_end(arguments);
         pthread_cond_broadcast(&worker->changed);
     }
@@ -193,14 +193,14 @@ void tcp_worker_notify(tarry_tcp_worker *worker, tarry_tcp_notice *notice)
 static bool take_offer(tarry_tcp_worker *worker, worker_offer *offer)
 {
     pthread_mutex_lock(&worker->lock);
-    while (!worker->ended && worker->offer.number == 0)
+    while (!worker->run.ended && worker->offers.waiting.number == 0)
         pthread_cond_wait(&worker->changed, &worker->lock);
-    bool ended = worker->ended;
+    bool ended = worker->run.ended;
     if (!ended) {
-        *offer = worker->offer;
-        worker->offer = (worker_offer){0};
-        worker->has_begun =
-            worker->has_begun && tcp_worker_is_same_job(&worker->begun, &offer->welcome);
+        *offer = worker->offers.waiting;
+        worker->offers.waiting = (worker_offer){0};
+        worker->samples.open =
+            worker->samples.open && tcp_worker_is_same_job(&worker->samples.of, &offer->welcome);
     }
     pthread_mutex_unlock(&worker->lock);
     return !ended;
@@ -210,9 +210,9 @@ static bool take_offer(tarry_tcp_worker *worker, worker_offer *offer)
 static bool is_superseded(tarry_tcp_worker *worker, const wire_welcome *failed)
 {
     pthread_mutex_lock(&worker->lock);
-    const worker_offer *next = &worker->offer;
+    const worker_offer *next = &worker->offers.waiting;
     bool another = next->number != 0 && !tcp_worker_is_same_job(&next->welcome, failed);
-    bool superseded = worker->ended || worker->leaving || another;
+    bool superseded = worker->run.ended || worker->run.leaving || another;
     pthread_mutex_unlock(&worker->lock);
     return superseded;
 }
@@ -233,8 +233,8 @@ static void work(tarry_tcp_worker *worker)
 int tcp_worker_run(tarry_tcp_worker *worker, tarry_diagnostic *diagnostic)
 {
     pthread_mutex_lock(&worker->lock);
-    bool used = worker->used;
-    worker->used = true;
+    bool used = worker->run.used;
+    worker->run.used = true;
     pthread_mutex_unlock(&worker->lock);
     if (used)
         return diagnose(diagnostic, TARRY_ERROR_STATE, "network worker: it ran already");
@@ -243,14 +243,14 @@ int tcp_worker_run(tarry_tcp_worker *worker, tarry_diagnostic *diagnostic)
         work(worker);
     tcp_worker_stop_loop(worker);
     pthread_mutex_lock(&worker->lock);
-    worker->engine_runs = false;
+    worker->job.engine_runs = false;
     pthread_mutex_unlock(&worker->lock);
-    engine_close(&worker->engine);
+    engine_close(&worker->job.engine);
     if (error != TARRY_OK)
         return diagnose(diagnostic, error, "network worker: %s", tarry_error_text(error));
-    return worker->outcome == TARRY_OK
+    return worker->run.outcome == TARRY_OK
                ? TARRY_OK
-               : diagnose(diagnostic, worker->outcome, "%s", worker->why.text);
+               : diagnose(diagnostic, worker->run.outcome, "%s", worker->run.why.text);
 }
 
 int tarry_tcp_worker_run(tarry_tcp_worker *worker, tarry_diagnostic *diagnostic)
@@ -265,9 +265,9 @@ void tarry_tcp_worker_leave(tarry_tcp_worker *worker, uint64_t grace_ns)
 {
     uint64_t until = clock_from_now(grace_ns);
     pthread_mutex_lock(&worker->lock);
-    worker->leaving = true;
-    worker->leaving_news = true;
-    worker->grace_until_ns = until;
+    worker->run.leaving = true;
+    worker->run.leaving_news = true;
+    worker->run.grace_until_ns = until;
     pthread_cond_broadcast(&worker->changed);
     tcp_worker_wake(worker);
     pthread_mutex_unlock(&worker->lock);
@@ -281,7 +281,7 @@ void tarry_tcp_worker_straggle(tarry_tcp_worker *worker, const tarry_straggler *
 void tarry_tcp_worker_numerics(tarry_tcp_worker *worker, uint64_t fingerprint)
 {
     pthread_mutex_lock(&worker->lock);
-    worker->numerics = fingerprint;
+    worker->held.numerics = fingerprint;
     pthread_mutex_unlock(&worker->lock);
 }
 

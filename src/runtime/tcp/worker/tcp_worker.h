@@ -4,7 +4,7 @@
  *   - that of tarry_tcp_worker_run prepares what the server offers: a job, or another plan for it;
  *   - the loop's has the connection, and hands on what comes and goes;
  *   - the engine's two compute, encode and talk to the machine (runtime/engine.h).
- * What a field may be touched by is said at its group.
+ * Each of the structures below says which threads may touch it.
  *   tcp_worker.c          creation, the run and the calls of other threads
  *   tcp_worker_job.c      from an offer to an engine that can take its rounds
  *   tcp_worker_loop.c     the loop's thread: turns, timers, leaving
@@ -167,6 +167,91 @@ typedef struct worker_pull {
     tarry_diagnostic diagnostic;
 } worker_pull;
 
+/* ---- all together; `under the lock` means that of tarry_tcp_worker ---- */
+
+/* How far the run is; under the lock. */
+typedef struct worker_run {
+    bool used;  /* it ran, or runs */
+    bool ended; /* with `outcome` */
+    int outcome;
+    tarry_diagnostic why;
+    bool leaving;
+    bool leaving_news; /* the loop has not looked at it yet */
+    uint64_t grace_until_ns;
+} worker_run;
+
+/* What the loop's thread hands to the running one; under the lock. */
+typedef struct worker_offers {
+    worker_offer waiting; /* to be taken; number 0: none */
+    uint64_t made;        /* numbers given out */
+    uint64_t prepared;    /* number of the last offer that was prepared, */
+    uint64_t declined;    /* or of the last that did not fit what the worker has */
+} worker_offers;
+
+/* What HELLO and READY say that the worker has; under the lock. */
+typedef struct worker_held {
+    uint8_t job[WIRE_ID_BYTES];
+    uint8_t plan[WIRE_DIGEST_BYTES];
+    uint8_t data[WIRE_DIGEST_BYTES];
+    uint64_t numerics; /* of the job; 0: not known */
+} worker_held;
+
+/* Samples that the server ships; under the lock. */
+typedef struct worker_samples {
+    bool open; /* for `of`, chunks are fetched and an engine is made, or is there */
+    wire_welcome of;
+    bool outdated;        /* the server has another job by now */
+    worker_chunk *chunks; /* per origin of the job's plan */
+    uint32_t count;
+    worker_chunk *wanted; /* list */
+} worker_samples;
+
+/* What the worker works for: the running thread's; the engine and its snapshots are the loop's,
+ * too, while READY. */
+typedef struct worker_job {
+    bool there;
+    worker_offer offer; /* its plan's bytes are gone */
+    tarry_plan *plan;
+    share part; /* where the engine's part lies; without memory: in the slate's own */
+    engine engine;
+    bool engine_runs; /* under the lock: it can be told things */
+    snapshots snapshots;
+    bool has_snapshots;
+} worker_job;
+
+/* Which spans were finished in this round; the computing thread's. */
+typedef struct worker_tally {
+    uint64_t round;
+    tarry_span *spans;
+    size_t count, room;
+} worker_tally;
+
+/* What a thread of libuv finds out. */
+typedef struct worker_resolved {
+    address found[ADDRESS_MOST];
+    uint32_t count;
+    int error;
+    tarry_diagnostic diagnostic;
+} worker_resolved;
+
+/* The loop and its thread; `listens` and `stopping` under the lock. */
+typedef struct worker_loop {
+    uv_loop_t uv;
+    uv_async_t wake;
+    uv_timer_t tick;
+    uv_timer_t retry;
+    uv_work_t resolve;
+    worker_resolved resolved;
+    pthread_t thread;
+    bool made, has_thread;
+    bool listens;  /* `wake` may be used */
+    bool stopping; /* it is to end */
+    bool stopped;
+    uint64_t ticked_ns;
+    uint64_t tick_ms;
+    bool spared; /* the tick before was late, and judged nobody */
+} worker_loop;
+
 struct tarry_tcp_worker {
     tarry_allocator allocator;
     tarry_tcp_worker_settings settings;
@@ -177,71 +262,22 @@ struct tarry_tcp_worker {
     wire_rack rack;                 /* "": it says none */
     uint8_t *read_buffer;           /* CHANNEL_SHARED_BYTES */
 
-    /* shared by all threads, under the lock */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool has_lock, has_changed;
-    bool used;    /* it ran, or runs */
-    bool listens; /* `wake` may be used */
-    bool ended;   /* with `outcome` */
-    int outcome;
-    tarry_diagnostic why;
-    bool leaving;
-    bool leaving_news; /* the loop has not looked at it yet */
-    uint64_t grace_until_ns;
-    worker_offer offer;              /* that waits to be taken; number 0: none */
-    uint64_t offers;                 /* numbers given out */
-    uint64_t prepared;               /* number of the last offer that was prepared, */
-    uint64_t declined;               /* or of the last that did not fit what the worker has */
-    bool engine_runs;                /* engine can be told things */
-    uint8_t held_job[WIRE_ID_BYTES]; /* what HELLO says it has */
-    uint8_t held_plan[WIRE_DIGEST_BYTES];
-    uint8_t data[WIRE_DIGEST_BYTES];
-    uint64_t numerics; /* of the job; 0: not known */
-    bool has_begun;    /* for `begun`, chunks are fetched and an engine is made, or is there */
-    wire_welcome begun;
-    bool chunks_void;     /* the server has another job by now */
-    worker_chunk *chunks; /* per origin of the job's plan */
-    uint32_t chunk_count;
-    worker_chunk *wanted; /* list */
-    tarry_tcp_work work;  /* but for bytes of the connection in progress */
-
-    /* the running thread's; the engine and its snapshots are the loop's, too, while READY */
-    bool has_job;
-    worker_offer job; /* that it works for; its plan's bytes are gone */
-    tarry_plan *plan;
-    share part; /* where the engine's part lies; without memory: in the desk's own */
-    engine engine;
-    snapshots snapshots;
-    bool has_snapshots;
-
-    worker_uplink uplink;
+    worker_run run;
+    worker_offers offers;
+    worker_held held;
+    worker_samples samples;
     worker_pull pull;
+    tarry_tcp_work work; /* under the lock; but for bytes of the connection in progress */
 
-    /* the computing thread's: which spans it has finished in this round */
-    uint64_t tally_round;
-    tarry_span *tally;
-    size_t tally_count, tally_room;
+    worker_job job;
+    worker_uplink uplink;
+    worker_tally tally;
+    worker_loop loop;
 
-    /* the loop */
-    uv_loop_t loop;
-    uv_async_t wake;
-    uv_timer_t tick;
-    uv_timer_t retry;
-    uv_work_t resolve; /* for a thread of libuv: */
-    struct {
-        address found[ADDRESS_MOST];
-        uint32_t count;
-        int error;
-        tarry_diagnostic diagnostic;
-    } resolved;
-    pthread_t thread;
-    bool has_loop, has_thread;
-    bool stopping; /* under the lock: the loop is to end */
-    bool stopped;
-    uint64_t ticked_ns;
-    uint64_t tick_ms;
-    bool spared; /* the tick before was late, and judged nobody */
+    /* the loop's thread's */
     backoff backoff;
     worker_link link;
 };

@@ -15,13 +15,14 @@ int tcp_worker_init_chunks(tarry_tcp_worker *worker, uint32_t origins)
     for (uint32_t origin = 0; origin < origins; origin++)
         chunks[origin].origin = origin;
     pthread_mutex_lock(&worker->lock);
-    worker->chunks = chunks;
-    worker->chunk_count = origins;
-    worker->begun = worker->job.welcome;
+    worker->samples.chunks = chunks;
+    worker->samples.count = origins;
+    worker->samples.of = worker->job.offer.welcome;
     /* Another offer may have come since this one was taken. */
-    worker->chunks_void = worker->offer.number != 0 &&
-                          !tcp_worker_is_same_job(&worker->begun, &worker->offer.welcome);
-    worker->has_begun = true;
+    worker->samples.outdated =
+        worker->offers.waiting.number != 0 &&
+        !tcp_worker_is_same_job(&worker->samples.of, &worker->offers.waiting.welcome);
+    worker->samples.open = true;
     pthread_mutex_unlock(&worker->lock);
     return TARRY_OK;
 }
@@ -29,13 +30,13 @@ int tcp_worker_init_chunks(tarry_tcp_worker *worker, uint32_t origins)
 void tcp_worker_drop_chunks(tarry_tcp_worker *worker)
 {
     pthread_mutex_lock(&worker->lock);
-    for (uint32_t origin = 0; origin < worker->chunk_count; origin++)
-        assembly_clear(&worker->chunks[origin].bytes, &worker->allocator);
-    memory_release(&worker->allocator, worker->chunks);
-    worker->chunks = NULL;
-    worker->chunk_count = 0;
-    worker->wanted = NULL;
-    worker->has_begun = false;
+    for (uint32_t origin = 0; origin < worker->samples.count; origin++)
+        assembly_clear(&worker->samples.chunks[origin].bytes, &worker->allocator);
+    memory_release(&worker->allocator, worker->samples.chunks);
+    worker->samples.chunks = NULL;
+    worker->samples.count = 0;
+    worker->samples.wanted = NULL;
+    worker->samples.open = false;
     pthread_mutex_unlock(&worker->lock);
 }
 
@@ -45,8 +46,8 @@ static void want(tarry_tcp_worker *worker, worker_chunk *chunk)
     if (chunk->wanted)
         return;
     chunk->wanted = true;
-    chunk->next = worker->wanted;
-    worker->wanted = chunk;
+    chunk->next = worker->samples.wanted;
+    worker->samples.wanted = chunk;
     tcp_worker_wake(worker);
 }
 
@@ -55,20 +56,21 @@ int tarry_tcp_worker_fetch(tarry_tcp_worker *worker, uint32_t origin, const void
 {
     pthread_mutex_lock(&worker->lock);
     int error = TARRY_OK;
-    if (!worker->has_begun || !worker->begun.ships || origin >= worker->chunk_count)
+    if (!worker->samples.open || !worker->samples.of.ships || origin >= worker->samples.count)
         error = TARRY_ERROR_STATE;
-    while (error == TARRY_OK && !worker->chunks[origin].complete) {
+    while (error == TARRY_OK && !worker->samples.chunks[origin].complete) {
         /* If a third job came before this thread looked, chunks_void is not of these chunks. */
-        if (worker->ended || worker->leaving || worker->chunks_void || !worker->has_begun) {
+        if (worker->run.ended || worker->run.leaving || worker->samples.outdated ||
+            !worker->samples.open) {
             error = TARRY_ERROR_INTERRUPTED;
             break;
         }
-        want(worker, &worker->chunks[origin]);
+        want(worker, &worker->samples.chunks[origin]);
         pthread_cond_wait(&worker->changed, &worker->lock);
     }
     if (error == TARRY_OK) {
-        *bytes = worker->chunks[origin].bytes.bytes;
-        *size = worker->chunks[origin].bytes.size;
+        *bytes = worker->samples.chunks[origin].bytes.bytes;
+        *size = worker->samples.chunks[origin].bytes.size;
     }
     pthread_mutex_unlock(&worker->lock);
     return error;
@@ -79,15 +81,15 @@ int tarry_tcp_worker_fetch(tarry_tcp_worker *worker, uint32_t origin, const void
 static bool may_ask(const tarry_tcp_worker *worker)
 {
     const worker_link *link = &worker->link;
-    return link->offered != 0 && worker->has_begun &&
-           tcp_worker_is_same_job(&worker->begun, &link->welcome);
+    return link->offered != 0 && worker->samples.open &&
+           tcp_worker_is_same_job(&worker->samples.of, &link->welcome);
 }
 
 void tcp_worker_ask_chunks(tarry_tcp_worker *worker)
 {
     uint32_t asked = 0;
     pthread_mutex_lock(&worker->lock);
-    worker_chunk *chunk = may_ask(worker) ? worker->wanted : NULL;
+    worker_chunk *chunk = may_ask(worker) ? worker->samples.wanted : NULL;
     for (; chunk != NULL; chunk = chunk->next) {
         if (!chunk->asked && asked < ASKED_MOST) {
             uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
@@ -103,7 +105,7 @@ void tcp_worker_ask_chunks(tarry_tcp_worker *worker)
 void tcp_worker_forget_asked(tarry_tcp_worker *worker)
 {
     pthread_mutex_lock(&worker->lock);
-    for (worker_chunk *chunk = worker->wanted; chunk != NULL; chunk = chunk->next)
+    for (worker_chunk *chunk = worker->samples.wanted; chunk != NULL; chunk = chunk->next)
         chunk->asked = false;
     pthread_mutex_unlock(&worker->lock);
 }
@@ -111,9 +113,9 @@ void tcp_worker_forget_asked(tarry_tcp_worker *worker)
 assembly *tcp_worker_chunk_room(tarry_tcp_worker *worker, uint32_t origin)
 {
     pthread_mutex_lock(&worker->lock);
-    bool waits = origin < worker->chunk_count && worker->chunks[origin].asked &&
-                 !worker->chunks[origin].complete;
-    assembly *room = waits ? &worker->chunks[origin].bytes : NULL;
+    bool waits = origin < worker->samples.count && worker->samples.chunks[origin].asked &&
+                 !worker->samples.chunks[origin].complete;
+    assembly *room = waits ? &worker->samples.chunks[origin].bytes : NULL;
     pthread_mutex_unlock(&worker->lock);
     return room;
 }
@@ -121,9 +123,9 @@ assembly *tcp_worker_chunk_room(tarry_tcp_worker *worker, uint32_t origin)
 void tcp_worker_chunk_complete(tarry_tcp_worker *worker, uint32_t origin)
 {
     pthread_mutex_lock(&worker->lock);
-    worker_chunk *chunk = &worker->chunks[origin];
+    worker_chunk *chunk = &worker->samples.chunks[origin];
     chunk->complete = true;
-    worker_chunk **at = &worker->wanted;
+    worker_chunk **at = &worker->samples.wanted;
     while (*at != chunk)
         at = &(*at)->next;
     *at = chunk->next;

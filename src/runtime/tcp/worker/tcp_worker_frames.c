@@ -40,12 +40,12 @@ void tcp_worker_offer(tarry_tcp_worker *worker)
     link->plan = (assembly){0};
     link->job = (assembly){0};
     pthread_mutex_lock(&worker->lock);
-    inherit(link, &worker->offer, &offer);
-    tcp_worker_release_offer(worker, &worker->offer);
-    offer.number = ++worker->offers;
-    worker->offer = offer;
-    worker->chunks_void =
-        worker->has_begun && !tcp_worker_is_same_job(&worker->begun, &link->welcome);
+    inherit(link, &worker->offers.waiting, &offer);
+    tcp_worker_release_offer(worker, &worker->offers.waiting);
+    offer.number = ++worker->offers.made;
+    worker->offers.waiting = offer;
+    worker->samples.outdated =
+        worker->samples.open && !tcp_worker_is_same_job(&worker->samples.of, &link->welcome);
     pthread_cond_broadcast(&worker->changed);
     pthread_mutex_unlock(&worker->lock);
     link->offered = offer.number;
@@ -72,9 +72,9 @@ static assembly *blob_room(tarry_tcp_worker *worker, const wire_blob *blob)
     return NULL;
 }
 
-static bool is_complete(const assembly *its, uint64_t wanted)
+static bool is_complete(const assembly *self, uint64_t wanted)
 {
-    return wanted == 0 || (its->begun && its->size == its->total);
+    return wanted == 0 || (self->begun && self->size == self->total);
 }
 
 /* Something large is there. A plan may come at any time; those that WELCOME announced are offered

@@ -22,9 +22,9 @@ void tcp_worker_release_offer(const tarry_tcp_worker *worker, worker_offer *offe
 static void set_engine_runs(tarry_tcp_worker *worker, bool runs)
 {
     pthread_mutex_lock(&worker->lock);
-    worker->engine_runs = runs;
-    if (runs && worker->leaving)
-        engine_leave(&worker->engine, worker->grace_until_ns);
+    worker->job.engine_runs = runs;
+    if (runs && worker->run.leaving)
+        engine_leave(&worker->job.engine, worker->run.grace_until_ns);
     pthread_cond_broadcast(&worker->changed);
     pthread_mutex_unlock(&worker->lock);
 }
@@ -32,15 +32,15 @@ static void set_engine_runs(tarry_tcp_worker *worker, bool runs)
 static void drop_engine(tarry_tcp_worker *worker)
 {
     set_engine_runs(worker, false);
-    engine_close(&worker->engine);
+    engine_close(&worker->job.engine);
     tcp_worker_await_takers(worker);
-    engine_destroy(&worker->engine, &worker->allocator);
-    worker->engine = (engine){0};
-    share_close(&worker->part);
-    if (worker->has_snapshots)
-        snapshots_destroy(&worker->snapshots);
-    worker->has_snapshots = false;
-    worker->has_job = false;
+    engine_destroy(&worker->job.engine, &worker->allocator);
+    worker->job.engine = (engine){0};
+    share_close(&worker->job.part);
+    if (worker->job.has_snapshots)
+        snapshots_destroy(&worker->job.snapshots);
+    worker->job.has_snapshots = false;
+    worker->job.there = false;
 }
 
 void tcp_worker_drop_job(tarry_tcp_worker *worker)
@@ -49,9 +49,9 @@ void tcp_worker_drop_job(tarry_tcp_worker *worker)
         return;
     drop_engine(worker);
     tcp_worker_drop_chunks(worker);
-    tcp_worker_release_offer(worker, &worker->job);
-    tarry_plan_free(worker->plan);
-    worker->plan = NULL;
+    tcp_worker_release_offer(worker, &worker->job.offer);
+    tarry_plan_free(worker->job.plan);
+    worker->job.plan = NULL;
 }
 
 /* ---- what is offered ---- */
@@ -75,11 +75,11 @@ bool tcp_worker_is_same_job(const wire_welcome *one, const wire_welcome *other)
 static bool is_whole(const tarry_tcp_worker *worker, const worker_offer *offer)
 {
     if (offer->plan == NULL &&
-        (worker->plan == NULL ||
-         !is_same(worker->plan->digest, offer->welcome.plan, WIRE_DIGEST_BYTES)))
+        (worker->job.plan == NULL ||
+         !is_same(worker->job.plan->digest, offer->welcome.plan, WIRE_DIGEST_BYTES)))
         return false;
     return offer->job != NULL || !offer->claimed_job ||
-           is_same(worker->job.welcome.job, offer->welcome.job, WIRE_ID_BYTES);
+           is_same(worker->job.offer.welcome.job, offer->welcome.job, WIRE_ID_BYTES);
 }
 
 static layout cut_of(const tarry_plan *plan, const wire_welcome *welcome)
@@ -154,42 +154,42 @@ static int make_desk(const tarry_tcp_worker *worker, const tarry_plan *plan,
 
 static int make_engine(tarry_tcp_worker *worker)
 {
-    const wire_welcome *welcome = &worker->job.welcome;
+    const wire_welcome *welcome = &worker->job.offer.welcome;
     desk *first;
-    int error = snapshots_init(&worker->snapshots, (size_t)welcome->parameters, SNAPSHOT_HOLDERS,
-                               &worker->allocator);
+    int error = snapshots_init(&worker->job.snapshots, (size_t)welcome->parameters,
+                               SNAPSHOT_HOLDERS, &worker->allocator);
     if (error != TARRY_OK)
         return error;
-    worker->has_snapshots = true;
-    error = make_desk(worker, worker->plan, welcome, &worker->part, &first);
+    worker->job.has_snapshots = true;
+    error = make_desk(worker, worker->job.plan, welcome, &worker->job.part, &first);
     if (error != TARRY_OK)
         return error;
     const engine_settings settings = {
         .worker = welcome->worker,
-        .pieces = worker->plan->pieces,
-        .cut = cut_of(worker->plan, welcome),
+        .pieces = worker->job.plan->pieces,
+        .cut = cut_of(worker->job.plan, welcome),
         .kernels = kernel_best(),
         .straggler = worker->settings.straggler,
         .compute = worker->settings.compute,
         .user = worker->settings.user,
-        .snapshots = &worker->snapshots,
+        .snapshots = &worker->job.snapshots,
         .uplink = tcp_worker_uplink(worker),
     };
-    error = engine_init(&worker->engine, &settings, first, &worker->allocator);
+    error = engine_init(&worker->job.engine, &settings, first, &worker->allocator);
     if (error != TARRY_OK) {
         desk_free(first, &worker->allocator);
         return error;
     }
     /* One that never answers has no threads. */
     if (!tarry_straggler_dead(worker->settings.straggler, welcome->worker))
-        error = engine_start(&worker->engine);
+        error = engine_start(&worker->job.engine);
     return error;
 }
 
 static void wait_for_turn(tarry_tcp_worker *worker)
 {
     pthread_mutex_lock(&worker->lock);
-    while (!engine_has_turned(&worker->engine))
+    while (!engine_has_turned(&worker->job.engine))
         pthread_cond_wait(&worker->changed, &worker->lock);
     pthread_mutex_unlock(&worker->lock);
 }
@@ -197,13 +197,13 @@ static void wait_for_turn(tarry_tcp_worker *worker)
 /* Puts the part where it is offered, if it is; the caller closes where it was. */
 static void move_part(tarry_tcp_worker *worker, share *part)
 {
-    share before = worker->part;
+    share before = worker->job.part;
     if (part->memory == NULL)
         return;
-    engine_move(&worker->engine, part->memory);
+    engine_move(&worker->job.engine, part->memory);
     wait_for_turn(worker);
-    engine_tidy(&worker->engine, &worker->allocator);
-    worker->part = *part;
+    engine_tidy(&worker->job.engine, &worker->allocator);
+    worker->job.part = *part;
     *part = before;
 }
 
@@ -211,16 +211,16 @@ static void move_part(tarry_tcp_worker *worker, share *part)
 static int turn_to(tarry_tcp_worker *worker, tarry_plan *plan)
 {
     desk *next;
-    int error = make_desk(worker, plan, &worker->job.welcome, &worker->part, &next);
+    int error = make_desk(worker, plan, &worker->job.offer.welcome, &worker->job.part, &next);
     if (error != TARRY_OK) {
         tarry_plan_free(plan);
         return error;
     }
-    engine_turn(&worker->engine, next);
+    engine_turn(&worker->job.engine, next);
     wait_for_turn(worker);
-    engine_tidy(&worker->engine, &worker->allocator);
-    tarry_plan_free(worker->plan);
-    worker->plan = plan;
+    engine_tidy(&worker->job.engine, &worker->allocator);
+    tarry_plan_free(worker->job.plan);
+    worker->job.plan = plan;
     return TARRY_OK;
 }
 
@@ -229,9 +229,9 @@ static int turn_to(tarry_tcp_worker *worker, tarry_plan *plan)
 static void note_held(tarry_tcp_worker *worker)
 {
     pthread_mutex_lock(&worker->lock);
-    memcpy(worker->held_job, worker->job.welcome.job, WIRE_ID_BYTES);
-    memcpy(worker->held_plan, worker->plan->digest, WIRE_DIGEST_BYTES);
-    worker->work.worker = worker->job.welcome.worker;
+    memcpy(worker->held.job, worker->job.offer.welcome.job, WIRE_ID_BYTES);
+    memcpy(worker->held.plan, worker->job.plan->digest, WIRE_DIGEST_BYTES);
+    worker->work.worker = worker->job.offer.welcome.worker;
     pthread_mutex_unlock(&worker->lock);
 }
 
@@ -240,32 +240,32 @@ static void take_over(tarry_tcp_worker *worker, worker_offer *offer, tarry_plan 
 {
     bool keeps = offer->job == NULL && offer->claimed_job;
     if (plan != NULL) {
-        tarry_plan_free(worker->plan);
-        worker->plan = plan;
+        tarry_plan_free(worker->job.plan);
+        worker->job.plan = plan;
     }
     memory_release(&worker->allocator, offer->plan);
     offer->plan = NULL;
     if (keeps) {
-        offer->job = worker->job.job;
-        offer->job_size = worker->job.job_size;
+        offer->job = worker->job.offer.job;
+        offer->job_size = worker->job.offer.job_size;
     } else {
-        memory_release(&worker->allocator, worker->job.job);
+        memory_release(&worker->allocator, worker->job.offer.job);
     }
-    worker->job = *offer;
+    worker->job.offer = *offer;
     *offer = (worker_offer){0};
 }
 
 static int begin(tarry_tcp_worker *worker, tarry_diagnostic *diagnostic)
 {
-    const wire_welcome *welcome = &worker->job.welcome;
+    const wire_welcome *welcome = &worker->job.offer.welcome;
     const tarry_tcp_job job = {
         .worker = welcome->worker,
         .workers = welcome->workers,
-        .plan = worker->plan,
+        .plan = worker->job.plan,
         .parameters = (size_t)welcome->parameters,
         .dimension = (size_t)welcome->dimension,
-        .job = worker->job.job,
-        .job_size = worker->job.job_size,
+        .job = worker->job.offer.job,
+        .job_size = worker->job.offer.job_size,
         .ships = welcome->ships,
     };
     uint8_t data[TARRY_DIGEST_SIZE] = {0};
@@ -274,7 +274,7 @@ static int begin(tarry_tcp_worker *worker, tarry_diagnostic *diagnostic)
     if (error != TARRY_OK)
         return error;
     pthread_mutex_lock(&worker->lock);
-    memcpy(worker->data, data, WIRE_DIGEST_BYTES);
+    memcpy(worker->held.data, data, WIRE_DIGEST_BYTES);
     pthread_mutex_unlock(&worker->lock);
     return TARRY_OK;
 }
@@ -285,17 +285,17 @@ static int begin_job(tarry_tcp_worker *worker, worker_offer *offer, tarry_plan *
     drop_engine(worker);
     tcp_worker_drop_chunks(worker);
     take_over(worker, offer, plan);
-    worker->part = worker->job.part;
-    worker->job.part = (share){0};
+    worker->job.part = worker->job.offer.part;
+    worker->job.offer.part = (share){0};
     note_held(worker);
-    int error = tcp_worker_init_chunks(worker, worker->plan->origins);
+    int error = tcp_worker_init_chunks(worker, worker->job.plan->origins);
     if (error == TARRY_OK)
         error = begin(worker, diagnostic);
     if (error == TARRY_OK)
         error = make_engine(worker);
     if (error != TARRY_OK)
         return error;
-    worker->has_job = true;
+    worker->job.there = true;
     set_engine_runs(worker, true);
     return TARRY_OK;
 }
@@ -310,9 +310,9 @@ static void settle(tarry_tcp_worker *worker, uint64_t number, bool prepared)
 {
     pthread_mutex_lock(&worker->lock);
     if (prepared)
-        worker->prepared = number;
+        worker->offers.prepared = number;
     else
-        worker->declined = number;
+        worker->offers.declined = number;
     tcp_worker_wake(worker);
     pthread_mutex_unlock(&worker->lock);
 }
@@ -321,13 +321,14 @@ static void settle(tarry_tcp_worker *worker, uint64_t number, bool prepared)
 static int take_up(tarry_tcp_worker *worker, worker_offer *offer, tarry_plan *plan,
                    tarry_diagnostic *diagnostic)
 {
-    const tarry_plan *wanted = plan != NULL ? plan : worker->plan;
-    bool goes_on = worker->has_job && tcp_worker_is_same_job(&worker->job.welcome, &offer->welcome);
+    const tarry_plan *wanted = plan != NULL ? plan : worker->job.plan;
+    bool goes_on =
+        worker->job.there && tcp_worker_is_same_job(&worker->job.offer.welcome, &offer->welcome);
     int error = check_plan(wanted, &offer->welcome, diagnostic);
     if (error == TARRY_OK)
         error = check_part(offer, wanted, diagnostic);
     if (error == TARRY_OK && goes_on)
-        error = check_turn(worker->plan, wanted, diagnostic);
+        error = check_turn(worker->job.plan, wanted, diagnostic);
     if (error != TARRY_OK) {
         tarry_plan_free(plan);
         return error;

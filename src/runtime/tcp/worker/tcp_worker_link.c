@@ -60,7 +60,7 @@ static channel *detach(tarry_tcp_worker *worker, worker_stage next)
 static bool has_ended(tarry_tcp_worker *worker)
 {
     pthread_mutex_lock(&worker->lock);
-    bool ended = worker->ended;
+    bool ended = worker->run.ended;
     pthread_mutex_unlock(&worker->lock);
     return ended;
 }
@@ -141,8 +141,8 @@ static void say_hello(tarry_tcp_worker *worker)
     pthread_mutex_lock(&worker->lock);
     if (hello.worker == WIRE_ANY_WORKER && !link->seat_taken)
         hello.worker = worker->work.worker;
-    memcpy(hello.job, worker->held_job, WIRE_ID_BYTES);
-    memcpy(hello.plan, worker->held_plan, WIRE_DIGEST_BYTES);
+    memcpy(hello.job, worker->held.job, WIRE_ID_BYTES);
+    memcpy(hello.plan, worker->held.plan, WIRE_DIGEST_BYTES);
     pthread_mutex_unlock(&worker->lock);
     link->seat_taken = false;
     link->claimed_worker = hello.worker;
@@ -225,11 +225,11 @@ void tcp_worker_answer(tarry_tcp_worker *worker)
         return;
     wire_ready ready;
     pthread_mutex_lock(&worker->lock);
-    bool prepared = worker->prepared == link->offered;
-    bool declined = worker->declined == link->offered;
-    memcpy(ready.plan, worker->held_plan, WIRE_DIGEST_BYTES);
-    memcpy(ready.data, worker->data, WIRE_DIGEST_BYTES);
-    ready.numerics = worker->numerics;
+    bool prepared = worker->offers.prepared == link->offered;
+    bool declined = worker->offers.declined == link->offered;
+    memcpy(ready.plan, worker->held.plan, WIRE_DIGEST_BYTES);
+    memcpy(ready.data, worker->held.data, WIRE_DIGEST_BYTES);
+    ready.numerics = worker->held.numerics;
     pthread_mutex_unlock(&worker->lock);
     if (declined)
         lose(worker, "its job has changed meanwhile");
@@ -379,8 +379,9 @@ static bool keep_allowed(tarry_tcp_worker *worker)
 static void on_resolve(uv_work_t *request)
 {
     tarry_tcp_worker *worker = request->data;
-    worker->resolved.error = address_resolve(worker->connect, false, worker->resolved.found,
-                                             &worker->resolved.count, &worker->resolved.diagnostic);
+    worker->loop.resolved.error =
+        address_resolve(worker->connect, false, worker->loop.resolved.found,
+                        &worker->loop.resolved.count, &worker->loop.resolved.diagnostic);
 }
 
 static void on_resolved(uv_work_t *request, int status)
@@ -390,13 +391,13 @@ static void on_resolved(uv_work_t *request, int status)
     link->resolving = false;
     if (link->stage != WORKER_APART || status != 0)
         return;
-    if (worker->resolved.error != TARRY_OK) {
-        keep_failure(worker, worker->resolved.diagnostic.text);
+    if (worker->loop.resolved.error != TARRY_OK) {
+        keep_failure(worker, worker->loop.resolved.diagnostic.text);
         tcp_worker_retry(worker);
         return;
     }
-    memcpy(link->found, worker->resolved.found, sizeof(link->found));
-    link->found_count = worker->resolved.count;
+    memcpy(link->found, worker->loop.resolved.found, sizeof(link->found));
+    link->found_count = worker->loop.resolved.count;
     link->next_address = 0;
     if (keep_allowed(worker))
         tcp_worker_use_addresses(worker);
@@ -408,8 +409,8 @@ void tcp_worker_connect(tarry_tcp_worker *worker)
     if (link->stage != WORKER_APART || link->resolving)
         return;
     link->resolving = true;
-    worker->resolve.data = worker;
-    int status = uv_queue_work(&worker->loop, &worker->resolve, on_resolve, on_resolved);
+    worker->loop.resolve.data = worker;
+    int status = uv_queue_work(&worker->loop.uv, &worker->loop.resolve, on_resolve, on_resolved);
     if (status == 0)
         return;
     link->resolving = false;
@@ -464,8 +465,8 @@ static bool open_connection(tarry_tcp_worker *worker, const address *to)
         .complete = on_complete,
         .ended = on_ended,
     };
-    int error = channel_open(&worker->loop, fd, ssl, true, &settings, &handlers, &worker->allocator,
-                             &link->channel);
+    int error = channel_open(&worker->loop.uv, fd, ssl, true, &settings, &handlers,
+                             &worker->allocator, &link->channel);
     if (error != TARRY_OK) {
         snprintf(link->failure, sizeof(link->failure), "%s", tarry_error_text(error));
         return false;

@@ -38,8 +38,8 @@ void tcp_worker_retry(tarry_tcp_worker *worker)
                                   .waited_ns = wait,
                                   .text = link->failure,
                               });
-    uv_update_time(&worker->loop);
-    uv_timer_start(&worker->retry, on_retry, (wait + NS_PER_MS - 1) / NS_PER_MS, 0);
+    uv_update_time(&worker->loop.uv);
+    uv_timer_start(&worker->loop.retry, on_retry, (wait + NS_PER_MS - 1) / NS_PER_MS, 0);
 }
 
 /*
@@ -57,13 +57,13 @@ bool tcp_worker_look_whether_to_leave(tarry_tcp_worker *worker, bool round_over)
 {
     const worker_link *link = &worker->link;
     pthread_mutex_lock(&worker->lock);
-    bool ended = worker->ended, leaving = worker->leaving;
-    if (worker->leaving_news && worker->engine_runs)
-        engine_leave(&worker->engine, worker->grace_until_ns);
-    worker->leaving_news = false;
-    bool idle = !worker->engine_runs || engine_idle(&worker->engine);
-    bool answering = worker->engine_runs && engine_answering(&worker->engine);
-    uint64_t until = worker->grace_until_ns;
+    bool ended = worker->run.ended, leaving = worker->run.leaving;
+    if (worker->run.leaving_news && worker->job.engine_runs)
+        engine_leave(&worker->job.engine, worker->run.grace_until_ns);
+    worker->run.leaving_news = false;
+    bool idle = !worker->job.engine_runs || engine_idle(&worker->job.engine);
+    bool answering = worker->job.engine_runs && engine_answering(&worker->job.engine);
+    uint64_t until = worker->run.grace_until_ns;
     pthread_mutex_unlock(&worker->lock);
     if (ended || !leaving)
         return ended;
@@ -80,15 +80,15 @@ bool tcp_worker_look_whether_to_leave(tarry_tcp_worker *worker, bool round_over)
 /* The loop ends by itself once nothing is left in it: the last words, for which time is limited. */
 static void stop(tarry_tcp_worker *worker)
 {
-    if (worker->stopped)
+    if (worker->loop.stopped)
         return;
-    worker->stopped = true;
+    worker->loop.stopped = true;
     tcp_worker_leave_server(worker, WIRE_BYE_LEAVING);
     if (worker->link.resolving)
-        uv_cancel((uv_req_t *)&worker->resolve);
-    uv_close((uv_handle_t *)&worker->wake, NULL);
-    uv_close((uv_handle_t *)&worker->tick, NULL);
-    uv_close((uv_handle_t *)&worker->retry, NULL);
+        uv_cancel((uv_req_t *)&worker->loop.resolve);
+    uv_close((uv_handle_t *)&worker->loop.wake, NULL);
+    uv_close((uv_handle_t *)&worker->loop.tick, NULL);
+    uv_close((uv_handle_t *)&worker->loop.retry, NULL);
 }
 
 static void look(tarry_tcp_worker *worker)
@@ -103,7 +103,7 @@ static void on_wake(uv_async_t *handle)
 {
     tarry_tcp_worker *worker = handle->data;
     pthread_mutex_lock(&worker->lock);
-    bool stopping = worker->stopping;
+    bool stopping = worker->loop.stopping;
     pthread_mutex_unlock(&worker->lock);
     if (stopping)
         stop(worker);
@@ -119,10 +119,10 @@ static void set_tick(tarry_tcp_worker *worker)
     if (link->stage == WORKER_PREPARING || link->stage == WORKER_READY)
         tick = link->welcome.silence_ns / TICK_FRACTION / NS_PER_MS;
     tick = tick < LEAST_TICK_MS ? LEAST_TICK_MS : tick > MOST_TICK_MS ? MOST_TICK_MS : tick;
-    if (tick == worker->tick_ms)
+    if (tick == worker->loop.tick_ms)
         return;
-    worker->tick_ms = tick;
-    uv_timer_start(&worker->tick, on_tick, tick, tick);
+    worker->loop.tick_ms = tick;
+    uv_timer_start(&worker->loop.tick, on_tick, tick, tick);
 }
 
 /* A process that was itself held up hears what has come in meanwhile before it judges the server,
@@ -132,9 +132,10 @@ static void on_tick(uv_timer_t *handle)
 {
     tarry_tcp_worker *worker = handle->data;
     uint64_t now = clock_now_ns();
-    bool late = !worker->spared && now - worker->ticked_ns > 4 * worker->tick_ms * NS_PER_MS;
-    worker->spared = late;
-    worker->ticked_ns = now;
+    bool late =
+        !worker->loop.spared && now - worker->loop.ticked_ns > 4 * worker->loop.tick_ms * NS_PER_MS;
+    worker->loop.spared = late;
+    worker->loop.ticked_ns = now;
     set_tick(worker);
     if (late)
         tcp_worker_beat(worker, now);
@@ -146,49 +147,49 @@ static void on_tick(uv_timer_t *handle)
 static void *run_loop(void *argument)
 {
     tarry_tcp_worker *worker = argument;
-    uv_run(&worker->loop, UV_RUN_DEFAULT);
+    uv_run(&worker->loop.uv, UV_RUN_DEFAULT);
     return NULL;
 }
 
 int tcp_worker_start_loop(tarry_tcp_worker *worker)
 {
-    if (uv_loop_init(&worker->loop) != 0)
+    if (uv_loop_init(&worker->loop.uv) != 0)
         return TARRY_ERROR_SYSTEM;
-    worker->has_loop = true;
-    if (uv_async_init(&worker->loop, &worker->wake, on_wake) != 0)
+    worker->loop.made = true;
+    if (uv_async_init(&worker->loop.uv, &worker->loop.wake, on_wake) != 0)
         return TARRY_ERROR_SYSTEM;
-    uv_timer_init(&worker->loop, &worker->tick);
-    uv_timer_init(&worker->loop, &worker->retry);
-    worker->wake.data = worker->tick.data = worker->retry.data = worker;
-    worker->ticked_ns = worker->link.apart_ns = clock_now_ns();
+    uv_timer_init(&worker->loop.uv, &worker->loop.tick);
+    uv_timer_init(&worker->loop.uv, &worker->loop.retry);
+    worker->loop.wake.data = worker->loop.tick.data = worker->loop.retry.data = worker;
+    worker->loop.ticked_ns = worker->link.apart_ns = clock_now_ns();
     set_tick(worker);
-    uv_timer_start(&worker->retry, on_retry, 0, 0);
+    uv_timer_start(&worker->loop.retry, on_retry, 0, 0);
     pthread_mutex_lock(&worker->lock);
-    worker->listens = true;
+    worker->loop.listens = true;
     pthread_mutex_unlock(&worker->lock);
-    worker->has_thread = pthread_create(&worker->thread, NULL, run_loop, worker) == 0;
-    return worker->has_thread ? TARRY_OK : TARRY_ERROR_SYSTEM;
+    worker->loop.has_thread = pthread_create(&worker->loop.thread, NULL, run_loop, worker) == 0;
+    return worker->loop.has_thread ? TARRY_OK : TARRY_ERROR_SYSTEM;
 }
 
 void tcp_worker_stop_loop(tarry_tcp_worker *worker)
 {
-    if (!worker->has_loop)
+    if (!worker->loop.made)
         return;
     pthread_mutex_lock(&worker->lock);
-    worker->ended = true;
-    worker->stopping = true;
+    worker->run.ended = true;
+    worker->loop.stopping = true;
     tcp_worker_wake(worker);
-    bool listened = worker->listens;
-    worker->listens = false;
+    bool listened = worker->loop.listens;
+    worker->loop.listens = false;
     pthread_mutex_unlock(&worker->lock);
-    if (worker->has_thread)
-        pthread_join(worker->thread, NULL);
+    if (worker->loop.has_thread)
+        pthread_join(worker->loop.thread, NULL);
     else if (listened)
         stop(worker);
-    if (!worker->has_thread)
-        uv_run(&worker->loop, UV_RUN_DEFAULT);
-    int error = uv_loop_close(&worker->loop);
+    if (!worker->loop.has_thread)
+        uv_run(&worker->loop.uv, UV_RUN_DEFAULT);
+    int error = uv_loop_close(&worker->loop.uv);
     assert(error == 0);
     (void)error;
-    worker->has_loop = false;
+    worker->loop.made = false;
 }

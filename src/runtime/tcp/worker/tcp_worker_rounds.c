@@ -24,7 +24,7 @@ void tcp_worker_forget_round(tarry_tcp_worker *worker)
 
 static worker_fault deliver(tarry_tcp_worker *worker, const uint8_t *frame, size_t size)
 {
-    bool good = engine_deliver(&worker->engine, frame, size) == TARRY_OK;
+    bool good = engine_deliver(&worker->job.engine, frame, size) == TARRY_OK;
     return good ? NULL : "out of memory";
 }
 
@@ -33,13 +33,12 @@ static worker_fault hold(tarry_tcp_worker *worker, const uint8_t *frame, size_t 
     worker_waiting *waiting = &worker->link.waiting;
     size_t wanted = waiting->size + SIZE_BYTES + size;
     if (wanted > waiting->room) {
-        size_t room = 2 * wanted < LEAST_ROOM ? LEAST_ROOM : 2 * wanted;
-        uint8_t *grown = room <= MOST_ROOM ? memory_allocate(&worker->allocator, room, 1) : NULL;
+        size_t room = memory_room(waiting->room, wanted, LEAST_ROOM);
+        uint8_t *grown = room <= MOST_ROOM ? memory_grow(&worker->allocator, waiting->frames,
+                                                         waiting->size, room, 1)
+                                           : NULL;
         if (grown == NULL)
             return "out of memory";
-        if (waiting->size > 0)
-            memcpy(grown, waiting->frames, waiting->size);
-        memory_release(&worker->allocator, waiting->frames);
         waiting->frames = grown;
         waiting->room = room;
     }
@@ -54,7 +53,7 @@ static worker_fault hold(tarry_tcp_worker *worker, const uint8_t *frame, size_t 
 static void publish(tarry_tcp_worker *worker)
 {
     const worker_waiting *waiting = &worker->link.waiting;
-    snapshots *pool = &worker->snapshots;
+    snapshots *pool = &worker->job.snapshots;
     snapshot *current = snapshots_hold(pool);
     bool same = current != NULL && current->round == waiting->round &&
                 memcmp(current->parameters, waiting->place, pool->parameters * sizeof(float)) == 0;
@@ -89,7 +88,7 @@ static worker_fault take_round(tarry_tcp_worker *worker, uint64_t round, const u
 {
     worker_waiting *waiting = &worker->link.waiting;
     tcp_worker_forget_round(worker);
-    waiting->place = snapshots_begin(&worker->snapshots);
+    waiting->place = snapshots_begin(&worker->job.snapshots);
     if (waiting->place == NULL)
         return "out of memory";
     waiting->active = true;

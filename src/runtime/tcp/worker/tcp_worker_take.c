@@ -20,7 +20,7 @@ int tcp_worker_begin(tarry_tcp_worker *worker, const tarry_tcp_job *job,
     pthread_mutex_lock(&worker->lock);
     worker->pull.begin = &wanted;
     pthread_cond_broadcast(&worker->changed);
-    while (worker->pull.begin != NULL && (wanted.called || !worker->ended))
+    while (worker->pull.begin != NULL && (wanted.called || !worker->run.ended))
         pthread_cond_wait(&worker->changed, &worker->lock);
     worker->pull.begin = NULL;
     pthread_mutex_unlock(&worker->lock);
@@ -92,7 +92,7 @@ static int take_from_engine(tarry_tcp_worker *worker, uint64_t until_ns, const t
     worker_pull *pull = &worker->pull;
     pull->inside = true;
     pthread_mutex_unlock(&worker->lock);
-    int error = engine_take(&worker->engine, until_ns, task);
+    int error = engine_take(&worker->job.engine, until_ns, task);
     pthread_mutex_lock(&worker->lock);
     pull->inside = false;
     pull->out = pull->out || *task != NULL;
@@ -108,8 +108,8 @@ static int proceed(tarry_tcp_worker *worker, uint64_t until_ns, const tarry_task
         call_begin(worker, begin);
         return TARRY_OK;
     }
-    return worker->engine_runs ? take_from_engine(worker, until_ns, task)
-                               : wait_for_change(worker, until_ns);
+    return worker->job.engine_runs ? take_from_engine(worker, until_ns, task)
+                                   : wait_for_change(worker, until_ns);
 }
 
 int tarry_tcp_worker_take(tarry_tcp_worker *worker, uint64_t wait_ns, const tarry_task **task,
@@ -142,7 +142,7 @@ void tcp_worker_end_pull(tarry_tcp_worker *worker)
     tcp_worker_end(worker, TARRY_ERROR_INTERRUPTED, "%s", "the worker was freed");
     pthread_mutex_lock(&worker->lock);
     if (pull->out)
-        engine_abandon(&worker->engine);
+        engine_abandon(&worker->job.engine);
     pthread_mutex_unlock(&worker->lock);
     pthread_join(pull->thread, NULL);
 }
