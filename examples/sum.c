@@ -24,7 +24,7 @@ int main(void)
     float parameters[DIMENSION], sum[DIMENSION];
     tarry_plan *plan = NULL;
     tarry_straggler *straggler = NULL;
-    tarry_local *local = NULL;
+    tarry_runtime *local = NULL;
     tarry_round_result result;
     tarry_diagnostic diagnostic = {""};
     tarry_plan_settings design;
@@ -45,7 +45,7 @@ int main(void)
     for (int round = 0; round < 5 && error == TARRY_OK; round++) {
         for (int i = 0; i < DIMENSION; i++)
             parameters[i] = (float)(i + round + 1);
-        error = tarry_local_round(local, parameters, sum, &result, &diagnostic);
+        error = tarry_runtime_round(local, parameters, sum, &result, &diagnostic);
         for (int i = 0; i < DIMENSION && error == TARRY_OK; i++)
             wrong += !(fabsf(sum[i] / (parameters[i] * TOTAL) - 1) < 1e-5f);
     }
@@ -53,7 +53,7 @@ int main(void)
         fprintf(stderr, "sum: %s\n", diagnostic.text);
     else
         printf("%d numbers wrong; %u workers used in the last sum\n", wrong, result.workers_heard);
-    tarry_local_free(local);
+    tarry_runtime_free(local, true);
     tarry_straggler_free(straggler);
     tarry_plan_free(plan);
     return error == TARRY_OK && wrong == 0 ? 0 : 1;

@@ -140,18 +140,21 @@ static bool begin(run *its, input *in)
     settings.observe = observe;
     for (size_t i = 0; i < VISITORS; i++)
         its->visitors[i] = (visitor){.fd = -1, .in = rooms[i]};
-    return tarry_tcp_server_create(its->plan, &settings, arena_begin(), &its->server, NULL) ==
-           TARRY_OK;
+    tarry_runtime *made;
+    if (tarry_tcp_server_create(its->plan, &settings, arena_begin(), &made, NULL) != TARRY_OK)
+        return false;
+    its->server = tcp_server_of(made);
+    return true;
 }
 
-/* What tarry_tcp_server_round does once its round is over. */
+/* What a round does once its round is over. */
 static void settle_round(tarry_tcp_server *server)
 {
     if (!server->round_over)
         return;
-    require(!server->host->round.running);
+    require(!server->base.host->round.running);
     server->round_over = false;
-    host_finish(server->host, &(tarry_round_result){0}, NULL);
+    host_finish(server->base.host, &(tarry_round_result){0}, NULL);
 }
 
 /* Who is there, told in several ways. */
@@ -165,14 +168,14 @@ static void check(const tarry_tcp_server *server)
         require(its->state != PEER_OVER && its->tasks == 0);
         require(its->worker == WIRE_ANY_WORKER || tcp_server_peer(server, its->worker) == its);
         if (its->state == PEER_READY || its->state == PEER_TURNING)
-            require(server->host->members[its->worker].joined);
+            require(server->base.host->members[its->worker].joined);
         require(its->channel->in.kept_capacity <= 4 * CHANNEL_SHARED_BYTES);
         require(its->held_room <= 2 * server->settings.most_peer_bytes);
     }
-    for (uint32_t worker = 0; worker < server->host->plan->workers; worker++) {
+    for (uint32_t worker = 0; worker < server->base.host->plan->workers; worker++) {
         const tcp_member *member = &server->members[worker];
         const peer *who = tcp_server_peer(server, worker);
-        const bool present = server->host->members[worker].joined;
+        const bool present = server->base.host->members[worker].joined;
         joined += present;
         buffers += member->buffers;
         require(member->buffers <= TCP_STRIPES_PER_WORKER);
@@ -181,7 +184,7 @@ static void check(const tarry_tcp_server *server)
     }
     require(machine_count_left() <= unread);
     require(connections == server->peers.count && viewers == server->viewers);
-    require(joined == server->present && buffers == server->host->pool.used);
+    require(joined == server->present && buffers == server->base.host->pool.used);
 }
 
 static void read_all(run *its, visitor *who);
@@ -216,8 +219,8 @@ static void hear_message(const run *its, visitor *who, const uint8_t *body, size
     tarry_message message;
     uint64_t words[MOST_WORDS];
     /* Of the plan in force, or of that before if it was sent before that changed. */
-    require(codec_decode(&its->server->host->shapes[who->worker], body, size, words, &message) ==
-                TARRY_OK ||
+    require(codec_decode(&its->server->base.host->shapes[who->worker], body, size, words,
+                         &message) == TARRY_OK ||
             codec_decode(&its->shape_before[who->worker], body, size, words, &message) == TARRY_OK);
     require(message.type <= TARRY_MESSAGE_FINISH);
     who->round = message.round;
@@ -395,7 +398,7 @@ static size_t draw_part(const run *its, input *in, uint8_t kind, const visitor *
     size_t numbers = STRIPE;
     uint32_t least = tarry_plan_least_parts(its->plan);
     if (message.parts >= least && message.parts <= its->plan->parts) {
-        layout cut = layout_make(its->server->host->cut.dimension, message.parts, STRIPE);
+        layout cut = layout_make(its->server->base.host->cut.dimension, message.parts, STRIPE);
         if (message.stripe < cut.stripes)
             numbers = layout_stripe_length(&cut, message.stripe);
     }
@@ -483,7 +486,7 @@ static void say(const run *its, input *in, visitor *who)
 static void begin_round(run *its)
 {
     tarry_tcp_server *server = its->server;
-    if (server->host->round.running)
+    if (server->base.host->round.running)
         return;
     server->parameters = its->parameters;
     tcp_server_begin_round(server, its->sum);
@@ -493,14 +496,14 @@ static void begin_round(run *its)
 static void replan(run *its, uint8_t seed)
 {
     tarry_tcp_server *server = its->server;
-    if (server->host->round.running)
+    if (server->base.host->round.running)
         return;
     /* All that was sent with the plan before this one is heard. */
     for (size_t i = 0; i < VISITORS; i++)
         its->visitors[i].deaf = false;
     settle(its);
     codec_shape shapes[FUZZ_MOST_WORKERS];
-    memcpy(shapes, server->host->shapes, its->plan->workers * sizeof(*shapes));
+    memcpy(shapes, server->base.host->shapes, its->plan->workers * sizeof(*shapes));
     tcp_replan wanted = {.next = choose_plan(its, seed)};
     tcp_server_turn_to(server, &wanted);
     if (wanted.error != TARRY_OK)
@@ -546,7 +549,7 @@ static void act(run *its, input *in)
         if ((what & 0x40) != 0)
             machine_rest((what & 0x80) != 0);
         else
-            host_fail(its->server->host, TARRY_ERROR_INTERRUPTED);
+            host_fail(its->server->base.host, TARRY_ERROR_INTERRUPTED);
         break;
     default:
         if (who->fd >= 0)
@@ -564,15 +567,15 @@ static void end(run *its, bool finished)
 {
     tarry_tcp_server *server = its->server;
     machine_rest(false);
-    host_fail(server->host, TARRY_ERROR_INTERRUPTED);
+    host_fail(server->base.host, TARRY_ERROR_INTERRUPTED);
     settle(its);
     check(server);
-    require(!server->host->round.running);
+    require(!server->base.host->round.running);
     server->closing = true;
     while (server->peers.first != NULL)
         peer_end(server->peers.first, finished ? WIRE_BYE_DONE : 0);
     settle(its);
-    tarry_tcp_server_free(server, finished);
+    tarry_runtime_free(&server->base, finished);
     for (size_t i = 0; i < VISITORS; i++)
         leave(&its->visitors[i], false);
 }

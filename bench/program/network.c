@@ -41,7 +41,7 @@ static int open_stand(stand *its, const bench_network_settings *settings,
     its->samples = memory_allocate(NULL, (size_t)3 * settings->rounds, sizeof(double));
     if (its->samples == NULL)
         return diagnose_no_memory(diagnostic, "network");
-    error = bench_crew_open(tarry_tcp_server_address(its->site.server, 0),
+    error = bench_crew_open(tarry_runtime_address(its->site.server, 0),
                             bench_cluster_connects(wanted->cluster), its->site.plan, batch,
                             &its->crew, diagnostic);
     if (error == TARRY_OK)

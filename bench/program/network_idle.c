@@ -118,7 +118,7 @@ static int allow_files(uint32_t count, tarry_diagnostic *diagnostic)
 static int measure(bench_site *site, const idle_workers *workers, double *bytes,
                    tarry_diagnostic *diagnostic)
 {
-    const char *where = tarry_tcp_server_address(site->server, 0);
+    const char *where = tarry_runtime_address(site->server, 0);
     bench_site_round round;
     double before = 0, after = 0;
     malloc_trim(0); /* what earlier measurements have left would be used first */

@@ -54,7 +54,7 @@ static int start_worker(way *its, uint32_t index, gradients *own, bool share,
     real_worker *made = &its->workers[index];
     tarry_tcp_worker_settings settings;
     tarry_tcp_worker_settings_init(&settings);
-    settings.connect = tarry_tcp_server_address(its->site.server, 0);
+    settings.connect = tarry_runtime_address(its->site.server, 0);
     settings.security.insecure = true;
     settings.worker = index;
     settings.compute = compute;
@@ -104,7 +104,7 @@ static int check_ways(const way ways[2], tarry_diagnostic *diagnostic)
 {
     for (uint32_t share = 0; share < 2; share++)
         for (uint32_t i = 0; i < ways[share].count; i++)
-            if (tarry_tcp_server_worker(ways[share].site.server, i).near != (share == 1))
+            if (tarry_runtime_worker(ways[share].site.server, i).shares_memory != (share == 1))
                 return diagnose(diagnostic, TARRY_ERROR_STATE,
                                 share == 1 ? "a worker does not share memory with the server"
                                            : "a worker shares memory that is not to");

@@ -36,8 +36,9 @@ typedef struct samples {
     double *seconds, *signal, *copies, *copy;
 } samples;
 
-static int measure(const bench_round_settings *settings, tarry_local *local, trivial_chunks *chunks,
-                   const bench_memory *memory, samples *out, tarry_diagnostic *diagnostic)
+static int measure(const bench_round_settings *settings, tarry_runtime *local,
+                   trivial_chunks *chunks, const bench_memory *memory, samples *out,
+                   tarry_diagnostic *diagnostic)
 {
     float *parameters = memory->vectors, *sum = memory->vectors + memory->stride;
     float *from = sum + memory->stride, *to = from + memory->stride;
@@ -45,7 +46,7 @@ static int measure(const bench_round_settings *settings, tarry_local *local, tri
         atomic_store(&chunks->written, i >= WARM_UP);
         tarry_round_result result;
         double start = clock_seconds();
-        int error = tarry_local_round(local, parameters, sum, &result, diagnostic);
+        int error = tarry_runtime_round(local, parameters, sum, &result, diagnostic);
         double end = clock_seconds();
         if (error != TARRY_OK)
             return error;
@@ -83,7 +84,7 @@ int bench_round_run(const bench_round_settings *settings, bench_round_row *row,
     size_t stride = settings->dimension > least_copy ? settings->dimension : least_copy;
     trivial_chunks chunks = {.dimension = settings->dimension};
     tarry_plan *plan = NULL;
-    tarry_local *local = NULL;
+    tarry_runtime *local = NULL;
     bench_memory memory = {0};
     double *figures = NULL;
     int error = tarry_plan_create(&settings->plan, NULL, &plan, diagnostic);
@@ -114,7 +115,7 @@ int bench_round_run(const bench_round_settings *settings, bench_round_row *row,
         if (error == TARRY_OK)
             summarise(settings, &taken, row);
     }
-    tarry_local_free(local);
+    tarry_runtime_free(local, true);
     bench_memory_free(&memory);
     memory_release(NULL, figures);
     tarry_plan_free(plan);

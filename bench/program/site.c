@@ -36,7 +36,7 @@ static int open_server(bench_site *site, const bench_site_settings *settings,
     own.observe_user = site;
     int error = tarry_tcp_server_create(site->plan, &own, NULL, &site->server, diagnostic);
     if (error == TARRY_OK) /* workers are let in from now on */
-        error = tarry_tcp_server_wait(site->server, 0, 0, diagnostic);
+        error = tarry_runtime_open(site->server, diagnostic);
     return error;
 }
 
@@ -57,7 +57,7 @@ int bench_site_open(bench_site *site, const bench_site_settings *settings,
 
 void bench_site_close(bench_site *site)
 {
-    tarry_tcp_server_free(site->server, true);
+    tarry_runtime_free(site->server, true);
     tarry_plan_free(site->plan);
     vector_release(NULL, site->sum);
     site->server = NULL;
@@ -67,15 +67,15 @@ void bench_site_close(bench_site *site)
 
 int bench_site_wait(bench_site *site, tarry_diagnostic *diagnostic)
 {
-    return tarry_tcp_server_wait(site->server, tarry_plan_workers(site->plan), PATIENCE_NS,
-                                 diagnostic);
+    return tarry_runtime_wait(site->server, tarry_plan_workers(site->plan), PATIENCE_NS,
+                              diagnostic);
 }
 
 int bench_site_run(bench_site *site, bench_site_round *round, tarry_diagnostic *diagnostic)
 {
     const float parameters[] = {0};
     int error =
-        tarry_tcp_server_round(site->server, parameters, site->sum, &round->result, diagnostic);
+        tarry_runtime_round(site->server, parameters, site->sum, &round->result, diagnostic);
     uint64_t ended = clock_now_ns();
     if (error != TARRY_OK)
         return error;

@@ -19,7 +19,7 @@ typedef struct bench_site_settings {
 
 typedef struct bench_site {
     tarry_plan *plan;
-    tarry_tcp_server *server;
+    tarry_runtime *server;
     float *sum;                 /* d numbers */
     _Atomic uint64_t signal_ns; /* when the last encode signal was about to go out */
 } bench_site;

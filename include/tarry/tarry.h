@@ -12,11 +12,14 @@
 #define TARRY_TARRY_H
 
 #include <tarry/allocator.h>
+#include <tarry/codec.h>
 #include <tarry/compute.h>
 #include <tarry/error.h>
 #include <tarry/event.h>
+#include <tarry/host.h>
 #include <tarry/local.h>
 #include <tarry/plan.h>
+#include <tarry/runtime.h>
 #include <tarry/server.h>
 #include <tarry/settings.h>
 #include <tarry/sim.h>

@@ -7,13 +7,14 @@
 #ifndef TARRY_TCP_H
 #define TARRY_TCP_H
 
-#include <tarry/local.h>
+#include <tarry/compute.h>
+#include <tarry/runtime.h>
+#include <tarry/straggler.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-#define TARRY_TCP_ID_SIZE 16
 #define TARRY_TCP_NO_WORKER UINT32_MAX
 
 /* How a side proves who it is, and whom it trusts. */
@@ -29,9 +30,9 @@ typedef struct tarry_tcp_security {
 
 typedef enum tarry_tcp_notice_type {
     TARRY_TCP_LISTENING,  /* peer: where */
-    TARRY_TCP_JOINED,     /* `worker` is there, text: "first", "again" or "restarted" */
+    TARRY_TCP_JOINED,     /* `worker` is there; `arrival` */
     TARRY_TCP_LEFT_OUT,   /* the server continues without `worker`, for `absence`; waited_ns,
-                             limit_ns;   text: what became of its connection, if that is gone */
+                             limit_ns; text: what became of its connection, if that is gone */
     TARRY_TCP_LEFT,       /* `worker` took its leave */
     TARRY_TCP_REFUSED,    /* a connection was turned away; text says why, peer who */
     TARRY_TCP_SIGNAL,     /* encode and transmit, `attempt` */
@@ -45,6 +46,13 @@ typedef enum tarry_tcp_notice_type {
                              the last good one stays so */
 } tarry_tcp_notice_type;
 
+/* How a worker comes. */
+typedef enum tarry_arrival {
+    TARRY_ARRIVAL_FIRST,
+    TARRY_ARRIVAL_AGAIN,     /* the same process, over another connection */
+    TARRY_ARRIVAL_RESTARTED, /* another process in its place */
+} tarry_arrival;
+
 typedef struct tarry_tcp_notice {
     tarry_tcp_notice_type type;
     uint64_t now_ns; /* of the monotonic clock */
@@ -52,6 +60,7 @@ typedef struct tarry_tcp_notice {
     uint32_t worker; /* TARRY_TCP_NO_WORKER: none, or not known */
     uint32_t attempt;
     tarry_absence absence;
+    tarry_arrival arrival;
     uint64_t waited_ns, limit_ns;
     const char *peer; /* an address; "" if there is none */
     const char *text;
@@ -79,11 +88,11 @@ typedef struct tarry_tcp_server_settings {
     const char *const *listen; /* "HOST:PORT", "[HOST]:PORT", ":PORT" (any address), "unix:PATH" */
     uint32_t listen_count;
     tarry_tcp_security security;
-    size_t parameters, dimension; /* as tarry_local_settings has them */
+    size_t parameters, dimension; /* of the vectors: >= 1 numbers each */
     tarry_server_settings server; /* as there */
     const void *job;              /* what workers are to compute; copied, handed to their `begin` */
     size_t job_size;
-    uint8_t job_id[TARRY_TCP_ID_SIZE]; /* zeros: drawn. A resumed job keeps its own */
+    uint8_t job_id[TARRY_JOB_ID_SIZE]; /* zeros: drawn. A resumed job keeps its own */
     /* SHA-256 of what workers must compute with: one that has other data is refused. Zeros: not
      * checked. */
     uint8_t data[TARRY_DIGEST_SIZE];
@@ -103,14 +112,12 @@ typedef struct tarry_tcp_server_settings {
                                 the files that the process may open */
     tarry_tcp_observe *observe; /* NULL: nobody */
     void *observe_user;
-    /* Called about once a second within tarry_tcp_server_wait and _round, in their thread, for what
+    /* Called about once a second within tarry_runtime_wait and _round, in their thread, for what
      * can't wait until they return: it may call _visit, _checkpoint, _stored and _worker, and a
      * checkpoint that is taken here begins the round in progress anew. NULL: nobody. */
     void (*attend)(void *user);
     void *attend_user;
 } tarry_tcp_server_settings;
-
-typedef struct tarry_tcp_server tarry_tcp_server;
 
 /* Memory is shared, 4 MiB may wait for a peer, 65,536 connections; everything else 0 or as
  * tarry_server_settings_init has it. */
@@ -121,77 +128,18 @@ TARRY_API void tarry_tcp_server_settings_init_sized(tarry_tcp_server_settings *s
 
 /*
  * Listens, and starts the runtime's threads; whoever connects is let in from the first
- * tarry_tcp_server_wait or _round on. `plan` is borrowed and must outlive the server.
+ * tarry_runtime_open, _wait or _round on. `plan` is borrowed and must outlive the server.
  * Memory: four stripes for each worker that sends one, and what TLS
  * takes per connection (docs/network.md has figures); d / l numbers for each worker on this machine
- * with which memory is shared. Errors: ARGUMENT, NO_MEMORY, SYSTEM (an address that can't be
- * listened on), FILE and FORMAT (credentials, a checkpoint that is not of this job).
+ * with which memory is shared. tarry_runtime_free tells all peers that the run is over or to be
+ * resumed, and waits a second at most until they have heard. Errors: ARGUMENT, NO_MEMORY, SYSTEM
+ * (an address that can't be listened on), FILE and FORMAT (credentials, a checkpoint that is not of
+ * this job).
  */
 TARRY_API int tarry_tcp_server_create(const tarry_plan *plan,
                                       const tarry_tcp_server_settings *settings,
-                                      const tarry_allocator *allocator, tarry_tcp_server **server,
+                                      const tarry_allocator *allocator, tarry_runtime **server,
                                       tarry_diagnostic *diagnostic);
-/* Tells all peers that the run is over (`finished`) or to be resumed, waits a second at most until
- * they have heard, and frees everything. NULL is allowed. */
-TARRY_API void tarry_tcp_server_free(tarry_tcp_server *server, bool finished);
-
-/* Where it listens: the index-th of its addresses, with the port that the system chose for port 0.
- * NULL past the last. */
-TARRY_API const char *tarry_tcp_server_address(const tarry_tcp_server *server, uint32_t index);
-TARRY_API void tarry_tcp_server_job_id(const tarry_tcp_server *server,
-                                       uint8_t id[TARRY_TCP_ID_SIZE]);
-
-/* Waits until `workers` workers are there. Errors: INTERRUPTED, STATE (wait_ns are over;
- * TARRY_NEVER: no limit). */
-TARRY_API int tarry_tcp_server_wait(tarry_tcp_server *server, uint32_t workers, uint64_t wait_ns,
-                                    tarry_diagnostic *diagnostic);
-
-/*
- * Runs one round, as tarry_local_round does; `parameters` are read, not copied, until it returns,
- * and `sum` is written until then by threads of the runtime. Where the workers that
- * are left can't bring what the stop rule wants, the round ends with COVERAGE, and the call with it
- * once the settings' patience_ns are over: until then it waits for more workers and runs another
- * round. Errors: as tarry_local_round, and SYSTEM.
- */
-TARRY_API int tarry_tcp_server_round(tarry_tcp_server *server, const float *parameters, float *sum,
-                                     tarry_round_result *result, tarry_diagnostic *diagnostic);
-/* As tarry_local_costs and tarry_local_replan: between rounds. */
-TARRY_API int tarry_tcp_server_costs(tarry_tcp_server *server, const double *costs);
-TARRY_API int tarry_tcp_server_replan(tarry_tcp_server *server, const tarry_plan *next,
-                                      tarry_diagnostic *diagnostic);
-/* Calls `look` with the machine while nothing else steps it, and gives back its result. */
-TARRY_API int tarry_tcp_server_visit(tarry_tcp_server *server,
-                                     int (*look)(void *user, const tarry_server *machine),
-                                     void *user);
-/* A checkpoint of the machine, tarry_server_checkpoint_size bytes; between rounds, or from
- * `attend`. Errors: NO_MEMORY. */
-TARRY_API int tarry_tcp_server_checkpoint(tarry_tcp_server *server, uint8_t *bytes);
-/* As tarry_server_stored. Of a server that was made from a checkpoint one has to be taken, and
- * stored in the place of the old one, before the first tarry_tcp_server_wait or _round, which are
- * errors (STATE) until then. */
-TARRY_API void tarry_tcp_server_stored(tarry_tcp_server *server, const uint8_t *bytes);
-/* Makes the round or wait in progress, or the next one, return TARRY_ERROR_INTERRUPTED. May be
- * called from any thread. */
-TARRY_API void tarry_tcp_server_interrupt(tarry_tcp_server *server);
-/* What viewers (`tarry top`) are shown: rounds that are done, to which those that end from now on
- * are added; rounds in all (0: not known); and a line of text. Between rounds. */
-TARRY_API void tarry_tcp_server_note(tarry_tcp_server *server, uint64_t done, uint64_t rounds,
-                                     const char *note);
-
-/* What one worker did so far. Between rounds. */
-typedef struct tarry_tcp_worker_state {
-    uint64_t chunks; /* finished chunks that the server heard of */
-    double pace;     /* as tarry_local_worker */
-    bool present, near;
-    uint32_t arrivals;
-    /* How often the server continued without it, for each reason. */
-    uint32_t silent, gone, late, failed;
-    uint64_t received, sent;         /* bytes */
-    char rack[TARRY_RACK_BYTES + 1]; /* that it said last; "": none */
-    uint64_t numerics;               /* that it said last, as tarry_tcp_worker_numerics; 0: none */
-} tarry_tcp_worker_state;
-
-TARRY_API tarry_tcp_worker_state tarry_tcp_server_worker(tarry_tcp_server *server, uint32_t worker);
 
 /* ---- a worker ---- */
 

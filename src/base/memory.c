@@ -44,6 +44,27 @@ void memory_release(const tarry_allocator *allocator, void *block)
     chosen.release(chosen.user, block);
 }
 
+size_t memory_room(size_t room, size_t wanted, size_t least)
+{
+    if (room < least)
+        room = least;
+    while (room < wanted)
+        room = room <= SIZE_MAX / 2 ? 2 * room : wanted;
+    return room;
+}
+
+void *memory_grow(const tarry_allocator *allocator, void *block, size_t kept, size_t room,
+                  size_t size)
+{
+    void *grown = memory_allocate(allocator, room, size);
+    if (grown == NULL)
+        return NULL;
+    if (kept > 0)
+        memcpy(grown, block, kept * size);
+    memory_release(allocator, block);
+    return grown;
+}
+
 /* The block's own address stands before the vector; blocks are aligned well enough for the gap
  * to have room for it. */
 float *vector_allocate(const tarry_allocator *allocator, size_t length)

@@ -15,6 +15,13 @@ tarry_allocator memory_allocator(const tarry_allocator *allocator);
 void *memory_allocate(const tarry_allocator *allocator, size_t count, size_t size);
 void memory_release(const tarry_allocator *allocator, void *block);
 
+/* For buffers that grow: room for `wanted`, which is `least` or more, by doubling what there is. */
+size_t memory_room(size_t room, size_t wanted, size_t least);
+/* A block of `room` elements of size bytes that begins with the first `kept` of `block`, which is
+ * released; NULL: there is no memory, and nothing changes. */
+void *memory_grow(const tarry_allocator *allocator, void *block, size_t kept, size_t room,
+                  size_t size);
+
 /* A vector of `length` zeroed floats that begins at a cache line; released by vector_release. */
 float *vector_allocate(const tarry_allocator *allocator, size_t length);
 void vector_release(const tarry_allocator *allocator, float *vector);

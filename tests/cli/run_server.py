@@ -7,6 +7,7 @@ import threading
 
 WELCOME, REFUSED, BYE, STATUS = 2, 3, 5, 13
 DONE, RESTART = 2, 3
+VERSION = 2  # of the protocol
 STATES = ("absent", "resting", "receiving", "computing", "sending", "late", "silent", "gone", "left")
 NEVER = 2**64 - 1
 SILENCE_NS = 600 * 10**9  # it says nothing unless it is told to
@@ -21,7 +22,7 @@ def text(words):
 
 
 def welcome():
-    return frame(WELCOME, struct.pack("<HBBI16s32sIIQQQdQQQ", 1, 0, 0, 2**32 - 1, b"j" * 16, b"p" * 32, 4, 0, 10, 10,
+    return frame(WELCOME, struct.pack("<HBBI16s32sIIQQQdQQQ", VERSION, 0, 0, 2**32 - 1, b"j" * 16, b"p" * 32, 4, 0, 10, 10,
                                       10, 1e6, SILENCE_NS, 0, 0) + text(b""))
 
 

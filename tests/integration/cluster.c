@@ -217,7 +217,7 @@ void cluster_begin_server(cluster *its)
     if (tarry_tcp_server_create(its->plan, &its->settings, NULL, &its->server, &diagnostic) !=
         TARRY_OK)
         fail_msg("%s", diagnostic.text);
-    snprintf(its->address, sizeof(its->address), "%s", tarry_tcp_server_address(its->server, 0));
+    snprintf(its->address, sizeof(its->address), "%s", tarry_runtime_address(its->server, 0));
     if (its->connect[0] == '\0')
         snprintf(its->connect, sizeof(its->connect), "%s", its->address);
     if (its->sum != NULL)
@@ -237,7 +237,7 @@ void cluster_begin_server(cluster *its)
 void cluster_wait(cluster *its, uint32_t workers)
 {
     tarry_diagnostic diagnostic;
-    if (tarry_tcp_server_wait(its->server, workers, WAIT_NS, &diagnostic) != TARRY_OK)
+    if (tarry_runtime_wait(its->server, workers, WAIT_NS, &diagnostic) != TARRY_OK)
         fail_msg("%s", diagnostic.text);
 }
 
@@ -346,7 +346,7 @@ static void remove_folder(const cluster *its)
 
 void cluster_end(cluster *its)
 {
-    tarry_tcp_server_free(its->server, true);
+    tarry_runtime_free(its->server, true);
     for (uint32_t worker = 0; worker < CLUSTER_MOST_WORKERS; worker++) {
         cluster_member *member = &its->members[worker];
         bool ends = member->started && !member->joined;
@@ -370,7 +370,7 @@ void cluster_end(cluster *its)
 int cluster_round(cluster *its, tarry_round_result *result, tarry_diagnostic *diagnostic)
 {
     its->parameters[0] += 1;
-    int error = tarry_tcp_server_round(its->server, its->parameters, its->sum, result, diagnostic);
+    int error = tarry_runtime_round(its->server, its->parameters, its->sum, result, diagnostic);
     if (error != TARRY_OK)
         return error;
     memset(its->truth, 0, its->dimension * sizeof(*its->truth));

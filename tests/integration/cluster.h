@@ -50,7 +50,7 @@ struct cluster {
     char folder[64]; /* of credentials */
     tarry_plan *plan;
     tarry_straggler *straggler;
-    tarry_tcp_server *server;
+    tarry_runtime *server;
     char address[160];
     cluster_member members[CLUSTER_MOST_WORKERS];
     float *sum, *parameters;

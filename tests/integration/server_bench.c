@@ -109,16 +109,16 @@ void bench_begin(bench *its, uint32_t parts)
     int error = tarry_tcp_server_create(its->plan, &its->settings, NULL, &its->server, &diagnostic);
     if (error != TARRY_OK)
         fail_msg("%s", diagnostic.text);
-    its->address = tarry_tcp_server_address(its->server, 0);
+    its->address = tarry_runtime_address(its->server, 0);
     if (its->settings.checkpoint == NULL) /* from now on it lets others in */
-        assert_int_equal(tarry_tcp_server_wait(its->server, 0, 0, NULL), TARRY_OK);
+        assert_int_equal(tarry_runtime_open(its->server, NULL), TARRY_OK);
     for (size_t i = 0; i < PARAMETERS; i++)
         its->parameters[i] = (float)i;
 }
 
 void bench_end(bench *its)
 {
-    tarry_tcp_server_free(its->server, true);
+    tarry_runtime_free(its->server, true);
     tarry_plan_free(its->plan);
     pthread_cond_destroy(&its->changed);
     pthread_mutex_destroy(&its->lock);
@@ -137,7 +137,7 @@ void crew_hire(crew *its, bench *with, uint32_t count)
         script_open(&its->workers[i], with->address, (uint8_t)(i + 1));
         script_join(&its->workers[i], i);
     }
-    assert_int_equal(tarry_tcp_server_wait(with->server, count, PATIENCE_NS, NULL), TARRY_OK);
+    assert_int_equal(tarry_runtime_wait(with->server, count, PATIENCE_NS, NULL), TARRY_OK);
 }
 
 void crew_start(crew *its)
@@ -162,7 +162,7 @@ int bench_round(bench *its, float parameter)
         its->sum[i] = NAN;
     tarry_diagnostic diagnostic;
     int error =
-        tarry_tcp_server_round(its->server, its->parameters, its->sum, &its->result, &diagnostic);
+        tarry_runtime_round(its->server, its->parameters, its->sum, &its->result, &diagnostic);
     if (error != TARRY_OK)
         print_message("%s\n", diagnostic.text);
     return error;

@@ -21,7 +21,7 @@ enum { PATIENCE_SECONDS = 60 };
 typedef struct bench {
     tarry_plan *plan;
     tarry_tcp_server_settings settings;
-    tarry_tcp_server *server;
+    tarry_runtime *server;
     const char *address;
     uint32_t chunks; /* of the plan in force: each has a gradient by its number */
     float parameters[PARAMETERS];

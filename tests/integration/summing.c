@@ -70,7 +70,7 @@ void summing_begin(summing *job)
 
 void summing_end(summing *job)
 {
-    tarry_local_free(job->local);
+    tarry_runtime_free(job->local, true);
     tarry_straggler_free(job->straggler);
     tarry_plan_free(job->plan);
     free(job->sum);
@@ -80,7 +80,7 @@ void summing_end(summing *job)
 int summing_round(summing *job, tarry_round_result *result, tarry_diagnostic *diagnostic)
 {
     job->parameters[0] += 1;
-    int error = tarry_local_round(job->local, job->parameters, job->sum, result, diagnostic);
+    int error = tarry_runtime_round(job->local, job->parameters, job->sum, result, diagnostic);
     if (error != TARRY_OK)
         return error;
     float *gradient = malloc(job->dimension * sizeof(*gradient));

@@ -20,7 +20,7 @@ typedef struct summing {
 
     tarry_straggler *straggler;
     tarry_plan *plan;
-    tarry_local *local;
+    tarry_runtime *local;
     float *sum;
     double *truth;
     double lengths; /* sum of the chunks' |gradient| */

@@ -182,6 +182,12 @@ static void bytes_are_counted(void **state)
     summing_end(&job);
 }
 
+static int measure_checkpoint(void *user, const tarry_server *machine)
+{
+    *(size_t *)user = tarry_server_checkpoint_size(machine);
+    return 0;
+}
+
 /* Five rounds, and a new runtime that goes on after them, compute what ten rounds do. */
 static void another_runtime_goes_on_from_a_checkpoint(void **state)
 {
@@ -194,14 +200,15 @@ static void another_runtime_goes_on_from_a_checkpoint(void **state)
     for (uint32_t round = 0; round < 5; round++)
         assert_int_equal(summing_round(&job, &result, NULL), TARRY_OK);
     uint8_t bytes[4096];
-    size_t size = tarry_server_checkpoint_size(tarry_local_server(job.local));
+    size_t size;
+    tarry_runtime_visit(job.local, measure_checkpoint, &size);
     assert_true(size <= sizeof(bytes));
-    assert_int_equal(tarry_local_checkpoint(job.local, bytes), TARRY_OK);
+    assert_int_equal(tarry_runtime_checkpoint(job.local, bytes), TARRY_OK);
 
     tarry_local_settings settings = job.local_settings;
     settings.checkpoint = bytes;
     settings.checkpoint_size = size;
-    tarry_local *next = NULL;
+    tarry_runtime *next = NULL;
     tarry_diagnostic diagnostic;
     settings.server.silence_ns++;
     assert_int_equal(tarry_local_create(job.plan, &settings, NULL, &next, &diagnostic),
@@ -213,12 +220,12 @@ static void another_runtime_goes_on_from_a_checkpoint(void **state)
     float *sum = calloc(job.dimension, sizeof(*sum));
     for (uint64_t round = 5; round < 10; round++) {
         assert_int_equal(summing_round(&job, &result, NULL), TARRY_OK);
-        assert_int_equal(tarry_local_round(next, job.parameters, sum, &result, NULL), TARRY_OK);
+        assert_int_equal(tarry_runtime_round(next, job.parameters, sum, &result, NULL), TARRY_OK);
         assert_int_equal(result.round, round);
         assert_memory_equal(sum, job.sum, job.dimension * sizeof(*sum));
     }
     free(sum);
-    tarry_local_free(next);
+    tarry_runtime_free(next, true);
     summing_end(&job);
 }
 
@@ -228,7 +235,7 @@ static void settings_are_checked(void **state)
     summing job;
     summing_init(&job);
     summing_begin(&job);
-    tarry_local *local = NULL;
+    tarry_runtime *local = NULL;
     tarry_diagnostic diagnostic;
     tarry_local_settings settings = job.local_settings;
     settings.dimension = 0;

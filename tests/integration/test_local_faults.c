@@ -62,7 +62,7 @@ static void assert_coverage_error(summing *job, const char *straggler, const cha
     assert_int_equal(summing_round(job, &result, &diagnostic), TARRY_ERROR_COVERAGE);
     assert_non_null(strstr(diagnostic.text, text));
     for (uint32_t worker = 0; worker < 8; worker++) {
-        tarry_local_worker state = tarry_local_worker_state(job->local, worker);
+        tarry_worker_state state = tarry_runtime_worker(job->local, worker);
         assert_int_equal(state.present, !tarry_straggler_dead(job->straggler, worker));
         assert_int_equal(state.chunks > 0, state.present);
         assert_int_equal(state.seconds > 0, state.present);
@@ -154,7 +154,7 @@ static void a_chunk_that_no_one_can_compute_is_named(void **state)
 static void *interrupt_soon(void *user)
 {
     usleep(30000);
-    tarry_local_interrupt(user);
+    tarry_runtime_interrupt(user);
     return NULL;
 }
 
@@ -172,7 +172,7 @@ static void an_interrupted_round_can_be_followed_by_another(void **state)
     assert_int_equal(pthread_create(&thread, NULL, interrupt_soon, job.local), 0);
     assert_int_equal(summing_round(&job, &result, NULL), TARRY_ERROR_INTERRUPTED);
     pthread_join(thread, NULL);
-    tarry_local_interrupt(job.local);
+    tarry_runtime_interrupt(job.local);
     assert_int_equal(summing_round(&job, &result, NULL), TARRY_ERROR_INTERRUPTED);
     summing_end(&job);
 }
@@ -182,13 +182,13 @@ static void an_interrupted_round_can_be_followed_by_another(void **state)
 static int create_and_run(void *user, const tarry_allocator *allocator)
 {
     summing *job = user;
-    tarry_local *local;
+    tarry_runtime *local;
     int error = tarry_local_create(job->plan, &job->local_settings, allocator, &local, NULL);
     if (error != TARRY_OK)
         return error;
     tarry_round_result result;
-    error = tarry_local_round(local, job->parameters, job->sum, &result, NULL);
-    tarry_local_free(local);
+    error = tarry_runtime_round(local, job->parameters, job->sum, &result, NULL);
+    tarry_runtime_free(local, true);
     return error;
 }
 
@@ -210,7 +210,7 @@ static void a_round_without_memory_can_be_repeated(void **state)
     summing job;
     summing_init(&job);
     summing_begin(&job);
-    tarry_local_free(job.local);
+    tarry_runtime_free(job.local, true);
     failing_allocator memory;
     failing_allocator_init(&memory, SIZE_MAX);
     assert_int_equal(

@@ -291,7 +291,7 @@ static void holds_no_more_than(uint32_t ahead, size_t vectors)
     job.local_settings.server.keep = TARRY_KEEP_CREDITED;
     job.local_settings.server.ahead = ahead;
     summing_begin(&job);
-    tarry_local_free(job.local);
+    tarry_runtime_free(job.local, true);
     meter held = {0};
     tarry_allocator allocator = {
         .user = &held, .allocate = meter_allocate, .release = meter_release};

@@ -61,7 +61,7 @@ static void three_vectors_per_worker_are_enough(void **state)
     settings.user = &dimension;
     settings.server.keep = TARRY_KEEP_CREDITED;
     settings.server.ahead = 1;
-    tarry_local *local;
+    tarry_runtime *local;
     assert_int_equal(tarry_local_create(plan, &settings, NULL, &local, NULL), TARRY_OK);
     float *parameters = malloc(dimension * sizeof(*parameters));
     float *sum = malloc(dimension * sizeof(*sum));
@@ -73,7 +73,7 @@ static void three_vectors_per_worker_are_enough(void **state)
         for (size_t i = 0; i < dimension; i++)
             parameters[i] = (float)(round + 1);
         tarry_round_result result;
-        assert_int_equal(tarry_local_round(local, parameters, sum, &result, NULL), TARRY_OK);
+        assert_int_equal(tarry_runtime_round(local, parameters, sum, &result, NULL), TARRY_OK);
         assert_true(result.exact);
         for (size_t i = 0; i < dimension; i++)
             assert_true(sum[i] == chunks * (float)(round + 1));
@@ -85,7 +85,7 @@ static void three_vectors_per_worker_are_enough(void **state)
     assert_true(vectors <= allowed);
     free(parameters);
     free(sum);
-    tarry_local_free(local);
+    tarry_runtime_free(local, true);
     tarry_plan_free(plan);
 }
 

@@ -24,7 +24,7 @@ typedef struct job {
     const char *spec; /* of the straggler; NULL: none */
     tarry_straggler *straggler;
     tarry_plan *first, *plan; /* the original one, and that in force */
-    tarry_local *local;
+    tarry_runtime *local;
     uint64_t seed;
     random_stream stream;
     float sum[DIMENSION], parameters[1];
@@ -98,7 +98,7 @@ static void job_begin(job *of)
 
 static void job_end(job *of)
 {
-    tarry_local_free(of->local);
+    tarry_runtime_free(of->local, true);
     tarry_straggler_free(of->straggler);
     if (of->plan != of->first)
         tarry_plan_free(of->plan);
@@ -134,7 +134,7 @@ static tarry_plan *random_next(job *of)
 /* The plan before is gone at once. */
 static void replan(job *of, tarry_plan *next)
 {
-    assert_int_equal(tarry_local_replan(of->local, next, NULL), TARRY_OK);
+    assert_int_equal(tarry_runtime_replan(of->local, next, NULL), TARRY_OK);
     if (of->plan != of->first)
         tarry_plan_free(of->plan);
     of->plan = next;
@@ -157,7 +157,7 @@ static tarry_round_result run_round(job *of)
     tarry_round_result result;
     tarry_diagnostic why = {""};
     of->parameters[0] += 1;
-    if (tarry_local_round(of->local, of->parameters, of->sum, &result, &why) != TARRY_OK)
+    if (tarry_runtime_round(of->local, of->parameters, of->sum, &result, &why) != TARRY_OK)
         fail_msg("%s", why.text);
     return result;
 }
@@ -202,7 +202,7 @@ static uint32_t count_present(const job *of)
 {
     uint32_t present = 0;
     for (uint32_t worker = 0; worker < WORKERS; worker++)
-        present += tarry_local_worker_state(of->local, worker).present;
+        present += tarry_runtime_worker(of->local, worker).present;
     return present;
 }
 
@@ -227,11 +227,11 @@ static void workers_go_on(void **state)
     }
     uint64_t chunks = 0;
     for (uint32_t worker = 0; worker < WORKERS; worker++) {
-        tarry_local_worker seen = tarry_local_worker_state(of.local, worker);
+        tarry_worker_state seen = tarry_runtime_worker(of.local, worker);
         chunks += seen.chunks;
         assert_true(seen.present == (seen.chunks > 0));
         if (seen.present)
-            assert_true(tarry_server_pace_ns(tarry_local_server(of.local), worker) > 0);
+            assert_true(seen.pace > 0);
     }
     assert_true(chunks >= heard);
     assert_int_equal(count_present(&of), WORKERS - 1);
@@ -296,10 +296,10 @@ static void an_interrupt_in_between_is_not_lost(void **state)
     job_init(&of);
     job_begin(&of);
     assert_exact(&of, 0);
-    tarry_local_interrupt(of.local);
+    tarry_runtime_interrupt(of.local);
     replan(&of, random_next(&of));
     tarry_round_result result;
-    assert_int_equal(tarry_local_round(of.local, of.parameters, of.sum, &result, NULL),
+    assert_int_equal(tarry_runtime_round(of.local, of.parameters, of.sum, &result, NULL),
                      TARRY_ERROR_INTERRUPTED);
     replan(&of, random_next(&of));
     assert_exact(&of, 2);
@@ -320,7 +320,7 @@ static void what_does_not_fit_is_refused(void **state)
         settings.adaptive_parts = kind == 3;
         tarry_plan *plan;
         assert_int_equal(tarry_plan_create(&settings, NULL, &plan, NULL), TARRY_OK);
-        assert_int_equal(tarry_local_replan(of.local, plan, NULL), TARRY_ERROR_ARGUMENT);
+        assert_int_equal(tarry_runtime_replan(of.local, plan, NULL), TARRY_ERROR_ARGUMENT);
         tarry_plan_free(plan);
     }
     assert_exact(&of, 0);
@@ -337,15 +337,15 @@ static int try_to_replan(void *user, const tarry_allocator *allocator)
 {
     const attempt *with = user;
     job *of = with->of;
-    tarry_local *local;
+    tarry_runtime *local;
     tarry_round_result result;
     int error = tarry_local_create(of->first, &of->settings, allocator, &local, NULL);
     if (error != TARRY_OK)
         return error;
-    error = tarry_local_replan(local, with->next, NULL);
+    error = tarry_runtime_replan(local, with->next, NULL);
     if (error == TARRY_OK)
-        error = tarry_local_round(local, of->parameters, of->sum, &result, NULL);
-    tarry_local_free(local);
+        error = tarry_runtime_round(local, of->parameters, of->sum, &result, NULL);
+    tarry_runtime_free(local, true);
     return error;
 }
 

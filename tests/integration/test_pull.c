@@ -32,8 +32,8 @@ typedef struct hand {
 
 struct crew {
     tarry_plan *plan;
-    tarry_local *local;
-    tarry_tcp_server *server;
+    tarry_runtime *runtime;
+    bool network;
     hand hands[WORKERS];
     char address[64];
     float parameters[1], sum[DIMENSION];
@@ -43,7 +43,7 @@ struct crew {
 static int take(hand *own, uint64_t wait_ns, const tarry_task **task)
 {
     return own->remote != NULL ? tarry_tcp_worker_take(own->remote, wait_ns, task, NULL)
-                               : tarry_local_take(own->of->local, own->worker, wait_ns, task);
+                               : tarry_local_take(own->of->runtime, own->worker, wait_ns, task);
 }
 
 static void fill(const tarry_task *task)
@@ -83,7 +83,7 @@ static void begin_local(crew *own)
     settings.parameters = 1;
     settings.dimension = DIMENSION;
     settings.server.silence_ns = UINT64_C(30000000000);
-    assert_int_equal(tarry_local_create(own->plan, &settings, NULL, &own->local, NULL), TARRY_OK);
+    assert_int_equal(tarry_local_create(own->plan, &settings, NULL, &own->runtime, NULL), TARRY_OK);
 }
 
 static void make_remote(hand *own)
@@ -110,7 +110,7 @@ static void begin_network(crew *own)
     settings.parameters = 1;
     settings.dimension = DIMENSION;
     settings.server.silence_ns = UINT64_C(30000000000);
-    assert_int_equal(tarry_tcp_server_create(own->plan, &settings, NULL, &own->server, NULL),
+    assert_int_equal(tarry_tcp_server_create(own->plan, &settings, NULL, &own->runtime, NULL),
                      TARRY_OK);
     for (uint32_t worker = 0; worker < WORKERS; worker++)
         make_remote(&own->hands[worker]);
@@ -118,7 +118,7 @@ static void begin_network(crew *own)
 
 static void begin_crew(crew *own, uint32_t replication, bool network)
 {
-    *own = (crew){0};
+    *own = (crew){.network = network};
     tarry_plan_settings wanted;
     tarry_plan_settings_init(&wanted);
     wanted.workers = WORKERS;
@@ -136,22 +136,23 @@ static void start(crew *own)
 {
     for (uint32_t worker = 0; worker < WORKERS; worker++)
         pthread_create(&own->hands[worker].thread, NULL, work, &own->hands[worker]);
-    if (own->server != NULL)
-        assert_int_equal(tarry_tcp_server_wait(own->server, WORKERS, TARRY_NEVER, NULL), TARRY_OK);
+    assert_int_equal(tarry_runtime_wait(own->runtime, WORKERS, TARRY_NEVER, NULL), TARRY_OK);
 }
 
 /* All threads end by themselves. */
 static void end_crew(crew *own)
 {
-    if (own->local != NULL)
-        tarry_local_dismiss(own->local);
-    tarry_tcp_server_free(own->server, true);
+    if (own->network)
+        tarry_runtime_free(own->runtime, true);
+    else
+        tarry_local_dismiss(own->runtime);
     for (uint32_t worker = 0; worker < WORKERS; worker++) {
         pthread_join(own->hands[worker].thread, NULL);
         assert_int_equal(own->hands[worker].result, TARRY_OK);
         tarry_tcp_worker_free(own->hands[worker].remote);
     }
-    tarry_local_free(own->local);
+    if (!own->network)
+        tarry_runtime_free(own->runtime, true);
     tarry_plan_free(own->plan);
 }
 
@@ -160,10 +161,7 @@ static void sums_are_exact(crew *own, unsigned rounds)
     for (unsigned round = 0; round < rounds; round++) {
         tarry_round_result result;
         own->parameters[0] += 1;
-        int error =
-            own->local != NULL
-                ? tarry_local_round(own->local, own->parameters, own->sum, &result, NULL)
-                : tarry_tcp_server_round(own->server, own->parameters, own->sum, &result, NULL);
+        int error = tarry_runtime_round(own->runtime, own->parameters, own->sum, &result, NULL);
         assert_int_equal(error, TARRY_OK);
         assert_true(result.exact);
         for (size_t i = 0; i < DIMENSION; i++) {
@@ -244,7 +242,7 @@ static void *run_round(void *argument)
 {
     crew *own = argument;
     tarry_round_result result;
-    tarry_tcp_server_round(own->server, own->parameters, own->sum, &result, NULL);
+    tarry_runtime_round(own->runtime, own->parameters, own->sum, &result, NULL);
     return NULL;
 }
 
@@ -257,10 +255,10 @@ static void a_worker_is_freed_with_its_task_out(void **state)
     pthread_t rounds;
     const tarry_task *task;
     begin_crew(&own, WORKERS, true);
-    assert_int_equal(tarry_tcp_server_wait(own.server, 0, 0, NULL), TARRY_OK);
+    assert_int_equal(tarry_runtime_open(own.runtime, NULL), TARRY_OK);
     own.hands[0].thread = pthread_self();
     while (take(&own.hands[0], 0, &task) == TARRY_ERROR_STATE &&
-           !tarry_tcp_server_worker(own.server, 0).present)
+           !tarry_runtime_worker(own.runtime, 0).present)
         sched_yield();
     pthread_create(&rounds, NULL, run_round, &own);
     assert_int_equal(take(&own.hands[0], TARRY_NEVER, &task), TARRY_OK);
@@ -269,7 +267,7 @@ static void a_worker_is_freed_with_its_task_out(void **state)
     for (uint32_t worker = 0; worker < WORKERS; worker++)
         tarry_tcp_worker_free(own.hands[worker].remote);
     pthread_join(rounds, NULL); /* for want of coverage */
-    tarry_tcp_server_free(own.server, true);
+    tarry_runtime_free(own.runtime, true);
     tarry_plan_free(own.plan);
 }
 

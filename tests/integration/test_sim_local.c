@@ -168,18 +168,18 @@ static void run_threads(const tarry_plan *plan, const tarry_straggler *straggler
     settings.parameters = settings.dimension = 1;
     settings.compute = compute;
     settings.straggler = straggler;
-    tarry_local *local;
+    tarry_runtime *local;
     begin(plan, rounds);
     assert_int_equal(tarry_local_create(plan, &settings, NULL, &local, NULL), TARRY_OK);
     for (uint32_t round = 0; round < ROUNDS; round++) {
         float parameter = 0, sum;
         tarry_round_result result;
-        assert_int_equal(tarry_local_round(local, &parameter, &sum, &result, NULL), TARRY_OK);
+        assert_int_equal(tarry_runtime_round(local, &parameter, &sum, &result, NULL), TARRY_OK);
         /* Thirds of three copies are rounded. */
         assert_true(fabs(sum / (WORKERS * (WORKERS - 1) / 2.0) - 1) < 1e-6);
         rounds[round].seconds = (double)(result.end_ns - result.start_ns) * 1e-9;
     }
-    tarry_local_free(local);
+    tarry_runtime_free(local, true);
 }
 
 /* When the worker reports the slot, by its draws alone. */

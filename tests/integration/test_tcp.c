@@ -35,7 +35,7 @@ static int note_size(void *user, const tarry_server *machine)
 static size_t checkpoint_size(cluster *its)
 {
     size_t size;
-    tarry_tcp_server_visit(its->server, note_size, &size);
+    tarry_runtime_visit(its->server, note_size, &size);
     return size;
 }
 
@@ -62,7 +62,7 @@ static tarry_plan *next_plan(const tarry_plan *plan, random_stream *stream)
 static void replan(cluster *its, random_stream *stream)
 {
     tarry_plan *next = next_plan(its->plan, stream);
-    assert_int_equal(tarry_tcp_server_replan(its->server, next, NULL), TARRY_OK);
+    assert_int_equal(tarry_runtime_replan(its->server, next, NULL), TARRY_OK);
     tarry_plan_free(its->plan);
     its->plan = next;
 }
@@ -133,8 +133,8 @@ static void share_memory(bool named, bool near, bool tls, tarry_keep keep)
     }
     cluster_exact_rounds(&its, 2);
     for (uint32_t worker = 0; worker < its.workers; worker++) {
-        tarry_tcp_worker_state state = tarry_tcp_server_worker(its.server, worker);
-        assert_true(state.near);
+        tarry_worker_state state = tarry_runtime_worker(its.server, worker);
+        assert_true(state.shares_memory);
         assert_int_equal(state.arrivals, 1); /* its turn to the shorter way is none */
         tarry_tcp_work work = tarry_tcp_worker_work(its.members[worker].worker);
         assert_true(work.received < its.parameter_count * sizeof(float));
@@ -328,19 +328,19 @@ static void test_restart(void **state)
     uint8_t *checkpoint = NULL;
     size_t size = 0;
     for (int again = 0; again < 3; again++) {
-        uint8_t id[TARRY_TCP_ID_SIZE];
+        uint8_t id[TARRY_JOB_ID_SIZE];
         size = checkpoint_size(&its);
         checkpoint = realloc(checkpoint, size);
         assert_non_null(checkpoint);
-        assert_int_equal(tarry_tcp_server_checkpoint(its.server, checkpoint), TARRY_OK);
-        tarry_tcp_server_job_id(its.server, id);
-        tarry_tcp_server_free(its.server, false);
+        assert_int_equal(tarry_runtime_checkpoint(its.server, checkpoint), TARRY_OK);
+        tarry_runtime_job_id(its.server, id);
+        tarry_runtime_free(its.server, false);
         memcpy(its.settings.job_id, id, sizeof(id));
         its.settings.checkpoint = checkpoint;
         its.settings.checkpoint_size = size;
         cluster_begin_server(&its);
-        assert_int_equal(tarry_tcp_server_checkpoint(its.server, checkpoint), TARRY_OK);
-        tarry_tcp_server_stored(its.server, checkpoint);
+        assert_int_equal(tarry_runtime_checkpoint(its.server, checkpoint), TARRY_OK);
+        tarry_runtime_stored(its.server, checkpoint);
         cluster_wait(&its, its.workers);
         cluster_exact_rounds(&its, 3);
     }
@@ -358,7 +358,7 @@ static void test_another_job(void **state)
     cluster_init(&its);
     cluster_begin(&its);
     cluster_exact_rounds(&its, 3);
-    tarry_tcp_server_free(its.server, false);
+    tarry_runtime_free(its.server, false);
     its.settings.job = "another one";
     its.settings.job_size = sizeof("another one");
     its.settings.server.stripe_length = 50;
@@ -374,7 +374,7 @@ static void test_another_job(void **state)
 
 static void restart_with(cluster *its, const char *job)
 {
-    tarry_tcp_server_free(its->server, false);
+    tarry_runtime_free(its->server, false);
     its->settings.job = job;
     its->settings.job_size = sizeof("job A");
     cluster_begin_server(its);
@@ -541,7 +541,7 @@ static void test_too_few_workers(void **state)
     tarry_tcp_worker_leave(its.members[0].worker, 0);
     cluster_join(&its, 0);
     cluster_begin_round(&its, &call);
-    tarry_tcp_server_interrupt(its.server);
+    tarry_runtime_interrupt(its.server);
     cluster_end_round(&call);
     assert_int_equal(call.error, TARRY_ERROR_INTERRUPTED);
     cluster_end(&its);

@@ -35,7 +35,7 @@ static void sums_rounds_of(uint32_t parts, bool reproducible, uint32_t threads)
         assert_true_sum(&its, parameter);
     }
     for (uint32_t worker = 0; worker < WORKERS; worker++) {
-        tarry_tcp_worker_state state = tarry_tcp_server_worker(its.server, worker);
+        tarry_worker_state state = tarry_runtime_worker(its.server, worker);
         assert_true(state.present && state.arrivals == 1);
         assert_true(state.sent > PARAMETERS * sizeof(float) && state.received > 0);
     }
@@ -87,7 +87,7 @@ static void does_without_the_dead(void **state)
             assert_true_sum(&its, 2);
         }
         bench_await_count(&its, &its.gone, 1);
-        tarry_tcp_worker_state lost = tarry_tcp_server_worker(its.server, 2);
+        tarry_worker_state lost = tarry_runtime_worker(its.server, 2);
         assert_true(!lost.present && lost.gone == 1);
         bench_end(&its);
         crew_dismiss(&all);
@@ -102,12 +102,12 @@ static void says_when_it_cannot_go_on(void **state)
     bench_begin(&its, 1);
     tarry_diagnostic diagnostic = {{0}};
     assert_int_equal(
-        tarry_tcp_server_round(its.server, its.parameters, its.sum, &its.result, &diagnostic),
+        tarry_runtime_round(its.server, its.parameters, its.sum, &its.result, &diagnostic),
         TARRY_ERROR_COVERAGE);
     assert_non_null(strstr(diagnostic.text, "all 6 workers are lost"));
-    assert_int_equal(tarry_tcp_server_wait(its.server, 1, 1000000, &diagnostic), TARRY_ERROR_STATE);
-    tarry_tcp_server_interrupt(its.server);
-    assert_int_equal(tarry_tcp_server_wait(its.server, 1, TARRY_NEVER, &diagnostic),
+    assert_int_equal(tarry_runtime_wait(its.server, 1, 1000000, &diagnostic), TARRY_ERROR_STATE);
+    tarry_runtime_interrupt(its.server);
+    assert_int_equal(tarry_runtime_wait(its.server, 1, TARRY_NEVER, &diagnostic),
                      TARRY_ERROR_INTERRUPTED);
     bench_end(&its);
 }
@@ -115,7 +115,7 @@ static void says_when_it_cannot_go_on(void **state)
 static void *interrupt_soon(void *argument)
 {
     usleep(50000);
-    tarry_tcp_server_interrupt(argument);
+    tarry_runtime_interrupt(argument);
     return NULL;
 }
 
@@ -139,7 +139,7 @@ static void can_be_interrupted(void **state)
 }
 
 typedef struct interrupter {
-    tarry_tcp_server *server;
+    tarry_runtime *server;
     useconds_t wait_us;
 } interrupter;
 
@@ -147,7 +147,7 @@ static void *interrupt_then(void *argument)
 {
     const interrupter *its = argument;
     usleep(its->wait_us);
-    tarry_tcp_server_interrupt(its->server);
+    tarry_runtime_interrupt(its->server);
     return NULL;
 }
 
@@ -200,7 +200,7 @@ static void waits_for_no_slow_reader(void **state)
         assert_int_equal(bench_round(&its, 6), TARRY_OK);
         assert_true_sum(&its, 6);
     }
-    tarry_tcp_worker_state slow = tarry_tcp_server_worker(its.server, 0);
+    tarry_worker_state slow = tarry_runtime_worker(its.server, 0);
     assert_true(slow.sent < 50 * PARAMETERS * sizeof(float));
     bench_end(&its);
     all.threads[0] = all.threads[1];
@@ -230,12 +230,12 @@ static void goes_on_with_another_plan(void **state)
     assert_int_equal(tarry_plan_evolve(its.plan, &wanted, NULL, &next, &changes, NULL), TARRY_OK);
     assert_true(changes.split > 0);
     its.chunks = tarry_plan_chunks(next);
-    assert_int_equal(tarry_tcp_server_replan(its.server, next, NULL), TARRY_OK);
+    assert_int_equal(tarry_runtime_replan(its.server, next, NULL), TARRY_OK);
     for (uint32_t round = 0; round < 5; round++) {
         assert_int_equal(bench_round(&its, 8), TARRY_OK);
         assert_true_sum(&its, 8);
     }
-    assert_true(tarry_tcp_server_worker(its.server, 0).present);
+    assert_true(tarry_runtime_worker(its.server, 0).present);
     bench_end(&its);
     crew_dismiss(&all);
     tarry_plan_free(next);
@@ -255,21 +255,21 @@ static void sends_nothing_of_a_round_before(void **state)
     for (uint32_t i = 1; i < WORKERS; i++)
         pthread_create(&all.threads[i], NULL, crew_work, &all.workers[i]);
     tarry_plan *next = bench_plan(1);
-    assert_int_equal(tarry_tcp_server_replan(its.server, next, NULL), TARRY_OK);
+    assert_int_equal(tarry_runtime_replan(its.server, next, NULL), TARRY_OK);
     assert_int_equal(bench_round(&its, 1), TARRY_OK);
     assert_true_sum(&its, 1);
-    tarry_tcp_worker_state before = tarry_tcp_server_worker(its.server, 0), now;
+    tarry_worker_state before = tarry_runtime_worker(its.server, 0), now;
     pthread_create(&all.threads[0], NULL, crew_work, &all.workers[0]);
     do {
         usleep(1000);
-        now = tarry_tcp_server_worker(its.server, 0);
+        now = tarry_runtime_worker(its.server, 0);
     } while (now.received < before.received + READY_FRAME);
     usleep(50000);
-    now = tarry_tcp_server_worker(its.server, 0);
+    now = tarry_runtime_worker(its.server, 0);
     assert_true(now.sent - before.sent < PARAMETERS * sizeof(float));
     assert_int_equal(bench_round(&its, 2), TARRY_OK);
     assert_true_sum(&its, 2);
-    assert_true(tarry_tcp_server_worker(its.server, 0).present);
+    assert_true(tarry_runtime_worker(its.server, 0).present);
     bench_end(&its);
     crew_dismiss(&all);
     tarry_plan_free(next);
@@ -278,10 +278,10 @@ static void sends_nothing_of_a_round_before(void **state)
 static int make_server(void *user, const tarry_allocator *allocator)
 {
     bench *its = user;
-    tarry_tcp_server *server;
+    tarry_runtime *server;
     int error = tarry_tcp_server_create(its->plan, &its->settings, allocator, &server, NULL);
     if (error == TARRY_OK)
-        tarry_tcp_server_free(server, true);
+        tarry_runtime_free(server, true);
     return error;
 }
 
@@ -318,12 +318,12 @@ static void survives_a_plan_that_can_not_be_encoded(void **state)
     bench_begin(&its, 1);
     tarry_plan *next = bench_plan(1);
     encoding_fails = true;
-    assert_int_equal(tarry_tcp_server_replan(its.server, next, NULL), TARRY_ERROR_NO_MEMORY);
+    assert_int_equal(tarry_runtime_replan(its.server, next, NULL), TARRY_ERROR_NO_MEMORY);
     its.settings.listen = (const char *const[]){"127.0.0.1:0"};
     its.settings.listen_count = 1;
     assert_int_equal(make_server(&its, NULL), TARRY_ERROR_NO_MEMORY);
     encoding_fails = false;
-    assert_int_equal(tarry_tcp_server_replan(its.server, next, NULL), TARRY_OK);
+    assert_int_equal(tarry_runtime_replan(its.server, next, NULL), TARRY_OK);
     bench_end(&its);
     tarry_plan_free(next);
 }

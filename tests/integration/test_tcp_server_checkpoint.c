@@ -31,11 +31,11 @@ static void goes_on_from_a_checkpoint(void **state)
     crew_start(&all);
     assert_int_equal(bench_round(&its, 1), TARRY_OK);
     size_t size = 0;
-    assert_int_equal(tarry_tcp_server_visit(its.server, look, &size), 7);
+    assert_int_equal(tarry_runtime_visit(its.server, look, &size), 7);
     uint8_t *bytes = malloc(size);
-    assert_int_equal(tarry_tcp_server_checkpoint(its.server, bytes), TARRY_OK);
-    uint8_t job[TARRY_TCP_ID_SIZE];
-    tarry_tcp_server_job_id(its.server, job);
+    assert_int_equal(tarry_runtime_checkpoint(its.server, bytes), TARRY_OK);
+    uint8_t job[TARRY_JOB_ID_SIZE];
+    tarry_runtime_job_id(its.server, job);
     bench_end(&its);
     crew_dismiss(&all);
 
@@ -46,12 +46,12 @@ static void goes_on_from_a_checkpoint(void **state)
     bench_begin(&its, 1);
     tarry_diagnostic diagnostic;
     assert_int_equal(
-        tarry_tcp_server_round(its.server, its.parameters, its.sum, &its.result, &diagnostic),
+        tarry_runtime_round(its.server, its.parameters, its.sum, &its.result, &diagnostic),
         TARRY_ERROR_STATE);
-    assert_int_equal(tarry_tcp_server_checkpoint(its.server, bytes), TARRY_OK);
-    assert_int_equal(tarry_tcp_server_wait(its.server, 0, 0, &diagnostic), TARRY_ERROR_STATE);
-    tarry_tcp_server_stored(its.server, bytes);
-    assert_int_equal(tarry_tcp_server_wait(its.server, 0, 0, NULL), TARRY_OK);
+    assert_int_equal(tarry_runtime_checkpoint(its.server, bytes), TARRY_OK);
+    assert_int_equal(tarry_runtime_open(its.server, &diagnostic), TARRY_ERROR_STATE);
+    tarry_runtime_stored(its.server, bytes);
+    assert_int_equal(tarry_runtime_open(its.server, NULL), TARRY_OK);
     crew_hire(&all, &its, WORKERS);
     crew_start(&all);
     assert_int_equal(bench_round(&its, 2), TARRY_OK);
@@ -73,8 +73,8 @@ static void attend(void *user)
 {
     attendant *its = user;
     its->times++;
-    assert_int_equal(tarry_tcp_server_checkpoint(its->bench->server, its->bytes), TARRY_OK);
-    tarry_tcp_server_stored(its->bench->server, its->bytes);
+    assert_int_equal(tarry_runtime_checkpoint(its->bench->server, its->bytes), TARRY_OK);
+    tarry_runtime_stored(its->bench->server, its->bytes);
 }
 
 static void its_caller_can_store_a_checkpoint_in_a_round(void **state)
@@ -90,12 +90,12 @@ static void its_caller_can_store_a_checkpoint_in_a_round(void **state)
     crew_hire(&all, &its, WORKERS);
     keeper.times = 0;
     uint64_t start_ns = clock_now_ns();
-    assert_int_equal(tarry_tcp_server_wait(its.server, WORKERS + 1, UINT64_C(1500000000), NULL),
+    assert_int_equal(tarry_runtime_wait(its.server, WORKERS + 1, UINT64_C(1500000000), NULL),
                      TARRY_ERROR_STATE);
     uint64_t seconds = (clock_now_ns() - start_ns) / UINT64_C(1000000000);
     assert_in_range(keeper.times, 1, 1 + seconds); /* the first one may have been due */
     size_t size = 0;
-    assert_int_equal(tarry_tcp_server_visit(its.server, look, &size), 7);
+    assert_int_equal(tarry_runtime_visit(its.server, look, &size), 7);
     assert_true(size <= sizeof(keeper.bytes));
     for (uint32_t i = 0; i < WORKERS; i++)
         all.workers[i].slowness = 1.2;

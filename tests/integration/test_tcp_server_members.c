@@ -55,7 +55,7 @@ static void lets_members_in_as_who_they_are(void **state)
         assert_true(script_open_secure(&all.workers[i], its.address, (uint8_t)(i + 1), as));
         script_join(&all.workers[i], WIRE_ANY_WORKER);
     }
-    assert_int_equal(tarry_tcp_server_wait(its.server, WORKERS, PATIENCE_NS, NULL), TARRY_OK);
+    assert_int_equal(tarry_runtime_wait(its.server, WORKERS, PATIENCE_NS, NULL), TARRY_OK);
     crew_start(&all);
     for (uint32_t round = 0; round < 3; round++) {
         assert_int_equal(bench_round(&its, 2), TARRY_OK);

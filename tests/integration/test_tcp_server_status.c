@@ -27,7 +27,7 @@ static void show_how_it_stands(uint32_t listed)
     crew_hire(&all, &its, WORKERS);
     crew_start(&all);
     assert_int_equal(bench_round(&its, 1), TARRY_OK);
-    tarry_tcp_server_note(its.server, 5, 12, "loss 0.5");
+    tarry_runtime_note(its.server, 5, 12, "loss 0.5");
     assert_int_equal(bench_round(&its, 2), TARRY_OK);
     script viewer;
     script_open(&viewer, its.address, 99);

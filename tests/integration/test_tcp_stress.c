@@ -93,7 +93,7 @@ static void replan(cluster *its, random_stream *stream)
     wanted.cost = cost;
     wanted.heaviest = 2;
     assert_int_equal(tarry_plan_evolve(its->plan, &wanted, NULL, &next, &changes, NULL), TARRY_OK);
-    assert_int_equal(tarry_tcp_server_replan(its->server, next, NULL), TARRY_OK);
+    assert_int_equal(tarry_runtime_replan(its->server, next, NULL), TARRY_OK);
     tarry_plan_free(its->plan);
     its->plan = next;
 }

@@ -27,7 +27,7 @@ typedef struct story {
     uv_loop_t loop;
     uv_timer_t limit;
     tarry_plan *plan;
-    tarry_tcp_server *server;
+    tarry_runtime *server;
     viewer *viewer;
     unsigned servers, told, lost;
     char long_note[WIRE_STATUS_NOTE_BYTES + 1];
@@ -51,15 +51,15 @@ static void start_server(story *its)
     tarry_diagnostic why;
     if (tarry_tcp_server_create(its->plan, &settings, NULL, &its->server, &why) != TARRY_OK)
         fail_msg("%s", why.text);
-    snprintf(its->address, sizeof(its->address), "%s", tarry_tcp_server_address(its->server, 0));
+    snprintf(its->address, sizeof(its->address), "%s", tarry_runtime_address(its->server, 0));
     its->servers++;
-    tarry_tcp_server_note(its->server, 7, 100, short_note);
-    assert_int_equal(tarry_tcp_server_wait(its->server, 0, 0, NULL), TARRY_OK); /* opens the door */
+    tarry_runtime_note(its->server, 7, 100, short_note);
+    assert_int_equal(tarry_runtime_open(its->server, NULL), TARRY_OK); /* opens the door */
 }
 
 static void stop_server(story *its, bool finished)
 {
-    tarry_tcp_server_free(its->server, finished);
+    tarry_runtime_free(its->server, finished);
     its->server = NULL;
     its->noted = false;
 }
@@ -80,7 +80,7 @@ static void on_told(void *user, const wire_status *status, const wire_worker_sta
         return;
     if (!its->noted) {
         assert_string_equal(status->note, short_note);
-        tarry_tcp_server_note(its->server, 7, 100, its->long_note);
+        tarry_runtime_note(its->server, 7, 100, its->long_note);
         its->noted = true;
     } else if (strcmp(status->note, short_note) != 0) {
         assert_string_equal(status->note, its->long_note);

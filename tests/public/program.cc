@@ -46,15 +46,15 @@ int main()
     settings.parameters = 1;
     settings.dimension = DIMENSION;
     settings.compute = compute;
-    tarry_local *local;
+    tarry_runtime *local;
     if (tarry_local_create(plan, &settings, nullptr, &local, &why) != TARRY_OK)
         return fail(why);
     const float parameters[] = {2};
     std::vector<float> sum(DIMENSION);
     tarry_round_result result;
-    if (tarry_local_round(local, parameters, sum.data(), &result, &why) != TARRY_OK)
+    if (tarry_runtime_round(local, parameters, sum.data(), &result, &why) != TARRY_OK)
         return fail(why);
-    tarry_local_free(local);
+    tarry_runtime_free(local, true);
     tarry_plan_free(plan);
     double error = std::fabs(sum[DIMENSION - 1] - 72.0); /* 2 (1 + 2 + ... + 8) */
     std::printf("%s: error %g\n", version, error);

@@ -14,7 +14,7 @@ enum {
     NAME_BYTES = 8,
     PARTS = 4,
     HEAD_BYTES =
-        NAME_BYTES + 2 * 4 + RUNNER_JOB_ID_SIZE + 2 * CHECKPOINT_DIGEST_SIZE + 4 * 8 + PARTS * 8,
+        NAME_BYTES + 2 * 4 + TARRY_JOB_ID_SIZE + 2 * CHECKPOINT_DIGEST_SIZE + 4 * 8 + PARTS * 8,
     SEAL_BYTES = 32,
     PIECE = 4096, /* numbers that are turned into bytes at a time */
 };

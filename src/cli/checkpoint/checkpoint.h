@@ -31,7 +31,7 @@ typedef struct checkpoint_part {
 } checkpoint_part;
 
 typedef struct checkpoint {
-    uint8_t job[RUNNER_JOB_ID_SIZE];
+    uint8_t job[TARRY_JOB_ID_SIZE];
     uint8_t data[CHECKPOINT_DIGEST_SIZE];   /* what it trains on */
     uint8_t rounds[CHECKPOINT_DIGEST_SIZE]; /* of those done, as history_log has it */
     uint64_t round;                         /* the next one's number: so many are done */

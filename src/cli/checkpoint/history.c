@@ -71,7 +71,7 @@ objective_score history_test(const history *past, size_t rounds)
     return rounds < past->count ? past->rounds[rounds].test : past->test_end;
 }
 
-double history_seconds(const tarry_local_worker *worker)
+double history_seconds(const tarry_worker_state *worker)
 {
     return worker->chunks > 0 && worker->seconds == 0 ? NAN : worker->seconds;
 }

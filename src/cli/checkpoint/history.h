@@ -33,7 +33,7 @@ typedef struct history {
     size_t capacity;
     uint32_t workers;
     uint32_t chunks;
-    tarry_local_worker *worker; /* workers of them, as they stood at the end; all processes */
+    tarry_worker_state *worker; /* workers of them, as they stood at the end; all processes */
     history_share *earlier;     /* workers of them */
     double earlier_seconds;     /* of `seconds` */
     objective_score train_end;  /* of the parameters as they were last looked at */
@@ -60,7 +60,7 @@ objective_score history_train(const history *past, size_t rounds);
 objective_score history_test(const history *past, size_t rounds);
 
 /* What a worker spent on its chunks; NaN: not known, since it computes elsewhere. */
-double history_seconds(const tarry_local_worker *worker);
+double history_seconds(const tarry_worker_state *worker);
 /* Of a round: how often a chunk was computed. */
 double history_copies_per_chunk(const tarry_round_result *result);
 /* Rounds of which a signal's conditioning limit was raised, and the largest 1/sigma_min and bound

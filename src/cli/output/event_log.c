@@ -145,6 +145,12 @@ const char *absence_name(tarry_absence absence)
     return "unknown";
 }
 
+static const char *const arrival_names[] = {
+    [TARRY_ARRIVAL_FIRST] = "first",
+    [TARRY_ARRIVAL_AGAIN] = "again",
+    [TARRY_ARRIVAL_RESTARTED] = "restarted",
+};
+
 static const char *const names[] = {
     [TARRY_TCP_LISTENING] = "listening",
     [TARRY_TCP_JOINED] = "joined",
@@ -214,7 +220,9 @@ void event_log_notice(event_log *log, const tarry_tcp_notice *notice)
         json_object_set_new(fields, "numerics", json_fingerprint(notice->numerics));
     }
     json_object_set_new(fields, "peer", text_or_null(notice->peer));
-    json_object_set_new(fields, "text", text_or_null(notice->text));
+    json_object_set_new(
+        fields, "text",
+        text_or_null(type == TARRY_TCP_JOINED ? arrival_names[notice->arrival] : notice->text));
     if (type == TARRY_TCP_ROUND && notice->result != NULL)
         add_result(fields, notice->result);
     event_log_add(log, names[type], fields);

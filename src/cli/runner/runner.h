@@ -1,61 +1,44 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a training run needs of the runtime that computes its sums: of workers in this process
- * (runner_local.h), or of others (runner_tcp.h, runner_processes.h). All but `interrupt` is called
- * by one thread, between rounds or from `attend`.
+ * The runtime that computes a training run's sums, and what the tool adds to it: waiting for
+ * workers that come from elsewhere, before the run and when too few are left, and a report of them.
+ * Its workers are threads of this process (runner_local.h), or come over the network
+ * (runner_tcp.h).
  */
 #ifndef CLI_RUNNER_H
 #define CLI_RUNNER_H
 
 #include <jansson.h>
 
-#include <tarry/local.h>
+#include <tarry/compute.h>
+#include <tarry/runtime.h>
+#include <tarry/straggler.h>
 
 #include "cli/job/job_code.h"
 
-#define RUNNER_JOB_ID_SIZE 16
+typedef struct runner_network runner_network;
 
-typedef struct runner runner;
+typedef struct runner {
+    tarry_runtime *runtime;
+    runner_network *network; /* NULL: its workers are threads of this process */
+} runner;
 
-typedef struct runner_methods {
-    bool computes_here; /* the request's compute function is called in this process */
-    /* Workers may come from now on, at the latest when `round` is called: after the first
-     * checkpoint is stored, if there are any. NULL: they are there. */
-    void (*open)(runner *self);
-    /* As tarry_local_round, tarry_local_costs and tarry_local_replan. */
-    int (*round)(runner *self, const float *parameters, float *sum, tarry_round_result *result,
+/* Waits for workers as the first round would. Errors: INTERRUPTED. */
+int runner_gather(runner *self, tarry_diagnostic *diagnostic);
+/* As tarry_runtime_round, after runner_gather. */
+int runner_round(runner *self, const float *parameters, float *sum, tarry_round_result *result,
                  tarry_diagnostic *diagnostic);
-    int (*costs)(runner *self, const double *costs);
-    int (*replan)(runner *self, const tarry_plan *next, tarry_diagnostic *diagnostic);
-    /* Waits for workers as the first round would. NULL: they are there. */
-    int (*gather)(runner *self, tarry_diagnostic *diagnostic);
-    /* Sets rack[j] of each worker, as tarry_plan_evolution has it, to what the workers say, and for
-     * those that say nothing to what the plan has; *said: whether any says something. Errors:
-     * NO_MEMORY. NULL: none can. */
-    int (*racks)(runner *self, uint32_t *rack, bool *said);
-    /* Calls `look` with the server's machine while nothing steps it, and gives back its result. */
-    int (*visit)(runner *self, int (*look)(void *user, const tarry_server *server), void *user);
-    /* As tarry_server_checkpoint and tarry_server_stored, of that machine. */
-    int (*checkpoint)(runner *self, uint8_t *bytes);
-    void (*stored)(runner *self, const uint8_t *bytes);
-    /* The round in progress, or the next one, gives back TARRY_ERROR_INTERRUPTED. Any thread. */
-    void (*interrupt)(runner *self);
-    tarry_local_worker (*worker)(const runner *self, uint32_t worker);
-    /* By which workers know the job again when it is resumed; zeros where none outlives it. */
-    void (*job_id)(const runner *self, uint8_t id[RUNNER_JOB_ID_SIZE]);
-    /* How the run stands, for those who watch it; NULL: nobody can. */
-    void (*note)(runner *self, uint64_t done, uint64_t rounds, const char *text);
-    /* What happened between the machines, for the report; NULL: there are none. NULL is given back
-     * where there is no memory. */
-    json_t *(*describe)(const runner *self);
-    /* `finished`: the run is over; else it may be resumed. */
-    void (*free)(runner *self, bool finished);
-} runner_methods;
-
-/* The first member of each kind of runner. */
-struct runner {
-    const runner_methods *methods;
-};
+/* As tarry_runtime_replan. */
+int runner_replan(runner *self, const tarry_plan *next, tarry_diagnostic *diagnostic);
+/* Sets rack[j] of each worker, as tarry_plan_evolution has it, to what the workers say, and for
+ * those that say nothing to what the plan has; *said: whether any says something. Errors:
+ * NO_MEMORY. */
+int runner_racks(runner *self, const tarry_plan *plan, uint32_t *rack, bool *said);
+/* What happened between the machines, for the report; null where there are none. NULL is given back
+ * where there is no memory. */
+json_t *runner_describe(runner *self);
+/* `finished`: the run is over; else it may be resumed. NULL is allowed. */
+void runner_free(runner *self, bool finished);
 
 /* What to run; all of it is borrowed, and what is not said otherwise must outlive the runner. */
 typedef struct runner_request {
@@ -73,12 +56,11 @@ typedef struct runner_request {
     /* Tells the user a line; called within `create` and `round`. */
     void (*say)(void *user, const char *line);
     void *say_user;
-    /* Called about once a second within `round`, where workers may come back again and again: then
-     * `visit`, `worker`, `checkpoint` and `stored` are allowed. */
+    /* Called about once a second within a round, where workers may come back again and again. */
     void (*attend)(void *user);
     void *attend_user;
-    /* To go on from: what `checkpoint` and `job_id` gave of a runner for the same plan and
-     * settings; for the call. NULL: a new job. */
+    /* To go on from: what the runtime for the same plan and settings gave; for the call. NULL: a
+     * new job. */
     const uint8_t *checkpoint;
     size_t checkpoint_size;
     const uint8_t *job_id;
@@ -95,7 +77,7 @@ static inline void runner_server_settings(const runner_request *request,
     settings->stripe_length = chosen.stripe_length;
 }
 
-/* Makes a runner that the caller frees by its method. Errors: as tarry_local_create. */
+/* Makes a runner that the caller frees. Errors: as tarry_local_create. */
 typedef int runner_create(void *user, const runner_request *request, runner **out,
                           tarry_diagnostic *diagnostic);
 

@@ -28,14 +28,14 @@ enum {
 
 /* Of what happened so far; counted in the server's thread. */
 typedef struct event_counts {
-    atomic_ulong first, again, restarted, left, refused, gone, silent, late, failed;
+    atomic_ulong arrivals[TARRY_ARRIVAL_RESTARTED + 1]; /* of each kind */
+    atomic_ulong left, refused, gone, silent, late, failed;
     atomic_ulong without_estimate; /* rounds */
 } event_counts;
 
-typedef struct runner_tcp {
-    runner base;
+struct runner_network {
     const runner_tcp_settings *settings;
-    tarry_tcp_server *server;
+    tarry_runtime *server; /* the runner's */
     shipped_data *shipped;
     const tarry_plan *plan; /* in force */
     uint32_t workers;
@@ -51,22 +51,12 @@ typedef struct runner_tcp {
     bool mixed;         /* copies of different ones met in a round of 2 parts or more */
     double mixed_bound; /* of those rounds' errors; NaN: not known */
     event_counts counts;
-} runner_tcp;
-
-static runner_tcp *own_of(const runner *self)
-{
-    return (runner_tcp *)self;
-}
-
-static tarry_tcp_server *server_of(const runner *self)
-{
-    return own_of(self)->server;
-}
+};
 
 /* ---- what is told ---- */
 
-__attribute__((format(printf, 2, 3))) static void tell(const runner_tcp *own, const char *format,
-                                                       ...)
+__attribute__((format(printf, 2, 3))) static void tell(const runner_network *own,
+                                                       const char *format, ...)
 {
     char line[512];
     va_list arguments;
@@ -94,7 +84,7 @@ static void count_absence(event_counts *counts, tarry_absence absence)
     }
 }
 
-static void tell_waiting(const runner_tcp *own, const tarry_tcp_notice *notice)
+static void tell_waiting(const runner_network *own, const tarry_tcp_notice *notice)
 {
     char patience[NUMBER_TEXT_SIZE];
     seconds_text((double)notice->waited_ns * 1e-9, patience);
@@ -103,7 +93,7 @@ static void tell_waiting(const runner_tcp *own, const tarry_tcp_notice *notice)
 
 static void observe(void *user, const tarry_tcp_notice *notice)
 {
-    runner_tcp *own = user;
+    runner_network *own = user;
     event_counts *counts = &own->counts;
     if (notice->type == TARRY_TCP_WAITING) {
         tell_waiting(own, notice);
@@ -112,10 +102,7 @@ static void observe(void *user, const tarry_tcp_notice *notice)
     if (notice->type == TARRY_TCP_ROUND && notice->result->error == TARRY_ERROR_COVERAGE)
         atomic_fetch_add(&counts->without_estimate, 1);
     if (notice->type == TARRY_TCP_JOINED)
-        atomic_fetch_add(strcmp(notice->text, "first") == 0   ? &counts->first
-                         : strcmp(notice->text, "again") == 0 ? &counts->again
-                                                              : &counts->restarted,
-                         1);
+        atomic_fetch_add(&counts->arrivals[notice->arrival], 1);
     else if (notice->type == TARRY_TCP_LEFT)
         atomic_fetch_add(&counts->left, 1);
     else if (notice->type == TARRY_TCP_REFUSED)
@@ -130,12 +117,12 @@ static json_t *counted(const atomic_ulong *count)
     return json_integer((json_int_t)atomic_load(count));
 }
 
-static json_t *worker_json(runner_tcp *own, uint32_t worker)
+static json_t *worker_json(runner_network *own, uint32_t worker)
 {
-    tarry_tcp_worker_state state = tarry_tcp_server_worker(own->server, worker);
+    tarry_worker_state state = tarry_runtime_worker(own->server, worker);
     return json_pack("{s:I, s:b, s:b, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "worker",
-                     (json_int_t)worker, "present", state.present, "near", state.near, "rack",
-                     json_text(state.rack[0] != '\0' ? state.rack : NULL), "arrivals",
+                     (json_int_t)worker, "present", state.present, "near", state.shares_memory,
+                     "rack", json_text(state.rack[0] != '\0' ? state.rack : NULL), "arrivals",
                      (json_int_t)state.arrivals, "gone", (json_int_t)state.gone, "silent",
                      (json_int_t)state.silent, "late", (json_int_t)state.late, "failed",
                      (json_int_t)state.failed, "received_bytes", (json_int_t)state.received,
@@ -145,21 +132,23 @@ static json_t *worker_json(runner_tcp *own, uint32_t worker)
 
 /* ---- copies that are not the same to the bit ---- */
 
-static unsigned long count_arrivals(const runner_tcp *own)
+static unsigned long count_arrivals(const runner_network *own)
 {
     const event_counts *counts = &own->counts;
-    return atomic_load(&counts->first) + atomic_load(&counts->again) +
-           atomic_load(&counts->restarted);
+    unsigned long sum = 0;
+    for (size_t kind = 0; kind <= TARRY_ARRIVAL_RESTARTED; kind++)
+        sum += atomic_load(&counts->arrivals[kind]);
+    return sum;
 }
 
-static void look_at_numerics(runner_tcp *own)
+static void look_at_numerics(runner_network *own)
 {
     for (uint32_t worker = 0; worker < own->workers; worker++)
-        own->numerics[worker] = tarry_tcp_server_worker(own->server, worker).numerics;
+        own->numerics[worker] = tarry_runtime_worker(own->server, worker).numerics;
 }
 
 /* Of a round with more than one part; says it once. */
-static void watch_numerics(runner_tcp *own, const tarry_round_result *result)
+static void watch_numerics(runner_network *own, const tarry_round_result *result)
 {
     unsigned long arrivals = count_arrivals(own);
     uint32_t one, other;
@@ -184,7 +173,7 @@ static void watch_numerics(runner_tcp *own, const tarry_round_result *result)
          one, other, result->parts, bound);
 }
 
-static json_t *numerics_json(runner_tcp *own)
+static json_t *numerics_json(runner_network *own)
 {
     look_at_numerics(own);
     return json_pack("{s:I, s:b, s:o}", "kinds",
@@ -192,19 +181,23 @@ static json_t *numerics_json(runner_tcp *own)
                      "error_bound", number_json(own->mixed_bound));
 }
 
-static json_t *describe(const runner *self)
+json_t *runner_describe(runner *self)
 {
-    runner_tcp *own = own_of(self);
+    runner_network *own = self->network;
+    if (own == NULL)
+        return json_null();
     const event_counts *counts = &own->counts;
     json_t *listen = json_array(), *workers = json_array();
     const char *address;
-    for (uint32_t i = 0; listen != NULL && (address = runner_tcp_address(self, i)) != NULL; i++)
+    for (uint32_t i = 0;
+         listen != NULL && (address = tarry_runtime_address(own->server, i)) != NULL; i++)
         listen = json_append(listen, json_text(address));
     for (uint32_t i = 0; workers != NULL && i < own->workers; i++)
         workers = json_append(workers, worker_json(own, i));
     json_t *events = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "joined",
-                               counted(&counts->first), "joined_again", counted(&counts->again),
-                               "restarted", counted(&counts->restarted), "left",
+                               counted(&counts->arrivals[TARRY_ARRIVAL_FIRST]), "joined_again",
+                               counted(&counts->arrivals[TARRY_ARRIVAL_AGAIN]), "restarted",
+                               counted(&counts->arrivals[TARRY_ARRIVAL_RESTARTED]), "left",
                                counted(&counts->left), "refused", counted(&counts->refused), "gone",
                                counted(&counts->gone), "silent", counted(&counts->silent), "late",
                                counted(&counts->late), "failed", counted(&counts->failed));
@@ -215,11 +208,11 @@ static json_t *describe(const runner *self)
 
 /* ---- waiting for workers ---- */
 
-static uint32_t count_present(runner_tcp *own)
+static uint32_t count_present(runner_network *own)
 {
     uint32_t present = 0;
     for (uint32_t worker = 0; worker < own->workers; worker++)
-        present += tarry_tcp_server_worker(own->server, worker).present;
+        present += tarry_runtime_worker(own->server, worker).present;
     return present;
 }
 
@@ -229,7 +222,7 @@ static uint64_t later(uint64_t now, uint64_t ns)
 }
 
 /* Waits until all that can be expected are there, or the time is over. Errors: INTERRUPTED. */
-static int wait_for_all(runner_tcp *own, tarry_diagnostic *diagnostic)
+static int wait_for_all(runner_network *own, tarry_diagnostic *diagnostic)
 {
     const runner_tcp_settings *settings = own->settings;
     uint64_t until = later(clock_now_ns(), settings->wait_ns);
@@ -242,13 +235,13 @@ static int wait_for_all(runner_tcp *own, tarry_diagnostic *diagnostic)
              wait);
     }
     while (error == TARRY_ERROR_STATE) {
-        if (settings->expected != NULL)
-            expected = settings->expected(settings->expected_user);
+        if (settings->crew != NULL)
+            expected = settings->crew->expected(settings->crew->user);
         uint64_t now = clock_now_ns();
         uint64_t slice = until > now ? until - now : 0;
-        if (settings->expected != NULL && slice > SLICE_NS)
+        if (settings->crew != NULL && slice > SLICE_NS)
             slice = SLICE_NS;
-        error = tarry_tcp_server_wait(own->server, expected, slice, diagnostic);
+        error = tarry_runtime_wait(own->server, expected, slice, diagnostic);
         if (slice < SLICE_NS)
             break;
     }
@@ -267,42 +260,38 @@ static int wait_for_all(runner_tcp *own, tarry_diagnostic *diagnostic)
     return error;
 }
 
-static int gather(runner *self, tarry_diagnostic *diagnostic)
+int runner_gather(runner *self, tarry_diagnostic *diagnostic)
 {
-    runner_tcp *own = own_of(self);
+    runner_network *own = self->network;
+    if (own == NULL)
+        return TARRY_OK;
     int error = own->begun ? TARRY_OK : wait_for_all(own, diagnostic);
     own->begun = true;
     return error;
 }
 
-static int run_round(runner *self, const float *parameters, float *sum, tarry_round_result *result,
-                     tarry_diagnostic *diagnostic)
+int runner_round(runner *self, const float *parameters, float *sum, tarry_round_result *result,
+                 tarry_diagnostic *diagnostic)
 {
-    runner_tcp *own = own_of(self);
-    int error = gather(self, diagnostic);
+    int error = runner_gather(self, diagnostic);
     if (error == TARRY_OK)
-        error = tarry_tcp_server_round(own->server, parameters, sum, result, diagnostic);
-    if (error == TARRY_OK)
-        watch_numerics(own, result);
+        error = tarry_runtime_round(self->runtime, parameters, sum, result, diagnostic);
+    if (error == TARRY_OK && self->network != NULL)
+        watch_numerics(self->network, result);
     return error;
 }
 
-/* ---- what a runner does ---- */
-
-static int set_costs(runner *self, const double *costs)
+int runner_replan(runner *self, const tarry_plan *next, tarry_diagnostic *diagnostic)
 {
-    return tarry_tcp_server_costs(server_of(self), costs);
-}
-
-static int replan(runner *self, const tarry_plan *next, tarry_diagnostic *diagnostic)
-{
-    int error = tarry_tcp_server_replan(server_of(self), next, diagnostic);
-    if (error == TARRY_OK) {
-        own_of(self)->plan = next;
-        own_of(self)->looked = 0;
+    int error = tarry_runtime_replan(self->runtime, next, diagnostic);
+    if (error == TARRY_OK && self->network != NULL) {
+        self->network->plan = next;
+        self->network->looked = 0;
     }
     return error;
 }
+
+/* ---- racks ---- */
 
 /* A name that no worker can say, so that those that say none are where the plan has them. */
 static void name_by_plan(const tarry_plan *plan, rack_entry *entry)
@@ -314,96 +303,47 @@ static void name_by_plan(const tarry_plan *plan, rack_entry *entry)
                  tarry_plan_rack(plan, entry->worker));
 }
 
-static int list_racks(runner *self, uint32_t *rack, bool *said)
+int runner_racks(runner *self, const tarry_plan *plan, uint32_t *rack, bool *said)
 {
-    runner_tcp *own = own_of(self);
-    rack_entry *entries = memory_allocate(NULL, own->workers, sizeof(*entries));
+    uint32_t workers = tarry_plan_workers(plan);
+    rack_entry *entries = memory_allocate(NULL, workers, sizeof(*entries));
     if (entries == NULL)
         return TARRY_ERROR_NO_MEMORY;
     *said = false;
-    for (uint32_t worker = 0; worker < own->workers; worker++) {
-        tarry_tcp_worker_state state = tarry_tcp_server_worker(own->server, worker);
+    for (uint32_t worker = 0; worker < workers; worker++) {
+        tarry_worker_state state = tarry_runtime_worker(self->runtime, worker);
         entries[worker].worker = worker;
         if (state.rack[0] != '\0')
             memcpy(entries[worker].name, state.rack, sizeof(state.rack));
         else
-            name_by_plan(own->plan, &entries[worker]);
+            name_by_plan(plan, &entries[worker]);
         *said |= state.rack[0] != '\0';
     }
-    rack_join(entries, own->workers, rack);
+    rack_join(entries, workers, rack);
     memory_release(NULL, entries);
     return TARRY_OK;
 }
 
-static int visit(runner *self, int (*look)(void *user, const tarry_server *server), void *user)
-{
-    return tarry_tcp_server_visit(server_of(self), look, user);
-}
+/* ---- creation and the end ---- */
 
-static int checkpoint(runner *self, uint8_t *bytes)
+void runner_free(runner *self, bool finished)
 {
-    return tarry_tcp_server_checkpoint(server_of(self), bytes);
-}
-
-static void stored(runner *self, const uint8_t *bytes)
-{
-    tarry_tcp_server_stored(server_of(self), bytes);
-}
-
-static void interrupt(runner *self)
-{
-    tarry_tcp_server_interrupt(server_of(self));
-}
-
-static tarry_local_worker worker_state(const runner *self, uint32_t worker)
-{
-    tarry_tcp_worker_state state = tarry_tcp_server_worker(server_of(self), worker);
-    return (tarry_local_worker){
-        .chunks = state.chunks, .present = state.present, .pace = state.pace};
-}
-
-static void job_id(const runner *self, uint8_t id[RUNNER_JOB_ID_SIZE])
-{
-    tarry_tcp_server_job_id(server_of(self), id);
-}
-
-/* What is wrong will be told by the round. */
-static void open_doors(runner *self)
-{
-    tarry_tcp_server_wait(server_of(self), 0, 0, NULL);
-}
-
-static void note(runner *self, uint64_t done, uint64_t rounds, const char *text)
-{
-    tarry_tcp_server_note(server_of(self), done, rounds, text);
-}
-
-static void release(runner *self, bool finished)
-{
-    runner_tcp *own = own_of(self);
-    tarry_tcp_server_free(own->server, finished);
-    shipped_data_free(own->shipped);
-    memory_release(NULL, own->numerics);
+    if (self == NULL)
+        return;
+    runner_network *own = self->network;
+    const runner_crew *crew = own != NULL ? own->settings->crew : NULL;
+    if (crew != NULL)
+        crew->retire(crew->user);
+    tarry_runtime_free(self->runtime, finished || crew != NULL);
+    if (crew != NULL)
+        crew->end(crew->user);
+    if (own != NULL) {
+        shipped_data_free(own->shipped);
+        memory_release(NULL, own->numerics);
+    }
     memory_release(NULL, own);
+    memory_release(NULL, self);
 }
-
-static const runner_methods methods = {
-    .open = open_doors,
-    .round = run_round,
-    .costs = set_costs,
-    .replan = replan,
-    .gather = gather,
-    .racks = list_racks,
-    .visit = visit,
-    .checkpoint = checkpoint,
-    .stored = stored,
-    .interrupt = interrupt,
-    .worker = worker_state,
-    .job_id = job_id,
-    .note = note,
-    .describe = describe,
-    .free = release,
-};
 
 /* Encodes the job with the digest of the data, by which workers are known to have the same. */
 static int make_job(const runner_request *request, char **text, uint8_t digest[TARRY_DIGEST_SIZE])
@@ -417,7 +357,7 @@ static int make_job(const runner_request *request, char **text, uint8_t digest[T
     return error;
 }
 
-static int create_server(runner_tcp *own, const runner_request *request,
+static int create_server(runner_network *own, const runner_request *request,
                          tarry_diagnostic *diagnostic)
 {
     const runner_tcp_settings *wanted = own->settings;
@@ -439,7 +379,7 @@ static int create_server(runner_tcp *own, const runner_request *request,
     settings.attend = request->attend;
     settings.attend_user = request->attend_user;
     if (request->job_id != NULL)
-        memcpy(settings.job_id, request->job_id, TARRY_TCP_ID_SIZE);
+        memcpy(settings.job_id, request->job_id, TARRY_JOB_ID_SIZE);
     tarry_diagnostic why = {{0}};
     int error = make_job(request, &job, settings.data);
     if (error == TARRY_OK && wanted->ship)
@@ -458,10 +398,10 @@ static int create_server(runner_tcp *own, const runner_request *request,
     return error;
 }
 
-static void announce(const runner_tcp *own)
+static void announce(const runner_network *own)
 {
     const char *address;
-    for (uint32_t i = 0; (address = runner_tcp_address(&own->base, i)) != NULL; i++) {
+    for (uint32_t i = 0; (address = tarry_runtime_address(own->server, i)) != NULL; i++) {
         event_log_add(own->settings->log, "listening",
                       json_pack("{s:o}", "peer", json_text(address)));
         tell(own, "listening on %s", address);
@@ -469,7 +409,7 @@ static void announce(const runner_tcp *own)
 }
 
 /* Who can't connect for want of descriptors is not even heard of. */
-static void allow_files(const runner_tcp *own)
+static void allow_files(const runner_network *own)
 {
     uint64_t limit = file_limit_raise((uint64_t)own->workers * FILES_PER_WORKER + OTHER_FILES);
     if (limit < (uint64_t)own->workers + OTHER_FILES)
@@ -482,10 +422,13 @@ static void allow_files(const runner_tcp *own)
 int runner_tcp_create(void *user, const runner_request *request, runner **out,
                       tarry_diagnostic *diagnostic)
 {
-    runner_tcp *own = memory_allocate(NULL, 1, sizeof(*own));
-    if (own == NULL)
+    runner *made = memory_allocate(NULL, 1, sizeof(*made));
+    runner_network *own = memory_allocate(NULL, 1, sizeof(*own));
+    if (made == NULL || own == NULL) {
+        memory_release(NULL, own);
+        memory_release(NULL, made);
         return diagnose_no_memory(diagnostic, "network server");
-    own->base.methods = &methods;
+    }
     own->settings = user;
     own->plan = request->plan;
     own->workers = tarry_plan_workers(request->plan);
@@ -503,15 +446,12 @@ int runner_tcp_create(void *user, const runner_request *request, runner **out,
         shipped_data_free(own->shipped);
         memory_release(NULL, own->numerics);
         memory_release(NULL, own);
+        memory_release(NULL, made);
         return error;
     }
+    *made = (runner){.runtime = own->server, .network = own};
     if (own->settings->announce)
         announce(own);
-    *out = &own->base;
+    *out = made;
     return TARRY_OK;
-}
-
-const char *runner_tcp_address(const runner *self, uint32_t index)
-{
-    return tarry_tcp_server_address(server_of(self), index);
 }

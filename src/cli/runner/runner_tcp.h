@@ -11,6 +11,14 @@
 #include "cli/output/event_log.h"
 #include "cli/runner/runner.h"
 
+/* Workers that were started along with the server, and end with it: for them no run goes on. */
+typedef struct runner_crew {
+    void *user;
+    uint32_t (*expected)(void *user); /* how many can be expected to come; any thread */
+    void (*retire)(void *user);       /* the server is about to end, */
+    void (*end)(void *user);          /* and is gone */
+} runner_crew;
+
 typedef struct runner_tcp_settings {
     const char *const *listen;
     uint32_t listen_count;
@@ -23,17 +31,12 @@ typedef struct runner_tcp_settings {
                              until the run ends; 0: it ends at once */
     uint32_t decode_threads; /* 0: chosen */
     event_log *log;          /* NULL for none */
-    /* How many workers can be expected to come; NULL: all. Any thread. */
-    uint32_t (*expected)(void *user);
-    void *expected_user;
+    const runner_crew *crew; /* NULL: workers come by themselves */
 } runner_tcp_settings;
 
 /* A runner_create, whose user is a runner_tcp_settings, borrowed; what it points to must outlive
  * the runner. */
 int runner_tcp_create(void *user, const runner_request *request, runner **out,
                       tarry_diagnostic *diagnostic);
-
-/* The index-th address at which it listens; NULL past the last. */
-const char *runner_tcp_address(const runner *self, uint32_t index);
 
 #endif

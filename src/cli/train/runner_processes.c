@@ -20,119 +20,14 @@
 enum { RANDOM_BYTES = 16, SOCKET_SIZE = 64, ARGUMENTS = 24, NUMBER_SIZE = 24 };
 
 typedef struct runner_processes {
-    runner base;
-    runner *server;
     runner_tcp_settings settings;
+    runner_crew crew;
     char socket[SOCKET_SIZE]; /* "unix:@...", in no folder */
     const char *listen[1];
     char seed[NUMBER_SIZE], column[NUMBER_SIZE];
     char *arguments[ARGUMENTS];
     children *workers; /* NULL: not started yet */
 } runner_processes;
-
-static runner_processes *own_of(const runner *self)
-{
-    return (runner_processes *)self;
-}
-
-/* ---- what the server does ---- */
-
-static void open_doors(runner *self)
-{
-    runner *server = own_of(self)->server;
-    server->methods->open(server);
-}
-
-static int run_round(runner *self, const float *parameters, float *sum, tarry_round_result *result,
-                     tarry_diagnostic *diagnostic)
-{
-    runner *server = own_of(self)->server;
-    return server->methods->round(server, parameters, sum, result, diagnostic);
-}
-
-static int set_costs(runner *self, const double *costs)
-{
-    runner *server = own_of(self)->server;
-    return server->methods->costs(server, costs);
-}
-
-static int replan(runner *self, const tarry_plan *next, tarry_diagnostic *diagnostic)
-{
-    runner *server = own_of(self)->server;
-    return server->methods->replan(server, next, diagnostic);
-}
-
-static int visit(runner *self, int (*look)(void *user, const tarry_server *server), void *user)
-{
-    runner *server = own_of(self)->server;
-    return server->methods->visit(server, look, user);
-}
-
-static int checkpoint(runner *self, uint8_t *bytes)
-{
-    runner *server = own_of(self)->server;
-    return server->methods->checkpoint(server, bytes);
-}
-
-static void stored(runner *self, const uint8_t *bytes)
-{
-    runner *server = own_of(self)->server;
-    server->methods->stored(server, bytes);
-}
-
-static void interrupt(runner *self)
-{
-    runner *server = own_of(self)->server;
-    server->methods->interrupt(server);
-}
-
-static tarry_local_worker worker_state(const runner *self, uint32_t worker)
-{
-    const runner *server = own_of(self)->server;
-    return server->methods->worker(server, worker);
-}
-
-static void job_id(const runner *self, uint8_t id[RUNNER_JOB_ID_SIZE])
-{
-    const runner *server = own_of(self)->server;
-    server->methods->job_id(server, id);
-}
-
-static json_t *describe(const runner *self)
-{
-    const runner *server = own_of(self)->server;
-    return server->methods->describe(server);
-}
-
-/* ---- and around it ---- */
-
-/* Workers of another process could not know of a run that goes on: for them this one is over. */
-static void release(runner *self, bool finished)
-{
-    (void)finished;
-    runner_processes *own = own_of(self);
-    if (own->workers != NULL)
-        children_retire(own->workers);
-    if (own->server != NULL)
-        own->server->methods->free(own->server, true);
-    children_end(own->workers);
-    memory_release(NULL, own);
-}
-
-static const runner_methods methods = {
-    .open = open_doors,
-    .round = run_round,
-    .costs = set_costs,
-    .replan = replan,
-    .visit = visit,
-    .checkpoint = checkpoint,
-    .stored = stored,
-    .interrupt = interrupt,
-    .worker = worker_state,
-    .job_id = job_id,
-    .describe = describe,
-    .free = release,
-};
 
 /* A name that nobody else has. It goes with this process, however that ends. */
 static int name_socket(runner_processes *own, tarry_diagnostic *diagnostic)
@@ -185,6 +80,20 @@ static uint32_t expected(void *user)
     return children_left(own->workers);
 }
 
+static void retire(void *user)
+{
+    runner_processes *own = user;
+    if (own->workers != NULL)
+        children_retire(own->workers);
+}
+
+static void end(void *user)
+{
+    runner_processes *own = user;
+    children_end(own->workers);
+    memory_release(NULL, own);
+}
+
 int runner_processes_create(void *user, const runner_request *request, runner **out,
                             tarry_diagnostic *diagnostic)
 {
@@ -192,7 +101,6 @@ int runner_processes_create(void *user, const runner_request *request, runner **
     runner_processes *own = memory_allocate(NULL, 1, sizeof(*own));
     if (own == NULL)
         return diagnose_no_memory(diagnostic, "worker processes");
-    own->base.methods = &methods;
     int error = name_socket(own, diagnostic);
     if (error != TARRY_OK)
         goto release;
@@ -204,21 +112,23 @@ int runner_processes_create(void *user, const runner_request *request, runner **
         .share = true,
         .wait_ns = WAIT_NS,
         .patience_ns = PATIENCE_NS,
-        .expected = expected,
-        .expected_user = own,
+        .crew = &own->crew,
     };
-    error = runner_tcp_create(&own->settings, request, &own->server, diagnostic);
+    own->crew = (runner_crew){.user = own, .expected = expected, .retire = retire, .end = end};
+    runner *server;
+    error = runner_tcp_create(&own->settings, request, &server, diagnostic);
     if (error != TARRY_OK)
         goto release;
     write_arguments(own, options);
     error = children_start(tarry_plan_workers(request->plan), own->arguments, options->quiet,
                            &own->workers, diagnostic);
-    if (error != TARRY_OK)
-        goto release;
-    *out = &own->base;
-    return TARRY_OK;
+    if (error == TARRY_OK)
+        *out = server;
+    else
+        runner_free(server, true); /* and its crew */
+    return error;
 
 release:
-    release(&own->base, true);
+    memory_release(NULL, own);
     return error;
 }

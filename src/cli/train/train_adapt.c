@@ -31,10 +31,10 @@ static int turn(train_job *job, const adapt_rule *rule, const uint32_t *rack,
 {
     runner *runs = runner_of(job);
     adaptation look = {rule, rack, NULL, changes, why};
-    int error = runs->methods->visit(runs, look_and_adapt, &look);
+    int error = tarry_runtime_visit(runs->runtime, look_and_adapt, &look);
     if (error != TARRY_OK || look.next == NULL)
         return error;
-    error = runs->methods->replan(runs, look.next, why);
+    error = runner_replan(runs, look.next, why);
     if (error != TARRY_OK) {
         tarry_plan_free(look.next);
         return error;
@@ -50,11 +50,10 @@ static int ask_racks(train_job *job, uint32_t **rack)
 {
     runner *runs = runner_of(job);
     *rack = NULL;
-    if (runs->methods->racks == NULL)
-        return TARRY_OK;
     bool said = false;
     uint32_t *list = memory_allocate(NULL, job->past->workers, sizeof(*list));
-    int error = list != NULL ? runs->methods->racks(runs, list, &said) : TARRY_ERROR_NO_MEMORY;
+    int error =
+        list != NULL ? runner_racks(runs, train_job_plan(job), list, &said) : TARRY_ERROR_NO_MEMORY;
     if (error == TARRY_OK && said)
         *rack = list;
     else
@@ -82,7 +81,7 @@ static bool all_are_there(const train_job *job)
 {
     const runner *runs = runner_of(job);
     for (uint32_t worker = 0; worker < job->past->workers; worker++)
-        if (!runs->methods->worker(runs, worker).present)
+        if (!tarry_runtime_worker(runs->runtime, worker).present)
             return false;
     return true;
 }
@@ -128,9 +127,7 @@ int train_job_settle_racks(train_job *job, tarry_plan_changes *changes, tarry_di
     runner *runs = runner_of(job);
     double asked = clock_seconds();
     uint32_t *rack = NULL;
-    int error = TARRY_OK;
-    if (runs->methods->gather != NULL)
-        error = runs->methods->gather(runs, why);
+    int error = runner_gather(runs, why);
     progress_pass_over(&job->progress, fmax(clock_seconds() - asked, 0));
     if (error == TARRY_OK)
         error = ask_racks(job, &rack);

@@ -28,7 +28,7 @@ struct train_checkpoint {
     tarry_plan *plan; /* of `from`, where it is not that of the options */
 
     /* the last mark */
-    uint8_t job[RUNNER_JOB_ID_SIZE];
+    uint8_t job[TARRY_JOB_ID_SIZE];
     uint8_t *server, *encoded_plan;
     size_t server_size, plan_size;
     uint8_t digest[TARRY_DIGEST_SIZE]; /* of the plan */
@@ -309,15 +309,15 @@ static int mark_plan(train_checkpoint *keeper, const tarry_plan *plan)
 int train_checkpoint_mark(train_checkpoint *keeper, runner *runs, const tarry_plan *plan)
 {
     if (keeper->server == NULL) {
-        runs->methods->visit(runs, measure, &keeper->server_size);
+        tarry_runtime_visit(runs->runtime, measure, &keeper->server_size);
         keeper->server = memory_allocate(NULL, keeper->server_size, 1);
         if (keeper->server == NULL)
             return TARRY_ERROR_NO_MEMORY;
-        runs->methods->job_id(runs, keeper->job);
+        tarry_runtime_job_id(runs->runtime, keeper->job);
     }
     int error = mark_plan(keeper, plan);
     if (error == TARRY_OK)
-        error = runs->methods->checkpoint(runs, keeper->server);
+        error = tarry_runtime_checkpoint(runs->runtime, keeper->server);
     keeper->marked = error == TARRY_OK;
     return error;
 }
@@ -336,7 +336,7 @@ static int count_arrivals(void *user, const tarry_server *server)
 bool train_checkpoint_urgent(const train_checkpoint *keeper, runner *runs)
 {
     uint32_t left;
-    runs->methods->visit(runs, count_arrivals, &left);
+    tarry_runtime_visit(runs->runtime, count_arrivals, &left);
     return left <= keeper->few;
 }
 
@@ -394,7 +394,7 @@ int train_checkpoint_write(train_checkpoint *keeper, runner *runs, size_t dimens
         keeper->few /= 2;
         return error;
     }
-    runs->methods->stored(runs, keeper->server);
+    tarry_runtime_stored(runs->runtime, keeper->server);
     keeper->marked = false;
     keeper->few = FEW_ARRIVALS;
     return TARRY_OK;

@@ -17,7 +17,7 @@ static void stop_round(void *user)
     train_job *job = user;
     runner *runs = atomic_load(&job->runs);
     if (runs != NULL)
-        runs->methods->interrupt(runs);
+        tarry_runtime_interrupt(runs->runtime);
 }
 
 static objective_settings model_settings(const train_job *job)
@@ -165,7 +165,7 @@ static int create_runner(train_job *job, tarry_diagnostic *why)
 
 static int create_scores(train_job *job)
 {
-    bool told = runner_of(job)->methods->computes_here && job->inputs.options->batch == 0;
+    bool told = runner_of(job)->network == NULL && job->inputs.options->batch == 0;
     const train_scores_settings settings = {
         .model = job->model,
         .train = job->inputs.train,
@@ -241,10 +241,8 @@ void train_job_free(train_job *job)
     /* The signals' thread uses the runtime, the runtime's threads the gradients. Workers are told
      * that the run is over, which a first signal does not cut short. */
     interrupt_settle(job->signals);
-    runner *runs = runner_of(job);
-    if (runs != NULL)
-        runs->methods->free(runs, job->past->count == job->inputs.options->rounds ||
-                                      job->inputs.keeper == NULL);
+    runner_free(runner_of(job),
+                job->past->count == job->inputs.options->rounds || job->inputs.keeper == NULL);
     interrupt_end(job->signals);
     train_scores_free(job->scores);
     tarry_plan_free(job->evolved);
@@ -281,6 +279,5 @@ const tarry_plan *train_job_plan(const train_job *job)
 
 json_t *train_job_describe(const train_job *job)
 {
-    const runner *runs = runner_of(job);
-    return runs->methods->describe == NULL ? json_null() : runs->methods->describe(runs);
+    return runner_describe(runner_of(job));
 }

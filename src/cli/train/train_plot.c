@@ -37,7 +37,7 @@ static void write_workers(FILE *script, const history *past)
 {
     fputs("$workers << EOD\n", script);
     for (uint32_t i = 0; i < past->workers; i++) {
-        const tarry_local_worker *worker = &past->worker[i];
+        const tarry_worker_state *worker = &past->worker[i];
         double seconds = worker->chunks > 0 ? worker->seconds / (double)worker->chunks : NAN;
         fprintf(script, "%u %" PRIu64, i, worker->chunks);
         gnuplot_number(script, seconds * 1e3);

@@ -52,7 +52,7 @@ static json_t *workers_json(const history *past)
 {
     json_t *list = json_array();
     for (uint32_t i = 0; list != NULL && i < past->workers; i++) {
-        const tarry_local_worker *worker = &past->worker[i];
+        const tarry_worker_state *worker = &past->worker[i];
         list = json_append(list, json_pack("{s:I, s:I, s:o, s:o, s:b}", "worker", (json_int_t)i,
                                            "chunks", (json_int_t)worker->chunks, "seconds",
                                            number_json(history_seconds(worker)), "pace",

@@ -17,7 +17,7 @@ static void gather(train_job *job)
     history *past = job->past;
     const runner *runs = runner_of(job);
     for (uint32_t worker = 0; worker < past->workers; worker++) {
-        past->worker[worker] = runs->methods->worker(runs, worker);
+        past->worker[worker] = tarry_runtime_worker(runs->runtime, worker);
         past->worker[worker].chunks += past->earlier[worker].chunks;
         past->worker[worker].seconds += past->earlier[worker].seconds;
     }
@@ -57,7 +57,7 @@ static bool others_could_go_on(const train_job *job)
     if (stop == TARRY_STOP_DEADLINE || stop == TARRY_STOP_ERROR)
         return false;
     for (uint32_t worker = 0; worker < job->past->workers; worker++)
-        if (runs->methods->worker(runs, worker).present)
+        if (tarry_runtime_worker(runs->runtime, worker).present)
             return true;
     return false;
 }
@@ -104,8 +104,7 @@ static void use_estimate(train_job *job, history_round *round)
 static void note(train_job *job, const char *text)
 {
     runner *runs = runner_of(job);
-    if (runs->methods->note != NULL)
-        runs->methods->note(runs, job->past->count, job->inputs.options->rounds, text);
+    tarry_runtime_note(runs->runtime, job->past->count, job->inputs.options->rounds, text);
 }
 
 static void report_progress(train_job *job, const history *past)
@@ -129,13 +128,13 @@ static int give_costs(train_job *job, uint64_t round)
         return TARRY_OK;
     chunk_cost_draw(job->inputs.costs, plan->seed, round, plan->chunks, plan->pieces, job->costs);
     if (job->evolved == NULL)
-        return runs->methods->costs(runs, job->costs);
+        return tarry_runtime_costs(runs->runtime, job->costs);
     double *carried = memory_allocate(NULL, tarry_plan_chunks(job->evolved), sizeof(*carried));
     if (carried == NULL)
         return TARRY_ERROR_NO_MEMORY;
     int error = tarry_plan_carry_cost(job->inputs.plan, job->costs, job->evolved, NULL, carried);
     if (error == TARRY_OK)
-        error = runs->methods->costs(runs, carried);
+        error = tarry_runtime_costs(runs->runtime, carried);
     memory_release(NULL, carried);
     return error;
 }
@@ -192,7 +191,7 @@ static int sum_and_score(train_job *job, history_round *round, tarry_diagnostic 
     double asked = clock_seconds();
     if (scored)
         train_scores_begin(job->scores, job->parameters);
-    int error = runs->methods->round(runs, job->parameters, job->sum, &round->result, why);
+    int error = runner_round(runs, job->parameters, job->sum, &round->result, why);
     if (error == TARRY_OK) {
         round->seconds = (double)(round->result.end_ns - round->result.start_ns) * 1e-9;
         /* Before it, workers may have been waited for. */
@@ -272,9 +271,7 @@ static int leave_checkpoint(train_job *job)
 /* Workers may come from here on. */
 static void open_doors(train_job *job)
 {
-    runner *runs = runner_of(job);
-    if (runs->methods->open != NULL)
-        runs->methods->open(runs);
+    tarry_runtime_open(runner_of(job)->runtime, NULL); /* what is wrong will be told by the round */
 }
 
 /* The scores of the parameters as they are at the end, which must be finite. */

@@ -114,7 +114,7 @@ static void print_scores(const history *past)
 }
 
 /* Of another process, as far as its reports told. */
-static double per_chunk(const tarry_local_worker *worker)
+static double per_chunk(const tarry_worker_state *worker)
 {
     double seconds = history_seconds(worker);
     if (worker->chunks > 0 && !isnan(seconds))
@@ -141,7 +141,7 @@ static int compare_slowness(const void *a, const void *b)
 
 static void print_worker(const history *past, uint32_t index, double median)
 {
-    const tarry_local_worker *worker = &past->worker[index];
+    const tarry_worker_state *worker = &past->worker[index];
     double seconds = per_chunk(worker);
     char time[NUMBER_TEXT_SIZE];
     seconds_text(seconds, time);

@@ -12,21 +12,26 @@
 #include "base/sized.h"
 #include "plan/plan.h"
 #include "runtime/clock.h"
-#include "runtime/host/host.h"
+#include "runtime/host/runtime.h"
 #include "runtime/local/local_worker.h"
 #include "straggler/straggler.h"
 
-struct tarry_local {
+typedef struct local_runtime {
+    tarry_runtime base;
     tarry_allocator allocator;
     tarry_local_settings settings;
     local_shared shared;
     bool has_snapshots, has_inbox; /* of shared: made */
-    host *host;
     local_worker *workers;
     stripe *stripes;    /* per worker and stripe: how the host is told where its numbers lie */
     uint64_t *returned; /* a bit per worker: gave up, or was heard of after it was given up */
     _Atomic bool interrupted;
-};
+} local_runtime;
+
+static local_runtime *local_of(tarry_runtime *runtime)
+{
+    return (local_runtime *)runtime;
+}
 
 void tarry_local_settings_init_sized(tarry_local_settings *settings, size_t size)
 {
@@ -35,15 +40,15 @@ void tarry_local_settings_init_sized(tarry_local_settings *settings, size_t size
     tarry_server_settings_init(&settings->server);
 }
 
-static uint32_t workers_of(const tarry_local *local)
+static uint32_t workers_of(const local_runtime *local)
 {
-    return local->host->plan->workers;
+    return local->base.host->plan->workers;
 }
 
-static int allocate(tarry_local *local)
+static int allocate(local_runtime *local)
 {
     const tarry_allocator *allocator = &local->allocator;
-    size_t workers = workers_of(local), parts = workers * local->host->cut.stripes;
+    size_t workers = workers_of(local), parts = workers * local->base.host->cut.stripes;
     local->workers = memory_allocate(allocator, workers, sizeof(*local->workers));
     local->stripes = memory_allocate(allocator, parts, sizeof(*local->stripes));
     local->returned = memory_allocate(allocator, bitset_words(workers), sizeof(uint64_t));
@@ -54,9 +59,9 @@ static int allocate(tarry_local *local)
 
 /* What the workers share. The inbox has room for all
  * that a round usually brings; senders wait beyond that. */
-static int init_shared(tarry_local *local)
+static int init_shared(local_runtime *local)
 {
-    const tarry_plan *plan = local->host->plan;
+    const tarry_plan *plan = local->base.host->plan;
     local_shared *shared = &local->shared;
     int error = snapshots_init(&shared->snapshots, local->settings.parameters, plan->workers,
                                &local->allocator);
@@ -72,7 +77,7 @@ static int init_shared(tarry_local *local)
     return TARRY_OK;
 }
 
-static desk_settings wanted_desk(const tarry_local *local)
+static desk_settings wanted_desk(const local_runtime *local)
 {
     const tarry_server_settings *server = &local->settings.server;
     return (desk_settings){
@@ -84,22 +89,22 @@ static desk_settings wanted_desk(const tarry_local *local)
     };
 }
 
-static int init_workers(tarry_local *local)
+static int init_workers(local_runtime *local)
 {
     const desk_settings wanted = wanted_desk(local);
     int error = TARRY_OK;
     for (uint32_t worker = 0; worker < workers_of(local) && error == TARRY_OK; worker++)
-        error = local_worker_init(&local->workers[worker], &local->shared, local->host->plan,
+        error = local_worker_init(&local->workers[worker], &local->shared, local->base.host->plan,
                                   worker, &wanted, &local->allocator);
     return error;
 }
 
 /* Those that never answer have no threads: what is sent to them is lost. */
-static int start_workers(tarry_local *local)
+static int start_workers(local_runtime *local)
 {
     int error = TARRY_OK;
     for (uint32_t worker = 0; worker < workers_of(local) && error == TARRY_OK; worker++) {
-        host_join(local->host, worker);
+        host_join(local->base.host, worker);
         if (!tarry_straggler_dead(local->settings.straggler, worker))
             error = engine_start(&local->workers[worker].engine);
     }
@@ -111,9 +116,9 @@ static int start_workers(tarry_local *local)
  * its life so far may still be on their way. Here none outlived the workers' threads: it is
  * dropped.
  */
-static int drop_checkpoint(tarry_local *local)
+static int drop_checkpoint(local_runtime *local)
 {
-    tarry_server *server = local->host->machine;
+    tarry_server *server = local->base.host->machine;
     if (local->settings.checkpoint == NULL)
         return TARRY_OK;
     local->settings.checkpoint = NULL; /* the caller's */
@@ -128,7 +133,7 @@ static int drop_checkpoint(tarry_local *local)
 static int send_message(void *user, uint32_t id, const tarry_message *message, uint8_t *frame,
                         size_t size)
 {
-    const tarry_local *local = user;
+    const local_runtime *local = user;
     engine *worker = &local->workers[id].engine;
     (void)message;
     return worker->talking ? engine_deliver(worker, frame, size) : TARRY_OK;
@@ -141,7 +146,7 @@ static void release_stripe(void *user, stripe *item)
     item->numbers = NULL;
 }
 
-static int create_host(tarry_local *local, const tarry_plan *plan, tarry_diagnostic *diagnostic)
+static int create_host(local_runtime *local, const tarry_plan *plan, tarry_diagnostic *diagnostic)
 {
     const tarry_local_settings *settings = &local->settings;
     host_settings wanted = {
@@ -152,10 +157,10 @@ static int create_host(tarry_local *local, const tarry_plan *plan, tarry_diagnos
         .transport = {.user = local, .send = send_message, .released = release_stripe},
     };
     wanted.server.dimension = settings->dimension;
-    return host_create(plan, &wanted, &local->allocator, &local->host, diagnostic);
+    return host_create(plan, &wanted, &local->allocator, &local->base.host, diagnostic);
 }
 
-static int create_workers(tarry_local *local, tarry_diagnostic *diagnostic)
+static int create_workers(local_runtime *local, tarry_diagnostic *diagnostic)
 {
     int error = allocate(local);
     if (error == TARRY_OK)
@@ -172,79 +177,25 @@ static int create_workers(tarry_local *local, tarry_diagnostic *diagnostic)
     return error;
 }
 
-static engine_settings common_settings(tarry_local *local)
+static engine_settings common_settings(local_runtime *local)
 {
     const tarry_local_settings *settings = &local->settings;
     return (engine_settings){
-        .pieces = local->host->plan->pieces,
+        .pieces = local->base.host->plan->pieces,
         .straggler = settings->straggler,
         .compute = settings->compute,
         .user = settings->user,
-        .cut = local->host->cut,
+        .cut = local->base.host->cut,
         .kernels = kernel_best(),
         .snapshots = &local->shared.snapshots,
     };
 }
 
-int tarry_local_create(const tarry_plan *plan, const tarry_local_settings *settings,
-                       const tarry_allocator *allocator, tarry_local **local,
-                       tarry_diagnostic *diagnostic)
-{
-    int error = sized_check(settings->size, sizeof(*settings), "local runtime", diagnostic);
-    if (error != TARRY_OK)
-        return error;
-    if (settings->parameters == 0 || settings->dimension == 0)
-        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
-                        "local runtime: parameters and dimension must be set");
-    const char *mortal = straggler_mortal_term(settings->straggler);
-    if (mortal != NULL)
-        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
-                        "straggler term '%s' is for tarry simulate", mortal);
-    tarry_local *made = memory_allocate(allocator, 1, sizeof(*made));
-    if (made == NULL)
-        return diagnose_no_memory(diagnostic, "local runtime");
-    made->allocator = memory_allocator(allocator);
-    made->settings = *settings;
-    error = create_host(made, plan, diagnostic);
-    if (error == TARRY_OK) {
-        made->shared.engine = common_settings(made);
-        error = create_workers(made, diagnostic);
-    }
-    if (error != TARRY_OK) {
-        tarry_local_free(made);
-        return error;
-    }
-    *local = made;
-    return TARRY_OK;
-}
-
-void tarry_local_free(tarry_local *local)
-{
-    if (local == NULL)
-        return;
-    tarry_allocator allocator = local->allocator;
-    uint32_t workers = local->workers != NULL ? workers_of(local) : 0;
-    for (uint32_t worker = 0; worker < workers; worker++)
-        engine_close(&local->workers[worker].engine);
-    if (local->has_inbox)
-        mailbox_close(&local->shared.server_inbox);
-    for (uint32_t worker = 0; worker < workers; worker++)
-        engine_destroy(&local->workers[worker].engine, &allocator);
-    if (local->has_inbox)
-        mailbox_destroy(&local->shared.server_inbox);
-    if (local->has_snapshots)
-        snapshots_destroy(&local->shared.snapshots);
-    host_free(local->host);
-    memory_release(&allocator, local->returned);
-    memory_release(&allocator, local->stripes);
-    memory_release(&allocator, local->workers);
-    memory_release(&allocator, local);
-}
-
 /* The numbers of a part stay where they are until the host is done with them. */
-static stripe *find_stripe(const tarry_local *local, uint32_t worker, const tarry_message *message)
+static stripe *find_stripe(const local_runtime *local, uint32_t worker,
+                           const tarry_message *message)
 {
-    const host *core = local->host;
+    const host *core = local->base.host;
     layout cut;
     if (message->type != TARRY_MESSAGE_PART || !host_wants(core, worker, message) ||
         !host_find_cut(core, message, &cut))
@@ -258,12 +209,12 @@ static stripe *find_stripe(const tarry_local *local, uint32_t worker, const tarr
     return item;
 }
 
-static void take_frame(tarry_local *local, const mailbox_frame *frame)
+static void take_frame(local_runtime *local, const mailbox_frame *frame)
 {
     uint32_t worker = frame->sender;
     if (frame->size == 0) { /* its machine could not take a step; in another round it may */
         bitset_set(local->returned, worker);
-        host_lose(local->host, worker);
+        host_lose(local->base.host, worker);
         return;
     }
     tarry_message message;
@@ -271,13 +222,13 @@ static void take_frame(tarry_local *local, const mailbox_frame *frame)
     assert(good);
     (void)good;
     const tarry_reject *reject =
-        host_receive(local->host, worker, &message, find_stripe(local, worker, &message));
+        host_receive(local->base.host, worker, &message, find_stripe(local, worker, &message));
     /* Threads don't come back from the dead: this one had only been slow to answer. */
     if (reject != NULL && *reject == TARRY_REJECT_UNKNOWN)
         bitset_set(local->returned, worker);
 }
 
-static size_t take_frames(tarry_local *local, uint64_t until_ns)
+static size_t take_frames(local_runtime *local, uint64_t until_ns)
 {
     mailbox *inbox = &local->shared.server_inbox;
     size_t count = mailbox_take(inbox, until_ns);
@@ -289,9 +240,9 @@ static size_t take_frames(tarry_local *local, uint64_t until_ns)
 }
 
 /* Waits for messages until the server wants to look at the clock, and lets it act on what came. */
-static void run_once(tarry_local *local)
+static void run_once(local_runtime *local)
 {
-    host *core = local->host;
+    host *core = local->base.host;
     if (atomic_load(&local->interrupted))
         host_step(core, &(tarry_event){.type = TARRY_EVENT_ABORT});
     else if (take_frames(local, host_deadline(core)) == 0)
@@ -299,9 +250,9 @@ static void run_once(tarry_local *local)
     host_turn(core);
 }
 
-static int begin(tarry_local *local, const float *parameters, float *sum)
+static int begin(local_runtime *local, const float *parameters, float *sum)
 {
-    host *core = local->host;
+    host *core = local->base.host;
     for (uint32_t worker = 0; worker < workers_of(local); worker++) {
         if (!bitset_test(local->returned, worker))
             continue;
@@ -317,30 +268,26 @@ static int begin(tarry_local *local, const float *parameters, float *sum)
     return TARRY_OK;
 }
 
-int tarry_local_round(tarry_local *local, const float *parameters, float *sum,
-                      tarry_round_result *result, tarry_diagnostic *diagnostic)
+static int run_round(tarry_runtime *runtime, const float *parameters, float *sum,
+                     tarry_round_result *result, tarry_diagnostic *diagnostic)
 {
+    local_runtime *local = local_of(runtime);
     int error = begin(local, parameters, sum);
     if (error != TARRY_OK)
         return diagnose(diagnostic, error, "round %llu: %s",
-                        (unsigned long long)tarry_server_round(local->host->machine),
+                        (unsigned long long)tarry_server_round(local->base.host->machine),
                         tarry_error_text(error));
-    while (local->host->round.running)
+    while (local->base.host->round.running)
         run_once(local);
-    error = host_finish(local->host, result, diagnostic);
+    error = host_finish(local->base.host, result, diagnostic);
     if (error == TARRY_ERROR_INTERRUPTED)
         atomic_store(&local->interrupted, false);
     return error;
 }
 
-int tarry_local_costs(tarry_local *local, const double *costs)
-{
-    return tarry_server_costs(local->host->machine, costs);
-}
-
 /* ---- another plan ---- */
 
-static void free_desks(const tarry_local *local, desk **desks)
+static void free_desks(const local_runtime *local, desk **desks)
 {
     for (uint32_t worker = 0; desks != NULL && worker < workers_of(local); worker++)
         desk_free(desks[worker], &local->allocator);
@@ -348,7 +295,7 @@ static void free_desks(const tarry_local *local, desk **desks)
 }
 
 /* What the workers are to have for the plan; NULL: there is no memory. */
-static desk **make_desks(const tarry_local *local, const tarry_plan *next)
+static desk **make_desks(const local_runtime *local, const tarry_plan *next)
 {
     const desk_settings wanted = wanted_desk(local);
     desk **made = memory_allocate(&local->allocator, next->workers, sizeof(desk *));
@@ -361,7 +308,7 @@ static desk **make_desks(const tarry_local *local, const tarry_plan *next)
     return NULL;
 }
 
-static bool have_turned(tarry_local *local)
+static bool have_turned(local_runtime *local)
 {
     for (uint32_t worker = 0; worker < workers_of(local); worker++)
         if (!engine_has_turned(&local->workers[worker].engine))
@@ -374,7 +321,7 @@ static bool have_turned(tarry_local *local)
  * inbox. What is in there was said of the plan before: it tells the next server no more than who
  * gives up.
  */
-static void turn_workers(tarry_local *local, desk **desks)
+static void turn_workers(local_runtime *local, desk **desks)
 {
     for (uint32_t worker = 0; worker < workers_of(local); worker++) {
         engine_turn(&local->workers[worker].engine, desks[worker]);
@@ -386,56 +333,110 @@ static void turn_workers(tarry_local *local, desk **desks)
         engine_tidy(&local->workers[worker].engine, &local->allocator);
 }
 
-int tarry_local_replan(tarry_local *local, const tarry_plan *next, tarry_diagnostic *diagnostic)
+static int replan(tarry_runtime *runtime, const tarry_plan *next, tarry_diagnostic *diagnostic)
 {
-    int error = host_check_plan(local->host, next, diagnostic);
+    local_runtime *local = local_of(runtime);
+    int error = host_check_plan(local->base.host, next, diagnostic);
     if (error != TARRY_OK)
         return error;
     desk **desks = make_desks(local, next);
     if (desks == NULL)
         return diagnose_no_memory(diagnostic, "local runtime");
-    error = host_replan(local->host, next, diagnostic);
+    error = host_replan(local->base.host, next, diagnostic);
     if (error == TARRY_OK)
         turn_workers(local, desks);
     free_desks(local, desks);
     return error;
 }
 
-const tarry_server *tarry_local_server(const tarry_local *local)
+int tarry_local_take(tarry_runtime *runtime, uint32_t worker, uint64_t wait_ns,
+                     const tarry_task **task)
 {
-    return local->host->machine;
-}
-
-int tarry_local_checkpoint(tarry_local *local, uint8_t *bytes)
-{
-    return tarry_server_checkpoint(local->host->machine, bytes);
-}
-
-int tarry_local_take(tarry_local *local, uint32_t worker, uint64_t wait_ns, const tarry_task **task)
-{
+    local_runtime *local = local_of(runtime);
     assert(worker < workers_of(local) && local->settings.compute == NULL);
     return engine_take(&local->workers[worker].engine, clock_from_now(wait_ns), task);
 }
 
-void tarry_local_dismiss(tarry_local *local)
+void tarry_local_dismiss(tarry_runtime *runtime)
 {
+    local_runtime *local = local_of(runtime);
     for (uint32_t worker = 0; worker < workers_of(local); worker++)
         engine_close(&local->workers[worker].engine);
 }
 
-void tarry_local_interrupt(tarry_local *local)
+static void interrupt(tarry_runtime *runtime)
 {
+    local_runtime *local = local_of(runtime);
     atomic_store(&local->interrupted, true);
     mailbox_wake(&local->shared.server_inbox);
 }
 
-tarry_local_worker tarry_local_worker_state(const tarry_local *local, uint32_t worker)
+static void describe(tarry_runtime *runtime, uint32_t worker, tarry_worker_state *state)
 {
-    assert(worker < workers_of(local));
-    return (tarry_local_worker){
-        .chunks = local->host->members[worker].chunks,
-        .seconds = (double)atomic_load(&local->workers[worker].engine.busy_ns) / 1e9,
-        .present = tarry_server_present(local->host->machine, worker),
-        .pace = tarry_server_pace_ns(local->host->machine, worker) / 1e9,
-    };
+    local_runtime *local = local_of(runtime);
+    state->seconds = (double)atomic_load(&local->workers[worker].engine.busy_ns) / 1e9;
+}
+
+static void release(tarry_runtime *runtime, bool finished)
+{
+    (void)finished;
+    local_runtime *local = local_of(runtime);
+    tarry_allocator allocator = local->allocator;
+    uint32_t workers = local->workers != NULL ? workers_of(local) : 0;
+    for (uint32_t worker = 0; worker < workers; worker++)
+        engine_close(&local->workers[worker].engine);
+    if (local->has_inbox)
+        mailbox_close(&local->shared.server_inbox);
+    for (uint32_t worker = 0; worker < workers; worker++)
+        engine_destroy(&local->workers[worker].engine, &allocator);
+    if (local->has_inbox)
+        mailbox_destroy(&local->shared.server_inbox);
+    if (local->has_snapshots)
+        snapshots_destroy(&local->shared.snapshots);
+    host_free(local->base.host);
+    memory_release(&allocator, local->returned);
+    memory_release(&allocator, local->stripes);
+    memory_release(&allocator, local->workers);
+    memory_release(&allocator, local);
+}
+
+static const runtime_methods methods = {
+    .round = run_round,
+    .replan = replan,
+    .interrupt = interrupt,
+    .describe = describe,
+    .free = release,
+};
+
+int tarry_local_create(const tarry_plan *plan, const tarry_local_settings *settings,
+                       const tarry_allocator *allocator, tarry_runtime **local,
+                       tarry_diagnostic *diagnostic)
+{
+    int error = sized_check(settings->size, sizeof(*settings), "local runtime", diagnostic);
+    if (error != TARRY_OK)
+        return error;
+    if (settings->parameters == 0 || settings->dimension == 0)
+        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
+                        "local runtime: parameters and dimension must be set");
+    const char *mortal = straggler_mortal_term(settings->straggler);
+    if (mortal != NULL)
+        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
+                        "straggler term '%s' is for tarry simulate", mortal);
+    local_runtime *made = memory_allocate(allocator, 1, sizeof(*made));
+    if (made == NULL)
+        return diagnose_no_memory(diagnostic, "local runtime");
+    made->base.methods = &methods;
+    made->allocator = memory_allocator(allocator);
+    made->settings = *settings;
+    error = create_host(made, plan, diagnostic);
+    if (error == TARRY_OK) {
+        made->shared.engine = common_settings(made);
+        error = create_workers(made, diagnostic);
+    }
+    if (error != TARRY_OK) {
+        release(&made->base, true);
+        return error;
+    }
+    *local = &made->base;
+    return TARRY_OK;
 }

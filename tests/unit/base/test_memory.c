@@ -40,11 +40,43 @@ static void vectors_begin_at_a_cache_line_and_are_zero(void **state)
     memory_release(NULL, NULL);
 }
 
+static void buffers_grow_and_keep_what_they_hold(void **state)
+{
+    (void)state;
+    assert_int_equal(memory_room(0, 1, 16), 16);
+    assert_int_equal(memory_room(16, 16, 16), 16);
+    assert_int_equal(memory_room(16, 17, 16), 32);
+    assert_int_equal(memory_room(16, 100, 16), 128);
+    assert_int_equal(memory_room(SIZE_MAX / 2 + 1, SIZE_MAX, 16), SIZE_MAX);
+    failing_allocator counting;
+    failing_allocator_init(&counting, SIZE_MAX);
+    uint32_t *numbers = NULL;
+    size_t room = 0;
+    for (uint32_t count = 0; count < 1000; count++) {
+        if (count == room) {
+            room = memory_room(room, count + 1, 4);
+            numbers = memory_grow(&counting.allocator, numbers, count, room, sizeof(*numbers));
+            assert_non_null(numbers);
+            assert_int_equal(counting.live, 1);
+            for (size_t i = count; i < room; i++)
+                assert_int_equal(numbers[i], 0);
+        }
+        numbers[count] = count;
+    }
+    counting.fail_at = counting.allocations;
+    assert_null(memory_grow(&counting.allocator, numbers, 1000, 2000, sizeof(*numbers)));
+    for (uint32_t i = 0; i < 1000; i++)
+        assert_int_equal(numbers[i], i);
+    memory_release(&counting.allocator, numbers);
+    assert_int_equal(counting.live, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(overflow_and_exhaustion_give_null),
         cmocka_unit_test(vectors_begin_at_a_cache_line_and_are_zero),
+        cmocka_unit_test(buffers_grow_and_keep_what_they_hold),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -164,7 +164,7 @@ static void a_history_is_kept(void **unused)
     (void)unused;
     history *past, *read;
     assert_int_equal(history_create(3, 4, &past), TARRY_OK);
-    past->worker[2] = (tarry_local_worker){.chunks = 17, .seconds = 1.5};
+    past->worker[2] = (tarry_worker_state){.chunks = 17, .seconds = 1.5};
     past->seconds = 12;
     for (uint32_t i = 0; i < 300; i++) {
         history_round *round = history_add(past);

@@ -16,12 +16,15 @@
 #include "cli/options/options.h"
 #include "cli/train/train_checkpoint.h"
 #include "learn/dataset.h"
+#include "runtime/host/runtime.h"
 
 enum { DIMENSION = 3, FEW = TARRY_CHECKPOINT_ARRIVALS / 2 };
 
 /* A runner that has nothing but the server's machine, and the run's other half. */
 typedef struct bench {
     runner base;
+    tarry_runtime runtime;
+    host host;
     tarry_plan *plan;
     tarry_server *server;
     dataset *data;
@@ -31,33 +34,14 @@ typedef struct bench {
     char folder[32], path[64], blocker[64];
 } bench;
 
-static int visit(runner *self, int (*look)(void *user, const tarry_server *server), void *user)
+static const uint8_t *job_id(const tarry_runtime *self)
 {
-    return look(user, ((bench *)self)->server);
-}
-
-static int take(runner *self, uint8_t *bytes)
-{
-    return tarry_server_checkpoint(((bench *)self)->server, bytes);
-}
-
-static void stored(runner *self, const uint8_t *bytes)
-{
-    tarry_server_stored(((bench *)self)->server, bytes);
-}
-
-static void job_id(const runner *self, uint8_t id[RUNNER_JOB_ID_SIZE])
-{
+    static const uint8_t id[TARRY_JOB_ID_SIZE] = {1, 1};
     (void)self;
-    memset(id, 1, RUNNER_JOB_ID_SIZE);
+    return id;
 }
 
-static const runner_methods methods = {
-    .visit = visit,
-    .checkpoint = take,
-    .stored = stored,
-    .job_id = job_id,
-};
+static const runtime_methods methods = {.job_id = job_id};
 
 /* The options by their names; that all of them are at no value does not matter. */
 static json_t *make_config(train_options *options)
@@ -73,7 +57,7 @@ static json_t *make_config(train_options *options)
 
 static void begin(bench *its)
 {
-    *its = (bench){.base.methods = &methods, .folder = "/tmp/tarry-test-XXXXXX"};
+    *its = (bench){.runtime.methods = &methods, .folder = "/tmp/tarry-test-XXXXXX"};
     assert_non_null(mkdtemp(its->folder));
     snprintf(its->path, sizeof(its->path), "%s/run.ck", its->folder);
     snprintf(its->blocker, sizeof(its->blocker), "%s/run.ck.new", its->folder);
@@ -86,6 +70,9 @@ static void begin(bench *its)
     tarry_server_settings_init(&settings);
     settings.dimension = DIMENSION;
     assert_int_equal(tarry_server_create(its->plan, &settings, NULL, &its->server, NULL), TARRY_OK);
+    its->host.machine = its->server;
+    its->runtime.host = &its->host;
+    its->base.runtime = &its->runtime;
     const synthetic_settings made = {.rows = 10, .features = DIMENSION, .seed = 1};
     assert_int_equal(dataset_synthetic(&made, NULL, &its->data, NULL), TARRY_OK);
     json_t *config = make_config(&its->options);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/tcp/net/assembly.h"
 
-#include <string.h>
-
 #include "base/memory.h"
 
 enum { LEAST_ROOM = 4096 };
@@ -11,17 +9,12 @@ static bool grow(assembly *own, size_t size, const tarry_allocator *allocator)
 {
     if (size <= own->room)
         return true;
-    size_t room = own->room < LEAST_ROOM / 2 ? LEAST_ROOM : 2 * own->room;
-    while (room < size)
-        room *= 2;
+    size_t room = memory_room(own->room, size, LEAST_ROOM);
     if (room > own->total)
         room = (size_t)own->total;
-    uint8_t *bytes = memory_allocate(allocator, room, 1);
+    uint8_t *bytes = memory_grow(allocator, own->bytes, own->size, room, 1);
     if (bytes == NULL)
         return false;
-    if (own->size > 0)
-        memcpy(bytes, own->bytes, own->size);
-    memory_release(allocator, own->bytes);
     own->bytes = bytes;
     own->room = room;
     return true;

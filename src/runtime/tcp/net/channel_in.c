@@ -22,17 +22,12 @@ static bool reserve(channel *self, size_t size)
     channel_in *in = &self->in;
     if (size <= in->kept_capacity)
         return true;
-    size_t capacity = in->kept_capacity < KEPT_LEAST / 2 ? KEPT_LEAST : in->kept_capacity * 2;
-    while (capacity < size)
-        capacity *= 2;
-    uint8_t *grown = memory_allocate(&self->allocator, capacity, 1);
+    size_t capacity = memory_room(in->kept_capacity, size, KEPT_LEAST);
+    uint8_t *grown = memory_grow(&self->allocator, in->kept, in->kept_size, capacity, 1);
     if (grown == NULL) {
         no_memory(self);
         return false;
     }
-    if (in->kept_size > 0)
-        memcpy(grown, in->kept, in->kept_size);
-    memory_release(&self->allocator, in->kept);
     in->kept = grown;
     in->kept_capacity = capacity;
     return true;

@@ -179,25 +179,20 @@ static bool reserve(channel *self, size_t size)
     size_t waiting = out->end - out->start;
     if (size <= out->capacity - out->end)
         return true;
-    if (waiting + size <= out->capacity / 2) {
+    if (out->start > 0)
         memmove(out->small, out->small + out->start, waiting);
-    } else {
-        size_t capacity = out->capacity < SMALL_LEAST ? SMALL_LEAST : 2 * out->capacity;
-        while (capacity < waiting + size)
-            capacity *= 2;
-        uint8_t *grown = memory_allocate(&self->allocator, capacity, 1);
-        if (grown == NULL) {
-            channel_fail(self, CHANNEL_BROKEN, "out of memory");
-            return false;
-        }
-        if (waiting > 0)
-            memcpy(grown, out->small + out->start, waiting);
-        memory_release(&self->allocator, out->small);
-        out->small = grown;
-        out->capacity = capacity;
-    }
     out->start = 0;
     out->end = waiting;
+    if (waiting + size <= out->capacity / 2)
+        return true;
+    size_t capacity = memory_room(2 * out->capacity, waiting + size, SMALL_LEAST);
+    uint8_t *grown = memory_grow(&self->allocator, out->small, waiting, capacity, 1);
+    if (grown == NULL) {
+        channel_fail(self, CHANNEL_BROKEN, "out of memory");
+        return false;
+    }
+    out->small = grown;
+    out->capacity = capacity;
     return true;
 }
 

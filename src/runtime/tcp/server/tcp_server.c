@@ -85,14 +85,14 @@ static int make_host(tarry_tcp_server *server, const tarry_plan *plan, tarry_dia
         .transport = tcp_server_transport(server),
     };
     wanted.server.dimension = settings->dimension;
-    server->awaits_checkpoint = settings->checkpoint != NULL;
-    return host_create(plan, &wanted, &server->allocator, &server->host, diagnostic);
+    server->base.awaits_checkpoint = settings->checkpoint != NULL;
+    return host_create(plan, &wanted, &server->allocator, &server->base.host, diagnostic);
 }
 
 static int make_members(tarry_tcp_server *server)
 {
     const tarry_allocator *allocator = &server->allocator;
-    uint32_t workers = server->host->plan->workers;
+    uint32_t workers = server->base.host->plan->workers;
     server->members = memory_allocate(allocator, workers, sizeof(*server->members));
     return server->members == NULL ? TARRY_ERROR_NO_MEMORY
                                    : roster_init(&server->roster, workers, allocator);
@@ -159,44 +159,12 @@ static int create(tarry_tcp_server *server, const tarry_plan *plan, tarry_diagno
                : diagnose(diagnostic, error, "network server: %s", tarry_error_text(error));
 }
 
-int tarry_tcp_server_create(const tarry_plan *plan, const tarry_tcp_server_settings *settings,
-                            const tarry_allocator *allocator, tarry_tcp_server **server,
-                            tarry_diagnostic *diagnostic)
+static void release(tarry_runtime *runtime, bool finished)
 {
-    int error = sized_check(settings->size, sizeof(*settings), "network server", diagnostic);
-    if (error == TARRY_OK)
-        error = check_settings(settings, diagnostic);
-    if (error != TARRY_OK)
-        return error;
-    tarry_tcp_server *made = memory_allocate(allocator, 1, sizeof(*made));
-    if (made == NULL)
-        return diagnose_no_memory(diagnostic, "network server");
-    made->allocator = memory_allocator(allocator);
-    made->settings = *settings;
-    newcomers_init(&made->peers.newcomers, plan->workers, settings->most_newcomers,
-                   settings->most_connections);
-    made->attended_ns = clock_now_ns();
-    made->settings.decode_threads = choose_threads(settings->decode_threads);
-    error = create(made, plan, diagnostic);
-    if (error != TARRY_OK) {
-        tarry_tcp_server_free(made, true);
-        return error;
-    }
-    /* What was the caller's for the time of this call. */
-    made->settings.listen = NULL;
-    made->settings.checkpoint = NULL;
-    made->settings.job = NULL;
-    *server = made;
-    return TARRY_OK;
-}
-
-void tarry_tcp_server_free(tarry_tcp_server *server, bool finished)
-{
-    if (server == NULL)
-        return;
+    tarry_tcp_server *server = tcp_server_of(runtime);
     tarry_allocator allocator = server->allocator;
     tcp_server_stop_loop(server, finished);
-    host_free(server->host);
+    host_free(server->base.host);
     share_close(&server->board.memory);
     tcp_server_close_listeners(server);
     roster_destroy(&server->roster, &allocator);
@@ -214,12 +182,64 @@ void tarry_tcp_server_free(tarry_tcp_server *server, bool finished)
     memory_release(&allocator, server);
 }
 
-const char *tarry_tcp_server_address(const tarry_tcp_server *server, uint32_t index)
+static void ask(tarry_runtime *runtime, runtime_request *request, void *argument)
 {
+    tcp_server_ask(tcp_server_of(runtime), request, argument);
+}
+
+static const char *own_address(const tarry_runtime *runtime, uint32_t index)
+{
+    const tarry_tcp_server *server = (const tarry_tcp_server *)runtime;
     return index < server->address_count ? server->listeners[index].text : NULL;
 }
 
-void tarry_tcp_server_job_id(const tarry_tcp_server *server, uint8_t id[TARRY_TCP_ID_SIZE])
+static const uint8_t *job_id(const tarry_runtime *runtime)
 {
-    memcpy(id, server->job_id, TARRY_TCP_ID_SIZE);
+    return ((const tarry_tcp_server *)runtime)->job_id;
+}
+
+static const runtime_methods methods = {
+    .ask = ask,
+    .open = tcp_server_open,
+    .wait = tcp_server_wait,
+    .round = tcp_server_round,
+    .replan = tcp_server_replan,
+    .interrupt = tcp_server_interrupt,
+    .describe = tcp_server_describe,
+    .address = own_address,
+    .job_id = job_id,
+    .note = tcp_server_note,
+    .free = release,
+};
+
+int tarry_tcp_server_create(const tarry_plan *plan, const tarry_tcp_server_settings *settings,
+                            const tarry_allocator *allocator, tarry_runtime **server,
+                            tarry_diagnostic *diagnostic)
+{
+    int error = sized_check(settings->size, sizeof(*settings), "network server", diagnostic);
+    if (error == TARRY_OK)
+        error = check_settings(settings, diagnostic);
+    if (error != TARRY_OK)
+        return error;
+    tarry_tcp_server *made = memory_allocate(allocator, 1, sizeof(*made));
+    if (made == NULL)
+        return diagnose_no_memory(diagnostic, "network server");
+    made->base.methods = &methods;
+    made->allocator = memory_allocator(allocator);
+    made->settings = *settings;
+    newcomers_init(&made->peers.newcomers, plan->workers, settings->most_newcomers,
+                   settings->most_connections);
+    made->attended_ns = clock_now_ns();
+    made->settings.decode_threads = choose_threads(settings->decode_threads);
+    error = create(made, plan, diagnostic);
+    if (error != TARRY_OK) {
+        release(&made->base, true);
+        return error;
+    }
+    /* What was the caller's for the time of this call. */
+    made->settings.listen = NULL;
+    made->settings.checkpoint = NULL;
+    made->settings.job = NULL;
+    *server = &made->base;
+    return TARRY_OK;
 }

@@ -28,11 +28,14 @@
 
 #include "protocol/wire/wire_status.h"
 #include "runtime/host/host.h"
+#include "runtime/host/runtime.h"
 #include "runtime/tcp/net/address.h"
 #include "runtime/tcp/net/near.h"
 #include "runtime/tcp/server/peer.h"
 #include "runtime/tcp/server/roster.h"
 #include "runtime/tcp/trust/credential.h"
+
+typedef struct tarry_tcp_server tarry_tcp_server;
 
 enum {
     TCP_STRIPES_PER_WORKER = 4, /* some come in while others are summed */
@@ -64,13 +67,10 @@ typedef struct tcp_listener {
     char text[ADDRESS_TEXT];
 } tcp_listener;
 
-/* What the caller's thread wants done in the loop's. */
-typedef void tcp_request(tarry_tcp_server *server, void *argument);
-
 struct tarry_tcp_server {
+    tarry_runtime base;
     tarry_allocator allocator;
     tarry_tcp_server_settings settings;
-    host *host;
     credential *credential;
     uint8_t *job;
     uint8_t *plan_bytes;
@@ -81,7 +81,7 @@ struct tarry_tcp_server {
     pthread_mutex_t lock;
     pthread_cond_t changed; /* a request is done, the round is over, a worker came or went */
     bool has_lock, has_changed;
-    tcp_request *request;
+    runtime_request *request;
     void *argument;
     bool round_over;
     uint32_t present; /* workers that have joined: the host's figure */
@@ -111,8 +111,6 @@ struct tarry_tcp_server {
     bool open;              /* and at all: since the caller first waited, or ran a round */
 
     /* the rounds */
-    bool awaits_checkpoint;  /* the machine was restored, and must not be stepped before one is
-                                stored */
     uint8_t *read_buffer;    /* CHANNEL_SHARED_BYTES */
     const float *parameters; /* the caller's, of the round in progress */
     const peer *leaving;     /* whose worker the machine is being told is gone */
@@ -137,6 +135,11 @@ struct tarry_tcp_server {
     near_board board;                  /* made when it is first needed */
 };
 
+static inline tarry_tcp_server *tcp_server_of(tarry_runtime *runtime)
+{
+    return (tarry_tcp_server *)runtime;
+}
+
 /* The clock, read once per turn. */
 uint64_t tcp_server_read_clock(tarry_tcp_server *server);
 static inline uint64_t tcp_server_now(tarry_tcp_server *server)
@@ -159,8 +162,18 @@ void tcp_server_stop_loop(tarry_tcp_server *server, bool finished);
 /* Makes the caller's thread look again. */
 void tcp_server_changed(tarry_tcp_server *server);
 
-/* tcp_server_call.c: has the request done by the loop's thread, and waits for it. */
-void tcp_server_ask(tarry_tcp_server *server, tcp_request *request, void *argument);
+/* tcp_server_call.c: the runtime's methods; */
+int tcp_server_open(tarry_runtime *runtime, tarry_diagnostic *diagnostic);
+int tcp_server_wait(tarry_runtime *runtime, uint32_t workers, uint64_t wait_ns,
+                    tarry_diagnostic *diagnostic);
+int tcp_server_round(tarry_runtime *runtime, const float *parameters, float *sum,
+                     tarry_round_result *result, tarry_diagnostic *diagnostic);
+int tcp_server_replan(tarry_runtime *runtime, const tarry_plan *next, tarry_diagnostic *diagnostic);
+void tcp_server_interrupt(tarry_runtime *runtime);
+void tcp_server_describe(tarry_runtime *runtime, uint32_t worker, tarry_worker_state *state);
+void tcp_server_note(tarry_runtime *runtime, uint64_t done, uint64_t rounds, const char *note);
+/* has the request done by the loop's thread, and waits for it. */
+void tcp_server_ask(tarry_tcp_server *server, runtime_request *request, void *argument);
 
 /* tcp_server_listen.c */
 int tcp_server_listen(tarry_tcp_server *server, tarry_diagnostic *diagnostic);
@@ -216,7 +229,7 @@ typedef struct tcp_replan {
     int error;
     tarry_diagnostic *diagnostic;
 } tcp_replan;
-void tcp_server_turn_to(tarry_tcp_server *server, void *argument);
+void tcp_server_turn_to(tarry_runtime *runtime, void *argument);
 /* The plan as workers are sent it; the caller's. Errors: NO_MEMORY. */
 int tcp_server_encode_plan(const tarry_tcp_server *server, const tarry_plan *plan, uint8_t **bytes,
                            size_t *size, tarry_diagnostic *diagnostic);

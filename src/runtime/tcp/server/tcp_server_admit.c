@@ -84,14 +84,14 @@ static void send_welcome(tarry_tcp_server *server, peer *who, const wire_hello *
     const tarry_server_settings *settings = &server->settings.server;
     bool worker = hello->role == WIRE_ROLE_WORKER;
     bool knows_job = memcmp(hello->job, server->job_id, WIRE_ID_BYTES) == 0;
-    bool knows_plan = memcmp(hello->plan, server->host->plan->digest, WIRE_DIGEST_BYTES) == 0;
+    bool knows_plan = memcmp(hello->plan, server->base.host->plan->digest, WIRE_DIGEST_BYTES) == 0;
     wire_welcome welcome = {
         .version = WIRE_VERSION,
         .worker = who->worker,
-        .workers = server->host->plan->workers,
+        .workers = server->base.host->plan->workers,
         .parameters = server->settings.parameters,
-        .dimension = server->host->cut.dimension,
-        .stripe_length = server->host->cut.stripe_length,
+        .dimension = server->base.host->cut.dimension,
+        .stripe_length = server->base.host->cut.stripe_length,
         .keep = (uint8_t)settings->keep,
         .ahead = settings->keep == TARRY_KEEP_CREDITED ? settings->ahead : 0,
         .keeps_stale = settings->fill == TARRY_FILL_STALE,
@@ -102,7 +102,7 @@ static void send_welcome(tarry_tcp_server *server, peer *who, const wire_hello *
         .job_bytes = worker && !knows_job ? server->settings.job_size : 0,
     };
     memcpy(welcome.job, server->job_id, WIRE_ID_BYTES);
-    memcpy(welcome.plan, server->host->plan->digest, WIRE_DIGEST_BYTES);
+    memcpy(welcome.plan, server->base.host->plan->digest, WIRE_DIGEST_BYTES);
     if (worker && is_here(server, hello)) {
         if (channel_is_unix(who->channel))
             tcp_server_share(server, who);
@@ -124,13 +124,14 @@ static void send_welcome(tarry_tcp_server *server, peer *who, const wire_hello *
 /* What an honest worker says in a round. */
 double tcp_server_messages_of(const tarry_tcp_server *server, uint32_t worker)
 {
-    return (double)tarry_plan_load(server->host->plan, worker) + (double)server->host->cut.stripes;
+    return (double)tarry_plan_load(server->base.host->plan, worker) +
+           (double)server->base.host->cut.stripes;
 }
 
 /* A stripe is the longest that comes, unless it is very short. */
 static uint32_t most_length(const tarry_tcp_server *server)
 {
-    size_t part = CODEC_HEADER_BYTES + server->host->pool.length * sizeof(float);
+    size_t part = CODEC_HEADER_BYTES + server->base.host->pool.length * sizeof(float);
     return part > WIRE_SMALL_BYTES ? (uint32_t)part : WIRE_SMALL_BYTES;
 }
 
@@ -164,7 +165,7 @@ bool tcp_server_admit(void *user, peer *who, const wire_hello *hello)
     } else {
         who->state = PEER_WELCOMED;
         peer_limits_begin(who, tcp_server_messages_of(server, who->worker),
-                          server->host->plan->origins);
+                          server->base.host->plan->origins);
         channel_allow(who->channel, most_length(server));
     }
     send_welcome(server, who, hello);
@@ -174,9 +175,9 @@ bool tcp_server_admit(void *user, peer *who, const wire_hello *hello)
 bool tcp_server_take_ready(void *user, peer *who, const wire_ready *ready)
 {
     tarry_tcp_server *server = user;
-    if (memcmp(ready->plan, server->host->plan->digest, WIRE_DIGEST_BYTES) != 0) {
+    if (memcmp(ready->plan, server->base.host->plan->digest, WIRE_DIGEST_BYTES) != 0) {
         if (who->replanned)
-            return true; /* it was said of a plan before; the next word is on who way */
+            return true; /* it was said of a plan before; the next word is on its way */
         peer_refuse(who, WIRE_REFUSED_DATA, "goes by another plan");
         return false;
     }

@@ -14,7 +14,7 @@
 #define SHORTEST_PAUSE_NS UINT64_C(100000000)
 #define LONGEST_PAUSE_NS UINT64_C(5000000000)
 
-void tcp_server_ask(tarry_tcp_server *server, tcp_request *request, void *argument)
+void tcp_server_ask(tarry_tcp_server *server, runtime_request *request, void *argument)
 {
     pthread_mutex_lock(&server->lock);
     server->request = request;
@@ -25,20 +25,18 @@ void tcp_server_ask(tarry_tcp_server *server, tcp_request *request, void *argume
     pthread_mutex_unlock(&server->lock);
 }
 
-static void open_doors(tarry_tcp_server *server, void *argument)
+static void open_doors(tarry_runtime *runtime, void *argument)
 {
     (void)argument;
+    tarry_tcp_server *server = tcp_server_of(runtime);
     server->open = true;
     tcp_server_accept(server, true);
 }
 
-/* Nobody is let in before the caller is ready for it: what a restored server says must not go out
- * before its checkpoint is stored. */
-static int let_in(tarry_tcp_server *server, tarry_diagnostic *diagnostic)
+int tcp_server_open(tarry_runtime *runtime, tarry_diagnostic *diagnostic)
 {
-    if (server->awaits_checkpoint)
-        return diagnose(diagnostic, TARRY_ERROR_STATE,
-                        "network server: a checkpoint has to be stored before anybody is let in");
+    (void)diagnostic;
+    tarry_tcp_server *server = tcp_server_of(runtime);
     if (!server->open)
         tcp_server_ask(server, open_doors, NULL);
     return TARRY_OK;
@@ -51,8 +49,9 @@ typedef struct round_request {
     float *sum;
 } round_request;
 
-static void begin_round(tarry_tcp_server *server, void *argument)
+static void begin_round(tarry_runtime *runtime, void *argument)
 {
+    tarry_tcp_server *server = tcp_server_of(runtime);
     const round_request *wanted = argument;
     server->parameters = wanted->parameters;
     tcp_server_begin_round(server, wanted->sum);
@@ -101,7 +100,7 @@ static int run_round(tarry_tcp_server *server, const float *parameters, float *s
     round_request wanted = {.parameters = parameters, .sum = sum};
     tcp_server_ask(server, begin_round, &wanted);
     wait_until_over(server);
-    int error = host_finish(server->host, result, diagnostic);
+    int error = host_finish(server->base.host, result, diagnostic);
     if (error == TARRY_ERROR_INTERRUPTED)
         take_interrupt(server);
     return error;
@@ -126,7 +125,7 @@ static int wait_for_more(tarry_tcp_server *server, uint64_t joins, uint64_t paus
     pthread_mutex_lock(&server->lock);
     atomic_store(&server->waiting, true);
     while (error == TARRY_OK && server->joins == joins && !paused) {
-        bool all = server->present == server->host->plan->workers;
+        bool all = server->present == server->base.host->plan->workers;
         uint64_t limit = all && retry < until ? retry : until;
         if (take_interrupt(server))
             error = TARRY_ERROR_INTERRUPTED;
@@ -143,7 +142,7 @@ static int wait_for_more(tarry_tcp_server *server, uint64_t joins, uint64_t paus
 static void tell_waiting(tarry_tcp_server *server)
 {
     const tarry_tcp_server_settings *settings = &server->settings;
-    const host_round *round = &server->host->round;
+    const host_round *round = &server->base.host->round;
     if (settings->observe != NULL)
         settings->observe(settings->observe_user, &(tarry_tcp_notice){
                                                       .type = TARRY_TCP_WAITING,
@@ -157,16 +156,14 @@ static void tell_waiting(tarry_tcp_server *server)
                                                   });
 }
 
-int tarry_tcp_server_round(tarry_tcp_server *server, const float *parameters, float *sum,
-                           tarry_round_result *result, tarry_diagnostic *diagnostic)
+int tcp_server_round(tarry_runtime *runtime, const float *parameters, float *sum,
+                     tarry_round_result *result, tarry_diagnostic *diagnostic)
 {
+    tarry_tcp_server *server = tcp_server_of(runtime);
     uint64_t patience = server->settings.patience_ns, until = 0, pause = SHORTEST_PAUSE_NS;
-    int error = let_in(server, diagnostic);
-    if (error != TARRY_OK)
-        return error;
     for (;;) {
         uint64_t joins = count_joins(server);
-        error = run_round(server, parameters, sum, result, diagnostic);
+        int error = run_round(server, parameters, sum, result, diagnostic);
         if (error != TARRY_ERROR_COVERAGE || patience == 0)
             return error;
         if (until == 0) {
@@ -201,13 +198,11 @@ static int wait_for(tarry_tcp_server *server, uint32_t workers, uint64_t limit_n
     return error;
 }
 
-int tarry_tcp_server_wait(tarry_tcp_server *server, uint32_t workers, uint64_t wait_ns,
-                          tarry_diagnostic *diagnostic)
+int tcp_server_wait(tarry_runtime *runtime, uint32_t workers, uint64_t wait_ns,
+                    tarry_diagnostic *diagnostic)
 {
-    int error = let_in(server, diagnostic);
-    if (error != TARRY_OK)
-        return error;
-    error = wait_for(server, workers, clock_from_now(wait_ns));
+    tarry_tcp_server *server = tcp_server_of(runtime);
+    int error = wait_for(server, workers, clock_from_now(wait_ns));
     if (error == TARRY_ERROR_INTERRUPTED)
         return diagnose(diagnostic, error, "interrupted while waiting for %u workers", workers);
     if (error == TARRY_ERROR_STATE)
@@ -216,84 +211,17 @@ int tarry_tcp_server_wait(tarry_tcp_server *server, uint32_t workers, uint64_t w
     return error;
 }
 
-typedef struct costs_request {
-    const double *costs;
-    int error;
-} costs_request;
-
-static void set_costs(tarry_tcp_server *server, void *argument)
+int tcp_server_replan(tarry_runtime *runtime, const tarry_plan *next, tarry_diagnostic *diagnostic)
 {
-    costs_request *wanted = argument;
-    wanted->error = tarry_server_costs(server->host->machine, wanted->costs);
-}
-
-int tarry_tcp_server_costs(tarry_tcp_server *server, const double *costs)
-{
-    costs_request wanted = {.costs = costs};
-    tcp_server_ask(server, set_costs, &wanted);
-    return wanted.error;
-}
-
-int tarry_tcp_server_replan(tarry_tcp_server *server, const tarry_plan *next,
-                            tarry_diagnostic *diagnostic)
-{
+    tarry_tcp_server *server = tcp_server_of(runtime);
     tcp_replan wanted = {.next = next, .diagnostic = diagnostic};
     tcp_server_ask(server, tcp_server_turn_to, &wanted);
     return wanted.error;
 }
 
-typedef struct visit_request {
-    int (*look)(void *user, const tarry_server *machine);
-    void *user;
-    int result;
-} visit_request;
-
-static void visit(tarry_tcp_server *server, void *argument)
+void tcp_server_interrupt(tarry_runtime *runtime)
 {
-    visit_request *wanted = argument;
-    wanted->result = wanted->look(wanted->user, server->host->machine);
-}
-
-int tarry_tcp_server_visit(tarry_tcp_server *server,
-                           int (*look)(void *user, const tarry_server *machine), void *user)
-{
-    visit_request wanted = {.look = look, .user = user};
-    tcp_server_ask(server, visit, &wanted);
-    return wanted.result;
-}
-
-typedef struct checkpoint_request {
-    uint8_t *bytes;
-    int error;
-} checkpoint_request;
-
-static void take_checkpoint(tarry_tcp_server *server, void *argument)
-{
-    checkpoint_request *wanted = argument;
-    wanted->error = tarry_server_checkpoint(server->host->machine, wanted->bytes);
-}
-
-int tarry_tcp_server_checkpoint(tarry_tcp_server *server, uint8_t *bytes)
-{
-    checkpoint_request wanted = {.bytes = bytes};
-    tcp_server_ask(server, take_checkpoint, &wanted);
-    return wanted.error;
-}
-
-static void note_stored(tarry_tcp_server *server, void *argument)
-{
-    const uint8_t *const *bytes = argument;
-    tarry_server_stored(server->host->machine, *bytes);
-    server->awaits_checkpoint = false;
-}
-
-void tarry_tcp_server_stored(tarry_tcp_server *server, const uint8_t *bytes)
-{
-    tcp_server_ask(server, note_stored, &bytes);
-}
-
-void tarry_tcp_server_interrupt(tarry_tcp_server *server)
-{
+    tarry_tcp_server *server = tcp_server_of(runtime);
     atomic_store(&server->interrupted, true);
     pthread_mutex_lock(&server->lock);
     pthread_cond_broadcast(&server->changed);
@@ -301,60 +229,30 @@ void tarry_tcp_server_interrupt(tarry_tcp_server *server)
     tcp_server_changed(server);
 }
 
-typedef struct note_request {
-    uint64_t done, rounds;
-    const char *note;
-} note_request;
-
-static void set_note(tarry_tcp_server *server, void *argument)
+void tcp_server_note(tarry_runtime *runtime, uint64_t done, uint64_t rounds, const char *note)
 {
-    const note_request *wanted = argument;
-    size_t length = strnlen(wanted->note, WIRE_STATUS_NOTE_BYTES);
-    memcpy(server->note, wanted->note, length);
+    tarry_tcp_server *server = tcp_server_of(runtime);
+    size_t length = strnlen(note, WIRE_STATUS_NOTE_BYTES);
+    memcpy(server->note, note, length);
     server->note[length] = '\0';
-    server->noted_rounds = wanted->rounds;
-    server->noted_done = wanted->done;
+    server->noted_rounds = rounds;
+    server->noted_done = done;
     server->noted_at = server->rounds;
 }
 
-void tarry_tcp_server_note(tarry_tcp_server *server, uint64_t done, uint64_t rounds,
-                           const char *note)
+void tcp_server_describe(tarry_runtime *runtime, uint32_t worker, tarry_worker_state *state)
 {
-    note_request wanted = {.done = done, .rounds = rounds, .note = note};
-    tcp_server_ask(server, set_note, &wanted);
-}
-
-typedef struct worker_request {
-    uint32_t worker;
-    tarry_tcp_worker_state state;
-} worker_request;
-
-static void look_at_worker(tarry_tcp_server *server, void *argument)
-{
-    worker_request *wanted = argument;
-    const tcp_member *member = &server->members[wanted->worker];
-    const peer *who = tcp_server_peer(server, wanted->worker);
-    wanted->state = (tarry_tcp_worker_state){
-        .chunks = server->host->members[wanted->worker].chunks,
-        .pace = tarry_server_pace_ns(server->host->machine, wanted->worker) / 1e9,
-        .present = server->host->members[wanted->worker].joined,
-        .near = who != NULL && who->near_opened,
-        .arrivals = member->arrivals,
-        .silent = member->silent,
-        .gone = member->gone,
-        .late = member->late,
-        .failed = member->failed,
-        .received = member->received + (who != NULL ? peer_received(who) : 0),
-        .sent = member->sent + (who != NULL ? peer_sent(who) : 0),
-        .numerics = member->numerics,
-    };
-    memcpy(wanted->state.rack, member->rack, sizeof(member->rack));
-}
-
-tarry_tcp_worker_state tarry_tcp_server_worker(tarry_tcp_server *server, uint32_t worker)
-{
-    assert(worker < server->host->plan->workers);
-    worker_request wanted = {.worker = worker};
-    tcp_server_ask(server, look_at_worker, &wanted);
-    return wanted.state;
+    const tarry_tcp_server *server = tcp_server_of(runtime);
+    const tcp_member *member = &server->members[worker];
+    const peer *who = tcp_server_peer(server, worker);
+    state->shares_memory = who != NULL && who->near_opened;
+    state->arrivals = member->arrivals;
+    state->silent = member->silent;
+    state->gone = member->gone;
+    state->late = member->late;
+    state->failed = member->failed;
+    state->received = member->received + (who != NULL ? peer_received(who) : 0);
+    state->sent = member->sent + (who != NULL ? peer_sent(who) : 0);
+    state->numerics = member->numerics;
+    memcpy(state->rack, member->rack, sizeof(member->rack));
 }

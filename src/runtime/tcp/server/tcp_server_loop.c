@@ -23,12 +23,12 @@ void tcp_server_changed(tarry_tcp_server *server)
 static void do_request(tarry_tcp_server *server)
 {
     pthread_mutex_lock(&server->lock);
-    tcp_request *request = server->request;
+    runtime_request *request = server->request;
     void *argument = server->argument;
     pthread_mutex_unlock(&server->lock);
     if (request == NULL)
         return;
-    request(server, argument);
+    request(&server->base, argument);
     pthread_mutex_lock(&server->lock);
     server->request = NULL;
     pthread_cond_broadcast(&server->changed);
@@ -38,18 +38,18 @@ static void do_request(tarry_tcp_server *server)
 static void on_wake(uv_async_t *handle)
 {
     tarry_tcp_server *server = handle->data;
-    host_collect(server->host);
+    host_collect(server->base.host);
     do_request(server); /* which may begin a round */
     if (atomic_load(&server->interrupted))
-        host_fail(server->host, TARRY_ERROR_INTERRUPTED);
+        host_fail(server->base.host, TARRY_ERROR_INTERRUPTED);
 }
 
 static void on_deadline(uv_timer_t *handle)
 {
     tarry_tcp_server *server = handle->data;
     server->armed_ns = TARRY_NEVER;
-    if (server->host->round.running)
-        host_step(server->host, &(tarry_event){.type = TARRY_EVENT_TIME});
+    if (server->base.host->round.running)
+        host_step(server->base.host, &(tarry_event){.type = TARRY_EVENT_TIME});
 }
 
 static void tell_revocation(tarry_tcp_server *server, const char *text)
@@ -122,7 +122,7 @@ static void on_tick(uv_timer_t *handle)
     }
     if (now - server->trimmed_ns >= TRIM_NS) {
         server->trimmed_ns = now;
-        stripes_trim(&server->host->pool);
+        stripes_trim(&server->base.host->pool);
     }
 }
 
@@ -130,7 +130,7 @@ static void on_tick(uv_timer_t *handle)
  * only say that it is not time yet. */
 static void arm(tarry_tcp_server *server)
 {
-    uint64_t due = server->awaits_checkpoint ? TARRY_NEVER : host_deadline(server->host);
+    uint64_t due = server->base.awaits_checkpoint ? TARRY_NEVER : host_deadline(server->base.host);
     if (due == server->armed_ns)
         return;
     server->armed_ns = due;
@@ -150,7 +150,7 @@ static void on_turn_end(uv_prepare_t *handle)
     tarry_tcp_server *server = handle->data;
     do {
         peers_do_tasks(&server->peers);
-        host_turn(server->host);
+        host_turn(server->base.host);
     } while (server->peers.tasks != NULL);
     peers_free_closed(&server->peers);
     arm(server);
@@ -211,8 +211,9 @@ static void close_handles(tarry_tcp_server *server)
 }
 
 /* The loop ends by itself once nothing is left in it: the last words, for which time is limited. */
-static void say_farewell(tarry_tcp_server *server, void *argument)
+static void say_farewell(tarry_runtime *runtime, void *argument)
 {
+    tarry_tcp_server *server = tcp_server_of(runtime);
     const bool *finished = argument;
     server->closing = true;
     if (server->viewers > 0)

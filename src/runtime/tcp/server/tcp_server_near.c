@@ -25,7 +25,7 @@ static void offer(peer *who, wire_share_kind kind, const share *memory)
 void tcp_server_share(tarry_tcp_server *server, peer *who)
 {
     near_board *board = &server->board;
-    if (near_part_create(&server->host->cut, &server->allocator, &who->near) != TARRY_OK)
+    if (near_part_create(&server->base.host->cut, &server->allocator, &who->near) != TARRY_OK)
         return; /* it takes the other way */
     offer(who, WIRE_SHARE_PART, &who->near->memory);
     if (board->memory.memory == NULL &&
@@ -56,7 +56,7 @@ void tcp_server_publish(tarry_tcp_server *server)
 {
     near_board *board = &server->board;
     if (!board->published)
-        share_publish(&board->memory, server->host->round.number, server->parameters,
+        share_publish(&board->memory, server->base.host->round.number, server->parameters,
                       server->settings.parameters);
     board->published = true;
 }

@@ -10,7 +10,7 @@ channel_verdict tcp_server_begin_part(void *user, peer *who, const tarry_message
                                       size_t bytes, void **place)
 {
     tarry_tcp_server *server = user;
-    host *core = server->host;
+    host *core = server->base.host;
     layout cut;
     if (!host_find_cut(core, message, &cut) ||
         bytes != layout_stripe_length(&cut, message->stripe) * sizeof(float)) {
@@ -38,11 +38,11 @@ bool tcp_server_begin_near_part(void *user, peer *who, const tarry_message *mess
 {
     tarry_tcp_server *server = user;
     layout cut;
-    if (!who->near_opened || !host_find_cut(server->host, message, &cut)) {
+    if (!who->near_opened || !host_find_cut(server->base.host, message, &cut)) {
         peer_refuse(who, WIRE_REFUSED_FORMAT, "a coded part without its numbers");
         return false;
     }
-    if (!host_wants(server->host, who->worker, message))
+    if (!host_wants(server->base.host, who->worker, message))
         return true;
     who->incoming = near_part_take(who->near, &cut, message->stripe);
     if (who->incoming != NULL)
@@ -66,7 +66,7 @@ void tcp_server_release_stripe(void *user, stripe *item)
 
 void tcp_server_sum_received(tarry_tcp_server *server)
 {
-    host *core = server->host;
+    host *core = server->base.host;
     if (server->settings.decode_threads > 0 || core->combining_count < SUMMED_TOGETHER)
         return;
     host_sum(core);

@@ -26,9 +26,9 @@ static bool on_message(void *user, peer *from, tarry_message *message)
     bool received = item != NULL && item->owner == NULL;
     from->spoke_ns = tcp_server_now(server);
     from->incoming = NULL;
-    const tarry_reject *reject = host_receive(server->host, from->worker, message, item);
-    if (from->state == PEER_OVER || !peer_count_message(from, server->host->round.number, reject) ||
-        from->refusal != 0)
+    const tarry_reject *reject = host_receive(server->base.host, from->worker, message, item);
+    if (from->state == PEER_OVER ||
+        !peer_count_message(from, server->base.host->round.number, reject) || from->refusal != 0)
         return false;
     if (received)
         tcp_server_sum_received(server);
@@ -42,7 +42,7 @@ static bool on_fetch(void *user, peer *from, const wire_fetch *fetch)
     const void *bytes;
     size_t size;
     if (fetch->kind != WIRE_BLOB_DATA || settings->ship == NULL ||
-        fetch->index >= server->host->plan->origins) {
+        fetch->index >= server->base.host->plan->origins) {
         peer_refuse(from, WIRE_REFUSED_FORMAT, "asks for data that are not here");
         return false;
     }
@@ -84,13 +84,13 @@ static void on_heard(void *user, peer *from, bool excused)
 {
     tarry_tcp_server *server = user;
     server->roster.seats[from->worker].heard_ns = from->heard_ns;
-    if (!excused && server->host->round.running && from->state != PEER_WELCOMED)
+    if (!excused && server->base.host->round.running && from->state != PEER_WELCOMED)
         peer_defer(from, PEER_HEARD);
 }
 
 static void on_alive(void *user, peer *from)
 {
-    host *machine = ((tarry_tcp_server *)user)->host;
+    host *machine = ((tarry_tcp_server *)user)->base.host;
     if (machine->members[from->worker].joined)
         host_step(machine, &(tarry_event){.type = TARRY_EVENT_HEARD, .worker = from->worker});
 }
@@ -99,7 +99,7 @@ static void on_alive(void *user, peer *from)
 static bool on_silent(void *user, peer *from)
 {
     tarry_tcp_server *server = user;
-    if (server->host->round.running)
+    if (server->base.host->round.running)
         return false;
     server->members[from->worker].state = WIRE_WORKER_SILENT;
     return true;
@@ -116,7 +116,7 @@ static void on_gone(void *user, peer *who, peer_state was)
         roster_leave(&server->roster, who->worker);
     }
     if (who->incoming != NULL)
-        host_release(server->host, who->incoming);
+        host_release(server->base.host, who->incoming);
     who->incoming = NULL;
     near_part_retire(who->near);
     who->near = NULL;

@@ -43,14 +43,15 @@ static void tell(tarry_tcp_server *server)
     }
 }
 
-void tcp_server_turn_to(tarry_tcp_server *server, void *argument)
+void tcp_server_turn_to(tarry_runtime *runtime, void *argument)
 {
+    tarry_tcp_server *server = tcp_server_of(runtime);
     tcp_replan *wanted = argument;
     uint8_t *bytes = NULL;
     size_t size = 0;
     wanted->error = tcp_server_encode_plan(server, wanted->next, &bytes, &size, wanted->diagnostic);
     if (wanted->error == TARRY_OK)
-        wanted->error = host_replan(server->host, wanted->next, wanted->diagnostic);
+        wanted->error = host_replan(server->base.host, wanted->next, wanted->diagnostic);
     if (wanted->error != TARRY_OK) {
         memory_release(&server->allocator, bytes);
         return;

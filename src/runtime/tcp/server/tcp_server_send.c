@@ -36,12 +36,9 @@ static bool reserve_held(tarry_tcp_server *server, peer *who, size_t size)
     size_t room = 2 * (who->held_size + size);
     if (room > 2 * server->settings.most_peer_bytes)
         return false;
-    uint8_t *bytes = memory_allocate(&server->allocator, room, 1);
+    uint8_t *bytes = memory_grow(&server->allocator, who->held, who->held_size, room, 1);
     if (bytes == NULL)
         return false;
-    if (who->held_size > 0)
-        memcpy(bytes, who->held, who->held_size);
-    memory_release(&server->allocator, who->held);
     who->held = bytes;
     who->held_room = room;
     return true;
@@ -115,7 +112,7 @@ void tcp_server_send_held(tarry_tcp_server *server, peer *who)
         at += size;
     }
     if (who->held_size > 0 && good) /* the first of them is a ROUND */
-        send_parameters(server, who, server->host->round.number);
+        send_parameters(server, who, server->base.host->round.number);
     memory_release(&server->allocator, who->held);
     who->held = NULL;
     who->held_size = who->held_room = 0;
@@ -123,7 +120,7 @@ void tcp_server_send_held(tarry_tcp_server *server, peer *who)
 
 void tcp_server_drop_parameters(tarry_tcp_server *server)
 {
-    for (uint32_t worker = 0; worker < server->host->plan->workers; worker++) {
+    for (uint32_t worker = 0; worker < server->base.host->plan->workers; worker++) {
         peer *who = tcp_server_peer(server, worker);
         if (who == NULL)
             continue;

@@ -23,8 +23,9 @@ static wire_worker_state state_of(const tarry_tcp_server *server, uint32_t worke
     if (state == WIRE_WORKER_RECEIVING && who != NULL &&
         !outgoing_has(&who->large, OUTGOING_PARAMETERS))
         state = WIRE_WORKER_COMPUTING;
-    if (state == WIRE_WORKER_COMPUTING && tarry_server_finished(server->host->machine, worker) ==
-                                              tarry_plan_load(server->host->plan, worker))
+    if (state == WIRE_WORKER_COMPUTING &&
+        tarry_server_finished(server->base.host->machine, worker) ==
+            tarry_plan_load(server->base.host->plan, worker))
         state = WIRE_WORKER_RESTING;
     return state;
 }
@@ -37,11 +38,11 @@ static void describe(tarry_tcp_server *server, uint32_t worker, wire_worker_stat
     *out = (wire_worker_status){
         .state = state_of(server, worker),
         .near = who != NULL && who->near_opened,
-        .load = tarry_plan_load(server->host->plan, worker),
-        .finished = tarry_server_finished(server->host->machine, worker),
+        .load = tarry_plan_load(server->base.host->plan, worker),
+        .finished = tarry_server_finished(server->base.host->machine, worker),
         .arrivals = member->arrivals,
-        .chunks = server->host->members[worker].chunks,
-        .pace_ns = (uint64_t)tarry_server_pace_ns(server->host->machine, worker),
+        .chunks = server->base.host->members[worker].chunks,
+        .pace_ns = (uint64_t)tarry_server_pace_ns(server->base.host->machine, worker),
         .heard_ns = seat->arrivals > 0 ? tcp_server_now(server) - seat->heard_ns : TARRY_NEVER,
         .received = member->received + (who != NULL ? peer_received(who) : 0),
         .sent = member->sent + (who != NULL ? peer_sent(who) : 0),
@@ -53,7 +54,7 @@ static void describe(tarry_tcp_server *server, uint32_t worker, wire_worker_stat
 static uint32_t listed_workers(const tarry_tcp_server *server)
 {
     uint32_t most = wire_status_workers_in(server->settings.most_peer_bytes / 2);
-    return server->host->plan->workers < most ? server->host->plan->workers : most;
+    return server->base.host->plan->workers < most ? server->base.host->plan->workers : most;
 }
 
 /* Without memory viewers see nothing new, and the run goes on. */
@@ -77,7 +78,7 @@ static bool reserve(tarry_tcp_server *server, const wire_status *status)
 
 void tcp_server_send_status(tarry_tcp_server *server)
 {
-    const host_round *round = &server->host->round;
+    const host_round *round = &server->base.host->round;
     wire_status status = {
         .done = server->noted_done + (server->rounds - server->noted_at),
         .running = round->running,
@@ -86,7 +87,7 @@ void tcp_server_send_status(tarry_tcp_server *server)
         .median_ns = median_ns(server),
         .rounds = server->noted_rounds,
         .exact = server->exact_rounds,
-        .attempts = server->host->attempt,
+        .attempts = server->base.host->attempt,
         .workers = listed_workers(server),
     };
     memcpy(status.note, server->note, sizeof(status.note));
@@ -94,7 +95,7 @@ void tcp_server_send_status(tarry_tcp_server *server)
         return;
     for (uint32_t worker = 0; worker < status.workers; worker++)
         describe(server, worker, &server->worker_status[worker]);
-    for (uint32_t worker = status.workers; worker < server->host->plan->workers; worker++)
+    for (uint32_t worker = status.workers; worker < server->base.host->plan->workers; worker++)
         status.others[state_of(server, worker)]++;
     wire_status_encode(&status, server->worker_status, server->status);
     for (peer *who = server->peers.first; who != NULL; who = who->after) {

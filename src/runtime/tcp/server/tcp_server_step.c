@@ -28,7 +28,7 @@ void tcp_server_notify(tarry_tcp_server *server, tarry_tcp_notice *notice)
 static void count_present(tarry_tcp_server *server, bool more)
 {
     pthread_mutex_lock(&server->lock);
-    server->present = server->host->present;
+    server->present = server->base.host->present;
     server->joins += more;
     pthread_cond_broadcast(&server->changed);
     pthread_mutex_unlock(&server->lock);
@@ -91,10 +91,10 @@ static void remember_round(tarry_tcp_server *server, const tarry_round_result *r
 static void on_done(void *user)
 {
     tarry_tcp_server *server = user;
-    const tarry_round_result *result = &server->host->round.result;
+    const tarry_round_result *result = &server->base.host->round.result;
     tcp_server_drop_parameters(server);
-    for (uint32_t worker = 0; worker < server->host->plan->workers; worker++)
-        if (server->host->members[worker].joined)
+    for (uint32_t worker = 0; worker < server->base.host->plan->workers; worker++)
+        if (server->base.host->members[worker].joined)
             server->members[worker].state = WIRE_WORKER_RESTING;
     remember_round(server, result);
     tcp_server_notify(server, &(tarry_tcp_notice){
@@ -146,26 +146,28 @@ host_transport tcp_server_transport(tarry_tcp_server *server)
 void tcp_server_begin_round(tarry_tcp_server *server, float *sum)
 {
     server->board.published = false;
-    host_begin(server->host, sum);
+    host_begin(server->base.host, sum);
 }
 
 void tcp_server_join(tarry_tcp_server *server, peer *who)
 {
     tcp_member *member = &server->members[who->worker];
-    const char *how = member->arrivals == 0 ? "first" : member->restarted ? "restarted" : "again";
+    tarry_arrival arrival = member->arrivals == 0 ? TARRY_ARRIVAL_FIRST
+                            : member->restarted   ? TARRY_ARRIVAL_RESTARTED
+                                                  : TARRY_ARRIVAL_AGAIN;
     member->arrivals++;
     member->restarted = false;
     member->state = WIRE_WORKER_RESTING;
     tcp_server_notify(server, &(tarry_tcp_notice){
                                   .type = TARRY_TCP_JOINED,
-                                  .round = server->host->round.number,
+                                  .round = server->base.host->round.number,
                                   .worker = who->worker,
                                   .peer = channel_peer(who->channel),
-                                  .text = how,
+                                  .arrival = arrival,
                                   .rack = member->rack,
                                   .numerics = member->numerics,
                               });
-    bool rejected = host_join(server->host, who->worker) != NULL;
+    bool rejected = host_join(server->base.host, who->worker) != NULL;
     count_present(server, !rejected);
     if (!rejected)
         return;
@@ -178,7 +180,7 @@ void tcp_server_lose(tarry_tcp_server *server, const peer *who)
     if (server->closing)
         return; /* the machine steps no more */
     server->leaving = who;
-    host_lose(server->host, who->worker);
+    host_lose(server->base.host, who->worker);
     server->leaving = NULL;
     count_present(server, false);
 }

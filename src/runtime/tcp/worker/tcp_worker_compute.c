@@ -10,24 +10,23 @@ enum { LEAST_TALLY = 16 };
  * noted: it is only counted. */
 static bool was_finished(tarry_tcp_worker *worker, uint64_t round, const tarry_span *span)
 {
-    if (round != worker->tally.round)
-        worker->tally.count = 0;
-    worker->tally.round = round;
-    for (size_t i = 0; i < worker->tally.count; i++)
-        if (memcmp(&worker->tally.spans[i], span, sizeof(*span)) == 0)
+    worker_tally *tally = &worker->tally;
+    if (round != tally->round)
+        tally->count = 0;
+    tally->round = round;
+    for (size_t i = 0; i < tally->count; i++)
+        if (memcmp(&tally->spans[i], span, sizeof(*span)) == 0)
             return true;
-    if (worker->tally.count == worker->tally.room) {
-        size_t room = worker->tally.room == 0 ? LEAST_TALLY : 2 * worker->tally.room;
-        tarry_span *grown = memory_allocate(&worker->allocator, room, sizeof(*grown));
+    if (tally->count == tally->room) {
+        size_t room = memory_room(tally->room, tally->count + 1, LEAST_TALLY);
+        tarry_span *grown =
+            memory_grow(&worker->allocator, tally->spans, tally->count, room, sizeof(*grown));
         if (grown == NULL)
             return false;
-        if (worker->tally.count > 0)
-            memcpy(grown, worker->tally.spans, worker->tally.count * sizeof(*grown));
-        memory_release(&worker->allocator, worker->tally.spans);
-        worker->tally.spans = grown;
-        worker->tally.room = room;
+        tally->spans = grown;
+        tally->room = room;
     }
-    worker->tally.spans[worker->tally.count++] = *span;
+    tally->spans[tally->count++] = *span;
     return false;
 }
 

@@ -33,13 +33,12 @@ static worker_fault hold(tarry_tcp_worker *worker, const uint8_t *frame, size_t 
     worker_waiting *waiting = &worker->link.waiting;
     size_t wanted = waiting->size + SIZE_BYTES + size;
     if (wanted > waiting->room) {
-        size_t room = 2 * wanted < LEAST_ROOM ? LEAST_ROOM : 2 * wanted;
-        uint8_t *grown = room <= MOST_ROOM ? memory_allocate(&worker->allocator, room, 1) : NULL;
+        size_t room = memory_room(waiting->room, wanted, LEAST_ROOM);
+        uint8_t *grown = room <= MOST_ROOM ? memory_grow(&worker->allocator, waiting->frames,
+                                                         waiting->size, room, 1)
+                                           : NULL;
         if (grown == NULL)
             return "out of memory";
-        if (waiting->size > 0)
-            memcpy(grown, waiting->frames, waiting->size);
-        memory_release(&worker->allocator, waiting->frames);
         waiting->frames = grown;
         waiting->room = room;
     }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From the engine's threads to the loop's: messages are copied, numbers are not. */
 #include <assert.h>
-#include <string.h>
 
 #include "base/memory.h"
 #include "protocol/wire/codec.h"
@@ -51,13 +50,10 @@ static bool reserve(tarry_tcp_worker *worker, size_t size)
     worker_uplink *up = &worker->uplink;
     if (up->size + size <= up->room)
         return true;
-    size_t room = up->room == 0 ? LEAST_ROOM : 2 * up->room;
-    uint8_t *grown = memory_allocate(&worker->allocator, room, 1);
+    size_t room = memory_room(up->room, up->size + size, LEAST_ROOM);
+    uint8_t *grown = memory_grow(&worker->allocator, up->bytes, up->size, room, 1);
     if (grown == NULL)
         return false;
-    if (up->size > 0)
-        memcpy(grown, up->bytes, up->size);
-    memory_release(&worker->allocator, up->bytes);
     up->bytes = grown;
     up->room = room;
     return true;

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a runtime of one's own consists of, but for its transport: the server's side as a
+ * tarry_runtime, and a worker that computes and talks. The transport carries frames (codec.h) with
+ * the numbers behind them between both, in order, or is lost. examples/pipes.c is a whole one.
+ */
+#ifndef TARRY_HOST_H
+#define TARRY_HOST_H
+
+#include <tarry/codec.h>
+#include <tarry/compute.h>
+#include <tarry/runtime.h>
+#include <tarry/straggler.h>
+#include <tarry/worker.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- the server ---- */
+
+/* Functions of the transport; all are called in the thread of tarry_runtime_round or _wait, but for
+ * `wake`. */
+typedef struct tarry_transport {
+    void *user;
+    /*
+     * Sends a worker a frame with `count` numbers behind it: a round's parameters, else none. All
+     * is borrowed for the call. Not 0: the worker can't be reached, and is lost.
+     */
+    int (*send)(void *user, uint32_t worker, const void *frame, size_t size, const float *numbers,
+                size_t count);
+    /* Waits until something came, until_ns of the monotonic clock (0: does not wait; TARRY_NEVER:
+     * no limit) or `wake`, and tells `runtime` what came, by the functions below. */
+    void (*receive)(void *user, tarry_runtime *runtime, uint64_t until_ns);
+    /* Ends `receive`, or its next call. Any thread. */
+    void (*wake)(void *user);
+    /* The workers are to go on with `next` (tarry_worker_host_replan), once they have all that was
+     * sent before. Not 0: they can't. NULL: plans stay. */
+    int (*replan)(void *user, const tarry_plan *next);
+    /* The run is over (`finished`) or will be resumed; nothing is called any more. NULL: nobody
+     * needs to know. */
+    void (*end)(void *user, bool finished);
+} tarry_transport;
+
+typedef struct tarry_host_settings {
+    size_t size;                  /* of this structure: its init sets it */
+    size_t parameters, dimension; /* of the vectors: >= 1 numbers each */
+    tarry_server_settings
+        server;                /* its dimension is set from that above; stripe_length 0: chosen */
+    const uint8_t *checkpoint; /* of tarry_runtime_checkpoint, to go on from; for the call; NULL:
+                                  rounds count from 0 */
+    size_t checkpoint_size;
+    tarry_transport transport;
+} tarry_host_settings;
+
+/* tarry_server_settings_init, everything else 0. */
+#define tarry_host_settings_init(settings)                                                         \
+    tarry_host_settings_init_sized((settings), sizeof(*(settings)))
+TARRY_API void tarry_host_settings_init_sized(tarry_host_settings *settings, size_t size);
+
+/* No worker is there yet. `plan` is borrowed, and must outlive the runtime or its next plan.
+ * Errors: ARGUMENT, NO_MEMORY, SYSTEM, FORMAT (a checkpoint that is none, or of another plan or
+ * settings).
+ */
+TARRY_API int tarry_host_create(const tarry_plan *plan, const tarry_host_settings *settings,
+                                const tarry_allocator *allocator, tarry_runtime **runtime,
+                                tarry_diagnostic *diagnostic);
+
+/* From within `receive`, or between rounds: a worker is there, with nothing finished, or there
+ * anew; or it is gone. */
+TARRY_API void tarry_host_join(tarry_runtime *runtime, uint32_t worker);
+TARRY_API void tarry_host_lose(tarry_runtime *runtime, uint32_t worker);
+/* The same: a frame came from the worker, with `count` numbers behind it; copied. Errors: FORMAT
+ * (it is none, or not with so many numbers; any bytes may come in), which is a reason to lose the
+ * worker. */
+TARRY_API int tarry_host_deliver(tarry_runtime *runtime, uint32_t worker, const void *frame,
+                                 size_t size, const float *numbers, size_t count);
+
+/* ---- a worker ---- */
+
+typedef struct tarry_worker_host tarry_worker_host;
+
+typedef struct tarry_worker_host_settings {
+    size_t size;                      /* of this structure: its init sets it */
+    uint32_t worker;                  /* 0..workers-1 */
+    size_t parameters, dimension;     /* as the server has them */
+    tarry_server_settings server;     /* the same; what concerns workers is taken from it */
+    tarry_compute *compute;           /* NULL: tasks are taken (tarry_worker_host_take) */
+    void *user;                       /* of compute and of the next ones */
+    const tarry_straggler *straggler; /* NULL for none; borrowed, must outlive the worker */
+    /* Sends the server a frame with `count` numbers behind it; borrowed for the call. One call at a
+     * time, by threads of the worker; it may wait for the transport. What can't be sent is lost. */
+    void (*send)(void *user, const void *frame, size_t size, const float *numbers, size_t count);
+    /* The worker can't go on in this round, for want of a machine that does: the server should lose
+     * it. NULL: nobody hears. */
+    void (*give_up)(void *user);
+} tarry_worker_host_settings;
+
+/* tarry_server_settings_init, everything else 0. */
+#define tarry_worker_host_settings_init(settings)                                                  \
+    tarry_worker_host_settings_init_sized((settings), sizeof(*(settings)))
+TARRY_API void tarry_worker_host_settings_init_sized(tarry_worker_host_settings *settings,
+                                                     size_t size);
+
+/* Starts its threads; `plan` is borrowed, and must outlive the worker or its next plan. Memory: as
+ * one worker of tarry_local_create. Errors: ARGUMENT, NO_MEMORY, SYSTEM. */
+TARRY_API int tarry_worker_host_create(const tarry_plan *plan,
+                                       const tarry_worker_host_settings *settings,
+                                       const tarry_allocator *allocator, tarry_worker_host **worker,
+                                       tarry_diagnostic *diagnostic);
+/* Waits until a compute function in progress has returned; a task that was taken and not given back
+ * is void then. NULL is allowed. */
+TARRY_API void tarry_worker_host_free(tarry_worker_host *worker);
+
+/* A frame came from the server, with `count` numbers behind it; all is copied, and nothing is
+ * waited for. One thread at a time. Errors: FORMAT (no frame, or not with so many numbers; any
+ * bytes may come in), NO_MEMORY. */
+TARRY_API int tarry_worker_host_deliver(tarry_worker_host *worker, const void *frame, size_t size,
+                                        const float *numbers, size_t count);
+/* Between rounds: goes on with `next`, when all that was sent for the plan before is delivered; in
+ * the thread that delivers. Errors: ARGUMENT, NO_MEMORY; it goes on with the plan before then. */
+TARRY_API int tarry_worker_host_replan(tarry_worker_host *worker, const tarry_plan *next);
+/* Without a compute function: as tarry_local_take. */
+TARRY_API int tarry_worker_host_take(tarry_worker_host *worker, uint64_t wait_ns,
+                                     const tarry_task **task);
+/* As tarry_local_dismiss. Any thread. */
+TARRY_API void tarry_worker_host_dismiss(tarry_worker_host *worker);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

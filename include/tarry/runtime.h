@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A runtime: the server's side of a cluster of workers, wherever they are. Runtimes differ in how
+ * they are made (tarry_local_create, tarry_tcp_server_create, tarry_host_create) and are used in
+ * the same way.
+ *
+ * Calls are for one thread at a time, and between rounds unless something else is said;
+ * tarry_runtime_interrupt is for any thread.
+ */
+#ifndef TARRY_RUNTIME_H
+#define TARRY_RUNTIME_H
+
+#include <tarry/server.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TARRY_JOB_ID_SIZE 16
+
+typedef struct tarry_runtime tarry_runtime;
+
+/*
+ * Ends the runtime and frees it: workers hear that the run is over (`finished`), or that it will be
+ * resumed. Waits until compute functions in progress in this process have returned, and taken tasks
+ * were given back. NULL is allowed.
+ */
+TARRY_API void tarry_runtime_free(tarry_runtime *runtime, bool finished);
+
+/*
+ * Lets workers in, where they come from elsewhere; the first tarry_runtime_wait or
+ * tarry_runtime_round does so, too. Errors: STATE (a runtime that was made from a checkpoint, of
+ * which none was stored since).
+ */
+TARRY_API int tarry_runtime_open(tarry_runtime *runtime, tarry_diagnostic *diagnostic);
+/* Waits until `workers` workers are there. Errors: INTERRUPTED, STATE (wait_ns are over,
+ * TARRY_NEVER: no limit; or as tarry_runtime_open). */
+TARRY_API int tarry_runtime_wait(tarry_runtime *runtime, uint32_t workers, uint64_t wait_ns,
+                                 tarry_diagnostic *diagnostic);
+
+/*
+ * Runs one round: sum[0..dimension-1] becomes the sum of the chunks' gradients, or the estimate the
+ * stop rule allows. `parameters` are read, and `sum` is written, until it returns. Fills *result on
+ * success and for COVERAGE. Errors: COVERAGE (the workers that are left can't bring what the stop
+ * rule wants; diagnostic names the chunks. More workers may come, and another round be run),
+ * INTERRUPTED (the next call starts a new round), STATE (as tarry_runtime_open), NUMERICAL,
+ * NO_MEMORY, SYSTEM.
+ */
+TARRY_API int tarry_runtime_round(tarry_runtime *runtime, const float *parameters, float *sum,
+                                  tarry_round_result *result, tarry_diagnostic *diagnostic);
+/* Makes the round or wait in progress, or the next one, return INTERRUPTED. Any thread. */
+TARRY_API void tarry_runtime_interrupt(tarry_runtime *runtime);
+
+/* What each chunk costs, relative to each other, in the rounds to come, for dynamic orders; NULL:
+ * learned. As tarry_server_costs. Errors: ARGUMENT. */
+TARRY_API int tarry_runtime_costs(tarry_runtime *runtime, const double *costs);
+
+/*
+ * Goes on with `next`, a plan of the same workers and parts that was made from the same original
+ * one (tarry_plan_evolve); borrowed, like the one before, which is not used any more. Rounds are
+ * numbered on; who is there, what each worker did and what the server has learned stay. It waits
+ * for no compute function: one in progress runs to its end on what it was given, and its worker
+ * goes on with the next plan then. Takes as much memory as the plan anew, and gives back that of
+ * the plan before. Errors: ARGUMENT (plans that don't belong together), NO_MEMORY; the runtime goes
+ * on with the plan before then.
+ */
+TARRY_API int tarry_runtime_replan(tarry_runtime *runtime, const tarry_plan *next,
+                                   tarry_diagnostic *diagnostic);
+
+/* Calls `look` with the server's machine while nothing steps it, and gives back its result. */
+TARRY_API int tarry_runtime_visit(tarry_runtime *runtime,
+                                  int (*look)(void *user, const tarry_server *machine), void *user);
+
+/* Writes what a runtime for the same plan and settings needs to go on from here,
+ * tarry_server_checkpoint_size bytes of its machine. Errors: NO_MEMORY. */
+TARRY_API int tarry_runtime_checkpoint(tarry_runtime *runtime, uint8_t *bytes);
+/*
+ * As tarry_server_stored. Of a runtime that was made from a checkpoint, and whose workers come from
+ * elsewhere, one has to be taken, and stored in the place of the old one, before anybody is let in.
+ */
+TARRY_API void tarry_runtime_stored(tarry_runtime *runtime, const uint8_t *bytes);
+
+/* What one worker did so far, over all rounds. */
+typedef struct tarry_worker_state {
+    uint64_t chunks; /* finished chunks that the server heard of */
+    double seconds;  /* spent on these, injected delays included; 0 where workers don't tell */
+    double pace; /* seconds that a chunk of mean cost takes it, as the server has learned; 0: not
+                    known */
+    bool present;
+    bool shares_memory;                  /* with the server, on its machine */
+    uint32_t arrivals;                   /* over a connection */
+    uint32_t silent, gone, late, failed; /* how often it was left out, for each reason */
+    uint64_t received, sent;             /* bytes over connections */
+    char rack[TARRY_RACK_BYTES + 1];     /* that it said last; "": none */
+    uint64_t numerics; /* that it said last, as tarry_tcp_worker_numerics; 0: none */
+} tarry_worker_state;
+
+/* The state of `worker` (0..workers-1). */
+TARRY_API tarry_worker_state tarry_runtime_worker(tarry_runtime *runtime, uint32_t worker);
+
+/* ---- where workers come from elsewhere; otherwise NULL, zeros and nothing ---- */
+
+/* Where it listens: the index-th of its addresses, with the port that the system chose for port 0.
+ * NULL past the last. */
+TARRY_API const char *tarry_runtime_address(const tarry_runtime *runtime, uint32_t index);
+/* By which workers know the job again when it is resumed. */
+TARRY_API void tarry_runtime_job_id(const tarry_runtime *runtime, uint8_t id[TARRY_JOB_ID_SIZE]);
+/* What viewers (`tarry top`) are shown: rounds that are done, to which those that end from now on
+ * are added; rounds in all (0: not known); and a line of text. */
+TARRY_API void tarry_runtime_note(tarry_runtime *runtime, uint64_t done, uint64_t rounds,
+                                  const char *note);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

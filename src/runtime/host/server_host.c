@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A runtime over a transport that somebody else wrote. */
+#include <tarry/host.h>
+
+#include <assert.h>
+#include <stdatomic.h>
+
+#include "base/diagnostic.h"
+#include "base/memory.h"
+#include "base/sized.h"
+#include "runtime/clock.h"
+#include "runtime/host/runtime.h"
+
+typedef struct server_host {
+    tarry_runtime base;
+    tarry_allocator allocator;
+    tarry_transport transport;
+    size_t parameters;
+    const float *sent; /* the parameters of the round in progress */
+    bool *broken;      /* per worker: nothing can be sent to it; the host is to hear of it */
+    bool any_broken;
+    _Atomic bool interrupted;
+} server_host;
+
+static server_host *own_of(tarry_runtime *runtime)
+{
+    return (server_host *)runtime;
+}
+
+void tarry_host_settings_init_sized(tarry_host_settings *settings, size_t size)
+{
+    if (sized_begin(settings, size, sizeof(*settings)))
+        tarry_server_settings_init(&settings->server);
+}
+
+/* ---- what goes out ---- */
+
+/* A worker that can't be reached is lost after the step in which this is found out. */
+static int send_message(void *user, uint32_t worker, const tarry_message *message, uint8_t *frame,
+                        size_t size)
+{
+    server_host *own = user;
+    bool round = message->type == TARRY_MESSAGE_ROUND;
+    if (!own->base.host->members[worker].joined || own->broken[worker])
+        return TARRY_OK;
+    if (own->transport.send(own->transport.user, worker, frame, size, round ? own->sent : NULL,
+                            round ? own->parameters : 0) != 0)
+        own->broken[worker] = own->any_broken = true;
+    return TARRY_OK;
+}
+
+/* To lose one may find out that another one is lost. */
+static void lose_broken(server_host *own)
+{
+    while (own->any_broken) {
+        own->any_broken = false;
+        for (uint32_t worker = 0; worker < own->base.host->plan->workers; worker++)
+            if (own->broken[worker])
+                host_lose(own->base.host, worker);
+    }
+}
+
+/* ---- what comes in ---- */
+
+void tarry_host_join(tarry_runtime *runtime, uint32_t worker)
+{
+    server_host *own = own_of(runtime);
+    assert(worker < runtime->host->plan->workers);
+    own->broken[worker] = false;
+    host_join(runtime->host, worker);
+}
+
+void tarry_host_lose(tarry_runtime *runtime, uint32_t worker)
+{
+    assert(worker < runtime->host->plan->workers);
+    own_of(runtime)->broken[worker] = true;
+    host_lose(runtime->host, worker);
+}
+
+int tarry_host_deliver(tarry_runtime *runtime, uint32_t worker, const void *frame, size_t size,
+                       const float *numbers, size_t count)
+{
+    assert(worker < runtime->host->plan->workers);
+    return host_receive_frame(runtime->host, worker, frame, size, numbers, count);
+}
+
+/* Takes what comes until until_ns, and acts on it. */
+static void run_once(server_host *own, uint64_t until_ns)
+{
+    host *core = own->base.host;
+    uint64_t due = host_deadline(core);
+    own->transport.receive(own->transport.user, &own->base, due < until_ns ? due : until_ns);
+    if (due != TARRY_NEVER && clock_now_ns() >= due)
+        host_step(core, &(tarry_event){.type = TARRY_EVENT_TIME});
+    lose_broken(own);
+    host_turn(core);
+}
+
+/* ---- the runtime's methods ---- */
+
+static bool take_interrupt(server_host *own)
+{
+    return atomic_exchange(&own->interrupted, false);
+}
+
+static int run_round(tarry_runtime *runtime, const float *parameters, float *sum,
+                     tarry_round_result *result, tarry_diagnostic *diagnostic)
+{
+    server_host *own = own_of(runtime);
+    host *core = runtime->host;
+    own->sent = parameters;
+    host_begin(core, sum);
+    lose_broken(own);
+    host_turn(core);
+    while (core->round.running) {
+        if (take_interrupt(own))
+            host_fail(core, TARRY_ERROR_INTERRUPTED);
+        run_once(own, core->failure != TARRY_OK ? 0 : TARRY_NEVER);
+    }
+    own->sent = NULL;
+    return host_finish(core, result, diagnostic);
+}
+
+static int wait_for_workers(tarry_runtime *runtime, uint32_t workers, uint64_t wait_ns,
+                            tarry_diagnostic *diagnostic)
+{
+    server_host *own = own_of(runtime);
+    uint64_t until = clock_from_now(wait_ns);
+    while (runtime->host->present < workers) {
+        if (take_interrupt(own))
+            return diagnose(diagnostic, TARRY_ERROR_INTERRUPTED,
+                            "interrupted while waiting for %u workers", workers);
+        if (clock_now_ns() >= until)
+            return diagnose(diagnostic, TARRY_ERROR_STATE,
+                            "waited %.3g s for %u workers, and not all of them came",
+                            (double)wait_ns / 1e9, workers);
+        run_once(own, until);
+    }
+    return TARRY_OK;
+}
+
+static int replan(tarry_runtime *runtime, const tarry_plan *next, tarry_diagnostic *diagnostic)
+{
+    const tarry_transport *to = &own_of(runtime)->transport;
+    if (to->replan == NULL)
+        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT, "this transport's plans stay");
+    int error = host_check_plan(runtime->host, next, diagnostic);
+    if (error == TARRY_OK)
+        error = host_replan(runtime->host, next, diagnostic);
+    if (error == TARRY_OK && to->replan(to->user, next) != 0)
+        error = diagnose(diagnostic, TARRY_ERROR_SYSTEM, "the workers don't go on with the plan");
+    return error;
+}
+
+static void interrupt(tarry_runtime *runtime)
+{
+    server_host *own = own_of(runtime);
+    atomic_store(&own->interrupted, true);
+    own->transport.wake(own->transport.user);
+}
+
+static void release(tarry_runtime *runtime, bool finished)
+{
+    server_host *own = own_of(runtime);
+    tarry_allocator allocator = own->allocator;
+    if (runtime->host != NULL && own->transport.end != NULL)
+        own->transport.end(own->transport.user, finished);
+    host_free(runtime->host);
+    memory_release(&allocator, own->broken);
+    memory_release(&allocator, own);
+}
+
+static const runtime_methods methods = {
+    .wait = wait_for_workers,
+    .round = run_round,
+    .replan = replan,
+    .interrupt = interrupt,
+    .free = release,
+};
+
+/* ---- creation ---- */
+
+static int check_settings(const tarry_host_settings *settings, tarry_diagnostic *diagnostic)
+{
+    const tarry_transport *to = &settings->transport;
+    int error = sized_check(settings->size, sizeof(*settings), "server host", diagnostic);
+    if (error != TARRY_OK)
+        return error;
+    if (settings->parameters == 0 || settings->dimension == 0 || to->send == NULL ||
+        to->receive == NULL || to->wake == NULL)
+        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
+                        "server host: parameters, dimension and a transport must be set");
+    return TARRY_OK;
+}
+
+int tarry_host_create(const tarry_plan *plan, const tarry_host_settings *settings,
+                      const tarry_allocator *allocator, tarry_runtime **runtime,
+                      tarry_diagnostic *diagnostic)
+{
+    int error = check_settings(settings, diagnostic);
+    if (error != TARRY_OK)
+        return error;
+    server_host *made = memory_allocate(allocator, 1, sizeof(*made));
+    if (made == NULL)
+        return diagnose_no_memory(diagnostic, "server host");
+    made->base.methods = &methods;
+    made->base.awaits_checkpoint = settings->checkpoint != NULL;
+    made->allocator = memory_allocator(allocator);
+    made->transport = settings->transport;
+    made->parameters = settings->parameters;
+    made->broken = memory_allocate(allocator, tarry_plan_workers(plan), sizeof(bool));
+    host_settings wanted = {
+        .name = "server host",
+        .server = settings->server,
+        .checkpoint = settings->checkpoint,
+        .checkpoint_size = settings->checkpoint_size,
+        .transport = {.user = made, .send = send_message},
+    };
+    wanted.server.dimension = settings->dimension;
+    error = made->broken == NULL
+                ? diagnose_no_memory(diagnostic, "server host")
+                : host_create(plan, &wanted, allocator, &made->base.host, diagnostic);
+    if (error != TARRY_OK) {
+        release(&made->base, true);
+        return error;
+    }
+    *runtime = &made->base;
+    return TARRY_OK;
+}

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An engine for a transport that somebody else wrote. */
+#include <tarry/host.h>
+
+#include <assert.h>
+#include <pthread.h>
+
+#include "base/diagnostic.h"
+#include "base/memory.h"
+#include "base/sized.h"
+#include "plan/plan.h"
+#include "runtime/clock.h"
+#include "runtime/worker/engine.h"
+#include "straggler/straggler.h"
+
+enum { DEFAULT_STRIPE = 65536 };
+
+struct tarry_worker_host {
+    tarry_allocator allocator;
+    tarry_worker_host_settings settings;
+    const tarry_plan *plan;
+    layout cut; /* into the least number of parts */
+    snapshots snapshots;
+    engine engine;
+    pthread_mutex_t sending; /* one frame at a time; also over what the talking thread changes */
+    pthread_cond_t changed;
+    bool has_sending, has_changed, has_snapshots;
+};
+
+void tarry_worker_host_settings_init_sized(tarry_worker_host_settings *settings, size_t size)
+{
+    if (sized_begin(settings, size, sizeof(*settings)))
+        tarry_server_settings_init(&settings->server);
+}
+
+/* ---- the uplink ---- */
+
+static void send_frame(tarry_worker_host *own, const tarry_message *message, const float *numbers,
+                       size_t count)
+{
+    static const codec_shape no_sets; /* what workers send has none */
+    uint8_t frame[CODEC_MOST_WORKER_BYTES];
+    size_t size = codec_size(&no_sets, message);
+    assert(size <= sizeof(frame));
+    codec_encode(&no_sets, message, frame);
+    pthread_mutex_lock(&own->sending);
+    own->settings.send(own->settings.user, frame, size, numbers, count);
+    pthread_mutex_unlock(&own->sending);
+}
+
+static void post(void *user, const tarry_message *message)
+{
+    send_frame(user, message, NULL, 0);
+}
+
+static void post_part(void *user, const tarry_message *message, const float *stripe, size_t numbers)
+{
+    send_frame(user, message, stripe, numbers);
+}
+
+/* Nothing of a part is read after it was posted. */
+static void claim(void *user, size_t first, size_t count)
+{
+    (void)user;
+    (void)first;
+    (void)count;
+}
+
+static void give_up(void *user)
+{
+    const tarry_worker_host *own = user;
+    if (own->settings.give_up != NULL)
+        own->settings.give_up(own->settings.user);
+}
+
+static void changed(void *user)
+{
+    tarry_worker_host *own = user;
+    pthread_mutex_lock(&own->sending);
+    pthread_cond_broadcast(&own->changed);
+    pthread_mutex_unlock(&own->sending);
+}
+
+/* ---- creation and the end ---- */
+
+static int make_desk(const tarry_worker_host *own, const tarry_plan *plan, desk **made)
+{
+    const tarry_server_settings *server = &own->settings.server;
+    const desk_settings wanted = {
+        .cut = own->cut,
+        .keep = server->keep,
+        .ahead = server->ahead,
+        .keeps_stale = server->fill == TARRY_FILL_STALE,
+        .conditioning_limit = server->conditioning_limit,
+    };
+    return desk_create(plan, own->settings.worker, &wanted, &own->allocator, made);
+}
+
+static int make_engine(tarry_worker_host *own)
+{
+    const tarry_worker_host_settings *settings = &own->settings;
+    const engine_settings wanted = {
+        .worker = settings->worker,
+        .pieces = own->plan->pieces,
+        .cut = own->cut,
+        .kernels = kernel_best(),
+        .straggler = settings->straggler,
+        .compute = settings->compute,
+        .user = settings->user,
+        .snapshots = &own->snapshots,
+        .uplink = {.post = post,
+                   .post_part = post_part,
+                   .claim = claim,
+                   .give_up = give_up,
+                   .changed = changed,
+                   .user = own},
+    };
+    desk *first;
+    int error = make_desk(own, own->plan, &first);
+    if (error != TARRY_OK)
+        return error;
+    error = engine_init(&own->engine, &wanted, first, &own->allocator);
+    if (error != TARRY_OK) {
+        desk_free(first, &own->allocator);
+        return error;
+    }
+    return tarry_straggler_dead(settings->straggler, settings->worker) ? TARRY_OK
+                                                                       : engine_start(&own->engine);
+}
+
+static int make(tarry_worker_host *own)
+{
+    own->has_sending = pthread_mutex_init(&own->sending, NULL) == 0;
+    own->has_changed = pthread_cond_init(&own->changed, NULL) == 0;
+    if (!own->has_sending || !own->has_changed)
+        return TARRY_ERROR_SYSTEM;
+    int error = snapshots_init(&own->snapshots, own->settings.parameters, 1, &own->allocator);
+    own->has_snapshots = error == TARRY_OK;
+    return error == TARRY_OK ? make_engine(own) : error;
+}
+
+static int check_settings(const tarry_plan *plan, const tarry_worker_host_settings *settings,
+                          tarry_diagnostic *diagnostic)
+{
+    int error = sized_check(settings->size, sizeof(*settings), "worker host", diagnostic);
+    if (error != TARRY_OK)
+        return error;
+    if (settings->parameters == 0 || settings->dimension == 0 || settings->send == NULL ||
+        settings->worker >= plan->workers)
+        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
+                        "worker host: parameters, dimension, a worker of the plan and a way to "
+                        "send must be set");
+    const char *mortal = straggler_mortal_term(settings->straggler);
+    return mortal == NULL ? TARRY_OK
+                          : diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
+                                     "straggler term '%s' is for tarry simulate", mortal);
+}
+
+int tarry_worker_host_create(const tarry_plan *plan, const tarry_worker_host_settings *settings,
+                             const tarry_allocator *allocator, tarry_worker_host **worker,
+                             tarry_diagnostic *diagnostic)
+{
+    int error = check_settings(plan, settings, diagnostic);
+    if (error != TARRY_OK)
+        return error;
+    tarry_worker_host *made = memory_allocate(allocator, 1, sizeof(*made));
+    if (made == NULL)
+        return diagnose_no_memory(diagnostic, "worker host");
+    size_t stripe = settings->server.stripe_length;
+    made->allocator = memory_allocator(allocator);
+    made->settings = *settings;
+    made->plan = plan;
+    made->cut = layout_make(settings->dimension, plan_least_parts(plan),
+                            stripe > 0 ? stripe : DEFAULT_STRIPE);
+    error = make(made);
+    if (error != TARRY_OK) {
+        tarry_worker_host_free(made);
+        return diagnose(diagnostic, error, "worker host: %s", tarry_error_text(error));
+    }
+    *worker = made;
+    return TARRY_OK;
+}
+
+void tarry_worker_host_free(tarry_worker_host *worker)
+{
+    if (worker == NULL)
+        return;
+    tarry_allocator allocator = worker->allocator;
+    engine_close(&worker->engine);
+    if (worker->settings.compute == NULL)
+        engine_abandon(&worker->engine);
+    engine_destroy(&worker->engine, &allocator);
+    if (worker->has_snapshots)
+        snapshots_destroy(&worker->snapshots);
+    if (worker->has_changed)
+        pthread_cond_destroy(&worker->changed);
+    if (worker->has_sending)
+        pthread_mutex_destroy(&worker->sending);
+    memory_release(&allocator, worker);
+}
+
+/* ---- what comes in ---- */
+
+int tarry_worker_host_deliver(tarry_worker_host *worker, const void *frame, size_t size,
+                              const float *numbers, size_t count)
+{
+    tarry_message_type type;
+    uint64_t round;
+    if (codec_peek(frame, size, &type, &round) != TARRY_OK)
+        return TARRY_ERROR_FORMAT;
+    bool begins = type == TARRY_MESSAGE_ROUND;
+    if (count != (begins ? worker->settings.parameters : 0))
+        return TARRY_ERROR_FORMAT;
+    int error = begins ? snapshots_publish(&worker->snapshots, round, numbers) : TARRY_OK;
+    if (error != TARRY_OK || !worker->engine.talking)
+        return error;
+    return engine_deliver(&worker->engine, frame, size);
+}
+
+int tarry_worker_host_replan(tarry_worker_host *worker, const tarry_plan *next)
+{
+    const tarry_plan *plan = worker->plan;
+    desk *made;
+    if (next->workers != plan->workers || next->origins != plan->origins ||
+        next->pieces != plan->pieces || next->parts != plan->parts ||
+        next->adaptive != plan->adaptive)
+        return TARRY_ERROR_ARGUMENT;
+    int error = make_desk(worker, next, &made);
+    if (error != TARRY_OK)
+        return error;
+    engine_turn(&worker->engine, made);
+    pthread_mutex_lock(&worker->sending);
+    while (!engine_has_turned(&worker->engine))
+        pthread_cond_wait(&worker->changed, &worker->sending);
+    pthread_mutex_unlock(&worker->sending);
+    engine_tidy(&worker->engine, &worker->allocator);
+    worker->plan = next;
+    return TARRY_OK;
+}
+
+int tarry_worker_host_take(tarry_worker_host *worker, uint64_t wait_ns, const tarry_task **task)
+{
+    assert(worker->settings.compute == NULL);
+    return engine_take(&worker->engine, clock_from_now(wait_ns), task);
+}
+
+void tarry_worker_host_dismiss(tarry_worker_host *worker)
+{
+    engine_close(&worker->engine);
+}
