@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages (event.h) as bytes, for runtimes of one's own: what a runtime's server host and worker
- * host (host.h) exchange, and what travels over TCP. A frame is self-contained and the same on
- * every machine; docs/wire.md has its layout. Numbers of parameters and coded parts are not part of
- * it.
+ * Messages (event.h) as bytes, for runtimes of your own: a runtime's server host and worker host
+ * (host.h) exchange them, and they travel over TCP. A frame is self-contained and the same on every
+ * machine; docs/wire.md has its layout. Numbers of parameters and coded parts are not part of it.
  */
 #ifndef TARRY_CODEC_H
 #define TARRY_CODEC_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a runtime of one's own consists of, but for its transport: the server's side as a
- * tarry_runtime, and a worker that computes and talks. The transport carries frames (codec.h) with
- * the numbers behind them between both, in order, or is lost. examples/pipes.c is a whole one.
+ * All of a runtime of your own but its transport: the server's side as a tarry_runtime, and a
+ * worker that computes and talks. The transport carries frames (codec.h) with the numbers behind
+ * them between both, in order, or is lost. examples/pipes.c is a whole runtime.
  */
 #ifndef TARRY_HOST_H
 #define TARRY_HOST_H
@@ -29,12 +29,12 @@ typedef struct tarry_transport {
      */
     int (*send)(void *user, uint32_t worker, const void *frame, size_t size, const float *numbers,
                 size_t count);
-    /* Waits until something came, until_ns of the monotonic clock (0: does not wait; TARRY_NEVER:
-     * no limit) or `wake`, and tells `runtime` what came, by the functions below. */
+    /* Waits until something came in, until_ns of the monotonic clock (0: does not wait;
+     * TARRY_NEVER: no limit) or `wake`, and tells `runtime` what came, by the functions below. */
     void (*receive)(void *user, tarry_runtime *runtime, uint64_t until_ns);
     /* Ends `receive`, or its next call. Any thread. */
     void (*wake)(void *user);
-    /* The workers are to go on with `next` (tarry_worker_host_replan), once they have all that was
+    /* Makes the workers go on with `next` (tarry_worker_host_replan), once they have all that was
      * sent before. Not 0: they can't. NULL: plans stay. */
     int (*replan)(void *user, const tarry_plan *next);
     /* The run is over (`finished`) or will be resumed; nothing is called any more. NULL: nobody
@@ -84,15 +84,16 @@ typedef struct tarry_worker_host_settings {
     size_t size;                      /* of this structure: its init sets it */
     uint32_t worker;                  /* 0..workers-1 */
     size_t parameters, dimension;     /* as the server has them */
-    tarry_server_settings server;     /* the same; what concerns workers is taken from it */
+    tarry_server_settings server;     /* the same; the worker takes its own settings from it */
     tarry_compute *compute;           /* NULL: tasks are taken (tarry_worker_host_take) */
     void *user;                       /* of compute and of the next ones */
     const tarry_straggler *straggler; /* NULL for none; borrowed, must outlive the worker */
     /* Sends the server a frame with `count` numbers behind it; borrowed for the call. One call at a
-     * time, by threads of the worker; it may wait for the transport. What can't be sent is lost. */
+     * time, by threads of the worker; it may wait for the transport. Messages that can't be sent
+     * are lost. */
     void (*send)(void *user, const void *frame, size_t size, const float *numbers, size_t count);
-    /* The worker can't go on in this round, for want of a machine that does: the server should lose
-     * it. NULL: nobody hears. */
+    /* The worker can't go on in this round, since its machine failed or a frame was none: the
+     * server should lose it. NULL: nobody hears. */
     void (*give_up)(void *user);
 } tarry_worker_host_settings;
 
@@ -112,9 +113,9 @@ TARRY_API int tarry_worker_host_create(const tarry_plan *plan,
  * is void then. NULL is allowed. */
 TARRY_API void tarry_worker_host_free(tarry_worker_host *worker);
 
-/* A frame came from the server, with `count` numbers behind it; all is copied, and nothing is
- * waited for. One thread at a time. Errors: FORMAT (no frame, or not with so many numbers; any
- * bytes may come in), NO_MEMORY. */
+/* A frame came from the server, with `count` numbers behind it; all is copied, and the call does
+ * not wait. One thread at a time. Errors: FORMAT (no frame, or not with so many numbers; any bytes
+ * may come in), NO_MEMORY. */
 TARRY_API int tarry_worker_host_deliver(tarry_worker_host *worker, const void *frame, size_t size,
                                         const float *numbers, size_t count);
 /* Between rounds: goes on with `next`, when all that was sent for the plan before is delivered; in

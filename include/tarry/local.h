@@ -39,11 +39,11 @@ TARRY_API void tarry_local_settings_init_sized(tarry_local_settings *settings, s
  * Starts the workers of `plan`, which is borrowed and must outlive the runtime. Memory: sum of all
  * loads times d for the finished gradients, twice that with TARRY_FILL_STALE, and m * d / l for the
  * parts (the least l), or, with TARRY_KEEP_CREDITED, (ahead + 2) m d at most for both, of which
- * what answers don't make workers use is promised, not written to; one parameter vector, and
- * another one for each round before in which a compute function that is not needed any more still
- * runs, m + 2 at most. tarry_runtime_free waits for compute functions in progress, and for tasks
- * that were taken to be given back. Errors: ARGUMENT, NO_MEMORY, SYSTEM, FORMAT (a checkpoint that
- * is none, or of another plan or settings).
+ * workers write only to what the answers make them use; one parameter vector, and another one for
+ * each earlier round in which a compute function that nobody needs any more still runs, m + 2 at
+ * most. tarry_runtime_free waits for compute functions in progress, and for tasks that were taken
+ * to be given back. Errors: ARGUMENT, NO_MEMORY, SYSTEM, FORMAT (a checkpoint that is none, or of
+ * another plan or settings).
  */
 TARRY_API int tarry_local_create(const tarry_plan *plan, const tarry_local_settings *settings,
                                  const tarry_allocator *allocator, tarry_runtime **local,
@@ -56,8 +56,8 @@ TARRY_API int tarry_local_create(const tarry_plan *plan, const tarry_local_setti
  */
 TARRY_API int tarry_local_take(tarry_runtime *local, uint32_t worker, uint64_t wait_ns,
                                const tarry_task **task);
-/* From now on nothing is computed: there are no tasks to take, and those that are out are
- * cancelled. For the end, after the last round. Any thread. */
+/* From now on workers compute nothing: there are no tasks to take, and taken ones are cancelled.
+ * For the end, after the last round. Any thread. */
 TARRY_API void tarry_local_dismiss(tarry_runtime *local);
 
 #ifdef __cplusplus

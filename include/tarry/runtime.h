@@ -58,8 +58,8 @@ TARRY_API int tarry_runtime_costs(tarry_runtime *runtime, const double *costs);
 /*
  * Goes on with `next`, a plan of the same workers and parts that was made from the same original
  * one (tarry_plan_evolve); borrowed, like the one before, which is not used any more. Rounds are
- * numbered on; who is there, what each worker did and what the server has learned stay. It waits
- * for no compute function: one in progress runs to its end on what it was given, and its worker
+ * numbered on; who is there, what each worker did and what the server has learned stay. The runtime
+ * waits for no compute function: one in progress runs to its end on its own task, and its worker
  * goes on with the next plan then. Takes as much memory as the plan anew, and gives back that of
  * the plan before. Errors: ARGUMENT (plans that don't belong together), NO_MEMORY; the runtime goes
  * on with the plan before then.
@@ -75,8 +75,9 @@ TARRY_API int tarry_runtime_visit(tarry_runtime *runtime,
  * tarry_server_checkpoint_size bytes of its machine. Errors: NO_MEMORY. */
 TARRY_API int tarry_runtime_checkpoint(tarry_runtime *runtime, uint8_t *bytes);
 /*
- * As tarry_server_stored. Of a runtime that was made from a checkpoint, and whose workers come from
- * elsewhere, one has to be taken, and stored in the place of the old one, before anybody is let in.
+ * As tarry_server_stored. If a runtime was made from a checkpoint, and its workers come from
+ * elsewhere, the caller must take a new checkpoint and store it in the place of the old one before
+ * the runtime lets anybody in.
  */
 TARRY_API void tarry_runtime_stored(tarry_runtime *runtime, const uint8_t *bytes);
 
@@ -89,7 +90,7 @@ typedef struct tarry_worker_state {
     bool present;
     bool shares_memory;                  /* with the server, on its machine */
     uint32_t arrivals;                   /* over a connection */
-    uint32_t silent, gone, late, failed; /* how often it was left out, for each reason */
+    uint32_t silent, gone, late, failed; /* how often the server continued without it */
     uint64_t received, sent;             /* bytes over connections */
     char rack[TARRY_RACK_BYTES + 1];     /* that it said last; "": none */
     uint64_t numerics; /* that it said last, as tarry_tcp_worker_numerics; 0: none */
@@ -100,12 +101,12 @@ TARRY_API tarry_worker_state tarry_runtime_worker(tarry_runtime *runtime, uint32
 
 /* ---- where workers come from elsewhere; otherwise NULL, zeros and nothing ---- */
 
-/* Where it listens: the index-th of its addresses, with the port that the system chose for port 0.
- * NULL past the last. */
+/* Where the runtime listens: the index-th of its addresses, with the port that the system chose for
+ * port 0. NULL past the last. */
 TARRY_API const char *tarry_runtime_address(const tarry_runtime *runtime, uint32_t index);
-/* By which workers know the job again when it is resumed. */
+/* The id by which workers know the job again when it is resumed. */
 TARRY_API void tarry_runtime_job_id(const tarry_runtime *runtime, uint8_t id[TARRY_JOB_ID_SIZE]);
-/* What viewers (`tarry top`) are shown: rounds that are done, to which those that end from now on
+/* Tells viewers (`tarry top`): rounds that are done, to which those that end from now on
  * are added; rounds in all (0: not known); and a line of text. */
 TARRY_API void tarry_runtime_note(tarry_runtime *runtime, uint64_t done, uint64_t rounds,
                                   const char *note);

@@ -89,11 +89,12 @@ typedef struct tarry_tcp_server_settings {
     uint32_t listen_count;
     tarry_tcp_security security;
     size_t parameters, dimension; /* of the vectors: >= 1 numbers each */
-    tarry_server_settings server; /* as there */
-    const void *job;              /* what workers are to compute; copied, handed to their `begin` */
+    tarry_server_settings
+        server;      /* its dimension is set from that above; stripe_length 0: chosen */
+    const void *job; /* the workers' job; copied, handed to their `begin` */
     size_t job_size;
     uint8_t job_id[TARRY_JOB_ID_SIZE]; /* zeros: drawn. A resumed job keeps its own */
-    /* SHA-256 of what workers must compute with: one that has other data is refused. Zeros: not
+    /* SHA-256 of the data of the job: the server refuses a worker that has other data. Zeros: not
      * checked. */
     uint8_t data[TARRY_DIGEST_SIZE];
     tarry_tcp_ship *ship; /* NULL: workers have the data */
@@ -101,8 +102,8 @@ typedef struct tarry_tcp_server_settings {
     const uint8_t *checkpoint; /* of the server's machine, to go on from; NULL: a new job */
     size_t checkpoint_size;
     uint32_t decode_threads; /* 0: chosen */
-    /* For how long a call of _round goes on, with another round each time that workers have come,
-     * after the first that too few workers were left for; 0: it ends at once. */
+    /* The time for which a call of _round goes on after the first round for which too few workers
+     * were left, with another round each time that workers have come; 0: the call ends at once. */
     uint64_t patience_ns;
     bool share;             /* memory with workers on this machine */
     size_t most_peer_bytes; /* of messages that wait to be sent to one peer */
@@ -127,14 +128,13 @@ TARRY_API void tarry_tcp_server_settings_init_sized(tarry_tcp_server_settings *s
                                                     size_t size);
 
 /*
- * Listens, and starts the runtime's threads; whoever connects is let in from the first
- * tarry_runtime_open, _wait or _round on. `plan` is borrowed and must outlive the server.
- * Memory: four stripes for each worker that sends one, and what TLS
- * takes per connection (docs/network.md has figures); d / l numbers for each worker on this machine
- * with which memory is shared. tarry_runtime_free tells all peers that the run is over or to be
- * resumed, and waits a second at most until they have heard. Errors: ARGUMENT, NO_MEMORY, SYSTEM
- * (an address that can't be listened on), FILE and FORMAT (credentials, a checkpoint that is not of
- * this job).
+ * Listens, and starts the runtime's threads; peers are let in from the first tarry_runtime_open,
+ * _wait or _round on. `plan` is borrowed and must outlive the server. Memory: four stripes for each
+ * worker that sends one, and what TLS takes per connection (docs/network.md has figures); d / l
+ * numbers for each worker on this machine with which memory is shared. tarry_runtime_free tells all
+ * peers that the run is over or to be resumed, and waits a second at most until they have heard.
+ * Errors: ARGUMENT, NO_MEMORY, SYSTEM (an address that can't be listened on), FILE and FORMAT
+ * (credentials, a checkpoint that is not of this job).
  */
 TARRY_API int tarry_tcp_server_create(const tarry_plan *plan,
                                       const tarry_tcp_server_settings *settings,
@@ -201,11 +201,12 @@ TARRY_API void tarry_tcp_worker_free(tarry_tcp_worker *worker);
 
 /*
  * Connects, works until the server says that the run is over or tarry_tcp_worker_leave is done, and
- * reconnects, with growing pauses, whenever the connection is lost; what it has finished of a round
- * is not computed again then. A compute function that nobody waits for may run on after it
- * returned. Once for each worker. Errors: SYSTEM (patience is at its end), STATE (refused for good:
- * diagnostic says why; or it ran before), ARGUMENT (plain text, or no credentials, for an address
- * that needs TLS), FORMAT (what the server sent is no plan), what `begin` gave, NO_MEMORY.
+ * reconnects, with growing pauses, whenever the connection is lost; the worker then does not
+ * compute again what it has finished of a round. A compute function that nobody waits for may run
+ * on after it returned. Once for each worker. Errors: SYSTEM (patience is at its end), STATE
+ * (refused for good: diagnostic says why; or it ran before), ARGUMENT (plain text, or no
+ * credentials, for an address that needs TLS), FORMAT (what the server sent is no plan), what
+ * `begin` gave, NO_MEMORY.
  */
 TARRY_API int tarry_tcp_worker_run(tarry_tcp_worker *worker, tarry_diagnostic *diagnostic);
 /*
@@ -219,29 +220,29 @@ TARRY_API int tarry_tcp_worker_run(tarry_tcp_worker *worker, tarry_diagnostic *d
 TARRY_API int tarry_tcp_worker_take(tarry_tcp_worker *worker, uint64_t wait_ns,
                                     const tarry_task **task, tarry_diagnostic *diagnostic);
 /*
- * Takes leave: the chunk in progress may be finished for `grace_ns`, what is finished is sent if it
- * is asked for by the end of the round or of that time, and tarry_tcp_worker_run returns. Any
- * thread; again with 0: at once.
+ * Takes leave: the worker may finish the chunk in progress within `grace_ns`, sends what is
+ * finished if the server asks for it by the end of the round or of that time, and
+ * tarry_tcp_worker_run returns. Any thread; again with 0: at once.
  */
 TARRY_API void tarry_tcp_worker_leave(tarry_tcp_worker *worker, uint64_t grace_ns);
 /* From within `begin`: injects stragglers from now on, in place of those of the settings; borrowed.
- * For those who need to know how many workers there are. */
+ * For callers that need to know the number of workers first. */
 TARRY_API void tarry_tcp_worker_straggle(tarry_tcp_worker *worker,
                                          const tarry_straggler *straggler);
 /*
  * From within `begin`: a fingerprint of how this worker computes, for instance a digest of a small
- * gradient by the same code, which its server is told. Workers that say the same work out the same
- * bits for a chunk; where they do not, parts that are coded of different copies do not quite go
- * together (docs/conditioning.md). 0, as without a call: not known.
+ * gradient by the same code; the worker tells it to the server. Workers with the same fingerprint
+ * work out the same bits for a chunk; where fingerprints differ, parts that are coded of different
+ * copies do not quite go together (docs/conditioning.md). 0, as without a call: not known.
  */
 TARRY_API void tarry_tcp_worker_numerics(tarry_tcp_worker *worker, uint64_t fingerprint);
 /* From within `begin` or `compute`: the samples of original chunk `origin`, kept by the worker from
- * the first time on, valid until it is freed or another job begins. Errors: INTERRUPTED (it is to
- * end), STATE (the server ships none), NO_MEMORY. */
+ * the first time on, valid until it is freed or another job begins. Errors: INTERRUPTED (the worker
+ * has to end), STATE (the server ships none), NO_MEMORY. */
 TARRY_API int tarry_tcp_worker_fetch(tarry_tcp_worker *worker, uint32_t origin, const void **bytes,
                                      size_t *size);
 
-/* What it did so far; any thread. */
+/* What the worker did so far; any thread. */
 typedef struct tarry_tcp_work {
     uint32_t worker;                        /* TARRY_TCP_NO_WORKER: not told yet */
     uint64_t round, chunks, computed_again; /* chunks finished; of these, once more in a round */

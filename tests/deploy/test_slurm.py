@@ -13,7 +13,7 @@ from machines import DEPLOY, MachinesTest
 
 ROUNDS = 300
 WORKERS = 6
-JOB = ["--chunks=12", "--replication=3", "--samples=400", "--features=5", f"--rounds={ROUNDS}"]
+JOB = ["--chunks=12", "--pieces=1", "--replication=3", "--samples=400", "--features=5", f"--rounds={ROUNDS}"]
 
 
 def processes():

@@ -214,8 +214,8 @@ void cluster_begin_server(cluster *its)
     if (its->plan == NULL &&
         tarry_plan_create(&its->plan_settings, NULL, &its->plan, &diagnostic) != TARRY_OK)
         fail_msg("%s", diagnostic.text);
-    if (tarry_tcp_server_create(its->plan, &its->settings, NULL, &its->server, &diagnostic) !=
-        TARRY_OK)
+    if (tarry_tcp_server_create(its->plan, &its->settings, its->allocator, &its->server,
+                                &diagnostic) != TARRY_OK)
         fail_msg("%s", diagnostic.text);
     snprintf(its->address, sizeof(its->address), "%s", tarry_runtime_address(its->server, 0));
     if (its->connect[0] == '\0')
@@ -307,7 +307,8 @@ void cluster_start(cluster *its, uint32_t worker)
     settings->patience_ns = WAIT_NS;
     settings->seed = its->seed;
     tarry_diagnostic diagnostic;
-    if (tarry_tcp_worker_create(settings, NULL, &member->worker, &diagnostic) != TARRY_OK)
+    if (tarry_tcp_worker_create(settings, member->allocator, &member->worker, &diagnostic) !=
+        TARRY_OK)
         fail_msg("%s", diagnostic.text);
     assert_int_equal(pthread_create(&member->thread, NULL, work, member), 0);
     member->started = true;

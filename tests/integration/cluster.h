@@ -17,6 +17,7 @@ typedef struct cluster cluster;
 typedef struct cluster_member {
     cluster *cluster;
     tarry_tcp_worker_settings settings;
+    const tarry_allocator *allocator; /* NULL: the C library's */
     tarry_tcp_worker *worker;
     pthread_t thread;
     bool started, joined;
@@ -36,6 +37,7 @@ typedef struct cluster_member {
 struct cluster {
     tarry_plan_settings plan_settings;
     tarry_tcp_server_settings settings; /* listen, parameters and dimension are set by _begin */
+    const tarry_allocator *allocator;   /* the server's; NULL: the C library's */
     uint32_t workers;                   /* that are started: those of the plan */
     size_t dimension, parameter_count;
     uint64_t seed;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A network server on loopback, with what its observer heard, and a crew of scripted workers
- * (script.h) in threads of their own. What takes longer than any stall of the machine hangs, and
- * fails the test.
+ * (script.h) in threads of their own.
  */
 #ifndef TEST_SERVER_BENCH_H
 #define TEST_SERVER_BENCH_H

@@ -59,7 +59,8 @@ void summing_begin(summing *job)
     job->local_settings.compute = compute;
     job->local_settings.user = job;
     if (error == TARRY_OK)
-        error = tarry_local_create(job->plan, &job->local_settings, NULL, &job->local, &diagnostic);
+        error = tarry_local_create(job->plan, &job->local_settings, job->allocator, &job->local,
+                                   &diagnostic);
     if (error != TARRY_OK)
         fail_msg("%s", diagnostic.text);
     job->sum = calloc(job->dimension, sizeof(*job->sum));

@@ -11,7 +11,8 @@ typedef struct summing {
     tarry_local_settings
         local_settings; /* compute, user, parameters and dimension are set by summing_begin */
     size_t dimension;
-    const char *straggler_spec; /* NULL: none */
+    const char *straggler_spec;       /* NULL: none */
+    const tarry_allocator *allocator; /* NULL: the C library's */
     uint64_t seed;
     void (*prepare)(tarry_plan *plan); /* may change the plan before the runtime has it, or NULL */
     bool lasting; /* a chunk has the same vector in every round, but for the parameters' factor */

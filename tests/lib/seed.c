@@ -15,5 +15,6 @@ uint64_t test_seed(const char *test, uint64_t fallback)
 
 bool test_is_long(void)
 {
-    return getenv("TARRY_TEST_LONG") != NULL;
+    const char *text = getenv("TARRY_TEST_LONG");
+    return text != NULL && text[0] != '\0';
 }

@@ -27,7 +27,8 @@ MORE_ROUNDS = 5  # after all are back
 ENDLESS = 100_000
 FREEZES, AFTER_FREEZE = 4 if LONG_FORM else 2, 2  # times, rounds
 WORKERS, FEATURES, STRIPES = 5, 70_000, 2  # a part is 280,000 bytes, in stripes of at most 262,144
-JOB = ["--workers", str(WORKERS), "--chunks", str(WORKERS), "--replication", "3", "--samples", "50", "--holdout", "0",
+JOB = ["--workers", str(WORKERS), "--chunks", str(WORKERS), "--pieces", "1", "--order", "optimal",
+       "--replication", "3", "--samples", "50", "--holdout", "0",
        "--features", str(FEATURES), "--rate", "0.01", "--seed", "3", "--verify"]
 SLEEP = ["--straggler", "shifted-exp:0.04,0.003"]  # per chunk, of which each worker computes one
 LONG_SLEEP = ["--straggler", "shifted-exp:0.6,0.01"]  # more than a tick of the clock that looks for the silent

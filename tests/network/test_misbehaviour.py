@@ -26,7 +26,8 @@ from peer import Peer, context
 SEED = int(os.environ.get("TARRY_TEST_SEED", "1"))
 WORKERS = 4
 LIAR = WORKERS - 1  # no process: its place is for those who misbehave
-JOB = ["--workers", str(WORKERS), "--chunks", str(WORKERS), "--replication", "2", "--design", "cyclic", "--samples",
+JOB = ["--workers", str(WORKERS), "--chunks", str(WORKERS), "--pieces", "1", "--replication", "2",
+       "--design", "cyclic", "--samples",
        "200", "--holdout", "0", "--features", "3000", "--rounds", "100000", "--verify", "--evaluate", "20", "--wait",
        "1"]
 SLEEP = ["--straggler", "shifted-exp:0.01,0.002"]

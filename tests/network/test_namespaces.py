@@ -29,7 +29,8 @@ def data():
     return []
 
 
-JOB = ["--workers", str(WORKERS), "--chunks", str(WORKERS), "--replication", "3", "--rounds", str(ROUNDS)]
+JOB = ["--workers", str(WORKERS), "--chunks", str(WORKERS), "--pieces", "1", "--order", "optimal",
+       "--replication", "3", "--rounds", str(ROUNDS)]
 
 
 class Machines(NetworkTest):

@@ -22,7 +22,8 @@ KILLS = 3
 APART = 12  # rounds from one kill to the next
 LIMIT = 2.0  # medians
 TRIES = 4
-JOB = ["--workers", str(WORKERS), "--chunks", str(WORKERS), "--replication", "3", "--samples", "50", "--holdout", "0",
+JOB = ["--workers", str(WORKERS), "--chunks", str(WORKERS), "--pieces", "1", "--order", "optimal",
+       "--replication", "3", "--samples", "50", "--holdout", "0",
        "--features", str(FEATURES), "--rate", "0.01", "--seed", "3", "--evaluate", "1000", "--rounds",
        str(APART * (KILLS + 1))]
 SLEEP = ["--straggler", "shifted-exp:0.045,0.002"]

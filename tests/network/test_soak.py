@@ -18,7 +18,8 @@ from cluster import LONG_FORM, WAIT, NetworkTest, median
 WORKERS = 6
 ROUND_SECONDS = 0.1  # about what a round takes among all that
 SECONDS = 60 if LONG_FORM else 15
-JOB = ["--workers", str(WORKERS), "--chunks", str(2 * WORKERS), "--replication", "3", "--samples", "600", "--features",
+JOB = ["--workers", str(WORKERS), "--chunks", str(2 * WORKERS), "--pieces", "1", "--order", "optimal",
+       "--replication", "3", "--samples", "600", "--features",
        "2000", "--holdout", "0", "--rate", "0.01", "--verify", "--evaluate", "10", "--seed", "2"]
 SLEEP = ["--straggler", "shifted-exp:0.015,0.005"]
 KILLED_FOR, PAUSED_FOR = (0.1, 1.0), (0.2, 4.0)  # seconds

@@ -12,7 +12,8 @@ from namespaces import SKIPPED
 SECONDS = 400
 ERROR_STATUS = 9
 WORKERS, GONE, LEAVES = 3, 0, 1
-JOB = ["--workers", str(WORKERS), "--chunks", str(WORKERS), "--replication", "3", "--samples", "60", "--features", "50",
+JOB = ["--workers", str(WORKERS), "--chunks", str(WORKERS), "--pieces", "1", "--order", "optimal",
+       "--replication", "3", "--samples", "60", "--features", "50",
        "--rounds", "40", "--wait", "60"]
 VALGRIND = ["valgrind", "--quiet", f"--error-exitcode={ERROR_STATUS}", "--leak-check=full",
             "--errors-for-leak-kinds=definite,indirect,possible"]

@@ -8,203 +8,203 @@
 enum { INBOX_FRAMES = 16 };
 
 /* One event from the talking thread, with all that follows from it. */
-static void talk_step(engine *own, const tarry_event *event)
+static void talk_step(engine *self, const tarry_event *event)
 {
-    pthread_mutex_lock(&own->lock);
-    engine_step(own, event);
-    pthread_mutex_unlock(&own->lock);
+    pthread_mutex_lock(&self->lock);
+    engine_step(self, event);
+    pthread_mutex_unlock(&self->lock);
 }
 
-static void take_frames(engine *own, size_t count)
+static void take_frames(engine *self, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        mailbox_frame frame = mailbox_frame_at(&own->inbox, i);
+        mailbox_frame frame = mailbox_frame_at(&self->inbox, i);
         tarry_message message;
-        int error =
-            codec_decode(&own->desk->shape, frame.bytes, frame.size, own->desk->words, &message);
+        int error = codec_decode(&self->slate->shape, frame.bytes, frame.size, self->slate->words,
+                                 &message);
         if (error != TARRY_OK) {
-            own->settings.uplink.give_up(own->settings.uplink.user);
+            self->settings.uplink.give_up(self->settings.uplink.user);
             continue;
         }
-        talk_step(own, &(tarry_event){.type = TARRY_EVENT_MESSAGE, .message = &message});
+        talk_step(self, &(tarry_event){.type = TARRY_EVENT_MESSAGE, .message = &message});
     }
 }
 
-static uint64_t hand_back_ns(engine *own)
+static uint64_t hand_back_ns(engine *self)
 {
-    pthread_mutex_lock(&own->lock);
-    bool waits = own->leaving && own->task.ticket != 0;
-    uint64_t until = waits ? own->grace_until_ns : TARRY_NEVER;
-    pthread_mutex_unlock(&own->lock);
+    pthread_mutex_lock(&self->lock);
+    bool waits = self->leaving && self->task.ticket != 0;
+    uint64_t until = waits ? self->grace_until_ns : TARRY_NEVER;
+    pthread_mutex_unlock(&self->lock);
     return until;
 }
 
 /* With the lock held. The caller gets back what the engine had. */
-static void exchange_desks(engine *own)
+static void exchange_slates(engine *self)
 {
-    desk *before = own->desk;
-    own->desk = own->next;
-    own->next = before;
-    own->task.ticket = 0;
-    own->encoded = false;
-    own->turning = false;
-    own->in_round = false;
-    pthread_cond_broadcast(&own->change);
+    worker_slate *before = self->slate;
+    self->slate = self->next;
+    self->next = before;
+    self->task.ticket = 0;
+    self->encoded = false;
+    self->turning = false;
+    self->in_round = false;
+    pthread_cond_broadcast(&self->change);
 }
 
 /* With the lock held. */
-static void exchange_parts(engine *own)
+static void exchange_parts(engine *self)
 {
-    float *before = own->desk->lent ? NULL : own->desk->part;
-    own->desk->part = own->next_part;
-    own->desk->lent = true;
-    own->next_part = before;
-    own->turning = false;
+    float *before = self->slate->lent ? NULL : self->slate->part;
+    self->slate->part = self->next_part;
+    self->slate->lent = true;
+    self->next_part = before;
+    self->turning = false;
 }
 
 /* With the lock held. */
-static void exchange(engine *own)
+static void exchange(engine *self)
 {
-    if (own->next != NULL)
-        exchange_desks(own);
+    if (self->next != NULL)
+        exchange_slates(self);
     else
-        exchange_parts(own);
+        exchange_parts(self);
 }
 
-/* What is in the inbox was meant for the desk before. */
-static void turn(engine *own)
+/* What is in the inbox was meant for the slate before. */
+static void turn(engine *self)
 {
-    const engine_uplink *uplink = &own->settings.uplink;
-    take_frames(own, mailbox_take(&own->inbox, 0));
-    uplink->claim(uplink->user, 0, own->settings.cut.part_length);
-    pthread_mutex_lock(&own->lock);
-    exchange(own);
-    pthread_mutex_unlock(&own->lock);
+    const engine_uplink *uplink = &self->settings.uplink;
+    take_frames(self, mailbox_take(&self->inbox, 0));
+    uplink->claim(uplink->user, 0, self->settings.cut.part_length);
+    pthread_mutex_lock(&self->lock);
+    exchange(self);
+    pthread_mutex_unlock(&self->lock);
     uplink->changed(uplink->user);
 }
 
 static void *talk(void *argument)
 {
-    engine *own = argument;
-    while (!mailbox_closed(&own->inbox)) {
+    engine *self = argument;
+    while (!mailbox_closed(&self->inbox)) {
         /* Between two stripes the worker looks for news, but doesn't wait for it. */
-        take_frames(own, mailbox_take(&own->inbox, own->encoded ? 0 : hand_back_ns(own)));
-        pthread_mutex_lock(&own->lock);
-        engine_answer(own);
-        pthread_mutex_unlock(&own->lock);
-        if (own->encoded) {
-            own->encoded = false;
-            talk_step(own, &own->encoded_event);
+        take_frames(self, mailbox_take(&self->inbox, self->encoded ? 0 : hand_back_ns(self)));
+        pthread_mutex_lock(&self->lock);
+        engine_answer(self);
+        pthread_mutex_unlock(&self->lock);
+        if (self->encoded) {
+            self->encoded = false;
+            talk_step(self, &self->encoded_event);
         }
-        if (!engine_has_turned(own))
-            turn(own);
-        own->answering = own->encoded;
+        if (!engine_has_turned(self))
+            turn(self);
+        self->answering = self->encoded;
     }
     return NULL;
 }
 
-static int init_locks(engine *own)
+static int init_locks(engine *self)
 {
-    if (clock_init_condition(&own->change) != 0)
+    if (clock_init_condition(&self->change) != 0)
         return TARRY_ERROR_SYSTEM;
-    if (pthread_mutex_init(&own->lock, NULL) != 0) {
-        pthread_cond_destroy(&own->change);
+    if (pthread_mutex_init(&self->lock, NULL) != 0) {
+        pthread_cond_destroy(&self->change);
         return TARRY_ERROR_SYSTEM;
     }
     return TARRY_OK;
 }
 
-int engine_init(engine *own, const engine_settings *settings, desk *first,
+int engine_init(engine *self, const engine_settings *settings, worker_slate *first,
                 const tarry_allocator *allocator)
 {
-    *own = (engine){.settings = *settings};
-    int error = init_locks(own);
+    *self = (engine){.settings = *settings};
+    int error = init_locks(self);
     if (error != TARRY_OK)
         return error;
-    error = mailbox_init(&own->inbox, codec_max_size(&first->shape), INBOX_FRAMES, allocator);
+    error = mailbox_init(&self->inbox, codec_max_size(&first->shape), INBOX_FRAMES, allocator);
     if (error != TARRY_OK) {
-        pthread_mutex_destroy(&own->lock);
-        pthread_cond_destroy(&own->change);
+        pthread_mutex_destroy(&self->lock);
+        pthread_cond_destroy(&self->change);
         return error;
     }
-    own->desk = first;
-    own->made = true;
+    self->slate = first;
+    self->made = true;
     return TARRY_OK;
 }
 
-int engine_start(engine *own)
+int engine_start(engine *self)
 {
-    if (pthread_create(&own->talk_thread, NULL, talk, own) != 0)
+    if (pthread_create(&self->talk_thread, NULL, talk, self) != 0)
         return TARRY_ERROR_SYSTEM;
-    own->talking = true;
-    if (own->settings.compute == NULL)
+    self->talking = true;
+    if (self->settings.compute == NULL)
         return TARRY_OK;
-    if (pthread_create(&own->compute_thread, NULL, engine_compute, own) != 0)
+    if (pthread_create(&self->compute_thread, NULL, engine_compute, self) != 0)
         return TARRY_ERROR_SYSTEM;
-    own->computing = true;
+    self->computing = true;
     return TARRY_OK;
 }
 
-int engine_deliver(engine *own, const void *frame, size_t size)
+int engine_deliver(engine *self, const void *frame, size_t size)
 {
-    return mailbox_put_growing(&own->inbox, 0, frame, size) ? TARRY_OK : TARRY_ERROR_NO_MEMORY;
+    return mailbox_put_growing(&self->inbox, 0, frame, size) ? TARRY_OK : TARRY_ERROR_NO_MEMORY;
 }
 
 /* With the lock held, of which it lets go. */
-static void begin_exchange(engine *own)
+static void begin_exchange(engine *self)
 {
-    own->turning = true;
-    if (!own->talking)
-        exchange(own);
-    pthread_mutex_unlock(&own->lock);
-    mailbox_wake(&own->inbox);
+    self->turning = true;
+    if (!self->talking)
+        exchange(self);
+    pthread_mutex_unlock(&self->lock);
+    mailbox_wake(&self->inbox);
 }
 
-void engine_turn(engine *own, desk *next)
+void engine_turn(engine *self, worker_slate *next)
 {
-    pthread_mutex_lock(&own->lock);
-    own->next = next;
-    begin_exchange(own);
+    pthread_mutex_lock(&self->lock);
+    self->next = next;
+    begin_exchange(self);
 }
 
-void engine_move(engine *own, float *part)
+void engine_move(engine *self, float *part)
 {
-    pthread_mutex_lock(&own->lock);
-    own->next_part = part;
-    begin_exchange(own);
+    pthread_mutex_lock(&self->lock);
+    self->next_part = part;
+    begin_exchange(self);
 }
 
-bool engine_has_turned(engine *own)
+bool engine_has_turned(engine *self)
 {
-    pthread_mutex_lock(&own->lock);
-    bool turned = !own->turning;
-    pthread_mutex_unlock(&own->lock);
+    pthread_mutex_lock(&self->lock);
+    bool turned = !self->turning;
+    pthread_mutex_unlock(&self->lock);
     return turned;
 }
 
-void engine_leave(engine *own, uint64_t grace_until_ns)
+void engine_leave(engine *self, uint64_t grace_until_ns)
 {
-    pthread_mutex_lock(&own->lock);
-    own->leaving = true;
-    own->grace_until_ns = grace_until_ns;
-    pthread_mutex_unlock(&own->lock);
-    mailbox_wake(&own->inbox);
+    pthread_mutex_lock(&self->lock);
+    self->leaving = true;
+    self->grace_until_ns = grace_until_ns;
+    pthread_mutex_unlock(&self->lock);
+    mailbox_wake(&self->inbox);
 }
 
-bool engine_idle(engine *own)
+bool engine_idle(engine *self)
 {
-    pthread_mutex_lock(&own->lock);
-    bool idle = !own->in_round;
-    pthread_mutex_unlock(&own->lock);
+    pthread_mutex_lock(&self->lock);
+    bool idle = !self->in_round;
+    pthread_mutex_unlock(&self->lock);
     return idle;
 }
 
-bool engine_answering(engine *own)
+bool engine_answering(engine *self)
 {
-    return own->answering;
+    return self->answering;
 }
 
-static bool has_vector(const desk *seat, const float *vector)
+static bool has_vector(const worker_slate *seat, const float *vector)
 {
     bool has = false;
     for (size_t i = 0; seat->place != NULL && i < seat->places; i++)
@@ -215,69 +215,69 @@ static bool has_vector(const desk *seat, const float *vector)
     return vector != NULL && has;
 }
 
-void engine_tidy(engine *own, const tarry_allocator *allocator)
+void engine_tidy(engine *self, const tarry_allocator *allocator)
 {
-    pthread_mutex_lock(&own->lock);
-    const float *written = own->call.out ? own->call.task.gradient : NULL;
-    pthread_mutex_unlock(&own->lock);
+    pthread_mutex_lock(&self->lock);
+    const float *written = self->call.out ? self->call.task.gradient : NULL;
+    pthread_mutex_unlock(&self->lock);
     /* What is written to now can be left, but not written to anew. */
-    if (own->left != NULL && !has_vector(own->left, written)) {
-        desk_free(own->left, allocator);
-        own->left = NULL;
+    if (self->left != NULL && !has_vector(self->left, written)) {
+        worker_slate_free(self->left, allocator);
+        self->left = NULL;
     }
-    vector_release(allocator, own->next_part);
-    own->next_part = NULL;
-    if (own->next == NULL)
+    vector_release(allocator, self->next_part);
+    self->next_part = NULL;
+    if (self->next == NULL)
         return;
-    if (has_vector(own->next, written)) {
-        desk_clear(own->next, written, allocator);
-        own->left = own->next;
+    if (has_vector(self->next, written)) {
+        worker_slate_clear(self->next, written, allocator);
+        self->left = self->next;
     } else {
-        desk_free(own->next, allocator);
+        worker_slate_free(self->next, allocator);
     }
-    own->next = NULL;
+    self->next = NULL;
 }
 
-void engine_abandon(engine *own)
+void engine_abandon(engine *self)
 {
-    if (!own->made)
+    if (!self->made)
         return;
-    pthread_mutex_lock(&own->lock);
-    snapshots_release(own->settings.snapshots, own->call.held);
-    own->call.held = NULL;
-    own->call.out = false;
-    pthread_cond_broadcast(&own->change);
-    pthread_mutex_unlock(&own->lock);
+    pthread_mutex_lock(&self->lock);
+    snapshots_release(self->settings.snapshots, self->call.held);
+    self->call.held = NULL;
+    self->call.out = false;
+    pthread_cond_broadcast(&self->change);
+    pthread_mutex_unlock(&self->lock);
 }
 
-void engine_close(engine *own)
+void engine_close(engine *self)
 {
-    if (!own->made)
+    if (!self->made)
         return;
-    pthread_mutex_lock(&own->lock);
-    own->closing = true;
-    pthread_cond_broadcast(&own->change);
-    pthread_mutex_unlock(&own->lock);
-    mailbox_close(&own->inbox);
+    pthread_mutex_lock(&self->lock);
+    self->closing = true;
+    pthread_cond_broadcast(&self->change);
+    pthread_mutex_unlock(&self->lock);
+    mailbox_close(&self->inbox);
 }
 
-void engine_destroy(engine *own, const tarry_allocator *allocator)
+void engine_destroy(engine *self, const tarry_allocator *allocator)
 {
-    if (!own->made)
+    if (!self->made)
         return;
-    if (own->talking)
-        pthread_join(own->talk_thread, NULL);
-    if (own->computing)
-        pthread_join(own->compute_thread, NULL);
-    pthread_mutex_lock(&own->lock);
-    while (own->callers > 0 || own->call.out)
-        pthread_cond_wait(&own->change, &own->lock);
-    pthread_mutex_unlock(&own->lock);
-    desk_free(own->desk, allocator);
-    desk_free(own->next, allocator);
-    desk_free(own->left, allocator);
-    vector_release(allocator, own->next_part);
-    mailbox_destroy(&own->inbox);
-    pthread_mutex_destroy(&own->lock);
-    pthread_cond_destroy(&own->change);
+    if (self->talking)
+        pthread_join(self->talk_thread, NULL);
+    if (self->computing)
+        pthread_join(self->compute_thread, NULL);
+    pthread_mutex_lock(&self->lock);
+    while (self->callers > 0 || self->call.out)
+        pthread_cond_wait(&self->change, &self->lock);
+    pthread_mutex_unlock(&self->lock);
+    worker_slate_free(self->slate, allocator);
+    worker_slate_free(self->next, allocator);
+    worker_slate_free(self->left, allocator);
+    vector_release(allocator, self->next_part);
+    mailbox_destroy(&self->inbox);
+    pthread_mutex_destroy(&self->lock);
+    pthread_cond_destroy(&self->change);
 }

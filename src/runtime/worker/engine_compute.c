@@ -7,16 +7,16 @@
 #include "straggler/straggler.h"
 
 /* With the lock held. */
-static bool is_current(const engine *own, uint64_t ticket)
+static bool is_current(const engine *self, uint64_t ticket)
 {
-    return own->task.ticket == ticket && !own->closing;
+    return self->task.ticket == ticket && !self->closing;
 }
 
 /* What the straggler makes of `bare` for all that the chunk stands for. Seconds of a trace that
  * belong to chunks are those of the first. */
-static uint64_t injected_ns(const engine *own, const engine_call *call, uint64_t bare)
+static uint64_t injected_ns(const engine *self, const engine_call *call, uint64_t bare)
 {
-    const engine_settings *settings = &own->settings;
+    const engine_settings *settings = &self->settings;
     const tarry_span *spans = call->task.spans;
     double size = 0;
     for (uint32_t i = 0; i < call->task.span_count; i++)
@@ -29,10 +29,10 @@ static uint64_t injected_ns(const engine *own, const engine_call *call, uint64_t
 
 /* Stays busy until the injected time is over, as long as the result is wanted. Gives back whether
  * that time has come; *taken_ns: how long the task took. With the lock held. */
-static bool straggle(engine *own, const engine_call *call, uint64_t *taken_ns)
+static bool straggle(engine *self, const engine_call *call, uint64_t *taken_ns)
 {
     uint64_t bare = clock_now_ns() - call->start_ns;
-    *taken_ns = injected_ns(own, call, bare);
+    *taken_ns = injected_ns(self, call, bare);
     if (*taken_ns <= bare) {
         *taken_ns = bare;
         return true;
@@ -40,8 +40,8 @@ static bool straggle(engine *own, const engine_call *call, uint64_t *taken_ns)
     uint64_t end =
         call->start_ns <= TARRY_NEVER - *taken_ns ? call->start_ns + *taken_ns : TARRY_NEVER;
     struct timespec until = clock_timespec(end);
-    while (is_current(own, call->task.ticket) && clock_now_ns() < end)
-        pthread_cond_timedwait(&own->change, &own->lock, &until);
+    while (is_current(self, call->task.ticket) && clock_now_ns() < end)
+        pthread_cond_timedwait(&self->change, &self->lock, &until);
     return clock_now_ns() >= end;
 }
 
@@ -50,30 +50,30 @@ static bool straggle(engine *own, const engine_call *call, uint64_t *taken_ns)
  * given one up, but it is still being folded. With the lock held, and no task out: nobody writes
  * into a spare place any more.
  */
-static bool has_place(const engine *own)
+static bool has_place(const engine *self)
 {
-    return own->desk->keep == TARRY_KEEP_ALL || own->desk->spare_count > 0;
+    return self->slate->keep == TARRY_KEEP_ALL || self->slate->spare_count > 0;
 }
 
 /* What needs no computing is left to those who step the machine. */
-static bool has_task(const engine *own)
+static bool has_task(const engine *self)
 {
-    return own->task.ticket != 0 && !own->task.begun && !own->call.out && !own->leaving &&
-           has_place(own) && !engine_has_kept(own);
+    return self->task.ticket != 0 && !self->task.begun && !self->call.out && !self->leaving &&
+           has_place(self) && !engine_has_kept(self);
 }
 
 /* What is needed while the lock is not held. */
-static void hand_out(engine *own, snapshot *held)
+static void hand_out(engine *self, snapshot *held)
 {
-    desk *seat = own->desk;
-    uint32_t slot = own->task.slot;
-    uint64_t round = own->task.round;
+    worker_slate *seat = self->slate;
+    uint32_t slot = self->task.slot;
+    uint64_t round = self->task.round;
     size_t place = engine_place_of(seat, round, slot);
     const uint32_t *offset = seat->span_offset + slot;
-    own->task.begun = true;
+    self->task.begun = true;
     if (seat->keep == TARRY_KEEP_ALL)
         seat->finished[place] = 0;
-    own->call = (engine_call){
+    self->call = (engine_call){
         .out = true,
         .slot = slot,
         .seat = seat,
@@ -82,136 +82,136 @@ static void hand_out(engine *own, snapshot *held)
         .start_ns = clock_now_ns(),
         .task =
             {
-                .worker = own->settings.worker,
-                .chunk = own->task.chunk,
+                .worker = self->settings.worker,
+                .chunk = self->task.chunk,
                 .round = round,
                 .parameters = held->parameters,
-                .parameter_count = own->settings.snapshots->parameters,
+                .parameter_count = self->settings.snapshots->parameters,
                 .spans = seat->span + offset[0],
                 .span_count = offset[1] - offset[0],
-                .gradient = seat->keep == TARRY_KEEP_CREDITED ? desk_take_place(seat, slot)
+                .gradient = seat->keep == TARRY_KEEP_CREDITED ? worker_slate_take_place(seat, slot)
                                                               : seat->gradient[place],
-                .dimension = own->settings.cut.dimension,
-                .owner = own,
-                .ticket = own->task.ticket,
+                .dimension = self->settings.cut.dimension,
+                .owner = self,
+                .ticket = self->task.ticket,
             },
     };
 }
 
 /* With the lock held. */
-static void report(engine *own, bool good, uint64_t taken_ns)
+static void report(engine *self, bool good, uint64_t taken_ns)
 {
-    uint64_t round = own->task.round;
-    uint32_t slot = own->task.slot;
+    uint64_t round = self->task.round;
+    uint32_t slot = self->task.slot;
     if (good)
-        atomic_fetch_add(&own->busy_ns, taken_ns);
+        atomic_fetch_add(&self->busy_ns, taken_ns);
     else
-        engine_free_place(own, slot);
-    own->task.ticket = 0;
-    engine_step(own,
+        engine_free_place(self, slot);
+    self->task.ticket = 0;
+    engine_step(self,
                 &(tarry_event){
                     .type = TARRY_EVENT_COMPUTED, .round = round, .slot = slot, .failed = !good});
 }
 
 /* Hands out what there is to compute, if there is anything. With the lock held. */
-static bool begin_task(engine *own)
+static bool begin_task(engine *self)
 {
-    snapshots *pool = own->settings.snapshots;
-    while (!own->closing && has_task(own)) {
+    snapshots *pool = self->settings.snapshots;
+    while (!self->closing && has_task(self)) {
         snapshot *held = snapshots_hold(pool);
-        if (held != NULL && held->round == own->task.round) {
-            hand_out(own, held);
+        if (held != NULL && held->round == self->task.round) {
+            hand_out(self, held);
             return true;
         }
         /* The round is over, and its end is on its way here. */
         snapshots_release(pool, held);
-        report(own, false, 0);
+        report(self, false, 0);
     }
     return false;
 }
 
 /* Waits for a change. Errors: STATE (it is `until_ns`). With the lock held. */
-static int wait_for_change(engine *own, uint64_t until_ns)
+static int wait_for_change(engine *self, uint64_t until_ns)
 {
     if (until_ns == TARRY_NEVER) {
-        pthread_cond_wait(&own->change, &own->lock);
+        pthread_cond_wait(&self->change, &self->lock);
         return TARRY_OK;
     }
     struct timespec until = clock_timespec(until_ns);
-    int expired = pthread_cond_timedwait(&own->change, &own->lock, &until);
-    return expired == ETIMEDOUT && !has_task(own) ? TARRY_ERROR_STATE : TARRY_OK;
+    int expired = pthread_cond_timedwait(&self->change, &self->lock, &until);
+    return expired == ETIMEDOUT && !has_task(self) ? TARRY_ERROR_STATE : TARRY_OK;
 }
 
-int engine_take(engine *own, uint64_t until_ns, const tarry_task **task)
+int engine_take(engine *self, uint64_t until_ns, const tarry_task **task)
 {
-    pthread_mutex_lock(&own->lock);
-    own->callers++;
-    int error = own->call.out ? TARRY_ERROR_STATE : TARRY_OK;
-    while (error == TARRY_OK && !own->closing && !begin_task(own))
-        error = wait_for_change(own, until_ns);
-    *task = error == TARRY_OK && !own->closing ? &own->call.task : NULL;
-    own->callers--;
-    pthread_cond_broadcast(&own->change);
-    pthread_mutex_unlock(&own->lock);
+    pthread_mutex_lock(&self->lock);
+    self->callers++;
+    int error = self->call.out ? TARRY_ERROR_STATE : TARRY_OK;
+    while (error == TARRY_OK && !self->closing && !begin_task(self))
+        error = wait_for_change(self, until_ns);
+    *task = error == TARRY_OK && !self->closing ? &self->call.task : NULL;
+    self->callers--;
+    pthread_cond_broadcast(&self->change);
+    pthread_mutex_unlock(&self->lock);
     return error;
 }
 
 /* What was cancelled is kept, too: the server may ask for it again. */
-static int give(engine *own, uint64_t ticket, int result)
+static int give(engine *self, uint64_t ticket, int result)
 {
-    engine_call *call = &own->call;
+    engine_call *call = &self->call;
     uint64_t taken_ns;
-    bool good = straggle(own, call, &taken_ns) && result == 0;
-    desk *seat = call->seat;
-    if (good && seat == own->desk && seat->keep == TARRY_KEEP_ALL)
+    bool good = straggle(self, call, &taken_ns) && result == 0;
+    worker_slate *seat = call->seat;
+    if (good && seat == self->slate && seat->keep == TARRY_KEEP_ALL)
         seat->finished[engine_place_of(seat, call->task.round, call->slot)] = call->generation;
     call->out = false;
-    if (is_current(own, ticket)) {
-        report(own, good, taken_ns);
+    if (is_current(self, ticket)) {
+        report(self, good, taken_ns);
         return TARRY_OK;
     }
-    engine_answer(own);
+    engine_answer(self);
     return TARRY_ERROR_STATE;
 }
 
 int tarry_task_give(const tarry_task *task, int result)
 {
-    engine *own = task->owner;
+    engine *self = task->owner;
     uint64_t ticket = task->ticket;
-    const engine_uplink *uplink = &own->settings.uplink;
+    const engine_uplink *uplink = &self->settings.uplink;
     if (uplink->given != NULL)
         uplink->given(uplink->user, task, result);
-    pthread_mutex_lock(&own->lock);
-    own->callers++;
+    pthread_mutex_lock(&self->lock);
+    self->callers++;
     int error = TARRY_ERROR_STATE;
-    if (own->call.held != NULL && own->call.task.ticket == ticket) {
-        snapshots_release(own->settings.snapshots, own->call.held);
-        own->call.held = NULL;
-        error = give(own, ticket, result);
+    if (self->call.held != NULL && self->call.task.ticket == ticket) {
+        snapshots_release(self->settings.snapshots, self->call.held);
+        self->call.held = NULL;
+        error = give(self, ticket, result);
     }
-    own->callers--;
-    pthread_cond_broadcast(&own->change);
-    pthread_mutex_unlock(&own->lock);
+    self->callers--;
+    pthread_cond_broadcast(&self->change);
+    pthread_mutex_unlock(&self->lock);
     return error;
 }
 
 bool tarry_compute_cancelled(const tarry_task *task)
 {
-    engine *own = task->owner;
-    if (own == NULL)
+    engine *self = task->owner;
+    if (self == NULL)
         return false;
-    pthread_mutex_lock(&own->lock);
-    bool cancelled = !is_current(own, task->ticket);
-    pthread_mutex_unlock(&own->lock);
+    pthread_mutex_lock(&self->lock);
+    bool cancelled = !is_current(self, task->ticket);
+    pthread_mutex_unlock(&self->lock);
     return cancelled;
 }
 
 void *engine_compute(void *argument)
 {
-    engine *own = argument;
-    const engine_settings *settings = &own->settings;
+    engine *self = argument;
+    const engine_settings *settings = &self->settings;
     const tarry_task *task;
-    while (engine_take(own, TARRY_NEVER, &task) == TARRY_OK && task != NULL)
+    while (engine_take(self, TARRY_NEVER, &task) == TARRY_OK && task != NULL)
         tarry_task_give(task, settings->compute(settings->user, task));
     return NULL;
 }

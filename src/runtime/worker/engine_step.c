@@ -9,7 +9,7 @@
 
 /* With the lock held: what may be done under it is done, what may not is kept here. */
 typedef struct due {
-    size_t fold_count; /* of the desk's folds */
+    size_t fold_count; /* of the slate's folds */
     bool begins_sum;   /* the first of them */
     tarry_message sends[2];
     size_t send_count;
@@ -19,13 +19,13 @@ typedef struct due {
     bool give_up; /* the machine failed: the server shall do without this own */
 } due;
 
-void engine_free_place(engine *own, uint32_t slot)
+void engine_free_place(engine *self, uint32_t slot)
 {
-    if (own->desk->keep == TARRY_KEEP_CREDITED)
-        desk_free_place(own->desk, slot);
+    if (self->slate->keep == TARRY_KEEP_CREDITED)
+        worker_slate_free_place(self->slate, slot);
 }
 
-static void carry_out(engine *own, const tarry_effects *effects, due *todo)
+static void carry_out(engine *self, const tarry_effects *effects, due *todo)
 {
     for (size_t i = 0; i < effects->count; i++) {
         const tarry_effect *effect = &effects->items[i];
@@ -34,25 +34,25 @@ static void carry_out(engine *own, const tarry_effects *effects, due *todo)
             todo->sends[todo->send_count++] = effect->message;
             break;
         case TARRY_EFFECT_COMPUTE:
-            own->task = (engine_task){
-                .ticket = ++own->tickets,
+            self->task = (engine_task){
+                .ticket = ++self->tickets,
                 .round = effect->round,
                 .slot = effect->slot,
                 .chunk = effect->chunk,
             };
-            pthread_cond_broadcast(&own->change);
+            pthread_cond_broadcast(&self->change);
             break;
         case TARRY_EFFECT_CANCEL:
-            own->task.ticket = 0;
-            engine_free_place(own, effect->slot);
-            pthread_cond_broadcast(&own->change);
+            self->task.ticket = 0;
+            engine_free_place(self, effect->slot);
+            pthread_cond_broadcast(&self->change);
             break;
         case TARRY_EFFECT_FOLD:
             todo->begins_sum = todo->begins_sum || effect->begins;
-            own->desk->folds[todo->fold_count++] = effect->slot;
+            self->slate->folds[todo->fold_count++] = effect->slot;
             break;
         case TARRY_EFFECT_DROP:
-            engine_free_place(own, effect->slot);
+            engine_free_place(self, effect->slot);
             break;
         case TARRY_EFFECT_ENCODE:
             todo->encode = true;
@@ -65,35 +65,35 @@ static void carry_out(engine *own, const tarry_effects *effects, due *todo)
 }
 
 /* With the lock held. */
-static void follow_round(engine *own, const tarry_event *event, const tarry_effects *effects)
+static void follow_round(engine *self, const tarry_event *event, const tarry_effects *effects)
 {
     if (event->type != TARRY_EVENT_MESSAGE)
         return;
     if (effects->count > 0 && effects->items[0].type == TARRY_EFFECT_REJECT)
         return;
     if (event->message->type == TARRY_MESSAGE_ROUND)
-        own->in_round = true;
+        self->in_round = true;
     else if (event->message->type == TARRY_MESSAGE_FINISH)
-        own->in_round = false;
+        self->in_round = false;
 }
 
 /* Steps the machine; with the lock held. */
-static void step(engine *own, const tarry_event *event, due *todo)
+static void step(engine *self, const tarry_event *event, due *todo)
 {
     const tarry_effects *effects;
     *todo = (due){0};
-    int error = tarry_worker_step(own->desk->machine, clock_now_ns(), event, &effects);
+    int error = tarry_worker_step(self->slate->machine, clock_now_ns(), event, &effects);
     if (error == TARRY_OK) {
-        bool was_in_round = own->in_round;
-        follow_round(own, event, effects);
-        todo->changed = own->leaving && was_in_round && !own->in_round;
-        carry_out(own, effects, todo);
+        bool was_in_round = self->in_round;
+        follow_round(self, event, effects);
+        todo->changed = self->leaving && was_in_round && !self->in_round;
+        carry_out(self, effects, todo);
     } else {
         todo->give_up = true;
     }
 }
 
-size_t engine_place_of(const desk *seat, uint64_t round, uint32_t slot)
+size_t engine_place_of(const worker_slate *seat, uint64_t round, uint32_t slot)
 {
     return (size_t)(round % seat->banks) * seat->load + slot;
 }
@@ -103,15 +103,15 @@ size_t engine_place_of(const desk *seat, uint64_t round, uint32_t slot)
  * heard of the end of the encoding, since only this thread brings it messages and nothing is
  * computed while it encodes.
  */
-static void encode(engine *own, const tarry_effect *effect)
+static void encode(engine *self, const tarry_effect *effect)
 {
-    const engine_settings *settings = &own->settings;
+    const engine_settings *settings = &self->settings;
     const engine_uplink *uplink = &settings->uplink;
-    const desk *seat = own->desk;
+    const worker_slate *seat = self->slate;
     layout cut = layout_make(settings->cut.dimension, effect->parts, settings->cut.stripe_length);
     size_t start = layout_stripe_start(&cut, effect->stripe);
     size_t length = layout_stripe_length(&cut, effect->stripe);
-    own->answering = true;
+    self->answering = true;
     if (seat->keep == TARRY_KEEP_ALL) { /* otherwise the part is the running sum */
         for (uint32_t slot = 0; slot < seat->load; slot++)
             seat->inputs[slot] = seat->gradient[engine_place_of(
@@ -121,8 +121,8 @@ static void encode(engine *own, const tarry_effect *effect)
                         seat->load, seat->part + start, seat->scratch);
     }
     uplink->post_part(uplink->user, &effect->message, seat->part + start, length);
-    own->encoded = true;
-    own->encoded_event = (tarry_event){
+    self->encoded = true;
+    self->encoded_event = (tarry_event){
         .type = TARRY_EVENT_ENCODED,
         .round = effect->round,
         .attempt = effect->attempt,
@@ -132,86 +132,87 @@ static void encode(engine *own, const tarry_effect *effect)
 
 /* The server reads no part of an attempt that it has withdrawn, nor of a round that is over: it is
  * then that sums change. */
-static void fold(engine *own, const due *todo)
+static void fold(engine *self, const due *todo)
 {
-    const engine_settings *settings = &own->settings;
+    const engine_settings *settings = &self->settings;
     settings->uplink.claim(settings->uplink.user, 0, settings->cut.dimension);
     for (size_t i = 0; i < todo->fold_count; i++) {
-        const float *gradient = own->desk->gradient[own->desk->folds[i]];
+        const float *gradient = self->slate->gradient[self->slate->folds[i]];
         const float weight = 1;
-        settings->kernels->combine(own->desk->part, &gradient, &weight, 1, settings->cut.dimension,
+        settings->kernels->combine(self->slate->part, &gradient, &weight, 1,
+                                   settings->cut.dimension,
                                    todo->begins_sum && i == 0 ? KERNEL_SET : KERNEL_ADD);
     }
-    pthread_mutex_lock(&own->lock);
+    pthread_mutex_lock(&self->lock);
     for (size_t i = 0; i < todo->fold_count; i++)
-        engine_free_place(own, own->desk->folds[i]);
-    pthread_cond_broadcast(&own->change);
-    pthread_mutex_unlock(&own->lock);
+        engine_free_place(self, self->slate->folds[i]);
+    pthread_cond_broadcast(&self->change);
+    pthread_mutex_unlock(&self->lock);
 }
 
 /* What a step left to be done without the lock. */
-static void follow_up(engine *own, const due *todo)
+static void follow_up(engine *self, const due *todo)
 {
-    const engine_uplink *uplink = &own->settings.uplink;
+    const engine_uplink *uplink = &self->settings.uplink;
     if (todo->fold_count > 0)
-        fold(own, todo);
+        fold(self, todo);
     for (size_t i = 0; i < todo->send_count; i++)
         uplink->post(uplink->user, &todo->sends[i]);
     if (todo->encode)
-        encode(own, &todo->encode_effect);
+        encode(self, &todo->encode_effect);
     if (todo->changed)
         uplink->changed(uplink->user);
     if (todo->give_up)
         uplink->give_up(uplink->user);
 }
 
-bool engine_has_kept(const engine *own)
+bool engine_has_kept(const engine *self)
 {
-    const engine_task *task = &own->task;
-    const desk *seat = own->desk;
+    const engine_task *task = &self->task;
+    const worker_slate *seat = self->slate;
     if (task->begun || seat->keep != TARRY_KEEP_ALL)
         return false;
     uint64_t finished = seat->finished[engine_place_of(seat, task->round, task->slot)];
-    return finished > 0 && finished == snapshots_generation(own->settings.snapshots, task->round);
+    return finished > 0 && finished == snapshots_generation(self->settings.snapshots, task->round);
 }
 
-static bool take_answer(engine *own, tarry_event *event)
+static bool take_answer(engine *self, tarry_event *event)
 {
-    engine_task *task = &own->task;
+    engine_task *task = &self->task;
     if (task->ticket == 0)
         return false;
-    bool kept = engine_has_kept(own);
-    bool refused = own->leaving && (!task->begun || clock_now_ns() >= own->grace_until_ns);
+    bool kept = engine_has_kept(self);
+    bool refused = self->leaving && (!task->begun || clock_now_ns() >= self->grace_until_ns);
     if (!kept && !refused)
         return false;
     if (!kept)
-        engine_free_place(own, task->slot);
+        engine_free_place(self, task->slot);
     task->ticket = 0;
-    pthread_cond_broadcast(&own->change);
+    pthread_cond_broadcast(&self->change);
     *event = (tarry_event){
         .type = TARRY_EVENT_COMPUTED, .round = task->round, .slot = task->slot, .failed = !kept};
     return true;
 }
 
-static void take_step(engine *own, const tarry_event *event)
+static void take_step(engine *self, const tarry_event *event)
 {
     due todo;
-    step(own, event, &todo);
+    step(self, event, &todo);
     assert(event->type != TARRY_EVENT_COMPUTED || (!todo.encode && todo.fold_count == 0));
-    pthread_mutex_unlock(&own->lock);
-    follow_up(own, &todo);
-    pthread_mutex_lock(&own->lock);
+    pthread_mutex_unlock(&self->lock);
+    follow_up(self, &todo);
+    pthread_mutex_lock(&self->lock);
 }
 
-void engine_answer(engine *own)
+void engine_answer(engine *self)
 {
     tarry_event answer;
-    while (take_answer(own, &answer))
-        take_step(own, &answer);
+    while (take_answer(self, &answer))
+        take_step(self, &answer);
 }
 
-void engine_step(engine *own, const tarry_event *event)
+void engine_step(engine *self, const tarry_event *event)
 {
-    take_step(own, event);
-    engine_answer(own);
+    take_step(self, event);
+    engine_answer(self);
 }

@@ -132,18 +132,18 @@ static int make(bench *own, tarry_keep keep, uint32_t ahead, const tarry_allocat
         .snapshots = &own->pool,
         .uplink = {post, post_part, claim, give_up, changed, own},
     };
-    desk_settings wanted = {.cut = settings.cut,
-                            .keep = keep,
-                            .ahead = ahead,
-                            .conditioning_limit = 1e6,
-                            .part = own->part};
-    desk *first;
-    error = desk_create(own->plan, 0, &wanted, allocator, &first);
+    worker_slate_settings wanted = {.cut = settings.cut,
+                                    .keep = keep,
+                                    .ahead = ahead,
+                                    .conditioning_limit = 1e6,
+                                    .part = own->part};
+    worker_slate *first;
+    error = worker_slate_create(own->plan, 0, &wanted, allocator, &first);
     if (error != TARRY_OK)
         return error;
     error = engine_init(&own->engine, &settings, first, allocator);
     if (error != TARRY_OK)
-        desk_free(first, allocator);
+        worker_slate_free(first, allocator);
     return error;
 }
 
@@ -210,7 +210,7 @@ static tarry_message next_post(bench *own)
 static void says(bench *own, const tarry_message *message)
 {
     uint8_t frame[256];
-    const codec_shape *shape = &own->engine.desk->shape;
+    const codec_shape *shape = &own->engine.slate->shape;
     size_t size = codec_size(shape, message);
     assert_in_range(size, 1, sizeof(frame));
     codec_encode(shape, message, frame);

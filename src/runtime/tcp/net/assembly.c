@@ -5,43 +5,44 @@
 
 enum { LEAST_ROOM = 4096 };
 
-static bool grow(assembly *own, size_t size, const tarry_allocator *allocator)
+static bool grow(assembly *self, size_t size, const tarry_allocator *allocator)
 {
-    if (size <= own->room)
+    if (size <= self->room)
         return true;
-    size_t room = memory_room(own->room, size, LEAST_ROOM);
-    if (room > own->total)
-        room = (size_t)own->total;
-    uint8_t *bytes = memory_grow(allocator, own->bytes, own->size, room, 1);
+    size_t room = memory_room(self->room, size, LEAST_ROOM);
+    if (room > self->total)
+        room = (size_t)self->total;
+    uint8_t *bytes = memory_grow(allocator, self->bytes, self->size, room, 1);
     if (bytes == NULL)
         return false;
-    own->bytes = bytes;
-    own->room = room;
+    self->bytes = bytes;
+    self->room = room;
     return true;
 }
 
-uint8_t *assembly_reserve(assembly *own, uint64_t first, uint64_t count, uint64_t total,
+uint8_t *assembly_reserve(assembly *self, uint64_t first, uint64_t count, uint64_t total,
                           const tarry_allocator *allocator)
 {
     if (first == 0) {
-        assembly_clear(own, allocator);
-        own->total = total;
-        own->begun = true;
+        assembly_clear(self, allocator);
+        self->total = total;
+        self->begun = true;
     }
-    if (!own->begun || total != own->total || total > ASSEMBLY_MOST_BYTES || first != own->size ||
-        count > total - first || !grow(own, (size_t)(first + count), allocator))
+    if (!self->begun || total != self->total || total > ASSEMBLY_MOST_BYTES ||
+        first != self->size || count > total - first ||
+        !grow(self, (size_t)(first + count), allocator))
         return NULL;
-    return own->bytes + own->size;
+    return self->bytes + self->size;
 }
 
-bool assembly_add(assembly *own, uint64_t count)
+bool assembly_add(assembly *self, uint64_t count)
 {
-    own->size += (size_t)count;
-    return own->size == own->total;
+    self->size += (size_t)count;
+    return self->size == self->total;
 }
 
-void assembly_clear(assembly *own, const tarry_allocator *allocator)
+void assembly_clear(assembly *self, const tarry_allocator *allocator)
 {
-    memory_release(allocator, own->bytes);
-    *own = (assembly){0};
+    memory_release(allocator, self->bytes);
+    *self = (assembly){0};
 }

@@ -25,10 +25,10 @@ typedef struct assembly {
  * called. What begins at 0 begins anew. NULL: they don't follow what is there, are more than
  * `total` or that more than ASSEMBLY_MOST_BYTES, or there is no memory.
  */
-uint8_t *assembly_reserve(assembly *own, uint64_t first, uint64_t count, uint64_t total,
+uint8_t *assembly_reserve(assembly *self, uint64_t first, uint64_t count, uint64_t total,
                           const tarry_allocator *allocator);
 /* Gives back whether all is there now. */
-bool assembly_add(assembly *own, uint64_t count);
-void assembly_clear(assembly *own, const tarry_allocator *allocator);
+bool assembly_add(assembly *self, uint64_t count);
+void assembly_clear(assembly *self, const tarry_allocator *allocator);
 
 #endif

@@ -22,23 +22,23 @@ typedef struct bucket {
 
 /* Takes `tokens` at the time now_ns, which never goes back. False: there are not as many, and none
  * is taken. */
-static inline bool bucket_take(bucket *its, bucket_size size, double tokens, uint64_t now_ns)
+static inline bool bucket_take(bucket *self, bucket_size size, double tokens, uint64_t now_ns)
 {
-    if (now_ns != its->then_ns) {
-        double back = (double)(now_ns - its->then_ns) * 1e-9 * size.per_second;
-        its->taken = its->taken > back ? its->taken - back : 0;
-        its->then_ns = now_ns;
+    if (now_ns != self->then_ns) {
+        double back = (double)(now_ns - self->then_ns) * 1e-9 * size.per_second;
+        self->taken = self->taken > back ? self->taken - back : 0;
+        self->then_ns = now_ns;
     }
-    if (its->taken + tokens > size.room)
+    if (self->taken + tokens > size.room)
         return false;
-    its->taken += tokens;
+    self->taken += tokens;
     return true;
 }
 
 /* Puts back as many, as far as there is room. */
-static inline void bucket_give(bucket *its, double tokens)
+static inline void bucket_give(bucket *self, double tokens)
 {
-    its->taken = its->taken > tokens ? its->taken - tokens : 0;
+    self->taken = self->taken > tokens ? self->taken - tokens : 0;
 }
 
 #endif

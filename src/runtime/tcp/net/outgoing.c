@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/tcp/net/outgoing.h"
 
-bool outgoing_add(outgoing *its, const outgoing_stream *stream)
+bool outgoing_add(outgoing *self, const outgoing_stream *stream)
 {
-    if (its->count == OUTGOING_STREAMS)
+    if (self->count == OUTGOING_STREAMS)
         return false;
-    its->streams[(its->first + its->count++) % OUTGOING_STREAMS] = *stream;
+    self->streams[(self->first + self->count++) % OUTGOING_STREAMS] = *stream;
     return true;
 }
 
@@ -32,17 +32,17 @@ static size_t encode_prefix(const outgoing_stream *stream, size_t size, uint8_t 
         prefix);
 }
 
-static void drop_first(outgoing *its)
+static void drop_first(outgoing *self)
 {
-    its->first = (its->first + 1) % OUTGOING_STREAMS;
-    its->count--;
+    self->first = (self->first + 1) % OUTGOING_STREAMS;
+    self->count--;
 }
 
-bool outgoing_pump(outgoing *its, channel *to, void (*released)(void *user, void *owner),
+bool outgoing_pump(outgoing *self, channel *to, void (*released)(void *user, void *owner),
                    void *owner)
 {
-    while (its->count > 0 && channel_loads(to) < OUTGOING_WINDOW) {
-        outgoing_stream *stream = &its->streams[its->first];
+    while (self->count > 0 && channel_loads(to) < OUTGOING_WINDOW) {
+        outgoing_stream *stream = &self->streams[self->first];
         uint64_t left = stream->size - stream->sent;
         size_t size = left < OUTGOING_PIECE ? (size_t)left : OUTGOING_PIECE;
         uint8_t prefix[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
@@ -50,7 +50,7 @@ bool outgoing_pump(outgoing *its, channel *to, void (*released)(void *user, void
         if (size == 0) { /* a chunk without samples */
             if (!channel_send(to, prefix, fixed))
                 return false;
-            drop_first(its);
+            drop_first(self);
             continue;
         }
         channel_load load = {
@@ -64,27 +64,27 @@ bool outgoing_pump(outgoing *its, channel *to, void (*released)(void *user, void
             return false;
         stream->sent += size;
         if (stream->sent == stream->size)
-            drop_first(its);
+            drop_first(self);
     }
     return true;
 }
 
-bool outgoing_drop(outgoing *its, channel *to, outgoing_tag tag)
+bool outgoing_drop(outgoing *self, channel *to, outgoing_tag tag)
 {
-    uint32_t count = its->count;
-    its->count = 0;
+    uint32_t count = self->count;
+    self->count = 0;
     for (uint32_t i = 0; i < count; i++) {
-        outgoing_stream stream = its->streams[(its->first + i) % OUTGOING_STREAMS];
+        outgoing_stream stream = self->streams[(self->first + i) % OUTGOING_STREAMS];
         if (stream.tag != tag)
-            its->streams[(its->first + its->count++) % OUTGOING_STREAMS] = stream;
+            self->streams[(self->first + self->count++) % OUTGOING_STREAMS] = stream;
     }
     return !channel_drop(to, tag) || channel_detach(to, tag);
 }
 
-bool outgoing_has(const outgoing *its, outgoing_tag tag)
+bool outgoing_has(const outgoing *self, outgoing_tag tag)
 {
-    for (uint32_t i = 0; i < its->count; i++)
-        if (its->streams[(its->first + i) % OUTGOING_STREAMS].tag == tag)
+    for (uint32_t i = 0; i < self->count; i++)
+        if (self->streams[(self->first + i) % OUTGOING_STREAMS].tag == tag)
             return true;
     return false;
 }

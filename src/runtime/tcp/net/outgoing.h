@@ -37,14 +37,14 @@ typedef struct outgoing {
 } outgoing;
 
 /* False: too many wait. */
-bool outgoing_add(outgoing *its, const outgoing_stream *stream);
+bool outgoing_add(outgoing *self, const outgoing_stream *stream);
 /* Fills the channel's window; `released` and `owner` as in channel_load. False: the channel ends.
  */
-bool outgoing_pump(outgoing *its, channel *to, void (*released)(void *user, void *owner),
+bool outgoing_pump(outgoing *self, channel *to, void (*released)(void *user, void *owner),
                    void *owner);
 /* Nothing of the tag is sent any more, nor read once this returns. False as above. */
-bool outgoing_drop(outgoing *its, channel *to, outgoing_tag tag);
+bool outgoing_drop(outgoing *self, channel *to, outgoing_tag tag);
 /* Whether anything of the tag waits, or is on its way for all that is known here. */
-bool outgoing_has(const outgoing *its, outgoing_tag tag);
+bool outgoing_has(const outgoing *self, outgoing_tag tag);
 
 #endif

@@ -146,19 +146,19 @@ int share_open(const char *name, size_t bytes, uid_t owner, share *opened)
     return error;
 }
 
-void share_unlink(share *own)
+void share_unlink(share *self)
 {
-    if (own->name[0] != '\0')
-        close(own->fd);
-    own->name[0] = '\0';
+    if (self->name[0] != '\0')
+        close(self->fd);
+    self->name[0] = '\0';
 }
 
-void share_close(share *own)
+void share_close(share *self)
 {
-    share_unlink(own);
-    if (own->memory != NULL)
-        munmap(own->memory, own->bytes);
-    *own = (share){0};
+    share_unlink(self);
+    if (self->memory != NULL)
+        munmap(self->memory, self->bytes);
+    *self = (share){0};
 }
 
 /* ---- parameters ---- */
@@ -168,24 +168,24 @@ size_t share_parameters_bytes(size_t count)
     return SHARE_HEAD_BYTES + count * sizeof(float);
 }
 
-void share_publish(share *own, uint64_t round, const float *numbers, size_t count)
+void share_publish(share *self, uint64_t round, const float *numbers, size_t count)
 {
-    head *at = own->memory;
+    head *at = self->memory;
     /* What follows does not overtake it. */
     atomic_fetch_add_explicit(&at->sequence, 1, memory_order_acq_rel);
     atomic_store_explicit(&at->round, round, memory_order_relaxed);
-    memcpy((uint8_t *)own->memory + SHARE_HEAD_BYTES, numbers, count * sizeof(*numbers));
+    memcpy((uint8_t *)self->memory + SHARE_HEAD_BYTES, numbers, count * sizeof(*numbers));
     atomic_fetch_add_explicit(&at->sequence, 1, memory_order_release);
 }
 
-bool share_copy(const share *own, uint64_t round, float *numbers, size_t count)
+bool share_copy(const share *self, uint64_t round, float *numbers, size_t count)
 {
-    head *at = own->memory;
+    head *at = self->memory;
     uint64_t sequence = atomic_load_explicit(&at->sequence, memory_order_acquire);
     if (sequence % 2 != 0 || sequence == 0 ||
         atomic_load_explicit(&at->round, memory_order_relaxed) != round)
         return false;
-    memcpy(numbers, (const uint8_t *)own->memory + SHARE_HEAD_BYTES, count * sizeof(*numbers));
+    memcpy(numbers, (const uint8_t *)self->memory + SHARE_HEAD_BYTES, count * sizeof(*numbers));
     /* What was read before it is not read after it. */
     return atomic_fetch_add_explicit(&at->sequence, 0, memory_order_acq_rel) == sequence;
 }

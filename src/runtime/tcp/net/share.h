@@ -43,17 +43,17 @@ int share_create(size_t bytes, share *made);
  * size), SYSTEM. */
 int share_open(const char *name, size_t bytes, uid_t owner, share *opened);
 /* Nobody finds it by its name any more. */
-void share_unlink(share *own);
+void share_unlink(share *self);
 /* Unmaps it, and takes its name away. */
-void share_close(share *own);
+void share_close(share *self);
 
 /* ---- parameters: a head and then the numbers, of one round at a time ---- */
 
 /* Bytes of a segment for `count` numbers. */
 size_t share_parameters_bytes(size_t count);
 /* The server's: the numbers are those of `round` from now on. */
-void share_publish(share *own, uint64_t round, const float *numbers, size_t count);
+void share_publish(share *self, uint64_t round, const float *numbers, size_t count);
 /* A worker's: copies them. False: they are of another round, or were overwritten meanwhile. */
-bool share_copy(const share *own, uint64_t round, float *numbers, size_t count);
+bool share_copy(const share *self, uint64_t round, float *numbers, size_t count);
 
 #endif

@@ -6,16 +6,16 @@
 
 #include "base/memory.h"
 
-int roster_init(roster *its, uint32_t workers, const tarry_allocator *allocator)
+int roster_init(roster *self, uint32_t workers, const tarry_allocator *allocator)
 {
-    its->count = workers;
-    its->seats = memory_allocate(allocator, workers, sizeof(*its->seats));
-    return its->seats == NULL ? TARRY_ERROR_NO_MEMORY : TARRY_OK;
+    self->count = workers;
+    self->seats = memory_allocate(allocator, workers, sizeof(*self->seats));
+    return self->seats == NULL ? TARRY_ERROR_NO_MEMORY : TARRY_OK;
 }
 
-void roster_destroy(roster *its, const tarry_allocator *allocator)
+void roster_destroy(roster *self, const tarry_allocator *allocator)
 {
-    memory_release(allocator, its->seats);
+    memory_release(allocator, self->seats);
 }
 
 static bool is_bound(const roster_claim *claim)
@@ -52,25 +52,25 @@ static bool is_freer(const roster_seat *seat, const roster_seat *other)
     return seat->heard_ns < other->heard_ns;
 }
 
-static wire_reason find_any(const roster *its, const roster_claim *claim, uint32_t *worker)
+static wire_reason find_any(const roster *self, const roster_claim *claim, uint32_t *worker)
 {
-    uint32_t best = its->count;
-    for (uint32_t id = 0; id < its->count; id++) {
-        const roster_seat *seat = &its->seats[id];
+    uint32_t best = self->count;
+    for (uint32_t id = 0; id < self->count; id++) {
+        const roster_seat *seat = &self->seats[id];
         if (is_own(seat, claim)) {
             *worker = id;
             return 0;
         }
-        if (seat->holder == NULL && (best == its->count || is_freer(seat, &its->seats[best])))
+        if (seat->holder == NULL && (best == self->count || is_freer(seat, &self->seats[best])))
             best = id;
     }
-    if (best == its->count)
+    if (best == self->count)
         return WIRE_REFUSED_FULL;
     *worker = best;
     return 0;
 }
 
-wire_reason roster_find(const roster *its, const roster_claim *claim, uint64_t now,
+wire_reason roster_find(const roster *self, const roster_claim *claim, uint64_t now,
                         uint64_t quiet_ns, uint32_t *worker)
 {
     uint32_t wanted = claim->wanted;
@@ -80,19 +80,19 @@ wire_reason roster_find(const roster *its, const roster_claim *claim, uint64_t n
         wanted = claim->allowed;
     }
     if (wanted == WIRE_ANY_WORKER)
-        return find_any(its, claim, worker);
-    if (wanted >= its->count)
+        return find_any(self, claim, worker);
+    if (wanted >= self->count)
         return WIRE_REFUSED_RANGE;
-    if (!can_take(&its->seats[wanted], claim, now, quiet_ns))
+    if (!can_take(&self->seats[wanted], claim, now, quiet_ns))
         return WIRE_REFUSED_TAKEN;
     *worker = wanted;
     return 0;
 }
 
-roster_arrival roster_sit(roster *its, uint32_t worker, void *holder, const roster_claim *claim,
+roster_arrival roster_sit(roster *self, uint32_t worker, void *holder, const roster_claim *claim,
                           uint64_t now)
 {
-    roster_seat *seat = &its->seats[worker];
+    roster_seat *seat = &self->seats[worker];
     assert(seat->holder == NULL && holder != NULL);
     assert(!is_bound(claim) || claim->allowed == worker);
     roster_arrival how = seat->arrivals == 0   ? ROSTER_FIRST
@@ -106,7 +106,7 @@ roster_arrival roster_sit(roster *its, uint32_t worker, void *holder, const rost
     return how;
 }
 
-void roster_leave(roster *its, uint32_t worker)
+void roster_leave(roster *self, uint32_t worker)
 {
-    its->seats[worker].holder = NULL;
+    self->seats[worker].holder = NULL;
 }

@@ -37,8 +37,8 @@ typedef enum roster_arrival {
 } roster_arrival;
 
 /* Errors: NO_MEMORY. */
-int roster_init(roster *its, uint32_t workers, const tarry_allocator *allocator);
-void roster_destroy(roster *its, const tarry_allocator *allocator);
+int roster_init(roster *self, uint32_t workers, const tarry_allocator *allocator);
+void roster_destroy(roster *self, const tarry_allocator *allocator);
 
 /*
  * Finds the seat for a claim at the time `now`. A seat that is held is given to its holder's own
@@ -49,11 +49,11 @@ void roster_destroy(roster *its, const tarry_allocator *allocator);
  * back find their own. Gives back 0 and sets *worker, or why there is none: REFUSED_IDENTITY,
  * _RANGE, _TAKEN or _FULL.
  */
-wire_reason roster_find(const roster *its, const roster_claim *claim, uint64_t now,
+wire_reason roster_find(const roster *self, const roster_claim *claim, uint64_t now,
                         uint64_t quiet_ns, uint32_t *worker);
 /* Seats the holder where roster_find said. Nobody holds the seat when this is called. */
-roster_arrival roster_sit(roster *its, uint32_t worker, void *holder, const roster_claim *claim,
+roster_arrival roster_sit(roster *self, uint32_t worker, void *holder, const roster_claim *claim,
                           uint64_t now);
-void roster_leave(roster *its, uint32_t worker);
+void roster_leave(roster *self, uint32_t worker);
 
 #endif

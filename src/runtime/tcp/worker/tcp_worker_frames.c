@@ -72,9 +72,9 @@ static assembly *blob_room(tarry_tcp_worker *worker, const wire_blob *blob)
     return NULL;
 }
 
-static bool is_complete(const assembly *its, uint64_t wanted)
+static bool is_complete(const assembly *self, uint64_t wanted)
 {
-    return wanted == 0 || (its->begun && its->size == its->total);
+    return wanted == 0 || (self->begun && self->size == self->total);
 }
 
 /* Something large is there. A plan may come at any time; those that WELCOME announced are offered

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What runtimes take from their allocators, against what tarry_memory_of says that they do. The
+ * gradients are long, so that nothing else weighs: parameters are two numbers. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <tarry/settings.h>
+
+#include "cluster.h"
+#include "summing.h"
+
+enum { ROUNDS = 2, HEAD = 16 /* before each block: its size */, SERVER_BYTES = 8 << 20 };
+
+typedef struct counting_allocator {
+    tarry_allocator allocator;
+    _Atomic uint64_t live, most; /* bytes */
+} counting_allocator;
+
+static void *count_allocate(void *user, size_t count, size_t size)
+{
+    counting_allocator *state = user;
+    size_t bytes = count * size;
+    char *block = calloc(1, HEAD + bytes);
+    if (block == NULL)
+        return NULL;
+    *(size_t *)(void *)block = bytes;
+    uint64_t live = atomic_fetch_add(&state->live, bytes) + bytes;
+    uint64_t most = atomic_load(&state->most);
+    while (live > most && !atomic_compare_exchange_weak(&state->most, &most, live))
+        ;
+    return block + HEAD;
+}
+
+static void count_release(void *user, void *block)
+{
+    counting_allocator *state = user;
+    if (block == NULL)
+        return;
+    char *start = (char *)block - HEAD;
+    atomic_fetch_sub(&state->live, *(size_t *)(void *)start);
+    free(start);
+}
+
+static void counting_allocator_init(counting_allocator *state)
+{
+    *state = (counting_allocator){.allocator = {state, count_allocate, count_release}};
+}
+
+/* What a run is made of, where it is not as by default. */
+typedef struct case_settings {
+    const char *name;
+    tarry_settings settings;
+} case_settings;
+
+static tarry_settings settings_of(uint32_t pieces, uint32_t parts, bool adaptive)
+{
+    tarry_settings settings;
+    tarry_settings_init(&settings);
+    settings.plan.workers = 4;
+    settings.plan.chunks = 4;
+    settings.plan.pieces = pieces;
+    settings.plan.replication = 3;
+    settings.plan.parts = parts;
+    settings.plan.adaptive_parts = adaptive;
+    return settings;
+}
+
+enum { CASES = 9 };
+
+static void fill_cases(case_settings cases[CASES])
+{
+    size_t i = 0;
+    cases[i++] = (case_settings){"by default", settings_of(0, 1, false)};
+    cases[i++] = (case_settings){"parts auto", settings_of(1, 0, true)};
+    cases[i++] = (case_settings){"whole chunks", settings_of(1, 1, false)};
+    cases[i] = (case_settings){"credited", settings_of(4, 1, false)};
+    cases[i].settings.keep_auto = false;
+    cases[i++].settings.server.keep = TARRY_KEEP_CREDITED;
+    cases[i] = (case_settings){"credited, one ahead", settings_of(4, 1, false)};
+    cases[i].settings.keep_auto = false;
+    cases[i].settings.server.ahead = 1;
+    cases[i++].settings.server.keep = TARRY_KEEP_CREDITED;
+    cases[i++] = (case_settings){"two parts", settings_of(2, 2, false)};
+    cases[i] = (case_settings){"credited, few chunks", settings_of(1, 1, false)};
+    cases[i].settings.keep_auto = false;
+    cases[i].settings.server.ahead = 1000;
+    cases[i++].settings.server.keep = TARRY_KEEP_CREDITED;
+    cases[i] = (case_settings){"a stale fill", settings_of(1, 1, false)};
+    cases[i].settings.server.stop = TARRY_STOP_ERROR;
+    cases[i].settings.server.error_limit = 0.5;
+    cases[i++].settings.server.fill = TARRY_FILL_STALE;
+    cases[i] = (case_settings){"static order", settings_of(2, 3, false)};
+    cases[i++].settings.server.pick = TARRY_PICK_PLAN;
+    assert_int_equal(i, CASES);
+}
+
+/* Settled, as every command does it. Memory of a quarter of what all takes is too little. */
+static void settle(tarry_settings *settings, uint64_t dimension, double bytes)
+{
+    tarry_conflict conflict;
+    assert_int_equal(tarry_settings_settle(settings, 0, &conflict), TARRY_OK);
+    const tarry_plan_settings *plan = &settings->plan;
+    uint64_t copies = (uint64_t)plan->chunks * plan->pieces * plan->replication;
+    tarry_settings_keep(settings, copies, dimension, bytes, false);
+}
+
+static void assert_close(const char *name, uint64_t taken, uint64_t told)
+{
+    double ratio = (double)taken / (double)told;
+    if (!(fabs(ratio - 1) <= 0.01))
+        fail_msg("%s: %llu bytes are taken, %llu are told: %.4f times", name,
+                 (unsigned long long)taken, (unsigned long long)told, ratio);
+}
+
+static void check_local(const char *name, const tarry_settings *settings, size_t dimension)
+{
+    counting_allocator memory;
+    counting_allocator_init(&memory);
+    summing job;
+    summing_init(&job);
+    job.plan_settings = settings->plan;
+    uint64_t silence_ns = job.local_settings.server.silence_ns;
+    job.local_settings.server = settings->server;
+    job.local_settings.server.silence_ns = silence_ns;
+    job.dimension = dimension;
+    job.allocator = &memory.allocator;
+    summing_begin(&job);
+    tarry_memory told = tarry_memory_of(job.plan, &settings->server, dimension);
+    for (int round = 0; round < ROUNDS; round++) {
+        tarry_round_result result;
+        assert_int_equal(summing_round(&job, &result, NULL), TARRY_OK);
+    }
+    assert_close(name, atomic_load(&memory.most), told.total);
+    assert_in_range(told.total, 4 * told.least, 4 * told.most);
+    summing_end(&job);
+    assert_int_equal(atomic_load(&memory.live), 0);
+}
+
+static void threads_take_what_is_told(void **state)
+{
+    (void)state;
+    const size_t dimension = 150000;
+    case_settings cases[CASES];
+    fill_cases(cases);
+    for (size_t i = 0; i < CASES; i++) {
+        settle(&cases[i].settings, dimension, INFINITY);
+        check_local(cases[i].name, &cases[i].settings, dimension);
+    }
+}
+
+static void keep_auto_takes_what_there_is(void **state)
+{
+    (void)state;
+    const size_t dimension = 150000;
+    tarry_settings all = settings_of(8, 1, false), few = all;
+    const double vector = dimension * sizeof(float), enough = (4 * 24 + 4) * vector;
+    settle(&all, dimension, enough);
+    settle(&few, dimension, enough - 1);
+    assert_int_equal(all.server.keep, TARRY_KEEP_ALL);
+    assert_int_equal(few.server.keep, TARRY_KEEP_CREDITED);
+    check_local("auto, credited", &few, dimension);
+    settle(&few, dimension, enough);
+    few = settings_of(8, 1, false);
+    settle(&few, dimension, 4 * 10 * vector);
+    assert_int_equal(few.server.ahead, 8);
+    check_local("auto, eight ahead", &few, dimension);
+}
+
+/* A worker's connection has buffers of 100 kB, which are to weigh less than that. */
+static size_t heavy_dimension(const tarry_settings *settings)
+{
+    uint64_t each = tarry_worker_bytes(3 * (uint64_t)settings->plan.pieces,
+                                       settings->plan.adaptive_parts ? 1 : settings->plan.parts,
+                                       &settings->server, 6);
+    return (size_t)(6 * 12e6 / (double)each);
+}
+
+/* Every second case: a worker of the network keeps the same as a thread. The server has its
+ * caller's vectors, and what its connections hold for a while. */
+static void processes_take_what_is_told(void **state)
+{
+    (void)state;
+    case_settings cases[CASES];
+    fill_cases(cases);
+    for (size_t i = 1; i < CASES; i += 2) {
+        tarry_settings *settings = &cases[i].settings;
+        settle(settings, 1, INFINITY);
+        const size_t dimension = heavy_dimension(settings);
+        counting_allocator server, worker[4];
+        cluster its;
+        cluster_init(&its);
+        its.plan_settings = settings->plan;
+        uint64_t silence_ns = its.settings.server.silence_ns;
+        its.settings.server = settings->server;
+        its.settings.server.silence_ns = silence_ns;
+        its.workers = 4;
+        its.dimension = dimension;
+        its.parameter_count = 2;
+        counting_allocator_init(&server);
+        its.allocator = &server.allocator;
+        for (uint32_t id = 0; id < 4; id++) {
+            counting_allocator_init(&worker[id]);
+            its.members[id].allocator = &worker[id].allocator;
+        }
+        cluster_begin(&its);
+        tarry_round_result result;
+        assert_int_equal(cluster_round(&its, &result, NULL), TARRY_OK);
+        for (uint32_t id = 0; id < 4; id++) {
+            uint64_t told =
+                tarry_worker_bytes(tarry_plan_load(its.plan, id), tarry_plan_least_parts(its.plan),
+                                   &settings->server, dimension);
+            assert_close(cases[i].name, atomic_load(&worker[id].most), told);
+        }
+        assert_true(atomic_load(&server.most) < SERVER_BYTES);
+        cluster_end(&its);
+        assert_int_equal(atomic_load(&server.live), 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(threads_take_what_is_told),
+        cmocka_unit_test(keep_auto_takes_what_there_is),
+        cmocka_unit_test(processes_take_what_is_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
