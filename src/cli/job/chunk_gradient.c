@@ -18,7 +18,7 @@ struct chunk_gradient {
     chunk_fetch *fetch;
     void *user; /* of fetch */
     batch_settings batch;
-    round_tally *board; /* NULL: losses are not noted */
+    round_tally *tallies; /* NULL: losses are not noted */
     size_t dimension;
     uint32_t threads;
     desk *desks;
@@ -106,9 +106,9 @@ void chunk_gradient_free(chunk_gradient *state)
     memory_release(NULL, state);
 }
 
-void chunk_gradient_note_in(chunk_gradient *state, round_tally *board)
+void chunk_gradient_note_in(chunk_gradient *state, round_tally *tallies)
 {
-    state->board = board;
+    state->tallies = tallies;
 }
 
 static desk *take_desk(chunk_gradient *state)
@@ -185,11 +185,11 @@ int chunk_gradient_compute(void *user, const tarry_task *task)
         if (failed == 0)
             objective_add_gradient(state->model, place->work, of.data, task->parameters, of.rows,
                                    of.first, of.count, task->gradient,
-                                   state->board != NULL ? &tally : NULL);
+                                   state->tallies != NULL ? &tally : NULL);
     }
     return_desk(state, place);
-    if (state->board != NULL && failed == 0)
-        round_tally_note(state->board, task->round, task->spans[0], &tally);
+    if (state->tallies != NULL && failed == 0)
+        round_tally_note(state->tallies, task->round, task->spans[0], &tally);
     return failed;
 }
 

@@ -27,8 +27,8 @@ int chunk_gradient_create_fetching(const objective *model, chunk_fetch *fetch, v
                                    const batch_settings *batch, uint32_t threads,
                                    chunk_gradient **out);
 void chunk_gradient_free(chunk_gradient *state); /* NULL is allowed */
-/* From now on each chunk that is worked out is noted in `board`, borrowed; NULL: in none. */
-void chunk_gradient_note_in(chunk_gradient *state, round_tally *board);
+/* From now on each chunk that is worked out is noted in `tallies`, borrowed; NULL: in none. */
+void chunk_gradient_note_in(chunk_gradient *state, round_tally *tallies);
 
 /* A tarry_compute of the batch's chunks; user is the chunk_gradient. The numbers depend on
  * the arguments alone, and a round's samples on no plan. Not 0: samples can't be had. */

@@ -46,64 +46,64 @@ static slot *make_slots(const tarry_plan *plan)
 
 int round_tally_create(const tarry_plan *plan, round_tally **out)
 {
-    round_tally *board = memory_allocate(NULL, 1, sizeof(*board));
-    if (board == NULL)
+    round_tally *tallies = memory_allocate(NULL, 1, sizeof(*tallies));
+    if (tallies == NULL)
         return TARRY_ERROR_NO_MEMORY;
-    pthread_mutex_init(&board->lock, NULL);
-    if (round_tally_replan(board, plan) != TARRY_OK) {
-        round_tally_free(board);
+    pthread_mutex_init(&tallies->lock, NULL);
+    if (round_tally_replan(tallies, plan) != TARRY_OK) {
+        round_tally_free(tallies);
         return TARRY_ERROR_NO_MEMORY;
     }
-    *out = board;
+    *out = tallies;
     return TARRY_OK;
 }
 
-void round_tally_free(round_tally *board)
+void round_tally_free(round_tally *tallies)
 {
-    if (board == NULL)
+    if (tallies == NULL)
         return;
-    memory_release(NULL, board->slots);
-    pthread_mutex_destroy(&board->lock);
-    memory_release(NULL, board);
+    memory_release(NULL, tallies->slots);
+    pthread_mutex_destroy(&tallies->lock);
+    memory_release(NULL, tallies);
 }
 
-int round_tally_replan(round_tally *board, const tarry_plan *plan)
+int round_tally_replan(round_tally *tallies, const tarry_plan *plan)
 {
     slot *slots = make_slots(plan);
     if (slots == NULL)
         return TARRY_ERROR_NO_MEMORY;
-    pthread_mutex_lock(&board->lock);
-    slot *old = board->slots;
-    board->slots = slots;
-    board->count = tarry_plan_chunks(plan);
-    pthread_mutex_unlock(&board->lock);
+    pthread_mutex_lock(&tallies->lock);
+    slot *old = tallies->slots;
+    tallies->slots = slots;
+    tallies->count = tarry_plan_chunks(plan);
+    pthread_mutex_unlock(&tallies->lock);
     memory_release(NULL, old);
     return TARRY_OK;
 }
 
-void round_tally_note(round_tally *board, uint64_t round, tarry_span first,
+void round_tally_note(round_tally *tallies, uint64_t round, tarry_span first,
                       const objective_tally *tally)
 {
     const slot wanted = {.start = start_of(first)};
-    pthread_mutex_lock(&board->lock);
+    pthread_mutex_lock(&tallies->lock);
     slot *found =
-        bsearch(&wanted, board->slots, board->count, sizeof(*board->slots), compare_starts);
+        bsearch(&wanted, tallies->slots, tallies->count, sizeof(*tallies->slots), compare_starts);
     /* A straggler may still be at an earlier round. */
     if (found != NULL && (!found->noted || found->round < round)) {
         found->noted = true;
         found->round = round;
         found->tally = *tally;
     }
-    pthread_mutex_unlock(&board->lock);
+    pthread_mutex_unlock(&tallies->lock);
 }
 
-void round_tally_sum(round_tally *board, uint64_t round, round_tally_fill *fill, void *user,
+void round_tally_sum(round_tally *tallies, uint64_t round, round_tally_fill *fill, void *user,
                      objective_tally *tally)
 {
-    for (uint32_t i = 0; i < board->count; i++) {
-        pthread_mutex_lock(&board->lock);
-        const slot found = board->slots[i];
-        pthread_mutex_unlock(&board->lock);
+    for (uint32_t i = 0; i < tallies->count; i++) {
+        pthread_mutex_lock(&tallies->lock);
+        const slot found = tallies->slots[i];
+        pthread_mutex_unlock(&tallies->lock);
         objective_tally part = {0};
         if (found.noted && found.round == round)
             part = found.tally;

@@ -110,10 +110,11 @@ static void note(train_job *job, const char *text)
 static void report_progress(train_job *job, const history *past)
 {
     const tarry_round_result *result = &past->rounds[past->count - 1].result;
-    char detail[128];
-    snprintf(detail, sizeof(detail), "loss %.5g  %.2f copies/chunk  %u/%u heard",
-             past->train_end.loss, history_copies_per_chunk(result), result->workers_heard,
-             past->workers);
+    char detail[128], loss[32] = "";
+    if (!isnan(past->train_end.loss)) /* of a resumed run it may not be known yet */
+        snprintf(loss, sizeof(loss), "loss %.5g  ", past->train_end.loss);
+    snprintf(detail, sizeof(detail), "%s%.2f copies/chunk  %u/%u heard", loss,
+             history_copies_per_chunk(result), result->workers_heard, past->workers);
     progress_update(&job->progress, past->count, detail);
     note(job, detail);
 }

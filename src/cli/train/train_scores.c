@@ -7,7 +7,7 @@
 
 struct train_scores {
     train_scores_settings of;
-    round_tally *board; /* of `gradients` */
+    round_tally *tallies; /* of `gradients` */
     objective_workspace *work;
     const float *parameters;
     objective_score train, test;
@@ -23,8 +23,8 @@ int train_scores_create(const train_scores_settings *settings, train_scores **ou
     state->of = *settings;
     int error = objective_workspace_create(settings->model, OBJECTIVE_SINGLE, NULL, &state->work);
     if (error == TARRY_OK && settings->gradients != NULL) {
-        error = round_tally_create(settings->plan, &state->board);
-        chunk_gradient_note_in(settings->gradients, state->board);
+        error = round_tally_create(settings->plan, &state->tallies);
+        chunk_gradient_note_in(settings->gradients, state->tallies);
     }
     if (error == TARRY_OK)
         *out = state;
@@ -39,7 +39,7 @@ void train_scores_free(train_scores *state)
         return;
     if (state->of.gradients != NULL)
         chunk_gradient_note_in(state->of.gradients, NULL);
-    round_tally_free(state->board);
+    round_tally_free(state->tallies);
     objective_workspace_free(state->work);
     memory_release(NULL, state);
 }
@@ -47,7 +47,7 @@ void train_scores_free(train_scores *state)
 int train_scores_replan(train_scores *state, const tarry_plan *plan)
 {
     state->of.plan = plan;
-    return state->board == NULL ? TARRY_OK : round_tally_replan(state->board, plan);
+    return state->tallies == NULL ? TARRY_OK : round_tally_replan(state->tallies, plan);
 }
 
 static void *evaluate(void *user)
@@ -94,7 +94,7 @@ void train_scores_end(train_scores *state, uint64_t round, objective_score *trai
     train_scores_drop(state);
     if (state->of.gradients != NULL) {
         objective_tally tally = {0};
-        round_tally_sum(state->board, round, add_chunk, state, &tally);
+        round_tally_sum(state->tallies, round, add_chunk, state, &tally);
         state->train =
             objective_score_of(state->of.model, state->parameters, &tally, state->of.train->rows);
     }

@@ -77,10 +77,10 @@ static int init_shared(local_runtime *local)
     return TARRY_OK;
 }
 
-static desk_settings wanted_desk(const local_runtime *local)
+static worker_slate_settings wanted_slate(const local_runtime *local)
 {
     const tarry_server_settings *server = &local->settings.server;
-    return (desk_settings){
+    return (worker_slate_settings){
         .cut = local->shared.engine.cut,
         .keep = server->keep,
         .ahead = server->ahead,
@@ -91,7 +91,7 @@ static desk_settings wanted_desk(const local_runtime *local)
 
 static int init_workers(local_runtime *local)
 {
-    const desk_settings wanted = wanted_desk(local);
+    const worker_slate_settings wanted = wanted_slate(local);
     int error = TARRY_OK;
     for (uint32_t worker = 0; worker < workers_of(local) && error == TARRY_OK; worker++)
         error = local_worker_init(&local->workers[worker], &local->shared, local->base.host->plan,
@@ -204,7 +204,7 @@ static stripe *find_stripe(const local_runtime *local, uint32_t worker,
     assert(item->numbers == NULL);
     item->owner = local->stripes;
     item->numbers =
-        local->workers[worker].engine.desk->part + layout_stripe_start(&cut, message->stripe);
+        local->workers[worker].engine.slate->part + layout_stripe_start(&cut, message->stripe);
     host_label(item, worker, message);
     return item;
 }
@@ -287,24 +287,24 @@ static int run_round(tarry_runtime *runtime, const float *parameters, float *sum
 
 /* ---- another plan ---- */
 
-static void free_desks(const local_runtime *local, desk **desks)
+static void free_slates(const local_runtime *local, worker_slate **slates)
 {
-    for (uint32_t worker = 0; desks != NULL && worker < workers_of(local); worker++)
-        desk_free(desks[worker], &local->allocator);
-    memory_release(&local->allocator, desks);
+    for (uint32_t worker = 0; slates != NULL && worker < workers_of(local); worker++)
+        worker_slate_free(slates[worker], &local->allocator);
+    memory_release(&local->allocator, slates);
 }
 
 /* What the workers are to have for the plan; NULL: there is no memory. */
-static desk **make_desks(const local_runtime *local, const tarry_plan *next)
+static worker_slate **make_slates(const local_runtime *local, const tarry_plan *next)
 {
-    const desk_settings wanted = wanted_desk(local);
-    desk **made = memory_allocate(&local->allocator, next->workers, sizeof(desk *));
+    const worker_slate_settings wanted = wanted_slate(local);
+    worker_slate **made = memory_allocate(&local->allocator, next->workers, sizeof(worker_slate *));
     int error = made == NULL ? TARRY_ERROR_NO_MEMORY : TARRY_OK;
     for (uint32_t worker = 0; worker < next->workers && error == TARRY_OK; worker++)
-        error = desk_create(next, worker, &wanted, &local->allocator, &made[worker]);
+        error = worker_slate_create(next, worker, &wanted, &local->allocator, &made[worker]);
     if (error == TARRY_OK)
         return made;
-    free_desks(local, made);
+    free_slates(local, made);
     return NULL;
 }
 
@@ -321,11 +321,11 @@ static bool have_turned(local_runtime *local)
  * inbox. What is in there was said of the plan before: it tells the next server no more than who
  * gives up.
  */
-static void turn_workers(local_runtime *local, desk **desks)
+static void turn_workers(local_runtime *local, worker_slate **slates)
 {
     for (uint32_t worker = 0; worker < workers_of(local); worker++) {
-        engine_turn(&local->workers[worker].engine, desks[worker]);
-        desks[worker] = NULL;
+        engine_turn(&local->workers[worker].engine, slates[worker]);
+        slates[worker] = NULL;
     }
     while (!have_turned(local))
         take_frames(local, TARRY_NEVER);
@@ -339,13 +339,13 @@ static int replan(tarry_runtime *runtime, const tarry_plan *next, tarry_diagnost
     int error = host_check_plan(local->base.host, next, diagnostic);
     if (error != TARRY_OK)
         return error;
-    desk **desks = make_desks(local, next);
-    if (desks == NULL)
+    worker_slate **slates = make_slates(local, next);
+    if (slates == NULL)
         return diagnose_no_memory(diagnostic, "local runtime");
     error = host_replan(local->base.host, next, diagnostic);
     if (error == TARRY_OK)
-        turn_workers(local, desks);
-    free_desks(local, desks);
+        turn_workers(local, slates);
+    free_slates(local, slates);
     return error;
 }
 

@@ -45,7 +45,8 @@ static void changed(void *user)
 }
 
 int local_worker_init(local_worker *worker, local_shared *shared, const tarry_plan *plan,
-                      uint32_t id, const desk_settings *wanted, const tarry_allocator *allocator)
+                      uint32_t id, const worker_slate_settings *wanted,
+                      const tarry_allocator *allocator)
 {
     *worker = (local_worker){.shared = shared, .id = id};
     engine_settings settings = shared->engine;
@@ -58,12 +59,12 @@ int local_worker_init(local_worker *worker, local_shared *shared, const tarry_pl
         .changed = changed,
         .user = worker,
     };
-    desk *first;
-    int error = desk_create(plan, id, wanted, allocator, &first);
+    worker_slate *first;
+    int error = worker_slate_create(plan, id, wanted, allocator, &first);
     if (error != TARRY_OK)
         return error;
     error = engine_init(&worker->engine, &settings, first, allocator);
     if (error != TARRY_OK)
-        desk_free(first, allocator);
+        worker_slate_free(first, allocator);
     return error;
 }

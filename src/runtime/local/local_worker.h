@@ -21,6 +21,7 @@ typedef struct local_worker {
 /* Takes all the worker's memory; starts nothing.
  * Errors: as tarry_local_create. Destroy its engine in any case. */
 int local_worker_init(local_worker *worker, local_shared *shared, const tarry_plan *plan,
-                      uint32_t id, const desk_settings *wanted, const tarry_allocator *allocator);
+                      uint32_t id, const worker_slate_settings *wanted,
+                      const tarry_allocator *allocator);
 
 #endif

@@ -20,8 +20,8 @@ static void take_frames(engine *self, size_t count)
     for (size_t i = 0; i < count; i++) {
         mailbox_frame frame = mailbox_frame_at(&self->inbox, i);
         tarry_message message;
-        int error =
-            codec_decode(&self->desk->shape, frame.bytes, frame.size, self->desk->words, &message);
+        int error = codec_decode(&self->slate->shape, frame.bytes, frame.size, self->slate->words,
+                                 &message);
         if (error != TARRY_OK) {
             self->settings.uplink.give_up(self->settings.uplink.user);
             continue;
@@ -40,10 +40,10 @@ static uint64_t hand_back_ns(engine *self)
 }
 
 /* With the lock held. The caller gets back what the engine had. */
-static void exchange_desks(engine *self)
+static void exchange_slates(engine *self)
 {
-    desk *before = self->desk;
-    self->desk = self->next;
+    worker_slate *before = self->slate;
+    self->slate = self->next;
     self->next = before;
     self->task.ticket = 0;
     self->encoded = false;
@@ -55,9 +55,9 @@ static void exchange_desks(engine *self)
 /* With the lock held. */
 static void exchange_parts(engine *self)
 {
-    float *before = self->desk->lent ? NULL : self->desk->part;
-    self->desk->part = self->next_part;
-    self->desk->lent = true;
+    float *before = self->slate->lent ? NULL : self->slate->part;
+    self->slate->part = self->next_part;
+    self->slate->lent = true;
     self->next_part = before;
     self->turning = false;
 }
@@ -66,12 +66,12 @@ static void exchange_parts(engine *self)
 static void exchange(engine *self)
 {
     if (self->next != NULL)
-        exchange_desks(self);
+        exchange_slates(self);
     else
         exchange_parts(self);
 }
 
-/* What is in the inbox was meant for the desk before. */
+/* What is in the inbox was meant for the slate before. */
 static void turn(engine *self)
 {
     const engine_uplink *uplink = &self->settings.uplink;
@@ -114,7 +114,7 @@ static int init_locks(engine *self)
     return TARRY_OK;
 }
 
-int engine_init(engine *self, const engine_settings *settings, desk *first,
+int engine_init(engine *self, const engine_settings *settings, worker_slate *first,
                 const tarry_allocator *allocator)
 {
     *self = (engine){.settings = *settings};
@@ -127,7 +127,7 @@ int engine_init(engine *self, const engine_settings *settings, desk *first,
         pthread_cond_destroy(&self->change);
         return error;
     }
-    self->desk = first;
+    self->slate = first;
     self->made = true;
     return TARRY_OK;
 }
@@ -160,7 +160,7 @@ static void begin_exchange(engine *self)
     mailbox_wake(&self->inbox);
 }
 
-void engine_turn(engine *self, desk *next)
+void engine_turn(engine *self, worker_slate *next)
 {
     pthread_mutex_lock(&self->lock);
     self->next = next;
@@ -204,7 +204,7 @@ bool engine_answering(engine *self)
     return self->answering;
 }
 
-static bool has_vector(const desk *seat, const float *vector)
+static bool has_vector(const worker_slate *seat, const float *vector)
 {
     bool has = false;
     for (size_t i = 0; seat->place != NULL && i < seat->places; i++)
@@ -222,7 +222,7 @@ void engine_tidy(engine *self, const tarry_allocator *allocator)
     pthread_mutex_unlock(&self->lock);
     /* What is written to now can be left, but not written to anew. */
     if (self->left != NULL && !has_vector(self->left, written)) {
-        desk_free(self->left, allocator);
+        worker_slate_free(self->left, allocator);
         self->left = NULL;
     }
     vector_release(allocator, self->next_part);
@@ -230,10 +230,10 @@ void engine_tidy(engine *self, const tarry_allocator *allocator)
     if (self->next == NULL)
         return;
     if (has_vector(self->next, written)) {
-        desk_clear(self->next, written, allocator);
+        worker_slate_clear(self->next, written, allocator);
         self->left = self->next;
     } else {
-        desk_free(self->next, allocator);
+        worker_slate_free(self->next, allocator);
     }
     self->next = NULL;
 }
@@ -273,9 +273,9 @@ void engine_destroy(engine *self, const tarry_allocator *allocator)
     while (self->callers > 0 || self->call.out)
         pthread_cond_wait(&self->change, &self->lock);
     pthread_mutex_unlock(&self->lock);
-    desk_free(self->desk, allocator);
-    desk_free(self->next, allocator);
-    desk_free(self->left, allocator);
+    worker_slate_free(self->slate, allocator);
+    worker_slate_free(self->next, allocator);
+    worker_slate_free(self->left, allocator);
     vector_release(allocator, self->next_part);
     mailbox_destroy(&self->inbox);
     pthread_mutex_destroy(&self->lock);

@@ -21,9 +21,9 @@
 
 #include "coding/kernel.h"
 #include "coding/layout.h"
-#include "runtime/worker/desk.h"
 #include "runtime/worker/mailbox.h"
 #include "runtime/worker/snapshot.h"
+#include "runtime/worker/worker_slate.h"
 
 /*
  * Where an engine's messages go. Its threads call these, never with its lock held; each may wait,
@@ -32,18 +32,18 @@
 typedef struct engine_uplink {
     /* A message without numbers, borrowed for the call; either thread. */
     void (*post)(void *user, const tarry_message *message);
-    /* A PART; its numbers lie in the desk's part and stay as they are until they are claimed. The
+    /* A PART; its numbers lie in the slate's part and stay as they are until they are claimed. The
      * talking thread. */
     void (*post_part)(void *user, const tarry_message *message, const float *stripe,
                       size_t numbers);
-    /* Numbers first .. first + count - 1 of the desk's part are about to be overwritten, or freed:
+    /* Numbers first .. first + count - 1 of the slate's part are about to be overwritten, or freed:
      * whatever was posted of them is outdated, and nobody reads it any more once this returns. The
      * talking thread. */
     void (*claim)(void *user, size_t first, size_t count);
     /* The worker can't go on in this round: its machine failed, or a frame was none. The talking
      * thread. */
     void (*give_up)(void *user);
-    /* The engine has turned to its next desk, or it leaves and has become idle. */
+    /* The engine has turned to its next slate, or it leaves and has become idle. */
     void (*changed)(void *user);
     void *user;
     /* A task is about to be given back, wanted or not; the thread that does. NULL: nobody hears. */
@@ -76,14 +76,14 @@ typedef struct engine_task {
 typedef struct engine_call {
     bool out;
     uint32_t slot;
-    desk *seat;     /* that it was begun at */
-    snapshot *held; /* NULL: it is being given back */
+    worker_slate *seat; /* that it was begun at */
+    snapshot *held;     /* NULL: it is being given back */
     uint64_t generation;
     uint64_t start_ns;
     tarry_task task;
 } engine_call;
 
-/* Its fields are for its own files; others may read `desk` while the engine is not turning,
+/* Its fields are for its own files; others may read `slate` while the engine is not turning,
  * `talking` after engine_start, and busy_ns. */
 typedef struct engine {
     engine_settings settings;
@@ -91,12 +91,12 @@ typedef struct engine {
     bool made; /* there is something to destroy */
     /*
      * What it has for the plan; the talking thread exchanges it, and others read it when that is
-     * known to be done. A desk that was left while its gradient was being computed stays until that
-     * is over.
+     * known to be done. A slate that was left while its gradient was being computed stays until
+     * that is over.
      */
-    desk *desk;
-    desk *next; /* to turn to; what it had before when it has turned */
-    desk *left;
+    worker_slate *slate;
+    worker_slate *next; /* to turn to; what it had before when it has turned */
+    worker_slate *left;
     float *next_part; /* to move to; the part that it had before, if that is its own to free */
 
     pthread_mutex_t lock;  /* over the machine, the task and what is written */
@@ -122,7 +122,7 @@ typedef struct engine {
 
 /* Makes an engine that has `first`, which it takes over on success; starts nothing. Errors:
  * NO_MEMORY, SYSTEM. Destroy it in any case. */
-int engine_init(engine *self, const engine_settings *settings, desk *first,
+int engine_init(engine *self, const engine_settings *settings, worker_slate *first,
                 const tarry_allocator *allocator);
 /* Starts the threads: one that talks and, with a compute function, one that computes. Errors:
  * SYSTEM.
@@ -134,15 +134,15 @@ int engine_deliver(engine *self, const void *frame, size_t size);
 
 /*
  * Makes the engine go on with `next`, which it takes over: it drops what it is at. Between rounds,
- * when all that was meant for the desk before has been delivered. Cannot fail. The uplink's
+ * when all that was meant for the slate before has been delivered. Cannot fail. The uplink's
  * `changed` is called when it has turned.
  */
-void engine_turn(engine *self, desk *next);
+void engine_turn(engine *self, worker_slate *next);
 bool engine_has_turned(engine *self);
 /*
- * Makes the part of the desk lie at `part` (as desk_settings has it; borrowed) from now on; what
- * was encoded or summed there is lost, so not within a round. As engine_turn otherwise, and not
- * while it turns.
+ * Makes the part of the slate lie at `part` (as worker_slate_settings has it; borrowed) from now
+ * on; what was encoded or summed there is lost, so not within a round. As engine_turn otherwise,
+ * and not while it turns.
  */
 void engine_move(engine *self, float *part);
 /* Frees what it had before as far as no compute function uses it. The caller's, once it turned. */
@@ -170,7 +170,7 @@ void engine_abandon(engine *self);
 bool engine_answering(engine *self);
 
 /* Asks both threads to end; engine_destroy waits for them, and so for a compute function in
- * progress, or a task that was taken. Nobody may read the desk's part any more then. */
+ * progress, or a task that was taken. Nobody may read the slate's part any more then. */
 void engine_close(engine *self);
 void engine_destroy(engine *self, const tarry_allocator *allocator);
 

@@ -52,7 +52,7 @@ static bool straggle(engine *self, const engine_call *call, uint64_t *taken_ns)
  */
 static bool has_place(const engine *self)
 {
-    return self->desk->keep == TARRY_KEEP_ALL || self->desk->spare_count > 0;
+    return self->slate->keep == TARRY_KEEP_ALL || self->slate->spare_count > 0;
 }
 
 /* What needs no computing is left to those who step the machine. */
@@ -65,7 +65,7 @@ static bool has_task(const engine *self)
 /* What is needed while the lock is not held. */
 static void hand_out(engine *self, snapshot *held)
 {
-    desk *seat = self->desk;
+    worker_slate *seat = self->slate;
     uint32_t slot = self->task.slot;
     uint64_t round = self->task.round;
     size_t place = engine_place_of(seat, round, slot);
@@ -89,7 +89,7 @@ static void hand_out(engine *self, snapshot *held)
                 .parameter_count = self->settings.snapshots->parameters,
                 .spans = seat->span + offset[0],
                 .span_count = offset[1] - offset[0],
-                .gradient = seat->keep == TARRY_KEEP_CREDITED ? desk_take_place(seat, slot)
+                .gradient = seat->keep == TARRY_KEEP_CREDITED ? worker_slate_take_place(seat, slot)
                                                               : seat->gradient[place],
                 .dimension = self->settings.cut.dimension,
                 .owner = self,
@@ -162,8 +162,8 @@ static int give(engine *self, uint64_t ticket, int result)
     engine_call *call = &self->call;
     uint64_t taken_ns;
     bool good = straggle(self, call, &taken_ns) && result == 0;
-    desk *seat = call->seat;
-    if (good && seat == self->desk && seat->keep == TARRY_KEEP_ALL)
+    worker_slate *seat = call->seat;
+    if (good && seat == self->slate && seat->keep == TARRY_KEEP_ALL)
         seat->finished[engine_place_of(seat, call->task.round, call->slot)] = call->generation;
     call->out = false;
     if (is_current(self, ticket)) {

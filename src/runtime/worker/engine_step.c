@@ -9,7 +9,7 @@
 
 /* With the lock held: what may be done under it is done, what may not is kept here. */
 typedef struct due {
-    size_t fold_count; /* of the desk's folds */
+    size_t fold_count; /* of the slate's folds */
     bool begins_sum;   /* the first of them */
     tarry_message sends[2];
     size_t send_count;
@@ -21,8 +21,8 @@ typedef struct due {
 
 void engine_free_place(engine *self, uint32_t slot)
 {
-    if (self->desk->keep == TARRY_KEEP_CREDITED)
-        desk_free_place(self->desk, slot);
+    if (self->slate->keep == TARRY_KEEP_CREDITED)
+        worker_slate_free_place(self->slate, slot);
 }
 
 static void carry_out(engine *self, const tarry_effects *effects, due *todo)
@@ -49,7 +49,7 @@ static void carry_out(engine *self, const tarry_effects *effects, due *todo)
             break;
         case TARRY_EFFECT_FOLD:
             todo->begins_sum = todo->begins_sum || effect->begins;
-            self->desk->folds[todo->fold_count++] = effect->slot;
+            self->slate->folds[todo->fold_count++] = effect->slot;
             break;
         case TARRY_EFFECT_DROP:
             engine_free_place(self, effect->slot);
@@ -82,7 +82,7 @@ static void step(engine *self, const tarry_event *event, due *todo)
 {
     const tarry_effects *effects;
     *todo = (due){0};
-    int error = tarry_worker_step(self->desk->machine, clock_now_ns(), event, &effects);
+    int error = tarry_worker_step(self->slate->machine, clock_now_ns(), event, &effects);
     if (error == TARRY_OK) {
         bool was_in_round = self->in_round;
         follow_round(self, event, effects);
@@ -93,7 +93,7 @@ static void step(engine *self, const tarry_event *event, due *todo)
     }
 }
 
-size_t engine_place_of(const desk *seat, uint64_t round, uint32_t slot)
+size_t engine_place_of(const worker_slate *seat, uint64_t round, uint32_t slot)
 {
     return (size_t)(round % seat->banks) * seat->load + slot;
 }
@@ -107,7 +107,7 @@ static void encode(engine *self, const tarry_effect *effect)
 {
     const engine_settings *settings = &self->settings;
     const engine_uplink *uplink = &settings->uplink;
-    const desk *seat = self->desk;
+    const worker_slate *seat = self->slate;
     layout cut = layout_make(settings->cut.dimension, effect->parts, settings->cut.stripe_length);
     size_t start = layout_stripe_start(&cut, effect->stripe);
     size_t length = layout_stripe_length(&cut, effect->stripe);
@@ -137,14 +137,15 @@ static void fold(engine *self, const due *todo)
     const engine_settings *settings = &self->settings;
     settings->uplink.claim(settings->uplink.user, 0, settings->cut.dimension);
     for (size_t i = 0; i < todo->fold_count; i++) {
-        const float *gradient = self->desk->gradient[self->desk->folds[i]];
+        const float *gradient = self->slate->gradient[self->slate->folds[i]];
         const float weight = 1;
-        settings->kernels->combine(self->desk->part, &gradient, &weight, 1, settings->cut.dimension,
+        settings->kernels->combine(self->slate->part, &gradient, &weight, 1,
+                                   settings->cut.dimension,
                                    todo->begins_sum && i == 0 ? KERNEL_SET : KERNEL_ADD);
     }
     pthread_mutex_lock(&self->lock);
     for (size_t i = 0; i < todo->fold_count; i++)
-        engine_free_place(self, self->desk->folds[i]);
+        engine_free_place(self, self->slate->folds[i]);
     pthread_cond_broadcast(&self->change);
     pthread_mutex_unlock(&self->lock);
 }
@@ -168,7 +169,7 @@ static void follow_up(engine *self, const due *todo)
 bool engine_has_kept(const engine *self)
 {
     const engine_task *task = &self->task;
-    const desk *seat = self->desk;
+    const worker_slate *seat = self->slate;
     if (task->begun || seat->keep != TARRY_KEEP_ALL)
         return false;
     uint64_t finished = seat->finished[engine_place_of(seat, task->round, task->slot)];

@@ -16,7 +16,7 @@ bool engine_has_kept(const engine *self);
 
 /* The place of a slot's gradient with TARRY_KEEP_ALL. Rounds take turns with the banks, so that
  * the gradients of one stay while the next is computed. */
-size_t engine_place_of(const desk *desk, uint64_t round, uint32_t slot);
+size_t engine_place_of(const worker_slate *slate, uint64_t round, uint32_t slot);
 /* The gradient at `slot` is not needed any more. With the lock held. */
 void engine_free_place(engine *self, uint32_t slot);
 

@@ -83,17 +83,17 @@ static void changed(void *user)
 
 /* ---- creation and the end ---- */
 
-static int make_desk(const tarry_worker_host *own, const tarry_plan *plan, desk **made)
+static int make_slate(const tarry_worker_host *own, const tarry_plan *plan, worker_slate **made)
 {
     const tarry_server_settings *server = &own->settings.server;
-    const desk_settings wanted = {
+    const worker_slate_settings wanted = {
         .cut = own->cut,
         .keep = server->keep,
         .ahead = server->ahead,
         .keeps_stale = server->fill == TARRY_FILL_STALE,
         .conditioning_limit = server->conditioning_limit,
     };
-    return desk_create(plan, own->settings.worker, &wanted, &own->allocator, made);
+    return worker_slate_create(plan, own->settings.worker, &wanted, &own->allocator, made);
 }
 
 static int make_engine(tarry_worker_host *own)
@@ -115,13 +115,13 @@ static int make_engine(tarry_worker_host *own)
                    .changed = changed,
                    .user = own},
     };
-    desk *first;
-    int error = make_desk(own, own->plan, &first);
+    worker_slate *first;
+    int error = make_slate(own, own->plan, &first);
     if (error != TARRY_OK)
         return error;
     error = engine_init(&own->engine, &wanted, first, &own->allocator);
     if (error != TARRY_OK) {
-        desk_free(first, &own->allocator);
+        worker_slate_free(first, &own->allocator);
         return error;
     }
     return tarry_straggler_dead(settings->straggler, settings->worker) ? TARRY_OK
@@ -220,12 +220,12 @@ int tarry_worker_host_deliver(tarry_worker_host *worker, const void *frame, size
 int tarry_worker_host_replan(tarry_worker_host *worker, const tarry_plan *next)
 {
     const tarry_plan *plan = worker->plan;
-    desk *made;
+    worker_slate *made;
     if (next->workers != plan->workers || next->origins != plan->origins ||
         next->pieces != plan->pieces || next->parts != plan->parts ||
         next->adaptive != plan->adaptive)
         return TARRY_ERROR_ARGUMENT;
-    int error = make_desk(worker, next, &made);
+    int error = make_slate(worker, next, &made);
     if (error != TARRY_OK)
         return error;
     engine_turn(&worker->engine, made);

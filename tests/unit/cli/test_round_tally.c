@@ -36,18 +36,18 @@ static void fill(void *user, uint32_t chunk, objective_tally *tally)
     tally->right += 100;
 }
 
-static void note(round_tally *board, const tarry_plan *plan, uint64_t round, uint32_t chunk,
+static void note(round_tally *tallies, const tarry_plan *plan, uint64_t round, uint32_t chunk,
                  double loss)
 {
     const objective_tally tally = {loss, 1};
-    round_tally_note(board, round, tarry_plan_span(plan, chunk, 0), &tally);
+    round_tally_note(tallies, round, tarry_plan_span(plan, chunk, 0), &tally);
 }
 
-static objective_tally sum(round_tally *board, uint64_t round, missing *asked)
+static objective_tally sum(round_tally *tallies, uint64_t round, missing *asked)
 {
     objective_tally tally = {0};
     *asked = (missing){0};
-    round_tally_sum(board, round, fill, asked, &tally);
+    round_tally_sum(tallies, round, fill, asked, &tally);
     return tally;
 }
 
@@ -55,18 +55,18 @@ static void chunks_that_nobody_noted_are_worked_out(void **state)
 {
     (void)state;
     tarry_plan *plan = make_plan(1);
-    round_tally *board;
+    round_tally *tallies;
     missing asked;
-    assert_int_equal(round_tally_create(plan, &board), TARRY_OK);
-    note(board, plan, 7, 2, 20);
-    note(board, plan, 7, 0, 1);
-    objective_tally tally = sum(board, 7, &asked);
+    assert_int_equal(round_tally_create(plan, &tallies), TARRY_OK);
+    note(tallies, plan, 7, 2, 20);
+    note(tallies, plan, 7, 0, 1);
+    objective_tally tally = sum(tallies, 7, &asked);
     assert_true(tally.loss == 2021 && tally.right == 202);
     assert_int_equal(asked.count, 2);
     assert_true(asked.chunks[0] == 1 && asked.chunks[1] == 3);
-    sum(board, 8, &asked);
+    sum(tallies, 8, &asked);
     assert_int_equal(asked.count, CHUNKS);
-    round_tally_free(board);
+    round_tally_free(tallies);
     tarry_plan_free(plan);
 }
 
@@ -74,16 +74,16 @@ static void what_a_straggler_notes_of_an_old_round_is_dropped(void **state)
 {
     (void)state;
     tarry_plan *plan = make_plan(1);
-    round_tally *board;
+    round_tally *tallies;
     missing asked;
-    assert_int_equal(round_tally_create(plan, &board), TARRY_OK);
+    assert_int_equal(round_tally_create(plan, &tallies), TARRY_OK);
     for (uint32_t chunk = 0; chunk < CHUNKS; chunk++)
-        note(board, plan, 1, chunk, 1);
-    note(board, plan, 0, 2, 50);
-    assert_true(sum(board, 1, &asked).loss == CHUNKS && asked.count == 0);
-    note(board, plan, 2, 2, 3);
-    assert_true(sum(board, 2, &asked).loss == 3003 && asked.count == CHUNKS - 1);
-    round_tally_free(board);
+        note(tallies, plan, 1, chunk, 1);
+    note(tallies, plan, 0, 2, 50);
+    assert_true(sum(tallies, 1, &asked).loss == CHUNKS && asked.count == 0);
+    note(tallies, plan, 2, 2, 3);
+    assert_true(sum(tallies, 2, &asked).loss == 3003 && asked.count == CHUNKS - 1);
+    round_tally_free(tallies);
     tarry_plan_free(plan);
 }
 
@@ -91,21 +91,21 @@ static void another_plan_has_other_chunks(void **state)
 {
     (void)state;
     tarry_plan *plan = make_plan(1), *pieces = make_plan(2);
-    round_tally *board;
+    round_tally *tallies;
     missing asked;
-    assert_int_equal(round_tally_create(plan, &board), TARRY_OK);
-    assert_int_equal(round_tally_replan(board, pieces), TARRY_OK);
+    assert_int_equal(round_tally_create(plan, &tallies), TARRY_OK);
+    assert_int_equal(round_tally_replan(tallies, pieces), TARRY_OK);
     assert_int_equal(tarry_plan_chunks(pieces), 2 * CHUNKS);
     for (uint32_t piece = 0; piece < 2 * CHUNKS; piece++)
-        note(board, pieces, 3, piece, piece);
-    assert_true(sum(board, 3, &asked).loss == 28 && asked.count == 0);
+        note(tallies, pieces, 3, piece, piece);
+    assert_true(sum(tallies, 3, &asked).loss == 28 && asked.count == 0);
     /* A piece that is no chunk's beginning is nobody's. */
-    assert_int_equal(round_tally_replan(board, plan), TARRY_OK);
+    assert_int_equal(round_tally_replan(tallies, plan), TARRY_OK);
     for (uint32_t piece = 0; piece < 2 * CHUNKS; piece++)
         if (tarry_plan_span(pieces, piece, 0).first > 0)
-            note(board, pieces, 4, piece, 5);
-    assert_true(sum(board, 4, &asked).loss == CHUNKS * 1000 && asked.count == CHUNKS);
-    round_tally_free(board);
+            note(tallies, pieces, 4, piece, 5);
+    assert_true(sum(tallies, 4, &asked).loss == CHUNKS * 1000 && asked.count == CHUNKS);
+    round_tally_free(tallies);
     tarry_plan_free(pieces);
     tarry_plan_free(plan);
 }

@@ -191,7 +191,7 @@ static taken take_message_frame(peer *self, const uint8_t *body, size_t size)
     if ((self->state != PEER_READY && self->state != PEER_TURNING) ||
         !host_decode(body, size, &message))
         return NOT_HERE;
-    if (message.type == TARRY_MESSAGE_PART && !events->near_part(events->user, self, &message))
+    if (message.type == TARRY_MESSAGE_PART && !events->shm_part(events->user, self, &message))
         return STOP;
     return events->message(events->user, self, &message) ? GO_ON : STOP;
 }

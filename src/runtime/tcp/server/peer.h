@@ -12,8 +12,8 @@
 #include "runtime/sum/stripes.h"
 #include "runtime/tcp/net/bucket.h"
 #include "runtime/tcp/net/channel.h"
-#include "runtime/tcp/net/near.h"
 #include "runtime/tcp/net/outgoing.h"
+#include "runtime/tcp/net/shm.h"
 #include "runtime/tcp/server/newcomers.h"
 #include "runtime/tcp/trust/credential.h"
 #include "runtime/tcp/trust/identity.h"
@@ -69,7 +69,7 @@ typedef struct peer_events {
     /* A coded part begins to come in, or is there in shared memory: `message` follows. */
     channel_verdict (*begin_part)(void *user, peer *from, const tarry_message *message,
                                   size_t bytes, void **place);
-    bool (*near_part)(void *user, peer *from, const tarry_message *message);
+    bool (*shm_part)(void *user, peer *from, const tarry_message *message);
     /* heard_ns is new, since bytes came, or (`excused`) could not be read. It has a worker's id. */
     void (*heard)(void *user, peer *from, bool excused);
     /* The task PEER_HEARD is due. */
@@ -103,13 +103,13 @@ struct peer {
     uint64_t sent_ns;    /* when bytes last went to it, */
     uint64_t sent_bytes; /* as many as these by then */
     peer_limits limits;
-    uint64_t spoke_ns; /* the turn in which a message of it was stepped with last */
-    bool waiting;      /* its channel, for a stripe */
-    bool drained;      /* all that was sent has gone out */
-    stripe *incoming;  /* that it is sending */
-    near_part *near;   /* the memory for its coded part; NULL: none */
-    bool near_opened;  /* it uses that, */
-    bool reads_board;  /* and reads parameters there */
+    uint64_t spoke_ns;         /* the turn in which a message of it was stepped with last */
+    bool waiting;              /* its channel, for a stripe */
+    bool drained;              /* all that was sent has gone out */
+    stripe *incoming;          /* that it is sending */
+    shm_part *shm;             /* the memory for its coded part; NULL: none */
+    bool shm_opened;           /* it uses that, */
+    bool reads_shm_parameters; /* and reads parameters there */
     outgoing large;
     uint8_t *held; /* frames for after it has turned */
     size_t held_size, held_room;

@@ -165,7 +165,7 @@ static void release(tarry_runtime *runtime, bool finished)
     tarry_allocator allocator = server->allocator;
     tcp_server_stop_loop(server, finished);
     host_free(server->base.host);
-    share_close(&server->board.memory);
+    share_close(&server->shm_parameters.memory);
     tcp_server_close_listeners(server);
     roster_destroy(&server->roster, &allocator);
     credential_free(server->credential);

@@ -30,7 +30,7 @@
 #include "runtime/host/host.h"
 #include "runtime/host/runtime.h"
 #include "runtime/tcp/net/address.h"
-#include "runtime/tcp/net/near.h"
+#include "runtime/tcp/net/shm.h"
 #include "runtime/tcp/server/peer.h"
 #include "runtime/tcp/server/roster.h"
 #include "runtime/tcp/trust/credential.h"
@@ -46,7 +46,7 @@ enum {
 typedef struct tcp_member {
     wire_worker_state state;
     uint32_t buffers; /* stripes of the pool in use for what it sent */
-    /* How often it joined: on its way to that it may take its seat twice, see near.h. */
+    /* How often it joined: on its way to that it may take its seat twice, see shm.h. */
     uint32_t arrivals;
     bucket entries[2]; /* how often it took its seat; and so with a credential that is bound to it,
                           which others can't use up */
@@ -132,7 +132,7 @@ struct tarry_tcp_server {
 
     /* shared memory */
     uint8_t host_id[SHARE_HOST_BYTES]; /* of this machine */
-    near_board board;                  /* made when it is first needed */
+    shm_parameters shm_parameters;     /* made when it is first needed */
 };
 
 static inline tarry_tcp_server *tcp_server_of(tarry_runtime *runtime)
@@ -207,7 +207,7 @@ void tcp_server_drop_parameters(tarry_tcp_server *server);
 channel_verdict tcp_server_begin_part(void *user, peer *who, const tarry_message *message,
                                       size_t bytes, void **place);
 /* The same of one that lies in shared memory, and so is there. False: it breaks the rules. */
-bool tcp_server_begin_near_part(void *user, peer *who, const tarry_message *message);
+bool tcp_server_begin_shm_part(void *user, peer *who, const tarry_message *message);
 /* host_transport.released */
 void tcp_server_release_stripe(void *user, stripe *item);
 /* A part that came over a connection was taken: where there are no decode threads, some are summed
@@ -218,7 +218,7 @@ void tcp_server_sum_received(tarry_tcp_server *server);
 /* Offers memory to a worker on this machine, as far as there is any. */
 void tcp_server_share(tarry_tcp_server *server, peer *who);
 void tcp_server_take_shared(void *user, peer *who, const wire_shared *shared);
-/* The parameters of the round in progress can be read on the board. */
+/* The parameters of the round in progress can be read in shared memory. */
 void tcp_server_publish(tarry_tcp_server *server);
 /* The Unix socket that a peer on this machine can come to; "": none. */
 const char *tcp_server_near_socket(const tarry_tcp_server *server);

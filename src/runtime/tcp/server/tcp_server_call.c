@@ -245,7 +245,7 @@ void tcp_server_describe(tarry_runtime *runtime, uint32_t worker, tarry_worker_s
     const tarry_tcp_server *server = tcp_server_of(runtime);
     const tcp_member *member = &server->members[worker];
     const peer *who = tcp_server_peer(server, worker);
-    state->shares_memory = who != NULL && who->near_opened;
+    state->shares_memory = who != NULL && who->shm_opened;
     state->arrivals = member->arrivals;
     state->silent = member->silent;
     state->gone = member->gone;

@@ -24,39 +24,39 @@ static void offer(peer *who, wire_share_kind kind, const share *memory)
 
 void tcp_server_share(tarry_tcp_server *server, peer *who)
 {
-    near_board *board = &server->board;
-    if (near_part_create(&server->base.host->cut, &server->allocator, &who->near) != TARRY_OK)
+    shm_parameters *place = &server->shm_parameters;
+    if (shm_part_create(&server->base.host->cut, &server->allocator, &who->shm) != TARRY_OK)
         return; /* it takes the other way */
-    offer(who, WIRE_SHARE_PART, &who->near->memory);
-    if (board->memory.memory == NULL &&
-        share_create(share_parameters_bytes(server->settings.parameters), &board->memory) !=
+    offer(who, WIRE_SHARE_PART, &who->shm->memory);
+    if (place->memory.memory == NULL &&
+        share_create(share_parameters_bytes(server->settings.parameters), &place->memory) !=
             TARRY_OK)
         return;
-    offer(who, WIRE_SHARE_PARAMETERS, &board->memory);
+    offer(who, WIRE_SHARE_PARAMETERS, &place->memory);
 }
 
 void tcp_server_take_shared(void *user, peer *who, const wire_shared *shared)
 {
     tarry_tcp_server *server = user;
     if (shared->kind == WIRE_SHARE_PARAMETERS) {
-        who->reads_board = shared->opened && server->board.memory.memory != NULL;
+        who->reads_shm_parameters = shared->opened && server->shm_parameters.memory.memory != NULL;
         return;
     }
-    if (who->near == NULL)
+    if (who->shm == NULL)
         return;
-    who->near_opened = shared->opened;
-    share_unlink(&who->near->memory);
+    who->shm_opened = shared->opened;
+    share_unlink(&who->shm->memory);
     if (shared->opened)
         return;
-    near_part_retire(who->near);
-    who->near = NULL;
+    shm_part_retire(who->shm);
+    who->shm = NULL;
 }
 
 void tcp_server_publish(tarry_tcp_server *server)
 {
-    near_board *board = &server->board;
-    if (!board->published)
-        share_publish(&board->memory, server->base.host->round.number, server->parameters,
+    shm_parameters *place = &server->shm_parameters;
+    if (!place->published)
+        share_publish(&place->memory, server->base.host->round.number, server->parameters,
                       server->settings.parameters);
-    board->published = true;
+    place->published = true;
 }

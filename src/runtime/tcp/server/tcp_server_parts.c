@@ -34,17 +34,17 @@ channel_verdict tcp_server_begin_part(void *user, peer *who, const tarry_message
     return CHANNEL_TAKE;
 }
 
-bool tcp_server_begin_near_part(void *user, peer *who, const tarry_message *message)
+bool tcp_server_begin_shm_part(void *user, peer *who, const tarry_message *message)
 {
     tarry_tcp_server *server = user;
     layout cut;
-    if (!who->near_opened || !host_find_cut(server->base.host, message, &cut)) {
+    if (!who->shm_opened || !host_find_cut(server->base.host, message, &cut)) {
         peer_refuse(who, WIRE_REFUSED_FORMAT, "a coded part without its numbers");
         return false;
     }
     if (!host_wants(server->base.host, who->worker, message))
         return true;
-    who->incoming = near_part_take(who->near, &cut, message->stripe);
+    who->incoming = shm_part_take(who->shm, &cut, message->stripe);
     if (who->incoming != NULL)
         host_label(who->incoming, who->worker, message);
     return true;
@@ -54,7 +54,7 @@ void tcp_server_release_stripe(void *user, stripe *item)
 {
     tarry_tcp_server *server = user;
     if (item->owner != NULL) {
-        near_part_give(item->owner, item);
+        shm_part_give(item->owner, item);
         return;
     }
     tcp_member *member = &server->members[item->worker];

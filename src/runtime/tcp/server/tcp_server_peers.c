@@ -118,8 +118,8 @@ static void on_gone(void *user, peer *who, peer_state was)
     if (who->incoming != NULL)
         host_release(server->base.host, who->incoming);
     who->incoming = NULL;
-    near_part_retire(who->near);
-    who->near = NULL;
+    shm_part_retire(who->shm);
+    who->shm = NULL;
     if (was == PEER_READY || was == PEER_TURNING)
         tcp_server_lose(server, who);
 }
@@ -137,7 +137,7 @@ peer_events tcp_server_peer_events(tarry_tcp_server *server)
         .shared = tcp_server_take_shared,
         .bye = on_bye,
         .begin_part = tcp_server_begin_part,
-        .near_part = tcp_server_begin_near_part,
+        .shm_part = tcp_server_begin_shm_part,
         .heard = on_heard,
         .alive = on_alive,
         .silent = on_silent,

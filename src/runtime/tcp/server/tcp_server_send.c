@@ -64,7 +64,7 @@ static void hold(tarry_tcp_server *server, peer *who, tarry_message_type type, c
 static void send_parameters(tarry_tcp_server *server, peer *who, uint64_t round)
 {
     peer_drop(who, OUTGOING_PARAMETERS);
-    if (who->reads_board)
+    if (who->reads_shm_parameters)
         return;
     peer_send_large(who, &(outgoing_stream){
                              .tag = OUTGOING_PARAMETERS,
@@ -91,7 +91,7 @@ int tcp_server_send(void *user, uint32_t worker, const tarry_message *message, u
         hold(server, who, message->type, frame, size);
         return TARRY_OK;
     }
-    if (who->reads_board && message->type == TARRY_MESSAGE_ROUND)
+    if (who->reads_shm_parameters && message->type == TARRY_MESSAGE_ROUND)
         tcp_server_publish(server);
     if (channel_send(who->channel, frame, size) && message->type == TARRY_MESSAGE_ROUND)
         send_parameters(server, who, message->round);
@@ -102,7 +102,7 @@ void tcp_server_send_held(tarry_tcp_server *server, peer *who)
 {
     size_t at = 0;
     bool good = true;
-    if (who->held_size > 0 && who->reads_board)
+    if (who->held_size > 0 && who->reads_shm_parameters)
         tcp_server_publish(server);
     while (at < who->held_size && good) {
         wire_head head;

@@ -37,7 +37,7 @@ static void describe(tarry_tcp_server *server, uint32_t worker, wire_worker_stat
     const peer *who = seat->holder;
     *out = (wire_worker_status){
         .state = state_of(server, worker),
-        .near = who != NULL && who->near_opened,
+        .near = who != NULL && who->shm_opened,
         .load = tarry_plan_load(server->base.host->plan, worker),
         .finished = tarry_server_finished(server->base.host->machine, worker),
         .arrivals = member->arrivals,

@@ -145,7 +145,7 @@ host_transport tcp_server_transport(tarry_tcp_server *server)
 
 void tcp_server_begin_round(tarry_tcp_server *server, float *sum)
 {
-    server->board.published = false;
+    server->shm_parameters.published = false;
     host_begin(server->base.host, sum);
 }
 

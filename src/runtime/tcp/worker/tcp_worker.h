@@ -58,11 +58,11 @@ typedef struct worker_chunk {
 
 /* ---- what goes out ---- */
 
-/* A PART whose numbers are being sent out of the desk's part. */
+/* A PART whose numbers are being sent out of the slate's part. */
 typedef struct worker_load {
     struct worker_load *next;
     uint32_t tag;        /* never 0 */
-    size_t first, count; /* numbers of the desk's part */
+    size_t first, count; /* numbers of the slate's part */
     const float *numbers;
     uint8_t prefix[WIRE_HEAD_BYTES + CODEC_HEADER_BYTES];
     bool handed_on; /* the channel has it */
@@ -130,7 +130,7 @@ typedef struct worker_link {
     bool turning_near;                       /* it has been told of that, and tries it */
     share part;                              /* offered before WELCOME, */
     bool near;                               /* and used from READY on */
-    share board;                             /* where parameters can be read */
+    share shm_parameters;                    /* where parameters can be read */
     bool seat_taken;                         /* the id that it had is not to be asked for again */
     uint32_t claimed_worker;                 /* in HELLO */
     uint8_t claimed_job[WIRE_ID_BYTES];      /* the same */
@@ -335,8 +335,8 @@ void tcp_worker_leave_server(tarry_tcp_worker *worker, wire_bye bye);
 /* SHARE came. */
 worker_fault tcp_worker_take_share(tarry_tcp_worker *worker, const wire_head *head,
                                    const uint8_t *body);
-/* Reads the parameters of the round that waits off the board. False: they are not there. */
-bool tcp_worker_read_board(tarry_tcp_worker *worker);
+/* Reads the parameters of the round that waits in shared memory. False: they are not there. */
+bool tcp_worker_read_shm_parameters(tarry_tcp_worker *worker);
 /* Of a connection that is over. */
 void tcp_worker_drop_shares(tarry_tcp_worker *worker);
 

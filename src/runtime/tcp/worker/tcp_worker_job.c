@@ -138,10 +138,10 @@ static int check_part(const worker_offer *offer, const tarry_plan *plan,
 
 /* ---- an engine ---- */
 
-static int make_desk(const tarry_tcp_worker *worker, const tarry_plan *plan,
-                     const wire_welcome *welcome, const share *part, desk **made)
+static int make_slate(const tarry_tcp_worker *worker, const tarry_plan *plan,
+                      const wire_welcome *welcome, const share *part, worker_slate **made)
 {
-    const desk_settings wanted = {
+    const worker_slate_settings wanted = {
         .cut = cut_of(plan, welcome),
         .keep = (tarry_keep)welcome->keep,
         .ahead = welcome->ahead,
@@ -149,19 +149,19 @@ static int make_desk(const tarry_tcp_worker *worker, const tarry_plan *plan,
         .conditioning_limit = welcome->conditioning_limit,
         .part = part->memory,
     };
-    return desk_create(plan, welcome->worker, &wanted, &worker->allocator, made);
+    return worker_slate_create(plan, welcome->worker, &wanted, &worker->allocator, made);
 }
 
 static int make_engine(tarry_tcp_worker *worker)
 {
     const wire_welcome *welcome = &worker->job.offer.welcome;
-    desk *first;
+    worker_slate *first;
     int error = snapshots_init(&worker->job.snapshots, (size_t)welcome->parameters,
                                SNAPSHOT_HOLDERS, &worker->allocator);
     if (error != TARRY_OK)
         return error;
     worker->job.has_snapshots = true;
-    error = make_desk(worker, worker->job.plan, welcome, &worker->job.part, &first);
+    error = make_slate(worker, worker->job.plan, welcome, &worker->job.part, &first);
     if (error != TARRY_OK)
         return error;
     const engine_settings settings = {
@@ -177,7 +177,7 @@ static int make_engine(tarry_tcp_worker *worker)
     };
     error = engine_init(&worker->job.engine, &settings, first, &worker->allocator);
     if (error != TARRY_OK) {
-        desk_free(first, &worker->allocator);
+        worker_slate_free(first, &worker->allocator);
         return error;
     }
     /* One that never answers has no threads. */
@@ -210,8 +210,8 @@ static void move_part(tarry_tcp_worker *worker, share *part)
 /* Goes on with the plan, which is taken over. */
 static int turn_to(tarry_tcp_worker *worker, tarry_plan *plan)
 {
-    desk *next;
-    int error = make_desk(worker, plan, &worker->job.offer.welcome, &worker->job.part, &next);
+    worker_slate *next;
+    int error = make_slate(worker, plan, &worker->job.offer.welcome, &worker->job.part, &next);
     if (error != TARRY_OK) {
         tarry_plan_free(plan);
         return error;

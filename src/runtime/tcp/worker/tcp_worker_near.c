@@ -8,7 +8,7 @@ worker_fault tcp_worker_take_share(tarry_tcp_worker *worker, const wire_head *he
     wire_share words;
     if (!channel_is_unix(link->channel) || wire_share_decode(head, body, &words) != TARRY_OK)
         return "the server shares memory in a way that makes no sense";
-    share *memory = words.kind == WIRE_SHARE_PART ? &link->part : &link->board;
+    share *memory = words.kind == WIRE_SHARE_PART ? &link->part : &link->shm_parameters;
     share_close(memory);
     bool opened =
         share_open(words.name, (size_t)words.bytes, link->server_user, memory) == TARRY_OK;
@@ -18,17 +18,18 @@ worker_fault tcp_worker_take_share(tarry_tcp_worker *worker, const wire_head *he
     return sent ? NULL : WORKER_LINK_OVER;
 }
 
-bool tcp_worker_read_board(tarry_tcp_worker *worker)
+bool tcp_worker_read_shm_parameters(tarry_tcp_worker *worker)
 {
     worker_link *link = &worker->link;
     size_t count = (size_t)link->welcome.parameters;
-    return link->board.memory != NULL && link->board.bytes == share_parameters_bytes(count) &&
-           share_copy(&link->board, link->waiting.round, link->waiting.place, count);
+    return link->shm_parameters.memory != NULL &&
+           link->shm_parameters.bytes == share_parameters_bytes(count) &&
+           share_copy(&link->shm_parameters, link->waiting.round, link->waiting.place, count);
 }
 
 void tcp_worker_drop_shares(tarry_tcp_worker *worker)
 {
     share_close(&worker->link.part);
-    share_close(&worker->link.board);
+    share_close(&worker->link.shm_parameters);
     worker->link.near = false;
 }

@@ -96,7 +96,7 @@ static worker_fault take_round(tarry_tcp_worker *worker, uint64_t round, const u
     worker_fault fault = hold(worker, frame, size);
     if (fault != NULL)
         return fault;
-    if (worker->link.welcome.parameters == 0 || tcp_worker_read_board(worker))
+    if (worker->link.welcome.parameters == 0 || tcp_worker_read_shm_parameters(worker))
         return begin_round(worker);
     return NULL;
 }

@@ -111,7 +111,7 @@ static bool put_load(tarry_tcp_worker *worker, const tarry_message *message, con
         up->tags = 1;
     *load = (worker_load){
         .tag = up->tags,
-        .first = (size_t)(stripe - worker->job.engine.desk->part),
+        .first = (size_t)(stripe - worker->job.engine.slate->part),
         .count = numbers,
         .numbers = stripe,
     };

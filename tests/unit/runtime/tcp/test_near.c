@@ -10,18 +10,18 @@
 #include <unistd.h>
 
 #include "failing_allocator.h"
-#include "runtime/tcp/net/near.h"
+#include "runtime/tcp/net/shm.h"
 
 static void stripes_lie_where_the_layout_says(void **state)
 {
     (void)state;
     layout cut = layout_make(1000, 2, 96);
-    near_part *part;
-    assert_int_equal(near_part_create(&cut, NULL, &part), TARRY_OK);
+    shm_part *part;
+    assert_int_equal(shm_part_create(&cut, NULL, &part), TARRY_OK);
     assert_int_equal(part->memory.bytes, cut.part_length * sizeof(float));
     stripe *items[16];
     uint32_t count = 0;
-    for (stripe *item; (item = near_part_take(part, &cut, count % cut.stripes)) != NULL; count++) {
+    for (stripe *item; (item = shm_part_take(part, &cut, count % cut.stripes)) != NULL; count++) {
         assert_ptr_equal(item->numbers,
                          (float *)part->memory.memory + 96 * (size_t)(count % cut.stripes));
         assert_ptr_equal(item->owner, part);
@@ -29,11 +29,11 @@ static void stripes_lie_where_the_layout_says(void **state)
     }
     assert_int_equal(count, 2 * cut.stripes);
     for (uint32_t i = 0; i < count; i++)
-        near_part_give(part, items[i]);
-    assert_non_null(near_part_take(part, &cut, 0));
-    near_part_give(part, items[count - 1]);
-    near_part_retire(part);
-    near_part_retire(NULL);
+        shm_part_give(part, items[i]);
+    assert_non_null(shm_part_take(part, &cut, 0));
+    shm_part_give(part, items[count - 1]);
+    shm_part_retire(part);
+    shm_part_retire(NULL);
 }
 
 /* A decode thread may still read what its worker, which is gone, has sent. */
@@ -41,30 +41,30 @@ static void memory_stays_while_it_is_lent(void **state)
 {
     (void)state;
     layout cut = layout_make(1000, 1, 500);
-    near_part *part;
+    shm_part *part;
     failing_allocator counted;
     failing_allocator_init(&counted, SIZE_MAX);
-    assert_int_equal(near_part_create(&cut, &counted.allocator, &part), TARRY_OK);
+    assert_int_equal(shm_part_create(&cut, &counted.allocator, &part), TARRY_OK);
     share seen = {0};
     char name[SHARE_NAME_BYTES];
     memcpy(name, part->memory.name, sizeof(name));
-    stripe *one = near_part_take(part, &cut, 0), *other = near_part_take(part, &cut, 1);
-    near_part_retire(part);
+    stripe *one = shm_part_take(part, &cut, 0), *other = shm_part_take(part, &cut, 1);
+    shm_part_retire(part);
     assert_int_equal(share_open(name, 4000, geteuid(), &seen), TARRY_ERROR_SYSTEM);
     one->numbers[499] = 1;
-    near_part_give(part, one);
+    shm_part_give(part, one);
     assert_true(counted.live > 0);
     other->numbers[499] = 1;
-    near_part_give(part, other);
+    shm_part_give(part, other);
     assert_int_equal(counted.live, 0);
 }
 
 static int create(void *user, const tarry_allocator *allocator)
 {
-    near_part *part;
-    int error = near_part_create(user, allocator, &part);
+    shm_part *part;
+    int error = shm_part_create(user, allocator, &part);
     if (error == TARRY_OK)
-        near_part_retire(part);
+        shm_part_retire(part);
     return error;
 }
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/worker/desk.h"
+#include "runtime/worker/worker_slate.h"
 
 #include <assert.h>
 
 #include "base/memory.h"
 #include "coding/transfer.h"
 
-static int allocate_places(desk *self, const layout *cut, const tarry_allocator *allocator)
+static int allocate_places(worker_slate *self, const layout *cut, const tarry_allocator *allocator)
 {
     self->place = memory_allocate(allocator, self->places, sizeof(*self->place));
     self->spare = memory_allocate(allocator, self->places, sizeof(*self->spare));
@@ -22,21 +22,21 @@ static int allocate_places(desk *self, const layout *cut, const tarry_allocator 
     return TARRY_OK;
 }
 
-float *desk_take_place(desk *self, uint32_t slot)
+float *worker_slate_take_place(worker_slate *self, uint32_t slot)
 {
     assert(self->spare_count > 0 && self->gradient[slot] == NULL);
     self->gradient[slot] = self->spare[--self->spare_count];
     return self->gradient[slot];
 }
 
-void desk_free_place(desk *self, uint32_t slot)
+void worker_slate_free_place(worker_slate *self, uint32_t slot)
 {
     if (self->gradient[slot] != NULL)
         self->spare[self->spare_count++] = self->gradient[slot];
     self->gradient[slot] = NULL;
 }
 
-static int allocate_vectors(desk *self, const layout *cut, uint32_t parts,
+static int allocate_vectors(worker_slate *self, const layout *cut, uint32_t parts,
                             const tarry_allocator *allocator)
 {
     size_t vectors = (size_t)self->banks * self->load;
@@ -59,7 +59,7 @@ static int allocate_vectors(desk *self, const layout *cut, uint32_t parts,
 }
 
 /* Their own copies: a computation may outlast the plan. */
-static int copy_spans(desk *self, const tarry_plan *plan, uint32_t id,
+static int copy_spans(worker_slate *self, const tarry_plan *plan, uint32_t id,
                       const tarry_allocator *allocator)
 {
     self->span_offset = memory_allocate(allocator, (size_t)self->load + 1, sizeof(uint32_t));
@@ -79,11 +79,12 @@ static int copy_spans(desk *self, const tarry_plan *plan, uint32_t id,
     return TARRY_OK;
 }
 
-int desk_create(const tarry_plan *plan, uint32_t worker, const desk_settings *settings,
-                const tarry_allocator *allocator, desk **made)
+int worker_slate_create(const tarry_plan *plan, uint32_t worker,
+                        const worker_slate_settings *settings, const tarry_allocator *allocator,
+                        worker_slate **made)
 {
     const layout *cut = &settings->cut;
-    desk *self = memory_allocate(allocator, 1, sizeof(*self));
+    worker_slate *self = memory_allocate(allocator, 1, sizeof(*self));
     if (self == NULL)
         return TARRY_ERROR_NO_MEMORY;
     self->load = tarry_plan_load(plan, worker);
@@ -108,7 +109,7 @@ int desk_create(const tarry_plan *plan, uint32_t worker, const desk_settings *se
     if (error == TARRY_OK)
         error = tarry_worker_create(plan, &machine, allocator, &self->machine, NULL);
     if (error != TARRY_OK) {
-        desk_free(self, allocator);
+        worker_slate_free(self, allocator);
         return error;
     }
     *made = self;
@@ -123,7 +124,7 @@ static void release_vector(float **vector, const float *kept, const tarry_alloca
     *vector = NULL;
 }
 
-void desk_clear(desk *self, const float *kept, const tarry_allocator *allocator)
+void worker_slate_clear(worker_slate *self, const float *kept, const tarry_allocator *allocator)
 {
     tarry_worker_free(self->machine);
     self->machine = NULL;
@@ -143,11 +144,11 @@ void desk_clear(desk *self, const float *kept, const tarry_allocator *allocator)
     self->words = NULL;
 }
 
-void desk_free(desk *self, const tarry_allocator *allocator)
+void worker_slate_free(worker_slate *self, const tarry_allocator *allocator)
 {
     if (self == NULL)
         return;
-    desk_clear(self, NULL, allocator);
+    worker_slate_clear(self, NULL, allocator);
     memory_release(allocator, self->folds);
     memory_release(allocator, self->spare);
     memory_release(allocator, self->place);

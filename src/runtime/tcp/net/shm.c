@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/tcp/net/near.h"
+#include "runtime/tcp/net/shm.h"
 
 #include "base/memory.h"
 
-static void destroy(near_part *part)
+static void destroy(shm_part *part)
 {
     tarry_allocator allocator = part->allocator;
     share_close(&part->memory);
@@ -11,9 +11,9 @@ static void destroy(near_part *part)
     memory_release(&allocator, part);
 }
 
-int near_part_create(const layout *cut, const tarry_allocator *allocator, near_part **made)
+int shm_part_create(const layout *cut, const tarry_allocator *allocator, shm_part **made)
 {
-    near_part *part = memory_allocate(allocator, 1, sizeof(*part));
+    shm_part *part = memory_allocate(allocator, 1, sizeof(*part));
     if (part == NULL)
         return TARRY_ERROR_NO_MEMORY;
     part->allocator = memory_allocator(allocator);
@@ -34,7 +34,7 @@ int near_part_create(const layout *cut, const tarry_allocator *allocator, near_p
     return TARRY_OK;
 }
 
-void near_part_retire(near_part *part)
+void shm_part_retire(shm_part *part)
 {
     if (part == NULL)
         return;
@@ -44,7 +44,7 @@ void near_part_retire(near_part *part)
         destroy(part);
 }
 
-stripe *near_part_take(near_part *part, const layout *cut, uint32_t index)
+stripe *shm_part_take(shm_part *part, const layout *cut, uint32_t index)
 {
     stripe *item = part->spare;
     if (item == NULL)
@@ -56,7 +56,7 @@ stripe *near_part_take(near_part *part, const layout *cut, uint32_t index)
     return item;
 }
 
-void near_part_give(near_part *part, stripe *item)
+void shm_part_give(shm_part *part, stripe *item)
 {
     item->next = part->spare;
     part->spare = item;

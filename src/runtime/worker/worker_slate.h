@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* All that a worker has for one plan: its machine, and room for vectors. */
-#ifndef RUNTIME_DESK_H
-#define RUNTIME_DESK_H
+#ifndef WORKER_SLATE_H
+#define WORKER_SLATE_H
 
 #include <tarry/worker.h>
 
 #include "coding/layout.h"
 #include "protocol/wire/codec.h"
 
-typedef struct desk {
+typedef struct worker_slate {
     uint32_t load;
     uint32_t banks; /* rounds whose gradients are kept: 1, or 2 with TARRY_FILL_STALE */
     codec_shape shape;
@@ -33,9 +33,9 @@ typedef struct desk {
     /* What the chunk at `slot` stands for: span[span_offset[slot]] .. span_offset[slot + 1] - 1. */
     uint32_t *span_offset;
     tarry_span *span;
-} desk;
+} worker_slate;
 
-typedef struct desk_settings {
+typedef struct worker_slate_settings {
     layout cut; /* into the least number of parts */
     /* As tarry_worker_settings. */
     tarry_keep keep;
@@ -43,19 +43,20 @@ typedef struct desk_settings {
     bool keeps_stale;
     double conditioning_limit;
     /* Where the part lies: cut.part_length numbers, from the start of a cache line on,
-     * borrowed, to outlive the desk; NULL: in memory of its own. */
+     * borrowed, to outlive the slate; NULL: in memory of its own. */
     float *part;
-} desk_settings;
+} worker_slate_settings;
 
-/* The desk of `worker`; plan is borrowed by its machine. Errors: ARGUMENT, NO_MEMORY; nothing is
+/* The slate of `worker`; plan is borrowed by its machine. Errors: ARGUMENT, NO_MEMORY; nothing is
  * left to free then. */
-int desk_create(const tarry_plan *plan, uint32_t worker, const desk_settings *settings,
-                const tarry_allocator *allocator, desk **made);
-void desk_free(desk *self, const tarry_allocator *allocator); /* NULL is allowed */
+int worker_slate_create(const tarry_plan *plan, uint32_t worker,
+                        const worker_slate_settings *settings, const tarry_allocator *allocator,
+                        worker_slate **made);
+void worker_slate_free(worker_slate *self, const tarry_allocator *allocator); /* NULL is allowed */
 /* A spare place for the gradient at `slot`; there has to be one. And back, if it has any. */
-float *desk_take_place(desk *self, uint32_t slot);
-void desk_free_place(desk *self, uint32_t slot);
+float *worker_slate_take_place(worker_slate *self, uint32_t slot);
+void worker_slate_free_place(worker_slate *self, uint32_t slot);
 /* Frees all but the spans and the vector `kept`, which it has. */
-void desk_clear(desk *self, const float *kept, const tarry_allocator *allocator);
+void worker_slate_clear(worker_slate *self, const float *kept, const tarry_allocator *allocator);
 
 #endif
