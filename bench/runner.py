@@ -37,13 +37,16 @@ def whole_chunks(schemes):
 
 
 def explicit(command, *arguments):
-    """What the tables mean where they leave pieces and the order open: whole chunks in the plan's own order."""
+    """What the tables mean where they leave pieces and the order open: whole chunks in the plan's own order, and
+    in simulations all gradients kept, whatever memory this machine has."""
     if command in ("train", "serve", "plan") and "--advise" not in arguments:
         return command, "--pieces", "1", "--order", "optimal", *arguments
-    if command == "simulate" and "--pieces" not in arguments and "--scheme" in arguments:
+    if command != "simulate" or "--scheme" not in arguments:
+        return command, *arguments
+    if "--pieces" not in arguments:
         place = arguments.index("--scheme") + 1
-        return command, *arguments[:place], whole_chunks(arguments[place]), *arguments[place + 1:]
-    return command, *arguments
+        arguments = *arguments[:place], whole_chunks(arguments[place]), *arguments[place + 1:]
+    return command, "--keep", "all", *arguments
 
 
 class Runner:

@@ -181,6 +181,17 @@ class Pairs(TarryTest):
         self.assertIn(": 201 workers,", self.succeed("simulate", "--scheme", "own", "--trials", "1", "--chunks", "2",
                                                      "--replication", "201"))
 
+    def test_pieces_and_chunks_yield_to_few_samples(self):
+        def sizes(*options):
+            self.succeed("train", "--features", "2", "--rounds", "2", "--quiet", "--report", "few.json", *options)
+            plan = json.loads(self.read("few.json"))["plan"]
+            return plan["chunks"] // plan["pieces"], plan["pieces"]
+        self.assertEqual(sizes("--samples", "60", "--holdout", "0.5"), (8, 3))
+        self.assertEqual(sizes("--samples", "8", "--holdout", "0.5"), (4, 1))
+        self.assertEqual(sizes("--samples", "200", "--batch", "20"), (8, 2))
+        self.assertEqual(sizes("--samples", "200", "--batch", "5"), (5, 1))
+        self.assertEqual(sizes("--samples", "200", "--batch", "20", "--pieces", "10"), (2, 10))
+
     def test_keep_auto_goes_by_memory(self):
         for command in ("plan", "--json"), ("plan", "--json", "--parts", "2"):
             large = json.loads(self.succeed(*command, "--dimension", "1e11"))

@@ -2,7 +2,6 @@
 #include "cli/plan/advise_options.h"
 
 #include <math.h>
-#include <unistd.h>
 
 #include "base/memory.h"
 #include "cli/checkpoint/past_report.h"
@@ -257,12 +256,8 @@ static void settle_defaults(advise_options *options)
 {
     if (options->trials == 0) /* the more workers, the less chance has to say */
         options->trials = options->workers >= 100 ? 2 : options->workers >= 25 ? 4 : 16;
-    if (options->jobs == 0) {
-        long cores = sysconf(_SC_NPROCESSORS_ONLN);
-        options->jobs = cores < 1                    ? 1
-                        : cores > SIMULATE_MOST_JOBS ? SIMULATE_MOST_JOBS
-                                                     : (uint32_t)cores;
-    }
+    if (options->jobs == 0)
+        options->jobs = simulate_usual_jobs();
     if (options->parts != NULL)
         return;
     bool limited = isfinite(options->bandwidth) || isfinite(options->server_bandwidth);

@@ -250,6 +250,12 @@ static void fit_workers(simulate_options *options)
                 options->workers = lists[i]->values[k];
 }
 
+uint32_t simulate_usual_jobs(void)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    return cores < 1 ? 1 : cores > SIMULATE_MOST_JOBS ? SIMULATE_MOST_JOBS : (uint32_t)cores;
+}
+
 int simulate_options_check(simulate_options *options, simulate_variants *variants)
 {
     if (options->plot != NULL && !gnuplot_draws(options->plot))
@@ -266,12 +272,8 @@ int simulate_options_check(simulate_options *options, simulate_variants *variant
         options->dimension = options->vectors;
     if (options->parameter_bytes == UINT64_MAX)
         options->parameter_bytes = options->dimension * sizeof(float);
-    if (options->jobs == 0) {
-        long cores = sysconf(_SC_NPROCESSORS_ONLN);
-        options->jobs = cores < 1                    ? 1
-                        : cores > SIMULATE_MOST_JOBS ? SIMULATE_MOST_JOBS
-                                                     : (uint32_t)cores;
-    }
+    if (options->jobs == 0)
+        options->jobs = simulate_usual_jobs();
     fit_workers(options);
     if (options->defaults.ignore == UINT32_MAX)
         options->defaults.ignore = scheme_ignored(options->workers);

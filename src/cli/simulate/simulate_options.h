@@ -51,6 +51,9 @@ void simulate_options_init(simulate_options *options);
 /* The groups of the command's table, with `options` as the place of the values. */
 void simulate_options_groups(simulate_options *options, option_group groups[SIMULATE_GROUPS]);
 
+/* As many as the machine has cores. */
+uint32_t simulate_usual_jobs(void);
+
 /* What all schemes have in common. */
 scheme_frame simulate_options_frame(const simulate_options *options);
 
