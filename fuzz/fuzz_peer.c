@@ -505,7 +505,7 @@ static void replan(run *its, uint8_t seed)
     codec_shape shapes[FUZZ_MOST_WORKERS];
     memcpy(shapes, server->base.host->shapes, its->plan->workers * sizeof(*shapes));
     tcp_replan wanted = {.next = choose_plan(its, seed)};
-    tcp_server_turn_to(server, &wanted);
+    tcp_server_turn_to(&server->base, &wanted);
     if (wanted.error != TARRY_OK)
         return;
     memcpy(its->shape_before, shapes, sizeof(shapes));
