@@ -24,7 +24,7 @@ GLOSSARY = "docs/glossary.md"
 REPLACED = {
     r"(?<!half )\b(?:a|the|one|each|every|per|this|last|next|earlier|other|several) turns?\b": "iteration, or sequence",
     r"\buint\d+_t turn\b|\(turn\)": "sequence",
-    r"\bdesks?\b": "worker slate",
+    r"\bdesks?\b": "slate",
     r"\bboards?\b": "shared parameters",
     r"\bwords_heard\b": "updates seen",
     r"\bstir(?:s|red)?\b": "mark dirty",
@@ -188,10 +188,11 @@ def self_test():
     yield from check("a term without a page", glossary, "One sum. [a.md](a.md)", "One sum.", "'round' names no page")
     yield from check("terms that are not sorted", glossary, "- **chunk**", "- **up** [a](a.md)\n- **chunk**",
                      "'chunk' stands behind 'up'")
-    yield from check("a word that was replaced", page, "`desk`", "desk", "a.md:6: 'desk': say worker slate")
+    yield from check("a word that was replaced", page, "`desk`", "desk", "a.md:6: 'desk': say slate")
     yield from check("a turn", page, "half a turn", "each turn", "a.md:5: 'each turn'")
     yield from check("a turn in a header", "include/tarry/plan.h", "The chunk", "The next\n * turn", "plan.h:2: 'next turn'")
-    yield from check("a field of that name", "include/tarry/plan.h", "*/\nvoid", "*/\nuint16_t turn;\nvoid", "plan.h:4: 'uint16_t turn'")
+    yield from check("a field of that name", "include/tarry/plan.h", "*/\nvoid", "*/\nuint16_t turn;\nvoid",
+                     "plan.h:4: 'uint16_t turn'")
     yield from check("a link to nothing", page, "plan.h)", "span.h)", "../include/tarry/span.h does not exist")
     yield from check("a link to no heading", page, "(#one-piece)", "(#two)", "#two is no heading")
     yield from check("a path to nothing", page, "a*.c", "b*.c", "a.md:6: src/base/b*.c does not exist")
