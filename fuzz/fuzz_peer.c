@@ -41,7 +41,7 @@ typedef struct visitor {
     uint32_t worker;
     uint64_t round;
     uint32_t epoch, attempt, parts, term;
-    uint16_t turn;
+    uint16_t sequence;
     uint8_t plan[WIRE_DIGEST_BYTES];
     bool shares;                /* its coded part lies in the server's memory */
     uint8_t unsent[MOST_FRAME]; /* the rest of a frame that was sent in part */
@@ -226,7 +226,7 @@ static void hear_message(const run *its, visitor *who, const uint8_t *body, size
     who->round = message.round;
     who->epoch = message.epoch;
     if (message.type == TARRY_MESSAGE_ROUND)
-        who->turn = 0;
+        who->sequence = 0;
     if (message.type == TARRY_MESSAGE_SIGNAL) {
         who->attempt = message.attempt;
         who->parts = message.parts;
@@ -372,7 +372,7 @@ static size_t draw_message(input *in, uint8_t kind, visitor *who, uint8_t *frame
         .round = who->round + (off & 1),
         .epoch = who->epoch + (off >> 1 & 1),
         .term = who->term - (off >> 2 & 1),
-        .turn = ++who->turn,
+        .sequence = ++who->sequence,
         .slot = places % (FUZZ_MOST_CHUNKS + 1),
         .next = places / 8 % (FUZZ_MOST_CHUNKS + 2),
         .failed = kind >= 0xe8,

@@ -22,7 +22,7 @@ typedef struct run {
     codec_shape shape[FUZZ_MOST_WORKERS];
     uint64_t now, round;
     uint32_t epoch[FUZZ_MOST_WORKERS], term[FUZZ_MOST_WORKERS];
-    uint16_t turn[FUZZ_MOST_WORKERS];
+    uint16_t sequence[FUZZ_MOST_WORKERS];
     uint32_t attempt, parts;
     tarry_event combines[MAX_COMBINES]; /* to be carried out */
     size_t combine_count;
@@ -82,7 +82,7 @@ static void take_sent(run *its, uint32_t worker, const tarry_message *message)
     its->attempt = message->attempt;
     its->parts = message->parts;
     if (read.type == TARRY_MESSAGE_ROUND) {
-        its->turn[worker] = 0;
+        its->sequence[worker] = 0;
         its->term[worker] = 0;
     }
     if (read.type == TARRY_MESSAGE_SIGNAL || read.type == TARRY_MESSAGE_RESUME ||
@@ -128,7 +128,7 @@ static tarry_message draw_message(run *its, input *in, uint8_t kind, uint32_t wo
         .epoch = (known ? its->epoch[worker] : 0) + (off >> 2 & 1),
         .attempt = its->attempt + (off >> 3 & 1) - (off >> 4 & 1),
         .term = (known ? its->term[worker] : 0) - (off >> 6 & 1),
-        .turn = (uint16_t)((known ? its->turn[worker] : 0) + 1 - (off >> 7)),
+        .sequence = (uint16_t)((known ? its->sequence[worker] : 0) + 1 - (off >> 7)),
     };
     switch (kind % 16) {
     case 8:
@@ -154,7 +154,7 @@ static tarry_message draw_message(run *its, input *in, uint8_t kind, uint32_t wo
     }
     }
     if (known && (message.type == TARRY_MESSAGE_REPORT || message.type == TARRY_MESSAGE_ALIVE))
-        its->turn[worker] = message.turn;
+        its->sequence[worker] = message.sequence;
     return message;
 }
 

@@ -12,6 +12,7 @@
 
 #include "base/bitset.h"
 #include "coding/layout.h"
+#include "coding/psi.h"
 #include "fuzz_arena.h"
 #include "fuzz_plans.h"
 #include "plan/plan.h"
@@ -30,7 +31,7 @@ typedef struct run {
     /* What the worker was told last, for messages that make sense. */
     uint64_t round;
     uint32_t epoch, attempt, term;
-    uint16_t turn;
+    uint16_t sequence;
 
     /* What it has, by its effects: sets of one word, a bit per position. */
     uint64_t done, before; /* of this round, and of that before */
@@ -174,18 +175,13 @@ static void take_effects(run *its, const tarry_effects *effects)
 /* psi with own copies where they are, and some of the others'. */
 static void draw_psi(const run *its, input *in, uint64_t *psi)
 {
-    size_t bit = 0;
-    for (uint32_t slot = 0; slot < its->load; slot++) {
-        uint32_t edge = its->plan->worker_offset[its->settings.worker] + slot;
-        uint32_t chunk = its->plan->slot_chunk[edge];
-        uint32_t holders = its->plan->chunk_offset[chunk + 1] - its->plan->chunk_offset[chunk];
+    for (psi_walk at = psi_begin(its->plan, its->settings.worker); psi_here(&at); psi_next(&at)) {
         uint8_t others = take(in);
-        for (uint32_t holder = 0; holder < holders; holder++)
-            bitset_put(psi, bit + holder,
-                       holder == its->plan->slot_holder[edge]
-                           ? bitset_test(&its->done, slot) != (others >= 0xf0)
+        for (uint32_t holder = 0; holder < at.holders; holder++)
+            bitset_put(psi, at.bit + holder,
+                       at.bit + holder == psi_own(&at)
+                           ? bitset_test(&its->done, at.position) != (others >= 0xf0)
                            : (others >> holder % 8 & 1) != 0);
-        bit += holders;
     }
 }
 
@@ -207,7 +203,7 @@ static tarry_message draw_message(run *its, input *in, sets *own)
         .epoch = its->epoch + (off >> 2 & 1) - (off >> 3 & 1),
         .attempt = its->attempt + (off >> 4 & 1),
         .term = its->term + (kind >> 3 & 1) - (off >> 5 & 1),
-        .turn = (uint16_t)(its->turn + 1 - (off >> 6)),
+        .sequence = (uint16_t)(its->sequence + 1 - (off >> 6)),
         .parts = its->plan->parts,
     };
     uint64_t all = (UINT64_C(1) << its->load) - 1;
@@ -271,7 +267,7 @@ static void note_message(run *its, const tarry_message *message)
         its->round = message->round;
         its->attempt = 0;
         its->term = message->term;
-        its->turn = message->turn;
+        its->sequence = message->sequence;
         break;
     }
     case TARRY_MESSAGE_SIGNAL:
@@ -281,11 +277,11 @@ static void note_message(run *its, const tarry_message *message)
     case TARRY_MESSAGE_RESUME:
         its->attempt = message->attempt;
         its->term = message->term;
-        its->turn = message->turn;
+        its->sequence = message->sequence;
         break;
     case TARRY_MESSAGE_NEWS:
         its->term = message->term;
-        its->turn = message->turn;
+        its->sequence = message->sequence;
         break;
     default:
         break;

@@ -23,6 +23,7 @@ GLOSSARY = "docs/glossary.md"
 # A word that is not said, as it is written, and what is said in its place.
 REPLACED = {
     r"(?<!half )\b(?:a|the|one|each|every|per|this|last|next|earlier|other|several) turns?\b": "iteration, or sequence",
+    r"\buint\d+_t turn\b|\(turn\)": "sequence",
     r"\bdesks?\b": "worker slate",
     r"\bboards?\b": "shared parameters",
     r"\bwords_heard\b": "updates seen",
@@ -190,6 +191,7 @@ def self_test():
     yield from check("a word that was replaced", page, "`desk`", "desk", "a.md:6: 'desk': say worker slate")
     yield from check("a turn", page, "half a turn", "each turn", "a.md:5: 'each turn'")
     yield from check("a turn in a header", "include/tarry/plan.h", "The chunk", "The next\n * turn", "plan.h:2: 'next turn'")
+    yield from check("a field of that name", "include/tarry/plan.h", "*/\nvoid", "*/\nuint16_t turn;\nvoid", "plan.h:4: 'uint16_t turn'")
     yield from check("a link to nothing", page, "plan.h)", "span.h)", "../include/tarry/span.h does not exist")
     yield from check("a link to no heading", page, "(#one-piece)", "(#two)", "#two is no heading")
     yield from check("a path to nothing", page, "a*.c", "b*.c", "a.md:6: src/base/b*.c does not exist")

@@ -81,13 +81,13 @@ typedef struct tarry_message {
     uint32_t attempt; /* SIGNAL, RESUME, NEWS, PART: counts the round's encode signals from 1 */
     uint32_t slot;    /* REPORT: a position in the worker's order; NEWS: that of `fate` */
     uint32_t next;    /* REPORT, ALIVE: the position that it computes now; its load: none */
-    uint16_t turn;    /* the same: counts what an arrival said of `next`, from 1 to 65535 and again
-                         from 1; 0: nothing is said of it. ROUND, NEWS, RESUME: counts in the same
-                         way what the worker was told to compute; 0: by the plan's order, or,
-                         in NEWS after other counts, what it was told last holds on */
-    uint32_t stripe;  /* PART */
-    uint32_t parts;   /* SIGNAL, PART: into how many parts the gradient is cut in this attempt */
-    bool failed;      /* REPORT */
+    uint16_t sequence; /* the same: counts what an arrival said of `next`, from 1 to 65535 and again
+                      from 1; 0: nothing is said of it. ROUND, NEWS, RESUME: counts in the same
+                      way what the worker was told to compute; 0: by the plan's order, or,
+                      in NEWS after other counts, what it was told last holds on */
+    uint32_t stripe;   /* PART */
+    uint32_t parts;    /* SIGNAL, PART: into how many parts the gradient is cut in this attempt */
+    bool failed;       /* REPORT */
     /*
      * SIGNAL: the conditioning limit of this attempt, if it was raised above that of the settings,
      * at most to TARRY_CONDITIONING_MOST: all workers leave out singular values below 1/limit. 0:
@@ -105,7 +105,7 @@ typedef struct tarry_message {
     uint32_t term;
     /*
      * Bit sets of 64-bit words, least significant bit first; borrowed, valid as long as what
-     * carries the message. psi (SIGNAL): for each position of the receiver's order in turn, one bit
+     * carries the message. psi (SIGNAL): for each position of the receiver's order, one bit
      * per holder of that chunk (in ascending order of workers), set if that holder's copy is part
      * of the state. stripes (SIGNAL): one bit per stripe of the smallest number of parts that the
      * plan has, which has the most; those beyond the stripes of `parts` are 0.
@@ -115,7 +115,7 @@ typedef struct tarry_message {
      * encodes its own copy of that round. psi never names copies of both rounds for one chunk.
      *
      * first and barred replace the sets that the server sent before, unless NEWS say nothing of
-     * that (turn). first (ROUND, NEWS, RESUME): positions to compute before all others. barred
+     * that (sequence). first (ROUND, NEWS, RESUME): positions to compute before all others. barred
      * (ROUND, NEWS, RESUME): positions of which the server wants no copy from this worker now; the
      * worker drops one that it computes. Within either, the order of positions decides. recalled
      * (NEWS): copies that the worker has dropped, and that are not finished any more.

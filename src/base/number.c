@@ -2,8 +2,8 @@
 #include "base/number.h"
 
 #include <math.h>
-#include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 #include <strings.h>
 
 locale_t number_locale(void)
@@ -78,6 +78,22 @@ number_status number_parse_float(const char *text, size_t length, locale_t c_loc
         return NUMBER_TOO_LARGE;
     *value = (float)number;
     return NUMBER_OK;
+}
+
+bool number_read(const char *text, size_t length, double *value)
+{
+    char copy[64]; /* what follows the text may be part of a number */
+    locale_t c_locale = number_locale();
+    if (c_locale == (locale_t)0)
+        return false;
+    bool good = length < sizeof(copy);
+    if (good) {
+        memcpy(copy, text, length);
+        copy[length] = '\0';
+        good = number_parse(copy, length, c_locale, value) == NUMBER_OK;
+    }
+    freelocale(c_locale);
+    return good;
 }
 
 const char *number_problem(number_status status)

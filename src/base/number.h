@@ -4,6 +4,7 @@
 #define BASE_NUMBER_H
 
 #include <locale.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 typedef enum number_status {
@@ -23,6 +24,10 @@ locale_t number_locale(void);
  */
 number_status number_parse(const char *text, size_t length, locale_t c_locale, double *value);
 number_status number_parse_float(const char *text, size_t length, locale_t c_locale, float *value);
+
+/* Reads the whole of text[0..length-1], at most 63 bytes of which nothing behind is looked at, as a
+ * finite number. */
+bool number_read(const char *text, size_t length, double *value);
 
 /* Says what is wrong, to follow the number in a sentence: "is not a number". */
 const char *number_problem(number_status status);

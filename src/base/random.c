@@ -13,25 +13,16 @@ random_stream random_stream_make(uint64_t seed, random_purpose purpose, uint32_t
     };
 }
 
-uint32_t random_u32(random_stream *stream)
+void random_refill(random_stream *stream)
 {
-    if (stream->used == 4) {
-        const uint32_t *from = stream->counter;
-        philox4x32_ctr_t counter = {{from[0], from[1], from[2], from[3]}};
-        philox4x32_key_t key = {{stream->key[0], stream->key[1]}};
-        philox4x32_ctr_t block = philox4x32(counter, key);
-        for (unsigned word = 0; word < 4; word++)
-            stream->block[word] = block.v[word];
-        stream->counter[0]++;
-        stream->used = 0;
-    }
-    return stream->block[stream->used++];
-}
-
-uint64_t random_u64(random_stream *stream)
-{
-    uint64_t low = random_u32(stream);
-    return low | (uint64_t)random_u32(stream) << 32;
+    const uint32_t *from = stream->counter;
+    philox4x32_ctr_t counter = {{from[0], from[1], from[2], from[3]}};
+    philox4x32_key_t key = {{stream->key[0], stream->key[1]}};
+    philox4x32_ctr_t block = philox4x32(counter, key);
+    for (unsigned word = 0; word < 4; word++)
+        stream->block[word] = block.v[word];
+    stream->counter[0]++;
+    stream->used = 0;
 }
 
 /* D. Lemire, Fast random integer generation in an interval, 2019:
@@ -48,11 +39,6 @@ uint32_t random_below(random_stream *stream, uint32_t bound)
         }
     }
     return (uint32_t)(product >> 32);
-}
-
-double random_uniform(random_stream *stream)
-{
-    return ((double)(random_u64(stream) >> 11) + 0.5) * 0x1p-53;
 }
 
 double random_exponential(random_stream *stream)

@@ -44,12 +44,30 @@ typedef struct random_stream {
 
 random_stream random_stream_make(uint64_t seed, random_purpose purpose, uint32_t a, uint32_t b);
 
-uint32_t random_u32(random_stream *stream);
-uint64_t random_u64(random_stream *stream);
+/* Draws the stream's next four words. */
+void random_refill(random_stream *stream);
+
+static inline uint32_t random_u32(random_stream *stream)
+{
+    if (stream->used == 4)
+        random_refill(stream);
+    return stream->block[stream->used++];
+}
+
+static inline uint64_t random_u64(random_stream *stream)
+{
+    uint64_t low = random_u32(stream);
+    return low | (uint64_t)random_u32(stream) << 32;
+}
+
 /* Uniform in 0..bound-1, without bias; bound >= 1. */
 uint32_t random_below(random_stream *stream, uint32_t bound);
 /* Uniform in (0, 1): (k + 1/2) / 2^53 with k of 53 bits. */
-double random_uniform(random_stream *stream);
+static inline double random_uniform(random_stream *stream)
+{
+    return ((double)(random_u64(stream) >> 11) + 0.5) * 0x1p-53;
+}
+
 /* Exp(1) and N(0,1), by the C library's log, sin and cos:
  * equal over machines but for the last bit. */
 double random_exponential(random_stream *stream);

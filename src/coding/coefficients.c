@@ -14,6 +14,7 @@
 #include "base/bitset.h"
 #include "base/memory.h"
 #include "base/svd.h"
+#include "coding/psi.h"
 
 struct coefficients {
     tarry_allocator allocator;
@@ -31,23 +32,6 @@ struct coefficients {
     double *basis;  /* V: min(l, |S|) squared */
     double *sigma;  /* min(l, |S|), in no particular order */
 };
-
-/* Most holders that the chunks of one worker have together. */
-static size_t most_members(const tarry_plan *plan)
-{
-    size_t most = 0;
-    for (uint32_t worker = 0; worker < plan->workers; worker++) {
-        size_t members = 0;
-        for (uint32_t slot = plan->worker_offset[worker]; slot < plan->worker_offset[worker + 1];
-             slot++) {
-            uint32_t chunk = plan->slot_chunk[slot];
-            members += plan->chunk_offset[chunk + 1] - plan->chunk_offset[chunk];
-        }
-        if (members > most)
-            most = members;
-    }
-    return most;
-}
 
 static int allocate_decomposition(coefficients *work)
 {
@@ -68,7 +52,7 @@ static int allocate_sets(coefficients *work)
     work->table_size = 2;
     while (work->table_size < 2 * (size_t)plan->max_load)
         work->table_size *= 2;
-    work->members = memory_allocate(allocator, most_members(plan), sizeof(*work->members));
+    work->members = memory_allocate(allocator, plan->max_psi_bits, sizeof(*work->members));
     work->begin = memory_allocate(allocator, (size_t)plan->max_load + 1, sizeof(*work->begin));
     work->table = memory_allocate(allocator, work->table_size, sizeof(*work->table));
     if (work->members == NULL || work->begin == NULL || work->table == NULL)
@@ -228,16 +212,11 @@ int coefficients_rank(coefficients *work, uint32_t parts, uint32_t chunk, const 
 /* With one part R is all ones, and pinv(R_S) = 1 / |S|. */
 static void one_part(const tarry_plan *plan, uint32_t worker, const uint64_t *psi, float *out)
 {
-    size_t bit = 0;
-    uint32_t first = plan->worker_offset[worker];
-    for (uint32_t slot = first; slot < plan->worker_offset[worker + 1]; slot++) {
-        uint32_t chunk = plan->slot_chunk[slot];
-        uint32_t holders = plan->chunk_offset[chunk + 1] - plan->chunk_offset[chunk], copies = 0;
-        for (uint32_t holder = 0; holder < holders; holder++)
-            copies += bitset_test(psi, bit + holder);
-        bool own = bitset_test(psi, bit + plan->slot_holder[slot]);
-        out[slot - first] = own ? (float)(1 / (double)copies) : 0;
-        bit += holders;
+    for (psi_walk at = psi_begin(plan, worker); psi_here(&at); psi_next(&at)) {
+        uint32_t copies = 0;
+        for (uint32_t holder = 0; holder < at.holders; holder++)
+            copies += bitset_test(psi, at.bit + holder);
+        out[at.position] = bitset_test(psi, psi_own(&at)) ? (float)(1 / (double)copies) : 0;
     }
 }
 
@@ -245,20 +224,15 @@ static void one_part(const tarry_plan *plan, uint32_t worker, const uint64_t *ps
 static void gather_sets(coefficients *work, uint32_t worker, const uint64_t *psi)
 {
     const tarry_plan *plan = work->plan;
-    uint32_t first = plan->worker_offset[worker];
-    size_t bit = 0, end = 0;
+    size_t end = 0;
     work->begin[0] = 0;
-    for (uint32_t slot = first; slot < plan->worker_offset[worker + 1]; slot++) {
-        uint32_t chunk = plan->slot_chunk[slot];
-        uint32_t entry = plan->chunk_offset[chunk];
-        uint32_t holders = plan->chunk_offset[chunk + 1] - entry;
-        bool own = bitset_test(psi, bit + plan->slot_holder[slot]);
-        for (uint32_t holder = 0; own && holder < holders; holder++) {
-            if (bitset_test(psi, bit + holder))
-                work->members[end++] = plan->holder_worker[entry + holder];
+    for (psi_walk at = psi_begin(plan, worker); psi_here(&at); psi_next(&at)) {
+        bool own = bitset_test(psi, psi_own(&at));
+        for (uint32_t holder = 0; own && holder < at.holders; holder++) {
+            if (bitset_test(psi, at.bit + holder))
+                work->members[end++] = plan->holder_worker[at.first + holder];
         }
-        work->begin[slot - first + 1] = end;
-        bit += holders;
+        work->begin[at.position + 1] = end;
     }
 }
 

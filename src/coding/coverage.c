@@ -6,6 +6,7 @@
 #include "base/bitset.h"
 #include "base/memory.h"
 #include "coding/coefficients.h"
+#include "coding/psi.h"
 
 /* How many numbers of parts there are. */
 static uint32_t choices(const tarry_plan *plan)
@@ -77,6 +78,18 @@ void coverage_clear(coverage *state)
         memset(with->ranks, 0, chunks * sizeof(*with->ranks));
         with->recovered = 0;
         with->rank_sum = 0;
+    }
+}
+
+void coverage_copy(coverage *to, const coverage *from)
+{
+    size_t chunks = from->plan->chunks, recoveries = recovery_count(from);
+    memcpy(to->credits, from->credits, bitset_words(plan_edges(from->plan)) * sizeof(*to->credits));
+    memcpy(to->copies, from->copies, chunks * sizeof(*to->copies));
+    memcpy(to->ranks, from->ranks, chunks * recoveries * sizeof(*to->ranks));
+    for (size_t i = 0; i < recoveries; i++) {
+        to->with[i].recovered = from->with[i].recovered;
+        to->with[i].rank_sum = from->with[i].rank_sum;
     }
 }
 
@@ -204,31 +217,22 @@ void coverage_view_chunk(const coverage *state, uint32_t chunk, uint64_t *set, s
 
 bool coverage_view(const coverage *state, uint32_t worker, uint64_t *psi)
 {
-    const tarry_plan *plan = state->plan;
-    bitset_clear(psi, coverage_view_bits(plan, worker));
-    size_t at = 0;
+    bitset_clear(psi, coverage_view_bits(state->plan, worker));
     bool own = false;
-    for (uint32_t slot = plan->worker_offset[worker]; slot < plan->worker_offset[worker + 1];
-         slot++) {
-        uint32_t chunk = plan->slot_chunk[slot], first = plan->chunk_offset[chunk];
-        uint32_t holders = plan->chunk_offset[chunk + 1] - first;
-        if (holders <= 64)
-            bitset_add(psi, at, bitset_get(state->credits, first, holders), holders);
+    for (psi_walk at = psi_begin(state->plan, worker); psi_here(&at); psi_next(&at)) {
+        if (at.holders <= 64)
+            bitset_add(psi, at.bit, bitset_get(state->credits, at.first, at.holders), at.holders);
         else
-            bitset_copy(psi, at, state->credits, first, holders);
-        own = own || bitset_test(psi, at + plan->slot_holder[slot]);
-        at += holders;
+            bitset_copy(psi, at.bit, state->credits, at.first, at.holders);
+        own = own || bitset_test(psi, psi_own(&at));
     }
     return own;
 }
 
 size_t coverage_view_bits(const tarry_plan *plan, uint32_t worker)
 {
-    size_t bits = 0;
-    for (uint32_t slot = plan->worker_offset[worker]; slot < plan->worker_offset[worker + 1];
-         slot++) {
-        uint32_t chunk = plan->slot_chunk[slot];
-        bits += plan->chunk_offset[chunk + 1] - plan->chunk_offset[chunk];
-    }
-    return bits;
+    psi_walk at = psi_begin(plan, worker);
+    while (psi_here(&at))
+        psi_next(&at);
+    return at.bit;
 }

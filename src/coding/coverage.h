@@ -47,6 +47,8 @@ void coverage_free(coverage *state); /* NULL is allowed */
 
 /* Takes all credits back: a new round. */
 void coverage_clear(coverage *state);
+/* Credits in `to` what is credited in `from`, and nothing else; both are of one plan and limit. */
+void coverage_copy(coverage *to, const coverage *from);
 
 /* Credits the copy at `position` of worker's order, or takes the credit back; no-op if it is so.
  * Errors: NUMERICAL; nothing changes then. */

@@ -156,13 +156,17 @@ static int index_holders(tarry_plan *plan)
         uint32_t load = plan->worker_offset[worker + 1] - first;
         if (load > plan->max_load)
             plan->max_load = load;
+        size_t psi_bits = 0;
         for (uint32_t position = 0; position < load; position++) {
             uint32_t chunk = plan->slot_chunk[first + position];
             uint32_t holder = found[chunk]++;
             plan->slot_holder[first + position] = holder;
             plan->holder_worker[plan->chunk_offset[chunk] + holder] = worker;
             plan->holder_position[plan->chunk_offset[chunk] + holder] = position;
+            psi_bits += plan->chunk_offset[chunk + 1] - plan->chunk_offset[chunk];
         }
+        if (psi_bits > plan->max_psi_bits)
+            plan->max_psi_bits = psi_bits;
     }
     error = TARRY_OK;
 

@@ -54,6 +54,7 @@ struct tarry_plan {
     uint32_t *rack; /* per worker: 0..racks-1, numbered as they first occur; NULL without racks */
     tarry_rack_spread rack_spread;
     uint32_t max_load, max_replication, min_replication;
+    size_t max_psi_bits; /* most holders that the chunks of one worker have together */
     tarry_conditioning conditioning;
     uint8_t digest[TARRY_DIGEST_SIZE];
 };

@@ -6,6 +6,7 @@
 
 #include "base/diagnostic.h"
 #include "base/memory.h"
+#include "base/number.h"
 #include "base/random.h"
 #include "straggler/straggler.h"
 
@@ -35,7 +36,7 @@ static int parse(const char *spec, chunk_cost *costs, tarry_diagnostic *diagnost
         size_t length = strlen(number), suffix = sizeof(run) - 1;
         costs->lasts = length >= suffix && strcmp(number + length - suffix, run) == 0;
         length -= costs->lasts ? suffix : 0;
-        if (!spec_number(number, length, &deviation))
+        if (!number_read(number, length, &deviation))
             return diagnose(diagnostic, TARRY_ERROR_FORMAT,
                             "chunk cost '%.200s': SD '%.*s' is not a number", spec,
                             (int)(length < 200 ? length : 200), number);

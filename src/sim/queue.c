@@ -6,9 +6,10 @@
 
 #include "base/memory.h"
 
+/* Without a branch, since nobody can foresee it. */
 static bool is_before(const queue_entry *a, const queue_entry *b)
 {
-    return a->time != b->time ? a->time < b->time : a->sequence < b->sequence;
+    return (a->time < b->time) | ((a->time == b->time) & (a->sequence < b->sequence));
 }
 
 static void put(queue *state, uint32_t at, queue_entry entry)
@@ -36,8 +37,8 @@ static void sift_down(queue *state, uint32_t at, queue_entry entry)
         uint32_t child = 2 * at + 1;
         if (child >= state->count)
             break;
-        if (child + 1 < state->count && is_before(&state->heap[child + 1], &state->heap[child]))
-            child++;
+        if (child + 1 < state->count)
+            child += is_before(&state->heap[child + 1], &state->heap[child]);
         if (!is_before(&state->heap[child], &entry))
             break;
         put(state, at, state->heap[child]);

@@ -84,7 +84,7 @@ int tarry_sim_replan(tarry_sim *sim, const tarry_plan *next, tarry_diagnostic *d
         made.server = server;
         made.vectors = last;
         for (uint32_t worker = 0; worker < next->workers; worker++)
-            worker_node_turn(sim, worker, &made.machines[worker]);
+            worker_node_replan(sim, worker, &made.machines[worker]);
         queue_sweep(&sim->queue, is_over);
     }
     discard(&made, next->workers, &sim->allocator);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/bitset.h"
 #include "base/memory.h"
-#include "plan/plan.h"
+#include "coding/psi.h"
 #include "sim/world.h"
 
 /* The message with bit sets of its own, which a queue can keep. */
@@ -22,14 +22,9 @@ static int copy_message(tarry_sim *sim, uint32_t worker, const tarry_message *me
 /* Whether psi has a copy of the worker's own. */
 static bool takes_part(const tarry_plan *plan, uint32_t worker, const uint64_t *psi)
 {
-    size_t bit = 0;
-    for (uint32_t slot = plan->worker_offset[worker]; slot < plan->worker_offset[worker + 1];
-         slot++) {
-        uint32_t chunk = plan->slot_chunk[slot];
-        if (bitset_test(psi, bit + plan->slot_holder[slot]))
+    for (psi_walk at = psi_begin(plan, worker); psi_here(&at); psi_next(&at))
+        if (bitset_test(psi, psi_own(&at)))
             return true;
-        bit += plan->chunk_offset[chunk + 1] - plan->chunk_offset[chunk];
-    }
     return false;
 }
 

@@ -32,7 +32,7 @@ int worker_node_create(tarry_sim *sim, uint32_t id)
     return node->there ? worker_node_machine(sim, sim->plan, id, &node->machine) : TARRY_OK;
 }
 
-/* The end of a computation, or of the worker, is not to come any more. */
+/* Takes the end of a computation, or of the worker, out of the queue. */
 static void drop_busy(tarry_sim *sim, sim_worker *node)
 {
     if (node->busy != QUEUE_NONE)
@@ -68,7 +68,7 @@ static int come_back(tarry_sim *sim, uint32_t id)
     return sim_schedule(sim, network_after(sim->now, sim->network.latency_ns), &event, NULL);
 }
 
-void worker_node_turn(tarry_sim *sim, uint32_t id, tarry_worker **machine)
+void worker_node_replan(tarry_sim *sim, uint32_t id, tarry_worker **machine)
 {
     sim_worker *node = &sim->workers[id];
     node->shape = codec_shape_of(sim->plan, id, sim->stripes);

@@ -92,7 +92,7 @@ int worker_node_machine(const tarry_sim *sim, const tarry_plan *plan, uint32_t i
                         tarry_worker **machine);
 /* sim->plan is another one: the worker drops what it is at, and one that is there goes on with
  * *machine, for which its old one is given back. */
-void worker_node_turn(tarry_sim *sim, uint32_t id, tarry_worker **machine);
+void worker_node_replan(tarry_sim *sim, uint32_t id, tarry_worker **machine);
 int worker_node_take(tarry_sim *sim, const sim_event *event);
 
 #endif

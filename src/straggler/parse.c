@@ -132,22 +132,6 @@ static int length_of(span part)
     diagnose(diagnostic, error, "straggler term '%.*s': " format, length_of(whole), (whole).text,  \
              ##__VA_ARGS__)
 
-bool spec_number(const char *text, size_t length, double *value)
-{
-    char copy[64]; /* ends the number, as number_parse asks */
-    locale_t c_locale = number_locale();
-    if (c_locale == (locale_t)0)
-        return false;
-    bool good = length < sizeof(copy);
-    if (good) {
-        memcpy(copy, text, length);
-        copy[length] = '\0';
-        good = number_parse(copy, length, c_locale, value) == NUMBER_OK;
-    }
-    freelocale(c_locale);
-    return good;
-}
-
 static int parse_number(span whole, span text, const term_number *number, uint32_t workers,
                         term *out, tarry_diagnostic *diagnostic)
 {
@@ -157,7 +141,7 @@ static int parse_number(span whole, span text, const term_number *number, uint32
     bool infinite = number->infinite && span_is(text, "inf");
     if (infinite)
         value = INFINITY;
-    else if (!spec_number(text.text, text.length, &value))
+    else if (!number_read(text.text, text.length, &value))
         return TERM_ERROR(diagnostic, TARRY_ERROR_FORMAT, whole, "%s '%.*s' is not a number",
                           number->name, length_of(text), text.text);
     if (value < number->least || (number->above && value == number->least))

@@ -80,7 +80,4 @@ int straggler_create_measured(const char *spec, uint32_t workers, const double *
  * alone; NULL if there is none. */
 const char *straggler_mortal_term(const tarry_straggler *straggler);
 
-/* Reads the whole of text[0..length-1] as a finite decimal number, whatever the locale. */
-bool spec_number(const char *text, size_t length, double *value);
-
 #endif

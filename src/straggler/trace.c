@@ -10,6 +10,7 @@
 
 #include "base/diagnostic.h"
 #include "base/memory.h"
+#include "base/number.h"
 
 /* A cell as its line gives it; the lines come before the size of the box is known. */
 typedef struct cell {
@@ -56,7 +57,7 @@ static int parse_cell(reader *in, const char *line, size_t number, cell *out)
     for (unsigned field = 0; field < 4; field++) {
         size_t length = strcspn(line, ",");
         double value;
-        if (!spec_number(line, length, &value) || value < 0)
+        if (!number_read(line, length, &value) || value < 0)
             return diagnose(in->diagnostic, TARRY_ERROR_FORMAT,
                             "%s:%zu: %s '%.*s' is not a number of 0 or more", in->path, number,
                             names[field], (int)length, line);

@@ -56,6 +56,7 @@ static void fill(tarry_plan *plan, const edge *edges, const edge *sorted, size_t
         plan->min_replication = holders < plan->min_replication ? holders : plan->min_replication;
         plan->chunk_offset[chunk + 1] += plan->chunk_offset[chunk];
     }
+    plan->max_psi_bits = (size_t)plan->max_load * plan->max_replication;
     for (size_t i = 0; i < count; i++) {
         uint32_t worker = edges[i].worker, position = cursor[worker]++;
         uint32_t slot = plan->worker_offset[worker] + position;

@@ -128,5 +128,5 @@ def ready(plan, data=ZEROS):
     return frame(Kind.READY, plan + data + bytes(8))
 
 
-def message(type, round=0, epoch=1, attempt=0, index=0, flags=0, turn=0, behind=b""):
-    return frame(Kind.MESSAGE, _MESSAGE.pack(type, flags, turn, epoch, round, attempt, index) + behind)
+def message(type, round=0, epoch=1, attempt=0, index=0, flags=0, sequence=0, behind=b""):
+    return frame(Kind.MESSAGE, _MESSAGE.pack(type, flags, sequence, epoch, round, attempt, index) + behind)

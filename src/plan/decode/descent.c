@@ -325,6 +325,21 @@ static void find_factors(descent *work)
     }
 }
 
+/* The i-th number of the direction; inline for each l that is known to the compiler. */
+static inline double number_of_direction(const descent *work, uint32_t l, uint32_t i)
+{
+    double sum = 0;
+    for (uint32_t k = 0; k < work->count; k++) {
+        uint32_t block = work->which[k] / SIDE_BY_SIDE, at = work->which[k] % SIDE_BY_SIDE;
+        const lane *held = work->held + (size_t)block * (l * l + 1) + i;
+        const lane *factor = work->seen + (size_t)block * l;
+        for (uint32_t row = 0; row + 1 < l; row++)
+            sum -= factor[row][at] * held[(row + 1) * l][at];
+        sum -= factor[l - 1][at] * held[0][at];
+    }
+    return sum;
+}
+
 /*
  * The direction of steepest descent on the sphere at x, which was looked at last, as a unit vector
  * in work->direction; false if there is none.
@@ -334,18 +349,8 @@ static bool find_direction(descent *work, const double *x)
     uint32_t l = work->parts;
     double *down = work->direction;
     find_factors(work);
-    for (uint32_t i = 0; i < l; i++) {
-        double sum = 0;
-        for (uint32_t k = 0; k < work->count; k++) {
-            uint32_t block = work->which[k] / SIDE_BY_SIDE, at = work->which[k] % SIDE_BY_SIDE;
-            const lane *held = work->held + (size_t)block * (l * l + 1) + i;
-            const lane *factor = work->seen + (size_t)block * l;
-            for (uint32_t row = 0; row + 1 < l; row++)
-                sum -= factor[row][at] * held[(row + 1) * l][at];
-            sum -= factor[l - 1][at] * held[0][at];
-        }
-        down[i] = sum;
-    }
+    for (uint32_t i = 0; i < l; i++)
+        down[i] = l == 2 ? number_of_direction(work, 2, i) : number_of_direction(work, l, i);
     subtract(down, dot(down, x, l), x, l);
     double square = dot(down, down, l);
     if (!(square > 0 && square < INFINITY))

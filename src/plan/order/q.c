@@ -81,8 +81,3 @@ uint64_t tarry_plan_q(const tarry_plan *plan, uint32_t copies)
 {
     return 1 + plan_edges(plan) - slack_least(plan, copies);
 }
-
-uint64_t tarry_plan_q_bound(const tarry_plan *plan, uint32_t copies)
-{
-    return 1 + plan_edges(plan) - slack_bound(plan, copies);
-}

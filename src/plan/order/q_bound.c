@@ -219,3 +219,8 @@ uint64_t slack_bound(const tarry_plan *plan, uint32_t copies)
         bound_by_set(plan, &set, copies, prices, count, &bound);
     return bound;
 }
+
+uint64_t tarry_plan_q_bound(const tarry_plan *plan, uint32_t copies)
+{
+    return 1 + plan_edges(plan) - slack_bound(plan, copies);
+}

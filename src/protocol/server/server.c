@@ -124,6 +124,7 @@ static int allocate(tarry_server *server, const tarry_allocator *allocator)
     server->done = memory_allocate(allocator, slot_words, sizeof(uint64_t));
     server->failed = memory_allocate(allocator, slot_words, sizeof(uint64_t));
     server->possible = memory_allocate(allocator, chunks, sizeof(uint32_t));
+    server->supposed_possible = memory_allocate(allocator, chunks, sizeof(uint32_t));
     server->hopeless = memory_allocate(allocator, bitset_words(chunks), sizeof(uint64_t));
     server->ill = memory_allocate(allocator, bitset_words(chunks), sizeof(uint64_t));
     server->received =
@@ -135,10 +136,10 @@ static int allocate(tarry_server *server, const tarry_allocator *allocator)
     server->prospects = memory_allocate(allocator, plan->parts, sizeof(*server->prospects));
     server->items = memory_allocate(allocator, server->capacity, sizeof(*server->items));
     if (server->members == NULL || server->answers == NULL || server->done == NULL ||
-        server->failed == NULL || server->possible == NULL || server->hopeless == NULL ||
-        server->ill == NULL || server->received == NULL || server->awaited == NULL ||
-        server->unsummed == NULL || server->complete == NULL || server->foreseen_ns == NULL ||
-        server->prospects == NULL || server->items == NULL)
+        server->failed == NULL || server->possible == NULL || server->supposed_possible == NULL ||
+        server->hopeless == NULL || server->ill == NULL || server->received == NULL ||
+        server->awaited == NULL || server->unsummed == NULL || server->complete == NULL ||
+        server->foreseen_ns == NULL || server->prospects == NULL || server->items == NULL)
         return TARRY_ERROR_NO_MEMORY;
     server->news = memory_allocate(allocator, workers, sizeof(uint32_t));
     if (server_keeps_credited(server))
@@ -150,8 +151,10 @@ static int allocate(tarry_server *server, const tarry_allocator *allocator)
         error = server_fill_allocate(server, allocator);
     if (error != TARRY_OK)
         return error;
-    error =
-        coverage_create(plan, server->settings.conditioning_limit, allocator, &server->credited);
+    double limit = server->settings.conditioning_limit;
+    error = coverage_create(plan, limit, allocator, &server->credited);
+    if (error == TARRY_OK)
+        error = coverage_create(plan, limit, allocator, &server->supposed);
     return error == TARRY_OK ? steering_create(server) : error;
 }
 
@@ -197,6 +200,9 @@ void tarry_server_free(tarry_server *server)
     steering_free(server);
     coverage_free(server->credited);
     coverage_free(server->stale);
+    coverage_free(server->supposed);
+    coverage_free(server->supposed_stale);
+    memory_release(&allocator, server->supposed_possible);
     memory_release(&allocator, server->previous);
     memory_release(&allocator, server->bits);
     memory_release(&allocator, server->bits_offset);
@@ -226,39 +232,6 @@ bool server_is_fresh(const tarry_server *server)
     for (uint32_t worker = 0; worker < server->plan->workers; worker++)
         fresh = fresh && server->members[worker].epoch == 0;
     return fresh;
-}
-
-tarry_effect *server_emit(tarry_server *server, tarry_effect_type type, uint32_t worker)
-{
-    assert(server->effects.count < server->capacity);
-    tarry_effect *effect = &server->items[server->effects.count++];
-    *effect = (tarry_effect){.type = type, .worker = worker, .round = server->round};
-    return effect;
-}
-
-tarry_effect *server_send(tarry_server *server, uint32_t worker, tarry_message_type type)
-{
-    tarry_effect *effect = server_emit(server, TARRY_EFFECT_SEND, worker);
-    effect->message.type = type;
-    effect->message.round = server->round;
-    effect->message.epoch = server->members[worker].epoch;
-    effect->message.attempt = server->attempt;
-    return effect;
-}
-
-void server_left_out(tarry_server *server, uint32_t worker, tarry_absence reason,
-                     uint64_t waited_ns, uint64_t limit_ns)
-{
-    tarry_effect *effect = server_emit(server, TARRY_EFFECT_LEFT_OUT, worker);
-    effect->reason = reason;
-    effect->waited_ns = waited_ns;
-    effect->limit_ns = limit_ns;
-}
-
-int server_reject(tarry_server *server, uint32_t worker, tarry_reject why)
-{
-    server_emit(server, TARRY_EFFECT_REJECT, worker)->reject = why;
-    return TARRY_OK;
 }
 
 /* Whether the message speaks of a stripe that there is, which is counted. */
@@ -347,19 +320,6 @@ static int take_event(tarry_server *server, uint64_t now, const tarry_event *eve
     return TARRY_ERROR_ARGUMENT;
 }
 
-/* What was sent counts once its sets are known; FINISH belongs to the round that it ends. */
-static void count_sent(tarry_server *server)
-{
-    for (size_t i = 0; i < server->effects.count; i++) {
-        const tarry_effect *effect = &server->items[i];
-        if (effect->type != TARRY_EFFECT_SEND)
-            continue;
-        server->result.control_bytes +=
-            codec_size(&server->shapes[effect->worker], &effect->message);
-        server->result.control_messages++;
-    }
-}
-
 /* Carries out what follows from the event, or from the time. */
 static int follow(tarry_server *server, uint64_t now)
 {
@@ -368,9 +328,9 @@ static int follow(tarry_server *server, uint64_t now)
         error = server_advance(server, now);
     if (error != TARRY_OK)
         return error;
-    steering_tell(server, now);
+    steering_tell(server, now, server_news);
     server_send_news(server, now);
-    count_sent(server);
+    server_count_sent(server);
     return TARRY_OK;
 }
 

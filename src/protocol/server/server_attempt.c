@@ -197,12 +197,13 @@ static uint32_t pick_parts(tarry_server *server, uint64_t now)
 {
     if (server->able == 0)
         return 0;
-    uint32_t parts = server_pick_parts(server, now);
+    server_standing stands = server_stands(server);
+    uint32_t parts = server_pick_parts(server, &stands, now);
     uint32_t complete = server->complete_count;
     if (parts != 0 || complete == 0 || !server->plan->adaptive)
         return parts;
     server->complete_count = 0; /* any number of parts will do then */
-    parts = server_pick_parts(server, now);
+    parts = server_pick_parts(server, &stands, now);
     if (parts == 0) {
         server->complete_count = complete;
         return 0;

@@ -2,6 +2,7 @@
 #include "protocol/server/server_state.h"
 
 #include "base/memory.h"
+#include "coding/psi.h"
 
 int server_fill_allocate(tarry_server *server, const tarry_allocator *allocator)
 {
@@ -11,8 +12,11 @@ int server_fill_allocate(tarry_server *server, const tarry_allocator *allocator)
     server->previous = memory_allocate(allocator, words, sizeof(uint64_t));
     if (server->previous == NULL)
         return TARRY_ERROR_NO_MEMORY;
-    return coverage_create(server->plan, server->settings.conditioning_limit, allocator,
-                           &server->stale);
+    int error = coverage_create(server->plan, server->settings.conditioning_limit, allocator,
+                                &server->stale);
+    return error == TARRY_OK ? coverage_create(server->plan, server->settings.conditioning_limit,
+                                               allocator, &server->supposed_stale)
+                             : error;
 }
 
 /* Who has arrived since has no bit in `done`, and who is lost is not asked. */
@@ -26,12 +30,15 @@ int server_fill_start(tarry_server *server)
     for (uint32_t worker = 0; worker < plan->workers; worker++) {
         if (!server->members[worker].present)
             continue;
-        for (uint32_t slot = plan->worker_offset[worker]; slot < plan->worker_offset[worker + 1];
-             slot++)
-            bitset_put(server->previous, slot, bitset_test(server->done, slot));
-        int error = server_fill_set_aside(server, worker, false);
-        if (error != TARRY_OK)
-            return error;
+        uint32_t first = plan->worker_offset[worker];
+        for (uint32_t slot = 0; slot < server_load(server, worker); slot++) {
+            if (!bitset_test(server->done, first + slot))
+                continue;
+            bitset_set(server->previous, first + slot);
+            int error = coverage_add(server->stale, worker, slot);
+            if (error != TARRY_OK)
+                return error;
+        }
     }
     return TARRY_OK;
 }
@@ -44,27 +51,18 @@ void server_fill_forget(tarry_server *server, uint32_t worker)
         bitset_reset(server->done, slot);
 }
 
-int server_fill_set_aside(tarry_server *server, uint32_t worker, bool aside)
+int server_fill_remove(const tarry_server *server, coverage *stale, uint32_t worker)
 {
-    if (server->stale == NULL)
-        return TARRY_OK;
-    const tarry_plan *plan = server->plan;
-    uint32_t first = plan->worker_offset[worker];
-    uint32_t load = server_load(server, worker);
-    for (uint32_t slot = 0; slot < load; slot++) {
-        if (!bitset_test(server->previous, first + slot))
-            continue;
-        int error = aside ? coverage_remove(server->stale, worker, slot)
-                          : coverage_add(server->stale, worker, slot);
-        if (error != TARRY_OK)
-            return error;
-    }
-    return TARRY_OK;
+    int error = TARRY_OK;
+    for (uint32_t slot = 0;
+         stale != NULL && slot < server_load(server, worker) && error == TARRY_OK; slot++)
+        error = coverage_remove(stale, worker, slot);
+    return error;
 }
 
 int server_fill_retire(tarry_server *server, uint32_t worker)
 {
-    int error = server_fill_set_aside(server, worker, true);
+    int error = server_fill_remove(server, server->stale, worker);
     if (error != TARRY_OK || server->stale == NULL)
         return error;
     const tarry_plan *plan = server->plan;
@@ -87,15 +85,18 @@ static uint32_t rank_of(const tarry_server *server, const coverage *copies, uint
  * One round's copies of a chunk or the other's, never both: with more than one part the columns of
  * R that solve for the sum of one gradient make something else of two different ones.
  */
-static bool is_filled(const tarry_server *server, uint32_t chunk, bool raised)
+static bool is_filled(const tarry_server *server, const server_standing *stands, uint32_t chunk,
+                      bool raised)
 {
-    return server->stale != NULL && rank_of(server, server->stale, chunk, raised) >
-                                        rank_of(server, server->credited, chunk, raised);
+    return stands->stale != NULL && rank_of(server, stands->stale, chunk, raised) >
+                                        rank_of(server, stands->credited, chunk, raised);
 }
 
 const coverage *server_fill_source(const tarry_server *server, uint32_t chunk)
 {
-    return is_filled(server, chunk, server->attempt_raised) ? server->stale : server->credited;
+    server_standing stands = server_stands(server);
+    return is_filled(server, &stands, chunk, server->attempt_raised) ? server->stale
+                                                                     : server->credited;
 }
 
 /* The chunk's rank by these copies, times its weight. */
@@ -105,20 +106,20 @@ static uint64_t weighed_rank(const tarry_server *server, const coverage *copies,
     return plan_weight(server->plan, chunk) * rank_of(server, copies, chunk, raised);
 }
 
-static double left(const tarry_server *server, bool raised)
+static double left(const tarry_server *server, const server_standing *stands, bool raised)
 {
     uint64_t full = plan_total_weight(server->plan) * server->cut.parts, ranks = 0;
     for (uint32_t chunk = 0; chunk < server->plan->chunks; chunk++)
-        ranks += weighed_rank(server,
-                              is_filled(server, chunk, raised) ? server->stale : server->credited,
-                              chunk, raised);
+        ranks += weighed_rank(
+            server, is_filled(server, stands, chunk, raised) ? stands->stale : stands->credited,
+            chunk, raised);
     return (double)(full - ranks) / (double)full;
 }
 
-double server_fill_left(const tarry_server *server)
+double server_fill_left(const tarry_server *server, const server_standing *stands)
 {
-    return server->stale == NULL ? coverage_expected_error(server->credited, server->cut.parts)
-                                 : left(server, false);
+    return stands->stale == NULL ? coverage_expected_error(stands->credited, server->cut.parts)
+                                 : left(server, stands, false);
 }
 
 void server_fill_attempt(tarry_server *server)
@@ -128,8 +129,9 @@ void server_fill_attempt(tarry_server *server)
     result->copies_coded = 0;
     result->chunks_filled = 0;
     bool raised = server->attempt_raised;
+    server_standing stands = server_stands(server);
     for (uint32_t chunk = 0; chunk < server->plan->chunks; chunk++) {
-        if (is_filled(server, chunk, raised)) {
+        if (is_filled(server, &stands, chunk, raised)) {
             result->chunks_filled++;
             stale += weighed_rank(server, server->stale, chunk, raised);
         } else {
@@ -139,7 +141,7 @@ void server_fill_attempt(tarry_server *server)
     }
     server->attempt_missing = raised ? coverage_raised_error(server->credited, server->cut.parts)
                                      : coverage_expected_error(server->credited, server->cut.parts);
-    server->attempt_left = left(server, raised);
+    server->attempt_left = left(server, &stands, raised);
     server->attempt_filled = (double)stale / (double)full;
     server->attempt_scale = 1;
     server->attempt_error = (double)(full - fresh) / (double)full;
@@ -153,27 +155,21 @@ void server_fill_attempt(tarry_server *server)
 bool server_fill_view(const tarry_server *server, uint32_t worker, uint64_t *psi, uint64_t *stale,
                       bool *fresh)
 {
-    const tarry_plan *plan = server->plan;
-    uint32_t first = plan->worker_offset[worker];
-    uint32_t load = server_load(server, worker);
-    size_t at = 0;
     bool own = coverage_view(server->credited, worker, psi);
     *fresh = true;
     if (server->stale == NULL)
         return own;
     own = false;
-    bitset_clear(stale, load);
-    for (uint32_t slot = 0; slot < load; slot++) {
-        uint32_t chunk = plan->slot_chunk[first + slot];
-        bool filled = is_filled(server, chunk, server->attempt_raised);
+    bitset_clear(stale, server_load(server, worker));
+    for (psi_walk at = psi_begin(server->plan, worker); psi_here(&at); psi_next(&at)) {
+        bool filled = server_fill_source(server, at.chunk) == server->stale;
         if (filled)
-            coverage_view_chunk(server->stale, chunk, psi, at);
-        if (bitset_test(psi, at + plan->slot_holder[first + slot])) {
+            coverage_view_chunk(server->stale, at.chunk, psi, at.bit);
+        if (bitset_test(psi, psi_own(&at))) {
             own = true;
-            bitset_put(stale, slot, filled);
+            bitset_put(stale, at.position, filled);
             *fresh = *fresh && !filled;
         }
-        at += plan->chunk_offset[chunk + 1] - plan->chunk_offset[chunk];
     }
     return own;
 }

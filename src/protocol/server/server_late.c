@@ -5,6 +5,7 @@
  * have to compute before.
  */
 #include <math.h>
+#include <string.h>
 
 #include "protocol/server/server_state.h"
 
@@ -109,40 +110,37 @@ static outlook look_at_late(tarry_server *server, uint64_t now)
     return seen;
 }
 
-/* Takes the late workers out of what the stop rule looks at, or puts them back. */
-static int set_aside_late(tarry_server *server, bool aside)
+/* How the round would stand without the overdue. Changes only what stands in for its state. */
+static int suppose_without_late(tarry_server *server, server_standing *out)
 {
     const tarry_plan *plan = server->plan;
+    server_standing stands = {.credited = server->supposed,
+                              .stale = server->supposed_stale,
+                              .possible = server->supposed_possible,
+                              .busy = server->busy,
+                              .whole = server->whole};
+    coverage_copy(server->supposed, server->credited);
+    if (server->stale != NULL)
+        coverage_copy(server->supposed_stale, server->stale);
+    memcpy(server->supposed_possible, server->possible, plan->chunks * sizeof(*server->possible));
     for (uint32_t worker = 0; worker < plan->workers; worker++) {
-        server_member *member = &server->members[worker];
-        if (!member->overdue)
+        if (!server->members[worker].overdue)
             continue;
-        uint32_t first = plan->worker_offset[worker];
-        uint32_t load = server_load(server, worker);
-        uint32_t change = aside ? UINT32_MAX : 1;
-        member->excluded = aside;
-        if (member->finished + member->failed < load)
-            server->busy += change;
-        if (member->finished == load)
-            server->whole += change;
-        /* No message of this step has sets yet: what was credited is noted where they will be. */
-        uint64_t *removed = server->bits + server->bits_offset[worker];
+        uint32_t first = plan->worker_offset[worker], load = server_load(server, worker);
+        stands.busy -= server_has_work(server, worker);
+        stands.whole -= server->members[worker].finished == load;
         for (uint32_t slot = 0; slot < load; slot++) {
             if (!bitset_test(server->failed, first + slot))
-                server->possible[plan->slot_chunk[first + slot]] += change;
-            if (aside)
-                bitset_put(removed, slot, coverage_has(server->credited, worker, slot));
-            if (!bitset_test(removed, slot))
-                continue;
-            int error = aside ? coverage_remove(server->credited, worker, slot)
-                              : coverage_add(server->credited, worker, slot);
+                server->supposed_possible[plan->slot_chunk[first + slot]]--;
+            int error = coverage_remove(server->supposed, worker, slot);
             if (error != TARRY_OK)
                 return error;
         }
-        int error = server_fill_set_aside(server, worker, aside);
+        int error = server_fill_remove(server, server->supposed_stale, worker);
         if (error != TARRY_OK)
             return error;
     }
+    *out = stands;
     return TARRY_OK;
 }
 
@@ -150,27 +148,20 @@ static int set_aside_late(tarry_server *server, bool aside)
  * compute anything; if it is there, a probe will soon have shown that. */
 static bool can_be_counted_on(const server_member *member)
 {
-    return member_able(member) && member->heard_ns > member->begun_ns;
+    return member_able(member) && !member->overdue && member->heard_ns > member->begun_ns;
 }
 
-/* Credits all that those who can be counted on could still compute, or takes that back. */
-static int foresee(tarry_server *server, bool credit)
+/* Adds to what is supposed all that those who can be counted on could still compute. */
+static int suppose_more(tarry_server *server)
 {
-    const tarry_plan *plan = server->plan;
-    for (uint32_t worker = 0; worker < plan->workers; worker++) {
-        uint32_t first = plan->worker_offset[worker];
-        uint32_t load = server_load(server, worker);
-        const server_member *member = &server->members[worker];
-        uint64_t *added = server->bits + server->bits_offset[worker]; /* as set_aside_late does */
-        for (uint32_t slot = 0; slot < load && can_be_counted_on(member); slot++) {
-            if (credit)
-                bitset_put(added, slot,
-                           !bitset_test(server->failed, first + slot) &&
-                               !coverage_has(server->credited, worker, slot));
-            if (!bitset_test(added, slot))
+    for (uint32_t worker = 0; worker < server->plan->workers; worker++) {
+        if (!can_be_counted_on(&server->members[worker]))
+            continue;
+        uint32_t first = server->plan->worker_offset[worker];
+        for (uint32_t slot = 0; slot < server_load(server, worker); slot++) {
+            if (bitset_test(server->failed, first + slot))
                 continue;
-            int error = credit ? coverage_add(server->credited, worker, slot)
-                               : coverage_remove(server->credited, worker, slot);
+            int error = coverage_add(server->supposed, worker, slot);
             if (error != TARRY_OK)
                 return error;
         }
@@ -188,15 +179,20 @@ static int could_make_up(tarry_server *server, uint64_t now, bool *could, uint64
     *could = false;
     if (server->settings.stop != TARRY_STOP_EXACT)
         return TARRY_OK;
-    int error = foresee(server, true);
+    int error = suppose_more(server);
     if (error != TARRY_OK)
         return error;
-    *could = coverage_recovered(server->credited, plan_least_parts(server->plan)) ==
+    *could = coverage_recovered(server->supposed, plan_least_parts(server->plan)) ==
              server->plan->chunks;
-    error = foresee(server, false);
-    if (error == TARRY_OK && *could)
-        *repeat_ns = server->steering != NULL ? steering_repeat_ns(server, now)
-                                              : server->result.signal_ns - server->result.start_ns;
+    if (!*could)
+        return TARRY_OK;
+    *repeat_ns = server->result.signal_ns - server->result.start_ns;
+    if (server->steering == NULL)
+        return TARRY_OK;
+    server_standing without;
+    error = suppose_without_late(server, &without);
+    if (error == TARRY_OK)
+        *repeat_ns = steering_repeat_ns(server, now, without.credited);
     return error;
 }
 
@@ -241,16 +237,15 @@ typedef struct exclusion {
 static int weigh_exclusion(tarry_server *server, uint64_t now, exclusion *out)
 {
     *out = (exclusion){0};
-    int error = set_aside_late(server, true);
+    server_standing without;
+    int error = suppose_without_late(server, &without);
     if (error != TARRY_OK)
         return error;
-    uint32_t parts = server_pick_parts(server, now);
+    uint32_t parts = server_pick_parts(server, &without, now);
     out->as_good = parts != 0 &&
-                   coverage_expected_error(server->credited, parts) <= server->attempt_missing &&
-                   server_fill_left(server) <= server->attempt_left;
-    if (!out->as_good)
-        error = could_make_up(server, now, &out->could, &out->compute_ns);
-    return error == TARRY_OK ? set_aside_late(server, false) : error;
+                   coverage_expected_error(without.credited, parts) <= server->attempt_missing &&
+                   server_fill_left(server, &without) <= server->attempt_left;
+    return out->as_good ? TARRY_OK : could_make_up(server, now, &out->could, &out->compute_ns);
 }
 
 /*

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "protocol/server/server_state.h"
 
-/* What the worker shall compute before all else: what is missing and not yet finished by it. */
+/* The chunks that the worker computes before all others: those missing that it has not finished. */
 static const uint64_t *compose_first(tarry_server *server, uint32_t worker)
 {
     const tarry_plan *plan = server->plan;

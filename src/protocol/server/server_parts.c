@@ -27,9 +27,9 @@ layout server_layout(const tarry_server *server, uint32_t parts)
 }
 
 /* Whether what is credited is as good as the rule asks for. */
-static bool meets_rule(const tarry_server *server, uint32_t parts)
+static bool meets_rule(const tarry_server *server, const server_standing *stands, uint32_t parts)
 {
-    const coverage *credited = server->credited;
+    const coverage *credited = stands->credited;
     switch (server->settings.stop) {
     case TARRY_STOP_EXACT:
     case TARRY_STOP_DEADLINE:
@@ -37,7 +37,7 @@ static bool meets_rule(const tarry_server *server, uint32_t parts)
     case TARRY_STOP_ERROR:
         return coverage_expected_error(credited, parts) <= server->settings.error_limit;
     case TARRY_STOP_WORKERS:
-        return server->whole >= server->settings.workers_needed;
+        return stands->whole >= server->settings.workers_needed;
     }
     return false;
 }
@@ -46,27 +46,27 @@ static bool meets_rule(const tarry_server *server, uint32_t parts)
  * Whether anything may still come that is of use. Workers that go by the plan finish all they have;
  * with a dynamic order they don't compute what is recovered already.
  */
-static bool more_may_come(const tarry_server *server)
+static bool more_may_come(const tarry_server *server, const server_standing *stands)
 {
     if (server->steering == NULL)
-        return server->busy > 0;
+        return stands->busy > 0;
     uint32_t parts = server_wanted_copies(server);
     for (uint32_t chunk = 0; chunk < server->plan->chunks; chunk++)
-        if (server->possible[chunk] > coverage_copies(server->credited, chunk) &&
-            coverage_rank(server->credited, parts, chunk) < parts)
+        if (stands->possible[chunk] > coverage_copies(stands->credited, chunk) &&
+            coverage_rank(stands->credited, parts, chunk) < parts)
             return true;
     return false;
 }
 
 /* The rule says to go on with what there is, whatever it is. */
-static bool is_overdue(const tarry_server *server, uint64_t now)
+static bool is_overdue(const tarry_server *server, const server_standing *stands, uint64_t now)
 {
     switch (server->settings.stop) {
     case TARRY_STOP_DEADLINE:
         return now - server->result.start_ns >= server->settings.deadline_ns ||
-               !more_may_come(server);
+               !more_may_come(server, stands);
     case TARRY_STOP_ERROR:
-        return !more_may_come(server);
+        return !more_may_come(server, stands);
     case TARRY_STOP_EXACT:
     case TARRY_STOP_WORKERS:
         break;
@@ -74,19 +74,19 @@ static bool is_overdue(const tarry_server *server, uint64_t now)
     return false;
 }
 
-uint32_t server_pick_parts(const tarry_server *server, uint64_t now)
+uint32_t server_pick_parts(const tarry_server *server, const server_standing *stands, uint64_t now)
 {
     uint32_t least = least_parts(server), most = most_parts(server);
-    bool settled = !server->settings.reproducible || server->busy == 0;
+    bool settled = !server->settings.reproducible || stands->busy == 0;
     for (uint32_t parts = most; settled && parts >= least; parts--)
-        if (meets_rule(server, parts))
+        if (meets_rule(server, stands, parts))
             return parts;
-    if (!is_overdue(server, now))
+    if (!is_overdue(server, stands, now))
         return 0;
     uint32_t best = most;
     for (uint32_t parts = most; parts >= least; parts--)
-        if (coverage_expected_error(server->credited, parts) <
-            coverage_expected_error(server->credited, best))
+        if (coverage_expected_error(stands->credited, parts) <
+            coverage_expected_error(stands->credited, best))
             best = parts;
     return best;
 }
@@ -95,13 +95,14 @@ bool server_only_waits(const tarry_server *server)
 {
     if (server->able == 0 || server->plan->adaptive || server->looked_parts != 0)
         return false;
+    server_standing stands = server_stands(server);
     switch (server->settings.stop) {
     case TARRY_STOP_EXACT:
         return server->hopeless_count == 0 && server->ill_count == 0 &&
-               !meets_rule(server, server->plan->parts);
+               !meets_rule(server, &stands, server->plan->parts);
     case TARRY_STOP_WORKERS:
         return server->capable >= server->settings.workers_needed &&
-               !meets_rule(server, server->plan->parts);
+               !meets_rule(server, &stands, server->plan->parts);
     case TARRY_STOP_DEADLINE: /* it may be over */
     case TARRY_STOP_ERROR:    /* this is worked out in full, too */
         break;
@@ -238,8 +239,10 @@ static double patience_ns(const tarry_server *server, uint64_t now)
 
 static bool can_wait(const tarry_server *server, uint64_t now, uint32_t parts)
 {
-    return parts < most_parts(server) && server->attempt == 0 && more_may_come(server) &&
-           server->upload.known && !server->settings.reproducible && !is_overdue(server, now);
+    server_standing stands = server_stands(server);
+    return parts < most_parts(server) && server->attempt == 0 && more_may_come(server, &stands) &&
+           server->upload.known && !server->settings.reproducible &&
+           !is_overdue(server, &stands, now);
 }
 
 uint32_t server_settle_parts(tarry_server *server, uint64_t now, uint32_t parts)
@@ -262,9 +265,10 @@ uint32_t server_settle_parts(tarry_server *server, uint64_t now, uint32_t parts)
     if (server->steering == NULL)
         foresee_copies(server, now);
     uint32_t least = least_parts(server), count = most_parts(server) - least + 1;
+    server_standing stands = server_stands(server);
     for (uint32_t i = 0; i < count; i++)
         server->prospects[i] = (parts_prospect){
-            .met = meets_rule(server, least + i),
+            .met = meets_rule(server, &stands, least + i),
             .wait_ns = wait_for(server, now, least + i),
             .upload_ns = upload_ns(server, least + i),
         };

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "protocol/server/server_state.h"
 
-#include <string.h>
-
 /*
  * A chunk is hopeless when too few copies can ever be there, or when all that can be are, and their
  * columns of R still don't span the parts, whatever the limit: the fewest parts that there may be.
  */
-static void review_chunk(tarry_server *server, uint32_t chunk)
+void server_review_chunk(tarry_server *server, uint32_t chunk)
 {
     uint32_t parts = plan_least_parts(server->plan), possible = server->possible[chunk];
     server_review_limit(server, chunk);
@@ -20,8 +18,7 @@ static void review_chunk(tarry_server *server, uint32_t chunk)
     server->hopeless_count += hopeless ? 1 : UINT32_MAX;
 }
 
-/* The round can count on the worker from here on; it has nothing yet. */
-static void enlist(tarry_server *server, uint32_t worker)
+void server_enlist(tarry_server *server, uint32_t worker)
 {
     const tarry_plan *plan = server->plan;
     for (uint32_t slot = plan->worker_offset[worker]; slot < plan->worker_offset[worker + 1];
@@ -63,7 +60,7 @@ static int retire(tarry_server *server, uint32_t worker)
             server_recall(server, worker, slot);
         if (!bitset_test(server->failed, first + slot))
             server->possible[chunk]--;
-        review_chunk(server, chunk);
+        server_review_chunk(server, chunk);
     }
     server->able--;
     if (server_has_work(server, worker))
@@ -97,7 +94,7 @@ int server_exclude(tarry_server *server, uint64_t now, uint32_t worker)
     return error;
 }
 
-static void send_round(tarry_server *server, uint64_t now, uint32_t worker)
+void server_send_round(tarry_server *server, uint64_t now, uint32_t worker)
 {
     server_member *member = &server->members[worker];
     tarry_effect *effect = server_send(server, worker, TARRY_MESSAGE_ROUND);
@@ -132,65 +129,13 @@ int server_joined(tarry_server *server, uint64_t now, uint32_t worker)
         steering_joined(server, now, worker);
         return TARRY_OK;
     }
-    enlist(server, worker);
+    server_enlist(server, worker);
     const tarry_plan *plan = server->plan;
     for (uint32_t slot = plan->worker_offset[worker]; slot < plan->worker_offset[worker + 1];
          slot++)
-        review_chunk(server, plan->slot_chunk[slot]);
+        server_review_chunk(server, plan->slot_chunk[slot]);
     steering_joined(server, now, worker);
-    send_round(server, now, worker);
-    return TARRY_OK;
-}
-
-int server_start(tarry_server *server, uint64_t now)
-{
-    if (server->phase != SERVER_IDLE)
-        return TARRY_ERROR_STATE;
-    int error = server_fill_start(server);
-    if (error != TARRY_OK)
-        return error;
-    const tarry_plan *plan = server->plan;
-    uint32_t least = plan_least_parts(plan);
-    server->phase = SERVER_COMPUTING;
-    server->cut = server_layout(server, least);
-    server->attempt = 0;
-    server->broken = false;
-    server->late_ns = TARRY_NEVER;
-    server->complete_count = 0;
-    server->error_sum = server->filled_sum = 0;
-    server->all_exact = true;
-    server->result = (tarry_round_result){
-        .round = server->round,
-        .parts = least,
-        .copies_needed = (uint64_t)plan->chunks * least,
-        .start_ns = now,
-        .signal_ns = TARRY_NEVER,
-    };
-    server->ready_ns = server->look_ns = TARRY_NEVER;
-    server->looked_parts = 0;
-    server_aim_parts(server);
-    bitset_clear(server->complete, server->stripes);
-    coverage_clear(server->credited);
-    memset(server->possible, 0, plan->chunks * sizeof(*server->possible));
-    server->able = server->busy = server->whole = server->capable = 0;
-    server_wake(server, now);
-    for (uint32_t worker = 0; worker < plan->workers; worker++) {
-        server_member *member = &server->members[worker];
-        member->excluded = member->participant = member->reported = member->late = false;
-        member->put_off = false;
-        member->finished = member->failed = member->parts_due = 0;
-        member->term = member->signal_term = 0;
-        member->reordered = false;
-        if (!member->present)
-            continue;
-        enlist(server, worker);
-    }
-    steering_start(server);
-    for (uint32_t worker = 0; worker < plan->workers; worker++)
-        if (server->members[worker].present)
-            send_round(server, now, worker);
-    for (uint32_t chunk = 0; chunk < plan->chunks; chunk++)
-        review_chunk(server, chunk);
+    server_send_round(server, now, worker);
     return TARRY_OK;
 }
 
@@ -199,7 +144,7 @@ static int credit_chunk(tarry_server *server, uint32_t worker, uint32_t slot)
     const tarry_plan *plan = server->plan;
     int error = coverage_add(server->credited, worker, slot);
     if (error == TARRY_OK)
-        review_chunk(server, plan->slot_chunk[plan->worker_offset[worker] + slot]);
+        server_review_chunk(server, plan->slot_chunk[plan->worker_offset[worker] + slot]);
     return error;
 }
 
@@ -271,7 +216,7 @@ static int take_failed(tarry_server *server, uint64_t now, uint32_t worker, uint
     if (member->failed == 1)
         server->capable--;
     server->possible[server->plan->slot_chunk[edge]]--;
-    review_chunk(server, server->plan->slot_chunk[edge]);
+    server_review_chunk(server, server->plan->slot_chunk[edge]);
     if (server->settings.credit == TARRY_CREDIT_WHOLE) {
         server_left_out(server, worker, TARRY_ABSENT_FAILED, now - member->begun_ns, 0);
         return server_exclude(server, now, worker);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The server's state, and what its files do for each other:
- *   server.c           creation, and which event goes where
+ *   server_effects.c   what the server sends and tells, and what of it counts
  *   server_progress.c  workers coming and going, reports, what is still possible
+ *   server_start.c     the beginning of a round
  *   server_attempt.c   encode signals, coded parts, the end of a round
  *   server_keep.c      the fates of copies that workers don't keep until the signal
  *   server_limit.c     the conditioning limit of one signal
@@ -13,6 +14,7 @@
  *   steering.h         dynamic orders, in files of their own
  *   checkpoint.c       what a restarted server has to know
  *   adopt.c            what the server of another plan takes over
+ *   server.c           creation, and which event goes where: it calls all of these
  * Handlers only change the state; server_advance then decides what follows from it.
  */
 #ifndef PROTOCOL_SERVER_STATE_H
@@ -59,7 +61,7 @@ typedef struct server_member {
     uint32_t term;        /* signals and recalls sent in this round */
     uint32_t signal_term; /* reports from before this one are void */
     bool news_due;
-    bool recalled;   /* a dropped copy is wanted after all: the news shall say so */
+    bool recalled;   /* a dropped copy is wanted after all: the next news say so */
     bool reordered;  /* was told what to compute first in this round: all further news repeat it */
     tarry_fate fate; /* of the copy at fate_slot, to be told */
     uint32_t fate_slot;
@@ -73,6 +75,14 @@ typedef struct server_member {
     uint64_t probe_ns;  /* when the unanswered probe was sent; TARRY_NEVER if there is none */
 } server_member;
 
+/* What the stop rule goes by: the round as it stands, or as it would stand without some workers. */
+typedef struct server_standing {
+    const coverage *credited;
+    const coverage *stale; /* NULL without TARRY_FILL_STALE */
+    const uint32_t *possible;
+    uint32_t busy, whole;
+} server_standing;
+
 struct tarry_server {
     tarry_allocator allocator;
     const tarry_plan *plan;
@@ -85,14 +95,18 @@ struct tarry_server {
     uint64_t round; /* that runs, or the next one when idle */
     uint32_t attempt;
     server_member *members;
-    recent *answers;       /* per worker: times from a probe to the answer */
-    uint64_t *done;        /* a bit per slot: reported as finished */
-    uint64_t *failed;      /* a bit per slot: reported as impossible */
-    coverage *credited;    /* copies that count: psi, as it would be if the signal went out now */
-    uint64_t *previous;    /* TARRY_FILL_STALE, else NULL: a bit per slot: finished in the round
-                              before, by a worker that is there since */
-    coverage *stale;       /* the same copies */
-    uint32_t *possible;    /* per chunk: copies that are there or may still come */
+    recent *answers;    /* per worker: times from a probe to the answer */
+    uint64_t *done;     /* a bit per slot: reported as finished */
+    uint64_t *failed;   /* a bit per slot: reported as impossible */
+    coverage *credited; /* copies that count: psi, as it would be if the signal went out now */
+    uint64_t *previous; /* TARRY_FILL_STALE, else NULL: a bit per slot: finished in the round
+                           before, by a worker that is there since */
+    coverage *stale;    /* the same copies */
+    uint32_t *possible; /* per chunk: copies that are there or may still come */
+    /* What stands in for these three in a question; server_late.c */
+    coverage *supposed;
+    coverage *supposed_stale;
+    uint32_t *supposed_possible;
     uint32_t *recall_term; /* per slot: reports of it from before are old; NULL: all is kept */
     uint32_t *news;        /* the workers that news are due for */
     uint32_t news_count;
@@ -169,6 +183,17 @@ static inline bool member_able(const server_member *member)
     return member->present && !member->excluded;
 }
 
+static inline server_standing server_stands(const tarry_server *server)
+{
+    return (server_standing){
+        .credited = server->credited,
+        .stale = server->stale,
+        .possible = server->possible,
+        .busy = server->busy,
+        .whole = server->whole,
+    };
+}
+
 /* Nobody has joined, and no round has begun. */
 bool server_is_fresh(const tarry_server *server);
 
@@ -178,21 +203,32 @@ static inline uint64_t server_stripe_numbers(const tarry_server *server, uint32_
     return layout_stripe_length(&server->cut, stripe);
 }
 
+/* server_effects.c */
 /* Adds an effect of the type for the worker, all else zero. */
 tarry_effect *server_emit(tarry_server *server, tarry_effect_type type, uint32_t worker);
 /* Sends a message of this round; the caller adds what the type needs. */
 tarry_effect *server_send(tarry_server *server, uint32_t worker, tarry_message_type type);
-/* Says that the worker is done without, before that is carried out. */
+/* Says that the round goes on without the worker, before that is carried out. */
 void server_left_out(tarry_server *server, uint32_t worker, tarry_absence reason,
                      uint64_t waited_ns, uint64_t limit_ns);
 /* Ignores the event. Gives back TARRY_OK: a peer's fault is not the caller's. */
 int server_reject(tarry_server *server, uint32_t worker, tarry_reject why);
+/* Counts the step's messages: their sets are known now, and FINISH belongs to the round that it
+ * ends. */
+void server_count_sent(tarry_server *server);
+
+/* server_start.c */
+int server_start(tarry_server *server, uint64_t now);
 
 /* server_progress.c */
-int server_start(tarry_server *server, uint64_t now);
+/* The round can count on the worker from here on; it has nothing yet. */
+void server_enlist(tarry_server *server, uint32_t worker);
+void server_send_round(tarry_server *server, uint64_t now, uint32_t worker);
+/* A copy of `chunk` has come or gone, or can't come any more. */
+void server_review_chunk(tarry_server *server, uint32_t chunk);
 int server_joined(tarry_server *server, uint64_t now, uint32_t worker);
 int server_lost(tarry_server *server, uint64_t now, uint32_t worker);
-/* The worker stays, but this round does without it. */
+/* The worker stays connected; this round continues without it. */
 int server_exclude(tarry_server *server, uint64_t now, uint32_t worker);
 int server_report(tarry_server *server, uint64_t now, uint32_t worker,
                   const tarry_message *message);
@@ -213,11 +249,11 @@ static inline bool server_keeps_credited(const tarry_server *server)
     return server->settings.keep == TARRY_KEEP_CREDITED;
 }
 /* Whether a report of a finished chunk is of a copy that the worker has dropped since by itself:
- * void, as if it had not been computed. It is not to come again. */
+ * void, as if it had not been computed. The worker may not send it again. */
 bool server_voids(tarry_server *server, uint32_t worker, const tarry_message *report);
 /* Decides on the copy at `slot` of a worker that this round counts on. */
 int server_settle(tarry_server *server, uint32_t worker, uint32_t slot);
-/* Other holders of the chunk at `slot` that dropped their copies shall compute it again: the
+/* Tells the other holders of the chunk at `slot` that dropped their copies to compute it again: the
  * worker's own is gone, and nobody is credited with it. */
 void server_recall(tarry_server *server, uint32_t worker, uint32_t slot);
 
@@ -265,11 +301,11 @@ int server_fill_start(tarry_server *server);
 void server_fill_forget(tarry_server *server, uint32_t worker);
 /* The round can't count on the worker any more. */
 int server_fill_retire(tarry_server *server, uint32_t worker);
-/* Takes a worker's stale copies out of the state for a moment, or puts them back. */
-int server_fill_set_aside(tarry_server *server, uint32_t worker, bool aside);
+/* Takes a worker's stale copies out of `stale`, which is the server's or stands in for it. */
+int server_fill_remove(const tarry_server *server, coverage *stale, uint32_t worker);
 /* The share of the sum that is neither recovered nor filled with stale gradients, if the limit is
  * not raised. */
-double server_fill_left(const tarry_server *server);
+double server_fill_left(const tarry_server *server, const server_standing *stands);
 /* What the attempt that begins now promises, its limit being known. */
 void server_fill_attempt(tarry_server *server);
 /* The copies that the attempt takes `chunk` from: this round's or those of the one before. */
@@ -283,7 +319,7 @@ bool server_fill_view(const tarry_server *server, uint32_t worker, uint64_t *psi
 layout server_layout(const tarry_server *server, uint32_t parts);
 /* The largest number of parts with which the stop rule holds for what is credited now, or that of
  * the least expected error if it holds with whatever there is; 0 if it does not hold. */
-uint32_t server_pick_parts(const tarry_server *server, uint64_t now);
+uint32_t server_pick_parts(const tarry_server *server, const server_standing *stands, uint64_t now);
 /* Whether server_advance would do nothing while workers compute, where that can be told at once;
  * false says nothing. */
 bool server_only_waits(const tarry_server *server);
@@ -334,7 +370,7 @@ bool server_hears_first(const tarry_server *server, uint64_t now, uint64_t due, 
 /* Another part is complete: sets when to look for late ones. */
 void server_await_parts(tarry_server *server, uint64_t now);
 int server_pass_over_late(tarry_server *server, uint64_t now);
-/* Those whom the round does without for being late, and who are there, are new arrivals in it. */
+/* Workers that this round excluded as late, and that are present, join it as new arrivals. */
 int server_call_back_late(tarry_server *server, uint64_t now);
 /* How long after the signal a worker may take, by what is known;
  * TARRY_NEVER if that is too little. */

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "protocol/order.h"
 #include "protocol/server/server_state.h"
 
 /* ---- creation ---- */
@@ -14,16 +13,17 @@ static int allocate_sets(tarry_server *server, steering *made)
 {
     const tarry_allocator *allocator = &server->allocator;
     uint32_t workers = server->plan->workers;
-    made->words = memory_allocate(allocator, (size_t)workers + 1, sizeof(*made->words));
-    if (made->words == NULL)
+    made->set_start = memory_allocate(allocator, (size_t)workers + 1, sizeof(*made->set_start));
+    if (made->set_start == NULL)
         return TARRY_ERROR_NO_MEMORY;
     for (uint32_t worker = 0; worker < workers; worker++)
-        made->words[worker + 1] = made->words[worker] + bitset_words(server_load(server, worker));
-    made->closed = memory_allocate(allocator, made->words[workers], sizeof(uint64_t));
-    made->plans = memory_allocate(allocator, made->words[workers], sizeof(uint64_t));
-    made->first = memory_allocate(allocator, made->words[workers], sizeof(uint64_t));
-    made->barred = memory_allocate(allocator, made->words[workers], sizeof(uint64_t));
-    made->addressed = memory_allocate(allocator, 4 * made->words[workers], sizeof(uint64_t));
+        made->set_start[worker + 1] =
+            made->set_start[worker] + bitset_words(server_load(server, worker));
+    made->closed = memory_allocate(allocator, made->set_start[workers], sizeof(uint64_t));
+    made->plans = memory_allocate(allocator, made->set_start[workers], sizeof(uint64_t));
+    made->first = memory_allocate(allocator, made->set_start[workers], sizeof(uint64_t));
+    made->barred = memory_allocate(allocator, made->set_start[workers], sizeof(uint64_t));
+    made->addressed = memory_allocate(allocator, 4 * made->set_start[workers], sizeof(uint64_t));
     if (made->closed == NULL || made->plans == NULL || made->first == NULL ||
         made->barred == NULL || made->addressed == NULL)
         return TARRY_ERROR_NO_MEMORY;
@@ -47,7 +47,7 @@ int steering_create(tarry_server *server)
     made->by_cost = memory_allocate(allocator, chunks, sizeof(*made->by_cost));
     made->planned = memory_allocate(allocator, chunks, sizeof(*made->planned));
     made->computing = memory_allocate(allocator, chunks, sizeof(*made->computing));
-    made->stirred = memory_allocate(allocator, workers, sizeof(*made->stirred));
+    made->dirty = memory_allocate(allocator, workers, sizeof(*made->dirty));
     made->candidates =
         memory_allocate(allocator, server->plan->max_load, sizeof(*made->candidates));
     made->values = memory_allocate(allocator, workers, sizeof(*made->values));
@@ -55,7 +55,7 @@ int steering_create(tarry_server *server)
     made->way_from = memory_allocate(allocator, workers, sizeof(*made->way_from));
     made->way_edge = memory_allocate(allocator, workers, sizeof(*made->way_edge));
     if (made->workers == NULL || made->cost == NULL || made->by_cost == NULL ||
-        made->planned == NULL || made->computing == NULL || made->stirred == NULL ||
+        made->planned == NULL || made->computing == NULL || made->dirty == NULL ||
         made->candidates == NULL || made->values == NULL || made->way_queue == NULL ||
         made->way_from == NULL || made->way_edge == NULL)
         return TARRY_ERROR_NO_MEMORY;
@@ -80,7 +80,7 @@ void steering_free(tarry_server *server)
     memory_release(allocator, it->first);
     memory_release(allocator, it->plans);
     memory_release(allocator, it->closed);
-    memory_release(allocator, it->words);
+    memory_release(allocator, it->set_start);
     suit_destroy(server);
     chunk_costs_destroy(&it->learned, allocator);
     memory_release(allocator, it->way_edge);
@@ -88,7 +88,7 @@ void steering_free(tarry_server *server)
     memory_release(allocator, it->way_queue);
     memory_release(allocator, it->values);
     memory_release(allocator, it->candidates);
-    memory_release(allocator, it->stirred);
+    memory_release(allocator, it->dirty);
     memory_release(allocator, it->computing);
     memory_release(allocator, it->planned);
     memory_release(allocator, it->by_cost);
@@ -97,117 +97,7 @@ void steering_free(tarry_server *server)
     memory_release(allocator, it);
 }
 
-/* ---- what is known ---- */
-
-uint32_t steering_chunk(const tarry_server *server, uint32_t worker, uint32_t slot)
-{
-    return server->plan->slot_chunk[server->plan->worker_offset[worker] + slot];
-}
-
-double steering_time(const tarry_server *server, uint64_t now)
-{
-    return (double)(now - server->result.start_ns);
-}
-
-double steering_pace(const tarry_server *server, uint32_t worker, double time)
-{
-    const steering *it = server->steering;
-    const steering_worker *of = &it->workers[worker];
-    double busy = 0, elapsed = 0;
-    if (of->current < server_load(server, worker)) {
-        busy = it->cost[steering_chunk(server, worker, of->current)];
-        elapsed = time - of->since_ns;
-    }
-    double per_cost_ns = pace_of(&of->pace, it->prior_ns, busy, elapsed);
-    return per_cost_ns > 0 ? per_cost_ns : 1;
-}
-
-double steering_rest_ns(const tarry_server *server, uint32_t worker, double time)
-{
-    const double least = 0.05; /* of its time: one that should be done may be any moment */
-    const steering *it = server->steering;
-    const steering_worker *of = &it->workers[worker];
-    if (of->current == server_load(server, worker))
-        return 0;
-    double cost = it->cost[steering_chunk(server, worker, of->current)];
-    double whole = steering_pace(server, worker, time) * cost;
-    double elapsed = it->prior_ns > 0 ? time - of->since_ns : 0;
-    bool known = of->pace.past > 0 || of->pace.cost > 0;
-    double overdue = elapsed - (known ? cost * pace_of(&of->pace, it->prior_ns, 0, 0) : 0);
-    return fmax(fmax(whole - elapsed, least * whole), overdue);
-}
-
-double steering_end_ns(const tarry_server *server, uint32_t worker, double time)
-{
-    return steering_rest_ns(server, worker, time) +
-           server->steering->workers[worker].queue * steering_pace(server, worker, time);
-}
-
-uint32_t steering_wanted(const tarry_server *server, uint32_t chunk)
-{
-    uint32_t parts = server_wanted_copies(server);
-    if (coverage_rank(server->credited, parts, chunk) >= parts)
-        return 0;
-    uint32_t copies = coverage_copies(server->credited, chunk);
-    return copies < parts ? parts - copies : 1; /* one more where those don't span the parts */
-}
-
-uint32_t steering_missing(const tarry_server *server, uint32_t chunk)
-{
-    uint32_t wanted = steering_wanted(server, chunk);
-    uint32_t coming = server->steering->computing[chunk] + server->steering->planned[chunk];
-    return wanted > coming ? wanted - coming : 0;
-}
-
-bool steering_is_free(const tarry_server *server, uint32_t worker, uint32_t slot)
-{
-    const steering *it = server->steering;
-    size_t bit = it->words[worker] * 64 + slot;
-    return member_able(&server->members[worker]) && !bitset_test(it->closed, bit) &&
-           !bitset_test(it->plans, bit) && it->workers[worker].current != slot;
-}
-
-/* ---- the books ---- */
-
-void steering_stir(tarry_server *server, uint32_t worker)
-{
-    steering *it = server->steering;
-    if (it->workers[worker].stirred)
-        return;
-    it->workers[worker].stirred = true;
-    it->stirred[it->stirred_count++] = worker;
-}
-
-void steering_plan(tarry_server *server, uint32_t worker, uint32_t slot)
-{
-    steering *it = server->steering;
-    uint32_t chunk = steering_chunk(server, worker, slot);
-    bitset_set(it->plans + it->words[worker], slot);
-    it->planned[chunk]++;
-    it->workers[worker].queue += it->cost[chunk];
-}
-
-void steering_unplan(tarry_server *server, uint32_t worker, uint32_t slot)
-{
-    steering *it = server->steering;
-    uint32_t chunk = steering_chunk(server, worker, slot);
-    bitset_reset(it->plans + it->words[worker], slot);
-    it->planned[chunk]--;
-    it->workers[worker].queue = fmax(it->workers[worker].queue - it->cost[chunk], 0);
-}
-
-void steering_calm_all(steering *it)
-{
-    while (it->stirred_count > 0)
-        it->workers[it->stirred[--it->stirred_count]].stirred = false;
-}
-
-static void unplan_worker(tarry_server *server, uint32_t worker)
-{
-    for (uint32_t slot = 0; slot < server_load(server, worker); slot++)
-        if (steering_is_planned(server->steering, worker, slot))
-            steering_unplan(server, worker, slot);
-}
+/* ---- what follows from a change in the books ---- */
 
 /* Somebody has to take care of what nobody is planned for any more. */
 static void cover(tarry_server *server, double time, uint32_t chunk)
@@ -221,7 +111,7 @@ static void cover(tarry_server *server, double time, uint32_t chunk)
     }
     for (uint32_t holder = plan->chunk_offset[chunk]; holder < plan->chunk_offset[chunk + 1];
          holder++)
-        steering_stir(server, plan->holder_worker[holder]);
+        steering_mark_dirty(server, plan->holder_worker[holder]);
 }
 
 /* A worker went to a chunk that was planned for others: these need not. */
@@ -237,7 +127,7 @@ static void spare_others(tarry_server *server, uint32_t chunk, uint32_t worker)
         if (other == worker || !steering_is_planned(it, other, slot))
             continue;
         steering_unplan(server, other, slot);
-        steering_stir(server, other);
+        steering_mark_dirty(server, other);
     }
 }
 
@@ -274,7 +164,7 @@ static void settle(tarry_server *server, uint32_t chunk)
         uint32_t worker = plan->holder_worker[holder], slot = plan->holder_position[holder];
         if (steering_is_planned(it, worker, slot))
             steering_unplan(server, worker, slot);
-        steering_stir(server, worker);
+        steering_mark_dirty(server, worker);
     }
 }
 
@@ -284,7 +174,7 @@ static void take_off(tarry_server *server, double time, uint32_t worker)
 {
     steering *it = server->steering;
     uint32_t load = server_load(server, worker);
-    unplan_worker(server, worker);
+    steering_unplan_worker(server, worker);
     if (it->workers[worker].current < load)
         it->computing[steering_chunk(server, worker, it->workers[worker].current)]--;
     it->workers[worker].current = load;
@@ -301,7 +191,7 @@ static void plan_all(tarry_server *server, double time)
         for (uint32_t worker = 0; worker < server->plan->workers; worker++)
             choose_next(server, time, worker);
     for (uint32_t worker = 0; worker < server->plan->workers; worker++)
-        steering_stir(server, worker);
+        steering_mark_dirty(server, worker);
 }
 
 void steering_start(tarry_server *server)
@@ -310,8 +200,8 @@ void steering_start(tarry_server *server)
     if (it == NULL)
         return;
     const tarry_plan *plan = server->plan;
-    memset(it->closed, 0, it->words[plan->workers] * sizeof(*it->closed));
-    memset(it->plans, 0, it->words[plan->workers] * sizeof(*it->plans));
+    memset(it->closed, 0, it->set_start[plan->workers] * sizeof(*it->closed));
+    memset(it->plans, 0, it->set_start[plan->workers] * sizeof(*it->plans));
     memset(it->planned, 0, plan->chunks * sizeof(*it->planned));
     memset(it->computing, 0, plan->chunks * sizeof(*it->computing));
     it->tick_ns = TARRY_NEVER;
@@ -329,8 +219,8 @@ void steering_joined(tarry_server *server, uint64_t now, uint32_t worker)
     if (it == NULL)
         return;
     steering_worker *of = &it->workers[worker];
-    bitset_clear(it->closed + it->words[worker], server_load(server, worker));
-    of->turn = 0;
+    bitset_clear(it->closed + it->set_start[worker], server_load(server, worker));
+    of->sequence = 0;
     double time = steering_time(server, now);
     if (server->phase != SERVER_COMPUTING)
         return;
@@ -338,7 +228,7 @@ void steering_joined(tarry_server *server, uint64_t now, uint32_t worker)
         share_balance(server, time, worker);
     else
         choose_next(server, time, worker);
-    steering_stir(server, worker); /* one that has to rest is looked at again */
+    steering_mark_dirty(server, worker); /* one that has to rest is looked at again */
 }
 
 void steering_retired(tarry_server *server, uint64_t now, uint32_t worker)
@@ -362,7 +252,7 @@ void steering_report(tarry_server *server, uint64_t now, uint32_t worker,
     steering_worker *of = &it->workers[worker];
     uint32_t slot = message->slot, chunk = steering_chunk(server, worker, slot);
     double time = steering_time(server, now);
-    bitset_set(it->closed + it->words[worker], slot);
+    bitset_set(it->closed + it->set_start[worker], slot);
     if (!member_able(&server->members[worker]))
         return;
     if (steering_is_planned(it, worker, slot))
@@ -376,7 +266,7 @@ void steering_report(tarry_server *server, uint64_t now, uint32_t worker,
     }
     if (server->phase != SERVER_COMPUTING)
         return;
-    if (it->prior_ns == 0 || ++it->words_heard > server->plan->workers / 4)
+    if (it->prior_ns == 0 || ++it->updates_seen > server->plan->workers / 4)
         learn_prior(server, time);
     if (steering_wanted(server, chunk) == 0)
         settle(server, chunk);
@@ -389,7 +279,7 @@ void steering_reopen(tarry_server *server, uint32_t worker, uint32_t slot)
 {
     steering *it = server->steering;
     if (it != NULL)
-        bitset_reset(it->closed + it->words[worker], slot);
+        bitset_reset(it->closed + it->set_start[worker], slot);
 }
 
 /*
@@ -400,9 +290,9 @@ static uint32_t heard_next(const tarry_server *server, uint32_t worker, uint32_t
 {
     const steering *it = server->steering;
     uint32_t load = server_load(server, worker);
-    if (next >= load || bitset_test(it->closed + it->words[worker], next))
+    if (next >= load || bitset_test(it->closed + it->set_start[worker], next))
         return load;
-    return bitset_test(it->barred + it->words[worker], next)
+    return bitset_test(it->barred + it->set_start[worker], next)
                ? steering_told_next(server, worker, next)
                : next;
 }
@@ -414,11 +304,12 @@ void steering_word(tarry_server *server, uint64_t now, uint32_t worker,
     if (it == NULL)
         return;
     steering_worker *of = &it->workers[worker];
-    bool newer = message->turn != 0 && (int16_t)(uint16_t)(message->turn - of->turn) > 0;
+    bool newer =
+        message->sequence != 0 && (int16_t)(uint16_t)(message->sequence - of->sequence) > 0;
     if (message->round != server->round)
         return;
     if (newer)
-        of->turn = message->turn;
+        of->sequence = message->sequence;
     if (server->phase != SERVER_COMPUTING || !member_able(&server->members[worker]))
         return;
     double time = steering_time(server, now);
@@ -426,7 +317,7 @@ void steering_word(tarry_server *server, uint64_t now, uint32_t worker,
         steering_set_current(server, time, worker, heard_next(server, worker, message->next));
     if (it->pick == TARRY_PICK_SHARE)
         share_balance(server, time, worker);
-    steering_stir(server, worker);
+    steering_mark_dirty(server, worker);
 }
 
 void steering_stopped(tarry_server *server, uint64_t now)
@@ -449,12 +340,6 @@ void steering_stopped(tarry_server *server, uint64_t now)
     }
 }
 
-void steering_unplan_all(tarry_server *server)
-{
-    for (uint32_t worker = 0; worker < server->plan->workers; worker++)
-        unplan_worker(server, worker);
-}
-
 void steering_resumed(tarry_server *server, uint64_t now)
 {
     if (server->steering == NULL)
@@ -469,7 +354,7 @@ void steering_finished(tarry_server *server)
     if (it == NULL)
         return;
     it->tick_ns = TARRY_NEVER;
-    steering_calm_all(it);
+    steering_clear_dirty(it);
     learn_end_round(server);
 }
 
@@ -488,30 +373,11 @@ void steering_watch(tarry_server *server, uint64_t now)
             continue;
         if (it->pick == TARRY_PICK_SHARE)
             share_balance(server, time, worker);
-        steering_stir(server, worker);
+        steering_mark_dirty(server, worker);
     }
 }
 
 uint64_t steering_next_watch(const tarry_server *server)
 {
     return server->steering != NULL ? server->steering->tick_ns : TARRY_NEVER;
-}
-
-uint32_t steering_told_next(const tarry_server *server, uint32_t worker, uint32_t current)
-{
-    steering *it = server->steering;
-    uint32_t load = server_load(server, worker);
-    size_t words = it->words[worker];
-    if (current < load)
-        bitset_set(it->closed + words, current);
-    uint32_t next = order_next(&(order_sets){
-        .load = load,
-        .done = it->closed + words,
-        .failed = it->closed + words,
-        .first = it->first + words,
-        .barred = it->barred + words,
-    });
-    if (current < load)
-        bitset_reset(it->closed + words, current);
-    return next;
 }

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Dynamic orders: who is at which chunk, who should turn to which next, and who has to be told.
+ * Dynamic orders: which worker computes which chunk, which it computes next, and which workers the
+ * server has to tell.
  *
- *   steering.c         the books: chunks in progress, chunks planned, and what becomes of them when
- *                      reports come in and workers come and go
- *   steering_share.c   TARRY_PICK_SHARE: shares that should end at the same time
+ *   steering_books.c   the books: chunks in progress, chunks planned, and what is expected of them
  *   steering_learn.c   how fast workers are, and what chunks cost
  *   steering_suit.c    with several parts: copies that go well together
+ *   steering_share.c   TARRY_PICK_SHARE: shares that should end at the same time
  *   steering_choose.c  the other rules: the one chunk that comes next
+ *   steering.c         creation; what becomes of the books when reports come in and workers come
+ *                      and go
  *   steering_tell.c    ROUND, RESUME and NEWS
+ *
+ * Each calls only those above it.
  *
  * A chunk is planned at a worker that is to compute it, and in progress at one that is at it. As
  * long as copies of a chunk are wanted, as many are in progress or planned, if any worker is left
@@ -23,17 +27,18 @@
 
 #include "base/bitset.h"
 #include "coding/coefficients.h"
+#include "coding/coverage.h"
 #include "protocol/chunk_costs.h"
 #include "protocol/steering/pace.h"
 #include "protocol/steering/pick.h"
 
 typedef struct steering_worker {
-    uint32_t current; /* position in progress; its load: none */
-    uint16_t turn;    /* of its newest word */
-    uint16_t told;    /* of what it was told last */
-    bool stirred;     /* may have to be told something */
-    double since_ns;  /* when it began, from the round's start */
-    double queue;     /* cost of all that is planned for it */
+    uint32_t current;  /* position in progress; its load: none */
+    uint16_t sequence; /* of its newest word */
+    uint16_t told;     /* of what it was told last */
+    bool dirty;        /* may have to be told something */
+    double since_ns;   /* when it began, from the round's start */
+    double queue;      /* cost of all that is planned for it */
     pace pace;
 } steering_worker;
 
@@ -46,28 +51,31 @@ typedef struct steering {
     uint32_t *by_cost;   /* chunks, the dearest first */
     uint32_t *planned;   /* per chunk: at how many workers */
     uint32_t *computing; /* per chunk: at how many workers it is in progress */
-    /* Sets of one bit per position of a worker's order; each worker's begins at words[worker]. */
-    size_t *words;    /* workers + 1 */
-    uint64_t *closed; /* finished or failed */
-    uint64_t *plans;  /* planned at this worker */
-    uint64_t *first;  /* as told last */
-    uint64_t *barred; /* as told last */
-    /* Both as a ROUND and a RESUME of this step carry them, from 4 words[worker] on: the other and
-     * NEWS may follow in the same step. */
+    /* Sets of one bit per position of a worker's order; each worker's begins at set_start[worker].
+     */
+    size_t *set_start; /* workers + 1 */
+    uint64_t *closed;  /* finished or failed */
+    uint64_t *plans;   /* planned at this worker */
+    uint64_t *first;   /* as told last */
+    uint64_t *barred;  /* as told last */
+    /* Both as a ROUND and a RESUME of this step carry them, from 4 set_start[worker] on: the other
+     * and NEWS may follow in the same step. */
     uint64_t *addressed;
-    uint32_t *stirred;
-    uint32_t stirred_count;
+    uint32_t *dirty;
+    uint32_t dirty_count;
     pick_candidate *candidates; /* scratch: of the largest load */
     double *values;             /* scratch: per worker */
     /* scratch of the search for a way, per worker */
     uint32_t *way_queue;
-    uint32_t *way_from;   /* the worker before; UINT32_MAX: not reached */
-    uint32_t *way_edge;   /* the slot of the plan, of the worker before, whose chunk passes on */
-    coefficients *suit;   /* NULL: any copies go together */
-    uint64_t *suit_set;   /* scratch: a bit per holder of a chunk */
-    double prior_ns;      /* the median pace; 0: nothing is known */
-    uint32_t words_heard; /* since the prior was worked out */
-    uint64_t tick_ns;     /* when to look at resting workers again; TARRY_NEVER: not at all */
+    uint32_t *way_from; /* the worker before; UINT32_MAX: not reached */
+    uint32_t *way_edge; /* the slot of the plan, of the worker before, whose chunk passes on */
+    const coverage *supposed; /* in a question: what stands in for what is credited, without the
+                                 overdue; else NULL */
+    coefficients *suit;       /* NULL: any copies go together */
+    uint64_t *suit_set;       /* scratch: a bit per holder of a chunk */
+    double prior_ns;          /* the median pace; 0: nothing is known */
+    uint32_t updates_seen;    /* since the prior was worked out */
+    uint64_t tick_ns;         /* when to look at resting workers again; TARRY_NEVER: not at all */
 } steering;
 
 struct tarry_server;
@@ -86,7 +94,7 @@ int steering_adopt(tarry_server *server, const tarry_server *from);
 void steering_start(tarry_server *server);
 /* `worker` has arrived anew; in the middle of a round it is enlisted already. */
 void steering_joined(tarry_server *server, uint64_t now, uint32_t worker);
-/* The round does without `worker` from here on; its copies are not credited any more. */
+/* The round continues without `worker`; its copies are not credited any more. */
 void steering_retired(tarry_server *server, uint64_t now, uint32_t worker);
 /* `worker` finished or failed the chunk at message->slot; coverage knows. */
 void steering_report(tarry_server *server, uint64_t now, uint32_t worker,
@@ -103,8 +111,10 @@ void steering_resumed(tarry_server *server, uint64_t now);
 void steering_finished(tarry_server *server);
 /* Time has passed. */
 void steering_watch(tarry_server *server, uint64_t now);
-/* Sends news to those that would go astray without. Comes last in a step. */
-void steering_tell(tarry_server *server, uint64_t now);
+/* Sends a worker news, to which the order is added. */
+typedef tarry_message *steering_news(tarry_server *server, uint32_t worker);
+/* Sends news to those that would go astray without, composed by `compose`. Comes last in a step. */
+void steering_tell(tarry_server *server, uint64_t now, steering_news *compose);
 /* Adds what the worker is to do to a ROUND or RESUME, and takes it for told. */
 void steering_address(tarry_server *server, uint64_t now, uint32_t worker, tarry_message *message);
 /* Adds what the worker is to do to news of a recall, and takes it for told. */
@@ -125,6 +135,8 @@ double steering_pace(const tarry_server *server, uint32_t worker, double time);
  */
 double steering_rest_ns(const tarry_server *server, uint32_t worker, double time);
 double steering_end_ns(const tarry_server *server, uint32_t worker, double time);
+/* The copies that count. */
+const coverage *steering_credited(const tarry_server *server);
 /* Copies of `chunk` that are wanted and not finished; of these, neither in progress nor planned. */
 uint32_t steering_wanted(const tarry_server *server, uint32_t chunk);
 uint32_t steering_missing(const tarry_server *server, uint32_t chunk);
@@ -132,15 +144,16 @@ uint32_t steering_missing(const tarry_server *server, uint32_t chunk);
 bool steering_is_free(const tarry_server *server, uint32_t worker, uint32_t slot);
 void steering_plan(tarry_server *server, uint32_t worker, uint32_t slot);
 void steering_unplan(tarry_server *server, uint32_t worker, uint32_t slot);
+void steering_unplan_worker(tarry_server *server, uint32_t worker);
 void steering_unplan_all(tarry_server *server);
 static inline bool steering_is_planned(const steering *it, uint32_t worker, uint32_t slot)
 {
-    return bitset_test(it->plans + it->words[worker], slot);
+    return bitset_test(it->plans + it->set_start[worker], slot);
 }
 /* The worker may have to be told something. */
-void steering_stir(tarry_server *server, uint32_t worker);
+void steering_mark_dirty(tarry_server *server, uint32_t worker);
 /* All have been told. */
-void steering_calm_all(steering *it);
+void steering_clear_dirty(steering *it);
 /* What the worker turns to after `current` (its load: at once) by what it was told last. */
 uint32_t steering_told_next(const tarry_server *server, uint32_t worker, uint32_t current);
 void steering_set_current(tarry_server *server, double time, uint32_t worker, uint32_t slot);
@@ -172,9 +185,10 @@ bool steering_suits(const tarry_server *server, uint32_t chunk, uint32_t joins, 
 void share_all(tarry_server *server, double time);
 /* Plans copies of `chunk` that are missing. */
 void share_cover(tarry_server *server, double time, uint32_t chunk);
-/* How long the copies that are missing would take those that take part, by what is known; between
- * the signal and a RESUME, when nothing is planned. */
-uint64_t steering_repeat_ns(tarry_server *server, uint64_t now);
+/* How long the copies that would be missing if only `credited` were there would take those that
+ * take part and are not overdue, by what is known; between the signal and a RESUME, when nothing is
+ * planned. */
+uint64_t steering_repeat_ns(tarry_server *server, uint64_t now, const coverage *credited);
 /* `worker` takes over what it would end sooner than others, and passes on what others would. */
 void share_balance(tarry_server *server, double time, uint32_t worker);
 

@@ -36,7 +36,7 @@ void choose_next(tarry_server *server, double time, uint32_t worker)
     const tarry_plan *plan = server->plan;
     steering *it = server->steering;
     uint32_t first = plan->worker_offset[worker], load = server_load(server, worker);
-    const uint64_t *plans = it->plans + it->words[worker];
+    const uint64_t *plans = it->plans + it->set_start[worker];
     size_t count = 0;
     double rest = steering_rest_ns(server, worker, time);
     double per_cost_ns = steering_pace(server, worker, time);

@@ -127,7 +127,7 @@ void learn_prior(tarry_server *server, double time)
                 (time - of->since_ns) / it->cost[steering_chunk(server, worker, of->current)];
         it->values[count++] = per_cost_ns;
     }
-    it->words_heard = 0;
+    it->updates_seen = 0;
     if (known == 0)
         return;
     qsort(it->values, count, sizeof(double), compare);

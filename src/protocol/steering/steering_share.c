@@ -85,18 +85,20 @@ void share_cover(tarry_server *server, double time, uint32_t chunk)
         if (holder == NOBODY)
             return;
         steering_plan(server, plan->holder_worker[holder], plan->holder_position[holder]);
-        steering_stir(server, plan->holder_worker[holder]);
+        steering_mark_dirty(server, plan->holder_worker[holder]);
     }
 }
 
-uint64_t steering_repeat_ns(tarry_server *server, uint64_t now)
+uint64_t steering_repeat_ns(tarry_server *server, uint64_t now, const coverage *credited)
 {
+    server->steering->supposed = credited;
     double time = steering_time(server, now), longest = 0;
     for (uint32_t chunk = 0; chunk < server->plan->chunks; chunk++)
         share_cover(server, time, chunk);
     for (uint32_t worker = 0; worker < server->plan->workers; worker++)
         longest = fmax(longest, steering_end_ns(server, worker, time));
     steering_unplan_all(server);
+    server->steering->supposed = NULL;
     return (uint64_t)fmin(longest, 1e18);
 }
 
@@ -180,7 +182,7 @@ static bool take_one(tarry_server *server, double time, uint32_t worker)
     if (best.from != NOBODY) {
         uint32_t from = plan->holder_worker[best.from];
         steering_unplan(server, from, plan->holder_position[best.from]);
-        steering_stir(server, from);
+        steering_mark_dirty(server, from);
     }
     steering_plan(server, worker, slot);
     return true;
@@ -210,7 +212,7 @@ static bool give_one(tarry_server *server, double time, uint32_t worker)
         return false;
     steering_unplan(server, worker, slot);
     steering_plan(server, plan->holder_worker[to], plan->holder_position[to]);
-    steering_stir(server, plan->holder_worker[to]);
+    steering_mark_dirty(server, plan->holder_worker[to]);
     return true;
 }
 

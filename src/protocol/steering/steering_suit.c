@@ -35,7 +35,7 @@ static bool is_coming(const tarry_server *server, uint32_t holder)
     const steering *it = server->steering;
     uint32_t worker = plan->holder_worker[holder], slot = plan->holder_position[holder];
     return it->workers[worker].current == slot || steering_is_planned(it, worker, slot) ||
-           coverage_has(server->credited, worker, slot);
+           coverage_has(steering_credited(server), worker, slot);
 }
 
 bool steering_suits(const tarry_server *server, uint32_t chunk, uint32_t joins, uint32_t leaves)

@@ -20,11 +20,11 @@ static void bar(tarry_server *server, uint32_t worker, bool rests)
 {
     steering *it = server->steering;
     uint32_t load = server_load(server, worker);
-    uint64_t *barred = it->barred + it->words[worker];
+    uint64_t *barred = it->barred + it->set_start[worker];
     bitset_clear(barred, load);
     for (uint32_t slot = 0; slot < load; slot++) {
         uint32_t chunk = steering_chunk(server, worker, slot);
-        if (bitset_test(it->closed + it->words[worker], slot) ||
+        if (bitset_test(it->closed + it->set_start[worker], slot) ||
             steering_is_planned(it, worker, slot) || it->workers[worker].current == slot)
             continue;
         bool pointless = steering_wanted(server, chunk) <= it->computing[chunk];
@@ -43,11 +43,12 @@ static void tell(tarry_server *server, uint32_t worker, tarry_message *message)
 {
     steering *it = server->steering;
     uint32_t load = server_load(server, worker);
-    uint64_t *first = it->first + it->words[worker], *barred = it->barred + it->words[worker];
-    memcpy(first, it->plans + it->words[worker], bitset_words(load) * sizeof(*first));
+    uint64_t *first = it->first + it->set_start[worker],
+             *barred = it->barred + it->set_start[worker];
+    memcpy(first, it->plans + it->set_start[worker], bitset_words(load) * sizeof(*first));
     uint16_t *told = &it->workers[worker].told;
     *told = *told == UINT16_MAX ? 1 : *told + 1;
-    message->turn = *told;
+    message->sequence = *told;
     message->first = set_or_null(first, load);
     message->barred = set_or_null(barred, load);
 }
@@ -57,7 +58,7 @@ void steering_add(tarry_server *server, uint64_t now, uint32_t worker, tarry_mes
     if (server->steering->pick != TARRY_PICK_SHARE)
         choose_next(server, steering_time(server, now), worker);
     bar(server, worker,
-        is_empty(server->steering->plans + server->steering->words[worker],
+        is_empty(server->steering->plans + server->steering->set_start[worker],
                  server_load(server, worker)));
     tell(server, worker, news);
 }
@@ -65,8 +66,8 @@ void steering_add(tarry_server *server, uint64_t now, uint32_t worker, tarry_mes
 /* Gives the message sets that those after it in the same step don't change. */
 static void set_apart(steering *it, uint32_t worker, tarry_message *message)
 {
-    size_t words = it->words[worker + 1] - it->words[worker];
-    uint64_t *first = it->addressed + 4 * it->words[worker];
+    size_t words = it->set_start[worker + 1] - it->set_start[worker];
+    uint64_t *first = it->addressed + 4 * it->set_start[worker];
     if (message->type == TARRY_MESSAGE_RESUME)
         first += 2 * words;
     uint64_t *barred = first + words;
@@ -82,7 +83,7 @@ void steering_address(tarry_server *server, uint64_t now, uint32_t worker, tarry
     steering *it = server->steering;
     if (it == NULL)
         return;
-    size_t planned = bitset_count(it->plans + it->words[worker], server_load(server, worker));
+    size_t planned = bitset_count(it->plans + it->set_start[worker], server_load(server, worker));
     bar(server, worker, planned == 0 || (planned == 1 && it->pick == TARRY_PICK_SHARE));
     tell(server, worker, message);
     set_apart(it, worker, message);
@@ -97,7 +98,7 @@ static bool is_well(const tarry_server *server, uint32_t worker, bool *drop)
 {
     const steering *it = server->steering;
     uint32_t load = server_load(server, worker), current = it->workers[worker].current;
-    const uint64_t *plans = it->plans + it->words[worker];
+    const uint64_t *plans = it->plans + it->set_start[worker];
     *drop = current < load && steering_wanted(server, steering_chunk(server, worker, current)) == 0;
     bool rests = is_empty(plans, load);
     if (*drop || (current == load && !rests))
@@ -106,7 +107,7 @@ static bool is_well(const tarry_server *server, uint32_t worker, bool *drop)
     return rests ? next == load : next < load && bitset_test(plans, next);
 }
 
-static void tell_news(tarry_server *server, double time, uint32_t worker)
+static void tell_news(tarry_server *server, double time, uint32_t worker, steering_news *compose)
 {
     steering *it = server->steering;
     uint32_t load = server_load(server, worker);
@@ -115,10 +116,10 @@ static void tell_news(tarry_server *server, double time, uint32_t worker)
     bool drop;
     if (is_well(server, worker, &drop))
         return;
-    bar(server, worker, is_empty(it->plans + it->words[worker], load));
+    bar(server, worker, is_empty(it->plans + it->set_start[worker], load));
     if (drop)
-        bitset_set(it->barred + it->words[worker], it->workers[worker].current);
-    tell(server, worker, server_news(server, worker));
+        bitset_set(it->barred + it->set_start[worker], it->workers[worker].current);
+    tell(server, worker, compose(server, worker));
     if (drop || it->workers[worker].current == load)
         steering_set_current(server, time, worker,
                              steering_told_next(server, worker, it->workers[worker].current));
@@ -135,22 +136,22 @@ static uint64_t next_tick(const tarry_server *server, uint64_t now)
     return now + 1 + (wait > least ? wait : least);
 }
 
-void steering_tell(tarry_server *server, uint64_t now)
+void steering_tell(tarry_server *server, uint64_t now, steering_news *compose)
 {
     steering *it = server->steering;
     if (it == NULL || server->phase != SERVER_COMPUTING)
         return;
     double time = steering_time(server, now);
     bool rested = false;
-    for (uint32_t i = 0; i < it->stirred_count; i++) {
-        uint32_t worker = it->stirred[i];
+    for (uint32_t i = 0; i < it->dirty_count; i++) {
+        uint32_t worker = it->dirty[i];
         if (!member_able(&server->members[worker]) || server->members[worker].stopped)
             continue;
-        tell_news(server, time, worker);
+        tell_news(server, time, worker, compose);
         uint32_t load = server_load(server, worker);
         rested = rested || (load > 0 && it->workers[worker].current == load);
     }
-    steering_calm_all(it);
+    steering_clear_dirty(it);
     if (rested && it->tick_ns == TARRY_NEVER)
         it->tick_ns = next_tick(server, now);
 }

@@ -81,7 +81,7 @@ static bool tells_next(tarry_message_type type)
 }
 
 /* Whether a count tells which of two that overtook each other is the newer one. */
-static bool has_turn(tarry_message_type type)
+static bool has_sequence(tarry_message_type type)
 {
     return tells_next(type) || type == TARRY_MESSAGE_ROUND || type == TARRY_MESSAGE_NEWS ||
            type == TARRY_MESSAGE_RESUME;
@@ -150,10 +150,10 @@ void codec_encode(const codec_shape *shape, const tarry_message *message, uint8_
     bool part = message->type == TARRY_MESSAGE_PART;
     uint8_t *at = bytes_put(frame, message->type, 1);
     at = bytes_put(at, flags, 1);
-    uint16_t turn_or_parts = has_turn(message->type)    ? message->turn
-                             : has_parts(message->type) ? (uint16_t)message->parts
-                                                        : 0;
-    at = bytes_put(at, turn_or_parts, 2);
+    uint16_t sequence_or_parts = has_sequence(message->type) ? message->sequence
+                                 : has_parts(message->type)  ? (uint16_t)message->parts
+                                                             : 0;
+    at = bytes_put(at, sequence_or_parts, 2);
     at = bytes_put(at, message->epoch, 4);
     at = bytes_put(at, message->round, 8);
     at = bytes_put(at, tells ? message->next : message->attempt, 4);
@@ -217,7 +217,7 @@ static int decode_report(const uint8_t *frame, size_t size, tarry_message *messa
         .attempt = 0,
         .slot = (uint32_t)bytes_get(frame + 20, 4),
         .next = (uint32_t)bytes_get(frame + 16, 4),
-        .turn = (uint16_t)bytes_get(frame + 2, 2),
+        .sequence = (uint16_t)bytes_get(frame + 2, 2),
         .stripe = 0,
         .parts = 0,
         .failed = (flags & FLAG_FAILED) != 0,
@@ -259,9 +259,9 @@ int codec_decode(const codec_shape *shape, const uint8_t *frame, size_t size, ui
     if (type == TARRY_MESSAGE_REPORT)
         return decode_report(frame, size, message);
     unsigned flags = frame[1];
-    uint16_t turn_or_parts = (uint16_t)bytes_get(frame + 2, 2);
-    if ((flags & ~(unsigned)type_flags[type]) != 0 || (has_parts(type) && turn_or_parts == 0) ||
-        (turn_or_parts != 0 && !has_parts(type) && !has_turn(type)) ||
+    uint16_t sequence_or_parts = (uint16_t)bytes_get(frame + 2, 2);
+    if ((flags & ~(unsigned)type_flags[type]) != 0 || (has_parts(type) && sequence_or_parts == 0) ||
+        (sequence_or_parts != 0 && !has_parts(type) && !has_sequence(type)) ||
         size != size_of(shape, type, flags) ||
         (flags & (FLAG_CREDITED | FLAG_DROPPED)) == (FLAG_CREDITED | FLAG_DROPPED))
         return TARRY_ERROR_FORMAT;
@@ -290,10 +290,10 @@ int codec_decode(const codec_shape *shape, const uint8_t *frame, size_t size, ui
         .round = bytes_get(frame + 8, 8),
         .attempt = tells ? 0 : count,
         .next = tells ? count : 0,
-        .turn = has_turn(type) ? turn_or_parts : 0,
+        .sequence = has_sequence(type) ? sequence_or_parts : 0,
         .stripe = part ? index : 0,
         .slot = part ? 0 : index,
-        .parts = has_parts(type) ? turn_or_parts : 0,
+        .parts = has_parts(type) ? sequence_or_parts : 0,
         .fate = flags & FLAG_CREDITED  ? TARRY_FATE_CREDITED
                 : flags & FLAG_DROPPED ? TARRY_FATE_DROPPED
                                        : TARRY_FATE_OPEN,

@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "coding/coefficients.h"
 #include "coding/layout.h"
+#include "coding/psi.h"
 #include "plan/plan.h"
 #include "protocol/order.h"
 
@@ -33,8 +34,8 @@ struct tarry_worker {
     bool encoding;  /* an ENCODE is in progress */
     bool outdated;  /* it was begun for another signal than the last one */
     uint32_t slot;
-    uint16_t turn;      /* counts what this arrival said of its chunk in progress */
-    uint16_t told;      /* the turn of what the server said last of `first` and `barred` */
+    uint16_t sequence;  /* counts what this arrival said of its chunk in progress */
+    uint16_t told;      /* the sequence of what the server said last of `first` and `barred` */
     uint32_t term;      /* with TARRY_KEEP_CREDITED: signals and recalls heard of in this round */
     uint32_t most_open; /* copies whose fate is not known; no chunk is begun while so many are */
     uint32_t open_count;
@@ -172,8 +173,8 @@ static tarry_effect *send_message(tarry_worker *worker, tarry_message_type type)
 static void say_next(tarry_worker *worker, tarry_effect *word)
 {
     word->message.next = worker->computing ? worker->slot : worker->load;
-    worker->turn = worker->turn == UINT16_MAX ? 1 : worker->turn + 1;
-    word->message.turn = worker->turn;
+    worker->sequence = worker->sequence == UINT16_MAX ? 1 : worker->sequence + 1;
+    word->message.sequence = worker->sequence;
 }
 
 static int reject(tarry_worker *worker, tarry_reject why)
@@ -270,14 +271,14 @@ static void recall(tarry_worker *worker, const uint64_t *recalled)
 /* Not news of something else. */
 static bool says_order(const tarry_worker *worker, const tarry_message *message)
 {
-    return message->type != TARRY_MESSAGE_NEWS || message->turn != 0 || worker->told == 0;
+    return message->type != TARRY_MESSAGE_NEWS || message->sequence != 0 || worker->told == 0;
 }
 
 /* What the server says replaces what it said before. */
 static void set_order(tarry_worker *worker, const tarry_message *message)
 {
     size_t bytes = bitset_words(worker->load) * sizeof(uint64_t);
-    worker->told = message->turn;
+    worker->told = message->sequence;
     bitset_clear(worker->first, worker->load);
     bitset_clear(worker->barred, worker->load);
     if (message->first != NULL)
@@ -297,7 +298,8 @@ static void set_term(tarry_worker *worker, const tarry_message *message)
 static bool is_outdated(const tarry_worker *worker, const tarry_message *message)
 {
     return message->attempt < worker->attempt || message->term < worker->term ||
-           (says_order(worker, message) && (int16_t)(uint16_t)(message->turn - worker->told) < 0);
+           (says_order(worker, message) &&
+            (int16_t)(uint16_t)(message->sequence - worker->told) < 0);
 }
 
 /* Drops what is barred, begins what comes next, and tells the server if that changed anything:
@@ -328,7 +330,7 @@ static int take_round(tarry_worker *worker, const tarry_message *message)
         return reject(worker, TARRY_REJECT_STALE);
     cancel_computing(worker);
     if (message->epoch != worker->epoch)
-        worker->turn = 0;
+        worker->sequence = 0;
     drop_open(worker);
     worker->summing = false;
     bitset_clear(worker->folded, worker->load);
@@ -360,15 +362,13 @@ static bool is_here(const tarry_worker *worker, uint32_t slot)
 static bool own_copies(const tarry_worker *worker, const uint64_t *psi, const uint64_t *stale,
                        bool *here)
 {
-    const tarry_plan *plan = worker->plan;
-    size_t bit = 0;
     bool any = false;
     *here = true;
     bool whole = true;
-    for (uint32_t slot = 0; slot < worker->load; slot++) {
-        uint32_t edge = plan->worker_offset[worker->settings.worker] + slot;
-        uint32_t chunk = plan->slot_chunk[edge];
-        if (bitset_test(psi, bit + plan->slot_holder[edge])) {
+    for (psi_walk at = psi_begin(worker->plan, worker->settings.worker); psi_here(&at);
+         psi_next(&at)) {
+        uint32_t slot = at.position;
+        if (bitset_test(psi, psi_own(&at))) {
             any = true;
             bool before = stale != NULL && bitset_test(stale, slot);
             *here = *here && bitset_test(before ? worker->previous : worker->done, slot) &&
@@ -376,7 +376,6 @@ static bool own_copies(const tarry_worker *worker, const uint64_t *psi, const ui
         } else if (bitset_test(worker->folded, slot)) {
             whole = false;
         }
-        bit += plan->chunk_offset[chunk + 1] - plan->chunk_offset[chunk];
     }
     *here = *here && (whole || !any);
     return any;
@@ -403,17 +402,13 @@ static bool has_stripes(const tarry_worker *worker, const tarry_message *signal)
 /* The signal decides on what no news came of: it is folded, or void. */
 static void settle_by_psi(tarry_worker *worker, const uint64_t *psi)
 {
-    const tarry_plan *plan = worker->plan;
-    size_t bit = 0;
-    for (uint32_t slot = 0; slot < worker->load && worker->open_count > 0; slot++) {
-        uint32_t edge = plan->worker_offset[worker->settings.worker] + slot;
-        uint32_t chunk = plan->slot_chunk[edge];
-        if (bitset_test(worker->open, slot)) {
-            bool credited = bitset_test(psi, bit + plan->slot_holder[edge]);
-            settle(worker, slot, credited);
-            bitset_put(worker->done, slot, credited);
-        }
-        bit += plan->chunk_offset[chunk + 1] - plan->chunk_offset[chunk];
+    for (psi_walk at = psi_begin(worker->plan, worker->settings.worker);
+         psi_here(&at) && worker->open_count > 0; psi_next(&at)) {
+        if (!bitset_test(worker->open, at.position))
+            continue;
+        bool credited = bitset_test(psi, psi_own(&at));
+        settle(worker, at.position, credited);
+        bitset_put(worker->done, at.position, credited);
     }
 }
 

@@ -22,7 +22,7 @@
  *   model_rule.c      the stop rule
  *   model_turn.c      the model of the next plan's server
  *   invariants.c      what must hold, checked at every step
- *   invariants_absence.c  the same of workers that are done without
+ *   invariants_absence.c  the same of workers that are left out
  *   invariants_limit.c  the same of limits that are raised
  *   invariants_order.c  the same of dynamic orders
  *   invariants_sum.c  the same of the estimate
@@ -370,7 +370,7 @@ static inline bool cluster_says_order(const cluster *it, const tarry_message *me
 {
     return message->type == TARRY_MESSAGE_ROUND || message->type == TARRY_MESSAGE_RESUME ||
            (message->type == TARRY_MESSAGE_NEWS &&
-            (message->turn != 0 || it->settings.pick == TARRY_PICK_PLAN));
+            (message->sequence != 0 || it->settings.pick == TARRY_PICK_PLAN));
 }
 /* A set of positions of the worker's order by the plan as chunks, a bit each; NULL is empty. */
 uint32_t cluster_chunks_of(const tarry_plan *plan, uint32_t worker, const uint64_t *positions);

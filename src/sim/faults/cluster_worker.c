@@ -152,7 +152,7 @@ static void send_up(cluster *it, uint32_t worker, const tarry_message *sent)
 {
     tarry_message message = *sent;
     if (cluster_planted(it, PLANT_MUTE))
-        message.turn = 0;
+        message.sequence = 0;
     if (it->nodes[worker].connected)
         cluster_transmit(it, ITEM_TO_SERVER, worker, &message, NULL);
 }

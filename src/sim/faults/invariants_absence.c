@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/faults/invariants.h"
 
-/* The workers that a step's effects say are done without for the reason, a bit each. */
+/* The workers that a step's effects leave out for the reason, a bit each. */
 static uint32_t left_out(const tarry_effects *effects, tarry_absence reason)
 {
     uint32_t workers = 0;
@@ -90,7 +90,7 @@ static void check_figures(cluster *it, const tarry_effect *effect)
                          (unsigned long long)effect->limit_ns);
 }
 
-/* Whoever is done without from this step on is named once, with the reason, before what follows. */
+/* A step that leaves a worker out names it once, with the reason, before what follows. */
 void invariants_of_absence(cluster *it, const tarry_effects *effects)
 {
     uint32_t told[ABSENCES] = {0};

@@ -250,7 +250,7 @@ static void leave_attempt(server_model *it, uint32_t worker)
     member->due = 0;
 }
 
-/* The worker is out: who has dropped what it was credited with shall compute it again. */
+/* The worker is out: the holders that dropped copies of its credited chunks compute them again. */
 static void recall(server_model *it, uint32_t worker)
 {
     uint32_t gone = it->members[worker].kept;

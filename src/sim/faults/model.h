@@ -86,7 +86,7 @@ typedef struct server_model {
     uint32_t got[MAX_STRIPES];  /* workers whose stripe came in */
     uint32_t put[MAX_STRIPES];  /* workers whose stripe the server told to combine */
     uint32_t back[MAX_STRIPES]; /* workers whose stripe was reported as combined */
-    uint32_t left[ABSENCES];    /* workers done without since this step, a bit each, by why */
+    uint32_t left[ABSENCES];    /* workers left out since this step, a bit each, by reason */
     tarry_round_result result;
 } server_model;
 
@@ -128,7 +128,7 @@ uint64_t model_frame_bytes(const server_model *it, uint32_t worker, const tarry_
 /* Takes in what the server takes in; gives back whether the server should take it, too. */
 bool model_event(server_model *it, uint64_t now, const tarry_event *event);
 void model_lose(server_model *it, uint32_t worker, tarry_absence reason);
-/* The late of this attempt; and that the round does without them. */
+/* The late workers of this attempt; the round leaves them out. */
 uint32_t model_late(const server_model *it);
 /* Whether the late are foreseen to take twice as long still as the others would for all that is not
  * complete, and `compute` before that: by the stripes that have come in. */

@@ -23,9 +23,9 @@ static void of_a_worker(const tarry_server *server, uint32_t worker, count *coun
     double queue = 0;
     uint32_t planned = 0;
     assert_true(of->current <= load);
-    assert_false(computes && of->stirred);
+    assert_false(computes && of->dirty);
     for (uint32_t slot = 0; slot < load; slot++) {
-        size_t bit = it->words[worker] * 64 + slot;
+        size_t bit = it->set_start[worker] * 64 + slot;
         uint32_t chunk = plan->slot_chunk[first + slot];
         bool closed = bitset_test(it->closed, bit), plans = bitset_test(it->plans, bit);
         if (able)
@@ -42,7 +42,7 @@ static void of_a_worker(const tarry_server *server, uint32_t worker, count *coun
     }
     assert_true(fabs(queue - of->queue) < 1e-9 * (1 + queue));
     if (of->current < load)
-        assert_true(able && !bitset_test(it->closed, it->words[worker] * 64 + of->current));
+        assert_true(able && !bitset_test(it->closed, it->set_start[worker] * 64 + of->current));
     /* Whoever has something planned was told, and is taken to be at it. */
     if (planned > 0)
         assert_true(member->stopped || of->current < load);
@@ -64,7 +64,7 @@ void books_agree(const tarry_server *server)
                               it->workers[worker].current ==
                                   plan->worker_offset[worker + 1] - plan->worker_offset[worker]);
     }
-    assert_true(it->stirred_count <= (server->phase == SERVER_COMPUTING ? 0 : plan->workers));
+    assert_true(it->dirty_count <= (server->phase == SERVER_COMPUTING ? 0 : plan->workers));
     for (uint32_t chunk = 0; chunk < plan->chunks; chunk++) {
         assert_int_equal(it->planned[chunk], counts[chunk].planned);
         assert_int_equal(it->computing[chunk], counts[chunk].computing);

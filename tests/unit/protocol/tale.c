@@ -45,14 +45,14 @@ void tale_begin(tale *it)
 
 tarry_message word_of(tale *it, uint32_t worker, tarry_message_type type, uint32_t next)
 {
-    if (++it->turn[worker] == 0)
-        it->turn[worker] = 1;
+    if (++it->sequence[worker] == 0)
+        it->sequence[worker] = 1;
     return (tarry_message){
         .type = type,
         .round = it->told.round,
         .epoch = it->told.epoch,
         .next = next,
-        .turn = it->turn[worker],
+        .sequence = it->sequence[worker],
     };
 }
 

@@ -13,7 +13,7 @@ enum { MOST_WORKERS = 4 };
 
 typedef struct tale {
     story told;
-    uint16_t turn[MOST_WORKERS]; /* of each worker's last word */
+    uint16_t sequence[MOST_WORKERS]; /* of each worker's last word */
 } tale;
 
 /*

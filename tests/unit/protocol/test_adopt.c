@@ -226,7 +226,7 @@ static void tell_paces(story *told)
             .epoch = 1,
             .slot = server->steering->workers[worker].current,
             .next = tarry_plan_load(told->plan, worker),
-            .turn = 1,
+            .sequence = 1,
         };
         tarry_event said = {.type = TARRY_EVENT_MESSAGE, .worker = worker, .message = &report};
         assert_int_equal(

@@ -45,7 +45,7 @@ static void draw(random_stream *stream, tarry_message_type type, sample *drawn)
     }
     if (type != TARRY_MESSAGE_SIGNAL && type != TARRY_MESSAGE_PROBE &&
         type != TARRY_MESSAGE_FINISH && type != TARRY_MESSAGE_PART)
-        drawn->message.turn = (uint16_t)random_u32(stream);
+        drawn->message.sequence = (uint16_t)random_u32(stream);
     if (type == TARRY_MESSAGE_PART)
         drawn->message.stripe = random_u32(stream);
     else
@@ -127,7 +127,7 @@ static void every_message_survives_the_wire(void **state)
         assert_int_equal(read.epoch, sent.message.epoch);
         assert_int_equal(read.attempt, sent.message.attempt);
         assert_int_equal(read.next, sent.message.next);
-        assert_int_equal(read.turn, sent.message.turn);
+        assert_int_equal(read.sequence, sent.message.sequence);
         assert_int_equal(read.slot, sent.message.slot);
         assert_int_equal(read.stripe, sent.message.stripe);
         assert_int_equal(read.parts, sent.message.parts);
@@ -189,7 +189,7 @@ static void frames_have_the_documented_bytes(void **state)
     message.failed = true;
     message.slot = 0x31323334;
     message.next = 0x41424344;
-    message.turn = 0x5152;
+    message.sequence = 0x5152;
     assert_int_equal(codec_size(&shape, &message), CODEC_HEADER_BYTES);
     codec_encode(&shape, &message, frame);
     assert_int_equal(frame[0], 6);

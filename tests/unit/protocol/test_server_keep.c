@@ -263,7 +263,7 @@ static void news_of_a_fate_say_nothing_of_a_dynamic_order(void **state)
                                       .epoch = told.epoch,
                                       .slot = 0,
                                       .next = 2,
-                                      .turn = 1};
+                                      .sequence = 1};
         says(&told, worker, &report);
         for (size_t i = 0; i < told.effects->count; i++) {
             const tarry_effect *effect = &told.effects->items[i];
@@ -271,9 +271,9 @@ static void news_of_a_fate_say_nothing_of_a_dynamic_order(void **state)
                 effect->message.fate == TARRY_FATE_OPEN)
                 continue;
             answers++;
-            silent += effect->message.turn == 0;
-            assert_true(effect->message.turn != 0 || effect->message.first == NULL);
-            assert_true(effect->message.turn != 0 || effect->message.barred == NULL);
+            silent += effect->message.sequence == 0;
+            assert_true(effect->message.sequence != 0 || effect->message.first == NULL);
+            assert_true(effect->message.sequence != 0 || effect->message.barred == NULL);
         }
         told.expected = told.effects->count;
     }

@@ -7,6 +7,10 @@
 
 #include <cmocka.h>
 
+#include <math.h>
+#include <string.h>
+
+#include "edge_plan.h"
 #include "protocol/server/server_state.h"
 #include "story.h"
 
@@ -590,6 +594,80 @@ static void only_the_slower_of_two_is_left_out(void **state)
     story_end(&told);
 }
 
+/* What the server knows of the round, but for when it looks again. */
+typedef struct knowledge {
+    uint64_t credits, possible[4];
+    uint32_t ranks[4], recovered;
+    server_member members[4];
+    uint32_t able, busy, whole, participants;
+} knowledge;
+
+static knowledge what_is_known(const tarry_server *server)
+{
+    knowledge is;
+    memset(&is, 0, sizeof(is));
+    is.credits = server->credited->credits[0];
+    is.recovered = coverage_recovered(server->credited, 2);
+    for (uint32_t i = 0; i < 4; i++) {
+        is.possible[i] = server->possible[i];
+        is.ranks[i] = coverage_rank(server->credited, 2, i);
+        memcpy(&is.members[i], &server->members[i], sizeof(is.members[i]));
+        is.members[i].overdue = false;
+        is.members[i].probe_ns = 0; /* it is asked whether it is there */
+    }
+    is.able = server->able;
+    is.busy = server->busy;
+    is.whole = server->whole;
+    is.participants = server->participants;
+    return is;
+}
+
+/* Two parts, three copies of each chunk, all of them there; worker 3 is late. Without it ranks are
+ * to be worked out anew, of numbers that are none: the look fails. */
+static void a_look_that_fails_leaves_the_round_as_it_was(void **state)
+{
+    (void)state;
+    story told;
+    story_plan(&told, 4, 3);
+    told.plan->parts = 2;
+    edge_plan_random_decode(told.plan, 1);
+    told.settings.dimension = 20;
+    story_begin(&told);
+    for (uint32_t slot = 0; slot < 2; slot++)
+        for (uint32_t worker = 0; worker < 4; worker++)
+            reports(&told, worker, slot);
+    expect_clear(&told, 0);
+    for (uint32_t worker = 0; worker < 4; worker++)
+        expect_send(&told, worker, TARRY_MESSAGE_SIGNAL);
+    at(&told, 10);
+    for (uint32_t worker = 0; worker < 3; worker++) {
+        reports(&told, worker, 2);
+        delivers(&told, worker, 1, 0);
+    }
+    at(&told, 200);
+    const size_t numbers = 2 * told.plan->workers;
+    double columns[8];
+    memcpy(columns, told.plan->decode, sizeof(columns));
+    const knowledge before = what_is_known(told.server);
+    for (size_t i = 0; i < numbers; i++)
+        told.plan->decode[i] = NAN;
+    const tarry_effects *effects;
+    assert_int_equal(tarry_server_step(told.server, told.now,
+                                       &(tarry_event){.type = TARRY_EVENT_TIME}, &effects),
+                     TARRY_ERROR_NUMERICAL);
+    const knowledge after = what_is_known(told.server);
+    assert_memory_equal(&before, &after, sizeof(before));
+
+    memcpy(told.plan->decode, columns, sizeof(columns));
+    told.effects = NULL; /* of the step that failed */
+    at(&told, 201); /* the part that was late is still taken */
+    delivers(&told, 3, 1, 0);
+    const tarry_round_result *result = expect_done(&told, TARRY_OK);
+    assert_int_equal(result->attempts, 1);
+    assert_int_equal(result->workers_late, 0);
+    story_end(&told);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -611,6 +689,7 @@ int main(void)
         cmocka_unit_test(a_slow_link_is_waited_for_if_that_is_sooner),
         cmocka_unit_test(a_link_that_stalls_is_not_waited_for_any_longer),
         cmocka_unit_test(only_the_slower_of_two_is_left_out),
+        cmocka_unit_test(a_look_that_fails_leaves_the_round_as_it_was),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

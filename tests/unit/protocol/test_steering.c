@@ -143,7 +143,7 @@ static void a_failed_chunk_passes_on(void **state)
     at(&it.told, 10);
     fails_at(&it, 0, 0, 2);
     assert_true(
-        bitset_test(it.told.server->steering->plans + it.told.server->steering->words[1], 3));
+        bitset_test(it.told.server->steering->plans + it.told.server->steering->set_start[1], 3));
     expect_order(&it, 1, TARRY_MESSAGE_NEWS, "0001", "0100");
     finishes(&it, 1, 0, 3);
     expect_anything(&it);

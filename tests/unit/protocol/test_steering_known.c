@@ -58,12 +58,12 @@ static void words_of_another_round_do_not_count(void **state)
     is_at(&it, 0, 1);
     expect_anything(&it);
     tarry_message word = word_of(&it, 0, TARRY_MESSAGE_ALIVE, 2);
-    word.turn = 0; /* says nothing */
+    word.sequence = 0; /* says nothing */
     says(&it.told, 0, &word);
     expect_anything(&it);
     assert_int_equal(at_which(&it, 0), 1);
     word = word_of(&it, 0, TARRY_MESSAGE_ALIVE, 2);
-    word.turn += 100;
+    word.sequence += 100;
     word.round--;
     says(&it.told, 0, &word);
     expect_anything(&it);
@@ -202,7 +202,7 @@ static bool is_planned_or_begun(const tale *it, uint32_t worker, uint32_t slot)
 {
     const steering *steer = it->told.server->steering;
     return steer->workers[worker].current == slot ||
-           bitset_test(steer->plans + steer->words[worker], slot);
+           bitset_test(steer->plans + steer->set_start[worker], slot);
 }
 
 /* With two parts each chunk is planned at two workers; where these have the same column of R, at

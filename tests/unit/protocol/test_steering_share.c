@@ -79,7 +79,7 @@ static uint32_t longest_share(const tarry_server *server)
             server->plan->worker_offset[worker + 1] - server->plan->worker_offset[worker];
         const steering *it = server->steering;
         uint32_t share = it->workers[worker].current < load;
-        share += (uint32_t)bitset_count(it->plans + it->words[worker], load);
+        share += (uint32_t)bitset_count(it->plans + it->set_start[worker], load);
         longest = share > longest ? share : longest;
     }
     return longest;

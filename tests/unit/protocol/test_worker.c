@@ -29,7 +29,7 @@ static void hears(desk *its, tarry_message_type type, uint32_t attempt)
 {
     tarry_message message = {
         .type = type,
-        .turn = its->told,
+        .sequence = its->told,
         .attempt = attempt,
         .parts = 1,
         .psi = &its->psi,
@@ -40,7 +40,7 @@ static void hears(desk *its, tarry_message_type type, uint32_t attempt)
     };
     if (type == TARRY_MESSAGE_ROUND && its->turns_epoch != its->epoch) {
         its->turns_epoch = its->epoch;
-        its->turn = 0;
+        its->sequence = 0;
     }
     hears_message(its, message);
 }
@@ -81,7 +81,7 @@ static void expect_word(desk *its, uint32_t next)
     const tarry_message *alive = &expect(its, TARRY_EFFECT_SEND)->message;
     assert_int_equal(alive->type, TARRY_MESSAGE_ALIVE);
     assert_int_equal(alive->next, next);
-    assert_int_equal(alive->turn, ++its->turn);
+    assert_int_equal(alive->sequence, ++its->sequence);
 }
 
 static void expect_report(desk *its, uint32_t slot, bool failed)
@@ -92,7 +92,7 @@ static void expect_report(desk *its, uint32_t slot, bool failed)
     assert_int_equal(report->failed, failed);
     assert_int_equal(report->round, its->round);
     assert_int_equal(report->epoch, its->epoch);
-    assert_int_equal(report->turn, ++its->turn);
+    assert_int_equal(report->sequence, ++its->sequence);
     /* What it says of the next one is what it goes on to do. */
     bool goes_on = its->expected < its->effects->count;
     assert_int_equal(report->next, goes_on ? its->effects->items[its->expected].slot : LOAD);
@@ -499,7 +499,7 @@ static void only_of_its_round_an_answer_says_what_it_computes(void **state)
         const tarry_message *alive = &expect(&its, TARRY_EFFECT_SEND)->message;
         assert_int_equal(alive->round, its.round);
         assert_int_equal(alive->epoch, its.epoch);
-        assert_int_equal(alive->turn != 0, which == 0);
+        assert_int_equal(alive->sequence != 0, which == 0);
         assert_int_equal(alive->next == 3, which != 0);
         desk_end(&its);
     }

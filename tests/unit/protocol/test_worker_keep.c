@@ -171,9 +171,9 @@ static void news_of_a_fate_leave_the_order_as_it_is(void **state)
     desk its;
     desk_begin(&its);
     its.round = 1;
-    hears_message(&its,
-                  (tarry_message){
-                      .type = TARRY_MESSAGE_ROUND, .turn = 7, .first = &first, .barred = &barred});
+    hears_message(
+        &its, (tarry_message){
+                  .type = TARRY_MESSAGE_ROUND, .sequence = 7, .first = &first, .barred = &barred});
     expect_at(&its, TARRY_EFFECT_CANCEL, 0);
     expect_at(&its, TARRY_EFFECT_COMPUTE, 0);
     finishes(&its, 0, 2, 0);
@@ -182,10 +182,10 @@ static void news_of_a_fate_leave_the_order_as_it_is(void **state)
     finishes(&its, 2, LOAD, 0);
     hears_fate(&its, 2, TARRY_FATE_CREDITED, 0);
     expect_fold(&its, 2, false);
-    hears_message(
-        &its, (tarry_message){.type = TARRY_MESSAGE_NEWS, .turn = 6}); /* older than the ROUND */
+    hears_message(&its, (tarry_message){.type = TARRY_MESSAGE_NEWS,
+                                        .sequence = 6}); /* older than the ROUND */
     expect_reject(&its, TARRY_REJECT_STALE);
-    hears_message(&its, (tarry_message){.type = TARRY_MESSAGE_NEWS, .turn = 8});
+    hears_message(&its, (tarry_message){.type = TARRY_MESSAGE_NEWS, .sequence = 8});
     expect_turn(&its, 1);
     desk_end(&its);
 }

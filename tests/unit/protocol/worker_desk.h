@@ -18,7 +18,7 @@ typedef struct desk {
     size_t expected; /* effects that were already expected */
     uint64_t round;
     uint32_t epoch;
-    uint16_t turn;        /* of its last word */
+    uint16_t sequence;    /* of its last word */
     uint32_t turns_epoch; /* turns count anew with each arrival */
     uint16_t told;        /* the turn of what it hears */
     uint64_t psi, stripes, first, barred;

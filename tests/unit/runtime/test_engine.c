@@ -486,7 +486,7 @@ static void the_running_sum_is_claimed_before_it_changes(void **state)
     says(&own, &(tarry_message){.type = TARRY_MESSAGE_NEWS,
                                 .epoch = 1,
                                 .slot = 0,
-                                .turn = 1,
+                                .sequence = 1,
                                 .fate = TARRY_FATE_CREDITED});
     waits_for(&own, &own.claims, 1);
     tear_down(&own);
