@@ -130,7 +130,15 @@ static int make(bench *own, tarry_keep keep, uint32_t ahead, const tarry_allocat
         .compute = own->pulls ? NULL : compute,
         .user = own,
         .snapshots = &own->pool,
-        .uplink = {post, post_part, claim, give_up, changed, own},
+        .uplink =
+            {
+                .post = post,
+                .post_part = post_part,
+                .claim = claim,
+                .give_up = give_up,
+                .changed = changed,
+                .user = own,
+            },
     };
     worker_slate_settings wanted = {.cut = settings.cut,
                                     .keep = keep,
