@@ -158,8 +158,7 @@ int command_bench_kernels(int argc, char **argv)
                      .inputs = {2, 4, 6, 8, 12, 16},
                      .input_count = 6},
     };
-    const option_group group = {"What is measured", entries, sizeof(entries) / sizeof(entries[0]),
-                                &options, NULL};
+    const option_group group = OPTION_GROUP("What is measured", entries, &options);
     const option_command command = {
         "kernels",
         "Measures encoding and decoding in GB/s (1e9 bytes of inputs read and outputs written) "

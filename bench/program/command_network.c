@@ -219,8 +219,7 @@ int command_bench_network(int argc, char **argv)
         .dimension = 10000000,
         .settings = {.workers = 8, .rounds = 15, .reports = 65536, .idle = 1000},
     };
-    const option_group group = {"What is measured", entries, sizeof(entries) / sizeof(entries[0]),
-                                &options, NULL};
+    const option_group group = OPTION_GROUP("What is measured", entries, &options);
     const option_command command = {
         "network",
         "Measures the network runtime over loopback against bare calls of the system, and of "

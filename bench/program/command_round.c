@@ -112,8 +112,7 @@ int command_bench_round(int argc, char **argv)
 {
     round_options options = {.dimension = 1000000, .settings = {.rounds = 100}};
     tarry_plan_settings_init(&options.settings.plan);
-    const option_group group = {"What is measured", entries, sizeof(entries) / sizeof(entries[0]),
-                                &options, NULL};
+    const option_group group = OPTION_GROUP("What is measured", entries, &options);
     const option_command command = {
         "round",
         "Measures whole rounds of the local runtime, without stragglers and with chunk functions "

@@ -132,8 +132,7 @@ int command_bench_simulate(int argc, char **argv)
     simulate_options options = {.settings = {.straggler = "exp:1", .reports = 1000000}};
     tarry_plan_settings_init(&options.settings.plan);
     options.settings.plan.replication = 8;
-    const option_group group = {"What is measured", entries, sizeof(entries) / sizeof(entries[0]),
-                                &options, NULL};
+    const option_group group = OPTION_GROUP("What is measured", entries, &options);
     const option_command command = {"simulate",
                                     "Measures how many reports of simulated workers one thread "
                                     "takes in per second of processor "

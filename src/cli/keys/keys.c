@@ -101,7 +101,7 @@ int keys_init(int argc, char **argv)
     keys_options options = {0};
     const char *directory = NULL;
     const option_entry entries[] = {workers_entry, name_entry};
-    const option_group group = {"The cluster", entries, 2, &options, NULL};
+    const option_group group = OPTION_GROUP("The cluster", entries, &options);
     const option_operand operands[] = {{"DIR", &directory}};
     const option_command command = {
         "keys init",
@@ -157,7 +157,8 @@ int keys_add(int argc, char **argv)
 {
     keys_options options = {0};
     const char *directory = NULL, *name = NULL;
-    const option_group group = {"The member", &name_entry, 1, &options, NULL};
+    const option_entry entries[] = {name_entry};
+    const option_group group = OPTION_GROUP("The member", entries, &options);
     const option_operand operands[] = {{"DIR", &directory}, {"NAME", &name}};
     const option_command command = {
         "keys add",

@@ -7,7 +7,7 @@
 
 #define FIELD(name) .offset = offsetof(network_options, name)
 
-const option_entry network_entries[] = {
+static const option_entry network_entries[] = {
     {.name = "credentials",
      .argument = "DIR",
      .help = "This member's folder of those that tarry keys made: TLS 1.3, both sides "
@@ -33,7 +33,11 @@ const option_entry network_entries[] = {
      .kind = OPTION_TEXT,
      FIELD(log)},
 };
-const size_t network_entry_count = sizeof(network_entries) / sizeof(network_entries[0]);
+
+option_group network_options_group(network_options *options)
+{
+    return OPTION_GROUP("Security and log", network_entries, options);
+}
 
 /* Over a Unix socket the system says who is there. */
 static bool all_local(const char *const *addresses, uint32_t count)

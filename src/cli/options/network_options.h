@@ -13,8 +13,7 @@ typedef struct network_options {
     const char *log;
 } network_options;
 
-extern const option_entry network_entries[];
-extern const size_t network_entry_count;
+option_group network_options_group(network_options *options);
 
 /*
  * Checks them for `command` and its addresses: that there are credentials, which are read, or that

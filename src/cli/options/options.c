@@ -301,6 +301,14 @@ static error_t take_argument(int key, char *argument, struct argp_state *argp_st
     return 0;
 }
 
+static const char *help_of(const option_group *group, const option_entry *option)
+{
+    for (const option_words *words = group->words; words != NULL && words->name != NULL; words++)
+        if (strcmp(words->name, option->name) == 0)
+            return words->help;
+    return option->help;
+}
+
 /* The table that argp wants: a header per group, then its options. */
 static void fill_argp_options(const option_command *command, struct argp_option *out)
 {
@@ -314,7 +322,7 @@ static void fill_argp_options(const option_command *command, struct argp_option 
                 (struct argp_option){.name = option->name,
                                      .key = key++,
                                      .arg = option->kind == OPTION_FLAG ? NULL : option->argument,
-                                     .doc = option->help,
+                                     .doc = help_of(&command->groups[group], option),
                                      .group = number};
         }
     }

@@ -47,6 +47,11 @@ typedef struct option_entry {
     void (*forget)(void *values);
 } option_entry;
 
+/* What a command says of an option that is another command's too. */
+typedef struct option_words {
+    const char *name, *help;
+} option_words;
+
 typedef struct option_group {
     const char *title; /* NULL: goes on with the group before */
     const option_entry *entries;
@@ -54,7 +59,16 @@ typedef struct option_group {
     void *values; /* the structure of the entries' fields, filled with the defaults */
     /* Hears of each option that was set; may be NULL. */
     void (*note)(void *values, const char *name);
+    /* In place of some entries' help, up to one without a name; may be NULL. */
+    const option_words *words;
 } option_group;
+
+/* The group of a whole table, with `of` as the place of its values. */
+#define OPTION_GROUP(heading, table, of)                                                           \
+    ((option_group){.title = (heading),                                                            \
+                    .entries = (table),                                                            \
+                    .count = sizeof(table) / sizeof((table)[0]),                                   \
+                    .values = (of)})
 
 typedef struct option_command {
     const char *name; /* "train" */

@@ -305,21 +305,17 @@ static const option_entry end_entries[] = {
      FIELD(settings.server.reproducible)},
 };
 
-#define COUNT(entries) (sizeof(entries) / sizeof((entries)[0]))
-
 option_group run_options_group(run_table which, const char *title, run_options *options)
 {
-    static const struct {
-        const option_entry *entries;
-        size_t count;
-    } tables[] = {
-        [RUN_SIZE] = {size_entries, COUNT(size_entries)},
-        [RUN_LAYOUT] = {layout_entries, COUNT(layout_entries)},
-        [RUN_RULES] = {rule_entries, COUNT(rule_entries)},
-        [RUN_END] = {end_entries, COUNT(end_entries)},
+    const option_group groups[] = {
+        [RUN_SIZE] = OPTION_GROUP(title, size_entries, options),
+        [RUN_LAYOUT] = OPTION_GROUP(title, layout_entries, options),
+        [RUN_RULES] = OPTION_GROUP(title, rule_entries, options),
+        [RUN_END] = OPTION_GROUP(title, end_entries, options),
     };
-    return (option_group){title, tables[which].entries, tables[which].count, options,
-                          run_options_note};
+    option_group group = groups[which];
+    group.note = run_options_note;
+    return group;
 }
 
 void run_options_groups(run_options *options, option_group groups[RUN_GROUPS])

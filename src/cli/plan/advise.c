@@ -35,8 +35,8 @@ typedef struct search {
 /* The random design's loads differ by at most 1. */
 static uint64_t most_load(const advise_options *options, const advice_choice *choice)
 {
-    uint64_t copies = (uint64_t)options->chunks * choice->pieces * choice->replication;
-    return (copies + options->workers - 1) / options->workers;
+    uint64_t copies = (uint64_t)options->world.chunks * choice->pieces * choice->replication;
+    return (copies + options->world.workers - 1) / options->world.workers;
 }
 
 static advice_choice choice_of(const advise_options *options, const simulate_variant *variant)
@@ -48,9 +48,11 @@ static advice_choice choice_of(const advise_options *options, const simulate_var
         .keep = variant->run.settings.server.keep,
         .ahead = variant->run.settings.server.ahead,
     };
-    choice.upload_bytes = (options->dimension + choice.parts - 1) / choice.parts * sizeof(float);
-    choice.memory_bytes = tarry_worker_bytes(most_load(options, &choice), choice.parts,
-                                             &variant->run.settings.server, options->dimension);
+    choice.upload_bytes =
+        (options->world.dimension + choice.parts - 1) / choice.parts * sizeof(float);
+    choice.memory_bytes =
+        tarry_worker_bytes(most_load(options, &choice), choice.parts, &variant->run.settings.server,
+                           options->world.dimension);
     return choice;
 }
 
@@ -273,7 +275,7 @@ static void want_promising(search *it)
     for (size_t i = 0; i < it->variants.count; i++)
         it->wanted[i] = it->choices[i].trials > 0 &&
                         (it->choices[i].seconds <= best || it->choices[i].seconds <= limit);
-    const whole_list *parts = &it->options->part_counts;
+    const whole_list *parts = &it->options->world.defaults.part_counts;
     for (size_t i = 0; i < parts->count; i++) /* more parts cost memory for nothing but time */
         want_unseen(it, parts->values[i], parts->values[i] == 1 ? limit : fmin(best, limit));
 }
@@ -281,7 +283,7 @@ static void want_promising(search *it)
 static int run_stages(search *it, advice *out)
 {
     const advise_options *options = it->options;
-    uint64_t look = options->trials / 2;
+    uint64_t look = options->world.trials / 2;
     for (size_t i = 0; i < it->variants.count; i++)
         it->wanted[i] = look_of(it, i) == i;
     int status = run_stage(it, look > 0 ? look : 1, LOOK_ROUNDS, out);
@@ -291,7 +293,7 @@ static int run_stages(search *it, advice *out)
     want_promising(it);
     for (size_t i = 0; i < it->variants.count; i++)
         any |= it->wanted[i];
-    return any ? run_stage(it, options->trials, options->rounds, out) : OPTIONS_PROCEED;
+    return any ? run_stage(it, options->world.trials, options->world.rounds, out) : OPTIONS_PROCEED;
 }
 
 /* Hands over what was simulated, in order, and chooses. */
@@ -312,36 +314,10 @@ static int judge(search *it, advice *out)
     mark_pareto(out);
     out->recommended = 0;
     for (size_t i = 1; i < out->count && out->choices[i].seconds <= best->seconds * TIE; i++)
-        if (out->choices[i].trials == it->options->trials &&
+        if (out->choices[i].trials == it->options->world.trials &&
             compare_costs(&out->choices[i], &out->choices[out->recommended]) < 0)
             out->recommended = i;
     return OPTIONS_PROCEED;
-}
-
-static void describe_world(const advise_options *options, simulate_options *world)
-{
-    simulate_options_init(world);
-    world->command = "plan";
-    world->workers = options->workers;
-    world->chunks = options->chunks;
-    world->straggler = options->straggler;
-    world->worker_seconds = options->worker_seconds;
-    world->chunk_cost = options->chunk_cost;
-    world->chunk_seconds = options->chunk_seconds;
-    world->overhead = options->overhead;
-    world->latency = options->latency;
-    world->bandwidth = options->bandwidth;
-    world->server_bandwidth = options->server_bandwidth;
-    world->dimension = options->dimension;
-    world->parameter_bytes = 0; /* every choice takes the same to hand them out */
-    /* Whoever waits for the uploads of all others is not lost. */
-    double bytes = (double)options->dimension * sizeof(float);
-    world->silence += 2 * options->latency + 2 * bytes / options->bandwidth +
-                      2 * bytes * options->workers / options->server_bandwidth;
-    world->seed = options->seed;
-    world->jobs = options->jobs;
-    world->quiet = options->quiet;
-    world->no_bounds = true;
 }
 
 static int search_create(search *it)
@@ -349,15 +325,12 @@ static int search_create(search *it)
     const advise_options *options = it->options;
     const scheme_frame frame = simulate_options_frame(&it->world);
     tarry_diagnostic why;
-    it->world.defaults.replications = options->replications;
-    it->world.defaults.piece_counts = options->piece_counts;
-    it->world.defaults.part_counts = options->part_counts;
     it->world.defaults.run.given |= TARRY_SETTING_BIT(TARRY_SETTING_REPLICATION) |
                                     TARRY_SETTING_BIT(TARRY_SETTING_PIECES) |
                                     TARRY_SETTING_BIT(TARRY_SETTING_PARTS);
     bool one_part = false;
-    for (size_t i = 0; i < options->part_counts.count; i++)
-        one_part |= options->part_counts.values[i] == 1;
+    for (size_t i = 0; i < options->world.defaults.part_counts.count; i++)
+        one_part |= options->world.defaults.part_counts.values[i] == 1;
     const char *schemes = options->keep == TARRY_KEEP_ALL || !one_part ? "tarry:keep=all"
                           : options->keep == TARRY_KEEP_CREDITED
                               ? "tarry:keep=credited,parts=1"
@@ -378,9 +351,8 @@ static int search_create(search *it)
 
 int advise(const advise_options *options, advice *out)
 {
-    search it = {.options = options};
+    search it = {.options = options, .world = options->world};
     advice found = {0};
-    describe_world(options, &it.world);
     int status = search_create(&it);
     if (status == OPTIONS_PROCEED)
         status = list_choices(&it, &found);

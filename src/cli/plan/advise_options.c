@@ -13,102 +13,62 @@
 static int read_replication(const char *text, void *values, tarry_diagnostic *diagnostic)
 {
     advise_options *options = values;
-    return list_whole(text, 1, SIMULATE_MOST_COUNT, &options->replications, diagnostic);
+    return list_whole(text, 1, SIMULATE_MOST_COUNT, &options->world.defaults.replications,
+                      diagnostic);
 }
 
 static int read_pieces(const char *text, void *values, tarry_diagnostic *diagnostic)
 {
     advise_options *options = values;
-    return list_whole(text, 1, SIMULATE_MOST_COUNT, &options->piece_counts, diagnostic);
+    return list_whole(text, 1, SIMULATE_MOST_COUNT, &options->world.defaults.piece_counts,
+                      diagnostic);
 }
 
 static int read_parts(const char *text, void *values, tarry_diagnostic *diagnostic)
 {
     advise_options *options = values;
-    return list_whole(text, 1, SIMULATE_MOST_COUNT, &options->part_counts, diagnostic);
+    return list_whole(text, 1, SIMULATE_MOST_COUNT, &options->world.defaults.part_counts,
+                      diagnostic);
 }
 
-static const option_entry cluster_entries[] = {
+/* What differs from tarry simulate, of whose options these are: mostly the defaults. */
+static const option_words words[] = {
+    {"straggler",
+     "What a chunk takes, and who is slow or dies, as for tarry simulate; with the report "
+     "of a training, besides what that measured"},
+    {"workers", "Workers (default: the report's, or 8)"},
+    {"chunks", "Shares of the data before they are cut into pieces (default: the report's, or as "
+               "many as workers)"},
+    {"chunk-time", "What a chunk takes if nothing else says it (default: the report's, or 1)"},
+    {"overhead", "What each piece takes besides, however small (default: the report's, or 0)"},
+    {"chunk-cost", "How chunks differ, as for tarry simulate (default: the report's, or uniform)"},
+    {"dimension", "Numbers in a gradient, 4 bytes each (default: the report's, or 1e6)"},
+    {"latency",
+     "Of a message between the server and a worker, each way (default: the report's, or 0)"},
+    {"bandwidth", "Bytes per second of each worker's link, each way (default: the report's, or no "
+                  "limit)"},
+    {"server-bandwidth",
+     "Bytes per second of the server's network card, each way (default: the report's, or "
+     "no limit)"},
+    {"rounds", "Rounds of each trial; the time is that of the second half of them, when the server "
+               "has learned the workers' speeds (default 6)"},
+    {"quiet", "Print no progress"},
+    {NULL, NULL},
+};
+
+static const option_entry report_entries[] = {
     {.name = "advise",
      .help = "Recommend replication, pieces and parts instead of printing a plan's figures",
      .kind = OPTION_FLAG,
      FIELD(advise)},
-    {.name = "straggler",
-     .argument = "SPEC",
-     .help = "What a chunk takes, and who is slow or dies, as for tarry simulate; with the report "
-             "of a training, besides what that measured",
-     .kind = OPTION_TEXT,
-     FIELD(straggler)},
     {.name = "from",
      .argument = "REPORT.json",
      .help = "Take what is not given here from the report of an earlier tarry train or simulate",
      .kind = OPTION_TEXT,
      FIELD(from)},
-    {.name = "workers",
-     .argument = "M",
-     .help = "Workers (default: the report's, or 8)",
-     .kind = OPTION_U32,
-     .least = 1,
-     .most = SIMULATE_MOST_COUNT,
-     FIELD(workers)},
-    {.name = "chunks",
-     .argument = "N",
-     .help = "Shares of the data before they are cut into pieces (default: the report's, or as "
-             "many as workers)",
-     .kind = OPTION_U32,
-     .least = 1,
-     .most = SIMULATE_MOST_COUNT,
-     FIELD(chunks)},
-    {.name = "chunk-time",
-     .argument = "SECONDS",
-     .help = "What a chunk takes if nothing else says it (default: the report's, or 1)",
-     .kind = OPTION_REAL,
-     .high = SIMULATE_MOST_SECONDS,
-     .open = true,
-     FIELD(chunk_seconds)},
-    {.name = "overhead",
-     .argument = "SECONDS",
-     .help = "What each piece takes besides, however small (default: the report's, or 0)",
-     .kind = OPTION_REAL,
-     .high = SIMULATE_MOST_SECONDS,
-     FIELD(overhead)},
-    {.name = "chunk-cost",
-     .argument = "SPEC",
-     .help = "How chunks differ, as for tarry simulate (default: the report's, or uniform)",
-     .kind = OPTION_TEXT,
-     FIELD(chunk_cost)},
 };
 
-static const option_entry cost_entries[] = {
-    {.name = "dimension",
-     .argument = "D",
-     .help = "Numbers in a gradient, 4 bytes each (default: the report's, or 1e6)",
-     .kind = OPTION_U64,
-     .least = 1,
-     .most = 100000000000,
-     FIELD(dimension)},
-    {.name = "latency",
-     .argument = "SECONDS",
-     .help = "Of a message between the server and a worker, each way (default: the report's, or 0)",
-     .kind = OPTION_REAL,
-     .high = SIMULATE_MOST_SECONDS,
-     FIELD(latency)},
-    {.name = "bandwidth",
-     .argument = "B",
-     .help = "Bytes per second of each worker's link, each way (default: the report's, or no "
-             "limit)",
-     .kind = OPTION_REAL,
-     .high = 1e18,
-     .open = true,
-     FIELD(bandwidth)},
-    {.name = "server-bandwidth",
-     .argument = "B",
-     .help = "Bytes per second of the server's network card, each way (default: the report's, or "
-             "no limit)",
-     .kind = OPTION_REAL,
-     .high = 1e18,
-     .open = true,
-     FIELD(server_bandwidth)},
+static const option_entry memory_entries[] = {
     {.name = "memory",
      .argument = "BYTES",
      .help = "Most memory of a worker for gradients (default: no limit)",
@@ -154,7 +114,7 @@ static const option_entry choice_entries[] = {
      FIELD(parts)},
 };
 
-static const option_entry run_entries[] = {
+static const option_entry output_entries[] = {
     {.name = "trials",
      .argument = "N",
      .help = "Trials of each choice, all choices with the same draws (default: 2 for 100 "
@@ -162,64 +122,48 @@ static const option_entry run_entries[] = {
      .kind = OPTION_U64,
      .least = 1,
      .most = 100000,
-     FIELD(trials)},
-    {.name = "rounds",
-     .argument = "R",
-     .help = "Rounds of each trial; the time is that of the second half of them, when the server "
-             "has learned the workers' speeds (default 6)",
-     .kind = OPTION_U32,
-     .least = 1,
-     .most = 100000,
-     FIELD(rounds)},
-    {.name = "seed",
-     .argument = "S",
-     .help = "Seed of everything that is drawn (default 1)",
-     .kind = OPTION_U64,
-     .most = INT64_MAX,
-     FIELD(seed)},
-    {.name = "jobs",
-     .argument = "N",
-     .help = "Trials at the same time (default: the machine's cores); no figure depends on it",
-     .kind = OPTION_U32,
-     .least = 1,
-     .most = SIMULATE_MOST_JOBS,
-     FIELD(jobs)},
+     FIELD(world.trials)},
     {.name = "json", .help = "Print the advice as JSON", .kind = OPTION_FLAG, FIELD(json)},
     {.name = "all",
      .help = "Print all choices, not only the best",
      .kind = OPTION_FLAG,
      FIELD(all)},
-    {.name = "quiet", .help = "Print no progress", .kind = OPTION_FLAG, FIELD(quiet)},
 };
-
-#define COUNT(entries) (sizeof(entries) / sizeof((entries)[0]))
 
 void advise_options_init(advise_options *options)
 {
     *options = (advise_options){
-        .chunk_seconds = NAN,
-        .overhead = NAN,
-        .latency = NAN,
-        .bandwidth = NAN,
-        .server_bandwidth = NAN,
         .replication = "1,2,3,4,6,8",
-        .replications = {6, {1, 2, 3, 4, 6, 8}},
         .pieces = "1,2,4,8,16,32",
-        .piece_counts = {6, {1, 2, 4, 8, 16, 32}},
         .keep = ADVISE_KEEP_BOTH,
-        .rounds = 6,
-        .seed = 1,
     };
+    simulate_options *world = &options->world;
+    simulate_options_init(world);
+    world->command = "plan";
+    world->defaults.replications = (whole_list){6, {1, 2, 3, 4, 6, 8}};
+    world->defaults.piece_counts = (whole_list){6, {1, 2, 4, 8, 16, 32}};
+    world->straggler = world->chunk_cost = NULL;
+    world->chunk_seconds = world->overhead = NAN;
+    world->latency = world->bandwidth = world->server_bandwidth = NAN;
+    world->workers = world->chunks = 0;
+    world->dimension = world->trials = 0;
+    world->parameter_bytes = 0; /* every choice takes the same to hand them out */
+    world->rounds = 6;
+    world->no_bounds = true;
 }
 
 void advise_options_groups(advise_options *options, option_group groups[ADVISE_GROUPS])
 {
-    groups[0] = (option_group){"Workers and chunks", cluster_entries, COUNT(cluster_entries),
-                               options, NULL};
-    groups[1] = (option_group){"Gradients, links and memory", cost_entries, COUNT(cost_entries),
-                               options, NULL};
-    groups[2] = (option_group){"Choices", choice_entries, COUNT(choice_entries), options, NULL};
-    groups[3] = (option_group){"Trials and output", run_entries, COUNT(run_entries), options, NULL};
+    option_group world[SIMULATE_WORLD_GROUPS];
+    simulate_world_groups(&options->world, words, world);
+    groups[0] = world[0];
+    groups[1] = OPTION_GROUP(NULL, report_entries, options);
+    groups[2] = world[1];
+    groups[2].title = "Gradients, links and memory";
+    groups[3] = OPTION_GROUP(NULL, memory_entries, options);
+    groups[4] = OPTION_GROUP("Choices", choice_entries, options);
+    groups[5] = world[2];
+    groups[6] = OPTION_GROUP(NULL, output_entries, options);
 }
 
 static double either(double given, double reported, double otherwise)
@@ -233,70 +177,78 @@ static double either(double given, double reported, double otherwise)
  */
 static int take_seconds(advise_options *options, const past_report *report)
 {
-    const double scale = (double)report->chunks / options->chunks;
+    simulate_options *world = &options->world;
+    const double scale = (double)report->chunks / world->chunks;
     options->worker_seconds =
-        memory_allocate(NULL, options->workers, sizeof(*options->worker_seconds));
+        memory_allocate(NULL, world->workers, sizeof(*options->worker_seconds));
     if (options->worker_seconds == NULL)
         return complain(EXIT_FAILED, "plan: out of memory");
-    for (uint32_t worker = 0; worker < options->workers; worker++) {
+    for (uint32_t worker = 0; worker < world->workers; worker++) {
         uint32_t like = worker % report->workers;
-        double seconds = report->seconds[like] - options->overhead;
+        double seconds = report->seconds[like] - world->overhead;
         if (seconds < 0)
             return complain(EXIT_USAGE,
                             "--overhead: %.3g s is more than the %.3g s that worker %u took for a "
                             "%s in %s",
-                            options->overhead, report->seconds[like], like,
+                            world->overhead, report->seconds[like], like,
                             report->pieces > 1 ? "piece" : "chunk", options->from);
         options->worker_seconds[worker] = seconds * report->pieces * scale;
     }
+    world->worker_seconds = options->worker_seconds;
     return OPTIONS_PROCEED;
 }
 
 static void settle_defaults(advise_options *options)
 {
-    if (options->trials == 0) /* the more workers, the less chance has to say */
-        options->trials = options->workers >= 100 ? 2 : options->workers >= 25 ? 4 : 16;
-    if (options->jobs == 0)
-        options->jobs = simulate_usual_jobs();
+    simulate_options *world = &options->world;
+    if (world->trials == 0) /* the more workers, the less chance has to say */
+        world->trials = world->workers >= 100 ? 2 : world->workers >= 25 ? 4 : 16;
+    if (world->jobs == 0)
+        world->jobs = simulate_usual_jobs();
     if (options->parts != NULL)
         return;
-    bool limited = isfinite(options->bandwidth) || isfinite(options->server_bandwidth);
+    bool limited = isfinite(world->bandwidth) || isfinite(world->server_bandwidth);
     options->parts = limited ? "1,2,3,4" : "1";
-    options->part_counts = (whole_list){limited ? 4 : 1, {1, 2, 3, 4}};
+    world->defaults.part_counts = (whole_list){limited ? 4 : 1, {1, 2, 3, 4}};
 }
 
 /* The report's values, or the defaults, in place of what was not given. */
 static int merge(advise_options *options, past_report *report)
 {
-    if (options->workers == 0)
-        options->workers = report->workers > 0 ? report->workers : 8;
-    if (options->chunks == 0)
-        options->chunks = report->chunks > 0 ? report->chunks : options->workers;
-    if (options->dimension == 0)
-        options->dimension = report->dimension > 0 ? report->dimension : 1000000;
-    options->chunk_seconds = either(options->chunk_seconds, report->chunk_seconds, 1);
-    options->overhead = either(options->overhead, report->overhead, 0);
-    options->latency = either(options->latency, report->latency, 0);
+    simulate_options *world = &options->world;
+    if (world->workers == 0)
+        world->workers = report->workers > 0 ? report->workers : 8;
+    if (world->chunks == 0)
+        world->chunks = report->chunks > 0 ? report->chunks : world->workers;
+    if (world->dimension == 0)
+        world->dimension = report->dimension > 0 ? report->dimension : 1000000;
+    world->chunk_seconds = either(world->chunk_seconds, report->chunk_seconds, 1);
+    world->overhead = either(world->overhead, report->overhead, 0);
+    world->latency = either(world->latency, report->latency, 0);
     /* A limit of a worker's link may be what the time after the signal was due to. */
-    bool measured = report->seconds != NULL && !isnan(options->bandwidth);
-    options->server_bandwidth =
-        either(options->server_bandwidth, measured ? INFINITY : report->server_bandwidth, INFINITY);
-    options->bandwidth = either(options->bandwidth, report->bandwidth, INFINITY);
+    bool measured = report->seconds != NULL && !isnan(world->bandwidth);
+    world->server_bandwidth =
+        either(world->server_bandwidth, measured ? INFINITY : report->server_bandwidth, INFINITY);
+    world->bandwidth = either(world->bandwidth, report->bandwidth, INFINITY);
     options->report_straggler = report->straggler;
     options->report_chunk_cost = report->chunk_cost;
     report->straggler = report->chunk_cost = NULL;
-    if (options->straggler == NULL)
-        options->straggler = options->report_straggler != NULL ? options->report_straggler : "none";
-    if (options->chunk_cost == NULL)
-        options->chunk_cost =
+    if (world->straggler == NULL)
+        world->straggler = options->report_straggler != NULL ? options->report_straggler : "none";
+    if (world->chunk_cost == NULL)
+        world->chunk_cost =
             options->report_chunk_cost != NULL ? options->report_chunk_cost : "uniform";
     settle_defaults(options);
+    /* Whoever waits for the uploads of all others is not lost. */
+    double bytes = (double)world->dimension * sizeof(float);
+    world->silence += 2 * world->latency + 2 * bytes / world->bandwidth +
+                      2 * bytes * world->workers / world->server_bandwidth;
     return report->seconds != NULL ? take_seconds(options, report) : OPTIONS_PROCEED;
 }
 
 int advise_options_settle(advise_options *options)
 {
-    if (options->from == NULL && options->straggler == NULL)
+    if (options->from == NULL && options->world.straggler == NULL)
         return complain(EXIT_USAGE, "--advise: needs --straggler or --from");
     past_report report = {
         .server_bandwidth = NAN,

@@ -20,8 +20,8 @@ static void options_text(const advise_options *options, const advice_choice *cho
     snprintf(text, size,
              "--workers %u --chunks %u --replication %u --pieces %u --parts %u --order dynamic "
              "--keep %s",
-             options->workers, options->chunks, choice->replication, choice->pieces, choice->parts,
-             run_keep_name(choice->keep));
+             options->world.workers, options->world.chunks, choice->replication, choice->pieces,
+             choice->parts, run_keep_name(choice->keep));
     size_t used = strlen(text);
     if (choice->keep == TARRY_KEEP_CREDITED && choice->ahead != TARRY_USUAL_AHEAD)
         snprintf(text + used, size - used, " --ahead %u", choice->ahead);
@@ -50,11 +50,11 @@ static void print_head(const advise_options *options, const advice *found)
 {
     char time[NUMBER_TEXT_SIZE];
     seconds_text(found->run_seconds, time);
-    printf("%zu choices in %s: %u workers, %u chunks, ", found->count, time, options->workers,
-           options->chunks);
+    printf("%zu choices in %s: %u workers, %u chunks, ", found->count, time, options->world.workers,
+           options->world.chunks);
     if (options->worker_seconds != NULL)
         printf("speeds of %s, ", options->from);
-    printf("straggler %s, seed %" PRIu64 "\n", options->straggler, options->seed);
+    printf("straggler %s, seed %" PRIu64 "\n", options->world.straggler, options->world.seed);
     if (found->too_large > 0)
         printf("%zu choices need more memory than --memory allows\n", found->too_large);
     if (found->unpromising > 0)
@@ -119,7 +119,7 @@ int advice_print_json(const advise_options *options, const advice *found, json_t
     for (size_t i = 0; list != NULL && i < found->count; i++)
         list = json_append(list, choice_json(&found->choices[i]));
     json_t *report = json_pack("{s:s, s:s, s:I, s:O, s:o, s:o, s:I, s:I, s:f}", "command", "plan",
-                               "version", tarry_version(), "seed", (json_int_t)options->seed,
+                               "version", tarry_version(), "seed", (json_int_t)options->world.seed,
                                "config", config, "recommended", recommended, "choices", list,
                                "too_large", (json_int_t)found->too_large, "unpromising",
                                (json_int_t)found->unpromising, "run_seconds", found->run_seconds);

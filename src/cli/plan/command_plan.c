@@ -235,9 +235,7 @@ int command_plan(int argc, char **argv)
     run_options_init(run);
     option_group groups[RUN_GROUPS + 1];
     run_options_groups(run, groups);
-    groups[RUN_GROUPS] =
-        (option_group){"What is printed", print_entries,
-                       sizeof(print_entries) / sizeof(print_entries[0]), &options, NULL};
+    groups[RUN_GROUPS] = OPTION_GROUP("What is printed", print_entries, &options);
     const option_command command = {
         "plan",
         "Prints an assignment's figures: loads, replication, how many chunks it may take "

@@ -192,8 +192,7 @@ static int print_traces(const fault_campaign *campaign)
 int command_simulate_faults(int argc, char **argv)
 {
     fault_options options = {.campaign = {.seed = 1, .runs = 10000}};
-    const option_group group = {"Worlds with faults", entries, sizeof(entries) / sizeof(entries[0]),
-                                &options, NULL};
+    const option_group group = OPTION_GROUP("Worlds with faults", entries, &options);
     const option_command command = {
         "simulate",
         "Runs the server's and the workers' machines in small worlds in which everything that can "

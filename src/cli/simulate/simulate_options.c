@@ -105,6 +105,9 @@ static const option_entry link_entries[] = {
      .least = 1,
      .most = MOST_DIMENSION,
      FIELD(dimension)},
+};
+
+static const option_entry message_entries[] = {
     {.name = "parameter-bytes",
      .argument = "B",
      .help = "Bytes that go to each worker at first (default: those of a gradient)",
@@ -129,13 +132,6 @@ static const option_entry link_entries[] = {
 };
 
 static const option_entry run_entries[] = {
-    {.name = "trials",
-     .argument = "N",
-     .help = "Trials of each scheme, all schemes with the same draws (default 100)",
-     .kind = OPTION_U64,
-     .least = 1,
-     .most = 100000000,
-     FIELD(trials)},
     {.name = "rounds",
      .argument = "R",
      .help = "Rounds of each trial, in which workers and what the server knows of them last; "
@@ -150,10 +146,6 @@ static const option_entry run_entries[] = {
      .kind = OPTION_U64,
      .most = INT64_MAX,
      FIELD(seed)},
-    {.name = "plan-per-trial",
-     .help = "Draw plans anew in every trial",
-     .kind = OPTION_FLAG,
-     FIELD(plan_per_trial)},
     {.name = "jobs",
      .argument = "N",
      .help = "Trials at the same time (default: the machine's cores); no figure depends on it",
@@ -161,6 +153,21 @@ static const option_entry run_entries[] = {
      .least = 1,
      .most = SIMULATE_MOST_JOBS,
      FIELD(jobs)},
+    {.name = "quiet", .help = "Print nothing but errors", .kind = OPTION_FLAG, FIELD(quiet)},
+};
+
+static const option_entry output_entries[] = {
+    {.name = "trials",
+     .argument = "N",
+     .help = "Trials of each scheme, all schemes with the same draws (default 100)",
+     .kind = OPTION_U64,
+     .least = 1,
+     .most = 100000000,
+     FIELD(trials)},
+    {.name = "plan-per-trial",
+     .help = "Draw plans anew in every trial",
+     .kind = OPTION_FLAG,
+     FIELD(plan_per_trial)},
     {.name = "report",
      .argument = "FILE.json",
      .help = "Write the results as JSON",
@@ -171,10 +178,7 @@ static const option_entry run_entries[] = {
      .help = "Draw times, and errors over the deadline, to FILE.svg or FILE.png",
      .kind = OPTION_TEXT,
      FIELD(plot)},
-    {.name = "quiet", .help = "Print nothing but errors", .kind = OPTION_FLAG, FIELD(quiet)},
 };
-
-#define COUNT(entries) (sizeof(entries) / sizeof((entries)[0]))
 
 void simulate_options_init(simulate_options *options)
 {
@@ -204,16 +208,28 @@ static void note_workers(void *values, const char *name)
     options->workers_given = options->workers_given || strcmp(name, "workers") == 0;
 }
 
+void simulate_world_groups(simulate_options *options, const option_words *words,
+                           option_group groups[SIMULATE_WORLD_GROUPS])
+{
+    groups[0] = OPTION_GROUP("Workers and chunks", model_entries, options);
+    groups[0].note = note_workers;
+    groups[1] = OPTION_GROUP("Links and gradients", link_entries, options);
+    groups[2] = OPTION_GROUP("Trials and output", run_entries, options);
+    for (size_t i = 0; i < SIMULATE_WORLD_GROUPS; i++)
+        groups[i].words = words;
+}
+
 void simulate_options_groups(simulate_options *options, option_group groups[SIMULATE_GROUPS])
 {
-    groups[0] = (option_group){"Schemes", scheme_entries, COUNT(scheme_entries), options, NULL};
+    option_group world[SIMULATE_WORLD_GROUPS], *more = groups + 1 + SCHEME_GROUPS;
+    simulate_world_groups(options, NULL, world);
+    groups[0] = OPTION_GROUP("Schemes", scheme_entries, options);
     scheme_groups(&options->defaults, groups + 1);
-    option_group *more = groups + 1 + SCHEME_GROUPS;
-    more[0] = (option_group){"Workers and chunks", model_entries, COUNT(model_entries), options,
-                             note_workers};
-    more[1] =
-        (option_group){"Links and gradients", link_entries, COUNT(link_entries), options, NULL};
-    more[2] = (option_group){"Trials and output", run_entries, COUNT(run_entries), options, NULL};
+    more[0] = world[0];
+    more[1] = world[1];
+    more[2] = OPTION_GROUP(NULL, message_entries, options);
+    more[3] = world[2];
+    more[4] = OPTION_GROUP(NULL, output_entries, options);
 }
 
 scheme_frame simulate_options_frame(const simulate_options *options)
@@ -244,7 +260,7 @@ static void fit_workers(simulate_options *options)
 {
     const scheme_settings *defaults = &options->defaults;
     const whole_list *lists[] = {&defaults->replications, &defaults->part_counts};
-    for (size_t i = 0; !options->workers_given && i < COUNT(lists); i++)
+    for (size_t i = 0; !options->workers_given && i < sizeof(lists) / sizeof(lists[0]); i++)
         for (size_t k = 0; k < lists[i]->count; k++)
             if (lists[i]->values[k] > options->workers)
                 options->workers = lists[i]->values[k];

@@ -44,12 +44,18 @@ typedef struct simulate_options {
     bool quiet;
 } simulate_options;
 
-#define SIMULATE_GROUPS (4 + SCHEME_GROUPS)
+#define SIMULATE_WORLD_GROUPS 3
+#define SIMULATE_GROUPS (3 + SIMULATE_WORLD_GROUPS + SCHEME_GROUPS)
 #define SIMULATE_MOST_JOBS 1024
 
 void simulate_options_init(simulate_options *options);
 /* The groups of the command's table, with `options` as the place of the values. */
 void simulate_options_groups(simulate_options *options, option_group groups[SIMULATE_GROUPS]);
+
+/* Those of the workers and chunks, the links and the trials, for a command that simulates schemes
+ * of its own; with its `words`, which may be NULL. */
+void simulate_world_groups(simulate_options *options, const option_words *words,
+                           option_group groups[SIMULATE_WORLD_GROUPS]);
 
 /* As many as the machine has cores. */
 uint32_t simulate_usual_jobs(void);

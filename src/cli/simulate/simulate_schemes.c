@@ -273,9 +273,8 @@ void scheme_settings_init(scheme_settings *settings)
 
 void scheme_groups(scheme_settings *settings, option_group groups[SCHEME_GROUPS])
 {
-    groups[0] = (option_group){"What a scheme does not fix itself", scheme_entries,
-                               sizeof(scheme_entries) / sizeof(scheme_entries[0]), settings,
-                               run_options_note};
+    groups[0] = OPTION_GROUP("What a scheme does not fix itself", scheme_entries, settings);
+    groups[0].note = run_options_note;
     groups[1] = run_options_group(RUN_LAYOUT, NULL, &settings->run);
     groups[2] = run_options_group(RUN_RULES, NULL, &settings->run);
 }
@@ -283,8 +282,7 @@ void scheme_groups(scheme_settings *settings, option_group groups[SCHEME_GROUPS]
 static int set_key(scheme_settings *settings, const char *key, const char *value,
                    tarry_diagnostic *diagnostic)
 {
-    option_group groups[1 + SCHEME_GROUPS] = {
-        {NULL, own_entries, sizeof(own_entries) / sizeof(own_entries[0]), settings, NULL}};
+    option_group groups[1 + SCHEME_GROUPS] = {OPTION_GROUP(NULL, own_entries, settings)};
     scheme_groups(settings, groups + 1);
     return option_set(groups, 1 + SCHEME_GROUPS, key, value, diagnostic);
 }

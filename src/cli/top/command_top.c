@@ -61,8 +61,7 @@ static int check(const top_options *options)
 int command_top(int argc, char **argv)
 {
     top_options options = {.interval = 0.5};
-    const option_group group = {"The run", entries, sizeof(entries) / sizeof(entries[0]), &options,
-                                NULL};
+    const option_group group = OPTION_GROUP("The run", entries, &options);
     const option_command command = {
         "top", "Shows how a run on other machines stands: its rounds, and each worker.", &group, 1};
     config_file *file;

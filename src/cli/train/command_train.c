@@ -9,12 +9,12 @@ typedef struct process_options {
     bool processes;
 } process_options;
 
-static const option_entry processes_entry = {
+static const option_entry processes_entry[] = {{
     .name = "processes",
     .help = "Let every worker be a process of its own on this machine (default: threads)",
     .kind = OPTION_FLAG,
     .offset = offsetof(process_options, processes),
-};
+}};
 
 int command_train(int argc, char **argv)
 {
@@ -23,7 +23,7 @@ int command_train(int argc, char **argv)
     train_options_init(&options);
     option_group groups[TRAIN_GROUPS + 1];
     train_options_groups(&options, groups);
-    groups[TRAIN_GROUPS] = (option_group){"Workers", &processes_entry, 1, &where, NULL};
+    groups[TRAIN_GROUPS] = OPTION_GROUP("Workers", processes_entry, &where);
     const option_command command = {
         "train",
         "Trains a model by gradient sums over workers that may be slow or dead; without --data on "

@@ -82,10 +82,8 @@ void serve_options_init(serve_options *options)
 
 void serve_options_groups(serve_options *options, option_group groups[SERVE_GROUPS])
 {
-    groups[0] = (option_group){"Workers", serve_entries,
-                               sizeof(serve_entries) / sizeof(serve_entries[0]), options, NULL};
-    groups[1] = (option_group){"Security and log", network_entries, network_entry_count,
-                               &options->network, NULL};
+    groups[0] = OPTION_GROUP("Workers", serve_entries, options);
+    groups[1] = network_options_group(&options->network);
 }
 
 int serve_options_check(serve_options *options)

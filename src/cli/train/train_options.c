@@ -245,8 +245,6 @@ static const option_entry output_entries[] = {
     {.name = "quiet", .help = "Print nothing but errors", .kind = OPTION_FLAG, FIELD(quiet)},
 };
 
-#define COUNT(entries) (sizeof(entries) / sizeof((entries)[0]))
-
 void train_options_init(train_options *options)
 {
     *options = (train_options){
@@ -271,15 +269,14 @@ static void note_model(void *values, const char *name)
 
 void train_options_groups(train_options *options, option_group groups[TRAIN_GROUPS])
 {
-    groups[0] = (option_group){"Data", data_entries, COUNT(data_entries), options, NULL};
-    groups[1] = (option_group){"Model and optimizer", model_entries, COUNT(model_entries), options,
-                               note_model};
+    groups[0] = OPTION_GROUP("Data", data_entries, options);
+    groups[1] = OPTION_GROUP("Model and optimizer", model_entries, options);
+    groups[1].note = note_model;
     run_options_groups(&options->run, groups + 2);
     option_group *more = groups + 2 + RUN_GROUPS;
-    more[0] = (option_group){NULL, run_entries, COUNT(run_entries), options, NULL};
-    more[1] =
-        (option_group){"Checkpoints", checkpoint_entries, COUNT(checkpoint_entries), options, NULL};
-    more[2] = (option_group){"Output", output_entries, COUNT(output_entries), options, NULL};
+    more[0] = OPTION_GROUP(NULL, run_entries, options);
+    more[1] = OPTION_GROUP("Checkpoints", checkpoint_entries, options);
+    more[2] = OPTION_GROUP("Output", output_entries, options);
 }
 
 static int check_data(train_options *options)
@@ -368,7 +365,7 @@ static int check_outputs(const train_options *options)
                                  options->save};
     if (options->resume && options->checkpoint == NULL)
         return complain(EXIT_USAGE, "--resume: needs --checkpoint, to go on from");
-    for (size_t i = 1; i < COUNT(paths); i++) {
+    for (size_t i = 1; i < sizeof(paths) / sizeof(paths[0]); i++) {
         for (size_t k = 0; k < i; k++) {
             if (paths[i] != NULL && paths[k] != NULL && strcmp(paths[i], paths[k]) == 0)
                 return complain(EXIT_USAGE, "--%s: %s is the file of --%s too", names[i], paths[i],

@@ -123,8 +123,6 @@ static const option_entry straggler_entries[] = {
      FIELD(straggler_seed_text)},
 };
 
-#define COUNT(entries) (sizeof(entries) / sizeof((entries)[0]))
-
 void work_options_init(work_options *options)
 {
     *options = (work_options){
@@ -139,12 +137,10 @@ void work_options_init(work_options *options)
 
 void work_options_groups(work_options *options, option_group groups[WORK_GROUPS])
 {
-    groups[0] = (option_group){"The server", server_entries, COUNT(server_entries), options, NULL};
-    groups[1] = (option_group){"Security and log", network_entries, network_entry_count,
-                               &options->network, NULL};
-    groups[2] = (option_group){"Data", data_entries, COUNT(data_entries), options, NULL};
-    groups[3] =
-        (option_group){"Stragglers", straggler_entries, COUNT(straggler_entries), options, NULL};
+    groups[0] = OPTION_GROUP("The server", server_entries, options);
+    groups[1] = network_options_group(&options->network);
+    groups[2] = OPTION_GROUP("Data", data_entries, options);
+    groups[3] = OPTION_GROUP("Stragglers", straggler_entries, options);
 }
 
 enum { MANY_WORKERS = 65536 };
