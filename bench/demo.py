@@ -83,11 +83,14 @@ def draw(path, curves):
     gnuplot.draw(path, "720,300", lines)
 
 
-def show(title, arguments, report):
-    print(f"{title}\n  tarry train {' '.join(runner.shlex.quote(str(argument)) for argument in arguments)}")
-    print(f"  {report['final']['round_seconds']:.1f} s for {report['final']['rounds']} rounds, "
-          f"loss {report['initial']['loss']:.4f} -> {report['final']['loss']:.4f}, "
-          f"{copies(report):.2f} copies computed per chunk", flush=True)
+def train(tool, what, arguments):
+    """Says what runs, runs it, says what came of it; gives back the report."""
+    print(f"{what}\n  tarry train {' '.join(map(str, arguments))}", flush=True)
+    report = tool.report(*arguments)
+    final = report["final"]
+    print(f"  {final['round_seconds']:.1f} s for {final['rounds']} rounds, loss {report['initial']['loss']:.4f} -> "
+          f"{final['loss']:.4f}, {copies(report):.2f} copies computed per chunk", flush=True)
+    return report
 
 
 def main():
@@ -99,11 +102,9 @@ def main():
     tool = runner.Runner(os.path.join(given.build, "src/cli/tarry"), None)
     rounds = ["--rounds", given.rounds]
     print(f"{given.rounds} rounds over {WORKERS} workers, three of them four times slower than the others.\n", flush=True)
-    waits = tool.report(*EVERYBODY, *rounds)
-    show("Waiting for everybody: each worker has its share.", [*EVERYBODY, *rounds], waits)
-    codes = tool.report(*TARRY, *rounds)
-    show("With Tarry: four workers have each piece of the data, and it is computed where it is done soonest.",
-         [*TARRY, *rounds], codes)
+    waits = train(tool, "Waiting for everybody: each worker has its share.", [*EVERYBODY, *rounds])
+    codes = train(tool, "With Tarry: four workers have each piece of the data, and it is computed where it is done soonest.",
+                  [*TARRY, *rounds])
     curves = curves_of(tool, waits, codes)
     everybody, tarry, best = (curve[-1] for curve in curves.values())
     print(f"\n  waiting for everybody  {everybody:6.1f} s\n  Tarry                  {tarry:6.1f} s, "
@@ -121,3 +122,5 @@ if __name__ == "__main__":
         main()
     except runner.Failed as fault:
         sys.exit(f"demo: {fault}")
+    except KeyboardInterrupt:
+        sys.exit("\ndemo: interrupted")
