@@ -9,6 +9,7 @@
 
 #include "base/diagnostic.h"
 #include "base/memory.h"
+#include "cli/options/data_options.h"
 #include "cli/runner/children.h"
 #include "cli/runner/runner_tcp.h"
 #include "cli/train/train_options.h"
@@ -46,7 +47,7 @@ static void write_arguments(runner_processes *own, const train_options *options)
 {
     size_t count = 0;
     snprintf(own->seed, sizeof(own->seed), "%" PRIu64, options->run.settings.plan.seed);
-    snprintf(own->column, sizeof(own->column), "%d", options->label_column);
+    snprintf(own->column, sizeof(own->column), "%d", options->source.label_column);
     const char *const always[] = {"tarry",
                                   "work",
                                   "--connect",
@@ -59,17 +60,17 @@ static void write_arguments(runner_processes *own, const train_options *options)
                                   options->straggler};
     for (size_t i = 0; i < sizeof(always) / sizeof(always[0]); i++)
         own->arguments[count++] = (char *)always[i];
-    if (options->data != NULL) {
-        const char *const data[] = {"--data", options->data, "--format",
-                                    train_format_name(options->format)};
+    if (options->source.path != NULL) {
+        const char *const data[] = {"--data", options->source.path, "--format",
+                                    data_format_name(options->source.format)};
         for (size_t i = 0; i < sizeof(data) / sizeof(data[0]); i++)
             own->arguments[count++] = (char *)data[i];
         own->arguments[count++] = "--label-column";
         own->arguments[count++] = own->column;
     }
-    if (options->labels != NULL) {
+    if (options->source.labels_path != NULL) {
         own->arguments[count++] = "--labels";
-        own->arguments[count++] = (char *)options->labels;
+        own->arguments[count++] = (char *)options->source.labels_path;
     }
     own->arguments[count] = "--worker";
 }

@@ -18,13 +18,10 @@ static int make_synthetic(const train_options *options, dataset **train, tarry_d
 static int read_file(const train_options *options, const char *path, const char *labels,
                      dataset **out, tarry_diagnostic *why)
 {
-    const dataset_source source = {
-        .path = path,
-        .labels_path = labels,
-        .format = options->format,
-        .labels = objective_labels(options->model),
-        .label_column = options->label_column,
-    };
+    dataset_source source = options->source;
+    source.path = path;
+    source.labels_path = labels;
+    source.labels = objective_labels(options->model);
     return dataset_read(&source, NULL, out, why);
 }
 
@@ -32,9 +29,10 @@ int train_data_load(train_options *options, dataset **train, dataset **test)
 {
     dataset *samples = NULL, *held_out = NULL;
     tarry_diagnostic why;
-    int error = options->data == NULL
+    const char *path = options->source.path;
+    int error = path == NULL
                     ? make_synthetic(options, &samples, &why)
-                    : read_file(options, options->data, options->labels, &samples, &why);
+                    : read_file(options, path, options->source.labels_path, &samples, &why);
     if (error == TARRY_OK && options->test != NULL) {
         error = read_file(options, options->test, options->test_labels, &held_out, &why);
         if (error == TARRY_OK)

@@ -136,7 +136,7 @@ static int create_runner(train_job *job, tarry_diagnostic *why)
         .batch = batch_of(job),
         .sparse = inputs->train->sparse,
         .holdout = options->test == NULL ? options->holdout : 0,
-        .made_samples = options->data == NULL ? options->samples : 0,
+        .made_samples = options->source.path == NULL ? options->samples : 0,
     };
     runner_request request = {
         .dimension = job->dimension,

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/diagnostic.h"
+#include "cli/options/data_options.h"
 #include "cli/options/parse.h"
 #include "cli/output/gnuplot.h"
 #include "cli/text/complain.h"
@@ -41,14 +42,6 @@ static int read_hidden(const char *text, void *values, tarry_diagnostic *diagnos
     return TARRY_OK;
 }
 
-static const option_choice formats[] = {
-    {"auto", DATASET_AUTO},
-    {"libsvm", DATASET_LIBSVM},
-    {"csv", DATASET_CSV},
-    {"idx", DATASET_IDX},
-    {NULL, 0},
-};
-
 static const option_choice models[] = {
     {"least-squares", MODEL_LEAST_SQUARES},
     {"logistic", MODEL_LOGISTIC},
@@ -69,16 +62,6 @@ static const option_choice optimizers[] = {
 #define FIELD(name) .offset = offsetof(train_options, name)
 
 static const option_entry data_entries[] = {
-    {.name = "data",
-     .argument = "FILE",
-     .help = "Training samples, gzip or plain (default: a synthetic data set)",
-     .kind = OPTION_TEXT,
-     FIELD(data)},
-    {.name = "labels",
-     .argument = "FILE",
-     .help = "Labels of an IDX file (default: the name of --data with labels-idx1)",
-     .kind = OPTION_TEXT,
-     FIELD(labels)},
     {.name = "test",
      .argument = "FILE",
      .help = "Test samples, which are not trained on",
@@ -95,17 +78,6 @@ static const option_entry data_entries[] = {
      .kind = OPTION_REAL,
      .high = 0.99,
      FIELD(holdout)},
-    {.name = "format",
-     .argument = "FORMAT",
-     .help = "auto (default), libsvm, csv or idx",
-     .kind = OPTION_CHOICE,
-     .choices = formats,
-     FIELD(format)},
-    {.name = "label-column",
-     .argument = "N",
-     .help = "CSV column of the label, from 0; negative counts from the end (default -1)",
-     .kind = OPTION_INT,
-     FIELD(label_column)},
     {.name = "samples",
      .argument = "N",
      .help = "Samples of the synthetic data set (default 20000)",
@@ -249,7 +221,7 @@ void train_options_init(train_options *options)
 {
     *options = (train_options){
         .holdout = NAN,
-        .label_column = -1,
+        .source.label_column = -1,
         .model = MODEL_LOGISTIC,
         .l2 = 1e-4,
         .rate = NAN,
@@ -269,11 +241,12 @@ static void note_model(void *values, const char *name)
 
 void train_options_groups(train_options *options, option_group groups[TRAIN_GROUPS])
 {
-    groups[0] = OPTION_GROUP("Data", data_entries, options);
-    groups[1] = OPTION_GROUP("Model and optimizer", model_entries, options);
-    groups[1].note = note_model;
-    run_options_groups(&options->run, groups + 2);
-    option_group *more = groups + 2 + RUN_GROUPS;
+    groups[0] = data_options_group(&options->source);
+    groups[1] = OPTION_GROUP(NULL, data_entries, options);
+    groups[2] = OPTION_GROUP("Model and optimizer", model_entries, options);
+    groups[2].note = note_model;
+    run_options_groups(&options->run, groups + 3);
+    option_group *more = groups + 3 + RUN_GROUPS;
     more[0] = OPTION_GROUP(NULL, run_entries, options);
     more[1] = OPTION_GROUP("Checkpoints", checkpoint_entries, options);
     more[2] = OPTION_GROUP("Output", output_entries, options);
@@ -281,11 +254,11 @@ void train_options_groups(train_options *options, option_group groups[TRAIN_GROU
 
 static int check_data(train_options *options)
 {
-    if (options->data == NULL) {
-        const char *needs_data = options->labels != NULL        ? "labels"
-                                 : options->test != NULL        ? "test"
-                                 : options->test_labels != NULL ? "test-labels"
-                                                                : NULL;
+    if (options->source.path == NULL) {
+        const char *needs_data = options->source.labels_path != NULL ? "labels"
+                                 : options->test != NULL             ? "test"
+                                 : options->test_labels != NULL      ? "test-labels"
+                                                                     : NULL;
         if (needs_data != NULL)
             return complain(EXIT_USAGE, "--%s: has no meaning without --data", needs_data);
         options->samples = options->samples != 0 ? options->samples : 20000;
@@ -392,9 +365,4 @@ int train_options_check(train_options *options)
 const char *train_model_name(model_kind model)
 {
     return option_choice_name(models, (int)model);
-}
-
-const char *train_format_name(dataset_format format)
-{
-    return option_choice_name(formats, (int)format);
 }

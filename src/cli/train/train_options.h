@@ -11,13 +11,10 @@
 typedef struct train_options {
     run_options run;
 
-    const char *data; /* NULL: a synthetic data set */
-    const char *labels;
+    dataset_source source; /* path NULL: a synthetic data set */
     const char *test;
     const char *test_labels;
-    double holdout; /* NaN until checked; 0: nothing is held out */
-    dataset_format format;
-    int label_column;
+    double holdout;   /* NaN until checked; 0: nothing is held out */
     uint64_t samples; /* synthetic; 0 until checked */
     uint32_t features;
     uint32_t classes;
@@ -48,7 +45,7 @@ typedef struct train_options {
     bool quiet;
 } train_options;
 
-#define TRAIN_GROUPS (5 + RUN_GROUPS)
+#define TRAIN_GROUPS (6 + RUN_GROUPS)
 
 void train_options_init(train_options *options);
 /* The groups of a command's table, with `options` as the place of the values; a command that trains
@@ -66,6 +63,5 @@ int train_options_check(train_options *options);
 bool train_options_fit(train_options *options, uint64_t samples);
 
 const char *train_model_name(model_kind model);
-const char *train_format_name(dataset_format format);
 
 #endif

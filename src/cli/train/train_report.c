@@ -66,10 +66,10 @@ static json_t *data_json(const train_inputs *inputs)
 {
     const dataset *train = inputs->train;
     json_int_t test = inputs->test != NULL ? (json_int_t)inputs->test->rows : 0;
-    return json_pack("{s:o, s:I, s:I, s:I, s:I, s:b}", "file", json_text(inputs->options->data),
-                     "samples", (json_int_t)train->rows, "test_samples", test, "features",
-                     (json_int_t)train->features, "classes", (json_int_t)train->classes, "sparse",
-                     train->sparse);
+    return json_pack("{s:o, s:I, s:I, s:I, s:I, s:b}", "file",
+                     json_text(inputs->options->source.path), "samples", (json_int_t)train->rows,
+                     "test_samples", test, "features", (json_int_t)train->features, "classes",
+                     (json_int_t)train->classes, "sparse", train->sparse);
 }
 
 static json_t *score_json(objective_score train, objective_score test)

@@ -66,14 +66,9 @@ static int read_samples(work_job *own, dataset **data, tarry_diagnostic *diagnos
     const work_options *options = own->options;
     const job_spec *spec = &own->spec;
     const label_kind labels = objective_labels(spec->model.model);
-    if (options->data != NULL) {
-        const dataset_source source = {
-            .path = options->data,
-            .labels_path = options->labels,
-            .format = options->format,
-            .labels = labels,
-            .label_column = options->label_column,
-        };
+    if (options->source.path != NULL) {
+        dataset_source source = options->source;
+        source.labels = labels;
         return dataset_read(&source, NULL, data, diagnostic);
     }
     if (spec->made_samples == 0)
@@ -102,7 +97,8 @@ static void compare(work_job *own, const uint8_t *digest)
 {
     const job_spec *spec = &own->spec;
     const dataset *data = own->data;
-    const char *name = own->options->data != NULL ? own->options->data : "what was made up";
+    const char *name =
+        own->options->source.path != NULL ? own->options->source.path : "what was made up";
     if (data->rows != spec->batch.rows || data->features != spec->model.features)
         snprintf(own->mismatch, sizeof(own->mismatch),
                  "%s: %zu samples of %" PRIu32 " features, where the server has %zu of %" PRIu32,
@@ -212,7 +208,7 @@ int work_job_begin(void *user, tarry_tcp_worker *worker, const tarry_tcp_job *jo
     drop(own);
     own->worker = worker;
     tarry_tcp_worker_straggle(worker, NULL);
-    bool ships = job->ships && own->options->data == NULL;
+    bool ships = job->ships && own->options->source.path == NULL;
     int error = make_model(own, job, diagnostic);
     if (error == TARRY_OK)
         error = make_straggler(own, job, diagnostic);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/diagnostic.h"
+#include "cli/options/data_options.h"
 #include "cli/options/parse.h"
 #include "cli/text/complain.h"
 #include "plan/rack/rack.h"
@@ -75,37 +76,10 @@ static const option_entry server_entries[] = {
     {.name = "quiet", .help = "Print nothing but errors", .kind = OPTION_FLAG, FIELD(quiet)},
 };
 
-static const option_choice formats[] = {
-    {"auto", DATASET_AUTO},
-    {"libsvm", DATASET_LIBSVM},
-    {"csv", DATASET_CSV},
-    {"idx", DATASET_IDX},
-    {NULL, 0},
-};
-
-static const option_entry data_entries[] = {
-    {.name = "data",
-     .argument = "FILE",
-     .help = "Training samples, the same as the server's, gzip or plain (default: what the server "
-             "ships, or makes up)",
-     .kind = OPTION_TEXT,
-     FIELD(data)},
-    {.name = "labels",
-     .argument = "FILE",
-     .help = "Labels of an IDX file (default: the name of --data with labels-idx1)",
-     .kind = OPTION_TEXT,
-     FIELD(labels)},
-    {.name = "format",
-     .argument = "FORMAT",
-     .help = "auto (default), libsvm, csv or idx",
-     .kind = OPTION_CHOICE,
-     .choices = formats,
-     FIELD(format)},
-    {.name = "label-column",
-     .argument = "N",
-     .help = "CSV column of the label, from 0; negative counts from the end (default -1)",
-     .kind = OPTION_INT,
-     FIELD(label_column)},
+static const option_words data_words[] = {
+    {"data", "Training samples, the same as the server's, gzip or plain (default: what the server "
+             "ships, or makes up)"},
+    {NULL, NULL},
 };
 
 static const option_entry straggler_entries[] = {
@@ -130,7 +104,7 @@ void work_options_init(work_options *options)
         .worker = TARRY_TCP_NO_WORKER,
         .patience = 300,
         .grace = 10,
-        .label_column = -1,
+        .source.label_column = -1,
         .straggler = "none",
     };
 }
@@ -139,7 +113,8 @@ void work_options_groups(work_options *options, option_group groups[WORK_GROUPS]
 {
     groups[0] = OPTION_GROUP("The server", server_entries, options);
     groups[1] = network_options_group(&options->network);
-    groups[2] = OPTION_GROUP("Data", data_entries, options);
+    groups[2] = data_options_group(&options->source);
+    groups[2].words = data_words;
     groups[3] = OPTION_GROUP("Stragglers", straggler_entries, options);
 }
 
@@ -165,7 +140,7 @@ static int check_straggler(const work_options *options)
 
 int work_options_check(const work_options *options)
 {
-    if (options->labels != NULL && options->data == NULL)
+    if (options->source.labels_path != NULL && options->source.path == NULL)
         return complain(EXIT_USAGE, "--labels: has no meaning without --data");
     int status = check_straggler(options);
     return status == OPTIONS_PROCEED

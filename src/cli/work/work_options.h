@@ -12,10 +12,7 @@ typedef struct work_options {
     uint32_t worker;        /* TARRY_TCP_NO_WORKER: not given */
     const char *rack;       /* NULL: it says none */
     double grace, patience; /* seconds */
-    const char *data;       /* NULL: made up or shipped, as the server says */
-    const char *labels;
-    dataset_format format;
-    int label_column;
+    dataset_source source;  /* path NULL: made up or shipped, as the server says */
     const char *straggler;
     uint64_t straggler_seed;
     bool straggler_seeded; /* else the seed is the server's */

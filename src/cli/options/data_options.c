@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/options/data_options.h"
+
+static const option_choice formats[] = {
+    {"auto", DATASET_AUTO},
+    {"libsvm", DATASET_LIBSVM},
+    {"csv", DATASET_CSV},
+    {"idx", DATASET_IDX},
+    {NULL, 0},
+};
+
+#define FIELD(name) .offset = offsetof(dataset_source, name)
+
+static const option_entry data_entries[] = {
+    {.name = "data",
+     .argument = "FILE",
+     .help = "Training samples, gzip or plain (default: a synthetic data set)",
+     .kind = OPTION_TEXT,
+     FIELD(path)},
+    {.name = "labels",
+     .argument = "FILE",
+     .help = "Labels of an IDX file (default: the name of --data with labels-idx1)",
+     .kind = OPTION_TEXT,
+     FIELD(labels_path)},
+    {.name = "format",
+     .argument = "FORMAT",
+     .help = "auto (default), libsvm, csv or idx",
+     .kind = OPTION_CHOICE,
+     .choices = formats,
+     FIELD(format)},
+    {.name = "label-column",
+     .argument = "N",
+     .help = "CSV column of the label, from 0; negative counts from the end (default -1)",
+     .kind = OPTION_INT,
+     FIELD(label_column)},
+};
+
+option_group data_options_group(dataset_source *source)
+{
+    return OPTION_GROUP("Data", data_entries, source);
+}
+
+const char *data_format_name(dataset_format format)
+{
+    return option_choice_name(formats, (int)format);
+}
