@@ -227,6 +227,17 @@ static int read_report(const place *at, past_report *out)
 
 int past_report_read(const char *path, past_report *out, tarry_diagnostic *diagnostic)
 {
+    past_report report = {
+        .server_bandwidth = NAN,
+        .bandwidth = NAN,
+        .latency = NAN,
+        .chunk_seconds = NAN,
+        .overhead = NAN,
+    };
+    if (path == NULL) {
+        *out = report;
+        return TARRY_OK;
+    }
     FILE *file = fopen(path, "re");
     if (file == NULL)
         return diagnose(diagnostic, TARRY_ERROR_FILE, "%s: %m", path);
@@ -235,13 +246,6 @@ int past_report_read(const char *path, past_report *out, tarry_diagnostic *diagn
     fclose(file);
     if (document == NULL)
         return diagnose(diagnostic, TARRY_ERROR_FORMAT, "%s:%d: %s", path, fault.line, fault.text);
-    past_report report = {
-        .server_bandwidth = NAN,
-        .bandwidth = NAN,
-        .latency = NAN,
-        .chunk_seconds = NAN,
-        .overhead = NAN,
-    };
     const place whole = {path, "", document, diagnostic};
     int error = read_report(&whole, &report);
     json_decref(document);

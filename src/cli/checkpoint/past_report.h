@@ -27,9 +27,9 @@ typedef struct past_report {
 } past_report;
 
 /*
- * Reads the report of a tarry train or tarry simulate at `path`; the caller frees *out with
- * past_report_free. Errors: FILE; FORMAT, with the line, or with the key that is missing or wrong;
- * NO_MEMORY.
+ * Reads the report of a tarry train or tarry simulate at `path`, or none, which says nothing, where
+ * it is NULL; the caller frees *out with past_report_free. Errors: FILE; FORMAT, with the line, or
+ * with the key that is missing or wrong; NO_MEMORY.
  */
 int past_report_read(const char *path, past_report *out, tarry_diagnostic *diagnostic);
 void past_report_free(past_report *report); /* a zeroed one is allowed */

@@ -250,15 +250,9 @@ int advise_options_settle(advise_options *options)
 {
     if (options->from == NULL && options->world.straggler == NULL)
         return complain(EXIT_USAGE, "--advise: needs --straggler or --from");
-    past_report report = {
-        .server_bandwidth = NAN,
-        .bandwidth = NAN,
-        .latency = NAN,
-        .chunk_seconds = NAN,
-        .overhead = NAN,
-    };
+    past_report report;
     tarry_diagnostic why;
-    if (options->from != NULL && past_report_read(options->from, &report, &why) != TARRY_OK)
+    if (past_report_read(options->from, &report, &why) != TARRY_OK)
         return complain(EXIT_FAILED, "--from: %s", why.text);
     int status = merge(options, &report);
     past_report_free(&report);

@@ -30,6 +30,13 @@ typedef struct fixed_setting {
             {"stop", "exact"}, {"fill", "none"}, {"upload", "whole"},                              \
     }
 
+/* An original gradient code: of workers that have finished all, the server waits for enough. */
+#define ORIGINAL_SETTINGS(layout)                                                                  \
+    {                                                                                              \
+        {"design", layout}, {"order", "as-is"}, {"pieces", "1"}, {"credit", "whole"},              \
+            {"keep", "all"}, {"stop", "original"}, {"upload", "whole"},                            \
+    }
+
 static const struct {
     const char *name;
     fixed_setting settings[11]; /* up to one without a key */
@@ -58,22 +65,8 @@ static const struct {
     {.name = "dropcompute", .settings = MODEL_SETTINGS("16"), .model = BASELINE_DROPCOMPUTE},
     {.name = "queue", .settings = MODEL_SETTINGS("16"), .model = BASELINE_QUEUE},
     {.name = "ring", .settings = MODEL_SETTINGS("1"), .model = BASELINE_RING},
-    {.name = "cyclic",
-     .settings = {{"design", "cyclic"},
-                  {"order", "as-is"},
-                  {"pieces", "1"},
-                  {"credit", "whole"},
-                  {"keep", "all"},
-                  {"stop", "original"},
-                  {"upload", "whole"}}},
-    {.name = "fractional",
-     .settings = {{"design", "fractional"},
-                  {"order", "as-is"},
-                  {"pieces", "1"},
-                  {"credit", "whole"},
-                  {"keep", "all"},
-                  {"stop", "original"},
-                  {"upload", "whole"}}},
+    {.name = "cyclic", .settings = ORIGINAL_SETTINGS("cyclic")},
+    {.name = "fractional", .settings = ORIGINAL_SETTINGS("fractional")},
     {.name = "multi-message",
      .settings = {{"parts", "1"},
                   {"credit", "chunk"},
