@@ -9,6 +9,7 @@
 #include "cli/options/options.h"
 #include "cli/options/parse.h"
 #include "cli/text/complain.h"
+#include "cli/text/report_json.h"
 #include "program/kernels.h"
 
 /* Limits of the options; the dimension's is that of BLAS's indices. */
@@ -131,21 +132,18 @@ static int print_json(const option_command *command, const bench_settings *setti
                       const bench_row *rows)
 {
     json_t *results = json_array();
-    int failed = 0;
     for (size_t i = 0; i < settings->input_count; i++) {
         const bench_row *row = &rows[i];
-        failed |= json_array_append_new(
-            results, json_pack("{s:I, s:f, s:f, s:f, s:f, s:f}", "inputs", (json_int_t)row->inputs,
-                               "read", row->read, "sgemv", row->sgemv, "stored", row->stored,
-                               "encode", row->encode, "decode", row->decode));
+        results = json_append(results, json_pack("{s:I, s:f, s:f, s:f, s:f, s:f}", "inputs",
+                                                 (json_int_t)row->inputs, "read", row->read,
+                                                 "sgemv", row->sgemv, "stored", row->stored,
+                                                 "encode", row->encode, "decode", row->decode));
     }
     json_t *report = json_pack("{s:s, s:s, s:o, s:s, s:s, s:o}", "command", "bench kernels",
                                "version", tarry_version(), "config", options_json(command), "ran",
                                settings->kernel->name, "unit", "GB/s", "results", results);
-    failed |= report == NULL || json_dumpf(report, stdout, JSON_INDENT(2)) != 0;
-    printf("\n");
-    json_decref(report);
-    return failed == 0 ? EXIT_DONE : complain(EXIT_FAILED, "kernels: out of memory");
+    return json_write(report, stdout) == TARRY_OK ? EXIT_DONE
+                                                  : complain(EXIT_FAILED, "kernels: out of memory");
 }
 
 int command_bench_kernels(int argc, char **argv)

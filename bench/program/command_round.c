@@ -5,6 +5,7 @@
 
 #include "cli/options/options.h"
 #include "cli/text/complain.h"
+#include "cli/text/report_json.h"
 #include "program/round.h"
 
 typedef struct round_options {
@@ -89,23 +90,20 @@ static void print_table(const round_options *options, const bench_round_row *row
 static int print_json(const option_command *command, const bench_round_row *rows)
 {
     json_t *results = json_array();
-    int failed = 0;
     for (size_t i = 0; i < CASES; i++) {
         const bench_round_row *row = &rows[i];
-        failed |= json_array_append_new(
-            results,
-            json_pack("{s:i, s:s, s:f, s:f, s:f, s:f, s:f, s:f}", "parts", (int)cases[i].parts,
-                      "stop", stop_name(&cases[i]), "copies", row->copies, "seconds", row->seconds,
-                      "signal_seconds", row->signal, "needed_bytes", row->bytes,
-                      "copy_bytes_per_second", row->copy, "ratio", row->ratio));
+        results = json_append(results,
+                              json_pack("{s:i, s:s, s:f, s:f, s:f, s:f, s:f, s:f}", "parts",
+                                        (int)cases[i].parts, "stop", stop_name(&cases[i]), "copies",
+                                        row->copies, "seconds", row->seconds, "signal_seconds",
+                                        row->signal, "needed_bytes", row->bytes,
+                                        "copy_bytes_per_second", row->copy, "ratio", row->ratio));
     }
     json_t *report =
         json_pack("{s:s, s:s, s:o, s:o}", "command", "bench round", "version", tarry_version(),
                   "config", options_json(command), "results", results);
-    failed |= report == NULL || json_dumpf(report, stdout, JSON_INDENT(2)) != 0;
-    printf("\n");
-    json_decref(report);
-    return failed == 0 ? EXIT_DONE : complain(EXIT_FAILED, "round: out of memory");
+    return json_write(report, stdout) == TARRY_OK ? EXIT_DONE
+                                                  : complain(EXIT_FAILED, "round: out of memory");
 }
 
 int command_bench_round(int argc, char **argv)

@@ -6,6 +6,7 @@
 #include "cli/options/options.h"
 #include "cli/text/complain.h"
 #include "cli/text/numbers.h"
+#include "cli/text/report_json.h"
 #include "program/simulate.h"
 
 typedef struct simulate_options {
@@ -91,10 +92,9 @@ static int print_json(const option_command *command, const simulate_options *opt
                       const bench_simulate_row *rows)
 {
     json_t *results = json_array();
-    int failed = 0;
     for (size_t i = 0; i < case_count(options); i++) {
         const bench_simulate_row *row = &rows[i];
-        failed |= json_array_append_new(
+        results = json_append(
             results,
             json_pack("{s:i, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f}", "workers",
                       (int)case_workers(options, i), "rounds", (json_int_t)row->rounds, "reports",
@@ -106,10 +106,9 @@ static int print_json(const option_command *command, const simulate_options *opt
     json_t *report =
         json_pack("{s:s, s:s, s:o, s:o}", "command", "bench simulate", "version", tarry_version(),
                   "config", options_json(command), "results", results);
-    failed |= report == NULL || json_dumpf(report, stdout, JSON_INDENT(2)) != 0;
-    printf("\n");
-    json_decref(report);
-    return failed == 0 ? EXIT_DONE : complain(EXIT_FAILED, "simulate: out of memory");
+    return json_write(report, stdout) == TARRY_OK
+               ? EXIT_DONE
+               : complain(EXIT_FAILED, "simulate: out of memory");
 }
 
 static int run_cases(simulate_options *options, bench_simulate_row *rows)

@@ -9,6 +9,7 @@
 
 #include "base/diagnostic.h"
 #include "cli/options/parse.h"
+#include "cli/text/report_json.h"
 
 enum { VERSION = 1, NUMBER_SIZE = 24 };
 
@@ -33,10 +34,7 @@ static json_t *widths(const objective_settings *model)
 {
     json_t *list = json_array();
     for (uint32_t i = 0; list != NULL && i < model->hidden_layers; i++)
-        if (json_array_append_new(list, json_integer(model->hidden[i])) != 0) {
-            json_decref(list);
-            list = NULL;
-        }
+        list = json_append(list, json_integer(model->hidden[i]));
     return list;
 }
 

@@ -17,12 +17,8 @@ void plan_digest_text(const tarry_plan *plan, char text[2 * TARRY_DIGEST_SIZE + 
 static json_t *loads_json(const tarry_plan *plan)
 {
     json_t *loads = json_array();
-    for (uint32_t worker = 0; loads != NULL && worker < tarry_plan_workers(plan); worker++) {
-        if (json_array_append_new(loads, json_integer(tarry_plan_load(plan, worker))) != 0) {
-            json_decref(loads);
-            loads = NULL;
-        }
-    }
+    for (uint32_t worker = 0; loads != NULL && worker < tarry_plan_workers(plan); worker++)
+        loads = json_append(loads, json_integer(tarry_plan_load(plan, worker)));
     return loads;
 }
 
@@ -32,12 +28,8 @@ static json_t *racks_json(const tarry_plan *plan)
     if (tarry_plan_racks(plan) == 0)
         return json_null();
     json_t *list = json_array();
-    for (uint32_t worker = 0; list != NULL && worker < tarry_plan_workers(plan); worker++) {
-        if (json_array_append_new(list, json_integer(tarry_plan_rack(plan, worker))) != 0) {
-            json_decref(list);
-            list = NULL;
-        }
-    }
+    for (uint32_t worker = 0; list != NULL && worker < tarry_plan_workers(plan); worker++)
+        list = json_append(list, json_integer(tarry_plan_rack(plan, worker)));
     tarry_rack_spread spread = tarry_plan_rack_spread(plan);
     return json_pack("{s:I, s:o, s:I, s:I, s:b}", "count", (json_int_t)tarry_plan_racks(plan),
                      "rack", list, "copies_together", (json_int_t)spread.most_together,

@@ -12,6 +12,7 @@
 #include "cli/plan/plan_endurance.h"
 #include "cli/text/complain.h"
 #include "cli/text/numbers.h"
+#include "cli/text/report_json.h"
 
 typedef struct plan_command_options {
     run_options run;
@@ -157,15 +158,9 @@ static json_t *assignment_json(const tarry_plan *plan)
     json_t *workers = json_array();
     for (uint32_t worker = 0; workers != NULL && worker < tarry_plan_workers(plan); worker++) {
         json_t *chunks = json_array();
-        int failed = json_array_append(workers, chunks);
         for (uint32_t position = 0; position < tarry_plan_load(plan, worker); position++)
-            failed |= json_array_append_new(chunks,
-                                            json_integer(tarry_plan_chunk(plan, worker, position)));
-        json_decref(chunks);
-        if (failed != 0) {
-            json_decref(workers);
-            workers = NULL;
-        }
+            chunks = json_append(chunks, json_integer(tarry_plan_chunk(plan, worker, position)));
+        workers = json_append(workers, chunks);
     }
     return workers;
 }
@@ -183,10 +178,7 @@ static json_t *q_json(const tarry_plan *plan)
         json_t *entry = json_pack("{s:I, s:I, s:I}", "copies", (json_int_t)copies, "q",
                                   (json_int_t)tarry_plan_q(plan, copies), "q_bound",
                                   (json_int_t)tarry_plan_q_bound(plan, copies));
-        if (json_array_append_new(list, entry) != 0) {
-            json_decref(list);
-            list = NULL;
-        }
+        list = json_append(list, entry);
     }
     return list;
 }

@@ -6,6 +6,7 @@
 
 #include "base/quantile.h"
 #include "cli/text/numbers.h"
+#include "cli/text/report_json.h"
 
 static int compare(const void *a, const void *b)
 {
@@ -54,11 +55,8 @@ static json_t *curve_json(const plan_endurance *endurance)
     uint32_t step = most / PLAN_ENDURANCE_POINTS + 1;
     json_t *list = json_array();
     for (uint32_t deaths = 0; list != NULL && deaths <= most; deaths += step)
-        if (json_array_append_new(list, json_pack("{s:I, s:f}", "deaths", (json_int_t)deaths,
-                                                  "share", share_of(endurance, deaths))) != 0) {
-            json_decref(list);
-            list = NULL;
-        }
+        list = json_append(list, json_pack("{s:I, s:f}", "deaths", (json_int_t)deaths, "share",
+                                           share_of(endurance, deaths)));
     return list;
 }
 

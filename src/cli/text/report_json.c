@@ -33,7 +33,7 @@ json_t *json_fingerprint(uint64_t fingerprint)
 
 json_t *json_append(json_t *list, json_t *item)
 {
-    if (list != NULL && json_array_append_new(list, item) == 0)
+    if (json_array_append_new(list, item) == 0) /* which takes over the item in any case */
         return list;
     json_decref(list);
     return NULL;
