@@ -50,7 +50,7 @@ install: build
 	meson install -C $(BUILD) --no-rebuild $(if $(DESTDIR),--destdir '$(DESTDIR)')
 
 format:
-	find src include tests examples -name '*.[ch]' -exec clang-format -i {} +
+	find bench examples fuzz include src tests -name '*.[ch]' -exec clang-format -i {} +
 
 coverage:
 	@tools/setup.sh check

@@ -175,7 +175,8 @@ def show_coverage():
 
 
 def check_format():
-    sources = [path for folder in ("src", "include", "tests", "examples") for path in (ROOT / folder).rglob("*.[ch]")]
+    folders = ("bench", "examples", "fuzz", "include", "src", "tests")
+    sources = [path for folder in folders for path in (ROOT / folder).rglob("*.[ch]")]
     return quietly(["clang-format", "--dry-run", "-Werror", *sorted(sources)])
 
 

@@ -660,7 +660,7 @@ static void a_look_that_fails_leaves_the_round_as_it_was(void **state)
 
     memcpy(told.plan->decode, columns, sizeof(columns));
     told.effects = NULL; /* of the step that failed */
-    at(&told, 201); /* the part that was late is still taken */
+    at(&told, 201);      /* the part that was late is still taken */
     delivers(&told, 3, 1, 0);
     const tarry_round_result *result = expect_done(&told, TARRY_OK);
     assert_int_equal(result->attempts, 1);
