@@ -57,22 +57,43 @@ static void digits_are_dense_with_ten_classes(void **state)
     dataset_free(data);
 }
 
+enum { LOOK = 10 }; /* rounds between looks at the loss */
+
 typedef struct course {
     objective_settings objective;
+    objective_precision precision; /* of the passes; parameters are float32 in both */
     optimizer_kind optimizer;
     double rate;
     size_t batch; /* 0: every sample */
     uint64_t rounds;
 } course;
 
-/* Trains and gives back the accuracy on `test`. */
-static double train(const course *plan, const dataset *data, const dataset *test)
+/* The sum of gradients over the rows, or over all `count` where rows is NULL. */
+static void add_gradient(const course *plan, const objective *model, objective_workspace *work,
+                         const dataset *data, const float *parameters, const size_t *rows,
+                         size_t count, double *exact, float *gradient)
+{
+    size_t dimension = objective_dimension(model);
+    memset(gradient, 0, dimension * sizeof(*gradient));
+    memset(exact, 0, dimension * sizeof(*exact));
+    if (plan->precision == OBJECTIVE_SINGLE) {
+        objective_add_gradient(model, work, data, parameters, rows, 0, count, gradient, NULL);
+        return;
+    }
+    objective_add_gradient_double(model, work, data, parameters, rows, 0, count, exact);
+    for (size_t i = 0; i < dimension; i++)
+        gradient[i] = (float)exact[i];
+}
+
+/* Trains and gives back the accuracy on `test`, and in `losses`, unless that is NULL, the training
+ * loss after each LOOK rounds. */
+static double train(const course *plan, const dataset *data, const dataset *test, double *losses)
 {
     objective *model;
     objective_workspace *work;
     optimizer *descent;
     assert_int_equal(objective_create(&plan->objective, NULL, &model, NULL), TARRY_OK);
-    assert_int_equal(objective_workspace_create(model, OBJECTIVE_DOUBLE, NULL, &work), TARRY_OK);
+    assert_int_equal(objective_workspace_create(model, plan->precision, NULL, &work), TARRY_OK);
     size_t dimension = objective_dimension(model);
     assert_int_equal(optimizer_create(plan->optimizer, plan->rate, dimension, NULL, &descent),
                      TARRY_OK);
@@ -87,13 +108,12 @@ static double train(const course *plan, const dataset *data, const dataset *test
         size_t count = batch_count(&batch, 0);
         if (plan->batch > 0)
             batch_draw(&batch, round, 0, rows);
-        memset(sum, 0, dimension * sizeof(*sum));
-        objective_add_gradient_double(model, work, data, parameters, plan->batch > 0 ? rows : NULL,
-                                      0, count, sum);
-        for (size_t i = 0; i < dimension; i++)
-            gradient[i] = (float)sum[i];
+        add_gradient(plan, model, work, data, parameters, plan->batch > 0 ? rows : NULL, count, sum,
+                     gradient);
         objective_regularise(model, parameters, gradient, (double)count, gradient);
         optimizer_step(descent, gradient, parameters);
+        if (losses != NULL && (round + 1) % LOOK == 0)
+            losses[round / LOOK] = objective_evaluate(model, work, data, parameters).loss;
     }
     double accuracy = objective_evaluate(model, work, test, parameters).accuracy;
     free(parameters);
@@ -115,11 +135,13 @@ static void softmax_learns_the_digits_and_the_perceptron_beats_it(void **state)
     assert_int_equal(dataset_hold_out(&data, 0.2, 1, &test, NULL), TARRY_OK);
     assert_int_equal(test->rows, 2000);
     const course softmax = {
+        .precision = OBJECTIVE_DOUBLE,
         .objective = {.model = MODEL_SOFTMAX, .features = 784, .classes = 10, .intercept = true},
         .optimizer = OPTIMIZER_GD,
         .rate = 0.5,
         .rounds = 60};
-    const course perceptron = {.objective = {.model = MODEL_PERCEPTRON,
+    const course perceptron = {.precision = OBJECTIVE_DOUBLE,
+                               .objective = {.model = MODEL_PERCEPTRON,
                                              .features = 784,
                                              .classes = 10,
                                              .hidden = {64},
@@ -128,12 +150,44 @@ static void softmax_learns_the_digits_and_the_perceptron_beats_it(void **state)
                                .rate = 0.003,
                                .batch = 512,
                                .rounds = 200};
-    double linear = train(&softmax, data, test), layered = train(&perceptron, data, test);
+    double linear = train(&softmax, data, test, NULL);
+    double layered = train(&perceptron, data, test, NULL);
     printf("accuracy on held-out digits: softmax %.4f, perceptron %.4f\n", linear, layered);
     assert_true(linear >= 0.88);
     assert_true(layered > linear && layered >= 0.92);
     dataset_free(data);
     dataset_free(test);
+}
+
+static void a_hundred_rounds_in_float32_lose_as_in_double(void **state)
+{
+    (void)state;
+    enum { ROUNDS = 100 };
+    dataset_source source = {.path = digits, .labels = LABEL_CLASS};
+    dataset *data, *some;
+    assert_int_equal(dataset_read(&source, NULL, &data, NULL), TARRY_OK);
+    assert_int_equal(dataset_hold_out(&data, 0.2, 1, &some, NULL), TARRY_OK);
+    course plan = {.objective = {.model = MODEL_PERCEPTRON,
+                                 .features = 784,
+                                 .classes = 10,
+                                 .hidden = {64},
+                                 .hidden_layers = 1},
+                   .precision = OBJECTIVE_SINGLE,
+                   .optimizer = OPTIMIZER_GD,
+                   .rate = 0.1,
+                   .rounds = ROUNDS};
+    double single[ROUNDS / LOOK], exact[ROUNDS / LOOK], worst = 0;
+    train(&plan, some, some, single);
+    plan.precision = OBJECTIVE_DOUBLE;
+    train(&plan, some, some, exact);
+    for (size_t i = 0; i < ROUNDS / LOOK; i++)
+        worst = fmax(worst, fabs(single[i] - exact[i]));
+    printf("losses in float32 and in double differ by %.2g at most, of %.3f to %.3f\n", worst,
+           exact[0], exact[ROUNDS / LOOK - 1]);
+    assert_true(exact[ROUNDS / LOOK - 1] < exact[0] - 0.1);
+    assert_true(worst <= 1e-4);
+    dataset_free(data);
+    dataset_free(some);
 }
 
 int main(void)
@@ -151,6 +205,7 @@ int main(void)
         cmocka_unit_test(adult_is_sparse_with_two_labels),
         cmocka_unit_test(digits_are_dense_with_ten_classes),
         cmocka_unit_test(softmax_learns_the_digits_and_the_perceptron_beats_it),
+        cmocka_unit_test(a_hundred_rounds_in_float32_lose_as_in_double),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
