@@ -17,15 +17,21 @@
 #include "pki/authority.h"
 #include "server_bench.h"
 
+/* A bench whose server has the credentials of a new cluster. */
+static void init_secure(bench *its, key_folder *keys)
+{
+    key_folder_make(keys);
+    bench_init(its);
+    its->settings.security.insecure = false;
+    its->settings.security.credentials = key_folder_member(keys, 0, "server");
+}
+
 static void lets_members_in_as_who_they_are(void **state)
 {
     (void)state;
     bench its;
     key_folder keys;
-    key_folder_make(&keys);
-    bench_init(&its);
-    its.settings.security.insecure = false;
-    its.settings.security.credentials = key_folder_member(&keys, 0, "server");
+    init_secure(&its, &keys);
     bench_begin(&its, 1);
     const char *third = key_folder_member(&keys, 1, "worker-2"),
                *any = key_folder_member(&keys, 2, "worker");
@@ -78,10 +84,7 @@ static void keeps_places_for_those_they_belong_to(void **state)
     (void)state;
     bench its;
     key_folder keys;
-    key_folder_make(&keys);
-    bench_init(&its);
-    its.settings.security.insecure = false;
-    its.settings.security.credentials = key_folder_member(&keys, 0, "server");
+    init_secure(&its, &keys);
     its.settings.server.silence_ns = UINT64_C(8000000000);
     bench_begin(&its, 1);
     const char *third = key_folder_member(&keys, 1, "worker-2"),
@@ -117,10 +120,7 @@ static void turns_the_revoked_away(void **state)
     (void)state;
     bench its;
     key_folder keys;
-    key_folder_make(&keys);
-    bench_init(&its);
-    its.settings.security.insecure = false;
-    its.settings.security.credentials = key_folder_member(&keys, 0, "server");
+    init_secure(&its, &keys);
     bench_begin(&its, 1);
     const char *third = key_folder_member(&keys, 1, "worker-2");
     script one, again;
@@ -147,10 +147,7 @@ static void tells_of_a_list_that_is_not_taken(void **state)
     (void)state;
     bench its;
     key_folder keys;
-    key_folder_make(&keys);
-    bench_init(&its);
-    its.settings.security.insecure = false;
-    its.settings.security.credentials = key_folder_member(&keys, 0, "server");
+    init_secure(&its, &keys);
     bench_begin(&its, 1);
     FILE *list = fopen(key_folder_member(&keys, 1, "server/revoked.pem"), "w");
     assert_non_null(list);
@@ -173,10 +170,7 @@ static void turns_the_revoked_away_before_they_speak(void **state)
     (void)state;
     bench its;
     key_folder keys;
-    key_folder_make(&keys);
-    bench_init(&its);
-    its.settings.security.insecure = false;
-    its.settings.security.credentials = key_folder_member(&keys, 0, "server");
+    init_secure(&its, &keys);
     bench_begin(&its, 1);
     script quiet, joined;
     assert_true(

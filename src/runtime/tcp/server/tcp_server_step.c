@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "runtime/clock.h"
+#include "runtime/tcp/net/notice.h"
 
 uint64_t tcp_server_read_clock(tarry_tcp_server *server)
 {
@@ -16,13 +17,7 @@ void tcp_server_notify(tarry_tcp_server *server, tarry_tcp_notice *notice)
     if (server->settings.observe == NULL)
         return;
     notice->now_ns = tcp_server_now(server);
-    if (notice->peer == NULL)
-        notice->peer = "";
-    if (notice->text == NULL)
-        notice->text = "";
-    if (notice->rack == NULL)
-        notice->rack = "";
-    server->settings.observe(server->settings.observe_user, notice);
+    notice_tell(server->settings.observe, server->settings.observe_user, notice);
 }
 
 static void count_present(tarry_tcp_server *server, bool more)

@@ -12,6 +12,7 @@
 #include "base/sized.h"
 #include "plan/rack/rack.h"
 #include "runtime/clock.h"
+#include "runtime/tcp/net/notice.h"
 #include "straggler/straggler.h"
 
 #define PATIENCE_NS UINT64_C(300000000000)
@@ -180,13 +181,7 @@ void tcp_worker_notify(tarry_tcp_worker *worker, tarry_tcp_notice *notice)
     notice->now_ns = clock_now_ns();
     notice->worker = now.worker;
     notice->round = now.round;
-    if (notice->peer == NULL)
-        notice->peer = "";
-    if (notice->text == NULL)
-        notice->text = "";
-    if (notice->rack == NULL)
-        notice->rack = "";
-    worker->settings.observe(worker->settings.observe_user, notice);
+    notice_tell(worker->settings.observe, worker->settings.observe_user, notice);
 }
 
 /* Waits for the next offer. False: the run has ended. */
