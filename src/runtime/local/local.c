@@ -69,7 +69,7 @@ static int init_shared(local_runtime *local)
         return error;
     local->has_snapshots = true;
     size_t frames =
-        (size_t)plan->workers * (8 + 2 * (size_t)shared->engine.cut.stripes) + plan_edges(plan);
+        (size_t)plan->workers * (8 + 2 * (size_t)shared->executor.cut.stripes) + plan_edges(plan);
     error = mailbox_init(&shared->server_inbox, CODEC_MOST_WORKER_BYTES, frames, &local->allocator);
     if (error != TARRY_OK)
         return error;
@@ -81,7 +81,7 @@ static worker_slate_settings wanted_slate(const local_runtime *local)
 {
     const tarry_server_settings *server = &local->settings.server;
     return (worker_slate_settings){
-        .cut = local->shared.engine.cut,
+        .cut = local->shared.executor.cut,
         .keep = server->keep,
         .ahead = server->ahead,
         .keeps_stale = server->fill == TARRY_FILL_STALE,
@@ -106,7 +106,7 @@ static int start_workers(local_runtime *local)
     for (uint32_t worker = 0; worker < workers_of(local) && error == TARRY_OK; worker++) {
         host_join(local->base.host, worker);
         if (!tarry_straggler_dead(local->settings.straggler, worker))
-            error = engine_start(&local->workers[worker].engine);
+            error = executor_start(&local->workers[worker].executor);
     }
     return error;
 }
@@ -134,9 +134,9 @@ static int send_message(void *user, uint32_t id, const tarry_message *message, u
                         size_t size)
 {
     const local_runtime *local = user;
-    engine *worker = &local->workers[id].engine;
+    executor *worker = &local->workers[id].executor;
     (void)message;
-    return worker->talking ? engine_deliver(worker, frame, size) : TARRY_OK;
+    return worker->talking ? executor_deliver(worker, frame, size) : TARRY_OK;
 }
 
 /* The stripe can be used for another part. */
@@ -177,10 +177,10 @@ static int create_workers(local_runtime *local, tarry_diagnostic *diagnostic)
     return error;
 }
 
-static engine_settings common_settings(local_runtime *local)
+static executor_settings common_settings(local_runtime *local)
 {
     const tarry_local_settings *settings = &local->settings;
-    return (engine_settings){
+    return (executor_settings){
         .pieces = local->base.host->plan->pieces,
         .straggler = settings->straggler,
         .compute = settings->compute,
@@ -204,7 +204,7 @@ static stripe *find_stripe(const local_runtime *local, uint32_t worker,
     assert(item->numbers == NULL);
     item->owner = local->stripes;
     item->numbers =
-        local->workers[worker].engine.slate->part + layout_stripe_start(&cut, message->stripe);
+        local->workers[worker].executor.slate->part + layout_stripe_start(&cut, message->stripe);
     host_label(item, worker, message);
     return item;
 }
@@ -311,7 +311,7 @@ static worker_slate **make_slates(const local_runtime *local, const tarry_plan *
 static bool have_turned(local_runtime *local)
 {
     for (uint32_t worker = 0; worker < workers_of(local); worker++)
-        if (!engine_has_turned(&local->workers[worker].engine))
+        if (!executor_has_turned(&local->workers[worker].executor))
             return false;
     return true;
 }
@@ -324,13 +324,13 @@ static bool have_turned(local_runtime *local)
 static void turn_workers(local_runtime *local, worker_slate **slates)
 {
     for (uint32_t worker = 0; worker < workers_of(local); worker++) {
-        engine_turn(&local->workers[worker].engine, slates[worker]);
+        executor_turn(&local->workers[worker].executor, slates[worker]);
         slates[worker] = NULL;
     }
     while (!have_turned(local))
         take_frames(local, TARRY_NEVER);
     for (uint32_t worker = 0; worker < workers_of(local); worker++)
-        engine_tidy(&local->workers[worker].engine, &local->allocator);
+        executor_tidy(&local->workers[worker].executor, &local->allocator);
 }
 
 static int replan(tarry_runtime *runtime, const tarry_plan *next, tarry_diagnostic *diagnostic)
@@ -354,14 +354,14 @@ int tarry_local_take(tarry_runtime *runtime, uint32_t worker, uint64_t wait_ns,
 {
     local_runtime *local = local_of(runtime);
     assert(worker < workers_of(local) && local->settings.compute == NULL);
-    return engine_take(&local->workers[worker].engine, clock_from_now(wait_ns), task);
+    return executor_take(&local->workers[worker].executor, clock_from_now(wait_ns), task);
 }
 
 void tarry_local_dismiss(tarry_runtime *runtime)
 {
     local_runtime *local = local_of(runtime);
     for (uint32_t worker = 0; worker < workers_of(local); worker++)
-        engine_close(&local->workers[worker].engine);
+        executor_close(&local->workers[worker].executor);
 }
 
 static void interrupt(tarry_runtime *runtime)
@@ -374,7 +374,7 @@ static void interrupt(tarry_runtime *runtime)
 static void describe(tarry_runtime *runtime, uint32_t worker, tarry_worker_state *state)
 {
     local_runtime *local = local_of(runtime);
-    state->seconds = (double)atomic_load(&local->workers[worker].engine.busy_ns) / 1e9;
+    state->seconds = (double)atomic_load(&local->workers[worker].executor.busy_ns) / 1e9;
 }
 
 static void release(tarry_runtime *runtime, bool finished)
@@ -384,11 +384,11 @@ static void release(tarry_runtime *runtime, bool finished)
     tarry_allocator allocator = local->allocator;
     uint32_t workers = local->workers != NULL ? workers_of(local) : 0;
     for (uint32_t worker = 0; worker < workers; worker++)
-        engine_close(&local->workers[worker].engine);
+        executor_close(&local->workers[worker].executor);
     if (local->has_inbox)
         mailbox_close(&local->shared.server_inbox);
     for (uint32_t worker = 0; worker < workers; worker++)
-        engine_destroy(&local->workers[worker].engine, &allocator);
+        executor_destroy(&local->workers[worker].executor, &allocator);
     if (local->has_inbox)
         mailbox_destroy(&local->shared.server_inbox);
     if (local->has_snapshots)
@@ -430,7 +430,7 @@ int tarry_local_create(const tarry_plan *plan, const tarry_local_settings *setti
     made->settings = *settings;
     error = create_host(made, plan, diagnostic);
     if (error == TARRY_OK) {
-        made->shared.engine = common_settings(made);
+        made->shared.executor = common_settings(made);
         error = create_workers(made, diagnostic);
     }
     if (error != TARRY_OK) {

@@ -49,9 +49,9 @@ int local_worker_init(local_worker *worker, local_shared *shared, const tarry_pl
                       const tarry_allocator *allocator)
 {
     *worker = (local_worker){.shared = shared, .id = id};
-    engine_settings settings = shared->engine;
+    executor_settings settings = shared->executor;
     settings.worker = id;
-    settings.uplink = (engine_uplink){
+    settings.uplink = (executor_uplink){
         .post = post,
         .post_part = post_part,
         .claim = claim,
@@ -63,7 +63,7 @@ int local_worker_init(local_worker *worker, local_shared *shared, const tarry_pl
     int error = worker_slate_create(plan, id, wanted, allocator, &first);
     if (error != TARRY_OK)
         return error;
-    error = engine_init(&worker->engine, &settings, first, allocator);
+    error = executor_init(&worker->executor, &settings, first, allocator);
     if (error != TARRY_OK)
         worker_slate_free(first, allocator);
     return error;

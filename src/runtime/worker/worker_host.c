@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An engine for a transport that somebody else wrote. */
+/* An executor for a transport that somebody else wrote. */
 #include <tarry/host.h>
 
 #include <assert.h>
@@ -10,7 +10,7 @@
 #include "base/sized.h"
 #include "plan/plan.h"
 #include "runtime/clock.h"
-#include "runtime/worker/engine.h"
+#include "runtime/worker/executor.h"
 #include "straggler/straggler.h"
 
 enum { DEFAULT_STRIPE = 65536 };
@@ -21,7 +21,7 @@ struct tarry_worker_host {
     const tarry_plan *plan;
     layout cut; /* into the least number of parts */
     snapshots snapshots;
-    engine engine;
+    executor executor;
     pthread_mutex_t sending; /* one frame at a time; also over what the talking thread changes */
     pthread_cond_t changed;
     bool has_sending, has_changed, has_snapshots;
@@ -96,10 +96,10 @@ static int make_slate(const tarry_worker_host *own, const tarry_plan *plan, work
     return worker_slate_create(plan, own->settings.worker, &wanted, &own->allocator, made);
 }
 
-static int make_engine(tarry_worker_host *own)
+static int make_executor(tarry_worker_host *own)
 {
     const tarry_worker_host_settings *settings = &own->settings;
-    const engine_settings wanted = {
+    const executor_settings wanted = {
         .worker = settings->worker,
         .pieces = own->plan->pieces,
         .cut = own->cut,
@@ -119,13 +119,14 @@ static int make_engine(tarry_worker_host *own)
     int error = make_slate(own, own->plan, &first);
     if (error != TARRY_OK)
         return error;
-    error = engine_init(&own->engine, &wanted, first, &own->allocator);
+    error = executor_init(&own->executor, &wanted, first, &own->allocator);
     if (error != TARRY_OK) {
         worker_slate_free(first, &own->allocator);
         return error;
     }
-    return tarry_straggler_dead(settings->straggler, settings->worker) ? TARRY_OK
-                                                                       : engine_start(&own->engine);
+    return tarry_straggler_dead(settings->straggler, settings->worker)
+               ? TARRY_OK
+               : executor_start(&own->executor);
 }
 
 static int make(tarry_worker_host *own)
@@ -136,7 +137,7 @@ static int make(tarry_worker_host *own)
         return TARRY_ERROR_SYSTEM;
     int error = snapshots_init(&own->snapshots, own->settings.parameters, 1, &own->allocator);
     own->has_snapshots = error == TARRY_OK;
-    return error == TARRY_OK ? make_engine(own) : error;
+    return error == TARRY_OK ? make_executor(own) : error;
 }
 
 static int check_settings(const tarry_plan *plan, const tarry_worker_host_settings *settings,
@@ -186,10 +187,10 @@ void tarry_worker_host_free(tarry_worker_host *worker)
     if (worker == NULL)
         return;
     tarry_allocator allocator = worker->allocator;
-    engine_close(&worker->engine);
+    executor_close(&worker->executor);
     if (worker->settings.compute == NULL)
-        engine_abandon(&worker->engine);
-    engine_destroy(&worker->engine, &allocator);
+        executor_abandon(&worker->executor);
+    executor_destroy(&worker->executor, &allocator);
     if (worker->has_snapshots)
         snapshots_destroy(&worker->snapshots);
     if (worker->has_changed)
@@ -212,9 +213,9 @@ int tarry_worker_host_deliver(tarry_worker_host *worker, const void *frame, size
     if (count != (begins ? worker->settings.parameters : 0))
         return TARRY_ERROR_FORMAT;
     int error = begins ? snapshots_publish(&worker->snapshots, round, numbers) : TARRY_OK;
-    if (error != TARRY_OK || !worker->engine.talking)
+    if (error != TARRY_OK || !worker->executor.talking)
         return error;
-    return engine_deliver(&worker->engine, frame, size);
+    return executor_deliver(&worker->executor, frame, size);
 }
 
 int tarry_worker_host_replan(tarry_worker_host *worker, const tarry_plan *next)
@@ -228,12 +229,12 @@ int tarry_worker_host_replan(tarry_worker_host *worker, const tarry_plan *next)
     int error = make_slate(worker, next, &made);
     if (error != TARRY_OK)
         return error;
-    engine_turn(&worker->engine, made);
+    executor_turn(&worker->executor, made);
     pthread_mutex_lock(&worker->sending);
-    while (!engine_has_turned(&worker->engine))
+    while (!executor_has_turned(&worker->executor))
         pthread_cond_wait(&worker->changed, &worker->sending);
     pthread_mutex_unlock(&worker->sending);
-    engine_tidy(&worker->engine, &worker->allocator);
+    executor_tidy(&worker->executor, &worker->allocator);
     worker->plan = next;
     return TARRY_OK;
 }
@@ -241,10 +242,10 @@ int tarry_worker_host_replan(tarry_worker_host *worker, const tarry_plan *next)
 int tarry_worker_host_take(tarry_worker_host *worker, uint64_t wait_ns, const tarry_task **task)
 {
     assert(worker->settings.compute == NULL);
-    return engine_take(&worker->engine, clock_from_now(wait_ns), task);
+    return executor_take(&worker->executor, clock_from_now(wait_ns), task);
 }
 
 void tarry_worker_host_dismiss(tarry_worker_host *worker)
 {
-    engine_close(&worker->engine);
+    executor_close(&worker->executor);
 }

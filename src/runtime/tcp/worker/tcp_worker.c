@@ -238,9 +238,9 @@ int tcp_worker_run(tarry_tcp_worker *worker, tarry_diagnostic *diagnostic)
         work(worker);
     tcp_worker_stop_loop(worker);
     pthread_mutex_lock(&worker->lock);
-    worker->job.engine_runs = false;
+    worker->job.executor_runs = false;
     pthread_mutex_unlock(&worker->lock);
-    engine_close(&worker->job.engine);
+    executor_close(&worker->job.executor);
     if (error != TARRY_OK)
         return diagnose(diagnostic, error, "network worker: %s", tarry_error_text(error));
     return worker->run.outcome == TARRY_OK

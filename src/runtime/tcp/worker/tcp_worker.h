@@ -3,10 +3,10 @@
  * A worker's process. Three kinds of threads:
  *   - that of tarry_tcp_worker_run prepares what the server offers: a job, or another plan for it;
  *   - the loop's has the connection, and hands on what comes and goes;
- *   - the engine's two compute, encode and talk to the machine (runtime/engine.h).
+ *   - the executor's two compute, encode and talk to the machine (runtime/executor.h).
  * Each of the structures below says which threads may touch it.
  *   tcp_worker.c          creation, the run and the calls of other threads
- *   tcp_worker_job.c      from an offer to an engine that can take its rounds
+ *   tcp_worker_job.c      from an offer to an executor that can take its rounds
  *   tcp_worker_loop.c     the loop's thread: turns, timers, leaving
  *   tcp_worker_link.c     the connection, from an address to WELCOME, and to its end
  *   tcp_worker_frames.c   what comes once the worker is welcome
@@ -34,7 +34,7 @@
 #include "runtime/tcp/net/channel.h"
 #include "runtime/tcp/net/share.h"
 #include "runtime/tcp/trust/credential.h"
-#include "runtime/worker/engine.h"
+#include "runtime/worker/executor.h"
 
 /* ---- what the server offers ---- */
 
@@ -74,13 +74,13 @@ typedef struct worker_uplink {
     bool has_lock, has_released;
     bool open;      /* the server takes messages; otherwise they are dropped */
     bool near;      /* it reads numbers where they lie */
-    bool lost;      /* the engine gave up, or there was no memory: the connection is to end */
+    bool lost;      /* the executor gave up, or there was no memory: the connection is to end */
     uint8_t *bytes; /* frames without numbers that wait for the loop */
     size_t size, room;
     worker_load *loads;            /* waiting, or with the channel; in their order */
     worker_load *spare;            /* to be used again */
     uint32_t tags;                 /* given out so far */
-    bool claiming;                 /* the engine waits for these to be let go */
+    bool claiming;                 /* the executor waits for these to be let go */
     size_t claim_first, claim_end; /* numbers of the part */
 } worker_uplink;
 
@@ -161,7 +161,7 @@ typedef struct worker_pull {
     bool started, over;
     pthread_t thread;
     worker_begin *begin; /* NULL: it need not be called now */
-    bool inside;         /* a call waits for a task of the engine */
+    bool inside;         /* a call waits for a task of the executor */
     bool out;            /* a task was taken, and not given back */
     int result;          /* of the run, when it is over */
     tarry_diagnostic diagnostic;
@@ -198,7 +198,7 @@ typedef struct worker_held {
 
 /* Samples that the server ships; under the lock. */
 typedef struct worker_samples {
-    bool open; /* for `of`, chunks are fetched and an engine is made, or is there */
+    bool open; /* for `of`, chunks are fetched and an executor is made, or is there */
     wire_welcome of;
     bool outdated;        /* the server has another job by now */
     worker_chunk *chunks; /* per origin of the job's plan */
@@ -206,15 +206,15 @@ typedef struct worker_samples {
     worker_chunk *wanted; /* list */
 } worker_samples;
 
-/* What the worker works for: the running thread's; the engine and its snapshots are the loop's,
+/* What the worker works for: the running thread's; the executor and its snapshots are the loop's,
  * too, while READY. */
 typedef struct worker_job {
     bool there;
     worker_offer offer; /* its plan's bytes are gone */
     tarry_plan *plan;
-    share part; /* where the engine's part lies; without memory: in the slate's own */
-    engine engine;
-    bool engine_runs; /* under the lock: it can be told things */
+    share part; /* where the executor's part lies; without memory: in the slate's own */
+    executor executor;
+    bool executor_runs; /* under the lock: it can be told things */
     snapshots snapshots;
     bool has_snapshots;
 } worker_job;
@@ -297,20 +297,20 @@ void tcp_worker_notify(tarry_tcp_worker *worker, tarry_tcp_notice *notice);
 /* tcp_worker_job.c: the running thread's */
 /* Prepares what is offered, and takes over its memory. Errors: what ends the run. */
 int tcp_worker_prepare(tarry_tcp_worker *worker, worker_offer *offer, tarry_diagnostic *diagnostic);
-/* Whether an engine that was made for the one can go on with the other, but for the plan. */
+/* Whether an executor that was made for the one can go on with the other, but for the plan. */
 bool tcp_worker_is_same_job(const wire_welcome *one, const wire_welcome *other);
 /* Frees all that was prepared; waits for a compute function in progress. */
 void tcp_worker_drop_job(tarry_tcp_worker *worker);
 void tcp_worker_release_offer(const tarry_tcp_worker *worker, worker_offer *offer);
 
-/* tcp_worker_compute.c: the engine's `given`, which counts. */
+/* tcp_worker_compute.c: the executor's `given`, which counts. */
 void tcp_worker_given(void *user, const tarry_task *task, int result);
 
 /* tcp_worker_take.c */
 /* Calls the caller's `begin` where it wants it: in this thread, or in that which takes tasks. */
 int tcp_worker_begin(tarry_tcp_worker *worker, const tarry_tcp_job *job,
                      uint8_t data[TARRY_DIGEST_SIZE], tarry_diagnostic *diagnostic);
-/* Waits until nobody is about to take a task of the engine, which is closed. */
+/* Waits until nobody is about to take a task of the executor, which is closed. */
 void tcp_worker_await_takers(tarry_tcp_worker *worker);
 /* Ends the thread of the run, if there is one. */
 void tcp_worker_end_pull(tarry_tcp_worker *worker);
@@ -369,10 +369,10 @@ void tcp_worker_forget_round(tarry_tcp_worker *worker);
 /* tcp_worker_uplink.c */
 int tcp_worker_init_uplink(tarry_tcp_worker *worker);
 void tcp_worker_destroy_uplink(tarry_tcp_worker *worker);
-engine_uplink tcp_worker_uplink(tarry_tcp_worker *worker);
+executor_uplink tcp_worker_uplink(tarry_tcp_worker *worker);
 /* The rest is the loop thread's. From now on messages are taken, or dropped, with all that wait. */
 void tcp_worker_open_uplink(tarry_tcp_worker *worker, bool open);
-/* Hands on what waits, and lets go of what the engine claims. */
+/* Hands on what waits, and lets go of what the executor claims. */
 worker_fault tcp_worker_flush(tarry_tcp_worker *worker);
 /* Whether no part waits or is being sent. */
 bool tcp_worker_is_drained(tarry_tcp_worker *worker);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From what the server offers to an engine that can take its rounds. */
+/* From what the server offers to an executor that can take its rounds. */
 #include <string.h>
 
 #include "base/diagnostic.h"
@@ -19,23 +19,23 @@ void tcp_worker_release_offer(const tarry_tcp_worker *worker, worker_offer *offe
     offer->job = NULL;
 }
 
-static void set_engine_runs(tarry_tcp_worker *worker, bool runs)
+static void set_executor_runs(tarry_tcp_worker *worker, bool runs)
 {
     pthread_mutex_lock(&worker->lock);
-    worker->job.engine_runs = runs;
+    worker->job.executor_runs = runs;
     if (runs && worker->run.leaving)
-        engine_leave(&worker->job.engine, worker->run.grace_until_ns);
+        executor_leave(&worker->job.executor, worker->run.grace_until_ns);
     pthread_cond_broadcast(&worker->changed);
     pthread_mutex_unlock(&worker->lock);
 }
 
-static void drop_engine(tarry_tcp_worker *worker)
+static void drop_executor(tarry_tcp_worker *worker)
 {
-    set_engine_runs(worker, false);
-    engine_close(&worker->job.engine);
+    set_executor_runs(worker, false);
+    executor_close(&worker->job.executor);
     tcp_worker_await_takers(worker);
-    engine_destroy(&worker->job.engine, &worker->allocator);
-    worker->job.engine = (engine){0};
+    executor_destroy(&worker->job.executor, &worker->allocator);
+    worker->job.executor = (executor){0};
     share_close(&worker->job.part);
     if (worker->job.has_snapshots)
         snapshots_destroy(&worker->job.snapshots);
@@ -47,7 +47,7 @@ void tcp_worker_drop_job(tarry_tcp_worker *worker)
 {
     if (!worker->has_lock)
         return;
-    drop_engine(worker);
+    drop_executor(worker);
     tcp_worker_drop_chunks(worker);
     tcp_worker_release_offer(worker, &worker->job.offer);
     tarry_plan_free(worker->job.plan);
@@ -136,7 +136,7 @@ static int check_part(const worker_offer *offer, const tarry_plan *plan,
                           "the server shares memory of another size than that of a coded part");
 }
 
-/* ---- an engine ---- */
+/* ---- an executor ---- */
 
 static int make_slate(const tarry_tcp_worker *worker, const tarry_plan *plan,
                       const wire_welcome *welcome, const share *part, worker_slate **made)
@@ -152,7 +152,7 @@ static int make_slate(const tarry_tcp_worker *worker, const tarry_plan *plan,
     return worker_slate_create(plan, welcome->worker, &wanted, &worker->allocator, made);
 }
 
-static int make_engine(tarry_tcp_worker *worker)
+static int make_executor(tarry_tcp_worker *worker)
 {
     const wire_welcome *welcome = &worker->job.offer.welcome;
     worker_slate *first;
@@ -164,7 +164,7 @@ static int make_engine(tarry_tcp_worker *worker)
     error = make_slate(worker, worker->job.plan, welcome, &worker->job.part, &first);
     if (error != TARRY_OK)
         return error;
-    const engine_settings settings = {
+    const executor_settings settings = {
         .worker = welcome->worker,
         .pieces = worker->job.plan->pieces,
         .cut = cut_of(worker->job.plan, welcome),
@@ -175,21 +175,21 @@ static int make_engine(tarry_tcp_worker *worker)
         .snapshots = &worker->job.snapshots,
         .uplink = tcp_worker_uplink(worker),
     };
-    error = engine_init(&worker->job.engine, &settings, first, &worker->allocator);
+    error = executor_init(&worker->job.executor, &settings, first, &worker->allocator);
     if (error != TARRY_OK) {
         worker_slate_free(first, &worker->allocator);
         return error;
     }
     /* One that never answers has no threads. */
     if (!tarry_straggler_dead(worker->settings.straggler, welcome->worker))
-        error = engine_start(&worker->job.engine);
+        error = executor_start(&worker->job.executor);
     return error;
 }
 
 static void wait_for_turn(tarry_tcp_worker *worker)
 {
     pthread_mutex_lock(&worker->lock);
-    while (!engine_has_turned(&worker->job.engine))
+    while (!executor_has_turned(&worker->job.executor))
         pthread_cond_wait(&worker->changed, &worker->lock);
     pthread_mutex_unlock(&worker->lock);
 }
@@ -200,9 +200,9 @@ static void move_part(tarry_tcp_worker *worker, share *part)
     share before = worker->job.part;
     if (part->memory == NULL)
         return;
-    engine_move(&worker->job.engine, part->memory);
+    executor_move(&worker->job.executor, part->memory);
     wait_for_turn(worker);
-    engine_tidy(&worker->job.engine, &worker->allocator);
+    executor_tidy(&worker->job.executor, &worker->allocator);
     worker->job.part = *part;
     *part = before;
 }
@@ -216,9 +216,9 @@ static int turn_to(tarry_tcp_worker *worker, tarry_plan *plan)
         tarry_plan_free(plan);
         return error;
     }
-    engine_turn(&worker->job.engine, next);
+    executor_turn(&worker->job.executor, next);
     wait_for_turn(worker);
-    engine_tidy(&worker->job.engine, &worker->allocator);
+    executor_tidy(&worker->job.executor, &worker->allocator);
     tarry_plan_free(worker->job.plan);
     worker->job.plan = plan;
     return TARRY_OK;
@@ -282,7 +282,7 @@ static int begin(tarry_tcp_worker *worker, tarry_diagnostic *diagnostic)
 static int begin_job(tarry_tcp_worker *worker, worker_offer *offer, tarry_plan *plan,
                      tarry_diagnostic *diagnostic)
 {
-    drop_engine(worker);
+    drop_executor(worker);
     tcp_worker_drop_chunks(worker);
     take_over(worker, offer, plan);
     worker->job.part = worker->job.offer.part;
@@ -292,11 +292,11 @@ static int begin_job(tarry_tcp_worker *worker, worker_offer *offer, tarry_plan *
     if (error == TARRY_OK)
         error = begin(worker, diagnostic);
     if (error == TARRY_OK)
-        error = make_engine(worker);
+        error = make_executor(worker);
     if (error != TARRY_OK)
         return error;
     worker->job.there = true;
-    set_engine_runs(worker, true);
+    set_executor_runs(worker, true);
     return TARRY_OK;
 }
 

@@ -58,11 +58,11 @@ bool tcp_worker_look_whether_to_leave(tarry_tcp_worker *worker, bool round_over)
     const worker_link *link = &worker->link;
     pthread_mutex_lock(&worker->lock);
     bool ended = worker->run.ended, leaving = worker->run.leaving;
-    if (worker->run.leaving_news && worker->job.engine_runs)
-        engine_leave(&worker->job.engine, worker->run.grace_until_ns);
+    if (worker->run.leaving_news && worker->job.executor_runs)
+        executor_leave(&worker->job.executor, worker->run.grace_until_ns);
     worker->run.leaving_news = false;
-    bool idle = !worker->job.engine_runs || engine_idle(&worker->job.engine);
-    bool answering = worker->job.engine_runs && engine_answering(&worker->job.engine);
+    bool idle = !worker->job.executor_runs || executor_idle(&worker->job.executor);
+    bool answering = worker->job.executor_runs && executor_answering(&worker->job.executor);
     uint64_t until = worker->run.grace_until_ns;
     pthread_mutex_unlock(&worker->lock);
     if (ended || !leaving)

@@ -24,7 +24,7 @@ void tcp_worker_forget_round(tarry_tcp_worker *worker)
 
 static worker_fault deliver(tarry_tcp_worker *worker, const uint8_t *frame, size_t size)
 {
-    bool good = engine_deliver(&worker->job.engine, frame, size) == TARRY_OK;
+    bool good = executor_deliver(&worker->job.executor, frame, size) == TARRY_OK;
     return good ? NULL : "out of memory";
 }
 

@@ -86,13 +86,13 @@ static int wait_for_change(tarry_tcp_worker *worker, uint64_t until_ns)
     return expired == ETIMEDOUT ? TARRY_ERROR_STATE : TARRY_OK;
 }
 
-/* *task stays NULL if the engine is closed meanwhile. With the lock held, which is let go. */
-static int take_from_engine(tarry_tcp_worker *worker, uint64_t until_ns, const tarry_task **task)
+/* *task stays NULL if the executor is closed meanwhile. With the lock held, which is let go. */
+static int take_from_executor(tarry_tcp_worker *worker, uint64_t until_ns, const tarry_task **task)
 {
     worker_pull *pull = &worker->pull;
     pull->inside = true;
     pthread_mutex_unlock(&worker->lock);
-    int error = engine_take(&worker->job.engine, until_ns, task);
+    int error = executor_take(&worker->job.executor, until_ns, task);
     pthread_mutex_lock(&worker->lock);
     pull->inside = false;
     pull->out = pull->out || *task != NULL;
@@ -108,8 +108,8 @@ static int proceed(tarry_tcp_worker *worker, uint64_t until_ns, const tarry_task
         call_begin(worker, begin);
         return TARRY_OK;
     }
-    return worker->job.engine_runs ? take_from_engine(worker, until_ns, task)
-                                   : wait_for_change(worker, until_ns);
+    return worker->job.executor_runs ? take_from_executor(worker, until_ns, task)
+                                     : wait_for_change(worker, until_ns);
 }
 
 int tarry_tcp_worker_take(tarry_tcp_worker *worker, uint64_t wait_ns, const tarry_task **task,
@@ -142,7 +142,7 @@ void tcp_worker_end_pull(tarry_tcp_worker *worker)
     tcp_worker_end(worker, TARRY_ERROR_INTERRUPTED, "%s", "the worker was freed");
     pthread_mutex_lock(&worker->lock);
     if (pull->out)
-        engine_abandon(&worker->job.engine);
+        executor_abandon(&worker->job.executor);
     pthread_mutex_unlock(&worker->lock);
     pthread_join(pull->thread, NULL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From the engine's threads to the loop's: messages are copied, numbers are not. */
+/* From the executor's threads to the loop's: messages are copied, numbers are not. */
 #include <assert.h>
 
 #include "base/memory.h"
@@ -43,7 +43,7 @@ static void wake(tarry_tcp_worker *worker)
     pthread_mutex_unlock(&worker->lock);
 }
 
-/* ---- the engine's side; `up->lock` is never held together with another one ---- */
+/* ---- the executor's side; `up->lock` is never held together with another one ---- */
 
 static bool reserve(tarry_tcp_worker *worker, size_t size)
 {
@@ -111,7 +111,7 @@ static bool put_load(tarry_tcp_worker *worker, const tarry_message *message, con
         up->tags = 1;
     *load = (worker_load){
         .tag = up->tags,
-        .first = (size_t)(stripe - worker->job.engine.slate->part),
+        .first = (size_t)(stripe - worker->job.executor.slate->part),
         .count = numbers,
         .numbers = stripe,
     };
@@ -190,9 +190,9 @@ static void changed(void *user)
     pthread_mutex_unlock(&worker->lock);
 }
 
-engine_uplink tcp_worker_uplink(tarry_tcp_worker *worker)
+executor_uplink tcp_worker_uplink(tarry_tcp_worker *worker)
 {
-    return (engine_uplink){
+    return (executor_uplink){
         .post = post,
         .post_part = post_part,
         .claim = claim,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/worker/engine_step.h"
+#include "runtime/worker/executor_step.h"
 
 #include <errno.h>
 
@@ -7,16 +7,16 @@
 #include "straggler/straggler.h"
 
 /* With the lock held. */
-static bool is_current(const engine *self, uint64_t ticket)
+static bool is_current(const executor *self, uint64_t ticket)
 {
     return self->task.ticket == ticket && !self->closing;
 }
 
 /* What the straggler makes of `bare` for all that the chunk stands for. Seconds of a trace that
  * belong to chunks are those of the first. */
-static uint64_t injected_ns(const engine *self, const engine_call *call, uint64_t bare)
+static uint64_t injected_ns(const executor *self, const executor_call *call, uint64_t bare)
 {
-    const engine_settings *settings = &self->settings;
+    const executor_settings *settings = &self->settings;
     const tarry_span *spans = call->task.spans;
     double size = 0;
     for (uint32_t i = 0; i < call->task.span_count; i++)
@@ -29,7 +29,7 @@ static uint64_t injected_ns(const engine *self, const engine_call *call, uint64_
 
 /* Stays busy until the injected time is over, as long as the result is wanted. Gives back whether
  * that time has come; *taken_ns: how long the task took. With the lock held. */
-static bool straggle(engine *self, const engine_call *call, uint64_t *taken_ns)
+static bool straggle(executor *self, const executor_call *call, uint64_t *taken_ns)
 {
     uint64_t bare = clock_now_ns() - call->start_ns;
     *taken_ns = injected_ns(self, call, bare);
@@ -50,30 +50,30 @@ static bool straggle(engine *self, const engine_call *call, uint64_t *taken_ns)
  * given one up, but it is still being folded. With the lock held, and no task out: nobody writes
  * into a spare place any more.
  */
-static bool has_place(const engine *self)
+static bool has_place(const executor *self)
 {
     return self->slate->keep == TARRY_KEEP_ALL || self->slate->spare_count > 0;
 }
 
 /* What needs no computing is left to those who step the machine. */
-static bool has_task(const engine *self)
+static bool has_task(const executor *self)
 {
     return self->task.ticket != 0 && !self->task.begun && !self->call.out && !self->leaving &&
-           has_place(self) && !engine_has_kept(self);
+           has_place(self) && !executor_has_kept(self);
 }
 
 /* What is needed while the lock is not held. */
-static void hand_out(engine *self, snapshot *held)
+static void hand_out(executor *self, snapshot *held)
 {
     worker_slate *seat = self->slate;
     uint32_t slot = self->task.slot;
     uint64_t round = self->task.round;
-    size_t place = engine_place_of(seat, round, slot);
+    size_t place = executor_place_of(seat, round, slot);
     const uint32_t *offset = seat->span_offset + slot;
     self->task.begun = true;
     if (seat->keep == TARRY_KEEP_ALL)
         seat->finished[place] = 0;
-    self->call = (engine_call){
+    self->call = (executor_call){
         .out = true,
         .slot = slot,
         .seat = seat,
@@ -99,22 +99,22 @@ static void hand_out(engine *self, snapshot *held)
 }
 
 /* With the lock held. */
-static void report(engine *self, bool good, uint64_t taken_ns)
+static void report(executor *self, bool good, uint64_t taken_ns)
 {
     uint64_t round = self->task.round;
     uint32_t slot = self->task.slot;
     if (good)
         atomic_fetch_add(&self->busy_ns, taken_ns);
     else
-        engine_free_place(self, slot);
+        executor_free_place(self, slot);
     self->task.ticket = 0;
-    engine_step(self,
-                &(tarry_event){
-                    .type = TARRY_EVENT_COMPUTED, .round = round, .slot = slot, .failed = !good});
+    executor_step(self,
+                  &(tarry_event){
+                      .type = TARRY_EVENT_COMPUTED, .round = round, .slot = slot, .failed = !good});
 }
 
 /* Hands out what there is to compute, if there is anything. With the lock held. */
-static bool begin_task(engine *self)
+static bool begin_task(executor *self)
 {
     snapshots *pool = self->settings.snapshots;
     while (!self->closing && has_task(self)) {
@@ -131,7 +131,7 @@ static bool begin_task(engine *self)
 }
 
 /* Waits for a change. Errors: STATE (it is `until_ns`). With the lock held. */
-static int wait_for_change(engine *self, uint64_t until_ns)
+static int wait_for_change(executor *self, uint64_t until_ns)
 {
     if (until_ns == TARRY_NEVER) {
         pthread_cond_wait(&self->change, &self->lock);
@@ -142,7 +142,7 @@ static int wait_for_change(engine *self, uint64_t until_ns)
     return expired == ETIMEDOUT && !has_task(self) ? TARRY_ERROR_STATE : TARRY_OK;
 }
 
-int engine_take(engine *self, uint64_t until_ns, const tarry_task **task)
+int executor_take(executor *self, uint64_t until_ns, const tarry_task **task)
 {
     pthread_mutex_lock(&self->lock);
     self->callers++;
@@ -157,28 +157,28 @@ int engine_take(engine *self, uint64_t until_ns, const tarry_task **task)
 }
 
 /* What was cancelled is kept, too: the server may ask for it again. */
-static int give(engine *self, uint64_t ticket, int result)
+static int give(executor *self, uint64_t ticket, int result)
 {
-    engine_call *call = &self->call;
+    executor_call *call = &self->call;
     uint64_t taken_ns;
     bool good = straggle(self, call, &taken_ns) && result == 0;
     worker_slate *seat = call->seat;
     if (good && seat == self->slate && seat->keep == TARRY_KEEP_ALL)
-        seat->finished[engine_place_of(seat, call->task.round, call->slot)] = call->generation;
+        seat->finished[executor_place_of(seat, call->task.round, call->slot)] = call->generation;
     call->out = false;
     if (is_current(self, ticket)) {
         report(self, good, taken_ns);
         return TARRY_OK;
     }
-    engine_answer(self);
+    executor_answer(self);
     return TARRY_ERROR_STATE;
 }
 
 int tarry_task_give(const tarry_task *task, int result)
 {
-    engine *self = task->owner;
+    executor *self = task->owner;
     uint64_t ticket = task->ticket;
-    const engine_uplink *uplink = &self->settings.uplink;
+    const executor_uplink *uplink = &self->settings.uplink;
     if (uplink->given != NULL)
         uplink->given(uplink->user, task, result);
     pthread_mutex_lock(&self->lock);
@@ -197,7 +197,7 @@ int tarry_task_give(const tarry_task *task, int result)
 
 bool tarry_compute_cancelled(const tarry_task *task)
 {
-    engine *self = task->owner;
+    executor *self = task->owner;
     if (self == NULL)
         return false;
     pthread_mutex_lock(&self->lock);
@@ -206,12 +206,12 @@ bool tarry_compute_cancelled(const tarry_task *task)
     return cancelled;
 }
 
-void *engine_compute(void *argument)
+void *executor_compute(void *argument)
 {
-    engine *self = argument;
-    const engine_settings *settings = &self->settings;
+    executor *self = argument;
+    const executor_settings *settings = &self->settings;
     const tarry_task *task;
-    while (engine_take(self, TARRY_NEVER, &task) == TARRY_OK && task != NULL)
+    while (executor_take(self, TARRY_NEVER, &task) == TARRY_OK && task != NULL)
         tarry_task_give(task, settings->compute(settings->user, task));
     return NULL;
 }

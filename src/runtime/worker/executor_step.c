@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/worker/engine_step.h"
+#include "runtime/worker/executor_step.h"
 
 #include <assert.h>
 
@@ -15,17 +15,17 @@ typedef struct due {
     size_t send_count;
     bool encode;
     tarry_effect encode_effect;
-    bool changed; /* the engine leaves and has become idle */
+    bool changed; /* the executor leaves and has become idle */
     bool give_up; /* the machine failed: the server shall do without this own */
 } due;
 
-void engine_free_place(engine *self, uint32_t slot)
+void executor_free_place(executor *self, uint32_t slot)
 {
     if (self->slate->keep == TARRY_KEEP_CREDITED)
         worker_slate_free_place(self->slate, slot);
 }
 
-static void carry_out(engine *self, const tarry_effects *effects, due *todo)
+static void carry_out(executor *self, const tarry_effects *effects, due *todo)
 {
     for (size_t i = 0; i < effects->count; i++) {
         const tarry_effect *effect = &effects->items[i];
@@ -34,7 +34,7 @@ static void carry_out(engine *self, const tarry_effects *effects, due *todo)
             todo->sends[todo->send_count++] = effect->message;
             break;
         case TARRY_EFFECT_COMPUTE:
-            self->task = (engine_task){
+            self->task = (executor_task){
                 .ticket = ++self->tickets,
                 .round = effect->round,
                 .slot = effect->slot,
@@ -44,7 +44,7 @@ static void carry_out(engine *self, const tarry_effects *effects, due *todo)
             break;
         case TARRY_EFFECT_CANCEL:
             self->task.ticket = 0;
-            engine_free_place(self, effect->slot);
+            executor_free_place(self, effect->slot);
             pthread_cond_broadcast(&self->change);
             break;
         case TARRY_EFFECT_FOLD:
@@ -52,7 +52,7 @@ static void carry_out(engine *self, const tarry_effects *effects, due *todo)
             self->slate->folds[todo->fold_count++] = effect->slot;
             break;
         case TARRY_EFFECT_DROP:
-            engine_free_place(self, effect->slot);
+            executor_free_place(self, effect->slot);
             break;
         case TARRY_EFFECT_ENCODE:
             todo->encode = true;
@@ -65,7 +65,7 @@ static void carry_out(engine *self, const tarry_effects *effects, due *todo)
 }
 
 /* With the lock held. */
-static void follow_round(engine *self, const tarry_event *event, const tarry_effects *effects)
+static void follow_round(executor *self, const tarry_event *event, const tarry_effects *effects)
 {
     if (event->type != TARRY_EVENT_MESSAGE)
         return;
@@ -78,7 +78,7 @@ static void follow_round(engine *self, const tarry_event *event, const tarry_eff
 }
 
 /* Steps the machine; with the lock held. */
-static void step(engine *self, const tarry_event *event, due *todo)
+static void step(executor *self, const tarry_event *event, due *todo)
 {
     const tarry_effects *effects;
     *todo = (due){0};
@@ -93,7 +93,7 @@ static void step(engine *self, const tarry_event *event, due *todo)
     }
 }
 
-size_t engine_place_of(const worker_slate *seat, uint64_t round, uint32_t slot)
+size_t executor_place_of(const worker_slate *seat, uint64_t round, uint32_t slot)
 {
     return (size_t)(round % seat->banks) * seat->load + slot;
 }
@@ -103,10 +103,10 @@ size_t engine_place_of(const worker_slate *seat, uint64_t round, uint32_t slot)
  * heard of the end of the encoding, since only this thread brings it messages and nothing is
  * computed while it encodes.
  */
-static void encode(engine *self, const tarry_effect *effect)
+static void encode(executor *self, const tarry_effect *effect)
 {
-    const engine_settings *settings = &self->settings;
-    const engine_uplink *uplink = &settings->uplink;
+    const executor_settings *settings = &self->settings;
+    const executor_uplink *uplink = &settings->uplink;
     const worker_slate *seat = self->slate;
     layout cut = layout_make(settings->cut.dimension, effect->parts, settings->cut.stripe_length);
     size_t start = layout_stripe_start(&cut, effect->stripe);
@@ -114,7 +114,7 @@ static void encode(engine *self, const tarry_effect *effect)
     self->answering = true;
     if (seat->keep == TARRY_KEEP_ALL) { /* otherwise the part is the running sum */
         for (uint32_t slot = 0; slot < seat->load; slot++)
-            seat->inputs[slot] = seat->gradient[engine_place_of(
+            seat->inputs[slot] = seat->gradient[executor_place_of(
                 seat, effect->round + bitset_test(effect->stale, slot), slot)];
         uplink->claim(uplink->user, start, length);
         transfer_encode(settings->kernels, &cut, effect->stripe, seat->inputs, effect->coefficients,
@@ -132,9 +132,9 @@ static void encode(engine *self, const tarry_effect *effect)
 
 /* The server reads no part of an attempt that it has withdrawn, nor of a round that is over: it is
  * then that sums change. */
-static void fold(engine *self, const due *todo)
+static void fold(executor *self, const due *todo)
 {
-    const engine_settings *settings = &self->settings;
+    const executor_settings *settings = &self->settings;
     settings->uplink.claim(settings->uplink.user, 0, settings->cut.dimension);
     for (size_t i = 0; i < todo->fold_count; i++) {
         const float *gradient = self->slate->gradient[self->slate->folds[i]];
@@ -145,15 +145,15 @@ static void fold(engine *self, const due *todo)
     }
     pthread_mutex_lock(&self->lock);
     for (size_t i = 0; i < todo->fold_count; i++)
-        engine_free_place(self, self->slate->folds[i]);
+        executor_free_place(self, self->slate->folds[i]);
     pthread_cond_broadcast(&self->change);
     pthread_mutex_unlock(&self->lock);
 }
 
 /* What a step left to be done without the lock. */
-static void follow_up(engine *self, const due *todo)
+static void follow_up(executor *self, const due *todo)
 {
-    const engine_uplink *uplink = &self->settings.uplink;
+    const executor_uplink *uplink = &self->settings.uplink;
     if (todo->fold_count > 0)
         fold(self, todo);
     for (size_t i = 0; i < todo->send_count; i++)
@@ -166,27 +166,27 @@ static void follow_up(engine *self, const due *todo)
         uplink->give_up(uplink->user);
 }
 
-bool engine_has_kept(const engine *self)
+bool executor_has_kept(const executor *self)
 {
-    const engine_task *task = &self->task;
+    const executor_task *task = &self->task;
     const worker_slate *seat = self->slate;
     if (task->begun || seat->keep != TARRY_KEEP_ALL)
         return false;
-    uint64_t finished = seat->finished[engine_place_of(seat, task->round, task->slot)];
+    uint64_t finished = seat->finished[executor_place_of(seat, task->round, task->slot)];
     return finished > 0 && finished == snapshots_generation(self->settings.snapshots, task->round);
 }
 
-static bool take_answer(engine *self, tarry_event *event)
+static bool take_answer(executor *self, tarry_event *event)
 {
-    engine_task *task = &self->task;
+    executor_task *task = &self->task;
     if (task->ticket == 0)
         return false;
-    bool kept = engine_has_kept(self);
+    bool kept = executor_has_kept(self);
     bool refused = self->leaving && (!task->begun || clock_now_ns() >= self->grace_until_ns);
     if (!kept && !refused)
         return false;
     if (!kept)
-        engine_free_place(self, task->slot);
+        executor_free_place(self, task->slot);
     task->ticket = 0;
     pthread_cond_broadcast(&self->change);
     *event = (tarry_event){
@@ -194,7 +194,7 @@ static bool take_answer(engine *self, tarry_event *event)
     return true;
 }
 
-static void take_step(engine *self, const tarry_event *event)
+static void take_step(executor *self, const tarry_event *event)
 {
     due todo;
     step(self, event, &todo);
@@ -204,15 +204,15 @@ static void take_step(engine *self, const tarry_event *event)
     pthread_mutex_lock(&self->lock);
 }
 
-void engine_answer(engine *self)
+void executor_answer(executor *self)
 {
     tarry_event answer;
     while (take_answer(self, &answer))
         take_step(self, &answer);
 }
 
-void engine_step(engine *self, const tarry_event *event)
+void executor_step(executor *self, const tarry_event *event)
 {
     take_step(self, event);
-    engine_answer(self);
+    executor_answer(self);
 }

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/worker/engine.h"
+#include "runtime/worker/executor.h"
 
 #include "base/memory.h"
 #include "runtime/clock.h"
-#include "runtime/worker/engine_step.h"
+#include "runtime/worker/executor_step.h"
 
 enum { INBOX_FRAMES = 16 };
 
 /* One event from the talking thread, with all that follows from it. */
-static void talk_step(engine *self, const tarry_event *event)
+static void talk_step(executor *self, const tarry_event *event)
 {
     pthread_mutex_lock(&self->lock);
-    engine_step(self, event);
+    executor_step(self, event);
     pthread_mutex_unlock(&self->lock);
 }
 
-static void take_frames(engine *self, size_t count)
+static void take_frames(executor *self, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         mailbox_frame frame = mailbox_frame_at(&self->inbox, i);
@@ -30,7 +30,7 @@ static void take_frames(engine *self, size_t count)
     }
 }
 
-static uint64_t hand_back_ns(engine *self)
+static uint64_t hand_back_ns(executor *self)
 {
     pthread_mutex_lock(&self->lock);
     bool waits = self->leaving && self->task.ticket != 0;
@@ -39,8 +39,8 @@ static uint64_t hand_back_ns(engine *self)
     return until;
 }
 
-/* With the lock held. The caller gets back what the engine had. */
-static void exchange_slates(engine *self)
+/* With the lock held. The caller gets back what the executor had. */
+static void exchange_slates(executor *self)
 {
     worker_slate *before = self->slate;
     self->slate = self->next;
@@ -53,7 +53,7 @@ static void exchange_slates(engine *self)
 }
 
 /* With the lock held. */
-static void exchange_parts(engine *self)
+static void exchange_parts(executor *self)
 {
     float *before = self->slate->lent ? NULL : self->slate->part;
     self->slate->part = self->next_part;
@@ -63,7 +63,7 @@ static void exchange_parts(engine *self)
 }
 
 /* With the lock held. */
-static void exchange(engine *self)
+static void exchange(executor *self)
 {
     if (self->next != NULL)
         exchange_slates(self);
@@ -72,9 +72,9 @@ static void exchange(engine *self)
 }
 
 /* What is in the inbox was meant for the slate before. */
-static void turn(engine *self)
+static void turn(executor *self)
 {
-    const engine_uplink *uplink = &self->settings.uplink;
+    const executor_uplink *uplink = &self->settings.uplink;
     take_frames(self, mailbox_take(&self->inbox, 0));
     uplink->claim(uplink->user, 0, self->settings.cut.part_length);
     pthread_mutex_lock(&self->lock);
@@ -85,25 +85,25 @@ static void turn(engine *self)
 
 static void *talk(void *argument)
 {
-    engine *self = argument;
+    executor *self = argument;
     while (!mailbox_closed(&self->inbox)) {
         /* Between two stripes the worker looks for news, but doesn't wait for it. */
         take_frames(self, mailbox_take(&self->inbox, self->encoded ? 0 : hand_back_ns(self)));
         pthread_mutex_lock(&self->lock);
-        engine_answer(self);
+        executor_answer(self);
         pthread_mutex_unlock(&self->lock);
         if (self->encoded) {
             self->encoded = false;
             talk_step(self, &self->encoded_event);
         }
-        if (!engine_has_turned(self))
+        if (!executor_has_turned(self))
             turn(self);
         self->answering = self->encoded;
     }
     return NULL;
 }
 
-static int init_locks(engine *self)
+static int init_locks(executor *self)
 {
     if (clock_init_condition(&self->change) != 0)
         return TARRY_ERROR_SYSTEM;
@@ -114,10 +114,10 @@ static int init_locks(engine *self)
     return TARRY_OK;
 }
 
-int engine_init(engine *self, const engine_settings *settings, worker_slate *first,
-                const tarry_allocator *allocator)
+int executor_init(executor *self, const executor_settings *settings, worker_slate *first,
+                  const tarry_allocator *allocator)
 {
-    *self = (engine){.settings = *settings};
+    *self = (executor){.settings = *settings};
     int error = init_locks(self);
     if (error != TARRY_OK)
         return error;
@@ -132,26 +132,26 @@ int engine_init(engine *self, const engine_settings *settings, worker_slate *fir
     return TARRY_OK;
 }
 
-int engine_start(engine *self)
+int executor_start(executor *self)
 {
     if (pthread_create(&self->talk_thread, NULL, talk, self) != 0)
         return TARRY_ERROR_SYSTEM;
     self->talking = true;
     if (self->settings.compute == NULL)
         return TARRY_OK;
-    if (pthread_create(&self->compute_thread, NULL, engine_compute, self) != 0)
+    if (pthread_create(&self->compute_thread, NULL, executor_compute, self) != 0)
         return TARRY_ERROR_SYSTEM;
     self->computing = true;
     return TARRY_OK;
 }
 
-int engine_deliver(engine *self, const void *frame, size_t size)
+int executor_deliver(executor *self, const void *frame, size_t size)
 {
     return mailbox_put_growing(&self->inbox, 0, frame, size) ? TARRY_OK : TARRY_ERROR_NO_MEMORY;
 }
 
 /* With the lock held, of which it lets go. */
-static void begin_exchange(engine *self)
+static void begin_exchange(executor *self)
 {
     self->turning = true;
     if (!self->talking)
@@ -160,21 +160,21 @@ static void begin_exchange(engine *self)
     mailbox_wake(&self->inbox);
 }
 
-void engine_turn(engine *self, worker_slate *next)
+void executor_turn(executor *self, worker_slate *next)
 {
     pthread_mutex_lock(&self->lock);
     self->next = next;
     begin_exchange(self);
 }
 
-void engine_move(engine *self, float *part)
+void executor_move(executor *self, float *part)
 {
     pthread_mutex_lock(&self->lock);
     self->next_part = part;
     begin_exchange(self);
 }
 
-bool engine_has_turned(engine *self)
+bool executor_has_turned(executor *self)
 {
     pthread_mutex_lock(&self->lock);
     bool turned = !self->turning;
@@ -182,7 +182,7 @@ bool engine_has_turned(engine *self)
     return turned;
 }
 
-void engine_leave(engine *self, uint64_t grace_until_ns)
+void executor_leave(executor *self, uint64_t grace_until_ns)
 {
     pthread_mutex_lock(&self->lock);
     self->leaving = true;
@@ -191,7 +191,7 @@ void engine_leave(engine *self, uint64_t grace_until_ns)
     mailbox_wake(&self->inbox);
 }
 
-bool engine_idle(engine *self)
+bool executor_idle(executor *self)
 {
     pthread_mutex_lock(&self->lock);
     bool idle = !self->in_round;
@@ -199,7 +199,7 @@ bool engine_idle(engine *self)
     return idle;
 }
 
-bool engine_answering(engine *self)
+bool executor_answering(executor *self)
 {
     return self->answering;
 }
@@ -215,7 +215,7 @@ static bool has_vector(const worker_slate *seat, const float *vector)
     return vector != NULL && has;
 }
 
-void engine_tidy(engine *self, const tarry_allocator *allocator)
+void executor_tidy(executor *self, const tarry_allocator *allocator)
 {
     pthread_mutex_lock(&self->lock);
     const float *written = self->call.out ? self->call.task.gradient : NULL;
@@ -238,7 +238,7 @@ void engine_tidy(engine *self, const tarry_allocator *allocator)
     self->next = NULL;
 }
 
-void engine_abandon(engine *self)
+void executor_abandon(executor *self)
 {
     if (!self->made)
         return;
@@ -250,7 +250,7 @@ void engine_abandon(engine *self)
     pthread_mutex_unlock(&self->lock);
 }
 
-void engine_close(engine *self)
+void executor_close(executor *self)
 {
     if (!self->made)
         return;
@@ -261,7 +261,7 @@ void engine_close(engine *self)
     mailbox_close(&self->inbox);
 }
 
-void engine_destroy(engine *self, const tarry_allocator *allocator)
+void executor_destroy(executor *self, const tarry_allocator *allocator)
 {
     if (!self->made)
         return;

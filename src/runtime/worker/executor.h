@@ -8,8 +8,8 @@
  * not computed again: a server that lost the worker and sends the round anew hears at once of what
  * was finished.
  */
-#ifndef RUNTIME_ENGINE_H
-#define RUNTIME_ENGINE_H
+#ifndef RUNTIME_EXECUTOR_H
+#define RUNTIME_EXECUTOR_H
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -26,10 +26,10 @@
 #include "runtime/worker/worker_slate.h"
 
 /*
- * Where an engine's messages go. Its threads call these, never with its lock held; each may wait,
- * but must return soon once the uplink is closed, and none may call the engine to wait for it.
+ * Where an executor's messages go. Its threads call these, never with its lock held; each may wait,
+ * but must return soon once the uplink is closed, and none may call the executor to wait for it.
  */
-typedef struct engine_uplink {
+typedef struct executor_uplink {
     /* A message without numbers, borrowed for the call; either thread. */
     void (*post)(void *user, const tarry_message *message);
     /* A PART; its numbers lie in the slate's part and stay as they are until they are claimed. The
@@ -43,37 +43,37 @@ typedef struct engine_uplink {
     /* The worker can't go on in this round: its machine failed, or a frame was none. The talking
      * thread. */
     void (*give_up)(void *user);
-    /* The engine has turned to its next slate, or it leaves and has become idle. */
+    /* The executor has turned to its next slate, or it leaves and has become idle. */
     void (*changed)(void *user);
     void *user;
     /* A task is about to be given back, wanted or not; the thread that does. NULL: nobody hears. */
     void (*given)(void *user, const tarry_task *task, int result);
-} engine_uplink;
+} executor_uplink;
 
-/* All that is pointed to is borrowed and must outlive the engine. */
-typedef struct engine_settings {
+/* All that is pointed to is borrowed and must outlive the executor. */
+typedef struct executor_settings {
     uint32_t worker;
     uint32_t pieces; /* of the plan */
     layout cut;      /* into the least number of parts: it has the longest and most stripes */
     const kernel *kernels;
     const tarry_straggler *straggler; /* NULL for none */
-    tarry_compute *compute;           /* NULL: tasks are taken by engine_take */
+    tarry_compute *compute;           /* NULL: tasks are taken by executor_take */
     void *user;                       /* of compute */
     snapshots
-        *snapshots; /* the engine holds one at a time, that of a round before its ROUND comes */
-    engine_uplink uplink;
-} engine_settings;
+        *snapshots; /* the executor holds one at a time, that of a round before its ROUND comes */
+    executor_uplink uplink;
+} executor_settings;
 
-typedef struct engine_task {
+typedef struct executor_task {
     uint64_t ticket; /* 0: none */
     uint64_t round;
     uint32_t slot;
     uint32_t chunk;
     bool begun; /* it was handed out */
-} engine_task;
+} executor_task;
 
 /* A task that was handed out, to the computing thread or to a caller, and not given back yet. */
-typedef struct engine_call {
+typedef struct executor_call {
     bool out;
     uint32_t slot;
     worker_slate *seat; /* that it was begun at */
@@ -81,12 +81,12 @@ typedef struct engine_call {
     uint64_t generation;
     uint64_t start_ns;
     tarry_task task;
-} engine_call;
+} executor_call;
 
-/* Its fields are for its own files; others may read `slate` while the engine is not turning,
- * `talking` after engine_start, and busy_ns. */
-typedef struct engine {
-    engine_settings settings;
+/* Its fields are for its own files; others may read `slate` while the executor is not turning,
+ * `talking` after executor_start, and busy_ns. */
+typedef struct executor {
+    executor_settings settings;
     mailbox inbox;
     bool made; /* there is something to destroy */
     /*
@@ -101,8 +101,8 @@ typedef struct engine {
 
     pthread_mutex_t lock;  /* over the machine, the task and what is written */
     pthread_cond_t change; /* the computing thread waits for it */
-    engine_task task;      /* to be computed, or being computed */
-    engine_call call;      /* one at a time */
+    executor_task task;    /* to be computed, or being computed */
+    executor_call call;    /* one at a time */
     unsigned callers;      /* threads that take a task or give one back just now */
     bool turning;          /* to `next` */
     uint64_t tickets;      /* given out so far */
@@ -118,35 +118,35 @@ typedef struct engine {
     _Atomic uint64_t busy_ns; /* spent on chunks that were finished */
     bool talking, computing;  /* threads that were started */
     pthread_t talk_thread, compute_thread;
-} engine;
+} executor;
 
-/* Makes an engine that has `first`, which it takes over on success; starts nothing. Errors:
+/* Makes an executor that has `first`, which it takes over on success; starts nothing. Errors:
  * NO_MEMORY, SYSTEM. Destroy it in any case. */
-int engine_init(engine *self, const engine_settings *settings, worker_slate *first,
-                const tarry_allocator *allocator);
+int executor_init(executor *self, const executor_settings *settings, worker_slate *first,
+                  const tarry_allocator *allocator);
 /* Starts the threads: one that talks and, with a compute function, one that computes. Errors:
  * SYSTEM.
  */
-int engine_start(engine *self);
+int executor_start(executor *self);
 /* Puts a frame (protocol/codec.h) of size > 0 into the inbox. Any thread; never waits. Errors:
  * NO_MEMORY, also once it is closed. */
-int engine_deliver(engine *self, const void *frame, size_t size);
+int executor_deliver(executor *self, const void *frame, size_t size);
 
 /*
- * Makes the engine go on with `next`, which it takes over: it drops what it is at. Between rounds,
- * when all that was meant for the slate before has been delivered. Cannot fail. The uplink's
- * `changed` is called when it has turned.
+ * Makes the executor go on with `next`, which it takes over: it drops what it is at. Between
+ * rounds, when all that was meant for the slate before has been delivered. Cannot fail. The
+ * uplink's `changed` is called when it has turned.
  */
-void engine_turn(engine *self, worker_slate *next);
-bool engine_has_turned(engine *self);
+void executor_turn(executor *self, worker_slate *next);
+bool executor_has_turned(executor *self);
 /*
  * Makes the part of the slate lie at `part` (as worker_slate_settings has it; borrowed) from now
- * on; what was encoded or summed there is lost, so not within a round. As engine_turn otherwise,
+ * on; what was encoded or summed there is lost, so not within a round. As executor_turn otherwise,
  * and not while it turns.
  */
-void engine_move(engine *self, float *part);
+void executor_move(executor *self, float *part);
 /* Frees what it had before as far as no compute function uses it. The caller's, once it turned. */
-void engine_tidy(engine *self, const tarry_allocator *allocator);
+void executor_tidy(executor *self, const tarry_allocator *allocator);
 
 /*
  * From now on no chunk is begun: each that the machine asks for is reported as failed at once. That
@@ -154,24 +154,25 @@ void engine_tidy(engine *self, const tarry_allocator *allocator);
  * is then handed back as failed; its compute function runs on, and its result is dropped. Signals
  * are still answered. A later call may change the time. Any thread.
  */
-void engine_leave(engine *self, uint64_t grace_until_ns);
-/* Whether no round is in progress as far as the engine has heard. Any thread. */
-bool engine_idle(engine *self);
+void executor_leave(executor *self, uint64_t grace_until_ns);
+/* Whether no round is in progress as far as the executor has heard. Any thread. */
+bool executor_idle(executor *self);
 
 /*
- * The next task; waits until until_ns for it. *task is NULL when the engine is closing. Any thread,
- * where no computing thread was started. Errors: STATE (none came in time; or another one is out).
+ * The next task; waits until until_ns for it. *task is NULL when the executor is closing. Any
+ * thread, where no computing thread was started. Errors: STATE (none came in time; or another one
+ * is out).
  */
-int engine_take(engine *self, uint64_t until_ns, const tarry_task **task);
+int executor_take(executor *self, uint64_t until_ns, const tarry_task **task);
 /* The task that is out is not waited for any more, and must not be touched. */
-void engine_abandon(engine *self);
+void executor_abandon(executor *self);
 
 /* Whether it is in the middle of encoding what it was asked for. Any thread. */
-bool engine_answering(engine *self);
+bool executor_answering(executor *self);
 
-/* Asks both threads to end; engine_destroy waits for them, and so for a compute function in
+/* Asks both threads to end; executor_destroy waits for them, and so for a compute function in
  * progress, or a task that was taken. Nobody may read the slate's part any more then. */
-void engine_close(engine *self);
-void engine_destroy(engine *self, const tarry_allocator *allocator);
+void executor_close(executor *self);
+void executor_destroy(executor *self, const tarry_allocator *allocator);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An engine without a server: the test is its uplink, and says when a compute function returns. */
+/* An executor without a server: the test is its uplink, and says when a compute function returns.
+ */
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,7 +16,7 @@
 #include "failing_allocator.h"
 #include "protocol/wire/codec.h"
 #include "runtime/clock.h"
-#include "runtime/worker/engine.h"
+#include "runtime/worker/executor.h"
 
 enum { LOAD = 3, DIMENSION = 10, MOST_POSTS = 64, STRIPE = 4 };
 
@@ -25,10 +26,10 @@ static const edge edges[] = {{0, 0}, {0, 1}, {0, 2}};
 typedef struct bench {
     tarry_plan *plan;
     snapshots pool;
-    engine engine;
+    executor executor;
     float part[DIMENSION], other[DIMENSION];
     float *place;   /* which of them the part is to lie in */
-    uint64_t round; /* the last that the engine was told of */
+    uint64_t round; /* the last that the executor was told of */
 
     pthread_mutex_t lock;
     pthread_cond_t change;
@@ -67,7 +68,7 @@ static void post_part(void *user, const tarry_message *message, const float *str
 {
     bench *own = user;
     size_t start = (size_t)message->stripe * STRIPE;
-    if (!engine_answering(&own->engine))
+    if (!executor_answering(&own->executor))
         note(own, &own->parts_unannounced);
     if (stripe == own->place + start && numbers == (start + STRIPE > DIMENSION ? 2 : STRIPE))
         own->claimed_before_part = own->claims;
@@ -123,7 +124,7 @@ static int make(bench *own, tarry_keep keep, uint32_t ahead, const tarry_allocat
     assert_non_null(own->plan);
     int error = snapshots_init(&own->pool, 1, 1, NULL);
     assert_int_equal(error, TARRY_OK);
-    engine_settings settings = {
+    executor_settings settings = {
         .pieces = 1,
         .cut = layout_make(DIMENSION, 1, STRIPE),
         .kernels = kernel_best(),
@@ -149,7 +150,7 @@ static int make(bench *own, tarry_keep keep, uint32_t ahead, const tarry_allocat
     error = worker_slate_create(own->plan, 0, &wanted, allocator, &first);
     if (error != TARRY_OK)
         return error;
-    error = engine_init(&own->engine, &settings, first, allocator);
+    error = executor_init(&own->executor, &settings, first, allocator);
     if (error != TARRY_OK)
         worker_slate_free(first, allocator);
     return error;
@@ -161,7 +162,7 @@ static void set_up_ahead(bench *own, tarry_keep keep, uint32_t ahead)
     pthread_mutex_init(&own->lock, NULL);
     assert_int_equal(clock_init_condition(&own->change), 0);
     assert_int_equal(make(own, keep, ahead, NULL), TARRY_OK);
-    assert_int_equal(engine_start(&own->engine), TARRY_OK);
+    assert_int_equal(executor_start(&own->executor), TARRY_OK);
 }
 
 static void set_up(bench *own, tarry_keep keep)
@@ -171,8 +172,8 @@ static void set_up(bench *own, tarry_keep keep)
 
 static void tear_down(bench *own)
 {
-    engine_close(&own->engine);
-    engine_destroy(&own->engine, NULL);
+    executor_close(&own->executor);
+    executor_destroy(&own->executor, NULL);
     snapshots_destroy(&own->pool);
     edge_plan_free(own->plan);
     pthread_cond_destroy(&own->change);
@@ -218,11 +219,11 @@ static tarry_message next_post(bench *own)
 static void says(bench *own, const tarry_message *message)
 {
     uint8_t frame[256];
-    const codec_shape *shape = &own->engine.slate->shape;
+    const codec_shape *shape = &own->executor.slate->shape;
     size_t size = codec_size(shape, message);
     assert_in_range(size, 1, sizeof(frame));
     codec_encode(shape, message, frame);
-    assert_int_equal(engine_deliver(&own->engine, frame, size), TARRY_OK);
+    assert_int_equal(executor_deliver(&own->executor, frame, size), TARRY_OK);
 }
 
 static void gives_parameters(bench *own, uint64_t round, float value)
@@ -317,10 +318,10 @@ static void a_part_moves_and_gradients_stay(void **state)
     for (uint32_t slot = 0; slot < LOAD; slot++)
         expect_report(&own, 1, slot, false);
     expect_parts(&own, 1, 7, 6);
-    engine_move(&own.engine, own.other);
+    executor_move(&own.executor, own.other);
     waits_for(&own, &own.changes, 1);
-    assert_true(engine_has_turned(&own.engine));
-    engine_tidy(&own.engine, NULL);
+    assert_true(executor_has_turned(&own.executor));
+    executor_tidy(&own.executor, NULL);
     own.place = own.other;
     own.claims = 0;
     says_round(&own, 2, 0);
@@ -367,25 +368,25 @@ static void who_leaves_finishes_its_chunk_and_answers_the_signal(void **state)
     (void)state;
     bench own;
     set_up(&own, TARRY_KEEP_ALL);
-    assert_true(engine_idle(&own.engine));
+    assert_true(executor_idle(&own.executor));
     gives_parameters(&own, 0, 1);
     set(&own, &own.shut, true);
     says_round(&own, 1, 0);
     waits_for(&own, &own.calls, 1);
-    engine_leave(&own.engine, TARRY_NEVER);
-    assert_false(engine_idle(&own.engine));
+    executor_leave(&own.executor, TARRY_NEVER);
+    assert_false(executor_idle(&own.executor));
     set(&own, &own.shut, false);
     expect_reports(&own, 1, 1);
     expect_parts(&own, 1, 1, 1);
     assert_int_equal(get(&own, &own.changes), 0);
     says(&own, &(tarry_message){.type = TARRY_MESSAGE_FINISH, .epoch = 1});
     waits_for(&own, &own.changes, 1);
-    assert_true(engine_idle(&own.engine));
+    assert_true(executor_idle(&own.executor));
     /* Another round finds nobody who computes. */
     gives_parameters(&own, 1, 1);
     says_round(&own, 1, 1);
     expect_reports(&own, 1, 0);
-    assert_false(engine_answering(&own.engine));
+    assert_false(executor_answering(&own.executor));
     assert_int_equal(get(&own, &own.parts_unannounced), 0);
     assert_int_equal(get(&own, &own.calls), 1);
     tear_down(&own);
@@ -399,7 +400,7 @@ static void grace_ends(tarry_keep keep)
     set(&own, &own.shut, true);
     says_round(&own, 1, 0);
     waits_for(&own, &own.calls, 1);
-    engine_leave(&own.engine, clock_now_ns() + 20000000);
+    executor_leave(&own.executor, clock_now_ns() + 20000000);
     expect_reports(&own, 1, 0);
     pthread_mutex_lock(&own.lock);
     assert_true(own.computing); /* still: its result comes to nothing */
@@ -506,7 +507,7 @@ static void a_frame_that_is_none_is_a_reason_to_give_up(void **state)
     bench own;
     set_up(&own, TARRY_KEEP_ALL);
     const uint8_t garbage[5] = {255, 255, 255, 255, 255};
-    assert_int_equal(engine_deliver(&own.engine, garbage, sizeof(garbage)), TARRY_OK);
+    assert_int_equal(executor_deliver(&own.executor, garbage, sizeof(garbage)), TARRY_OK);
     waits_for(&own, &own.give_ups, 1);
     /* It goes on with what makes sense. */
     gives_parameters(&own, 0, 1);
@@ -519,8 +520,8 @@ static int make_and_destroy(void *user, const tarry_allocator *allocator)
 {
     bench own = {0};
     int error = make(&own, *(tarry_keep *)user, 1, allocator);
-    engine_close(&own.engine);
-    engine_destroy(&own.engine, allocator);
+    executor_close(&own.executor);
+    executor_destroy(&own.executor, allocator);
     snapshots_destroy(&own.pool);
     edge_plan_free(own.plan);
     return error;
@@ -558,7 +559,7 @@ static void a_compute_function_learns_that_it_is_not_wanted(void **state)
 
 static void takes(bench *own, uint32_t chunk, const tarry_task **task)
 {
-    assert_int_equal(engine_take(&own->engine, TARRY_NEVER, task), TARRY_OK);
+    assert_int_equal(executor_take(&own->executor, TARRY_NEVER, task), TARRY_OK);
     assert_int_equal((*task)->chunk, chunk);
     for (size_t i = 0; i < DIMENSION; i++)
         (*task)->gradient[i] = (*task)->parameters[0] * (float)(chunk + 1);
@@ -570,7 +571,7 @@ static void set_up_pulled(bench *own)
     pthread_mutex_init(&own->lock, NULL);
     assert_int_equal(clock_init_condition(&own->change), 0);
     assert_int_equal(make(own, TARRY_KEEP_ALL, 1, NULL), TARRY_OK);
-    assert_int_equal(engine_start(&own->engine), TARRY_OK);
+    assert_int_equal(executor_start(&own->executor), TARRY_OK);
 }
 
 static void tasks_are_taken_and_given_back(void **state)
@@ -579,12 +580,12 @@ static void tasks_are_taken_and_given_back(void **state)
     bench own;
     const tarry_task *task, *other;
     set_up_pulled(&own);
-    assert_int_equal(engine_take(&own.engine, 0, &task), TARRY_ERROR_STATE);
+    assert_int_equal(executor_take(&own.executor, 0, &task), TARRY_ERROR_STATE);
     gives_parameters(&own, 0, 1);
     says_round(&own, 1, 0);
     for (uint32_t slot = 0; slot < LOAD; slot++) {
         takes(&own, slot, &task);
-        assert_int_equal(engine_take(&own.engine, TARRY_NEVER, &other), TARRY_ERROR_STATE);
+        assert_int_equal(executor_take(&own.executor, TARRY_NEVER, &other), TARRY_ERROR_STATE);
         assert_false(tarry_compute_cancelled(task));
         assert_int_equal(tarry_task_give(task, slot == 1 ? -1 : 0), TARRY_OK);
         expect_report(&own, 1, slot, slot == 1);
@@ -626,7 +627,7 @@ static void *take_the_last(void *argument)
 {
     bench *own = argument;
     const tarry_task *task;
-    assert_int_equal(engine_take(&own->engine, TARRY_NEVER, &task), TARRY_OK);
+    assert_int_equal(executor_take(&own->executor, TARRY_NEVER, &task), TARRY_OK);
     return (void *)task;
 }
 
@@ -642,11 +643,11 @@ static void who_waits_for_a_task_hears_of_the_end(void **state)
     gives_parameters(&own, 0, 1);
     says_round(&own, 1, 0);
     takes(&own, 0, &task);
-    engine_abandon(&own.engine);
+    executor_abandon(&own.executor);
     assert_int_equal(tarry_task_give(task, 0), TARRY_ERROR_STATE);
     says_finish(&own, 1);
     pthread_create(&waits, NULL, take_the_last, &own);
-    engine_close(&own.engine);
+    executor_close(&own.executor);
     pthread_join(waits, &taken);
     assert_null(taken);
     tear_down(&own);
