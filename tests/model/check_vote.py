@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks the model of the vote (vote.pml) by Spin: its properties hold with the faults of each run below, and every error
-that is planted, and every clause that is left out, breaks the property that is named beside it.
+"""Checks the model of the vote (vote.pml) by Spin: its properties hold with the faults of each run below, and every
+error that is planted, and every clause that is left out, breaks the property that is named beside it.
 
     check_vote.py                 all runs, as many at a time as there are processors; about a minute on two
     check_vote.py NAME ...        only these
