@@ -519,6 +519,14 @@ static int take_message(tarry_worker *worker, const tarry_message *message)
     case TARRY_MESSAGE_REPORT:
     case TARRY_MESSAGE_PART:
     case TARRY_MESSAGE_ALIVE:
+    case TARRY_MESSAGE_ASK:
+    case TARRY_MESSAGE_BREAK:
+    case TARRY_MESSAGE_FETCH:
+    case TARRY_MESSAGE_LOAD:
+    case TARRY_MESSAGE_COMMIT:
+    case TARRY_MESSAGE_HELD:
+    case TARRY_MESSAGE_FAILED:
+    case TARRY_MESSAGE_STATE:
         break;
     }
     return reject(worker, TARRY_REJECT_MISPLACED);
@@ -572,6 +580,11 @@ static int take_event(tarry_worker *worker, const tarry_event *event)
     case TARRY_EVENT_LOST:
     case TARRY_EVENT_HEARD:
     case TARRY_EVENT_COMBINED:
+    case TARRY_EVENT_REDUCED:
+    case TARRY_EVENT_FETCHED:
+    case TARRY_EVENT_LOADED:
+    case TARRY_EVENT_STEPPED:
+    case TARRY_EVENT_LOGGED:
         break;
     }
     return TARRY_ERROR_ARGUMENT;
