@@ -26,15 +26,6 @@ extern "C" {
 
 #define TARRY_NEVER UINT64_MAX /* a time that does not come */
 
-/* A sum's name, and with the digest its content. */
-typedef struct tarry_sum_id {
-    uint64_t step;    /* that it is for: counts the steps committed, from 1; 0: no sum */
-    uint32_t term;    /* of the coordinator: goes up at each of its starts and each return to a
-                         checkpoint */
-    uint32_t attempt; /* counts a term's attempts from 1, over all its rounds */
-    uint64_t digest;  /* of the sum's bits */
-} tarry_sum_id;
-
 /* What a worker does with a gradient that it has finished; the same at the server and its workers.
  */
 typedef enum tarry_keep {
