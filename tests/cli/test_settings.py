@@ -151,6 +151,22 @@ class Pairs(TarryTest):
                     done = self.run_with(command, *crowd)
                     self.assertEqual((done.returncode, done.stderr), (0, ""))
 
+    def test_what_is_no_setting_goes_with_all(self):
+        """As docs/pairs.md says; with workers as threads, and as processes."""
+        others = ["--verify", "--holdout", "0.2", "--straggler", "slow:2,2", "--evaluate", "2", "--optimizer", "adam"]
+        for crowd in crowds(list(VALUES)):
+            if "three workers" in crowd or "one copy" in crowd:
+                continue
+            with self.subTest(crowd=crowd):
+                flags = " ".join(VALUES[name] for name in crowd).split()
+                for run in ["--checkpoint", "c"], ["--processes", "--batch", "100"]:
+                    done = subprocess.run([TARRY, "train", *RUNS["train"], *flags, *others, *run], capture_output=True,
+                                          text=True, timeout=TIMEOUT, cwd=self.folder)
+                    self.assertEqual((done.returncode, done.stderr), (0, ""))
+                done = subprocess.run([TARRY, "train", "--resume", "c", "--rounds", "2", "--quiet"], capture_output=True,
+                                      text=True, timeout=TIMEOUT, cwd=self.folder)
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+
     def test_a_default_yields(self):
         """Alone, no setting is refused by any command."""
         for name in VALUES:
