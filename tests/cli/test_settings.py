@@ -154,18 +154,14 @@ class Pairs(TarryTest):
     def test_what_is_no_setting_goes_with_all(self):
         """As docs/pairs.md says; with workers as threads, and as processes."""
         others = ["--verify", "--holdout", "0.2", "--straggler", "slow:2,2", "--evaluate", "2", "--optimizer", "adam"]
-        for crowd in crowds(list(VALUES)):
-            if "three workers" in crowd or "one copy" in crowd:
-                continue
-            with self.subTest(crowd=crowd):
-                flags = " ".join(VALUES[name] for name in crowd).split()
-                for run in ["--checkpoint", "c"], ["--processes", "--batch", "100"]:
-                    done = subprocess.run([TARRY, "train", *RUNS["train"], *flags, *others, *run], capture_output=True,
-                                          text=True, timeout=TIMEOUT, cwd=self.folder)
+        for number, crowd in enumerate(crowds([name for name in VALUES if name != "three workers"])):
+            flags = [*RUNS["train"], *" ".join(VALUES[name] for name in crowd).split(), *others]
+            for run in (["--checkpoint", f"c{number}"], ["--checkpoint", f"c{number}", "--resume", "--rounds", "2"],
+                        ["--processes", "--batch", "100"]):
+                with self.subTest(crowd=crowd, run=run):
+                    done = subprocess.run([TARRY, "train", *flags, *run], capture_output=True, text=True, timeout=TIMEOUT,
+                                          cwd=self.folder)
                     self.assertEqual((done.returncode, done.stderr), (0, ""))
-                done = subprocess.run([TARRY, "train", "--resume", "c", "--rounds", "2", "--quiet"], capture_output=True,
-                                      text=True, timeout=TIMEOUT, cwd=self.folder)
-                self.assertEqual((done.returncode, done.stderr), (0, ""))
 
     def test_a_default_yields(self):
         """Alone, no setting is refused by any command."""
