@@ -8,7 +8,6 @@ registry.Page("collective").not_measured("clauses by number; tests/model/check_v
 registry.Page("data-formats").not_measured("a format", "| models | labels | kept |")
 registry.Page("fuzzing").not_measured("executions of the fuzzers, over days; tests/fuzz.py runs each",
                                       "| fuzzer | executions | per second |")
-registry.Page("pairs").not_measured("tests/pairs.py holds it to the check of settings", "| | feature |")
 registry.Page("security").not_measured("bounds", "| bound | value |")
 registry.Page("testing").not_measured("files", "| file of `tests/scenario` |")
 registry.Page("train").not_measured(
