@@ -17,7 +17,7 @@
 
 struct checkpoint_file {
     char *path; /* what symbolic links lead to: a rename replaces the file, not a link to it */
-    char *previous, *fresh, *history, *lock, *folder;
+    char *previous, *fresh, *history, *sums, *lock, *folder;
     bool good; /* the one at `path` */
     bool locked;
     int lock_descriptor;
@@ -80,11 +80,12 @@ int checkpoint_file_open(const char *path, checkpoint_file **out, tarry_diagnost
         file->previous = join(file->path, length, ".previous");
         file->fresh = join(file->path, length, ".new");
         file->history = join(file->path, length, ".history");
+        file->sums = join(file->path, length, ".sums");
         file->lock = join(file->path, length, ".lock");
         file->folder = folder_of(file->path);
     }
     int error = file->previous == NULL || file->fresh == NULL || file->history == NULL ||
-                        file->lock == NULL || file->folder == NULL
+                        file->sums == NULL || file->lock == NULL || file->folder == NULL
                     ? diagnose_no_memory(diagnostic, path)
                     : lock(file, path, diagnostic);
     if (error == TARRY_OK)
@@ -109,11 +110,17 @@ void checkpoint_file_close(checkpoint_file *file)
         file_lock_drop(file->lock, file->lock_descriptor);
     memory_release(NULL, file->folder);
     memory_release(NULL, file->lock);
+    memory_release(NULL, file->sums);
     memory_release(NULL, file->history);
     memory_release(NULL, file->fresh);
     memory_release(NULL, file->previous);
     memory_release(NULL, file->path);
     memory_release(NULL, file);
+}
+
+const char *checkpoint_file_sums(const checkpoint_file *file)
+{
+    return file->sums;
 }
 
 const char *checkpoint_file_history(const checkpoint_file *file)

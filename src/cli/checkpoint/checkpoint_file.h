@@ -23,6 +23,8 @@ void checkpoint_file_close(checkpoint_file *file); /* NULL is allowed */
 
 /* FILE.history, for the rounds that a checkpoint counts on (history_log.h); the file's. */
 const char *checkpoint_file_history(const checkpoint_file *file);
+/* FILE.sums, for the log of committed sums (sums_file.h); the file's. */
+const char *checkpoint_file_sums(const checkpoint_file *file);
 
 /* Whether there is a FILE or a FILE.previous. */
 bool checkpoint_file_exists(const checkpoint_file *file);

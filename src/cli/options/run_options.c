@@ -35,6 +35,12 @@ static const option_choice fills[] = {
     {NULL, 0},
 };
 
+static const option_choice places[] = {
+    {"server", TARRY_SUM_SERVER},
+    {"everywhere", TARRY_SUM_EVERYWHERE},
+    {NULL, 0},
+};
+
 static const option_choice designs[] = {
     {"cyclic", TARRY_DESIGN_CYCLIC}, {"fractional", TARRY_DESIGN_FRACTIONAL},
     {"random", TARRY_DESIGN_RANDOM}, {"projective", TARRY_DESIGN_PROJECTIVE},
@@ -292,6 +298,13 @@ static const option_entry end_entries[] = {
      .kind = OPTION_TEXT,
      .read = read_stop,
      FIELD(stop)},
+    {.name = "sum",
+     .argument = "PLACE",
+     .help = "Where sums are made: at the server, which has the parameters (server, default), or "
+             "among the workers, which all have them and step alike (everywhere)",
+     .kind = OPTION_CHOICE,
+     .choices = places,
+     FIELD(settings.server.sum)},
     {.name = "chunk-cost",
      .argument = "SPEC",
      .help = "What a dynamic order takes chunks to cost: learned over the rounds (learned, "

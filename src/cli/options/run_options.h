@@ -29,7 +29,7 @@ typedef enum run_table {
     RUN_SIZE,   /* workers, chunks, pieces, replication, parts, seed */
     RUN_LAYOUT, /* design, order, racks */
     RUN_RULES,  /* credit, keep, ahead, fill, adapt */
-    RUN_END,    /* stop, chunk-cost, reproducible */
+    RUN_END,    /* stop, sum, chunk-cost, reproducible */
 } run_table;
 
 option_group run_options_group(run_table which, const char *title, run_options *options);

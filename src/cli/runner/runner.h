@@ -13,21 +13,29 @@
 #include <tarry/compute.h>
 #include <tarry/runtime.h>
 #include <tarry/straggler.h>
+#include <tarry/sum_log.h>
 
 #include "cli/job/job_code.h"
+#include "cli/job/job_replicas.h"
 
 typedef struct runner_network runner_network;
 
 typedef struct runner {
     tarry_runtime *runtime;
     runner_network *network; /* NULL: its workers are threads of this process */
+    job_replicas *replicas;  /* everyone gets the sum: what the workers of this process hold */
 } runner;
 
 /* Waits for workers as the first round would. Errors: INTERRUPTED. */
 int runner_gather(runner *self, tarry_diagnostic *diagnostic);
-/* As tarry_runtime_round, after runner_gather. */
+/* As tarry_runtime_round, after runner_gather; where everyone gets the sum, the workers have the
+ * parameters, and neither they nor the sum are looked at. */
 int runner_round(runner *self, const float *parameters, float *sum, tarry_round_result *result,
                  tarry_diagnostic *diagnostic);
+/* Where everyone gets the sum, between two rounds: what the workers have after so many steps, all
+ * that were taken; as job_replicas_look. */
+int runner_look(runner *self, uint64_t steps, float *parameters, optimizer_state *state, float *sum,
+                tarry_diagnostic *diagnostic);
 /* As tarry_runtime_replan. */
 int runner_replan(runner *self, const tarry_plan *next, tarry_diagnostic *diagnostic);
 /* Sets rack[j] of each worker, as tarry_plan_evolution has it, to what the workers say, and for
@@ -53,6 +61,10 @@ typedef struct runner_request {
      * call. */
     const job_spec *job;
     const dataset *data; /* that is trained on */
+    /* With TARRY_SUM_EVERYWHERE, for the call; else NULL. */
+    const job_replicas_settings *replicas;
+    /* The same: where the sums are noted, and what it says of those before. */
+    tarry_sum_log sums;
     /* Tells the user a line; called within `create` and `round`. */
     void (*say)(void *user, const char *line);
     void *say_user;

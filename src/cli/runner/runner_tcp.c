@@ -281,6 +281,14 @@ int runner_round(runner *self, const float *parameters, float *sum, tarry_round_
     return error;
 }
 
+int runner_look(runner *self, uint64_t steps, float *parameters, optimizer_state *state, float *sum,
+                tarry_diagnostic *diagnostic)
+{
+    (void)diagnostic;
+    job_replicas_look(self->replicas, steps, parameters, state, sum);
+    return TARRY_OK;
+}
+
 int runner_replan(runner *self, const tarry_plan *next, tarry_diagnostic *diagnostic)
 {
     int error = tarry_runtime_replan(self->runtime, next, diagnostic);
@@ -341,6 +349,7 @@ void runner_free(runner *self, bool finished)
         shipped_data_free(own->shipped);
         memory_release(NULL, own->numerics);
     }
+    job_replicas_free(self->replicas);
     memory_release(NULL, own);
     memory_release(NULL, self);
 }

@@ -12,6 +12,7 @@
 #include "cli/checkpoint/checkpoint_file.h"
 #include "cli/checkpoint/history_code.h"
 #include "cli/checkpoint/history_log.h"
+#include "cli/checkpoint/sums_file.h"
 #include "cli/text/complain.h"
 #include "plan/plan_code.h"
 
@@ -19,7 +20,8 @@ struct train_checkpoint {
     const train_options *options;
     checkpoint_file *file;
     history_log *log;
-    char *config; /* the options that count, as JSON */
+    sums_file *sums; /* NULL: the server has the sums */
+    char *config;    /* the options that count, as JSON */
     uint8_t data[CHECKPOINT_DIGEST_SIZE];
 
     bool resumes;
@@ -230,9 +232,23 @@ void train_checkpoint_close(train_checkpoint *keeper)
     memory_release(NULL, keeper->encoded_plan);
     memory_release(NULL, keeper->server);
     free(keeper->config);
+    sums_file_close(keeper->sums);
     history_log_free(keeper->log);
     checkpoint_file_close(keeper->file);
     memory_release(NULL, keeper);
+}
+
+int train_checkpoint_sums(train_checkpoint *keeper, tarry_sum_log *log)
+{
+    tarry_diagnostic why;
+    *log = (tarry_sum_log){.term = 1};
+    if (keeper == NULL)
+        return OPTIONS_PROCEED;
+    uint64_t steps = keeper->resumes ? keeper->from.round : 0;
+    if (sums_file_open(checkpoint_file_sums(keeper->file), steps, &keeper->sums, log, &why) !=
+        TARRY_OK)
+        return complain(EXIT_FAILED, "--checkpoint: %s", why.text);
+    return OPTIONS_PROCEED;
 }
 
 bool train_checkpoint_resumes(const train_checkpoint *keeper)
@@ -254,29 +270,42 @@ void train_checkpoint_request(const train_checkpoint *keeper, runner_request *re
     request->job_id = keeper->from.job;
 }
 
-int train_checkpoint_restore(train_checkpoint *keeper, size_t dimension, float *parameters,
-                             optimizer_state *steps, history *past)
+static int refuse_to_resume(const train_checkpoint *keeper, int error)
+{
+    return complain(EXIT_FAILED, "--resume: %s: %s", keeper->options->checkpoint,
+                    error == TARRY_ERROR_FORMAT ? "what it holds does not belong together"
+                                                : tarry_error_text(error));
+}
+
+int train_checkpoint_vectors(const train_checkpoint *keeper, size_t dimension, float *parameters,
+                             optimizer_state *state, uint64_t *steps)
 {
     const checkpoint *from = &keeper->from;
-    float *const vectors[CHECKPOINT_VECTORS] = {parameters, steps->velocity, steps->square};
+    float *const vectors[CHECKPOINT_VECTORS] = {parameters, state->velocity, state->square};
     int error = from->dimension == dimension ? TARRY_OK : TARRY_ERROR_FORMAT;
     for (uint32_t i = 0; i < CHECKPOINT_VECTORS; i++)
         if ((vectors[i] != NULL) != (i < from->vectors))
             error = TARRY_ERROR_FORMAT;
-    if (error == TARRY_OK)
-        error = history_decode(past, from->history.bytes, from->history.size);
+    if (error != TARRY_OK)
+        return refuse_to_resume(keeper, error);
+    for (uint32_t i = 0; i < from->vectors; i++)
+        checkpoint_numbers(keeper->vectors[i], dimension, vectors[i]);
+    state->decayed = from->decayed;
+    state->square_decayed = from->square_decayed;
+    *steps = from->round;
+    return OPTIONS_PROCEED;
+}
+
+int train_checkpoint_restore(train_checkpoint *keeper, history *past)
+{
+    const checkpoint *from = &keeper->from;
+    int error = history_decode(past, from->history.bytes, from->history.size);
     tarry_diagnostic why;
     if (error == TARRY_OK &&
         history_log_read(keeper->log, from->round, from->rounds, past, &why) != TARRY_OK)
         return complain(EXIT_FAILED, "--resume: %s", why.text);
     if (error != TARRY_OK)
-        return complain(EXIT_FAILED, "--resume: %s: %s", keeper->options->checkpoint,
-                        error == TARRY_ERROR_FORMAT ? "what it holds does not belong together"
-                                                    : tarry_error_text(error));
-    for (uint32_t i = 0; i < from->vectors; i++)
-        checkpoint_numbers(keeper->vectors[i], dimension, vectors[i]);
-    steps->decayed = from->decayed;
-    steps->square_decayed = from->square_decayed;
+        return refuse_to_resume(keeper, error);
     checkpoint_file_forget(keeper->file);
     return OPTIONS_PROCEED;
 }

@@ -28,6 +28,13 @@ int train_checkpoint_open(const train_options *options, const train_identity *id
                           train_checkpoint **out);
 void train_checkpoint_close(train_checkpoint *keeper); /* NULL is allowed */
 
+/*
+ * Where everyone gets the sum: what the server starts with. Sums are noted beside the checkpoint,
+ * from now on until the keeper is closed; without one (NULL) nowhere. Gives back OPTIONS_PROCEED,
+ * or the exit status after a complaint.
+ */
+int train_checkpoint_sums(train_checkpoint *keeper, tarry_sum_log *log);
+
 /* Whether the run goes on from a checkpoint; false for NULL. The calls of this group are for one
  * that does. */
 bool train_checkpoint_resumes(const train_checkpoint *keeper);
@@ -36,11 +43,14 @@ bool train_checkpoint_resumes(const train_checkpoint *keeper);
 tarry_plan *train_checkpoint_take_plan(train_checkpoint *keeper);
 /* Sets what a runner goes on from; valid until train_checkpoint_restore. */
 void train_checkpoint_request(const train_checkpoint *keeper, runner_request *request);
-/* Fills in the rest and forgets what was read. `dimension` is that of parameters and of the
- * optimizer, whose state is `steps`. Gives back OPTIONS_PROCEED, or the exit status after a
- * complaint. */
-int train_checkpoint_restore(train_checkpoint *keeper, size_t dimension, float *parameters,
-                             optimizer_state *steps, history *past);
+/* Before train_checkpoint_restore: sets the vectors, behind which *steps rounds are. `dimension` is
+ * that of parameters and of the optimizer, whose state is `state`. Gives back OPTIONS_PROCEED, or
+ * the exit status after a complaint. */
+int train_checkpoint_vectors(const train_checkpoint *keeper, size_t dimension, float *parameters,
+                             optimizer_state *state, uint64_t *steps);
+/* Fills in the rounds that are done, and forgets what was read. Gives back OPTIONS_PROCEED, or the
+ * exit status after a complaint. */
+int train_checkpoint_restore(train_checkpoint *keeper, history *past);
 
 /*
  * Between two rounds, or while the runner attends: notes where the runner and its plan stand. What

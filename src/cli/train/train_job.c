@@ -127,7 +127,19 @@ static void say(void *user, const char *line)
     fprintf(stderr, "%s\n", line);
 }
 
-static int create_runner(train_job *job, tarry_diagnostic *why)
+/* Where the rounds begin. */
+static int restore_vectors(train_job *job)
+{
+    const train_checkpoint *keeper = job->inputs.keeper;
+    if (!train_checkpoint_resumes(keeper))
+        return OPTIONS_PROCEED;
+    int status = train_checkpoint_vectors(keeper, job->dimension, job->parameters,
+                                          optimizer_state_of(job->optimizer), &job->first_round);
+    job->steps = job->committed = job->first_round;
+    return status;
+}
+
+static int create_runner(train_job *job, const tarry_sum_log *sums, tarry_diagnostic *why)
 {
     const train_inputs *inputs = &job->inputs;
     const train_options *options = inputs->options;
@@ -138,8 +150,20 @@ static int create_runner(train_job *job, tarry_diagnostic *why)
         .holdout = options->test == NULL ? options->holdout : 0,
         .made_samples = options->source.path == NULL ? options->samples : 0,
     };
+    const job_replicas_settings replicas = {
+        .model = job->model,
+        .optimizer = options->optimizer,
+        .rate = options->rate,
+        .samples = job->samples,
+        .keeps_sum = options->verify,
+        .steps = job->steps,
+        .parameters = job->parameters,
+        .state = optimizer_state_of(job->optimizer),
+    };
     runner_request request = {
         .dimension = job->dimension,
+        .replicas = sums_everywhere(job) ? &replicas : NULL,
+        .sums = *sums,
         .server = &job->server,
         .compute = chunk_gradient_compute,
         .user = job->gradients,
@@ -183,11 +207,9 @@ static int begin_checkpoints(train_job *job)
     if (keeper == NULL)
         return OPTIONS_PROCEED;
     if (train_checkpoint_resumes(keeper)) {
-        int status = train_checkpoint_restore(keeper, job->dimension, job->parameters,
-                                              optimizer_state_of(job->optimizer), job->past);
+        int status = train_checkpoint_restore(keeper, job->past);
         if (status != OPTIONS_PROCEED)
             return status;
-        job->first_round = job->past->count;
     }
     tarry_diagnostic why = {"out of memory"};
     int error = train_job_mark_checkpoint(job);
@@ -219,14 +241,21 @@ int train_job_create(const train_inputs *inputs, history *past, train_job **out)
         error = create_gradients(job);
     if (error == TARRY_OK)
         error = interrupt_begin(stop_round, job, &job->signals);
+    int status = OPTIONS_PROCEED;
+    tarry_sum_log sums = {.term = 0};
     if (error == TARRY_OK)
-        error = create_runner(job, &why);
-    if (error == TARRY_OK)
+        status = restore_vectors(job);
+    if (error == TARRY_OK && status == OPTIONS_PROCEED && sums_everywhere(job))
+        status = train_checkpoint_sums(inputs->keeper, &sums);
+    if (error == TARRY_OK && status == OPTIONS_PROCEED)
+        error = create_runner(job, &sums, &why);
+    if (error == TARRY_OK && status == OPTIONS_PROCEED)
         error = create_scores(job);
-    int status = error == TARRY_OK
-                     ? begin_checkpoints(job)
-                     : complain(EXIT_FAILED, "%s: %s", inputs->command,
-                                why.text[0] != '\0' ? why.text : tarry_error_text(error));
+    if (error != TARRY_OK)
+        status = complain(EXIT_FAILED, "%s: %s", inputs->command,
+                          why.text[0] != '\0' ? why.text : tarry_error_text(error));
+    else if (status == OPTIONS_PROCEED)
+        status = begin_checkpoints(job);
     if (status == OPTIONS_PROCEED)
         *out = job;
     else

@@ -22,9 +22,12 @@ struct train_job {
     train_scores *scores;
     optimizer *optimizer;
     chunk_gradient *gradients;
+    /* With --sum everywhere, where the workers have them, those after so many steps, and the
+     * optimizer's state with them; else as they are now. */
     float *parameters, *sum, *gradient;
-    verification *verify; /* NULL without --verify */
-    double *costs;        /* of the round's chunks; NULL: not given */
+    uint64_t steps, committed; /* of `parameters`, and of the workers */
+    verification *verify;      /* NULL without --verify */
+    double *costs;             /* of the round's chunks; NULL: not given */
     interrupt *signals;
     _Atomic(runner *) runs;
     history *past;
@@ -39,6 +42,11 @@ struct train_job {
 static inline runner *runner_of(const train_job *job)
 {
     return atomic_load_explicit(&job->runs, memory_order_relaxed);
+}
+
+static inline bool sums_everywhere(const train_job *job)
+{
+    return job->server.sum == TARRY_SUM_EVERYWHERE;
 }
 
 /* As train_checkpoint_mark and train_checkpoint_write; without checkpoints they do nothing. */

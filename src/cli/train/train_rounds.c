@@ -24,10 +24,25 @@ static void gather(train_job *job)
     past->seconds = past->earlier_seconds + clock_seconds() - job->start;
 }
 
+/* Between two rounds: the parameters are as they are now. */
+static int catch_up(train_job *job, tarry_diagnostic *why)
+{
+    if (job->steps == job->committed)
+        return TARRY_OK;
+    int error = runner_look(runner_of(job), job->committed, job->parameters,
+                            optimizer_state_of(job->optimizer), NULL, why);
+    if (error == TARRY_OK)
+        job->steps = job->committed;
+    return error;
+}
+
 int train_job_write_checkpoint(train_job *job, tarry_diagnostic *why)
 {
     if (job->inputs.keeper == NULL)
         return TARRY_OK;
+    int error = catch_up(job, why);
+    if (error != TARRY_OK)
+        return error;
     gather(job);
     return train_checkpoint_write(job->inputs.keeper, runner_of(job), job->dimension,
                                   job->parameters, optimizer_state_of(job->optimizer), job->past,
@@ -91,14 +106,26 @@ static int check_loss(const train_job *job, tarry_diagnostic *why)
                     job->past->count, job->inputs.options->rate);
 }
 
-/* Takes the optimizer's step along the round's estimate, and checks it first if asked to. */
-static void use_estimate(train_job *job, history_round *round)
+/* Takes the optimizer's step along the round's estimate, and checks it first if asked to. Where
+ * everyone gets the sum, the workers take the step, on the sum that is now committed. */
+static int use_estimate(train_job *job, history_round *round, tarry_diagnostic *why)
 {
+    bool everywhere = sums_everywhere(job);
+    if (everywhere)
+        job->committed = round->result.sum.step;
+    if (everywhere && job->verify != NULL) {
+        int error = runner_look(runner_of(job), job->committed, NULL, NULL, job->sum, why);
+        if (error != TARRY_OK)
+            return error;
+    }
     if (job->verify != NULL)
         verification_check(job->verify, round->result.round, job->parameters, job->sum,
                            &round->verified);
+    if (everywhere)
+        return job->verify != NULL ? catch_up(job, why) : TARRY_OK;
     objective_regularise(job->model, job->parameters, job->sum, job->samples, job->gradient);
     optimizer_step(job->optimizer, job->gradient, job->parameters);
+    return TARRY_OK;
 }
 
 static void note(train_job *job, const char *text)
@@ -164,7 +191,8 @@ void train_job_attend(void *user)
 {
     train_job *job = user;
     train_checkpoint *keeper = job->inputs.keeper;
-    if (keeper != NULL && train_checkpoint_urgent(keeper, runner_of(job)) &&
+    bool known = job->steps == job->committed; /* within a round the workers can't be asked */
+    if (keeper != NULL && known && train_checkpoint_urgent(keeper, runner_of(job)) &&
         train_job_mark_checkpoint(job) == TARRY_OK)
         try_checkpoint(job);
 }
@@ -189,9 +217,12 @@ static int sum_and_score(train_job *job, history_round *round, tarry_diagnostic 
     runner *runs = runner_of(job);
     bool scored = past->count % job->inputs.options->evaluate == 0;
     double asked = clock_seconds();
+    int error = scored ? catch_up(job, why) : TARRY_OK;
+    if (error != TARRY_OK)
+        return error;
     if (scored)
         train_scores_begin(job->scores, job->parameters);
-    int error = runner_round(runs, job->parameters, job->sum, &round->result, why);
+    error = runner_round(runs, job->parameters, job->sum, &round->result, why);
     if (error == TARRY_OK) {
         round->seconds = (double)(round->result.end_ns - round->result.start_ns) * 1e-9;
         /* Before it, workers may have been waited for. */
@@ -232,9 +263,12 @@ static bool run_round(train_job *job)
     }
     *round = done;
     warn_of_rounding(job, &round->result);
-    use_estimate(job, round);
-    if (train_job_mark_checkpoint(job) != TARRY_OK) {
-        end_early(past, "out of memory after %zu rounds", past->count);
+    error = use_estimate(job, round, &why);
+    if (error == TARRY_OK)
+        error = train_job_mark_checkpoint(job);
+    if (error != TARRY_OK) {
+        end_early(past, "%s after %zu rounds",
+                  why.text[0] != '\0' ? why.text : tarry_error_text(error), past->count);
         return false;
     }
     keep_checkpoint(job);
@@ -279,6 +313,11 @@ static void score_end(train_job *job)
 {
     history *past = job->past;
     tarry_diagnostic why;
+    if (catch_up(job, &why) != TARRY_OK) {
+        if (past->error[0] == '\0')
+            end_early(past, "%s", why.text);
+        return;
+    }
     train_scores_begin(job->scores, job->parameters);
     train_scores_end(job->scores, TRAIN_SCORES_NO_ROUND, &past->train_end, &past->test_end);
     if (past->error[0] == '\0' && check_loss(job, &why) != TARRY_OK)

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/checkpoint/sums_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "base/diagnostic.h"
+#include "base/digest.h"
+#include "base/memory.h"
+#include "cli/checkpoint/whole_file.h"
+
+enum { VERSION = 1, NAME_BYTES = 8, CHECK_BYTES = 8 };
+
+static const char NAME[NAME_BYTES + 1] = "tarrysum";
+
+struct sums_file {
+    int descriptor;
+    off_t end;
+};
+
+static void put_head(uint8_t head[SUMS_HEAD_BYTES])
+{
+    memcpy(head, NAME, NAME_BYTES);
+    bytes_put(bytes_put(head + NAME_BYTES, VERSION, 4), SUMS_ENTRY_BYTES, 4);
+}
+
+static int put_entry(const tarry_sum_id *entry, uint8_t bytes[SUMS_ENTRY_BYTES])
+{
+    uint8_t seal[32];
+    uint8_t *at = bytes_put(bytes, entry->step, 8);
+    at = bytes_put(at, entry->term, 4);
+    at = bytes_put(at, entry->attempt, 4);
+    at = bytes_put(at, entry->digest, 8);
+    if (digest_of_bytes(bytes, SUMS_ENTRY_BYTES - CHECK_BYTES, seal) != 0)
+        return TARRY_ERROR_NO_MEMORY;
+    memcpy(at, seal, CHECK_BYTES);
+    return TARRY_OK;
+}
+
+/* Whether the bytes are those of an entry. */
+static bool get_entry(const uint8_t bytes[SUMS_ENTRY_BYTES], tarry_sum_id *entry)
+{
+    uint8_t again[SUMS_ENTRY_BYTES];
+    *entry = (tarry_sum_id){
+        .step = bytes_get(bytes, 8),
+        .term = (uint32_t)bytes_get(bytes + 8, 4),
+        .attempt = (uint32_t)bytes_get(bytes + 12, 4),
+        .digest = bytes_get(bytes + 16, 8),
+    };
+    return put_entry(entry, again) == TARRY_OK && memcmp(again, bytes, sizeof(again)) == 0;
+}
+
+int sums_file_read(const uint8_t *bytes, size_t size, uint64_t steps, tarry_sum_id last[2],
+                   uint32_t *term, size_t *valid, bool *ahead, tarry_diagnostic *diagnostic)
+{
+    uint8_t head[SUMS_HEAD_BYTES];
+    uint64_t at = 0; /* the step that the log is at */
+    put_head(head);
+    if (size < sizeof(head) || memcmp(bytes, head, sizeof(head)) != 0)
+        return diagnose(diagnostic, TARRY_ERROR_FORMAT, "this is no log of a run's sums");
+    tarry_sum_id found[2] = {{0}}, entry;
+    *term = 0;
+    *valid = sizeof(head);
+    while (size - *valid >= SUMS_ENTRY_BYTES && get_entry(bytes + *valid, &entry)) {
+        if (entry.attempt == 0 ? entry.step > at : entry.step != at + 1)
+            return diagnose(diagnostic, TARRY_ERROR_FORMAT, "its steps do not follow each other");
+        at = entry.step;
+        if (entry.attempt != 0 && entry.step == steps)
+            found[0] = entry;
+        else if (entry.attempt != 0 && entry.step + 1 == steps)
+            found[1] = entry;
+        *term = entry.term > *term ? entry.term : *term;
+        *valid += SUMS_ENTRY_BYTES;
+    }
+    if (at < steps)
+        return diagnose(diagnostic, TARRY_ERROR_FORMAT, "it has not all steps of the checkpoint");
+    memcpy(last, found, sizeof(found));
+    *ahead = at > steps;
+    return TARRY_OK;
+}
+
+/* At the end, and synced. */
+static int write_bytes(sums_file *file, const uint8_t *bytes, size_t size)
+{
+    for (size_t done = 0; done < size;) {
+        ssize_t count =
+            pwrite(file->descriptor, bytes + done, size - done, file->end + (off_t)done);
+        if (count < 0 && errno != EINTR)
+            return TARRY_ERROR_FILE;
+        done += count > 0 ? (size_t)count : 0;
+    }
+    if (fdatasync(file->descriptor) != 0)
+        return TARRY_ERROR_FILE;
+    file->end += (off_t)size;
+    return TARRY_OK;
+}
+
+/* A tarry_sum_log's. */
+static int append(void *user, const tarry_sum_id *entry)
+{
+    uint8_t bytes[SUMS_ENTRY_BYTES];
+    int error = put_entry(entry, bytes);
+    return error == TARRY_OK ? write_bytes(user, bytes, sizeof(bytes)) : error;
+}
+
+static int begin_anew(sums_file *file, tarry_sum_log *log)
+{
+    uint8_t head[SUMS_HEAD_BYTES];
+    put_head(head);
+    *log = (tarry_sum_log){.term = 1};
+    return ftruncate(file->descriptor, 0) == 0 ? write_bytes(file, head, sizeof(head))
+                                               : TARRY_ERROR_FILE;
+}
+
+static int go_on(sums_file *file, const char *path, uint64_t steps, tarry_sum_log *log,
+                 tarry_diagnostic *diagnostic)
+{
+    uint8_t *bytes;
+    size_t size, valid;
+    bool ahead;
+    tarry_diagnostic why;
+    int error = whole_file_read(path, &bytes, &size, diagnostic);
+    if (error != TARRY_OK)
+        return error;
+    *log = (tarry_sum_log){0};
+    error = sums_file_read(bytes, size, steps, log->last, &log->term, &valid, &ahead, &why);
+    memory_release(NULL, bytes);
+    if (error != TARRY_OK)
+        return diagnose(diagnostic, error, "%s: %s", path, why.text);
+    log->term++;
+    file->end = (off_t)valid;
+    if (ftruncate(file->descriptor, file->end) != 0)
+        return TARRY_ERROR_FILE;
+    const tarry_sum_id back = {.step = steps, .term = log->term};
+    return ahead ? append(file, &back) : TARRY_OK;
+}
+
+int sums_file_open(const char *path, uint64_t steps, sums_file **out, tarry_sum_log *log,
+                   tarry_diagnostic *diagnostic)
+{
+    struct stat status;
+    sums_file *file = memory_allocate(NULL, 1, sizeof(*file));
+    if (file == NULL)
+        return diagnose_no_memory(diagnostic, path);
+    tarry_diagnostic why = {""};
+    int error = TARRY_ERROR_FILE;
+    file->descriptor = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0600);
+    if (file->descriptor >= 0 && fstat(file->descriptor, &status) == 0) {
+        if (!S_ISREG(status.st_mode))
+            errno = EINVAL;
+        else
+            error = steps == 0 ? begin_anew(file, log) : go_on(file, path, steps, log, &why);
+    }
+    if (error != TARRY_OK) {
+        if (why.text[0] != '\0')
+            diagnose(diagnostic, error, "%s", why.text);
+        else
+            diagnose(diagnostic, error, "%s: %s", path, strerror(errno));
+        sums_file_close(file);
+        return error;
+    }
+    log->append = append;
+    log->user = file;
+    *out = file;
+    return TARRY_OK;
+}
+
+void sums_file_close(sums_file *file)
+{
+    if (file == NULL)
+        return;
+    if (file->descriptor >= 0)
+        close(file->descriptor);
+    memory_release(NULL, file);
+}

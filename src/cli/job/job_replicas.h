@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the workers of this process hold where everyone gets the sum: each its own parameters and
+ * its own optimizer, which step on the same sums as the server would (--sum server), to the bit.
+ *
+ * Workers' threads step them; another thread may look at the state after a step.
+ */
+#ifndef CLI_JOB_REPLICAS_H
+#define CLI_JOB_REPLICAS_H
+
+#include <tarry/replica.h>
+
+#include "learn/objective.h"
+#include "learn/optimizer.h"
+
+typedef struct job_replicas job_replicas;
+
+typedef struct job_replicas_settings {
+    const objective *model; /* borrowed */
+    optimizer_kind optimizer;
+    double rate;
+    double samples; /* that a sum is over */
+    bool keeps_sum; /* that of the last step, for job_replicas_look */
+    /* What they begin with: the state after so many steps, which is copied. */
+    uint64_t steps;
+    const float *parameters;
+    const optimizer_state *state; /* of an optimizer of that kind */
+} job_replicas_settings;
+
+/* As many as the process has workers. The caller frees *out, after what calls the replicas. Errors:
+ * NO_MEMORY. */
+int job_replicas_create(const job_replicas_settings *settings, uint32_t count, job_replicas **out);
+void job_replicas_free(job_replicas *self); /* NULL is allowed */
+
+/* `count` of them, in the order of workers; they belong to `self`. */
+const tarry_replica *job_replicas_list(const job_replicas *self);
+
+/*
+ * Waits until one of them has taken so many steps, and copies what it has then; none may take more
+ * meanwhile. parameters, `state` (of an optimizer of the same kind) and sum (the last step's,
+ * unweighted, with keeps_sum) may be NULL.
+ */
+void job_replicas_look(job_replicas *self, uint64_t steps, float *parameters,
+                       optimizer_state *state, float *sum);
+
+#endif

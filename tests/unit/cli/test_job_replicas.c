@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What workers hold where everyone gets the sum, against the server's own steps. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "cli/job/job_replicas.h"
+
+enum { FEATURES = 5, SAMPLES = 20, WORKERS = 3 };
+
+static const optimizer_kind kinds[] = {OPTIMIZER_GD, OPTIMIZER_MOMENTUM, OPTIMIZER_NESTEROV,
+                                       OPTIMIZER_ADAM};
+
+/* One run: the server's parameters and optimizer, and the workers'. */
+typedef struct pair {
+    objective *model;
+    size_t dimension;
+    float parameters[FEATURES], gradient[FEATURES], sum[FEATURES];
+    optimizer *optimizer;
+    job_replicas *replicas;
+} pair;
+
+static void begin(pair *run, optimizer_kind kind)
+{
+    const objective_settings model = {
+        .model = MODEL_LOGISTIC, .features = FEATURES, .classes = 2, .l2 = 0.1};
+    assert_int_equal(objective_create(&model, NULL, &run->model, NULL), TARRY_OK);
+    run->dimension = objective_dimension(run->model);
+    assert_int_equal(run->dimension, FEATURES);
+    objective_initial(run->model, 1, run->parameters);
+    assert_int_equal(optimizer_create(kind, 0.5, FEATURES, NULL, &run->optimizer), TARRY_OK);
+    const job_replicas_settings settings = {
+        .model = run->model,
+        .optimizer = kind,
+        .rate = 0.5,
+        .samples = SAMPLES,
+        .keeps_sum = true,
+        .parameters = run->parameters,
+        .state = optimizer_state_of(run->optimizer),
+    };
+    assert_int_equal(job_replicas_create(&settings, WORKERS, &run->replicas), TARRY_OK);
+}
+
+static void end(pair *run)
+{
+    job_replicas_free(run->replicas);
+    optimizer_free(run->optimizer);
+    objective_free(run->model);
+}
+
+/* The server's step, and what it steps on. */
+static void step_server(pair *run, uint64_t step)
+{
+    for (size_t i = 0; i < FEATURES; i++)
+        run->sum[i] = (float)(step * (i + 1)) - 7;
+    objective_regularise(run->model, run->parameters, run->sum, SAMPLES, run->gradient);
+    optimizer_step(run->optimizer, run->gradient, run->parameters);
+}
+
+static void step_worker(pair *run, uint32_t worker, uint64_t step)
+{
+    const tarry_replica *replica = &job_replicas_list(run->replicas)[worker];
+    assert_int_equal(replica->step(replica->user, step, run->sum), TARRY_OK);
+}
+
+static void assert_has(pair *run, uint32_t worker)
+{
+    const tarry_replica *replica = &job_replicas_list(run->replicas)[worker];
+    float found[FEATURES];
+    assert_int_equal(replica->parameters(replica->user, found), TARRY_OK);
+    assert_memory_equal(found, run->parameters, sizeof(found));
+}
+
+static void workers_step_as_the_server(void **state)
+{
+    (void)state;
+    for (size_t kind = 0; kind < sizeof(kinds) / sizeof(kinds[0]); kind++) {
+        pair run;
+        begin(&run, kinds[kind]);
+        for (uint64_t step = 1; step <= 5; step++) {
+            step_server(&run, step);
+            for (uint32_t worker = 0; worker < WORKERS; worker++) {
+                step_worker(&run, worker, step);
+                assert_has(&run, worker);
+            }
+            float parameters[FEATURES], sum[FEATURES];
+            job_replicas_look(run.replicas, step, parameters, NULL, sum);
+            assert_memory_equal(parameters, run.parameters, sizeof(parameters));
+            assert_memory_equal(sum, run.sum, sizeof(sum));
+        }
+        end(&run);
+    }
+}
+
+/* In pieces of `size` bytes. */
+static int pass(const tarry_replica *from, const tarry_replica *to, size_t size, uint64_t total)
+{
+    uint8_t piece[1024];
+    int error = TARRY_OK;
+    for (uint64_t first = 0; first < total && error == TARRY_OK; first += size) {
+        size_t length = total - first < size ? (size_t)(total - first) : size;
+        assert_int_equal(from->save(from->user, first, piece, length), TARRY_OK);
+        error = to->load(to->user, total, first, piece, length);
+    }
+    return error;
+}
+
+static void a_state_goes_from_one_to_another(void **state)
+{
+    (void)state;
+    const size_t sizes[] = {1, 7, 48, 49, 1024};
+    for (size_t kind = 0; kind < sizeof(kinds) / sizeof(kinds[0]); kind++)
+        for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+            pair run;
+            begin(&run, kinds[kind]);
+            const tarry_replica *list = job_replicas_list(run.replicas);
+            for (uint64_t step = 1; step <= 3; step++) {
+                step_server(&run, step);
+                step_worker(&run, 0, step);
+            }
+            uint64_t total = list[0].state_size(list[0].user);
+            assert_int_equal(pass(&list[0], &list[1], sizes[i], total), TARRY_OK);
+            assert_has(&run, 1);
+            step_server(&run, 4); /* the optimizer's state has come along */
+            step_worker(&run, 0, 4);
+            step_worker(&run, 1, 4);
+            assert_has(&run, 0);
+            assert_has(&run, 1);
+            end(&run);
+        }
+}
+
+static void a_state_of_another_kind_is_refused(void **state)
+{
+    (void)state;
+    pair run, other;
+    begin(&run, OPTIMIZER_MOMENTUM);
+    begin(&other, OPTIMIZER_NESTEROV);
+    step_server(&other, 1);
+    step_worker(&other, 0, 1);
+    const tarry_replica *from = job_replicas_list(other.replicas);
+    const tarry_replica *to = job_replicas_list(run.replicas);
+    uint64_t total = to->state_size(to->user);
+    assert_int_equal(total, from->state_size(from->user));
+    assert_int_equal(pass(from, to, 16, total), TARRY_ERROR_FORMAT);
+    assert_has(&run, 0);
+    assert_int_equal(pass(to, to, 1024, total - 4), TARRY_ERROR_FORMAT);
+    end(&other);
+    end(&run);
+}
+
+typedef struct stepping {
+    pair *run;
+    uint32_t worker;
+} stepping;
+
+static void *step_beside(void *user)
+{
+    const stepping *own = user;
+    step_worker(own->run, own->worker, 1);
+    return NULL;
+}
+
+static void whoever_looks_waits_for_the_step(void **state)
+{
+    (void)state;
+    pair run;
+    begin(&run, OPTIMIZER_ADAM);
+    step_server(&run, 1);
+    stepping own = {&run, 2};
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, step_beside, &own), 0);
+    optimizer *mine;
+    float parameters[FEATURES];
+    assert_int_equal(optimizer_create(OPTIMIZER_ADAM, 0.5, FEATURES, NULL, &mine), TARRY_OK);
+    job_replicas_look(run.replicas, 1, parameters, optimizer_state_of(mine), NULL);
+    assert_memory_equal(parameters, run.parameters, sizeof(parameters));
+    const optimizer_state *had = optimizer_state_of(run.optimizer);
+    const optimizer_state *got = optimizer_state_of(mine);
+    assert_memory_equal(got->velocity, had->velocity, sizeof(parameters));
+    assert_memory_equal(got->square, had->square, sizeof(parameters));
+    assert_true(got->decayed == had->decayed && got->square_decayed == had->square_decayed);
+    pthread_join(thread, NULL);
+    optimizer_free(mine);
+    end(&run);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(workers_step_as_the_server),
+        cmocka_unit_test(a_state_goes_from_one_to_another),
+        cmocka_unit_test(a_state_of_another_kind_is_refused),
+        cmocka_unit_test(whoever_looks_waits_for_the_step),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The log of committed sums on disk: what a server that starts again gets of it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/checkpoint/sums_file.h"
+
+static char path[64];
+
+static int set_up(void **state)
+{
+    (void)state;
+    snprintf(path, sizeof(path), "sums.%ld", (long)getpid());
+    remove(path);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    return remove(path);
+}
+
+static tarry_sum_id entry(uint64_t step, uint32_t term, uint32_t attempt)
+{
+    return (tarry_sum_id){step, term, attempt, step * 1000 + term * 10 + attempt};
+}
+
+static void assert_is(tarry_sum_id found, tarry_sum_id wanted)
+{
+    assert_int_equal(found.step, wanted.step);
+    assert_int_equal(found.term, wanted.term);
+    assert_int_equal(found.attempt, wanted.attempt);
+    assert_int_equal(found.digest, wanted.digest);
+}
+
+/* Opens it for a run that goes on after so many steps, and appends `count` more of the term. */
+static tarry_sum_log run(uint64_t steps, uint64_t count)
+{
+    sums_file *file;
+    tarry_sum_log log;
+    tarry_diagnostic why;
+    assert_int_equal(sums_file_open(path, steps, &file, &log, &why), TARRY_OK);
+    for (uint64_t step = steps + 1; step <= steps + count; step++) {
+        const tarry_sum_id next = entry(step, log.term, (uint32_t)step);
+        assert_int_equal(log.append(log.user, &next), TARRY_OK);
+    }
+    sums_file_close(file);
+    return log;
+}
+
+static void a_new_run_begins_with_nothing(void **state)
+{
+    (void)state;
+    tarry_sum_log log = run(0, 3);
+    assert_int_equal(log.term, 1);
+    assert_int_equal(log.last[0].step, 0);
+    log = run(0, 1); /* what is there is of another run */
+    assert_int_equal(log.term, 1);
+    log = run(1, 0);
+    assert_is(log.last[0], entry(1, 1, 1));
+}
+
+static void a_run_goes_on_with_the_last_two(void **state)
+{
+    (void)state;
+    run(0, 5);
+    tarry_sum_log log = run(5, 2);
+    assert_int_equal(log.term, 2);
+    assert_is(log.last[0], entry(5, 1, 5));
+    assert_is(log.last[1], entry(4, 1, 4));
+    log = run(7, 0);
+    assert_int_equal(log.term, 3);
+    assert_is(log.last[0], entry(7, 2, 7));
+    assert_is(log.last[1], entry(6, 2, 6));
+}
+
+static void what_is_behind_the_checkpoint_is_void(void **state)
+{
+    (void)state;
+    run(0, 5);
+    tarry_sum_log log = run(3, 1);
+    assert_int_equal(log.term, 2);
+    assert_is(log.last[0], entry(3, 1, 3));
+    log = run(4, 0);
+    assert_int_equal(log.term, 3);
+    assert_is(log.last[0], entry(4, 2, 4));
+    assert_is(log.last[1], entry(3, 1, 3));
+    sums_file *file;
+    tarry_diagnostic why;
+    assert_int_equal(sums_file_open(path, 5, &file, &log, &why), TARRY_ERROR_FORMAT);
+    assert_non_null(strstr(why.text, "not all steps"));
+}
+
+static void a_return_uses_up_its_term(void **state)
+{
+    (void)state;
+    run(0, 5);
+    assert_int_equal(run(3, 0).term, 2); /* nothing was committed in it */
+    assert_int_equal(run(3, 0).term, 3);
+}
+
+static void what_is_torn_is_cut_off(void **state)
+{
+    (void)state;
+    run(0, 3);
+    FILE *file = fopen(path, "r+b");
+    assert_non_null(file);
+    assert_int_equal(fseek(file, SUMS_HEAD_BYTES + 2 * SUMS_ENTRY_BYTES + 5, SEEK_SET), 0);
+    assert_int_equal(fputc(0xff, file), 0xff);
+    assert_int_equal(fclose(file), 0);
+    tarry_sum_log log = run(2, 1);
+    assert_is(log.last[0], entry(2, 1, 2));
+    assert_int_equal(truncate(path, SUMS_HEAD_BYTES + 3 * SUMS_ENTRY_BYTES - 1), 0);
+    log = run(2, 0);
+    assert_is(log.last[0], entry(2, 1, 2));
+}
+
+static void no_bytes_do_harm(void **state)
+{
+    (void)state;
+    run(0, 3);
+    uint8_t bytes[SUMS_HEAD_BYTES + 3 * SUMS_ENTRY_BYTES];
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    assert_int_equal(fread(bytes, 1, sizeof(bytes), file), sizeof(bytes));
+    assert_int_equal(fclose(file), 0);
+    for (size_t at = 0; at < sizeof(bytes); at++) {
+        tarry_sum_id last[2];
+        uint32_t term;
+        size_t valid;
+        bool ahead;
+        tarry_diagnostic why;
+        bytes[at] ^= 0x40;
+        size_t whole = at < SUMS_HEAD_BYTES ? 0 : (at - SUMS_HEAD_BYTES) / SUMS_ENTRY_BYTES;
+        int error = sums_file_read(bytes, sizeof(bytes), whole, last, &term, &valid, &ahead, &why);
+        assert_int_equal(error, at < SUMS_HEAD_BYTES ? TARRY_ERROR_FORMAT : TARRY_OK);
+        if (error == TARRY_OK) {
+            assert_int_equal(valid, SUMS_HEAD_BYTES + whole * SUMS_ENTRY_BYTES);
+            assert_false(ahead);
+        }
+        bytes[at] ^= 0x40;
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_new_run_begins_with_nothing, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_run_goes_on_with_the_last_two, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_is_behind_the_checkpoint_is_void, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_return_uses_up_its_term, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_is_torn_is_cut_off, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(no_bytes_do_harm, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
