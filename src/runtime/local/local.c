@@ -10,6 +10,7 @@
 #include "base/diagnostic.h"
 #include "base/memory.h"
 #include "base/sized.h"
+#include "engine/shared.h"
 #include "plan/plan.h"
 #include "runtime/clock.h"
 #include "runtime/host/runtime.h"
@@ -94,6 +95,13 @@ static worker_slate_settings wanted_slate(const local_runtime *local)
     };
 }
 
+static int make_engine(const local_runtime *local, uint32_t worker, tarry_engine **made)
+{
+    const tarry_local_settings *settings = &local->settings;
+    return settings->engine != NULL ? settings->engine(settings->engine_user, worker, made)
+                                    : shared_engine_create(0, &local->allocator, made, NULL);
+}
+
 /* Gives a worker what it steps, and the way to the others. */
 static int join_worker(local_runtime *local, uint32_t worker)
 {
@@ -108,7 +116,7 @@ static int join_worker(local_runtime *local, uint32_t worker)
     };
     if (settings->last != NULL)
         membership.last = settings->last[worker];
-    int error = settings->engine(settings->engine_user, worker, &membership.engine);
+    int error = make_engine(local, worker, &membership.engine);
     return error != TARRY_OK ? error
                              : local_worker_join(&local->workers[worker], &local->shared, worker,
                                                  &membership, &local->allocator);
@@ -469,10 +477,9 @@ int tarry_local_create(const tarry_plan *plan, const tarry_local_settings *setti
     if (settings->parameters == 0 || settings->dimension == 0)
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
                         "local runtime: parameters and dimension must be set");
-    if (everywhere && (settings->replicas == NULL || settings->engine == NULL))
+    if (everywhere && settings->replicas == NULL)
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
-                        "local runtime: where everyone gets the sum, each worker needs a replica "
-                        "and an engine");
+                        "local runtime: where everyone gets the sum, each worker needs a replica");
     const char *mortal = straggler_mortal_term(settings->straggler);
     if (mortal != NULL)
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
