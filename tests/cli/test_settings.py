@@ -32,6 +32,7 @@ VALUES = {
     "deadline": "--stop deadline:5",
     "error": "--stop error:0.5",
     "four finish": "--stop workers:4",
+    "everywhere": "--sum everywhere",
     "scale": "--fill scale",
     "stale": "--fill stale",
     "nothing filled": "--fill none",
@@ -61,7 +62,7 @@ IMPOSSIBLE = {
 
 COMMANDS = ("train", "serve", "simulate", "plan")
 # In simulations the costs of chunks are those of the world, and everything is reproducible.
-NOT_SIMULATED = {"equal", "reproducible"}
+NOT_SIMULATED = {"equal", "reproducible", "everywhere"}
 SIMULATED = ["--scheme", "own", "--trials", "1", "--chunks", "8", "--quiet"]
 RUNS = {
     "train": ["--samples", "200", "--features", "3", "--rounds", "1", "--quiet"],

@@ -10,8 +10,8 @@ enum {
     HEAD_BYTES = 4 + 8,
     WORKER_BYTES = 2 * 8,
     ROUND_REALS = 13,
-    ROUND_COUNTS = 9,
-    ROUND_SMALL = 9,
+    ROUND_COUNTS = 11,
+    ROUND_SMALL = 13,
 };
 
 _Static_assert((ROUND_REALS + ROUND_COUNTS) * 8 + ROUND_SMALL * 4 == HISTORY_ROUND_BYTES, "");
@@ -51,11 +51,14 @@ void history_encode_round(const history_round *round, uint8_t *bytes)
         result->upload_bytes,
         result->control_bytes,
         result->control_messages,
+        result->sum.step,
+        result->sum.digest,
     };
     const uint32_t small[ROUND_SMALL] = {
-        result->exact,        result->chunks_filled, result->parts,
-        result->attempts,     result->workers_heard, result->workers_lost,
-        round->changes.moved, round->changes.split,  round->changes.merged,
+        result->exact,         result->chunks_filled, result->parts,        result->attempts,
+        result->workers_heard, result->workers_lost,  round->changes.moved, round->changes.split,
+        round->changes.merged, result->sum.term,      result->sum.attempt,  result->voters,
+        result->fetches,
     };
     for (size_t i = 0; i < ROUND_REALS; i++)
         at = bytes_put_f64(at, reals[i]);
@@ -98,6 +101,12 @@ int history_decode_round(const uint8_t *bytes, history_round *round)
                 .upload_bytes = counts[6],
                 .control_bytes = counts[7],
                 .control_messages = counts[8],
+                .sum = {.step = counts[9],
+                        .term = small[9],
+                        .attempt = small[10],
+                        .digest = counts[10]},
+                .voters = small[11],
+                .fetches = small[12],
                 .signal_ns = counts[1],
                 .end_ns = counts[2],
             },

@@ -55,7 +55,7 @@ static bool get_entry(const uint8_t bytes[SUMS_ENTRY_BYTES], tarry_sum_id *entry
 }
 
 int sums_file_read(const uint8_t *bytes, size_t size, uint64_t steps, tarry_sum_id last[2],
-                   uint32_t *term, size_t *valid, bool *ahead, tarry_diagnostic *diagnostic)
+                   uint32_t *term, size_t *valid, tarry_diagnostic *diagnostic)
 {
     uint8_t head[SUMS_HEAD_BYTES];
     uint64_t at = 0; /* the step that the log is at */
@@ -79,7 +79,6 @@ int sums_file_read(const uint8_t *bytes, size_t size, uint64_t steps, tarry_sum_
     if (at < steps)
         return diagnose(diagnostic, TARRY_ERROR_FORMAT, "it has not all steps of the checkpoint");
     memcpy(last, found, sizeof(found));
-    *ahead = at > steps;
     return TARRY_OK;
 }
 
@@ -107,13 +106,21 @@ static int append(void *user, const tarry_sum_id *entry)
     return error == TARRY_OK ? write_bytes(user, bytes, sizeof(bytes)) : error;
 }
 
+/* The log is at so many steps, in a term that no start before had. */
+static int note_start(sums_file *file, uint64_t steps, uint32_t term)
+{
+    const tarry_sum_id start = {.step = steps, .term = term};
+    return append(file, &start);
+}
+
 static int begin_anew(sums_file *file, tarry_sum_log *log)
 {
     uint8_t head[SUMS_HEAD_BYTES];
     put_head(head);
     *log = (tarry_sum_log){.term = 1};
-    return ftruncate(file->descriptor, 0) == 0 ? write_bytes(file, head, sizeof(head))
-                                               : TARRY_ERROR_FILE;
+    int error = ftruncate(file->descriptor, 0) == 0 ? write_bytes(file, head, sizeof(head))
+                                                    : TARRY_ERROR_FILE;
+    return error == TARRY_OK ? note_start(file, 0, log->term) : error;
 }
 
 static int go_on(sums_file *file, const char *path, uint64_t steps, tarry_sum_log *log,
@@ -121,13 +128,12 @@ static int go_on(sums_file *file, const char *path, uint64_t steps, tarry_sum_lo
 {
     uint8_t *bytes;
     size_t size, valid;
-    bool ahead;
     tarry_diagnostic why;
     int error = whole_file_read(path, &bytes, &size, diagnostic);
     if (error != TARRY_OK)
         return error;
     *log = (tarry_sum_log){0};
-    error = sums_file_read(bytes, size, steps, log->last, &log->term, &valid, &ahead, &why);
+    error = sums_file_read(bytes, size, steps, log->last, &log->term, &valid, &why);
     memory_release(NULL, bytes);
     if (error != TARRY_OK)
         return diagnose(diagnostic, error, "%s: %s", path, why.text);
@@ -135,12 +141,11 @@ static int go_on(sums_file *file, const char *path, uint64_t steps, tarry_sum_lo
     file->end = (off_t)valid;
     if (ftruncate(file->descriptor, file->end) != 0)
         return TARRY_ERROR_FILE;
-    const tarry_sum_id back = {.step = steps, .term = log->term};
-    return ahead ? append(file, &back) : TARRY_OK;
+    return note_start(file, steps, log->term);
 }
 
-int sums_file_open(const char *path, uint64_t steps, sums_file **out, tarry_sum_log *log,
-                   tarry_diagnostic *diagnostic)
+int sums_file_open(const char *path, bool goes_on, uint64_t steps, sums_file **out,
+                   tarry_sum_log *log, tarry_diagnostic *diagnostic)
 {
     struct stat status;
     sums_file *file = memory_allocate(NULL, 1, sizeof(*file));
@@ -153,7 +158,7 @@ int sums_file_open(const char *path, uint64_t steps, sums_file **out, tarry_sum_
         if (!S_ISREG(status.st_mode))
             errno = EINVAL;
         else
-            error = steps == 0 ? begin_anew(file, log) : go_on(file, path, steps, log, &why);
+            error = goes_on ? go_on(file, path, steps, log, &why) : begin_anew(file, log);
     }
     if (error != TARRY_OK) {
         if (why.text[0] != '\0')

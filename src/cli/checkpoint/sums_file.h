@@ -11,6 +11,7 @@
 #ifndef CLI_SUMS_FILE_H
 #define CLI_SUMS_FILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include <tarry/error.h>
@@ -22,19 +23,19 @@ typedef struct sums_file sums_file;
 
 /*
  * Opens, or makes, the file, which is locked with the checkpoint beside it. *log is what a server
- * starts with: for a run that goes on, the entries up to `steps`, behind which a going back is
- * noted where there are others; for a new one (steps 0) what was there of another run is dropped.
+ * starts with: for a run that goes on, the entries up to `steps`, and a term that is noted, so that
+ * no other start has it; for a new one what was there of another run is dropped.
  * The caller owns *out, which `log` uses. Errors: FILE, FORMAT (no such file, or without the
  * steps), NO_MEMORY, with a diagnostic.
  */
-int sums_file_open(const char *path, uint64_t steps, sums_file **out, tarry_sum_log *log,
-                   tarry_diagnostic *diagnostic);
+int sums_file_open(const char *path, bool goes_on, uint64_t steps, sums_file **out,
+                   tarry_sum_log *log, tarry_diagnostic *diagnostic);
 void sums_file_close(sums_file *file); /* NULL is allowed */
 
 /* What a log's bytes say, for sums_file_open: any bytes may come in. last: the entries of `steps`
- * and of the one before; *term: the highest; *valid: bytes that are whole; *ahead: whether there
- * are entries after `steps`. Errors: FORMAT, NO_MEMORY, with a diagnostic. */
+ * and of the one before; *term: the highest; *valid: bytes that are whole. Errors:
+ * FORMAT, with a diagnostic. */
 int sums_file_read(const uint8_t *bytes, size_t size, uint64_t steps, tarry_sum_id last[2],
-                   uint32_t *term, size_t *valid, bool *ahead, tarry_diagnostic *diagnostic);
+                   uint32_t *term, size_t *valid, tarry_diagnostic *diagnostic);
 
 #endif

@@ -244,9 +244,8 @@ int train_checkpoint_sums(train_checkpoint *keeper, tarry_sum_log *log)
     *log = (tarry_sum_log){.term = 1};
     if (keeper == NULL)
         return OPTIONS_PROCEED;
-    uint64_t steps = keeper->resumes ? keeper->from.round : 0;
-    if (sums_file_open(checkpoint_file_sums(keeper->file), steps, &keeper->sums, log, &why) !=
-        TARRY_OK)
+    if (sums_file_open(checkpoint_file_sums(keeper->file), keeper->resumes, keeper->from.round,
+                       &keeper->sums, log, &why) != TARRY_OK)
         return complain(EXIT_FAILED, "--checkpoint: %s", why.text);
     return OPTIONS_PROCEED;
 }

@@ -1,13 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/train/train_report.h"
 
+#include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 
 #include <tarry/version.h>
 
 #include "cli/options/run_report.h"
 #include "cli/text/numbers.h"
 #include "cli/text/report_json.h"
+
+/* Of a round whose sum everyone gets; else null. */
+static json_t *sum_json(const tarry_round_result *result)
+{
+    char digest[17];
+    if (result->sum.step == 0)
+        return json_null();
+    snprintf(digest, sizeof(digest), "%016" PRIx64, result->sum.digest);
+    return json_pack("{s:I, s:I, s:I, s:s, s:I, s:I}", "step", (json_int_t)result->sum.step, "term",
+                     (json_int_t)result->sum.term, "attempt", (json_int_t)result->sum.attempt,
+                     "digest", digest, "voters", (json_int_t)result->voters, "fetches",
+                     (json_int_t)result->fetches);
+}
 
 static json_t *round_json(const history *past, size_t i)
 {
@@ -19,7 +34,7 @@ static json_t *round_json(const history *past, size_t i)
                         : (double)(result->signal_ns - result->start_ns) * 1e-9;
     return json_pack(
         "{s:I, s:o, s:o, s:o, s:o, s:o, s:b, s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, "
-        "s:I, s:I, s:I, s:I, s:o, s:I, s:o, s:I, s:I, s:I, s:o, s:o}",
+        "s:I, s:I, s:I, s:I, s:o, s:I, s:o, s:I, s:I, s:I, s:o, s:o, s:o}",
         "round", (json_int_t)result->round, "seconds", number_json(round->seconds),
         "signal_seconds", number_json(signal), "loss", number_json(train.loss), "test_loss",
         number_json(test.loss), "test_accuracy", number_json(test.accuracy), "exact", result->exact,
@@ -37,7 +52,8 @@ static json_t *round_json(const history *past, size_t i)
         number_json(round->changes.moved_data), "split", (json_int_t)round->changes.split, "merged",
         (json_int_t)round->changes.merged, "chunks",
         (json_int_t)(result->copies_needed / result->parts), "conditioning",
-        positive_json(result->conditioning), "error_bound", positive_json(result->error_bound));
+        positive_json(result->conditioning), "error_bound", positive_json(result->error_bound),
+        "sum", sum_json(result));
 }
 
 static json_t *rounds_json(const history *past)

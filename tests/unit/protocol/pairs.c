@@ -112,7 +112,13 @@ static void adapts(tarry_settings *settings)
     settings->adapts = true;
 }
 
+static void sum_everywhere(tarry_settings *settings)
+{
+    settings->server.sum = TARRY_SUM_EVERYWHERE;
+}
+
 static const feature features[] = {
+    {"--sum everywhere", TARRY_SETTING_SUM, sum_everywhere},
     {"--order dynamic", TARRY_SETTING_ORDER, order_dynamic},
     {"--order optimal", TARRY_SETTING_ORDER, order_static},
     {"--pieces 16", TARRY_SETTING_PIECES, pieces},

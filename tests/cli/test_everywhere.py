@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""--sum everywhere with workers as threads: the same training as with the sum at the server, but the workers step."""
+
+import json
+
+from harness import TarryTest, main
+
+RUN = ["train", "--samples", "300", "--features", "6", "--rounds", "6", "--workers", "5", "--chunks", "6", "--quiet"]
+EVERYWHERE = ["--sum", "everywhere"]
+# Each with what else a training may have.
+VARIANTS = {
+    "plain": "",
+    "adam": "--optimizer adam",
+    "momentum, a batch": "--optimizer momentum --batch 60",
+    "two parts": "--parts 2 --optimizer nesterov",
+    "adaptive parts": "--parts auto:2",
+    "a running sum": "--keep credited",
+    "a static order": "--order optimal --model least-squares --rate 0.05",
+    "softmax": "--model softmax --classes 3",
+    "another plan": "--adapt 2",
+}
+
+
+class Everywhere(TarryTest):
+    def train(self, *options):
+        """The report of a training, and the parameters that it saved."""
+        self.succeed(*RUN, *options, "--report", "report.json", "--save", "w.npy")
+        return json.loads(self.read("report.json")), self.read("w.npy", "rb")
+
+    def test_the_losses_are_those_of_the_server(self):
+        for name, flags in VARIANTS.items():
+            with self.subTest(variant=name):
+                server, _ = self.train(*flags.split())
+                everywhere, _ = self.train(*flags.split(), *EVERYWHERE)
+                for one, other in zip(server["rounds"], everywhere["rounds"], strict=True):
+                    self.assertAlmostEqual(one["loss"], other["loss"], delta=1e-6)
+                self.assertAlmostEqual(server["final"]["loss"], everywhere["final"]["loss"], delta=1e-6)
+
+    def test_rounds_tell_of_the_sum(self):
+        report, _ = self.train(*EVERYWHERE)
+        for number, each in enumerate(report["rounds"], 1):
+            told = each["sum"]
+            self.assertEqual((told["step"], told["term"], told["voters"], told["fetches"]), (number, 1, 5, 0))
+            self.assertEqual(len(told["digest"]), 16)
+            self.assertTrue(each["exact"])
+            self.assertEqual(each["upload_bytes"], 0)
+        report, _ = self.train()
+        self.assertEqual({str(each["sum"]) for each in report["rounds"]}, {"None"})
+
+    def test_sums_are_verified(self):
+        report, _ = self.train(*EVERYWHERE, "--verify", "--parts", "2")
+        for each in report["rounds"]:
+            self.assertLess(each["verified_error"], 1e-4)
+
+    def test_a_reproducible_run_repeats_to_the_bit(self):
+        flags = ["--reproducible", "--optimizer", "adam", *EVERYWHERE]
+        self.assertEqual(self.train(*flags)[1], self.train(*flags)[1])
+
+    def test_slow_and_dead_workers(self):
+        for straggler in "slow:2,10", "dead:1", "dead:1+slow:1,5":
+            with self.subTest(straggler=straggler):
+                report, _ = self.train(*EVERYWHERE, "--verify", "--straggler", straggler)
+                for each in report["rounds"]:
+                    self.assertTrue(each["exact"])
+                    self.assertLess(each["verified_error"], 1e-4)
+
+    def test_a_run_goes_on_from_its_checkpoint_to_the_bit(self):
+        flags = ["--reproducible", "--optimizer", "adam", *EVERYWHERE]
+        _, whole = self.train(*flags)
+        self.succeed(*RUN, *flags, "--rounds", "3", "--checkpoint", "c", "--checkpoint-every", "1")
+        self.assertIn("c.sums", self.files())
+        report, resumed = self.train(*flags, "--checkpoint", "c", "--resume")
+        self.assertEqual(resumed, whole)
+        self.assertEqual([each["sum"]["term"] for each in report["rounds"]], [1, 1, 1, 2, 2, 2])
+        self.assertEqual([each["sum"]["step"] for each in report["rounds"]], [1, 2, 3, 4, 5, 6])
+
+    def test_a_log_that_is_not_the_checkpoints_is_refused(self):
+        flags = [*EVERYWHERE, "--checkpoint", "c"]
+        self.succeed(*RUN, *flags)
+        self.write("c.sums", self.read("c.sums", "rb")[:16 + 32 * 3])
+        self.fail_with(1, "tarry: --checkpoint: c.sums: it has not all steps of the checkpoint", *RUN, *flags, "--resume",
+                       "--rounds", "8")
+
+    def test_a_checkpoint_is_of_one_way(self):
+        self.succeed(*RUN, "--checkpoint", "c")
+        self.fail_with(2, "tarry: --resume: c is of a run with --sum server, not everywhere", *RUN, *EVERYWHERE,
+                       "--checkpoint", "c", "--resume")
+
+
+if __name__ == "__main__":
+    main()
