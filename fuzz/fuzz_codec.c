@@ -5,7 +5,7 @@
 
 #include "protocol/wire/codec.h"
 
-enum { SHAPE_BYTES = 3 };
+enum { SHAPE_BYTES = 4 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -13,7 +13,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size < SHAPE_BYTES)
         return 0;
-    codec_shape shape = {.psi_bits = data[0], .stripes = data[1] + 1U, .slots = data[2]};
+    codec_shape shape = {
+        .psi_bits = data[0], .stripes = data[1] + 1U, .slots = data[2], .workers = data[3] + 1U};
     data += SHAPE_BYTES;
     size -= SHAPE_BYTES;
     /* Blocks of their very size, so that the sanitizer sees a step beyond them. */

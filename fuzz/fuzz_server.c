@@ -132,7 +132,7 @@ static tarry_message draw_message(run *its, input *in, uint8_t kind, uint32_t wo
     };
     switch (kind % 16) {
     case 8:
-        message.type = (tarry_message_type)(take(in) % (TARRY_MESSAGE_ALIVE + 1));
+        message.type = (tarry_message_type)(take(in) % TARRY_MESSAGE_TYPES);
         message.parts = 1;
         message.psi = message.stripes = no_bits;
         message.next = take(in) % (FUZZ_MOST_CHUNKS + 2);

@@ -46,7 +46,8 @@ BELOW = {
     "protocol/worker": ("protocol",),
     "sim": ("protocol/server", "protocol/worker", "straggler"),
     "sim/faults": ("sim",),
-    "runtime": ("protocol/server", "protocol/worker", "straggler"),
+    "engine": ("coding",),
+    "runtime": ("protocol/server", "protocol/worker", "straggler", "engine"),
     "runtime/sum": ("runtime",),
     "runtime/worker": ("runtime",),
     "runtime/host": ("runtime/sum",),
@@ -96,6 +97,7 @@ MAY_NOT_USE = {
     "coding": PURE,
     "straggler": PURE,
     "protocol": PURE,
+    "engine": (FILES, MEMORY, RANDOM, ENVIRONMENT),
     "runtime": (FILES, MEMORY, RANDOM, ENVIRONMENT),
     "pki": (FILES, MEMORY, RANDOM, ENVIRONMENT),
     "sim": PURE,
@@ -104,6 +106,7 @@ MAY_NOT_USE = {
 # The files whose business it is.
 EXCEPT = {
     "base/memory.c": MEMORY,
+    "engine/segment.c": FILES,
     "plan/design/design_file.c": FILES,
     "plan/rack/rack_file.c": FILES,
     "runtime/tcp/net/address.c": r"close",

@@ -25,6 +25,12 @@ typedef enum tarry_error {
     TARRY_ERROR_SYSTEM = -7,      /* the system refused a thread or another resource */
     TARRY_ERROR_INTERRUPTED = -8, /* the caller asked to stop */
     TARRY_ERROR_STATE = -9,       /* the call does not fit the object's present state */
+    /* With TARRY_SUM_EVERYWHERE: */
+    TARRY_ERROR_DIFFER =
+        -10,                 /* workers got different bits for the same sum, three times in a row */
+    TARRY_ERROR_LINKS = -11, /* a round's attempts to sum among workers all failed */
+    TARRY_ERROR_GONE = -12, /* nobody who is there has the last committed sum or state, and there is
+                               no checkpoint */
 } tarry_error;
 
 /* One sentence on `error`, without a full stop; static, never NULL,

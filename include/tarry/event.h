@@ -55,10 +55,29 @@ typedef enum tarry_fate {
     TARRY_FATE_DROPPED,  /* another one counts */
 } tarry_fate;
 
+/* Where the sum is made. */
+typedef enum tarry_sum_place {
+    TARRY_SUM_SERVER,     /* workers send coded parts to the server, which sums them and has the
+                             parameters */
+    TARRY_SUM_EVERYWHERE, /* workers sum among themselves and hold the parameters; the server has no
+                             vector */
+} tarry_sum_place;
+
+/* A sum's name, and with the digest its content. */
+typedef struct tarry_sum_id {
+    uint64_t step; /* that it is for: counts the steps committed, from 1; 0: no sum */
+    uint32_t
+        term; /* of the server: goes up at each of its starts and each return to a checkpoint */
+    uint32_t attempt; /* counts a term's attempts from 1, over all its rounds */
+    uint64_t digest;  /* of the sum's bits */
+} tarry_sum_id;
+
+#define TARRY_NO_WORKER UINT32_MAX /* an id that no worker has */
+
 typedef enum tarry_message_type {
     /* from the server */
     TARRY_MESSAGE_ROUND,  /* compute round `round`, the positions `first` first; its parameters
-                             travel with this message */
+                             travel with this message, but with TARRY_SUM_EVERYWHERE */
     TARRY_MESSAGE_SIGNAL, /* encode and transmit `stripes` with the state `psi`; begins `attempt` */
     TARRY_MESSAGE_RESUME, /* `attempt` is withdrawn: go on computing, `first`, then all but `barred`
                            */
@@ -71,7 +90,26 @@ typedef enum tarry_message_type {
     TARRY_MESSAGE_PART,   /* one stripe of the coded part; its numbers travel with this message */
     TARRY_MESSAGE_ALIVE,  /* the answer to a probe, and to an order that changed the chunk in
                              progress */
+    /*
+     * With TARRY_SUM_EVERYWHERE, from the server; a SIGNAL has `sum` and `group` then. But for ASK
+     * they matter only in the epoch that they name.
+     */
+    TARRY_MESSAGE_ASK,   /* an arrival's first: say what you have */
+    TARRY_MESSAGE_BREAK, /* the attempt `sum` can't be completed, as `from` is gone or late: end it,
+                            and answer FAILED unless the sum is held */
+    TARRY_MESSAGE_FETCH, /* get the sum `sum`, of this name and digest, from the worker `from` */
+    TARRY_MESSAGE_LOAD,  /* get the state after `sum`, the last one committed (step 0: the first
+                            state), from the worker  `from`; from the vectors' checkpoint that it has
+                            where that is itself */
+    TARRY_MESSAGE_COMMIT, /* step on `sum` */
+    /* The same, from a worker: */
+    TARRY_MESSAGE_HELD,   /* it has the sum `sum`, of this name and digest */
+    TARRY_MESSAGE_FAILED, /* it has not, and suspects `from`, or TARRY_NO_WORKER */
+    TARRY_MESSAGE_STATE,  /* the answer to ASK, COMMIT and LOAD: it has stepped last on `last` and
+                             holds `sum` */
 } tarry_message_type;
+
+#define TARRY_MESSAGE_TYPES (TARRY_MESSAGE_STATE + 1)
 
 typedef struct tarry_message {
     tarry_message_type type;
@@ -88,6 +126,13 @@ typedef struct tarry_message {
     uint32_t stripe;   /* PART */
     uint32_t parts;    /* SIGNAL, PART: into how many parts the gradient is cut in this attempt */
     bool failed;       /* REPORT */
+    bool fetched;      /* HELD, FAILED: it answers a FETCH; else a SIGNAL or a BREAK */
+    uint32_t from;     /* BREAK, FETCH, LOAD, FAILED: another worker */
+    tarry_sum_id sum;  /* SIGNAL (step 0: the server makes the sum), BREAK: a name, with digest 0;
+                          FETCH, LOAD, COMMIT,  HELD, FAILED, STATE (step 0: it holds none) */
+    tarry_sum_id last; /* STATE: the sum that it stepped on last; step 0: it has the first state */
+    uint64_t state;    /* STATE: a digest of the parameters after `last`; 0: not worked out */
+    double scale; /* SIGNAL with `sum`: the sum is multiplied by it; 1 but for TARRY_FILL_SCALE */
     /*
      * SIGNAL: the conditioning limit of this attempt, if it was raised above that of the settings,
      * at most to TARRY_CONDITIONING_MOST: all workers leave out singular values below 1/limit. 0:
@@ -126,6 +171,9 @@ typedef struct tarry_message {
     const uint64_t *first;
     const uint64_t *barred;
     const uint64_t *recalled;
+    /* SIGNAL with `sum`: one bit per worker of the plan, set for those who make the sum; else NULL.
+     */
+    const uint64_t *group;
 } tarry_message;
 
 typedef enum tarry_event_type {
@@ -143,6 +191,15 @@ typedef enum tarry_event_type {
                             sent */
     TARRY_EVENT_HEARD,   /* server: bytes of `worker` came in on its present connection, though no
                             whole message yet: it is there */
+    /* With TARRY_SUM_EVERYWHERE: */
+    TARRY_EVENT_REDUCED, /* worker: the effect REDUCE ended: the sum `sum`, with its digest, is
+                            held; or `failed`, and `from` is suspected */
+    TARRY_EVENT_FETCHED, /* worker: the effect FETCH ended: `sum` is held, or `failed` */
+    TARRY_EVENT_LOADED,  /* worker: the effect LOAD ended: the state is that after `sum`, or
+                            `failed`, and it is what it  was */
+    TARRY_EVENT_STEPPED, /* worker: the effect STEP is carried out; `state` is a digest of the
+                            parameters, or 0 */
+    TARRY_EVENT_LOGGED,  /* server: the effect LOG is carried out, durably */
 } tarry_event_type;
 
 typedef struct tarry_event {
@@ -154,6 +211,10 @@ typedef struct tarry_event {
     uint32_t stripe;
     uint32_t slot;
     bool failed;
+    tarry_sum_id
+        sum; /* REDUCED, FETCHED, LOADED, STEPPED: that of the effect, with the digest; LOGGED */
+    uint32_t from;  /* REDUCED that `failed`: whom the engine suspects, or TARRY_NO_WORKER */
+    uint64_t state; /* STEPPED */
 } tarry_event;
 
 typedef enum tarry_reject {
@@ -207,6 +268,10 @@ typedef struct tarry_round_result {
     uint64_t control_bytes;   /* all other message bytes, both ways (without the parameters), as
                                  encoded on a wire */
     uint64_t control_messages;
+    /* TARRY_SUM_EVERYWHERE; step 0: none was committed. */
+    tarry_sum_id sum;
+    uint32_t voters;  /* workers that were asked to make it, in the last attempt */
+    uint32_t fetches; /* of these, those that were sent to another one for it */
     uint64_t start_ns, signal_ns,
         end_ns; /* begin; first signal (TARRY_NEVER if none was sent); end */
 } tarry_round_result;
@@ -240,6 +305,25 @@ typedef enum tarry_effect_type {
      * LATE before its limit was too slow to keep the limit, by the stripes that had come in.
      */
     TARRY_EFFECT_LEFT_OUT,
+    /*
+     * With TARRY_SUM_EVERYWHERE; the first five are the worker's. At most one of REDUCE, FETCH,
+     * LOAD and STEP is in progress; ENCODE writes into the coded part and sends nothing.
+     */
+    TARRY_EFFECT_REDUCE,  /* begin the sum `sum` of the workers in `message.group`, with `parts` and
+                             `scale`. The own coded  part is what the ENCODEs before it wrote, or,
+                             where it is `empty`, zeros. REDUCED follows */
+    TARRY_EFFECT_ABANDON, /* end the REDUCE, FETCH or LOAD in progress: nothing of it is read or
+                             written any more, and its event must not come any more */
+    TARRY_EFFECT_FETCH,   /* get the sum `sum` from the worker `from`. FETCHED follows */
+    TARRY_EFFECT_LOAD,    /* get the state after `sum` from the worker `from`, itself: from its
+                           * checkpoint. LOADED follows
+                           */
+    TARRY_EFFECT_STEP, /* step on the held sum `sum`. STEPPED follows; nothing is computed, encoded
+                          or begun before that */
+    /* Server: append `sum` to the log, durably; LOGGED follows. With attempt 0: the run goes back
+     * to the state after the entry of `sum.step`, in the term `sum.term`, and the entries after
+     * that are void. */
+    TARRY_EFFECT_LOG,
 } tarry_effect_type;
 
 typedef struct tarry_effect {
@@ -262,7 +346,11 @@ typedef struct tarry_effect {
     /* ENCODE: a bit per position, set where the gradient is that of the round before; borrowed
      * until the next step */
     const uint64_t *stale;
-    double scale; /* COMBINE: the same for all parts of an attempt; 1 but for TARRY_FILL_SCALE */
+    double scale;     /* COMBINE, REDUCE: the same for all parts of an attempt; 1 but for
+                         TARRY_FILL_SCALE */
+    tarry_sum_id sum; /* REDUCE (digest 0), FETCH, LOAD, STEP, LOG */
+    uint32_t from;    /* FETCH, LOAD */
+    bool empty;       /* REDUCE: it contributes zeros */
     const tarry_round_result *result; /* DONE: borrowed until the next step */
 } tarry_effect;
 

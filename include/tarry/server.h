@@ -102,14 +102,20 @@ typedef struct tarry_server_settings {
     bool early;
     size_t dimension;     /* d: numbers in a gradient, and ceil(d / l) in a coded part */
     size_t stripe_length; /* numbers in a stripe of a part, the last may be shorter */
+    tarry_sum_place sum;
+    /* With TARRY_SUM_EVERYWHERE: how long a worker that is alone waits for others before it votes
+     * alone, and how long the server waits for one that has the last committed sum; and how many
+     * attempts a round has at most, 0: 8. */
+    uint64_t voters_grace_ns;
+    uint32_t attempts_most;
 } tarry_server_settings;
 
 typedef struct tarry_server tarry_server;
 
 /*
  * exact, credit by chunk, all kept, the plan's order, costs learned, no fill, the usual number
- * ahead, conditioning limit 1000, silence 2 s; stripes of 65,536 numbers; dimension is 0 and must
- * be set.
+ * ahead, conditioning limit 1000, silence and voters' grace 2 s, the sum at the server; stripes of
+ * 65,536 numbers; dimension is 0 and must be set.
  */
 #define tarry_server_settings_init(settings)                                                       \
     tarry_server_settings_init_sized((settings), sizeof(*(settings)))

@@ -14,11 +14,13 @@
 #include <tarry/allocator.h>
 #include <tarry/codec.h>
 #include <tarry/compute.h>
+#include <tarry/engine.h>
 #include <tarry/error.h>
 #include <tarry/event.h>
 #include <tarry/host.h>
 #include <tarry/local.h>
 #include <tarry/plan.h>
+#include <tarry/replica.h>
 #include <tarry/runtime.h>
 #include <tarry/server.h>
 #include <tarry/settings.h>

@@ -24,6 +24,9 @@ typedef struct tarry_worker_settings {
     tarry_keep keep;
     uint32_t ahead; /* TARRY_KEEP_CREDITED: finished gradients that may wait for their fate while it
                        computes */
+    tarry_sum_place sum;
+    tarry_sum_id last; /* TARRY_SUM_EVERYWHERE: the sum that it has stepped on last; step 0: it has
+                          the first state */
 } tarry_worker_settings;
 
 typedef struct tarry_worker tarry_worker;

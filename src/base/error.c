@@ -24,6 +24,12 @@ const char *tarry_error_text(int error)
         return "interrupted";
     case TARRY_ERROR_STATE:
         return "call does not fit the present state";
+    case TARRY_ERROR_DIFFER:
+        return "workers got different bits for the same sum";
+    case TARRY_ERROR_LINKS:
+        return "no attempt to sum among workers was completed";
+    case TARRY_ERROR_GONE:
+        return "nobody who is there has the last sum or the parameters after it";
     }
     return "unknown error";
 }

@@ -41,11 +41,17 @@ size_t layout_stripe_length(const layout *cut, uint32_t stripe)
     return smaller(cut->stripe_length, cut->part_length - start);
 }
 
+size_t layout_exists(const layout *cut, uint32_t part, size_t first, size_t length)
+{
+    assert(part < cut->parts && first + length <= cut->part_length);
+    size_t place = part * cut->part_length + first;
+    if (place >= cut->dimension)
+        return 0;
+    return smaller(length, cut->dimension - place);
+}
+
 size_t layout_present(const layout *cut, uint32_t part, uint32_t stripe)
 {
-    assert(part < cut->parts);
-    size_t first = part * cut->part_length + layout_stripe_start(cut, stripe);
-    if (first >= cut->dimension)
-        return 0;
-    return smaller(layout_stripe_length(cut, stripe), cut->dimension - first);
+    return layout_exists(cut, part, layout_stripe_start(cut, stripe),
+                         layout_stripe_length(cut, stripe));
 }

@@ -27,5 +27,7 @@ size_t layout_stripe_start(const layout *cut, uint32_t stripe);
 size_t layout_stripe_length(const layout *cut, uint32_t stripe);
 /* How many numbers of `stripe` exist in `part` of the gradient (the rest is padding). */
 size_t layout_present(const layout *cut, uint32_t part, uint32_t stripe);
+/* The same of the numbers first .. first + length - 1 of a part, which lie within it. */
+size_t layout_exists(const layout *cut, uint32_t part, size_t first, size_t length);
 
 #endif

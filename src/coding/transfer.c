@@ -71,54 +71,64 @@ void transfer_encode(const kernel *with, const layout *cut, uint32_t stripe,
     }
 }
 
-/* The block [offset, offset + length) of a stripe, for every part, from at most DECODE_GROUP of the
- * z. `weights` has a row of `stride` numbers per part. */
-static void decode_block(const kernel *with, const layout *cut, uint32_t stripe, size_t offset,
-                         size_t length, const float *const *z, const float *weights, size_t stride,
-                         size_t group, kernel_mode mode, float *estimate)
+/* A range of numbers of each part: where it lies in the parts, and where in memory. */
+typedef struct range {
+    size_t first;  /* within a part */
+    size_t length; /* >= 1 */
+    float *out;    /* of part 0; those of the next part are `stride` numbers on */
+    size_t stride;
+} range;
+
+/* `at`, for every part, from at most DECODE_GROUP of the z, which begin `offset` before it.
+ * `weights` has a row of `row` numbers per part. */
+static void decode_block(const kernel *with, const layout *cut, range at, size_t offset,
+                         const float *const *z, const float *weights, size_t row, size_t group,
+                         kernel_mode mode)
 {
     const float *in[DECODE_GROUP];
     for (size_t j = 0; j < group; j++)
         in[j] = z[j] + offset;
-    float *out = estimate + layout_stripe_start(cut, stripe) + offset;
     for (uint32_t part = 0; part < cut->parts; part++) {
-        size_t present = layout_present(cut, part, stripe);
-        if (present <= offset)
+        size_t exists = layout_exists(cut, part, at.first, at.length);
+        if (exists == 0)
             break; /* later parts have no more */
-        size_t exists = present - offset < length ? present - offset : length;
-        with->combine(out + part * cut->part_length, in, weights + part * stride, group, exists,
-                      mode);
+        with->combine(at.out + part * at.stride, in, weights + part * row, group, exists, mode);
     }
 }
 
-static void decode_parts(const kernel *with, const layout *cut, uint32_t stripe,
-                         const float *const *z, const float *weights, size_t count, bool add,
-                         float *estimate)
+static void decode_parts(const kernel *with, const layout *cut, range all, const float *const *z,
+                         const float *weights, size_t count, kernel_mode wanted)
 {
-    size_t length = layout_stripe_length(cut, stripe);
-    for (size_t offset = 0; offset < length; offset += DECODE_BLOCK) {
-        size_t block = length - offset < DECODE_BLOCK ? length - offset : DECODE_BLOCK;
-        kernel_mode mode = count <= DECODE_GROUP ? overwrite_mode(cut) : KERNEL_SET;
-        if (add)
-            mode = KERNEL_ADD;
+    for (size_t offset = 0; offset < all.length; offset += DECODE_BLOCK) {
+        size_t left = all.length - offset;
+        range block = {all.first + offset, left < DECODE_BLOCK ? left : DECODE_BLOCK,
+                       all.out + offset, all.stride};
+        kernel_mode mode = count > DECODE_GROUP && wanted == KERNEL_STREAM ? KERNEL_SET : wanted;
         size_t done = 0;
-        do { /* once even without any z, which makes the stripe zero */
+        do { /* once even without any z, which makes the range zero */
             size_t group = count - done < DECODE_GROUP ? count - done : DECODE_GROUP;
-            decode_block(with, cut, stripe, offset, block, z + done, weights + done, count, group,
-                         mode, estimate);
+            decode_block(with, cut, block, offset, z + done, weights + done, count, group, mode);
             mode = KERNEL_ADD;
             done += group;
         } while (done < count);
     }
 }
 
+void transfer_decode_range(const kernel *with, const layout *cut, size_t first, size_t length,
+                           const float *const *z, const float *weights, size_t count,
+                           kernel_mode mode, float *out, size_t stride)
+{
+    if (cut->parts > 1)
+        decode_parts(with, cut, (range){first, length, out, stride}, z, weights, count, mode);
+    else
+        with->combine(out, z, weights, count, length, mode);
+}
+
 void transfer_decode(const kernel *with, const layout *cut, uint32_t stripe, const float *const *z,
                      const float *weights, size_t count, bool add, float *estimate)
 {
-    if (cut->parts > 1) {
-        decode_parts(with, cut, stripe, z, weights, count, add, estimate);
-        return;
-    }
-    with->combine(estimate + layout_stripe_start(cut, stripe), z, weights, count,
-                  layout_stripe_length(cut, stripe), add ? KERNEL_ADD : overwrite_mode(cut));
+    size_t first = layout_stripe_start(cut, stripe);
+    transfer_decode_range(with, cut, first, layout_stripe_length(cut, stripe), z, weights, count,
+                          add ? KERNEL_ADD : overwrite_mode(cut), estimate + first,
+                          cut->part_length);
 }

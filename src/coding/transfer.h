@@ -25,4 +25,13 @@ size_t transfer_encode_scratch(size_t count, uint32_t parts);
 void transfer_decode(const kernel *with, const layout *cut, uint32_t stripe, const float *const *z,
                      const float *weights, size_t count, bool add, float *estimate);
 
+/*
+ * The same for the numbers first .. first + length - 1 of each part, which lie within it:
+ * out[k * stride + x] = [out +] sum_j weights[k * count + j] * z[j][x] for x < length, as far as
+ * number first + x exists in part k. z[j] and `out` point to what belongs to number `first`.
+ */
+void transfer_decode_range(const kernel *with, const layout *cut, size_t first, size_t length,
+                           const float *const *z, const float *weights, size_t count,
+                           kernel_mode mode, float *out, size_t stride);
+
 #endif

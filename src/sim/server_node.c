@@ -134,6 +134,12 @@ int server_node_step(tarry_sim *sim, const tarry_event *event)
         case TARRY_EFFECT_FOLD:
         case TARRY_EFFECT_DROP:
         case TARRY_EFFECT_LEFT_OUT:
+        case TARRY_EFFECT_REDUCE:
+        case TARRY_EFFECT_ABANDON:
+        case TARRY_EFFECT_FETCH:
+        case TARRY_EFFECT_LOAD:
+        case TARRY_EFFECT_STEP:
+        case TARRY_EFFECT_LOG:
             break;
         }
     }

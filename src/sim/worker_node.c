@@ -222,6 +222,12 @@ static int step(tarry_sim *sim, uint32_t id, const tarry_event *event)
         case TARRY_EFFECT_COMBINE:
         case TARRY_EFFECT_DONE:
         case TARRY_EFFECT_LEFT_OUT:
+        case TARRY_EFFECT_REDUCE:
+        case TARRY_EFFECT_ABANDON:
+        case TARRY_EFFECT_FETCH:
+        case TARRY_EFFECT_LOAD:
+        case TARRY_EFFECT_STEP:
+        case TARRY_EFFECT_LOG:
             break;
         }
     }

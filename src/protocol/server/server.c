@@ -23,6 +23,7 @@ void tarry_server_settings_init_sized(tarry_server_settings *settings, size_t si
         .conditioning_limit = 1000,
         .silence_ns = UINT64_C(2000000000),
         .stripe_length = 65536,
+        .voters_grace_ns = UINT64_C(2000000000),
     };
 }
 
@@ -69,6 +70,8 @@ static int check_settings(const tarry_plan *plan, const tarry_server_settings *s
         fault = "unknown way to keep gradients";
     else if ((unsigned)settings->pick > TARRY_PICK_SHARE)
         fault = "unknown pick rule";
+    else if (settings->sum != TARRY_SUM_SERVER)
+        fault = "unknown place of the sum";
     switch (settings->stop) {
     case TARRY_STOP_EXACT:
         break;
@@ -279,6 +282,14 @@ static int take_message(tarry_server *server, uint64_t now, uint32_t worker,
     case TARRY_MESSAGE_NEWS:
     case TARRY_MESSAGE_PROBE:
     case TARRY_MESSAGE_FINISH:
+    case TARRY_MESSAGE_ASK:
+    case TARRY_MESSAGE_BREAK:
+    case TARRY_MESSAGE_FETCH:
+    case TARRY_MESSAGE_LOAD:
+    case TARRY_MESSAGE_COMMIT:
+    case TARRY_MESSAGE_HELD:
+    case TARRY_MESSAGE_FAILED:
+    case TARRY_MESSAGE_STATE:
         break;
     }
     return server_reject(server, worker, TARRY_REJECT_MISPLACED);
@@ -318,6 +329,11 @@ static int take_event(tarry_server *server, uint64_t now, const tarry_event *eve
         return server_combined(server, event);
     case TARRY_EVENT_COMPUTED:
     case TARRY_EVENT_ENCODED:
+    case TARRY_EVENT_REDUCED:
+    case TARRY_EVENT_FETCHED:
+    case TARRY_EVENT_LOADED:
+    case TARRY_EVENT_STEPPED:
+    case TARRY_EVENT_LOGGED:
         break;
     }
     return TARRY_ERROR_ARGUMENT;

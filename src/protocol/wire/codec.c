@@ -7,13 +7,16 @@
 #include "base/bitset.h"
 #include "base/bytes.h"
 #include "coding/coverage.h"
+#include "protocol/wire/codec_vote.h"
 
 enum {
     FLAG_FAILED = 1 << 0,
-    FLAG_LIMIT = 1 << 0, /* of a SIGNAL, which can't fail */
+    FLAG_LIMIT = 1 << 0,   /* of a SIGNAL, which can't fail */
+    FLAG_FETCHED = 1 << 0, /* of HELD and FAILED */
     FLAG_FIRST = 1 << 1,
     FLAG_BARRED = 1 << 2,
     FLAG_CREDITED = 1 << 3,
+    FLAG_GROUP = 1 << 3, /* of a SIGNAL, which tells no fate */
     FLAG_STALE = 1 << 4,
     FLAG_DROPPED = 1 << 5,
     FLAG_TERM = 1 << 6,
@@ -37,12 +40,14 @@ enum { SLOT_SETS = sizeof(slot_sets) / sizeof(slot_sets[0]) };
 /* Which flags a frame of the type can have. */
 static const uint8_t type_flags[] = {
     [TARRY_MESSAGE_ROUND] = FLAG_FIRST | FLAG_BARRED,
-    [TARRY_MESSAGE_SIGNAL] = FLAG_LIMIT | FLAG_STALE | FLAG_TERM,
+    [TARRY_MESSAGE_SIGNAL] = FLAG_LIMIT | FLAG_GROUP | FLAG_STALE | FLAG_TERM,
     [TARRY_MESSAGE_RESUME] = FLAG_FIRST | FLAG_BARRED | FLAG_TERM,
     [TARRY_MESSAGE_NEWS] =
         FLAG_FIRST | FLAG_BARRED | FLAG_CREDITED | FLAG_DROPPED | FLAG_TERM | FLAG_RECALLED,
     [TARRY_MESSAGE_REPORT] = FLAG_FAILED | FLAG_TERM,
-    [TARRY_MESSAGE_ALIVE] = 0,
+    [TARRY_MESSAGE_HELD] = FLAG_FETCHED,
+    [TARRY_MESSAGE_FAILED] = FLAG_FETCHED,
+    [TARRY_MESSAGE_STATE] = 0,
 };
 
 static const uint64_t **slot_set(tarry_message *message, size_t index)
@@ -66,6 +71,7 @@ codec_shape codec_shape_of(const tarry_plan *plan, uint32_t worker, uint32_t str
         .psi_bits = coverage_view_bits(plan, worker),
         .stripes = stripes,
         .slots = tarry_plan_load(plan, worker),
+        .workers = plan->workers,
     };
 }
 
@@ -91,10 +97,17 @@ static unsigned flags_of(const tarry_message *message)
 {
     unsigned allowed = type_flags[message->type];
     bool signal = message->type == TARRY_MESSAGE_SIGNAL;
-    unsigned flags = message->failed && !signal ? FLAG_FAILED : 0;
-    flags |= signal && message->limit != 0 ? FLAG_LIMIT : 0;
-    flags |= message->fate == TARRY_FATE_CREDITED ? FLAG_CREDITED : 0;
-    flags |= message->fate == TARRY_FATE_DROPPED ? FLAG_DROPPED : 0;
+    unsigned flags = 0;
+    if (signal) {
+        flags |= message->limit != 0 ? FLAG_LIMIT : 0;
+        flags |= message->group != NULL ? FLAG_GROUP : 0;
+    } else if (codec_votes(message->type)) {
+        flags |= message->fetched ? FLAG_FETCHED : 0;
+    } else {
+        flags |= message->failed ? FLAG_FAILED : 0;
+        flags |= message->fate == TARRY_FATE_CREDITED ? FLAG_CREDITED : 0;
+        flags |= message->fate == TARRY_FATE_DROPPED ? FLAG_DROPPED : 0;
+    }
     flags |= message->term != 0 ? FLAG_TERM : 0;
     for (size_t i = 0; (allowed & FLAGS_OF_SETS) != 0 && i < SLOT_SETS; i++)
         flags |= slot_set_of(message, i) != NULL ? slot_sets[i].flag : 0;
@@ -106,7 +119,10 @@ static size_t size_of(const codec_shape *shape, tarry_message_type type, unsigne
     size_t size = CODEC_HEADER_BYTES + (flags & FLAG_TERM ? CODEC_TERM_BYTES : 0);
     if (type == TARRY_MESSAGE_SIGNAL)
         size += bytes_of(shape->psi_bits) + bytes_of(shape->stripes) +
-                (flags & FLAG_LIMIT ? CODEC_LIMIT_BYTES : 0);
+                (flags & FLAG_LIMIT ? CODEC_LIMIT_BYTES : 0) +
+                (flags & FLAG_GROUP ? CODEC_GROUP_BYTES + bytes_of(shape->workers) : 0);
+    else if (codec_votes(type))
+        size += codec_vote_size(type);
     for (size_t i = 0; (flags & FLAGS_OF_SETS) != 0 && i < SLOT_SETS; i++)
         size += flags & slot_sets[i].flag ? bytes_of(shape->slots) : 0;
     return size;
@@ -120,7 +136,7 @@ size_t codec_size_with_sets(const codec_shape *shape, const tarry_message *messa
 size_t codec_max_size(const codec_shape *shape)
 {
     size_t most = 0;
-    for (unsigned type = 0; type <= TARRY_MESSAGE_ALIVE; type++) {
+    for (unsigned type = 0; type < TARRY_MESSAGE_TYPES; type++) {
         tarry_message_type each = (tarry_message_type)type;
         size_t size = size_of(shape, each, type_flags[type]);
         most = size > most ? size : most;
@@ -131,7 +147,7 @@ size_t codec_max_size(const codec_shape *shape)
 size_t codec_words(const codec_shape *shape)
 {
     return bitset_words(shape->psi_bits) + bitset_words(shape->stripes) +
-           SLOT_SETS * bitset_words(shape->slots);
+           bitset_words(shape->workers) + SLOT_SETS * bitset_words(shape->slots);
 }
 
 static uint8_t *put_bits(uint8_t *at, const uint64_t *set, size_t bits)
@@ -157,14 +173,23 @@ void codec_encode(const codec_shape *shape, const tarry_message *message, uint8_
     at = bytes_put(at, message->epoch, 4);
     at = bytes_put(at, message->round, 8);
     at = bytes_put(at, tells ? message->next : message->attempt, 4);
-    at = bytes_put(at, part ? message->stripe : message->slot, 4);
+    uint32_t index = part                         ? message->stripe
+                     : codec_votes(message->type) ? message->from
+                                                  : message->slot;
+    at = bytes_put(at, index, 4);
     if (flags & FLAG_TERM)
         at = bytes_put(at, message->term, CODEC_TERM_BYTES);
     if (message->type == TARRY_MESSAGE_SIGNAL) {
         if (flags & FLAG_LIMIT)
             at = bytes_put_f64(at, message->limit);
+        if (flags & FLAG_GROUP)
+            at = codec_group_put(at, message);
         at = put_bits(at, message->psi, shape->psi_bits);
         at = put_bits(at, message->stripes, shape->stripes);
+        if (flags & FLAG_GROUP)
+            at = put_bits(at, message->group, shape->workers);
+    } else if (codec_votes(message->type)) {
+        at = codec_vote_put(at, message);
     }
     for (size_t i = 0; i < SLOT_SETS; i++)
         if (flags & slot_sets[i].flag)
@@ -221,6 +246,12 @@ static int decode_report(const uint8_t *frame, size_t size, tarry_message *messa
         .stripe = 0,
         .parts = 0,
         .failed = (flags & FLAG_FAILED) != 0,
+        .fetched = false,
+        .from = 0,
+        .sum = {0},
+        .last = {0},
+        .state = 0,
+        .scale = 0,
         .limit = 0,
         .fate = TARRY_FATE_OPEN,
         .term = term,
@@ -230,6 +261,7 @@ static int decode_report(const uint8_t *frame, size_t size, tarry_message *messa
         .first = NULL,
         .barred = NULL,
         .recalled = NULL,
+        .group = NULL,
     };
     return TARRY_OK;
 }
@@ -250,14 +282,41 @@ static double get_limit(cursor *from)
     return limit;
 }
 
+static int decode_vote(const uint8_t *frame, size_t size, tarry_message *message)
+{
+    tarry_message_type type = (tarry_message_type)frame[0];
+    unsigned flags = frame[1];
+    if ((flags & ~(unsigned)type_flags[type]) != 0 || bytes_get(frame + 2, 2) != 0 ||
+        size != CODEC_HEADER_BYTES + codec_vote_size(type))
+        return TARRY_ERROR_FORMAT;
+    *message = (tarry_message){
+        .type = type,
+        .epoch = (uint32_t)bytes_get(frame + 4, 4),
+        .round = bytes_get(frame + 8, 8),
+        .attempt = (uint32_t)bytes_get(frame + 16, 4),
+        .from = (uint32_t)bytes_get(frame + 20, 4),
+        .fetched = (flags & FLAG_FETCHED) != 0,
+    };
+    codec_vote_get(frame + CODEC_HEADER_BYTES, message);
+    return TARRY_OK;
+}
+
+static void get_group(cursor *from, tarry_message *signal)
+{
+    from->damaged = from->damaged || codec_group_get(from->at, signal) != TARRY_OK;
+    from->at += CODEC_GROUP_BYTES;
+}
+
 int codec_decode(const codec_shape *shape, const uint8_t *frame, size_t size, uint64_t *words,
                  tarry_message *message)
 {
-    if (size < CODEC_HEADER_BYTES || frame[0] > TARRY_MESSAGE_ALIVE)
+    if (size < CODEC_HEADER_BYTES || frame[0] >= TARRY_MESSAGE_TYPES)
         return TARRY_ERROR_FORMAT;
     tarry_message_type type = (tarry_message_type)frame[0];
     if (type == TARRY_MESSAGE_REPORT)
         return decode_report(frame, size, message);
+    if (codec_votes(type))
+        return decode_vote(frame, size, message);
     unsigned flags = frame[1];
     uint16_t sequence_or_parts = (uint16_t)bytes_get(frame + 2, 2);
     if ((flags & ~(unsigned)type_flags[type]) != 0 || (has_parts(type) && sequence_or_parts == 0) ||
@@ -271,8 +330,13 @@ int codec_decode(const codec_shape *shape, const uint8_t *frame, size_t size, ui
     bool signal = type == TARRY_MESSAGE_SIGNAL;
     uint32_t term = flags & FLAG_TERM ? get_term(&from) : 0;
     double limit = signal && (flags & FLAG_LIMIT) ? get_limit(&from) : 0;
+    bool grouped = signal && (flags & FLAG_GROUP);
+    tarry_message named = {0};
+    if (grouped)
+        get_group(&from, &named);
     const uint64_t *psi = signal ? get_bits(&from, shape->psi_bits) : NULL;
     const uint64_t *stripes = signal ? get_bits(&from, shape->stripes) : NULL;
+    const uint64_t *group = grouped ? get_bits(&from, shape->workers) : NULL;
     const uint64_t *sets[SLOT_SETS] = {NULL};
     for (size_t i = 0; (flags & FLAGS_OF_SETS) != 0 && i < SLOT_SETS; i++)
         if (flags & slot_sets[i].flag)
@@ -294,9 +358,13 @@ int codec_decode(const codec_shape *shape, const uint8_t *frame, size_t size, ui
         .stripe = part ? index : 0,
         .slot = part ? 0 : index,
         .parts = has_parts(type) ? sequence_or_parts : 0,
-        .fate = flags & FLAG_CREDITED  ? TARRY_FATE_CREDITED
-                : flags & FLAG_DROPPED ? TARRY_FATE_DROPPED
-                                       : TARRY_FATE_OPEN,
+        .sum = named.sum,
+        .scale = named.scale,
+        .group = group,
+        .fate = signal                  ? TARRY_FATE_OPEN
+                : flags & FLAG_CREDITED ? TARRY_FATE_CREDITED
+                : flags & FLAG_DROPPED  ? TARRY_FATE_DROPPED
+                                        : TARRY_FATE_OPEN,
         .term = term,
         .psi = psi,
         .stripes = stripes,
@@ -308,7 +376,7 @@ int codec_decode(const codec_shape *shape, const uint8_t *frame, size_t size, ui
 
 int codec_peek(const uint8_t *frame, size_t size, tarry_message_type *type, uint64_t *round)
 {
-    if (size < CODEC_HEADER_BYTES || frame[0] > TARRY_MESSAGE_ALIVE)
+    if (size < CODEC_HEADER_BYTES || frame[0] >= TARRY_MESSAGE_TYPES)
         return TARRY_ERROR_FORMAT;
     *type = (tarry_message_type)frame[0];
     *round = bytes_get(frame + 8, 8);
@@ -337,6 +405,8 @@ void codec_keep_sets(const codec_shape *shape, tarry_message *message, uint64_t 
     if (message->type == TARRY_MESSAGE_SIGNAL) {
         message->psi = keep(message->psi, shape->psi_bits, &words);
         message->stripes = keep(message->stripes, shape->stripes, &words);
+        if (flags & FLAG_GROUP)
+            message->group = keep(message->group, shape->workers, &words);
     }
     for (size_t i = 0; i < SLOT_SETS; i++)
         if (flags & slot_sets[i].flag)

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Messages as bytes. A frame is self-contained, little-endian:
- *   type 1, flags 1, turn or parts 2, epoch 4, round 8, attempt 4, index 4 (slot or stripe),
- * behind it the term, 4, and a SIGNAL's limit, 8, if the flags say so, and the bit sets, each
- * padded to whole bytes with zeros: for SIGNAL psi and stripes, and those sets of one bit per
- * position that the flags say are there. Flags: bit 0: failed; of a SIGNAL: a limit (a finite
- * number above 1); bit 1: first; bit 2: barred; bits 3 and 5: the fate is credited or dropped; bit
- * 4: stale; bit 6: a term (it is not 0); bit 7: recalled. REPORT and ALIVE have `next` in place of
- * the attempt, which they don't have. SIGNAL and PART have parts; ROUND, NEWS, RESUME, REPORT and
- * ALIVE have a turn; the others have neither (zero). The numbers of parameters and coded parts
- * follow a frame outside of it.
+ *   type 1, flags 1, turn or parts 2, epoch 4, round 8, attempt 4, index 4 (slot, stripe or another
+ * worker), behind it the term, 4, a SIGNAL's limit, 8, and its name and scale, 24, if the flags say
+ * so, and the bit sets, each padded to whole bytes with zeros: for SIGNAL psi, stripes and, with a
+ * name, the group, and those sets of one bit per position that the flags say are there. Flags: bit
+ * 0: failed; of a SIGNAL: a limit (a finite number above 1); of HELD and FAILED: fetched; bit 1:
+ * first; bit 2: barred; bits 3 and 5: the fate is credited or dropped; bit 3 of a SIGNAL: name,
+ * scale and group; bit 4: stale; bit 6: a term (it is not 0); bit 7: recalled. REPORT and ALIVE
+ * have `next` in place of the attempt, which they don't have. SIGNAL and PART have parts; ROUND,
+ * NEWS, RESUME, REPORT and ALIVE have a turn; the others have neither (zero). Messages of the vote
+ * (codec_vote.h) go on with sums. The numbers of parameters and coded parts follow a frame outside
+ * of it.
  */
 #ifndef PROTOCOL_CODEC_H
 #define PROTOCOL_CODEC_H
@@ -17,11 +19,13 @@
 #include <tarry/event.h>
 #include <tarry/plan.h>
 
+#include "protocol/wire/codec_vote.h"
+
 enum {
     CODEC_HEADER_BYTES = 24,
     CODEC_TERM_BYTES = 4,
     CODEC_LIMIT_BYTES = 8,
-    CODEC_MOST_WORKER_BYTES = CODEC_HEADER_BYTES + CODEC_TERM_BYTES, /* of a worker's frame */
+    CODEC_MOST_WORKER_BYTES = CODEC_HEADER_BYTES + CODEC_STATE_BYTES, /* of a worker's frame */
 };
 
 /* The sizes of the bit sets in the messages between the server and one worker. */
@@ -29,6 +33,7 @@ typedef struct codec_shape {
     size_t psi_bits;
     size_t stripes;
     size_t slots;
+    size_t workers;
 } codec_shape;
 
 /* stripes: of the plan's least number of parts. */

@@ -1,151 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <tarry/worker.h>
-
 #include <assert.h>
 #include <string.h>
 
-#include "base/bitset.h"
-#include "base/diagnostic.h"
-#include "base/memory.h"
-#include "coding/coefficients.h"
-#include "coding/layout.h"
 #include "coding/psi.h"
 #include "plan/plan.h"
 #include "protocol/order.h"
-
-/* Of one event, or: a cancellation, all open copies' fates, something to compute or encode. */
-enum { USUAL_EFFECTS = 4 };
-
-struct tarry_worker {
-    tarry_allocator allocator;
-    const tarry_plan *plan;
-    tarry_worker_settings settings;
-    uint32_t load;
-    uint32_t stripes; /* of the least number of parts: the most */
-
-    uint32_t epoch; /* of the last ROUND; 0: none came yet */
-    uint64_t round;
-    uint32_t attempt;
-    uint32_t heard; /* the newest attempt whose signal, if there is one for this worker, came */
-    uint32_t parts; /* of this attempt */
-    bool active;    /* the round is not over */
-    bool stopped;   /* signalled: no chunk is begun until RESUME or the next round */
-    bool computing; /* a COMPUTE is in progress, of `slot` */
-    bool encoding;  /* an ENCODE is in progress */
-    bool outdated;  /* it was begun for another signal than the last one */
-    uint32_t slot;
-    uint16_t sequence;  /* counts what this arrival said of its chunk in progress */
-    uint16_t told;      /* the sequence of what the server said last of `first` and `barred` */
-    uint32_t term;      /* with TARRY_KEEP_CREDITED: signals and recalls heard of in this round */
-    uint32_t most_open; /* copies whose fate is not known; no chunk is begun while so many are */
-    uint32_t open_count;
-    bool summing;        /* something is folded */
-    uint64_t *open;      /* a bit per position: finished, the fate is not known */
-    uint64_t *folded;    /* a bit per position */
-    uint64_t *done;      /* a bit per position */
-    uint64_t *previous;  /* the same, of the round before; empty unless its gradients are kept */
-    uint64_t *failed;    /* a bit per position */
-    uint64_t *first;     /* a bit per position: to be computed before the others */
-    uint64_t *barred;    /* a bit per position: no copy is wanted */
-    uint64_t *pending;   /* a bit per stripe: to be encoded for this attempt */
-    uint64_t *stale;     /* a bit per position: this attempt takes the gradient of the round before
-                          */
-    float *coefficients; /* load x parts of this attempt; room for the plan's */
-    struct coefficients *work;
-
-    tarry_effect *items;
-    size_t capacity;
-    tarry_effects effects;
-};
-
-static bool keeps_credited(const tarry_worker *worker)
-{
-    return worker->settings.keep == TARRY_KEEP_CREDITED;
-}
-
-static uint32_t stripes_of(const tarry_worker *worker, uint32_t parts)
-{
-    return layout_make(worker->settings.dimension, parts, worker->settings.stripe_length).stripes;
-}
-
-static int allocate(tarry_worker *worker, const tarry_allocator *allocator)
-{
-    size_t load_words = bitset_words(worker->load);
-    worker->done = memory_allocate(allocator, load_words, sizeof(uint64_t));
-    worker->open = memory_allocate(allocator, load_words, sizeof(uint64_t));
-    worker->folded = memory_allocate(allocator, load_words, sizeof(uint64_t));
-    worker->previous = memory_allocate(allocator, load_words, sizeof(uint64_t));
-    worker->stale = memory_allocate(allocator, load_words, sizeof(uint64_t));
-    worker->failed = memory_allocate(allocator, load_words, sizeof(uint64_t));
-    worker->first = memory_allocate(allocator, load_words, sizeof(uint64_t));
-    worker->barred = memory_allocate(allocator, load_words, sizeof(uint64_t));
-    worker->pending = memory_allocate(allocator, bitset_words(worker->stripes), sizeof(uint64_t));
-    worker->coefficients =
-        memory_allocate(allocator, (size_t)worker->load * worker->plan->parts, sizeof(float));
-    worker->items = memory_allocate(allocator, worker->capacity, sizeof(*worker->items));
-    worker->effects.items = worker->items;
-    if (worker->done == NULL || worker->open == NULL || worker->folded == NULL ||
-        worker->previous == NULL || worker->stale == NULL || worker->failed == NULL ||
-        worker->first == NULL || worker->barred == NULL || worker->pending == NULL ||
-        worker->coefficients == NULL || worker->items == NULL)
-        return TARRY_ERROR_NO_MEMORY;
-    return coefficients_create(worker->plan, worker->settings.conditioning_limit, allocator,
-                               &worker->work);
-}
-
-int tarry_worker_create(const tarry_plan *plan, const tarry_worker_settings *settings,
-                        const tarry_allocator *allocator, tarry_worker **worker,
-                        tarry_diagnostic *diagnostic)
-{
-    if (settings->worker >= plan->workers || settings->dimension == 0 ||
-        settings->stripe_length == 0 || !(settings->conditioning_limit > 1))
-        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
-                        "worker %u: the plan has %u workers, dimension and stripe_length must be "
-                        "at least 1 and conditioning_limit above 1",
-                        settings->worker, plan->workers);
-    if ((unsigned)settings->keep > TARRY_KEEP_CREDITED ||
-        (settings->keep == TARRY_KEEP_CREDITED && plan->parts > 1))
-        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
-                        "worker %u: with more than one part a worker has to keep all its gradients",
-                        settings->worker);
-    tarry_worker *made = memory_allocate(allocator, 1, sizeof(*made));
-    if (made == NULL)
-        return diagnose_no_memory(diagnostic, "worker");
-    made->allocator = memory_allocator(allocator);
-    made->plan = plan;
-    made->settings = *settings;
-    made->load = tarry_plan_load(plan, settings->worker);
-    made->stripes = stripes_of(made, plan_least_parts(plan));
-    if (keeps_credited(made))
-        made->most_open = settings->ahead < made->load ? settings->ahead + 1 : made->load;
-    made->capacity = USUAL_EFFECTS + (size_t)made->most_open;
-    if (allocate(made, &made->allocator) != TARRY_OK) {
-        tarry_worker_free(made);
-        return diagnose_no_memory(diagnostic, "worker");
-    }
-    *worker = made;
-    return TARRY_OK;
-}
-
-void tarry_worker_free(tarry_worker *worker)
-{
-    if (worker == NULL)
-        return;
-    tarry_allocator allocator = worker->allocator;
-    coefficients_free(worker->work);
-    memory_release(&allocator, worker->items);
-    memory_release(&allocator, worker->coefficients);
-    memory_release(&allocator, worker->pending);
-    memory_release(&allocator, worker->barred);
-    memory_release(&allocator, worker->first);
-    memory_release(&allocator, worker->failed);
-    memory_release(&allocator, worker->folded);
-    memory_release(&allocator, worker->open);
-    memory_release(&allocator, worker->stale);
-    memory_release(&allocator, worker->previous);
-    memory_release(&allocator, worker->done);
-    memory_release(&allocator, worker);
-}
+#include "protocol/worker/worker_state.h"
 
 static tarry_effect *emit(tarry_worker *worker, tarry_effect_type type)
 {
@@ -209,7 +69,7 @@ static void drop_open(tarry_worker *worker)
 static void compute_next(tarry_worker *worker)
 {
     assert(!worker->computing);
-    if (keeps_credited(worker) && worker->open_count == worker->most_open)
+    if (worker_keeps_credited(worker) && worker->open_count == worker->most_open)
         return;
     uint32_t slot = order_next(&(order_sets){.load = worker->load,
                                              .done = worker->done,
@@ -289,7 +149,7 @@ static void set_order(tarry_worker *worker, const tarry_message *message)
 
 static void set_term(tarry_worker *worker, const tarry_message *message)
 {
-    if (keeps_credited(worker) && message->term > worker->term && message->recalled != NULL)
+    if (worker_keeps_credited(worker) && message->term > worker->term && message->recalled != NULL)
         recall(worker, message->recalled);
     worker->term = message->term;
 }
@@ -353,7 +213,7 @@ static int take_round(tarry_worker *worker, const tarry_message *message)
 /* Whether the finished copy at `slot` was not dropped. */
 static bool is_here(const tarry_worker *worker, uint32_t slot)
 {
-    return !keeps_credited(worker) || bitset_test(worker->folded, slot) ||
+    return !worker_keeps_credited(worker) || bitset_test(worker->folded, slot) ||
            bitset_test(worker->open, slot);
 }
 
@@ -393,7 +253,8 @@ static bool has_stripes(const tarry_worker *worker, const tarry_message *signal)
 {
     if (signal->parts < plan_least_parts(worker->plan) || signal->parts > worker->plan->parts)
         return false;
-    for (uint32_t stripe = stripes_of(worker, signal->parts); stripe < worker->stripes; stripe++)
+    for (uint32_t stripe = worker_stripes(worker, signal->parts); stripe < worker->stripes;
+         stripe++)
         if (bitset_test(signal->stripes, stripe))
             return false;
     return true;
@@ -470,7 +331,7 @@ static int take_news(tarry_worker *worker, const tarry_message *message)
     if (says_order(worker, message))
         set_order(worker, message);
     set_term(worker, message);
-    if (keeps_credited(worker) && message->attempt > worker->heard) {
+    if (worker_keeps_credited(worker) && message->attempt > worker->heard) {
         /* Faster than the signal, which decides on what was reported before it: nothing more is. */
         cancel_computing(worker);
         worker->stopped = true;
@@ -519,6 +380,14 @@ static int take_message(tarry_worker *worker, const tarry_message *message)
     case TARRY_MESSAGE_REPORT:
     case TARRY_MESSAGE_PART:
     case TARRY_MESSAGE_ALIVE:
+    case TARRY_MESSAGE_ASK:
+    case TARRY_MESSAGE_BREAK:
+    case TARRY_MESSAGE_FETCH:
+    case TARRY_MESSAGE_LOAD:
+    case TARRY_MESSAGE_COMMIT:
+    case TARRY_MESSAGE_HELD:
+    case TARRY_MESSAGE_FAILED:
+    case TARRY_MESSAGE_STATE:
         break;
     }
     return reject(worker, TARRY_REJECT_MISPLACED);
@@ -530,7 +399,7 @@ static int take_computed(tarry_worker *worker, const tarry_event *event)
         return reject(worker, TARRY_REJECT_STALE);
     worker->computing = false;
     bitset_set(event->failed ? worker->failed : worker->done, event->slot);
-    if (keeps_credited(worker) && !event->failed) {
+    if (worker_keeps_credited(worker) && !event->failed) {
         bitset_set(worker->open, event->slot);
         worker->open_count++;
     }
@@ -572,6 +441,11 @@ static int take_event(tarry_worker *worker, const tarry_event *event)
     case TARRY_EVENT_LOST:
     case TARRY_EVENT_HEARD:
     case TARRY_EVENT_COMBINED:
+    case TARRY_EVENT_REDUCED:
+    case TARRY_EVENT_FETCHED:
+    case TARRY_EVENT_LOADED:
+    case TARRY_EVENT_STEPPED:
+    case TARRY_EVENT_LOGGED:
         break;
     }
     return TARRY_ERROR_ARGUMENT;

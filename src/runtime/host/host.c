@@ -57,6 +57,14 @@ static void note_sent(host *self, uint32_t worker, const tarry_message *message)
     case TARRY_MESSAGE_REPORT:
     case TARRY_MESSAGE_PART:
     case TARRY_MESSAGE_ALIVE:
+    case TARRY_MESSAGE_ASK:
+    case TARRY_MESSAGE_BREAK:
+    case TARRY_MESSAGE_FETCH:
+    case TARRY_MESSAGE_LOAD:
+    case TARRY_MESSAGE_COMMIT:
+    case TARRY_MESSAGE_HELD:
+    case TARRY_MESSAGE_FAILED:
+    case TARRY_MESSAGE_STATE:
         break;
     }
 }
@@ -150,6 +158,12 @@ static void carry_out(host *self, const tarry_effects *effects)
         case TARRY_EFFECT_ENCODE:
         case TARRY_EFFECT_FOLD:
         case TARRY_EFFECT_DROP:
+        case TARRY_EFFECT_REDUCE:
+        case TARRY_EFFECT_ABANDON:
+        case TARRY_EFFECT_FETCH:
+        case TARRY_EFFECT_LOAD:
+        case TARRY_EFFECT_STEP:
+        case TARRY_EFFECT_LOG:
             break;
         }
     }

@@ -58,7 +58,8 @@ static void carry_out(executor *self, const tarry_effects *effects, due *todo)
             todo->encode = true;
             todo->encode_effect = *effect;
             break;
-        default: /* REJECT: stale or from a server gone astray: nothing to do; the server's */
+        default: /* REJECT: stale or from a server gone astray: nothing to do; the server's; sums
+                    among workers */
             break;
         }
     }

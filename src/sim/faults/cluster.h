@@ -12,7 +12,8 @@
  *   cluster_setup.c   what a seed means
  *   cluster_links.c   messages on their way
  *   cluster_worker.c  workers, and what befalls them
- *   cluster_server.c  the server, its sums, its restarts
+ *   cluster_server.c  the server and its restarts
+ *   cluster_sum.c     the server's estimate
  *   cluster_plans.c   plans that follow each other, and what their chunks are made of
  *   cluster_replan.c  another plan between two rounds
  *   draws.c           everything random
@@ -394,10 +395,18 @@ void cluster_return_later(cluster *it, uint32_t worker, uint32_t most, random_st
 int cluster_make_server(cluster *it);
 /* `part` comes with a PART, else NULL. */
 void cluster_step_server(cluster *it, const tarry_event *event, const coded *part);
-void cluster_clear_estimate(cluster *it, uint32_t stripe);
-void cluster_combine(cluster *it, const cluster_item *done);
 void cluster_save(cluster *it);
 /* Errors: NO_MEMORY; there is no server then. */
 int cluster_restart_server(cluster *it, random_stream *details);
+
+/* cluster_sum.c */
+/* What a step's effects say of the estimate. */
+void cluster_add_up(cluster *it, const tarry_effects *effects);
+/* The coded part of `done`, of its attempt's parts and scale, becomes part of its stripe. */
+void cluster_add_part(cluster *it, const cluster_item *done);
+void cluster_clear_estimate(cluster *it, uint32_t stripe);
+void cluster_combine(cluster *it, const cluster_item *done);
+/* What is not carried out yet never is. */
+void cluster_drop_sums(cluster *it);
 
 #endif

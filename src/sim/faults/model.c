@@ -73,6 +73,7 @@ uint64_t model_frame_bytes(const server_model *it, uint32_t worker, const tarry_
     case TARRY_MESSAGE_SIGNAL:
         return 24 + term + (message->limit != 0 ? 8 : 0) + (view + 7) / 8 +
                (model_stripes(it, it->least) + 7) / 8 +
+               (message->group != NULL ? 24 + ((uint64_t)it->workers + 7) / 8 : 0) +
                (message->stale != NULL ? (slots + 7) / 8 : 0);
     case TARRY_MESSAGE_ROUND:
     case TARRY_MESSAGE_RESUME:
@@ -80,6 +81,15 @@ uint64_t model_frame_bytes(const server_model *it, uint32_t worker, const tarry_
         sets = (message->first != NULL ? 1U : 0U) + (message->barred != NULL ? 1U : 0U) +
                (message->recalled != NULL ? 1U : 0U);
         return 24 + term + sets * ((slots + 7) / 8);
+    case TARRY_MESSAGE_STATE:
+        return 80;
+    case TARRY_MESSAGE_BREAK:
+    case TARRY_MESSAGE_FETCH:
+    case TARRY_MESSAGE_LOAD:
+    case TARRY_MESSAGE_COMMIT:
+    case TARRY_MESSAGE_HELD:
+    case TARRY_MESSAGE_FAILED:
+        return 48;
     default:
         return 24 + term;
     }
@@ -496,6 +506,11 @@ bool model_event(server_model *it, uint64_t now, const tarry_event *event)
     case TARRY_EVENT_ABORT:
     case TARRY_EVENT_COMPUTED:
     case TARRY_EVENT_ENCODED:
+    case TARRY_EVENT_REDUCED:
+    case TARRY_EVENT_FETCHED:
+    case TARRY_EVENT_LOADED:
+    case TARRY_EVENT_STEPPED:
+    case TARRY_EVENT_LOGGED:
         break;
     }
     return true;

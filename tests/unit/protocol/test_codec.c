@@ -15,17 +15,27 @@
 #include "protocol/wire/codec.h"
 #include "seed.h"
 
-enum { MAX_BITS = 200, MAX_WORDS = 24, MAX_FRAME = 256, TYPES = TARRY_MESSAGE_ALIVE + 1 };
+enum { MAX_BITS = 200, MAX_WORDS = 28, MAX_FRAME = 256, TYPES = TARRY_MESSAGE_TYPES };
 
 typedef struct sample {
     tarry_message message;
-    uint64_t psi[4], stripes[4], first[4], barred[4], recalled[4], stale[4];
+    uint64_t psi[4], stripes[4], first[4], barred[4], recalled[4], stale[4], group[4];
 } sample;
 
 static void fill(random_stream *stream, uint64_t *set)
 {
     for (size_t word = 0; word < 4; word++)
         set[word] = random_u64(stream);
+}
+
+static tarry_sum_id draw_sum(random_stream *stream)
+{
+    return (tarry_sum_id){
+        .step = 1 + random_u64(stream) / 2,
+        .term = random_u32(stream),
+        .attempt = random_u32(stream),
+        .digest = random_u64(stream),
+    };
 }
 
 /* Bits beyond the sets' sizes are set too: they must not be sent. */
@@ -44,11 +54,11 @@ static void draw(random_stream *stream, tarry_message_type type, sample *drawn)
         drawn->message.attempt = random_u32(stream);
     }
     if (type != TARRY_MESSAGE_SIGNAL && type != TARRY_MESSAGE_PROBE &&
-        type != TARRY_MESSAGE_FINISH && type != TARRY_MESSAGE_PART)
+        type != TARRY_MESSAGE_FINISH && type != TARRY_MESSAGE_PART && type < TARRY_MESSAGE_ASK)
         drawn->message.sequence = (uint16_t)random_u32(stream);
     if (type == TARRY_MESSAGE_PART)
         drawn->message.stripe = random_u32(stream);
-    else
+    else if (type < TARRY_MESSAGE_ASK)
         drawn->message.slot = random_u32(stream);
     if (type == TARRY_MESSAGE_PART || type == TARRY_MESSAGE_SIGNAL)
         drawn->message.parts = 1 + random_below(stream, TARRY_MOST_PARTS);
@@ -61,6 +71,14 @@ static void draw(random_stream *stream, tarry_message_type type, sample *drawn)
     fill(stream, drawn->barred);
     fill(stream, drawn->recalled);
     fill(stream, drawn->stale);
+    fill(stream, drawn->group);
+    drawn->message.sum = draw_sum(stream);
+    drawn->message.last = draw_sum(stream);
+    drawn->message.state = random_u64(stream);
+    drawn->message.scale = 1 / random_uniform(stream);
+    drawn->message.from = random_u32(stream);
+    drawn->message.fetched = random_below(stream, 2) == 1;
+    drawn->message.group = random_below(stream, 2) == 1 ? drawn->group : NULL;
     drawn->message.psi = drawn->psi;
     drawn->message.stripes = drawn->stripes;
     drawn->message.first = random_below(stream, 2) == 1 ? drawn->first : NULL;
@@ -75,6 +93,7 @@ static codec_shape draw_shape(random_stream *stream)
         .psi_bits = random_below(stream, MAX_BITS),
         .stripes = 1 + random_below(stream, MAX_BITS - 1),
         .slots = random_below(stream, MAX_BITS),
+        .workers = 1 + random_below(stream, MAX_BITS - 1),
     };
 }
 
@@ -90,6 +109,31 @@ static void assert_same_set(const uint64_t *read, const uint64_t *sent, size_t b
     assert_int_equal(read == NULL, sent == NULL);
     if (sent != NULL)
         assert_same_bits(read, sent, bits);
+}
+
+static void assert_same_sum(const tarry_sum_id *read, const tarry_sum_id *sent, bool there,
+                            bool digest)
+{
+    assert_true(read->step == (there ? sent->step : 0));
+    assert_int_equal(read->term, there ? sent->term : 0);
+    assert_int_equal(read->attempt, there ? sent->attempt : 0);
+    assert_true(read->digest == (digest ? sent->digest : 0));
+}
+
+static void assert_same_vote(const tarry_message *read, const tarry_message *sent,
+                             const codec_shape *shape)
+{
+    tarry_message_type type = sent->type;
+    bool group = type == TARRY_MESSAGE_SIGNAL && sent->group != NULL;
+    bool sum = type > TARRY_MESSAGE_ASK, state = type == TARRY_MESSAGE_STATE;
+    assert_same_set(read->group, group ? sent->group : NULL, shape->workers);
+    assert_true(read->scale == (group ? sent->scale : 0));
+    assert_same_sum(&read->sum, &sent->sum, sum || group, sum);
+    assert_same_sum(&read->last, &sent->last, state, state);
+    assert_true(read->state == (state ? sent->state : 0));
+    assert_int_equal(read->from, type >= TARRY_MESSAGE_ASK ? sent->from : 0);
+    bool held = type == TARRY_MESSAGE_HELD || type == TARRY_MESSAGE_FAILED;
+    assert_int_equal(read->fetched, held && sent->fetched);
 }
 
 static void every_message_survives_the_wire(void **state)
@@ -149,6 +193,7 @@ static void every_message_survives_the_wire(void **state)
         assert_int_equal(read.term, counts ? sent.message.term : 0);
         assert_same_set(read.stale, type == TARRY_MESSAGE_SIGNAL ? sent.message.stale : NULL,
                         shape.slots);
+        assert_same_vote(&read, &sent.message, &shape);
     }
 }
 
@@ -224,6 +269,78 @@ static void frames_have_the_documented_bytes(void **state)
     assert_int_equal(frame[29], 9);
 }
 
+/* What is said of sums among workers, by hand. */
+static void votes_have_the_documented_bytes(void **state)
+{
+    (void)state;
+    codec_shape shape = {.psi_bits = 10, .stripes = 3, .slots = 4, .workers = 9};
+    const uint64_t psi = 0x2a5, stripes = 5, group = 0x103;
+    tarry_message message = {
+        .type = TARRY_MESSAGE_SIGNAL,
+        .parts = 1,
+        .psi = &psi,
+        .stripes = &stripes,
+        .group = &group,
+        .sum = {.step = 0x0102030405060708, .term = 0x11121314, .attempt = 0x21222324, .digest = 9},
+        .last = {.step = 1},
+        .scale = 1e6,
+    };
+    uint8_t frame[CODEC_HEADER_BYTES + CODEC_STATE_BYTES];
+    assert_int_equal(codec_size(&shape, &message), 24 + 24 + 5);
+    codec_encode(&shape, &message, frame);
+    assert_int_equal(frame[1], 8);
+    const uint8_t signal[] = {8,    7,    6,    5,    4,    3,    2, 1, 0x14, 0x13,
+                              0x12, 0x11, 0x24, 0x23, 0x22, 0x21, 0, 0, 0,    0,
+                              0x80, 0x84, 0x2e, 0x41, 0xa5, 2,    5, 3, 1};
+    assert_memory_equal(frame + 24, signal, sizeof(signal));
+
+    message.type = TARRY_MESSAGE_FAILED;
+    message.from = 0x31323334;
+    message.fetched = true;
+    assert_int_equal(codec_size(&shape, &message), 24 + 24);
+    codec_encode(&shape, &message, frame);
+    assert_int_equal(frame[0], 15);
+    assert_int_equal(frame[1], 1);
+    assert_memory_equal(frame + 20, ((const uint8_t[]){0x34, 0x33, 0x32, 0x31}), 4);
+    assert_memory_equal(frame + 24, signal, 16);
+    assert_memory_equal(frame + 40, ((const uint8_t[]){9, 0, 0, 0, 0, 0, 0, 0}), 8);
+
+    message.type = TARRY_MESSAGE_STATE;
+    message.state = 0x4142;
+    assert_int_equal(codec_size(&shape, &message), 24 + 56);
+    codec_encode(&shape, &message, frame);
+    assert_int_equal(frame[0], 16);
+    assert_int_equal(frame[24], 1);
+    assert_memory_equal(frame + 48, signal, 16);
+    assert_memory_equal(frame + 72, ((const uint8_t[]){0x42, 0x41, 0, 0, 0, 0, 0, 0}), 8);
+}
+
+/* A sum among workers without a step, and a scale that is no number above 0. */
+static void sums_without_meaning_are_refused(void **state)
+{
+    (void)state;
+    codec_shape shape = {.psi_bits = 10, .stripes = 3, .slots = 4, .workers = 5};
+    const uint64_t bits = 0;
+    const double scales[] = {1e-9, 1, 0, -1, INFINITY, NAN};
+    for (uint64_t step = 0; step < 2; step++) {
+        for (size_t i = 0; i < sizeof(scales) / sizeof(*scales); i++) {
+            tarry_message signal = {.type = TARRY_MESSAGE_SIGNAL,
+                                    .parts = 1,
+                                    .psi = &bits,
+                                    .stripes = &bits,
+                                    .group = &bits,
+                                    .sum = {.step = step},
+                                    .scale = scales[i]};
+            uint8_t frame[MAX_FRAME];
+            uint64_t words[MAX_WORDS];
+            tarry_message read;
+            codec_encode(&shape, &signal, frame);
+            assert_int_equal(codec_decode(&shape, frame, codec_size(&shape, &signal), words, &read),
+                             step == 1 && i < 2 ? TARRY_OK : TARRY_ERROR_FORMAT);
+        }
+    }
+}
+
 /* What nobody writes: both fates, and a term of 0. */
 static void frames_without_meaning_are_refused(void **state)
 {
@@ -281,7 +398,8 @@ static void kept_sets_outlive_the_message(void **state)
         codec_encode(&shape, &sent.message, frame);
         uint64_t words[MAX_WORDS];
         tarry_message kept = sent.message;
-        assert_true(codec_has_sets(&kept) || size <= CODEC_HEADER_BYTES + CODEC_TERM_BYTES);
+        assert_true(codec_has_sets(&kept) || size <= CODEC_HEADER_BYTES + CODEC_TERM_BYTES ||
+                    kept.type >= TARRY_MESSAGE_ASK);
         codec_keep_sets(&shape, &kept, words);
         memset(&sent, 0, sizeof(sent));
         assert_int_equal(codec_size(&shape, &kept), size);
@@ -407,6 +525,7 @@ static void the_shape_is_that_of_the_plan(void **state)
         assert_int_equal(shape.psi_bits, psi[worker]);
         assert_int_equal(shape.slots, slots[worker]);
         assert_int_equal(shape.stripes, 6);
+        assert_int_equal(shape.workers, 4);
     }
     edge_plan_free(plan);
 }
@@ -416,7 +535,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_message_survives_the_wire),
         cmocka_unit_test(frames_have_the_documented_bytes),
+        cmocka_unit_test(votes_have_the_documented_bytes),
         cmocka_unit_test(frames_without_meaning_are_refused),
+        cmocka_unit_test(sums_without_meaning_are_refused),
         cmocka_unit_test(limits_without_meaning_are_refused),
         cmocka_unit_test(kept_sets_outlive_the_message),
         cmocka_unit_test(truncated_and_lengthened_frames_are_refused),

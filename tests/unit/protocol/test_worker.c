@@ -511,15 +511,16 @@ static void what_is_for_the_server_is_refused(void **state)
     desk its;
     desk_begin(&its);
     computes(&its, 1);
-    for (tarry_message_type type = TARRY_MESSAGE_REPORT; type <= TARRY_MESSAGE_ALIVE; type++) {
+    for (tarry_message_type type = TARRY_MESSAGE_REPORT; type < TARRY_MESSAGE_TYPES; type++) {
         hears(&its, type, 0);
         expect_reject(&its, TARRY_REJECT_MISPLACED);
     }
     has_encoded(&its, 0, 0);
     expect_reject(&its, TARRY_REJECT_STALE);
     const tarry_event_type events[] = {TARRY_EVENT_START, TARRY_EVENT_ABORT, TARRY_EVENT_JOINED,
-                                       TARRY_EVENT_LOST,  TARRY_EVENT_HEARD, TARRY_EVENT_COMBINED};
-    for (size_t i = 0; i < 5; i++) {
+                                       TARRY_EVENT_LOST,  TARRY_EVENT_HEARD, TARRY_EVENT_COMBINED,
+                                       TARRY_EVENT_LOGGED};
+    for (size_t i = 0; i < sizeof(events) / sizeof(*events); i++) {
         const tarry_effects *effects = NULL;
         assert_int_equal(
             tarry_worker_step(its.worker, 0, &(tarry_event){.type = events[i]}, &effects),

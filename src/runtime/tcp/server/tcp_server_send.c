@@ -25,6 +25,14 @@ static void note_sent(tcp_member *member, const tarry_message *message)
     case TARRY_MESSAGE_REPORT:
     case TARRY_MESSAGE_PART:
     case TARRY_MESSAGE_ALIVE:
+    case TARRY_MESSAGE_ASK:
+    case TARRY_MESSAGE_BREAK:
+    case TARRY_MESSAGE_FETCH:
+    case TARRY_MESSAGE_LOAD:
+    case TARRY_MESSAGE_COMMIT:
+    case TARRY_MESSAGE_HELD:
+    case TARRY_MESSAGE_FAILED:
+    case TARRY_MESSAGE_STATE:
         break;
     }
 }

@@ -136,6 +136,14 @@ worker_fault tcp_worker_take_message(tarry_tcp_worker *worker, const uint8_t *fr
     case TARRY_MESSAGE_REPORT:
     case TARRY_MESSAGE_PART:
     case TARRY_MESSAGE_ALIVE:
+    case TARRY_MESSAGE_ASK:
+    case TARRY_MESSAGE_BREAK:
+    case TARRY_MESSAGE_FETCH:
+    case TARRY_MESSAGE_LOAD:
+    case TARRY_MESSAGE_COMMIT:
+    case TARRY_MESSAGE_HELD:
+    case TARRY_MESSAGE_FAILED:
+    case TARRY_MESSAGE_STATE:
         break;
     }
     return waiting->active ? hold(worker, frame, size) : deliver(worker, frame, size);

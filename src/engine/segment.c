@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/segment.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <openssl/rand.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "base/diagnostic.h"
+
+enum {
+    BOARD_BYTES = 4096, /* the numbers follow */
+    BELL_BYTES = 4096,
+    KEY_BYTES = 16,
+    BOOT_BYTES = 16,
+};
+static const uint32_t MAGIC = 0x31474553; /* "SEG1" */
+
+_Static_assert(sizeof(segment_board) <= BOARD_BYTES, "the board has a page");
+
+/* An address, as bytes_put writes it. */
+typedef struct location {
+    uint32_t process, board_file, bell_file;
+    uint64_t count;
+    uint64_t processes; /* the name space of process numbers */
+    uint8_t boot[BOOT_BYTES];
+    uint8_t key[KEY_BYTES];
+} location;
+
+/* ---- this machine ---- */
+
+/* The system's name of the time since it started, so that a process of another machine is not
+ * looked for on this one. */
+static bool read_boot(uint8_t boot[BOOT_BYTES])
+{
+    char text[37] = "";
+    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+    if (file == NULL)
+        return false;
+    bool good = fread(text, 1, sizeof(text) - 1, file) == sizeof(text) - 1;
+    fclose(file);
+    const char *at = text;
+    for (size_t i = 0; good && i < BOOT_BYTES; i++, at += 2) {
+        unsigned value;
+        at += *at == '-';
+        good = sscanf(at, "%2x", &value) == 1;
+        boot[i] = (uint8_t)value;
+    }
+    return good;
+}
+
+/* Where process numbers mean what they mean here. */
+static bool read_here(location *here)
+{
+    struct stat name_space;
+    if (stat("/proc/self/ns/pid", &name_space) != 0 || !read_boot(here->boot))
+        return false;
+    here->processes = name_space.st_ino;
+    return true;
+}
+
+/* ---- addresses ---- */
+
+static void write_address(const location *of, uint8_t *at)
+{
+    at = bytes_put(at, MAGIC, 4);
+    at = bytes_put(at, of->process, 4);
+    at = bytes_put(at, of->board_file, 4);
+    at = bytes_put(at, of->bell_file, 4);
+    at = bytes_put(at, of->count, 8);
+    at = bytes_put(at, of->processes, 8);
+    memcpy(at, of->boot, BOOT_BYTES);
+    memcpy(at + BOOT_BYTES, of->key, KEY_BYTES);
+}
+
+static bool read_address(const uint8_t *at, location *of)
+{
+    of->process = (uint32_t)bytes_get(at + 4, 4);
+    of->board_file = (uint32_t)bytes_get(at + 8, 4);
+    of->bell_file = (uint32_t)bytes_get(at + 12, 4);
+    of->count = bytes_get(at + 16, 8);
+    of->processes = bytes_get(at + 24, 8);
+    memcpy(of->boot, at + 32, BOOT_BYTES);
+    memcpy(of->key, at + 32 + BOOT_BYTES, KEY_BYTES);
+    return bytes_get(at, 4) == MAGIC && of->process >= 1 && of->process <= INT_MAX &&
+           of->board_file <= INT_MAX && of->bell_file <= INT_MAX && of->count >= 1 &&
+           of->count <= (SIZE_MAX / 2 - BOARD_BYTES) / sizeof(float);
+}
+
+bool segment_read_address(const uint8_t *address, size_t size, size_t *count)
+{
+    location of;
+    if (size != SEGMENT_ADDRESS || !read_address(address, &of))
+        return false;
+    *count = (size_t)of.count;
+    return true;
+}
+
+bool segment_addresses_meet(const uint8_t *one, const uint8_t *other)
+{
+    location a, b;
+    return read_address(one, &a) && read_address(other, &b) && a.processes == b.processes &&
+           memcmp(a.boot, b.boot, BOOT_BYTES) == 0;
+}
+
+int segment_address(const segment *own, uint8_t *address, tarry_diagnostic *diagnostic)
+{
+    location here = {
+        .process = (uint32_t)getpid(),
+        .board_file = (uint32_t)own->board_file,
+        .bell_file = (uint32_t)own->bell_file,
+        .count = own->count,
+    };
+    if (!read_here(&here))
+        return diagnose(diagnostic, TARRY_ERROR_SYSTEM, "shared memory: /proc can't be read");
+    memcpy(here.key, own->board->key, KEY_BYTES);
+    write_address(&here, address);
+    return TARRY_OK;
+}
+
+/* ---- the memory ---- */
+
+static size_t board_bytes(size_t count)
+{
+    return BOARD_BYTES + count * sizeof(float);
+}
+
+static void *map(int file, size_t bytes, int protection)
+{
+    void *at = mmap(NULL, bytes, protection, MAP_SHARED, file, 0);
+    return at == MAP_FAILED ? NULL : at;
+}
+
+static void segment_set(segment *of, void *board, void *bell, size_t count)
+{
+    of->board = board;
+    of->numbers = (float *)((char *)board + BOARD_BYTES);
+    of->count = count;
+    of->bell = bell;
+}
+
+/* A file of memory of this size, mapped; the memory is taken now, as a write would end the process
+ * if there were none later. *file: -1 or the file, to be closed, also on failure. */
+static void *make_memory(const char *name, size_t bytes, int *file)
+{
+    *file = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (*file < 0 || fallocate(*file, 0, 0, (off_t)bytes) != 0)
+        return NULL;
+    return map(*file, bytes, PROT_READ | PROT_WRITE);
+}
+
+static bool seal(int file, int more)
+{
+    return fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL | more) == 0;
+}
+
+static void close_file(int file)
+{
+    if (file >= 0)
+        close(file);
+}
+
+static void unmap(void *board, void *bell, size_t count)
+{
+    if (board != NULL)
+        munmap(board, board_bytes(count));
+    if (bell != NULL)
+        munmap(bell, BELL_BYTES);
+}
+
+int segment_create(size_t count, segment *own, tarry_diagnostic *diagnostic)
+{
+    if (count < 1 || count > (PTRDIFF_MAX - BOARD_BYTES) / sizeof(float))
+        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT, "shared memory: %zu numbers", count);
+    int board_file, bell_file = -1;
+    void *bell = NULL, *board = make_memory("tarry-sum", board_bytes(count), &board_file);
+    if (board != NULL)
+        bell = make_memory("tarry-bell", BELL_BYTES, &bell_file);
+    /* The mapping above stays the only one that can write to the board. */
+    if (bell == NULL || !seal(board_file, F_SEAL_FUTURE_WRITE) || !seal(bell_file, 0) ||
+        RAND_bytes(((segment_board *)board)->key, KEY_BYTES) != 1) {
+        int error =
+            diagnose(diagnostic, TARRY_ERROR_SYSTEM, "shared memory: %zu bytes can't be had: %s",
+                     board_bytes(count), strerror(errno));
+        unmap(board, bell, count);
+        close_file(board_file);
+        close_file(bell_file);
+        return error;
+    }
+    segment_set(own, board, bell, count);
+    own->board_file = board_file;
+    own->bell_file = bell_file;
+    return TARRY_OK;
+}
+
+/* A file of another process, if it keeps its size. */
+static int open_file(const location *of, uint32_t file, int flags, size_t bytes)
+{
+    enum { FIXED = F_SEAL_SHRINK | F_SEAL_GROW };
+    char path[64];
+    struct stat status;
+    snprintf(path, sizeof(path), "/proc/%u/fd/%u", of->process, file);
+    int opened = open(path, flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (opened < 0)
+        return -1;
+    if (fstat(opened, &status) == 0 && S_ISREG(status.st_mode) && status.st_size == (off_t)bytes &&
+        (fcntl(opened, F_GET_SEALS) & FIXED) == FIXED)
+        return opened;
+    close(opened);
+    return -1;
+}
+
+int segment_open(const uint8_t *address, segment *other, tarry_diagnostic *diagnostic)
+{
+    location of, here;
+    if (!read_address(address, &of) || !read_here(&here) || of.processes != here.processes ||
+        memcmp(of.boot, here.boot, BOOT_BYTES) != 0)
+        return diagnose(diagnostic, TARRY_ERROR_SYSTEM, "its memory is on another machine");
+    size_t count = (size_t)of.count;
+    int board_file = open_file(&of, of.board_file, O_RDONLY, board_bytes(count));
+    int bell_file = open_file(&of, of.bell_file, O_RDWR, BELL_BYTES);
+    void *board = board_file < 0 ? NULL : map(board_file, board_bytes(count), PROT_READ);
+    void *bell = bell_file < 0 ? NULL : map(bell_file, BELL_BYTES, PROT_READ | PROT_WRITE);
+    close_file(board_file);
+    close_file(bell_file);
+    if (board == NULL || bell == NULL ||
+        memcmp(((segment_board *)board)->key, of.key, KEY_BYTES) != 0) {
+        unmap(board, bell, count);
+        return diagnose(diagnostic, TARRY_ERROR_SYSTEM, "its memory can't be opened");
+    }
+    segment_set(other, board, bell, count);
+    other->board_file = other->bell_file = -1;
+    return TARRY_OK;
+}
+
+void segment_close(segment *of)
+{
+    unmap(of->board, of->bell, of->count);
+    close_file(of->board_file);
+    close_file(of->bell_file);
+}
+
+/* ---- the bell ---- */
+
+static long futex(_Atomic uint32_t *word, int operation, uint32_t value,
+                  const struct timespec *until)
+{
+    return syscall(SYS_futex, word, operation, value, until, NULL, FUTEX_BITSET_MATCH_ANY);
+}
+
+void segment_ring(const segment *of)
+{
+    atomic_fetch_add(of->bell, 1);
+    futex(of->bell, FUTEX_WAKE, INT_MAX, NULL);
+}
+
+bool segment_sleep(const segment *own, uint32_t heard, uint64_t until_ns)
+{
+    const uint64_t second = UINT64_C(1000000000);
+    struct timespec until = {.tv_sec = (time_t)(until_ns / second),
+                             .tv_nsec = (long)(until_ns % second)};
+    long result =
+        futex(own->bell, FUTEX_WAIT_BITSET, heard, until_ns == UINT64_MAX ? NULL : &until);
+    return result == 0 || errno != ETIMEDOUT;
+}

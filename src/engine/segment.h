@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory that a member of a group shows to the others of its machine. It has no name in any folder:
+ * the others open it through /proc, and the system takes it back with the last process that has it
+ * mapped, however that ends.
+ *
+ * Nobody but its owner can write to a segment, and it keeps its size: seals of the system see to
+ * both. A bell beside it is for all to ring. So a member that is stopped, killed or broken changes
+ * nothing that another one relies on, and reading what it shows never fails.
+ */
+#ifndef ENGINE_SEGMENT_H
+#define ENGINE_SEGMENT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <tarry/error.h>
+
+/* What a member has of a sum: `count` stripes of the sum of that tag (0: of none). */
+typedef struct segment_side {
+    _Alignas(64) _Atomic uint64_t tag;
+    _Atomic uint32_t count;
+    _Atomic bool zeros; /* the coded part is zeros, which are not written anywhere */
+} segment_side;
+
+/* Written by its owner alone. */
+typedef struct segment_board {
+    uint8_t key[16];     /* as in the address, so that another segment is not taken for this one */
+    segment_side coded;  /* its coded part */
+    segment_side summed; /* its shares of the sum */
+    _Alignas(64) _Atomic uint32_t
+        waits_for; /* the place of the member that it sleeps for, + 1; 0: none */
+} segment_board;
+
+typedef struct segment {
+    segment_board *board; /* of others: to be read */
+    float *numbers;       /* the same */
+    size_t count;         /* of numbers */
+    _Atomic uint32_t *bell;
+    int board_file, bell_file; /* of the own one; else -1 */
+} segment;
+
+enum { SEGMENT_ADDRESS = 64 }; /* bytes */
+
+/* A segment with room for `count` >= 1 numbers. Errors: ARGUMENT (a count that is too large),
+ * SYSTEM (no memory, above all). */
+int segment_create(size_t count, segment *own, tarry_diagnostic *diagnostic);
+/* How others find it: SEGMENT_ADDRESS bytes. Errors: SYSTEM. */
+int segment_address(const segment *own, uint8_t *address, tarry_diagnostic *diagnostic);
+
+/* Whether the bytes are an address, and if so, the numbers of its segment. */
+bool segment_read_address(const uint8_t *address, size_t size, size_t *count);
+/* Whether both are of this machine, where either can open the other. */
+bool segment_addresses_meet(const uint8_t *one, const uint8_t *other);
+/* Opens what another member shows; nothing in it is believed but what was checked. Errors: SYSTEM
+ * (its process is gone, on another machine, or another user's, or it is not what the address says).
+ */
+int segment_open(const uint8_t *address, segment *other, tarry_diagnostic *diagnostic);
+void segment_close(segment *of);
+
+/* Ends the sleep of whoever sleeps at the bell. */
+void segment_ring(const segment *of);
+/* Sleeps until the own bell rings, if it has not since it was `heard`, or until a time of the
+ * monotonic clock. False: that time has come. */
+bool segment_sleep(const segment *own, uint32_t heard, uint64_t until_ns);
+
+#endif

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/share.h"
+
+#include <assert.h>
+
+#include "coding/transfer.h"
+
+enum { LINE = 16 }; /* numbers of a cache line, which two members should not write */
+
+static size_t lines_of(size_t length)
+{
+    return length / LINE + (length % LINE != 0);
+}
+
+/* Lines before the one at `place`: the first lines % count members have one more. */
+static size_t lines_before(size_t lines, uint32_t count, uint32_t place)
+{
+    size_t more = lines % count;
+    return lines / count * place + (place < more ? place : more);
+}
+
+share share_of(const layout *cut, uint32_t stripe, uint32_t count, uint32_t place)
+{
+    assert(place < count);
+    size_t length = layout_stripe_length(cut, stripe);
+    size_t begin = lines_before(lines_of(length), count, place) * LINE;
+    size_t end = lines_before(lines_of(length), count, place + 1) * LINE;
+    begin = begin < length ? begin : length;
+    end = end < length ? end : length;
+    return (share){layout_stripe_start(cut, stripe) + begin, end - begin};
+}
+
+size_t share_most(const layout *cut, uint32_t count)
+{
+    return share_of(cut, 0, count, 0).length; /* no stripe is longer, and no share of it */
+}
+
+size_t share_numbers(const layout *cut, share of)
+{
+    size_t numbers = 0;
+    for (uint32_t part = 0; part < cut->parts; part++)
+        numbers += layout_exists(cut, part, of.first, of.length);
+    return numbers;
+}
+
+void share_terms_set(share_terms *terms, const float *weights, uint32_t parts, uint32_t count,
+                     const bool *has)
+{
+    terms->count = 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (has[i])
+            terms->places[terms->count++] = i;
+    for (uint32_t part = 0; part < parts; part++)
+        for (uint32_t t = 0; t < terms->count; t++)
+            terms->rows[(size_t)part * terms->count + t] =
+                weights[(size_t)part * count + terms->places[t]];
+}
+
+void share_decode(const kernel *with, const layout *cut, share of, const share_terms *terms,
+                  const float *const *z, kernel_mode mode, float *out, size_t stride)
+{
+    if (of.length > 0)
+        transfer_decode_range(with, cut, of.first, of.length, z, terms->rows, terms->count, mode,
+                              out, stride);
+}

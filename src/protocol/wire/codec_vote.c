@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "protocol/wire/codec_vote.h"
+
+#include <math.h>
+
+#include <tarry/error.h>
+
+#include "base/bytes.h"
+
+static uint8_t *put_name(uint8_t *at, const tarry_sum_id *sum)
+{
+    at = bytes_put(at, sum->step, 8);
+    at = bytes_put(at, sum->term, 4);
+    return bytes_put(at, sum->attempt, 4);
+}
+
+static tarry_sum_id get_name(const uint8_t *at)
+{
+    return (tarry_sum_id){
+        .step = bytes_get(at, 8),
+        .term = (uint32_t)bytes_get(at + 8, 4),
+        .attempt = (uint32_t)bytes_get(at + 12, 4),
+    };
+}
+
+static uint8_t *put_sum(uint8_t *at, const tarry_sum_id *sum)
+{
+    return bytes_put(put_name(at, sum), sum->digest, 8);
+}
+
+static tarry_sum_id get_sum(const uint8_t *at)
+{
+    tarry_sum_id sum = get_name(at);
+    sum.digest = bytes_get(at + CODEC_NAME_BYTES, 8);
+    return sum;
+}
+
+uint8_t *codec_vote_put(uint8_t *at, const tarry_message *message)
+{
+    if (message->type == TARRY_MESSAGE_ASK)
+        return at;
+    if (message->type != TARRY_MESSAGE_STATE)
+        return put_sum(at, &message->sum);
+    at = put_sum(put_sum(at, &message->last), &message->sum);
+    return bytes_put(at, message->state, 8);
+}
+
+uint8_t *codec_group_put(uint8_t *at, const tarry_message *signal)
+{
+    return bytes_put_f64(put_name(at, &signal->sum), signal->scale);
+}
+
+void codec_vote_get(const uint8_t *at, tarry_message *message)
+{
+    if (message->type == TARRY_MESSAGE_ASK)
+        return;
+    if (message->type != TARRY_MESSAGE_STATE) {
+        message->sum = get_sum(at);
+        return;
+    }
+    message->last = get_sum(at);
+    message->sum = get_sum(at + CODEC_SUM_BYTES);
+    message->state = bytes_get(at + 2 * CODEC_SUM_BYTES, 8);
+}
+
+int codec_group_get(const uint8_t *at, tarry_message *signal)
+{
+    tarry_sum_id sum = get_name(at);
+    double scale = bytes_get_f64(at + CODEC_NAME_BYTES);
+    if (sum.step == 0 || !(scale > 0 && isfinite(scale)))
+        return TARRY_ERROR_FORMAT;
+    signal->sum = sum;
+    signal->scale = scale;
+    return TARRY_OK;
+}

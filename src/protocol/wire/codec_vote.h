@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Messages about sums among workers, behind a frame's header. A sum is step 8, term 4, attempt 4,
+ * digest 8. BREAK, FETCH, LOAD, COMMIT, HELD and FAILED have `sum`; STATE has `last`, `sum`, and a
+ * digest of the parameters, 8. A SIGNAL's name is a sum without its digest, and a scale, 8, which
+ * is finite and above 0.
+ */
+#ifndef PROTOCOL_CODEC_VOTE_H
+#define PROTOCOL_CODEC_VOTE_H
+
+#include <tarry/event.h>
+
+enum {
+    CODEC_NAME_BYTES = 16,
+    CODEC_SUM_BYTES = CODEC_NAME_BYTES + 8,
+    CODEC_STATE_BYTES = 2 * CODEC_SUM_BYTES + 8,
+    CODEC_GROUP_BYTES = CODEC_NAME_BYTES + 8, /* of a SIGNAL, before the set */
+};
+
+/* Whether it is a message of the vote alone. */
+static inline bool codec_votes(tarry_message_type type)
+{
+    return type >= TARRY_MESSAGE_ASK;
+}
+
+/* Bytes behind the header of a message of the vote. */
+static inline size_t codec_vote_size(tarry_message_type type)
+{
+    return type == TARRY_MESSAGE_ASK     ? 0
+           : type == TARRY_MESSAGE_STATE ? (size_t)CODEC_STATE_BYTES
+                                         : (size_t)CODEC_SUM_BYTES;
+}
+
+/* Write them, and give the place behind them. */
+uint8_t *codec_vote_put(uint8_t *at, const tarry_message *message);
+uint8_t *codec_group_put(uint8_t *at, const tarry_message *signal);
+/* Read them into the message, whose other fields stay. */
+void codec_vote_get(const uint8_t *at, tarry_message *message);
+/* Errors: FORMAT (no name, or no scale). */
+int codec_group_get(const uint8_t *at, tarry_message *signal);
+
+#endif

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A sum among members, made from a seed, and the slow oracle that judges it. */
+#ifndef TEST_SUM_CASE_H
+#define TEST_SUM_CASE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct sum_case {
+    size_t dimension;
+    uint32_t parts;
+    uint32_t count; /* of members */
+    float **
+        part; /* [count]: ceil(dimension / parts) numbers each, zeros beyond the sum; NULL: zeros */
+    float *weights; /* parts x count */
+} sum_case;
+
+/* Random coded parts and weights; every third member or so has zeros if `zeros`. Asserts that there
+ * is memory. */
+sum_case *sum_case_make(size_t dimension, uint32_t parts, uint32_t count, bool zeros,
+                        uint64_t seed);
+void sum_case_free(sum_case *of);
+
+/* Asserts that `sum` is the case's: near the sum in double, and to the bit the one that the best
+ * kernel makes of one number at a time, in the order of members. */
+void sum_case_check(const sum_case *of, const float *sum);
+/* Whether it is, to the bit; for where an assertion can't be made. */
+bool sum_case_holds(const sum_case *of, const float *sum);
+
+#endif

@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The shared-memory engine: members that take turns in one thread, and members in threads of their
+ * own. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/random.h"
+#include "engine/segment.h"
+#include "engine/shared.h"
+#include "engine_group.h"
+#include "failing_allocator.h"
+#include "seed.h"
+
+enum { SMALL = 4096 }; /* numbers of a segment: a sum of some thousands has many stripes */
+
+static void make_engines(engine_group *group, uint32_t count, size_t numbers)
+{
+    tarry_diagnostic why;
+    *group = (engine_group){.count = count};
+    for (uint32_t i = 0; i < count; i++) {
+        group->workers[i] = 3 * i + 1;
+        assert_int_equal(shared_engine_create(numbers, NULL, &group->engines[i], &why), TARRY_OK);
+    }
+}
+
+static void free_engines(engine_group *group)
+{
+    for (uint32_t i = 0; i < group->count; i++)
+        group->engines[i]->methods->free(group->engines[i]);
+    engine_group_release_sums(group);
+}
+
+/* ---- sums ---- */
+
+/* Shared memory counts what a member reads of others: (1 + 1 / l) d (n - 1) / n numbers, if all
+ * have coded parts; a share has up to a line more than its n-th of a stripe. */
+static void check_moved(const engine_group *group, const sum_case *of)
+{
+    uint64_t all = 0;
+    uint64_t part = (of->dimension + of->parts - 1) / of->parts;
+    for (uint32_t i = 0; i < group->count; i++)
+        all += group->progress[i].moved;
+    assert_true(all <= sizeof(float) * (group->count - 1) * (part + of->dimension));
+}
+
+static void all_members_and_parts_get_the_sum(void **state)
+{
+    (void)state;
+    static const size_t dimensions[] = {1, 7, 64, 1001, 6007};
+    uint64_t seed = test_seed("shared", 4);
+    for (uint32_t count = 1; count <= ENGINE_GROUP_MOST; count++) {
+        engine_group group;
+        make_engines(&group, count, SMALL);
+        engine_group_form(&group, 1);
+        uint32_t attempt = 0;
+        for (uint32_t parts = 1; parts <= 4; parts++) {
+            for (size_t i = 0; i < sizeof(dimensions) / sizeof(*dimensions); i++) {
+                sum_case *of =
+                    sum_case_make(dimensions[i], parts, count, (i + parts) % 2 == 1, ++seed);
+                engine_group_start(&group, of, ++attempt);
+                engine_group_run(&group, seed, 0);
+                engine_group_check(&group, of);
+                check_moved(&group, of);
+                sum_case_free(of);
+            }
+        }
+        free_engines(&group);
+    }
+}
+
+static void segments_of_any_size_go_together(void **state)
+{
+    (void)state;
+    engine_group group;
+    make_engines(&group, 3, SMALL);
+    group.engines[1]->methods->free(group.engines[1]);
+    assert_int_equal(shared_engine_create(SMALL / 4, NULL, &group.engines[1], NULL), TARRY_OK);
+    sum_case *of = sum_case_make(5000, 2, 3, false, 3);
+    engine_group_form(&group, 1);
+    engine_group_start(&group, of, 1);
+    engine_group_run(&group, 1, 0);
+    engine_group_check(&group, of);
+    /* One that has no room for a stripe is an error, not a sum. */
+    group.engines[1]->methods->free(group.engines[1]);
+    assert_int_equal(shared_engine_create(64, NULL, &group.engines[1], NULL), TARRY_OK);
+    engine_group_form(&group, 2);
+    tarry_engine_sum sum = {
+        .dimension = 5000, .parts = 2, .weights = of->weights, .sum = group.sums[0]};
+    assert_int_equal(group.engines[0]->methods->start(group.engines[0], &sum),
+                     TARRY_ERROR_NO_MEMORY);
+    sum_case_free(of);
+    free_engines(&group);
+}
+
+typedef struct member_thread {
+    pthread_t thread;
+    engine_group *group;
+    uint32_t place;
+    const sum_case *of;
+} member_thread;
+
+enum { ROUNDS = 40 };
+
+static void *sum_again_and_again(void *argument)
+{
+    member_thread *own = argument;
+    engine_group *group = own->group;
+    tarry_engine *engine = group->engines[own->place];
+    for (uint32_t attempt = 1; attempt <= ROUNDS; attempt++) {
+        tarry_engine_progress *progress = &group->progress[own->place];
+        const tarry_engine_sum sum = {
+            .name = {.step = attempt, .term = 1, .attempt = attempt},
+            .dimension = own->of->dimension,
+            .parts = own->of->parts,
+            .part = own->of->part[own->place],
+            .weights = own->of->weights,
+            .sum = group->sums[own->place],
+        };
+        memset(sum.sum, 0xff, sum.dimension * sizeof(float));
+        if (engine->methods->start(engine, &sum) != TARRY_OK)
+            return NULL;
+        engine->methods->wait(engine, TARRY_NEVER, progress);
+        if (progress->state != TARRY_ENGINE_DONE)
+            return NULL;
+    }
+    return engine;
+}
+
+/* Nothing but the engine keeps the members together: one may begin the next sum while others gather
+ * this one. */
+static void threads_get_sum_after_sum(void **state)
+{
+    (void)state;
+    for (uint32_t count = 2; count <= 6; count += 2) {
+        engine_group group;
+        make_engines(&group, count, SMALL);
+        sum_case *of = sum_case_make(9000, 1 + count % 3, count, false, count);
+        engine_group_form(&group, 1);
+        member_thread members[ENGINE_GROUP_MOST];
+        for (uint32_t i = 0; i < count; i++) {
+            group.sums[i] = malloc(of->dimension * sizeof(float));
+            members[i] = (member_thread){.group = &group, .place = i, .of = of};
+            assert_int_equal(
+                pthread_create(&members[i].thread, NULL, sum_again_and_again, &members[i]), 0);
+        }
+        for (uint32_t i = 0; i < count; i++) {
+            void *good;
+            pthread_join(members[i].thread, &good);
+            assert_non_null(good);
+        }
+        engine_group_check(&group, of);
+        sum_case_free(of);
+        free_engines(&group);
+    }
+}
+
+/* ---- ends ---- */
+
+/* After any number of steps some abandon, and sum without one; the others stay in the first sum, as
+ * if stopped, or go on with it between the steps of the second. Whatever is done is right. */
+static void abandon_at_any_step(void **state)
+{
+    (void)state;
+    enum { COUNT = 4, LEFT = COUNT - 1 };
+    uint64_t seed = test_seed("abandon", 12);
+    random_stream stream = random_stream_make(seed, RANDOM_TEST, 1, 0);
+    engine_group all, fewer = {.count = LEFT};
+    make_engines(&all, COUNT, SMALL / 2);
+    sum_case *whole = sum_case_make(1500, 2, COUNT, false, seed);
+    sum_case *rest = sum_case_make(1300, 1, LEFT, true, seed);
+    bool ended = false;
+    for (uint64_t steps = 0, epoch = 1; !ended; steps++, epoch += 2) {
+        engine_group_form(&all, epoch);
+        engine_group_start(&all, whole, (uint32_t)epoch);
+        ended = engine_group_run(&all, seed + steps, steps + 1) <= steps;
+        uint32_t out = random_below(&stream, COUNT);
+        for (uint32_t i = 0, j = 0; i < COUNT; i++) {
+            if (all.progress[i].state == TARRY_ENGINE_DONE)
+                sum_case_check(whole, all.sums[i]);
+            if (i == out)
+                continue;
+            fewer.engines[j] = all.engines[i];
+            fewer.workers[j++] = all.workers[i];
+        }
+        for (uint32_t i = 0; i < LEFT; i++) {
+            fewer.engines[i]->methods->abandon(fewer.engines[i]);
+            assert_int_equal(engine_group_form_one(&fewer, i, epoch + 1, NULL), TARRY_OK);
+            engine_group_step(&all, out);
+            engine_group_start_one(&fewer, i, rest, (uint32_t)epoch);
+            engine_group_step(&all, out);
+        }
+        for (uint64_t k = 0; k < 40 && steps % 2 == 0; k++) {
+            engine_group_run(&fewer, seed + k, 1 + random_below(&stream, 4));
+            engine_group_step(&all, out);
+        }
+        engine_group_run(&fewer, seed, 0);
+        engine_group_check(&fewer, rest);
+        engine_group_run(&all, seed, 20);
+        if (all.progress[out].state == TARRY_ENGINE_DONE)
+            sum_case_check(whole, all.sums[out]);
+        else if (all.progress[out].state == TARRY_ENGINE_FAILED)
+            assert_int_equal(all.progress[out].suspect, TARRY_ENGINE_NOBODY);
+    }
+    sum_case_free(whole);
+    sum_case_free(rest);
+    free_engines(&all);
+    engine_group_release_sums(&fewer);
+}
+
+/* The others of a member that abandons fail, and do not wait for it. */
+static void an_abandoned_sum_fails_at_the_others(void **state)
+{
+    (void)state;
+    engine_group group;
+    make_engines(&group, 3, SMALL);
+    sum_case *of = sum_case_make(20000, 1, 3, false, 1);
+    engine_group_form(&group, 1);
+    engine_group_start(&group, of, 1);
+    engine_group_run(&group, 5, 12);
+    group.engines[1]->methods->abandon(group.engines[1]);
+    tarry_engine_progress progress;
+    group.engines[1]->methods->wait(group.engines[1], 0, &progress);
+    assert_int_equal(progress.state, TARRY_ENGINE_IDLE);
+    for (uint32_t i = 0; i < 3; i += 2) {
+        group.engines[i]->methods->wait(group.engines[i], TARRY_NEVER, &progress);
+        assert_int_equal(progress.state, TARRY_ENGINE_FAILED);
+        assert_int_equal(progress.suspect, TARRY_ENGINE_NOBODY);
+        if (i == 0)
+            assert_string_equal(progress.why, "worker 4 ended the sum");
+    }
+    sum_case_free(of);
+    free_engines(&group);
+}
+
+static void calls_out_of_order_are_refused(void **state)
+{
+    (void)state;
+    engine_group group;
+    make_engines(&group, 2, SMALL);
+    float number = 1, weights[2] = {1, 1}, sum = 0;
+    tarry_engine *engine = group.engines[0];
+    const tarry_engine_sum one = {{1, 1, 1, 0}, 1, 1, &number, weights, &sum};
+    assert_int_equal(engine->methods->start(engine, &one), TARRY_ERROR_STATE);
+    engine_group_form(&group, 1);
+    assert_int_equal(engine->methods->start(engine, &one), TARRY_OK);
+    assert_int_equal(engine->methods->start(engine, &one), TARRY_ERROR_STATE);
+    engine->methods->abandon(engine);
+    engine->methods->abandon(engine);
+    assert_int_equal(engine->methods->start(
+                         engine, &(tarry_engine_sum){{1, 1, 2, 0}, 1, 1, &number, weights, &sum}),
+                     TARRY_OK);
+    free_engines(&group); /* in the middle of a sum */
+}
+
+/* ---- waiting ---- */
+
+static void *wake_it(void *engine)
+{
+    ((tarry_engine *)engine)->methods->wake(engine);
+    return NULL;
+}
+
+static double thread_seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+}
+
+static void waiting_ends_by_wake_and_by_time(void **state)
+{
+    (void)state;
+    engine_group group;
+    make_engines(&group, 2, SMALL);
+    sum_case *of = sum_case_make(100, 1, 2, false, 1);
+    engine_group_form(&group, 1);
+    engine_group_start_one(&group, 0, of, 1);
+    tarry_engine *engine = group.engines[0];
+    tarry_engine_progress progress;
+    engine->methods->wake(engine); /* before the wait: that one ends at once */
+    engine->methods->wait(engine, TARRY_NEVER, &progress);
+    assert_int_equal(progress.state, TARRY_ENGINE_RUNNING);
+    for (int i = 0; i < 20; i++) {
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, wake_it, engine), 0);
+        engine->methods->wait(engine, TARRY_NEVER, &progress);
+        assert_int_equal(progress.state, TARRY_ENGINE_RUNNING);
+        pthread_join(thread, NULL);
+    }
+    /* Processor time, not the time of day: a busy machine can't make this fail. */
+    const uint64_t wait_ns = 200000000;
+    double before = thread_seconds();
+    engine->methods->wait(engine, now_ns() + wait_ns, &progress);
+    assert_int_equal(progress.state, TARRY_ENGINE_RUNNING);
+    assert_true(thread_seconds() - before < 0.02 * (double)wait_ns * 1e-9);
+    sum_case_free(of);
+    free_engines(&group);
+}
+
+/* ---- what is not believed ---- */
+
+/* What a group with a changed address of worker 4 comes to. */
+static void check_changed_address(engine_group *group, const sum_case *of, size_t place,
+                                  uint8_t change, int expected)
+{
+    uint8_t addresses[2][TARRY_ENGINE_ADDRESS_MOST];
+    tarry_engine_member members[2];
+    for (uint32_t i = 0; i < 2; i++) {
+        members[i] = (tarry_engine_member){.worker = group->workers[i], .address = addresses[i]};
+        group->engines[i]->methods->address(group->engines[i], addresses[i],
+                                            &members[i].address_size);
+    }
+    addresses[1][place] ^= change;
+    tarry_engine *engine = group->engines[0];
+    tarry_diagnostic why;
+    int error =
+        engine->methods->form(engine, &(tarry_engine_group){place + 2, 2, 0, members}, &why);
+    assert_int_equal(error, expected);
+    if (error != TARRY_OK)
+        return;
+    tarry_engine_progress progress;
+    engine_group_start_one(group, 0, of, 1);
+    engine->methods->wait(engine, TARRY_NEVER, &progress);
+    assert_int_equal(progress.state, TARRY_ENGINE_FAILED);
+    assert_int_equal(progress.suspect, 4);
+    assert_true(strlen(progress.why) > 0);
+}
+
+static void an_address_is_not_believed(void **state)
+{
+    (void)state;
+    engine_group group;
+    make_engines(&group, 2, SMALL);
+    sum_case *of = sum_case_make(100, 1, 2, false, 1);
+    /* Each field: the mark, the process, its files (0 to 2 are no memory), the size, the machine,
+     * the key. */
+    check_changed_address(&group, of, 0, 1, TARRY_ERROR_ARGUMENT);
+    check_changed_address(&group, of, 7, 0x80, TARRY_ERROR_ARGUMENT);
+    check_changed_address(&group, of, 6, 0x7f, TARRY_OK);
+    check_changed_address(&group, of, 9, 0x40, TARRY_OK);
+    check_changed_address(&group, of, 12, 1, TARRY_OK);
+    check_changed_address(&group, of, 16, 1, TARRY_OK);
+    check_changed_address(&group, of, 23, 0xff, TARRY_ERROR_ARGUMENT);
+    check_changed_address(&group, of, 24, 1, TARRY_OK);
+    check_changed_address(&group, of, 32, 1, TARRY_OK);
+    check_changed_address(&group, of, SEGMENT_ADDRESS - 1, 1, TARRY_OK);
+    sum_case_free(of);
+    free_engines(&group);
+}
+
+static void groups_that_make_no_sense_are_refused(void **state)
+{
+    (void)state;
+    engine_group group;
+    make_engines(&group, 2, SMALL);
+    tarry_diagnostic why;
+    group.workers[1] = group.workers[0];
+    assert_int_equal(engine_group_form_one(&group, 0, 1, &why), TARRY_ERROR_ARGUMENT);
+    assert_string_equal(why.text, "group: worker 1 is out of order");
+    group.workers[1]++;
+    tarry_engine *first = group.engines[0];
+    uint8_t address[TARRY_ENGINE_ADDRESS_MOST];
+    tarry_engine_member member = {.worker = 1, .address = address};
+    group.engines[1]->methods->address(group.engines[1], address, &member.address_size);
+    assert_int_equal(first->methods->form(first, &(tarry_engine_group){1, 1, 0, &member}, &why),
+                     TARRY_ERROR_ARGUMENT);
+    assert_int_equal(first->methods->form(first, &(tarry_engine_group){1, 1, 1, &member}, &why),
+                     TARRY_ERROR_ARGUMENT);
+    assert_int_equal(first->methods->form(first, &(tarry_engine_group){1, 0, 0, &member}, &why),
+                     TARRY_ERROR_ARGUMENT);
+    member.address_size--;
+    assert_int_equal(first->methods->form(first, &(tarry_engine_group){1, 1, 0, &member}, &why),
+                     TARRY_ERROR_ARGUMENT);
+    assert_true(shared_engine_reaches(first, address, SEGMENT_ADDRESS));
+    address[33] ^= 1; /* another machine */
+    assert_false(shared_engine_reaches(first, address, SEGMENT_ADDRESS));
+    free_engines(&group);
+}
+
+/* ---- memory ---- */
+
+static int sum_of_one(void *user, const tarry_allocator *allocator)
+{
+    const sum_case *of = user;
+    engine_group group = {.count = 1, .workers = {7}};
+    int error = shared_engine_create(SMALL, allocator, &group.engines[0], NULL);
+    if (error != TARRY_OK)
+        return error;
+    tarry_engine *engine = group.engines[0];
+    float sum[100];
+    error = engine_group_form_one(&group, 0, 1, NULL);
+    if (error == TARRY_OK)
+        error = engine->methods->start(
+            engine, &(tarry_engine_sum){{1, 1, 1, 0}, 100, 2, of->part[0], of->weights, sum});
+    if (error == TARRY_OK) {
+        tarry_engine_progress progress;
+        engine->methods->wait(engine, TARRY_NEVER, &progress);
+        assert_int_equal(progress.state, TARRY_ENGINE_DONE);
+        sum_case_check(of, sum);
+    }
+    engine->methods->free(engine);
+    return error;
+}
+
+static void every_allocation_may_fail(void **state)
+{
+    (void)state;
+    sum_case *of = sum_case_make(100, 2, 1, false, 1);
+    assert_int_equal(fail_each_allocation(sum_of_one, of), 6);
+    sum_case_free(of);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_members_and_parts_get_the_sum),
+        cmocka_unit_test(segments_of_any_size_go_together),
+        cmocka_unit_test(threads_get_sum_after_sum),
+        cmocka_unit_test(abandon_at_any_step),
+        cmocka_unit_test(an_abandoned_sum_fails_at_the_others),
+        cmocka_unit_test(calls_out_of_order_are_refused),
+        cmocka_unit_test(waiting_ends_by_wake_and_by_time),
+        cmocka_unit_test(an_address_is_not_believed),
+        cmocka_unit_test(groups_that_make_no_sense_are_refused),
+        cmocka_unit_test(every_allocation_may_fail),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
