@@ -234,7 +234,7 @@ int server_advance(tarry_server *server, uint64_t now)
     bool choose =
         server->phase == SERVER_COMPUTING || (server->phase == SERVER_CODING && server->broken);
     server_early_review(server);
-    int error = server->broken ? server_early_withdraw(server) : TARRY_OK;
+    int error = server->broken ? server_early_withdraw(server, now) : TARRY_OK;
     if (error != TARRY_OK)
         return error;
     uint32_t ready = choose ? pick_parts(server, now) : 0;

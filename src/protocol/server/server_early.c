@@ -168,10 +168,11 @@ int server_early_release(tarry_server *server)
     return TARRY_OK;
 }
 
-int server_early_withdraw(tarry_server *server)
+int server_early_withdraw(tarry_server *server, uint64_t now)
 {
     if (!server->early.open)
         return TARRY_OK;
+    server_send_news(server, now); /* of the attempt that it is still: none stops for a signal */
     server->early.open = false;
     server->attempt++;
     server->result.attempts++;

@@ -267,7 +267,8 @@ static inline bool server_has_work(const tarry_server *server, uint32_t worker)
     const server_member *member = &server->members[worker];
     return member->finished + member->failed < server_load(server, worker);
 }
-/* Whether the worker's copy `at` that slot of the plan is there or may still come, as long as it counts. */
+/* Whether the worker's copy `at` that slot of the plan is there or may still come, as long as it
+ * counts. */
 static inline bool server_expects(const tarry_server *server, uint32_t worker, uint32_t at)
 {
     return !bitset_test(server->failed, at) &&
@@ -307,7 +308,7 @@ bool server_early_stands(const tarry_server *server, uint32_t worker);
 void server_early_review(tarry_server *server);
 /* If one is open: what was combined is void, those who left count on again, and what stood only for
  * that attempt is gone. Errors: NUMERICAL. */
-int server_early_withdraw(tarry_server *server);
+int server_early_withdraw(tarry_server *server, uint64_t now);
 /* What stood for the attempt before all were signalled is in no other. Errors: NUMERICAL. */
 int server_early_release(tarry_server *server);
 
