@@ -3,8 +3,8 @@
 """Builds and tests the project in its configurations, one after the other.
 
     check.py               the first of the configurations below: every test once
-    check.py all           all of them, and the layout of the sources
-    check.py NAME ...      only these, or 'format'
+    check.py all           all of them, the model of the vote, and the layout of the sources
+    check.py NAME ...      only these, or 'model' or 'format'
 
 The output of each failed test is shown, and at the end once more what it complained of; the last line is 'N passed,
 N failed', summed over all configurations, and the exit status is 1 if anything failed. Builds are kept in build-check/, and taken up again.
@@ -180,8 +180,19 @@ def check_format():
     return quietly(["clang-format", "--dry-run", "-Werror", *sorted(sources)])
 
 
+def check_model():
+    return quietly([sys.executable, ROOT / "tests" / "model" / "check_vote.py"])
+
+
+# What needs no build, by name: the check, and what is said of its result.
+CHECKS = {
+    "model": (check_model, "the vote keeps its properties, and what is planted breaks them", "does not hold"),
+    "format": (check_format, "as .clang-format says", "differs (make format mends it)"),
+}
+
+
 def main(names):
-    known = [configuration.name for configuration in CONFIGURATIONS] + ["format"]
+    known = [configuration.name for configuration in CONFIGURATIONS] + [*CHECKS]
     for name in names:
         if name not in [*known, "all"]:
             sys.exit(f"check.py: {name}: unknown; known are all, {', '.join(known)}")
@@ -205,10 +216,11 @@ def main(names):
         print(f"{configuration.name}: {tally} in {time.monotonic() - start:.0f} s", flush=True)
         for field in ("passed", "failed", "skipped", "complaints"):
             setattr(total, field, getattr(total, field) + getattr(tally, field))
-    if "format" in names:
-        good = check_format()
-        total.add(good)
-        print(f"format: {'as .clang-format says' if good else 'differs (make format mends it)'}")
+    for name, (check, well, badly) in CHECKS.items():
+        if name in names:
+            good = check()
+            total.add(good)
+            print(f"{name}: {well if good else badly}", flush=True)
     if covered:
         show_coverage()
     print(*total.complaints, sep="\n", end="\n" if total.complaints else "")

@@ -30,6 +30,7 @@ typedef enum tarry_setting {
     TARRY_SETTING_REPRODUCIBLE,
     TARRY_SETTING_COSTS,
     TARRY_SETTING_ADAPT,
+    TARRY_SETTING_SUM,
     TARRY_SETTING_COUNT,
 } tarry_setting;
 

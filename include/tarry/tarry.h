@@ -26,6 +26,7 @@
 #include <tarry/settings.h>
 #include <tarry/sim.h>
 #include <tarry/straggler.h>
+#include <tarry/sum_log.h>
 #include <tarry/tcp.h>
 #include <tarry/version.h>
 #include <tarry/worker.h>

@@ -18,6 +18,7 @@ static const char *const names[TARRY_SETTING_COUNT] = {
     [TARRY_SETTING_REPRODUCIBLE] = "reproducible",
     [TARRY_SETTING_COSTS] = "chunk-cost",
     [TARRY_SETTING_ADAPT] = "adapt",
+    [TARRY_SETTING_SUM] = "sum",
 };
 
 const char *tarry_setting_name(tarry_setting setting)

@@ -72,7 +72,7 @@ static int send_message(tarry_sim *sim, uint32_t worker, const tarry_message *me
             return error;
     }
     /* Also what nobody will hear takes its way. */
-    uint64_t arrival = network_down(&sim->network, &node->link, sim->now, bytes);
+    uint64_t arrival = star_down(&sim->network, worker, sim->now, bytes);
     if (!node->there)
         return TARRY_OK;
     sim_event event = {.kind = SIM_TO_WORKER, .node = worker, .life = node->life};
@@ -174,9 +174,9 @@ int server_node_take(tarry_sim *sim, const sim_event *event)
     switch (event->kind) {
     case SIM_AT_CARD:
         onward.kind = SIM_TO_SERVER;
-        return sim_schedule(
-            sim, network_through_card(&sim->network, sim->now, event->bytes, event->left_ns),
-            &onward, NULL);
+        return sim_schedule(sim,
+                            star_receive(&sim->network, sim->now, event->bytes, event->left_ns),
+                            &onward, NULL);
     case SIM_TO_SERVER:
         return is_cut_off(sim, event) ? TARRY_OK : take_message(sim, event);
     case SIM_JOINS:

@@ -29,7 +29,9 @@ static int create(tarry_sim *sim, tarry_diagnostic *diagnostic)
 {
     const tarry_allocator *allocator = &sim->allocator;
     uint32_t workers = sim->plan->workers;
-    int error = queue_init(&sim->queue, first_capacity(workers), allocator);
+    int error = network_init(&sim->network, &sim->settings, workers, allocator);
+    int queued = queue_init(&sim->queue, first_capacity(workers), allocator);
+    error = error == TARRY_OK ? queued : error;
     if (error == TARRY_OK)
         error = tarry_server_create(sim->plan, &sim->settings.server, allocator, &sim->server,
                                     diagnostic);
@@ -54,6 +56,8 @@ int tarry_sim_create(const tarry_plan *plan, const tarry_sim_settings *settings,
                      tarry_diagnostic *diagnostic)
 {
     int error = settings_check(plan, settings, diagnostic);
+    if (error == TARRY_OK && settings->way != TARRY_SIM_STAR)
+        error = diagnose(diagnostic, TARRY_ERROR_ARGUMENT, "simulator: sums are at the server");
     if (error != TARRY_OK)
         return error;
     tarry_sim *made = memory_allocate(allocator, 1, sizeof(*made));
@@ -67,7 +71,6 @@ int tarry_sim_create(const tarry_plan *plan, const tarry_sim_settings *settings,
     if (made->settings.server.stripe_length > cut.part_length)
         made->settings.server.stripe_length = cut.part_length;
     made->stripes = cut.stripes;
-    made->network = network_make(&settings->link, settings->server_bytes_per_second);
     error = create(made, diagnostic);
     if (error != TARRY_OK) {
         tarry_sim_free(made);
@@ -88,6 +91,7 @@ void tarry_sim_free(tarry_sim *sim)
     vectors_free(sim->vectors);
     tarry_server_free(sim->server);
     queue_destroy(&sim->queue);
+    network_destroy(&sim->network);
     memory_release(&allocator, sim);
 }
 

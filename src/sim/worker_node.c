@@ -62,7 +62,7 @@ static int come_back(tarry_sim *sim, uint32_t id)
         return error;
     node->there = true;
     node->life++;
-    node->link = (network_link){.down_free_ns = sim->now, .up_free_ns = sim->now};
+    network_renew(&sim->network, id, sim->now);
     node->computed = 0;
     sim_event event = {.kind = SIM_JOINS, .node = id};
     return sim_schedule(sim, network_after(sim->now, sim->network.latency_ns), &event, NULL);
@@ -91,8 +91,8 @@ static int send_message(tarry_sim *sim, uint32_t id, const tarry_message *messag
         .message = *message,
     };
     uint64_t first_ns;
-    event.left_ns = network_up(&sim->network, &node->link, sim->now, event.bytes, &first_ns);
-    if (network_card_is_free(&sim->network))
+    event.left_ns = star_up(&sim->network, id, sim->now, event.bytes, &first_ns);
+    if (star_card_is_free(&sim->network))
         return sim_schedule(sim, network_after(event.left_ns, sim->network.latency_ns), &event,
                             NULL);
     event.kind = SIM_AT_CARD;
@@ -140,7 +140,7 @@ static int encode(tarry_sim *sim, uint32_t id, const tarry_effect *effect)
                                  layout_stripe_length(&cut, effect->stripe) * sizeof(float));
         if (error != TARRY_OK)
             return error;
-        left_ns = node->link.up_free_ns;
+        left_ns = sim->network.workers[id].out.free_ns;
     }
     sim_event event = {
         .kind = SIM_ENCODED,

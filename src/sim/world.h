@@ -6,7 +6,7 @@
  *   server_node.c  steps the server machine and carries its effects out
  *   worker_node.c  the same for workers: computing, falling silent, coming back
  *   replan.c       another plan between two rounds
- *   network.c, queue.c, vectors.c: arithmetic and containers that know nothing of the world
+ *   links/, queue.c, vectors.c: arithmetic and containers that know nothing of the world
  *
  * Encoding and combining take no time. A worker hears the server at once, also in the middle of a
  * chunk, as it does in the local runtime. Events at the same time happen in the order in which they
@@ -20,14 +20,13 @@
 
 #include "coding/layout.h"
 #include "protocol/wire/codec.h"
-#include "sim/network.h"
+#include "sim/links/star.h"
 #include "sim/queue.h"
 #include "sim/vectors.h"
 
 typedef struct sim_worker {
     tarry_worker *machine; /* NULL for those that never answer */
     codec_shape shape;
-    network_link link;
     bool there;         /* not silent */
     uint32_t life;      /* counts its returns: what was sent to an earlier life is lost */
     uint64_t silent_ns; /* when the life before ended */

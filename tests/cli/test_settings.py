@@ -151,6 +151,18 @@ class Pairs(TarryTest):
                     done = self.run_with(command, *crowd)
                     self.assertEqual((done.returncode, done.stderr), (0, ""))
 
+    def test_what_is_no_setting_goes_with_all(self):
+        """As docs/pairs.md says; with workers as threads, and as processes."""
+        others = ["--verify", "--holdout", "0.2", "--straggler", "slow:2,2", "--evaluate", "2", "--optimizer", "adam"]
+        for number, crowd in enumerate(crowds([name for name in VALUES if name != "three workers"])):
+            flags = [*RUNS["train"], *" ".join(VALUES[name] for name in crowd).split(), *others]
+            for run in (["--checkpoint", f"c{number}"], ["--checkpoint", f"c{number}", "--resume", "--rounds", "2"],
+                        ["--processes", "--batch", "100"]):
+                with self.subTest(crowd=crowd, run=run):
+                    done = subprocess.run([TARRY, "train", *flags, *run], capture_output=True, text=True, timeout=TIMEOUT,
+                                          cwd=self.folder)
+                    self.assertEqual((done.returncode, done.stderr), (0, ""))
+
     def test_a_default_yields(self):
         """Alone, no setting is refused by any command."""
         for name in VALUES:

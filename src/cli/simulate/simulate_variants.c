@@ -178,6 +178,7 @@ static int make_variant(const scheme_settings *settings, const scheme_frame *fra
     tarry_settings *run = &variant->run.settings;
     tarry_plan_settings *plan = &run->plan;
     variant->sim.upload = (tarry_sim_upload)settings->upload;
+    variant->sim.way = (tarry_sim_way)settings->sum;
     variant->sim.costs_known = settings->costs == SCHEME_COSTS_KNOWN;
     variant->sim.vectors &= settings->upload != TARRY_SIM_UPLOAD_EACH;
     run->server.learn_costs = settings->costs == SCHEME_COSTS_LEARNED;
