@@ -74,6 +74,8 @@ typedef struct tarry_sim_settings {
     /* Of the server's network card, shared by all links, each way; > 0, may be INFINITY. */
     double server_bytes_per_second;
     tarry_sim_way way;
+    uint64_t
+        log_ns; /* where everyone gets the sum: until an entry of the server's log is durable */
     tarry_sim_upload upload;
     bool vectors; /* gradients are real: normal vectors from (seed, round, original chunk) */
     uint64_t seed;

@@ -14,6 +14,7 @@
 #include <tarry/allocator.h>
 #include <tarry/codec.h>
 #include <tarry/compute.h>
+#include <tarry/direct.h>
 #include <tarry/engine.h>
 #include <tarry/error.h>
 #include <tarry/event.h>

@@ -144,6 +144,13 @@ static const option_entry message_entries[] = {
      .high = SIMULATE_MOST_SECONDS,
      .open = true,
      FIELD(silence)},
+    {.name = "log-time",
+     .argument = "SECONDS",
+     .help = "Where everyone gets the sum: until an entry of the server's log is durable (default "
+             "0)",
+     .kind = OPTION_REAL,
+     .high = SIMULATE_MOST_SECONDS,
+     FIELD(log)},
     {.name = "vectors",
      .argument = "D",
      .help = "Let real gradients of D numbers flow, and compare each sum with the true one",
@@ -266,6 +273,7 @@ scheme_frame simulate_options_frame(const simulate_options *options)
     tarry_sim_settings *sim = &frame.sim;
     tarry_sim_settings_init(sim);
     sim->server.silence_ns = (uint64_t)ceil(options->silence * 1e9);
+    sim->log_ns = (uint64_t)ceil(options->log * 1e9);
     sim->chunk_ns = (uint64_t)ceil(options->chunk_seconds * 1e9);
     sim->overhead_ns = (uint64_t)ceil(options->overhead * 1e9);
     sim->dimension = (size_t)options->dimension;

@@ -196,10 +196,12 @@ static void write_log(host *self)
         self->logging = false;
         if (log->append != NULL)
             self->log_error = log->append(log->user, &logged.sum);
-        if (self->log_error == TARRY_OK)
-            step(self, &logged);
-        else
+        if (self->log_error != TARRY_OK) {
             host_fail(self, self->log_error);
+            return;
+        }
+        self->committed = logged.sum.attempt > 0 ? logged.sum : (tarry_sum_id){0};
+        step(self, &logged);
     }
 }
 

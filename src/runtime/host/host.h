@@ -106,8 +106,9 @@ typedef struct host {
     int failure;      /* why the round in progress is to be ended; TARRY_OK: it is not */
     bool logging;     /* `entry` is to be logged */
     tarry_sum_id entry;
-    int log_error;   /* of the log, which is not written to any more */
-    summation *sums; /* NULL where everyone gets the sum */
+    tarry_sum_id committed; /* the last in the log; step 0: none, or the run went back */
+    int log_error;          /* of the log, which is not written to any more */
+    summation *sums;        /* NULL where everyone gets the sum */
     stripes pool;
     stripe *arrived;        /* the coded part that is being stepped with; NULL: none */
     stripe_queue combining; /* to be summed at the end of the turn at the latest */

@@ -109,6 +109,7 @@ int host_create(const tarry_plan *plan, const host_settings *settings,
     tarry_server_settings *server = &self->settings.server;
     self->allocator = memory_allocator(allocator);
     self->settings = *settings;
+    self->committed = settings->log.last[0];
     self->plan = plan;
     self->cut = layout_make(server->dimension, plan_least_parts(plan),
                             server->stripe_length > 0 ? server->stripe_length : DEFAULT_STRIPE);

@@ -10,6 +10,7 @@
 #include "base/diagnostic.h"
 #include "base/memory.h"
 #include "base/sized.h"
+#include "engine/shared.h"
 #include "plan/plan.h"
 #include "runtime/clock.h"
 #include "runtime/host/runtime.h"
@@ -65,10 +66,10 @@ static int init_shared(local_runtime *local)
 {
     const tarry_plan *plan = local->base.host->plan;
     local_shared *shared = &local->shared;
-    int error = local->everywhere
-                    ? local_exchanges_create(plan->workers, &local->allocator, &shared->exchanges)
-                    : snapshots_init(&shared->snapshots, local->settings.parameters, plan->workers,
-                                     &local->allocator);
+    int error = local->everywhere ? local_exchanges_create(plan->workers + 1, &local->allocator,
+                                                           &shared->exchanges)
+                                  : snapshots_init(&shared->snapshots, local->settings.parameters,
+                                                   plan->workers, &local->allocator);
     if (error != TARRY_OK)
         return error;
     local->has_snapshots = !local->everywhere;
@@ -94,6 +95,13 @@ static worker_slate_settings wanted_slate(const local_runtime *local)
     };
 }
 
+static int make_engine(const local_runtime *local, uint32_t worker, tarry_engine **made)
+{
+    const tarry_local_settings *settings = &local->settings;
+    return settings->engine != NULL ? settings->engine(settings->engine_user, worker, made)
+                                    : shared_engine_create(0, &local->allocator, made, NULL);
+}
+
 /* Gives a worker what it steps, and the way to the others. */
 static int join_worker(local_runtime *local, uint32_t worker)
 {
@@ -108,7 +116,7 @@ static int join_worker(local_runtime *local, uint32_t worker)
     };
     if (settings->last != NULL)
         membership.last = settings->last[worker];
-    int error = settings->engine(settings->engine_user, worker, &membership.engine);
+    int error = make_engine(local, worker, &membership.engine);
     return error != TARRY_OK ? error
                              : local_worker_join(&local->workers[worker], &local->shared, worker,
                                                  &membership, &local->allocator);
@@ -420,6 +428,35 @@ static void interrupt(tarry_runtime *runtime)
     mailbox_wake(&local->shared.server_inbox);
 }
 
+/* The caller's thread has the exchange behind those of the workers. */
+static int get_state(tarry_runtime *runtime, uint32_t worker, uint64_t until_ns,
+                     tarry_sum_id *after, uint8_t **bytes, uint64_t *size)
+{
+    local_runtime *local = local_of(runtime);
+    if (!local->workers[worker].executor.talking)
+        return TARRY_ERROR_STATE;
+    exchange *own = local_exchange_of(local->shared.exchanges, workers_of(local));
+    exchange_progress progress = {.state = EXCHANGE_FAILED};
+    int error = own->methods->load(own, worker, after);
+    if (error == TARRY_OK)
+        own->methods->wait(own, until_ns, &progress);
+    if (error == TARRY_OK && progress.state != EXCHANGE_DONE)
+        error = TARRY_ERROR_STATE;
+    uint8_t *copy = error == TARRY_OK
+                        ? memory_allocate(&local->base.host->allocator, (size_t)progress.size, 1)
+                        : NULL;
+    if (error == TARRY_OK && copy == NULL)
+        error = TARRY_ERROR_NO_MEMORY;
+    if (error == TARRY_OK) {
+        memcpy(copy, progress.bytes, (size_t)progress.size);
+        *after = progress.after;
+        *bytes = copy;
+        *size = progress.size;
+    }
+    own->methods->abandon(own);
+    return error;
+}
+
 static void describe(tarry_runtime *runtime, uint32_t worker, tarry_worker_state *state)
 {
     local_runtime *local = local_of(runtime);
@@ -453,6 +490,7 @@ static void release(tarry_runtime *runtime, bool finished)
 static const runtime_methods methods = {
     .round = run_round,
     .replan = replan,
+    .state = get_state,
     .interrupt = interrupt,
     .describe = describe,
     .free = release,
@@ -469,10 +507,9 @@ int tarry_local_create(const tarry_plan *plan, const tarry_local_settings *setti
     if (settings->parameters == 0 || settings->dimension == 0)
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
                         "local runtime: parameters and dimension must be set");
-    if (everywhere && (settings->replicas == NULL || settings->engine == NULL))
+    if (everywhere && settings->replicas == NULL)
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
-                        "local runtime: where everyone gets the sum, each worker needs a replica "
-                        "and an engine");
+                        "local runtime: where everyone gets the sum, each worker needs a replica");
     const char *mortal = straggler_mortal_term(settings->straggler);
     if (mortal != NULL)
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,

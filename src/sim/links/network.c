@@ -15,13 +15,14 @@ int network_init(network *state, const tarry_sim_settings *settings, uint32_t wo
                  const tarry_allocator *allocator)
 {
     const tarry_sim_link *link = &settings->link;
-    const double server = 1e9 / settings->server_bytes_per_second;
+    const network_way server = {.ns_per_byte = 1e9 / settings->server_bytes_per_second,
+                                .shared = true};
     const double up =
         link->up_bytes_per_second > 0 ? link->up_bytes_per_second : link->bytes_per_second;
     *state = (network){
         .allocator = memory_allocator(allocator),
         .latency_ns = link->latency_ns,
-        .server = {.in.ns_per_byte = server, .out.ns_per_byte = server},
+        .server = {.in = server, .out = server},
     };
     state->workers = memory_allocate(allocator, workers, sizeof(*state->workers));
     if (state->workers == NULL)
@@ -44,19 +45,31 @@ void network_renew(network *state, uint32_t worker, uint64_t now)
     state->workers[worker].in.free_ns = state->workers[worker].out.free_ns = now;
 }
 
+/* The bytes pass the card from *start on, which becomes when they begin to; gives back when they
+ * have. */
+static uint64_t pass(network_way *way, uint64_t *start, uint64_t bytes)
+{
+    uint64_t time = duration(bytes, way->ns_per_byte);
+    if (!way->shared || bytes > NETWORK_SMALL) {
+        *start = network_later(*start, way->free_ns);
+        return way->free_ns = network_after(*start, time);
+    }
+    *start = network_later(*start, way->small_ns);
+    way->free_ns = network_after(network_later(way->free_ns, *start), time);
+    return way->small_ns = network_after(*start, time);
+}
+
 uint64_t network_leave(const network *state, network_way *out, uint64_t now, uint64_t bytes,
                        uint64_t *first_ns)
 {
-    uint64_t start = network_later(now, out->free_ns);
-    out->free_ns = network_after(start, duration(bytes, out->ns_per_byte));
+    uint64_t start = now, left_ns = pass(out, &start, bytes);
     *first_ns = network_after(start, state->latency_ns);
-    return out->free_ns;
+    return left_ns;
 }
 
 uint64_t network_arrive(const network *state, network_way *in, uint64_t first_ns, uint64_t bytes,
                         uint64_t left_ns)
 {
-    uint64_t start = network_later(first_ns, in->free_ns);
-    in->free_ns = network_after(start, duration(bytes, in->ns_per_byte));
-    return network_later(in->free_ns, network_after(left_ns, state->latency_ns));
+    uint64_t start = first_ns, passed_ns = pass(in, &start, bytes);
+    return network_later(passed_ns, network_after(left_ns, state->latency_ns));
 }

@@ -7,6 +7,11 @@
  * apart: alone, it takes latency + bytes / the lower of the two bandwidths. What waits for the
  * card that it goes to does not hold up the one that it comes from.
  *
+ * The server's card carries the flows of many links, and a few bytes of one flow need not wait for
+ * the vectors of the others: messages of up to NETWORK_SMALL bytes pass it one after the other
+ * among themselves, and all larger ones are so much later. On a worker's own card everything keeps
+ * its turn.
+ *
  * Which messages a sum is made of is told by star.h, ring.h and direct.h.
  */
 #ifndef SIM_NETWORK_H
@@ -17,10 +22,14 @@
 #include <tarry/allocator.h>
 #include <tarry/sim.h>
 
+#define NETWORK_SMALL 65536
+
 /* One direction of a card. */
 typedef struct network_way {
     double ns_per_byte;
-    uint64_t free_ns; /* when the messages so far have passed it */
+    uint64_t free_ns;  /* when the messages so far have passed it */
+    bool shared;       /* small messages pass by large ones, */
+    uint64_t small_ns; /* and have passed then */
 } network_way;
 
 typedef struct network_node {

@@ -3,8 +3,11 @@
 
 uint64_t star_down(network *state, uint32_t worker, uint64_t now, uint64_t bytes)
 {
+    network_way *in = &state->workers[worker].in;
     uint64_t first_ns, left_ns = network_leave(state, &state->server.out, now, bytes, &first_ns);
-    return network_arrive(state, &state->workers[worker].in, first_ns, bytes, left_ns);
+    /* All of it is one flow, in which nothing comes before the last byte of what was sent before.
+     */
+    return in->free_ns = network_arrive(state, in, first_ns, bytes, left_ns);
 }
 
 uint64_t star_up(network *state, uint32_t worker, uint64_t now, uint64_t bytes, uint64_t *first_ns)

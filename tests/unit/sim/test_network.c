@@ -94,6 +94,27 @@ static void all_share_the_card_on_the_way_in(void **state)
     network_destroy(&wide);
 }
 
+/* A card of 20 ns per byte has 100,000 bytes for a worker, and a few for others. */
+static void small_messages_pass_the_card_by_large_ones(void **state)
+{
+    (void)state;
+    network tested = slow_links(5e7);
+    const uint64_t large = 100000;
+    assert_int_equal(star_down(&tested, 0, 0, large), 2000000 + 1000);
+    assert_int_equal(star_down(&tested, 1, 100, 10), 100 + 200 + 1000);
+    assert_int_equal(star_down(&tested, 2, 150, 10), 300 + 200 + 1000);
+    /* On its own link nothing passes by; the next large one is later by what the small ones took.
+     */
+    assert_int_equal(star_down(&tested, 0, 300, 10), 2000000 + 1000 + 100);
+    assert_int_equal(star_down(&tested, 1, 0, large), 2000000 + 3 * 200 + 2000000 + 1000);
+    uint64_t first_a, first_b;
+    uint64_t left_a = star_up(&tested, 0, 0, large, &first_a);
+    uint64_t left_b = star_up(&tested, 1, 300, 10, &first_b);
+    assert_int_equal(star_receive(&tested, first_a, large, left_a), 1000 + 2000000);
+    assert_int_equal(star_receive(&tested, first_b, 10, left_b), 300 + 1000 + 200);
+    network_destroy(&tested);
+}
+
 static void time_does_not_run_over(void **state)
 {
     (void)state;
@@ -114,6 +135,7 @@ int main(void)
         cmocka_unit_test(messages_on_a_link_follow_each_other),
         cmocka_unit_test(all_share_the_card_on_the_way_out),
         cmocka_unit_test(all_share_the_card_on_the_way_in),
+        cmocka_unit_test(small_messages_pass_the_card_by_large_ones),
         cmocka_unit_test(time_does_not_run_over),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
