@@ -32,6 +32,14 @@ size_t batch_count(const batch_settings *settings, uint32_t chunk)
     return share_size(settings->batch, settings->chunks, chunk);
 }
 
+size_t batch_samples(const batch_settings *settings)
+{
+    size_t samples = 0;
+    for (uint32_t chunk = 0; chunk < settings->chunks; chunk++)
+        samples += batch_count(settings, chunk);
+    return samples;
+}
+
 /* The high word of 64 random bits times the number of samples: its bias is below count / 2^64. */
 void batch_draw(const batch_settings *settings, uint64_t round, uint32_t chunk, size_t *rows)
 {

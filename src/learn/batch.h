@@ -23,6 +23,8 @@ void batch_chunk(const batch_settings *settings, uint32_t chunk, size_t *first, 
  * round, so with batch < chunks some chunks are never drawn from.
  */
 size_t batch_count(const batch_settings *settings, uint32_t chunk);
+/* The same of all chunks. */
+size_t batch_samples(const batch_settings *settings);
 /* Draws that many of the chunk's rows, with replacement,
  * from (seed, round, chunk). Not with batch 0. */
 void batch_draw(const batch_settings *settings, uint64_t round, uint32_t chunk, size_t *rows);

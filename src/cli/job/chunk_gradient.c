@@ -215,11 +215,3 @@ void chunk_gradient_add_tally(chunk_gradient *state, const float *parameters, ta
                             tally);
     return_desk(state, place);
 }
-
-size_t chunk_gradient_samples(const chunk_gradient *state)
-{
-    size_t samples = 0;
-    for (uint32_t chunk = 0; chunk < state->batch.chunks; chunk++)
-        samples += batch_count(&state->batch, chunk);
-    return samples;
-}

@@ -44,7 +44,4 @@ void chunk_gradient_add_double(chunk_gradient *state, objective_workspace *work,
 void chunk_gradient_add_tally(chunk_gradient *state, const float *parameters, tarry_span span,
                               objective_tally *tally);
 
-/* Samples that a round sums over all chunks. */
-size_t chunk_gradient_samples(const chunk_gradient *state);
-
 #endif

@@ -112,7 +112,7 @@ static int create_gradients(train_job *job)
         chunk_gradient_create(job->model, job->inputs.train, &batch, threads, &job->gradients);
     if (error != TARRY_OK)
         return error;
-    job->samples = (double)chunk_gradient_samples(job->gradients);
+    job->samples = (double)batch_samples(&batch);
     if (options->verify)
         error = verification_create(job->model, job->gradients, batch.chunks, &job->verify);
     return error;
