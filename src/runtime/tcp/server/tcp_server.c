@@ -79,6 +79,7 @@ static int make_host(tarry_tcp_server *server, const tarry_plan *plan, tarry_dia
         .server = settings->server,
         .checkpoint = settings->checkpoint,
         .checkpoint_size = settings->checkpoint_size,
+        .log = settings->log,
         .head_bytes = WIRE_HEAD_BYTES,
         .most_message_bytes = WIRE_MESSAGE_BYTES,
         .decode_threads = settings->decode_threads,

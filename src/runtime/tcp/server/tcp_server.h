@@ -143,6 +143,12 @@ static inline tarry_tcp_server *tcp_server_of(tarry_runtime *runtime)
     return (tarry_tcp_server *)runtime;
 }
 
+/* Workers make the sum, and have the parameters. */
+static inline bool tcp_server_is_everywhere(const tarry_tcp_server *server)
+{
+    return server->settings.server.sum == TARRY_SUM_EVERYWHERE;
+}
+
 /* The clock, read once per turn. */
 uint64_t tcp_server_read_clock(tarry_tcp_server *server);
 static inline uint64_t tcp_server_now(tarry_tcp_server *server)

@@ -8,6 +8,7 @@
 
 enum {
     TAKEN_FRACTION = 4, /* of the silence that counts as absence */
+    ANSWERS_MOST = 64,  /* to what is asked of sums among workers, in a round */
     VIEWERS_MOST = 256,
 };
 
@@ -113,9 +114,9 @@ static void send_welcome(tarry_tcp_server *server, peer *who, const wire_hello *
     memcpy(welcome.job, server->job_id, WIRE_ID_BYTES);
     memcpy(welcome.plan, server->base.host->plan->digest, WIRE_DIGEST_BYTES);
     if (worker && is_here(server, hello)) {
-        if (channel_is_unix(who->channel))
+        if (channel_is_unix(who->channel) && !tcp_server_is_everywhere(server))
             tcp_server_share(server, who);
-        else
+        else if (!channel_is_unix(who->channel))
             snprintf(welcome.near, sizeof(welcome.near), "%s", tcp_server_near_socket(server));
     }
     uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
@@ -133,8 +134,8 @@ static void send_welcome(tarry_tcp_server *server, peer *who, const wire_hello *
 /* What an honest worker says in a round. */
 double tcp_server_messages_of(const tarry_tcp_server *server, uint32_t worker)
 {
-    return (double)tarry_plan_load(server->base.host->plan, worker) +
-           (double)server->base.host->cut.stripes;
+    double said = tcp_server_is_everywhere(server) ? ANSWERS_MOST : server->base.host->cut.stripes;
+    return (double)tarry_plan_load(server->base.host->plan, worker) + said;
 }
 
 /* A stripe is the longest that comes, unless it is very short. */
