@@ -66,6 +66,14 @@ static wire_reason admit_worker(tarry_tcp_server *server, peer *who, const wire_
     return 0;
 }
 
+/* Whether other workers can talk to it, where they have to. */
+static bool can_meet(const tarry_tcp_server *server, const peer *who)
+{
+    const SSL *ssl = channel_ssl(who->channel);
+    return server->meetings == NULL || ssl == NULL ||
+           identity_is_for_both(SSL_get0_peer_certificate(ssl));
+}
+
 static wire_reason admit_viewer(const tarry_tcp_server *server, const peer *who)
 {
     if (!who->trusted && who->identity.role != CREDENTIAL_VIEWER)
@@ -97,6 +105,7 @@ static void send_welcome(tarry_tcp_server *server, peer *who, const wire_hello *
         .ahead = settings->keep == TARRY_KEEP_CREDITED ? settings->ahead : 0,
         .keeps_stale = settings->fill == TARRY_FILL_STALE,
         .ships = server->settings.ship != NULL,
+        .everywhere = settings->sum == TARRY_SUM_EVERYWHERE,
         .conditioning_limit = settings->conditioning_limit,
         .silence_ns = settings->silence_ns,
         .plan_bytes = worker && !knows_plan ? server->plan_size : 0,
@@ -149,11 +158,17 @@ bool tcp_server_admit(void *user, peer *who, const wire_hello *hello)
         reason = admit_viewer(server, who);
     else if (hello->ranking != COEFFICIENTS_VERSION)
         reason = WIRE_REFUSED_RANKING;
+    else if (!can_meet(server, who))
+        reason = WIRE_REFUSED_IDENTITY;
     else
         reason = admit_worker(server, who, hello);
     if (reason == WIRE_REFUSED_RANKING)
         snprintf(why, sizeof(why), "has version %u of ranks and coefficients, the server has %u",
                  (unsigned)hello->ranking, (unsigned)COEFFICIENTS_VERSION);
+    if (reason == WIRE_REFUSED_IDENTITY && !can_meet(server, who))
+        snprintf(why, sizeof(why),
+                 "its certificate is for connections to the server alone, and "
+                 "workers make the sum here: tarry keys renew");
     if (reason != 0) {
         peer_refuse(who, reason, why);
         return false;
@@ -192,6 +207,7 @@ bool tcp_server_take_ready(void *user, peer *who, const wire_ready *ready)
     case PEER_WELCOMED:
         who->state = PEER_READY;
         server->members[who->worker].numerics = ready->numerics;
+        tcp_server_meet(server, who, ready);
         tcp_server_join(server, who);
         break;
     case PEER_TURNING:
