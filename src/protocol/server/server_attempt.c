@@ -7,6 +7,8 @@
 /* Whether waiting longer is in vain. */
 static bool is_doomed(const tarry_server *server)
 {
+    if (server_vote_waits_for_more(server))
+        return false;
     if (server->able == 0)
         return true;
     switch (server->settings.stop) {
@@ -34,9 +36,17 @@ static void complete_stripe(tarry_server *server, uint32_t stripe)
     result->error_bound = fmax(result->error_bound, server->attempt_bound);
 }
 
-/* Sends every worker that is there its view of psi:
- * those with copies in it answer, the others stop computing. */
-static void send_signals(tarry_server *server, uint64_t now)
+int server_complete(tarry_server *server)
+{
+    for (uint32_t stripe = 0; stripe < server->cut.stripes; stripe++)
+        if (!bitset_test(server->complete, stripe))
+            complete_stripe(server, stripe);
+    return TARRY_OK;
+}
+
+/* Sends every worker that is there its view of psi: those with copies in it answer, the others stop
+ * computing. With a group, it alone, and all of it answers. */
+static void send_signals(tarry_server *server, uint64_t now, const uint64_t *group)
 {
     uint32_t workers = server->plan->workers;
     uint64_t *stripes = server->bits + server->bits_offset[workers];
@@ -47,12 +57,12 @@ static void send_signals(tarry_server *server, uint64_t now)
     server->participants = 0;
     for (uint32_t worker = 0; worker < workers; worker++) {
         server_member *member = &server->members[worker];
-        if (!member->present)
+        if (group == NULL ? !member->present : !bitset_test(group, worker))
             continue;
         uint64_t *psi = server->bits + server->bits_offset[worker];
         uint64_t *stale = psi + bitset_words(server->shapes[worker].psi_bits);
         bool fresh;
-        member->participant = server_fill_view(server, worker, psi, stale, &fresh);
+        member->participant = server_fill_view(server, worker, psi, stale, &fresh) || group != NULL;
         member->parts_due = member->participant ? server->asked : 0;
         member->stopped = true;
         if (server_keeps_credited(server))
@@ -65,6 +75,11 @@ static void send_signals(tarry_server *server, uint64_t now)
         effect->message.term = member->term;
         effect->message.stale = fresh ? NULL : stale;
         effect->message.limit = server_signal_limit(server);
+        if (group == NULL)
+            continue;
+        effect->message.group = group;
+        effect->message.sum = server->vote->pending;
+        effect->message.scale = server->attempt_scale;
     }
     steering_stopped(server, now);
 }
@@ -105,8 +120,13 @@ static int begin_attempt(tarry_server *server, uint64_t now, uint32_t parts)
     server->first_stripe_ns = TARRY_NEVER;
     server->asked = server->cut.stripes - server->complete_count;
     bitset_clear(server->received, (size_t)server->plan->workers * server->stripes);
+    if (server->vote != NULL) {
+        server->asked = 1; /* a word on the whole */
+        send_signals(server, now, server_vote_begin(server));
+        return TARRY_OK;
+    }
     clear_open_stripes(server);
-    send_signals(server, now);
+    send_signals(server, now, NULL);
     for (uint32_t stripe = 0; stripe < server->cut.stripes; stripe++) {
         if (bitset_test(server->complete, stripe))
             continue;
@@ -124,6 +144,7 @@ static void resume(tarry_server *server, uint64_t now)
     server_send_news(server, now);
     server->phase = SERVER_COMPUTING;
     server->broken = false;
+    server->vote_due = true;
     steering_resumed(server, now);
     for (uint32_t worker = 0; worker < server->plan->workers; worker++) {
         server_member *member = &server->members[worker];
@@ -160,6 +181,8 @@ void server_finish(tarry_server *server, uint64_t now, int error)
             server_send(server, worker, TARRY_MESSAGE_FINISH);
         member->stopped = true;
     }
+    if (server->vote != NULL && error != TARRY_OK)
+        vote_close(server->vote);
     result->error = error;
     result->end_ns = now;
     if (error == TARRY_OK) {
@@ -228,7 +251,9 @@ int server_advance(tarry_server *server, uint64_t now)
         if (ready == 0)
             ready = parts = server_raised_parts(server);
     }
-    if (parts != 0)
+    if (parts != 0 && server->vote != NULL && vote_exhausted(server->vote))
+        server_finish(server, now, TARRY_ERROR_LINKS);
+    else if (parts != 0 && server_vote_may_begin(server))
         error = begin_attempt(server, now, parts);
     else if (choose && ready == 0 && is_doomed(server))
         server_finish(server, now, TARRY_ERROR_COVERAGE);
