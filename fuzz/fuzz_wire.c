@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "protocol/wire/wire.h"
+#include "protocol/wire/wire_mesh.h"
 #include "protocol/wire/wire_status.h"
 
 enum { MOST_FRAME = WIRE_HEAD_BYTES + WIRE_SMALL_BYTES };
@@ -37,6 +38,15 @@ static void read_hello(small_frame *frame)
         return;
     frame->size = wire_hello_encode(&read, frame->again);
     frame->foreign = read.newest != WIRE_VERSION;
+}
+
+static void read_greeting(small_frame *frame)
+{
+    wire_greeting read;
+    if (wire_greeting_decode(&frame->head, frame->body, &read) != TARRY_OK)
+        return;
+    frame->size = wire_greeting_encode(&read, frame->again);
+    frame->foreign = read.oldest > WIRE_VERSION || read.newest < WIRE_VERSION;
 }
 
 static void read_bye(small_frame *frame)
@@ -82,6 +92,27 @@ static void read_and_write(small_frame *frame)
         break;
     case WIRE_SHARED:
         READ_AND_WRITE(shared);
+        break;
+    case WIRE_MEMBER:
+        READ_AND_WRITE(member);
+        break;
+    case WIRE_GREETING:
+        read_greeting(frame);
+        break;
+    case WIRE_BEGUN:
+        READ_AND_WRITE(begun);
+        break;
+    case WIRE_BLOCK:
+        READ_AND_WRITE(block);
+        break;
+    case WIRE_ASK:
+        READ_AND_WRITE(ask);
+        break;
+    case WIRE_ANSWER:
+        READ_AND_WRITE(answer);
+        break;
+    case WIRE_PIECE:
+        READ_AND_WRITE(piece);
         break;
     case WIRE_MESSAGE: /* fuzz_codec.c */
     case WIRE_STATUS:

@@ -21,7 +21,7 @@
 extern "C" {
 #endif
 
-#define TARRY_ENGINE_ADDRESS_MOST 512 /* bytes */
+#define TARRY_ENGINE_ADDRESS_MOST 384 /* bytes */
 
 /* One member of a group. */
 typedef struct tarry_engine_member {

@@ -8,8 +8,11 @@
 #define TARRY_LOCAL_H
 
 #include <tarry/compute.h>
+#include <tarry/engine.h>
+#include <tarry/replica.h>
 #include <tarry/runtime.h>
 #include <tarry/straggler.h>
+#include <tarry/sum_log.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -28,6 +31,18 @@ typedef struct tarry_local_settings {
      * for the call. NULL: rounds count from 0. */
     const uint8_t *checkpoint;
     size_t checkpoint_size;
+    /*
+     * server.sum TARRY_SUM_EVERYWHERE: what each worker steps, one per worker of the plan; copied,
+     * and called by the worker's threads until the runtime is freed. `last`: the sum that each has
+     * stepped on; NULL: all have the first state.
+     */
+    const tarry_replica *replicas;
+    const tarry_sum_id *last;
+    /* The same: makes a worker's engine, which the runtime frees. NULL: they sum in shared memory.
+     */
+    int (*engine)(void *engine_user, uint32_t worker, tarry_engine **engine);
+    void *engine_user;
+    tarry_sum_log log; /* the same */
 } tarry_local_settings;
 
 /* No straggler, tarry_server_settings_init, everything else 0. */

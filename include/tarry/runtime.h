@@ -48,6 +48,12 @@ TARRY_API int tarry_runtime_wait(tarry_runtime *runtime, uint32_t workers, uint6
  */
 TARRY_API int tarry_runtime_round(tarry_runtime *runtime, const float *parameters, float *sum,
                                   tarry_round_result *result, tarry_diagnostic *diagnostic);
+/*
+ * With TARRY_SUM_EVERYWHERE parameters and sum are NULL: workers have the first and get the second,
+ * and result->sum names it. The round is over when its sum is committed; workers step on it
+ * afterwards.
+ */
+
 /* Makes the round or wait in progress, or the next one, return INTERRUPTED. Any thread. */
 TARRY_API void tarry_runtime_interrupt(tarry_runtime *runtime);
 
@@ -80,6 +86,18 @@ TARRY_API int tarry_runtime_checkpoint(tarry_runtime *runtime, uint8_t *bytes);
  * the runtime lets anybody in.
  */
 TARRY_API void tarry_runtime_stored(tarry_runtime *runtime, const uint8_t *bytes);
+
+/* ---- TARRY_SUM_EVERYWHERE, where workers have the parameters ---- */
+
+/*
+ * A copy of the state (as tarry_replica.save writes it) after the last committed sum, or a later
+ * one, of a worker that has it: *size bytes, to be given to tarry_runtime_release_state, after
+ * *after. Waits for wait_ns at most until one has. Errors: STATE (nobody has it, or the server
+ * makes the sum), NO_MEMORY, SYSTEM.
+ */
+TARRY_API int tarry_runtime_state(tarry_runtime *runtime, uint64_t wait_ns, tarry_sum_id *after,
+                                  void **bytes, uint64_t *size, tarry_diagnostic *diagnostic);
+TARRY_API void tarry_runtime_release_state(tarry_runtime *runtime, void *bytes);
 
 /* What one worker did so far, over all rounds. */
 typedef struct tarry_worker_state {

@@ -14,11 +14,21 @@
 extern "C" {
 #endif
 
-/* A way between the server and one worker; the same in both directions. */
+/* A worker's link. */
 typedef struct tarry_sim_link {
-    uint64_t latency_ns;
-    double bytes_per_second; /* > 0; INFINITY: sizes don't matter */
+    uint64_t latency_ns;        /* between any two nodes */
+    double bytes_per_second;    /* > 0; INFINITY: sizes don't matter */
+    double up_bytes_per_second; /* away from the worker; 0: the same */
 } tarry_sim_link;
+
+/* Over which links a sum is made. */
+typedef enum tarry_sim_way {
+    TARRY_SIM_STAR, /* coded parts go to the server, and parameters come from it */
+    /* Everyone gets the sum, and parameters never travel: by a ring all-reduce */
+    TARRY_SIM_RING,
+    /* or by direct reduce-scatter and all-gather, as Tarry's own engine does it. */
+    TARRY_SIM_DIRECT,
+} tarry_sim_way;
 
 /* How gradients travel. Encoding, combining and the decision to signal take no time. */
 typedef enum tarry_sim_upload {
@@ -58,8 +68,14 @@ typedef struct tarry_sim_settings {
     size_t dimension;         /* d >= 1: sets what parts weigh */
     size_t parameter_bytes;   /* sent to each worker with a round; 0: they don't count */
     tarry_sim_link link;      /* of every worker */
+    /* How many times less than that each worker's link carries, above 0, by worker; NULL: all as
+     * much; borrowed until the world is made. */
+    const double *link_factor;
     /* Of the server's network card, shared by all links, each way; > 0, may be INFINITY. */
     double server_bytes_per_second;
+    tarry_sim_way way;
+    uint64_t
+        log_ns; /* where everyone gets the sum: until an entry of the server's log is durable */
     tarry_sim_upload upload;
     bool vectors; /* gradients are real: normal vectors from (seed, round, original chunk) */
     uint64_t seed;

@@ -14,6 +14,7 @@
 #include <tarry/allocator.h>
 #include <tarry/codec.h>
 #include <tarry/compute.h>
+#include <tarry/direct.h>
 #include <tarry/engine.h>
 #include <tarry/error.h>
 #include <tarry/event.h>
@@ -26,6 +27,7 @@
 #include <tarry/settings.h>
 #include <tarry/sim.h>
 #include <tarry/straggler.h>
+#include <tarry/sum_log.h>
 #include <tarry/tcp.h>
 #include <tarry/version.h>
 #include <tarry/worker.h>

@@ -32,6 +32,7 @@ typedef enum random_purpose {
     RANDOM_ENDURANCE = 22,
     RANDOM_RACK = 30,
     RANDOM_NUMERICS = 31,
+    RANDOM_LINK = 33,
     RANDOM_TEST = 100,
 } random_purpose;
 

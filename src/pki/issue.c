@@ -21,6 +21,13 @@ enum {
 
 static const char AUTHORITY_NAME[] = "Tarry cluster authority";
 
+/* Workers accept connections of each other, too. */
+static const char *const usages[] = {
+    [CREDENTIAL_SERVER] = "serverAuth",
+    [CREDENTIAL_WORKER] = "serverAuth,clientAuth",
+    [CREDENTIAL_VIEWER] = "clientAuth",
+};
+
 typedef struct extension {
     int nid;
     const char *value; /* as in openssl.cnf */
@@ -149,7 +156,7 @@ int issue_certificate(const issue_signer *signer, EVP_PKEY *key, credential_iden
     const extension extensions[] = {
         {NID_basic_constraints, "critical,CA:FALSE"},
         {NID_key_usage, "critical,digitalSignature"},
-        {NID_ext_key_usage, server ? "serverAuth" : "clientAuth"},
+        {NID_ext_key_usage, usages[identity.role]},
         {NID_subject_key_identifier, "hash"},
         {NID_authority_key_identifier, "keyid:always"},
     };

@@ -13,11 +13,13 @@ static const char *const names[TARRY_SETTING_COUNT] = {
     [TARRY_SETTING_ORDER] = "order",
     [TARRY_SETTING_CREDIT] = "credit",
     [TARRY_SETTING_KEEP] = "keep",
+    [TARRY_SETTING_EARLY] = "early",
     [TARRY_SETTING_STOP] = "stop",
     [TARRY_SETTING_FILL] = "fill",
     [TARRY_SETTING_REPRODUCIBLE] = "reproducible",
     [TARRY_SETTING_COSTS] = "chunk-cost",
     [TARRY_SETTING_ADAPT] = "adapt",
+    [TARRY_SETTING_SUM] = "sum",
 };
 
 const char *tarry_setting_name(tarry_setting setting)
@@ -111,6 +113,21 @@ static bool keeps_credited(const tarry_settings *settings)
     return settings->server.keep == TARRY_KEEP_CREDITED && !settings->keep_auto;
 }
 
+static bool keeps_all(const tarry_settings *settings)
+{
+    return settings->server.keep == TARRY_KEEP_ALL && !settings->keep_auto;
+}
+
+static bool sums_everywhere(const tarry_settings *settings)
+{
+    return settings->server.sum == TARRY_SUM_EVERYWHERE;
+}
+
+static bool leaves_early(const tarry_settings *settings)
+{
+    return settings->server.early;
+}
+
 static bool fills(const tarry_settings *settings)
 {
     return settings->server.fill != TARRY_FILL_NONE;
@@ -178,6 +195,9 @@ typedef enum trait {
     STATIC,
     WHOLE,
     CREDITED,
+    ALL_KEPT,
+    EARLY,
+    EVERYWHERE,
     EXACT,
     BY_TIME,
     BY_WORKERS,
@@ -208,6 +228,9 @@ static const struct {
     [STATIC] = {TARRY_SETTING_ORDER, is_static, false},
     [WHOLE] = {TARRY_SETTING_CREDIT, counts_whole, false},
     [CREDITED] = {TARRY_SETTING_KEEP, keeps_credited, false},
+    [ALL_KEPT] = {TARRY_SETTING_KEEP, keeps_all, false},
+    [EARLY] = {TARRY_SETTING_EARLY, leaves_early, false},
+    [EVERYWHERE] = {TARRY_SETTING_SUM, sums_everywhere, false},
     [EXACT] = {TARRY_SETTING_STOP, stops_exact, false},
     [BY_TIME] = {TARRY_SETTING_STOP, stops_by_time, false},
     [BY_WORKERS] = {TARRY_SETTING_STOP, stops_by_workers, false},
@@ -250,6 +273,13 @@ static const rule rules[] = {
     {CREDITED, WHOLE, "with credit by whole worker a worker has to keep all gradients"},
     {CREDITED, REPRODUCIBLE, "which copies are credited depends on time"},
     {CREDITED, STALE, "a running sum holds no gradient of the round before"},
+    {EARLY, SEVERAL_PARTS, "with more than one part what a worker sends depends on all the others"},
+    {EARLY, WHOLE, "with credit by whole worker what a worker sends depends on all the others"},
+    {EARLY, BY_WORKERS, "a worker sends before it is known which workers count"},
+    {EARLY, FILLED, "a worker sends before it is known what is missing"},
+    {EARLY, REPRODUCIBLE, "who leaves when depends on time"},
+    {EARLY, EVERYWHERE, "workers that sum among themselves begin together"},
+    {EARLY, ALL_KEPT, "what a worker sends of averaged copies depends on all the others"},
     {REPRODUCIBLE, BY_TIME, "a deadline depends on time"},
     {FILLED, EXACT, "an exact sum leaves nothing to fill"},
 };
@@ -311,6 +341,9 @@ static bool yield(tarry_settings *settings, tarry_setting setting)
         return true;
     case TARRY_SETTING_KEEP:
         settings->server.keep = TARRY_KEEP_ALL;
+        return true;
+    case TARRY_SETTING_EARLY:
+        settings->server.early = false;
         return true;
     case TARRY_SETTING_COSTS:
         settings->costs_told = false;

@@ -28,6 +28,12 @@ int baseline_create(const tarry_plan *plan, const baseline_settings *own,
     int error = settings_check(plan, settings, diagnostic);
     if (error == TARRY_OK && plan_edges(plan) != plan->chunks)
         error = diagnose(diagnostic, TARRY_ERROR_ARGUMENT, "baseline: one copy of each chunk only");
+    bool star = settings->way == TARRY_SIM_STAR;
+    if (error == TARRY_OK &&
+        ((own->kind == BASELINE_QUEUE && !star) || (own->kind == BASELINE_ALL_REDUCE && star)))
+        error = diagnose(diagnostic, TARRY_ERROR_ARGUMENT, "baseline: %s",
+                         star ? "an all-reduce is not made at the server"
+                              : "a queue's sums go to the server");
     if (error != TARRY_OK)
         return error;
     baseline *model = memory_allocate(allocator, 1, sizeof(*model));
@@ -37,11 +43,11 @@ int baseline_create(const tarry_plan *plan, const baseline_settings *own,
     model->plan = plan;
     model->own = *own;
     model->settings = *settings;
-    model->network = network_make(&settings->link, settings->server_bytes_per_second);
     model->deadline_ns = own->deadline_ns;
     model->workers = memory_allocate(allocator, plan->workers, sizeof(*model->workers));
     model->known_ns = memory_allocate(allocator, plan->chunks, sizeof(*model->known_ns));
-    if (model->workers == NULL || model->known_ns == NULL) {
+    error = network_init(&model->network, settings, plan->workers, allocator);
+    if (error != TARRY_OK || model->workers == NULL || model->known_ns == NULL) {
         baseline_free(model);
         return diagnose_no_memory(diagnostic, "baseline");
     }
@@ -55,6 +61,7 @@ void baseline_free(baseline *model)
     if (model == NULL)
         return;
     tarry_allocator allocator = model->allocator;
+    network_destroy(&model->network);
     memory_release(&allocator, model->known_ns);
     memory_release(&allocator, model->workers);
     memory_release(&allocator, model);
@@ -141,8 +148,8 @@ uint64_t baseline_send_parameters(baseline *model, uint32_t worker, uint64_t now
 {
     model->result.control_messages++;
     model->result.control_bytes += CODEC_HEADER_BYTES;
-    return network_down(&model->network, &model->workers[worker].link, now,
-                        CODEC_HEADER_BYTES + model->settings.parameter_bytes);
+    return star_down(&model->network, worker, now,
+                     CODEC_HEADER_BYTES + model->settings.parameter_bytes);
 }
 
 /* Who is there, and what the round has in store for them. */
@@ -204,9 +211,9 @@ int baseline_round(baseline *model, tarry_round_result *result)
     case BASELINE_QUEUE:
         end_ns = baseline_queue_round(model, &error);
         break;
-    case BASELINE_RING:
+    case BASELINE_ALL_REDUCE:
     case BASELINE_NONE:
-        end_ns = baseline_ring_round(model, &error);
+        end_ns = baseline_all_reduce_round(model, TARRY_NEVER, &error);
         break;
     }
     if (error != TARRY_OK)

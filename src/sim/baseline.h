@@ -9,9 +9,10 @@
  *                  sum of what it has at once
  *   shared queue   all data everywhere: the next piece goes to whoever is free, and each worker
  *                  sends one sum at the end
- *   ring           each worker computes its own chunks; then the sum is made by a ring all-reduce
- *                  (reduce-scatter and all-gather: Patarasuk and Yuan, JPDC 2009), parameters never
- *                  travel
+ *   all-reduce     each worker computes its own chunks; then everyone gets the sum, by a ring or
+ *                  directly (links/ring.h, links/direct.h), parameters never travel
+ *
+ * DropCompute's sum may be made by an all-reduce, too, as the settings' `way` has it.
  *
  * The plan only says what pieces there are, and whose they are where each worker has its own: with
  * one copy of each, all pieces of a chunk are its holder's of piece 0. Of the settings, those of
@@ -27,7 +28,7 @@ typedef enum baseline_kind {
     BASELINE_NONE, /* the machines of tarry/sim.h */
     BASELINE_DROPCOMPUTE,
     BASELINE_QUEUE,
-    BASELINE_RING,
+    BASELINE_ALL_REDUCE,
 } baseline_kind;
 
 typedef struct baseline_settings {
@@ -51,9 +52,9 @@ void baseline_free(baseline *model); /* NULL is allowed */
 int baseline_costs(baseline *model, const double *chunk_cost, tarry_diagnostic *diagnostic);
 
 /*
- * Runs the next round. A ring with a worker lost, and a queue without any left, end without an
- * estimate: result->error is COVERAGE then. DropCompute's sum has what there is. Pieces have equal
- * shares of the samples. Errors: NO_MEMORY.
+ * Runs the next round. An all-reduce with a worker lost, and a queue without any left, end without
+ * an estimate: result->error is COVERAGE then. DropCompute's sum has what there is. Pieces have
+ * equal shares of the samples. Errors: NO_MEMORY.
  */
 int baseline_round(baseline *model, tarry_round_result *result);
 

@@ -28,8 +28,7 @@ static upload send_sum(baseline *model, uint32_t worker, uint64_t now, bool empt
 {
     upload sum = {.worker = worker,
                   .bytes = empty ? CODEC_HEADER_BYTES : baseline_gradient_bytes(model)};
-    sum.left_ns =
-        network_up(&model->network, &model->workers[worker].link, now, sum.bytes, &sum.first_ns);
+    sum.left_ns = star_up(&model->network, worker, now, sum.bytes, &sum.first_ns);
     return sum;
 }
 
@@ -40,11 +39,11 @@ static uint64_t receive(baseline *model, upload *sums, uint32_t count)
     qsort(sums, count, sizeof(*sums), compare_uploads);
     for (uint32_t i = 0; i < count; i++) {
         uint64_t there =
-            network_through_card(&model->network, sums[i].first_ns, sums[i].bytes, sums[i].left_ns);
+            star_receive(&model->network, sums[i].first_ns, sums[i].bytes, sums[i].left_ns);
         model->result.control_messages++;
         model->result.control_bytes += CODEC_HEADER_BYTES;
         model->result.upload_bytes += sums[i].bytes - CODEC_HEADER_BYTES;
-        end_ns = baseline_later(end_ns, there);
+        end_ns = network_later(end_ns, there);
     }
     return end_ns;
 }
@@ -54,6 +53,8 @@ static uint64_t receive(baseline *model, upload *sums, uint32_t count)
 uint64_t baseline_dropcompute_round(baseline *model, int *error)
 {
     const uint32_t workers = model->plan->workers;
+    if (model->settings.way != TARRY_SIM_STAR)
+        return baseline_all_reduce_round(model, model->deadline_ns, error);
     upload *sums = memory_allocate(&model->allocator, workers, sizeof(*sums));
     if (sums == NULL) {
         *error = TARRY_ERROR_NO_MEMORY;
@@ -67,7 +68,7 @@ uint64_t baseline_dropcompute_round(baseline *model, int *error)
             continue;
         uint64_t begin_ns = baseline_send_parameters(model, worker, model->now);
         if (!node->there) {
-            noticed_ns = baseline_later(
+            noticed_ns = network_later(
                 noticed_ns, network_after(model->now, model->settings.server.silence_ns));
             continue;
         }
@@ -77,7 +78,7 @@ uint64_t baseline_dropcompute_round(baseline *model, int *error)
             sum = send_sum(model, worker, stop_ns, node->finished == 0);
         if (sum.left_ns > node->silent_ns) { /* it died before the last byte had left */
             baseline_die(model, worker, node->silent_ns);
-            noticed_ns = baseline_later(noticed_ns, baseline_noticed_ns(model, worker));
+            noticed_ns = network_later(noticed_ns, baseline_noticed_ns(model, worker));
             continue;
         }
         model->result.copies_coded += node->finished;
@@ -85,24 +86,32 @@ uint64_t baseline_dropcompute_round(baseline *model, int *error)
     }
     uint64_t end_ns = receive(model, sums, count);
     memory_release(&model->allocator, sums);
-    return baseline_later(end_ns, noticed_ns);
+    return network_later(end_ns, noticed_ns);
 }
 
-/* What a round takes in which nobody computes. */
-static uint64_t communication_ns(const baseline *model)
+static uint64_t star_alone(const baseline *model, network *links)
 {
-    network scratch = network_make(&model->settings.link, model->settings.server_bytes_per_second);
+    const uint64_t gradient = baseline_gradient_bytes(model);
     uint64_t end_ns = 0, bytes = CODEC_HEADER_BYTES + model->settings.parameter_bytes;
     for (uint32_t worker = 0; worker < model->plan->workers; worker++) {
-        network_link link = {0, 0};
-        uint64_t first_ns, there = network_down(&scratch, &link, 0, bytes);
-        uint64_t left_ns =
-            network_up(&scratch, &link, there, baseline_gradient_bytes(model), &first_ns);
-        end_ns =
-            baseline_later(end_ns, network_through_card(&scratch, first_ns,
-                                                        baseline_gradient_bytes(model), left_ns));
+        uint64_t first_ns, there = star_down(links, worker, 0, bytes);
+        uint64_t left_ns = star_up(links, worker, there, gradient, &first_ns);
+        end_ns = network_later(end_ns, star_receive(links, first_ns, gradient, left_ns));
     }
     return end_ns;
+}
+
+/* What a round takes in which nobody computes. Errors: NO_MEMORY. */
+static int find_communication(baseline *model, uint64_t *time_ns)
+{
+    network links;
+    int error = network_init(&links, &model->settings, model->plan->workers, &model->allocator);
+    if (error == TARRY_OK && model->settings.way == TARRY_SIM_STAR)
+        *time_ns = star_alone(model, &links);
+    else if (error == TARRY_OK)
+        *time_ns = baseline_all_reduce_alone(model, &links, &error);
+    network_destroy(&links);
+    return error;
 }
 
 /* Draws of one recorded round: when each worker finishes its pieces, one after the other. */
@@ -166,8 +175,12 @@ int baseline_best_deadline(baseline *model, uint64_t *deadline_ns)
     double speedup[CANDIDATES] = {0}, longest_ns[CALIBRATION], least_ns = INFINITY, most_ns = 0;
     uint32_t count[CALIBRATION], best = CANDIDATES - 1;
     uint64_t finished[CANDIDATES] = {0};
-    if (finished_ns == NULL)
-        return TARRY_ERROR_NO_MEMORY;
+    uint64_t links_ns = 0;
+    int error = finished_ns == NULL ? TARRY_ERROR_NO_MEMORY : find_communication(model, &links_ns);
+    if (error != TARRY_OK) {
+        memory_release(&model->allocator, finished_ns);
+        return error;
+    }
     for (uint32_t i = 0; i < CALIBRATION; i++) {
         double *own = finished_ns + (size_t)i * pieces;
         count[i] = record(model, i, own, &longest_ns[i]);
@@ -179,7 +192,7 @@ int baseline_best_deadline(baseline *model, uint64_t *deadline_ns)
     most_ns = fmax(most_ns, least_ns);
     for (uint32_t i = 0; i < CALIBRATION; i++)
         add_speedups(speedup, finished, least_ns, most_ns, finished_ns + (size_t)i * pieces,
-                     count[i], longest_ns[i], (double)communication_ns(model), pieces);
+                     count[i], longest_ns[i], (double)links_ns, pieces);
     for (uint32_t i = CANDIDATES - 1; i-- > 0;)
         if (speedup[i] > speedup[best] && finished[i] >= (uint64_t)pieces * CALIBRATION / 2)
             best = i;

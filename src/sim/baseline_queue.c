@@ -164,8 +164,7 @@ static int send_sum(shared *all, uint32_t worker)
     }
     own->full = false;
     uint64_t first_ns;
-    sum.left_ns =
-        network_up(&model->network, &model->workers[worker].link, all->now, sum.bytes, &first_ns);
+    sum.left_ns = star_up(&model->network, worker, all->now, sum.bytes, &first_ns);
     model->result.control_messages++;
     model->result.control_bytes += CODEC_HEADER_BYTES;
     return schedule(all, first_ns, &sum, NULL);
@@ -390,9 +389,8 @@ static int carry_out(shared *all, const sim_event *event)
     switch (event->kind) {
     case SIM_AT_CARD:
         onward.kind = SIM_TO_SERVER;
-        return schedule(
-            all, network_through_card(&model->network, all->now, event->bytes, event->left_ns),
-            &onward, NULL);
+        return schedule(all, star_receive(&model->network, all->now, event->bytes, event->left_ns),
+                        &onward, NULL);
     case SIM_TO_SERVER:
         return take_message(all, event);
     case SIM_NOTICED:

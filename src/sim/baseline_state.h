@@ -4,10 +4,9 @@
 #define SIM_BASELINE_STATE_H
 
 #include "sim/baseline.h"
-#include "sim/network.h"
+#include "sim/links/star.h"
 
 typedef struct baseline_worker {
-    network_link link;
     uint64_t back_ns; /* it is there from then on; TARRY_NEVER: not any more */
     uint32_t pieces;  /* that are its own */
 
@@ -31,11 +30,6 @@ struct baseline {
     uint64_t *known_ns; /* by piece */
     tarry_round_result result;
 };
-
-static inline uint64_t baseline_later(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
 
 /* How long `worker` takes for `piece`, the position-th that it computes in the round. */
 uint64_t baseline_piece_ns(const baseline *model, uint32_t worker, uint32_t position,
@@ -62,6 +56,10 @@ uint64_t baseline_send_parameters(baseline *model, uint32_t worker, uint64_t now
  */
 uint64_t baseline_dropcompute_round(baseline *model, int *error);
 uint64_t baseline_queue_round(baseline *model, int *error);
-uint64_t baseline_ring_round(baseline *model, int *error);
+/* Each worker computes its own for `most_ns` at most; then the sum is made among all. With a worker
+ * lost it never is: all are told once that is noticed. */
+uint64_t baseline_all_reduce_round(baseline *model, uint64_t most_ns, int *error);
+/* How long the sum alone takes over `links`, which are free. */
+uint64_t baseline_all_reduce_alone(baseline *model, network *links, int *error);
 
 #endif

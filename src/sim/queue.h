@@ -20,6 +20,11 @@ typedef enum sim_event_kind {
     SIM_DIES,       /* `node` falls silent */
     SIM_COMES_BACK, /* `node` is there again, with nothing in memory */
     SIM_JOINS,      /* the server hears of that */
+    SIM_REDUCED,    /* `node` has made the sum message.sum */
+    SIM_FETCHED,    /* `node` has got it, or has not (`failed`) */
+    SIM_LOADED,     /* the same of the state after it */
+    SIM_STEPPED,    /* `node` has stepped on it */
+    SIM_LOGGED,     /* it is in the server's log */
     SIM_ASKS,       /* baseline_queue.c: `node` asks for its next piece */
     SIM_NOTICED,    /* baseline_queue.c: the server takes `node` for lost */
 } sim_event_kind;

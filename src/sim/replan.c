@@ -30,6 +30,13 @@ static int check(const tarry_sim *sim, const tarry_plan *next, tarry_diagnostic 
     return TARRY_OK;
 }
 
+static int make_machine(const tarry_sim *sim, const tarry_plan *next, uint32_t worker,
+                        tarry_worker **machine)
+{
+    int error = worker_node_machine(sim, next, worker, machine);
+    return error == TARRY_OK && sim_sums_everywhere(sim) ? TARRY_ERROR_ARGUMENT : error;
+}
+
 static int make(const tarry_sim *sim, const tarry_plan *next, replacement *made,
                 tarry_diagnostic *diagnostic)
 {
@@ -44,7 +51,7 @@ static int make(const tarry_sim *sim, const tarry_plan *next, replacement *made,
     error = made->machines == NULL ? TARRY_ERROR_NO_MEMORY : TARRY_OK;
     for (uint32_t worker = 0; worker < next->workers && error == TARRY_OK; worker++)
         if (sim->workers[worker].there)
-            error = worker_node_machine(sim, next, worker, &made->machines[worker]);
+            error = make_machine(sim, next, worker, &made->machines[worker]);
     if (error == TARRY_OK && sim->vectors != NULL)
         error = vectors_create(next, sim->settings.dimension, server->stripe_length,
                                server->conditioning_limit, sim->settings.seed,
@@ -73,6 +80,8 @@ int tarry_sim_replan(tarry_sim *sim, const tarry_plan *next, tarry_diagnostic *d
 {
     replacement made = {0};
     int error = check(sim, next, diagnostic);
+    if (error == TARRY_OK && sim_sums_everywhere(sim))
+        error = sim_settle(sim);
     if (error == TARRY_OK)
         error = make(sim, next, &made, diagnostic);
     if (error == TARRY_OK) {

@@ -64,15 +64,17 @@ static int send_message(tarry_sim *sim, uint32_t worker, const tarry_message *me
 {
     sim_worker *node = &sim->workers[worker];
     uint64_t bytes = codec_size(&node->shape, message);
-    if (message->type == TARRY_MESSAGE_ROUND)
+    if (message->type == TARRY_MESSAGE_ROUND && !sim_sums_everywhere(sim))
         bytes += sim->settings.parameter_bytes;
     if (message->type == TARRY_MESSAGE_SIGNAL && sim_uploads_at_once(sim)) {
         int error = answer_signal(sim, worker, message);
         if (error != TARRY_OK)
             return error;
     }
-    /* Also what nobody will hear takes its way. */
-    uint64_t arrival = network_down(&sim->network, &node->link, sim->now, bytes);
+    /* Also what nobody will hear takes its way; beside the numbers of a sum among workers a few
+     * bytes have the right of way. */
+    uint64_t arrival = sim_sums_everywhere(sim) ? network_after(sim->now, sim->network.latency_ns)
+                                                : star_down(&sim->network, worker, sim->now, bytes);
     if (!node->there)
         return TARRY_OK;
     sim_event event = {.kind = SIM_TO_WORKER, .node = worker, .life = node->life};
@@ -102,6 +104,14 @@ static void end_round(tarry_sim *sim, const tarry_round_result *result)
         sim->result.control_messages -= sim->answers;
         sim->result.control_bytes -= sim->answers * CODEC_HEADER_BYTES;
     }
+    sim->result.upload_bytes += sim->moved_bytes;
+}
+
+/* Appends to the log. */
+static int append(tarry_sim *sim, const tarry_effect *effect)
+{
+    const sim_event event = {.kind = SIM_LOGGED, .message = {.sum = effect->sum}};
+    return sim_schedule(sim, network_after(sim->now, sim->settings.log_ns), &event, NULL);
 }
 
 int server_node_step(tarry_sim *sim, const tarry_event *event)
@@ -139,7 +149,9 @@ int server_node_step(tarry_sim *sim, const tarry_event *event)
         case TARRY_EFFECT_FETCH:
         case TARRY_EFFECT_LOAD:
         case TARRY_EFFECT_STEP:
+            break;
         case TARRY_EFFECT_LOG:
+            error = append(sim, effect);
             break;
         }
     }
@@ -174,11 +186,14 @@ int server_node_take(tarry_sim *sim, const sim_event *event)
     switch (event->kind) {
     case SIM_AT_CARD:
         onward.kind = SIM_TO_SERVER;
-        return sim_schedule(
-            sim, network_through_card(&sim->network, sim->now, event->bytes, event->left_ns),
-            &onward, NULL);
+        return sim_schedule(sim,
+                            star_receive(&sim->network, sim->now, event->bytes, event->left_ns),
+                            &onward, NULL);
     case SIM_TO_SERVER:
         return is_cut_off(sim, event) ? TARRY_OK : take_message(sim, event);
+    case SIM_LOGGED:
+        return server_node_step(
+            sim, &(tarry_event){.type = TARRY_EVENT_LOGGED, .sum = event->message.sum});
     case SIM_JOINS:
         return server_node_step(sim,
                                 &(tarry_event){.type = TARRY_EVENT_JOINED, .worker = event->node});

@@ -31,6 +31,14 @@ static bool counts_whole(const tarry_plan *plan, const tarry_server_settings *se
             plan_edges(plan) == plan->chunks);
 }
 
+static bool are_positive(const double *factor, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (!(factor[i] > 0 && isfinite(factor[i])))
+            return false;
+    return true;
+}
+
 int settings_check(const tarry_plan *plan, const tarry_sim_settings *settings,
                    tarry_diagnostic *diagnostic)
 {
@@ -42,8 +50,13 @@ int settings_check(const tarry_plan *plan, const tarry_sim_settings *settings,
         fault = "dimension must be at least 1, and vectors must fit into the address space";
     else if (settings->server.stripe_length == 0)
         fault = "stripe_length must be at least 1";
-    else if (!(settings->link.bytes_per_second > 0 && settings->server_bytes_per_second > 0))
+    else if (!(settings->link.bytes_per_second > 0 && settings->link.up_bytes_per_second >= 0 &&
+               settings->server_bytes_per_second > 0))
         fault = "bandwidths must be above 0";
+    else if (settings->link_factor != NULL && !are_positive(settings->link_factor, plan->workers))
+        fault = "factors of links must be above 0";
+    else if ((unsigned)settings->way > TARRY_SIM_DIRECT)
+        fault = "unknown way of a sum";
     else if ((unsigned)settings->upload > TARRY_SIM_UPLOAD_WHOLE)
         fault = "unknown way to upload";
     else if (settings->upload == TARRY_SIM_UPLOAD_EACH && plan->parts > 1)

@@ -29,7 +29,9 @@ static int create(tarry_sim *sim, tarry_diagnostic *diagnostic)
 {
     const tarry_allocator *allocator = &sim->allocator;
     uint32_t workers = sim->plan->workers;
-    int error = queue_init(&sim->queue, first_capacity(workers), allocator);
+    int error = network_init(&sim->network, &sim->settings, workers, allocator);
+    int queued = queue_init(&sim->queue, first_capacity(workers), allocator);
+    error = error == TARRY_OK ? queued : error;
     if (error == TARRY_OK)
         error = tarry_server_create(sim->plan, &sim->settings.server, allocator, &sim->server,
                                     diagnostic);
@@ -37,8 +39,12 @@ static int create(tarry_sim *sim, tarry_diagnostic *diagnostic)
         return error;
     if (error == TARRY_OK) {
         sim->workers = memory_allocate(allocator, workers, sizeof(*sim->workers));
-        error = sim->workers != NULL ? create_workers(sim) : TARRY_ERROR_NO_MEMORY;
+        error = sim->workers != NULL ? TARRY_OK : TARRY_ERROR_NO_MEMORY;
     }
+    if (error == TARRY_OK && sim_sums_everywhere(sim))
+        error = group_create(sim);
+    if (error == TARRY_OK)
+        error = create_workers(sim);
     if (error == TARRY_OK && sim->settings.vectors)
         error =
             vectors_create(sim->plan, sim->settings.dimension, sim->settings.server.stripe_length,
@@ -54,6 +60,12 @@ int tarry_sim_create(const tarry_plan *plan, const tarry_sim_settings *settings,
                      tarry_diagnostic *diagnostic)
 {
     int error = settings_check(plan, settings, diagnostic);
+    if (error == TARRY_OK && settings->way != TARRY_SIM_STAR)
+        error = diagnose(diagnostic, TARRY_ERROR_ARGUMENT, "simulator: sums are at the server");
+    if (error == TARRY_OK && settings->way != TARRY_SIM_STAR &&
+        settings->upload != TARRY_SIM_UPLOAD_CODED)
+        error = diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
+                         "simulator: only coded parts are summed among workers");
     if (error != TARRY_OK)
         return error;
     tarry_sim *made = memory_allocate(allocator, 1, sizeof(*made));
@@ -63,12 +75,14 @@ int tarry_sim_create(const tarry_plan *plan, const tarry_sim_settings *settings,
     made->plan = plan;
     made->settings = *settings;
     made->settings.server.dimension = settings->dimension;
+    made->settings.server.sum = sim_sums_everywhere(made) ? TARRY_SUM_EVERYWHERE : TARRY_SUM_SERVER;
     layout cut = sim_layout(made, plan_least_parts(plan));
     if (made->settings.server.stripe_length > cut.part_length)
         made->settings.server.stripe_length = cut.part_length;
     made->stripes = cut.stripes;
-    made->network = network_make(&settings->link, settings->server_bytes_per_second);
     error = create(made, diagnostic);
+    if (error == TARRY_OK && sim_sums_everywhere(made))
+        error = sim_settle(made);
     if (error != TARRY_OK) {
         tarry_sim_free(made);
         return error;
@@ -86,8 +100,10 @@ void tarry_sim_free(tarry_sim *sim)
         tarry_worker_free(sim->workers[worker].machine);
     memory_release(&allocator, sim->workers);
     vectors_free(sim->vectors);
+    group_free(sim);
     tarry_server_free(sim->server);
     queue_destroy(&sim->queue);
+    network_destroy(&sim->network);
     memory_release(&allocator, sim);
 }
 
@@ -98,12 +114,17 @@ static int carry_out(tarry_sim *sim, const sim_event *event)
     case SIM_TO_SERVER:
     case SIM_COMBINED:
     case SIM_JOINS:
+    case SIM_LOGGED:
         return server_node_take(sim, event);
     case SIM_TO_WORKER:
     case SIM_COMPUTED:
     case SIM_ENCODED:
     case SIM_DIES:
     case SIM_COMES_BACK:
+    case SIM_REDUCED:
+    case SIM_FETCHED:
+    case SIM_LOADED:
+    case SIM_STEPPED:
         break;
     case SIM_ASKS:
     case SIM_NOTICED: /* a baseline's, which has a queue of its own */
@@ -126,6 +147,15 @@ static int run_once(tarry_sim *sim)
     sim_event event = queue_pop(&sim->queue);
     int error = carry_out(sim, &event);
     memory_release(&sim->allocator, event.bits);
+    return error;
+}
+
+int sim_settle(tarry_sim *sim)
+{
+    uint64_t until_ns = network_after(sim->now, 2 * sim->network.latency_ns);
+    int error = TARRY_OK;
+    while (error == TARRY_OK && queue_next(&sim->queue) <= until_ns && until_ns != TARRY_NEVER)
+        error = run_once(sim);
     return error;
 }
 
@@ -161,7 +191,7 @@ static int tell_costs(tarry_sim *sim)
 int tarry_sim_round(tarry_sim *sim, tarry_round_result *result)
 {
     sim->done = false;
-    sim->gradient_bytes = sim->answers = 0;
+    sim->gradient_bytes = sim->answers = sim->moved_bytes = 0;
     if (sim->vectors != NULL)
         vectors_begin(sim->vectors, sim->round);
     int error = tell_costs(sim);

@@ -15,6 +15,8 @@ int worker_node_machine(const tarry_sim *sim, const tarry_plan *plan, uint32_t i
         .conditioning_limit = sim->settings.server.conditioning_limit,
         .keep = sim->settings.server.keep,
         .ahead = sim->settings.server.ahead,
+        .sum = sim->settings.server.sum,
+        .last = sim->workers[id].replica.last,
     };
     return tarry_worker_create(plan, &settings, &sim->allocator, machine, NULL);
 }
@@ -26,6 +28,7 @@ int worker_node_create(tarry_sim *sim, uint32_t id)
         .shape = codec_shape_of(sim->plan, id, sim->stripes),
         .there = !tarry_straggler_dead(sim->settings.straggler, id),
         .busy = QUEUE_NONE,
+        .replica.end = QUEUE_NONE,
         .fate_round = TARRY_NEVER,
         .dies_at = UINT32_MAX,
     };
@@ -44,6 +47,7 @@ static int fall_silent(tarry_sim *sim, uint32_t id)
 {
     sim_worker *node = &sim->workers[id];
     drop_busy(sim, node);
+    group_stop(sim, id);
     node->there = false;
     node->silent_ns = sim->now;
     sim_event event = {.kind = SIM_COMES_BACK, .node = id};
@@ -57,12 +61,13 @@ static int come_back(tarry_sim *sim, uint32_t id)
     sim_worker *node = &sim->workers[id];
     tarry_worker_free(node->machine);
     node->machine = NULL;
+    node->replica = (sim_replica){.end = QUEUE_NONE};
     int error = worker_node_machine(sim, sim->plan, id, &node->machine);
     if (error != TARRY_OK)
         return error;
     node->there = true;
     node->life++;
-    node->link = (network_link){.down_free_ns = sim->now, .up_free_ns = sim->now};
+    network_renew(&sim->network, id, sim->now);
     node->computed = 0;
     sim_event event = {.kind = SIM_JOINS, .node = id};
     return sim_schedule(sim, network_after(sim->now, sim->network.latency_ns), &event, NULL);
@@ -75,6 +80,7 @@ void worker_node_replan(tarry_sim *sim, uint32_t id, tarry_worker **machine)
     if (!node->there)
         return;
     drop_busy(sim, node);
+    group_stop(sim, id);
     tarry_worker *last = node->machine;
     node->machine = *machine;
     *machine = last;
@@ -91,8 +97,12 @@ static int send_message(tarry_sim *sim, uint32_t id, const tarry_message *messag
         .message = *message,
     };
     uint64_t first_ns;
-    event.left_ns = network_up(&sim->network, &node->link, sim->now, event.bytes, &first_ns);
-    if (network_card_is_free(&sim->network))
+    if (sim_sums_everywhere(sim)) {
+        event.left_ns = sim->now;
+        return sim_schedule(sim, network_after(sim->now, sim->network.latency_ns), &event, NULL);
+    }
+    event.left_ns = star_up(&sim->network, id, sim->now, event.bytes, &first_ns);
+    if (star_card_is_free(&sim->network))
         return sim_schedule(sim, network_after(event.left_ns, sim->network.latency_ns), &event,
                             NULL);
     event.kind = SIM_AT_CARD;
@@ -125,22 +135,24 @@ static int report(tarry_sim *sim, uint32_t id, const tarry_message *message)
     return send_message(sim, id, message, gradient_bytes(sim, id, message));
 }
 
-/* Done once the last byte has left, so that news can come before the next stripe. */
+/* Done once the last byte has left, so that news can come before the next stripe; for a sum among
+ * workers at once. */
 static int encode(tarry_sim *sim, uint32_t id, const tarry_effect *effect)
 {
     sim_worker *node = &sim->workers[id];
     uint64_t left_ns = sim->now;
-    if (!sim_uploads_at_once(sim)) {
-        /* Otherwise the part is the running sum. */
-        if (sim->vectors != NULL && sim->settings.server.keep == TARRY_KEEP_ALL)
-            vectors_encode(sim->vectors, effect->round, id, effect->parts, effect->stripe,
-                           effect->coefficients, effect->stale);
+    /* With another `keep` the part is the running sum. */
+    if (!sim_uploads_at_once(sim) && sim->vectors != NULL &&
+        sim->settings.server.keep == TARRY_KEEP_ALL)
+        vectors_encode(sim->vectors, effect->round, id, effect->parts, effect->stripe,
+                       effect->coefficients, effect->stale);
+    if (!sim_uploads_at_once(sim) && !sim_sums_everywhere(sim)) {
         layout cut = sim_layout(sim, effect->parts);
         int error = send_message(sim, id, &effect->message,
                                  layout_stripe_length(&cut, effect->stripe) * sizeof(float));
         if (error != TARRY_OK)
             return error;
-        left_ns = node->link.up_free_ns;
+        left_ns = sim->network.workers[id].out.free_ns;
     }
     sim_event event = {
         .kind = SIM_ENCODED,
@@ -222,12 +234,14 @@ static int step(tarry_sim *sim, uint32_t id, const tarry_event *event)
         case TARRY_EFFECT_COMBINE:
         case TARRY_EFFECT_DONE:
         case TARRY_EFFECT_LEFT_OUT:
+        case TARRY_EFFECT_LOG:
+            break;
         case TARRY_EFFECT_REDUCE:
         case TARRY_EFFECT_ABANDON:
         case TARRY_EFFECT_FETCH:
         case TARRY_EFFECT_LOAD:
         case TARRY_EFFECT_STEP:
-        case TARRY_EFFECT_LOG:
+            error = group_take_effect(sim, id, effect);
             break;
         }
     }
@@ -253,6 +267,12 @@ static int take_computed(tarry_sim *sim, const sim_event *event)
     return error;
 }
 
+static int take_end(tarry_sim *sim, const sim_event *event)
+{
+    tarry_event ends = group_end(sim, event);
+    return step(sim, event->node, &ends);
+}
+
 int worker_node_take(tarry_sim *sim, const sim_event *event)
 {
     uint32_t id = event->node;
@@ -267,6 +287,11 @@ int worker_node_take(tarry_sim *sim, const sim_event *event)
                     &(tarry_event){.type = TARRY_EVENT_MESSAGE, .message = &event->message});
     case SIM_COMPUTED:
         return take_computed(sim, event);
+    case SIM_REDUCED:
+    case SIM_FETCHED:
+    case SIM_LOADED:
+    case SIM_STEPPED:
+        return take_end(sim, event);
     case SIM_DIES:
         node->busy = QUEUE_NONE;
         node->dies_at = UINT32_MAX;

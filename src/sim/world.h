@@ -5,8 +5,9 @@
  *   sim.c          creation, the loop over events, rounds
  *   server_node.c  steps the server machine and carries its effects out
  *   worker_node.c  the same for workers: computing, falling silent, coming back
+ *   group_node.c   what these do among themselves where everyone gets the sum
  *   replan.c       another plan between two rounds
- *   network.c, queue.c, vectors.c: arithmetic and containers that know nothing of the world
+ *   links/, queue.c, vectors.c: arithmetic and containers that know nothing of the world
  *
  * Encoding and combining take no time. A worker hears the server at once, also in the middle of a
  * chunk, as it does in the local runtime. Events at the same time happen in the order in which they
@@ -20,18 +21,39 @@
 
 #include "coding/layout.h"
 #include "protocol/wire/codec.h"
-#include "sim/network.h"
+#include "sim/links/star.h"
 #include "sim/queue.h"
 #include "sim/vectors.h"
+
+/* What a worker holds where everyone gets the sum. */
+typedef struct sim_replica {
+    tarry_sum_id last, held;  /* as in TARRY_MESSAGE_STATE */
+    uint32_t end;             /* the event that ends its sum, transfer or step; QUEUE_NONE */
+    bool reduces;             /* its engine runs, */
+    bool empty;               /* with zeros, */
+    uint64_t begun_ns;        /* since then */
+    uint64_t ends_ns;         /* when `end` comes */
+    uint32_t from, from_life; /* whom it gets a sum or state from */
+} sim_replica;
+
+/* Those who make a sum, or made the last one. */
+typedef struct sim_group {
+    tarry_sum_id name;
+    uint32_t *members; /* count, ascending */
+    uint32_t count;
+    uint32_t begun;  /* of them */
+    bool broken;     /* not all of them go on */
+    uint64_t *times; /* scratch: 2 per worker */
+} sim_group;
 
 typedef struct sim_worker {
     tarry_worker *machine; /* NULL for those that never answer */
     codec_shape shape;
-    network_link link;
     bool there;         /* not silent */
     uint32_t life;      /* counts its returns: what was sent to an earlier life is lost */
     uint64_t silent_ns; /* when the life before ended */
     uint32_t busy;      /* the event that ends the computation, QUEUE_NONE if there is none */
+    sim_replica replica;
 
     /* what the round has in store for it */
     uint64_t fate_round; /* of the fate; TARRY_NEVER: none drawn yet */
@@ -51,12 +73,14 @@ struct tarry_sim {
     tarry_server *server;
     sim_worker *workers;
     vectors *vectors; /* NULL unless wanted */
+    sim_group group;  /* its lists are NULL where sums are at the server */
 
     /* the round in progress */
     uint64_t round; /* that runs, or the next one */
     bool done;
     tarry_round_result result;
     uint64_t gradient_bytes; /* that arrived with reports */
+    uint64_t moved_bytes;    /* that workers sent to each other */
     uint64_t answers;        /* parts that no one sent, as they had come with reports */
 };
 
@@ -76,6 +100,14 @@ static inline bool sim_uploads_at_once(const tarry_sim *sim)
 {
     return sim->settings.upload != TARRY_SIM_UPLOAD_CODED;
 }
+/* Whether workers make the sum among themselves. */
+static inline bool sim_sums_everywhere(const tarry_sim *sim)
+{
+    return sim->settings.way != TARRY_SIM_STAR;
+}
+/* sim.c: lets a round trip pass between two rounds: whoever was to say what it has, or to step, has
+ * done so. Errors: as server_node_step. */
+int sim_settle(tarry_sim *sim);
 /* Tells the observer, if there is one. */
 void sim_observe(const tarry_sim *sim, uint32_t node, const tarry_event *event,
                  const tarry_effects *effects);
@@ -94,5 +126,15 @@ int worker_node_machine(const tarry_sim *sim, const tarry_plan *plan, uint32_t i
  * *machine, for which its old one is given back. */
 void worker_node_replan(tarry_sim *sim, uint32_t id, tarry_worker **machine);
 int worker_node_take(tarry_sim *sim, const sim_event *event);
+
+/* group_node.c: where everyone gets the sum. Errors: NO_MEMORY. */
+int group_create(tarry_sim *sim);
+void group_free(tarry_sim *sim);
+/* REDUCE, ABANDON, FETCH, LOAD and STEP of a worker. */
+int group_take_effect(tarry_sim *sim, uint32_t id, const tarry_effect *effect);
+/* The worker's engine or transfer ends at once. */
+void group_stop(tarry_sim *sim, uint32_t id);
+/* One of the above has ended: what the worker's machine is told. */
+tarry_event group_end(tarry_sim *sim, const sim_event *event);
 
 #endif

@@ -28,6 +28,8 @@ VALUES = {
     "all": "--keep all",
     "credited": "--keep credited",
     "kept auto": "--keep auto",
+    "early": "--early yes",
+    "not early": "--early no",
     "exact": "--stop exact",
     "deadline": "--stop deadline:5",
     "error": "--stop error:0.5",
@@ -52,6 +54,9 @@ IMPOSSIBLE = {
        for other in ("two parts", "four parts", "auto", "auto to two", "whole", "reproducible", "stale")},
     **{(learned, other): "cannot be combined with"
        for learned in ("adapts", "equal") for other in ("static", "whole", "four finish", "reproducible")},
+    **{("early", other): "cannot be combined with"
+       for other in ("two parts", "four parts", "auto", "auto to two", "whole", "four finish", "scale", "stale",
+                     "reproducible", "all")},
     ("reproducible", "deadline"): "cannot be combined with",
     ("auto", "from a file"): "cannot be combined with",
     **{(fill, "exact"): "cannot be combined with" for fill in ("scale", "stale")},
@@ -149,6 +154,18 @@ class Pairs(TarryTest):
             for crowd in crowds(names):
                 with self.subTest(command=command, crowd=crowd):
                     done = self.run_with(command, *crowd)
+                    self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_what_is_no_setting_goes_with_all(self):
+        """As docs/pairs.md says; with workers as threads, and as processes."""
+        others = ["--verify", "--holdout", "0.2", "--straggler", "slow:2,2", "--evaluate", "2", "--optimizer", "adam"]
+        for number, crowd in enumerate(crowds([name for name in VALUES if name != "three workers"])):
+            flags = [*RUNS["train"], *" ".join(VALUES[name] for name in crowd).split(), *others]
+            for run in (["--checkpoint", f"c{number}"], ["--checkpoint", f"c{number}", "--resume", "--rounds", "2"],
+                        ["--processes", "--batch", "100"]):
+                with self.subTest(crowd=crowd, run=run):
+                    done = subprocess.run([TARRY, "train", *flags, *run], capture_output=True, text=True, timeout=TIMEOUT,
+                                          cwd=self.folder)
                     self.assertEqual((done.returncode, done.stderr), (0, ""))
 
     def test_a_default_yields(self):

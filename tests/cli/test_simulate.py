@@ -12,7 +12,7 @@ from harness import TIMEOUT, TarryTest, main
 
 SMALL = ["--workers", "12", "--chunks", "12", "--replication", "3", "--trials", "20"]
 
-ALL = "uncoded,ignore-stragglers,dropcompute,queue,ring,cyclic,fractional,multi-message,partial,tarry"
+ALL = "uncoded,ignore-stragglers,dropcompute,queue,ring,direct,cyclic,fractional,multi-message,partial,tarry"
 
 TABLE = """\
 5 trials in TIME: 4 workers, 4 chunks, straggler none, seed 1
@@ -41,21 +41,23 @@ class Schemes(SimulateTest):
         results = self.simulate(*SMALL, "--scheme", ALL, "--deadline", "1,2")
         settings = {result["scheme"]: result["settings"] for result in results}
         self.assertEqual(list(settings), ALL.split(","))
-        self.assertEqual([result["replication"] for result in results], [1, 1, 1, 1, 1, 3, 3, 3, 3, 3])
-        self.assertEqual([result["stored"] for result in results], [1, 1, 1, 12, 1, 3, 3, 3, 3, 3])
-        self.assertEqual([result["pieces"] for result in results], [1, 1, 16, 16, 1, 1, 1, 1, 1, 8])
+        self.assertEqual([result["replication"] for result in results], [1, 1, 1, 1, 1, 1, 3, 3, 3, 3, 3])
+        self.assertEqual([result["stored"] for result in results], [1, 1, 1, 12, 1, 1, 3, 3, 3, 3, 3])
+        self.assertEqual([result["pieces"] for result in results], [1, 1, 16, 16, 1, 1, 1, 1, 1, 1, 8])
         stops = [settings[name]["stop"] for name in settings]
-        self.assertEqual(stops, ["exact", "workers:11", "deadline:auto", "exact", "exact", "workers:10",
+        self.assertEqual(stops, ["exact", "workers:11", "deadline:auto", "exact", "exact", "exact", "workers:10",
                                  "workers:10", "exact", "exact", "exact"])
         self.assertEqual(settings["partial"], {"design": "random", "order": "optimal",
                                                "credit": "chunk", "keep": "all", "ahead": None,
                                                "stop": "exact",
-                                               "fill": "none", "upload": "coded", "adapt": 0,
+                                               "fill": "none", "upload": "coded", "sum": "server", "adapt": 0,
                                                "racks": None})
         self.assertEqual(settings["tarry"], settings["partial"] | {"order": "dynamic"})
         self.assertEqual(settings["cyclic"]["credit"], "whole")
         self.assertEqual([name for name in settings if settings[name]["upload"] == "whole"],
-                         ["uncoded", "ignore-stragglers", "dropcompute", "queue", "ring", "cyclic", "fractional"])
+                         ["uncoded", "ignore-stragglers", "dropcompute", "queue", "ring", "direct", "cyclic", "fractional"])
+        self.assertEqual({name: settings[name]["sum"] for name in settings if settings[name]["sum"] != "server"},
+                         {"ring": "ring", "direct": "everywhere"})
         self.assertEqual(settings["multi-message"]["upload"], "each")
 
     def test_uploads_at_once(self):
@@ -100,6 +102,11 @@ class Schemes(SimulateTest):
                  "--bandwidth", "1e6", "--latency", "0.001"]
         ring = self.simulate(*links, "--scheme", "ring")[0]
         self.assertAlmostEqual(ring["seconds"][0], 1 + 6 * (0.001 + 0.001), 6)
+        direct, slow = (self.simulate(*links, "--scheme", "direct", *more)[0] for more in ([], ["--slow-links", "1,10"]))
+        self.assertAlmostEqual(direct["seconds"][0], 1 + 2 * 0.001 + 6 * 0.001, 6)
+        self.assertAlmostEqual(slow["seconds"][0], 1 + 2 * 0.001 + 10 * 6 * 0.001, 6)
+        up = self.simulate(*links, "--scheme", "direct", "--up-bandwidth", "5e5")[0]
+        self.assertAlmostEqual(up["seconds"][0], 1 + 2 * 0.001 + 2 * 6 * 0.001, 6)
         dead = self.simulate(*SMALL, "--scheme", "queue,ring,dropcompute", "--straggler", "exp:1+dead:1", "--silence", "9")
         self.assertEqual([result["failed"] for result in dead], [0, 20, 0])
 
@@ -615,7 +622,7 @@ class Outputs(SimulateTest):
 class Usage(SimulateTest):
     CASES = [
         ("--scheme parial", "--scheme: parial: 'parial' is not one of uncoded, ignore-stragglers, "
-         "dropcompute, queue, ring, cyclic, fractional, multi-message, partial, tarry, own"),
+         "dropcompute, queue, ring, direct, cyclic, fractional, multi-message, partial, tarry, own"),
         ("--scheme partial:", "--scheme: partial:: '' is not KEY=VALUE"),
         ("--scheme partial:part=2",
          "--scheme: partial:part=2: part: unknown key (did you mean parts?)"),
@@ -627,7 +634,7 @@ class Usage(SimulateTest):
          "--scheme: own:order=dynamic,stop=workers:3: order: dynamic cannot be combined with "
          "stop workers:3"),
         ("--scheme partial,", "--scheme: : '' is not one of uncoded, ignore-stragglers, dropcompute, "
-         "queue, ring, cyclic, fractional, multi-message, partial, tarry, own"),
+         "queue, ring, direct, cyclic, fractional, multi-message, partial, tarry, own"),
         ("--scheme own:stop=deadline",
          "--scheme: own:stop=deadline: needs --deadline, or a setting deadline=SECONDS"),
         ("--scheme dropcompute:deadline=x", "--scheme: dropcompute:deadline=x: deadline: 'x' is not a number"),
@@ -635,6 +642,10 @@ class Usage(SimulateTest):
          "--scheme: queue:replication=3: replication: no setting of this scheme"),
         ("--scheme queue:backup=2", "--scheme: queue:backup=2: backup: '2' is not one of yes, no"),
         ("--scheme partial:backup=no", "--scheme: partial:backup=no: backup: no setting of this scheme"),
+        ("--scheme queue:sum=ring", "--scheme: queue:sum=ring: sum: no setting of this scheme"),
+        ("--slow-links 3", "--slow-links: '3' is not K,FACTOR"),
+        ("--slow-links 3,0.5", "--slow-links: 0.5 is not in the range 1 to 1e+09"),
+        ("--slow-links 300,2", "--slow-links: 300 of 200 workers"),
         ("--scheme ring:deadline=3", "--scheme: ring:deadline=3: deadline: no setting of this scheme"),
         ("--scheme own:upload=whole",
          "--scheme: own:upload=whole: upload=whole goes with credit=whole, or with one copy and stop=exact"),

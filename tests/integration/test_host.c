@@ -14,7 +14,7 @@
 
 #include "failing_allocator.h"
 
-enum { WORKERS = 3, DIMENSION = 50, QUEUE = 256, FRAME = 64 };
+enum { WORKERS = 3, DIMENSION = 50, QUEUE = 256, FRAME = 128 };
 
 typedef struct posted {
     uint32_t worker;

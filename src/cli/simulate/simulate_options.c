@@ -16,13 +16,20 @@ static int read_deadlines(const char *text, void *values, tarry_diagnostic *diag
     return list_ascending(text, SIMULATE_MOST_SECONDS, &options->deadlines, diagnostic);
 }
 
+static int read_slow_links(const char *text, void *values, tarry_diagnostic *diagnostic)
+{
+    simulate_options *options = values;
+    return slow_links_read(text, &options->thin, diagnostic);
+}
+
 #define FIELD(name) .offset = offsetof(simulate_options, name)
 
 static const option_entry scheme_entries[] = {
     {.name = "scheme",
      .argument = "LIST",
-     .help = "What to compare: uncoded, ignore-stragglers, dropcompute, queue, ring, cyclic, "
-             "fractional, multi-message, partial, tarry or own, each with settings of its own if "
+     .help = "What to compare: uncoded, ignore-stragglers, dropcompute, queue, ring, direct, "
+             "cyclic, fractional, multi-message, partial, tarry or own, each with settings of its "
+             "own if "
              "need be, as "
              "in partial:parts=2,order=random (default uncoded,cyclic,partial)",
      .kind = OPTION_TEXT,
@@ -108,6 +115,21 @@ static const option_entry link_entries[] = {
 };
 
 static const option_entry message_entries[] = {
+    {.name = "up-bandwidth",
+     .argument = "B",
+     .help = "Bytes per second away from each worker, where they differ from those to it "
+             "(default: --bandwidth)",
+     .kind = OPTION_REAL,
+     .high = 1e18,
+     .open = true,
+     FIELD(up_bandwidth)},
+    {.name = "slow-links",
+     .argument = "K,FACTOR",
+     .help = "K workers, drawn anew in each trial, whose links carry FACTOR times less (default "
+             "none)",
+     .kind = OPTION_TEXT,
+     .read = read_slow_links,
+     FIELD(slow_links)},
     {.name = "parameter-bytes",
      .argument = "B",
      .help = "Bytes that go to each worker at first (default: those of a gradient)",
@@ -122,6 +144,13 @@ static const option_entry message_entries[] = {
      .high = SIMULATE_MOST_SECONDS,
      .open = true,
      FIELD(silence)},
+    {.name = "log-time",
+     .argument = "SECONDS",
+     .help = "Where everyone gets the sum: until an entry of the server's log is durable (default "
+             "0)",
+     .kind = OPTION_REAL,
+     .high = SIMULATE_MOST_SECONDS,
+     FIELD(log)},
     {.name = "vectors",
      .argument = "D",
      .help = "Let real gradients of D numbers flow, and compare each sum with the true one",
@@ -244,12 +273,14 @@ scheme_frame simulate_options_frame(const simulate_options *options)
     tarry_sim_settings *sim = &frame.sim;
     tarry_sim_settings_init(sim);
     sim->server.silence_ns = (uint64_t)ceil(options->silence * 1e9);
+    sim->log_ns = (uint64_t)ceil(options->log * 1e9);
     sim->chunk_ns = (uint64_t)ceil(options->chunk_seconds * 1e9);
     sim->overhead_ns = (uint64_t)ceil(options->overhead * 1e9);
     sim->dimension = (size_t)options->dimension;
     sim->parameter_bytes = (size_t)options->parameter_bytes;
     sim->link.latency_ns = (uint64_t)llround(options->latency * 1e9);
     sim->link.bytes_per_second = options->bandwidth;
+    sim->link.up_bytes_per_second = options->up_bandwidth;
     sim->server_bytes_per_second = options->server_bandwidth;
     sim->vectors = options->vectors != 0;
     return frame;
@@ -291,6 +322,9 @@ int simulate_options_check(simulate_options *options, simulate_variants *variant
     if (options->jobs == 0)
         options->jobs = simulate_usual_jobs();
     fit_workers(options);
+    if (options->thin.count > options->workers)
+        return complain(EXIT_USAGE, "--slow-links: %u of %u workers", options->thin.count,
+                        options->workers);
     if (options->defaults.ignore == UINT32_MAX)
         options->defaults.ignore = scheme_ignored(options->workers);
     const scheme_frame frame = simulate_options_frame(options);

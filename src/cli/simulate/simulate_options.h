@@ -5,6 +5,7 @@
 
 #include <tarry/sim.h>
 
+#include "cli/simulate/simulate_links.h"
 #include "cli/simulate/simulate_variants.h"
 
 typedef struct simulate_options {
@@ -24,12 +25,16 @@ typedef struct simulate_options {
      * answers; NULL: nothing. */
     const double *worker_seconds;
 
-    double latency;           /* seconds */
-    double bandwidth;         /* bytes per second of each worker's link */
+    double latency;         /* seconds */
+    double bandwidth;       /* bytes per second of each worker's link */
+    double up_bandwidth;    /* the same away from the worker; 0: the same */
+    const char *slow_links; /* as it was given; NULL: none */
+    slow_links thin;
     double server_bandwidth;  /* of the server's card */
     uint64_t dimension;       /* d */
     uint64_t parameter_bytes; /* UINT64_MAX until checked: as many as a gradient's */
     double silence;           /* seconds */
+    double log;               /* the same, until an entry of the server's log is durable */
     uint64_t vectors;         /* 0: none; otherwise d */
 
     uint64_t trials;

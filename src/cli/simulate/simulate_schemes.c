@@ -30,6 +30,14 @@ typedef struct fixed_setting {
             {"stop", "exact"}, {"fill", "none"}, {"upload", "whole"},                              \
     }
 
+/* A model whose sum is made in one way only. */
+#define SUMMED_SETTINGS(pieces_at_first, way)                                                      \
+    {                                                                                              \
+        {"design", "cyclic"}, {"order", "as-is"}, {"replication", "1"},                            \
+            {"pieces", pieces_at_first}, {"parts", "1"}, {"credit", "chunk"}, {"keep", "all"},     \
+            {"stop", "exact"}, {"fill", "none"}, {"upload", "whole"}, {"sum", way},                \
+    }
+
 /* An original gradient code: of workers that have finished all, the server waits for enough. */
 #define ORIGINAL_SETTINGS(layout)                                                                  \
     {                                                                                              \
@@ -39,7 +47,7 @@ typedef struct fixed_setting {
 
 static const struct {
     const char *name;
-    fixed_setting settings[11]; /* up to one without a key */
+    fixed_setting settings[12]; /* up to one without a key */
     baseline_kind model;
 } schemes[] = {
     {.name = "uncoded",
@@ -63,8 +71,11 @@ static const struct {
                   {"stop", "ignore"},
                   {"upload", "whole"}}},
     {.name = "dropcompute", .settings = MODEL_SETTINGS("16"), .model = BASELINE_DROPCOMPUTE},
-    {.name = "queue", .settings = MODEL_SETTINGS("16"), .model = BASELINE_QUEUE},
-    {.name = "ring", .settings = MODEL_SETTINGS("1"), .model = BASELINE_RING},
+    {.name = "queue", .settings = SUMMED_SETTINGS("16", "server"), .model = BASELINE_QUEUE},
+    {.name = "ring", .settings = SUMMED_SETTINGS("1", "ring"), .model = BASELINE_ALL_REDUCE},
+    {.name = "direct",
+     .settings = SUMMED_SETTINGS("1", "everywhere"),
+     .model = BASELINE_ALL_REDUCE},
     {.name = "cyclic", .settings = ORIGINAL_SETTINGS("cyclic")},
     {.name = "fractional", .settings = ORIGINAL_SETTINGS("fractional")},
     {.name = "multi-message",
@@ -72,7 +83,8 @@ static const struct {
                   {"credit", "chunk"},
                   {"keep", "all"},
                   {"stop", "exact"},
-                  {"upload", "each"}}},
+                  {"upload", "each"},
+                  {"sum", "server"}}},
     {.name = "partial", .settings = {{"credit", "chunk"}, {"keep", "all"}, {"stop", "exact"}}},
     {.name = "tarry",
      .settings =
@@ -137,6 +149,13 @@ static const option_choice uploads[] = {
     {NULL, 0},
 };
 
+static const option_choice ways[] = {
+    {"server", TARRY_SIM_STAR},
+    {"everywhere", TARRY_SIM_DIRECT},
+    {"ring", TARRY_SIM_RING},
+    {NULL, 0},
+};
+
 static const option_choice costs[] = {
     {"learned", SCHEME_COSTS_LEARNED},
     {"known", SCHEME_COSTS_KNOWN},
@@ -192,6 +211,15 @@ static const option_entry scheme_entries[] = {
      .kind = OPTION_CHOICE,
      .choices = uploads,
      FIELD(upload)},
+    {.name = "sum",
+     .argument = "WHERE",
+     .help =
+         "Where a sum is made: at the server, to which coded parts go and from which parameters "
+         "come (server, default), or among the workers, which all get it: directly, as tarry "
+         "train does it (everywhere), or by a ring all-reduce (ring)",
+     .kind = OPTION_CHOICE,
+     .choices = ways,
+     FIELD(sum)},
     {.name = "ignore",
      .argument = "S",
      .help = "Workers that ignore-stragglers does not wait for (default 5 % of them)",
@@ -320,8 +348,9 @@ static bool takes_key(baseline_kind model, const char *key)
 {
     if (strcmp(key, "backup") == 0)
         return model == BASELINE_QUEUE;
+    bool drops = model == BASELINE_DROPCOMPUTE;
     return model == BASELINE_NONE || strcmp(key, "name") == 0 || strcmp(key, "pieces") == 0 ||
-           (model == BASELINE_DROPCOMPUTE && strcmp(key, "deadline") == 0);
+           (drops && (strcmp(key, "deadline") == 0 || strcmp(key, "sum") == 0));
 }
 
 /*
@@ -381,6 +410,11 @@ int scheme_read(char *text, scheme_settings *settings, tarry_diagnostic *diagnos
     settings->fixed = settings->run.given;
     settings->run.given |= flags;
     return error;
+}
+
+const char *simulate_sum_name(tarry_sim_way way)
+{
+    return option_choice_name(ways, (int)way);
 }
 
 const char *simulate_upload_name(tarry_sim_upload upload)

@@ -50,6 +50,7 @@ typedef struct scheme_settings {
     scheme_stop stop_kind;
     int upload;        /* a tarry_sim_upload */
     bool upload_fixed; /* by the scheme, for as long as its other settings allow it */
+    int sum;           /* a tarry_sim_way */
     int costs;         /* a scheme_costs */
     uint32_t ignore;   /* UINT32_MAX until it is given, or scheme_ignored */
     const char *name;
@@ -77,5 +78,6 @@ char *scheme_item_end(char *text, bool whole);
 int scheme_read(char *text, scheme_settings *settings, tarry_diagnostic *diagnostic);
 
 const char *simulate_upload_name(tarry_sim_upload upload);
+const char *simulate_sum_name(tarry_sim_way way);
 
 #endif

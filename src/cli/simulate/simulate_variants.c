@@ -73,8 +73,14 @@ static int settle_upload(const scheme_settings *settings, simulate_variant *vari
     tarry_sim_upload *upload = &variant->sim.upload;
     const tarry_settings *run = &variant->run.settings;
     /* An uncoded sum that may lack chunks takes what workers have when it asks them. */
-    if (*upload == TARRY_SIM_UPLOAD_WHOLE && settings->upload_fixed && !counts_whole(variant))
+    bool model = settings->model.kind != BASELINE_NONE;
+    bool star = settings->sum == TARRY_SIM_STAR;
+    if (*upload == TARRY_SIM_UPLOAD_WHOLE && settings->upload_fixed &&
+        (!counts_whole(variant) || !(star || model)))
         *upload = TARRY_SIM_UPLOAD_CODED;
+    if (*upload != TARRY_SIM_UPLOAD_CODED && !star && !model)
+        return diagnose(diagnostic, TARRY_ERROR_FORMAT, "upload=%s goes with sum=server",
+                        simulate_upload_name(*upload));
     if (*upload == TARRY_SIM_UPLOAD_WHOLE && !counts_whole(variant))
         return diagnose(diagnostic, TARRY_ERROR_FORMAT,
                         "upload=whole goes with credit=whole, or with one copy and stop=exact");
@@ -178,6 +184,7 @@ static int make_variant(const scheme_settings *settings, const scheme_frame *fra
     tarry_settings *run = &variant->run.settings;
     tarry_plan_settings *plan = &run->plan;
     variant->sim.upload = (tarry_sim_upload)settings->upload;
+    variant->sim.way = (tarry_sim_way)settings->sum;
     variant->sim.costs_known = settings->costs == SCHEME_COSTS_KNOWN;
     variant->sim.vectors &= settings->upload != TARRY_SIM_UPLOAD_EACH;
     run->server.learn_costs = settings->costs == SCHEME_COSTS_LEARNED;

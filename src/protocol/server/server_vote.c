@@ -83,7 +83,8 @@ int server_vote_logged(tarry_server *server, const tarry_event *event)
         return TARRY_OK;
     server->result.sum = it->log[0];
     server->result.fetches = it->fetches;
-    return server_complete(server);
+    server_complete(server);
+    return TARRY_OK;
 }
 
 /* It computes what the others have left: from here on as one that has just come. */
@@ -197,19 +198,40 @@ bool server_vote_waits_for_more(const tarry_server *server)
     return vote_may_grow(server->vote);
 }
 
-const uint64_t *server_vote_begin(tarry_server *server)
+/* Behind the set of stripes. */
+static uint64_t *group_of(const tarry_server *server)
 {
-    uint32_t workers = server->plan->workers;
-    uint64_t *group = server->bits + server->bits_offset[workers] + bitset_words(server->stripes);
-    bitset_clear(group, workers);
+    return server->bits + server->bits_offset[server->plan->workers] +
+           bitset_words(server->stripes);
+}
+
+void server_vote_begin(tarry_server *server)
+{
+    if (server->vote == NULL)
+        return;
+    uint64_t *group = group_of(server);
+    bitset_clear(group, server->plan->workers);
     server->result.voters = 0;
-    for (uint32_t worker = 0; worker < workers; worker++) {
+    for (uint32_t worker = 0; worker < server->plan->workers; worker++) {
         bool votes = member_able(&server->members[worker]) && vote_is_ready(server->vote, worker);
         bitset_put(group, worker, votes);
         server->result.voters += votes;
     }
     vote_open(server->vote, group);
-    return group;
+}
+
+bool server_vote_signals(const tarry_server *server, uint32_t worker)
+{
+    return server->vote == NULL || bitset_test(group_of(server), worker);
+}
+
+void server_vote_address(const tarry_server *server, tarry_message *signal)
+{
+    if (server->vote == NULL)
+        return;
+    signal->group = group_of(server);
+    signal->sum = server->vote->pending;
+    signal->scale = server->attempt_scale;
 }
 
 /* Once half have answered, who has not is late at the limit for coded parts. */

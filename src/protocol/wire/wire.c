@@ -26,11 +26,18 @@ static const struct {
                          LAYOUT_PARAMETERS + WIRE_NUMBERS_MOST *NUMBER_BYTES},
     [WIRE_BLOB] = {LAYOUT_BLOB, LAYOUT_BLOB + WIRE_BLOB_BYTES},
     [WIRE_FETCH] = {LAYOUT_FETCH, LAYOUT_FETCH},
-    [WIRE_READY] = {LAYOUT_READY, LAYOUT_READY},
+    [WIRE_READY] = {LAYOUT_READY, LAYOUT_READY + WIRE_ENGINE_BYTES},
     [WIRE_SHARE] = {LAYOUT_SHARE + 1, LAYOUT_SHARE + 1 + WIRE_TEXT_BYTES},
     [WIRE_SHARED] = {LAYOUT_SHARED, LAYOUT_SHARED},
     [WIRE_STATUS] = {LAYOUT_STATUS + 1, LAYOUT_STATUS + 1 + WIRE_TEXT_BYTES +
                                             WIRE_STATUS_MOST_WORKERS *LAYOUT_STATUS_WORKER},
+    [WIRE_MEMBER] = {LAYOUT_MEMBER, LAYOUT_MEMBER + WIRE_ENGINE_BYTES},
+    [WIRE_GREETING] = {LAYOUT_GREETING_VERSIONS, WIRE_SMALL_BYTES},
+    [WIRE_BEGUN] = {LAYOUT_BEGUN, LAYOUT_BEGUN},
+    [WIRE_BLOCK] = {LAYOUT_BLOCK + NUMBER_BYTES, LAYOUT_BLOCK + WIRE_BLOCK_NUMBERS *NUMBER_BYTES},
+    [WIRE_ASK] = {LAYOUT_ASK, LAYOUT_ASK},
+    [WIRE_ANSWER] = {LAYOUT_ANSWER, LAYOUT_ANSWER},
+    [WIRE_PIECE] = {LAYOUT_PIECE + 1, LAYOUT_PIECE + WIRE_PIECE_BYTES},
 };
 
 uint32_t wire_most_length(wire_kind kind)
@@ -64,6 +71,10 @@ uint32_t wire_fixed_length_of_large(const wire_head *head, uint8_t first)
         return LAYOUT_PARAMETERS;
     if (head->kind == WIRE_BLOB)
         return LAYOUT_BLOB;
+    if (head->kind == WIRE_BLOCK)
+        return LAYOUT_BLOCK;
+    if (head->kind == WIRE_PIECE)
+        return LAYOUT_PIECE;
     if (head->kind == WIRE_MESSAGE && first == TARRY_MESSAGE_PART)
         return (head->length - LAYOUT_PART) % NUMBER_BYTES == 0 ? LAYOUT_PART : 0;
     return head->length;

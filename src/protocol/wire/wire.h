@@ -24,13 +24,14 @@
 #include <tarry/plan.h>
 
 enum {
-    WIRE_VERSION = 2,
+    WIRE_VERSION = 3,
     WIRE_HEAD_BYTES = 8,
     WIRE_ID_BYTES = 16,           /* of a job, of a process's life */
     WIRE_DIGEST_BYTES = 32,       /* SHA-256 */
     WIRE_TEXT_BYTES = 255,        /* longest text */
     WIRE_MESSAGE_BYTES = 1 << 20, /* longest codec frame */
     WIRE_BLOB_BYTES = 1 << 16,    /* most bytes of a blob in one frame */
+    WIRE_ENGINE_BYTES = 384,      /* longest address of an engine */
     WIRE_NUMBERS_MOST = 1 << 22,  /* most numbers in one frame (16 MiB), and in a stripe */
     WIRE_SMALL_BYTES = 512,       /* every body but those of MESSAGE, PARAMETERS, BLOB and STATUS is
                                      at most this long */
@@ -56,6 +57,14 @@ typedef enum wire_kind {
     WIRE_SHARE,      /* server, to a worker on its machine: memory to share */
     WIRE_SHARED,     /* worker: whether it could open that */
     WIRE_STATUS,     /* server: how the run stands, to a viewer */
+    /* Bodies in wire_mesh.h: */
+    WIRE_MEMBER,   /* server: another worker, that makes sums with this one */
+    WIRE_GREETING, /* worker, to another: the first frame of their connection */
+    WIRE_BEGUN,    /* worker, to another: it has begun a sum */
+    WIRE_BLOCK,    /* worker, to another: numbers of a sum */
+    WIRE_ASK,      /* worker, to another: asks for what that one holds */
+    WIRE_ANSWER,   /* worker, to another: whether it comes, and that all came */
+    WIRE_PIECE,    /* worker, to another: some bytes of it */
     WIRE_KINDS,
 } wire_kind;
 
@@ -95,6 +104,7 @@ typedef struct wire_welcome {
     uint32_t ahead;                  /* TARRY_KEEP_CREDITED: as tarry_worker_settings; else 0 */
     bool keeps_stale;
     bool ships;                     /* chunks can be fetched */
+    bool everywhere;                /* TARRY_SUM_EVERYWHERE */
     double conditioning_limit;      /* > 1 */
     uint64_t silence_ns;            /* >= 1; heartbeats come within an eighth of it */
     uint64_t plan_bytes;            /* of the PLAN blob that follows; 0: it has it */
@@ -162,6 +172,8 @@ typedef struct wire_ready {
     uint8_t plan[WIRE_DIGEST_BYTES]; /* that it goes by now */
     uint8_t data[WIRE_DIGEST_BYTES]; /* of the data that it computes with; zeros: it can't tell */
     uint64_t numerics;               /* a fingerprint of how it computes; 0: it can't tell */
+    uint16_t size;                   /* of the address, 0..WIRE_ENGINE_BYTES */
+    uint8_t address[WIRE_ENGINE_BYTES]; /* how others reach its engine */
 } wire_ready;
 
 typedef enum wire_share_kind {
@@ -191,11 +203,11 @@ int wire_head_decode(const uint8_t bytes[WIRE_HEAD_BYTES], wire_head *head);
 void wire_head_encode(wire_kind kind, uint32_t length, uint8_t bytes[WIRE_HEAD_BYTES]);
 /*
  * How many bytes of a body stand before its numbers or bytes of a blob, and can be decoded without
- * them: for MESSAGE, PARAMETERS and BLOB. For a MESSAGE it takes the first byte of its body: PART's
- * 24 bytes, else all of it; 0 if a body that begins so can't have the head's length (a PART with
- * part of a number, another message beyond WIRE_MESSAGE_BYTES): what came is not of this protocol.
- * Everything else: the whole body. Never more than the head's length, which wire_head_decode has
- * checked.
+ * them: for MESSAGE, PARAMETERS, BLOB, BLOCK and PIECE. For a MESSAGE it takes the first byte of
+ * its body: PART's 24 bytes, else all of it; 0 if a body that begins so can't have the head's
+ * length (a PART with part of a number, another message beyond WIRE_MESSAGE_BYTES): what came is
+ * not of this protocol. Everything else: the whole body. Never more than the head's length, which
+ * wire_head_decode has checked.
  */
 static inline uint32_t wire_fixed_length(const wire_head *head, uint8_t first);
 

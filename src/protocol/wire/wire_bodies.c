@@ -5,7 +5,8 @@
 enum {
     FLAG_KEEPS_STALE = 1 << 0,
     FLAG_SHIPS = 1 << 1,
-    FLAGS = FLAG_KEEPS_STALE | FLAG_SHIPS,
+    FLAG_EVERYWHERE = 1 << 2,
+    FLAGS = FLAG_KEEPS_STALE | FLAG_SHIPS | FLAG_EVERYWHERE,
     NUMBER_BYTES = 4,
 };
 
@@ -59,8 +60,9 @@ int wire_hello_decode(const wire_head *head, const uint8_t *body, wire_hello *he
 
 size_t wire_welcome_encode(const wire_welcome *welcome, uint8_t *frame)
 {
-    unsigned flags =
-        (welcome->keeps_stale ? FLAG_KEEPS_STALE : 0U) | (welcome->ships ? FLAG_SHIPS : 0U);
+    unsigned flags = (welcome->keeps_stale ? FLAG_KEEPS_STALE : 0U) |
+                     (welcome->ships ? FLAG_SHIPS : 0U) |
+                     (welcome->everywhere ? FLAG_EVERYWHERE : 0U);
     uint8_t *at = bytes_put(frame + WIRE_HEAD_BYTES, welcome->version, 2);
     at = bytes_put(at, welcome->keep, 1);
     at = bytes_put(at, flags, 1);
@@ -95,6 +97,7 @@ int wire_welcome_decode(const wire_head *head, const uint8_t *body, wire_welcome
     uint64_t flags = wire_get_between(&from, 1, 0, FLAGS);
     read.keeps_stale = (flags & FLAG_KEEPS_STALE) != 0;
     read.ships = (flags & FLAG_SHIPS) != 0;
+    read.everywhere = (flags & FLAG_EVERYWHERE) != 0;
     read.worker = (uint32_t)wire_get(&from, 4);
     wire_get_bytes(&from, read.job, WIRE_ID_BYTES);
     wire_get_bytes(&from, read.plan, WIRE_DIGEST_BYTES);
@@ -241,16 +244,20 @@ size_t wire_ready_encode(const wire_ready *ready, uint8_t *frame)
     uint8_t *at = wire_put_bytes(frame + WIRE_HEAD_BYTES, ready->plan, WIRE_DIGEST_BYTES);
     at = wire_put_bytes(at, ready->data, WIRE_DIGEST_BYTES);
     at = bytes_put(at, ready->numerics, 8);
+    at = wire_put_bytes(at, ready->address, ready->size);
     return wire_close(WIRE_READY, frame, at, 0);
 }
 
 int wire_ready_decode(const wire_head *head, const uint8_t *body, wire_ready *ready)
 {
     wire_reader from = wire_reader_make(body, head->length);
-    wire_ready read;
+    wire_ready read = {.size = 0};
     wire_get_bytes(&from, read.plan, WIRE_DIGEST_BYTES);
     wire_get_bytes(&from, read.data, WIRE_DIGEST_BYTES);
     read.numerics = wire_get(&from, 8);
+    read.size =
+        (uint16_t)from.left; /* at most WIRE_ENGINE_BYTES, as the head's length was checked */
+    wire_get_bytes(&from, read.address, read.size);
     if (!wire_ended(&from))
         return TARRY_ERROR_FORMAT;
     *ready = read;

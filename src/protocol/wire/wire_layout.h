@@ -5,6 +5,7 @@
 #define PROTOCOL_WIRE_LAYOUT_H
 
 #include "protocol/wire/codec.h"
+#include "protocol/wire/wire_mesh.h"
 #include "protocol/wire/wire_status.h"
 
 enum {
@@ -17,11 +18,19 @@ enum {
     LAYOUT_PARAMETERS = 16,
     LAYOUT_BLOB = 24,
     LAYOUT_FETCH = 8,
-    LAYOUT_READY = 2 * WIRE_DIGEST_BYTES + 8,
+    LAYOUT_READY = 2 * WIRE_DIGEST_BYTES + 8, /* and the engine's address */
     LAYOUT_SHARE = 16,
     LAYOUT_SHARED = 2,
     LAYOUT_STATUS = 88,
     LAYOUT_STATUS_WORKER = 56 + TARRY_RACK_BYTES + 1,
+    LAYOUT_MEMBER = 12 + WIRE_DIGEST_BYTES,
+    LAYOUT_GREETING_VERSIONS = 10,
+    LAYOUT_GREETING = 16 + 2 * WIRE_ID_BYTES,
+    LAYOUT_BEGUN = 40,
+    LAYOUT_BLOCK = 32,
+    LAYOUT_ASK = 32,
+    LAYOUT_ANSWER = 40 + WIRE_DIGEST_BYTES,
+    LAYOUT_PIECE = 16,
 };
 
 #endif

@@ -73,7 +73,7 @@ static void note_sent(host *self, uint32_t worker, const tarry_message *message)
 static void turn_attempt(host *self, const tarry_message *message)
 {
     const host_transport *to = &self->settings.transport;
-    if (message->type == TARRY_MESSAGE_RESUME) {
+    if (message->type == TARRY_MESSAGE_RESUME && self->sums != NULL) {
         host_sum(self);
         summation_forget(self->sums);
         host_unpark(self, HOST_ALL_STRIPES);
@@ -163,7 +163,10 @@ static void carry_out(host *self, const tarry_effects *effects)
         case TARRY_EFFECT_FETCH:
         case TARRY_EFFECT_LOAD:
         case TARRY_EFFECT_STEP:
+            break;
         case TARRY_EFFECT_LOG:
+            self->logging = true;
+            self->entry = effect->sum;
             break;
         }
     }
@@ -174,16 +177,41 @@ static void carry_out(host *self, const tarry_effects *effects)
 
 /* ---- steps ---- */
 
-const tarry_reject *host_step(host *self, const tarry_event *event)
+static void step(host *self, const tarry_event *event)
 {
     const tarry_effects *effects;
-    self->rejected = false;
     int error = tarry_server_step(self->machine, now_of(self), event, &effects);
     if (error != TARRY_OK)
         host_fail(self, error);
     else if (effects->count > 0)
         carry_out(self, effects);
-    return self->rejected ? &self->reject : NULL;
+}
+
+/* What is not in the log is committed to nobody. */
+static void write_log(host *self)
+{
+    const tarry_sum_log *log = &self->settings.log;
+    while (self->logging && self->log_error == TARRY_OK) {
+        const tarry_event logged = {.type = TARRY_EVENT_LOGGED, .sum = self->entry};
+        self->logging = false;
+        if (log->append != NULL)
+            self->log_error = log->append(log->user, &logged.sum);
+        if (self->log_error != TARRY_OK) {
+            host_fail(self, self->log_error);
+            return;
+        }
+        self->committed = logged.sum.attempt > 0 ? logged.sum : (tarry_sum_id){0};
+        step(self, &logged);
+    }
+}
+
+const tarry_reject *host_step(host *self, const tarry_event *event)
+{
+    self->rejected = false;
+    step(self, event);
+    bool rejected = self->rejected;
+    write_log(self);
+    return rejected ? &self->reject : NULL;
 }
 
 const tarry_reject *host_join(host *self, uint32_t worker)
@@ -215,8 +243,11 @@ void host_begin(host *self, float *sum)
     round->start_ns = now_of(self);
     self->failure = TARRY_OK;
     self->attempt = 0;
-    summation_begin(self->sums, sum);
+    if (self->sums != NULL)
+        summation_begin(self->sums, sum);
     host_step(self, &(tarry_event){.type = TARRY_EVENT_START});
+    if (self->log_error != TARRY_OK)
+        host_fail(self, self->log_error);
 }
 
 void host_fail(host *self, int error)
@@ -255,7 +286,8 @@ int host_finish(host *self, tarry_round_result *result, tarry_diagnostic *diagno
 {
     const host_round *round = &self->round;
     unsigned long long number = round->result.round;
-    summation_settle(self->sums, round->error == TARRY_OK);
+    if (self->sums != NULL)
+        summation_settle(self->sums, round->error == TARRY_OK);
     switch (round->error) {
     case TARRY_OK:
         *result = round->result;

@@ -17,6 +17,7 @@
 #define RUNTIME_HOST_H
 
 #include <tarry/server.h>
+#include <tarry/sum_log.h>
 
 #include "coding/layout.h"
 #include "protocol/wire/codec.h"
@@ -28,8 +29,8 @@ typedef struct host_transport {
     /*
      * Sends the message to the worker, `size` bytes at `frame`, before which the settings'
      * head_bytes may be written to as well; both are borrowed for the call. With ROUND the round's
-     * parameters go. A message to a worker that is not there is dropped: TARRY_OK. An error ends
-     * the round with that error.
+     * parameters go, if the sum is made at the server. A message to a worker that is not there is
+     * dropped: TARRY_OK. An error ends the round with that error.
      */
     int (*send)(void *user, uint32_t worker, const tarry_message *message, uint8_t *frame,
                 size_t size);
@@ -56,6 +57,7 @@ typedef struct host_settings {
     tarry_server_settings server; /* `dimension` is set; stripe_length 0: chosen */
     const uint8_t *checkpoint;    /* to go on from, for the call of host_create; NULL: none */
     size_t checkpoint_size;
+    tarry_sum_log log;         /* TARRY_SUM_EVERYWHERE */
     size_t head_bytes;         /* in front of a frame that is sent */
     size_t most_message_bytes; /* a plan that needs longer ones is refused; 0: any length */
     uint32_t decode_threads;   /* 0: host_turn sums in its caller's thread */
@@ -102,7 +104,11 @@ typedef struct host {
     tarry_reject reject;
     uint32_t attempt; /* the last that was signalled in this round */
     int failure;      /* why the round in progress is to be ended; TARRY_OK: it is not */
-    summation *sums;
+    bool logging;     /* `entry` is to be logged */
+    tarry_sum_id entry;
+    tarry_sum_id committed; /* the last in the log; step 0: none, or the run went back */
+    int log_error;          /* of the log, which is not written to any more */
+    summation *sums;        /* NULL where everyone gets the sum */
     stripes pool;
     stripe *arrived;        /* the coded part that is being stepped with; NULL: none */
     stripe_queue combining; /* to be summed at the end of the turn at the latest */
@@ -135,7 +141,7 @@ const tarry_reject *host_step(host *self, const tarry_event *event);
 const tarry_reject *host_join(host *self, uint32_t worker);
 /* It is gone. Nothing happens if it had not joined, or was given up. */
 void host_lose(host *self, uint32_t worker);
-/* Begins a round: `sum` (d numbers) is written until host_finish. */
+/* Begins a round: `sum` (d numbers) is written until host_finish; NULL where everyone gets it. */
 void host_begin(host *self, float *sum);
 /* Ends the round in progress with this error, in host_turn; the first one counts. */
 void host_fail(host *self, int error);

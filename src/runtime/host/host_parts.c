@@ -182,6 +182,8 @@ void host_drop_combining(host *self)
 
 void host_sum(host *self)
 {
+    if (self->sums == NULL)
+        return;
     summation_add(self->sums, &self->combining);
     self->combining_count = 0;
 }
@@ -189,6 +191,8 @@ void host_sum(host *self)
 void host_collect(host *self)
 {
     stripe_queue summed = {0}, dropped = {0};
+    if (self->sums == NULL)
+        return;
     summation_take(self->sums, &summed, &dropped);
     for (stripe *item; (item = stripe_queue_pop(&summed)) != NULL;) {
         if (self->round.running)

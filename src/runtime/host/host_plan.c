@@ -92,9 +92,9 @@ static int make_sums(host *self, tarry_diagnostic *diagnostic)
         .finished = settings->transport.summed,
         .user = settings->transport.user,
     };
-    int error = self->members == NULL
-                    ? TARRY_ERROR_NO_MEMORY
-                    : summation_create(self->plan, &wanted, &self->allocator, &self->sums);
+    int error = self->members == NULL ? TARRY_ERROR_NO_MEMORY : TARRY_OK;
+    if (error == TARRY_OK && settings->server.sum == TARRY_SUM_SERVER)
+        error = summation_create(self->plan, &wanted, &self->allocator, &self->sums);
     return error == TARRY_OK
                ? TARRY_OK
                : diagnose(diagnostic, error, "%s: %s", settings->name, tarry_error_text(error));
@@ -109,6 +109,7 @@ int host_create(const tarry_plan *plan, const host_settings *settings,
     tarry_server_settings *server = &self->settings.server;
     self->allocator = memory_allocator(allocator);
     self->settings = *settings;
+    self->committed = settings->log.last[0];
     self->plan = plan;
     self->cut = layout_make(server->dimension, plan_least_parts(plan),
                             server->stripe_length > 0 ? server->stripe_length : DEFAULT_STRIPE);
@@ -169,7 +170,8 @@ int host_replan(host *self, const tarry_plan *next, tarry_diagnostic *diagnostic
         error = tarry_server_adopt(made.machine, self->machine, diagnostic);
     if (error == TARRY_OK) {
         take(self, next, &made);
-        summation_replan(self->sums, next);
+        if (self->sums != NULL)
+            summation_replan(self->sums, next);
     }
     discard(self, &made);
     return error;

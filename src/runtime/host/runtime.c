@@ -6,6 +6,11 @@
 #include <string.h>
 
 #include "base/diagnostic.h"
+#include "base/memory.h"
+#include "runtime/clock.h"
+
+/* Between two looks for a worker that has stepped. */
+enum { STATE_PAUSE_NS = 1000000 };
 
 static void ask(tarry_runtime *runtime, runtime_request *request, void *argument)
 {
@@ -144,6 +149,55 @@ tarry_worker_state tarry_runtime_worker(tarry_runtime *runtime, uint32_t worker)
     worker_request wanted = {.worker = worker};
     ask(runtime, look_at_worker, &wanted);
     return wanted.state;
+}
+
+/* ---- where workers have the parameters ---- */
+
+/* From the first worker that has it. Errors: as runtime_methods.state. */
+static int get_state(tarry_runtime *runtime, uint64_t until_ns, tarry_sum_id *after,
+                     uint8_t **bytes, uint64_t *size)
+{
+    tarry_sum_id wanted = runtime->host->committed;
+    for (uint32_t worker = 0; worker < runtime->host->plan->workers; worker++) {
+        *after = wanted;
+        int error = runtime->methods->state(runtime, worker, until_ns, after, bytes, size);
+        if (error != TARRY_ERROR_STATE)
+            return error;
+    }
+    return TARRY_ERROR_STATE;
+}
+
+int tarry_runtime_state(tarry_runtime *runtime, uint64_t wait_ns, tarry_sum_id *after, void **bytes,
+                        uint64_t *size, tarry_diagnostic *diagnostic)
+{
+    const struct timespec pause = {.tv_nsec = STATE_PAUSE_NS};
+    uint64_t until = clock_from_now(wait_ns);
+    if (runtime->methods->state == NULL ||
+        runtime->host->settings.server.sum != TARRY_SUM_EVERYWHERE)
+        return diagnose(diagnostic, TARRY_ERROR_STATE, "%s: its workers have no parameters",
+                        runtime->host->settings.name);
+    for (;;) {
+        tarry_sum_id got;
+        uint8_t *copy;
+        int error = get_state(runtime, until, &got, &copy, size);
+        if (error == TARRY_OK) {
+            *after = got;
+            *bytes = copy;
+            return TARRY_OK;
+        }
+        if (error != TARRY_ERROR_STATE || clock_now_ns() >= until)
+            return diagnose(diagnostic, error,
+                            error == TARRY_ERROR_STATE
+                                ? "%s: no worker has the state after the last sum"
+                                : "%s: no memory for a worker's state",
+                            runtime->host->settings.name);
+        nanosleep(&pause, NULL);
+    }
+}
+
+void tarry_runtime_release_state(tarry_runtime *runtime, void *bytes)
+{
+    memory_release(&runtime->host->allocator, bytes);
 }
 
 /* ---- what some have ---- */

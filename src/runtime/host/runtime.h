@@ -20,6 +20,11 @@ typedef struct runtime_methods {
     int (*round)(tarry_runtime *self, const float *parameters, float *sum,
                  tarry_round_result *result, tarry_diagnostic *diagnostic);
     int (*replan)(tarry_runtime *self, const tarry_plan *next, tarry_diagnostic *diagnostic);
+    /* A copy of the worker's state, after *after or later, which then says after what; *bytes is of
+     * the host's allocator. The caller's thread. Errors: STATE (it has no such state), NO_MEMORY.
+     * NULL: the server makes the sum. */
+    int (*state)(tarry_runtime *self, uint32_t worker, uint64_t until_ns, tarry_sum_id *after,
+                 uint8_t **bytes, uint64_t *size);
     void (*interrupt)(tarry_runtime *self);
     /* What the host does not know of a worker. In the host's thread. */
     void (*describe)(tarry_runtime *self, uint32_t worker, tarry_worker_state *state);

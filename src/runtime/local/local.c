@@ -10,6 +10,7 @@
 #include "base/diagnostic.h"
 #include "base/memory.h"
 #include "base/sized.h"
+#include "engine/shared.h"
 #include "plan/plan.h"
 #include "runtime/clock.h"
 #include "runtime/host/runtime.h"
@@ -20,8 +21,10 @@ typedef struct local_runtime {
     tarry_runtime base;
     tarry_allocator allocator;
     tarry_local_settings settings;
+    bool everywhere; /* everyone gets the sum */
     local_shared shared;
     bool has_snapshots, has_inbox; /* of shared: made */
+    int broken;                    /* what a replica gave: the runtime can't go on */
     local_worker *workers;
     stripe *stripes;    /* per worker and stripe: how the host is told where its numbers lie */
     uint64_t *returned; /* a bit per worker: gave up, or was heard of after it was given up */
@@ -63,11 +66,13 @@ static int init_shared(local_runtime *local)
 {
     const tarry_plan *plan = local->base.host->plan;
     local_shared *shared = &local->shared;
-    int error = snapshots_init(&shared->snapshots, local->settings.parameters, plan->workers,
-                               &local->allocator);
+    int error = local->everywhere ? local_exchanges_create(plan->workers + 1, &local->allocator,
+                                                           &shared->exchanges)
+                                  : snapshots_init(&shared->snapshots, local->settings.parameters,
+                                                   plan->workers, &local->allocator);
     if (error != TARRY_OK)
         return error;
-    local->has_snapshots = true;
+    local->has_snapshots = !local->everywhere;
     size_t frames =
         (size_t)plan->workers * (8 + 2 * (size_t)shared->executor.cut.stripes) + plan_edges(plan);
     error = mailbox_init(&shared->server_inbox, CODEC_MOST_WORKER_BYTES, frames, &local->allocator);
@@ -86,17 +91,60 @@ static worker_slate_settings wanted_slate(const local_runtime *local)
         .ahead = server->ahead,
         .keeps_stale = server->fill == TARRY_FILL_STALE,
         .conditioning_limit = server->conditioning_limit,
+        .sum = server->sum,
     };
+}
+
+static int make_engine(const local_runtime *local, uint32_t worker, tarry_engine **made)
+{
+    const tarry_local_settings *settings = &local->settings;
+    return settings->engine != NULL ? settings->engine(settings->engine_user, worker, made)
+                                    : shared_engine_create(0, &local->allocator, made, NULL);
+}
+
+/* Gives a worker what it steps, and the way to the others. */
+static int join_worker(local_runtime *local, uint32_t worker)
+{
+    const tarry_local_settings *settings = &local->settings;
+    const tarry_plan *plan = local->base.host->plan;
+    local_membership membership = {
+        .workers = plan->workers,
+        .parts = plan->parts,
+        .parameters = settings->parameters,
+        .dimension = settings->dimension,
+        .replica = settings->replicas[worker],
+    };
+    if (settings->last != NULL)
+        membership.last = settings->last[worker];
+    int error = make_engine(local, worker, &membership.engine);
+    return error != TARRY_OK ? error
+                             : local_worker_join(&local->workers[worker], &local->shared, worker,
+                                                 &membership, &local->allocator);
+}
+
+static int introduce_workers(local_runtime *local)
+{
+    int error = TARRY_OK;
+    for (uint32_t worker = 0; worker < workers_of(local); worker++)
+        for (uint32_t other = 0; other < workers_of(local) && error == TARRY_OK; other++)
+            error = local_worker_meet(&local->workers[worker], &local->workers[other]);
+    return error;
 }
 
 static int init_workers(local_runtime *local)
 {
-    const worker_slate_settings wanted = wanted_slate(local);
+    worker_slate_settings wanted = wanted_slate(local);
     int error = TARRY_OK;
-    for (uint32_t worker = 0; worker < workers_of(local) && error == TARRY_OK; worker++)
-        error = local_worker_init(&local->workers[worker], &local->shared, local->base.host->plan,
-                                  worker, &wanted, &local->allocator);
-    return error;
+    for (uint32_t worker = 0; worker < workers_of(local) && error == TARRY_OK; worker++) {
+        if (local->everywhere)
+            error = join_worker(local, worker);
+        if (local->everywhere && local->settings.last != NULL)
+            wanted.last = local->settings.last[worker];
+        if (error == TARRY_OK)
+            error = local_worker_init(&local->workers[worker], &local->shared,
+                                      local->base.host->plan, worker, &wanted, &local->allocator);
+    }
+    return error == TARRY_OK && local->everywhere ? introduce_workers(local) : error;
 }
 
 /* Those that never answer have no threads: what is sent to them is lost. */
@@ -154,6 +202,7 @@ static int create_host(local_runtime *local, const tarry_plan *plan, tarry_diagn
         .server = settings->server,
         .checkpoint = settings->checkpoint,
         .checkpoint_size = settings->checkpoint_size,
+        .log = settings->log,
         .transport = {.user = local, .send = send_message, .released = release_stripe},
     };
     wanted.server.dimension = settings->dimension;
@@ -187,7 +236,7 @@ static executor_settings common_settings(local_runtime *local)
         .user = settings->user,
         .cut = local->base.host->cut,
         .kernels = kernel_best(),
-        .snapshots = &local->shared.snapshots,
+        .snapshots = local->everywhere ? NULL : &local->shared.snapshots,
     };
 }
 
@@ -213,8 +262,14 @@ static void take_frame(local_runtime *local, const mailbox_frame *frame)
 {
     uint32_t worker = frame->sender;
     if (frame->size == 0) { /* its machine could not take a step; in another round it may */
-        bitset_set(local->returned, worker);
+        int broken = atomic_load(&local->workers[worker].error);
+        if (broken == TARRY_OK)
+            bitset_set(local->returned, worker);
+        else
+            local->broken = broken;
         host_lose(local->base.host, worker);
+        if (broken != TARRY_OK)
+            host_fail(local->base.host, broken);
         return;
     }
     tarry_message message;
@@ -259,8 +314,10 @@ static int begin(local_runtime *local, const float *parameters, float *sum)
         bitset_reset(local->returned, worker);
         host_join(core, worker);
     }
-    int error =
-        snapshots_publish(&local->shared.snapshots, tarry_server_round(core->machine), parameters);
+    int error = local->broken;
+    if (error == TARRY_OK && !local->everywhere)
+        error = snapshots_publish(&local->shared.snapshots, tarry_server_round(core->machine),
+                                  parameters);
     if (error != TARRY_OK)
         return error;
     host_begin(core, sum);
@@ -371,6 +428,35 @@ static void interrupt(tarry_runtime *runtime)
     mailbox_wake(&local->shared.server_inbox);
 }
 
+/* The caller's thread has the exchange behind those of the workers. */
+static int get_state(tarry_runtime *runtime, uint32_t worker, uint64_t until_ns,
+                     tarry_sum_id *after, uint8_t **bytes, uint64_t *size)
+{
+    local_runtime *local = local_of(runtime);
+    if (!local->workers[worker].executor.talking)
+        return TARRY_ERROR_STATE;
+    exchange *own = local_exchange_of(local->shared.exchanges, workers_of(local));
+    exchange_progress progress = {.state = EXCHANGE_FAILED};
+    int error = own->methods->load(own, worker, after);
+    if (error == TARRY_OK)
+        own->methods->wait(own, until_ns, &progress);
+    if (error == TARRY_OK && progress.state != EXCHANGE_DONE)
+        error = TARRY_ERROR_STATE;
+    uint8_t *copy = error == TARRY_OK
+                        ? memory_allocate(&local->base.host->allocator, (size_t)progress.size, 1)
+                        : NULL;
+    if (error == TARRY_OK && copy == NULL)
+        error = TARRY_ERROR_NO_MEMORY;
+    if (error == TARRY_OK) {
+        memcpy(copy, progress.bytes, (size_t)progress.size);
+        *after = progress.after;
+        *bytes = copy;
+        *size = progress.size;
+    }
+    own->methods->abandon(own);
+    return error;
+}
+
 static void describe(tarry_runtime *runtime, uint32_t worker, tarry_worker_state *state)
 {
     local_runtime *local = local_of(runtime);
@@ -388,7 +474,8 @@ static void release(tarry_runtime *runtime, bool finished)
     if (local->has_inbox)
         mailbox_close(&local->shared.server_inbox);
     for (uint32_t worker = 0; worker < workers; worker++)
-        executor_destroy(&local->workers[worker].executor, &allocator);
+        local_worker_end(&local->workers[worker], &allocator);
+    local_exchanges_free(local->shared.exchanges);
     if (local->has_inbox)
         mailbox_destroy(&local->shared.server_inbox);
     if (local->has_snapshots)
@@ -403,6 +490,7 @@ static void release(tarry_runtime *runtime, bool finished)
 static const runtime_methods methods = {
     .round = run_round,
     .replan = replan,
+    .state = get_state,
     .interrupt = interrupt,
     .describe = describe,
     .free = release,
@@ -415,9 +503,13 @@ int tarry_local_create(const tarry_plan *plan, const tarry_local_settings *setti
     int error = sized_check(settings->size, sizeof(*settings), "local runtime", diagnostic);
     if (error != TARRY_OK)
         return error;
+    bool everywhere = settings->server.sum == TARRY_SUM_EVERYWHERE;
     if (settings->parameters == 0 || settings->dimension == 0)
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
                         "local runtime: parameters and dimension must be set");
+    if (everywhere && settings->replicas == NULL)
+        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
+                        "local runtime: where everyone gets the sum, each worker needs a replica");
     const char *mortal = straggler_mortal_term(settings->straggler);
     if (mortal != NULL)
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
@@ -428,6 +520,7 @@ int tarry_local_create(const tarry_plan *plan, const tarry_local_settings *setti
     made->base.methods = &methods;
     made->allocator = memory_allocator(allocator);
     made->settings = *settings;
+    made->everywhere = everywhere;
     error = create_host(made, plan, diagnostic);
     if (error == TARRY_OK) {
         made->shared.executor = common_settings(made);

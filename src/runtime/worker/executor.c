@@ -39,6 +39,26 @@ static uint64_t hand_back_ns(executor *self)
     return until;
 }
 
+/* What the exchange thread is done with. */
+static void take_end(executor *self)
+{
+    collective *among = self->settings.collective;
+    tarry_event event;
+    int error;
+    if (among == NULL || !collective_take(among, &event, &error))
+        return;
+    if (error != TARRY_OK)
+        self->settings.uplink.broken(self->settings.uplink.user, error);
+    else
+        talk_step(self, &event);
+}
+
+void executor_ended(void *user)
+{
+    executor *self = user;
+    mailbox_wake(&self->inbox);
+}
+
 /* With the lock held. The caller gets back what the executor had. */
 static void exchange_slates(executor *self)
 {
@@ -63,7 +83,7 @@ static void exchange_parts(executor *self)
 }
 
 /* With the lock held. */
-static void exchange(executor *self)
+static void take_next(executor *self)
 {
     if (self->next != NULL)
         exchange_slates(self);
@@ -76,9 +96,9 @@ static void turn(executor *self)
 {
     const executor_uplink *uplink = &self->settings.uplink;
     take_frames(self, mailbox_take(&self->inbox, 0));
-    uplink->claim(uplink->user, 0, self->settings.cut.part_length);
+    executor_claim(self, 0, self->settings.cut.part_length);
     pthread_mutex_lock(&self->lock);
-    exchange(self);
+    take_next(self);
     pthread_mutex_unlock(&self->lock);
     uplink->changed(uplink->user);
 }
@@ -88,14 +108,20 @@ static void *talk(void *argument)
     executor *self = argument;
     while (!mailbox_closed(&self->inbox)) {
         /* Between two stripes the worker looks for news, but doesn't wait for it. */
-        take_frames(self, mailbox_take(&self->inbox, self->encoded ? 0 : hand_back_ns(self)));
+        bool busy = self->encoded || self->stepped;
+        take_frames(self, mailbox_take(&self->inbox, busy ? 0 : hand_back_ns(self)));
         pthread_mutex_lock(&self->lock);
         executor_answer(self);
         pthread_mutex_unlock(&self->lock);
+        if (self->stepped) {
+            self->stepped = false;
+            talk_step(self, &self->stepped_event);
+        }
         if (self->encoded) {
             self->encoded = false;
             talk_step(self, &self->encoded_event);
         }
+        take_end(self);
         if (!executor_has_turned(self))
             turn(self);
         self->answering = self->encoded;
@@ -137,6 +163,9 @@ int executor_start(executor *self)
     if (pthread_create(&self->talk_thread, NULL, talk, self) != 0)
         return TARRY_ERROR_SYSTEM;
     self->talking = true;
+    if (self->settings.collective != NULL &&
+        collective_start(self->settings.collective) != TARRY_OK)
+        return TARRY_ERROR_SYSTEM;
     if (self->settings.compute == NULL)
         return TARRY_OK;
     if (pthread_create(&self->compute_thread, NULL, executor_compute, self) != 0)
@@ -155,7 +184,7 @@ static void begin_exchange(executor *self)
 {
     self->turning = true;
     if (!self->talking)
-        exchange(self);
+        take_next(self);
     pthread_mutex_unlock(&self->lock);
     mailbox_wake(&self->inbox);
 }
@@ -269,6 +298,8 @@ void executor_destroy(executor *self, const tarry_allocator *allocator)
         pthread_join(self->talk_thread, NULL);
     if (self->computing)
         pthread_join(self->compute_thread, NULL);
+    if (self->settings.collective != NULL)
+        collective_stop(self->settings.collective);
     pthread_mutex_lock(&self->lock);
     while (self->callers > 0 || self->call.out)
         pthread_cond_wait(&self->change, &self->lock);

@@ -21,6 +21,7 @@
 
 #include "coding/kernel.h"
 #include "coding/layout.h"
+#include "runtime/worker/collective.h"
 #include "runtime/worker/mailbox.h"
 #include "runtime/worker/snapshot.h"
 #include "runtime/worker/worker_slate.h"
@@ -48,6 +49,9 @@ typedef struct executor_uplink {
     void *user;
     /* A task is about to be given back, wanted or not; the thread that does. NULL: nobody hears. */
     void (*given)(void *user, const tarry_task *task, int result);
+    /* The replica gave this error, and the worker can't go on at all. The talking thread. NULL:
+     * there is no replica. */
+    void (*broken)(void *user, int error);
 } executor_uplink;
 
 /* All that is pointed to is borrowed and must outlive the executor. */
@@ -61,6 +65,9 @@ typedef struct executor_settings {
     void *user;                       /* of compute */
     snapshots
         *snapshots; /* the executor holds one at a time, that of a round before its ROUND comes */
+    /* TARRY_SUM_EVERYWHERE; else NULL. Started by the executor, whose executor_ended its settings
+     * call. */
+    collective *collective;
     executor_uplink uplink;
 } executor_settings;
 
@@ -113,6 +120,8 @@ typedef struct executor {
 
     bool encoded; /* the talking thread's: an ENCODE is carried out, its event is due */
     tarry_event encoded_event;
+    bool stepped; /* the same, of a STEP */
+    tarry_event stepped_event;
     _Atomic bool answering; /* it encodes, or has more to encode at once */
 
     _Atomic uint64_t busy_ns; /* spent on chunks that were finished */
@@ -128,6 +137,8 @@ int executor_init(executor *self, const executor_settings *settings, worker_slat
  * SYSTEM.
  */
 int executor_start(executor *self);
+/* For collective_settings.ended; the executor. */
+void executor_ended(void *user);
 /* Puts a frame (protocol/codec.h) of size > 0 into the inbox. Any thread; never waits. Errors:
  * NO_MEMORY, also once it is closed. */
 int executor_deliver(executor *self, const void *frame, size_t size);

@@ -69,6 +69,8 @@ static void hand_out(executor *self, snapshot *held)
     uint32_t slot = self->task.slot;
     uint64_t round = self->task.round;
     size_t place = executor_place_of(seat, round, slot);
+    const collective *among = self->settings.collective;
+    bool bare = among != NULL && !collective_has_parameters(among);
     const uint32_t *offset = seat->span_offset + slot;
     self->task.begun = true;
     if (seat->keep == TARRY_KEEP_ALL)
@@ -85,8 +87,8 @@ static void hand_out(executor *self, snapshot *held)
                 .worker = self->settings.worker,
                 .chunk = self->task.chunk,
                 .round = round,
-                .parameters = held->parameters,
-                .parameter_count = self->settings.snapshots->parameters,
+                .parameters = bare ? NULL : held->parameters,
+                .parameter_count = bare ? 0 : self->settings.snapshots->parameters,
                 .spans = seat->span + offset[0],
                 .span_count = offset[1] - offset[0],
                 .gradient = seat->keep == TARRY_KEEP_CREDITED ? worker_slate_take_place(seat, slot)

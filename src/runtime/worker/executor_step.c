@@ -7,14 +7,20 @@
 #include "coding/transfer.h"
 #include "runtime/clock.h"
 
+/* Of one step of the machine. */
+enum { MOST_SENDS = 4 };
+
 /* With the lock held: what may be done under it is done, what may not is kept here. */
 typedef struct due {
     size_t fold_count; /* of the slate's folds */
     bool begins_sum;   /* the first of them */
-    tarry_message sends[2];
+    tarry_message sends[MOST_SENDS];
     size_t send_count;
     bool encode;
     tarry_effect encode_effect;
+    bool abandon; /* what goes on among the workers */
+    bool order;   /* REDUCE, FETCH, LOAD or STEP */
+    tarry_effect order_effect;
     bool changed; /* the executor leaves and has become idle */
     bool give_up; /* the machine failed: the server shall do without this own */
 } due;
@@ -31,6 +37,7 @@ static void carry_out(executor *self, const tarry_effects *effects, due *todo)
         const tarry_effect *effect = &effects->items[i];
         switch (effect->type) {
         case TARRY_EFFECT_SEND:
+            assert(todo->send_count < MOST_SENDS);
             todo->sends[todo->send_count++] = effect->message;
             break;
         case TARRY_EFFECT_COMPUTE:
@@ -58,8 +65,21 @@ static void carry_out(executor *self, const tarry_effects *effects, due *todo)
             todo->encode = true;
             todo->encode_effect = *effect;
             break;
-        default: /* REJECT: stale or from a server gone astray: nothing to do; the server's; sums
-                    among workers */
+        case TARRY_EFFECT_ABANDON:
+            todo->abandon = true;
+            break;
+        case TARRY_EFFECT_REDUCE:
+            collective_gather(self->settings.collective, effect->message.group);
+            todo->order = true;
+            todo->order_effect = *effect;
+            break;
+        case TARRY_EFFECT_FETCH:
+        case TARRY_EFFECT_LOAD:
+        case TARRY_EFFECT_STEP:
+            todo->order = true;
+            todo->order_effect = *effect;
+            break;
+        default: /* REJECT: stale or from a server gone astray: nothing to do; the server's */
             break;
         }
     }
@@ -72,10 +92,13 @@ static void follow_round(executor *self, const tarry_event *event, const tarry_e
         return;
     if (effects->count > 0 && effects->items[0].type == TARRY_EFFECT_REJECT)
         return;
-    if (event->message->type == TARRY_MESSAGE_ROUND)
+    if (event->message->type == TARRY_MESSAGE_ROUND) {
         self->in_round = true;
-    else if (event->message->type == TARRY_MESSAGE_FINISH)
+        if (self->settings.collective != NULL)
+            snapshots_label(self->settings.snapshots, event->message->round);
+    } else if (event->message->type == TARRY_MESSAGE_FINISH) {
         self->in_round = false;
+    }
 }
 
 /* Steps the machine; with the lock held. */
@@ -99,6 +122,13 @@ size_t executor_place_of(const worker_slate *seat, uint64_t round, uint32_t slot
     return (size_t)(round % seat->banks) * seat->load + slot;
 }
 
+void executor_claim(executor *self, size_t first, size_t count)
+{
+    const executor_uplink *uplink = &self->settings.uplink;
+    if (self->settings.collective == NULL) /* else nobody else reads it, but in a REDUCE */
+        uplink->claim(uplink->user, first, count);
+}
+
 /*
  * The coefficients stay valid meanwhile: the machine takes no event that changes them before it has
  * heard of the end of the encoding, since only this thread brings it messages and nothing is
@@ -117,11 +147,12 @@ static void encode(executor *self, const tarry_effect *effect)
         for (uint32_t slot = 0; slot < seat->load; slot++)
             seat->inputs[slot] = seat->gradient[executor_place_of(
                 seat, effect->round + bitset_test(effect->stale, slot), slot)];
-        uplink->claim(uplink->user, start, length);
+        executor_claim(self, start, length);
         transfer_encode(settings->kernels, &cut, effect->stripe, seat->inputs, effect->coefficients,
                         seat->load, seat->part + start, seat->scratch);
     }
-    uplink->post_part(uplink->user, &effect->message, seat->part + start, length);
+    if (settings->collective == NULL)
+        uplink->post_part(uplink->user, &effect->message, seat->part + start, length);
     self->encoded = true;
     self->encoded_event = (tarry_event){
         .type = TARRY_EVENT_ENCODED,
@@ -136,7 +167,7 @@ static void encode(executor *self, const tarry_effect *effect)
 static void fold(executor *self, const due *todo)
 {
     const executor_settings *settings = &self->settings;
-    settings->uplink.claim(settings->uplink.user, 0, settings->cut.dimension);
+    executor_claim(self, 0, settings->cut.dimension);
     for (size_t i = 0; i < todo->fold_count; i++) {
         const float *gradient = self->slate->gradient[self->slate->folds[i]];
         const float weight = 1;
@@ -151,16 +182,61 @@ static void fold(executor *self, const due *todo)
     pthread_mutex_unlock(&self->lock);
 }
 
+static void step_replica(executor *self, const tarry_effect *effect)
+{
+    const executor_uplink *uplink = &self->settings.uplink;
+    uint64_t state = 0;
+    int error = collective_step(self->settings.collective, &effect->sum, &state);
+    if (error != TARRY_OK) {
+        uplink->broken(uplink->user, error);
+        return;
+    }
+    self->stepped = true;
+    self->stepped_event =
+        (tarry_event){.type = TARRY_EVENT_STEPPED, .sum = effect->sum, .state = state};
+}
+
+/* What is to be done among the workers. */
+static void begin_order(executor *self, const tarry_effect *effect)
+{
+    collective *among = self->settings.collective;
+    const worker_slate *seat = self->slate;
+    switch (effect->type) {
+    case TARRY_EFFECT_REDUCE:
+        collective_reduce(among, &(collective_sum){
+                                     .name = effect->sum,
+                                     .plan = seat->plan,
+                                     .parts = effect->parts,
+                                     .scale = effect->scale,
+                                     .part = effect->empty ? NULL : seat->part,
+                                 });
+        break;
+    case TARRY_EFFECT_FETCH:
+        collective_fetch(among, effect->from, &effect->sum);
+        break;
+    case TARRY_EFFECT_LOAD:
+        collective_load(among, effect->from, &effect->sum);
+        break;
+    default:
+        step_replica(self, effect);
+        break;
+    }
+}
+
 /* What a step left to be done without the lock. */
 static void follow_up(executor *self, const due *todo)
 {
     const executor_uplink *uplink = &self->settings.uplink;
+    if (todo->abandon)
+        collective_abandon(self->settings.collective);
     if (todo->fold_count > 0)
         fold(self, todo);
     for (size_t i = 0; i < todo->send_count; i++)
         uplink->post(uplink->user, &todo->sends[i]);
     if (todo->encode)
         encode(self, &todo->encode_effect);
+    if (todo->order)
+        begin_order(self, &todo->order_effect);
     if (todo->changed)
         uplink->changed(uplink->user);
     if (todo->give_up)
@@ -199,7 +275,8 @@ static void take_step(executor *self, const tarry_event *event)
 {
     due todo;
     step(self, event, &todo);
-    assert(event->type != TARRY_EVENT_COMPUTED || (!todo.encode && todo.fold_count == 0));
+    assert(event->type != TARRY_EVENT_COMPUTED ||
+           (!todo.encode && !todo.order && todo.fold_count == 0));
     pthread_mutex_unlock(&self->lock);
     follow_up(self, &todo);
     pthread_mutex_lock(&self->lock);

@@ -12,6 +12,9 @@ void executor_step(executor *self, const tarry_event *event);
 /* Answers what the machine waits for if that needs no computing: a gradient that is there, or a
  * worker that leaves. With the lock held, as executor_step. */
 void executor_answer(executor *self);
+/* Numbers first .. first + count - 1 of the slate's part are about to be overwritten, or freed. The
+ * talking thread. */
+void executor_claim(executor *self, size_t first, size_t count);
 /* Whether the task's gradient is there. With the lock held. */
 bool executor_has_kept(const executor *self);
 

@@ -125,6 +125,14 @@ void snapshots_commit(snapshots *pool, uint64_t round)
     pool->begun = NULL;
 }
 
+void snapshots_label(snapshots *pool, uint64_t round)
+{
+    pthread_mutex_lock(&pool->lock);
+    if (pool->current->round != round)
+        make_current(pool, pool->current, round);
+    pthread_mutex_unlock(&pool->lock);
+}
+
 uint64_t snapshots_generation(snapshots *pool, uint64_t round)
 {
     pthread_mutex_lock(&pool->lock);

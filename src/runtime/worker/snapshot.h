@@ -47,6 +47,9 @@ int snapshots_publish(snapshots *pool, uint64_t round, const float *parameters);
  */
 float *snapshots_begin(snapshots *pool);
 void snapshots_commit(snapshots *pool, uint64_t round);
+/* The current snapshot's parameters are also those of `round`; there has to be one. Where it was of
+ * another one, it counts as another generation. */
+void snapshots_label(snapshots *pool, uint64_t round);
 /* The generation of the current snapshot if it is of `round`; otherwise 0. */
 uint64_t snapshots_generation(snapshots *pool, uint64_t round);
 /* The current snapshot, NULL if there is none yet; give it back with snapshots_release. */

@@ -87,6 +87,7 @@ int worker_slate_create(const tarry_plan *plan, uint32_t worker,
     worker_slate *self = memory_allocate(allocator, 1, sizeof(*self));
     if (self == NULL)
         return TARRY_ERROR_NO_MEMORY;
+    self->plan = plan;
     self->load = tarry_plan_load(plan, worker);
     self->banks = settings->keeps_stale ? 2 : 1;
     self->shape = codec_shape_of(plan, worker, cut->stripes);
@@ -102,6 +103,8 @@ int worker_slate_create(const tarry_plan *plan, uint32_t worker,
         .conditioning_limit = settings->conditioning_limit,
         .keep = settings->keep,
         .ahead = settings->ahead,
+        .sum = settings->sum,
+        .last = settings->last,
     };
     int error = allocate_vectors(self, cut, tarry_plan_parts(plan), allocator);
     if (error == TARRY_OK)

@@ -9,6 +9,7 @@
 #include "protocol/wire/codec.h"
 
 typedef struct worker_slate {
+    const tarry_plan *plan; /* its machine's */
     uint32_t load;
     uint32_t banks; /* rounds whose gradients are kept: 1, or 2 with TARRY_FILL_STALE */
     codec_shape shape;
@@ -42,6 +43,8 @@ typedef struct worker_slate_settings {
     uint32_t ahead;
     bool keeps_stale;
     double conditioning_limit;
+    tarry_sum_place sum;
+    tarry_sum_id last;
     /* Where the part lies: cut.part_length numbers, from the start of a cache line on,
      * borrowed, to outlive the slate; NULL: in memory of its own. */
     float *part;

@@ -79,12 +79,17 @@ static void small_frames_have_the_documented_bytes(void **state)
     assert_frame(frame, wire_bye_encode(WIRE_BYE_RESTART, frame), HEAD(1, 5), "\3", 1);
     const wire_fetch fetch = {.kind = WIRE_BLOB_DATA, .index = 0x0102};
     assert_frame(frame, wire_fetch_encode(&fetch, frame), HEAD(8, 9), "\3\0\0\0\2\1\0\0", 8);
-    wire_ready ready;
+    wire_ready ready = {.size = 0};
     memset(ready.plan, 'p', 32), memset(ready.data, 'd', 32);
     ready.numerics = 0x0102;
     uint8_t digests[72] = {[64] = 2, [65] = 1};
     memset(digests, 'p', 32), memset(digests + 32, 'd', 32);
     assert_frame(frame, wire_ready_encode(&ready, frame), HEAD(72, 10), digests, 72);
+    ready.size = 2;
+    ready.address[0] = ready.address[1] = 'a';
+    uint8_t longer[74] = {[72] = 'a', [73] = 'a'};
+    memcpy(longer, digests, 72);
+    assert_frame(frame, wire_ready_encode(&ready, frame), HEAD(74, 10), longer, 74);
     const wire_share share = {.kind = WIRE_SHARE_PARAMETERS, .bytes = 0x0102, .name = "/n"};
     assert_frame(frame, wire_share_encode(&share, frame), HEAD(19, 11),
                  "\2\0\0\0\0\0\0\0\2\1\0\0\0\0\0\0\2/n", 19);
@@ -121,7 +126,8 @@ static void set_length(uint8_t *frame, uint32_t length)
 static void heads_are_held_to_the_limits_of_their_kind(void **state)
 {
     (void)state;
-    static const uint32_t least[WIRE_KINDS] = {0, 10, 121, 3, 0, 1, 24, 20, 24, 8, 72, 17, 2, 89};
+    static const uint32_t least[WIRE_KINDS] = {0,  10, 121, 3,  0,  1,  24, 20, 24, 8, 72,
+                                               17, 2,  89,  44, 10, 40, 36, 32, 72, 17};
     for (unsigned kind = 0; kind < 256; kind++) {
         bool known = kind >= WIRE_HELLO && kind < WIRE_KINDS;
         uint32_t lowest = known ? least[kind] : 0;
@@ -141,10 +147,11 @@ static void heads_are_held_to_the_limits_of_their_kind(void **state)
             }
         }
     }
-    const wire_kind large[] = {WIRE_MESSAGE, WIRE_PARAMETERS, WIRE_BLOB, WIRE_STATUS};
+    const wire_kind large[] = {WIRE_MESSAGE, WIRE_PARAMETERS, WIRE_BLOB,
+                               WIRE_STATUS,  WIRE_BLOCK,      WIRE_PIECE};
     for (unsigned kind = WIRE_HELLO; kind < WIRE_KINDS; kind++) {
         bool is_large = false;
-        for (unsigned i = 0; i < 4; i++)
+        for (unsigned i = 0; i < sizeof(large) / sizeof(large[0]); i++)
             is_large = is_large || large[i] == kind;
         assert_int_equal(wire_most_length((wire_kind)kind) > WIRE_SMALL_BYTES, is_large);
     }
@@ -168,6 +175,8 @@ static void numbers_stand_behind_the_fixed_part(void **state)
     assert_int_equal(fixed_of(WIRE_MESSAGE, WIRE_MESSAGE_BYTES + 1, TARRY_MESSAGE_SIGNAL), 0);
     assert_int_equal(fixed_of(WIRE_PARAMETERS, 4096, 7), 16);
     assert_int_equal(fixed_of(WIRE_BLOB, 4096, 1), 24);
+    assert_int_equal(fixed_of(WIRE_BLOCK, 4096, 1), 32);
+    assert_int_equal(fixed_of(WIRE_PIECE, 4096, 1), 16);
     assert_int_equal(fixed_of(WIRE_HELLO, 97, TARRY_MESSAGE_PART), 97);
     assert_int_equal(fixed_of(WIRE_HEARTBEAT, 0, 0), 0);
 }

@@ -175,6 +175,7 @@ static void draw_welcome(random_stream *stream, wire_welcome *welcome)
     welcome->ahead = welcome->keep == TARRY_KEEP_CREDITED ? random_u32(stream) : 0;
     welcome->keeps_stale = random_below(stream, 2) == 1;
     welcome->ships = random_below(stream, 2) == 1;
+    welcome->everywhere = random_below(stream, 2) == 1;
     welcome->conditioning_limit = 1 / random_uniform(stream);
     welcome->silence_ns = 1 + draw_up_to(stream, TARRY_NEVER - 1);
     welcome->plan_bytes = draw_up_to(stream, WIRE_BLOB_MOST);
@@ -236,6 +237,8 @@ static void draw(random_stream *stream, wire_kind kind, any_body *any)
         draw_bytes(stream, any->ready.plan, WIRE_DIGEST_BYTES);
         draw_bytes(stream, any->ready.data, WIRE_DIGEST_BYTES);
         any->ready.numerics = random_u64(stream);
+        any->ready.size = (uint16_t)draw_up_to(stream, WIRE_ENGINE_BYTES);
+        draw_bytes(stream, any->ready.address, any->ready.size);
         break;
     default:
         abort();
@@ -271,6 +274,8 @@ static bool has_length(wire_kind kind, uint32_t length, uint32_t whole)
 {
     if (kind == WIRE_PARAMETERS)
         return length > 16 && (length - 16) % NUMBER_BYTES == 0;
+    if (kind == WIRE_READY) /* any address */
+        return length >= 72 && length <= 72 + WIRE_ENGINE_BYTES;
     return length == whole;
 }
 
@@ -345,8 +350,8 @@ static const struct {
     unsigned at, least, most;
 } bounded[] = {
     {WIRE_HELLO, 0, 'T', 'T'},   {WIRE_HELLO, 5, 0, 0},      {WIRE_HELLO, 10, 0, 1},
-    {WIRE_HELLO, 11, 0, 255},    {WIRE_WELCOME, 0, 2, 2},    {WIRE_WELCOME, 1, 0, 0},
-    {WIRE_WELCOME, 2, 0, 1},     {WIRE_WELCOME, 3, 0, 3},    {WIRE_WELCOME, 60, 0, 0},
+    {WIRE_HELLO, 11, 0, 255},    {WIRE_WELCOME, 0, 3, 3},    {WIRE_WELCOME, 1, 0, 0},
+    {WIRE_WELCOME, 2, 0, 1},     {WIRE_WELCOME, 3, 0, 7},    {WIRE_WELCOME, 60, 0, 0},
     {WIRE_WELCOME, 63, 0, 0},    {WIRE_WELCOME, 71, 0, 0},   {WIRE_WELCOME, 79, 0, 0},
     {WIRE_WELCOME, 87, 0, 0},    {WIRE_WELCOME, 111, 0, 0},  {WIRE_WELCOME, 119, 0, 0},
     {WIRE_REFUSED, 0, 1, 12},    {WIRE_REFUSED, 1, 0, 0},    {WIRE_BYE, 0, 1, 3},
@@ -468,18 +473,18 @@ static void versions_are_read_from_any_hello(void **state)
 {
     (void)state;
     wire_hello hello;
-    assert_int_equal(decode_hello(2, 2, 98, &hello), TARRY_ERROR_FORMAT);
-    assert_int_equal(decode_hello(1, 3, 98, &hello), TARRY_OK);
-    assert_int_equal(hello.newest, 3);
+    assert_int_equal(decode_hello(3, 3, 98, &hello), TARRY_ERROR_FORMAT);
+    assert_int_equal(decode_hello(1, 4, 98, &hello), TARRY_OK);
+    assert_int_equal(hello.newest, 4);
     assert_int_equal(hello.role, WIRE_ROLE_VIEWER);
     assert_int_equal(hello.worker, 7);
-    assert_int_equal(decode_hello(1, 3, 96, &hello), TARRY_ERROR_FORMAT);
-    assert_int_equal(decode_hello(3, 4, 10, &hello), TARRY_OK);
-    assert_int_equal(hello.oldest, 3);
+    assert_int_equal(decode_hello(1, 4, 96, &hello), TARRY_ERROR_FORMAT);
+    assert_int_equal(decode_hello(4, 5, 10, &hello), TARRY_OK);
+    assert_int_equal(hello.oldest, 4);
     assert_int_equal(hello.worker, 0);
-    assert_int_equal(decode_hello(3, 4, WIRE_SMALL_BYTES, &hello), TARRY_OK);
-    assert_int_equal(decode_hello(3, 4, 9, &hello), TARRY_ERROR_FORMAT);
-    assert_int_equal(decode_hello(3, 2, 97, &hello), TARRY_ERROR_FORMAT);
+    assert_int_equal(decode_hello(4, 5, WIRE_SMALL_BYTES, &hello), TARRY_OK);
+    assert_int_equal(decode_hello(4, 5, 9, &hello), TARRY_ERROR_FORMAT);
+    assert_int_equal(decode_hello(4, 3, 97, &hello), TARRY_ERROR_FORMAT);
     assert_int_equal(decode_hello(0, 1, 97, &hello), TARRY_ERROR_FORMAT);
     assert_int_equal(decode_hello(1, 1, 96, &hello), TARRY_OK); /* before there were racks */
     assert_int_equal(hello.newest, 1);

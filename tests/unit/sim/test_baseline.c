@@ -28,13 +28,22 @@ static void lone_copies(world *all, uint32_t workers, uint32_t pieces, const cha
     all->spec = spec;
 }
 
-static baseline *begin_model(world *all, baseline_settings own)
+static baseline *begin_summing(world *all, baseline_settings own, tarry_sim_way way)
 {
     baseline *model;
     tarry_diagnostic why = {{0}};
-    if (baseline_create(all->plan, &own, &all->settings, NULL, &model, &why) != TARRY_OK)
+    tarry_sim_settings settings = all->settings;
+    settings.way = way;
+    if (baseline_create(all->plan, &own, &settings, NULL, &model, &why) != TARRY_OK)
         fail_msg("%s", why.text);
     return model;
+}
+
+/* With sums at the server, or by a ring. */
+static baseline *begin_model(world *all, baseline_settings own)
+{
+    bool ring = own.kind == BASELINE_ALL_REDUCE;
+    return begin_summing(all, own, ring ? TARRY_SIM_RING : TARRY_SIM_STAR);
 }
 
 static tarry_round_result model_round(baseline *model)
@@ -66,11 +75,37 @@ static void a_ring_takes_its_formula(void **state)
     all.settings.parameter_bytes = 1000000; /* never travel */
     all.settings.link = (tarry_sim_link){.latency_ns = MILLISECOND, .bytes_per_second = 1e6};
     all.settings.server_bytes_per_second = 1;
-    tarry_round_result result = lone_round(&all, (baseline_settings){.kind = BASELINE_RING});
+    tarry_round_result result = lone_round(&all, (baseline_settings){.kind = BASELINE_ALL_REDUCE});
     assert_true(result.exact);
     /* 250 numbers take 1 ms: 2 (m - 1) (latency + 4 d / m / bandwidth) after the chunk. */
     assert_int_equal(result.end_ns, SECOND + 6 * (1 + 1) * MILLISECOND);
     assert_int_equal(result.upload_bytes, 6 * 4 * 1000);
+}
+
+/* The same numbers travel, with two latencies in all. */
+static void direct_sums_take_their_formula(void **state)
+{
+    (void)state;
+    world all;
+    lone_copies(&all, 4, 1, NULL);
+    all.settings.dimension = 1000;
+    all.settings.link = (tarry_sim_link){.latency_ns = MILLISECOND, .bytes_per_second = 1e6};
+    world_begin(&all);
+    baseline *model =
+        begin_summing(&all, (baseline_settings){.kind = BASELINE_ALL_REDUCE}, TARRY_SIM_DIRECT);
+    tarry_round_result result = model_round(model);
+    assert_int_equal(result.end_ns, SECOND + (2 + 6) * MILLISECOND);
+    assert_int_equal(result.upload_bytes, 6 * 4 * 1000);
+    baseline_free(model);
+    /* DropCompute's sum is made of what workers have at their deadline. */
+    model = begin_summing(
+        &all, (baseline_settings){.kind = BASELINE_DROPCOMPUTE, .deadline_ns = SECOND / 2},
+        TARRY_SIM_DIRECT);
+    result = model_round(model);
+    assert_int_equal(result.end_ns, SECOND / 2 + (2 + 6) * MILLISECOND);
+    assert_int_equal(result.copies_coded, 0);
+    baseline_free(model);
+    world_end(&all);
 }
 
 static uint64_t later(uint64_t a, uint64_t b)
@@ -114,7 +149,7 @@ static void uneven_rings_go_by_their_recursion(void **state)
             done[worker] = tarry_straggler_time_ns(all.straggler, 0, worker, 0, worker, 1, 0);
         for (uint32_t worker = 0; worker < WORKERS; worker++)
             end = later(end, ring_ready(done, WORKERS, worker, 2 * (WORKERS - 1)));
-        baseline *model = begin_model(&all, (baseline_settings){.kind = BASELINE_RING});
+        baseline *model = begin_model(&all, (baseline_settings){.kind = BASELINE_ALL_REDUCE});
         assert_int_equal(model_round(model).end_ns, end);
         baseline_free(model);
         world_end(&all);
@@ -127,7 +162,7 @@ static void a_ring_ends_without_a_sum_when_a_worker_dies(void **state)
     world all;
     lone_copies(&all, 5, 1, "dead:1");
     all.settings.server.silence_ns = 7 * SECOND;
-    tarry_round_result result = lone_round(&all, (baseline_settings){.kind = BASELINE_RING});
+    tarry_round_result result = lone_round(&all, (baseline_settings){.kind = BASELINE_ALL_REDUCE});
     assert_int_equal(result.error, TARRY_ERROR_COVERAGE);
     assert_int_equal(result.end_ns, 7 * SECOND);
     assert_int_equal(result.workers_lost, 1);
@@ -154,7 +189,7 @@ static void models_meet_the_draws_of_the_machines(void **state)
         world_begin(&all);
         baseline *drop = begin_model(
             &all, (baseline_settings){.kind = BASELINE_DROPCOMPUTE, .deadline_ns = TARRY_NEVER});
-        baseline *ring = begin_model(&all, (baseline_settings){.kind = BASELINE_RING});
+        baseline *ring = begin_model(&all, (baseline_settings){.kind = BASELINE_ALL_REDUCE});
         for (int round = 0; round < 5; round++) {
             tarry_round_result machine = world_round(&all), model = model_round(drop);
             assert_true(machine.exact && model.exact);
@@ -430,6 +465,13 @@ static void wrong_settings_are_refused(void **state)
     wrong.chunk_cost = negative;
     assert_int_equal(baseline_create(all.plan, &own, &wrong, NULL, &model, &why),
                      TARRY_ERROR_ARGUMENT);
+    wrong = all.settings;
+    wrong.way = TARRY_SIM_RING; /* a queue is the server's */
+    assert_int_equal(baseline_create(all.plan, &own, &wrong, NULL, &model, &why),
+                     TARRY_ERROR_ARGUMENT);
+    const baseline_settings reduced = {.kind = BASELINE_ALL_REDUCE};
+    assert_int_equal(baseline_create(all.plan, &reduced, &all.settings, NULL, &model, &why),
+                     TARRY_ERROR_ARGUMENT);
     model = begin_model(&all, own);
     assert_int_equal(baseline_costs(model, negative, &why), TARRY_ERROR_ARGUMENT);
     baseline_free(model);
@@ -446,6 +488,7 @@ static void wrong_settings_are_refused(void **state)
 typedef struct attempt {
     const world *all;
     baseline_kind kind;
+    tarry_sim_way way;
 } attempt;
 
 static int run(void *user, const tarry_allocator *allocator)
@@ -454,7 +497,9 @@ static int run(void *user, const tarry_allocator *allocator)
     baseline_settings own = {.kind = of->kind, .backups = true};
     baseline *model;
     tarry_round_result result;
-    int error = baseline_create(of->all->plan, &own, &of->all->settings, allocator, &model, NULL);
+    tarry_sim_settings settings = of->all->settings;
+    settings.way = of->way;
+    int error = baseline_create(of->all->plan, &own, &settings, allocator, &model, NULL);
     if (error != TARRY_OK)
         return error;
     for (int round = 0; round < 2 && error == TARRY_OK; round++)
@@ -470,9 +515,12 @@ static void each_allocation_may_fail(void **state)
     lone_copies(&all, 3, 2, "exp:1+fail:0.5+rejoin:2");
     all.settings.server.silence_ns = SECOND;
     world_begin(&all);
-    const baseline_kind kinds[] = {BASELINE_DROPCOMPUTE, BASELINE_QUEUE, BASELINE_RING};
-    for (size_t i = 0; i < 3; i++)
-        assert_true(fail_each_allocation(run, &(attempt){&all, kinds[i]}) >= 4);
+    attempt attempts[] = {{&all, BASELINE_DROPCOMPUTE, TARRY_SIM_STAR},
+                          {&all, BASELINE_DROPCOMPUTE, TARRY_SIM_DIRECT},
+                          {&all, BASELINE_QUEUE, TARRY_SIM_STAR},
+                          {&all, BASELINE_ALL_REDUCE, TARRY_SIM_RING}};
+    for (size_t i = 0; i < sizeof(attempts) / sizeof(attempts[0]); i++)
+        assert_true(fail_each_allocation(run, &attempts[i]) >= 5);
     world_end(&all);
 }
 
@@ -480,6 +528,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_ring_takes_its_formula),
+        cmocka_unit_test(direct_sums_take_their_formula),
         cmocka_unit_test(uneven_rings_go_by_their_recursion),
         cmocka_unit_test(a_ring_ends_without_a_sum_when_a_worker_dies),
         cmocka_unit_test(models_meet_the_draws_of_the_machines),

@@ -187,6 +187,32 @@ bool address_is_loopback(const address *where)
     return address_is_unix(where);
 }
 
+bool address_is_wildcard(const address *where)
+{
+    const struct sockaddr_in *four = (const struct sockaddr_in *)&where->socket;
+    const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)&where->socket;
+    return (where->socket.ss_family == AF_INET && four->sin_addr.s_addr == htonl(INADDR_ANY)) ||
+           (where->socket.ss_family == AF_INET6 && IN6_IS_ADDR_UNSPECIFIED(&six->sin6_addr));
+}
+
+/* Where the port is; NULL: there is none. */
+static in_port_t *port_of(address *where)
+{
+    if (where->socket.ss_family == AF_INET)
+        return &((struct sockaddr_in *)&where->socket)->sin_port;
+    if (where->socket.ss_family == AF_INET6)
+        return &((struct sockaddr_in6 *)&where->socket)->sin6_port;
+    return NULL;
+}
+
+void address_take_port(address *where, const address *from)
+{
+    address other = *from;
+    in_port_t *port = port_of(where), *others = port_of(&other);
+    if (port != NULL && others != NULL && *port == 0)
+        *port = *others;
+}
+
 void address_text(const address *where, char text[ADDRESS_TEXT])
 {
     char host[INET6_ADDRSTRLEN] = "?";

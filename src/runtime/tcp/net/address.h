@@ -32,6 +32,10 @@ int address_resolve(const char *text, bool listening, address found[ADDRESS_MOST
 bool address_is_loopback(const address *where); /* a Unix socket is */
 bool address_is_unix(const address *where);
 bool address_is_file(const address *where); /* as address_text_is_file */
+/* All interfaces of a machine: one listens there, and nobody connects. */
+bool address_is_wildcard(const address *where);
+/* A TCP address with port 0 gets that of another one. */
+void address_take_port(address *where, const address *from);
 void address_text(const address *where, char text[ADDRESS_TEXT]);
 
 /* The address that a listening socket has got, with the port that the system chose for 0. Errors:

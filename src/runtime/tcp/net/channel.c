@@ -211,6 +211,12 @@ void channel_allow(channel *self, uint32_t most_length)
     self->settings.most_length = most_length;
 }
 
+void channel_divert(channel *self, wire_kind kind)
+{
+    if (self->in.left > 0 && self->in.head.kind == kind)
+        self->in.place = NULL;
+}
+
 void channel_resume(channel *self)
 {
     if (!self->in.waiting || self->closed || self->failed)

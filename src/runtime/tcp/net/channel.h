@@ -96,6 +96,9 @@ bool channel_drop(channel *self, uint32_t tag);
 /* The load of this tag that is on its way, if any, is copied, so that its bytes are released before
  * this returns. False: no memory; the channel ends. */
 bool channel_detach(channel *self, uint32_t tag);
+/* The rest of a large frame of this kind that is coming in, if one is, goes to nowhere: its place
+ * is not written to any more. `complete` is called all the same. */
+void channel_divert(channel *self, wire_kind kind);
 /* Loads that wait or are on their way. */
 size_t channel_loads(const channel *self);
 

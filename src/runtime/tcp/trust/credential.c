@@ -21,6 +21,7 @@ struct credential {
     credential_identity own;
     X509 *authority;
     SSL_CTX *context;
+    SSL_CTX *between;    /* workers; NULL: the certificate is not for that */
     X509_CRL *revoked;   /* NULL if there is no list */
     struct stat list;    /* of revoked.pem when it was read; all zero before */
     char revoked_path[]; /* where revoked.pem is, or would be */
@@ -67,7 +68,7 @@ static bool processor_has_aes(void)
 enum { CERTIFICATE_BYTES = 16 << 10 };
 
 /* What both sides do alike. 1 on success, as OpenSSL has it. */
-static int harden(SSL_CTX *context)
+static int harden(SSL_CTX *context, SSL_verify_cb verify)
 {
     const char *ciphers =
         processor_has_aes()
@@ -80,8 +81,7 @@ static int harden(SSL_CTX *context)
                                   SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_NO_AUTO_CHAIN);
     SSL_CTX_set_max_cert_list(context, CERTIFICATE_BYTES);
     SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
-    SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT,
-                       credential_verify_peer);
+    SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, verify);
     SSL_CTX_set_verify_depth(context, 0); /* nothing between a member and the authority */
     return SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION) == 1 &&
            SSL_CTX_set_max_proto_version(context, TLS1_3_VERSION) == 1 &&
@@ -89,30 +89,44 @@ static int harden(SSL_CTX *context)
            SSL_CTX_set_ciphersuites(context, ciphers) == 1;
 }
 
-static int make_context(credential *self, const credential_parts *parts,
-                        tarry_diagnostic *diagnostic)
+/* What all connections have in common; NULL on failure. */
+static SSL_CTX *make_context(const credential_parts *parts, const SSL_METHOD *method,
+                             SSL_verify_cb verify)
+{
+    SSL_CTX *context = SSL_CTX_new(method);
+    if (context == NULL)
+        return NULL;
+    if (harden(context, verify) == 1 && SSL_CTX_use_certificate(context, parts->certificate) == 1 &&
+        SSL_CTX_use_PrivateKey(context, parts->key) == 1) {
+        SSL_CTX_set1_cert_store(context, parts->store);
+        return context;
+    }
+    SSL_CTX_free(context);
+    return NULL;
+}
+
+static bool ask_for_server(SSL_CTX *context)
+{
+    X509_VERIFY_PARAM *wanted = SSL_CTX_get0_param(context);
+    X509_VERIFY_PARAM_set_hostflags(wanted, X509_CHECK_FLAG_NEVER_CHECK_SUBJECT |
+                                                X509_CHECK_FLAG_NO_WILDCARDS);
+    return X509_VERIFY_PARAM_set1_host(wanted, CREDENTIAL_SERVER_NAME, 0) == 1;
+}
+
+static int make_contexts(credential *self, const credential_parts *parts,
+                         tarry_diagnostic *diagnostic)
 {
     bool server = self->own.role == CREDENTIAL_SERVER;
+    bool between = self->own.role == CREDENTIAL_WORKER && identity_is_for_both(parts->certificate);
     ERR_clear_error();
-    SSL_CTX *context = SSL_CTX_new(server ? TLS_server_method() : TLS_client_method());
-    if (context == NULL || harden(context) != 1)
-        goto fail;
-    if (SSL_CTX_use_certificate(context, parts->certificate) != 1 ||
-        SSL_CTX_use_PrivateKey(context, parts->key) != 1)
-        goto fail;
-    if (!server) {
-        X509_VERIFY_PARAM *wanted = SSL_CTX_get0_param(context);
-        X509_VERIFY_PARAM_set_hostflags(wanted, X509_CHECK_FLAG_NEVER_CHECK_SUBJECT |
-                                                    X509_CHECK_FLAG_NO_WILDCARDS);
-        if (X509_VERIFY_PARAM_set1_host(wanted, CREDENTIAL_SERVER_NAME, 0) != 1)
-            goto fail;
-    }
-    SSL_CTX_set1_cert_store(context, parts->store);
-    self->context = context;
+    self->context = make_context(parts, server ? TLS_server_method() : TLS_client_method(),
+                                 credential_verify_peer);
+    if (between)
+        self->between = make_context(parts, TLS_method(), credential_verify_worker);
+    if (self->context == NULL || (between && self->between == NULL) ||
+        (!server && !ask_for_server(self->context)))
+        return diagnose_openssl(diagnostic, TARRY_ERROR_FORMAT, parts->certificate_path);
     return TARRY_OK;
-fail:
-    SSL_CTX_free(context);
-    return diagnose_openssl(diagnostic, TARRY_ERROR_FORMAT, parts->certificate_path);
 }
 
 static int join(char path[PATH_MAX], const char *directory, const char *name,
@@ -197,7 +211,7 @@ int credential_load(const char *directory, const tarry_allocator *allocator, cre
     if (error == TARRY_OK)
         error = identity_of_certificate(found->certificate, &made->own);
     if (error == TARRY_OK)
-        error = make_context(made, found, diagnostic);
+        error = make_contexts(made, found, diagnostic);
     X509_free(found->certificate);
     EVP_PKEY_free(found->key);
     X509_STORE_free(found->store);
@@ -216,6 +230,7 @@ void credential_free(credential *self)
         return;
     tarry_allocator allocator = self->allocator;
     SSL_CTX_free(self->context);
+    SSL_CTX_free(self->between);
     X509_free(self->authority);
     X509_CRL_free(self->revoked);
     memory_release(&allocator, self);
@@ -226,18 +241,57 @@ credential_identity credential_own(const credential *self)
     return self->own;
 }
 
-SSL *credential_open(const credential *self)
+static SSL *open_by(SSL_CTX *context, bool accepting)
 {
-    SSL *ssl = SSL_new(self->context);
+    SSL *ssl = SSL_new(context);
     if (ssl == NULL) {
         ERR_clear_error();
         return NULL;
     }
-    if (self->own.role == CREDENTIAL_SERVER)
+    if (accepting)
         SSL_set_accept_state(ssl);
     else
         SSL_set_connect_state(ssl);
     return ssl;
+}
+
+SSL *credential_open(const credential *self)
+{
+    return open_by(self->context, self->own.role == CREDENTIAL_SERVER);
+}
+
+SSL *credential_open_between(const credential *self, bool accepting)
+{
+    return self->between == NULL ? NULL : open_by(self->between, accepting);
+}
+
+int credential_check_between(const credential *self, tarry_diagnostic *diagnostic)
+{
+    if (self->between != NULL)
+        return TARRY_OK;
+    int folder = (int)(strrchr(self->revoked_path, '/') - self->revoked_path);
+    if (self->own.role != CREDENTIAL_WORKER)
+        return diagnose(diagnostic, TARRY_ERROR_FORMAT,
+                        "%.*s/cert.pem: not a worker's, so no other worker talks to it", folder,
+                        self->revoked_path);
+    return diagnose(diagnostic, TARRY_ERROR_FORMAT,
+                    "%.*s/cert.pem: is for connections to the server alone; sums among workers "
+                    "need a certificate for both sides: tarry keys renew DIR makes them",
+                    folder, self->revoked_path);
+}
+
+void credential_fingerprint(const X509 *certificate,
+                            uint8_t fingerprint[CREDENTIAL_FINGERPRINT_BYTES])
+{
+    unsigned size = CREDENTIAL_FINGERPRINT_BYTES;
+    if (X509_digest(certificate, EVP_sha256(), fingerprint, &size) != 1)
+        memset(fingerprint, 0, CREDENTIAL_FINGERPRINT_BYTES);
+}
+
+void credential_own_fingerprint(const credential *self,
+                                uint8_t fingerprint[CREDENTIAL_FINGERPRINT_BYTES])
+{
+    credential_fingerprint(SSL_CTX_get0_certificate(self->context), fingerprint);
 }
 
 /* A file that was replaced has another inode, one that was written over another time of change. */
@@ -267,6 +321,8 @@ int credential_refresh_revoked(credential *self, bool *changed, tarry_diagnostic
         return diagnose_openssl(diagnostic, TARRY_ERROR_NO_MEMORY, self->revoked_path);
     }
     SSL_CTX_set_cert_store(self->context, store);
+    if (self->between != NULL)
+        SSL_CTX_set1_cert_store(self->between, store);
     X509_CRL_free(self->revoked);
     self->revoked = revoked;
     self->list = present;

@@ -49,6 +49,23 @@ credential_identity credential_own(const credential *self);
 SSL *credential_open(const credential *self);
 
 /*
+ * The same for a connection between two workers, `accepting` or connecting: the peer must show a
+ * worker's certificate for both sides that is not revoked. NULL if there is no memory.
+ */
+SSL *credential_open_between(const credential *self, bool accepting);
+/* Whether the owner is a worker whose certificate is for both sides of a connection, so that it can
+ * talk to other workers. Those of before that was needed are for connections to the server alone.
+ * Errors: FORMAT, with a diagnostic that names the file and says what to do. */
+int credential_check_between(const credential *self, tarry_diagnostic *diagnostic);
+
+enum { CREDENTIAL_FINGERPRINT_BYTES = 32 };
+/* SHA-256 of a certificate's DER. Zeros if there is no memory. */
+void credential_fingerprint(const X509 *certificate,
+                            uint8_t fingerprint[CREDENTIAL_FINGERPRINT_BYTES]);
+void credential_own_fingerprint(const credential *self,
+                                uint8_t fingerprint[CREDENTIAL_FINGERPRINT_BYTES]);
+
+/*
  * Reads revoked.pem again if it has changed since; *changed says whether it was. Connections that
  * begin from then on are held to the new list; ask credential_is_revoked about the older ones. On
  * an error the last good list stays (until it expires: then all peers are refused). Call it from

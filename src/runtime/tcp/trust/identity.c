@@ -7,6 +7,8 @@
 
 #define WORKER_PREFIX "worker-"
 
+enum { BOTH_USAGES = XKU_SSL_SERVER | XKU_SSL_CLIENT };
+
 /* Decimal digits without leading zeros: an identity has one name. */
 static int parse_id(const char *text, uint32_t *id)
 {
@@ -78,8 +80,14 @@ int identity_of_certificate(X509 *certificate, credential_identity *out)
         return TARRY_ERROR_FORMAT;
     uint32_t usage = X509_get_extended_key_usage(certificate);
     uint32_t wanted = identity.role == CREDENTIAL_SERVER ? XKU_SSL_SERVER : XKU_SSL_CLIENT;
-    if (usage == UINT32_MAX || usage != wanted) /* UINT32_MAX: it states none */
+    bool fits = usage == wanted || (identity.role == CREDENTIAL_WORKER && usage == BOTH_USAGES);
+    if (!fits) /* UINT32_MAX: it states none */
         return TARRY_ERROR_FORMAT;
     *out = identity;
     return TARRY_OK;
+}
+
+bool identity_is_for_both(X509 *certificate)
+{
+    return X509_get_extended_key_usage(certificate) == BOTH_USAGES;
 }

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Workers whose links carry less than the others'. */
+#ifndef CLI_SIMULATE_LINKS_H
+#define CLI_SIMULATE_LINKS_H
+
+#include <stdint.h>
+
+#include <tarry/error.h>
+
+typedef struct slow_links {
+    uint32_t count; /* at most the workers */
+    double factor;  /* >= 1: how many times less they carry */
+} slow_links;
+
+/* Reads "K,FACTOR". Errors: FORMAT. */
+int slow_links_read(const char *text, slow_links *links, tarry_diagnostic *diagnostic);
+
+/* Draws who they are; factor[j]: how many times less worker j's link carries. order: scratch of as
+ * many. */
+void slow_links_draw(const slow_links *links, uint64_t seed, uint32_t workers, double *factor,
+                     uint32_t *order);
+
+#endif

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What workers say to each other where they make the sum themselves, and what the server tells them
+ * for that: bodies of frames (wire.h), by the same rules.
+ */
+#ifndef PROTOCOL_WIRE_MESH_H
+#define PROTOCOL_WIRE_MESH_H
+
+#include "protocol/wire/wire.h"
+
+enum {
+    WIRE_PIECE_BYTES = 1 << 18,   /* most bytes in one PIECE */
+    WIRE_BLOCK_NUMBERS = 1 << 15, /* numbers in one BLOCK: all but a slice's last have as many */
+    WIRE_PARTS_MOST = 1 << 16,    /* of a sum */
+};
+
+/* A worker that others may connect to and take connections of, or one that has gone. */
+typedef struct wire_member {
+    uint32_t worker;
+    uint32_t arrival; /* the epoch of its messages */
+    bool present;
+    uint16_t size; /* of its engine's address, 0..WIRE_ENGINE_BYTES; 0 unless present */
+    uint8_t fingerprint[WIRE_DIGEST_BYTES]; /* of its certificate, as the server saw it: SHA-256 of
+                                               the DER; zeros: plain text */
+    uint8_t address[WIRE_ENGINE_BYTES];
+} wire_member;
+
+/* The first frame of a connection between two workers, from either. */
+typedef struct wire_greeting {
+    uint16_t oldest, newest;         /* versions that it speaks, 1 <= oldest <= newest */
+    uint8_t instance[WIRE_ID_BYTES]; /* the sender's */
+    uint8_t wanted[WIRE_ID_BYTES];   /* whom it takes the receiver for */
+} wire_greeting;
+
+/* The sender has begun this sum, and takes its blocks. */
+typedef struct wire_begun {
+    tarry_sum_id name;  /* without the digest */
+    uint64_t epoch;     /* of the group */
+    uint64_t dimension; /* 1..WIRE_VECTOR_MOST */
+    uint32_t parts;     /* 1..WIRE_PARTS_MOST */
+    bool empty;         /* its coded part is zeros, and is not sent */
+} wire_begun;
+
+typedef enum wire_block_kind {
+    WIRE_BLOCK_PART, /* of the sender's coded part, in the receiver's slice */
+    WIRE_BLOCK_SUM,  /* of the sum, in the sender's slice */
+    WIRE_BLOCKS,
+} wire_block_kind;
+
+typedef struct wire_block {
+    tarry_sum_id name; /* without the digest */
+    wire_block_kind kind;
+    uint32_t part;  /* SUM: which one; PART: 0 */
+    uint64_t first; /* number of the part that these begin at */
+    uint64_t count; /* 1..WIRE_BLOCK_NUMBERS */
+} wire_block;
+
+typedef enum wire_ask_kind {
+    WIRE_ASK_NOTHING, /* the request is withdrawn */
+    WIRE_ASK_SUM,     /* a sum that the receiver holds, of this name and digest */
+    WIRE_ASK_STATE,   /* the receiver's state after this sum, or a later one */
+    WIRE_ASKS,
+} wire_ask_kind;
+
+typedef struct wire_ask {
+    uint32_t request; /* the sender's number for it */
+    wire_ask_kind kind;
+    tarry_sum_id sum;
+} wire_ask;
+
+typedef enum wire_outcome {
+    WIRE_OUTCOME_NONE,  /* it can't be had */
+    WIRE_OUTCOME_COMES, /* in pieces, in their order */
+    WIRE_OUTCOME_WHOLE, /* that was the last one */
+    WIRE_OUTCOMES,
+} wire_outcome;
+
+typedef struct wire_answer {
+    uint32_t request;
+    wire_outcome outcome;
+    tarry_sum_id sum;                  /* COMES: of a state: that it is after; else as asked */
+    uint64_t total;                    /* COMES: bytes, at most WIRE_BLOB_MOST; else 0 */
+    uint8_t digest[WIRE_DIGEST_BYTES]; /* WHOLE: SHA-256 of all; else zeros */
+} wire_answer;
+
+typedef struct wire_piece {
+    uint32_t request;
+    uint64_t first; /* byte that these begin at */
+    uint64_t count; /* 1..WIRE_PIECE_BYTES */
+} wire_piece;
+
+size_t wire_member_encode(const wire_member *member, uint8_t *frame);
+int wire_member_decode(const wire_head *head, const uint8_t *body, wire_member *member);
+size_t wire_greeting_encode(const wire_greeting *greeting, uint8_t *frame);
+/* What follows the versions is not looked at where this one is not among them, and left zero. */
+int wire_greeting_decode(const wire_head *head, const uint8_t *body, wire_greeting *greeting);
+size_t wire_begun_encode(const wire_begun *begun, uint8_t *frame);
+int wire_begun_decode(const wire_head *head, const uint8_t *body, wire_begun *begun);
+size_t wire_block_encode(const wire_block *block, uint8_t *frame);
+int wire_block_decode(const wire_head *head, const uint8_t *body, wire_block *block);
+size_t wire_ask_encode(const wire_ask *ask, uint8_t *frame);
+int wire_ask_decode(const wire_head *head, const uint8_t *body, wire_ask *ask);
+size_t wire_answer_encode(const wire_answer *answer, uint8_t *frame);
+int wire_answer_decode(const wire_head *head, const uint8_t *body, wire_answer *answer);
+size_t wire_piece_encode(const wire_piece *piece, uint8_t *frame);
+int wire_piece_decode(const wire_head *head, const uint8_t *body, wire_piece *piece);
+
+#endif

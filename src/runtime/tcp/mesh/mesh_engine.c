@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The engine's functions: groups, and what the caller has the thread do about sums (mesh_sum.c). */
+#include <string.h>
+
+#include "base/diagnostic.h"
+#include "base/memory.h"
+#include "runtime/tcp/mesh/mesh_state.h"
+
+enum {
+    NUMBER_BYTES = 4,
+    WINDOW_MOST = 32, /* blocks, of one member */
+    WINDOW_LEAST = 2,
+    WINDOWS_BYTES = 64 << 20, /* of all together, if that is enough for WINDOW_LEAST */
+};
+
+static mesh *of_engine(tarry_engine *engine)
+{
+    return (mesh *)engine; /* its first member */
+}
+
+static void engine_address(tarry_engine *engine, uint8_t *bytes, size_t *size)
+{
+    mesh_own_address(of_engine(engine), bytes, size);
+}
+
+static void free_group(mesh *self)
+{
+    mesh_sum *sum = &self->sum;
+    vector_release(&self->allocator, sum->windows);
+    memory_release(&self->allocator, sum->places);
+    memory_release(&self->allocator, sum->z);
+    memory_release(&self->allocator, sum->has);
+    memory_release(&self->allocator, sum->intake);
+    memory_release(&self->allocator, sum->workers);
+    memory_release(&self->allocator, sum->members);
+    *sum = (mesh_sum){
+        .kernel = sum->kernel,
+        .terms = {.rows = sum->terms.rows},
+        .rows_room = sum->rows_room,
+        .loads = sum->loads,
+    };
+}
+
+static int make_group(mesh *self, uint32_t count)
+{
+    mesh_sum *sum = &self->sum;
+    const tarry_allocator *from = &self->allocator;
+    size_t others = count - 1, block = WIRE_BLOCK_NUMBERS;
+    size_t blocks = others > 0 ? WINDOWS_BYTES / NUMBER_BYTES / block / others : 0;
+    blocks = blocks < WINDOW_LEAST ? WINDOW_LEAST : blocks > WINDOW_MOST ? WINDOW_MOST : blocks;
+    sum->members = memory_allocate(from, count, sizeof(*sum->members));
+    sum->workers = memory_allocate(from, count, sizeof(*sum->workers));
+    sum->intake = memory_allocate(from, count, sizeof(*sum->intake));
+    sum->has = memory_allocate(from, count, sizeof(*sum->has));
+    sum->z = memory_allocate(from, count, sizeof(*sum->z));
+    sum->places = memory_allocate(from, count, sizeof(*sum->places));
+    sum->windows = vector_allocate(from, others * blocks * block);
+    if (sum->members == NULL || sum->workers == NULL || sum->intake == NULL || sum->has == NULL ||
+        sum->z == NULL || sum->places == NULL || sum->windows == NULL) {
+        free_group(self);
+        return TARRY_ERROR_NO_MEMORY;
+    }
+    sum->kernel = kernel_best();
+    sum->terms.places = sum->places;
+    sum->window_blocks = blocks;
+    sum->count = count;
+    return TARRY_OK;
+}
+
+typedef struct forming {
+    const tarry_engine_group *group;
+    const mesh_address *where;
+    int error;
+} forming;
+
+/* Members of the group before that nobody else has admitted are none any more. */
+static void forget_members(mesh *self)
+{
+    for (size_t i = 0; i < self->member_count;) {
+        mesh_member *member = self->members[i];
+        if (member->grouped || member->admitted)
+            i++;
+        else
+            mesh_drop(self, member, "is no member any more");
+    }
+}
+
+static void form(mesh *self, void *argument)
+{
+    forming *asked = argument;
+    const tarry_engine_group *group = asked->group;
+    mesh_sum *sum = &self->sum;
+    mesh_sum_let_go(self);
+    for (size_t i = 0; i < self->member_count; i++)
+        self->members[i]->grouped = false;
+    if (sum->count != group->count) {
+        free_group(self);
+        asked->error = make_group(self, group->count);
+    }
+    size_t window = sum->window_blocks * WIRE_BLOCK_NUMBERS;
+    for (uint32_t i = 0; asked->error == TARRY_OK && i < group->count; i++) {
+        mesh_member *member = NULL;
+        if (i != group->place) {
+            member = mesh_add(self, group->members[i].worker, &asked->where[i]);
+            asked->error = member != NULL ? TARRY_OK : TARRY_ERROR_NO_MEMORY;
+        }
+        if (member != NULL) {
+            member->grouped = true;
+            member->place = i;
+        }
+        sum->members[i] = member;
+        sum->workers[i] = group->members[i].worker;
+        sum->intake[i].window = sum->windows + (size_t)(i < group->place ? i
+                                                        : i > 0          ? i - 1
+                                                                         : 0) *
+                                                   window;
+    }
+    if (asked->error != TARRY_OK)
+        free_group(self);
+    sum->epoch = group->epoch;
+    sum->place = group->place;
+    forget_members(self);
+    mesh_engine_is(self, TARRY_ENGINE_IDLE, TARRY_ENGINE_NOBODY, "");
+}
+
+static int engine_form(tarry_engine *engine, const tarry_engine_group *group,
+                       tarry_diagnostic *diagnostic)
+{
+    mesh *self = of_engine(engine);
+    forming asked = {.group = group, .error = TARRY_OK};
+    mesh_address *where = memory_allocate(&self->allocator, group->count, sizeof(*where));
+    if (where == NULL)
+        return diagnose_no_memory(diagnostic, "a group of workers");
+    int error = group->place < group->count
+                    ? TARRY_OK
+                    : diagnose(diagnostic, TARRY_ERROR_ARGUMENT, "group: place %u of %u",
+                               group->place, group->count);
+    for (uint32_t i = 0; error == TARRY_OK && i < group->count; i++) {
+        const tarry_engine_member *member = &group->members[i];
+        if (mesh_address_decode(member->address, member->address_size, &where[i]) != TARRY_OK)
+            error = diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
+                             "group: worker %u has no address for connections", member->worker);
+        else if (i > 0 && member->worker <= group->members[i - 1].worker)
+            error = diagnose(diagnostic, TARRY_ERROR_ARGUMENT, "group: worker %u is out of order",
+                             member->worker);
+        else if ((memcmp(where[i].instance, self->own.instance, WIRE_ID_BYTES) == 0) !=
+                 (i == group->place))
+            error = diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
+                             "group: the own address is not in the own place");
+    }
+    asked.where = where;
+    if (error == TARRY_OK) {
+        mesh_do(self, form, &asked);
+        error = asked.error;
+        if (error != TARRY_OK)
+            diagnose_no_memory(diagnostic, "a group of workers");
+    }
+    memory_release(&self->allocator, where);
+    return error;
+}
+
+typedef struct starting {
+    const tarry_engine_sum *sum;
+    int error;
+} starting;
+
+static void start(mesh *self, void *argument)
+{
+    starting *asked = argument;
+    asked->error = mesh_sum_start(self, asked->sum);
+}
+
+static int engine_start(tarry_engine *engine, const tarry_engine_sum *sum)
+{
+    starting asked = {.sum = sum};
+    mesh_do(of_engine(engine), start, &asked);
+    return asked.error;
+}
+
+static bool engine_runs(const mesh *self)
+{
+    return self->engine_progress.state == TARRY_ENGINE_RUNNING;
+}
+
+static void engine_wait(tarry_engine *engine, uint64_t until_ns, tarry_engine_progress *progress)
+{
+    mesh *self = of_engine(engine);
+    pthread_mutex_lock(&self->lock);
+    mesh_wait(self, &self->engine_woken, until_ns, engine_runs);
+    *progress = self->engine_progress;
+    pthread_mutex_unlock(&self->lock);
+}
+
+static void engine_wake(tarry_engine *engine)
+{
+    mesh_wake(of_engine(engine), &of_engine(engine)->engine_woken);
+}
+
+static void abandon(mesh *self, void *argument)
+{
+    (void)argument;
+    mesh_sum_let_go(self);
+    mesh_engine_is(self, TARRY_ENGINE_IDLE, TARRY_ENGINE_NOBODY, "");
+}
+
+static void engine_abandon(tarry_engine *engine)
+{
+    mesh_do(of_engine(engine), abandon, NULL);
+}
+
+static void engine_free(tarry_engine *engine)
+{
+    mesh_free(of_engine(engine));
+}
+
+const tarry_engine_methods mesh_engine_methods = {
+    .name = "direct",
+    .address = engine_address,
+    .form = engine_form,
+    .start = engine_start,
+    .wait = engine_wait,
+    .wake = engine_wake,
+    .abandon = engine_abandon,
+    .free = engine_free,
+};
+
+void mesh_engine_close(mesh *self)
+{
+    free_group(self);
+    memory_release(&self->allocator, self->sum.terms.rows);
+}

@@ -1,0 +1,484 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who is connected, and how that comes about. */
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/diagnostic.h"
+#include "base/memory.h"
+#include "protocol/wire/wire_layout.h"
+#include "runtime/clock.h"
+#include "runtime/tcp/mesh/mesh_state.h"
+
+#define STRANGER_NS UINT64_C(10000000000)
+#define NS_PER_MS UINT64_C(1000000)
+
+enum {
+    ACCEPTED_PER_TURN = 16,
+    STRANGERS_MOST = 64, /* and as many as there are members */
+    MOST_WAITING = 1 << 20,
+    CHANNEL_FAILURE_BYTES = 160,
+};
+
+static void on_tick(uv_timer_t *timer);
+static void connect_to(mesh *self, mesh_member *member);
+
+/* ---- the end of a connection ---- */
+
+static void unlist(mesh *self, mesh_link *link)
+{
+    mesh_link **at = &self->links;
+    while (*at != link)
+        at = &(*at)->next;
+    *at = link->next;
+}
+
+/* When the next thing has to be done without anything happening. */
+static void set_tick(mesh *self)
+{
+    uint64_t now = clock_now_ns(), soonest = TARRY_NEVER;
+    for (size_t i = 0; i < self->member_count; i++)
+        if (self->members[i]->retry_ns < soonest)
+            soonest = self->members[i]->retry_ns;
+    for (const mesh_link *link = self->links; link != NULL; link = link->next)
+        if (!link->greeted && link->since_ns + STRANGER_NS < soonest)
+            soonest = link->since_ns + STRANGER_NS;
+    if (soonest == TARRY_NEVER) {
+        uv_timer_stop(&self->tick);
+        return;
+    }
+    uint64_t wait = soonest > now ? soonest - now : 0;
+    uv_update_time(&self->loop);
+    uv_timer_start(&self->tick, on_tick, (wait + NS_PER_MS - 1) / NS_PER_MS, 0);
+}
+
+static bool dials(const mesh *self, const mesh_member *member)
+{
+    return memcmp(self->own.instance, member->where.instance, WIRE_ID_BYTES) > 0;
+}
+
+/* Ends it; what depends on it is told `why`. */
+static void end_link(mesh_link *link, const char *why)
+{
+    mesh *self = link->mesh;
+    mesh_member *member = link->member;
+    char reason[CHANNEL_FAILURE_BYTES];
+    snprintf(reason, sizeof(reason), "%s", why);
+    unlist(self, link);
+    mesh_exchange_close(link);
+    if (member == NULL) {
+        self->strangers--;
+    } else {
+        member->link = NULL;
+        if (dials(self, member)) {
+            backoff_lost(&member->wait, clock_now_ns() - link->since_ns);
+            member->retry_ns = clock_from_now(backoff_next_ns(&member->wait));
+        }
+    }
+    memory_release(&self->allocator, link);
+    if (member != NULL) {
+        mesh_sum_lost(self, member, reason);
+        mesh_exchange_lost(self, member, reason);
+    }
+    set_tick(self);
+}
+
+bool mesh_misbehaves(mesh_link *link, const char *why)
+{
+    end_link(link, why);
+    return false;
+}
+
+/* ---- its beginning ---- */
+
+static void greet(mesh_link *link)
+{
+    uint8_t frame[WIRE_HEAD_BYTES + LAYOUT_GREETING];
+    wire_greeting greeting = {.oldest = WIRE_VERSION, .newest = WIRE_VERSION};
+    memcpy(greeting.instance, link->mesh->own.instance, WIRE_ID_BYTES);
+    memcpy(greeting.wanted, link->member->where.instance, WIRE_ID_BYTES);
+    channel_send(link->channel, frame, wire_greeting_encode(&greeting, frame));
+}
+
+static void establish(mesh_link *link)
+{
+    mesh *self = link->mesh;
+    mesh_member *member = link->member;
+    link->greeted = true;
+    link->since_ns = clock_now_ns();
+    channel_allow(link->channel, LAYOUT_PIECE + WIRE_PIECE_BYTES);
+    set_tick(self);
+    mesh_sum_linked(self, member);
+    if (member->link == link)
+        mesh_exchange_linked(self, member);
+}
+
+static bool fits(const mesh_link *link, const mesh_member *member)
+{
+    return memcmp(link->greeting.instance, member->where.instance, WIRE_ID_BYTES) == 0 &&
+           memcmp(link->fingerprint, member->where.fingerprint, WIRE_DIGEST_BYTES) == 0;
+}
+
+/* A stranger that has greeted may be a member; if it is none yet it waits until it is one. */
+static void settle(mesh_link *link)
+{
+    mesh *self = link->mesh;
+    for (size_t i = 0; i < self->member_count; i++) {
+        mesh_member *member = self->members[i];
+        if (!fits(link, member) || dials(self, member))
+            continue;
+        if (member->link != NULL)
+            end_link(member->link, "it has connected anew");
+        link->member = member;
+        member->link = link;
+        self->strangers--;
+        greet(link);
+        establish(link);
+        return;
+    }
+}
+
+static bool take_greeting(mesh_link *link, const wire_head *head, const uint8_t *body)
+{
+    wire_greeting greeting;
+    if (link->greeted || link->greeting.newest != 0 ||
+        wire_greeting_decode(head, body, &greeting) != TARRY_OK)
+        return mesh_misbehaves(link, "what came is not of this protocol");
+    if (greeting.oldest > WIRE_VERSION || greeting.newest < WIRE_VERSION)
+        return mesh_misbehaves(link, "it speaks another version of the protocol");
+    link->greeting = greeting;
+    if (memcmp(greeting.wanted, link->mesh->own.instance, WIRE_ID_BYTES) != 0 ||
+        (link->dialed && !fits(link, link->member)))
+        return mesh_misbehaves(link, "it is another one than was wanted");
+    mesh *self = link->mesh;
+    channel *its = link->channel;
+    if (link->dialed)
+        establish(link);
+    else
+        settle(link);
+    for (const mesh_link *at = self->links; at != NULL; at = at->next)
+        if (at->channel == its)
+            return true;
+    return false;
+}
+
+static void on_opened(void *user)
+{
+    mesh_link *link = user;
+    SSL *ssl = channel_ssl(link->channel);
+    link->opened = true;
+    if (ssl != NULL) {
+        const X509 *certificate = SSL_get0_peer_certificate(ssl);
+        if (certificate == NULL) {
+            end_link(link, "no certificate");
+            return;
+        }
+        credential_fingerprint(certificate, link->fingerprint);
+    }
+    if (link->dialed)
+        greet(link);
+}
+
+#define TAKE(noun, taker)                                                                          \
+    do {                                                                                           \
+        wire_##noun read;                                                                          \
+        if (wire_##noun##_decode(head, body, &read) == TARRY_OK)                                   \
+            return taker(link, &read);                                                             \
+    } while (false)
+
+static bool on_frame(void *user, const wire_head *head, const uint8_t *body)
+{
+    mesh_link *link = user;
+    if (head->kind == WIRE_GREETING)
+        return take_greeting(link, head, body);
+    if (link->greeted && head->kind == WIRE_BEGUN)
+        TAKE(begun, mesh_sum_begun);
+    else if (link->greeted && head->kind == WIRE_ASK)
+        TAKE(ask, mesh_exchange_ask);
+    else if (link->greeted && head->kind == WIRE_ANSWER)
+        TAKE(answer, mesh_exchange_answer);
+    return mesh_misbehaves(link, "what came is not of this protocol");
+}
+
+static channel_verdict on_begin(void *user, const wire_head *head, const uint8_t *body,
+                                size_t bytes, void **place)
+{
+    mesh_link *link = user;
+    (void)bytes;
+    if (link->greeted && head->kind == WIRE_BLOCK) {
+        wire_block block;
+        if (wire_block_decode(head, body, &block) == TARRY_OK)
+            return mesh_sum_begin(link, &block, place);
+    } else if (link->greeted && head->kind == WIRE_PIECE) {
+        wire_piece piece;
+        if (wire_piece_decode(head, body, &piece) == TARRY_OK)
+            return mesh_exchange_begin(link, &piece, place);
+    }
+    mesh_misbehaves(link, "what came is not of this protocol");
+    return CHANNEL_END;
+}
+
+static bool on_complete(void *user, const wire_head *head, const uint8_t *body)
+{
+    mesh_link *link = user;
+    wire_block block;
+    wire_piece piece;
+    if (head->kind == WIRE_BLOCK && wire_block_decode(head, body, &block) == TARRY_OK)
+        return mesh_sum_complete(link, &block);
+    if (head->kind == WIRE_PIECE && wire_piece_decode(head, body, &piece) == TARRY_OK)
+        return mesh_exchange_complete(link, &piece);
+    return mesh_misbehaves(link, "what came is not of this protocol");
+}
+
+static void on_ended(void *user, channel_end how)
+{
+    mesh_link *link = user;
+    (void)how;
+    end_link(link, channel_failure(link->channel));
+}
+
+/* Takes over the socket. */
+static mesh_link *open_link(mesh *self, int fd, mesh_member *member)
+{
+    SSL *ssl = NULL;
+    mesh_link *link = memory_allocate(&self->allocator, 1, sizeof(*link));
+    if (link == NULL)
+        goto close_socket;
+    if (self->credential != NULL) {
+        ssl = credential_open_between(self->credential, member == NULL);
+        if (ssl == NULL)
+            goto release;
+    }
+    const channel_settings settings = {
+        .most_waiting = MOST_WAITING,
+        .most_length = WIRE_SMALL_BYTES,
+        .shared = self->shared,
+    };
+    const channel_handlers handlers = {
+        .user = link,
+        .opened = on_opened,
+        .frame = on_frame,
+        .begin = on_begin,
+        .complete = on_complete,
+        .ended = on_ended,
+    };
+    *link = (mesh_link){.mesh = self, .since_ns = clock_now_ns(), .dialed = member != NULL};
+    if (channel_open(&self->loop, fd, ssl, member != NULL, &settings, &handlers, &self->allocator,
+                     &link->channel) != TARRY_OK) {
+        memory_release(&self->allocator, link);
+        return NULL;
+    }
+    link->member = member;
+    link->next = self->links;
+    self->links = link;
+    return link;
+release:
+    memory_release(&self->allocator, link);
+close_socket:
+    close(fd);
+    return NULL;
+}
+
+/* ---- who comes ---- */
+
+/* The oldest one goes, so that whoever says nothing keeps nobody out. */
+static void displace(mesh *self)
+{
+    mesh_link *oldest = NULL;
+    for (mesh_link *link = self->links; link != NULL; link = link->next)
+        if (link->member == NULL && (oldest == NULL || link->since_ns <= oldest->since_ns))
+            oldest = link;
+    if (oldest != NULL)
+        end_link(oldest, "there is no room");
+}
+
+static void on_come(uv_poll_t *poll, int status, int events)
+{
+    mesh *self = poll->data;
+    (void)events;
+    for (int i = 0; status == 0 && i < ACCEPTED_PER_TURN; i++) {
+        int fd = accept4(self->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (fd < 0)
+            break;
+        if (self->strangers >= STRANGERS_MOST + self->member_count)
+            displace(self);
+        if (open_link(self, fd, NULL) != NULL)
+            self->strangers++;
+    }
+    set_tick(self);
+}
+
+/* ---- who is called ---- */
+
+static void not_reached(mesh *self, mesh_member *member, const char *why)
+{
+    member->retry_ns = clock_from_now(backoff_next_ns(&member->wait));
+    mesh_sum_lost(self, member, why);
+    mesh_exchange_lost(self, member, why);
+}
+
+static void connect_to(mesh *self, mesh_member *member)
+{
+    const address *place = &member->where.places[member->tried++ % member->where.count];
+    tarry_diagnostic why;
+    int fd;
+    member->retry_ns = TARRY_NEVER;
+    if (address_connect(place, &fd, &why) != TARRY_OK) {
+        not_reached(self, member, why.text);
+        return;
+    }
+    member->link = open_link(self, fd, member);
+    if (member->link == NULL)
+        not_reached(self, member, "out of memory");
+}
+
+void mesh_hurry(mesh *self, mesh_member *member)
+{
+    if (member->link != NULL || !dials(self, member))
+        return;
+    member->retry_ns = clock_now_ns();
+    set_tick(self);
+}
+
+static void on_tick(uv_timer_t *timer)
+{
+    mesh *self = timer->data;
+    uint64_t now = clock_now_ns();
+    for (size_t i = 0; i < self->member_count; i++)
+        if (self->members[i]->retry_ns <= now)
+            connect_to(self, self->members[i]);
+    for (mesh_link *link = self->links, *next; link != NULL; link = next) {
+        next = link->next;
+        if (link->greeted || now < link->since_ns + STRANGER_NS)
+            continue;
+        end_link(link, "it does not answer");
+        next = self->links; /* what that led to may have ended others */
+    }
+    set_tick(self);
+}
+
+/* ---- members ---- */
+
+mesh_member *mesh_find(const mesh *self, uint32_t worker)
+{
+    for (size_t i = 0; i < self->member_count; i++)
+        if (self->members[i]->worker == worker)
+            return self->members[i];
+    return NULL;
+}
+
+static void settle_strangers(mesh *self)
+{
+    for (mesh_link *link = self->links, *next; link != NULL; link = next) {
+        next = link->next;
+        if (link->member == NULL && link->greeting.newest != 0)
+            settle(link);
+    }
+}
+
+mesh_member *mesh_add(mesh *self, uint32_t worker, const mesh_address *where)
+{
+    enum { LEAST = 8 };
+    mesh_member *member = mesh_find(self, worker);
+    if (member != NULL) {
+        if (memcmp(member->where.instance, where->instance, WIRE_ID_BYTES) == 0)
+            return member;
+        mesh_drop(self, member, "another one has its place");
+    }
+    if (self->member_count == self->member_room) {
+        size_t room = memory_room(self->member_room, self->member_count + 1, LEAST);
+        mesh_member **grown = memory_grow(&self->allocator, self->members, self->member_count, room,
+                                          sizeof(mesh_member *));
+        if (grown == NULL)
+            return NULL;
+        self->members = grown;
+        self->member_room = room;
+    }
+    member = memory_allocate(&self->allocator, 1, sizeof(*member));
+    if (member == NULL)
+        return NULL;
+    *member = (mesh_member){.worker = worker, .where = *where, .retry_ns = TARRY_NEVER};
+    uint64_t seed;
+    memcpy(&seed, self->own.instance, sizeof(seed));
+    backoff_init(&member->wait, seed, worker, 0);
+    self->members[self->member_count++] = member;
+    mesh_hurry(self, member);
+    settle_strangers(self);
+    return member;
+}
+
+void mesh_drop(mesh *self, mesh_member *member, const char *why)
+{
+    if (member->link != NULL)
+        end_link(member->link, why);
+    mesh_sum_lost(self, member, why);
+    mesh_exchange_lost(self, member, why);
+    for (uint32_t i = 0; i < self->sum.count; i++)
+        if (self->sum.members[i] == member)
+            self->sum.members[i] = NULL;
+    size_t at = 0;
+    while (self->members[at] != member)
+        at++;
+    self->members[at] = self->members[--self->member_count];
+    memory_release(&self->allocator, member);
+    set_tick(self);
+}
+
+/* ---- the listener ---- */
+
+static int own_places(mesh *self, const mesh_settings *settings, tarry_diagnostic *diagnostic)
+{
+    address listened, found[ADDRESS_MOST];
+    uint32_t count = 1;
+    int error = address_of(self->listen_fd, &listened, diagnostic);
+    found[0] = listened;
+    if (error == TARRY_OK && settings->advertise != NULL)
+        error = address_resolve(settings->advertise, false, found, &count, diagnostic);
+    if (error != TARRY_OK)
+        return error;
+    for (uint32_t i = 0; i < count && self->own.count < MESH_PLACES; i++) {
+        if (address_is_unix(&found[i]))
+            return diagnose(diagnostic, TARRY_ERROR_FORMAT, "%s: workers are reached by HOST:PORT",
+                            settings->advertise);
+        address_take_port(&found[i], &listened);
+        self->own.places[self->own.count++] = found[i];
+    }
+    return address_is_wildcard(&self->own.places[0])
+               ? diagnose(diagnostic, TARRY_ERROR_FORMAT,
+                          "%s: others can't reach that; say where they can", settings->listen)
+               : TARRY_OK;
+}
+
+int mesh_listen(mesh *self, const mesh_settings *settings, tarry_diagnostic *diagnostic)
+{
+    address found[ADDRESS_MOST];
+    uint32_t count;
+    int error = address_resolve(settings->listen, true, found, &count, diagnostic);
+    if (error != TARRY_OK)
+        return error;
+    if (address_is_unix(&found[0]))
+        return diagnose(diagnostic, TARRY_ERROR_FORMAT, "%s: workers listen on HOST:PORT",
+                        settings->listen);
+    error = address_listen(&found[0], &self->listen_fd, diagnostic);
+    return error == TARRY_OK ? own_places(self, settings, diagnostic) : error;
+}
+
+void mesh_close_listener(mesh *self)
+{
+    close(self->listen_fd);
+}
+
+void mesh_peers_start(mesh *self)
+{
+    uv_poll_start(&self->listener, UV_READABLE, on_come);
+}
+
+void mesh_peers_stop(mesh *self)
+{
+    while (self->member_count > 0)
+        mesh_drop(self, self->members[0], "the worker ends");
+    while (self->links != NULL)
+        end_link(self->links, "the worker ends");
+}

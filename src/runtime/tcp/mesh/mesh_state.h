@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a mesh is, for the files that make it up. All but what is said to be guarded by the lock
+ * belongs to its thread. */
+#ifndef TCP_MESH_STATE_H
+#define TCP_MESH_STATE_H
+
+#include <pthread.h>
+#include <uv.h>
+
+#include "engine/share.h"
+#include "protocol/wire/wire_mesh.h"
+#include "runtime/tcp/mesh/mesh.h"
+#include "runtime/tcp/mesh/mesh_address.h"
+#include "runtime/tcp/net/backoff.h"
+#include "runtime/tcp/net/channel.h"
+
+/* What is dropped together. */
+enum mesh_tag { MESH_TAG_SUM = 1, MESH_TAG_HELD, MESH_TAG_STATE };
+
+enum { MESH_STREAMS = 4 }; /* that one peer gets at a time */
+
+typedef struct mesh_member mesh_member; /* another worker that may be talked to */
+typedef struct mesh_link mesh_link;
+typedef struct mesh_copy mesh_copy;
+
+/* Something large on its way to a peer that asked for it. */
+typedef struct mesh_stream {
+    uint32_t request; /* 0: none */
+    wire_ask_kind kind;
+    bool waits; /* for a copy of the state */
+    bool cut;   /* nothing more of it is sent */
+    tarry_sum_id sum;
+    const uint8_t *bytes;
+    uint64_t size, sent;
+    uint32_t loads; /* in the channel */
+    struct digest *digest;
+    mesh_link *link;
+} mesh_stream;
+
+/* A connection. */
+struct mesh_link {
+    mesh *mesh;
+    mesh_link *next;
+    channel *channel;
+    mesh_member *member; /* NULL: it is a stranger's so far */
+    uint64_t since_ns;
+    bool dialed, opened, greeted;
+    wire_greeting greeting;                 /* `greeted`: what it said */
+    uint8_t fingerprint[WIRE_DIGEST_BYTES]; /* of the certificate that it showed */
+    wire_begun begun;                       /* the last one; step 0: none */
+    mesh_stream streams[MESH_STREAMS];
+};
+
+/* Another worker that may be talked to. */
+struct mesh_member {
+    uint32_t worker;
+    bool admitted;
+    bool grouped; /* in the engine's group, ... */
+    uint32_t place;
+    mesh_address where;
+    mesh_link *link; /* dialed, or accepted; NULL: there is none */
+    uint32_t tried;  /* of its places: the last one */
+    backoff wait;
+    uint64_t retry_ns; /* TARRY_NEVER: it connects, or is connected to */
+};
+
+/* What one member's numbers have come to, in the sum that runs. */
+typedef struct mesh_intake {
+    uint32_t part_stripe; /* the next one of its coded part, in the own share */
+    uint64_t sum_block;   /* the next one of the sum, in its share: stripe * parts + part */
+    float *window;        /* blocks of its coded part that are in and not decoded yet: a ring */
+    bool begun;
+} mesh_intake;
+
+typedef struct mesh_sum {
+    uint64_t epoch;
+    uint32_t count, place; /* 0: there is no group */
+    mesh_member **members; /* NULL: itself, or one that was removed */
+    uint32_t *workers;
+    mesh_intake *intake;
+    bool *has;        /* a coded part that is not zeros */
+    const float **z;  /* of one share */
+    uint32_t *places; /* terms' */
+    float *windows;   /* all intakes' */
+    size_t window_blocks;
+    const kernel *kernel;
+    /* The one that runs: */
+    bool runs;
+    tarry_engine_sum asked;
+    layout cut;
+    share_terms terms; /* `rows`: of `rows_room` numbers */
+    size_t rows_room;
+    uint32_t begun;  /* members whose begun is in, with itself */
+    uint32_t stripe; /* the next one of the own share that is decoded */
+    uint64_t loads;  /* in the channels, that read the part or the sum */
+    uint64_t moved;
+} mesh_sum;
+
+/* What is got from another worker. */
+typedef struct mesh_request {
+    uint32_t number;
+    wire_ask_kind kind; /* NOTHING: none runs */
+    uint32_t from;
+    bool sent, comes;
+    tarry_sum_id sum;
+    uint8_t *bytes; /* where they go */
+    uint8_t *state; /* of a load: the same, by the allocator; stays after the end */
+    uint64_t size, got;
+    struct digest *digest;
+} mesh_request;
+
+/* A copy of the own state. */
+struct mesh_copy {
+    uint8_t *bytes; /* NULL: there is none */
+    uint64_t size;
+    tarry_sum_id after;
+};
+
+typedef struct mesh_call {
+    void (*carry)(mesh *self, void *argument); /* NULL: none waits */
+    void *argument;
+} mesh_call;
+
+struct mesh {
+    tarry_engine engine;
+    exchange exchange;
+    tarry_allocator allocator;
+    credential *credential;
+    mesh_address own;
+    uv_loop_t loop;
+    uv_async_t wake;
+    uv_timer_t tick;
+    uv_poll_t listener;
+    int listen_fd;
+    pthread_t thread;
+    uint8_t *shared; /* the channels' */
+    mesh_link *links;
+    uint32_t strangers;
+    mesh_member **members;
+    size_t member_count, member_room;
+    mesh_sum sum;
+    mesh_request request;
+    mesh_copy copy;
+    struct {
+        tarry_sum_id sum; /* step 0: none */
+        const uint8_t *bytes;
+        uint64_t size;
+    } held;
+    /* Guarded by the lock: */
+    pthread_mutex_t lock;
+    pthread_cond_t called, moved; /* a call is over; there is progress */
+    mesh_call call;
+    bool stopping, engine_woken, exchange_woken;
+    tarry_engine_progress engine_progress;
+    exchange_progress exchange_progress;
+    void (*wanted)(void *user);
+    void *wanted_user;
+};
+
+/* Has the thread carry this out, and waits for that. */
+void mesh_do(mesh *self, void (*carry)(mesh *self, void *argument), void *argument);
+void mesh_engine_is(mesh *self, tarry_engine_state state, uint32_t suspect, const char *why);
+void mesh_exchange_is(mesh *self, exchange_state state, const char *why);
+/* With the lock held: waits until `runs` says no, until_ns (0: not at all), or *woken, which is
+ * reset. */
+void mesh_wait(mesh *self, bool *woken, uint64_t until_ns, bool (*runs)(const mesh *self));
+/* Sets *woken. */
+void mesh_wake(mesh *self, bool *woken);
+
+/* ---- mesh_peers.c ---- */
+
+int mesh_listen(mesh *self, const mesh_settings *settings, tarry_diagnostic *diagnostic);
+void mesh_close_listener(mesh *self);
+void mesh_peers_start(mesh *self);
+void mesh_peers_stop(mesh *self);
+mesh_member *mesh_find(const mesh *self, uint32_t worker);
+/* Adds it, or gives back the one that is there; of another instance: after dropping that. NULL: no
+ * memory. */
+mesh_member *mesh_add(mesh *self, uint32_t worker, const mesh_address *where);
+/* Its connection ends, and it is none any more. */
+void mesh_drop(mesh *self, mesh_member *member, const char *why);
+/* Whether frames can be sent to it. */
+static inline bool mesh_is_linked(const mesh_member *member)
+{
+    return member->link != NULL && member->link->greeted;
+}
+/* It is wanted now: if it is not connected, that is tried without delay. */
+void mesh_hurry(mesh *self, mesh_member *member);
+/* What came over it is not of this protocol. Gives back false. */
+bool mesh_misbehaves(mesh_link *link, const char *why);
+
+/* ---- mesh_engine.c ---- */
+
+extern const tarry_engine_methods mesh_engine_methods;
+void mesh_engine_close(mesh *self);
+
+/* ---- mesh_sum.c ---- */
+
+/* Errors as an engine's `start`. */
+int mesh_sum_start(mesh *self, const tarry_engine_sum *asked);
+/* What runs ends: nothing of it is read or written from here on. */
+void mesh_sum_let_go(mesh *self);
+void mesh_sum_linked(mesh *self, mesh_member *member);
+/* It can't be reached, or its connection is lost. */
+void mesh_sum_lost(mesh *self, mesh_member *member, const char *why);
+bool mesh_sum_begun(mesh_link *link, const wire_begun *begun);
+channel_verdict mesh_sum_begin(mesh_link *link, const wire_block *block, void **place);
+bool mesh_sum_complete(mesh_link *link, const wire_block *block);
+
+/* ---- mesh_exchange.c ---- */
+
+extern const exchange_methods mesh_exchange_methods;
+void mesh_exchange_linked(mesh *self, mesh_member *member);
+void mesh_exchange_lost(mesh *self, mesh_member *member, const char *why);
+bool mesh_exchange_ask(mesh_link *link, const wire_ask *ask);
+bool mesh_exchange_answer(mesh_link *link, const wire_answer *answer);
+channel_verdict mesh_exchange_begin(mesh_link *link, const wire_piece *piece, void **place);
+bool mesh_exchange_complete(mesh_link *link, const wire_piece *piece);
+/* Closes the channel, and ends its streams. */
+void mesh_exchange_close(mesh_link *link);
+void mesh_exchange_free(mesh *self);
+
+#endif

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a worker does among workers, where everyone gets the sum (TARRY_SUM_EVERYWHERE): it carries
+ * out one order at a time on a thread of its own, REDUCE by an engine, FETCH and LOAD by an
+ * exchange, so that the executor's talking thread stays free to answer the server. It has the sum
+ * that is held and the replica that steps on it, and hands both on to workers that ask.
+ *
+ * The talking thread gives orders, takes their ends and steps; the replica is called by it alone,
+ * but for `save`, which the exchange thread calls while nothing steps. A state that was got is
+ * loaded when its end is taken: an order that is abandoned has changed nothing.
+ */
+#ifndef RUNTIME_COLLECTIVE_H
+#define RUNTIME_COLLECTIVE_H
+
+#include <stdbool.h>
+
+#include <tarry/engine.h>
+#include <tarry/plan.h>
+#include <tarry/replica.h>
+
+#include "runtime/worker/exchange.h"
+#include "runtime/worker/snapshot.h"
+
+/* All that is pointed to is borrowed, and must outlive the collective. */
+typedef struct collective_settings {
+    uint32_t worker, workers;
+    uint32_t parts;   /* the most */
+    size_t dimension; /* of the sum */
+    tarry_replica replica;
+    tarry_sum_id last; /* that the replica has stepped on; step 0: it has the first state */
+    tarry_engine *engine;
+    exchange *exchange;
+    /* The worker's own: it gets the replica's parameters. Where the replica has none, vectors of
+     * one number that nobody reads. */
+    snapshots *snapshots;
+    /* An order has ended, to be taken; the exchange thread. */
+    void (*ended)(void *user);
+    void *user;
+} collective_settings;
+
+typedef struct collective collective;
+
+/* What is to be summed: part `p` is R[p][worker] times `scale` times each member's coded part. */
+typedef struct collective_sum {
+    tarry_sum_id name;
+    const tarry_plan *plan;
+    uint32_t parts;
+    double scale;
+    const float *part; /* own, borrowed until the order has ended; NULL: zeros */
+} collective_sum;
+
+/* Starts nothing, and makes the replica's parameters the current snapshot. Errors: NO_MEMORY,
+ * SYSTEM, and what the replica gave; nothing is left to free then. */
+int collective_create(const collective_settings *settings, const tarry_allocator *allocator,
+                      collective **made);
+/* Starts the exchange thread. Errors: SYSTEM. */
+int collective_start(collective *self);
+/* Ends what runs, and waits for the thread; the executor does so before its own end. */
+void collective_stop(collective *self);
+/* NULL is allowed. */
+void collective_free(collective *self);
+
+/* The worker's engine is reached by these bytes from now on (at most TARRY_ENGINE_ADDRESS_MOST);
+ * size 0: by none. Any thread. Errors: NO_MEMORY. */
+int collective_meet(collective *self, uint32_t worker, const uint8_t *address, size_t size);
+
+/* ---- orders, of the talking thread; one at a time, of which the one before has been taken or
+ * abandoned ---- */
+
+/* Notes who takes part in the next REDUCE, a bit per worker; copied. May come while an order runs.
+ */
+void collective_gather(collective *self, const uint64_t *group);
+void collective_reduce(collective *self, const collective_sum *sum);
+void collective_fetch(collective *self, uint32_t from, const tarry_sum_id *sum);
+void collective_load(collective *self, uint32_t from, const tarry_sum_id *after);
+/* Waits until nothing of the order in progress is read or written any more; its end is dropped.
+ * Without one nothing happens. */
+void collective_abandon(collective *self);
+/*
+ * The event of an order that has ended. False: none has. A state that was got is loaded here, and
+ * its parameters are the current snapshot then. *error is what the replica gave: but for TARRY_OK
+ * the worker can't go on.
+ */
+bool collective_take(collective *self, tarry_event *event, int *error);
+
+/* ---- the talking thread ---- */
+
+/* Steps on the held sum, and makes the new parameters the current snapshot. *state: their digest,
+ * or 0. Errors: STATE (the sum is not held), NO_MEMORY, what the replica gave. */
+int collective_step(collective *self, const tarry_sum_id *sum, uint64_t *state);
+/* A worker without parameters hands out none. */
+bool collective_has_parameters(const collective *self);
+
+#endif

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The exchange thread. */
+#include "runtime/worker/collective_state.h"
+
+#include "base/bitset.h"
+#include "base/memory.h"
+#include "engine/sum_digest.h"
+#include "plan/plan.h"
+
+static bool is_abandoned(collective *self)
+{
+    pthread_mutex_lock(&self->lock);
+    bool abandoned = self->abandoning;
+    pthread_mutex_unlock(&self->lock);
+    return abandoned;
+}
+
+static bool take_wanted(collective *self)
+{
+    pthread_mutex_lock(&self->lock);
+    bool wanted = self->wanted;
+    self->wanted = false;
+    pthread_mutex_unlock(&self->lock);
+    return wanted;
+}
+
+/* ---- what others get ---- */
+
+/* A copy of the state; NULL: there is none to be had. */
+static uint8_t *copy_state(collective *self, tarry_sum_id *after, uint64_t *size)
+{
+    const tarry_replica *replica = &self->settings.replica;
+    pthread_mutex_lock(&self->replica_lock);
+    *size = replica->state_size(replica->user);
+    *after = self->last;
+    uint8_t *bytes = memory_allocate(&self->allocator, (size_t)*size, 1);
+    int error = bytes == NULL ? TARRY_ERROR_NO_MEMORY
+                              : replica->save(replica->user, 0, bytes, (size_t)*size);
+    pthread_mutex_unlock(&self->replica_lock);
+    if (error == TARRY_OK)
+        return bytes;
+    memory_release(&self->allocator, bytes);
+    return NULL;
+}
+
+/* Those who asked hear of a failure by the exchange. */
+static void serve(collective *self)
+{
+    exchange *others = self->settings.exchange;
+    tarry_sum_id after;
+    uint64_t size;
+    uint8_t *bytes = copy_state(self, &after, &size);
+    if (bytes != NULL)
+        others->methods->offer(others, &after, bytes, size);
+    else
+        others->methods->offer(others, NULL, NULL, 0);
+}
+
+/* ---- orders ---- */
+
+/* The buffer of the sum is about to be overwritten. */
+static void let_go(collective *self)
+{
+    exchange *others = self->settings.exchange;
+    others->methods->hold(others, NULL, NULL, 0);
+    self->held = (tarry_sum_id){0};
+}
+
+/* The buffer holds the sum of this name. */
+static void hold(collective *self, const tarry_sum_id *name, uint64_t digest)
+{
+    exchange *others = self->settings.exchange;
+    self->held = *name;
+    self->held.digest = digest;
+    others->methods->hold(others, &self->held, self->sum, self->settings.dimension);
+}
+
+/* With the roster's lock held. The members of the group and what their parts are multiplied by;
+ * *unknown is one whose address is not known. */
+static bool list_members(collective *self, tarry_engine_group *group, uint32_t *unknown)
+{
+    const collective_sum *sum = &self->order.reduce;
+    const double *decode = plan_decode(sum->plan, sum->parts);
+    uint32_t workers = self->settings.workers, place = 0;
+    group->count = (uint32_t)bitset_count(self->group, workers);
+    for (uint32_t worker = 0; worker < workers; worker++) {
+        if (!bitset_test(self->group, worker))
+            continue;
+        const collective_address *known = &self->addresses[worker];
+        if (known->bytes == NULL) {
+            *unknown = worker;
+            return false;
+        }
+        if (worker == self->settings.worker)
+            group->place = place;
+        self->members[place] = (tarry_engine_member){
+            .worker = worker, .address = known->bytes, .address_size = known->size};
+        for (uint32_t part = 0; part < sum->parts; part++)
+            self->weights[(size_t)part * group->count + place] =
+                (float)(sum->scale * decode[(size_t)part * workers + worker]);
+        place++;
+    }
+    return true;
+}
+
+/* Every attempt has a group of its own, whoever is in it. */
+static int form(collective *self, uint32_t *unknown)
+{
+    tarry_engine *engine = self->settings.engine;
+    const tarry_sum_id *name = &self->order.sum;
+    tarry_engine_group group = {
+        .epoch = (uint64_t)name->term << 32 | name->attempt,
+        .members = self->members,
+    };
+    pthread_mutex_lock(&self->roster_lock);
+    int error = list_members(self, &group, unknown) ? engine->methods->form(engine, &group, NULL)
+                                                    : TARRY_ERROR_STATE;
+    pthread_mutex_unlock(&self->roster_lock);
+    return error;
+}
+
+static void run_reduce(collective *self)
+{
+    tarry_engine *engine = self->settings.engine;
+    const collective_order *order = &self->order;
+    const tarry_engine_sum wanted = {
+        .name = order->sum,
+        .dimension = self->settings.dimension,
+        .parts = order->reduce.parts,
+        .part = order->reduce.part,
+        .weights = self->weights,
+        .sum = self->sum,
+    };
+    tarry_engine_progress progress = {.state = TARRY_ENGINE_FAILED, .suspect = TARRY_NO_WORKER};
+    let_go(self);
+    int error = form(self, &progress.suspect);
+    if (error == TARRY_OK)
+        error = engine->methods->start(engine, &wanted);
+    if (error == TARRY_OK) {
+        do {
+            if (take_wanted(self))
+                serve(self);
+            engine->methods->wait(engine, TARRY_NEVER, &progress);
+        } while (progress.state == TARRY_ENGINE_RUNNING && !is_abandoned(self));
+        if (progress.state == TARRY_ENGINE_RUNNING)
+            engine->methods->abandon(engine);
+    }
+    bool done = progress.state == TARRY_ENGINE_DONE;
+    if (done)
+        hold(self, &order->sum, sum_digest(order->sum.step, self->sum, self->settings.dimension));
+    self->end = (tarry_event){
+        .type = TARRY_EVENT_REDUCED,
+        .sum = done ? self->held : order->sum,
+        .failed = !done,
+        .from = done ? TARRY_NO_WORKER : progress.suspect,
+    };
+}
+
+/* Waits until what the exchange has begun is over. Gives back whether it is done. */
+static bool finish(collective *self, exchange_progress *progress)
+{
+    exchange *others = self->settings.exchange;
+    do
+        others->methods->wait(others, TARRY_NEVER, progress);
+    while (progress->state == EXCHANGE_RUNNING && !is_abandoned(self));
+    if (progress->state == EXCHANGE_RUNNING)
+        others->methods->abandon(others);
+    return progress->state == EXCHANGE_DONE;
+}
+
+static void run_fetch(collective *self)
+{
+    exchange *others = self->settings.exchange;
+    const collective_order *order = &self->order;
+    size_t count = self->settings.dimension;
+    exchange_progress progress;
+    let_go(self);
+    bool done =
+        others->methods->fetch(others, order->from, &order->sum, self->sum, count) == TARRY_OK &&
+        finish(self, &progress) &&
+        sum_digest(order->sum.step, self->sum, count) == order->sum.digest;
+    if (done)
+        hold(self, &order->sum, order->sum.digest);
+    self->end = (tarry_event){
+        .type = TARRY_EVENT_FETCHED,
+        .sum = order->sum,
+        .failed = !done,
+    };
+}
+
+static void run_load(collective *self)
+{
+    exchange *others = self->settings.exchange;
+    const collective_order *order = &self->order;
+    bool done = others->methods->load(others, order->from, &order->sum) == TARRY_OK &&
+                finish(self, &self->state);
+    self->end = (tarry_event){
+        .type = TARRY_EVENT_LOADED,
+        .sum = done ? self->state.after : order->sum,
+        .failed = !done,
+    };
+}
+
+static void run_order(collective *self)
+{
+    switch (self->order.kind) {
+    case COLLECTIVE_REDUCE:
+        run_reduce(self);
+        break;
+    case COLLECTIVE_FETCH:
+        run_fetch(self);
+        break;
+    case COLLECTIVE_LOAD:
+        run_load(self);
+        break;
+    case COLLECTIVE_NOTHING:
+        break;
+    }
+}
+
+/* ---- the thread ---- */
+
+/* With the lock held, which is let go meanwhile. */
+static void carry_out(collective *self)
+{
+    self->running = true;
+    self->abandoning = self->closing;
+    pthread_mutex_unlock(&self->lock);
+    run_order(self);
+    pthread_mutex_lock(&self->lock);
+    self->running = false;
+    self->ended = !self->abandoning;
+    if (!self->ended) {
+        self->got = self->got || self->order.kind == COLLECTIVE_LOAD;
+        self->order.kind = COLLECTIVE_NOTHING;
+    }
+    self->abandoning = false;
+    pthread_cond_broadcast(&self->change);
+    if (!self->ended)
+        return;
+    pthread_mutex_unlock(&self->lock);
+    self->settings.ended(self->settings.user);
+    pthread_mutex_lock(&self->lock);
+}
+
+/* A state that was got lies in the exchange until it is taken, or abandoned. */
+static bool is_free(const collective *self)
+{
+    return self->order.kind != COLLECTIVE_LOAD || !self->ended;
+}
+
+void *collective_run(void *argument)
+{
+    collective *self = argument;
+    exchange *others = self->settings.exchange;
+    pthread_mutex_lock(&self->lock);
+    while (!self->closing) {
+        if (self->order.kind != COLLECTIVE_NOTHING && !self->ended) {
+            carry_out(self);
+        } else if ((self->wanted || self->got) && is_free(self)) {
+            bool drop = self->got, wanted = self->wanted;
+            self->got = self->wanted = false;
+            pthread_mutex_unlock(&self->lock);
+            if (drop)
+                others->methods->abandon(others);
+            if (wanted)
+                serve(self);
+            pthread_mutex_lock(&self->lock);
+        } else {
+            pthread_cond_wait(&self->change, &self->lock);
+        }
+    }
+    pthread_mutex_unlock(&self->lock);
+    return NULL;
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sim/links/direct.h"
+
+#include "base/memory.h"
+
+/* What a member sends and has got. */
+typedef struct member {
+    network_node *card;
+    uint32_t turn;     /* of the slice that it sends: 1..n-1; n: none */
+    bool gathers;      /* what it sends is the sum */
+    uint32_t missing;  /* coded slices that it has not got */
+    uint64_t owned_ns; /* when it is ready and has those that it has got */
+    uint64_t first_ns; /* of what it sends, as of network_leave */
+    uint64_t left_ns;
+} member;
+
+/* Those who send, as a heap by when the first byte of their slice arrives; then by place. */
+typedef struct exchange {
+    network *links;
+    member *members;
+    uint32_t *heap;
+    uint32_t sending;
+    uint32_t count;
+    uint64_t bytes[2]; /* of a slice of a coded part, and of the sum */
+} exchange;
+
+static bool is_before(const exchange *all, uint32_t left, uint32_t right)
+{
+    const member *a = &all->members[left], *b = &all->members[right];
+    return a->first_ns < b->first_ns || (a->first_ns == b->first_ns && left < right);
+}
+
+static void sift_down(exchange *all, uint32_t at)
+{
+    for (uint32_t place = all->heap[at];; all->heap[at] = place) {
+        uint32_t child = 2 * at + 1;
+        if (child < all->sending)
+            child +=
+                child + 1 < all->sending && is_before(all, all->heap[child + 1], all->heap[child]);
+        if (child >= all->sending || !is_before(all, all->heap[child], place))
+            return;
+        all->heap[at] = all->heap[child];
+        at = child;
+    }
+}
+
+static void push(exchange *all, uint32_t place)
+{
+    uint32_t at = all->sending++;
+    for (; at > 0 && is_before(all, place, all->heap[(at - 1) / 2]); at = (at - 1) / 2)
+        all->heap[at] = all->heap[(at - 1) / 2];
+    all->heap[at] = place;
+}
+
+/* The next slice leaves, at from_ns or when the card is free. */
+static void leave(exchange *all, member *its, uint64_t from_ns)
+{
+    its->left_ns = network_leave(all->links, &its->card->out, from_ns, all->bytes[its->gathers],
+                                 &its->first_ns);
+}
+
+/* Once a member has sent its coded part and has the sum's slices that it owns, it sends them. */
+static void gather(exchange *all, uint32_t place)
+{
+    member *its = &all->members[place];
+    if (its->gathers || its->turn < all->count || its->missing > 0)
+        return;
+    its->gathers = true;
+    its->turn = 1;
+    leave(all, its, its->owned_ns);
+    push(all, place);
+}
+
+/* The slice whose first byte is the next to arrive does. */
+static void deliver(exchange *all, uint64_t *done_ns)
+{
+    const uint32_t place = all->heap[0];
+    member *from = &all->members[place];
+    const uint32_t to = (uint32_t)(((uint64_t)place + from->turn) % all->count);
+    const bool gathers = from->gathers;
+    uint64_t there_ns = network_arrive(all->links, &all->members[to].card->in, from->first_ns,
+                                       all->bytes[gathers], from->left_ns);
+    if (++from->turn < all->count)
+        leave(all, from, 0);
+    else
+        all->heap[0] = all->heap[--all->sending];
+    if (all->sending > 0)
+        sift_down(all, 0);
+    if (gathers) {
+        done_ns[to] = network_later(done_ns[to], there_ns);
+        return;
+    }
+    member *its = &all->members[to];
+    its->owned_ns = network_later(its->owned_ns, there_ns);
+    done_ns[to] = network_later(done_ns[to], its->owned_ns);
+    its->missing--;
+    gather(all, to);
+    gather(all, place);
+}
+
+int direct_sum(network *state, const group_sum *sum, const uint64_t *ready_ns, uint64_t *done_ns,
+               uint64_t *moved)
+{
+    const uint32_t count = sum->count;
+    uint64_t part = (sum->dimension + sum->parts - 1) / sum->parts;
+    uint64_t slice = (part + count - 1) / count * sizeof(float);
+    exchange all = {.links = state, .count = count, .bytes = {slice, sum->parts * slice}};
+    all.members = memory_allocate(&state->allocator, count, sizeof(*all.members));
+    all.heap = memory_allocate(&state->allocator, count, sizeof(*all.heap));
+    int error = all.members != NULL && all.heap != NULL ? TARRY_OK : TARRY_ERROR_NO_MEMORY;
+    for (uint32_t place = 0; error == TARRY_OK && place < count; place++) {
+        member *its = &all.members[place];
+        *its = (member){.card = &state->workers[group_sum_member(sum, place)],
+                        .turn = 1,
+                        .missing = count - 1,
+                        .owned_ns = ready_ns[place]};
+        done_ns[place] = ready_ns[place];
+        if (count == 1)
+            continue;
+        leave(&all, its, ready_ns[place]);
+        push(&all, place);
+    }
+    while (error == TARRY_OK && all.sending > 0)
+        deliver(&all, done_ns);
+    *moved = (uint64_t)count * (count - 1) * (all.bytes[0] + all.bytes[1]);
+    memory_release(&state->allocator, all.heap);
+    memory_release(&state->allocator, all.members);
+    return error;
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A sum that everyone of a group gets over the links among them: what ring.c and direct.c work out.
+ * Adding up takes no time.
+ */
+#ifndef SIM_GROUP_SUM_H
+#define SIM_GROUP_SUM_H
+
+#include "sim/links/network.h"
+
+typedef struct group_sum {
+    const uint32_t *members; /* workers, in ascending order; NULL: workers 0..count-1 */
+    uint32_t count;          /* >= 1 */
+    uint64_t dimension;      /* d, of 4 bytes each */
+    uint32_t parts;          /* l: each member has a coded part of ceil(d / l) numbers */
+} group_sum;
+
+static inline uint32_t group_sum_member(const group_sum *sum, uint32_t place)
+{
+    return sum->members != NULL ? sum->members[place] : place;
+}
+
+/*
+ * Member i begins at ready_ns[i]. done_ns[i], by member: when it has the whole sum. *moved: the
+ * bytes that all of them send. `way` is not TARRY_SIM_STAR. Errors: NO_MEMORY; the links have not
+ * changed then.
+ */
+int group_sum_run(network *state, tarry_sim_way way, const group_sum *sum, const uint64_t *ready_ns,
+                  uint64_t *done_ns, uint64_t *moved);
+
+#endif

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sim/links/network.h"
+
+#include <math.h>
+
+#include "base/memory.h"
+
+static uint64_t duration(uint64_t bytes, double ns_per_byte)
+{
+    double time = rint((double)bytes * ns_per_byte);
+    return time < 0x1p64 ? (uint64_t)time : TARRY_NEVER;
+}
+
+int network_init(network *state, const tarry_sim_settings *settings, uint32_t workers,
+                 const tarry_allocator *allocator)
+{
+    const tarry_sim_link *link = &settings->link;
+    const network_way server = {.ns_per_byte = 1e9 / settings->server_bytes_per_second,
+                                .shared = true};
+    const double up =
+        link->up_bytes_per_second > 0 ? link->up_bytes_per_second : link->bytes_per_second;
+    *state = (network){
+        .allocator = memory_allocator(allocator),
+        .latency_ns = link->latency_ns,
+        .server = {.in = server, .out = server},
+    };
+    state->workers = memory_allocate(allocator, workers, sizeof(*state->workers));
+    if (state->workers == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    for (uint32_t worker = 0; worker < workers; worker++) {
+        double factor = settings->link_factor != NULL ? settings->link_factor[worker] : 1;
+        state->workers[worker].in.ns_per_byte = factor * 1e9 / link->bytes_per_second;
+        state->workers[worker].out.ns_per_byte = factor * 1e9 / up;
+    }
+    return TARRY_OK;
+}
+
+void network_destroy(network *state)
+{
+    memory_release(&state->allocator, state->workers);
+}
+
+void network_renew(network *state, uint32_t worker, uint64_t now)
+{
+    state->workers[worker].in.free_ns = state->workers[worker].out.free_ns = now;
+}
+
+/* The bytes pass the card from *start on, which becomes when they begin to; gives back when they
+ * have. */
+static uint64_t pass(network_way *way, uint64_t *start, uint64_t bytes)
+{
+    uint64_t time = duration(bytes, way->ns_per_byte);
+    if (!way->shared || bytes > NETWORK_SMALL) {
+        *start = network_later(*start, way->free_ns);
+        return way->free_ns = network_after(*start, time);
+    }
+    *start = network_later(*start, way->small_ns);
+    way->free_ns = network_after(network_later(way->free_ns, *start), time);
+    return way->small_ns = network_after(*start, time);
+}
+
+uint64_t network_leave(const network *state, network_way *out, uint64_t now, uint64_t bytes,
+                       uint64_t *first_ns)
+{
+    uint64_t start = now, left_ns = pass(out, &start, bytes);
+    *first_ns = network_after(start, state->latency_ns);
+    return left_ns;
+}
+
+uint64_t network_arrive(const network *state, network_way *in, uint64_t first_ns, uint64_t bytes,
+                        uint64_t left_ns)
+{
+    uint64_t start = first_ns, passed_ns = pass(in, &start, bytes);
+    return network_later(passed_ns, network_after(left_ns, state->latency_ns));
+}

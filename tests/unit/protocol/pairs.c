@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Prints the table of docs/pairs.md: of every two features, whether they go together, and the
+ * reason where they don't. The settings' one check is asked (tarry/settings.h); tests/pairs.py
+ * holds the page to it.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <tarry/settings.h>
+
+typedef struct feature {
+    const char *flag; /* as a user writes it */
+    tarry_setting setting;
+    void (*choose)(tarry_settings *settings);
+} feature;
+
+static void order_static(tarry_settings *settings)
+{
+    settings->server.pick = TARRY_PICK_PLAN;
+}
+
+static void order_dynamic(tarry_settings *settings)
+{
+    settings->server.pick = TARRY_PICK_SHARE;
+}
+
+static void design_file(tarry_settings *settings)
+{
+    settings->plan.design = TARRY_DESIGN_FILE;
+    settings->plan.file = "plan.txt";
+}
+
+static void racks(tarry_settings *settings)
+{
+    settings->plan.rack_size = 2;
+}
+
+static void pieces(tarry_settings *settings)
+{
+    settings->plan.pieces = 16;
+}
+
+static void two_parts(tarry_settings *settings)
+{
+    settings->plan.parts = 2;
+}
+
+static void parts_auto(tarry_settings *settings)
+{
+    settings->plan.parts = 2;
+    settings->plan.adaptive_parts = true;
+}
+
+static void whole(tarry_settings *settings)
+{
+    settings->server.credit = TARRY_CREDIT_WHOLE;
+}
+
+static void credited(tarry_settings *settings)
+{
+    settings->server.keep = TARRY_KEEP_CREDITED;
+    settings->keep_auto = false;
+}
+
+static void all_kept(tarry_settings *settings)
+{
+    settings->server.keep = TARRY_KEEP_ALL;
+    settings->keep_auto = false;
+}
+
+static void early(tarry_settings *settings)
+{
+    settings->server.early = true;
+}
+
+static void stop_exact(tarry_settings *settings)
+{
+    settings->server.stop = TARRY_STOP_EXACT;
+}
+
+static void stop_deadline(tarry_settings *settings)
+{
+    settings->server.stop = TARRY_STOP_DEADLINE;
+    settings->server.deadline_ns = 1;
+}
+
+static void stop_error(tarry_settings *settings)
+{
+    settings->server.stop = TARRY_STOP_ERROR;
+    settings->server.error_limit = 0.5;
+}
+
+static void stop_workers(tarry_settings *settings)
+{
+    settings->server.stop = TARRY_STOP_WORKERS;
+    settings->server.workers_needed = 4;
+}
+
+static void fill_scale(tarry_settings *settings)
+{
+    settings->server.fill = TARRY_FILL_SCALE;
+}
+
+static void fill_stale(tarry_settings *settings)
+{
+    settings->server.fill = TARRY_FILL_STALE;
+}
+
+static void reproducible(tarry_settings *settings)
+{
+    settings->server.reproducible = true;
+}
+
+static void costs_told(tarry_settings *settings)
+{
+    settings->costs_told = true;
+}
+
+static void adapts(tarry_settings *settings)
+{
+    settings->adapts = true;
+}
+
+static const feature features[] = {
+    {"--order dynamic", TARRY_SETTING_ORDER, order_dynamic},
+    {"--order optimal", TARRY_SETTING_ORDER, order_static},
+    {"--pieces 16", TARRY_SETTING_PIECES, pieces},
+    {"--design file:PATH", TARRY_SETTING_DESIGN, design_file},
+    {"--racks 2", TARRY_SETTING_RACKS, racks},
+    {"--parts 2", TARRY_SETTING_PARTS, two_parts},
+    {"--parts auto:2", TARRY_SETTING_PARTS, parts_auto},
+    {"--credit whole", TARRY_SETTING_CREDIT, whole},
+    {"--keep credited", TARRY_SETTING_KEEP, credited},
+    {"--keep all", TARRY_SETTING_KEEP, all_kept},
+    {"--early yes", TARRY_SETTING_EARLY, early},
+    {"--stop exact", TARRY_SETTING_STOP, stop_exact},
+    {"--stop deadline:5", TARRY_SETTING_STOP, stop_deadline},
+    {"--stop error:0.5", TARRY_SETTING_STOP, stop_error},
+    {"--stop workers:4", TARRY_SETTING_STOP, stop_workers},
+    {"--fill scale", TARRY_SETTING_FILL, fill_scale},
+    {"--fill stale", TARRY_SETTING_FILL, fill_stale},
+    {"--reproducible", TARRY_SETTING_REPRODUCIBLE, reproducible},
+    {"--chunk-cost equal", TARRY_SETTING_COSTS, costs_told},
+    {"--adapt 2", TARRY_SETTING_ADAPT, adapts},
+};
+
+enum { FEATURES = sizeof(features) / sizeof(features[0]) };
+
+/* Why two features don't go together; NULL if they do. */
+static const char *reason_of(const feature *one, const feature *other)
+{
+    tarry_settings settings;
+    tarry_conflict conflict;
+    tarry_settings_init(&settings);
+    settings.plan.workers = settings.plan.chunks = 8;
+    settings.plan.replication = 3;
+    one->choose(&settings);
+    other->choose(&settings);
+    uint32_t given = TARRY_SETTING_BIT(one->setting) | TARRY_SETTING_BIT(other->setting);
+    if (tarry_settings_settle(&settings, given, &conflict) == TARRY_OK)
+        return NULL;
+    uint32_t named = TARRY_SETTING_BIT(conflict.first) | TARRY_SETTING_BIT(conflict.second);
+    if (named != given) {
+        fprintf(stderr, "pairs: %s, %s: refused for others\n", one->flag, other->flag);
+        exit(EXIT_FAILURE);
+    }
+    return conflict.reason;
+}
+
+/* The letter of a reason, in the order in which they come up; they are counted in *count. */
+static char letter_of(const char *reasons[26], size_t *count, const char *reason)
+{
+    for (size_t i = 0; i < *count; i++)
+        if (strcmp(reasons[i], reason) == 0)
+            return (char)('a' + i);
+    if (*count == 26) {
+        fprintf(stderr, "pairs: more reasons than letters\n");
+        exit(EXIT_FAILURE);
+    }
+    reasons[*count] = reason;
+    return (char)('a' + (*count)++);
+}
+
+int main(void)
+{
+    const char *reasons[26];
+    size_t count = 0;
+    printf("| | feature |");
+    for (size_t i = 1; i < FEATURES; i++)
+        printf(" %zu |", i);
+    printf("\n| --- | --- |");
+    for (size_t i = 1; i < FEATURES; i++)
+        printf(" --- |");
+    for (size_t i = 0; i < FEATURES; i++) {
+        printf("\n| %zu | `%s` |", i + 1, features[i].flag);
+        for (size_t other = 0; other < i; other++) {
+            bool same = features[i].setting == features[other].setting;
+            const char *reason = same ? NULL : reason_of(&features[other], &features[i]);
+            printf(" %c |", same ? '=' : reason == NULL ? '+' : letter_of(reasons, &count, reason));
+        }
+        for (size_t other = i + 1; other < FEATURES; other++)
+            printf(" |");
+    }
+    printf("\n\n");
+    for (size_t i = 0; i < count; i++)
+        printf("- %c: %s.\n", (char)('a' + i), reasons[i]);
+    return EXIT_SUCCESS;
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "mesh_group.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+
+#include "runtime/clock.h"
+
+#define PATIENCE_NS UINT64_C(60000000000)
+
+static mesh *make(const mesh_group *group, uint32_t place)
+{
+    mesh *made;
+    tarry_diagnostic why = {""};
+    const mesh_settings settings = {
+        .listen = "127.0.0.1:0",
+        .credentials = group->credentials != NULL ? group->credentials[place] : NULL,
+    };
+    if (mesh_create(&settings, &made, &why) != TARRY_OK)
+        fail_msg("%s", why.text);
+    return made;
+}
+
+void mesh_group_make(mesh_group *group, uint32_t count, const char *const *credentials)
+{
+    assert_true(count <= MESH_GROUP_MOST);
+    *group = (mesh_group){.count = count, .credentials = credentials};
+    for (uint32_t i = 0; i < count; i++)
+        group->members[i] = make(group, i);
+}
+
+void mesh_group_free(mesh_group *group)
+{
+    for (uint32_t i = 0; i < group->count; i++)
+        mesh_free(group->members[i]);
+}
+
+void mesh_group_form(mesh_group *group)
+{
+    uint8_t address[MESH_GROUP_MOST][TARRY_ENGINE_ADDRESS_MOST];
+    tarry_engine_member member[MESH_GROUP_MOST];
+    tarry_engine_group formed = {.epoch = ++group->epoch, .members = member};
+    for (uint32_t i = 0; i < group->count; i++) {
+        if (group->members[i] == NULL)
+            continue;
+        tarry_engine *engine = mesh_engine(group->members[i]);
+        tarry_engine_member *its = &member[formed.count];
+        its->worker = 10 * i;
+        engine->methods->address(engine, address[i], &its->address_size);
+        its->address = address[i];
+        formed.count++;
+    }
+    for (uint32_t i = 0; i < group->count; i++) {
+        if (group->members[i] == NULL)
+            continue;
+        tarry_engine *engine = mesh_engine(group->members[i]);
+        tarry_diagnostic why = {""};
+        if (engine->methods->form(engine, &formed, &why) != TARRY_OK)
+            fail_msg("%s", why.text);
+        formed.place++;
+    }
+}
+
+void mesh_group_start(mesh_group *group, uint32_t place, const sum_case *of, float *sum)
+{
+    tarry_engine *engine = mesh_engine(group->members[place]);
+    const tarry_engine_sum asked = {
+        .name = {.step = group->step, .term = 1, .attempt = (uint32_t)group->step},
+        .dimension = of->dimension,
+        .parts = of->parts,
+        .part = of->part[place],
+        .weights = of->weights,
+        .sum = sum,
+    };
+    assert_int_equal(engine->methods->start(engine, &asked), TARRY_OK);
+}
+
+tarry_engine_progress mesh_group_wait(const mesh_group *group, uint32_t place)
+{
+    tarry_engine *engine = mesh_engine(group->members[place]);
+    tarry_engine_progress progress;
+    engine->methods->wait(engine, clock_from_now(PATIENCE_NS), &progress);
+    return progress;
+}
+
+void mesh_group_sum(mesh_group *group, const sum_case *of)
+{
+    float *sum[MESH_GROUP_MOST];
+    group->step++;
+    for (uint32_t i = 0; i < group->count; i++) {
+        sum[i] = calloc(of->dimension, sizeof(float));
+        assert_non_null(sum[i]);
+        mesh_group_start(group, i, of, sum[i]);
+    }
+    for (uint32_t i = 0; i < group->count; i++) {
+        tarry_engine_progress progress = mesh_group_wait(group, i);
+        if (progress.state != TARRY_ENGINE_DONE)
+            fail_msg("member %u: state %d: %s", i, progress.state, progress.why);
+        sum_case_check(of, sum[i]);
+        free(sum[i]);
+    }
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A group of workers that are connected to each other over loopback, all in this process. */
+#ifndef TEST_TCP_MESH_GROUP_H
+#define TEST_TCP_MESH_GROUP_H
+
+#include <tarry/engine.h>
+
+#include "runtime/tcp/mesh/mesh.h"
+#include "sum_case.h"
+
+enum { MESH_GROUP_MOST = 9 };
+
+typedef struct mesh_group {
+    uint32_t count;
+    mesh *members[MESH_GROUP_MOST];
+    uint64_t epoch, step;
+    const char *const *credentials; /* [count]; NULL: plain text */
+} mesh_group;
+
+/* Asserts that all can be made. */
+void mesh_group_make(mesh_group *group, uint32_t count, const char *const *credentials);
+void mesh_group_free(mesh_group *group);
+/* All members that are there form a group. */
+void mesh_group_form(mesh_group *group);
+/* Begins the case's sum at that member, into `sum`. */
+void mesh_group_start(mesh_group *group, uint32_t place, const sum_case *of, float *sum);
+/* Waits some seconds at most for the end of what runs at that member. */
+tarry_engine_progress mesh_group_wait(const mesh_group *group, uint32_t place);
+/* The whole sum, by all; asserts that it is right. */
+void mesh_group_sum(mesh_group *group, const sum_case *of);
+
+#endif

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The engine over connections, against the oracle of sums. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mesh_group.h"
+#include "runtime/clock.h"
+#include "seed.h"
+
+enum { FEW = 4, LONG = 100000, LONGER = 1000000 };
+
+/* Of every shape: fewer numbers than members, parts with padding, several stripes. */
+static void every_member_gets_the_sum(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t count, parts;
+        size_t dimension;
+    } shapes[] = {
+        {1, 1, 5},    {1, 3, 100},  {2, 1, 1},  {2, 1, LONG},   {3, 2, 7},
+        {3, 2, LONG}, {5, 3, 9999}, {8, 1, 20}, {8, 1, LONGER}, {8, 3, LONGER / 2 + 1},
+    };
+    uint64_t seed = test_seed(__func__, 13);
+    for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+        mesh_group group;
+        mesh_group_make(&group, shapes[i].count, NULL);
+        mesh_group_form(&group);
+        for (int zeros = 0; zeros < 2; zeros++) {
+            sum_case *of = sum_case_make(shapes[i].dimension, shapes[i].parts, shapes[i].count,
+                                         zeros != 0, seed + i);
+            mesh_group_sum(&group, of);
+            sum_case_free(of);
+        }
+        mesh_group_free(&group);
+    }
+}
+
+static void groups_follow_each_other(void **state)
+{
+    (void)state;
+    uint64_t seed = test_seed(__func__, 13);
+    mesh_group group;
+    mesh_group_make(&group, FEW, NULL);
+    for (uint64_t round = 0; round < 20; round++) {
+        sum_case *of =
+            sum_case_make(1000 + 317 * round, (uint32_t)(1 + round % 3), FEW, true, seed + round);
+        mesh_group_form(&group);
+        mesh_group_sum(&group, of);
+        sum_case_free(of);
+    }
+    mesh_group_free(&group);
+}
+
+/* As many bytes as a direct sum has: (1 + 1/l) d (n-1)/n numbers, and no more than 2 % above. */
+static void no_more_is_sent_than_needed(void **state)
+{
+    (void)state;
+    for (uint32_t parts = 1; parts <= 2; parts++) {
+        mesh_group group;
+        sum_case *of = sum_case_make(LONGER, parts, FEW, false, test_seed(__func__, 13));
+        mesh_group_make(&group, FEW, NULL);
+        mesh_group_form(&group);
+        mesh_group_sum(&group, of);
+        double most = 1.02 * (1 + 1.0 / parts) * LONGER * (FEW - 1) / FEW * sizeof(float);
+        for (uint32_t i = 0; i < FEW; i++) {
+            uint64_t moved = mesh_group_wait(&group, i).moved;
+            assert_true((double)moved <= most);
+            assert_true((double)moved >= most / 1.05);
+        }
+        mesh_group_free(&group);
+        sum_case_free(of);
+    }
+}
+
+/* Whatever was under way when it was abandoned, by whom and when: the next sum is right. */
+static void what_is_abandoned_leaves_nothing(void **state)
+{
+    (void)state;
+    uint64_t seed = test_seed(__func__, 13);
+    mesh_group group;
+    float *sum[FEW];
+    sum_case *of = sum_case_make(LONGER, 2, FEW, false, seed);
+    mesh_group_make(&group, FEW, NULL);
+    for (uint32_t i = 0; i < FEW; i++) {
+        sum[i] = calloc(LONGER, sizeof(float));
+        assert_non_null(sum[i]);
+    }
+    for (uint64_t trial = 0; trial < 8; trial++) {
+        mesh_group_form(&group);
+        group.step++;
+        for (uint32_t i = 0; i < FEW; i++)
+            if (trial % 2 == 0 || i != FEW - 1)
+                mesh_group_start(&group, i, of, sum[i]);
+        tarry_engine *first = mesh_engine(group.members[trial % FEW]);
+        tarry_engine_progress progress;
+        first->methods->wait(first, clock_from_now(trial * UINT64_C(1000000)), &progress);
+        first->methods->abandon(first);
+        /* What others still send does not come here any more. */
+        memset(sum[trial % FEW], 0, LONGER * sizeof(float));
+        sum_case *next = sum_case_make(LONG, 1, FEW, true, seed + trial);
+        mesh_group_form(&group);
+        mesh_group_sum(&group, next);
+        sum_case_free(next);
+        for (size_t x = 0; x < LONGER; x++)
+            assert_true(sum[trial % FEW][x] == 0);
+    }
+    for (uint32_t i = 0; i < FEW; i++)
+        free(sum[i]);
+    mesh_group_free(&group);
+    sum_case_free(of);
+}
+
+/* It never gives a sum of some, and the others go on without the one that died. */
+static void a_member_that_ends_fails_the_sum(void **state)
+{
+    (void)state;
+    mesh_group group;
+    float *sum[FEW];
+    sum_case *of = sum_case_make(LONGER, 1, FEW, false, test_seed(__func__, 13));
+    mesh_group_make(&group, FEW, NULL);
+    mesh_group_form(&group);
+    group.step++;
+    for (uint32_t i = 0; i < FEW; i++) {
+        sum[i] = calloc(LONGER, sizeof(float));
+        assert_non_null(sum[i]);
+        if (i != 1) /* which never begins */
+            mesh_group_start(&group, i, of, sum[i]);
+    }
+    mesh_free(group.members[1]);
+    group.members[1] = NULL;
+    for (uint32_t i = 0; i < FEW; i++) {
+        if (i == 1)
+            continue;
+        tarry_engine_progress progress = mesh_group_wait(&group, i);
+        assert_int_equal(progress.state, TARRY_ENGINE_FAILED);
+        assert_int_equal(progress.suspect, 10);
+        assert_non_null(strstr(progress.why, "worker 10: "));
+    }
+    mesh_group_form(&group);
+    group.count = FEW;
+    for (uint32_t i = 0; i < FEW; i++)
+        free(sum[i]);
+    mesh_group_free(&group);
+    sum_case_free(of);
+}
+
+static void one_that_is_removed_is_dropped_at_once(void **state)
+{
+    (void)state;
+    enum { TWO = 2 };
+    mesh_group group;
+    float *sum = calloc(LONG, sizeof(float));
+    sum_case *of = sum_case_make(LONG, 1, TWO, false, test_seed(__func__, 13));
+    mesh_group_make(&group, TWO, NULL);
+    mesh_group_form(&group);
+    mesh_group_sum(&group, of);
+    group.step++;
+    mesh_group_start(&group, 0, of, sum);
+    mesh_remove(group.members[0], 10);
+    tarry_engine_progress progress = mesh_group_wait(&group, 0);
+    assert_int_equal(progress.state, TARRY_ENGINE_FAILED);
+    assert_int_equal(progress.suspect, 10);
+    free(sum);
+    mesh_group_free(&group);
+    sum_case_free(of);
+}
+
+static void sums_are_asked_for_in_order(void **state)
+{
+    (void)state;
+    mesh_group group;
+    sum_case *of = sum_case_make(LONG, 1, 2, false, test_seed(__func__, 13));
+    float *sum = calloc(LONG, sizeof(float));
+    mesh_group_make(&group, 2, NULL);
+    tarry_engine *engine = mesh_engine(group.members[0]);
+    const tarry_engine_sum asked = {.dimension = 1, .parts = 1};
+    assert_int_equal(engine->methods->start(engine, &asked), TARRY_ERROR_STATE);
+    mesh_group_form(&group);
+    group.step++;
+    mesh_group_start(&group, 0, of, sum);
+    assert_int_equal(engine->methods->start(engine, &asked), TARRY_ERROR_STATE);
+    tarry_engine_progress progress;
+    engine->methods->wake(engine);
+    engine->methods->wait(engine, TARRY_NEVER, &progress);
+    assert_int_equal(progress.state, TARRY_ENGINE_RUNNING);
+    const tarry_engine_member nobody = {.address = (const uint8_t *)"?", .address_size = 1};
+    const tarry_engine_group bad = {.epoch = 9, .count = 1, .members = &nobody};
+    tarry_diagnostic why;
+    assert_int_equal(engine->methods->form(engine, &bad, &why), TARRY_ERROR_ARGUMENT);
+    free(sum);
+    mesh_group_free(&group);
+    sum_case_free(of);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_member_gets_the_sum),
+        cmocka_unit_test(groups_follow_each_other),
+        cmocka_unit_test(no_more_is_sent_than_needed),
+        cmocka_unit_test(what_is_abandoned_leaves_nothing),
+        cmocka_unit_test(a_member_that_ends_fails_the_sum),
+        cmocka_unit_test(one_that_is_removed_is_dropped_at_once),
+        cmocka_unit_test(sums_are_asked_for_in_order),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

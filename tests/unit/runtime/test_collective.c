@@ -1,0 +1,617 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A collective whose engine and exchange do what the test says. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+
+#include <tarry/error.h>
+
+#include "base/memory.h"
+#include "edge_plan.h"
+#include "engine/sum_digest.h"
+#include "failing_allocator.h"
+#include "runtime/worker/collective.h"
+
+enum { WORKERS = 3, DIMENSION = 5, OWN = 1 };
+
+static const edge edges[] = {{0, 0}, {1, 1}, {2, 2}};
+
+/* What an engine or an exchange is asked and told. */
+typedef struct puppet {
+    bool running, woken;
+    int outcome; /* of the next wait: 0: none yet, 1: done, -1: failed */
+    size_t begun, abandoned;
+} puppet;
+
+typedef struct bench {
+    tarry_engine engine;
+    exchange exchange;
+    pthread_mutex_t lock;
+    pthread_cond_t change;
+    puppet sums, paths;
+    size_t ends;
+    /* The engine's. */
+    tarry_engine_group group;
+    tarry_engine_member members[WORKERS];
+    tarry_engine_sum wanted;
+    float weights[WORKERS];
+    /* The exchange's. */
+    float *into;
+    float got[DIMENSION];
+    tarry_sum_id after, held, offered;
+    bool holds;
+    uint8_t bytes[sizeof(float)];
+    float handed; /* the state that was offered last */
+    void (*asks)(void *user);
+    void *asked;
+    /* The replica's. */
+    float state;
+    uint64_t steps;
+    int error;
+
+    tarry_plan *plan;
+    snapshots pool;
+    collective *among;
+} bench;
+
+#define BENCH_OF(pointer, member) ((bench *)((char *)(pointer)-offsetof(bench, member)))
+
+static void begin(bench *own, puppet *what)
+{
+    pthread_mutex_lock(&own->lock);
+    what->running = true;
+    what->outcome = 0;
+    what->begun++;
+    pthread_cond_broadcast(&own->change);
+    pthread_mutex_unlock(&own->lock);
+}
+
+/* Waits for what the test says, or a wake; gives back the outcome. */
+static int wait_for(bench *own, puppet *what)
+{
+    pthread_mutex_lock(&own->lock);
+    while (what->outcome == 0 && !what->woken)
+        pthread_cond_wait(&own->change, &own->lock);
+    what->woken = false;
+    int outcome = what->outcome;
+    if (outcome != 0)
+        what->running = false;
+    pthread_mutex_unlock(&own->lock);
+    return outcome;
+}
+
+static void wake(bench *own, puppet *what)
+{
+    pthread_mutex_lock(&own->lock);
+    what->woken = true;
+    pthread_cond_broadcast(&own->change);
+    pthread_mutex_unlock(&own->lock);
+}
+
+static void stop(bench *own, puppet *what)
+{
+    pthread_mutex_lock(&own->lock);
+    what->abandoned += what->running;
+    what->running = false;
+    pthread_mutex_unlock(&own->lock);
+}
+
+static void tell(bench *own, puppet *what, int outcome)
+{
+    pthread_mutex_lock(&own->lock);
+    what->outcome = outcome;
+    pthread_cond_broadcast(&own->change);
+    pthread_mutex_unlock(&own->lock);
+}
+
+static void await_begun(bench *own, const puppet *what, size_t begun)
+{
+    pthread_mutex_lock(&own->lock);
+    while (what->begun < begun)
+        pthread_cond_wait(&own->change, &own->lock);
+    pthread_mutex_unlock(&own->lock);
+}
+
+/* ---- the engine ---- */
+
+static int engine_form(tarry_engine *engine, const tarry_engine_group *group,
+                       tarry_diagnostic *diagnostic)
+{
+    bench *own = BENCH_OF(engine, engine);
+    (void)diagnostic;
+    own->group = *group;
+    memcpy(own->members, group->members, group->count * sizeof(own->members[0]));
+    return TARRY_OK;
+}
+
+static int engine_start(tarry_engine *engine, const tarry_engine_sum *sum)
+{
+    bench *own = BENCH_OF(engine, engine);
+    own->wanted = *sum;
+    memcpy(own->weights, sum->weights, own->group.count * sizeof(float));
+    begin(own, &own->sums);
+    return TARRY_OK;
+}
+
+/* The sum is the own part, times two. */
+static void engine_wait(tarry_engine *engine, uint64_t until_ns, tarry_engine_progress *progress)
+{
+    bench *own = BENCH_OF(engine, engine);
+    (void)until_ns;
+    int outcome = wait_for(own, &own->sums);
+    *progress = (tarry_engine_progress){.state = TARRY_ENGINE_RUNNING};
+    if (outcome < 0) {
+        progress->state = TARRY_ENGINE_FAILED;
+        progress->suspect = 2;
+    } else if (outcome > 0) {
+        progress->state = TARRY_ENGINE_DONE;
+        for (size_t i = 0; i < DIMENSION; i++)
+            own->wanted.sum[i] = own->wanted.part == NULL ? 0 : 2 * own->wanted.part[i];
+    }
+}
+
+static void engine_wake(tarry_engine *engine)
+{
+    bench *own = BENCH_OF(engine, engine);
+    wake(own, &own->sums);
+}
+
+static void engine_abandon(tarry_engine *engine)
+{
+    bench *own = BENCH_OF(engine, engine);
+    stop(own, &own->sums);
+}
+
+static const tarry_engine_methods engine_methods = {
+    .name = "puppet",
+    .form = engine_form,
+    .start = engine_start,
+    .wait = engine_wait,
+    .wake = engine_wake,
+    .abandon = engine_abandon,
+};
+
+/* ---- the exchange ---- */
+
+static int paths_fetch(exchange *paths, uint32_t from, const tarry_sum_id *sum, float *into,
+                       size_t dimension)
+{
+    bench *own = BENCH_OF(paths, exchange);
+    assert_int_equal(from, 2);
+    assert_int_equal(dimension, DIMENSION);
+    assert_false(own->holds); /* what is overwritten is nobody's any more */
+    (void)sum;
+    own->into = into;
+    begin(own, &own->paths);
+    return TARRY_OK;
+}
+
+static int paths_load(exchange *paths, uint32_t from, const tarry_sum_id *after)
+{
+    bench *own = BENCH_OF(paths, exchange);
+    assert_int_equal(from, 2);
+    own->after = *after;
+    own->into = NULL;
+    begin(own, &own->paths);
+    return TARRY_OK;
+}
+
+static void paths_wait(exchange *paths, uint64_t until_ns, exchange_progress *progress)
+{
+    bench *own = BENCH_OF(paths, exchange);
+    (void)until_ns;
+    int outcome = wait_for(own, &own->paths);
+    *progress = (exchange_progress){.state = outcome == 0  ? EXCHANGE_RUNNING
+                                             : outcome < 0 ? EXCHANGE_FAILED
+                                                           : EXCHANGE_DONE};
+    if (outcome > 0 && own->into != NULL)
+        memcpy(own->into, own->got, sizeof(own->got));
+    if (outcome > 0 && own->into == NULL) {
+        progress->bytes = own->bytes;
+        progress->size = sizeof(own->bytes);
+        progress->after = own->after;
+    }
+}
+
+static void paths_wake(exchange *paths)
+{
+    bench *own = BENCH_OF(paths, exchange);
+    wake(own, &own->paths);
+}
+
+static void paths_abandon(exchange *paths)
+{
+    bench *own = BENCH_OF(paths, exchange);
+    stop(own, &own->paths);
+}
+
+static void paths_hold(exchange *paths, const tarry_sum_id *sum, const float *numbers,
+                       size_t dimension)
+{
+    bench *own = BENCH_OF(paths, exchange);
+    own->holds = sum != NULL;
+    if (sum == NULL)
+        return;
+    own->held = *sum;
+    assert_true(sum->digest == sum_digest(sum->step, numbers, dimension));
+}
+
+static int paths_offer(exchange *paths, const tarry_sum_id *after, uint8_t *bytes, uint64_t size)
+{
+    bench *own = BENCH_OF(paths, exchange);
+    pthread_mutex_lock(&own->lock);
+    assert_int_equal(size, sizeof(float));
+    memcpy(&own->handed, bytes, sizeof(float));
+    own->offered = *after;
+    memory_release(NULL, bytes);
+    pthread_cond_broadcast(&own->change);
+    pthread_mutex_unlock(&own->lock);
+    return TARRY_OK;
+}
+
+static void paths_serve(exchange *paths, void (*wanted)(void *user), void *user)
+{
+    bench *own = BENCH_OF(paths, exchange);
+    own->asks = wanted;
+    own->asked = user;
+}
+
+static const exchange_methods paths_methods = {
+    .fetch = paths_fetch,
+    .load = paths_load,
+    .wait = paths_wait,
+    .wake = paths_wake,
+    .abandon = paths_abandon,
+    .hold = paths_hold,
+    .offer = paths_offer,
+    .serve = paths_serve,
+};
+
+/* ---- the replica: one number, to which the sum's first is added ---- */
+
+static int replica_step(void *user, uint64_t step, const float *sum)
+{
+    bench *own = user;
+    own->state += sum[0];
+    own->steps = step;
+    return own->error;
+}
+
+static int replica_parameters(void *user, float *parameters)
+{
+    const bench *own = user;
+    parameters[0] = own->state;
+    return TARRY_OK;
+}
+
+static uint64_t replica_size(void *user)
+{
+    (void)user;
+    return sizeof(float);
+}
+
+static int replica_save(void *user, uint64_t first, void *bytes, size_t size)
+{
+    const bench *own = user;
+    assert_true(first == 0 && size == sizeof(float));
+    memcpy(bytes, &own->state, size);
+    return TARRY_OK;
+}
+
+static int replica_load(void *user, uint64_t total, uint64_t first, const void *bytes, size_t size)
+{
+    bench *own = user;
+    assert_true(total == size && first == 0 && size == sizeof(float));
+    memcpy(&own->state, bytes, size);
+    return own->error;
+}
+
+static void ended(void *user)
+{
+    bench *own = user;
+    pthread_mutex_lock(&own->lock);
+    own->ends++;
+    pthread_cond_broadcast(&own->change);
+    pthread_mutex_unlock(&own->lock);
+}
+
+/* ---- the bench ---- */
+
+static int make(bench *own, const tarry_allocator *allocator)
+{
+    const collective_settings settings = {
+        .worker = OWN,
+        .workers = WORKERS,
+        .parts = 1,
+        .dimension = DIMENSION,
+        .replica = {own, replica_step, replica_parameters, replica_size, replica_save,
+                    replica_load},
+        .engine = &own->engine,
+        .exchange = &own->exchange,
+        .snapshots = &own->pool,
+        .ended = ended,
+        .user = own,
+    };
+    return collective_create(&settings, allocator, &own->among);
+}
+
+static void meet_all(bench *own)
+{
+    for (uint32_t worker = 0; worker < WORKERS; worker++) {
+        const uint8_t address[] = {(uint8_t)worker, 7};
+        assert_int_equal(collective_meet(own->among, worker, address, sizeof(address)), TARRY_OK);
+    }
+}
+
+static int setup(void **state)
+{
+    bench *own = test_calloc(1, sizeof(*own));
+    own->engine.methods = &engine_methods;
+    own->exchange.methods = &paths_methods;
+    own->plan = edge_plan_make(WORKERS, WORKERS, 1, edges, 3, NULL);
+    edge_plan_random_decode(own->plan, 1);
+    pthread_mutex_init(&own->lock, NULL);
+    pthread_cond_init(&own->change, NULL);
+    assert_int_equal(snapshots_init(&own->pool, 1, 1, NULL), TARRY_OK);
+    assert_int_equal(make(own, NULL), TARRY_OK);
+    assert_int_equal(collective_start(own->among), TARRY_OK);
+    meet_all(own);
+    *state = own;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    bench *own = *state;
+    collective_free(own->among);
+    snapshots_destroy(&own->pool);
+    edge_plan_free(own->plan);
+    pthread_cond_destroy(&own->change);
+    pthread_mutex_destroy(&own->lock);
+    test_free(own);
+    return 0;
+}
+
+static const uint64_t all[] = {7};
+
+static void reduce(bench *own, uint64_t step, const float *part)
+{
+    collective_gather(own->among, all);
+    collective_reduce(own->among, &(collective_sum){
+                                      .name = {.step = step, .term = 2, .attempt = 9},
+                                      .plan = own->plan,
+                                      .parts = 1,
+                                      .scale = 0.5,
+                                      .part = part,
+                                  });
+}
+
+/* Waits for the end of an order, and takes it. */
+static tarry_event take(bench *own, int *error)
+{
+    tarry_event event;
+    pthread_mutex_lock(&own->lock);
+    while (own->ends == 0)
+        pthread_cond_wait(&own->change, &own->lock);
+    own->ends--;
+    pthread_mutex_unlock(&own->lock);
+    assert_true(collective_take(own->among, &event, error));
+    return event;
+}
+
+static tarry_event take_good(bench *own)
+{
+    int error;
+    tarry_event event = take(own, &error);
+    assert_int_equal(error, TARRY_OK);
+    return event;
+}
+
+/* ---- sums ---- */
+
+static void sum_is_made_by_the_group_and_held(void **state)
+{
+    bench *own = *state;
+    const float part[DIMENSION] = {1, 2, 3, 4, 5};
+    reduce(own, 1, part);
+    await_begun(own, &own->sums, 1);
+    assert_int_equal(own->group.count, WORKERS);
+    assert_int_equal(own->group.place, OWN);
+    assert_true(own->group.epoch == (UINT64_C(2) << 32 | 9));
+    for (uint32_t worker = 0; worker < WORKERS; worker++) {
+        assert_int_equal(own->members[worker].worker, worker);
+        assert_int_equal(own->members[worker].address_size, 2);
+        assert_int_equal(own->members[worker].address[0], worker);
+        assert_true(fabs(own->weights[worker] -
+                         0.5 * tarry_plan_decode_weight(own->plan, 1, 0, worker)) < 1e-6);
+    }
+    tell(own, &own->sums, 1);
+    tarry_event event = take_good(own);
+    const float sum[DIMENSION] = {2, 4, 6, 8, 10};
+    assert_int_equal(event.type, TARRY_EVENT_REDUCED);
+    assert_false(event.failed);
+    assert_true(event.sum.step == 1 && event.sum.attempt == 9 &&
+                event.sum.digest == sum_digest(1, sum, DIMENSION));
+    assert_true(own->holds && own->held.digest == event.sum.digest);
+
+    uint64_t digest;
+    assert_int_equal(collective_step(own->among, &event.sum, &digest), TARRY_OK);
+    assert_true(own->steps == 1 && own->state == 2 && own->holds);
+    snapshot *now = snapshots_hold(&own->pool);
+    assert_true(now->parameters[0] == 2);
+    snapshots_release(&own->pool, now);
+    event.sum.digest++;
+    assert_int_equal(collective_step(own->among, &event.sum, &digest), TARRY_ERROR_STATE);
+    assert_true(own->state == 2);
+}
+
+static void failed_sum_names_its_suspect(void **state)
+{
+    bench *own = *state;
+    reduce(own, 1, NULL);
+    await_begun(own, &own->sums, 1);
+    tell(own, &own->sums, -1);
+    tarry_event event = take_good(own);
+    assert_true(event.failed && event.from == 2 && !own->holds);
+}
+
+static void member_without_an_address_is_suspected(void **state)
+{
+    bench *own = *state;
+    assert_int_equal(collective_meet(own->among, 0, NULL, 0), TARRY_OK);
+    reduce(own, 1, NULL);
+    tarry_event event = take_good(own);
+    assert_true(event.failed && event.from == 0);
+    assert_int_equal(own->sums.begun, 0);
+}
+
+static void abandoned_sum_says_nothing(void **state)
+{
+    bench *own = *state;
+    reduce(own, 1, NULL);
+    await_begun(own, &own->sums, 1);
+    collective_abandon(own->among);
+    assert_int_equal(own->sums.abandoned, 1);
+    assert_int_equal(own->ends, 0);
+    tarry_event event;
+    int error;
+    assert_false(collective_take(own->among, &event, &error));
+    /* One that has ended, too; and then another one begins. */
+    reduce(own, 1, NULL);
+    await_begun(own, &own->sums, 2);
+    tell(own, &own->sums, 1);
+    pthread_mutex_lock(&own->lock);
+    while (own->ends == 0)
+        pthread_cond_wait(&own->change, &own->lock);
+    own->ends = 0;
+    pthread_mutex_unlock(&own->lock);
+    collective_abandon(own->among);
+    assert_false(collective_take(own->among, &event, &error));
+    reduce(own, 2, NULL);
+    await_begun(own, &own->sums, 3);
+    tell(own, &own->sums, 1);
+    assert_int_equal(take_good(own).sum.step, 2);
+}
+
+/* ---- what is got from others ---- */
+
+static void fetched_sum_counts_only_with_its_digest(void **state)
+{
+    bench *own = *state;
+    own->got[0] = 4;
+    tarry_sum_id sum = {.step = 3, .term = 2, .attempt = 1};
+    sum.digest = sum_digest(3, own->got, DIMENSION) + 1;
+    collective_fetch(own->among, 2, &sum);
+    await_begun(own, &own->paths, 1);
+    tell(own, &own->paths, 1);
+    tarry_event event = take_good(own);
+    assert_int_equal(event.type, TARRY_EVENT_FETCHED);
+    assert_true(event.failed && !own->holds);
+    sum.digest--;
+    collective_fetch(own->among, 2, &sum);
+    await_begun(own, &own->paths, 2);
+    tell(own, &own->paths, 1);
+    assert_false(take_good(own).failed);
+    assert_true(own->holds && own->held.digest == sum.digest);
+    uint64_t digest;
+    assert_int_equal(collective_step(own->among, &sum, &digest), TARRY_OK);
+    assert_true(own->state == 4);
+}
+
+static void state_is_loaded_when_its_end_is_taken(void **state)
+{
+    bench *own = *state;
+    const float theirs = 42;
+    const tarry_sum_id last = {.step = 8, .term = 2, .attempt = 3, .digest = 5};
+    memcpy(own->bytes, &theirs, sizeof(theirs));
+    /* Abandoned after it was got: nothing has changed. */
+    collective_load(own->among, 2, &last);
+    await_begun(own, &own->paths, 1);
+    tell(own, &own->paths, 1);
+    pthread_mutex_lock(&own->lock);
+    while (own->ends == 0)
+        pthread_cond_wait(&own->change, &own->lock);
+    own->ends = 0;
+    pthread_mutex_unlock(&own->lock);
+    collective_abandon(own->among);
+    assert_true(own->state == 0);
+
+    collective_load(own->among, 2, &last);
+    await_begun(own, &own->paths, 2);
+    tell(own, &own->paths, 1);
+    tarry_event event = take_good(own);
+    assert_int_equal(event.type, TARRY_EVENT_LOADED);
+    assert_true(!event.failed && event.sum.digest == 5 && own->state == 42 && !own->holds);
+    snapshot *now = snapshots_hold(&own->pool);
+    assert_true(now->parameters[0] == 42);
+    snapshots_release(&own->pool, now);
+}
+
+static void replica_that_fails_is_told(void **state)
+{
+    bench *own = *state;
+    own->error = TARRY_ERROR_NUMERICAL;
+    collective_load(own->among, 2, &(tarry_sum_id){.step = 1});
+    await_begun(own, &own->paths, 1);
+    tell(own, &own->paths, 1);
+    int error;
+    take(own, &error);
+    assert_int_equal(error, TARRY_ERROR_NUMERICAL);
+}
+
+static void state_is_offered_even_during_a_sum(void **state)
+{
+    bench *own = *state;
+    own->state = 6;
+    own->handed = -1;
+    reduce(own, 1, NULL);
+    await_begun(own, &own->sums, 1);
+    own->asks(own->asked);
+    pthread_mutex_lock(&own->lock);
+    while (own->handed == -1)
+        pthread_cond_wait(&own->change, &own->lock);
+    assert_true(own->handed == 6 && own->offered.step == 0);
+    pthread_mutex_unlock(&own->lock);
+    tell(own, &own->sums, 1);
+    assert_false(take_good(own).failed);
+}
+
+static int attempt(void *user, const tarry_allocator *allocator)
+{
+    bench *own = user;
+    int error = make(own, allocator);
+    if (error == TARRY_OK)
+        collective_free(own->among);
+    return error;
+}
+
+static void every_allocation_may_fail(void **state)
+{
+    (void)state;
+    bench own = {.engine.methods = &engine_methods, .exchange.methods = &paths_methods};
+    assert_int_equal(snapshots_init(&own.pool, 1, 1, NULL), TARRY_OK);
+    fail_each_allocation(attempt, &own);
+    snapshots_destroy(&own.pool);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(sum_is_made_by_the_group_and_held, setup, teardown),
+        cmocka_unit_test_setup_teardown(failed_sum_names_its_suspect, setup, teardown),
+        cmocka_unit_test_setup_teardown(member_without_an_address_is_suspected, setup, teardown),
+        cmocka_unit_test_setup_teardown(abandoned_sum_says_nothing, setup, teardown),
+        cmocka_unit_test_setup_teardown(fetched_sum_counts_only_with_its_digest, setup, teardown),
+        cmocka_unit_test_setup_teardown(state_is_loaded_when_its_end_is_taken, setup, teardown),
+        cmocka_unit_test_setup_teardown(replica_that_fails_is_told, setup, teardown),
+        cmocka_unit_test_setup_teardown(state_is_offered_even_during_a_sum, setup, teardown),
+        cmocka_unit_test(every_allocation_may_fail),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
