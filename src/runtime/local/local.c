@@ -152,9 +152,9 @@ static int start_workers(local_runtime *local)
 {
     int error = TARRY_OK;
     for (uint32_t worker = 0; worker < workers_of(local) && error == TARRY_OK; worker++) {
-        host_join(local->base.host, worker);
         if (!tarry_straggler_dead(local->settings.straggler, worker))
             error = executor_start(&local->workers[worker].executor);
+        host_join(local->base.host, worker);
     }
     return error;
 }
