@@ -230,7 +230,6 @@ static const struct {
     [CREDITED] = {TARRY_SETTING_KEEP, keeps_credited, false},
     [ALL_KEPT] = {TARRY_SETTING_KEEP, keeps_all, false},
     [EARLY] = {TARRY_SETTING_EARLY, leaves_early, false},
-    [EVERYWHERE] = {TARRY_SETTING_SUM, sums_everywhere, false},
     [EXACT] = {TARRY_SETTING_STOP, stops_exact, false},
     [BY_TIME] = {TARRY_SETTING_STOP, stops_by_time, false},
     [BY_WORKERS] = {TARRY_SETTING_STOP, stops_by_workers, false},
@@ -239,6 +238,7 @@ static const struct {
     [REPRODUCIBLE] = {TARRY_SETTING_REPRODUCIBLE, is_reproducible, false},
     [COSTS] = {TARRY_SETTING_COSTS, is_told_costs, false},
     [ADAPTS] = {TARRY_SETTING_ADAPT, adapts, false},
+    [EVERYWHERE] = {TARRY_SETTING_SUM, sums_everywhere, false},
 };
 
 typedef struct rule {
@@ -264,6 +264,7 @@ static const rule rules[] = {
     {DYNAMIC, WHOLE, "in a dynamic order a worker does not finish all of its chunks"},
     {DYNAMIC, BY_WORKERS, "in a dynamic order a worker does not finish all of its chunks"},
     {DYNAMIC, REPRODUCIBLE, "a dynamic order depends on time"},
+    {ADAPTS, EVERYWHERE, "workers that hold the parameters do not turn to another plan yet"},
     {ADAPTS, STATIC, "with a static order nothing is learned that a plan could follow"},
     {COSTS, STATIC, "a static order does not go by what chunks cost"},
     {CHOSEN_PARTS, WHOLE, "parts are chosen by which chunks are finished"},

@@ -17,7 +17,7 @@ VARIANTS = {
     "a running sum": "--keep credited",
     "a static order": "--order optimal --model least-squares --rate 0.05",
     "softmax": "--model softmax --classes 3",
-    "another plan": "--adapt 2",
+    "another seed": "--seed 7",
 }
 
 
@@ -40,7 +40,8 @@ class Everywhere(TarryTest):
         report, _ = self.train(*EVERYWHERE)
         for number, each in enumerate(report["rounds"], 1):
             told = each["sum"]
-            self.assertEqual((told["step"], told["term"], told["voters"], told["fetches"]), (number, 1, 5, 0))
+            self.assertEqual((told["step"], told["term"]), (number, 1))
+            self.assertIn(told["voters"], range(2, 6))  # who is asked when is left to time
             self.assertEqual(len(told["digest"]), 16)
             self.assertTrue(each["exact"])
             self.assertEqual(each["upload_bytes"], 0)
@@ -78,7 +79,7 @@ class Everywhere(TarryTest):
         flags = [*EVERYWHERE, "--checkpoint", "c"]
         self.succeed(*RUN, *flags)
         self.write("c.sums", self.read("c.sums", "rb")[:16 + 32 * 3])
-        self.fail_with(1, "tarry: --checkpoint: c.sums: it has not all steps of the checkpoint", *RUN, *flags, "--resume",
+        self.fail_like(1, "tarry: --checkpoint: .*c.sums: it has not all steps of the checkpoint", *RUN, *flags, "--resume",
                        "--rounds", "8")
 
     def test_a_checkpoint_is_of_one_way(self):
