@@ -43,7 +43,7 @@ CONFIGURATIONS = (
                   long=True, folder="gcc-sanitized"),
     Configuration("clang-sanitized", "clang", (*SANITIZED, "-Db_lundef=false"), ALL, PROCESSES),
     Configuration("threads", "clang", ("-Dbuildtype=debug", "-Doptimization=1", "-Db_sanitize=thread",
-                                       "-Db_lundef=false"), THREADED),
+                                       "-Db_lundef=false"), THREADED, ("engine/shared_kill",)),
     Configuration("coverage", "gcc", ("-Dbuildtype=debugoptimized", "-Db_coverage=true",
                                       "-Dc_args=-fprofile-update=atomic"), ALL),
     Configuration("clang-release", "clang", ("-Dbuildtype=release",), ()),
