@@ -262,6 +262,7 @@ typedef struct tarry_round_result {
     uint64_t copies_needed;   /* N * l */
     uint32_t workers_heard;   /* workers that reported at least one finished chunk */
     uint32_t workers_lost;    /* workers absent when the round ended */
+    uint32_t workers_early;   /* times that a worker was signalled before all were */
     uint32_t workers_late;    /* workers that were left out of this round as late */
     uint64_t upload_bytes;    /* numbers of coded parts received, in bytes, stale ones too */
     uint64_t control_bytes;   /* all other message bytes, both ways (without the parameters), as

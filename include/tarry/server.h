@@ -94,6 +94,12 @@ typedef struct tarry_server_settings {
                                   TARRY_CONDITIONING_MOST instead; the sum is not exact then */
     uint64_t silence_ns;  /* least time without an answer to a probe after which a worker counts as
                              lost */
+    /*
+     * A worker that has nothing left to do sends its coded part before all are done, and computes
+     * nothing more unless somebody is lost meanwhile. With TARRY_KEEP_CREDITED, one part, credit by
+     * chunk, another stop rule than TARRY_STOP_WORKERS, no fill; not with `reproducible`.
+     */
+    bool early;
     size_t dimension;     /* d: numbers in a gradient, and ceil(d / l) in a coded part */
     size_t stripe_length; /* numbers in a stripe of a part, the last may be shorter */
     tarry_sum_place sum;

@@ -13,6 +13,7 @@ static const char *const names[TARRY_SETTING_COUNT] = {
     [TARRY_SETTING_ORDER] = "order",
     [TARRY_SETTING_CREDIT] = "credit",
     [TARRY_SETTING_KEEP] = "keep",
+    [TARRY_SETTING_EARLY] = "early",
     [TARRY_SETTING_STOP] = "stop",
     [TARRY_SETTING_FILL] = "fill",
     [TARRY_SETTING_REPRODUCIBLE] = "reproducible",
@@ -112,6 +113,16 @@ static bool keeps_credited(const tarry_settings *settings)
     return settings->server.keep == TARRY_KEEP_CREDITED && !settings->keep_auto;
 }
 
+static bool keeps_all(const tarry_settings *settings)
+{
+    return settings->server.keep == TARRY_KEEP_ALL && !settings->keep_auto;
+}
+
+static bool leaves_early(const tarry_settings *settings)
+{
+    return settings->server.early;
+}
+
 static bool fills(const tarry_settings *settings)
 {
     return settings->server.fill != TARRY_FILL_NONE;
@@ -179,6 +190,8 @@ typedef enum trait {
     STATIC,
     WHOLE,
     CREDITED,
+    ALL_KEPT,
+    EARLY,
     EXACT,
     BY_TIME,
     BY_WORKERS,
@@ -209,6 +222,8 @@ static const struct {
     [STATIC] = {TARRY_SETTING_ORDER, is_static, false},
     [WHOLE] = {TARRY_SETTING_CREDIT, counts_whole, false},
     [CREDITED] = {TARRY_SETTING_KEEP, keeps_credited, false},
+    [ALL_KEPT] = {TARRY_SETTING_KEEP, keeps_all, false},
+    [EARLY] = {TARRY_SETTING_EARLY, leaves_early, false},
     [EXACT] = {TARRY_SETTING_STOP, stops_exact, false},
     [BY_TIME] = {TARRY_SETTING_STOP, stops_by_time, false},
     [BY_WORKERS] = {TARRY_SETTING_STOP, stops_by_workers, false},
@@ -251,6 +266,12 @@ static const rule rules[] = {
     {CREDITED, WHOLE, "with credit by whole worker a worker has to keep all gradients"},
     {CREDITED, REPRODUCIBLE, "which copies are credited depends on time"},
     {CREDITED, STALE, "a running sum holds no gradient of the round before"},
+    {EARLY, SEVERAL_PARTS, "with more than one part what a worker sends depends on all the others"},
+    {EARLY, WHOLE, "with credit by whole worker what a worker sends depends on all the others"},
+    {EARLY, BY_WORKERS, "a worker sends before it is known which workers count"},
+    {EARLY, FILLED, "a worker sends before it is known what is missing"},
+    {EARLY, REPRODUCIBLE, "who leaves when depends on time"},
+    {EARLY, ALL_KEPT, "what a worker sends of averaged copies depends on all the others"},
     {REPRODUCIBLE, BY_TIME, "a deadline depends on time"},
     {FILLED, EXACT, "an exact sum leaves nothing to fill"},
 };
@@ -312,6 +333,9 @@ static bool yield(tarry_settings *settings, tarry_setting setting)
         return true;
     case TARRY_SETTING_KEEP:
         settings->server.keep = TARRY_KEEP_ALL;
+        return true;
+    case TARRY_SETTING_EARLY:
+        settings->server.early = false;
         return true;
     case TARRY_SETTING_COSTS:
         settings->costs_told = false;

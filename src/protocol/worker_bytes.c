@@ -59,7 +59,8 @@ void tarry_settings_keep(tarry_settings *settings, uint64_t copies, uint64_t dim
     server->keep = TARRY_KEEP_ALL;
     uint64_t parts = plan->workers * worker_part(plan->adaptive_parts ? 1 : plan->parts, dimension);
     double all = (double)worker_gradients(copies, server) * (double)dimension + (double)parts;
-    if (all * sizeof(float) <= bytes || tarry_settings_check(&credited, &conflict) != TARRY_OK)
+    bool fits = all * sizeof(float) <= bytes && !server->early;
+    if (fits || tarry_settings_check(&credited, &conflict) != TARRY_OK)
         return;
     server->keep = TARRY_KEEP_CREDITED;
     if (!ahead_given)

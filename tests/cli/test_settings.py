@@ -28,6 +28,8 @@ VALUES = {
     "all": "--keep all",
     "credited": "--keep credited",
     "kept auto": "--keep auto",
+    "early": "--early yes",
+    "not early": "--early no",
     "exact": "--stop exact",
     "deadline": "--stop deadline:5",
     "error": "--stop error:0.5",
@@ -52,6 +54,9 @@ IMPOSSIBLE = {
        for other in ("two parts", "four parts", "auto", "auto to two", "whole", "reproducible", "stale")},
     **{(learned, other): "cannot be combined with"
        for learned in ("adapts", "equal") for other in ("static", "whole", "four finish", "reproducible")},
+    **{("early", other): "cannot be combined with"
+       for other in ("two parts", "four parts", "auto", "auto to two", "whole", "four finish", "scale", "stale",
+                     "reproducible", "all")},
     ("reproducible", "deadline"): "cannot be combined with",
     ("auto", "from a file"): "cannot be combined with",
     **{(fill, "exact"): "cannot be combined with" for fill in ("scale", "stale")},

@@ -21,6 +21,12 @@ static const option_choice credits[] = {
     {NULL, 0},
 };
 
+static const option_choice earlies[] = {
+    {"no", false},
+    {"yes", true},
+    {NULL, 0},
+};
+
 static const option_choice keeps[] = {
     {"all", TARRY_KEEP_ALL},
     {"credited", TARRY_KEEP_CREDITED},
@@ -258,6 +264,15 @@ static const option_entry rule_entries[] = {
      .kind = OPTION_CHOICE,
      .choices = keeps,
      FIELD(keep)},
+    {.name = "early",
+     .argument = "WHETHER",
+     .help =
+         "Whether a worker that has nothing left to do sends its coded part before all are "
+         "done, and computes no more: yes (with one part, a running sum of what is credited) or "
+         "no (default)",
+     .kind = OPTION_CHOICE,
+     .choices = earlies,
+     FIELD(early)},
     {.name = "ahead",
      .argument = "N",
      .help = "With credited: finished gradients that may wait for the server's answer while a "
@@ -347,6 +362,7 @@ void run_options_note(void *values, const char *name)
     for (int setting = 1; setting < TARRY_SETTING_COUNT; setting++)
         if (strcmp(tarry_setting_name((tarry_setting)setting), name) == 0)
             options->given |= TARRY_SETTING_BIT(setting);
+    options->settings.server.early = options->early != 0;
     options->settings.keep_auto = options->keep == KEEP_AUTO;
     if (!options->settings.keep_auto)
         options->settings.server.keep = (tarry_keep)options->keep;

@@ -19,7 +19,8 @@ typedef struct run_options {
     tarry_settings settings; /* what the options say; complete once they are settled */
     uint32_t given;          /* a TARRY_SETTING_BIT for each that was set, not left as it is */
     adapt_rule adapt_rule;
-    int keep; /* a tarry_keep, or KEEP_AUTO */
+    int keep;  /* a tarry_keep, or KEEP_AUTO */
+    int early; /* a bool */
     /* As given; taken apart into the settings. */
     const char *design, *order, *parts, *racks, *stop, *ahead, *chunk_cost, *adapt;
 } run_options;
@@ -28,7 +29,7 @@ typedef struct run_options {
 typedef enum run_table {
     RUN_SIZE,   /* workers, chunks, pieces, replication, parts, seed */
     RUN_LAYOUT, /* design, order, racks */
-    RUN_RULES,  /* credit, keep, ahead, fill, adapt */
+    RUN_RULES,  /* credit, keep, early, ahead, fill, adapt */
     RUN_END,    /* stop, chunk-cost, reproducible */
 } run_table;
 

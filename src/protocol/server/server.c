@@ -152,6 +152,8 @@ static int allocate(tarry_server *server, const tarry_allocator *allocator)
     int error = allocate_bits(server, allocator);
     if (error == TARRY_OK)
         error = server_fill_allocate(server, allocator);
+    if (error == TARRY_OK)
+        error = server_early_allocate(server, allocator);
     if (error != TARRY_OK)
         return error;
     double limit = server->settings.conditioning_limit;
@@ -220,6 +222,7 @@ void tarry_server_free(tarry_server *server)
     memory_release(&allocator, server->hopeless);
     memory_release(&allocator, server->ill);
     memory_release(&allocator, server->possible);
+    memory_release(&allocator, server->early.resting);
     memory_release(&allocator, server->news);
     memory_release(&allocator, server->recall_term);
     memory_release(&allocator, server->failed);
@@ -346,6 +349,7 @@ static int follow(tarry_server *server, uint64_t now)
         return error;
     steering_tell(server, now, server_news);
     server_send_news(server, now);
+    server_early_leave(server, now);
     server_count_sent(server);
     return TARRY_OK;
 }
@@ -354,8 +358,8 @@ static int follow(tarry_server *server, uint64_t now)
 static bool nothing_follows(const tarry_server *server, uint64_t now)
 {
     return server->phase == SERVER_COMPUTING && server->steering == NULL &&
-           server->effects.count == 0 && server->news_count == 0 && now < server->sweep_ns &&
-           server_only_waits(server);
+           server->effects.count == 0 && server->news_count == 0 &&
+           server->early.resting_count == 0 && now < server->sweep_ns && server_only_waits(server);
 }
 
 int tarry_server_step(tarry_server *server, uint64_t now, const tarry_event *event,

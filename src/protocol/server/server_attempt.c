@@ -34,38 +34,44 @@ static void complete_stripe(tarry_server *server, uint32_t stripe)
     result->error_bound = fmax(result->error_bound, server->attempt_bound);
 }
 
-/* Sends every worker that is there its view of psi:
- * those with copies in it answer, the others stop computing. */
+void server_signal(tarry_server *server, uint64_t now, uint32_t worker)
+{
+    server_member *member = &server->members[worker];
+    uint64_t *psi = server->bits + server->bits_offset[worker];
+    uint64_t *stale = psi + bitset_words(server->shapes[worker].psi_bits);
+    bool fresh, own = server_fill_view(server, worker, psi, stale, &fresh);
+    member->participant = own && !member->stands;
+    member->parts_due = member->participant ? server->asked : 0;
+    member->stopped = true;
+    member->signal_ns = now;
+    if (member->participant)
+        uploads_begin(&server->early.uploads, now);
+    if (server_keeps_credited(server))
+        member->signal_term = ++member->term;
+    if (member->participant) {
+        server->participants++;
+        for (uint32_t stripe = 0; stripe < server->cut.stripes; stripe++) {
+            server->awaited[stripe]++;
+            server->unsummed[stripe]++;
+        }
+    }
+    tarry_effect *effect = server_send(server, worker, TARRY_MESSAGE_SIGNAL);
+    effect->message.attempt = server_open_attempt(server);
+    effect->message.parts = server->cut.parts;
+    effect->message.psi = psi;
+    effect->message.stripes = server->bits + server->bits_offset[server->plan->workers];
+    effect->message.term = member->term;
+    effect->message.stale = fresh ? NULL : stale;
+    effect->message.limit = server_signal_limit(server);
+}
+
+/* Sends every worker that is there and has not left its view of psi: those with copies in it
+ * answer, the others stop computing. */
 static void send_signals(tarry_server *server, uint64_t now)
 {
-    uint32_t workers = server->plan->workers;
-    uint64_t *stripes = server->bits + server->bits_offset[workers];
-    bitset_clear(stripes, server->stripes);
-    for (uint32_t stripe = 0; stripe < server->cut.stripes; stripe++)
-        bitset_put(stripes, stripe, !bitset_test(server->complete, stripe));
-
-    server->participants = 0;
-    for (uint32_t worker = 0; worker < workers; worker++) {
-        server_member *member = &server->members[worker];
-        if (!member->present)
-            continue;
-        uint64_t *psi = server->bits + server->bits_offset[worker];
-        uint64_t *stale = psi + bitset_words(server->shapes[worker].psi_bits);
-        bool fresh;
-        member->participant = server_fill_view(server, worker, psi, stale, &fresh);
-        member->parts_due = member->participant ? server->asked : 0;
-        member->stopped = true;
-        if (server_keeps_credited(server))
-            member->signal_term = ++member->term;
-        server->participants += member->participant;
-        tarry_effect *effect = server_send(server, worker, TARRY_MESSAGE_SIGNAL);
-        effect->message.parts = server->cut.parts;
-        effect->message.psi = psi;
-        effect->message.stripes = stripes;
-        effect->message.term = member->term;
-        effect->message.stale = fresh ? NULL : stale;
-        effect->message.limit = server_signal_limit(server);
-    }
+    for (uint32_t worker = 0; worker < server->plan->workers; worker++)
+        if (server->members[worker].present && !server->members[worker].left)
+            server_signal(server, now, worker);
     steering_stopped(server, now);
 }
 
@@ -80,6 +86,21 @@ static void clear_open_stripes(tarry_server *server)
     }
 }
 
+void server_open(tarry_server *server)
+{
+    uploads_forget(&server->early.uploads);
+    uint64_t *asked = server->bits + server->bits_offset[server->plan->workers];
+    bitset_clear(asked, server->stripes);
+    for (uint32_t stripe = 0; stripe < server->cut.stripes; stripe++) {
+        bitset_put(asked, stripe, !bitset_test(server->complete, stripe));
+        server->awaited[stripe] = server->unsummed[stripe] = 0;
+    }
+    server->asked = server->cut.stripes - server->complete_count;
+    server->participants = server->delivered = 0;
+    bitset_clear(server->received, (size_t)server->plan->workers * server->stripes);
+    clear_open_stripes(server);
+}
+
 static int begin_attempt(tarry_server *server, uint64_t now, uint32_t parts)
 {
     server->cut = server_layout(server, parts);
@@ -92,6 +113,9 @@ static int begin_attempt(tarry_server *server, uint64_t now, uint32_t parts)
     server->result.parts = parts;
     server->result.copies_needed = (uint64_t)server->plan->chunks * parts;
     server->broken = false;
+    if (!server->early.open)
+        server_open(server);
+    server->early.open = false;
     server->attempt++;
     server->result.attempts++;
     if (server->result.signal_ns == TARRY_NEVER) {
@@ -101,20 +125,12 @@ static int begin_attempt(tarry_server *server, uint64_t now, uint32_t parts)
     server->attempt_start_ns = now;
     server->attempt_exact = coverage_recovered(server->credited, parts) == server->plan->chunks;
     server->late_ns = TARRY_NEVER;
-    server->delivered = 0;
     server->first_stripe_ns = TARRY_NEVER;
-    server->asked = server->cut.stripes - server->complete_count;
-    bitset_clear(server->received, (size_t)server->plan->workers * server->stripes);
-    clear_open_stripes(server);
     send_signals(server, now);
-    for (uint32_t stripe = 0; stripe < server->cut.stripes; stripe++) {
-        if (bitset_test(server->complete, stripe))
-            continue;
-        server->awaited[stripe] = server->unsummed[stripe] = server->participants;
-        if (server->participants == 0)
+    for (uint32_t stripe = 0; stripe < server->cut.stripes; stripe++)
+        if (!bitset_test(server->complete, stripe) && server->unsummed[stripe] == 0)
             complete_stripe(server, stripe);
-    }
-    return TARRY_OK;
+    return server_early_release(server);
 }
 
 /* The attempt can't be completed and psi without the lost is not enough:
@@ -160,6 +176,7 @@ void server_finish(tarry_server *server, uint64_t now, int error)
             server_send(server, worker, TARRY_MESSAGE_FINISH);
         member->stopped = true;
     }
+    server->early.open = false;
     result->error = error;
     result->end_ns = now;
     if (error == TARRY_OK) {
@@ -216,9 +233,12 @@ int server_advance(tarry_server *server, uint64_t now)
 {
     bool choose =
         server->phase == SERVER_COMPUTING || (server->phase == SERVER_CODING && server->broken);
+    server_early_review(server);
+    int error = server->broken ? server_early_withdraw(server, now) : TARRY_OK;
+    if (error != TARRY_OK)
+        return error;
     uint32_t ready = choose ? pick_parts(server, now) : 0;
     uint32_t parts = choose ? server_settle_parts(server, now, ready) : 0;
-    int error = TARRY_OK;
     if (choose && ready == 0 && (is_doomed(server) || server_must_raise(server))) {
         error = server_call_back_late(server, now);
         if (error != TARRY_OK)
@@ -243,7 +263,7 @@ int server_advance(tarry_server *server, uint64_t now)
 static void combine(tarry_server *server, uint32_t worker, uint32_t stripe)
 {
     tarry_effect *effect = server_emit(server, TARRY_EFFECT_COMBINE, worker);
-    effect->attempt = server->attempt;
+    effect->attempt = server_open_attempt(server);
     effect->parts = server->cut.parts;
     effect->stripe = stripe;
     effect->scale = server->attempt_scale;
@@ -263,14 +283,19 @@ static void schedule_combine(tarry_server *server, uint32_t worker, uint32_t str
             combine(server, sender, stripe);
 }
 
+static bool takes_parts(const tarry_server *server)
+{
+    return server->phase == SERVER_CODING || server->early.open;
+}
+
 int server_part(tarry_server *server, uint64_t now, uint32_t worker, const tarry_message *message)
 {
     uint32_t stripe = message->stripe;
+    uint32_t attempt = server_open_attempt(server);
     if (message->round > server->round ||
-        (message->round == server->round && message->attempt > server->attempt))
+        (message->round == server->round && message->attempt > attempt))
         return server_reject(server, worker, TARRY_REJECT_RANGE);
-    if (server->phase != SERVER_CODING || message->round != server->round ||
-        message->attempt != server->attempt)
+    if (!takes_parts(server) || message->round != server->round || message->attempt != attempt)
         return server_reject(server, worker, TARRY_REJECT_STALE);
 
     if (message->parts != server->cut.parts)
@@ -288,12 +313,15 @@ int server_part(tarry_server *server, uint64_t now, uint32_t worker, const tarry
     bitset_set(server->received, bit);
     server->awaited[stripe]--;
     member->stripe_ns = now;
+    uploads_hear(&server->early.uploads, now);
     if (server->first_stripe_ns == TARRY_NEVER)
         server->first_stripe_ns = now;
     if (--member->parts_due == 0) {
         server->delivered++;
-        estimate_add(&server->part_time, now - server->attempt_start_ns);
-        server_await_parts(server, now);
+        uploads_end(&server->early.uploads, now - member->signal_ns, now, server->asked);
+        estimate_add(&server->part_time, now - member->signal_ns);
+        if (server->phase == SERVER_CODING)
+            server_await_parts(server, now);
     }
     schedule_combine(server, worker, stripe);
     return TARRY_OK;
@@ -303,14 +331,15 @@ int server_combined(tarry_server *server, const tarry_event *event)
 {
     if (event->worker >= server->plan->workers || event->stripe >= server->stripes)
         return server_reject(server, event->worker, TARRY_REJECT_RANGE);
-    if (server->phase != SERVER_CODING || event->round != server->round ||
-        event->attempt != server->attempt || bitset_test(server->complete, event->stripe))
+    if (!takes_parts(server) || event->round != server->round ||
+        event->attempt != server_open_attempt(server) ||
+        bitset_test(server->complete, event->stripe))
         return server_reject(server, event->worker, TARRY_REJECT_STALE);
     if (event->stripe >= server->cut.stripes)
         return server_reject(server, event->worker, TARRY_REJECT_RANGE);
     if (server->unsummed[event->stripe] <= server->awaited[event->stripe])
         return server_reject(server, event->worker, TARRY_REJECT_DUPLICATE);
-    if (--server->unsummed[event->stripe] == 0)
+    if (--server->unsummed[event->stripe] == 0 && !server->early.open)
         complete_stripe(server, event->stripe);
     return TARRY_OK;
 }

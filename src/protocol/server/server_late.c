@@ -51,12 +51,12 @@ static bool is_late(const server_member *member)
 }
 
 /* Nanoseconds per stripe that the participant took so far, from when the first stripe of anyone was
- * there; INFINITY before its own first. */
+ * there, or, if it left early, since its signal; INFINITY before its own first. */
 static double stripe_pace(const tarry_server *server, const server_member *member)
 {
     uint32_t received = server->asked - member->parts_due;
-    return received == 0 ? INFINITY
-                         : (double)(member->stripe_ns - server->first_stripe_ns) / received;
+    uint64_t since = member->left ? member->signal_ns : server->first_stripe_ns;
+    return received == 0 ? INFINITY : (double)(member->stripe_ns - since) / received;
 }
 
 /* What a late worker is foreseen to take still: the stripe in hand as long again as it has taken,
@@ -82,7 +82,8 @@ static outlook look_at_late(tarry_server *server, uint64_t now)
     uint32_t workers = server->plan->workers;
     outlook seen = {.known = true};
     double slowest = 0, open = server->cut.stripes - server->complete_count;
-    double latency = (double)(server->first_stripe_ns - server->attempt_start_ns);
+    uint64_t first = server->first_stripe_ns;
+    double latency = (double)((first == TARRY_NEVER ? now : first) - server->attempt_start_ns);
     for (uint32_t worker = 0; worker < workers; worker++) {
         const server_member *member = &server->members[worker];
         if (member->participant && member->parts_due == 0)

@@ -127,15 +127,9 @@ static void keep_earliest(double *times, uint32_t count, double time)
     }
 }
 
-static uint32_t ended_of(const server_member *member)
+double server_between_reports_ns(const server_member *member)
 {
-    return member->finished + member->failed;
-}
-
-/* What a chunk took the worker in this round, from report to report; of two reports and more. */
-static double between_reports_ns(const server_member *member)
-{
-    return (double)(member->ended_ns - member->first_ns) / (ended_of(member) - 1);
+    return (double)(member->ended_ns - member->first_ns) / (server_ended(member) - 1);
 }
 
 /* What is left of `time_ns` from a round's announcement on without the way there. */
@@ -148,15 +142,15 @@ static double without_way(const tarry_server *server, double time_ns)
 /* What a chunk takes the worker in this round. */
 static double usual_ns(const tarry_server *server, const server_member *member)
 {
-    if (ended_of(member) > 1)
-        return between_reports_ns(member);
+    if (server_ended(member) > 1)
+        return server_between_reports_ns(member);
     return without_way(server, (double)(member->ended_ns - member->begun_ns));
 }
 
 /* For how long the worker has not reported, although it could. */
 static double silent_ns(const tarry_server *server, uint64_t now, const server_member *member)
 {
-    if (ended_of(member) > 0)
+    if (server_ended(member) > 0)
         return (double)(now - member->ended_ns);
     return without_way(server, (double)(now - member->begun_ns));
 }
@@ -300,9 +294,9 @@ static void learn_way(tarry_server *server)
     uint32_t count = 0;
     for (uint32_t worker = 0; worker < server->plan->workers; worker++) {
         const server_member *member = &server->members[worker];
-        if (!member_able(member) || ended_of(member) < 2)
+        if (!member_able(member) || server_ended(member) < 2)
             continue;
-        excess += (double)(member->first_ns - member->begun_ns) - between_reports_ns(member);
+        excess += (double)(member->first_ns - member->begun_ns) - server_between_reports_ns(member);
         count++;
     }
     if (count > 0)

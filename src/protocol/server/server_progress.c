@@ -37,6 +37,15 @@ void server_enlist(tarry_server *server, uint32_t worker)
         server->whole++;
 }
 
+int server_take_back(tarry_server *server, uint32_t worker, uint32_t slot)
+{
+    bool credited = coverage_has(server->credited, worker, slot);
+    int error = coverage_remove(server->credited, worker, slot);
+    if (error == TARRY_OK && credited && server_keeps_credited(server))
+        server_recall(server, worker, slot);
+    return error;
+}
+
 /* The round can't count on the worker any more,
  * nor on what it has done, save for parts already received. */
 static int retire(tarry_server *server, uint32_t worker)
@@ -50,15 +59,13 @@ static int retire(tarry_server *server, uint32_t worker)
     if (error != TARRY_OK)
         return error;
     uint32_t first = plan->worker_offset[worker], load = server_load(server, worker);
+    bool stands = server_early_stands(server, worker);
     for (uint32_t slot = 0; slot < load; slot++) {
         uint32_t chunk = plan->slot_chunk[first + slot];
-        bool credited = coverage_has(server->credited, worker, slot);
-        error = coverage_remove(server->credited, worker, slot);
+        error = stands ? TARRY_OK : server_take_back(server, worker, slot);
         if (error != TARRY_OK)
             return error;
-        if (credited && server_keeps_credited(server))
-            server_recall(server, worker, slot);
-        if (!bitset_test(server->failed, first + slot))
+        if (server_expects(server, worker, first + slot))
             server->possible[chunk]--;
         server_review_chunk(server, chunk);
     }
@@ -69,9 +76,10 @@ static int retire(tarry_server *server, uint32_t worker)
         server->whole--;
     if (member->failed == 0)
         server->capable--;
-    if (server->phase == SERVER_CODING && member->participant && member->parts_due > 0)
+    if (member->participant && member->parts_due > 0)
         server->broken = true;
     member->participant = false;
+    member->stands = stands;
     return TARRY_OK;
 }
 
@@ -118,6 +126,7 @@ int server_joined(tarry_server *server, uint64_t now, uint32_t worker)
         .stopped = true,
         .reported = member->reported,
         .late = member->late,
+        .stands = member->stands && server->phase != SERVER_IDLE,
         .epoch = member->epoch + 1,
         .epoch_end = member->epoch_end,
         .pace = member->pace,
@@ -127,6 +136,10 @@ int server_joined(tarry_server *server, uint64_t now, uint32_t worker)
     server_fill_forget(server, worker);
     if (server->phase == SERVER_IDLE) {
         steering_joined(server, now, worker);
+        return TARRY_OK;
+    }
+    if (member->stands) { /* what it was before is in the sum: it can't be summed beside that */
+        member->excluded = member->put_off = true;
         return TARRY_OK;
     }
     server_enlist(server, worker);
@@ -215,7 +228,8 @@ static int take_failed(tarry_server *server, uint64_t now, uint32_t worker, uint
         server->busy--;
     if (member->failed == 1)
         server->capable--;
-    server->possible[server->plan->slot_chunk[edge]]--;
+    if (!member->left)
+        server->possible[server->plan->slot_chunk[edge]]--;
     server_review_chunk(server, server->plan->slot_chunk[edge]);
     if (server->settings.credit == TARRY_CREDIT_WHOLE) {
         server_left_out(server, worker, TARRY_ABSENT_FAILED, now - member->begun_ns, 0);
@@ -264,5 +278,7 @@ int server_report(tarry_server *server, uint64_t now, uint32_t worker, const tar
         member->since_ns = TARRY_NEVER;
     if (error == TARRY_OK && server->steering != NULL)
         steering_report(server, now, worker, message);
+    else if (member->finished + member->failed == load)
+        server_early_note(server, worker);
     return error;
 }

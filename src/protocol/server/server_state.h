@@ -6,6 +6,7 @@
  *   server_start.c     the beginning of a round
  *   server_attempt.c   encode signals, coded parts, the end of a round
  *   server_keep.c      the fates of copies that workers don't keep until the signal
+ *   server_early.c     workers that send their coded parts before all are done
  *   server_limit.c     the conditioning limit of one signal
  *   server_fill.c      what stands in for the chunks that a stop rule leaves missing
  *   server_liveness.c  probes and time limits
@@ -32,6 +33,7 @@
 #include "protocol/steering/recent.h"
 #include "protocol/steering/steering.h"
 #include "protocol/upload.h"
+#include "protocol/uploads.h"
 #include "protocol/wire/codec.h"
 
 typedef enum server_phase {
@@ -50,7 +52,11 @@ typedef struct server_member {
     bool overdue;  /* of this attempt's parts: its would be there later than another attempt's */
     bool late;     /* was left out of this round as late, perhaps in an earlier epoch */
     bool put_off;  /* excluded for that alone: it is called back before the round is given up */
-    bool participant;     /* has copies in the attempt's psi */
+    bool participant; /* has copies in the attempt's psi */
+    bool left;   /* was signalled before all others: it computes nothing more in this attempt */
+    bool stands; /* its part, of an earlier arrival, is complete and stays in the open attempt's sum
+                    though it is gone, and so do the copies that it was credited with */
+    bool resting;         /* is noted as one that might leave */
     bool overheard;       /* a probe was settled without an answer, which may still come */
     uint32_t epoch;       /* counts its arrivals */
     uint32_t epoch_end;   /* the last epoch that the newest stored checkpoint reserved;
@@ -71,9 +77,18 @@ typedef struct server_member {
     uint64_t since_ns;  /* when it began what it is at; TARRY_NEVER: it has nothing left to do */
     pace pace;          /* per chunk; TARRY_PICK_PLAN, else the steering knows it */
     uint64_t heard_ns;  /* when it last sent anything */
+    uint64_t signal_ns; /* when this attempt's signal went to it */
     uint64_t stripe_ns; /* when a stripe of its part last came in, in this attempt */
     uint64_t probe_ns;  /* when the unanswered probe was sent; TARRY_NEVER if there is none */
 } server_member;
+
+/* The attempt that is open while workers still compute; server_early.c. */
+typedef struct server_early {
+    bool open;         /* its number is the next one */
+    uint32_t *resting; /* workers that have nothing left to do and might leave; NULL: none may */
+    uint32_t resting_count;
+    uploads uploads; /* how parts come in, over the rounds */
+} server_early;
 
 /* What the stop rule goes by: the round as it stands, or as it would stand without some workers. */
 typedef struct server_standing {
@@ -134,9 +149,10 @@ struct tarry_server {
     parts_prospect *prospects; /* one per number of parts */
 
     /* the attempt */
-    layout cut;                  /* into the parts of the attempt */
-    bool from_scratch;           /* no stripe was complete when it began */
-    bool broken;                 /* a participant is gone before its parts were complete */
+    layout cut;        /* into the parts of the attempt */
+    bool from_scratch; /* no stripe was complete when it began */
+    bool broken;       /* a participant is gone before its parts were complete */
+    server_early early;
     double attempt_missing;      /* the error of psi without its fill, as stop rules see it */
     double attempt_left;         /* of it, what is not filled with stale gradients either */
     double attempt_error;        /* what psi and its fill promise */
@@ -181,6 +197,12 @@ struct tarry_server {
 static inline bool member_able(const server_member *member)
 {
     return member->present && !member->excluded;
+}
+
+/* Whether it can be given something to compute. */
+static inline bool member_computes(const server_member *member)
+{
+    return member_able(member) && !member->left;
 }
 
 static inline server_standing server_stands(const tarry_server *server)
@@ -228,6 +250,9 @@ void server_send_round(tarry_server *server, uint64_t now, uint32_t worker);
 void server_review_chunk(tarry_server *server, uint32_t chunk);
 int server_joined(tarry_server *server, uint64_t now, uint32_t worker);
 int server_lost(tarry_server *server, uint64_t now, uint32_t worker);
+/* The copy at `slot` of the worker's order does not count any more, if it did. Errors: NUMERICAL.
+ */
+int server_take_back(tarry_server *server, uint32_t worker, uint32_t slot);
 /* The worker stays connected; this round continues without it. */
 int server_exclude(tarry_server *server, uint64_t now, uint32_t worker);
 int server_report(tarry_server *server, uint64_t now, uint32_t worker,
@@ -241,6 +266,13 @@ static inline bool server_has_work(const tarry_server *server, uint32_t worker)
 {
     const server_member *member = &server->members[worker];
     return member->finished + member->failed < server_load(server, worker);
+}
+/* Whether the worker's copy `at` that slot of the plan is there or may still come, as long as it
+ * counts. */
+static inline bool server_expects(const tarry_server *server, uint32_t worker, uint32_t at)
+{
+    return !bitset_test(server->failed, at) &&
+           (!server->members[worker].left || bitset_test(server->done, at));
 }
 
 /* server_keep.c, for TARRY_KEEP_CREDITED */
@@ -256,6 +288,29 @@ int server_settle(tarry_server *server, uint32_t worker, uint32_t slot);
 /* Tells the other holders of the chunk at `slot` that dropped their copies to compute it again: the
  * worker's own is gone, and nobody is credited with it. */
 void server_recall(tarry_server *server, uint32_t worker, uint32_t slot);
+
+/* server_early.c, for settings.early */
+int server_early_allocate(tarry_server *server, const tarry_allocator *allocator);
+/* A round begins. */
+void server_early_start(tarry_server *server);
+/* The number of the attempt that is open, or was the last one. */
+static inline uint32_t server_open_attempt(const tarry_server *server)
+{
+    return server->attempt + server->early.open;
+}
+/* The worker has nothing left to do: it may leave at the end of the step. */
+void server_early_note(tarry_server *server, uint32_t worker);
+/* Signals those that were noted, as far as they can go. */
+void server_early_leave(tarry_server *server, uint64_t now);
+/* Whether the copies that a worker who is lost is credited with stand all the same. */
+bool server_early_stands(const tarry_server *server, uint32_t worker);
+/* Breaks the open attempt if those who left are needed after all. */
+void server_early_review(tarry_server *server);
+/* If one is open: what was combined is void, those who left count on again, and what stood only for
+ * that attempt is gone. Errors: NUMERICAL. */
+int server_early_withdraw(tarry_server *server, uint64_t now);
+/* What stood for the attempt before all were signalled is in no other. Errors: NUMERICAL. */
+int server_early_release(tarry_server *server);
 
 /* server_news.c: the one place in which NEWS and RESUME are composed. */
 /* News are due for the worker: before it is sent anything else, or at the end of the step. */
@@ -273,6 +328,10 @@ int server_part(tarry_server *server, uint64_t now, uint32_t worker, const tarry
 int server_combined(tarry_server *server, const tarry_event *event);
 /* Carries out what follows from the state: signal, new attempt, end of the round. */
 int server_advance(tarry_server *server, uint64_t now);
+/* Nothing of the attempt is there yet: the stripes that are not complete begin at zero. */
+void server_open(tarry_server *server);
+/* Sends the worker its view of psi; one with copies in it takes part. */
+void server_signal(tarry_server *server, uint64_t now, uint32_t worker);
 /* Complete stripes don't stand any more: another number of parts is chosen. */
 void server_give_up_stripes(tarry_server *server);
 /* Ends the round, with TARRY_OK or why there is no estimate. */
@@ -315,7 +374,14 @@ const coverage *server_fill_source(const tarry_server *server, uint32_t chunk);
 bool server_fill_view(const tarry_server *server, uint32_t worker, uint64_t *psi, uint64_t *stale,
                       bool *fresh);
 
+static inline uint32_t server_ended(const server_member *member)
+{
+    return member->finished + member->failed;
+}
+
 /* server_parts.c */
+/* What a chunk took the worker in this round, from report to report; of two reports and more. */
+double server_between_reports_ns(const server_member *member);
 layout server_layout(const tarry_server *server, uint32_t parts);
 /* The largest number of parts with which the stop rule holds for what is credited now, or that of
  * the least expected error if it holds with whatever there is; 0 if it does not hold. */

@@ -45,6 +45,7 @@ int steering_create(tarry_server *server)
     made->workers = memory_allocate(allocator, workers, sizeof(*made->workers));
     made->cost = memory_allocate(allocator, chunks, sizeof(*made->cost));
     made->by_cost = memory_allocate(allocator, chunks, sizeof(*made->by_cost));
+    made->by_way = memory_allocate(allocator, workers, sizeof(*made->by_way));
     made->planned = memory_allocate(allocator, chunks, sizeof(*made->planned));
     made->computing = memory_allocate(allocator, chunks, sizeof(*made->computing));
     made->dirty = memory_allocate(allocator, workers, sizeof(*made->dirty));
@@ -54,10 +55,10 @@ int steering_create(tarry_server *server)
     made->way_queue = memory_allocate(allocator, workers, sizeof(*made->way_queue));
     made->way_from = memory_allocate(allocator, workers, sizeof(*made->way_from));
     made->way_edge = memory_allocate(allocator, workers, sizeof(*made->way_edge));
-    if (made->workers == NULL || made->cost == NULL || made->by_cost == NULL ||
-        made->planned == NULL || made->computing == NULL || made->dirty == NULL ||
-        made->candidates == NULL || made->values == NULL || made->way_queue == NULL ||
-        made->way_from == NULL || made->way_edge == NULL)
+    if (made->workers == NULL || made->by_way == NULL || made->cost == NULL ||
+        made->by_cost == NULL || made->planned == NULL || made->computing == NULL ||
+        made->dirty == NULL || made->candidates == NULL || made->values == NULL ||
+        made->way_queue == NULL || made->way_from == NULL || made->way_edge == NULL)
         return TARRY_ERROR_NO_MEMORY;
     for (uint32_t chunk = 0; chunk < chunks; chunk++) {
         made->cost[chunk] = 1;
@@ -91,6 +92,7 @@ void steering_free(tarry_server *server)
     memory_release(allocator, it->dirty);
     memory_release(allocator, it->computing);
     memory_release(allocator, it->planned);
+    memory_release(allocator, it->by_way);
     memory_release(allocator, it->by_cost);
     memory_release(allocator, it->cost);
     memory_release(allocator, it->workers);
@@ -141,7 +143,7 @@ void steering_set_current(tarry_server *server, double time, uint32_t worker, ui
     if (before < load)
         it->computing[steering_chunk(server, worker, before)]--;
     of->current = slot;
-    of->since_ns = time;
+    of->since_ns = fmax(time, of->begins_ns);
     if (slot < load) {
         uint32_t chunk = steering_chunk(server, worker, slot);
         it->computing[chunk]++;
@@ -210,6 +212,7 @@ void steering_start(tarry_server *server)
         it->workers[worker].queue = 0;
     }
     learn_begin_round(server);
+    links_begin_round(server);
     plan_all(server, 0);
 }
 
@@ -222,6 +225,7 @@ void steering_joined(tarry_server *server, uint64_t now, uint32_t worker)
     bitset_clear(it->closed + it->set_start[worker], server_load(server, worker));
     of->sequence = 0;
     double time = steering_time(server, now);
+    of->begins_ns = of->way_ns > 0 ? time + of->way_ns : 0;
     if (server->phase != SERVER_COMPUTING)
         return;
     if (it->pick == TARRY_PICK_SHARE)
@@ -320,12 +324,29 @@ void steering_word(tarry_server *server, uint64_t now, uint32_t worker,
     steering_mark_dirty(server, worker);
 }
 
+void steering_left(tarry_server *server, uint64_t now, uint32_t worker)
+{
+    if (server->steering == NULL)
+        return;
+    take_off(server, steering_time(server, now), worker);
+    links_set_tails(server);
+}
+
+bool steering_rests(const tarry_server *server, uint32_t worker)
+{
+    const steering *it = server->steering;
+    uint32_t load = server_load(server, worker);
+    return it == NULL || (it->workers[worker].current == load &&
+                          bitset_count(it->plans + it->set_start[worker], load) == 0);
+}
+
 void steering_stopped(tarry_server *server, uint64_t now)
 {
     steering *it = server->steering;
     if (it == NULL)
         return;
     it->tick_ns = TARRY_NEVER;
+    links_clear_tails(it, server->plan->workers);
     double time = steering_time(server, now);
     for (uint32_t worker = 0; worker < server->plan->workers; worker++) {
         steering_worker *of = &it->workers[worker];
@@ -344,6 +365,7 @@ void steering_resumed(tarry_server *server, uint64_t now)
 {
     if (server->steering == NULL)
         return;
+    links_clear_tails(server->steering, server->plan->workers);
     steering_unplan_all(server);
     plan_all(server, steering_time(server, now));
 }
@@ -355,6 +377,7 @@ void steering_finished(tarry_server *server)
         return;
     it->tick_ns = TARRY_NEVER;
     steering_clear_dirty(it);
+    links_end_round(server);
     learn_end_round(server);
 }
 
@@ -368,7 +391,7 @@ void steering_watch(tarry_server *server, uint64_t now)
     double time = steering_time(server, now);
     learn_prior(server, time);
     for (uint32_t worker = 0; worker < server->plan->workers; worker++) {
-        if (!member_able(&server->members[worker]) ||
+        if (!member_computes(&server->members[worker]) ||
             it->workers[worker].current < server_load(server, worker))
             continue;
         if (it->pick == TARRY_PICK_SHARE)

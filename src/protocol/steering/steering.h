@@ -5,6 +5,7 @@
  *
  *   steering_books.c   the books: chunks in progress, chunks planned, and what is expected of them
  *   steering_learn.c   how fast workers are, and what chunks cost
+ *   steering_links.c   what links take, where workers leave early
  *   steering_suit.c    with several parts: copies that go well together
  *   steering_share.c   TARRY_PICK_SHARE: shares that should end at the same time
  *   steering_choose.c  the other rules: the one chunk that comes next
@@ -38,7 +39,10 @@ typedef struct steering_worker {
     uint16_t told;     /* of what it was told last */
     bool dirty;        /* may have to be told something */
     double since_ns;   /* when it began, from the round's start */
-    double queue;      /* cost of all that is planned for it */
+    double way_ns;     /* what a round's announcement takes to come, as learned; 0: nothing */
+    double begins_ns;  /* when it can begin, from the round's start */
+    double tail_ns; /* after its last chunk, until the parts of those who end after it are there */
+    double queue;   /* cost of all that is planned for it */
     pace pace;
 } steering_worker;
 
@@ -49,6 +53,7 @@ typedef struct steering {
     bool given;   /* told by tarry_server_costs, not learned */
     chunk_costs learned;
     uint32_t *by_cost;   /* chunks, the dearest first */
+    uint32_t *by_way;    /* workers, the one that begins last first */
     uint32_t *planned;   /* per chunk: at how many workers */
     uint32_t *computing; /* per chunk: at how many workers it is in progress */
     /* Sets of one bit per position of a worker's order; each worker's begins at set_start[worker].
@@ -105,6 +110,10 @@ void steering_reopen(tarry_server *server, uint32_t worker, uint32_t slot);
 /* `worker` says what it is at. */
 void steering_word(tarry_server *server, uint64_t now, uint32_t worker,
                    const tarry_message *message);
+/* Whether `worker` is at nothing, as far as the server knows, and nothing is planned for it. */
+bool steering_rests(const tarry_server *server, uint32_t worker);
+/* `worker`, which rests, computes nothing more before an attempt is withdrawn. */
+void steering_left(tarry_server *server, uint64_t now, uint32_t worker);
 /* All were told to stop; an attempt was withdrawn; the round is over. */
 void steering_stopped(tarry_server *server, uint64_t now);
 void steering_resumed(tarry_server *server, uint64_t now);
@@ -170,6 +179,23 @@ void learn_time(tarry_server *server, uint32_t worker, uint32_t chunk, double ns
 /* Works out the median pace; a worker that has never finished anything takes at least as long as it
  * has been at its chunk. */
 void learn_prior(tarry_server *server, double time);
+
+/* The first `count` numbers that `order` is to have, those of the largest values first; of equal
+ * ones the lower first. */
+void steering_sort(const double *values, uint32_t *order, uint32_t count);
+
+/*
+ * steering_links.c. Where workers leave early and their parts come in one after the other, shares
+ * should not end at the same time, but each by what a part takes before the next: then no part
+ * waits. So every worker has a tail, as many parts as come in from it on, and shares are such that
+ * all end with their tails at the same time. Who hears of a round first is to leave first.
+ */
+/* A round begins. */
+void links_begin_round(tarry_server *server);
+/* Another worker has left, or attempts are over: sets the tails. */
+void links_set_tails(tarry_server *server);
+void links_clear_tails(steering *it, uint32_t workers);
+void links_end_round(tarry_server *server);
 
 /* steering_suit.c */
 int suit_create(tarry_server *server);

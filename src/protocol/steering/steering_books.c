@@ -35,7 +35,7 @@ double steering_rest_ns(const tarry_server *server, uint32_t worker, double time
     const steering *it = server->steering;
     const steering_worker *of = &it->workers[worker];
     if (of->current == server_load(server, worker))
-        return 0;
+        return fmax(of->begins_ns - time, 0);
     double cost = it->cost[steering_chunk(server, worker, of->current)];
     double whole = steering_pace(server, worker, time) * cost;
     double elapsed = it->prior_ns > 0 ? time - of->since_ns : 0;
@@ -47,7 +47,8 @@ double steering_rest_ns(const tarry_server *server, uint32_t worker, double time
 double steering_end_ns(const tarry_server *server, uint32_t worker, double time)
 {
     return steering_rest_ns(server, worker, time) +
-           server->steering->workers[worker].queue * steering_pace(server, worker, time);
+           server->steering->workers[worker].queue * steering_pace(server, worker, time) +
+           server->steering->workers[worker].tail_ns;
 }
 
 const coverage *steering_credited(const tarry_server *server)
@@ -79,7 +80,7 @@ bool steering_is_free(const tarry_server *server, uint32_t worker, uint32_t slot
     size_t bit = it->set_start[worker] * 64 + slot;
     const server_member *member = &server->members[worker];
     bool supposed_out = it->supposed != NULL && member->overdue;
-    return member_able(member) && !supposed_out && !bitset_test(it->closed, bit) &&
+    return member_computes(member) && !supposed_out && !bitset_test(it->closed, bit) &&
            !bitset_test(it->plans, bit) && it->workers[worker].current != slot;
 }
 

@@ -29,18 +29,23 @@ static void sift(const double *cost, uint32_t *chunks, uint32_t root, uint32_t c
     }
 }
 
+void steering_sort(const double *values, uint32_t *order, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        order[i] = i;
+    for (uint32_t root = count / 2; root-- > 0;)
+        sift(values, order, root, count);
+    for (uint32_t last = count; last-- > 1;) {
+        uint32_t top = order[0];
+        order[0] = order[last];
+        order[last] = top;
+        sift(values, order, 0, last);
+    }
+}
+
 static void sort_by_cost(steering *it, uint32_t count)
 {
-    for (uint32_t chunk = 0; chunk < count; chunk++)
-        it->by_cost[chunk] = chunk;
-    for (uint32_t root = count / 2; root-- > 0;)
-        sift(it->cost, it->by_cost, root, count);
-    for (uint32_t last = count; last-- > 1;) {
-        uint32_t chunk = it->by_cost[0];
-        it->by_cost[0] = it->by_cost[last];
-        it->by_cost[last] = chunk;
-        sift(it->cost, it->by_cost, 0, last);
-    }
+    steering_sort(it->cost, it->by_cost, count);
 }
 
 int tarry_server_costs(tarry_server *server, const double *costs)
@@ -123,8 +128,8 @@ void learn_prior(tarry_server *server, double time)
         double per_cost_ns = pace_of(&of->pace, 0, 0, 0);
         known += per_cost_ns > 0;
         if (!(per_cost_ns > 0) && of->current < server_load(server, worker))
-            per_cost_ns =
-                (time - of->since_ns) / it->cost[steering_chunk(server, worker, of->current)];
+            per_cost_ns = fmax(time - of->since_ns, 0) /
+                          it->cost[steering_chunk(server, worker, of->current)];
         it->values[count++] = per_cost_ns;
     }
     it->updates_seen = 0;
@@ -139,6 +144,8 @@ void learn_time(tarry_server *server, uint32_t worker, uint32_t chunk, double ns
     steering *it = server->steering;
     pace *of = &it->workers[worker].pace;
     double expected = pace_of(of, it->prior_ns, 0, 0);
+    if (it->workers[worker].way_ns > 0) /* which may have been shorter this time */
+        ns = fmax(ns, expected * it->cost[chunk] / 2);
     if (expected > 0)
         chunk_costs_add(&it->learned, chunk, ns / expected);
     pace_add(of, it->cost[chunk], ns, expected);

@@ -36,7 +36,8 @@ static double end_with(const tarry_server *server, double time, uint32_t worker,
 {
     const steering *it = server->steering;
     return steering_rest_ns(server, worker, time) +
-           (it->workers[worker].queue + it->cost[chunk]) * steering_pace(server, worker, time);
+           (it->workers[worker].queue + it->cost[chunk]) * steering_pace(server, worker, time) +
+           it->workers[worker].tail_ns;
 }
 
 /*
@@ -132,7 +133,7 @@ static double in_progress_end(const tarry_server *server, double time, uint32_t 
                       steering_rest_ns(server, other, time) < rest;
         }
         if (before < wanted)
-            end = fmax(end, rest);
+            end = fmax(end, rest + server->steering->workers[worker].tail_ns);
     }
     return end;
 }
@@ -218,7 +219,7 @@ static bool give_one(tarry_server *server, double time, uint32_t worker)
 
 void share_balance(tarry_server *server, double time, uint32_t worker)
 {
-    if (!member_able(&server->members[worker]))
+    if (!member_computes(&server->members[worker]))
         return;
     uint32_t load = server_load(server, worker);
     for (uint32_t i = 0; i < load && take_one(server, time, worker); i++)

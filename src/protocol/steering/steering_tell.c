@@ -149,7 +149,10 @@ void steering_tell(tarry_server *server, uint64_t now, steering_news *compose)
             continue;
         tell_news(server, time, worker, compose);
         uint32_t load = server_load(server, worker);
-        rested = rested || (load > 0 && it->workers[worker].current == load);
+        if (load == 0 || it->workers[worker].current < load)
+            continue;
+        rested = true;
+        server_early_note(server, worker);
     }
     steering_clear_dirty(it);
     if (rested && it->tick_ns == TARRY_NEVER)
