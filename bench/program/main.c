@@ -2,6 +2,7 @@
 /* tarry-bench: what is to be measured. */
 #include "cli/options/subcommand.h"
 #include "cli/text/program.h"
+#include "program/allreduce.h"
 #include "program/kernels.h"
 #include "program/network.h"
 #include "program/round.h"
@@ -15,6 +16,7 @@ static int run(int argc, char **argv)
         {"kernels", command_bench_kernels, "encoding and decoding beside read bandwidth and BLAS"},
         {"round", command_bench_round, "a round of the local runtime beside its memory traffic"},
         {"network", command_bench_network, "the network runtime beside bare calls of the system"},
+        {"allreduce", command_bench_allreduce, "sums among processes of this machine"},
         {"simulate", command_bench_simulate, "reports per second of the simulator"},
     };
     const subcommand_set set = {

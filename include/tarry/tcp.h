@@ -8,8 +8,10 @@
 #define TARRY_TCP_H
 
 #include <tarry/compute.h>
+#include <tarry/replica.h>
 #include <tarry/runtime.h>
 #include <tarry/straggler.h>
+#include <tarry/sum_log.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -101,6 +103,7 @@ typedef struct tarry_tcp_server_settings {
     void *ship_user;
     const uint8_t *checkpoint; /* of the server's machine, to go on from; NULL: a new job */
     size_t checkpoint_size;
+    tarry_sum_log log;       /* server.sum TARRY_SUM_EVERYWHERE */
     uint32_t decode_threads; /* 0: chosen */
     /* The time for which a call of _round goes on after the first round for which too few workers
      * were left, with another round each time that workers have come; 0: the call ends at once. */
@@ -152,7 +155,8 @@ typedef struct tarry_tcp_job {
     size_t parameters, dimension;
     const void *job; /* as in the server's settings */
     size_t job_size;
-    bool ships; /* tarry_tcp_worker_fetch gets the data */
+    bool ships;          /* tarry_tcp_worker_fetch gets the data */
+    tarry_sum_place sum; /* EVERYWHERE: `begin` has to call tarry_tcp_worker_replica */
 } tarry_tcp_job;
 
 /*
@@ -180,6 +184,12 @@ typedef struct tarry_tcp_worker_settings {
     uint64_t patience_ns; /* ends with SYSTEM when it could not connect for so long; TARRY_NEVER:
                              tries on for ever */
     uint64_t seed;        /* of the jitter between attempts to connect */
+    /*
+     * Where workers make the sum they connect to each other, by TLS as to the server, or in plain
+     * text as the security allows: HOST:PORT to listen on, port 0: any, NULL: the address that the
+     * worker has towards the server; and what others are told, NULL: that. For the call.
+     */
+    const char *listen, *advertise;
     tarry_tcp_observe *observe; /* NULL: nobody */
     void *observe_user;
 } tarry_tcp_worker_settings;
@@ -236,6 +246,13 @@ TARRY_API void tarry_tcp_worker_straggle(tarry_tcp_worker *worker,
  * copies do not quite go together (docs/conditioning.md). 0, as without a call: not known.
  */
 TARRY_API void tarry_tcp_worker_numerics(tarry_tcp_worker *worker, uint64_t fingerprint);
+/*
+ * From within `begin`, where workers make the sum (job->sum): what this worker steps, called by its
+ * threads until another job begins or the worker is freed, and the sum that it has stepped on last;
+ * NULL: it has the first state.
+ */
+TARRY_API void tarry_tcp_worker_replica(tarry_tcp_worker *worker, const tarry_replica *replica,
+                                        const tarry_sum_id *last);
 /* From within `begin` or `compute`: the samples of original chunk `origin`, kept by the worker from
  * the first time on, valid until it is freed or another job begins. Errors: INTERRUPTED (the worker
  * has to end), STATE (the server ships none), NO_MEMORY. */

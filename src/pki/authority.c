@@ -305,6 +305,7 @@ static int describe(const authority_state *state, X509 *certificate, authority_m
     authority_serial(certificate, out->serial);
     out->expiry = (int64_t)timegm(&expiry);
     out->revoked = is_revoked(state, certificate);
+    out->one_sided = out->identity.role != CREDENTIAL_VIEWER && !identity_is_for_both(certificate);
     return TARRY_OK;
 }
 

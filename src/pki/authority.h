@@ -13,6 +13,7 @@
 #ifndef TCP_AUTHORITY_H
 #define TCP_AUTHORITY_H
 
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -52,6 +53,22 @@ int authority_add(const char *directory, credential_identity identity, authority
 int authority_revoke(const char *directory, credential_identity identity, int64_t now,
                      tarry_diagnostic *diagnostic);
 
+/* A certificate that authority_renew made: who copies what. */
+typedef struct authority_renewed {
+    credential_identity identity;
+    char path[PATH_MAX]; /* it takes the place of cert.pem in the member's folder, wherever that is;
+                            this is cert.pem of the folder in the directory, if that is there */
+} authority_renewed;
+
+/*
+ * Makes another certificate for each that is good but for one side of a connection alone, as those
+ * were that were made before workers talked to each other. Keys stay as they are, and so do the
+ * certificates of before, until they expire: members can change over one after the other, at any
+ * time. (*out)[0..*count-1], freed by memory_release; none if there is nothing to do.
+ */
+int authority_renew(const char *directory, int64_t now, const tarry_allocator *allocator,
+                    authority_renewed **out, size_t *count, tarry_diagnostic *diagnostic);
+
 #define AUTHORITY_SERIAL_SIZE 41 /* hexadecimal digits, with the NUL */
 
 typedef struct authority_member {
@@ -59,6 +76,7 @@ typedef struct authority_member {
     char serial[AUTHORITY_SERIAL_SIZE];
     int64_t expiry;
     bool revoked;
+    bool one_sided; /* authority_renew makes another one, or has */
 } authority_member;
 
 /* Every certificate that was made, by role and id (a worker of any id is the last worker), then

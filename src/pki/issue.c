@@ -21,13 +21,6 @@ enum {
 
 static const char AUTHORITY_NAME[] = "Tarry cluster authority";
 
-/* Workers accept connections of each other, too. */
-static const char *const usages[] = {
-    [CREDENTIAL_SERVER] = "serverAuth",
-    [CREDENTIAL_WORKER] = "serverAuth,clientAuth",
-    [CREDENTIAL_VIEWER] = "clientAuth",
-};
-
 typedef struct extension {
     int nid;
     const char *value; /* as in openssl.cnf */
@@ -156,7 +149,8 @@ int issue_certificate(const issue_signer *signer, EVP_PKEY *key, credential_iden
     const extension extensions[] = {
         {NID_basic_constraints, "critical,CA:FALSE"},
         {NID_key_usage, "critical,digitalSignature"},
-        {NID_ext_key_usage, usages[identity.role]},
+        {NID_ext_key_usage,
+         identity.role == CREDENTIAL_VIEWER ? "clientAuth" : "serverAuth,clientAuth"},
         {NID_subject_key_identifier, "hash"},
         {NID_authority_key_identifier, "keyid:always"},
     };
@@ -181,6 +175,44 @@ int issue_certificate(const issue_signer *signer, EVP_PKEY *key, credential_iden
     }
     *out = made;
     return TARRY_OK;
+}
+
+/* The hosts that a certificate has beside CREDENTIAL_SERVER_NAME, as text; gives back how many. */
+static size_t read_hosts(X509 *certificate, char hosts[ISSUE_HOSTS][ISSUE_HOST_SIZE])
+{
+    size_t count = 0;
+    GENERAL_NAMES *names = X509_get_ext_d2i(certificate, NID_subject_alt_name, NULL, NULL);
+    for (int i = 0; i < sk_GENERAL_NAME_num(names) && count < ISSUE_HOSTS; i++) {
+        int kind;
+        const ASN1_STRING *text = GENERAL_NAME_get0_value(sk_GENERAL_NAME_value(names, i), &kind);
+        const unsigned char *bytes = ASN1_STRING_get0_data(text);
+        int size = ASN1_STRING_length(text);
+        char *host = hosts[count];
+        if (kind == GEN_IPADD)
+            count += inet_ntop(size == sizeof(struct in_addr) ? AF_INET : AF_INET6, bytes, host,
+                               ISSUE_HOST_SIZE) != NULL;
+        else if (kind == GEN_DNS && size < ISSUE_HOST_SIZE) {
+            snprintf(host, ISSUE_HOST_SIZE, "%.*s", size, (const char *)bytes);
+            count += strcmp(host, CREDENTIAL_SERVER_NAME) != 0;
+        }
+    }
+    GENERAL_NAMES_free(names);
+    return count;
+}
+
+int issue_renewal(const issue_signer *signer, X509 *before, int64_t now, X509 **out,
+                  tarry_diagnostic *diagnostic)
+{
+    char hosts[ISSUE_HOSTS][ISSUE_HOST_SIZE];
+    const char *names[ISSUE_HOSTS];
+    credential_identity identity;
+    EVP_PKEY *key = X509_get0_pubkey(before);
+    if (key == NULL || identity_of_certificate(before, &identity) != TARRY_OK)
+        return diagnose(diagnostic, TARRY_ERROR_FORMAT, "not the certificate of a member");
+    size_t count = read_hosts(before, hosts);
+    for (size_t i = 0; i < count; i++)
+        names[i] = hosts[i];
+    return issue_certificate(signer, key, identity, names, count, now, out, diagnostic);
 }
 
 /* The list's entry of a certificate. */

@@ -46,6 +46,13 @@ int issue_certificate(const issue_signer *signer, EVP_PKEY *key, credential_iden
                       tarry_diagnostic *diagnostic);
 
 /*
+ * Another certificate for the member, hosts and key of `before`, whose key stays as it is. Errors:
+ * FORMAT, too (`before` is no member's).
+ */
+int issue_renewal(const issue_signer *signer, X509 *before, int64_t now, X509 **out,
+                  tarry_diagnostic *diagnostic);
+
+/*
  * The revocation list that follows `previous` (NULL: the first one) and has
  * certificates[0..count-1] too, which are not on that list.
  */

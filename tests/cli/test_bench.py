@@ -82,6 +82,18 @@ class BenchTest(harness.TarryTest):
             self.assertEqual((process.returncode, out, err), (1, "", "tarry-bench: network: interrupted\n"))
             self.assertEqual(self.files(), [])
 
+    def test_sums_among_processes_are_measured(self):
+        options = ("allreduce", "--members", "3", "--dimension", "1001", "--parts", "2", "--times", "3")
+        report = json.loads(self.succeed(*options, "--json"))
+        self.assertEqual(report["ran"], "shared")
+        self.assertEqual(len(report["seconds"]), 3)
+        self.assertGreater(min(report["seconds"]), 0)
+        self.assertEqual(sorted(report["seconds"])[1], report["median_seconds"])
+        self.assertEqual(report["needed_numbers"], 1.5 * 1001 * 2 / 3)
+        self.assertTrue(1 <= report["moved_numbers"] / report["needed_numbers"] <= 1.02)
+        self.assertEqual(len(self.succeed(*options, "--late", "0.01").splitlines()), 3)
+        self.fail_with(2, "tarry-bench: --engine: 'mpi' is no engine", "allreduce", "--engine", "mpi")
+
     def test_the_simulator_is_measured(self):
         options = ("simulate", "--workers", "30", "--reports", "2000", "--parts", "2")
         report = json.loads(self.succeed(*options, "--json"))
@@ -99,7 +111,7 @@ class BenchTest(harness.TarryTest):
         self.assertEqual([row["workers"] for row in every["results"]], [200, 10000])
 
     def test_help_fits_80_columns(self):
-        for command in ([], ["kernels"], ["round"], ["network"], ["simulate"]):
+        for command in ([], ["kernels"], ["round"], ["network"], ["allreduce"], ["simulate"]):
             for line in self.succeed(*command, "--help").split("\n"):
                 self.assertLessEqual(len(line), 80)
                 self.assertEqual(line, line.rstrip())
@@ -110,7 +122,7 @@ class BenchTest(harness.TarryTest):
 
     def test_the_manual_has_the_options(self):
         described = options_of_page("tarry-bench.1")
-        for command in ("kernels", "round", "network", "simulate"):
+        for command in ("kernels", "round", "network", "allreduce", "simulate"):
             self.assertEqual(options_of_help(self.succeed(command, "--help")) - described, set())
 
     def test_help(self):

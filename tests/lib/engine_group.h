@@ -12,11 +12,13 @@
 
 enum { ENGINE_GROUP_MOST = 9 };
 
-/* Who takes part: engines[i] is worker `workers[i]`, in ascending order. */
+/* Who takes part: engines[i] is worker `workers[i]`, in ascending order; NULL: one elsewhere, of
+ * that address. */
 typedef struct engine_group {
     uint32_t count;
     tarry_engine *engines[ENGINE_GROUP_MOST];
     uint32_t workers[ENGINE_GROUP_MOST];
+    tarry_engine_member elsewhere[ENGINE_GROUP_MOST];
     float *sums[ENGINE_GROUP_MOST]; /* of the sum in progress; owned */
     tarry_engine_progress progress[ENGINE_GROUP_MOST];
 } engine_group;

@@ -218,6 +218,47 @@ release:
     return status;
 }
 
+int keys_renew(int argc, char **argv)
+{
+    const char *directory = NULL;
+    const option_operand operands[] = {{"DIR", &directory}};
+    const option_command command = {
+        "keys renew",
+        "Makes another certificate for every worker and server of the cluster in DIR whose own was "
+        "made before workers talked to each other, as they do with --sum everywhere. Keys stay as "
+        "they are.",
+        NULL,
+        0,
+    };
+    config_file *file;
+    tarry_diagnostic why;
+    authority_renewed *made;
+    size_t count;
+    int status = options_parse_operands(&command, operands, 1, argc, argv, &file);
+    if (status != OPTIONS_PROCEED)
+        goto release;
+    status = EXIT_DONE;
+    if (authority_renew(directory, now(), NULL, &made, &count, &why) != TARRY_OK) {
+        status = complain_of("renew", &why);
+        goto release;
+    }
+    if (count == 0)
+        printf("All certificates are for sums among workers, too.\n");
+    else
+        printf("Made %zu certificate%s. Copy each over the cert.pem of its member, whose key stays "
+               "as it is:\n",
+               count, count == 1 ? "" : "s");
+    for (size_t i = 0; i < count; i++) {
+        char name[CREDENTIAL_NAME_SIZE];
+        identity_name(made[i].identity, name);
+        printf("  %-14s %s\n", name, made[i].path);
+    }
+    memory_release(NULL, made);
+release:
+    config_free(file);
+    return status;
+}
+
 static void print_member(const authority_member *member, int64_t moment)
 {
     char name[CREDENTIAL_NAME_SIZE], day[16] = "?";
@@ -229,6 +270,7 @@ static void print_member(const authority_member *member, int64_t moment)
     printf("%-14s  %-32s  %-10s  %s\n", name, member->serial, day,
            member->revoked            ? "revoked"
            : member->expiry <= moment ? "expired"
+           : member->one_sided        ? "good, not for sums among workers"
                                       : "good");
 }
 

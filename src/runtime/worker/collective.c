@@ -57,7 +57,8 @@ void collective_fetch(collective *self, uint32_t from, const tarry_sum_id *sum)
 
 void collective_load(collective *self, uint32_t from, const tarry_sum_id *after)
 {
-    begin(self, &(collective_order){.kind = COLLECTIVE_LOAD, .sum = *after, .from = from});
+    uint32_t source = from == self->settings.worker ? self->settings.workers : from;
+    begin(self, &(collective_order){.kind = COLLECTIVE_LOAD, .sum = *after, .from = source});
 }
 
 /* With the lock held: the order is over, and what it got is the exchange thread's to drop. */
@@ -84,6 +85,15 @@ void collective_abandon(collective *self)
             pthread_cond_wait(&self->change, &self->lock);
     }
     pthread_mutex_unlock(&self->lock);
+}
+
+void collective_cut(collective *self)
+{
+    pthread_mutex_lock(&self->lock);
+    bool reduces = self->order.kind == COLLECTIVE_REDUCE;
+    pthread_mutex_unlock(&self->lock);
+    if (!reduces)
+        collective_abandon(self);
 }
 
 /* ---- the replica ---- */

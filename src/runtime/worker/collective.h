@@ -72,10 +72,13 @@ int collective_meet(collective *self, uint32_t worker, const uint8_t *address, s
 void collective_gather(collective *self, const uint64_t *group);
 void collective_reduce(collective *self, const collective_sum *sum);
 void collective_fetch(collective *self, uint32_t from, const tarry_sum_id *sum);
+/* From itself: from the server, which has the state of a checkpoint and the id past the last. */
 void collective_load(collective *self, uint32_t from, const tarry_sum_id *after);
 /* Waits until nothing of the order in progress is read or written any more; its end is dropped.
  * Without one nothing happens. */
 void collective_abandon(collective *self);
+/* The same of a FETCH or LOAD alone. */
+void collective_cut(collective *self);
 /*
  * The event of an order that has ended. False: none has. A state that was got is loaded here, and
  * its parameters are the current snapshot then. *error is what the replica gave: but for TARRY_OK

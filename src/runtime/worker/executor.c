@@ -5,7 +5,8 @@
 #include "runtime/clock.h"
 #include "runtime/worker/executor_step.h"
 
-enum { INBOX_FRAMES = 16 };
+/* An empty frame says that the server is gone. */
+enum { INBOX_FRAMES = 16, NO_SERVER = 1 };
 
 /* One event from the talking thread, with all that follows from it. */
 static void talk_step(executor *self, const tarry_event *event)
@@ -15,9 +16,21 @@ static void talk_step(executor *self, const tarry_event *event)
     pthread_mutex_unlock(&self->lock);
 }
 
+/* The last of the frames that says that the server is gone; what stands before it is outdated. */
+static size_t find_cut(executor *self, size_t count)
+{
+    for (size_t i = count; i > 0; i--)
+        if (mailbox_frame_at(&self->inbox, i - 1).sender == NO_SERVER)
+            return i;
+    return 0;
+}
+
 static void take_frames(executor *self, size_t count)
 {
-    for (size_t i = 0; i < count; i++) {
+    size_t first = find_cut(self, count);
+    if (first > 0)
+        collective_cut(self->settings.collective);
+    for (size_t i = first; i < count; i++) {
         mailbox_frame frame = mailbox_frame_at(&self->inbox, i);
         tarry_message message;
         int error = codec_decode(&self->slate->shape, frame.bytes, frame.size, self->slate->words,
@@ -177,6 +190,12 @@ int executor_start(executor *self)
 int executor_deliver(executor *self, const void *frame, size_t size)
 {
     return mailbox_put_growing(&self->inbox, 0, frame, size) ? TARRY_OK : TARRY_ERROR_NO_MEMORY;
+}
+
+/* Without memory they end when the next server asks. */
+void executor_cut(executor *self)
+{
+    mailbox_put_growing(&self->inbox, NO_SERVER, NULL, 0);
 }
 
 /* With the lock held, of which it lets go. */

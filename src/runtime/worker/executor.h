@@ -144,6 +144,12 @@ void executor_ended(void *user);
 int executor_deliver(executor *self, const void *frame, size_t size);
 
 /*
+ * Where everyone gets the sum: the server is gone. What it said and is not read yet is dropped, a
+ * FETCH or LOAD in progress ends, and a REDUCE goes on. In the thread that delivers.
+ */
+void executor_cut(executor *self);
+
+/*
  * Makes the executor go on with `next`, which it takes over: it drops what it is at. Between
  * rounds, when all that was meant for the slate before has been delivered. Cannot fail. The
  * uplink's `changed` is called when it has turned.

@@ -236,6 +236,21 @@ void address_text(const address *where, char text[ADDRESS_TEXT])
     }
 }
 
+void address_text_without_port(const address *where, char text[ADDRESS_TEXT])
+{
+    address bare = *where;
+    if (bare.socket.ss_family == AF_INET)
+        ((struct sockaddr_in *)&bare.socket)->sin_port = 0;
+    else if (bare.socket.ss_family == AF_INET6)
+        ((struct sockaddr_in6 *)&bare.socket)->sin6_port = 0;
+    else
+        bare.socket.ss_family = AF_UNSPEC;
+    if (bare.socket.ss_family == AF_UNSPEC)
+        snprintf(text, ADDRESS_TEXT, "127.0.0.1:0");
+    else
+        address_text(&bare, text);
+}
+
 int address_of(int fd, address *found, tarry_diagnostic *diagnostic)
 {
     address name = {.size = sizeof(name.socket)};

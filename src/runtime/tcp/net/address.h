@@ -37,6 +37,8 @@ bool address_is_wildcard(const address *where);
 /* A TCP address with port 0 gets that of another one. */
 void address_take_port(address *where, const address *from);
 void address_text(const address *where, char text[ADDRESS_TEXT]);
+/* The same with port 0; of what is no TCP address, that of 127.0.0.1. */
+void address_text_without_port(const address *where, char text[ADDRESS_TEXT]);
 
 /* The address that a listening socket has got, with the port that the system chose for 0. Errors:
  * SYSTEM. */

@@ -79,6 +79,7 @@ static int make_host(tarry_tcp_server *server, const tarry_plan *plan, tarry_dia
         .server = settings->server,
         .checkpoint = settings->checkpoint,
         .checkpoint_size = settings->checkpoint_size,
+        .log = settings->log,
         .head_bytes = WIRE_HEAD_BYTES,
         .most_message_bytes = WIRE_MESSAGE_BYTES,
         .decode_threads = settings->decode_threads,
@@ -94,8 +95,9 @@ static int make_members(tarry_tcp_server *server)
     const tarry_allocator *allocator = &server->allocator;
     uint32_t workers = server->base.host->plan->workers;
     server->members = memory_allocate(allocator, workers, sizeof(*server->members));
-    return server->members == NULL ? TARRY_ERROR_NO_MEMORY
-                                   : roster_init(&server->roster, workers, allocator);
+    int error = server->members == NULL ? TARRY_ERROR_NO_MEMORY
+                                        : roster_init(&server->roster, workers, allocator);
+    return error == TARRY_OK ? tcp_server_meet_init(server) : error;
 }
 
 static int init_lock(tarry_tcp_server *server)
@@ -167,6 +169,7 @@ static void release(tarry_runtime *runtime, bool finished)
     host_free(server->base.host);
     share_close(&server->shm_parameters.memory);
     tcp_server_close_listeners(server);
+    tcp_server_meet_free(server);
     roster_destroy(&server->roster, &allocator);
     credential_free(server->credential);
     if (server->has_changed)

@@ -57,6 +57,8 @@ typedef struct tcp_member {
     uint64_t received, sent; /* bytes, over connections that have ended */
 } tcp_member;
 
+typedef struct tcp_meeting tcp_meeting; /* tcp_server_meet.c */
+
 typedef struct tcp_listener {
     tarry_tcp_server *server;
     uv_poll_t poll;
@@ -127,6 +129,7 @@ struct tarry_tcp_server {
     /* who is there */
     roster roster;
     tcp_member *members;
+    tcp_meeting *meetings; /* NULL: workers don't make the sum */
     peers peers;
     uint32_t viewers;
 
@@ -138,6 +141,12 @@ struct tarry_tcp_server {
 static inline tarry_tcp_server *tcp_server_of(tarry_runtime *runtime)
 {
     return (tarry_tcp_server *)runtime;
+}
+
+/* Workers make the sum, and have the parameters. */
+static inline bool tcp_server_is_everywhere(const tarry_tcp_server *server)
+{
+    return server->settings.server.sum == TARRY_SUM_EVERYWHERE;
 }
 
 /* The clock, read once per turn. */
@@ -245,6 +254,20 @@ bool tcp_server_admit(void *user, peer *who, const wire_hello *hello);
 bool tcp_server_take_ready(void *user, peer *who, const wire_ready *ready);
 /* How many messages an honest worker sends in a round. */
 double tcp_server_messages_of(const tarry_tcp_server *server, uint32_t worker);
+
+/* tcp_server_meet.c: workers that make the sum are told of each other. Does nothing elsewhere. */
+/* Errors: NO_MEMORY. */
+int tcp_server_meet_init(tarry_tcp_server *server);
+void tcp_server_meet_free(tarry_tcp_server *server);
+/* A worker is about to join. */
+void tcp_server_meet(tarry_tcp_server *server, peer *who, const wire_ready *ready);
+/* This process has an engine's address, too: it is the member after the last worker. certificate:
+ * its own, NULL: plain text. */
+void tcp_server_meet_self(tarry_tcp_server *server, const uint8_t *reached, size_t size,
+                          X509 *certificate);
+/* A worker has left in good order, or may not be talked to any more; so all that are revoked. */
+void tcp_server_part_from(tarry_tcp_server *server, uint32_t worker);
+void tcp_server_part_from_revoked(tarry_tcp_server *server);
 
 /* tcp_server_status.c */
 void tcp_server_send_status(tarry_tcp_server *server);

@@ -8,6 +8,7 @@
 
 enum {
     TAKEN_FRACTION = 4, /* of the silence that counts as absence */
+    ANSWERS_MOST = 64,  /* to what is asked of sums among workers, in a round */
     VIEWERS_MOST = 256,
 };
 
@@ -65,6 +66,14 @@ static wire_reason admit_worker(tarry_tcp_server *server, peer *who, const wire_
     return 0;
 }
 
+/* Whether other workers can talk to it, where they have to. */
+static bool can_meet(const tarry_tcp_server *server, const peer *who)
+{
+    const SSL *ssl = channel_ssl(who->channel);
+    return server->meetings == NULL || ssl == NULL ||
+           identity_is_for_both(SSL_get0_peer_certificate(ssl));
+}
+
 static wire_reason admit_viewer(const tarry_tcp_server *server, const peer *who)
 {
     if (!who->trusted && who->identity.role != CREDENTIAL_VIEWER)
@@ -96,6 +105,7 @@ static void send_welcome(tarry_tcp_server *server, peer *who, const wire_hello *
         .ahead = settings->keep == TARRY_KEEP_CREDITED ? settings->ahead : 0,
         .keeps_stale = settings->fill == TARRY_FILL_STALE,
         .ships = server->settings.ship != NULL,
+        .everywhere = settings->sum == TARRY_SUM_EVERYWHERE,
         .conditioning_limit = settings->conditioning_limit,
         .silence_ns = settings->silence_ns,
         .plan_bytes = worker && !knows_plan ? server->plan_size : 0,
@@ -104,9 +114,9 @@ static void send_welcome(tarry_tcp_server *server, peer *who, const wire_hello *
     memcpy(welcome.job, server->job_id, WIRE_ID_BYTES);
     memcpy(welcome.plan, server->base.host->plan->digest, WIRE_DIGEST_BYTES);
     if (worker && is_here(server, hello)) {
-        if (channel_is_unix(who->channel))
+        if (channel_is_unix(who->channel) && !tcp_server_is_everywhere(server))
             tcp_server_share(server, who);
-        else
+        else if (!channel_is_unix(who->channel))
             snprintf(welcome.near, sizeof(welcome.near), "%s", tcp_server_near_socket(server));
     }
     uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
@@ -124,8 +134,8 @@ static void send_welcome(tarry_tcp_server *server, peer *who, const wire_hello *
 /* What an honest worker says in a round. */
 double tcp_server_messages_of(const tarry_tcp_server *server, uint32_t worker)
 {
-    return (double)tarry_plan_load(server->base.host->plan, worker) +
-           (double)server->base.host->cut.stripes;
+    double said = tcp_server_is_everywhere(server) ? ANSWERS_MOST : server->base.host->cut.stripes;
+    return (double)tarry_plan_load(server->base.host->plan, worker) + said;
 }
 
 /* A stripe is the longest that comes, unless it is very short. */
@@ -148,11 +158,17 @@ bool tcp_server_admit(void *user, peer *who, const wire_hello *hello)
         reason = admit_viewer(server, who);
     else if (hello->ranking != COEFFICIENTS_VERSION)
         reason = WIRE_REFUSED_RANKING;
+    else if (!can_meet(server, who))
+        reason = WIRE_REFUSED_IDENTITY;
     else
         reason = admit_worker(server, who, hello);
     if (reason == WIRE_REFUSED_RANKING)
         snprintf(why, sizeof(why), "has version %u of ranks and coefficients, the server has %u",
                  (unsigned)hello->ranking, (unsigned)COEFFICIENTS_VERSION);
+    if (reason == WIRE_REFUSED_IDENTITY && !can_meet(server, who))
+        snprintf(why, sizeof(why),
+                 "its certificate is for connections to the server alone, and "
+                 "workers make the sum here: tarry keys renew");
     if (reason != 0) {
         peer_refuse(who, reason, why);
         return false;
@@ -191,6 +207,7 @@ bool tcp_server_take_ready(void *user, peer *who, const wire_ready *ready)
     case PEER_WELCOMED:
         who->state = PEER_READY;
         server->members[who->worker].numerics = ready->numerics;
+        tcp_server_meet(server, who, ready);
         tcp_server_join(server, who);
         break;
     case PEER_TURNING:

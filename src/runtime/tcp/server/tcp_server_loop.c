@@ -89,6 +89,7 @@ static void refresh_revoked(tarry_tcp_server *server)
         if (peer_is_revoked(who))
             peer_refuse(who, WIRE_REFUSED_REVOKED, "");
     }
+    tcp_server_part_from_revoked(server);
 }
 
 /* A server that was itself held up hears what has come in meanwhile before it judges anyone, but

@@ -73,6 +73,7 @@ static void on_bye(void *user, peer *from)
     if (from->worker == WIRE_ANY_WORKER)
         return;
     server->members[from->worker].state = WIRE_WORKER_LEFT;
+    tcp_server_part_from(server, from->worker);
     tcp_server_notify(server, &(tarry_tcp_notice){
                                   .type = TARRY_TCP_LEFT,
                                   .worker = from->worker,

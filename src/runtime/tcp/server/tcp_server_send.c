@@ -57,9 +57,10 @@ static bool reserve_held(tarry_tcp_server *server, peer *who, size_t size)
 static void hold(tarry_tcp_server *server, peer *who, tarry_message_type type, const uint8_t *frame,
                  size_t size)
 {
-    if (type == TARRY_MESSAGE_ROUND || type == TARRY_MESSAGE_FINISH)
+    bool stands_alone = !tcp_server_is_everywhere(server); /* no COMMIT or FETCH is before it */
+    if (stands_alone && (type == TARRY_MESSAGE_ROUND || type == TARRY_MESSAGE_FINISH))
         who->held_size = 0;
-    if (type == TARRY_MESSAGE_FINISH)
+    if (stands_alone && type == TARRY_MESSAGE_FINISH)
         return;
     if (!reserve_held(server, who, size)) {
         peer_defer(who, PEER_DROP);
@@ -72,7 +73,7 @@ static void hold(tarry_tcp_server *server, peer *who, tarry_message_type type, c
 static void send_parameters(tarry_tcp_server *server, peer *who, uint64_t round)
 {
     peer_drop(who, OUTGOING_PARAMETERS);
-    if (who->reads_shm_parameters)
+    if (who->reads_shm_parameters || tcp_server_is_everywhere(server))
         return;
     peer_send_large(who, &(outgoing_stream){
                              .tag = OUTGOING_PARAMETERS,
@@ -119,7 +120,7 @@ void tcp_server_send_held(tarry_tcp_server *server, peer *who)
         good = channel_send(who->channel, who->held + at, size);
         at += size;
     }
-    if (who->held_size > 0 && good) /* the first of them is a ROUND */
+    if (who->held_size > 0 && good) /* the first of them is a ROUND, where that matters */
         send_parameters(server, who, server->base.host->round.number);
     memory_release(&server->allocator, who->held);
     who->held = NULL;
@@ -130,7 +131,7 @@ void tcp_server_drop_parameters(tarry_tcp_server *server)
 {
     for (uint32_t worker = 0; worker < server->base.host->plan->workers; worker++) {
         peer *who = tcp_server_peer(server, worker);
-        if (who == NULL)
+        if (who == NULL || tcp_server_is_everywhere(server))
             continue;
         peer_drop(who, OUTGOING_PARAMETERS);
         who->held_size = 0; /* its ROUND would be followed by them */

@@ -21,7 +21,7 @@ struct credential {
     credential_identity own;
     X509 *authority;
     SSL_CTX *context;
-    SSL_CTX *between;    /* workers; NULL: the certificate is not for that */
+    SSL_CTX *between;    /* members; NULL: the certificate is not for that */
     X509_CRL *revoked;   /* NULL if there is no list */
     struct stat list;    /* of revoked.pem when it was read; all zero before */
     char revoked_path[]; /* where revoked.pem is, or would be */
@@ -117,12 +117,12 @@ static int make_contexts(credential *self, const credential_parts *parts,
                          tarry_diagnostic *diagnostic)
 {
     bool server = self->own.role == CREDENTIAL_SERVER;
-    bool between = self->own.role == CREDENTIAL_WORKER && identity_is_for_both(parts->certificate);
+    bool between = identity_is_for_both(parts->certificate);
     ERR_clear_error();
     self->context = make_context(parts, server ? TLS_server_method() : TLS_client_method(),
                                  credential_verify_peer);
     if (between)
-        self->between = make_context(parts, TLS_method(), credential_verify_worker);
+        self->between = make_context(parts, TLS_method(), credential_verify_member);
     if (self->context == NULL || (between && self->between == NULL) ||
         (!server && !ask_for_server(self->context)))
         return diagnose_openssl(diagnostic, TARRY_ERROR_FORMAT, parts->certificate_path);
@@ -270,13 +270,12 @@ int credential_check_between(const credential *self, tarry_diagnostic *diagnosti
     if (self->between != NULL)
         return TARRY_OK;
     int folder = (int)(strrchr(self->revoked_path, '/') - self->revoked_path);
-    if (self->own.role != CREDENTIAL_WORKER)
-        return diagnose(diagnostic, TARRY_ERROR_FORMAT,
-                        "%.*s/cert.pem: not a worker's, so no other worker talks to it", folder,
+    if (self->own.role == CREDENTIAL_VIEWER)
+        return diagnose(diagnostic, TARRY_ERROR_FORMAT, "%.*s/cert.pem: is a viewer's", folder,
                         self->revoked_path);
     return diagnose(diagnostic, TARRY_ERROR_FORMAT,
-                    "%.*s/cert.pem: is for connections to the server alone; sums among workers "
-                    "need a certificate for both sides: tarry keys renew DIR makes them",
+                    "%.*s/cert.pem: is for one side of a connection; where workers make the sum "
+                    "it has to be for both: tarry keys renew makes such ones",
                     folder, self->revoked_path);
 }
 

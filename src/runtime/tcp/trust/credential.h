@@ -49,13 +49,14 @@ credential_identity credential_own(const credential *self);
 SSL *credential_open(const credential *self);
 
 /*
- * The same for a connection between two workers, `accepting` or connecting: the peer must show a
- * worker's certificate for both sides that is not revoked. NULL if there is no memory.
+ * The same for a connection between two members that hand each other sums, `accepting` or
+ * connecting: the peer must show a worker's or the server's certificate for both sides that is not
+ * revoked. NULL if there is no memory, or the own one is not for both sides.
  */
 SSL *credential_open_between(const credential *self, bool accepting);
-/* Whether the owner is a worker whose certificate is for both sides of a connection, so that it can
- * talk to other workers. Those of before that was needed are for connections to the server alone.
- * Errors: FORMAT, with a diagnostic that names the file and says what to do. */
+/* Whether the own certificate is for both sides of a connection. Those of before workers talked to
+ * each other are for one. Errors: FORMAT, with a diagnostic that names the file and says what to
+ * do. */
 int credential_check_between(const credential *self, tarry_diagnostic *diagnostic);
 
 enum { CREDENTIAL_FINGERPRINT_BYTES = 32 };

@@ -22,13 +22,13 @@ int credential_verify_peer(int good, X509_STORE_CTX *context)
     return 0;
 }
 
-int credential_verify_worker(int good, X509_STORE_CTX *context)
+int credential_verify_member(int good, X509_STORE_CTX *context)
 {
     if (good != 1 || X509_STORE_CTX_get_error_depth(context) != 0)
         return good;
     X509 *certificate = X509_STORE_CTX_get_current_cert(context);
     credential_identity peer;
-    if (identity_of_certificate(certificate, &peer) == TARRY_OK && peer.role == CREDENTIAL_WORKER &&
+    if (identity_of_certificate(certificate, &peer) == TARRY_OK &&
         identity_is_for_both(certificate))
         return 1;
     X509_STORE_CTX_set_error(context, X509_V_ERR_APPLICATION_VERIFICATION);

@@ -13,8 +13,9 @@
  */
 int credential_verify_peer(int good, X509_STORE_CTX *context);
 
-/* The same between workers: both sides are, with a certificate for both. */
-int credential_verify_worker(int good, X509_STORE_CTX *context);
+/* The same where workers, and perhaps the server, hand each other sums: a certificate for both
+ * sides, which a viewer's is not. */
+int credential_verify_member(int good, X509_STORE_CTX *context);
 
 /* Why a certificate was not taken, of what SSL_get_verify_result says: static, without a stop. */
 const char *credential_verify_text(long result);

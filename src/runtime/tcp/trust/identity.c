@@ -80,8 +80,8 @@ int identity_of_certificate(X509 *certificate, credential_identity *out)
         return TARRY_ERROR_FORMAT;
     uint32_t usage = X509_get_extended_key_usage(certificate);
     uint32_t wanted = identity.role == CREDENTIAL_SERVER ? XKU_SSL_SERVER : XKU_SSL_CLIENT;
-    bool fits = usage == wanted || (identity.role == CREDENTIAL_WORKER && usage == BOTH_USAGES);
-    if (!fits) /* UINT32_MAX: it states none */
+    bool both = identity.role != CREDENTIAL_VIEWER && usage == BOTH_USAGES;
+    if (usage != wanted && !both) /* UINT32_MAX: it states none */
         return TARRY_ERROR_FORMAT;
     *out = identity;
     return TARRY_OK;

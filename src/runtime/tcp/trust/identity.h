@@ -33,11 +33,11 @@ void identity_name(credential_identity identity, char name[CREDENTIAL_NAME_SIZE]
 
 /*
  * The identity that a certificate states: one common name, and the extended key usage that fits the
- * role (a server's serverAuth, a viewer's clientAuth, a worker's both; clientAuth alone if it was
- * made before workers talked to each other). Does not verify it. Errors: FORMAT.
+ * role (a viewer's clientAuth, a worker's and a server's both; clientAuth or serverAuth alone if it
+ * was made before workers talked to each other). Does not verify it. Errors: FORMAT.
  */
 int identity_of_certificate(X509 *certificate, credential_identity *out);
-/* Whether it states both usages: that of a worker that others may connect to. */
+/* Whether it states both usages. */
 bool identity_is_for_both(X509 *certificate);
 
 #endif

@@ -75,6 +75,17 @@ static int load_credential(tarry_tcp_worker *worker, tarry_diagnostic *diagnosti
     return TARRY_OK;
 }
 
+/* NULL stays so. */
+static bool copy_text(const tarry_tcp_worker *worker, const char *text, char **copy)
+{
+    if (text == NULL)
+        return true;
+    *copy = memory_allocate(&worker->allocator, strlen(text) + 1, 1);
+    if (*copy != NULL)
+        memcpy(*copy, text, strlen(text));
+    return *copy != NULL;
+}
+
 static int init_quietly(tarry_tcp_worker *worker, const char *connect)
 {
     worker->has_lock = pthread_mutex_init(&worker->lock, NULL) == 0;
@@ -89,6 +100,11 @@ static int init_quietly(tarry_tcp_worker *worker, const char *connect)
     if (worker->connect == NULL || worker->read_buffer == NULL)
         return TARRY_ERROR_NO_MEMORY;
     memcpy(worker->connect, connect, strlen(connect));
+    const tarry_tcp_worker_settings *settings = &worker->settings;
+    if (!copy_text(worker, settings->listen, &worker->listen) ||
+        !copy_text(worker, settings->advertise, &worker->advertise) ||
+        !copy_text(worker, settings->security.credentials, &worker->credentials))
+        return TARRY_ERROR_NO_MEMORY;
     /* Workers without an id of their own, and with the same seed, don't wait for the same times. */
     uint32_t life = 0;
     if (worker->settings.worker == TARRY_TCP_NO_WORKER)
@@ -125,7 +141,7 @@ int tarry_tcp_worker_create(const tarry_tcp_worker_settings *settings,
     }
     made->settings.connect = NULL; /* the caller's for the time of this call */
     made->settings.security.credentials = NULL;
-    made->settings.rack = NULL;
+    made->settings.rack = made->settings.listen = made->settings.advertise = NULL;
     *worker = made;
     return TARRY_OK;
 }
@@ -146,6 +162,9 @@ void tarry_tcp_worker_free(tarry_tcp_worker *worker)
         pthread_mutex_destroy(&worker->lock);
     memory_release(&allocator, worker->tally.spans);
     memory_release(&allocator, worker->read_buffer);
+    memory_release(&allocator, worker->credentials);
+    memory_release(&allocator, worker->advertise);
+    memory_release(&allocator, worker->listen);
     memory_release(&allocator, worker->connect);
     memory_release(&allocator, worker);
 }

@@ -12,6 +12,7 @@
  *   tcp_worker_frames.c   what comes once the worker is welcome
  *   tcp_worker_rounds.c   what of it is for the machine
  *   tcp_worker_near.c     memory shared with a server on this machine
+ *   tcp_worker_mesh.c     the other workers, where they make the sum
  *   tcp_worker_uplink.c   what goes out
  *   tcp_worker_fetch.c    samples that the server ships
  *   tcp_worker_compute.c  counts what is computed
@@ -28,6 +29,7 @@
 
 #include "protocol/wire/codec.h"
 #include "protocol/wire/wire.h"
+#include "runtime/tcp/mesh/mesh.h"
 #include "runtime/tcp/net/address.h"
 #include "runtime/tcp/net/assembly.h"
 #include "runtime/tcp/net/backoff.h"
@@ -45,7 +47,8 @@ typedef struct worker_offer {
     /* Bytes, the receiver's to release; NULL: there are none, or the worker said it has them. */
     uint8_t *plan, *job;
     size_t plan_size, job_size;
-    share part; /* where the coded part is to lie; without memory: where it is */
+    share part;               /* where the coded part is to lie; without memory: where it is */
+    char local[ADDRESS_TEXT]; /* the own end of the connection, with port 0 */
 } worker_offer;
 
 /* Samples that a server ships. Complete ones don't change any more. */
@@ -125,6 +128,7 @@ typedef struct worker_link {
     uint64_t counted_received, counted_sent; /* bytes of this connection that `work` knows of */
     uint64_t apart_ns;                       /* when it was last welcome, or the run began */
     char failure[256];                       /* why there was no connection, or none any more */
+    address local;                           /* the own end */
     uid_t server_user;                       /* over a Unix socket: whose the other end is */
     bool near_failed;                        /* its Unix socket is not to be had */
     bool turning_near;                       /* it has been told of that, and tries it */
@@ -193,7 +197,9 @@ typedef struct worker_held {
     uint8_t job[WIRE_ID_BYTES];
     uint8_t plan[WIRE_DIGEST_BYTES];
     uint8_t data[WIRE_DIGEST_BYTES];
-    uint64_t numerics; /* of the job; 0: not known */
+    uint64_t numerics;                 /* of the job; 0: not known */
+    uint8_t engine[WIRE_ENGINE_BYTES]; /* how others reach its engine, */
+    size_t engine_size;                /* or 0 */
 } worker_held;
 
 /* Samples that the server ships; under the lock. */
@@ -217,6 +223,14 @@ typedef struct worker_job {
     bool executor_runs; /* under the lock: it can be told things */
     snapshots snapshots;
     bool has_snapshots;
+    /* Where workers make the sum: what `begin` said, */
+    bool has_replica;
+    tarry_replica replica;
+    tarry_sum_id last;
+    /* and the way to the others, which is the loop's, too, while READY. */
+    mesh *mesh;
+    tarry_engine *engine;
+    collective *collective;
 } worker_job;
 
 /* Which spans were finished in this round; the computing thread's. */
@@ -256,6 +270,7 @@ struct tarry_tcp_worker {
     tarry_allocator allocator;
     tarry_tcp_worker_settings settings;
     char *connect;
+    char *listen, *advertise, *credentials; /* of connections among workers; NULL: as settings */
     credential *credential;
     uint8_t instance[WIRE_ID_BYTES];
     uint8_t host[SHARE_HOST_BYTES]; /* zeros: no memory is shared */
@@ -339,6 +354,15 @@ worker_fault tcp_worker_take_share(tarry_tcp_worker *worker, const wire_head *he
 bool tcp_worker_read_shm_parameters(tarry_tcp_worker *worker);
 /* Of a connection that is over. */
 void tcp_worker_drop_shares(tarry_tcp_worker *worker);
+
+/* tcp_worker_mesh.c */
+/* Makes what the job needs where workers make the sum, with its snapshots there. The running
+ * thread's; drop frees it, after the executor. Errors: as mesh_create, collective_create. */
+int tcp_worker_join_others(tarry_tcp_worker *worker, tarry_diagnostic *diagnostic);
+void tcp_worker_drop_others(tarry_tcp_worker *worker);
+/* MEMBER came. The loop thread's. */
+worker_fault tcp_worker_take_member(tarry_tcp_worker *worker, const wire_head *head,
+                                    const uint8_t *body);
 
 /* tcp_worker_link.c */
 /* Says READY if what was last offered is prepared. */

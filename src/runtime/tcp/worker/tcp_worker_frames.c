@@ -36,6 +36,7 @@ void tcp_worker_offer(tarry_tcp_worker *worker)
         .job_size = link->job.size,
         .part = link->part,
     };
+    address_text_without_port(&link->local, offer.local);
     link->part = (share){0};
     link->plan = (assembly){0};
     link->job = (assembly){0};
@@ -132,6 +133,8 @@ worker_fault tcp_worker_take_frame(tarry_tcp_worker *worker, const wire_head *he
             return NOT_HERE;
         take_empty_blob(worker, &blob);
         return NULL;
+    case WIRE_MEMBER:
+        return tcp_worker_take_member(worker, head, body);
     default:
         return NOT_HERE;
     }

@@ -36,6 +36,7 @@ static void drop_executor(tarry_tcp_worker *worker)
     tcp_worker_await_takers(worker);
     executor_destroy(&worker->job.executor, &worker->allocator);
     worker->job.executor = (executor){0};
+    tcp_worker_drop_others(worker);
     share_close(&worker->job.part);
     if (worker->job.has_snapshots)
         snapshots_destroy(&worker->job.snapshots);
@@ -68,7 +69,8 @@ bool tcp_worker_is_same_job(const wire_welcome *one, const wire_welcome *other)
            one->dimension == other->dimension && one->stripe_length == other->stripe_length &&
            one->keep == other->keep && one->ahead == other->ahead &&
            one->keeps_stale == other->keeps_stale &&
-           one->conditioning_limit == other->conditioning_limit && one->ships == other->ships;
+           one->conditioning_limit == other->conditioning_limit && one->ships == other->ships &&
+           one->everywhere == other->everywhere;
 }
 
 /* Whether what was not sent is there: HELLO may have spoken of what was replaced since. */
@@ -147,12 +149,14 @@ static int make_slate(const tarry_tcp_worker *worker, const tarry_plan *plan,
         .ahead = welcome->ahead,
         .keeps_stale = welcome->keeps_stale,
         .conditioning_limit = welcome->conditioning_limit,
+        .sum = welcome->everywhere ? TARRY_SUM_EVERYWHERE : TARRY_SUM_SERVER,
+        .last = worker->job.last,
         .part = part->memory,
     };
     return worker_slate_create(plan, welcome->worker, &wanted, &worker->allocator, made);
 }
 
-static int make_executor(tarry_tcp_worker *worker)
+static int make_executor(tarry_tcp_worker *worker, tarry_diagnostic *diagnostic)
 {
     const wire_welcome *welcome = &worker->job.offer.welcome;
     worker_slate *first;
@@ -161,6 +165,9 @@ static int make_executor(tarry_tcp_worker *worker)
     if (error != TARRY_OK)
         return error;
     worker->job.has_snapshots = true;
+    error = tcp_worker_join_others(worker, diagnostic);
+    if (error != TARRY_OK)
+        return error;
     error = make_slate(worker, worker->job.plan, welcome, &worker->job.part, &first);
     if (error != TARRY_OK)
         return error;
@@ -173,6 +180,7 @@ static int make_executor(tarry_tcp_worker *worker)
         .compute = worker->settings.compute,
         .user = worker->settings.user,
         .snapshots = &worker->job.snapshots,
+        .collective = worker->job.collective,
         .uplink = tcp_worker_uplink(worker),
     };
     error = executor_init(&worker->job.executor, &settings, first, &worker->allocator);
@@ -267,6 +275,7 @@ static int begin(tarry_tcp_worker *worker, tarry_diagnostic *diagnostic)
         .job = worker->job.offer.job,
         .job_size = worker->job.offer.job_size,
         .ships = welcome->ships,
+        .sum = welcome->everywhere ? TARRY_SUM_EVERYWHERE : TARRY_SUM_SERVER,
     };
     uint8_t data[TARRY_DIGEST_SIZE] = {0};
     tarry_tcp_worker_numerics(worker, 0);
@@ -292,7 +301,7 @@ static int begin_job(tarry_tcp_worker *worker, worker_offer *offer, tarry_plan *
     if (error == TARRY_OK)
         error = begin(worker, diagnostic);
     if (error == TARRY_OK)
-        error = make_executor(worker);
+        error = make_executor(worker, diagnostic);
     if (error != TARRY_OK)
         return error;
     worker->job.there = true;

@@ -42,6 +42,8 @@ static channel *detach(tarry_tcp_worker *worker, worker_stage next)
     channel *last = link->channel;
     if (last != NULL)
         count_bytes(worker);
+    if (link->stage == WORKER_READY && link->welcome.everywhere)
+        executor_cut(&worker->job.executor);
     tcp_worker_open_uplink(worker, false);
     tcp_worker_forget_round(worker);
     tcp_worker_forget_asked(worker);
@@ -223,13 +225,15 @@ void tcp_worker_answer(tarry_tcp_worker *worker)
     worker_link *link = &worker->link;
     if (link->offered == 0 || link->answered == link->offered)
         return;
-    wire_ready ready;
+    wire_ready ready = {.size = 0};
     pthread_mutex_lock(&worker->lock);
     bool prepared = worker->offers.prepared == link->offered;
     bool declined = worker->offers.declined == link->offered;
     memcpy(ready.plan, worker->held.plan, WIRE_DIGEST_BYTES);
     memcpy(ready.data, worker->held.data, WIRE_DIGEST_BYTES);
     ready.numerics = worker->held.numerics;
+    ready.size = (uint16_t)worker->held.engine_size;
+    memcpy(ready.address, worker->held.engine, ready.size);
     pthread_mutex_unlock(&worker->lock);
     if (declined)
         lose(worker, "its job has changed meanwhile");
@@ -444,6 +448,8 @@ static bool open_connection(tarry_tcp_worker *worker, const address *to)
         close(fd);
         return false;
     }
+    if (address_of(fd, &link->local, NULL) != TARRY_OK)
+        link->local = (address){0};
     bool plain = address_is_file(to) || worker->credential == NULL;
     SSL *ssl = plain ? NULL : credential_open(worker->credential);
     if (!plain && ssl == NULL) {

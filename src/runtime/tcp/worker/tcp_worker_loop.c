@@ -44,13 +44,14 @@ void tcp_worker_retry(tarry_tcp_worker *worker)
 
 /*
  * A worker that has answered the signal does not hear that the round is over before the next one
- * begins: if nothing more is said for a while, it is.
+ * begins: if nothing more is said for a while, it is. Where workers make the sum that is only known
+ * when the next one begins.
  */
 static bool has_answered(tarry_tcp_worker *worker, uint64_t now)
 {
     const worker_link *link = &worker->link;
-    return link->signalled && tcp_worker_is_drained(worker) && now > link->machine_ns &&
-           now - link->machine_ns > LINGER_NS;
+    return link->signalled && !link->welcome.everywhere && tcp_worker_is_drained(worker) &&
+           now > link->machine_ns && now - link->machine_ns > LINGER_NS;
 }
 
 bool tcp_worker_look_whether_to_leave(tarry_tcp_worker *worker, bool round_over)

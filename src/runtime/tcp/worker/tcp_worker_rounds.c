@@ -62,6 +62,14 @@ static void publish(tarry_tcp_worker *worker)
         snapshots_commit(pool, waiting->round);
 }
 
+static void note_begun(tarry_tcp_worker *worker, uint64_t round)
+{
+    backoff_reset(&worker->backoff);
+    pthread_mutex_lock(&worker->lock);
+    worker->work.round = round;
+    pthread_mutex_unlock(&worker->lock);
+}
+
 /* All parameters are there. */
 static worker_fault begin_round(tarry_tcp_worker *worker)
 {
@@ -75,10 +83,7 @@ static worker_fault begin_round(tarry_tcp_worker *worker)
     }
     if (fault != NULL)
         return fault;
-    backoff_reset(&worker->backoff);
-    pthread_mutex_lock(&worker->lock);
-    worker->work.round = waiting->round;
-    pthread_mutex_unlock(&worker->lock);
+    note_begun(worker, waiting->round);
     tcp_worker_forget_round(worker);
     return NULL;
 }
@@ -88,6 +93,10 @@ static worker_fault take_round(tarry_tcp_worker *worker, uint64_t round, const u
 {
     worker_waiting *waiting = &worker->link.waiting;
     tcp_worker_forget_round(worker);
+    if (worker->link.welcome.everywhere) {
+        note_begun(worker, round);
+        return deliver(worker, frame, size);
+    }
     waiting->place = snapshots_begin(&worker->job.snapshots);
     if (waiting->place == NULL)
         return "out of memory";

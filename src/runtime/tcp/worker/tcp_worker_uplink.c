@@ -180,6 +180,13 @@ static void give_up(void *user)
     wake(worker);
 }
 
+static void broken(void *user, int error)
+{
+    tarry_tcp_worker *worker = user;
+    tcp_worker_end(worker, error, "what it steps: %s", tarry_error_text(error));
+    give_up(worker);
+}
+
 /* It has turned to another plan, or is done with its last round. */
 static void changed(void *user)
 {
@@ -200,6 +207,7 @@ executor_uplink tcp_worker_uplink(tarry_tcp_worker *worker)
         .changed = changed,
         .user = worker,
         .given = tcp_worker_given,
+        .broken = broken,
     };
 }
 

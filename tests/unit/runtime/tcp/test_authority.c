@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 #include <dirent.h>
+#include <openssl/x509v3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -258,6 +259,91 @@ static void each_allocation_may_fail(void **state)
     end(&its);
 }
 
+/* The member's certificate as it was before workers talked to each other, in its folder and among
+ * the issued. */
+static void age(const bench *its, const char *name, const char *usage)
+{
+    char path[PATH + 16], issued[PATH + 64], serial[AUTHORITY_SERIAL_SIZE];
+    X509 *certificate;
+    EVP_PKEY *key;
+    snprintf(path, sizeof(path), "%s/ca-key.pem", its->home);
+    assert_int_equal(pem_read_key(path, &key, NULL), TARRY_OK);
+    snprintf(path, sizeof(path), "%s/%s/cert.pem", its->home, name);
+    assert_int_equal(pem_read_certificate(path, &certificate, NULL), TARRY_OK);
+    int at = X509_get_ext_by_NID(certificate, NID_ext_key_usage, -1);
+    X509_EXTENSION_free(X509_delete_ext(certificate, at));
+    X509_EXTENSION *made = X509V3_EXT_conf_nid(NULL, NULL, NID_ext_key_usage, usage);
+    assert_int_equal(X509_add_ext(certificate, made, -1), 1);
+    X509_EXTENSION_free(made);
+    assert_true(X509_sign(certificate, key, EVP_sha256()) > 0);
+    authority_serial(certificate, serial);
+    snprintf(issued, sizeof(issued), "%s/issued/%s.pem", its->home, serial);
+    assert_int_equal(pem_replace_certificate(issued, certificate, NULL), TARRY_OK);
+    assert_int_equal(pem_replace_certificate(path, certificate, NULL), TARRY_OK);
+    X509_free(certificate);
+    EVP_PKEY_free(key);
+}
+
+static size_t count_renewed(const bench *its, authority_renewed **made)
+{
+    size_t count;
+    tarry_diagnostic why = {""};
+    if (authority_renew(its->home, NOW + 7, NULL, made, &count, &why) != TARRY_OK)
+        fail_msg("%s", why.text);
+    return count;
+}
+
+/* Once, with the key of before, which stays good, and with the server's hosts. */
+static void old_certificates_are_renewed(void **state)
+{
+    (void)state;
+    bench its;
+    authority_renewed *made;
+    char path[PATH + 64], away[PATH + 16];
+    static const char *const names[] = {"node7", "192.0.2.7"};
+    const authority_hosts hosts = {names, 2};
+    begin(&its);
+    assert_int_equal(count_renewed(&its, &made), 0);
+    memory_release(NULL, made);
+    snprintf(path, sizeof(path), "%s/server", its.home);
+    authority_remove(path);
+    assert_int_equal(authority_add(its.home, identity("server"), hosts, NOW, NULL), TARRY_OK);
+    age(&its, "server", "serverAuth");
+    age(&its, "worker-0", "clientAuth");
+    age(&its, "worker-1", "clientAuth");
+    assert_int_equal(authority_revoke(its.home, identity("worker-1"), NOW, NULL), TARRY_OK);
+    snprintf(path, sizeof(path), "%s/worker-0", its.home);
+    snprintf(away, sizeof(away), "%s/away", its.root);
+    assert_int_equal(rename(path, away), 0);
+
+    assert_int_equal(count_renewed(&its, &made), 2);
+    for (size_t i = 0; i < 2; i++) {
+        X509 *certificate, *before;
+        bool server = made[i].identity.role == CREDENTIAL_SERVER;
+        assert_int_equal(pem_read_certificate(made[i].path, &certificate, NULL), TARRY_OK);
+        assert_true(identity_is_for_both(certificate));
+        if (server) {
+            assert_int_equal(X509_check_host(certificate, "node7", 0, 0, NULL), 1);
+            assert_int_equal(X509_check_host(certificate, "tarry-server", 0, 0, NULL), 1);
+            assert_int_equal(X509_check_ip_asc(certificate, "192.0.2.7", 0), 1);
+            assert_non_null(strstr(made[i].path, "/server/cert.pem"));
+        } else {
+            assert_int_equal(made[i].identity.worker, 0);
+            assert_non_null(strstr(made[i].path, "/issued/"));
+            snprintf(path, sizeof(path), "%s/cert.pem", away);
+            assert_int_equal(pem_read_certificate(path, &before, NULL), TARRY_OK);
+            assert_int_equal(EVP_PKEY_eq(X509_get0_pubkey(before), X509_get0_pubkey(certificate)),
+                             1);
+            X509_free(before);
+        }
+        X509_free(certificate);
+    }
+    memory_release(NULL, made);
+    assert_int_equal(count_renewed(&its, &made), 0);
+    memory_release(NULL, made);
+    end(&its);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -269,6 +355,7 @@ int main(void)
         cmocka_unit_test(only_the_owner_can_read_the_files),
         cmocka_unit_test(hosts_are_checked),
         cmocka_unit_test(each_allocation_may_fail),
+        cmocka_unit_test(old_certificates_are_renewed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -228,7 +228,7 @@ static void nobody_plays_another_role(void **state)
     }
     assert_server_refuses(meet_and_part(connection(its.home, "server"),
                                         foreign(TLS_client_method(), its.home, "server")),
-                          "certificate of server: unsuitable certificate purpose");
+                          "certificate of server: not one for that side of a connection");
     end(&its);
 }
 

@@ -101,9 +101,10 @@ static void a_certificate_must_state_one_name_and_the_right_usage(void **state)
             X509_EXTENSION_free(X509_delete_ext(certificate, usage));
         } else {
             X509_NAME_ENTRY_free(X509_NAME_delete_entry(subject, 0));
-            /* worker NUL -1 is no name; worker is none that may be a server's */
+            /* worker NUL -1 is no name; a viewer is no server */
             assert_int_equal(X509_NAME_add_entry_by_NID(subject, NID_commonName, MBSTRING_UTF8,
-                                                        with_nul, fault == 1 ? 9 : 6, -1, 0),
+                                                        fault == 1 ? with_nul : second,
+                                                        fault == 1 ? 9 : -1, -1, 0),
                              1);
         }
         /* The usage is read once and kept: only a copy sees the change. */

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The other workers, where they make the sum. */
+#include <string.h>
+
+#include "base/diagnostic.h"
+#include "plan/plan.h"
+#include "protocol/wire/wire_mesh.h"
+#include "runtime/tcp/mesh/direct.h"
+#include "runtime/tcp/worker/tcp_worker.h"
+
+static const char NO_MEMBER[] = "the server tells of a member that makes no sense";
+
+void tarry_tcp_worker_replica(tarry_tcp_worker *worker, const tarry_replica *replica,
+                              const tarry_sum_id *last)
+{
+    worker->job.replica = *replica;
+    worker->job.last = last != NULL ? *last : (tarry_sum_id){0};
+    worker->job.has_replica = true;
+}
+
+/* In plain text one listens where one may connect. */
+static int check_listen(const tarry_tcp_worker *worker, const char *listen,
+                        tarry_diagnostic *diagnostic)
+{
+    const tarry_tcp_security *security = &worker->settings.security;
+    address found[ADDRESS_MOST];
+    uint32_t count;
+    if (worker->credential != NULL || security->force)
+        return TARRY_OK;
+    int error = address_resolve(listen, true, found, &count, diagnostic);
+    for (uint32_t i = 0; i < count && error == TARRY_OK; i++)
+        if (!address_is_loopback(&found[i]))
+            error =
+                diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
+                         "%s: plain text is for loopback addresses, unless it is forced", listen);
+    return error;
+}
+
+static int open_mesh(tarry_tcp_worker *worker, tarry_diagnostic *diagnostic)
+{
+    const mesh_settings settings = {
+        .listen = worker->listen != NULL ? worker->listen : worker->job.offer.local,
+        .advertise = worker->advertise,
+        .credentials = worker->credentials,
+        .allocator = &worker->allocator,
+    };
+    int error = check_listen(worker, settings.listen, diagnostic);
+    return error == TARRY_OK ? mesh_create(&settings, &worker->job.mesh, diagnostic) : error;
+}
+
+static int make_collective(tarry_tcp_worker *worker, tarry_diagnostic *diagnostic)
+{
+    worker_job *job = &worker->job;
+    const collective_settings wanted = {
+        .worker = job->offer.welcome.worker,
+        .workers = job->offer.welcome.workers,
+        .parts = job->plan->parts,
+        .dimension = (size_t)job->offer.welcome.dimension,
+        .replica = job->replica,
+        .last = job->last,
+        .engine = job->engine,
+        .exchange = mesh_exchange(job->mesh),
+        .snapshots = &job->snapshots,
+        .ended = executor_ended,
+        .user = &job->executor,
+    };
+    int error = collective_create(&wanted, &worker->allocator, &job->collective);
+    return error == TARRY_OK
+               ? TARRY_OK
+               : diagnose(diagnostic, error, "the replica: %s", tarry_error_text(error));
+}
+
+int tcp_worker_join_others(tarry_tcp_worker *worker, tarry_diagnostic *diagnostic)
+{
+    worker_job *job = &worker->job;
+    if (!job->offer.welcome.everywhere)
+        return TARRY_OK;
+    if (!job->has_replica)
+        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
+                        "in this job workers make the sum, and this one has nothing to step on it");
+    int error = open_mesh(worker, diagnostic);
+    if (error == TARRY_OK)
+        error = direct_create(job->mesh, false, worker->settings.share, &worker->allocator,
+                              &job->engine, diagnostic);
+    if (error == TARRY_OK)
+        error = make_collective(worker, diagnostic);
+    if (error != TARRY_OK)
+        return error;
+    uint8_t bytes[TARRY_ENGINE_ADDRESS_MOST];
+    size_t size = 0;
+    job->engine->methods->address(job->engine, bytes, &size);
+    if (size > WIRE_ENGINE_BYTES)
+        return diagnose(diagnostic, TARRY_ERROR_FORMAT, "the address of its engine is too long");
+    pthread_mutex_lock(&worker->lock);
+    memcpy(worker->held.engine, bytes, size);
+    worker->held.engine_size = size;
+    pthread_mutex_unlock(&worker->lock);
+    return TARRY_OK;
+}
+
+void tcp_worker_drop_others(tarry_tcp_worker *worker)
+{
+    worker_job *job = &worker->job;
+    pthread_mutex_lock(&worker->lock);
+    worker->held.engine_size = 0;
+    pthread_mutex_unlock(&worker->lock);
+    collective_free(job->collective);
+    if (job->engine != NULL)
+        job->engine->methods->free(job->engine);
+    mesh_free(job->mesh);
+    job->collective = NULL;
+    job->engine = NULL;
+    job->mesh = NULL;
+    job->has_replica = false;
+}
+
+/* What the address of another worker says is that one's word: if it makes no sense, sums with it
+ * fail, and name it. */
+worker_fault tcp_worker_take_member(tarry_tcp_worker *worker, const wire_head *head,
+                                    const uint8_t *body)
+{
+    const worker_link *link = &worker->link;
+    worker_job *job = &worker->job;
+    wire_member member;
+    if (link->stage != WORKER_READY || !link->welcome.everywhere ||
+        wire_member_decode(head, body, &member) != TARRY_OK ||
+        member.worker > link->welcome.workers)
+        return NO_MEMBER;
+    bool known = member.present && direct_admit(job->engine, member.worker, member.address,
+                                                member.size, member.fingerprint) == TARRY_OK;
+    if (!known)
+        mesh_remove(job->mesh, member.worker);
+    if (member.worker == link->welcome.workers)
+        return NULL; /* the server itself, which holds states */
+    int error =
+        collective_meet(job->collective, member.worker, member.address, known ? member.size : 0);
+    return error == TARRY_OK ? NULL : "out of memory";
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The engine that fails on command, over shared memory. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+#include <signal.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "engine/shared.h"
+#include "engine_group.h"
+#include "faulty_engine.h"
+
+enum { COUNT = 3, FAULTY = 1, DIMENSION = 5000 };
+
+static int set_up(void **state)
+{
+    engine_group *group = calloc(1, sizeof(*group));
+    assert_non_null(group);
+    group->count = COUNT;
+    for (uint32_t i = 0; i < COUNT; i++) {
+        group->workers[i] = i;
+        assert_int_equal(shared_engine_create(4096, NULL, &group->engines[i], NULL), TARRY_OK);
+        assert_int_equal(faulty_engine_create(group->engines[i], NULL, &group->engines[i]),
+                         TARRY_OK);
+    }
+    engine_group_form(group, 1);
+    *state = group;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    engine_group *group = *state;
+    for (uint32_t i = 0; i < COUNT; i++)
+        group->engines[i]->methods->free(group->engines[i]);
+    engine_group_release_sums(group);
+    free(group);
+    return 0;
+}
+
+static void without_a_fault_it_is_the_other_engine(void **state)
+{
+    sum_case *of = sum_case_make(DIMENSION, 2, COUNT, false, 1);
+    engine_group_start(*state, of, 1);
+    engine_group_run(*state, 1, 0);
+    engine_group_check(*state, of);
+    sum_case_free(of);
+}
+
+/* Bytes that a member moves in the whole sum. */
+static uint64_t all_bytes(engine_group *group, const sum_case *of)
+{
+    engine_group_start(group, of, 1000);
+    engine_group_run(group, 1, 0);
+    engine_group_check(group, of);
+    return group->progress[FAULTY].moved;
+}
+
+static void it_fails_at_every_point_once(void **state)
+{
+    engine_group *group = *state;
+    sum_case *of = sum_case_make(DIMENSION, 2, COUNT, false, 1);
+    uint64_t bytes = all_bytes(group, of), before = 0;
+    for (uint32_t attempt = 1; attempt <= 10; attempt++) {
+        uint64_t after = attempt == 10 ? UINT64_MAX : attempt * bytes / 9;
+        faulty_engine_set(group->engines[FAULTY], (faulty_point){FAULTY_FAIL, after, 2});
+        engine_group_start(group, of, attempt);
+        engine_group_run(group, attempt, 0);
+        assert_true(faulty_engine_struck(group->engines[FAULTY]));
+        assert_int_equal(group->progress[FAULTY].state, TARRY_ENGINE_FAILED);
+        assert_int_equal(group->progress[FAULTY].suspect, 2);
+        assert_true(group->progress[FAULTY].moved >= before);
+        before = group->progress[FAULTY].moved;
+        for (uint32_t i = 0; i < COUNT; i++) {
+            if (group->progress[i].state == TARRY_ENGINE_DONE)
+                sum_case_check(of, group->sums[i]);
+            group->engines[i]->methods->abandon(group->engines[i]);
+        }
+    }
+    assert_true(before == bytes); /* the last one had it all */
+    engine_group_start(group, of, 100);
+    engine_group_run(group, 1, 0);
+    engine_group_check(group, of);
+    sum_case_free(of);
+}
+
+static void it_hangs_until_it_abandons(void **state)
+{
+    engine_group *group = *state;
+    sum_case *of = sum_case_make(DIMENSION, 1, COUNT, false, 2);
+    faulty_engine_set(group->engines[FAULTY], (faulty_point){FAULTY_HANG, 4000, 0});
+    engine_group_start(group, of, 1);
+    engine_group_run(group, 3, 0);
+    assert_true(faulty_engine_struck(group->engines[FAULTY]));
+    for (uint32_t i = 0; i < COUNT; i++)
+        assert_int_equal(group->progress[i].state, TARRY_ENGINE_RUNNING);
+    tarry_engine *engine = group->engines[FAULTY];
+    tarry_engine_progress progress;
+    engine->methods->wake(engine);
+    engine->methods->wait(engine, TARRY_NEVER, &progress);
+    assert_int_equal(progress.state, TARRY_ENGINE_RUNNING);
+    for (uint32_t i = 0; i < COUNT; i++)
+        group->engines[i]->methods->abandon(group->engines[i]);
+    engine_group_start(group, of, 2);
+    engine_group_run(group, 3, 0);
+    engine_group_check(group, of);
+    sum_case_free(of);
+}
+
+static void one_bit_of_a_sum_is_wrong(void **state)
+{
+    engine_group *group = *state;
+    sum_case *of = sum_case_make(DIMENSION, 1, COUNT, false, 2);
+    faulty_engine_set(group->engines[FAULTY], (faulty_point){FAULTY_CORRUPT, 0, 0});
+    engine_group_start(group, of, 1);
+    engine_group_run(group, 3, 0);
+    for (uint32_t i = 0; i < COUNT; i++)
+        assert_true(sum_case_holds(of, group->sums[i]) == (i != FAULTY));
+    sum_case_free(of);
+}
+
+static void calls_fail_when_told(void **state)
+{
+    engine_group *group = *state;
+    sum_case *of = sum_case_make(DIMENSION, 1, COUNT, false, 2);
+    tarry_engine *engine = group->engines[FAULTY];
+    faulty_engine_set(engine, (faulty_point){.kind = FAULTY_FORM});
+    assert_int_equal(engine_group_form_one(group, FAULTY, 2, NULL), TARRY_ERROR_SYSTEM);
+    assert_int_equal(engine_group_form_one(group, FAULTY, 2, NULL), TARRY_OK);
+    faulty_engine_set(engine, (faulty_point){.kind = FAULTY_START});
+    float number;
+    const tarry_engine_sum sum = {{1, 1, 1, 0}, 1, 1, NULL, of->weights, &number};
+    assert_int_equal(engine->methods->start(engine, &sum), TARRY_ERROR_NO_MEMORY);
+    assert_int_equal(engine->methods->start(engine, &sum), TARRY_OK);
+    sum_case_free(of);
+}
+
+/* A process of its own, which is to end as told. */
+static void a_process_is_stopped_and_killed(void **state)
+{
+    engine_group *group = *state;
+    sum_case *of = sum_case_make(DIMENSION, 1, COUNT, false, 2);
+    pid_t child = fork();
+    if (child == 0) {
+        faulty_engine_set(group->engines[FAULTY], (faulty_point){FAULTY_STOP, 100, 0});
+        engine_group_start(group, of, 1);
+        engine_group_run(group, 3, 0);
+        faulty_engine_set(group->engines[FAULTY], (faulty_point){FAULTY_KILL, 0, 0});
+        engine_group_start(group, of, 2);
+        engine_group_run(group, 3, 0);
+        _exit(0);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, WUNTRACED), child);
+    assert_true(WIFSTOPPED(status));
+    kill(child, SIGCONT);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    sum_case_free(of);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(without_a_fault_it_is_the_other_engine, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(it_fails_at_every_point_once, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(it_hangs_until_it_abandons, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(one_bit_of_a_sum_is_wrong, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(calls_fail_when_told, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_process_is_stopped_and_killed, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

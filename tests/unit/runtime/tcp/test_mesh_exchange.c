@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Held sums and states from one worker to another. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "mesh_group.h"
+#include "runtime/clock.h"
+
+#define PATIENCE_NS UINT64_C(60000000000)
+
+enum { TWO = 2, LENGTH = 1000000, STATE_BYTES = 3 << 20 };
+
+static const tarry_sum_id third = {.step = 3, .term = 1, .attempt = 4, .digest = 99};
+
+typedef struct pair {
+    mesh_group group;
+    exchange *taker, *giver;
+    float *held;
+    atomic_int wanted;
+} pair;
+
+static void pair_make(pair *its)
+{
+    memset(its, 0, sizeof(*its));
+    mesh_group_make(&its->group, TWO, NULL);
+    mesh_group_form(&its->group);
+    its->taker = mesh_exchange(its->group.members[0]);
+    its->giver = mesh_exchange(its->group.members[1]);
+    its->held = calloc(LENGTH, sizeof(float));
+    assert_non_null(its->held);
+    for (size_t i = 0; i < LENGTH; i++)
+        its->held[i] = (float)i / 3;
+}
+
+static void pair_free(pair *its)
+{
+    mesh_group_free(&its->group);
+    free(its->held);
+}
+
+static exchange_progress wait_for(exchange *its)
+{
+    exchange_progress progress;
+    its->methods->wait(its, clock_from_now(PATIENCE_NS), &progress);
+    return progress;
+}
+
+static void a_held_sum_is_fetched(void **state)
+{
+    (void)state;
+    pair its;
+    float *got = calloc(LENGTH, sizeof(float));
+    pair_make(&its);
+    its.giver->methods->hold(its.giver, &third, its.held, LENGTH);
+    for (int again = 0; again < 2; again++) {
+        memset(got, 0, LENGTH * sizeof(float));
+        assert_int_equal(its.taker->methods->fetch(its.taker, 10, &third, got, LENGTH), TARRY_OK);
+        exchange_progress progress = wait_for(its.taker);
+        assert_int_equal(progress.state, EXCHANGE_DONE);
+        assert_int_equal(progress.got, LENGTH * sizeof(float));
+        assert_memory_equal(got, its.held, LENGTH * sizeof(float));
+    }
+    free(got);
+    pair_free(&its);
+}
+
+/* Another sum, other numbers, another worker, or one that is let go of. */
+static void what_is_not_there_fails(void **state)
+{
+    (void)state;
+    pair its;
+    float *got = calloc(LENGTH, sizeof(float));
+    tarry_sum_id other = third;
+    pair_make(&its);
+    its.giver->methods->hold(its.giver, &third, its.held, LENGTH);
+    other.digest++;
+    its.taker->methods->fetch(its.taker, 10, &other, got, LENGTH);
+    exchange_progress progress = wait_for(its.taker);
+    assert_int_equal(progress.state, EXCHANGE_FAILED);
+    assert_string_equal(progress.why, "worker 10: it does not have it any more");
+    its.taker->methods->fetch(its.taker, 10, &third, got, LENGTH - 1);
+    assert_int_equal(wait_for(its.taker).state, EXCHANGE_FAILED);
+    its.taker->methods->fetch(its.taker, 77, &third, got, LENGTH);
+    assert_string_equal(wait_for(its.taker).why, "worker 77: it is no member");
+    its.taker->methods->load(its.taker, 10, &third); /* nobody offers */
+    assert_int_equal(wait_for(its.taker).state, EXCHANGE_FAILED);
+    its.giver->methods->hold(its.giver, NULL, NULL, 0);
+    its.taker->methods->fetch(its.taker, 10, &third, got, LENGTH);
+    assert_int_equal(wait_for(its.taker).state, EXCHANGE_FAILED);
+    free(got);
+    pair_free(&its);
+}
+
+/* Whenever a fetch is given up, or the sum let go of: nothing is written or read any more. */
+static void transfers_end_at_once(void **state)
+{
+    (void)state;
+    pair its;
+    float *got = calloc(LENGTH, sizeof(float));
+    pair_make(&its);
+    for (uint64_t trial = 0; trial < 20; trial++) {
+        its.giver->methods->hold(its.giver, &third, its.held, LENGTH);
+        its.taker->methods->fetch(its.taker, 10, &third, got, LENGTH);
+        exchange_progress progress;
+        its.taker->methods->wait(its.taker, clock_from_now(trial * 100000), &progress);
+        if (trial % 2 == 0) {
+            its.taker->methods->abandon(its.taker);
+            memset(got, 0, LENGTH * sizeof(float));
+        }
+        its.giver->methods->hold(its.giver, NULL, NULL, 0);
+        memset(its.held, 7, LENGTH * sizeof(float)); /* the sanitizers see who reads it */
+        progress = wait_for(its.taker);
+        assert_int_not_equal(progress.state, EXCHANGE_RUNNING);
+        for (size_t i = 0; trial % 2 == 0 && i < LENGTH; i++)
+            assert_true(got[i] == 0);
+    }
+    free(got);
+    pair_free(&its);
+}
+
+static void on_wanted(void *user)
+{
+    atomic_fetch_add((atomic_int *)user, 1);
+}
+
+static uint8_t *make_state(uint8_t first)
+{
+    uint8_t *bytes = memory_allocate(NULL, STATE_BYTES, 1);
+    assert_non_null(bytes);
+    for (size_t i = 0; i < STATE_BYTES; i++)
+        bytes[i] = (uint8_t)(first + i * 7);
+    return bytes;
+}
+
+static void wait_until_wanted(pair *its, int count)
+{
+    uint64_t until = clock_from_now(PATIENCE_NS);
+    while (atomic_load(&its->wanted) < count) {
+        exchange_progress progress;
+        assert_true(clock_now_ns() < until);
+        its->taker->methods->wait(its->taker, clock_from_now(1000000), &progress);
+    }
+}
+
+static void a_state_is_copied_and_loaded(void **state)
+{
+    (void)state;
+    pair its;
+    tarry_sum_id later = {.step = 4, .term = 1, .attempt = 5, .digest = 5};
+    pair_make(&its);
+    its.giver->methods->serve(its.giver, on_wanted, &its.wanted);
+    its.taker->methods->load(its.taker, 10, &third);
+    wait_until_wanted(&its, 1);
+    uint8_t *copy = make_state(1), *expected = make_state(1);
+    its.giver->methods->offer(its.giver, &later, copy, STATE_BYTES);
+    exchange_progress progress = wait_for(its.taker);
+    assert_int_equal(progress.state, EXCHANGE_DONE);
+    assert_int_equal(progress.size, STATE_BYTES);
+    assert_int_equal(progress.after.step, 4);
+    assert_int_equal(progress.after.digest, 5);
+    assert_memory_equal(progress.bytes, expected, STATE_BYTES);
+    its.taker->methods->abandon(its.taker);
+
+    /* One that is too old is not taken, and none is neither. */
+    for (int older = 0; older < 2; older++) {
+        const tarry_sum_id second = {.step = 2};
+        its.taker->methods->load(its.taker, 10, &third);
+        wait_until_wanted(&its, 2 + older);
+        its.giver->methods->offer(its.giver, &second, older != 0 ? make_state(2) : NULL,
+                                  older != 0 ? STATE_BYTES : 0);
+        assert_int_equal(wait_for(its.taker).state, EXCHANGE_FAILED);
+    }
+    free(expected);
+    pair_free(&its);
+}
+
+static void the_loss_of_the_source_ends_it(void **state)
+{
+    (void)state;
+    pair its;
+    pair_make(&its);
+    its.giver->methods->serve(its.giver, on_wanted, &its.wanted);
+    its.taker->methods->load(its.taker, 10, &third);
+    wait_until_wanted(&its, 1);
+    mesh_free(its.group.members[1]);
+    its.group.members[1] = NULL;
+    assert_int_equal(wait_for(its.taker).state, EXCHANGE_FAILED);
+    pair_free(&its);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_held_sum_is_fetched),
+        cmocka_unit_test(what_is_not_there_fails),
+        cmocka_unit_test(transfers_end_at_once),
+        cmocka_unit_test(a_state_is_copied_and_loaded),
+        cmocka_unit_test(the_loss_of_the_source_ends_it),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

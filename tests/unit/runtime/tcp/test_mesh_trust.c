@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who may talk to whom: members by certificate and instance, and what strangers can do. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <cmocka.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "mesh_group.h"
+#include "pki/authority.h"
+#include "pki/authority_files.h"
+#include "runtime/clock.h"
+#include "runtime/tcp/mesh/mesh_address.h"
+#include "seed.h"
+
+enum { THREE = 3, PATH = 128, LENGTH = 200000 };
+
+typedef struct cluster {
+    char root[64];
+    char home[PATH];
+    char folder[THREE][PATH + 16];
+    const char *credentials[THREE];
+} cluster;
+
+static void cluster_make(cluster *its)
+{
+    static const char *const names[THREE] = {"worker-0", "worker-1", "server"};
+    strcpy(its->root, "/tmp/tarry-mesh-XXXXXX");
+    assert_non_null(mkdtemp(its->root));
+    snprintf(its->home, PATH, "%s/home", its->root);
+    assert_int_equal(
+        authority_init(its->home, 2, (authority_hosts){0}, (int64_t)time(NULL), NULL, NULL),
+        TARRY_OK);
+    for (int i = 0; i < THREE; i++) {
+        snprintf(its->folder[i], sizeof(its->folder[i]), "%s/%s", its->home, names[i]);
+        its->credentials[i] = its->folder[i];
+    }
+}
+
+static void cluster_free(const cluster *its)
+{
+    authority_remove(its->root);
+}
+
+static void sums_pass_through_tls(void **state)
+{
+    (void)state;
+    cluster its;
+    mesh_group group;
+    cluster_make(&its);
+    mesh_group_make(&group, THREE, its.credentials);
+    for (uint32_t parts = 1; parts <= 2; parts++) {
+        sum_case *of = sum_case_make(LENGTH, parts, THREE, false, test_seed(__func__, 1));
+        mesh_group_form(&group);
+        mesh_group_sum(&group, of);
+        sum_case_free(of);
+    }
+    mesh_group_free(&group);
+    cluster_free(&its);
+}
+
+/* A viewer has no certificate for that, and says so. */
+static void viewers_are_no_members(void **state)
+{
+    (void)state;
+    cluster its;
+    char folder[PATH + 16];
+    mesh *made;
+    tarry_diagnostic why;
+    cluster_make(&its);
+    snprintf(folder, sizeof(folder), "%s/viewer", its.home);
+    const mesh_settings settings = {.listen = "127.0.0.1:0", .credentials = folder};
+    assert_int_equal(mesh_create(&settings, &made, &why), TARRY_ERROR_FORMAT);
+    assert_non_null(strstr(why.text, "viewer/cert.pem: is a viewer's"));
+    cluster_free(&its);
+}
+
+/* What the server saw and what the address says have to be one. */
+static void an_address_is_its_certificates(void **state)
+{
+    (void)state;
+    cluster its;
+    mesh_group group;
+    uint8_t bytes[TARRY_ENGINE_ADDRESS_MOST];
+    size_t size;
+    mesh_address read;
+    cluster_make(&its);
+    mesh_group_make(&group, 2, its.credentials);
+    mesh_own_address(group.members[1], bytes, &size);
+    assert_int_equal(mesh_address_decode(bytes, size, &read), TARRY_OK);
+    assert_int_equal(mesh_admit(group.members[0], 1, bytes, size, read.fingerprint), TARRY_OK);
+    read.fingerprint[0] ^= 1;
+    assert_int_equal(mesh_admit(group.members[0], 1, bytes, size, read.fingerprint),
+                     TARRY_ERROR_FORMAT);
+    for (size_t less = 0; less < size; less++)
+        assert_int_equal(mesh_address_decode(bytes, less, &read), TARRY_ERROR_FORMAT);
+    mesh_group_free(&group);
+    cluster_free(&its);
+}
+
+/* A member of the cluster, though not of the group: another certificate at a member's address. */
+static void another_certificate_is_not_taken(void **state)
+{
+    (void)state;
+    cluster its;
+    mesh_group group;
+    uint8_t own[TARRY_ENGINE_ADDRESS_MOST], other[TARRY_ENGINE_ADDRESS_MOST];
+    size_t own_size, other_size;
+    mesh_address read;
+    float part[1] = {1}, sum[1], weights[2] = {1, 1};
+    cluster_make(&its);
+    mesh_group_make(&group, 2, its.credentials);
+    mesh_own_address(group.members[0], own, &own_size);
+    mesh_own_address(group.members[1], other, &other_size);
+    assert_int_equal(mesh_address_decode(other, other_size, &read), TARRY_OK);
+    read.fingerprint[3] ^= 1;
+    mesh_address_encode(&read, other, &other_size);
+    const tarry_engine_member members[] = {{0, own, own_size}, {1, other, other_size}};
+    const tarry_engine_group formed = {.epoch = 1, .count = 2, .place = 0, .members = members};
+    tarry_engine *engine = mesh_engine(group.members[0]);
+    assert_int_equal(engine->methods->form(engine, &formed, NULL), TARRY_OK);
+    const tarry_engine_sum asked = {.name = {.step = 1},
+                                    .dimension = 1,
+                                    .parts = 1,
+                                    .part = part,
+                                    .weights = weights,
+                                    .sum = sum};
+    assert_int_equal(engine->methods->start(engine, &asked), TARRY_OK);
+    tarry_engine_progress progress;
+    engine->methods->wait(engine, clock_from_now(UINT64_C(300000000)), &progress);
+    assert_int_not_equal(progress.state, TARRY_ENGINE_DONE);
+    mesh_group_free(&group);
+    cluster_free(&its);
+}
+
+static int call(const mesh *at)
+{
+    uint8_t bytes[TARRY_ENGINE_ADDRESS_MOST];
+    size_t size;
+    mesh_address read;
+    mesh_own_address(at, bytes, &size);
+    assert_int_equal(mesh_address_decode(bytes, size, &read), TARRY_OK);
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    assert_true(fd >= 0);
+    assert_int_equal(
+        connect(fd, (const struct sockaddr *)&read.places[0].socket, read.places[0].size), 0);
+    return fd;
+}
+
+/* Whether the other side ends the connection within some seconds. */
+static bool is_cut(int fd)
+{
+    const struct timeval patience = {.tv_sec = 20};
+    char byte;
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+    return recv(fd, &byte, 1, 0) == 0 || errno == ECONNRESET;
+}
+
+/* Many connect and say nothing, others what makes no sense: the sum comes all the same. */
+static void strangers_keep_nobody_out(void **state)
+{
+    (void)state;
+    enum { CROWD = 150 };
+    int crowd[CROWD];
+    mesh_group group;
+    static const uint8_t greeting_to_nobody[56] = {48,  0,   0,   0,   15, 0, 0, 0, 'T',
+                                                   'A', 'R', 'R', 'Y', 0,  3, 0, 3};
+    static const uint8_t begun[48] = {40, 0, 0, 0, 16};
+    sum_case *of = sum_case_make(1000, 1, THREE, false, test_seed(__func__, 1));
+    mesh_group_make(&group, THREE, NULL);
+    for (int i = 0; i < CROWD; i++)
+        crowd[i] = call(group.members[0]);
+    for (int i = 0; i < THREE; i++) {
+        int fd = call(group.members[i]);
+        if (i == 0)
+            assert_int_equal(send(fd, "GET / HTTP/1.1\r\n\r\n", 18, 0), 18);
+        else if (i == 1)
+            assert_int_equal(send(fd, greeting_to_nobody, 56, 0), 56);
+        else
+            assert_int_equal(send(fd, begun, 48, 0), 48);
+        assert_true(is_cut(fd));
+        close(fd);
+    }
+    assert_true(is_cut(crowd[0])); /* the oldest one made room */
+    mesh_group_form(&group);
+    mesh_group_sum(&group, of);
+    for (int i = 0; i < CROWD; i++)
+        close(crowd[i]);
+    mesh_group_free(&group);
+    sum_case_free(of);
+}
+
+static void addresses_are_said_and_checked(void **state)
+{
+    (void)state;
+    mesh *made;
+    tarry_diagnostic why;
+    uint8_t bytes[TARRY_ENGINE_ADDRESS_MOST];
+    size_t size;
+    mesh_address read;
+    mesh_settings settings = {.listen = "127.0.0.1:0", .advertise = "192.0.2.7:0"};
+    assert_int_equal(mesh_create(&settings, &made, &why), TARRY_OK);
+    mesh_own_address(made, bytes, &size);
+    assert_int_equal(mesh_address_decode(bytes, size, &read), TARRY_OK);
+    const struct sockaddr_in *place = (const struct sockaddr_in *)&read.places[0].socket;
+    assert_int_equal(ntohl(place->sin_addr.s_addr), 0xc0000207);
+    assert_int_not_equal(place->sin_port, 0);
+    mesh_free(made);
+    settings = (mesh_settings){.listen = "0.0.0.0:0"};
+    assert_int_equal(mesh_create(&settings, &made, &why), TARRY_ERROR_FORMAT);
+    assert_string_equal(why.text, "0.0.0.0:0: others can't reach that; say where they can");
+    settings.listen = "unix:/tmp/x";
+    assert_int_equal(mesh_create(&settings, &made, &why), TARRY_ERROR_FORMAT);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sums_pass_through_tls),
+        cmocka_unit_test(viewers_are_no_members),
+        cmocka_unit_test(an_address_is_its_certificates),
+        cmocka_unit_test(another_certificate_is_not_taken),
+        cmocka_unit_test(strangers_keep_nobody_out),
+        cmocka_unit_test(addresses_are_said_and_checked),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
