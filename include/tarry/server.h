@@ -246,6 +246,26 @@ TARRY_API uint32_t tarry_server_arrivals_left(const tarry_server *server);
 TARRY_API int tarry_server_restore(tarry_server *server, const uint8_t *bytes, size_t size,
                                    tarry_diagnostic *diagnostic);
 
+/*
+ * With TARRY_SUM_EVERYWHERE. What the server knows of sums is in its log, which whoever carries out
+ * its effects keeps (TARRY_EFFECT_LOG). Where that outlives the server, the next one goes on from
+ * it: `last` are its last two entries, the newest first (step 0: there is none), `term` is above
+ * that of any entry. A checkpoint has them as they were when it was taken. Errors: ARGUMENT (a
+ * server without such sums, a term that is not above), STATE (somebody has joined, or a round
+ * runs).
+ */
+TARRY_API int tarry_server_log(tarry_server *server, const tarry_sum_id last[2], uint32_t term);
+/* A checkpoint of the workers' state after the sum `after` lies where each of them can load it: the
+ * server can go back to it where everything newer is lost. Errors: ARGUMENT. */
+TARRY_API int tarry_server_vectors(tarry_server *server, const tarry_sum_id *after);
+/* The last sum that was committed; step 0: none. */
+TARRY_API tarry_sum_id tarry_server_last_sum(const tarry_server *server);
+/* Whether `worker` is there and has stepped on it; with TARRY_SUM_SERVER: whether it is there. */
+TARRY_API bool tarry_server_ready(const tarry_server *server, uint32_t worker);
+/* Whether `worker` is why the last attempt did not succeed: its bits differed from most others',
+ * its engine failed, or it was lost. Meant for the message that follows DIFFER and LINKS. */
+TARRY_API bool tarry_server_at_fault(const tarry_server *server, uint32_t worker);
+
 #ifdef __cplusplus
 }
 #endif

@@ -51,6 +51,16 @@ TARRY_API void tarry_worker_free(tarry_worker *worker); /* NULL is allowed */
 TARRY_API int tarry_worker_step(tarry_worker *worker, uint64_t now, const tarry_event *event,
                                 const tarry_effects **effects);
 
+/*
+ * With TARRY_SUM_EVERYWHERE: makes a worker go on where `from` stands, of another plan, once the
+ * server does (tarry_server_adopt): with the state and the sum that it holds. An order in progress
+ * is none of the new worker's: the server asks, and gives it again. `from` is not changed, and
+ * steps no more. Errors: ARGUMENT (another worker, or one without such sums), STATE (`worker` has
+ * heard of a server, or a STEP of `from` is in progress); nothing changes then.
+ */
+TARRY_API int tarry_worker_adopt(tarry_worker *worker, const tarry_worker *from,
+                                 tarry_diagnostic *diagnostic);
+
 /* When to step again with TARRY_EVENT_TIME if nothing else happens;
  * TARRY_NEVER if only events matter. */
 TARRY_API uint64_t tarry_worker_deadline(const tarry_worker *worker);

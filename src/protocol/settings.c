@@ -118,6 +118,11 @@ static bool keeps_all(const tarry_settings *settings)
     return settings->server.keep == TARRY_KEEP_ALL && !settings->keep_auto;
 }
 
+static bool sums_everywhere(const tarry_settings *settings)
+{
+    return settings->server.sum == TARRY_SUM_EVERYWHERE;
+}
+
 static bool leaves_early(const tarry_settings *settings)
 {
     return settings->server.early;
@@ -192,6 +197,7 @@ typedef enum trait {
     CREDITED,
     ALL_KEPT,
     EARLY,
+    EVERYWHERE,
     EXACT,
     BY_TIME,
     BY_WORKERS,
@@ -224,6 +230,7 @@ static const struct {
     [CREDITED] = {TARRY_SETTING_KEEP, keeps_credited, false},
     [ALL_KEPT] = {TARRY_SETTING_KEEP, keeps_all, false},
     [EARLY] = {TARRY_SETTING_EARLY, leaves_early, false},
+    [EVERYWHERE] = {TARRY_SETTING_SUM, sums_everywhere, false},
     [EXACT] = {TARRY_SETTING_STOP, stops_exact, false},
     [BY_TIME] = {TARRY_SETTING_STOP, stops_by_time, false},
     [BY_WORKERS] = {TARRY_SETTING_STOP, stops_by_workers, false},
@@ -271,6 +278,7 @@ static const rule rules[] = {
     {EARLY, BY_WORKERS, "a worker sends before it is known which workers count"},
     {EARLY, FILLED, "a worker sends before it is known what is missing"},
     {EARLY, REPRODUCIBLE, "who leaves when depends on time"},
+    {EARLY, EVERYWHERE, "workers that sum among themselves begin together"},
     {EARLY, ALL_KEPT, "what a worker sends of averaged copies depends on all the others"},
     {REPRODUCIBLE, BY_TIME, "a deadline depends on time"},
     {FILLED, EXACT, "an exact sum leaves nothing to fill"},

@@ -24,6 +24,11 @@ static int check(const tarry_server *server, const tarry_server *from, tarry_dia
         return diagnose(diagnostic, TARRY_ERROR_STATE, "server: it is in use already");
     if (from->phase != SERVER_IDLE)
         return diagnose(diagnostic, TARRY_ERROR_STATE, "server: a round runs on the one before");
+    if ((server->vote == NULL) != (from->vote == NULL))
+        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
+                        "server: one of the two leaves the sum to the workers");
+    if (from->vote != NULL && from->vote->phase != VOTE_CLOSED)
+        return diagnose(diagnostic, TARRY_ERROR_STATE, "server: a sum is being logged");
     if (from->restored)
         return diagnose(diagnostic, TARRY_ERROR_STATE,
                         "server: the one before was restored, and no checkpoint taken since");
@@ -58,6 +63,7 @@ int tarry_server_adopt(tarry_server *server, const tarry_server *from, tarry_dia
         const server_member *known = &from->members[worker];
         server->members[worker] = (server_member){
             .present = known->present,
+            .behind = known->present && server->vote != NULL,
             .stopped = true,
             .epoch = known->epoch,
             .epoch_end = known->epoch_end,
@@ -67,6 +73,9 @@ int tarry_server_adopt(tarry_server *server, const tarry_server *from, tarry_dia
             .overheard = known->overheard,
         };
     }
+    if (server->vote != NULL)
+        vote_adopt(server->vote, from->vote);
+    server->vote_waits = server->vote != NULL;
     return TARRY_OK;
 }
 

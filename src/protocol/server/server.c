@@ -70,7 +70,7 @@ static int check_settings(const tarry_plan *plan, const tarry_server_settings *s
         fault = "unknown way to keep gradients";
     else if ((unsigned)settings->pick > TARRY_PICK_SHARE)
         fault = "unknown pick rule";
-    else if (settings->sum != TARRY_SUM_SERVER)
+    else if ((unsigned)settings->sum > TARRY_SUM_EVERYWHERE)
         fault = "unknown place of the sum";
     switch (settings->stop) {
     case TARRY_STOP_EXACT:
@@ -107,7 +107,7 @@ static int allocate_bits(tarry_server *server, const tarry_allocator *allocator)
         size_t psi = bitset_words(shape.psi_bits), slots = bitset_words(shape.slots);
         server->bits_offset[worker + 1] = server->bits_offset[worker] + psi + 3 * slots;
     }
-    size_t stripe_words = bitset_words(server->stripes);
+    size_t stripe_words = bitset_words(server->stripes) + bitset_words(workers);
     server->bits = memory_allocate(allocator, server->bits_offset[workers] + stripe_words,
                                    sizeof(*server->bits));
     return server->bits == NULL ? TARRY_ERROR_NO_MEMORY : TARRY_OK;
@@ -121,6 +121,8 @@ static int allocate(tarry_server *server, const tarry_allocator *allocator)
     /* START may send a round to all and end it at once; a watch may probe all, before news and a
      * signal to all, and each may be left out, or called back. */
     server->capacity = 8 * workers + stripes + 8;
+    if (server->settings.sum == TARRY_SUM_EVERYWHERE)
+        server->capacity += 4 * workers; /* an order, one to break off, and to ask, each */
 
     server->members = memory_allocate(allocator, workers, sizeof(*server->members));
     server->answers = memory_allocate(allocator, workers, sizeof(*server->answers));
@@ -154,6 +156,9 @@ static int allocate(tarry_server *server, const tarry_allocator *allocator)
         error = server_fill_allocate(server, allocator);
     if (error == TARRY_OK)
         error = server_early_allocate(server, allocator);
+    if (error != TARRY_OK)
+        return error;
+    error = server_vote_create(server, allocator);
     if (error != TARRY_OK)
         return error;
     double limit = server->settings.conditioning_limit;
@@ -203,6 +208,7 @@ void tarry_server_free(tarry_server *server)
         return;
     tarry_allocator allocator = server->allocator;
     steering_free(server);
+    vote_free(server->vote);
     coverage_free(server->credited);
     coverage_free(server->stale);
     coverage_free(server->supposed);
@@ -269,6 +275,8 @@ static int take_message(tarry_server *server, uint64_t now, uint32_t worker,
         return server_report(server, now, worker, message);
     case TARRY_MESSAGE_PART:
         server_heard(server, now, worker);
+        if (server->vote != NULL)
+            return server_reject(server, worker, TARRY_REJECT_MISPLACED);
         if (!good)
             return server_reject(server, worker, TARRY_REJECT_RANGE);
         return server_part(server, now, worker, message);
@@ -287,10 +295,12 @@ static int take_message(tarry_server *server, uint64_t now, uint32_t worker,
     case TARRY_MESSAGE_FETCH:
     case TARRY_MESSAGE_LOAD:
     case TARRY_MESSAGE_COMMIT:
+        break;
     case TARRY_MESSAGE_HELD:
     case TARRY_MESSAGE_FAILED:
     case TARRY_MESSAGE_STATE:
-        break;
+        server_heard(server, now, worker);
+        return server_vote_say(server, now, worker, message);
     }
     return server_reject(server, worker, TARRY_REJECT_MISPLACED);
 }
@@ -333,8 +343,9 @@ static int take_event(tarry_server *server, uint64_t now, const tarry_event *eve
     case TARRY_EVENT_FETCHED:
     case TARRY_EVENT_LOADED:
     case TARRY_EVENT_STEPPED:
-    case TARRY_EVENT_LOGGED:
         break;
+    case TARRY_EVENT_LOGGED:
+        return server_vote_logged(server, event);
     }
     return TARRY_ERROR_ARGUMENT;
 }
@@ -343,6 +354,8 @@ static int take_event(tarry_server *server, uint64_t now, const tarry_event *eve
 static int follow(tarry_server *server, uint64_t now)
 {
     int error = server_watch(server, now);
+    if (error == TARRY_OK)
+        error = server_vote_follow(server, now);
     if (error == TARRY_OK)
         error = server_advance(server, now);
     if (error != TARRY_OK)
@@ -357,7 +370,7 @@ static int follow(tarry_server *server, uint64_t now)
 /* Almost every report comes while the stop rule waits for others, and nothing follows from it. */
 static bool nothing_follows(const tarry_server *server, uint64_t now)
 {
-    return server->phase == SERVER_COMPUTING && server->steering == NULL &&
+    return server->phase == SERVER_COMPUTING && server->steering == NULL && server->vote == NULL &&
            server->effects.count == 0 && server->news_count == 0 &&
            server->early.resting_count == 0 && now < server->sweep_ns && server_only_waits(server);
 }
@@ -379,9 +392,12 @@ int tarry_server_step(tarry_server *server, uint64_t now, const tarry_event *eve
 
 uint64_t tarry_server_deadline(const tarry_server *server)
 {
+    uint64_t voters =
+        server->vote != NULL && !server->vote_waits ? vote_deadline(server->vote) : TARRY_NEVER;
     if (server->phase == SERVER_IDLE)
-        return TARRY_NEVER;
+        return voters;
     uint64_t next = server_next_watch(server);
+    next = voters < next ? voters : next;
     if (server->phase == SERVER_COMPUTING && server->settings.stop == TARRY_STOP_DEADLINE) {
         uint64_t start = server->result.start_ns, limit = server->settings.deadline_ns;
         if (limit < TARRY_NEVER - start && start + limit < next)

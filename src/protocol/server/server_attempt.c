@@ -7,6 +7,8 @@
 /* Whether waiting longer is in vain. */
 static bool is_doomed(const tarry_server *server)
 {
+    if (server_vote_waits_for_more(server))
+        return false;
     if (server->able == 0)
         return true;
     switch (server->settings.stop) {
@@ -34,13 +36,20 @@ static void complete_stripe(tarry_server *server, uint32_t stripe)
     result->error_bound = fmax(result->error_bound, server->attempt_bound);
 }
 
+void server_complete(tarry_server *server)
+{
+    for (uint32_t stripe = 0; stripe < server->cut.stripes; stripe++)
+        if (!bitset_test(server->complete, stripe))
+            complete_stripe(server, stripe);
+}
+
 void server_signal(tarry_server *server, uint64_t now, uint32_t worker)
 {
     server_member *member = &server->members[worker];
     uint64_t *psi = server->bits + server->bits_offset[worker];
     uint64_t *stale = psi + bitset_words(server->shapes[worker].psi_bits);
     bool fresh, own = server_fill_view(server, worker, psi, stale, &fresh);
-    member->participant = own && !member->stands;
+    member->participant = (own && !member->stands) || server->vote != NULL;
     member->parts_due = member->participant ? server->asked : 0;
     member->stopped = true;
     member->signal_ns = now;
@@ -63,14 +72,16 @@ void server_signal(tarry_server *server, uint64_t now, uint32_t worker)
     effect->message.term = member->term;
     effect->message.stale = fresh ? NULL : stale;
     effect->message.limit = server_signal_limit(server);
+    server_vote_address(server, &effect->message);
 }
 
 /* Sends every worker that is there and has not left its view of psi: those with copies in it
- * answer, the others stop computing. */
+ * answer, the others stop computing. In a sum among workers all who make it answer. */
 static void send_signals(tarry_server *server, uint64_t now)
 {
     for (uint32_t worker = 0; worker < server->plan->workers; worker++)
-        if (server->members[worker].present && !server->members[worker].left)
+        if (server->members[worker].present && !server->members[worker].left &&
+            server_vote_signals(server, worker))
             server_signal(server, now, worker);
     steering_stopped(server, now);
 }
@@ -98,7 +109,10 @@ void server_open(tarry_server *server)
     server->asked = server->cut.stripes - server->complete_count;
     server->participants = server->delivered = 0;
     bitset_clear(server->received, (size_t)server->plan->workers * server->stripes);
-    clear_open_stripes(server);
+    if (server->vote == NULL)
+        clear_open_stripes(server);
+    else
+        server->asked = 1; /* a word on the whole */
 }
 
 static int begin_attempt(tarry_server *server, uint64_t now, uint32_t parts)
@@ -126,11 +140,14 @@ static int begin_attempt(tarry_server *server, uint64_t now, uint32_t parts)
     server->attempt_exact = coverage_recovered(server->credited, parts) == server->plan->chunks;
     server->late_ns = TARRY_NEVER;
     server->first_stripe_ns = TARRY_NEVER;
+    server_vote_begin(server);
     send_signals(server, now);
+    if (server->vote != NULL)
+        return TARRY_OK;
     for (uint32_t stripe = 0; stripe < server->cut.stripes; stripe++)
         if (!bitset_test(server->complete, stripe) && server->unsummed[stripe] == 0)
             complete_stripe(server, stripe);
-    return server_early_release(server);
+    return TARRY_OK;
 }
 
 /* The attempt can't be completed and psi without the lost is not enough:
@@ -140,6 +157,7 @@ static void resume(tarry_server *server, uint64_t now)
     server_send_news(server, now);
     server->phase = SERVER_COMPUTING;
     server->broken = false;
+    server->vote_due = true;
     steering_resumed(server, now);
     for (uint32_t worker = 0; worker < server->plan->workers; worker++) {
         server_member *member = &server->members[worker];
@@ -177,6 +195,8 @@ void server_finish(tarry_server *server, uint64_t now, int error)
         member->stopped = true;
     }
     server->early.open = false;
+    if (server->vote != NULL && error != TARRY_OK)
+        vote_close(server->vote);
     result->error = error;
     result->end_ns = now;
     if (error == TARRY_OK) {
@@ -248,7 +268,9 @@ int server_advance(tarry_server *server, uint64_t now)
         if (ready == 0)
             ready = parts = server_raised_parts(server);
     }
-    if (parts != 0)
+    if (parts != 0 && server->vote != NULL && vote_exhausted(server->vote))
+        server_finish(server, now, TARRY_ERROR_LINKS);
+    else if (parts != 0 && server_vote_may_begin(server))
         error = begin_attempt(server, now, parts);
     else if (choose && ready == 0 && is_doomed(server))
         server_finish(server, now, TARRY_ERROR_COVERAGE);

@@ -28,7 +28,7 @@ int server_fill_start(tarry_server *server)
     coverage_clear(server->stale);
     bitset_clear(server->previous, plan_edges(plan));
     for (uint32_t worker = 0; worker < plan->workers; worker++) {
-        if (!server->members[worker].present)
+        if (!server->members[worker].present || server->members[worker].behind)
             continue;
         uint32_t first = plan->worker_offset[worker];
         for (uint32_t slot = 0; slot < server_load(server, worker); slot++) {

@@ -197,19 +197,25 @@ static int could_make_up(tarry_server *server, uint64_t now, bool *could, uint64
     return error;
 }
 
+int server_late_exclude(tarry_server *server, uint64_t now, uint32_t worker, uint64_t limit)
+{
+    server_member *member = &server->members[worker];
+    server_left_out(server, worker, TARRY_ABSENT_LATE, now - server->attempt_start_ns, limit);
+    server->result.workers_late += !member->late;
+    member->late = true;
+    int error = server_exclude(server, now, worker);
+    member->put_off = error == TARRY_OK;
+    return error;
+}
+
 static int exclude_late(tarry_server *server, uint64_t now, uint64_t limit)
 {
     for (uint32_t worker = 0; worker < server->plan->workers; worker++) {
-        server_member *member = &server->members[worker];
-        if (!member->overdue)
+        if (!server->members[worker].overdue)
             continue;
-        server_left_out(server, worker, TARRY_ABSENT_LATE, now - server->attempt_start_ns, limit);
-        server->result.workers_late += !member->late;
-        member->late = true;
-        int error = server_exclude(server, now, worker);
+        int error = server_late_exclude(server, now, worker, limit);
         if (error != TARRY_OK)
             return error;
-        member->put_off = true;
     }
     return TARRY_OK;
 }
@@ -247,6 +253,17 @@ static int weigh_exclusion(tarry_server *server, uint64_t now, exclusion *out)
                    coverage_expected_error(without.credited, parts) <= server->attempt_missing &&
                    server_fill_left(server, &without) <= server->attempt_left;
     return out->as_good ? TARRY_OK : could_make_up(server, now, &out->could, &out->compute_ns);
+}
+
+int server_late_can_spare(tarry_server *server, uint64_t now, uint32_t worker, bool *can)
+{
+    for (uint32_t each = 0; each < server->plan->workers; each++)
+        server->members[each].overdue = each == worker;
+    exclusion without;
+    int error = weigh_exclusion(server, now, &without);
+    if (error == TARRY_OK)
+        *can = without.as_good || without.could;
+    return error;
 }
 
 /*

@@ -89,7 +89,8 @@ int server_watch(tarry_server *server, uint64_t now)
         steering_watch(server, now);
     if (error == TARRY_OK && server->phase == SERVER_CODING && !server->broken &&
         now >= server->late_ns)
-        error = server_pass_over_late(server, now);
+        error = server->vote == NULL ? server_pass_over_late(server, now)
+                                     : server_vote_pass_over_late(server, now);
     return error;
 }
 

@@ -76,7 +76,7 @@ static int retire(tarry_server *server, uint32_t worker)
         server->whole--;
     if (member->failed == 0)
         server->capable--;
-    if (member->participant && member->parts_due > 0)
+    if (server->vote == NULL && member->participant && member->parts_due > 0)
         server->broken = true;
     member->participant = false;
     member->stands = stands;
@@ -88,6 +88,10 @@ int server_lost(tarry_server *server, uint64_t now, uint32_t worker)
     bool able = server->phase != SERVER_IDLE && member_able(&server->members[worker]);
     int error = retire(server, worker);
     server->members[worker].present = false;
+    if (server->vote != NULL) {
+        vote_lost(server->vote, worker);
+        server->vote_due = true;
+    }
     if (error == TARRY_OK && able)
         steering_retired(server, now, worker);
     return error;
@@ -134,6 +138,11 @@ int server_joined(tarry_server *server, uint64_t now, uint32_t worker)
         .probe_ns = TARRY_NEVER,
     };
     server_fill_forget(server, worker);
+    if (server->vote != NULL) {
+        member->behind = true;
+        vote_joined(server->vote, worker);
+        return TARRY_OK;
+    }
     if (server->phase == SERVER_IDLE) {
         steering_joined(server, now, worker);
         return TARRY_OK;

@@ -7,6 +7,7 @@ int server_start(tarry_server *server, uint64_t now)
 {
     if (server->phase != SERVER_IDLE)
         return TARRY_ERROR_STATE;
+    server_vote_start(server);
     int error = server_fill_start(server);
     if (error != TARRY_OK)
         return error;
@@ -43,13 +44,13 @@ int server_start(tarry_server *server, uint64_t now)
         member->finished = member->failed = member->parts_due = 0;
         member->term = member->signal_term = 0;
         member->reordered = false;
-        if (!member->present)
+        if (!member_able(member))
             continue;
         server_enlist(server, worker);
     }
     steering_start(server);
     for (uint32_t worker = 0; worker < plan->workers; worker++)
-        if (server->members[worker].present)
+        if (member_able(&server->members[worker]))
             server_send_round(server, now, worker);
     for (uint32_t chunk = 0; chunk < plan->chunks; chunk++)
         server_review_chunk(server, chunk);

@@ -11,6 +11,7 @@
  *   server_fill.c      what stands in for the chunks that a stop rule leaves missing
  *   server_liveness.c  probes and time limits
  *   server_late.c      coded parts that are late
+ *   server_vote.c      sums among workers
  *   server_parts.c     the stop rule, and the number of parts with which it is met best
  *   steering.h         dynamic orders, in files of their own
  *   checkpoint.c       what a restarted server has to know
@@ -34,6 +35,7 @@
 #include "protocol/steering/steering.h"
 #include "protocol/upload.h"
 #include "protocol/uploads.h"
+#include "protocol/vote/vote.h"
 #include "protocol/wire/codec.h"
 
 typedef enum server_phase {
@@ -47,6 +49,7 @@ typedef struct server_member {
     bool present;  /* joined and not lost */
     bool excluded; /* this round's sums do without it: too late, or can't earn whole credit any more
                     */
+    bool behind;   /* TARRY_SUM_EVERYWHERE: it is not enlisted, as it has not the last state */
     bool stopped;  /* told not to compute: by SIGNAL or FINISH, since the last ROUND or RESUME */
     bool reported; /* has finished a chunk in this round, perhaps in an earlier epoch */
     bool overdue;  /* of this attempt's parts: its would be there later than another attempt's */
@@ -179,6 +182,9 @@ struct tarry_server {
     size_t *bits_offset; /* workers + 1, in words: psi, and three sets of positions */
 
     steering *steering; /* NULL with TARRY_PICK_PLAN */
+    vote *vote;         /* NULL with TARRY_SUM_SERVER */
+    bool vote_due;      /* who takes part in the round may have changed */
+    bool vote_waits;    /* adopted: workers are asked when the next round begins */
 
     uint64_t sweep_ns;  /* next look at silent workers */
     bool spared_silent; /* the last look at them came too late to judge */
@@ -196,7 +202,7 @@ struct tarry_server {
 
 static inline bool member_able(const server_member *member)
 {
-    return member->present && !member->excluded;
+    return member->present && !member->excluded && !member->behind;
 }
 
 /* Whether it can be given something to compute. */
@@ -306,11 +312,9 @@ void server_early_leave(tarry_server *server, uint64_t now);
 bool server_early_stands(const tarry_server *server, uint32_t worker);
 /* Breaks the open attempt if those who left are needed after all. */
 void server_early_review(tarry_server *server);
-/* If one is open: what was combined is void, those who left count on again, and what stood only for
- * that attempt is gone. Errors: NUMERICAL. */
+/* The attempt is broken: those who left count on again, and what stood only for it is gone; one
+ * that is open is withdrawn. Errors: NUMERICAL. */
 int server_early_withdraw(tarry_server *server, uint64_t now);
-/* What stood for the attempt before all were signalled is in no other. Errors: NUMERICAL. */
-int server_early_release(tarry_server *server);
 
 /* server_news.c: the one place in which NEWS and RESUME are composed. */
 /* News are due for the worker: before it is sent anything else, or at the end of the step. */
@@ -336,6 +340,29 @@ void server_signal(tarry_server *server, uint64_t now, uint32_t worker);
 void server_give_up_stripes(tarry_server *server);
 /* Ends the round, with TARRY_OK or why there is no estimate. */
 void server_finish(tarry_server *server, uint64_t now, int error);
+
+/* All stripes are there, as the attempt promised. */
+void server_complete(tarry_server *server);
+
+/* server_vote.c: TARRY_SUM_EVERYWHERE; without it these do nothing */
+int server_vote_create(tarry_server *server, const tarry_allocator *allocator);
+/* A round begins: sets who is behind. */
+void server_vote_start(tarry_server *server);
+/* STATE, HELD, FAILED; LOGGED. */
+int server_vote_say(tarry_server *server, uint64_t now, uint32_t worker,
+                    const tarry_message *message);
+int server_vote_logged(tarry_server *server, const tarry_event *event);
+/* Carries out what follows for the vote, before server_advance does for the round. */
+int server_vote_follow(tarry_server *server, uint64_t now);
+/* Whether an attempt may begin now. */
+bool server_vote_may_begin(const tarry_server *server);
+/* Whether somebody may still be enlisted without a new arrival. */
+bool server_vote_waits_for_more(const tarry_server *server);
+/* Begins the vote of an attempt; whether the worker is a voter; what its signal says of the sum. */
+void server_vote_begin(tarry_server *server);
+bool server_vote_signals(const tarry_server *server, uint32_t worker);
+void server_vote_address(const tarry_server *server, tarry_message *signal);
+int server_vote_pass_over_late(tarry_server *server, uint64_t now);
 
 /* server_limit.c */
 /* A copy of `chunk` has come or gone, or can't come any more. */
@@ -438,6 +465,10 @@ void server_await_parts(tarry_server *server, uint64_t now);
 int server_pass_over_late(tarry_server *server, uint64_t now);
 /* Workers that this round excluded as late, and that are present, join it as new arrivals. */
 int server_call_back_late(tarry_server *server, uint64_t now);
+/* Whether the round can do without the worker and be as good. */
+int server_late_can_spare(tarry_server *server, uint64_t now, uint32_t worker, bool *can);
+/* This round continues without the worker, as late. */
+int server_late_exclude(tarry_server *server, uint64_t now, uint32_t worker, uint64_t limit);
 /* How long after the signal a worker may take, by what is known;
  * TARRY_NEVER if that is too little. */
 uint64_t server_late_limit_ns(const tarry_server *server);

@@ -7,7 +7,7 @@
 #include "protocol/order.h"
 #include "protocol/worker/worker_state.h"
 
-static tarry_effect *emit(tarry_worker *worker, tarry_effect_type type)
+tarry_effect *worker_emit(tarry_worker *worker, tarry_effect_type type)
 {
     assert(worker->effects.count < worker->capacity);
     tarry_effect *effect = &worker->items[worker->effects.count++];
@@ -22,7 +22,7 @@ static tarry_effect *emit(tarry_worker *worker, tarry_effect_type type)
 
 static tarry_effect *send_message(tarry_worker *worker, tarry_message_type type)
 {
-    tarry_effect *effect = emit(worker, TARRY_EFFECT_SEND);
+    tarry_effect *effect = worker_emit(worker, TARRY_EFFECT_SEND);
     effect->message.type = type;
     effect->message.round = worker->round;
     effect->message.epoch = worker->epoch;
@@ -37,9 +37,9 @@ static void say_next(tarry_worker *worker, tarry_effect *word)
     word->message.sequence = worker->sequence;
 }
 
-static int reject(tarry_worker *worker, tarry_reject why)
+int worker_reject(tarry_worker *worker, tarry_reject why)
 {
-    emit(worker, TARRY_EFFECT_REJECT)->reject = why;
+    worker_emit(worker, TARRY_EFFECT_REJECT)->reject = why;
     return TARRY_OK;
 }
 
@@ -48,7 +48,7 @@ static void settle(tarry_worker *worker, uint32_t slot, bool credited)
 {
     bitset_reset(worker->open, slot);
     worker->open_count--;
-    tarry_effect *effect = emit(worker, credited ? TARRY_EFFECT_FOLD : TARRY_EFFECT_DROP);
+    tarry_effect *effect = worker_emit(worker, credited ? TARRY_EFFECT_FOLD : TARRY_EFFECT_DROP);
     effect->slot = slot;
     if (!credited)
         return;
@@ -66,9 +66,11 @@ static void drop_open(tarry_worker *worker)
 }
 
 /* With TARRY_KEEP_CREDITED not while too many finished gradients wait for their fate. */
-static void compute_next(tarry_worker *worker)
+void worker_compute_next(tarry_worker *worker)
 {
     assert(!worker->computing);
+    if (worker_steps(worker))
+        return;
     if (worker_keeps_credited(worker) && worker->open_count == worker->most_open)
         return;
     uint32_t slot = order_next(&(order_sets){.load = worker->load,
@@ -78,7 +80,7 @@ static void compute_next(tarry_worker *worker)
                                              .barred = worker->barred});
     if (slot == worker->load)
         return;
-    tarry_effect *effect = emit(worker, TARRY_EFFECT_COMPUTE);
+    tarry_effect *effect = worker_emit(worker, TARRY_EFFECT_COMPUTE);
     effect->slot = slot;
     effect->chunk = tarry_plan_chunk(worker->plan, worker->settings.worker, slot);
     worker->slot = slot;
@@ -89,7 +91,7 @@ static void cancel_computing(tarry_worker *worker)
 {
     if (!worker->computing)
         return;
-    tarry_effect *effect = emit(worker, TARRY_EFFECT_CANCEL);
+    tarry_effect *effect = worker_emit(worker, TARRY_EFFECT_CANCEL);
     effect->slot = worker->slot;
     worker->computing = false;
 }
@@ -102,7 +104,7 @@ static void encode_next(tarry_worker *worker)
     for (uint32_t stripe = 0; stripe < worker->stripes; stripe++) {
         if (!bitset_test(worker->pending, stripe))
             continue;
-        tarry_effect *effect = emit(worker, TARRY_EFFECT_ENCODE);
+        tarry_effect *effect = worker_emit(worker, TARRY_EFFECT_ENCODE);
         effect->parts = worker->parts;
         effect->stripe = stripe;
         effect->coefficients = worker->coefficients;
@@ -170,7 +172,7 @@ static void go_on(tarry_worker *worker)
         return;
     bool resting = !worker->computing;
     cancel_computing(worker);
-    compute_next(worker);
+    worker_compute_next(worker);
     if (!resting || worker->computing)
         say_next(worker, send_message(worker, TARRY_MESSAGE_ALIVE));
 }
@@ -183,14 +185,35 @@ static void keep_previous(tarry_worker *worker, uint32_t epoch, uint64_t round)
         memcpy(worker->previous, worker->done, bitset_words(worker->load) * sizeof(uint64_t));
 }
 
+void worker_arrive(tarry_worker *worker, uint32_t epoch)
+{
+    cancel_computing(worker);
+    drop_open(worker);
+    bitset_clear(worker->done, worker->load);
+    bitset_clear(worker->pending, worker->stripes);
+    worker->epoch = epoch;
+    worker->sequence = 0;
+    worker->active = false;
+    worker->arrived = true;
+}
+
+static bool is_old_round(const tarry_worker *worker, const tarry_message *message)
+{
+    if (worker_sums_everywhere(worker) && message->epoch != worker->epoch)
+        return true; /* it has to be asked first */
+    return message->epoch < worker->epoch ||
+           (message->epoch == worker->epoch && message->round <= worker->round && !worker->arrived);
+}
+
 static int take_round(tarry_worker *worker, const tarry_message *message)
 {
-    if (message->epoch < worker->epoch ||
-        (message->epoch == worker->epoch && message->round <= worker->round))
-        return reject(worker, TARRY_REJECT_STALE);
+    if (is_old_round(worker, message))
+        return worker_reject(worker, TARRY_REJECT_STALE);
     cancel_computing(worker);
+    worker_vote_end(worker);
     if (message->epoch != worker->epoch)
         worker->sequence = 0;
+    worker->arrived = false;
     drop_open(worker);
     worker->summing = false;
     bitset_clear(worker->folded, worker->load);
@@ -206,7 +229,7 @@ static int take_round(tarry_worker *worker, const tarry_message *message)
     worker->term = message->term;
     set_order(worker, message);
     bitset_clear(worker->pending, worker->stripes);
-    compute_next(worker);
+    worker_compute_next(worker);
     return TARRY_OK;
 }
 
@@ -276,11 +299,12 @@ static void settle_by_psi(tarry_worker *worker, const uint64_t *psi)
 static int take_signal(tarry_worker *worker, const tarry_message *message)
 {
     if (message->attempt <= worker->attempt)
-        return reject(worker, TARRY_REJECT_STALE);
+        return worker_reject(worker, TARRY_REJECT_STALE);
     bool here;
+    tarry_reject why;
     bool any = own_copies(worker, message->psi, message->stale, &here);
     if (!here || !has_stripes(worker, message) || !has_limit(worker, message))
-        return reject(worker, TARRY_REJECT_RANGE);
+        return worker_reject(worker, TARRY_REJECT_RANGE);
     if (any) {
         coefficients_set_limit(worker->work, message->limit == 0
                                                  ? worker->settings.conditioning_limit
@@ -290,7 +314,10 @@ static int take_signal(tarry_worker *worker, const tarry_message *message)
         if (error != TARRY_OK)
             return error;
     }
+    if (!worker_vote_signalled(worker, message, &why))
+        return worker_reject(worker, why);
     cancel_computing(worker);
+    worker->contributes = any;
     settle_by_psi(worker, message->psi);
     if (message->term > worker->term)
         worker->term = message->term;
@@ -304,13 +331,15 @@ static int take_signal(tarry_worker *worker, const tarry_message *message)
     for (uint32_t stripe = 0; stripe < worker->stripes; stripe++)
         bitset_put(worker->pending, stripe, any && bitset_test(message->stripes, stripe));
     encode_next(worker);
+    worker_vote_reduce(worker);
     return TARRY_OK;
 }
 
 static int take_resume(tarry_worker *worker, const tarry_message *message)
 {
     if (is_outdated(worker, message))
-        return reject(worker, TARRY_REJECT_STALE);
+        return worker_reject(worker, TARRY_REJECT_STALE);
+    worker_vote_end(worker);
     worker->attempt = worker->heard = message->attempt;
     worker->stopped = false;
     bitset_clear(worker->pending, worker->stripes);
@@ -323,9 +352,9 @@ static int take_resume(tarry_worker *worker, const tarry_message *message)
 static int take_news(tarry_worker *worker, const tarry_message *message)
 {
     if (is_outdated(worker, message))
-        return reject(worker, TARRY_REJECT_STALE);
+        return worker_reject(worker, TARRY_REJECT_STALE);
     if (message->fate != TARRY_FATE_OPEN && message->slot >= worker->load)
-        return reject(worker, TARRY_REJECT_RANGE);
+        return worker_reject(worker, TARRY_REJECT_RANGE);
     if (message->fate != TARRY_FATE_OPEN && bitset_test(worker->open, message->slot))
         settle(worker, message->slot, message->fate == TARRY_FATE_CREDITED);
     if (says_order(worker, message))
@@ -345,6 +374,7 @@ static int take_finish(tarry_worker *worker)
 {
     cancel_computing(worker);
     drop_open(worker);
+    worker_vote_end(worker);
     worker->active = false;
     bitset_clear(worker->pending, worker->stripes);
     return TARRY_OK;
@@ -364,8 +394,10 @@ static int take_message(tarry_worker *worker, const tarry_message *message)
     }
     if (message->type == TARRY_MESSAGE_ROUND)
         return take_round(worker, message);
+    if (message->type >= TARRY_MESSAGE_ASK)
+        return worker_vote_order(worker, message);
     if (message->epoch != worker->epoch || message->round != worker->round || !worker->active)
-        return reject(worker, TARRY_REJECT_STALE);
+        return worker_reject(worker, TARRY_REJECT_STALE);
     switch (message->type) {
     case TARRY_MESSAGE_SIGNAL:
         return take_signal(worker, message);
@@ -390,13 +422,13 @@ static int take_message(tarry_worker *worker, const tarry_message *message)
     case TARRY_MESSAGE_STATE:
         break;
     }
-    return reject(worker, TARRY_REJECT_MISPLACED);
+    return worker_reject(worker, TARRY_REJECT_MISPLACED);
 }
 
 static int take_computed(tarry_worker *worker, const tarry_event *event)
 {
     if (!worker->computing || event->round != worker->round || event->slot != worker->slot)
-        return reject(worker, TARRY_REJECT_STALE);
+        return worker_reject(worker, TARRY_REJECT_STALE);
     worker->computing = false;
     bitset_set(event->failed ? worker->failed : worker->done, event->slot);
     if (worker_keeps_credited(worker) && !event->failed) {
@@ -408,7 +440,7 @@ static int take_computed(tarry_worker *worker, const tarry_event *event)
     effect->message.failed = event->failed;
     effect->message.term = worker->term;
     if (worker->active && !worker->stopped)
-        compute_next(worker);
+        worker_compute_next(worker);
     say_next(worker, effect);
     return TARRY_OK;
 }
@@ -416,11 +448,12 @@ static int take_computed(tarry_worker *worker, const tarry_event *event)
 static int take_encoded(tarry_worker *worker, const tarry_event *event)
 {
     if (!worker->encoding || event->stripe >= worker->stripes)
-        return reject(worker, TARRY_REJECT_STALE);
+        return worker_reject(worker, TARRY_REJECT_STALE);
     worker->encoding = false;
     if (!worker->outdated)
         bitset_reset(worker->pending, event->stripe);
     encode_next(worker);
+    worker_vote_reduce(worker);
     return TARRY_OK;
 }
 
@@ -445,6 +478,7 @@ static int take_event(tarry_worker *worker, const tarry_event *event)
     case TARRY_EVENT_FETCHED:
     case TARRY_EVENT_LOADED:
     case TARRY_EVENT_STEPPED:
+        return worker_vote_ended(worker, event);
     case TARRY_EVENT_LOGGED:
         break;
     }

@@ -5,7 +5,7 @@
 #include "protocol/worker/worker_state.h"
 
 /* Of one event, or: a cancellation, all open copies' fates, something to compute or encode. */
-enum { USUAL_EFFECTS = 4 };
+enum { USUAL_EFFECTS = 4, VOTE_EFFECTS = 3 /* what is ended, begun and answered */ };
 
 static int allocate(tarry_worker *worker, const tarry_allocator *allocator)
 {
@@ -21,12 +21,16 @@ static int allocate(tarry_worker *worker, const tarry_allocator *allocator)
     worker->pending = memory_allocate(allocator, bitset_words(worker->stripes), sizeof(uint64_t));
     worker->coefficients =
         memory_allocate(allocator, (size_t)worker->load * worker->plan->parts, sizeof(float));
+    if (worker_sums_everywhere(worker))
+        worker->group =
+            memory_allocate(allocator, bitset_words(worker->plan->workers), sizeof(uint64_t));
     worker->items = memory_allocate(allocator, worker->capacity, sizeof(*worker->items));
     worker->effects.items = worker->items;
     if (worker->done == NULL || worker->open == NULL || worker->folded == NULL ||
         worker->previous == NULL || worker->stale == NULL || worker->failed == NULL ||
         worker->first == NULL || worker->barred == NULL || worker->pending == NULL ||
-        worker->coefficients == NULL || worker->items == NULL)
+        worker->coefficients == NULL || worker->items == NULL ||
+        (worker_sums_everywhere(worker) && worker->group == NULL))
         return TARRY_ERROR_NO_MEMORY;
     return coefficients_create(worker->plan, worker->settings.conditioning_limit, allocator,
                                &worker->work);
@@ -47,6 +51,9 @@ int tarry_worker_create(const tarry_plan *plan, const tarry_worker_settings *set
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
                         "worker %u: with more than one part a worker has to keep all its gradients",
                         settings->worker);
+    if ((unsigned)settings->sum > TARRY_SUM_EVERYWHERE)
+        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT, "worker %u: unknown place of the sum",
+                        settings->worker);
     tarry_worker *made = memory_allocate(allocator, 1, sizeof(*made));
     if (made == NULL)
         return diagnose_no_memory(diagnostic, "worker");
@@ -57,7 +64,8 @@ int tarry_worker_create(const tarry_plan *plan, const tarry_worker_settings *set
     made->stripes = worker_stripes(made, plan_least_parts(plan));
     if (worker_keeps_credited(made))
         made->most_open = settings->ahead < made->load ? settings->ahead + 1 : made->load;
-    made->capacity = USUAL_EFFECTS + (size_t)made->most_open;
+    made->capacity = USUAL_EFFECTS + VOTE_EFFECTS + (size_t)made->most_open;
+    made->vote.last = settings->last;
     if (allocate(made, &made->allocator) != TARRY_OK) {
         tarry_worker_free(made);
         return diagnose_no_memory(diagnostic, "worker");
@@ -73,6 +81,7 @@ void tarry_worker_free(tarry_worker *worker)
     tarry_allocator allocator = worker->allocator;
     coefficients_free(worker->work);
     memory_release(&allocator, worker->items);
+    memory_release(&allocator, worker->group);
     memory_release(&allocator, worker->coefficients);
     memory_release(&allocator, worker->pending);
     memory_release(&allocator, worker->barred);

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the worker's machine share. */
+/*
+ * What the files of the worker's machine share:
+ *   worker.c         rounds: what is computed, reported, encoded
+ *   worker_vote.c    sums among workers
+ *   worker_create.c  its memory
+ */
 #ifndef PROTOCOL_WORKER_STATE_H
 #define PROTOCOL_WORKER_STATE_H
 
@@ -8,6 +13,7 @@
 #include "base/bitset.h"
 #include "coding/coefficients.h"
 #include "coding/layout.h"
+#include "protocol/vote/member.h"
 
 struct tarry_worker {
     tarry_allocator allocator;
@@ -46,6 +52,13 @@ struct tarry_worker {
     float *coefficients; /* load x parts of this attempt; room for the plan's */
     struct coefficients *work;
 
+    /* TARRY_SUM_EVERYWHERE */
+    member vote;
+    bool arrived;     /* it was asked, and no ROUND came since */
+    bool contributes; /* its part of this attempt is not zeros */
+    uint64_t *group;  /* a bit per worker of the plan: those of this attempt */
+    double scale;     /* of it */
+
     tarry_effect *items;
     size_t capacity;
     tarry_effects effects;
@@ -56,9 +69,40 @@ static inline bool worker_keeps_credited(const tarry_worker *worker)
     return worker->settings.keep == TARRY_KEEP_CREDITED;
 }
 
+static inline bool worker_sums_everywhere(const tarry_worker *worker)
+{
+    return worker->settings.sum == TARRY_SUM_EVERYWHERE;
+}
+
 static inline uint32_t worker_stripes(const tarry_worker *worker, uint32_t parts)
 {
     return layout_make(worker->settings.dimension, parts, worker->settings.stripe_length).stripes;
+}
+
+/* worker.c */
+/* Adds an effect of the type, all else zero. */
+tarry_effect *worker_emit(tarry_worker *worker, tarry_effect_type type);
+int worker_reject(tarry_worker *worker, tarry_reject why);
+/* Begins the next chunk, if there is one and nothing stands against it. */
+void worker_compute_next(tarry_worker *worker);
+/* What the arrival before was told and has done is nothing to this one. */
+void worker_arrive(tarry_worker *worker, uint32_t epoch);
+
+/* worker_vote.c */
+/* ASK, BREAK, FETCH, LOAD, COMMIT. */
+int worker_vote_order(tarry_worker *worker, const tarry_message *order);
+/* REDUCED, FETCHED, LOADED, STEPPED. */
+int worker_vote_ended(tarry_worker *worker, const tarry_event *event);
+/* Whether the signal is one for a sum among workers that this one is among, or none for a sum at
+ * the server, and may come now; what it ends is ended then. */
+bool worker_vote_signalled(tarry_worker *worker, const tarry_message *signal, tarry_reject *why);
+/* All is encoded: the sum begins, if it is made among workers. */
+void worker_vote_reduce(tarry_worker *worker);
+/* The attempt is over without this worker's sum. */
+void worker_vote_end(tarry_worker *worker);
+static inline bool worker_steps(const tarry_worker *worker)
+{
+    return worker->vote.task == MEMBER_STEPS;
 }
 
 #endif

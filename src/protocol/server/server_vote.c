@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * TARRY_SUM_EVERYWHERE: an attempt's sum is made by workers, and a vote (protocol/vote) decides
+ * whether it counts. To the rest of the server a worker without the last state is as one that is
+ * not there: it is enlisted once it has it, and not while an attempt is out.
+ */
+#include <assert.h>
+
+#include "base/sum_id.h"
+#include "protocol/server/server_state.h"
+
+int server_vote_create(tarry_server *server, const tarry_allocator *allocator)
+{
+    const tarry_server_settings *settings = &server->settings;
+    if (settings->sum != TARRY_SUM_EVERYWHERE)
+        return TARRY_OK;
+    return vote_create(server->plan->workers, settings->voters_grace_ns, settings->attempts_most,
+                       allocator, &server->vote);
+}
+
+static void give(void *user, const vote_order *order)
+{
+    tarry_message *message = &server_send(user, order->worker, order->type)->message;
+    message->sum = order->sum;
+    message->from = order->from;
+}
+
+/* Whether a round may begin for it: while the log is written nobody knows which step comes next. */
+static bool may_begin(const tarry_server *server, uint32_t worker)
+{
+    const vote *it = server->vote;
+    return server->members[worker].present && vote_takes_part(it, worker) &&
+           it->phase != VOTE_LOGGING && it->phase != VOTE_RETURNING;
+}
+
+void server_vote_start(tarry_server *server)
+{
+    if (server->vote == NULL)
+        return;
+    vote_round(server->vote);
+    server->vote_waits = false;
+    server->vote_due = true;
+    for (uint32_t worker = 0; worker < server->plan->workers; worker++) {
+        server->members[worker].behind = !may_begin(server, worker);
+        if (server->members[worker].behind)
+            server_fill_forget(server, worker);
+    }
+}
+
+int server_vote_say(tarry_server *server, uint64_t now, uint32_t worker,
+                    const tarry_message *message)
+{
+    vote *it = server->vote;
+    server_member *member = &server->members[worker];
+    if (it == NULL)
+        return server_reject(server, worker, TARRY_REJECT_MISPLACED);
+    if (!vote_told(it, now, worker, message))
+        return server_reject(server, worker, TARRY_REJECT_STALE);
+    server->vote_due = true;
+    vote_answer answer = it->members[worker].answer;
+    bool answered = answer == VOTE_HELD || answer == VOTE_FAILED || answer == VOTE_UNFETCHED;
+    if (server->phase != SERVER_CODING || !member->participant || !answered ||
+        member->parts_due == 0)
+        return TARRY_OK;
+    member->parts_due = 0;
+    server->delivered++;
+    if (answer == VOTE_HELD)
+        estimate_add(&server->part_time, now - server->attempt_start_ns);
+    server_await_parts(server, now);
+    return TARRY_OK;
+}
+
+int server_vote_logged(tarry_server *server, const tarry_event *event)
+{
+    vote *it = server->vote;
+    if (it == NULL)
+        return TARRY_ERROR_ARGUMENT;
+    bool sums = it->phase == VOTE_LOGGING;
+    if (!vote_logged(it, &event->sum))
+        return server_reject(server, 0, TARRY_REJECT_STALE);
+    server->vote_due = true;
+    if (!sums || server->phase != SERVER_CODING)
+        return TARRY_OK;
+    server->result.sum = it->log[0];
+    server->result.fetches = it->fetches;
+    server_complete(server);
+    return TARRY_OK;
+}
+
+/* It computes what the others have left: from here on as one that has just come. */
+static void enlist(tarry_server *server, uint64_t now, uint32_t worker)
+{
+    const tarry_plan *plan = server->plan;
+    server_member *member = &server->members[worker];
+    member->behind = false;
+    member->finished = member->failed = member->parts_due = 0;
+    member->term = member->signal_term = 0;
+    member->participant = member->excluded = member->put_off = member->reordered = false;
+    server_enlist(server, worker);
+    for (uint32_t slot = plan->worker_offset[worker]; slot < plan->worker_offset[worker + 1];
+         slot++)
+        server_review_chunk(server, plan->slot_chunk[slot]);
+    steering_joined(server, now, worker);
+    server_send_round(server, now, worker);
+}
+
+/* Who has lost its state leaves the round, and who has got it joins. */
+static int review(tarry_server *server, uint64_t now)
+{
+    bool waits = false;
+    for (uint32_t worker = 0; worker < server->plan->workers; worker++) {
+        server_member *member = &server->members[worker];
+        if (!member->present)
+            continue;
+        bool takes_part = vote_takes_part(server->vote, worker);
+        if (!member->behind && !takes_part) {
+            int error = server_exclude(server, now, worker);
+            if (error != TARRY_OK)
+                return error;
+            member->behind = true;
+        } else if (member->behind && may_begin(server, worker)) {
+            waits = waits || server->phase != SERVER_COMPUTING;
+            if (server->phase == SERVER_COMPUTING)
+                enlist(server, now, worker);
+        }
+    }
+    server->vote_due = waits;
+    return TARRY_OK;
+}
+
+/* After an attempt that failed: who was late in it, or is most suspected by others, is left out of
+ * the next one where that can do without it. */
+static int leave_out_suspect(tarry_server *server, uint64_t now)
+{
+    uint32_t suspect = vote_suspect(server->vote);
+    bool can;
+    if (suspect == TARRY_NO_WORKER || !member_able(&server->members[suspect]) ||
+        server->vote->present[VOTE_READY] < 3)
+        return TARRY_OK;
+    int error = server_late_can_spare(server, now, suspect, &can);
+    if (error != TARRY_OK || !can)
+        return error;
+    return server_late_exclude(server, now, suspect, 0);
+}
+
+int server_vote_follow(tarry_server *server, uint64_t now)
+{
+    vote *it = server->vote;
+    if (it == NULL || server->vote_waits)
+        return TARRY_OK;
+    int error = TARRY_OK;
+    switch (vote_act(it, now, server->phase != SERVER_IDLE, give, server)) {
+    case VOTE_GOES_ON:
+        break;
+    case VOTE_VOID:
+        server->broken = true;
+        error = leave_out_suspect(server, now);
+        break;
+    case VOTE_LOG:
+        server_emit(server, TARRY_EFFECT_LOG, 0)->sum = it->pending;
+        break;
+    case VOTE_DIFFERS:
+        server_finish(server, now, TARRY_ERROR_DIFFER);
+        break;
+    case VOTE_GONE:
+        server_finish(server, now, TARRY_ERROR_GONE);
+        break;
+    }
+    bool running = server->phase == SERVER_COMPUTING ||
+                   (server->phase == SERVER_CODING && server->complete_count == 0);
+    return error == TARRY_OK && running && server->vote_due ? review(server, now) : error;
+}
+
+/* A report may overtake the word that its worker has stepped. */
+bool server_vote_may_begin(const tarry_server *server)
+{
+    if (server->vote == NULL)
+        return true;
+    bool any = false;
+    for (uint32_t worker = 0; worker < server->plan->workers; worker++) {
+        const server_member *member = &server->members[worker];
+        if (!member_able(member))
+            continue;
+        any = any || vote_is_ready(server->vote, worker);
+        if (member->finished > 0 && !vote_is_ready(server->vote, worker))
+            return false;
+    }
+    return any && vote_may_open(server->vote);
+}
+
+bool server_vote_waits_for_more(const tarry_server *server)
+{
+    if (server->vote == NULL)
+        return false;
+    for (uint32_t worker = 0; worker < server->plan->workers; worker++)
+        if (server->members[worker].behind && may_begin(server, worker))
+            return true;
+    return vote_may_grow(server->vote);
+}
+
+/* Behind the set of stripes. */
+static uint64_t *group_of(const tarry_server *server)
+{
+    return server->bits + server->bits_offset[server->plan->workers] +
+           bitset_words(server->stripes);
+}
+
+void server_vote_begin(tarry_server *server)
+{
+    if (server->vote == NULL)
+        return;
+    uint64_t *group = group_of(server);
+    bitset_clear(group, server->plan->workers);
+    server->result.voters = 0;
+    for (uint32_t worker = 0; worker < server->plan->workers; worker++) {
+        bool votes = member_able(&server->members[worker]) && vote_is_ready(server->vote, worker);
+        bitset_put(group, worker, votes);
+        server->result.voters += votes;
+    }
+    vote_open(server->vote, group);
+}
+
+bool server_vote_signals(const tarry_server *server, uint32_t worker)
+{
+    return server->vote == NULL || bitset_test(group_of(server), worker);
+}
+
+void server_vote_address(const tarry_server *server, tarry_message *signal)
+{
+    if (server->vote == NULL)
+        return;
+    signal->group = group_of(server);
+    signal->sum = server->vote->pending;
+    signal->scale = server->attempt_scale;
+}
+
+/* Once half have answered, who has not is late at the limit for coded parts. */
+int server_vote_pass_over_late(tarry_server *server, uint64_t now)
+{
+    uint64_t limit = server_late_limit_ns(server), waited = now - server->attempt_start_ns;
+    server->late_ns = TARRY_NEVER;
+    if (limit == TARRY_NEVER)
+        return TARRY_OK;
+    if (waited < limit) {
+        server->late_ns = server->attempt_start_ns + limit;
+        return TARRY_OK;
+    }
+    for (uint32_t worker = 0; worker < server->plan->workers; worker++) {
+        server_member *member = &server->members[worker];
+        vote_answer answer = server->vote->members[worker].answer;
+        if (!member->present || (answer != VOTE_WAITING && answer != VOTE_REFETCHES))
+            continue;
+        server_left_out(server, worker, TARRY_ABSENT_LATE, waited, limit);
+        server->result.workers_late += !member->late;
+        member->late = true;
+        vote_late(server->vote, worker);
+    }
+    return TARRY_OK;
+}
+
+int tarry_server_log(tarry_server *server, const tarry_sum_id last[2], uint32_t term)
+{
+    if (server->vote == NULL || term == 0 || (last[0].step > 0 && term <= last[0].term))
+        return TARRY_ERROR_ARGUMENT;
+    for (uint32_t worker = 0; worker < server->plan->workers; worker++)
+        if (server->members[worker].present)
+            return TARRY_ERROR_STATE;
+    if (server->phase != SERVER_IDLE)
+        return TARRY_ERROR_STATE;
+    vote_restart(server->vote, last, term);
+    return TARRY_OK;
+}
+
+int tarry_server_vectors(tarry_server *server, const tarry_sum_id *after)
+{
+    if (server->vote == NULL)
+        return TARRY_ERROR_ARGUMENT;
+    server->vote->has_vectors = true;
+    server->vote->vectors = *after;
+    server->vote->changed = true;
+    return TARRY_OK;
+}
+
+tarry_sum_id tarry_server_last_sum(const tarry_server *server)
+{
+    return server->vote == NULL ? (tarry_sum_id){0} : server->vote->log[0];
+}
+
+bool tarry_server_ready(const tarry_server *server, uint32_t worker)
+{
+    assert(worker < server->plan->workers);
+    return server->vote == NULL ? server->members[worker].present
+                                : vote_is_ready(server->vote, worker);
+}
+
+bool tarry_server_at_fault(const tarry_server *server, uint32_t worker)
+{
+    assert(worker < server->plan->workers);
+    return server->vote != NULL && vote_at_fault(server->vote, worker);
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who may step on which sum, where workers sum among themselves: the coordinator's half. It knows
+ * ids and names, no plan, no rounds, no vectors, and sends nothing itself: it gives orders to a
+ * function of the caller's. docs/protocol.md has the rules; tests/model/vote.pml checks them.
+ *
+ * Whatever is told changes what is known; vote_act then decides what follows from it. Times are
+ * nanoseconds of a clock that never goes back.
+ */
+#ifndef PROTOCOL_VOTE_VOTE_H
+#define PROTOCOL_VOTE_VOTE_H
+
+#include <tarry/allocator.h>
+#include <tarry/event.h>
+
+/* What is known of a worker's state. With one of the last four it has been given an order, which is
+ * not answered yet. */
+typedef enum vote_presence {
+    VOTE_ABSENT,
+    VOTE_READY,  /* has stepped on the last sum of the log */
+    VOTE_BEHIND, /* has not */
+    VOTE_ASKED,
+    VOTE_FETCHING, /* that sum */
+    VOTE_LOADING,
+    VOTE_COMMITTING,
+    VOTE_PRESENCES,
+} vote_presence;
+
+/* What a worker has answered in the attempt. */
+typedef enum vote_answer {
+    VOTE_NONE,      /* it is no voter */
+    VOTE_WAITING,   /* it has not answered yet */
+    VOTE_FAILED,    /* its engine failed */
+    VOTE_REFETCHES, /* an order to fetch the sum is out */
+    VOTE_UNFETCHED, /* that failed, too */
+    VOTE_HELD,
+    VOTE_ANSWERS,
+} vote_answer;
+
+typedef struct vote_member {
+    vote_presence presence;
+    vote_answer answer;
+    tarry_sum_id last;    /* that it has stepped on, of the log; meaningful if it has_state */
+    tarry_sum_id held;    /* step 0: none */
+    bool has_state;       /* what it has may be gone on from; else it has to load */
+    bool ask_due;         /* it is to be asked */
+    bool break_due;       /* what it does can't be completed: it is to be told, */
+    uint32_t broken_by;   /* and because of whom */
+    bool at_fault;        /* of what the last attempt failed for */
+    tarry_sum_id ordered; /* what it was told to fetch or load, */
+    uint32_t from;        /* and from whom */
+    uint32_t suspects;    /* FAILED: whom it suspects; TARRY_NO_WORKER */
+    uint32_t tries;       /* transfers in a row that failed */
+    uint64_t again_ns;    /* BEHIND: not before then is another one begun */
+} vote_member;
+
+typedef enum vote_phase {
+    VOTE_CLOSED,    /* no attempt is out */
+    VOTE_OPEN,      /* voters sum, or fetch the sum */
+    VOTE_LOGGING,   /* `pending` is being written to the log */
+    VOTE_RETURNING, /* so is the return to the state after `pending` */
+} vote_phase;
+
+typedef struct vote {
+    tarry_allocator allocator;
+    uint32_t workers;
+    uint64_t grace_ns;
+    uint32_t attempts_most;
+
+    tarry_sum_id log[2];    /* the last entry and the one before; step 0: none */
+    uint32_t term, attempt; /* the last attempt of the term */
+    tarry_sum_id vectors;   /* a checkpoint of the state after it lies where workers find it, */
+    bool has_vectors;       /* if there is one */
+
+    vote_phase phase;
+    tarry_sum_id pending;    /* OPEN: the attempt's name, LOGGING: with the digest */
+    tarry_sum_id returns_to; /* RETURNING: the entry that is the last one then */
+    uint32_t tried;          /* attempts of this round */
+    uint32_t differed;       /* in a row with differing digests */
+    uint32_t fetches;        /* of this attempt */
+    bool changed;            /* something was told since vote_act */
+    bool failing;      /* a voter has failed or is gone, and those who wait do not know it yet: */
+    uint32_t failed;   /* that one */
+    bool broken;       /* they were told in this attempt */
+    bool running;      /* as vote_act heard last */
+    uint32_t due;      /* orders to ask or to break off that were not given yet */
+    uint64_t alone_ns; /* since when fewer than two are ready and nobody is on the way; NEVER: they
+                          are not */
+    bool alone;        /* that has lasted for the grace */
+    uint64_t
+        gone_ns; /* since when nobody who is there has the last sum or state; NEVER: somebody has */
+    uint64_t again_ns; /* when a transfer that failed is tried again */
+    uint32_t cursor;   /* where the search for a source begins */
+
+    vote_member *members;
+    uint32_t present[VOTE_PRESENCES]; /* how many are at each */
+    uint32_t answered[VOTE_ANSWERS];  /* the same */
+} vote;
+
+/* An order to `worker`; the meaning of the rest is that of the message. */
+typedef struct vote_order {
+    tarry_message_type type; /* ASK, BREAK, FETCH, LOAD, COMMIT */
+    uint32_t worker;
+    tarry_sum_id sum;
+    uint32_t from;
+} vote_order;
+
+typedef void vote_give(void *user, const vote_order *order);
+
+/* What the caller has to do. */
+typedef enum vote_outcome {
+    VOTE_GOES_ON,
+    VOTE_VOID,    /* the attempt: begin another one, or go on computing */
+    VOTE_LOG,     /* append `pending`, and call vote_logged */
+    VOTE_DIFFERS, /* digests differed too often: the run ends; vote_at_fault names the workers */
+    VOTE_GONE,    /* nobody has the last sum or state: the run ends */
+} vote_outcome;
+
+/* Errors: NO_MEMORY. attempts_most 0: the usual number. Nothing was committed, the term is 1. */
+int vote_create(uint32_t workers, uint64_t grace_ns, uint32_t attempts_most,
+                const tarry_allocator *allocator, vote **made);
+void vote_free(vote *it); /* NULL is allowed */
+/* Goes on from a log with these last entries, in a term that no entry has. Nobody is there yet. */
+void vote_restart(vote *it, const tarry_sum_id log[2], uint32_t term);
+/* Goes on where another one stands between two attempts: all who are there are to be asked. */
+void vote_adopt(vote *it, const vote *from);
+
+/* A connection is there, or is gone. */
+void vote_joined(vote *it, uint32_t worker);
+void vote_lost(vote *it, uint32_t worker);
+/* A voter is slower in the sum than doing without it: it is none any more. */
+void vote_late(vote *it, uint32_t worker);
+
+/* What a worker says: STATE, HELD, FAILED. False: it answers nothing that is asked. */
+bool vote_told(vote *it, uint64_t now, uint32_t worker, const tarry_message *said);
+
+/* A round begins: its attempts count from here. */
+void vote_round(vote *it);
+/* Whether enough are ready for an attempt; vote_deadline says when that may change by itself. */
+bool vote_may_open(const vote *it);
+/* Whether the round has had all its attempts. */
+bool vote_exhausted(const vote *it);
+/* Begins an attempt of those in `group` (a bit per worker; ready ones): sets `pending`. */
+void vote_open(vote *it, const uint64_t *group);
+/* The attempt is given up: the round ends without a sum. */
+void vote_close(vote *it);
+
+/* Carries out what follows from what was told, and from the time. running: a round runs. */
+vote_outcome vote_act(vote *it, uint64_t now, bool running, vote_give *give, void *user);
+/* The log has what vote_act asked for; false: it did not ask for that. */
+bool vote_logged(vote *it, const tarry_sum_id *sum);
+/* When to act again if nothing is told. */
+uint64_t vote_deadline(const vote *it);
+
+/* Whether the worker can compute and vote in a round that begins now. */
+static inline bool vote_takes_part(const vote *it, uint32_t worker)
+{
+    vote_presence presence = it->members[worker].presence;
+    return presence == VOTE_READY || presence == VOTE_COMMITTING;
+}
+static inline bool vote_is_ready(const vote *it, uint32_t worker)
+{
+    return it->members[worker].presence == VOTE_READY;
+}
+/* Whether somebody who is there is not ready, and may still become so. */
+bool vote_may_grow(const vote *it);
+/* VOTE_VOID: whom others suspect most; TARRY_NO_WORKER. */
+uint32_t vote_suspect(const vote *it);
+/* Whether the worker is why the last attempt did not succeed. */
+bool vote_at_fault(const vote *it, uint32_t worker);
+
+#endif

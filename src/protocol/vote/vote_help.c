@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Those who are behind: COMMIT to who holds the last sum, FETCH of that sum if somebody has it,
+ * LOAD of the state. */
+#include "base/sum_id.h"
+#include "protocol/vote/vote_state.h"
+
+void vote_order_to(const vote_way *way, tarry_message_type type, uint32_t worker,
+                   const tarry_sum_id *sum, uint32_t from)
+{
+    const vote_order order = {.type = type, .worker = worker, .sum = *sum, .from = from};
+    way->give(way->user, &order);
+}
+
+uint32_t vote_find_holder(vote *it, const tarry_sum_id *sum, uint32_t other)
+{
+    for (uint32_t i = 0; i < it->workers; i++) {
+        uint32_t worker = it->cursor++ % it->workers;
+        const vote_member *member = &it->members[worker];
+        if (worker != other && member->presence != VOTE_ABSENT && sum_id_same(&member->held, sum))
+            return worker;
+    }
+    return TARRY_NO_WORKER;
+}
+
+static uint32_t find_ready(vote *it)
+{
+    for (uint32_t i = 0; i < it->workers; i++) {
+        uint32_t worker = it->cursor++ % it->workers;
+        if (it->members[worker].presence == VOTE_READY)
+            return worker;
+    }
+    return TARRY_NO_WORKER;
+}
+
+static void transfer(vote *it, const vote_way *way, vote_presence presence, uint32_t worker,
+                     uint32_t from)
+{
+    vote_member *member = &it->members[worker];
+    bool fetches = presence == VOTE_FETCHING;
+    vote_set_presence(it, worker, presence);
+    member->ordered = it->log[0];
+    member->from = from;
+    if (fetches)
+        member->held = (tarry_sum_id){0};
+    vote_order_to(way, fetches ? TARRY_MESSAGE_FETCH : TARRY_MESSAGE_LOAD, worker, &it->log[0],
+                  from);
+}
+
+static void help_one(vote *it, uint64_t now, uint32_t worker, const vote_way *way)
+{
+    vote_member *member = &it->members[worker];
+    const tarry_sum_id *last = &it->log[0];
+    if (member->has_state && last->step > 0 && sum_id_same(&member->held, last)) {
+        vote_set_presence(it, worker, VOTE_COMMITTING);
+        vote_order_to(way, TARRY_MESSAGE_COMMIT, worker, last, TARRY_NO_WORKER);
+        return;
+    }
+    if (member->again_ns > now) {
+        if (member->again_ns < it->again_ns)
+            it->again_ns = member->again_ns;
+        return;
+    }
+    bool ready = it->present[VOTE_READY] > 0;
+    /* Once a fetch has failed, the state comes from somebody who is surely there. */
+    if (member->has_state && last->step > 0 && (member->tries == 0 || !ready)) {
+        uint32_t holder = vote_find_holder(it, last, worker);
+        if (holder != TARRY_NO_WORKER) {
+            transfer(it, way, VOTE_FETCHING, worker, holder);
+            return;
+        }
+    }
+    if (ready)
+        transfer(it, way, VOTE_LOADING, worker, find_ready(it));
+    else if (it->has_vectors && sum_id_same(&it->vectors, last))
+        transfer(it, way, VOTE_LOADING, worker, worker);
+}
+
+void vote_help(vote *it, uint64_t now, const vote_way *way)
+{
+    it->again_ns = TARRY_NEVER;
+    for (uint32_t worker = 0; worker < it->workers && it->present[VOTE_BEHIND] > 0; worker++)
+        if (it->members[worker].presence == VOTE_BEHIND)
+            help_one(it, now, worker, way);
+}

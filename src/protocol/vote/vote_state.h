@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of the vote do for each other:
+ *   vote.c       who is there, and attempts
+ *   vote_told.c  what workers say
+ *   vote_help.c  what those who are behind are given
+ *   vote_act.c   what follows: the attempt's end, the log
+ */
+#ifndef PROTOCOL_VOTE_VOTE_STATE_H
+#define PROTOCOL_VOTE_VOTE_STATE_H
+
+#include "protocol/vote/vote.h"
+
+/* After so many transfers that failed in a row a worker is not waited for. */
+enum { VOTE_TRIES = 8 };
+
+void vote_set_presence(vote *it, uint32_t worker, vote_presence presence);
+void vote_set_answer(vote *it, uint32_t worker, vote_answer answer);
+/* What it does is in vain, because of another one: it is told when orders are given. */
+void vote_break(vote *it, uint32_t worker, uint32_t because_of);
+
+/* How many have an order out, but for that to sum and to fetch an attempt's sum. */
+static inline uint32_t vote_busy(const vote *it)
+{
+    return it->present[VOTE_ASKED] + it->present[VOTE_FETCHING] + it->present[VOTE_LOADING] +
+           it->present[VOTE_COMMITTING];
+}
+
+/* Judges its state by the log: READY, or BEHIND. */
+void vote_judge(vote *it, uint32_t worker);
+
+/* What orders are given through. */
+typedef struct vote_way {
+    vote_give *give;
+    void *user;
+} vote_way;
+
+void vote_order_to(const vote_way *way, tarry_message_type type, uint32_t worker,
+                   const tarry_sum_id *sum, uint32_t from);
+/* Someone who holds the sum, or TARRY_NO_WORKER; not `other`; each time another one where there are
+ * several. */
+uint32_t vote_find_holder(vote *it, const tarry_sum_id *sum, uint32_t other);
+/* Gives those who are behind what they need, as far as somebody has it. */
+void vote_help(vote *it, uint64_t now, const vote_way *way);
+
+#endif
