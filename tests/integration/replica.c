@@ -6,24 +6,19 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <cmocka.h>
 
 #include <tarry/error.h>
 
 #include "engine/shared.h"
-#include "engine/sum_digest.h"
-#include "runtime/clock.h"
 
 static const float RATE = 0.02F, MOMENTUM = 0.5F;
-enum { PATIENCE_SECONDS = 60 };
 
 void replica_job_init(replica_job *job, uint32_t workers, uint32_t chunks, size_t dimension)
 {
     *job = (replica_job){.workers = workers, .chunks = chunks, .dimension = dimension};
     assert_int_equal(pthread_mutex_init(&job->lock, NULL), 0);
-    assert_int_equal(clock_init_condition(&job->change), 0);
     for (uint32_t worker = 0; worker < workers; worker++) {
         job->replicas[worker].job = job;
         job->replicas[worker].state = calloc(2 * dimension, sizeof(float));
@@ -35,7 +30,6 @@ void replica_job_end(replica_job *job)
 {
     for (uint32_t worker = 0; worker < job->workers; worker++)
         free(job->replicas[worker].state);
-    pthread_cond_destroy(&job->change);
     pthread_mutex_destroy(&job->lock);
 }
 
@@ -62,14 +56,6 @@ void replica_descend(const replica_job *job, float *state, const float *sum)
     }
 }
 
-/* With the lock held. */
-static void note_state(test_replica *own)
-{
-    if (own->steps < REPLICA_MOST_STEPS)
-        own->digest[own->steps] = sum_digest(own->steps, own->state, 2 * own->job->dimension);
-    pthread_cond_broadcast(&own->job->change);
-}
-
 static int step(void *user, uint64_t number, const float *sum)
 {
     test_replica *own = user;
@@ -77,7 +63,6 @@ static int step(void *user, uint64_t number, const float *sum)
     assert_true(number == own->steps + 1);
     replica_descend(own->job, own->state, sum);
     own->steps = number;
-    note_state(own);
     pthread_mutex_unlock(&own->job->lock);
     return TARRY_OK;
 }
@@ -122,7 +107,6 @@ static int load(void *user, uint64_t total, uint64_t first, const void *bytes, s
             ((uint8_t *)own->state)[place - sizeof(uint64_t)] = at[i];
     }
     own->loads++;
-    note_state(own);
     pthread_mutex_unlock(&own->job->lock);
     return TARRY_OK;
 }
@@ -139,28 +123,14 @@ tarry_replica replica_of(replica_job *job, uint32_t worker)
     };
 }
 
-static bool have_stepped(const replica_job *job, uint64_t steps, uint32_t without)
+void replica_check(replica_job *job, uint64_t steps)
 {
-    for (uint32_t worker = 0; worker < job->workers; worker++)
-        if (worker != without && job->replicas[worker].steps < steps)
-            return false;
-    return true;
-}
-
-void replica_await(replica_job *job, uint64_t steps, uint32_t without)
-{
-    struct timespec until = clock_timespec(clock_from_now(PATIENCE_SECONDS * UINT64_C(1000000000)));
-    const test_replica *first = &job->replicas[without == 0 ? 1 : 0];
     pthread_mutex_lock(&job->lock);
-    while (!have_stepped(job, steps, without))
-        if (pthread_cond_timedwait(&job->change, &job->lock, &until) != 0)
-            fail_msg("not all have stepped %llu times", (unsigned long long)steps);
-    for (uint32_t worker = 0; worker < job->workers; worker++)
-        if (worker != without) {
-            const test_replica *own = &job->replicas[worker];
-            assert_true(own->steps == steps);
-            assert_memory_equal(own->state, first->state, 2 * job->dimension * sizeof(float));
-        }
+    for (uint32_t worker = 0; worker < job->workers; worker++) {
+        const test_replica *own = &job->replicas[worker];
+        assert_true(own->steps == steps);
+        assert_memory_equal(own->state, job->replicas[0].state, 2 * job->dimension * sizeof(float));
+    }
     pthread_mutex_unlock(&job->lock);
 }
 

@@ -19,14 +19,12 @@ typedef struct test_replica {
     struct replica_job *job;
     float *state; /* parameters, and behind them their velocity */
     uint64_t steps, loads;
-    uint64_t digest[REPLICA_MOST_STEPS]; /* of the state after each step, as far as it saw them */
 } test_replica;
 
 typedef struct replica_job {
     size_t dimension;
     uint32_t workers, chunks;
     pthread_mutex_t lock;
-    pthread_cond_t change;
     test_replica replicas[REPLICA_MOST_WORKERS];
     /* Engines that fail: at these of a worker's sums, counted from 1, by a set of bits. */
     uint64_t losing[REPLICA_MOST_WORKERS];  /* its own copy of a sum that was made */
@@ -43,8 +41,8 @@ tarry_replica replica_of(replica_job *job, uint32_t worker);
 void replica_descend(const replica_job *job, float *state, const float *sum);
 /* For tarry_local_settings: engines in shared memory, which lose what the job says. */
 int replica_engine(void *job, uint32_t worker, tarry_engine **engine);
-/* Waits until all workers but `without` have stepped `steps` times, and asserts that their states
- * are the same to the bit. TARRY_NO_WORKER: all. */
-void replica_await(replica_job *job, uint64_t steps, uint32_t without);
+/* Asserts that all workers have stepped `steps` times, and that their states are the same to the
+ * bit. */
+void replica_check(replica_job *job, uint64_t steps);
 
 #endif

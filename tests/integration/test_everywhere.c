@@ -16,6 +16,7 @@
 #include "replica.h"
 
 enum { WORKERS = 4, CHUNKS = 8, ROUNDS = 12 };
+#define PATIENCE_NS UINT64_C(60000000000)
 
 typedef struct bench {
     replica_job job;
@@ -116,7 +117,8 @@ static void run_everywhere(bench *own, int rounds)
             fail_msg("round %d: %s", round, why.text);
         assert_true(result.exact);
         assert_true(result.sum.step == own->logged);
-        replica_await(&own->job, result.sum.step, TARRY_NO_WORKER);
+        assert_int_equal(tarry_runtime_wait(own->local, WORKERS, PATIENCE_NS, &why), TARRY_OK);
+        replica_check(&own->job, result.sum.step);
     }
     assert_int_equal(own->logged, rounds);
 }
@@ -240,7 +242,8 @@ static void who_is_behind_loads_the_state(void **state)
         assert_int_equal(tarry_runtime_round(own.local, NULL, NULL, &result, NULL), TARRY_OK);
         assert_true(result.sum.step == (uint64_t)round + 1);
     }
-    replica_await(&own.job, 8, TARRY_NO_WORKER);
+    assert_int_equal(tarry_runtime_wait(own.local, WORKERS, PATIENCE_NS, NULL), TARRY_OK);
+    replica_check(&own.job, 8);
     assert_true(own.job.replicas[2].loads == 1);
     stop(&own);
     compare(&own, expected);
