@@ -192,7 +192,10 @@ static int create_runner(train_job *job, const tarry_sum_log *sums, tarry_diagno
 
 static int create_scores(train_job *job)
 {
-    bool told = runner_of(job)->network == NULL && job->inputs.options->batch == 0;
+    /* Where everyone gets the sum, a worker that is behind may compute with parameters of an
+     * earlier step; nobody adds that up, but its losses are not those of the round. */
+    bool told =
+        runner_of(job)->network == NULL && job->inputs.options->batch == 0 && !sums_everywhere(job);
     const train_scores_settings settings = {
         .model = job->model,
         .train = job->inputs.train,
