@@ -90,7 +90,7 @@ static void invariants_hold_in_random_worlds(void **state)
     assert_true(failed > rounds / 100 && failed < rounds / 2);
     assert_true(attempts > rounds / 100 && late > made_up && made_up > 0 && silent > 0);
     assert_true(called_back > 0);
-    assert_true(early > rounds / 20 && withdrawn > early / 200);
+    assert_true(early > rounds / 50 && withdrawn > early / 200);
     assert_true(restarts > rounds / 100 && raised > rounds / 1000);
     assert_true(parted > rounds / 100 && changed > 0 && waits > 0);
     assert_true(replans > rounds / 10 && turned > replans && evolved > rounds / 20);

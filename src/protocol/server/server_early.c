@@ -58,7 +58,7 @@ static bool is_needed(const tarry_server *server, uint32_t worker, uint32_t slot
 static bool can_leave(const tarry_server *server, uint32_t worker)
 {
     const server_member *member = &server->members[worker];
-    if (!member_computes(member) || member->stopped || !steering_rests(server, worker))
+    if (!member_computes(member) || member->stopped || !steering_may_leave(server, worker))
         return false;
     bool credited = false;
     for (uint32_t slot = 0; slot < server_load(server, worker); slot++) {

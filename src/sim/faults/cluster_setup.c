@@ -98,7 +98,7 @@ static void draw_settings(cluster *it)
             settings->keep == TARRY_KEEP_CREDITED ? TARRY_FILL_SCALE : TARRY_FILL_STALE);
     bool alone = settings->keep == TARRY_KEEP_CREDITED && settings->fill == TARRY_FILL_NONE &&
                  settings->stop != TARRY_STOP_WORKERS;
-    settings->early = draws_chance(&it->draws, DRAW_SETUP, 2, 0.6) && alone;
+    settings->early = draws_chance(&it->draws, DRAW_SETUP, 2, 0.9) && alone;
 }
 
 static void draw_conditions(cluster *it)
