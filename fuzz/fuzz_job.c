@@ -157,9 +157,6 @@ static char *write_good(model_kind model)
         .batch = {.rows = 3200, .chunks = 12, .batch = 100, .seed = 1},
         .holdout = 0.2,
         .made_samples = 4000,
-        .everywhere = model == MODEL_SOFTMAX || model == MODEL_LOGISTIC,
-        .optimizer = OPTIMIZER_ADAM,
-        .rate = 0.01,
     };
     good.model.hidden_layers = good.model.model == MODEL_PERCEPTRON;
     good.model.hidden[0] = 16;
@@ -186,12 +183,12 @@ static void replace(json_t *job, input *in)
         const char *name;
         drawing *draw;
     } values[] = {
-        {"version", draw_whole},   {"model", draw_model},       {"features", draw_whole},
-        {"classes", draw_whole},   {"hidden", draw_list},       {"intercept", draw_flag},
-        {"sparse", draw_flag},     {"l2", draw_real},           {"rows", draw_text},
-        {"chunks", draw_whole},    {"batch", draw_text},        {"seed", draw_text},
-        {"holdout", draw_real},    {"made_samples", draw_text}, {"data", draw_text},
-        {"optimizer", draw_model}, {"rate", draw_real},         {"more", draw_nothing},
+        {"version", draw_whole}, {"model", draw_model},       {"features", draw_whole},
+        {"classes", draw_whole}, {"hidden", draw_list},       {"intercept", draw_flag},
+        {"sparse", draw_flag},   {"l2", draw_real},           {"rows", draw_text},
+        {"chunks", draw_whole},  {"batch", draw_text},        {"seed", draw_text},
+        {"holdout", draw_real},  {"made_samples", draw_text}, {"data", draw_text},
+        {"more", draw_nothing},
     };
     const size_t count = sizeof(values) / sizeof(values[0]);
     uint8_t choice = take(in);

@@ -87,6 +87,10 @@ class Everywhere(TarryTest):
         self.fail_with(2, "tarry: --resume: c is of a run with --sum server, not everywhere", *RUN, *EVERYWHERE,
                        "--checkpoint", "c", "--resume")
 
+    def test_workers_are_threads(self):
+        self.fail_with(1, "tarry: train: --sum everywhere is for workers that are threads: what workers of other processes "
+                       "have can't be looked at yet", *RUN, *EVERYWHERE, "--processes")
+
 
 if __name__ == "__main__":
     main()

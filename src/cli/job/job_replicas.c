@@ -195,10 +195,6 @@ static int create_holding(job_replicas *self, holding *own)
     int error = optimizer_create(of->optimizer, of->rate, self->dimension, NULL, &own->optimizer);
     if (error != TARRY_OK)
         return error;
-    if (of->parameters == NULL) {
-        objective_initial(of->model, of->seed, own->parameters);
-        return TARRY_OK;
-    }
     own->steps = of->steps;
     memcpy(own->parameters, of->parameters, self->dimension * sizeof(float));
     copy_state(optimizer_state_of(own->optimizer), of->state, self->dimension);

@@ -21,9 +21,8 @@ typedef struct job_replicas_settings {
     double rate;
     double samples; /* that a sum is over */
     bool keeps_sum; /* that of the last step, for job_replicas_look */
-    /* What they begin with: the state after so many steps, which is copied. parameters NULL: the
-     * first state, drawn by the seed. */
-    uint64_t seed, steps;
+    /* What they begin with: the state after so many steps, which is copied. */
+    uint64_t steps;
     const float *parameters;
     const optimizer_state *state; /* of an optimizer of that kind */
 } job_replicas_settings;

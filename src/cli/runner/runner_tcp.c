@@ -19,8 +19,7 @@
 #include "plan/rack/rack.h"
 #include "runtime/clock.h"
 
-#define SLICE_NS UINT64_C(100000000)        /* between two looks at who can be expected */
-#define STATE_WAIT_NS UINT64_C(60000000000) /* for a worker that has the state */
+#define SLICE_NS UINT64_C(100000000) /* between two looks at who can be expected */
 
 enum {
     FILES_PER_WORKER = 4, /* where it changes over to another connection, or is a child */
@@ -282,29 +281,10 @@ int runner_round(runner *self, const float *parameters, float *sum, tarry_round_
     return error;
 }
 
-/* Takes the state of a worker over the network into the one replica that is here. */
-static int take_state(runner *self, tarry_diagnostic *diagnostic)
-{
-    const tarry_replica *own = job_replicas_list(self->replicas);
-    tarry_sum_id after;
-    void *bytes;
-    uint64_t size;
-    int error =
-        tarry_runtime_state(self->runtime, STATE_WAIT_NS, &after, &bytes, &size, diagnostic);
-    if (error != TARRY_OK)
-        return error;
-    error = own->load(own->user, size, 0, bytes, size);
-    tarry_runtime_release_state(self->runtime, bytes);
-    return error == TARRY_OK ? TARRY_OK
-                             : diagnose(diagnostic, error, "the workers' state is not of this job");
-}
-
 int runner_look(runner *self, uint64_t steps, float *parameters, optimizer_state *state, float *sum,
                 tarry_diagnostic *diagnostic)
 {
-    int error = self->network == NULL ? TARRY_OK : take_state(self, diagnostic);
-    if (error != TARRY_OK)
-        return error;
+    (void)diagnostic;
     job_replicas_look(self->replicas, steps, parameters, state, sum);
     return TARRY_OK;
 }
@@ -403,7 +383,6 @@ static int create_server(runner_network *own, const runner_request *request,
     settings.share = wanted->share;
     settings.checkpoint = request->checkpoint;
     settings.checkpoint_size = request->checkpoint_size;
-    settings.log = request->sums;
     settings.observe = observe;
     settings.observe_user = own;
     settings.attend = request->attend;
@@ -449,23 +428,13 @@ static void allow_files(const runner_network *own)
              limit, own->workers);
 }
 
-/* Where everyone gets the sum: what a worker's state is read with. */
-static int hold_one(runner *made, const runner_request *request, tarry_diagnostic *diagnostic)
-{
-    if (request->replicas == NULL)
-        return TARRY_OK;
-    if (request->replicas->keeps_sum)
-        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
-                        "--verify needs the sums, which --sum everywhere leaves with the workers: "
-                        "let them be threads");
-    return job_replicas_create(request->replicas, 1, &made->replicas) == TARRY_OK
-               ? TARRY_OK
-               : diagnose_no_memory(diagnostic, "network server");
-}
-
 int runner_tcp_create(void *user, const runner_request *request, runner **out,
                       tarry_diagnostic *diagnostic)
 {
+    if (request->replicas != NULL)
+        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
+                        "--sum everywhere is for workers that are threads: what workers of other "
+                        "processes have can't be looked at yet");
     runner *made = memory_allocate(NULL, 1, sizeof(*made));
     runner_network *own = memory_allocate(NULL, 1, sizeof(*own));
     if (made == NULL || own == NULL) {
@@ -485,19 +454,15 @@ int runner_tcp_create(void *user, const runner_request *request, runner **out,
     own->numerics = memory_allocate(NULL, own->workers, sizeof(*own->numerics));
     allow_files(own);
     int error = own->numerics == NULL ? diagnose_no_memory(diagnostic, "network server")
-                                      : hold_one(made, request, diagnostic);
-    if (error == TARRY_OK)
-        error = create_server(own, request, diagnostic);
+                                      : create_server(own, request, diagnostic);
     if (error != TARRY_OK) {
         shipped_data_free(own->shipped);
         memory_release(NULL, own->numerics);
         memory_release(NULL, own);
-        job_replicas_free(made->replicas);
         memory_release(NULL, made);
         return error;
     }
-    made->runtime = own->server;
-    made->network = own;
+    *made = (runner){.runtime = own->server, .network = own};
     if (own->settings->announce)
         announce(own);
     *out = made;

@@ -72,10 +72,6 @@ static void write_arguments(runner_processes *own, const train_options *options)
         own->arguments[count++] = "--labels";
         own->arguments[count++] = (char *)options->source.labels_path;
     }
-    if (options->run.settings.server.sum == TARRY_SUM_EVERYWHERE) {
-        own->arguments[count++] = "--listen";
-        own->arguments[count++] = "127.0.0.1:0";
-    }
     own->arguments[count] = "--worker";
 }
 
