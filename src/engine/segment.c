@@ -32,6 +32,7 @@ typedef struct location {
     uint32_t process, board_file, bell_file;
     uint64_t count;
     uint64_t processes; /* the name space of process numbers */
+    uint32_t user;
     uint8_t boot[BOOT_BYTES];
     uint8_t key[KEY_BYTES];
 } location;
@@ -65,6 +66,7 @@ static bool read_here(location *here)
     if (stat("/proc/self/ns/pid", &name_space) != 0 || !read_boot(here->boot))
         return false;
     here->processes = name_space.st_ino;
+    here->user = geteuid();
     return true;
 }
 
@@ -80,6 +82,7 @@ static void write_address(const location *of, uint8_t *at)
     at = bytes_put(at, of->processes, 8);
     memcpy(at, of->boot, BOOT_BYTES);
     memcpy(at + BOOT_BYTES, of->key, KEY_BYTES);
+    bytes_put(at + BOOT_BYTES + KEY_BYTES, of->user, 4);
 }
 
 static bool read_address(const uint8_t *at, location *of)
@@ -91,9 +94,10 @@ static bool read_address(const uint8_t *at, location *of)
     of->processes = bytes_get(at + 24, 8);
     memcpy(of->boot, at + 32, BOOT_BYTES);
     memcpy(of->key, at + 32 + BOOT_BYTES, KEY_BYTES);
+    of->user = (uint32_t)bytes_get(at + 32 + BOOT_BYTES + KEY_BYTES, 4);
     return bytes_get(at, 4) == MAGIC && of->process >= 1 && of->process <= INT_MAX &&
            of->board_file <= INT_MAX && of->bell_file <= INT_MAX && of->count >= 1 &&
-           of->count <= (SIZE_MAX / 2 - BOARD_BYTES) / sizeof(float);
+           of->count <= SEGMENT_MOST;
 }
 
 bool segment_read_address(const uint8_t *address, size_t size, size_t *count)
@@ -105,11 +109,17 @@ bool segment_read_address(const uint8_t *address, size_t size, size_t *count)
     return true;
 }
 
+/* Of one machine and user, so that /proc leads from either to the other. */
+static bool meet(const location *a, const location *b)
+{
+    return a->processes == b->processes && a->user == b->user &&
+           memcmp(a->boot, b->boot, BOOT_BYTES) == 0;
+}
+
 bool segment_addresses_meet(const uint8_t *one, const uint8_t *other)
 {
     location a, b;
-    return read_address(one, &a) && read_address(other, &b) && a.processes == b.processes &&
-           memcmp(a.boot, b.boot, BOOT_BYTES) == 0;
+    return read_address(one, &a) && read_address(other, &b) && meet(&a, &b);
 }
 
 int segment_address(const segment *own, uint8_t *address, tarry_diagnostic *diagnostic)
@@ -179,7 +189,7 @@ static void unmap(void *board, void *bell, size_t count)
 
 int segment_create(size_t count, segment *own, tarry_diagnostic *diagnostic)
 {
-    if (count < 1 || count > (PTRDIFF_MAX - BOARD_BYTES) / sizeof(float))
+    if (count < 1 || count > SEGMENT_MOST)
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT, "shared memory: %zu numbers", count);
     int board_file, bell_file = -1;
     void *bell = NULL, *board = make_memory("tarry-sum", board_bytes(count), &board_file);
@@ -222,9 +232,9 @@ static int open_file(const location *of, uint32_t file, int flags, size_t bytes)
 int segment_open(const uint8_t *address, segment *other, tarry_diagnostic *diagnostic)
 {
     location of, here;
-    if (!read_address(address, &of) || !read_here(&here) || of.processes != here.processes ||
-        memcmp(of.boot, here.boot, BOOT_BYTES) != 0)
-        return diagnose(diagnostic, TARRY_ERROR_SYSTEM, "its memory is on another machine");
+    if (!read_address(address, &of) || !read_here(&here) || !meet(&of, &here))
+        return diagnose(diagnostic, TARRY_ERROR_SYSTEM,
+                        "its memory is another machine's or another user's");
     size_t count = (size_t)of.count;
     int board_file = open_file(&of, of.board_file, O_RDONLY, board_bytes(count));
     int bell_file = open_file(&of, of.bell_file, O_RDWR, BELL_BYTES);
