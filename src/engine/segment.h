@@ -43,7 +43,7 @@ typedef struct segment {
 } segment;
 
 enum {
-    SEGMENT_ADDRESS = 68,   /* bytes */
+    SEGMENT_ADDRESS = 88,   /* bytes */
     SEGMENT_MOST = 1 << 26, /* numbers: 256 MB, which are taken from the machine at once */
 };
 
