@@ -24,14 +24,6 @@ FEATURES = 10**6
 SLEEP = "shifted-exp:0.4,0.000001"
 SIMULATED = {"server": "", "early": ",early=yes", "everywhere": ",sum=everywhere"}
 RUN = {"server": [], "early": ["--early", "yes"], "everywhere": ["--sum", "everywhere"]}
-BURST = 65536  # bytes of a token bucket
-
-
-def shape(machines, index, rate, namespaces):
-    """Both ways of a namespace's only link carry `rate` bytes per second."""
-    bucket = ["tbf", "rate", f"{rate * 8:.0f}bit", "burst", str(BURST), "limit", "4194304"]
-    namespaces.ip("netns", "exec", machines.names[index], "tc", "qdisc", "replace", "dev", "eth0", "root", *bucket)
-    namespaces.ip("netns", "exec", machines._hub, "tc", "qdisc", "replace", "dev", namespaces.port(index), "root", *bucket)
 
 
 def run(mode, rate, rounds, cluster, namespaces):
@@ -41,7 +33,7 @@ def run(mode, rate, rounds, cluster, namespaces):
            "--features", str(FEATURES), *RUN[mode]]
     with namespaces.Namespaces(WORKERS + 1) as machines, tempfile.TemporaryDirectory() as folder:
         for index in range(WORKERS + 1):
-            shape(machines, index, rate, namespaces)
+            machines.narrow(index, rate)
         around = {f"worker-{worker}": lambda arguments, place=worker + 1: machines.command(place, arguments)
                   for worker in range(WORKERS)}
         around["server"] = lambda arguments: machines.command(0, arguments)
@@ -79,7 +71,7 @@ def main():
     import cluster
     import namespaces
     for mode in options.mode or RUN:
-        for rate in 31_250_000, 125_000_000:
+        for rate in 12_500_000, 125_000_000:
             network = statistics.median(run(mode, rate, options.rounds, cluster, namespaces))
             simulated = simulate(options.tarry, mode, rate, options.rounds)
             print(f"{mode}, {rate * 8 / 1e6:.0f} Mb/s: TCP {network:.3f} s, simulated {simulated:.3f} s, {network / simulated:.3f}",

@@ -77,6 +77,12 @@ class Namespaces:
             return False
         return True
 
+    def narrow(self, index, bytes_per_second):
+        """The namespace's link carries so much, each way."""
+        bucket = ["root", "tbf", "rate", f"{8 * bytes_per_second:.0f}bit", "burst", "65536", "limit", "4194304"]
+        for name, device in (self.names[index], "eth0"), (self._hub, port(index)):
+            ip("netns", "exec", name, "tc", "qdisc", "replace", "dev", device, *bucket)
+
     def _make(self):
         ip("netns", "add", self._hub)
         ip("-n", self._hub, "link", "add", "switch", "type", "bridge")
