@@ -138,7 +138,7 @@ void vote_joined(vote *it, uint32_t worker)
     vote_lost(it, worker);
     vote_set_presence(it, worker, VOTE_ASKED);
     member->ask_due = true;
-    member->tries = 0;
+    member->orders = member->tries = 0;
     member->again_ns = 0;
     it->due++;
     it->changed = true;

@@ -13,6 +13,8 @@
 #include <tarry/allocator.h>
 #include <tarry/event.h>
 
+#include "base/sum_id.h"
+
 /* What is known of a worker's state. With one of the last four it has been given an order, which is
  * not answered yet. */
 typedef enum vote_presence {
@@ -47,7 +49,9 @@ typedef struct vote_member {
     bool break_due;       /* what it does can't be completed: it is to be told, */
     uint32_t broken_by;   /* and because of whom */
     bool at_fault;        /* of what the last attempt failed for */
-    tarry_sum_id ordered; /* what it was told to fetch or load, */
+    uint32_t orders;      /* given to this arrival, but for questions */
+    uint32_t awaited;     /* the count of the one that is to be answered */
+    tarry_sum_id ordered; /* what it was told to fetch, load or step on, */
     uint32_t from;        /* and from whom */
     uint32_t suspects;    /* FAILED: whom it suspects; TARRY_NO_WORKER */
     uint32_t tries;       /* transfers in a row that failed */
@@ -101,6 +105,7 @@ typedef struct vote {
 typedef struct vote_order {
     tarry_message_type type; /* ASK, BREAK, FETCH, LOAD, COMMIT */
     uint32_t worker;
+    uint32_t count; /* of the orders to this arrival, from 1; ASK: 0 */
     tarry_sum_id sum;
     uint32_t from;
 } vote_order;
@@ -147,6 +152,8 @@ void vote_close(vote *it);
 
 /* Carries out what follows from what was told, and from the time. running: a round runs. */
 vote_outcome vote_act(vote *it, uint64_t now, bool running, vote_give *give, void *user);
+/* Gives only what is due since: questions to who was let in again, and breaks. */
+void vote_give_due(vote *it, vote_give *give, void *user);
 /* The log has what vote_act asked for; false: it did not ask for that. */
 bool vote_logged(vote *it, const tarry_sum_id *sum);
 /* When to act again if nothing is told. */
@@ -155,8 +162,9 @@ uint64_t vote_deadline(const vote *it);
 /* Whether the worker can compute and vote in a round that begins now. */
 static inline bool vote_takes_part(const vote *it, uint32_t worker)
 {
-    vote_presence presence = it->members[worker].presence;
-    return presence == VOTE_READY || presence == VOTE_COMMITTING;
+    const vote_member *member = &it->members[worker];
+    return member->presence == VOTE_READY ||
+           (member->presence == VOTE_COMMITTING && sum_id_same(&member->ordered, &it->log[0]));
 }
 static inline bool vote_is_ready(const vote *it, uint32_t worker)
 {

@@ -202,7 +202,7 @@ static vote_outcome watch_gone(vote *it, uint64_t now, bool running)
 
 vote_outcome vote_act(vote *it, uint64_t now, bool running, vote_give *give, void *user)
 {
-    const vote_way way = {.give = give, .user = user};
+    const vote_way way = {.give = give, .user = user, .members = it->members};
     if (!it->changed && running == it->running && now < vote_deadline(it))
         return VOTE_GOES_ON;
     it->changed = false;
@@ -218,6 +218,12 @@ vote_outcome vote_act(vote *it, uint64_t now, bool running, vote_give *give, voi
         vote_help(it, now, &way);
     vote_outcome end = it->phase == VOTE_OPEN ? end_attempt(it) : VOTE_GOES_ON;
     return end != VOTE_GOES_ON ? end : watch_gone(it, now, running);
+}
+
+void vote_give_due(vote *it, vote_give *give, void *user)
+{
+    const vote_way way = {.give = give, .user = user, .members = it->members};
+    give_due(it, &way);
 }
 
 static void commit(vote *it)

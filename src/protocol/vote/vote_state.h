@@ -32,6 +32,7 @@ void vote_judge(vote *it, uint32_t worker);
 typedef struct vote_way {
     vote_give *give;
     void *user;
+    vote_member *members;
 } vote_way;
 
 void vote_order_to(const vote_way *way, tarry_message_type type, uint32_t worker,
