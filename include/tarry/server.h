@@ -92,8 +92,8 @@ typedef struct tarry_server_settings {
     double conditioning_limit; /* a chunk counts as recovered if 1/sigma_min(R_S) is at most this; >
                                   1. When nothing better can come, a signal's limit is raised to
                                   TARRY_CONDITIONING_MOST instead; the sum is not exact then */
-    uint64_t silence_ns;  /* least time without an answer to a probe after which a worker counts as
-                             lost */
+    uint64_t silence_ns; /* least time without an answer to a probe after which a worker counts as
+                            lost */
     /*
      * A worker that has nothing left to do sends its coded part before all are done, and computes
      * nothing more unless somebody is lost meanwhile. With TARRY_KEEP_CREDITED, one part, credit by
@@ -223,7 +223,8 @@ TARRY_API int tarry_server_adapt(const tarry_server *server, double share, const
  */
 #define TARRY_CHECKPOINT_ARRIVALS 4096
 
-/* Bytes of a checkpoint; the same for all servers of plans with as many workers. */
+/* Bytes of a checkpoint; the same for all servers of plans with as many workers, and the sum in the
+ * same place. */
 TARRY_API size_t tarry_server_checkpoint_size(const tarry_server *server);
 /* Writes a checkpoint, checkpoint_size bytes, little-endian and the same on every machine. Errors:
  * NO_MEMORY (for a digest). */

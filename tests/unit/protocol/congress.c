@@ -12,7 +12,7 @@
 #include "base/sum_id.h"
 #include "protocol/wire/codec.h"
 
-enum { MOST_EVENTS = 200000 };
+enum { MOST_EVENTS = 200000, MOST_TRIES = 4000 };
 
 static void carry_out_server(congress *it, const tarry_effects *effects);
 static void carry_out_worker(congress *it, uint32_t worker, const tarry_effects *effects);
@@ -82,6 +82,15 @@ static void end_round(congress *it, const tarry_round_result *result)
     }
 }
 
+/* An attempt begins with what is whole, and fails only by what befalls it. */
+static void see_signal(congress *it, const tarry_sum_id *name, bool arrives)
+{
+    if (!sum_id_named(name, &it->signalled))
+        it->hit = false;
+    it->signalled = *name;
+    it->hit = it->hit || !arrives;
+}
+
 static void carry_out_server(congress *it, const tarry_effects *effects)
 {
     for (size_t i = 0; i < effects->count; i++) {
@@ -92,7 +101,7 @@ static void carry_out_server(congress *it, const tarry_effects *effects)
             if (to->connected && to->machine != NULL)
                 post(it, effect->worker, &to->down, &effect->message);
             if (effect->message.type == TARRY_MESSAGE_SIGNAL)
-                it->hit = !to->connected || to->machine == NULL || (it->hit && it->voids > 0);
+                see_signal(it, &effect->message.sum, to->connected && to->machine != NULL);
             break;
         case TARRY_EFFECT_LOG:
             assert_false(it->log_due);
@@ -471,7 +480,7 @@ bool congress_event(congress *it)
 {
     if (happens_fault(it))
         return true;
-    for (uint32_t tries = 0; tries < 200; tries++) {
+    for (uint32_t tries = 0; tries < MOST_TRIES; tries++) {
         uint32_t which = random_below(&it->stream, it->settings.workers + 1);
         if (which == it->settings.workers ? happens_at_server(it) : happens_at_worker(it, which)) {
             it->now += 1000;

@@ -79,6 +79,7 @@ typedef struct congress {
     uint64_t begun[CONGRESS_STEPS]; /* a bit per worker that has begun the sum of this attempt
                                        modulo STEPS */
     tarry_sum_id begun_name[CONGRESS_STEPS];
+    tarry_sum_id signalled;
     bool hit; /* a fault has touched the attempt that is out */
     uint32_t commits, uncovered, voids, fetches, loads, steps;
     uint32_t faults_left, failing_left, wrong_left;
