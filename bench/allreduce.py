@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Sums among processes of this machine: Tarry's engines beside Open MPI and Gloo, as a Markdown table.
+"""Sums among processes of this machine: Tarry beside Open MPI and Gloo, as a Markdown table.
 
 Usage: bench/allreduce.py TARRY_BENCH [--gloo PYTHON] [--processes N] [--dimension D] [--runs R]
 
@@ -42,9 +42,9 @@ def seconds_of(command):
         return None
 
 
-def tarry(options, engine):
+def tarry(options, way):
     def run():
-        command = [options.tarry_bench, "allreduce", "--engine", engine, "--json", "--members", options.processes,
+        command = [options.tarry_bench, "allreduce", "--over", way, "--json", "--members", options.processes,
                    "--dimension", options.dimension, "--times", SUMS]
         ran = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=LIMIT_SECONDS,
                              check=True)
@@ -102,13 +102,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tarry_bench")
     parser.add_argument("--gloo", metavar="PYTHON")
-    parser.add_argument("--engines", default="shared", help="Tarry's, separated by commas")
+    parser.add_argument("--over", default="shared,tcp,tls", help="Tarry's ways, separated by commas")
     parser.add_argument("--processes", type=int, default=8)
     parser.add_argument("--dimension", type=int, default=10_000_000)
     parser.add_argument("--runs", type=int, default=5)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        forms = [(f"Tarry, {engine}", "", tarry(options, engine)) for engine in options.engines.split(",")]
+        forms = [(f"Tarry, {way}", "", tarry(options, way)) for way in options.over.split(",")]
         forms += [*mpi_forms(options, folder), *gloo_forms(options)]
         times = {(peer, form): [] for peer, form, _ in forms}
         for at in range(options.runs):
@@ -125,7 +125,7 @@ def main():
             best[peer] = min(best.get(peer, (median, form)), (median, form))
     ours, _ = next(iter(best.values()))
     rows = [[peer, form, f"{median * 1e3:.1f}", f"{median / ours:.2f}"] for peer, (median, form) in best.items()]
-    first = options.engines.split(",")[0]
+    first = options.over.split(",")[0]
     print("\n".join(markdown.table(["sums by", "best form", "ms", f"of Tarry, {first}"], rows)))
 
 

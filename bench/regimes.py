@@ -16,6 +16,7 @@ WORKERS = 100
 TRIALS = 9
 PIECES = (1, 4, 16, 32)  # that schemes may choose from
 MILD = "jitter:0.1+slow:{},2-10"
+EARLY = "early=yes,ahead=64"
 LOSES = 1.03  # times the best: from here on Tarry is said to lose
 EVEN = 1.005  # the simplest of those that are so near to the best is said to win
 
@@ -43,6 +44,7 @@ class Regime:
         yield "uncoded", "", "uncoded"
         if self.links:
             yield "ring", "", "ring"
+            yield "direct", "", "direct"
         for count in PIECES:
             yield "queue", f"P = {count}", f"queue:pieces={count}"
         for copies in sorted({2, max(2, r)}):
@@ -54,11 +56,24 @@ class Regime:
         yield "Tarry", "", f"tarry:replication={r},pieces={pieces},keep={self.keep}{self.racks}"
         for copies, count in self.settings():
             yield "at best", f"r = {copies}, P = {count}", f"tarry:replication={copies},pieces={count}{self.racks}"
-        if self.links:
-            for parts in 2, 3:
-                yield "at best", f"l = {parts}, P = 4", f"tarry:replication={max(r, parts)},pieces=4,parts={parts}"
         yield "ignore 5 %", "", "ignore-stragglers"
         yield "DropCompute", "", "dropcompute:pieces=16"
+        if self.links:
+            yield from self.over_links()
+
+    def over_links(self):
+        """What else there is where vectors take their time: sums among workers, and parts that leave early."""
+        r = self.replication
+        yield "everywhere", "", f"tarry:replication={r},pieces={self.pieces},sum=everywhere"
+        for copies, count in self.settings():
+            chosen = f"tarry:replication={copies},pieces={count}"
+            yield "at best", f"r = {copies}, P = {count}, everywhere", f"{chosen},sum=everywhere"
+            yield "at best", f"r = {copies}, P = {count}, early", f"{chosen},{EARLY}"
+        for parts in 2, 3:
+            chosen = f"tarry:replication={max(r, parts)},pieces=4,parts={parts}"
+            yield "at best", f"l = {parts}, P = 4", chosen
+            yield "at best", f"l = {parts}, P = 4, everywhere", f"{chosen},sum=everywhere"
+        yield "DropCompute", "", "dropcompute:pieces=16,sum=everywhere"
 
     def settings(self):
         for count in PIECES:
@@ -119,7 +134,9 @@ def regimes():
     }
 
 
-EXACT = ["uncoded", "ring", "queue", "cyclic", "fractional", "multi-message", "partial", "Tarry"]  # the simplest first
+# The simplest first.
+EXACT = ["uncoded", "ring", "direct", "queue", "cyclic", "fractional", "multi-message", "partial", "Tarry", "everywhere"]
+OWN = ["Tarry", "everywhere"]
 APPROXIMATE = ["ignore 5 %", "DropCompute"]
 COLUMNS = [*EXACT, "at best", *APPROXIMATE]
 
@@ -145,8 +162,9 @@ class Row:
             seconds = statistics.median(float("inf") if time is None else time for time in result["seconds"])
             if column not in self.cells or seconds < self.cells[column].seconds:
                 self.cells[column] = Cell(seconds, result["expected_error"], setting)
-        if self.cells["Tarry"].seconds < self.cells["at best"].seconds:
-            self.cells["at best"] = self.cells["Tarry"]
+        for own in OWN:
+            if own in self.cells and self.cells[own].seconds < self.cells["at best"].seconds:
+                self.cells["at best"] = self.cells[own]
         self.best = min(self.cells[column].seconds for column in EXACT if column in self.cells)
         self.winner = next(column for column in EXACT
                            if column in self.cells and self.cells[column].seconds <= EVEN * self.best)
@@ -155,8 +173,8 @@ class Row:
         """Times the best exact sum; None: not for this regime."""
         return self.cells[column].seconds / self.best if column in self.cells else None
 
-    def tarry_loses(self):
-        return self.ratio("Tarry") >= LOSES
+    def loses(self, column):
+        return column in OWN and column in self.cells and self.ratio(column) >= LOSES
 
     def margin(self):
         """How many times the least time the next best takes."""
@@ -179,7 +197,7 @@ def words(row, column):
     text = number(row.ratio(column))
     if column in APPROXIMATE and text != "never":
         return f"{text} ({100 * row.cells[column].error:.2g} %)"
-    if column == "Tarry" and row.tarry_loses():
+    if row.loses(column):
         return f"**{text}**"
     if column == "at best" and row.cells[column].setting:
         return f"{text} ({row.cells[column].setting})"
@@ -199,6 +217,23 @@ def table(runner, axis):
                      *(words(row, column) for column in columns)] for row in rows]
 
 
+def sums(runner):
+    """(header, rows): at the server against the best uncoded star, everywhere against an uncoded ring."""
+    header = ["regime", "uncoded", "Tarry", "leaving early", "over uncoded", "ring", "direct", "everywhere", "over the ring"]
+    schemes = ["uncoded", "tarry:replication=3,pieces=16", f"tarry:replication=3,pieces=16,{EARLY}", "ring", "direct",
+               "tarry:replication=3,pieces=16,sum=everywhere"]
+    rows = []
+    for workers in 33, 200:
+        for d in 6, 7:
+            for what, straggler in (("no stragglers", "none"), ("5 % slow", MILD.format(-(-workers // 20)))):
+                results = runner.results("--workers", workers, "--chunks", workers, "--trials", TRIALS, "--straggler", straggler,
+                                         *links(1.25e9, 10 ** d), "--rounds", 3, "--scheme", ",".join(schemes))
+                star, tarry, early, ring, direct, everywhere = (statistics.median(result["seconds"]) for result in results)
+                rows.append([f"m = {workers}, d = 1e{d}, {what}", *map(seconds_text, (star, tarry, early)), number(early / star),
+                             *map(seconds_text, (ring, direct, everywhere)), number(everywhere / ring)])
+    return header, rows
+
+
 # ---- the figure ----
 
 WIDTH, HEIGHT, LEFT, TOP, GAP = 92, 20, 390, 98, 14
@@ -206,7 +241,7 @@ STEPS = [(1.03, "#9fd8a4"), (1.1, "#d9eec0"), (1.3, "#fbf3bd"), (2, "#f8d58b"), 
          (float("inf"), "#a9806f")]
 ABSENT = "#e8e8e8"
 NOT_EXACT = "#eef2f8"
-HEADS = {"queue": "queue,\\nm copies", "multi-message": "multi-\\nmessage", "at best": "Tarry,\\nbest r, P",
+HEADS = {"queue": "queue,\\nm copies", "everywhere": "Tarry,\\neverywhere", "multi-message": "multi-\\nmessage", "at best": "Tarry,\\nbest r, P",
          "ignore 5 %": "ignore\\n5 %", "DropCompute": "Drop-\\nCompute"}
 RED = "#d00000"
 
@@ -262,14 +297,14 @@ def draw_row(drawing, y, row):
     drawing.text(LEFT - 8, y + HEIGHT / 2, row.regime.name, "right", 11)
     for i, column in enumerate(COLUMNS):
         ratio = row.ratio(column)
-        lost = column == "Tarry" and row.tarry_loses()
+        lost = row.loses(column)
         shade = "white" if lost else NOT_EXACT if column in APPROXIMATE else colour(ratio)
         drawing.box(x_of(i), y, WIDTH, HEIGHT, shade)
         text = words(row, column) if column in APPROXIMATE else number(ratio)
         drawing.text(x_of(i) + WIDTH / 2, y + HEIGHT / 2, text, size=11, colour=RED if lost else "black",
                      bold=lost or row.winner == column)
-    if row.tarry_loses():
-        drawing.box(x_of(EXACT.index("Tarry")) + 1, y + 1, WIDTH - 2, HEIGHT - 2, None, RED)
+        if lost:
+            drawing.box(x_of(i) + 1, y + 1, WIDTH - 2, HEIGHT - 2, None, RED)
 
 
 def draw(runner, path, terminal="svg"):

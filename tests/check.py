@@ -31,18 +31,19 @@ Configuration = collections.namedtuple("Configuration", "name compiler options t
                                        defaults=[(), False, None])
 
 ALL = None
-THREADED = ("protocol/", "runtime/", "scenario/", "integration/", "network/soak", "network/misbehaviour",
+THREADED = ("protocol/", "engine/", "runtime/", "scenario/", "integration/", "network/soak", "network/misbehaviour",
             "network/namespaces")
 # Real processes: one run of all of them with sanitizers, and one without, is what they are worth.
 PROCESSES = ("network/", "deploy/")
 SANITIZED = ("-Dbuildtype=debug", "-Doptimization=1", "-Db_sanitize=address,undefined")
 CONFIGURATIONS = (
     Configuration("gcc-sanitized", "gcc", SANITIZED, ALL),
-    Configuration("long", "gcc", SANITIZED, ("plan/evolve_slowness", "network/faults", "network/soak"),
+    Configuration("long", "gcc", SANITIZED, ("plan/evolve_slowness", "engine/shared_kill", "network/faults",
+                                         "network/soak"),
                   long=True, folder="gcc-sanitized"),
     Configuration("clang-sanitized", "clang", (*SANITIZED, "-Db_lundef=false"), ALL, PROCESSES),
     Configuration("threads", "clang", ("-Dbuildtype=debug", "-Doptimization=1", "-Db_sanitize=thread",
-                                       "-Db_lundef=false"), THREADED),
+                                       "-Db_lundef=false"), THREADED, ("engine/shared_kill",)),
     Configuration("coverage", "gcc", ("-Dbuildtype=debugoptimized", "-Db_coverage=true",
                                       "-Dc_args=-fprofile-update=atomic"), ALL),
     Configuration("clang-release", "clang", ("-Dbuildtype=release",), ()),

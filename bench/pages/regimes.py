@@ -17,6 +17,9 @@ for axis in regimes.regimes():
     enter(axis)
 
 
+page.table("sums")(regimes.sums)
+
+
 @page.drawing("regimes.svg")
 def draw(runner, folder):
     regimes.draw(runner, os.path.join(folder, "regimes.svg"))

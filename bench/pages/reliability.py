@@ -75,6 +75,7 @@ TITLES = {
     "chunks_that_stay_what_they_were": "a worker's chunks stay what they were in the first plan",
     "a_part_of_another_plan_summed": "what came in under the plan before is summed in a part's place",
     "orders_of_another_plan": "what was said under the plan before reaches a machine of the next",
+    "a_copy_that_comes_after_leaving": "what a worker has dropped is in the part that it sends early",
 }
 
 

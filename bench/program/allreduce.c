@@ -73,7 +73,7 @@ static int member_prepare(member *own, tarry_diagnostic *why)
         own->part[x] = number_of(own->place, x);
     for (size_t i = 0; i < (size_t)settings->members * settings->parts; i++)
         own->weights[i] = 1;
-    int error = settings->engine->create(&own->engine, why);
+    int error = tarry_direct_create(&settings->direct, NULL, &own->engine, why);
     if (error != TARRY_OK)
         return error;
     member_area *shown = &own->shared->members[own->place];

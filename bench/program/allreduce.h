@@ -1,29 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sums among processes of this machine, by an engine alone: no server, no vote. */
+/* Sums among processes of this machine, by the engine alone: no server, no vote. */
 #ifndef BENCH_ALLREDUCE_H
 #define BENCH_ALLREDUCE_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-#include <tarry/engine.h>
+#include <tarry/direct.h>
 #include <tarry/error.h>
 
 enum { ALLREDUCE_TIMES_MOST = 1000, ALLREDUCE_MEMBERS_MOST = 256 };
 
-typedef struct bench_allreduce_engine {
-    const char *name;
-    const char *text;
-    int (*create)(tarry_engine **engine, tarry_diagnostic *diagnostic);
-} bench_allreduce_engine;
-
 typedef struct bench_allreduce_settings {
-    const bench_allreduce_engine *engine;
-    uint32_t members; /* >= 1; a process each */
-    size_t dimension; /* d >= 1 */
-    uint32_t parts;   /* >= 1 */
-    uint32_t times;   /* sums, after two that do not count */
-    double late;      /* seconds that the first member begins after all others */
+    tarry_direct_settings direct; /* of each one's engine */
+    uint32_t members;             /* >= 1; a process each */
+    size_t dimension;             /* d >= 1 */
+    uint32_t parts;               /* >= 1 */
+    uint32_t times;               /* sums, after two that do not count */
+    double late;                  /* seconds that the first member begins after all others */
 } bench_allreduce_settings;
 
 typedef struct bench_allreduce_row {

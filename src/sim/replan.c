@@ -34,7 +34,9 @@ static int make_machine(const tarry_sim *sim, const tarry_plan *next, uint32_t w
                         tarry_worker **machine)
 {
     int error = worker_node_machine(sim, next, worker, machine);
-    return error == TARRY_OK && sim_sums_everywhere(sim) ? TARRY_ERROR_ARGUMENT : error;
+    return error == TARRY_OK && sim_sums_everywhere(sim)
+               ? tarry_worker_adopt(*machine, sim->workers[worker].machine, NULL)
+               : error;
 }
 
 static int make(const tarry_sim *sim, const tarry_plan *next, replacement *made,
@@ -97,5 +99,10 @@ int tarry_sim_replan(tarry_sim *sim, const tarry_plan *next, tarry_diagnostic *d
         queue_sweep(&sim->queue, is_over);
     }
     discard(&made, next->workers, &sim->allocator);
+    /* The new server asks everyone what it has. */
+    if (error == TARRY_OK && sim_sums_everywhere(sim))
+        error = server_node_step(sim, &(tarry_event){.type = TARRY_EVENT_TIME});
+    if (error == TARRY_OK && sim_sums_everywhere(sim))
+        error = sim_settle(sim);
     return error;
 }

@@ -60,8 +60,6 @@ int tarry_sim_create(const tarry_plan *plan, const tarry_sim_settings *settings,
                      tarry_diagnostic *diagnostic)
 {
     int error = settings_check(plan, settings, diagnostic);
-    if (error == TARRY_OK && settings->way != TARRY_SIM_STAR)
-        error = diagnose(diagnostic, TARRY_ERROR_ARGUMENT, "simulator: sums are at the server");
     if (error == TARRY_OK && settings->way != TARRY_SIM_STAR &&
         settings->upload != TARRY_SIM_UPLOAD_CODED)
         error = diagnose(diagnostic, TARRY_ERROR_ARGUMENT,

@@ -107,6 +107,16 @@ class Schemes(SimulateTest):
         self.assertAlmostEqual(slow["seconds"][0], 1 + 2 * 0.001 + 10 * 6 * 0.001, 6)
         up = self.simulate(*links, "--scheme", "direct", "--up-bandwidth", "5e5")[0]
         self.assertAlmostEqual(up["seconds"][0], 1 + 2 * 0.001 + 2 * 6 * 0.001, 6)
+        # A report and a signal, held and written to the log: the machines' sums take four latencies more.
+        rounds = self.simulate(*links, "--scheme", "uncoded:sum=everywhere,uncoded:sum=ring", "--log-time", "0.005")
+        for result, took in zip(rounds, (2 * 0.001 + 6 * 0.001, 6 * 0.002)):
+            self.assertAlmostEqual(result["seconds"][0], 1 + 4 * 0.001 + 0.005 + took, 6)
+            self.assertEqual(result["settings"]["upload"], "coded")
+        tarry = self.simulate(*SMALL, "--scheme", "tarry,tarry:sum=everywhere,tarry:parts=2,sum=everywhere", "--straggler",
+                              "jitter:0.1+slow:2,5+dead:1", "--silence", "9", "--vectors", "100", "--trials", "3")
+        for result in tarry:
+            self.assertEqual((result["failed"], result["exact"]), (0, 1))
+            self.assertLess(result["verified_error"], 1e-5)
         dead = self.simulate(*SMALL, "--scheme", "queue,ring,dropcompute", "--straggler", "exp:1+dead:1", "--silence", "9")
         self.assertEqual([result["failed"] for result in dead], [0, 20, 0])
 
@@ -642,6 +652,7 @@ class Usage(SimulateTest):
          "--scheme: queue:replication=3: replication: no setting of this scheme"),
         ("--scheme queue:backup=2", "--scheme: queue:backup=2: backup: '2' is not one of yes, no"),
         ("--scheme partial:backup=no", "--scheme: partial:backup=no: backup: no setting of this scheme"),
+        ("--scheme own:sum=ring,upload=each", "--scheme: own:sum=ring,upload=each: upload=each goes with sum=server"),
         ("--scheme queue:sum=ring", "--scheme: queue:sum=ring: sum: no setting of this scheme"),
         ("--slow-links 3", "--slow-links: '3' is not K,FACTOR"),
         ("--slow-links 3,0.5", "--slow-links: 0.5 is not in the range 1 to 1e+09"),

@@ -211,7 +211,7 @@ static void take_plan(script *its, const uint8_t *bytes, size_t size)
 static void say_ready(script *its)
 {
     uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
-    wire_ready ready = {0};
+    wire_ready ready = {.size = its->reached != 0, .address = {its->reached}};
     tarry_plan_digest(its->plan, ready.plan);
     script_send(its, frame, wire_ready_encode(&ready, frame));
 }

@@ -30,6 +30,7 @@ typedef struct script {
     struct credential *credential; /* NULL: plain text */
     SSL *ssl;
     uint8_t instance; /* the first byte of it; the others are zero */
+    uint8_t reached;  /* the one byte of its engine's address; 0: it has none */
     wire_welcome welcome;
     tarry_plan *plan;
     float *parameters;

@@ -15,6 +15,7 @@
 
 #include "key_folder.h"
 #include "pki/authority.h"
+#include "protocol/wire/wire_mesh.h"
 #include "server_bench.h"
 
 /* A bench whose server has the credentials of a new cluster. */
@@ -141,6 +142,81 @@ static void turns_the_revoked_away(void **state)
     key_folder_remove(&keys);
 }
 
+static wire_member await_member(script *its)
+{
+    wire_member member;
+    script_await(its, WIRE_MEMBER);
+    assert_int_equal(wire_member_decode(&its->head, its->body, &member), TARRY_OK);
+    return member;
+}
+
+static void assert_told_of(script *its, uint32_t worker, uint8_t reached, const char *folder)
+{
+    uint8_t fingerprint[CREDENTIAL_FINGERPRINT_BYTES];
+    credential *theirs;
+    wire_member member = await_member(its);
+    assert_int_equal(credential_load(folder, NULL, &theirs, NULL), TARRY_OK);
+    credential_own_fingerprint(theirs, fingerprint);
+    credential_free(theirs);
+    assert_int_equal(member.worker, worker);
+    assert_true(member.present);
+    assert_int_equal(member.size, 1);
+    assert_int_equal(member.address[0], reached);
+    assert_memory_equal(member.fingerprint, fingerprint, sizeof(fingerprint));
+}
+
+/* Where they make the sum: of those who are there with their certificates, of those who have left,
+ * and of one that was revoked while its connection to the server was lost. */
+static void tells_members_of_each_other(void **state)
+{
+    (void)state;
+    bench its;
+    key_folder keys;
+    init_secure(&its, &keys);
+    its.settings.server.sum = TARRY_SUM_EVERYWHERE;
+    bench_begin(&its, 1);
+    const char *second = key_folder_member(&keys, 1, "worker-1"),
+               *third = key_folder_member(&keys, 2, "worker-2"),
+               *fourth = key_folder_member(&keys, 3, "worker-3");
+    script one, other, last;
+    assert_true(script_open_secure(&one, its.address, 1, second));
+    one.reached = 'a';
+    script_join(&one, WIRE_ANY_WORKER);
+    assert_true(one.welcome.everywhere);
+    bench_await_count(&its, &its.joined, 1);
+    assert_true(script_open_secure(&other, its.address, 2, third));
+    other.reached = 'b';
+    script_join(&other, WIRE_ANY_WORKER);
+    assert_told_of(&one, 2, 'b', third);
+    assert_told_of(&other, 1, 'a', second);
+
+    script_close(&other); /* which changes nothing between the two */
+    bench_await_count(&its, &its.left_out, 1);
+    const credential_identity who = {.role = CREDENTIAL_WORKER, .worker = 2};
+    assert_int_equal(authority_revoke(keys.folder, who, (int64_t)time(NULL), NULL), TARRY_OK);
+    wire_member member = await_member(&one);
+    assert_int_equal(member.worker, 2);
+    assert_false(member.present);
+
+    assert_true(script_open_secure(&last, its.address, 3, fourth));
+    last.reached = 'c';
+    script_join(&last, WIRE_ANY_WORKER);
+    assert_told_of(&one, 3, 'c', fourth);
+    assert_told_of(&last, 1, 'a', second);
+    member = await_member(&last); /* it may have heard of that one before */
+    assert_int_equal(member.worker, 2);
+    assert_false(member.present);
+    uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
+    script_send(&last, frame, wire_bye_encode(WIRE_BYE_LEAVING, frame));
+    member = await_member(&one);
+    assert_int_equal(member.worker, 3);
+    assert_false(member.present);
+    script_close(&one);
+    script_close(&last);
+    bench_end(&its);
+    key_folder_remove(&keys);
+}
+
 /* A list that is damaged is not taken, which is told once; the next good one is. */
 static void tells_of_a_list_that_is_not_taken(void **state)
 {
@@ -198,6 +274,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lets_members_in_as_who_they_are),
         cmocka_unit_test(keeps_places_for_those_they_belong_to),
+        cmocka_unit_test(tells_members_of_each_other),
         cmocka_unit_test(turns_the_revoked_away),
         cmocka_unit_test(tells_of_a_list_that_is_not_taken),
         cmocka_unit_test(turns_the_revoked_away_before_they_speak),

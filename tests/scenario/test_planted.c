@@ -234,9 +234,17 @@ static void orders_of_another_plan(void **state)
            "frames_are_read a_worker_never_waits");
 }
 
+static void a_copy_that_comes_after_leaving(void **state)
+{
+    (void)state;
+    expect(PLANT_FOLD_AFTER_LEAVING, "exact_means_exact",
+           "expected_error_is_the_error every_sample_once");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_copy_that_comes_after_leaving),
         cmocka_unit_test(a_part_summed_twice),
         cmocka_unit_test(a_stale_part_summed),
         cmocka_unit_test(an_estimate_that_is_not_cleared),

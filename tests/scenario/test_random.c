@@ -41,7 +41,8 @@ static void invariants_hold_in_random_worlds(void **state)
     assert_int_equal(cluster_create(NULL, &world), TARRY_OK);
     uint64_t steps = 0, rounds = 0, exact = 0, failed = 0, attempts = 0, late = 0, silent = 0;
     uint64_t restarts = 0, longest = 0, parted = 0, changed = 0, waits = 0, made_up = 0;
-    uint64_t called_back = 0, raised = 0, replans = 0, turned = 0, evolved = 0;
+    uint64_t early = 0, withdrawn = 0, called_back = 0, raised = 0, replans = 0, turned = 0,
+             evolved = 0;
     for (job.run = first; job.run - first < runs; job.run++) {
         assert_int_equal(cluster_run(world, &job), TARRY_OK);
         if (world->broken != NULL)
@@ -56,6 +57,8 @@ static void invariants_hold_in_random_worlds(void **state)
         silent += world->given_up;
         made_up += world->made_up;
         called_back += world->called_back;
+        early += world->left_early;
+        withdrawn += world->withdrawn;
         restarts += world->restarts;
         raised += world->raised_rounds;
         parted += world->parted_rounds;
@@ -74,9 +77,11 @@ static void invariants_hold_in_random_worlds(void **state)
            ", with more parts than the least %" PRIu64 ", repeated with others %" PRIu64
            ", waits for more %" PRIu64 ", changes of the plan %" PRIu64
            ", workers that turned %" PRIu64 ", rounds exact with a changed plan %" PRIu64
+           ", signals before all %" PRIu64 ", attempts withdrawn then %" PRIu64
            ", longest round %.3f of the bound\n",
            runs, rounds, exact, failed, steps, attempts, late, made_up, silent, restarts, raised,
-           parted, changed, waits, replans, turned, evolved, (double)longest / 1000);
+           parted, changed, waits, replans, turned, evolved, early, withdrawn,
+           (double)longest / 1000);
     if (runs < 1000)
         return;
     /* The worlds are worth their name: each of these happens, and none is all that happens. */
@@ -85,6 +90,7 @@ static void invariants_hold_in_random_worlds(void **state)
     assert_true(failed > rounds / 100 && failed < rounds / 2);
     assert_true(attempts > rounds / 100 && late > made_up && made_up > 0 && silent > 0);
     assert_true(called_back > 0);
+    assert_true(early > rounds / 50 && withdrawn > early / 200);
     assert_true(restarts > rounds / 100 && raised > rounds / 1000);
     assert_true(parted > rounds / 100 && changed > 0 && waits > 0);
     assert_true(replans > rounds / 10 && turned > replans && evolved > rounds / 20);

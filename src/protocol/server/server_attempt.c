@@ -147,7 +147,7 @@ static int begin_attempt(tarry_server *server, uint64_t now, uint32_t parts)
     for (uint32_t stripe = 0; stripe < server->cut.stripes; stripe++)
         if (!bitset_test(server->complete, stripe) && server->unsummed[stripe] == 0)
             complete_stripe(server, stripe);
-    return server_early_release(server);
+    return TARRY_OK;
 }
 
 /* The attempt can't be completed and psi without the lost is not enough:

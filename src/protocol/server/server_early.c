@@ -58,7 +58,7 @@ static bool is_needed(const tarry_server *server, uint32_t worker, uint32_t slot
 static bool can_leave(const tarry_server *server, uint32_t worker)
 {
     const server_member *member = &server->members[worker];
-    if (!member_computes(member) || member->stopped || !steering_rests(server, worker))
+    if (!member_computes(member) || member->stopped || !steering_may_leave(server, worker))
         return false;
     bool credited = false;
     for (uint32_t slot = 0; slot < server_load(server, worker); slot++) {
@@ -150,7 +150,8 @@ void server_early_review(tarry_server *server)
         server->broken = bitset_test(server->hopeless, chunk) && would_be_possible(server, chunk);
 }
 
-int server_early_release(tarry_server *server)
+/* What stood for the attempt is in no other. */
+static int release(tarry_server *server)
 {
     const tarry_plan *plan = server->plan;
     for (uint32_t worker = 0; worker < plan->workers; worker++) {
@@ -170,12 +171,16 @@ int server_early_release(tarry_server *server)
 
 int server_early_withdraw(tarry_server *server, uint64_t now)
 {
-    if (!server->early.open)
-        return TARRY_OK;
-    server_send_news(server, now); /* of the attempt that it is still: none stops for a signal */
-    server->early.open = false;
-    server->attempt++;
-    server->result.attempts++;
+    int error = release(server);
+    if (error != TARRY_OK)
+        return error;
+    if (server->early.open) {
+        server_send_news(server,
+                         now); /* of the attempt that it is still: none stops for a signal */
+        server->early.open = false;
+        server->attempt++;
+        server->result.attempts++;
+    }
     for (uint32_t worker = 0; worker < server->plan->workers; worker++) {
         server_member *member = &server->members[worker];
         if (!member->left)
@@ -185,5 +190,5 @@ int server_early_withdraw(tarry_server *server, uint64_t now)
         member->left = member->participant = false;
         member->parts_due = 0;
     }
-    return server_early_release(server);
+    return TARRY_OK;
 }

@@ -312,11 +312,9 @@ void server_early_leave(tarry_server *server, uint64_t now);
 bool server_early_stands(const tarry_server *server, uint32_t worker);
 /* Breaks the open attempt if those who left are needed after all. */
 void server_early_review(tarry_server *server);
-/* If one is open: what was combined is void, those who left count on again, and what stood only for
- * that attempt is gone. Errors: NUMERICAL. */
+/* The attempt is broken: those who left count on again, and what stood only for it is gone; one
+ * that is open is withdrawn. Errors: NUMERICAL. */
 int server_early_withdraw(tarry_server *server, uint64_t now);
-/* What stood for the attempt before all were signalled is in no other. Errors: NUMERICAL. */
-int server_early_release(tarry_server *server);
 
 /* server_news.c: the one place in which NEWS and RESUME are composed. */
 /* News are due for the worker: before it is sent anything else, or at the end of the step. */

@@ -332,14 +332,6 @@ void steering_left(tarry_server *server, uint64_t now, uint32_t worker)
     links_set_tails(server);
 }
 
-bool steering_rests(const tarry_server *server, uint32_t worker)
-{
-    const steering *it = server->steering;
-    uint32_t load = server_load(server, worker);
-    return it == NULL || (it->workers[worker].current == load &&
-                          bitset_count(it->plans + it->set_start[worker], load) == 0);
-}
-
 void steering_stopped(tarry_server *server, uint64_t now)
 {
     steering *it = server->steering;

@@ -110,8 +110,12 @@ void steering_reopen(tarry_server *server, uint32_t worker, uint32_t slot);
 /* `worker` says what it is at. */
 void steering_word(tarry_server *server, uint64_t now, uint32_t worker,
                    const tarry_message *message);
-/* Whether `worker` is at nothing, as far as the server knows, and nothing is planned for it. */
-bool steering_rests(const tarry_server *server, uint32_t worker);
+/*
+ * Whether `worker` is at nothing, as far as the server knows, nothing is planned for it, and it had
+ * better leave than wait for somebody to need help; steering_links.c. True with TARRY_PICK_PLAN: it
+ * has nothing else to do.
+ */
+bool steering_may_leave(const tarry_server *server, uint32_t worker);
 /* `worker`, which rests, computes nothing more before an attempt is withdrawn. */
 void steering_left(tarry_server *server, uint64_t now, uint32_t worker);
 /* All were told to stop; an attempt was withdrawn; the round is over. */

@@ -21,6 +21,41 @@ void links_set_tails(tarry_server *server)
     }
 }
 
+static bool rests(const tarry_server *server, uint32_t worker)
+{
+    const steering *it = server->steering;
+    uint32_t load = server_load(server, worker);
+    return it->workers[worker].current == load &&
+           bitset_count(it->plans + it->set_start[worker], load) == 0;
+}
+
+/* Whether all that is left is in progress. */
+static bool is_all_begun(const tarry_server *server)
+{
+    for (uint32_t worker = 0; worker < server->plan->workers; worker++)
+        if (server->steering->workers[worker].queue > 0)
+            return false;
+    return true;
+}
+
+/*
+ * All who rest at the end of a round together can shorten it by a chunk's time or so; all who
+ * leave, by a part's time each. Where nothing is known of parts yet the first that rests once all
+ * is begun leaves: so it shows what a part takes that comes alone.
+ */
+bool steering_may_leave(const tarry_server *server, uint32_t worker)
+{
+    const steering *it = server->steering;
+    const uploads *parts = &server->early.uploads;
+    if (it == NULL)
+        return true;
+    if (!rests(server, worker))
+        return false;
+    if (!parts->known)
+        return !server->early.open && is_all_begun(server);
+    return parts->each_ns * server->able >= it->prior_ns && it->prior_ns > 0;
+}
+
 void links_begin_round(tarry_server *server)
 {
     if (!server->settings.early)

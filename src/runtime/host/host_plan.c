@@ -119,6 +119,8 @@ int host_create(const tarry_plan *plan, const host_settings *settings,
     take(self, plan, &first);
     if (error == TARRY_OK)
         error = restore(self, diagnostic);
+    if (error == TARRY_OK && settings->log.term > 0)
+        error = tarry_server_log(self->machine, settings->log.last, settings->log.term);
     if (error == TARRY_OK)
         error = make_sums(self, diagnostic);
     if (error != TARRY_OK) {

@@ -152,9 +152,9 @@ static int start_workers(local_runtime *local)
 {
     int error = TARRY_OK;
     for (uint32_t worker = 0; worker < workers_of(local) && error == TARRY_OK; worker++) {
-        host_join(local->base.host, worker);
         if (!tarry_straggler_dead(local->settings.straggler, worker))
             error = executor_start(&local->workers[worker].executor);
+        host_join(local->base.host, worker);
     }
     return error;
 }
@@ -294,15 +294,44 @@ static size_t take_frames(local_runtime *local, uint64_t until_ns)
     return count;
 }
 
-/* Waits for messages until the server wants to look at the clock, and lets it act on what came. */
-static void run_once(local_runtime *local)
+/* Waits for messages until the server wants to look at the clock, or until_ns, and lets it act on
+ * what came. */
+static void run_once(local_runtime *local, uint64_t until_ns)
 {
     host *core = local->base.host;
-    if (atomic_load(&local->interrupted))
+    uint64_t due = host_deadline(core);
+    if (core->round.running && atomic_load(&local->interrupted))
         host_step(core, &(tarry_event){.type = TARRY_EVENT_ABORT});
-    else if (take_frames(local, host_deadline(core)) == 0)
+    else if (take_frames(local, due < until_ns ? due : until_ns) == 0)
         host_step(core, &(tarry_event){.type = TARRY_EVENT_TIME});
     host_turn(core);
+}
+
+static uint32_t count_ready(const local_runtime *local)
+{
+    uint32_t count = 0;
+    for (uint32_t worker = 0; worker < workers_of(local); worker++)
+        count += tarry_server_ready(local->base.host->machine, worker);
+    return count;
+}
+
+/* All are there from the start, but not all may have stepped on the last sum. */
+static int wait_for_workers(tarry_runtime *runtime, uint32_t workers, uint64_t wait_ns,
+                            tarry_diagnostic *diagnostic)
+{
+    local_runtime *local = local_of(runtime);
+    uint64_t until = clock_from_now(wait_ns);
+    while (local->everywhere && count_ready(local) < workers) {
+        if (atomic_exchange(&local->interrupted, false))
+            return diagnose(diagnostic, TARRY_ERROR_INTERRUPTED,
+                            "interrupted while waiting for %u workers", workers);
+        if (clock_now_ns() >= until)
+            return diagnose(diagnostic, TARRY_ERROR_STATE,
+                            "waited %.3g s for %u workers to have the last sum",
+                            (double)wait_ns / 1e9, workers);
+        run_once(local, until);
+    }
+    return TARRY_OK;
 }
 
 static int begin(local_runtime *local, const float *parameters, float *sum)
@@ -335,7 +364,7 @@ static int run_round(tarry_runtime *runtime, const float *parameters, float *sum
                         (unsigned long long)tarry_server_round(local->base.host->machine),
                         tarry_error_text(error));
     while (local->base.host->round.running)
-        run_once(local);
+        run_once(local, TARRY_NEVER);
     error = host_finish(local->base.host, result, diagnostic);
     if (error == TARRY_ERROR_INTERRUPTED)
         atomic_store(&local->interrupted, false);
@@ -488,6 +517,7 @@ static void release(tarry_runtime *runtime, bool finished)
 }
 
 static const runtime_methods methods = {
+    .wait = wait_for_workers,
     .round = run_round,
     .replan = replan,
     .state = get_state,

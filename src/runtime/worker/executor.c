@@ -52,6 +52,15 @@ static uint64_t hand_back_ns(executor *self)
     return until;
 }
 
+/* The replica has stepped. */
+static void take_stepped(executor *self)
+{
+    bool stepped = self->stepped;
+    self->stepped = false;
+    if (stepped)
+        talk_step(self, &self->stepped_event);
+}
+
 /* What the exchange thread is done with. */
 static void take_end(executor *self)
 {
@@ -76,6 +85,8 @@ void executor_ended(void *user)
 static void exchange_slates(executor *self)
 {
     worker_slate *before = self->slate;
+    if (self->settings.collective != NULL)
+        tarry_worker_adopt(self->next->machine, before->machine, NULL);
     self->slate = self->next;
     self->next = before;
     self->task.ticket = 0;
@@ -104,11 +115,20 @@ static void take_next(executor *self)
         exchange_parts(self);
 }
 
+/* A machine hands on what it has, but no order that is in progress. */
+static void end_order(executor *self)
+{
+    collective_abandon(self->settings.collective);
+    take_stepped(self);
+}
+
 /* What is in the inbox was meant for the slate before. */
 static void turn(executor *self)
 {
     const executor_uplink *uplink = &self->settings.uplink;
     take_frames(self, mailbox_take(&self->inbox, 0));
+    if (self->settings.collective != NULL)
+        end_order(self);
     executor_claim(self, 0, self->settings.cut.part_length);
     pthread_mutex_lock(&self->lock);
     take_next(self);
@@ -126,10 +146,7 @@ static void *talk(void *argument)
         pthread_mutex_lock(&self->lock);
         executor_answer(self);
         pthread_mutex_unlock(&self->lock);
-        if (self->stepped) {
-            self->stepped = false;
-            talk_step(self, &self->stepped_event);
-        }
+        take_stepped(self);
         if (self->encoded) {
             self->encoded = false;
             talk_step(self, &self->encoded_event);

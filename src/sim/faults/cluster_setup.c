@@ -96,6 +96,9 @@ static void draw_settings(cluster *it)
         settings->fill = (tarry_fill)between(
             it, TARRY_FILL_NONE,
             settings->keep == TARRY_KEEP_CREDITED ? TARRY_FILL_SCALE : TARRY_FILL_STALE);
+    bool alone = settings->keep == TARRY_KEEP_CREDITED && settings->fill == TARRY_FILL_NONE &&
+                 settings->stop != TARRY_STOP_WORKERS;
+    settings->early = draws_chance(&it->draws, DRAW_SETUP, 2, 0.9) && alone;
 }
 
 static void draw_conditions(cluster *it)
@@ -118,14 +121,14 @@ static void draw_conditions(cluster *it)
         it,
         "pick %d, stop %d, deadline %llu, error %g, workers %u, credit %d, fill %d%s%s, limit %g, "
         "%u stripes, "
-        "silence %llu, ahead %u%s%s",
+        "silence %llu, ahead %u%s%s%s",
         settings->pick, settings->stop, (unsigned long long)settings->deadline_ns,
         settings->error_limit, settings->workers_needed, settings->credit, settings->fill,
         settings->reproducible ? ", reproducible" : "",
         settings->keep == TARRY_KEEP_CREDITED ? ", keep credited" : "",
         settings->conditioning_limit, it->stripes, (unsigned long long)settings->silence_ns,
         settings->ahead, it->reorder_up ? ", reports out of order" : "",
-        it->reorder_down ? ", orders out of order" : "");
+        it->reorder_down ? ", orders out of order" : "", settings->early ? ", early" : "");
 }
 
 /*

@@ -62,6 +62,11 @@ static void check_verdict(cluster *it, const tarry_effects *effects, model_verdi
         model->phase == MODEL_COMPUTING || (model->phase == MODEL_CODING && model->broken);
     if (chooses)
         model_give_up_stripes(model, it->now);
+    model->broken = model->broken || model_is_stuck(model);
+    if (model->broken) {
+        it->withdrawn += model->open;
+        model_withdraw(model);
+    }
     bool may_fail = model_decide(model, it->now, false) == VERDICT_FAIL ||
                     model_decide(model, it->now, true) == VERDICT_FAIL;
     bool may_raise =
@@ -179,8 +184,8 @@ static void check_news(cluster *it, const tarry_effects *effects)
     }
 }
 
-/* One signal's psi: as credited, and only of copies that exist. */
-static void check_psi(cluster *it, const tarry_effect *effect)
+/* As credited, and only of copies that exist. */
+void invariants_of_psi(cluster *it, const tarry_effect *effect)
 {
     server_model *model = &it->model;
     size_t at = 0;
@@ -197,8 +202,8 @@ static void check_psi(cluster *it, const tarry_effect *effect)
             if (told != ((model->psi[chunk] & bit(holder)) != 0))
                 invariant_broken(it, "psi_is_what_was_credited", "copy of %u at %u: told %d", chunk,
                                  holder, told);
-            if (!told)
-                continue;
+            if (!told || (model->members[holder].stands & bit(chunk)))
+                continue; /* of an arrival that is over: it is in the sum */
             uint32_t made = cluster_made(it, holder, model->members[holder].epoch,
                                          model->round - filled, it->parameters, it->number);
             if (!(made & bit(chunk)) || was_dropped(it, holder, chunk))
@@ -226,6 +231,7 @@ static void check_signal(cluster *it, const tarry_effects *effects)
     if (parts == 0)
         parts = model_raised_pick(model);
     uint32_t stood = model->complete;
+    bool opened = model->open;
     model_begin_attempt(model, it->now, parts);
     it->changed_parts += model->attempt > 1 && parts != before;
     uint32_t open = all_stripes(it) & ~stood;
@@ -239,16 +245,16 @@ static void check_signal(cluster *it, const tarry_effects *effects)
         if (!sends(effect, TARRY_MESSAGE_SIGNAL))
             continue;
         told |= bit(effect->worker);
-        check_psi(it, effect);
+        invariants_of_psi(it, effect);
         invariants_of_signal_limit(it, &effect->message);
         if (effect->message.attempt != model->attempt)
             invariant_broken(it, "attempts_count_up", "%u", effect->message.attempt);
     }
     model->complete = complete;
     for (uint32_t worker = 0; worker < it->workers; worker++)
-        if (model->members[worker].present)
+        if (model->members[worker].present && !model->members[worker].left)
             present |= bit(worker);
-    if (cleared != open)
+    if (cleared != (opened ? 0 : open))
         invariant_broken(it, "complete_stripes_stand", "cleared %#x, open %#x", cleared, open);
     if (told != present)
         invariant_broken(it, "everyone_hears_the_signal", "%#x of %#x", told, present);
@@ -279,8 +285,8 @@ static void check_combine(cluster *it, const tarry_effect *effect)
 {
     server_model *model = &it->model;
     uint32_t stripe = effect->stripe, worker = bit(effect->worker);
-    bool fresh = model->phase == MODEL_CODING && effect->round == model->round &&
-                 effect->attempt == model->attempt && effect->parts == model->parts &&
+    bool fresh = (model->phase == MODEL_CODING || model->open) && effect->round == model->round &&
+                 effect->attempt == model->attempt + model->open && effect->parts == model->parts &&
                  (model->got[stripe] & worker);
     if (!fresh)
         invariant_broken(it, "no_stale_message_summed", "part of %u, stripe %u, attempt %u",
@@ -323,6 +329,7 @@ static void check_counters(cluster *it, const tarry_round_result *actual)
         {"copies_needed", actual->copies_needed, model->copies_needed},
         {"workers_heard", actual->workers_heard, model->workers_heard},
         {"workers_lost", actual->workers_lost, model->workers_lost},
+        {"workers_early", actual->workers_early, model->workers_early},
         {"workers_late", actual->workers_late, model->workers_late},
         {"upload_bytes", actual->upload_bytes, model->upload_bytes},
         {"control_bytes", actual->control_bytes, model->control_bytes},
@@ -365,6 +372,7 @@ static void check_done(cluster *it, const tarry_round_result *given)
         model->result.workers_lost += !model->members[worker].present;
     check_counters(it, &result);
     model->phase = MODEL_IDLE;
+    model->open = false;
     model->round++;
 }
 
@@ -398,13 +406,18 @@ void invariants_of_step(cluster *it, const tarry_event *event, bool should_take,
             check_combine(it, &effects->items[before]);
     invariants_of_presence(it);
     if (event->type != TARRY_EVENT_ABORT) {
-        model_verdict actual = verdict_of(effects);
+        bool leaving = invariants_leaving(it, effects);
+        model_verdict actual = leaving ? VERDICT_WAIT : verdict_of(effects);
+        if (actual == VERDICT_WAIT && invariants_nobody_stays(it))
+            actual = VERDICT_SIGNAL;
         check_verdict(it, effects, actual);
         check_news(it, effects);
         if (actual == VERDICT_SIGNAL)
             check_signal(it, effects);
         else if (actual == VERDICT_RESUME)
             model_resume(model);
+        else if (leaving)
+            invariants_of_leaving(it, effects);
     }
     invariants_of_absence(it, effects);
     bool done = false;

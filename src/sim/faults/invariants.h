@@ -17,6 +17,16 @@ void invariants_of_step(cluster *it, const tarry_event *event, bool should_take,
                         const tarry_effects *effects);
 /* Who is there; who may be passed over, if anyone is; and whether the step tells it. */
 void invariants_of_presence(cluster *it);
+/* invariants_early.c */
+/* Whether the step signals some before all: the stop rule does not hold. */
+bool invariants_leaving(const cluster *it, const tarry_effects *effects);
+/* Whether the attempt goes on with everybody in this step, and all have been signalled. */
+bool invariants_nobody_stays(const cluster *it);
+/* Those that are signalled then, and the estimate. */
+void invariants_of_leaving(cluster *it, const tarry_effects *effects);
+/* One signal's psi; invariants.c. */
+void invariants_of_psi(cluster *it, const tarry_effect *effect);
+
 void invariants_of_lateness(cluster *it, const tarry_effects *effects);
 void invariants_of_absence(cluster *it, const tarry_effects *effects);
 /* The server sent a message, the index-th effect of its step; it matters if it is the step's last

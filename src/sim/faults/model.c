@@ -100,7 +100,8 @@ uint32_t model_credited(const server_model *it, uint32_t chunk, uint32_t among)
     uint32_t set = 0;
     if (it->settings.keep == TARRY_KEEP_CREDITED) {
         for (uint32_t worker = 0; worker < it->workers; worker++)
-            if (model_able(it, worker, among) && (it->members[worker].kept & bit(chunk)))
+            if ((model_able(it, worker, among) && (it->members[worker].kept & bit(chunk))) ||
+                ((among & bit(worker)) && (it->members[worker].stands & bit(chunk))))
                 set |= bit(worker);
         return set;
     }
@@ -113,10 +114,16 @@ uint32_t model_credited(const server_model *it, uint32_t chunk, uint32_t among)
 
 uint32_t model_possible(const server_model *it, uint32_t chunk)
 {
+    return model_thinkable(it, chunk) & ~model_left_open(it, chunk);
+}
+
+uint32_t model_thinkable(const server_model *it, uint32_t chunk)
+{
     uint32_t set = 0;
     for (uint32_t worker = 0; worker < it->workers; worker++)
-        if (model_able(it, worker, MODEL_EVERYONE) && (it->holds[worker] & bit(chunk)) &&
-            !(it->members[worker].failed & bit(chunk)))
+        if ((it->members[worker].stands & bit(chunk)) ||
+            (model_able(it, worker, MODEL_EVERYONE) && (it->holds[worker] & bit(chunk)) &&
+             !(it->members[worker].failed & bit(chunk))))
             set |= bit(worker);
     return set;
 }
@@ -198,7 +205,9 @@ void model_begin_attempt(server_model *it, uint64_t now, uint32_t parts)
     it->broken = false;
     it->attempt++;
     it->attempt_start = now;
-    it->senders = 0;
+    bool opened = it->open;
+    it->open = false;
+    it->senders = opened ? it->senders : 0;
     it->result.attempts++;
     it->result.copies_coded = 0;
     it->result.chunks_filled = 0;
@@ -222,14 +231,18 @@ void model_begin_attempt(server_model *it, uint64_t now, uint32_t parts)
     it->asked = set_size(stripes);
     it->first_stripe = TARRY_NEVER;
     for (uint32_t worker = 0; worker < it->workers; worker++) {
-        it->members[worker].participant = (it->senders & bit(worker)) != 0;
+        if (it->members[worker].left)
+            continue;
+        it->members[worker].participant =
+            (it->senders & bit(worker)) != 0 && it->members[worker].stands == 0;
         it->members[worker].due = it->members[worker].participant ? stripes : 0;
         if (it->settings.keep == TARRY_KEEP_CREDITED && it->members[worker].present)
             it->members[worker].signal_term = ++it->members[worker].term;
     }
     for (uint32_t stripe = 0; stripe < it->stripes; stripe++) {
-        it->got[stripe] = it->put[stripe] = it->back[stripe] = 0;
-        if (it->senders == 0 && !(it->complete & bit(stripe)))
+        if (!opened)
+            it->got[stripe] = it->put[stripe] = it->back[stripe] = 0;
+        if (it->back[stripe] == it->senders && !(it->complete & bit(stripe)))
             complete(it, stripe);
     }
 }
@@ -254,17 +267,14 @@ void model_resume(server_model *it)
 static void leave_attempt(server_model *it, uint32_t worker)
 {
     model_member *member = &it->members[worker];
-    if (it->phase == MODEL_CODING && member->participant && member->due != 0)
+    if (member->participant && member->due != 0)
         it->broken = true;
-    member->participant = false;
+    member->participant = member->left = false;
     member->due = 0;
 }
 
-/* The worker is out: the holders that dropped copies of its credited chunks compute them again. */
-static void recall(server_model *it, uint32_t worker)
+void model_recall(server_model *it, uint32_t gone)
 {
-    uint32_t gone = it->members[worker].kept;
-    it->members[worker].kept = 0;
     for (uint32_t other = 0; other < it->workers && it->phase != MODEL_IDLE; other++) {
         model_member *member = &it->members[other];
         if (!model_able(it, other, MODEL_EVERYONE))
@@ -278,6 +288,14 @@ static void recall(server_model *it, uint32_t worker)
     }
 }
 
+/* The worker is out, and what it was credited with is open again. */
+static void recall(server_model *it, uint32_t worker)
+{
+    uint32_t gone = it->members[worker].kept;
+    it->members[worker].kept = 0;
+    model_recall(it, gone);
+}
+
 void model_tell(server_model *it, uint32_t worker)
 {
     model_member *member = &it->members[worker];
@@ -288,6 +306,11 @@ void model_tell(server_model *it, uint32_t worker)
 
 static void lose(server_model *it, uint32_t worker)
 {
+    model_member *member = &it->members[worker];
+    if (it->open && member->left && member->due == 0) {
+        member->stands = member->kept;
+        member->kept = 0;
+    }
     leave_attempt(it, worker);
     it->members[worker].present = false;
     recall(it, worker);
@@ -318,7 +341,8 @@ bool model_foresees(const server_model *it, uint64_t now, uint32_t late, uint64_
             continue;
         if (got == 0)
             return false;
-        double each = (double)(member->stripe - it->first_stripe) / got;
+        uint64_t since_when = member->left ? member->signalled : it->first_stripe;
+        double each = (double)(member->stripe - since_when) / got;
         double since = (double)(now - member->stripe);
         double left = (due - 1) * each + fmax(since, each - since);
         if (!(late & bit(worker)))
@@ -326,7 +350,8 @@ bool model_foresees(const server_model *it, uint64_t now, uint32_t late, uint64_
         else
             rest = fmax(rest, left);
     }
-    double again = (double)(it->first_stripe - it->attempt_start) + open * slowest;
+    uint64_t first = it->first_stripe == TARRY_NEVER ? now : it->first_stripe;
+    double again = (double)(first - it->attempt_start) + open * slowest;
     return late != 0 && rest >= 2 * (again + (double)compute) * (1 - 1e-9);
 }
 
@@ -350,12 +375,13 @@ static void start(server_model *it, uint64_t now)
 {
     it->phase = MODEL_COMPUTING;
     it->attempt = 0;
-    it->broken = false;
+    it->broken = it->open = false;
     it->complete = 0;
     for (uint32_t worker = 0; worker < it->workers; worker++) {
         model_member *member = &it->members[worker];
         member->excluded = member->reported = member->late = member->participant = false;
-        member->put_off = false;
+        member->put_off = member->left = false;
+        member->stands = 0;
         member->before = member->done;
         member->done = member->failed = member->due = 0;
         member->kept = member->term = member->signal_term = 0;
@@ -389,7 +415,7 @@ static bool report(server_model *it, uint32_t worker, const tarry_message *messa
     it->result.copies_computed++;
     it->result.workers_heard += !member->reported;
     member->reported = true;
-    if (message->term < member->signal_term) {
+    if (message->term < member->signal_term || member->left) {
         member->recall_term[chunk] = member->signal_term; /* the worker has dropped it */
         return true;
     }
@@ -406,8 +432,8 @@ static bool report(server_model *it, uint32_t worker, const tarry_message *messa
 static bool part(server_model *it, uint64_t now, uint32_t worker, const tarry_message *message)
 {
     model_member *member = &it->members[worker];
-    if (it->phase != MODEL_CODING || message->round != it->round ||
-        message->attempt != it->attempt || message->parts != it->parts ||
+    if (!(it->phase == MODEL_CODING || it->open) || message->round != it->round ||
+        message->attempt != it->attempt + it->open || message->parts != it->parts ||
         message->stripe >= it->stripes || !(member->due & bit(message->stripe)))
         return false;
     member->due &= ~bit(message->stripe);
@@ -440,10 +466,11 @@ static bool hear(server_model *it, uint64_t now, uint32_t worker, const tarry_me
 static bool combined(server_model *it, const tarry_event *event)
 {
     uint32_t stripe = event->stripe;
-    if (it->phase != MODEL_CODING || event->round != it->round || event->attempt != it->attempt)
+    if (!(it->phase == MODEL_CODING || it->open) || event->round != it->round ||
+        event->attempt != it->attempt + it->open)
         return false;
     it->back[stripe] |= bit(event->worker);
-    if (it->back[stripe] == it->senders)
+    if (!it->open && it->back[stripe] == it->senders)
         complete(it, stripe);
     return true;
 }
@@ -456,10 +483,12 @@ static void join(server_model *it, uint64_t now, uint32_t worker)
         .present = true,
         .reported = member->reported,
         .late = member->late,
+        .stands = it->phase == MODEL_IDLE ? 0 : member->stands,
         .epoch = member->epoch + 1,
         .heard = now,
         .probed = TARRY_NEVER,
     };
+    member->excluded = member->put_off = member->stands != 0;
 }
 
 bool model_call_back(server_model *it, uint64_t now)
@@ -521,6 +550,7 @@ void model_restart(server_model *it, uint64_t round, const uint32_t *epochs)
     it->phase = MODEL_IDLE;
     it->round = round;
     it->attempt = 0;
+    it->open = false;
     it->longest = 0;
     for (uint32_t worker = 0; worker < it->workers; worker++)
         it->members[worker] = (model_member){.epoch = epochs[worker], .probed = TARRY_NEVER};

@@ -47,7 +47,11 @@ typedef struct model_member {
     uint32_t recalled;                /* chunks to be computed again, which it is to be told now */
     tarry_fate fate;                  /* of `fate_slot`, which it is to be told now */
     uint32_t fate_slot;
-    bool participant; /* the signal of this attempt named copies of it */
+    bool participant;   /* the signal of this attempt named copies of it */
+    bool left;          /* it was signalled before all others, in this attempt */
+    uint64_t signalled; /* when, if so */
+    uint32_t
+        stands; /* chunks of an earlier arrival that the attempt's sum has, though it is gone */
 } model_member;
 
 typedef struct server_model {
@@ -74,6 +78,7 @@ typedef struct server_model {
     uint64_t ready;        /* when the stop rule was first met in this round; or TARRY_NEVER */
     uint64_t longest;      /* attempt from scratch of this server; 0: none */
     bool broken;           /* someone who owes a stripe is gone */
+    bool open;             /* the next attempt is, as somebody has left */
     model_member members[MAX_WORKERS];
     uint32_t psi[MAX_CHUNKS]; /* of this attempt: workers, a bit each */
     bool raised;              /* its signals raise the limit */
@@ -156,8 +161,11 @@ double model_error(const server_model *it, uint32_t parts, uint32_t among);
 double model_left(const server_model *it, uint32_t among);
 /* The factor that this attempt's sums have. */
 double model_scale(const server_model *it);
-/* The workers that may still have, or have, a copy of `chunk`. */
+/* The workers that may still have, or have, a copy of `chunk`; and if those who left were called
+ * back; and of these, those who left and have none. */
 uint32_t model_possible(const server_model *it, uint32_t chunk);
+uint32_t model_thinkable(const server_model *it, uint32_t chunk);
+uint32_t model_left_open(const server_model *it, uint32_t chunk);
 /* With how many parts the server should signal if it signals, of the workers of `among`; 0: the
  * stop rule does not hold, the limit not being raised. */
 uint32_t model_pick(const server_model *it, uint64_t now, uint32_t among);
@@ -180,6 +188,18 @@ void model_give_up_stripes(server_model *it, uint64_t now);
 bool model_hopeless(const server_model *it, uint32_t chunk, bool foresight);
 /* What should follow at `now`. */
 model_verdict model_decide(const server_model *it, uint64_t now, bool foresight);
+
+/* model_early.c. Whether the worker may be signalled before all others. */
+bool model_may_leave(const server_model *it, uint32_t worker);
+/* It is. */
+void model_leave(server_model *it, uint64_t now, uint32_t worker);
+/* Whether those who left are needed after all. */
+bool model_is_stuck(const server_model *it);
+/* Whoever left counts on again, and what stood for the attempt does not; one that is open is
+ * withdrawn. */
+void model_withdraw(server_model *it);
+/* The holders that dropped their copies of these chunks compute them again. */
+void model_recall(server_model *it, uint32_t gone);
 
 void model_begin_attempt(server_model *it, uint64_t now, uint32_t parts);
 /* The attempt is complete: what is learned of it. */

@@ -173,8 +173,6 @@ static void who_is_lost_after_its_part_keeps_its_credit(void **state)
     is_credited(&told, 1, 1);
     expect_signal(&told, 1, 1, "1010", "11");
     expect_signal(&told, 2, 1, "1010", "11");
-    expect_recall(&told, 2, 1, 1); /* another attempt would need them */
-    expect_recall(&told, 1, 0, 1);
     delivers(&told, 1, 1, 0);
     delivers(&told, 1, 1, 1);
     const tarry_round_result *result = expect_done(&told, TARRY_OK);
@@ -292,6 +290,33 @@ static void an_early_part_that_hangs_is_late_like_any_other(void **state)
     story_end(&told);
 }
 
+/* What stood with the attempt is open again with the next one. */
+static void those_who_left_send_again_in_the_next_attempt(void **state)
+{
+    (void)state;
+    story told;
+    three_leave(&told);
+    the_first_leaves(&told);
+    is_credited(&told, 1, 1);
+    expect_signal(&told, 1, 1, "1010", "11");
+    expect_signal(&told, 2, 1, "1010", "11");
+    delivers(&told, 0, 1, 0);
+    is_lost(&told, 1);
+    expect_resume(&told, 0, "00");
+    expect_resume(&told, 2, "10");
+    reports_in(&told, 2, 0, 1);
+    expect_fate(&told, 2, TARRY_FATE_CREDITED);
+    expect_clears(&told);
+    expect_signal(&told, 0, 2, "1010", "11");
+    expect_signal(&told, 2, 2, "0110", "11");
+    for (uint32_t stripe = 0; stripe < 2; stripe++) {
+        delivers(&told, 0, 2, stripe);
+        delivers(&told, 2, 2, stripe);
+    }
+    assert_true(expect_done(&told, TARRY_OK)->exact);
+    story_end(&told);
+}
+
 static void what_does_not_go_together_is_refused(void **state)
 {
     (void)state;
@@ -333,6 +358,7 @@ int main(void)
         cmocka_unit_test(who_came_back_is_called_when_it_is_needed),
         cmocka_unit_test(those_who_left_are_called_back_when_they_are_needed),
         cmocka_unit_test(an_early_part_that_hangs_is_late_like_any_other),
+        cmocka_unit_test(those_who_left_send_again_in_the_next_attempt),
         cmocka_unit_test(what_does_not_go_together_is_refused),
         cmocka_unit_test(each_allocation_may_fail),
     };

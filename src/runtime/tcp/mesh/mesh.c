@@ -11,6 +11,8 @@
 #include "runtime/clock.h"
 #include "runtime/tcp/mesh/mesh_state.h"
 
+#define SILENCE_NS UINT64_C(10000000000)
+
 /* ---- what callers have the thread do ---- */
 
 void mesh_do(mesh *self, void (*carry)(mesh *self, void *argument), void *argument)
@@ -160,6 +162,7 @@ int mesh_create(const mesh_settings *settings, mesh **out, tarry_diagnostic *dia
     self->exchange.methods = &mesh_exchange_methods;
     self->allocator = memory_allocator(settings->allocator);
     self->listen_fd = -1;
+    self->silence_ns = settings->silence_ns > 0 ? settings->silence_ns : SILENCE_NS;
     int error = TARRY_ERROR_NO_MEMORY;
     self->shared = memory_allocate(&self->allocator, CHANNEL_SHARED_BYTES, 1);
     if (self->shared == NULL) {

@@ -25,6 +25,8 @@ typedef struct mesh_settings {
     const char *advertise;   /* where others reach it, HOST:PORT, port 0: that which is listened on;
                                 NULL: where it listens */
     const char *credentials; /* directory of a worker's (credential.h); NULL: plain text */
+    uint64_t silence_ns; /* a connection through which nothing gets for that long is lost, and one
+                            that is not made by then, too; 0: 10 s */
     const tarry_allocator *allocator; /* NULL: the C library's */
 } mesh_settings;
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who is connected, and how that comes about. */
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -13,6 +14,7 @@
 #include "runtime/tcp/mesh/mesh_state.h"
 
 #define STRANGER_NS UINT64_C(10000000000)
+#define NS_PER_S UINT64_C(1000000000)
 #define NS_PER_MS UINT64_C(1000000)
 
 enum {
@@ -35,6 +37,12 @@ static void unlist(mesh *self, mesh_link *link)
     *at = link->next;
 }
 
+/* When one that has not got so far is given up. */
+static uint64_t due_ns(const mesh_link *link)
+{
+    return link->since_ns + (link->dialed ? link->mesh->silence_ns : STRANGER_NS);
+}
+
 /* When the next thing has to be done without anything happening. */
 static void set_tick(mesh *self)
 {
@@ -43,8 +51,8 @@ static void set_tick(mesh *self)
         if (self->members[i]->retry_ns < soonest)
             soonest = self->members[i]->retry_ns;
     for (const mesh_link *link = self->links; link != NULL; link = link->next)
-        if (!link->greeted && link->since_ns + STRANGER_NS < soonest)
-            soonest = link->since_ns + STRANGER_NS;
+        if (!link->greeted && due_ns(link) < soonest)
+            soonest = due_ns(link);
     if (soonest == TARRY_NEVER) {
         uv_timer_stop(&self->tick);
         return;
@@ -239,6 +247,21 @@ static void on_ended(void *user, channel_end how)
     end_link(link, channel_failure(link->channel));
 }
 
+/* The system looks whether the other side is there, so that a network that is cut ends the
+ * connection, too, whoever waits for whom. What it refuses of this is done without. */
+static void watch_over(const mesh *self, int fd)
+{
+    enum { PROBES = 3 };
+    uint64_t apart = self->silence_ns / NS_PER_S / (PROBES + 1);
+    int on = 1, probes = PROBES, seconds = apart > 1 ? (int)apart : 1;
+    unsigned most = (unsigned)(self->silence_ns / NS_PER_MS);
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &seconds, sizeof(seconds));
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &seconds, sizeof(seconds));
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
+    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &most, sizeof(most));
+}
+
 /* Takes over the socket. */
 static mesh_link *open_link(mesh *self, int fd, mesh_member *member)
 {
@@ -246,6 +269,7 @@ static mesh_link *open_link(mesh *self, int fd, mesh_member *member)
     mesh_link *link = memory_allocate(&self->allocator, 1, sizeof(*link));
     if (link == NULL)
         goto close_socket;
+    watch_over(self, fd);
     if (self->credential != NULL) {
         ssl = credential_open_between(self->credential, member == NULL);
         if (ssl == NULL)
@@ -351,7 +375,7 @@ static void on_tick(uv_timer_t *timer)
             connect_to(self, self->members[i]);
     for (mesh_link *link = self->links, *next; link != NULL; link = next) {
         next = link->next;
-        if (link->greeted || now < link->since_ns + STRANGER_NS)
+        if (link->greeted || now < due_ns(link))
             continue;
         end_link(link, "it does not answer");
         next = self->links; /* what that led to may have ended others */

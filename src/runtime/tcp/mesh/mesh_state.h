@@ -126,6 +126,7 @@ struct mesh {
     exchange exchange;
     tarry_allocator allocator;
     credential *credential;
+    uint64_t silence_ns;
     mesh_address own;
     uv_loop_t loop;
     uv_async_t wake;

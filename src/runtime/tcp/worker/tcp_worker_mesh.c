@@ -42,6 +42,7 @@ static int open_mesh(tarry_tcp_worker *worker, tarry_diagnostic *diagnostic)
         .listen = worker->listen != NULL ? worker->listen : worker->job.offer.local,
         .advertise = worker->advertise,
         .credentials = worker->credentials,
+        .silence_ns = worker->job.offer.welcome.silence_ns,
         .allocator = &worker->allocator,
     };
     int error = check_listen(worker, settings.listen, diagnostic);

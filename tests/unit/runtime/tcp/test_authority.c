@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "aged_member.h"
 #include "base/memory.h"
 #include "failing_allocator.h"
 #include "pki/authority.h"
@@ -259,31 +260,6 @@ static void each_allocation_may_fail(void **state)
     end(&its);
 }
 
-/* The member's certificate as it was before workers talked to each other, in its folder and among
- * the issued. */
-static void age(const bench *its, const char *name, const char *usage)
-{
-    char path[PATH + 16], issued[PATH + 64], serial[AUTHORITY_SERIAL_SIZE];
-    X509 *certificate;
-    EVP_PKEY *key;
-    snprintf(path, sizeof(path), "%s/ca-key.pem", its->home);
-    assert_int_equal(pem_read_key(path, &key, NULL), TARRY_OK);
-    snprintf(path, sizeof(path), "%s/%s/cert.pem", its->home, name);
-    assert_int_equal(pem_read_certificate(path, &certificate, NULL), TARRY_OK);
-    int at = X509_get_ext_by_NID(certificate, NID_ext_key_usage, -1);
-    X509_EXTENSION_free(X509_delete_ext(certificate, at));
-    X509_EXTENSION *made = X509V3_EXT_conf_nid(NULL, NULL, NID_ext_key_usage, usage);
-    assert_int_equal(X509_add_ext(certificate, made, -1), 1);
-    X509_EXTENSION_free(made);
-    assert_true(X509_sign(certificate, key, EVP_sha256()) > 0);
-    authority_serial(certificate, serial);
-    snprintf(issued, sizeof(issued), "%s/issued/%s.pem", its->home, serial);
-    assert_int_equal(pem_replace_certificate(issued, certificate, NULL), TARRY_OK);
-    assert_int_equal(pem_replace_certificate(path, certificate, NULL), TARRY_OK);
-    X509_free(certificate);
-    EVP_PKEY_free(key);
-}
-
 static size_t count_renewed(const bench *its, authority_renewed **made)
 {
     size_t count;
@@ -308,9 +284,9 @@ static void old_certificates_are_renewed(void **state)
     snprintf(path, sizeof(path), "%s/server", its.home);
     authority_remove(path);
     assert_int_equal(authority_add(its.home, identity("server"), hosts, NOW, NULL), TARRY_OK);
-    age(&its, "server", "serverAuth");
-    age(&its, "worker-0", "clientAuth");
-    age(&its, "worker-1", "clientAuth");
+    age_member(its.home, "server", "serverAuth");
+    age_member(its.home, "worker-0", "clientAuth");
+    age_member(its.home, "worker-1", "clientAuth");
     assert_int_equal(authority_revoke(its.home, identity("worker-1"), NOW, NULL), TARRY_OK);
     snprintf(path, sizeof(path), "%s/worker-0", its.home);
     snprintf(away, sizeof(away), "%s/away", its.root);

@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 #include <arpa/inet.h>
-#include <errno.h>
 #include <cmocka.h>
+#include <errno.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "aged_member.h"
+#include "base/memory.h"
 #include "mesh_group.h"
 #include "pki/authority.h"
 #include "pki/authority_files.h"
@@ -83,6 +85,30 @@ static void viewers_are_no_members(void **state)
     const mesh_settings settings = {.listen = "127.0.0.1:0", .credentials = folder};
     assert_int_equal(mesh_create(&settings, &made, &why), TARRY_ERROR_FORMAT);
     assert_non_null(strstr(why.text, "viewer/cert.pem: is a viewer's"));
+    cluster_free(&its);
+}
+
+/* One of a folder of before: it says what to do, and that helps. */
+static void one_sided_certificates_are_renewed(void **state)
+{
+    (void)state;
+    cluster its;
+    mesh *made;
+    tarry_diagnostic why;
+    authority_renewed *renewed;
+    size_t count;
+    cluster_make(&its);
+    age_member(its.home, "worker-0", "clientAuth");
+    const mesh_settings settings = {.listen = "127.0.0.1:0", .credentials = its.credentials[0]};
+    assert_int_equal(mesh_create(&settings, &made, &why), TARRY_ERROR_FORMAT);
+    assert_non_null(strstr(why.text, "worker-0/cert.pem: is for one side of a connection"));
+    assert_non_null(strstr(why.text, "tarry keys renew"));
+    assert_int_equal(authority_renew(its.home, (int64_t)time(NULL), NULL, &renewed, &count, NULL),
+                     TARRY_OK);
+    assert_int_equal(count, 1);
+    memory_release(NULL, renewed);
+    assert_int_equal(mesh_create(&settings, &made, &why), TARRY_OK);
+    mesh_free(made);
     cluster_free(&its);
 }
 
@@ -229,6 +255,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sums_pass_through_tls),
         cmocka_unit_test(viewers_are_no_members),
+        cmocka_unit_test(one_sided_certificates_are_renewed),
         cmocka_unit_test(an_address_is_its_certificates),
         cmocka_unit_test(another_certificate_is_not_taken),
         cmocka_unit_test(strangers_keep_nobody_out),

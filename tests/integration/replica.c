@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "replica.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <tarry/error.h>
+
+#include "engine/shared.h"
+
+static const float RATE = 0.02F, MOMENTUM = 0.5F;
+
+void replica_job_init(replica_job *job, uint32_t workers, uint32_t chunks, size_t dimension)
+{
+    *job = (replica_job){.workers = workers, .chunks = chunks, .dimension = dimension};
+    assert_int_equal(pthread_mutex_init(&job->lock, NULL), 0);
+    for (uint32_t worker = 0; worker < workers; worker++) {
+        job->replicas[worker].job = job;
+        job->replicas[worker].state = calloc(2 * dimension, sizeof(float));
+        assert_non_null(job->replicas[worker].state);
+    }
+}
+
+void replica_job_end(replica_job *job)
+{
+    for (uint32_t worker = 0; worker < job->workers; worker++)
+        free(job->replicas[worker].state);
+    pthread_mutex_destroy(&job->lock);
+}
+
+/* Chunk c pulls coordinate i to (c + i) mod 7, with a strength of its own. */
+int replica_compute(void *user, const tarry_task *task)
+{
+    const replica_job *job = user;
+    memset(task->gradient, 0, task->dimension * sizeof(float));
+    for (uint32_t s = 0; s < task->span_count; s++) {
+        uint32_t chunk = task->spans[s].origin;
+        for (size_t i = 0; i < job->dimension; i++)
+            task->gradient[i] +=
+                (float)(chunk % 3 + 1) * (task->parameters[i] - (float)((chunk + i) % 7));
+    }
+    return 0;
+}
+
+void replica_descend(const replica_job *job, float *state, const float *sum)
+{
+    float *velocity = state + job->dimension;
+    for (size_t i = 0; i < job->dimension; i++) {
+        velocity[i] = MOMENTUM * velocity[i] - RATE * sum[i];
+        state[i] += velocity[i];
+    }
+}
+
+static int step(void *user, uint64_t number, const float *sum)
+{
+    test_replica *own = user;
+    pthread_mutex_lock(&own->job->lock);
+    assert_true(number == own->steps + 1);
+    replica_descend(own->job, own->state, sum);
+    own->steps = number;
+    pthread_mutex_unlock(&own->job->lock);
+    return TARRY_OK;
+}
+
+static int parameters(void *user, float *into)
+{
+    const test_replica *own = user;
+    memcpy(into, own->state, own->job->dimension * sizeof(float));
+    return TARRY_OK;
+}
+
+/* The steps, and the numbers. */
+static uint64_t state_size(void *user)
+{
+    const test_replica *own = user;
+    return sizeof(uint64_t) + 2 * own->job->dimension * sizeof(float);
+}
+
+static int save(void *user, uint64_t first, void *bytes, size_t size)
+{
+    const test_replica *own = user;
+    uint8_t *at = bytes;
+    for (size_t i = 0; i < size; i++) {
+        uint64_t place = first + i;
+        at[i] = place < sizeof(uint64_t) ? ((const uint8_t *)&own->steps)[place]
+                                         : ((const uint8_t *)own->state)[place - sizeof(uint64_t)];
+    }
+    return TARRY_OK;
+}
+
+static int load(void *user, uint64_t total, uint64_t first, const void *bytes, size_t size)
+{
+    test_replica *own = user;
+    const uint8_t *at = bytes;
+    assert_true(total == state_size(user));
+    pthread_mutex_lock(&own->job->lock);
+    for (size_t i = 0; i < size; i++) {
+        uint64_t place = first + i;
+        if (place < sizeof(uint64_t))
+            ((uint8_t *)&own->steps)[place] = at[i];
+        else
+            ((uint8_t *)own->state)[place - sizeof(uint64_t)] = at[i];
+    }
+    own->loads++;
+    pthread_mutex_unlock(&own->job->lock);
+    return TARRY_OK;
+}
+
+tarry_replica replica_of(replica_job *job, uint32_t worker)
+{
+    return (tarry_replica){
+        .user = &job->replicas[worker],
+        .step = step,
+        .parameters = parameters,
+        .state_size = state_size,
+        .save = save,
+        .load = load,
+    };
+}
+
+void replica_check(replica_job *job, uint64_t steps)
+{
+    pthread_mutex_lock(&job->lock);
+    for (uint32_t worker = 0; worker < job->workers; worker++) {
+        const test_replica *own = &job->replicas[worker];
+        assert_true(own->steps == steps);
+        assert_memory_equal(own->state, job->replicas[0].state, 2 * job->dimension * sizeof(float));
+    }
+    pthread_mutex_unlock(&job->lock);
+}
+
+/* ---- engines that lose sums ---- */
+
+typedef struct losing_engine {
+    tarry_engine base;
+    tarry_engine *inner;
+    replica_job *job;
+    uint32_t worker;
+    unsigned sums;
+    bool failing, failed;
+} losing_engine;
+
+static bool is_told(const uint64_t *set, unsigned sum)
+{
+    return sum < 64 && (*set >> sum & 1) != 0;
+}
+
+static void get_address(tarry_engine *engine, uint8_t *bytes, size_t *size)
+{
+    tarry_engine *inner = ((losing_engine *)engine)->inner;
+    inner->methods->address(inner, bytes, size);
+}
+
+static int form(tarry_engine *engine, const tarry_engine_group *group, tarry_diagnostic *diagnostic)
+{
+    tarry_engine *inner = ((losing_engine *)engine)->inner;
+    return inner->methods->form(inner, group, diagnostic);
+}
+
+static int start(tarry_engine *engine, const tarry_engine_sum *sum)
+{
+    losing_engine *own = (losing_engine *)engine;
+    own->sums++;
+    own->failed = false;
+    own->failing = is_told(&own->job->failing[own->worker], own->sums);
+    return own->inner->methods->start(own->inner, sum);
+}
+
+static void wait(tarry_engine *engine, uint64_t until_ns, tarry_engine_progress *progress)
+{
+    losing_engine *own = (losing_engine *)engine;
+    if (own->failing) { /* the others notice */
+        own->inner->methods->abandon(own->inner);
+        own->failing = false;
+        own->failed = true;
+    }
+    *progress =
+        (tarry_engine_progress){.state = TARRY_ENGINE_FAILED, .suspect = TARRY_ENGINE_NOBODY};
+    if (own->failed)
+        return;
+    own->inner->methods->wait(own->inner, until_ns, progress);
+    if (progress->state == TARRY_ENGINE_DONE &&
+        is_told(&own->job->losing[own->worker], own->sums)) {
+        progress->state = TARRY_ENGINE_FAILED;
+        progress->suspect = TARRY_ENGINE_NOBODY;
+    }
+}
+
+static void wake(tarry_engine *engine)
+{
+    tarry_engine *inner = ((losing_engine *)engine)->inner;
+    inner->methods->wake(inner);
+}
+
+static void abandon(tarry_engine *engine)
+{
+    tarry_engine *inner = ((losing_engine *)engine)->inner;
+    inner->methods->abandon(inner);
+}
+
+static void release(tarry_engine *engine)
+{
+    losing_engine *own = (losing_engine *)engine;
+    own->inner->methods->free(own->inner);
+    free(own);
+}
+
+static const tarry_engine_methods methods = {
+    .name = "losing",
+    .address = get_address,
+    .form = form,
+    .start = start,
+    .wait = wait,
+    .wake = wake,
+    .abandon = abandon,
+    .free = release,
+};
+
+int replica_engine(void *job, uint32_t worker, tarry_engine **engine)
+{
+    losing_engine *made = calloc(1, sizeof(*made));
+    assert_non_null(made);
+    made->base.methods = &methods;
+    made->job = job;
+    made->worker = worker;
+    int error = shared_engine_create(1 << 12, NULL, &made->inner, NULL);
+    assert_int_equal(error, TARRY_OK);
+    *engine = &made->base;
+    return TARRY_OK;
+}

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where everyone gets the sum, in one process: replicas are the same to the bit, and what an owner
+ * of the parameters gets from sums at the server. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <tarry/local.h>
+
+#include "replica.h"
+
+enum { WORKERS = 4, CHUNKS = 8, ROUNDS = 12 };
+#define PATIENCE_NS UINT64_C(60000000000)
+
+typedef struct bench {
+    replica_job job;
+    tarry_plan_settings plan_settings;
+    tarry_local_settings settings;
+    const char *straggler_spec; /* NULL: none */
+    tarry_replica replicas[REPLICA_MOST_WORKERS];
+    tarry_sum_id last[REPLICA_MOST_WORKERS];
+    tarry_straggler *straggler;
+    tarry_plan *plan;
+    tarry_runtime *local;
+    tarry_sum_id log[REPLICA_MOST_STEPS];
+    size_t logged;
+    size_t log_fails_at; /* this entry, counted from 1; 0: none */
+} bench;
+
+static int append(void *user, const tarry_sum_id *entry)
+{
+    bench *own = user;
+    if (own->log_fails_at == own->logged + 1)
+        return TARRY_ERROR_FILE;
+    own->log[own->logged++] = *entry;
+    return TARRY_OK;
+}
+
+static void init(bench *own, size_t dimension)
+{
+    *own = (bench){0};
+    replica_job_init(&own->job, WORKERS, CHUNKS, dimension);
+    tarry_plan_settings_init(&own->plan_settings);
+    own->plan_settings.workers = WORKERS;
+    own->plan_settings.chunks = CHUNKS;
+    own->plan_settings.replication = 2;
+    tarry_local_settings_init(&own->settings);
+    own->settings.parameters = own->settings.dimension = dimension;
+    own->settings.compute = replica_compute;
+    own->settings.user = &own->job;
+    own->settings.server.silence_ns = UINT64_C(30000000000);
+    own->settings.server.stripe_length = 100;
+}
+
+static void begin(bench *own, tarry_sum_place place)
+{
+    tarry_diagnostic why;
+    tarry_local_settings *settings = &own->settings;
+    settings->server.sum = place;
+    for (uint32_t worker = 0; worker < WORKERS; worker++)
+        own->replicas[worker] = replica_of(&own->job, worker);
+    settings->replicas = own->replicas;
+    settings->engine = replica_engine;
+    settings->engine_user = &own->job;
+    settings->log.append = append;
+    settings->log.user = own;
+    if (tarry_plan_create(&own->plan_settings, NULL, &own->plan, &why) != TARRY_OK)
+        fail_msg("%s", why.text);
+    if (own->straggler_spec != NULL)
+        assert_int_equal(
+            tarry_straggler_create(own->straggler_spec, WORKERS, 1, NULL, &own->straggler, &why),
+            TARRY_OK);
+    settings->straggler = own->straggler;
+    if (tarry_local_create(own->plan, settings, NULL, &own->local, &why) != TARRY_OK)
+        fail_msg("%s", why.text);
+}
+
+static void stop(bench *own)
+{
+    tarry_runtime_free(own->local, true);
+    tarry_plan_free(own->plan);
+    tarry_straggler_free(own->straggler);
+    own->local = NULL;
+    own->plan = NULL;
+    own->straggler = NULL;
+}
+
+/* The parameters after the rounds, by sums at the server. */
+static float *by_server(bench *own, int rounds)
+{
+    size_t d = own->job.dimension;
+    float *state = calloc(2 * d, sizeof(float)), *sum = calloc(d, sizeof(float));
+    assert_true(state != NULL && sum != NULL);
+    begin(own, TARRY_SUM_SERVER);
+    for (int round = 0; round < rounds; round++) {
+        tarry_round_result result;
+        assert_int_equal(tarry_runtime_round(own->local, state, sum, &result, NULL), TARRY_OK);
+        replica_descend(&own->job, state, sum);
+    }
+    stop(own);
+    free(sum);
+    return state;
+}
+
+static void run_everywhere(bench *own, int rounds)
+{
+    for (int round = 0; round < rounds; round++) {
+        tarry_round_result result;
+        tarry_diagnostic why;
+        if (tarry_runtime_round(own->local, NULL, NULL, &result, &why) != TARRY_OK)
+            fail_msg("round %d: %s", round, why.text);
+        assert_true(result.exact);
+        assert_true(result.sum.step == own->logged);
+        assert_int_equal(tarry_runtime_wait(own->local, WORKERS, PATIENCE_NS, &why), TARRY_OK);
+        replica_check(&own->job, result.sum.step);
+    }
+    assert_int_equal(own->logged, rounds);
+}
+
+/* The caller gets the state as a worker saves it. */
+static void assert_state_can_be_had(bench *own)
+{
+    const test_replica *first = &own->job.replicas[0];
+    size_t wanted = sizeof(uint64_t) + 2 * own->job.dimension * sizeof(float);
+    tarry_sum_id after;
+    void *bytes;
+    uint64_t size;
+    assert_int_equal(
+        tarry_runtime_state(own->local, UINT64_C(30000000000), &after, &bytes, &size, NULL),
+        TARRY_OK);
+    assert_true(size == wanted && after.step == own->logged);
+    assert_memory_equal((uint8_t *)bytes + sizeof(uint64_t), first->state,
+                        wanted - sizeof(uint64_t));
+    tarry_runtime_release_state(own->local, bytes);
+}
+
+static void compare(const bench *own, float *expected)
+{
+    const float *got = own->job.replicas[0].state;
+    double most = 0, scale = 0;
+    for (size_t i = 0; i < own->job.dimension; i++) {
+        most = fmax(most, fabs((double)got[i] - expected[i]));
+        scale = fmax(scale, fabs((double)expected[i]));
+    }
+    if (!(most <= 1e-6 * scale))
+        fail_msg("differs by %g of %g", most, scale);
+    free(expected);
+}
+
+static void equals_the_server(bench *own)
+{
+    float *expected = by_server(own, ROUNDS);
+    begin(own, TARRY_SUM_EVERYWHERE);
+    run_everywhere(own, ROUNDS);
+    assert_state_can_be_had(own);
+    stop(own);
+    compare(own, expected);
+    replica_job_end(&own->job);
+}
+
+static void training_equals_that_by_sums_at_the_server(void **state)
+{
+    (void)state;
+    for (uint32_t parts = 1; parts <= 2; parts++)
+        for (int dynamic = 0; dynamic < 2; dynamic++) {
+            bench own;
+            init(&own, 1001);
+            own.plan_settings.parts = parts;
+            own.settings.server.pick = dynamic ? TARRY_PICK_SHARE : TARRY_PICK_PLAN;
+            equals_the_server(&own);
+        }
+}
+
+static void running_sums_are_summed_too(void **state)
+{
+    (void)state;
+    bench own;
+    init(&own, 1001);
+    own.settings.server.pick = TARRY_PICK_SHARE;
+    own.settings.server.keep = TARRY_KEEP_CREDITED;
+    equals_the_server(&own);
+}
+
+static void stragglers_take_part_with_what_they_have(void **state)
+{
+    (void)state;
+    bench own;
+    init(&own, 300);
+    own.straggler_spec = "shifted-exp:0.001,0.001+slow:1,10";
+    own.settings.server.pick = TARRY_PICK_SHARE;
+    equals_the_server(&own);
+}
+
+static void sum_that_fails_is_made_again(void **state)
+{
+    (void)state;
+    bench own;
+    init(&own, 500);
+    own.job.failing[1] = 1 << 3 | 1 << 5;
+    own.job.failing[3] = 1 << 8;
+    equals_the_server(&own);
+}
+
+static void lost_copy_is_fetched(void **state)
+{
+    (void)state;
+    bench own;
+    init(&own, 500);
+    own.job.losing[2] = 1 << 2 | 1 << 6;
+    own.job.losing[0] = 1 << 6;
+    equals_the_server(&own);
+}
+
+static void who_is_behind_loads_the_state(void **state)
+{
+    (void)state;
+    bench own;
+    init(&own, 500);
+    float *expected = by_server(&own, 8);
+    begin(&own, TARRY_SUM_EVERYWHERE);
+    run_everywhere(&own, 5);
+    stop(&own);
+    /* All but worker 2, which begins anew, go on. */
+    for (uint32_t worker = 0; worker < WORKERS; worker++)
+        own.last[worker] = own.log[own.logged - 1];
+    own.last[2] = (tarry_sum_id){0};
+    own.job.replicas[2].steps = 0;
+    memset(own.job.replicas[2].state, 0, 2 * own.job.dimension * sizeof(float));
+    own.settings.last = own.last;
+    own.settings.log.last[0] = own.log[own.logged - 1];
+    own.settings.log.last[1] = own.log[own.logged - 2];
+    own.settings.log.term = own.log[own.logged - 1].term + 1;
+    begin(&own, TARRY_SUM_EVERYWHERE);
+    for (int round = 5; round < 8; round++) {
+        tarry_round_result result;
+        assert_int_equal(tarry_runtime_round(own.local, NULL, NULL, &result, NULL), TARRY_OK);
+        assert_true(result.sum.step == (uint64_t)round + 1);
+    }
+    assert_int_equal(tarry_runtime_wait(own.local, WORKERS, PATIENCE_NS, NULL), TARRY_OK);
+    replica_check(&own.job, 8);
+    assert_true(own.job.replicas[2].loads == 1);
+    stop(&own);
+    compare(&own, expected);
+    replica_job_end(&own.job);
+}
+
+static void log_that_fails_ends_the_round(void **state)
+{
+    (void)state;
+    bench own;
+    init(&own, 100);
+    own.log_fails_at = 3;
+    begin(&own, TARRY_SUM_EVERYWHERE);
+    run_everywhere(&own, 2);
+    tarry_round_result result;
+    assert_int_equal(tarry_runtime_round(own.local, NULL, NULL, &result, NULL), TARRY_ERROR_FILE);
+    stop(&own);
+    for (uint32_t worker = 0; worker < WORKERS; worker++)
+        assert_true(own.job.replicas[worker].steps == 2); /* nobody stepped on it */
+    replica_job_end(&own.job);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(training_equals_that_by_sums_at_the_server),
+        cmocka_unit_test(running_sums_are_summed_too),
+        cmocka_unit_test(stragglers_take_part_with_what_they_have),
+        cmocka_unit_test(sum_that_fails_is_made_again),
+        cmocka_unit_test(lost_copy_is_fetched),
+        cmocka_unit_test(who_is_behind_loads_the_state),
+        cmocka_unit_test(log_that_fails_ends_the_round),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
