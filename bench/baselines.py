@@ -12,6 +12,7 @@ import math
 import statistics
 
 import harness
+import regimes
 import runner
 from dynamic import PIECES, SPECS
 
@@ -114,6 +115,14 @@ def baselines_links(bench):
         ring = rows[1]["time"]["median"]
         bench.at_most(f"links, {what}: ring - its formula, seconds", abs(ring - expected), 1e-6)
     bench.note("of the ring's time for links", f"{ring - 1:.3f} s")
+
+
+@claim
+def baselines_sums(bench):
+    """With links counted: Tarry at the server against an uncoded star, and everywhere against an uncoded ring."""
+    for what, slow, (star, _, early, ring, _, everywhere) in regimes.sum_cases(bench):
+        bench.at_most(f"{what}: leaving early / uncoded star", early / star, 1 if slow else 1.03, digits=4)
+        bench.at_most(f"{what}: everywhere / uncoded ring", everywhere / ring, 1 if slow else 1.05, digits=4)
 
 
 def recorded(tarry):

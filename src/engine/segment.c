@@ -2,7 +2,6 @@
 #include "engine/segment.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <openssl/rand.h>
@@ -16,12 +15,13 @@
 
 #include "base/bytes.h"
 #include "base/diagnostic.h"
+#include "memory/sealed.h"
 
 enum {
     BOARD_BYTES = 4096, /* the numbers follow */
     BELL_BYTES = 4096,
     KEY_BYTES = 16,
-    BOOT_BYTES = 16,
+    BOOT_BYTES = SEALED_BOOT_BYTES,
 };
 static const uint32_t MAGIC = 0x31474553; /* "SEG1" */
 
@@ -32,39 +32,21 @@ typedef struct location {
     uint32_t process, board_file, bell_file;
     uint64_t count;
     uint64_t processes; /* the name space of process numbers */
+    uint32_t user;
     uint8_t boot[BOOT_BYTES];
     uint8_t key[KEY_BYTES];
 } location;
 
 /* ---- this machine ---- */
 
-/* The system's name of the time since it started, so that a process of another machine is not
- * looked for on this one. */
-static bool read_boot(uint8_t boot[BOOT_BYTES])
-{
-    char text[37] = "";
-    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
-    if (file == NULL)
-        return false;
-    bool good = fread(text, 1, sizeof(text) - 1, file) == sizeof(text) - 1;
-    fclose(file);
-    const char *at = text;
-    for (size_t i = 0; good && i < BOOT_BYTES; i++, at += 2) {
-        unsigned value;
-        at += *at == '-';
-        good = sscanf(at, "%2x", &value) == 1;
-        boot[i] = (uint8_t)value;
-    }
-    return good;
-}
-
 /* Where process numbers mean what they mean here. */
 static bool read_here(location *here)
 {
     struct stat name_space;
-    if (stat("/proc/self/ns/pid", &name_space) != 0 || !read_boot(here->boot))
+    if (stat("/proc/self/ns/pid", &name_space) != 0 || !sealed_boot(here->boot))
         return false;
     here->processes = name_space.st_ino;
+    here->user = geteuid();
     return true;
 }
 
@@ -80,6 +62,7 @@ static void write_address(const location *of, uint8_t *at)
     at = bytes_put(at, of->processes, 8);
     memcpy(at, of->boot, BOOT_BYTES);
     memcpy(at + BOOT_BYTES, of->key, KEY_BYTES);
+    bytes_put(at + BOOT_BYTES + KEY_BYTES, of->user, 4);
 }
 
 static bool read_address(const uint8_t *at, location *of)
@@ -91,9 +74,10 @@ static bool read_address(const uint8_t *at, location *of)
     of->processes = bytes_get(at + 24, 8);
     memcpy(of->boot, at + 32, BOOT_BYTES);
     memcpy(of->key, at + 32 + BOOT_BYTES, KEY_BYTES);
+    of->user = (uint32_t)bytes_get(at + 32 + BOOT_BYTES + KEY_BYTES, 4);
     return bytes_get(at, 4) == MAGIC && of->process >= 1 && of->process <= INT_MAX &&
            of->board_file <= INT_MAX && of->bell_file <= INT_MAX && of->count >= 1 &&
-           of->count <= (SIZE_MAX / 2 - BOARD_BYTES) / sizeof(float);
+           of->count <= SEGMENT_MOST;
 }
 
 bool segment_read_address(const uint8_t *address, size_t size, size_t *count)
@@ -105,11 +89,17 @@ bool segment_read_address(const uint8_t *address, size_t size, size_t *count)
     return true;
 }
 
+/* Of one machine and user, so that /proc leads from either to the other. */
+static bool meet(const location *a, const location *b)
+{
+    return a->processes == b->processes && a->user == b->user &&
+           memcmp(a->boot, b->boot, BOOT_BYTES) == 0;
+}
+
 bool segment_addresses_meet(const uint8_t *one, const uint8_t *other)
 {
     location a, b;
-    return read_address(one, &a) && read_address(other, &b) && a.processes == b.processes &&
-           memcmp(a.boot, b.boot, BOOT_BYTES) == 0;
+    return read_address(one, &a) && read_address(other, &b) && meet(&a, &b);
 }
 
 int segment_address(const segment *own, uint8_t *address, tarry_diagnostic *diagnostic)
@@ -134,33 +124,12 @@ static size_t board_bytes(size_t count)
     return BOARD_BYTES + count * sizeof(float);
 }
 
-static void *map(int file, size_t bytes, int protection)
-{
-    void *at = mmap(NULL, bytes, protection, MAP_SHARED, file, 0);
-    return at == MAP_FAILED ? NULL : at;
-}
-
 static void segment_set(segment *of, void *board, void *bell, size_t count)
 {
     of->board = board;
     of->numbers = (float *)((char *)board + BOARD_BYTES);
     of->count = count;
     of->bell = bell;
-}
-
-/* A file of memory of this size, mapped; the memory is taken now, as a write would end the process
- * if there were none later. *file: -1 or the file, to be closed, also on failure. */
-static void *make_memory(const char *name, size_t bytes, int *file)
-{
-    *file = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (*file < 0 || fallocate(*file, 0, 0, (off_t)bytes) != 0)
-        return NULL;
-    return map(*file, bytes, PROT_READ | PROT_WRITE);
-}
-
-static bool seal(int file, int more)
-{
-    return fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL | more) == 0;
 }
 
 static void close_file(int file)
@@ -179,22 +148,21 @@ static void unmap(void *board, void *bell, size_t count)
 
 int segment_create(size_t count, segment *own, tarry_diagnostic *diagnostic)
 {
-    if (count < 1 || count > (PTRDIFF_MAX - BOARD_BYTES) / sizeof(float))
+    if (count < 1 || count > SEGMENT_MOST)
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT, "shared memory: %zu numbers", count);
-    int board_file, bell_file = -1;
-    void *bell = NULL, *board = make_memory("tarry-sum", board_bytes(count), &board_file);
-    if (board != NULL)
-        bell = make_memory("tarry-bell", BELL_BYTES, &bell_file);
-    /* The mapping above stays the only one that can write to the board. */
-    if (bell == NULL || !seal(board_file, F_SEAL_FUTURE_WRITE) || !seal(bell_file, 0) ||
-        RAND_bytes(((segment_board *)board)->key, KEY_BYTES) != 1) {
-        int error =
-            diagnose(diagnostic, TARRY_ERROR_SYSTEM, "shared memory: %zu bytes can't be had: %s",
-                     board_bytes(count), strerror(errno));
+    int board_file = -1, bell_file = -1;
+    void *bell = NULL, *board = NULL;
+    int error = sealed_make("tarry-sum", board_bytes(count), SEALED_READ, &board, &board_file);
+    if (error == TARRY_OK)
+        error = sealed_make("tarry-bell", BELL_BYTES, SEALED_WRITE, &bell, &bell_file);
+    if (error == TARRY_OK && RAND_bytes(((segment_board *)board)->key, KEY_BYTES) != 1)
+        error = TARRY_ERROR_SYSTEM;
+    if (error != TARRY_OK) {
         unmap(board, bell, count);
         close_file(board_file);
         close_file(bell_file);
-        return error;
+        return diagnose(diagnostic, error, "shared memory: %zu bytes can't be had",
+                        board_bytes(count));
     }
     segment_set(own, board, bell, count);
     own->board_file = board_file;
@@ -202,36 +170,24 @@ int segment_create(size_t count, segment *own, tarry_diagnostic *diagnostic)
     return TARRY_OK;
 }
 
-/* A file of another process, if it keeps its size. */
-static int open_file(const location *of, uint32_t file, int flags, size_t bytes)
+/* Maps a file of another process; NULL: it can't be, or is not what it should be. */
+static void *open_memory(const location *of, uint32_t file, sealed_access access, size_t bytes)
 {
-    enum { FIXED = F_SEAL_SHRINK | F_SEAL_GROW };
     char path[64];
-    struct stat status;
+    void *memory;
     snprintf(path, sizeof(path), "/proc/%u/fd/%u", of->process, file);
-    int opened = open(path, flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (opened < 0)
-        return -1;
-    if (fstat(opened, &status) == 0 && S_ISREG(status.st_mode) && status.st_size == (off_t)bytes &&
-        (fcntl(opened, F_GET_SEALS) & FIXED) == FIXED)
-        return opened;
-    close(opened);
-    return -1;
+    return sealed_open(path, bytes, of->user, access, &memory) == TARRY_OK ? memory : NULL;
 }
 
 int segment_open(const uint8_t *address, segment *other, tarry_diagnostic *diagnostic)
 {
     location of, here;
-    if (!read_address(address, &of) || !read_here(&here) || of.processes != here.processes ||
-        memcmp(of.boot, here.boot, BOOT_BYTES) != 0)
-        return diagnose(diagnostic, TARRY_ERROR_SYSTEM, "its memory is on another machine");
+    if (!read_address(address, &of) || !read_here(&here) || !meet(&of, &here))
+        return diagnose(diagnostic, TARRY_ERROR_SYSTEM,
+                        "its memory is another machine's or another user's");
     size_t count = (size_t)of.count;
-    int board_file = open_file(&of, of.board_file, O_RDONLY, board_bytes(count));
-    int bell_file = open_file(&of, of.bell_file, O_RDWR, BELL_BYTES);
-    void *board = board_file < 0 ? NULL : map(board_file, board_bytes(count), PROT_READ);
-    void *bell = bell_file < 0 ? NULL : map(bell_file, BELL_BYTES, PROT_READ | PROT_WRITE);
-    close_file(board_file);
-    close_file(bell_file);
+    void *board = open_memory(&of, of.board_file, SEALED_READ, board_bytes(count));
+    void *bell = open_memory(&of, of.bell_file, SEALED_WRITE, BELL_BYTES);
     if (board == NULL || bell == NULL ||
         memcmp(((segment_board *)board)->key, of.key, KEY_BYTES) != 0) {
         unmap(board, bell, count);

@@ -42,7 +42,10 @@ typedef struct segment {
     int board_file, bell_file; /* of the own one; else -1 */
 } segment;
 
-enum { SEGMENT_ADDRESS = 64 }; /* bytes */
+enum {
+    SEGMENT_ADDRESS = 88,   /* bytes */
+    SEGMENT_MOST = 1 << 26, /* numbers: 256 MB, which are taken from the machine at once */
+};
 
 /* A segment with room for `count` >= 1 numbers. Errors: ARGUMENT (a count that is too large),
  * SYSTEM (no memory, above all). */
@@ -52,7 +55,7 @@ int segment_address(const segment *own, uint8_t *address, tarry_diagnostic *diag
 
 /* Whether the bytes are an address, and if so, the numbers of its segment. */
 bool segment_read_address(const uint8_t *address, size_t size, size_t *count);
-/* Whether both are of this machine, where either can open the other. */
+/* Whether both are of one machine and one user, where either can open the other. */
 bool segment_addresses_meet(const uint8_t *one, const uint8_t *other);
 /* Opens what another member shows; nothing in it is believed but what was checked. Errors: SYSTEM
  * (its process is gone, on another machine, or another user's, or it is not what the address says).

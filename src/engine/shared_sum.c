@@ -92,8 +92,8 @@ static uint64_t make_tag(const shared_engine *engine, const tarry_engine_sum *su
 static size_t stripe_length(size_t slot_numbers, const tarry_engine_sum *sum, uint32_t count)
 {
     size_t part = (sum->dimension - 1) / sum->parts + 1;
-    size_t rounding = (size_t)sum->parts * 2 *
-                      LINE; /* a share is at most that much longer than the n-th of its stripe */
+    /* A share is at most that much longer than the n-th of its stripe. */
+    size_t rounding = (size_t)sum->parts * 2 * LINE;
     if (slot_numbers <= rounding)
         return 0;
     size_t most = (slot_numbers - rounding) / (count + sum->parts) * count / LINE * LINE;

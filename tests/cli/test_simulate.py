@@ -653,6 +653,8 @@ class Usage(SimulateTest):
         ("--scheme queue:backup=2", "--scheme: queue:backup=2: backup: '2' is not one of yes, no"),
         ("--scheme partial:backup=no", "--scheme: partial:backup=no: backup: no setting of this scheme"),
         ("--scheme own:sum=ring,upload=each", "--scheme: own:sum=ring,upload=each: upload=each goes with sum=server"),
+        ("--scheme tarry:sum=ring,early=yes",
+         "--scheme: tarry:sum=ring,early=yes: early: yes cannot be combined with sum ring"),
         ("--scheme queue:sum=ring", "--scheme: queue:sum=ring: sum: no setting of this scheme"),
         ("--slow-links 3", "--slow-links: '3' is not K,FACTOR"),
         ("--slow-links 3,0.5", "--slow-links: 0.5 is not in the range 1 to 1e+09"),

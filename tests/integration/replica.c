@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "replica.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -12,13 +13,16 @@
 #include <tarry/error.h>
 
 #include "engine/shared.h"
+#include "runtime/clock.h"
 
+#define PATIENCE_NS UINT64_C(60000000000)
 static const float RATE = 0.02F, MOMENTUM = 0.5F;
 
 void replica_job_init(replica_job *job, uint32_t workers, uint32_t chunks, size_t dimension)
 {
     *job = (replica_job){.workers = workers, .chunks = chunks, .dimension = dimension};
     assert_int_equal(pthread_mutex_init(&job->lock, NULL), 0);
+    assert_int_equal(clock_init_condition(&job->change), 0);
     for (uint32_t worker = 0; worker < workers; worker++) {
         job->replicas[worker].job = job;
         job->replicas[worker].state = calloc(2 * dimension, sizeof(float));
@@ -30,6 +34,7 @@ void replica_job_end(replica_job *job)
 {
     for (uint32_t worker = 0; worker < job->workers; worker++)
         free(job->replicas[worker].state);
+    pthread_cond_destroy(&job->change);
     pthread_mutex_destroy(&job->lock);
 }
 
@@ -63,6 +68,7 @@ static int step(void *user, uint64_t number, const float *sum)
     assert_true(number == own->steps + 1);
     replica_descend(own->job, own->state, sum);
     own->steps = number;
+    pthread_cond_broadcast(&own->job->change);
     pthread_mutex_unlock(&own->job->lock);
     return TARRY_OK;
 }
@@ -107,6 +113,7 @@ static int load(void *user, uint64_t total, uint64_t first, const void *bytes, s
             ((uint8_t *)own->state)[place - sizeof(uint64_t)] = at[i];
     }
     own->loads++;
+    pthread_cond_broadcast(&own->job->change);
     pthread_mutex_unlock(&own->job->lock);
     return TARRY_OK;
 }
@@ -123,6 +130,24 @@ tarry_replica replica_of(replica_job *job, uint32_t worker)
     };
 }
 
+static bool have_stepped(const replica_job *job, uint64_t steps)
+{
+    for (uint32_t worker = 0; worker < job->workers; worker++)
+        if (job->replicas[worker].steps < steps)
+            return false;
+    return true;
+}
+
+void replica_await(replica_job *job, uint64_t steps)
+{
+    struct timespec until = clock_timespec(clock_from_now(PATIENCE_NS));
+    pthread_mutex_lock(&job->lock);
+    while (!have_stepped(job, steps))
+        if (pthread_cond_timedwait(&job->change, &job->lock, &until) != 0)
+            fail_msg("not all have stepped %llu times", (unsigned long long)steps);
+    pthread_mutex_unlock(&job->lock);
+}
+
 void replica_check(replica_job *job, uint64_t steps)
 {
     pthread_mutex_lock(&job->lock);
@@ -132,6 +157,43 @@ void replica_check(replica_job *job, uint64_t steps)
         assert_memory_equal(own->state, job->replicas[0].state, 2 * job->dimension * sizeof(float));
     }
     pthread_mutex_unlock(&job->lock);
+}
+
+float *replica_expect(const replica_job *job, uint64_t steps)
+{
+    size_t d = job->dimension;
+    float *state = calloc(2 * d, sizeof(float)), *sum = calloc(d, sizeof(float));
+    float *gradient = calloc(d, sizeof(float));
+    assert_true(state != NULL && sum != NULL && gradient != NULL);
+    for (uint64_t step = 0; step < steps; step++) {
+        memset(sum, 0, d * sizeof(float));
+        for (uint32_t chunk = 0; chunk < job->chunks; chunk++) {
+            const tarry_span span = {.origin = chunk, .count = 1, .of = 1};
+            replica_compute((void *)job, &(tarry_task){.parameters = state,
+                                                       .spans = &span,
+                                                       .span_count = 1,
+                                                       .gradient = gradient,
+                                                       .dimension = d});
+            for (size_t i = 0; i < d; i++)
+                sum[i] += gradient[i];
+        }
+        replica_descend(job, state, sum);
+    }
+    free(gradient);
+    free(sum);
+    return state;
+}
+
+void replica_compare(const replica_job *job, const float *expected)
+{
+    const float *got = job->replicas[0].state;
+    double most = 0, scale = 0;
+    for (size_t i = 0; i < job->dimension; i++) {
+        most = fmax(most, fabs((double)got[i] - expected[i]));
+        scale = fmax(scale, fabs((double)expected[i]));
+    }
+    if (!(most <= 1e-6 * scale))
+        fail_msg("differs by %g of %g", most, scale);
 }
 
 /* ---- engines that lose sums ---- */

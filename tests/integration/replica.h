@@ -25,6 +25,7 @@ typedef struct replica_job {
     size_t dimension;
     uint32_t workers, chunks;
     pthread_mutex_t lock;
+    pthread_cond_t change;
     test_replica replicas[REPLICA_MOST_WORKERS];
     /* Engines that fail: at these of a worker's sums, counted from 1, by a set of bits. */
     uint64_t losing[REPLICA_MOST_WORKERS];  /* its own copy of a sum that was made */
@@ -37,10 +38,16 @@ void replica_job_end(replica_job *job);
 int replica_compute(void *user, const tarry_task *task);
 /* Of a worker. */
 tarry_replica replica_of(replica_job *job, uint32_t worker);
+/* The state after so many steps, worked out in this thread; the caller's to free. */
+float *replica_expect(const replica_job *job, uint64_t steps);
+/* Asserts that the first worker's parameters are those, to 1e-6 of the largest. */
+void replica_compare(const replica_job *job, const float *expected);
 /* A step of an owner that has the parameters itself, as replicas do it: state is 2 d numbers. */
 void replica_descend(const replica_job *job, float *state, const float *sum);
 /* For tarry_local_settings: engines in shared memory, which lose what the job says. */
 int replica_engine(void *job, uint32_t worker, tarry_engine **engine);
+/* Waits until all workers have stepped so often, where they do so by themselves. */
+void replica_await(replica_job *job, uint64_t steps);
 /* Asserts that all workers have stepped `steps` times, and that their states are the same to the
  * bit. */
 void replica_check(replica_job *job, uint64_t steps);

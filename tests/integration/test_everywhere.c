@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where everyone gets the sum, in one process: replicas are the same to the bit, and what an owner
  * of the parameters gets from sums at the server. */
-#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -142,14 +141,7 @@ static void assert_state_can_be_had(bench *own)
 
 static void compare(const bench *own, float *expected)
 {
-    const float *got = own->job.replicas[0].state;
-    double most = 0, scale = 0;
-    for (size_t i = 0; i < own->job.dimension; i++) {
-        most = fmax(most, fabs((double)got[i] - expected[i]));
-        scale = fmax(scale, fabs((double)expected[i]));
-    }
-    if (!(most <= 1e-6 * scale))
-        fail_msg("differs by %g of %g", most, scale);
+    replica_compare(&own->job, expected);
     free(expected);
 }
 

@@ -146,6 +146,8 @@ static int settle(const scheme_settings *settings, const scheme_frame *frame, co
     plan->pieces = of->pieces;
     plan->replication = of->replication;
     plan->parts = of->parts;
+    if (settings->model.kind == BASELINE_NONE && settings->sum != TARRY_SIM_STAR)
+        variant->run.settings.server.sum = TARRY_SUM_EVERYWHERE;
     uint32_t given = settings->run.given | TARRY_SETTING_BIT(TARRY_SETTING_WORKERS);
     int error = tarry_settings_settle(&variant->run.settings, given, &conflict);
     bool ordered = (given & TARRY_SETTING_BIT(TARRY_SETTING_ORDER)) != 0;

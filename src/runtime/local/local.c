@@ -127,7 +127,8 @@ static int introduce_workers(local_runtime *local)
     int error = TARRY_OK;
     for (uint32_t worker = 0; worker < workers_of(local); worker++)
         for (uint32_t other = 0; other < workers_of(local) && error == TARRY_OK; other++)
-            error = local_worker_meet(&local->workers[worker], &local->workers[other]);
+            if (other != worker)
+                error = local_worker_meet(&local->workers[worker], &local->workers[other]);
     return error;
 }
 

@@ -241,6 +241,15 @@ static void want_state(void *user)
         wake(self, COLLECTIVE_REDUCE);
 }
 
+static int meet_itself(collective *self)
+{
+    tarry_engine *engine = self->settings.engine;
+    uint8_t bytes[TARRY_ENGINE_ADDRESS_MOST];
+    size_t size = 0;
+    engine->methods->address(engine, bytes, &size);
+    return collective_meet(self, self->settings.worker, bytes, size);
+}
+
 int collective_create(const collective_settings *settings, const tarry_allocator *allocator,
                       collective **made)
 {
@@ -253,6 +262,8 @@ int collective_create(const collective_settings *settings, const tarry_allocator
     int error = init_locks(self);
     if (error == TARRY_OK)
         error = allocate(self);
+    if (error == TARRY_OK)
+        error = meet_itself(self);
     if (error == TARRY_OK)
         error = publish(self);
     if (error != TARRY_OK) {

@@ -358,7 +358,8 @@ static void an_address_is_not_believed(void **state)
     check_changed_address(&group, of, 23, 0xff, TARRY_ERROR_ARGUMENT);
     check_changed_address(&group, of, 24, 1, TARRY_OK);
     check_changed_address(&group, of, 32, 1, TARRY_OK);
-    check_changed_address(&group, of, SEGMENT_ADDRESS - 1, 1, TARRY_OK);
+    check_changed_address(&group, of, 68, 1, TARRY_OK);
+    check_changed_address(&group, of, SEGMENT_ADDRESS - 4, 1, TARRY_OK);
     sum_case_free(of);
     free_engines(&group);
 }
@@ -388,6 +389,9 @@ static void groups_that_make_no_sense_are_refused(void **state)
                      TARRY_ERROR_ARGUMENT);
     assert_true(shared_engine_reaches(first, address, SEGMENT_ADDRESS));
     address[33] ^= 1; /* another machine */
+    assert_false(shared_engine_reaches(first, address, SEGMENT_ADDRESS));
+    address[33] ^= 1;
+    address[SEGMENT_ADDRESS - 4] ^= 1; /* another user */
     assert_false(shared_engine_reaches(first, address, SEGMENT_ADDRESS));
     free_engines(&group);
 }

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/tcp/net/share.h"
 
-#include <fcntl.h>
 #include <openssl/rand.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/digest.h"
+#include "memory/sealed.h"
 
 #define PREFIX "tarry-"
 #define DIGITS "0123456789"
@@ -21,7 +20,6 @@ enum {
     LABEL_BYTES = sizeof(PREFIX) + TOKEN_BYTES,
     PATH_BYTES = 40,
     TARGET_BYTES = 80,
-    BOOT_ID_BYTES = 36,
 };
 
 /* A sequence lock: odd while the numbers are being written, and different afterwards. */
@@ -35,33 +33,10 @@ _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "two processes don't share a lock");
 
 void share_host(uint8_t host[SHARE_HOST_BYTES])
 {
-    uint8_t text[BOOT_ID_BYTES], whole[32];
+    uint8_t text[SEALED_BOOT_BYTES], whole[32];
     memset(host, 0, SHARE_HOST_BYTES);
-    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return;
-    ssize_t got = read(fd, text, sizeof(text));
-    close(fd);
-    if (got == BOOT_ID_BYTES && digest_of_bytes(text, BOOT_ID_BYTES, whole) == 0)
+    if (sealed_boot(text) && digest_of_bytes(text, SEALED_BOOT_BYTES, whole) == 0)
         memcpy(host, whole, SHARE_HOST_BYTES);
-}
-
-static int map(int fd, size_t bytes, share *mapped)
-{
-    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (memory == MAP_FAILED)
-        return TARRY_ERROR_SYSTEM;
-    mapped->memory = memory;
-    mapped->bytes = bytes;
-    return TARRY_OK;
-}
-
-/* fallocate, so that a lack of memory shows here and not when the numbers are written. */
-static bool reserve(int fd, size_t bytes)
-{
-    return bytes <= INT64_MAX && fchmod(fd, S_IRUSR | S_IWUSR) == 0 &&
-           posix_fallocate(fd, 0, (off_t)bytes) == 0 &&
-           fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0;
 }
 
 static bool draw_token(char token[TOKEN_BYTES])
@@ -81,16 +56,11 @@ int share_create(size_t bytes, share *made)
     if (bytes == 0 || !draw_token(token))
         return TARRY_ERROR_SYSTEM;
     snprintf(label, sizeof(label), PREFIX "%s", token);
-    int fd = memfd_create(label, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (fd < 0)
-        return TARRY_ERROR_SYSTEM;
-    int error = reserve(fd, bytes) ? map(fd, bytes, &created) : TARRY_ERROR_SYSTEM;
-    if (error != TARRY_OK) {
-        close(fd);
+    int error = sealed_make(label, bytes, SEALED_WRITE, &created.memory, &created.fd);
+    if (error != TARRY_OK)
         return error;
-    }
-    created.fd = fd;
-    snprintf(created.name, sizeof(created.name), "%ld/%d/%s", (long)getpid(), fd, token);
+    created.bytes = bytes;
+    snprintf(created.name, sizeof(created.name), "%ld/%d/%s", (long)getpid(), created.fd, token);
     *made = created;
     return TARRY_OK;
 }
@@ -128,22 +98,12 @@ int share_open(const char *name, size_t bytes, uid_t owner, share *opened)
         return TARRY_ERROR_FORMAT;
     if (!is_meant(path, target))
         return TARRY_ERROR_SYSTEM;
-    int fd = open(path, O_RDWR | O_CLOEXEC);
-    if (fd < 0)
-        return TARRY_ERROR_SYSTEM;
-    struct stat what;
-    int error = TARRY_ERROR_SYSTEM;
-    int seals = fcntl(fd, F_GET_SEALS);
-    if (fstat(fd, &what) == 0)
-        error = S_ISREG(what.st_mode) && what.st_uid == owner && bytes > 0 &&
-                        (uintmax_t)what.st_size == bytes && seals >= 0 &&
-                        (seals & F_SEAL_SHRINK) != 0
-                    ? map(fd, bytes, &found)
-                    : TARRY_ERROR_FORMAT;
-    close(fd);
-    if (error == TARRY_OK)
-        *opened = found;
-    return error;
+    int error = sealed_open(path, bytes, owner, SEALED_WRITE, &found.memory);
+    if (error != TARRY_OK)
+        return error;
+    found.bytes = bytes;
+    *opened = found;
+    return TARRY_OK;
 }
 
 void share_unlink(share *self)

@@ -48,7 +48,7 @@ static void on_deadline(uv_timer_t *handle)
 {
     tarry_tcp_server *server = handle->data;
     server->armed_ns = TARRY_NEVER;
-    if (server->base.host->round.running)
+    if (server->base.host->round.running || tcp_server_is_everywhere(server))
         host_step(server->base.host, &(tarry_event){.type = TARRY_EVENT_TIME});
 }
 

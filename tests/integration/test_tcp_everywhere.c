@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where everyone gets the sum, over connections: a server and its workers as threads. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+
+#include <tarry/tcp.h>
+
+#include "key_folder.h"
+#include "replica.h"
+
+enum { WORKERS = 4, CHUNKS = 8, MOST_LOGGED = 64 };
+#define PATIENCE_NS UINT64_C(60000000000)
+
+typedef struct bench bench;
+
+typedef struct member {
+    bench *owner;
+    uint32_t id;
+    tarry_tcp_worker *worker;
+    pthread_t thread;
+    bool runs;
+    int result;
+    tarry_diagnostic diagnostic;
+} member;
+
+struct bench {
+    replica_job job;
+    bool tls, shares;
+    key_folder keys;
+    tarry_plan *plan;
+    tarry_runtime *server;
+    char address[128];
+    member members[WORKERS];
+    tarry_sum_id log[MOST_LOGGED];
+    size_t logged;
+};
+
+static int append(void *user, const tarry_sum_id *entry)
+{
+    bench *own = user;
+    assert_true(own->logged < MOST_LOGGED);
+    own->log[own->logged++] = *entry;
+    return TARRY_OK;
+}
+
+/* ---- workers ---- */
+
+static int begin_job(void *user, tarry_tcp_worker *worker, const tarry_tcp_job *job,
+                     uint8_t data[TARRY_DIGEST_SIZE], tarry_diagnostic *diagnostic)
+{
+    const member *its = user;
+    (void)data;
+    (void)diagnostic;
+    assert_int_equal(job->sum, TARRY_SUM_EVERYWHERE);
+    assert_int_equal(job->worker, its->id);
+    const tarry_replica replica = replica_of(&its->owner->job, its->id);
+    tarry_tcp_worker_replica(worker, &replica, NULL);
+    return TARRY_OK;
+}
+
+static int compute(void *user, const tarry_task *task)
+{
+    const member *its = user;
+    return replica_compute(&its->owner->job, task);
+}
+
+static void *run(void *user)
+{
+    member *its = user;
+    its->result = tarry_tcp_worker_run(its->worker, &its->diagnostic);
+    return NULL;
+}
+
+static void start(bench *own, uint32_t id)
+{
+    member *its = &own->members[id];
+    tarry_diagnostic why;
+    tarry_tcp_worker_settings settings;
+    tarry_tcp_worker_settings_init(&settings);
+    settings.connect = own->address;
+    settings.worker = id;
+    settings.begin = begin_job;
+    settings.compute = compute;
+    settings.user = its;
+    settings.share = own->shares;
+    settings.security.insecure = !own->tls;
+    char name[32];
+    snprintf(name, sizeof(name), "worker-%u", (unsigned)id);
+    if (own->tls)
+        settings.security.credentials = key_folder_member(&own->keys, 1, name);
+    its->owner = own;
+    its->id = id;
+    if (tarry_tcp_worker_create(&settings, NULL, &its->worker, &why) != TARRY_OK)
+        fail_msg("%s", why.text);
+    assert_int_equal(pthread_create(&its->thread, NULL, run, its), 0);
+    its->runs = true;
+}
+
+static void join(member *its, int result)
+{
+    if (!its->runs)
+        return;
+    assert_int_equal(pthread_join(its->thread, NULL), 0);
+    if (its->result != result)
+        fail_msg("worker %u: %d: %s", its->id, its->result, its->diagnostic.text);
+    tarry_tcp_worker_free(its->worker);
+    its->runs = false;
+}
+
+/* ---- the server ---- */
+
+static void begin(bench *own, size_t dimension)
+{
+    tarry_diagnostic why;
+    tarry_plan_settings plan;
+    tarry_plan_settings_init(&plan);
+    plan.workers = WORKERS;
+    plan.chunks = CHUNKS;
+    plan.replication = 2;
+    assert_int_equal(tarry_plan_create(&plan, NULL, &own->plan, NULL), TARRY_OK);
+    replica_job_init(&own->job, WORKERS, CHUNKS, dimension);
+    const char *const listen[] = {"127.0.0.1:0"};
+    tarry_tcp_server_settings settings;
+    tarry_tcp_server_settings_init(&settings);
+    settings.listen = listen;
+    settings.listen_count = 1;
+    settings.parameters = settings.dimension = dimension;
+    settings.server.sum = TARRY_SUM_EVERYWHERE;
+    settings.server.pick = TARRY_PICK_SHARE;
+    settings.server.silence_ns = UINT64_C(30000000000);
+    settings.patience_ns = PATIENCE_NS;
+    settings.share = own->shares;
+    settings.log = (tarry_sum_log){.append = append, .user = own};
+    settings.security.insecure = !own->tls;
+    if (own->tls) {
+        key_folder_make(&own->keys);
+        settings.security.credentials = key_folder_member(&own->keys, 0, "server");
+    }
+    if (tarry_tcp_server_create(own->plan, &settings, NULL, &own->server, &why) != TARRY_OK)
+        fail_msg("%s", why.text);
+    snprintf(own->address, sizeof(own->address), "%s", tarry_runtime_address(own->server, 0));
+    for (uint32_t id = 0; id < WORKERS; id++)
+        start(own, id);
+    if (tarry_runtime_wait(own->server, WORKERS, PATIENCE_NS, &why) != TARRY_OK)
+        fail_msg("%s", why.text);
+}
+
+static void end(bench *own)
+{
+    tarry_runtime_free(own->server, true);
+    for (uint32_t id = 0; id < WORKERS; id++)
+        join(&own->members[id], TARRY_OK);
+    tarry_plan_free(own->plan);
+    if (own->tls)
+        key_folder_remove(&own->keys);
+    replica_job_end(&own->job);
+}
+
+static void run_rounds(bench *own, int rounds)
+{
+    for (int round = 0; round < rounds; round++) {
+        tarry_round_result result;
+        tarry_diagnostic why;
+        if (tarry_runtime_round(own->server, NULL, NULL, &result, &why) != TARRY_OK)
+            fail_msg("round %d: %s", round, why.text);
+        assert_true(result.exact && result.sum.step == own->logged);
+    }
+}
+
+/* All have the state after the last sum, which is that of a single thread. */
+static void check(bench *own)
+{
+    replica_await(&own->job, own->logged);
+    replica_check(&own->job, own->logged);
+    float *expected = replica_expect(&own->job, own->logged);
+    replica_compare(&own->job, expected);
+    free(expected);
+}
+
+/* ---- tests ---- */
+
+static void train(bench *own, size_t dimension)
+{
+    begin(own, dimension);
+    run_rounds(own, 10);
+    check(own);
+    end(own);
+}
+
+static void training_over_connections_is_that_of_one_thread(void **state)
+{
+    (void)state;
+    bench own = {.shares = false};
+    train(&own, 5000);
+}
+
+static void training_in_shared_memory_is_that_of_one_thread(void **state)
+{
+    (void)state;
+    bench own = {.shares = true};
+    train(&own, 5000);
+}
+
+static void training_with_certificates_is_that_of_one_thread(void **state)
+{
+    (void)state;
+    bench own = {.tls = true};
+    train(&own, 5000);
+}
+
+/* A process that comes in the place of one that has gone has the first state. */
+static void who_comes_later_loads_the_state(void **state)
+{
+    (void)state;
+    bench own = {0};
+    begin(&own, 5000);
+    run_rounds(&own, 4);
+    check(&own);
+    tarry_tcp_worker_leave(own.members[2].worker, 0);
+    run_rounds(&own, 3);
+    join(&own.members[2], TARRY_OK);
+    test_replica *gone = &own.job.replicas[2];
+    gone->steps = 0;
+    memset(gone->state, 0, 2 * own.job.dimension * sizeof(float));
+    start(&own, 2);
+    if (tarry_runtime_wait(own.server, WORKERS, PATIENCE_NS, NULL) != TARRY_OK)
+        fail_msg("it does not come back");
+    run_rounds(&own, 4);
+    check(&own);
+    assert_true(gone->loads == 1);
+    end(&own);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(training_over_connections_is_that_of_one_thread),
+        cmocka_unit_test(training_in_shared_memory_is_that_of_one_thread),
+        cmocka_unit_test(training_with_certificates_is_that_of_one_thread),
+        cmocka_unit_test(who_comes_later_loads_the_state),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

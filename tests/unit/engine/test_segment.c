@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What others can do to a segment, and what is refused of what they show. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "engine/segment.h"
+
+enum { NUMBERS = 1000, BOARD_FILE = 8, BELL_FILE = 12 }; /* places in an address */
+
+static int open_again(int file, int flags)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", file);
+    return open(path, flags);
+}
+
+static void others_read_a_segment_and_ring_its_bell(void **state)
+{
+    (void)state;
+    segment own, other;
+    uint8_t address[SEGMENT_ADDRESS];
+    assert_int_equal(segment_create(NUMBERS, &own, NULL), TARRY_OK);
+    assert_int_equal(segment_address(&own, address, NULL), TARRY_OK);
+    assert_int_equal(segment_open(address, &other, NULL), TARRY_OK);
+    own.numbers[NUMBERS - 1] = 5;
+    atomic_store(&own.board->coded.tag, 77);
+    assert_int_equal(other.count, NUMBERS);
+    assert_true(other.numbers[NUMBERS - 1] == 5);
+    assert_true(atomic_load(&other.board->coded.tag) == 77);
+    uint32_t heard = atomic_load(own.bell);
+    segment_ring(&other);
+    assert_true(atomic_load(own.bell) == heard + 1);
+    assert_true(segment_sleep(&own, heard, UINT64_MAX)); /* it rang since */
+    assert_false(segment_sleep(&own, heard + 1, 1));     /* that time has come */
+    segment_close(&own);
+    assert_true(other.numbers[NUMBERS - 1] == 5); /* what is open outlives its owner */
+    segment_close(&other);
+}
+
+static void nobody_else_writes_or_cuts_a_segment(void **state)
+{
+    (void)state;
+    segment own;
+    assert_int_equal(segment_create(NUMBERS, &own, NULL), TARRY_OK);
+    struct stat status;
+    int file = open_again(own.board_file, O_RDWR);
+    assert_true(file >= 0 && fstat(file, &status) == 0);
+    size_t bytes = (size_t)status.st_size;
+    assert_true(mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) == MAP_FAILED);
+    assert_int_equal(errno, EPERM);
+    assert_int_equal(pwrite(file, "x", 1, 0), -1);
+    assert_int_equal(ftruncate(file, 0), -1);
+    assert_int_equal(ftruncate(file, status.st_size + 1), -1);
+    assert_int_equal(ftruncate(own.bell_file, 0), -1);
+    close(file);
+    segment_close(&own);
+}
+
+/* A file of so many bytes that is no segment, in place of the one in the address. */
+static void check_refused(const uint8_t *address, size_t place, off_t bytes, int seals)
+{
+    uint8_t changed[SEGMENT_ADDRESS];
+    segment other;
+    tarry_diagnostic why;
+    int file = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    assert_true(file >= 0 && ftruncate(file, bytes) == 0);
+    assert_true(fcntl(file, F_ADD_SEALS, seals) == 0);
+    memcpy(changed, address, sizeof(changed));
+    bytes_put(changed + place, (uint64_t)file, 4);
+    assert_int_equal(segment_open(changed, &other, &why), TARRY_ERROR_SYSTEM);
+    assert_string_equal(why.text, "its memory can't be opened");
+    close(file);
+}
+
+static void what_is_short_or_may_shrink_is_refused(void **state)
+{
+    (void)state;
+    enum { FIXED = F_SEAL_SHRINK | F_SEAL_GROW };
+    segment own;
+    uint8_t address[SEGMENT_ADDRESS];
+    struct stat board, bell;
+    assert_int_equal(segment_create(NUMBERS, &own, NULL), TARRY_OK);
+    assert_int_equal(segment_address(&own, address, NULL), TARRY_OK);
+    assert_int_equal(fstat(own.board_file, &board), 0);
+    assert_int_equal(fstat(own.bell_file, &bell), 0);
+    check_refused(address, BOARD_FILE, board.st_size, F_SEAL_GROW);
+    check_refused(address, BOARD_FILE, board.st_size - 1, FIXED);
+    check_refused(address, BOARD_FILE, 0, FIXED);
+    check_refused(address, BOARD_FILE, board.st_size, FIXED); /* its key is none */
+    check_refused(address, BELL_FILE, bell.st_size, F_SEAL_GROW);
+    check_refused(address, BELL_FILE, bell.st_size - 1, FIXED);
+    segment_close(&own);
+}
+
+static void sizes_that_make_no_sense_are_refused(void **state)
+{
+    (void)state;
+    segment own;
+    assert_int_equal(segment_create(0, &own, NULL), TARRY_ERROR_ARGUMENT);
+    assert_int_equal(segment_create((size_t)SEGMENT_MOST + 1, &own, NULL), TARRY_ERROR_ARGUMENT);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(others_read_a_segment_and_ring_its_bell),
+        cmocka_unit_test(nobody_else_writes_or_cuts_a_segment),
+        cmocka_unit_test(what_is_short_or_may_shrink_is_refused),
+        cmocka_unit_test(sizes_that_make_no_sense_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
