@@ -114,6 +114,7 @@ def main():
         for at in range(options.runs):
             for peer, form, run in forms:
                 times[peer, form].append(run())
+                print(f"run {at + 1}: {peer}, {form}: {times[peer, form][-1]}", file=sys.stderr)
             if at == 0:
                 forms = kept(forms, times)
     best = {}

@@ -62,6 +62,7 @@ static bool begin(run *its, input *in)
     settings.error_limit = take(in) / 200.0;
     settings.workers_needed = take(in) % 6;
     settings.silence_ns = take(in);
+    settings.early = (settings.silence_ns & 2) != 0 && settings.keep == TARRY_KEEP_CREDITED;
     settings.conditioning_limit = (settings.silence_ns & 1) != 0 ? 1.05 : 1000;
     its->stripes = 1 + take(in) % MAX_STRIPES;
     settings.stripe_length = 4;

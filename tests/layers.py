@@ -58,7 +58,7 @@ BELOW = {
     "runtime/tcp/trust": ("runtime",),
     "runtime/tcp/net": ("runtime/sum", "runtime/tcp/trust"),
     "runtime/tcp/mesh": ("runtime/tcp/net", "runtime/worker"),
-    "runtime/tcp/server": ("runtime/host", "runtime/tcp/net"),
+    "runtime/tcp/server": ("runtime/host", "runtime/tcp/mesh"),
     "runtime/tcp/worker": ("runtime/tcp/mesh",),
     "runtime/tcp/viewer": ("runtime/tcp/net",),
     "pki": ("runtime/tcp/trust",),

@@ -3,8 +3,9 @@
 
 import registry
 
-registry.Page("collective").not_measured("clauses by number; tests/model/check_vote.py finds each",
-                                         "| left out, as the model names it |")
+collective = registry.Page("collective")
+collective.not_measured("clauses by number; tests/model/check_vote.py finds each", "| left out, as the model names it |")
+collective.not_measured("programs of others beside ours; bench/allreduce.py runs them all", "| sums by | best form |")
 registry.Page("data-formats").not_measured("a format", "| models | labels | kept |")
 registry.Page("fuzzing").not_measured("executions of the fuzzers, over days; tests/fuzz.py runs each",
                                       "| fuzzer | executions | per second |")

@@ -105,11 +105,10 @@ static int member_sum(member *own, uint32_t time, tarry_diagnostic *why)
         .sum = own->sum,
     };
     tarry_engine_progress progress;
-    if (own->place == 0 && settings->late > 0)
-        nanosleep(
-            &(struct timespec){(time_t)settings->late,
-                               (long)((settings->late - (double)(time_t)settings->late) * 1e9)},
-            NULL);
+    if (own->place == 0) {
+        struct timespec late = clock_timespec((uint64_t)(settings->late * 1e9));
+        nanosleep(&late, NULL);
+    }
     double busy = busy_seconds();
     shown->begin = clock_seconds();
     int error = own->engine->methods->start(own->engine, &sum);

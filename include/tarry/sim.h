@@ -95,8 +95,9 @@ typedef struct tarry_sim tarry_sim;
     tarry_sim_settings_init_sized((settings), sizeof(*(settings)))
 TARRY_API void tarry_sim_settings_init_sized(tarry_sim_settings *settings, size_t size);
 
-/* Makes a world for `plan`, which is borrowed; all workers have joined, at time 0. Errors:
- * ARGUMENT, NO_MEMORY. */
+/* Makes a world for `plan`, which is borrowed; all workers have joined, at time 0, and where
+ * everyone gets the sum they have said what they have, one round trip later. Errors: ARGUMENT,
+ * NO_MEMORY. */
 TARRY_API int tarry_sim_create(const tarry_plan *plan, const tarry_sim_settings *settings,
                                const tarry_allocator *allocator, tarry_sim **sim,
                                tarry_diagnostic *diagnostic);
@@ -127,7 +128,8 @@ TARRY_API const tarry_server *tarry_sim_server(const tarry_sim *sim);
 /*
  * Runs one round; round t of one world is round t of every world of the same settings, whatever
  * else differs. A round that ends without an estimate is a result too: it gives TARRY_OK, and
- * result->error is TARRY_ERROR_COVERAGE. Errors: NO_MEMORY, NUMERICAL; then nothing but
+ * result->error is TARRY_ERROR_COVERAGE. Where everyone gets the sum, upload_bytes are what workers
+ * sent to each other. Errors: NO_MEMORY, NUMERICAL; then nothing but
  * tarry_sim_free may follow.
  */
 TARRY_API int tarry_sim_round(tarry_sim *sim, tarry_round_result *result);

@@ -185,6 +185,23 @@ static void check(bench *own)
     free(expected);
 }
 
+/* The server has no parameters, and gets a worker's. */
+static void check_state(bench *own)
+{
+    const test_replica *first = &own->job.replicas[0];
+    size_t wanted = sizeof(uint64_t) + 2 * own->job.dimension * sizeof(float);
+    tarry_sum_id after;
+    tarry_diagnostic why;
+    void *bytes;
+    uint64_t size;
+    if (tarry_runtime_state(own->server, PATIENCE_NS, &after, &bytes, &size, &why) != TARRY_OK)
+        fail_msg("%s", why.text);
+    assert_true(size == wanted && after.step == own->logged);
+    assert_memory_equal((uint8_t *)bytes + sizeof(uint64_t), first->state,
+                        wanted - sizeof(uint64_t));
+    tarry_runtime_release_state(own->server, bytes);
+}
+
 /* ---- tests ---- */
 
 static void train(bench *own, size_t dimension)
@@ -192,6 +209,7 @@ static void train(bench *own, size_t dimension)
     begin(own, dimension);
     run_rounds(own, 10);
     check(own);
+    check_state(own);
     end(own);
 }
 

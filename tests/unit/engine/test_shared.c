@@ -17,6 +17,7 @@
 #include "engine/shared.h"
 #include "engine_group.h"
 #include "failing_allocator.h"
+#include "runtime/clock.h"
 #include "seed.h"
 
 enum { SMALL = 4096 }; /* numbers of a segment: a sum of some thousands has many stripes */
@@ -275,13 +276,6 @@ static double thread_seconds(void)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
-}
-
 static void waiting_ends_by_wake_and_by_time(void **state)
 {
     (void)state;
@@ -305,7 +299,7 @@ static void waiting_ends_by_wake_and_by_time(void **state)
     /* Processor time, not the time of day: a busy machine can't make this fail. */
     const uint64_t wait_ns = 200000000;
     double before = thread_seconds();
-    engine->methods->wait(engine, now_ns() + wait_ns, &progress);
+    engine->methods->wait(engine, clock_from_now(wait_ns), &progress);
     assert_int_equal(progress.state, TARRY_ENGINE_RUNNING);
     assert_true(thread_seconds() - before < 0.02 * (double)wait_ns * 1e-9);
     sum_case_free(of);

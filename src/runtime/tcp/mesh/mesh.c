@@ -142,6 +142,8 @@ static int find_own(mesh *self, const mesh_settings *settings, tarry_diagnostic 
 {
     if (RAND_bytes(self->own.instance, WIRE_ID_BYTES) != 1)
         return diagnose(diagnostic, TARRY_ERROR_SYSTEM, "no random numbers");
+    if (settings->dials) /* the larger instance does */
+        memset(self->own.instance, 0xFF, WIRE_ID_BYTES / 2);
     int error = TARRY_OK;
     if (settings->credentials != NULL)
         error =

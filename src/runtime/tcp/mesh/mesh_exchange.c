@@ -9,6 +9,7 @@
 
 #include "base/digest.h"
 #include "base/memory.h"
+#include "base/sum_id.h"
 #include "protocol/wire/wire_layout.h"
 #include "runtime/clock.h"
 #include "runtime/tcp/mesh/mesh_state.h"
@@ -18,12 +19,6 @@ enum { NUMBER_BYTES = 4, LOADS_MOST = 4 /* pieces of one stream in a channel */ 
 static mesh *of_exchange(exchange *its)
 {
     return (mesh *)((char *)its - offsetof(mesh, exchange));
-}
-
-static bool is_same(const tarry_sum_id *one, const tarry_sum_id *other)
-{
-    return one->step == other->step && one->term == other->term && one->attempt == other->attempt &&
-           one->digest == other->digest;
 }
 
 /* ---- what others get ---- */
@@ -214,7 +209,7 @@ bool mesh_exchange_ask(mesh_link *link, const wire_ask *ask)
         return mesh_misbehaves(link, "it asks twice");
     stream = find_stream(link, 0);
     bool there = ask->kind == WIRE_ASK_STATE ||
-                 (self->held.sum.step != 0 && is_same(&self->held.sum, &ask->sum));
+                 (self->held.sum.step != 0 && sum_id_same(&self->held.sum, &ask->sum));
     if (stream == NULL || !there)
         return refuse(link, ask->request);
     *stream = (mesh_stream){

@@ -10,15 +10,11 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/sum_id.h"
 #include "protocol/wire/wire_layout.h"
 #include "runtime/tcp/mesh/mesh_state.h"
 
 enum { NUMBER_BYTES = 4 };
-
-static bool is_named(const tarry_sum_id *one, const tarry_sum_id *other)
-{
-    return one->step == other->step && one->term == other->term && one->attempt == other->attempt;
-}
 
 /* ---- where things are in the sequence of blocks ---- */
 
@@ -236,7 +232,7 @@ static void join(mesh *self, uint32_t place, const wire_begun *begun)
 
 static bool is_this(const mesh_sum *sum, const wire_begun *begun)
 {
-    return sum->runs && begun->epoch == sum->epoch && is_named(&begun->name, &sum->asked.name);
+    return sum->runs && begun->epoch == sum->epoch && sum_id_named(&begun->name, &sum->asked.name);
 }
 
 static void say_begun(mesh *self, mesh_member *member)
@@ -295,7 +291,7 @@ bool mesh_sum_begun(mesh_link *link, const wire_begun *begun)
 static bool is_wanted(const mesh_link *link, const wire_block *block, uint32_t *place)
 {
     const mesh_sum *sum = &link->mesh->sum;
-    if (!sum->runs || !is_named(&block->name, &sum->asked.name))
+    if (!sum->runs || !sum_id_named(&block->name, &sum->asked.name))
         return false;
     *place = place_of(sum, link->member);
     return *place < sum->count && sum->intake[*place].begun;

@@ -131,6 +131,8 @@ static int create_quietly(tarry_tcp_server *server)
     if (error == TARRY_OK)
         error = tcp_server_init_loop(server);
     if (error == TARRY_OK)
+        tcp_server_open_mesh(server);
+    if (error == TARRY_OK)
         error = tcp_server_open_listeners(server);
     if (error == TARRY_OK)
         error = tcp_server_start_loop(server);
@@ -166,6 +168,7 @@ static void release(tarry_runtime *runtime, bool finished)
     tarry_tcp_server *server = tcp_server_of(runtime);
     tarry_allocator allocator = server->allocator;
     tcp_server_stop_loop(server, finished);
+    tcp_server_close_mesh(server);
     host_free(server->base.host);
     share_close(&server->shm_parameters.memory);
     tcp_server_close_listeners(server);
@@ -207,6 +210,7 @@ static const runtime_methods methods = {
     .wait = tcp_server_wait,
     .round = tcp_server_round,
     .replan = tcp_server_replan,
+    .state = tcp_server_state,
     .interrupt = tcp_server_interrupt,
     .describe = tcp_server_describe,
     .address = own_address,

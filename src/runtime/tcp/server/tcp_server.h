@@ -26,9 +26,11 @@
 
 #include <tarry/tcp.h>
 
+#include "protocol/wire/wire_mesh.h"
 #include "protocol/wire/wire_status.h"
 #include "runtime/host/host.h"
 #include "runtime/host/runtime.h"
+#include "runtime/tcp/mesh/mesh.h"
 #include "runtime/tcp/net/address.h"
 #include "runtime/tcp/net/shm.h"
 #include "runtime/tcp/server/peer.h"
@@ -130,6 +132,9 @@ struct tarry_tcp_server {
     roster roster;
     tcp_member *members;
     tcp_meeting *meetings; /* NULL: workers don't make the sum */
+    /* The way to a worker's state; the caller's thread's. NULL: there is none. */
+    mesh *mesh;
+    tarry_engine *engine;
     peers peers;
     uint32_t viewers;
 
@@ -170,6 +175,15 @@ int tcp_server_start_loop(tarry_tcp_server *server);
 void tcp_server_stop_loop(tarry_tcp_server *server, bool finished);
 /* Makes the caller's thread look again. */
 void tcp_server_changed(tarry_tcp_server *server);
+
+/* tcp_server_state.c: where workers have the parameters, a copy of theirs. */
+/* Takes a way to workers, if there is one: with a certificate of before workers talked to each
+ * other there is none. */
+void tcp_server_open_mesh(tarry_tcp_server *server);
+void tcp_server_close_mesh(tarry_tcp_server *server);
+/* runtime_methods.state */
+int tcp_server_state(tarry_runtime *runtime, uint32_t worker, uint64_t until_ns,
+                     tarry_sum_id *after, uint8_t **bytes, uint64_t *size);
 
 /* tcp_server_call.c: the runtime's methods; */
 int tcp_server_open(tarry_runtime *runtime, tarry_diagnostic *diagnostic);
@@ -261,10 +275,12 @@ int tcp_server_meet_init(tarry_tcp_server *server);
 void tcp_server_meet_free(tarry_tcp_server *server);
 /* A worker is about to join. */
 void tcp_server_meet(tarry_tcp_server *server, peer *who, const wire_ready *ready);
-/* This process has an engine's address, too: it is the member after the last worker. certificate:
- * its own, NULL: plain text. */
+/* This process has an engine's address, too: it is the member after the last worker. fingerprint: of
+ * its own certificate, zeros: plain text. */
 void tcp_server_meet_self(tarry_tcp_server *server, const uint8_t *reached, size_t size,
-                          X509 *certificate);
+                          const uint8_t fingerprint[WIRE_DIGEST_BYTES]);
+/* How a worker is reached that is there. False: it is not. */
+bool tcp_server_member(const tarry_tcp_server *server, uint32_t worker, wire_member *member);
 /* A worker has left in good order, or may not be talked to any more; so all that are revoked. */
 void tcp_server_part_from(tarry_tcp_server *server, uint32_t worker);
 void tcp_server_part_from_revoked(tarry_tcp_server *server);

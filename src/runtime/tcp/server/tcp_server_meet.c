@@ -16,7 +16,8 @@ typedef enum meeting_state { MEETING_UNKNOWN, MEETING_PRESENT, MEETING_OVER } me
 struct tcp_meeting {
     meeting_state state;
     uint32_t arrival;
-    X509 *certificate; /* NULL: plain text */
+    X509 *certificate;              /* NULL: plain text, or the server itself, */
+    uint8_t own[WIRE_DIGEST_BYTES]; /* of whose certificate this is the fingerprint */
     uint16_t size;
     uint8_t address[WIRE_ENGINE_BYTES];
 };
@@ -42,18 +43,24 @@ void tcp_server_meet_free(tarry_tcp_server *server)
     memory_release(&server->allocator, server->meetings);
 }
 
+static wire_member describe(const tcp_meeting *meeting, uint32_t about)
+{
+    wire_member member = {.worker = about, .arrival = meeting->arrival};
+    if (meeting->state != MEETING_PRESENT)
+        return member;
+    member.present = true;
+    member.size = meeting->size;
+    memcpy(member.address, meeting->address, meeting->size);
+    memcpy(member.fingerprint, meeting->own, sizeof(meeting->own));
+    if (meeting->certificate != NULL)
+        credential_fingerprint(meeting->certificate, member.fingerprint);
+    return member;
+}
+
 static void tell(const tarry_tcp_server *server, peer *who, uint32_t about)
 {
-    const tcp_meeting *meeting = &server->meetings[about];
+    const wire_member member = describe(&server->meetings[about], about);
     uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
-    wire_member member = {.worker = about, .arrival = meeting->arrival};
-    if (meeting->state == MEETING_PRESENT) {
-        member.present = true;
-        member.size = meeting->size;
-        memcpy(member.address, meeting->address, meeting->size);
-    }
-    if (member.present && meeting->certificate != NULL)
-        credential_fingerprint(meeting->certificate, member.fingerprint);
     channel_send(who->channel, frame, wire_member_encode(&member, frame));
 }
 
@@ -99,12 +106,21 @@ void tcp_server_meet(tarry_tcp_server *server, peer *who, const wire_ready *read
 }
 
 void tcp_server_meet_self(tarry_tcp_server *server, const uint8_t *reached, size_t size,
-                          X509 *certificate)
+                          const uint8_t fingerprint[WIRE_DIGEST_BYTES])
 {
-    if (certificate != NULL)
-        X509_up_ref(certificate);
-    set(&server->meetings[workers_of(server)], reached, size, certificate);
+    tcp_meeting *own = &server->meetings[workers_of(server)];
+    set(own, reached, size, NULL);
+    memcpy(own->own, fingerprint, WIRE_DIGEST_BYTES);
     tell_all(server, workers_of(server));
+}
+
+bool tcp_server_member(const tarry_tcp_server *server, uint32_t worker, wire_member *member)
+{
+    const tcp_meeting *meeting = &server->meetings[worker];
+    if (!is_there(tcp_server_peer(server, worker)) || meeting->state != MEETING_PRESENT)
+        return false;
+    *member = describe(meeting, worker);
+    return true;
 }
 
 void tcp_server_part_from(tarry_tcp_server *server, uint32_t worker)

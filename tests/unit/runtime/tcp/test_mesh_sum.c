@@ -10,6 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <tarry/direct.h>
+
+#include "failing_allocator.h"
 #include "mesh_group.h"
 #include "runtime/clock.h"
 #include "seed.h"
@@ -199,6 +202,51 @@ static void sums_are_asked_for_in_order(void **state)
     sum_case_free(of);
 }
 
+/* The whole engine, alone in its group. */
+static int sum_alone(void *user, const tarry_allocator *allocator)
+{
+    static const float part[] = {1, 2}, weights[] = {3};
+    float sum[2] = {0};
+    tarry_direct_settings settings;
+    tarry_engine *engine;
+    (void)user;
+    tarry_direct_settings_init(&settings);
+    settings.no_shared_memory = true;
+    int error = tarry_direct_create(&settings, allocator, &engine, NULL);
+    if (error != TARRY_OK)
+        return error;
+    tarry_engine_member own = {.worker = 4};
+    uint8_t address[TARRY_ENGINE_ADDRESS_MOST];
+    engine->methods->address(engine, address, &own.address_size);
+    own.address = address;
+    const tarry_engine_group group = {.epoch = 1, .count = 1, .members = &own};
+    const tarry_engine_sum asked = {
+        .name = {.step = 1},
+        .dimension = 2,
+        .parts = 1,
+        .part = part,
+        .weights = weights,
+        .sum = sum,
+    };
+    error = engine->methods->form(engine, &group, NULL);
+    if (error == TARRY_OK)
+        error = engine->methods->start(engine, &asked);
+    if (error == TARRY_OK) {
+        tarry_engine_progress progress;
+        engine->methods->wait(engine, TARRY_NEVER, &progress);
+        assert_int_equal(progress.state, TARRY_ENGINE_DONE);
+        assert_true(sum[0] == 3 && sum[1] == 6);
+    }
+    engine->methods->free(engine);
+    return error;
+}
+
+static void each_allocation_may_fail(void **state)
+{
+    (void)state;
+    assert_true(fail_each_allocation(sum_alone, NULL) > 4);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -209,6 +257,7 @@ int main(void)
         cmocka_unit_test(a_member_that_ends_fails_the_sum),
         cmocka_unit_test(one_that_is_removed_is_dropped_at_once),
         cmocka_unit_test(sums_are_asked_for_in_order),
+        cmocka_unit_test(each_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
