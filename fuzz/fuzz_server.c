@@ -2,13 +2,15 @@
 /*
  * The bytes choose the settings, and then events, one after the other: whatever workers, links, the
  * clock and the runtime do, the server neither crashes nor asks to be called at a time that has
- * passed, and no round ends well with sums outstanding. Messages come in as frames, in which the
+ * passed, no round ends well with sums outstanding, and a sum among workers is committed once it is
+ * logged and not before, one step after the other. Messages come in as frames, in which the
  * input can change bytes; what the server sends is written to a frame and read back.
  */
 #include <string.h>
 
 #include <tarry/server.h>
 
+#include "base/sum_id.h"
 #include "fuzz_arena.h"
 #include "fuzz_plans.h"
 #include "protocol/wire/codec.h"
@@ -27,6 +29,13 @@ typedef struct run {
     tarry_event combines[MAX_COMBINES]; /* to be carried out */
     size_t combine_count;
     uint64_t words[MAX_WORDS]; /* the sets of the message that came in last */
+
+    /* With TARRY_SUM_EVERYWHERE. */
+    bool everywhere, logging;
+    tarry_sum_id name;                      /* of the last signal */
+    tarry_sum_id log;                       /* the last entry, */
+    tarry_sum_id log_next;                  /* and what is being written */
+    tarry_message order[FUZZ_MOST_WORKERS]; /* the last about sums */
 } run;
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -37,7 +46,11 @@ static bool begin(run *its, input *in)
     its->workers = tarry_plan_workers(its->plan);
     tarry_server_settings settings;
     tarry_server_settings_init(&settings);
-    settings.stop = (tarry_stop)(take(in) % 5);
+    uint8_t stop = take(in);
+    settings.stop = (tarry_stop)((stop & 0x7f) % 5);
+    settings.sum = (tarry_sum_place)(stop >> 7);
+    its->everywhere = settings.sum == TARRY_SUM_EVERYWHERE;
+    settings.voters_grace_ns = its->everywhere ? take(in) * 4U : 0;
     uint8_t rules = take(in);
     settings.credit = (tarry_credit)(rules & 1);
     settings.reproducible = (rules >> 1 & 1) != 0;
@@ -78,6 +91,12 @@ static void take_sent(run *its, uint32_t worker, const tarry_message *message)
     require(read.limit == message->limit);
     require(read.limit == 0 ||
             (read.type == TARRY_MESSAGE_SIGNAL && read.limit == TARRY_CONDITIONING_MOST));
+    if (read.type == TARRY_MESSAGE_COMMIT)
+        require(sum_id_same(&read.sum, &its->log) && !its->logging);
+    if (read.type == TARRY_MESSAGE_SIGNAL)
+        its->name = read.sum;
+    if (codec_votes(read.type))
+        its->order[worker] = read;
     its->round = read.round;
     its->epoch[worker] = read.epoch;
     its->attempt = message->attempt;
@@ -97,6 +116,14 @@ static void take_effects(run *its, const tarry_effects *effects)
         const tarry_effect *effect = &effects->items[i];
         if (effect->type == TARRY_EFFECT_SEND)
             take_sent(its, effect->worker, &effect->message);
+        if (effect->type == TARRY_EFFECT_LOG) {
+            bool returns = effect->sum.attempt == 0;
+            require(its->everywhere && !its->logging);
+            require(returns ? effect->sum.step < its->log.step
+                            : effect->sum.step == its->log.step + 1);
+            its->logging = true;
+            its->log_next = effect->sum;
+        }
         if (effect->type == TARRY_EFFECT_COMBINE) {
             require(its->combine_count < MAX_COMBINES);
             its->combines[its->combine_count++] = (tarry_event){
@@ -115,6 +142,36 @@ static void take_effects(run *its, const tarry_effects *effects)
             its->combine_count = 0;
         }
     }
+}
+
+/* What is committed, what is being made, what the worker was ordered to, or nothing. */
+static tarry_sum_id draw_sum(const run *its, uint8_t which, const tarry_message *order)
+{
+    tarry_sum_id made = its->name;
+    made.digest = 1U + (which >> 7);
+    return which % 4 == 0   ? its->log
+           : which % 4 == 1 ? made
+           : which % 4 == 2 ? order->sum
+                            : (tarry_sum_id){0};
+}
+
+static void draw_vote(const run *its, input *in, uint32_t worker, tarry_message *message)
+{
+    static const tarry_message none = {0};
+    const tarry_message *order = worker < its->workers ? &its->order[worker] : &none;
+    uint8_t kind = take(in);
+    message->type = (tarry_message_type)(TARRY_MESSAGE_HELD + (kind & 0x7f) % 3);
+    message->attempt = order->attempt;
+    message->fetched = order->type == TARRY_MESSAGE_FETCH;
+    message->from = order->type == TARRY_MESSAGE_FETCH || order->type == TARRY_MESSAGE_LOAD
+                        ? order->from
+                        : TARRY_NO_WORKER;
+    message->sum = draw_sum(its, take(in), order);
+    message->last = draw_sum(its, take(in), order);
+    if (kind < 0x80)
+        return;
+    message->fetched = (kind & 1) != 0;
+    message->from = take(in) % FUZZ_MOST_WORKERS;
 }
 
 /* What a worker may say; each number can be a little off. */
@@ -142,6 +199,10 @@ static tarry_message draw_message(run *its, input *in, uint8_t kind, uint32_t wo
     case 10:
     case 11:
     case 12:
+        if (its->everywhere && kind % 16 != 9) {
+            draw_vote(its, in, worker, &message);
+            break;
+        }
         message.type = TARRY_MESSAGE_PART;
         message.parts = its->parts + (off >> 5 & 1);
         message.stripe = take(in) % (MAX_STRIPES + 1);
@@ -200,6 +261,13 @@ static bool draw(run *its, input *in, tarry_event *event, tarry_message *message
     case 5:
     case 6:
     case 7:
+        if (its->logging) {
+            *event = (tarry_event){.type = TARRY_EVENT_LOGGED, .sum = its->log_next};
+            if (its->log_next.attempt != 0)
+                its->log = its->log_next;
+            its->logging = false;
+            return true;
+        }
         if (its->combine_count == 0)
             return false;
         *event = its->combines[--its->combine_count];

@@ -2,8 +2,9 @@
 /*
  * The bytes choose a worker's settings, and then events: whatever a server says, in frames or in
  * bytes that are none, and whenever computing and encoding end, the worker does not crash, holds no
- * more gradients than it may, computes nothing that it has, encodes nothing that it has not, and
- * all that it says can be read by the server.
+ * more gradients than it may, computes nothing that it has, encodes nothing that it has not, has
+ * one order about sums among workers in progress at most, steps only on the next step's sum, that
+ * it holds, and all that it says can be read by the server.
  */
 #include <math.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #include <tarry/worker.h>
 
 #include "base/bitset.h"
+#include "base/sum_id.h"
 #include "coding/layout.h"
 #include "coding/psi.h"
 #include "fuzz_arena.h"
@@ -39,6 +41,11 @@ typedef struct run {
     bool computing, encoding;
     uint32_t slot;
     tarry_event encoded; /* what ends the encoding */
+
+    /* With TARRY_SUM_EVERYWHERE. */
+    tarry_effect_type task;  /* REDUCE, FETCH, LOAD, STEP; CANCEL: none is in progress */
+    tarry_sum_id sum;        /* of it */
+    tarry_sum_id held, last; /* by what the worker was told of what it began */
 } run;
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -56,7 +63,9 @@ static bool begin(run *its, input *in)
         .stripe_length = 4,
         .dimension = 4U * its->stripes * tarry_plan_least_parts(its->plan) - take(in) % 4,
         .conditioning_limit = 1e3,
+        .sum = (tarry_sum_place)(rules >> 4 & 1),
     };
+    its->task = TARRY_EFFECT_CANCEL;
     its->load = tarry_plan_load(its->plan, its->settings.worker);
     its->shape = codec_shape_of(its->plan, its->settings.worker, its->stripes);
     require(its->load <= 64 && codec_max_size(&its->shape) <= MAX_FRAME);
@@ -82,6 +91,14 @@ static void take_sent(const run *its, const tarry_message *message)
     require(size <= sizeof(frame));
     codec_encode(&none, message, frame);
     require(codec_decode(&none, frame, size, NULL, &read) == TARRY_OK);
+    if (read.type >= TARRY_MESSAGE_ASK) {
+        require(its->settings.sum == TARRY_SUM_EVERYWHERE && read.type >= TARRY_MESSAGE_HELD);
+        if (read.type != TARRY_MESSAGE_FAILED)
+            require(sum_id_same(&read.sum, &its->held));
+        if (read.type == TARRY_MESSAGE_STATE)
+            require(sum_id_same(&read.last, &its->last));
+        return;
+    }
     require(read.type == TARRY_MESSAGE_REPORT || read.type == TARRY_MESSAGE_ALIVE);
     require(read.next <= its->load);
     if (read.type == TARRY_MESSAGE_REPORT)
@@ -93,6 +110,7 @@ static void take_compute(run *its, const tarry_effect *effect)
     require(effect->slot < its->load && effect->round == its->round);
     require(effect->chunk == tarry_plan_chunk(its->plan, its->settings.worker, effect->slot));
     require(!its->computing && !bitset_test(&its->done, effect->slot));
+    require(its->task != TARRY_EFFECT_STEP);
     if (keeps_credited(its))
         require(bitset_count(&its->open, its->load) <= its->settings.ahead);
     its->computing = true;
@@ -101,7 +119,7 @@ static void take_compute(run *its, const tarry_effect *effect)
 
 static void take_encode(run *its, const tarry_effect *effect)
 {
-    require(!its->encoding);
+    require(!its->encoding && its->task == TARRY_EFFECT_CANCEL);
     require(effect->parts >= plan_least_parts(its->plan) && effect->parts <= its->plan->parts);
     layout cut = layout_make(its->settings.dimension, effect->parts, its->settings.stripe_length);
     require(effect->stripe < cut.stripes);
@@ -139,6 +157,22 @@ static void take_fate(run *its, const tarry_effect *effect)
     bitset_reset(&its->before, effect->slot);
 }
 
+static void take_task(run *its, const tarry_effect *effect)
+{
+    require(its->task == TARRY_EFFECT_CANCEL);
+    its->task = effect->type;
+    its->sum = effect->sum;
+    if (effect->type == TARRY_EFFECT_STEP) {
+        require(effect->sum.step == its->last.step + 1);
+        require(sum_id_same(&effect->sum, &its->held));
+    }
+    if (effect->type == TARRY_EFFECT_REDUCE)
+        require(bitset_test(effect->message.group, its->settings.worker) && effect->scale > 0 &&
+                !its->encoding);
+    if (effect->type == TARRY_EFFECT_REDUCE || effect->type == TARRY_EFFECT_FETCH)
+        its->held = (tarry_sum_id){0};
+}
+
 static void take_effects(run *its, const tarry_effects *effects)
 {
     for (size_t i = 0; i < effects->count; i++) {
@@ -164,6 +198,16 @@ static void take_effects(run *its, const tarry_effects *effects)
         case TARRY_EFFECT_REJECT:
             require(effects->count == 1);
             break;
+        case TARRY_EFFECT_ABANDON:
+            require(its->task != TARRY_EFFECT_CANCEL && its->task != TARRY_EFFECT_STEP);
+            its->task = TARRY_EFFECT_CANCEL;
+            break;
+        case TARRY_EFFECT_REDUCE:
+        case TARRY_EFFECT_FETCH:
+        case TARRY_EFFECT_LOAD:
+        case TARRY_EFFECT_STEP:
+            take_task(its, effect);
+            break;
         default:
             abort();
         }
@@ -186,8 +230,43 @@ static void draw_psi(const run *its, input *in, uint64_t *psi)
 }
 
 typedef struct sets {
-    uint64_t psi[MAX_WORDS], stripes, stale, first, barred, recalled;
+    uint64_t psi[MAX_WORDS], stripes, stale, first, barred, recalled, group;
 } sets;
+
+/* Now and then the sum that it holds, the next one, or one that is neither. */
+static tarry_sum_id draw_sum(const run *its, input *in)
+{
+    uint8_t which = take(in);
+    if (which % 4 == 0)
+        return its->held;
+    if (which % 4 == 1)
+        return its->sum;
+    return (tarry_sum_id){
+        .step = its->last.step + (which >> 2 & 3),
+        .term = 1,
+        .attempt = which >> 4 & 3,
+        .digest = which >> 6,
+    };
+}
+
+/* What only comes where workers sum among themselves. */
+static void draw_vote(const run *its, input *in, uint8_t kind, sets *own, tarry_message *message)
+{
+    own->group = take(in) | (kind & 0x10 ? 0 : UINT64_C(1) << its->settings.worker);
+    if (message->type == TARRY_MESSAGE_SIGNAL) {
+        message->group = &own->group;
+        message->sum = (tarry_sum_id){.step = its->last.step + 1, .term = 1, .attempt = take(in)};
+        message->scale = 1 + (kind & 1);
+        return;
+    }
+    if ((kind & 0x0f) < 8)
+        return;
+    message->type = (tarry_message_type)(TARRY_MESSAGE_ASK + take(in) % 8);
+    message->epoch += message->type == TARRY_MESSAGE_ASK;
+    message->sum = draw_sum(its, in);
+    message->from = take(in);
+    message->attempt = take(in);
+}
 
 static tarry_message draw_message(run *its, input *in, sets *own)
 {
@@ -229,6 +308,8 @@ static tarry_message draw_message(run *its, input *in, sets *own)
     message.first = (kind & 0x20) != 0 ? &own->first : NULL;
     message.barred = (kind & 0x40) != 0 ? &own->barred : NULL;
     message.recalled = (kind & 0x80) != 0 ? &own->recalled : NULL;
+    if (its->settings.sum == TARRY_SUM_EVERYWHERE)
+        draw_vote(its, in, kind, own, &message);
     return message;
 }
 
@@ -270,9 +351,19 @@ static void note_message(run *its, const tarry_message *message)
         its->sequence = message->sequence;
         break;
     }
+    case TARRY_MESSAGE_ASK:
+        its->epoch = message->epoch;
+        its->done = its->before = 0;
+        break;
     case TARRY_MESSAGE_SIGNAL:
         its->attempt = message->attempt;
         its->term = message->term;
+        if (its->settings.sum == TARRY_SUM_EVERYWHERE)
+            its->held = (tarry_sum_id){0};
+        break;
+    case TARRY_MESSAGE_FETCH:
+        if (!sum_id_same(&its->held, &message->sum) || message->sum.step == 0)
+            its->held = (tarry_sum_id){0};
         break;
     case TARRY_MESSAGE_RESUME:
         its->attempt = message->attempt;
@@ -303,6 +394,23 @@ static void note(run *its, const tarry_event *event)
         if (keeps_credited(its))
             bitset_set(&its->open, its->slot);
         break;
+    case TARRY_EVENT_REDUCED:
+    case TARRY_EVENT_FETCHED:
+        if (!event->failed)
+            its->held = event->sum;
+        its->task = TARRY_EFFECT_CANCEL;
+        break;
+    case TARRY_EVENT_LOADED:
+        if (!event->failed) {
+            its->last = event->sum;
+            its->held = (tarry_sum_id){0};
+        }
+        its->task = TARRY_EFFECT_CANCEL;
+        break;
+    case TARRY_EVENT_STEPPED:
+        its->last = event->sum;
+        its->task = TARRY_EFFECT_CANCEL;
+        break;
     default:
         require(its->encoding);
         its->encoding = false;
@@ -310,9 +418,33 @@ static void note(run *its, const tarry_event *event)
     }
 }
 
+/* What is in progress ends, well or not. */
+static tarry_event draw_end(const run *its, uint8_t kind)
+{
+    static const tarry_event_type types[] = {
+        [TARRY_EFFECT_REDUCE] = TARRY_EVENT_REDUCED,
+        [TARRY_EFFECT_FETCH] = TARRY_EVENT_FETCHED,
+        [TARRY_EFFECT_LOAD] = TARRY_EVENT_LOADED,
+        [TARRY_EFFECT_STEP] = TARRY_EVENT_STEPPED,
+    };
+    tarry_event event = {
+        .type = types[its->task],
+        .sum = its->sum,
+        .failed = its->task != TARRY_EFFECT_STEP && (kind & 0x40) != 0,
+        .from = TARRY_NO_WORKER,
+    };
+    if (its->task == TARRY_EFFECT_REDUCE)
+        event.sum.digest = event.failed ? 0 : 1U + (kind >> 7);
+    return event;
+}
+
 static bool draw(run *its, input *in, tarry_event *event, tarry_message *message)
 {
     uint8_t kind = take(in);
+    if (kind % 8 == 3 && its->task != TARRY_EFFECT_CANCEL) {
+        *event = draw_end(its, kind);
+        return true;
+    }
     if (kind % 4 == 0) {
         *event = its->encoded;
         return its->encoding;

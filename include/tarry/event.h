@@ -114,11 +114,14 @@ typedef enum tarry_message_type {
 typedef struct tarry_message {
     tarry_message_type type;
     uint64_t round;
-    uint32_t epoch;   /* counts the worker's arrivals from 1: a worker answers with the epoch it was
-                         given */
-    uint32_t attempt; /* SIGNAL, RESUME, NEWS, PART: counts the round's encode signals from 1 */
-    uint32_t slot;    /* REPORT: a position in the worker's order; NEWS: that of `fate` */
-    uint32_t next;    /* REPORT, ALIVE: the position that it computes now; its load: none */
+    uint32_t epoch; /* counts the worker's arrivals from 1: a worker answers with the epoch it was
+                       given */
+    uint32_t
+        attempt;   /* SIGNAL, RESUME, NEWS, PART: counts the round's encode signals from 1. BREAK,
+                      FETCH, LOAD, COMMIT: counts the orders of these kinds to an arrival from 1;
+                      what answers one (HELD and FAILED where `fetched`, STATE) names it */
+    uint32_t slot; /* REPORT: a position in the worker's order; NEWS: that of `fate` */
+    uint32_t next; /* REPORT, ALIVE: the position that it computes now; its load: none */
     uint16_t sequence; /* the same: counts what an arrival said of `next`, from 1 to 65535 and again
                       from 1; 0: nothing is said of it. ROUND, NEWS, RESUME: counts in the same
                       way what the worker was told to compute; 0: by the plan's order, or,

@@ -224,7 +224,8 @@ TARRY_API int tarry_server_adapt(const tarry_server *server, double share, const
  */
 #define TARRY_CHECKPOINT_ARRIVALS 4096
 
-/* Bytes of a checkpoint; the same for all servers of plans with as many workers. */
+/* Bytes of a checkpoint; the same for all servers of plans with as many workers, and the sum in the
+ * same place. */
 TARRY_API size_t tarry_server_checkpoint_size(const tarry_server *server);
 /* Writes a checkpoint, checkpoint_size bytes, little-endian and the same on every machine. Errors:
  * NO_MEMORY (for a digest). */

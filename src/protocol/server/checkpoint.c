@@ -6,7 +6,8 @@
  *     error_limit 8, conditioning_limit 8, silence_ns 8, dimension 8, stripe_length 8
  *   round 8, times of parts 24 (mean 8, deviation 8, samples 8)
  *   per worker: epoch 4, times of answers 68 (count 4, microseconds 16 x 4)
- *   SHA-256 of all before it 32
+ *   TARRY_SUM_EVERYWHERE: the term 4, and the log's last two entries 48 (step 8, term 4, attempt 4,
+ * digest 8) SHA-256 of all before it 32
  */
 #include "protocol/server/server_state.h"
 
@@ -24,6 +25,8 @@ enum {
     ESTIMATE_BYTES = 24,
     RECENT_BYTES = 4 + 4 * RECENT_TIMES,
     MEMBER_BYTES = 4 + RECENT_BYTES,
+    SUM_BYTES = 24,
+    VOTE_BYTES = 4 + 2 * SUM_BYTES,
     SEAL_BYTES = 32,
 };
 
@@ -34,7 +37,8 @@ static const double LONGEST_NS = 1e18;
 
 static size_t body_size(const tarry_server *server)
 {
-    return IDENTITY_BYTES + 8 + ESTIMATE_BYTES + (size_t)server->plan->workers * MEMBER_BYTES;
+    return IDENTITY_BYTES + 8 + ESTIMATE_BYTES + (size_t)server->plan->workers * MEMBER_BYTES +
+           (server->vote != NULL ? (size_t)VOTE_BYTES : 0);
 }
 
 size_t tarry_server_checkpoint_size(const tarry_server *server)
@@ -102,6 +106,37 @@ static bool get_recent(const uint8_t *at, recent *past)
     return good;
 }
 
+static uint8_t *put_vote(uint8_t *at, const vote *it)
+{
+    at = bytes_put(at, it->term, 4);
+    for (size_t i = 0; i < 2; i++) {
+        at = bytes_put(at, it->log[i].step, 8);
+        at = bytes_put(at, it->log[i].term, 4);
+        at = bytes_put(at, it->log[i].attempt, 4);
+        at = bytes_put(at, it->log[i].digest, 8);
+    }
+    return at;
+}
+
+/* In the next term. `it` may be NULL: it is only checked. */
+static bool get_vote(const uint8_t *at, vote *it)
+{
+    uint32_t term = (uint32_t)bytes_get(at, 4);
+    tarry_sum_id log[2];
+    for (size_t i = 0; i < 2; i++)
+        log[i] = (tarry_sum_id){
+            .step = bytes_get(at + 4 + i * SUM_BYTES, 8),
+            .term = (uint32_t)bytes_get(at + 12 + i * SUM_BYTES, 4),
+            .attempt = (uint32_t)bytes_get(at + 16 + i * SUM_BYTES, 4),
+            .digest = bytes_get(at + 20 + i * SUM_BYTES, 8),
+        };
+    if (term == 0 || term == UINT32_MAX || log[0].term > term)
+        return false;
+    if (it != NULL)
+        vote_restart(it, log, term + 1);
+    return true;
+}
+
 static uint32_t after_reserve(uint32_t epoch)
 {
     uint32_t left = UINT32_MAX - epoch;
@@ -117,6 +152,8 @@ int tarry_server_checkpoint(const tarry_server *server, uint8_t *bytes)
         at = bytes_put(at, server->members[worker].epoch, 4);
         at = put_recent(at, &server->answers[worker]);
     }
+    if (server->vote != NULL)
+        at = put_vote(at, server->vote);
     return digest_of_bytes(bytes, body_size(server), at) == 0 ? TARRY_OK : TARRY_ERROR_NO_MEMORY;
 }
 
@@ -200,9 +237,13 @@ int tarry_server_restore(tarry_server *server, const uint8_t *bytes, size_t size
     uint8_t seal[SEAL_BYTES];
     if (digest_of_bytes(bytes, body_size(server), seal) != 0)
         return diagnose_no_memory(diagnostic, "checkpoint");
+    const uint8_t *votes = bytes + body_size(server) - VOTE_BYTES;
     if (memcmp(seal, bytes + body_size(server), SEAL_BYTES) != 0 ||
-        !get_state(NULL, bytes + IDENTITY_BYTES, workers))
+        !get_state(NULL, bytes + IDENTITY_BYTES, workers) ||
+        (server->vote != NULL && !get_vote(votes, NULL)))
         return diagnose(diagnostic, TARRY_ERROR_FORMAT, "checkpoint: it is damaged");
+    if (server->vote != NULL)
+        get_vote(votes, server->vote);
     get_state(server, bytes + IDENTITY_BYTES, workers);
     server->restored = true;
     return TARRY_OK;

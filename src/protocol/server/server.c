@@ -360,6 +360,7 @@ static int follow(tarry_server *server, uint64_t now)
         error = server_advance(server, now);
     if (error != TARRY_OK)
         return error;
+    server_vote_give_due(server);
     steering_tell(server, now, server_news);
     server_send_news(server, now);
     server_early_leave(server, now);
@@ -381,6 +382,7 @@ int tarry_server_step(tarry_server *server, uint64_t now, const tarry_event *eve
     if (server->restored)
         return TARRY_ERROR_STATE;
     server->effects.count = 0;
+    server->now_ns = now;
     int error = take_event(server, now, event);
     if (error == TARRY_OK && !nothing_follows(server, now))
         error = follow(server, now);
@@ -390,6 +392,7 @@ int tarry_server_step(tarry_server *server, uint64_t now, const tarry_event *eve
     return TARRY_OK;
 }
 
+/* What has passed without an attempt waits for others who vote, and not for a time. */
 uint64_t tarry_server_deadline(const tarry_server *server)
 {
     uint64_t voters =
@@ -400,12 +403,11 @@ uint64_t tarry_server_deadline(const tarry_server *server)
     next = voters < next ? voters : next;
     if (server->phase == SERVER_COMPUTING && server->settings.stop == TARRY_STOP_DEADLINE) {
         uint64_t start = server->result.start_ns, limit = server->settings.deadline_ns;
-        if (limit < TARRY_NEVER - start && start + limit < next)
+        if (limit < TARRY_NEVER - start && start + limit > server->now_ns && start + limit < next)
             next = start + limit;
     }
     uint64_t look = server_next_look(server);
-    next = look < next ? look : next;
-    return next;
+    return look > server->now_ns && look < next ? look : next;
 }
 
 uint64_t tarry_server_round(const tarry_server *server)

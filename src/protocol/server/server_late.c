@@ -23,8 +23,8 @@ enum { LOOK_FRACTION = 4 };
  */
 uint64_t server_late_limit_ns(const tarry_server *server)
 {
-    if (server->settings.reproducible || server->delivered * 2 < server->participants ||
-        server->delivered == 0)
+    bool in_order = server->settings.reproducible && server->vote == NULL;
+    if (in_order || server->delivered * 2 < server->participants || server->delivered == 0)
         return TARRY_NEVER;
     uint64_t limit = estimate_limit_ns(&server->part_time) + (uint64_t)server->part_time.mean;
     uint64_t least = server->settings.silence_ns / SERVER_QUIET_FRACTION;

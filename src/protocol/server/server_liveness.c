@@ -97,7 +97,7 @@ int server_watch(tarry_server *server, uint64_t now)
 uint64_t server_next_watch(const tarry_server *server)
 {
     uint64_t next = server->sweep_ns, tick = steering_next_watch(server);
-    if (server->phase == SERVER_CODING && server->late_ns < next)
+    if (server->phase == SERVER_CODING && !server->broken && server->late_ns < next)
         next = server->late_ns;
     return tick < next ? tick : next;
 }

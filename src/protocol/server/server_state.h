@@ -184,6 +184,7 @@ struct tarry_server {
     steering *steering; /* NULL with TARRY_PICK_PLAN */
     vote *vote;         /* NULL with TARRY_SUM_SERVER */
     bool vote_due;      /* who takes part in the round may have changed */
+    uint64_t now_ns;    /* of the last step */
     bool vote_waits;    /* adopted: workers are asked when the next round begins */
 
     uint64_t sweep_ns;  /* next look at silent workers */
@@ -354,6 +355,8 @@ int server_vote_say(tarry_server *server, uint64_t now, uint32_t worker,
 int server_vote_logged(tarry_server *server, const tarry_event *event);
 /* Carries out what follows for the vote, before server_advance does for the round. */
 int server_vote_follow(tarry_server *server, uint64_t now);
+/* And after it: asks those whom it has let in again. */
+void server_vote_give_due(tarry_server *server);
 /* Whether an attempt may begin now. */
 bool server_vote_may_begin(const tarry_server *server);
 /* Whether somebody may still be enlisted without a new arrival. */

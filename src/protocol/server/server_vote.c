@@ -21,6 +21,7 @@ int server_vote_create(tarry_server *server, const tarry_allocator *allocator)
 static void give(void *user, const vote_order *order)
 {
     tarry_message *message = &server_send(user, order->worker, order->type)->message;
+    message->attempt = order->count;
     message->sum = order->sum;
     message->from = order->from;
 }
@@ -169,6 +170,12 @@ int server_vote_follow(tarry_server *server, uint64_t now)
     bool running = server->phase == SERVER_COMPUTING ||
                    (server->phase == SERVER_CODING && server->complete_count == 0);
     return error == TARRY_OK && running && server->vote_due ? review(server, now) : error;
+}
+
+void server_vote_give_due(tarry_server *server)
+{
+    if (server->vote != NULL && !server->vote_waits)
+        vote_give_due(server->vote, give, server);
 }
 
 /* A report may overtake the word that its worker has stepped. */

@@ -15,6 +15,7 @@ static void answer(member *it, member_says *says, tarry_message_type type, uint3
     says->answer = (tarry_message){
         .type = type,
         .epoch = it->epoch,
+        .attempt = it->answers,
         .sum = state ? it->held : it->sum,
         .from = from,
         .fetched = !state && it->task == MEMBER_FETCHES,
@@ -48,6 +49,7 @@ static member_says take_ask(member *it, const tarry_message *ask)
     if (ask->epoch <= it->epoch)
         return reject(TARRY_REJECT_STALE);
     it->epoch = ask->epoch;
+    it->orders = it->answers = 0;
     it->asked = it->task == MEMBER_STEPS;
     if (it->asked)
         return says;
@@ -60,8 +62,15 @@ static member_says take_ask(member *it, const tarry_message *ask)
 static member_says take_break(member *it, const tarry_message *order)
 {
     member_says says = {0};
-    if (it->task == MEMBER_RESTS || it->task == MEMBER_STEPS ||
-        !sum_id_named(&order->sum, &it->sum))
+    bool about = it->task != MEMBER_RESTS && sum_id_named(&order->sum, &it->sum);
+    if (!about && order->sum.digest == 0 && !sum_id_named(&order->sum, &it->held)) {
+        /* It does not make that sum, and never will. */
+        answer(it, &says, TARRY_MESSAGE_FAILED, TARRY_NO_WORKER);
+        says.answer.sum = order->sum;
+        says.answer.fetched = false;
+        return says;
+    }
+    if (!about || it->task == MEMBER_STEPS)
         return reject(TARRY_REJECT_STALE);
     if (it->task == MEMBER_LOADS)
         answer(it, &says, TARRY_MESSAGE_STATE, it->from);
@@ -115,12 +124,14 @@ member_says member_order(member *it, const tarry_message *order)
 {
     if (order->type == TARRY_MESSAGE_ASK)
         return take_ask(it, order);
-    if (order->epoch != it->epoch)
+    if (order->epoch != it->epoch || order->attempt <= it->orders)
         return reject(TARRY_REJECT_STALE);
+    it->orders = order->attempt;
     if (order->type == TARRY_MESSAGE_BREAK)
         return take_break(it, order);
     if (it->task == MEMBER_STEPS)
         return reject(TARRY_REJECT_MISPLACED);
+    it->answers = order->attempt;
     if (order->type == TARRY_MESSAGE_FETCH)
         return take_fetch(it, order);
     if (order->type == TARRY_MESSAGE_LOAD)

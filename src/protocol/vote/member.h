@@ -19,6 +19,8 @@ typedef enum member_task {
 
 typedef struct member {
     uint32_t epoch;    /* that it was asked in; 0: never */
+    uint32_t orders;   /* the count of the last order that it took in that epoch, */
+    uint32_t answers;  /* and of the last one but BREAK, to which it has to say something */
     tarry_sum_id last; /* that it has stepped on; step 0: it has the first state */
     tarry_sum_id held; /* step 0: none */
     uint64_t state;    /* a digest of the parameters after `last`; 0: not known */
@@ -39,7 +41,7 @@ typedef struct member_says {
 } member_says;
 
 /* An order to which the parts and copies of a round are nothing: ASK, BREAK, FETCH, LOAD, COMMIT.
- */
+ * One that comes again, or later than one that was given after it, is stale. */
 member_says member_order(member *it, const tarry_message *order);
 /* A SIGNAL that is good otherwise: it encodes from here on. */
 member_says member_signal(member *it, const tarry_sum_id *name);

@@ -47,7 +47,7 @@ void vote_restart(vote *it, const tarry_sum_id log[2], uint32_t term)
 {
     it->log[0] = log[0];
     it->log[1] = log[1];
-    it->term = term;
+    it->term = vote_lacks(it, VOTE_NEW_TERM) ? 1 : term;
     it->attempt = 0;
 }
 
@@ -138,7 +138,7 @@ void vote_joined(vote *it, uint32_t worker)
     vote_lost(it, worker);
     vote_set_presence(it, worker, VOTE_ASKED);
     member->ask_due = true;
-    member->tries = 0;
+    member->orders = member->tries = 0;
     member->again_ns = 0;
     it->due++;
     it->changed = true;

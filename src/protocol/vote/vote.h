@@ -13,6 +13,8 @@
 #include <tarry/allocator.h>
 #include <tarry/event.h>
 
+#include "base/sum_id.h"
+
 /* What is known of a worker's state. With one of the last four it has been given an order, which is
  * not answered yet. */
 typedef enum vote_presence {
@@ -47,12 +49,28 @@ typedef struct vote_member {
     bool break_due;       /* what it does can't be completed: it is to be told, */
     uint32_t broken_by;   /* and because of whom */
     bool at_fault;        /* of what the last attempt failed for */
-    tarry_sum_id ordered; /* what it was told to fetch or load, */
+    uint32_t orders;      /* given to this arrival, but for questions */
+    uint32_t awaited;     /* the count of the one that is to be answered */
+    tarry_sum_id ordered; /* what it was told to fetch, load or step on, */
     uint32_t from;        /* and from whom */
     uint32_t suspects;    /* FAILED: whom it suspects; TARRY_NO_WORKER */
     uint32_t tries;       /* transfers in a row that failed */
     uint64_t again_ns;    /* BEHIND: not before then is another one begun */
 } vote_member;
+
+/* What makes the vote safe, each of which a build with -DTARRY_PLANTS can leave out. */
+typedef enum vote_clause {
+    VOTE_WHOLE,
+    VOTE_LOGS_FIRST,    /* COMMIT goes out once the log has the entry */
+    VOTE_TWO_HOLDERS,   /* a sum that one worker holds is not committed while there are others */
+    VOTE_MINDS_HELD,    /* a hello's held sum counts */
+    VOTE_MINDS_HISTORY, /* steps that the log does not have count as nothing */
+    VOTE_MINDS_DIGESTS, /* sums of one name with other bits are other sums */
+    VOTE_SETS_ASIDE,    /* who can't even fetch the sum is not waited for */
+    VOTE_BREAKS,        /* who waits for one that is gone is told */
+    VOTE_NEW_TERM,      /* a restart's names are new ones */
+    VOTE_CLAUSES,
+} vote_clause;
 
 typedef enum vote_phase {
     VOTE_CLOSED,    /* no attempt is out */
@@ -92,6 +110,9 @@ typedef struct vote {
     uint64_t again_ns; /* when a transfer that failed is tried again */
     uint32_t cursor;   /* where the search for a source begins */
 
+#ifdef TARRY_PLANTS
+    vote_clause lacks; /* a clause of the rules that is left out: whether the tests find it */
+#endif
     vote_member *members;
     uint32_t present[VOTE_PRESENCES]; /* how many are at each */
     uint32_t answered[VOTE_ANSWERS];  /* the same */
@@ -101,6 +122,7 @@ typedef struct vote {
 typedef struct vote_order {
     tarry_message_type type; /* ASK, BREAK, FETCH, LOAD, COMMIT */
     uint32_t worker;
+    uint32_t count; /* of the orders to this arrival, from 1; ASK: 0 */
     tarry_sum_id sum;
     uint32_t from;
 } vote_order;
@@ -147,6 +169,8 @@ void vote_close(vote *it);
 
 /* Carries out what follows from what was told, and from the time. running: a round runs. */
 vote_outcome vote_act(vote *it, uint64_t now, bool running, vote_give *give, void *user);
+/* Gives only what is due since: questions to who was let in again, and breaks. */
+void vote_give_due(vote *it, vote_give *give, void *user);
 /* The log has what vote_act asked for; false: it did not ask for that. */
 bool vote_logged(vote *it, const tarry_sum_id *sum);
 /* When to act again if nothing is told. */
@@ -155,8 +179,9 @@ uint64_t vote_deadline(const vote *it);
 /* Whether the worker can compute and vote in a round that begins now. */
 static inline bool vote_takes_part(const vote *it, uint32_t worker)
 {
-    vote_presence presence = it->members[worker].presence;
-    return presence == VOTE_READY || presence == VOTE_COMMITTING;
+    const vote_member *member = &it->members[worker];
+    return member->presence == VOTE_READY ||
+           (member->presence == VOTE_COMMITTING && sum_id_same(&member->ordered, &it->log[0]));
 }
 static inline bool vote_is_ready(const vote *it, uint32_t worker)
 {

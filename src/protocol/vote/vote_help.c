@@ -7,7 +7,16 @@
 void vote_order_to(const vote_way *way, tarry_message_type type, uint32_t worker,
                    const tarry_sum_id *sum, uint32_t from)
 {
-    const vote_order order = {.type = type, .worker = worker, .sum = *sum, .from = from};
+    vote_member *member = &way->members[worker];
+    const vote_order order = {
+        .type = type,
+        .worker = worker,
+        .count = type == TARRY_MESSAGE_ASK ? 0 : ++member->orders,
+        .sum = *sum,
+        .from = from,
+    };
+    if (type != TARRY_MESSAGE_BREAK)
+        member->awaited = order.count;
     way->give(way->user, &order);
 }
 
@@ -52,6 +61,7 @@ static void help_one(vote *it, uint64_t now, uint32_t worker, const vote_way *wa
     const tarry_sum_id *last = &it->log[0];
     if (member->has_state && last->step > 0 && sum_id_same(&member->held, last)) {
         vote_set_presence(it, worker, VOTE_COMMITTING);
+        member->ordered = *last;
         vote_order_to(way, TARRY_MESSAGE_COMMIT, worker, last, TARRY_NO_WORKER);
         return;
     }

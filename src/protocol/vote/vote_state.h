@@ -10,6 +10,12 @@
 
 #include "protocol/vote/vote.h"
 
+#ifdef TARRY_PLANTS
+#define vote_lacks(it, clause) ((it)->lacks == (clause))
+#else
+#define vote_lacks(it, clause) false
+#endif
+
 /* After so many transfers that failed in a row a worker is not waited for. */
 enum { VOTE_TRIES = 8 };
 
@@ -32,6 +38,7 @@ void vote_judge(vote *it, uint32_t worker);
 typedef struct vote_way {
     vote_give *give;
     void *user;
+    vote_member *members;
 } vote_way;
 
 void vote_order_to(const vote_way *way, tarry_message_type type, uint32_t worker,

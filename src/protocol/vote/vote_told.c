@@ -3,8 +3,8 @@
 #include "base/sum_id.h"
 #include "protocol/vote/vote_state.h"
 
-/* A transfer that failed is tried again after this, and twice that each time. */
-#define PAUSE_NS UINT64_C(10000000)
+/* A transfer that failed is tried again after this part of the grace, and twice that each time. */
+enum { PAUSE_FRACTION = 256 };
 
 static bool is_of_attempt(const vote *it, const tarry_sum_id *sum)
 {
@@ -15,6 +15,8 @@ static bool is_of_attempt(const vote *it, const tarry_sum_id *sum)
  * older than the two entries that are known has to be loaded in any case. */
 static bool is_of_log(const vote *it, const tarry_sum_id *last)
 {
+    if (vote_lacks(it, VOTE_MINDS_HISTORY))
+        return last->step + 1 >= it->log[0].step;
     return sum_id_same(last, &it->log[0]) ||
            (it->log[0].step > 0 && last->step + 1 == it->log[0].step &&
             sum_id_same(last, &it->log[1]));
@@ -24,24 +26,28 @@ void vote_judge(vote *it, uint32_t worker)
 {
     vote_member *member = &it->members[worker];
     member->has_state = is_of_log(it, &member->last);
-    bool ready = sum_id_same(&member->last, &it->log[0]);
+    bool ready = sum_id_same(&member->last, &it->log[0]) ||
+                 (vote_lacks(it, VOTE_MINDS_HISTORY) && member->last.step == it->log[0].step);
     vote_set_presence(it, worker, ready ? VOTE_READY : VOTE_BEHIND);
     if (ready)
         member->tries = 0;
 }
 
-static void has_tried(vote_member *member, uint64_t now, bool good)
+static void has_tried(const vote *it, vote_member *member, uint64_t now, bool good)
 {
     member->tries = good ? 0 : member->tries + 1;
-    uint32_t doublings = member->tries < 16 ? member->tries : 16;
-    member->again_ns = good ? 0 : now + (PAUSE_NS << doublings);
+    uint32_t doublings = member->tries < 8 ? member->tries : 8;
+    member->again_ns = good ? 0 : now + ((it->grace_ns / PAUSE_FRACTION + 1) << doublings);
 }
 
 static bool takes_state(const vote_member *member, const tarry_message *said)
 {
+    if (said->attempt != member->awaited)
+        return false;
     if (member->presence == VOTE_LOADING)
         return said->from == member->from;
-    return (member->presence == VOTE_ASKED || member->presence == VOTE_COMMITTING) &&
+    return ((member->presence == VOTE_ASKED && !member->ask_due) ||
+            member->presence == VOTE_COMMITTING) &&
            said->from == TARRY_NO_WORKER;
 }
 
@@ -52,12 +58,12 @@ static bool told_state(vote *it, uint64_t now, uint32_t worker, const tarry_mess
         return false;
     vote_presence before = member->presence;
     member->last = said->last;
-    member->held = said->sum;
+    member->held = vote_lacks(it, VOTE_MINDS_HELD) ? (tarry_sum_id){0} : said->sum;
     vote_judge(it, worker);
     if (before == VOTE_LOADING)
-        has_tried(member, now, sum_id_same(&said->last, &member->ordered));
+        has_tried(it, member, now, sum_id_same(&said->last, &member->ordered));
     else if (before == VOTE_COMMITTING)
-        has_tried(member, now, member->presence == VOTE_READY);
+        has_tried(it, member, now, member->presence == VOTE_READY);
     if (member->presence == VOTE_READY && is_of_attempt(it, &member->held))
         vote_set_answer(it, worker, VOTE_HELD);
     return true;
@@ -68,11 +74,12 @@ static bool told_fetch(vote *it, uint64_t now, uint32_t worker, const tarry_mess
 {
     vote_member *member = &it->members[worker];
     bool held = said->type == TARRY_MESSAGE_HELD;
-    if (said->from != member->from || !sum_id_same(&said->sum, &member->ordered))
+    if (said->attempt != member->awaited || said->from != member->from ||
+        !sum_id_same(&said->sum, &member->ordered))
         return false;
     if (member->presence == VOTE_FETCHING) {
         vote_judge(it, worker); /* the log may have gone on meanwhile */
-        has_tried(member, now, held);
+        has_tried(it, member, now, held);
     } else if (member->presence == VOTE_READY && member->answer == VOTE_REFETCHES) {
         vote_set_answer(it, worker, held ? VOTE_HELD : VOTE_UNFETCHED);
         member->at_fault = member->at_fault || !held;

@@ -164,9 +164,7 @@ static bool is_outdated(const tarry_worker *worker, const tarry_message *message
             (int16_t)(uint16_t)(message->sequence - worker->told) < 0);
 }
 
-/* Drops what is barred, begins what comes next, and tells the server if that changed anything:
- * what it knows of this worker may be older. */
-static void go_on(tarry_worker *worker)
+void worker_go_on(tarry_worker *worker)
 {
     if (worker->computing && !bitset_test(worker->barred, worker->slot))
         return;
@@ -345,7 +343,7 @@ static int take_resume(tarry_worker *worker, const tarry_message *message)
     bitset_clear(worker->pending, worker->stripes);
     set_order(worker, message);
     set_term(worker, message);
-    go_on(worker);
+    worker_go_on(worker);
     return TARRY_OK;
 }
 
@@ -366,7 +364,7 @@ static int take_news(tarry_worker *worker, const tarry_message *message)
         worker->stopped = true;
     }
     if (!worker->stopped)
-        go_on(worker);
+        worker_go_on(worker);
     return TARRY_OK;
 }
 

@@ -85,6 +85,9 @@ tarry_effect *worker_emit(tarry_worker *worker, tarry_effect_type type);
 int worker_reject(tarry_worker *worker, tarry_reject why);
 /* Begins the next chunk, if there is one and nothing stands against it. */
 void worker_compute_next(tarry_worker *worker);
+/* Drops what is barred, begins what comes next, and tells the server if that changed anything:
+ * what it knows of this worker may be older. */
+void worker_go_on(tarry_worker *worker);
 /* What the arrival before was told and has done is nothing to this one. */
 void worker_arrive(tarry_worker *worker, uint32_t epoch);
 

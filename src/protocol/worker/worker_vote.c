@@ -56,9 +56,8 @@ int worker_vote_ended(tarry_worker *worker, const tarry_event *event)
         return TARRY_ERROR_ARGUMENT;
     member_says says = member_ended(&worker->vote, event);
     int error = carry_out(worker, &says);
-    if (!says.rejects && event->type == TARRY_EVENT_STEPPED && worker->active && !worker->stopped &&
-        !worker->computing)
-        worker_compute_next(worker);
+    if (!says.rejects && event->type == TARRY_EVENT_STEPPED && worker->active && !worker->stopped)
+        worker_go_on(worker); /* the server may have told it other things meanwhile */
     return error;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A server and its workers that sum among themselves, with all that goes wrong, an event at a time
- * in an order drawn by chance. What must hold is asserted at every step: nobody steps on a sum that
+ * in an order drawn by chance. What must hold is checked at every step: nobody steps on a sum that
  * the log does not have, or out of order; all who have stepped as often have the same sums; what is
  * logged stays, but for a return that the server logs.
  */
@@ -55,6 +55,7 @@ typedef struct congress_settings {
     bool forever;       /* a crashed worker does not come back */
     tarry_keep keep;
     uint32_t parts;
+    void (*prepare)(tarry_server *server); /* NULL, or called for each new server */
 } congress_settings;
 
 typedef struct congress {
@@ -67,6 +68,7 @@ typedef struct congress {
     random_stream stream;
     bool running; /* a round is */
     uint32_t rounds;
+    const char *broken;               /* the rule that was, first; NULL: none */
     int ended;                        /* the run has, with this error; TARRY_OK: it has not */
     tarry_sum_id log[CONGRESS_STEPS]; /* durable; log[s]: of step s, from 1 */
     uint64_t logged;
@@ -79,6 +81,7 @@ typedef struct congress {
     uint64_t begun[CONGRESS_STEPS]; /* a bit per worker that has begun the sum of this attempt
                                        modulo STEPS */
     tarry_sum_id begun_name[CONGRESS_STEPS];
+    tarry_sum_id signalled;
     bool hit; /* a fault has touched the attempt that is out */
     uint32_t commits, uncovered, voids, fetches, loads, steps;
     uint32_t faults_left, failing_left, wrong_left;
@@ -88,11 +91,11 @@ void congress_begin(congress *it, const congress_settings *settings, uint64_t se
 void congress_end(congress *it);
 /* One event, drawn by chance; false: nothing can happen but time, which passes then. */
 bool congress_event(congress *it);
-/* Until so many rounds have ended, or the run has; fails where that takes too many events. */
+/* Until so many rounds were committed, the run has ended, or a rule is broken. */
 void congress_run(congress *it, uint32_t rounds);
 /* A checkpoint of the state of somebody who is up to date; false: nobody is. */
 bool congress_save(congress *it);
-/* All who are connected have the last state of the log, after what is under way. */
-void congress_assert_same(congress *it);
+/* Until all who are connected have the last state of the log. */
+void congress_settle(congress *it);
 
 #endif
