@@ -76,6 +76,13 @@ TITLES = {
     "a_part_of_another_plan_summed": "what came in under the plan before is summed in a part's place",
     "orders_of_another_plan": "what was said under the plan before reaches a machine of the next",
     "a_copy_that_comes_after_leaving": "what a worker has dropped is in the part that it sends early",
+    "a_commit_before_the_log": "a sum is committed before it is in the log",
+    "one_holder_that_is_enough": "one holder is enough to commit a sum",
+    "an_attempt_beside_a_holder": "a new attempt begins beside one who holds the sum",
+    "a_load_that_comes_again": "what a load brings comes again, later, over the state and a held sum",
+    "an_engine_that_ends_late": "a sum that was abandoned ends all the same, and overwrites another",
+    "a_sum_made_in_place": "a sum that failed leaves its numbers in what the worker contributes",
+    "sums_with_other_bits": "sums with different bits count as the same",
 }
 
 

@@ -253,7 +253,7 @@ static void who_comes_later_loads_the_state(void **state)
         fail_msg("it does not come back");
     run_rounds(&own, 4);
     check(&own);
-    assert_true(gone->loads == 1);
+    assert_true(gone->loads > 0);
     end(&own);
 }
 

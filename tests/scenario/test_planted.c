@@ -48,9 +48,9 @@ static void shrink(cluster *world, const cluster_job *job, uint64_t rounds)
  * MOST_ROUNDS rounds; one is enough once there were PLENTY_ROUNDS. Where it has done other damage
  * first, it may be found by one of `others` instead (names joined by blanks; NULL: by any).
  */
-static void expect(plant planted, const char *name, const char *others)
+static void expect_of(tarry_sum_place sum, plant planted, const char *name, const char *others)
 {
-    cluster_job job = {.seed = test_seed("scenario/planted", 1), .planted = planted};
+    cluster_job job = {.seed = test_seed("scenario/planted", 1), .sum = sum, .planted = planted};
     cluster *world;
     assert_int_equal(cluster_create(NULL, &world), TARRY_OK);
     uint64_t rounds = 0;
@@ -67,6 +67,16 @@ static void expect(plant planted, const char *name, const char *others)
             fail_msg("run %u: %s (%s), expected %s", job.run, world->broken, world->why, name);
     }
     cluster_free(world);
+}
+
+static void expect(plant planted, const char *name, const char *others)
+{
+    expect_of(TARRY_SUM_SERVER, planted, name, others);
+}
+
+static void expect_everywhere(plant planted, const char *name, const char *others)
+{
+    expect_of(TARRY_SUM_EVERYWHERE, planted, name, others);
 }
 
 static void a_part_summed_twice(void **state)
@@ -234,6 +244,48 @@ static void orders_of_another_plan(void **state)
            "frames_are_read a_worker_never_waits");
 }
 
+static void a_commit_before_the_log(void **state)
+{
+    (void)state;
+    expect_everywhere(PLANT_COMMIT_FIRST, "steps_only_on_what_is_committed", "");
+}
+
+static void one_holder_that_is_enough(void **state)
+{
+    (void)state;
+    expect_everywhere(PLANT_ONE_HOLDER, "commits_what_all_hold", NULL);
+}
+
+static void an_attempt_beside_a_holder(void **state)
+{
+    (void)state;
+    expect_everywhere(PLANT_LOSE_HOLDER, "no_attempt_beside_a_holder", NULL);
+}
+
+static void a_load_that_comes_again(void **state)
+{
+    (void)state;
+    expect_everywhere(PLANT_LATE_LOAD, "all_have_the_same_sums", NULL);
+}
+
+static void an_engine_that_ends_late(void **state)
+{
+    (void)state;
+    expect_everywhere(PLANT_LATE_ENGINE, "answers_match_orders", NULL);
+}
+
+static void a_sum_made_in_place(void **state)
+{
+    (void)state;
+    expect_everywhere(PLANT_SUM_IN_PLACE, "a_sum_leaves_z_alone", "");
+}
+
+static void sums_with_other_bits(void **state)
+{
+    (void)state;
+    expect_everywhere(PLANT_ANY_DIGEST, "commits_what_all_hold", NULL);
+}
+
 static void a_copy_that_comes_after_leaving(void **state)
 {
     (void)state;
@@ -271,6 +323,13 @@ int main(void)
         cmocka_unit_test(chunks_that_stay_what_they_were),
         cmocka_unit_test(a_part_of_another_plan_summed),
         cmocka_unit_test(orders_of_another_plan),
+        cmocka_unit_test(a_commit_before_the_log),
+        cmocka_unit_test(one_holder_that_is_enough),
+        cmocka_unit_test(an_attempt_beside_a_holder),
+        cmocka_unit_test(a_load_that_comes_again),
+        cmocka_unit_test(an_engine_that_ends_late),
+        cmocka_unit_test(a_sum_made_in_place),
+        cmocka_unit_test(sums_with_other_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

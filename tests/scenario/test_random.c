@@ -26,11 +26,47 @@ static void print_line(void *user, const char *line)
     fprintf(user, "%s\n", line);
 }
 
-static void invariants_hold_in_random_worlds(void **state)
+/* What happened in all worlds. */
+typedef struct totals {
+    uint64_t steps, rounds, exact, failed, attempts, late, silent, restarts, longest, parted,
+        changed;
+    uint64_t waits, made_up, called_back, raised, replans, turned, evolved, early, withdrawn;
+    uint64_t commits, returns, fetches, loads;
+} totals;
+
+static void count(totals *all, const cluster *world)
 {
-    (void)state;
-    cluster_job job = {.seed = test_seed("scenario/random", 1)};
-    uint32_t runs = number_from("TARRY_TEST_RUNS", 7000), first = 0;
+    all->steps += world->steps;
+    all->rounds += world->rounds_done;
+    all->exact += world->exact_rounds;
+    all->failed += world->failed_rounds;
+    all->attempts += world->extra_attempts;
+    all->late += world->passed_over;
+    all->silent += world->given_up;
+    all->made_up += world->made_up;
+    all->called_back += world->called_back;
+    all->early += world->left_early;
+    all->withdrawn += world->withdrawn;
+    all->restarts += world->restarts;
+    all->raised += world->raised_rounds;
+    all->parted += world->parted_rounds;
+    all->changed += world->changed_parts;
+    all->waits += world->waits;
+    all->replans += world->replans;
+    all->turned += world->turned;
+    all->evolved += world->evolved_exact;
+    all->commits += world->commits;
+    all->returns += world->returns;
+    all->fetches += world->fetches;
+    all->loads += world->loads;
+    all->longest = world->longest > all->longest ? world->longest : all->longest;
+}
+
+/* Gives back how many worlds there were. */
+static uint32_t run_worlds(tarry_sum_place sum, uint32_t runs, totals *all)
+{
+    cluster_job job = {.seed = test_seed("scenario/random", 1), .sum = sum};
+    uint32_t first = 0;
     if (getenv("TARRY_TEST_RUN") != NULL) {
         first = number_from("TARRY_TEST_RUN", 0);
         runs = 1;
@@ -39,61 +75,72 @@ static void invariants_hold_in_random_worlds(void **state)
     }
     cluster *world;
     assert_int_equal(cluster_create(NULL, &world), TARRY_OK);
-    uint64_t steps = 0, rounds = 0, exact = 0, failed = 0, attempts = 0, late = 0, silent = 0;
-    uint64_t restarts = 0, longest = 0, parted = 0, changed = 0, waits = 0, made_up = 0;
-    uint64_t early = 0, withdrawn = 0, called_back = 0, raised = 0, replans = 0, turned = 0,
-             evolved = 0;
     for (job.run = first; job.run - first < runs; job.run++) {
         assert_int_equal(cluster_run(world, &job), TARRY_OK);
         if (world->broken != NULL)
             fail_msg("%s: %s\nto repeat: TARRY_TEST_SEED=%" PRIu64 " TARRY_TEST_RUN=%u",
                      world->broken, world->why, job.seed, job.run);
-        steps += world->steps;
-        rounds += world->rounds_done;
-        exact += world->exact_rounds;
-        failed += world->failed_rounds;
-        attempts += world->extra_attempts;
-        late += world->passed_over;
-        silent += world->given_up;
-        made_up += world->made_up;
-        called_back += world->called_back;
-        early += world->left_early;
-        withdrawn += world->withdrawn;
-        restarts += world->restarts;
-        raised += world->raised_rounds;
-        parted += world->parted_rounds;
-        changed += world->changed_parts;
-        waits += world->waits;
-        replans += world->replans;
-        turned += world->turned;
-        evolved += world->evolved_exact;
-        longest = world->longest > longest ? world->longest : longest;
+        count(all, world);
     }
     cluster_free(world);
     printf("%u runs, %" PRIu64 " rounds (%" PRIu64 " exact, %" PRIu64 " failed), %" PRIu64
-           " steps, %" PRIu64 " repeated attempts, late workers passed over %" PRIu64
-           " times (others made up for them %" PRIu64 " times), silent ones given up %" PRIu64
+           " steps, %" PRIu64 " repeated attempts, silent workers given up %" PRIu64
            " times, server restarts %" PRIu64 ", rounds with a raised limit %" PRIu64
            ", with more parts than the least %" PRIu64 ", repeated with others %" PRIu64
-           ", waits for more %" PRIu64 ", changes of the plan %" PRIu64
-           ", workers that turned %" PRIu64 ", rounds exact with a changed plan %" PRIu64
-           ", signals before all %" PRIu64 ", attempts withdrawn then %" PRIu64
-           ", longest round %.3f of the bound\n",
-           runs, rounds, exact, failed, steps, attempts, late, made_up, silent, restarts, raised,
-           parted, changed, waits, replans, turned, evolved, early, withdrawn,
-           (double)longest / 1000);
+           ", changes of the plan %" PRIu64 ", workers that turned %" PRIu64
+           ", rounds exact with a changed plan %" PRIu64 ", longest round %.3f of the bound\n",
+           runs, all->rounds, all->exact, all->failed, all->steps, all->attempts, all->silent,
+           all->restarts, all->raised, all->parted, all->changed, all->replans, all->turned,
+           all->evolved, (double)all->longest / 1000);
+    return runs;
+}
+
+/* The worlds are worth their name: each of these happens, and none is all that happens. */
+static void assert_much_happened(const totals *all, uint32_t runs)
+{
+    assert_true(all->rounds >= 2 * runs);
+    assert_true(all->exact > all->rounds / 4 && all->exact < all->rounds);
+    assert_true(all->failed > all->rounds / 100 && all->failed < all->rounds / 2);
+    assert_true(all->attempts > all->rounds / 100 && all->silent > 0);
+    assert_true(all->restarts > all->rounds / 100 && all->raised > all->rounds / 1000);
+    assert_true(all->parted > all->rounds / 100 && all->changed > 0 && all->waits > 0);
+    assert_true(all->replans > all->rounds / 10 && all->turned > all->replans &&
+                all->evolved > all->rounds / 20);
+}
+
+static void invariants_hold_in_random_worlds(void **state)
+{
+    (void)state;
+    totals all = {0};
+    uint32_t runs = run_worlds(TARRY_SUM_SERVER, number_from("TARRY_TEST_RUNS", 7000), &all);
+    printf("late workers passed over %" PRIu64 " times (others made up for them %" PRIu64
+           " times), waits for more parts %" PRIu64 ", signals before all %" PRIu64
+           ", attempts withdrawn then %" PRIu64 "\n",
+           all.late, all.made_up, all.waits, all.early, all.withdrawn);
     if (runs < 1000)
         return;
-    /* The worlds are worth their name: each of these happens, and none is all that happens. */
-    assert_true(rounds >= 2 * runs);
-    assert_true(exact > rounds / 4 && exact < rounds);
-    assert_true(failed > rounds / 100 && failed < rounds / 2);
-    assert_true(attempts > rounds / 100 && late > made_up && made_up > 0 && silent > 0);
-    assert_true(called_back > 0);
-    assert_true(early > rounds / 50 && withdrawn > early / 200);
-    assert_true(restarts > rounds / 100 && raised > rounds / 1000);
-    assert_true(parted > rounds / 100 && changed > 0 && waits > 0);
-    assert_true(replans > rounds / 10 && turned > replans && evolved > rounds / 20);
+    assert_much_happened(&all, runs);
+    assert_true(all.late > all.made_up && all.made_up > 0 && all.called_back > 0);
+    assert_true(all.early > all.rounds / 50 && all.withdrawn > all.early / 200);
+}
+
+/* A third as many: the vote takes no more than these to go wrong. */
+static void invariants_hold_where_everyone_gets_the_sum(void **state)
+{
+    (void)state;
+    totals all = {0};
+    uint32_t runs =
+        run_worlds(TARRY_SUM_EVERYWHERE, number_from("TARRY_TEST_RUNS", 7000) / 3, &all);
+    printf("sums committed %" PRIu64 ", returns to a checkpoint %" PRIu64 ", fetched sums %" PRIu64
+           ", loaded states %" PRIu64 "\n",
+           all.commits, all.returns, all.fetches, all.loads);
+    if (runs < 400)
+        return;
+    assert_true(all.commits > all.rounds / 4 && all.exact > all.rounds / 4);
+    assert_true(all.failed > 0 && all.attempts > all.rounds / 20 && all.restarts > 0);
+    assert_true(all.fetches > all.rounds / 50 && all.loads > all.rounds / 50);
+    assert_true(all.returns > 0 || runs < 2000); /* it takes a crash of all who hold a sum */
+    assert_true(all.turned > all.replans && all.replans > all.rounds / 20);
 }
 
 /* Some in which an invariant, or the check of it, was broken once: shares taken although copies
@@ -123,6 +170,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(worlds_that_broke_once_are_sound),
         cmocka_unit_test(invariants_hold_in_random_worlds),
+        cmocka_unit_test(invariants_hold_where_everyone_gets_the_sum),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,9 +24,16 @@ static const option_choice plants[] = {
     {"sum-twice", PLANT_SUM_TWICE},
     {"sum-stale", PLANT_SUM_STALE},
     {"wait-for-the-lost", PLANT_WAIT_FOR_THE_LOST},
+    {"commit-first", PLANT_COMMIT_FIRST},
     {NULL, 0},
 };
 #endif
+
+static const option_choice places[] = {
+    {"server", TARRY_SUM_SERVER},
+    {"everywhere", TARRY_SUM_EVERYWHERE},
+    {NULL, 0},
+};
 
 #define FIELD(name) .offset = offsetof(fault_options, name)
 
@@ -35,6 +42,12 @@ static const option_entry entries[] = {
      .help = "Look for faults of the protocol instead of comparing schemes",
      .kind = OPTION_FLAG,
      FIELD(faults)},
+    {.name = "sum",
+     .argument = "WHERE",
+     .help = "Worlds in which the sum is made at the server (default), or everywhere",
+     .kind = OPTION_CHOICE,
+     .choices = places,
+     FIELD(campaign.sum)},
     {.name = "runs",
      .argument = "N",
      .help = "Small worlds of two to four rounds (default 10000)",
@@ -106,6 +119,10 @@ static void print_figures(const fault_campaign *it)
     printf("%" PRIu64 " restarts of the server, %" PRIu64 " changes of the plan, to which workers "
            "turned %" PRIu64 " times; the longest round took %.2f of its bound\n",
            it->restarts, it->replans, it->turned, (double)it->longest / 1000);
+    if (it->sum == TARRY_SUM_EVERYWHERE)
+        printf("%" PRIu64 " sums committed, %" PRIu64 " returns to a checkpoint; workers fetched "
+               "%" PRIu64 " sums, and loaded the state %" PRIu64 " times\n",
+               it->commits, it->returns, it->fetches, it->loads);
 }
 
 /* Tells of the broken run: how to repeat it, and the fewest faults that show it, with all that
@@ -119,6 +136,7 @@ static int explain(const fault_campaign *campaign)
     cluster_job job = {
         .seed = campaign->seed,
         .run = campaign->broken_run,
+        .sum = campaign->sum,
         .planted = campaign->planted,
     };
     shrinking shrunk = {0};
@@ -139,9 +157,11 @@ static int explain(const fault_campaign *campaign)
         complain(EXIT_FAILED, "simulate: %s", tarry_error_text(error));
     else
         complain(EXIT_FAILED,
-                 "simulate: %s: %s (repeat: --faults --seed %" PRIu64 " --first %" PRIu32
+                 "simulate: %s: %s (repeat: --faults%s --seed %" PRIu64 " --first %" PRIu32
                  " --runs 1)",
-                 world->broken, world->why, campaign->seed, campaign->broken_run);
+                 world->broken, world->why,
+                 campaign->sum == TARRY_SUM_EVERYWHERE ? " --sum everywhere" : "", campaign->seed,
+                 campaign->broken_run);
     cluster_free(world);
     return EXIT_FAILED;
 }
@@ -175,6 +195,7 @@ static int print_traces(const fault_campaign *campaign)
         cluster_job job = {
             .seed = campaign->seed,
             .run = campaign->first + i,
+            .sum = campaign->sum,
             .planted = campaign->planted,
             .trace = print_line,
         };

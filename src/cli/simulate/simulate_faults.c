@@ -36,6 +36,10 @@ static void add_counts(fault_campaign *all, const fault_campaign *more)
     all->turned += more->turned;
     all->steps += more->steps;
     all->faults += more->faults;
+    all->commits += more->commits;
+    all->returns += more->returns;
+    all->fetches += more->fetches;
+    all->loads += more->loads;
     for (int phase = MODEL_IDLE; phase <= MODEL_CODING; phase++)
         all->planned[phase] += more->planned[phase];
     all->longest = more->longest > all->longest ? more->longest : all->longest;
@@ -49,6 +53,7 @@ static int run_batch(crew *it, cluster *world, uint64_t start, uint64_t past,
         cluster_job job = {
             .seed = it->all->seed,
             .run = it->all->first + (uint32_t)run,
+            .sum = it->all->sum,
             .planted = it->all->planted,
         };
         int error = cluster_run(world, &job);
@@ -68,6 +73,10 @@ static int run_batch(crew *it, cluster *world, uint64_t start, uint64_t past,
                        .turned = world->turned,
                        .steps = world->steps,
                        .faults = world->draws.struck.count,
+                       .commits = world->commits,
+                       .returns = world->returns,
+                       .fetches = world->fetches,
+                       .loads = world->loads,
                        .planned = {world->planned[MODEL_IDLE], world->planned[MODEL_COMPUTING],
                                    world->planned[MODEL_CODING]},
                        .longest = world->longest,

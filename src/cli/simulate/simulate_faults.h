@@ -16,13 +16,15 @@ typedef struct fault_campaign {
     uint32_t first, runs; /* the runs first .. first + runs - 1 */
     uint32_t jobs;        /* threads, 1..FAULT_MOST_JOBS */
     bool quiet;           /* no progress line */
-    plant planted;        /* PLANT_NONE but in a build of the tests */
+    tarry_sum_place sum;
+    plant planted; /* PLANT_NONE but in a build of the tests */
     /* what came of it */
     uint64_t done; /* runs */
     uint64_t rounds, exact, failed, attempts, late, silent, restarts, steps, faults;
     uint64_t replans, turned; /* changes of the plan, and workers that turned where they were */
-    uint64_t planned[MODEL_CODING + 1]; /* faults at a time, by the server's phase */
-    uint64_t longest;                   /* round, in thousandths of its bound */
+    uint64_t planned[MODEL_CODING + 1];        /* faults at a time, by the server's phase */
+    uint64_t commits, returns, fetches, loads; /* where everyone gets the sum */
+    uint64_t longest;                          /* round, in thousandths of its bound */
     double seconds;
     bool broken; /* an invariant, in the run `broken_run`: the first run in which one is */
     uint32_t broken_run;

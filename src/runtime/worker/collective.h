@@ -60,8 +60,8 @@ void collective_stop(collective *self);
 /* NULL is allowed. */
 void collective_free(collective *self);
 
-/* Another worker's engine is reached by these bytes from now on (at most TARRY_ENGINE_ADDRESS_MOST);
- * size 0: by none. Any thread. Errors: NO_MEMORY. */
+/* Another worker's engine is reached by these bytes from now on (at most
+ * TARRY_ENGINE_ADDRESS_MOST); size 0: by none. Any thread. Errors: NO_MEMORY. */
 int collective_meet(collective *self, uint32_t worker, const uint8_t *address, size_t size);
 
 /* ---- orders, of the talking thread; one at a time, of which the one before has been taken or

@@ -4,6 +4,7 @@
 
 #include "base/bitset.h"
 #include "base/memory.h"
+#include "base/sum_id.h"
 #include "engine/sum_digest.h"
 #include "plan/plan.h"
 
@@ -192,8 +193,9 @@ static void run_load(collective *self)
 {
     exchange *others = self->settings.exchange;
     const collective_order *order = &self->order;
+    /* A source that has stepped meanwhile is asked for its newer state in another order. */
     bool done = others->methods->load(others, order->from, &order->sum) == TARRY_OK &&
-                finish(self, &self->state);
+                finish(self, &self->state) && sum_id_same(&self->state.after, &order->sum);
     self->end = (tarry_event){
         .type = TARRY_EVENT_LOADED,
         .sum = done ? self->state.after : order->sum,

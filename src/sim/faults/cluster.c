@@ -96,23 +96,30 @@ static bool concerns_server(item_type type)
 {
     return type == ITEM_TO_SERVER || type == ITEM_COMBINE || type == ITEM_CLEAR ||
            type == ITEM_START || type == ITEM_ABORT || type == ITEM_JOIN || type == ITEM_LOST ||
-           type == ITEM_HEARD || type == ITEM_SAVE || type == ITEM_REPLAN || type == ITEM_READY;
+           type == ITEM_HEARD || type == ITEM_SAVE || type == ITEM_REPLAN || type == ITEM_READY ||
+           type == ITEM_LOGGED;
 }
 
 static bool concerns_worker(item_type type)
 {
     return type == ITEM_TO_WORKER || type == ITEM_COMPUTED || type == ITEM_ENCODED ||
-           type == ITEM_PLAN || type == ITEM_TURN;
+           type == ITEM_PLAN || type == ITEM_TURN || (type >= ITEM_REDUCED && type <= ITEM_STEPPED);
 }
 
-/* Puts the item off if who it concerns does nothing now. */
+/* Puts the item off if who it concerns does nothing now; another machine, until a step is over. */
 static bool put_off(cluster *it, cluster_item *due)
 {
     uint64_t until = 0;
+    const cluster_node *node = &it->nodes[due->worker];
     if (concerns_server(due->type))
         until = it->server_paused_until;
     else if (concerns_worker(due->type))
-        until = it->nodes[due->worker].paused_until;
+        until = node->paused_until;
+    if ((due->type == ITEM_JOIN || due->type == ITEM_TURN) && node->replica.task == TASK_STEP) {
+        uint64_t over =
+            node->replica.ends > node->paused_until ? node->replica.ends : node->paused_until;
+        until = over + 1 > until ? over + 1 : until;
+    }
     if (until <= due->time)
         return false;
     due->time = until;
@@ -184,6 +191,9 @@ static int strike(cluster *it, cluster_item *due)
     case ITEM_PAUSE_SERVER:
         pause_server(it, &due->details);
         break;
+    case ITEM_PART_WORKERS:
+        everywhere_part(it, due->worker, &due->details);
+        break;
     default:
         assert(due->type == ITEM_RESTART_SERVER);
         return cluster_restart_server(it, &due->details);
@@ -235,6 +245,15 @@ static int happen(cluster *it, cluster_item *due)
         return cluster_turn(it, due);
     case ITEM_READY:
         cluster_hear_ready(it, due);
+        break;
+    case ITEM_REDUCED:
+    case ITEM_FETCHED:
+    case ITEM_LOADED:
+    case ITEM_STEPPED:
+        everywhere_task_over(it, due);
+        break;
+    case ITEM_LOGGED:
+        everywhere_logged(it, due);
         break;
     default:
         return strike(it, due);

@@ -29,6 +29,7 @@
  *   invariants_limit.c  the same of limits that are raised
  *   invariants_order.c  the same of dynamic orders
  *   invariants_sum.c  the same of the estimate
+ *   everywhere.h      what there is more where everyone gets the sum
  *   shrink.c          the fewest faults that still break an invariant
  *
  * A world has its own small queue, in memory that is taken once: messages with their frames and
@@ -41,16 +42,17 @@
 
 #include "protocol/wire/codec.h"
 #include "sim/faults/draws.h"
+#include "sim/faults/everywhere.h"
 #include "sim/faults/model.h"
 
 enum {
     MAX_ITEMS = 2048,
     MAX_RECORDS = 128,
-    FRAME_BYTES = CODEC_HEADER_BYTES + CODEC_TERM_BYTES + CODEC_LIMIT_BYTES +
+    FRAME_BYTES = CODEC_HEADER_BYTES + CODEC_TERM_BYTES + CODEC_LIMIT_BYTES + CODEC_STATE_BYTES +
                   (MAX_WORKERS * MAX_CHUNKS + 7) / 8 + 1 +
                   (MAX_CHUNKS + 7) / 8, /* psi, stripes, and a set of positions */
     FRAME_WORDS =
-        (MAX_WORKERS * MAX_CHUNKS + 63) / 64 + 1 + 4, /* psi, stripes, and sets of positions */
+        (MAX_WORKERS * MAX_CHUNKS + 63) / 64 + 2 + 4, /* psi, stripes, group, sets of positions */
     CHECKPOINT_BYTES = 2048,
     LINE_BYTES = 240,
     CLUSTER_PLAN_RUNS = 16,
@@ -93,6 +95,14 @@ typedef enum plant {
     PLANT_SUM_OTHER_PLAN,     /* what came in under the plan before is summed in a part's place */
     PLANT_FOLD_AFTER_LEAVING, /* what a worker has dropped is in what it sends early */
     PLANT_OLD_ORDERS,         /* what was said under the plan before reaches who has turned */
+    /* where everyone gets the sum: */
+    PLANT_COMMIT_FIRST, /* the server hears that an entry of its log is written before it is */
+    PLANT_ONE_HOLDER,   /* who failed to get the sum passes as one that holds it */
+    PLANT_LOSE_HOLDER,  /* who holds it passes as one that failed */
+    PLANT_LATE_LOAD,    /* what a load brings comes again, later */
+    PLANT_LATE_ENGINE,  /* a sum that was abandoned ends all the same */
+    PLANT_SUM_IN_PLACE, /* a sum that failed leaves its numbers in the coded part */
+    PLANT_ANY_DIGEST,   /* sums with other bits pass as the same */
 } plant;
 
 /* One of the plans of a world, and what its chunks are made of. */
@@ -100,17 +110,6 @@ typedef struct cluster_plan {
     tarry_plan *plan;
     uint8_t units[MAX_CHUNKS][MAX_CHUNKS]; /* [chunk][original chunk]: its units, a bit each */
 } cluster_plan;
-
-/* What a coded part is made of: u[chunk][part], of this round or of `before`, whose parameters its
- * gradients belong to, and which plans say what the chunks are. Plans by their number. */
-typedef struct coded {
-    double u[MAX_CHUNKS][MAX_PARTS];
-    uint32_t plan; /* of the worker that encoded it */
-    uint32_t cut;  /* by which the worker chose its data: the same */
-    uint32_t parameters;
-    uint32_t stale;  /* chunks whose gradient is that of `before`, a bit each */
-    uint64_t before; /* a round */
-} coded;
 
 typedef enum item_type {
     ITEM_TO_SERVER,
@@ -124,10 +123,15 @@ typedef enum item_type {
     ITEM_LOST,
     ITEM_HEARD,
     ITEM_SAVE,
-    ITEM_REPLAN, /* the server goes on with another plan, unless a round runs */
-    ITEM_PLAN,   /* a worker hears of it */
-    ITEM_TURN,   /* it has prepared itself */
-    ITEM_READY,  /* the server hears that it has turned */
+    ITEM_REPLAN,  /* the server goes on with another plan, unless a round runs */
+    ITEM_PLAN,    /* a worker hears of it */
+    ITEM_TURN,    /* it has prepared itself */
+    ITEM_READY,   /* the server hears that it has turned */
+    ITEM_REDUCED, /* these four: the end of a worker's task */
+    ITEM_FETCHED,
+    ITEM_LOADED,
+    ITEM_STEPPED,
+    ITEM_LOGGED, /* an entry of the server's log is written */
     /* faults */
     ITEM_ABORT,
     ITEM_CRASH, /* noticed: LOST follows */
@@ -138,6 +142,7 @@ typedef enum item_type {
     ITEM_SLOW_LINK,
     ITEM_PAUSE_SERVER,
     ITEM_RESTART_SERVER,
+    ITEM_PART_WORKERS, /* two workers, for a while; where everyone gets the sum */
 } item_type;
 
 /* Something that happens at a time. */
@@ -149,8 +154,10 @@ typedef struct cluster_item {
     uint32_t parameters; /* ROUND: which parameters travel with it */
     uint32_t plan;       /* TO_WORKER: the server's; PLAN, TURN, READY: the one in question */
     uint32_t preparing;  /* PLAN: how long that takes */
-    uint64_t token;      /* COMPUTED: the computation; ENCODED: the worker's life */
-    uint32_t machine;    /* ENCODED: which one of the worker's machines began it */
+    uint64_t token;   /* COMPUTED: the computation; ENCODED: the worker's life; a task's end: it */
+    tarry_sum_id sum; /* a task's end, LOGGED */
+    uint32_t from;    /* REDUCED: whom the engine suspects; FETCHED, LOADED */
+    uint32_t machine; /* ENCODED: which one of the worker's machines began it */
     uint64_t round;
     uint32_t attempt, parts, stripe, slot;
     double scale; /* COMBINE */
@@ -206,11 +213,13 @@ typedef struct cluster_node {
     held_frame held[MAX_HELD];
     cluster_record records[MAX_RECORDS]; /* the latest, in a ring */
     uint32_t record_count;
+    replica replica; /* where everyone gets the sum */
 } cluster_node;
 
 typedef struct cluster_job {
     uint64_t seed;
     uint32_t run;
+    tarry_sum_place sum;
     const fault_list *allowed; /* NULL: all */
     plant planted;
     void (*trace)(void *user, const char *line); /* NULL: none */
@@ -254,7 +263,9 @@ typedef struct cluster {
     uint32_t rounds_done;
     size_t count; /* of items */
 
-    uint32_t parameters; /* counts the server's lives: each has its own */
+    /* The server's: counts its lives, each of which has its own; where everyone gets the sum, the
+     * number of the log's state. */
+    uint32_t parameters;
     uint8_t checkpoint[CHECKPOINT_BYTES];
     size_t checkpoint_size;
     uint32_t saved_plan;
@@ -267,11 +278,23 @@ typedef struct cluster {
     double filling[MAX_STRIPES][MAX_CHUNKS * GRAIN][MAX_PARTS][MAX_PARTS];
     uint32_t summed[MAX_STRIPES]; /* workers in the estimate since it was cleared */
 
+    /* where everyone gets the sum */
+    bool everywhere;
+    uint32_t transfer_time; /* the longest without a fault: of a sum, a fetch, a load, a step */
+    double engine_faults, transfer_faults;
+    sum_log log;
+    bool has_saved;
+    history saved; /* the vectors' checkpoint */
+    uint64_t parted_until[MAX_WORKERS][MAX_WORKERS];
+    uint32_t attempt_count; /* of `attempts`, ever */
+    ballots votes;
+
     /* the outcome */
     const char *broken; /* the invariant that does not hold; NULL: none */
     char why[LINE_BYTES];
     uint64_t steps;
     uint64_t longest; /* of a round, from its start or the last fault on, in thousandths of bound */
+    uint32_t commits, returns, loads, fetches, wrong_sums; /* where everyone gets the sum */
     uint32_t exact_rounds, failed_rounds, extra_attempts, passed_over, made_up, called_back,
         given_up, restarts;
     uint32_t left_early, withdrawn; /* signals before all were; attempts that were withdrawn then */
@@ -283,7 +306,8 @@ typedef struct cluster {
     uint32_t evolved_exact;         /* exact rounds with chunks that are not the original ones */
     uint32_t planned[MODEL_CODING + 1]; /* faults that struck, by the phase that they struck in */
 
-    cluster_item items[MAX_ITEMS]; /* the last of all: not cleared for a new world */
+    cluster_item items[MAX_ITEMS];      /* these last two are not cleared for a new world */
+    sum_attempt attempts[MAX_ATTEMPTS]; /* the latest, in a ring */
 } cluster;
 
 /* Room for one world at a time. Errors: NO_MEMORY. */

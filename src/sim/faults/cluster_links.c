@@ -6,8 +6,11 @@ enum { SLOW_LINK_FACTOR = 10, MUCH_LATER = 5000 };
 
 static const double HEARD_CHANCE = 0.2;
 
-static const char *const message_names[] = {"ROUND",  "SIGNAL", "RESUME", "NEWS", "PROBE",
-                                            "FINISH", "REPORT", "PART",   "ALIVE"};
+static const char *const message_names[] = {
+    "ROUND", "SIGNAL", "RESUME", "NEWS", "PROBE",  "FINISH", "REPORT", "PART", "ALIVE",
+    "ASK",   "BREAK",  "FETCH",  "LOAD", "COMMIT", "HELD",   "FAILED", "STATE"};
+_Static_assert(sizeof(message_names) / sizeof(*message_names) == TARRY_MESSAGE_TYPES,
+               "each type has a name");
 
 void cluster_note_message(cluster *it, const char *where, uint32_t worker,
                           const tarry_message *message)
@@ -16,6 +19,13 @@ void cluster_note_message(cluster *it, const char *where, uint32_t worker,
                  worker, message_names[message->type], (unsigned long long)message->round,
                  message->epoch, message->attempt, message->slot, message->next, message->stripe,
                  message->failed ? " failed" : "");
+    if (message->sum.step != 0 || message->type == TARRY_MESSAGE_STATE)
+        cluster_note(it, "    sum %llu.%u.%u %04x, last %llu.%u.%u, from %d%s",
+                     (unsigned long long)message->sum.step, message->sum.term, message->sum.attempt,
+                     (unsigned)(message->sum.digest & 0xffff),
+                     (unsigned long long)message->last.step, message->last.term,
+                     message->last.attempt, (int)message->from,
+                     message->fetched ? ", fetched" : "");
 }
 
 /* Sets, which depend on the plan, are in the server's messages alone. */

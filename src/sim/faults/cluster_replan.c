@@ -132,11 +132,26 @@ int cluster_turn(cluster *it, const cluster_item *due)
     return TARRY_OK;
 }
 
+/* A round that begins or ends makes what was said of one before void, but not questions and orders
+ * of the vote. */
+static void drop_held(cluster_node *node)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < node->held_count; i++) {
+        tarry_message_type type;
+        uint64_t round;
+        const held_frame *held = &node->held[i];
+        if (codec_peek(held->bytes, held->size, &type, &round) == TARRY_OK && codec_votes(type))
+            node->held[kept++] = *held;
+    }
+    node->held_count = kept;
+}
+
 void cluster_hold(cluster *it, uint32_t worker, const tarry_message *message)
 {
     cluster_node *node = &it->nodes[worker];
     if (message->type == TARRY_MESSAGE_ROUND || message->type == TARRY_MESSAGE_FINISH)
-        node->held_count = 0;
+        drop_held(node);
     if (message->type == TARRY_MESSAGE_FINISH)
         return;
     if (node->held_count == MAX_HELD) {

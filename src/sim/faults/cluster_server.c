@@ -40,6 +40,11 @@ static void end_round(cluster *it, const tarry_round_result *result)
 {
     it->rounds_done++;
     cluster_note(it, "round over");
+    if (result->error == TARRY_ERROR_DIFFER || result->error == TARRY_ERROR_LINKS ||
+        result->error == TARRY_ERROR_GONE) {
+        cluster_note(it, "the run ends: %s", tarry_error_text(result->error));
+        it->rounds = it->rounds_done;
+    }
     if (it->rounds_done < it->rounds)
         start_later(it, result->error != TARRY_OK);
 }
@@ -78,6 +83,8 @@ static void carry_out(cluster *it, const tarry_effects *effects)
             cluster_note(it, "  without %u: reason %d, waited %llu of %llu", effect->worker,
                          effect->reason, (unsigned long long)effect->waited_ns,
                          (unsigned long long)effect->limit_ns);
+        } else if (effect->type == TARRY_EFFECT_LOG) {
+            everywhere_log(it, effect);
         } else if (effect->type == TARRY_EFFECT_DONE) {
             end_round(it, effect->result);
         }
@@ -114,7 +121,9 @@ void cluster_step_server(cluster *it, const tarry_event *event, const coded *par
     const tarry_effects *effects;
     uint64_t allocations = it->allocations;
     bool should_take = model_event(&it->model, it->now, event);
-    int error = tarry_server_step(it->server, it->now, event, &effects);
+    tarry_message forged;
+    tarry_event given = everywhere_forge(it, event, &forged);
+    int error = tarry_server_step(it->server, it->now, &given, &effects);
     if (error != TARRY_OK) {
         invariant_broken(it, "steps_succeed", "server: %s", tarry_error_text(error));
         return;
@@ -150,6 +159,8 @@ void cluster_save(cluster *it)
         tarry_server_stored(it->server, keep ? unused : it->checkpoint);
     if (keep)
         return;
+    if (it->everywhere)
+        everywhere_save(it);
     it->saved_plan = it->number;
     it->saved_round = it->model.round;
     for (uint32_t worker = 0; worker < it->workers; worker++)
@@ -174,8 +185,10 @@ int cluster_restart_server(cluster *it, random_stream *details)
     cluster_note(it, "the server restarts from its checkpoint of round %llu",
                  (unsigned long long)it->saved_round);
     cluster_drop_sums(it);
+    if (it->everywhere)
+        everywhere_settle_log(it, details);
     it->restarts++;
-    it->parameters++;
+    it->parameters += !it->everywhere;
     tarry_server_free(it->server);
     it->server = NULL;
     bool running = it->model.phase != MODEL_IDLE;
@@ -197,6 +210,8 @@ int cluster_restart_server(cluster *it, random_stream *details)
     for (uint32_t worker = 0; worker < it->workers; worker++)
         epochs[worker] = it->saved_epochs[worker] + TARRY_CHECKPOINT_ARRIVALS;
     model_restart(&it->model, it->saved_round, epochs);
+    if (it->everywhere)
+        everywhere_restore(it);
     cluster_save(it);
     disconnect_all(it, details);
     it->server_paused_until = it->now + stream_between(details, 0, 300);

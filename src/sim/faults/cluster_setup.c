@@ -101,6 +101,25 @@ static void draw_settings(cluster *it)
     settings->early = draws_chance(&it->draws, DRAW_SETUP, 2, 0.9) && alone;
 }
 
+/* Where everyone gets the sum: from a stream of their own, so that the rest is as it is where the
+ * server does. */
+static void draw_everywhere(cluster *it)
+{
+    tarry_server_settings *settings = &it->settings;
+    settings->sum = TARRY_SUM_EVERYWHERE;
+    settings->voters_grace_ns = draws_between(&it->draws, DRAW_SETUP, 2, 1, 4000);
+    settings->early = false;
+    it->everywhere = true;
+    if (settings->fill == TARRY_FILL_STALE)
+        settings->fill = TARRY_FILL_SCALE;
+    it->reorder_down = false;
+    it->transfer_time = draws_between(&it->draws, DRAW_SETUP, 2, 0, 200);
+    it->engine_faults = draws_chance(&it->draws, DRAW_SETUP, 2, 0.5) ? 0 : 0.1;
+    it->transfer_faults = draws_chance(&it->draws, DRAW_SETUP, 2, 0.5) ? 0 : 0.2;
+    cluster_note(it, "everyone gets the sum: grace %llu, transfers within %u",
+                 (unsigned long long)settings->voters_grace_ns, it->transfer_time);
+}
+
 static void draw_conditions(cluster *it)
 {
     tarry_server_settings *settings = &it->settings;
@@ -154,6 +173,8 @@ void cluster_find_bound(cluster *it)
     uint64_t open = it->settings.ahead + 1;
     if (it->settings.keep == TARRY_KEEP_CREDITED)
         upload += open * chunk + (open + load) * 2 * it->delay;
+    if (it->everywhere) /* a sum, fetches, the log, steps; and who was away catches up */
+        upload += 10 * (it->transfer_time + 4 * (uint64_t)it->delay) + it->settings.silence_ns;
     it->bound = 20 * it->settings.silence_ns + (load + attempts) * chunk + attempts * upload;
     if (it->settings.stop == TARRY_STOP_DEADLINE)
         it->bound += it->settings.deadline_ns;
@@ -161,7 +182,8 @@ void cluster_find_bound(cluster *it)
 
 static void plan_fault(cluster *it, uint32_t horizon, random_stream *details)
 {
-    item_type type = (item_type)stream_between(details, ITEM_CRASH, ITEM_RESTART_SERVER);
+    item_type last = it->everywhere ? ITEM_PART_WORKERS : ITEM_RESTART_SERVER;
+    item_type type = (item_type)stream_between(details, ITEM_CRASH, last);
     uint64_t time = stream_between(details, 0, horizon);
     uint32_t worker = stream_between(details, 0, it->workers - 1);
     cluster_add(it, time, type, worker)->details = *details;
@@ -208,12 +230,16 @@ int cluster_set_up(cluster *it)
         return error;
     draw_settings(it);
     draw_conditions(it);
+    if (it->job.sum == TARRY_SUM_EVERYWHERE)
+        draw_everywhere(it);
     while (!model_init(&it->model, it->plan, &it->settings))
         it->settings.conditioning_limit *= 1.01;
     cluster_take_plan(it, 0);
     error = cluster_make_server(it);
     if (error != TARRY_OK)
         return error;
+    if (it->everywhere)
+        everywhere_restore(it);
     cluster_save(it);
     invite_workers(it);
     cluster_find_bound(it);

@@ -62,6 +62,7 @@ static void begin_encoding(cluster *it, uint32_t worker, const tarry_effect *eff
     encoded->part.parameters = node->present.parameters;
     encoded->part.before = effect->round - (cluster_planted(it, PLANT_ENCODE_TOO_OLD) ? 2 : 1);
     uint32_t parts = effect->parts, load = tarry_plan_load(plan, worker);
+    invariants_of_z(it, worker);
     invariants_of_coefficients(it, worker, effect->coefficients);
     invariants_of_rows(it, worker, effect);
     for (uint32_t slot = 0; slot < load; slot++) {
@@ -100,6 +101,8 @@ static void begin_computing(cluster *it, uint32_t worker, const tarry_effect *ef
     random_stream details;
     computed->failed = draws_fault(&it->draws, FAULT_FAILURE, worker, it->failures, &details);
     invariants_of_plan(it, worker);
+    if (it->everywhere)
+        invariants_of_computing(it, worker);
 }
 
 /* What was made so far is kept for those who ask; the new round has nothing yet. */
@@ -110,12 +113,14 @@ static void begin_record(cluster_node *node, cluster_record next)
     node->failed = 0;
 }
 
-static void begin_round(cluster_node *node, const tarry_message *message, const cluster_item *sent)
+static void begin_round(const cluster *it, cluster_node *node, const tarry_message *message,
+                        const cluster_item *sent)
 {
     begin_record(node, (cluster_record){
                            .epoch = message->epoch,
                            .round = message->round,
-                           .parameters = sent->parameters,
+                           .parameters = it->everywhere ? history_number(&node->replica.state)
+                                                        : sent->parameters,
                            .plan = sent->plan,
                        });
 }
@@ -143,6 +148,7 @@ static void take_order(const cluster *it, uint32_t worker, const tarry_message *
         node->heard = message->attempt;
         node->computes = false;
         break;
+    case TARRY_MESSAGE_ASK:
     case TARRY_MESSAGE_FINISH:
         node->computes = false;
         break;
@@ -168,6 +174,8 @@ static void settle(cluster *it, uint32_t worker, const tarry_effect *effect)
     bool fold = effect->type == TARRY_EFFECT_FOLD || cluster_planted(it, PLANT_FOLD_UNCREDITED);
     invariants_of_fate(it, worker, chunk, fold);
     node->open &= ~(UINT32_C(1) << chunk);
+    if (effect->begins || fold)
+        invariants_of_z(it, worker);
     if (effect->begins)
         memset(node->sum, 0, sizeof(node->sum));
     if (fold)
@@ -186,7 +194,7 @@ void cluster_step_worker(cluster *it, uint32_t worker, const tarry_event *event,
     }
     bool taken = effects->count == 0 || effects->items[0].type != TARRY_EFFECT_REJECT;
     if (taken && event->type == TARRY_EVENT_MESSAGE && event->message->type == TARRY_MESSAGE_ROUND)
-        begin_round(node, event->message, sent);
+        begin_round(it, node, event->message, sent);
     if (taken && event->type == TARRY_EVENT_MESSAGE)
         take_order(it, worker, event->message, node);
     for (size_t i = 0; i < effects->count; i++) {
@@ -201,6 +209,8 @@ void cluster_step_worker(cluster *it, uint32_t worker, const tarry_event *event,
             begin_encoding(it, worker, effect);
         else if (effect->type == TARRY_EFFECT_FOLD || effect->type == TARRY_EFFECT_DROP)
             settle(it, worker, effect);
+        else if (it->everywhere)
+            everywhere_worker_effect(it, worker, effect);
         invariants_of_memory(it, worker);
     }
     invariants_of_worker(it, worker);
@@ -234,11 +244,13 @@ void cluster_encoded(cluster *it, const cluster_item *done)
         return;
     uint64_t words[FRAME_WORDS];
     tarry_message message;
-    if (node->connected &&
+    if (!it->everywhere && node->connected &&
         codec_decode(&node->shape, done->frame, done->size, words, &message) == TARRY_OK)
         cluster_transmit(it, ITEM_TO_SERVER, done->worker, &message, &done->part);
     if (done->machine != node->machines)
         return;
+    if (it->everywhere)
+        node->replica.part = done->part;
     cluster_step_worker(it, done->worker,
                         &(tarry_event){.type = TARRY_EVENT_ENCODED,
                                        .round = done->round,
@@ -294,8 +306,17 @@ int cluster_make_machine(cluster *it, uint32_t worker, uint32_t plan)
         .conditioning_limit = it->settings.conditioning_limit,
         .keep = it->settings.keep,
         .ahead = it->settings.ahead + (cluster_planted(it, PLANT_RUN_TOO_FAR) ? 1 : 0),
+        .sum = it->settings.sum,
+        .last = history_last(&node->replica.state),
     };
+    tarry_worker *made;
+    int error = tarry_worker_create(of, &settings, &it->allocator, &made, NULL);
+    if (error != TARRY_OK)
+        return error;
+    if (it->everywhere)
+        everywhere_turn(it, worker, made);
     drop_machine(node);
+    node->machine = made;
     begin_record(node, (cluster_record){0});
     node->machines++;
     node->plan = plan;
@@ -306,7 +327,7 @@ int cluster_make_machine(cluster *it, uint32_t worker, uint32_t plan)
         node->holds |= UINT32_C(1) << tarry_plan_chunk(of, worker, slot);
     node->open = 0;
     memset(node->sum, 0, sizeof(node->sum));
-    return tarry_worker_create(of, &settings, &it->allocator, &node->machine, NULL);
+    return TARRY_OK;
 }
 
 int cluster_connect(cluster *it, uint32_t worker)
@@ -351,6 +372,7 @@ void cluster_crash(cluster *it, uint32_t worker, bool noticed, random_stream *de
         return;
     cluster_note(it, "worker %u crashes%s", worker, noticed ? "" : " silently");
     drop_machine(node);
+    everywhere_forget(it, worker);
     node->life++;
     cluster_disconnect(it, worker, noticed);
     if (stream_chance(details, 0.7))

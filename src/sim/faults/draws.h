@@ -21,9 +21,11 @@ typedef enum draw_kind {
     DRAW_COMPUTE,
     DRAW_ENCODE,
     DRAW_SUM,
-    DRAW_BREAK,  /* between rounds */
-    DRAW_NOTICE, /* until a broken connection is noticed */
-    DRAW_HEARD,  /* bytes of a message that come before it */
+    DRAW_BREAK,   /* between rounds */
+    DRAW_NOTICE,  /* until a broken connection is noticed */
+    DRAW_HEARD,   /* bytes of a message that come before it */
+    DRAW_ENGINE,  /* sums, fetches, loads, steps and the log, where everyone gets the sum */
+    DRAW_TROUBLE, /* what becomes of a sum when somebody who makes it is gone */
     DRAW_KINDS,
 } draw_kind;
 
@@ -37,6 +39,8 @@ typedef enum fault_kind {
     FAULT_HOLD,      /* a stripe is held up while it is encoded and sent */
     FAULT_ENCODING,  /* while it is, the worker crashes, is cut off, or the server restarts */
     FAULT_REPLAN,    /* the plan changes between two rounds */
+    FAULT_ENGINE,    /* a sum among workers fails, hangs, or has other bits at one of them */
+    FAULT_TRANSFER,  /* a fetch or a load does */
     FAULT_KINDS,
 } fault_kind;
 

@@ -47,16 +47,28 @@ static model_verdict verdict_of(const tarry_effects *effects)
 static bool calls_back(const cluster *it, const tarry_effects *effects)
 {
     for (size_t i = 0; i < effects->count; i++)
-        if (sends(&effects->items[i], TARRY_MESSAGE_ROUND) &&
+        if ((sends(&effects->items[i], TARRY_MESSAGE_ROUND) ||
+             sends(&effects->items[i], TARRY_MESSAGE_ASK)) &&
             it->model.members[effects->items[i].worker].put_off)
             return true;
     return false;
 }
 
+static bool anyone_counts(const server_model *model)
+{
+    bool anyone = false;
+    for (uint32_t worker = 0; worker < model->workers; worker++)
+        anyone = anyone || model_able(model, worker, MODEL_EVERYONE);
+    return anyone;
+}
+
 static void check_verdict(cluster *it, const tarry_effects *effects, model_verdict actual)
 {
     server_model *model = &it->model;
-    if (model->phase == MODEL_CODING && !model->broken && actual != VERDICT_WAIT)
+    if (it->everywhere)
+        model->broken =
+            model->phase == MODEL_CODING && (actual != VERDICT_WAIT || calls_back(it, effects));
+    else if (model->phase == MODEL_CODING && !model->broken && actual != VERDICT_WAIT)
         invariants_of_lateness(it, effects);
     bool chooses =
         model->phase == MODEL_COMPUTING || (model->phase == MODEL_CODING && model->broken);
@@ -73,8 +85,11 @@ static void check_verdict(cluster *it, const tarry_effects *effects, model_verdi
         chooses && model_pick(model, it->now, UINT32_MAX) == 0 && model_must_raise(model);
     if ((may_fail || may_raise) && calls_back(it, effects) && model_call_back(model, it->now))
         it->called_back++;
-    if (chooses && model->ready == TARRY_NEVER && model_pick(model, it->now, UINT32_MAX) != 0)
+    if (chooses && model->ready == TARRY_NEVER && anyone_counts(model) &&
+        model_pick(model, it->now, UINT32_MAX) != 0)
         model->ready = it->now;
+    if (chooses && actual == VERDICT_WAIT && it->everywhere && invariants_allow_waiting(it))
+        return;
     if (chooses && actual == VERDICT_WAIT && model_may_wait(model, it->now)) {
         it->waits++;
         return;
@@ -87,6 +102,9 @@ static void check_verdict(cluster *it, const tarry_effects *effects, model_verdi
     if (actual == VERDICT_SIGNAL && model_pick(model, it->now, UINT32_MAX) == 0)
         invariants_of_raising(it, model_call_back(model, it->now));
     if (actual == latest || actual == earliest)
+        return;
+    if (latest == VERDICT_FAIL && actual == VERDICT_RESUME && it->everywhere &&
+        invariants_allow_waiting(it))
         return;
     const char *name = actual == VERDICT_FAIL || latest == VERDICT_FAIL
                            ? "fails_only_when_hopeless"
@@ -232,7 +250,9 @@ static void check_signal(cluster *it, const tarry_effects *effects)
         parts = model_raised_pick(model);
     uint32_t stood = model->complete;
     bool opened = model->open;
-    model_begin_attempt(model, it->now, parts);
+    for (size_t i = 0; i < effects->count; i++)
+        told |= sends(&effects->items[i], TARRY_MESSAGE_SIGNAL) ? bit(effects->items[i].worker) : 0;
+    model_begin_attempt(model, it->now, parts, told);
     it->changed_parts += model->attempt > 1 && parts != before;
     uint32_t open = all_stripes(it) & ~stood;
     it->extra_attempts += model->attempt > 1;
@@ -244,7 +264,6 @@ static void check_signal(cluster *it, const tarry_effects *effects)
             cleared |= bit(effect->stripe);
         if (!sends(effect, TARRY_MESSAGE_SIGNAL))
             continue;
-        told |= bit(effect->worker);
         invariants_of_psi(it, effect);
         invariants_of_signal_limit(it, &effect->message);
         if (effect->message.attempt != model->attempt)
@@ -254,9 +273,11 @@ static void check_signal(cluster *it, const tarry_effects *effects)
     for (uint32_t worker = 0; worker < it->workers; worker++)
         if (model->members[worker].present && !model->members[worker].left)
             present |= bit(worker);
-    if (cleared != (opened ? 0 : open))
+    if (cleared != (opened || it->everywhere ? 0 : open))
         invariant_broken(it, "complete_stripes_stand", "cleared %#x, open %#x", cleared, open);
-    if (told != present)
+    if (it->everywhere)
+        invariants_of_group(it, told);
+    else if (told != present)
         invariant_broken(it, "everyone_hears_the_signal", "%#x of %#x", told, present);
 }
 
@@ -396,6 +417,8 @@ void invariants_of_step(cluster *it, const tarry_event *event, bool should_take,
     server_model *model = &it->model;
     bool running = model->phase != MODEL_IDLE;
     it->parted = 0;
+    if (it->everywhere)
+        should_take = invariants_of_vote(it, event, should_take, effects);
     if (is_taken(it, event, effects) != should_take)
         invariant_broken(it, "takes_what_counts", "event %d of worker %u: taken %d", event->type,
                          event->worker, !should_take);
@@ -405,7 +428,7 @@ void invariants_of_step(cluster *it, const tarry_event *event, bool should_take,
         if (effects->items[before].type == TARRY_EFFECT_COMBINE)
             check_combine(it, &effects->items[before]);
     invariants_of_presence(it);
-    if (event->type != TARRY_EVENT_ABORT) {
+    if (event->type != TARRY_EVENT_ABORT && !invariants_of_end(it, effects)) {
         bool leaving = invariants_leaving(it, effects);
         model_verdict actual = leaving ? VERDICT_WAIT : verdict_of(effects);
         if (actual == VERDICT_WAIT && invariants_nobody_stays(it))

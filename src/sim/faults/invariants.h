@@ -52,6 +52,30 @@ void invariants_of_fate(cluster *it, uint32_t worker, uint32_t chunk, bool fold)
 void invariants_of_memory(cluster *it, uint32_t worker);
 /* It begins a chunk. */
 void invariants_of_plan(cluster *it, uint32_t worker);
+/* Where everyone gets the sum: a worker begins a sum; has ended one; is about to change what it
+ * contributes; is about to step; has another state; begins a
+ * chunk. The log is about to have another entry; or to go back. */
+void invariants_of_reduce(cluster *it, uint32_t worker, const tarry_effect *effect,
+                          const sum_attempt *of);
+void invariants_of_reduced(cluster *it, uint32_t worker);
+void invariants_of_z(cluster *it, uint32_t worker);
+void invariants_of_stepping(cluster *it, uint32_t worker, const tarry_sum_id *sum);
+void invariants_of_state(cluster *it, uint32_t worker);
+void invariants_of_computing(cluster *it, uint32_t worker);
+void invariants_of_entry(cluster *it, const tarry_sum_id *sum);
+void invariants_of_return(cluster *it, const tarry_sum_id *sum); /* NULL: the run ends instead */
+/* The same: the server took `event` and answered. Gives back whether it should have taken it: of
+ * what is said of sums, that is its affair. */
+bool invariants_of_vote(cluster *it, const tarry_event *event, bool should_take,
+                        const tarry_effects *effects);
+/* Whether the server may wait although the stop rule holds, or can't be met: for others who are
+ * there, and get the last state. */
+bool invariants_allow_waiting(const cluster *it);
+/* An attempt begins with these workers. */
+void invariants_of_group(cluster *it, uint32_t told);
+/* Whether the step ends the run, for lack of links, state or equal digests: there is a reason then.
+ */
+bool invariants_of_end(cluster *it, const tarry_effects *effects);
 /* A coded part is about to be added to the estimate of its stripe; and what the result of a round
  * says of it. */
 void invariants_of_sum(cluster *it, const cluster_item *done);

@@ -78,7 +78,8 @@ static void check_figures(cluster *it, const tarry_effect *effect)
     const model_member *member = &it->model.members[effect->worker];
     bool limited = effect->reason == TARRY_ABSENT_SILENT || effect->reason == TARRY_ABSENT_LATE;
     uint64_t waited = effect->waited_ns, silence = it->settings.silence_ns;
-    bool good = limited == (effect->limit_ns != 0);
+    bool suspect = it->everywhere && effect->reason == TARRY_ABSENT_LATE;
+    bool good = suspect || limited == (effect->limit_ns != 0);
     if (effect->reason == TARRY_ABSENT_GONE)
         good = good && waited <= it->now - member->heard;
     if (effect->reason == TARRY_ABSENT_SILENT)
@@ -100,10 +101,14 @@ void invariants_of_absence(cluster *it, const tarry_effects *effects)
         follows =
             follows || effect->type == TARRY_EFFECT_CLEAR || effect->type == TARRY_EFFECT_DONE ||
             (effect->type == TARRY_EFFECT_SEND && effect->message.type != TARRY_MESSAGE_PROBE &&
-             effect->message.type != TARRY_MESSAGE_ROUND); /* to who joins */
+             effect->message.type != TARRY_MESSAGE_ROUND && /* to who joins */
+             effect->message.type < TARRY_MESSAGE_ASK);     /* of the vote */
         if (effect->type != TARRY_EFFECT_LEFT_OUT)
             continue;
-        if (follows || (told[effect->reason] & bit(effect->worker)))
+        /* Who was late in a sum may be left out of the next one, too. */
+        bool again = (told[effect->reason] & bit(effect->worker)) != 0 &&
+                     !(it->everywhere && effect->limit_ns == 0);
+        if (follows || again)
             invariant_broken(it, "absences_are_told", "worker %u, late or again", effect->worker);
         told[effect->reason] |= bit(effect->worker);
         check_figures(it, effect);

@@ -68,6 +68,8 @@ void invariants_of_worker(cluster *it, uint32_t worker)
             invariant_broken(it, "a_stopped_worker_stops", "worker %u is at %#x", worker, node->at);
         return;
     }
+    if (node->replica.task == TASK_STEP || node->replica.task == TASK_LOAD)
+        return; /* and then goes on */
     uint32_t open = node->holds & ~(node->present.made | node->failed | node->barred);
     bool astray = (node->at & open) == 0;
     if (it->settings.keep == TARRY_KEEP_CREDITED) {
@@ -90,10 +92,11 @@ static bool takes_part(const cluster *it, uint32_t worker)
            node->present.plan == it->number;
 }
 
-/* What the server can't know of counts as work. */
+/* What the server can't know of counts as work; and so does a step. */
 static bool rests(const cluster *it, uint32_t worker)
 {
-    return takes_part(it, worker) && it->nodes[worker].at == 0;
+    const cluster_node *node = &it->nodes[worker];
+    return takes_part(it, worker) && node->at == 0 && node->replica.task != TASK_STEP;
 }
 
 /* When no message is on its way, nobody is at a chunk of which no copy is wanted. */

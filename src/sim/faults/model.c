@@ -196,7 +196,27 @@ static void complete(server_model *it, uint32_t stripe)
     it->result.conditioning = fmax(it->result.conditioning, it->conditioning);
 }
 
-void model_begin_attempt(server_model *it, uint64_t now, uint32_t parts)
+static bool is_everywhere(const server_model *it)
+{
+    return it->settings.sum == TARRY_SUM_EVERYWHERE;
+}
+
+void model_commit(server_model *it)
+{
+    for (uint32_t stripe = 0; stripe < it->stripes; stripe++)
+        complete(it, stripe);
+}
+
+void model_enlist(server_model *it, uint32_t worker)
+{
+    model_member *member = &it->members[worker];
+    member->excluded = member->put_off = member->participant = false;
+    member->done = member->failed = member->kept = member->recalled = 0;
+    member->term = member->signal_term = 0;
+    memset(member->recall_term, 0, sizeof(member->recall_term));
+}
+
+void model_begin_attempt(server_model *it, uint64_t now, uint32_t parts, uint32_t told)
 {
     set_parts(it, parts);
     it->raised = model_raises(it, parts);
@@ -235,14 +255,15 @@ void model_begin_attempt(server_model *it, uint64_t now, uint32_t parts)
             continue;
         it->members[worker].participant =
             (it->senders & bit(worker)) != 0 && it->members[worker].stands == 0;
-        it->members[worker].due = it->members[worker].participant ? stripes : 0;
-        if (it->settings.keep == TARRY_KEEP_CREDITED && it->members[worker].present)
+        bool owes = it->members[worker].participant && !is_everywhere(it);
+        it->members[worker].due = owes ? stripes : 0;
+        if (it->settings.keep == TARRY_KEEP_CREDITED && (told & bit(worker)))
             it->members[worker].signal_term = ++it->members[worker].term;
     }
     for (uint32_t stripe = 0; stripe < it->stripes; stripe++) {
         if (!opened)
             it->got[stripe] = it->put[stripe] = it->back[stripe] = 0;
-        if (it->back[stripe] == it->senders && !(it->complete & bit(stripe)))
+        if (it->back[stripe] == it->senders && !(it->complete & bit(stripe)) && !is_everywhere(it))
             complete(it, stripe);
     }
 }
@@ -250,7 +271,8 @@ void model_begin_attempt(server_model *it, uint64_t now, uint32_t parts)
 void model_end_attempt(server_model *it, uint64_t now)
 {
     uint64_t time = now - it->attempt_start;
-    if (it->from_scratch && it->senders != 0 && time > it->longest)
+    bool summed = it->senders != 0 || is_everywhere(it);
+    if (it->from_scratch && summed && time > it->longest)
         it->longest = time;
 }
 
@@ -379,7 +401,8 @@ static void start(server_model *it, uint64_t now)
     it->complete = 0;
     for (uint32_t worker = 0; worker < it->workers; worker++) {
         model_member *member = &it->members[worker];
-        member->excluded = member->reported = member->late = member->participant = false;
+        member->reported = member->late = member->participant = false;
+        member->excluded = is_everywhere(it); /* until it is sent the round */
         member->put_off = member->left = false;
         member->stands = 0;
         member->before = member->done;
@@ -460,7 +483,7 @@ static bool hear(server_model *it, uint64_t now, uint32_t worker, const tarry_me
         return report(it, worker, message);
     if (message->type == TARRY_MESSAGE_PART)
         return part(it, now, worker, message);
-    return message->type == TARRY_MESSAGE_ALIVE;
+    return message->type == TARRY_MESSAGE_ALIVE || message->type == TARRY_MESSAGE_STATE;
 }
 
 static bool combined(server_model *it, const tarry_event *event)
@@ -488,7 +511,17 @@ static void join(server_model *it, uint64_t now, uint32_t worker)
         .heard = now,
         .probed = TARRY_NEVER,
     };
-    member->excluded = member->put_off = member->stands != 0;
+    member->put_off = member->stands != 0;
+    member->excluded = member->put_off || is_everywhere(it);
+}
+
+void model_fall_behind(server_model *it, uint32_t worker)
+{
+    if (!model_able(it, worker, MODEL_EVERYONE))
+        return;
+    leave_attempt(it, worker);
+    it->members[worker].excluded = true;
+    recall(it, worker);
 }
 
 bool model_call_back(server_model *it, uint64_t now)

@@ -26,7 +26,7 @@ typedef enum model_verdict {
 
 typedef struct model_member {
     bool present;
-    bool excluded;
+    bool excluded;    /* also, where everyone gets the sum: it was not sent the round */
     bool put_off;     /* for being late */
     bool called_back; /* in this step */
     bool reported;
@@ -201,7 +201,14 @@ void model_withdraw(server_model *it);
 /* The holders that dropped their copies of these chunks compute them again. */
 void model_recall(server_model *it, uint32_t gone);
 
-void model_begin_attempt(server_model *it, uint64_t now, uint32_t parts);
+/* told: who is sent its signal. */
+void model_begin_attempt(server_model *it, uint64_t now, uint32_t parts, uint32_t told);
+/* The attempt's sum is committed. */
+void model_commit(server_model *it);
+/* Where everyone gets the sum: the worker, which is there, is sent the round. */
+void model_enlist(server_model *it, uint32_t worker);
+/* The same: it has not the last state, and does not count any more. */
+void model_fall_behind(server_model *it, uint32_t worker);
 /* The attempt is complete: what is learned of it. */
 void model_end_attempt(server_model *it, uint64_t now);
 void model_resume(server_model *it);

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where everyone gets the sum: the vote, from what the server was told and what it says, held
+ * against what workers have in truth.
+ */
+#include "sim/faults/invariants.h"
+
+enum { USUAL_ATTEMPTS = 8, MOST_DIFFERING = 3 };
+
+static uint32_t those(const ballots *it, ballot wanted)
+{
+    uint32_t set = 0;
+    for (uint32_t worker = 0; worker < MAX_WORKERS; worker++)
+        set |= it->of[worker] == wanted ? bit(worker) : 0;
+    return set;
+}
+
+static bool differ(const ballots *it)
+{
+    uint32_t held = those(it, BALLOT_HELD), first = held != 0 ? (uint32_t)__builtin_ctz(held) : 0;
+    for (uint32_t worker = 0; worker < MAX_WORKERS; worker++)
+        if ((held & bit(worker)) && it->digest[worker] != it->digest[first])
+            return true;
+    return false;
+}
+
+/* An answer counts for the order that is out alone; unasked, HELD does if none is. */
+static void take_answer(ballots *it, uint32_t worker, const tarry_message *message)
+{
+    ballot *of = &it->of[worker];
+    if (!it->open || !sum_id_named(&it->name, &message->sum))
+        return;
+    bool held = message->type == TARRY_MESSAGE_HELD;
+    bool asked = message->fetched ? *of == BALLOT_FETCHING
+                                  : *of == BALLOT_WAITING || (held && *of == BALLOT_NONE);
+    if (!asked)
+        return;
+    *of = held ? BALLOT_HELD : message->fetched ? BALLOT_FAILED_TWICE : BALLOT_FAILED;
+    it->digest[worker] = message->sum.digest;
+}
+
+/* Who comes back with this very sum is a voter again. */
+static void take_state(ballots *it, uint32_t worker, const tarry_message *message)
+{
+    if (!it->open || !sum_id_named(&it->name, &message->sum) ||
+        message->last.step + 1 != it->name.step)
+        return;
+    if (it->of[worker] == BALLOT_NONE) {
+        it->of[worker] = BALLOT_HELD;
+        it->digest[worker] = message->sum.digest;
+    }
+}
+
+/* Nobody is counted on who has not the last state. */
+static void take_state_of(cluster *it, const tarry_event *event)
+{
+    tarry_sum_id last = history_last(&it->log.committed);
+    take_state(&it->votes, event->worker, event->message);
+    if (!sum_id_same(&last, &event->message->last))
+        model_fall_behind(&it->model, event->worker);
+}
+
+/* taken: the server took it as an answer to what it asked. */
+static void take_event(cluster *it, const tarry_event *event, bool taken)
+{
+    ballots *votes = &it->votes;
+    const model_member *member = &it->model.members[event->worker];
+    if (event->type == TARRY_EVENT_LOST || event->type == TARRY_EVENT_JOINED) {
+        votes->of[event->worker] = BALLOT_NONE;
+        votes->busy &= ~bit(event->worker);
+    }
+    if (event->type != TARRY_EVENT_MESSAGE || !member->present ||
+        event->message->epoch != member->epoch)
+        return;
+    if (event->message->type == TARRY_MESSAGE_HELD || event->message->type == TARRY_MESSAGE_FAILED)
+        take_answer(votes, event->worker, event->message);
+    else if (event->message->type == TARRY_MESSAGE_STATE && taken)
+        take_state_of(it, event);
+    if (event->message->type >= TARRY_MESSAGE_ASK && taken)
+        votes->busy &= ~bit(event->worker);
+}
+
+/* The server gives the attempt up. */
+static void check_void(cluster *it)
+{
+    const ballots *votes = &it->votes;
+    uint32_t held = those(votes, BALLOT_HELD);
+    bool alone = set_size(held) == 1 && those(votes, BALLOT_FAILED_TWICE) != 0 &&
+                 (those(votes, BALLOT_WAITING) | those(votes, BALLOT_FETCHING)) == 0;
+    if (held != 0 && !differ(votes) && !alone)
+        invariant_broken(it, "no_attempt_beside_a_holder", "attempt %u is given up, held by %#x",
+                         votes->name.attempt, held);
+}
+
+/* Whether the one that is there has been alone for so long that it may go on. */
+static bool lonely(const cluster *it)
+{
+    return it->workers == 1 || it->now - it->votes.company >= it->settings.voters_grace_ns;
+}
+
+static void check_commit(cluster *it, const tarry_sum_id *sum)
+{
+    const ballots *votes = &it->votes;
+    uint32_t held = those(votes, BALLOT_HELD);
+    uint32_t open =
+        those(votes, BALLOT_WAITING) | those(votes, BALLOT_FETCHING) | those(votes, BALLOT_FAILED);
+    if (!votes->open || !sum_id_named(&votes->name, sum) || differ(votes) || held == 0 || open != 0)
+        invariant_broken(it, "commits_what_all_hold",
+                         "attempt %u: held by %#x, not answered by %#x", sum->attempt, held, open);
+    if (set_size(held) < 2 && !lonely(it))
+        invariant_broken(it, "two_hold_what_is_committed", "attempt %u: held by %#x alone",
+                         sum->attempt, held);
+    for (uint32_t worker = 0; worker < it->workers; worker++) {
+        const cluster_node *node = &it->nodes[worker];
+        if ((held & bit(worker)) && node->machine != NULL && node->connected &&
+            !sum_id_same(&node->replica.held, sum))
+            invariant_broken(it, "answers_match_orders", "worker %u does not hold attempt %u",
+                             worker, sum->attempt);
+    }
+}
+
+static void take_signal(cluster *it, const tarry_effect *effect)
+{
+    ballots *votes = &it->votes;
+    if (!votes->open || !sum_id_named(&votes->name, &effect->message.sum)) {
+        *votes = (ballots){
+            .open = true,
+            .name = effect->message.sum,
+            .busy = votes->busy,
+            .company = votes->company,
+        };
+        everywhere_open(it, &effect->message);
+    }
+    votes->of[effect->worker] = BALLOT_WAITING;
+}
+
+static bool gives_up(const ballots *votes, const tarry_effect *effect)
+{
+    if (effect->type == TARRY_EFFECT_DONE)
+        return effect->result->error != TARRY_OK;
+    return effect->type == TARRY_EFFECT_SEND &&
+           (effect->message.type == TARRY_MESSAGE_RESUME ||
+            (effect->message.type == TARRY_MESSAGE_SIGNAL &&
+             !sum_id_named(&votes->name, &effect->message.sum)));
+}
+
+/* Who is late in the sum is set aside; with no limit, the whole round does without it, once the
+ * attempt is void. */
+static void leave_out(cluster *it, const tarry_effect *effect)
+{
+    model_member *member = &it->model.members[effect->worker];
+    bool suspected = effect->reason == TARRY_ABSENT_LATE && effect->limit_ns == 0;
+    if (!suspected)
+        it->votes.of[effect->worker] = BALLOT_NONE;
+    if (effect->reason != TARRY_ABSENT_LATE)
+        return;
+    it->passed_over++;
+    if (suspected) {
+        model_exclude(&it->model, bit(effect->worker), TARRY_ABSENT_LATE);
+        return;
+    }
+    it->model.left[TARRY_ABSENT_LATE] |= bit(effect->worker);
+    it->model.result.workers_late += !member->late;
+    member->late = true;
+}
+
+static void take_effect(cluster *it, const tarry_effect *effect, bool aborted)
+{
+    ballots *votes = &it->votes;
+    const tarry_message *message = &effect->message;
+    if (votes->open && gives_up(votes, effect)) {
+        if (!aborted)
+            check_void(it);
+        votes->open = false;
+    }
+    if (effect->type == TARRY_EFFECT_LEFT_OUT)
+        leave_out(it, effect);
+    if (effect->type == TARRY_EFFECT_LOG && effect->sum.attempt != 0) {
+        check_commit(it, &effect->sum);
+        votes->open = false;
+    }
+    if (effect->type != TARRY_EFFECT_SEND)
+        return;
+    if (message->type == TARRY_MESSAGE_ROUND)
+        model_enlist(&it->model, effect->worker);
+    else if (message->type == TARRY_MESSAGE_SIGNAL)
+        take_signal(it, effect);
+    else if (message->type == TARRY_MESSAGE_FETCH && votes->open &&
+             sum_id_named(&votes->name, &message->sum))
+        votes->of[effect->worker] = BALLOT_FETCHING;
+    else if (message->type == TARRY_MESSAGE_ASK || message->type == TARRY_MESSAGE_FETCH ||
+             message->type == TARRY_MESSAGE_LOAD || message->type == TARRY_MESSAGE_COMMIT)
+        votes->busy |= bit(effect->worker);
+}
+
+/* The workers that count, a bit each. */
+static uint32_t able(const cluster *it)
+{
+    uint32_t set = 0;
+    for (uint32_t worker = 0; worker < it->workers; worker++)
+        set |= model_able(&it->model, worker, MODEL_EVERYONE) ? bit(worker) : 0;
+    return set;
+}
+
+bool invariants_allow_waiting(const cluster *it)
+{
+    uint32_t ready = able(it) & ~it->votes.busy, behind = 0;
+    for (uint32_t worker = 0; worker < it->workers; worker++) {
+        const model_member *member = &it->model.members[worker];
+        behind |= member->present && member->excluded && !member->put_off ? bit(worker) : 0;
+    }
+    return set_size(ready) < 2 || (able(it) & it->votes.busy) != 0 || behind != 0;
+}
+
+void invariants_of_group(cluster *it, uint32_t told)
+{
+    uint32_t may = able(it), must = may & ~it->votes.busy;
+    if ((told & ~may) != 0 || (must & ~told) != 0)
+        invariant_broken(it, "everyone_hears_the_signal", "%#x, but %#x are able, %#x ready", told,
+                         may, must);
+}
+
+bool invariants_of_end(cluster *it, const tarry_effects *effects)
+{
+    int error = TARRY_OK;
+    uint32_t attempts =
+        it->settings.attempts_most == 0 ? USUAL_ATTEMPTS : it->settings.attempts_most;
+    for (size_t i = 0; i < effects->count; i++)
+        if (effects->items[i].type == TARRY_EFFECT_DONE)
+            error = effects->items[i].result->error;
+    if (error == TARRY_ERROR_DIFFER && it->wrong_sums < MOST_DIFFERING)
+        invariant_broken(it, "ends_only_for_a_reason", "sums differ, of %u wrong ones",
+                         it->wrong_sums);
+    if (error == TARRY_ERROR_LINKS && it->model.attempt < attempts)
+        invariant_broken(it, "ends_only_for_a_reason", "links fail, after %u attempts",
+                         it->model.attempt);
+    if (error == TARRY_ERROR_GONE)
+        invariants_of_return(it, NULL);
+    return error == TARRY_ERROR_DIFFER || error == TARRY_ERROR_LINKS || error == TARRY_ERROR_GONE;
+}
+
+bool invariants_of_vote(cluster *it, const tarry_event *event, bool should_take,
+                        const tarry_effects *effects)
+{
+    uint32_t present = 0;
+    bool taken = effects->count == 0 || effects->items[0].type != TARRY_EFFECT_REJECT;
+    take_event(it, event, taken);
+    for (uint32_t worker = 0; worker < it->workers; worker++)
+        present += it->model.members[worker].present;
+    if (present > 1)
+        it->votes.company = it->now;
+    for (size_t i = 0; i < effects->count && it->broken == NULL; i++)
+        take_effect(it, &effects->items[i], event->type == TARRY_EVENT_ABORT);
+    /* With nobody to wait for, and no holder, it is void, whatever comes of that, and when. */
+    if ((those(&it->votes, BALLOT_WAITING) | those(&it->votes, BALLOT_FETCHING) |
+         those(&it->votes, BALLOT_HELD)) == 0)
+        it->votes.open = false;
+    const model_member *member = &it->model.members[event->worker];
+    bool free = event->type == TARRY_EVENT_MESSAGE && event->message->type >= TARRY_MESSAGE_ASK &&
+                member->present && event->message->epoch == member->epoch;
+    return free ? taken : should_take;
+}
