@@ -159,7 +159,7 @@ static void leave_out(cluster *it, const tarry_effect *effect)
 {
     model_member *member = &it->model.members[effect->worker];
     bool suspected = effect->reason == TARRY_ABSENT_LATE && effect->limit_ns == 0;
-    if (!suspected)
+    if (!suspected && effect->reason != TARRY_ABSENT_FAILED) /* its part is out */
         it->votes.of[effect->worker] = BALLOT_NONE;
     if (effect->reason != TARRY_ABSENT_LATE)
         return;
