@@ -2,7 +2,8 @@
 /*
  * All of a runtime of your own but its transport: the server's side as a tarry_runtime, and a
  * worker that computes and talks. The transport carries frames (codec.h) with the numbers behind
- * them between both, in order, or is lost. examples/pipes.c is a whole runtime.
+ * them between both, in order, or is lost. examples/pipes.c is a whole runtime. Sums are the
+ * server's (TARRY_SUM_SERVER): others are refused.
  */
 #ifndef TARRY_HOST_H
 #define TARRY_HOST_H

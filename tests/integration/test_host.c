@@ -303,6 +303,10 @@ static void settings_are_checked(void **state)
     settings.transport.send = NULL;
     assert_int_equal(tarry_host_create(its.plan, &settings, NULL, &runtime, NULL),
                      TARRY_ERROR_ARGUMENT);
+    settings = wanted_host(&its);
+    settings.server.sum = TARRY_SUM_EVERYWHERE;
+    assert_int_equal(tarry_host_create(its.plan, &settings, NULL, &runtime, NULL),
+                     TARRY_ERROR_ARGUMENT);
     its.seats[0] = (seat){.of = &its, .worker = WORKERS};
     assert_int_equal(make_worker(&its.seats[0], NULL), TARRY_ERROR_ARGUMENT);
     tarry_plan_free(its.plan);

@@ -47,7 +47,7 @@ void vote_restart(vote *it, const tarry_sum_id log[2], uint32_t term)
 {
     it->log[0] = log[0];
     it->log[1] = log[1];
-    it->term = vote_lacks(it, VOTE_NEW_TERM) ? 1 : term;
+    it->term = term;
     it->attempt = 0;
 }
 

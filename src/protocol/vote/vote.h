@@ -58,20 +58,6 @@ typedef struct vote_member {
     uint64_t again_ns;    /* BEHIND: not before then is another one begun */
 } vote_member;
 
-/* What makes the vote safe, each of which a build with -DTARRY_PLANTS can leave out. */
-typedef enum vote_clause {
-    VOTE_WHOLE,
-    VOTE_LOGS_FIRST,    /* COMMIT goes out once the log has the entry */
-    VOTE_TWO_HOLDERS,   /* a sum that one worker holds is not committed while there are others */
-    VOTE_MINDS_HELD,    /* a hello's held sum counts */
-    VOTE_MINDS_HISTORY, /* steps that the log does not have count as nothing */
-    VOTE_MINDS_DIGESTS, /* sums of one name with other bits are other sums */
-    VOTE_SETS_ASIDE,    /* who can't even fetch the sum is not waited for */
-    VOTE_BREAKS,        /* who waits for one that is gone is told */
-    VOTE_NEW_TERM,      /* a restart's names are new ones */
-    VOTE_CLAUSES,
-} vote_clause;
-
 typedef enum vote_phase {
     VOTE_CLOSED,    /* no attempt is out */
     VOTE_OPEN,      /* voters sum, or fetch the sum */
@@ -110,9 +96,6 @@ typedef struct vote {
     uint64_t again_ns; /* when a transfer that failed is tried again */
     uint32_t cursor;   /* where the search for a source begins */
 
-#ifdef TARRY_PLANTS
-    vote_clause lacks; /* a clause of the rules that is left out: whether the tests find it */
-#endif
     vote_member *members;
     uint32_t present[VOTE_PRESENCES]; /* how many are at each */
     uint32_t answered[VOTE_ANSWERS];  /* the same */

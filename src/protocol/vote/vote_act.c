@@ -12,7 +12,7 @@ enum { MOST_DIFFERING = 3 };
 static void break_waiting(vote *it)
 {
     it->failing = false;
-    if (it->broken || vote_lacks(it, VOTE_BREAKS))
+    if (it->broken)
         return;
     it->broken = true;
     for (uint32_t worker = 0; worker < it->workers && it->answered[VOTE_WAITING] > 0; worker++)
@@ -60,7 +60,7 @@ static bool differs(const vote *it)
     for (uint32_t worker = 0; worker < it->workers; worker++) {
         const vote_member *member = &it->members[worker];
         if (member->answer == VOTE_HELD && member->held.digest != first->held.digest)
-            return !vote_lacks(it, VOTE_MINDS_DIGESTS);
+            return true;
     }
     return false;
 }
@@ -114,7 +114,7 @@ static void pass_on(vote *it, const vote_way *way)
         const vote_member *member = &it->members[worker];
         if (member->answer == VOTE_FAILED)
             refetch(it, worker, way);
-        else if (member->answer == VOTE_UNFETCHED && held >= 2 && !vote_lacks(it, VOTE_SETS_ASIDE))
+        else if (member->answer == VOTE_UNFETCHED && held >= 2)
             vote_set_answer(it, worker, VOTE_NONE);
         else if (onlooker && member->presence == VOTE_READY && member->answer == VOTE_NONE) {
             refetch(it, worker, way);
@@ -126,11 +126,6 @@ static void pass_on(vote *it, const vote_way *way)
 static vote_outcome end_attempt(vote *it)
 {
     uint32_t held = it->answered[VOTE_HELD];
-    if (vote_lacks(it, VOTE_TWO_HOLDERS) && held > 0) {
-        it->pending.digest = first_holder(it)->held.digest;
-        it->phase = VOTE_LOGGING;
-        return VOTE_LOG;
-    }
     if (it->answered[VOTE_WAITING] > 0 || it->answered[VOTE_REFETCHES] > 0)
         return VOTE_GOES_ON;
     if (differs(it)) {
@@ -222,8 +217,6 @@ vote_outcome vote_act(vote *it, uint64_t now, bool running, vote_give *give, voi
     if (it->phase != VOTE_RETURNING)
         vote_help(it, now, &way);
     vote_outcome end = it->phase == VOTE_OPEN ? end_attempt(it) : VOTE_GOES_ON;
-    if (end == VOTE_LOG && vote_lacks(it, VOTE_LOGS_FIRST) && vote_logged(it, &it->pending))
-        vote_help(it, now, &way);
     return end != VOTE_GOES_ON ? end : watch_gone(it, now, running);
 }
 

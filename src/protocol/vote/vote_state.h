@@ -10,12 +10,6 @@
 
 #include "protocol/vote/vote.h"
 
-#ifdef TARRY_PLANTS
-#define vote_lacks(it, clause) ((it)->lacks == (clause))
-#else
-#define vote_lacks(it, clause) false
-#endif
-
 /* After so many transfers that failed in a row a worker is not waited for. */
 enum { VOTE_TRIES = 8 };
 

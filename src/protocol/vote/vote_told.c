@@ -15,8 +15,6 @@ static bool is_of_attempt(const vote *it, const tarry_sum_id *sum)
  * older than the two entries that are known has to be loaded in any case. */
 static bool is_of_log(const vote *it, const tarry_sum_id *last)
 {
-    if (vote_lacks(it, VOTE_MINDS_HISTORY))
-        return last->step + 1 >= it->log[0].step;
     return sum_id_same(last, &it->log[0]) ||
            (it->log[0].step > 0 && last->step + 1 == it->log[0].step &&
             sum_id_same(last, &it->log[1]));
@@ -26,8 +24,7 @@ void vote_judge(vote *it, uint32_t worker)
 {
     vote_member *member = &it->members[worker];
     member->has_state = is_of_log(it, &member->last);
-    bool ready = sum_id_same(&member->last, &it->log[0]) ||
-                 (vote_lacks(it, VOTE_MINDS_HISTORY) && member->last.step == it->log[0].step);
+    bool ready = sum_id_same(&member->last, &it->log[0]);
     vote_set_presence(it, worker, ready ? VOTE_READY : VOTE_BEHIND);
     if (ready)
         member->tries = 0;
@@ -58,7 +55,7 @@ static bool told_state(vote *it, uint64_t now, uint32_t worker, const tarry_mess
         return false;
     vote_presence before = member->presence;
     member->last = said->last;
-    member->held = vote_lacks(it, VOTE_MINDS_HELD) ? (tarry_sum_id){0} : said->sum;
+    member->held = said->sum;
     vote_judge(it, worker);
     if (before == VOTE_LOADING)
         has_tried(it, member, now, sum_id_same(&said->last, &member->ordered));

@@ -186,6 +186,9 @@ static int check_settings(const tarry_host_settings *settings, tarry_diagnostic 
     int error = sized_check(settings->size, sizeof(*settings), "server host", diagnostic);
     if (error != TARRY_OK)
         return error;
+    if (settings->server.sum != TARRY_SUM_SERVER)
+        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
+                        "server host: its workers have no way to make the sum");
     if (settings->parameters == 0 || settings->dimension == 0 || to->send == NULL ||
         to->receive == NULL || to->wake == NULL)
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,

@@ -146,6 +146,9 @@ static int check_settings(const tarry_plan *plan, const tarry_worker_host_settin
     int error = sized_check(settings->size, sizeof(*settings), "worker host", diagnostic);
     if (error != TARRY_OK)
         return error;
+    if (settings->server.sum != TARRY_SUM_SERVER)
+        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
+                        "worker host: it has no way to other workers to make the sum");
     if (settings->parameters == 0 || settings->dimension == 0 || settings->send == NULL ||
         settings->worker >= plan->workers)
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,

@@ -81,7 +81,7 @@ typedef struct ballots {
     ballot of[MAX_WORKERS];
     uint64_t digest[MAX_WORKERS]; /* HELD */
     uint32_t busy;                /* workers with another order than that to sum out, a bit each */
-    uint64_t company;             /* when two were last present */
+    uint64_t company;             /* when two with the last state were last there */
 } ballots;
 
 struct cluster;

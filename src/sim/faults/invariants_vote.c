@@ -7,6 +7,15 @@
 
 enum { USUAL_ATTEMPTS = 8, MOST_DIFFERING = 3 };
 
+/* The workers that count, a bit each. */
+static uint32_t able(const cluster *it)
+{
+    uint32_t set = 0;
+    for (uint32_t worker = 0; worker < it->workers; worker++)
+        set |= model_able(&it->model, worker, MODEL_EVERYONE) ? bit(worker) : 0;
+    return set;
+}
+
 static uint32_t those(const ballots *it, ballot wanted)
 {
     uint32_t set = 0;
@@ -150,7 +159,7 @@ static void leave_out(cluster *it, const tarry_effect *effect)
 {
     model_member *member = &it->model.members[effect->worker];
     bool suspected = effect->reason == TARRY_ABSENT_LATE && effect->limit_ns == 0;
-    if (!suspected)
+    if (!suspected && effect->reason != TARRY_ABSENT_FAILED) /* its part is out */
         it->votes.of[effect->worker] = BALLOT_NONE;
     if (effect->reason != TARRY_ABSENT_LATE)
         return;
@@ -193,15 +202,6 @@ static void take_effect(cluster *it, const tarry_effect *effect, bool aborted)
         votes->busy |= bit(effect->worker);
 }
 
-/* The workers that count, a bit each. */
-static uint32_t able(const cluster *it)
-{
-    uint32_t set = 0;
-    for (uint32_t worker = 0; worker < it->workers; worker++)
-        set |= model_able(&it->model, worker, MODEL_EVERYONE) ? bit(worker) : 0;
-    return set;
-}
-
 bool invariants_allow_waiting(const cluster *it)
 {
     uint32_t ready = able(it) & ~it->votes.busy, behind = 0;
@@ -242,12 +242,9 @@ bool invariants_of_end(cluster *it, const tarry_effects *effects)
 bool invariants_of_vote(cluster *it, const tarry_event *event, bool should_take,
                         const tarry_effects *effects)
 {
-    uint32_t present = 0;
     bool taken = effects->count == 0 || effects->items[0].type != TARRY_EFFECT_REJECT;
     take_event(it, event, taken);
-    for (uint32_t worker = 0; worker < it->workers; worker++)
-        present += it->model.members[worker].present;
-    if (present > 1)
+    if (set_size(able(it)) > 1)
         it->votes.company = it->now;
     for (size_t i = 0; i < effects->count && it->broken == NULL; i++)
         take_effect(it, &effects->items[i], event->type == TARRY_EVENT_ABORT);

@@ -133,8 +133,6 @@ static void create_server_machine(congress *it)
 {
     assert_int_equal(tarry_server_create(it->plan, &it->server_settings, NULL, &it->server, NULL),
                      TARRY_OK);
-    if (it->settings.prepare != NULL)
-        it->settings.prepare(it->server);
 }
 
 /* A new life: of the one before there is the log. Arrivals count on, as from a checkpoint. */

@@ -55,7 +55,6 @@ typedef struct congress_settings {
     bool forever;       /* a crashed worker does not come back */
     tarry_keep keep;
     uint32_t parts;
-    void (*prepare)(tarry_server *server); /* NULL, or called for each new server */
 } congress_settings;
 
 typedef struct congress {
