@@ -25,7 +25,9 @@ enum {
     CODEC_HEADER_BYTES = 24,
     CODEC_TERM_BYTES = 4,
     CODEC_LIMIT_BYTES = 8,
-    CODEC_MOST_WORKER_BYTES = CODEC_HEADER_BYTES + CODEC_STATE_BYTES, /* of a worker's frame */
+    CODEC_MOST_REPORT_BYTES = CODEC_HEADER_BYTES + CODEC_TERM_BYTES,  /* of a worker's frame where
+                                                                         the server sums; */
+    CODEC_MOST_WORKER_BYTES = CODEC_HEADER_BYTES + CODEC_STATE_BYTES, /* of any */
 };
 
 /* The sizes of the bit sets in the messages between the server and one worker. */

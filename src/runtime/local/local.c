@@ -75,7 +75,8 @@ static int init_shared(local_runtime *local)
     local->has_snapshots = !local->everywhere;
     size_t frames =
         (size_t)plan->workers * (8 + 2 * (size_t)shared->executor.cut.stripes) + plan_edges(plan);
-    error = mailbox_init(&shared->server_inbox, CODEC_MOST_WORKER_BYTES, frames, &local->allocator);
+    size_t longest = local->everywhere ? CODEC_MOST_WORKER_BYTES : CODEC_MOST_REPORT_BYTES;
+    error = mailbox_init(&shared->server_inbox, longest, frames, &local->allocator);
     if (error != TARRY_OK)
         return error;
     local->has_inbox = true;
