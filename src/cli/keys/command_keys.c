@@ -10,7 +10,7 @@ int command_keys(int argc, char **argv)
         {"init", keys_init, "make a new cluster: its authority and all members"},
         {"add", keys_add, "make one more member, or another credential of one"},
         {"revoke", keys_revoke, "shut a member out"},
-        {"renew", keys_renew, "make certificates for sums among workers, where they are older"},
+        {"renew", keys_renew, "make certificates for sums among workers anew"},
         {"list", keys_list, "every certificate: whose, until when, revoked or not"},
     };
     const subcommand_set set = {
