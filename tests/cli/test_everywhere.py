@@ -53,6 +53,10 @@ class Everywhere(TarryTest):
         for each in report["rounds"]:
             self.assertLess(each["verified_error"], 1e-4)
 
+    def test_a_reproducible_run_repeats_to_the_bit(self):
+        flags = ["--reproducible", "--optimizer", "adam", *EVERYWHERE]
+        self.assertEqual(self.train(*flags)[1], self.train(*flags)[1])
+
     def test_slow_and_dead_workers(self):
         for straggler in "slow:2,10", "dead:1", "dead:1+slow:1,5":
             with self.subTest(straggler=straggler):
@@ -61,13 +65,13 @@ class Everywhere(TarryTest):
                     self.assertTrue(each["exact"])
                     self.assertLess(each["verified_error"], 1e-4)
 
-    def test_a_run_goes_on_from_its_checkpoint(self):
-        flags = ["--optimizer", "adam", *EVERYWHERE]
-        whole, _ = self.train(*flags)
+    def test_a_run_goes_on_from_its_checkpoint_to_the_bit(self):
+        flags = ["--reproducible", "--optimizer", "adam", *EVERYWHERE]
+        _, whole = self.train(*flags)
         self.succeed(*RUN, *flags, "--rounds", "3", "--checkpoint", "c", "--checkpoint-every", "1")
         self.assertIn("c.sums", self.files())
-        report, _ = self.train(*flags, "--checkpoint", "c", "--resume")
-        self.assertAlmostEqual(report["final"]["loss"], whole["final"]["loss"], delta=1e-6)
+        report, resumed = self.train(*flags, "--checkpoint", "c", "--resume")
+        self.assertEqual(resumed, whole)
         self.assertEqual([each["sum"]["term"] for each in report["rounds"]], [1, 1, 1, 2, 2, 2])
         self.assertEqual([each["sum"]["step"] for each in report["rounds"]], [1, 2, 3, 4, 5, 6])
 

@@ -178,11 +178,15 @@ void server_vote_give_due(tarry_server *server)
         vote_give_due(server->vote, give, server);
 }
 
-/* A report may overtake the word that its worker has stepped. */
+/* A report may overtake the word that its worker has stepped. A run that is to repeat waits for who
+ * is there and may still compute its share, however late it is up to date. */
 bool server_vote_may_begin(const tarry_server *server)
 {
     if (server->vote == NULL)
         return true;
+    if (server->settings.reproducible && server->phase == SERVER_COMPUTING &&
+        server_vote_waits_for_more(server))
+        return false;
     bool any = false;
     for (uint32_t worker = 0; worker < server->plan->workers; worker++) {
         const server_member *member = &server->members[worker];
