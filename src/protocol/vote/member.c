@@ -46,10 +46,10 @@ static void begin(member *it, member_says *says, member_task task, const tarry_s
 static member_says take_ask(member *it, const tarry_message *ask)
 {
     member_says says = {0};
-    if (ask->epoch <= it->epoch)
+    if (ask->epoch < it->epoch || (ask->epoch == it->epoch && ask->attempt <= it->orders))
         return reject(TARRY_REJECT_STALE);
     it->epoch = ask->epoch;
-    it->orders = it->answers = 0;
+    it->orders = it->answers = ask->attempt;
     it->asked = it->task == MEMBER_STEPS;
     if (it->asked)
         return says;

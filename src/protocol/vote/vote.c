@@ -58,9 +58,12 @@ void vote_adopt(vote *it, const vote *from)
     it->attempt = from->attempt;
     it->vectors = from->vectors;
     it->has_vectors = from->has_vectors;
-    for (uint32_t worker = 0; worker < it->workers; worker++)
-        if (from->members[worker].presence != VOTE_ABSENT)
-            vote_joined(it, worker);
+    for (uint32_t worker = 0; worker < it->workers; worker++) {
+        if (from->members[worker].presence == VOTE_ABSENT)
+            continue;
+        vote_joined(it, worker);
+        it->members[worker].orders = from->members[worker].orders; /* the arrival is the same */
+    }
 }
 
 void vote_set_presence(vote *it, uint32_t worker, vote_presence presence)

@@ -105,7 +105,7 @@ typedef struct vote {
 typedef struct vote_order {
     tarry_message_type type; /* ASK, BREAK, FETCH, LOAD, COMMIT */
     uint32_t worker;
-    uint32_t count; /* of the orders to this arrival, from 1; ASK: 0 */
+    uint32_t count; /* of the orders to this arrival, from 1; ASK: of those before it */
     tarry_sum_id sum;
     uint32_t from;
 } vote_order;

@@ -11,7 +11,7 @@ void vote_order_to(const vote_way *way, tarry_message_type type, uint32_t worker
     const vote_order order = {
         .type = type,
         .worker = worker,
-        .count = type == TARRY_MESSAGE_ASK ? 0 : ++member->orders,
+        .count = type == TARRY_MESSAGE_ASK ? member->orders : ++member->orders,
         .sum = *sum,
         .from = from,
     };
