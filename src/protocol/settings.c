@@ -264,7 +264,6 @@ static const rule rules[] = {
     {DYNAMIC, WHOLE, "in a dynamic order a worker does not finish all of its chunks"},
     {DYNAMIC, BY_WORKERS, "in a dynamic order a worker does not finish all of its chunks"},
     {DYNAMIC, REPRODUCIBLE, "a dynamic order depends on time"},
-    {ADAPTS, EVERYWHERE, "workers that hold the parameters do not turn to another plan yet"},
     {ADAPTS, STATIC, "with a static order nothing is learned that a plan could follow"},
     {COSTS, STATIC, "a static order does not go by what chunks cost"},
     {CHOSEN_PARTS, WHOLE, "parts are chosen by which chunks are finished"},

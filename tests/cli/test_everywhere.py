@@ -53,6 +53,13 @@ class Everywhere(TarryTest):
         for each in report["rounds"]:
             self.assertLess(each["verified_error"], 1e-4)
 
+    def test_the_plan_changes_between_rounds(self):
+        flags = "--adapt 2 --straggler slow:1,4 --rounds 12 --verify".split()
+        report, _ = self.train(*flags, *EVERYWHERE)
+        self.assertGreater(report["final_plan"]["chunks"], report["plan"]["chunks"])
+        for each in report["rounds"]:
+            self.assertLess(each["verified_error"], 1e-4)
+
     def test_a_reproducible_run_repeats_to_the_bit(self):
         flags = ["--reproducible", "--optimizer", "adam", *EVERYWHERE]
         self.assertEqual(self.train(*flags)[1], self.train(*flags)[1])

@@ -58,7 +58,6 @@ IMPOSSIBLE = {
     **{("early", other): "cannot be combined with"
        for other in ("two parts", "four parts", "auto", "auto to two", "whole", "four finish", "scale", "stale",
                      "reproducible", "all")},
-    ("adapts", "everywhere"): "cannot be combined with",
     ("early", "everywhere"): "cannot be combined with",
     ("reproducible", "deadline"): "cannot be combined with",
     ("auto", "from a file"): "cannot be combined with",
