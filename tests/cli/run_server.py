@@ -7,7 +7,7 @@ import threading
 
 WELCOME, REFUSED, BYE, STATUS = 2, 3, 5, 13
 DONE, RESTART = 2, 3
-VERSION = 2  # of the protocol
+VERSION = 3  # of the protocol
 STATES = ("absent", "resting", "receiving", "computing", "sending", "late", "silent", "gone", "left")
 NEVER = 2**64 - 1
 SILENCE_NS = 600 * 10**9  # it says nothing unless it is told to
