@@ -24,7 +24,10 @@ typedef union any_body {
     wire_piece piece;
 } any_body;
 
-static const tarry_sum_id sum = {.step = 1, .term = 2, .attempt = 3, .digest = 4};
+#define SUM                                                                                        \
+    {                                                                                              \
+        .step = 1, .term = 2, .attempt = 3, .digest = 4                                            \
+    }
 #define NAME_BYTES 1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0
 #define SUM_BYTES NAME_BYTES, 4, 0, 0, 0, 0, 0, 0, 0
 #define FOUR(byte) byte, byte, byte, byte
@@ -133,15 +136,15 @@ static const known all[] = {
      {96, 0, 0, 0, 17, 0, 0, 0, NAME_BYTES, 1, 0, 0, 0, 11, 0, 0, 0, 12},
      40},
     {WIRE_ASK,
-     {.ask = {.request = 13, .kind = WIRE_ASK_STATE, .sum = sum}},
+     {.ask = {.request = 13, .kind = WIRE_ASK_STATE, .sum = SUM}},
      {32, 0, 0, 0, 18, 0, 0, 0, 13, 0, 0, 0, 2, 0, 0, 0, SUM_BYTES},
      40},
     {WIRE_ANSWER,
-     {.answer = {.request = 13, .outcome = WIRE_OUTCOME_COMES, .sum = sum, .total = 14}},
+     {.answer = {.request = 13, .outcome = WIRE_OUTCOME_COMES, .sum = SUM, .total = 14}},
      {72, 0, 0, 0, 19, 0, 0, 0, 13, 0, 0, 0, 1, 0, 0, 0, SUM_BYTES, 14},
      80},
     {WIRE_ANSWER,
-     {.answer = {.request = 13, .outcome = WIRE_OUTCOME_WHOLE, .sum = sum, .digest = {15}}},
+     {.answer = {.request = 13, .outcome = WIRE_OUTCOME_WHOLE, .sum = SUM, .digest = {15}}},
      {72, 0, 0, 0, 19, 0, 0, 0, 13, 0, 0, 0, 2, 0, 0, 0, SUM_BYTES, 0, 0, 0, 0, 0, 0, 0, 0, 15},
      80},
     {WIRE_PIECE,
