@@ -33,8 +33,8 @@ TARRY_API void tarry_runtime_free(tarry_runtime *runtime, bool finished);
  * which none was stored since).
  */
 TARRY_API int tarry_runtime_open(tarry_runtime *runtime, tarry_diagnostic *diagnostic);
-/* Waits until `workers` workers are there; in a local runtime with TARRY_SUM_EVERYWHERE, until they
- * have stepped on the last committed sum. Errors: INTERRUPTED, STATE (wait_ns are over,
+/* Waits until `workers` workers are there; with TARRY_SUM_EVERYWHERE, until they have stepped on the
+ * last committed sum (as tarry_server_count_ready). Errors: INTERRUPTED, STATE (wait_ns are over,
  * TARRY_NEVER: no limit; or as tarry_runtime_open). */
 TARRY_API int tarry_runtime_wait(tarry_runtime *runtime, uint32_t workers, uint64_t wait_ns,
                                  tarry_diagnostic *diagnostic);
@@ -99,6 +99,11 @@ TARRY_API void tarry_runtime_stored(tarry_runtime *runtime, const uint8_t *bytes
 TARRY_API int tarry_runtime_state(tarry_runtime *runtime, uint64_t wait_ns, tarry_sum_id *after,
                                   void **bytes, uint64_t *size, tarry_diagnostic *diagnostic);
 TARRY_API void tarry_runtime_release_state(tarry_runtime *runtime, void *bytes);
+/* A copy of the last committed sum, of a worker that holds it, as they all do until the next round.
+ * Waits as tarry_runtime_state. Errors: STATE (nobody holds it, or the server makes the sum),
+ * NO_MEMORY; `sum` may hold anything then. */
+TARRY_API int tarry_runtime_sum(tarry_runtime *runtime, uint64_t wait_ns, float *sum,
+                                tarry_diagnostic *diagnostic);
 
 /* What one worker did so far, over all rounds. */
 typedef struct tarry_worker_state {

@@ -62,7 +62,8 @@ void vote_adopt(vote *it, const vote *from)
         if (from->members[worker].presence == VOTE_ABSENT)
             continue;
         vote_joined(it, worker);
-        it->members[worker].orders = from->members[worker].orders; /* the arrival is the same */
+        /* The arrival is the same, and may have heard the last ASK of the plan before only now. */
+        it->members[worker].orders = from->members[worker].orders + 1;
     }
 }
 
@@ -220,6 +221,12 @@ bool vote_may_grow(const vote *it)
             return true;
     }
     return false;
+}
+
+bool vote_is_stuck(const vote *it)
+{
+    return it->phase == VOTE_CLOSED && it->present[VOTE_READY] == 0 &&
+           it->present[VOTE_BEHIND] > 0 && vote_busy(it) == 0 && it->again_ns == TARRY_NEVER;
 }
 
 uint32_t vote_suspect(const vote *it)

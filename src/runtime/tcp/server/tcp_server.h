@@ -89,6 +89,7 @@ struct tarry_tcp_server {
     void *argument;
     bool round_over;
     uint32_t present; /* workers that have joined: the host's figure */
+    uint32_t ready;   /* of these, that take part in a round that begins now */
     uint64_t joins;   /* so many times one did */
     _Atomic bool interrupted;
     uint64_t attended_ns; /* the caller's thread's: when it did so last */
@@ -181,9 +182,11 @@ void tcp_server_changed(tarry_tcp_server *server);
  * other there is none. */
 void tcp_server_open_mesh(tarry_tcp_server *server);
 void tcp_server_close_mesh(tarry_tcp_server *server);
-/* runtime_methods.state */
+/* runtime_methods.state and .sum */
 int tcp_server_state(tarry_runtime *runtime, uint32_t worker, uint64_t until_ns,
                      tarry_sum_id *after, uint8_t **bytes, uint64_t *size);
+int tcp_server_sum(tarry_runtime *runtime, uint32_t worker, uint64_t until_ns,
+                   const tarry_sum_id *sum, float *into);
 
 /* tcp_server_call.c: the runtime's methods; */
 int tcp_server_open(tarry_runtime *runtime, tarry_diagnostic *diagnostic);
@@ -211,6 +214,8 @@ void tcp_server_close_listeners(tarry_tcp_server *server);
 host_transport tcp_server_transport(tarry_tcp_server *server);
 /* Begins a round with server->parameters. */
 void tcp_server_begin_round(tarry_tcp_server *server, float *sum);
+/* Tells the caller's thread how many take part in a round that begins now, if that has changed. */
+void tcp_server_count_ready(tarry_tcp_server *server);
 /* Tells the host that the worker of a peer has come; or is gone, when its seat is free already and
  * its channel not closed yet. */
 void tcp_server_join(tarry_tcp_server *server, peer *who);
@@ -275,8 +280,8 @@ int tcp_server_meet_init(tarry_tcp_server *server);
 void tcp_server_meet_free(tarry_tcp_server *server);
 /* A worker is about to join. */
 void tcp_server_meet(tarry_tcp_server *server, peer *who, const wire_ready *ready);
-/* This process has an engine's address, too: it is the member after the last worker. fingerprint: of
- * its own certificate, zeros: plain text. */
+/* This process has an engine's address, too: it is the member after the last worker. fingerprint:
+ * of its own certificate, zeros: plain text. */
 void tcp_server_meet_self(tarry_tcp_server *server, const uint8_t *reached, size_t size,
                           const uint8_t fingerprint[WIRE_DIGEST_BYTES]);
 /* How a worker is reached that is there. False: it is not. */
