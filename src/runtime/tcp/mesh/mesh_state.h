@@ -102,6 +102,7 @@ typedef struct mesh_request {
     wire_ask_kind kind; /* NOTHING: none runs */
     uint32_t from;
     bool sent, comes;
+    uint64_t since_ns;
     tarry_sum_id sum;
     uint8_t *bytes; /* where they go */
     uint8_t *state; /* of a load: the same, by the allocator; stays after the end */
@@ -112,6 +113,7 @@ typedef struct mesh_request {
 /* A copy of the own state. */
 struct mesh_copy {
     uint8_t *bytes; /* NULL: there is none */
+    bool lent;      /* they are somebody else's, and stay */
     uint64_t size;
     tarry_sum_id after;
 };
@@ -185,6 +187,8 @@ static inline bool mesh_is_linked(const mesh_member *member)
 {
     return member->link != NULL && member->link->greeted;
 }
+/* Something is due at another time than before. */
+void mesh_set_tick(mesh *self);
 /* It is wanted now: if it is not connected, that is tried without delay. */
 void mesh_hurry(mesh *self, mesh_member *member);
 /* What came over it is not of this protocol. Gives back false. */
@@ -217,6 +221,9 @@ bool mesh_exchange_ask(mesh_link *link, const wire_ask *ask);
 bool mesh_exchange_answer(mesh_link *link, const wire_answer *answer);
 channel_verdict mesh_exchange_begin(mesh_link *link, const wire_piece *piece, void **place);
 bool mesh_exchange_complete(mesh_link *link, const wire_piece *piece);
+/* When a request ends that could not be sent, and its end. */
+uint64_t mesh_exchange_due_ns(const mesh *self);
+void mesh_exchange_tick(mesh *self, uint64_t now);
 /* Closes the channel, and ends its streams. */
 void mesh_exchange_close(mesh_link *link);
 void mesh_exchange_free(mesh *self);
