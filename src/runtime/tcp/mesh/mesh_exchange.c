@@ -410,9 +410,9 @@ uint64_t mesh_exchange_due_ns(const mesh *self)
     return waits ? request->since_ns + self->silence_ns : TARRY_NEVER;
 }
 
-void mesh_exchange_tick(mesh *self, uint64_t now)
+void mesh_exchange_look(mesh *self, uint64_t now_ns)
 {
-    if (mesh_exchange_due_ns(self) <= now)
+    if (mesh_exchange_due_ns(self) <= now_ns)
         fail(self, "it does not connect");
 }
 
