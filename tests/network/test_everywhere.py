@@ -6,6 +6,7 @@ workers, and the server leaves a checkpoint when it is told to end.
 
 import json
 import os
+import pathlib
 import re
 import time
 import unittest
@@ -91,7 +92,7 @@ class Everywhere(NetworkTest):
                 folder = self.folder()
                 self.tarry("train", *JOB, "--reproducible", "--rounds", str(done + 5), "--save", "w.npy", "--quiet",
                            folder=folder)
-                found, wanted = [open(os.path.join(at, "w.npy"), "rb").read() for at in (cluster.folder, folder)]
+                found, wanted = [(pathlib.Path(at) / "w.npy").read_bytes() for at in (cluster.folder, folder)]
                 self.assertEqual(found, wanted)
 
     def test_workers_that_do_not_reach_each_other_say_so(self):
