@@ -7,13 +7,15 @@
 void vote_order_to(const vote_way *way, tarry_message_type type, uint32_t worker,
                    const tarry_sum_id *sum, uint32_t from)
 {
-    vote_member *member = &way->members[worker];
+    vote_member *member = &way->of->members[worker];
+    bool ends_in_state = type == TARRY_MESSAGE_LOAD || type == TARRY_MESSAGE_COMMIT;
     const vote_order order = {
         .type = type,
         .worker = worker,
         .count = type == TARRY_MESSAGE_ASK ? member->orders : ++member->orders,
         .sum = *sum,
         .from = from,
+        .digests = ends_in_state && vote_compares(way->of, sum),
     };
     if (type != TARRY_MESSAGE_BREAK)
         member->awaited = order.count;

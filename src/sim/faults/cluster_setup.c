@@ -116,6 +116,8 @@ static void draw_everywhere(cluster *it)
     it->transfer_time = draws_between(&it->draws, DRAW_SETUP, 2, 0, 200);
     it->engine_faults = draws_chance(&it->draws, DRAW_SETUP, 2, 0.5) ? 0 : 0.1;
     it->transfer_faults = draws_chance(&it->draws, DRAW_SETUP, 2, 0.5) ? 0 : 0.2;
+    settings->digest_steps = draws_between(&it->draws, DRAW_SETUP, 2, 0, 2);
+    it->flips = draws_chance(&it->draws, DRAW_SETUP, 2, 0.7) ? 0 : 0.1;
     cluster_note(it, "everyone gets the sum: grace %llu, transfers within %u",
                  (unsigned long long)settings->voters_grace_ns, it->transfer_time);
 }

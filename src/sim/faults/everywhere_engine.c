@@ -197,6 +197,7 @@ void everywhere_transfer(cluster *it, uint32_t worker, const tarry_effect *effec
     bool failed, load = effect->type == TARRY_EFFECT_LOAD;
     cluster_note(it, "worker %u %s from %u", worker, load ? "loads" : "fetches", effect->from);
     begin(it, worker, load ? TASK_LOAD : TASK_FETCH, &effect->sum);
+    own->digests = effect->digests;
     uint64_t time = transfer_end(it, worker, &failed);
     if (load)
         failed = !take_state(it, worker, effect, &own->incoming) || failed;
@@ -215,6 +216,13 @@ void everywhere_step(cluster *it, uint32_t worker, const tarry_effect *effect)
     if (it->broken != NULL)
         return;
     own->state.sums[own->state.count++] = own->held;
+    own->digests = effect->digests;
+    random_stream details;
+    if (draws_fault(&it->draws, FAULT_FLIP, worker, it->flips, &details)) {
+        own->state.flipped ^= 1 + stream_between(&details, 0, 2);
+        cluster_note(it, "worker %u: its parameters are not right any more", worker);
+        it->flipped++;
+    }
     invariants_of_state(it, worker);
     own->ends = soon(it, worker);
     end_at(it, worker, ITEM_STEPPED, own->ends);
