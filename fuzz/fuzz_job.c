@@ -50,6 +50,11 @@ static void check_model(const objective_settings *settings)
     objective_free(model);
 }
 
+static void check_steps(const job_spec *spec)
+{
+    require(!spec->everywhere || (spec->optimizer <= OPTIMIZER_ADAM && spec->rate > 0));
+}
+
 static void check_chunks(const batch_settings *settings)
 {
     const uint32_t last = settings->chunks - 1;
@@ -79,6 +84,7 @@ static void read(const char *text, size_t size)
     }
     check_writing(&spec);
     check_model(&spec.model);
+    check_steps(&spec);
     check_chunks(&spec.batch);
 }
 
@@ -124,6 +130,12 @@ static json_t *draw_model(input *in)
     return json_string(models[take(in) % 5]);
 }
 
+static json_t *draw_optimizer(input *in)
+{
+    static const char *const optimizers[] = {"gd", "momentum", "nesterov", "adam", ""};
+    return json_string(optimizers[take(in) % 5]);
+}
+
 static json_t *draw_list(input *in)
 {
     json_t *list = json_array();
@@ -157,6 +169,9 @@ static char *write_good(model_kind model)
         .batch = {.rows = 3200, .chunks = 12, .batch = 100, .seed = 1},
         .holdout = 0.2,
         .made_samples = 4000,
+        .everywhere = model != MODEL_LEAST_SQUARES,
+        .optimizer = (optimizer_kind)model,
+        .rate = 0.5,
     };
     good.model.hidden_layers = good.model.model == MODEL_PERCEPTRON;
     good.model.hidden[0] = 16;
@@ -183,12 +198,12 @@ static void replace(json_t *job, input *in)
         const char *name;
         drawing *draw;
     } values[] = {
-        {"version", draw_whole}, {"model", draw_model},       {"features", draw_whole},
-        {"classes", draw_whole}, {"hidden", draw_list},       {"intercept", draw_flag},
-        {"sparse", draw_flag},   {"l2", draw_real},           {"rows", draw_text},
-        {"chunks", draw_whole},  {"batch", draw_text},        {"seed", draw_text},
-        {"holdout", draw_real},  {"made_samples", draw_text}, {"data", draw_text},
-        {"more", draw_nothing},
+        {"version", draw_whole},       {"model", draw_model},       {"features", draw_whole},
+        {"classes", draw_whole},       {"hidden", draw_list},       {"intercept", draw_flag},
+        {"sparse", draw_flag},         {"l2", draw_real},           {"rows", draw_text},
+        {"chunks", draw_whole},        {"batch", draw_text},        {"seed", draw_text},
+        {"holdout", draw_real},        {"made_samples", draw_text}, {"data", draw_text},
+        {"optimizer", draw_optimizer}, {"rate", draw_real},         {"more", draw_nothing},
     };
     const size_t count = sizeof(values) / sizeof(values[0]);
     uint8_t choice = take(in);

@@ -99,6 +99,11 @@ TARRY_API void tarry_runtime_stored(tarry_runtime *runtime, const uint8_t *bytes
 TARRY_API int tarry_runtime_state(tarry_runtime *runtime, uint64_t wait_ns, tarry_sum_id *after,
                                   void **bytes, uint64_t *size, tarry_diagnostic *diagnostic);
 TARRY_API void tarry_runtime_release_state(tarry_runtime *runtime, void *bytes);
+/* A copy of the last committed sum, of a worker that holds it, as they all do until the next round.
+ * Waits as tarry_runtime_state. Errors: STATE (nobody holds it, or the server makes the sum),
+ * NO_MEMORY; `sum` may hold anything then. */
+TARRY_API int tarry_runtime_sum(tarry_runtime *runtime, uint64_t wait_ns, float *sum,
+                                tarry_diagnostic *diagnostic);
 
 /* What one worker did so far, over all rounds. */
 typedef struct tarry_worker_state {

@@ -117,6 +117,17 @@ static size_t common_slot(const shared_engine *engine)
     return least / SHARED_SLOTS / LINE * LINE;
 }
 
+/* In slots of another shape the coded part may come to lie where shares of the sum before still
+ * do, which others may be about to read: they are taken back first. In the same shape they stay. */
+static void take_shape(shared_engine *engine, layout cut, size_t slot)
+{
+    if (slot != engine->slot_numbers || cut.stripe_length != engine->cut.stripe_length)
+        atomic_store(&engine->own.board->summed.tag, 0);
+    engine->cut = cut;
+    engine->slot_numbers = slot;
+    engine->share_stride = share_most(&engine->cut, engine->count);
+}
+
 int shared_sum_begin(shared_engine *engine, const tarry_engine_sum *sum)
 {
     size_t slot = common_slot(engine), stripe = stripe_length(slot, sum, engine->count);
@@ -132,9 +143,7 @@ int shared_sum_begin(shared_engine *engine, const tarry_engine_sum *sum)
     }
     engine->terms = (share_terms){.places = places, .rows = rows};
     engine->sum = *sum;
-    engine->cut = layout_make(sum->dimension, sum->parts, stripe);
-    engine->slot_numbers = slot;
-    engine->share_stride = share_most(&engine->cut, engine->count);
+    take_shape(engine, layout_make(sum->dimension, sum->parts, stripe), slot);
     engine->copied = engine->summed = engine->gathered = 0;
     engine->tag = make_tag(engine, sum);
     engine->progress =

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""--sum everywhere with workers as threads: the same training as with the sum at the server, but the workers step."""
+"""--sum everywhere with workers as threads and as processes: the same training as with the sum at the server, but the
+workers step."""
 
 import json
+import os
 
 from harness import TarryTest, main
 
@@ -94,9 +96,31 @@ class Everywhere(TarryTest):
         self.fail_with(2, "tarry: --resume: c is of a run with --sum server, not everywhere", *RUN, *EVERYWHERE,
                        "--checkpoint", "c", "--resume")
 
-    def test_workers_are_threads(self):
-        self.fail_with(1, "tarry: train: --sum everywhere is for workers that are threads: what workers of other processes "
-                       "have can't be looked at yet", *RUN, *EVERYWHERE, "--processes")
+    def test_processes_train_the_same(self):
+        for flags in "--optimizer adam --parts 2", "--optimizer momentum --batch 60 --evaluate 3":
+            with self.subTest(flags=flags):
+                server, _ = self.train(*flags.split())
+                found, _ = self.train(*flags.split(), *EVERYWHERE, "--processes", "--verify", "--checkpoint", "c")
+                for one, other in zip(server["rounds"], found["rounds"], strict=True):
+                    if one["loss"] is not None:
+                        self.assertAlmostEqual(one["loss"], other["loss"], delta=1e-6)
+                    self.assertLess(other["verified_error"], 1e-4)
+                self.assertAlmostEqual(server["final"]["loss"], found["final"]["loss"], delta=1e-6)
+                for name in self.files():
+                    if name.startswith("c"):
+                        os.remove(os.path.join(self.folder, name))
+
+    def test_processes_repeat_what_threads_do_to_the_bit(self):
+        flags = ["--reproducible", "--optimizer", "adam", *EVERYWHERE]
+        self.assertEqual(self.train(*flags)[1], self.train(*flags, "--processes")[1])
+
+    def test_the_scores_are_all_that_the_server_looks_at(self):
+        """Between them no state comes to it; the last step's is there in the end."""
+        often, parameters = self.train("--reproducible", *EVERYWHERE, "--processes")
+        once, same = self.train("--reproducible", *EVERYWHERE, "--processes", "--evaluate", "100")
+        self.assertEqual(same, parameters)
+        self.assertEqual(once["final"]["loss"], often["final"]["loss"])
+        self.assertEqual([each["loss"] is None for each in once["rounds"]], 5 * [True] + [False])
 
 
 if __name__ == "__main__":

@@ -165,8 +165,6 @@ class Pairs(TarryTest):
             flags = [*RUNS["train"], *" ".join(VALUES[name] for name in crowd).split(), *others]
             for run in (["--checkpoint", f"c{number}"], ["--checkpoint", f"c{number}", "--resume", "--rounds", "2"],
                         ["--processes", "--batch", "100"]):
-                if "everywhere" in crowd and "--processes" in run:
-                    continue  # for workers that are threads
                 with self.subTest(crowd=crowd, run=run):
                     done = subprocess.run([TARRY, "train", *flags, *run], capture_output=True, text=True, timeout=TIMEOUT,
                                           cwd=self.folder)
@@ -176,7 +174,7 @@ class Pairs(TarryTest):
         """Alone, no setting is refused by any command."""
         for name in VALUES:
             for command in COMMANDS:
-                if not self.has(command, (name,)) or (command, name) == ("serve", "everywhere"):
+                if not self.has(command, (name,)):
                     continue
                 with self.subTest(command=command, setting=name):
                     done = self.run_with(command, name)

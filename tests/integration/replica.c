@@ -295,3 +295,18 @@ int replica_engine(void *job, uint32_t worker, tarry_engine **engine)
     *engine = &made->base;
     return TARRY_OK;
 }
+
+void replica_check_sum(replica_job *job, tarry_runtime *runtime)
+{
+    const size_t size = 2 * job->dimension * sizeof(float);
+    float *state = malloc(size), *sum = malloc(job->dimension * sizeof(float));
+    tarry_round_result result;
+    memcpy(state, job->replicas[0].state, size);
+    assert_int_equal(tarry_runtime_round(runtime, NULL, NULL, &result, NULL), TARRY_OK);
+    assert_int_equal(tarry_runtime_sum(runtime, UINT64_C(30000000000), sum, NULL), TARRY_OK);
+    replica_await(job, result.sum.step);
+    replica_descend(job, state, sum);
+    assert_memory_equal(state, job->replicas[0].state, size);
+    free(sum);
+    free(state);
+}

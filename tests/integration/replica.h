@@ -11,6 +11,7 @@
 #include <tarry/compute.h>
 #include <tarry/engine.h>
 #include <tarry/replica.h>
+#include <tarry/runtime.h>
 
 enum { REPLICA_MOST_WORKERS = 8, REPLICA_MOST_STEPS = 64 };
 
@@ -51,5 +52,9 @@ void replica_await(replica_job *job, uint64_t steps);
 /* Asserts that all workers have stepped `steps` times, and that their states are the same to the
  * bit. */
 void replica_check(replica_job *job, uint64_t steps);
+
+/* Runs one more round, and asserts that the sum which the runtime's owner gets then is the one that
+ * the first worker has stepped on. */
+void replica_check_sum(replica_job *job, tarry_runtime *runtime);
 
 #endif

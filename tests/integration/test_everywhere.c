@@ -139,6 +139,20 @@ static void assert_state_can_be_had(bench *own)
     tarry_runtime_release_state(own->local, bytes);
 }
 
+static void the_sum_can_be_had(void **state)
+{
+    (void)state;
+    bench own;
+    init(&own, 1001);
+    begin(&own, TARRY_SUM_EVERYWHERE);
+    float sum[1001];
+    assert_int_equal(tarry_runtime_sum(own.local, 0, sum, NULL), TARRY_ERROR_STATE);
+    run_everywhere(&own, 3);
+    replica_check_sum(&own.job, own.local);
+    stop(&own);
+    replica_job_end(&own.job);
+}
+
 static void compare(const bench *own, float *expected)
 {
     replica_compare(&own->job, expected);
@@ -262,6 +276,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(training_equals_that_by_sums_at_the_server),
+        cmocka_unit_test(the_sum_can_be_had),
         cmocka_unit_test(running_sums_are_summed_too),
         cmocka_unit_test(stragglers_take_part_with_what_they_have),
         cmocka_unit_test(sum_that_fails_is_made_again),

@@ -210,6 +210,7 @@ static void train(bench *own, size_t dimension)
     run_rounds(own, 10);
     check(own);
     check_state(own);
+    replica_check_sum(&own->job, own->server);
     end(own);
 }
 

@@ -22,6 +22,13 @@ static const char *const models[] = {
     [MODEL_PERCEPTRON] = "perceptron",
 };
 
+static const char *const optimizers[] = {
+    [OPTIMIZER_GD] = "gd",
+    [OPTIMIZER_MOMENTUM] = "momentum",
+    [OPTIMIZER_NESTEROV] = "nesterov",
+    [OPTIMIZER_ADAM] = "adam",
+};
+
 /* Whole numbers go as text: JSON's readers take no more than 53 or 63 bits of them. */
 static json_t *whole(uint64_t number)
 {
@@ -38,6 +45,21 @@ static json_t *widths(const objective_settings *model)
     return list;
 }
 
+/* What workers step with, which the others' jobs don't have; NULL is passed on. */
+static json_t *add_optimizer(json_t *job, const job_spec *spec)
+{
+    if (job == NULL || !spec->everywhere)
+        return job;
+    json_t *more =
+        json_pack("{s:s, s:f}", "optimizer", optimizers[spec->optimizer], "rate", spec->rate);
+    if (more == NULL || json_object_update(job, more) != 0) {
+        json_decref(job);
+        job = NULL;
+    }
+    json_decref(more);
+    return job;
+}
+
 int job_encode(const job_spec *spec, char **text)
 {
     char data[2 * JOB_DIGEST_SIZE + 1];
@@ -52,6 +74,7 @@ int job_encode(const job_spec *spec, char **text)
         (json_int_t)spec->batch.chunks, "batch", whole(spec->batch.batch), "seed",
         whole(spec->batch.seed), "holdout", spec->holdout, "made_samples",
         whole(spec->made_samples), "data", data);
+    job = add_optimizer(job, spec);
     char *dumped = job != NULL ? json_dumps(job, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
     json_decref(job);
     if (dumped == NULL)
@@ -123,16 +146,28 @@ static const char *read_text(reader *from, const char *name)
     return json_is_string(value) ? json_string_value(value) : "";
 }
 
-static void read_model(reader *from, objective_settings *model)
+/* The place of the text among those of a list. */
+static size_t read_choice(reader *from, const char *name, const char *const choices[], size_t count)
 {
-    const char *text = read_text(from, "model");
-    for (size_t i = 0; i < sizeof(models) / sizeof(models[0]); i++) {
-        if (strcmp(text, models[i]) == 0) {
-            model->model = (model_kind)i;
-            return;
-        }
-    }
-    reject(from, "model");
+    const char *text = read_text(from, name);
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(text, choices[i]) == 0)
+            return i;
+    reject(from, name);
+    return 0;
+}
+
+#define CHOICES(list) (list), sizeof(list) / sizeof((list)[0])
+
+static void read_optimizer(reader *from, job_spec *spec)
+{
+    spec->everywhere = look_up(from, "optimizer") != NULL;
+    if (!spec->everywhere)
+        return;
+    spec->optimizer = (optimizer_kind)read_choice(from, "optimizer", CHOICES(optimizers));
+    spec->rate = read_real(from, "rate", 1e9);
+    if (spec->rate == 0)
+        reject(from, "rate");
 }
 
 static void read_hidden(reader *from, objective_settings *model)
@@ -176,7 +211,7 @@ static void read_digest(reader *from, uint8_t data[JOB_DIGEST_SIZE])
 static void read_all(reader *from, job_spec *spec)
 {
     objective_settings *model = &spec->model;
-    read_model(from, model);
+    model->model = (model_kind)read_choice(from, "model", CHOICES(models));
     bool classes = objective_labels(model->model) == LABEL_CLASS;
     model->features = read_count(from, "features", 1);
     model->classes = read_count(from, "classes", classes ? 2 : 0);
@@ -191,6 +226,7 @@ static void read_all(reader *from, job_spec *spec)
     spec->holdout = read_real(from, "holdout", 0.99);
     spec->made_samples = read_whole(from, "made_samples", 0, most_rows);
     read_digest(from, spec->data);
+    read_optimizer(from, spec);
 }
 
 int job_decode(const void *text, size_t size, job_spec *out, tarry_diagnostic *diagnostic)

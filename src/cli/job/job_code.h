@@ -5,6 +5,7 @@
 
 #include "learn/batch.h"
 #include "learn/objective.h"
+#include "learn/optimizer.h"
 
 enum { JOB_DIGEST_SIZE = 32 };
 
@@ -16,6 +17,9 @@ typedef struct job_spec {
     uint64_t made_samples;    /* before that, where they were made up from the seed; 0: they are
                                  read from a file */
     uint8_t data[JOB_DIGEST_SIZE]; /* of the samples that are trained on */
+    bool everywhere;               /* everyone gets the sum, and steps on it with: */
+    optimizer_kind optimizer;
+    double rate;
 } job_spec;
 
 /* *text is the caller's, by free(). Errors: NO_MEMORY. */

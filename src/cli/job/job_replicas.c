@@ -29,7 +29,6 @@ typedef struct holding {
     state_head head; /* of the state that is saved, or comes in */
     float *parameters;
     float *gradient; /* of the objective */
-    float *sum;      /* NULL: not kept */
     optimizer *optimizer;
 } holding;
 
@@ -59,8 +58,6 @@ static int step(void *user, uint64_t number, const float *sum)
     const job_replicas_settings *of = &own->all->of;
     objective_regularise(of->model, own->parameters, sum, of->samples, own->gradient);
     optimizer_step(own->optimizer, own->gradient, own->parameters);
-    if (own->sum != NULL)
-        memcpy(own->sum, sum, own->all->dimension * sizeof(float));
     publish(own, number);
     return TARRY_OK;
 }
@@ -188,13 +185,15 @@ static int create_holding(job_replicas *self, holding *own)
     own->all = self;
     own->parameters = vector_allocate(NULL, self->dimension);
     own->gradient = vector_allocate(NULL, self->dimension);
-    if (of->keeps_sum)
-        own->sum = vector_allocate(NULL, self->dimension);
-    if (own->parameters == NULL || own->gradient == NULL || (of->keeps_sum && own->sum == NULL))
+    if (own->parameters == NULL || own->gradient == NULL)
         return TARRY_ERROR_NO_MEMORY;
     int error = optimizer_create(of->optimizer, of->rate, self->dimension, NULL, &own->optimizer);
     if (error != TARRY_OK)
         return error;
+    if (of->parameters == NULL) {
+        objective_initial(of->model, of->seed, own->parameters);
+        return TARRY_OK;
+    }
     own->steps = of->steps;
     memcpy(own->parameters, of->parameters, self->dimension * sizeof(float));
     copy_state(optimizer_state_of(own->optimizer), of->state, self->dimension);
@@ -239,7 +238,6 @@ void job_replicas_free(job_replicas *self)
     for (uint32_t i = 0; self->items != NULL && i < self->count; i++) {
         holding *own = &self->items[i];
         optimizer_free(own->optimizer);
-        vector_release(NULL, own->sum);
         vector_release(NULL, own->gradient);
         vector_release(NULL, own->parameters);
     }
@@ -264,18 +262,21 @@ static const holding *find_stepped(const job_replicas *self, uint64_t steps)
     return NULL;
 }
 
+int job_replicas_take(job_replicas *self, uint64_t steps, const void *bytes, uint64_t size)
+{
+    holding *own = &self->items[0];
+    int error = load(own, size, 0, bytes, (size_t)size);
+    return error == TARRY_OK && own->head.steps != steps ? TARRY_ERROR_FORMAT : error;
+}
+
 void job_replicas_look(job_replicas *self, uint64_t steps, float *parameters,
-                       optimizer_state *state, float *sum)
+                       optimizer_state *state)
 {
     const holding *own;
     pthread_mutex_lock(&self->lock);
     while ((own = find_stepped(self, steps)) == NULL)
         pthread_cond_wait(&self->stepped, &self->lock);
     pthread_mutex_unlock(&self->lock);
-    if (parameters != NULL)
-        memcpy(parameters, own->parameters, self->dimension * sizeof(float));
-    if (state != NULL)
-        copy_state(state, optimizer_state_of(own->optimizer), self->dimension);
-    if (sum != NULL)
-        memcpy(sum, own->sum, self->dimension * sizeof(float));
+    memcpy(parameters, own->parameters, self->dimension * sizeof(float));
+    copy_state(state, optimizer_state_of(own->optimizer), self->dimension);
 }

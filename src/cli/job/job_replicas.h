@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the workers of this process hold where everyone gets the sum: each its own parameters and
- * its own optimizer, which step on the same sums as the server would (--sum server), to the bit.
+ * its own optimizer, which step on the same sums as the server would (--sum server), to the bit. A
+ * server of workers elsewhere has one that none of them steps, to look at states that they have.
  *
  * Workers' threads step them; another thread may look at the state after a step.
  */
@@ -20,9 +21,9 @@ typedef struct job_replicas_settings {
     optimizer_kind optimizer;
     double rate;
     double samples; /* that a sum is over */
-    bool keeps_sum; /* that of the last step, for job_replicas_look */
-    /* What they begin with: the state after so many steps, which is copied. */
-    uint64_t steps;
+    /* What they begin with: the state after so many steps, which is copied. parameters NULL: the
+     * first state, drawn by the seed. */
+    uint64_t seed, steps;
     const float *parameters;
     const optimizer_state *state; /* of an optimizer of that kind */
 } job_replicas_settings;
@@ -35,12 +36,15 @@ void job_replicas_free(job_replicas *self); /* NULL is allowed */
 /* `count` of them, in the order of workers; they belong to `self`. */
 const tarry_replica *job_replicas_list(const job_replicas *self);
 
+/* The first one goes on from a state after so many steps, as a replica of the same job saves it;
+ * any bytes may come in. Errors: FORMAT, with which it has no state any more. */
+int job_replicas_take(job_replicas *self, uint64_t steps, const void *bytes, uint64_t size);
+
 /*
  * Waits until one of them has taken so many steps, and copies what it has then; none may take more
- * meanwhile. parameters, `state` (of an optimizer of the same kind) and sum (the last step's,
- * unweighted, with keeps_sum) may be NULL.
+ * meanwhile. `state` is of an optimizer of the same kind.
  */
 void job_replicas_look(job_replicas *self, uint64_t steps, float *parameters,
-                       optimizer_state *state, float *sum);
+                       optimizer_state *state);
 
 #endif

@@ -23,7 +23,8 @@ typedef struct runner_network runner_network;
 typedef struct runner {
     tarry_runtime *runtime;
     runner_network *network; /* NULL: its workers are threads of this process */
-    job_replicas *replicas;  /* everyone gets the sum: what the workers of this process hold */
+    job_replicas *replicas;  /* everyone gets the sum: what the workers of this process hold, or
+                                one to look at what others hold */
 } runner;
 
 /* Waits for workers as the first round would. Errors: INTERRUPTED. */
@@ -32,10 +33,11 @@ int runner_gather(runner *self, tarry_diagnostic *diagnostic);
  * parameters, and neither they nor the sum are looked at. */
 int runner_round(runner *self, const float *parameters, float *sum, tarry_round_result *result,
                  tarry_diagnostic *diagnostic);
-/* Where everyone gets the sum, between two rounds: what the workers have after so many steps, all
- * that were taken; as job_replicas_look. */
-int runner_look(runner *self, uint64_t steps, float *parameters, optimizer_state *state, float *sum,
-                tarry_diagnostic *diagnostic);
+/* Where everyone gets the sum, between two rounds: copies what the workers have after so many
+ * steps, all that were taken; `state` is of an optimizer of their kind. Errors: STATE (none that
+ * has it came within wait_ns), FORMAT (what came is no such state), NO_MEMORY, SYSTEM. */
+int runner_look(runner *self, uint64_t steps, uint64_t wait_ns, float *parameters,
+                optimizer_state *state, tarry_diagnostic *diagnostic);
 /* As tarry_runtime_replan. */
 int runner_replan(runner *self, const tarry_plan *next, tarry_diagnostic *diagnostic);
 /* Sets rack[j] of each worker, as tarry_plan_evolution has it, to what the workers say, and for

@@ -285,12 +285,30 @@ int runner_round(runner *self, const float *parameters, float *sum, tarry_round_
     return error;
 }
 
-int runner_look(runner *self, uint64_t steps, float *parameters, optimizer_state *state, float *sum,
-                tarry_diagnostic *diagnostic)
+/* Brings the state of a worker over the network into the one replica that is here. */
+static int fetch_state(runner *self, uint64_t steps, uint64_t wait_ns, tarry_diagnostic *diagnostic)
 {
-    (void)diagnostic;
-    job_replicas_look(self->replicas, steps, parameters, state, sum);
-    return TARRY_OK;
+    tarry_sum_id after;
+    void *bytes;
+    uint64_t size;
+    int error = tarry_runtime_state(self->runtime, wait_ns, &after, &bytes, &size, diagnostic);
+    if (error != TARRY_OK)
+        return error;
+    error = job_replicas_take(self->replicas, steps, bytes, size);
+    tarry_runtime_release_state(self->runtime, bytes);
+    return error == TARRY_OK
+               ? TARRY_OK
+               : diagnose(diagnostic, error, "what a worker sent is no state after step %" PRIu64,
+                          steps);
+}
+
+int runner_look(runner *self, uint64_t steps, uint64_t wait_ns, float *parameters,
+                optimizer_state *state, tarry_diagnostic *diagnostic)
+{
+    int error = self->network == NULL ? TARRY_OK : fetch_state(self, steps, wait_ns, diagnostic);
+    if (error == TARRY_OK)
+        job_replicas_look(self->replicas, steps, parameters, state);
+    return error;
 }
 
 int runner_replan(runner *self, const tarry_plan *next, tarry_diagnostic *diagnostic)
@@ -387,6 +405,7 @@ static int create_server(runner_network *own, const runner_request *request,
     settings.share = wanted->share;
     settings.checkpoint = request->checkpoint;
     settings.checkpoint_size = request->checkpoint_size;
+    settings.log = request->sums;
     settings.observe = observe;
     settings.observe_user = own;
     settings.attend = request->attend;
@@ -432,13 +451,23 @@ static void allow_files(const runner_network *own)
              limit, own->workers);
 }
 
+/* Where everyone gets the sum: to look at what workers have. */
+static int hold_one(runner *made, const runner_request *request, tarry_diagnostic *diagnostic)
+{
+    if (request->replicas == NULL)
+        return TARRY_OK;
+    if (request->checkpoint != NULL)
+        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
+                        "with --sum everywhere only workers that are threads go on from a "
+                        "checkpoint yet");
+    return job_replicas_create(request->replicas, 1, &made->replicas) == TARRY_OK
+               ? TARRY_OK
+               : diagnose_no_memory(diagnostic, "network server");
+}
+
 int runner_tcp_create(void *user, const runner_request *request, runner **out,
                       tarry_diagnostic *diagnostic)
 {
-    if (request->replicas != NULL)
-        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
-                        "--sum everywhere is for workers that are threads: what workers of other "
-                        "processes have can't be looked at yet");
     runner *made = memory_allocate(NULL, 1, sizeof(*made));
     runner_network *own = memory_allocate(NULL, 1, sizeof(*own));
     if (made == NULL || own == NULL) {
@@ -458,15 +487,19 @@ int runner_tcp_create(void *user, const runner_request *request, runner **out,
     own->numerics = memory_allocate(NULL, own->workers, sizeof(*own->numerics));
     allow_files(own);
     int error = own->numerics == NULL ? diagnose_no_memory(diagnostic, "network server")
-                                      : create_server(own, request, diagnostic);
+                                      : hold_one(made, request, diagnostic);
+    if (error == TARRY_OK)
+        error = create_server(own, request, diagnostic);
     if (error != TARRY_OK) {
         shipped_data_free(own->shipped);
         memory_release(NULL, own->numerics);
         memory_release(NULL, own);
+        job_replicas_free(made->replicas);
         memory_release(NULL, made);
         return error;
     }
-    *made = (runner){.runtime = own->server, .network = own};
+    made->runtime = own->server;
+    made->network = own;
     if (own->settings->announce)
         announce(own);
     *out = made;

@@ -149,13 +149,15 @@ static int create_runner(train_job *job, const tarry_sum_log *sums, tarry_diagno
         .sparse = inputs->train->sparse,
         .holdout = options->test == NULL ? options->holdout : 0,
         .made_samples = options->source.path == NULL ? options->samples : 0,
+        .everywhere = sums_everywhere(job),
+        .optimizer = options->optimizer,
+        .rate = options->rate,
     };
     const job_replicas_settings replicas = {
         .model = job->model,
         .optimizer = options->optimizer,
         .rate = options->rate,
         .samples = job->samples,
-        .keeps_sum = options->verify,
         .steps = job->steps,
         .parameters = job->parameters,
         .state = optimizer_state_of(job->optimizer),

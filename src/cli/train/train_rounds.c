@@ -11,6 +11,9 @@
 #include "cli/text/numbers.h"
 #include "cli/train/train_job_state.h"
 
+#define WAIT_NS UINT64_C(60000000000)
+#define SHORT_WAIT_NS UINT64_C(3000000000)
+
 /* What the history has to know of now, with what earlier processes of the run did. */
 static void gather(train_job *job)
 {
@@ -24,13 +27,19 @@ static void gather(train_job *job)
     past->seconds = past->earlier_seconds + clock_seconds() - job->start;
 }
 
+/* For what workers have; who interrupts a run does not wait for those that are gone. */
+static uint64_t patience_ns(const train_job *job)
+{
+    return interrupt_seen(job->signals) ? SHORT_WAIT_NS : WAIT_NS;
+}
+
 /* Between two rounds: the parameters are as they are now. */
 static int catch_up(train_job *job, tarry_diagnostic *why)
 {
     if (job->steps == job->committed)
         return TARRY_OK;
-    int error = runner_look(runner_of(job), job->committed, job->parameters,
-                            optimizer_state_of(job->optimizer), NULL, why);
+    int error = runner_look(runner_of(job), job->committed, patience_ns(job), job->parameters,
+                            optimizer_state_of(job->optimizer), why);
     if (error == TARRY_OK)
         job->steps = job->committed;
     return error;
@@ -114,7 +123,7 @@ static int use_estimate(train_job *job, history_round *round, tarry_diagnostic *
     if (everywhere)
         job->committed = round->result.sum.step;
     if (everywhere && job->verify != NULL) {
-        int error = runner_look(runner_of(job), job->committed, NULL, NULL, job->sum, why);
+        int error = tarry_runtime_sum(runner_of(job)->runtime, patience_ns(job), job->sum, why);
         if (error != TARRY_OK)
             return error;
     }

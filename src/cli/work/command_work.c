@@ -65,6 +65,8 @@ static int create(work_run *run, tarry_tcp_worker **worker, tarry_diagnostic *wh
     settings.security = network_security(&options->network);
     settings.worker = options->worker;
     settings.rack = options->rack;
+    settings.listen = options->listen;
+    settings.advertise = options->advertise;
     settings.share = !options->network.no_share;
     settings.begin = begin;
     settings.compute = compute;

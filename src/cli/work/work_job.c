@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "cli/job/chunk_gradient.h"
 #include "cli/job/job_code.h"
+#include "cli/job/job_replicas.h"
 #include "cli/job/numerics.h"
 #include "learn/dataset_code.h"
 
@@ -20,6 +21,7 @@ struct work_job {
     dataset *data;             /* NULL: it is fetched */
     dataset **fetched;         /* by origin; NULL: not yet */
     chunk_gradient *gradients; /* NULL: the samples are not those of the job */
+    job_replicas *replicas;    /* the one of this worker; NULL: the server has the parameters */
     tarry_straggler *straggler;
     char mismatch[256];
 };
@@ -39,6 +41,7 @@ static void drop(work_job *own)
     for (uint32_t i = 0; own->fetched != NULL && i < own->spec.batch.chunks; i++)
         dataset_free(own->fetched[i]);
     memory_release(NULL, own->fetched);
+    job_replicas_free(own->replicas);
     chunk_gradient_free(own->gradients);
     dataset_free(own->data);
     objective_free(own->model);
@@ -188,6 +191,27 @@ static int make_model(work_job *own, const tarry_tcp_job *job, tarry_diagnostic 
     return TARRY_OK;
 }
 
+static int make_replica(work_job *own, const tarry_tcp_job *job, tarry_diagnostic *diagnostic)
+{
+    const job_spec *spec = &own->spec;
+    if (spec->everywhere != (job->sum == TARRY_SUM_EVERYWHERE))
+        return diagnose(diagnostic, TARRY_ERROR_FORMAT,
+                        "the server's job does not say who has the parameters");
+    if (!spec->everywhere)
+        return TARRY_OK;
+    const job_replicas_settings settings = {
+        .model = own->model,
+        .optimizer = spec->optimizer,
+        .rate = spec->rate,
+        .samples = (double)batch_samples(&spec->batch),
+        .seed = spec->batch.seed,
+    };
+    if (job_replicas_create(&settings, 1, &own->replicas) != TARRY_OK)
+        return diagnose_no_memory(diagnostic, "parameters");
+    tarry_tcp_worker_replica(own->worker, job_replicas_list(own->replicas), NULL);
+    return TARRY_OK;
+}
+
 static int make_straggler(work_job *own, const tarry_tcp_job *job, tarry_diagnostic *diagnostic)
 {
     const work_options *options = own->options;
@@ -212,6 +236,8 @@ int work_job_begin(void *user, tarry_tcp_worker *worker, const tarry_tcp_job *jo
     int error = make_model(own, job, diagnostic);
     if (error == TARRY_OK)
         error = make_straggler(own, job, diagnostic);
+    if (error == TARRY_OK)
+        error = make_replica(own, job, diagnostic);
     if (error == TARRY_OK && !ships)
         error = load(own, data, diagnostic);
     if (error != TARRY_OK)

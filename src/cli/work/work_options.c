@@ -19,6 +19,12 @@ static int read_connect(const char *text, void *values, tarry_diagnostic *diagno
     return address_check(text, false, diagnostic);
 }
 
+static int read_listen(const char *text, void *values, tarry_diagnostic *diagnostic)
+{
+    (void)values;
+    return address_check(text, true, diagnostic);
+}
+
 static int read_straggler_seed(const char *text, void *values, tarry_diagnostic *diagnostic)
 {
     work_options *options = values;
@@ -59,6 +65,19 @@ static const option_entry server_entries[] = {
      .kind = OPTION_TEXT,
      .read = read_rack,
      FIELD(rack)},
+    {.name = "listen",
+     .argument = "ADDRESS",
+     .help = "With --sum everywhere of the server: where the other workers connect, HOST:PORT, "
+             "port 0 for any (default: this machine's address towards the server, any port)",
+     .kind = OPTION_TEXT,
+     .read = read_listen,
+     FIELD(listen)},
+    {.name = "advertise",
+     .argument = "ADDRESS",
+     .help = "What the other workers are told instead, HOST:PORT (default: what it listens on)",
+     .kind = OPTION_TEXT,
+     .read = read_connect,
+     FIELD(advertise)},
     {.name = "patience",
      .argument = "SECONDS",
      .help = "How long to try to reach the server, at first and whenever the connection is lost "

@@ -9,10 +9,11 @@
 typedef struct work_options {
     network_options network;
     const char *connect;
-    uint32_t worker;        /* TARRY_TCP_NO_WORKER: not given */
-    const char *rack;       /* NULL: it says none */
-    double grace, patience; /* seconds */
-    dataset_source source;  /* path NULL: made up or shipped, as the server says */
+    uint32_t worker;                /* TARRY_TCP_NO_WORKER: not given */
+    const char *rack;               /* NULL: it says none */
+    const char *listen, *advertise; /* for other workers; NULL: chosen */
+    double grace, patience;         /* seconds */
+    dataset_source source;          /* path NULL: made up or shipped, as the server says */
     const char *straggler;
     uint64_t straggler_seed;
     bool straggler_seeded; /* else the seed is the server's */

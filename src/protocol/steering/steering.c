@@ -270,6 +270,7 @@ void steering_report(tarry_server *server, uint64_t now, uint32_t worker,
     }
     if (server->phase != SERVER_COMPUTING)
         return;
+    links_report(server, worker);
     if (it->prior_ns == 0 || ++it->updates_seen > server->plan->workers / 4)
         learn_prior(server, time);
     if (steering_wanted(server, chunk) == 0)

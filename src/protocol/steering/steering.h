@@ -78,6 +78,8 @@ typedef struct steering {
                                  overdue; else NULL */
     coefficients *suit;       /* NULL: any copies go together */
     uint64_t *suit_set;       /* scratch: a bit per holder of a chunk */
+    double apart_ns;          /* by how much each hears of a round later than the one told before;
+                                 0: not known, or not so */
     double prior_ns;          /* the median pace; 0: nothing is known */
     uint32_t updates_seen;    /* since the prior was worked out */
     uint64_t tick_ns;         /* when to look at resting workers again; TARRY_NEVER: not at all */
@@ -196,6 +198,10 @@ void steering_sort(const double *values, uint32_t *order, uint32_t count);
  */
 /* A round begins. */
 void links_begin_round(tarry_server *server);
+/* `worker` reported while all compute. In a first round its second report tells what the
+ * announcement took; once enough have shown that they hear of it one after the other, it is known
+ * when the others begin, and about how long a part will take. */
+void links_report(tarry_server *server, uint32_t worker);
 /* Another worker has left, or attempts are over: sets the tails. */
 void links_set_tails(tarry_server *server);
 void links_clear_tails(steering *it, uint32_t workers);

@@ -130,6 +130,9 @@ void learn_prior(tarry_server *server, double time)
         if (!(per_cost_ns > 0) && of->current < server_load(server, worker))
             per_cost_ns = fmax(time - of->since_ns, 0) /
                           it->cost[steering_chunk(server, worker, of->current)];
+        if (of->begins_ns > 0 && of->pace.cost == 0 && of->pace.past == 0 &&
+            per_cost_ns < it->prior_ns)
+            continue; /* it has just begun, or not yet */
         it->values[count++] = per_cost_ns;
     }
     it->updates_seen = 0;

@@ -67,7 +67,8 @@ void vote_adopt(vote *it, const vote *from)
         if (from->members[worker].presence == VOTE_ABSENT)
             continue;
         vote_joined(it, worker);
-        it->members[worker].orders = from->members[worker].orders; /* the arrival is the same */
+        /* The arrival is the same, and may have heard the last ASK of the plan before only now. */
+        it->members[worker].orders = from->members[worker].orders + 1;
     }
 }
 

@@ -153,46 +153,89 @@ tarry_worker_state tarry_runtime_worker(tarry_runtime *runtime, uint32_t worker)
 
 /* ---- where workers have the parameters ---- */
 
-/* From the first worker that has it. Errors: as runtime_methods.state. */
-static int get_state(tarry_runtime *runtime, uint64_t until_ns, tarry_sum_id *after,
-                     uint8_t **bytes, uint64_t *size)
+/* What is wanted of whichever worker has it: its state, or, with `sum`, the sum. */
+typedef struct wanted_copy {
+    tarry_sum_id after;
+    uint8_t *bytes;
+    uint64_t size;
+    float *sum;
+} wanted_copy;
+
+static int get_of(tarry_runtime *runtime, uint32_t worker, uint64_t until_ns, wanted_copy *wanted)
 {
-    tarry_sum_id wanted = runtime->host->committed;
-    for (uint32_t worker = 0; worker < runtime->host->plan->workers; worker++) {
-        *after = wanted;
-        int error = runtime->methods->state(runtime, worker, until_ns, after, bytes, size);
-        if (error != TARRY_ERROR_STATE)
-            return error;
-    }
-    return TARRY_ERROR_STATE;
+    const runtime_methods *methods = runtime->methods;
+    wanted->after = runtime->host->committed;
+    return wanted->sum != NULL
+               ? methods->sum(runtime, worker, until_ns, &wanted->after, wanted->sum)
+               : methods->state(runtime, worker, until_ns, &wanted->after, &wanted->bytes,
+                                &wanted->size);
+}
+
+/* From the first worker that has it. */
+static int get_once(tarry_runtime *runtime, uint64_t until_ns, wanted_copy *wanted)
+{
+    int error = TARRY_ERROR_STATE;
+    for (uint32_t worker = 0; worker < runtime->host->plan->workers && error == TARRY_ERROR_STATE;
+         worker++)
+        error = get_of(runtime, worker, until_ns, wanted);
+    return error;
+}
+
+/* Errors: STATE (nobody has it until then), NO_MEMORY; without a diagnostic. */
+static int get(tarry_runtime *runtime, uint64_t wait_ns, wanted_copy *wanted)
+{
+    const struct timespec pause = {.tv_nsec = STATE_PAUSE_NS};
+    uint64_t until = clock_from_now(wait_ns);
+    int error;
+    while ((error = get_once(runtime, until, wanted)) == TARRY_ERROR_STATE &&
+           clock_now_ns() < until)
+        nanosleep(&pause, NULL);
+    return error;
+}
+
+static int check_everywhere(const tarry_runtime *runtime, tarry_diagnostic *diagnostic)
+{
+    return runtime->methods->state != NULL &&
+                   runtime->host->settings.server.sum == TARRY_SUM_EVERYWHERE
+               ? TARRY_OK
+               : diagnose(diagnostic, TARRY_ERROR_STATE, "%s: its workers have no parameters",
+                          runtime->host->settings.name);
 }
 
 int tarry_runtime_state(tarry_runtime *runtime, uint64_t wait_ns, tarry_sum_id *after, void **bytes,
                         uint64_t *size, tarry_diagnostic *diagnostic)
 {
-    const struct timespec pause = {.tv_nsec = STATE_PAUSE_NS};
-    uint64_t until = clock_from_now(wait_ns);
-    if (runtime->methods->state == NULL ||
-        runtime->host->settings.server.sum != TARRY_SUM_EVERYWHERE)
-        return diagnose(diagnostic, TARRY_ERROR_STATE, "%s: its workers have no parameters",
+    wanted_copy wanted = {.sum = NULL};
+    int error = check_everywhere(runtime, diagnostic);
+    if (error != TARRY_OK)
+        return error;
+    error = get(runtime, wait_ns, &wanted);
+    if (error != TARRY_OK)
+        return diagnose(diagnostic, error,
+                        error == TARRY_ERROR_STATE
+                            ? "%s: no worker has the state after the last sum"
+                            : "%s: no memory for a worker's state",
                         runtime->host->settings.name);
-    for (;;) {
-        tarry_sum_id got;
-        uint8_t *copy;
-        int error = get_state(runtime, until, &got, &copy, size);
-        if (error == TARRY_OK) {
-            *after = got;
-            *bytes = copy;
-            return TARRY_OK;
-        }
-        if (error != TARRY_ERROR_STATE || clock_now_ns() >= until)
-            return diagnose(diagnostic, error,
-                            error == TARRY_ERROR_STATE
-                                ? "%s: no worker has the state after the last sum"
-                                : "%s: no memory for a worker's state",
-                            runtime->host->settings.name);
-        nanosleep(&pause, NULL);
-    }
+    *after = wanted.after;
+    *bytes = wanted.bytes;
+    *size = wanted.size;
+    return TARRY_OK;
+}
+
+int tarry_runtime_sum(tarry_runtime *runtime, uint64_t wait_ns, float *sum,
+                      tarry_diagnostic *diagnostic)
+{
+    wanted_copy wanted = {.sum = sum};
+    int error = check_everywhere(runtime, diagnostic);
+    if (error == TARRY_OK && runtime->host->committed.step == 0)
+        error = diagnose(diagnostic, TARRY_ERROR_STATE, "%s: nothing was summed yet",
+                         runtime->host->settings.name);
+    if (error != TARRY_OK)
+        return error;
+    error = get(runtime, wait_ns, &wanted);
+    return error == TARRY_OK ? TARRY_OK
+                             : diagnose(diagnostic, error, "%s: no worker holds the last sum: %s",
+                                        runtime->host->settings.name, tarry_error_text(error));
 }
 
 void tarry_runtime_release_state(tarry_runtime *runtime, void *bytes)

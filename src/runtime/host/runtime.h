@@ -25,6 +25,10 @@ typedef struct runtime_methods {
      * NULL: the server makes the sum. */
     int (*state)(tarry_runtime *self, uint32_t worker, uint64_t until_ns, tarry_sum_id *after,
                  uint8_t **bytes, uint64_t *size);
+    /* The same of the sum that the worker holds, of this name and digest, into the dimension's
+     * numbers. */
+    int (*sum)(tarry_runtime *self, uint32_t worker, uint64_t until_ns, const tarry_sum_id *sum,
+               float *into);
     void (*interrupt)(tarry_runtime *self);
     /* What the host does not know of a worker. In the host's thread. */
     void (*describe)(tarry_runtime *self, uint32_t worker, tarry_worker_state *state);

@@ -459,33 +459,33 @@ static void interrupt(tarry_runtime *runtime)
     mailbox_wake(&local->shared.server_inbox);
 }
 
-/* The caller's thread has the exchange behind those of the workers. */
+/* The caller's thread has the exchange behind those of the workers. NULL: the worker serves nobody.
+ */
+static exchange *exchange_with(local_runtime *local, uint32_t worker)
+{
+    return local->workers[worker].executor.talking
+               ? local_exchange_of(local->shared.exchanges, workers_of(local))
+               : NULL;
+}
+
 static int get_state(tarry_runtime *runtime, uint32_t worker, uint64_t until_ns,
                      tarry_sum_id *after, uint8_t **bytes, uint64_t *size)
 {
     local_runtime *local = local_of(runtime);
-    if (!local->workers[worker].executor.talking)
-        return TARRY_ERROR_STATE;
-    exchange *own = local_exchange_of(local->shared.exchanges, workers_of(local));
-    exchange_progress progress = {.state = EXCHANGE_FAILED};
-    int error = own->methods->load(own, worker, after);
-    if (error == TARRY_OK)
-        own->methods->wait(own, until_ns, &progress);
-    if (error == TARRY_OK && progress.state != EXCHANGE_DONE)
-        error = TARRY_ERROR_STATE;
-    uint8_t *copy = error == TARRY_OK
-                        ? memory_allocate(&local->base.host->allocator, (size_t)progress.size, 1)
-                        : NULL;
-    if (error == TARRY_OK && copy == NULL)
-        error = TARRY_ERROR_NO_MEMORY;
-    if (error == TARRY_OK) {
-        memcpy(copy, progress.bytes, (size_t)progress.size);
-        *after = progress.after;
-        *bytes = copy;
-        *size = progress.size;
-    }
-    own->methods->abandon(own);
-    return error;
+    exchange *own = exchange_with(local, worker);
+    return own == NULL ? TARRY_ERROR_STATE
+                       : exchange_copy_state(own, worker, until_ns, &local->base.host->allocator,
+                                             after, bytes, size);
+}
+
+static int get_sum(tarry_runtime *runtime, uint32_t worker, uint64_t until_ns,
+                   const tarry_sum_id *sum, float *into)
+{
+    local_runtime *local = local_of(runtime);
+    exchange *own = exchange_with(local, worker);
+    return own == NULL ? TARRY_ERROR_STATE
+                       : exchange_copy_sum(own, worker, until_ns, sum, into,
+                                           local->base.host->cut.dimension);
 }
 
 static void describe(tarry_runtime *runtime, uint32_t worker, tarry_worker_state *state)
@@ -523,6 +523,7 @@ static const runtime_methods methods = {
     .round = run_round,
     .replan = replan,
     .state = get_state,
+    .sum = get_sum,
     .interrupt = interrupt,
     .describe = describe,
     .free = release,

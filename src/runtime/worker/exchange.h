@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <tarry/allocator.h>
 #include <tarry/error.h>
 #include <tarry/event.h>
 
@@ -67,5 +68,16 @@ typedef struct exchange_methods {
 struct exchange {
     const exchange_methods *methods;
 };
+
+/* ---- in one call, for who looks at what workers have ---- */
+
+/* As load; *bytes is of the allocator, and *after says after what. Errors: STATE (it did not come
+ * until then), NO_MEMORY. */
+int exchange_copy_state(exchange *self, uint32_t from, uint64_t until_ns,
+                        const tarry_allocator *allocator, tarry_sum_id *after, uint8_t **bytes,
+                        uint64_t *size);
+/* As fetch, of a sum whose digest is checked. Errors: the same, and `into` may hold anything. */
+int exchange_copy_sum(exchange *self, uint32_t from, uint64_t until_ns, const tarry_sum_id *sum,
+                      float *into, size_t dimension);
 
 #endif

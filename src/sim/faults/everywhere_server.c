@@ -57,6 +57,7 @@ static void add_entry(cluster *it, const tarry_sum_id *sum, uint64_t time, uint3
 {
     cluster_item *entry = cluster_add(it, time, ITEM_LOGGED, 0);
     entry->sum = *sum;
+    entry->round = it->model.round;
     entry->slot = what;
 }
 
@@ -71,7 +72,9 @@ void everywhere_log(cluster *it, const tarry_effect *effect)
 
 void everywhere_logged(cluster *it, const cluster_item *due)
 {
-    if (due->sum.attempt != 0 && (due->slot & ENTRY_TOLD))
+    /* The entry of a round that was given up meanwhile is no other round's sum. */
+    bool runs = it->model.phase != MODEL_IDLE && it->model.round == due->round;
+    if (runs && due->sum.attempt != 0 && (due->slot & ENTRY_TOLD))
         take_estimate(it, &due->sum);
     if (due->slot & ENTRY_WRITTEN)
         write_entry(it, &due->sum);

@@ -33,7 +33,8 @@ static bool differ(const ballots *it)
     return false;
 }
 
-/* An answer counts for the order that is out alone; unasked, HELD does if none is. */
+/* An answer counts for the order that is out alone; unasked, HELD does if none is: one that has
+ * overtaken the state which was asked for says nothing that stands after it. */
 static void take_answer(ballots *it, uint32_t worker, const tarry_message *message)
 {
     ballot *of = &it->of[worker];
@@ -41,7 +42,8 @@ static void take_answer(ballots *it, uint32_t worker, const tarry_message *messa
         return;
     bool held = message->type == TARRY_MESSAGE_HELD;
     bool asked = message->fetched ? *of == BALLOT_FETCHING
-                                  : *of == BALLOT_WAITING || (held && *of == BALLOT_NONE);
+                                  : *of == BALLOT_WAITING ||
+                                        (held && *of == BALLOT_NONE && !(it->busy & bit(worker)));
     if (!asked)
         return;
     *of = held ? BALLOT_HELD : message->fetched ? BALLOT_FAILED_TWICE : BALLOT_FAILED;

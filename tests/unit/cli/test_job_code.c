@@ -41,6 +41,11 @@ static job_spec draw(random_stream *stream)
         for (uint32_t i = 0; i < spec.model.hidden_layers; i++)
             spec.model.hidden[i] = 1 + random_u32(stream) % UINT32_MAX;
     }
+    spec.everywhere = random_below(stream, 2) == 1;
+    if (spec.everywhere) {
+        spec.optimizer = (optimizer_kind)random_below(stream, OPTIMIZER_ADAM + 1);
+        spec.rate = random_exponential(stream);
+    }
     for (size_t i = 0; i < JOB_DIGEST_SIZE; i++)
         spec.data[i] = (uint8_t)random_u32(stream);
     return spec;
@@ -63,6 +68,9 @@ static void assert_same(const job_spec *a, const job_spec *b)
     assert_true(a->holdout == b->holdout);
     assert_true(a->made_samples == b->made_samples);
     assert_memory_equal(a->data, b->data, JOB_DIGEST_SIZE);
+    assert_int_equal(a->everywhere, b->everywhere);
+    assert_int_equal(a->optimizer, b->optimizer);
+    assert_true(a->rate == b->rate);
 }
 
 static void every_job_comes_back(void **state)
@@ -142,13 +150,22 @@ static void what_can_t_be_is_refused(void **state)
                        REST("3", "2", "0.5", "\"10\"", "\"7\"",
                             "g0112233445566778899aabbccddeeff00112233445566778899aabbccddeeff")),
                    "data:");
+#define STEPS(optimizer, rate) GOOD ",\"optimizer\":" optimizer ",\"rate\":" rate
+    good = JOB("1", "softmax", "[]", STEPS("\"nesterov\"", "0.5"));
+    assert_int_equal(job_decode(good, strlen(good), &read, NULL), TARRY_OK);
+    assert_true(read.everywhere);
+    assert_refused(JOB("1", "softmax", "[]", STEPS("\"newton\"", "0.5")), "optimizer:");
+    assert_refused(JOB("1", "softmax", "[]", STEPS("null", "0.5")), "optimizer:");
+    assert_refused(JOB("1", "softmax", "[]", STEPS("\"gd\"", "0.0")), "rate:");
+    assert_refused(JOB("1", "softmax", "[]", STEPS("\"gd\"", "-0.5")), "rate:");
+    assert_refused(JOB("1", "softmax", "[]", GOOD ",\"optimizer\":\"gd\""), "rate:");
 }
 
 static void any_bytes_may_come_in(void **state)
 {
     (void)state;
     random_stream stream = random_stream_make(test_seed("job-bytes", 2), RANDOM_TEST, 1, 0);
-    const char good[] = JOB("1", "perceptron", "[3,4]", GOOD);
+    const char good[] = JOB("1", "perceptron", "[3,4]", STEPS("\"adam\"", "0.25"));
     size_t accepted = 0;
     for (int i = 0; i < 20000; i++) {
         char bytes[sizeof(good)];

@@ -41,7 +41,6 @@ static void begin(pair *run, optimizer_kind kind)
         .optimizer = kind,
         .rate = 0.5,
         .samples = SAMPLES,
-        .keeps_sum = true,
         .parameters = run->parameters,
         .state = optimizer_state_of(run->optimizer),
     };
@@ -90,10 +89,6 @@ static void workers_step_as_the_server(void **state)
                 step_worker(&run, worker, step);
                 assert_has(&run, worker);
             }
-            float parameters[FEATURES], sum[FEATURES];
-            job_replicas_look(run.replicas, step, parameters, NULL, sum);
-            assert_memory_equal(parameters, run.parameters, sizeof(parameters));
-            assert_memory_equal(sum, run.sum, sizeof(sum));
         }
         end(&run);
     }
@@ -156,6 +151,69 @@ static void a_state_of_another_kind_is_refused(void **state)
     end(&run);
 }
 
+/* All of worker 0's state. */
+static uint64_t save(const pair *run, uint8_t bytes[1024])
+{
+    const tarry_replica *replica = job_replicas_list(run->replicas);
+    uint64_t total = replica->state_size(replica->user);
+    assert_true(total <= 1024);
+    assert_int_equal(replica->save(replica->user, 0, bytes, (size_t)total), TARRY_OK);
+    return total;
+}
+
+static void a_state_is_taken_only_after_its_step(void **state)
+{
+    (void)state;
+    pair run, other;
+    uint8_t bytes[1024];
+    begin(&run, OPTIMIZER_ADAM);
+    begin(&other, OPTIMIZER_ADAM);
+    for (uint64_t step = 1; step <= 3; step++) {
+        step_server(&run, step);
+        step_worker(&run, 0, step);
+    }
+    uint64_t total = save(&run, bytes);
+    assert_int_equal(job_replicas_take(other.replicas, 2, bytes, total), TARRY_ERROR_FORMAT);
+    assert_int_equal(job_replicas_take(other.replicas, 3, bytes, total - 1), TARRY_ERROR_FORMAT);
+    assert_int_equal(job_replicas_take(other.replicas, 3, bytes, total), TARRY_OK);
+    float parameters[FEATURES];
+    job_replicas_look(other.replicas, 3, parameters, optimizer_state_of(other.optimizer));
+    assert_memory_equal(parameters, run.parameters, sizeof(parameters));
+    bytes[0]++; /* of another order of bytes */
+    assert_int_equal(job_replicas_take(other.replicas, 3, bytes, total), TARRY_ERROR_FORMAT);
+    end(&other);
+    end(&run);
+}
+
+/* As a worker of another process makes it, which the job tells the seed. */
+static void the_first_state_is_drawn_by_the_seed(void **state)
+{
+    (void)state;
+    const objective_settings model = {
+        .model = MODEL_PERCEPTRON,
+        .features = 3,
+        .classes = 2,
+        .hidden = {4},
+        .hidden_layers = 1,
+    };
+    job_replicas_settings settings = {.optimizer = OPTIMIZER_GD, .rate = 1, .samples = 1};
+    objective *made;
+    float wanted[64], found[64];
+    assert_int_equal(objective_create(&model, NULL, &made, NULL), TARRY_OK);
+    assert_true(objective_dimension(made) <= 64);
+    settings.model = made;
+    for (settings.seed = 1; settings.seed <= 2; settings.seed++) {
+        job_replicas *drawn;
+        assert_int_equal(job_replicas_create(&settings, 1, &drawn), TARRY_OK);
+        const tarry_replica *replica = job_replicas_list(drawn);
+        assert_int_equal(replica->parameters(replica->user, found), TARRY_OK);
+        objective_initial(made, settings.seed, wanted);
+        assert_memory_equal(found, wanted, objective_dimension(made) * sizeof(float));
+        job_replicas_free(drawn);
+    }
+    objective_free(made);
+}
+
 typedef struct stepping {
     pair *run;
     uint32_t worker;
@@ -180,7 +238,7 @@ static void whoever_looks_waits_for_the_step(void **state)
     optimizer *mine;
     float parameters[FEATURES];
     assert_int_equal(optimizer_create(OPTIMIZER_ADAM, 0.5, FEATURES, NULL, &mine), TARRY_OK);
-    job_replicas_look(run.replicas, 1, parameters, optimizer_state_of(mine), NULL);
+    job_replicas_look(run.replicas, 1, parameters, optimizer_state_of(mine));
     assert_memory_equal(parameters, run.parameters, sizeof(parameters));
     const optimizer_state *had = optimizer_state_of(run.optimizer);
     const optimizer_state *got = optimizer_state_of(mine);
@@ -198,6 +256,8 @@ int main(void)
         cmocka_unit_test(workers_step_as_the_server),
         cmocka_unit_test(a_state_goes_from_one_to_another),
         cmocka_unit_test(a_state_of_another_kind_is_refused),
+        cmocka_unit_test(a_state_is_taken_only_after_its_step),
+        cmocka_unit_test(the_first_state_is_drawn_by_the_seed),
         cmocka_unit_test(whoever_looks_waits_for_the_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -27,7 +27,7 @@ static double error_of(const world *all)
 }
 
 /* A part takes a 16th of a worker's share to pass the card: the half of the share for all. */
-static tarry_round_result last_round(const char *spec, bool early, uint32_t *left)
+static tarry_round_result last_round(const char *spec, bool early, int rounds, uint32_t *left)
 {
     world all;
     world_init(&all);
@@ -51,7 +51,7 @@ static tarry_round_result last_round(const char *spec, bool early, uint32_t *lef
     world_begin(&all);
     tarry_round_result result = {0};
     *left = 0;
-    for (int round = 0; round < ROUNDS; round++) {
+    for (int round = 0; round < rounds; round++) {
         result = world_round(&all);
         assert_int_equal(result.error, TARRY_OK);
         assert_true(result.exact && error_of(&all) < 1e-5);
@@ -64,8 +64,8 @@ static tarry_round_result last_round(const char *spec, bool early, uint32_t *lef
 static void compare(const char *spec, double most)
 {
     uint32_t left, none;
-    tarry_round_result early = last_round(spec, true, &left);
-    tarry_round_result together = last_round(spec, false, &none);
+    tarry_round_result early = last_round(spec, true, ROUNDS, &left);
+    tarry_round_result together = last_round(spec, false, ROUNDS, &none);
     double ratio = world_seconds(&early) / world_seconds(&together);
     print_message("%s: %u signals before all, %.2f times as long as without\n", spec, left, ratio);
     assert_true(none == 0 && left >= WORKERS);
@@ -79,12 +79,23 @@ static void parts_pass_the_card_while_others_compute(void **state)
     compare("jitter:0.1+slow:2,4", 0.97);
 }
 
+/* Who hears of the first round one after the other sends one after the other, as in a star where
+ * each sends when it is done: share, way there, a part for each. */
+static void the_first_round_loses_nothing(void **state)
+{
+    (void)state;
+    uint32_t left;
+    tarry_round_result result = last_round("none", true, 1, &left);
+    assert_int_equal(left, WORKERS - 1);
+    assert_true(world_seconds(&result) < 1.01 * (1 + (WORKERS + 1) / 16.0));
+}
+
 /* Whoever is lost in the middle of an early part, or after it, costs no exactness. */
 static void losses_cost_no_exactness(void **state)
 {
     (void)state;
     uint32_t left;
-    last_round("exp:0.1/chunk+fail:0.2+rejoin:2", true, &left);
+    last_round("exp:0.1/chunk+fail:0.2+rejoin:2", true, ROUNDS, &left);
     assert_true(left > 0);
 }
 
@@ -113,6 +124,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parts_pass_the_card_while_others_compute),
+        cmocka_unit_test(the_first_round_loses_nothing),
         cmocka_unit_test(losses_cost_no_exactness),
         cmocka_unit_test(nobody_leaves_where_parts_take_no_time),
     };

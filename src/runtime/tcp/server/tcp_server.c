@@ -211,6 +211,7 @@ static const runtime_methods methods = {
     .round = tcp_server_round,
     .replan = tcp_server_replan,
     .state = tcp_server_state,
+    .sum = tcp_server_sum,
     .interrupt = tcp_server_interrupt,
     .describe = tcp_server_describe,
     .address = own_address,

@@ -181,9 +181,11 @@ void tcp_server_changed(tarry_tcp_server *server);
  * other there is none. */
 void tcp_server_open_mesh(tarry_tcp_server *server);
 void tcp_server_close_mesh(tarry_tcp_server *server);
-/* runtime_methods.state */
+/* runtime_methods.state and .sum */
 int tcp_server_state(tarry_runtime *runtime, uint32_t worker, uint64_t until_ns,
                      tarry_sum_id *after, uint8_t **bytes, uint64_t *size);
+int tcp_server_sum(tarry_runtime *runtime, uint32_t worker, uint64_t until_ns,
+                   const tarry_sum_id *sum, float *into);
 
 /* tcp_server_call.c: the runtime's methods; */
 int tcp_server_open(tarry_runtime *runtime, tarry_diagnostic *diagnostic);
@@ -275,8 +277,8 @@ int tcp_server_meet_init(tarry_tcp_server *server);
 void tcp_server_meet_free(tarry_tcp_server *server);
 /* A worker is about to join. */
 void tcp_server_meet(tarry_tcp_server *server, peer *who, const wire_ready *ready);
-/* This process has an engine's address, too: it is the member after the last worker. fingerprint: of
- * its own certificate, zeros: plain text. */
+/* This process has an engine's address, too: it is the member after the last worker. fingerprint:
+ * of its own certificate, zeros: plain text. */
 void tcp_server_meet_self(tarry_tcp_server *server, const uint8_t *reached, size_t size,
                           const uint8_t fingerprint[WIRE_DIGEST_BYTES]);
 /* How a worker is reached that is there. False: it is not. */

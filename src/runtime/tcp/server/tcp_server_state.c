@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies of the state that workers have. The server is a member of what workers are to each other,
- * with the id past the last; it connects to one when it wants its state, and leaves it then. */
-#include <string.h>
-
-#include "base/memory.h"
+/* Copies of the state and the sum that workers have. The server is a member of what workers are to
+ * each other, with the id past the last; it connects to one when it wants one, and leaves it then.
+ */
 #include "runtime/tcp/mesh/direct.h"
 #include "runtime/tcp/server/tcp_server.h"
 
@@ -53,44 +51,41 @@ static void find_member(tarry_runtime *runtime, void *argument)
     wanted->there = tcp_server_member(tcp_server_of(runtime), wanted->worker, &wanted->member);
 }
 
-/* Errors: STATE (it did not come), NO_MEMORY. */
-static int take_state(tarry_tcp_server *server, uint32_t worker, uint64_t until_ns,
-                      tarry_sum_id *after, uint8_t **bytes, uint64_t *size)
+/* The exchange with a worker, until it is left; NULL: there is no way to it. */
+static exchange *reach(tarry_tcp_server *server, uint32_t worker)
 {
-    exchange *own = mesh_exchange(server->mesh);
-    exchange_progress progress = {.state = EXCHANGE_FAILED};
-    int error = own->methods->load(own, worker, after);
-    if (error == TARRY_OK)
-        own->methods->wait(own, until_ns, &progress);
-    if (error == TARRY_OK && progress.state != EXCHANGE_DONE)
-        error = TARRY_ERROR_STATE;
-    uint8_t *copy = NULL;
-    if (error == TARRY_OK) {
-        copy = memory_allocate(&server->base.host->allocator, (size_t)progress.size, 1);
-        error = copy == NULL ? TARRY_ERROR_NO_MEMORY : TARRY_OK;
-    }
-    if (error == TARRY_OK) {
-        memcpy(copy, progress.bytes, (size_t)progress.size);
-        *after = progress.after;
-        *bytes = copy;
-        *size = progress.size;
-    }
-    own->methods->abandon(own);
-    return error;
+    member_request wanted = {.worker = worker};
+    if (server->mesh == NULL)
+        return NULL;
+    tcp_server_ask(server, find_member, &wanted);
+    if (!wanted.there || direct_admit(server->engine, worker, wanted.member.address,
+                                      wanted.member.size, wanted.member.fingerprint) != TARRY_OK)
+        return NULL;
+    return mesh_exchange(server->mesh);
 }
 
 int tcp_server_state(tarry_runtime *runtime, uint32_t worker, uint64_t until_ns,
                      tarry_sum_id *after, uint8_t **bytes, uint64_t *size)
 {
     tarry_tcp_server *server = tcp_server_of(runtime);
-    member_request wanted = {.worker = worker};
-    if (server->mesh == NULL)
+    exchange *own = reach(server, worker);
+    if (own == NULL)
         return TARRY_ERROR_STATE;
-    tcp_server_ask(server, find_member, &wanted);
-    if (!wanted.there || direct_admit(server->engine, worker, wanted.member.address,
-                                      wanted.member.size, wanted.member.fingerprint) != TARRY_OK)
+    int error = exchange_copy_state(own, worker, until_ns, &server->base.host->allocator, after,
+                                    bytes, size);
+    mesh_remove(server->mesh, worker);
+    return error;
+}
+
+int tcp_server_sum(tarry_runtime *runtime, uint32_t worker, uint64_t until_ns,
+                   const tarry_sum_id *sum, float *into)
+{
+    tarry_tcp_server *server = tcp_server_of(runtime);
+    exchange *own = reach(server, worker);
+    if (own == NULL)
         return TARRY_ERROR_STATE;
-    int error = take_state(server, worker, until_ns, after, bytes, size);
+    int error =
+        exchange_copy_sum(own, worker, until_ns, sum, into, server->base.host->cut.dimension);
     mesh_remove(server->mesh, worker);
     return error;
 }

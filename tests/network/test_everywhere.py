@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Everyone gets the sum, with real processes over TLS: the training is that of the sum at the server, whatever becomes of
+workers, and the server leaves a checkpoint when it is told to end.
+"""
+
+import json
+import os
+import unittest
+
+from cluster import LONG, LONG_FORM, WAIT, NetworkTest
+
+DATA = os.environ.get("TARRY_TEST_DATA", "")
+EVERYWHERE = ["--sum", "everywhere"]
+WORKERS = 5
+JOB = ["--workers", str(WORKERS), "--chunks", "6", "--samples", "300", "--features", "6", "--optimizer", "adam",
+       "--seed", "3"]
+ENDLESS = ["--rounds", "100000"]
+SLEEP = ["--straggler", "shifted-exp:0.002,0.003"]  # per piece
+REAL = {
+    "a9a": ["--data", os.path.join(DATA, "a9a.t"), "--model", "logistic", "--parts", "2", "--rounds", "25"],
+    "digits": ["--data", os.path.join(DATA, "t10k-images-idx3-ubyte.gz"), "--labels",
+               os.path.join(DATA, "t10k-labels-idx1-ubyte.gz"), "--model", "softmax", "--rounds", "15"],
+}
+
+
+class Everywhere(NetworkTest):
+    def begin(self, job, workers=range(WORKERS), straggler=()):
+        cluster = self.cluster([*job, *EVERYWHERE], keys=self.keys(WORKERS))
+        address = cluster.serve()
+        for worker in workers:
+            cluster.work(worker, address, *straggler)
+        return cluster, address
+
+    def assert_workers_end(self, cluster):
+        for worker in cluster.workers.values():
+            self.assertEqual(worker.wait(), 0, worker.told())
+
+    def test_the_same_losses_over_tls(self):
+        job = [*JOB, "--rounds", "12", "--verify", "--parts", "2"]
+        cluster, _ = self.begin(job)
+        report = cluster.finish(WAIT)
+        self.assert_same_losses(report, self.trained(job))
+        self.assert_exact_or_said(report)
+        self.assert_workers_end(cluster)
+        self.assertEqual([each["sum"]["step"] for each in report["rounds"]], list(range(1, 13)))
+
+    def test_a_worker_is_killed_and_another_comes_late(self):
+        cluster, address = self.begin([*JOB, *ENDLESS, "--verify", "--wait", "1"], range(WORKERS - 1), SLEEP)
+        server = cluster.server
+        server.await_log("round", round=8)
+        cluster.workers["worker-1"].kill()
+        server.await_log("left_out", worker=1)
+        cluster.work(1, address, *SLEEP)
+        cluster.work(WORKERS - 1, address, *SLEEP)
+        cluster.await_everyone()
+        report = cluster.stop(3)
+        self.assert_exact_or_said(report)
+        self.assertEqual(report["rounds"][-1]["sum"]["voters"], WORKERS)
+        self.assert_same_losses(report, self.trained([*JOB, "--rounds", str(len(report["rounds"]))]))
+        self.assert_workers_end(cluster)
+
+    def test_a_server_that_is_told_to_end_leaves_a_checkpoint(self):
+        cluster, _ = self.begin([*JOB, *ENDLESS, "--checkpoint", "c", "--checkpoint-every", "100000"], straggler=SLEEP)
+        cluster.server.await_log("round", round=5)
+        report = cluster.stop(1)
+        self.assertEqual(cluster.server.errors().count("tarry: "), 1, cluster.server.errors())  # that of the interruption
+        self.assert_same_losses(report, self.trained([*JOB, "--rounds", str(len(report["rounds"]))]))
+        self.assertIn("c.sums", os.listdir(cluster.folder))
+
+    @unittest.skipUnless(LONG_FORM, "the long form")
+    @unittest.skipUnless(os.path.isdir(DATA), "there is no data")
+    def test_real_data(self):
+        for name, job in REAL.items():
+            with self.subTest(data=name):
+                expected = self.trained(["--workers", str(WORKERS), "--chunks", "10", *job])
+                folder = self.folder()
+                self.tarry("train", "--workers", str(WORKERS), "--chunks", "10", *job, *EVERYWHERE, "--processes", "--quiet",
+                           "--report", "report.json", folder=folder)
+                with open(os.path.join(folder, "report.json")) as file:
+                    self.assert_same_losses(json.load(file), expected)
+                cluster, _ = self.begin(["--workers", str(WORKERS), "--chunks", "10", *job, "--ship-data"])
+                self.assert_same_losses(cluster.finish(LONG), expected)
+
+
+if __name__ == "__main__":
+    unittest.main()
