@@ -25,6 +25,7 @@ void tarry_server_settings_init_sized(tarry_server_settings *settings, size_t si
         .stripe_length = 65536,
         .voters_grace_ns = UINT64_C(2000000000),
         .digest_steps = 16,
+        .attempt_limit_ns = UINT64_C(60000000000),
     };
 }
 

@@ -272,7 +272,15 @@ void server_vote_address(const tarry_server *server, tarry_message *signal)
     signal->scale = server->attempt_scale;
 }
 
-/* Once half have answered, who has not is late at the limit for coded parts. */
+uint64_t server_vote_limit_ns(const tarry_server *server)
+{
+    uint64_t limit = server->settings.attempt_limit_ns;
+    bool limited = server->vote != NULL && limit != 0;
+    return limited && limit < TARRY_NEVER - server->attempt_start_ns ? limit : TARRY_NEVER;
+}
+
+/* Once half have answered, who has not is late at the limit for coded parts, before that at the one
+ * for all: every engine may hang. */
 int server_vote_pass_over_late(tarry_server *server, uint64_t now)
 {
     uint64_t limit = server_late_limit_ns(server), waited = now - server->attempt_start_ns;

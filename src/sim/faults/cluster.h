@@ -104,6 +104,7 @@ typedef enum plant {
     PLANT_SUM_IN_PLACE, /* a sum that failed leaves its numbers in the coded part */
     PLANT_ANY_DIGEST,   /* sums with other bits pass as the same */
     PLANT_NO_STATES,    /* nobody hears of the workers' parameters */
+    PLANT_NO_LIMIT,     /* an attempt that nobody answers goes on */
 } plant;
 
 /* One of the plans of a world, and what its chunks are made of. */

@@ -53,7 +53,6 @@ typedef struct replica {
 typedef struct sum_attempt {
     tarry_sum_id name;
     uint32_t group, begun, empty; /* workers, a bit each: all, those who have begun, with zeros */
-    bool hung;                    /* somebody's engine may never end */
     bool hit;                     /* somebody's engine ended before all had begun */
     uint32_t parts;
     double scale;

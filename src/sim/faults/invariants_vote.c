@@ -173,6 +173,9 @@ static void leave_out(cluster *it, const tarry_effect *effect)
         it->votes.of[effect->worker] = BALLOT_NONE;
     if (effect->reason != TARRY_ABSENT_LATE)
         return;
+    if (effect->waited_ns < effect->limit_ns)
+        invariant_broken(it, "passing_over_the_late_loses_nothing", "worker %u: before its limit",
+                         effect->worker);
     it->passed_over++;
     if (suspected) {
         model_exclude(&it->model, bit(effect->worker), TARRY_ABSENT_LATE);
