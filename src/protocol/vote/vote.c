@@ -30,7 +30,7 @@ int vote_create(const vote_settings *settings, const tarry_allocator *allocator,
     it->attempts_most = settings->attempts_most == 0 ? USUAL_ATTEMPTS : settings->attempts_most;
     it->digest_steps = settings->digest_steps;
     it->term = 1;
-    it->alone_ns = it->gone_ns = it->split_ns = it->again_ns = TARRY_NEVER;
+    it->alone_ns = it->gone_ns = it->split_ns = it->again_ns = it->held_ns = TARRY_NEVER;
     it->present[VOTE_ABSENT] = it->answered[VOTE_NONE] = workers;
     *made = it;
     return TARRY_OK;
@@ -152,7 +152,7 @@ void vote_joined(vote *it, uint32_t worker)
     vote_set_presence(it, worker, VOTE_ASKED);
     member->ask_due = true;
     member->orders = member->tries = 0;
-    member->again_ns = 0;
+    member->again_ns = member->load_ns = 0;
     it->due++;
     it->changed = true;
 }
@@ -178,7 +178,7 @@ static bool has_company(const vote *it)
 bool vote_may_open(const vote *it)
 {
     return it->phase == VOTE_CLOSED && (has_company(it) || it->alone) &&
-           it->present[VOTE_READY] > 0 && !it->disputed;
+           it->present[VOTE_READY] > 0 && !it->disputed && !it->holds;
 }
 
 bool vote_exhausted(const vote *it)
@@ -267,6 +267,8 @@ uint64_t vote_deadline(const vote *it)
         next = it->alone_ns + it->grace_ns;
     if (it->gone_ns != TARRY_NEVER && it->gone_ns + it->grace_ns < next)
         next = it->gone_ns + it->grace_ns;
+    if (it->holds && it->held_ns + it->hold_ns < next)
+        next = it->held_ns + it->hold_ns;
     if (it->split_ns != TARRY_NEVER && it->split_ns + it->grace_ns < next)
         next = it->split_ns + it->grace_ns;
     return next;

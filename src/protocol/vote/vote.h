@@ -57,6 +57,8 @@ typedef struct vote_member {
     tarry_sum_id ordered; /* what it was told to fetch, load or step on, */
     uint32_t from;        /* and from whom */
     uint32_t suspects;    /* FAILED: whom it suspects; TARRY_NO_WORKER */
+    uint64_t ordered_ns;  /* when */
+    uint64_t load_ns;     /* what its last load took; 0: there was none */
     uint32_t tries;       /* transfers in a row that failed */
     uint64_t again_ns;    /* BEHIND: not before then is another one begun */
 } vote_member;
@@ -105,6 +107,9 @@ typedef struct vote {
     uint32_t strays;   /* how many are due to be told of */
     uint64_t again_ns; /* when a transfer that failed is tried again */
     uint32_t cursor;   /* where the search for a source begins */
+    uint64_t held_ns;  /* since when attempts wait for a transfer; NEVER: for none */
+    uint64_t hold_ns;  /* how long they may */
+    bool holds;        /* that is not over */
 
     vote_member *members;
     uint32_t present[VOTE_PRESENCES]; /* how many are at each */

@@ -214,6 +214,7 @@ vote_outcome vote_act(vote *it, uint64_t now, bool running, vote_give *give, voi
     give_due(it, &way);
     if (it->phase != VOTE_RETURNING)
         vote_help(it, now, &way);
+    vote_hold(it, now, running);
     vote_outcome end = it->phase == VOTE_OPEN ? end_attempt(it) : VOTE_GOES_ON;
     if (end == VOTE_GOES_ON && vote_is_split(it, now, running))
         end = VOTE_SPLIT;

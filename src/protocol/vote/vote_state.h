@@ -59,6 +59,9 @@ void vote_order_to(const vote_way *way, tarry_message_type type, uint32_t worker
 /* Someone who holds the sum, or TARRY_NO_WORKER; not `other`; each time another one where there are
  * several. */
 uint32_t vote_find_holder(vote *it, const tarry_sum_id *sum, uint32_t other);
+/* Whether attempts wait for those who would lose what they are getting; as long as that takes them,
+ * but not without end. */
+void vote_hold(vote *it, uint64_t now, bool running);
 /* Gives those who are behind what they need, as far as somebody has it. */
 void vote_help(vote *it, uint64_t now, const vote_way *way);
 
