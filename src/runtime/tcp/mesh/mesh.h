@@ -30,6 +30,10 @@ typedef struct mesh_settings {
                             fails; 0: 10 s */
     bool dials; /* it connects to all that are admitted, and none of them to it: they need not
                    reach it */
+    /* A member that is to be connected to was not reached, this time; the mesh's thread, which must
+     * not call it. NULL: nobody is told. */
+    void (*unreached)(void *user, uint32_t worker, const char *why);
+    void *user;
     const tarry_allocator *allocator; /* NULL: the C library's */
 } mesh_settings;
 

@@ -130,6 +130,8 @@ struct mesh {
     tarry_allocator allocator;
     credential *credential;
     uint64_t silence_ns;
+    void (*unreached)(void *user, uint32_t worker, const char *why);
+    void *user;
     mesh_address own;
     uv_loop_t loop;
     uv_async_t wake;
