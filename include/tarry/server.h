@@ -121,8 +121,8 @@ typedef struct tarry_server tarry_server;
 
 /*
  * exact, credit by chunk, all kept, the plan's order, costs learned, no fill, the usual number
- * ahead, conditioning limit 1000, silence and voters' grace 2 s, digests each 16 steps, a minute for an attempt, the sum at
- * the server; stripes of 65,536 numbers; dimension is 0 and must be set.
+ * ahead, conditioning limit 1000, silence and voters' grace 2 s, digests each 16 steps, a minute
+ * for an attempt, the sum at the server; stripes of 65,536 numbers; dimension is 0 and must be set.
  */
 #define tarry_server_settings_init(settings)                                                       \
     tarry_server_settings_init_sized((settings), sizeof(*(settings)))
