@@ -44,6 +44,9 @@ typedef enum tarry_tcp_notice_type {
     TARRY_TCP_WAITING,    /* worker: waited_ns until it tries to connect again; server: for more
                              workers, for up to waited_ns, since a round came to nothing; text says
                              why */
+    TARRY_TCP_OTHERS,     /* worker: nothing came of a sum with other workers, of what one was to
+                             send, or of a connection to it; text says which one, and why; told again
+                             when that changes, and now and then */
     TARRY_TCP_REVOCATION, /* the list of revoked certificates has changed; text: "in force", or why
                              the last good one stays so */
 } tarry_tcp_notice_type;
@@ -71,8 +74,9 @@ typedef struct tarry_tcp_notice {
     const tarry_round_result *result; /* ROUND; else NULL */
 } tarry_tcp_notice;
 
-/* Called on the runtime's own thread (a server's WAITING: in that of the round); must return soon
- * and call nothing of the runtime. The notice and its texts are borrowed. */
+/* Called on the runtime's own thread (a server's WAITING: in that of the round; a worker's OTHERS:
+ * in one more); must return soon and call nothing of the runtime. The notice and its texts are
+ * borrowed. */
 typedef void tarry_tcp_observe(void *user, const tarry_tcp_notice *notice);
 
 /* ---- the server ---- */
@@ -186,8 +190,9 @@ typedef struct tarry_tcp_worker_settings {
     uint64_t seed;        /* of the jitter between attempts to connect */
     /*
      * Where workers make the sum they connect to each other, by TLS as to the server, or in plain
-     * text as the security allows: HOST:PORT to listen on, port 0: any, NULL: the address that the
-     * worker has towards the server; and what others are told, NULL: that. For the call.
+     * text as the security allows: HOST:PORT to listen on, port 0: any, no host: all addresses,
+     * NULL: the one that the worker has towards the server; and what others are told, port 0: that
+     * which is listened on, NULL: that address, or the one towards the server. For the call.
      */
     const char *listen, *advertise;
     tarry_tcp_observe *observe; /* NULL: nobody */

@@ -30,6 +30,10 @@ typedef struct mesh_settings {
                             fails; 0: 10 s */
     bool dials; /* it connects to all that are admitted, and none of them to it: they need not
                    reach it */
+    /* A member that is to be connected to was not reached, this time; the mesh's thread, which must
+     * not call it. NULL: nobody is told. */
+    void (*unreached)(void *user, uint32_t worker, const char *why);
+    void *user;
     const tarry_allocator *allocator; /* NULL: the C library's */
 } mesh_settings;
 
@@ -51,6 +55,10 @@ int mesh_admit(mesh *self, uint32_t worker, const uint8_t *address, size_t size,
                const uint8_t fingerprint[32]);
 /* It is none any more: its connection ends at once, and a sum with it fails. */
 void mesh_remove(mesh *self, uint32_t worker);
+
+/* Whoever asks for a state gets this one, after `after`: borrowed until the mesh is freed, or the
+ * next call. */
+void mesh_lend(mesh *self, const tarry_sum_id *after, const uint8_t *bytes, uint64_t size);
 
 /* Its engine and its exchange; `free` of the engine does nothing. */
 tarry_engine *mesh_engine(mesh *self);

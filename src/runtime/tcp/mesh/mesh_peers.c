@@ -47,6 +47,8 @@ static uint64_t due_ns(const mesh_link *link)
 void mesh_set_tick(mesh *self)
 {
     uint64_t now = clock_now_ns(), soonest = mesh_sum_due_ns(self);
+    if (mesh_exchange_due_ns(self) < soonest)
+        soonest = mesh_exchange_due_ns(self);
     for (size_t i = 0; i < self->member_count; i++)
         if (self->members[i]->retry_ns < soonest)
             soonest = self->members[i]->retry_ns;
@@ -67,6 +69,12 @@ static bool dials(const mesh *self, const mesh_member *member)
     return memcmp(self->own.instance, member->where.instance, WIRE_ID_BYTES) > 0;
 }
 
+static void tell_unreached(const mesh *self, const mesh_member *member, const char *why)
+{
+    if (self->unreached != NULL)
+        self->unreached(self->user, member->worker, why);
+}
+
 /* Ends it; what depends on it is told `why`. */
 static void end_link(mesh_link *link, const char *why)
 {
@@ -83,6 +91,8 @@ static void end_link(mesh_link *link, const char *why)
         if (dials(self, member)) {
             backoff_lost(&member->wait, clock_now_ns() - link->since_ns);
             member->retry_ns = clock_from_now(backoff_next_ns(&member->wait));
+            if (!link->greeted)
+                tell_unreached(self, member, reason);
         }
     }
     memory_release(&self->allocator, link);
@@ -339,6 +349,7 @@ static void on_come(uv_poll_t *poll, int status, int events)
 static void not_reached(mesh *self, mesh_member *member, const char *why)
 {
     member->retry_ns = clock_from_now(backoff_next_ns(&member->wait));
+    tell_unreached(self, member, why);
     mesh_sum_lost(self, member, why);
     mesh_exchange_lost(self, member, why);
 }
@@ -381,6 +392,7 @@ static void on_tick(uv_timer_t *timer)
         next = self->links; /* what that led to may have ended others */
     }
     mesh_sum_look(self, now);
+    mesh_exchange_look(self, now);
     mesh_set_tick(self);
 }
 

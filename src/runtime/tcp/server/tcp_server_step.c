@@ -53,6 +53,7 @@ static void on_left_out(void *user, const tarry_effect *effect)
         break;
     case TARRY_ABSENT_LATE:
     case TARRY_ABSENT_FAILED:
+    case TARRY_ABSENT_DIFFERS:
         member->state = WIRE_WORKER_LATE;
         break;
     }
@@ -155,6 +156,7 @@ host_transport tcp_server_transport(tarry_tcp_server *server)
 void tcp_server_begin_round(tarry_tcp_server *server, float *sum)
 {
     server->shm_parameters.published = false;
+    tcp_server_end_loans(server);
     host_begin(server->base.host, sum);
 }
 
@@ -191,5 +193,6 @@ void tcp_server_lose(tarry_tcp_server *server, const peer *who)
     server->leaving = who;
     host_lose(server->base.host, who->worker);
     server->leaving = NULL;
+    tcp_server_lend_no_more(server, who->worker);
     count_present(server, false);
 }
