@@ -33,8 +33,8 @@ TARRY_API void tarry_runtime_free(tarry_runtime *runtime, bool finished);
  * which none was stored since).
  */
 TARRY_API int tarry_runtime_open(tarry_runtime *runtime, tarry_diagnostic *diagnostic);
-/* Waits until `workers` workers are there; in a local runtime with TARRY_SUM_EVERYWHERE, until they
- * have stepped on the last committed sum. Errors: INTERRUPTED, STATE (wait_ns are over,
+/* Waits until `workers` workers are there; with TARRY_SUM_EVERYWHERE, until they have stepped on the
+ * last committed sum (as tarry_server_count_ready). Errors: INTERRUPTED, STATE (wait_ns are over,
  * TARRY_NEVER: no limit; or as tarry_runtime_open). */
 TARRY_API int tarry_runtime_wait(tarry_runtime *runtime, uint32_t workers, uint64_t wait_ns,
                                  tarry_diagnostic *diagnostic);

@@ -264,6 +264,9 @@ TARRY_API int tarry_server_vectors(tarry_server *server, const tarry_sum_id *aft
 TARRY_API tarry_sum_id tarry_server_last_sum(const tarry_server *server);
 /* Whether `worker` is there and has stepped on it; with TARRY_SUM_SERVER: whether it is there. */
 TARRY_API bool tarry_server_ready(const tarry_server *server, uint32_t worker);
+/* How many are ready. Where nobody is, and only a round can change that, as it goes back to an
+ * earlier state or says why it can't: how many are there. */
+TARRY_API uint32_t tarry_server_count_ready(const tarry_server *server);
 /* Whether `worker` is why the last attempt did not succeed: its bits differed from most others',
  * its engine failed, or it was lost. Meant for the message that follows DIFFER and LINKS. */
 TARRY_API bool tarry_server_at_fault(const tarry_server *server, uint32_t worker);

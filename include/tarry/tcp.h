@@ -44,6 +44,9 @@ typedef enum tarry_tcp_notice_type {
     TARRY_TCP_WAITING,    /* worker: waited_ns until it tries to connect again; server: for more
                              workers, for up to waited_ns, since a round came to nothing; text says
                              why */
+    TARRY_TCP_OTHERS,     /* worker: nothing came of a sum with other workers, of what one was to
+                             send, or of a connection to it; text says which one, and why; told again
+                             when that changes, and now and then */
     TARRY_TCP_REVOCATION, /* the list of revoked certificates has changed; text: "in force", or why
                              the last good one stays so */
 } tarry_tcp_notice_type;
@@ -71,8 +74,9 @@ typedef struct tarry_tcp_notice {
     const tarry_round_result *result; /* ROUND; else NULL */
 } tarry_tcp_notice;
 
-/* Called on the runtime's own thread (a server's WAITING: in that of the round); must return soon
- * and call nothing of the runtime. The notice and its texts are borrowed. */
+/* Called on the runtime's own thread (a server's WAITING: in that of the round; a worker's OTHERS:
+ * in one more); must return soon and call nothing of the runtime. The notice and its texts are
+ * borrowed. */
 typedef void tarry_tcp_observe(void *user, const tarry_tcp_notice *notice);
 
 /* ---- the server ---- */

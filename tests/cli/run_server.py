@@ -8,7 +8,7 @@ import threading
 WELCOME, REFUSED, BYE, STATUS = 2, 3, 5, 13
 DONE, RESTART = 2, 3
 VERSION = 3  # of the protocol
-STATES = ("absent", "resting", "receiving", "computing", "sending", "late", "silent", "gone", "left")
+STATES = ("absent", "resting", "receiving", "computing", "sending", "late", "silent", "gone", "left", "behind")
 NEVER = 2**64 - 1
 SILENCE_NS = 600 * 10**9  # it says nothing unless it is told to
 
@@ -34,7 +34,7 @@ def worker(state="computing", near=0, load=4, finished=2, came=1, chunks=9, pace
 
 def status(workers, round=1234, elapsed_ns=43_200_000, median_ns=81_000_000, rounds=5000, exact=1230, attempts=1,
            running=1, waiting=0, note=b"loss 0.4123", others={}):
-    return frame(STATUS, struct.pack("<QQQQQIIBBH9I", round - running, elapsed_ns, median_ns, rounds, exact, attempts,
+    return frame(STATUS, struct.pack("<QQQQQIIBBH10I", round - running, elapsed_ns, median_ns, rounds, exact, attempts,
                                      len(workers), running, waiting, 0, *(others.get(state, 0) for state in STATES))
                  + b"".join(workers) + text(note))
 

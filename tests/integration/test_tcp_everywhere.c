@@ -252,6 +252,7 @@ static void who_comes_later_loads_the_state(void **state)
     start(&own, 2);
     if (tarry_runtime_wait(own.server, WORKERS, PATIENCE_NS, NULL) != TARRY_OK)
         fail_msg("it does not come back");
+    replica_check(&own.job, own.logged); /* who is waited for has loaded */
     run_rounds(&own, 4);
     check(&own);
     assert_true(gone->loads > 0);

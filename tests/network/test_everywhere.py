@@ -6,6 +6,8 @@ workers, and the server leaves a checkpoint when it is told to end.
 
 import json
 import os
+import re
+import time
 import unittest
 
 from cluster import LONG, LONG_FORM, WAIT, NetworkTest
@@ -67,6 +69,21 @@ class Everywhere(NetworkTest):
         self.assertEqual(cluster.server.errors().count("tarry: "), 1, cluster.server.errors())  # that of the interruption
         self.assert_same_losses(report, self.trained([*JOB, "--rounds", str(len(report["rounds"]))]))
         self.assertIn("c.sums", os.listdir(cluster.folder))
+
+    def test_workers_that_do_not_reach_each_other_say_so(self):
+        """Of two, one connects to the other, and neither can be connected to; the rest go on."""
+        cluster, address = self.begin([*JOB, *ENDLESS, "--wait", "1"], range(2, WORKERS), SLEEP)
+        pair = [cluster.work(worker, address, "--advertise", "127.0.0.1:1", *SLEEP) for worker in (0, 1)]
+
+        def said():
+            return [line["text"] for worker in pair for line in worker.log("others")]
+        end = time.monotonic() + WAIT
+        while not any(re.search("^worker [01] is not reached: .*refused", text) for text in said()):
+            self.assertLess(time.monotonic(), end, said())
+            time.sleep(0.02)
+        cluster.server.await_log("round", round=3)
+        report = cluster.stop(3)
+        self.assertGreaterEqual(report["rounds"][-1]["sum"]["voters"], 3)
 
     @unittest.skipUnless(LONG_FORM, "the long form")
     @unittest.skipUnless(os.path.isdir(DATA), "there is no data")

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -152,22 +153,29 @@ static const char *const arrival_names[] = {
 };
 
 static const char *const names[] = {
-    [TARRY_TCP_LISTENING] = "listening",
-    [TARRY_TCP_JOINED] = "joined",
-    [TARRY_TCP_LEFT_OUT] = "left_out",
-    [TARRY_TCP_LEFT] = "left",
-    [TARRY_TCP_REFUSED] = "refused",
-    [TARRY_TCP_SIGNAL] = "signal",
-    [TARRY_TCP_ROUND] = "round",
-    [TARRY_TCP_CONNECTED] = "connected",
-    [TARRY_TCP_LOST] = "lost",
-    [TARRY_TCP_WAITING] = "waiting",
-    [TARRY_TCP_REVOCATION] = "revocation",
+    [TARRY_TCP_LISTENING] = "listening", [TARRY_TCP_JOINED] = "joined",
+    [TARRY_TCP_LEFT_OUT] = "left_out",   [TARRY_TCP_LEFT] = "left",
+    [TARRY_TCP_REFUSED] = "refused",     [TARRY_TCP_SIGNAL] = "signal",
+    [TARRY_TCP_ROUND] = "round",         [TARRY_TCP_CONNECTED] = "connected",
+    [TARRY_TCP_LOST] = "lost",           [TARRY_TCP_WAITING] = "waiting",
+    [TARRY_TCP_OTHERS] = "others",       [TARRY_TCP_REVOCATION] = "revocation",
 };
 
 static json_t *milliseconds(uint64_t ns)
 {
     return ns == TARRY_NEVER ? json_null() : json_real((double)ns * 1e-6);
+}
+
+json_t *sum_json(const tarry_round_result *result)
+{
+    char digest[17];
+    if (result->sum.step == 0)
+        return json_null();
+    snprintf(digest, sizeof(digest), "%016" PRIx64, result->sum.digest);
+    return json_pack("{s:I, s:I, s:I, s:s, s:I, s:I}", "step", (json_int_t)result->sum.step, "term",
+                     (json_int_t)result->sum.term, "attempt", (json_int_t)result->sum.attempt,
+                     "digest", digest, "voters", (json_int_t)result->voters, "fetches",
+                     (json_int_t)result->fetches);
 }
 
 static void add_result(json_t *fields, const tarry_round_result *result)
@@ -186,6 +194,7 @@ static void add_result(json_t *fields, const tarry_round_result *result)
         positive_json(result->error_bound));
     json_object_update(fields, figures);
     json_decref(figures);
+    json_object_set_new(fields, "sum", sum_json(result));
     if (result->error != TARRY_OK)
         json_object_set_new(fields, "error", json_string(tarry_error_text(result->error)));
 }

@@ -24,6 +24,9 @@ void event_log_add(event_log *log, const char *event, json_t *fields);
 /* The same of what a network runtime noticed. */
 void event_log_notice(event_log *log, const tarry_tcp_notice *notice);
 
+/* How a round whose sum everyone gets came by it; else null. NULL if there is no memory. */
+json_t *sum_json(const tarry_round_result *result);
+
 /* "gone", "silent", "late" or "failed". */
 const char *absence_name(tarry_absence absence);
 

@@ -83,8 +83,8 @@ double top_run_rate(const top_run *run)
 static int trouble_of(const wire_worker_status *worker)
 {
     static const int ranks[WIRE_WORKER_STATES] = {
-        [WIRE_WORKER_SILENT] = -5, [WIRE_WORKER_GONE] = -4,   [WIRE_WORKER_LATE] = -3,
-        [WIRE_WORKER_LEFT] = -2,   [WIRE_WORKER_ABSENT] = -1,
+        [WIRE_WORKER_SILENT] = -6, [WIRE_WORKER_GONE] = -5, [WIRE_WORKER_LATE] = -4,
+        [WIRE_WORKER_BEHIND] = -3, [WIRE_WORKER_LEFT] = -2, [WIRE_WORKER_ABSENT] = -1,
     };
     return ranks[worker->state];
 }

@@ -90,6 +90,7 @@ static const struct {
     [WIRE_WORKER_SILENT] = {"silent", "nothing comes from it", TOP_RED, true},
     [WIRE_WORKER_GONE] = {"gone", "its connection ended", TOP_RED, true},
     [WIRE_WORKER_LEFT] = {"left", "took its leave", TOP_DIM, true},
+    [WIRE_WORKER_BEHIND] = {"behind", "has not the last parameters yet", TOP_YELLOW, false},
 };
 
 static const char *const sorts[TOP_SORTS] = {

@@ -8,21 +8,9 @@
 #include <tarry/version.h>
 
 #include "cli/options/run_report.h"
+#include "cli/output/event_log.h"
 #include "cli/text/numbers.h"
 #include "cli/text/report_json.h"
-
-/* Of a round whose sum everyone gets; else null. */
-static json_t *sum_json(const tarry_round_result *result)
-{
-    char digest[17];
-    if (result->sum.step == 0)
-        return json_null();
-    snprintf(digest, sizeof(digest), "%016" PRIx64, result->sum.digest);
-    return json_pack("{s:I, s:I, s:I, s:s, s:I, s:I}", "step", (json_int_t)result->sum.step, "term",
-                     (json_int_t)result->sum.term, "attempt", (json_int_t)result->sum.attempt,
-                     "digest", digest, "voters", (json_int_t)result->voters, "fetches",
-                     (json_int_t)result->fetches);
-}
 
 static json_t *round_json(const history *past, size_t i)
 {

@@ -42,6 +42,9 @@ static void describe(const tarry_tcp_notice *notice, char *text, size_t size)
         seconds_text((double)notice->waited_ns * 1e-9, wait);
         snprintf(text, size, "%s: %s; tries again in %s", notice->peer, notice->text, wait);
         break;
+    case TARRY_TCP_OTHERS:
+        snprintf(text, size, "sums with other workers: %s", notice->text);
+        break;
     default:
         snprintf(text, size, "%s", notice->text);
         break;
@@ -63,7 +66,8 @@ static bool is_new(work_line *line, const tarry_tcp_notice *notice)
     if (notice->type == TARRY_TCP_CONNECTED)
         line->reason[0] = '\0';
     bool known = notice->type != TARRY_TCP_CONNECTED && strcmp(line->reason, notice->text) == 0;
-    if (notice->type == TARRY_TCP_LOST || notice->type == TARRY_TCP_WAITING)
+    if (notice->type == TARRY_TCP_LOST || notice->type == TARRY_TCP_WAITING ||
+        notice->type == TARRY_TCP_OTHERS)
         snprintf(line->reason, sizeof(line->reason), "%s", notice->text);
     return !known;
 }

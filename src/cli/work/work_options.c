@@ -19,10 +19,24 @@ static int read_connect(const char *text, void *values, tarry_diagnostic *diagno
     return address_check(text, false, diagnostic);
 }
 
+/* Workers meet over TCP. */
+static int check_tcp(const char *text, bool listening, tarry_diagnostic *diagnostic)
+{
+    if (strncmp(text, "unix:", 5) == 0)
+        return diagnose(diagnostic, TARRY_ERROR_FORMAT, "%s: workers meet at HOST:PORT", text);
+    return address_check(text, listening, diagnostic);
+}
+
 static int read_listen(const char *text, void *values, tarry_diagnostic *diagnostic)
 {
     (void)values;
-    return address_check(text, true, diagnostic);
+    return check_tcp(text, true, diagnostic);
+}
+
+static int read_advertise(const char *text, void *values, tarry_diagnostic *diagnostic)
+{
+    (void)values;
+    return check_tcp(text, false, diagnostic);
 }
 
 static int read_straggler_seed(const char *text, void *values, tarry_diagnostic *diagnostic)
@@ -76,7 +90,7 @@ static const option_entry server_entries[] = {
      .argument = "ADDRESS",
      .help = "What the other workers are told instead, HOST:PORT (default: what it listens on)",
      .kind = OPTION_TEXT,
-     .read = read_connect,
+     .read = read_advertise,
      FIELD(advertise)},
     {.name = "patience",
      .argument = "SECONDS",
@@ -162,7 +176,9 @@ int work_options_check(const work_options *options)
     if (options->source.labels_path != NULL && options->source.path == NULL)
         return complain(EXIT_USAGE, "--labels: has no meaning without --data");
     int status = check_straggler(options);
-    return status == OPTIONS_PROCEED
-               ? network_options_check(&options->network, "work", &options->connect, 1, false)
-               : status;
+    if (status == OPTIONS_PROCEED)
+        status = network_options_check(&options->network, "work", &options->connect, 1, false);
+    if (status == OPTIONS_PROCEED && options->listen != NULL && options->network.insecure)
+        status = network_options_check(&options->network, "work", &options->listen, 1, true);
+    return status;
 }

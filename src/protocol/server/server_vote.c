@@ -304,6 +304,17 @@ bool tarry_server_ready(const tarry_server *server, uint32_t worker)
                                 : vote_is_ready(server->vote, worker);
 }
 
+uint32_t tarry_server_count_ready(const tarry_server *server)
+{
+    const vote *it = server->vote;
+    if (it != NULL && !vote_is_stuck(it))
+        return it->present[VOTE_READY];
+    uint32_t count = 0;
+    for (uint32_t worker = 0; worker < server->plan->workers; worker++)
+        count += server->members[worker].present;
+    return count;
+}
+
 bool tarry_server_at_fault(const tarry_server *server, uint32_t worker)
 {
     assert(worker < server->plan->workers);

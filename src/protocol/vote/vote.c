@@ -223,6 +223,12 @@ bool vote_may_grow(const vote *it)
     return false;
 }
 
+bool vote_is_stuck(const vote *it)
+{
+    return it->phase == VOTE_CLOSED && it->present[VOTE_READY] == 0 &&
+           it->present[VOTE_BEHIND] > 0 && vote_busy(it) == 0 && it->again_ns == TARRY_NEVER;
+}
+
 uint32_t vote_suspect(const vote *it)
 {
     uint32_t best = TARRY_NO_WORKER, most = 0;

@@ -172,6 +172,8 @@ static inline bool vote_is_ready(const vote *it, uint32_t worker)
 }
 /* Whether somebody who is there is not ready, and may still become so. */
 bool vote_may_grow(const vote *it);
+/* Whether nobody who is there has the last sum or state, or is on the way to it. */
+bool vote_is_stuck(const vote *it);
 /* VOTE_VOID: whom others suspect most; TARRY_NO_WORKER. */
 uint32_t vote_suspect(const vote *it);
 /* Whether the worker is why the last attempt did not succeed. */

@@ -182,9 +182,7 @@ static bool find_return(const vote *it, tarry_sum_id *to)
 /* Nobody who is there has the last sum or state, and nobody is on the way to it. */
 static vote_outcome watch_gone(vote *it, uint64_t now, bool running)
 {
-    bool gone = running && it->phase == VOTE_CLOSED && it->present[VOTE_READY] == 0 &&
-                it->present[VOTE_BEHIND] > 0 && vote_busy(it) == 0 && it->again_ns == TARRY_NEVER;
-    if (!gone) {
+    if (!running || !vote_is_stuck(it)) {
         it->gone_ns = TARRY_NEVER;
         return VOTE_GOES_ON;
     }

@@ -20,6 +20,7 @@ typedef enum wire_worker_state {
     WIRE_WORKER_SILENT,  /* given up: nothing came from it */
     WIRE_WORKER_GONE,    /* its connection is */
     WIRE_WORKER_LEFT,    /* in good order */
+    WIRE_WORKER_BEHIND,  /* has not the last state yet, where workers have the parameters */
     WIRE_WORKER_STATES,
 } wire_worker_state;
 

@@ -309,21 +309,13 @@ static void run_once(local_runtime *local, uint64_t until_ns)
     host_turn(core);
 }
 
-static uint32_t count_ready(const local_runtime *local)
-{
-    uint32_t count = 0;
-    for (uint32_t worker = 0; worker < workers_of(local); worker++)
-        count += tarry_server_ready(local->base.host->machine, worker);
-    return count;
-}
-
 /* All are there from the start, but not all may have stepped on the last sum. */
 static int wait_for_workers(tarry_runtime *runtime, uint32_t workers, uint64_t wait_ns,
                             tarry_diagnostic *diagnostic)
 {
     local_runtime *local = local_of(runtime);
     uint64_t until = clock_from_now(wait_ns);
-    while (local->everywhere && count_ready(local) < workers) {
+    while (local->everywhere && tarry_server_count_ready(local->base.host->machine) < workers) {
         if (atomic_exchange(&local->interrupted, false))
             return diagnose(diagnostic, TARRY_ERROR_INTERRUPTED,
                             "interrupted while waiting for %u workers", workers);

@@ -36,6 +36,9 @@ typedef struct collective_settings {
     /* An order has ended, to be taken; the exchange thread. */
     void (*ended)(void *user);
     void *user;
+    /* Nothing came of an order, and why in words; the exchange thread. NULL: nobody is told. */
+    void (*failed)(void *user, const char *why);
+    void *failed_user;
 } collective_settings;
 
 typedef struct collective collective;

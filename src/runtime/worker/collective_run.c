@@ -59,6 +59,13 @@ static void serve(collective *self)
 
 /* ---- orders ---- */
 
+/* One that was abandoned has not failed. */
+static void tell_failure(const collective *self, const char *why)
+{
+    if (self->settings.failed != NULL)
+        self->settings.failed(self->settings.failed_user, why);
+}
+
 /* The buffer of the sum is about to be overwritten. */
 static void let_go(collective *self)
 {
@@ -132,7 +139,11 @@ static void run_reduce(collective *self)
         .weights = self->weights,
         .sum = self->sum,
     };
-    tarry_engine_progress progress = {.state = TARRY_ENGINE_FAILED, .suspect = TARRY_NO_WORKER};
+    tarry_engine_progress progress = {
+        .state = TARRY_ENGINE_FAILED,
+        .suspect = TARRY_NO_WORKER,
+        .why = "another worker's address is not known",
+    };
     let_go(self);
     int error = form(self, &progress.suspect);
     if (error == TARRY_OK)
@@ -147,6 +158,8 @@ static void run_reduce(collective *self)
             engine->methods->abandon(engine);
     }
     bool done = progress.state == TARRY_ENGINE_DONE;
+    if (progress.state == TARRY_ENGINE_FAILED)
+        tell_failure(self, progress.why);
     if (done)
         hold(self, &order->sum, sum_digest(order->sum.step, self->sum, self->settings.dimension));
     self->end = (tarry_event){
@@ -166,6 +179,8 @@ static bool finish(collective *self, exchange_progress *progress)
     while (progress->state == EXCHANGE_RUNNING && !is_abandoned(self));
     if (progress->state == EXCHANGE_RUNNING)
         others->methods->abandon(others);
+    else if (progress->state == EXCHANGE_FAILED)
+        tell_failure(self, progress->why);
     return progress->state == EXCHANGE_DONE;
 }
 

@@ -60,10 +60,10 @@ static void rates(void **state)
 static bool comes_before(const top_run *run, top_sort sort, uint32_t i, uint32_t j)
 {
     static const wire_worker_state order[] = {WIRE_WORKER_SILENT, WIRE_WORKER_GONE,
-                                              WIRE_WORKER_LATE, WIRE_WORKER_LEFT,
-                                              WIRE_WORKER_ABSENT};
+                                              WIRE_WORKER_LATE,   WIRE_WORKER_BEHIND,
+                                              WIRE_WORKER_LEFT,   WIRE_WORKER_ABSENT};
     const wire_worker_status *a = &run->worker[i], *b = &run->worker[j];
-    for (size_t k = 0; sort == TOP_SORT_TROUBLE && k < 5; k++) {
+    for (size_t k = 0; sort == TOP_SORT_TROUBLE && k < 6; k++) {
         if ((a->state == order[k]) != (b->state == order[k]))
             return a->state == order[k];
     }

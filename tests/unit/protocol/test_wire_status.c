@@ -12,7 +12,7 @@
 #include "protocol/wire/wire_status.h"
 #include "seed.h"
 
-enum { MOST_WORKERS = 5, FIXED = 88, ENTRY = 120, MOST_FRAME = 8 + FIXED + 5 * ENTRY + 256 };
+enum { MOST_WORKERS = 5, FIXED = 92, ENTRY = 120, MOST_FRAME = 8 + FIXED + 5 * ENTRY + 256 };
 
 typedef struct sample {
     wire_status status;
@@ -131,14 +131,14 @@ static void a_status_has_the_documented_bytes(void **state)
     };
     const uint8_t body[FIXED + ENTRY + 3] = {
         [0] = 1,    [8] = 2,    [16] = 3,    [24] = 4,    [32] = 5,   [40] = 6,    [44] = 1,
-        [48] = 1,   [49] = 1,   [52] = 7,    [84] = 9,    [85] = 8,   [88] = 8,    [89] = 1,
-        [92] = 2,   [93] = 1,   [96] = 11,   [100] = 12,  [104] = 13, [112] = 14,  [120] = 15,
-        [128] = 16, [136] = 17, [144] = 'r', [145] = '7', [208] = 2,  [209] = 'o', [210] = 'k',
+        [48] = 1,   [49] = 1,   [52] = 7,    [84] = 9,    [85] = 8,   [92] = 8,    [93] = 1,
+        [96] = 2,   [97] = 1,   [100] = 11,  [104] = 12,  [108] = 13, [116] = 14,  [124] = 15,
+        [132] = 16, [140] = 17, [148] = 'r', [149] = '7', [212] = 2,  [213] = 'o', [214] = 'k',
     };
     uint8_t frame[MOST_FRAME];
     assert_int_equal(wire_status_size(&sent.status), WIRE_HEAD_BYTES + sizeof(body));
     wire_status_encode(&sent.status, sent.worker, frame);
-    assert_memory_equal(frame, ((const uint8_t[]){211, 0, 0, 0, 13, 0, 0, 0}), WIRE_HEAD_BYTES);
+    assert_memory_equal(frame, ((const uint8_t[]){215, 0, 0, 0, 13, 0, 0, 0}), WIRE_HEAD_BYTES);
     assert_memory_equal(frame + WIRE_HEAD_BYTES, body, sizeof(body));
 }
 
@@ -161,8 +161,8 @@ static void what_is_out_of_range_is_refused(void **state)
     (void)state;
     static const struct {
         unsigned at, most;
-    } bounded[] = {{48, 1}, {49, 1}, {50, 0}, {51, 0}, {88, WIRE_WORKER_STATES - 1},
-                   {89, 1}, {90, 0}, {91, 0}};
+    } bounded[] = {{48, 1}, {49, 1}, {50, 0}, {51, 0}, {92, WIRE_WORKER_STATES - 1},
+                   {93, 1}, {94, 0}, {95, 0}};
     const sample sent = {.status = {.workers = 1}};
     for (size_t i = 0; i < sizeof(bounded) / sizeof(bounded[0]); i++) {
         uint8_t frame[MOST_FRAME];
@@ -178,12 +178,12 @@ static void what_is_out_of_range_is_refused(void **state)
         uint8_t frame[MOST_FRAME];
         sample read;
         wire_status_encode(&sent.status, sent.worker, frame);
-        frame[WIRE_HEAD_BYTES + 144] = (uint8_t)byte;
+        frame[WIRE_HEAD_BYTES + 148] = (uint8_t)byte;
         bool good = byte == 0 || (byte >= '!' && byte <= '~');
         assert_int_equal(decode(frame, body_length(&sent), &read),
                          good ? TARRY_OK : TARRY_ERROR_FORMAT);
-        frame[WIRE_HEAD_BYTES + 144] = 0;
-        frame[WIRE_HEAD_BYTES + 207] = (uint8_t)byte;
+        frame[WIRE_HEAD_BYTES + 148] = 0;
+        frame[WIRE_HEAD_BYTES + 211] = (uint8_t)byte;
         assert_int_equal(decode(frame, body_length(&sent), &read),
                          byte == 0 ? TARRY_OK : TARRY_ERROR_FORMAT);
     }

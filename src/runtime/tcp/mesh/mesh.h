@@ -26,9 +26,14 @@ typedef struct mesh_settings {
                                 NULL: where it listens */
     const char *credentials; /* directory of a worker's (credential.h); NULL: plain text */
     uint64_t silence_ns; /* a connection through which nothing gets for that long is lost, and one
-                            that is not made by then, too; 0: 10 s */
+                            that is not made by then, too; a sum of which nothing moves for so long
+                            fails; 0: 10 s */
     bool dials; /* it connects to all that are admitted, and none of them to it: they need not
                    reach it */
+    /* A member that is to be connected to was not reached, this time; the mesh's thread, which must
+     * not call it. NULL: nobody is told. */
+    void (*unreached)(void *user, uint32_t worker, const char *why);
+    void *user;
     const tarry_allocator *allocator; /* NULL: the C library's */
 } mesh_settings;
 

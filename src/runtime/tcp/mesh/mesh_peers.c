@@ -44,9 +44,9 @@ static uint64_t due_ns(const mesh_link *link)
 }
 
 /* When the next thing has to be done without anything happening. */
-static void set_tick(mesh *self)
+void mesh_set_tick(mesh *self)
 {
-    uint64_t now = clock_now_ns(), soonest = TARRY_NEVER;
+    uint64_t now = clock_now_ns(), soonest = mesh_sum_due_ns(self);
     for (size_t i = 0; i < self->member_count; i++)
         if (self->members[i]->retry_ns < soonest)
             soonest = self->members[i]->retry_ns;
@@ -67,6 +67,12 @@ static bool dials(const mesh *self, const mesh_member *member)
     return memcmp(self->own.instance, member->where.instance, WIRE_ID_BYTES) > 0;
 }
 
+static void tell_unreached(const mesh *self, const mesh_member *member, const char *why)
+{
+    if (self->unreached != NULL)
+        self->unreached(self->user, member->worker, why);
+}
+
 /* Ends it; what depends on it is told `why`. */
 static void end_link(mesh_link *link, const char *why)
 {
@@ -83,6 +89,8 @@ static void end_link(mesh_link *link, const char *why)
         if (dials(self, member)) {
             backoff_lost(&member->wait, clock_now_ns() - link->since_ns);
             member->retry_ns = clock_from_now(backoff_next_ns(&member->wait));
+            if (!link->greeted)
+                tell_unreached(self, member, reason);
         }
     }
     memory_release(&self->allocator, link);
@@ -90,7 +98,7 @@ static void end_link(mesh_link *link, const char *why)
         mesh_sum_lost(self, member, reason);
         mesh_exchange_lost(self, member, reason);
     }
-    set_tick(self);
+    mesh_set_tick(self);
 }
 
 bool mesh_misbehaves(mesh_link *link, const char *why)
@@ -117,7 +125,7 @@ static void establish(mesh_link *link)
     link->greeted = true;
     link->since_ns = clock_now_ns();
     channel_allow(link->channel, LAYOUT_PIECE + WIRE_PIECE_BYTES);
-    set_tick(self);
+    mesh_set_tick(self);
     mesh_sum_linked(self, member);
     if (member->link == link)
         mesh_exchange_linked(self, member);
@@ -331,7 +339,7 @@ static void on_come(uv_poll_t *poll, int status, int events)
         if (open_link(self, fd, NULL) != NULL)
             self->strangers++;
     }
-    set_tick(self);
+    mesh_set_tick(self);
 }
 
 /* ---- who is called ---- */
@@ -339,6 +347,7 @@ static void on_come(uv_poll_t *poll, int status, int events)
 static void not_reached(mesh *self, mesh_member *member, const char *why)
 {
     member->retry_ns = clock_from_now(backoff_next_ns(&member->wait));
+    tell_unreached(self, member, why);
     mesh_sum_lost(self, member, why);
     mesh_exchange_lost(self, member, why);
 }
@@ -363,7 +372,7 @@ void mesh_hurry(mesh *self, mesh_member *member)
     if (member->link != NULL || !dials(self, member))
         return;
     member->retry_ns = clock_now_ns();
-    set_tick(self);
+    mesh_set_tick(self);
 }
 
 static void on_tick(uv_timer_t *timer)
@@ -380,7 +389,8 @@ static void on_tick(uv_timer_t *timer)
         end_link(link, "it does not answer");
         next = self->links; /* what that led to may have ended others */
     }
-    set_tick(self);
+    mesh_sum_look(self, now);
+    mesh_set_tick(self);
 }
 
 /* ---- members ---- */
@@ -447,7 +457,7 @@ void mesh_drop(mesh *self, mesh_member *member, const char *why)
         at++;
     self->members[at] = self->members[--self->member_count];
     memory_release(&self->allocator, member);
-    set_tick(self);
+    mesh_set_tick(self);
 }
 
 /* ---- the listener ---- */

@@ -11,6 +11,7 @@
 #include "protocol/wire/wire_mesh.h"
 #include "runtime/tcp/mesh/mesh.h"
 #include "runtime/tcp/mesh/mesh_address.h"
+#include "runtime/tcp/mesh/mesh_pace.h"
 #include "runtime/tcp/net/backoff.h"
 #include "runtime/tcp/net/channel.h"
 
@@ -69,6 +70,7 @@ typedef struct mesh_intake {
     uint32_t part_stripe; /* the next one of its coded part, in the own share */
     uint64_t sum_block;   /* the next one of the sum, in its share: stripe * parts + part */
     float *window;        /* blocks of its coded part that are in and not decoded yet: a ring */
+    uint64_t came_ns;     /* when the last one came in */
     bool begun;
 } mesh_intake;
 
@@ -94,6 +96,7 @@ typedef struct mesh_sum {
     uint32_t stripe; /* the next one of the own share that is decoded */
     uint64_t loads;  /* in the channels, that read the part or the sum */
     uint64_t moved;
+    mesh_pace pace;
 } mesh_sum;
 
 /* What is got from another worker. */
@@ -127,6 +130,8 @@ struct mesh {
     tarry_allocator allocator;
     credential *credential;
     uint64_t silence_ns;
+    void (*unreached)(void *user, uint32_t worker, const char *why);
+    void *user;
     mesh_address own;
     uv_loop_t loop;
     uv_async_t wake;
@@ -187,6 +192,8 @@ static inline bool mesh_is_linked(const mesh_member *member)
 }
 /* It is wanted now: if it is not connected, that is tried without delay. */
 void mesh_hurry(mesh *self, mesh_member *member);
+/* The time at which something has to be done has changed. */
+void mesh_set_tick(mesh *self);
 /* What came over it is not of this protocol. Gives back false. */
 bool mesh_misbehaves(mesh_link *link, const char *why);
 
@@ -204,6 +211,11 @@ void mesh_sum_let_go(mesh *self);
 void mesh_sum_linked(mesh *self, mesh_member *member);
 /* It can't be reached, or its connection is lost. */
 void mesh_sum_lost(mesh *self, mesh_member *member, const char *why);
+/* When mesh_sum_look is to be called; TARRY_NEVER: need not be. */
+uint64_t mesh_sum_due_ns(const mesh *self);
+/* A sum of which nothing has moved for the silence limit fails; suspected is who owes something
+ * and was heard of longest ago. */
+void mesh_sum_look(mesh *self, uint64_t now_ns);
 bool mesh_sum_begun(mesh_link *link, const wire_begun *begun);
 channel_verdict mesh_sum_begin(mesh_link *link, const wire_block *block, void **place);
 bool mesh_sum_complete(mesh_link *link, const wire_block *block);

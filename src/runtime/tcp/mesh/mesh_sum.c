@@ -6,12 +6,14 @@
  * sent to all, so that both directions are in use all the time. Members that are ahead are not read
  * once their window is full.
  */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/memory.h"
 #include "base/sum_id.h"
 #include "protocol/wire/wire_layout.h"
+#include "runtime/clock.h"
 #include "runtime/tcp/mesh/mesh_state.h"
 
 enum { NUMBER_BYTES = 4 };
@@ -102,6 +104,43 @@ static void look_whether_done(mesh *self)
     mesh_engine_is(self, TARRY_ENGINE_DONE, TARRY_ENGINE_NOBODY, "");
 }
 
+/* ---- a sum that stands still ---- */
+
+uint64_t mesh_sum_due_ns(const mesh *self)
+{
+    return self->sum.runs ? mesh_pace_due_ns(&self->sum.pace) : TARRY_NEVER;
+}
+
+/* Whether the sum still waits for it to send something, or to take something. */
+static bool owes(const mesh_sum *sum, uint32_t place)
+{
+    const mesh_member *member = sum->members[place];
+    return place != sum->place &&
+           (!has_all_of(sum, place) ||
+            (member != NULL && mesh_is_linked(member) && channel_loads(member->link->channel) > 0));
+}
+
+void mesh_sum_look(mesh *self, uint64_t now_ns)
+{
+    mesh_sum *sum = &self->sum;
+    if (!sum->runs || !mesh_pace_stands(&sum->pace, now_ns))
+        return;
+    uint32_t suspect = sum->count;
+    for (uint32_t i = 0; i < sum->count; i++)
+        if (owes(sum, i) &&
+            (suspect == sum->count || sum->intake[i].came_ns < sum->intake[suspect].came_ns))
+            suspect = i;
+    assert(suspect < sum->count); /* else it would be done */
+    fail(self, suspect, "nothing has moved for the silence limit");
+}
+
+/* Something of that member came in. */
+static void note(mesh_sum *sum, uint32_t place)
+{
+    sum->intake[place].came_ns = clock_now_ns();
+    mesh_pace_moves(&sum->pace, sum->intake[place].came_ns);
+}
+
 /* ---- out ---- */
 
 static void on_released(void *user, void *owner)
@@ -109,6 +148,7 @@ static void on_released(void *user, void *owner)
     mesh *self = owner;
     (void)user;
     self->sum.loads--;
+    mesh_pace_moves(&self->sum.pace, clock_now_ns());
     look_whether_done(self);
 }
 
@@ -222,6 +262,7 @@ static void join(mesh *self, uint32_t place, const wire_begun *begun)
     if (intake->begun)
         return; /* it has connected anew, and neither needs anything of the other */
     intake->begun = true;
+    note(sum, place);
     sum->has[place] = !begun->empty;
     sum->begun++;
     send_part(self, place);
@@ -340,6 +381,7 @@ bool mesh_sum_complete(mesh_link *link, const wire_block *block)
     if (!is_wanted(link, block, &from))
         return true;
     mesh_intake *intake = &sum->intake[from];
+    note(sum, from);
     if (block->kind == WIRE_BLOCK_SUM) {
         intake->sum_block = next_sum_block(sum, from, intake->sum_block + 1);
         look_whether_done(self);
@@ -376,9 +418,12 @@ static void begin(mesh *self, const tarry_engine_sum *asked)
     sum->begun = 1;
     sum->stripe = next_stripe(sum, sum->place, 0);
     sum->moved = 0;
+    sum->pace.limit_ns = self->silence_ns;
+    mesh_pace_moves(&sum->pace, clock_now_ns());
     for (uint32_t i = 0; i < sum->count; i++) {
         mesh_intake *intake = &sum->intake[i];
         intake->begun = i == sum->place;
+        intake->came_ns = sum->pace.moved_ns;
         intake->part_stripe = next_stripe(sum, sum->place, 0);
         intake->sum_block = next_sum_block(sum, i, 0);
     }
@@ -412,5 +457,6 @@ int mesh_sum_start(mesh *self, const tarry_engine_sum *asked)
         }
     }
     decode(self);
+    mesh_set_tick(self);
     return TARRY_OK;
 }

@@ -89,6 +89,7 @@ struct tarry_tcp_server {
     void *argument;
     bool round_over;
     uint32_t present; /* workers that have joined: the host's figure */
+    uint32_t ready;   /* of these, that take part in a round that begins now */
     uint64_t joins;   /* so many times one did */
     _Atomic bool interrupted;
     uint64_t attended_ns; /* the caller's thread's: when it did so last */
@@ -213,6 +214,8 @@ void tcp_server_close_listeners(tarry_tcp_server *server);
 host_transport tcp_server_transport(tarry_tcp_server *server);
 /* Begins a round with server->parameters. */
 void tcp_server_begin_round(tarry_tcp_server *server, float *sum);
+/* Tells the caller's thread how many take part in a round that begins now, if that has changed. */
+void tcp_server_count_ready(tarry_tcp_server *server);
 /* Tells the host that the worker of a peer has come; or is gone, when its seat is free already and
  * its channel not closed yet. */
 void tcp_server_join(tarry_tcp_server *server, peer *who);

@@ -186,11 +186,11 @@ static int wait_for(tarry_tcp_server *server, uint32_t workers, uint64_t limit_n
 {
     int error = TARRY_OK;
     pthread_mutex_lock(&server->lock);
-    atomic_store(&server->waiting, server->present < workers);
-    while (error == TARRY_OK && server->present < workers) {
+    atomic_store(&server->waiting, server->ready < workers);
+    while (error == TARRY_OK && server->ready < workers) {
         if (take_interrupt(server))
             error = TARRY_ERROR_INTERRUPTED;
-        else if (wait_for_change(server, limit_ns) && server->present < workers)
+        else if (wait_for_change(server, limit_ns) && server->ready < workers)
             error = TARRY_ERROR_STATE;
     }
     atomic_store(&server->waiting, false);

@@ -153,6 +153,7 @@ static void on_turn_end(uv_prepare_t *handle)
         peers_do_tasks(&server->peers);
         host_turn(server->base.host);
     } while (server->peers.tasks != NULL);
+    tcp_server_count_ready(server);
     peers_free_closed(&server->peers);
     arm(server);
     server->now_ns = 0;

@@ -82,12 +82,26 @@ static void remember_round(tarry_tcp_server *server, const tarry_round_result *r
     server->exact_rounds += result->error == TARRY_OK && result->exact;
 }
 
-/* The caller's thread goes on. */
+void tcp_server_count_ready(tarry_tcp_server *server)
+{
+    const host *its = server->base.host;
+    uint32_t ready =
+        tcp_server_is_everywhere(server) ? tarry_server_count_ready(its->machine) : its->present;
+    if (ready == server->ready) /* which this thread alone writes */
+        return;
+    pthread_mutex_lock(&server->lock);
+    server->ready = ready;
+    pthread_cond_broadcast(&server->changed);
+    pthread_mutex_unlock(&server->lock);
+}
+
+/* The caller's thread goes on, and finds who is ready then. */
 static void on_done(void *user)
 {
     tarry_tcp_server *server = user;
     const tarry_round_result *result = &server->base.host->round.result;
     tcp_server_drop_parameters(server);
+    tcp_server_count_ready(server);
     for (uint32_t worker = 0; worker < server->base.host->plan->workers; worker++)
         if (server->base.host->members[worker].joined)
             server->members[worker].state = WIRE_WORKER_RESTING;

@@ -214,6 +214,8 @@ typedef struct worker_samples {
 
 /* What the worker works for: the running thread's; the executor and its snapshots are the loop's,
  * too, while READY. */
+enum { FAILURE_BYTES = 192 };
+
 typedef struct worker_job {
     bool there;
     worker_offer offer; /* its plan's bytes are gone */
@@ -231,6 +233,9 @@ typedef struct worker_job {
     mesh *mesh;
     tarry_engine *engine;
     collective *collective;
+    char failure[FAILURE_BYTES]; /* of a sum with them, that was told last, and when; under the lock
+                                  */
+    uint64_t failure_ns;
 } worker_job;
 
 /* Which spans were finished in this round; the computing thread's. */

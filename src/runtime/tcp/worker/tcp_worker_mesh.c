@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The other workers, where they make the sum. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/diagnostic.h"
 #include "plan/plan.h"
 #include "protocol/wire/wire_mesh.h"
+#include "runtime/clock.h"
 #include "runtime/tcp/mesh/direct.h"
 #include "runtime/tcp/worker/tcp_worker.h"
+
+#define FAILURE_NS UINT64_C(30000000000) /* between two words on the same failure */
 
 static const char NO_MEMBER[] = "the server tells of a member that makes no sense";
 
@@ -36,6 +40,32 @@ static int check_listen(const tarry_tcp_worker *worker, const char *listen,
     return error;
 }
 
+/* What is tried again and again fails in the same way, mostly. Of a thread of the mesh or of sums.
+ */
+static void tell_failure(void *user, const char *why)
+{
+    tarry_tcp_worker *worker = user;
+    worker_job *job = &worker->job;
+    uint64_t now = clock_now_ns();
+    pthread_mutex_lock(&worker->lock);
+    bool known = strcmp(job->failure, why) == 0 && now - job->failure_ns < FAILURE_NS;
+    if (!known) {
+        snprintf(job->failure, sizeof(job->failure), "%s", why);
+        job->failure_ns = now;
+    }
+    pthread_mutex_unlock(&worker->lock);
+    if (!known)
+        tcp_worker_notify(worker,
+                          &(tarry_tcp_notice){.type = TARRY_TCP_OTHERS, .peer = "", .text = why});
+}
+
+static void tell_unreached(void *user, uint32_t other, const char *why)
+{
+    char text[FAILURE_BYTES];
+    snprintf(text, sizeof(text), "worker %u is not reached: %s", (unsigned)other, why);
+    tell_failure(user, text);
+}
+
 static int open_mesh(tarry_tcp_worker *worker, tarry_diagnostic *diagnostic)
 {
     const mesh_settings settings = {
@@ -43,6 +73,8 @@ static int open_mesh(tarry_tcp_worker *worker, tarry_diagnostic *diagnostic)
         .advertise = worker->advertise,
         .credentials = worker->credentials,
         .silence_ns = worker->job.offer.welcome.silence_ns,
+        .unreached = tell_unreached,
+        .user = worker,
         .allocator = &worker->allocator,
     };
     int error = check_listen(worker, settings.listen, diagnostic);
@@ -64,6 +96,8 @@ static int make_collective(tarry_tcp_worker *worker, tarry_diagnostic *diagnosti
         .snapshots = &job->snapshots,
         .ended = executor_ended,
         .user = &job->executor,
+        .failed = tell_failure,
+        .failed_user = worker,
     };
     int error = collective_create(&wanted, &worker->allocator, &job->collective);
     return error == TARRY_OK

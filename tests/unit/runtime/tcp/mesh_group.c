@@ -14,13 +14,14 @@
 
 #define PATIENCE_NS UINT64_C(60000000000)
 
-static mesh *make(const mesh_group *group, uint32_t place)
+static mesh *make(const mesh_group *group, uint32_t place, uint64_t silence_ns)
 {
     mesh *made;
     tarry_diagnostic why = {""};
     const mesh_settings settings = {
         .listen = "127.0.0.1:0",
         .credentials = group->credentials != NULL ? group->credentials[place] : NULL,
+        .silence_ns = silence_ns,
     };
     if (mesh_create(&settings, &made, &why) != TARRY_OK)
         fail_msg("%s", why.text);
@@ -32,7 +33,15 @@ void mesh_group_make(mesh_group *group, uint32_t count, const char *const *crede
     assert_true(count <= MESH_GROUP_MOST);
     *group = (mesh_group){.count = count, .credentials = credentials};
     for (uint32_t i = 0; i < count; i++)
-        group->members[i] = make(group, i);
+        group->members[i] = make(group, i, 0);
+}
+
+void mesh_group_make_limited(mesh_group *group, uint32_t count, uint64_t silence_ns)
+{
+    assert_true(count <= MESH_GROUP_MOST);
+    *group = (mesh_group){.count = count};
+    for (uint32_t i = 0; i < count; i++)
+        group->members[i] = make(group, i, silence_ns);
 }
 
 void mesh_group_free(mesh_group *group)

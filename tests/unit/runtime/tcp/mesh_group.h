@@ -19,6 +19,8 @@ typedef struct mesh_group {
 
 /* Asserts that all can be made. */
 void mesh_group_make(mesh_group *group, uint32_t count, const char *const *credentials);
+/* Plain text, with that limit of silence. */
+void mesh_group_make_limited(mesh_group *group, uint32_t count, uint64_t silence_ns);
 void mesh_group_free(mesh_group *group);
 /* All members that are there form a group. */
 void mesh_group_form(mesh_group *group);

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +16,7 @@
 #include "failing_allocator.h"
 #include "mesh_group.h"
 #include "runtime/clock.h"
+#include "runtime/tcp/mesh/mesh_state.h"
 #include "seed.h"
 
 enum { FEW = 4, LONG = 50000, LONGER = 400000 };
@@ -175,6 +177,131 @@ static void one_that_is_removed_is_dropped_at_once(void **state)
     sum_case_free(of);
 }
 
+/* ---- sums that stand still ---- */
+
+/* As if the time were that: the member's thread looks whether its sum still moves. */
+static void look(mesh *self, void *argument)
+{
+    mesh_sum_look(self, *(const uint64_t *)argument);
+}
+
+/* Of a sum that can't go on; twice, as a sum is given up at the second look. */
+static void look_long_after(const mesh_group *group, uint32_t place)
+{
+    static const uint64_t SOON = 9000000000, LATE = 11000000000; /* the limit is 10 s */
+    uint64_t begun = clock_now_ns(),
+             looks[] = {begun + SOON, begun + LATE, begun + LATE + MESH_PACE_AGAIN_NS};
+    for (size_t i = 0; i < sizeof(looks) / sizeof(looks[0]); i++) {
+        tarry_engine *engine = mesh_engine(group->members[place]);
+        tarry_engine_progress progress;
+        engine->methods->wait(engine, 0, &progress);
+        assert_int_equal(progress.state, TARRY_ENGINE_RUNNING);
+        mesh_do(group->members[place], look, &looks[i]);
+    }
+}
+
+static void who_never_begins_is_suspected(void **state)
+{
+    (void)state;
+    mesh_group group;
+    float *sum[FEW];
+    sum_case *of = sum_case_make(LONG, 1, FEW, false, test_seed(__func__, 13));
+    mesh_group_make(&group, FEW, NULL);
+    mesh_group_form(&group);
+    mesh_group_sum(&group, of);
+    group.step++;
+    for (uint32_t i = 1; i < FEW; i++) {
+        sum[i] = calloc(LONG, sizeof(float));
+        assert_non_null(sum[i]);
+        mesh_group_start(&group, i, of, sum[i]);
+    }
+    look_long_after(&group, FEW - 1);
+    tarry_engine_progress progress = mesh_group_wait(&group, FEW - 1);
+    assert_int_equal(progress.state, TARRY_ENGINE_FAILED);
+    assert_int_equal(progress.suspect, 0);
+    assert_non_null(strstr(progress.why, "worker 0: nothing has moved"));
+    mesh_group_form(&group);
+    mesh_group_sum(&group, of);
+    for (uint32_t i = 1; i < FEW; i++)
+        free(sum[i]);
+    mesh_group_free(&group);
+    sum_case_free(of);
+}
+
+/* The timer itself. */
+static void a_sum_that_stands_still_ends(void **state)
+{
+    (void)state;
+    enum { TWO = 2 };
+    mesh_group group;
+    float *sum = calloc(LONG, sizeof(float));
+    sum_case *of = sum_case_make(LONG, 1, TWO, false, test_seed(__func__, 13));
+    mesh_group_make_limited(&group, TWO, 20000000);
+    mesh_group_form(&group);
+    group.step++;
+    mesh_group_start(&group, 0, of, sum);
+    tarry_engine_progress progress = mesh_group_wait(&group, 0);
+    assert_int_equal(progress.state, TARRY_ENGINE_FAILED);
+    assert_int_equal(progress.suspect, 10);
+    free(sum);
+    mesh_group_free(&group);
+    sum_case_free(of);
+}
+
+typedef struct stopped {
+    sem_t stands, goes_on;
+} stopped;
+
+/* A state is wanted of it: its thread stands here, and reads and sends nothing. */
+static void stand(void *user)
+{
+    stopped *its = user;
+    sem_post(&its->stands);
+    sem_wait(&its->goes_on);
+}
+
+static void who_stops_reading_is_suspected(void **state)
+{
+    (void)state;
+    enum { TWO = 2 };
+    mesh_group group;
+    stopped its;
+    float *sum[TWO];
+    const tarry_sum_id none = {0};
+    sum_case *of = sum_case_make(LONGER, 1, TWO, false, test_seed(__func__, 13));
+    sem_init(&its.stands, 0, 0);
+    sem_init(&its.goes_on, 0, 0);
+    mesh_group_make(&group, TWO, NULL);
+    exchange *taker = mesh_exchange(group.members[0]), *giver = mesh_exchange(group.members[1]);
+    giver->methods->serve(giver, stand, &its);
+    mesh_group_form(&group);
+    mesh_group_sum(&group, of);
+    group.step++;
+    for (uint32_t i = TWO; i-- > 0;) {
+        sum[i] = calloc(LONGER, sizeof(float));
+        assert_non_null(sum[i]);
+        if (i == 0) {
+            assert_int_equal(taker->methods->load(taker, 10, &none), TARRY_OK);
+            sem_wait(&its.stands);
+        }
+        mesh_group_start(&group, i, of, sum[i]);
+    }
+    look_long_after(&group, 0);
+    tarry_engine_progress progress = mesh_group_wait(&group, 0);
+    assert_int_equal(progress.state, TARRY_ENGINE_FAILED);
+    assert_int_equal(progress.suspect, 10);
+    sem_post(&its.goes_on);
+    taker->methods->abandon(taker);
+    mesh_group_form(&group);
+    mesh_group_sum(&group, of);
+    for (uint32_t i = 0; i < TWO; i++)
+        free(sum[i]);
+    mesh_group_free(&group);
+    sem_destroy(&its.stands);
+    sem_destroy(&its.goes_on);
+    sum_case_free(of);
+}
+
 static void sums_are_asked_for_in_order(void **state)
 {
     (void)state;
@@ -216,9 +343,9 @@ static int sum_alone(void *user, const tarry_allocator *allocator)
     if (error != TARRY_OK)
         return error;
     tarry_engine_member own = {.worker = 4};
-    uint8_t address[TARRY_ENGINE_ADDRESS_MOST];
-    engine->methods->address(engine, address, &own.address_size);
-    own.address = address;
+    uint8_t at[TARRY_ENGINE_ADDRESS_MOST];
+    engine->methods->address(engine, at, &own.address_size);
+    own.address = at;
     const tarry_engine_group group = {.epoch = 1, .count = 1, .members = &own};
     const tarry_engine_sum asked = {
         .name = {.step = 1},
@@ -256,6 +383,9 @@ int main(void)
         cmocka_unit_test(what_is_abandoned_leaves_nothing),
         cmocka_unit_test(a_member_that_ends_fails_the_sum),
         cmocka_unit_test(one_that_is_removed_is_dropped_at_once),
+        cmocka_unit_test(who_never_begins_is_suspected),
+        cmocka_unit_test(a_sum_that_stands_still_ends),
+        cmocka_unit_test(who_stops_reading_is_suspected),
         cmocka_unit_test(sums_are_asked_for_in_order),
         cmocka_unit_test(each_allocation_may_fail),
     };
