@@ -83,6 +83,8 @@ TITLES = {
     "an_engine_that_ends_late": "a sum that was abandoned ends all the same, and overwrites another",
     "a_sum_made_in_place": "a sum that failed leaves its numbers in what the worker contributes",
     "sums_with_other_bits": "sums with different bits count as the same",
+    "parameters_of_which_nobody_hears": "nobody hears of parameters that differ",
+    "attempts_that_nobody_ends": "an attempt that nobody answers goes on without end",
 }
 
 

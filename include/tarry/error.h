@@ -26,9 +26,9 @@ typedef enum tarry_error {
     TARRY_ERROR_INTERRUPTED = -8, /* the caller asked to stop */
     TARRY_ERROR_STATE = -9,       /* the call does not fit the object's present state */
     /* With TARRY_SUM_EVERYWHERE: */
-    TARRY_ERROR_DIFFER =
-        -10,                 /* workers got different bits for the same sum, three times in a row */
-    TARRY_ERROR_LINKS = -11, /* a round's attempts to sum among workers all failed */
+    TARRY_ERROR_DIFFER = -10, /* workers got different bits for the same sum, three times in a row,
+                                 or have different parameters, and none are those of most */
+    TARRY_ERROR_LINKS = -11,  /* a round's attempts to sum among workers all failed */
     TARRY_ERROR_GONE = -12, /* nobody who is there has the last committed sum or state, and there is
                                no checkpoint */
 } tarry_error;

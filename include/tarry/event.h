@@ -130,6 +130,7 @@ typedef struct tarry_message {
     uint32_t parts;    /* SIGNAL, PART: into how many parts the gradient is cut in this attempt */
     bool failed;       /* REPORT */
     bool fetched;      /* HELD, FAILED: it answers a FETCH; else a SIGNAL or a BREAK */
+    bool digests;      /* LOAD, COMMIT: `state` of the answer is wanted */
     uint32_t from;     /* BREAK, FETCH, LOAD, FAILED: another worker */
     tarry_sum_id sum;  /* SIGNAL (step 0: the server makes the sum), BREAK: a name, with digest 0;
                           FETCH, LOAD, COMMIT,  HELD, FAILED, STATE (step 0: it holds none) */
@@ -200,8 +201,7 @@ typedef enum tarry_event_type {
     TARRY_EVENT_FETCHED, /* worker: the effect FETCH ended: `sum` is held, or `failed` */
     TARRY_EVENT_LOADED,  /* worker: the effect LOAD ended: the state is that after `sum`, or
                             `failed`, and it is what it  was */
-    TARRY_EVENT_STEPPED, /* worker: the effect STEP is carried out; `state` is a digest of the
-                            parameters, or 0 */
+    TARRY_EVENT_STEPPED, /* worker: the effect STEP is carried out */
     TARRY_EVENT_LOGGED,  /* server: the effect LOG is carried out, durably */
 } tarry_event_type;
 
@@ -217,7 +217,7 @@ typedef struct tarry_event {
     tarry_sum_id
         sum; /* REDUCED, FETCHED, LOADED, STEPPED: that of the effect, with the digest; LOGGED */
     uint32_t from;  /* REDUCED that `failed`: whom the engine suspects, or TARRY_NO_WORKER */
-    uint64_t state; /* STEPPED */
+    uint64_t state; /* STEPPED, LOADED: a digest of the parameters; 0: not worked out */
 } tarry_event;
 
 typedef enum tarry_reject {
@@ -234,7 +234,8 @@ typedef enum tarry_absence {
     TARRY_ABSENT_GONE,   /* the event LOST: until it joins again */
     TARRY_ABSENT_SILENT, /* it did not answer a probe within its limit: the same */
     TARRY_ABSENT_LATE, /* its coded part would cost more than a round without it: for this round */
-    TARRY_ABSENT_FAILED, /* a chunk that it can't compute costs it its whole credit: the same */
+    TARRY_ABSENT_FAILED,  /* a chunk that it can't compute costs it its whole credit: the same */
+    TARRY_ABSENT_DIFFERS, /* its parameters are not those of most: until it has loaded theirs */
 } tarry_absence;
 
 /* How a round ended; see TARRY_EFFECT_DONE. */
@@ -353,6 +354,7 @@ typedef struct tarry_effect {
                          TARRY_FILL_SCALE */
     tarry_sum_id sum; /* REDUCE (digest 0), FETCH, LOAD, STEP, LOG */
     uint32_t from;    /* FETCH, LOAD */
+    bool digests;     /* STEP, LOAD: the event's `state` is wanted */
     bool empty;       /* REDUCE: it contributes zeros */
     const tarry_round_result *result; /* DONE: borrowed until the next step */
 } tarry_effect;

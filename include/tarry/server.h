@@ -109,14 +109,20 @@ typedef struct tarry_server_settings {
      * attempts a round has at most, 0: 8. */
     uint64_t voters_grace_ns;
     uint32_t attempts_most;
+    /* With TARRY_SUM_EVERYWHERE: after so many steps each the workers' parameters are compared, by
+     * a digest that they work out; who has others than most loads their state. 0: never. */
+    uint32_t digest_steps;
+    /* With TARRY_SUM_EVERYWHERE: so long after its signals an attempt to sum is given up although
+     * fewer than half of those asked have answered: more than a sum ever takes. 0: never. */
+    uint64_t attempt_limit_ns;
 } tarry_server_settings;
 
 typedef struct tarry_server tarry_server;
 
 /*
  * exact, credit by chunk, all kept, the plan's order, costs learned, no fill, the usual number
- * ahead, conditioning limit 1000, silence and voters' grace 2 s, the sum at the server; stripes of
- * 65,536 numbers; dimension is 0 and must be set.
+ * ahead, conditioning limit 1000, silence and voters' grace 2 s, digests each 16 steps, a minute
+ * for an attempt, the sum at the server; stripes of 65,536 numbers; dimension is 0 and must be set.
  */
 #define tarry_server_settings_init(settings)                                                       \
     tarry_server_settings_init_sized((settings), sizeof(*(settings)))

@@ -190,8 +190,9 @@ typedef struct tarry_tcp_worker_settings {
     uint64_t seed;        /* of the jitter between attempts to connect */
     /*
      * Where workers make the sum they connect to each other, by TLS as to the server, or in plain
-     * text as the security allows: HOST:PORT to listen on, port 0: any, NULL: the address that the
-     * worker has towards the server; and what others are told, NULL: that. For the call.
+     * text as the security allows: HOST:PORT to listen on, port 0: any, no host: all addresses,
+     * NULL: the one that the worker has towards the server; and what others are told, port 0: that
+     * which is listened on, NULL: that address, or the one towards the server. For the call.
      */
     const char *listen, *advertise;
     tarry_tcp_observe *observe; /* NULL: nobody */

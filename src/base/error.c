@@ -25,7 +25,7 @@ const char *tarry_error_text(int error)
     case TARRY_ERROR_STATE:
         return "call does not fit the present state";
     case TARRY_ERROR_DIFFER:
-        return "workers got different bits for the same sum";
+        return "workers have different sums or parameters, and none are those of most";
     case TARRY_ERROR_LINKS:
         return "no attempt to sum among workers was completed";
     case TARRY_ERROR_GONE:

@@ -40,10 +40,12 @@ class Everywhere(NetworkTest):
 
     def test_the_same_losses_over_tls(self):
         job = [*JOB, "--rounds", "12", "--verify", "--parts", "2"]
-        cluster, _ = self.begin(job)
+        cluster, address = self.begin(job, range(1, WORKERS))
+        cluster.work(0, address, "--listen", ":0")  # on all of its addresses
         report = cluster.finish(WAIT)
         self.assert_same_losses(report, self.trained(job))
         self.assert_exact_or_said(report)
+        self.assertEqual(max(each["sum"]["voters"] for each in report["rounds"]), WORKERS)
         self.assert_workers_end(cluster)
         self.assertEqual([each["sum"]["step"] for each in report["rounds"]], list(range(1, 13)))
 

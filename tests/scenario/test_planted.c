@@ -286,6 +286,18 @@ static void sums_with_other_bits(void **state)
     expect_everywhere(PLANT_ANY_DIGEST, "commits_what_all_hold", NULL);
 }
 
+static void parameters_of_which_nobody_hears(void **state)
+{
+    (void)state;
+    expect_everywhere(PLANT_NO_STATES, "who_differs_loads", "");
+}
+
+static void attempts_that_nobody_ends(void **state)
+{
+    (void)state;
+    expect_everywhere(PLANT_NO_LIMIT, "rounds_end_in_time", "");
+}
+
 static void a_copy_that_comes_after_leaving(void **state)
 {
     (void)state;
@@ -330,6 +342,8 @@ int main(void)
         cmocka_unit_test(an_engine_that_ends_late),
         cmocka_unit_test(a_sum_made_in_place),
         cmocka_unit_test(sums_with_other_bits),
+        cmocka_unit_test(parameters_of_which_nobody_hears),
+        cmocka_unit_test(attempts_that_nobody_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,7 +31,7 @@ typedef struct totals {
     uint64_t steps, rounds, exact, failed, attempts, late, silent, restarts, longest, parted,
         changed;
     uint64_t waits, made_up, called_back, raised, replans, turned, evolved, early, withdrawn;
-    uint64_t commits, returns, fetches, loads;
+    uint64_t commits, returns, fetches, loads, differing;
 } totals;
 
 static void count(totals *all, const cluster *world)
@@ -59,6 +59,7 @@ static void count(totals *all, const cluster *world)
     all->returns += world->returns;
     all->fetches += world->fetches;
     all->loads += world->loads;
+    all->differing += world->differing;
     all->longest = world->longest > all->longest ? world->longest : all->longest;
 }
 
@@ -132,13 +133,14 @@ static void invariants_hold_where_everyone_gets_the_sum(void **state)
     uint32_t runs =
         run_worlds(TARRY_SUM_EVERYWHERE, number_from("TARRY_TEST_RUNS", 7000) / 3, &all);
     printf("sums committed %" PRIu64 ", returns to a checkpoint %" PRIu64 ", fetched sums %" PRIu64
-           ", loaded states %" PRIu64 "\n",
-           all.commits, all.returns, all.fetches, all.loads);
+           ", loaded states %" PRIu64 ", workers with other parameters %" PRIu64 "\n",
+           all.commits, all.returns, all.fetches, all.loads, all.differing);
     if (runs < 400)
         return;
     assert_true(all.commits > all.rounds / 4 && all.exact > all.rounds / 4);
     assert_true(all.failed > 0 && all.attempts > all.rounds / 20 && all.restarts > 0);
     assert_true(all.fetches > all.rounds / 50 && all.loads > all.rounds / 50);
+    assert_true(all.differing > all.rounds / 200);
     assert_true(all.returns > 0 || runs < 2000); /* it takes a crash of all who hold a sum */
     assert_true(all.turned > all.replans && all.replans > all.rounds / 20);
 }

@@ -142,6 +142,8 @@ const char *absence_name(tarry_absence absence)
         return "late";
     case TARRY_ABSENT_FAILED:
         return "failed";
+    case TARRY_ABSENT_DIFFERS:
+        return "differs";
     }
     return "unknown";
 }

@@ -27,7 +27,7 @@ void event_log_notice(event_log *log, const tarry_tcp_notice *notice);
 /* How a round whose sum everyone gets came by it; else null. NULL if there is no memory. */
 json_t *sum_json(const tarry_round_result *result);
 
-/* "gone", "silent", "late" or "failed". */
+/* "gone", "silent", "late", "failed" or "differs". */
 const char *absence_name(tarry_absence absence);
 
 #endif

@@ -29,7 +29,7 @@ enum {
 /* Of what happened so far; counted in the server's thread. */
 typedef struct event_counts {
     atomic_ulong arrivals[TARRY_ARRIVAL_RESTARTED + 1]; /* of each kind */
-    atomic_ulong left, refused, gone, silent, late, failed;
+    atomic_ulong left, refused, gone, silent, late, failed, differs;
     atomic_ulong without_estimate; /* rounds */
 } event_counts;
 
@@ -80,6 +80,9 @@ static void count_absence(event_counts *counts, tarry_absence absence)
         break;
     case TARRY_ABSENT_FAILED:
         atomic_fetch_add(&counts->failed, 1);
+        break;
+    case TARRY_ABSENT_DIFFERS:
+        atomic_fetch_add(&counts->differs, 1);
         break;
     }
 }
@@ -194,13 +197,14 @@ json_t *runner_describe(runner *self)
         listen = json_append(listen, json_text(address));
     for (uint32_t i = 0; workers != NULL && i < own->workers; i++)
         workers = json_append(workers, worker_json(own, i));
-    json_t *events = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "joined",
+    json_t *events = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "joined",
                                counted(&counts->arrivals[TARRY_ARRIVAL_FIRST]), "joined_again",
                                counted(&counts->arrivals[TARRY_ARRIVAL_AGAIN]), "restarted",
                                counted(&counts->arrivals[TARRY_ARRIVAL_RESTARTED]), "left",
                                counted(&counts->left), "refused", counted(&counts->refused), "gone",
                                counted(&counts->gone), "silent", counted(&counts->silent), "late",
-                               counted(&counts->late), "failed", counted(&counts->failed));
+                               counted(&counts->late), "failed", counted(&counts->failed),
+                               "differs", counted(&counts->differs));
     return json_pack("{s:o, s:I, s:o, s:o, s:o}", "listen", listen, "rounds_without_estimate",
                      (json_int_t)atomic_load(&counts->without_estimate), "events", events,
                      "workers", workers, "numerics", numerics_json(own));

@@ -121,8 +121,9 @@ static void print_figures(const fault_campaign *it)
            it->restarts, it->replans, it->turned, (double)it->longest / 1000);
     if (it->sum == TARRY_SUM_EVERYWHERE)
         printf("%" PRIu64 " sums committed, %" PRIu64 " returns to a checkpoint; workers fetched "
-               "%" PRIu64 " sums, and loaded the state %" PRIu64 " times\n",
-               it->commits, it->returns, it->fetches, it->loads);
+               "%" PRIu64 " sums, and loaded the state %" PRIu64 " times; %" PRIu64
+               " had other parameters than most\n",
+               it->commits, it->returns, it->fetches, it->loads, it->differing);
 }
 
 /* Tells of the broken run: how to repeat it, and the fewest faults that show it, with all that

@@ -40,6 +40,7 @@ static void add_counts(fault_campaign *all, const fault_campaign *more)
     all->returns += more->returns;
     all->fetches += more->fetches;
     all->loads += more->loads;
+    all->differing += more->differing;
     for (int phase = MODEL_IDLE; phase <= MODEL_CODING; phase++)
         all->planned[phase] += more->planned[phase];
     all->longest = more->longest > all->longest ? more->longest : all->longest;
@@ -77,6 +78,7 @@ static int run_batch(crew *it, cluster *world, uint64_t start, uint64_t past,
                        .returns = world->returns,
                        .fetches = world->fetches,
                        .loads = world->loads,
+                       .differing = world->differing,
                        .planned = {world->planned[MODEL_IDLE], world->planned[MODEL_COMPUTING],
                                    world->planned[MODEL_CODING]},
                        .longest = world->longest,

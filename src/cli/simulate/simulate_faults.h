@@ -22,9 +22,9 @@ typedef struct fault_campaign {
     uint64_t done; /* runs */
     uint64_t rounds, exact, failed, attempts, late, silent, restarts, steps, faults;
     uint64_t replans, turned; /* changes of the plan, and workers that turned where they were */
-    uint64_t planned[MODEL_CODING + 1];        /* faults at a time, by the server's phase */
-    uint64_t commits, returns, fetches, loads; /* where everyone gets the sum */
-    uint64_t longest;                          /* round, in thousandths of its bound */
+    uint64_t planned[MODEL_CODING + 1]; /* faults at a time, by the server's phase */
+    uint64_t commits, returns, fetches, loads, differing; /* where everyone gets the sum */
+    uint64_t longest;                                     /* round, in thousandths of its bound */
     double seconds;
     bool broken; /* an invariant, in the run `broken_run`: the first run in which one is */
     uint32_t broken_run;

@@ -88,7 +88,7 @@ static const option_entry server_entries[] = {
      FIELD(listen)},
     {.name = "advertise",
      .argument = "ADDRESS",
-     .help = "What the other workers are told instead, HOST:PORT (default: what it listens on)",
+     .help = "Where the other workers are told to connect instead, HOST:PORT",
      .kind = OPTION_TEXT,
      .read = read_advertise,
      FIELD(advertise)},

@@ -24,6 +24,8 @@ void tarry_server_settings_init_sized(tarry_server_settings *settings, size_t si
         .silence_ns = UINT64_C(2000000000),
         .stripe_length = 65536,
         .voters_grace_ns = UINT64_C(2000000000),
+        .digest_steps = 16,
+        .attempt_limit_ns = UINT64_C(60000000000),
     };
 }
 

@@ -142,8 +142,10 @@ static int begin_attempt(tarry_server *server, uint64_t now, uint32_t parts)
     server->first_stripe_ns = TARRY_NEVER;
     server_vote_begin(server);
     send_signals(server, now);
-    if (server->vote != NULL)
+    if (server->vote != NULL) {
+        server_await_parts(server, now);
         return TARRY_OK;
+    }
     for (uint32_t stripe = 0; stripe < server->cut.stripes; stripe++)
         if (!bitset_test(server->complete, stripe) && server->unsummed[stripe] == 0)
             complete_stripe(server, stripe);

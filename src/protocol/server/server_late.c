@@ -25,7 +25,7 @@ uint64_t server_late_limit_ns(const tarry_server *server)
 {
     bool in_order = server->settings.reproducible && server->vote == NULL;
     if (in_order || server->delivered * 2 < server->participants || server->delivered == 0)
-        return TARRY_NEVER;
+        return server_vote_limit_ns(server);
     uint64_t limit = estimate_limit_ns(&server->part_time) + (uint64_t)server->part_time.mean;
     uint64_t least = server->settings.silence_ns / SERVER_QUIET_FRACTION;
     return limit > least ? limit : least;

@@ -365,6 +365,8 @@ bool server_vote_waits_for_more(const tarry_server *server);
 void server_vote_begin(tarry_server *server);
 bool server_vote_signals(const tarry_server *server, uint32_t worker);
 void server_vote_address(const tarry_server *server, tarry_message *signal);
+/* How long after its signals an attempt to sum among workers may take at all; TARRY_NEVER. */
+uint64_t server_vote_limit_ns(const tarry_server *server);
 int server_vote_pass_over_late(tarry_server *server, uint64_t now);
 
 /* server_limit.c */

@@ -14,8 +14,13 @@ int server_vote_create(tarry_server *server, const tarry_allocator *allocator)
     const tarry_server_settings *settings = &server->settings;
     if (settings->sum != TARRY_SUM_EVERYWHERE)
         return TARRY_OK;
-    return vote_create(server->plan->workers, settings->voters_grace_ns, settings->attempts_most,
-                       allocator, &server->vote);
+    const vote_settings wanted = {
+        .workers = server->plan->workers,
+        .grace_ns = settings->voters_grace_ns,
+        .attempts_most = settings->attempts_most,
+        .digest_steps = settings->digest_steps,
+    };
+    return vote_create(&wanted, allocator, &server->vote);
 }
 
 static void give(void *user, const vote_order *order)
@@ -24,6 +29,7 @@ static void give(void *user, const vote_order *order)
     message->attempt = order->count;
     message->sum = order->sum;
     message->from = order->from;
+    message->digests = order->digests;
 }
 
 /* Whether a round may begin for it: while the log is written nobody knows which step comes next. */
@@ -144,23 +150,44 @@ static int leave_out_suspect(tarry_server *server, uint64_t now)
     return server_late_exclude(server, now, suspect, 0);
 }
 
+/* Who has other parameters than most has computed with them: it arrives anew, and will say what it
+ * has. One that can't is as one that is gone. */
+static int compare(tarry_server *server, uint64_t now)
+{
+    vote_compare(server->vote);
+    for (uint32_t worker; (worker = vote_next_stray(server->vote)) != TARRY_NO_WORKER;) {
+        const server_member *member = &server->members[worker];
+        server_left_out(server, worker, TARRY_ABSENT_DIFFERS, 0, 0);
+        int error = member->epoch < member->epoch_end ? server_joined(server, now, worker)
+                                                      : server_lost(server, now, worker);
+        if (error != TARRY_OK)
+            return error;
+    }
+    return TARRY_OK;
+}
+
 int server_vote_follow(tarry_server *server, uint64_t now)
 {
     vote *it = server->vote;
     if (it == NULL || server->vote_waits)
         return TARRY_OK;
-    int error = TARRY_OK;
+    int error = compare(server, now);
+    if (error != TARRY_OK)
+        return error;
     switch (vote_act(it, now, server->phase != SERVER_IDLE, give, server)) {
     case VOTE_GOES_ON:
         break;
     case VOTE_VOID:
         server->broken = true;
         error = leave_out_suspect(server, now);
+        if (error == TARRY_OK)
+            error = compare(server, now); /* who has told since the attempt began */
         break;
     case VOTE_LOG:
         server_emit(server, TARRY_EFFECT_LOG, 0)->sum = it->pending;
         break;
     case VOTE_DIFFERS:
+    case VOTE_SPLIT:
         server_finish(server, now, TARRY_ERROR_DIFFER);
         break;
     case VOTE_GONE:
@@ -245,7 +272,15 @@ void server_vote_address(const tarry_server *server, tarry_message *signal)
     signal->scale = server->attempt_scale;
 }
 
-/* Once half have answered, who has not is late at the limit for coded parts. */
+uint64_t server_vote_limit_ns(const tarry_server *server)
+{
+    uint64_t limit = server->settings.attempt_limit_ns;
+    bool limited = server->vote != NULL && limit != 0;
+    return limited && limit < TARRY_NEVER - server->attempt_start_ns ? limit : TARRY_NEVER;
+}
+
+/* Once half have answered, who has not is late at the limit for coded parts, before that at the one
+ * for all: every engine may hang. */
 int server_vote_pass_over_late(tarry_server *server, uint64_t now)
 {
     uint64_t limit = server_late_limit_ns(server), waited = now - server->attempt_start_ns;

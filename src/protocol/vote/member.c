@@ -101,11 +101,8 @@ static member_says take_load(member *it, const tarry_message *order)
 {
     member_says says = {0};
     end_task(it, &says);
-    if (sum_id_same(&it->last, &order->sum)) {
-        answer(it, &says, TARRY_MESSAGE_STATE, order->from);
-        return says;
-    }
     begin(it, &says, MEMBER_LOADS, &order->sum, order->from);
+    it->digests = order->digests;
     return says;
 }
 
@@ -113,6 +110,7 @@ static member_says take_commit(member *it, const tarry_message *order)
 {
     member_says says = {0};
     end_task(it, &says);
+    it->digests = order->digests;
     if (order->sum.step == it->last.step + 1 && sum_id_same(&it->held, &order->sum))
         begin(it, &says, MEMBER_STEPS, &order->sum, TARRY_NO_WORKER);
     else

@@ -27,6 +27,7 @@ typedef struct member {
     member_task task;
     tarry_sum_id sum; /* that the task is about; a name while it encodes and reduces */
     uint32_t from;    /* FETCHES, LOADS: the source */
+    bool digests;     /* LOADS, STEPS: a digest of the parameters is wanted */
     bool asked;       /* it was asked while it stepped, and has yet to answer */
 } member;
 

@@ -2,6 +2,7 @@
 #include "protocol/vote/vote.h"
 
 #include <assert.h>
+#include <string.h>
 
 #include <tarry/error.h>
 
@@ -12,9 +13,9 @@
 
 enum { USUAL_ATTEMPTS = 8 };
 
-int vote_create(uint32_t workers, uint64_t grace_ns, uint32_t attempts_most,
-                const tarry_allocator *allocator, vote **made)
+int vote_create(const vote_settings *settings, const tarry_allocator *allocator, vote **made)
 {
+    uint32_t workers = settings->workers;
     vote *it = memory_allocate(allocator, 1, sizeof(*it));
     if (it == NULL)
         return TARRY_ERROR_NO_MEMORY;
@@ -25,10 +26,11 @@ int vote_create(uint32_t workers, uint64_t grace_ns, uint32_t attempts_most,
         return TARRY_ERROR_NO_MEMORY;
     }
     it->workers = workers;
-    it->grace_ns = grace_ns;
-    it->attempts_most = attempts_most == 0 ? USUAL_ATTEMPTS : attempts_most;
+    it->grace_ns = settings->grace_ns;
+    it->attempts_most = settings->attempts_most == 0 ? USUAL_ATTEMPTS : settings->attempts_most;
+    it->digest_steps = settings->digest_steps;
     it->term = 1;
-    it->alone_ns = it->gone_ns = it->again_ns = TARRY_NEVER;
+    it->alone_ns = it->gone_ns = it->split_ns = it->again_ns = it->held_ns = TARRY_NEVER;
     it->present[VOTE_ABSENT] = it->answered[VOTE_NONE] = workers;
     *made = it;
     return TARRY_OK;
@@ -47,6 +49,8 @@ void vote_restart(vote *it, const tarry_sum_id log[2], uint32_t term)
 {
     it->log[0] = log[0];
     it->log[1] = log[1];
+    it->states[1] = 0;
+    vote_forget_states(it);
     it->term = term;
     it->attempt = 0;
 }
@@ -56,6 +60,7 @@ void vote_adopt(vote *it, const vote *from)
     assert(it->workers == from->workers && from->phase == VOTE_CLOSED);
     vote_restart(it, from->log, from->term);
     it->attempt = from->attempt;
+    memcpy(it->states, from->states, sizeof(it->states));
     it->vectors = from->vectors;
     it->has_vectors = from->has_vectors;
     for (uint32_t worker = 0; worker < it->workers; worker++) {
@@ -125,10 +130,14 @@ void vote_lost(vote *it, uint32_t worker)
     if (member->presence == VOTE_ABSENT)
         return;
     withdraw(it, worker);
+    it->uncompared = true;
     forget_due(it, member);
+    it->strays -= member->stray_due;
+    member->stray_due = false;
     vote_set_presence(it, worker, VOTE_ABSENT);
-    member->has_state = false;
+    member->has_state = member->strays = false;
     member->last = member->held = (tarry_sum_id){0};
+    member->state = 0;
     if (it->present[VOTE_FETCHING] + it->present[VOTE_LOADING] + it->answered[VOTE_REFETCHES] == 0)
         return;
     for (uint32_t other = 0; other < it->workers; other++)
@@ -143,7 +152,7 @@ void vote_joined(vote *it, uint32_t worker)
     vote_set_presence(it, worker, VOTE_ASKED);
     member->ask_due = true;
     member->orders = member->tries = 0;
-    member->again_ns = 0;
+    member->again_ns = member->load_ns = 0;
     it->due++;
     it->changed = true;
 }
@@ -169,7 +178,7 @@ static bool has_company(const vote *it)
 bool vote_may_open(const vote *it)
 {
     return it->phase == VOTE_CLOSED && (has_company(it) || it->alone) &&
-           it->present[VOTE_READY] > 0;
+           it->present[VOTE_READY] > 0 && !it->disputed && !it->holds;
 }
 
 bool vote_exhausted(const vote *it)
@@ -258,5 +267,9 @@ uint64_t vote_deadline(const vote *it)
         next = it->alone_ns + it->grace_ns;
     if (it->gone_ns != TARRY_NEVER && it->gone_ns + it->grace_ns < next)
         next = it->gone_ns + it->grace_ns;
+    if (it->holds && it->held_ns + it->hold_ns < next)
+        next = it->held_ns + it->hold_ns;
+    if (it->split_ns != TARRY_NEVER && it->split_ns + it->grace_ns < next)
+        next = it->split_ns + it->grace_ns;
     return next;
 }

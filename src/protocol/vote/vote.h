@@ -44,7 +44,10 @@ typedef struct vote_member {
     vote_answer answer;
     tarry_sum_id last;    /* that it has stepped on, of the log; meaningful if it has_state */
     tarry_sum_id held;    /* step 0: none */
+    uint64_t state;       /* a digest of its parameters after `last`; 0: not told */
     bool has_state;       /* what it has may be gone on from; else it has to load */
+    bool strays;          /* that is another digest than most have, */
+    bool stray_due;       /* which the caller has to know, as it took part */
     bool ask_due;         /* it is to be asked */
     bool break_due;       /* what it does can't be completed: it is to be told, */
     uint32_t broken_by;   /* and because of whom */
@@ -54,6 +57,8 @@ typedef struct vote_member {
     tarry_sum_id ordered; /* what it was told to fetch, load or step on, */
     uint32_t from;        /* and from whom */
     uint32_t suspects;    /* FAILED: whom it suspects; TARRY_NO_WORKER */
+    uint64_t ordered_ns;  /* when */
+    uint64_t load_ns;     /* what its last load took; 0: there was none */
     uint32_t tries;       /* transfers in a row that failed */
     uint64_t again_ns;    /* BEHIND: not before then is another one begun */
 } vote_member;
@@ -70,8 +75,11 @@ typedef struct vote {
     uint32_t workers;
     uint64_t grace_ns;
     uint32_t attempts_most;
+    uint32_t digest_steps;
 
     tarry_sum_id log[2];    /* the last entry and the one before; step 0: none */
+    uint64_t states[2];     /* a digest of the parameters after each of them, as most have them; 0:
+                               not known */
     uint32_t term, attempt; /* the last attempt of the term */
     tarry_sum_id vectors;   /* a checkpoint of the state after it lies where workers find it, */
     bool has_vectors;       /* if there is one */
@@ -93,8 +101,15 @@ typedef struct vote {
     bool alone;        /* that has lasted for the grace */
     uint64_t
         gone_ns; /* since when nobody who is there has the last sum or state; NEVER: somebody has */
+    bool uncompared;   /* something was told that vote_compare has not seen */
+    bool disputed;     /* those who have the last state differ, and none of them are most */
+    uint64_t split_ns; /* since when nobody is awaited who could settle that; NEVER: somebody is */
+    uint32_t strays;   /* how many are due to be told of */
     uint64_t again_ns; /* when a transfer that failed is tried again */
     uint32_t cursor;   /* where the search for a source begins */
+    uint64_t held_ns;  /* since when attempts wait for a transfer; NEVER: for none */
+    uint64_t hold_ns;  /* how long they may */
+    bool holds;        /* that is not over */
 
     vote_member *members;
     uint32_t present[VOTE_PRESENCES]; /* how many are at each */
@@ -108,6 +123,7 @@ typedef struct vote_order {
     uint32_t count; /* of the orders to this arrival, from 1; ASK: of those before it */
     tarry_sum_id sum;
     uint32_t from;
+    bool digests; /* LOAD, COMMIT: the answer is to have a digest of the parameters */
 } vote_order;
 
 typedef void vote_give(void *user, const vote_order *order);
@@ -118,12 +134,19 @@ typedef enum vote_outcome {
     VOTE_VOID,    /* the attempt: begin another one, or go on computing */
     VOTE_LOG,     /* append `pending`, and call vote_logged */
     VOTE_DIFFERS, /* digests differed too often: the run ends; vote_at_fault names the workers */
+    VOTE_SPLIT,   /* parameters differ, and none are those of most: the same */
     VOTE_GONE,    /* nobody has the last sum or state: the run ends */
 } vote_outcome;
 
-/* Errors: NO_MEMORY. attempts_most 0: the usual number. Nothing was committed, the term is 1. */
-int vote_create(uint32_t workers, uint64_t grace_ns, uint32_t attempts_most,
-                const tarry_allocator *allocator, vote **made);
+typedef struct vote_settings {
+    uint32_t workers;
+    uint64_t grace_ns;
+    uint32_t attempts_most; /* 0: the usual number */
+    uint32_t digest_steps;  /* after so many steps each parameters are compared; 0: never */
+} vote_settings;
+
+/* Errors: NO_MEMORY. Nothing was committed, the term is 1. */
+int vote_create(const vote_settings *settings, const tarry_allocator *allocator, vote **made);
 void vote_free(vote *it); /* NULL is allowed */
 /* Goes on from a log with these last entries, in a term that no entry has. Nobody is there yet. */
 void vote_restart(vote *it, const tarry_sum_id log[2], uint32_t term);
@@ -150,6 +173,12 @@ void vote_open(vote *it, const uint64_t *group);
 /* The attempt is given up: the round ends without a sum. */
 void vote_close(vote *it);
 
+/* Compares the parameters of those who have the last state, once enough have told a digest of
+ * theirs: who differs from most has to load. */
+void vote_compare(vote *it);
+/* One of those who took part, but have other parameters than most; each is told of once. What it
+ * has done since the last step is void, so it is to join anew. TARRY_NO_WORKER: there is none. */
+uint32_t vote_next_stray(vote *it);
 /* Carries out what follows from what was told, and from the time. running: a round runs. */
 vote_outcome vote_act(vote *it, uint64_t now, bool running, vote_give *give, void *user);
 /* Gives only what is due since: questions to who was let in again, and breaks. */
@@ -176,7 +205,7 @@ bool vote_may_grow(const vote *it);
 bool vote_is_stuck(const vote *it);
 /* VOTE_VOID: whom others suspect most; TARRY_NO_WORKER. */
 uint32_t vote_suspect(const vote *it);
-/* Whether the worker is why the last attempt did not succeed. */
+/* Whether the worker is why the last attempt did not succeed, or one of those who differ. */
 bool vote_at_fault(const vote *it, uint32_t worker);
 
 #endif

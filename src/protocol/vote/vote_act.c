@@ -200,7 +200,7 @@ static vote_outcome watch_gone(vote *it, uint64_t now, bool running)
 
 vote_outcome vote_act(vote *it, uint64_t now, bool running, vote_give *give, void *user)
 {
-    const vote_way way = {.give = give, .user = user, .members = it->members};
+    const vote_way way = {.give = give, .user = user, .of = it};
     if (!it->changed && running == it->running && now < vote_deadline(it))
         return VOTE_GOES_ON;
     it->changed = false;
@@ -214,19 +214,24 @@ vote_outcome vote_act(vote *it, uint64_t now, bool running, vote_give *give, voi
     give_due(it, &way);
     if (it->phase != VOTE_RETURNING)
         vote_help(it, now, &way);
+    vote_hold(it, now, running);
     vote_outcome end = it->phase == VOTE_OPEN ? end_attempt(it) : VOTE_GOES_ON;
+    if (end == VOTE_GOES_ON && vote_is_split(it, now, running))
+        end = VOTE_SPLIT;
     return end != VOTE_GOES_ON ? end : watch_gone(it, now, running);
 }
 
 void vote_give_due(vote *it, vote_give *give, void *user)
 {
-    const vote_way way = {.give = give, .user = user, .members = it->members};
+    const vote_way way = {.give = give, .user = user, .of = it};
     give_due(it, &way);
 }
 
 static void commit(vote *it)
 {
     it->log[1] = it->log[0];
+    it->states[1] = it->states[0];
+    vote_forget_states(it);
     it->log[0] = it->pending;
     it->tried = it->differed = 0;
 }
@@ -236,6 +241,8 @@ static void go_back(vote *it)
 {
     it->log[0] = it->returns_to;
     it->log[1] = (tarry_sum_id){0};
+    it->states[1] = 0;
+    vote_forget_states(it);
     it->term = it->pending.term;
     it->attempt = it->tried = it->differed = 0;
 }

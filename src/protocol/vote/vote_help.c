@@ -7,13 +7,15 @@
 void vote_order_to(const vote_way *way, tarry_message_type type, uint32_t worker,
                    const tarry_sum_id *sum, uint32_t from)
 {
-    vote_member *member = &way->members[worker];
+    vote_member *member = &way->of->members[worker];
+    bool ends_in_state = type == TARRY_MESSAGE_LOAD || type == TARRY_MESSAGE_COMMIT;
     const vote_order order = {
         .type = type,
         .worker = worker,
         .count = type == TARRY_MESSAGE_ASK ? member->orders : ++member->orders,
         .sum = *sum,
         .from = from,
+        .digests = ends_in_state && vote_compares(way->of, sum),
     };
     if (type != TARRY_MESSAGE_BREAK)
         member->awaited = order.count;
@@ -41,14 +43,15 @@ static uint32_t find_ready(vote *it)
     return TARRY_NO_WORKER;
 }
 
-static void transfer(vote *it, const vote_way *way, vote_presence presence, uint32_t worker,
-                     uint32_t from)
+static void transfer(vote *it, uint64_t now, const vote_way *way, vote_presence presence,
+                     uint32_t worker, uint32_t from)
 {
     vote_member *member = &it->members[worker];
     bool fetches = presence == VOTE_FETCHING;
     vote_set_presence(it, worker, presence);
     member->ordered = it->log[0];
     member->from = from;
+    member->ordered_ns = now;
     if (fetches)
         member->held = (tarry_sum_id){0};
     vote_order_to(way, fetches ? TARRY_MESSAGE_FETCH : TARRY_MESSAGE_LOAD, worker, &it->log[0],
@@ -75,14 +78,42 @@ static void help_one(vote *it, uint64_t now, uint32_t worker, const vote_way *wa
     if (member->has_state && last->step > 0 && (member->tries == 0 || !ready)) {
         uint32_t holder = vote_find_holder(it, last, worker);
         if (holder != TARRY_NO_WORKER) {
-            transfer(it, way, VOTE_FETCHING, worker, holder);
+            transfer(it, now, way, VOTE_FETCHING, worker, holder);
             return;
         }
     }
     if (ready)
-        transfer(it, way, VOTE_LOADING, worker, find_ready(it));
+        transfer(it, now, way, VOTE_LOADING, worker, find_ready(it));
     else if (it->has_vectors && sum_id_same(&it->vectors, last))
-        transfer(it, way, VOTE_LOADING, worker, worker);
+        transfer(it, now, way, VOTE_LOADING, worker, worker);
+}
+
+/* Whether what it gets is of use only as long as no other sum is committed: nobody has sums before
+ * the last one. */
+static bool would_miss(const vote *it, const vote_member *member)
+{
+    return (member->presence == VOTE_FETCHING && sum_id_same(&member->ordered, &it->log[0])) ||
+           (member->presence == VOTE_LOADING && member->ordered.step + 1 == it->log[0].step);
+}
+
+void vote_hold(vote *it, uint64_t now, bool running)
+{
+    uint64_t longest = 0;
+    bool any = false;
+    uint32_t transfers = it->present[VOTE_FETCHING] + it->present[VOTE_LOADING];
+    for (uint32_t worker = 0; worker < it->workers && running && transfers > 0; worker++) {
+        const vote_member *member = &it->members[worker];
+        if (!would_miss(it, member))
+            continue;
+        any = true;
+        longest = 2 * member->load_ns > longest ? 2 * member->load_ns : longest;
+    }
+    if (!any)
+        it->held_ns = TARRY_NEVER;
+    else if (it->held_ns == TARRY_NEVER)
+        it->held_ns = now;
+    it->hold_ns = longest > it->grace_ns ? longest : it->grace_ns;
+    it->holds = any && now - it->held_ns < it->hold_ns;
 }
 
 void vote_help(vote *it, uint64_t now, const vote_way *way)

@@ -2,6 +2,7 @@
 /* What the files of the vote do for each other:
  *   vote.c       who is there, and attempts
  *   vote_told.c  what workers say
+ *   vote_compare.c  whether all have the same parameters
  *   vote_help.c  what those who are behind are given
  *   vote_act.c   what follows: the attempt's end, the log
  */
@@ -25,14 +26,32 @@ static inline uint32_t vote_busy(const vote *it)
            it->present[VOTE_COMMITTING];
 }
 
-/* Judges its state by the log: READY, or BEHIND. */
+/* Whether the parameters after this sum are compared. */
+static inline bool vote_compares(const vote *it, const tarry_sum_id *sum)
+{
+    return it->digest_steps > 0 && sum->step > 0 && sum->step % it->digest_steps == 0;
+}
+
+/* Whether it may be computing with the state that it is thought to have. */
+static inline bool vote_has_begun(const vote_member *member)
+{
+    return member->presence == VOTE_READY || member->presence == VOTE_COMMITTING;
+}
+
+/* Judges its state by the log, and by the parameters of most: READY, or BEHIND. */
 void vote_judge(vote *it, uint32_t worker);
+
+/* vote_compare.c */
+/* The log's last entry is another one. */
+void vote_forget_states(vote *it);
+/* Whether somebody to settle a dispute has been waited for in vain; if so, who differ is noted. */
+bool vote_is_split(vote *it, uint64_t now, bool running);
 
 /* What orders are given through. */
 typedef struct vote_way {
     vote_give *give;
     void *user;
-    vote_member *members;
+    vote *of;
 } vote_way;
 
 void vote_order_to(const vote_way *way, tarry_message_type type, uint32_t worker,
@@ -40,6 +59,9 @@ void vote_order_to(const vote_way *way, tarry_message_type type, uint32_t worker
 /* Someone who holds the sum, or TARRY_NO_WORKER; not `other`; each time another one where there are
  * several. */
 uint32_t vote_find_holder(vote *it, const tarry_sum_id *sum, uint32_t other);
+/* Whether attempts wait for those who would lose what they are getting; as long as that takes them,
+ * but not without end. */
+void vote_hold(vote *it, uint64_t now, bool running);
 /* Gives those who are behind what they need, as far as somebody has it. */
 void vote_help(vote *it, uint64_t now, const vote_way *way);
 

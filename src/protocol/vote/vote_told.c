@@ -20,11 +20,25 @@ static bool is_of_log(const vote *it, const tarry_sum_id *last)
             sum_id_same(last, &it->log[1]));
 }
 
+/* Whether most have other parameters after the same sum. */
+static bool strays(const vote *it, const vote_member *member)
+{
+    for (uint32_t i = 0; i < 2; i++)
+        if (it->states[i] != 0 && sum_id_same(&member->last, &it->log[i]))
+            return member->state != 0 && member->state != it->states[i];
+    return false;
+}
+
 void vote_judge(vote *it, uint32_t worker)
 {
     vote_member *member = &it->members[worker];
-    member->has_state = is_of_log(it, &member->last);
-    bool ready = sum_id_same(&member->last, &it->log[0]);
+    member->strays = strays(it, member);
+    if (member->strays && vote_has_begun(member) && !member->stray_due) {
+        member->stray_due = true;
+        it->strays++;
+    }
+    member->has_state = is_of_log(it, &member->last) && !member->strays;
+    bool ready = sum_id_same(&member->last, &it->log[0]) && !member->strays;
     vote_set_presence(it, worker, ready ? VOTE_READY : VOTE_BEHIND);
     if (ready)
         member->tries = 0;
@@ -56,10 +70,13 @@ static bool told_state(vote *it, uint64_t now, uint32_t worker, const tarry_mess
     vote_presence before = member->presence;
     member->last = said->last;
     member->held = said->sum;
+    member->state = said->state;
+    it->uncompared = true;
     vote_judge(it, worker);
-    if (before == VOTE_LOADING)
-        has_tried(it, member, now, sum_id_same(&said->last, &member->ordered));
-    else if (before == VOTE_COMMITTING)
+    if (before == VOTE_LOADING) {
+        member->load_ns = now - member->ordered_ns;
+        has_tried(it, member, now, sum_id_same(&said->last, &member->ordered) && !member->strays);
+    } else if (before == VOTE_COMMITTING)
         has_tried(it, member, now, member->presence == VOTE_READY);
     if (member->presence == VOTE_READY && is_of_attempt(it, &member->held))
         vote_set_answer(it, worker, VOTE_HELD);

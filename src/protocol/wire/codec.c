@@ -13,6 +13,7 @@ enum {
     FLAG_FAILED = 1 << 0,
     FLAG_LIMIT = 1 << 0,   /* of a SIGNAL, which can't fail */
     FLAG_FETCHED = 1 << 0, /* of HELD and FAILED */
+    FLAG_DIGESTS = 1 << 0, /* of LOAD and COMMIT */
     FLAG_FIRST = 1 << 1,
     FLAG_BARRED = 1 << 2,
     FLAG_CREDITED = 1 << 3,
@@ -45,6 +46,8 @@ static const uint8_t type_flags[] = {
     [TARRY_MESSAGE_NEWS] =
         FLAG_FIRST | FLAG_BARRED | FLAG_CREDITED | FLAG_DROPPED | FLAG_TERM | FLAG_RECALLED,
     [TARRY_MESSAGE_REPORT] = FLAG_FAILED | FLAG_TERM,
+    [TARRY_MESSAGE_LOAD] = FLAG_DIGESTS,
+    [TARRY_MESSAGE_COMMIT] = FLAG_DIGESTS,
     [TARRY_MESSAGE_HELD] = FLAG_FETCHED,
     [TARRY_MESSAGE_FAILED] = FLAG_FETCHED,
     [TARRY_MESSAGE_STATE] = 0,
@@ -80,6 +83,12 @@ static bool has_parts(tarry_message_type type)
     return type == TARRY_MESSAGE_SIGNAL || type == TARRY_MESSAGE_PART;
 }
 
+/* Whether its answer may have to have a digest; an answer itself may be to a FETCH. */
+static bool wants_digests(tarry_message_type type)
+{
+    return type == TARRY_MESSAGE_LOAD || type == TARRY_MESSAGE_COMMIT;
+}
+
 /* Whether it says what the worker computes now. */
 static bool tells_next(tarry_message_type type)
 {
@@ -102,7 +111,9 @@ static unsigned flags_of(const tarry_message *message)
         flags |= message->limit != 0 ? FLAG_LIMIT : 0;
         flags |= message->group != NULL ? FLAG_GROUP : 0;
     } else if (codec_votes(message->type)) {
-        flags |= message->fetched ? FLAG_FETCHED : 0;
+        bool wants = wants_digests(message->type);
+        flags |= wants && message->digests ? FLAG_DIGESTS : 0;
+        flags |= !wants && message->fetched ? FLAG_FETCHED : 0;
     } else {
         flags |= message->failed ? FLAG_FAILED : 0;
         flags |= message->fate == TARRY_FATE_CREDITED ? FLAG_CREDITED : 0;
@@ -247,6 +258,7 @@ static int decode_report(const uint8_t *frame, size_t size, tarry_message *messa
         .parts = 0,
         .failed = (flags & FLAG_FAILED) != 0,
         .fetched = false,
+        .digests = false,
         .from = 0,
         .sum = {0},
         .last = {0},
@@ -295,7 +307,8 @@ static int decode_vote(const uint8_t *frame, size_t size, tarry_message *message
         .round = bytes_get(frame + 8, 8),
         .attempt = (uint32_t)bytes_get(frame + 16, 4),
         .from = (uint32_t)bytes_get(frame + 20, 4),
-        .fetched = (flags & FLAG_FETCHED) != 0,
+        .fetched = !wants_digests(type) && (flags & FLAG_FETCHED) != 0,
+        .digests = wants_digests(type) && (flags & FLAG_DIGESTS) != 0,
     };
     codec_vote_get(frame + CODEC_HEADER_BYTES, message);
     return TARRY_OK;

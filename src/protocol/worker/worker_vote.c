@@ -19,6 +19,7 @@ static void begin(tarry_worker *worker)
     tarry_effect *effect = worker_emit(worker, types[it->task]);
     effect->sum = it->sum;
     effect->from = it->from;
+    effect->digests = it->digests;
 }
 
 static int carry_out(tarry_worker *worker, const member_says *says)

@@ -10,9 +10,6 @@
 #include "engine/sum_digest.h"
 #include "runtime/clock.h"
 
-/* A digest of the parameters is told after every so many steps: it takes a pass over them. */
-enum { STEPS_PER_DIGEST = 16 };
-
 /* ---- orders and their ends ---- */
 
 /* Ends the wait of an order in progress. Without the lock: an exchange may have one of its own. */
@@ -55,10 +52,11 @@ void collective_fetch(collective *self, uint32_t from, const tarry_sum_id *sum)
     begin(self, &(collective_order){.kind = COLLECTIVE_FETCH, .sum = *sum, .from = from});
 }
 
-void collective_load(collective *self, uint32_t from, const tarry_sum_id *after)
+void collective_load(collective *self, uint32_t from, const tarry_sum_id *after, bool digests)
 {
     uint32_t source = from == self->settings.worker ? self->settings.workers : from;
-    begin(self, &(collective_order){.kind = COLLECTIVE_LOAD, .sum = *after, .from = source});
+    begin(self, &(collective_order){
+                    .kind = COLLECTIVE_LOAD, .sum = *after, .from = source, .digests = digests});
 }
 
 /* With the lock held: the order is over, and what it got is the exchange thread's to drop. */
@@ -118,10 +116,11 @@ bool collective_has_parameters(const collective *self)
     return self->settings.replica.parameters != NULL;
 }
 
+/* A pass over them; 0: there are none. */
 static uint64_t digest_parameters(collective *self, uint64_t step)
 {
     snapshots *pool = self->settings.snapshots;
-    if (step % STEPS_PER_DIGEST != 0 || !collective_has_parameters(self))
+    if (!collective_has_parameters(self))
         return 0;
     snapshot *held = snapshots_hold(pool);
     uint64_t digest = sum_digest(step, held->parameters, pool->parameters);
@@ -129,7 +128,7 @@ static uint64_t digest_parameters(collective *self, uint64_t step)
     return digest;
 }
 
-int collective_step(collective *self, const tarry_sum_id *sum, uint64_t *state)
+int collective_step(collective *self, const tarry_sum_id *sum, bool digests, uint64_t *state)
 {
     const tarry_replica *replica = &self->settings.replica;
     if (!sum_id_same(sum, &self->held))
@@ -142,7 +141,7 @@ int collective_step(collective *self, const tarry_sum_id *sum, uint64_t *state)
     if (error == TARRY_OK)
         error = publish(self);
     if (error == TARRY_OK)
-        *state = digest_parameters(self, sum->step);
+        *state = digests ? digest_parameters(self, sum->step) : 0;
     return error;
 }
 
@@ -169,8 +168,11 @@ bool collective_take(collective *self, tarry_event *event, int *error)
     if (!ended)
         return false;
     *event = self->end;
-    if (self->order.kind == COLLECTIVE_LOAD && !event->failed)
+    if (self->order.kind == COLLECTIVE_LOAD && !event->failed) {
         *error = load(self, &self->state);
+        if (*error == TARRY_OK && self->order.digests)
+            event->state = digest_parameters(self, event->sum.step);
+    }
     pthread_mutex_lock(&self->lock);
     forget_order(self);
     pthread_mutex_unlock(&self->lock);

@@ -75,8 +75,9 @@ int collective_meet(collective *self, uint32_t worker, const uint8_t *address, s
 void collective_gather(collective *self, const uint64_t *group);
 void collective_reduce(collective *self, const collective_sum *sum);
 void collective_fetch(collective *self, uint32_t from, const tarry_sum_id *sum);
-/* From itself: from the server, which has the state of a checkpoint and the id past the last. */
-void collective_load(collective *self, uint32_t from, const tarry_sum_id *after);
+/* From itself: from the server, which has the state of a checkpoint and the id past the last.
+ * digests: the event's `state` is wanted. */
+void collective_load(collective *self, uint32_t from, const tarry_sum_id *after, bool digests);
 /* Waits until nothing of the order in progress is read or written any more; its end is dropped.
  * Without one nothing happens. */
 void collective_abandon(collective *self);
@@ -91,9 +92,10 @@ bool collective_take(collective *self, tarry_event *event, int *error);
 
 /* ---- the talking thread ---- */
 
-/* Steps on the held sum, and makes the new parameters the current snapshot. *state: their digest,
- * or 0. Errors: STATE (the sum is not held), NO_MEMORY, what the replica gave. */
-int collective_step(collective *self, const tarry_sum_id *sum, uint64_t *state);
+/* Steps on the held sum, and makes the new parameters the current snapshot. *state: their digest if
+ * that is wanted and there are any, or 0. Errors: STATE (the sum is not held), NO_MEMORY, what the
+ * replica gave. */
+int collective_step(collective *self, const tarry_sum_id *sum, bool digests, uint64_t *state);
 /* A worker without parameters hands out none. */
 bool collective_has_parameters(const collective *self);
 

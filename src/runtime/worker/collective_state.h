@@ -21,6 +21,7 @@ typedef struct collective_order {
     collective_kind kind;
     tarry_sum_id sum;
     uint32_t from;         /* FETCH, LOAD */
+    bool digests;          /* LOAD: the event's `state` is wanted */
     collective_sum reduce; /* REDUCE */
 } collective_order;
 

@@ -186,7 +186,7 @@ static void step_replica(executor *self, const tarry_effect *effect)
 {
     const executor_uplink *uplink = &self->settings.uplink;
     uint64_t state = 0;
-    int error = collective_step(self->settings.collective, &effect->sum, &state);
+    int error = collective_step(self->settings.collective, &effect->sum, effect->digests, &state);
     if (error != TARRY_OK) {
         uplink->broken(uplink->user, error);
         return;
@@ -215,7 +215,7 @@ static void begin_order(executor *self, const tarry_effect *effect)
         collective_fetch(among, effect->from, &effect->sum);
         break;
     case TARRY_EFFECT_LOAD:
-        collective_load(among, effect->from, &effect->sum);
+        collective_load(among, effect->from, &effect->sum, effect->digests);
         break;
     default:
         step_replica(self, effect);

@@ -103,6 +103,8 @@ typedef enum plant {
     PLANT_LATE_ENGINE,  /* a sum that was abandoned ends all the same */
     PLANT_SUM_IN_PLACE, /* a sum that failed leaves its numbers in the coded part */
     PLANT_ANY_DIGEST,   /* sums with other bits pass as the same */
+    PLANT_NO_STATES,    /* nobody hears of the workers' parameters */
+    PLANT_NO_LIMIT,     /* an attempt that nobody answers goes on */
 } plant;
 
 /* One of the plans of a world, and what its chunks are made of. */
@@ -281,7 +283,7 @@ typedef struct cluster {
     /* where everyone gets the sum */
     bool everywhere;
     uint32_t transfer_time; /* the longest without a fault: of a sum, a fetch, a load, a step */
-    double engine_faults, transfer_faults;
+    double engine_faults, transfer_faults, flips;
     sum_log log;
     bool has_saved;
     history saved; /* the vectors' checkpoint */
@@ -295,6 +297,8 @@ typedef struct cluster {
     uint64_t steps;
     uint64_t longest; /* of a round, from its start or the last fault on, in thousandths of bound */
     uint32_t commits, returns, loads, fetches, wrong_sums; /* where everyone gets the sum */
+    uint32_t flipped,
+        differing; /* steps after which parameters were wrong; workers found to differ */
     uint32_t exact_rounds, failed_rounds, extra_attempts, passed_over, made_up, called_back,
         given_up, restarts;
     uint32_t left_early, withdrawn; /* signals before all were; attempts that were withdrawn then */

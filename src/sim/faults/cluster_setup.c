@@ -116,6 +116,13 @@ static void draw_everywhere(cluster *it)
     it->transfer_time = draws_between(&it->draws, DRAW_SETUP, 2, 0, 200);
     it->engine_faults = draws_chance(&it->draws, DRAW_SETUP, 2, 0.5) ? 0 : 0.1;
     it->transfer_faults = draws_chance(&it->draws, DRAW_SETUP, 2, 0.5) ? 0 : 0.2;
+    /* What goes wrong without a hang ends sooner, as a rule. */
+    settings->attempt_limit_ns = 3 * settings->silence_ns + 4 * (uint64_t)it->transfer_time +
+                                 it->stripes * (uint64_t)it->encode_time;
+    if (cluster_planted(it, PLANT_NO_LIMIT))
+        settings->attempt_limit_ns = 0;
+    settings->digest_steps = draws_between(&it->draws, DRAW_SETUP, 2, 0, 2);
+    it->flips = draws_chance(&it->draws, DRAW_SETUP, 2, 0.7) ? 0 : 0.1;
     cluster_note(it, "everyone gets the sum: grace %llu, transfers within %u",
                  (unsigned long long)settings->voters_grace_ns, it->transfer_time);
 }

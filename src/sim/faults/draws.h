@@ -41,6 +41,7 @@ typedef enum fault_kind {
     FAULT_REPLAN,    /* the plan changes between two rounds */
     FAULT_ENGINE,    /* a sum among workers fails, hangs, or has other bits at one of them */
     FAULT_TRANSFER,  /* a fetch or a load does */
+    FAULT_FLIP,      /* a bit of a worker's parameters changes as it steps */
     FAULT_KINDS,
 } fault_kind;
 

@@ -28,6 +28,7 @@ enum {
 /* A state: the sums stepped on, from the first state on. */
 typedef struct history {
     uint32_t count;
+    uint64_t flipped;             /* bits of the parameters that are not what the sums make them */
     tarry_sum_id sums[MAX_STEPS]; /* sums[k] is of step k + 1 */
 } history;
 
@@ -42,6 +43,7 @@ typedef struct replica {
     uint64_t token;            /* of the task */
     tarry_sum_id sum;          /* of the task */
     uint64_t ends;             /* STEP: when */
+    bool digests;              /* STEP, LOAD: a digest of the parameters is wanted */
     bool spoilt;               /* REDUCE: it ends badly, or never */
     double before[MAX_CHUNKS]; /* REDUCE: the running sum, when it began */
     history incoming;          /* LOAD: what the source had when it was asked */
@@ -51,7 +53,6 @@ typedef struct replica {
 typedef struct sum_attempt {
     tarry_sum_id name;
     uint32_t group, begun, empty; /* workers, a bit each: all, those who have begun, with zeros */
-    bool hung;                    /* somebody's engine may never end */
     bool hit;                     /* somebody's engine ended before all had begun */
     uint32_t parts;
     double scale;
@@ -94,6 +95,8 @@ tarry_sum_id history_last(const history *of);
 /* A number for the state, and a longer one; 0 for the first state. */
 uint32_t history_number(const history *of);
 uint64_t history_digest(const history *of);
+/* That of the parameters, with what is wrong about them. */
+uint64_t history_parameters(const history *of);
 /* That of the sum of this name, where nothing went wrong. */
 uint64_t everywhere_digest(const tarry_sum_id *name);
 

@@ -35,7 +35,7 @@ void everywhere_open(cluster *it, const tarry_message *signal)
     opened->name = signal->sum;
     opened->group = (uint32_t)signal->group[0];
     opened->begun = opened->empty = 0;
-    opened->hit = opened->hung = false;
+    opened->hit = false;
     opened->parts = signal->parts;
     opened->scale = signal->scale;
 }
@@ -68,15 +68,16 @@ static cluster_item *end_at(cluster *it, uint32_t worker, item_type type, uint64
     return end;
 }
 
-/* The engine fails, sooner or later, with a suspicion or without; or, if it may, never ends. */
-static void spoil(cluster *it, uint32_t worker, const sum_attempt *of, bool may_hang,
-                  random_stream *details)
+/* The engine fails, sooner or later, with a suspicion or without; or it never ends. */
+static void spoil(cluster *it, uint32_t worker, const sum_attempt *of, random_stream *details)
 {
     replica *own = &it->nodes[worker].replica;
     own->spoilt = true;
     own->token = ++it->token;
-    if (stream_chance(details, 0.3) && may_hang) {
+    if (stream_chance(details, 0.3)) {
         cluster_note(it, "the engine of worker %u hangs", worker);
+        if (!cluster_planted(it, PLANT_NO_LIMIT))
+            cluster_disturb(it, it->now + it->settings.attempt_limit_ns);
         return;
     }
     uint32_t most = stream_chance(details, 0.7) ? it->transfer_time
@@ -102,15 +103,13 @@ static void finish(cluster *it, uint32_t worker, sum_attempt *of)
         end_at(it, worker, ITEM_REDUCED, soon(it, worker))->sum.digest =
             everywhere_digest(&of->name) + 1 + worker;
     } else {
-        /* By itself one of them at most never ends: the others' answers show it. */
-        spoil(it, worker, of, !of->hung && set_size(of->group) > 1, &details);
-        of->hung = true;
+        spoil(it, worker, of, &details);
     }
 }
 
 /* Somebody in the group is gone, which the server will notice, or can't be reached by all, which
  * the engines do: where all have begun, some may still end well. */
-static void hit(cluster *it, sum_attempt *of, bool gone)
+static void hit(cluster *it, sum_attempt *of)
 {
     bool begun = of->begun == of->group;
     of->hit = of->hit || !begun;
@@ -118,7 +117,7 @@ static void hit(cluster *it, sum_attempt *of, bool gone)
         random_stream *draw = &it->draws.streams[DRAW_TROUBLE][worker];
         if (in(of->begun, worker) && makes(it, worker, of) && !it->nodes[worker].replica.spoilt &&
             (!begun || stream_chance(draw, 0.5)))
-            spoil(it, worker, of, gone, draw);
+            spoil(it, worker, of, draw);
     }
 }
 
@@ -150,7 +149,7 @@ void everywhere_reduce(cluster *it, uint32_t worker, const tarry_effect *effect)
         of->hit = of->hit || (in(of->group, other) && (it->nodes[other].machine == NULL ||
                                                        everywhere_parted(it, worker, other)));
     if (of->hit)
-        hit(it, of, false);
+        hit(it, of);
     for (uint32_t each = 0; each < it->workers && !of->hit && of->begun == of->group; each++)
         if (in(of->group, each))
             finish(it, each, of);
@@ -162,7 +161,7 @@ void everywhere_end_task(cluster *it, uint32_t worker)
     sum_attempt *of = own->task == TASK_REDUCE ? everywhere_attempt(it, &own->sum) : NULL;
     own->task = TASK_NONE;
     if (of != NULL)
-        hit(it, of, true);
+        hit(it, of);
 }
 
 /* How long a fetch, a load or a step takes; *failed: whether a fault ends it. */
@@ -197,6 +196,7 @@ void everywhere_transfer(cluster *it, uint32_t worker, const tarry_effect *effec
     bool failed, load = effect->type == TARRY_EFFECT_LOAD;
     cluster_note(it, "worker %u %s from %u", worker, load ? "loads" : "fetches", effect->from);
     begin(it, worker, load ? TASK_LOAD : TASK_FETCH, &effect->sum);
+    own->digests = effect->digests;
     uint64_t time = transfer_end(it, worker, &failed);
     if (load)
         failed = !take_state(it, worker, effect, &own->incoming) || failed;
@@ -215,6 +215,13 @@ void everywhere_step(cluster *it, uint32_t worker, const tarry_effect *effect)
     if (it->broken != NULL)
         return;
     own->state.sums[own->state.count++] = own->held;
+    own->digests = effect->digests;
+    random_stream details;
+    if (draws_fault(&it->draws, FAULT_FLIP, worker, it->flips, &details)) {
+        own->state.flipped ^= 1 + stream_between(&details, 0, 2);
+        cluster_note(it, "worker %u: its parameters are not right any more", worker);
+        it->flipped++;
+    }
     invariants_of_state(it, worker);
     own->ends = soon(it, worker);
     end_at(it, worker, ITEM_STEPPED, own->ends);
@@ -234,5 +241,5 @@ void everywhere_part(cluster *it, uint32_t worker, random_stream *details)
     uint32_t known = it->attempt_count < MAX_ATTEMPTS ? it->attempt_count : MAX_ATTEMPTS;
     for (uint32_t i = 0; i < known; i++)
         if (in(it->attempts[i].group, worker) && in(it->attempts[i].group, other))
-            hit(it, &it->attempts[i], false);
+            hit(it, &it->attempts[i]);
 }

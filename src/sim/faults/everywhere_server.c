@@ -98,6 +98,8 @@ tarry_event everywhere_forge(const cluster *it, const tarry_event *event, tarry_
         message->from = TARRY_NO_WORKER;
     } else if (message->type == TARRY_MESSAGE_HELD && cluster_planted(it, PLANT_ANY_DIGEST)) {
         message->sum.digest = everywhere_digest(&message->sum);
+    } else if (message->type == TARRY_MESSAGE_STATE && cluster_planted(it, PLANT_NO_STATES)) {
+        message->state = 0;
     }
     return given;
 }

@@ -38,6 +38,11 @@ uint64_t history_digest(const history *of)
     return digest;
 }
 
+uint64_t history_parameters(const history *of)
+{
+    return history_digest(of) ^ of->flipped;
+}
+
 uint32_t history_number(const history *of)
 {
     return (uint32_t)history_digest(of);
@@ -92,6 +97,7 @@ static void take_loaded(cluster *it, const cluster_item *due, tarry_event *event
         return;
     own->state = own->incoming;
     own->held = (tarry_sum_id){0};
+    event->state = own->digests ? history_parameters(&own->state) : 0;
     it->loads++;
     if (cluster_planted(it, PLANT_LATE_LOAD)) {
         cluster_item *again =
@@ -120,7 +126,7 @@ void everywhere_task_over(cluster *it, const cluster_item *due)
         take_loaded(it, due, &event);
     } else if (due->type == ITEM_STEPPED) {
         event.type = TARRY_EVENT_STEPPED;
-        event.state = history_digest(&own->state);
+        event.state = own->digests ? history_parameters(&own->state) : 0;
     } else {
         event.type = TARRY_EVENT_REDUCED;
         if (!due->failed)

@@ -63,6 +63,10 @@ void invariants_of_stepping(cluster *it, uint32_t worker, const tarry_sum_id *su
 void invariants_of_state(cluster *it, uint32_t worker);
 void invariants_of_computing(cluster *it, uint32_t worker);
 void invariants_of_entry(cluster *it, const tarry_sum_id *sum);
+/* Whether parameters that are compared are not the same among these. */
+bool invariants_see_split(const cluster *it, uint32_t workers);
+void invariants_of_voters(cluster *it, const tarry_message *signal);
+void invariants_of_stray(cluster *it, uint32_t worker); /* that is told to differ from most */
 void invariants_of_return(cluster *it, const tarry_sum_id *sum); /* NULL: the run ends instead */
 /* The same: the server took `event` and answered. Gives back whether it should have taken it: of
  * what is said of sums, that is its affair. */

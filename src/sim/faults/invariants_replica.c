@@ -122,3 +122,41 @@ void invariants_of_entry(cluster *it, const tarry_sum_id *sum)
     else if (everywhere_attempt(it, sum) == NULL)
         invariant_broken(it, "one_attempt_for_all", "attempt %u was never signalled", sum->attempt);
 }
+
+static bool differ(const cluster *it, uint32_t worker, uint32_t other)
+{
+    const cluster_node *a = &it->nodes[worker], *b = &it->nodes[other];
+    return a->machine != NULL && b->machine != NULL &&
+           history_parameters(&a->replica.state) != history_parameters(&b->replica.state);
+}
+
+bool invariants_see_split(const cluster *it, uint32_t workers)
+{
+    uint32_t steps = it->log.committed.count, every = it->settings.digest_steps;
+    if (every == 0 || steps == 0 || steps % every != 0 || workers == 0)
+        return false;
+    uint32_t first = (uint32_t)__builtin_ctz(workers);
+    for (uint32_t worker = first; worker < it->workers; worker++)
+        if ((workers & bit(worker)) && differ(it, first, worker))
+            return true;
+    return false;
+}
+
+void invariants_of_voters(cluster *it, const tarry_message *signal)
+{
+    if (invariants_see_split(it, (uint32_t)signal->group[0]))
+        invariant_broken(it, "who_differs_loads", "not all of %#x have the same parameters",
+                         (uint32_t)signal->group[0]);
+}
+
+void invariants_of_stray(cluster *it, uint32_t worker)
+{
+    it->differing++;
+    /* Of who has crashed the server may not know it yet: what it was is not there any more. */
+    bool gone = it->nodes[worker].machine == NULL;
+    for (uint32_t other = 0; other < it->workers; other++)
+        if (gone || differ(it, worker, other) ||
+            (it->model.members[other].present && it->nodes[other].machine == NULL))
+            return;
+    invariant_broken(it, "who_differs_loads", "worker %u has what all have", worker);
+}

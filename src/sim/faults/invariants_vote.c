@@ -141,6 +141,7 @@ static void take_signal(cluster *it, const tarry_effect *effect)
             .company = votes->company,
         };
         everywhere_open(it, &effect->message);
+        invariants_of_voters(it, &effect->message);
     }
     votes->of[effect->worker] = BALLOT_WAITING;
 }
@@ -160,11 +161,21 @@ static bool gives_up(const ballots *votes, const tarry_effect *effect)
 static void leave_out(cluster *it, const tarry_effect *effect)
 {
     model_member *member = &it->model.members[effect->worker];
+    if (effect->reason == TARRY_ABSENT_DIFFERS) {
+        invariants_of_stray(it, effect->worker);
+        it->votes.of[effect->worker] = BALLOT_NONE;
+        it->votes.busy &= ~bit(effect->worker);
+        model_arrive_again(&it->model, it->now, effect->worker, effect->reason);
+        return;
+    }
     bool suspected = effect->reason == TARRY_ABSENT_LATE && effect->limit_ns == 0;
     if (!suspected && effect->reason != TARRY_ABSENT_FAILED) /* its part is out */
         it->votes.of[effect->worker] = BALLOT_NONE;
     if (effect->reason != TARRY_ABSENT_LATE)
         return;
+    if (effect->waited_ns < effect->limit_ns)
+        invariant_broken(it, "passing_over_the_late_loses_nothing", "worker %u: before its limit",
+                         effect->worker);
     it->passed_over++;
     if (suspected) {
         model_exclude(&it->model, bit(effect->worker), TARRY_ABSENT_LATE);
@@ -211,7 +222,8 @@ bool invariants_allow_waiting(const cluster *it)
         const model_member *member = &it->model.members[worker];
         behind |= member->present && member->excluded && !member->put_off ? bit(worker) : 0;
     }
-    return set_size(ready) < 2 || (able(it) & it->votes.busy) != 0 || behind != 0;
+    return set_size(ready) < 2 || (able(it) & it->votes.busy) != 0 || behind != 0 ||
+           invariants_see_split(it, ready);
 }
 
 void invariants_of_group(cluster *it, uint32_t told)
@@ -230,7 +242,7 @@ bool invariants_of_end(cluster *it, const tarry_effects *effects)
     for (size_t i = 0; i < effects->count; i++)
         if (effects->items[i].type == TARRY_EFFECT_DONE)
             error = effects->items[i].result->error;
-    if (error == TARRY_ERROR_DIFFER && it->wrong_sums < MOST_DIFFERING)
+    if (error == TARRY_ERROR_DIFFER && it->wrong_sums < MOST_DIFFERING && it->flipped == 0)
         invariant_broken(it, "ends_only_for_a_reason", "sums differ, of %u wrong ones",
                          it->wrong_sums);
     if (error == TARRY_ERROR_LINKS && it->model.attempt < attempts)

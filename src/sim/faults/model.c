@@ -536,6 +536,13 @@ bool model_call_back(server_model *it, uint64_t now)
     return called > 0;
 }
 
+void model_arrive_again(server_model *it, uint64_t now, uint32_t worker, tarry_absence reason)
+{
+    it->left[reason] |= bit(worker);
+    join(it, now, worker);
+    it->members[worker].called_back = true;
+}
+
 bool model_event(server_model *it, uint64_t now, const tarry_event *event)
 {
     model_member *member = &it->members[event->worker];

@@ -12,7 +12,7 @@
 
 #include <tarry/server.h>
 
-enum { ABSENCES = TARRY_ABSENT_FAILED + 1 };
+enum { ABSENCES = TARRY_ABSENT_DIFFERS + 1 };
 enum { MAX_WORKERS = 12, MAX_CHUNKS = 12, MAX_PARTS = 3, MAX_STRIPES = 5 };
 
 typedef enum model_phase { MODEL_IDLE, MODEL_COMPUTING, MODEL_CODING } model_phase;
@@ -141,6 +141,8 @@ bool model_foresees(const server_model *it, uint64_t now, uint32_t late, uint64_
 void model_exclude(server_model *it, uint32_t late, tarry_absence reason);
 /* Those who were excluded for being late come anew. False: there are none. */
 bool model_call_back(server_model *it, uint64_t now);
+/* The worker arrives anew, as the server says, which goes on without what it was. */
+void model_arrive_again(server_model *it, uint64_t now, uint32_t worker, tarry_absence reason);
 
 /* `limit` of this attempt's signals. */
 double model_limit(const server_model *it);

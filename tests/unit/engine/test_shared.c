@@ -167,22 +167,21 @@ static void threads_get_sum_after_sum(void **state)
 
 /* After any number of steps some abandon, and sum without one; the others stay in the first sum, as
  * if stopped, or go on with it between the steps of the second. Whatever is done is right. */
-static void abandon_at_any_step(void **state)
+static void abandon_sums_of(size_t first, size_t second, uint64_t seed)
 {
-    (void)state;
     enum { COUNT = 4, LEFT = COUNT - 1 };
-    uint64_t seed = test_seed("abandon", 12);
     random_stream stream = random_stream_make(seed, RANDOM_TEST, 1, 0);
     engine_group all, fewer = {.count = LEFT};
     make_engines(&all, COUNT, SMALL / 2);
-    sum_case *whole = sum_case_make(1500, 2, COUNT, false, seed);
-    sum_case *rest = sum_case_make(1300, 1, LEFT, true, seed);
+    sum_case *whole = sum_case_make(first, 2, COUNT, false, seed);
+    sum_case *rest = sum_case_make(second, 1, LEFT, true, seed);
     bool ended = false;
     for (uint64_t steps = 0, epoch = 1; !ended; steps++, epoch += 2) {
         engine_group_form(&all, epoch);
         engine_group_start(&all, whole, (uint32_t)epoch);
         ended = engine_group_run(&all, seed + steps, steps + 1) <= steps;
         uint32_t out = random_below(&stream, COUNT);
+        bool rests = random_below(&stream, 2) == 1; /* until the others are in the next sum */
         for (uint32_t i = 0, j = 0; i < COUNT; i++) {
             if (all.progress[i].state == TARRY_ENGINE_DONE)
                 sum_case_check(whole, all.sums[i]);
@@ -194,9 +193,11 @@ static void abandon_at_any_step(void **state)
         for (uint32_t i = 0; i < LEFT; i++) {
             fewer.engines[i]->methods->abandon(fewer.engines[i]);
             assert_int_equal(engine_group_form_one(&fewer, i, epoch + 1, NULL), TARRY_OK);
-            engine_group_step(&all, out);
+            if (!rests)
+                engine_group_step(&all, out);
             engine_group_start_one(&fewer, i, rest, (uint32_t)epoch);
-            engine_group_step(&all, out);
+            if (!rests)
+                engine_group_step(&all, out);
         }
         for (uint64_t k = 0; k < 40 && steps % 2 == 0; k++) {
             engine_group_run(&fewer, seed + k, 1 + random_below(&stream, 4));
@@ -214,6 +215,15 @@ static void abandon_at_any_step(void **state)
     sum_case_free(rest);
     free_engines(&all);
     engine_group_release_sums(&fewer);
+}
+
+static void abandon_at_any_step(void **state)
+{
+    (void)state;
+    uint64_t seed = test_seed("abandon", 12);
+    abandon_sums_of(1500, 1300, seed);
+    for (uint64_t i = 1; i <= 20; i++)
+        abandon_sums_of(90, 90, seed + i); /* one stripe each, of another length */
 }
 
 /* The others of a member that abandons fail, and do not wait for it. */

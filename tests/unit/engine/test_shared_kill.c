@@ -30,8 +30,8 @@ enum {
     DIMENSION = 700, /* at most: some stripes */
     NUMBERS = 1024,  /* of a segment */
     CALLS = 40,      /* at most, after which the member gives up: the others will not go on */
-    TRIALS = 24,
-    TRIALS_LONG = 1000,
+    TRIALS = 8,
+    TRIALS_LONG = 100,
 };
 
 /* What both processes see. */

@@ -78,6 +78,7 @@ static void draw(random_stream *stream, tarry_message_type type, sample *drawn)
     drawn->message.scale = 1 / random_uniform(stream);
     drawn->message.from = random_u32(stream);
     drawn->message.fetched = random_below(stream, 2) == 1;
+    drawn->message.digests = random_below(stream, 2) == 1;
     drawn->message.group = random_below(stream, 2) == 1 ? drawn->group : NULL;
     drawn->message.psi = drawn->psi;
     drawn->message.stripes = drawn->stripes;
@@ -134,6 +135,8 @@ static void assert_same_vote(const tarry_message *read, const tarry_message *sen
     assert_int_equal(read->from, type >= TARRY_MESSAGE_ASK ? sent->from : 0);
     bool held = type == TARRY_MESSAGE_HELD || type == TARRY_MESSAGE_FAILED;
     assert_int_equal(read->fetched, held && sent->fetched);
+    bool steps = type == TARRY_MESSAGE_LOAD || type == TARRY_MESSAGE_COMMIT;
+    assert_int_equal(read->digests, steps && sent->digests);
 }
 
 static void every_message_survives_the_wire(void **state)

@@ -452,13 +452,13 @@ static void sum_is_made_by_the_group_and_held(void **state)
     assert_true(own->holds && own->held.digest == event.sum.digest);
 
     uint64_t digest;
-    assert_int_equal(collective_step(own->among, &event.sum, &digest), TARRY_OK);
+    assert_int_equal(collective_step(own->among, &event.sum, true, &digest), TARRY_OK);
     assert_true(own->steps == 1 && own->state == 2 && own->holds);
     snapshot *now = snapshots_hold(&own->pool);
     assert_true(now->parameters[0] == 2);
     snapshots_release(&own->pool, now);
     event.sum.digest++;
-    assert_int_equal(collective_step(own->among, &event.sum, &digest), TARRY_ERROR_STATE);
+    assert_int_equal(collective_step(own->among, &event.sum, true, &digest), TARRY_ERROR_STATE);
     assert_true(own->state == 2);
 }
 
@@ -531,7 +531,7 @@ static void fetched_sum_counts_only_with_its_digest(void **state)
     assert_false(take_good(own).failed);
     assert_true(own->holds && own->held.digest == sum.digest);
     uint64_t digest;
-    assert_int_equal(collective_step(own->among, &sum, &digest), TARRY_OK);
+    assert_int_equal(collective_step(own->among, &sum, true, &digest), TARRY_OK);
     assert_true(own->state == 4);
 }
 
@@ -542,7 +542,7 @@ static void state_is_loaded_when_its_end_is_taken(void **state)
     const tarry_sum_id last = {.step = 8, .term = 2, .attempt = 3, .digest = 5};
     memcpy(own->bytes, &theirs, sizeof(theirs));
     /* Abandoned after it was got: nothing has changed. */
-    collective_load(own->among, 2, &last);
+    collective_load(own->among, 2, &last, false);
     await_begun(own, &own->paths, 1);
     tell(own, &own->paths, 1);
     pthread_mutex_lock(&own->lock);
@@ -553,7 +553,7 @@ static void state_is_loaded_when_its_end_is_taken(void **state)
     collective_abandon(own->among);
     assert_true(own->state == 0);
 
-    collective_load(own->among, 2, &last);
+    collective_load(own->among, 2, &last, false);
     await_begun(own, &own->paths, 2);
     tell(own, &own->paths, 1);
     tarry_event event = take_good(own);
@@ -568,7 +568,7 @@ static void replica_that_fails_is_told(void **state)
 {
     bench *own = *state;
     own->error = TARRY_ERROR_NUMERICAL;
-    collective_load(own->among, 2, &(tarry_sum_id){.step = 1});
+    collective_load(own->among, 2, &(tarry_sum_id){.step = 1}, false);
     await_begun(own, &own->paths, 1);
     tell(own, &own->paths, 1);
     int error;

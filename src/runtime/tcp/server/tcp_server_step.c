@@ -53,6 +53,7 @@ static void on_left_out(void *user, const tarry_effect *effect)
         break;
     case TARRY_ABSENT_LATE:
     case TARRY_ABSENT_FAILED:
+    case TARRY_ABSENT_DIFFERS:
         member->state = WIRE_WORKER_LATE;
         break;
     }

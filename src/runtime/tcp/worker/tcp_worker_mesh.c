@@ -66,11 +66,24 @@ static void tell_unreached(void *user, uint32_t other, const char *why)
     tell_failure(user, text);
 }
 
+/* Where others reach this worker; NULL: where it listens. On all of its addresses that is the one
+ * that it has towards the server. */
+static const char *advertised(const tarry_tcp_worker *worker)
+{
+    address found[ADDRESS_MOST];
+    uint32_t count;
+    if (worker->advertise != NULL || worker->listen == NULL ||
+        address_resolve(worker->listen, true, found, &count, NULL) != TARRY_OK ||
+        !address_is_wildcard(&found[0]))
+        return worker->advertise;
+    return worker->job.offer.local;
+}
+
 static int open_mesh(tarry_tcp_worker *worker, tarry_diagnostic *diagnostic)
 {
     const mesh_settings settings = {
         .listen = worker->listen != NULL ? worker->listen : worker->job.offer.local,
-        .advertise = worker->advertise,
+        .advertise = advertised(worker),
         .credentials = worker->credentials,
         .silence_ns = worker->job.offer.welcome.silence_ns,
         .unreached = tell_unreached,

@@ -1,0 +1,626 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The clauses of the vote (docs/collective.md), at the coordinator: a story each. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <tarry/error.h>
+
+#include "base/sum_id.h"
+#include "protocol/vote/vote.h"
+
+enum { WORKERS = 5, ORDERS = 64, GRACE = 1000, STEPS_PER_DIGEST = 2 };
+enum { RIGHT = 77, WRONG = 78 }; /* digests */
+
+static const tarry_sum_id none = {0};
+
+typedef struct desk {
+    vote *it;
+    uint64_t now;
+    vote_outcome outcome; /* of the last act */
+    vote_order given[ORDERS];
+    size_t count, seen;
+    vote_order last[WORKERS]; /* that is to be answered */
+} desk;
+
+static void give(void *user, const vote_order *order)
+{
+    desk *own = user;
+    assert_true(own->count < ORDERS);
+    own->given[own->count++] = *order;
+    if (order->type != TARRY_MESSAGE_BREAK)
+        own->last[order->worker] = *order;
+}
+
+static void act(desk *own)
+{
+    vote_compare(own->it);
+    own->outcome = vote_act(own->it, own->now, true, give, own);
+}
+
+static void passes(desk *own, uint64_t time)
+{
+    own->now += time;
+    act(own);
+}
+
+/* The next order, which is of this type and to this worker. */
+static const vote_order *expect(desk *own, tarry_message_type type, uint32_t worker)
+{
+    assert_true(own->seen < own->count);
+    const vote_order *order = &own->given[own->seen++];
+    assert_int_equal(order->type, type);
+    assert_int_equal(order->worker, worker);
+    return order;
+}
+
+static void expect_nothing(const desk *own)
+{
+    assert_int_equal(own->seen, own->count);
+}
+
+static bool says(desk *own, uint32_t worker, const tarry_message *message)
+{
+    bool counts = vote_told(own->it, own->now, worker, message);
+    act(own);
+    return counts;
+}
+
+/* STATE, in answer to the last order. */
+static bool has(desk *own, uint32_t worker, tarry_sum_id last, tarry_sum_id held, uint64_t state)
+{
+    const vote_order *order = &own->last[worker];
+    bool loads = order->type == TARRY_MESSAGE_LOAD;
+    return says(own, worker,
+                &(tarry_message){
+                    .type = TARRY_MESSAGE_STATE,
+                    .attempt = order->count,
+                    .last = last,
+                    .sum = held,
+                    .state = state,
+                    .from = loads ? order->from : TARRY_NO_WORKER,
+                });
+}
+
+static tarry_sum_id sum_of(const desk *own, uint64_t digest)
+{
+    tarry_sum_id sum = own->it->pending;
+    sum.digest = digest;
+    return sum;
+}
+
+static bool holds(desk *own, uint32_t worker, uint64_t digest)
+{
+    return says(own, worker,
+                &(tarry_message){.type = TARRY_MESSAGE_HELD,
+                                 .sum = sum_of(own, digest),
+                                 .from = TARRY_NO_WORKER});
+}
+
+static bool fails(desk *own, uint32_t worker, uint32_t suspect)
+{
+    return says(
+        own, worker,
+        &(tarry_message){.type = TARRY_MESSAGE_FAILED, .sum = sum_of(own, 0), .from = suspect});
+}
+
+/* The end of a FETCH. */
+static bool fetches(desk *own, uint32_t worker, bool good)
+{
+    const vote_order *order = &own->last[worker];
+    assert_int_equal(order->type, TARRY_MESSAGE_FETCH);
+    return says(own, worker,
+                &(tarry_message){
+                    .type = good ? TARRY_MESSAGE_HELD : TARRY_MESSAGE_FAILED,
+                    .sum = order->sum,
+                    .attempt = order->count,
+                    .fetched = true,
+                    .from = order->from,
+                });
+}
+
+static void joins(desk *own, uint32_t worker)
+{
+    vote_joined(own->it, worker);
+    act(own);
+    expect(own, TARRY_MESSAGE_ASK, worker);
+}
+
+static void is_lost(desk *own, uint32_t worker)
+{
+    vote_lost(own->it, worker);
+    act(own);
+}
+
+/* The first `count` workers are there, with the first state. */
+static void begin(desk *own, uint32_t count)
+{
+    const vote_settings settings = {.workers = WORKERS,
+                                    .grace_ns = GRACE,
+                                    .attempts_most = 3,
+                                    .digest_steps = STEPS_PER_DIGEST};
+    *own = (desk){0};
+    assert_int_equal(vote_create(&settings, NULL, &own->it), TARRY_OK);
+    vote_round(own->it);
+    for (uint32_t worker = 0; worker < count; worker++) {
+        joins(own, worker);
+        assert_true(has(own, worker, none, none, 0));
+    }
+    expect_nothing(own);
+}
+
+static void end(desk *own)
+{
+    expect_nothing(own);
+    vote_free(own->it);
+}
+
+static void opens(desk *own, uint64_t group)
+{
+    assert_true(vote_may_open(own->it));
+    vote_open(own->it, &group);
+    act(own);
+}
+
+static tarry_sum_id logs(desk *own)
+{
+    assert_int_equal(own->outcome, VOTE_LOG);
+    tarry_sum_id sum = own->it->pending;
+    assert_true(vote_logged(own->it, &sum));
+    act(own);
+    return sum;
+}
+
+/* A step of the workers in `group`; each of whom tells the digest of its parameters. */
+static tarry_sum_id steps(desk *own, uint64_t group, const uint64_t *states)
+{
+    opens(own, group);
+    for (uint32_t worker = 0; worker < WORKERS; worker++)
+        if (group >> worker & 1)
+            assert_true(holds(own, worker, RIGHT));
+    tarry_sum_id sum = logs(own);
+    for (uint32_t worker = 0; worker < WORKERS; worker++)
+        if (group >> worker & 1)
+            assert_int_equal(expect(own, TARRY_MESSAGE_COMMIT, worker)->digests,
+                             sum.step % STEPS_PER_DIGEST == 0);
+    for (uint32_t worker = 0; worker < WORKERS; worker++)
+        if (group >> worker & 1)
+            assert_true(has(own, worker, sum, sum, states == NULL ? 0 : states[worker]));
+    return sum;
+}
+
+static void names_have_a_term(void **state)
+{
+    (void)state;
+    desk own;
+    begin(&own, 0);
+    const tarry_sum_id log[2] = {{.step = 4, .term = 2, .attempt = 9, .digest = RIGHT}, {0}};
+    vote_restart(own.it, log, 3);
+    for (uint32_t worker = 0; worker < 2; worker++) {
+        joins(&own, worker);
+        assert_true(has(&own, worker, log[0], none, 0));
+    }
+    opens(&own, 3);
+    assert_true(own.it->pending.step == 5 && own.it->pending.term == 3 &&
+                own.it->pending.attempt == 1);
+    end(&own);
+}
+
+static void steps_that_the_log_does_not_know_count_for_nothing(void **state)
+{
+    (void)state;
+    desk own;
+    begin(&own, 2);
+    tarry_sum_id last = steps(&own, 3, NULL);
+    tarry_sum_id other = last;
+    other.digest = WRONG;
+    joins(&own, 2);
+    assert_true(has(&own, 2, other, none, 0));
+    assert_true(sum_id_same(&expect(&own, TARRY_MESSAGE_LOAD, 2)->sum, &last));
+    other = last;
+    other.step += 7;
+    joins(&own, 3);
+    assert_true(has(&own, 3, other, none, 0));
+    expect(&own, TARRY_MESSAGE_LOAD, 3);
+    end(&own);
+}
+
+static void the_behind_get_commit_then_a_sum_then_the_state(void **state)
+{
+    (void)state;
+    desk own;
+    begin(&own, 3);
+    tarry_sum_id first = steps(&own, 7, NULL), last = steps(&own, 7, NULL);
+    is_lost(&own, 2);
+    joins(&own, 2);
+    assert_true(has(&own, 2, first, last, 0)); /* it has come back with the sum */
+    assert_true(sum_id_same(&expect(&own, TARRY_MESSAGE_COMMIT, 2)->sum, &last));
+    joins(&own, 2);
+    assert_true(has(&own, 2, first, none, 0));
+    assert_true(sum_id_same(&expect(&own, TARRY_MESSAGE_FETCH, 2)->sum, &last));
+    assert_true(fetches(&own, 2, true));
+    expect(&own, TARRY_MESSAGE_COMMIT, 2);
+    joins(&own, 3); /* with the first state, of which nobody has the sums any more */
+    assert_true(has(&own, 3, none, none, 0));
+    expect(&own, TARRY_MESSAGE_LOAD, 3);
+    assert_false(vote_takes_part(own.it, 3));
+    end(&own);
+}
+
+static void a_loaded_state_counts_only_as_what_it_is(void **state)
+{
+    (void)state;
+    desk own;
+    begin(&own, 2);
+    tarry_sum_id last = steps(&own, 3, NULL);
+    joins(&own, 2);
+    assert_true(has(&own, 2, (tarry_sum_id){.step = 9, .digest = 1}, none, 0));
+    expect(&own, TARRY_MESSAGE_LOAD, 2);
+    assert_true(has(&own, 2, none, none, 0)); /* it has failed */
+    assert_false(vote_takes_part(own.it, 2));
+    passes(&own, GRACE);
+    expect(&own, TARRY_MESSAGE_LOAD, 2); /* once more */
+    assert_true(has(&own, 2, last, none, 0));
+    assert_true(vote_takes_part(own.it, 2));
+    end(&own);
+}
+
+static void who_comes_later_is_no_voter(void **state)
+{
+    (void)state;
+    desk own;
+    begin(&own, 2);
+    opens(&own, 3);
+    joins(&own, 2);
+    assert_true(has(&own, 2, none, none, 0));
+    assert_true(holds(&own, 0, RIGHT) && holds(&own, 1, RIGHT));
+    logs(&own); /* 2 has nothing to say */
+    expect(&own, TARRY_MESSAGE_COMMIT, 0);
+    expect(&own, TARRY_MESSAGE_COMMIT, 1);
+    expect(&own, TARRY_MESSAGE_FETCH, 2);
+    end(&own);
+}
+
+static void who_comes_back_with_this_very_sum_votes(void **state)
+{
+    (void)state;
+    desk own;
+    begin(&own, 3);
+    opens(&own, 7);
+    tarry_sum_id sum = sum_of(&own, RIGHT);
+    is_lost(&own, 2);
+    expect(&own, TARRY_MESSAGE_BREAK, 0);
+    expect(&own, TARRY_MESSAGE_BREAK, 1);
+    assert_true(fails(&own, 0, 2));
+    joins(&own, 2);
+    assert_true(has(&own, 2, none, sum, 0));
+    assert_int_equal(expect(&own, TARRY_MESSAGE_FETCH, 0)->from, 2);
+    assert_true(fails(&own, 1, 2));
+    expect(&own, TARRY_MESSAGE_FETCH, 1);
+    assert_true(fetches(&own, 0, true) && fetches(&own, 1, true));
+    assert_true(
+        sum_id_same(&(tarry_sum_id){.step = 1, .term = 1, .attempt = 1, .digest = RIGHT}, &sum));
+    logs(&own);
+    own.seen = own.count;
+    end(&own);
+}
+
+static void one_alone_waits_for_the_grace(void **state)
+{
+    (void)state;
+    desk own;
+    begin(&own, 1);
+    assert_false(vote_may_open(own.it));
+    passes(&own, GRACE);
+    opens(&own, 1);
+    assert_true(holds(&own, 0, RIGHT));
+    logs(&own);
+    expect(&own, TARRY_MESSAGE_COMMIT, 0);
+    end(&own);
+
+    begin(&own, 2); /* of two voters one is left: it alone does not do */
+    opens(&own, 3);
+    assert_true(holds(&own, 0, RIGHT));
+    is_lost(&own, 1);
+    assert_int_equal(own.outcome, VOTE_GOES_ON);
+    passes(&own, GRACE);
+    logs(&own);
+    expect(&own, TARRY_MESSAGE_COMMIT, 0);
+    end(&own);
+}
+
+static void an_answer_counts_for_its_order_alone(void **state)
+{
+    (void)state;
+    desk own;
+    begin(&own, 3);
+    opens(&own, 7);
+    assert_true(fails(&own, 2, TARRY_NO_WORKER));
+    expect(&own, TARRY_MESSAGE_BREAK, 0);
+    expect(&own, TARRY_MESSAGE_BREAK, 1);
+    assert_true(holds(&own, 0, RIGHT));
+    expect(&own, TARRY_MESSAGE_FETCH, 2);
+    assert_false(holds(&own, 2, RIGHT)); /* its engine's late end is none to the FETCH */
+    assert_false(fails(&own, 2, 0));
+    own.last[2].count++;
+    assert_false(fetches(&own, 2, true)); /* nor is the end of another FETCH */
+    own.last[2].count--;
+    assert_true(fetches(&own, 2, true));
+    assert_false(fetches(&own, 2, true));
+    own.last[1].count = 99;
+    assert_false(has(&own, 1, none, none, 0)); /* a STATE that nobody asked for */
+    assert_true(holds(&own, 1, RIGHT));
+    logs(&own);
+    own.seen = own.count;
+    end(&own);
+}
+
+static void sums_that_differ_are_void_and_three_in_a_row_the_end(void **state)
+{
+    (void)state;
+    desk own;
+    begin(&own, 3);
+    for (int i = 0; i < 3; i++) {
+        opens(&own, 7);
+        assert_true(holds(&own, 0, RIGHT) && holds(&own, 1, WRONG) && holds(&own, 2, RIGHT));
+        assert_int_equal(own.outcome, i < 2 ? VOTE_VOID : VOTE_DIFFERS);
+    }
+    assert_true(vote_at_fault(own.it, 1) && !vote_at_fault(own.it, 0));
+    end(&own);
+}
+
+static void no_attempt_begins_beside_a_holder(void **state)
+{
+    (void)state;
+    desk own;
+    begin(&own, 3);
+    opens(&own, 7);
+    assert_true(fails(&own, 1, 2));
+    expect(&own, TARRY_MESSAGE_BREAK, 0);
+    expect(&own, TARRY_MESSAGE_BREAK, 2);
+    assert_true(holds(&own, 0, RIGHT));
+    assert_int_equal(expect(&own, TARRY_MESSAGE_FETCH, 1)->from, 0);
+    assert_true(fails(&own, 2, 1));
+    expect(&own, TARRY_MESSAGE_FETCH, 2);
+    assert_int_equal(own.outcome, VOTE_GOES_ON);
+    assert_true(fetches(&own, 1, true));
+    assert_true(fetches(&own, 2, false));
+    assert_int_equal(own.outcome, VOTE_LOG); /* 2 is set aside: two hold it */
+    assert_int_equal(own.it->members[2].answer, VOTE_NONE);
+    logs(&own);
+    own.seen = own.count;
+    end(&own);
+
+    begin(&own, 2); /* the only holder can pass it to nobody */
+    opens(&own, 3);
+    assert_true(fails(&own, 1, 0));
+    expect(&own, TARRY_MESSAGE_BREAK, 0);
+    assert_true(holds(&own, 0, RIGHT));
+    expect(&own, TARRY_MESSAGE_FETCH, 1);
+    assert_true(fetches(&own, 1, false));
+    assert_int_equal(own.outcome, VOTE_VOID);
+    end(&own);
+}
+
+static void a_sum_that_its_only_voter_holds_is_fetched_first(void **state)
+{
+    (void)state;
+    desk own;
+    begin(&own, 3);
+    opens(&own, 3);
+    is_lost(&own, 1);
+    expect(&own, TARRY_MESSAGE_BREAK, 0);
+    assert_true(holds(&own, 0, RIGHT));
+    assert_int_equal(expect(&own, TARRY_MESSAGE_FETCH, 2)->from, 0);
+    assert_int_equal(own.outcome, VOTE_GOES_ON);
+    assert_true(fetches(&own, 2, true));
+    logs(&own);
+    own.seen = own.count;
+    end(&own);
+}
+
+static void commit_comes_after_the_log(void **state)
+{
+    (void)state;
+    desk own;
+    begin(&own, 2);
+    opens(&own, 3);
+    assert_true(holds(&own, 0, RIGHT));
+    expect_nothing(&own); /* one of them is not enough */
+    assert_true(holds(&own, 1, RIGHT));
+    assert_int_equal(own.outcome, VOTE_LOG);
+    expect_nothing(&own);
+    tarry_sum_id other = own.it->pending;
+    other.digest = WRONG;
+    assert_false(vote_logged(own.it, &other));
+    logs(&own);
+    expect(&own, TARRY_MESSAGE_COMMIT, 0);
+    expect(&own, TARRY_MESSAGE_COMMIT, 1);
+    end(&own);
+}
+
+static void attempts_are_bounded(void **state)
+{
+    (void)state;
+    desk own;
+    begin(&own, 2);
+    for (int i = 0; i < 3; i++) {
+        assert_false(vote_exhausted(own.it));
+        opens(&own, 3);
+        assert_true(fails(&own, 0, 1) && fails(&own, 1, 0));
+        assert_int_equal(own.outcome, VOTE_VOID);
+        own.seen = own.count;
+    }
+    assert_true(vote_exhausted(own.it) && vote_suspect(own.it) != TARRY_NO_WORKER);
+    end(&own);
+}
+
+static void a_state_that_nobody_has_is_gone_after_the_grace(void **state)
+{
+    (void)state;
+    for (int saved = 0; saved < 2; saved++) {
+        desk own;
+        begin(&own, 2);
+        tarry_sum_id first = steps(&own, 3, NULL);
+        own.it->has_vectors = saved == 1;
+        own.it->vectors = first;
+        steps(&own, 3, NULL);
+        is_lost(&own, 0);
+        is_lost(&own, 1);
+        joins(&own, 2);
+        assert_true(has(&own, 2, none, none, 0));
+        assert_int_equal(own.outcome, VOTE_GOES_ON);
+        passes(&own, GRACE);
+        if (saved == 0) {
+            assert_int_equal(own.outcome, VOTE_GONE);
+        } else {
+            assert_true(own.outcome == VOTE_LOG && own.it->pending.attempt == 0 &&
+                        own.it->pending.step == 1 && own.it->pending.term == 2);
+            logs(&own);
+            assert_int_equal(expect(&own, TARRY_MESSAGE_LOAD, 2)->from, 2);
+        }
+        end(&own);
+    }
+}
+
+static void the_late_are_set_aside_and_behind_then(void **state)
+{
+    (void)state;
+    desk own;
+    begin(&own, 3);
+    opens(&own, 7);
+    assert_true(holds(&own, 0, RIGHT) && holds(&own, 1, RIGHT));
+    vote_late(own.it, 2);
+    act(&own);
+    expect(&own, TARRY_MESSAGE_BREAK, 2);
+    logs(&own);
+    expect(&own, TARRY_MESSAGE_COMMIT, 0);
+    expect(&own, TARRY_MESSAGE_COMMIT, 1);
+    expect(&own, TARRY_MESSAGE_FETCH, 2);
+    assert_false(vote_is_ready(own.it, 2));
+    end(&own);
+}
+
+static void who_differs_from_most_loads(void **state)
+{
+    (void)state;
+    desk own;
+    begin(&own, 3);
+    steps(&own, 7, NULL); /* 1: nobody is asked */
+    steps(&own, 7, (const uint64_t[]){RIGHT, RIGHT, WRONG});
+    assert_int_equal(vote_next_stray(own.it), 2);
+    assert_int_equal(vote_next_stray(own.it), TARRY_NO_WORKER);
+    assert_false(vote_takes_part(own.it, 2));
+    joins(&own, 2);
+    assert_true(has(&own, 2, own.it->log[0], none, WRONG));
+    assert_true(expect(&own, TARRY_MESSAGE_LOAD, 2)->digests);
+    assert_true(has(&own, 2, own.it->log[0], none, RIGHT));
+    assert_true(vote_is_ready(own.it, 2));
+    joins(&own, 3);
+    assert_true(has(&own, 3, own.it->log[0], none, WRONG));
+    expect(&own, TARRY_MESSAGE_LOAD, 3);
+    assert_int_equal(vote_next_stray(own.it), TARRY_NO_WORKER); /* it had no share yet */
+    end(&own);
+}
+
+static void a_split_ends_after_the_grace(void **state)
+{
+    (void)state;
+    desk own;
+    begin(&own, 2);
+    steps(&own, 3, NULL);
+    steps(&own, 3, (const uint64_t[]){RIGHT, WRONG});
+    assert_false(vote_may_open(own.it));
+    passes(&own, GRACE - 1);
+    assert_int_equal(own.outcome, VOTE_GOES_ON);
+    assert_true(vote_deadline(own.it) == own.now + 1);
+    passes(&own, 1);
+    assert_int_equal(own.outcome, VOTE_SPLIT);
+    assert_true(vote_at_fault(own.it, 0) && vote_at_fault(own.it, 1));
+    end(&own);
+
+    begin(&own, 2);
+    steps(&own, 3, NULL);
+    tarry_sum_id last = steps(&own, 3, (const uint64_t[]){RIGHT, WRONG});
+    joins(&own, 2); /* which tells who is right */
+    assert_true(has(&own, 2, last, none, RIGHT));
+    assert_int_equal(vote_next_stray(own.it), 1);
+    expect(&own, TARRY_MESSAGE_LOAD, 1);
+    assert_true(vote_may_open(own.it));
+    end(&own);
+}
+
+static void rounds_wait_for_a_load_that_they_would_outrun(void **state)
+{
+    (void)state;
+    desk own;
+    begin(&own, 2);
+    tarry_sum_id first = steps(&own, 3, NULL);
+    joins(&own, 2);
+    assert_true(has(&own, 2, (tarry_sum_id){.step = 9, .digest = 1}, none, 0));
+    expect(&own, TARRY_MESSAGE_LOAD, 2);
+    tarry_sum_id second = steps(&own, 3, NULL); /* the load goes on */
+    assert_false(vote_may_open(own.it));
+    passes(&own, GRACE / 2);
+    assert_true(has(&own, 2, first, none, 0));
+    assert_true(sum_id_same(&expect(&own, TARRY_MESSAGE_FETCH, 2)->sum, &second));
+    assert_false(vote_may_open(own.it));
+    assert_true(fetches(&own, 2, true));
+    expect(&own, TARRY_MESSAGE_COMMIT, 2);
+    assert_true(vote_may_open(own.it));
+    assert_true(has(&own, 2, second, second, 0));
+    assert_true(vote_is_ready(own.it, 2));
+    end(&own);
+}
+
+/* Not without end; and longer where it is known how long a load takes. */
+static void waiting_for_a_load_is_bounded(void **state)
+{
+    (void)state;
+    desk own;
+    begin(&own, 2);
+    tarry_sum_id first = steps(&own, 3, NULL);
+    joins(&own, 2);
+    assert_true(has(&own, 2, (tarry_sum_id){.step = 9, .digest = 1}, none, 0));
+    expect(&own, TARRY_MESSAGE_LOAD, 2);
+    steps(&own, 3, NULL);
+    assert_int_equal(vote_deadline(own.it), own.now + GRACE);
+    passes(&own, GRACE);
+    steps(&own, 3, NULL); /* nobody has what it would need now */
+    assert_true(vote_may_open(own.it));
+    passes(&own, GRACE);
+    assert_true(has(&own, 2, first, none, 0));
+    expect(&own, TARRY_MESSAGE_LOAD, 2);
+    steps(&own, 3, NULL);
+    assert_int_equal(vote_deadline(own.it), own.now + 4 * GRACE);
+    end(&own);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(names_have_a_term),
+        cmocka_unit_test(steps_that_the_log_does_not_know_count_for_nothing),
+        cmocka_unit_test(the_behind_get_commit_then_a_sum_then_the_state),
+        cmocka_unit_test(a_loaded_state_counts_only_as_what_it_is),
+        cmocka_unit_test(who_comes_later_is_no_voter),
+        cmocka_unit_test(who_comes_back_with_this_very_sum_votes),
+        cmocka_unit_test(one_alone_waits_for_the_grace),
+        cmocka_unit_test(an_answer_counts_for_its_order_alone),
+        cmocka_unit_test(sums_that_differ_are_void_and_three_in_a_row_the_end),
+        cmocka_unit_test(no_attempt_begins_beside_a_holder),
+        cmocka_unit_test(a_sum_that_its_only_voter_holds_is_fetched_first),
+        cmocka_unit_test(commit_comes_after_the_log),
+        cmocka_unit_test(attempts_are_bounded),
+        cmocka_unit_test(a_state_that_nobody_has_is_gone_after_the_grace),
+        cmocka_unit_test(the_late_are_set_aside_and_behind_then),
+        cmocka_unit_test(who_differs_from_most_loads),
+        cmocka_unit_test(a_split_ends_after_the_grace),
+        cmocka_unit_test(rounds_wait_for_a_load_that_they_would_outrun),
+        cmocka_unit_test(waiting_for_a_load_is_bounded),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
