@@ -33,9 +33,9 @@ TARRY_API void tarry_runtime_free(tarry_runtime *runtime, bool finished);
  * which none was stored since).
  */
 TARRY_API int tarry_runtime_open(tarry_runtime *runtime, tarry_diagnostic *diagnostic);
-/* Waits until `workers` workers are there; with TARRY_SUM_EVERYWHERE, until they have stepped on the
- * last committed sum (as tarry_server_count_ready). Errors: INTERRUPTED, STATE (wait_ns are over,
- * TARRY_NEVER: no limit; or as tarry_runtime_open). */
+/* Waits until `workers` workers are there; with TARRY_SUM_EVERYWHERE, until they have stepped on
+ * the last committed sum (as tarry_server_count_ready). Errors: INTERRUPTED, STATE (wait_ns are
+ * over, TARRY_NEVER: no limit; or as tarry_runtime_open). */
 TARRY_API int tarry_runtime_wait(tarry_runtime *runtime, uint32_t workers, uint64_t wait_ns,
                                  tarry_diagnostic *diagnostic);
 
@@ -104,6 +104,16 @@ TARRY_API void tarry_runtime_release_state(tarry_runtime *runtime, void *bytes);
  * NO_MEMORY; `sum` may hold anything then. */
 TARRY_API int tarry_runtime_sum(tarry_runtime *runtime, uint64_t wait_ns, float *sum,
                                 tarry_diagnostic *diagnostic);
+/*
+ * A state after the sum `after` that workers may load from this process, over the network, where
+ * no worker has the last one: a run that goes on has it from its checkpoint. The run goes back to
+ * it where all that is newer is lost. To be called between rounds, right after the creation if the
+ * run goes on; each call takes the place of the one before. `bytes` are borrowed until then or
+ * until the runtime is freed. Errors: STATE (the server makes the sum; or workers are of this
+ * process, whose owner loads what they step), SYSTEM (no way to workers).
+ */
+TARRY_API int tarry_runtime_vectors(tarry_runtime *runtime, const tarry_sum_id *after,
+                                    const void *bytes, uint64_t size, tarry_diagnostic *diagnostic);
 
 /* What one worker did so far, over all rounds. */
 typedef struct tarry_worker_state {

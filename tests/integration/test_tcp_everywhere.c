@@ -33,7 +33,7 @@ typedef struct member {
 
 struct bench {
     replica_job job;
-    bool tls, shares;
+    bool tls, shares, repeats;
     key_folder keys;
     tarry_plan *plan;
     tarry_runtime *server;
@@ -41,13 +41,20 @@ struct bench {
     member members[WORKERS];
     tarry_sum_id log[MOST_LOGGED];
     size_t logged;
+    /* A run that goes on: this state is after that sum. */
+    void *saved;
+    uint64_t saved_size;
+    tarry_sum_id saved_after;
 };
 
 static int append(void *user, const tarry_sum_id *entry)
 {
     bench *own = user;
     assert_true(own->logged < MOST_LOGGED);
-    own->log[own->logged++] = *entry;
+    if (entry->attempt == 0) /* the run goes back */
+        own->logged = (size_t)entry->step;
+    else
+        own->log[own->logged++] = *entry;
     return TARRY_OK;
 }
 
@@ -117,6 +124,14 @@ static void join(member *its, int result)
 
 /* ---- the server ---- */
 
+static void go_on(bench *own)
+{
+    tarry_diagnostic why;
+    if (tarry_runtime_vectors(own->server, &own->saved_after, own->saved, own->saved_size, &why) !=
+        TARRY_OK)
+        fail_msg("%s", why.text);
+}
+
 static void begin(bench *own, size_t dimension)
 {
     tarry_diagnostic why;
@@ -134,11 +149,16 @@ static void begin(bench *own, size_t dimension)
     settings.listen_count = 1;
     settings.parameters = settings.dimension = dimension;
     settings.server.sum = TARRY_SUM_EVERYWHERE;
-    settings.server.pick = TARRY_PICK_SHARE;
+    settings.server.reproducible = own->repeats;
+    settings.server.pick = own->repeats ? TARRY_PICK_PLAN : TARRY_PICK_SHARE;
     settings.server.silence_ns = UINT64_C(30000000000);
+    settings.server.voters_grace_ns = own->saved != NULL ? 100000000 : PATIENCE_NS;
     settings.patience_ns = PATIENCE_NS;
     settings.share = own->shares;
     settings.log = (tarry_sum_log){.append = append, .user = own};
+    for (size_t i = 0; i < 2 && i < own->logged; i++)
+        settings.log.last[i] = own->log[own->logged - 1 - i];
+    settings.log.term = own->saved != NULL ? 2 : 0;
     settings.security.insecure = !own->tls;
     if (own->tls) {
         key_folder_make(&own->keys);
@@ -146,6 +166,8 @@ static void begin(bench *own, size_t dimension)
     }
     if (tarry_tcp_server_create(own->plan, &settings, NULL, &own->server, &why) != TARRY_OK)
         fail_msg("%s", why.text);
+    if (own->saved != NULL)
+        go_on(own);
     snprintf(own->address, sizeof(own->address), "%s", tarry_runtime_address(own->server, 0));
     for (uint32_t id = 0; id < WORKERS; id++)
         start(own, id);
@@ -259,6 +281,53 @@ static void who_comes_later_loads_the_state(void **state)
     end(&own);
 }
 
+static void save(bench *own)
+{
+    tarry_diagnostic why;
+    if (tarry_runtime_state(own->server, PATIENCE_NS, &own->saved_after, &own->saved,
+                            &own->saved_size, &why) != TARRY_OK)
+        fail_msg("%s", why.text);
+    void *copy = malloc((size_t)own->saved_size);
+    assert_non_null(copy);
+    memcpy(copy, own->saved, (size_t)own->saved_size);
+    tarry_runtime_release_state(own->server, own->saved);
+    own->saved = copy;
+}
+
+/* All processes are gone after 5 steps, and there is a state after 4. Others come to the same as
+ * those would have, to the bit: with a log that ends with that state, or is one step ahead. */
+static void go_on_from(bench *own, size_t logged, const float *expected)
+{
+    enum { DIMENSION = 5000 };
+    begin(own, DIMENSION);
+    run_rounds(own, 4);
+    save(own);
+    run_rounds(own, 1);
+    end(own);
+    own->logged = logged;
+    begin(own, DIMENSION);
+    run_rounds(own, 3);
+    replica_await(&own->job, 7);
+    replica_check(&own->job, 7);
+    assert_memory_equal(own->job.replicas[0].state, expected, 2 * DIMENSION * sizeof(float));
+    end(own);
+    free(own->saved);
+}
+
+static void a_run_goes_on_from_a_saved_state(void **state)
+{
+    (void)state;
+    for (int tls = 0; tls < 2; tls++) {
+        bench whole = {.repeats = true, .tls = tls}, cut = whole, ahead = whole;
+        begin(&whole, 5000);
+        run_rounds(&whole, 7);
+        check(&whole);
+        go_on_from(&cut, 4, whole.job.replicas[0].state);
+        go_on_from(&ahead, 5, whole.job.replicas[0].state);
+        end(&whole);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -266,6 +335,7 @@ int main(void)
         cmocka_unit_test(training_in_shared_memory_is_that_of_one_thread),
         cmocka_unit_test(training_with_certificates_is_that_of_one_thread),
         cmocka_unit_test(who_comes_later_loads_the_state),
+        cmocka_unit_test(a_run_goes_on_from_a_saved_state),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -109,7 +109,6 @@ int host_create(const tarry_plan *plan, const host_settings *settings,
     tarry_server_settings *server = &self->settings.server;
     self->allocator = memory_allocator(allocator);
     self->settings = *settings;
-    self->committed = settings->log.last[0];
     self->plan = plan;
     self->cut = layout_make(server->dimension, plan_least_parts(plan),
                             server->stripe_length > 0 ? server->stripe_length : DEFAULT_STRIPE);
@@ -123,6 +122,8 @@ int host_create(const tarry_plan *plan, const host_settings *settings,
         error = tarry_server_log(self->machine, settings->log.last, settings->log.term);
     if (error == TARRY_OK)
         error = make_sums(self, diagnostic);
+    if (error == TARRY_OK)
+        self->committed = tarry_server_last_sum(self->machine);
     if (error != TARRY_OK) {
         host_free(self);
         return error;

@@ -238,6 +238,20 @@ int tarry_runtime_sum(tarry_runtime *runtime, uint64_t wait_ns, float *sum,
                                         runtime->host->settings.name, tarry_error_text(error));
 }
 
+int tarry_runtime_vectors(tarry_runtime *runtime, const tarry_sum_id *after, const void *bytes,
+                          uint64_t size, tarry_diagnostic *diagnostic)
+{
+    int error = check_everywhere(runtime, diagnostic);
+    if (error != TARRY_OK)
+        return error;
+    error = runtime->methods->vectors != NULL
+                ? runtime->methods->vectors(runtime, after, bytes, size)
+                : TARRY_ERROR_STATE;
+    return error == TARRY_OK ? TARRY_OK
+                             : diagnose(diagnostic, error, "%s: workers can't load a state from it",
+                                        runtime->host->settings.name);
+}
+
 void tarry_runtime_release_state(tarry_runtime *runtime, void *bytes)
 {
     memory_release(&runtime->host->allocator, bytes);

@@ -29,6 +29,10 @@ typedef struct runtime_methods {
      * numbers. */
     int (*sum)(tarry_runtime *self, uint32_t worker, uint64_t until_ns, const tarry_sum_id *sum,
                float *into);
+    /* Workers may load this state from the server. The caller's thread. Errors: SYSTEM. NULL: they
+     * can't. */
+    int (*vectors)(tarry_runtime *self, const tarry_sum_id *after, const void *bytes,
+                   uint64_t size);
     void (*interrupt)(tarry_runtime *self);
     /* What the host does not know of a worker. In the host's thread. */
     void (*describe)(tarry_runtime *self, uint32_t worker, tarry_worker_state *state);

@@ -34,15 +34,23 @@ static bool refuse(mesh_link *link, uint32_t request)
     return say(link, &(wire_answer){.request = request, .outcome = WIRE_OUTCOME_NONE});
 }
 
+static void drop_copy(mesh *self)
+{
+    if (!self->copy.lent)
+        memory_release(&self->allocator, self->copy.bytes);
+    self->copy = (mesh_copy){.bytes = NULL};
+}
+
 /* The copy of the state goes once nobody gets it any more. */
 static void release_copy(mesh *self)
 {
+    if (self->copy.lent)
+        return;
     for (const mesh_link *link = self->links; link != NULL; link = link->next)
         for (int i = 0; i < MESH_STREAMS; i++)
             if (link->streams[i].request != 0 && link->streams[i].kind == WIRE_ASK_STATE)
                 return;
-    memory_release(&self->allocator, self->copy.bytes);
-    self->copy = (mesh_copy){.bytes = NULL};
+    drop_copy(self);
 }
 
 /* Nothing of it is in the channel. */
@@ -394,6 +402,20 @@ void mesh_exchange_lost(mesh *self, mesh_member *member, const char *why)
         fail(self, why);
 }
 
+/* One that connects by itself may never do so. */
+uint64_t mesh_exchange_due_ns(const mesh *self)
+{
+    const mesh_request *request = &self->request;
+    bool waits = request->kind != WIRE_ASK_NOTHING && !request->sent;
+    return waits ? request->since_ns + self->silence_ns : TARRY_NEVER;
+}
+
+void mesh_exchange_look(mesh *self, uint64_t now_ns)
+{
+    if (mesh_exchange_due_ns(self) <= now_ns)
+        fail(self, "it does not connect");
+}
+
 /* ---- what the caller asks for ---- */
 
 typedef struct asking {
@@ -414,6 +436,7 @@ static void ask(mesh *self, void *argument)
         .number = number > 0 ? number : 1,
         .kind = asked->kind,
         .from = asked->from,
+        .since_ns = clock_now_ns(),
         .sum = *asked->sum,
         .bytes = (uint8_t *)asked->into,
         .size = (uint64_t)asked->dimension * NUMBER_BYTES,
@@ -426,6 +449,7 @@ static void ask(mesh *self, void *argument)
         send_request(self, member);
     else
         mesh_hurry(self, member);
+    mesh_set_tick(self);
 }
 
 static int exchange_fetch(exchange *its, uint32_t from, const tarry_sum_id *sum, float *into,
@@ -510,10 +534,11 @@ static void exchange_hold(exchange *its, const tarry_sum_id *sum, const float *n
 static void offer(mesh *self, void *argument)
 {
     const mesh_copy *given = argument;
-    if (given->bytes != NULL && self->copy.bytes != NULL)
+    if (given->bytes != NULL) {
         cut_all(self, WIRE_ASK_STATE); /* they ask again, and get this one */
-    if (given->bytes != NULL)
+        drop_copy(self);
         self->copy = *given;
+    }
     for (mesh_link *link = self->links; link != NULL; link = link->next)
         for (int i = 0; i < MESH_STREAMS; i++) {
             mesh_stream *stream = &link->streams[i];
@@ -535,6 +560,12 @@ static int exchange_offer(exchange *its, const tarry_sum_id *after, uint8_t *byt
         given.after = *after;
     mesh_do(of_exchange(its), offer, &given);
     return TARRY_OK;
+}
+
+void mesh_lend(mesh *self, const tarry_sum_id *after, const uint8_t *bytes, uint64_t size)
+{
+    mesh_copy lent = {.bytes = (uint8_t *)bytes, .lent = true, .size = size, .after = *after};
+    mesh_do(self, offer, &lent);
 }
 
 static void exchange_serve(exchange *its, void (*wanted)(void *user), void *user)

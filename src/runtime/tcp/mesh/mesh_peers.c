@@ -47,6 +47,8 @@ static uint64_t due_ns(const mesh_link *link)
 void mesh_set_tick(mesh *self)
 {
     uint64_t now = clock_now_ns(), soonest = mesh_sum_due_ns(self);
+    if (mesh_exchange_due_ns(self) < soonest)
+        soonest = mesh_exchange_due_ns(self);
     for (size_t i = 0; i < self->member_count; i++)
         if (self->members[i]->retry_ns < soonest)
             soonest = self->members[i]->retry_ns;
@@ -390,6 +392,7 @@ static void on_tick(uv_timer_t *timer)
         next = self->links; /* what that led to may have ended others */
     }
     mesh_sum_look(self, now);
+    mesh_exchange_look(self, now);
     mesh_set_tick(self);
 }
 

@@ -105,6 +105,7 @@ typedef struct mesh_request {
     wire_ask_kind kind; /* NOTHING: none runs */
     uint32_t from;
     bool sent, comes;
+    uint64_t since_ns;
     tarry_sum_id sum;
     uint8_t *bytes; /* where they go */
     uint8_t *state; /* of a load: the same, by the allocator; stays after the end */
@@ -115,6 +116,7 @@ typedef struct mesh_request {
 /* A copy of the own state. */
 struct mesh_copy {
     uint8_t *bytes; /* NULL: there is none */
+    bool lent;      /* they are somebody else's, and stay */
     uint64_t size;
     tarry_sum_id after;
 };
@@ -229,6 +231,10 @@ bool mesh_exchange_ask(mesh_link *link, const wire_ask *ask);
 bool mesh_exchange_answer(mesh_link *link, const wire_answer *answer);
 channel_verdict mesh_exchange_begin(mesh_link *link, const wire_piece *piece, void **place);
 bool mesh_exchange_complete(mesh_link *link, const wire_piece *piece);
+/* When mesh_exchange_look is to be called; TARRY_NEVER: need not be. */
+uint64_t mesh_exchange_due_ns(const mesh *self);
+/* A request that nobody has connected for until now ends. */
+void mesh_exchange_look(mesh *self, uint64_t now_ns);
 /* Closes the channel, and ends its streams. */
 void mesh_exchange_close(mesh_link *link);
 void mesh_exchange_free(mesh *self);

@@ -212,6 +212,7 @@ static const runtime_methods methods = {
     .replan = tcp_server_replan,
     .state = tcp_server_state,
     .sum = tcp_server_sum,
+    .vectors = tcp_server_vectors,
     .interrupt = tcp_server_interrupt,
     .describe = tcp_server_describe,
     .address = own_address,

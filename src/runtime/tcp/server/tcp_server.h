@@ -52,6 +52,7 @@ typedef struct tcp_member {
     uint32_t arrivals;
     bucket entries[2]; /* how often it took its seat; and so with a credential that is bound to it,
                           which others can't use up */
+    bool lent;         /* it was told to load the state from here */
     bool restarted;    /* since it joined last, another process took its seat */
     wire_rack rack;    /* that it said last */
     uint64_t numerics; /* the same */
@@ -177,7 +178,7 @@ void tcp_server_stop_loop(tarry_tcp_server *server, bool finished);
 /* Makes the caller's thread look again. */
 void tcp_server_changed(tarry_tcp_server *server);
 
-/* tcp_server_state.c: where workers have the parameters, a copy of theirs. */
+/* tcp_server_state.c: where workers have the parameters, a copy of theirs, and one for them. */
 /* Takes a way to workers, if there is one: with a certificate of before workers talked to each
  * other there is none. */
 void tcp_server_open_mesh(tarry_tcp_server *server);
@@ -187,6 +188,15 @@ int tcp_server_state(tarry_runtime *runtime, uint32_t worker, uint64_t until_ns,
                      tarry_sum_id *after, uint8_t **bytes, uint64_t *size);
 int tcp_server_sum(tarry_runtime *runtime, uint32_t worker, uint64_t until_ns,
                    const tarry_sum_id *sum, float *into);
+/* runtime_methods.vectors */
+int tcp_server_vectors(tarry_runtime *runtime, const tarry_sum_id *after, const void *bytes,
+                       uint64_t size);
+/* The worker is told to load them: it is let at them, until it has. */
+void tcp_server_lend(tarry_tcp_server *server, uint32_t worker);
+/* It is gone. */
+void tcp_server_lend_no_more(tarry_tcp_server *server, uint32_t worker);
+/* Those who have loaded them are not let at them any more. */
+void tcp_server_end_loans(tarry_tcp_server *server);
 
 /* tcp_server_call.c: the runtime's methods; */
 int tcp_server_open(tarry_runtime *runtime, tarry_diagnostic *diagnostic);

@@ -91,6 +91,8 @@ int tcp_server_send(void *user, uint32_t worker, const tarry_message *message, u
     if (who == NULL || (who->state != PEER_READY && who->state != PEER_TURNING))
         return TARRY_OK; /* the machine will hear that it is gone */
     note_sent(&server->members[worker], message);
+    if (message->type == TARRY_MESSAGE_LOAD && message->from == worker)
+        tcp_server_lend(server, worker);
     frame -= WIRE_HEAD_BYTES;
     wire_message_head(size, 0, frame);
     size += WIRE_HEAD_BYTES;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies of the state and the sum that workers have. The server is a member of what workers are to
- * each other, with the id past the last; it connects to one when it wants one, and leaves it then.
- */
+/* States and sums that workers have, and a state that they get from here. The server is a member of
+ * what workers are to each other, with the id past the last; it connects to one for each such
+ * thing, and leaves it then. */
 #include "runtime/tcp/mesh/direct.h"
 #include "runtime/tcp/server/tcp_server.h"
 
@@ -39,16 +39,28 @@ void tcp_server_close_mesh(tarry_tcp_server *server)
     server->mesh = NULL;
 }
 
+/* A connection to it is made. False: there is no way to it. */
+static bool admit(tarry_tcp_server *server, const wire_member *member)
+{
+    return direct_admit(server->engine, member->worker, member->address, member->size,
+                        member->fingerprint) == TARRY_OK;
+}
+
+/* ---- what workers have ---- */
+
 typedef struct member_request {
     uint32_t worker;
     bool there;
     wire_member member;
 } member_request;
 
+/* One that loads from here has nothing yet. */
 static void find_member(tarry_runtime *runtime, void *argument)
 {
+    tarry_tcp_server *server = tcp_server_of(runtime);
     member_request *wanted = argument;
-    wanted->there = tcp_server_member(tcp_server_of(runtime), wanted->worker, &wanted->member);
+    wanted->there = !server->members[wanted->worker].lent &&
+                    tcp_server_member(server, wanted->worker, &wanted->member);
 }
 
 /* The exchange with a worker, until it is left; NULL: there is no way to it. */
@@ -58,10 +70,7 @@ static exchange *reach(tarry_tcp_server *server, uint32_t worker)
     if (server->mesh == NULL)
         return NULL;
     tcp_server_ask(server, find_member, &wanted);
-    if (!wanted.there || direct_admit(server->engine, worker, wanted.member.address,
-                                      wanted.member.size, wanted.member.fingerprint) != TARRY_OK)
-        return NULL;
-    return mesh_exchange(server->mesh);
+    return wanted.there && admit(server, &wanted.member) ? mesh_exchange(server->mesh) : NULL;
 }
 
 int tcp_server_state(tarry_runtime *runtime, uint32_t worker, uint64_t until_ns,
@@ -88,4 +97,45 @@ int tcp_server_sum(tarry_runtime *runtime, uint32_t worker, uint64_t until_ns,
         exchange_copy_sum(own, worker, until_ns, sum, into, server->base.host->cut.dimension);
     mesh_remove(server->mesh, worker);
     return error;
+}
+
+/* ---- what the server has ---- */
+
+static void set_vectors(tarry_runtime *runtime, void *argument)
+{
+    tarry_server_vectors(runtime->host->machine, argument);
+}
+
+int tcp_server_vectors(tarry_runtime *runtime, const tarry_sum_id *after, const void *bytes,
+                       uint64_t size)
+{
+    tarry_tcp_server *server = tcp_server_of(runtime);
+    tarry_sum_id copy = *after;
+    if (server->mesh == NULL)
+        return TARRY_ERROR_SYSTEM;
+    mesh_lend(server->mesh, after, bytes, size);
+    tcp_server_ask(server, set_vectors, &copy);
+    return TARRY_OK;
+}
+
+void tcp_server_lend(tarry_tcp_server *server, uint32_t worker)
+{
+    wire_member member;
+    if (server->mesh != NULL && tcp_server_member(server, worker, &member) &&
+        admit(server, &member))
+        server->members[worker].lent = true;
+}
+
+void tcp_server_lend_no_more(tarry_tcp_server *server, uint32_t worker)
+{
+    if (server->members[worker].lent)
+        mesh_remove(server->mesh, worker);
+    server->members[worker].lent = false;
+}
+
+void tcp_server_end_loans(tarry_tcp_server *server)
+{
+    for (uint32_t worker = 0; worker < server->base.host->plan->workers; worker++)
+        if (tarry_server_ready(server->base.host->machine, worker))
+            tcp_server_lend_no_more(server, worker);
 }

@@ -156,6 +156,7 @@ host_transport tcp_server_transport(tarry_tcp_server *server)
 void tcp_server_begin_round(tarry_tcp_server *server, float *sum)
 {
     server->shm_parameters.published = false;
+    tcp_server_end_loans(server);
     host_begin(server->base.host, sum);
 }
 
@@ -192,5 +193,6 @@ void tcp_server_lose(tarry_tcp_server *server, const peer *who)
     server->leaving = who;
     host_lose(server->base.host, who->worker);
     server->leaving = NULL;
+    tcp_server_lend_no_more(server, who->worker);
     count_present(server, false);
 }

@@ -197,6 +197,48 @@ static void the_loss_of_the_source_ends_it(void **state)
     pair_free(&its);
 }
 
+/* Neither of two connects to the other for good: the one that should connect hears nothing, and the
+ * other one would wait for ever. */
+static void a_source_that_never_connects_ends_it(void **state)
+{
+    (void)state;
+    static const uint8_t plain[32];
+    mesh_group group;
+    mesh_group_make_limited(&group, TWO, 50000000);
+    for (uint32_t i = 0; i < TWO; i++) {
+        uint8_t address[TARRY_ENGINE_ADDRESS_MOST];
+        size_t size;
+        exchange *taker = mesh_exchange(group.members[i]);
+        mesh_own_address(group.members[1 - i], address, &size);
+        assert_int_equal(mesh_admit(group.members[i], 10, address, size, plain), TARRY_OK);
+        taker->methods->load(taker, 10, &third);
+        assert_int_equal(wait_for(taker).state, EXCHANGE_FAILED);
+        mesh_remove(group.members[i], 10);
+    }
+    mesh_group_free(&group);
+}
+
+/* A lent state is there for all who come, and is left alone. */
+static void a_state_is_lent(void **state)
+{
+    (void)state;
+    pair its;
+    const tarry_sum_id later = {.step = 4, .term = 1, .attempt = 5, .digest = 98};
+    pair_make(&its);
+    for (int again = 0; again < 3; again++) {
+        const tarry_sum_id *after = again < 2 ? &third : &later;
+        if (again != 1)
+            mesh_lend(its.group.members[1], after, (const uint8_t *)its.held + again, STATE_BYTES);
+        its.taker->methods->load(its.taker, 10, &third);
+        exchange_progress progress = wait_for(its.taker);
+        assert_int_equal(progress.state, EXCHANGE_DONE);
+        assert_true(progress.size == STATE_BYTES && progress.after.step == after->step);
+        assert_memory_equal(progress.bytes, (const uint8_t *)its.held + (again == 2 ? 2 : 0),
+                            STATE_BYTES);
+    }
+    pair_free(&its);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -205,6 +247,8 @@ int main(void)
         cmocka_unit_test(transfers_end_at_once),
         cmocka_unit_test(a_state_is_copied_and_loaded),
         cmocka_unit_test(the_loss_of_the_source_ends_it),
+        cmocka_unit_test(a_source_that_never_connects_ends_it),
+        cmocka_unit_test(a_state_is_lent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "mortal_party.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <signal.h>
+#include <unistd.h>
+
+#define PATIENCE_NS UINT64_C(60000000000)
+#define LONG_SILENCE_NS UINT64_C(30000000000)
+
+enum { PATIENT_ROUNDS = 3, HANGS_SECONDS = 120 };
+
+/* ---- the server ---- */
+
+/* The server's thread: what is wrong is found by the test's. Two who die at once may have been all
+ * who had the last sum: the run goes back to the state before it, and says so. */
+static int append(void *user, const tarry_sum_id *entry)
+{
+    party *its = user;
+    bool back = entry->attempt == 0;
+    its->log_jumped = its->log_jumped || entry->step + back != its->last.step + !back;
+    its->returns += back;
+    if (back)
+        mortals_forget(&its->crowd, its->last.step);
+    its->last = *entry;
+    mortals_log(&its->crowd);
+    return TARRY_OK;
+}
+
+static void make_plan(party *its)
+{
+    tarry_plan_settings plan;
+    tarry_plan_settings_init(&plan);
+    plan.workers = its->settings.workers;
+    plan.chunks = its->settings.chunks;
+    plan.replication = its->settings.replication;
+    assert_int_equal(tarry_plan_create(&plan, NULL, &its->plan, NULL), TARRY_OK);
+}
+
+static void make_server(party *its)
+{
+    const char *const listen[] = {"127.0.0.1:0"};
+    const party_settings *wanted = &its->settings;
+    tarry_tcp_server_settings settings;
+    tarry_diagnostic why;
+    tarry_tcp_server_settings_init(&settings);
+    settings.listen = listen;
+    settings.listen_count = 1;
+    settings.parameters = settings.dimension = (size_t)wanted->dimension;
+    settings.server.sum = TARRY_SUM_EVERYWHERE;
+    settings.server.pick = TARRY_PICK_SHARE;
+    settings.server.silence_ns = wanted->silence_ns > 0 ? wanted->silence_ns : LONG_SILENCE_NS;
+    settings.patience_ns = PATIENCE_NS;
+    settings.share = wanted->shares;
+    settings.log = (tarry_sum_log){.append = append, .user = its};
+    settings.security.insecure = !wanted->tls;
+    if (wanted->tls)
+        settings.security.credentials = key_folder_member(&its->keys, 0, "server");
+    if (tarry_tcp_server_create(its->plan, &settings, NULL, &its->server, &why) != TARRY_OK)
+        fail_msg("%s", why.text);
+}
+
+void party_begin(party *its, const party_settings *settings)
+{
+    *its = (party){.settings = *settings};
+    its->draws = random_stream_make(settings->seed, RANDOM_TEST, 5, 5);
+    mortals_begin(&its->crowd, settings->workers, settings->chunks, settings->dimension);
+    mortal_area *area = its->crowd.area;
+    area->tls = settings->tls;
+    area->shares = settings->shares;
+    if (settings->tls) {
+        key_folder_make(&its->keys);
+        snprintf(area->folder, sizeof(area->folder), "%s", its->keys.folder);
+    }
+    make_plan(its);
+    make_server(its);
+    snprintf(area->address, sizeof(area->address), "%s", tarry_runtime_address(its->server, 0));
+    for (uint32_t worker = 0; worker < settings->workers; worker++)
+        mortals_spawn(&its->crowd, worker);
+    party_wait(its, settings->workers);
+}
+
+/* ---- rounds ---- */
+
+void party_round(party *its)
+{
+    tarry_round_result result;
+    tarry_diagnostic why;
+    alarm(HANGS_SECONDS);
+    int error = tarry_runtime_round(its->server, NULL, NULL, &result, &why);
+    alarm(0);
+    its->rounds++;
+    mortals_check(&its->crowd);
+    assert_false(its->log_jumped);
+    if (error == TARRY_ERROR_COVERAGE) {
+        its->failed++;
+        return;
+    }
+    if (error != TARRY_OK)
+        fail_msg("round %llu: %s", (unsigned long long)its->rounds, why.text);
+    its->attempts += result.attempts;
+    its->fetches += result.fetches;
+    assert_true(result.exact && result.sum.step == its->last.step);
+}
+
+void party_wait(party *its, uint32_t workers)
+{
+    tarry_diagnostic why;
+    if (tarry_runtime_wait(its->server, workers, PATIENCE_NS, &why) != TARRY_OK)
+        fail_msg("%s", why.text);
+    mortals_check(&its->crowd);
+}
+
+/* ---- deaths ---- */
+
+static uint32_t below(party *its, uint32_t bound)
+{
+    return random_below(&its->draws, bound);
+}
+
+/* It dies at one of these places. */
+static void arm(party *its, uint32_t worker, mortal_place first, mortal_place last)
+{
+    enum { MOST_PASSES = 6 };
+    mortal_place place = (mortal_place)(first + below(its, (uint32_t)(last - first) + 1));
+    bool rare = place == MORTAL_HELD || place >= MORTAL_FETCHES;
+    const mortal_plan plan = {.place = place, .passes = 1 + below(its, rare ? 2 : MOST_PASSES)};
+    mortals_arm(&its->crowd, worker, &plan);
+}
+
+/* Who is cut off in the middle of a sum fetches it, or those fetch it who waited for its share. */
+static void arm_fetch(party *its)
+{
+    uint32_t victim = below(its, its->settings.workers);
+    for (uint32_t worker = 0; worker < its->settings.workers; worker++) {
+        const mortal_plan lends = {.place = MORTAL_LENDS, .passes = 1};
+        const mortal_plan cut = {
+            .place = MORTAL_SUM,
+            .passes = 1 + below(its, its->settings.workers),
+            .fate = MORTAL_CUT,
+            .next = MORTAL_FETCHES,
+            .draw = below(its, UINT32_MAX),
+        };
+        mortals_arm(&its->crowd, worker, worker == victim ? &cut : &lends);
+    }
+}
+
+static void arm_some(party *its)
+{
+    uint32_t workers = its->settings.workers, victim = below(its, workers);
+    if (!its->settings.shares && below(its, 3) == 0) {
+        arm_fetch(its);
+        return;
+    }
+    for (int32_t i = 0; i < its->crowd.area->licences; i++)
+        arm(its, (victim + (uint32_t)i) % workers, MORTAL_COMPUTES, MORTAL_STEPPED);
+}
+
+/* Others in the place of the dead; some of them die on their way, or the one whose state they load
+ * does. */
+static void replace(party *its)
+{
+    uint32_t drawn = below(its, 4);
+    its->crowd.area->licences = drawn < 2;
+    for (uint32_t worker = 0; worker < its->settings.workers; worker++) {
+        bool comes = its->crowd.pids[worker] == 0;
+        if (comes)
+            mortals_spawn(&its->crowd, worker);
+        if (comes && drawn == 0)
+            arm(its, worker, MORTAL_LOADS, MORTAL_LOADED);
+        else if (!comes && drawn == 1)
+            arm(its, worker, MORTAL_SAVES, MORTAL_SENDS);
+    }
+}
+
+/* Counts it if it has died, and tells where. */
+static void bury(party *its, uint32_t worker)
+{
+    const mortal_slot *slot = &its->crowd.area->slots[worker];
+    if (its->crowd.pids[worker] == 0 || slot->struck == MORTAL_NOWHERE)
+        return;
+    mortals_kill(&its->crowd, worker); /* it is about to */
+    its->deaths++;
+    its->died_at[slot->struck]++;
+    if (getenv("TARRY_TEST_DEATHS") != NULL)
+        printf("death %u: worker %u, in round %llu, after step %llu: %s\n", its->deaths, worker,
+               (unsigned long long)its->rounds, (unsigned long long)slot->step,
+               mortal_place_names[slot->struck]);
+}
+
+/* Rounds until all who may die have, or it has become unlikely. */
+static void await_deaths(party *its)
+{
+    for (uint32_t round = 0; round < PATIENT_ROUNDS && its->crowd.area->licences > 0; round++)
+        party_round(its);
+    its->spared += its->crowd.area->licences > 0;
+    its->crowd.area->licences = 0;
+    for (uint32_t worker = 0; worker < its->settings.workers; worker++) {
+        mortals_disarm(&its->crowd, worker);
+        bury(its, worker);
+    }
+}
+
+void party_lose_some(party *its)
+{
+    uint32_t workers = its->settings.workers;
+    its->crowd.area->licences = 1 + (int32_t)below(its, 2);
+    arm_some(its);
+    await_deaths(its);
+    while (mortals_alive(&its->crowd) < workers) {
+        if (below(its, 2) == 0)
+            party_round(its); /* without them */
+        replace(its);
+        await_deaths(its);
+    }
+    party_wait(its, workers);
+}
+
+/* ---- the end ---- */
+
+static void tell(const party *its, const char *name)
+{
+    printf(
+        "%s: %llu rounds, %llu of them without a sum, %llu attempts, %llu fetches; %u deaths, %u "
+        "spared\n",
+        name, (unsigned long long)its->rounds, (unsigned long long)its->failed,
+        (unsigned long long)its->attempts, (unsigned long long)its->fetches, its->deaths,
+        its->spared);
+    for (int place = 0; place < MORTAL_PLACES; place++)
+        if (its->died_at[place] > 0)
+            printf("%5u %s\n", its->died_at[place], mortal_place_names[place]);
+}
+
+void party_end(party *its, const char *name)
+{
+    party_wait(its, its->settings.workers);
+    for (uint32_t worker = 0; worker < its->settings.workers; worker++)
+        assert_true(its->crowd.area->slots[worker].step == its->last.step);
+    tarry_runtime_free(its->server, true);
+    mortals_end(&its->crowd);
+    tarry_plan_free(its->plan);
+    if (its->settings.tls)
+        key_folder_remove(&its->keys);
+    tell(its, name);
+}
