@@ -7,6 +7,7 @@
 #include "program/network.h"
 #include "program/round.h"
 #include "program/simulate.h"
+#include "program/step.h"
 
 const char program_name[] = "tarry-bench";
 
@@ -17,6 +18,7 @@ static int run(int argc, char **argv)
         {"round", command_bench_round, "a round of the local runtime beside its memory traffic"},
         {"network", command_bench_network, "the network runtime beside bare calls of the system"},
         {"allreduce", command_bench_allreduce, "sums among processes of this machine"},
+        {"step", command_bench_step, "steps of workers that all get the sum"},
         {"simulate", command_bench_simulate, "reports per second of the simulator"},
     };
     const subcommand_set set = {

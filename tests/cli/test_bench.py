@@ -94,6 +94,17 @@ class BenchTest(harness.TarryTest):
             self.assertTrue(1 <= report["moved_numbers"] / report["needed_numbers"] <= 1.5)
         self.assertEqual(len(self.succeed(*options, "--late", "0.01").splitlines()), 3)
 
+    def test_steps_of_workers_that_get_the_sum_are_measured(self):
+        options = ("step", "--workers", "3", "--chunks", "3", "--pieces", "2", "--replication", "2",
+                   "--dimension", "1001", "--times", "2", "--seconds", "0.02")
+        for flags in (("--over", "tls"), ("--over", "shared", "--slow", "3"), ("--stop", "2", "--silence", "1")):
+            report = json.loads(self.succeed(*options, "--json", *flags))
+            self.assertTrue(report["right"])
+            self.assertEqual(len(report["seconds"]), 2)
+            self.assertEqual(len(report["added_seconds"]), 2)
+            self.assertEqual(sum(report["seconds"]) / 2, report["median_seconds"])
+        self.assertEqual(len(self.succeed(*options).splitlines()), 3)
+
     def test_the_simulator_is_measured(self):
         options = ("simulate", "--workers", "30", "--reports", "2000", "--parts", "2")
         report = json.loads(self.succeed(*options, "--json"))
@@ -111,7 +122,7 @@ class BenchTest(harness.TarryTest):
         self.assertEqual([row["workers"] for row in every["results"]], [200, 10000])
 
     def test_help_fits_80_columns(self):
-        for command in ([], ["kernels"], ["round"], ["network"], ["allreduce"], ["simulate"]):
+        for command in ([], ["kernels"], ["round"], ["network"], ["allreduce"], ["step"], ["simulate"]):
             for line in self.succeed(*command, "--help").split("\n"):
                 self.assertLessEqual(len(line), 80)
                 self.assertEqual(line, line.rstrip())
@@ -122,7 +133,7 @@ class BenchTest(harness.TarryTest):
 
     def test_the_manual_has_the_options(self):
         described = options_of_page("tarry-bench.1")
-        for command in ("kernels", "round", "network", "allreduce", "simulate"):
+        for command in ("kernels", "round", "network", "allreduce", "step", "simulate"):
             self.assertEqual(options_of_help(self.succeed(command, "--help")) - described, set())
 
     def test_help(self):
