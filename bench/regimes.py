@@ -217,29 +217,42 @@ def table(runner, axis):
                      *(words(row, column) for column in columns)] for row in rows]
 
 
+SUM_ROUNDS = 3
 SUMS = ["uncoded", "tarry:replication=3,pieces=16", f"tarry:replication=3,pieces=16,{EARLY}", "ring", "direct",
         "tarry:replication=3,pieces=16,sum=everywhere"]
 
 
+class SumCase:
+    """Seconds of each of SUMS where links count: the first round's and the third's, medians of the trials."""
+
+    def __init__(self, what, slow, results):
+        self.what = what
+        self.slow = slow
+        self.first, self.third = ([statistics.median(row["seconds"] for row in result["rounds"][at::SUM_ROUNDS])
+                                   for result in results] for at in (0, SUM_ROUNDS - 1))
+
+
 def sum_cases(runner):
-    """(what, whether some are slow, median seconds of the third round for each of SUMS), 10 Gb/s everywhere."""
+    """10 Gb/s everywhere."""
     for workers in 33, 200:
         for d in 6, 7:
             for slow in False, True:
                 results = runner.results("--workers", workers, "--chunks", workers, "--trials", TRIALS, "--straggler",
-                                         MILD.format(-(-workers // 20)) if slow else "none", *links(1.25e9, 10 ** d), "--rounds", 3,
-                                         "--scheme", ",".join(SUMS))
-                what = f"m = {workers}, d = 1e{d}, {'5 % slow' if slow else 'no stragglers'}"
-                yield what, slow, [statistics.median(result["seconds"]) for result in results]
+                                         MILD.format(-(-workers // 20)) if slow else "none", *links(1.25e9, 10 ** d), "--rounds",
+                                         SUM_ROUNDS, "--scheme", ",".join(SUMS))
+                yield SumCase(f"m = {workers}, d = 1e{d}, {'5 % slow' if slow else 'no stragglers'}", slow, results)
 
 
 def sums(runner):
     """(header, rows): at the server against an uncoded star, everywhere against an uncoded ring."""
-    header = ["regime", "uncoded", "Tarry", "leaving early", "over uncoded", "ring", "direct", "everywhere", "over the ring"]
+    header = ["regime", "uncoded", "Tarry", "leaving early", "over uncoded", "the third round", "ring", "direct", "everywhere",
+              "over the ring", "the third round"]
     rows = []
-    for what, _, (star, tarry, early, ring, direct, everywhere) in sum_cases(runner):
-        rows.append([what, *map(seconds_text, (star, tarry, early)), number(early / star),
-                     *map(seconds_text, (ring, direct, everywhere)), number(everywhere / ring)])
+    for case in sum_cases(runner):
+        star, tarry, early, ring, direct, everywhere = case.first
+        rows.append([case.what, *map(seconds_text, (star, tarry, early)), number(early / star), number(case.third[2] / case.third[0]),
+                     *map(seconds_text, (ring, direct, everywhere)), number(everywhere / ring),
+                     number(case.third[5] / case.third[3])])
     return header, rows
 
 

@@ -73,6 +73,9 @@ typedef struct tarry_sim_settings {
     const double *link_factor;
     /* Of the server's network card, shared by all links, each way; > 0, may be INFINITY. */
     double server_bytes_per_second;
+    /* What the server sends to many at once shares its card, as connections do, and is there at the
+     * same time; false: one after the other. */
+    bool card_shared;
     tarry_sim_way way;
     uint64_t
         log_ns; /* where everyone gets the sum: until an entry of the server's log is durable */

@@ -34,6 +34,9 @@ int baseline_create(const tarry_plan *plan, const baseline_settings *own,
         error = diagnose(diagnostic, TARRY_ERROR_ARGUMENT, "baseline: %s",
                          star ? "an all-reduce is not made at the server"
                               : "a queue's sums go to the server");
+    if (error == TARRY_OK && star && settings->card_shared)
+        error = diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
+                         "baseline: only own schemes' parameters share the server's card");
     if (error != TARRY_OK)
         return error;
     baseline *model = memory_allocate(allocator, 1, sizeof(*model));

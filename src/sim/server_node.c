@@ -114,12 +114,24 @@ static int append(tarry_sim *sim, const tarry_effect *effect)
     return sim_schedule(sim, network_after(sim->now, sim->settings.log_ns), &event, NULL);
 }
 
+/* Parameters that go out in one step share the card, where such messages do. */
+static void share_card(tarry_sim *sim, const tarry_effects *effects)
+{
+    uint32_t count = 0;
+    for (size_t i = 0; i < effects->count; i++)
+        count += effects->items[i].type == TARRY_EFFECT_SEND &&
+                 effects->items[i].message.type == TARRY_MESSAGE_ROUND;
+    if (!sim_sums_everywhere(sim))
+        star_share(&sim->network, sim->now, count, sim->settings.parameter_bytes);
+}
+
 int server_node_step(tarry_sim *sim, const tarry_event *event)
 {
     const tarry_effects *effects;
     int error = tarry_server_step(sim->server, sim->now, event, &effects);
     if (error != TARRY_OK)
         return error;
+    share_card(sim, effects);
     sim_observe(sim, TARRY_SIM_SERVER, event, effects);
     for (size_t i = 0; i < effects->count && error == TARRY_OK; i++) {
         const tarry_effect *effect = &effects->items[i];

@@ -256,6 +256,55 @@ static void who_is_behind_loads_the_state(void **state)
     replica_job_end(&own.job);
 }
 
+/* A bit of the memory that a worker holds its parameters in. */
+static void flip(bench *own, uint32_t worker, float by)
+{
+    pthread_mutex_lock(&own->job.lock);
+    own->job.replicas[worker].state[0] += by;
+    pthread_mutex_unlock(&own->job.lock);
+}
+
+static void who_has_other_parameters_loads(void **state)
+{
+    (void)state;
+    bench own;
+    init(&own, 500);
+    own.settings.server.digest_steps = 2;
+    begin(&own, TARRY_SUM_EVERYWHERE);
+    run_everywhere(&own, 2);
+    flip(&own, 2, 0.25f);
+    tarry_round_result result;
+    for (int round = 2; round < 4; round++)
+        assert_int_equal(tarry_runtime_round(own.local, NULL, NULL, &result, NULL), TARRY_OK);
+    assert_int_equal(tarry_runtime_wait(own.local, WORKERS, PATIENCE_NS, NULL), TARRY_OK);
+    replica_check(&own.job, 4);
+    assert_true(own.job.replicas[2].loads == 1);
+    stop(&own);
+    replica_job_end(&own.job);
+}
+
+static void nobody_goes_on_with_parameters_that_none_can_judge(void **state)
+{
+    (void)state;
+    bench own;
+    tarry_diagnostic why;
+    init(&own, 500);
+    own.settings.server.digest_steps = 1;
+    own.settings.server.voters_grace_ns = UINT64_C(20000000);
+    begin(&own, TARRY_SUM_EVERYWHERE);
+    run_everywhere(&own, 2);
+    flip(&own, 2, 0.25f);
+    flip(&own, 3, 0.5f);
+    tarry_round_result result;
+    assert_int_equal(tarry_runtime_round(own.local, NULL, NULL, &result, NULL), TARRY_OK);
+    assert_int_equal(tarry_runtime_round(own.local, NULL, NULL, &result, &why), TARRY_ERROR_DIFFER);
+    assert_string_equal(why.text,
+                        "round 3: workers have different sums or parameters, and none are "
+                        "those of most; to blame may be: worker 0, 1, 2, 3");
+    stop(&own);
+    replica_job_end(&own.job);
+}
+
 static void log_that_fails_ends_the_round(void **state)
 {
     (void)state;
@@ -282,6 +331,8 @@ int main(void)
         cmocka_unit_test(sum_that_fails_is_made_again),
         cmocka_unit_test(lost_copy_is_fetched),
         cmocka_unit_test(who_is_behind_loads_the_state),
+        cmocka_unit_test(who_has_other_parameters_loads),
+        cmocka_unit_test(nobody_goes_on_with_parameters_that_none_can_judge),
         cmocka_unit_test(log_that_fails_ends_the_round),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,7 +5,8 @@
  *
  * Three workers, which come and go; a coordinator, which crashes and starts again; links that are cut. A round of the
  * model is a step of a run. Left out: standing stripes, shares and coded parts, leaving early, revocation, who is
- * suspected, digests of the state every few rounds, a lost log, two coordinators at once, and time.
+ * suspected, digests of the state every few rounds, a lost log, two coordinators at once, and time. When an attempt opens
+ * is left open, so runs in which it waits for somebody's load are among these.
  *
  * Properties, by the name that stands at their assertion:
  *   P1  workers that step the same round step on the same sum

@@ -77,6 +77,13 @@ class Namespaces:
             return False
         return True
 
+    def narrow(self, index, bytes_per_second):
+        """The namespace's link carries so much, each way; what passes at once is 2 ms of that, a buffer holds 4 MB more."""
+        burst = max(int(bytes_per_second / 500), 1 << 16)
+        bucket = ["root", "tbf", "rate", f"{8 * bytes_per_second:.0f}bit", "burst", str(burst), "limit", str(4 << 20)]
+        for name, device in (self.names[index], "eth0"), (self._hub, port(index)):
+            ip("netns", "exec", name, "tc", "qdisc", "replace", "dev", device, *bucket)
+
     def _make(self):
         ip("netns", "add", self._hub)
         ip("-n", self._hub, "link", "add", "switch", "type", "bridge")

@@ -114,7 +114,21 @@ static const option_entry link_entries[] = {
      FIELD(dimension)},
 };
 
+static const option_choice cards[] = {
+    {"queue", false},
+    {"share", true},
+    {NULL, 0},
+};
+
 static const option_entry message_entries[] = {
+    {.name = "card",
+     .argument = "HOW",
+     .help = "How parameters that go out together pass the server's card: one worker's after the "
+             "other's "
+             "(queue, default), or all at once, as connections do (share)",
+     .kind = OPTION_CHOICE,
+     .choices = cards,
+     FIELD(card_shared)},
     {.name = "up-bandwidth",
      .argument = "B",
      .help = "Bytes per second away from each worker, where they differ from those to it "
@@ -282,6 +296,7 @@ scheme_frame simulate_options_frame(const simulate_options *options)
     sim->link.bytes_per_second = options->bandwidth;
     sim->link.up_bytes_per_second = options->up_bandwidth;
     sim->server_bytes_per_second = options->server_bandwidth;
+    sim->card_shared = options->card_shared != 0;
     sim->vectors = options->vectors != 0;
     return frame;
 }

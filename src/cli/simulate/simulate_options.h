@@ -31,6 +31,7 @@ typedef struct simulate_options {
     const char *slow_links; /* as it was given; NULL: none */
     slow_links thin;
     double server_bandwidth;  /* of the server's card */
+    int card_shared;          /* as a choice */
     uint64_t dimension;       /* d */
     uint64_t parameter_bytes; /* UINT64_MAX until checked: as many as a gradient's */
     double silence;           /* seconds */

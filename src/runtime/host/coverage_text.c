@@ -6,25 +6,45 @@
 #include "base/diagnostic.h"
 #include "plan/plan.h"
 
-enum { NAMED_CHUNKS = 8 };
+enum { MOST_NAMED = 8, LIST_BYTES = 128 };
 
 /* "2, 5, 7 and 12 more" */
-static void list_hopeless(const tarry_server *server, uint32_t chunks, char *text, size_t size)
+typedef struct list {
+    char text[LIST_BYTES];
+    size_t used;
+    uint32_t named, more;
+} list;
+
+static void add(list *to, uint32_t number)
 {
-    uint32_t named = 0, more = 0;
-    size_t used = 0;
-    text[0] = '\0';
-    for (uint32_t chunk = tarry_server_next_hopeless(server, 0); chunk < chunks;
-         chunk = tarry_server_next_hopeless(server, chunk + 1)) {
-        if (named == NAMED_CHUNKS) {
-            more++;
-            continue;
-        }
-        used += (size_t)snprintf(text + used, size - used, named > 0 ? ", %u" : "%u", chunk);
-        named++;
+    if (to->named == MOST_NAMED) {
+        to->more++;
+        return;
     }
-    if (more > 0)
-        snprintf(text + used, size - used, " and %u more", more);
+    to->used += (size_t)snprintf(to->text + to->used, LIST_BYTES - to->used,
+                                 to->named > 0 ? ", %u" : "%u", number);
+    to->named++;
+}
+
+static const char *finish(list *it)
+{
+    if (it->more > 0)
+        snprintf(it->text + it->used, LIST_BYTES - it->used, " and %u more", it->more);
+    return it->text;
+}
+
+int voters_describe(const tarry_server *server, const tarry_plan *plan,
+                    const tarry_round_result *result, int error, tarry_diagnostic *diagnostic)
+{
+    list workers = {.used = 0};
+    for (uint32_t worker = 0; worker < plan->workers; worker++)
+        if (tarry_server_at_fault(server, worker))
+            add(&workers, worker);
+    unsigned long long round = result->round;
+    if (workers.named == 0)
+        return diagnose(diagnostic, error, "round %llu: %s", round, tarry_error_text(error));
+    return diagnose(diagnostic, error, "round %llu: %s; to blame may be: worker %s", round,
+                    tarry_error_text(error), finish(&workers));
 }
 
 /* The library names no flags of the tool; which stop rules would do is the caller's to say. */
@@ -38,8 +58,11 @@ int coverage_describe(const tarry_server *server, const tarry_plan *plan,
                         "round %llu: fewer than %u of %u workers can still finish all their chunks "
                         "(%u are lost)",
                         round, settings->workers_needed, plan->workers, result->workers_lost);
-    char chunks[128];
-    list_hopeless(server, plan->chunks, chunks, sizeof(chunks));
+    list missing = {.used = 0};
+    for (uint32_t chunk = tarry_server_next_hopeless(server, 0); chunk < plan->chunks;
+         chunk = tarry_server_next_hopeless(server, chunk + 1))
+        add(&missing, chunk);
+    const char *chunks = finish(&missing);
     if (result->workers_lost == plan->workers)
         return diagnose(diagnostic, TARRY_ERROR_COVERAGE, "round %llu: all %u workers are lost",
                         round, plan->workers);

@@ -117,6 +117,8 @@ static void end_round(host *self, const tarry_round_result *result)
     if (round->error == TARRY_ERROR_COVERAGE)
         coverage_describe(self->machine, self->plan, &self->settings.server, result,
                           &round->diagnostic);
+    if (round->error == TARRY_ERROR_DIFFER || round->error == TARRY_ERROR_LINKS)
+        voters_describe(self->machine, self->plan, result, round->error, &round->diagnostic);
     host_drop_combining(self);
     host_unpark(self, HOST_ALL_STRIPES);
     for (uint32_t worker = 0; worker < self->plan->workers; worker++)
@@ -295,6 +297,9 @@ int host_finish(host *self, tarry_round_result *result, tarry_diagnostic *diagno
     case TARRY_ERROR_COVERAGE:
         *result = round->result;
         return diagnose(diagnostic, TARRY_ERROR_COVERAGE, "%s", round->diagnostic.text);
+    case TARRY_ERROR_DIFFER:
+    case TARRY_ERROR_LINKS:
+        return diagnose(diagnostic, round->error, "%s", round->diagnostic.text);
     case TARRY_ERROR_INTERRUPTED:
         return diagnose(diagnostic, TARRY_ERROR_INTERRUPTED, "round %llu: interrupted", number);
     default:

@@ -99,12 +99,20 @@ static bool rests(const cluster *it, uint32_t worker)
     return takes_part(it, worker) && node->at == 0 && node->replica.task != TASK_STEP;
 }
 
+/* For some number of parts: with a tight limit copies can do for more parts and not for fewer. */
+static bool is_wanted(const server_model *model, uint32_t chunk)
+{
+    bool found = false;
+    for (uint32_t parts = model->least; parts <= model->most; parts++)
+        found = found || wanted(model, parts, chunk) > 0;
+    return found;
+}
+
 /* When no message is on its way, nobody is at a chunk of which no copy is wanted. */
 static void check_waste(cluster *it)
 {
     for (uint32_t chunk = 0; chunk < it->model.chunks; chunk++)
-        for (uint32_t worker = 0;
-             worker < it->workers && wanted(&it->model, it->model.most, chunk) == 0; worker++)
+        for (uint32_t worker = 0; worker < it->workers && !is_wanted(&it->model, chunk); worker++)
             if (takes_part(it, worker) && it->nodes[worker].at == bit(chunk))
                 invariant_broken(it, "what_is_recovered_is_dropped", "chunk %u, by worker %u",
                                  chunk, worker);

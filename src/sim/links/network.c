@@ -23,6 +23,7 @@ int network_init(network *state, const tarry_sim_settings *settings, uint32_t wo
         .allocator = memory_allocator(allocator),
         .latency_ns = link->latency_ns,
         .server = {.in = server, .out = server},
+        .card_shared = settings->card_shared,
     };
     state->workers = memory_allocate(allocator, workers, sizeof(*state->workers));
     if (state->workers == NULL)

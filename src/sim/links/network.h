@@ -40,6 +40,10 @@ typedef struct network {
     tarry_allocator allocator;
     uint64_t latency_ns; /* between any two nodes */
     network_node server;
+    bool card_shared;   /* see star_share */
+    uint32_t together;  /* messages from the server that still share its card, */
+    uint64_t begins_ns; /* from then on, */
+    uint64_t leaves_ns; /* and have left it then */
     network_node *workers;
 } network;
 

@@ -11,6 +11,9 @@ static inline bool star_card_is_free(const network *state)
     return state->server.in.ns_per_byte == 0;
 }
 
+/* With settings.card_shared: the next `count` large messages of star_down, each of `bytes`, all
+ * begin now and share the card; without, this does nothing. */
+void star_share(network *state, uint64_t now, uint32_t count, uint64_t bytes);
 /* The server sends `bytes` to a worker now; gives back when the last one is there. */
 uint64_t star_down(network *state, uint32_t worker, uint64_t now, uint64_t bytes);
 

@@ -526,6 +526,32 @@ static void who_differs_from_most_loads(void **state)
     end(&own);
 }
 
+static void most_are_of_all_who_will_tell(void **state)
+{
+    (void)state;
+    desk own;
+    begin(&own, 5);
+    steps(&own, 31, NULL);
+    steps(&own, 31, (const uint64_t[]){WRONG, WRONG, RIGHT, RIGHT, RIGHT});
+    assert_int_equal(vote_next_stray(own.it), 0); /* though they told the same first */
+    assert_int_equal(vote_next_stray(own.it), 1);
+    assert_int_equal(vote_next_stray(own.it), TARRY_NO_WORKER);
+    expect(&own, TARRY_MESSAGE_LOAD, 0);
+    expect(&own, TARRY_MESSAGE_LOAD, 1);
+    end(&own);
+
+    begin(&own, 0); /* one who comes first is not most, either */
+    const tarry_sum_id log[2] = {{.step = 2, .term = 1, .attempt = 2, .digest = RIGHT}, {0}};
+    vote_restart(own.it, log, 2);
+    for (uint32_t worker = 0; worker < 3; worker++) {
+        joins(&own, worker);
+        assert_true(has(&own, worker, log[0], none, worker == 0 ? WRONG : RIGHT));
+    }
+    assert_int_equal(vote_next_stray(own.it), 0);
+    expect(&own, TARRY_MESSAGE_LOAD, 0);
+    end(&own);
+}
+
 static void a_split_ends_after_the_grace(void **state)
 {
     (void)state;
@@ -618,6 +644,7 @@ int main(void)
         cmocka_unit_test(a_state_that_nobody_has_is_gone_after_the_grace),
         cmocka_unit_test(the_late_are_set_aside_and_behind_then),
         cmocka_unit_test(who_differs_from_most_loads),
+        cmocka_unit_test(most_are_of_all_who_will_tell),
         cmocka_unit_test(a_split_ends_after_the_grace),
         cmocka_unit_test(rounds_wait_for_a_load_that_they_would_outrun),
         cmocka_unit_test(waiting_for_a_load_is_bounded),

@@ -73,6 +73,26 @@ static void all_share_the_card_on_the_way_out(void **state)
     network_destroy(&narrow);
 }
 
+/* What begins together ends together, when the last would; the few bytes between them don't wait.
+ */
+static void what_shares_the_card_is_there_at_the_same_time(void **state)
+{
+    (void)state;
+    const tarry_sim_settings settings = {.link = {.latency_ns = 1000, .bytes_per_second = 1e8},
+                                         .server_bytes_per_second = 5e7,
+                                         .card_shared = true};
+    enum { LARGE = 100000 };
+    network tested;
+    assert_int_equal(network_init(&tested, &settings, 3, NULL), TARRY_OK);
+    star_share(&tested, 0, 2, LARGE);
+    assert_int_equal(star_down(&tested, 0, 0, LARGE), 2 * 20 * LARGE + 1000);
+    assert_true(star_down(&tested, 2, 0, 10) < 20 * LARGE);
+    assert_int_equal(star_down(&tested, 1, 0, LARGE), 2 * 20 * LARGE + 1000);
+    /* The next one has the card for itself, behind them. */
+    assert_int_equal(star_down(&tested, 2, 0, LARGE), 3 * 20 * LARGE + 10 * 20 + 1000);
+    network_destroy(&tested);
+}
+
 static void all_share_the_card_on_the_way_in(void **state)
 {
     (void)state;
@@ -134,6 +154,7 @@ int main(void)
         cmocka_unit_test(without_limits_only_latency_counts),
         cmocka_unit_test(messages_on_a_link_follow_each_other),
         cmocka_unit_test(all_share_the_card_on_the_way_out),
+        cmocka_unit_test(what_shares_the_card_is_there_at_the_same_time),
         cmocka_unit_test(all_share_the_card_on_the_way_in),
         cmocka_unit_test(small_messages_pass_the_card_by_large_ones),
         cmocka_unit_test(time_does_not_run_over),
