@@ -77,12 +77,15 @@ class Everywhere(TarryTest):
     def test_a_run_goes_on_from_its_checkpoint_to_the_bit(self):
         flags = ["--reproducible", "--optimizer", "adam", *EVERYWHERE]
         _, whole = self.train(*flags)
-        self.succeed(*RUN, *flags, "--rounds", "3", "--checkpoint", "c", "--checkpoint-every", "1")
-        self.assertIn("c.sums", self.files())
-        report, resumed = self.train(*flags, "--checkpoint", "c", "--resume")
-        self.assertEqual(resumed, whole)
-        self.assertEqual([each["sum"]["term"] for each in report["rounds"]], [1, 1, 1, 2, 2, 2])
-        self.assertEqual([each["sum"]["step"] for each in report["rounds"]], [1, 2, 3, 4, 5, 6])
+        for where in [], ["--processes"]:
+            with self.subTest(where=where):
+                file = f"c{len(where)}"
+                self.succeed(*RUN, *flags, *where, "--rounds", "3", "--checkpoint", file, "--checkpoint-every", "1")
+                self.assertIn(f"{file}.sums", self.files())
+                report, resumed = self.train(*flags, *where, "--checkpoint", file, "--resume")
+                self.assertEqual(resumed, whole)
+                self.assertEqual([each["sum"]["term"] for each in report["rounds"]], [1, 1, 1, 2, 2, 2])
+                self.assertEqual([each["sum"]["step"] for each in report["rounds"]], [1, 2, 3, 4, 5, 6])
 
     def test_a_log_that_is_not_the_checkpoints_is_refused(self):
         flags = [*EVERYWHERE, "--checkpoint", "c"]

@@ -13,6 +13,8 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include "runtime/clock.h"
+
 #define PATIENCE_NS UINT64_C(60000000000)
 #define LONG_SILENCE_NS UINT64_C(30000000000)
 
@@ -95,8 +97,11 @@ void party_round(party *its)
     tarry_round_result result;
     tarry_diagnostic why;
     alarm(HANGS_SECONDS);
+    uint64_t start = clock_now_ns();
     int error = tarry_runtime_round(its->server, NULL, NULL, &result, &why);
+    uint64_t took = clock_now_ns() - start;
     alarm(0);
+    its->longest_ns = took > its->longest_ns ? took : its->longest_ns;
     its->rounds++;
     mortals_check(&its->crowd);
     assert_false(its->log_jumped);
@@ -185,7 +190,8 @@ static void replace(party *its)
 static void bury(party *its, uint32_t worker)
 {
     const mortal_slot *slot = &its->crowd.area->slots[worker];
-    if (its->crowd.pids[worker] == 0 || slot->struck == MORTAL_NOWHERE)
+    if (its->crowd.pids[worker] == 0 || slot->struck == MORTAL_NOWHERE ||
+        slot->fate == MORTAL_STOPS)
         return;
     mortals_kill(&its->crowd, worker); /* it is about to */
     its->deaths++;
@@ -224,16 +230,87 @@ void party_lose_some(party *its)
     party_wait(its, workers);
 }
 
+/* ---- stops, and all of it ---- */
+
+void party_stop(party *its, uint32_t worker, mortal_place place)
+{
+    const mortal_plan plan = {.place = place, .passes = 1, .fate = MORTAL_STOPS};
+    its->crowd.area->licences = 1;
+    mortals_arm(&its->crowd, worker, &plan);
+    while (!mortals_is_stopped(&its->crowd, worker))
+        party_round(its);
+    its->stops++;
+}
+
+/* Those who run and were up to date not long ago. */
+static uint32_t count_there(const party *its)
+{
+    uint32_t count = 0;
+    for (uint32_t worker = 0; worker < its->settings.workers; worker++)
+        count += its->crowd.pids[worker] != 0 && !its->crowd.stopped[worker] &&
+                 its->crowd.area->slots[worker].step + 2 >= its->last.step;
+    return count;
+}
+
+/* Something happens to one of them: who is away comes back, who is there goes, or is cut off; no
+ * more than two are away at a time. */
+static void befall(party *its)
+{
+    mortals *crowd = &its->crowd;
+    uint32_t worker = below(its, its->settings.workers);
+    if (crowd->pids[worker] == 0) {
+        mortals_spawn(crowd, worker);
+        its->joins++;
+    } else if (crowd->stopped[worker]) {
+        mortals_continue(crowd, worker);
+    } else if (count_there(its) + 1 >= its->settings.workers) {
+        const mortal_plan plan = {
+            .place = (mortal_place)(MORTAL_COMPUTES + below(its, MORTAL_STEPPED - MORTAL_COMPUTES)),
+            .passes = 1 + below(its, 4),
+            .fate = (mortal_fate)below(its, MORTAL_FATES),
+            .draw = below(its, UINT32_MAX),
+        };
+        crowd->area->licences = 1;
+        mortals_arm(crowd, worker, &plan);
+    }
+}
+
+void party_endure(party *its, uint32_t rounds, uint32_t apart)
+{
+    uint32_t workers = its->settings.workers;
+    for (uint32_t round = 0; round < rounds; round++) {
+        if (below(its, apart) == 0)
+            befall(its);
+        party_round(its);
+        for (uint32_t worker = 0; worker < workers; worker++) {
+            bool was = its->crowd.stopped[worker];
+            its->stops += mortals_is_stopped(&its->crowd, worker) && !was;
+            bury(its, worker);
+        }
+    }
+    for (uint32_t worker = 0; worker < workers; worker++) {
+        mortals_disarm(&its->crowd, worker);
+        if (its->crowd.pids[worker] == 0)
+            mortals_spawn(&its->crowd, worker);
+        else if (mortals_is_stopped(&its->crowd, worker))
+            mortals_continue(&its->crowd, worker);
+    }
+}
+
 /* ---- the end ---- */
 
 static void tell(const party *its, const char *name)
 {
-    printf(
-        "%s: %llu rounds, %llu of them without a sum, %llu attempts, %llu fetches; %u deaths, %u "
-        "spared\n",
-        name, (unsigned long long)its->rounds, (unsigned long long)its->failed,
-        (unsigned long long)its->attempts, (unsigned long long)its->fetches, its->deaths,
-        its->spared);
+    printf("%s: %llu rounds, %llu of them without a sum, %llu attempts, %llu fetches\n", name,
+           (unsigned long long)its->rounds, (unsigned long long)its->failed,
+           (unsigned long long)its->attempts, (unsigned long long)its->fetches);
+    printf("%s: %u deaths, %u spared, %u steps taken back\n", name, its->deaths, its->spared,
+           its->returns);
+    uint64_t cuts = 0;
+    for (uint32_t worker = 0; worker < its->settings.workers; worker++)
+        cuts += its->cuts[worker];
+    printf("%s: %u stops, %llu cuts, %u came later; the longest round took %.2f s\n", name,
+           its->stops, (unsigned long long)cuts, its->joins, (double)its->longest_ns / 1e9);
     for (int place = 0; place < MORTAL_PLACES; place++)
         if (its->died_at[place] > 0)
             printf("%5u %s\n", its->died_at[place], mortal_place_names[place]);
@@ -244,6 +321,8 @@ void party_end(party *its, const char *name)
     party_wait(its, its->settings.workers);
     for (uint32_t worker = 0; worker < its->settings.workers; worker++)
         assert_true(its->crowd.area->slots[worker].step == its->last.step);
+    for (uint32_t worker = 0; worker < its->settings.workers; worker++)
+        its->cuts[worker] = its->crowd.area->slots[worker].cuts;
     tarry_runtime_free(its->server, true);
     mortals_end(&its->crowd);
     tarry_plan_free(its->plan);

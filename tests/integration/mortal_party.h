@@ -29,6 +29,8 @@ typedef struct party {
     /* What has happened. */
     uint64_t rounds, failed; /* of these, that said that they have no sum */
     uint64_t attempts, fetches;
+    uint32_t stops, joins; /* of those that party_endure lets come later */
+    uint64_t cuts[MORTAL_MOST], longest_ns;
     uint32_t returns;                                /* to the state before the last step */
     uint32_t deaths, died_at[MORTAL_PLACES], spared; /* who never came to the place */
 } party;
@@ -42,6 +44,11 @@ void party_wait(party *its, uint32_t workers);
 /* Draws one or two that are to die, and where; runs rounds until they have, or have not come there
  * for some rounds; and lets others come in their place, of which some die before they are there. */
 void party_lose_some(party *its);
+/* Runs rounds until the worker is stopped there. */
+void party_stop(party *its, uint32_t worker, mortal_place place);
+/* So many rounds, in one of `apart` of which, on average, somebody dies, stops, is cut off, goes on
+ * or comes anew. All run in the end. */
+void party_endure(party *its, uint32_t rounds, uint32_t apart);
 /* Asserts that all who are there have the same state, that of the last sum; tells what happened. */
 void party_end(party *its, const char *name);
 

@@ -60,10 +60,11 @@ static void pass(mortal_place place)
     if (own->place != place || --own->passes != 0)
         return;
     mortal_fate fate = (mortal_fate)own->fate;
-    own->passes = 1;
-    own->fate = MORTAL_DIES;
-    own->place = fate == MORTAL_CUT ? own->next : MORTAL_NOWHERE;
+    own->place = MORTAL_NOWHERE;
     if (fate == MORTAL_CUT) {
+        own->passes = 1;
+        own->fate = MORTAL_DIES;
+        own->place = own->next;
         own->cuts++;
         cut(own->draw);
         return;

@@ -40,7 +40,7 @@ static void die(const char *name, party_settings settings, uint32_t deaths)
 static void deaths_over_connections(void **state)
 {
     (void)state;
-    die("deaths over connections", (party_settings){.dimension = 70000}, 14);
+    die("deaths over connections", (party_settings){.dimension = 70000}, 12);
 }
 
 static void deaths_over_tls(void **state)
@@ -55,6 +55,54 @@ static void deaths_in_shared_memory(void **state)
     die("deaths in shared memory", (party_settings){.dimension = 20000, .shares = true}, 4);
 }
 
+/* Others sum on without one that is stopped, and it catches up with them. */
+static void stop_one(bool shares, mortal_place place)
+{
+    party its;
+    const party_settings settings = {
+        .workers = WORKERS,
+        .chunks = CHUNKS,
+        .replication = 3,
+        .dimension = 20000,
+        .shares = shares,
+        .silence_ns = 1000000000,
+    };
+    party_begin(&its, &settings);
+    party_stop(&its, 1, place);
+    for (int round = 0; round < 3; round++)
+        party_round(&its);
+    assert_true(its.failed == 0 && its.crowd.area->slots[1].step + 3 <= its.last.step);
+    mortals_continue(&its.crowd, 1);
+    party_end(&its, mortal_place_names[place]);
+}
+
+static void a_stopped_worker_holds_nobody_up(void **state)
+{
+    (void)state;
+    stop_one(false, MORTAL_PART);
+    stop_one(true, MORTAL_ENCODED);
+    stop_one(false, MORTAL_STEPS_NOW);
+}
+
+/* TARRY_TEST_ROUNDS: how many. */
+static void a_long_run_with_everything(void **state)
+{
+    (void)state;
+    const char *text = getenv("TARRY_TEST_ROUNDS");
+    party its;
+    const party_settings settings = {
+        .workers = WORKERS,
+        .chunks = CHUNKS,
+        .replication = 3,
+        .dimension = 70000,
+        .seed = test_seed("a long run", 1),
+        .silence_ns = 1000000000,
+    };
+    party_begin(&its, &settings);
+    party_endure(&its, text != NULL ? (uint32_t)atoi(text) : test_is_long() ? 100 : 20, 3);
+    party_end(&its, "a long run");
+}
+
 int main(int count, char **arguments)
 {
     mortal_main(count, arguments);
@@ -62,6 +110,8 @@ int main(int count, char **arguments)
         cmocka_unit_test(deaths_over_connections),
         cmocka_unit_test(deaths_over_tls),
         cmocka_unit_test(deaths_in_shared_memory),
+        cmocka_unit_test(a_stopped_worker_holds_nobody_up),
+        cmocka_unit_test(a_long_run_with_everything),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,6 +6,7 @@ workers, and the server leaves a checkpoint when it is told to end.
 
 import json
 import os
+import pathlib
 import re
 import time
 import unittest
@@ -71,6 +72,28 @@ class Everywhere(NetworkTest):
         self.assertEqual(cluster.server.errors().count("tarry: "), 1, cluster.server.errors())  # that of the interruption
         self.assert_same_losses(report, self.trained([*JOB, "--rounds", str(len(report["rounds"]))]))
         self.assertIn("c.sums", os.listdir(cluster.folder))
+
+    def test_a_server_goes_on_from_its_checkpoint_to_the_bit(self):
+        """Where it was told to end, workers are where it is; where it was killed they are ahead, and go back."""
+        job = [*JOB, "--reproducible", "--checkpoint", "c", "--checkpoint-every", "5", "--save", "w.npy"]
+        for fault in "told", "killed":
+            with self.subTest(fault=fault):
+                cluster, address = self.begin([*job, *ENDLESS], straggler=SLEEP)
+                cluster.server.await_log("round", round=7)
+                if fault == "told":
+                    cluster.stop(1)
+                else:
+                    cluster.server.kill()
+                done = len(cluster.server.log("round"))
+                cluster.serve("--resume", "--rounds", str(done + 5), listen=f"{address[0]}:{address[1]}")
+                report = cluster.finish(WAIT)
+                self.assert_workers_end(cluster)
+                self.assertEqual({each["sum"]["term"] for each in report["rounds"]}, {1, 2})
+                folder = self.folder()
+                self.tarry("train", *JOB, "--reproducible", "--rounds", str(done + 5), "--save", "w.npy", "--quiet",
+                           folder=folder)
+                found, wanted = [(pathlib.Path(at) / "w.npy").read_bytes() for at in (cluster.folder, folder)]
+                self.assertEqual(found, wanted)
 
     def test_workers_that_do_not_reach_each_other_say_so(self):
         """Of two, one connects to the other, and neither can be connected to; the rest go on."""

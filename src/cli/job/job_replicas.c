@@ -262,6 +262,14 @@ static const holding *find_stepped(const job_replicas *self, uint64_t steps)
     return NULL;
 }
 
+int job_replicas_copy(job_replicas *self, uint8_t **bytes, uint64_t *size)
+{
+    holding *own = &self->items[0];
+    *size = state_size(own);
+    *bytes = memory_allocate(NULL, (size_t)*size, 1);
+    return *bytes == NULL ? TARRY_ERROR_NO_MEMORY : save(own, 0, *bytes, (size_t)*size);
+}
+
 int job_replicas_take(job_replicas *self, uint64_t steps, const void *bytes, uint64_t size)
 {
     holding *own = &self->items[0];

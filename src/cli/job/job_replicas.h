@@ -36,6 +36,9 @@ void job_replicas_free(job_replicas *self); /* NULL is allowed */
 /* `count` of them, in the order of workers; they belong to `self`. */
 const tarry_replica *job_replicas_list(const job_replicas *self);
 
+/* All of the first one's state, as its replica saves it; *bytes is the caller's, by
+ * memory_release. Errors: NO_MEMORY. */
+int job_replicas_copy(job_replicas *self, uint8_t **bytes, uint64_t *size);
 /* The first one goes on from a state after so many steps, as a replica of the same job saves it;
  * any bytes may come in. Errors: FORMAT, with which it has no state any more. */
 int job_replicas_take(job_replicas *self, uint64_t steps, const void *bytes, uint64_t size);

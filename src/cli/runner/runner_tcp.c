@@ -37,6 +37,7 @@ struct runner_network {
     const runner_tcp_settings *settings;
     tarry_runtime *server; /* the runner's */
     shipped_data *shipped;
+    uint8_t *state;         /* that the server hands out; NULL: none */
     const tarry_plan *plan; /* in force */
     uint32_t workers;
     void (*say)(void *user, const char *line);
@@ -356,6 +357,20 @@ int runner_racks(runner *self, const tarry_plan *plan, uint32_t *rack, bool *sai
 
 /* ---- creation and the end ---- */
 
+/* But for the runtime, which is gone. */
+static void release(runner *self)
+{
+    runner_network *own = self->network;
+    if (own != NULL) {
+        shipped_data_free(own->shipped);
+        memory_release(NULL, own->state);
+        memory_release(NULL, own->numerics);
+    }
+    job_replicas_free(self->replicas);
+    memory_release(NULL, own);
+    memory_release(NULL, self);
+}
+
 void runner_free(runner *self, bool finished)
 {
     if (self == NULL)
@@ -367,13 +382,7 @@ void runner_free(runner *self, bool finished)
     tarry_runtime_free(self->runtime, finished || crew != NULL);
     if (crew != NULL)
         crew->end(crew->user);
-    if (own != NULL) {
-        shipped_data_free(own->shipped);
-        memory_release(NULL, own->numerics);
-    }
-    job_replicas_free(self->replicas);
-    memory_release(NULL, own);
-    memory_release(NULL, self);
+    release(self);
 }
 
 /* Encodes the job with the digest of the data, by which workers are known to have the same. */
@@ -456,13 +465,23 @@ static int hold_one(runner *made, const runner_request *request, tarry_diagnosti
 {
     if (request->replicas == NULL)
         return TARRY_OK;
-    if (request->checkpoint != NULL)
-        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
-                        "with --sum everywhere only workers that are threads go on from a "
-                        "checkpoint yet");
     return job_replicas_create(request->replicas, 1, &made->replicas) == TARRY_OK
                ? TARRY_OK
                : diagnose_no_memory(diagnostic, "network server");
+}
+
+/* Workers of a run that goes on may all be new: they begin with the checkpoint's state, which is
+ * that of the one replica here. */
+static int hand_out_state(runner *made, const runner_request *request, tarry_diagnostic *diagnostic)
+{
+    runner_network *own = made->network;
+    const tarry_sum_id *after = &request->sums.last[0];
+    uint64_t size;
+    if (request->replicas == NULL || after->step == 0)
+        return TARRY_OK;
+    if (job_replicas_copy(made->replicas, &own->state, &size) != TARRY_OK)
+        return diagnose_no_memory(diagnostic, "network server");
+    return tarry_runtime_vectors(own->server, after, own->state, size, diagnostic);
 }
 
 int runner_tcp_create(void *user, const runner_request *request, runner **out,
@@ -475,6 +494,7 @@ int runner_tcp_create(void *user, const runner_request *request, runner **out,
         memory_release(NULL, made);
         return diagnose_no_memory(diagnostic, "network server");
     }
+    made->network = own;
     own->settings = user;
     own->plan = request->plan;
     own->workers = tarry_plan_workers(request->plan);
@@ -490,16 +510,14 @@ int runner_tcp_create(void *user, const runner_request *request, runner **out,
                                       : hold_one(made, request, diagnostic);
     if (error == TARRY_OK)
         error = create_server(own, request, diagnostic);
+    if (error == TARRY_OK)
+        error = hand_out_state(made, request, diagnostic);
     if (error != TARRY_OK) {
-        shipped_data_free(own->shipped);
-        memory_release(NULL, own->numerics);
-        memory_release(NULL, own);
-        job_replicas_free(made->replicas);
-        memory_release(NULL, made);
+        tarry_runtime_free(own->server, true);
+        release(made);
         return error;
     }
     made->runtime = own->server;
-    made->network = own;
     if (own->settings->announce)
         announce(own);
     *out = made;

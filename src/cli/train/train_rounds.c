@@ -219,6 +219,18 @@ static void warn_of_rounding(train_job *job, const tarry_round_result *result)
              result->round, result->error_bound, result->conditioning);
 }
 
+/* Where the last parameters are lost the workers go back to earlier ones; the rounds of the history
+ * would not be those of the parameters then. */
+static int check_step(const train_job *job, const tarry_round_result *result, tarry_diagnostic *why)
+{
+    if (!sums_everywhere(job) || result->sum.step == job->committed + 1)
+        return TARRY_OK;
+    return diagnose(why, TARRY_ERROR_STATE,
+                    "all workers that had the parameters after step %" PRIu64 " are gone%s",
+                    job->committed,
+                    job->inputs.keeper != NULL ? "; --resume goes on from the checkpoint" : "");
+}
+
 /* A round's sum, and beside it, if it is time to, the scores of the parameters that it is at. */
 static int sum_and_score(train_job *job, history_round *round, tarry_diagnostic *why)
 {
@@ -232,6 +244,8 @@ static int sum_and_score(train_job *job, history_round *round, tarry_diagnostic 
     if (scored)
         train_scores_begin(job->scores, job->parameters);
     error = runner_round(runs, job->parameters, job->sum, &round->result, why);
+    if (error == TARRY_OK)
+        error = check_step(job, &round->result, why);
     if (error == TARRY_OK) {
         round->seconds = (double)(round->result.end_ns - round->result.start_ns) * 1e-9;
         /* Before it, workers may have been waited for. */

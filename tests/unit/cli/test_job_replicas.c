@@ -179,6 +179,12 @@ static void a_state_is_taken_only_after_its_step(void **state)
     float parameters[FEATURES];
     job_replicas_look(other.replicas, 3, parameters, optimizer_state_of(other.optimizer));
     assert_memory_equal(parameters, run.parameters, sizeof(parameters));
+    uint8_t *copied;
+    uint64_t size;
+    assert_int_equal(job_replicas_copy(other.replicas, &copied, &size), TARRY_OK);
+    assert_int_equal(size, total);
+    assert_memory_equal(copied, bytes, total);
+    memory_release(NULL, copied);
     bytes[0]++; /* of another order of bytes */
     assert_int_equal(job_replicas_take(other.replicas, 3, bytes, total), TARRY_ERROR_FORMAT);
     end(&other);

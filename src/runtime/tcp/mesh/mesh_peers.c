@@ -22,6 +22,7 @@ enum {
     STRANGERS_MOST = 64, /* and as many as there are members */
     MOST_WAITING = 1 << 20,
     CHANNEL_FAILURE_BYTES = 160,
+    UNSENT_BYTES = 4 << 20, /* that the system takes of a connection, if it has the room */
 };
 
 static void on_tick(uv_timer_t *timer);
@@ -272,6 +273,14 @@ static void watch_over(const mesh *self, int fd)
     setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &most, sizeof(most));
 }
 
+/* Few small frames wait behind blocks here, and the more the system takes at a time the less often
+ * members wake each other. */
+static void take_much(int fd)
+{
+    int unsent = UNSENT_BYTES;
+    setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof(unsent));
+}
+
 /* Takes over the socket. */
 static mesh_link *open_link(mesh *self, int fd, mesh_member *member)
 {
@@ -304,6 +313,7 @@ static mesh_link *open_link(mesh *self, int fd, mesh_member *member)
         memory_release(&self->allocator, link);
         return NULL;
     }
+    take_much(fd);
     link->member = member;
     link->next = self->links;
     self->links = link;

@@ -137,6 +137,7 @@ struct tarry_tcp_server {
     /* The way to a worker's state; the caller's thread's. NULL: there is none. */
     mesh *mesh;
     tarry_engine *engine;
+    uint32_t loans; /* members that load the state from here */
     peers peers;
     uint32_t viewers;
 

@@ -122,20 +122,25 @@ void tcp_server_lend(tarry_tcp_server *server, uint32_t worker)
 {
     wire_member member;
     if (server->mesh != NULL && tcp_server_member(server, worker, &member) &&
-        admit(server, &member))
+        admit(server, &member) && !server->members[worker].lent) {
         server->members[worker].lent = true;
+        server->loans++;
+    }
 }
 
 void tcp_server_lend_no_more(tarry_tcp_server *server, uint32_t worker)
 {
-    if (server->members[worker].lent)
-        mesh_remove(server->mesh, worker);
+    if (!server->members[worker].lent)
+        return;
     server->members[worker].lent = false;
+    server->loans--;
+    mesh_remove(server->mesh, worker);
 }
 
 void tcp_server_end_loans(tarry_tcp_server *server)
 {
-    for (uint32_t worker = 0; worker < server->base.host->plan->workers; worker++)
+    for (uint32_t worker = 0; server->loans > 0 && worker < server->base.host->plan->workers;
+         worker++)
         if (tarry_server_ready(server->base.host->machine, worker))
             tcp_server_lend_no_more(server, worker);
 }

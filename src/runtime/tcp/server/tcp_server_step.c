@@ -90,6 +90,7 @@ void tcp_server_count_ready(tarry_tcp_server *server)
         tcp_server_is_everywhere(server) ? tarry_server_count_ready(its->machine) : its->present;
     if (ready == server->ready) /* which this thread alone writes */
         return;
+    tcp_server_end_loans(server);
     pthread_mutex_lock(&server->lock);
     server->ready = ready;
     pthread_cond_broadcast(&server->changed);
@@ -156,7 +157,6 @@ host_transport tcp_server_transport(tarry_tcp_server *server)
 void tcp_server_begin_round(tarry_tcp_server *server, float *sum)
 {
     server->shm_parameters.published = false;
-    tcp_server_end_loans(server);
     host_begin(server->base.host, sum);
 }
 
