@@ -219,16 +219,16 @@ static void warn_of_rounding(train_job *job, const tarry_round_result *result)
              result->round, result->error_bound, result->conditioning);
 }
 
-/* A server that has handed out a state goes back to it where all that is newer is lost; the rounds
- * of the history would not be those of the parameters then. */
+/* Where the last parameters are lost the workers go back to earlier ones; the rounds of the history
+ * would not be those of the parameters then. */
 static int check_step(const train_job *job, const tarry_round_result *result, tarry_diagnostic *why)
 {
     if (!sums_everywhere(job) || result->sum.step == job->committed + 1)
         return TARRY_OK;
     return diagnose(why, TARRY_ERROR_STATE,
-                    "all workers that had the parameters after step %" PRIu64
-                    " are gone; --resume goes on from the checkpoint",
-                    job->committed);
+                    "all workers that had the parameters after step %" PRIu64 " are gone%s",
+                    job->committed,
+                    job->inputs.keeper != NULL ? "; --resume goes on from the checkpoint" : "");
 }
 
 /* A round's sum, and beside it, if it is time to, the scores of the parameters that it is at. */

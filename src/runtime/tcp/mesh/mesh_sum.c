@@ -111,12 +111,21 @@ uint64_t mesh_sum_due_ns(const mesh *self)
     return self->sum.runs ? mesh_pace_due_ns(&self->sum.pace) : TARRY_NEVER;
 }
 
+/* Whether it has to send something yet: its first word, its coded part for the own share, which may
+ * be all that there is, or its share of the sum. */
+static bool is_needed(const mesh_sum *sum, uint32_t place)
+{
+    const mesh_intake *intake = &sum->intake[place];
+    return !intake->begun || !has_all_of(sum, place) ||
+           (sum->has[place] && intake->part_stripe < sum->cut.stripes);
+}
+
 /* Whether the sum still waits for it to send something, or to take something. */
 static bool owes(const mesh_sum *sum, uint32_t place)
 {
     const mesh_member *member = sum->members[place];
     return place != sum->place &&
-           (!has_all_of(sum, place) ||
+           (is_needed(sum, place) ||
             (member != NULL && mesh_is_linked(member) && channel_loads(member->link->channel) > 0));
 }
 
@@ -310,10 +319,10 @@ void mesh_sum_lost(mesh *self, mesh_member *member, const char *why)
     uint32_t place = place_of(sum, member);
     if (!sum->runs || place == sum->count)
         return;
-    if (has_all_of(sum, place))
-        look_whether_done(self); /* it may have ended as it has all, too */
-    else
+    if (is_needed(sum, place))
         fail(self, place, why);
+    else
+        look_whether_done(self); /* it may have ended as it has all, too */
 }
 
 bool mesh_sum_begun(mesh_link *link, const wire_begun *begun)

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 #include <semaphore.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -156,13 +157,12 @@ static void a_member_that_ends_fails_the_sum(void **state)
     sum_case_free(of);
 }
 
-static void one_that_is_removed_is_dropped_at_once(void **state)
+static void is_dropped_at_once(size_t dimension)
 {
-    (void)state;
     enum { TWO = 2 };
     mesh_group group;
-    float *sum = calloc(LONG, sizeof(float));
-    sum_case *of = sum_case_make(LONG, 1, TWO, false, test_seed(__func__, 13));
+    float *sum = calloc(dimension, sizeof(float));
+    sum_case *of = sum_case_make(dimension, 1, TWO, false, test_seed(__func__, 13));
     mesh_group_make(&group, TWO, NULL);
     mesh_group_form(&group);
     mesh_group_sum(&group, of);
@@ -175,6 +175,13 @@ static void one_that_is_removed_is_dropped_at_once(void **state)
     free(sum);
     mesh_group_free(&group);
     sum_case_free(of);
+}
+
+static void one_that_is_removed_is_dropped_at_once(void **state)
+{
+    (void)state;
+    is_dropped_at_once(LONG);
+    is_dropped_at_once(1); /* it has no share of the sum, but a coded part */
 }
 
 /* ---- sums that stand still ---- */
@@ -200,32 +207,42 @@ static void look_long_after(const mesh_group *group, uint32_t place)
     }
 }
 
-static void who_never_begins_is_suspected(void **state)
+static void is_suspected(size_t dimension, uint32_t idle, uint32_t watcher)
 {
-    (void)state;
     mesh_group group;
-    float *sum[FEW];
-    sum_case *of = sum_case_make(LONG, 1, FEW, false, test_seed(__func__, 13));
+    float *sum[FEW] = {NULL};
+    char said[64];
+    sum_case *of = sum_case_make(dimension, 1, FEW, false, test_seed(__func__, 13));
     mesh_group_make(&group, FEW, NULL);
     mesh_group_form(&group);
     mesh_group_sum(&group, of);
     group.step++;
-    for (uint32_t i = 1; i < FEW; i++) {
-        sum[i] = calloc(LONG, sizeof(float));
+    for (uint32_t i = 0; i < FEW; i++) {
+        if (i == idle)
+            continue;
+        sum[i] = calloc(dimension, sizeof(float));
         assert_non_null(sum[i]);
         mesh_group_start(&group, i, of, sum[i]);
     }
-    look_long_after(&group, FEW - 1);
-    tarry_engine_progress progress = mesh_group_wait(&group, FEW - 1);
+    look_long_after(&group, watcher);
+    tarry_engine_progress progress = mesh_group_wait(&group, watcher);
     assert_int_equal(progress.state, TARRY_ENGINE_FAILED);
-    assert_int_equal(progress.suspect, 0);
-    assert_non_null(strstr(progress.why, "worker 0: nothing has moved"));
+    assert_int_equal(progress.suspect, 10 * idle);
+    snprintf(said, sizeof(said), "worker %u: nothing has moved", (unsigned)(10 * idle));
+    assert_non_null(strstr(progress.why, said));
     mesh_group_form(&group);
     mesh_group_sum(&group, of);
-    for (uint32_t i = 1; i < FEW; i++)
+    for (uint32_t i = 0; i < FEW; i++)
         free(sum[i]);
     mesh_group_free(&group);
     sum_case_free(of);
+}
+
+static void who_never_begins_is_suspected(void **state)
+{
+    (void)state;
+    is_suspected(LONG, 0, FEW - 1);
+    is_suspected(1, FEW - 1, 0); /* it has no share of the sum, but a coded part */
 }
 
 /* The timer itself. */
