@@ -246,12 +246,13 @@ void party_stop(party *its, uint32_t worker, mortal_place place)
     its->stops++;
 }
 
-/* Those who run and were up to date not long ago. */
+/* Those who run, were up to date not long ago, and to whom nothing is to happen. */
 static uint32_t count_there(const party *its)
 {
     uint32_t count = 0;
     for (uint32_t worker = 0; worker < its->settings.workers; worker++)
         count += its->crowd.pids[worker] != 0 && !its->crowd.stopped[worker] &&
+                 its->crowd.area->slots[worker].place == MORTAL_NOWHERE &&
                  its->crowd.area->slots[worker].step + 2 >= its->last.step;
     return count;
 }
