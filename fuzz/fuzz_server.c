@@ -51,6 +51,8 @@ static bool begin(run *its, input *in)
     settings.sum = (tarry_sum_place)(stop >> 7);
     its->everywhere = settings.sum == TARRY_SUM_EVERYWHERE;
     settings.voters_grace_ns = its->everywhere ? take(in) * 4U : 0;
+    settings.digest_steps = its->everywhere ? 1 + settings.voters_grace_ns % 3 : 0;
+    settings.attempt_limit_ns = settings.voters_grace_ns * 8;
     uint8_t rules = take(in);
     settings.credit = (tarry_credit)(rules & 1);
     settings.reproducible = (rules >> 1 & 1) != 0;
@@ -168,6 +170,7 @@ static void draw_vote(const run *its, input *in, uint32_t worker, tarry_message 
                         : TARRY_NO_WORKER;
     message->sum = draw_sum(its, take(in), order);
     message->last = draw_sum(its, take(in), order);
+    message->state = kind >> 5 & 3;
     if (kind < 0x80)
         return;
     message->fetched = (kind & 1) != 0;

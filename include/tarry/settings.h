@@ -86,7 +86,8 @@ TARRY_API int tarry_settings_settle(tarry_settings *settings, uint32_t given,
 /*
  * The memory that a worker takes, in bytes: vectors of `dimension` numbers for finished gradients
  * (with keep `credited` those without a fate yet and that in progress; with a stale fill, those of
- * two rounds), and one coded part of the least number of parts. Parameters come on top: a copy in
+ * two rounds), one coded part of the least number of parts, and with TARRY_SUM_EVERYWHERE the sum.
+ * What steps on that is the owner's, who knows it. Parameters come on top: a copy in
  * all for a local runtime, and two for each worker of its own process.
  */
 TARRY_API uint64_t tarry_worker_bytes(uint64_t load, uint32_t least_parts,

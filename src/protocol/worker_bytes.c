@@ -11,6 +11,12 @@ static uint64_t worker_gradients(uint64_t load, const tarry_server_settings *ser
     return server->fill == TARRY_FILL_STALE ? 2 * load : load;
 }
 
+/* Where workers make the sum each has that, too. */
+static uint64_t worker_sums(const tarry_server_settings *server)
+{
+    return server->sum == TARRY_SUM_EVERYWHERE;
+}
+
 /* Numbers of its coded part. */
 static uint64_t worker_part(uint32_t least_parts, uint64_t dimension)
 {
@@ -20,8 +26,8 @@ static uint64_t worker_part(uint32_t least_parts, uint64_t dimension)
 uint64_t tarry_worker_bytes(uint64_t load, uint32_t least_parts,
                             const tarry_server_settings *server, uint64_t dimension)
 {
-    return (worker_gradients(load, server) * dimension + worker_part(least_parts, dimension)) *
-           sizeof(float);
+    uint64_t vectors = worker_gradients(load, server) + worker_sums(server);
+    return (vectors * dimension + worker_part(least_parts, dimension)) * sizeof(float);
 }
 
 tarry_memory tarry_memory_of(const tarry_plan *plan, const tarry_server_settings *server,
@@ -39,10 +45,11 @@ tarry_memory tarry_memory_of(const tarry_plan *plan, const tarry_server_settings
 }
 
 /* The most that all workers can run ahead within so many bytes, but the usual number at least. */
-static uint32_t furthest_ahead(uint32_t workers, uint64_t dimension, double bytes)
+static uint32_t furthest_ahead(const tarry_settings *settings, uint64_t dimension, double bytes)
 {
-    double each = bytes / workers / ((double)dimension * sizeof(float));
-    return (uint32_t)fmin(fmax(floor(each) - 2, TARRY_USUAL_AHEAD), UINT32_MAX - 1);
+    double each = bytes / settings->plan.workers / ((double)dimension * sizeof(float));
+    double others = 2 + (double)worker_sums(&settings->server);
+    return (uint32_t)fmin(fmax(floor(each) - others, TARRY_USUAL_AHEAD), UINT32_MAX - 1);
 }
 
 void tarry_settings_keep(tarry_settings *settings, uint64_t copies, uint64_t dimension,
@@ -58,11 +65,12 @@ void tarry_settings_keep(tarry_settings *settings, uint64_t copies, uint64_t dim
     credited.server.keep = TARRY_KEEP_CREDITED;
     server->keep = TARRY_KEEP_ALL;
     uint64_t parts = plan->workers * worker_part(plan->adaptive_parts ? 1 : plan->parts, dimension);
-    double all = (double)worker_gradients(copies, server) * (double)dimension + (double)parts;
+    uint64_t vectors = worker_gradients(copies, server) + plan->workers * worker_sums(server);
+    double all = (double)vectors * (double)dimension + (double)parts;
     bool fits = all * sizeof(float) <= bytes && !server->early;
     if (fits || tarry_settings_check(&credited, &conflict) != TARRY_OK)
         return;
     server->keep = TARRY_KEEP_CREDITED;
     if (!ahead_given)
-        server->ahead = furthest_ahead(plan->workers, dimension, bytes);
+        server->ahead = furthest_ahead(settings, dimension, bytes);
 }

@@ -110,7 +110,7 @@ void mortals_log(mortals *its)
 {
     for (uint32_t worker = 0; worker < its->area->workers; worker++) {
         mortal_slot *slot = &its->area->slots[worker];
-        if (slot->place != MORTAL_HELD || --slot->passes > 0)
+        if (slot->place != MORTAL_HELD || its->pids[worker] == 0 || --slot->passes > 0)
             continue;
         slot->place = MORTAL_NOWHERE;
         if (!mortal_is_licensed(its->area))

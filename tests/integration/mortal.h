@@ -53,7 +53,7 @@ typedef struct mortal_slot {
     _Atomic uint32_t draw;   /* CUT: which of its connections */
     _Atomic uint32_t struck; /* the place at which something has happened last */
     _Atomic uint64_t step;   /* its state is after that */
-    _Atomic uint64_t loads, cuts, passed[MORTAL_PLACES];
+    _Atomic uint64_t cuts;
 } mortal_slot;
 
 /* Memory of the test and all its workers. */

@@ -137,7 +137,9 @@ static void arm(party *its, uint32_t worker, mortal_place first, mortal_place la
     enum { MOST_PASSES = 6 };
     mortal_place place = (mortal_place)(first + below(its, (uint32_t)(last - first) + 1));
     bool rare = place == MORTAL_HELD || place >= MORTAL_FETCHES;
-    const mortal_plan plan = {.place = place, .passes = 1 + below(its, rare ? 2 : MOST_PASSES)};
+    const mortal_plan plan = {
+        .place = place,
+        .passes = 1 + (place == MORTAL_PREPARES ? 0 : below(its, rare ? 2 : MOST_PASSES))};
     mortals_arm(&its->crowd, worker, &plan);
 }
 
@@ -179,7 +181,9 @@ static void replace(party *its)
         bool comes = its->crowd.pids[worker] == 0;
         if (comes)
             mortals_spawn(&its->crowd, worker);
-        if (comes && drawn == 0)
+        if (comes && drawn == 0 && below(its, 4) == 0)
+            arm(its, worker, MORTAL_PREPARES, MORTAL_PREPARES);
+        else if (comes && drawn == 0)
             arm(its, worker, MORTAL_LOADS, MORTAL_LOADED);
         else if (!comes && drawn == 1)
             arm(its, worker, MORTAL_SAVES, MORTAL_SENDS);
@@ -242,12 +246,13 @@ void party_stop(party *its, uint32_t worker, mortal_place place)
     its->stops++;
 }
 
-/* Those who run and were up to date not long ago. */
+/* Those who run, were up to date not long ago, and to whom nothing is to happen. */
 static uint32_t count_there(const party *its)
 {
     uint32_t count = 0;
     for (uint32_t worker = 0; worker < its->settings.workers; worker++)
         count += its->crowd.pids[worker] != 0 && !its->crowd.stopped[worker] &&
+                 its->crowd.area->slots[worker].place == MORTAL_NOWHERE &&
                  its->crowd.area->slots[worker].step + 2 >= its->last.step;
     return count;
 }

@@ -145,6 +145,51 @@ static void check_local(const char *name, const tarry_settings *settings, size_t
     assert_int_equal(atomic_load(&memory.live), 0);
 }
 
+/* ---- where workers make the sum ---- */
+
+static int step(void *user, uint64_t number, const float *sum)
+{
+    (void)user;
+    (void)number;
+    (void)sum;
+    return TARRY_OK;
+}
+
+static int parameters(void *user, float *into)
+{
+    (void)user;
+    into[0] = into[1] = 1;
+    return TARRY_OK;
+}
+
+static void workers_with_the_sum_take_what_is_told(void **state)
+{
+    (void)state;
+    const tarry_replica replica = {.step = step, .parameters = parameters};
+    const tarry_replica replicas[] = {replica, replica, replica, replica};
+    const size_t dimension = 150000;
+    tarry_settings settings = settings_of(2, 1, false);
+    settings.server.sum = TARRY_SUM_EVERYWHERE;
+    settle(&settings, dimension, INFINITY);
+    counting_allocator memory;
+    counting_allocator_init(&memory);
+    summing job;
+    summing_init(&job);
+    job.plan_settings = settings.plan;
+    uint64_t silence_ns = job.local_settings.server.silence_ns;
+    job.local_settings.server = settings.server;
+    job.local_settings.server.silence_ns = silence_ns;
+    job.local_settings.replicas = replicas;
+    job.dimension = dimension;
+    job.allocator = &memory.allocator;
+    summing_begin(&job);
+    tarry_round_result result;
+    assert_int_equal(tarry_runtime_round(job.local, NULL, NULL, &result, NULL), TARRY_OK);
+    assert_close("everywhere", atomic_load(&memory.most),
+                 tarry_memory_of(job.plan, &settings.server, dimension).total);
+    summing_end(&job);
+}
+
 static void threads_take_what_is_told(void **state)
 {
     (void)state;
@@ -230,6 +275,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(threads_take_what_is_told),
+        cmocka_unit_test(workers_with_the_sum_take_what_is_told),
         cmocka_unit_test(keep_auto_takes_what_there_is),
         cmocka_unit_test(processes_take_what_is_told),
     };

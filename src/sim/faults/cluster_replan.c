@@ -66,7 +66,7 @@ static void tell(cluster *it, uint32_t worker, random_stream *details)
 
 int cluster_replan(cluster *it, cluster_item *due)
 {
-    if (it->model.phase != MODEL_IDLE)
+    if (it->model.phase != MODEL_IDLE || everywhere_logs(it))
         return TARRY_OK;
     uint32_t number = draw_number(it, &due->details);
     bool there;

@@ -130,6 +130,8 @@ void everywhere_forget(struct cluster *it, uint32_t worker);
 /* everywhere_server.c */
 void everywhere_log(struct cluster *it, const tarry_effect *effect);
 void everywhere_logged(struct cluster *it, const struct cluster_item *due);
+/* Whether an entry is being written: of a round that was aborted, it may be. */
+bool everywhere_logs(const struct cluster *it);
 /* The event as the server is told it, with a planted error; *message is its message then. */
 tarry_event everywhere_forge(const struct cluster *it, const tarry_event *event,
                              tarry_message *message);

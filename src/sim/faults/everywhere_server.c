@@ -104,6 +104,14 @@ tarry_event everywhere_forge(const cluster *it, const tarry_event *event, tarry_
     return given;
 }
 
+bool everywhere_logs(const cluster *it)
+{
+    for (size_t i = 0; i < it->count; i++)
+        if (it->items[i].type == ITEM_LOGGED)
+            return true;
+    return false;
+}
+
 void everywhere_settle_log(cluster *it, random_stream *details)
 {
     for (size_t i = it->count; i-- > 0;) {

@@ -217,13 +217,15 @@ static void take_effect(cluster *it, const tarry_effect *effect, bool aborted)
 
 bool invariants_allow_waiting(const cluster *it)
 {
-    uint32_t ready = able(it) & ~it->votes.busy, behind = 0;
+    uint32_t ready = able(it) & ~it->votes.busy, behind = 0, crashed = 0;
     for (uint32_t worker = 0; worker < it->workers; worker++) {
         const model_member *member = &it->model.members[worker];
         behind |= member->present && member->excluded && !member->put_off ? bit(worker) : 0;
+        crashed |= it->nodes[worker].machine == NULL ? bit(worker) : 0;
     }
     return set_size(ready) < 2 || (able(it) & it->votes.busy) != 0 || behind != 0 ||
-           invariants_see_split(it, ready);
+           invariants_see_split(it, ready) ||
+           (it->flipped > 0 && (ready & crashed) != 0); /* what these told is not known here */
 }
 
 void invariants_of_group(cluster *it, uint32_t told)
