@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* MPI_Allreduce of float32, timed as `tarry-bench allreduce` times its sums; bench/allreduce.py compiles and runs it.
- * Usage: allreduce_mpi DIMENSION TIMES; prints the seconds of each sum, and ends with 1 if a sum is wrong. */
+/* MPI_Allreduce of float32, timed as `tarry-bench allreduce` times its sums; bench/allreduce.py
+ * compiles and runs it. Usage: allreduce_mpi DIMENSION TIMES; prints the seconds of each sum, and
+ * ends with 1 if a sum is wrong. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,7 +40,8 @@ int main(int argc, char **argv)
         part[x] = number_of(rank, x);
     for (int time = 0; time < WARM + times; time++) {
         MPI_Barrier(MPI_COMM_WORLD);
-        double ours[2], all[2]; /* minus the begin, and the end: the monotonic clock of one machine */
+        double ours[2],
+            all[2]; /* minus the begin, and the end: the monotonic clock of one machine */
         ours[0] = -MPI_Wtime();
         MPI_Allreduce(part, sum, (int)dimension, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
         ours[1] = MPI_Wtime();

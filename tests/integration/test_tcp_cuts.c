@@ -205,7 +205,8 @@ static void test_flapping(void **state)
     relay_end(between);
 }
 
-/* The round that its executor has not heard the end of is none of the connection that came after. */
+/* The round that its executor has not heard the end of is none of the connection that came after.
+ */
 static void test_leave_after_a_cut(void **state)
 {
     (void)state;
