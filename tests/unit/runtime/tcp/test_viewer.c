@@ -468,9 +468,10 @@ static void send_status_first(world *w, unsigned count)
 static void send_broken_status(world *w, unsigned count)
 {
     (void)count;
-    uint8_t frame[WIRE_HEAD_BYTES + 89] = {0};
+    enum { LEAST = 93 };
+    uint8_t frame[WIRE_HEAD_BYTES + LEAST] = {0};
     send_welcome(w);
-    wire_head_encode(WIRE_STATUS, 89, frame);
+    wire_head_encode(WIRE_STATUS, LEAST, frame);
     frame[WIRE_HEAD_BYTES + 44] = 9; /* workers that do not follow */
     send_frame(w, frame, sizeof(frame));
 }
