@@ -496,6 +496,9 @@ static void release(tarry_runtime *runtime, bool finished)
         executor_close(&local->workers[worker].executor);
     if (local->has_inbox)
         mailbox_close(&local->shared.server_inbox);
+    /* Workers read what others have until none of them runs. */
+    for (uint32_t worker = 0; worker < workers; worker++)
+        executor_join(&local->workers[worker].executor);
     for (uint32_t worker = 0; worker < workers; worker++)
         local_worker_end(&local->workers[worker], &allocator);
     local_exchanges_free(local->shared.exchanges);

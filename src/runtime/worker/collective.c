@@ -304,7 +304,10 @@ void collective_free(collective *self)
     if (self == NULL)
         return;
     tarry_allocator allocator = self->allocator;
+    exchange *others = self->settings.exchange;
     collective_stop(self);
+    others->methods->serve(others, NULL, NULL);
+    others->methods->hold(others, NULL, NULL, 0);
     for (uint32_t i = 0; self->addresses != NULL && i < self->settings.workers; i++)
         memory_release(&allocator, self->addresses[i].bytes);
     if (self->has_change)

@@ -60,7 +60,8 @@ typedef struct exchange_methods {
      * left. NULL: there is none to be had, and they are told so. */
     int (*offer)(exchange *self, const tarry_sum_id *after, uint8_t *bytes, uint64_t size);
     /* How the exchange asks for a state that others want, to be answered by `offer`: called from a
-     * thread of its own; it must not wait or call the exchange. Set once, before any other call. */
+     * thread of its own; it must not wait or call the exchange. Set before any other call, and to
+     * NULL at the end: once `hold` has returned after that it is not called any more. */
     void (*serve)(exchange *self, void (*wanted)(void *user), void *user);
 } exchange_methods;
 

@@ -326,7 +326,7 @@ void executor_close(executor *self)
     mailbox_close(&self->inbox);
 }
 
-void executor_destroy(executor *self, const tarry_allocator *allocator)
+void executor_join(executor *self)
 {
     if (!self->made)
         return;
@@ -334,12 +334,20 @@ void executor_destroy(executor *self, const tarry_allocator *allocator)
         pthread_join(self->talk_thread, NULL);
     if (self->computing)
         pthread_join(self->compute_thread, NULL);
+    self->talking = self->computing = false;
     if (self->settings.collective != NULL)
         collective_stop(self->settings.collective);
     pthread_mutex_lock(&self->lock);
     while (self->callers > 0 || self->call.out)
         pthread_cond_wait(&self->change, &self->lock);
     pthread_mutex_unlock(&self->lock);
+}
+
+void executor_destroy(executor *self, const tarry_allocator *allocator)
+{
+    if (!self->made)
+        return;
+    executor_join(self);
     worker_slate_free(self->slate, allocator);
     worker_slate_free(self->next, allocator);
     worker_slate_free(self->left, allocator);

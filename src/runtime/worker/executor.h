@@ -187,9 +187,11 @@ void executor_abandon(executor *self);
 /* Whether it is in the middle of encoding what it was asked for. Any thread. */
 bool executor_answering(executor *self);
 
-/* Asks both threads to end; executor_destroy waits for them, and so for a compute function in
- * progress, or a task that was taken. Nobody may read the slate's part any more then. */
+/* Asks both threads to end; executor_join waits for them, for the collective, and so for a compute
+ * function in progress, or a task that was taken. */
 void executor_close(executor *self);
+void executor_join(executor *self);
+/* Joins it first. Nobody may read the slate's part any more then. */
 void executor_destroy(executor *self, const tarry_allocator *allocator);
 
 #endif

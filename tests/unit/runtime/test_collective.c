@@ -381,6 +381,8 @@ static int teardown(void **state)
 {
     bench *own = *state;
     collective_free(own->among);
+    assert_false(own->holds); /* nobody reads what is gone, */
+    assert_null(own->asks);   /* or asks for it */
     snapshots_destroy(&own->pool);
     edge_plan_free(own->plan);
     pthread_cond_destroy(&own->change);
