@@ -115,17 +115,6 @@ int history_log_read(history_log *log, size_t count, const uint8_t seal[HISTORY_
     return TARRY_OK;
 }
 
-static bool write_at(int descriptor, const uint8_t *bytes, size_t size, size_t offset)
-{
-    for (size_t done = 0; done < size;) {
-        ssize_t count = pwrite(descriptor, bytes + done, size - done, (off_t)(offset + done));
-        if (count < 0 && errno != EINTR)
-            return false;
-        done += count > 0 ? (size_t)count : 0;
-    }
-    return true;
-}
-
 /* Whether it may be written: empty, or begun by a history, whose very first bytes a machine that
  * ended may have lost. */
 static bool is_history(int descriptor)
@@ -155,7 +144,7 @@ static int cut_back(history_log *log, int descriptor, tarry_diagnostic *diagnost
     if (log->count == 0) {
         memset(log->seal, 0, sizeof(log->seal));
         put_head(head);
-        if (!write_at(descriptor, head, sizeof(head), 0))
+        if (!whole_file_write_at(descriptor, head, sizeof(head), 0))
             return TARRY_ERROR_FILE;
     }
     return (size_t)status.st_size <= end_of(log->count) ||
@@ -176,7 +165,7 @@ static int write_rounds(int descriptor, const history *past, size_t from, size_t
             if (add_round(seal, bytes + i * HISTORY_ROUND_BYTES) != TARRY_OK)
                 return TARRY_ERROR_NO_MEMORY;
         }
-        if (!write_at(descriptor, bytes, count * HISTORY_ROUND_BYTES, end_of(start)))
+        if (!whole_file_write_at(descriptor, bytes, count * HISTORY_ROUND_BYTES, end_of(start)))
             return TARRY_ERROR_FILE;
     }
     return TARRY_OK;

@@ -85,14 +85,8 @@ int sums_file_read(const uint8_t *bytes, size_t size, uint64_t steps, tarry_sum_
 /* At the end, and synced. */
 static int write_bytes(sums_file *file, const uint8_t *bytes, size_t size)
 {
-    for (size_t done = 0; done < size;) {
-        ssize_t count =
-            pwrite(file->descriptor, bytes + done, size - done, file->end + (off_t)done);
-        if (count < 0 && errno != EINTR)
-            return TARRY_ERROR_FILE;
-        done += count > 0 ? (size_t)count : 0;
-    }
-    if (fdatasync(file->descriptor) != 0)
+    if (!whole_file_write_at(file->descriptor, bytes, size, (size_t)file->end) ||
+        fdatasync(file->descriptor) != 0)
         return TARRY_ERROR_FILE;
     file->end += (off_t)size;
     return TARRY_OK;

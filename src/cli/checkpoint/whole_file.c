@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -50,4 +49,15 @@ int whole_file_read(const char *path, uint8_t **bytes, size_t *size, tarry_diagn
     *bytes = read;
     *size = (size_t)status.st_size;
     return TARRY_OK;
+}
+
+bool whole_file_write_at(int descriptor, const uint8_t *bytes, size_t size, size_t offset)
+{
+    for (size_t done = 0; done < size;) {
+        ssize_t count = pwrite(descriptor, bytes + done, size - done, (off_t)(offset + done));
+        if (count < 0 && errno != EINTR)
+            return false;
+        done += count > 0 ? (size_t)count : 0;
+    }
+    return true;
 }

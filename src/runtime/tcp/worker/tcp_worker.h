@@ -212,10 +212,10 @@ typedef struct worker_samples {
     worker_chunk *wanted; /* list */
 } worker_samples;
 
-/* What the worker works for: the running thread's; the executor and its snapshots are the loop's,
- * too, while READY. */
 enum { FAILURE_BYTES = 192 };
 
+/* What the worker works for: the running thread's; the executor and its snapshots are the loop's,
+ * too, while READY. */
 typedef struct worker_job {
     bool there;
     worker_offer offer; /* its plan's bytes are gone */
@@ -233,8 +233,8 @@ typedef struct worker_job {
     mesh *mesh;
     tarry_engine *engine;
     collective *collective;
-    char failure[FAILURE_BYTES]; /* of a sum with them, that was told last, and when; under the lock
-                                  */
+    /* Under the lock: the failure of a sum with them that was told last, and when. */
+    char failure[FAILURE_BYTES];
     uint64_t failure_ns;
 } worker_job;
 
