@@ -207,6 +207,35 @@ static void look_long_after(const mesh_group *group, uint32_t place)
     }
 }
 
+typedef struct arrivals {
+    uint32_t idle; /* nothing is expected of it */
+    bool all;
+} arrivals;
+
+/* Whether what the others send before the idle one begins is in. */
+static void count_arrivals(mesh *self, void *argument)
+{
+    const mesh_sum *sum = &self->sum;
+    arrivals *its = argument;
+    its->all = true;
+    for (uint32_t i = 0; i < sum->count; i++)
+        if (i != its->idle && i != sum->place)
+            its->all =
+                its->all && sum->intake[i].begun && sum->intake[i].part_stripe == sum->cut.stripes;
+}
+
+static void wait_for_all_but(const mesh_group *group, uint32_t idle, uint32_t watcher)
+{
+    arrivals its = {.idle = idle};
+    while (!its.all) {
+        tarry_engine *engine = mesh_engine(group->members[watcher]);
+        tarry_engine_progress progress;
+        engine->methods->wait(engine, clock_from_now(1000000), &progress);
+        assert_int_equal(progress.state, TARRY_ENGINE_RUNNING);
+        mesh_do(group->members[watcher], count_arrivals, &its);
+    }
+}
+
 static void is_suspected(size_t dimension, uint32_t idle, uint32_t watcher)
 {
     mesh_group group;
@@ -224,6 +253,7 @@ static void is_suspected(size_t dimension, uint32_t idle, uint32_t watcher)
         assert_non_null(sum[i]);
         mesh_group_start(&group, i, of, sum[i]);
     }
+    wait_for_all_but(&group, idle, watcher);
     look_long_after(&group, watcher);
     tarry_engine_progress progress = mesh_group_wait(&group, watcher);
     assert_int_equal(progress.state, TARRY_ENGINE_FAILED);
