@@ -45,9 +45,8 @@ static void abandon(tarry_engine *base)
 {
     faulty_engine *engine = of_base(base);
     engine->hangs = false;
-    engine->last =
-        (tarry_engine_progress){.state = TARRY_ENGINE_IDLE, .suspect = TARRY_ENGINE_NOBODY};
     engine->inner->methods->abandon(engine->inner);
+    engine->inner->methods->wait(engine->inner, 0, &engine->last);
 }
 
 static int form(tarry_engine *base, const tarry_engine_group *group, tarry_diagnostic *diagnostic)
@@ -78,6 +77,7 @@ static int start(tarry_engine *base, const tarry_engine_sum *sum)
 static void fail_sum(faulty_engine *engine)
 {
     engine->inner->methods->abandon(engine->inner);
+    engine->inner->methods->wait(engine->inner, 0, &engine->last);
     engine->last.state = TARRY_ENGINE_FAILED;
     engine->last.suspect = engine->point.suspect;
     snprintf(engine->last.why, sizeof(engine->last.why), "a planted fault");

@@ -141,6 +141,7 @@ static int begin_attempt(tarry_server *server, uint64_t now, uint32_t parts)
     server->late_ns = TARRY_NEVER;
     server->first_stripe_ns = TARRY_NEVER;
     server_vote_begin(server);
+    server_vote_mix(server);
     send_signals(server, now);
     if (server->vote != NULL) {
         server_await_parts(server, now);

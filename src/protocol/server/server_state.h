@@ -361,8 +361,10 @@ void server_vote_give_due(tarry_server *server);
 bool server_vote_may_begin(const tarry_server *server);
 /* Whether somebody may still be enlisted without a new arrival. */
 bool server_vote_waits_for_more(const tarry_server *server);
-/* Begins the vote of an attempt; whether the worker is a voter; what its signal says of the sum. */
+/* Begins the vote of an attempt; says whether its sum may be mixed with those of others, once that
+ * is known; whether the worker is a voter; what its signal says of the sum. */
 void server_vote_begin(tarry_server *server);
+void server_vote_mix(tarry_server *server);
 bool server_vote_signals(const tarry_server *server, uint32_t worker);
 void server_vote_address(const tarry_server *server, tarry_message *signal);
 /* How long after its signals an attempt to sum among workers may take at all; TARRY_NEVER. */

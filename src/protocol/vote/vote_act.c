@@ -93,6 +93,7 @@ static void refetch(vote *it, uint32_t worker, const vote_way *way)
     vote_member *member = &it->members[worker];
     vote_set_answer(it, worker, VOTE_REFETCHES);
     member->held = (tarry_sum_id){0};
+    vote_forget_piece(member); /* what it fetches takes its place */
     member->ordered = sum;
     member->from = vote_find_holder(it, &sum, worker);
     it->fetches++;
@@ -258,6 +259,7 @@ bool vote_logged(vote *it, const tarry_sum_id *sum)
         go_back(it);
     else
         commit(it);
+    vote_forget_pieces(it);
     for (uint32_t worker = 0; worker < it->workers; worker++) {
         vote_presence presence = it->members[worker].presence;
         vote_set_answer(it, worker, VOTE_NONE);

@@ -184,9 +184,8 @@ void codec_encode(const codec_shape *shape, const tarry_message *message, uint8_
     at = bytes_put(at, message->epoch, 4);
     at = bytes_put(at, message->round, 8);
     at = bytes_put(at, tells ? message->next : message->attempt, 4);
-    uint32_t index = part                         ? message->stripe
-                     : codec_votes(message->type) ? message->from
-                                                  : message->slot;
+    bool among = codec_votes(message->type) || (flags & FLAG_GROUP) != 0;
+    uint32_t index = part ? message->stripe : among ? message->from : message->slot;
     at = bytes_put(at, index, 4);
     if (flags & FLAG_TERM)
         at = bytes_put(at, message->term, CODEC_TERM_BYTES);
@@ -261,6 +260,8 @@ static int decode_report(const uint8_t *frame, size_t size, tarry_message *messa
         .digests = false,
         .from = 0,
         .sum = {0},
+        .piece = {0},
+        .whole = 0,
         .last = {0},
         .state = 0,
         .scale = 0,
@@ -310,8 +311,7 @@ static int decode_vote(const uint8_t *frame, size_t size, tarry_message *message
         .fetched = !wants_digests(type) && (flags & FLAG_FETCHED) != 0,
         .digests = wants_digests(type) && (flags & FLAG_DIGESTS) != 0,
     };
-    codec_vote_get(frame + CODEC_HEADER_BYTES, message);
-    return TARRY_OK;
+    return codec_vote_get(frame + CODEC_HEADER_BYTES, message);
 }
 
 static void get_group(cursor *from, tarry_message *signal)
@@ -369,9 +369,12 @@ int codec_decode(const codec_shape *shape, const uint8_t *frame, size_t size, ui
         .next = tells ? count : 0,
         .sequence = has_sequence(type) ? sequence_or_parts : 0,
         .stripe = part ? index : 0,
-        .slot = part ? 0 : index,
+        .slot = part || grouped ? 0 : index,
+        .from = grouped ? index : 0,
         .parts = has_parts(type) ? sequence_or_parts : 0,
         .sum = named.sum,
+        .piece = named.piece,
+        .whole = named.whole,
         .scale = named.scale,
         .group = group,
         .fate = signal                  ? TARRY_FATE_OPEN

@@ -58,6 +58,9 @@ struct tarry_worker {
     bool contributes; /* its part of this attempt is not zeros */
     uint64_t *group;  /* a bit per worker of the plan: those of this attempt */
     double scale;     /* of it */
+    tarry_sum_id piece; /* that stands of its sum, as the signal says */
+    uint64_t whole;
+    uint32_t piece_from;
 
     tarry_effect *items;
     size_t capacity;

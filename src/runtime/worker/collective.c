@@ -26,7 +26,7 @@ static void begin(collective *self, const collective_order *order)
     pthread_mutex_lock(&self->lock);
     assert(self->order.kind == COLLECTIVE_NOTHING);
     self->order = *order;
-    self->ended = false;
+    self->ended = self->halting = false;
     pthread_cond_broadcast(&self->change);
     pthread_mutex_unlock(&self->lock);
 }
@@ -66,6 +66,16 @@ static void forget_order(collective *self)
     self->order.kind = COLLECTIVE_NOTHING;
     self->ended = false;
     pthread_cond_broadcast(&self->change);
+}
+
+void collective_halt(collective *self)
+{
+    pthread_mutex_lock(&self->lock);
+    self->halting = self->order.kind == COLLECTIVE_REDUCE && !self->ended;
+    bool halting = self->halting;
+    pthread_mutex_unlock(&self->lock);
+    if (halting)
+        wake(self, COLLECTIVE_REDUCE);
 }
 
 void collective_abandon(collective *self)

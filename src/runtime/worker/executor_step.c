@@ -18,7 +18,8 @@ typedef struct due {
     size_t send_count;
     bool encode;
     tarry_effect encode_effect;
-    bool abandon; /* what goes on among the workers */
+    bool abandon; /* what goes on among the workers, */
+    bool halt;    /* or, a REDUCE, with what it has come to */
     bool order;   /* REDUCE, FETCH, LOAD or STEP */
     tarry_effect order_effect;
     bool changed; /* the executor leaves and has become idle */
@@ -67,6 +68,9 @@ static void carry_out(executor *self, const tarry_effects *effects, due *todo)
             break;
         case TARRY_EFFECT_ABANDON:
             todo->abandon = true;
+            break;
+        case TARRY_EFFECT_STOP:
+            todo->halt = true;
             break;
         case TARRY_EFFECT_REDUCE:
             collective_gather(self->settings.collective, effect->message.group);
@@ -209,6 +213,9 @@ static void begin_order(executor *self, const tarry_effect *effect)
                                      .parts = effect->parts,
                                      .scale = effect->scale,
                                      .part = effect->empty ? NULL : seat->part,
+                                     .piece = effect->message.piece,
+                                     .whole = (size_t)effect->message.whole,
+                                     .from = effect->message.from,
                                  });
         break;
     case TARRY_EFFECT_FETCH:
@@ -229,6 +236,8 @@ static void follow_up(executor *self, const due *todo)
     const executor_uplink *uplink = &self->settings.uplink;
     if (todo->abandon)
         collective_abandon(self->settings.collective);
+    if (todo->halt)
+        collective_halt(self->settings.collective);
     if (todo->fold_count > 0)
         fold(self, todo);
     for (size_t i = 0; i < todo->send_count; i++)

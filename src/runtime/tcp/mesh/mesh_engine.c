@@ -119,6 +119,7 @@ static void form(mesh *self, void *argument)
         free_group(self);
     sum->epoch = group->epoch;
     sum->place = group->place;
+    sum->whole = 0;
     forget_members(self);
     mesh_engine_is(self, TARRY_ENGINE_IDLE, TARRY_ENGINE_NOBODY, "");
 }

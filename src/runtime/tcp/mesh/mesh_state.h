@@ -88,7 +88,9 @@ typedef struct mesh_sum {
     const kernel *kernel;
     /* The one that runs: */
     bool runs;
-    tarry_engine_sum asked;
+    tarry_engine_sum asked; /* what is left to be summed of it, */
+    size_t stride;          /* and from part to part of that */
+    size_t whole;           /* once it has failed: what is right of it all the same */
     layout cut;
     share_terms terms; /* `rows`: of `rows_room` numbers */
     size_t rows_room;

@@ -61,9 +61,22 @@ static float *window_at(const mesh_sum *sum, uint32_t place, uint32_t stripe)
 
 /* ---- the end ---- */
 
+/* How many numbers of each part are in from all. */
+static size_t whole_numbers(const mesh_sum *sum)
+{
+    uint64_t stripe = sum->cut.stripes;
+    for (uint32_t i = 0; i < sum->count; i++)
+        if (sum->intake[i].sum_block / sum->cut.parts < stripe)
+            stripe = sum->intake[i].sum_block / sum->cut.parts;
+    return sum->asked.whole + (stripe == sum->cut.stripes
+                                   ? sum->cut.part_length
+                                   : layout_stripe_start(&sum->cut, (uint32_t)stripe));
+}
+
 void mesh_sum_let_go(mesh *self)
 {
     mesh_sum *sum = &self->sum;
+    sum->whole = sum->runs ? whole_numbers(sum) : sum->whole;
     sum->runs = false;
     for (uint32_t i = 0; i < sum->count; i++) {
         const mesh_member *member = sum->members[i];
@@ -211,7 +224,7 @@ static void send_sum(mesh *self, uint32_t stripe)
             block.count = layout_exists(&sum->cut, block.part, of.first, of.length);
             if (block.count > 0 && mesh_is_linked(to))
                 send_block(self, to, &block,
-                           sum->asked.sum + block.part * sum->cut.part_length + of.first);
+                           sum->asked.sum + block.part * sum->stride + of.first);
         }
     }
 }
@@ -236,7 +249,7 @@ static void decode_stripe(mesh_sum *sum, uint32_t stripe)
             place == sum->place ? sum->asked.part + of.first : window_at(sum, place, stripe);
     }
     share_decode(sum->kernel, &sum->cut, of, &sum->terms, sum->z, KERNEL_SET,
-                 sum->asked.sum + of.first, sum->cut.part_length);
+                 sum->asked.sum + of.first, sum->stride);
 }
 
 static void decode(mesh *self)
@@ -368,7 +381,7 @@ channel_verdict mesh_sum_begin(mesh_link *link, const wire_block *block, void **
             block->count != sum_block_length(sum, from, intake->sum_block, &of) ||
             block->first != of.first)
             return misbehave(link);
-        *place = sum->asked.sum + block->part * sum->cut.part_length + block->first;
+        *place = sum->asked.sum + block->part * sum->stride + block->first;
         return CHANNEL_TAKE;
     }
     if (intake->part_stripe == sum->cut.stripes || !sum->has[from])
@@ -418,10 +431,12 @@ static int make_rows(mesh *self, uint32_t parts)
     return TARRY_OK;
 }
 
-static void begin(mesh *self, const tarry_engine_sum *asked)
+static void begin(mesh *self, const tarry_engine_sum *asked, size_t stride)
 {
     mesh_sum *sum = &self->sum;
     sum->asked = *asked;
+    sum->stride = stride;
+    sum->whole = 0;
     sum->cut = layout_make(asked->dimension, asked->parts, (size_t)sum->count * WIRE_BLOCK_NUMBERS);
     sum->runs = true;
     sum->begun = 1;
@@ -444,10 +459,14 @@ int mesh_sum_start(mesh *self, const tarry_engine_sum *asked)
     mesh_sum *sum = &self->sum;
     if (sum->count == 0 || sum->runs)
         return TARRY_ERROR_STATE;
-    int error = make_rows(self, asked->parts);
+    tarry_engine_sum rest;
+    size_t stride;
+    int error = share_rest(asked, &rest, &stride);
+    if (error == TARRY_OK)
+        error = make_rows(self, asked->parts);
     if (error != TARRY_OK)
         return error;
-    begin(self, asked);
+    begin(self, &rest, stride);
     mesh_engine_is(self, TARRY_ENGINE_RUNNING, TARRY_ENGINE_NOBODY, "");
     if (sum->count == 1)
         share_terms_set(&sum->terms, sum->asked.weights, sum->asked.parts, 1, sum->has);
