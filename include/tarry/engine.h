@@ -50,9 +50,9 @@ typedef struct tarry_engine_sum {
                              NULL: zeros */
     const float *weights; /* l x count, row-major, the same at every member */
     float *sum;           /* d numbers, written; not `part` */
-    size_t whole;         /* the first so many numbers of each part of `sum` stand: they are there, the
-                             same at every member, and are left as they are. A multiple of 16, at most
-                             ceil(d / l) - l; the same at every member */
+    size_t whole; /* the first so many numbers of each part of `sum` stand: they are there, the
+                     same at every member, and are left as they are. A multiple of 16, at most
+                     ceil(d / l) - l; the same at every member */
 } tarry_engine_sum;
 
 typedef enum tarry_engine_state {
@@ -66,11 +66,11 @@ typedef struct tarry_engine_progress {
     tarry_engine_state state;
     uint32_t suspect; /* FAILED: the member that it suspects, by its id; TARRY_ENGINE_NOBODY */
     uint64_t
-        moved;     /* bytes sent to other members since the start (shared memory: read from them) */
-    uint64_t whole; /* FAILED, and IDLE once it was abandoned: the first so many numbers of each part
-                       of the sum are right all the same, those that stood with them; what an engine
-                       does not know it may leave out */
-    char why[128]; /* FAILED: a few words */
+        moved; /* bytes sent to other members since the start (shared memory: read from them) */
+    uint64_t whole; /* FAILED, and IDLE once it was abandoned: the first so many numbers of each
+                       part of the sum are right all the same, those that stood with them; what an
+                       engine does not know it may leave out */
+    char why[128];  /* FAILED: a few words */
 } tarry_engine_progress;
 
 #define TARRY_ENGINE_NOBODY UINT32_MAX

@@ -367,7 +367,7 @@ typedef struct tarry_effect {
     const uint64_t *stale;
     double scale;     /* COMBINE, REDUCE: the same for all parts of an attempt; 1 but for
                          TARRY_FILL_SCALE */
-    tarry_sum_id sum; /* REDUCE (digest 0), FETCH, LOAD, STEP, LOG */
+    tarry_sum_id sum; /* REDUCE and STOP (digest 0), FETCH, LOAD, STEP, LOG */
     uint32_t from;    /* FETCH, LOAD */
     bool digests;     /* STEP, LOAD: the event's `state` is wanted */
     bool empty;       /* REDUCE: it contributes zeros */

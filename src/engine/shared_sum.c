@@ -94,7 +94,8 @@ static size_t stripe_length(size_t slot_numbers, const tarry_engine_sum *sum, ui
     size_t rounding = (size_t)sum->parts * 2 * LAYOUT_LINE;
     if (slot_numbers <= rounding)
         return 0;
-    size_t most = (slot_numbers - rounding) / (count + sum->parts) * count / LAYOUT_LINE * LAYOUT_LINE;
+    size_t most =
+        (slot_numbers - rounding) / (count + sum->parts) * count / LAYOUT_LINE * LAYOUT_LINE;
     if (most == 0)
         return 0;
     size_t stripes = (part - 1) / most + 1;

@@ -25,6 +25,9 @@ void sum_case_free(sum_case *of);
 /* Asserts that `sum` is the case's: near the sum in double, and to the bit the one that the best
  * kernel makes of one number at a time, in the order of members. */
 void sum_case_check(const sum_case *of, const float *sum);
+/* The same where the first `whole` numbers of each part are of a case before, of the same shape. */
+void sum_case_check_behind(const sum_case *before, const sum_case *of, size_t whole,
+                           const float *sum);
 /* Whether it is, to the bit; for where an assertion can't be made. */
 bool sum_case_holds(const sum_case *of, const float *sum);
 

@@ -271,6 +271,9 @@ void server_vote_begin(tarry_server *server)
         server->result.voters += votes;
     }
     vote_choose_piece(server->vote, group, mixes(server));
+    vote_piece *stands = &server->vote->stands;
+    if (layout_stand(&server->cut, (size_t)stands->whole) != stands->whole)
+        *stands = (vote_piece){.from = TARRY_NO_WORKER}; /* a worker that makes no sense */
     vote_open(server->vote, group);
     server->result.stood += (double)server->vote->stands.whole / (double)server->cut.part_length;
 }

@@ -173,6 +173,7 @@ member_says member_signal(member *it, const tarry_sum_id *name, const tarry_sum_
 void member_reduce(member *it)
 {
     it->task = MEMBER_REDUCES;
+    drop_piece(it);
 }
 
 member_says member_finish(member *it)

@@ -24,8 +24,8 @@ void vote_forget_pieces(vote *it)
 void vote_take_piece(vote *it, vote_member *member, const tarry_message *said)
 {
     vote_forget_piece(member);
-    if (said->whole == 0 || (!sum_id_named(&said->piece, &it->pending) &&
-                             !sum_id_named(&said->piece, &it->stands.sum)))
+    if (said->whole == 0 ||
+        (!sum_id_named(&said->piece, &it->pending) && !sum_id_named(&said->piece, &it->stands.sum)))
         return;
     member->piece = said->piece;
     member->whole = said->whole;

@@ -184,7 +184,8 @@ void codec_encode(const codec_shape *shape, const tarry_message *message, uint8_
     at = bytes_put(at, message->epoch, 4);
     at = bytes_put(at, message->round, 8);
     at = bytes_put(at, tells ? message->next : message->attempt, 4);
-    bool among = codec_votes(message->type) || (flags & FLAG_GROUP) != 0;
+    bool among = codec_votes(message->type) ||
+                 (message->type == TARRY_MESSAGE_SIGNAL && (flags & FLAG_GROUP) != 0);
     uint32_t index = part ? message->stripe : among ? message->from : message->slot;
     at = bytes_put(at, index, 4);
     if (flags & FLAG_TERM)
@@ -302,7 +303,7 @@ static int decode_vote(const uint8_t *frame, size_t size, tarry_message *message
     if ((flags & ~(unsigned)type_flags[type]) != 0 || bytes_get(frame + 2, 2) != 0 ||
         size != CODEC_HEADER_BYTES + codec_vote_size(type))
         return TARRY_ERROR_FORMAT;
-    *message = (tarry_message){
+    tarry_message read = {
         .type = type,
         .epoch = (uint32_t)bytes_get(frame + 4, 4),
         .round = bytes_get(frame + 8, 8),
@@ -311,7 +312,10 @@ static int decode_vote(const uint8_t *frame, size_t size, tarry_message *message
         .fetched = !wants_digests(type) && (flags & FLAG_FETCHED) != 0,
         .digests = wants_digests(type) && (flags & FLAG_DIGESTS) != 0,
     };
-    return codec_vote_get(frame + CODEC_HEADER_BYTES, message);
+    int error = codec_vote_get(frame + CODEC_HEADER_BYTES, &read);
+    if (error == TARRY_OK)
+        *message = read;
+    return error;
 }
 
 static void get_group(cursor *from, tarry_message *signal)

@@ -29,7 +29,7 @@ static int carry_out(tarry_worker *worker, const member_says *says)
     if (says->abandons)
         worker_emit(worker, TARRY_EFFECT_ABANDON);
     if (says->stops)
-        worker_emit(worker, TARRY_EFFECT_STOP);
+        worker_emit(worker, TARRY_EFFECT_STOP)->sum = worker->vote.sum;
     if (says->begins)
         begin(worker);
     if (says->answers) {

@@ -219,9 +219,9 @@ static void run_reduce(collective *self)
         keep_piece(self, &cut, (size_t)progress.whole);
     self->end = (tarry_event){
         .type = TARRY_EVENT_REDUCED,
-        .sum = done                 ? self->held
-               : self->whole > 0    ? self->piece
-                                    : sum->name,
+        .sum = done              ? self->held
+               : self->whole > 0 ? self->piece
+                                 : sum->name,
         .failed = !done,
         .whole = done ? 0 : self->whole,
         .from = done ? TARRY_NO_WORKER : progress.suspect,

@@ -103,6 +103,8 @@ typedef enum plant {
     PLANT_LATE_ENGINE,  /* a sum that was abandoned ends all the same */
     PLANT_SUM_IN_PLACE, /* a sum that failed leaves its numbers in the coded part */
     PLANT_ANY_DIGEST,   /* sums with other bits pass as the same */
+    PLANT_SUM_AGAIN,    /* what stands of a sum is summed again */
+    PLANT_TELL_MORE,    /* the server hears of more that stands than is there */
     PLANT_NO_STATES,    /* nobody hears of the workers' parameters */
     PLANT_NO_LIMIT,     /* an attempt that nobody answers goes on */
 } plant;

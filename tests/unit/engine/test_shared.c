@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "base/random.h"
+#include "coding/layout.h"
 #include "engine/segment.h"
 #include "engine/shared.h"
 #include "engine_group.h"
@@ -97,6 +98,68 @@ static void segments_of_any_size_go_together(void **state)
         .dimension = 5000, .parts = 2, .weights = of->weights, .sum = group.sums[0]};
     assert_int_equal(group.engines[0]->methods->start(group.engines[0], &sum),
                      TARRY_ERROR_NO_MEMORY);
+    sum_case_free(of);
+    free_engines(&group);
+}
+
+/* A member dies in the middle of a sum: of what all have nothing is summed, or read, again. */
+static void what_all_have_stands(void **state)
+{
+    (void)state;
+    enum { DIMENSION = 9001, COUNT = 4 };
+    uint64_t seed = test_seed("shared stands", 4), stood = 0;
+    for (uint32_t run = 0; run < 12; run++) {
+        uint32_t parts = 1 + run % 3;
+        engine_group group;
+        make_engines(&group, COUNT, SMALL);
+        sum_case *first = sum_case_make(DIMENSION, parts, COUNT, false, ++seed);
+        sum_case *second = sum_case_make(DIMENSION, parts, COUNT - 1, run % 2 == 1, ++seed);
+        engine_group_form(&group, 1);
+        engine_group_start(&group, first, 1);
+        engine_group_run(&group, seed, 20 * (run + 1));
+        group.count--;
+        layout cut = layout_make(DIMENSION, parts, 1);
+        size_t whole = layout_stand(&cut, engine_group_abandon(&group));
+        engine_group_form(&group, 2);
+        engine_group_start_behind(&group, second, 2, whole);
+        engine_group_run(&group, seed, 0);
+        uint64_t moved = 0;
+        for (uint32_t i = 0; i < group.count; i++) {
+            assert_int_equal(group.progress[i].state, TARRY_ENGINE_DONE);
+            sum_case_check_behind(first, second, whole, group.sums[i]);
+            moved += group.progress[i].moved;
+        }
+        uint64_t left = cut.part_length + DIMENSION - (1 + parts) * whole;
+        assert_true(moved <= sizeof(float) * (group.count - 1) * left);
+        stood += whole;
+        group.count++;
+        free_engines(&group);
+        sum_case_free(first);
+        sum_case_free(second);
+    }
+    assert_true(stood > DIMENSION);
+}
+
+static void what_can_not_stand_is_refused(void **state)
+{
+    (void)state;
+    engine_group group;
+    make_engines(&group, 1, SMALL);
+    engine_group_form(&group, 1);
+    sum_case *of = sum_case_make(100, 2, 1, false, 3);
+    float numbers[100] = {0};
+    static const size_t wholes[] = {15, 48, 64, SIZE_MAX};
+    for (size_t i = 0; i < sizeof(wholes) / sizeof(*wholes); i++) {
+        tarry_engine_sum sum = {.dimension = 100,
+                                .parts = 2,
+                                .weights = of->weights,
+                                .sum = numbers,
+                                .whole = wholes[i]};
+        /* 50 numbers a part, of which 2 at least are left */
+        assert_int_equal(group.engines[0]->methods->start(group.engines[0], &sum),
+                         wholes[i] == 48 ? TARRY_OK : TARRY_ERROR_ARGUMENT);
+        group.engines[0]->methods->abandon(group.engines[0]);
+    }
     sum_case_free(of);
     free_engines(&group);
 }
@@ -258,16 +321,17 @@ static void calls_out_of_order_are_refused(void **state)
     make_engines(&group, 2, SMALL);
     float number = 1, weights[2] = {1, 1}, sum = 0;
     tarry_engine *engine = group.engines[0];
-    const tarry_engine_sum one = {{1, 1, 1, 0}, 1, 1, &number, weights, &sum};
+    const tarry_engine_sum one = {{1, 1, 1, 0}, 1, 1, &number, weights, &sum, 0};
     assert_int_equal(engine->methods->start(engine, &one), TARRY_ERROR_STATE);
     engine_group_form(&group, 1);
     assert_int_equal(engine->methods->start(engine, &one), TARRY_OK);
     assert_int_equal(engine->methods->start(engine, &one), TARRY_ERROR_STATE);
     engine->methods->abandon(engine);
     engine->methods->abandon(engine);
-    assert_int_equal(engine->methods->start(
-                         engine, &(tarry_engine_sum){{1, 1, 2, 0}, 1, 1, &number, weights, &sum}),
-                     TARRY_OK);
+    assert_int_equal(
+        engine->methods->start(engine,
+                               &(tarry_engine_sum){{1, 1, 2, 0}, 1, 1, &number, weights, &sum, 0}),
+        TARRY_OK);
     free_engines(&group); /* in the middle of a sum */
 }
 
@@ -414,7 +478,7 @@ static int sum_of_one(void *user, const tarry_allocator *allocator)
     error = engine_group_form_one(&group, 0, 1, NULL);
     if (error == TARRY_OK)
         error = engine->methods->start(
-            engine, &(tarry_engine_sum){{1, 1, 1, 0}, 100, 2, of->part[0], of->weights, sum});
+            engine, &(tarry_engine_sum){{1, 1, 1, 0}, 100, 2, of->part[0], of->weights, sum, 0});
     if (error == TARRY_OK) {
         tarry_engine_progress progress;
         engine->methods->wait(engine, TARRY_NEVER, &progress);
@@ -438,6 +502,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_members_and_parts_get_the_sum),
         cmocka_unit_test(segments_of_any_size_go_together),
+        cmocka_unit_test(what_all_have_stands),
+        cmocka_unit_test(what_can_not_stand_is_refused),
         cmocka_unit_test(threads_get_sum_after_sum),
         cmocka_unit_test(abandon_at_any_step),
         cmocka_unit_test(an_abandoned_sum_fails_at_the_others),

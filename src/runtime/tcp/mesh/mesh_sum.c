@@ -223,8 +223,7 @@ static void send_sum(mesh *self, uint32_t stripe)
         for (block.part = 0; to != NULL && block.part < sum->cut.parts; block.part++) {
             block.count = layout_exists(&sum->cut, block.part, of.first, of.length);
             if (block.count > 0 && mesh_is_linked(to))
-                send_block(self, to, &block,
-                           sum->asked.sum + block.part * sum->stride + of.first);
+                send_block(self, to, &block, sum->asked.sum + block.part * sum->stride + of.first);
         }
     }
 }

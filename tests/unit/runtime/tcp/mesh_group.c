@@ -78,6 +78,12 @@ void mesh_group_form(mesh_group *group)
 
 void mesh_group_start(mesh_group *group, uint32_t place, const sum_case *of, float *sum)
 {
+    mesh_group_start_behind(group, place, of, sum, 0);
+}
+
+void mesh_group_start_behind(mesh_group *group, uint32_t place, const sum_case *of, float *sum,
+                             size_t whole)
+{
     tarry_engine *engine = mesh_engine(group->members[place]);
     const tarry_engine_sum asked = {
         .name = {.step = group->step, .term = 1, .attempt = (uint32_t)group->step},
@@ -86,6 +92,7 @@ void mesh_group_start(mesh_group *group, uint32_t place, const sum_case *of, flo
         .part = of->part[place],
         .weights = of->weights,
         .sum = sum,
+        .whole = whole,
     };
     assert_int_equal(engine->methods->start(engine, &asked), TARRY_OK);
 }
