@@ -92,6 +92,8 @@ static void refetch(vote *it, uint32_t worker, const vote_way *way)
     tarry_sum_id sum = holder->held;
     vote_member *member = &it->members[worker];
     vote_set_answer(it, worker, VOTE_REFETCHES);
+    it->due -= member->break_due; /* the order ends what it does, too */
+    member->break_due = false;
     member->held = (tarry_sum_id){0};
     vote_forget_piece(member); /* what it fetches takes its place */
     member->ordered = sum;

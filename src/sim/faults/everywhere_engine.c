@@ -41,6 +41,7 @@ void everywhere_open(cluster *it, const tarry_message *signal)
     opened->scale = signal->scale;
     opened->piece = signal->piece;
     opened->whole = signal->whole;
+    it->pieces += signal->whole > 0;
 }
 
 bool everywhere_parted(const cluster *it, uint32_t a, uint32_t b)
@@ -84,7 +85,7 @@ void everywhere_leave(cluster *it, uint32_t worker, tarry_event *event)
         return;
     layout cut = layout_make(it->settings.dimension, of->parts, (size_t)it->settings.stripe_length);
     uint64_t stripes =
-        of->begun == of->group ? draws_between(&it->draws, DRAW_ENGINE, worker, 0, cut.stripes) : 0;
+        of->begun == of->group ? draws_between(&it->draws, DRAW_ENGINE, worker, 1, cut.stripes) : 0;
     uint64_t whole = stripes * it->settings.stripe_length;
     whole =
         layout_stand(&cut, (size_t)whole) / it->settings.stripe_length * it->settings.stripe_length;
