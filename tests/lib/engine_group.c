@@ -44,6 +44,8 @@ static void start(engine_group *group, uint32_t place, const sum_case *of, uint3
                   size_t whole)
 {
     tarry_engine *engine = group->engines[place];
+    sum_watch_free(group->watches[place]);
+    group->watches[place] = sum_watch_make(group->sums[place], of->dimension);
     const tarry_engine_sum sum = {
         .name = {.step = 1, .term = 1, .attempt = attempt},
         .dimension = of->dimension,
@@ -52,6 +54,8 @@ static void start(engine_group *group, uint32_t place, const sum_case *of, uint3
         .weights = of->weights,
         .sum = group->sums[place],
         .whole = whole,
+        .came = sum_watch_came,
+        .user = group->watches[place],
     };
     group->progress[place] = (tarry_engine_progress){.state = TARRY_ENGINE_RUNNING};
     assert_int_equal(engine->methods->start(engine, &sum), TARRY_OK);
@@ -135,6 +139,8 @@ void engine_group_check(const engine_group *group, const sum_case *of)
                         (int)group->progress[i].state, group->progress[i].why);
         assert_int_equal(group->progress[i].state, TARRY_ENGINE_DONE);
         sum_case_check(of, group->sums[i]); /* to the bit, so that all are the same */
+        if (group->watches[i] != NULL)
+            sum_watch_check(group->watches[i]);
     }
 }
 
@@ -142,6 +148,8 @@ void engine_group_release_sums(engine_group *group)
 {
     for (uint32_t i = 0; i < group->count; i++) {
         free(group->sums[i]);
+        sum_watch_free(group->watches[i]);
         group->sums[i] = NULL;
+        group->watches[i] = NULL;
     }
 }

@@ -5,7 +5,6 @@
 #include "base/bitset.h"
 #include "base/memory.h"
 #include "base/sum_id.h"
-#include "engine/sum_digest.h"
 #include "plan/plan.h"
 
 static bool is_abandoned(collective *self)
@@ -172,6 +171,13 @@ static void work(collective *self, tarry_engine_progress *progress)
     engine->methods->wait(engine, 0, progress);
 }
 
+/* By a thread of the engine. */
+static void on_came(void *user, size_t first, size_t count)
+{
+    collective *self = user;
+    sum_digester_add(&self->digester, first, count);
+}
+
 static void run_reduce(collective *self)
 {
     tarry_engine *engine = self->settings.engine;
@@ -185,6 +191,8 @@ static void run_reduce(collective *self)
         .weights = self->weights,
         .sum = self->sum,
         .whole = sum->whole,
+        .came = on_came,
+        .user = self,
     };
     tarry_engine_progress progress = {
         .state = TARRY_ENGINE_FAILED,
@@ -193,6 +201,7 @@ static void run_reduce(collective *self)
         .why = "another worker's address is not known",
     };
     let_go(self);
+    sum_digester_begin(&self->digester, sum->name.step, self->sum);
     int error = TARRY_OK;
     if (sum->whole > 0 && !has_piece(self, sum, &cut)) {
         progress = (tarry_engine_progress){
@@ -214,7 +223,7 @@ static void run_reduce(collective *self)
     if (progress.state == TARRY_ENGINE_FAILED)
         tell_failure(self, progress.why);
     if (done)
-        hold(self, &sum->name, sum_digest(sum->name.step, self->sum, self->settings.dimension));
+        hold(self, &sum->name, sum_digester_end(&self->digester));
     else
         keep_piece(self, &cut, (size_t)progress.whole);
     self->end = (tarry_event){

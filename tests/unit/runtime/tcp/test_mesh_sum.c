@@ -90,14 +90,19 @@ static void sum_behind(mesh_group *group, const sum_case *before, const sum_case
                        float *const *sum)
 {
     uint64_t part = (of->dimension - 1) / of->parts + 1, n = of->count;
+    sum_watch *watch[FEW];
     group->step++;
-    for (uint32_t i = 0; i < n; i++)
-        mesh_group_start_behind(group, i, of, sum[i], whole);
+    for (uint32_t i = 0; i < n; i++) {
+        watch[i] = sum_watch_make(sum[i], of->dimension);
+        mesh_group_start_behind(group, i, of, sum[i], whole, watch[i]);
+    }
     for (uint32_t i = 0; i < n; i++) {
         tarry_engine_progress progress = mesh_group_wait(group, i);
         if (progress.state != TARRY_ENGINE_DONE)
             fail_msg("member %u: state %d: %s", i, progress.state, progress.why);
         sum_case_check_behind(before, of, whole, sum[i]);
+        sum_watch_check_behind(watch[i], part, whole);
+        sum_watch_free(watch[i]);
         uint64_t left = part + of->dimension - (of->parts + 1) * whole;
         left += 16 * n * (of->parts + 1); /* shares are whole lines */
         assert_true((double)progress.moved <= 1.02 * (double)(sizeof(float) * left * (n - 1) / n));
