@@ -164,15 +164,17 @@ static void finish(cluster *it, uint32_t worker, sum_attempt *of)
 }
 
 /* Somebody in the group is gone, which the server will notice, or can't be reached by all, which
- * the engines do: where all have begun, some may still end well. */
+ * the engines do: where all have begun, some may still end well, unless nobody has got that far. */
 static void hit(cluster *it, sum_attempt *of)
 {
     bool begun = of->begun == of->group;
     of->hit = of->hit || !begun;
+    random_stream *common = &it->draws.streams[DRAW_TROUBLE][__builtin_ctz(of->group)];
+    bool none = !begun || stream_chance(common, 0.5);
     for (uint32_t worker = 0; worker < it->workers; worker++) {
         random_stream *draw = &it->draws.streams[DRAW_TROUBLE][worker];
         if (in(of->begun, worker) && makes(it, worker, of) && !it->nodes[worker].replica.spoilt &&
-            (!begun || stream_chance(draw, 0.5)))
+            (none || stream_chance(draw, 0.5)))
             spoil(it, worker, of, draw);
     }
 }
