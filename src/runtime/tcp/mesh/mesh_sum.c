@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The sum: direct reduce-scatter and all-gather (engine/share.h) over connections. A stripe is so
- * long that a member's share of it is one block. Who begins says so to all, and is then sent its
- * shares of their coded parts, stripe by stripe; each stripe that is in from all is decoded and
- * sent to all, so that both directions are in use all the time. Members that are ahead are not read
- * once their window is full.
+ * long that a member's share of it is one block. Who begins says so to all, but between members of
+ * which neither has a share, and is then sent its shares of their coded parts, stripe by stripe;
+ * each stripe that is in from all is decoded and sent to all, so that both directions are in use
+ * all the time. Members that are ahead are not read once their window is full.
  */
 #include <assert.h>
 #include <stdio.h>
