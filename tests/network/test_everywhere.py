@@ -58,6 +58,8 @@ class Everywhere(NetworkTest):
         server.await_log("left_out", worker=1)
         cluster.work(1, address, *SLEEP)
         cluster.work(WORKERS - 1, address, *SLEEP)
+        for worker in 1, WORKERS - 1:
+            server.await_log("load", worker=worker)
         cluster.await_everyone()
         report = cluster.stop(3)
         self.assert_exact_or_said(report)
@@ -107,6 +109,8 @@ class Everywhere(NetworkTest):
             self.assertLess(time.monotonic(), end, said())
             time.sleep(0.02)
         cluster.server.await_log("round", round=3)
+        failed = cluster.server.await_log("sum_failed")
+        self.assertGreaterEqual(failed["sum"]["attempt"], 1, failed)
         report = cluster.stop(3)
         self.assertGreaterEqual(report["rounds"][-1]["sum"]["voters"], 3)
 
