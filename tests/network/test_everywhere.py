@@ -11,7 +11,9 @@ import re
 import time
 import unittest
 
+import frames
 from cluster import LONG, LONG_FORM, WAIT, NetworkTest
+from peer import Peer, context
 
 DATA = os.environ.get("TARRY_TEST_DATA", "")
 EVERYWHERE = ["--sum", "everywhere"]
@@ -96,6 +98,21 @@ class Everywhere(NetworkTest):
                            folder=folder)
                 found, wanted = [(pathlib.Path(at) / "w.npy").read_bytes() for at in (cluster.folder, folder)]
                 self.assertEqual(found, wanted)
+
+    def test_a_worker_of_an_older_version_is_told_so(self):
+        cluster, address = self.begin([*JOB, *ENDLESS, "--verify", "--wait", "1"], range(WORKERS - 1), SLEEP)
+        older = frames.VERSION - 1
+        tls = context(cluster.credentials(f"worker-{WORKERS - 1}")[1])
+        with Peer(address, tls) as worker:
+            worker.send(frames.hello(WORKERS - 1, oldest=older, newest=older))
+            reason, text = worker.end()
+        self.assertEqual(frames.Reason(reason), frames.Reason.VERSION)
+        said = (f"no version of the protocol that both speak: the server has {frames.VERSION}, the other side {older} to "
+                f"{older}")
+        self.assertEqual(text, said)
+        cluster.server.await_log("refused", text=said)
+        cluster.server.await_log("round", round=3)  # all others go on
+        self.assert_exact_or_said(cluster.stop(1))
 
     def test_workers_that_do_not_reach_each_other_say_so(self):
         """Of two, one connects to the other, and neither can be connected to; the rest go on."""
