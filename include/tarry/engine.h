@@ -50,6 +50,9 @@ typedef struct tarry_engine_sum {
                              NULL: zeros */
     const float *weights; /* l x count, row-major, the same at every member */
     float *sum;           /* d numbers, written; not `part` */
+    /* Others may begin much later: that they have not yet is no reason to fail. Not the same at
+     * every member. */
+    bool early;
 } tarry_engine_sum;
 
 typedef enum tarry_engine_state {

@@ -58,6 +58,7 @@ struct tarry_worker {
     bool contributes; /* its part of this attempt is not zeros */
     uint64_t *group;  /* a bit per worker of the plan: those of this attempt */
     double scale;     /* of it */
+    bool early;       /* others are told of it later */
 
     tarry_effect *items;
     size_t capacity;

@@ -78,6 +78,7 @@ bool worker_vote_signalled(tarry_worker *worker, const tarry_message *signal, ta
     carry_out(worker, &says);
     memcpy(worker->group, signal->group, bitset_words(worker->plan->workers) * sizeof(uint64_t));
     worker->scale = signal->scale;
+    worker->early = signal->early;
     return true;
 }
 
@@ -92,6 +93,7 @@ void worker_vote_reduce(tarry_worker *worker)
     effect->parts = worker->parts;
     effect->scale = worker->scale;
     effect->empty = !worker->contributes;
+    effect->early = worker->early;
 }
 
 void worker_vote_end(tarry_worker *worker)

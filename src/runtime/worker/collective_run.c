@@ -138,6 +138,7 @@ static void run_reduce(collective *self)
         .part = order->reduce.part,
         .weights = self->weights,
         .sum = self->sum,
+        .early = order->reduce.early,
     };
     tarry_engine_progress progress = {
         .state = TARRY_ENGINE_FAILED,

@@ -209,6 +209,7 @@ static void begin_order(executor *self, const tarry_effect *effect)
                                      .parts = effect->parts,
                                      .scale = effect->scale,
                                      .part = effect->empty ? NULL : seat->part,
+                                     .early = effect->early,
                                  });
         break;
     case TARRY_EFFECT_FETCH:
