@@ -4,11 +4,13 @@
 
 Usage: bench/shaped.py TARRY [--rounds N] [--mode server|early|everywhere]... [--rate BYTES]...
 
-Each namespace sends and gets at one rate (tc's token buckets); workers sleep for what their chunks take, 0.4 s, and sums go
-by TCP without TLS. Prints the median round of each mode and rate, but for the first two, beside that of `tarry simulate` with
-the same options, where parameters that go out together share the server's card, as connections do (--card share). Needs the
-rights to make namespaces, and a machine with little else to do: gradients, TCP, the optimizer's step and waiting for a
-processor take time that the simulator does not count.
+Each namespace sends and gets at one rate (tc's token buckets, which count the frames' heads; the simulator's links carry what
+TCP has left of it). Workers sleep for what their chunks take, 0.4 s, and their gradients are of samples with few features, so
+that they take next to nothing; sums go by TCP without TLS, with Linux's usual windows (cubic) whatever this machine has.
+Prints the mean round of each mode and rate, but for the first two (in some a worker computes one piece more, over TCP as in
+the simulator), beside that of `tarry simulate` with the same options, where parameters that go out together share the
+server's card, as connections do (--card share). Needs the rights to make namespaces, and a machine with little else to do:
+encoding, TCP, the optimizer's step and waiting for a processor take time that the simulator does not count.
 """
 
 import argparse
@@ -23,6 +25,8 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 WORKERS = 8
 DIMENSION = 10**6
+PIECES = 4
+CARRIED = 1448 / 1514  # of what a link carries: TCP's bytes of a full frame with Ethernet's, IP's and TCP's heads
 LEARNING = 2  # rounds that don't count: nothing is known of workers and links yet
 SLEEP = "shifted-exp:0.4,0.000001"
 RATES = [12_500_000, 125_000_000]
@@ -30,14 +34,24 @@ SIMULATED = {"server": "", "early": ",early=yes,keep=auto", "everywhere": ",sum=
 RUN = {"server": [], "early": ["--early", "yes"], "everywhere": ["--sum", "everywhere"]}
 
 
+def make_samples(path):
+    """One per piece, each with a few of the features."""
+    with open(path, "w") as file:
+        for sample in range(PIECES * WORKERS):
+            file.write(f"{sample % 2} {1 + sample}:1 {DIMENSION // 2 + sample}:1 {DIMENSION}:1\n")
+
+
 def run(mode, rate, rounds, cluster, namespaces):
     """Seconds of each round over TCP that counts."""
-    job = ["--workers", str(WORKERS), "--chunks", str(WORKERS), "--pieces", "4", "--replication", "3", "--order", "dynamic",
-           "--rounds", str(rounds), "--evaluate", str(rounds), "--rate", "1e-4", "--holdout", "0", "--samples", str(4 * WORKERS),
-           "--features", str(DIMENSION), *RUN[mode]]
     with namespaces.Namespaces(WORKERS + 1) as machines, tempfile.TemporaryDirectory() as folder:
+        data = ["--data", os.path.join(folder, "samples"), "--format", "libsvm"]
+        make_samples(data[1])
+        job = ["--workers", str(WORKERS), "--chunks", str(WORKERS), "--pieces", str(PIECES), "--replication", "3", "--order",
+               "dynamic", "--rounds", str(rounds), "--evaluate", str(rounds), "--rate", "1e-4", *data,
+               "--wait", "600", *RUN[mode]]
         for index in range(WORKERS + 1):
             machines.narrow(index, rate)
+            machines.congestion(index, "cubic")
         around = {f"worker-{worker}": lambda arguments, place=worker + 1: machines.command(place, arguments)
                   for worker in range(WORKERS)}
         around["server"] = lambda arguments: machines.command(0, arguments)
@@ -45,7 +59,7 @@ def run(mode, rate, rounds, cluster, namespaces):
         try:
             address = training.serve("--force", listen=f"{machines.address(0)}:0")
             for worker in range(WORKERS):
-                training.work(worker, address, "--force", "--straggler", SLEEP)
+                training.work(worker, address, "--force", "--straggler", SLEEP, *data)
             training.finish(600)
             return training.round_seconds()[LEARNING:]
         finally:
@@ -53,12 +67,13 @@ def run(mode, rate, rounds, cluster, namespaces):
 
 
 def simulate(tarry, mode, rate, rounds):
+    carried = str(CARRIED * rate)
     with tempfile.TemporaryDirectory() as folder:
         report = os.path.join(folder, "report.json")
         subprocess.run([tarry, "simulate", "--workers", str(WORKERS), "--chunks", str(WORKERS), "--trials", "1", "--rounds",
-                        str(rounds), "--straggler", SLEEP, "--dimension", str(DIMENSION), "--bandwidth", str(rate),
-                        "--server-bandwidth", str(rate), "--card", "share", "--silence", "1000", "--scheme",
-                        f"tarry:replication=3,pieces=4{SIMULATED[mode]}", "--quiet", "--report", report], check=True)
+                        str(rounds), "--straggler", SLEEP, "--dimension", str(DIMENSION), "--bandwidth", carried,
+                        "--server-bandwidth", carried, "--card", "share", "--silence", "1000", "--scheme",
+                        f"tarry:replication=3,pieces={PIECES}{SIMULATED[mode]}", "--quiet", "--report", report], check=True)
         with open(report) as file:
             return [row["seconds"] for row in json.load(file)["results"][0]["rounds"]][LEARNING:]
 
@@ -66,7 +81,7 @@ def simulate(tarry, mode, rate, rounds):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tarry", metavar="TARRY")
-    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--rounds", type=int, default=LEARNING + 8)
     parser.add_argument("--mode", action="append", choices=list(RUN))
     parser.add_argument("--rate", action="append", type=int, help="of each link, in bytes per second")
     options = parser.parse_args()
@@ -78,7 +93,8 @@ def main():
     for rate in options.rate or RATES:
         for mode in options.mode or RUN:
             seconds = run(mode, rate, options.rounds, cluster, namespaces)
-            network, simulated = statistics.median(seconds), statistics.median(simulate(options.tarry, mode, rate, options.rounds))
+            network = statistics.fmean(seconds)
+            simulated = statistics.fmean(simulate(options.tarry, mode, rate, options.rounds))
             print(f"| {rate * 8 / 1e6:.0f} Mb/s | {mode} | {network:.3f} s | {simulated:.3f} s | {network / simulated:.2f} | "
                   f"{min(seconds):.3f} to {max(seconds):.3f} s |", flush=True)
 

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,12 +21,14 @@ struct bench_cluster {
     char directory[PATH_MAX], server[PATH_MAX], worker[PATH_MAX];
     credential *accepts, *connects;
     interrupt *signals;
+    pthread_mutex_t files; /* held while they are made */
 };
 
-/* There is nothing to finish, and keys are not to be left. */
+/* There is nothing to finish but the files that are being made, and keys are not to be left. */
 static void stop(void *user)
 {
-    const bench_cluster *cluster = user;
+    bench_cluster *cluster = user;
+    pthread_mutex_lock(&cluster->files); /* for good */
     if (cluster->directory[0] != '\0')
         authority_remove(cluster->directory);
     _exit(complain(EXIT_FAILED, "network: interrupted"));
@@ -45,7 +48,7 @@ static int make_folder(bench_cluster *cluster, tarry_diagnostic *diagnostic)
     return TARRY_OK;
 }
 
-static int fill(bench_cluster *cluster, tarry_diagnostic *diagnostic)
+static int make_files(bench_cluster *cluster, tarry_diagnostic *diagnostic)
 {
     int error = make_folder(cluster, diagnostic);
     if (error == TARRY_OK)
@@ -55,6 +58,14 @@ static int fill(bench_cluster *cluster, tarry_diagnostic *diagnostic)
     if (error == TARRY_OK)
         error = authority_init(cluster->directory, 0, (authority_hosts){0}, (int64_t)time(NULL),
                                NULL, diagnostic);
+    return error;
+}
+
+static int fill(bench_cluster *cluster, tarry_diagnostic *diagnostic)
+{
+    pthread_mutex_lock(&cluster->files);
+    int error = make_files(cluster, diagnostic);
+    pthread_mutex_unlock(&cluster->files);
     if (error == TARRY_OK)
         error = credential_load(cluster->server, NULL, &cluster->accepts, diagnostic);
     if (error == TARRY_OK)
@@ -67,6 +78,7 @@ int bench_cluster_create(bench_cluster **out, tarry_diagnostic *diagnostic)
     bench_cluster *cluster = memory_allocate(NULL, 1, sizeof(*cluster));
     if (cluster == NULL)
         return diagnose_no_memory(diagnostic, "credentials");
+    pthread_mutex_init(&cluster->files, NULL);
     int error = interrupt_begin(stop, cluster, &cluster->signals);
     error = error == TARRY_OK
                 ? fill(cluster, diagnostic)
@@ -88,6 +100,7 @@ void bench_cluster_free(bench_cluster *cluster)
     credential_free(cluster->accepts);
     if (cluster->directory[0] != '\0')
         authority_remove(cluster->directory);
+    pthread_mutex_destroy(&cluster->files);
     memory_release(NULL, cluster);
 }
 

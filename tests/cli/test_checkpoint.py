@@ -30,6 +30,18 @@ class Checkpoint(TarryTest):
             time.sleep(0.01)
         self.assertTrue(there or name in self.files(), self.files())
 
+    def wait_for_rounds(self, process, count):
+        """Until so many more rounds are done, each of which makes a new checkpoint."""
+        seen = {None}
+        end = time.monotonic() + TIMEOUT
+        while len(seen) < count + 2 and process.poll() is None and time.monotonic() < end:
+            try:
+                seen.add(os.stat(os.path.join(self.folder, "run.ck")).st_mtime_ns)
+            except FileNotFoundError:
+                pass
+            time.sleep(0.001)
+        self.assertGreaterEqual(len(seen), count + 2)
+
     def end(self, process, number):
         process.send_signal(number)
         return process.communicate(timeout=TIMEOUT)
@@ -61,7 +73,7 @@ class Checkpoint(TarryTest):
         resume = []
         for delay in (0.05, 0.1, 0.15, 0.08):
             process = self.start(*SMALL, *slow, *KEEP, *resume, "--rounds", "1000000")
-            self.wait_for(process, "run.ck.previous")
+            self.wait_for_rounds(process, 2)
             time.sleep(delay)
             self.end(process, signal.SIGKILL)
             self.assertEqual(process.returncode, -signal.SIGKILL)

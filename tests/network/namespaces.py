@@ -84,6 +84,10 @@ class Namespaces:
         for name, device in (self.names[index], "eth0"), (self._hub, port(index)):
             ip("netns", "exec", name, "tc", "qdisc", "replace", "dev", device, *bucket)
 
+    def congestion(self, index, name):
+        """How TCP keeps its windows in that namespace, whatever this machine does otherwise."""
+        ip("-n", self.names[index], "route", "change", f"{NETWORK}.0/24", "dev", "eth0", "congctl", name)
+
     def _make(self):
         ip("netns", "add", self._hub)
         ip("-n", self._hub, "link", "add", "switch", "type", "bridge")
