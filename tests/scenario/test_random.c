@@ -133,14 +133,17 @@ static void invariants_hold_where_everyone_gets_the_sum(void **state)
     uint32_t runs =
         run_worlds(TARRY_SUM_EVERYWHERE, number_from("TARRY_TEST_RUNS", 7000) / 3, &all);
     printf("sums committed %" PRIu64 ", returns to a checkpoint %" PRIu64 ", fetched sums %" PRIu64
-           ", loaded states %" PRIu64 ", workers with other parameters %" PRIu64 "\n",
-           all.commits, all.returns, all.fetches, all.loads, all.differing);
+           ", loaded states %" PRIu64 ", workers with other parameters %" PRIu64
+           ", signals before all %" PRIu64 ", attempts withdrawn then %" PRIu64 "\n",
+           all.commits, all.returns, all.fetches, all.loads, all.differing, all.early,
+           all.withdrawn);
     if (runs < 400)
         return;
     assert_true(all.commits > all.rounds / 4 && all.exact > all.rounds / 4);
     assert_true(all.failed > 0 && all.attempts > all.rounds / 20 && all.restarts > 0);
     assert_true(all.fetches > all.rounds / 50 && all.loads > all.rounds / 50);
     assert_true(all.differing > all.rounds / 200);
+    assert_true(all.early > all.rounds / 100 && all.withdrawn > all.early / 200);
     assert_true(all.returns > 0 || runs < 2000); /* it takes a crash of all who hold a sum */
     assert_true(all.turned > all.replans && all.replans > all.rounds / 20);
 }

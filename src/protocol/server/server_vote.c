@@ -248,8 +248,8 @@ static uint64_t *group_of(const tarry_server *server)
            bitset_words(server->stripes);
 }
 
-/* Whether somebody may be signalled before all are. Who can compute can vote when it opens: nobody
- * is added to the group. */
+/* Nobody is added to the group once the attempt is open: who can compute can vote then, and nobody
+ * else is on the way. */
 bool server_vote_may_leave(const tarry_server *server)
 {
     if (server->vote == NULL)
@@ -259,7 +259,7 @@ bool server_vote_may_leave(const tarry_server *server)
     for (uint32_t worker = 0; worker < server->plan->workers; worker++)
         if (member_able(&server->members[worker]) && !vote_is_ready(server->vote, worker))
             return false;
-    return vote_may_open(server->vote);
+    return vote_may_open(server->vote) && !server_vote_waits_for_more(server);
 }
 
 void server_vote_open(tarry_server *server)

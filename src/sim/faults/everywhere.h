@@ -82,6 +82,7 @@ typedef struct ballots {
     tarry_sum_id name;
     uint32_t number; /* of the attempt in its round */
     uint32_t group;  /* workers, a bit each */
+    bool broken;     /* somebody was told that it can't be completed */
     ballot of[MAX_WORKERS];
     uint64_t digest[MAX_WORKERS]; /* HELD */
     uint32_t busy;                /* workers with another order than that to sum out, a bit each */

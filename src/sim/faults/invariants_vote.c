@@ -207,12 +207,14 @@ static void take_effect(cluster *it, const tarry_effect *effect, bool aborted)
     }
     if (effect->type != TARRY_EFFECT_SEND)
         return;
-    if (message->type == TARRY_MESSAGE_ROUND && votes->open)
+    if (message->type == TARRY_MESSAGE_ROUND && it->model.open && votes->open)
         invariant_broken(it, "nobody_joins_an_open_sum", "worker %u", effect->worker);
     if (message->type == TARRY_MESSAGE_ROUND)
         model_enlist(&it->model, effect->worker);
     else if (message->type == TARRY_MESSAGE_SIGNAL)
         take_signal(it, effect);
+    else if (message->type == TARRY_MESSAGE_BREAK && sum_id_named(&votes->name, &message->sum))
+        votes->broken = true;
     else if (message->type == TARRY_MESSAGE_FETCH && votes->open &&
              sum_id_named(&votes->name, &message->sum))
         votes->of[effect->worker] = BALLOT_FETCHING;
@@ -238,14 +240,15 @@ bool invariants_see_void(const cluster *it)
 {
     const server_model *model = &it->model;
     return model->phase == MODEL_COMPUTING && model->open &&
-           (!it->votes.open || it->votes.number != model->attempt + 1);
+           (those(&it->votes, BALLOT_WAITING) == 0 || it->votes.number != model->attempt + 1);
 }
 
 bool invariants_see_failing(const cluster *it)
 {
     const ballots *votes = &it->votes;
     uint32_t good = those(votes, BALLOT_WAITING) | those(votes, BALLOT_UNTOLD);
-    return it->model.open && ((votes->group & ~good) != 0 || model_is_stuck(&it->model));
+    return it->model.open &&
+           (votes->broken || (votes->group & ~good) != 0 || model_is_stuck(&it->model));
 }
 
 void invariants_of_opening(cluster *it)

@@ -86,6 +86,7 @@ void mesh_group_start(mesh_group *group, uint32_t place, const sum_case *of, flo
         .part = of->part[place],
         .weights = of->weights,
         .sum = sum,
+        .early = group->early,
     };
     assert_int_equal(engine->methods->start(engine, &asked), TARRY_OK);
 }
