@@ -6,8 +6,9 @@ Usage: bench/everywhere.py TARRY_BENCH [--gloo PYTHON] [--runs R] [--claims LIST
 
 TARRY_BENCH is the binary (an optimised build); PYTHON is an interpreter that has torch, and without one Gloo is left out.
 Claims are `straggler` (8 workers, replication 3, 16 pieces; one 10 times slower, and one that is stopped), `sleep` (300 ms
-of sleep as compute, d = 1e6 and 1e7, beside sums alone) and `waiting` (processor time of who waits, and what a step
-takes after the last gradient is there). In each run all take turns; a figure is the median over all runs.
+of sleep as compute, d = 1e6 and 1e7, beside sums alone), `waiting` (processor time of who waits, and what a step
+takes after the last gradient is there), `joining` (a worker joins the other seven and loads a state of several vectors) and
+`repair` (a worker is killed in the middle of a sum). In each run all take turns; a figure is the median over all runs.
 """
 
 import argparse
@@ -27,6 +28,10 @@ SLOW = 10
 SILENCE_SECONDS = 2
 STRAGGLER_DIMENSION = 1_000_000
 SLEEP_DIMENSIONS = (1_000_000, 10_000_000)
+JOIN_AT = 5
+JOIN_STEPS = 24
+JOIN_VECTORS = (1, 3)
+KILL_AT = 4
 WAYS = ("tcp", "tls")
 
 
@@ -68,6 +73,10 @@ def milliseconds(seconds):
     return f"{seconds * 1e3:.1f}"
 
 
+def exponent(dimension):
+    return f"{dimension:.0e}".replace("+0", "")
+
+
 def straggler(options):
     taken = Samples()
     for _ in range(options.runs):
@@ -107,7 +116,7 @@ def sleep(options):
     for way in WAYS:
         for dimension in SLEEP_DIMENSIONS:
             bare, slept, awake = (taken.median(way, dimension, *rest) for rest in ((), (SECONDS,), (0,)))
-            rows.append([way, f"{dimension:.0e}".replace("+0", ""), milliseconds(bare), milliseconds(slept),
+            rows.append([way, exponent(dimension), milliseconds(bare), milliseconds(slept),
                          f"{slept / (SECONDS + bare):.2f}", milliseconds(awake)])
     return markdown.table(["over", "d", "sum alone, ms", f"step with {milliseconds(SECONDS)} ms of sleep, ms",
                            "of sleep and sum", "step without sleep, ms"], rows)
@@ -124,7 +133,70 @@ def waiting(options):
     return markdown.table(["over", "a waiting process, % of a core", "after the last gradient, ms"], rows)
 
 
-CLAIMS = {"straggler": straggler, "sleep": sleep, "waiting": waiting}
+def joining(options):
+    taken = Samples()
+    cases = [(way, dimension, vectors, seconds) for way in WAYS for dimension in SLEEP_DIMENSIONS
+             for vectors in JOIN_VECTORS for seconds in (SECONDS, 0)]
+    for _ in range(options.runs):
+        for case in cases:
+            way, dimension, vectors, seconds = case
+            ran = steps(options, JOIN_STEPS, over=way, dimension=dimension, vectors=vectors, seconds=seconds, pieces=1,
+                        join=JOIN_AT)
+            upset, took = ran["upset"], ran["seconds"]
+            first = upset["first"] or JOIN_STEPS + 1  # of a joiner that never took part: a bound
+            rounds = took[JOIN_AT - 1:first]
+            before = statistics.median(took[:JOIN_AT - 1])
+            joined = upset["joined_seconds"] or sum(rounds)
+            taken.add((*case, "alone"), [upset["alone_seconds"]])
+            taken.add((*case, "joined"), [joined])
+            taken.add((*case, "over"), [(joined - upset["alone_seconds"]) / before])
+            taken.add((*case, "rounds"), [first - JOIN_AT])
+            taken.add((*case, "before"), [before])
+            taken.add((*case, "meanwhile"), rounds)
+            taken.add((*case, "longest"), [max(rounds)])
+    rows = []
+    for case in cases:
+        way, dimension, vectors, seconds = case
+        alone, joined, over, rounds, before, meanwhile, longest = (
+            taken.median(*case, name)
+            for name in ("alone", "joined", "over", "rounds", "before", "meanwhile", "longest"))
+        rows.append([way, exponent(dimension), str(vectors), milliseconds(seconds), milliseconds(alone), milliseconds(joined),
+                     f"{over:.1f}", f"{rounds:.0f}", milliseconds(before), f"{meanwhile / before:.2f}",
+                     f"{longest / before:.2f}"])
+    return markdown.table(["over", "d", "vectors", "sleep, ms", "state alone, ms", "joined after, ms", "rounds past the state",
+                           "rounds without it", "round before, ms", "rounds meanwhile", "the longest"], rows)
+
+
+def repair(options):
+    taken = Samples()
+    for _ in range(options.runs):
+        for way in WAYS:
+            for dimension in SLEEP_DIMENSIONS:
+                ran = steps(options, KILL_AT + 2, over=way, dimension=dimension, seconds=0, pieces=1, kill=KILL_AT)
+                trip = steps(options, 6, over=way, dimension=1, seconds=0, pieces=1)["added_seconds"]
+                upset, case = ran["upset"], (way, dimension)
+                taken.add((*case, "trips"), trip)
+                taken.add((*case, "in a sum"), [upset["attempts"] == 2])
+                if upset["attempts"] != 2:
+                    continue
+                known = upset["known_seconds"]
+                taken.add((*case, "known"), [known])
+                taken.add((*case, "again"), [upset["again_seconds"] - known])
+                taken.add((*case, "repaired"), [upset["repaired_seconds"] - known])
+                taken.add((*case, "bare"), ran["added_seconds"][:KILL_AT - 1])
+    rows = []
+    for way in WAYS:
+        for dimension in SLEEP_DIMENSIONS:
+            known, again, repaired, bare, trips = (
+                taken.median(way, dimension, name) for name in ("known", "again", "repaired", "bare", "trips"))
+            hit = taken.figures[way, dimension, "in a sum"]
+            rows.append([way, exponent(dimension), f"{sum(hit):.0f} of {len(hit)}", milliseconds(known), milliseconds(again),
+                         milliseconds(repaired), milliseconds(bare), f"{repaired / bare:.2f}", milliseconds(trips)])
+    return markdown.table(["over", "d", "killed in a sum", "known after, ms", "next attempt, ms", "repaired, ms",
+                           "a sum and its vote, ms", "of that", "the same of 1 number, ms"], rows)
+
+
+CLAIMS = {"straggler": straggler, "sleep": sleep, "waiting": waiting, "joining": joining, "repair": repair}
 
 
 def main():

@@ -20,6 +20,7 @@ typedef struct step_options {
     uint64_t dimension;
     bool json;
     way way;
+    uint32_t stop, kill, join;
     bench_step_settings settings;
 } step_options;
 
@@ -30,6 +31,12 @@ static const option_choice ways[] = {
     {                                                                                              \
         .name = flag, .argument = "N", .help = text, .kind = OPTION_U32,                           \
         .offset = offsetof(step_options, settings.member), .least = 1, .most = highest             \
+    }
+
+#define UPSET(flag, member, text)                                                                  \
+    {                                                                                              \
+        .name = flag, .argument = "STEP", .help = text, .kind = OPTION_U32,                        \
+        .offset = offsetof(step_options, member), .least = 1, .most = STEP_TIMES_MOST              \
     }
 
 static const option_entry entries[] = {
@@ -67,13 +74,16 @@ static const option_entry entries[] = {
      .offset = offsetof(step_options, settings.slow),
      .low = 1,
      .high = 1000},
-    {.name = "stop",
-     .argument = "STEP",
-     .help = "Stop the last worker by SIGSTOP in the middle of this step, counted from 1",
+    UPSET("stop", stop,
+          "Stop the last worker by SIGSTOP in the middle of this step, counted from 1"),
+    UPSET("kill", kill, "Kill the last worker by SIGKILL in the middle of this step's sum"),
+    UPSET("join", join, "Let the last worker join in the middle of this step, and none before"),
+    {.name = "vectors",
+     .argument = "N",
+     .help = "Vectors of D numbers in a worker's state (default 0: it has a few bytes)",
      .kind = OPTION_U32,
-     .offset = offsetof(step_options, settings.stop),
-     .least = 1,
-     .most = STEP_TIMES_MOST},
+     .offset = offsetof(step_options, settings.vectors),
+     .most = 16},
     {.name = "silence",
      .argument = "SECONDS",
      .help = "After which who says nothing is given up (default 2)",
@@ -124,18 +134,59 @@ static json_t *json_of(const double *values, uint32_t count)
     return list;
 }
 
+/* With no upset: null. */
+static json_t *json_of_upset(const bench_step_settings *settings, const bench_step_upset *upset)
+{
+    if (settings->upset == BENCH_UPSET_KILL)
+        return json_pack("{s:I, s:f, s:f, s:f}", "attempts", (json_int_t)upset->attempts,
+                         "known_seconds", upset->known, "again_seconds", upset->again,
+                         "repaired_seconds", upset->repaired);
+    if (settings->upset == BENCH_UPSET_JOIN)
+        return json_pack("{s:I, s:f, s:f, s:f}", "first", (json_int_t)upset->first,
+                         "loaded_seconds", upset->loaded, "joined_seconds", upset->joined,
+                         "alone_seconds", upset->alone);
+    return json_null();
+}
+
 static int print_json(const option_command *command, const step_options *options,
                       const bench_step_row *row)
 {
     uint32_t times = options->settings.times;
     json_t *report =
-        json_pack("{s:s, s:s, s:o, s:f, s:o, s:f, s:o, s:f, s:b}", "command", "bench step",
+        json_pack("{s:s, s:s, s:o, s:f, s:o, s:f, s:o, s:f, s:b, s:o}", "command", "bench step",
                   "version", tarry_version(), "config", options_json(command), "median_seconds",
                   median(row->seconds, times), "seconds", json_of(row->seconds, times),
                   "median_added_seconds", median(row->added, times), "added_seconds",
-                  json_of(row->added, times), "busy", row->busy, "right", (int)row->all_good);
+                  json_of(row->added, times), "busy", row->busy, "right", (int)row->all_good,
+                  "upset", json_of_upset(&options->settings, &row->upset));
     return json_write(report, stdout) == TARRY_OK ? EXIT_DONE
                                                   : complain(EXIT_FAILED, "step: out of memory");
+}
+
+/* What befalls the last worker: one thing, in a step that there is. */
+static int settle_upset(step_options *options)
+{
+    const uint32_t at[] = {
+        [BENCH_UPSET_NONE] = 0,
+        [BENCH_UPSET_STOP] = options->stop,
+        [BENCH_UPSET_KILL] = options->kill,
+        [BENCH_UPSET_JOIN] = options->join,
+    };
+    bench_step_settings *settings = &options->settings;
+    for (uint32_t kind = BENCH_UPSET_STOP; kind <= BENCH_UPSET_JOIN; kind++) {
+        if (at[kind] == 0)
+            continue;
+        if (settings->upset != BENCH_UPSET_NONE)
+            return complain(EXIT_USAGE, "step: --stop, --kill and --join exclude each other");
+        settings->upset = (bench_upset)kind;
+        settings->upset_at = at[kind];
+    }
+    if (settings->upset_at > settings->times)
+        return complain(EXIT_USAGE, "step: there are %u steps, and no step %u", settings->times,
+                        settings->upset_at);
+    if (settings->upset != BENCH_UPSET_NONE && settings->workers < 2)
+        return complain(EXIT_USAGE, "step: --stop, --kill and --join need two workers");
+    return OPTIONS_PROCEED;
 }
 
 /* Certificates are made for TLS alone. */
@@ -176,6 +227,8 @@ int command_bench_step(int argc, char **argv)
         &group, 1};
     config_file *file;
     int status = options_parse(&command, argc, argv, &file);
+    if (status == OPTIONS_PROCEED)
+        status = settle_upset(&options);
     if (status == OPTIONS_PROCEED) {
         bench_step_row row;
         tarry_diagnostic why = {""};

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <semaphore.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -29,6 +30,7 @@ enum { WARM = 3, ADDRESS_BYTES = 128 };
 typedef struct worker_area {
     _Atomic uint64_t steps;         /* sums that it has stepped on */
     _Atomic uint64_t ready_ns;      /* when its last gradient was there */
+    uint64_t loaded_ns;             /* when it got its state of another one; 0: never */
     uint64_t stepped_ns, before_ns; /* when it stepped last; when its gradient was there by then */
     double busy;                    /* processor seconds by then */
     bool wrong;                     /* a sum had other numbers */
@@ -37,6 +39,7 @@ typedef struct worker_area {
 /* Memory of all the processes. */
 typedef struct area {
     sem_t goes;
+    sem_t joins; /* who joins later */
     char address[ADDRESS_BYTES];
     worker_area workers[STEP_WORKERS_MOST];
 } area;
@@ -50,8 +53,22 @@ typedef struct site {
     tarry_plan *plan;
     tarry_runtime *server;
     uint64_t steps;
-    bool stopped; /* the last worker */
+    bool absent;       /* the last worker takes no part */
+    uint64_t added_ns; /* the least of all rounds */
+    struct {
+        pthread_t thread;
+        sem_t signalled;           /* the upset round's first attempt has begun */
+        _Atomic bool awaits;       /* that */
+        uint64_t at_ns;            /* when it came */
+        _Atomic uint64_t again_ns; /* when the last attempt after the first one began; 0: never */
+        _Atomic uint64_t known_ns; /* when the server knew that the last worker is gone; 0: never */
+    } upset;
 } site;
+
+static uint32_t last_worker(const site *own)
+{
+    return own->settings->workers - 1;
+}
 
 /* ---- a worker ---- */
 
@@ -110,28 +127,36 @@ static int step(void *user, uint64_t number, const float *sum)
     return TARRY_OK;
 }
 
-/* The state is the number of steps. */
+/* The state is the number of steps, and what fills it up to its size. */
 static uint64_t state_size(void *user)
 {
-    (void)user;
-    return sizeof(uint64_t);
+    const site *own = user;
+    return sizeof(uint64_t) +
+           (uint64_t)own->settings->vectors * own->settings->dimension * sizeof(float);
 }
 
 static int save(void *user, uint64_t first, void *bytes, size_t size)
 {
     const site *own = user;
     uint64_t steps = own->shared->workers[own->place].steps;
-    memcpy(bytes, (const uint8_t *)&steps + first, size);
+    memset(bytes, 1, size);
+    if (first == 0)
+        memcpy(bytes, &steps, sizeof(steps));
     return TARRY_OK;
 }
 
 static int load(void *user, uint64_t total, uint64_t first, const void *bytes, size_t size)
 {
     const site *own = user;
-    uint64_t steps = own->shared->workers[own->place].steps;
-    (void)total;
-    memcpy((uint8_t *)&steps + first, bytes, size);
-    own->shared->workers[own->place].steps = steps;
+    worker_area *shown = &own->shared->workers[own->place];
+    uint64_t steps;
+    shown->loaded_ns = clock_now_ns();
+    if (total != state_size(user) || (first == 0 && size < sizeof(steps)))
+        return TARRY_ERROR_FORMAT;
+    if (first > 0)
+        return TARRY_OK;
+    memcpy(&steps, bytes, sizeof(steps));
+    shown->steps = steps;
     return TARRY_OK;
 }
 
@@ -153,7 +178,8 @@ static void be_worker(const bench_step_settings *settings, area *shared, uint32_
     tarry_tcp_worker_settings with;
     tarry_tcp_worker *worker;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    while (sem_wait(&shared->goes) != 0)
+    bool joins = settings->upset == BENCH_UPSET_JOIN && place == last_worker(&own);
+    while (sem_wait(joins ? &shared->joins : &shared->goes) != 0)
         ;
     tarry_tcp_worker_settings_init(&with);
     with.connect = shared->address;
@@ -189,6 +215,18 @@ static int plan(site *own, tarry_settings *all, tarry_diagnostic *why)
     return tarry_plan_create(&all->plan, NULL, &own->plan, why);
 }
 
+/* The loop's thread. */
+static void observe(void *user, const tarry_tcp_notice *notice)
+{
+    site *own = user;
+    if (notice->type == TARRY_TCP_SIGNAL && !atomic_exchange(&own->upset.awaits, false))
+        own->upset.again_ns = notice->now_ns;
+    else if (notice->type == TARRY_TCP_SIGNAL)
+        sem_post(&own->upset.signalled);
+    else if (notice->type == TARRY_TCP_LEFT_OUT && notice->worker == last_worker(own))
+        own->upset.known_ns = notice->now_ns;
+}
+
 static int serve(site *own, tarry_diagnostic *why)
 {
     static const char *const listen[] = {"127.0.0.1:0"};
@@ -206,29 +244,59 @@ static int serve(site *own, tarry_diagnostic *why)
     with.parameters = with.dimension = settings->dimension;
     with.share = settings->share;
     with.security = bench_cluster_server(settings->cluster);
+    with.observe = observe;
+    with.observe_user = own;
     error = tarry_tcp_server_create(own->plan, &with, NULL, &own->server, why);
     if (error != TARRY_OK)
         return error;
     const char *address = tarry_runtime_address(own->server, 0);
     memcpy(own->shared->address, address, strlen(address) + 1);
-    for (uint32_t i = 0; i < settings->workers; i++)
+    own->absent = settings->upset == BENCH_UPSET_JOIN;
+    for (uint32_t i = 0; i + own->absent < settings->workers; i++)
         sem_post(&own->shared->goes);
-    return tarry_runtime_wait(own->server, settings->workers, PATIENCE_NS, why);
+    return tarry_runtime_wait(own->server, settings->workers - own->absent, PATIENCE_NS, why);
 }
 
-/* Stops the last worker when half of the round's gradients are there. */
-static void *stop_last(void *user)
+/* Of the gradients' time, or of the sum's. */
+static void *upset_last(void *user)
 {
     site *own = user;
-    const struct timespec half = clock_timespec((uint64_t)(own->settings->seconds / 2 * NS_PER_S));
+    const bench_step_settings *settings = own->settings;
+    pid_t process = own->processes[last_worker(own)];
+    bool kills = settings->upset == BENCH_UPSET_KILL;
+    while (kills && sem_wait(&own->upset.signalled) != 0)
+        ;
+    uint64_t whole_ns = kills ? own->added_ns : (uint64_t)(settings->seconds * NS_PER_S);
+    const struct timespec half = clock_timespec(whole_ns / 2);
     nanosleep(&half, NULL);
-    kill(own->processes[own->settings->workers - 1], SIGSTOP);
+    own->upset.at_ns = clock_now_ns();
+    if (settings->upset == BENCH_UPSET_JOIN)
+        sem_post(&own->shared->joins);
+    else
+        kill(process, kills ? SIGKILL : SIGSTOP);
     return NULL;
+}
+
+static int begin_upset(site *own, tarry_diagnostic *why)
+{
+    own->upset.awaits = own->settings->upset == BENCH_UPSET_KILL;
+    if (pthread_create(&own->upset.thread, NULL, upset_last, own) != 0)
+        return diagnose(why, TARRY_ERROR_SYSTEM, "no thread");
+    own->absent = true;
+    return TARRY_OK;
+}
+
+/* A round that fails may never have come to a sum. */
+static void end_upset(site *own)
+{
+    if (atomic_exchange(&own->upset.awaits, false))
+        sem_post(&own->upset.signalled);
+    pthread_join(own->upset.thread, NULL);
 }
 
 static bool have_stepped(const site *own)
 {
-    for (uint32_t i = 0; i + own->stopped < own->settings->workers; i++)
+    for (uint32_t i = 0; i + own->absent < own->settings->workers; i++)
         if (own->shared->workers[i].steps < own->steps)
             return false;
     return true;
@@ -250,7 +318,7 @@ static int await_steps(const site *own, tarry_diagnostic *why)
 static void note(const site *own, uint64_t begin_ns, double *seconds, double *added)
 {
     uint64_t last = 0, ready = 0;
-    for (uint32_t i = 0; i + own->stopped < own->settings->workers; i++) {
+    for (uint32_t i = 0; i + own->absent < own->settings->workers; i++) {
         const worker_area *one = &own->shared->workers[i];
         last = one->stepped_ns > last ? one->stepped_ns : last;
         ready = one->before_ns > ready ? one->before_ns : ready;
@@ -259,29 +327,61 @@ static void note(const site *own, uint64_t begin_ns, double *seconds, double *ad
     *added = (double)(last - ready) / NS_PER_S;
 }
 
+static double seconds_since(uint64_t from_ns, uint64_t to_ns)
+{
+    return to_ns > from_ns ? (double)(to_ns - from_ns) / NS_PER_S : 0;
+}
+
+/* After the round of a kill, or of who joined. */
+static void note_upset(const site *own, bench_step_upset *upset)
+{
+    uint64_t at_ns = own->upset.at_ns, stepped_ns = 0;
+    const worker_area *last = &own->shared->workers[last_worker(own)];
+    for (uint32_t i = 0; i < last_worker(own); i++)
+        if (own->shared->workers[i].stepped_ns > stepped_ns)
+            stepped_ns = own->shared->workers[i].stepped_ns;
+    if (own->settings->upset == BENCH_UPSET_KILL) {
+        upset->known = seconds_since(at_ns, own->upset.known_ns);
+        upset->again = seconds_since(at_ns, own->upset.again_ns);
+        upset->repaired = seconds_since(at_ns, stepped_ns);
+    } else if (upset->first > 0) {
+        upset->loaded = seconds_since(at_ns, last->loaded_ns);
+        upset->joined = seconds_since(at_ns, last->stepped_ns);
+    }
+}
+
 static int run_round(site *own, uint32_t number, bench_step_row *row, tarry_diagnostic *why)
 {
     tarry_round_result result;
-    pthread_t stopper;
     double unused[2];
     bool counts = number > WARM;
-    bool stops = counts && number - WARM == own->settings->stop;
+    bool upsets = counts && number - WARM == own->settings->upset_at;
     uint64_t begin_ns = clock_now_ns();
-    if (stops) {
-        if (pthread_create(&stopper, NULL, stop_last, own) != 0)
-            return diagnose(why, TARRY_ERROR_SYSTEM, "no thread");
-        own->stopped = true;
-    }
-    int error = tarry_runtime_round(own->server, NULL, NULL, &result, why);
-    if (stops)
-        pthread_join(stopper, NULL);
+    int error = upsets ? begin_upset(own, why) : TARRY_OK;
+    if (error != TARRY_OK)
+        return error;
+    error = tarry_runtime_round(own->server, NULL, NULL, &result, why);
+    if (upsets)
+        end_upset(own);
     if (error != TARRY_OK)
         return error;
     own->steps = result.sum.step;
     row->all_good = row->all_good && result.exact;
+    if (upsets)
+        row->upset.attempts = result.attempts;
+    bool joined = own->settings->upset == BENCH_UPSET_JOIN && own->absent && counts &&
+                  result.voters == own->settings->workers;
+    if (joined) {
+        row->upset.first = number - WARM;
+        own->absent = false;
+    }
     error = await_steps(own, why);
-    note(own, begin_ns, counts ? &row->seconds[number - WARM - 1] : &unused[0],
-         counts ? &row->added[number - WARM - 1] : &unused[1]);
+    double *added = counts ? &row->added[number - WARM - 1] : &unused[1];
+    note(own, begin_ns, counts ? &row->seconds[number - WARM - 1] : &unused[0], added);
+    uint64_t added_ns = (uint64_t)(*added * NS_PER_S);
+    own->added_ns = number == 1 || added_ns < own->added_ns ? added_ns : own->added_ns;
+    if (upsets || joined)
+        note_upset(own, &row->upset);
     return error;
 }
 
@@ -293,12 +393,26 @@ static double busy_of_all(const site *own)
     return own->settings->workers > 1 ? busy / (own->settings->workers - 1) : 0;
 }
 
+/* Of a worker's state, to the server: as one that joins gets it. */
+static int time_copy(const site *own, double *seconds, tarry_diagnostic *why)
+{
+    tarry_sum_id after;
+    void *bytes;
+    uint64_t size, begin_ns = clock_now_ns();
+    int error = tarry_runtime_state(own->server, PATIENCE_NS, &after, &bytes, &size, why);
+    *seconds = seconds_since(begin_ns, clock_now_ns());
+    if (error == TARRY_OK)
+        tarry_runtime_release_state(own->server, bytes);
+    return error;
+}
+
 static int run_rounds(site *own, bench_step_row *row, tarry_diagnostic *why)
 {
     int error = TARRY_OK;
     uint64_t begun = 0;
     double busy = 0;
     row->all_good = true;
+    row->upset = (bench_step_upset){.first = 0};
     for (uint32_t number = 1; error == TARRY_OK && number <= WARM + own->settings->times;
          number++) {
         error = run_round(own, number, row, why);
@@ -307,7 +421,9 @@ static int run_rounds(site *own, bench_step_row *row, tarry_diagnostic *why)
             busy = busy_of_all(own);
         }
     }
-    row->busy = (busy_of_all(own) - busy) / ((double)(clock_now_ns() - begun) / NS_PER_S);
+    row->busy = (busy_of_all(own) - busy) / seconds_since(begun, clock_now_ns());
+    if (error == TARRY_OK && own->settings->upset == BENCH_UPSET_JOIN)
+        error = time_copy(own, &row->upset.alone, why);
     for (uint32_t i = 0; i < own->settings->workers; i++)
         row->all_good = row->all_good && !own->shared->workers[i].wrong;
     return error;
@@ -318,12 +434,14 @@ static void end(site *own, bool good)
 {
     tarry_runtime_free(own->server, true);
     for (uint32_t i = 0; i < own->started; i++) {
-        if (!good || (own->stopped && i + 1 == own->started))
+        if (!good || (own->absent && i + 1 == own->started))
             kill(own->processes[i], SIGKILL);
         waitpid(own->processes[i], NULL, 0);
     }
     tarry_plan_free(own->plan);
+    sem_destroy(&own->upset.signalled);
     sem_destroy(&own->shared->goes);
+    sem_destroy(&own->shared->joins);
     munmap(own->shared, sizeof(*own->shared));
 }
 
@@ -336,6 +454,8 @@ int bench_step_run(const bench_step_settings *settings, bench_step_row *row,
         return diagnose_no_memory(diagnostic, "workers");
     site own = {.settings = settings, .shared = shared};
     sem_init(&shared->goes, 1, 0);
+    sem_init(&shared->joins, 1, 0);
+    sem_init(&own.upset.signalled, 0, 0);
     while (own.started < settings->workers) {
         pid_t process = fork();
         if (process == 0)

@@ -105,6 +105,24 @@ class BenchTest(harness.TarryTest):
             self.assertEqual(sum(report["seconds"]) / 2, report["median_seconds"])
         self.assertEqual(len(self.succeed(*options).splitlines()), 3)
 
+    def test_what_befalls_a_worker_is_measured(self):
+        options = ("step", "--workers", "3", "--chunks", "3", "--pieces", "1", "--replication", "2", "--times", "4",
+                   "--dimension", "100001", "--seconds", "0.02", "--json")
+        killed = json.loads(self.succeed(*options, "--kill", "2"))
+        self.assertTrue(killed["right"])
+        self.assertGreater(killed["upset"]["known_seconds"], 0)
+        if killed["upset"]["attempts"] > 1:
+            self.assertGreater(killed["upset"]["repaired_seconds"], killed["upset"]["again_seconds"])
+            self.assertGreater(killed["upset"]["again_seconds"], 0)
+        joined = json.loads(self.succeed(*options, "--join", "1", "--times", "50", "--vectors", "2"))
+        self.assertTrue(joined["right"])
+        self.assertGreater(joined["upset"]["alone_seconds"], 0)
+        if joined["upset"]["first"] > 0:  # on a busy machine it may come too late
+            self.assertGreater(joined["upset"]["joined_seconds"], joined["upset"]["loaded_seconds"])
+        self.fail_with(2, "tarry-bench: step: --stop, --kill and --join exclude each other", *options, "--kill", "1",
+                       "--join", "1")
+        self.fail_with(2, "tarry-bench: step: there are 4 steps, and no step 5", *options, "--stop", "5")
+
     def test_the_simulator_is_measured(self):
         options = ("simulate", "--workers", "30", "--reports", "2000", "--parts", "2")
         report = json.loads(self.succeed(*options, "--json"))

@@ -100,13 +100,13 @@ channel_verdict __wrap_mesh_exchange_begin(mesh_link *link, const wire_piece *pi
     return __real_mesh_exchange_begin(link, piece, place);
 }
 
-bool __real_mesh_exchange_ask(mesh_link *link, const wire_ask *ask);
-bool __wrap_mesh_exchange_ask(mesh_link *link, const wire_ask *ask);
-bool __wrap_mesh_exchange_ask(mesh_link *link, const wire_ask *ask)
+bool __real_mesh_streams_ask(mesh_link *link, const wire_ask *ask);
+bool __wrap_mesh_streams_ask(mesh_link *link, const wire_ask *ask);
+bool __wrap_mesh_streams_ask(mesh_link *link, const wire_ask *ask)
 {
     if (ask->kind == WIRE_ASK_SUM)
         pass(MORTAL_LENDS);
-    return __real_mesh_exchange_ask(link, ask);
+    return __real_mesh_streams_ask(link, ask);
 }
 
 size_t __real_wire_piece_encode(const wire_piece *piece, uint8_t *frame);

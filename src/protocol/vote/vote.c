@@ -135,7 +135,7 @@ void vote_lost(vote *it, uint32_t worker)
     it->strays -= member->stray_due;
     member->stray_due = false;
     vote_set_presence(it, worker, VOTE_ABSENT);
-    member->has_state = member->strays = false;
+    member->has_state = member->strays = member->catches_up = false;
     member->last = member->held = (tarry_sum_id){0};
     member->state = 0;
     if (it->present[VOTE_FETCHING] + it->present[VOTE_LOADING] + it->answered[VOTE_REFETCHES] == 0)

@@ -60,6 +60,7 @@ typedef struct vote_member {
     uint32_t suspects;    /* FAILED: whom it suspects; TARRY_NO_WORKER */
     uint64_t ordered_ns;  /* when */
     uint64_t load_ns;     /* what its last load took; 0: there was none */
+    bool catches_up;      /* it has got a state or a sum of others since it was ready */
     uint32_t tries;       /* transfers in a row that failed */
     uint64_t again_ns;    /* BEHIND: not before then is another one begun */
 } vote_member;

@@ -52,6 +52,7 @@ static void transfer(vote *it, uint64_t now, const vote_way *way, vote_presence 
     member->ordered = it->log[0];
     member->from = from;
     member->ordered_ns = now;
+    member->catches_up = true;
     if (fetches)
         member->held = (tarry_sum_id){0};
     vote_order_to(way, fetches ? TARRY_MESSAGE_FETCH : TARRY_MESSAGE_LOAD, worker, &it->log[0],
@@ -89,10 +90,12 @@ static void help_one(vote *it, uint64_t now, uint32_t worker, const vote_way *wa
 }
 
 /* Whether what it gets is of use only as long as no other sum is committed: nobody has sums before
- * the last one. */
+ * the last one. Who steps on that sum, to catch up, is a step from taking part. */
 static bool would_miss(const vote *it, const vote_member *member)
 {
-    return (member->presence == VOTE_FETCHING && sum_id_same(&member->ordered, &it->log[0])) ||
+    bool steps = member->presence == VOTE_COMMITTING && member->catches_up;
+    return ((member->presence == VOTE_FETCHING || steps) &&
+            sum_id_same(&member->ordered, &it->log[0])) ||
            (member->presence == VOTE_LOADING && member->ordered.step + 1 == it->log[0].step);
 }
 
@@ -100,8 +103,9 @@ void vote_hold(vote *it, uint64_t now, bool running)
 {
     uint64_t longest = 0;
     bool any = false;
-    uint32_t transfers = it->present[VOTE_FETCHING] + it->present[VOTE_LOADING];
-    for (uint32_t worker = 0; worker < it->workers && running && transfers > 0; worker++) {
+    uint32_t orders =
+        it->present[VOTE_FETCHING] + it->present[VOTE_LOADING] + it->present[VOTE_COMMITTING];
+    for (uint32_t worker = 0; worker < it->workers && running && orders > 0; worker++) {
         const vote_member *member = &it->members[worker];
         if (!would_miss(it, member))
             continue;

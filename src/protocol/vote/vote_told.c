@@ -40,8 +40,10 @@ void vote_judge(vote *it, uint32_t worker)
     member->has_state = is_of_log(it, &member->last) && !member->strays;
     bool ready = sum_id_same(&member->last, &it->log[0]) && !member->strays;
     vote_set_presence(it, worker, ready ? VOTE_READY : VOTE_BEHIND);
-    if (ready)
+    if (ready) {
         member->tries = 0;
+        member->catches_up = false;
+    }
 }
 
 static void has_tried(const vote *it, vote_member *member, uint64_t now, bool good)

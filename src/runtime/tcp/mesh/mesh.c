@@ -209,6 +209,7 @@ void mesh_free(mesh *self)
     mesh_close_listener(self);
     mesh_engine_close(self);
     mesh_exchange_free(self);
+    mesh_streams_free(self);
     pthread_cond_destroy(&self->moved);
     pthread_cond_destroy(&self->called);
     pthread_mutex_destroy(&self->lock);

@@ -84,7 +84,7 @@ static void end_link(mesh_link *link, const char *why)
     char reason[CHANNEL_FAILURE_BYTES];
     snprintf(reason, sizeof(reason), "%s", why);
     unlist(self, link);
-    mesh_exchange_close(link);
+    mesh_streams_close(link);
     if (member == NULL) {
         self->strangers--;
     } else {
@@ -215,7 +215,7 @@ static bool on_frame(void *user, const wire_head *head, const uint8_t *body)
     if (link->greeted && head->kind == WIRE_BEGUN)
         TAKE(begun, mesh_sum_begun);
     else if (link->greeted && head->kind == WIRE_ASK)
-        TAKE(ask, mesh_exchange_ask);
+        TAKE(ask, mesh_streams_ask);
     else if (link->greeted && head->kind == WIRE_ANSWER)
         TAKE(answer, mesh_exchange_answer);
     return mesh_misbehaves(link, "what came is not of this protocol");

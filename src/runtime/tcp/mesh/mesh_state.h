@@ -105,7 +105,7 @@ typedef struct mesh_request {
     wire_ask_kind kind; /* NOTHING: none runs */
     uint32_t from;
     bool sent, comes;
-    uint64_t since_ns;
+    mesh_pace pace;
     tarry_sum_id sum;
     uint8_t *bytes; /* where they go */
     uint8_t *state; /* of a load: the same, by the allocator; stays after the end */
@@ -227,16 +227,24 @@ bool mesh_sum_complete(mesh_link *link, const wire_block *block);
 extern const exchange_methods mesh_exchange_methods;
 void mesh_exchange_linked(mesh *self, mesh_member *member);
 void mesh_exchange_lost(mesh *self, mesh_member *member, const char *why);
-bool mesh_exchange_ask(mesh_link *link, const wire_ask *ask);
 bool mesh_exchange_answer(mesh_link *link, const wire_answer *answer);
 channel_verdict mesh_exchange_begin(mesh_link *link, const wire_piece *piece, void **place);
 bool mesh_exchange_complete(mesh_link *link, const wire_piece *piece);
 /* When mesh_exchange_look is to be called; TARRY_NEVER: need not be. */
 uint64_t mesh_exchange_due_ns(const mesh *self);
-/* A request that nobody has connected for until now ends. */
+/* A request of which nothing has moved for the silence limit fails: its source has not connected,
+ * or sends nothing. */
 void mesh_exchange_look(mesh *self, uint64_t now_ns);
-/* Closes the channel, and ends its streams. */
-void mesh_exchange_close(mesh_link *link);
 void mesh_exchange_free(mesh *self);
+
+/* ---- mesh_streams.c ---- */
+
+bool mesh_streams_ask(mesh_link *link, const wire_ask *ask);
+/* As an exchange's `hold` and `offer`. */
+void mesh_streams_hold(mesh *self, const tarry_sum_id *sum, const float *numbers, size_t dimension);
+void mesh_streams_offer(mesh *self, const mesh_copy *given);
+/* Closes the channel, and ends its streams. */
+void mesh_streams_close(mesh_link *link);
+void mesh_streams_free(mesh *self);
 
 #endif

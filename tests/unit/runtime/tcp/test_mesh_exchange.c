@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,8 +15,10 @@
 #include "base/memory.h"
 #include "mesh_group.h"
 #include "runtime/clock.h"
+#include "runtime/tcp/mesh/mesh_state.h"
 
 #define PATIENCE_NS UINT64_C(60000000000)
+#define LIMIT_NS UINT64_C(3600000000000) /* of silence; beyond what a busy machine takes */
 
 enum { TWO = 2, LENGTH = 1000000, STATE_BYTES = 3 << 20 };
 
@@ -31,7 +34,7 @@ typedef struct pair {
 static void pair_make(pair *its)
 {
     memset(its, 0, sizeof(*its));
-    mesh_group_make(&its->group, TWO, NULL);
+    mesh_group_make_limited(&its->group, TWO, LIMIT_NS);
     mesh_group_form(&its->group);
     its->taker = mesh_exchange(its->group.members[0]);
     its->giver = mesh_exchange(its->group.members[1]);
@@ -206,16 +209,140 @@ static void a_source_that_never_connects_ends_it(void **state)
     mesh_group group;
     mesh_group_make_limited(&group, TWO, 50000000);
     for (uint32_t i = 0; i < TWO; i++) {
-        uint8_t address[TARRY_ENGINE_ADDRESS_MOST];
+        uint8_t at[TARRY_ENGINE_ADDRESS_MOST];
         size_t size;
         exchange *taker = mesh_exchange(group.members[i]);
-        mesh_own_address(group.members[1 - i], address, &size);
-        assert_int_equal(mesh_admit(group.members[i], 10, address, size, plain), TARRY_OK);
+        mesh_own_address(group.members[1 - i], at, &size);
+        assert_int_equal(mesh_admit(group.members[i], 10, at, size, plain), TARRY_OK);
         taker->methods->load(taker, 10, &third);
         assert_int_equal(wait_for(taker).state, EXCHANGE_FAILED);
         mesh_remove(group.members[i], 10);
     }
     mesh_group_free(&group);
+}
+
+/* ---- transfers that stand still ---- */
+
+/* As if the time were that: the member's thread looks whether what it gets still moves. */
+static void look(mesh *self, void *argument)
+{
+    mesh_exchange_look(self, *(const uint64_t *)argument);
+}
+
+static exchange_progress look_at(mesh *self, uint64_t ahead_ns)
+{
+    exchange *its = mesh_exchange(self);
+    exchange_progress progress;
+    uint64_t then = clock_from_now(ahead_ns);
+    mesh_do(self, look, &then);
+    its->methods->wait(its, 0, &progress);
+    return progress;
+}
+
+/* Until it is given up, which takes two looks without a move in between: what was on the way when
+ * the source came to stand still may come in. */
+static exchange_progress look_long_after(mesh *self)
+{
+    uint64_t until = clock_from_now(PATIENCE_NS), ahead = LIMIT_NS;
+    exchange_progress progress = look_at(self, LIMIT_NS / 2);
+    assert_int_equal(progress.state, EXCHANGE_RUNNING);
+    do {
+        assert_true(clock_now_ns() < until);
+        progress = look_at(self, ahead);
+        ahead += MESH_PACE_AGAIN_NS;
+    } while (progress.state == EXCHANGE_RUNNING);
+    return progress;
+}
+
+/* A member whose thread stands: it reads and sends nothing, as that of one that is stopped, and the
+ * system keeps its connections. */
+typedef struct standing {
+    mesh *member;
+    sem_t stands, goes_on;
+    pthread_t thread;
+} standing;
+
+static void stand(mesh *self, void *argument)
+{
+    standing *its = argument;
+    (void)self;
+    sem_post(&its->stands);
+    sem_wait(&its->goes_on);
+}
+
+static void *have_stand(void *argument)
+{
+    standing *its = argument;
+    mesh_do(its->member, stand, its);
+    return NULL;
+}
+
+static void begin_standing(standing *its, mesh *member)
+{
+    its->member = member;
+    sem_init(&its->stands, 0, 0);
+    sem_init(&its->goes_on, 0, 0);
+    assert_int_equal(pthread_create(&its->thread, NULL, have_stand, its), 0);
+    sem_wait(&its->stands);
+}
+
+static void end_standing(standing *its)
+{
+    sem_post(&its->goes_on);
+    pthread_join(its->thread, NULL);
+    sem_destroy(&its->stands);
+    sem_destroy(&its->goes_on);
+}
+
+/* Before it has anything to send; it is found again afterwards. */
+static void a_source_that_stands_still_ends_it(void **state)
+{
+    (void)state;
+    float *got = calloc(LENGTH, sizeof(float));
+    pair its;
+    standing source;
+    pair_make(&its);
+    its.giver->methods->serve(its.giver, on_wanted, &its.wanted);
+    its.giver->methods->hold(its.giver, &third, its.held, LENGTH);
+    its.taker->methods->load(its.taker, 10, &third);
+    wait_until_wanted(&its, 1);
+    begin_standing(&source, its.group.members[1]);
+    exchange_progress progress = look_long_after(its.group.members[0]);
+    assert_int_equal(progress.state, EXCHANGE_FAILED);
+    assert_string_equal(progress.why, "worker 10: nothing came of it for the silence limit");
+    end_standing(&source);
+    its.taker->methods->fetch(its.taker, 10, &third, got, LENGTH);
+    assert_int_equal(wait_for(its.taker).state, EXCHANGE_DONE);
+    assert_memory_equal(got, its.held, LENGTH * sizeof(float));
+    free(got);
+    pair_free(&its);
+}
+
+/* In the middle: the taker stands until its source does, so that not all can be on the way. */
+static void a_transfer_that_stands_still_ends(void **state)
+{
+    (void)state;
+    enum { LARGE = 40 << 20 }; /* more than the system takes in on the way */
+    uint8_t *large = calloc(LARGE, 1);
+    assert_non_null(large);
+    pair its;
+    standing source, taker;
+    pair_make(&its);
+    mesh_lend(its.group.members[1], &third, large, LARGE);
+    its.taker->methods->load(its.taker, 10, &third);
+    begin_standing(&taker, its.group.members[0]);
+    begin_standing(&source, its.group.members[1]);
+    end_standing(&taker);
+    exchange_progress progress = look_long_after(its.group.members[0]);
+    assert_int_equal(progress.state, EXCHANGE_FAILED);
+    assert_string_equal(progress.why, "worker 10: nothing came of it for the silence limit");
+    end_standing(&source);
+    its.taker->methods->load(its.taker, 10, &third);
+    progress = wait_for(its.taker);
+    assert_int_equal(progress.state, EXCHANGE_DONE);
+    assert_int_equal(progress.size, LARGE);
+    pair_free(&its);
+    free(large);
 }
 
 /* A lent state is there for all who come, and is left alone. */
@@ -248,6 +375,8 @@ int main(void)
         cmocka_unit_test(a_state_is_copied_and_loaded),
         cmocka_unit_test(the_loss_of_the_source_ends_it),
         cmocka_unit_test(a_source_that_never_connects_ends_it),
+        cmocka_unit_test(a_source_that_stands_still_ends_it),
+        cmocka_unit_test(a_transfer_that_stands_still_ends),
         cmocka_unit_test(a_state_is_lent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

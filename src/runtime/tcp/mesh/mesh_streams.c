@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What other workers get: streams of the held sum, or of a copy of the state, to those who ask. */
+#include <string.h>
+
+#include "base/digest.h"
+#include "base/memory.h"
+#include "base/sum_id.h"
+#include "protocol/wire/wire_layout.h"
+#include "runtime/tcp/mesh/mesh_state.h"
+
+enum { NUMBER_BYTES = 4, LOADS_MOST = 4 /* pieces of one stream in a channel */ };
+
+static bool say(mesh_link *link, const wire_answer *answer)
+{
+    uint8_t frame[WIRE_HEAD_BYTES + LAYOUT_ANSWER];
+    return channel_send(link->channel, frame, wire_answer_encode(answer, frame));
+}
+
+static bool refuse(mesh_link *link, uint32_t request)
+{
+    return say(link, &(wire_answer){.request = request, .outcome = WIRE_OUTCOME_NONE});
+}
+
+static void drop_copy(mesh *self)
+{
+    if (!self->copy.lent)
+        memory_release(&self->allocator, self->copy.bytes);
+    self->copy = (mesh_copy){.bytes = NULL};
+}
+
+/* The copy of the state goes once nobody gets it any more. */
+static void release_copy(mesh *self)
+{
+    if (self->copy.lent)
+        return;
+    for (const mesh_link *link = self->links; link != NULL; link = link->next)
+        for (int i = 0; i < MESH_STREAMS; i++)
+            if (link->streams[i].request != 0 && link->streams[i].kind == WIRE_ASK_STATE)
+                return;
+    drop_copy(self);
+}
+
+/* Nothing of it is in the channel. */
+static void end_stream(mesh_stream *stream)
+{
+    mesh *self = stream->link->mesh;
+    wire_ask_kind kind = stream->kind;
+    uint8_t unused[WIRE_DIGEST_BYTES];
+    if (stream->digest != NULL)
+        digest_end(stream->digest, unused);
+    *stream = (mesh_stream){.request = 0};
+    if (kind == WIRE_ASK_STATE)
+        release_copy(self);
+}
+
+static uint32_t tag_of(wire_ask_kind kind)
+{
+    return kind == WIRE_ASK_SUM ? MESH_TAG_HELD : MESH_TAG_STATE;
+}
+
+/* Ends all streams of a kind that have begun to one peer, and tells it. */
+static void cut_streams(mesh_link *link, wire_ask_kind kind)
+{
+    bool cut = false;
+    for (int i = 0; i < MESH_STREAMS; i++) {
+        mesh_stream *stream = &link->streams[i];
+        stream->cut = stream->request != 0 && !stream->waits && stream->kind == kind;
+        cut = cut || stream->cut;
+    }
+    if (!cut)
+        return;
+    channel_drop(link->channel, tag_of(kind));
+    bool detached = channel_detach(link->channel, tag_of(kind));
+    for (int i = 0; i < MESH_STREAMS; i++) {
+        mesh_stream *stream = &link->streams[i];
+        if (!stream->cut)
+            continue;
+        refuse(link, stream->request);
+        end_stream(stream);
+    }
+    if (!detached)
+        mesh_misbehaves(link, "out of memory");
+}
+
+static void finish_stream(mesh_stream *stream)
+{
+    wire_answer answer = {.request = stream->request, .outcome = WIRE_OUTCOME_WHOLE};
+    digest *its = stream->digest;
+    mesh_link *link = stream->link;
+    stream->digest = NULL;
+    if (its != NULL && digest_end(its, answer.digest) != 0)
+        answer.outcome = WIRE_OUTCOME_NONE;
+    say(link, &answer);
+    end_stream(stream);
+}
+
+static void pump(mesh_stream *stream);
+
+static void on_released(void *user, void *owner)
+{
+    mesh_stream *stream = owner;
+    (void)user;
+    stream->loads--;
+    if (!stream->cut)
+        pump(stream);
+}
+
+/* As many pieces as may be in the channel; large frames wait behind small ones, so that the last
+ * word is said when the last piece is out. */
+static void pump(mesh_stream *stream)
+{
+    while (stream->sent < stream->size && stream->loads < LOADS_MOST) {
+        uint8_t prefix[WIRE_HEAD_BYTES + LAYOUT_PIECE];
+        uint64_t left = stream->size - stream->sent;
+        const wire_piece piece = {
+            .request = stream->request,
+            .first = stream->sent,
+            .count = left < WIRE_PIECE_BYTES ? left : WIRE_PIECE_BYTES,
+        };
+        const channel_load load = {
+            .bytes = stream->bytes + stream->sent,
+            .size = piece.count,
+            .tag = tag_of(stream->kind),
+            .released = on_released,
+            .owner = stream,
+        };
+        size_t size = wire_piece_encode(&piece, prefix);
+        if (stream->digest != NULL && digest_add_bytes(stream->digest, load.bytes, load.size) != 0)
+            stream->size = stream->sent + load.size; /* it ends as one that is not whole */
+        if (!channel_send_load(stream->link->channel, prefix, size, &load))
+            return; /* the connection is over */
+        stream->sent += piece.count;
+        stream->loads++;
+    }
+    if (stream->sent == stream->size && stream->loads == 0)
+        finish_stream(stream);
+}
+
+/* Begins to send what is there. */
+static void serve(mesh_stream *stream, const tarry_sum_id *sum, const uint8_t *bytes, uint64_t size)
+{
+    const wire_answer answer = {
+        .request = stream->request,
+        .outcome = WIRE_OUTCOME_COMES,
+        .sum = *sum,
+        .total = size,
+    };
+    stream->waits = false;
+    stream->bytes = bytes;
+    stream->size = size;
+    if (stream->kind == WIRE_ASK_STATE) {
+        stream->digest = digest_begin();
+        if (stream->digest == NULL) {
+            refuse(stream->link, stream->request);
+            end_stream(stream);
+            return;
+        }
+    }
+    if (say(stream->link, &answer))
+        pump(stream);
+}
+
+static void serve_state(mesh *self, mesh_stream *stream)
+{
+    const mesh_copy *copy = &self->copy;
+    if (copy->bytes != NULL && copy->after.step >= stream->sum.step)
+        serve(stream, &copy->after, copy->bytes, copy->size);
+}
+
+/* False: it can't be had. */
+static bool want_state(mesh *self)
+{
+    pthread_mutex_lock(&self->lock);
+    void (*wanted)(void *user) = self->wanted;
+    void *user = self->wanted_user;
+    pthread_mutex_unlock(&self->lock);
+    if (wanted != NULL)
+        wanted(user);
+    return wanted != NULL;
+}
+
+static mesh_stream *find_stream(mesh_link *link, uint32_t request)
+{
+    for (int i = 0; i < MESH_STREAMS; i++)
+        if (link->streams[i].request == request)
+            return &link->streams[i];
+    return NULL;
+}
+
+bool mesh_streams_ask(mesh_link *link, const wire_ask *ask)
+{
+    mesh *self = link->mesh;
+    mesh_stream *stream = find_stream(link, ask->request);
+    if (ask->request == 0)
+        return mesh_misbehaves(link, "its request has no number");
+    if (ask->kind == WIRE_ASK_NOTHING) {
+        if (stream != NULL && stream->waits)
+            end_stream(stream);
+        else if (stream != NULL)
+            cut_streams(link, stream->kind); /* a peer has one request at a time */
+        return true;
+    }
+    if (stream != NULL)
+        return mesh_misbehaves(link, "it asks twice");
+    stream = find_stream(link, 0);
+    bool there = ask->kind == WIRE_ASK_STATE ||
+                 (self->held.sum.step != 0 && sum_id_same(&self->held.sum, &ask->sum));
+    if (stream == NULL || !there)
+        return refuse(link, ask->request);
+    *stream = (mesh_stream){
+        .request = ask->request,
+        .kind = ask->kind,
+        .sum = ask->sum,
+        .waits = ask->kind == WIRE_ASK_STATE,
+        .link = link,
+    };
+    if (ask->kind == WIRE_ASK_SUM) {
+        serve(stream, &self->held.sum, self->held.bytes, self->held.size);
+        return true;
+    }
+    serve_state(self, stream);
+    if (stream->request == 0 || !stream->waits || want_state(self))
+        return true;
+    end_stream(stream);
+    return refuse(link, ask->request);
+}
+
+void mesh_streams_close(mesh_link *link)
+{
+    for (int i = 0; i < MESH_STREAMS; i++)
+        link->streams[i].cut = true;
+    channel_close(link->channel);
+    for (int i = 0; i < MESH_STREAMS; i++)
+        if (link->streams[i].request != 0)
+            end_stream(&link->streams[i]);
+}
+
+static void cut_all(mesh *self, wire_ask_kind kind)
+{
+    for (mesh_link *link = self->links, *next; link != NULL; link = next) {
+        next = link->next;
+        cut_streams(link, kind);
+    }
+}
+
+void mesh_streams_hold(mesh *self, const tarry_sum_id *sum, const float *numbers, size_t dimension)
+{
+    cut_all(self, WIRE_ASK_SUM);
+    memset(&self->held, 0, sizeof(self->held));
+    if (sum == NULL)
+        return;
+    self->held.sum = *sum;
+    self->held.bytes = (const uint8_t *)numbers;
+    self->held.size = (uint64_t)dimension * NUMBER_BYTES;
+}
+
+void mesh_streams_offer(mesh *self, const mesh_copy *given)
+{
+    if (given->bytes != NULL) {
+        cut_all(self, WIRE_ASK_STATE); /* they ask again, and get this one */
+        drop_copy(self);
+        self->copy = *given;
+    }
+    for (mesh_link *link = self->links; link != NULL; link = link->next)
+        for (int i = 0; i < MESH_STREAMS; i++) {
+            mesh_stream *stream = &link->streams[i];
+            if (stream->request == 0 || !stream->waits)
+                continue;
+            serve_state(self, stream);
+            if (stream->request == 0 || !stream->waits)
+                continue;
+            refuse(link, stream->request);
+            *stream = (mesh_stream){.request = 0};
+        }
+    release_copy(self);
+}
+
+void mesh_streams_free(mesh *self)
+{
+    release_copy(self);
+}
