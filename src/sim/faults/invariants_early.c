@@ -19,7 +19,8 @@ bool invariants_leaving(const cluster *it, const tarry_effects *effects)
 bool invariants_nobody_stays(const cluster *it)
 {
     const server_model *model = &it->model;
-    bool stays = !model->open || model->broken || model_is_stuck(model);
+    bool stays = !model->open || model->broken || model_is_stuck(model) ||
+                 (it->everywhere && invariants_see_failing(it));
     for (uint32_t worker = 0; worker < it->workers; worker++)
         stays = stays || (model->members[worker].present && !model->members[worker].left);
     return !stays && model_decide(model, it->now, false) == VERDICT_SIGNAL;
