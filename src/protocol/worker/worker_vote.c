@@ -47,6 +47,8 @@ int worker_vote_order(tarry_worker *worker, const tarry_message *order)
         worker_arrive(worker, order->epoch);
     else if (!says.rejects && worker->vote.task != MEMBER_ENCODES)
         bitset_clear(worker->pending, worker->stripes);
+    if (!says.rejects && worker_steps(worker))
+        worker_stop(worker); /* the round is over, and its parameters are about to go */
     return carry_out(worker, &says);
 }
 
