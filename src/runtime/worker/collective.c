@@ -7,7 +7,6 @@
 #include "base/bitset.h"
 #include "base/memory.h"
 #include "base/sum_id.h"
-#include "engine/sum_digest.h"
 #include "runtime/clock.h"
 
 /* ---- orders and their ends ---- */
@@ -216,7 +215,7 @@ static int allocate(collective *self)
     return self->sum == NULL || self->weights == NULL || self->members == NULL ||
                    self->addresses == NULL || self->gathered == NULL || self->group == NULL
                ? TARRY_ERROR_NO_MEMORY
-               : TARRY_OK;
+               : sum_digester_init(&self->digester, settings->dimension, allocator);
 }
 
 static int init_locks(collective *self)
@@ -323,6 +322,7 @@ void collective_free(collective *self)
     memory_release(&allocator, self->addresses);
     memory_release(&allocator, self->members);
     memory_release(&allocator, self->weights);
+    sum_digester_destroy(&self->digester, &allocator);
     vector_release(&allocator, self->sum);
     memory_release(&allocator, self);
 }

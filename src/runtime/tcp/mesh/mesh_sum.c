@@ -231,6 +231,12 @@ static bool is_in(const mesh_sum *sum, uint32_t stripe)
     return true;
 }
 
+static void tell_came(const mesh_sum *sum, size_t first, size_t count)
+{
+    if (sum->asked.came != NULL && count > 0)
+        sum->asked.came(sum->asked.user, first, count);
+}
+
 static void decode_stripe(mesh_sum *sum, uint32_t stripe)
 {
     share of = own_share(sum, stripe);
@@ -241,6 +247,9 @@ static void decode_stripe(mesh_sum *sum, uint32_t stripe)
     }
     share_decode(sum->kernel, &sum->cut, of, &sum->terms, sum->z, KERNEL_SET,
                  sum->asked.sum + of.first, sum->cut.part_length);
+    for (uint32_t part = 0; part < sum->cut.parts; part++)
+        tell_came(sum, part * sum->cut.part_length + of.first,
+                  layout_exists(&sum->cut, part, of.first, of.length));
 }
 
 static void decode(mesh *self)
@@ -396,6 +405,7 @@ bool mesh_sum_complete(mesh_link *link, const wire_block *block)
     mesh_intake *intake = &sum->intake[from];
     note(sum, from);
     if (block->kind == WIRE_BLOCK_SUM) {
+        tell_came(sum, block->part * sum->cut.part_length + block->first, block->count);
         intake->sum_block = next_sum_block(sum, from, intake->sum_block + 1);
         look_whether_done(self);
     } else {
