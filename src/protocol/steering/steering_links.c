@@ -49,8 +49,8 @@ static bool is_all_begun(const tarry_server *server)
     return true;
 }
 
-/* In a sum among workers all who leave can save no more than half of its time: the last one's card
- * still has to send its coded part. */
+/* In a sum among workers those who leave save no more than half of its time, and that only where it
+ * is coding and copying that takes it (docs/collective.md). */
 static bool saves_more_in_a_sum(const tarry_server *server)
 {
     const steering *it = server->steering;
