@@ -191,6 +191,7 @@ static void run_reduce(collective *self)
         .weights = self->weights,
         .sum = self->sum,
         .whole = sum->whole,
+        .early = sum->early,
         .came = on_came,
         .user = self,
     };

@@ -145,8 +145,9 @@ static void spoil(cluster *it, uint32_t worker, const sum_attempt *of, random_st
     cluster_disturb(it, end->time);
 }
 
-/* All have begun. Its end may still be a bad one, or have other bits than those of the others. */
-static void finish(cluster *it, uint32_t worker, sum_attempt *of)
+/* All have begun. Its end may still be a bad one, or have other bits than those of the others.
+ * True: the others notice. */
+static bool finish(cluster *it, uint32_t worker, sum_attempt *of)
 {
     random_stream details;
     if (!draws_fault(&it->draws, FAULT_ENGINE, worker, it->engine_faults, &details)) {
@@ -160,7 +161,9 @@ static void finish(cluster *it, uint32_t worker, sum_attempt *of)
             everywhere_digest(&of->name) + 1 + worker;
     } else {
         spoil(it, worker, of, &details);
+        return stream_chance(&details, 0.5);
     }
+    return false;
 }
 
 /* Somebody in the group is gone, which the server will notice, or can't be reached by all, which
@@ -220,9 +223,12 @@ void everywhere_reduce(cluster *it, uint32_t worker, const tarry_effect *effect)
                                                        everywhere_parted(it, worker, other)));
     if (of->hit)
         hit(it, of);
+    bool noticed = false;
     for (uint32_t each = 0; each < it->workers && !of->hit && of->begun == of->group; each++)
         if (in(of->group, each))
-            finish(it, each, of);
+            noticed = finish(it, each, of) || noticed;
+    if (noticed)
+        hit(it, of);
 }
 
 void everywhere_end_task(cluster *it, uint32_t worker)
@@ -281,6 +287,7 @@ void everywhere_step(cluster *it, uint32_t worker, const tarry_effect *effect)
 {
     replica *own = &it->nodes[worker].replica;
     begin(it, worker, TASK_STEP, &effect->sum);
+    it->nodes[worker].computes = false;
     invariants_of_stepping(it, worker, &effect->sum);
     if (it->broken != NULL)
         return;
