@@ -149,7 +149,8 @@ void mesh_sum_look(mesh *self, uint64_t now_ns)
     mesh_sum *sum = &self->sum;
     if (!sum->runs || !mesh_pace_stands(&sum->pace, now_ns))
         return;
-    if (sum->asked.early && sum->begun < sum->count) { /* who has not begun may still compute */
+    bool all_begun = sum->begun == sum->count && has_share(sum, sum->place);
+    if (sum->asked.early && !all_begun) { /* who has not begun may still compute */
         mesh_pace_moves(&sum->pace, now_ns);
         return;
     }
@@ -471,7 +472,9 @@ static void begin(mesh *self, const tarry_engine_sum *asked)
     sum->begun = 0;
     sum->stripe = next_stripe(sum, sum->place, 0);
     sum->moved = 0;
-    sum->pace.limit_ns = self->silence_ns;
+    /* Who has no share does not hear who has begun: those who do name the one that all wait for
+     * before it looks for one. */
+    sum->pace.limit_ns = has_share(sum, sum->place) ? self->silence_ns : 2 * self->silence_ns;
     mesh_pace_moves(&sum->pace, clock_now_ns());
     for (uint32_t i = 0; i < sum->count; i++) {
         mesh_intake *intake = &sum->intake[i];
