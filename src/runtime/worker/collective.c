@@ -26,8 +26,8 @@ static void begin(collective *self, const collective_order *order)
     assert(self->order.kind == COLLECTIVE_NOTHING);
     self->order = *order;
     self->ended = false;
-    pthread_cond_broadcast(&self->change);
     pthread_mutex_unlock(&self->lock);
+    pthread_cond_broadcast(&self->change);
 }
 
 void collective_gather(collective *self, const uint64_t *group)
@@ -64,7 +64,8 @@ static void forget_order(collective *self)
     self->got = self->got || self->order.kind == COLLECTIVE_LOAD;
     self->order.kind = COLLECTIVE_NOTHING;
     self->ended = false;
-    pthread_cond_broadcast(&self->change);
+    if (self->got || self->wanted)
+        pthread_cond_broadcast(&self->change); /* what could not be done meanwhile */
 }
 
 void collective_abandon(collective *self)
