@@ -268,6 +268,39 @@ static void a_loaded_state_counts_only_as_what_it_is(void **state)
     end(&own);
 }
 
+/* However many load at a time: who got nothing from one asks another one. */
+static void another_source_is_asked(void **state)
+{
+    (void)state;
+    desk own;
+    uint32_t from[WORKERS];
+    begin(&own, 2);
+    tarry_sum_id last = steps(&own, 3, NULL);
+    for (uint32_t worker = 2; worker < 4; worker++) {
+        joins(&own, worker);
+        assert_true(has(&own, worker, (tarry_sum_id){.step = 9, .digest = 1}, none, 0));
+        from[worker] = expect(&own, TARRY_MESSAGE_LOAD, worker)->from;
+    }
+    for (uint32_t worker = 2; worker < 4; worker++)
+        assert_true(has(&own, worker, none, none, 0)); /* it has failed */
+    passes(&own, GRACE);
+    for (uint32_t worker = 2; worker < 4; worker++) {
+        uint32_t other = expect(&own, TARRY_MESSAGE_LOAD, worker)->from;
+        assert_true(other < 2 && other != from[worker]);
+    }
+    is_lost(&own, 0); /* the only one that is left is asked again */
+    uint32_t broken = own.last[2].from == 0 ? 2 : 3;
+    assert_int_equal(expect(&own, TARRY_MESSAGE_BREAK, broken)->from, 0);
+    assert_true(has(&own, broken, none, none, 0));
+    passes(&own, GRACE);
+    assert_int_equal(expect(&own, TARRY_MESSAGE_LOAD, broken)->from, 1);
+    assert_true(has(&own, broken, none, none, 0));
+    passes(&own, GRACE);
+    assert_int_equal(expect(&own, TARRY_MESSAGE_LOAD, broken)->from, 1);
+    assert_true(has(&own, broken, last, none, 0));
+    end(&own);
+}
+
 static void who_comes_later_is_no_voter(void **state)
 {
     (void)state;
@@ -633,6 +666,7 @@ int main(void)
         cmocka_unit_test(steps_that_the_log_does_not_know_count_for_nothing),
         cmocka_unit_test(the_behind_get_commit_then_a_sum_then_the_state),
         cmocka_unit_test(a_loaded_state_counts_only_as_what_it_is),
+        cmocka_unit_test(another_source_is_asked),
         cmocka_unit_test(who_comes_later_is_no_voter),
         cmocka_unit_test(who_comes_back_with_this_very_sum_votes),
         cmocka_unit_test(one_alone_waits_for_the_grace),
