@@ -433,6 +433,8 @@ static tarry_event draw_end(const run *its, uint8_t kind)
         .failed = its->task != TARRY_EFFECT_STEP && (kind & 0x40) != 0,
         .from = TARRY_NO_WORKER,
     };
+    if (its->task == TARRY_EFFECT_LOAD && !event.failed)
+        event.sum.step += kind >> 7; /* the source has stepped since */
     if (its->task == TARRY_EFFECT_REDUCE)
         event.sum.digest = event.failed ? 0 : 1U + (kind >> 7);
     return event;

@@ -636,6 +636,22 @@ static void rounds_wait_for_a_load_that_they_would_outrun(void **state)
     end(&own);
 }
 
+/* Its source had stepped by the time that it was asked. */
+static void a_later_state_than_was_asked_for_counts(void **state)
+{
+    (void)state;
+    desk own;
+    begin(&own, 2);
+    steps(&own, 3, NULL);
+    joins(&own, 2);
+    assert_true(has(&own, 2, (tarry_sum_id){.step = 9, .digest = 1}, none, 0));
+    expect(&own, TARRY_MESSAGE_LOAD, 2);
+    tarry_sum_id second = steps(&own, 3, NULL);
+    assert_true(has(&own, 2, second, none, 0));
+    assert_true(vote_is_ready(own.it, 2) && vote_may_open(own.it));
+    end(&own);
+}
+
 /* Not without end; and longer where it is known how long a load takes. */
 static void waiting_for_a_load_is_bounded(void **state)
 {
@@ -682,6 +698,7 @@ int main(void)
         cmocka_unit_test(most_are_of_all_who_will_tell),
         cmocka_unit_test(a_split_ends_after_the_grace),
         cmocka_unit_test(rounds_wait_for_a_load_that_they_would_outrun),
+        cmocka_unit_test(a_later_state_than_was_asked_for_counts),
         cmocka_unit_test(waiting_for_a_load_is_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
