@@ -49,6 +49,10 @@ typedef enum tarry_tcp_notice_type {
                              when that changes, and now and then */
     TARRY_TCP_REVOCATION, /* the list of revoked certificates has changed; text: "in force", or why
                              the last good one stays so */
+    TARRY_TCP_SUM_FAILED, /* server: `worker` has not made the sum `sum`; from: because of whom, as
+                             it says */
+    TARRY_TCP_FETCH,      /* server: `worker` is to get the sum `sum`, from another one */
+    TARRY_TCP_LOAD,       /* the same of the state after it; from: no worker for the server's */
 } tarry_tcp_notice_type;
 
 /* How a worker comes. */
@@ -72,6 +76,8 @@ typedef struct tarry_tcp_notice {
     const char *rack;  /* JOINED: that the worker says it is in; "" if it says none */
     uint64_t numerics; /* JOINED: as tarry_tcp_worker_numerics has it */
     const tarry_round_result *result; /* ROUND; else NULL */
+    const tarry_sum_id *sum;          /* SUM_FAILED, FETCH, LOAD; else NULL */
+    uint32_t from;                    /* the same: another worker; TARRY_TCP_NO_WORKER: none */
 } tarry_tcp_notice;
 
 /* Called on the runtime's own thread (a server's WAITING: in that of the round; a worker's OTHERS:

@@ -309,11 +309,27 @@ static void gather_share(shared_engine *engine, uint32_t stripe, uint32_t place)
     }
 }
 
+static void tell_came(const shared_engine *engine, uint32_t stripe)
+{
+    const tarry_engine_sum *sum = &engine->sum;
+    size_t first = layout_stripe_start(&engine->cut, stripe);
+    size_t length = layout_stripe_length(&engine->cut, stripe);
+    for (uint32_t part = 0; sum->came != NULL && part < engine->cut.parts; part++) {
+        size_t exists = layout_exists(&engine->cut, part, first, length);
+        if (exists > 0)
+            sum->came(sum->user, part * engine->cut.part_length + first, exists);
+    }
+}
+
 static void gather_stripe(shared_engine *engine)
 {
+    uint32_t stripe = engine->gathered;
     for (uint32_t i = 0; i < engine->count; i++)
-        gather_share(engine, engine->gathered, i);
-    if (still_of(engine, true) && ++engine->gathered == engine->cut.stripes)
+        gather_share(engine, stripe, i);
+    if (!still_of(engine, true))
+        return;
+    tell_came(engine, stripe);
+    if (++engine->gathered == engine->cut.stripes)
         shared_sum_end(engine, TARRY_ENGINE_DONE);
 }
 

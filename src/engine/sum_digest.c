@@ -1,23 +1,100 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/sum_digest.h"
 
+#include <assert.h>
+
 #define XXH_STATIC_LINKING_ONLY /* a state that needs no allocation */
 #include <xxhash.h>
 
+#include <tarry/error.h>
+
 #include "base/bytes.h"
+#include "base/memory.h"
+
+static size_t stripe_length(size_t dimension, size_t stripe)
+{
+    size_t left = dimension - stripe * SUM_DIGEST_STRIPE;
+    return left < SUM_DIGEST_STRIPE ? left : SUM_DIGEST_STRIPE;
+}
+
+static uint64_t stripe_digest(uint64_t step, const float *sum, size_t dimension, size_t stripe)
+{
+    return XXH3_64bits_withSeed(sum + stripe * SUM_DIGEST_STRIPE,
+                                stripe_length(dimension, stripe) * sizeof(*sum), step);
+}
+
+static size_t stripes_of(size_t dimension)
+{
+    return dimension / SUM_DIGEST_STRIPE + (dimension % SUM_DIGEST_STRIPE != 0);
+}
+
+static void add_digest(XXH3_state_t *stripes, uint64_t digest)
+{
+    uint8_t word[8];
+    bytes_put(word, digest, sizeof(word));
+    XXH3_64bits_update(stripes, word, sizeof(word));
+}
 
 uint64_t sum_digest(uint64_t step, const float *sum, size_t dimension)
 {
     XXH3_state_t stripes;
     XXH3_INITSTATE(&stripes);
     XXH3_64bits_reset_withSeed(&stripes, step);
-    for (size_t first = 0; first < dimension; first += SUM_DIGEST_STRIPE) {
-        size_t left = dimension - first;
-        size_t length = left < SUM_DIGEST_STRIPE ? left : SUM_DIGEST_STRIPE;
-        uint8_t word[8];
-        bytes_put(word, XXH3_64bits_withSeed(sum + first, length * sizeof(*sum), step),
-                  sizeof(word));
-        XXH3_64bits_update(&stripes, word, sizeof(word));
+    for (size_t stripe = 0; stripe < stripes_of(dimension); stripe++)
+        add_digest(&stripes, stripe_digest(step, sum, dimension, stripe));
+    return XXH3_64bits_digest(&stripes);
+}
+
+int sum_digester_init(sum_digester *self, size_t dimension, const tarry_allocator *allocator)
+{
+    *self = (sum_digester){.dimension = dimension, .stripes = stripes_of(dimension)};
+    self->left = memory_allocate(allocator, self->stripes, sizeof(*self->left));
+    self->digests = memory_allocate(allocator, self->stripes, sizeof(*self->digests));
+    if (self->left != NULL && self->digests != NULL)
+        return TARRY_OK;
+    sum_digester_destroy(self, allocator);
+    return TARRY_ERROR_NO_MEMORY;
+}
+
+void sum_digester_destroy(sum_digester *self, const tarry_allocator *allocator)
+{
+    memory_release(allocator, self->digests);
+    memory_release(allocator, self->left);
+    *self = (sum_digester){0};
+}
+
+void sum_digester_begin(sum_digester *self, uint64_t step, const float *sum)
+{
+    self->step = step;
+    self->sum = sum;
+    for (size_t stripe = 0; stripe < self->stripes; stripe++)
+        self->left[stripe] = (uint32_t)stripe_length(self->dimension, stripe);
+}
+
+void sum_digester_add(sum_digester *self, size_t first, size_t count)
+{
+    assert(count <= self->dimension && first <= self->dimension - count);
+    while (count > 0) {
+        size_t stripe = first / SUM_DIGEST_STRIPE;
+        size_t some = (stripe + 1) * SUM_DIGEST_STRIPE - first;
+        some = some < count ? some : count;
+        assert(some <= self->left[stripe]);
+        self->left[stripe] -= (uint32_t)some;
+        if (self->left[stripe] == 0)
+            self->digests[stripe] = stripe_digest(self->step, self->sum, self->dimension, stripe);
+        first += some;
+        count -= some;
     }
+}
+
+uint64_t sum_digester_end(sum_digester *self)
+{
+    XXH3_state_t stripes;
+    XXH3_INITSTATE(&stripes);
+    XXH3_64bits_reset_withSeed(&stripes, self->step);
+    for (size_t stripe = 0; stripe < self->stripes; stripe++)
+        add_digest(&stripes, self->left[stripe] == 0
+                                 ? self->digests[stripe]
+                                 : stripe_digest(self->step, self->sum, self->dimension, stripe));
     return XXH3_64bits_digest(&stripes);
 }

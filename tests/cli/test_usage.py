@@ -130,6 +130,9 @@ class Flags(TarryTest):
          "--pieces: 16 in all are more than the 10 samples to train on"),
         ("--pieces 0", "--pieces: 0 is not in the range 1 to 1000000"),
         ("--samples 8 --holdout 0.5 --chunks 8", "--chunks: 8 is more than the 4 samples to train on"),
+        ("--digest-steps 3", "--digest-steps: has no meaning without --sum everywhere"),
+        ("--attempt-limit 3 --sum server", "--attempt-limit: has no meaning without --sum everywhere"),
+        ("--silence 0", "--silence: 0 is not in the range 0.1 to 1e+09"),
         ("--labels x", "--labels: has no meaning without --data"),
         ("--test x", "--test: has no meaning without --data"),
         (

@@ -125,6 +125,14 @@ uint64_t __wrap_sum_digest(uint64_t step, const float *sum, size_t dimension)
     return __real_sum_digest(step, sum, dimension);
 }
 
+uint64_t __real_sum_digester_end(sum_digester *self);
+uint64_t __wrap_sum_digester_end(sum_digester *self);
+uint64_t __wrap_sum_digester_end(sum_digester *self)
+{
+    pass(MORTAL_SUMMED);
+    return __real_sum_digester_end(self);
+}
+
 /* ---- what is held to be true ---- */
 
 static void complain(const char *what, uint64_t step)

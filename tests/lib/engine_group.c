@@ -45,8 +45,10 @@ void engine_group_start_one(engine_group *group, uint32_t place, const sum_case 
 {
     tarry_engine *engine = group->engines[place];
     free(group->sums[place]);
+    sum_watch_free(group->watches[place]);
     group->sums[place] = malloc(of->dimension * sizeof(float));
     assert_non_null(group->sums[place]);
+    group->watches[place] = sum_watch_make(group->sums[place], of->dimension);
     for (size_t x = 0; x < of->dimension; x++)
         group->sums[place][x] = -7.5F;
     const tarry_engine_sum sum = {
@@ -56,6 +58,8 @@ void engine_group_start_one(engine_group *group, uint32_t place, const sum_case 
         .part = of->part[place],
         .weights = of->weights,
         .sum = group->sums[place],
+        .came = sum_watch_came,
+        .user = group->watches[place],
     };
     group->progress[place] = (tarry_engine_progress){.state = TARRY_ENGINE_RUNNING};
     assert_int_equal(engine->methods->start(engine, &sum), TARRY_OK);
@@ -108,6 +112,8 @@ void engine_group_check(const engine_group *group, const sum_case *of)
                         (int)group->progress[i].state, group->progress[i].why);
         assert_int_equal(group->progress[i].state, TARRY_ENGINE_DONE);
         sum_case_check(of, group->sums[i]); /* to the bit, so that all are the same */
+        if (group->watches[i] != NULL)
+            sum_watch_check(group->watches[i]);
     }
 }
 
@@ -115,6 +121,8 @@ void engine_group_release_sums(engine_group *group)
 {
     for (uint32_t i = 0; i < group->count; i++) {
         free(group->sums[i]);
+        sum_watch_free(group->watches[i]);
         group->sums[i] = NULL;
+        group->watches[i] = NULL;
     }
 }

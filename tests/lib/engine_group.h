@@ -19,7 +19,8 @@ typedef struct engine_group {
     tarry_engine *engines[ENGINE_GROUP_MOST];
     uint32_t workers[ENGINE_GROUP_MOST];
     tarry_engine_member elsewhere[ENGINE_GROUP_MOST];
-    float *sums[ENGINE_GROUP_MOST]; /* of the sum in progress; owned */
+    float *sums[ENGINE_GROUP_MOST];        /* of the sum in progress; owned */
+    sum_watch *watches[ENGINE_GROUP_MOST]; /* NULL: nobody listens to what comes of it */
     tarry_engine_progress progress[ENGINE_GROUP_MOST];
 } engine_group;
 

@@ -101,3 +101,46 @@ void sum_case_check(const sum_case *of, const float *sum)
         fail();
     }
 }
+
+sum_watch *sum_watch_make(const float *sum, size_t dimension)
+{
+    sum_watch *watch = malloc(sizeof(*watch));
+    assert_non_null(watch);
+    *watch = (sum_watch){
+        .sum = sum,
+        .came = malloc(dimension * sizeof(float)),
+        .told = calloc(dimension, sizeof(bool)),
+        .dimension = dimension,
+    };
+    assert_non_null(watch->came);
+    assert_non_null(watch->told);
+    return watch;
+}
+
+/* By the engine's thread, which must not leave by an assertion of a test. */
+void sum_watch_came(void *user, size_t first, size_t count)
+{
+    sum_watch *watch = user;
+    memcpy(watch->came + first, watch->sum + first, count * sizeof(float));
+    for (size_t x = first; x < first + count; x++) {
+        watch->again = watch->again || watch->told[x];
+        watch->told[x] = true;
+    }
+}
+
+void sum_watch_check(const sum_watch *watch)
+{
+    assert_false(watch->again);
+    for (size_t x = 0; x < watch->dimension; x++)
+        assert_true(watch->told[x]);
+    assert_memory_equal(watch->came, watch->sum, watch->dimension * sizeof(float));
+}
+
+void sum_watch_free(sum_watch *watch)
+{
+    if (watch == NULL)
+        return;
+    free(watch->told);
+    free(watch->came);
+    free(watch);
+}

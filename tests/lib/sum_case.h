@@ -28,4 +28,20 @@ void sum_case_check(const sum_case *of, const float *sum);
 /* Whether it is, to the bit; for where an assertion can't be made. */
 bool sum_case_holds(const sum_case *of, const float *sum);
 
+/* What an engine says that has come of a sum, as it was then. */
+typedef struct sum_watch {
+    const float *sum;
+    float *came;
+    bool *told;
+    bool again; /* a number came twice */
+    size_t dimension;
+} sum_watch;
+
+sum_watch *sum_watch_make(const float *sum, size_t dimension);
+/* A tarry_engine_sum's `came`; `user` is the watch. */
+void sum_watch_came(void *user, size_t first, size_t count);
+/* Asserts that each number came once, and is still the same. */
+void sum_watch_check(const sum_watch *watch);
+void sum_watch_free(sum_watch *watch); /* NULL is allowed */
+
 #endif

@@ -11,7 +11,9 @@ import re
 import time
 import unittest
 
+import frames
 from cluster import LONG, LONG_FORM, WAIT, NetworkTest
+from peer import Peer, context
 
 DATA = os.environ.get("TARRY_TEST_DATA", "")
 EVERYWHERE = ["--sum", "everywhere"]
@@ -58,6 +60,8 @@ class Everywhere(NetworkTest):
         server.await_log("left_out", worker=1)
         cluster.work(1, address, *SLEEP)
         cluster.work(WORKERS - 1, address, *SLEEP)
+        for worker in 1, WORKERS - 1:
+            server.await_log("load", worker=worker)
         cluster.await_everyone()
         report = cluster.stop(3)
         self.assert_exact_or_said(report)
@@ -95,6 +99,21 @@ class Everywhere(NetworkTest):
                 found, wanted = [(pathlib.Path(at) / "w.npy").read_bytes() for at in (cluster.folder, folder)]
                 self.assertEqual(found, wanted)
 
+    def test_a_worker_of_an_older_version_is_told_so(self):
+        cluster, address = self.begin([*JOB, *ENDLESS, "--verify", "--wait", "1"], range(WORKERS - 1), SLEEP)
+        older = frames.VERSION - 1
+        tls = context(cluster.credentials(f"worker-{WORKERS - 1}")[1])
+        with Peer(address, tls) as worker:
+            worker.send(frames.hello(WORKERS - 1, oldest=older, newest=older))
+            reason, text = worker.end()
+        self.assertEqual(frames.Reason(reason), frames.Reason.VERSION)
+        said = (f"no version of the protocol that both speak: the server has {frames.VERSION}, the other side {older} to "
+                f"{older}")
+        self.assertEqual(text, said)
+        cluster.server.await_log("refused", text=said)
+        cluster.server.await_log("round", round=3)  # all others go on
+        self.assert_exact_or_said(cluster.stop(1))
+
     def test_workers_that_do_not_reach_each_other_say_so(self):
         """Of two, one connects to the other, and neither can be connected to; the rest go on."""
         cluster, address = self.begin([*JOB, *ENDLESS, "--wait", "1"], range(2, WORKERS), SLEEP)
@@ -107,6 +126,8 @@ class Everywhere(NetworkTest):
             self.assertLess(time.monotonic(), end, said())
             time.sleep(0.02)
         cluster.server.await_log("round", round=3)
+        failed = cluster.server.await_log("sum_failed")
+        self.assertGreaterEqual(failed["sum"]["attempt"], 1, failed)
         report = cluster.stop(3)
         self.assertGreaterEqual(report["rounds"][-1]["sum"]["voters"], 3)
 

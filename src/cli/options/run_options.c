@@ -12,6 +12,8 @@
 #include "cli/text/complain.h"
 
 #define MOST_COUNT 1000000
+#define MOST_SECONDS 1e9
+#define LEAST_SILENCE 0.1
 /* The share of the memory that gradients may take before --keep auto saves it. */
 #define GENEROUS_SHARE 0.25
 
@@ -333,6 +335,32 @@ static const option_entry end_entries[] = {
      FIELD(settings.server.reproducible)},
 };
 
+static const option_entry limit_entries[] = {
+    {.name = "silence",
+     .argument = "SECONDS",
+     .help = "The least time without a word after which a worker counts as lost, and a sum among "
+             "workers of which nothing moves as failed (default 2)",
+     .kind = OPTION_REAL,
+     .low = LEAST_SILENCE,
+     .high = MOST_SECONDS,
+     FIELD(silence)},
+    {.name = "attempt-limit",
+     .argument = "SECONDS",
+     .help =
+         "With --sum everywhere: when an attempt to sum is given up although fewer than half of "
+         "the workers have answered (default 60; 0: never)",
+     .kind = OPTION_REAL,
+     .high = MOST_SECONDS,
+     FIELD(attempt_limit)},
+    {.name = "digest-steps",
+     .argument = "N",
+     .help = "With --sum everywhere: workers' parameters are compared, by digests, after so many "
+             "steps each; who differs from most loads theirs (default 16; 0: never)",
+     .kind = OPTION_U32,
+     .most = UINT32_MAX,
+     FIELD(settings.server.digest_steps)},
+};
+
 option_group run_options_group(run_table which, const char *title, run_options *options)
 {
     const option_group groups[] = {
@@ -340,6 +368,7 @@ option_group run_options_group(run_table which, const char *title, run_options *
         [RUN_LAYOUT] = OPTION_GROUP(title, layout_entries, options),
         [RUN_RULES] = OPTION_GROUP(title, rule_entries, options),
         [RUN_END] = OPTION_GROUP(title, end_entries, options),
+        [RUN_LIMITS] = OPTION_GROUP(title, limit_entries, options),
     };
     option_group group = groups[which];
     group.note = run_options_note;
@@ -366,6 +395,8 @@ void run_options_init(run_options *options)
         .chunk_cost = "learned",
     };
     tarry_settings_init(&options->settings);
+    options->silence = (double)options->settings.server.silence_ns * 1e-9;
+    options->attempt_limit = (double)options->settings.server.attempt_limit_ns * 1e-9;
     options->settings.server.ahead = AHEAD_AUTO;
 }
 
@@ -375,6 +406,10 @@ void run_options_note(void *values, const char *name)
     for (int setting = 1; setting < TARRY_SETTING_COUNT; setting++)
         if (strcmp(tarry_setting_name((tarry_setting)setting), name) == 0)
             options->given |= TARRY_SETTING_BIT(setting);
+    if (strcmp(name, "attempt-limit") == 0 || strcmp(name, "digest-steps") == 0)
+        options->among_workers = name;
+    options->settings.server.silence_ns = (uint64_t)rint(options->silence * 1e9);
+    options->settings.server.attempt_limit_ns = (uint64_t)rint(options->attempt_limit * 1e9);
     options->settings.server.early = options->early != 0;
     options->settings.keep_auto = options->keep == KEEP_AUTO;
     if (!options->settings.keep_auto)
@@ -404,6 +439,9 @@ void run_conflict_text(const tarry_conflict *conflict, const option_group *group
 int run_options_settle(run_options *options)
 {
     tarry_conflict conflict;
+    if (options->among_workers != NULL && options->settings.server.sum != TARRY_SUM_EVERYWHERE)
+        return complain(EXIT_USAGE, "--%s: has no meaning without --sum everywhere",
+                        options->among_workers);
     if (tarry_settings_settle(&options->settings, options->given, &conflict) == TARRY_OK) {
         if (options->settings.server.pick == TARRY_PICK_PLAN &&
             !run_options_given(options, TARRY_SETTING_ORDER))

@@ -19,8 +19,10 @@ typedef struct run_options {
     tarry_settings settings; /* what the options say; complete once they are settled */
     uint32_t given;          /* a TARRY_SETTING_BIT for each that was set, not left as it is */
     adapt_rule adapt_rule;
-    int keep;  /* a tarry_keep, or KEEP_AUTO */
-    int early; /* a bool */
+    double silence, attempt_limit; /* seconds */
+    const char *among_workers; /* an option that is for sums among workers alone, if one was set */
+    int keep;                  /* a tarry_keep, or KEEP_AUTO */
+    int early;                 /* a bool */
     /* As given; taken apart into the settings. */
     const char *design, *order, *parts, *racks, *stop, *ahead, *chunk_cost, *adapt;
 } run_options;
@@ -31,11 +33,12 @@ typedef enum run_table {
     RUN_LAYOUT, /* design, order, racks */
     RUN_RULES,  /* credit, keep, early, ahead, fill, adapt */
     RUN_END,    /* stop, sum, chunk-cost, reproducible */
+    RUN_LIMITS, /* silence, attempt-limit, digest-steps: of runs, not of plans */
 } run_table;
 
 option_group run_options_group(run_table which, const char *title, run_options *options);
 
-/* All of them, for a command that makes one plan. */
+/* All but the last, for a command that makes one plan. */
 #define RUN_GROUPS 4
 void run_options_groups(run_options *options, option_group groups[RUN_GROUPS]);
 

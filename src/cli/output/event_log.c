@@ -155,12 +155,21 @@ static const char *const arrival_names[] = {
 };
 
 static const char *const names[] = {
-    [TARRY_TCP_LISTENING] = "listening", [TARRY_TCP_JOINED] = "joined",
-    [TARRY_TCP_LEFT_OUT] = "left_out",   [TARRY_TCP_LEFT] = "left",
-    [TARRY_TCP_REFUSED] = "refused",     [TARRY_TCP_SIGNAL] = "signal",
-    [TARRY_TCP_ROUND] = "round",         [TARRY_TCP_CONNECTED] = "connected",
-    [TARRY_TCP_LOST] = "lost",           [TARRY_TCP_WAITING] = "waiting",
-    [TARRY_TCP_OTHERS] = "others",       [TARRY_TCP_REVOCATION] = "revocation",
+    [TARRY_TCP_LISTENING] = "listening",
+    [TARRY_TCP_JOINED] = "joined",
+    [TARRY_TCP_LEFT_OUT] = "left_out",
+    [TARRY_TCP_LEFT] = "left",
+    [TARRY_TCP_REFUSED] = "refused",
+    [TARRY_TCP_SIGNAL] = "signal",
+    [TARRY_TCP_ROUND] = "round",
+    [TARRY_TCP_CONNECTED] = "connected",
+    [TARRY_TCP_LOST] = "lost",
+    [TARRY_TCP_WAITING] = "waiting",
+    [TARRY_TCP_OTHERS] = "others",
+    [TARRY_TCP_REVOCATION] = "revocation",
+    [TARRY_TCP_FETCH] = "fetch",
+    [TARRY_TCP_LOAD] = "load",
+    [TARRY_TCP_SUM_FAILED] = "sum_failed",
 };
 
 static json_t *milliseconds(uint64_t ns)
@@ -168,16 +177,24 @@ static json_t *milliseconds(uint64_t ns)
     return ns == TARRY_NEVER ? json_null() : json_real((double)ns * 1e-6);
 }
 
+/* Its name, and its digest if it is known. */
+static json_t *sum_id_json(const tarry_sum_id *sum)
+{
+    json_t *named = json_pack("{s:I, s:I, s:I}", "step", (json_int_t)sum->step, "term",
+                              (json_int_t)sum->term, "attempt", (json_int_t)sum->attempt);
+    if (sum->digest != 0)
+        json_object_set_new(named, "digest", json_fingerprint(sum->digest));
+    return named;
+}
+
 json_t *sum_json(const tarry_round_result *result)
 {
-    char digest[17];
     if (result->sum.step == 0)
         return json_null();
-    snprintf(digest, sizeof(digest), "%016" PRIx64, result->sum.digest);
-    return json_pack("{s:I, s:I, s:I, s:s, s:I, s:I}", "step", (json_int_t)result->sum.step, "term",
-                     (json_int_t)result->sum.term, "attempt", (json_int_t)result->sum.attempt,
-                     "digest", digest, "voters", (json_int_t)result->voters, "fetches",
-                     (json_int_t)result->fetches);
+    json_t *sum = sum_id_json(&result->sum);
+    json_object_set_new(sum, "voters", json_integer((json_int_t)result->voters));
+    json_object_set_new(sum, "fetches", json_integer((json_int_t)result->fetches));
+    return sum;
 }
 
 static void add_result(json_t *fields, const tarry_round_result *result)
@@ -212,7 +229,7 @@ void event_log_notice(event_log *log, const tarry_tcp_notice *notice)
         return;
     tarry_tcp_notice_type type = notice->type;
     bool in_round = type == TARRY_TCP_LEFT_OUT || type == TARRY_TCP_SIGNAL ||
-                    type == TARRY_TCP_ROUND || type == TARRY_TCP_JOINED;
+                    type == TARRY_TCP_ROUND || type == TARRY_TCP_JOINED || notice->sum != NULL;
     json_t *fields = json_object();
     if (in_round)
         json_object_set_new(fields, "round", json_integer((json_int_t)notice->round));
@@ -220,6 +237,12 @@ void event_log_notice(event_log *log, const tarry_tcp_notice *notice)
         json_object_set_new(fields, "worker", json_integer((json_int_t)notice->worker));
     if (type == TARRY_TCP_SIGNAL)
         json_object_set_new(fields, "attempt", json_integer((json_int_t)notice->attempt));
+    if (notice->sum != NULL) {
+        json_object_set_new(fields, "sum", sum_id_json(notice->sum));
+        if (notice->from != TARRY_TCP_NO_WORKER)
+            json_object_set_new(fields, type == TARRY_TCP_SUM_FAILED ? "suspect" : "from",
+                                json_integer((json_int_t)notice->from));
+    }
     if (type == TARRY_TCP_LEFT_OUT) {
         json_object_set_new(fields, "reason", json_string(absence_name(notice->absence)));
         json_object_set_new(fields, "limit_ms", milliseconds(notice->limit_ns));

@@ -91,6 +91,8 @@ static const struct {
     [WIRE_WORKER_GONE] = {"gone", "its connection ended", TOP_RED, true},
     [WIRE_WORKER_LEFT] = {"left", "took its leave", TOP_DIM, true},
     [WIRE_WORKER_BEHIND] = {"behind", "has not the last parameters yet", TOP_YELLOW, false},
+    [WIRE_WORKER_SUMMING] = {"summing", "", TOP_CYAN, false},
+    [WIRE_WORKER_HOLDING] = {"holding", "waits until all have the sum", TOP_PLAIN, false},
 };
 
 static const char *const sorts[TOP_SORTS] = {
@@ -160,6 +162,24 @@ static void draw_round(picture *it, bool over)
     end(it);
 }
 
+/* The last sum that workers made. */
+static void draw_sum(picture *it)
+{
+    const wire_sum_status *sum = &it->run->status.sum;
+    char step[NUMBER_TEXT_SIZE];
+    if (sum->step == 0)
+        return;
+    whole_text(sum->step, step);
+    top_line *line = begin(it);
+    top_line_print(line, "last sum: step %s by %" PRIu32 " worker%s   attempts %" PRIu32, step,
+                   sum->voters, sum->voters == 1 ? "" : "s", sum->tries);
+    if (sum->fetches > 0)
+        top_line_print(line, "   fetched by %" PRIu32, sum->fetches);
+    if (sum->term > 1)
+        top_line_print(line, "   term %" PRIu32, sum->term);
+    end(it);
+}
+
 static void draw_figures(picture *it)
 {
     const wire_status *status = &it->run->status;
@@ -176,6 +196,7 @@ static void draw_figures(picture *it)
     whole_text(status->exact, text);
     top_line_print(line, "exact rounds %s", text);
     end(it);
+    draw_sum(it);
     if (status->note[0] == '\0')
         return;
     line = begin(it);

@@ -248,8 +248,9 @@ void train_options_groups(train_options *options, option_group groups[TRAIN_GROU
     run_options_groups(&options->run, groups + 3);
     option_group *more = groups + 3 + RUN_GROUPS;
     more[0] = OPTION_GROUP(NULL, run_entries, options);
-    more[1] = OPTION_GROUP("Checkpoints", checkpoint_entries, options);
-    more[2] = OPTION_GROUP("Output", output_entries, options);
+    more[1] = run_options_group(RUN_LIMITS, NULL, &options->run);
+    more[2] = OPTION_GROUP("Checkpoints", checkpoint_entries, options);
+    more[3] = OPTION_GROUP("Output", output_entries, options);
 }
 
 static int check_data(train_options *options)

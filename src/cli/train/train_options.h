@@ -45,7 +45,7 @@ typedef struct train_options {
     bool quiet;
 } train_options;
 
-#define TRAIN_GROUPS (6 + RUN_GROUPS)
+#define TRAIN_GROUPS (7 + RUN_GROUPS)
 
 void train_options_init(train_options *options);
 /* The groups of a command's table, with `options` as the place of the values; a command that trains

@@ -60,6 +60,12 @@ void wire_status_encode(const wire_status *status, const wire_worker_status *wor
     at = bytes_put(at, status->running, 1);
     at = bytes_put(at, status->waiting, 1);
     at = bytes_put(at, 0, 2);
+    at = bytes_put(at, status->sum.step, 8);
+    at = bytes_put(at, status->sum.term, 4);
+    at = bytes_put(at, status->sum.attempt, 4);
+    at = bytes_put(at, status->sum.voters, 4);
+    at = bytes_put(at, status->sum.fetches, 4);
+    at = bytes_put(at, status->sum.tries, 4);
     for (int state = 0; state < WIRE_WORKER_STATES; state++)
         at = bytes_put(at, status->others[state], 4);
     for (uint32_t j = 0; j < status->workers; j++)
@@ -81,6 +87,12 @@ int wire_status_decode(const wire_head *head, const uint8_t *body, wire_status *
     read.running = wire_get_bool(&from);
     read.waiting = wire_get_bool(&from);
     wire_get_zeros(&from, 2);
+    read.sum.step = wire_get(&from, 8);
+    read.sum.term = (uint32_t)wire_get(&from, 4);
+    read.sum.attempt = (uint32_t)wire_get(&from, 4);
+    read.sum.voters = (uint32_t)wire_get(&from, 4);
+    read.sum.fetches = (uint32_t)wire_get(&from, 4);
+    read.sum.tries = (uint32_t)wire_get(&from, 4);
     for (int state = 0; state < WIRE_WORKER_STATES; state++)
         read.others[state] = (uint32_t)wire_get(&from, 4);
     wire_take(&from, (size_t)read.workers * LAYOUT_STATUS_WORKER);

@@ -20,7 +20,10 @@ typedef enum wire_worker_state {
     WIRE_WORKER_SILENT,  /* given up: nothing came from it */
     WIRE_WORKER_GONE,    /* its connection is */
     WIRE_WORKER_LEFT,    /* in good order */
-    WIRE_WORKER_BEHIND,  /* has not the last state yet, where workers have the parameters */
+    /* Where workers have the parameters, and make the sum: */
+    WIRE_WORKER_BEHIND,  /* has not the last state yet */
+    WIRE_WORKER_SUMMING, /* was told to make the sum, and has not said that it has it */
+    WIRE_WORKER_HOLDING, /* has it, and waits for all to have it */
     WIRE_WORKER_STATES,
 } wire_worker_state;
 
@@ -37,15 +40,25 @@ typedef struct wire_worker_status {
     wire_rack rack;          /* that it said it is in */
 } wire_worker_status;
 
+/* The last sum that workers made. */
+typedef struct wire_sum_status {
+    uint64_t step; /* 0: there is none */
+    uint32_t term, attempt;
+    uint32_t voters;  /* who made it */
+    uint32_t fetches; /* of these, those that got it from another one */
+    uint32_t tries;   /* attempts of its round */
+} wire_sum_status;
+
 typedef struct wire_status {
-    uint64_t done;                         /* rounds */
-    bool running;                          /* a round is in progress; */
-    bool waiting;                          /* none is, for want of workers */
-    uint64_t elapsed_ns;                   /* of the round that runs */
-    uint64_t median_ns;                    /* of the rounds before; 0: none */
-    uint64_t rounds;                       /* in all; 0: not known */
-    uint64_t exact;                        /* rounds that were */
-    uint32_t attempts;                     /* of the round */
+    uint64_t done;       /* rounds */
+    bool running;        /* a round is in progress; */
+    bool waiting;        /* none is, for want of workers */
+    uint64_t elapsed_ns; /* of the round that runs */
+    uint64_t median_ns;  /* of the rounds before; 0: none */
+    uint64_t rounds;     /* in all; 0: not known */
+    uint64_t exact;      /* rounds that were */
+    uint32_t attempts;   /* of the round */
+    wire_sum_status sum;
     uint32_t workers;                      /* those of the lowest ids, which have entries */
     uint32_t others[WIRE_WORKER_STATES];   /* how many more there are in each state */
     char note[WIRE_STATUS_NOTE_BYTES + 1]; /* the caller's; printable UTF-8 on one line, else '?' */

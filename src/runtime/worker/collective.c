@@ -7,7 +7,6 @@
 #include "base/bitset.h"
 #include "base/memory.h"
 #include "base/sum_id.h"
-#include "engine/sum_digest.h"
 #include "runtime/clock.h"
 
 /* ---- orders and their ends ---- */
@@ -27,8 +26,8 @@ static void begin(collective *self, const collective_order *order)
     assert(self->order.kind == COLLECTIVE_NOTHING);
     self->order = *order;
     self->ended = false;
-    pthread_cond_broadcast(&self->change);
     pthread_mutex_unlock(&self->lock);
+    pthread_cond_broadcast(&self->change);
 }
 
 void collective_gather(collective *self, const uint64_t *group)
@@ -65,7 +64,8 @@ static void forget_order(collective *self)
     self->got = self->got || self->order.kind == COLLECTIVE_LOAD;
     self->order.kind = COLLECTIVE_NOTHING;
     self->ended = false;
-    pthread_cond_broadcast(&self->change);
+    if (self->got || self->wanted)
+        pthread_cond_broadcast(&self->change); /* what could not be done meanwhile */
 }
 
 void collective_abandon(collective *self)
@@ -216,7 +216,7 @@ static int allocate(collective *self)
     return self->sum == NULL || self->weights == NULL || self->members == NULL ||
                    self->addresses == NULL || self->gathered == NULL || self->group == NULL
                ? TARRY_ERROR_NO_MEMORY
-               : TARRY_OK;
+               : sum_digester_init(&self->digester, settings->dimension, allocator);
 }
 
 static int init_locks(collective *self)
@@ -323,6 +323,7 @@ void collective_free(collective *self)
     memory_release(&allocator, self->addresses);
     memory_release(&allocator, self->members);
     memory_release(&allocator, self->weights);
+    sum_digester_destroy(&self->digester, &allocator);
     vector_release(&allocator, self->sum);
     memory_release(&allocator, self);
 }

@@ -5,7 +5,6 @@
 #include "base/bitset.h"
 #include "base/memory.h"
 #include "base/sum_id.h"
-#include "engine/sum_digest.h"
 #include "plan/plan.h"
 
 static bool is_abandoned(collective *self)
@@ -127,6 +126,13 @@ static int form(collective *self, uint32_t *unknown)
     return error;
 }
 
+/* By a thread of the engine. */
+static void on_came(void *user, size_t first, size_t count)
+{
+    collective *self = user;
+    sum_digester_add(&self->digester, first, count);
+}
+
 static void run_reduce(collective *self)
 {
     tarry_engine *engine = self->settings.engine;
@@ -138,6 +144,8 @@ static void run_reduce(collective *self)
         .part = order->reduce.part,
         .weights = self->weights,
         .sum = self->sum,
+        .came = on_came,
+        .user = self,
     };
     tarry_engine_progress progress = {
         .state = TARRY_ENGINE_FAILED,
@@ -145,6 +153,7 @@ static void run_reduce(collective *self)
         .why = "another worker's address is not known",
     };
     let_go(self);
+    sum_digester_begin(&self->digester, order->sum.step, self->sum);
     int error = form(self, &progress.suspect);
     if (error == TARRY_OK)
         error = engine->methods->start(engine, &wanted);
@@ -161,7 +170,7 @@ static void run_reduce(collective *self)
     if (progress.state == TARRY_ENGINE_FAILED)
         tell_failure(self, progress.why);
     if (done)
-        hold(self, &order->sum, sum_digest(order->sum.step, self->sum, self->settings.dimension));
+        hold(self, &order->sum, sum_digester_end(&self->digester));
     self->end = (tarry_event){
         .type = TARRY_EVENT_REDUCED,
         .sum = done ? self->held : order->sum,

@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 
+#include "engine/sum_digest.h"
 #include "runtime/worker/collective.h"
 
 /* The label of parameters whose round has not been told yet. */
@@ -50,8 +51,9 @@ struct collective {
 
     /* The exchange thread's while it is at the order, else the talking thread's. */
     uint64_t *group;
-    float *sum;        /* d numbers */
-    tarry_sum_id held; /* what `sum` is; step 0: nothing */
+    float *sum;            /* d numbers */
+    sum_digester digester; /* the engine's thread's while that runs */
+    tarry_sum_id held;     /* what `sum` is; step 0: nothing */
     tarry_event end;
     exchange_progress state; /* of a LOAD that has ended */
     float *weights;

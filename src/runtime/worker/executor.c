@@ -101,6 +101,7 @@ static void exchange_parts(executor *self)
 {
     float *before = self->slate->lent ? NULL : self->slate->part;
     self->slate->part = self->next_part;
+    self->slate->coded = self->slate->part;
     self->slate->lent = true;
     self->next_part = before;
     self->turning = false;

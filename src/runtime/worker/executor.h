@@ -112,6 +112,7 @@ typedef struct executor {
     executor_call call;    /* one at a time */
     unsigned callers;      /* threads that take a task or give one back just now */
     bool turning;          /* to `next` */
+    bool abandoning;       /* what goes on among the workers may still read gradients */
     uint64_t tickets;      /* given out so far */
     bool in_round;         /* a ROUND came, its FINISH did not */
     bool leaving;

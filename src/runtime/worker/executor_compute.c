@@ -59,7 +59,7 @@ static bool has_place(const executor *self)
 static bool has_task(const executor *self)
 {
     return self->task.ticket != 0 && !self->task.begun && !self->call.out && !self->leaving &&
-           has_place(self) && !executor_has_kept(self);
+           !self->abandoning && has_place(self) && !executor_has_kept(self);
 }
 
 /* What is needed while the lock is not held. */

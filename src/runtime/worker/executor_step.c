@@ -67,6 +67,7 @@ static void carry_out(executor *self, const tarry_effects *effects, due *todo)
             break;
         case TARRY_EFFECT_ABANDON:
             todo->abandon = true;
+            self->abandoning = true;
             break;
         case TARRY_EFFECT_REDUCE:
             collective_gather(self->settings.collective, effect->message.group);
@@ -130,6 +131,26 @@ void executor_claim(executor *self, size_t first, size_t count)
 }
 
 /*
+ * The gradient that z equals, number for number; NULL: none. Only for a sum among workers: it is
+ * read there until the order is abandoned or over, and nothing is computed before that.
+ */
+static const float *lone_gradient(const executor *self, const tarry_effect *effect)
+{
+    const worker_slate *seat = self->slate;
+    const float *found = NULL;
+    if (self->settings.collective == NULL || effect->parts != 1)
+        return NULL;
+    for (uint32_t slot = 0; slot < seat->load; slot++) {
+        if (effect->coefficients[slot] == 0)
+            continue;
+        if (found != NULL || effect->coefficients[slot] != 1)
+            return NULL;
+        found = seat->inputs[slot];
+    }
+    return found;
+}
+
+/*
  * The coefficients stay valid meanwhile: the machine takes no event that changes them before it has
  * heard of the end of the encoding, since only this thread brings it messages and nothing is
  * computed while it encodes.
@@ -138,19 +159,23 @@ static void encode(executor *self, const tarry_effect *effect)
 {
     const executor_settings *settings = &self->settings;
     const executor_uplink *uplink = &settings->uplink;
-    const worker_slate *seat = self->slate;
+    worker_slate *seat = self->slate;
     layout cut = layout_make(settings->cut.dimension, effect->parts, settings->cut.stripe_length);
     size_t start = layout_stripe_start(&cut, effect->stripe);
     size_t length = layout_stripe_length(&cut, effect->stripe);
+    const float *lone = NULL;
     self->answering = true;
     if (seat->keep == TARRY_KEEP_ALL) { /* otherwise the part is the running sum */
         for (uint32_t slot = 0; slot < seat->load; slot++)
             seat->inputs[slot] = seat->gradient[executor_place_of(
                 seat, effect->round + bitset_test(effect->stale, slot), slot)];
+        lone = lone_gradient(self, effect);
         executor_claim(self, start, length);
-        transfer_encode(settings->kernels, &cut, effect->stripe, seat->inputs, effect->coefficients,
-                        seat->load, seat->part + start, seat->scratch);
+        if (lone == NULL)
+            transfer_encode(settings->kernels, &cut, effect->stripe, seat->inputs,
+                            effect->coefficients, seat->load, seat->part + start, seat->scratch);
     }
+    seat->coded = lone != NULL ? lone : seat->part;
     if (settings->collective == NULL)
         uplink->post_part(uplink->user, &effect->message, seat->part + start, length);
     self->encoded = true;
@@ -167,8 +192,11 @@ static void encode(executor *self, const tarry_effect *effect)
 static void fold(executor *self, const due *todo)
 {
     const executor_settings *settings = &self->settings;
+    bool taken = todo->begins_sum && settings->collective != NULL && !self->slate->lent;
     executor_claim(self, 0, settings->cut.dimension);
-    for (size_t i = 0; i < todo->fold_count; i++) {
+    if (taken)
+        worker_slate_begin_part(self->slate, self->slate->folds[0]);
+    for (size_t i = taken; i < todo->fold_count; i++) {
         const float *gradient = self->slate->gradient[self->slate->folds[i]];
         const float weight = 1;
         settings->kernels->combine(self->slate->part, &gradient, &weight, 1,
@@ -208,7 +236,7 @@ static void begin_order(executor *self, const tarry_effect *effect)
                                      .plan = seat->plan,
                                      .parts = effect->parts,
                                      .scale = effect->scale,
-                                     .part = effect->empty ? NULL : seat->part,
+                                     .part = effect->empty ? NULL : seat->coded,
                                  });
         break;
     case TARRY_EFFECT_FETCH:
@@ -223,12 +251,22 @@ static void begin_order(executor *self, const tarry_effect *effect)
     }
 }
 
+/* Nothing is computed before it is over: it may read gradients. */
+static void abandon(executor *self)
+{
+    collective_abandon(self->settings.collective);
+    pthread_mutex_lock(&self->lock);
+    self->abandoning = false;
+    pthread_cond_broadcast(&self->change);
+    pthread_mutex_unlock(&self->lock);
+}
+
 /* What a step left to be done without the lock. */
 static void follow_up(executor *self, const due *todo)
 {
     const executor_uplink *uplink = &self->settings.uplink;
     if (todo->abandon)
-        collective_abandon(self->settings.collective);
+        abandon(self);
     if (todo->fold_count > 0)
         fold(self, todo);
     for (size_t i = 0; i < todo->send_count; i++)

@@ -90,7 +90,14 @@ static void append(mailbox *box, uint32_t sender, const void *bytes, size_t size
     if (size > 0)
         memcpy(entry + sizeof(head), bytes, size);
     box->incoming.count++;
-    if (box->waiting)
+}
+
+/* Who takes needs the lock, and would wait for it if it were told before. */
+static void unlock_and_tell(mailbox *box)
+{
+    bool waiting = box->waiting;
+    pthread_mutex_unlock(&box->lock);
+    if (waiting)
         pthread_cond_signal(&box->filled);
 }
 
@@ -102,7 +109,7 @@ bool mailbox_put(mailbox *box, uint32_t sender, const void *bytes, size_t size)
     bool open = !box->closed;
     if (open)
         append(box, sender, bytes, size);
-    pthread_mutex_unlock(&box->lock);
+    unlock_and_tell(box);
     return open;
 }
 
@@ -116,7 +123,7 @@ bool mailbox_put_growing(mailbox *box, uint32_t sender, const void *bytes, size_
     bool put = !box->closed && (fits || grow(box, incoming, capacity, stride));
     if (put)
         append(box, sender, bytes, size);
-    pthread_mutex_unlock(&box->lock);
+    unlock_and_tell(box);
     return put;
 }
 
@@ -163,8 +170,7 @@ void mailbox_wake(mailbox *box)
 {
     pthread_mutex_lock(&box->lock);
     box->woken = true;
-    pthread_cond_signal(&box->filled);
-    pthread_mutex_unlock(&box->lock);
+    unlock_and_tell(box);
 }
 
 void mailbox_close(mailbox *box)

@@ -29,6 +29,16 @@ float *worker_slate_take_place(worker_slate *self, uint32_t slot)
     return self->gradient[slot];
 }
 
+void worker_slate_begin_part(worker_slate *self, uint32_t slot)
+{
+    float *part = self->part;
+    for (uint32_t i = 0; i < self->places; i++)
+        if (self->place[i] == self->gradient[slot])
+            self->place[i] = part;
+    self->part = self->gradient[slot];
+    self->gradient[slot] = part;
+}
+
 void worker_slate_free_place(worker_slate *self, uint32_t slot)
 {
     if (self->gradient[slot] != NULL)
@@ -95,6 +105,7 @@ int worker_slate_create(const tarry_plan *plan, uint32_t worker,
     self->places = settings->ahead < self->load ? settings->ahead + 1 : self->load;
     self->lent = settings->part != NULL;
     self->part = self->lent ? settings->part : vector_allocate(allocator, cut->part_length);
+    self->coded = self->part;
     const tarry_worker_settings machine = {
         .worker = worker,
         .keeps_stale = settings->keeps_stale,

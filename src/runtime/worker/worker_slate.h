@@ -29,6 +29,8 @@ typedef struct worker_slate {
     const float **inputs; /* scratch: load, of transfer_encode */
     float *part;          /* z: room for the longest part; TARRY_KEEP_CREDITED: the running sum */
     bool lent;            /* the part is the caller's */
+    const float *coded;   /* where z is since it was encoded last: the part, or the one gradient
+                             that it equals */
     void *scratch;        /* of transfer_encode */
     tarry_worker *machine;
     /* What the chunk at `slot` stands for: span[span_offset[slot]] .. span_offset[slot + 1] - 1. */
@@ -59,6 +61,9 @@ void worker_slate_free(worker_slate *self, const tarry_allocator *allocator); /*
 /* A spare place for the gradient at `slot`; there has to be one. And back, if it has any. */
 float *worker_slate_take_place(worker_slate *self, uint32_t slot);
 void worker_slate_free_place(worker_slate *self, uint32_t slot);
+/* TARRY_KEEP_CREDITED, the part not lent: the gradient at `slot` becomes the part, and what the
+ * part was takes its place. */
+void worker_slate_begin_part(worker_slate *self, uint32_t slot);
 /* Frees all but the spans and the vector `kept`, which it has. */
 void worker_slate_clear(worker_slate *self, const float *kept, const tarry_allocator *allocator);
 

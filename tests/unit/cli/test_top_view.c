@@ -189,6 +189,45 @@ static void between_rounds(void **state)
     top_run_free(&run);
 }
 
+static void workers_that_make_the_sum(void **state)
+{
+    (void)state;
+    static const wire_worker_status members[] = {
+        {.state = WIRE_WORKER_HOLDING, .load = 4, .finished = 4, .arrivals = 1},
+        {.state = WIRE_WORKER_SUMMING, .load = 4, .finished = 3, .arrivals = 1},
+        {.state = WIRE_WORKER_BEHIND, .load = 4, .arrivals = 2},
+    };
+    top_run run = {.told = false};
+    wire_status sums = {.done = 9, .running = true, .attempts = 2, .exact = 9, .workers = 3};
+    const top_screen screen = {.columns = 120, .sort = TOP_SORT_WORKER};
+    assert_int_equal(top_run_take(&run, &sums, members, 0), TARRY_OK);
+    assert_null(strstr(draw(&run, &here, &screen), "last sum"));
+    sums.sum = (wire_sum_status){.step = 9, .term = 1, .attempt = 11, .voters = 1, .tries = 1};
+    assert_int_equal(top_run_take(&run, &sums, members, 0), TARRY_OK);
+    assert_non_null(strstr(draw(&run, &here, &screen),
+                           "\nlast sum: step 9 by 1 worker   attempts 1\n3 workers: "));
+    sums.sum.voters = 3;
+    sums.sum.tries = 2;
+    sums.sum.fetches = 1;
+    sums.sum.term = 4;
+    assert_int_equal(top_run_take(&run, &sums, members, 0), TARRY_OK);
+    assert_string_equal(
+        draw(&run, &here, &screen),
+        "tarry top  node0:7000\n"
+        "round 10\n"
+        "this round 0 s   attempts 2   exact rounds 9\n"
+        "last sum: step 9 by 3 workers   attempts 2   fetched by 1   term 4\n"
+        "3 workers: 1 holding, 1 summing, 1 behind\n"
+        "\n"
+        " WORKER  STATE              CHUNKS                    DONE      PACE  CAME  RECEIVED\n"
+        "      0  holding            ####################       4/4         -     1       0 B"
+        "  waits until all have the sum\n"
+        "      1  summing            ###############.....       3/4         -     1       0 B\n"
+        "      2  behind             ....................       0/4         -     2       0 B"
+        "  has not the last parameters yet\n");
+    top_run_free(&run);
+}
+
 static void waiting_for_workers(void **state)
 {
     (void)state;
@@ -309,6 +348,7 @@ int main(void)
         cmocka_unit_test(a_screen_of_80_columns),
         cmocka_unit_test(workers_that_are_not_listed),
         cmocka_unit_test(between_rounds),
+        cmocka_unit_test(workers_that_make_the_sum),
         cmocka_unit_test(waiting_for_workers),
         cmocka_unit_test(the_end),
         cmocka_unit_test(no_connection),

@@ -135,7 +135,8 @@ static void calls_fail_when_told(void **state)
     assert_int_equal(engine_group_form_one(group, FAULTY, 2, NULL), TARRY_OK);
     faulty_engine_set(engine, (faulty_point){.kind = FAULTY_START});
     float number;
-    const tarry_engine_sum sum = {{1, 1, 1, 0}, 1, 1, NULL, of->weights, &number};
+    const tarry_engine_sum sum = {
+        .name = {1, 1, 1, 0}, .dimension = 1, .parts = 1, .weights = of->weights, .sum = &number};
     assert_int_equal(engine->methods->start(engine, &sum), TARRY_ERROR_NO_MEMORY);
     assert_int_equal(engine->methods->start(engine, &sum), TARRY_OK);
     sum_case_free(of);

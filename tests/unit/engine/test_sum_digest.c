@@ -9,9 +9,12 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include <tarry/error.h>
+
 #include "base/bytes.h"
 #include "base/random.h"
 #include "engine/sum_digest.h"
+#include "failing_allocator.h"
 #include "seed.h"
 
 enum { MOST = 2 * SUM_DIGEST_STRIPE + 7 };
@@ -74,11 +77,72 @@ static void every_bit_the_length_and_the_step_count(void **state)
     assert_true(digest == sum_digest(7, sum, MOST));
 }
 
+/* Pieces in any order, some of which nobody is told of. */
+static void pieces_in_any_order_have_the_same_digest(void **state)
+{
+    enum { PIECES = 9, TIMES = 20 };
+    random_stream stream = random_stream_make(test_seed("pieces", 9), RANDOM_TEST, 0, 0);
+    sum_digester own;
+    assert_int_equal(sum_digester_init(&own, MOST, NULL), TARRY_OK);
+    for (uint64_t time = 0; time < TIMES; time++) {
+        uint32_t cut[PIECES + 1] = {0}, order[PIECES] = {0};
+        cut[PIECES] = MOST;
+        for (uint32_t i = 1; i < PIECES; i++) {
+            cut[i] = cut[i - 1] + random_below(&stream, MOST - cut[i - 1] + 1);
+            order[i] = i;
+        }
+        random_shuffle(&stream, order, PIECES);
+        uint32_t untold = random_below(&stream, PIECES + 1);
+        sum_digester_begin(&own, time, *state);
+        for (uint32_t i = 0; i + untold < PIECES; i++)
+            sum_digester_add(&own, cut[order[i]], cut[order[i] + 1] - cut[order[i]]);
+        assert_true(sum_digester_end(&own) == slow_digest(time, *state, MOST));
+    }
+    sum_digester_destroy(&own, NULL);
+}
+
+/* What is not told to be there is not read before the end; what is, not after. */
+static void a_stripe_is_read_once_it_is_there(void **state)
+{
+    float *sum = *state;
+    sum_digester own;
+    uint64_t expected = sum_digest(1, sum, MOST);
+    assert_int_equal(sum_digester_init(&own, MOST, NULL), TARRY_OK);
+    sum_digester_begin(&own, 1, sum);
+    float first = sum[0];
+    sum[0] = -first;
+    sum_digester_add(&own, 1, SUM_DIGEST_STRIPE - 1);
+    sum[0] = first;
+    sum_digester_add(&own, 0, 1);
+    sum[0] = -first;
+    assert_true(sum_digester_end(&own) == expected);
+    sum[0] = first;
+    sum_digester_destroy(&own, NULL);
+}
+
+static int make(void *user, const tarry_allocator *allocator)
+{
+    sum_digester own;
+    (void)user;
+    int error = sum_digester_init(&own, MOST, allocator);
+    sum_digester_destroy(&own, allocator);
+    return error;
+}
+
+static void without_memory_there_is_none(void **state)
+{
+    (void)state;
+    assert_int_equal(fail_each_allocation(make, NULL), 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_digest_is_that_of_the_stripes_digests),
         cmocka_unit_test(every_bit_the_length_and_the_step_count),
+        cmocka_unit_test(pieces_in_any_order_have_the_same_digest),
+        cmocka_unit_test(a_stripe_is_read_once_it_is_there),
+        cmocka_unit_test(without_memory_there_is_none),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -12,7 +12,7 @@
 #include "protocol/wire/wire_status.h"
 #include "seed.h"
 
-enum { MOST_WORKERS = 5, FIXED = 92, ENTRY = 120, MOST_FRAME = 8 + FIXED + 5 * ENTRY + 256 };
+enum { MOST_WORKERS = 5, FIXED = 128, ENTRY = 120, MOST_FRAME = 8 + FIXED + 5 * ENTRY + 256 };
 
 typedef struct sample {
     wire_status status;
@@ -32,6 +32,12 @@ static sample draw(random_stream *stream)
                 .rounds = random_u64(stream),
                 .exact = random_u64(stream),
                 .attempts = random_u32(stream),
+                .sum = {.step = random_u64(stream),
+                        .term = random_u32(stream),
+                        .attempt = random_u32(stream),
+                        .voters = random_u32(stream),
+                        .fetches = random_u32(stream),
+                        .tries = random_u32(stream)},
                 .workers = random_below(stream, MOST_WORKERS + 1),
             },
     };
@@ -114,6 +120,12 @@ static void a_status_has_the_documented_bytes(void **state)
                    .rounds = 4,
                    .exact = 5,
                    .attempts = 6,
+                   .sum = {.step = 18,
+                           .term = 19,
+                           .attempt = 20,
+                           .voters = 21,
+                           .fetches = 22,
+                           .tries = 23},
                    .workers = 1,
                    .others = {[WIRE_WORKER_ABSENT] = 7, [WIRE_WORKER_LEFT] = 0x0809},
                    .note = "ok"},
@@ -130,15 +142,16 @@ static void a_status_has_the_documented_bytes(void **state)
                     .rack = "r7"}},
     };
     const uint8_t body[FIXED + ENTRY + 3] = {
-        [0] = 1,    [8] = 2,    [16] = 3,    [24] = 4,    [32] = 5,   [40] = 6,    [44] = 1,
-        [48] = 1,   [49] = 1,   [52] = 7,    [84] = 9,    [85] = 8,   [92] = 8,    [93] = 1,
-        [96] = 2,   [97] = 1,   [100] = 11,  [104] = 12,  [108] = 13, [116] = 14,  [124] = 15,
-        [132] = 16, [140] = 17, [148] = 'r', [149] = '7', [212] = 2,  [213] = 'o', [214] = 'k',
+        [0] = 1,    [8] = 2,     [16] = 3,    [24] = 4,   [32] = 5,    [40] = 6,    [44] = 1,
+        [48] = 1,   [49] = 1,    [52] = 18,   [60] = 19,  [64] = 20,   [68] = 21,   [72] = 22,
+        [76] = 23,  [80] = 7,    [112] = 9,   [113] = 8,  [128] = 8,   [129] = 1,   [132] = 2,
+        [133] = 1,  [136] = 11,  [140] = 12,  [144] = 13, [152] = 14,  [160] = 15,  [168] = 16,
+        [176] = 17, [184] = 'r', [185] = '7', [248] = 2,  [249] = 'o', [250] = 'k',
     };
     uint8_t frame[MOST_FRAME];
     assert_int_equal(wire_status_size(&sent.status), WIRE_HEAD_BYTES + sizeof(body));
     wire_status_encode(&sent.status, sent.worker, frame);
-    assert_memory_equal(frame, ((const uint8_t[]){215, 0, 0, 0, 13, 0, 0, 0}), WIRE_HEAD_BYTES);
+    assert_memory_equal(frame, ((const uint8_t[]){251, 0, 0, 0, 13, 0, 0, 0}), WIRE_HEAD_BYTES);
     assert_memory_equal(frame + WIRE_HEAD_BYTES, body, sizeof(body));
 }
 
@@ -161,8 +174,9 @@ static void what_is_out_of_range_is_refused(void **state)
     (void)state;
     static const struct {
         unsigned at, most;
-    } bounded[] = {{48, 1}, {49, 1}, {50, 0}, {51, 0}, {92, WIRE_WORKER_STATES - 1},
-                   {93, 1}, {94, 0}, {95, 0}};
+    } bounded[] = {
+        {48, 1},        {49, 1},        {50, 0},       {51, 0}, {FIXED, WIRE_WORKER_STATES - 1},
+        {FIXED + 1, 1}, {FIXED + 2, 0}, {FIXED + 3, 0}};
     const sample sent = {.status = {.workers = 1}};
     for (size_t i = 0; i < sizeof(bounded) / sizeof(bounded[0]); i++) {
         uint8_t frame[MOST_FRAME];
@@ -178,12 +192,12 @@ static void what_is_out_of_range_is_refused(void **state)
         uint8_t frame[MOST_FRAME];
         sample read;
         wire_status_encode(&sent.status, sent.worker, frame);
-        frame[WIRE_HEAD_BYTES + 148] = (uint8_t)byte;
+        frame[WIRE_HEAD_BYTES + FIXED + 56] = (uint8_t)byte;
         bool good = byte == 0 || (byte >= '!' && byte <= '~');
         assert_int_equal(decode(frame, body_length(&sent), &read),
                          good ? TARRY_OK : TARRY_ERROR_FORMAT);
-        frame[WIRE_HEAD_BYTES + 148] = 0;
-        frame[WIRE_HEAD_BYTES + 211] = (uint8_t)byte;
+        frame[WIRE_HEAD_BYTES + FIXED + 56] = 0;
+        frame[WIRE_HEAD_BYTES + FIXED + ENTRY - 1] = (uint8_t)byte;
         assert_int_equal(decode(frame, body_length(&sent), &read),
                          byte == 0 ? TARRY_OK : TARRY_ERROR_FORMAT);
     }

@@ -15,14 +15,20 @@
 
 /* ---- what callers have the thread do ---- */
 
-void mesh_do(mesh *self, void (*carry)(mesh *self, void *argument), void *argument)
+void mesh_post(mesh *self, void (*carry)(mesh *self, void *argument), void *argument)
 {
     pthread_mutex_lock(&self->lock);
     while (self->call.carry != NULL)
         pthread_cond_wait(&self->called, &self->lock);
-    const mesh_call call = {carry, argument};
-    self->call = call;
-    uv_async_send(&self->wake);
+    self->call = (mesh_call){carry, argument};
+    pthread_mutex_unlock(&self->lock);
+    uv_async_send(&self->wake); /* without the lock, which the thread takes at once */
+}
+
+void mesh_do(mesh *self, void (*carry)(mesh *self, void *argument), void *argument)
+{
+    mesh_post(self, carry, argument);
+    pthread_mutex_lock(&self->lock);
     /* Another caller's may follow it at once, but with an argument of its own. */
     while (self->call.carry == carry && self->call.argument == argument)
         pthread_cond_wait(&self->called, &self->lock);
@@ -53,8 +59,8 @@ static void on_wake(uv_async_t *handle)
         call.carry(self, call.argument);
         pthread_mutex_lock(&self->lock);
         self->call.carry = NULL;
-        pthread_cond_broadcast(&self->called);
         pthread_mutex_unlock(&self->lock);
+        pthread_cond_broadcast(&self->called);
     }
     if (stopping && !uv_is_closing((uv_handle_t *)handle))
         stop(self);
@@ -83,8 +89,8 @@ void mesh_wake(mesh *self, bool *woken)
 {
     pthread_mutex_lock(&self->lock);
     *woken = true;
-    pthread_cond_broadcast(&self->moved);
     pthread_mutex_unlock(&self->lock);
+    pthread_cond_broadcast(&self->moved);
 }
 
 void mesh_engine_is(mesh *self, tarry_engine_state state, uint32_t suspect, const char *why)
@@ -94,8 +100,8 @@ void mesh_engine_is(mesh *self, tarry_engine_state state, uint32_t suspect, cons
     self->engine_progress.suspect = suspect;
     self->engine_progress.moved = self->sum.moved;
     snprintf(self->engine_progress.why, sizeof(self->engine_progress.why), "%s", why);
-    pthread_cond_broadcast(&self->moved);
     pthread_mutex_unlock(&self->lock);
+    pthread_cond_broadcast(&self->moved);
 }
 
 void mesh_exchange_is(mesh *self, exchange_state state, const char *why)
@@ -111,8 +117,8 @@ void mesh_exchange_is(mesh *self, exchange_state state, const char *why)
         now->after = request->sum;
     }
     snprintf(now->why, sizeof(now->why), "%s", why);
-    pthread_cond_broadcast(&self->moved);
     pthread_mutex_unlock(&self->lock);
+    pthread_cond_broadcast(&self->moved);
 }
 
 /* ---- beginning and end ---- */

@@ -117,10 +117,74 @@ static void form(mesh *self, void *argument)
     }
     if (asked->error != TARRY_OK)
         free_group(self);
-    sum->epoch = group->epoch;
     sum->place = group->place;
     forget_members(self);
+    mesh_group_stands(self, asked->error == TARRY_OK);
     mesh_engine_is(self, TARRY_ENGINE_IDLE, TARRY_ENGINE_NOBODY, "");
+}
+
+void mesh_group_stands(mesh *self, bool stands)
+{
+    pthread_mutex_lock(&self->lock);
+    self->group_stands = stands;
+    pthread_mutex_unlock(&self->lock);
+}
+
+/* ---- the group, as the caller knows it ---- */
+
+static void forget_formed(mesh *self)
+{
+    memory_release(&self->allocator, self->formed.members);
+    self->formed.members = NULL;
+    self->formed.count = 0;
+}
+
+static int note_formed(mesh *self, const tarry_engine_group *group)
+{
+    self->formed.members =
+        memory_allocate(&self->allocator, group->count, sizeof(*self->formed.members));
+    if (self->formed.members == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    for (uint32_t i = 0; i < group->count; i++) {
+        mesh_formed *member = &self->formed.members[i];
+        member->worker = group->members[i].worker;
+        member->address_size = group->members[i].address_size;
+        memcpy(member->address, group->members[i].address, member->address_size);
+    }
+    self->formed.epoch = group->epoch;
+    self->formed.count = group->count;
+    self->formed.place = group->place;
+    return TARRY_OK;
+}
+
+static bool is_formed(const mesh *self, const tarry_engine_group *group)
+{
+    if (self->formed.count != group->count || self->formed.place != group->place)
+        return false;
+    for (uint32_t i = 0; i < group->count; i++) {
+        const mesh_formed *member = &self->formed.members[i];
+        const tarry_engine_member *given = &group->members[i];
+        if (member->worker != given->worker || member->address_size != given->address_size ||
+            memcmp(member->address, given->address, given->address_size) != 0)
+            return false;
+    }
+    return true;
+}
+
+/* The same members as before need nothing but another epoch: the thread hears of that with the next
+ * sum. */
+static bool goes_on(mesh *self, const tarry_engine_group *group)
+{
+    tarry_engine_progress *now = &self->engine_progress;
+    bool same = is_formed(self, group);
+    pthread_mutex_lock(&self->lock);
+    bool on = same && self->group_stands && now->state != TARRY_ENGINE_RUNNING;
+    if (on)
+        *now = (tarry_engine_progress){.state = TARRY_ENGINE_IDLE, .suspect = TARRY_ENGINE_NOBODY};
+    pthread_mutex_unlock(&self->lock);
+    if (on)
+        self->formed.epoch = group->epoch;
+    return on;
 }
 
 static int engine_form(tarry_engine *engine, const tarry_engine_group *group,
@@ -128,6 +192,8 @@ static int engine_form(tarry_engine *engine, const tarry_engine_group *group,
 {
     mesh *self = of_engine(engine);
     forming asked = {.group = group, .error = TARRY_OK};
+    if (goes_on(self, group))
+        return TARRY_OK;
     mesh_address *where = memory_allocate(&self->allocator, group->count, sizeof(*where));
     if (where == NULL)
         return diagnose_no_memory(diagnostic, "a group of workers");
@@ -151,7 +217,8 @@ static int engine_form(tarry_engine *engine, const tarry_engine_group *group,
     asked.where = where;
     if (error == TARRY_OK) {
         mesh_do(self, form, &asked);
-        error = asked.error;
+        forget_formed(self);
+        error = asked.error == TARRY_OK ? note_formed(self, group) : asked.error;
         if (error != TARRY_OK)
             diagnose_no_memory(diagnostic, "a group of workers");
     }
@@ -159,22 +226,31 @@ static int engine_form(tarry_engine *engine, const tarry_engine_group *group,
     return error;
 }
 
-typedef struct starting {
-    const tarry_engine_sum *sum;
-    int error;
-} starting;
-
 static void start(mesh *self, void *argument)
 {
-    starting *asked = argument;
-    asked->error = mesh_sum_start(self, asked->sum);
+    (void)argument;
+    mesh_sum_start(self, &self->formed.asked, self->formed.epoch);
 }
 
+/* The thread is not waited for: what it finds wrong is a failure of the sum. */
 static int engine_start(tarry_engine *engine, const tarry_engine_sum *sum)
 {
-    starting asked = {.sum = sum};
-    mesh_do(of_engine(engine), start, &asked);
-    return asked.error;
+    mesh *self = of_engine(engine);
+    pthread_mutex_lock(&self->lock);
+    bool runs = self->engine_progress.state == TARRY_ENGINE_RUNNING;
+    pthread_mutex_unlock(&self->lock);
+    if (self->formed.count == 0 || runs)
+        return TARRY_ERROR_STATE;
+    int error = mesh_sum_make_room(self, sum->parts);
+    if (error != TARRY_OK)
+        return error;
+    self->formed.asked = *sum;
+    pthread_mutex_lock(&self->lock);
+    self->engine_progress =
+        (tarry_engine_progress){.state = TARRY_ENGINE_RUNNING, .suspect = TARRY_ENGINE_NOBODY};
+    pthread_mutex_unlock(&self->lock);
+    mesh_post(self, start, NULL);
+    return TARRY_OK;
 }
 
 static bool engine_runs(const mesh *self)
@@ -227,5 +303,6 @@ const tarry_engine_methods mesh_engine_methods = {
 void mesh_engine_close(mesh *self)
 {
     free_group(self);
+    forget_formed(self);
     memory_release(&self->allocator, self->sum.terms.rows);
 }

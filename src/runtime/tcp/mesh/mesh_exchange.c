@@ -279,23 +279,10 @@ static void exchange_abandon(exchange *its)
     mesh_do(of_exchange(its), abandon, NULL);
 }
 
-typedef struct holding {
-    const tarry_sum_id *sum;
-    const float *numbers;
-    size_t dimension;
-} holding;
-
-static void hold(mesh *self, void *argument)
-{
-    const holding *asked = argument;
-    mesh_streams_hold(self, asked->sum, asked->numbers, asked->dimension);
-}
-
 static void exchange_hold(exchange *its, const tarry_sum_id *sum, const float *numbers,
                           size_t dimension)
 {
-    holding asked = {sum, numbers, dimension};
-    mesh_do(of_exchange(its), hold, &asked);
+    mesh_streams_hold(of_exchange(its), sum, numbers, dimension);
 }
 
 static void offer(mesh *self, void *argument)

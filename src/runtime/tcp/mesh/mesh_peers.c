@@ -463,8 +463,10 @@ void mesh_drop(mesh *self, mesh_member *member, const char *why)
     mesh_sum_lost(self, member, why);
     mesh_exchange_lost(self, member, why);
     for (uint32_t i = 0; i < self->sum.count; i++)
-        if (self->sum.members[i] == member)
+        if (self->sum.members[i] == member) {
             self->sum.members[i] = NULL;
+            mesh_group_stands(self, false);
+        }
     size_t at = 0;
     while (self->members[at] != member)
         at++;

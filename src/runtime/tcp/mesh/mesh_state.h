@@ -71,7 +71,7 @@ typedef struct mesh_intake {
     uint64_t sum_block;   /* the next one of the sum, in its share: stripe * parts + part */
     float *window;        /* blocks of its coded part that are in and not decoded yet: a ring */
     uint64_t came_ns;     /* when the last one came in */
-    bool begun;
+    bool begun;           /* it has, or need not say so */
 } mesh_intake;
 
 typedef struct mesh_sum {
@@ -92,7 +92,7 @@ typedef struct mesh_sum {
     layout cut;
     share_terms terms; /* `rows`: of `rows_room` numbers */
     size_t rows_room;
-    uint32_t begun;  /* members whose begun is in, with itself */
+    uint32_t begun;  /* members whose begun is in, or needn't be */
     uint32_t stripe; /* the next one of the own share that is decoded */
     uint64_t loads;  /* in the channels, that read the part or the sum */
     uint64_t moved;
@@ -120,6 +120,13 @@ struct mesh_copy {
     uint64_t size;
     tarry_sum_id after;
 };
+
+/* Of the group that was formed last, as its caller named it. */
+typedef struct mesh_formed {
+    uint32_t worker;
+    size_t address_size;
+    uint8_t address[TARRY_ENGINE_ADDRESS_MOST];
+} mesh_formed;
 
 typedef struct mesh_call {
     void (*carry)(mesh *self, void *argument); /* NULL: none waits */
@@ -149,24 +156,35 @@ struct mesh {
     mesh_sum sum;
     mesh_request request;
     mesh_copy copy;
+    /* The engine's caller's: */
     struct {
-        tarry_sum_id sum; /* step 0: none */
-        const uint8_t *bytes;
-        uint64_t size;
-    } held;
+        uint64_t epoch; /* of the next sum */
+        uint32_t count, place;
+        mesh_formed *members;
+        tarry_engine_sum asked;
+    } formed;
     /* Guarded by the lock: */
     pthread_mutex_t lock;
     pthread_cond_t called, moved; /* a call is over; there is progress */
     mesh_call call;
     bool stopping, engine_woken, exchange_woken;
+    bool group_stands; /* the thread has the group that was formed last, and all its members */
     tarry_engine_progress engine_progress;
     exchange_progress exchange_progress;
     void (*wanted)(void *user);
     void *wanted_user;
+    struct {
+        tarry_sum_id sum; /* step 0: none */
+        const uint8_t *bytes;
+        uint64_t size;
+        uint32_t streams; /* of it, which read it; the thread's to begin and to end */
+    } held;
 };
 
 /* Has the thread carry this out, and waits for that. */
 void mesh_do(mesh *self, void (*carry)(mesh *self, void *argument), void *argument);
+/* Has the thread carry this out by and by: it is done before what it is asked for next. */
+void mesh_post(mesh *self, void (*carry)(mesh *self, void *argument), void *argument);
 void mesh_engine_is(mesh *self, tarry_engine_state state, uint32_t suspect, const char *why);
 void mesh_exchange_is(mesh *self, exchange_state state, const char *why);
 /* With the lock held: waits until `runs` says no, until_ns (0: not at all), or *woken, which is
@@ -202,12 +220,15 @@ bool mesh_misbehaves(mesh_link *link, const char *why);
 /* ---- mesh_engine.c ---- */
 
 extern const tarry_engine_methods mesh_engine_methods;
+void mesh_group_stands(mesh *self, bool stands);
 void mesh_engine_close(mesh *self);
 
 /* ---- mesh_sum.c ---- */
 
-/* Errors as an engine's `start`. */
-int mesh_sum_start(mesh *self, const tarry_engine_sum *asked);
+/* There is a group, nothing runs, and there is room for the weights. */
+void mesh_sum_start(mesh *self, const tarry_engine_sum *asked, uint64_t epoch);
+/* Room for the weights of a sum of so many parts, while nothing runs. Errors: NO_MEMORY. */
+int mesh_sum_make_room(mesh *self, uint32_t parts);
 /* What runs ends: nothing of it is read or written from here on. */
 void mesh_sum_let_go(mesh *self);
 void mesh_sum_linked(mesh *self, mesh_member *member);

@@ -49,8 +49,13 @@ static void end_stream(mesh_stream *stream)
     if (stream->digest != NULL)
         digest_end(stream->digest, unused);
     *stream = (mesh_stream){.request = 0};
-    if (kind == WIRE_ASK_STATE)
+    if (kind == WIRE_ASK_STATE) {
         release_copy(self);
+        return;
+    }
+    pthread_mutex_lock(&self->lock);
+    self->held.streams--;
+    pthread_mutex_unlock(&self->lock);
 }
 
 static uint32_t tag_of(wire_ask_kind kind)
@@ -187,6 +192,20 @@ static mesh_stream *find_stream(mesh_link *link, uint32_t request)
     return NULL;
 }
 
+/* Gives the stream the held sum, if it is that one; it stays until the stream has ended. */
+static bool take_held(mesh *self, mesh_stream *stream, const tarry_sum_id *wanted)
+{
+    pthread_mutex_lock(&self->lock);
+    bool there = self->held.sum.step != 0 && sum_id_same(&self->held.sum, wanted);
+    if (there) {
+        self->held.streams++;
+        stream->bytes = self->held.bytes;
+        stream->size = self->held.size;
+    }
+    pthread_mutex_unlock(&self->lock);
+    return there;
+}
+
 bool mesh_streams_ask(mesh_link *link, const wire_ask *ask)
 {
     mesh *self = link->mesh;
@@ -203,19 +222,18 @@ bool mesh_streams_ask(mesh_link *link, const wire_ask *ask)
     if (stream != NULL)
         return mesh_misbehaves(link, "it asks twice");
     stream = find_stream(link, 0);
-    bool there = ask->kind == WIRE_ASK_STATE ||
-                 (self->held.sum.step != 0 && sum_id_same(&self->held.sum, &ask->sum));
-    if (stream == NULL || !there)
-        return refuse(link, ask->request);
-    *stream = (mesh_stream){
+    mesh_stream begun = {
         .request = ask->request,
         .kind = ask->kind,
         .sum = ask->sum,
         .waits = ask->kind == WIRE_ASK_STATE,
         .link = link,
     };
+    if (stream == NULL || (ask->kind == WIRE_ASK_SUM && !take_held(self, &begun, &ask->sum)))
+        return refuse(link, ask->request);
+    *stream = begun;
     if (ask->kind == WIRE_ASK_SUM) {
-        serve(stream, &self->held.sum, self->held.bytes, self->held.size);
+        serve(stream, &stream->sum, stream->bytes, stream->size);
         return true;
     }
     serve_state(self, stream);
@@ -243,15 +261,40 @@ static void cut_all(mesh *self, wire_ask_kind kind)
     }
 }
 
-void mesh_streams_hold(mesh *self, const tarry_sum_id *sum, const float *numbers, size_t dimension)
+typedef struct holding {
+    const tarry_sum_id *sum;
+    const float *numbers;
+    size_t dimension;
+} holding;
+
+/* With the lock held. */
+static void set_held(mesh *self, const holding *asked)
+{
+    self->held.sum = asked->sum != NULL ? *asked->sum : (tarry_sum_id){0};
+    self->held.bytes = (const uint8_t *)asked->numbers;
+    self->held.size = (uint64_t)asked->dimension * NUMBER_BYTES;
+}
+
+static void hold(mesh *self, void *argument)
 {
     cut_all(self, WIRE_ASK_SUM);
-    memset(&self->held, 0, sizeof(self->held));
-    if (sum == NULL)
-        return;
-    self->held.sum = *sum;
-    self->held.bytes = (const uint8_t *)numbers;
-    self->held.size = (uint64_t)dimension * NUMBER_BYTES;
+    pthread_mutex_lock(&self->lock);
+    set_held(self, argument);
+    pthread_mutex_unlock(&self->lock);
+}
+
+/* While nobody gets the sum before, the thread need not be waited for, but at the end, when it may
+ * be telling that a state is wanted. */
+void mesh_streams_hold(mesh *self, const tarry_sum_id *sum, const float *numbers, size_t dimension)
+{
+    holding asked = {sum, numbers, dimension};
+    pthread_mutex_lock(&self->lock);
+    bool unread = self->held.streams == 0 && self->wanted != NULL;
+    if (unread)
+        set_held(self, &asked);
+    pthread_mutex_unlock(&self->lock);
+    if (!unread)
+        mesh_do(self, hold, &asked);
 }
 
 void mesh_streams_offer(mesh *self, const mesh_copy *given)

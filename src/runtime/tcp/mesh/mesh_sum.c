@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The sum: direct reduce-scatter and all-gather (engine/share.h) over connections. A stripe is so
- * long that a member's share of it is one block. Who begins says so to all, and is then sent its
- * shares of their coded parts, stripe by stripe; each stripe that is in from all is decoded and
- * sent to all, so that both directions are in use all the time. Members that are ahead are not read
- * once their window is full.
+ * long that a member's share of it is one block. Who begins says so to all, but between members of
+ * which neither has a share, and is then sent its shares of their coded parts, stripe by stripe;
+ * each stripe that is in from all is decoded and sent to all, so that both directions are in use
+ * all the time. Members that are ahead are not read once their window is full.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -31,6 +31,18 @@ static uint32_t next_stripe(const mesh_sum *sum, uint32_t place, uint32_t stripe
     while (stripe < sum->cut.stripes && share_of(&sum->cut, stripe, sum->count, place).length == 0)
         stripe++;
     return stripe;
+}
+
+/* A member without a share gets nothing of anybody's coded part. */
+static bool has_share(const mesh_sum *sum, uint32_t place)
+{
+    return share_of(&sum->cut, 0, sum->count, place).length > 0; /* no stripe is longer */
+}
+
+/* Whether the member and this one need anything of each other: one of them has a share. */
+static bool meets(const mesh_sum *sum, uint32_t place)
+{
+    return place != sum->place && (has_share(sum, sum->place) || has_share(sum, place));
 }
 
 /* How many numbers the block of the sum has: that stripe and part of the member's share. */
@@ -227,6 +239,12 @@ static bool is_in(const mesh_sum *sum, uint32_t stripe)
     return true;
 }
 
+static void tell_came(const mesh_sum *sum, size_t first, size_t count)
+{
+    if (sum->asked.came != NULL && count > 0)
+        sum->asked.came(sum->asked.user, first, count);
+}
+
 static void decode_stripe(mesh_sum *sum, uint32_t stripe)
 {
     share of = own_share(sum, stripe);
@@ -237,6 +255,9 @@ static void decode_stripe(mesh_sum *sum, uint32_t stripe)
     }
     share_decode(sum->kernel, &sum->cut, of, &sum->terms, sum->z, KERNEL_SET,
                  sum->asked.sum + of.first, sum->cut.part_length);
+    for (uint32_t part = 0; part < sum->cut.parts; part++)
+        tell_came(sum, part * sum->cut.part_length + of.first,
+                  layout_exists(&sum->cut, part, of.first, of.length));
 }
 
 static void decode(mesh *self)
@@ -309,7 +330,8 @@ static uint32_t place_of(const mesh_sum *sum, const mesh_member *member)
 void mesh_sum_linked(mesh *self, mesh_member *member)
 {
     mesh_sum *sum = &self->sum;
-    if (sum->runs && place_of(sum, member) < sum->count)
+    uint32_t place = place_of(sum, member);
+    if (sum->runs && place < sum->count && meets(sum, place))
         say_begun(self, member);
 }
 
@@ -392,6 +414,7 @@ bool mesh_sum_complete(mesh_link *link, const wire_block *block)
     mesh_intake *intake = &sum->intake[from];
     note(sum, from);
     if (block->kind == WIRE_BLOCK_SUM) {
+        tell_came(sum, block->part * sum->cut.part_length + block->first, block->count);
         intake->sum_block = next_sum_block(sum, from, intake->sum_block + 1);
         look_whether_done(self);
     } else {
@@ -403,7 +426,7 @@ bool mesh_sum_complete(mesh_link *link, const wire_block *block)
 
 /* ---- the beginning ---- */
 
-static int make_rows(mesh *self, uint32_t parts)
+int mesh_sum_make_room(mesh *self, uint32_t parts)
 {
     mesh_sum *sum = &self->sum;
     size_t numbers = (size_t)parts * sum->count;
@@ -424,14 +447,16 @@ static void begin(mesh *self, const tarry_engine_sum *asked)
     sum->asked = *asked;
     sum->cut = layout_make(asked->dimension, asked->parts, (size_t)sum->count * WIRE_BLOCK_NUMBERS);
     sum->runs = true;
-    sum->begun = 1;
+    sum->begun = 0;
     sum->stripe = next_stripe(sum, sum->place, 0);
     sum->moved = 0;
     sum->pace.limit_ns = self->silence_ns;
     mesh_pace_moves(&sum->pace, clock_now_ns());
     for (uint32_t i = 0; i < sum->count; i++) {
         mesh_intake *intake = &sum->intake[i];
-        intake->begun = i == sum->place;
+        intake->begun = !meets(sum, i);
+        sum->has[i] = false;
+        sum->begun += intake->begun;
         intake->came_ns = sum->pace.moved_ns;
         intake->part_stripe = next_stripe(sum, sum->place, 0);
         intake->sum_block = next_sum_block(sum, i, 0);
@@ -439,21 +464,17 @@ static void begin(mesh *self, const tarry_engine_sum *asked)
     sum->has[sum->place] = asked->part != NULL;
 }
 
-int mesh_sum_start(mesh *self, const tarry_engine_sum *asked)
+void mesh_sum_start(mesh *self, const tarry_engine_sum *asked, uint64_t epoch)
 {
     mesh_sum *sum = &self->sum;
-    if (sum->count == 0 || sum->runs)
-        return TARRY_ERROR_STATE;
-    int error = make_rows(self, asked->parts);
-    if (error != TARRY_OK)
-        return error;
+    assert(sum->count > 0 && !sum->runs);
+    sum->epoch = epoch;
     begin(self, asked);
-    mesh_engine_is(self, TARRY_ENGINE_RUNNING, TARRY_ENGINE_NOBODY, "");
     if (sum->count == 1)
         share_terms_set(&sum->terms, sum->asked.weights, sum->asked.parts, 1, sum->has);
     for (uint32_t i = 0; i < sum->count && sum->runs; i++) {
         mesh_member *member = sum->members[i];
-        if (i == sum->place)
+        if (!meets(sum, i))
             continue;
         if (member == NULL) {
             fail(self, i, "is no member any more");
@@ -467,5 +488,4 @@ int mesh_sum_start(mesh *self, const tarry_engine_sum *asked)
     }
     decode(self);
     mesh_set_tick(self);
-    return TARRY_OK;
 }

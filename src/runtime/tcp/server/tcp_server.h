@@ -121,6 +121,8 @@ struct tarry_tcp_server {
     const float *parameters; /* the caller's, of the round in progress */
     const peer *leaving;     /* whose worker the machine is being told is gone */
     uint64_t exact_rounds;
+    tarry_sum_id signalled;   /* that workers were last told to make; step 0: none */
+    wire_sum_status last_sum; /* that they made */
     uint64_t durations[TCP_REMEMBERED_ROUNDS];
     uint64_t rounds; /* that ended */
     uint64_t noted_rounds;
@@ -238,6 +240,12 @@ int tcp_server_send(void *user, uint32_t worker, const tarry_message *message, u
                     size_t size);
 /* The worker has turned to the plan in force: it is sent what was held back. */
 void tcp_server_send_held(tarry_tcp_server *server, peer *who);
+
+/* ---- tcp_server_notes.c ---- */
+
+/* What a message to, or from, a worker tells observers and viewers. */
+void tcp_server_note_sent(tarry_tcp_server *server, uint32_t worker, const tarry_message *message);
+void tcp_server_note_said(tarry_tcp_server *server, uint32_t worker, const tarry_message *message);
 /* Nothing reads the round's parameters any more, now or later. */
 void tcp_server_drop_parameters(tarry_tcp_server *server);
 

@@ -162,6 +162,10 @@ bool tcp_server_admit(void *user, peer *who, const wire_hello *hello)
         reason = WIRE_REFUSED_IDENTITY;
     else
         reason = admit_worker(server, who, hello);
+    if (reason == WIRE_REFUSED_VERSION)
+        snprintf(why, sizeof(why), "%s: the server has %u, the other side %u to %u",
+                 wire_reason_text(reason), (unsigned)WIRE_VERSION, (unsigned)hello->oldest,
+                 (unsigned)hello->newest);
     if (reason == WIRE_REFUSED_RANKING)
         snprintf(why, sizeof(why), "has version %u of ranks and coefficients, the server has %u",
                  (unsigned)hello->ranking, (unsigned)COEFFICIENTS_VERSION);

@@ -26,6 +26,7 @@ static bool on_message(void *user, peer *from, tarry_message *message)
     bool received = item != NULL && item->owner == NULL;
     from->spoke_ns = tcp_server_now(server);
     from->incoming = NULL;
+    tcp_server_note_said(server, from->worker, message);
     const tarry_reject *reject = host_receive(server->base.host, from->worker, message, item);
     if (from->state == PEER_OVER ||
         !peer_count_message(from, server->base.host->round.number, reject) || from->refusal != 0)

@@ -5,38 +5,6 @@
 
 #include "base/memory.h"
 
-/* What the message changes in what is known of its receiver. */
-static void note_sent(tcp_member *member, const tarry_message *message)
-{
-    switch (message->type) {
-    case TARRY_MESSAGE_ROUND:
-        member->state = WIRE_WORKER_RECEIVING;
-        break;
-    case TARRY_MESSAGE_RESUME:
-        member->state = WIRE_WORKER_COMPUTING;
-        break;
-    case TARRY_MESSAGE_SIGNAL:
-        if (member->state != WIRE_WORKER_LATE)
-            member->state = WIRE_WORKER_SENDING;
-        break;
-    case TARRY_MESSAGE_FINISH:
-    case TARRY_MESSAGE_NEWS:
-    case TARRY_MESSAGE_PROBE:
-    case TARRY_MESSAGE_REPORT:
-    case TARRY_MESSAGE_PART:
-    case TARRY_MESSAGE_ALIVE:
-    case TARRY_MESSAGE_ASK:
-    case TARRY_MESSAGE_BREAK:
-    case TARRY_MESSAGE_FETCH:
-    case TARRY_MESSAGE_LOAD:
-    case TARRY_MESSAGE_COMMIT:
-    case TARRY_MESSAGE_HELD:
-    case TARRY_MESSAGE_FAILED:
-    case TARRY_MESSAGE_STATE:
-        break;
-    }
-}
-
 static bool reserve_held(tarry_tcp_server *server, peer *who, size_t size)
 {
     if (who->held_size + size <= who->held_room)
@@ -90,7 +58,7 @@ int tcp_server_send(void *user, uint32_t worker, const tarry_message *message, u
     peer *who = tcp_server_peer(server, worker);
     if (who == NULL || (who->state != PEER_READY && who->state != PEER_TURNING))
         return TARRY_OK; /* the machine will hear that it is gone */
-    note_sent(&server->members[worker], message);
+    tcp_server_note_sent(server, worker, message);
     if (message->type == TARRY_MESSAGE_LOAD && message->from == worker)
         tcp_server_lend(server, worker);
     frame -= WIRE_HEAD_BYTES;

@@ -91,6 +91,7 @@ void tcp_server_send_status(tarry_tcp_server *server)
         .rounds = server->noted_rounds,
         .exact = server->exact_rounds,
         .attempts = server->base.host->attempt,
+        .sum = server->last_sum,
         .workers = listed_workers(server),
     };
     memcpy(status.note, server->note, sizeof(status.note));

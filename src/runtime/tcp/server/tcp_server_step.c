@@ -81,6 +81,15 @@ static void remember_round(tarry_tcp_server *server, const tarry_round_result *r
         server->durations[server->rounds++ % TCP_REMEMBERED_ROUNDS] =
             result->end_ns - result->start_ns;
     server->exact_rounds += result->error == TARRY_OK && result->exact;
+    if (result->sum.step > 0)
+        server->last_sum = (wire_sum_status){
+            .step = result->sum.step,
+            .term = result->sum.term,
+            .attempt = result->sum.attempt,
+            .voters = result->voters,
+            .fetches = result->fetches,
+            .tries = result->attempts,
+        };
 }
 
 void tcp_server_count_ready(tarry_tcp_server *server)

@@ -76,7 +76,8 @@ void mesh_group_form(mesh_group *group)
     }
 }
 
-void mesh_group_start(mesh_group *group, uint32_t place, const sum_case *of, float *sum)
+static void start(mesh_group *group, uint32_t place, const sum_case *of, float *sum,
+                  sum_watch *watch)
 {
     tarry_engine *engine = mesh_engine(group->members[place]);
     const tarry_engine_sum asked = {
@@ -86,8 +87,15 @@ void mesh_group_start(mesh_group *group, uint32_t place, const sum_case *of, flo
         .part = of->part[place],
         .weights = of->weights,
         .sum = sum,
+        .came = watch != NULL ? sum_watch_came : NULL,
+        .user = watch,
     };
     assert_int_equal(engine->methods->start(engine, &asked), TARRY_OK);
+}
+
+void mesh_group_start(mesh_group *group, uint32_t place, const sum_case *of, float *sum)
+{
+    start(group, place, of, sum, NULL);
 }
 
 tarry_engine_progress mesh_group_wait(const mesh_group *group, uint32_t place)
@@ -101,17 +109,21 @@ tarry_engine_progress mesh_group_wait(const mesh_group *group, uint32_t place)
 void mesh_group_sum(mesh_group *group, const sum_case *of)
 {
     float *sum[MESH_GROUP_MOST];
+    sum_watch *watch[MESH_GROUP_MOST];
     group->step++;
     for (uint32_t i = 0; i < group->count; i++) {
         sum[i] = calloc(of->dimension, sizeof(float));
         assert_non_null(sum[i]);
-        mesh_group_start(group, i, of, sum[i]);
+        watch[i] = sum_watch_make(sum[i], of->dimension);
+        start(group, i, of, sum[i], watch[i]);
     }
     for (uint32_t i = 0; i < group->count; i++) {
         tarry_engine_progress progress = mesh_group_wait(group, i);
         if (progress.state != TARRY_ENGINE_DONE)
             fail_msg("member %u: state %d: %s", i, progress.state, progress.why);
         sum_case_check(of, sum[i]);
+        sum_watch_check(watch[i]);
+        sum_watch_free(watch[i]);
         free(sum[i]);
     }
 }

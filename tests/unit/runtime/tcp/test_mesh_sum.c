@@ -65,6 +65,47 @@ static void groups_follow_each_other(void **state)
 }
 
 /* As many bytes as a direct sum has: (1 + 1/l) d (n-1)/n numbers, and no more than 2 % above. */
+static void same_group_is_formed_again(void **state)
+{
+    (void)state;
+    mesh_group group;
+    sum_case *of = sum_case_make(500, 1, 3, false, 41);
+    mesh_group_make(&group, 3, NULL);
+    for (int time = 0; time < 4; time++) {
+        mesh_group_form(&group);
+        for (uint32_t i = 0; i < group.count; i++)
+            assert_int_equal(mesh_group_wait(&group, i).state, TARRY_ENGINE_IDLE);
+        mesh_group_sum(&group, of);
+        if (time == 1) /* it is a member again once the group is formed */
+            mesh_remove(group.members[0], 10);
+    }
+    sum_case_free(of);
+    mesh_group_free(&group);
+}
+
+/* Of a short sum only the first one has a share. */
+static void who_has_no_share_needs_nobody_else_without_one(void **state)
+{
+    enum { SHORT = 10, SHARED = 1000 };
+    (void)state;
+    mesh_group group;
+    sum_case *of = sum_case_make(SHORT, 1, 3, false, 42);
+    mesh_group_make(&group, 3, NULL);
+    mesh_group_form(&group);
+    mesh_group_sum(&group, of);
+    mesh_remove(group.members[1], 20);
+    mesh_group_sum(&group, of);
+    sum_case_free(of);
+    of = sum_case_make(SHARED, 1, 3, false, 43);
+    float sum[SHARED];
+    group.step++;
+    mesh_group_start(&group, 1, of, sum);
+    assert_int_equal(mesh_group_wait(&group, 1).state, TARRY_ENGINE_FAILED);
+    assert_int_equal(mesh_group_wait(&group, 1).suspect, 20);
+    sum_case_free(of);
+    mesh_group_free(&group);
+}
+
 static void no_more_is_sent_than_needed(void **state)
 {
     (void)state;
@@ -426,6 +467,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_member_gets_the_sum),
         cmocka_unit_test(groups_follow_each_other),
+        cmocka_unit_test(same_group_is_formed_again),
+        cmocka_unit_test(who_has_no_share_needs_nobody_else_without_one),
         cmocka_unit_test(no_more_is_sent_than_needed),
         cmocka_unit_test(what_is_abandoned_leaves_nothing),
         cmocka_unit_test(a_member_that_ends_fails_the_sum),
