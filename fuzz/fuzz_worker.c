@@ -257,6 +257,7 @@ static void draw_vote(const run *its, input *in, uint8_t kind, sets *own, tarry_
         message->group = &own->group;
         message->sum = (tarry_sum_id){.step = its->last.step + 1, .term = 1, .attempt = take(in)};
         message->scale = 1 + (kind & 1);
+        message->early = (kind & 0x20) != 0;
         return;
     }
     if ((kind & 0x0f) < 8)

@@ -102,6 +102,7 @@ TITLES = {
     "sums_with_other_bits": "sums with different bits count as the same",
     "parameters_of_which_nobody_hears": "nobody hears of parameters that differ",
     "attempts_that_nobody_ends": "an attempt that nobody answers goes on without end",
+    "a_part_that_stays_what_it_was": "another attempt sums what a worker encoded for the one before",
 }
 
 

@@ -50,6 +50,9 @@ typedef struct tarry_engine_sum {
                              NULL: zeros */
     const float *weights; /* l x count, row-major, the same at every member */
     float *sum;           /* d numbers, written; not `part` */
+    /* Others may begin much later: that they have not yet is no reason to fail. Not the same at
+     * every member. */
+    bool early;
     /* Numbers first .. first + count - 1 of the sum are there, and change no more: who has to read
      * them reads them here while they are in a cache. No number twice; an engine need not tell of
      * all. By the thread that works on the sum, and not once it is DONE, FAILED or abandoned. NULL:

@@ -131,6 +131,7 @@ typedef struct tarry_message {
     bool failed;       /* REPORT */
     bool fetched;      /* HELD, FAILED: it answers a FETCH; else a SIGNAL or a BREAK */
     bool digests;      /* LOAD, COMMIT: `state` of the answer is wanted */
+    bool early;        /* SIGNAL with `sum`: others are told later, once they have computed */
     uint32_t from;     /* BREAK, FETCH, LOAD, FAILED: another worker */
     tarry_sum_id sum;  /* SIGNAL (step 0: the server makes the sum), BREAK: a name, with digest 0;
                           FETCH, LOAD, COMMIT,  HELD, FAILED, STATE (step 0: it holds none) */
@@ -356,6 +357,7 @@ typedef struct tarry_effect {
     uint32_t from;    /* FETCH, LOAD */
     bool digests;     /* STEP, LOAD: the event's `state` is wanted */
     bool empty;       /* REDUCE: it contributes zeros */
+    bool early;       /* REDUCE: others in the group may begin much later */
     const tarry_round_result *result; /* DONE: borrowed until the next step */
 } tarry_effect;
 

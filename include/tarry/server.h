@@ -95,8 +95,9 @@ typedef struct tarry_server_settings {
     uint64_t silence_ns; /* least time without an answer to a probe after which a worker counts as
                             lost */
     /*
-     * A worker that has nothing left to do sends its coded part before all are done, where that is
-     * worth it (docs/protocol.md), and computes nothing more unless somebody is lost meanwhile.
+     * A worker that has nothing left to do sends its coded part, or begins its sum with others,
+     * before all are done, where that is worth it (docs/protocol.md), and computes nothing more
+     * unless somebody is lost meanwhile.
      * With TARRY_KEEP_CREDITED, one part, credit by chunk, another stop rule than
      * TARRY_STOP_WORKERS, no fill; not with `reproducible`.
      */

@@ -118,11 +118,6 @@ static bool keeps_all(const tarry_settings *settings)
     return settings->server.keep == TARRY_KEEP_ALL && !settings->keep_auto;
 }
 
-static bool sums_everywhere(const tarry_settings *settings)
-{
-    return settings->server.sum == TARRY_SUM_EVERYWHERE;
-}
-
 static bool leaves_early(const tarry_settings *settings)
 {
     return settings->server.early;
@@ -197,7 +192,6 @@ typedef enum trait {
     CREDITED,
     ALL_KEPT,
     EARLY,
-    EVERYWHERE,
     EXACT,
     BY_TIME,
     BY_WORKERS,
@@ -238,7 +232,6 @@ static const struct {
     [REPRODUCIBLE] = {TARRY_SETTING_REPRODUCIBLE, is_reproducible, false},
     [COSTS] = {TARRY_SETTING_COSTS, is_told_costs, false},
     [ADAPTS] = {TARRY_SETTING_ADAPT, adapts, false},
-    [EVERYWHERE] = {TARRY_SETTING_SUM, sums_everywhere, false},
 };
 
 typedef struct rule {
@@ -278,7 +271,6 @@ static const rule rules[] = {
     {EARLY, BY_WORKERS, "a worker sends before it is known which workers count"},
     {EARLY, FILLED, "a worker sends before it is known what is missing"},
     {EARLY, REPRODUCIBLE, "who leaves when depends on time"},
-    {EARLY, EVERYWHERE, "workers that sum among themselves begin together"},
     {EARLY, ALL_KEPT, "what a worker sends of averaged copies depends on all the others"},
     {REPRODUCIBLE, BY_TIME, "a deadline depends on time"},
     {FILLED, EXACT, "an exact sum leaves nothing to fill"},

@@ -58,7 +58,6 @@ IMPOSSIBLE = {
     **{("early", other): "cannot be combined with"
        for other in ("two parts", "four parts", "auto", "auto to two", "whole", "four finish", "scale", "stale",
                      "reproducible", "all")},
-    ("early", "everywhere"): "cannot be combined with",
     ("reproducible", "deadline"): "cannot be combined with",
     ("auto", "from a file"): "cannot be combined with",
     **{(fill, "exact"): "cannot be combined with" for fill in ("scale", "stale")},

@@ -303,6 +303,14 @@ static void a_copy_that_comes_after_leaving(void **state)
     (void)state;
     expect(PLANT_FOLD_AFTER_LEAVING, "exact_means_exact",
            "expected_error_is_the_error every_sample_once");
+    expect_everywhere(PLANT_FOLD_AFTER_LEAVING, "exact_means_exact",
+                      "expected_error_is_the_error every_sample_once");
+}
+
+static void a_part_that_stays_what_it_was(void **state)
+{
+    (void)state;
+    expect_everywhere(PLANT_KEEP_PART, "exact_means_exact", NULL);
 }
 
 int main(void)
@@ -344,6 +352,7 @@ int main(void)
         cmocka_unit_test(sums_with_other_bits),
         cmocka_unit_test(parameters_of_which_nobody_hears),
         cmocka_unit_test(attempts_that_nobody_ends),
+        cmocka_unit_test(a_part_that_stays_what_it_was),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -275,9 +275,9 @@ static const option_entry rule_entries[] = {
     {.name = "early",
      .argument = "WHETHER",
      .help =
-         "Whether a worker that has nothing left to do sends its coded part before all are "
-         "done, and computes no more: yes (with one part, a running sum of what is credited) or "
-         "no (default)",
+         "Whether a worker that has nothing left to do sends its coded part, or begins its sum "
+         "with others, before all are done, and computes no more: yes (with one part, a running "
+         "sum of what is credited) or no (default)",
      .kind = OPTION_CHOICE,
      .choices = earlies,
      FIELD(early)},

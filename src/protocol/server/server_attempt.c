@@ -7,7 +7,7 @@
 /* Whether waiting longer is in vain. */
 static bool is_doomed(const tarry_server *server)
 {
-    if (server_vote_waits_for_more(server))
+    if (server_vote_waits_for_more(server) || server_vote_withdraws(server))
         return false;
     if (server->able == 0)
         return true;
@@ -53,7 +53,7 @@ void server_signal(tarry_server *server, uint64_t now, uint32_t worker)
     member->parts_due = member->participant ? server->asked : 0;
     member->stopped = true;
     member->signal_ns = now;
-    if (member->participant)
+    if (member->participant && server->vote == NULL)
         uploads_begin(&server->early.uploads, now);
     if (server_keeps_credited(server))
         member->signal_term = ++member->term;
@@ -72,7 +72,7 @@ void server_signal(tarry_server *server, uint64_t now, uint32_t worker)
     effect->message.term = member->term;
     effect->message.stale = fresh ? NULL : stale;
     effect->message.limit = server_signal_limit(server);
-    server_vote_address(server, &effect->message);
+    server_vote_tell(server, worker, &effect->message);
 }
 
 /* Sends every worker that is there and has not left its view of psi: those with copies in it
@@ -112,7 +112,7 @@ void server_open(tarry_server *server)
     if (server->vote == NULL)
         clear_open_stripes(server);
     else
-        server->asked = 1; /* a word on the whole */
+        server_vote_open(server);
 }
 
 static int begin_attempt(tarry_server *server, uint64_t now, uint32_t parts)
@@ -140,7 +140,6 @@ static int begin_attempt(tarry_server *server, uint64_t now, uint32_t parts)
     server->attempt_exact = coverage_recovered(server->credited, parts) == server->plan->chunks;
     server->late_ns = TARRY_NEVER;
     server->first_stripe_ns = TARRY_NEVER;
-    server_vote_begin(server);
     send_signals(server, now);
     if (server->vote != NULL) {
         server_await_parts(server, now);
@@ -270,7 +269,7 @@ int server_advance(tarry_server *server, uint64_t now)
         if (ready == 0)
             ready = parts = server_raised_parts(server);
     }
-    if (parts != 0 && server->vote != NULL && vote_exhausted(server->vote))
+    if (parts != 0 && server->vote != NULL && !server->early.open && vote_exhausted(server->vote))
         server_finish(server, now, TARRY_ERROR_LINKS);
     else if (parts != 0 && server_vote_may_begin(server))
         error = begin_attempt(server, now, parts);

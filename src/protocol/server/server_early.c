@@ -9,6 +9,10 @@
  * The parts of those who left are in the sum for good. So whoever is lost before its part is
  * complete breaks the attempt, and whoever is lost later keeps its credit until the attempt is
  * withdrawn.
+ *
+ * Where workers sum among themselves (server_vote.c), the group is settled when the attempt opens:
+ * nobody joins the round any more, the sum is not there before all have begun, and whoever of them
+ * is lost breaks the attempt.
  */
 #include "protocol/server/server_state.h"
 
@@ -88,6 +92,7 @@ static void leave(tarry_server *server, uint64_t now, uint32_t worker)
     if (!server->early.open) {
         server->attempt_scale = 1;
         server->attempt_raised = false;
+        server->attempt_start_ns = now;
         server_open(server);
         server->early.open = true;
     }
@@ -100,6 +105,8 @@ static void leave(tarry_server *server, uint64_t now, uint32_t worker)
 void server_early_leave(tarry_server *server, uint64_t now)
 {
     server_early *early = &server->early;
+    if (early->resting_count > 0 && !server_vote_may_leave(server))
+        return; /* they stay noted */
     while (early->resting_count > 0) {
         uint32_t worker = early->resting[--early->resting_count];
         server->members[worker].resting = false;
@@ -111,7 +118,7 @@ void server_early_leave(tarry_server *server, uint64_t now)
 bool server_early_stands(const tarry_server *server, uint32_t worker)
 {
     const server_member *member = &server->members[worker];
-    return server->early.open && member->left && member->parts_due == 0;
+    return server->early.open && server->vote == NULL && member->left && member->parts_due == 0;
 }
 
 /* Whether somebody could compute the chunk if the attempt were withdrawn. */
@@ -143,11 +150,14 @@ void server_early_review(tarry_server *server)
     if (!server->early.open || server->broken)
         return;
     uint32_t chunks = server->plan->chunks;
-    if (server->hopeless_count > 0 || server->able == 0)
-        server->broken = is_held_up(server);
-    for (uint32_t chunk = 0; chunk < chunks && server->hopeless_count > 0 && !server->broken;
-         chunk++)
-        server->broken = bitset_test(server->hopeless, chunk) && would_be_possible(server, chunk);
+    bool needed = (server->hopeless_count > 0 || server->able == 0) &&
+                  (is_held_up(server) || server_vote_waits_for_more(server));
+    for (uint32_t chunk = 0; chunk < chunks && server->hopeless_count > 0 && !needed; chunk++)
+        needed = bitset_test(server->hopeless, chunk) && would_be_possible(server, chunk);
+    if (needed && server->vote != NULL)
+        server_vote_give_up(server);
+    else
+        server->broken = needed;
 }
 
 /* What stood for the attempt is in no other. */

@@ -131,7 +131,7 @@ static int suppose_without_late(tarry_server *server, server_standing *out)
         stands.busy -= server_has_work(server, worker);
         stands.whole -= server->members[worker].finished == load;
         for (uint32_t slot = 0; slot < load; slot++) {
-            if (!bitset_test(server->failed, first + slot))
+            if (server_expects(server, worker, first + slot))
                 server->supposed_possible[plan->slot_chunk[first + slot]]--;
             int error = coverage_remove(server->supposed, worker, slot);
             if (error != TARRY_OK)

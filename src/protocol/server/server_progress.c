@@ -131,6 +131,7 @@ int server_joined(tarry_server *server, uint64_t now, uint32_t worker)
         .reported = member->reported,
         .late = member->late,
         .stands = member->stands && server->phase != SERVER_IDLE,
+        .resting = member->resting,
         .epoch = member->epoch + 1,
         .epoch_end = member->epoch_end,
         .pace = member->pace,

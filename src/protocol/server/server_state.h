@@ -297,6 +297,11 @@ int server_settle(tarry_server *server, uint32_t worker, uint32_t slot);
 void server_recall(tarry_server *server, uint32_t worker, uint32_t slot);
 
 /* server_early.c, for settings.early */
+/* Whether parts that leave early pass the server's card. */
+static inline bool server_takes_early_parts(const tarry_server *server)
+{
+    return server->settings.early && server->vote == NULL;
+}
 int server_early_allocate(tarry_server *server, const tarry_allocator *allocator);
 /* A round begins. */
 void server_early_start(tarry_server *server);
@@ -361,10 +366,18 @@ void server_vote_give_due(tarry_server *server);
 bool server_vote_may_begin(const tarry_server *server);
 /* Whether somebody may still be enlisted without a new arrival. */
 bool server_vote_waits_for_more(const tarry_server *server);
-/* Begins the vote of an attempt; whether the worker is a voter; what its signal says of the sum. */
-void server_vote_begin(tarry_server *server);
+/* Opens the vote of an attempt, of those who are ready; only with a vote. */
+void server_vote_open(tarry_server *server);
+/* Whether the worker is a voter that was not signalled yet. */
 bool server_vote_signals(const tarry_server *server, uint32_t worker);
-void server_vote_address(const tarry_server *server, tarry_message *signal);
+/* The voter is signalled: what the signal says of the sum. */
+void server_vote_tell(tarry_server *server, uint32_t worker, tarry_message *signal);
+/* Whether an attempt may open, or is open, before the stop rule holds. */
+bool server_vote_may_leave(const tarry_server *server);
+/* The attempt that opened so is withdrawn, once those who were told know it. */
+void server_vote_give_up(tarry_server *server);
+/* Whether it is on the way out, for that or for somebody who has failed. */
+bool server_vote_withdraws(const tarry_server *server);
 /* How long after its signals an attempt to sum among workers may take at all; TARRY_NEVER. */
 uint64_t server_vote_limit_ns(const tarry_server *server);
 int server_vote_pass_over_late(tarry_server *server, uint64_t now);

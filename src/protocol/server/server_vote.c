@@ -126,8 +126,9 @@ static int review(tarry_server *server, uint64_t now)
                 return error;
             member->behind = true;
         } else if (member->behind && may_begin(server, worker)) {
-            waits = waits || server->phase != SERVER_COMPUTING;
-            if (server->phase == SERVER_COMPUTING)
+            bool open = server->phase != SERVER_COMPUTING || server->early.open;
+            waits = waits || open;
+            if (!open)
                 enlist(server, now, worker);
         }
     }
@@ -141,6 +142,8 @@ static int leave_out_suspect(tarry_server *server, uint64_t now)
 {
     uint32_t suspect = vote_suspect(server->vote);
     bool can;
+    if (server->phase != SERVER_CODING) /* nothing was promised yet that it could do without */
+        return TARRY_OK;
     if (suspect == TARRY_NO_WORKER || !member_able(&server->members[suspect]) ||
         server->vote->present[VOTE_READY] < 3)
         return TARRY_OK;
@@ -211,6 +214,8 @@ bool server_vote_may_begin(const tarry_server *server)
 {
     if (server->vote == NULL)
         return true;
+    if (server->early.open)
+        return vote_stands(server->vote);
     if (server->settings.reproducible && server->phase == SERVER_COMPUTING &&
         server_vote_waits_for_more(server))
         return false;
@@ -243,10 +248,23 @@ static uint64_t *group_of(const tarry_server *server)
            bitset_words(server->stripes);
 }
 
-void server_vote_begin(tarry_server *server)
+/* Nobody is added to the group once the attempt is open: who can compute can vote then, and nobody
+ * else is on the way. */
+bool server_vote_may_leave(const tarry_server *server)
 {
     if (server->vote == NULL)
-        return;
+        return true;
+    if (server->early.open)
+        return vote_stands(server->vote);
+    for (uint32_t worker = 0; worker < server->plan->workers; worker++)
+        if (member_able(&server->members[worker]) && !vote_is_ready(server->vote, worker))
+            return false;
+    return vote_may_open(server->vote) && !server_vote_waits_for_more(server);
+}
+
+void server_vote_open(tarry_server *server)
+{
+    server->asked = 1; /* a word on the whole */
     uint64_t *group = group_of(server);
     bitset_clear(group, server->plan->workers);
     server->result.voters = 0;
@@ -260,16 +278,29 @@ void server_vote_begin(tarry_server *server)
 
 bool server_vote_signals(const tarry_server *server, uint32_t worker)
 {
-    return server->vote == NULL || bitset_test(group_of(server), worker);
+    return server->vote == NULL || server->vote->members[worker].answer == VOTE_UNTOLD;
 }
 
-void server_vote_address(const tarry_server *server, tarry_message *signal)
+void server_vote_tell(tarry_server *server, uint32_t worker, tarry_message *signal)
 {
     if (server->vote == NULL)
         return;
+    vote_tell(server->vote, worker);
+    signal->early = server->early.open;
     signal->group = group_of(server);
     signal->sum = server->vote->pending;
     signal->scale = server->attempt_scale;
+}
+
+void server_vote_give_up(tarry_server *server)
+{
+    if (vote_stands(server->vote))
+        vote_give_up(server->vote);
+}
+
+bool server_vote_withdraws(const tarry_server *server)
+{
+    return server->vote != NULL && server->early.open && !vote_stands(server->vote);
 }
 
 uint64_t server_vote_limit_ns(const tarry_server *server)

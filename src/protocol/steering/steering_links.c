@@ -49,6 +49,14 @@ static bool is_all_begun(const tarry_server *server)
     return true;
 }
 
+/* In a sum among workers those who leave save no more than half of its time, and that only where it
+ * is coding and copying that takes it (docs/collective.md). */
+static bool saves_more_in_a_sum(const tarry_server *server)
+{
+    const steering *it = server->steering;
+    return it->prior_ns > 0 && server->part_time.mean >= 2 * it->prior_ns;
+}
+
 /*
  * All who rest at the end of a round together can shorten it by a chunk's time or so; all who
  * leave, by a part's time each. Where nothing is known of parts yet the first that rests once all
@@ -61,6 +69,8 @@ bool steering_may_leave(const tarry_server *server, uint32_t worker)
         return true;
     if (!rests(server, worker))
         return false;
+    if (server->vote != NULL)
+        return saves_more_in_a_sum(server);
     double part = part_ns(server);
     if (!server->early.uploads.known && !(part > 0))
         return !server->early.open && is_all_begun(server);
@@ -78,7 +88,7 @@ static void order_by_way(tarry_server *server)
 
 void links_begin_round(tarry_server *server)
 {
-    if (!server->settings.early)
+    if (!server_takes_early_parts(server))
         return;
     steering *it = server->steering;
     for (uint32_t worker = 0; worker < server->plan->workers; worker++)
@@ -169,7 +179,7 @@ void links_report(tarry_server *server, uint32_t worker)
 {
     steering *it = server->steering;
     double first, apart;
-    if (!server->settings.early || server_ended(&server->members[worker]) != 2 ||
+    if (!server_takes_early_parts(server) || server_ended(&server->members[worker]) != 2 ||
         it->workers[worker].way_ns > 0 || !fit_ways(server, &first, &apart))
         return;
     if (it->apart_ns == 0) {
@@ -192,7 +202,7 @@ void links_report(tarry_server *server, uint32_t worker)
 void links_end_round(tarry_server *server)
 {
     const double longer = 1.5;
-    if (!server->settings.early)
+    if (!server_takes_early_parts(server))
         return;
     steering *it = server->steering;
     double longest = 0;

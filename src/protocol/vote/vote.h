@@ -31,6 +31,7 @@ typedef enum vote_presence {
 /* What a worker has answered in the attempt. */
 typedef enum vote_answer {
     VOTE_NONE,      /* it is no voter */
+    VOTE_UNTOLD,    /* its signal has yet to go out */
     VOTE_WAITING,   /* it has not answered yet */
     VOTE_FAILED,    /* its engine failed */
     VOTE_REFETCHES, /* an order to fetch the sum is out */
@@ -169,8 +170,16 @@ void vote_round(vote *it);
 bool vote_may_open(const vote *it);
 /* Whether the round has had all its attempts. */
 bool vote_exhausted(const vote *it);
-/* Begins an attempt of those in `group` (a bit per worker; ready ones): sets `pending`. */
+/* Begins an attempt of those in `group` (a bit per worker; ready ones): sets `pending`. Nobody has
+ * been told yet. */
 void vote_open(vote *it, const uint64_t *group);
+/* The signal goes out to a voter that was not told yet. */
+void vote_tell(vote *it, uint32_t worker);
+/* Whether the attempt is open, and nobody in it has failed. */
+bool vote_stands(const vote *it);
+/* The attempt, in which somebody is told and somebody is not, is not wanted any more: as if one in
+ * it had failed. */
+void vote_give_up(vote *it);
 /* The attempt is given up: the round ends without a sum. */
 void vote_close(vote *it);
 

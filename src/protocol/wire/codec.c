@@ -20,6 +20,7 @@ enum {
     FLAG_GROUP = 1 << 3, /* of a SIGNAL, which tells no fate */
     FLAG_STALE = 1 << 4,
     FLAG_DROPPED = 1 << 5,
+    FLAG_EARLY = 1 << 5, /* of a SIGNAL, the same */
     FLAG_TERM = 1 << 6,
     FLAG_RECALLED = 1 << 7,
     FLAGS_OF_SETS = FLAG_FIRST | FLAG_BARRED | FLAG_STALE | FLAG_RECALLED,
@@ -41,7 +42,7 @@ enum { SLOT_SETS = sizeof(slot_sets) / sizeof(slot_sets[0]) };
 /* Which flags a frame of the type can have. */
 static const uint8_t type_flags[] = {
     [TARRY_MESSAGE_ROUND] = FLAG_FIRST | FLAG_BARRED,
-    [TARRY_MESSAGE_SIGNAL] = FLAG_LIMIT | FLAG_GROUP | FLAG_STALE | FLAG_TERM,
+    [TARRY_MESSAGE_SIGNAL] = FLAG_LIMIT | FLAG_GROUP | FLAG_STALE | FLAG_EARLY | FLAG_TERM,
     [TARRY_MESSAGE_RESUME] = FLAG_FIRST | FLAG_BARRED | FLAG_TERM,
     [TARRY_MESSAGE_NEWS] =
         FLAG_FIRST | FLAG_BARRED | FLAG_CREDITED | FLAG_DROPPED | FLAG_TERM | FLAG_RECALLED,
@@ -110,6 +111,7 @@ static unsigned flags_of(const tarry_message *message)
     if (signal) {
         flags |= message->limit != 0 ? FLAG_LIMIT : 0;
         flags |= message->group != NULL ? FLAG_GROUP : 0;
+        flags |= message->group != NULL && message->early ? FLAG_EARLY : 0;
     } else if (codec_votes(message->type)) {
         bool wants = wants_digests(message->type);
         flags |= wants && message->digests ? FLAG_DIGESTS : 0;
@@ -320,6 +322,14 @@ static void get_group(cursor *from, tarry_message *signal)
     from->at += CODEC_GROUP_BYTES;
 }
 
+/* Whether what the flags say goes together. */
+static bool flags_agree(tarry_message_type type, unsigned flags)
+{
+    if (type == TARRY_MESSAGE_SIGNAL)
+        return !(flags & FLAG_EARLY) || (flags & FLAG_GROUP);
+    return (flags & (FLAG_CREDITED | FLAG_DROPPED)) != (FLAG_CREDITED | FLAG_DROPPED);
+}
+
 int codec_decode(const codec_shape *shape, const uint8_t *frame, size_t size, uint64_t *words,
                  tarry_message *message)
 {
@@ -334,8 +344,7 @@ int codec_decode(const codec_shape *shape, const uint8_t *frame, size_t size, ui
     uint16_t sequence_or_parts = (uint16_t)bytes_get(frame + 2, 2);
     if ((flags & ~(unsigned)type_flags[type]) != 0 || (has_parts(type) && sequence_or_parts == 0) ||
         (sequence_or_parts != 0 && !has_parts(type) && !has_sequence(type)) ||
-        size != size_of(shape, type, flags) ||
-        (flags & (FLAG_CREDITED | FLAG_DROPPED)) == (FLAG_CREDITED | FLAG_DROPPED))
+        size != size_of(shape, type, flags) || !flags_agree(type, flags))
         return TARRY_ERROR_FORMAT;
 
     /* What lies behind the header first, as nothing is set by a frame that is damaged. */
@@ -362,6 +371,7 @@ int codec_decode(const codec_shape *shape, const uint8_t *frame, size_t size, ui
     *message = (tarry_message){
         .type = type,
         .failed = !signal && (flags & FLAG_FAILED) != 0,
+        .early = signal && (flags & FLAG_EARLY) != 0,
         .limit = limit,
         .epoch = (uint32_t)bytes_get(frame + 4, 4),
         .round = bytes_get(frame + 8, 8),

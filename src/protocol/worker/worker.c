@@ -96,6 +96,12 @@ static void cancel_computing(tarry_worker *worker)
     worker->computing = false;
 }
 
+void worker_stop(tarry_worker *worker)
+{
+    cancel_computing(worker);
+    worker->stopped = true;
+}
+
 /* One stripe at a time, so that a new signal or round is heard in between. */
 static void encode_next(tarry_worker *worker)
 {
@@ -360,8 +366,7 @@ static int take_news(tarry_worker *worker, const tarry_message *message)
     set_term(worker, message);
     if (worker_keeps_credited(worker) && message->attempt > worker->heard) {
         /* Faster than the signal, which decides on what was reported before it: nothing more is. */
-        cancel_computing(worker);
-        worker->stopped = true;
+        worker_stop(worker);
     }
     if (!worker->stopped)
         worker_go_on(worker);

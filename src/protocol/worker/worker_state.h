@@ -58,6 +58,7 @@ struct tarry_worker {
     bool contributes; /* its part of this attempt is not zeros */
     uint64_t *group;  /* a bit per worker of the plan: those of this attempt */
     double scale;     /* of it */
+    bool early;       /* others are told of it later */
 
     tarry_effect *items;
     size_t capacity;
@@ -88,6 +89,8 @@ void worker_compute_next(tarry_worker *worker);
 /* Drops what is barred, begins what comes next, and tells the server if that changed anything:
  * what it knows of this worker may be older. */
 void worker_go_on(tarry_worker *worker);
+/* No chunk is begun until RESUME or the next round, and the one in progress is dropped. */
+void worker_stop(tarry_worker *worker);
 /* What the arrival before was told and has done is nothing to this one. */
 void worker_arrive(tarry_worker *worker, uint32_t epoch);
 

@@ -47,6 +47,8 @@ int worker_vote_order(tarry_worker *worker, const tarry_message *order)
         worker_arrive(worker, order->epoch);
     else if (!says.rejects && worker->vote.task != MEMBER_ENCODES)
         bitset_clear(worker->pending, worker->stripes);
+    if (!says.rejects && worker_steps(worker))
+        worker_stop(worker); /* the round is over, and its parameters are about to go */
     return carry_out(worker, &says);
 }
 
@@ -78,6 +80,7 @@ bool worker_vote_signalled(tarry_worker *worker, const tarry_message *signal, ta
     carry_out(worker, &says);
     memcpy(worker->group, signal->group, bitset_words(worker->plan->workers) * sizeof(uint64_t));
     worker->scale = signal->scale;
+    worker->early = signal->early;
     return true;
 }
 
@@ -92,6 +95,7 @@ void worker_vote_reduce(tarry_worker *worker)
     effect->parts = worker->parts;
     effect->scale = worker->scale;
     effect->empty = !worker->contributes;
+    effect->early = worker->early;
 }
 
 void worker_vote_end(tarry_worker *worker)

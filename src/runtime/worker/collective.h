@@ -50,6 +50,7 @@ typedef struct collective_sum {
     uint32_t parts;
     double scale;
     const float *part; /* own, borrowed until the order has ended; NULL: zeros */
+    bool early;        /* as in tarry_engine_sum */
 } collective_sum;
 
 /* Starts nothing, and makes the replica's parameters the current snapshot. Errors: NO_MEMORY,

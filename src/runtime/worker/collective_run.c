@@ -144,6 +144,7 @@ static void run_reduce(collective *self)
         .part = order->reduce.part,
         .weights = self->weights,
         .sum = self->sum,
+        .early = order->reduce.early,
         .came = on_came,
         .user = self,
     };

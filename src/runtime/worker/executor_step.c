@@ -237,6 +237,7 @@ static void begin_order(executor *self, const tarry_effect *effect)
                                      .parts = effect->parts,
                                      .scale = effect->scale,
                                      .part = effect->empty ? NULL : seat->coded,
+                                     .early = effect->early,
                                  });
         break;
     case TARRY_EFFECT_FETCH:

@@ -105,6 +105,7 @@ typedef enum plant {
     PLANT_ANY_DIGEST,   /* sums with other bits pass as the same */
     PLANT_NO_STATES,    /* nobody hears of the workers' parameters */
     PLANT_NO_LIMIT,     /* an attempt that nobody answers goes on */
+    PLANT_KEEP_PART,    /* another attempt sums what was encoded for the one before */
 } plant;
 
 /* One of the plans of a world, and what its chunks are made of. */

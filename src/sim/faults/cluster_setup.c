@@ -108,7 +108,6 @@ static void draw_everywhere(cluster *it)
     tarry_server_settings *settings = &it->settings;
     settings->sum = TARRY_SUM_EVERYWHERE;
     settings->voters_grace_ns = draws_between(&it->draws, DRAW_SETUP, 2, 1, 4000);
-    settings->early = false;
     it->everywhere = true;
     if (settings->fill == TARRY_FILL_STALE)
         settings->fill = TARRY_FILL_SCALE;

@@ -249,7 +249,7 @@ void cluster_encoded(cluster *it, const cluster_item *done)
         cluster_transmit(it, ITEM_TO_SERVER, done->worker, &message, &done->part);
     if (done->machine != node->machines)
         return;
-    if (it->everywhere)
+    if (it->everywhere && !(cluster_planted(it, PLANT_KEEP_PART) && done->attempt > 1))
         node->replica.part = done->part;
     cluster_step_worker(it, done->worker,
                         &(tarry_event){.type = TARRY_EVENT_ENCODED,

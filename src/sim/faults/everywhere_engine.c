@@ -212,6 +212,7 @@ void everywhere_step(cluster *it, uint32_t worker, const tarry_effect *effect)
 {
     replica *own = &it->nodes[worker].replica;
     begin(it, worker, TASK_STEP, &effect->sum);
+    it->nodes[worker].computes = false;
     invariants_of_stepping(it, worker, &effect->sum);
     if (it->broken != NULL)
         return;

@@ -67,14 +67,15 @@ static void check_verdict(cluster *it, const tarry_effects *effects, model_verdi
     server_model *model = &it->model;
     if (it->everywhere)
         model->broken =
-            model->phase == MODEL_CODING && (actual != VERDICT_WAIT || calls_back(it, effects));
+            (model->phase == MODEL_CODING && (actual != VERDICT_WAIT || calls_back(it, effects))) ||
+            (model->phase == MODEL_COMPUTING && (model->broken || invariants_see_void(it)));
     else if (model->phase == MODEL_CODING && !model->broken && actual != VERDICT_WAIT)
         invariants_of_lateness(it, effects);
     bool chooses =
         model->phase == MODEL_COMPUTING || (model->phase == MODEL_CODING && model->broken);
     if (chooses)
         model_give_up_stripes(model, it->now);
-    model->broken = model->broken || model_is_stuck(model);
+    model->broken = model->broken || (!it->everywhere && model_is_stuck(model));
     if (model->broken) {
         it->withdrawn += model->open;
         model_withdraw(model);
@@ -88,7 +89,8 @@ static void check_verdict(cluster *it, const tarry_effects *effects, model_verdi
     if (chooses && model->ready == TARRY_NEVER && anyone_counts(model) &&
         model_pick(model, it->now, UINT32_MAX) != 0)
         model->ready = it->now;
-    if (chooses && actual == VERDICT_WAIT && it->everywhere && invariants_allow_waiting(it))
+    if (chooses && actual == VERDICT_WAIT && it->everywhere &&
+        (invariants_allow_waiting(it) || invariants_see_failing(it)))
         return;
     if (chooses && actual == VERDICT_WAIT && model_may_wait(model, it->now)) {
         it->waits++;
@@ -276,7 +278,7 @@ static void check_signal(cluster *it, const tarry_effects *effects)
     if (cleared != (opened || it->everywhere ? 0 : open))
         invariant_broken(it, "complete_stripes_stand", "cleared %#x, open %#x", cleared, open);
     if (it->everywhere)
-        invariants_of_group(it, told);
+        invariants_of_group(it, told, opened);
     else if (told != present)
         invariant_broken(it, "everyone_hears_the_signal", "%#x of %#x", told, present);
 }

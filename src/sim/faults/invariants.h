@@ -75,8 +75,14 @@ bool invariants_of_vote(cluster *it, const tarry_event *event, bool should_take,
 /* Whether the server may wait although the stop rule holds, or can't be met: for others who are
  * there, and get the last state. */
 bool invariants_allow_waiting(const cluster *it);
-/* An attempt begins with these workers. */
-void invariants_of_group(cluster *it, uint32_t told);
+/* Whether the attempt that opened before the stop rule held is void; whether it is open, but one in
+ * its group has failed or is gone, or those who left are needed. */
+bool invariants_see_void(const cluster *it);
+bool invariants_see_failing(const cluster *it);
+/* An attempt opens before the stop rule holds. */
+void invariants_of_opening(cluster *it);
+/* An attempt begins with these workers, or, if it had opened before, goes on with them. */
+void invariants_of_group(cluster *it, uint32_t told, bool opened);
 /* Whether the step ends the run, for lack of links, state or equal digests: there is a reason then.
  */
 bool invariants_of_end(cluster *it, const tarry_effects *effects);

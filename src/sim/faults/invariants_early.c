@@ -19,7 +19,8 @@ bool invariants_leaving(const cluster *it, const tarry_effects *effects)
 bool invariants_nobody_stays(const cluster *it)
 {
     const server_model *model = &it->model;
-    bool stays = !model->open || model->broken || model_is_stuck(model);
+    bool stays = !model->open || model->broken || model_is_stuck(model) ||
+                 (it->everywhere && invariants_see_failing(it));
     for (uint32_t worker = 0; worker < it->workers; worker++)
         stays = stays || (model->members[worker].present && !model->members[worker].left);
     return !stays && model_decide(model, it->now, false) == VERDICT_SIGNAL;
@@ -29,6 +30,8 @@ bool invariants_nobody_stays(const cluster *it)
 static void check_who_stays(cluster *it)
 {
     const server_model *model = &it->model;
+    if (it->everywhere && (invariants_allow_waiting(it) || invariants_see_failing(it)))
+        return; /* no attempt may open */
     for (uint32_t worker = 0; worker < it->workers; worker++)
         if (it->settings.pick == TARRY_PICK_PLAN && model_may_leave(model, worker))
             invariant_broken(it, "who_is_done_leaves", "worker %u stays", worker);
@@ -39,7 +42,7 @@ void invariants_of_leaving(cluster *it, const tarry_effects *effects)
     server_model *model = &it->model;
     bool first = !model->open;
     uint32_t all = (UINT32_C(1) << model->stripes) - 1, cleared = 0;
-    uint32_t wanted = first ? all & ~model->complete : 0;
+    uint32_t wanted = first && !it->everywhere ? all & ~model->complete : 0;
     for (size_t i = 0; i < effects->count; i++) {
         const tarry_effect *effect = &effects->items[i];
         if (effect->type == TARRY_EFFECT_CLEAR)
@@ -48,6 +51,8 @@ void invariants_of_leaving(cluster *it, const tarry_effects *effects)
             continue;
         if (!model_may_leave(model, effect->worker))
             invariant_broken(it, "leaves_who_is_not_needed", "worker %u", effect->worker);
+        if (it->everywhere && !model->open)
+            invariants_of_opening(it);
         model_leave(model, it->now, effect->worker);
         it->left_early++;
         invariants_of_psi(it, effect);

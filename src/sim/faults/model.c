@@ -329,7 +329,7 @@ void model_tell(server_model *it, uint32_t worker)
 static void lose(server_model *it, uint32_t worker)
 {
     model_member *member = &it->members[worker];
-    if (it->open && member->left && member->due == 0) {
+    if (it->open && member->left && member->due == 0 && !is_everywhere(it)) {
         member->stands = member->kept;
         member->kept = 0;
     }

@@ -49,7 +49,7 @@ void model_leave(server_model *it, uint64_t now, uint32_t worker)
     it->senders |= bit(worker);
     member->left = member->participant = true;
     member->signalled = now;
-    member->due = stripes;
+    member->due = it->settings.sum == TARRY_SUM_SERVER ? stripes : 0;
     member->signal_term = ++member->term;
     it->result.workers_early++;
 }

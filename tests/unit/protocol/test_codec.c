@@ -80,6 +80,7 @@ static void draw(random_stream *stream, tarry_message_type type, sample *drawn)
     drawn->message.fetched = random_below(stream, 2) == 1;
     drawn->message.digests = random_below(stream, 2) == 1;
     drawn->message.group = random_below(stream, 2) == 1 ? drawn->group : NULL;
+    drawn->message.early = random_below(stream, 2) == 1;
     drawn->message.psi = drawn->psi;
     drawn->message.stripes = drawn->stripes;
     drawn->message.first = random_below(stream, 2) == 1 ? drawn->first : NULL;
@@ -129,6 +130,7 @@ static void assert_same_vote(const tarry_message *read, const tarry_message *sen
     bool sum = type > TARRY_MESSAGE_ASK, state = type == TARRY_MESSAGE_STATE;
     assert_same_set(read->group, group ? sent->group : NULL, shape->workers);
     assert_true(read->scale == (group ? sent->scale : 0));
+    assert_int_equal(read->early, group && sent->early);
     assert_same_sum(&read->sum, &sent->sum, sum || group, sum);
     assert_same_sum(&read->last, &sent->last, state, state);
     assert_true(read->state == (state ? sent->state : 0));
@@ -296,6 +298,9 @@ static void votes_have_the_documented_bytes(void **state)
                               0x12, 0x11, 0x24, 0x23, 0x22, 0x21, 0, 0, 0,    0,
                               0x80, 0x84, 0x2e, 0x41, 0xa5, 2,    5, 3, 1};
     assert_memory_equal(frame + 24, signal, sizeof(signal));
+    message.early = true;
+    codec_encode(&shape, &message, frame);
+    assert_int_equal(frame[1], 8 + 32);
 
     message.type = TARRY_MESSAGE_FAILED;
     message.from = 0x31323334;
@@ -316,6 +321,23 @@ static void votes_have_the_documented_bytes(void **state)
     assert_int_equal(frame[24], 1);
     assert_memory_equal(frame + 48, signal, 16);
     assert_memory_equal(frame + 72, ((const uint8_t[]){0x42, 0x41, 0, 0, 0, 0, 0, 0}), 8);
+}
+
+/* Nobody is told before others where the server makes the sum. */
+static void early_without_a_group_is_refused(void **state)
+{
+    (void)state;
+    codec_shape shape = {.psi_bits = 10, .stripes = 3, .slots = 4, .workers = 5};
+    const uint64_t bits = 0;
+    const tarry_message signal = {
+        .type = TARRY_MESSAGE_SIGNAL, .parts = 1, .psi = &bits, .stripes = &bits};
+    uint8_t frame[MAX_FRAME];
+    uint64_t words[MAX_WORDS];
+    tarry_message read;
+    codec_encode(&shape, &signal, frame);
+    frame[1] |= 32;
+    assert_int_equal(codec_decode(&shape, frame, codec_size(&shape, &signal), words, &read),
+                     TARRY_ERROR_FORMAT);
 }
 
 /* A sum among workers without a step, and a scale that is no number above 0. */
@@ -540,6 +562,7 @@ int main(void)
         cmocka_unit_test(frames_have_the_documented_bytes),
         cmocka_unit_test(votes_have_the_documented_bytes),
         cmocka_unit_test(frames_without_meaning_are_refused),
+        cmocka_unit_test(early_without_a_group_is_refused),
         cmocka_unit_test(sums_without_meaning_are_refused),
         cmocka_unit_test(limits_without_meaning_are_refused),
         cmocka_unit_test(kept_sets_outlive_the_message),

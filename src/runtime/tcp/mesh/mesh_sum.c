@@ -146,6 +146,10 @@ void mesh_sum_look(mesh *self, uint64_t now_ns)
     mesh_sum *sum = &self->sum;
     if (!sum->runs || !mesh_pace_stands(&sum->pace, now_ns))
         return;
+    if (sum->asked.early && sum->begun < sum->count) { /* who has not begun may still compute */
+        mesh_pace_moves(&sum->pace, now_ns);
+        return;
+    }
     uint32_t suspect = sum->count;
     for (uint32_t i = 0; i < sum->count; i++)
         if (owes(sum, i) &&

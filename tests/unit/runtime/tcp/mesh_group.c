@@ -87,6 +87,7 @@ static void start(mesh_group *group, uint32_t place, const sum_case *of, float *
         .part = of->part[place],
         .weights = of->weights,
         .sum = sum,
+        .early = group->early,
         .came = watch != NULL ? sum_watch_came : NULL,
         .user = watch,
     };

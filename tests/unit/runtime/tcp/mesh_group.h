@@ -15,6 +15,7 @@ typedef struct mesh_group {
     mesh *members[MESH_GROUP_MOST];
     uint64_t epoch, step;
     const char *const *credentials; /* [count]; NULL: plain text */
+    bool early;                     /* who begins from here on begins before others are told to */
 } mesh_group;
 
 /* Asserts that all can be made. */

@@ -277,6 +277,19 @@ static void wait_for_all_but(const mesh_group *group, uint32_t idle, uint32_t wa
     }
 }
 
+/* All but `idle` begin the next sum, into `sums`, which are made. */
+static void begin_all_but(mesh_group *group, uint32_t idle, const sum_case *of, float *sums[FEW])
+{
+    group->step++;
+    for (uint32_t i = 0; i < FEW; i++) {
+        if (i == idle)
+            continue;
+        sums[i] = calloc(of->dimension, sizeof(float));
+        assert_non_null(sums[i]);
+        mesh_group_start(group, i, of, sums[i]);
+    }
+}
+
 static void is_suspected(size_t dimension, uint32_t idle, uint32_t watcher)
 {
     mesh_group group;
@@ -286,14 +299,7 @@ static void is_suspected(size_t dimension, uint32_t idle, uint32_t watcher)
     mesh_group_make(&group, FEW, NULL);
     mesh_group_form(&group);
     mesh_group_sum(&group, of);
-    group.step++;
-    for (uint32_t i = 0; i < FEW; i++) {
-        if (i == idle)
-            continue;
-        sum[i] = calloc(dimension, sizeof(float));
-        assert_non_null(sum[i]);
-        mesh_group_start(&group, i, of, sum[i]);
-    }
+    begin_all_but(&group, idle, of, sum);
     wait_for_all_but(&group, idle, watcher);
     look_long_after(&group, watcher);
     tarry_engine_progress progress = mesh_group_wait(&group, watcher);
@@ -314,6 +320,34 @@ static void who_never_begins_is_suspected(void **state)
     (void)state;
     is_suspected(LONG, 0, FEW - 1);
     is_suspected(1, FEW - 1, 0); /* it has no share of the sum, but a coded part */
+}
+
+/* It may still compute; once it has begun, the limit is that of all. */
+static void who_is_told_later_is_not_suspected(void **state)
+{
+    (void)state;
+    enum { IDLE = 2, WATCHER = 0 };
+    mesh_group group;
+    float *sum[FEW] = {NULL};
+    sum_case *of = sum_case_make(LONG, 1, FEW, false, test_seed(__func__, 13));
+    mesh_group_make(&group, FEW, NULL);
+    mesh_group_form(&group);
+    group.early = true;
+    begin_all_but(&group, IDLE, of, sum);
+    wait_for_all_but(&group, IDLE, WATCHER);
+    look_long_after(&group, WATCHER);
+    look_long_after(&group, WATCHER);
+    group.early = false;
+    sum[IDLE] = calloc(LONG, sizeof(float));
+    assert_non_null(sum[IDLE]);
+    mesh_group_start(&group, IDLE, of, sum[IDLE]);
+    for (uint32_t i = 0; i < FEW; i++) {
+        assert_int_equal(mesh_group_wait(&group, i).state, TARRY_ENGINE_DONE);
+        sum_case_check(of, sum[i]);
+        free(sum[i]);
+    }
+    mesh_group_free(&group);
+    sum_case_free(of);
 }
 
 /* The timer itself. */
@@ -474,6 +508,7 @@ int main(void)
         cmocka_unit_test(a_member_that_ends_fails_the_sum),
         cmocka_unit_test(one_that_is_removed_is_dropped_at_once),
         cmocka_unit_test(who_never_begins_is_suspected),
+        cmocka_unit_test(who_is_told_later_is_not_suspected),
         cmocka_unit_test(a_sum_that_stands_still_ends),
         cmocka_unit_test(who_stops_reading_is_suspected),
         cmocka_unit_test(sums_are_asked_for_in_order),
