@@ -334,7 +334,7 @@ static void *cut(void *user)
 static void connections_that_break_cost_no_sum(void **state)
 {
     (void)state;
-    bench own = {.relayed = true};
+    bench own = {.relayed = true, .silence_ns = 2000000000};
     cutter its = {.own = &own};
     pthread_t thread;
     its.stream = random_stream_make(test_seed(__func__, 17), RANDOM_TEST, 0, 0);
