@@ -18,6 +18,11 @@ struct optimizer {
     optimizer_state past;
 };
 
+uint32_t optimizer_vectors(optimizer_kind kind)
+{
+    return kind == OPTIMIZER_GD ? 0 : kind == OPTIMIZER_ADAM ? 2 : 1;
+}
+
 int optimizer_create(optimizer_kind kind, double rate, size_t dimension,
                      const tarry_allocator *allocator, optimizer **out)
 {

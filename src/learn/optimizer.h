@@ -3,6 +3,8 @@
 #define LEARN_OPTIMIZER_H
 
 #include <stddef.h>
+#include <stdint.h>
+
 #include <tarry/allocator.h>
 
 typedef enum optimizer_kind {
@@ -22,6 +24,9 @@ typedef struct optimizer_state {
     double decayed;  /* Adam: 0.9 and 0.999 to the power of the steps so far */
     double square_decayed;
 } optimizer_state;
+
+/* How many vectors of the dimension its state has. */
+uint32_t optimizer_vectors(optimizer_kind kind);
 
 /* The caller owns *out. Errors: NO_MEMORY. */
 int optimizer_create(optimizer_kind kind, double rate, size_t dimension,

@@ -3,6 +3,7 @@
 
 import gzip
 import os
+import re
 import struct
 
 from harness import TarryTest, main
@@ -40,6 +41,15 @@ class BrokenData(TarryTest):
         self.write("data.txt", "".join(f"{label} 2147483647:1\n" for label in range(1000)))
         self.check("data.txt", r"train: 2,147,483,647,000 parameters take at least \d+.*, "
                    r"and this machine has .*", "--model", "softmax", "--quiet")
+
+    def test_what_workers_hold_counts(self):
+        """Where everyone gets the sum each has that, parameters, gradient, and two vectors of the optimizer's."""
+        self.write("data.txt", "".join(f"{label} 2147483647:1\n" for label in range(1000)))
+        options = ["--data", "data.txt", "--model", "softmax", "--optimizer", "adam", "--workers", "8", "--quiet"]
+        needed = [float(re.search(r"take at least ([\d.]+) TB", self.run_tarry("train", *options, *more).err)[1])
+                  for more in ([], ["--sum", "everywhere"], ["--sum", "everywhere", "--processes"])]
+        self.assertAlmostEqual(needed[1] - needed[0], 8 * 5 * 4 * 2147483647e3 / 1e12, delta=8)
+        self.assertEqual(needed[1], needed[2])
 
     def test_libsvm(self):
         good = "+1 1:0.5 3:1\n-1 2:1\n"

@@ -116,8 +116,36 @@ class Interrupted(MachinesTest):
             os.kill(pod.pid, signal.SIGTERM)
             self.wait(pod, expected=143)
 
+    def test_pods_sum_among_themselves(self):
+        """With the credential that all share; one of them is told to end, and another comes in its place."""
+        self.write("job.conf", JOB + "sum = everywhere\n")
+        self.write("serve.conf", JOB + "sum = everywhere\nlog = run.jsonl\n")
+        places = {"STATE": self.state, "CREDENTIALS": f"{self.folder}/keys/server", "OPTIONS": "../serve.conf"}
+        server = self.launch("state", "sh", script_of("server.yaml").replace(":7077", f"127.0.0.1:{self.port}"), **places)
+        workers = [self.pod(i) for i in range(2)]
+        self.await_sums_of_two(server, 1)
+        os.kill(workers[1].pid, signal.SIGTERM)
+        self.wait(workers[1], expected=75)
+        workers[1] = self.pod(1)
+        self.await_sums_of_two(server, 2)
+        self.interrupt(server, 0, "job.conf")
+        for worker in workers:
+            os.kill(worker.pid, signal.SIGTERM)
+            self.wait(worker, expected=75)
+        self.assert_same("state/report.json")
+
+    def await_sums_of_two(self, server, arrivals):
+        """Until both make a sum, the second one of which has come so often."""
+        def is_so():
+            events = self.events("state/run.jsonl")
+            came = [i for i, event in enumerate(events) if event["event"] == "joined" and event["worker"] == 1]
+            return len(came) == arrivals and any(event["event"] == "round" and event.get("sum", {}).get("voters") == 2
+                                                 for event in events[came[-1]:])
+        self.await_that(is_so, server)
+
     def pod(self, index):
-        script = script_of("workers.yaml").replace("tarry work", f"tarry work {SLOW} --quiet")
+        """Each has an address of its own in a cluster, and here a port."""
+        script = script_of("workers.yaml").replace("tarry work", f"tarry work {SLOW} --quiet").replace(":7078", ":0")
         return self.launch(f"pod{index}", "sh", script, SERVER=f"127.0.0.1:{self.port}",
                            CREDENTIALS=f"{self.folder}/keys/worker", JOB_COMPLETION_INDEX=str(index),
                            NODE=f"node-{index}")

@@ -14,6 +14,7 @@ typedef struct sum_case {
     float **
         part; /* [count]: ceil(dimension / parts) numbers each, zeros beyond the sum; NULL: zeros */
     float *weights; /* parts x count */
+    float *sum;     /* the oracle's, worked out once for all who are held to it */
 } sum_case;
 
 /* Random coded parts and weights; every third member or so has zeros if `zeros`. Asserts that there
@@ -22,8 +23,8 @@ sum_case *sum_case_make(size_t dimension, uint32_t parts, uint32_t count, bool z
                         uint64_t seed);
 void sum_case_free(sum_case *of);
 
-/* Asserts that `sum` is the case's: near the sum in double, and to the bit the one that the best
- * kernel makes of one number at a time, in the order of members. */
+/* Asserts that `sum` is the case's: to the bit the one that the best kernel makes of one number at
+ * a time, in the order of members; which is near the sum in double. */
 void sum_case_check(const sum_case *of, const float *sum);
 /* Whether it is, to the bit; for where an assertion can't be made. */
 bool sum_case_holds(const sum_case *of, const float *sum);

@@ -71,25 +71,37 @@ static int give_parameters(void *user, float *parameters)
 
 /* ---- the state as bytes ---- */
 
-static size_t regions_of(holding *own, region regions[MOST_REGIONS])
+static size_t regions_of(state_head *head, float *parameters, const optimizer_state *state,
+                         size_t dimension, region regions[MOST_REGIONS])
 {
-    const optimizer_state *state = optimizer_state_of(own->optimizer);
-    float *const vectors[] = {own->parameters, state->velocity, state->square};
+    float *const vectors[] = {parameters, state->velocity, state->square};
     size_t count = 0;
-    regions[count++] = (region){(uint8_t *)&own->head, sizeof(own->head)};
+    regions[count++] = (region){(uint8_t *)head, sizeof(*head)};
     for (size_t i = 0; i < sizeof(vectors) / sizeof(vectors[0]); i++)
         if (vectors[i] != NULL)
-            regions[count++] = (region){(uint8_t *)vectors[i], own->all->dimension * sizeof(float)};
+            regions[count++] = (region){(uint8_t *)vectors[i], dimension * sizeof(float)};
     return count;
+}
+
+static size_t own_regions(holding *own, region regions[MOST_REGIONS])
+{
+    return regions_of(&own->head, own->parameters, optimizer_state_of(own->optimizer),
+                      own->all->dimension, regions);
+}
+
+static uint64_t size_of(const region *regions, size_t count)
+{
+    uint64_t size = 0;
+    while (count > 0)
+        size += regions[--count].size;
+    return size;
 }
 
 static uint64_t state_size(void *user)
 {
     region regions[MOST_REGIONS];
-    uint64_t size = 0;
-    for (size_t count = regions_of(user, regions); count > 0; count--)
-        size += regions[count - 1].size;
-    return size;
+    size_t count = own_regions(user, regions);
+    return size_of(regions, count);
 }
 
 static state_head head_of(const holding *own)
@@ -116,7 +128,7 @@ static int save(void *user, uint64_t first, void *bytes, size_t size)
     region regions[MOST_REGIONS];
     uint8_t *to = bytes;
     own->head = head_of(own);
-    size_t count = regions_of(own, regions);
+    size_t count = own_regions(own, regions);
     for (size_t i = 0; i < count; first -= regions[i++].size) {
         if (first >= regions[i].size)
             continue;
@@ -129,12 +141,11 @@ static int save(void *user, uint64_t first, void *bytes, size_t size)
     return size == 0 ? TARRY_OK : TARRY_ERROR_ARGUMENT;
 }
 
-/* Whether it is that of a state for this holding. */
-static bool fits(const holding *own)
+/* Whether it is that of a state for these replicas. */
+static bool fits(const job_replicas *all, const state_head *head)
 {
-    const state_head wanted = head_of(own), *head = &own->head;
-    return head->order == wanted.order && head->dimension == wanted.dimension &&
-           head->optimizer == wanted.optimizer;
+    return head->order == ORDER && head->dimension == all->dimension &&
+           head->optimizer == all->of.optimizer;
 }
 
 static int load(void *user, uint64_t total, uint64_t first, const void *bytes, size_t size)
@@ -145,13 +156,13 @@ static int load(void *user, uint64_t total, uint64_t first, const void *bytes, s
     uint64_t end = first + size;
     if (total != state_size(own))
         return TARRY_ERROR_FORMAT;
-    size_t count = regions_of(own, regions);
+    size_t count = own_regions(own, regions);
     for (size_t i = 0; i < count && size > 0; first -= regions[i++].size) {
         if (first >= regions[i].size)
             continue;
         size_t length = smaller(regions[i].size - first, size);
         memcpy(regions[i].bytes + first, from, length);
-        if (i == 0 && first + length == regions[i].size && !fits(own))
+        if (i == 0 && first + length == regions[i].size && !fits(own->all, &own->head))
             return TARRY_ERROR_FORMAT;
         from += length;
         size -= length;
@@ -198,6 +209,12 @@ static int create_holding(job_replicas *self, holding *own)
     memcpy(own->parameters, of->parameters, self->dimension * sizeof(float));
     copy_state(optimizer_state_of(own->optimizer), of->state, self->dimension);
     return TARRY_OK;
+}
+
+uint64_t job_replicas_bytes(optimizer_kind kind, size_t dimension)
+{
+    enum { OWN = 2 }; /* parameters and gradient */
+    return (uint64_t)(OWN + optimizer_vectors(kind)) * dimension * sizeof(float);
 }
 
 int job_replicas_create(const job_replicas_settings *settings, uint32_t count, job_replicas **out)
@@ -270,13 +287,6 @@ int job_replicas_copy(job_replicas *self, uint8_t **bytes, uint64_t *size)
     return *bytes == NULL ? TARRY_ERROR_NO_MEMORY : save(own, 0, *bytes, (size_t)*size);
 }
 
-int job_replicas_take(job_replicas *self, uint64_t steps, const void *bytes, uint64_t size)
-{
-    holding *own = &self->items[0];
-    int error = load(own, size, 0, bytes, (size_t)size);
-    return error == TARRY_OK && own->head.steps != steps ? TARRY_ERROR_FORMAT : error;
-}
-
 void job_replicas_look(job_replicas *self, uint64_t steps, float *parameters,
                        optimizer_state *state)
 {
@@ -287,4 +297,23 @@ void job_replicas_look(job_replicas *self, uint64_t steps, float *parameters,
     pthread_mutex_unlock(&self->lock);
     memcpy(parameters, own->parameters, self->dimension * sizeof(float));
     copy_state(state, optimizer_state_of(own->optimizer), self->dimension);
+}
+
+int job_replicas_read(const job_replicas *self, uint64_t steps, const void *bytes, uint64_t size,
+                      float *parameters, optimizer_state *state)
+{
+    const uint8_t *from = bytes;
+    state_head head;
+    region regions[MOST_REGIONS];
+    size_t count = regions_of(&head, parameters, state, self->dimension, regions);
+    if (size != size_of(regions, count))
+        return TARRY_ERROR_FORMAT;
+    memcpy(&head, from, sizeof(head));
+    if (!fits(self, &head) || head.steps != steps)
+        return TARRY_ERROR_FORMAT;
+    for (size_t i = 0; i < count; from += regions[i++].size)
+        memcpy(regions[i].bytes, from, regions[i].size);
+    state->decayed = head.decayed;
+    state->square_decayed = head.square_decayed;
+    return TARRY_OK;
 }

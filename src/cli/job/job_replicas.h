@@ -2,7 +2,7 @@
 /*
  * What the workers of this process hold where everyone gets the sum: each its own parameters and
  * its own optimizer, which step on the same sums as the server would (--sum server), to the bit. A
- * server of workers elsewhere has one that none of them steps, to look at states that they have.
+ * server of workers elsewhere has one that none of them steps, for the state that they begin with.
  *
  * Workers' threads step them; another thread may look at the state after a step.
  */
@@ -28,6 +28,9 @@ typedef struct job_replicas_settings {
     const optimizer_state *state; /* of an optimizer of that kind */
 } job_replicas_settings;
 
+/* What each of them takes. */
+uint64_t job_replicas_bytes(optimizer_kind kind, size_t dimension);
+
 /* As many as the process has workers. The caller frees *out, after what calls the replicas. Errors:
  * NO_MEMORY. */
 int job_replicas_create(const job_replicas_settings *settings, uint32_t count, job_replicas **out);
@@ -39,9 +42,6 @@ const tarry_replica *job_replicas_list(const job_replicas *self);
 /* All of the first one's state, as its replica saves it; *bytes is the caller's, by
  * memory_release. Errors: NO_MEMORY. */
 int job_replicas_copy(job_replicas *self, uint8_t **bytes, uint64_t *size);
-/* The first one goes on from a state after so many steps, as a replica of the same job saves it;
- * any bytes may come in. Errors: FORMAT, with which it has no state any more. */
-int job_replicas_take(job_replicas *self, uint64_t steps, const void *bytes, uint64_t size);
 
 /*
  * Waits until one of them has taken so many steps, and copies what it has then; none may take more
@@ -49,5 +49,9 @@ int job_replicas_take(job_replicas *self, uint64_t steps, const void *bytes, uin
  */
 void job_replicas_look(job_replicas *self, uint64_t steps, float *parameters,
                        optimizer_state *state);
+/* The same of bytes of a state that should be that after so many steps, as a replica of the same
+ * job saves it; any bytes may come in. Errors: FORMAT, with nothing copied. */
+int job_replicas_read(const job_replicas *self, uint64_t steps, const void *bytes, uint64_t size,
+                      float *parameters, optimizer_state *state);
 
 #endif

@@ -286,8 +286,9 @@ int runner_round(runner *self, const float *parameters, float *sum, tarry_round_
     return error;
 }
 
-/* Brings the state of a worker over the network into the one replica that is here. */
-static int fetch_state(runner *self, uint64_t steps, uint64_t wait_ns, tarry_diagnostic *diagnostic)
+/* Gets the state of a worker over the network. */
+static int fetch_state(runner *self, uint64_t steps, uint64_t wait_ns, float *parameters,
+                       optimizer_state *state, tarry_diagnostic *diagnostic)
 {
     tarry_sum_id after;
     void *bytes;
@@ -295,7 +296,7 @@ static int fetch_state(runner *self, uint64_t steps, uint64_t wait_ns, tarry_dia
     int error = tarry_runtime_state(self->runtime, wait_ns, &after, &bytes, &size, diagnostic);
     if (error != TARRY_OK)
         return error;
-    error = job_replicas_take(self->replicas, steps, bytes, size);
+    error = job_replicas_read(self->replicas, steps, bytes, size, parameters, state);
     tarry_runtime_release_state(self->runtime, bytes);
     return error == TARRY_OK
                ? TARRY_OK
@@ -306,10 +307,10 @@ static int fetch_state(runner *self, uint64_t steps, uint64_t wait_ns, tarry_dia
 int runner_look(runner *self, uint64_t steps, uint64_t wait_ns, float *parameters,
                 optimizer_state *state, tarry_diagnostic *diagnostic)
 {
-    int error = self->network == NULL ? TARRY_OK : fetch_state(self, steps, wait_ns, diagnostic);
-    if (error == TARRY_OK)
-        job_replicas_look(self->replicas, steps, parameters, state);
-    return error;
+    if (self->network != NULL)
+        return fetch_state(self, steps, wait_ns, parameters, state, diagnostic);
+    job_replicas_look(self->replicas, steps, parameters, state);
+    return TARRY_OK;
 }
 
 int runner_replan(runner *self, const tarry_plan *next, tarry_diagnostic *diagnostic)

@@ -8,6 +8,7 @@
 #include "base/diagnostic.h"
 #include "base/memory.h"
 #include "cli/output/clock.h"
+#include "cli/runner/runner_tcp.h"
 #include "cli/text/complain.h"
 #include "cli/text/numbers.h"
 #include "cli/train/train_job_state.h"
@@ -57,6 +58,26 @@ static int create_model(train_job *job, tarry_diagnostic *why)
     return TARRY_OK;
 }
 
+/* What the workers take at least, where they are on this machine. */
+static double bytes_of_workers(const train_job *job)
+{
+    const tarry_plan *plan = job->inputs.plan;
+    double vector = (double)job->dimension * sizeof(float), workers = tarry_plan_workers(plan);
+    double bytes = 0;
+    if (job->inputs.create == runner_tcp_create)
+        return 0;
+    if (job->server.keep == TARRY_KEEP_CREDITED)
+        bytes = (double)tarry_memory_of(plan, &job->server, job->dimension).total;
+    else
+        bytes = vector * (double)tarry_plan_chunks(plan) * tarry_plan_least_parts(plan);
+    if (!sums_everywhere(job))
+        return bytes;
+    if (job->server.keep == TARRY_KEEP_ALL)
+        bytes += workers * vector; /* for the sum */
+    return bytes +
+           workers * (double)job_replicas_bytes(job->inputs.options->optimizer, job->dimension);
+}
+
 /*
  * Memory is promised freely and missing only once it is used, when the system kills someone. So
  * what every run takes at least is held against what the machine has: a wrong index in a data file,
@@ -64,14 +85,8 @@ static int create_model(train_job *job, tarry_diagnostic *why)
  */
 static int check_memory(const train_job *job, tarry_diagnostic *why)
 {
-    const tarry_plan *plan = job->inputs.plan;
-    const tarry_server_settings *server = &job->server;
-    double vectors = 3; /* see create_vectors */
-    if (server->keep == TARRY_KEEP_ALL)
-        vectors += (double)tarry_plan_chunks(plan) * tarry_plan_least_parts(plan);
-    double needed = vectors * (double)job->dimension * sizeof(float);
-    if (server->keep == TARRY_KEEP_CREDITED)
-        needed += (double)tarry_memory_of(plan, server, job->dimension).total;
+    enum { OWN = 3 }; /* see create_vectors */
+    double needed = OWN * (double)job->dimension * sizeof(float) + bytes_of_workers(job);
     long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
     if (pages <= 0 || page <= 0 || needed <= (double)pages * (double)page)
         return TARRY_OK;

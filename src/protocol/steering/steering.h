@@ -80,9 +80,14 @@ typedef struct steering {
     uint64_t *suit_set;       /* scratch: a bit per holder of a chunk */
     double apart_ns;          /* by how much each hears of a round later than the one told before;
                                  0: not known, or not so */
-    double prior_ns;          /* the median pace; 0: nothing is known */
-    uint32_t updates_seen;    /* since the prior was worked out */
-    uint64_t tick_ns;         /* when to look at resting workers again; TARRY_NEVER: not at all */
+    /* Of a round in which workers leave early, whose ways of the announcement are not known yet: */
+    uint32_t shown;        /* workers that have shown theirs */
+    uint32_t due;          /* so many have when a line is sought in them the next time */
+    uint32_t lines;        /* how often that was done */
+    bool in_line;          /* there is one */
+    double prior_ns;       /* the median pace; 0: nothing is known */
+    uint32_t updates_seen; /* since the prior was worked out */
+    uint64_t tick_ns;      /* when to look at resting workers again; TARRY_NEVER: not at all */
 } steering;
 
 struct tarry_server;

@@ -91,6 +91,8 @@ void links_begin_round(tarry_server *server)
     if (!server_takes_early_parts(server))
         return;
     steering *it = server->steering;
+    it->shown = it->due = it->lines = 0;
+    it->in_line = false;
     for (uint32_t worker = 0; worker < server->plan->workers; worker++)
         it->workers[worker].begins_ns = it->workers[worker].way_ns;
     order_by_way(server);
@@ -175,20 +177,36 @@ static void expect_beginnings(tarry_server *server, double first_ns, double apar
     }
 }
 
+/* All who are in the line. */
+static void take_ways(tarry_server *server)
+{
+    for (uint32_t worker = 0; worker < server->plan->workers; worker++)
+        if (was_told_in_turn(server, worker) && server_ended(&server->members[worker]) > 1 &&
+            !(server->steering->workers[worker].way_ns > 0))
+            take_way(server, worker);
+}
+
+/* A line is sought again when an eighth more have shown their ways: as each search takes a look at
+ * all, and an order of all, all of them together take no more than some such. */
 void links_report(tarry_server *server, uint32_t worker)
 {
+    const uint32_t share = 8;
     steering *it = server->steering;
     double first, apart;
     if (!server_takes_early_parts(server) || server_ended(&server->members[worker]) != 2 ||
-        it->workers[worker].way_ns > 0 || !fit_ways(server, &first, &apart))
+        it->workers[worker].way_ns > 0)
         return;
-    if (it->apart_ns == 0) {
-        for (uint32_t other = 0; other < server->plan->workers; other++)
-            if (was_told_in_turn(server, other) && server_ended(&server->members[other]) > 1)
-                take_way(server, other);
-    } else {
+    if (it->in_line)
         take_way(server, worker);
-    }
+    if (++it->shown < it->due)
+        return;
+    it->due = it->shown + 1 + it->shown / share;
+    it->lines++;
+    if (!fit_ways(server, &first, &apart))
+        return;
+    if (!it->in_line)
+        take_ways(server);
+    it->in_line = true;
     it->apart_ns = apart;
     expect_beginnings(server, first, apart);
     order_by_way(server);

@@ -161,7 +161,7 @@ static uint64_t save(const pair *run, uint8_t bytes[1024])
     return total;
 }
 
-static void a_state_is_taken_only_after_its_step(void **state)
+static void a_state_is_read_only_after_its_step(void **state)
 {
     (void)state;
     pair run, other;
@@ -173,20 +173,28 @@ static void a_state_is_taken_only_after_its_step(void **state)
         step_worker(&run, 0, step);
     }
     uint64_t total = save(&run, bytes);
-    assert_int_equal(job_replicas_take(other.replicas, 2, bytes, total), TARRY_ERROR_FORMAT);
-    assert_int_equal(job_replicas_take(other.replicas, 3, bytes, total - 1), TARRY_ERROR_FORMAT);
-    assert_int_equal(job_replicas_take(other.replicas, 3, bytes, total), TARRY_OK);
-    float parameters[FEATURES];
-    job_replicas_look(other.replicas, 3, parameters, optimizer_state_of(other.optimizer));
+    float parameters[FEATURES] = {0}, none[FEATURES] = {0};
+    optimizer_state *read = optimizer_state_of(other.optimizer);
+    const job_replicas *its = other.replicas;
+    assert_int_equal(job_replicas_read(its, 2, bytes, total, parameters, read), TARRY_ERROR_FORMAT);
+    assert_int_equal(job_replicas_read(its, 3, bytes, total - 1, parameters, read),
+                     TARRY_ERROR_FORMAT);
+    bytes[0]++; /* of another order of bytes */
+    assert_int_equal(job_replicas_read(its, 3, bytes, total, parameters, read), TARRY_ERROR_FORMAT);
+    bytes[0]--;
+    assert_memory_equal(parameters, none, sizeof(parameters));
+    assert_int_equal(job_replicas_read(its, 3, bytes, total, parameters, read), TARRY_OK);
     assert_memory_equal(parameters, run.parameters, sizeof(parameters));
+    const optimizer_state *had = optimizer_state_of(run.optimizer);
+    assert_memory_equal(read->velocity, had->velocity, sizeof(parameters));
+    assert_memory_equal(read->square, had->square, sizeof(parameters));
+    assert_true(read->decayed == had->decayed && read->square_decayed == had->square_decayed);
     uint8_t *copied;
     uint64_t size;
-    assert_int_equal(job_replicas_copy(other.replicas, &copied, &size), TARRY_OK);
+    assert_int_equal(job_replicas_copy(run.replicas, &copied, &size), TARRY_OK);
     assert_int_equal(size, total);
     assert_memory_equal(copied, bytes, total);
     memory_release(NULL, copied);
-    bytes[0]++; /* of another order of bytes */
-    assert_int_equal(job_replicas_take(other.replicas, 3, bytes, total), TARRY_ERROR_FORMAT);
     end(&other);
     end(&run);
 }
@@ -262,7 +270,7 @@ int main(void)
         cmocka_unit_test(workers_step_as_the_server),
         cmocka_unit_test(a_state_goes_from_one_to_another),
         cmocka_unit_test(a_state_of_another_kind_is_refused),
-        cmocka_unit_test(a_state_is_taken_only_after_its_step),
+        cmocka_unit_test(a_state_is_read_only_after_its_step),
         cmocka_unit_test(the_first_state_is_drawn_by_the_seed),
         cmocka_unit_test(whoever_looks_waits_for_the_step),
     };

@@ -8,7 +8,9 @@
 #include <cmocka.h>
 #include <math.h>
 
+#include "protocol/server/server_state.h"
 #include "seed.h"
+#include "sim/world.h"
 #include "world.h"
 
 enum { WORKERS = 8, ROUNDS = 4, DIMENSION = 20000 };
@@ -16,11 +18,11 @@ enum { WORKERS = 8, ROUNDS = 4, DIMENSION = 20000 };
 /* |estimate - truth| / |truth| */
 static double error_of(const world *all)
 {
-    const float *estimate = tarry_sim_estimate(all->sim);
+    const float *found = tarry_sim_estimate(all->sim);
     const double *truth = tarry_sim_truth(all->sim);
     double error = 0, square = 0;
     for (size_t i = 0; i < all->settings.dimension; i++) {
-        error += (estimate[i] - truth[i]) * (estimate[i] - truth[i]);
+        error += (found[i] - truth[i]) * (found[i] - truth[i]);
         square += truth[i] * truth[i];
     }
     return sqrt(error / square);
@@ -99,6 +101,40 @@ static void losses_cost_no_exactness(void **state)
     assert_true(left > 0);
 }
 
+/* Announcements that come one after the other are found out by looking at all workers again and
+ * again: as they show their ways, some dozens of times in all. */
+static void ways_are_looked_at_seldom(void **state)
+{
+    (void)state;
+    enum { MANY = 2000, LOOKS = 8 * 8 + 16 }; /* 8 ln MANY, and a few at first */
+    world all;
+    world_init(&all);
+    all.plan_settings.workers = MANY;
+    all.plan_settings.chunks = 4 * MANY;
+    all.plan_settings.replication = 2;
+    all.plan_settings.design = TARRY_DESIGN_CYCLIC;
+    all.spec = "none";
+    all.settings.dimension = DIMENSION;
+    all.settings.chunk_ns = SECOND;
+    all.settings.parameter_bytes = DIMENSION * sizeof(float);
+    all.settings.link.bytes_per_second = 1000.0 * DIMENSION * sizeof(float);
+    all.settings.server_bytes_per_second = all.settings.link.bytes_per_second;
+    all.settings.server.stripe_length = DIMENSION;
+    all.settings.server.pick = TARRY_PICK_SHARE;
+    all.settings.server.keep = TARRY_KEEP_CREDITED;
+    all.settings.server.ahead = 64;
+    all.settings.server.early = true;
+    world_begin(&all);
+    tarry_round_result result = world_round(&all);
+    assert_int_equal(result.error, TARRY_OK);
+    assert_true(result.workers_early > MANY / 2);
+    const steering *it = all.sim->server->steering;
+    assert_true(it->in_line);
+    assert_in_range(it->lines, 4, LOOKS);
+    assert_in_range(it->shown, MANY / 2, MANY);
+    world_end(&all);
+}
+
 /* Where parts take no time there is nothing to gain, and nobody who could help leaves. */
 static void nobody_leaves_where_parts_take_no_time(void **state)
 {
@@ -125,6 +161,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parts_pass_the_card_while_others_compute),
         cmocka_unit_test(the_first_round_loses_nothing),
+        cmocka_unit_test(ways_are_looked_at_seldom),
         cmocka_unit_test(losses_cost_no_exactness),
         cmocka_unit_test(nobody_leaves_where_parts_take_no_time),
     };

@@ -83,16 +83,12 @@ static int form(tarry_engine *base, const tarry_engine_group *group, tarry_diagn
 {
     direct *self = of_base(base);
     bool shares;
+    self->now->methods->abandon(self->now);
     int error = look_at(self, group, &shares, diagnostic);
-    tarry_engine *next =
-        error == TARRY_OK && !shares ? mesh_engine(self->connections) : self->shared;
-    tarry_engine_member *members =
-        error == TARRY_OK ? memory_allocate(&self->allocator, group->count, sizeof(*members))
-                          : NULL;
-    if (members == NULL || next != self->now)
-        self->now->methods->abandon(self->now); /* else its `form` does */
     if (error != TARRY_OK)
         return error;
+    tarry_engine_member *members =
+        memory_allocate(&self->allocator, group->count, sizeof(*members));
     if (members == NULL)
         return diagnose_no_memory(diagnostic, "a group of workers");
     for (uint32_t i = 0; i < group->count; i++) {
@@ -107,7 +103,7 @@ static int form(tarry_engine *base, const tarry_engine_group *group, tarry_diagn
     }
     tarry_engine_group formed = *group;
     formed.members = members;
-    self->now = next;
+    self->now = shares ? self->shared : mesh_engine(self->connections);
     error = self->now->methods->form(self->now, &formed, diagnostic);
     memory_release(&self->allocator, members);
     return error;

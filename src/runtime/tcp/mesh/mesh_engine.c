@@ -8,8 +8,10 @@
 
 enum {
     NUMBER_BYTES = 4,
-    WINDOW_MOST = 32, /* blocks, of one member */
-    WINDOW_LEAST = 2,
+    AHEAD_BYTES = 2 << 20, /* of the own coded part, to all together, within: */
+    AHEAD_MOST = 16,       /* blocks to each of them */
+    AHEAD_LEAST = 2,
+    WINDOW_LEAST = 2,         /* blocks, of one member */
     WINDOWS_BYTES = 64 << 20, /* of all together, if that is enough for WINDOW_LEAST */
 };
 
@@ -46,8 +48,11 @@ static int make_group(mesh *self, uint32_t count)
     mesh_sum *sum = &self->sum;
     const tarry_allocator *from = &self->allocator;
     size_t others = count - 1, block = WIRE_BLOCK_NUMBERS;
+    size_t ahead = others > 0 ? AHEAD_BYTES / NUMBER_BYTES / block / others : 0;
+    ahead = ahead < AHEAD_LEAST ? AHEAD_LEAST : ahead > AHEAD_MOST ? AHEAD_MOST : ahead;
+    /* Who is sent something may be as far behind again. */
     size_t blocks = others > 0 ? WINDOWS_BYTES / NUMBER_BYTES / block / others : 0;
-    blocks = blocks < WINDOW_LEAST ? WINDOW_LEAST : blocks > WINDOW_MOST ? WINDOW_MOST : blocks;
+    blocks = blocks < WINDOW_LEAST ? WINDOW_LEAST : blocks > 2 * ahead ? 2 * ahead : blocks;
     sum->members = memory_allocate(from, count, sizeof(*sum->members));
     sum->workers = memory_allocate(from, count, sizeof(*sum->workers));
     sum->intake = memory_allocate(from, count, sizeof(*sum->intake));
@@ -63,6 +68,7 @@ static int make_group(mesh *self, uint32_t count)
     sum->kernel = kernel_best();
     sum->terms.places = sum->places;
     sum->window_blocks = blocks;
+    sum->ahead = (uint32_t)ahead;
     sum->count = count;
     return TARRY_OK;
 }

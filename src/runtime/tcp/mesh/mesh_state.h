@@ -68,6 +68,7 @@ struct mesh_member {
 /* What one member's numbers have come to, in the sum that runs. */
 typedef struct mesh_intake {
     uint32_t part_stripe; /* the next one of its coded part, in the own share */
+    uint32_t sent_stripe; /* the next one of the own coded part, in its share */
     uint64_t sum_block;   /* the next one of the sum, in its share: stripe * parts + part */
     float *window;        /* blocks of its coded part that are in and not decoded yet: a ring */
     uint64_t came_ns;     /* when the last one came in */
@@ -85,6 +86,7 @@ typedef struct mesh_sum {
     uint32_t *places; /* terms' */
     float *windows;   /* all intakes' */
     size_t window_blocks;
+    uint32_t ahead; /* stripes of the own coded part that may be out and not decoded here */
     const kernel *kernel;
     /* The one that runs: */
     bool runs;

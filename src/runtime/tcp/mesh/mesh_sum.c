@@ -4,7 +4,10 @@
  * long that a member's share of it is one block. Who begins says so to all, but between members of
  * which neither has a share, and is then sent its shares of their coded parts, stripe by stripe;
  * each stripe that is in from all is decoded and sent to all, so that both directions are in use
- * all the time. Members that are ahead are not read once their window is full.
+ * all the time. Coded parts go out only so far ahead of the stripe that is decoded next: a member
+ * that waits for others' numbers need not send more, and what is on its way stays in the caches.
+ * Nobody waits in a circle: who is furthest behind is sent its next stripe by all. A member that is
+ * further behind is not read once its window is full.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -146,7 +149,8 @@ void mesh_sum_look(mesh *self, uint64_t now_ns)
     mesh_sum *sum = &self->sum;
     if (!sum->runs || !mesh_pace_stands(&sum->pace, now_ns))
         return;
-    if (sum->asked.early && sum->begun < sum->count) { /* who has not begun may still compute */
+    bool all_begun = sum->begun == sum->count && has_share(sum, sum->place);
+    if (sum->asked.early && !all_begun) { /* who has not begun may still compute */
         mesh_pace_moves(&sum->pace, now_ns);
         return;
     }
@@ -197,20 +201,33 @@ static bool send_block(mesh *self, mesh_member *to, const wire_block *block, con
     return true;
 }
 
-/* The own coded part, in the share of one who has begun. */
+/* The own coded part, in the share of one who has begun, as far as that may go now. */
 static void send_part(mesh *self, uint32_t place)
 {
     mesh_sum *sum = &self->sum;
     wire_block block = {.name = sum->asked.name, .kind = WIRE_BLOCK_PART};
+    uint32_t *stripe = &sum->intake[place].sent_stripe;
     if (!sum->has[sum->place])
         return;
-    for (uint32_t stripe = 0; stripe < sum->cut.stripes; stripe++) {
-        share of = share_of(&sum->cut, stripe, sum->count, place);
+    for (; *stripe < sum->cut.stripes && *stripe < sum->stripe + sum->ahead; ++*stripe) {
+        share of = share_of(&sum->cut, *stripe, sum->count, place);
         block.first = of.first;
         block.count = of.length;
         if (of.length > 0 &&
             !send_block(self, sum->members[place], &block, sum->asked.part + of.first))
             return;
+    }
+}
+
+/* More of the own coded part, to all who have begun. */
+static void send_parts(mesh *self)
+{
+    const mesh_sum *sum = &self->sum;
+    for (uint32_t k = 1; k < sum->count; k++) {
+        uint32_t place = (sum->place + k) % sum->count; /* not all to the same one first */
+        const mesh_member *to = sum->members[place];
+        if (to != NULL && mesh_is_linked(to) && sum->intake[place].begun)
+            send_part(self, place);
     }
 }
 
@@ -274,6 +291,7 @@ static void decode(mesh *self)
         decode_stripe(sum, sum->stripe);
         send_sum(self, sum->stripe);
         sum->stripe = next_stripe(sum, sum->place, sum->stripe + 1);
+        send_parts(self);
     }
     sum->intake[sum->place].sum_block = (uint64_t)sum->stripe * sum->cut.parts;
     for (uint32_t i = 0; before != sum->stripe && i < sum->count; i++)
@@ -454,7 +472,9 @@ static void begin(mesh *self, const tarry_engine_sum *asked)
     sum->begun = 0;
     sum->stripe = next_stripe(sum, sum->place, 0);
     sum->moved = 0;
-    sum->pace.limit_ns = self->silence_ns;
+    /* Who has no share does not hear who has begun: those who do name the one that all wait for
+     * before it looks for one. */
+    sum->pace.limit_ns = has_share(sum, sum->place) ? self->silence_ns : 2 * self->silence_ns;
     mesh_pace_moves(&sum->pace, clock_now_ns());
     for (uint32_t i = 0; i < sum->count; i++) {
         mesh_intake *intake = &sum->intake[i];
@@ -463,6 +483,7 @@ static void begin(mesh *self, const tarry_engine_sum *asked)
         sum->begun += intake->begun;
         intake->came_ns = sum->pace.moved_ns;
         intake->part_stripe = next_stripe(sum, sum->place, 0);
+        intake->sent_stripe = 0;
         intake->sum_block = next_sum_block(sum, i, 0);
     }
     sum->has[sum->place] = asked->part != NULL;

@@ -52,6 +52,7 @@ typedef struct tcp_member {
     uint32_t arrivals;
     bucket entries[2]; /* how often it took its seat; and so with a credential that is bound to it,
                           which others can't use up */
+    uint64_t steps_on; /* the last sum that it was told to step on; 0: it loads, or none yet */
     bool lent;         /* it was told to load the state from here */
     bool restarted;    /* since it joined last, another process took its seat */
     wire_rack rack;    /* that it said last */

@@ -32,10 +32,14 @@ void tcp_server_note_sent(tarry_tcp_server *server, uint32_t worker, const tarry
             member->state = message->sum.step > 0 ? WIRE_WORKER_SUMMING : WIRE_WORKER_SENDING;
         server->signalled = message->sum;
         break;
+    case TARRY_MESSAGE_COMMIT:
+        member->steps_on = message->sum.step;
+        break;
     case TARRY_MESSAGE_FETCH:
         tell(server, TARRY_TCP_FETCH, worker, message);
         break;
     case TARRY_MESSAGE_LOAD:
+        member->steps_on = 0;
         tell(server, TARRY_TCP_LOAD, worker, message);
         break;
     case TARRY_MESSAGE_FINISH:
@@ -46,7 +50,6 @@ void tcp_server_note_sent(tarry_tcp_server *server, uint32_t worker, const tarry
     case TARRY_MESSAGE_ALIVE:
     case TARRY_MESSAGE_ASK:
     case TARRY_MESSAGE_BREAK:
-    case TARRY_MESSAGE_COMMIT:
     case TARRY_MESSAGE_HELD:
     case TARRY_MESSAGE_FAILED:
     case TARRY_MESSAGE_STATE:

@@ -27,8 +27,10 @@ static wire_worker_state state_of(const tarry_tcp_server *server, uint32_t worke
         tarry_server_finished(server->base.host->machine, worker) ==
             tarry_plan_load(server->base.host->plan, worker))
         state = WIRE_WORKER_RESTING;
-    if (state == WIRE_WORKER_RESTING && who != NULL &&
-        !tarry_server_ready(server->base.host->machine, worker))
+    const tarry_server *machine = server->base.host->machine;
+    bool steps = member->steps_on > 0 && member->steps_on == tarry_server_last_sum(machine).step;
+    if (state == WIRE_WORKER_RESTING && who != NULL && !steps &&
+        !tarry_server_ready(machine, worker))
         state = WIRE_WORKER_BEHIND;
     return state;
 }

@@ -178,6 +178,7 @@ void tcp_server_join(tarry_tcp_server *server, peer *who)
     member->arrivals++;
     member->restarted = false;
     member->state = WIRE_WORKER_RESTING;
+    member->steps_on = 0;
     tcp_server_notify(server, &(tarry_tcp_notice){
                                   .type = TARRY_TCP_JOINED,
                                   .round = server->base.host->round.number,
