@@ -26,7 +26,7 @@ typedef struct side {
 } side;
 
 typedef struct pair {
-    bool used, cut, reset;
+    bool used, cut;
     char seen[64]; /* the server sees it come from there */
     side sides[2];
 } pair;
@@ -50,9 +50,6 @@ static void write_address(const struct sockaddr_in *where, char text[64])
 
 static void close_pair(pair *its)
 {
-    const struct linger at_once = {.l_onoff = 1, .l_linger = 0};
-    for (int which = 0; which < 2 && its->reset; which++)
-        setsockopt(its->sides[which].fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
     close(its->sides[0].fd);
     close(its->sides[1].fd);
     its->used = false;
@@ -200,15 +197,6 @@ void relay_cut(relay *its, uint32_t which)
             its->pairs[i].cut = true;
             break;
         }
-    pthread_mutex_unlock(&its->lock);
-    wake(its);
-}
-
-void relay_reset(relay *its)
-{
-    pthread_mutex_lock(&its->lock);
-    for (uint32_t i = 0; i < MOST; i++)
-        its->pairs[i].cut = its->pairs[i].reset = its->pairs[i].used;
     pthread_mutex_unlock(&its->lock);
     wake(its);
 }

@@ -14,7 +14,6 @@
 
 #include <tarry/tcp.h>
 
-#include "base/random.h"
 #include "key_folder.h"
 #include "relay.h"
 #include "replica.h"
@@ -314,42 +313,6 @@ static void who_comes_later_loads_the_state(void **state)
 
 /* ---- workers that do not reach each other, while all reach the server ---- */
 
-typedef struct cutter {
-    bench *own;
-    random_stream stream;
-    _Atomic bool stop;
-} cutter;
-
-static void *cut(void *user)
-{
-    enum { MOST_US = 20000 };
-    cutter *its = user;
-    while (!its->stop) {
-        usleep((useconds_t)random_below(&its->stream, MOST_US));
-        relay_reset(its->own->before[random_below(&its->stream, WORKERS)]);
-    }
-    return NULL;
-}
-
-static void connections_that_break_cost_no_sum(void **state)
-{
-    (void)state;
-    bench own = {.relayed = true, .silence_ns = 2000000000};
-    cutter its = {.own = &own};
-    pthread_t thread;
-    its.stream = random_stream_make(test_seed(__func__, 17), RANDOM_TEST, 0, 0);
-    begin(&own, 100000);
-    assert_int_equal(pthread_create(&thread, NULL, cut, &its), 0);
-    run_rounds(&own, test_is_long() ? 40 : 8);
-    its.stop = true;
-    pthread_join(thread, NULL);
-    run_rounds(&own, 2);
-    if (tarry_runtime_wait(own.server, WORKERS, PATIENCE_NS, NULL) != TARRY_OK)
-        fail_msg("not all are up to date");
-    check(&own);
-    end(&own);
-}
-
 /* Of two workers the one with the larger instance connects, so that one relay is before a single
  * connection: what passes through that is the talk of these two. */
 static relay *between_two(const bench *own)
@@ -446,7 +409,6 @@ int main(void)
         cmocka_unit_test(training_in_shared_memory_is_that_of_one_thread),
         cmocka_unit_test(training_with_certificates_is_that_of_one_thread),
         cmocka_unit_test(who_comes_later_loads_the_state),
-        cmocka_unit_test(connections_that_break_cost_no_sum),
         cmocka_unit_test(two_that_hear_nothing_of_each_other_cost_no_sum),
         cmocka_unit_test(a_run_goes_on_from_a_saved_state),
     };
