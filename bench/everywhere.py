@@ -29,8 +29,8 @@ SILENCE_SECONDS = 2
 STRAGGLER_DIMENSION = 1_000_000
 SLEEP_DIMENSIONS = (1_000_000, 10_000_000)
 JOIN_AT = 5
-JOIN_STEPS = 24
-JOIN_VECTORS = (1, 3)
+JOIN_STEPS = 12
+JOIN_VECTORS = 3  # parameters, and the two of Adam
 KILL_AT = 4
 WAYS = ("tcp", "tls")
 
@@ -135,13 +135,12 @@ def waiting(options):
 
 def joining(options):
     taken = Samples()
-    cases = [(way, dimension, vectors, seconds) for way in WAYS for dimension in SLEEP_DIMENSIONS
-             for vectors in JOIN_VECTORS for seconds in (SECONDS, 0)]
+    cases = [(way, dimension, seconds) for way in WAYS for dimension in SLEEP_DIMENSIONS for seconds in (SECONDS, 0)]
     for _ in range(options.runs):
         for case in cases:
-            way, dimension, vectors, seconds = case
-            ran = steps(options, JOIN_STEPS, over=way, dimension=dimension, vectors=vectors, seconds=seconds, pieces=1,
-                        join=JOIN_AT)
+            way, dimension, seconds = case
+            ran = steps(options, JOIN_STEPS, over=way, dimension=dimension, vectors=JOIN_VECTORS, seconds=seconds,
+                        pieces=1, join=JOIN_AT)
             upset, took = ran["upset"], ran["seconds"]
             first = upset["first"] or JOIN_STEPS + 1  # of a joiner that never took part: a bound
             rounds = took[JOIN_AT - 1:first]
@@ -152,19 +151,19 @@ def joining(options):
             taken.add((*case, "over"), [(joined - upset["alone_seconds"]) / before])
             taken.add((*case, "rounds"), [first - JOIN_AT])
             taken.add((*case, "before"), [before])
-            taken.add((*case, "meanwhile"), rounds)
-            taken.add((*case, "longest"), [max(rounds)])
+            taken.add((*case, "meanwhile"), [each / before for each in rounds])
+            taken.add((*case, "longest"), [max(rounds) / before])
     rows = []
     for case in cases:
-        way, dimension, vectors, seconds = case
+        way, dimension, seconds = case
         alone, joined, over, rounds, before, meanwhile, longest = (
             taken.median(*case, name)
             for name in ("alone", "joined", "over", "rounds", "before", "meanwhile", "longest"))
-        rows.append([way, exponent(dimension), str(vectors), milliseconds(seconds), milliseconds(alone), milliseconds(joined),
-                     f"{over:.1f}", f"{rounds:.0f}", milliseconds(before), f"{meanwhile / before:.2f}",
-                     f"{longest / before:.2f}"])
-    return markdown.table(["over", "d", "vectors", "sleep, ms", "state alone, ms", "joined after, ms", "rounds past the state",
-                           "rounds without it", "round before, ms", "rounds meanwhile", "the longest"], rows)
+        rows.append([way, exponent(dimension), milliseconds(seconds), milliseconds(alone), milliseconds(joined),
+                     milliseconds(before), f"{over:.2f}", f"{rounds:.0f}", f"{meanwhile:.2f}", f"{longest:.2f}"])
+    return markdown.table(["over", "d", "sleep, ms", "state alone, ms", "joined after, ms", "round before, ms",
+                           "rounds past the state", "rounds without it", "rounds meanwhile, of before", "the longest"],
+                          rows)
 
 
 def repair(options):

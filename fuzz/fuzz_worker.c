@@ -448,6 +448,8 @@ static tarry_event draw_end(const run *its, uint8_t kind)
         .failed = its->task != TARRY_EFFECT_STEP && (kind & 0x40) != 0,
         .from = TARRY_NO_WORKER,
     };
+    if (its->task == TARRY_EFFECT_LOAD && !event.failed)
+        event.sum.step += kind >> 7; /* the source has stepped since */
     if (its->task == TARRY_EFFECT_REDUCE) {
         event.sum.digest = 1U + (kind >> 7);
         event.whole = event.failed ? (kind & 0x30) : 0;

@@ -7,7 +7,8 @@ collective = registry.Page("collective")
 collective.not_measured("clauses by number; tests/model/check_vote.py finds each", "| left out, as the model names it |")
 collective.not_measured("programs of others beside ours; bench/allreduce.py runs them all", "| sums by | best form |")
 collective.not_measured("bench/everywhere.py runs them, beside programs of others", "| steps of | balanced, ms |",
-                        "| over | d | sum alone, ms |", "| over | a waiting process, % of a core |")
+                        "| over | d | sum alone, ms |", "| over | a waiting process, % of a core |",
+                        "| over | d | sleep, ms |", "| over | d | killed in a sum |")
 registry.Page("data-formats").not_measured("a format", "| models | labels | kept |")
 registry.Page("fuzzing").not_measured("executions of the fuzzers, over days; tests/fuzz.py runs each",
                                       "| fuzzer | executions | per second |")

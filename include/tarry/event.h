@@ -207,8 +207,8 @@ typedef enum tarry_event_type {
     TARRY_EVENT_REDUCED, /* worker: the effect REDUCE ended: the sum `sum`, with its digest, is
                             held; or `failed`, and `from` is suspected, and `whole` is left */
     TARRY_EVENT_FETCHED, /* worker: the effect FETCH ended: `sum` is held, or `failed` */
-    TARRY_EVENT_LOADED,  /* worker: the effect LOAD ended: the state is that after `sum`, or
-                            `failed`, and it is what it  was */
+    TARRY_EVENT_LOADED,  /* worker: the effect LOAD ended: the state is that after `sum`, the one
+                            of the effect or of a later step; or `failed`, and it is what it was */
     TARRY_EVENT_STEPPED, /* worker: the effect STEP is carried out */
     TARRY_EVENT_LOGGED,  /* server: the effect LOG is carried out, durably */
 } tarry_event_type;
@@ -223,7 +223,7 @@ typedef struct tarry_event {
     uint32_t slot;
     bool failed;
     tarry_sum_id
-        sum; /* REDUCED, FETCHED, LOADED, STEPPED: that of the effect, with the digest; LOGGED */
+        sum; /* REDUCED, FETCHED, STEPPED: that of the effect, with the digest; LOADED; LOGGED */
     uint32_t from;  /* REDUCED that `failed`: whom the engine suspects, or TARRY_NO_WORKER */
     uint64_t whole; /* the same: its first numbers of each part that are complete all the same, a
                        multiple of 16; their digest is that of `sum` */
@@ -335,8 +335,8 @@ typedef enum tarry_effect_type {
     TARRY_EFFECT_ABANDON, /* end the REDUCE, FETCH or LOAD in progress: nothing of it is read or
                              written any more, and its event must not come any more */
     TARRY_EFFECT_FETCH,   /* get the sum `sum` from the worker `from`. FETCHED follows */
-    TARRY_EFFECT_LOAD,    /* get the state after `sum` from the worker `from`, itself: from its
-                           * checkpoint. LOADED follows
+    TARRY_EFFECT_LOAD,    /* get the state after `sum`, or after a later one, from the worker
+                           * `from`, itself: from its checkpoint. LOADED follows
                            */
     TARRY_EFFECT_STEP, /* step on the held sum `sum`. STEPPED follows; nothing is computed, encoded
                           or begun before that */

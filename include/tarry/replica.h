@@ -25,7 +25,8 @@ typedef struct tarry_replica {
     /* Writes the parameters as they are now: after creation, a step or a load. NULL: compute
      * functions get none (tarry_task.parameters is NULL). */
     int (*parameters)(void *user, float *parameters);
-    /* Bytes of the state now. */
+    /* Bytes of the state now; at most 2^48 go over a network. While another worker loads it, it is
+     * in memory once more here, and twice there. */
     uint64_t (*state_size)(void *user);
     /* Writes bytes first .. first + size - 1 of the state; pieces follow each other, and nothing
      * steps in between. The same state gives the same bytes at every worker. */

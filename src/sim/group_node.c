@@ -129,9 +129,9 @@ void group_stop(tarry_sim *sim, uint32_t id)
 
 /* ---- fetches and loads ---- */
 
-/* `bytes` come from `from`, if it has what is asked for. */
+/* `bytes` come from `from`, if it has what is asked for: `sum`, or the state after it. */
 static int transfer(tarry_sim *sim, uint32_t id, const tarry_effect *effect, bool has,
-                    uint64_t bytes, sim_event_kind kind)
+                    const tarry_sum_id *sum, uint64_t bytes, sim_event_kind kind)
 {
     network *links = &sim->network;
     uint64_t asked_ns = network_after(sim->now, links->latency_ns), first_ns;
@@ -144,22 +144,23 @@ static int transfer(tarry_sim *sim, uint32_t id, const tarry_effect *effect, boo
     sim->moved_bytes += bytes;
     sim->workers[id].replica.from = effect->from;
     sim->workers[id].replica.from_life = sim->workers[effect->from].life;
-    return end_at(sim, id, there_ns, kind, &effect->sum, false);
+    return end_at(sim, id, there_ns, kind, sum, false);
 }
 
 static int fetch(tarry_sim *sim, uint32_t id, const tarry_effect *effect)
 {
     const sim_replica *source = &sim->workers[effect->from].replica;
     sim->workers[id].replica.held = (tarry_sum_id){0};
-    return transfer(sim, id, effect, sum_id_same(&source->held, &effect->sum),
+    return transfer(sim, id, effect, sum_id_same(&source->held, &effect->sum), &effect->sum,
                     sim->settings.dimension * sizeof(float), SIM_FETCHED);
 }
 
 static int load(tarry_sim *sim, uint32_t id, const tarry_effect *effect)
 {
     const sim_replica *source = &sim->workers[effect->from].replica;
-    bool has = effect->from != id && sum_id_same(&source->last, &effect->sum);
-    return transfer(sim, id, effect, has, sim->settings.parameter_bytes, SIM_LOADED);
+    bool has = effect->from != id &&
+               (source->last.step > effect->sum.step || sum_id_same(&source->last, &effect->sum));
+    return transfer(sim, id, effect, has, &source->last, sim->settings.parameter_bytes, SIM_LOADED);
 }
 
 int group_take_effect(tarry_sim *sim, uint32_t id, const tarry_effect *effect)

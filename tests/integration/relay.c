@@ -36,7 +36,7 @@ struct relay {
     pthread_mutex_t lock;
     int listener;
     int wake[2]; /* a pipe */
-    bool ending;
+    bool ending, muted;
     uint32_t connections;
     struct sockaddr_in to;
     char address[64];
@@ -119,7 +119,7 @@ static void *run(void *argument)
         polled[0] = (struct pollfd){its->listener, POLLIN, 0};
         polled[1] = (struct pollfd){its->wake[0], POLLIN, 0};
         pthread_mutex_lock(&its->lock);
-        bool ending = its->ending;
+        bool ending = its->ending, muted = its->muted;
         for (uint32_t i = 0; i < MOST; i++) {
             pair *each = &its->pairs[i];
             if (each->used && (each->cut || ending))
@@ -129,7 +129,7 @@ static void *run(void *argument)
             of[count] = each;
             for (int which = 0; which < 2; which++)
                 polled[2 + 2 * count + (nfds_t)which] =
-                    (struct pollfd){each->sides[which].fd, wanted(each, which), 0};
+                    (struct pollfd){muted ? -1 : each->sides[which].fd, wanted(each, which), 0};
             count++;
         }
         pthread_mutex_unlock(&its->lock);
@@ -140,7 +140,7 @@ static void *run(void *argument)
         char token;
         if ((polled[1].revents & POLLIN) != 0 && read(its->wake[0], &token, 1) < 0)
             token = 0;
-        for (nfds_t i = 0; i < count; i++) {
+        for (nfds_t i = 0; i < count && !muted; i++) {
             short first = polled[2 + 2 * i].revents, second = polled[3 + 2 * i].revents;
             if (!move(of[i], 0, first, second) || !move(of[i], 1, second, first))
                 close_pair(of[i]);
@@ -197,6 +197,14 @@ void relay_cut(relay *its, uint32_t which)
             its->pairs[i].cut = true;
             break;
         }
+    pthread_mutex_unlock(&its->lock);
+    wake(its);
+}
+
+void relay_mute(relay *its, bool mute)
+{
+    pthread_mutex_lock(&its->lock);
+    its->muted = mute;
     pthread_mutex_unlock(&its->lock);
     wake(its);
 }

@@ -10,11 +10,15 @@
 
 #include <cmocka.h>
 #include <pthread.h>
+#include <unistd.h>
 
 #include <tarry/tcp.h>
 
 #include "key_folder.h"
+#include "relay.h"
 #include "replica.h"
+#include "runtime/clock.h"
+#include "seed.h"
 
 enum { WORKERS = 4, CHUNKS = 8, MOST_LOGGED = 64 };
 #define PATIENCE_NS UINT64_C(60000000000)
@@ -34,13 +38,17 @@ typedef struct member {
 struct bench {
     replica_job job;
     bool tls, shares, repeats;
+    bool relayed;        /* what workers say to each other passes through relays */
+    uint64_t silence_ns; /* 0: long */
     key_folder keys;
     tarry_plan *plan;
     tarry_runtime *server;
     char address[128];
     member members[WORKERS];
+    relay *before[WORKERS]; /* each worker, for others */
     tarry_sum_id log[MOST_LOGGED];
     size_t logged;
+    uint32_t voters; /* of the last round's last attempt */
     /* A run that goes on: this state is after that sum. */
     void *saved;
     uint64_t saved_size;
@@ -59,6 +67,14 @@ static int append(void *user, const tarry_sum_id *entry)
 }
 
 /* ---- workers ---- */
+
+/* An address of the loopback network that no other process's tests listen on. */
+static void listen_address(uint32_t id, char text[64])
+{
+    unsigned process = (unsigned)getpid();
+    snprintf(text, 64, "127.%u.%u.%u:%u", 64 + (process >> 16) % 64, (process >> 8) % 256,
+             process % 256, 20000 + (unsigned)id);
+}
 
 static int begin_job(void *user, tarry_tcp_worker *worker, const tarry_tcp_job *job,
                      uint8_t data[TARRY_DIGEST_SIZE], tarry_diagnostic *diagnostic)
@@ -103,6 +119,12 @@ static void start(bench *own, uint32_t id)
     snprintf(name, sizeof(name), "worker-%u", (unsigned)id);
     if (own->tls)
         settings.security.credentials = key_folder_member(&own->keys, 1, name);
+    char listen[64];
+    listen_address(id, listen);
+    if (own->relayed) {
+        settings.listen = listen;
+        settings.advertise = relay_address(own->before[id]);
+    }
     its->owner = own;
     its->id = id;
     if (tarry_tcp_worker_create(&settings, NULL, &its->worker, &why) != TARRY_OK)
@@ -151,7 +173,8 @@ static void begin(bench *own, size_t dimension)
     settings.server.sum = TARRY_SUM_EVERYWHERE;
     settings.server.reproducible = own->repeats;
     settings.server.pick = own->repeats ? TARRY_PICK_PLAN : TARRY_PICK_SHARE;
-    settings.server.silence_ns = UINT64_C(30000000000);
+    settings.server.silence_ns = own->silence_ns > 0 ? own->silence_ns : UINT64_C(30000000000);
+    settings.server.attempts_most = own->relayed ? 10000 : 0;
     settings.server.voters_grace_ns = own->saved != NULL ? 100000000 : PATIENCE_NS;
     settings.patience_ns = PATIENCE_NS;
     settings.share = own->shares;
@@ -169,8 +192,12 @@ static void begin(bench *own, size_t dimension)
     if (own->saved != NULL)
         go_on(own);
     snprintf(own->address, sizeof(own->address), "%s", tarry_runtime_address(own->server, 0));
-    for (uint32_t id = 0; id < WORKERS; id++)
+    for (uint32_t id = 0; id < WORKERS; id++) {
+        char listens[64];
+        listen_address(id, listens);
+        own->before[id] = own->relayed ? relay_begin(listens) : NULL;
         start(own, id);
+    }
     if (tarry_runtime_wait(own->server, WORKERS, PATIENCE_NS, &why) != TARRY_OK)
         fail_msg("%s", why.text);
 }
@@ -180,6 +207,8 @@ static void end(bench *own)
     tarry_runtime_free(own->server, true);
     for (uint32_t id = 0; id < WORKERS; id++)
         join(&own->members[id], TARRY_OK);
+    for (uint32_t id = 0; id < WORKERS && own->relayed; id++)
+        relay_end(own->before[id]);
     tarry_plan_free(own->plan);
     if (own->tls)
         key_folder_remove(&own->keys);
@@ -194,6 +223,7 @@ static void run_rounds(bench *own, int rounds)
         if (tarry_runtime_round(own->server, NULL, NULL, &result, &why) != TARRY_OK)
             fail_msg("round %d: %s", round, why.text);
         assert_true(result.exact && result.sum.step == own->logged);
+        own->voters = result.voters;
     }
 }
 
@@ -281,6 +311,50 @@ static void who_comes_later_loads_the_state(void **state)
     end(&own);
 }
 
+/* ---- workers that do not reach each other, while all reach the server ---- */
+
+/* Of two workers the one with the larger instance connects, so that one relay is before a single
+ * connection: what passes through that is the talk of these two. */
+static relay *between_two(const bench *own)
+{
+    relay *found = NULL;
+    for (uint32_t id = 0; id < WORKERS; id++) {
+        uint32_t count = relay_connections(own->before[id]);
+        if (count > 0 && (found == NULL || count < relay_connections(found)))
+            found = own->before[id];
+    }
+    assert_non_null(found);
+    return found;
+}
+
+/* Nothing comes through, and no connection breaks: the sum fails for the silence limit, and goes on
+ * without one of the two, which gets the sum that the others hold, or the state. */
+static void two_that_hear_nothing_of_each_other_cost_no_sum(void **state)
+{
+    (void)state;
+    bench own = {.relayed = true, .silence_ns = 1000000000};
+    begin(&own, 100000);
+    run_rounds(&own, 1);
+    check(&own);
+    relay *between = between_two(&own);
+    relay_mute(between, true);
+    for (int round = 0; round < (test_is_long() ? 4 : 1); round++) {
+        run_rounds(&own, 1);
+        assert_true(own.voters < WORKERS); /* all together can't make it */
+        if (tarry_runtime_wait(own.server, WORKERS, PATIENCE_NS, NULL) != TARRY_OK)
+            fail_msg("not all are up to date");
+        check(&own);
+    }
+    relay_mute(between, false);
+    run_rounds(&own, 2);
+    if (tarry_runtime_wait(own.server, WORKERS, PATIENCE_NS, NULL) != TARRY_OK)
+        fail_msg("not all are up to date");
+    check(&own);
+    end(&own);
+}
+
+/* ---- runs that go on ---- */
+
 static void save(bench *own)
 {
     tarry_diagnostic why;
@@ -335,6 +409,7 @@ int main(void)
         cmocka_unit_test(training_in_shared_memory_is_that_of_one_thread),
         cmocka_unit_test(training_with_certificates_is_that_of_one_thread),
         cmocka_unit_test(who_comes_later_loads_the_state),
+        cmocka_unit_test(two_that_hear_nothing_of_each_other_cost_no_sum),
         cmocka_unit_test(a_run_goes_on_from_a_saved_state),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

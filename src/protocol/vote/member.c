@@ -199,7 +199,7 @@ static member_says has_loaded(member *it, const tarry_event *event)
 {
     member_says says = {0};
     if (!event->failed) {
-        it->last = it->sum;
+        it->last = event->sum;
         it->held = (tarry_sum_id){0};
         it->state = event->state;
     }
@@ -243,9 +243,10 @@ member_says member_ended(member *it, const tarry_event *event)
     for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++) {
         if (ends[i].type != event->type)
             continue;
-        bool good = ends[i].task == it->task && sum_id_named(&event->sum, &it->sum) &&
+        bool same = sum_id_named(&event->sum, &it->sum) &&
                     (it->task == MEMBER_REDUCES || event->sum.digest == it->sum.digest);
-        if (!good)
+        bool later = it->task == MEMBER_LOADS && !event->failed && event->sum.step > it->sum.step;
+        if (ends[i].task != it->task || (!same && !later))
             break;
         if (it->task == MEMBER_STEPS)
             return has_stepped(it, event);

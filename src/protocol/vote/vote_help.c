@@ -33,14 +33,19 @@ uint32_t vote_find_holder(vote *it, const tarry_sum_id *sum, uint32_t other)
     return TARRY_NO_WORKER;
 }
 
-static uint32_t find_ready(vote *it)
+/* One who is ready; `rather_not` only if there is nobody else. */
+static uint32_t find_ready(vote *it, uint32_t rather_not)
 {
+    uint32_t found = TARRY_NO_WORKER;
     for (uint32_t i = 0; i < it->workers; i++) {
         uint32_t worker = it->cursor++ % it->workers;
-        if (it->members[worker].presence == VOTE_READY)
-            return worker;
+        if (it->members[worker].presence != VOTE_READY)
+            continue;
+        found = worker;
+        if (worker != rather_not)
+            break;
     }
-    return TARRY_NO_WORKER;
+    return found;
 }
 
 static void transfer(vote *it, uint64_t now, const vote_way *way, vote_presence presence,
@@ -84,7 +89,8 @@ static void help_one(vote *it, uint64_t now, uint32_t worker, const vote_way *wa
         }
     }
     if (ready)
-        transfer(it, now, way, VOTE_LOADING, worker, find_ready(it));
+        transfer(it, now, way, VOTE_LOADING, worker,
+                 find_ready(it, member->tries > 0 ? member->from : TARRY_NO_WORKER));
     else if (it->has_vectors && sum_id_same(&it->vectors, last))
         transfer(it, now, way, VOTE_LOADING, worker, worker);
 }

@@ -77,7 +77,9 @@ static bool told_state(vote *it, uint64_t now, uint32_t worker, const tarry_mess
     vote_judge(it, worker);
     if (before == VOTE_LOADING) {
         member->load_ns = now - member->ordered_ns;
-        has_tried(it, member, now, sum_id_same(&said->last, &member->ordered) && !member->strays);
+        bool later = member->has_state && said->last.step > member->ordered.step;
+        has_tried(it, member, now,
+                  (later || sum_id_same(&said->last, &member->ordered)) && !member->strays);
     } else if (before == VOTE_COMMITTING)
         has_tried(it, member, now, member->presence == VOTE_READY);
     if (member->presence == VOTE_READY && is_of_attempt(it, &member->held))

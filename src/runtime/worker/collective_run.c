@@ -277,9 +277,11 @@ static void run_load(collective *self)
 {
     exchange *others = self->settings.exchange;
     const collective_order *order = &self->order;
-    /* A source that has stepped meanwhile is asked for its newer state in another order. */
-    bool done = others->methods->load(others, order->from, &order->sum) == TARRY_OK &&
-                finish(self, &self->state) && sum_id_same(&self->state.after, &order->sum);
+    /* A source that has stepped since gives its newer state. */
+    bool done =
+        others->methods->load(others, order->from, &order->sum) == TARRY_OK &&
+        finish(self, &self->state) &&
+        (self->state.after.step > order->sum.step || sum_id_same(&self->state.after, &order->sum));
     self->end = (tarry_event){
         .type = TARRY_EVENT_LOADED,
         .sum = done ? self->state.after : order->sum,

@@ -254,13 +254,14 @@ static uint64_t transfer_end(cluster *it, uint32_t worker, bool *failed)
     return time;
 }
 
-/* The source's state as it is now, if it is the one that is asked for. */
+/* The source's state as it is now, if it is the one that is asked for, or a later one. */
 static bool take_state(const cluster *it, uint32_t worker, const tarry_effect *load, history *state)
 {
     const cluster_node *source = &it->nodes[load->from];
     const history *from = load->from == worker ? &it->saved : &source->replica.state;
     tarry_sum_id last = history_last(from);
-    if (!sum_id_same(&last, &load->sum) || (load->from != worker && source->machine == NULL))
+    if ((last.step <= load->sum.step && !sum_id_same(&last, &load->sum)) ||
+        (load->from != worker && source->machine == NULL))
         return false;
     *state = *from;
     return true;

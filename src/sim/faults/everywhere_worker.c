@@ -100,6 +100,7 @@ static void take_loaded(cluster *it, const cluster_item *due, tarry_event *event
         return;
     own->state = own->incoming;
     own->held = (tarry_sum_id){0};
+    event->sum = history_last(&own->state);
     event->state = own->digests ? history_parameters(&own->state) : 0;
     it->loads++;
     if (cluster_planted(it, PLANT_LATE_LOAD)) {

@@ -332,9 +332,10 @@ static void end_transfer(congress *it, uint32_t worker, tarry_event *event)
     }
     const tarry_sum_id none = {0};
     const tarry_sum_id *last = source->stepped == 0 ? &none : &source->history[source->stepped];
-    event->failed = fails || !sum_id_same(last, &of->sum);
+    event->failed = fails || (last->step <= of->sum.step && !sum_id_same(last, &of->sum));
     if (event->failed)
         return;
+    event->sum = *last;
     of->stepped = source->stepped;
     memcpy(of->history, source->history, sizeof(of->history));
     of->buffer = (tarry_sum_id){0};

@@ -100,6 +100,27 @@ static void a_held_sum_stays_until_the_next_signal(void **state)
     assert_true(it.held.step == 0 && sum_id_same(&it.last, &sum));
 }
 
+/* The source may have stepped since the order was given; an older state is none, nor another one.
+ */
+static void a_loaded_state_may_be_a_later_one(void **state)
+{
+    (void)state;
+    tarry_sum_id later = sum, other = sum;
+    later.step += 2;
+    other.digest++;
+    member it = holds();
+    takes(&it, TARRY_MESSAGE_LOAD, 1, sum);
+    assert_true(ends(&it, TARRY_EVENT_LOADED, other, false).rejects);
+    assert_true(ends(&it, TARRY_EVENT_LOADED, (tarry_sum_id){0}, false).rejects);
+    assert_true(ends(&it, TARRY_EVENT_LOADED, later, true).rejects);
+    member_says says = ends(&it, TARRY_EVENT_LOADED, later, false);
+    assert_true(says.answers && sum_id_same(&says.answer.last, &later));
+    assert_true(it.held.step == 0 && sum_id_same(&it.last, &later));
+    it = holds();
+    takes(&it, TARRY_MESSAGE_FETCH, 1, other);
+    assert_true(ends(&it, TARRY_EVENT_FETCHED, later, false).rejects);
+}
+
 static void a_new_order_ends_the_one_before(void **state)
 {
     (void)state;
@@ -230,6 +251,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_steps_on_what_it_holds_alone),
         cmocka_unit_test(a_held_sum_stays_until_the_next_signal),
+        cmocka_unit_test(a_loaded_state_may_be_a_later_one),
         cmocka_unit_test(a_new_order_ends_the_one_before),
         cmocka_unit_test(a_load_is_never_spared),
         cmocka_unit_test(without_the_coordinator_the_engine_goes_on),

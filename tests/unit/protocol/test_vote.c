@@ -386,6 +386,39 @@ static void only_sums_of_a_kind_are_mixed(void **state)
     end(&own);
 }
 
+/* However many load at a time: who got nothing from one asks another one. */
+static void another_source_is_asked(void **state)
+{
+    (void)state;
+    desk own;
+    uint32_t from[WORKERS];
+    begin(&own, 2);
+    tarry_sum_id last = steps(&own, 3, NULL);
+    for (uint32_t worker = 2; worker < 4; worker++) {
+        joins(&own, worker);
+        assert_true(has(&own, worker, (tarry_sum_id){.step = 9, .digest = 1}, none, 0));
+        from[worker] = expect(&own, TARRY_MESSAGE_LOAD, worker)->from;
+    }
+    for (uint32_t worker = 2; worker < 4; worker++)
+        assert_true(has(&own, worker, none, none, 0)); /* it has failed */
+    passes(&own, GRACE);
+    for (uint32_t worker = 2; worker < 4; worker++) {
+        uint32_t other = expect(&own, TARRY_MESSAGE_LOAD, worker)->from;
+        assert_true(other < 2 && other != from[worker]);
+    }
+    is_lost(&own, 0); /* the only one that is left is asked again */
+    uint32_t broken = own.last[2].from == 0 ? 2 : 3;
+    assert_int_equal(expect(&own, TARRY_MESSAGE_BREAK, broken)->from, 0);
+    assert_true(has(&own, broken, none, none, 0));
+    passes(&own, GRACE);
+    assert_int_equal(expect(&own, TARRY_MESSAGE_LOAD, broken)->from, 1);
+    assert_true(has(&own, broken, none, none, 0));
+    passes(&own, GRACE);
+    assert_int_equal(expect(&own, TARRY_MESSAGE_LOAD, broken)->from, 1);
+    assert_true(has(&own, broken, last, none, 0));
+    end(&own);
+}
+
 static void who_comes_later_is_no_voter(void **state)
 {
     (void)state;
@@ -781,6 +814,22 @@ static void rounds_wait_for_a_load_that_they_would_outrun(void **state)
     end(&own);
 }
 
+/* Its source had stepped by the time that it was asked. */
+static void a_later_state_than_was_asked_for_counts(void **state)
+{
+    (void)state;
+    desk own;
+    begin(&own, 2);
+    steps(&own, 3, NULL);
+    joins(&own, 2);
+    assert_true(has(&own, 2, (tarry_sum_id){.step = 9, .digest = 1}, none, 0));
+    expect(&own, TARRY_MESSAGE_LOAD, 2);
+    tarry_sum_id second = steps(&own, 3, NULL);
+    assert_true(has(&own, 2, second, none, 0));
+    assert_true(vote_is_ready(own.it, 2) && vote_may_open(own.it));
+    end(&own);
+}
+
 /* Not without end; and longer where it is known how long a load takes. */
 static void waiting_for_a_load_is_bounded(void **state)
 {
@@ -814,6 +863,7 @@ int main(void)
         cmocka_unit_test(what_all_have_stands),
         cmocka_unit_test(what_one_has_not_got_does_not_stand),
         cmocka_unit_test(only_sums_of_a_kind_are_mixed),
+        cmocka_unit_test(another_source_is_asked),
         cmocka_unit_test(who_comes_later_is_no_voter),
         cmocka_unit_test(who_comes_back_with_this_very_sum_votes),
         cmocka_unit_test(who_is_told_later_votes_all_the_same),
@@ -832,6 +882,7 @@ int main(void)
         cmocka_unit_test(most_are_of_all_who_will_tell),
         cmocka_unit_test(a_split_ends_after_the_grace),
         cmocka_unit_test(rounds_wait_for_a_load_that_they_would_outrun),
+        cmocka_unit_test(a_later_state_than_was_asked_for_counts),
         cmocka_unit_test(waiting_for_a_load_is_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

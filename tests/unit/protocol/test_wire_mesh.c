@@ -151,6 +151,16 @@ static const known all[] = {
      {.piece = {.request = 13, .first = 16, .count = 100}},
      {116, 0, 0, 0, 20, 0, 0, 0, 13, 0, 0, 0, 0, 0, 0, 0, 16},
      24},
+    /* A state of more bytes than 32 bits count. */
+    {WIRE_ANSWER,
+     {.answer =
+          {.request = 13, .outcome = WIRE_OUTCOME_COMES, .sum = SUM, .total = WIRE_BLOB_MOST}},
+     {72, 0, 0, 0, 19, 0, 0, 0, 13, 0, 0, 0, 1, 0, 0, 0, SUM_BYTES, 0, 0, 0, 0, 0, 0, 1},
+     80},
+    {WIRE_PIECE,
+     {.piece = {.request = 13, .first = WIRE_BLOB_MOST - 100, .count = 100}},
+     {116, 0, 0, 0, 20, 0, 0, 0, 13, 0, 0, 0, 0, 0, 0, 0, 156, 255, 255, 255, 255, 255},
+     24},
 };
 
 enum { ALL = sizeof(all) / sizeof(all[0]) };

@@ -45,6 +45,7 @@ typedef struct bench {
     float *into;
     float got[DIMENSION];
     tarry_sum_id after, held, offered;
+    uint64_t ahead; /* so many steps later is what is got */
     bool holds;
     uint8_t bytes[sizeof(float)];
     float handed; /* the state that was offered last */
@@ -225,6 +226,7 @@ static void paths_wait(exchange *paths, uint64_t until_ns, exchange_progress *pr
         progress->bytes = own->bytes;
         progress->size = sizeof(own->bytes);
         progress->after = own->after;
+        progress->after.step += own->ahead;
     }
 }
 
@@ -561,6 +563,12 @@ static void state_is_loaded_when_its_end_is_taken(void **state)
     tarry_event event = take_good(own);
     assert_int_equal(event.type, TARRY_EVENT_LOADED);
     assert_true(!event.failed && event.sum.digest == 5 && own->state == 42 && !own->holds);
+    own->ahead = 2; /* its source has stepped meanwhile */
+    collective_load(own->among, 2, &last, false);
+    await_begun(own, &own->paths, 3);
+    tell(own, &own->paths, 1);
+    event = take_good(own);
+    assert_true(!event.failed && event.sum.step == last.step + 2);
     snapshot *now = snapshots_hold(&own->pool);
     assert_true(now->parameters[0] == 42);
     snapshots_release(&own->pool, now);

@@ -168,7 +168,7 @@ static void serve(mesh_stream *stream, const tarry_sum_id *sum, const uint8_t *b
 static void serve_state(mesh *self, mesh_stream *stream)
 {
     const mesh_copy *copy = &self->copy;
-    if (copy->bytes != NULL && copy->after.step >= stream->sum.step)
+    if (copy->bytes != NULL && copy->size <= WIRE_BLOB_MOST && copy->after.step >= stream->sum.step)
         serve(stream, &copy->after, copy->bytes, copy->size);
 }
 

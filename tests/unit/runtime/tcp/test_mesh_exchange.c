@@ -363,6 +363,10 @@ static void a_state_is_lent(void **state)
         assert_memory_equal(progress.bytes, (const uint8_t *)its.held + (again == 2 ? 2 : 0),
                             STATE_BYTES);
     }
+    /* More bytes than the wire can count: nobody gets them. */
+    mesh_lend(its.group.members[1], &third, (const uint8_t *)its.held, WIRE_BLOB_MOST + 1);
+    its.taker->methods->load(its.taker, 10, &third);
+    assert_string_equal(wait_for(its.taker).why, "worker 10: it does not have it any more");
     pair_free(&its);
 }
 
