@@ -298,7 +298,7 @@ static void who_is_behind_loads_the_state(void **state)
     }
     assert_int_equal(tarry_runtime_wait(own.local, WORKERS, PATIENCE_NS, NULL), TARRY_OK);
     replica_check(&own.job, 8);
-    assert_true(own.job.replicas[2].loads == 1);
+    assert_true(own.job.replicas[2].loads > 0);
     stop(&own);
     compare(&own, expected);
     replica_job_end(&own.job);
@@ -326,7 +326,7 @@ static void who_has_other_parameters_loads(void **state)
         assert_int_equal(tarry_runtime_round(own.local, NULL, NULL, &result, NULL), TARRY_OK);
     assert_int_equal(tarry_runtime_wait(own.local, WORKERS, PATIENCE_NS, NULL), TARRY_OK);
     replica_check(&own.job, 4);
-    assert_true(own.job.replicas[2].loads == 1);
+    assert_true(own.job.replicas[2].loads > 0);
     stop(&own);
     replica_job_end(&own.job);
 }

@@ -376,12 +376,14 @@ static void waiting_ends_by_wake_and_by_time(void **state)
         assert_int_equal(progress.state, TARRY_ENGINE_RUNNING);
         pthread_join(thread, NULL);
     }
-    /* Processor time, not the time of day: a busy machine can't make this fail. */
+    /* Processor time, not the time of day: a busy machine can't make this fail. Who looks again and
+     * again takes all of it; what a thread is counted may hold a time in which its processor did
+     * something else. */
     const uint64_t wait_ns = 200000000;
     double before = thread_seconds();
     engine->methods->wait(engine, clock_from_now(wait_ns), &progress);
     assert_int_equal(progress.state, TARRY_ENGINE_RUNNING);
-    assert_true(thread_seconds() - before < 0.02 * (double)wait_ns * 1e-9);
+    assert_true(thread_seconds() - before < 0.5 * (double)wait_ns * 1e-9);
     sum_case_free(of);
     free_engines(&group);
 }
