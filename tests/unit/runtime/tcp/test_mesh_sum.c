@@ -183,6 +183,7 @@ static void a_member_that_ends_fails_the_sum(void **state)
     sum_case *of = sum_case_make(LONGER, 1, FEW, false, test_seed(__func__, 13));
     mesh_group_make(&group, FEW, NULL);
     mesh_group_form(&group);
+    mesh_group_sum(&group, of); /* all are connected, so that all hear of the end */
     group.step++;
     for (uint32_t i = 0; i < FEW; i++) {
         sum[i] = calloc(LONGER, sizeof(float));
@@ -237,25 +238,28 @@ static void one_that_is_removed_is_dropped_at_once(void **state)
 
 /* ---- sums that stand still ---- */
 
-/* As if the time were that: the member's thread looks whether its sum still moves. */
-static void look(mesh *self, void *argument)
+enum { LOOKS = 3 };
+
+/* As if time had passed since something moved last: the member's thread looks whether its sum still
+ * moves, and gives it up at the second look that finds it does not. */
+static void look_late(mesh *self, void *argument)
 {
-    mesh_sum_look(self, *(const uint64_t *)argument);
+    const mesh_pace *pace = &self->sum.pace;
+    bool *ran = argument; /* before each look */
+    uint64_t due_ns = pace->moved_ns + pace->limit_ns,
+             looks[LOOKS] = {due_ns - 1, due_ns, due_ns + MESH_PACE_AGAIN_NS};
+    for (size_t i = 0; i < LOOKS; i++) {
+        ran[i] = self->sum.runs;
+        mesh_sum_look(self, looks[i]);
+    }
 }
 
-/* Of a sum that can't go on; twice, as a sum is given up at the second look. */
 static void look_long_after(const mesh_group *group, uint32_t place)
 {
-    static const uint64_t SOON = 9000000000, LATE = 11000000000; /* the limit is 10 s */
-    uint64_t begun = clock_now_ns(),
-             looks[] = {begun + SOON, begun + LATE, begun + LATE + MESH_PACE_AGAIN_NS};
-    for (size_t i = 0; i < sizeof(looks) / sizeof(looks[0]); i++) {
-        tarry_engine *engine = mesh_engine(group->members[place]);
-        tarry_engine_progress progress;
-        engine->methods->wait(engine, 0, &progress);
-        assert_int_equal(progress.state, TARRY_ENGINE_RUNNING);
-        mesh_do(group->members[place], look, &looks[i]);
-    }
+    bool ran[LOOKS];
+    mesh_do(group->members[place], look_late, ran);
+    for (size_t i = 0; i < LOOKS; i++)
+        assert_true(ran[i]);
 }
 
 typedef struct arrivals {
@@ -330,6 +334,43 @@ static void who_never_begins_is_suspected(void **state)
     (void)state;
     is_suspected(LONG, 0, FEW - 1);
     is_suspected(1, FEW - 1, 0); /* it has no share of the sum, but a coded part */
+}
+
+typedef struct company {
+    uint32_t place;
+    bool linked;
+} company;
+
+static void look_at_link(mesh *self, void *argument)
+{
+    company *its = argument;
+    its->linked = mesh_is_linked(self->sum.members[its->place]);
+}
+
+/* Two say nothing, one of which may have heard of the other's end. */
+static void who_is_not_connected_is_suspected_first(void **state)
+{
+    (void)state;
+    enum { THREE = 3, GONE = 1, WATCHER = 2 };
+    mesh_group group;
+    float *sum = calloc(LONG, sizeof(float));
+    company its = {.place = GONE, .linked = true};
+    sum_case *of = sum_case_make(LONG, 1, THREE, false, test_seed(__func__, 13));
+    mesh_group_make(&group, THREE, NULL);
+    mesh_group_form(&group);
+    mesh_group_sum(&group, of);
+    mesh_remove(group.members[GONE], 10 * WATCHER); /* it knows the watcher no more */
+    while (its.linked)
+        mesh_do(group.members[WATCHER], look_at_link, &its);
+    group.step++;
+    mesh_group_start(&group, WATCHER, of, sum);
+    look_long_after(&group, WATCHER);
+    tarry_engine_progress progress = mesh_group_wait(&group, WATCHER);
+    assert_int_equal(progress.state, TARRY_ENGINE_FAILED);
+    assert_int_equal(progress.suspect, 10 * GONE);
+    free(sum);
+    mesh_group_free(&group);
+    sum_case_free(of);
 }
 
 /* It may still compute; once it has begun, the limit is that of all. */
@@ -524,6 +565,7 @@ int main(void)
         cmocka_unit_test(a_member_that_ends_fails_the_sum),
         cmocka_unit_test(one_that_is_removed_is_dropped_at_once),
         cmocka_unit_test(who_never_begins_is_suspected),
+        cmocka_unit_test(who_is_not_connected_is_suspected_first),
         cmocka_unit_test(who_is_told_later_is_not_suspected),
         cmocka_unit_test(a_sum_that_stands_still_ends),
         cmocka_unit_test(who_stops_reading_is_suspected),
