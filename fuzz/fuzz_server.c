@@ -175,6 +175,10 @@ static void draw_vote(const run *its, input *in, uint32_t worker, tarry_message 
         return;
     message->fetched = (kind & 1) != 0;
     message->from = take(in) % FUZZ_MOST_WORKERS;
+    if (kind & 0x08) {
+        message->piece = message->sum;
+        message->whole = take(in);
+    }
 }
 
 /* What a worker may say; each number can be a little off. */

@@ -166,6 +166,11 @@ static void take_task(run *its, const tarry_effect *effect)
         require(effect->sum.step == its->last.step + 1);
         require(sum_id_same(&effect->sum, &its->held));
     }
+    if (effect->type == TARRY_EFFECT_REDUCE) {
+        layout cut = layout_make(its->settings.dimension, effect->parts, 1);
+        require(layout_stand(&cut, (size_t)effect->message.whole) == effect->message.whole);
+        require((effect->message.piece.step == 0) == (effect->message.whole == 0));
+    }
     if (effect->type == TARRY_EFFECT_REDUCE)
         require(bitset_test(effect->message.group, its->settings.worker) && effect->scale > 0 &&
                 !its->encoding);
@@ -197,6 +202,9 @@ static void take_effects(run *its, const tarry_effects *effects)
             break;
         case TARRY_EFFECT_REJECT:
             require(effects->count == 1);
+            break;
+        case TARRY_EFFECT_STOP:
+            require(its->task == TARRY_EFFECT_REDUCE && sum_id_named(&effect->sum, &its->sum));
             break;
         case TARRY_EFFECT_ABANDON:
             require(its->task != TARRY_EFFECT_CANCEL && its->task != TARRY_EFFECT_STEP);
@@ -257,6 +265,12 @@ static void draw_vote(const run *its, input *in, uint8_t kind, sets *own, tarry_
         message->group = &own->group;
         message->sum = (tarry_sum_id){.step = its->last.step + 1, .term = 1, .attempt = take(in)};
         message->scale = 1 + (kind & 1);
+        uint8_t stands = take(in);
+        if (stands % 4 == 0) {
+            message->piece = (tarry_sum_id){
+                .step = message->sum.step + (stands == 0x80), .term = 1, .attempt = stands >> 6};
+            message->whole = (uint64_t)stands * 4;
+        }
         message->early = (kind & 0x20) != 0;
         return;
     }
@@ -436,8 +450,10 @@ static tarry_event draw_end(const run *its, uint8_t kind)
     };
     if (its->task == TARRY_EFFECT_LOAD && !event.failed)
         event.sum.step += kind >> 7; /* the source has stepped since */
-    if (its->task == TARRY_EFFECT_REDUCE)
-        event.sum.digest = event.failed ? 0 : 1U + (kind >> 7);
+    if (its->task == TARRY_EFFECT_REDUCE) {
+        event.sum.digest = 1U + (kind >> 7);
+        event.whole = event.failed ? (kind & 0x30) : 0;
+    }
     return event;
 }
 

@@ -50,6 +50,9 @@ typedef struct tarry_engine_sum {
                              NULL: zeros */
     const float *weights; /* l x count, row-major, the same at every member */
     float *sum;           /* d numbers, written; not `part` */
+    size_t whole; /* the first so many numbers of each part of `sum` stand: they are there, the
+                     same at every member, and are left as they are. A multiple of 16, at most
+                     ceil(d / l) - l; the same at every member */
     /* Others may begin much later: that they have not yet is no reason to fail. Not the same at
      * every member. */
     bool early;
@@ -72,8 +75,11 @@ typedef struct tarry_engine_progress {
     tarry_engine_state state;
     uint32_t suspect; /* FAILED: the member that it suspects, by its id; TARRY_ENGINE_NOBODY */
     uint64_t
-        moved;     /* bytes sent to other members since the start (shared memory: read from them) */
-    char why[128]; /* FAILED: a few words */
+        moved; /* bytes sent to other members since the start (shared memory: read from them) */
+    uint64_t whole; /* FAILED, and IDLE once it was abandoned: the first so many numbers of each
+                       part of the sum are right all the same, those that stood with them; what an
+                       engine does not know it may leave out */
+    char why[128];  /* FAILED: a few words */
 } tarry_engine_progress;
 
 #define TARRY_ENGINE_NOBODY UINT32_MAX
@@ -90,7 +96,8 @@ typedef struct tarry_engine_methods {
     int (*form)(tarry_engine *engine, const tarry_engine_group *group,
                 tarry_diagnostic *diagnostic);
     /* Starts a sum of the group. All that is pointed to is borrowed until it is DONE, FAILED or
-     * abandoned. Does not wait. Errors: STATE (no group, or one runs), NO_MEMORY. */
+     * abandoned. Does not wait. Errors: STATE (no group, or one runs), NO_MEMORY, ARGUMENT
+     * (`whole`). */
     int (*start)(tarry_engine *engine, const tarry_engine_sum *sum);
     /* Works on it, and waits until it is DONE or FAILED, until_ns of the monotonic clock (0: does
      * not wait), or `wake`. Waiting takes next to no processor time. */

@@ -132,9 +132,16 @@ typedef struct tarry_message {
     bool fetched;      /* HELD, FAILED: it answers a FETCH; else a SIGNAL or a BREAK */
     bool digests;      /* LOAD, COMMIT: `state` of the answer is wanted */
     bool early;        /* SIGNAL with `sum`: others are told later, once they have computed */
-    uint32_t from;     /* BREAK, FETCH, LOAD, FAILED: another worker */
+    uint32_t from;     /* BREAK, FETCH, LOAD, FAILED: another worker; SIGNAL: who has the piece */
     tarry_sum_id sum;  /* SIGNAL (step 0: the server makes the sum), BREAK: a name, with digest 0;
                           FETCH, LOAD, COMMIT,  HELD, FAILED, STATE (step 0: it holds none) */
+    /*
+     * Of a sum that failed, its first `whole` numbers of each part may be complete: a piece, of the
+     * name of that sum and a digest of its own. FAILED: the one that the worker has. SIGNAL: the
+     * one that stands, so that only what is behind it is summed. Step 0, and no numbers: none.
+     */
+    tarry_sum_id piece;
+    uint64_t whole;    /* a multiple of 16 */
     tarry_sum_id last; /* STATE: the sum that it stepped on last; step 0: it has the first state */
     uint64_t state;    /* STATE: a digest of the parameters after `last`; 0: not worked out */
     double scale; /* SIGNAL with `sum`: the sum is multiplied by it; 1 but for TARRY_FILL_SCALE */
@@ -198,7 +205,7 @@ typedef enum tarry_event_type {
                             whole message yet: it is there */
     /* With TARRY_SUM_EVERYWHERE: */
     TARRY_EVENT_REDUCED, /* worker: the effect REDUCE ended: the sum `sum`, with its digest, is
-                            held; or `failed`, and `from` is suspected */
+                            held; or `failed`, and `from` is suspected, and `whole` is left */
     TARRY_EVENT_FETCHED, /* worker: the effect FETCH ended: `sum` is held, or `failed` */
     TARRY_EVENT_LOADED,  /* worker: the effect LOAD ended: the state is that after `sum`, the one
                             of the effect or of a later step; or `failed`, and it is what it was */
@@ -218,6 +225,8 @@ typedef struct tarry_event {
     tarry_sum_id
         sum; /* REDUCED, FETCHED, STEPPED: that of the effect, with the digest; LOADED; LOGGED */
     uint32_t from;  /* REDUCED that `failed`: whom the engine suspects, or TARRY_NO_WORKER */
+    uint64_t whole; /* the same: its first numbers of each part that are complete all the same, a
+                       multiple of 16; their digest is that of `sum` */
     uint64_t state; /* STEPPED, LOADED: a digest of the parameters; 0: not worked out */
 } tarry_event;
 
@@ -277,6 +286,8 @@ typedef struct tarry_round_result {
     tarry_sum_id sum;
     uint32_t voters;  /* workers that were asked to make it, in the last attempt */
     uint32_t fetches; /* of these, those that were sent to another one for it */
+    double stood;     /* what attempts that failed left to those after them: of the whole sum, over
+                         all attempts */
     uint64_t start_ns, signal_ns,
         end_ns; /* begin; first signal (TARRY_NEVER if none was sent); end */
 } tarry_round_result;
@@ -311,12 +322,16 @@ typedef enum tarry_effect_type {
      */
     TARRY_EFFECT_LEFT_OUT,
     /*
-     * With TARRY_SUM_EVERYWHERE; the first five are the worker's. At most one of REDUCE, FETCH,
+     * With TARRY_SUM_EVERYWHERE; the first six are the worker's. At most one of REDUCE, FETCH,
      * LOAD and STEP is in progress; ENCODE writes into the coded part and sends nothing.
      */
     TARRY_EFFECT_REDUCE,  /* begin the sum `sum` of the workers in `message.group`, with `parts` and
                              `scale`. The own coded  part is what the ENCODEs before it wrote, or,
-                             where it is `empty`, zeros. REDUCED follows */
+                             where it is `empty`, zeros. What stands, of `message.piece`,
+                             `message.whole` and `message.from`, is not summed again: REDUCED fails
+                             where the worker has it not. REDUCED follows */
+    TARRY_EFFECT_STOP,    /* end the REDUCE in progress as soon as can be: REDUCED follows, failed
+                             or not */
     TARRY_EFFECT_ABANDON, /* end the REDUCE, FETCH or LOAD in progress: nothing of it is read or
                              written any more, and its event must not come any more */
     TARRY_EFFECT_FETCH,   /* get the sum `sum` from the worker `from`. FETCHED follows */
@@ -353,7 +368,7 @@ typedef struct tarry_effect {
     const uint64_t *stale;
     double scale;     /* COMBINE, REDUCE: the same for all parts of an attempt; 1 but for
                          TARRY_FILL_SCALE */
-    tarry_sum_id sum; /* REDUCE (digest 0), FETCH, LOAD, STEP, LOG */
+    tarry_sum_id sum; /* REDUCE and STOP (digest 0), FETCH, LOAD, STEP, LOG */
     uint32_t from;    /* FETCH, LOAD */
     bool digests;     /* STEP, LOAD: the event's `state` is wanted */
     bool empty;       /* REDUCE: it contributes zeros */

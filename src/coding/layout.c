@@ -50,6 +50,13 @@ size_t layout_exists(const layout *cut, uint32_t part, size_t first, size_t leng
     return smaller(length, cut->dimension - place);
 }
 
+size_t layout_stand(const layout *cut, size_t whole)
+{
+    /* Padding, less than a number per part, is then in the last part alone, in either cut. */
+    size_t most = cut->part_length > cut->parts ? cut->part_length - cut->parts : 0;
+    return smaller(whole, most) / LAYOUT_LINE * LAYOUT_LINE;
+}
+
 size_t layout_present(const layout *cut, uint32_t part, uint32_t stripe)
 {
     return layout_exists(cut, part, layout_stripe_start(cut, stripe),

@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum { LAYOUT_LINE = 16 }; /* numbers of a cache line */
+
 /*
  * Part k of a gradient is its numbers k * part_length .. min((k + 1) * part_length, d) - 1: the
  * last part may be shorter, even empty; it counts as padded with zeros. Stripe s of a part is s *
@@ -29,5 +31,13 @@ size_t layout_stripe_length(const layout *cut, uint32_t stripe);
 size_t layout_present(const layout *cut, uint32_t part, uint32_t stripe);
 /* The same of the numbers first .. first + length - 1 of a part, which lie within it. */
 size_t layout_exists(const layout *cut, uint32_t part, size_t first, size_t length);
+
+/*
+ * Whole numbers of each part may be done while the rest of them is not: what is behind the first
+ * `whole` numbers of each part of a gradient of d numbers, in l parts, is a gradient of d - l *
+ * whole numbers in l parts, cut as any other. layout_stand: the most of them, up to `whole`, behind
+ * which that is so, in steps of 16, as of a cache line.
+ */
+size_t layout_stand(const layout *cut, size_t whole);
 
 #endif

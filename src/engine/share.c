@@ -5,11 +5,9 @@
 
 #include "coding/transfer.h"
 
-enum { LINE = 16 }; /* numbers of a cache line, which two members should not write */
-
 static size_t lines_of(size_t length)
 {
-    return length / LINE + (length % LINE != 0);
+    return length / LAYOUT_LINE + (length % LAYOUT_LINE != 0);
 }
 
 /* Lines before the one at `place`: the first lines % count members have one more. */
@@ -23,8 +21,8 @@ share share_of(const layout *cut, uint32_t stripe, uint32_t count, uint32_t plac
 {
     assert(place < count);
     size_t length = layout_stripe_length(cut, stripe);
-    size_t begin = lines_before(lines_of(length), count, place) * LINE;
-    size_t end = lines_before(lines_of(length), count, place + 1) * LINE;
+    size_t begin = lines_before(lines_of(length), count, place) * LAYOUT_LINE;
+    size_t end = lines_before(lines_of(length), count, place + 1) * LAYOUT_LINE;
     begin = begin < length ? begin : length;
     end = end < length ? end : length;
     return (share){layout_stripe_start(cut, stripe) + begin, end - begin};
@@ -41,6 +39,20 @@ size_t share_numbers(const layout *cut, share of)
     for (uint32_t part = 0; part < cut->parts; part++)
         numbers += layout_exists(cut, part, of.first, of.length);
     return numbers;
+}
+
+int share_rest(const tarry_engine_sum *asked, tarry_engine_sum *rest, size_t *stride)
+{
+    layout cut = layout_make(asked->dimension, asked->parts, 1);
+    if (layout_stand(&cut, asked->whole) != asked->whole)
+        return TARRY_ERROR_ARGUMENT;
+    *rest = *asked;
+    rest->dimension -= asked->parts * asked->whole;
+    rest->sum += asked->whole;
+    if (asked->part != NULL)
+        rest->part += asked->whole;
+    *stride = cut.part_length;
+    return TARRY_OK;
 }
 
 void share_terms_set(share_terms *terms, const float *weights, uint32_t parts, uint32_t count,

@@ -31,6 +31,11 @@ size_t share_most(const layout *cut, uint32_t count);
 /* How many numbers of the sum it has: those of all parts, without the padding. */
 size_t share_numbers(const layout *cut, share of);
 
+/* What is left to be summed of a sum: what is behind its first `whole` numbers of each part, as a
+ * sum of its own whose parts are `stride` numbers from each other in `sum`. Errors: ARGUMENT
+ * (`whole`). */
+int share_rest(const tarry_engine_sum *asked, tarry_engine_sum *rest, size_t *stride);
+
 /*
  * Sums which coded parts with which weights: those of the members that have one. `rows` is l x
  * terms, row-major, and `places` says whose they are.

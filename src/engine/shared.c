@@ -28,8 +28,9 @@ static void abandon(tarry_engine *base)
     shared_engine *engine = of_base(base);
     if (engine->progress.state == TARRY_ENGINE_RUNNING)
         shared_sum_end(engine, TARRY_ENGINE_IDLE);
-    engine->progress =
-        (tarry_engine_progress){.state = TARRY_ENGINE_IDLE, .suspect = TARRY_ENGINE_NOBODY};
+    engine->progress = (tarry_engine_progress){.state = TARRY_ENGINE_IDLE,
+                                               .suspect = TARRY_ENGINE_NOBODY,
+                                               .whole = engine->progress.whole};
 }
 
 static void release_members(shared_engine *engine, shared_member *members, uint32_t count)

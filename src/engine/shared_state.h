@@ -49,7 +49,8 @@ typedef struct shared_engine {
     bool *has;              /* [count] */
 
     tarry_engine_progress progress;
-    tarry_engine_sum sum;
+    tarry_engine_sum sum; /* what is left to be summed of it, */
+    size_t stride;        /* and from part to part of that */
     uint64_t tag;
     layout cut;
     size_t slot_numbers; /* from one slot to the next in every segment of the group */
@@ -60,7 +61,7 @@ typedef struct shared_engine {
 } shared_engine;
 
 /* Makes the sum's cut and takes memory for it. Errors: NO_MEMORY (also if the segments are too
- * small). */
+ * small), ARGUMENT (`whole`). */
 int shared_sum_begin(shared_engine *engine, const tarry_engine_sum *sum);
 /* One step of the sum. False: there is none now, or it ended. */
 bool shared_sum_step(shared_engine *engine);

@@ -9,8 +9,6 @@
 #include "base/memory.h"
 #include "engine/shared_state.h"
 
-enum { LINE = 16 }; /* numbers of a cache line */
-
 /* ---- what members say of themselves ---- */
 
 static segment *memory_of(shared_engine *engine, uint32_t place)
@@ -74,7 +72,7 @@ static void side_show(shared_engine *engine, segment_side *side, uint32_t count)
 static uint64_t make_tag(const shared_engine *engine, const tarry_engine_sum *sum)
 {
     const uint64_t words[] = {engine->epoch,     engine->count,  sum->name.step, sum->name.term,
-                              sum->name.attempt, sum->dimension, sum->parts};
+                              sum->name.attempt, sum->dimension, sum->parts,     sum->whole};
     XXH3_state_t state;
     XXH3_INITSTATE(&state);
     XXH3_64bits_reset(&state);
@@ -93,15 +91,16 @@ static size_t stripe_length(size_t slot_numbers, const tarry_engine_sum *sum, ui
 {
     size_t part = (sum->dimension - 1) / sum->parts + 1;
     /* A share is at most that much longer than the n-th of its stripe. */
-    size_t rounding = (size_t)sum->parts * 2 * LINE;
+    size_t rounding = (size_t)sum->parts * 2 * LAYOUT_LINE;
     if (slot_numbers <= rounding)
         return 0;
-    size_t most = (slot_numbers - rounding) / (count + sum->parts) * count / LINE * LINE;
+    size_t most =
+        (slot_numbers - rounding) / (count + sum->parts) * count / LAYOUT_LINE * LAYOUT_LINE;
     if (most == 0)
         return 0;
     size_t stripes = (part - 1) / most + 1;
     size_t equal = (part - 1) / stripes + 1;
-    return (equal + LINE - 1) / LINE * LINE;
+    return (equal + LAYOUT_LINE - 1) / LAYOUT_LINE * LAYOUT_LINE;
 }
 
 /* Numbers from slot to slot: as many as the smallest segment has room for. */
@@ -114,7 +113,7 @@ static size_t common_slot(const shared_engine *engine)
             count < least)
             least = count;
     }
-    return least / SHARED_SLOTS / LINE * LINE;
+    return least / SHARED_SLOTS / LAYOUT_LINE * LAYOUT_LINE;
 }
 
 /* In slots of another shape the coded part may come to lie where shares of the sum before still
@@ -128,8 +127,14 @@ static void take_shape(shared_engine *engine, layout cut, size_t slot)
     engine->share_stride = share_most(&engine->cut, engine->count);
 }
 
-int shared_sum_begin(shared_engine *engine, const tarry_engine_sum *sum)
+int shared_sum_begin(shared_engine *engine, const tarry_engine_sum *asked)
 {
+    tarry_engine_sum rest;
+    const tarry_engine_sum *sum = &rest;
+    size_t stride;
+    int error = share_rest(asked, &rest, &stride);
+    if (error != TARRY_OK)
+        return error;
     size_t slot = common_slot(engine), stripe = stripe_length(slot, sum, engine->count);
     if (stripe == 0)
         return TARRY_ERROR_NO_MEMORY;
@@ -143,6 +148,7 @@ int shared_sum_begin(shared_engine *engine, const tarry_engine_sum *sum)
     }
     engine->terms = (share_terms){.places = places, .rows = rows};
     engine->sum = *sum;
+    engine->stride = stride;
     take_shape(engine, layout_make(sum->dimension, sum->parts, stripe), slot);
     engine->copied = engine->summed = engine->gathered = 0;
     engine->tag = make_tag(engine, sum);
@@ -164,6 +170,10 @@ void shared_sum_end(shared_engine *engine, tarry_engine_state state)
     memory_release(&engine->allocator, engine->terms.places);
     engine->terms = (share_terms){0};
     engine->progress.state = state;
+    size_t gathered = engine->gathered * engine->cut.stripe_length;
+    engine->progress.whole =
+        engine->sum.whole +
+        (gathered < engine->cut.part_length ? gathered : engine->cut.part_length);
 }
 
 void shared_sum_fail(shared_engine *engine, uint32_t suspect, const char *why)
@@ -302,7 +312,7 @@ static void gather_share(shared_engine *engine, uint32_t stripe, uint32_t place)
     const float *from = summed_in(engine, place, stripe);
     for (uint32_t part = 0; part < engine->cut.parts && its.length > 0; part++) {
         size_t exists = layout_exists(&engine->cut, part, its.first, its.length);
-        memcpy(engine->sum.sum + part * engine->cut.part_length + its.first,
+        memcpy(engine->sum.sum + part * engine->stride + its.first,
                from + part * engine->share_stride, exists * sizeof(*from));
         if (place != engine->place)
             engine->progress.moved += exists * sizeof(*from);
@@ -317,7 +327,7 @@ static void tell_came(const shared_engine *engine, uint32_t stripe)
     for (uint32_t part = 0; sum->came != NULL && part < engine->cut.parts; part++) {
         size_t exists = layout_exists(&engine->cut, part, first, length);
         if (exists > 0)
-            sum->came(sum->user, part * engine->cut.part_length + first, exists);
+            sum->came(sum->user, part * engine->stride + sum->whole + first, exists);
     }
 }
 

@@ -98,3 +98,16 @@ uint64_t sum_digester_end(sum_digester *self)
                                  : stripe_digest(self->step, self->sum, self->dimension, stripe));
     return XXH3_64bits_digest(&stripes);
 }
+
+uint64_t sum_digest_piece(uint64_t step, const float *sum, const layout *cut, size_t whole)
+{
+    XXH3_state_t parts;
+    XXH3_INITSTATE(&parts);
+    XXH3_64bits_reset_withSeed(&parts, step);
+    for (uint32_t part = 0; part < cut->parts; part++) {
+        uint8_t word[8];
+        bytes_put(word, sum_digest(step, sum + part * cut->part_length, whole), sizeof(word));
+        XXH3_64bits_update(&parts, word, sizeof(word));
+    }
+    return XXH3_64bits_digest(&parts);
+}

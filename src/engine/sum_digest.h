@@ -13,10 +13,15 @@
 
 #include <tarry/allocator.h>
 
+#include "coding/layout.h"
+
 enum { SUM_DIGEST_STRIPE = 65536 }; /* numbers */
 
 /* Of numbers 0 .. dimension - 1, as their float32 bytes in memory. */
 uint64_t sum_digest(uint64_t step, const float *sum, size_t dimension);
+/* Of the first `whole` numbers of each part of a sum, which all parts have: XXH3-64, with the step
+ * as seed, of the digests of the parts as little-endian words. */
+uint64_t sum_digest_piece(uint64_t step, const float *sum, const layout *cut, size_t whole);
 
 /* Takes the digest of a sum whose numbers come about in any order, while they are in a cache. */
 typedef struct sum_digester {

@@ -174,6 +174,9 @@ int group_take_effect(tarry_sim *sim, uint32_t id, const tarry_effect *effect)
         return load(sim, id, effect);
     case TARRY_EFFECT_STEP:
         return end_at(sim, id, sim->now, SIM_STEPPED, &effect->sum, false);
+    case TARRY_EFFECT_STOP: /* it keeps nothing of it */
+        group_stop(sim, id);
+        return end_at(sim, id, sim->now, SIM_REDUCED, &effect->sum, true);
     default:
         group_stop(sim, id);
         return TARRY_OK;
@@ -195,7 +198,8 @@ tarry_event group_end(tarry_sim *sim, const sim_event *event)
     switch (event->kind) {
     case SIM_REDUCED:
         ends.type = TARRY_EVENT_REDUCED;
-        own->held = ends.sum;
+        if (!ends.failed)
+            own->held = ends.sum;
         break;
     case SIM_FETCHED:
         ends.type = TARRY_EVENT_FETCHED;

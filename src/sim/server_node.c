@@ -157,6 +157,7 @@ int server_node_step(tarry_sim *sim, const tarry_event *event)
         case TARRY_EFFECT_DROP:
         case TARRY_EFFECT_LEFT_OUT:
         case TARRY_EFFECT_REDUCE:
+        case TARRY_EFFECT_STOP:
         case TARRY_EFFECT_ABANDON:
         case TARRY_EFFECT_FETCH:
         case TARRY_EFFECT_LOAD:

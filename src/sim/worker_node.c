@@ -237,6 +237,7 @@ static int step(tarry_sim *sim, uint32_t id, const tarry_event *event)
         case TARRY_EFFECT_LOG:
             break;
         case TARRY_EFFECT_REDUCE:
+        case TARRY_EFFECT_STOP:
         case TARRY_EFFECT_ABANDON:
         case TARRY_EFFECT_FETCH:
         case TARRY_EFFECT_LOAD:

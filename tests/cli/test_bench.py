@@ -107,13 +107,13 @@ class BenchTest(harness.TarryTest):
 
     def test_what_befalls_a_worker_is_measured(self):
         options = ("step", "--workers", "3", "--chunks", "3", "--pieces", "1", "--replication", "2", "--times", "4",
-                   "--dimension", "100001", "--seconds", "0.02", "--json")
+                   "--dimension", "100001", "--seconds", "0.02", "--silence", "60", "--json")
         killed = json.loads(self.succeed(*options, "--kill", "2"))
         self.assertTrue(killed["right"])
-        self.assertGreater(killed["upset"]["known_seconds"], 0)
-        if killed["upset"]["attempts"] > 1:
+        self.assertGreaterEqual(killed["upset"]["attempts"], 1)
+        self.assertGreaterEqual(killed["upset"]["known_seconds"], 0)
+        if killed["upset"]["again_seconds"] > 0:  # on a busy machine it may be killed after the sum
             self.assertGreater(killed["upset"]["repaired_seconds"], killed["upset"]["again_seconds"])
-            self.assertGreater(killed["upset"]["again_seconds"], 0)
         joined = json.loads(self.succeed(*options, "--join", "1", "--times", "50", "--vectors", "2"))
         self.assertTrue(joined["right"])
         self.assertGreater(joined["upset"]["alone_seconds"], 0)

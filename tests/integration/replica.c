@@ -233,19 +233,32 @@ static int start(tarry_engine *engine, const tarry_engine_sum *sum)
     return own->inner->methods->start(own->inner, sum);
 }
 
+/* Whether it has moved as much as it is to before it fails. */
+static bool is_due(losing_engine *own, tarry_engine_progress *progress)
+{
+    const uint64_t nap_ns = 1000000;
+    if (own->job->fails_after == 0)
+        return true;
+    own->inner->methods->wait(own->inner, clock_from_now(nap_ns), progress);
+    return progress->state != TARRY_ENGINE_RUNNING || progress->moved >= own->job->fails_after;
+}
+
 static void wait(tarry_engine *engine, uint64_t until_ns, tarry_engine_progress *progress)
 {
     losing_engine *own = (losing_engine *)engine;
+    if (own->failing && !is_due(own, progress))
+        return;
     if (own->failing) { /* the others notice */
         own->inner->methods->abandon(own->inner);
         own->failing = false;
         own->failed = true;
     }
-    *progress =
-        (tarry_engine_progress){.state = TARRY_ENGINE_FAILED, .suspect = TARRY_ENGINE_NOBODY};
-    if (own->failed)
+    own->inner->methods->wait(own->inner, own->failed ? 0 : until_ns, progress);
+    if (own->failed) {
+        progress->state = TARRY_ENGINE_FAILED;
+        progress->suspect = TARRY_ENGINE_NOBODY;
         return;
-    own->inner->methods->wait(own->inner, until_ns, progress);
+    }
     if (progress->state == TARRY_ENGINE_DONE &&
         is_told(&own->job->losing[own->worker], own->sums)) {
         progress->state = TARRY_ENGINE_FAILED;

@@ -30,7 +30,8 @@ typedef struct replica_job {
     test_replica replicas[REPLICA_MOST_WORKERS];
     /* Engines that fail: at these of a worker's sums, counted from 1, by a set of bits. */
     uint64_t losing[REPLICA_MOST_WORKERS];  /* its own copy of a sum that was made */
-    uint64_t failing[REPLICA_MOST_WORKERS]; /* the sum, for all */
+    uint64_t failing[REPLICA_MOST_WORKERS]; /* the sum, for all, */
+    uint64_t fails_after;                   /* once it has moved so many bytes */
 } replica_job;
 
 void replica_job_init(replica_job *job, uint32_t workers, uint32_t chunks, size_t dimension);

@@ -230,6 +230,37 @@ static void sum_that_fails_is_made_again(void **state)
     equals_the_server(&own);
 }
 
+/* All members of a sum in shared memory are within a few stripes of each other. */
+static void sum_that_fails_late_is_made_behind_what_stands(void **state)
+{
+    (void)state;
+    enum { DIMENSION = 600000, FAILING = 2, FEW = 3 };
+    for (int mixed = 0; mixed < 2; mixed++) {
+        bench own;
+        init(&own, DIMENSION);
+        own.settings.server.stripe_length = DIMENSION;
+        own.settings.server.reproducible = mixed == 0;
+        float *expected = by_server(&own, FEW);
+        own.job.failing[1] = 1 << FAILING;
+        own.job.fails_after = 5 * DIMENSION; /* bytes, of 6 */
+        begin(&own, TARRY_SUM_EVERYWHERE);
+        for (int round = 1; round <= FEW; round++) {
+            tarry_round_result result;
+            tarry_diagnostic why;
+            if (tarry_runtime_round(own.local, NULL, NULL, &result, &why) != TARRY_OK)
+                fail_msg("round %d: %s", round, why.text);
+            assert_true(round != FAILING || result.attempts >= 2);
+            assert_true(mixed == 1 || result.stood == 0);
+            assert_true(mixed == 0 || round != FAILING || result.stood > 0.1);
+            assert_int_equal(tarry_runtime_wait(own.local, WORKERS, PATIENCE_NS, &why), TARRY_OK);
+            replica_check(&own.job, result.sum.step);
+        }
+        compare(&own, expected);
+        stop(&own);
+        replica_job_end(&own.job);
+    }
+}
+
 static void lost_copy_is_fetched(void **state)
 {
     (void)state;
@@ -267,7 +298,7 @@ static void who_is_behind_loads_the_state(void **state)
     }
     assert_int_equal(tarry_runtime_wait(own.local, WORKERS, PATIENCE_NS, NULL), TARRY_OK);
     replica_check(&own.job, 8);
-    assert_true(own.job.replicas[2].loads == 1);
+    assert_true(own.job.replicas[2].loads > 0);
     stop(&own);
     compare(&own, expected);
     replica_job_end(&own.job);
@@ -295,7 +326,7 @@ static void who_has_other_parameters_loads(void **state)
         assert_int_equal(tarry_runtime_round(own.local, NULL, NULL, &result, NULL), TARRY_OK);
     assert_int_equal(tarry_runtime_wait(own.local, WORKERS, PATIENCE_NS, NULL), TARRY_OK);
     replica_check(&own.job, 4);
-    assert_true(own.job.replicas[2].loads == 1);
+    assert_true(own.job.replicas[2].loads > 0);
     stop(&own);
     replica_job_end(&own.job);
 }
@@ -347,6 +378,7 @@ int main(void)
         cmocka_unit_test(who_is_done_begins_before_the_others),
         cmocka_unit_test(stragglers_take_part_with_what_they_have),
         cmocka_unit_test(sum_that_fails_is_made_again),
+        cmocka_unit_test(sum_that_fails_late_is_made_behind_what_stands),
         cmocka_unit_test(lost_copy_is_fetched),
         cmocka_unit_test(who_is_behind_loads_the_state),
         cmocka_unit_test(who_has_other_parameters_loads),

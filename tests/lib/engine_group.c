@@ -40,17 +40,12 @@ void engine_group_form(engine_group *group, uint64_t epoch)
     }
 }
 
-void engine_group_start_one(engine_group *group, uint32_t place, const sum_case *of,
-                            uint32_t attempt)
+static void start(engine_group *group, uint32_t place, const sum_case *of, uint32_t attempt,
+                  size_t whole)
 {
     tarry_engine *engine = group->engines[place];
-    free(group->sums[place]);
     sum_watch_free(group->watches[place]);
-    group->sums[place] = malloc(of->dimension * sizeof(float));
-    assert_non_null(group->sums[place]);
     group->watches[place] = sum_watch_make(group->sums[place], of->dimension);
-    for (size_t x = 0; x < of->dimension; x++)
-        group->sums[place][x] = -7.5F;
     const tarry_engine_sum sum = {
         .name = {.step = 1, .term = 1, .attempt = attempt},
         .dimension = of->dimension,
@@ -58,11 +53,43 @@ void engine_group_start_one(engine_group *group, uint32_t place, const sum_case 
         .part = of->part[place],
         .weights = of->weights,
         .sum = group->sums[place],
+        .whole = whole,
         .came = sum_watch_came,
         .user = group->watches[place],
     };
     group->progress[place] = (tarry_engine_progress){.state = TARRY_ENGINE_RUNNING};
     assert_int_equal(engine->methods->start(engine, &sum), TARRY_OK);
+}
+
+void engine_group_start_one(engine_group *group, uint32_t place, const sum_case *of,
+                            uint32_t attempt)
+{
+    free(group->sums[place]);
+    group->sums[place] = malloc(of->dimension * sizeof(float));
+    assert_non_null(group->sums[place]);
+    for (size_t x = 0; x < of->dimension; x++)
+        group->sums[place][x] = -7.5F;
+    start(group, place, of, attempt, 0);
+}
+
+void engine_group_start_behind(engine_group *group, const sum_case *of, uint32_t attempt,
+                               size_t whole)
+{
+    assert_int_equal(group->count, of->count);
+    for (uint32_t i = 0; i < group->count; i++)
+        start(group, i, of, attempt, whole);
+}
+
+size_t engine_group_abandon(engine_group *group)
+{
+    uint64_t least = UINT64_MAX;
+    for (uint32_t i = 0; i < group->count; i++) {
+        tarry_engine *engine = group->engines[i];
+        engine->methods->abandon(engine);
+        engine->methods->wait(engine, 0, &group->progress[i]);
+        least = group->progress[i].whole < least ? group->progress[i].whole : least;
+    }
+    return (size_t)least;
 }
 
 void engine_group_start(engine_group *group, const sum_case *of, uint32_t attempt)

@@ -26,6 +26,9 @@ void sum_case_free(sum_case *of);
 /* Asserts that `sum` is the case's: to the bit the one that the best kernel makes of one number at
  * a time, in the order of members; which is near the sum in double. */
 void sum_case_check(const sum_case *of, const float *sum);
+/* The same where the first `whole` numbers of each part are of a case before, of the same shape. */
+void sum_case_check_behind(const sum_case *before, const sum_case *of, size_t whole,
+                           const float *sum);
 /* Whether it is, to the bit; for where an assertion can't be made. */
 bool sum_case_holds(const sum_case *of, const float *sum);
 
@@ -43,6 +46,9 @@ sum_watch *sum_watch_make(const float *sum, size_t dimension);
 void sum_watch_came(void *user, size_t first, size_t count);
 /* Asserts that each number came once, and is still the same. */
 void sum_watch_check(const sum_watch *watch);
+/* The same where the first `whole` numbers of each part were there before, and parts begin `stride`
+ * numbers from each other. */
+void sum_watch_check_behind(const sum_watch *watch, size_t stride, size_t whole);
 void sum_watch_free(sum_watch *watch); /* NULL is allowed */
 
 #endif

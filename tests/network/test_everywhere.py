@@ -41,6 +41,14 @@ class Everywhere(NetworkTest):
         for worker in cluster.workers.values():
             self.assertEqual(worker.wait(), 0, worker.told())
 
+    def await_voters(self, cluster, least):
+        """Until a round that began after this call has a sum of so many; on a busy machine some may be behind in others."""
+        begun = len(cluster.server.log("round"))
+        end = time.monotonic() + WAIT
+        while not any(line["sum"]["voters"] >= least for line in cluster.server.log("round")[begun + 1 :]):
+            self.assertTrue(time.monotonic() < end and cluster.server.running, cluster.told())
+            time.sleep(0.02)
+
     def test_the_same_losses_over_tls(self):
         job = [*JOB, "--rounds", "12", "--verify", "--parts", "2"]
         cluster, address = self.begin(job, range(1, WORKERS))
@@ -62,10 +70,9 @@ class Everywhere(NetworkTest):
         cluster.work(WORKERS - 1, address, *SLEEP)
         for worker in 1, WORKERS - 1:
             server.await_log("load", worker=worker)
-        cluster.await_everyone()
+        self.await_voters(cluster, WORKERS)
         report = cluster.stop(3)
         self.assert_exact_or_said(report)
-        self.assertEqual(report["rounds"][-1]["sum"]["voters"], WORKERS)
         self.assert_same_losses(report, self.trained([*JOB, "--rounds", str(len(report["rounds"]))]))
         self.assert_workers_end(cluster)
 
@@ -116,20 +123,20 @@ class Everywhere(NetworkTest):
 
     def test_workers_that_do_not_reach_each_other_say_so(self):
         """Of two, one connects to the other, and neither can be connected to; the rest go on."""
-        cluster, address = self.begin([*JOB, *ENDLESS, "--wait", "1"], range(2, WORKERS), SLEEP)
+        cluster, address = self.begin([*JOB, *ENDLESS, "--wait", str(WAIT)], range(2, WORKERS), SLEEP)
         pair = [cluster.work(worker, address, "--advertise", "127.0.0.1:1", *SLEEP) for worker in (0, 1)]
 
         def said():
             return [line["text"] for worker in pair for line in worker.log("others")]
         end = time.monotonic() + WAIT
         while not any(re.search("^worker [01] is not reached: .*refused", text) for text in said()):
-            self.assertLess(time.monotonic(), end, said())
+            self.assertTrue(time.monotonic() < end and cluster.server.running, cluster.told())
             time.sleep(0.02)
         cluster.server.await_log("round", round=3)
         failed = cluster.server.await_log("sum_failed")
         self.assertGreaterEqual(failed["sum"]["attempt"], 1, failed)
-        report = cluster.stop(3)
-        self.assertGreaterEqual(report["rounds"][-1]["sum"]["voters"], 3)
+        self.await_voters(cluster, 3)
+        cluster.stop(1)
 
     @unittest.skipUnless(LONG_FORM, "the long form")
     @unittest.skipUnless(os.path.isdir(DATA), "there is no data")

@@ -286,6 +286,18 @@ static void sums_with_other_bits(void **state)
     expect_everywhere(PLANT_ANY_DIGEST, "commits_what_all_hold", NULL);
 }
 
+static void what_stands_summed_again(void **state)
+{
+    (void)state;
+    expect_everywhere(PLANT_SUM_AGAIN, "all_make_the_same_sum", "");
+}
+
+static void more_that_stands_than_is_there(void **state)
+{
+    (void)state;
+    expect_everywhere(PLANT_TELL_MORE, "what_stands_is_there", NULL);
+}
+
 static void parameters_of_which_nobody_hears(void **state)
 {
     (void)state;
@@ -350,6 +362,8 @@ int main(void)
         cmocka_unit_test(an_engine_that_ends_late),
         cmocka_unit_test(a_sum_made_in_place),
         cmocka_unit_test(sums_with_other_bits),
+        cmocka_unit_test(what_stands_summed_again),
+        cmocka_unit_test(more_that_stands_than_is_there),
         cmocka_unit_test(parameters_of_which_nobody_hears),
         cmocka_unit_test(attempts_that_nobody_ends),
         cmocka_unit_test(a_part_that_stays_what_it_was),

@@ -31,6 +31,7 @@ typedef struct totals {
     uint64_t steps, rounds, exact, failed, attempts, late, silent, restarts, longest, parted,
         changed;
     uint64_t waits, made_up, called_back, raised, replans, turned, evolved, early, withdrawn;
+    uint64_t pieces; /* attempts of which something stood */
     uint64_t commits, returns, fetches, loads, differing;
 } totals;
 
@@ -58,6 +59,7 @@ static void count(totals *all, const cluster *world)
     all->commits += world->commits;
     all->returns += world->returns;
     all->fetches += world->fetches;
+    all->pieces += world->pieces;
     all->loads += world->loads;
     all->differing += world->differing;
     all->longest = world->longest > all->longest ? world->longest : all->longest;
@@ -141,6 +143,7 @@ static void invariants_hold_where_everyone_gets_the_sum(void **state)
         return;
     assert_true(all.commits > all.rounds / 4 && all.exact > all.rounds / 4);
     assert_true(all.failed > 0 && all.attempts > all.rounds / 20 && all.restarts > 0);
+    printf("attempts of which something stood %" PRIu64 "\n", all.pieces);
     assert_true(all.fetches > all.rounds / 50 && all.loads > all.rounds / 50);
     assert_true(all.differing > all.rounds / 200);
     assert_true(all.early > all.rounds / 100 && all.withdrawn > all.early / 200);

@@ -127,6 +127,7 @@ static int begin_attempt(tarry_server *server, uint64_t now, uint32_t parts)
     server->result.parts = parts;
     server->result.copies_needed = (uint64_t)server->plan->chunks * parts;
     server->broken = false;
+    server->attempt_exact = coverage_recovered(server->credited, parts) == server->plan->chunks;
     if (!server->early.open)
         server_open(server);
     server->early.open = false;
@@ -137,9 +138,9 @@ static int begin_attempt(tarry_server *server, uint64_t now, uint32_t parts)
         server_learn_cover(server, now);
     }
     server->attempt_start_ns = now;
-    server->attempt_exact = coverage_recovered(server->credited, parts) == server->plan->chunks;
     server->late_ns = TARRY_NEVER;
     server->first_stripe_ns = TARRY_NEVER;
+    server_vote_mix(server);
     send_signals(server, now);
     if (server->vote != NULL) {
         server_await_parts(server, now);

@@ -368,6 +368,8 @@ bool server_vote_may_begin(const tarry_server *server);
 bool server_vote_waits_for_more(const tarry_server *server);
 /* Opens the vote of an attempt, of those who are ready; only with a vote. */
 void server_vote_open(tarry_server *server);
+/* Says whether the attempt's sum may be mixed with those of others, once that is known. */
+void server_vote_mix(tarry_server *server);
 /* Whether the worker is a voter that was not signalled yet. */
 bool server_vote_signals(const tarry_server *server, uint32_t worker);
 /* The voter is signalled: what the signal says of the sum. */

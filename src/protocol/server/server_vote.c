@@ -248,6 +248,21 @@ static uint64_t *group_of(const tarry_server *server)
            bitset_words(server->stripes);
 }
 
+/* Attempts whose sums may be mixed, as both are exact, have the same number; 0: it may not be. The
+ * limit is that of the settings, and a run that is to repeat mixes nothing. */
+static uint32_t mixes(const tarry_server *server)
+{
+    bool may = server->attempt_exact && !server->settings.reproducible &&
+               server_signal_limit(server) == 0 && server->attempt_scale == 1;
+    return may ? server->cut.parts : 0;
+}
+
+void server_vote_mix(tarry_server *server)
+{
+    if (server->vote != NULL)
+        server->vote->mixes = mixes(server);
+}
+
 /* Nobody is added to the group once the attempt is open: who can compute can vote then, and nobody
  * else is on the way. */
 bool server_vote_may_leave(const tarry_server *server)
@@ -273,7 +288,12 @@ void server_vote_open(tarry_server *server)
         bitset_put(group, worker, votes);
         server->result.voters += votes;
     }
+    vote_choose_piece(server->vote, group, mixes(server));
+    vote_piece *stands = &server->vote->stands;
+    if (layout_stand(&server->cut, (size_t)stands->whole) != stands->whole)
+        *stands = (vote_piece){.from = TARRY_NO_WORKER}; /* a worker that makes no sense */
     vote_open(server->vote, group);
+    server->result.stood += (double)server->vote->stands.whole / (double)server->cut.part_length;
 }
 
 bool server_vote_signals(const tarry_server *server, uint32_t worker)
@@ -290,6 +310,9 @@ void server_vote_tell(tarry_server *server, uint32_t worker, tarry_message *sign
     signal->group = group_of(server);
     signal->sum = server->vote->pending;
     signal->scale = server->attempt_scale;
+    signal->piece = server->vote->stands.sum;
+    signal->whole = server->vote->stands.whole;
+    signal->from = server->vote->stands.from;
 }
 
 void server_vote_give_up(tarry_server *server)

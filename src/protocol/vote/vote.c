@@ -138,6 +138,7 @@ void vote_lost(vote *it, uint32_t worker)
     member->has_state = member->strays = member->catches_up = false;
     member->last = member->held = (tarry_sum_id){0};
     member->state = 0;
+    vote_forget_piece(member);
     if (it->present[VOTE_FETCHING] + it->present[VOTE_LOADING] + it->answered[VOTE_REFETCHES] == 0)
         return;
     for (uint32_t other = 0; other < it->workers; other++)
@@ -168,6 +169,7 @@ void vote_late(vote *it, uint32_t worker)
 void vote_round(vote *it)
 {
     it->tried = it->differed = 0;
+    vote_forget_pieces(it);
 }
 
 static bool has_company(const vote *it)

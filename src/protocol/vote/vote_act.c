@@ -103,7 +103,10 @@ static void refetch(vote *it, uint32_t worker, const vote_way *way)
     tarry_sum_id sum = holder->held;
     vote_member *member = &it->members[worker];
     vote_set_answer(it, worker, VOTE_REFETCHES);
+    it->due -= member->break_due; /* the order ends what it does, too */
+    member->break_due = false;
     member->held = (tarry_sum_id){0};
+    vote_forget_piece(member); /* what it fetches takes its place */
     member->ordered = sum;
     member->from = vote_find_holder(it, &sum, worker);
     it->fetches++;
@@ -270,6 +273,7 @@ bool vote_logged(vote *it, const tarry_sum_id *sum)
         go_back(it);
     else
         commit(it);
+    vote_forget_pieces(it);
     for (uint32_t worker = 0; worker < it->workers; worker++) {
         vote_presence presence = it->members[worker].presence;
         vote_set_answer(it, worker, VOTE_NONE);

@@ -4,6 +4,7 @@
  *   vote_told.c  what workers say
  *   vote_compare.c  whether all have the same parameters
  *   vote_help.c  what those who are behind are given
+ *   vote_piece.c what stands of a sum that failed
  *   vote_act.c   what follows: the attempt's end, the log
  */
 #ifndef PROTOCOL_VOTE_VOTE_STATE_H
@@ -40,6 +41,13 @@ static inline bool vote_has_begun(const vote_member *member)
 
 /* Judges its state by the log, and by the parameters of most: READY, or BEHIND. */
 void vote_judge(vote *it, uint32_t worker);
+
+/* vote_piece.c */
+/* What a voter that failed has of the attempt's sum, or still of what stands in it. */
+void vote_take_piece(vote *it, vote_member *member, const tarry_message *said);
+void vote_forget_piece(vote_member *member);
+/* All have other things to do. */
+void vote_forget_pieces(vote *it);
 
 /* vote_compare.c */
 /* The log's last entry is another one. */

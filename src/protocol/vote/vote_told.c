@@ -119,6 +119,7 @@ static bool told_engine(vote *it, uint32_t worker, const tarry_message *said)
             return false;
         vote_set_answer(it, worker, VOTE_FAILED);
         member->suspects = said->from == worker ? TARRY_NO_WORKER : said->from;
+        vote_take_piece(it, member, said);
         member->at_fault = true;
         it->failing = true;
         it->failed = worker;

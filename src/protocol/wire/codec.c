@@ -186,9 +186,9 @@ void codec_encode(const codec_shape *shape, const tarry_message *message, uint8_
     at = bytes_put(at, message->epoch, 4);
     at = bytes_put(at, message->round, 8);
     at = bytes_put(at, tells ? message->next : message->attempt, 4);
-    uint32_t index = part                         ? message->stripe
-                     : codec_votes(message->type) ? message->from
-                                                  : message->slot;
+    bool among = codec_votes(message->type) ||
+                 (message->type == TARRY_MESSAGE_SIGNAL && (flags & FLAG_GROUP) != 0);
+    uint32_t index = part ? message->stripe : among ? message->from : message->slot;
     at = bytes_put(at, index, 4);
     if (flags & FLAG_TERM)
         at = bytes_put(at, message->term, CODEC_TERM_BYTES);
@@ -263,6 +263,8 @@ static int decode_report(const uint8_t *frame, size_t size, tarry_message *messa
         .digests = false,
         .from = 0,
         .sum = {0},
+        .piece = {0},
+        .whole = 0,
         .last = {0},
         .state = 0,
         .scale = 0,
@@ -303,7 +305,7 @@ static int decode_vote(const uint8_t *frame, size_t size, tarry_message *message
     if ((flags & ~(unsigned)type_flags[type]) != 0 || bytes_get(frame + 2, 2) != 0 ||
         size != CODEC_HEADER_BYTES + codec_vote_size(type))
         return TARRY_ERROR_FORMAT;
-    *message = (tarry_message){
+    tarry_message read = {
         .type = type,
         .epoch = (uint32_t)bytes_get(frame + 4, 4),
         .round = bytes_get(frame + 8, 8),
@@ -312,8 +314,10 @@ static int decode_vote(const uint8_t *frame, size_t size, tarry_message *message
         .fetched = !wants_digests(type) && (flags & FLAG_FETCHED) != 0,
         .digests = wants_digests(type) && (flags & FLAG_DIGESTS) != 0,
     };
-    codec_vote_get(frame + CODEC_HEADER_BYTES, message);
-    return TARRY_OK;
+    int error = codec_vote_get(frame + CODEC_HEADER_BYTES, &read);
+    if (error == TARRY_OK)
+        *message = read;
+    return error;
 }
 
 static void get_group(cursor *from, tarry_message *signal)
@@ -379,9 +383,12 @@ int codec_decode(const codec_shape *shape, const uint8_t *frame, size_t size, ui
         .next = tells ? count : 0,
         .sequence = has_sequence(type) ? sequence_or_parts : 0,
         .stripe = part ? index : 0,
-        .slot = part ? 0 : index,
+        .slot = part || grouped ? 0 : index,
+        .from = grouped ? index : 0,
         .parts = has_parts(type) ? sequence_or_parts : 0,
         .sum = named.sum,
+        .piece = named.piece,
+        .whole = named.whole,
         .scale = named.scale,
         .group = group,
         .fate = signal                  ? TARRY_FATE_OPEN

@@ -35,10 +35,29 @@ static tarry_sum_id get_sum(const uint8_t *at)
     return sum;
 }
 
+static uint8_t *put_piece(uint8_t *at, const tarry_message *message)
+{
+    return bytes_put(put_sum(at, &message->piece), message->whole, 8);
+}
+
+static int get_piece(const uint8_t *at, tarry_message *message)
+{
+    tarry_sum_id sum = get_sum(at);
+    uint64_t whole = bytes_get(at + CODEC_SUM_BYTES, 8);
+    bool none = sum.step == 0 && sum.term == 0 && sum.attempt == 0 && sum.digest == 0;
+    if (none ? whole != 0 : sum.step == 0 || whole == 0)
+        return TARRY_ERROR_FORMAT;
+    message->piece = sum;
+    message->whole = whole;
+    return TARRY_OK;
+}
+
 uint8_t *codec_vote_put(uint8_t *at, const tarry_message *message)
 {
     if (message->type == TARRY_MESSAGE_ASK)
         return at;
+    if (message->type == TARRY_MESSAGE_FAILED)
+        return put_piece(put_sum(at, &message->sum), message);
     if (message->type != TARRY_MESSAGE_STATE)
         return put_sum(at, &message->sum);
     at = put_sum(put_sum(at, &message->last), &message->sum);
@@ -47,20 +66,22 @@ uint8_t *codec_vote_put(uint8_t *at, const tarry_message *message)
 
 uint8_t *codec_group_put(uint8_t *at, const tarry_message *signal)
 {
-    return bytes_put_f64(put_name(at, &signal->sum), signal->scale);
+    return put_piece(bytes_put_f64(put_name(at, &signal->sum), signal->scale), signal);
 }
 
-void codec_vote_get(const uint8_t *at, tarry_message *message)
+int codec_vote_get(const uint8_t *at, tarry_message *message)
 {
     if (message->type == TARRY_MESSAGE_ASK)
-        return;
+        return TARRY_OK;
     if (message->type != TARRY_MESSAGE_STATE) {
         message->sum = get_sum(at);
-        return;
+        return message->type == TARRY_MESSAGE_FAILED ? get_piece(at + CODEC_SUM_BYTES, message)
+                                                     : TARRY_OK;
     }
     message->last = get_sum(at);
     message->sum = get_sum(at + CODEC_SUM_BYTES);
     message->state = bytes_get(at + 2 * CODEC_SUM_BYTES, 8);
+    return TARRY_OK;
 }
 
 int codec_group_get(const uint8_t *at, tarry_message *signal)
@@ -71,5 +92,5 @@ int codec_group_get(const uint8_t *at, tarry_message *signal)
         return TARRY_ERROR_FORMAT;
     signal->sum = sum;
     signal->scale = scale;
-    return TARRY_OK;
+    return get_piece(at + CODEC_NAME_BYTES + 8, signal);
 }

@@ -2,8 +2,9 @@
 /*
  * Messages about sums among workers, behind a frame's header. A sum is step 8, term 4, attempt 4,
  * digest 8. BREAK, FETCH, LOAD, COMMIT, HELD and FAILED have `sum`; STATE has `last`, `sum`, and a
- * digest of the parameters, 8. A SIGNAL's name is a sum without its digest, and a scale, 8, which
- * is finite and above 0.
+ * digest of the parameters, 8. A piece is a sum, and how many numbers of each part it has, 8; both
+ * are 0 where there is none. FAILED has one behind its sum, which is none where it is `fetched`. A
+ * SIGNAL's name is a sum without its digest, a scale, 8, which is finite and above 0, and a piece.
  */
 #ifndef PROTOCOL_CODEC_VOTE_H
 #define PROTOCOL_CODEC_VOTE_H
@@ -14,7 +15,9 @@ enum {
     CODEC_NAME_BYTES = 16,
     CODEC_SUM_BYTES = CODEC_NAME_BYTES + 8,
     CODEC_STATE_BYTES = 2 * CODEC_SUM_BYTES + 8,
-    CODEC_GROUP_BYTES = CODEC_NAME_BYTES + 8, /* of a SIGNAL, before the set */
+    CODEC_PIECE_BYTES = CODEC_SUM_BYTES + 8,
+    CODEC_FAILED_BYTES = CODEC_SUM_BYTES + CODEC_PIECE_BYTES,
+    CODEC_GROUP_BYTES = CODEC_NAME_BYTES + 8 + CODEC_PIECE_BYTES, /* of a SIGNAL, before the set */
 };
 
 /* Whether it is a message of the vote alone. */
@@ -26,17 +29,18 @@ static inline bool codec_votes(tarry_message_type type)
 /* Bytes behind the header of a message of the vote. */
 static inline size_t codec_vote_size(tarry_message_type type)
 {
-    return type == TARRY_MESSAGE_ASK     ? 0
-           : type == TARRY_MESSAGE_STATE ? (size_t)CODEC_STATE_BYTES
-                                         : (size_t)CODEC_SUM_BYTES;
+    return type == TARRY_MESSAGE_ASK      ? 0
+           : type == TARRY_MESSAGE_STATE  ? (size_t)CODEC_STATE_BYTES
+           : type == TARRY_MESSAGE_FAILED ? (size_t)CODEC_FAILED_BYTES
+                                          : (size_t)CODEC_SUM_BYTES;
 }
 
 /* Write them, and give the place behind them. */
 uint8_t *codec_vote_put(uint8_t *at, const tarry_message *message);
 uint8_t *codec_group_put(uint8_t *at, const tarry_message *signal);
-/* Read them into the message, whose other fields stay. */
-void codec_vote_get(const uint8_t *at, tarry_message *message);
-/* Errors: FORMAT (no name, or no scale). */
+/* Read them into the message, whose other fields stay. Errors: FORMAT (a piece of nothing; of a
+ * group: no name, or no scale, too). */
+int codec_vote_get(const uint8_t *at, tarry_message *message);
 int codec_group_get(const uint8_t *at, tarry_message *signal);
 
 #endif

@@ -28,6 +28,8 @@ static int carry_out(tarry_worker *worker, const member_says *says)
         return worker_reject(worker, says->why);
     if (says->abandons)
         worker_emit(worker, TARRY_EFFECT_ABANDON);
+    if (says->stops)
+        worker_emit(worker, TARRY_EFFECT_STOP)->sum = worker->vote.sum;
     if (says->begins)
         begin(worker);
     if (says->answers) {
@@ -64,6 +66,17 @@ int worker_vote_ended(tarry_worker *worker, const tarry_event *event)
     return error;
 }
 
+/* Whether a piece of that length can be part of this attempt's sum. */
+static bool may_stand(const tarry_worker *worker, const tarry_message *signal)
+{
+    layout cut =
+        layout_make(worker->settings.dimension, signal->parts, worker->settings.stripe_length);
+    if (signal->piece.step == 0)
+        return signal->whole == 0;
+    return signal->piece.step == signal->sum.step && signal->whole > 0 &&
+           signal->whole <= cut.part_length && layout_stand(&cut, signal->whole) == signal->whole;
+}
+
 bool worker_vote_signalled(tarry_worker *worker, const tarry_message *signal, tarry_reject *why)
 {
     bool everywhere = worker_sums_everywhere(worker);
@@ -73,13 +86,20 @@ bool worker_vote_signalled(tarry_worker *worker, const tarry_message *signal, ta
         return false;
     if (!everywhere)
         return true;
-    member_says says = member_signal(&worker->vote, &signal->sum);
+    if (!may_stand(worker, signal)) {
+        *why = TARRY_REJECT_RANGE;
+        return false;
+    }
+    member_says says = member_signal(&worker->vote, &signal->sum, &signal->piece);
     *why = says.why;
     if (says.rejects)
         return false;
     carry_out(worker, &says);
     memcpy(worker->group, signal->group, bitset_words(worker->plan->workers) * sizeof(uint64_t));
     worker->scale = signal->scale;
+    worker->piece = signal->piece;
+    worker->whole = signal->whole;
+    worker->piece_from = signal->from;
     worker->early = signal->early;
     return true;
 }
@@ -92,6 +112,9 @@ void worker_vote_reduce(tarry_worker *worker)
     tarry_effect *effect = worker_emit(worker, TARRY_EFFECT_REDUCE);
     effect->sum = worker->vote.sum;
     effect->message.group = worker->group;
+    effect->message.piece = worker->piece;
+    effect->message.whole = worker->whole;
+    effect->message.from = worker->piece_from;
     effect->parts = worker->parts;
     effect->scale = worker->scale;
     effect->empty = !worker->contributes;

@@ -25,7 +25,7 @@ static void begin(collective *self, const collective_order *order)
     pthread_mutex_lock(&self->lock);
     assert(self->order.kind == COLLECTIVE_NOTHING);
     self->order = *order;
-    self->ended = false;
+    self->ended = self->halting = false;
     pthread_mutex_unlock(&self->lock);
     pthread_cond_broadcast(&self->change);
 }
@@ -66,6 +66,16 @@ static void forget_order(collective *self)
     self->ended = false;
     if (self->got || self->wanted)
         pthread_cond_broadcast(&self->change); /* what could not be done meanwhile */
+}
+
+void collective_halt(collective *self)
+{
+    pthread_mutex_lock(&self->lock);
+    self->halting = self->order.kind == COLLECTIVE_REDUCE && !self->ended;
+    bool halting = self->halting;
+    pthread_mutex_unlock(&self->lock);
+    if (halting)
+        wake(self, COLLECTIVE_REDUCE);
 }
 
 void collective_abandon(collective *self)

@@ -51,6 +51,11 @@ typedef struct collective_sum {
     double scale;
     const float *part; /* own, borrowed until the order has ended; NULL: zeros */
     bool early;        /* as in tarry_engine_sum */
+    /* What stands of it, and is not summed again; step 0: nothing. Who has it not fails, and
+     * suspects `from`. */
+    tarry_sum_id piece;
+    size_t whole;
+    uint32_t from;
 } collective_sum;
 
 /* Starts nothing, and makes the replica's parameters the current snapshot. Errors: NO_MEMORY,
@@ -79,6 +84,8 @@ void collective_fetch(collective *self, uint32_t from, const tarry_sum_id *sum);
 /* From itself: from the server, which has the state of a checkpoint and the id past the last.
  * digests: the event's `state` is wanted. */
 void collective_load(collective *self, uint32_t from, const tarry_sum_id *after, bool digests);
+/* The REDUCE in progress ends as soon as can be; what it has come to is taken as any other end. */
+void collective_halt(collective *self);
 /* Waits until nothing of the order in progress is read or written any more; its end is dropped.
  * Without one nothing happens. */
 void collective_abandon(collective *self);

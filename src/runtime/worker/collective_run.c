@@ -15,6 +15,14 @@ static bool is_abandoned(collective *self)
     return abandoned;
 }
 
+static bool is_halted(collective *self)
+{
+    pthread_mutex_lock(&self->lock);
+    bool halted = self->abandoning || self->halting;
+    pthread_mutex_unlock(&self->lock);
+    return halted;
+}
+
 static bool take_wanted(collective *self)
 {
     pthread_mutex_lock(&self->lock);
@@ -79,6 +87,7 @@ static void hold(collective *self, const tarry_sum_id *name, uint64_t digest)
     exchange *others = self->settings.exchange;
     self->held = *name;
     self->held.digest = digest;
+    self->piece = (tarry_sum_id){0};
     others->methods->hold(others, &self->held, self->sum, self->settings.dimension);
 }
 
@@ -126,6 +135,42 @@ static int form(collective *self, uint32_t *unknown)
     return error;
 }
 
+/* What stands is there, to the bit. */
+static bool has_piece(const collective *self, const collective_sum *sum, const layout *cut)
+{
+    return sum_id_named(&self->piece, &sum->piece) && self->piece_parts == sum->parts &&
+           self->whole >= sum->whole &&
+           sum_digest_piece(sum->name.step, self->sum, cut, sum->whole) == sum->piece.digest;
+}
+
+/* Notes what is left of a sum that failed. */
+static void keep_piece(collective *self, const layout *cut, size_t whole)
+{
+    const collective_sum *sum = &self->order.reduce;
+    self->whole = layout_stand(cut, whole);
+    self->piece = (tarry_sum_id){0};
+    self->piece_parts = sum->parts;
+    if (self->whole == 0)
+        return;
+    self->piece = sum->name;
+    self->piece.digest = sum_digest_piece(sum->name.step, self->sum, cut, self->whole);
+}
+
+/* Works on the sum that was started until it is over, or nobody wants it any more. */
+static void work(collective *self, tarry_engine_progress *progress)
+{
+    tarry_engine *engine = self->settings.engine;
+    while (progress->state == TARRY_ENGINE_RUNNING && !is_halted(self)) {
+        if (take_wanted(self))
+            serve(self);
+        engine->methods->wait(engine, TARRY_NEVER, progress);
+    }
+    if (progress->state != TARRY_ENGINE_RUNNING)
+        return;
+    engine->methods->abandon(engine);
+    engine->methods->wait(engine, 0, progress);
+}
+
 /* By a thread of the engine. */
 static void on_came(void *user, size_t first, size_t count)
 {
@@ -136,46 +181,59 @@ static void on_came(void *user, size_t first, size_t count)
 static void run_reduce(collective *self)
 {
     tarry_engine *engine = self->settings.engine;
-    const collective_order *order = &self->order;
+    const collective_sum *sum = &self->order.reduce;
+    const layout cut = layout_make(self->settings.dimension, sum->parts, 1);
     const tarry_engine_sum wanted = {
-        .name = order->sum,
+        .name = sum->name,
         .dimension = self->settings.dimension,
-        .parts = order->reduce.parts,
-        .part = order->reduce.part,
+        .parts = sum->parts,
+        .part = sum->part,
         .weights = self->weights,
         .sum = self->sum,
-        .early = order->reduce.early,
+        .whole = sum->whole,
+        .early = sum->early,
         .came = on_came,
         .user = self,
     };
     tarry_engine_progress progress = {
         .state = TARRY_ENGINE_FAILED,
         .suspect = TARRY_NO_WORKER,
+        .whole = sum->whole,
         .why = "another worker's address is not known",
     };
     let_go(self);
-    sum_digester_begin(&self->digester, order->sum.step, self->sum);
-    int error = form(self, &progress.suspect);
+    sum_digester_begin(&self->digester, sum->name.step, self->sum);
+    int error = TARRY_OK;
+    if (sum->whole > 0 && !has_piece(self, sum, &cut)) {
+        progress = (tarry_engine_progress){
+            .state = TARRY_ENGINE_FAILED,
+            .suspect = sum->from,
+            .why = "what stands of the sum is not there",
+        };
+        error = TARRY_ERROR_STATE;
+    }
+    if (error == TARRY_OK)
+        error = form(self, &progress.suspect);
     if (error == TARRY_OK)
         error = engine->methods->start(engine, &wanted);
     if (error == TARRY_OK) {
-        do {
-            if (take_wanted(self))
-                serve(self);
-            engine->methods->wait(engine, TARRY_NEVER, &progress);
-        } while (progress.state == TARRY_ENGINE_RUNNING && !is_abandoned(self));
-        if (progress.state == TARRY_ENGINE_RUNNING)
-            engine->methods->abandon(engine);
+        progress.state = TARRY_ENGINE_RUNNING;
+        work(self, &progress);
     }
     bool done = progress.state == TARRY_ENGINE_DONE;
     if (progress.state == TARRY_ENGINE_FAILED)
         tell_failure(self, progress.why);
     if (done)
-        hold(self, &order->sum, sum_digester_end(&self->digester));
+        hold(self, &sum->name, sum_digester_end(&self->digester));
+    else
+        keep_piece(self, &cut, (size_t)progress.whole);
     self->end = (tarry_event){
         .type = TARRY_EVENT_REDUCED,
-        .sum = done ? self->held : order->sum,
+        .sum = done              ? self->held
+               : self->whole > 0 ? self->piece
+                                 : sum->name,
         .failed = !done,
+        .whole = done ? 0 : self->whole,
         .from = done ? TARRY_NO_WORKER : progress.suspect,
     };
 }
@@ -201,6 +259,7 @@ static void run_fetch(collective *self)
     size_t count = self->settings.dimension;
     exchange_progress progress;
     let_go(self);
+    self->piece = (tarry_sum_id){0};
     bool done =
         others->methods->fetch(others, order->from, &order->sum, self->sum, count) == TARRY_OK &&
         finish(self, &progress) &&
@@ -263,7 +322,7 @@ static void carry_out(collective *self)
         self->got = self->got || self->order.kind == COLLECTIVE_LOAD;
         self->order.kind = COLLECTIVE_NOTHING;
     }
-    self->abandoning = false;
+    self->abandoning = self->halting = false;
     pthread_cond_broadcast(&self->change);
     if (!self->ended)
         return;

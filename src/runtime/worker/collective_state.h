@@ -44,7 +44,8 @@ struct collective {
     collective_order order; /* its contents stay as they are until it is over */
     bool running;           /* the exchange thread is at it */
     bool ended;             /* `end` is to be taken */
-    bool abandoning;        /* the order in progress is to be ended */
+    bool abandoning;        /* the order in progress is to be ended, */
+    bool halting;           /* or, a REDUCE, with what it has come to */
     bool wanted;            /* others want the state */
     bool got;               /* a state that was got can be dropped */
     bool closing;
@@ -54,6 +55,11 @@ struct collective {
     float *sum;            /* d numbers */
     sum_digester digester; /* the engine's thread's while that runs */
     tarry_sum_id held;     /* what `sum` is; step 0: nothing */
+    /* Of a sum that failed `sum` has the first `whole` numbers of each of `piece_parts` parts; step
+     * 0: nothing. */
+    tarry_sum_id piece;
+    size_t whole;
+    uint32_t piece_parts;
     tarry_event end;
     exchange_progress state; /* of a LOAD that has ended */
     float *weights;

@@ -18,7 +18,8 @@ typedef struct due {
     size_t send_count;
     bool encode;
     tarry_effect encode_effect;
-    bool abandon; /* what goes on among the workers */
+    bool abandon; /* what goes on among the workers, */
+    bool halt;    /* or, a REDUCE, with what it has come to */
     bool order;   /* REDUCE, FETCH, LOAD or STEP */
     tarry_effect order_effect;
     bool changed; /* the executor leaves and has become idle */
@@ -68,6 +69,9 @@ static void carry_out(executor *self, const tarry_effects *effects, due *todo)
         case TARRY_EFFECT_ABANDON:
             todo->abandon = true;
             self->abandoning = true;
+            break;
+        case TARRY_EFFECT_STOP:
+            todo->halt = true;
             break;
         case TARRY_EFFECT_REDUCE:
             collective_gather(self->settings.collective, effect->message.group);
@@ -237,6 +241,9 @@ static void begin_order(executor *self, const tarry_effect *effect)
                                      .parts = effect->parts,
                                      .scale = effect->scale,
                                      .part = effect->empty ? NULL : seat->coded,
+                                     .piece = effect->message.piece,
+                                     .whole = (size_t)effect->message.whole,
+                                     .from = effect->message.from,
                                      .early = effect->early,
                                  });
         break;
@@ -268,6 +275,8 @@ static void follow_up(executor *self, const due *todo)
     const executor_uplink *uplink = &self->settings.uplink;
     if (todo->abandon)
         abandon(self);
+    if (todo->halt)
+        collective_halt(self->settings.collective);
     if (todo->fold_count > 0)
         fold(self, todo);
     for (size_t i = 0; i < todo->send_count; i++)

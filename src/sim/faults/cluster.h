@@ -103,6 +103,8 @@ typedef enum plant {
     PLANT_LATE_ENGINE,  /* a sum that was abandoned ends all the same */
     PLANT_SUM_IN_PLACE, /* a sum that failed leaves its numbers in the coded part */
     PLANT_ANY_DIGEST,   /* sums with other bits pass as the same */
+    PLANT_SUM_AGAIN,    /* what stands of a sum is summed again */
+    PLANT_TELL_MORE,    /* the server hears of more that stands than is there */
     PLANT_NO_STATES,    /* nobody hears of the workers' parameters */
     PLANT_NO_LIMIT,     /* an attempt that nobody answers goes on */
     PLANT_KEEP_PART,    /* another attempt sums what was encoded for the one before */
@@ -298,6 +300,7 @@ typedef struct cluster {
     uint64_t steps;
     uint64_t longest; /* of a round, from its start or the last fault on, in thousandths of bound */
     uint32_t commits, returns, loads, fetches, wrong_sums; /* where everyone gets the sum */
+    uint32_t pieces; /* attempts of which something stood */
     uint32_t flipped,
         differing; /* steps after which parameters were wrong; workers found to differ */
     uint32_t exact_rounds, failed_rounds, extra_attempts, passed_over, made_up, called_back,

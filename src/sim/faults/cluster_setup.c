@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "coding/layout.h"
 #include "sim/faults/cluster.h"
 
 enum {
@@ -92,6 +93,10 @@ static void draw_settings(cluster *it)
     settings->dimension = (it->stripes - 1) * settings->stripe_length +
                           between(it, 1, (uint32_t)settings->stripe_length);
     settings->dimension *= tarry_plan_least_parts(it->plan);
+    if (it->everywhere) { /* so that stripes can stand */
+        settings->stripe_length *= LAYOUT_LINE;
+        settings->dimension *= LAYOUT_LINE;
+    }
     if (settings->stop != TARRY_STOP_EXACT && !adaptive)
         settings->fill = (tarry_fill)between(
             it, TARRY_FILL_NONE,

@@ -38,7 +38,10 @@ typedef enum task_kind { TASK_NONE, TASK_REDUCE, TASK_FETCH, TASK_LOAD, TASK_STE
 typedef struct replica {
     history state;
     tarry_sum_id held; /* what is in the sum's place; step 0: nothing */
-    coded part;        /* of the latest signal */
+    /* Of a sum that failed the first numbers of each part are there; step 0: nothing. */
+    tarry_sum_id piece;
+    uint64_t whole;
+    coded part; /* of the latest signal */
     task_kind task;
     uint64_t token;            /* of the task */
     tarry_sum_id sum;          /* of the task */
@@ -56,6 +59,8 @@ typedef struct sum_attempt {
     bool hit;                     /* somebody's engine ended before all had begun */
     uint32_t parts;
     double scale;
+    tarry_sum_id piece; /* what stands of it; step 0: nothing */
+    uint64_t whole;
     coded part[MAX_WORKERS]; /* of those who have begun */
 } sum_attempt;
 
@@ -110,6 +115,14 @@ void everywhere_open(struct cluster *it, const tarry_message *signal);
 /* The attempt of that name; NULL: none, or it is too long ago. */
 sum_attempt *everywhere_attempt(struct cluster *it, const tarry_sum_id *name);
 void everywhere_reduce(struct cluster *it, uint32_t worker, const tarry_effect *effect);
+/* The engine is to end with what it has come to. */
+void everywhere_stop(struct cluster *it, uint32_t worker);
+/* An engine has failed: what it leaves, as the event says it. */
+void everywhere_leave(struct cluster *it, uint32_t worker, tarry_event *event);
+/* Whether it has what stands of that sum, to the bit. */
+bool everywhere_has_piece(struct cluster *it, uint32_t worker, const sum_attempt *of);
+/* The attempt that made a stripe of that one's sum; NULL: it is too long ago. */
+const sum_attempt *everywhere_maker(struct cluster *it, const sum_attempt *of, uint32_t stripe);
 void everywhere_transfer(struct cluster *it, uint32_t worker, const tarry_effect *effect);
 void everywhere_step(struct cluster *it, uint32_t worker, const tarry_effect *effect);
 /* The worker's task is no more: those who make the same sum may notice. */

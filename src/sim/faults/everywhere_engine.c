@@ -4,6 +4,7 @@
  * member's at a time of its own; where one of them ends sooner, or two can't reach each other, the
  * others' may fail, at once or later, or never end. Fetches and loads fail likewise, but they end.
  */
+#include "coding/layout.h"
 #include "sim/faults/cluster.h"
 #include "sim/faults/invariants.h"
 
@@ -38,12 +39,66 @@ void everywhere_open(cluster *it, const tarry_message *signal)
     opened->hit = false;
     opened->parts = signal->parts;
     opened->scale = signal->scale;
+    opened->piece = signal->piece;
+    opened->whole = signal->whole;
+    it->pieces += signal->whole > 0;
 }
 
 bool everywhere_parted(const cluster *it, uint32_t a, uint32_t b)
 {
     return it->now < it->parted_until[a][b];
 }
+
+/* ---- pieces: whole stripes, from the front ---- */
+
+/* A digest of the first numbers of an attempt's sum: what stands in it is that of another one. */
+static uint64_t piece_digest(cluster *it, const tarry_sum_id *name, uint64_t whole)
+{
+    const sum_attempt *of = everywhere_attempt(it, name);
+    if (of != NULL && of->whole >= whole)
+        return piece_digest(it, &of->piece, whole);
+    uint64_t before = of != NULL && of->whole > 0 ? piece_digest(it, &of->piece, of->whole) : 0;
+    return everywhere_digest(name) ^ (before + whole) * UINT64_C(0x9e3779b97f4a7c15);
+}
+
+bool everywhere_has_piece(cluster *it, uint32_t worker, const sum_attempt *of)
+{
+    const replica *own = &it->nodes[worker].replica;
+    return of->whole == 0 || (sum_id_named(&own->piece, &of->piece) && own->whole >= of->whole &&
+                              piece_digest(it, &own->piece, of->whole) == of->piece.digest);
+}
+
+const sum_attempt *everywhere_maker(cluster *it, const sum_attempt *of, uint32_t stripe)
+{
+    while (of != NULL && (stripe + 1) * it->settings.stripe_length <= of->whole)
+        of = everywhere_attempt(it, &of->piece);
+    return of;
+}
+
+void everywhere_leave(cluster *it, uint32_t worker, tarry_event *event)
+{
+    replica *own = &it->nodes[worker].replica;
+    const sum_attempt *of = everywhere_attempt(it, &event->sum);
+    own->piece = (tarry_sum_id){0};
+    own->whole = 0;
+    if (of == NULL)
+        return;
+    layout cut = layout_make(it->settings.dimension, of->parts, (size_t)it->settings.stripe_length);
+    uint64_t stripes =
+        of->begun == of->group ? draws_between(&it->draws, DRAW_ENGINE, worker, 1, cut.stripes) : 0;
+    uint64_t whole = stripes * it->settings.stripe_length;
+    whole =
+        layout_stand(&cut, (size_t)whole) / it->settings.stripe_length * it->settings.stripe_length;
+    own->whole = whole > of->whole ? whole : of->whole;
+    if (own->whole == 0)
+        return;
+    own->piece = event->sum;
+    own->piece.digest = piece_digest(it, &event->sum, own->whole);
+    event->sum = own->piece;
+    event->whole = own->whole;
+}
+
+/* ---- engines ---- */
 
 static bool makes(const cluster *it, uint32_t worker, const sum_attempt *of)
 {
@@ -90,13 +145,15 @@ static void spoil(cluster *it, uint32_t worker, const sum_attempt *of, random_st
     cluster_disturb(it, end->time);
 }
 
-/* All have begun. Its end may still be a bad one, or have other bits than those of the others. */
-static void finish(cluster *it, uint32_t worker, sum_attempt *of)
+/* All have begun. Its end may still be a bad one, or have other bits than those of the others.
+ * True: the others notice. */
+static bool finish(cluster *it, uint32_t worker, sum_attempt *of)
 {
     random_stream details;
     if (!draws_fault(&it->draws, FAULT_ENGINE, worker, it->engine_faults, &details)) {
+        bool again = of->whole > 0 && cluster_planted(it, PLANT_SUM_AGAIN);
         end_at(it, worker, ITEM_REDUCED, soon(it, worker))->sum.digest =
-            everywhere_digest(&of->name);
+            everywhere_digest(&of->name) + (again ? 1 + worker : 0);
     } else if (stream_chance(&details, 0.2)) {
         cluster_note(it, "worker %u gets another sum than the others", worker);
         it->wrong_sums++;
@@ -104,21 +161,37 @@ static void finish(cluster *it, uint32_t worker, sum_attempt *of)
             everywhere_digest(&of->name) + 1 + worker;
     } else {
         spoil(it, worker, of, &details);
+        return stream_chance(&details, 0.5);
     }
+    return false;
 }
 
 /* Somebody in the group is gone, which the server will notice, or can't be reached by all, which
- * the engines do: where all have begun, some may still end well. */
+ * the engines do: where all have begun, some may still end well, unless nobody has got that far. */
 static void hit(cluster *it, sum_attempt *of)
 {
     bool begun = of->begun == of->group;
     of->hit = of->hit || !begun;
+    random_stream *common = &it->draws.streams[DRAW_TROUBLE][__builtin_ctz(of->group)];
+    bool none = !begun || stream_chance(common, 0.5);
     for (uint32_t worker = 0; worker < it->workers; worker++) {
         random_stream *draw = &it->draws.streams[DRAW_TROUBLE][worker];
         if (in(of->begun, worker) && makes(it, worker, of) && !it->nodes[worker].replica.spoilt &&
-            (!begun || stream_chance(draw, 0.5)))
+            (none || stream_chance(draw, 0.5)))
             spoil(it, worker, of, draw);
     }
+}
+
+void everywhere_stop(cluster *it, uint32_t worker)
+{
+    replica *own = &it->nodes[worker].replica;
+    sum_attempt *of = everywhere_attempt(it, &own->sum);
+    cluster_item *end = end_at(it, worker, ITEM_REDUCED, soon(it, worker));
+    end->failed = true;
+    end->from = TARRY_NO_WORKER;
+    own->spoilt = true;
+    if (of != NULL)
+        hit(it, of);
 }
 
 static void begin(cluster *it, uint32_t worker, task_kind task, const tarry_sum_id *sum)
@@ -150,9 +223,12 @@ void everywhere_reduce(cluster *it, uint32_t worker, const tarry_effect *effect)
                                                        everywhere_parted(it, worker, other)));
     if (of->hit)
         hit(it, of);
+    bool noticed = false;
     for (uint32_t each = 0; each < it->workers && !of->hit && of->begun == of->group; each++)
         if (in(of->group, each))
-            finish(it, each, of);
+            noticed = finish(it, each, of) || noticed;
+    if (noticed)
+        hit(it, of);
 }
 
 void everywhere_end_task(cluster *it, uint32_t worker)
@@ -202,7 +278,7 @@ void everywhere_transfer(cluster *it, uint32_t worker, const tarry_effect *effec
     if (load)
         failed = !take_state(it, worker, effect, &own->incoming) || failed;
     else
-        own->held = (tarry_sum_id){0};
+        own->held = own->piece = (tarry_sum_id){0};
     cluster_item *end = end_at(it, worker, load ? ITEM_LOADED : ITEM_FETCHED, time);
     end->from = effect->from;
     end->failed = failed;

@@ -8,12 +8,14 @@ static void take_estimate(cluster *it, const tarry_sum_id *sum)
     const sum_attempt *of = everywhere_attempt(it, sum);
     if (of == NULL)
         return; /* which is broken, see invariants_of_entry */
-    cluster_item part = {.parts = of->parts, .scale = of->scale};
+    cluster_item part = {.parts = of->parts};
     for (part.stripe = 0; part.stripe < it->model.stripes; part.stripe++) {
+        const sum_attempt *by = everywhere_maker(it, of, part.stripe);
         cluster_clear_estimate(it, part.stripe);
-        for (part.worker = 0; part.worker < it->workers; part.worker++) {
-            part.part = of->part[part.worker];
-            if (of->group & ~of->empty & bit(part.worker))
+        part.scale = by != NULL ? by->scale : 0;
+        for (part.worker = 0; by != NULL && part.worker < it->workers; part.worker++) {
+            part.part = by->part[part.worker];
+            if (by->group & ~by->empty & bit(part.worker))
                 cluster_add_part(it, &part);
         }
     }
@@ -98,6 +100,8 @@ tarry_event everywhere_forge(const cluster *it, const tarry_event *event, tarry_
         message->from = TARRY_NO_WORKER;
     } else if (message->type == TARRY_MESSAGE_HELD && cluster_planted(it, PLANT_ANY_DIGEST)) {
         message->sum.digest = everywhere_digest(&message->sum);
+    } else if (message->type == TARRY_MESSAGE_FAILED && cluster_planted(it, PLANT_TELL_MORE)) {
+        message->whole += message->whole > 0 ? 16 : 0;
     } else if (message->type == TARRY_MESSAGE_STATE && cluster_planted(it, PLANT_NO_STATES)) {
         message->state = 0;
     }

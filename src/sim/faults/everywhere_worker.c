@@ -66,6 +66,9 @@ void everywhere_worker_effect(cluster *it, uint32_t worker, const tarry_effect *
     case TARRY_EFFECT_STEP:
         everywhere_step(it, worker, effect);
         break;
+    case TARRY_EFFECT_STOP:
+        everywhere_stop(it, worker);
+        break;
     case TARRY_EFFECT_ABANDON:
         everywhere_end_task(it, worker);
         break;
@@ -130,9 +133,13 @@ void everywhere_task_over(cluster *it, const cluster_item *due)
         event.state = own->digests ? history_parameters(&own->state) : 0;
     } else {
         event.type = TARRY_EVENT_REDUCED;
-        if (!due->failed)
+        if (!due->failed) {
             own->held = due->sum;
-        else if (cluster_planted(it, PLANT_SUM_IN_PLACE))
+            own->piece = (tarry_sum_id){0};
+        } else {
+            everywhere_leave(it, due->worker, &event);
+        }
+        if (due->failed && cluster_planted(it, PLANT_SUM_IN_PLACE))
             node->sum[0] += 0.5;
         invariants_of_reduced(it, due->worker);
     }
@@ -165,6 +172,7 @@ void everywhere_turn(cluster *it, uint32_t worker, tarry_worker *made)
     if (node->machine == NULL)
         return;
     everywhere_end_task(it, worker);
+    node->replica.piece = (tarry_sum_id){0};
     int error = tarry_worker_adopt(made, node->machine, NULL);
     if (error != TARRY_OK)
         invariant_broken(it, "plans_follow_each_other", "worker %u: %s", worker,

@@ -18,6 +18,11 @@ void invariants_of_reduce(cluster *it, uint32_t worker, const tarry_effect *effe
         effect->parts != of->parts || effect->scale != of->scale || !(of->group & bit(worker)))
         invariant_broken(it, "one_attempt_for_all", "worker %u: attempt %u is another one", worker,
                          effect->sum.attempt);
+    else if (effect->message.whole != of->whole || !sum_id_same(&effect->message.piece, &of->piece))
+        invariant_broken(it, "one_attempt_for_all", "worker %u: something else stands", worker);
+    else if (!everywhere_has_piece(it, worker, of))
+        invariant_broken(it, "what_stands_is_there", "worker %u has not got %llu of attempt %u",
+                         worker, (unsigned long long)of->whole, of->piece.attempt);
     else if (of->begun & bit(worker))
         invariant_broken(it, "one_attempt_for_all", "worker %u begins attempt %u again", worker,
                          effect->sum.attempt);
@@ -33,6 +38,10 @@ void invariants_of_reduced(cluster *it, uint32_t worker)
         if (node->sum[chunk] != node->replica.before[chunk])
             invariant_broken(it, "a_sum_leaves_z_alone", "worker %u, chunk %u: %g, before %g",
                              worker, chunk, node->sum[chunk], node->replica.before[chunk]);
+    const tarry_sum_id *held = &node->replica.held;
+    if (held->step != 0 && held->digest != everywhere_digest(held) && it->wrong_sums == 0)
+        invariant_broken(it, "all_make_the_same_sum", "worker %u, attempt %u", worker,
+                         held->attempt);
 }
 
 void invariants_of_z(cluster *it, uint32_t worker)

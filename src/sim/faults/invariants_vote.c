@@ -83,7 +83,10 @@ static void take_event(cluster *it, const tarry_event *event, bool taken)
     if (event->type != TARRY_EVENT_MESSAGE || !member->present ||
         event->message->epoch != member->epoch)
         return;
-    if (event->message->type == TARRY_MESSAGE_HELD || event->message->type == TARRY_MESSAGE_FAILED)
+    /* A fetch that failed may be an earlier one than that which is out. */
+    bool failed =
+        event->message->type == TARRY_MESSAGE_FAILED && (taken || !event->message->fetched);
+    if (event->message->type == TARRY_MESSAGE_HELD || failed)
         take_answer(votes, event->worker, event->message);
     else if (event->message->type == TARRY_MESSAGE_STATE && taken)
         take_state_of(it, event);

@@ -229,6 +229,10 @@ static void carry_out_worker(congress *it, uint32_t worker, const tarry_effects 
             of->encode_stripe = effect->stripe;
             of->encode_attempt = effect->attempt;
             break;
+        case TARRY_EFFECT_STOP:
+            assert_true(of->task == TARRY_EFFECT_REDUCE && sum_id_named(&effect->sum, &of->sum));
+            of->stops = true;
+            break;
         case TARRY_EFFECT_ABANDON:
             assert_true(of->task != TARRY_EFFECT_CANCEL && of->task != TARRY_EFFECT_STEP);
             of->task = TARRY_EFFECT_CANCEL;
@@ -268,6 +272,7 @@ static void carry_out_worker(congress *it, uint32_t worker, const tarry_effects 
             continue;
         assert_true(of->task == TARRY_EFFECT_CANCEL);
         of->task = effect->type;
+        of->stops = false;
         of->sum = effect->sum;
         of->from = effect->from;
     }
@@ -287,7 +292,7 @@ static bool end_engine(congress *it, uint32_t worker, tarry_event *event)
     congress_worker *of = &it->workers[worker];
     bool all = (it->begun[of->sum.attempt % CONGRESS_STEPS] & of->group) == of->group &&
                sum_id_named(&it->begun_name[of->sum.attempt % CONGRESS_STEPS], &of->sum);
-    bool trouble = it->hit || spend(&it->failing_left, &it->stream);
+    bool trouble = it->hit || of->stops || spend(&it->failing_left, &it->stream);
     if (!all && !trouble)
         return false;
     event->failed = !all || (trouble && random_below(&it->stream, 2) == 0);

@@ -38,6 +38,7 @@ typedef struct congress_worker {
     uint32_t compute_slot, encode_stripe;
     uint64_t compute_round;
     uint32_t encode_attempt;
+    bool stops;             /* the engine ends at once */
     tarry_effect_type task; /* REDUCE, FETCH, LOAD, STEP; CANCEL: none */
     tarry_sum_id sum;
     uint32_t from;

@@ -80,6 +80,13 @@ static void draw(random_stream *stream, tarry_message_type type, sample *drawn)
     drawn->message.fetched = random_below(stream, 2) == 1;
     drawn->message.digests = random_below(stream, 2) == 1;
     drawn->message.group = random_below(stream, 2) == 1 ? drawn->group : NULL;
+    if (type == TARRY_MESSAGE_SIGNAL && drawn->message.group != NULL)
+        drawn->message.slot = 0;
+    if (random_below(stream, 2) == 1) {
+        drawn->message.piece = draw_sum(stream);
+        drawn->message.piece.step += drawn->message.piece.step == 0;
+        drawn->message.whole = 1 + random_u32(stream);
+    }
     drawn->message.early = random_below(stream, 2) == 1;
     drawn->message.psi = drawn->psi;
     drawn->message.stripes = drawn->stripes;
@@ -134,7 +141,10 @@ static void assert_same_vote(const tarry_message *read, const tarry_message *sen
     assert_same_sum(&read->sum, &sent->sum, sum || group, sum);
     assert_same_sum(&read->last, &sent->last, state, state);
     assert_true(read->state == (state ? sent->state : 0));
-    assert_int_equal(read->from, type >= TARRY_MESSAGE_ASK ? sent->from : 0);
+    assert_int_equal(read->from, type >= TARRY_MESSAGE_ASK || group ? sent->from : 0);
+    bool piece = type == TARRY_MESSAGE_FAILED || group;
+    assert_same_sum(&read->piece, &sent->piece, piece, piece);
+    assert_true(read->whole == (piece ? sent->whole : 0));
     bool held = type == TARRY_MESSAGE_HELD || type == TARRY_MESSAGE_FAILED;
     assert_int_equal(read->fetched, held && sent->fetched);
     bool steps = type == TARRY_MESSAGE_LOAD || type == TARRY_MESSAGE_COMMIT;
@@ -289,15 +299,22 @@ static void votes_have_the_documented_bytes(void **state)
         .sum = {.step = 0x0102030405060708, .term = 0x11121314, .attempt = 0x21222324, .digest = 9},
         .last = {.step = 1},
         .scale = 1e6,
+        .piece = {.step = 7, .term = 6, .attempt = 5, .digest = 4},
+        .whole = 0x30,
+        .from = 2,
     };
-    uint8_t frame[CODEC_HEADER_BYTES + CODEC_STATE_BYTES];
-    assert_int_equal(codec_size(&shape, &message), 24 + 24 + 5);
+    uint8_t frame[CODEC_HEADER_BYTES + CODEC_GROUP_BYTES + 5];
+    assert_int_equal(codec_size(&shape, &message), 24 + 56 + 5);
     codec_encode(&shape, &message, frame);
     assert_int_equal(frame[1], 8);
-    const uint8_t signal[] = {8,    7,    6,    5,    4,    3,    2, 1, 0x14, 0x13,
-                              0x12, 0x11, 0x24, 0x23, 0x22, 0x21, 0, 0, 0,    0,
-                              0x80, 0x84, 0x2e, 0x41, 0xa5, 2,    5, 3, 1};
+    assert_memory_equal(frame + 20, ((const uint8_t[]){2, 0, 0, 0}), 4);
+    const uint8_t signal[] = {8,    7,    6,    5,    4, 3, 2, 1, 0x14, 0x13, 0x12, 0x11,
+                              0x24, 0x23, 0x22, 0x21, 0, 0, 0, 0, 0x80, 0x84, 0x2e, 0x41};
+    const uint8_t piece[] = {7, 0, 0, 0, 0, 0, 0, 0, 6,    0, 0, 0, 5, 0, 0, 0,
+                             4, 0, 0, 0, 0, 0, 0, 0, 0x30, 0, 0, 0, 0, 0, 0, 0};
     assert_memory_equal(frame + 24, signal, sizeof(signal));
+    assert_memory_equal(frame + 48, piece, sizeof(piece));
+    assert_memory_equal(frame + 80, ((const uint8_t[]){0xa5, 2, 5, 3, 1}), 5);
     message.early = true;
     codec_encode(&shape, &message, frame);
     assert_int_equal(frame[1], 8 + 32);
@@ -305,9 +322,10 @@ static void votes_have_the_documented_bytes(void **state)
     message.type = TARRY_MESSAGE_FAILED;
     message.from = 0x31323334;
     message.fetched = true;
-    assert_int_equal(codec_size(&shape, &message), 24 + 24);
+    assert_int_equal(codec_size(&shape, &message), 24 + 24 + 32);
     codec_encode(&shape, &message, frame);
     assert_int_equal(frame[0], 15);
+    assert_memory_equal(frame + 48, piece, sizeof(piece));
     assert_int_equal(frame[1], 1);
     assert_memory_equal(frame + 20, ((const uint8_t[]){0x34, 0x33, 0x32, 0x31}), 4);
     assert_memory_equal(frame + 24, signal, 16);
@@ -555,6 +573,27 @@ static void the_shape_is_that_of_the_plan(void **state)
     edge_plan_free(plan);
 }
 
+/* Numbers of no sum, and a sum of no numbers. */
+static void pieces_of_nothing_are_refused(void **state)
+{
+    (void)state;
+    codec_shape shape = {.psi_bits = 10, .stripes = 3, .slots = 4, .workers = 5};
+    for (uint64_t step = 0; step < 2; step++) {
+        for (uint64_t whole = 0; whole < 2; whole++) {
+            tarry_message failed = {.type = TARRY_MESSAGE_FAILED,
+                                    .sum = {.step = 1},
+                                    .piece = {.step = step, .digest = step},
+                                    .whole = whole};
+            uint8_t frame[MAX_FRAME];
+            uint64_t words[MAX_WORDS];
+            tarry_message read;
+            codec_encode(&shape, &failed, frame);
+            assert_int_equal(codec_decode(&shape, frame, codec_size(&shape, &failed), words, &read),
+                             step == whole ? TARRY_OK : TARRY_ERROR_FORMAT);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -564,6 +603,7 @@ int main(void)
         cmocka_unit_test(frames_without_meaning_are_refused),
         cmocka_unit_test(early_without_a_group_is_refused),
         cmocka_unit_test(sums_without_meaning_are_refused),
+        cmocka_unit_test(pieces_of_nothing_are_refused),
         cmocka_unit_test(limits_without_meaning_are_refused),
         cmocka_unit_test(kept_sets_outlive_the_message),
         cmocka_unit_test(truncated_and_lengthened_frames_are_refused),

@@ -10,6 +10,7 @@
 #include "base/sum_id.h"
 #include "protocol/vote/member.h"
 
+static const tarry_sum_id none = {0};
 static const tarry_sum_id name = {.step = 1, .term = 1, .attempt = 1};
 static const tarry_sum_id sum = {.step = 1, .term = 1, .attempt = 1, .digest = 5};
 static const tarry_sum_id next = {.step = 2, .term = 1, .attempt = 2};
@@ -42,7 +43,7 @@ static member arrives(void)
 
 static void reduces(member *it, tarry_sum_id of)
 {
-    member_says says = member_signal(it, &of);
+    member_says says = member_signal(it, &of, &none);
     assert_false(says.rejects);
     member_reduce(it);
 }
@@ -176,17 +177,72 @@ static void a_break_ends_an_attempt_and_not_a_held_sum(void **state)
     member it = arrives();
     reduces(&it, name);
     member_says says = takes(&it, TARRY_MESSAGE_BREAK, 1, name);
-    assert_true(says.abandons && says.answer.type == TARRY_MESSAGE_FAILED);
+    assert_true(says.stops && !says.abandons && !says.answers);
+    says = ends(&it, TARRY_EVENT_REDUCED, name, true);
+    assert_true(says.answer.type == TARRY_MESSAGE_FAILED && says.answer.whole == 0);
+    it = arrives();
+    reduces(&it, name);
+    takes(&it, TARRY_MESSAGE_BREAK, 1, name);
+    says = ends(&it, TARRY_EVENT_REDUCED, sum, false); /* it was done just then */
+    assert_int_equal(says.answer.type, TARRY_MESSAGE_HELD);
     it = holds();
     says = takes(&it, TARRY_MESSAGE_BREAK, 1, name);
     assert_true(says.rejects && sum_id_same(&it.held, &sum));
+}
+
+/* It has summed 32 numbers of each part of the first attempt, which has failed then. */
+static member has_piece(void)
+{
+    member it = arrives();
+    reduces(&it, name);
+    member_says says = member_ended(&it, &(tarry_event){.type = TARRY_EVENT_REDUCED,
+                                                        .sum = sum,
+                                                        .failed = true,
+                                                        .whole = 32,
+                                                        .from = TARRY_NO_WORKER});
+    assert_int_equal(says.answer.type, TARRY_MESSAGE_FAILED);
+    assert_true(sum_id_same(&says.answer.sum, &name)); /* of which it has no digest, */
+    assert_true(sum_id_same(&says.answer.piece, &sum) && says.answer.whole == 32);
+    return it;
+}
+
+static void a_piece_stays_while_it_stands(void **state)
+{
+    (void)state;
+    const tarry_sum_id second = {.step = 1, .term = 1, .attempt = 2};
+    tarry_sum_id shorter = sum; /* less of it, which has another digest */
+    shorter.digest++;
+    member it = has_piece();
+    member_signal(&it, &second, &shorter);
+    member_says says = takes(&it, TARRY_MESSAGE_BREAK, 1, second); /* before its engine began */
+    assert_true(sum_id_same(&says.answer.piece, &sum) && says.answer.whole == 32);
+    it = has_piece();
+    member_signal(&it, &second, &none);
+    says = takes(&it, TARRY_MESSAGE_BREAK, 1, second);
+    assert_true(says.answer.piece.step == 0 && says.answer.whole == 0);
+    it = has_piece();
+    member_signal(&it, &second, &shorter);
+    member_reduce(&it);
+    says = ends(&it, TARRY_EVENT_REDUCED, second, true); /* which has overwritten it */
+    assert_true(says.answer.piece.step == 0 && says.answer.whole == 0);
+}
+
+static void a_piece_ends_with_what_takes_its_place(void **state)
+{
+    (void)state;
+    static const tarry_message_type orders[] = {TARRY_MESSAGE_FETCH, TARRY_MESSAGE_LOAD};
+    for (size_t i = 0; i < sizeof(orders) / sizeof(*orders); i++) {
+        member it = has_piece();
+        takes(&it, orders[i], 1, sum);
+        assert_true(it.piece.step == 0 && it.whole == 0);
+    }
 }
 
 static void a_signal_of_another_step_is_none(void **state)
 {
     (void)state;
     member it = arrives();
-    member_says says = member_signal(&it, &next);
+    member_says says = member_signal(&it, &next, &none);
     assert_true(says.rejects && it.task == MEMBER_RESTS);
 }
 
@@ -200,6 +256,8 @@ int main(void)
         cmocka_unit_test(a_load_is_never_spared),
         cmocka_unit_test(without_the_coordinator_the_engine_goes_on),
         cmocka_unit_test(a_break_ends_an_attempt_and_not_a_held_sum),
+        cmocka_unit_test(a_piece_stays_while_it_stands),
+        cmocka_unit_test(a_piece_ends_with_what_takes_its_place),
         cmocka_unit_test(a_signal_of_another_step_is_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

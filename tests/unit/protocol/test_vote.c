@@ -281,6 +281,111 @@ static void a_loaded_state_counts_only_as_what_it_is(void **state)
     end(&own);
 }
 
+/* Fails, with so many numbers of each part of that sum complete. */
+static void leaves(desk *own, uint32_t worker, tarry_sum_id piece, uint64_t whole)
+{
+    assert_true(says(own, worker,
+                     &(tarry_message){.type = TARRY_MESSAGE_FAILED,
+                                      .sum = sum_of(own, 0),
+                                      .from = TARRY_NO_WORKER,
+                                      .piece = piece,
+                                      .whole = whole}));
+}
+
+/* An attempt that may be mixed with those of the same number. */
+static void opens_mixing(desk *own, uint64_t group, uint32_t mixes)
+{
+    vote_choose_piece(own->it, &group, mixes);
+    own->it->mixes = mixes;
+    opens(own, group);
+}
+
+/* Three workers have begun, the last one is lost, and the others have 64 and 48 numbers. */
+static void begin_with_pieces(desk *own)
+{
+    begin(own, 3);
+    opens_mixing(own, 7, 2);
+    assert_true(own->it->stands.sum.step == 0 && own->it->stands.whole == 0);
+    is_lost(own, 2);
+    expect(own, TARRY_MESSAGE_BREAK, 0);
+    expect(own, TARRY_MESSAGE_BREAK, 1);
+    leaves(own, 0, sum_of(own, 5), 64);
+    leaves(own, 1, sum_of(own, 6), 48);
+    assert_int_equal(own->outcome, VOTE_VOID);
+}
+
+static void what_all_have_stands(void **state)
+{
+    (void)state;
+    desk own;
+    begin_with_pieces(&own);
+    tarry_sum_id piece = sum_of(&own, 6);
+    opens_mixing(&own, 3, 2);
+    assert_true(sum_id_same(&own.it->stands.sum, &piece));
+    assert_true(own.it->stands.whole == 48 && own.it->stands.from == 1);
+    leaves(&own, 0, piece, 48); /* its engine had not begun */
+    leaves(&own, 1, piece, 48);
+    opens_mixing(&own, 3, 2);
+    assert_int_equal(own.it->stands.whole, 48);
+    leaves(&own, 0, sum_of(&own, 8), 96); /* more of it, and other numbers behind */
+    leaves(&own, 1, sum_of(&own, 9), 80);
+    opens_mixing(&own, 3, 2);
+    assert_true(own.it->stands.whole == 80 && own.it->stands.sum.digest == 9);
+    own.seen = own.count;
+    end(&own);
+}
+
+static void what_one_has_not_got_does_not_stand(void **state)
+{
+    (void)state;
+    desk own;
+    begin_with_pieces(&own);
+    joins(&own, 2);
+    assert_true(has(&own, 2, none, none, 0));
+    opens_mixing(&own, 7, 2); /* with one that has come back */
+    assert_int_equal(own.it->stands.whole, 0);
+    end(&own);
+
+    begin_with_pieces(&own);
+    is_lost(&own, 1);
+    joins(&own, 1); /* it may be another one */
+    assert_true(has(&own, 1, none, none, 0));
+    opens_mixing(&own, 3, 2);
+    assert_int_equal(own.it->stands.whole, 0);
+    end(&own);
+
+    begin_with_pieces(&own);
+    tarry_sum_id first = sum_of(&own, 6);
+    opens_mixing(&own, 3, 2);
+    leaves(&own, 0, first, 48);
+    leaves(&own, 1, sum_of(&own, 7), 64); /* of another attempt */
+    opens_mixing(&own, 3, 2);
+    assert_int_equal(own.it->stands.whole, 0);
+    leaves(&own, 0, first, 48); /* which nothing of this one's is */
+    leaves(&own, 1, first, 48);
+    opens_mixing(&own, 3, 2);
+    assert_int_equal(own.it->stands.whole, 0);
+    own.seen = own.count;
+    end(&own);
+}
+
+static void only_sums_of_a_kind_are_mixed(void **state)
+{
+    (void)state;
+    desk own;
+    for (uint32_t mixes = 0; mixes < 4; mixes++) {
+        begin_with_pieces(&own);
+        opens_mixing(&own, 3, mixes);
+        assert_int_equal(own.it->stands.whole, mixes == 2 ? 48 : 0);
+        end(&own);
+    }
+    begin_with_pieces(&own);
+    vote_round(own.it); /* other gradients */
+    opens_mixing(&own, 3, 2);
+    assert_int_equal(own.it->stands.whole, 0);
+    end(&own);
+}
+
 /* However many load at a time: who got nothing from one asks another one. */
 static void another_source_is_asked(void **state)
 {
@@ -755,6 +860,9 @@ int main(void)
         cmocka_unit_test(steps_that_the_log_does_not_know_count_for_nothing),
         cmocka_unit_test(the_behind_get_commit_then_a_sum_then_the_state),
         cmocka_unit_test(a_loaded_state_counts_only_as_what_it_is),
+        cmocka_unit_test(what_all_have_stands),
+        cmocka_unit_test(what_one_has_not_got_does_not_stand),
+        cmocka_unit_test(only_sums_of_a_kind_are_mixed),
         cmocka_unit_test(another_source_is_asked),
         cmocka_unit_test(who_comes_later_is_no_voter),
         cmocka_unit_test(who_comes_back_with_this_very_sum_votes),

@@ -99,6 +99,7 @@ void mesh_engine_is(mesh *self, tarry_engine_state state, uint32_t suspect, cons
     self->engine_progress.state = state;
     self->engine_progress.suspect = suspect;
     self->engine_progress.moved = self->sum.moved;
+    self->engine_progress.whole = self->sum.whole;
     snprintf(self->engine_progress.why, sizeof(self->engine_progress.why), "%s", why);
     pthread_mutex_unlock(&self->lock);
     pthread_cond_broadcast(&self->moved);

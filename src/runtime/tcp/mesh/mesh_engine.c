@@ -124,6 +124,7 @@ static void form(mesh *self, void *argument)
     if (asked->error != TARRY_OK)
         free_group(self);
     sum->place = group->place;
+    sum->whole = 0;
     forget_members(self);
     mesh_group_stands(self, asked->error == TARRY_OK);
     mesh_engine_is(self, TARRY_ENGINE_IDLE, TARRY_ENGINE_NOBODY, "");
@@ -235,7 +236,7 @@ static int engine_form(tarry_engine *engine, const tarry_engine_group *group,
 static void start(mesh *self, void *argument)
 {
     (void)argument;
-    mesh_sum_start(self, &self->formed.asked, self->formed.epoch);
+    mesh_sum_start(self, &self->formed.asked, self->formed.stride, self->formed.epoch);
 }
 
 /* The thread is not waited for: what it finds wrong is a failure of the sum. */
@@ -247,10 +248,11 @@ static int engine_start(tarry_engine *engine, const tarry_engine_sum *sum)
     pthread_mutex_unlock(&self->lock);
     if (self->formed.count == 0 || runs)
         return TARRY_ERROR_STATE;
-    int error = mesh_sum_make_room(self, sum->parts);
+    int error = share_rest(sum, &self->formed.asked, &self->formed.stride);
+    if (error == TARRY_OK)
+        error = mesh_sum_make_room(self, sum->parts);
     if (error != TARRY_OK)
         return error;
-    self->formed.asked = *sum;
     pthread_mutex_lock(&self->lock);
     self->engine_progress =
         (tarry_engine_progress){.state = TARRY_ENGINE_RUNNING, .suspect = TARRY_ENGINE_NOBODY};

@@ -90,7 +90,9 @@ typedef struct mesh_sum {
     const kernel *kernel;
     /* The one that runs: */
     bool runs;
-    tarry_engine_sum asked;
+    tarry_engine_sum asked; /* what is left to be summed of it, */
+    size_t stride;          /* and from part to part of that */
+    size_t whole;           /* once it has failed: what is right of it all the same */
     layout cut;
     share_terms terms; /* `rows`: of `rows_room` numbers */
     size_t rows_room;
@@ -163,7 +165,8 @@ struct mesh {
         uint64_t epoch; /* of the next sum */
         uint32_t count, place;
         mesh_formed *members;
-        tarry_engine_sum asked;
+        tarry_engine_sum asked; /* what is left to be summed, */
+        size_t stride;          /* and from part to part of it */
     } formed;
     /* Guarded by the lock: */
     pthread_mutex_t lock;
@@ -227,8 +230,9 @@ void mesh_engine_close(mesh *self);
 
 /* ---- mesh_sum.c ---- */
 
-/* There is a group, nothing runs, and there is room for the weights. */
-void mesh_sum_start(mesh *self, const tarry_engine_sum *asked, uint64_t epoch);
+/* There is a group, nothing runs, and there is room for the weights. `asked` and `stride` are what
+ * share_rest gives. */
+void mesh_sum_start(mesh *self, const tarry_engine_sum *asked, size_t stride, uint64_t epoch);
 /* Room for the weights of a sum of so many parts, while nothing runs. Errors: NO_MEMORY. */
 int mesh_sum_make_room(mesh *self, uint32_t parts);
 /* What runs ends: nothing of it is read or written from here on. */

@@ -76,9 +76,22 @@ static float *window_at(const mesh_sum *sum, uint32_t place, uint32_t stripe)
 
 /* ---- the end ---- */
 
+/* How many numbers of each part are in from all. */
+static size_t whole_numbers(const mesh_sum *sum)
+{
+    uint64_t stripe = sum->cut.stripes;
+    for (uint32_t i = 0; i < sum->count; i++)
+        if (sum->intake[i].sum_block / sum->cut.parts < stripe)
+            stripe = sum->intake[i].sum_block / sum->cut.parts;
+    return sum->asked.whole + (stripe == sum->cut.stripes
+                                   ? sum->cut.part_length
+                                   : layout_stripe_start(&sum->cut, (uint32_t)stripe));
+}
+
 void mesh_sum_let_go(mesh *self)
 {
     mesh_sum *sum = &self->sum;
+    sum->whole = sum->runs ? whole_numbers(sum) : sum->whole;
     sum->runs = false;
     for (uint32_t i = 0; i < sum->count; i++) {
         const mesh_member *member = sum->members[i];
@@ -243,8 +256,7 @@ static void send_sum(mesh *self, uint32_t stripe)
         for (block.part = 0; to != NULL && block.part < sum->cut.parts; block.part++) {
             block.count = layout_exists(&sum->cut, block.part, of.first, of.length);
             if (block.count > 0 && mesh_is_linked(to))
-                send_block(self, to, &block,
-                           sum->asked.sum + block.part * sum->cut.part_length + of.first);
+                send_block(self, to, &block, sum->asked.sum + block.part * sum->stride + of.first);
         }
     }
 }
@@ -260,10 +272,10 @@ static bool is_in(const mesh_sum *sum, uint32_t stripe)
     return true;
 }
 
-static void tell_came(const mesh_sum *sum, size_t first, size_t count)
+static void tell_came(const mesh_sum *sum, uint32_t part, size_t first, size_t count)
 {
     if (sum->asked.came != NULL && count > 0)
-        sum->asked.came(sum->asked.user, first, count);
+        sum->asked.came(sum->asked.user, part * sum->stride + sum->asked.whole + first, count);
 }
 
 static void decode_stripe(mesh_sum *sum, uint32_t stripe)
@@ -275,10 +287,9 @@ static void decode_stripe(mesh_sum *sum, uint32_t stripe)
             place == sum->place ? sum->asked.part + of.first : window_at(sum, place, stripe);
     }
     share_decode(sum->kernel, &sum->cut, of, &sum->terms, sum->z, KERNEL_SET,
-                 sum->asked.sum + of.first, sum->cut.part_length);
+                 sum->asked.sum + of.first, sum->stride);
     for (uint32_t part = 0; part < sum->cut.parts; part++)
-        tell_came(sum, part * sum->cut.part_length + of.first,
-                  layout_exists(&sum->cut, part, of.first, of.length));
+        tell_came(sum, part, of.first, layout_exists(&sum->cut, part, of.first, of.length));
 }
 
 static void decode(mesh *self)
@@ -412,7 +423,7 @@ channel_verdict mesh_sum_begin(mesh_link *link, const wire_block *block, void **
             block->count != sum_block_length(sum, from, intake->sum_block, &of) ||
             block->first != of.first)
             return misbehave(link);
-        *place = sum->asked.sum + block->part * sum->cut.part_length + block->first;
+        *place = sum->asked.sum + block->part * sum->stride + block->first;
         return CHANNEL_TAKE;
     }
     if (intake->part_stripe == sum->cut.stripes || !sum->has[from])
@@ -436,7 +447,7 @@ bool mesh_sum_complete(mesh_link *link, const wire_block *block)
     mesh_intake *intake = &sum->intake[from];
     note(sum, from);
     if (block->kind == WIRE_BLOCK_SUM) {
-        tell_came(sum, block->part * sum->cut.part_length + block->first, block->count);
+        tell_came(sum, block->part, block->first, block->count);
         intake->sum_block = next_sum_block(sum, from, intake->sum_block + 1);
         look_whether_done(self);
     } else {
@@ -463,10 +474,12 @@ int mesh_sum_make_room(mesh *self, uint32_t parts)
     return TARRY_OK;
 }
 
-static void begin(mesh *self, const tarry_engine_sum *asked)
+static void begin(mesh *self, const tarry_engine_sum *asked, size_t stride)
 {
     mesh_sum *sum = &self->sum;
     sum->asked = *asked;
+    sum->stride = stride;
+    sum->whole = 0;
     sum->cut = layout_make(asked->dimension, asked->parts, (size_t)sum->count * WIRE_BLOCK_NUMBERS);
     sum->runs = true;
     sum->begun = 0;
@@ -489,12 +502,12 @@ static void begin(mesh *self, const tarry_engine_sum *asked)
     sum->has[sum->place] = asked->part != NULL;
 }
 
-void mesh_sum_start(mesh *self, const tarry_engine_sum *asked, uint64_t epoch)
+void mesh_sum_start(mesh *self, const tarry_engine_sum *asked, size_t stride, uint64_t epoch)
 {
     mesh_sum *sum = &self->sum;
     assert(sum->count > 0 && !sum->runs);
     sum->epoch = epoch;
-    begin(self, asked);
+    begin(self, asked, stride);
     if (sum->count == 1)
         share_terms_set(&sum->terms, sum->asked.weights, sum->asked.parts, 1, sum->has);
     for (uint32_t i = 0; i < sum->count && sum->runs; i++) {

@@ -76,7 +76,7 @@ void mesh_group_form(mesh_group *group)
     }
 }
 
-static void start(mesh_group *group, uint32_t place, const sum_case *of, float *sum,
+static void start(mesh_group *group, uint32_t place, const sum_case *of, float *sum, size_t whole,
                   sum_watch *watch)
 {
     tarry_engine *engine = mesh_engine(group->members[place]);
@@ -87,6 +87,7 @@ static void start(mesh_group *group, uint32_t place, const sum_case *of, float *
         .part = of->part[place],
         .weights = of->weights,
         .sum = sum,
+        .whole = whole,
         .early = group->early,
         .came = watch != NULL ? sum_watch_came : NULL,
         .user = watch,
@@ -96,7 +97,13 @@ static void start(mesh_group *group, uint32_t place, const sum_case *of, float *
 
 void mesh_group_start(mesh_group *group, uint32_t place, const sum_case *of, float *sum)
 {
-    start(group, place, of, sum, NULL);
+    start(group, place, of, sum, 0, NULL);
+}
+
+void mesh_group_start_behind(mesh_group *group, uint32_t place, const sum_case *of, float *sum,
+                             size_t whole, sum_watch *watch)
+{
+    start(group, place, of, sum, whole, watch);
 }
 
 tarry_engine_progress mesh_group_wait(const mesh_group *group, uint32_t place)
@@ -116,7 +123,7 @@ void mesh_group_sum(mesh_group *group, const sum_case *of)
         sum[i] = calloc(of->dimension, sizeof(float));
         assert_non_null(sum[i]);
         watch[i] = sum_watch_make(sum[i], of->dimension);
-        start(group, i, of, sum[i], watch[i]);
+        start(group, i, of, sum[i], 0, watch[i]);
     }
     for (uint32_t i = 0; i < group->count; i++) {
         tarry_engine_progress progress = mesh_group_wait(group, i);

@@ -27,6 +27,9 @@ void mesh_group_free(mesh_group *group);
 void mesh_group_form(mesh_group *group);
 /* Begins the case's sum at that member, into `sum`. */
 void mesh_group_start(mesh_group *group, uint32_t place, const sum_case *of, float *sum);
+/* The same where the first `whole` numbers of each part stand; `watch` hears what comes. */
+void mesh_group_start_behind(mesh_group *group, uint32_t place, const sum_case *of, float *sum,
+                             size_t whole, sum_watch *watch);
 /* Waits some seconds at most for the end of what runs at that member. */
 tarry_engine_progress mesh_group_wait(const mesh_group *group, uint32_t place);
 /* The whole sum, by all; asserts that it is right. */

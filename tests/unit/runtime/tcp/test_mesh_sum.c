@@ -136,6 +136,108 @@ static void no_more_is_sent_than_needed(void **state)
     }
 }
 
+/* Sums behind what stands, at all who are there, and counts what that takes. */
+static void sum_behind(mesh_group *group, const sum_case *before, const sum_case *of, size_t whole,
+                       float *const *sum)
+{
+    uint64_t part = (of->dimension - 1) / of->parts + 1, n = of->count;
+    sum_watch *watch[FEW];
+    group->step++;
+    for (uint32_t i = 0; i < n; i++) {
+        watch[i] = sum_watch_make(sum[i], of->dimension);
+        mesh_group_start_behind(group, i, of, sum[i], whole, watch[i]);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        tarry_engine_progress progress = mesh_group_wait(group, i);
+        if (progress.state != TARRY_ENGINE_DONE)
+            fail_msg("member %u: state %d: %s", i, progress.state, progress.why);
+        sum_case_check_behind(before, of, whole, sum[i]);
+        sum_watch_check_behind(watch[i], part, whole);
+        sum_watch_free(watch[i]);
+        uint64_t left = part + of->dimension - (of->parts + 1) * whole;
+        left += 16 * n * (of->parts + 1); /* shares are whole lines */
+        assert_true((double)progress.moved <= 1.02 * (double)(sizeof(float) * left * (n - 1) / n));
+    }
+}
+
+/* A member is gone after the sum, and another one is made behind a part of it. */
+static void what_stands_is_neither_sent_nor_summed_again(void **state)
+{
+    (void)state;
+    uint64_t seed = test_seed(__func__, 13);
+    for (uint32_t parts = 1; parts <= 3; parts++) {
+        mesh_group group;
+        float *sum[FEW];
+        sum_case *first = sum_case_make(LONGER, parts, FEW, false, ++seed);
+        sum_case *second = sum_case_make(LONGER, parts, FEW - 1, parts == 2, ++seed);
+        mesh_group_make(&group, FEW, NULL);
+        mesh_group_form(&group);
+        group.step++;
+        for (uint32_t i = 0; i < FEW; i++) {
+            sum[i] = calloc(LONGER, sizeof(float));
+            assert_non_null(sum[i]);
+            mesh_group_start(&group, i, first, sum[i]);
+        }
+        for (uint32_t i = 0; i < FEW; i++)
+            assert_int_equal(mesh_group_wait(&group, i).state, TARRY_ENGINE_DONE);
+        mesh_free(group.members[FEW - 1]);
+        group.members[FEW - 1] = NULL;
+        mesh_group_form(&group);
+        layout cut = layout_make(LONGER, parts, 1);
+        sum_behind(&group, first, second, layout_stand(&cut, cut.part_length * 2 / 3), sum);
+        for (uint32_t i = 0; i < FEW; i++)
+            free(sum[i]);
+        mesh_group_free(&group);
+        sum_case_free(first);
+        sum_case_free(second);
+    }
+}
+
+/* One ends in the middle of a sum: what the others say that they have of it is right. */
+static void what_is_said_to_be_whole_is(void **state)
+{
+    (void)state;
+    uint64_t seed = test_seed(__func__, 13);
+    for (uint64_t trial = 0; trial < 6; trial++) {
+        mesh_group group;
+        float *sum[FEW];
+        uint32_t parts = (uint32_t)(1 + trial % 2);
+        sum_case *first = sum_case_make(LONGER, parts, FEW, false, ++seed);
+        sum_case *second = sum_case_make(LONGER, parts, FEW - 1, false, ++seed);
+        mesh_group_make(&group, FEW, NULL);
+        mesh_group_form(&group);
+        group.step++;
+        for (uint32_t i = 0; i < FEW; i++) {
+            sum[i] = calloc(LONGER, sizeof(float));
+            assert_non_null(sum[i]);
+            mesh_group_start(&group, i, first, sum[i]);
+        }
+        tarry_engine_progress progress;
+        tarry_engine *watched = mesh_engine(group.members[0]);
+        watched->methods->wait(watched, clock_from_now(trial * UINT64_C(1500000)), &progress);
+        mesh_free(group.members[FEW - 1]);
+        group.members[FEW - 1] = NULL;
+        layout cut = layout_make(LONGER, parts, 1);
+        size_t whole = cut.part_length;
+        for (uint32_t i = 0; i + 1 < FEW; i++) {
+            tarry_engine *engine = mesh_engine(group.members[i]);
+            engine->methods->wait(engine, 0, &progress);
+            bool done = progress.state == TARRY_ENGINE_DONE;
+            engine->methods->abandon(engine);
+            engine->methods->wait(engine, 0, &progress);
+            if (!done && progress.whole < whole)
+                whole = (size_t)progress.whole;
+        }
+        mesh_group_form(&group);
+        sum_behind(&group, first, second, layout_stand(&cut, whole), sum);
+        for (uint32_t i = 0; i < FEW; i++)
+            free(sum[i]);
+        mesh_group_free(&group);
+        sum_case_free(first);
+        sum_case_free(second);
+    }
+}
+
 /* Whatever was under way when it was abandoned, by whom and when: the next sum is right. */
 static void what_is_abandoned_leaves_nothing(void **state)
 {
@@ -520,6 +622,8 @@ int main(void)
         cmocka_unit_test(same_group_is_formed_again),
         cmocka_unit_test(who_has_no_share_needs_nobody_else_without_one),
         cmocka_unit_test(no_more_is_sent_than_needed),
+        cmocka_unit_test(what_stands_is_neither_sent_nor_summed_again),
+        cmocka_unit_test(what_is_said_to_be_whole_is),
         cmocka_unit_test(what_is_abandoned_leaves_nothing),
         cmocka_unit_test(a_member_that_ends_fails_the_sum),
         cmocka_unit_test(one_that_is_removed_is_dropped_at_once),
