@@ -18,6 +18,8 @@ typedef struct uploads {
     uint32_t under_way, count; /* now; that came in since since_ns */
     uint64_t since_ns;         /* when the first of these was asked for */
     uint64_t heard_ns;         /* when the first stripe of these came in; 0: none */
+    uint32_t stripes;          /* that came in, of anyone; */
+    uint64_t whole_ns;         /* when they were last as many as whole parts have */
     double sum_ns;             /* that those that came in took */
     double least_ns;           /* the shortest of these */
     double alone_ns;           /* what one takes that nothing delays; 0: not known */
@@ -38,15 +40,27 @@ static inline void uploads_begin(uploads *seen, uint64_t now)
     seen->count = 0;
     seen->since_ns = now;
     seen->heard_ns = 0;
+    seen->stripes = 0;
     seen->sum_ns = 0;
     seen->least_ns = INFINITY;
 }
 
-/* A stripe came in. */
-static inline void uploads_hear(uploads *seen, uint64_t now)
+/* A stripe came in, of a part that has `stripes`. */
+static inline void uploads_hear(uploads *seen, uint64_t now, uint32_t stripes)
 {
     if (seen->heard_ns == 0)
         seen->heard_ns = now;
+    if (++seen->stripes % stripes == 0)
+        seen->whole_ns = now;
+}
+
+/* Whether stripes still come in about as fast as since the while began: within twice the time that
+ * as many as a part has took on average, as many more. Nothing else shows before so many are there.
+ */
+static inline bool uploads_flow(const uploads *seen, uint64_t now, uint32_t stripes)
+{
+    uint32_t parts = seen->stripes / stripes;
+    return parts == 0 || now - seen->whole_ns < 2 * ((seen->whole_ns - seen->since_ns) / parts);
 }
 
 /* The while is over: nothing is under way. */

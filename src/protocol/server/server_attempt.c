@@ -337,7 +337,7 @@ int server_part(tarry_server *server, uint64_t now, uint32_t worker, const tarry
     bitset_set(server->received, bit);
     server->awaited[stripe]--;
     member->stripe_ns = now;
-    uploads_hear(&server->early.uploads, now);
+    uploads_hear(&server->early.uploads, now, server->asked);
     if (server->first_stripe_ns == TARRY_NEVER)
         server->first_stripe_ns = now;
     if (--member->parts_due == 0) {

@@ -283,6 +283,16 @@ static bool should_leave_out(const outlook *seen, const exclusion *without, uint
            (waited >= limit && waited - limit >= without->compute_ns);
 }
 
+/* Parts that began at different times wait at the server's card for those that were there before:
+ * who has sent little is not known to be slow as long as stripes come in as fast as ever. */
+static bool may_wait_for_others(const tarry_server *server, uint64_t now)
+{
+    bool early = false;
+    for (uint32_t worker = 0; worker < server->plan->workers && !early; worker++)
+        early = server->members[worker].left;
+    return early && uploads_flow(&server->early.uploads, now, server->asked);
+}
+
 /* Leaves the overdue out where that ends the round sooner and costs nothing else. Looks again
  * otherwise. */
 int server_pass_over_late(tarry_server *server, uint64_t now)
@@ -299,7 +309,8 @@ int server_pass_over_late(tarry_server *server, uint64_t now)
         server->late_ns = seen.others ? soon : TARRY_NEVER;
         return TARRY_OK;
     }
-    bool clearly = seen.known && seen.rest_ns > CLEARLY * seen.repeat_ns;
+    bool clearly =
+        seen.known && seen.rest_ns > CLEARLY * seen.repeat_ns && !may_wait_for_others(server, now);
     if (waited < limit && !clearly) {
         uint64_t last = server->attempt_start_ns + limit;
         server->late_ns = soon < last ? soon : last;

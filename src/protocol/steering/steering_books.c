@@ -79,9 +79,11 @@ bool steering_is_free(const tarry_server *server, uint32_t worker, uint32_t slot
     const steering *it = server->steering;
     size_t bit = it->set_start[worker] * 64 + slot;
     const server_member *member = &server->members[worker];
-    bool supposed_out = it->supposed != NULL && member->overdue;
-    return member_computes(member) && !supposed_out && !bitset_test(it->closed, bit) &&
-           !bitset_test(it->plans, bit) && it->workers[worker].current != slot;
+    /* In another attempt those who left would compute again, and the overdue would not. */
+    bool computes =
+        it->supposed == NULL ? member_computes(member) : member_able(member) && !member->overdue;
+    return computes && !bitset_test(it->closed, bit) && !bitset_test(it->plans, bit) &&
+           it->workers[worker].current != slot;
 }
 
 /* ---- the books ---- */

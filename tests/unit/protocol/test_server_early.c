@@ -11,6 +11,7 @@
 #include "creation.h"
 #include "edge_plan.h"
 #include "failing_allocator.h"
+#include "protocol/server/server_state.h"
 #include "story.h"
 
 /* Worker j of the ring of three computes chunk j, then j + 1; parts of two stripes. */
@@ -290,6 +291,105 @@ static void an_early_part_that_hangs_is_late_like_any_other(void **state)
     story_end(&told);
 }
 
+/* A server's card that carries a stripe every 10 ms. */
+typedef struct card {
+    story *told;
+    uint64_t ms; /* when the last stripe was through */
+} card;
+
+/* So many stripes of the worker pass, from `first` on; everyone shows meanwhile that it is there.
+ */
+static void pass(card *of, uint32_t worker, uint32_t first, uint32_t count)
+{
+    for (uint32_t stripe = first; stripe < first + count; stripe++) {
+        at(of->told, of->ms += 10);
+        for (uint32_t each = 0; each < 8; each++)
+            is_alive(of->told, each);
+        delivers(of->told, worker, 1, stripe);
+    }
+}
+
+static void leaves(story *told, uint32_t worker)
+{
+    is_credited(told, worker, 0);
+    is_credited(told, worker, 1);
+    if (worker == 0)
+        for (uint32_t stripe = 0; stripe < 10; stripe++)
+            expect_clear(told, stripe);
+    expect_send(told, worker, TARRY_MESSAGE_SIGNAL);
+}
+
+/*
+ * Eight workers of which 0, 2, 4 and 6 do all, parts of ten stripes. The first three leave early.
+ * 6 is signalled 50 ms later than the first: its first stripe passes 130 ms after that, and then
+ * those of 2 and 4.
+ */
+static void the_last_waits_at_the_card(story *told, card *it)
+{
+    story_plan(told, 8, 2);
+    told->settings.keep = TARRY_KEEP_CREDITED;
+    told->settings.early = true;
+    told->settings.stripe_length = 1;
+    story_begin(told);
+    *it = (card){told, 0};
+    leaves(told, 0);
+    pass(it, 0, 0, 3);
+    leaves(told, 2);
+    pass(it, 2, 0, 1);
+    pass(it, 0, 3, 1);
+    leaves(told, 4);
+    is_credited(told, 6, 0);
+    is_credited(told, 6, 1);
+    for (uint32_t worker = 0; worker < 8; worker++)
+        if (!told->server->members[worker].left)
+            expect_send(told, worker, TARRY_MESSAGE_SIGNAL);
+    for (uint32_t stripe = 1; stripe < 7; stripe++) {
+        pass(it, 2, stripe, 1);
+        pass(it, 0, 3 + stripe, 1);
+    }
+    pass(it, 6, 0, 1);
+    for (uint32_t stripe = 0; stripe < 3; stripe++) {
+        pass(it, 4, stripe, 1);
+        pass(it, 2, 7 + stripe, 1);
+    }
+    pass(it, 4, 3, 7);
+}
+
+/* Nine more stripes at the pace of its first would take longer than to do without. */
+static void who_waits_for_others_at_the_card_is_not_late(void **state)
+{
+    (void)state;
+    story told;
+    card it;
+    the_last_waits_at_the_card(&told, &it);
+    pass(&it, 6, 1, 9);
+    const tarry_round_result *result = expect_done(&told, TARRY_OK);
+    assert_true(result->exact);
+    assert_int_equal(result->attempts, 1);
+    story_end(&told);
+}
+
+/* Nothing comes in any more: what it waits for is its own link. */
+static void who_waits_for_nobody_is_late(void **state)
+{
+    (void)state;
+    story told;
+    card it;
+    the_last_waits_at_the_card(&told, &it);
+    uint64_t limit = server_late_limit_ns(told.server);
+    while (told.effects->count == told.expected) {
+        at(&told, it.ms += 10);
+        for (uint32_t each = 0; each < 8 && told.effects->count == told.expected; each++)
+            is_alive(&told, each);
+    }
+    expect_left_out(&told, 6, TARRY_ABSENT_LATE);
+    assert_true(told.now - told.server->attempt_start_ns < limit);
+    for (uint32_t worker = 0; worker < 8; worker++)
+        if (worker != 6)
+            expect_send(&told, worker, TARRY_MESSAGE_RESUME);
+    story_end(&told);
+}
+
 /* What stood with the attempt is open again with the next one. */
 static void those_who_left_send_again_in_the_next_attempt(void **state)
 {
@@ -358,6 +458,8 @@ int main(void)
         cmocka_unit_test(who_came_back_is_called_when_it_is_needed),
         cmocka_unit_test(those_who_left_are_called_back_when_they_are_needed),
         cmocka_unit_test(an_early_part_that_hangs_is_late_like_any_other),
+        cmocka_unit_test(who_waits_for_others_at_the_card_is_not_late),
+        cmocka_unit_test(who_waits_for_nobody_is_late),
         cmocka_unit_test(those_who_left_send_again_in_the_next_attempt),
         cmocka_unit_test(what_does_not_go_together_is_refused),
         cmocka_unit_test(each_allocation_may_fail),

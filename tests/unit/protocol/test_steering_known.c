@@ -257,6 +257,33 @@ static void copies_that_go_well_together_are_planned(void **state)
     tale_end(&it);
 }
 
+/* Without worker 1's part, worker 0, which left early, would compute two more chunks of 10 ms. */
+static void who_left_early_would_compute_again(void **state)
+{
+    (void)state;
+    tale it;
+    all_hold_all(&it, 2, 4, 1);
+    it.told.settings.keep = TARRY_KEEP_CREDITED;
+    it.told.settings.early = true;
+    tale_begin(&it);
+    expect_anything(&it);
+    for (uint32_t chunk = 0; chunk < 2; chunk++) {
+        at(&it.told, 10 + 10 * chunk);
+        for (uint32_t worker = 0; worker < 2; worker++) {
+            finishes(&it, worker, 2 * chunk, chunk == 0 ? 2 : 4);
+            expect_anything(&it);
+        }
+    }
+    tarry_server *server = it.told.server;
+    assert_true(server->members[0].left && !server->members[1].left);
+    server->members[1].overdue = true;
+    coverage_copy(server->supposed, server->credited);
+    for (uint32_t slot = 0; slot < 4; slot++)
+        assert_int_equal(coverage_remove(server->supposed, 1, slot), TARRY_OK);
+    assert_int_equal(steering_repeat_ns(server, it.told.now, server->supposed), 20 * STORY_MS);
+    tale_end(&it);
+}
+
 /* Nothing of use can come any more, although chunks are left that nobody wants. */
 static void the_error_rule_does_not_wait_for_what_nobody_wants(void **state)
 {
@@ -337,6 +364,7 @@ int main(void)
         cmocka_unit_test(making_up_for_a_late_worker_costs_what_paces_say),
         cmocka_unit_test(with_two_parts_two_copies_are_planned_and_one_more_if_need_be),
         cmocka_unit_test(copies_that_go_well_together_are_planned),
+        cmocka_unit_test(who_left_early_would_compute_again),
         cmocka_unit_test(the_error_rule_does_not_wait_for_what_nobody_wants),
         cmocka_unit_test(some_settings_need_the_plans_order),
         cmocka_unit_test(each_allocation_may_fail),

@@ -16,7 +16,7 @@ static void all_at_once(uploads *seen, uint64_t now, uint64_t first, uint64_t af
 {
     for (int i = 0; i < PARTS; i++)
         uploads_begin(seen, now);
-    uploads_hear(seen, now + first / STRIPES);
+    uploads_hear(seen, now + first / STRIPES, STRIPES);
     for (uint64_t i = 0; i < PARTS; i++)
         uploads_end(seen, first + i * after, now + first + i * after, STRIPES);
 }
@@ -46,7 +46,7 @@ static void one_that_comes_alone_shows_what_is_shared(void **state)
     (void)state;
     uploads seen = {0};
     uploads_begin(&seen, 0);
-    uploads_hear(&seen, ALONE / STRIPES);
+    uploads_hear(&seen, ALONE / STRIPES, STRIPES);
     uploads_end(&seen, ALONE, ALONE, STRIPES);
     assert_false(seen.known);
     all_at_once(&seen, 5000, PARTS * ALONE, 0);
@@ -64,7 +64,7 @@ static void parts_one_after_the_other_teach_nothing(void **state)
     double known = seen.each_ns;
     for (uint64_t i = 1; i < 4; i++) {
         uploads_begin(&seen, 100000 * i);
-        uploads_hear(&seen, 100000 * i + 1);
+        uploads_hear(&seen, 100000 * i + 1, STRIPES);
         uploads_end(&seen, ALONE, 100000 * i + ALONE, STRIPES);
     }
     assert_float_equal(seen.each_ns, known, 1e-12);
@@ -84,6 +84,25 @@ static void what_is_withdrawn_does_not_count(void **state)
     assert_float_equal(seen.each_ns, ALONE, ALONE * 1e-2);
 }
 
+/* Whoever sends them. */
+static void stripes_flow_while_they_come_as_fast_as_before(void **state)
+{
+    (void)state;
+    uploads seen = {0};
+    uploads_begin(&seen, 1000);
+    uploads_begin(&seen, 1000);
+    assert_true(uploads_flow(&seen, 9000, STRIPES)); /* nothing shows yet */
+    for (uint64_t i = 1; i <= 2 * STRIPES; i++)
+        uploads_hear(&seen, 1000 + 10 * i, STRIPES);
+    assert_true(uploads_flow(&seen, 1080 + 79, STRIPES)); /* 40 for as many as a part has */
+    assert_false(uploads_flow(&seen, 1080 + 80, STRIPES));
+    for (uint64_t i = 1; i < STRIPES; i++)
+        uploads_hear(&seen, 1200 + i, STRIPES);
+    assert_false(uploads_flow(&seen, 1210, STRIPES));
+    uploads_hear(&seen, 1210, STRIPES);
+    assert_true(uploads_flow(&seen, 1210, STRIPES));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -92,6 +111,7 @@ int main(void)
         cmocka_unit_test(one_that_comes_alone_shows_what_is_shared),
         cmocka_unit_test(parts_one_after_the_other_teach_nothing),
         cmocka_unit_test(what_is_withdrawn_does_not_count),
+        cmocka_unit_test(stripes_flow_while_they_come_as_fast_as_before),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

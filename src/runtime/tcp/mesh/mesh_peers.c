@@ -90,10 +90,12 @@ static void end_link(mesh_link *link, const char *why)
     } else {
         member->link = NULL;
         if (dials(self, member)) {
-            backoff_lost(&member->wait, clock_now_ns() - link->since_ns);
-            member->retry_ns = clock_from_now(backoff_next_ns(&member->wait));
-            if (!link->greeted)
+            /* The other one may be waiting for it, and can't hurry it. */
+            if (link->greeted)
+                backoff_reset(&member->wait);
+            else
                 tell_unreached(self, member, reason);
+            member->retry_ns = clock_from_now(backoff_next_ns(&member->wait));
         }
     }
     memory_release(&self->allocator, link);

@@ -243,7 +243,8 @@ void mesh_sum_lost(mesh *self, mesh_member *member, const char *why);
 /* When mesh_sum_look is to be called; TARRY_NEVER: need not be. */
 uint64_t mesh_sum_due_ns(const mesh *self);
 /* A sum of which nothing has moved for the silence limit fails; suspected is who owes something
- * and was heard of longest ago. */
+ * and was heard of longest ago, and of several of which nothing was heard one that is not
+ * connected: the others may have ended because of that one. */
 void mesh_sum_look(mesh *self, uint64_t now_ns);
 bool mesh_sum_begun(mesh_link *link, const wire_begun *begun);
 channel_verdict mesh_sum_begin(mesh_link *link, const wire_block *block, void **place);

@@ -157,6 +157,15 @@ static bool owes(const mesh_sum *sum, uint32_t place)
             (member != NULL && mesh_is_linked(member) && channel_loads(member->link->channel) > 0));
 }
 
+/* Whether the member was heard of longer ago than the other one; who is not connected has not been
+ * since the sum began. */
+static bool is_staler(const mesh_sum *sum, uint32_t place, uint32_t other)
+{
+    uint64_t came_ns = sum->intake[place].came_ns, others_ns = sum->intake[other].came_ns;
+    return came_ns < others_ns || (came_ns == others_ns && !mesh_is_linked(sum->members[place]) &&
+                                   mesh_is_linked(sum->members[other]));
+}
+
 void mesh_sum_look(mesh *self, uint64_t now_ns)
 {
     mesh_sum *sum = &self->sum;
@@ -169,8 +178,7 @@ void mesh_sum_look(mesh *self, uint64_t now_ns)
     }
     uint32_t suspect = sum->count;
     for (uint32_t i = 0; i < sum->count; i++)
-        if (owes(sum, i) &&
-            (suspect == sum->count || sum->intake[i].came_ns < sum->intake[suspect].came_ns))
+        if (owes(sum, i) && (suspect == sum->count || is_staler(sum, i, suspect)))
             suspect = i;
     assert(suspect < sum->count); /* else it would be done */
     fail(self, suspect, "nothing has moved for the silence limit");

@@ -18,7 +18,7 @@ typedef struct mesh_group {
     bool early;                     /* who begins from here on begins before others are told to */
 } mesh_group;
 
-/* Asserts that all can be made. */
+/* Asserts that all can be made; with a limit of silence that is longer than any wait here. */
 void mesh_group_make(mesh_group *group, uint32_t count, const char *const *credentials);
 /* Plain text, with that limit of silence. */
 void mesh_group_make_limited(mesh_group *group, uint32_t count, uint64_t silence_ns);
