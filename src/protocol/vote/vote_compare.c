@@ -56,6 +56,7 @@ void vote_compare(vote *it)
     uint64_t most = find_most(it, &same, &told);
     bool found = same >= 2 && 2 * same > told + awaited(it);
     it->disputed = !found && same < told;
+    it->changed = it->changed || it->disputed; /* found after an attempt, it is still to be seen */
     if (!found)
         return;
     it->states[0] = most;
