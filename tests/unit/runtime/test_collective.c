@@ -73,11 +73,11 @@ static void begin(bench *own, puppet *what)
     pthread_mutex_unlock(&own->lock);
 }
 
-/* Waits for what the test says, or a wake; gives back the outcome. */
-static int wait_for(bench *own, puppet *what)
+/* Waits for what the test says, or a wake, or not at all (0); gives back the outcome. */
+static int wait_for(bench *own, puppet *what, uint64_t until_ns)
 {
     pthread_mutex_lock(&own->lock);
-    while (what->outcome == 0 && !what->woken)
+    while (what->outcome == 0 && !what->woken && until_ns > 0)
         pthread_cond_wait(&own->change, &own->lock);
     what->woken = false;
     int outcome = what->outcome;
@@ -152,8 +152,7 @@ static int engine_start(tarry_engine *engine, const tarry_engine_sum *sum)
 static void engine_wait(tarry_engine *engine, uint64_t until_ns, tarry_engine_progress *progress)
 {
     bench *own = BENCH_OF(engine, engine);
-    (void)until_ns;
-    int outcome = wait_for(own, &own->sums);
+    int outcome = wait_for(own, &own->sums, until_ns);
     *progress = (tarry_engine_progress){.state = TARRY_ENGINE_RUNNING};
     if (outcome < 0) {
         progress->state = TARRY_ENGINE_FAILED;
@@ -215,8 +214,7 @@ static int paths_load(exchange *paths, uint32_t from, const tarry_sum_id *after)
 static void paths_wait(exchange *paths, uint64_t until_ns, exchange_progress *progress)
 {
     bench *own = BENCH_OF(paths, exchange);
-    (void)until_ns;
-    int outcome = wait_for(own, &own->paths);
+    int outcome = wait_for(own, &own->paths, until_ns);
     *progress = (exchange_progress){.state = outcome == 0  ? EXCHANGE_RUNNING
                                              : outcome < 0 ? EXCHANGE_FAILED
                                                            : EXCHANGE_DONE};

@@ -325,8 +325,7 @@ static void a_part_moves_and_gradients_stay(void **state)
     own.place = own.other;
     own.claims = 0;
     says_round(&own, 2, 0);
-    for (uint32_t slot = 0; slot < LOAD; slot++)
-        expect_report(&own, 2, slot, false);
+    expect_reports(&own, 2, LOAD);
     own.part[0] = -1;
     expect_parts(&own, 2, 6, 5);
     assert_true(own.part[0] == -1);
