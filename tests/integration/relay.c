@@ -37,6 +37,8 @@ struct relay {
     int listener;
     int wake[2]; /* a pipe */
     bool ending, muted;
+    bool resets; /* all, once so many more bytes were handed on: */
+    uint64_t left;
     uint32_t connections;
     struct sockaddr_in to;
     char address[64];
@@ -53,6 +55,19 @@ static void close_pair(pair *its)
     close(its->sides[0].fd);
     close(its->sides[1].fd);
     its->used = false;
+}
+
+static void reset_all(relay *its)
+{
+    const struct linger at_once = {.l_onoff = 1, .l_linger = 0};
+    for (uint32_t i = 0; i < MOST; i++) {
+        pair *each = &its->pairs[i];
+        for (int which = 0; which < 2 && each->used; which++)
+            setsockopt(each->sides[which].fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+        if (each->used)
+            close_pair(each);
+    }
+    its->resets = false;
 }
 
 static void take(relay *its)
@@ -83,9 +98,9 @@ static void take(relay *its)
 }
 
 /* False: the connection is over. */
-static bool move(pair *its, int from, short got, short other_got)
+static bool move(relay *its, pair *between, int from, short got, short other_got)
 {
-    side *in = &its->sides[from], *out = &its->sides[1 - from];
+    side *in = &between->sides[from], *out = &between->sides[1 - from];
     if (in->start == in->end && (got & (POLLIN | POLLHUP | POLLERR)) != 0) {
         ssize_t size = recv(in->fd, in->bytes, BYTES, MSG_DONTWAIT);
         if (size <= 0)
@@ -96,8 +111,10 @@ static bool move(pair *its, int from, short got, short other_got)
     if (in->start < in->end && ((other_got & POLLOUT) != 0 || in->start == 0)) {
         ssize_t size =
             send(out->fd, in->bytes + in->start, in->end - in->start, MSG_DONTWAIT | MSG_NOSIGNAL);
-        if (size > 0)
+        if (size > 0) {
             in->start += (size_t)size;
+            its->left -= its->left < (uint64_t)size ? its->left : (uint64_t)size;
+        }
     }
     return true;
 }
@@ -142,9 +159,11 @@ static void *run(void *argument)
             token = 0;
         for (nfds_t i = 0; i < count && !muted; i++) {
             short first = polled[2 + 2 * i].revents, second = polled[3 + 2 * i].revents;
-            if (!move(of[i], 0, first, second) || !move(of[i], 1, second, first))
+            if (!move(its, of[i], 0, first, second) || !move(its, of[i], 1, second, first))
                 close_pair(of[i]);
         }
+        if (its->resets && its->left == 0)
+            reset_all(its);
         if ((polled[0].revents & POLLIN) != 0)
             take(its);
         pthread_mutex_unlock(&its->lock);
@@ -197,6 +216,15 @@ void relay_cut(relay *its, uint32_t which)
             its->pairs[i].cut = true;
             break;
         }
+    pthread_mutex_unlock(&its->lock);
+    wake(its);
+}
+
+void relay_reset_after(relay *its, uint64_t bytes)
+{
+    pthread_mutex_lock(&its->lock);
+    its->resets = true;
+    its->left = bytes;
     pthread_mutex_unlock(&its->lock);
     wake(its);
 }

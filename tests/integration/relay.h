@@ -17,6 +17,9 @@ void relay_cut(relay *its, uint32_t which);
 /* Cuts that which the server sees come from `seen` ("127.0.0.1:PORT"); any thread. False: there is
  * none. */
 bool relay_cut_as(relay *its, const char *seen);
+/* Cuts all that are there once so many more bytes were handed on, so that both sides hear of an
+ * error; any thread. */
+void relay_reset_after(relay *its, uint64_t bytes);
 /* Hands nothing on from here on, and keeps all connections, and those that come; or does so again;
  * any thread. */
 void relay_mute(relay *its, bool mute);

@@ -313,6 +313,47 @@ static void who_comes_later_loads_the_state(void **state)
 
 /* ---- workers that do not reach each other, while all reach the server ---- */
 
+/* The relays before those that others connect to. */
+static relay *relay_in_use(const bench *own, size_t turn)
+{
+    while (relay_connections(own->before[turn % WORKERS]) == 0)
+        turn++;
+    return own->before[turn % WORKERS];
+}
+
+/* That were ever made through relays. */
+static uint32_t count_connections(const bench *own)
+{
+    uint32_t count = 0;
+    for (uint32_t id = 0; id < WORKERS; id++)
+        count += relay_connections(own->before[id]);
+    return count;
+}
+
+/* Before a round, among its coded parts, among its sums, or in what comes after it: whoever misses
+ * the sum gets it, or the state. Nobody waits for the limit of silence, which is longer than this
+ * test may take. */
+static void connections_that_break_cost_no_sum(void **state)
+{
+    (void)state;
+    static const uint64_t after[] = {0, 1, 1000, 50000, 150000, 250000, 390000, 800000};
+    bench own = {.relayed = true, .silence_ns = 20 * PATIENCE_NS};
+    begin(&own, 100000);
+    run_rounds(&own, 1);
+    uint32_t before = count_connections(&own);
+    for (size_t i = 0; i < sizeof(after) / sizeof(after[0]); i++) {
+        relay_reset_after(relay_in_use(&own, i), after[i]);
+        run_rounds(&own, 1);
+    }
+    run_rounds(&own, 2);
+    if (tarry_runtime_wait(own.server, WORKERS, PATIENCE_NS, NULL) != TARRY_OK)
+        fail_msg("not all are up to date");
+    check(&own);
+    while (count_connections(&own) == before) /* what broke is made again */
+        usleep(1000);
+    end(&own);
+}
+
 /* Of two workers the one with the larger instance connects, so that one relay is before a single
  * connection: what passes through that is the talk of these two. */
 static relay *between_two(const bench *own)
@@ -409,6 +450,7 @@ int main(void)
         cmocka_unit_test(training_in_shared_memory_is_that_of_one_thread),
         cmocka_unit_test(training_with_certificates_is_that_of_one_thread),
         cmocka_unit_test(who_comes_later_loads_the_state),
+        cmocka_unit_test(connections_that_break_cost_no_sum),
         cmocka_unit_test(two_that_hear_nothing_of_each_other_cost_no_sum),
         cmocka_unit_test(a_run_goes_on_from_a_saved_state),
     };
