@@ -171,7 +171,7 @@ static void worlds_that_broke_once_are_sound(void **state)
         {1, 4555, TARRY_SUM_EVERYWHERE},  {1, 12140, TARRY_SUM_EVERYWHERE},
         {1, 15987, TARRY_SUM_EVERYWHERE}, {1, 27997, TARRY_SUM_EVERYWHERE},
         {1, 30724, TARRY_SUM_EVERYWHERE}, {7, 10631, TARRY_SUM_EVERYWHERE},
-        {1, 16298, TARRY_SUM_EVERYWHERE},
+        {1, 16298, TARRY_SUM_EVERYWHERE}, {91023, 477, TARRY_SUM_EVERYWHERE},
     };
     cluster *world;
     assert_int_equal(cluster_create(NULL, &world), TARRY_OK);
