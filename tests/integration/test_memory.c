@@ -167,7 +167,7 @@ static void workers_with_the_sum_take_what_is_told(void **state)
     (void)state;
     const tarry_replica replica = {.step = step, .parameters = parameters};
     const tarry_replica replicas[] = {replica, replica, replica, replica};
-    const size_t dimension = 150000;
+    const size_t dimension = 300000;
     tarry_settings settings = settings_of(2, 1, false);
     settings.server.sum = TARRY_SUM_EVERYWHERE;
     settle(&settings, dimension, INFINITY);
@@ -193,7 +193,7 @@ static void workers_with_the_sum_take_what_is_told(void **state)
 static void threads_take_what_is_told(void **state)
 {
     (void)state;
-    const size_t dimension = 150000;
+    const size_t dimension = 300000;
     case_settings cases[CASES];
     fill_cases(cases);
     for (size_t i = 0; i < CASES; i++) {
@@ -205,7 +205,7 @@ static void threads_take_what_is_told(void **state)
 static void keep_auto_takes_what_there_is(void **state)
 {
     (void)state;
-    const size_t dimension = 150000;
+    const size_t dimension = 300000;
     tarry_settings all = settings_of(8, 1, false), few = all;
     const double vector = dimension * sizeof(float), enough = (4 * 24 + 4) * vector;
     settle(&all, dimension, enough);
