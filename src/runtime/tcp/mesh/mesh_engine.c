@@ -178,16 +178,30 @@ static bool is_formed(const mesh *self, const tarry_engine_group *group)
     return true;
 }
 
+static bool engine_runs(const mesh *self)
+{
+    return self->engine_progress.state == TARRY_ENGINE_RUNNING;
+}
+
+/* With the lock held, while nothing runs. */
+static void become_idle(mesh *self, uint64_t whole)
+{
+    self->engine_progress = (tarry_engine_progress){
+        .state = TARRY_ENGINE_IDLE,
+        .suspect = TARRY_ENGINE_NOBODY,
+        .whole = whole,
+    };
+}
+
 /* The same members as before need nothing but another epoch: the thread hears of that with the next
  * sum. */
 static bool goes_on(mesh *self, const tarry_engine_group *group)
 {
-    tarry_engine_progress *now = &self->engine_progress;
     bool same = is_formed(self, group);
     pthread_mutex_lock(&self->lock);
-    bool on = same && self->group_stands && now->state != TARRY_ENGINE_RUNNING;
+    bool on = same && self->group_stands && !engine_runs(self);
     if (on)
-        *now = (tarry_engine_progress){.state = TARRY_ENGINE_IDLE, .suspect = TARRY_ENGINE_NOBODY};
+        become_idle(self, 0);
     pthread_mutex_unlock(&self->lock);
     if (on)
         self->formed.epoch = group->epoch;
@@ -261,11 +275,6 @@ static int engine_start(tarry_engine *engine, const tarry_engine_sum *sum)
     return TARRY_OK;
 }
 
-static bool engine_runs(const mesh *self)
-{
-    return self->engine_progress.state == TARRY_ENGINE_RUNNING;
-}
-
 static void engine_wait(tarry_engine *engine, uint64_t until_ns, tarry_engine_progress *progress)
 {
     mesh *self = of_engine(engine);
@@ -287,9 +296,17 @@ static void abandon(mesh *self, void *argument)
     mesh_engine_is(self, TARRY_ENGINE_IDLE, TARRY_ENGINE_NOBODY, "");
 }
 
+/* The thread is waited for only where it has something to let go. */
 static void engine_abandon(tarry_engine *engine)
 {
-    mesh_do(of_engine(engine), abandon, NULL);
+    mesh *self = of_engine(engine);
+    pthread_mutex_lock(&self->lock);
+    bool runs = engine_runs(self);
+    if (!runs)
+        become_idle(self, self->engine_progress.whole);
+    pthread_mutex_unlock(&self->lock);
+    if (runs)
+        mesh_do(self, abandon, NULL);
 }
 
 static void engine_free(tarry_engine *engine)
