@@ -300,7 +300,7 @@ typedef struct cluster {
     uint64_t steps;
     uint64_t longest; /* of a round, from its start or the last fault on, in thousandths of bound */
     uint32_t commits, returns, loads, fetches, wrong_sums; /* where everyone gets the sum */
-    uint32_t pieces; /* attempts of which something stood */
+    uint32_t pieces;                                       /* attempts of which something stood */
     uint32_t flipped,
         differing; /* steps after which parameters were wrong; workers found to differ */
     uint32_t exact_rounds, failed_rounds, extra_attempts, passed_over, made_up, called_back,
