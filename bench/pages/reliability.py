@@ -100,8 +100,11 @@ TITLES = {
     "an_engine_that_ends_late": "a sum that was abandoned ends all the same, and overwrites another",
     "a_sum_made_in_place": "a sum that failed leaves its numbers in what the worker contributes",
     "sums_with_other_bits": "sums with different bits count as the same",
+    "what_stands_summed_again": "what stands of a sum is summed again",
+    "more_that_stands_than_is_there": "the server hears of more that stands than is there",
     "parameters_of_which_nobody_hears": "nobody hears of parameters that differ",
     "attempts_that_nobody_ends": "an attempt that nobody answers goes on without end",
+    "attempts_without_a_pause": "attempts that fail follow each other at once, and without a bound",
     "a_part_that_stays_what_it_was": "another attempt sums what a worker encoded for the one before",
 }
 

@@ -42,10 +42,10 @@ TARRY_API int tarry_runtime_wait(tarry_runtime *runtime, uint32_t workers, uint6
 /*
  * Runs one round: sum[0..dimension-1] becomes the sum of the chunks' gradients, or the estimate the
  * stop rule allows. `parameters` are read, and `sum` is written, until it returns. Fills *result on
- * success and for COVERAGE. Errors: COVERAGE (the workers that are left can't bring what the stop
- * rule wants; diagnostic names the chunks. More workers may come, and another round be run),
- * INTERRUPTED (the next call starts a new round), STATE (as tarry_runtime_open), NUMERICAL,
- * NO_MEMORY, SYSTEM.
+ * success and for COVERAGE. Errors: COVERAGE (who is left can't bring what the stop rule wants; the
+ * diagnostic names the chunks), LINKS (those who are there could not sum with each other; it names
+ * workers): more may come, and another round be run; INTERRUPTED (the next call starts a new
+ * round), STATE (as tarry_runtime_open), NUMERICAL, NO_MEMORY, SYSTEM.
  */
 TARRY_API int tarry_runtime_round(tarry_runtime *runtime, const float *parameters, float *sum,
                                   tarry_round_result *result, tarry_diagnostic *diagnostic);

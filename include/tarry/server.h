@@ -105,9 +105,9 @@ typedef struct tarry_server_settings {
     size_t dimension;     /* d: numbers in a gradient, and ceil(d / l) in a coded part */
     size_t stripe_length; /* numbers in a stripe of a part, the last may be shorter */
     tarry_sum_place sum;
-    /* With TARRY_SUM_EVERYWHERE: how long a worker that is alone waits for others before it votes
-     * alone, and how long the server waits for one that has the last committed sum; and how many
-     * attempts a round has at most, 0: 8. */
+    /* With TARRY_SUM_EVERYWHERE: how long a lone worker waits for others before it votes alone, how
+     * long the server waits for one that has the last committed sum, and the pause before a round's
+     * last attempt, where links fail; and how many attempts it has at most, 0: 8. */
     uint64_t voters_grace_ns;
     uint32_t attempts_most;
     /* With TARRY_SUM_EVERYWHERE: after so many steps each the workers' parameters are compared, by

@@ -42,8 +42,8 @@ typedef enum tarry_tcp_notice_type {
     TARRY_TCP_CONNECTED,  /* worker: to the server, peer says which */
     TARRY_TCP_LOST,       /* worker: the connection; text says why */
     TARRY_TCP_WAITING,    /* worker: waited_ns until it tries to connect again; server: for more
-                             workers, for up to waited_ns, since a round came to nothing; text says
-                             why */
+                             workers, or for them to reach each other, for up to waited_ns, since
+                             the round `result` came to nothing; text says why */
     TARRY_TCP_OTHERS,     /* worker: nothing came of a sum with other workers, of what one was to
                              send, or of a connection to it; text says which one, and why; told again
                              when that changes, and now and then */
@@ -75,7 +75,7 @@ typedef struct tarry_tcp_notice {
     const char *text;
     const char *rack;  /* JOINED: that the worker says it is in; "" if it says none */
     uint64_t numerics; /* JOINED: as tarry_tcp_worker_numerics has it */
-    const tarry_round_result *result; /* ROUND; else NULL */
+    const tarry_round_result *result; /* ROUND, a server's WAITING; else NULL */
     const tarry_sum_id *sum;          /* SUM_FAILED, FETCH, LOAD; else NULL */
     uint32_t from;                    /* the same: another worker; TARRY_TCP_NO_WORKER: none */
 } tarry_tcp_notice;
@@ -115,8 +115,8 @@ typedef struct tarry_tcp_server_settings {
     size_t checkpoint_size;
     tarry_sum_log log;       /* server.sum TARRY_SUM_EVERYWHERE */
     uint32_t decode_threads; /* 0: chosen */
-    /* The time for which a call of _round goes on after the first round for which too few workers
-     * were left, with another round each time that workers have come; 0: the call ends at once. */
+    /* For how long _round goes on after the first round for which too few workers were left, or who
+     * did not reach each other, with another one when workers have come; 0: it ends at once. */
     uint64_t patience_ns;
     bool share;             /* memory with workers on this machine */
     size_t most_peer_bytes; /* of messages that wait to be sent to one peer */

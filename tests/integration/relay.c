@@ -36,7 +36,7 @@ struct relay {
     pthread_mutex_t lock;
     int listener;
     int wake[2]; /* a pipe */
-    bool ending, muted;
+    bool ending, muted, refuses;
     bool resets; /* all, once so many more bytes were handed on: */
     uint64_t left;
     uint32_t connections;
@@ -75,6 +75,10 @@ static void take(relay *its)
     int fd = accept(its->listener, NULL, NULL);
     if (fd < 0)
         return;
+    if (its->refuses) {
+        close(fd);
+        return;
+    }
     int other = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     pair *place = NULL;
     for (uint32_t i = 0; i < MOST && place == NULL; i++)
@@ -139,7 +143,7 @@ static void *run(void *argument)
         bool ending = its->ending, muted = its->muted;
         for (uint32_t i = 0; i < MOST; i++) {
             pair *each = &its->pairs[i];
-            if (each->used && (each->cut || ending))
+            if (each->used && (each->cut || its->refuses || ending))
                 close_pair(each);
             if (!each->used)
                 continue;
@@ -233,6 +237,14 @@ void relay_mute(relay *its, bool mute)
 {
     pthread_mutex_lock(&its->lock);
     its->muted = mute;
+    pthread_mutex_unlock(&its->lock);
+    wake(its);
+}
+
+void relay_refuse(relay *its, bool refuse)
+{
+    pthread_mutex_lock(&its->lock);
+    its->refuses = refuse;
     pthread_mutex_unlock(&its->lock);
     wake(its);
 }

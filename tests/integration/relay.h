@@ -23,6 +23,8 @@ void relay_reset_after(relay *its, uint64_t bytes);
 /* Hands nothing on from here on, and keeps all connections, and those that come; or does so again;
  * any thread. */
 void relay_mute(relay *its, bool mute);
+/* Ends all that are there, and those that come, at once; or does so no more; any thread. */
+void relay_refuse(relay *its, bool refuse);
 /* How many connections there have been. */
 uint32_t relay_connections(relay *its);
 /* Whether that which the server sees come from `seen` is there, and not cut. */

@@ -40,6 +40,12 @@ struct bench {
     bool tls, shares, repeats;
     bool relayed;        /* what workers say to each other passes through relays */
     uint64_t silence_ns; /* 0: long */
+    uint64_t grace_ns;   /* 0: long */
+    uint32_t attempts;   /* of a round; 0: the usual number, or, through relays, almost any */
+    uint32_t late;       /* the last so many workers do not come of themselves */
+    /* Called when the first round has come to nothing, with its error. */
+    void (*waits)(bench *own, int error);
+    uint32_t waited; /* rounds that have */
     key_folder keys;
     tarry_plan *plan;
     tarry_runtime *server;
@@ -154,6 +160,16 @@ static void go_on(bench *own)
         fail_msg("%s", why.text);
 }
 
+static void observe(void *user, const tarry_tcp_notice *notice)
+{
+    bench *own = user;
+    if (notice->type != TARRY_TCP_WAITING)
+        return;
+    own->waited++;
+    if (own->waits != NULL && own->waited == 1)
+        own->waits(own, notice->result->error);
+}
+
 static void begin(bench *own, size_t dimension)
 {
     tarry_diagnostic why;
@@ -174,9 +190,11 @@ static void begin(bench *own, size_t dimension)
     settings.server.reproducible = own->repeats;
     settings.server.pick = own->repeats ? TARRY_PICK_PLAN : TARRY_PICK_SHARE;
     settings.server.silence_ns = own->silence_ns > 0 ? own->silence_ns : UINT64_C(30000000000);
-    settings.server.attempts_most = own->relayed ? 10000 : 0;
-    settings.server.voters_grace_ns = own->saved != NULL ? 100000000 : PATIENCE_NS;
+    settings.server.attempts_most = own->attempts == 0 && own->relayed ? 10000 : own->attempts;
+    settings.server.voters_grace_ns = own->grace_ns > 0 ? own->grace_ns : PATIENCE_NS;
     settings.patience_ns = PATIENCE_NS;
+    settings.observe = observe;
+    settings.observe_user = own;
     settings.share = own->shares;
     settings.log = (tarry_sum_log){.append = append, .user = own};
     for (size_t i = 0; i < 2 && i < own->logged; i++)
@@ -196,9 +214,10 @@ static void begin(bench *own, size_t dimension)
         char listens[64];
         listen_address(id, listens);
         own->before[id] = own->relayed ? relay_begin(listens) : NULL;
-        start(own, id);
+        if (id < WORKERS - own->late)
+            start(own, id);
     }
-    if (tarry_runtime_wait(own->server, WORKERS, PATIENCE_NS, &why) != TARRY_OK)
+    if (tarry_runtime_wait(own->server, WORKERS - own->late, PATIENCE_NS, &why) != TARRY_OK)
         fail_msg("%s", why.text);
 }
 
@@ -394,6 +413,35 @@ static void two_that_hear_nothing_of_each_other_cost_no_sum(void **state)
     end(&own);
 }
 
+/* ---- a run that begins before all are there ---- */
+
+static void let_others_come(bench *own, int error)
+{
+    assert_int_equal(error, TARRY_ERROR_LINKS);
+    for (uint32_t id = 0; id < WORKERS; id++)
+        relay_refuse(own->before[id], false);
+    for (uint32_t id = WORKERS - own->late; id < WORKERS; id++)
+        start(own, id);
+}
+
+/* Those who are there do not reach each other until the first round is given up, when others come,
+ * too. */
+static void a_run_begins_once_workers_reach_each_other(void **state)
+{
+    (void)state;
+    bench own = {
+        .relayed = true, .attempts = 3, .grace_ns = 10000000, .late = 1, .waits = let_others_come};
+    begin(&own, 5000);
+    for (uint32_t id = 0; id < WORKERS; id++)
+        relay_refuse(own.before[id], true);
+    run_rounds(&own, 3);
+    assert_true(own.waited > 0);
+    if (tarry_runtime_wait(own.server, WORKERS, PATIENCE_NS, NULL) != TARRY_OK)
+        fail_msg("not all are up to date");
+    check(&own);
+    end(&own);
+}
+
 /* ---- runs that go on ---- */
 
 static void save(bench *own)
@@ -420,6 +468,7 @@ static void go_on_from(bench *own, size_t logged, const float *expected)
     run_rounds(own, 1);
     end(own);
     own->logged = logged;
+    own->grace_ns = 100000000;
     begin(own, DIMENSION);
     run_rounds(own, 3);
     replica_await(&own->job, 7);
@@ -452,6 +501,7 @@ int main(void)
         cmocka_unit_test(who_comes_later_loads_the_state),
         cmocka_unit_test(connections_that_break_cost_no_sum),
         cmocka_unit_test(two_that_hear_nothing_of_each_other_cost_no_sum),
+        cmocka_unit_test(a_run_begins_once_workers_reach_each_other),
         cmocka_unit_test(a_run_goes_on_from_a_saved_state),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

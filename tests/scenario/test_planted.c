@@ -310,6 +310,12 @@ static void attempts_that_nobody_ends(void **state)
     expect_everywhere(PLANT_NO_LIMIT, "rounds_end_in_time", "");
 }
 
+static void attempts_without_a_pause(void **state)
+{
+    (void)state;
+    expect_everywhere(PLANT_NO_PAUSE, "links_have_time_to_come_up", "attempts_are_bounded");
+}
+
 static void a_copy_that_comes_after_leaving(void **state)
 {
     (void)state;
@@ -366,6 +372,7 @@ int main(void)
         cmocka_unit_test(more_that_stands_than_is_there),
         cmocka_unit_test(parameters_of_which_nobody_hears),
         cmocka_unit_test(attempts_that_nobody_ends),
+        cmocka_unit_test(attempts_without_a_pause),
         cmocka_unit_test(a_part_that_stays_what_it_was),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

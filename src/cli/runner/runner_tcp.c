@@ -92,7 +92,9 @@ static void tell_waiting(const runner_network *own, const tarry_tcp_notice *noti
 {
     char patience[NUMBER_TEXT_SIZE];
     seconds_text((double)notice->waited_ns * 1e-9, patience);
-    tell(own, "%s; waits for workers, up to %s", notice->text, patience);
+    const char *what = notice->result->error == TARRY_ERROR_LINKS ? "tries again, for up to"
+                                                                  : "waits for workers, up to";
+    tell(own, "%s; %s %s", notice->text, what, patience);
 }
 
 static void observe(void *user, const tarry_tcp_notice *notice)
@@ -103,7 +105,8 @@ static void observe(void *user, const tarry_tcp_notice *notice)
         tell_waiting(own, notice);
         return;
     }
-    if (notice->type == TARRY_TCP_ROUND && notice->result->error == TARRY_ERROR_COVERAGE)
+    if (notice->type == TARRY_TCP_ROUND && (notice->result->error == TARRY_ERROR_COVERAGE ||
+                                            notice->result->error == TARRY_ERROR_LINKS))
         atomic_fetch_add(&counts->without_estimate, 1);
     if (notice->type == TARRY_TCP_JOINED)
         atomic_fetch_add(&counts->arrivals[notice->arrival], 1);

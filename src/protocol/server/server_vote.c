@@ -150,6 +150,7 @@ static int leave_out_suspect(tarry_server *server, uint64_t now)
     int error = server_late_can_spare(server, now, suspect, &can);
     if (error != TARRY_OK || !can)
         return error;
+    vote_hurry(server->vote);
     return server_late_exclude(server, now, suspect, 0);
 }
 

@@ -120,8 +120,15 @@ static void withdraw(vote *it, uint32_t worker)
         it->failed = worker;
         member->at_fault = true;
     }
+    if (member->answer != VOTE_NONE)
+        vote_hurry(it);
     vote_set_answer(it, worker, VOTE_NONE);
     it->changed = true;
+}
+
+void vote_hurry(vote *it)
+{
+    it->hurried = true;
 }
 
 void vote_lost(vote *it, uint32_t worker)
@@ -169,6 +176,7 @@ void vote_late(vote *it, uint32_t worker)
 void vote_round(vote *it)
 {
     it->tried = it->differed = 0;
+    it->pauses = false;
     vote_forget_pieces(it);
 }
 
@@ -180,7 +188,7 @@ static bool has_company(const vote *it)
 bool vote_may_open(const vote *it)
 {
     return it->phase == VOTE_CLOSED && (has_company(it) || it->alone) &&
-           it->present[VOTE_READY] > 0 && !it->disputed && !it->holds;
+           it->present[VOTE_READY] > 0 && !it->disputed && !it->holds && !vote_pauses(it);
 }
 
 bool vote_exhausted(const vote *it)
@@ -194,7 +202,7 @@ void vote_open(vote *it, const uint64_t *group)
     it->phase = VOTE_OPEN;
     it->tried++;
     it->fetches = 0;
-    it->failing = it->broken = false;
+    it->failing = it->broken = it->pauses = it->hurried = false;
     it->pending = (tarry_sum_id){
         .step = it->log[0].step + 1,
         .term = it->term,
@@ -281,6 +289,8 @@ uint64_t vote_deadline(const vote *it)
         next = it->gone_ns + it->grace_ns;
     if (it->holds && it->held_ns + it->hold_ns < next)
         next = it->held_ns + it->hold_ns;
+    if (vote_pauses(it) && it->pause_ns < next)
+        next = it->pause_ns;
     if (it->split_ns != TARRY_NEVER && it->split_ns + it->grace_ns < next)
         next = it->split_ns + it->grace_ns;
     return next;

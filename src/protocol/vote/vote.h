@@ -107,6 +107,9 @@ typedef struct vote {
     bool failing;      /* a voter has failed or is gone, and those who wait do not know it yet: */
     uint32_t failed;   /* that one */
     bool broken;       /* they were told in this attempt */
+    bool pauses;       /* an attempt has failed, and the next one is not before */
+    uint64_t pause_ns; /* then, */
+    bool hurried;      /* unless what it has failed for is gone */
     bool running;      /* as vote_act heard last */
     uint32_t due;      /* orders to ask or to break off that were not given yet */
     uint64_t alone_ns; /* since when fewer than two are ready and nobody is on the way; NEVER: they
@@ -175,9 +178,13 @@ void vote_late(vote *it, uint32_t worker);
 /* What a worker says: STATE, HELD, FAILED. False: it answers nothing that is asked. */
 bool vote_told(vote *it, uint64_t now, uint32_t worker, const tarry_message *said);
 
+/* What the last attempt has failed for, or fails for, is gone: no pause is before the next one. */
+void vote_hurry(vote *it);
+
 /* A round begins: its attempts count from here. */
 void vote_round(vote *it);
-/* Whether enough are ready for an attempt; vote_deadline says when that may change by itself. */
+/* Whether enough are ready for an attempt, and its time has come; vote_deadline says when that may
+ * change by itself. */
 bool vote_may_open(const vote *it);
 /* Whether the round has had all its attempts. */
 bool vote_exhausted(const vote *it);

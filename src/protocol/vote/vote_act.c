@@ -27,6 +27,7 @@ static void break_waiting(vote *it)
 void vote_give_up(vote *it)
 {
     it->failed = TARRY_NO_WORKER;
+    vote_hurry(it);
     break_waiting(it);
     it->changed = true;
 }
@@ -137,7 +138,20 @@ static void pass_on(vote *it, const vote_way *way)
     }
 }
 
-static vote_outcome end_attempt(vote *it)
+/*
+ * With the same group the next attempt would fail for the same link, if that is not up by then. The
+ * second one of a round comes at once all the same, as a connection that broke is mostly made again
+ * at once; the pause before the last one is the grace, and each one before that half as long.
+ */
+static void begin_pause(vote *it, uint64_t now)
+{
+    uint32_t left = it->attempts_most - it->tried;
+    uint64_t pause = it->tried < 2 || left == 0 || left > 64 ? 0 : it->grace_ns >> (left - 1);
+    it->pauses = pause > 0;
+    it->pause_ns = now + pause;
+}
+
+static vote_outcome end_attempt(vote *it, uint64_t now)
 {
     uint32_t held = it->answered[VOTE_HELD];
     if (it->answered[VOTE_UNTOLD] > 0 || it->answered[VOTE_WAITING] > 0 ||
@@ -152,6 +166,7 @@ static vote_outcome end_attempt(vote *it)
     bool stuck = held == 1 && it->answered[VOTE_UNFETCHED] > 0;
     if (held == 0 || stuck) {
         it->differed = 0;
+        begin_pause(it, now);
         it->phase = VOTE_CLOSED;
         return VOTE_VOID;
     }
@@ -221,6 +236,7 @@ vote_outcome vote_act(vote *it, uint64_t now, bool running, vote_give *give, voi
     it->changed = false;
     it->running = running;
     watch_company(it, now);
+    it->pauses = it->pauses && now < it->pause_ns;
     if (it->phase == VOTE_OPEN) {
         if (it->failing)
             break_waiting(it);
@@ -230,7 +246,7 @@ vote_outcome vote_act(vote *it, uint64_t now, bool running, vote_give *give, voi
     if (it->phase != VOTE_RETURNING)
         vote_help(it, now, &way);
     vote_hold(it, now, running);
-    vote_outcome end = it->phase == VOTE_OPEN ? end_attempt(it) : VOTE_GOES_ON;
+    vote_outcome end = it->phase == VOTE_OPEN ? end_attempt(it, now) : VOTE_GOES_ON;
     if (end == VOTE_GOES_ON && vote_is_split(it, now, running))
         end = VOTE_SPLIT;
     return end != VOTE_GOES_ON ? end : watch_gone(it, now, running);

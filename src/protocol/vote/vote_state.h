@@ -27,6 +27,12 @@ static inline uint32_t vote_busy(const vote *it)
            it->present[VOTE_COMMITTING];
 }
 
+/* Whether the next attempt waits for links to come up that the last one failed for. */
+static inline bool vote_pauses(const vote *it)
+{
+    return it->pauses && !it->hurried;
+}
+
 /* Whether the parameters after this sum are compared. */
 static inline bool vote_compares(const vote *it, const tarry_sum_id *sum)
 {

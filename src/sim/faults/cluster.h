@@ -107,6 +107,7 @@ typedef enum plant {
     PLANT_TELL_MORE,    /* the server hears of more that stands than is there */
     PLANT_NO_STATES,    /* nobody hears of the workers' parameters */
     PLANT_NO_LIMIT,     /* an attempt that nobody answers goes on */
+    PLANT_NO_PAUSE,     /* attempts that fail follow each other at once, and without a bound */
     PLANT_KEEP_PART,    /* another attempt sums what was encoded for the one before */
 } plant;
 

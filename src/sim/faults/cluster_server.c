@@ -40,8 +40,7 @@ static void end_round(cluster *it, const tarry_round_result *result)
 {
     it->rounds_done++;
     cluster_note(it, "round over");
-    if (result->error == TARRY_ERROR_DIFFER || result->error == TARRY_ERROR_LINKS ||
-        result->error == TARRY_ERROR_GONE) {
+    if (result->error == TARRY_ERROR_DIFFER || result->error == TARRY_ERROR_GONE) {
         cluster_note(it, "the run ends: %s", tarry_error_text(result->error));
         it->rounds = it->rounds_done;
     }

@@ -125,6 +125,8 @@ static void draw_everywhere(cluster *it)
                                  it->stripes * (uint64_t)it->encode_time;
     if (cluster_planted(it, PLANT_NO_LIMIT))
         settings->attempt_limit_ns = 0;
+    if (cluster_planted(it, PLANT_NO_PAUSE))
+        settings->attempts_most = UINT32_MAX;
     settings->digest_steps = draws_between(&it->draws, DRAW_SETUP, 2, 0, 2);
     it->flips = draws_chance(&it->draws, DRAW_SETUP, 2, 0.7) ? 0 : 0.1;
     cluster_note(it, "everyone gets the sum: grace %llu, transfers within %u",

@@ -92,6 +92,10 @@ typedef struct ballots {
     uint64_t digest[MAX_WORKERS]; /* HELD */
     uint32_t busy;                /* workers with another order than that to sum out, a bit each */
     uint64_t company;             /* when two with the last state were last there */
+    uint64_t round;
+    uint32_t tried;   /* attempts of the round and the term, with this one */
+    bool same;        /* all of the group may be in the next attempt, too, for all that is known */
+    uint64_t void_ns; /* when the attempt was void */
 } ballots;
 
 struct cluster;

@@ -430,7 +430,10 @@ void invariants_of_step(cluster *it, const tarry_event *event, bool should_take,
         if (effects->items[before].type == TARRY_EFFECT_COMBINE)
             check_combine(it, &effects->items[before]);
     invariants_of_presence(it);
-    if (event->type != TARRY_EVENT_ABORT && !invariants_of_end(it, effects)) {
+    bool ends = event->type != TARRY_EVENT_ABORT && invariants_of_end(it, effects);
+    if (ends)
+        check_news(it, effects);
+    if (event->type != TARRY_EVENT_ABORT && !ends) {
         bool leaving = invariants_leaving(it, effects);
         model_verdict actual = leaving ? VERDICT_WAIT : verdict_of(effects);
         if (actual == VERDICT_WAIT && invariants_nobody_stays(it))

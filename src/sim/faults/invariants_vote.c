@@ -33,6 +33,13 @@ static bool differ(const ballots *it)
     return false;
 }
 
+/* What the attempt has failed for may be gone: the next one need not wait for that. */
+static void change_group(ballots *votes, uint32_t worker)
+{
+    if ((votes->group & bit(worker)) || votes->of[worker] != BALLOT_NONE)
+        votes->same = false;
+}
+
 /* An answer counts for the order that is out alone; unasked, HELD does if none is: one that has
  * overtaken the state which was asked for says nothing that stands after it. */
 static void take_answer(ballots *it, uint32_t worker, const tarry_message *message)
@@ -77,6 +84,7 @@ static void take_event(cluster *it, const tarry_event *event, bool taken)
     ballots *votes = &it->votes;
     const model_member *member = &it->model.members[event->worker];
     if (event->type == TARRY_EVENT_LOST || event->type == TARRY_EVENT_JOINED) {
+        change_group(votes, event->worker);
         votes->of[event->worker] = BALLOT_NONE;
         votes->busy &= ~bit(event->worker);
     }
@@ -94,14 +102,32 @@ static void take_event(cluster *it, const tarry_event *event, bool taken)
         votes->busy &= ~bit(event->worker);
 }
 
+/* Whether the only one who has the sum can pass it to nobody. */
+static bool is_stuck(const ballots *votes)
+{
+    return set_size(those(votes, BALLOT_HELD)) == 1 && those(votes, BALLOT_FAILED_TWICE) != 0 &&
+           (those(votes, BALLOT_WAITING) | those(votes, BALLOT_FETCHING)) == 0;
+}
+
+/* With nobody to wait for, and no holder, or one that can pass it to nobody, it is void, whatever
+ * comes of that, and when. */
+static void look_whether_void(cluster *it)
+{
+    ballots *votes = &it->votes;
+    bool nobody = (those(votes, BALLOT_WAITING) | those(votes, BALLOT_FETCHING) |
+                   those(votes, BALLOT_HELD)) == 0;
+    if (!votes->open || (!nobody && !is_stuck(votes)))
+        return;
+    votes->open = false;
+    votes->void_ns = it->now;
+}
+
 /* The server gives the attempt up. */
 static void check_void(cluster *it)
 {
     const ballots *votes = &it->votes;
     uint32_t held = those(votes, BALLOT_HELD);
-    bool alone = set_size(held) == 1 && those(votes, BALLOT_FAILED_TWICE) != 0 &&
-                 (those(votes, BALLOT_WAITING) | those(votes, BALLOT_FETCHING)) == 0;
-    if (held != 0 && !differ(votes) && !alone)
+    if (held != 0 && !differ(votes) && !is_stuck(votes))
         invariant_broken(it, "no_attempt_beside_a_holder", "attempt %u is given up, held by %#x",
                          votes->name.attempt, held);
 }
@@ -133,12 +159,38 @@ static void check_commit(cluster *it, const tarry_sum_id *sum)
     }
 }
 
+/* How many attempts of this round, and of this term, have failed. */
+static uint32_t count_failed(const ballots *votes, const tarry_message *signal)
+{
+    bool goes_on = votes->round == signal->round && votes->name.term == signal->sum.term;
+    return goes_on ? votes->tried : 0;
+}
+
+/* Links that an attempt has failed for have time to come up: with the same group the next one but
+ * the first follows after a pause, the last one after the grace. */
+static void check_pause(cluster *it, uint32_t failed)
+{
+    const ballots *votes = &it->votes;
+    uint64_t paused = it->now - votes->void_ns;
+    if (failed >= USUAL_ATTEMPTS)
+        invariant_broken(it, "attempts_are_bounded", "%u have failed", failed);
+    else if (votes->same && failed > 1 &&
+             paused < it->settings.voters_grace_ns >> (USUAL_ATTEMPTS - 1 - failed))
+        invariant_broken(it, "links_have_time_to_come_up", "the next one of %u follows after %llu",
+                         failed, (unsigned long long)paused);
+}
+
 static void take_signal(cluster *it, const tarry_effect *effect)
 {
     ballots *votes = &it->votes;
     if (!votes->open || !sum_id_named(&votes->name, &effect->message.sum)) {
+        uint32_t failed = count_failed(votes, &effect->message);
+        check_pause(it, failed);
         *votes = (ballots){
             .open = true,
+            .same = true,
+            .tried = failed + 1,
+            .round = effect->message.round,
             .name = effect->message.sum,
             .number = effect->message.attempt,
             .group = (uint32_t)effect->message.group[0],
@@ -168,6 +220,7 @@ static bool gives_up(const ballots *votes, const tarry_effect *effect)
 static void leave_out(cluster *it, const tarry_effect *effect)
 {
     model_member *member = &it->model.members[effect->worker];
+    change_group(&it->votes, effect->worker);
     if (effect->reason == TARRY_ABSENT_DIFFERS) {
         invariants_of_stray(it, effect->worker);
         it->votes.of[effect->worker] = BALLOT_NONE;
@@ -200,6 +253,8 @@ static void take_effect(cluster *it, const tarry_effect *effect, bool aborted)
     if (votes->open && gives_up(votes, effect)) {
         if (!aborted)
             check_void(it);
+        look_whether_void(it);
+        votes->same = votes->same && !votes->open;
         votes->open = false;
     }
     if (effect->type == TARRY_EFFECT_LEFT_OUT)
@@ -281,15 +336,13 @@ void invariants_of_group(cluster *it, uint32_t told, bool opened)
 bool invariants_of_end(cluster *it, const tarry_effects *effects)
 {
     int error = TARRY_OK;
-    uint32_t attempts =
-        it->settings.attempts_most == 0 ? USUAL_ATTEMPTS : it->settings.attempts_most;
     for (size_t i = 0; i < effects->count; i++)
         if (effects->items[i].type == TARRY_EFFECT_DONE)
             error = effects->items[i].result->error;
     if (error == TARRY_ERROR_DIFFER && it->wrong_sums < MOST_DIFFERING && it->flipped == 0)
         invariant_broken(it, "ends_only_for_a_reason", "sums differ, of %u wrong ones",
                          it->wrong_sums);
-    if (error == TARRY_ERROR_LINKS && it->model.attempt < attempts)
+    if (error == TARRY_ERROR_LINKS && it->model.attempt < USUAL_ATTEMPTS)
         invariant_broken(it, "ends_only_for_a_reason", "links fail, after %u attempts",
                          it->model.attempt);
     if (error == TARRY_ERROR_GONE)
@@ -306,10 +359,7 @@ bool invariants_of_vote(cluster *it, const tarry_event *event, bool should_take,
         it->votes.company = it->now;
     for (size_t i = 0; i < effects->count && it->broken == NULL; i++)
         take_effect(it, &effects->items[i], event->type == TARRY_EVENT_ABORT);
-    /* With nobody to wait for, and no holder, it is void, whatever comes of that, and when. */
-    if ((those(&it->votes, BALLOT_WAITING) | those(&it->votes, BALLOT_FETCHING) |
-         those(&it->votes, BALLOT_HELD)) == 0)
-        it->votes.open = false;
+    look_whether_void(it);
     const model_member *member = &it->model.members[event->worker];
     bool free = event->type == TARRY_EVENT_MESSAGE && event->message->type >= TARRY_MESSAGE_ASK &&
                 member->present && event->message->epoch == member->epoch;

@@ -12,7 +12,7 @@
 #include "base/sum_id.h"
 #include "protocol/vote/vote.h"
 
-enum { WORKERS = 5, ORDERS = 64, GRACE = 1000, STEPS_PER_DIGEST = 2 };
+enum { WORKERS = 5, ORDERS = 64, GRACE = 1000, STEPS_PER_DIGEST = 2, ATTEMPTS = 5 };
 enum { RIGHT = 77, WRONG = 78 }; /* digests */
 
 static const tarry_sum_id none = {0};
@@ -140,7 +140,7 @@ static void begin(desk *own, uint32_t count)
 {
     const vote_settings settings = {.workers = WORKERS,
                                     .grace_ns = GRACE,
-                                    .attempts_most = 3,
+                                    .attempts_most = ATTEMPTS,
                                     .digest_steps = STEPS_PER_DIGEST};
     *own = (desk){0};
     assert_int_equal(vote_create(&settings, NULL, &own->it), TARRY_OK);
@@ -325,10 +325,12 @@ static void what_all_have_stands(void **state)
     assert_true(own.it->stands.whole == 48 && own.it->stands.from == 1);
     leaves(&own, 0, piece, 48); /* its engine had not begun */
     leaves(&own, 1, piece, 48);
+    passes(&own, GRACE);
     opens_mixing(&own, 3, 2);
     assert_int_equal(own.it->stands.whole, 48);
     leaves(&own, 0, sum_of(&own, 8), 96); /* more of it, and other numbers behind */
     leaves(&own, 1, sum_of(&own, 9), 80);
+    passes(&own, GRACE);
     opens_mixing(&own, 3, 2);
     assert_true(own.it->stands.whole == 80 && own.it->stands.sum.digest == 9);
     own.seen = own.count;
@@ -359,10 +361,12 @@ static void what_one_has_not_got_does_not_stand(void **state)
     opens_mixing(&own, 3, 2);
     leaves(&own, 0, first, 48);
     leaves(&own, 1, sum_of(&own, 7), 64); /* of another attempt */
+    passes(&own, GRACE);
     opens_mixing(&own, 3, 2);
     assert_int_equal(own.it->stands.whole, 0);
     leaves(&own, 0, first, 48); /* which nothing of this one's is */
     leaves(&own, 1, first, 48);
+    passes(&own, GRACE);
     opens_mixing(&own, 3, 2);
     assert_int_equal(own.it->stands.whole, 0);
     own.seen = own.count;
@@ -653,19 +657,66 @@ static void commit_comes_after_the_log(void **state)
     end(&own);
 }
 
+/* Nobody in the group reaches another one. */
+static void fails_once(desk *own, uint64_t group)
+{
+    opens(own, group);
+    for (uint32_t worker = 0; worker < WORKERS; worker++)
+        if (group >> worker & 1)
+            assert_true(fails(own, worker, worker == 0 ? 1 : 0));
+    assert_int_equal(own->outcome, VOTE_VOID);
+    own->seen = own->count;
+}
+
+/* The first attempt is repeated at once, the others when links have had time to come up. */
 static void attempts_are_bounded(void **state)
 {
     (void)state;
     desk own;
     begin(&own, 2);
-    for (int i = 0; i < 3; i++) {
+    static const uint64_t pauses[ATTEMPTS] = {0, 0, GRACE / 4, GRACE / 2, GRACE};
+    for (int i = 0; i < ATTEMPTS; i++) {
         assert_false(vote_exhausted(own.it));
-        opens(&own, 3);
-        assert_true(fails(&own, 0, 1) && fails(&own, 1, 0));
-        assert_int_equal(own.outcome, VOTE_VOID);
-        own.seen = own.count;
+        if (pauses[i] > 0) {
+            assert_false(vote_may_open(own.it));
+            assert_int_equal(vote_deadline(own.it), own.now + pauses[i]);
+            passes(&own, pauses[i] - 1);
+            assert_false(vote_may_open(own.it));
+            passes(&own, 1);
+        }
+        fails_once(&own, 3);
     }
     assert_true(vote_exhausted(own.it) && vote_suspect(own.it) != TARRY_NO_WORKER);
+    assert_int_equal(vote_deadline(own.it), TARRY_NEVER);
+    vote_round(own.it); /* another one begins at once */
+    opens(&own, 3);
+    end(&own);
+}
+
+/* What the attempt failed for is gone with one that was in it. */
+static void another_group_tries_at_once(void **state)
+{
+    (void)state;
+    desk own;
+    begin(&own, 4);
+    fails_once(&own, 7);
+    fails_once(&own, 7);
+    assert_false(vote_may_open(own.it));
+    is_lost(&own, 3); /* which it did without */
+    assert_false(vote_may_open(own.it));
+    is_lost(&own, 2);
+    fails_once(&own, 3);
+    assert_false(vote_may_open(own.it));
+    vote_hurry(own.it); /* one of them is left out */
+    assert_true(vote_may_open(own.it));
+    opens(&own, 3);
+    is_lost(&own, 1); /* of an attempt that runs */
+    expect(&own, TARRY_MESSAGE_BREAK, 0);
+    joins(&own, 2);
+    assert_true(has(&own, 2, none, none, 0));
+    assert_true(fails(&own, 0, 1));
+    assert_int_equal(own.outcome, VOTE_VOID);
+    assert_true(vote_may_open(own.it));
     end(&own);
 }
 
@@ -876,6 +927,7 @@ int main(void)
         cmocka_unit_test(a_sum_that_its_only_voter_holds_is_fetched_first),
         cmocka_unit_test(commit_comes_after_the_log),
         cmocka_unit_test(attempts_are_bounded),
+        cmocka_unit_test(another_group_tries_at_once),
         cmocka_unit_test(a_state_that_nobody_has_is_gone_after_the_grace),
         cmocka_unit_test(the_late_are_set_aside_and_behind_then),
         cmocka_unit_test(who_differs_from_most_loads),

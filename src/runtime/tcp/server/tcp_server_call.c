@@ -10,7 +10,7 @@
 #include "runtime/clock.h"
 
 #define ATTEND_NS UINT64_C(1000000000)
-/* Between two rounds of one call where all workers are there: at first, and at most. */
+/* Between two rounds of one call where nobody has to come: at first, and at most. */
 #define SHORTEST_PAUSE_NS UINT64_C(100000000)
 #define LONGEST_PAUSE_NS UINT64_C(5000000000)
 
@@ -114,9 +114,17 @@ static uint64_t count_joins(tarry_tcp_server *server)
     return joins;
 }
 
+/* Whether another round may end better: too few were left for a sum, or those who were there did
+ * not reach each other. */
+static bool may_be_repeated(int error)
+{
+    return error == TARRY_ERROR_COVERAGE || error == TARRY_ERROR_LINKS;
+}
+
 /* Waits until a worker has come since there were so many joins, even if it was there before, or,
- * where all are there, for a while. Errors: INTERRUPTED, STATE (it is `until`). */
-static int wait_for_more(tarry_tcp_server *server, uint64_t joins, uint64_t pause_ns,
+ * where all are there, or links have to come up, for a while. Errors: INTERRUPTED, STATE (it is
+ * `until`). */
+static int wait_for_more(tarry_tcp_server *server, int failed, uint64_t joins, uint64_t pause_ns,
                          uint64_t until)
 {
     uint64_t retry = clock_from_now(pause_ns);
@@ -125,14 +133,15 @@ static int wait_for_more(tarry_tcp_server *server, uint64_t joins, uint64_t paus
     pthread_mutex_lock(&server->lock);
     atomic_store(&server->waiting, true);
     while (error == TARRY_OK && server->joins == joins && !paused) {
-        bool all = server->present == server->base.host->plan->workers;
-        uint64_t limit = all && retry < until ? retry : until;
+        bool enough =
+            failed == TARRY_ERROR_LINKS || server->present == server->base.host->plan->workers;
+        uint64_t limit = enough && retry < until ? retry : until;
         if (take_interrupt(server))
             error = TARRY_ERROR_INTERRUPTED;
         else if (wait_for_change(server, limit) && limit == until)
             error = TARRY_ERROR_STATE;
         else
-            paused = all && clock_now_ns() >= retry;
+            paused = enough && clock_now_ns() >= retry;
     }
     atomic_store(&server->waiting, false);
     pthread_mutex_unlock(&server->lock);
@@ -153,6 +162,7 @@ static void tell_waiting(tarry_tcp_server *server)
                                                       .peer = "",
                                                       .text = round->diagnostic.text,
                                                       .rack = "",
+                                                      .result = &round->result,
                                                   });
 }
 
@@ -163,16 +173,16 @@ int tcp_server_round(tarry_runtime *runtime, const float *parameters, float *sum
     uint64_t patience = server->settings.patience_ns, until = 0, pause = SHORTEST_PAUSE_NS;
     for (;;) {
         uint64_t joins = count_joins(server);
-        int error = run_round(server, parameters, sum, result, diagnostic);
-        if (error != TARRY_ERROR_COVERAGE || patience == 0)
-            return error;
+        int failed = run_round(server, parameters, sum, result, diagnostic);
+        if (!may_be_repeated(failed) || patience == 0)
+            return failed;
         if (until == 0) {
             until = clock_from_now(patience);
             tell_waiting(server);
         }
-        error = wait_for_more(server, joins, pause, until);
-        if (error == TARRY_ERROR_STATE) /* nobody came: it ends as the round did */
-            return TARRY_ERROR_COVERAGE;
+        int error = wait_for_more(server, failed, joins, pause, until);
+        if (error == TARRY_ERROR_STATE) /* nothing has changed: it ends as the round did */
+            return failed;
         if (error != TARRY_OK)
             return diagnose(diagnostic, error, "interrupted while waiting for workers");
         pause = pause < LONGEST_PAUSE_NS / 2 ? 2 * pause : LONGEST_PAUSE_NS;
