@@ -4,14 +4,11 @@
  * best assignment is an NP-hard problem (scheduling on unrelated machines), so that `matched` is
  * the larger of two relaxations, both below every way of computing the chunks:
  *
- * By count: within T a worker can compute as many chunks as the k shortest of its times fit into T,
- * and none that takes longer than T. Exact where the chunks of a worker take equal times.
+ * By count (bound_count.h): exact where the chunks of a worker take equal times.
  *
  * By work, where chunks are uneven: worker j may split chunks, and does each at the best rate that
- * it has for any (plan/cover.h). It sees what the count doesn't: that not all workers can have the
- * short chunks.
- *
- * Both are maximum flows from workers over the assignment to chunks.
+ * it has for any (plan/evolve/cover.h). It sees what the count doesn't: that not all workers can
+ * have the short chunks.
  */
 #include <assert.h>
 #include <math.h>
@@ -21,8 +18,8 @@
 
 #include "base/memory.h"
 #include "plan/evolve/cover.h"
-#include "plan/evolve/flow.h"
 #include "plan/plan.h"
+#include "sim/bound_count.h"
 #include "sim/cost.h"
 
 typedef struct bound {
@@ -38,8 +35,6 @@ typedef struct bound {
     uint32_t moments;
     double *size; /* per chunk: what it takes a worker of reference */
     double *rate; /* per worker: its least time per size; INFINITY: it computes nothing */
-    flow network; /* worker j is node j, chunk i node workers + i; slots, workers and chunks are the
-                     arcs */
 } bound;
 
 static uint64_t add(uint64_t a, uint64_t b)
@@ -51,51 +46,6 @@ static int compare(const void *a, const void *b)
 {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
     return (x > y) - (x < y);
-}
-
-/* ---- the network ---- */
-
-static uint32_t slot_arc(uint32_t slot)
-{
-    return 2 * slot;
-}
-
-static uint32_t worker_arc(const bound *of, uint32_t worker)
-{
-    return 2 * (plan_edges(of->plan) + worker);
-}
-
-static uint32_t chunk_arc(const bound *of, uint32_t chunk)
-{
-    return 2 * (plan_edges(of->plan) + of->plan->workers + chunk);
-}
-
-static uint32_t source_of(const bound *of)
-{
-    return of->plan->workers + of->plan->chunks;
-}
-
-static uint64_t run_flow(bound *of)
-{
-    return flow_run(&of->network, source_of(of), source_of(of) + 1);
-}
-
-static int make_network(bound *of, const tarry_allocator *allocator)
-{
-    const tarry_plan *plan = of->plan;
-    uint32_t nodes = plan->workers + plan->chunks;
-    int error = flow_init(&of->network, nodes + 2, plan_edges(plan) + nodes, allocator);
-    if (error != TARRY_OK)
-        return error;
-    for (uint32_t worker = 0; worker < plan->workers; worker++)
-        for (uint32_t slot = plan->worker_offset[worker]; slot < plan->worker_offset[worker + 1];
-             slot++)
-            flow_add(&of->network, worker, plan->workers + plan->slot_chunk[slot]);
-    for (uint32_t worker = 0; worker < plan->workers; worker++)
-        flow_add(&of->network, source_of(of), worker);
-    for (uint32_t chunk = 0; chunk < plan->chunks; chunk++)
-        flow_add(&of->network, plan->workers + chunk, source_of(of) + 1);
-    return TARRY_OK;
 }
 
 /* ---- times ---- */
@@ -180,90 +130,6 @@ static uint64_t balanced_bound(const bound *of)
 
 /* ---- matched ---- */
 
-/* How many chunks the worker can compute within `time`. */
-static uint32_t count_within(const bound *of, uint32_t worker, uint64_t time)
-{
-    uint32_t low = of->plan->worker_offset[worker], start = low;
-    uint32_t high = of->plan->worker_offset[worker + 1];
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (of->prefix[middle] <= time)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low - start;
-}
-
-/* What the last flow's least cut lets through within `time`. */
-static uint64_t cut_within(const bound *of, uint64_t time)
-{
-    const tarry_plan *plan = of->plan;
-    const flow *network = &of->network;
-    uint64_t room = 0;
-    for (uint32_t worker = 0; worker < plan->workers; worker++) {
-        if (!flow_reached(network, worker)) {
-            room += count_within(of, worker, time);
-            continue;
-        }
-        for (uint32_t slot = plan->worker_offset[worker]; slot < plan->worker_offset[worker + 1];
-             slot++)
-            room += of->time[slot] <= time &&
-                    !flow_reached(network, plan->workers + plan->slot_chunk[slot]);
-    }
-    for (uint32_t chunk = 0; chunk < plan->chunks; chunk++)
-        room += flow_reached(network, plan->workers + chunk) ? of->copies : 0;
-    return room;
-}
-
-/* The first of the moments from `low` on at which the last flow's cut lets `demand` through, or
- * their number. */
-static uint32_t moment_of_cut(const bound *of, uint32_t low, uint64_t demand)
-{
-    uint32_t high = of->moments;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (cut_within(of, of->moment[middle]) >= demand)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return low;
-}
-
-/* Adds what more flows within `time`, which is later than before. */
-static uint64_t flow_within(bound *of, uint64_t time)
-{
-    const tarry_plan *plan = of->plan;
-    for (uint32_t worker = 0; worker < plan->workers; worker++)
-        flow_raise(&of->network, worker_arc(of, worker), count_within(of, worker, time));
-    for (uint32_t slot = 0; slot < plan_edges(plan); slot++)
-        flow_raise(&of->network, slot_arc(slot), of->time[slot] <= time);
-    return run_flow(of);
-}
-
-/*
- * The first of the moments at which the counts allow for every copy. The cut that shows a moment to
- * be too early leads to the first one that this cut doesn't rule out (Newton's method for a
- * parametric flow, as in cover_time); so all that flows before the last moment stays.
- */
-static uint64_t bound_by_count(bound *of)
-{
-    const tarry_plan *plan = of->plan;
-    uint64_t demand = (uint64_t)plan->chunks * of->copies, flows = 0;
-    for (uint32_t chunk = 0; chunk < plan->chunks; chunk++)
-        flow_set(&of->network, chunk_arc(of, chunk), of->copies);
-    run_flow(of); /* nothing: the cut is that of the workers' counts */
-    for (uint32_t at = 0;; at++) {
-        at = moment_of_cut(of, at, demand);
-        if (at == of->moments)
-            return TARRY_NEVER;
-        flows += flow_within(of, of->moment[at]);
-        if (flows == demand)
-            return of->moment[at];
-    }
-}
-
 static int bound_by_work(const bound *of, const tarry_allocator *allocator, uint64_t *bound_ns)
 {
     const tarry_plan *plan = of->plan;
@@ -282,9 +148,30 @@ static int bound_by_work(const bound *of, const tarry_allocator *allocator, uint
     return TARRY_OK;
 }
 
+static int find_bounds(bound *of, const tarry_allocator *allocator, tarry_sim_bounds *bounds)
+{
+    measure_sizes(of);
+    measure_times(of);
+    const bound_times times = {of->plan, of->copies, of->time, of->prefix, of->moment, of->moments};
+    tarry_sim_bounds found = {.balanced_ns = balanced_bound(of)};
+    uint64_t by_work = 0;
+    int error = bound_by_count(&times, allocator, &found.matched_ns);
+    if (error != TARRY_OK)
+        return error;
+    if (found.matched_ns == TARRY_NEVER)
+        found.balanced_ns = TARRY_NEVER;
+    else if (of->uneven)
+        error = bound_by_work(of, allocator, &by_work);
+    if (error != TARRY_OK)
+        return error;
+    if (by_work > found.matched_ns)
+        found.matched_ns = by_work;
+    *bounds = found;
+    return TARRY_OK;
+}
+
 static void bound_release(bound *of, const tarry_allocator *allocator)
 {
-    flow_destroy(&of->network, allocator);
     memory_release(allocator, of->rate);
     memory_release(allocator, of->size);
     memory_release(allocator, of->moment);
@@ -306,22 +193,7 @@ int tarry_sim_bound(const tarry_plan *plan, const tarry_sim_settings *settings, 
     int error = of.time == NULL || of.prefix == NULL || of.moment == NULL || of.size == NULL ||
                         of.rate == NULL
                     ? TARRY_ERROR_NO_MEMORY
-                    : make_network(&of, allocator);
-    if (error == TARRY_OK) {
-        measure_sizes(&of);
-        measure_times(&of);
-        tarry_sim_bounds found = {balanced_bound(&of), bound_by_count(&of)};
-        if (found.matched_ns == TARRY_NEVER) {
-            found.balanced_ns = TARRY_NEVER;
-        } else if (of.uneven) {
-            uint64_t by_work;
-            error = bound_by_work(&of, allocator, &by_work);
-            if (error == TARRY_OK && by_work > found.matched_ns)
-                found.matched_ns = by_work;
-        }
-        if (error == TARRY_OK)
-            *bounds = found;
-    }
+                    : find_bounds(&of, allocator, bounds);
     bound_release(&of, allocator);
     return error;
 }

@@ -35,7 +35,8 @@ int design_fractional(tarry_plan *plan, uint32_t replication);
 
 /*
  * A random simple bipartite graph: every chunk on `replication` workers, loads that differ by at
- * most 1, chunks listed in random sequence. Needs workers * chunks / 8 bytes besides the plan.
+ * most 1, chunks listed in random sequence. Needs 8 bytes per copy besides the plan, and where a
+ * worker holds more than about 1 of 32 chunks, workers * chunks / 8 more.
  * Errors: NO_MEMORY.
  */
 int design_random(tarry_plan *plan, uint32_t replication, uint64_t seed);

@@ -11,21 +11,28 @@
  */
 #include "plan/design/design.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "base/bitset.h"
 #include "base/memory.h"
 #include "base/random.h"
 
 enum { STREAM_DEAL, STREAM_LIST };
 
+enum { LEAST_CHUNKS_PER_SLOT = 32 }; /* where slots are looked through: no bits are kept then */
+
 typedef struct dealing {
     uint32_t workers, chunks;
     uint32_t edges;
-    uint32_t *load;  /* workers */
+    uint32_t *start; /* workers + 1: worker j's slots are start[j] .. start[j + 1] - 1 */
     uint32_t *owner; /* edges: whose slot it is */
     uint32_t *dealt; /* edges: which chunk lies in the slot */
-    uint64_t *held;  /* workers * chunks bits, by worker: whether the worker holds the chunk */
     uint64_t
         *doubled; /* edges bits: slots whose chunk their owner got in an earlier slot as well */
+    /* workers * chunks bits, by worker: whether the worker has the chunk in a slot that is not
+     * doubled; NULL where few slots are quickly looked through for that. */
+    uint64_t *held;
 } dealing;
 
 static size_t pair_bit(const dealing *deal, uint32_t worker, uint32_t chunk)
@@ -33,23 +40,48 @@ static size_t pair_bit(const dealing *deal, uint32_t worker, uint32_t chunk)
     return (size_t)worker * deal->chunks + chunk;
 }
 
-/* Fills owner and dealt by chance, then marks what is held and doubled. */
+/* Whether one of the worker's slots before `end` has the chunk, and is not doubled. */
+static bool has_before(const dealing *deal, uint32_t worker, uint32_t end, uint32_t chunk)
+{
+    for (uint32_t slot = deal->start[worker]; slot < end; slot++)
+        if (deal->dealt[slot] == chunk && !bitset_test(deal->doubled, slot))
+            return true;
+    return false;
+}
+
+static bool holds(const dealing *deal, uint32_t worker, uint32_t chunk)
+{
+    return deal->held != NULL ? bitset_test(deal->held, pair_bit(deal, worker, chunk))
+                              : has_before(deal, worker, deal->start[worker + 1], chunk);
+}
+
+static void put_held(dealing *deal, uint32_t worker, uint32_t chunk, bool value)
+{
+    if (deal->held != NULL)
+        bitset_put(deal->held, pair_bit(deal, worker, chunk), value);
+}
+
+/* Marks what is held and doubled. */
+static void find_doubles(dealing *deal)
+{
+    for (uint32_t slot = 0; slot < deal->edges; slot++) {
+        uint32_t worker = deal->owner[slot], chunk = deal->dealt[slot];
+        bool doubled =
+            deal->held != NULL ? holds(deal, worker, chunk) : has_before(deal, worker, slot, chunk);
+        bitset_put(deal->doubled, slot, doubled);
+        put_held(deal, worker, chunk, true);
+    }
+}
+
+/* Fills owner and dealt by chance. */
 static void deal_stubs(dealing *deal, uint32_t replication, random_stream *stream)
 {
-    uint32_t slot = 0;
     for (uint32_t worker = 0; worker < deal->workers; worker++)
-        for (uint32_t position = 0; position < deal->load[worker]; position++)
-            deal->owner[slot++] = worker;
-    for (slot = 0; slot < deal->edges; slot++)
+        for (uint32_t slot = deal->start[worker]; slot < deal->start[worker + 1]; slot++)
+            deal->owner[slot] = worker;
+    for (uint32_t slot = 0; slot < deal->edges; slot++)
         deal->dealt[slot] = slot / replication;
     random_shuffle(stream, deal->dealt, deal->edges);
-
-    for (slot = 0; slot < deal->edges; slot++) {
-        size_t bit = pair_bit(deal, deal->owner[slot], deal->dealt[slot]);
-        if (bitset_test(deal->held, bit))
-            bitset_set(deal->doubled, slot);
-        bitset_set(deal->held, bit);
-    }
 }
 
 /* Takes the chunk out of a slot. The owner still holds a doubled one; if it is the first copy of a
@@ -57,14 +89,14 @@ static void deal_stubs(dealing *deal, uint32_t replication, random_stream *strea
 static void lift(dealing *deal, uint32_t slot)
 {
     if (!bitset_test(deal->doubled, slot))
-        bitset_reset(deal->held, pair_bit(deal, deal->owner[slot], deal->dealt[slot]));
+        put_held(deal, deal->owner[slot], deal->dealt[slot], false);
     bitset_reset(deal->doubled, slot);
 }
 
 static void lay(dealing *deal, uint32_t slot, uint32_t chunk)
 {
     deal->dealt[slot] = chunk;
-    bitset_set(deal->held, pair_bit(deal, deal->owner[slot], chunk));
+    put_held(deal, deal->owner[slot], chunk, true);
 }
 
 /* A step that visits all of 0..count-1 modulo count, and far apart in succession. */
@@ -90,16 +122,14 @@ static void part_doubles(dealing *deal, random_stream *stream)
     for (uint32_t slot = 0; slot < deal->edges; slot++) {
         if (!bitset_test(deal->doubled, slot))
             continue;
-        uint32_t chunk = deal->dealt[slot];
-        size_t bit = pair_bit(deal, deal->owner[slot], chunk);
-        if (!bitset_test(deal->held, bit)) { /* the first copy has gone in an exchange */
-            bitset_set(deal->held, bit);
+        uint32_t owner = deal->owner[slot], chunk = deal->dealt[slot];
+        if (!holds(deal, owner, chunk)) { /* the first copy has gone in an exchange */
+            put_held(deal, owner, chunk, true);
             bitset_reset(deal->doubled, slot);
             continue;
         }
         uint32_t other = random_below(stream, deal->edges);
-        while (bitset_test(deal->held, pair_bit(deal, deal->owner[slot], deal->dealt[other])) ||
-               bitset_test(deal->held, pair_bit(deal, deal->owner[other], chunk)))
+        while (holds(deal, owner, deal->dealt[other]) || holds(deal, deal->owner[other], chunk))
             other = (uint32_t)(((uint64_t)other + step) % deal->edges);
         uint32_t exchanged = deal->dealt[other];
         lift(deal, slot);
@@ -109,14 +139,37 @@ static void part_doubles(dealing *deal, random_stream *stream)
     }
 }
 
+static int compare_chunks(const void *left, const void *right)
+{
+    uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
+    return (a > b) - (a < b);
+}
+
+/* Lists what a worker holds, ascending; gives back how many these are. */
+static uint32_t list_slots(const dealing *deal, uint32_t worker, uint32_t *list)
+{
+    uint32_t first = deal->start[worker], count = deal->start[worker + 1] - first;
+    memcpy(list, deal->dealt + first, count * sizeof(*list));
+    qsort(list, count, sizeof(*list), compare_chunks);
+    return count;
+}
+
+/* The same by the bits, or what it does not hold if `complement`. */
+static uint32_t list_bits(const dealing *deal, uint32_t worker, bool complement, uint32_t *list)
+{
+    uint32_t count = 0;
+    for (uint32_t chunk = 0; chunk < deal->chunks; chunk++)
+        if (holds(deal, worker, chunk) != complement)
+            list[count++] = chunk;
+    return count;
+}
+
 /* Lists what each worker holds, or does not hold if `complement`, in random sequence. */
 static void list_held(const dealing *deal, bool complement, uint64_t seed, uint32_t *list)
 {
     for (uint32_t worker = 0; worker < deal->workers; worker++) {
-        uint32_t count = 0;
-        for (uint32_t chunk = 0; chunk < deal->chunks; chunk++)
-            if (bitset_test(deal->held, pair_bit(deal, worker, chunk)) != complement)
-                list[count++] = chunk;
+        uint32_t count = deal->held != NULL ? list_bits(deal, worker, complement, list)
+                                            : list_slots(deal, worker, list);
         random_stream stream = random_stream_make(seed, RANDOM_DESIGN, STREAM_LIST, worker);
         random_shuffle(&stream, list, count);
         list += count;
@@ -147,33 +200,36 @@ int design_random(tarry_plan *plan, uint32_t replication, uint64_t seed)
         .chunks = plan->chunks,
         .edges = plan->chunks * drawn,
     };
-    size_t pairs = (size_t)deal.workers * deal.chunks;
-    deal.load = memory_allocate(allocator, deal.workers, sizeof(*deal.load));
+    bool looks = !complement && deal.chunks / LEAST_CHUNKS_PER_SLOT >= deal.edges / deal.workers;
+    deal.start = memory_allocate(allocator, (size_t)deal.workers + 1, sizeof(*deal.start));
     deal.owner = memory_allocate(allocator, deal.edges, sizeof(*deal.owner));
     deal.dealt = memory_allocate(allocator, deal.edges, sizeof(*deal.dealt));
-    deal.held = memory_allocate(allocator, bitset_words(pairs), sizeof(*deal.held));
     deal.doubled = memory_allocate(allocator, bitset_words(deal.edges), sizeof(*deal.doubled));
+    if (!looks)
+        deal.held = memory_allocate(allocator, bitset_words((size_t)deal.workers * deal.chunks),
+                                    sizeof(*deal.held));
     int error = TARRY_ERROR_NO_MEMORY;
-    if (deal.load == NULL || deal.owner == NULL || deal.dealt == NULL || deal.held == NULL ||
-        deal.doubled == NULL)
+    if (deal.start == NULL || deal.owner == NULL || deal.dealt == NULL || deal.doubled == NULL ||
+        (!looks && deal.held == NULL))
         goto release;
 
     for (uint32_t worker = 0; worker < deal.workers; worker++) {
         uint32_t load = plan->worker_offset[worker + 1];
-        deal.load[worker] = complement ? deal.chunks - load : load;
+        deal.start[worker + 1] = deal.start[worker] + (complement ? deal.chunks - load : load);
     }
     error = design_take_slots(plan);
     if (error != TARRY_OK)
         goto release;
     deal_stubs(&deal, drawn, &stream);
+    find_doubles(&deal);
     part_doubles(&deal, &stream);
     list_held(&deal, complement, seed, plan->slot_chunk);
 
 release:
-    memory_release(allocator, deal.doubled);
     memory_release(allocator, deal.held);
+    memory_release(allocator, deal.doubled);
     memory_release(allocator, deal.dealt);
     memory_release(allocator, deal.owner);
-    memory_release(allocator, deal.load);
+    memory_release(allocator, deal.start);
     return error;
 }

@@ -54,8 +54,8 @@ void flow_set(flow *network, uint32_t arc, uint64_t capacity)
     network->arc[arc ^ 1].room = 0;
 }
 
-/* Breadth first; whether the sink is reached. The search goes on to the end, so that the levels
- * show the whole side of a cut. */
+/* Breadth first, as far as the sink; whether that is reached. Else the levels show the whole side
+ * of a cut. */
 static bool find_levels(flow *network, uint32_t source, uint32_t sink)
 {
     for (uint32_t node = 0; node < network->nodes; node++) {
@@ -65,7 +65,7 @@ static bool find_levels(flow *network, uint32_t source, uint32_t sink)
     uint32_t *queue = network->stack, head = 0, tail = 0;
     network->level[source] = 0;
     queue[tail++] = source;
-    while (head < tail) {
+    while (head < tail && network->level[sink] == FLOW_NONE) {
         uint32_t node = queue[head++];
         for (uint32_t a = network->first[node]; a != FLOW_NONE; a = network->arc[a].next) {
             uint32_t to = network->arc[a].to;

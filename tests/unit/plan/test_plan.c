@@ -119,6 +119,8 @@ static void plans_are_the_same_on_every_machine(void **state)
          "1460ca20a4d5b6ec4191a81d570ff404a81b9c5a5a6d02c0eba2f44fe04a5311"},
         {40, 70, 5, TARRY_DESIGN_RANDOM, TARRY_ORDER_OPTIMAL,
          "d79e20360d96f55b8d0a7ff5abc4088668a47c5a48bc81f0cec02fcd3f03ff1a"},
+        {1000, 1000, 20, TARRY_DESIGN_RANDOM, TARRY_ORDER_AS_IS,
+         "b9f89d211bbcd5a5ba85f0cab2ce8acfac3452f7b7a15b540f5188e02237bda4"},
         {42, 42, 5, TARRY_DESIGN_PROJECTIVE, TARRY_ORDER_AS_IS,
          "f1ec3c881818b6947a255c4612b252e768a5ef58880c2ebd2db286be5956f333"},
         {20, 16, 5, TARRY_DESIGN_AFFINE, TARRY_ORDER_AS_IS,

@@ -150,6 +150,7 @@ int channel_open(uv_loop_t *loop, int fd, SSL *ssl, bool connecting,
     self->settings = *settings;
     self->handlers = *handlers;
     self->out.last = &self->out.first;
+    pthread_mutex_init(&self->out.gate, NULL); /* a plain one can't fail */
     uv_idle_init(loop, &self->turn);
     uv_timer_init(loop, &self->patience);
     self->turn.data = self;
@@ -165,6 +166,7 @@ static void on_closed(uv_handle_t *handle)
     if (--self->handles > 0)
         return;
     channel_in_free(self);
+    pthread_mutex_destroy(&self->out.gate);
     tarry_allocator allocator = self->allocator;
     memory_release(&allocator, self);
 }
@@ -229,11 +231,6 @@ void channel_resume(channel *self)
 uint64_t channel_received(const channel *self)
 {
     return self->in.received;
-}
-
-uint64_t channel_sent(const channel *self)
-{
-    return self->out.sent;
 }
 
 const char *channel_failure(const channel *self)

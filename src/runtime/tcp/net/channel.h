@@ -4,7 +4,7 @@
  * and ahead of large ones that wait; a large frame's bytes are never copied: on the way out they
  * are read where the sender keeps them, on the way in they come straight to where the receiver
  * wants them. What a peer can make this side hold is bounded. All calls and handlers are on the
- * loop's thread.
+ * loop's thread, but for channel_send_aside.
  */
 #ifndef TCP_CHANNEL_H
 #define TCP_CHANNEL_H
@@ -77,6 +77,14 @@ void channel_close_gently(channel *self, uint64_t most_ns);
  * `opened`. False: it ended (CHANNEL_STUCK; `ended` is called from the
  * loop, not from here), or there is no memory, which ends it as well. */
 bool channel_send(channel *self, const uint8_t *frame, size_t size);
+
+/*
+ * The same by another thread than the loop's, and at once, if nothing waits that has to go out
+ * before. Gives back how many bytes went out: all; 0, and the loop's thread is to send it; or
+ * fewer, and nothing that is sent from then on makes sense to the peer. Only between `opened` and
+ * the call that closes it, which waits meanwhile; with TLS always 0.
+ */
+size_t channel_send_aside(channel *self, const uint8_t *frame, size_t size);
 
 typedef struct channel_load {
     const void *bytes; /* borrowed until `released` */

@@ -145,7 +145,16 @@ static void advance(channel *self, size_t size)
         size -= advance_item(out, size);
 }
 
-void channel_out_turn(channel *self)
+/* Nothing is written aside from now on, until all that waits has gone out. */
+static void set_waiting(channel_out *out)
+{
+    pthread_mutex_lock(&out->gate);
+    out->waits = true;
+    pthread_mutex_unlock(&out->gate);
+}
+
+/* With the gate held. */
+static void write_out(channel *self)
 {
     channel_out *out = &self->out;
     size_t moved = 0;
@@ -169,6 +178,35 @@ void channel_out_turn(channel *self)
             link_ssl(self->link) != NULL)
             out->first->begun = true;
     }
+}
+
+void channel_out_turn(channel *self)
+{
+    channel_out *out = &self->out;
+    pthread_mutex_lock(&out->gate);
+    write_out(self);
+    out->waits = out->broken || !channel_out_empty(self);
+    pthread_mutex_unlock(&out->gate);
+}
+
+size_t channel_send_aside(channel *self, const uint8_t *frame, size_t size)
+{
+    channel_out *out = &self->out;
+    if (pthread_mutex_trylock(&out->gate) != 0)
+        return 0; /* the loop writes just now */
+    size_t sent = out->waits ? 0 : link_write_aside(self->link, frame, size);
+    out->sent += sent;
+    pthread_mutex_unlock(&out->gate);
+    return sent;
+}
+
+uint64_t channel_sent(const channel *self)
+{
+    channel_out *out = &((channel *)self)->out;
+    pthread_mutex_lock(&out->gate);
+    uint64_t sent = out->sent;
+    pthread_mutex_unlock(&out->gate);
+    return sent;
 }
 
 /* ---- what is to be sent ---- */
@@ -218,6 +256,7 @@ bool channel_send(channel *self, const uint8_t *frame, size_t size)
     memcpy(out->small + out->end, frame, size);
     out->end += size;
     out->busy = true;
+    set_waiting(out);
     channel_wake(self);
     return true;
 }
@@ -240,6 +279,7 @@ bool channel_send_load(channel *self, const uint8_t *prefix, size_t size, const 
     out->last = &item->next;
     out->loads++;
     out->busy = true;
+    set_waiting(out);
     channel_wake(self);
     return true;
 }

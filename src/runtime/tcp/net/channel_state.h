@@ -3,6 +3,8 @@
 #ifndef TCP_CHANNEL_STATE_H
 #define TCP_CHANNEL_STATE_H
 
+#include <pthread.h>
+
 #include "runtime/tcp/net/channel.h"
 
 enum {
@@ -50,9 +52,11 @@ typedef struct channel_out {
     channel_item *first, **last;
     channel_item *finished; /* sent, still to be released */
     size_t loads;
-    bool broken;  /* nothing can be written */
-    bool busy;    /* drained is to be called */
-    bool blocked; /* the link will say when it can be written to */
+    bool broken;          /* nothing can be written */
+    bool busy;            /* drained is to be called */
+    bool blocked;         /* the link will say when it can be written to */
+    pthread_mutex_t gate; /* over these, and over all writing: */
+    bool waits;           /* something has to go out before what comes now */
     uint64_t sent;
 } channel_out;
 

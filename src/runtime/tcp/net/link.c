@@ -345,6 +345,14 @@ ptrdiff_t link_write(tcp_link *link, const struct iovec *parts, int count)
     return sent;
 }
 
+size_t link_write_aside(const tcp_link *link, const void *bytes, size_t size)
+{
+    if (link->tls.ssl != NULL)
+        return 0;
+    ssize_t sent = send(link->fd, bytes, size, MSG_NOSIGNAL);
+    return sent > 0 ? (size_t)sent : 0;
+}
+
 void link_end_writing(tcp_link *link)
 {
     if (link->stage != STAGE_OPEN)

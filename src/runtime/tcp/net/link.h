@@ -52,6 +52,10 @@ ptrdiff_t link_read(tcp_link *link, const struct iovec *parts, int count);
  * gave less than all, or LINK_AGAIN, is continued with the same bytes, wherever they lie then, and
  * a first part that is no shorter. */
 ptrdiff_t link_write(tcp_link *link, const struct iovec *parts, int count);
+/* As link_write, from another thread than the loop's, which writes nothing meanwhile: bytes that
+ * went out, or 0. `writable` is not called for the rest, and nothing is said of failures. Only of
+ * an open connection in plain text; else 0. */
+size_t link_write_aside(const tcp_link *link, const void *bytes, size_t size);
 /* The peer sees the end of our stream behind all that was written; nothing is written after it. */
 void link_end_writing(tcp_link *link);
 /* While held, nothing is read and `readable` is not called: TCP slows the peer down. */

@@ -76,6 +76,7 @@ typedef struct worker_uplink {
     pthread_cond_t released;
     bool has_lock, has_released;
     bool open;      /* the server takes messages; otherwise they are dropped */
+    channel *aside; /* messages may be written to it at once; NULL: not */
     bool near;      /* it reads numbers where they lie */
     bool lost;      /* the executor gave up, or there was no memory: the connection is to end */
     uint8_t *bytes; /* frames without numbers that wait for the loop */

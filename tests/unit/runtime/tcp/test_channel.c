@@ -9,6 +9,7 @@
 #include <cmocka.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +30,8 @@ enum {
     SMALL_MOST = 3000,
     GENTLE_MS = 60000,
 };
+
+#define ASIDE (UINT64_C(1) << 32) /* numbers of small frames of another thread */
 
 typedef enum moment {
     MOMENT_NEVER,
@@ -53,6 +56,7 @@ typedef struct end {
     char failure[200];
     uint64_t small_sent, loads_sent, released;
     uint64_t small, loads, small_at_load[64]; /* received; how many small ones before each load */
+    uint64_t aside;                           /* received: small ones of another thread */
     uint8_t place[LONGEST];
 } end;
 
@@ -106,10 +110,13 @@ static bool on_frame(void *user, const wire_head *head, const uint8_t *body)
     if (head->kind == WIRE_HEARTBEAT)
         return true;
     assert_int_equal(head->kind, WIRE_MESSAGE);
-    assert_int_equal(bytes_get(body + 8, 8), self->small);
+    uint64_t number = bytes_get(body + 8, 8);
     for (size_t i = 16; i < head->length; i++)
-        assert_int_equal(body[i], byte_at(i + self->small));
-    self->small++;
+        assert_int_equal(body[i], byte_at(i + number));
+    if (number >= ASIDE)
+        assert_int_equal(number, ASIDE + self->aside++);
+    else
+        assert_int_equal(number, self->small++);
     return still(self, MOMENT_FRAME);
 }
 
@@ -439,6 +446,87 @@ static void test_priority(void **state)
     (void)state;
     test_small_goes_ahead(false);
     test_small_goes_ahead(true);
+}
+
+enum { ASIDE_COUNT = 2000 };
+
+typedef struct writer {
+    channel *to;
+    uint64_t refused;
+} writer;
+
+static void *write_aside(void *argument)
+{
+    writer *self = argument;
+    for (uint64_t number = 0; number < ASIDE_COUNT;) {
+        uint8_t frame[WIRE_HEAD_BYTES + SMALL_MOST];
+        size_t size = make_small(ASIDE + number, 24 + number % 50, frame);
+        size_t sent = channel_send_aside(self->to, frame, size);
+        assert_true(sent == size || sent == 0);
+        number += sent > 0;
+        self->refused += sent == 0;
+    }
+    return NULL;
+}
+
+/* What two threads send comes frame by frame, each one's in its order. */
+static void exchange_aside(pair_sort sort)
+{
+    world *w = world_make();
+    open_both(w, sort, false);
+    while (!w->ends[0].opened || !w->ends[1].opened)
+        turn(w);
+    writer its = {.to = w->ends[0].channel};
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, write_aside, &its), 0);
+    while (w->ends[1].aside < ASIDE_COUNT) {
+        if (w->ends[0].small_sent < w->ends[1].small + 12)
+            assert_true(send_small(&w->ends[0], 24 + w->ends[0].small_sent % 100));
+        turn(w);
+    }
+    pthread_join(thread, NULL);
+    while (!all_there(w))
+        uv_run(&w->loop, UV_RUN_ONCE);
+    assert_int_equal(w->ends[1].aside, ASIDE_COUNT);
+    assert_int_equal(channel_sent(w->ends[0].channel), channel_received(w->ends[1].channel));
+    print_message("%u frames aside, refused %llu times\n", (unsigned)ASIDE_COUNT,
+                  (unsigned long long)its.refused);
+    world_free(w);
+}
+
+static void test_aside(void **state)
+{
+    (void)state;
+    for (pair_sort sort = 0; sort < PAIR_SORTS; sort++)
+        exchange_aside(sort);
+}
+
+/* Nothing goes aside while something waits that comes first, nor with TLS. */
+static void test_aside_waits(void **state)
+{
+    (void)state;
+    uint8_t frame[WIRE_HEAD_BYTES + SMALL_MOST];
+    size_t size = make_small(ASIDE, 24, frame);
+    for (int tls = 0; tls < 2; tls++) {
+        world *w = world_make();
+        open_both(w, PAIR_TCP, tls == 1);
+        while (!w->ends[0].opened || !w->ends[1].opened)
+            turn(w);
+        assert_true(send_small(&w->ends[0], 24));
+        assert_int_equal(channel_send_aside(w->ends[0].channel, frame, size), 0);
+        while (!all_there(w))
+            uv_run(&w->loop, UV_RUN_ONCE);
+        assert_true(send_load(&w->ends[0], w->source, 0, LONGEST, 0));
+        assert_int_equal(channel_send_aside(w->ends[0].channel, frame, size), 0);
+        turn(w);
+        while (!all_there(w))
+            uv_run(&w->loop, UV_RUN_ONCE);
+        settle(w);
+        assert_int_equal(channel_send_aside(w->ends[0].channel, frame, size), tls == 1 ? 0 : size);
+        settle(w);
+        assert_int_equal(w->ends[1].aside, tls == 1 ? 0 : 1);
+        world_free(w);
+    }
 }
 
 /* A load under way is made the channel's own; those behind it are dropped. */
@@ -822,6 +910,8 @@ int main(void)
         cmocka_unit_test(test_random),
         cmocka_unit_test(test_cuts),
         cmocka_unit_test(test_priority),
+        cmocka_unit_test(test_aside),
+        cmocka_unit_test(test_aside_waits),
         cmocka_unit_test(test_drop),
         cmocka_unit_test(test_stuck),
         cmocka_unit_test(test_close_anywhere),
