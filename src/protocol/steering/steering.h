@@ -122,8 +122,8 @@ void steering_word(tarry_server *server, uint64_t now, uint32_t worker,
                    const tarry_message *message);
 /*
  * Whether `worker` is at nothing, as far as the server knows, nothing is planned for it, and it had
- * better leave than wait for somebody to need help; steering_links.c. True with TARRY_PICK_PLAN: it
- * has nothing else to do.
+ * better leave than wait for somebody to need help; steering_links.c. With TARRY_PICK_PLAN,
+ * whether it has nothing left to do: a chunk may be open for it again since it was done.
  */
 bool steering_may_leave(const tarry_server *server, uint32_t worker);
 /* `worker`, which rests, computes nothing more before an attempt is withdrawn. */

@@ -66,7 +66,7 @@ bool steering_may_leave(const tarry_server *server, uint32_t worker)
 {
     const steering *it = server->steering;
     if (it == NULL)
-        return true;
+        return !server_has_work(server, worker);
     if (!rests(server, worker))
         return false;
     if (server->vote != NULL)

@@ -91,8 +91,11 @@ static void check_verdict(cluster *it, const tarry_effects *effects, model_verdi
         model_pick(model, it->now, UINT32_MAX) != 0)
         model->ready = it->now;
     if (chooses && actual == VERDICT_WAIT && it->everywhere &&
-        (invariants_allow_waiting(it) || invariants_see_failing(it)))
+        (invariants_allow_waiting(it) || invariants_see_failing(it))) {
+        if (model->broken && !anyone_counts(model))
+            model_resume(model); /* there is nobody to tell */
         return;
+    }
     if (chooses && actual == VERDICT_WAIT && model_may_wait(model, it->now)) {
         it->waits++;
         return;

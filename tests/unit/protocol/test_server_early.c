@@ -252,6 +252,38 @@ static void those_who_left_are_called_back_when_they_are_needed(void **state)
     story_end(&told);
 }
 
+/* One step ends its last chunk, and opens another one again: of a worker that is given up. */
+static void who_has_work_again_does_not_leave(void **state)
+{
+    (void)state;
+    story told;
+    story_plan(&told, 3, 3); /* each holds all */
+    told.settings.keep = TARRY_KEEP_CREDITED;
+    told.settings.early = true;
+    story_begin(&told);
+    is_credited(&told, 1, 0);
+    is_credited(&told, 0, 0);
+    is_dropped(&told, 0, 1);
+    for (uint64_t ms = 110; ms < 1100; ms += 110) {
+        at(&told, ms);
+        is_alive(&told, 0);
+        if (ms == 220)
+            expect_send(&told, 1, TARRY_MESSAGE_PROBE);
+        is_alive(&told, 2);
+    }
+    at(&told, 1100);
+    reports(&told, 0, 2);
+    expect_left_out(&told, 1, TARRY_ABSENT_SILENT);
+    assert_non_null(expect_fate(&told, 0, TARRY_FATE_CREDITED)->recalled);
+    expect_nothing(&told);
+    reports_in(&told, 0, 1, 1);
+    expect_fate(&told, 0, TARRY_FATE_CREDITED);
+    expect_clear(&told, 0);
+    expect_signal(&told, 0, 1, "100100100", "1");
+    expect_signal(&told, 2, 1, "100100100", "1");
+    story_end(&told);
+}
+
 static void an_early_part_that_hangs_is_late_like_any_other(void **state)
 {
     (void)state;
@@ -457,6 +489,7 @@ int main(void)
         cmocka_unit_test(who_comes_back_while_its_part_stands_waits),
         cmocka_unit_test(who_came_back_is_called_when_it_is_needed),
         cmocka_unit_test(those_who_left_are_called_back_when_they_are_needed),
+        cmocka_unit_test(who_has_work_again_does_not_leave),
         cmocka_unit_test(an_early_part_that_hangs_is_late_like_any_other),
         cmocka_unit_test(who_waits_for_others_at_the_card_is_not_late),
         cmocka_unit_test(who_waits_for_nobody_is_late),

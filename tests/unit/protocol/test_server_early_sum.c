@@ -31,10 +31,11 @@ static void arrives(story *told, uint32_t worker)
              .type = TARRY_MESSAGE_STATE, .epoch = told->epoch, .from = TARRY_NO_WORKER});
 }
 
-/* Worker j of the ring of three computes chunk j, then j + 1; the first `count` are there. */
-static void three_sum(story *told, uint32_t count)
+/* Worker j of the ring of three computes chunk j, then j + 1, `replication` of them; the first
+ * `count` are there. */
+static void three_sum_with(story *told, uint32_t replication, uint32_t count)
 {
-    story_plan(told, 3, 2);
+    story_plan(told, 3, replication);
     told->settings.keep = TARRY_KEEP_CREDITED;
     told->settings.early = true;
     told->settings.sum = TARRY_SUM_EVERYWHERE;
@@ -44,6 +45,11 @@ static void three_sum(story *told, uint32_t count)
     for (uint32_t worker = 0; worker < count; worker++)
         arrives(told, worker);
     starts(told);
+}
+
+static void three_sum(story *told, uint32_t count)
+{
+    three_sum_with(told, 2, count);
 }
 
 static void reports_in(story *told, uint32_t worker, uint32_t slot, uint32_t term)
@@ -213,6 +219,36 @@ static void nobody_leaves_before_all_who_compute_can_vote(void **state)
     story_end(&told);
 }
 
+/* It was done, and had to wait for one that is on the way; then a chunk is open for it again. */
+static void who_has_work_again_does_not_leave(void **state)
+{
+    (void)state;
+    story told;
+    three_sum_with(&told, 3, 2); /* each holds all */
+    reports_in(&told, 1, 0, 0);
+    joins(&told, 2);
+    expect_send(&told, 2, TARRY_MESSAGE_ASK);
+    reports_in(&told, 0, 0, 0);
+    reports_in(&told, 0, 1, 0); /* dropped: 1 was before it */
+    fails(&told, 0, 2);
+    expect_nothing(&told);
+    is_lost(&told, 1);
+    assert_non_null(expect_send(&told, 0, TARRY_MESSAGE_NEWS)->recalled);
+    says(&told, 2,
+         &(tarry_message){
+             .type = TARRY_MESSAGE_STATE, .epoch = told.epoch, .from = TARRY_NO_WORKER});
+    expect_send(&told, 2, TARRY_MESSAGE_ROUND); /* it could compute that chunk, too */
+    expect_nothing(&told);
+    reports_in(&told, 0, 1, 1);
+    sum_signal first = expect_sum(&told, 0, 1, true);
+    assert_int_equal(first.group, 5);
+    reports_in(&told, 2, 0, 0);
+    expect_sum(&told, 2, 1, false);
+    all_hold(&told, first.group, &first.name);
+    assert_true(expect_done(&told, TARRY_OK)->exact);
+    story_end(&told);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -221,6 +257,7 @@ int main(void)
         cmocka_unit_test(those_who_left_are_called_back),
         cmocka_unit_test(who_comes_later_waits_for_the_next_round),
         cmocka_unit_test(nobody_leaves_before_all_who_compute_can_vote),
+        cmocka_unit_test(who_has_work_again_does_not_leave),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
