@@ -259,7 +259,9 @@ static void take_effect(cluster *it, const tarry_effect *effect, bool aborted)
     }
     if (effect->type == TARRY_EFFECT_LEFT_OUT)
         leave_out(it, effect);
-    if (effect->type == TARRY_EFFECT_LOG && effect->sum.attempt != 0) {
+    if (effect->type == TARRY_EFFECT_LOG && effect->sum.attempt == 0) {
+        invariants_of_return(it, &effect->sum);
+    } else if (effect->type == TARRY_EFFECT_LOG) {
         check_commit(it, &effect->sum);
         votes->open = false;
     }
