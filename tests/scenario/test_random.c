@@ -157,7 +157,8 @@ static void invariants_hold_where_everyone_gets_the_sum(void **state)
  * the last one's; a round of a dead connection; an answer that overtakes a state; the entry of a
  * round that was given up; copies that do for three parts and not for two; a round that goes on
  * after its step; an attempt that opens although somebody who is needed is on the way; one that
- * leaves although it has work again; a round that goes on and has nobody to tell it. */
+ * leaves although it has work again; a round that goes on and has nobody to tell it; words of a
+ * worker that came anew that were taken for old ones; an order just before a call back. */
 static void worlds_that_broke_once_are_sound(void **state)
 {
     (void)state;
@@ -175,6 +176,7 @@ static void worlds_that_broke_once_are_sound(void **state)
         {1, 16298, TARRY_SUM_EVERYWHERE}, {91023, 477, TARRY_SUM_EVERYWHERE},
         {3, 27597, TARRY_SUM_EVERYWHERE}, {2, 19983, TARRY_SUM_EVERYWHERE},
         {5, 11421, TARRY_SUM_EVERYWHERE}, {12, 34914, TARRY_SUM_EVERYWHERE},
+        {5, 54134, TARRY_SUM_EVERYWHERE}, {32, 9128, TARRY_SUM_EVERYWHERE},
     };
     cluster *world;
     assert_int_equal(cluster_create(NULL, &world), TARRY_OK);

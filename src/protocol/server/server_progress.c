@@ -139,6 +139,7 @@ int server_joined(tarry_server *server, uint64_t now, uint32_t worker)
         .probe_ns = TARRY_NEVER,
     };
     server_fill_forget(server, worker);
+    steering_arrived(server, worker);
     if (server->vote != NULL) {
         member->behind = true;
         vote_joined(server->vote, worker);

@@ -216,6 +216,12 @@ void steering_start(tarry_server *server)
     plan_all(server, 0);
 }
 
+void steering_arrived(tarry_server *server, uint32_t worker)
+{
+    if (server->steering != NULL)
+        server->steering->workers[worker].sequence = 0;
+}
+
 void steering_joined(tarry_server *server, uint64_t now, uint32_t worker)
 {
     steering *it = server->steering;
@@ -223,7 +229,6 @@ void steering_joined(tarry_server *server, uint64_t now, uint32_t worker)
         return;
     steering_worker *of = &it->workers[worker];
     bitset_clear(it->closed + it->set_start[worker], server_load(server, worker));
-    of->sequence = 0;
     double time = steering_time(server, now);
     of->begins_ns = of->way_ns > 0 ? time + of->way_ns : 0;
     if (server->phase != SERVER_COMPUTING)

@@ -104,7 +104,10 @@ int steering_adopt(tarry_server *server, const tarry_server *from);
  */
 /* A round begins; all that are there are enlisted, and nothing is sent yet. */
 void steering_start(tarry_server *server);
-/* `worker` has arrived anew; in the middle of a round it is enlisted already. */
+/* `worker` has arrived anew, and counts its words from 1 again; whether it joins the round or not.
+ */
+void steering_arrived(tarry_server *server, uint32_t worker);
+/* `worker` is there from now on; in the middle of a round it is enlisted already. */
 void steering_joined(tarry_server *server, uint64_t now, uint32_t worker);
 /* The round continues without `worker`; its copies are not credited any more. */
 void steering_retired(tarry_server *server, uint64_t now, uint32_t worker);

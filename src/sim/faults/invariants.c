@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/bitset.h"
+#include "protocol/wire/codec_vote.h"
 
 void invariant_broken(cluster *it, const char *name, const char *format, ...)
 {
@@ -117,17 +118,28 @@ static void check_verdict(cluster *it, const tarry_effects *effects, model_verdi
     invariant_broken(it, name, "verdict %d, but the model says %d", actual, latest);
 }
 
+/* What came before the call back, in the same step, went to the arrival before: a probe, or an
+ * order of the vote. An ASK comes after it. */
+static bool went_before(model_member *member, const tarry_message *message)
+{
+    bool may = message->type == TARRY_MESSAGE_PROBE ||
+               (codec_votes(message->type) && message->type != TARRY_MESSAGE_ASK);
+    bool went = member->called_back && may && message->epoch + 1 == member->epoch;
+    member->called_back = went;
+    return went;
+}
+
 static void count_sent(cluster *it, const tarry_effect *effect)
 {
     tarry_round_result *result = &it->model.result;
     result->control_messages++;
     result->control_bytes += model_frame_bytes(&it->model, effect->worker, &effect->message);
     model_member *member = &it->model.members[effect->worker];
-    if (member->called_back && effect->message.type == TARRY_MESSAGE_PROBE &&
-        effect->message.epoch + 1 == member->epoch)
-        return; /* before it was */
+    if (went_before(member, &effect->message))
+        return;
     if (!member->present || effect->message.epoch != member->epoch)
-        invariant_broken(it, "sends_to_who_is_there", "worker %u", effect->worker);
+        invariant_broken(it, "sends_to_who_is_there", "worker %u, of arrival %u", effect->worker,
+                         effect->message.epoch);
     if (effect->message.type == TARRY_MESSAGE_PROBE)
         member->probed = it->now;
 }

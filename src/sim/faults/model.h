@@ -28,7 +28,7 @@ typedef struct model_member {
     bool present;
     bool excluded;    /* also, where everyone gets the sum: it was not sent the round */
     bool put_off;     /* for being late */
-    bool called_back; /* in this step */
+    bool called_back; /* in this step, and nothing has been sent to it since */
     bool reported;
     bool late; /* was passed over in this round */
     uint32_t epoch;

@@ -267,6 +267,84 @@ static void what_was_barred_is_wanted_again_once_its_taker_is_lost(void **state)
     tale_end(&it);
 }
 
+/* The arrival `epoch` of the worker, with which it counts its words from 1. */
+static void comes(tale *it, uint32_t worker, uint32_t epoch)
+{
+    joins(&it->told, worker);
+    it->told.epoch = epoch;
+    it->sequence[worker] = 0;
+}
+
+/* It has the first state. */
+static void comes_to_vote(tale *it, uint32_t worker, uint32_t epoch)
+{
+    comes(it, worker, epoch);
+    expect_send(&it->told, worker, TARRY_MESSAGE_ASK);
+    says(&it->told, worker,
+         &(tarry_message){.type = TARRY_MESSAGE_STATE, .epoch = epoch, .from = TARRY_NO_WORKER});
+}
+
+/* Between two rounds, with the state: it takes part in the next one from its start. */
+static void who_comes_anew_is_heard_from_its_first_word_on(void **state)
+{
+    (void)state;
+    tale it;
+    all_hold_all(&it, 2, 4, 1);
+    it.told.settings.sum = TARRY_SUM_EVERYWHERE;
+    tale_make_server(&it);
+    comes_to_vote(&it, 0, 1);
+    comes_to_vote(&it, 1, 1);
+    starts(&it.told);
+    for (uint32_t words = 0; words < 3; words++)
+        is_at(&it, 1, 0);
+    happens(&it.told, &(tarry_event){.type = TARRY_EVENT_ABORT});
+    expect_send(&it.told, 0, TARRY_MESSAGE_FINISH);
+    expect_send(&it.told, 1, TARRY_MESSAGE_FINISH);
+    expect_done(&it.told, TARRY_ERROR_INTERRUPTED);
+    comes_to_vote(&it, 1, 2);
+    starts(&it.told);
+    finishes(&it, 1, 0, 1); /* not what it was told */
+    assert_int_equal(at_which(&it, 1), 1);
+    expect_anything(&it);
+    tale_end(&it);
+}
+
+/* The same where workers leave early: it waits for the next round. */
+static void who_comes_while_its_part_stands_is_heard_in_the_next_round(void **state)
+{
+    (void)state;
+    tale it;
+    all_hold_all(&it, 2, 4, 1);
+    it.told.settings.keep = TARRY_KEEP_CREDITED;
+    it.told.settings.early = true;
+    tale_begin(&it);
+    expect_anything(&it);
+    at(&it.told, 10);
+    finishes(&it, 0, 0, 2);
+    expect_anything(&it);
+    finishes(&it, 1, 0, 2);
+    expect_anything(&it);
+    at(&it.told, 20);
+    finishes(&it, 0, 2, 4);
+    expect_send(&it.told, 0, TARRY_MESSAGE_NEWS);
+    expect_clear(&it.told, 0);
+    expect_send(&it.told, 0, TARRY_MESSAGE_SIGNAL);
+    delivers(&it.told, 0, 1, 0);
+    comes(&it, 0, 1);
+    finishes(&it, 1, 2, 4);
+    expect_send(&it.told, 1, TARRY_MESSAGE_NEWS);
+    expect_send(&it.told, 0, TARRY_MESSAGE_SIGNAL);
+    expect_send(&it.told, 1, TARRY_MESSAGE_SIGNAL);
+    delivers(&it.told, 1, 1, 0);
+    expect_done(&it.told, TARRY_OK);
+    starts(&it.told);
+    it.told.epoch = 2;
+    finishes(&it, 0, 0, 2); /* not what it was told */
+    assert_int_equal(at_which(&it, 0), 2);
+    expect_anything(&it);
+    tale_end(&it);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -280,6 +358,8 @@ int main(void)
         cmocka_unit_test(a_withdrawn_attempt_is_planned_anew),
         cmocka_unit_test(news_that_cross_a_report_do_no_harm),
         cmocka_unit_test(what_was_barred_is_wanted_again_once_its_taker_is_lost),
+        cmocka_unit_test(who_comes_anew_is_heard_from_its_first_word_on),
+        cmocka_unit_test(who_comes_while_its_part_stands_is_heard_in_the_next_round),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
