@@ -4,11 +4,9 @@
 #include <assert.h>
 #include <math.h>
 
-/* Whether waiting longer is in vain. */
-static bool is_doomed(const tarry_server *server)
+/* Whether those who are left can't bring the round to its end. */
+static bool is_hopeless(const tarry_server *server)
 {
-    if (server_vote_waits_for_more(server) || server_vote_withdraws(server))
-        return false;
     if (server->able == 0)
         return true;
     switch (server->settings.stop) {
@@ -21,6 +19,14 @@ static bool is_doomed(const tarry_server *server)
         break;
     }
     return false;
+}
+
+/* Whether waiting longer is in vain; at each report, so that all workers are looked through only
+ * where it matters. */
+static bool is_doomed(const tarry_server *server)
+{
+    return is_hopeless(server) && !server_vote_waits_for_more(server) &&
+           !server_vote_withdraws(server);
 }
 
 static void complete_stripe(tarry_server *server, uint32_t stripe)

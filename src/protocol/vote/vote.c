@@ -88,11 +88,18 @@ void vote_set_answer(vote *it, uint32_t worker, vote_answer answer)
     member->answer = answer;
 }
 
+static void add_due(vote *it, uint32_t worker)
+{
+    it->due_from = it->due == 0 || worker < it->due_from ? worker : it->due_from;
+    it->due++;
+}
+
 /* What it does is in vain. */
 void vote_break(vote *it, uint32_t worker, uint32_t because_of)
 {
     vote_member *member = &it->members[worker];
-    it->due += !member->break_due;
+    if (!member->break_due)
+        add_due(it, worker);
     member->break_due = true;
     member->broken_by = because_of;
 }
@@ -161,7 +168,7 @@ void vote_joined(vote *it, uint32_t worker)
     member->ask_due = true;
     member->orders = member->tries = 0;
     member->again_ns = member->load_ns = 0;
-    it->due++;
+    add_due(it, worker);
     it->changed = true;
 }
 
@@ -244,7 +251,7 @@ bool vote_may_grow(const vote *it)
 {
     if (it->phase == VOTE_LOGGING || it->phase == VOTE_RETURNING || vote_busy(it) > 0)
         return true;
-    for (uint32_t worker = 0; worker < it->workers; worker++) {
+    for (uint32_t worker = 0; worker < it->workers && it->present[VOTE_BEHIND] > 0; worker++) {
         const vote_member *member = &it->members[worker];
         if (member->presence == VOTE_BEHIND && member->tries < VOTE_TRIES)
             return true;

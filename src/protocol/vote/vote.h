@@ -111,7 +111,8 @@ typedef struct vote {
     uint64_t pause_ns; /* then, */
     bool hurried;      /* unless what it has failed for is gone */
     bool running;      /* as vote_act heard last */
-    uint32_t due;      /* orders to ask or to break off that were not given yet */
+    uint32_t due;      /* orders to ask or to break off that were not given yet, */
+    uint32_t due_from; /* to nobody before this one */
     uint64_t alone_ns; /* since when fewer than two are ready and nobody is on the way; NEVER: they
                           are not */
     bool alone;        /* that has lasted for the grace */

@@ -35,7 +35,7 @@ void vote_give_up(vote *it)
 static void give_due(vote *it, const vote_way *way)
 {
     static const tarry_sum_id none = {0};
-    for (uint32_t worker = 0; worker < it->workers && it->due > 0; worker++) {
+    for (uint32_t worker = it->due_from; worker < it->workers && it->due > 0; worker++) {
         vote_member *member = &it->members[worker];
         if (member->ask_due)
             vote_order_to(way, TARRY_MESSAGE_ASK, worker, &none, TARRY_NO_WORKER);

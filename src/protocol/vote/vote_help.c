@@ -4,18 +4,26 @@
 #include "base/sum_id.h"
 #include "protocol/vote/vote_state.h"
 
+/* A source hands out what it has by then, maybe the state after a later sum: what is loaded is
+ * compared with that of others, whichever sum it is after. */
+static bool wants_digest(const vote *it, tarry_message_type type, const tarry_sum_id *sum)
+{
+    if (type == TARRY_MESSAGE_LOAD)
+        return it->digest_steps > 0;
+    return type == TARRY_MESSAGE_COMMIT && vote_compares(it, sum);
+}
+
 void vote_order_to(const vote_way *way, tarry_message_type type, uint32_t worker,
                    const tarry_sum_id *sum, uint32_t from)
 {
     vote_member *member = &way->of->members[worker];
-    bool ends_in_state = type == TARRY_MESSAGE_LOAD || type == TARRY_MESSAGE_COMMIT;
     const vote_order order = {
         .type = type,
         .worker = worker,
         .count = type == TARRY_MESSAGE_ASK ? member->orders : ++member->orders,
         .sum = *sum,
         .from = from,
-        .digests = ends_in_state && vote_compares(way->of, sum),
+        .digests = wants_digest(way->of, type, sum),
     };
     if (type != TARRY_MESSAGE_BREAK)
         member->awaited = order.count;

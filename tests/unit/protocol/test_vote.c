@@ -788,6 +788,27 @@ static void who_differs_from_most_loads(void **state)
     end(&own);
 }
 
+/* The source has stepped since the order was given, to where parameters are compared. */
+static void a_later_state_that_is_loaded_is_compared(void **state)
+{
+    (void)state;
+    desk own;
+    begin(&own, 3);
+    tarry_sum_id other = steps(&own, 7, NULL);
+    other.digest = WRONG;
+    joins(&own, 3);
+    assert_true(has(&own, 3, other, none, 0));
+    assert_true(expect(&own, TARRY_MESSAGE_LOAD, 3)->digests);
+    tarry_sum_id second = steps(&own, 7, (const uint64_t[]){RIGHT, RIGHT, RIGHT});
+    assert_true(has(&own, 3, second, none, WRONG));
+    assert_false(vote_is_ready(own.it, 3));
+    passes(&own, GRACE);
+    assert_true(sum_id_same(&expect(&own, TARRY_MESSAGE_LOAD, 3)->sum, &second));
+    assert_true(has(&own, 3, second, none, RIGHT));
+    assert_true(vote_is_ready(own.it, 3));
+    end(&own);
+}
+
 static void most_are_of_all_who_will_tell(void **state)
 {
     (void)state;
@@ -931,6 +952,7 @@ int main(void)
         cmocka_unit_test(a_state_that_nobody_has_is_gone_after_the_grace),
         cmocka_unit_test(the_late_are_set_aside_and_behind_then),
         cmocka_unit_test(who_differs_from_most_loads),
+        cmocka_unit_test(a_later_state_that_is_loaded_is_compared),
         cmocka_unit_test(most_are_of_all_who_will_tell),
         cmocka_unit_test(a_split_ends_after_the_grace),
         cmocka_unit_test(rounds_wait_for_a_load_that_they_would_outrun),
