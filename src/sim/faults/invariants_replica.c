@@ -95,13 +95,14 @@ void invariants_of_computing(cluster *it, uint32_t worker)
                          node->replica.state.count, it->log.committed.count);
 }
 
-/* Whether the worker has the log's last state, or what makes it of the one before. */
+/* Whether the worker has the log's last state, or what makes it of the one before; not where its
+ * parameters are not right, by which nobody could go on. */
 static bool has_last(const cluster *it, uint32_t worker)
 {
     const cluster_node *node = &it->nodes[worker];
     const history *log = &it->log.committed, *state = &node->replica.state;
     tarry_sum_id last = history_last(log);
-    if (node->machine == NULL || !history_begins(state, log))
+    if (node->machine == NULL || state->flipped != 0 || !history_begins(state, log))
         return false;
     return state->count == log->count ||
            (state->count + 1 == log->count && sum_id_same(&node->replica.held, &last));
