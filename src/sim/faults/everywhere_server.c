@@ -28,7 +28,6 @@ static void write_entry(cluster *it, const tarry_sum_id *sum)
     if (sum->attempt == 0) {
         cluster_note(it, "log: back to step %llu, term %u", (unsigned long long)sum->step,
                      sum->term);
-        invariants_of_return(it, sum);
         log->count = (uint32_t)sum->step;
         it->log.term = sum->term;
         it->returns++;

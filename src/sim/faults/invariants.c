@@ -63,7 +63,9 @@ static bool anyone_counts(const server_model *model)
     return anyone;
 }
 
-static void check_verdict(cluster *it, const tarry_effects *effects, model_verdict actual)
+/* What becomes of the attempt that is out, and who is called back, before anything is chosen;
+ * false: the round is not at that. */
+static bool prepare_choice(cluster *it, const tarry_effects *effects, model_verdict actual)
 {
     server_model *model = &it->model;
     if (it->everywhere)
@@ -87,6 +89,13 @@ static void check_verdict(cluster *it, const tarry_effects *effects, model_verdi
         chooses && model_pick(model, it->now, UINT32_MAX) == 0 && model_must_raise(model);
     if ((may_fail || may_raise) && calls_back(it, effects) && model_call_back(model, it->now))
         it->called_back++;
+    return chooses;
+}
+
+static void check_verdict(cluster *it, const tarry_effects *effects, model_verdict actual)
+{
+    server_model *model = &it->model;
+    bool chooses = prepare_choice(it, effects, actual);
     if (chooses && model->ready == TARRY_NEVER && anyone_counts(model) &&
         model_pick(model, it->now, UINT32_MAX) != 0)
         model->ready = it->now;
@@ -446,6 +455,8 @@ void invariants_of_step(cluster *it, const tarry_event *event, bool should_take,
             check_combine(it, &effects->items[before]);
     invariants_of_presence(it);
     bool ends = event->type != TARRY_EVENT_ABORT && invariants_of_end(it, effects);
+    if (ends && calls_back(it, effects)) /* and they don't help: all attempts are used up */
+        prepare_choice(it, effects, VERDICT_FAIL);
     if (ends)
         check_news(it, effects);
     if (event->type != TARRY_EVENT_ABORT && !ends) {
@@ -463,11 +474,12 @@ void invariants_of_step(cluster *it, const tarry_event *event, bool should_take,
             invariants_of_leaving(it, effects);
     }
     invariants_of_absence(it, effects);
+    for (size_t i = 0; i < effects->count; i++) /* the result counts what comes after it, too */
+        if (effects->items[i].type == TARRY_EFFECT_SEND)
+            count_sent(it, &effects->items[i]);
     bool done = false;
     for (size_t i = 0; i < effects->count && it->broken == NULL; i++) {
         const tarry_effect *effect = &effects->items[i];
-        if (effect->type == TARRY_EFFECT_SEND)
-            count_sent(it, effect);
         if (sends(effect, TARRY_MESSAGE_RESUME) ||
             (it->settings.pick == TARRY_PICK_PLAN && sends(effect, TARRY_MESSAGE_NEWS) &&
              effect->message.first != NULL))

@@ -159,23 +159,27 @@ static void check_commit(cluster *it, const tarry_sum_id *sum)
     }
 }
 
-/* How many attempts of this round, and of this term, have failed. */
-static uint32_t count_failed(const ballots *votes, const tarry_message *signal)
+/* How many attempts of the round have failed in this term. */
+static uint32_t count_failed(const ballots *votes, uint64_t round, uint32_t term)
 {
-    bool goes_on = votes->round == signal->round && votes->name.term == signal->sum.term;
-    return goes_on ? votes->tried : 0;
+    return votes->round == round && votes->name.term == term ? votes->tried : 0;
 }
 
-/* Links that an attempt has failed for have time to come up: with the same group the next one but
- * the first follows after a pause, the last one after the grace. */
+/* Whether links that an attempt has failed for have time to come up, still: with the same group the
+ * next one but the first follows after a pause, the last one after the grace. */
+static bool pauses(const cluster *it, uint32_t failed)
+{
+    uint64_t paused = it->now - it->votes.void_ns;
+    return it->votes.same && failed > 1 && failed < USUAL_ATTEMPTS &&
+           paused < it->settings.voters_grace_ns >> (USUAL_ATTEMPTS - 1 - failed);
+}
+
 static void check_pause(cluster *it, uint32_t failed)
 {
-    const ballots *votes = &it->votes;
-    uint64_t paused = it->now - votes->void_ns;
+    uint64_t paused = it->now - it->votes.void_ns;
     if (failed >= USUAL_ATTEMPTS)
         invariant_broken(it, "attempts_are_bounded", "%u have failed", failed);
-    else if (votes->same && failed > 1 &&
-             paused < it->settings.voters_grace_ns >> (USUAL_ATTEMPTS - 1 - failed))
+    else if (pauses(it, failed))
         invariant_broken(it, "links_have_time_to_come_up", "the next one of %u follows after %llu",
                          failed, (unsigned long long)paused);
 }
@@ -184,7 +188,7 @@ static void take_signal(cluster *it, const tarry_effect *effect)
 {
     ballots *votes = &it->votes;
     if (!votes->open || !sum_id_named(&votes->name, &effect->message.sum)) {
-        uint32_t failed = count_failed(votes, &effect->message);
+        uint32_t failed = count_failed(votes, effect->message.round, effect->message.sum.term);
         check_pause(it, failed);
         *votes = (ballots){
             .open = true,
@@ -259,7 +263,9 @@ static void take_effect(cluster *it, const tarry_effect *effect, bool aborted)
     }
     if (effect->type == TARRY_EFFECT_LEFT_OUT)
         leave_out(it, effect);
-    if (effect->type == TARRY_EFFECT_LOG && effect->sum.attempt != 0) {
+    if (effect->type == TARRY_EFFECT_LOG && effect->sum.attempt == 0) {
+        invariants_of_return(it, &effect->sum);
+    } else if (effect->type == TARRY_EFFECT_LOG) {
         check_commit(it, &effect->sum);
         votes->open = false;
     }
@@ -289,8 +295,9 @@ bool invariants_allow_waiting(const cluster *it)
         behind |= member->present && member->excluded && !member->put_off ? bit(worker) : 0;
         crashed |= it->nodes[worker].machine == NULL ? bit(worker) : 0;
     }
+    uint32_t failed = count_failed(&it->votes, it->model.round, it->log.term);
     return set_size(ready) < 2 || (able(it) & it->votes.busy) != 0 || behind != 0 ||
-           invariants_see_split(it, ready) ||
+           invariants_see_split(it, ready) || pauses(it, failed) ||
            (it->flipped > 0 && (ready & crashed) != 0); /* what these told is not known here */
 }
 
