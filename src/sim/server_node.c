@@ -9,10 +9,11 @@ static int copy_message(tarry_sim *sim, uint32_t worker, const tarry_message *me
                         sim_event *event)
 {
     const codec_shape *shape = &sim->workers[worker].shape;
+    size_t words = codec_kept_words(shape, message);
     event->message = *message;
-    if (!codec_has_sets(message))
+    if (words == 0)
         return TARRY_OK;
-    event->bits = memory_allocate(&sim->allocator, codec_words(shape), sizeof(uint64_t));
+    event->bits = memory_allocate(&sim->allocator, words, sizeof(uint64_t));
     if (event->bits == NULL)
         return TARRY_ERROR_NO_MEMORY;
     codec_keep_sets(shape, &event->message, event->bits);

@@ -413,12 +413,16 @@ int codec_peek(const uint8_t *frame, size_t size, tarry_message_type *type, uint
     return TARRY_OK;
 }
 
-bool codec_has_sets(const tarry_message *message)
+size_t codec_kept_words(const codec_shape *shape, const tarry_message *message)
 {
-    bool any = message->type == TARRY_MESSAGE_SIGNAL;
+    unsigned flags = flags_of(message);
+    size_t words = 0;
+    if (message->type == TARRY_MESSAGE_SIGNAL)
+        words = bitset_words(shape->psi_bits) + bitset_words(shape->stripes) +
+                (flags & FLAG_GROUP ? bitset_words(shape->workers) : 0);
     for (size_t i = 0; i < SLOT_SETS; i++)
-        any = any || (flags_of(message) & slot_sets[i].flag) != 0;
-    return any;
+        words += flags & slot_sets[i].flag ? bitset_words(shape->slots) : 0;
+    return words;
 }
 
 static const uint64_t *keep(const uint64_t *set, size_t bits, uint64_t **words)

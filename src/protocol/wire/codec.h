@@ -63,10 +63,10 @@ int codec_decode(const codec_shape *shape, const uint8_t *frame, size_t size, ui
  * what stands behind that is not looked at. Errors: FORMAT. */
 int codec_peek(const uint8_t *frame, size_t size, tarry_message_type *type, uint64_t *round);
 
-/* Whether the message has any bit set. */
-bool codec_has_sets(const tarry_message *message);
-/* Copies the message's sets into words (codec_words of them), where it then finds them, so that it
- * outlives what it was made from. */
+/* How many words hold the message's own bit sets; 0: it has none. */
+size_t codec_kept_words(const codec_shape *shape, const tarry_message *message);
+/* Copies them into words (as many), where the message then finds them, so that it outlives what it
+ * was made from. */
 void codec_keep_sets(const codec_shape *shape, tarry_message *message, uint64_t *words);
 
 /* ---- inline: every report is measured ---- */

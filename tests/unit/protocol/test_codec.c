@@ -439,15 +439,20 @@ static void kept_sets_outlive_the_message(void **state)
         uint8_t frame[MAX_FRAME], again[MAX_FRAME];
         size_t size = codec_size(&shape, &sent.message);
         codec_encode(&shape, &sent.message, frame);
-        uint64_t words[MAX_WORDS];
         tarry_message kept = sent.message;
-        assert_true(codec_has_sets(&kept) || size <= CODEC_HEADER_BYTES + CODEC_TERM_BYTES ||
+        /* Room for just so many: writing beyond it is found by the sanitizer. */
+        size_t room = codec_kept_words(&shape, &kept);
+        uint64_t *words = malloc((room > 0 ? room : 1) * sizeof(*words));
+        assert_non_null(words);
+        assert_true(room <= codec_words(&shape));
+        assert_true(room > 0 || size <= CODEC_HEADER_BYTES + CODEC_TERM_BYTES ||
                     kept.type >= TARRY_MESSAGE_ASK);
         codec_keep_sets(&shape, &kept, words);
         memset(&sent, 0, sizeof(sent));
         assert_int_equal(codec_size(&shape, &kept), size);
         codec_encode(&shape, &kept, again);
         assert_memory_equal(again, frame, size);
+        free(words);
     }
 }
 
