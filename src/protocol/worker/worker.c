@@ -391,7 +391,7 @@ static int take_message(tarry_worker *worker, const tarry_message *message)
         effect->message.round = message->round;
         effect->message.next = worker->load;
         /* Of a round that it has yet to begin it can say no more than that it is there. */
-        if (message->epoch == worker->epoch && message->round == worker->round)
+        if (message->epoch == worker->epoch && message->round == worker->round && !worker->arrived)
             say_next(worker, effect);
         return TARRY_OK;
     }

@@ -505,6 +505,30 @@ static void only_of_its_round_an_answer_says_what_it_computes(void **state)
     }
 }
 
+/* Where everyone gets the sum a connection begins with ASK, and ROUND comes later, for the round
+ * that it was in before, maybe. */
+static void who_was_asked_is_in_no_round_yet(void **state)
+{
+    (void)state;
+    desk its;
+    desk_plan(&its, 1);
+    desk_create(&its, (tarry_worker_settings){
+                          .dimension = 3, .stripe_length = 1, .sum = TARRY_SUM_EVERYWHERE});
+    for (its.epoch = 1; its.epoch < 3; its.epoch++) {
+        hears(&its, TARRY_MESSAGE_ASK, 0);
+        if (its.epoch > 1)
+            expect(&its, TARRY_EFFECT_CANCEL);
+        assert_int_equal(expect(&its, TARRY_EFFECT_SEND)->message.type, TARRY_MESSAGE_STATE);
+        hears(&its, TARRY_MESSAGE_PROBE, 0);
+        assert_int_equal(expect(&its, TARRY_EFFECT_SEND)->message.sequence, 0);
+        hears(&its, TARRY_MESSAGE_ROUND, 0);
+        expect(&its, TARRY_EFFECT_COMPUTE);
+        hears(&its, TARRY_MESSAGE_PROBE, 0);
+        assert_int_equal(expect(&its, TARRY_EFFECT_SEND)->message.sequence, 1);
+    }
+    desk_end(&its);
+}
+
 static void what_is_for_the_server_is_refused(void **state)
 {
     (void)state;
@@ -772,6 +796,7 @@ int main(void)
         cmocka_unit_test(what_is_encoded_for_an_old_arrival_counts_for_no_new_one),
         cmocka_unit_test(a_probe_is_answered_at_any_time),
         cmocka_unit_test(only_of_its_round_an_answer_says_what_it_computes),
+        cmocka_unit_test(who_was_asked_is_in_no_round_yet),
         cmocka_unit_test(what_is_for_the_server_is_refused),
         cmocka_unit_test(a_signal_says_how_many_parts),
         cmocka_unit_test(a_signal_says_by_which_limit),
