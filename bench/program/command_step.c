@@ -42,7 +42,8 @@ static const option_choice ways[] = {
 static const option_entry entries[] = {
     {.name = "over",
      .argument = "WAY",
-     .help = "What numbers pass through: shared (memory), tcp (the default) or tls (loopback)",
+     .help = "What numbers pass through: shared (memory; words pass a Unix socket), tcp (the "
+             "default) or tls (loopback)",
      .kind = OPTION_CHOICE,
      .choices = ways,
      .offset = offsetof(step_options, way)},

@@ -245,8 +245,10 @@ static void observe(void *user, const tarry_tcp_notice *notice)
 
 static int serve(site *own, tarry_diagnostic *why)
 {
-    static const char *const listen[] = {"127.0.0.1:0"};
     const bench_step_settings *settings = own->settings;
+    char name[ADDRESS_BYTES]; /* as that of `tarry train --processes`: in no folder */
+    snprintf(name, sizeof(name), "unix:@tarry-bench-%ld", (long)getpid());
+    const char *const listen[] = {settings->share ? name : "127.0.0.1:0"};
     tarry_settings all;
     int error = plan(own, &all, why);
     if (error != TARRY_OK)
