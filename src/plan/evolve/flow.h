@@ -41,12 +41,6 @@ uint32_t flow_add(flow *network, uint32_t from, uint32_t to);
 /* Sets an arc's capacity and takes all flow off it. */
 void flow_set(flow *network, uint32_t arc, uint64_t capacity);
 
-/* Sets an arc's capacity, which is at least what flows on it, and leaves the flow as it is. */
-static inline void flow_raise(flow *network, uint32_t arc, uint64_t capacity)
-{
-    network->arc[arc].room = capacity - network->arc[arc ^ 1].room;
-}
-
 /* Adds `amount` to the flow on an arc; negative: takes it off. The caller keeps each inner node's
  * flow in balance, and within the capacities. */
 static inline void flow_push(flow *network, uint32_t arc, int64_t amount)
