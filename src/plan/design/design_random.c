@@ -40,9 +40,11 @@ static size_t pair_bit(const dealing *deal, uint32_t worker, uint32_t chunk)
     return (size_t)worker * deal->chunks + chunk;
 }
 
-/* Whether one of the worker's slots before `end` has the chunk, and is not doubled. */
-static bool has_before(const dealing *deal, uint32_t worker, uint32_t end, uint32_t chunk)
+/* Whether the worker has the chunk in a slot before `end` that is not doubled. */
+static bool holds_before(const dealing *deal, uint32_t worker, uint32_t end, uint32_t chunk)
 {
+    if (deal->held != NULL)
+        return bitset_test(deal->held, pair_bit(deal, worker, chunk));
     for (uint32_t slot = deal->start[worker]; slot < end; slot++)
         if (deal->dealt[slot] == chunk && !bitset_test(deal->doubled, slot))
             return true;
@@ -51,8 +53,7 @@ static bool has_before(const dealing *deal, uint32_t worker, uint32_t end, uint3
 
 static bool holds(const dealing *deal, uint32_t worker, uint32_t chunk)
 {
-    return deal->held != NULL ? bitset_test(deal->held, pair_bit(deal, worker, chunk))
-                              : has_before(deal, worker, deal->start[worker + 1], chunk);
+    return holds_before(deal, worker, deal->start[worker + 1], chunk);
 }
 
 static void put_held(dealing *deal, uint32_t worker, uint32_t chunk, bool value)
@@ -66,9 +67,7 @@ static void find_doubles(dealing *deal)
 {
     for (uint32_t slot = 0; slot < deal->edges; slot++) {
         uint32_t worker = deal->owner[slot], chunk = deal->dealt[slot];
-        bool doubled =
-            deal->held != NULL ? holds(deal, worker, chunk) : has_before(deal, worker, slot, chunk);
-        bitset_put(deal->doubled, slot, doubled);
+        bitset_put(deal->doubled, slot, holds_before(deal, worker, slot, chunk));
         put_held(deal, worker, chunk, true);
     }
 }
