@@ -233,6 +233,11 @@ uint64_t channel_received(const channel *self)
     return self->in.received;
 }
 
+uint64_t channel_sent(const channel *self)
+{
+    return self->out.sent;
+}
+
 const char *channel_failure(const channel *self)
 {
     return self->failure;

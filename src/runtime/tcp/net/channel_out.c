@@ -148,6 +148,8 @@ static void advance(channel *self, size_t size)
 /* Nothing is written aside from now on, until all that waits has gone out. */
 static void set_waiting(channel_out *out)
 {
+    if (out->waits)
+        return;
     pthread_mutex_lock(&out->gate);
     out->waits = true;
     pthread_mutex_unlock(&out->gate);
@@ -196,15 +198,6 @@ size_t channel_send_aside(channel *self, const uint8_t *frame, size_t size)
         return 0; /* the loop writes just now */
     size_t sent = out->waits ? 0 : link_write_aside(self->link, frame, size);
     out->sent += sent;
-    pthread_mutex_unlock(&out->gate);
-    return sent;
-}
-
-uint64_t channel_sent(const channel *self)
-{
-    channel_out *out = &((channel *)self)->out;
-    pthread_mutex_lock(&out->gate);
-    uint64_t sent = out->sent;
     pthread_mutex_unlock(&out->gate);
     return sent;
 }

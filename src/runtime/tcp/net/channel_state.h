@@ -55,9 +55,9 @@ typedef struct channel_out {
     bool broken;          /* nothing can be written */
     bool busy;            /* drained is to be called */
     bool blocked;         /* the link will say when it can be written to */
-    pthread_mutex_t gate; /* over these, and over all writing: */
-    bool waits;           /* something has to go out before what comes now */
-    uint64_t sent;
+    pthread_mutex_t gate; /* over all writing, and over a change of this: */
+    bool waits;           /* something has to go out before what comes now; the loop's to set */
+    _Atomic uint64_t sent;
 } channel_out;
 
 struct channel {

@@ -78,7 +78,8 @@ typedef struct worker_uplink {
     bool open;      /* the server takes messages; otherwise they are dropped */
     channel *aside; /* messages may be written to it at once; NULL: not */
     bool near;      /* it reads numbers where they lie */
-    bool lost;      /* the executor gave up, or there was no memory: the connection is to end */
+    bool lost;      /* the executor gave up, there was no memory, or a frame went out in part: the
+                       connection is to end */
     uint8_t *bytes; /* frames without numbers that wait for the loop */
     size_t size, room;
     worker_load *loads;            /* waiting, or with the channel; in their order */

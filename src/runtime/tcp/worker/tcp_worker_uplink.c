@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From the executor's threads to the loop's: messages are copied, numbers are not. */
 #include <assert.h>
+#include <string.h>
 
 #include "base/memory.h"
 #include "protocol/wire/codec.h"
@@ -59,45 +60,61 @@ static bool reserve(tarry_tcp_worker *worker, size_t size)
     return true;
 }
 
-/* With the lock held. Gives back whether the loop has to be told. */
-static bool put(tarry_tcp_worker *worker, const tarry_message *message)
+/* A message with its head. */
+typedef struct message_frame {
+    size_t size;
+    uint8_t bytes[WIRE_HEAD_BYTES + CODEC_MOST_WORKER_BYTES];
+} message_frame;
+
+static void encode(const tarry_message *message, message_frame *frame)
 {
-    worker_uplink *up = &worker->uplink;
     size_t size = codec_size(&NO_SETS, message);
     assert(size <= CODEC_MOST_WORKER_BYTES);
+    wire_message_head(size, 0, frame->bytes);
+    codec_encode(&NO_SETS, message, frame->bytes + WIRE_HEAD_BYTES);
+    frame->size = WIRE_HEAD_BYTES + size;
+}
+
+/* With the lock held. Gives back whether the loop has to be told. */
+static bool put(tarry_tcp_worker *worker, const message_frame *frame)
+{
+    worker_uplink *up = &worker->uplink;
     bool first = up->size == 0;
-    if (up->open && reserve(worker, WIRE_HEAD_BYTES + size)) {
-        wire_message_head(size, 0, up->bytes + up->size);
-        codec_encode(&NO_SETS, message, up->bytes + up->size + WIRE_HEAD_BYTES);
-        up->size += WIRE_HEAD_BYTES + size;
+    if (up->open && reserve(worker, frame->size)) {
+        memcpy(up->bytes + up->size, frame->bytes, frame->size);
+        up->size += frame->size;
     } else if (up->open) {
         up->lost = true;
     }
     return up->open && first;
 }
 
+static bool put_message(tarry_tcp_worker *worker, const tarry_message *message)
+{
+    message_frame frame;
+    encode(message, &frame);
+    return put(worker, &frame);
+}
+
 /* With the lock held: at once, without a change of thread, where nothing else waits. Whether it is
  * sent. */
-static bool send_aside(worker_uplink *up, const tarry_message *message)
+static bool send_aside(worker_uplink *up, const message_frame *frame)
 {
-    uint8_t frame[WIRE_HEAD_BYTES + CODEC_MOST_WORKER_BYTES];
-    size_t size = codec_size(&NO_SETS, message);
     if (up->aside == NULL || up->size > 0 || up->lost)
         return false;
-    wire_message_head(size, 0, frame);
-    codec_encode(&NO_SETS, message, frame + WIRE_HEAD_BYTES);
-    size += WIRE_HEAD_BYTES;
-    size_t sent = channel_send_aside(up->aside, frame, size);
-    up->lost = sent > 0 && sent < size; /* no frame makes sense behind a piece of one */
-    return sent == size;
+    size_t sent = channel_send_aside(up->aside, frame->bytes, frame->size);
+    up->lost = sent > 0 && sent < frame->size; /* no frame makes sense behind a piece of one */
+    return sent == frame->size;
 }
 
 static void post(void *user, const tarry_message *message)
 {
     tarry_tcp_worker *worker = user;
     worker_uplink *up = &worker->uplink;
+    message_frame frame;
+    encode(message, &frame);
     pthread_mutex_lock(&up->lock);
-    bool news = !send_aside(up, message) && put(worker, message);
+    bool news = !send_aside(up, &frame) && put(worker, &frame);
     pthread_mutex_unlock(&up->lock);
     if (news)
         wake(worker);
@@ -146,7 +163,8 @@ static void post_part(void *user, const tarry_message *message, const float *str
     tarry_tcp_worker *worker = user;
     worker_uplink *up = &worker->uplink;
     pthread_mutex_lock(&up->lock);
-    bool news = up->near ? put(worker, message) : put_load(worker, message, stripe, numbers);
+    bool news =
+        up->near ? put_message(worker, message) : put_load(worker, message, stripe, numbers);
     pthread_mutex_unlock(&up->lock);
     if (news)
         wake(worker);
