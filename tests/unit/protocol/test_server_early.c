@@ -14,12 +14,18 @@
 #include "protocol/server/server_state.h"
 #include "story.h"
 
+/* As story_plan, with workers that leave early. */
+static void plan_early(story *told, uint32_t workers, uint32_t replication)
+{
+    story_plan(told, workers, replication);
+    told->settings.keep = TARRY_KEEP_CREDITED;
+    told->settings.early = true;
+}
+
 /* Worker j of the ring of three computes chunk j, then j + 1; parts of two stripes. */
 static void three_leave(story *told)
 {
-    story_plan(told, 3, 2);
-    told->settings.keep = TARRY_KEEP_CREDITED;
-    told->settings.early = true;
+    plan_early(told, 3, 2);
     told->settings.stripe_length = 8;
     story_begin(told);
 }
@@ -257,9 +263,7 @@ static void who_has_work_again_does_not_leave(void **state)
 {
     (void)state;
     story told;
-    story_plan(&told, 3, 3); /* each holds all */
-    told.settings.keep = TARRY_KEEP_CREDITED;
-    told.settings.early = true;
+    plan_early(&told, 3, 3); /* each holds all */
     story_begin(&told);
     is_credited(&told, 1, 0);
     is_credited(&told, 0, 0);
@@ -288,9 +292,7 @@ static void an_early_part_that_hangs_is_late_like_any_other(void **state)
 {
     (void)state;
     story told;
-    story_plan(&told, 3, 3); /* each holds all */
-    told.settings.keep = TARRY_KEEP_CREDITED;
-    told.settings.early = true;
+    plan_early(&told, 3, 3); /* each holds all */
     story_begin(&told);
     is_credited(&told, 0, 0);
     is_dropped(&told, 1, 2);
@@ -358,9 +360,7 @@ static void leaves(story *told, uint32_t worker)
  */
 static void the_last_waits_at_the_card(story *told, card *it)
 {
-    story_plan(told, 8, 2);
-    told->settings.keep = TARRY_KEEP_CREDITED;
-    told->settings.early = true;
+    plan_early(told, 8, 2);
     told->settings.stripe_length = 1;
     story_begin(told);
     *it = (card){told, 0};

@@ -314,11 +314,7 @@ static void who_comes_while_its_part_stands_is_heard_in_the_next_round(void **st
 {
     (void)state;
     tale it;
-    all_hold_all(&it, 2, 4, 1);
-    it.told.settings.keep = TARRY_KEEP_CREDITED;
-    it.told.settings.early = true;
-    tale_begin(&it);
-    expect_anything(&it);
+    two_leave_early(&it);
     at(&it.told, 10);
     finishes(&it, 0, 0, 2);
     expect_anything(&it);

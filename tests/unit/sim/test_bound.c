@@ -175,8 +175,10 @@ static bool is_possible(matching *it, uint64_t within, uint32_t copies)
         memcpy(sorted, it->times[worker], load * sizeof(*sorted));
         qsort(sorted, load, sizeof(*sorted), compare_times);
         it->room[worker] = 0;
-        for (uint32_t p = 0; p < load && sorted[p] != TARRY_NEVER && sum + sorted[p] <= within; p++)
-            it->room[worker] += (sum += sorted[p]) <= within;
+        for (uint32_t p = 0; p < load && sorted[p] != TARRY_NEVER; p++) {
+            sum += sorted[p];
+            it->room[worker] += sum <= within;
+        }
     }
     for (uint32_t copy = 0; copy < copies; copy++)
         for (uint32_t chunk = 0; chunk < tarry_plan_chunks(plan); chunk++) {

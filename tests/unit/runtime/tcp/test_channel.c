@@ -255,6 +255,14 @@ static void open_both(world *w, pair_sort sort, bool tls)
     assert_int_equal(open_end(w, 1, fds[1], connecting, NULL), TARRY_OK);
 }
 
+/* Until what is sent goes out at once. */
+static void open_whole(world *w, pair_sort sort, bool tls)
+{
+    open_both(w, sort, tls);
+    while (!w->ends[0].opened || !w->ends[1].opened)
+        uv_run(&w->loop, UV_RUN_NOWAIT);
+}
+
 /* One channel; gives back the other end's socket. */
 static int open_one(world *w)
 {
@@ -427,9 +435,7 @@ static void test_cuts(void **state)
 static void test_small_goes_ahead(bool tls)
 {
     world *w = world_make();
-    open_both(w, PAIR_SOCKETPAIR, tls);
-    while (!w->ends[0].opened || !w->ends[1].opened)
-        turn(w);
+    open_whole(w, PAIR_SOCKETPAIR, tls);
     for (int i = 0; i < 8; i++)
         assert_true(send_load(&w->ends[0], w->source, 0, LONGEST, (uint32_t)i));
     turn(w);
@@ -473,9 +479,7 @@ static void *write_aside(void *argument)
 static void exchange_aside(pair_sort sort)
 {
     world *w = world_make();
-    open_both(w, sort, false);
-    while (!w->ends[0].opened || !w->ends[1].opened)
-        turn(w);
+    open_whole(w, sort, false);
     writer its = {.to = w->ends[0].channel};
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, write_aside, &its), 0);
@@ -509,9 +513,7 @@ static void test_aside_waits(void **state)
     size_t size = make_small(ASIDE, 24, frame);
     for (int tls = 0; tls < 2; tls++) {
         world *w = world_make();
-        open_both(w, PAIR_TCP, tls == 1);
-        while (!w->ends[0].opened || !w->ends[1].opened)
-            turn(w);
+        open_whole(w, PAIR_TCP, tls == 1);
         assert_true(send_small(&w->ends[0], 24));
         assert_int_equal(channel_send_aside(w->ends[0].channel, frame, size), 0);
         while (!all_there(w))
@@ -739,9 +741,7 @@ static void test_gentle_when_held_up(void **state)
     (void)state;
     for (int tls = 0; tls < 2; tls++) {
         world *w = world_make();
-        open_both(w, PAIR_TCP, tls == 1);
-        while (!w->ends[0].opened || !w->ends[1].opened)
-            turn(w);
+        open_whole(w, PAIR_TCP, tls == 1);
         assert_true(send_small(&w->ends[0], 24));
         usleep(20000);
         channel_close_gently(w->ends[0].channel, 10 * 1000000);
