@@ -33,6 +33,7 @@ JOIN_STEPS = 12
 JOIN_VECTORS = 3  # parameters, and the two of Adam
 KILL_AT = 4
 WAYS = ("tcp", "tls")
+ALL_WAYS = ("shared", *WAYS)
 
 
 def output(command):
@@ -125,12 +126,12 @@ def sleep(options):
 def waiting(options):
     taken = Samples()
     for _ in range(options.runs):
-        for way in ("shared", *WAYS):
+        for way in ALL_WAYS:
             ran = steps(options, 10, over=way, dimension=10, pieces=1, replication=1, slow=SLOW, seconds=0.05)
             taken.add((way, "busy"), [ran["busy"]])
             taken.add((way, "added"), ran["added_seconds"])
     rows = [[way, f"{taken.median(way, 'busy') * 100:.2f}", f"{taken.median(way, 'added') * 1e3:.2f}"]
-            for way in ("shared", *WAYS)]
+            for way in ALL_WAYS]
     return markdown.table(["over", "a waiting process, % of a core", "after the last gradient, ms"], rows)
 
 
