@@ -22,6 +22,7 @@ import tempfile
 # a folder, or a header that stands below the folder it lies in.
 BELOW = {
     "base": (),
+    "route": ("base",),
     "plan/plan.h": ("base",),
     "plan/span": ("plan/plan.h",),
     "plan/rack": ("plan/plan.h",),
@@ -32,7 +33,7 @@ BELOW = {
     "plan": ("plan/design", "plan/evolve", "plan/order"),
     "coding": ("plan",),
     "straggler": ("coding",),
-    "protocol": ("coding",),
+    "protocol": ("coding", "route"),
     "protocol/wire": ("protocol",),
     "protocol/vote": ("protocol",),
     "protocol/steering/estimate.h": ("protocol",),
@@ -45,11 +46,11 @@ BELOW = {
     "protocol/steering": ("protocol/server/server_state.h",),
     "protocol/server": ("protocol/steering",),
     "protocol/worker": ("protocol/vote",),
-    "sim/links": ("base",),
+    "sim/links": ("base", "route"),
     "sim": ("protocol/server", "protocol/worker", "sim/links", "straggler"),
     "sim/faults": ("sim",),
     "memory": ("base",),
-    "engine": ("coding", "memory"),
+    "engine": ("coding", "memory", "route"),
     "runtime": ("protocol/server", "protocol/worker", "straggler", "engine"),
     "runtime/sum": ("runtime",),
     "runtime/worker": ("runtime",),
@@ -97,6 +98,7 @@ ENVIRONMENT = r"(secure_)?getenv|setenv|putenv|signal|sigaction|exit|_exit|quick
 PURE = (NETWORK, THREADS, CLOCK, FILES, MEMORY, RANDOM, ENVIRONMENT)
 MAY_NOT_USE = {
     "base": PURE,
+    "route": PURE,
     "plan": PURE,
     "coding": PURE,
     "straggler": PURE,

@@ -25,6 +25,7 @@
 #include <tarry/runtime.h>
 #include <tarry/server.h>
 #include <tarry/settings.h>
+#include <tarry/shape.h>
 #include <tarry/sim.h>
 #include <tarry/straggler.h>
 #include <tarry/sum_log.h>

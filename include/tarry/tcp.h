@@ -179,8 +179,11 @@ typedef int tarry_tcp_begin(void *user, tarry_tcp_worker *worker, const tarry_tc
                             uint8_t data[TARRY_DIGEST_SIZE], tarry_diagnostic *diagnostic);
 
 typedef struct tarry_tcp_worker_settings {
-    size_t size;         /* of this structure: its init sets it */
-    const char *connect; /* as the server's `listen` */
+    size_t size; /* of this structure: its init sets it */
+    /* The server's address, as its `listen`; or several with commas between them, its own or those
+     * of relays that lead to it, up to 16: the first is tried first, and the next one as soon as a
+     * connection is lost or refused. */
+    const char *connect;
     tarry_tcp_security security;
     uint32_t worker; /* the id to ask for; TARRY_TCP_NO_WORKER: that of the credential, or any */
     /* The rack or host that it says it is in, for the plans to come: up to TARRY_RACK_BYTES bytes,

@@ -1,31 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/share.h"
 
-#include <assert.h>
-
 #include "coding/transfer.h"
-
-static size_t lines_of(size_t length)
-{
-    return length / LAYOUT_LINE + (length % LAYOUT_LINE != 0);
-}
-
-/* Lines before the one at `place`: the first lines % count members have one more. */
-static size_t lines_before(size_t lines, uint32_t count, uint32_t place)
-{
-    size_t more = lines % count;
-    return lines / count * place + (place < more ? place : more);
-}
 
 share share_of(const layout *cut, uint32_t stripe, uint32_t count, uint32_t place)
 {
-    assert(place < count);
-    size_t length = layout_stripe_length(cut, stripe);
-    size_t begin = lines_before(lines_of(length), count, place) * LAYOUT_LINE;
-    size_t end = lines_before(lines_of(length), count, place + 1) * LAYOUT_LINE;
-    begin = begin < length ? begin : length;
-    end = end < length ? end : length;
-    return (share){layout_stripe_start(cut, stripe) + begin, end - begin};
+    share of = route_cut(layout_stripe_length(cut, stripe), count, place);
+    of.first += layout_stripe_start(cut, stripe);
+    return of;
 }
 
 size_t share_most(const layout *cut, uint32_t count)

@@ -15,12 +15,9 @@
 
 #include "coding/kernel.h"
 #include "coding/layout.h"
+#include "route/route.h"
 
-/* Numbers first .. first + length - 1 of a part. */
-typedef struct share {
-    size_t first;
-    size_t length; /* may be 0 */
-} share;
+typedef route_span share; /* of the numbers of a part */
 
 /* The share of the member at `place` of `count` in a stripe. Shares lie in the order of members,
  * begin at multiples of 16 numbers from the stripe's first one, and differ by at most 16 numbers.

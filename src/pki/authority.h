@@ -4,7 +4,7 @@
  *
  *     ca.pem ca-key.pem revoked.pem       the authority; ca-key.pem never leaves this machine
  *     issued/SERIAL.pem                   every certificate that was ever made
- *     server/ worker-0/ .. worker/ viewer/    a credentials directory each (credential.h)
+ *     server/ worker-0/ .. worker/ viewer/ ..    a credentials directory each (credential.h)
  *
  * All files have mode 0600 and all folders 0700. Times are seconds since 1970. Errors of all:
  * FILE, FORMAT (what a file says), SYSTEM, NO_MEMORY, with a diagnostic that begins with the path
@@ -24,7 +24,7 @@
 
 #include "runtime/tcp/trust/identity.h"
 
-/* Names and addresses that go into the server's certificate (issue.h). */
+/* Names and addresses that go into the certificate of a server or relay (issue.h). */
 typedef struct authority_hosts {
     const char *const *names;
     size_t count;
@@ -41,7 +41,7 @@ int authority_init(const char *directory, uint32_t workers, authority_hosts host
 
 /*
  * Makes a member's folder. One that exists is replaced if every certificate of that name is
- * revoked, else STATE. hosts: of a server only.
+ * revoked, else STATE. hosts: of a server or relay only.
  */
 int authority_add(const char *directory, credential_identity identity, authority_hosts hosts,
                   int64_t now, tarry_diagnostic *diagnostic);

@@ -111,9 +111,11 @@ static void make_plan(stage *its)
     tarry_plan_digest(its->plan, its->welcome.plan);
 }
 
-/* A worker whose server this test is, over a Unix socket. */
-static void begin(stage *its)
+/* A worker whose server this test is, over a Unix socket. parents: more that it may connect to, in
+ * the same folder, before and behind it: "first,%s,last". */
+static void begin_among(stage *its, const char *parents)
 {
+    char list[4 * LINE];
     *its = (stage){.fd = -1};
     make_plan(its);
     snprintf(its->folder, sizeof(its->folder), "/tmp/tarry-test-XXXXXX");
@@ -127,7 +129,8 @@ static void begin(stage *its)
     assert_int_equal(listen(its->listener, 4), 0);
     tarry_tcp_worker_settings settings;
     tarry_tcp_worker_settings_init(&settings);
-    settings.connect = its->connect;
+    snprintf(list, sizeof(list), parents, its->connect);
+    settings.connect = list;
     settings.begin = take_job;
     settings.compute = compute;
     settings.user = its;
@@ -135,6 +138,11 @@ static void begin(stage *its)
     sem_init(&its->go, 0, 0);
     assert_int_equal(tarry_tcp_worker_create(&settings, NULL, &its->worker, &its->why), TARRY_OK);
     assert_int_equal(pthread_create(&its->thread, NULL, run_worker, its), 0);
+}
+
+static void begin(stage *its)
+{
+    begin_among(its, "%s");
 }
 
 static void hang_up(stage *its)
@@ -225,6 +233,26 @@ static void begin_again(stage *its)
     await(its, WIRE_READY);
     hang_up(its);
     take_hello(its);
+}
+
+/* Nobody listens at the first one and at the last one. */
+static void another_parent_takes_the_place_of_one_that_is_lost(void **state)
+{
+    (void)state;
+    stage its;
+    begin_among(&its, "unix:/nowhere/one,%s,unix:/nowhere/two");
+    for (int i = 0; i < 3; i++) {
+        take_hello(&its);
+        welcome(&its, &its.welcome, false);
+        await(&its, WIRE_READY);
+        its.welcome.plan_bytes = 0;
+        hang_up(&its);
+    }
+    take_hello(&its);
+    uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
+    welcome(&its, &its.welcome, false);
+    tell(&its, frame, wire_bye_encode(WIRE_BYE_DONE, frame));
+    end(&its, TARRY_OK);
 }
 
 /* Figures of another job that are not of its plan, which is sent or was there before. */
@@ -507,6 +535,7 @@ static void plain_text_goes_to_those_addresses_alone_that_are_near(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(another_parent_takes_the_place_of_one_that_is_lost),
         cmocka_unit_test(refuses_figures_that_are_not_of_the_plan),
         cmocka_unit_test(refuses_a_plan_that_is_none),
         cmocka_unit_test(refuses_a_plan_that_its_job_cannot_go_on_with),

@@ -53,8 +53,8 @@ static const option_entry workers_entry = {
 static const option_entry name_entry = {
     .name = "name",
     .argument = "HOST",
-    .help = "Host name or IP address to state in the server's certificate, for other tools: "
-            "workers know the server without it; may be given several times",
+    .help = "Host name or IP address to state in the certificate of a server or relay, for other "
+            "tools: workers know both without it; may be given several times",
     .kind = OPTION_TEXT,
     .offset = offsetof(keys_options, name),
     .read = read_host,
@@ -106,7 +106,7 @@ int keys_init(int argc, char **argv)
     const option_command command = {
         "keys init",
         "Makes a new cluster in the directory DIR: an authority, a server, N workers, a credential "
-        "for workers of any id and one for viewers.",
+        "for workers of any id and one for viewers. Relays are added (tarry keys add DIR relay).",
         &group,
         1,
     };
@@ -141,7 +141,7 @@ release:
 /* A member's name of the command line, or the exit status. */
 static int read_member(const char *action, const char *name, credential_identity *identity)
 {
-    static const char *const words[] = {"server", "worker", "viewer"};
+    static const char *const words[] = {"server", "relay", "worker", "viewer"};
     if (identity_parse(name, identity) == TARRY_OK)
         return EXIT_DONE;
     const char *near = suggest(name, words, sizeof(words) / sizeof(words[0]));
@@ -149,7 +149,8 @@ static int read_member(const char *action, const char *name, credential_identity
         return complain(EXIT_USAGE, "keys: %s: '%s' is no member's name (did you mean %s?)", action,
                         name, near);
     return complain(EXIT_USAGE,
-                    "keys: %s: '%s' is no member's name: server, worker-ID, worker or viewer",
+                    "keys: %s: '%s' is no member's name: server, relay-ID, relay, worker-ID, "
+                    "worker or viewer",
                     action, name);
 }
 
@@ -162,8 +163,9 @@ int keys_add(int argc, char **argv)
     const option_operand operands[] = {{"DIR", &directory}, {"NAME", &name}};
     const option_command command = {
         "keys add",
-        "Makes the member NAME of the cluster in DIR: worker-ID, worker (any id), viewer or "
-        "server. One that is there gets a new key if all its certificates are revoked, or if its "
+        "Makes the member NAME of the cluster in DIR: worker-ID, worker (any id), relay-ID, relay, "
+        "viewer or server. One that is there gets a new key if all its certificates are revoked, "
+        "or if its "
         "folder was moved away.",
         &group,
         1,
@@ -177,8 +179,10 @@ int keys_add(int argc, char **argv)
     status = read_member("add", name, &identity);
     if (status != EXIT_DONE)
         goto release;
-    if (options.host_count > 0 && identity.role != CREDENTIAL_SERVER)
-        status = complain(EXIT_USAGE, "keys: add: --name is for a server, not for %s", name);
+    bool accepts = identity.role == CREDENTIAL_SERVER || identity.role == CREDENTIAL_RELAY;
+    if (options.host_count > 0 && !accepts)
+        status =
+            complain(EXIT_USAGE, "keys: add: --name is for a server or relay, not for %s", name);
     else if (authority_add(directory, identity, hosts_of(&options), now(), &why) != TARRY_OK)
         status = complain_of("add", &why);
     else

@@ -22,6 +22,9 @@ option_group network_options_group(network_options *options);
  */
 int network_options_check(const network_options *options, const char *command,
                           const char *const *addresses, uint32_t count, bool listening);
+/* The same for a list of addresses to connect to (runtime/tcp/net/parents.h). */
+int network_options_check_connect(const network_options *options, const char *command,
+                                  const char *list);
 
 /* The part of that which needs nothing read or looked up: flags that contradict each other, and
  * credentials that are missing; `files`: all addresses are files, which need none. */

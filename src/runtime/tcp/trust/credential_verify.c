@@ -9,6 +9,12 @@
 #include "runtime/tcp/trust/credential.h"
 #include "runtime/tcp/trust/openssl_error.h"
 
+/* Whether somebody of that role connects to others, or accepts others. */
+static bool is_on_side(credential_role role, bool accepts)
+{
+    return role == CREDENTIAL_RELAY || (role == CREDENTIAL_SERVER) == accepts;
+}
+
 int credential_verify_peer(int good, X509_STORE_CTX *context)
 {
     if (good != 1 || X509_STORE_CTX_get_error_depth(context) != 0)
@@ -16,7 +22,7 @@ int credential_verify_peer(int good, X509_STORE_CTX *context)
     const SSL *ssl = X509_STORE_CTX_get_ex_data(context, SSL_get_ex_data_X509_STORE_CTX_idx());
     credential_identity peer;
     if (identity_of_certificate(X509_STORE_CTX_get_current_cert(context), &peer) == TARRY_OK &&
-        (peer.role == CREDENTIAL_SERVER) == (SSL_is_server(ssl) == 0))
+        is_on_side(peer.role, SSL_is_server(ssl) == 0))
         return 1;
     X509_STORE_CTX_set_error(context, X509_V_ERR_APPLICATION_VERIFICATION);
     return 0;
@@ -28,7 +34,7 @@ int credential_verify_member(int good, X509_STORE_CTX *context)
         return good;
     X509 *certificate = X509_STORE_CTX_get_current_cert(context);
     credential_identity peer;
-    if (identity_of_certificate(certificate, &peer) == TARRY_OK &&
+    if (identity_of_certificate(certificate, &peer) == TARRY_OK && peer.role != CREDENTIAL_RELAY &&
         identity_is_for_both(certificate))
         return 1;
     X509_STORE_CTX_set_error(context, X509_V_ERR_APPLICATION_VERIFICATION);
@@ -68,6 +74,35 @@ X509_STORE *credential_store(X509 *authority, X509_CRL *revoked)
     return store;
 }
 
+int credential_verify_client(X509_STORE *store, X509 *certificate,
+                             char text[CREDENTIAL_REFUSAL_SIZE])
+{
+    char name[CREDENTIAL_NAME_SIZE] = "an unknown name";
+    credential_identity peer = {0};
+    X509_STORE_CTX *context = X509_STORE_CTX_new();
+    if (context == NULL || X509_STORE_CTX_init(context, store, certificate, NULL) != 1 ||
+        X509_STORE_CTX_set_default(context, "ssl_client") != 1) {
+        X509_STORE_CTX_free(context);
+        snprintf(text, CREDENTIAL_REFUSAL_SIZE, "out of memory");
+        return TARRY_ERROR_NO_MEMORY;
+    }
+    X509_STORE_CTX_set_depth(context, 0);
+    bool named = identity_of_certificate(certificate, &peer) == TARRY_OK;
+    if (named)
+        identity_name(peer, name);
+    long result = X509_V_ERR_APPLICATION_VERIFICATION;
+    if (X509_verify_cert(context) != 1)
+        result = X509_STORE_CTX_get_error(context);
+    else if (named && is_on_side(peer.role, false))
+        result = X509_V_OK;
+    X509_STORE_CTX_free(context);
+    if (result == X509_V_OK)
+        return TARRY_OK;
+    snprintf(text, CREDENTIAL_REFUSAL_SIZE, "certificate of %s: %s", name,
+             credential_verify_text(result));
+    return TARRY_ERROR_FORMAT;
+}
+
 int credential_verify_own(X509_STORE *store, X509 *certificate, const char *path,
                           tarry_diagnostic *diagnostic)
 {
@@ -83,7 +118,7 @@ int credential_verify_own(X509_STORE *store, X509 *certificate, const char *path
                          credential_verify_text(X509_STORE_CTX_get_error(context)));
     else if (identity_of_certificate(certificate, &own) != TARRY_OK)
         error = diagnose(diagnostic, TARRY_ERROR_FORMAT,
-                         "%s: neither a server's nor a worker's nor a viewer's certificate", path);
+                         "%s: not a server's, relay's, worker's or viewer's certificate", path);
     X509_STORE_CTX_free(context);
     ERR_clear_error();
     return error;

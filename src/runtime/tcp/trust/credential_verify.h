@@ -7,15 +7,22 @@
 
 #include <tarry/error.h>
 
+#include "runtime/tcp/trust/credential.h"
+
 /*
  * A verify callback of SSL_CTX_set_verify: a certificate is good if OpenSSL says so and its
- * identity fits the other side: workers and viewers connect, the server accepts.
+ * identity fits the other side: workers, viewers and relays connect, the server and relays accept.
  */
 int credential_verify_peer(int good, X509_STORE_CTX *context);
 
 /* The same where workers, and perhaps the server, hand each other sums: a certificate for both
  * sides, which a viewer's is not. */
 int credential_verify_member(int good, X509_STORE_CTX *context);
+
+/* Verifies the certificate of a client without a connection, as credential_verify_peer does for the
+ * side that accepts. Errors: FORMAT, NO_MEMORY, with why in `text`. */
+int credential_verify_client(X509_STORE *store, X509 *certificate,
+                             char text[CREDENTIAL_REFUSAL_SIZE]);
 
 /* Why a certificate was not taken, of what SSL_get_verify_result says: static, without a stop. */
 const char *credential_verify_text(long result);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Who a certificate says its owner is. The name is the certificate's only common name: "server",
- * "worker-3" (the worker with id 3), "worker" (a worker that may take any id) or "viewer".
+ * "relay" or "relay-2" (several can be told apart), "worker-3" (the worker with id 3), "worker" (a
+ * worker that may take any id) or "viewer".
  */
 #ifndef TCP_IDENTITY_H
 #define TCP_IDENTITY_H
@@ -14,6 +15,7 @@
 
 typedef enum credential_role {
     CREDENTIAL_SERVER,
+    CREDENTIAL_RELAY,
     CREDENTIAL_WORKER,
     CREDENTIAL_VIEWER,
 } credential_role;
@@ -24,7 +26,8 @@ typedef enum credential_role {
 
 typedef struct credential_identity {
     credential_role role;
-    uint32_t worker; /* the id that a worker is bound to, or CREDENTIAL_ANY_ID; else 0 */
+    uint32_t worker; /* the id that a worker is bound to, or the number of a relay, or
+                        CREDENTIAL_ANY_ID; else 0 */
 } credential_identity;
 
 /* The identity of that name. Errors: FORMAT, for any other text. */
@@ -33,8 +36,8 @@ void identity_name(credential_identity identity, char name[CREDENTIAL_NAME_SIZE]
 
 /*
  * The identity that a certificate states: one common name, and the extended key usage that fits the
- * role (a viewer's clientAuth, a worker's and a server's both; clientAuth or serverAuth alone if it
- * was made before workers talked to each other). Does not verify it. Errors: FORMAT.
+ * role (a viewer's clientAuth, all others' both; clientAuth or serverAuth alone of a server or
+ * worker if it was made before workers talked to each other). Does not verify it. Errors: FORMAT.
  */
 int identity_of_certificate(X509 *certificate, credential_identity *out);
 /* Whether it states both usages. */

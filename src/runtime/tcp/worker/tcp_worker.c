@@ -47,7 +47,7 @@ static int check_settings(const tarry_tcp_worker_settings *settings, tarry_diagn
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
                         "straggler term '%s' is for tarry simulate", mortal);
     tarry_diagnostic why;
-    return address_check(settings->connect, false, &why) == TARRY_OK
+    return parents_check(settings->connect, &why) == TARRY_OK
                ? TARRY_OK
                : diagnose(diagnostic, TARRY_ERROR_ARGUMENT, "%s", why.text);
 }
@@ -95,11 +95,12 @@ static int init_quietly(tarry_tcp_worker *worker, const char *connect)
     if (!worker->has_lock || !worker->has_changed ||
         RAND_bytes(worker->instance, WIRE_ID_BYTES) != 1)
         return TARRY_ERROR_SYSTEM;
-    worker->connect = memory_allocate(&worker->allocator, strlen(connect) + 1, 1);
+    int error = parents_init(&worker->parents, connect, &worker->allocator);
+    if (error != TARRY_OK)
+        return error;
     worker->read_buffer = memory_allocate(&worker->allocator, CHANNEL_SHARED_BYTES, 1);
-    if (worker->connect == NULL || worker->read_buffer == NULL)
+    if (worker->read_buffer == NULL)
         return TARRY_ERROR_NO_MEMORY;
-    memcpy(worker->connect, connect, strlen(connect));
     const tarry_tcp_worker_settings *settings = &worker->settings;
     if (!copy_text(worker, settings->listen, &worker->listen) ||
         !copy_text(worker, settings->advertise, &worker->advertise) ||
@@ -165,7 +166,7 @@ void tarry_tcp_worker_free(tarry_tcp_worker *worker)
     memory_release(&allocator, worker->credentials);
     memory_release(&allocator, worker->advertise);
     memory_release(&allocator, worker->listen);
-    memory_release(&allocator, worker->connect);
+    parents_destroy(&worker->parents, &allocator);
     memory_release(&allocator, worker);
 }
 

@@ -34,6 +34,7 @@
 #include "runtime/tcp/net/assembly.h"
 #include "runtime/tcp/net/backoff.h"
 #include "runtime/tcp/net/link_channel.h"
+#include "runtime/tcp/net/parents.h"
 #include "runtime/tcp/net/share.h"
 #include "runtime/tcp/trust/credential.h"
 #include "runtime/worker/executor.h"
@@ -249,6 +250,7 @@ typedef struct worker_tally {
 
 /* What a thread of libuv finds out. */
 typedef struct worker_resolved {
+    char name[PARENTS_TEXT_BYTES]; /* of whom */
     address found[ADDRESS_MOST];
     uint32_t count;
     int error;
@@ -276,7 +278,7 @@ typedef struct worker_loop {
 struct tarry_tcp_worker {
     tarry_allocator allocator;
     tarry_tcp_worker_settings settings;
-    char *connect;
+    parents parents;                        /* the loop's thread's, once that runs */
     char *listen, *advertise, *credentials; /* of connections among workers; NULL: as settings */
     credential *credential;
     uint8_t instance[WIRE_ID_BYTES];

@@ -67,6 +67,15 @@ static bool has_ended(tarry_tcp_worker *worker)
     return ended;
 }
 
+/* Another parent is tried at once, after the last one there is a pause. */
+static void try_next_parent(tarry_tcp_worker *worker)
+{
+    if (parents_next(&worker->parents))
+        tcp_worker_connect(worker);
+    else
+        tcp_worker_retry(worker);
+}
+
 /* The connection is of no use any more, for this reason; there will be another one. */
 __attribute__((format(printf, 2, 3))) static void lose(tarry_tcp_worker *worker, const char *format,
                                                        ...)
@@ -101,7 +110,7 @@ __attribute__((format(printf, 2, 3))) static void lose(tarry_tcp_worker *worker,
     } else if (!known && link->next_address < link->found_count)
         tcp_worker_use_addresses(worker);
     else
-        tcp_worker_retry(worker);
+        try_next_parent(worker);
 }
 
 bool tcp_worker_settle(tarry_tcp_worker *worker, worker_fault fault)
@@ -190,6 +199,7 @@ static bool take_welcome(tarry_tcp_worker *worker, const wire_welcome *welcome)
     link->near_failed = false;
     link->turning_near = false;
     link->found_count = 0;
+    parents_settle(&worker->parents);
     pthread_mutex_lock(&worker->lock);
     worker->work.connections++;
     worker->work.worker = welcome->worker;
@@ -213,8 +223,8 @@ static bool take_refusal(tarry_tcp_worker *worker, const wire_refused *refused)
         (refused->reason == WIRE_REFUSED_TAKEN || refused->reason == WIRE_REFUSED_RANGE);
     link->seat_taken = remembered;
     if (!remembered && !wire_reason_passes(refused->reason))
-        tcp_worker_end(worker, TARRY_ERROR_STATE, "%s: refused: %s", worker->connect,
-                       refused->text);
+        tcp_worker_end(worker, TARRY_ERROR_STATE, "%s: refused: %s",
+                       parents_current(&worker->parents), refused->text);
     link->found_count = 0; /* other addresses are of the same server */
     lose(worker, "refused: %s", refused->text);
     return false;
@@ -253,8 +263,8 @@ void tcp_worker_answer(tarry_tcp_worker *worker)
 static bool take_dismissal(tarry_tcp_worker *worker, const wire_refused *refused)
 {
     if (!wire_reason_passes(refused->reason))
-        tcp_worker_end(worker, TARRY_ERROR_STATE, "%s: refused: %s", worker->connect,
-                       refused->text);
+        tcp_worker_end(worker, TARRY_ERROR_STATE, "%s: refused: %s",
+                       parents_current(&worker->parents), refused->text);
     lose(worker, "refused: %s", refused->text);
     return false;
 }
@@ -347,8 +357,9 @@ static void on_ended(void *user, channel_end how)
 /* What `failure` is put behind says the address already. */
 static void keep_failure(tarry_tcp_worker *worker, const char *text)
 {
-    size_t length = strlen(worker->connect);
-    if (strncmp(text, worker->connect, length) == 0 && strncmp(text + length, ": ", 2) == 0)
+    const char *to = parents_current(&worker->parents);
+    size_t length = strlen(to);
+    if (strncmp(text, to, length) == 0 && strncmp(text + length, ": ", 2) == 0)
         text += length + 2;
     snprintf(worker->link.failure, sizeof(worker->link.failure), "%.200s", text);
 }
@@ -373,7 +384,7 @@ static bool keep_allowed(tarry_tcp_worker *worker)
     if (kept > 0)
         return true;
     tcp_worker_end(
-        worker, TARRY_ERROR_ARGUMENT, "%s: %s", worker->connect,
+        worker, TARRY_ERROR_ARGUMENT, "%s: %s", parents_current(&worker->parents),
         worker->settings.security.insecure
             ? "plain text is for loopback addresses and Unix sockets, unless it is forced"
             : "needs credentials");
@@ -384,7 +395,7 @@ static void on_resolve(uv_work_t *request)
 {
     tarry_tcp_worker *worker = request->data;
     worker->loop.resolved.error =
-        address_resolve(worker->connect, false, worker->loop.resolved.found,
+        address_resolve(worker->loop.resolved.name, false, worker->loop.resolved.found,
                         &worker->loop.resolved.count, &worker->loop.resolved.diagnostic);
 }
 
@@ -397,7 +408,7 @@ static void on_resolved(uv_work_t *request, int status)
         return;
     if (worker->loop.resolved.error != TARRY_OK) {
         keep_failure(worker, worker->loop.resolved.diagnostic.text);
-        tcp_worker_retry(worker);
+        try_next_parent(worker);
         return;
     }
     memcpy(link->found, worker->loop.resolved.found, sizeof(link->found));
@@ -414,6 +425,8 @@ void tcp_worker_connect(tarry_tcp_worker *worker)
         return;
     link->resolving = true;
     worker->loop.resolve.data = worker;
+    snprintf(worker->loop.resolved.name, PARENTS_TEXT_BYTES, "%s",
+             parents_current(&worker->parents));
     int status = uv_queue_work(&worker->loop.uv, &worker->loop.resolve, on_resolve, on_resolved);
     if (status == 0)
         return;
@@ -491,7 +504,7 @@ void tcp_worker_use_addresses(tarry_tcp_worker *worker)
         if (open_connection(worker, to))
             return;
     }
-    tcp_worker_retry(worker);
+    try_next_parent(worker);
 }
 
 /* ---- time ---- */

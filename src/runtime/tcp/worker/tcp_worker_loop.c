@@ -17,7 +17,9 @@ static void on_tick(uv_timer_t *handle);
 
 static void on_retry(uv_timer_t *handle)
 {
-    tcp_worker_connect(handle->data);
+    tarry_tcp_worker *worker = handle->data;
+    parents_settle(&worker->parents);
+    tcp_worker_connect(worker);
 }
 
 void tcp_worker_retry(tarry_tcp_worker *worker)
@@ -27,14 +29,14 @@ void tcp_worker_retry(tarry_tcp_worker *worker)
     uint64_t apart = clock_now_ns() - link->apart_ns;
     if (apart >= patience) {
         tcp_worker_end(worker, TARRY_ERROR_SYSTEM, "%s: no connection for %.3g s: %s",
-                       worker->connect, (double)apart / 1e9, link->failure);
+                       parents_current(&worker->parents), (double)apart / 1e9, link->failure);
         return;
     }
     if (wait > patience - apart)
         wait = patience - apart;
     tcp_worker_notify(worker, &(tarry_tcp_notice){
                                   .type = TARRY_TCP_WAITING,
-                                  .peer = worker->connect,
+                                  .peer = parents_current(&worker->parents),
                                   .waited_ns = wait,
                                   .text = link->failure,
                               });
