@@ -155,6 +155,8 @@ bool tcp_server_admit(void *user, peer *who, const wire_hello *hello)
         reason = WIRE_REFUSED_CLOSING;
     else if (hello->role == WIRE_ROLE_VIEWER)
         reason = admit_viewer(server, who);
+    else if (hello->role != WIRE_ROLE_WORKER)
+        reason = WIRE_REFUSED_IDENTITY;
     else if (hello->ranking != COEFFICIENTS_VERSION)
         reason = WIRE_REFUSED_RANKING;
     else if (!can_meet(server, who))
