@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The round's parameters come down once, and go to each child behind its ROUND, as they come. */
+#include "base/memory.h"
+#include "runtime/tcp/relay/relay_state.h"
+
+static void drop(relay_child *child)
+{
+    if (child->streams && !outgoing_drop(&child->large, child->channel, OUTGOING_PARAMETERS))
+        child->pumps = false; /* its channel ends */
+    child->streams = false;
+}
+
+void relay_round_begin(relay_child *child, uint64_t round)
+{
+    drop(child);
+    child->streams = true;
+    child->round = round;
+    child->sent_numbers = 0;
+    relay_round_pump(child);
+}
+
+void relay_round_stop(relay_child *child)
+{
+    drop(child);
+}
+
+/* Children that are sent another round's read the numbers no more. */
+static void stop_others(tcp_relay *self, uint64_t round)
+{
+    for (relay_child *child = self->children.first; child != NULL; child = child->after)
+        if (child->streams && child->round != round)
+            drop(child);
+}
+
+const char *relay_round_reserve(tcp_relay *self, const wire_parameters *parameters, void **place)
+{
+    relay_round *round = &self->round;
+    uint64_t all = self->trunk.welcome.parameters;
+    if (parameters->first == 0) {
+        stop_others(self, parameters->round);
+        if (round->numbers == NULL)
+            round->numbers = memory_allocate(&self->allocator, all, sizeof(float));
+        if (round->numbers == NULL)
+            return "out of memory";
+        round->round = parameters->round;
+        round->received = 0;
+    }
+    if (round->numbers == NULL || parameters->round != round->round ||
+        parameters->first != round->received || parameters->count > all - parameters->first)
+        return "parameters did not come in order";
+    *place = round->numbers + parameters->first;
+    return NULL;
+}
+
+void relay_round_add(tcp_relay *self, const wire_parameters *parameters)
+{
+    self->round.received += parameters->count;
+    for (relay_child *child = self->children.first; child != NULL; child = child->after)
+        if (child->streams && child->round == parameters->round)
+            relay_round_pump(child);
+}
+
+static void on_sent(void *user, void *owner)
+{
+    (void)user;
+    relay_child *child = owner;
+    child->pumps = true;
+    child->relay->has_tasks = true;
+}
+
+void relay_round_pump(relay_child *child)
+{
+    const relay_round *round = &child->relay->round;
+    const uint64_t most = OUTGOING_PIECE / sizeof(float);
+    if (!child->streams || child->round != round->round)
+        return;
+    while (child->sent_numbers < round->received &&
+           channel_loads(child->channel) < OUTGOING_WINDOW) {
+        uint64_t left = round->received - child->sent_numbers;
+        const wire_parameters piece = {
+            .round = round->round,
+            .first = child->sent_numbers,
+            .count = left < most ? left : most,
+        };
+        uint8_t prefix[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
+        size_t size = wire_parameters_encode(&piece, prefix);
+        const channel_load load = {
+            .bytes = round->numbers + piece.first,
+            .size = piece.count * sizeof(float),
+            .tag = OUTGOING_PARAMETERS,
+            .released = on_sent,
+            .owner = child,
+        };
+        if (!channel_send_load(child->channel, prefix, size, &load))
+            return;
+        child->sent_numbers += piece.count;
+    }
+}
+
+void relay_round_clear(tcp_relay *self)
+{
+    memory_release(&self->allocator, self->round.numbers);
+    self->round = (relay_round){0};
+}
