@@ -19,6 +19,7 @@ static const command commands[] = {
     {"train", command_train, "train a model over workers that are slow, uneven or dead"},
     {"serve", command_serve, "the same over workers that connect from other machines"},
     {"work", command_work, "be such a worker"},
+    {"relay", command_relay, "stand between a server and many of them"},
     {"plan", command_plan, "print an assignment's figures before anything runs"},
     {"simulate", command_simulate, "compare schemes over modelled workers in virtual time"},
     {"keys", command_keys, "make and revoke the credentials of a cluster"},

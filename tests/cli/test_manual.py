@@ -26,6 +26,7 @@ class Manual(TarryTest):
             (("train",), "tarry-train.1"),
             (("serve",), "tarry-serve.1"),
             (("work",), "tarry-work.1"),
+            (("relay",), "tarry-relay.1"),
             (("plan",), "tarry-plan.1"),
             (("plan", "--advise"), "tarry-plan-advise.1"),
             (("simulate",), "tarry-simulate.1"),

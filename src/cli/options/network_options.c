@@ -8,6 +8,7 @@
 
 #define FIELD(name) .offset = offsetof(network_options, name)
 
+/* The last one is of memory. */
 static const option_entry network_entries[] = {
     {.name = "credentials",
      .argument = "DIR",
@@ -23,21 +24,28 @@ static const option_entry network_entries[] = {
      .help = "Let --insecure be used over a network, where whoever can connect can take part",
      .kind = OPTION_FLAG,
      FIELD(force)},
-    {.name = "no-share",
-     .help = "Take the network's way between a server and workers on one machine, too, instead of "
-             "a Unix socket and shared memory",
-     .kind = OPTION_FLAG,
-     FIELD(no_share)},
     {.name = "log",
      .argument = "FILE",
      .help = "Write what happens to the end of FILE, one JSON object per line; '-' is stderr",
      .kind = OPTION_TEXT,
      FIELD(log)},
+    {.name = "no-share",
+     .help = "Take the network's way between a server and workers on one machine, too, instead of "
+             "a Unix socket and shared memory",
+     .kind = OPTION_FLAG,
+     FIELD(no_share)},
 };
 
 option_group network_options_group(network_options *options)
 {
     return OPTION_GROUP("Security and log", network_entries, options);
+}
+
+option_group network_options_group_without_memory(network_options *options)
+{
+    option_group group = network_options_group(options);
+    group.count--;
+    return group;
 }
 
 /* Over a Unix socket the system says who is there. */

@@ -14,6 +14,8 @@ typedef struct network_options {
 } network_options;
 
 option_group network_options_group(network_options *options);
+/* For those who share no memory with anybody. */
+option_group network_options_group_without_memory(network_options *options);
 
 /*
  * Checks them for `command` and its addresses: that there are credentials, which are read, or that

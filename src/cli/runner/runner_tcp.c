@@ -12,7 +12,7 @@
 #include "base/memory.h"
 #include "cli/job/numerics.h"
 #include "cli/job/shipped_data.h"
-#include "cli/runner/file_limit.h"
+#include "cli/output/file_limit.h"
 #include "cli/runner/mixture.h"
 #include "cli/text/numbers.h"
 #include "cli/text/report_json.h"

@@ -24,8 +24,8 @@ static int serve(const option_command *command, train_options *training,
     if (path != NULL && event_log_open(path, &log, &why) != TARRY_OK)
         return complain(EXIT_FAILED, "--log: %s", why.text);
     runner_tcp_settings settings = {
-        .listen = serving->address,
-        .listen_count = serving->addresses,
+        .listen = serving->where.address,
+        .listen_count = serving->where.count,
         .security = network_security(&serving->network),
         .share = !serving->network.no_share,
         .announce = true,

@@ -8,34 +8,16 @@
 
 #define MOST_SECONDS 1e9
 
-/* Adds the addresses of a list to those of the flags before. */
 static int read_listen(const char *text, void *values, tarry_diagnostic *diagnostic)
 {
     serve_options *options = values;
-    for (const char *start = text;; start++) {
-        size_t length = strcspn(start, ",");
-        if (options->addresses == SERVE_ADDRESSES)
-            return diagnose(diagnostic, TARRY_ERROR_FORMAT, "more than %d addresses",
-                            SERVE_ADDRESSES);
-        if (length >= SERVE_ADDRESS_SIZE)
-            return diagnose(diagnostic, TARRY_ERROR_FORMAT, "an address is too long");
-        char *own = options->text[options->addresses];
-        memcpy(own, start, length);
-        own[length] = '\0';
-        tarry_diagnostic why;
-        if (address_check(own, true, &why) != TARRY_OK)
-            return diagnose(diagnostic, TARRY_ERROR_FORMAT, "%s", why.text);
-        options->address[options->addresses++] = own;
-        start += length;
-        if (*start == '\0')
-            return TARRY_OK;
-    }
+    return listen_list_add(&options->where, text, diagnostic);
 }
 
 static void forget_listen(void *values)
 {
     serve_options *options = values;
-    options->addresses = 0;
+    options->where.count = 0;
 }
 
 #define FIELD(name) .offset = offsetof(serve_options, name)
@@ -88,8 +70,8 @@ void serve_options_groups(serve_options *options, option_group groups[SERVE_GROU
 
 int serve_options_check(serve_options *options)
 {
-    if (options->addresses == 0)
-        options->address[options->addresses++] = "127.0.0.1:7077";
-    return network_options_check(&options->network, "serve", options->address, options->addresses,
-                                 true);
+    if (options->where.count == 0)
+        options->where.address[options->where.count++] = "127.0.0.1:7077";
+    return network_options_check(&options->network, "serve", options->where.address,
+                                 options->where.count, true);
 }

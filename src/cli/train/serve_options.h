@@ -3,16 +3,13 @@
 #ifndef CLI_SERVE_OPTIONS_H
 #define CLI_SERVE_OPTIONS_H
 
+#include "cli/options/listen_list.h"
 #include "cli/options/network_options.h"
-
-enum { SERVE_ADDRESSES = 8, SERVE_ADDRESS_SIZE = 128 };
 
 typedef struct serve_options {
     network_options network;
-    const char *listen; /* the last --listen; taken apart into `address` */
-    char text[SERVE_ADDRESSES][SERVE_ADDRESS_SIZE];
-    const char *address[SERVE_ADDRESSES]; /* in text, or the default */
-    uint32_t addresses;
+    const char *listen; /* the last --listen; taken apart into `where` */
+    listen_list where;  /* or the default */
     bool ship_data;
     double wait, patience; /* seconds */
     uint32_t decode_threads;

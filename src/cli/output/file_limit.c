@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/runner/file_limit.h"
+#include "cli/output/file_limit.h"
 
 #include <sys/resource.h>
 
