@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -464,6 +465,177 @@ static void coded_parts_keep_to_the_window(void **state)
     stop(&its);
 }
 
+enum { LEVELS = 3, GATHERED_STRIPES = 14 };
+
+/* Three parts: the gradient's 40,000 numbers are 13,334 per part, in stripes of 1,000, of which the
+ * last has 334, and 332 in the last part. */
+static size_t stripe_numbers(uint32_t stripe)
+{
+    return stripe < GATHERED_STRIPES - 1 ? STRIPE : 334;
+}
+
+static float weight_of(uint32_t contributor, uint32_t part)
+{
+    return (float)(1 + contributor) / (float)(2 + part);
+}
+
+static float number_of(uint32_t contributor, uint32_t stripe, size_t at)
+{
+    return (float)(contributor + 1) * 0.37F + (float)stripe * 3 - (float)(at % 11);
+}
+
+static void announce_group(stage *its, uint32_t attempt, const uint32_t *lanes, uint32_t count)
+{
+    uint8_t frame[256];
+    wire_gather words = {
+        .round = 1, .attempt = attempt, .group = 5, .parts = LEVELS, .count = count};
+    for (uint32_t i = 0; i < count; i++) {
+        float weights[LEVELS];
+        for (uint32_t part = 0; part < LEVELS; part++)
+            weights[part] = weight_of(i, part);
+        wire_gather_put(&words, frame, i, lanes[i], 1, weights);
+    }
+    script_send(&its->parent, frame, wire_gather_encode(&words, frame));
+}
+
+static void send_share(script *child, uint32_t attempt, uint32_t contributor, uint32_t stripe)
+{
+    float numbers[STRIPE];
+    const tarry_message message = {
+        .type = TARRY_MESSAGE_PART,
+        .round = 1,
+        .attempt = attempt,
+        .epoch = 1,
+        .parts = LEVELS,
+        .stripe = stripe,
+    };
+    for (size_t i = 0; i < stripe_numbers(stripe); i++)
+        numbers[i] = number_of(contributor, stripe, i);
+    assert_true(script_message(child, &message, numbers, stripe_numbers(stripe)));
+}
+
+/* The blocks of a stripe, each the sum of all contributors' in their order. */
+static void await_sum(stage *its, uint32_t contributors, uint32_t stripe)
+{
+    for (uint32_t part = 0; part < LEVELS; part++) {
+        wire_gathered words;
+        script_await(&its->parent, WIRE_GATHERED);
+        assert_int_equal(wire_gathered_decode(&its->parent.head, its->parent.body, &words),
+                         TARRY_OK);
+        assert_int_equal(words.group, 5);
+        assert_int_equal(words.stripe, stripe);
+        assert_int_equal(words.part, part);
+        size_t missing = part == LEVELS - 1 && stripe == GATHERED_STRIPES - 1 ? 2 : 0;
+        assert_int_equal(words.count, stripe_numbers(stripe) - missing);
+        const uint8_t *numbers =
+            its->parent.body + (its->parent.head.length - words.count * sizeof(float));
+        for (size_t i = 0; i < words.count; i++) {
+            float got;
+            double sum = 0;
+            memcpy(&got, numbers + i * sizeof(float), sizeof(got));
+            for (uint32_t c = 0; c < contributors; c++)
+                sum += (double)weight_of(c, part) * (double)number_of(c, stripe, i);
+            assert_true(fabs((double)got - sum) < 1e-4);
+        }
+    }
+}
+
+static void take_sum(stage *its)
+{
+    uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
+    const wire_taken taken = {.lane = WIRE_NO_LANE, .count = 1};
+    script_send(&its->parent, frame, wire_taken_encode(&taken, frame));
+}
+
+/* The second contributor is ahead of the first by as much as the relay holds; sums go up as the
+ * first one comes, as far as the parent takes them. */
+static void coded_parts_of_a_group_are_added_up(void **state)
+{
+    (void)state;
+    stage its;
+    script one, two, other;
+    begin(&its);
+    welcome(&its);
+    const uint32_t lanes[] = {admit(&its, &one, 1), admit(&its, &two, 2)};
+    uint32_t outside = admit(&its, &other, 3);
+    announce_group(&its, 1, lanes, 2);
+    for (uint32_t stripe = 0; stripe < 3; stripe++)
+        send_share(&two, 1, 1, stripe);
+    send_part(&other, 0); /* of none: it goes up as it is */
+    await_part(&its, outside, 0);
+    for (uint32_t stripe = 0; stripe < GATHERED_STRIPES; stripe++) {
+        send_share(&one, 1, 0, stripe);
+        if (stripe >= 3)
+            send_share(&two, 1, 1, stripe);
+        if (stripe < WIRE_LANE_WINDOW)
+            await_sum(&its, 2, stripe);
+        if (stripe >= WIRE_LANE_WINDOW) {
+            take_sum(&its);
+            await_sum(&its, 2, stripe);
+        }
+    }
+    script_close(&one);
+    script_close(&two);
+    script_close(&other);
+    stop(&its);
+}
+
+/* What was begun of the attempt before is dropped, and its parts are passed on: the parent knows
+ * what they are worth. */
+static void a_new_attempt_has_new_groups(void **state)
+{
+    (void)state;
+    stage its;
+    script one, two;
+    wire_lane_part part;
+    begin(&its);
+    welcome(&its);
+    const uint32_t lanes[] = {admit(&its, &one, 1), admit(&its, &two, 2)};
+    announce_group(&its, 1, lanes, 2);
+    send_share(&one, 1, 0, 0);
+    send_share(&two, 1, 1, 1);
+    announce_blob(&its, lanes[0], WIRE_BLOB_JOB, 3, 0); /* the relay has got here */
+    await_fetch(&its, WIRE_BLOB_JOB);
+    announce_group(&its, 2, lanes, 1);
+    send_blob(&its, WIRE_BLOB_JOB, "job", 0, 3);
+    await_blob(&one, WIRE_BLOB_JOB, "job");
+    send_share(&two, 1, 1, 2);
+    script_await(&its.parent, WIRE_LANE_PART);
+    assert_int_equal(wire_lane_part_decode(&its.parent.head, its.parent.body, &part), TARRY_OK);
+    assert_int_equal(part.lane, lanes[1]);
+    send_share(&one, 2, 0, 0);
+    await_sum(&its, 1, 0);
+    script_close(&one);
+    script_close(&two);
+    stop(&its);
+}
+
+/* The rest of its group can't be summed; what others send for it goes nowhere. */
+static void a_contributor_that_goes_takes_its_group_along(void **state)
+{
+    (void)state;
+    stage its;
+    script one, two;
+    begin(&its);
+    welcome(&its);
+    const uint32_t lanes[] = {admit(&its, &one, 1), admit(&its, &two, 2)};
+    announce_group(&its, 1, lanes, 2);
+    send_share(&two, 1, 1, 0);
+    script_close(&one);
+    assert_int_equal(await_end(&its).lane, lanes[0]);
+    for (uint32_t stripe = 1; stripe < GATHERED_STRIPES; stripe++)
+        send_share(&two, 1, 1, stripe);
+    announce_group(&its, 2, lanes + 1, 1);
+    const tarry_message message = report(3);
+    script_message(&two, &message, NULL, 0);
+    assert_true(script_read(&its.parent)); /* nothing came of the parts */
+    assert_int_equal(its.parent.head.kind, WIRE_BATCH);
+    send_share(&two, 2, 0, 0);
+    await_sum(&its, 1, 0);
+    script_close(&two);
+    stop(&its);
+}
+
 static void children_that_are_heard_are_told_of(void **state)
 {
     (void)state;
@@ -571,6 +743,9 @@ int main(void)
         cmocka_unit_test(parameters_come_once_for_all),
         cmocka_unit_test(what_is_large_is_fetched_once),
         cmocka_unit_test(coded_parts_keep_to_the_window),
+        cmocka_unit_test(coded_parts_of_a_group_are_added_up),
+        cmocka_unit_test(a_new_attempt_has_new_groups),
+        cmocka_unit_test(a_contributor_that_goes_takes_its_group_along),
         cmocka_unit_test(children_that_are_heard_are_told_of),
         cmocka_unit_test(a_parent_that_is_lost_costs_the_children_their_connection),
         cmocka_unit_test(who_breaks_the_rules_is_left),

@@ -95,12 +95,13 @@ static int create(relay_run *run, tcp_relay **relay, tarry_diagnostic *why)
 static void tell_end(relay_run *run, const tcp_relay_work *work, const char *why)
 {
     event_log_add(run->log, "end",
-                  json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "arrivals",
+                  json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "arrivals",
                             (json_int_t)work->arrivals, "connections",
                             (json_int_t)work->connections, "reports", (json_int_t)work->reports,
                             "batches", (json_int_t)work->batches, "parts", (json_int_t)work->parts,
-                            "received_bytes", (json_int_t)work->received, "sent_bytes",
-                            (json_int_t)work->sent, "text", json_text(why)));
+                            "sums", (json_int_t)work->sums, "received_bytes",
+                            (json_int_t)work->received, "sent_bytes", (json_int_t)work->sent,
+                            "text", json_text(why)));
     if (!run->options->quiet && why == NULL)
         fprintf(stderr, "%" PRIu64 " reports in %" PRIu64 " messages\n", work->reports,
                 work->batches);

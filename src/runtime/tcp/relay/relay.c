@@ -273,6 +273,7 @@ void tcp_relay_free(tcp_relay *self)
     relay_lanes_clear(self);
     relay_round_clear(self);
     relay_blobs_clear(self);
+    relay_gather_clear(self);
     relay_buffers_free(self);
     credential_free(self->credential);
     parents_destroy(&self->trunk.parents, &allocator);

@@ -36,7 +36,8 @@ typedef struct tcp_relay_work {
     uint64_t connections;    /* upward */
     uint64_t reports;        /* of children, */
     uint64_t batches;        /* and frames in which they went up */
-    uint64_t parts;          /* coded parts of children that were passed on as they are */
+    uint64_t parts;          /* coded parts of children that were passed on as they are; */
+    uint64_t sums;           /* stripes that went up as sums of several */
     uint64_t received, sent; /* bytes, over connections upward */
 } tcp_relay_work;
 

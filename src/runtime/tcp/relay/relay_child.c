@@ -80,6 +80,7 @@ static void close_child(relay_child *child, bool gently)
     child->channel = NULL;
     relay_buffer_release(child->incoming);
     child->incoming = NULL;
+    relay_gather_lose(child);
     relay_blob_let_go(child);
     self->work.children = self->children.count;
 }
@@ -248,17 +249,11 @@ static bool on_frame(void *user, const wire_head *head, const uint8_t *body)
     return child->state != CHILD_OVER;
 }
 
-/* A coded part takes a buffer, of which the parent lets each child have some. */
-static channel_verdict on_begin(void *user, const wire_head *head, const uint8_t *fixed,
-                                size_t bytes, void **place)
+/* A coded part that goes up as it is takes a buffer, of which the parent lets each child have some.
+ */
+static channel_verdict begin_lane_part(relay_child *child, const uint8_t *fixed, size_t numbers,
+                                       void **place)
 {
-    relay_child *child = user;
-    size_t numbers = bytes / sizeof(float);
-    if (child->state != CHILD_OPEN || head->kind != WIRE_MESSAGE ||
-        numbers > child->relay->trunk.welcome.stripe_length) {
-        refuse(child, WIRE_REFUSED_FORMAT, "a large frame that makes no sense here");
-        return CHANNEL_END;
-    }
     if (child->window == 0) {
         child->waiting = true;
         return CHANNEL_WAIT;
@@ -274,14 +269,46 @@ static channel_verdict on_begin(void *user, const wire_head *head, const uint8_t
     return CHANNEL_TAKE;
 }
 
+static channel_verdict on_begin(void *user, const wire_head *head, const uint8_t *fixed,
+                                size_t bytes, void **place)
+{
+    relay_child *child = user;
+    size_t numbers = bytes / sizeof(float);
+    if (child->state != CHILD_OPEN || head->kind != WIRE_MESSAGE ||
+        numbers > child->relay->trunk.welcome.stripe_length) {
+        refuse(child, WIRE_REFUSED_FORMAT, "a large frame that makes no sense here");
+        return CHANNEL_END;
+    }
+    switch (relay_gather_begin_part(child, fixed, numbers)) {
+    case RELAY_GATHER_TAKE:
+        *place = child->incoming->numbers;
+        return CHANNEL_TAKE;
+    case RELAY_GATHER_DROP:
+        return CHANNEL_TAKE; /* to nowhere */
+    case RELAY_GATHER_WAIT:
+        child->waiting = true;
+        return CHANNEL_WAIT;
+    case RELAY_GATHER_NO_MEMORY:
+        relay_child_end(child, WIRE_LANE_BROKEN, "out of memory", false);
+        return CHANNEL_END;
+    case RELAY_GATHER_NOT:
+        break;
+    }
+    return begin_lane_part(child, fixed, numbers, place);
+}
+
 static bool on_complete(void *user, const wire_head *head, const uint8_t *fixed)
 {
     (void)head;
     (void)fixed;
     relay_child *child = user;
     relay_buffer *buffer = child->incoming;
-    child->incoming = NULL;
-    relay_up_part(child, buffer);
+    if (child->into != NULL) {
+        relay_gather_part(child);
+    } else if (buffer != NULL) {
+        child->incoming = NULL;
+        relay_up_part(child, buffer);
+    }
     return child->state != CHILD_OVER;
 }
 

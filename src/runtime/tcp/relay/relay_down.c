@@ -78,6 +78,8 @@ static const char *take_taken(tcp_relay *self, const wire_head *head, const uint
     wire_taken taken;
     if (wire_taken_decode(head, body, &taken) != TARRY_OK)
         return NOT_HERE;
+    if (taken.lane == WIRE_NO_LANE)
+        return relay_gather_taken(self, taken.count) ? NULL : NOT_HERE;
     relay_child *child = relay_lane_child(self, taken.lane);
     if (child == NULL)
         return taken.lane < self->lane_room && self->lanes[taken.lane].ending ? NULL : NO_LANE;
@@ -86,6 +88,15 @@ static const char *take_taken(tcp_relay *self, const wire_head *head, const uint
     child->window += taken.count;
     relay_child_resume(child);
     return NULL;
+}
+
+static const char *take_gather(tcp_relay *self, const wire_head *head, const uint8_t *body)
+{
+    wire_gather words;
+    if (wire_gather_decode(head, body, &words) != TARRY_OK ||
+        words.parts > self->trunk.welcome.dimension)
+        return NOT_HERE;
+    return relay_gather_begin(self, &words);
 }
 
 /* A blob without bytes is no large frame. */
@@ -114,6 +125,8 @@ const char *relay_down_frame(tcp_relay *self, const wire_head *head, const uint8
         return take_blob_notice(self, head, body);
     case WIRE_TAKEN:
         return take_taken(self, head, body);
+    case WIRE_GATHER:
+        return take_gather(self, head, body);
     case WIRE_BLOB:
         return take_empty_blob(self, head, body);
     default:

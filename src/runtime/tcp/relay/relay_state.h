@@ -10,6 +10,7 @@
  *   relay_down.c      what comes down
  *   relay_round.c     the round's parameters
  *   relay_blobs.c     plan, job and data, on their way to children
+ *   relay_gather.c    coded parts that are added up
  */
 #ifndef TCP_RELAY_STATE_H
 #define TCP_RELAY_STATE_H
@@ -17,6 +18,8 @@
 #include <stdatomic.h>
 #include <uv.h>
 
+#include "coding/layout.h"
+#include "protocol/relay/gather.h"
 #include "protocol/wire/wire_trunk.h"
 #include "runtime/tcp/net/address.h"
 #include "runtime/tcp/net/assembly.h"
@@ -60,8 +63,35 @@ typedef struct relay_buffer {
     tcp_relay *relay;
     size_t room, count; /* numbers */
     uint8_t message[CODEC_HEADER_BYTES];
+    relay_child *child;           /* while it is held for a group, */
+    uint32_t contributor, stripe; /* as whose part of what */
     float numbers[];
 } relay_buffer;
+
+/* The sum of a group's parts of one stripe: `length` numbers for each block. */
+typedef struct relay_sum {
+    struct relay_sum *next;
+    tcp_relay *relay;
+    wire_gathered words; /* but for part and count */
+    layout cut;
+    size_t length;
+    uint32_t left; /* blocks that are on their way, and one while it is being sent */
+    float numbers[];
+} relay_sum;
+
+/* Children whose coded parts are added up. */
+typedef struct relay_group {
+    struct relay_group *next;
+    tcp_relay *relay;
+    uint64_t round;
+    uint32_t attempt, number;
+    bool is_void; /* one of them is gone: what comes for it is dropped */
+    gather *who;
+    layout cut;
+    relay_sum **sums;   /* per stripe; NULL: not begun, or complete */
+    uint32_t open;      /* sums that are there */
+    relay_buffer *held; /* parts that have come before their turn */
+} relay_group;
 
 /* Reports that wait for the end of the turn, in a frame already. */
 typedef struct relay_batch {
@@ -98,6 +128,8 @@ struct relay_child {
     uint64_t sent_bytes;   /* as many by then */
     bucket heartbeats;
     relay_buffer *incoming; /* that it is sending */
+    relay_group *into;      /* for which; NULL: it goes up as it is */
+    uint32_t held;          /* its parts that groups hold */
     outgoing large;
     relay_blob *blobs[RELAY_BLOB_REFS];
     uint32_t blob_count, blob_first; /* the first one that is not in `large` yet */
@@ -204,6 +236,9 @@ struct tcp_relay {
     size_t scratch_room;
     relay_round round;
     relay_blob *blobs;
+    relay_group *groups;
+    relay_sum *sums;   /* complete, to be sent */
+    uint32_t sums_out; /* sent, and not taken by the parent yet */
 };
 
 /* relay.c */
@@ -306,5 +341,26 @@ void relay_blob_add(tcp_relay *self, const wire_blob *blob);
 /* What the child was sent, or waited for, may go. */
 void relay_blob_let_go(relay_child *child);
 void relay_blobs_clear(tcp_relay *self);
+
+/* relay_gather.c */
+/* The parent names children whose parts are added up. NULL, or what is wrong. */
+const char *relay_gather_begin(tcp_relay *self, const wire_gather *words);
+/* It has taken so many stripes. False: there were not as many. */
+bool relay_gather_taken(tcp_relay *self, uint32_t count);
+typedef enum relay_gather_verdict {
+    RELAY_GATHER_NOT,  /* it is of no group */
+    RELAY_GATHER_TAKE, /* to the child's `incoming` */
+    RELAY_GATHER_WAIT,
+    RELAY_GATHER_DROP,
+    RELAY_GATHER_NO_MEMORY,
+} relay_gather_verdict;
+/* A coded part begins to come: its message, and how many numbers. */
+relay_gather_verdict relay_gather_begin_part(relay_child *child, const uint8_t *fixed,
+                                             size_t numbers);
+/* The child's `incoming` is there, for its `into`. */
+void relay_gather_part(relay_child *child);
+/* The child is gone. */
+void relay_gather_lose(relay_child *child);
+void relay_gather_clear(tcp_relay *self);
 
 #endif

@@ -50,6 +50,7 @@ static channel *detach(tcp_relay *self, wire_bye bye)
     relay_lanes_clear(self);
     relay_round_clear(self);
     relay_blobs_clear(self);
+    relay_gather_clear(self);
     memset(self->heard, 0, WIRE_HEARD_BYTES);
     self->has_heard = false;
     return last;
