@@ -48,8 +48,9 @@ static void send_frame(tarry_worker_host *own, const tarry_message *message, con
     pthread_mutex_unlock(&own->sending);
 }
 
-static void post(void *user, const tarry_message *message)
+static void post(void *user, const tarry_message *message, bool more)
 {
+    (void)more;
     send_frame(user, message, NULL, 0);
 }
 
