@@ -105,7 +105,8 @@ static void reports_of_short_pieces_share_frames(void **state)
 static void no_report_waits_long(void **state)
 {
     (void)state;
-    random_stream random = random_stream_make(test_seed("no_report_waits_long", 1), RANDOM_TEST, 0, 0);
+    random_stream random =
+        random_stream_make(test_seed("no_report_waits_long", 1), RANDOM_TEST, 0, 0);
     for (uint32_t run = 0; run < 2000; run++) {
         report_batch batch = {0};
         uint64_t now = 1 + random_below(&random, 1000000), began = 0, since[REPORT_BATCH_MOST];
