@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "protocol/wire/wire_trunk.h"
 #include "runtime/host/host.h"
 
 /* Nanoseconds: until HELLO has come; for last words. */
@@ -196,6 +197,23 @@ static taken take_message_frame(peer *self, const uint8_t *body, size_t size)
     return events->message(events->user, self, &message) ? GO_ON : STOP;
 }
 
+/* Of its own connection: none has a lane. */
+static taken take_batch(peer *self, const wire_head *head, const uint8_t *body)
+{
+    const peer_events *events = &self->all->events;
+    wire_batch batch;
+    if ((self->state != PEER_READY && self->state != PEER_TURNING) ||
+        wire_batch_decode(head, body, &batch) != TARRY_OK || batch.lanes)
+        return NOT_HERE;
+    for (uint32_t i = 0; i < batch.count; i++) {
+        tarry_message report;
+        wire_batch_get(&batch, i, NULL, &report);
+        if (!events->message(events->user, self, &report))
+            return STOP;
+    }
+    return GO_ON;
+}
+
 static taken take_other_frame(peer *self, const wire_head *head, const uint8_t *body)
 {
     const peer_events *events = &self->all->events;
@@ -209,6 +227,8 @@ static taken take_other_frame(peer *self, const wire_head *head, const uint8_t *
         on = events->hello(events->user, self, &hello);
         break;
     }
+    case WIRE_BATCH:
+        return take_batch(self, head, body);
     case WIRE_HEARTBEAT:
         if (self->state == PEER_NEW)
             return NOT_HERE;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "coding/coefficients.h"
+#include "protocol/wire/wire_trunk.h"
 #include "runtime/tcp/server/tcp_server.h"
 
 enum {
@@ -137,11 +138,13 @@ double tcp_server_messages_of(const tarry_tcp_server *server, uint32_t worker)
     return (double)tarry_plan_load(server->base.host->plan, worker) + said;
 }
 
-/* A stripe is the longest that comes, unless it is very short. */
+/* A stripe is the longest that comes, unless it is very short, or as many reports as a batch has.
+ */
 static uint32_t most_length(const tarry_tcp_server *server)
 {
     size_t part = CODEC_HEADER_BYTES + server->base.host->pool.length * sizeof(float);
-    return part > WIRE_SMALL_BYTES ? (uint32_t)part : WIRE_SMALL_BYTES;
+    size_t most = WIRE_BATCH_HEAD_BYTES + (size_t)WIRE_BATCH_MOST * WIRE_BATCH_REPORT_BYTES;
+    return (uint32_t)(part > most ? part : most);
 }
 
 bool tcp_server_admit(void *user, peer *who, const wire_hello *hello)
