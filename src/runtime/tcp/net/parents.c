@@ -101,6 +101,13 @@ bool parents_next(parents *self)
     return true;
 }
 
+void parents_choose(parents *self, const char *text)
+{
+    for (uint32_t i = 0; i < self->count; i++)
+        if (strcmp(text_at(self, i), text) == 0)
+            self->current = i;
+}
+
 void parents_settle(parents *self)
 {
     self->untried = self->count - 1;

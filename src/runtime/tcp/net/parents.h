@@ -38,6 +38,8 @@ const char *parents_current(const parents *self);
 /* It failed: the next one is current. False: all have been tried since parents_settle, and the
  * first one given is current again; it is time to wait. */
 bool parents_next(parents *self);
+/* One of them is current from now on, if it is there. */
+void parents_choose(parents *self, const char *text);
 /* A connection stands, or a wait is over: all may be tried again, from the current one on. */
 void parents_settle(parents *self);
 

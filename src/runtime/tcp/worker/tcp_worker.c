@@ -131,6 +131,10 @@ int tarry_tcp_worker_create(const tarry_tcp_worker_settings *settings,
     if (settings->rack != NULL)
         memcpy(made->rack, settings->rack, strlen(settings->rack));
     made->work.worker = TARRY_TCP_NO_WORKER;
+    made->lines[0].worker = made->lines[1].worker = made;
+    made->lines[1].standby = true;
+    made->link.line = &made->lines[0];
+    made->standby.line = &made->lines[1];
     error = init_quietly(made, settings->connect);
     if (error != TARRY_OK)
         diagnose(diagnostic, error, "network worker: %s", tarry_error_text(error));

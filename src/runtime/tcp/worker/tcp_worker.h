@@ -9,6 +9,7 @@
  *   tcp_worker_job.c      from an offer to an executor that can take its rounds
  *   tcp_worker_loop.c     the loop's thread: turns, timers, leaving
  *   tcp_worker_link.c     the connection, from an address to WELCOME, and to its end
+ *   tcp_worker_standby.c the second connection, to another parent
  *   tcp_worker_frames.c   what comes once the worker is welcome
  *   tcp_worker_rounds.c   what of it is for the machine
  *   tcp_worker_near.c     memory shared with a server on this machine
@@ -122,8 +123,15 @@ typedef struct worker_waiting {
 /* What a large frame's bytes are for. */
 typedef enum worker_intake { INTAKE_NOTHING, INTAKE_PARAMETERS, INTAKE_BLOB } worker_intake;
 
+/* What a channel's handlers are of. There are two, whose roles may change. */
+typedef struct worker_line {
+    tarry_tcp_worker *worker;
+    bool standby; /* it is not that of the link */
+} worker_line;
+
 typedef struct worker_link {
     worker_stage stage;
+    worker_line *line;
     channel *channel;
     bool resolving;
     address found[ADDRESS_MOST];
@@ -280,6 +288,31 @@ typedef struct worker_loop {
     bool spared; /* the tick before was late, and judged nobody */
 } worker_loop;
 
+typedef enum standby_stage { STANDBY_NONE, STANDBY_GREETING, STANDBY_HELD } standby_stage;
+
+/* The second connection. */
+typedef struct worker_standby {
+    standby_stage stage;
+    worker_line *line;
+    channel *channel;
+    char to[PARENTS_TEXT_BYTES]; /* whom it is to */
+    uint32_t at;                 /* which of the parents is tried */
+    bool resolving;
+    uv_work_t resolve;
+    worker_resolved resolved;
+    address local;                        /* the own end */
+    uid_t server_user;                    /* as of the link */
+    uint64_t since_ns, heard_ns, sent_ns; /* when it was begun; when bytes last came, and went */
+    uint64_t pause_ns, next_ns;           /* before the next attempt, and when that is */
+} worker_standby;
+
+/* A channel that was opened. */
+typedef struct worker_opened {
+    channel *channel;
+    address local;
+    uid_t server_user;
+} worker_opened;
+
 struct tarry_tcp_worker {
     tarry_allocator allocator;
     tarry_tcp_worker_settings settings;
@@ -308,7 +341,9 @@ struct tarry_tcp_worker {
 
     /* the loop's thread's */
     backoff backoff;
+    worker_line lines[2];
     worker_link link;
+    worker_standby standby;
 };
 
 /* tcp_worker.c */
@@ -385,6 +420,23 @@ void tcp_worker_answer(tarry_tcp_worker *worker);
 void tcp_worker_beat(tarry_tcp_worker *worker, uint64_t now);
 /* The same if nothing was sent lately, or the end of a connection that is silent. */
 void tcp_worker_tick_link(tarry_tcp_worker *worker, uint64_t now);
+
+/* Whether an address may be talked to at all: with TLS, or in plain text. */
+bool tcp_worker_may_connect(const tarry_tcp_worker *worker, const address *to);
+/* Begins a connection; false: the link's `failure` says why not. */
+bool tcp_worker_open_channel(tarry_tcp_worker *worker, const address *to, worker_line *line,
+                             worker_opened *opened);
+
+/* tcp_worker_standby.c: all the loop thread's */
+void tcp_worker_standby_tick(tarry_tcp_worker *worker, uint64_t now);
+/* The link's channel is gone: the standby's takes its place, if it is held. Gives back whether. */
+bool tcp_worker_standby_promote(tarry_tcp_worker *worker);
+void tcp_worker_standby_drop(tarry_tcp_worker *worker);
+/* The handlers of its channel. */
+void tcp_worker_standby_opened(tarry_tcp_worker *worker);
+void tcp_worker_standby_heard(tarry_tcp_worker *worker);
+bool tcp_worker_standby_frame(tarry_tcp_worker *worker, const wire_head *head, const uint8_t *body);
+void tcp_worker_standby_ended(tarry_tcp_worker *worker);
 
 /* tcp_worker_frames.c: the handlers of what comes once WELCOME has; the channel's. */
 worker_fault tcp_worker_take_frame(tarry_tcp_worker *worker, const wire_head *head,

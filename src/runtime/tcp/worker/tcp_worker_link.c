@@ -67,6 +67,18 @@ static bool has_ended(tarry_tcp_worker *worker)
     return ended;
 }
 
+static void begin_greeting(tarry_tcp_worker *worker)
+{
+    worker_link *link = &worker->link;
+    link->stage = WORKER_GREETING;
+    link->since_ns = link->heard_ns = link->sent_ns = clock_now_ns();
+    link->sent_bytes = channel_sent(link->channel);
+    link->counted_received = channel_received(link->channel);
+    link->counted_sent = link->sent_bytes;
+}
+
+static void say_hello(tarry_tcp_worker *worker);
+
 /* Another parent is tried at once, after the last one there is a pause. */
 static void try_next_parent(tarry_tcp_worker *worker)
 {
@@ -103,6 +115,11 @@ __attribute__((format(printf, 2, 3))) static void lose(tarry_tcp_worker *worker,
     channel_close(detach(worker, ended ? WORKER_OVER : WORKER_APART));
     if (ended)
         return;
+    if (known && tcp_worker_standby_promote(worker)) {
+        begin_greeting(worker);
+        say_hello(worker);
+        return;
+    }
     if (!known && link->turning_near) {
         link->near_failed = true;
         link->turning_near = false;
@@ -125,6 +142,7 @@ void tcp_worker_leave_server(tarry_tcp_worker *worker, wire_bye bye)
     uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
     bool known = worker->link.stage == WORKER_PREPARING || worker->link.stage == WORKER_READY;
     channel *last = detach(worker, WORKER_OVER);
+    tcp_worker_standby_drop(worker);
     if (known && channel_send(last, frame, wire_bye_encode(bye, frame)))
         channel_close_gently(last, FAREWELL_NS);
     else
@@ -281,13 +299,20 @@ static bool take_bye(tarry_tcp_worker *worker, wire_bye bye)
 
 static void on_opened(void *user)
 {
-    say_hello(user);
+    const worker_line *line = user;
+    if (line->standby)
+        tcp_worker_standby_opened(line->worker);
+    else
+        say_hello(line->worker);
 }
 
 static void on_heard(void *user)
 {
-    tarry_tcp_worker *worker = user;
-    worker->link.heard_ns = clock_now_ns();
+    const worker_line *line = user;
+    if (line->standby)
+        tcp_worker_standby_heard(line->worker);
+    else
+        line->worker->link.heard_ns = clock_now_ns();
 }
 
 static const char NO_SERVER[] = "what answers is no server of this protocol";
@@ -307,7 +332,10 @@ static bool greet(tarry_tcp_worker *worker, const wire_head *head, const uint8_t
 
 static bool on_frame(void *user, const wire_head *head, const uint8_t *body)
 {
-    tarry_tcp_worker *worker = user;
+    const worker_line *line = user;
+    tarry_tcp_worker *worker = line->worker;
+    if (line->standby)
+        return tcp_worker_standby_frame(worker, head, body);
     wire_refused refused;
     wire_bye bye;
     if (worker->link.stage == WORKER_GREETING)
@@ -323,7 +351,12 @@ static channel_verdict on_begin(void *user, const wire_head *head, const uint8_t
                                 size_t bytes, void **place)
 {
     (void)bytes;
-    tarry_tcp_worker *worker = user;
+    const worker_line *line = user;
+    tarry_tcp_worker *worker = line->worker;
+    if (line->standby) {
+        tcp_worker_standby_ended(worker);
+        return CHANNEL_END;
+    }
     worker_fault fault = worker->link.stage == WORKER_GREETING
                              ? NO_SERVER
                              : tcp_worker_begin_large(worker, head, fixed, place);
@@ -332,14 +365,19 @@ static channel_verdict on_begin(void *user, const wire_head *head, const uint8_t
 
 static bool on_complete(void *user, const wire_head *head, const uint8_t *fixed)
 {
-    tarry_tcp_worker *worker = user;
+    tarry_tcp_worker *worker = ((const worker_line *)user)->worker;
     bool good = tcp_worker_settle(worker, tcp_worker_complete_large(worker, head, fixed));
     return good && worker->link.channel != NULL;
 }
 
 static void on_ended(void *user, channel_end how)
 {
-    tarry_tcp_worker *worker = user;
+    const worker_line *line = user;
+    tarry_tcp_worker *worker = line->worker;
+    if (line->standby) {
+        tcp_worker_standby_ended(worker);
+        return;
+    }
     const channel *ended = worker->link.channel;
     if (how == CHANNEL_NOT_FRAMES && worker->link.stage == WORKER_GREETING) {
         lose(worker, "%s", NO_SERVER);
@@ -364,8 +402,7 @@ static void keep_failure(tarry_tcp_worker *worker, const char *text)
     snprintf(worker->link.failure, sizeof(worker->link.failure), "%.200s", text);
 }
 
-/* Whether it may be talked to at all: with TLS, or in plain text. */
-static bool is_allowed(const tarry_tcp_worker *worker, const address *to)
+bool tcp_worker_may_connect(const tarry_tcp_worker *worker, const address *to)
 {
     const tarry_tcp_security *security = &worker->settings.security;
     return address_is_file(to) || worker->credential != NULL ||
@@ -378,7 +415,7 @@ static bool keep_allowed(tarry_tcp_worker *worker)
     worker_link *link = &worker->link;
     uint32_t kept = 0;
     for (uint32_t i = 0; i < link->found_count; i++)
-        if (is_allowed(worker, &link->found[i]))
+        if (tcp_worker_may_connect(worker, &link->found[i]))
             link->found[kept++] = link->found[i];
     link->found_count = kept;
     if (kept > 0)
@@ -436,33 +473,32 @@ void tcp_worker_connect(tarry_tcp_worker *worker)
 }
 
 /* The other end of a Unix socket needs no credential if it is of the same user, or root. */
-static bool is_ours(worker_link *link, int fd)
+static bool is_ours(int fd, uid_t *server_user)
 {
     struct ucred who;
     socklen_t size = sizeof(who);
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) != 0)
         return false;
-    link->server_user = who.uid;
+    *server_user = who.uid;
     return who.uid == geteuid() || who.uid == 0 || geteuid() == 0;
 }
 
-/* Begins a connection; false: `failure` says why not. */
-static bool open_connection(tarry_tcp_worker *worker, const address *to)
+bool tcp_worker_open_channel(tarry_tcp_worker *worker, const address *to, worker_line *line,
+                             worker_opened *opened)
 {
-    worker_link *link = &worker->link;
     tarry_diagnostic why = {{0}};
     int fd;
     if (address_connect(to, &fd, &why) != TARRY_OK) {
         keep_failure(worker, why.text);
         return false;
     }
-    if (address_is_unix(to) && !is_ours(link, fd)) {
+    if (address_is_unix(to) && !is_ours(fd, &opened->server_user)) {
         keep_failure(worker, "another user's socket");
         close(fd);
         return false;
     }
-    if (address_of(fd, &link->local, NULL) != TARRY_OK)
-        link->local = (address){0};
+    if (address_of(fd, &opened->local, NULL) != TARRY_OK)
+        opened->local = (address){0};
     bool plain = address_is_file(to) || worker->credential == NULL;
     SSL *ssl = plain ? NULL : credential_open(worker->credential);
     if (!plain && ssl == NULL) {
@@ -476,7 +512,7 @@ static bool open_connection(tarry_tcp_worker *worker, const address *to)
         .shared = worker->read_buffer,
     };
     const channel_handlers handlers = {
-        .user = worker,
+        .user = line,
         .opened = on_opened,
         .heard = on_heard,
         .frame = on_frame,
@@ -485,14 +521,23 @@ static bool open_connection(tarry_tcp_worker *worker, const address *to)
         .ended = on_ended,
     };
     int error = link_channel_open(&worker->loop.uv, fd, ssl, true, &settings, &handlers,
-                                  &worker->allocator, &link->channel);
-    if (error != TARRY_OK) {
-        snprintf(link->failure, sizeof(link->failure), "%s", tarry_error_text(error));
+                                  &worker->allocator, &opened->channel);
+    if (error != TARRY_OK)
+        keep_failure(worker, tarry_error_text(error));
+    return error == TARRY_OK;
+}
+
+/* Begins a connection; false: `failure` says why not. */
+static bool open_connection(tarry_tcp_worker *worker, const address *to)
+{
+    worker_link *link = &worker->link;
+    worker_opened opened = {.server_user = link->server_user};
+    if (!tcp_worker_open_channel(worker, to, link->line, &opened))
         return false;
-    }
-    link->stage = WORKER_GREETING;
-    link->since_ns = link->heard_ns = link->sent_ns = clock_now_ns();
-    link->sent_bytes = 0;
+    link->channel = opened.channel;
+    link->local = opened.local;
+    link->server_user = opened.server_user;
+    begin_greeting(worker);
     return true;
 }
 

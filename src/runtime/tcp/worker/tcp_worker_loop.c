@@ -89,6 +89,8 @@ static void stop(tarry_tcp_worker *worker)
     tcp_worker_leave_server(worker, WIRE_BYE_LEAVING);
     if (worker->link.resolving)
         uv_cancel((uv_req_t *)&worker->loop.resolve);
+    if (worker->standby.resolving)
+        uv_cancel((uv_req_t *)&worker->standby.resolve);
     uv_close((uv_handle_t *)&worker->loop.wake, NULL);
     uv_close((uv_handle_t *)&worker->loop.tick, NULL);
     uv_close((uv_handle_t *)&worker->loop.retry, NULL);
@@ -157,6 +159,8 @@ static void on_tick(uv_timer_t *handle)
         tcp_worker_beat(worker, now);
     else
         tcp_worker_tick_link(worker, now);
+    if (!late)
+        tcp_worker_standby_tick(worker, now);
     tcp_worker_look_whether_to_leave(worker, false);
 }
 
