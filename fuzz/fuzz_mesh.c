@@ -101,7 +101,7 @@ static void form(run *its)
         members[i].address = bytes[i];
         mesh_address_encode(&address, bytes[i], &members[i].address_size);
     }
-    const tarry_engine_group group = {1, its->count, its->place, members};
+    const tarry_engine_group group = {1, its->count, its->place, members, its->shape};
     require(engine->methods->form(engine, &group, &why) == TARRY_OK);
 }
 
