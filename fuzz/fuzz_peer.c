@@ -16,7 +16,7 @@
 #include "fuzz_machine.h"
 #include "fuzz_plans.h"
 #include "protocol/wire/codec.h"
-#include "runtime/tcp/net/channel_state.h"
+#include "runtime/tcp/net/link_channel.h"
 #include "runtime/tcp/server/tcp_server.h"
 
 enum {
@@ -165,12 +165,12 @@ static void check(const tarry_tcp_server *server)
     for (const peer *its = server->peers.first; its != NULL; its = its->after) {
         connections++;
         viewers += its->state == PEER_VIEWER;
-        unread += its->channel->in.waiting;
+        unread += link_channel_of_const(its->channel)->in.waiting;
         require(its->state != PEER_OVER && its->tasks == 0);
         require(its->worker == WIRE_ANY_WORKER || tcp_server_peer(server, its->worker) == its);
         if (its->state == PEER_READY || its->state == PEER_TURNING)
             require(server->base.host->members[its->worker].joined);
-        require(its->channel->in.kept_capacity <= 4 * CHANNEL_SHARED_BYTES);
+        require(link_channel_of_const(its->channel)->in.kept_capacity <= 4 * CHANNEL_SHARED_BYTES);
         require(its->held_room <= 2 * server->settings.most_peer_bytes);
     }
     for (uint32_t worker = 0; worker < server->base.host->plan->workers; worker++) {

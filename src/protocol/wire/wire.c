@@ -6,6 +6,7 @@
 #include "base/bytes.h"
 #include "protocol/wire/codec.h"
 #include "protocol/wire/wire_layout.h"
+#include "protocol/wire/wire_trunk.h"
 
 enum { NUMBER_BYTES = 4 };
 
@@ -38,6 +39,23 @@ static const struct {
     [WIRE_ASK] = {LAYOUT_ASK, LAYOUT_ASK},
     [WIRE_ANSWER] = {LAYOUT_ANSWER, LAYOUT_ANSWER},
     [WIRE_PIECE] = {LAYOUT_PIECE + 1, LAYOUT_PIECE + WIRE_PIECE_BYTES},
+    [WIRE_BATCH] = {WIRE_BATCH_HEAD_BYTES + WIRE_BATCH_REPORT_BYTES,
+                    WIRE_BATCH_HEAD_BYTES +
+                        WIRE_BATCH_MOST *(WIRE_BATCH_REPORT_BYTES + WIRE_BATCH_LANE_BYTES)},
+    [WIRE_LANE_OPEN] = {LAYOUT_LANE_OPEN + 1, WIRE_LANE_OPEN_BYTES},
+    [WIRE_LANE] = {WIRE_LANE_HEAD_BYTES + WIRE_HEAD_BYTES,
+                   WIRE_LANE_HEAD_BYTES + WIRE_HEAD_BYTES + WIRE_MESSAGE_BYTES},
+    [WIRE_LANE_PART] = {LAYOUT_LANE_PART + NUMBER_BYTES,
+                        LAYOUT_LANE_PART + WIRE_NUMBERS_MOST *NUMBER_BYTES},
+    [WIRE_LANE_END] = {LAYOUT_LANE_END + 1, LAYOUT_LANE_END + 1 + WIRE_TEXT_BYTES},
+    [WIRE_LANE_BLOB] = {LAYOUT_LANE_BLOB, LAYOUT_LANE_BLOB},
+    [WIRE_TAKEN] = {LAYOUT_TAKEN, LAYOUT_TAKEN},
+    [WIRE_HEARD] = {LAYOUT_HEARD + 1, LAYOUT_HEARD + WIRE_HEARD_BYTES},
+    [WIRE_GATHER] = {WIRE_GATHER_HEAD_BYTES + 8 + NUMBER_BYTES, WIRE_MESSAGE_BYTES},
+    [WIRE_GATHERED] = {LAYOUT_GATHERED + NUMBER_BYTES,
+                       LAYOUT_GATHERED + WIRE_NUMBERS_MOST *NUMBER_BYTES},
+    [WIRE_PARENTS] = {1, WIRE_PARENTS_BYTES},
+    [WIRE_ADVERTISE] = {2, 1 + WIRE_TEXT_BYTES},
 };
 
 uint32_t wire_most_length(wire_kind kind)
@@ -75,6 +93,10 @@ uint32_t wire_fixed_length_of_large(const wire_head *head, uint8_t first)
         return LAYOUT_BLOCK;
     if (head->kind == WIRE_PIECE)
         return LAYOUT_PIECE;
+    if (head->kind == WIRE_LANE_PART)
+        return LAYOUT_LANE_PART;
+    if (head->kind == WIRE_GATHERED)
+        return LAYOUT_GATHERED;
     if (head->kind == WIRE_MESSAGE && first == TARRY_MESSAGE_PART)
         return (head->length - LAYOUT_PART) % NUMBER_BYTES == 0 ? LAYOUT_PART : 0;
     return head->length;

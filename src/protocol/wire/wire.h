@@ -24,7 +24,7 @@
 #include <tarry/plan.h>
 
 enum {
-    WIRE_VERSION = 3,
+    WIRE_VERSION = 4,
     WIRE_HEAD_BYTES = 8,
     WIRE_ID_BYTES = 16,           /* of a job, of a process's life */
     WIRE_DIGEST_BYTES = 32,       /* SHA-256 */
@@ -33,8 +33,8 @@ enum {
     WIRE_BLOB_BYTES = 1 << 16,    /* most bytes of a blob in one frame */
     WIRE_ENGINE_BYTES = 384,      /* longest address of an engine */
     WIRE_NUMBERS_MOST = 1 << 22,  /* most numbers in one frame (16 MiB), and in a stripe */
-    WIRE_SMALL_BYTES = 512,       /* every body but those of MESSAGE, PARAMETERS, BLOB and STATUS is
-                                     at most this long */
+    WIRE_SMALL_BYTES = 512,       /* every body but those of MESSAGE, PARAMETERS, BLOB, STATUS and
+                                     wire_trunk.h is at most this long */
 };
 
 #define WIRE_ANY_WORKER UINT32_MAX
@@ -65,6 +65,19 @@ typedef enum wire_kind {
     WIRE_ASK,      /* worker, to another: asks for what that one holds */
     WIRE_ANSWER,   /* worker, to another: whether it comes, and that all came */
     WIRE_PIECE,    /* worker, to another: some bytes of it */
+    /* Bodies in wire_trunk.h: */
+    WIRE_BATCH,     /* worker or relay: several reports */
+    WIRE_LANE_OPEN, /* relay: a child has come */
+    WIRE_LANE,      /* relay and its parent: a small frame from a child, or to it */
+    WIRE_LANE_PART, /* relay: a child's coded part */
+    WIRE_LANE_END,  /* both: a child is gone, or is to go */
+    WIRE_LANE_BLOB, /* parent: which blob a child is to get */
+    WIRE_TAKEN,     /* parent: more coded parts may come */
+    WIRE_HEARD,     /* relay: children that are there */
+    WIRE_GATHER,    /* parent: whose coded parts the relay adds up */
+    WIRE_GATHERED,  /* relay: numbers of such a sum */
+    WIRE_PARENTS,   /* server, to a worker or relay: where else it may connect to */
+    WIRE_ADVERTISE, /* relay: where children can connect to it */
     WIRE_KINDS,
 } wire_kind;
 
@@ -76,7 +89,13 @@ typedef struct wire_head {
 /* A rack's name: up to TARRY_RACK_BYTES bytes, each from '!' to '~', and a NUL; "": none. */
 typedef char wire_rack[TARRY_RACK_BYTES + 1];
 
-typedef enum wire_role { WIRE_ROLE_WORKER, WIRE_ROLE_VIEWER, WIRE_ROLES } wire_role;
+typedef enum wire_role {
+    WIRE_ROLE_WORKER,
+    WIRE_ROLE_VIEWER,
+    WIRE_ROLE_RELAY,   /* passes on what its children say and are told */
+    WIRE_ROLE_STANDBY, /* a worker's second connection, which may say HELLO once more */
+    WIRE_ROLES,
+} wire_role;
 
 typedef struct wire_hello {
     uint16_t oldest, newest; /* versions that it speaks, 1 <= oldest <= newest */
@@ -203,11 +222,11 @@ int wire_head_decode(const uint8_t bytes[WIRE_HEAD_BYTES], wire_head *head);
 void wire_head_encode(wire_kind kind, uint32_t length, uint8_t bytes[WIRE_HEAD_BYTES]);
 /*
  * How many bytes of a body stand before its numbers or bytes of a blob, and can be decoded without
- * them: for MESSAGE, PARAMETERS, BLOB, BLOCK and PIECE. For a MESSAGE it takes the first byte of
- * its body: PART's 24 bytes, else all of it; 0 if a body that begins so can't have the head's
- * length (a PART with part of a number, another message beyond WIRE_MESSAGE_BYTES): what came is
- * not of this protocol. Everything else: the whole body. Never more than the head's length, which
- * wire_head_decode has checked.
+ * them: for MESSAGE, PARAMETERS, BLOB, BLOCK, PIECE, LANE_PART and GATHERED. For a MESSAGE it takes
+ * the first byte of its body: PART's 24 bytes, else all of it; 0 if a body that begins so can't
+ * have the head's length (a PART with part of a number, another message beyond WIRE_MESSAGE_BYTES):
+ * what came is not of this protocol. Everything else: the whole body. Never more than the head's
+ * length, which wire_head_decode has checked.
  */
 static inline uint32_t wire_fixed_length(const wire_head *head, uint8_t first);
 

@@ -126,8 +126,9 @@ static void set_length(uint8_t *frame, uint32_t length)
 static void heads_are_held_to_the_limits_of_their_kind(void **state)
 {
     (void)state;
-    static const uint32_t least[WIRE_KINDS] = {0,  10, 121, 3,  0,  1,  24, 20, 24, 8, 72,
-                                               17, 2,  129, 44, 10, 40, 36, 32, 72, 17};
+    static const uint32_t least[WIRE_KINDS] = {0,  10, 121, 3,  0,  1,  24, 20, 24, 8,  72,
+                                               17, 2,  129, 44, 10, 40, 36, 32, 72, 17, 32,
+                                               9,  12, 32,  6,  56, 8,  5,  44, 28, 1,  2};
     for (unsigned kind = 0; kind < 256; kind++) {
         bool known = kind >= WIRE_HELLO && kind < WIRE_KINDS;
         uint32_t lowest = known ? least[kind] : 0;
@@ -147,8 +148,10 @@ static void heads_are_held_to_the_limits_of_their_kind(void **state)
             }
         }
     }
-    const wire_kind large[] = {WIRE_MESSAGE, WIRE_PARAMETERS, WIRE_BLOB,
-                               WIRE_STATUS,  WIRE_BLOCK,      WIRE_PIECE};
+    const wire_kind large[] = {WIRE_MESSAGE,  WIRE_PARAMETERS, WIRE_BLOB,  WIRE_STATUS,
+                               WIRE_BLOCK,    WIRE_PIECE,      WIRE_BATCH, WIRE_LANE_OPEN,
+                               WIRE_LANE,     WIRE_LANE_PART,  WIRE_HEARD, WIRE_GATHER,
+                               WIRE_GATHERED, WIRE_PARENTS};
     for (unsigned kind = WIRE_HELLO; kind < WIRE_KINDS; kind++) {
         bool is_large = false;
         for (unsigned i = 0; i < sizeof(large) / sizeof(large[0]); i++)
@@ -169,6 +172,8 @@ static void numbers_stand_behind_the_fixed_part(void **state)
     assert_int_equal(fixed_of(WIRE_MESSAGE, 24, TARRY_MESSAGE_PART), 24);
     assert_int_equal(fixed_of(WIRE_MESSAGE, 24 + 4096, TARRY_MESSAGE_PART), 24);
     assert_int_equal(fixed_of(WIRE_MESSAGE, 24 + 4095, TARRY_MESSAGE_PART), 0);
+    assert_int_equal(fixed_of(WIRE_LANE_PART, 28 + 4096, 0), 28);
+    assert_int_equal(fixed_of(WIRE_GATHERED, 24 + 4096, 0), 24);
     assert_int_equal(fixed_of(WIRE_MESSAGE, 4095, TARRY_MESSAGE_SIGNAL), 4095);
     assert_int_equal(fixed_of(WIRE_MESSAGE, WIRE_MESSAGE_BYTES, TARRY_MESSAGE_SIGNAL),
                      WIRE_MESSAGE_BYTES);

@@ -349,8 +349,8 @@ static const struct {
     wire_kind kind;
     unsigned at, least, most;
 } bounded[] = {
-    {WIRE_HELLO, 0, 'T', 'T'},   {WIRE_HELLO, 5, 0, 0},      {WIRE_HELLO, 10, 0, 1},
-    {WIRE_HELLO, 11, 0, 255},    {WIRE_WELCOME, 0, 3, 3},    {WIRE_WELCOME, 1, 0, 0},
+    {WIRE_HELLO, 0, 'T', 'T'},   {WIRE_HELLO, 5, 0, 0},      {WIRE_HELLO, 10, 0, 3},
+    {WIRE_HELLO, 11, 0, 255},    {WIRE_WELCOME, 0, 4, 4},    {WIRE_WELCOME, 1, 0, 0},
     {WIRE_WELCOME, 2, 0, 1},     {WIRE_WELCOME, 3, 0, 7},    {WIRE_WELCOME, 60, 0, 0},
     {WIRE_WELCOME, 63, 0, 0},    {WIRE_WELCOME, 71, 0, 0},   {WIRE_WELCOME, 79, 0, 0},
     {WIRE_WELCOME, 87, 0, 0},    {WIRE_WELCOME, 111, 0, 0},  {WIRE_WELCOME, 119, 0, 0},
@@ -473,18 +473,18 @@ static void versions_are_read_from_any_hello(void **state)
 {
     (void)state;
     wire_hello hello;
-    assert_int_equal(decode_hello(3, 3, 98, &hello), TARRY_ERROR_FORMAT);
-    assert_int_equal(decode_hello(1, 4, 98, &hello), TARRY_OK);
-    assert_int_equal(hello.newest, 4);
+    assert_int_equal(decode_hello(4, 4, 98, &hello), TARRY_ERROR_FORMAT);
+    assert_int_equal(decode_hello(1, 5, 98, &hello), TARRY_OK);
+    assert_int_equal(hello.newest, 5);
     assert_int_equal(hello.role, WIRE_ROLE_VIEWER);
     assert_int_equal(hello.worker, 7);
-    assert_int_equal(decode_hello(1, 4, 96, &hello), TARRY_ERROR_FORMAT);
-    assert_int_equal(decode_hello(4, 5, 10, &hello), TARRY_OK);
-    assert_int_equal(hello.oldest, 4);
+    assert_int_equal(decode_hello(1, 5, 96, &hello), TARRY_ERROR_FORMAT);
+    assert_int_equal(decode_hello(5, 6, 10, &hello), TARRY_OK);
+    assert_int_equal(hello.oldest, 5);
     assert_int_equal(hello.worker, 0);
-    assert_int_equal(decode_hello(4, 5, WIRE_SMALL_BYTES, &hello), TARRY_OK);
-    assert_int_equal(decode_hello(4, 5, 9, &hello), TARRY_ERROR_FORMAT);
-    assert_int_equal(decode_hello(4, 3, 97, &hello), TARRY_ERROR_FORMAT);
+    assert_int_equal(decode_hello(5, 6, WIRE_SMALL_BYTES, &hello), TARRY_OK);
+    assert_int_equal(decode_hello(5, 6, 9, &hello), TARRY_ERROR_FORMAT);
+    assert_int_equal(decode_hello(5, 4, 97, &hello), TARRY_ERROR_FORMAT);
     assert_int_equal(decode_hello(0, 1, 97, &hello), TARRY_ERROR_FORMAT);
     assert_int_equal(decode_hello(1, 1, 96, &hello), TARRY_OK); /* before there were racks */
     assert_int_equal(hello.newest, 1);

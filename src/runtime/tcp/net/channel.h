@@ -1,23 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Frames (protocol/wire.h) over a link. Small frames go out in the order in which they are sent,
- * and ahead of large ones that wait; a large frame's bytes are never copied: on the way out they
- * are read where the sender keeps them, on the way in they come straight to where the receiver
- * wants them. What a peer can make this side hold is bounded. All calls and handlers are on the
- * loop's thread, but for channel_send_aside.
+ * Frames (protocol/wire.h) between this side and one peer. There are two kinds: over a link of its
+ * own (link_channel.h), and as a lane of a trunk, which carries many (runtime/tcp/trunk). Small
+ * frames go out in the order in which they are sent, and ahead of large ones that wait; a large
+ * frame's bytes are never copied: on the way out they are read where the sender keeps them, on the
+ * way in they come straight to where the receiver wants them. What a peer can make this side hold
+ * is bounded. All calls and handlers are on the loop's thread, but for channel_send_aside.
  */
 #ifndef TCP_CHANNEL_H
 #define TCP_CHANNEL_H
 
+#include <openssl/ssl.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <tarry/event.h>
+
 #include "protocol/wire/wire.h"
-#include "runtime/tcp/net/link.h"
 
 typedef struct channel channel;
 
-enum {
-    CHANNEL_SHARED_BYTES = 64 << 10,
-    CHANNEL_PREFIX_BYTES = 64, /* head and fixed part of a large frame */
-};
+enum { CHANNEL_PREFIX_BYTES = 64 }; /* head and fixed part of a large frame */
 
 typedef enum channel_verdict {
     CHANNEL_TAKE, /* the bytes go to *place; to nowhere if that is NULL */
@@ -46,24 +49,51 @@ typedef struct channel_handlers {
     /* They are all at the place that was given, which is not written to any more. False: as above.
      */
     bool (*complete)(void *user, const wire_head *head, const uint8_t *fixed);
+    /* A REPORT that came with others in a BATCH, of a lane alone: over a link of its own a BATCH is
+     * a frame. False: as above. */
+    bool (*report)(void *user, tarry_message *message);
     void (*drained)(void *user); /* everything that was sent has been given to the kernel */
     /* Nothing is read or sent any more, no other handler is called; still to be closed by
      * channel_close. Only ever called from the loop, not from within a call of this module. */
     void (*ended)(void *user, channel_end how);
 } channel_handlers;
 
-typedef struct channel_settings {
-    size_t most_waiting;  /* bytes of small frames that wait to go out */
-    uint32_t most_length; /* longest body that is taken, of any kind, at first; the kinds' own
-                             limits hold as well */
-    uint8_t *shared; /* CHANNEL_SHARED_BYTES to read into; borrowed. One is enough for all channels
-                        of a loop: nothing is left in it when a handler of the loop returns */
-} channel_settings;
+typedef struct channel_load {
+    const void *bytes; /* borrowed until `released` */
+    size_t size;
+    uint32_t tag;                              /* the caller's, for channel_drop */
+    void (*released)(void *user, void *owner); /* not read any more: sent, dropped, or the channel
+                                                  is closed; `user` is that of the handlers */
+    void *owner;
+} channel_load;
 
-/* Takes over what link_open takes over. Errors: NO_MEMORY, SYSTEM; fd and ssl are closed then. */
-int channel_open(uv_loop_t *loop, int fd, SSL *ssl, bool connecting,
-                 const channel_settings *settings, const channel_handlers *handlers,
-                 const tarry_allocator *allocator, channel **out);
+/* What a kind of channel does: each as the function of its name below. */
+typedef struct channel_methods {
+    void (*close)(channel *self);
+    void (*close_gently)(channel *self, uint64_t most_ns);
+    bool (*send)(channel *self, const uint8_t *frame, size_t size);
+    size_t (*send_aside)(channel *self, const uint8_t *frame, size_t size);
+    bool (*send_load)(channel *self, const uint8_t *prefix, size_t size, const channel_load *load);
+    bool (*drop)(channel *self, uint32_t tag);
+    bool (*detach)(channel *self, uint32_t tag);
+    void (*divert)(channel *self, wire_kind kind);
+    size_t (*loads)(const channel *self);
+    void (*allow)(channel *self, uint32_t most_length);
+    void (*resume)(channel *self);
+    uint64_t (*received)(const channel *self);
+    uint64_t (*sent)(const channel *self);
+    const char *(*failure)(const channel *self);
+    const char *(*peer)(const channel *self);
+    SSL *(*ssl)(const channel *self);
+    X509 *(*certificate)(const channel *self);
+    bool (*is_unix)(const channel *self);
+} channel_methods;
+
+/* What each kind begins with. */
+struct channel {
+    const channel_methods *methods;
+};
+
 /* Ends it at once; every large frame that waits is released from within, and no handler is called
  * any more. May be called from within a handler. Its memory is freed in the loop, which has to go
  * on running for that. NULL is allowed. */
@@ -85,15 +115,6 @@ bool channel_send(channel *self, const uint8_t *frame, size_t size);
  * the call that closes it, which waits meanwhile; with TLS always 0.
  */
 size_t channel_send_aside(channel *self, const uint8_t *frame, size_t size);
-
-typedef struct channel_load {
-    const void *bytes; /* borrowed until `released` */
-    size_t size;
-    uint32_t tag;                              /* the caller's, for channel_drop */
-    void (*released)(void *user, void *owner); /* not read any more: sent, dropped, or the channel
-                                                  is closed; `user` is that of the handlers */
-    void *owner;
-} channel_load;
 
 /* A frame whose head and fixed part (`size` bytes, at most 64, copied) stand before the load's
  * bytes. Loads go out in their order. False as above; the load is not taken then. */
@@ -118,7 +139,11 @@ uint64_t channel_received(const channel *self); /* bytes, as counted by frames *
 uint64_t channel_sent(const channel *self);
 const char *channel_failure(const channel *self);
 const char *channel_peer(const channel *self);
+/* Of a link with TLS; else NULL. */
 SSL *channel_ssl(const channel *self);
+/* The peer's, borrowed, once it is verified or, of a lane, as the other end of the trunk says;
+ * NULL: it has none. */
+X509 *channel_certificate(const channel *self);
 bool channel_is_unix(const channel *self);
 
 #endif

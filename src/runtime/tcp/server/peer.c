@@ -351,8 +351,8 @@ int peer_open(peers *all, int fd, bool member)
         .ended = on_ended,
     };
     newcomers_add(all, self);
-    int error = channel_open(all->loop, fd, ssl, false, &settings, &handlers, &all->allocator,
-                             &self->channel);
+    int error = link_channel_open(all->loop, fd, ssl, false, &settings, &handlers, &all->allocator,
+                                  &self->channel);
     if (error != TARRY_OK) {
         newcomers_remove(all, self);
         memory_release(&all->allocator, self);
@@ -405,7 +405,7 @@ bool peer_is_revoked(const peer *self)
     if (self->trusted || self->state == PEER_OVER)
         return false;
     /* While it is not there yet, it is the handshake that will look at the list. */
-    X509 *certificate = SSL_get0_peer_certificate(channel_ssl(self->channel));
+    X509 *certificate = channel_certificate(self->channel);
     return certificate != NULL && credential_is_revoked(self->all->credential, certificate);
 }
 

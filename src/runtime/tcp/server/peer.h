@@ -11,7 +11,7 @@
 #include "protocol/wire/wire.h"
 #include "runtime/sum/stripes.h"
 #include "runtime/tcp/net/bucket.h"
-#include "runtime/tcp/net/channel.h"
+#include "runtime/tcp/net/link_channel.h"
 #include "runtime/tcp/net/outgoing.h"
 #include "runtime/tcp/net/shm.h"
 #include "runtime/tcp/server/newcomers.h"

@@ -69,9 +69,8 @@ static wire_reason admit_worker(tarry_tcp_server *server, peer *who, const wire_
 /* Whether other workers can talk to it, where they have to. */
 static bool can_meet(const tarry_tcp_server *server, const peer *who)
 {
-    const SSL *ssl = channel_ssl(who->channel);
-    return server->meetings == NULL || ssl == NULL ||
-           identity_is_for_both(SSL_get0_peer_certificate(ssl));
+    X509 *certificate = channel_certificate(who->channel);
+    return server->meetings == NULL || certificate == NULL || identity_is_for_both(certificate);
 }
 
 static wire_reason admit_viewer(const tarry_tcp_server *server, const peer *who)
@@ -156,6 +155,8 @@ bool tcp_server_admit(void *user, peer *who, const wire_hello *hello)
         reason = WIRE_REFUSED_CLOSING;
     else if (hello->role == WIRE_ROLE_VIEWER)
         reason = admit_viewer(server, who);
+    else if (hello->role != WIRE_ROLE_WORKER)
+        reason = WIRE_REFUSED_IDENTITY;
     else if (hello->ranking != COEFFICIENTS_VERSION)
         reason = WIRE_REFUSED_RANKING;
     else if (!can_meet(server, who))

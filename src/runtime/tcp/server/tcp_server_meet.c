@@ -92,9 +92,10 @@ void tcp_server_meet(tarry_tcp_server *server, peer *who, const wire_ready *read
 {
     if (server->meetings == NULL)
         return;
-    const SSL *ssl = channel_ssl(who->channel);
-    set(&server->meetings[who->worker], ready->address, ready->size,
-        ssl != NULL ? SSL_get1_peer_certificate(ssl) : NULL);
+    X509 *certificate = channel_certificate(who->channel);
+    if (certificate != NULL)
+        X509_up_ref(certificate);
+    set(&server->meetings[who->worker], ready->address, ready->size, certificate);
     for (uint32_t about = 0; about <= workers_of(server); about++) {
         const tcp_meeting *meeting = &server->meetings[about];
         bool here = about == workers_of(server) || is_there(tcp_server_peer(server, about));

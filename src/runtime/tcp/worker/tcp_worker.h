@@ -33,7 +33,7 @@
 #include "runtime/tcp/net/address.h"
 #include "runtime/tcp/net/assembly.h"
 #include "runtime/tcp/net/backoff.h"
-#include "runtime/tcp/net/channel.h"
+#include "runtime/tcp/net/link_channel.h"
 #include "runtime/tcp/net/parents.h"
 #include "runtime/tcp/net/share.h"
 #include "runtime/tcp/trust/credential.h"

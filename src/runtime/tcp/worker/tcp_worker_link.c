@@ -484,8 +484,8 @@ static bool open_connection(tarry_tcp_worker *worker, const address *to)
         .complete = on_complete,
         .ended = on_ended,
     };
-    int error = channel_open(&worker->loop.uv, fd, ssl, true, &settings, &handlers,
-                             &worker->allocator, &link->channel);
+    int error = link_channel_open(&worker->loop.uv, fd, ssl, true, &settings, &handlers,
+                                  &worker->allocator, &link->channel);
     if (error != TARRY_OK) {
         snprintf(link->failure, sizeof(link->failure), "%s", tarry_error_text(error));
         return false;
