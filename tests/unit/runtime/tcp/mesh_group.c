@@ -15,7 +15,7 @@
 #define PATIENCE_NS UINT64_C(60000000000)
 #define SILENCE_NS (10 * PATIENCE_NS) /* no sum ends because the machine is busy */
 
-static mesh *make(const mesh_group *group, uint32_t place, uint64_t silence_ns)
+static mesh *make(mesh_group *group, uint32_t place, uint64_t silence_ns)
 {
     mesh *made;
     tarry_diagnostic why = {""};
@@ -26,6 +26,7 @@ static mesh *make(const mesh_group *group, uint32_t place, uint64_t silence_ns)
     };
     if (mesh_create(&settings, &made, &why) != TARRY_OK)
         fail_msg("%s", why.text);
+    group->workers[place] = 10 * place;
     return made;
 }
 
@@ -61,7 +62,7 @@ void mesh_group_form(mesh_group *group)
             continue;
         tarry_engine *engine = mesh_engine(group->members[i]);
         tarry_engine_member *its = &member[formed.count];
-        its->worker = 10 * i;
+        its->worker = group->workers[i];
         engine->methods->address(engine, address[i], &its->address_size);
         its->address = address[i];
         formed.count++;

@@ -46,7 +46,7 @@ static void every_member_gets_the_same_sum(void **state)
 {
     (void)state;
     static const size_t dimensions[] = {1, 20, 333, LONG, LONGER / 2 + 1};
-    static const uint32_t counts[] = {4, 5, 6, 7, 9, 12};
+    static const uint32_t counts[] = {4, 5, 6, 7, 9};
     uint64_t seed = test_seed(__func__, 13);
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
         for (uint32_t rows = 2; rows <= counts[i] / 2; rows++)
@@ -55,11 +55,12 @@ static void every_member_gets_the_same_sum(void **state)
         sum_in(count, tree, dimensions, 5, seed + 1000 + count);
 }
 
-static void sixteen_members_get_it_over_many_stripes(void **state)
+static void twelve_and_sixteen_members_get_it_too(void **state)
 {
     (void)state;
-    static const size_t dimensions[] = {LONGER, 2 * LONGER};
+    static const size_t dimensions[] = {20, 2 * LONGER};
     uint64_t seed = test_seed(__func__, 13);
+    sum_in(12, grid(3), dimensions, 2, seed + 30);
     sum_in(MESH_GROUP_MOST, grid(4), dimensions, 2, seed);
     sum_in(MESH_GROUP_MOST, grid(5), dimensions, 2, seed + 10);
     sum_in(MESH_GROUP_MOST, tree, dimensions, 2, seed + 20);
@@ -202,6 +203,7 @@ static void end_in_the_middle(tarry_shape shape, uint32_t count, uint32_t dies, 
     free(sum[dies]);
     for (uint32_t i = dies; i + 1 < count; i++) {
         group.members[i] = group.members[i + 1];
+        group.workers[i] = group.workers[i + 1];
         sum[i] = sum[i + 1];
     }
     group.count--;
@@ -214,7 +216,8 @@ static void end_in_the_middle(tarry_shape shape, uint32_t count, uint32_t dies, 
     for (uint32_t i = 0; i < group.count; i++) {
         progress = mesh_group_wait(&group, i);
         if (progress.state != TARRY_ENGINE_DONE)
-            fail_msg("member %u: state %d: %s", i, progress.state, progress.why);
+            fail_msg("trial %u of %u members: member %u: state %d: %s", (unsigned)trial, count, i,
+                     progress.state, progress.why);
     }
     for (uint32_t i = 1; i < group.count; i++)
         assert_memory_equal(sum[i], sum[0], LONGER * sizeof(float));
@@ -231,7 +234,7 @@ static void one_ends_in_the_middle_of_a_sum(void **state)
 {
     (void)state;
     uint64_t seed = test_seed(__func__, 13);
-    for (uint64_t trial = 0; trial < 5; trial++) {
+    for (uint64_t trial = 0; trial < 3; trial++) {
         end_in_the_middle(grid(2), 6, (uint32_t)trial, trial, seed + 10 * trial);
         end_in_the_middle(grid(3), 7, (uint32_t)(6 - trial), trial, seed + 10 * trial + 3);
         end_in_the_middle(tree, 7, (uint32_t)trial, trial, seed + 10 * trial + 6);
@@ -422,7 +425,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_member_gets_the_same_sum),
-        cmocka_unit_test(sixteen_members_get_it_over_many_stripes),
+        cmocka_unit_test(twelve_and_sixteen_members_get_it_too),
         cmocka_unit_test(no_more_is_sent_than_needed),
         cmocka_unit_test(shapes_follow_each_other),
         cmocka_unit_test(shapes_that_members_can_not_have_are_refused),
