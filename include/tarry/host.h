@@ -2,21 +2,30 @@
 /*
  * All of a runtime of your own but its transport: the server's side as a tarry_runtime, and a
  * worker that computes and talks. The transport carries frames (codec.h) with the numbers behind
- * them between both, in order, or is lost. examples/pipes.c is a whole runtime. Sums are the
- * server's (TARRY_SUM_SERVER): others are refused.
+ * them between both, in order, or is lost. examples/pipes.c is a whole runtime.
+ *
+ * With TARRY_SUM_EVERYWHERE no numbers travel with frames. Each worker has a replica (replica.h)
+ * and an engine (engine.h), and the transport also carries what workers pass each other: sums that
+ * one of them missed, and states. libtarry-mpi (mpi.h) is such a runtime.
  */
 #ifndef TARRY_HOST_H
 #define TARRY_HOST_H
 
 #include <tarry/codec.h>
 #include <tarry/compute.h>
+#include <tarry/engine.h>
+#include <tarry/replica.h>
 #include <tarry/runtime.h>
 #include <tarry/straggler.h>
+#include <tarry/sum_log.h>
 #include <tarry/worker.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* What is passed among workers and the server is no longer than that. */
+#define TARRY_PASS_MOST (65536 + 32) /* bytes */
 
 /* ---- the server ---- */
 
@@ -41,6 +50,14 @@ typedef struct tarry_transport {
     /* The run is over (`finished`) or will be resumed; nothing is called any more. NULL: nobody
      * needs to know. */
     void (*end)(void *user, bool finished);
+    /* TARRY_SUM_EVERYWHERE: takes these bytes to the worker (tarry_worker_host_passed), from
+     * TARRY_NO_WORKER; borrowed for the call, which delivers nothing yet. NULL: what workers hold
+     * can't be had here (tarry_runtime_state, tarry_runtime_sum). */
+    void (*pass)(void *user, uint32_t worker, const void *bytes, size_t size);
+    /* The server goes on without the worker, and why. After TARRY_ABSENT_SILENT it counts as lost,
+     * and nothing that it sends is heard before it is there anew (tarry_host_join). NULL: nobody
+     * wants to know. */
+    void (*left_out)(void *user, uint32_t worker, tarry_absence why);
 } tarry_transport;
 
 typedef struct tarry_host_settings {
@@ -51,6 +68,7 @@ typedef struct tarry_host_settings {
     const uint8_t *checkpoint; /* of tarry_runtime_checkpoint, to go on from; for the call; NULL:
                                   rounds count from 0 */
     size_t checkpoint_size;
+    tarry_sum_log log; /* TARRY_SUM_EVERYWHERE */
     tarry_transport transport;
 } tarry_host_settings;
 
@@ -77,6 +95,11 @@ TARRY_API void tarry_host_lose(tarry_runtime *runtime, uint32_t worker);
 TARRY_API int tarry_host_deliver(tarry_runtime *runtime, uint32_t worker, const void *frame,
                                  size_t size, const float *numbers, size_t count);
 
+/* From within `receive`: the worker passed these bytes to TARRY_NO_WORKER; copied. Errors: FORMAT
+ * (any bytes may come in), STATE (the server makes the sum). */
+TARRY_API int tarry_host_passed(tarry_runtime *runtime, uint32_t worker, const void *bytes,
+                                size_t size);
+
 /* ---- a worker ---- */
 
 typedef struct tarry_worker_host tarry_worker_host;
@@ -96,6 +119,18 @@ typedef struct tarry_worker_host_settings {
     /* The worker can't go on in this round, since its machine failed or a frame was none: the
      * server should lose it. NULL: nobody hears. */
     void (*give_up)(void *user);
+    /*
+     * TARRY_SUM_EVERYWHERE, else not looked at: what the worker steps, called by its threads; the
+     * sum that it has stepped on last (step 0: it has the first state); its engine, borrowed, to
+     * outlive the worker; and how it passes other workers something, TARRY_NO_WORKER being the
+     * server: the bytes are borrowed for the call, which does not wait and delivers nothing yet.
+     */
+    tarry_replica replica;
+    tarry_sum_id last;
+    tarry_engine *engine;
+    void (*pass)(void *user, uint32_t to, const void *bytes, size_t size);
+    /* The replica gave this error, and the worker can't go on at all. NULL: nobody hears. */
+    void (*broken)(void *user, int error);
 } tarry_worker_host_settings;
 
 /* tarry_server_settings_init, everything else 0. */
@@ -127,6 +162,23 @@ TARRY_API int tarry_worker_host_take(tarry_worker_host *worker, uint64_t wait_ns
                                      const tarry_task **task);
 /* As tarry_local_dismiss. Any thread. */
 TARRY_API void tarry_worker_host_dismiss(tarry_worker_host *worker);
+
+/* ---- a worker with TARRY_SUM_EVERYWHERE; any thread, unless something else is said ---- */
+
+/* Another worker's engine is reached by these bytes, that its `address` gave, from now on; size 0:
+ * by none. Errors: NO_MEMORY, ARGUMENT (no other worker of the plan, or too many bytes). */
+TARRY_API int tarry_worker_host_meet(tarry_worker_host *worker, uint32_t other,
+                                     const uint8_t *address, size_t size);
+/* `from` passed these bytes; copied. One thread at a time. Errors: FORMAT (any bytes may come in).
+ */
+TARRY_API int tarry_worker_host_passed(tarry_worker_host *worker, uint32_t from, const void *bytes,
+                                       size_t size);
+/* `other` is gone, or counts as gone: nothing is expected of it any more. It may be back later. */
+TARRY_API void tarry_worker_host_part(tarry_worker_host *worker, uint32_t other);
+/* The server counts this worker as lost: what it said and is not read yet is dropped, and what the
+ * worker gets from others ends; a sum in progress goes on. It is to be called before anything of
+ * the server's next word is delivered; in the thread that delivers. */
+TARRY_API void tarry_worker_host_cut(tarry_worker_host *worker);
 
 #ifdef __cplusplus
 }

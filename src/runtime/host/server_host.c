@@ -10,6 +10,7 @@
 #include "base/sized.h"
 #include "runtime/clock.h"
 #include "runtime/host/runtime.h"
+#include "runtime/worker/pass_exchange.h"
 
 typedef struct server_host {
     tarry_runtime base;
@@ -20,6 +21,7 @@ typedef struct server_host {
     bool *broken;      /* per worker: nothing can be sent to it; the host is to hear of it */
     bool any_broken;
     _Atomic bool interrupted;
+    exchange *others; /* where everyone gets the sum and the transport passes on; else NULL */
 } server_host;
 
 static server_host *own_of(tarry_runtime *runtime)
@@ -40,7 +42,7 @@ static int send_message(void *user, uint32_t worker, const tarry_message *messag
                         size_t size)
 {
     server_host *own = user;
-    bool round = message->type == TARRY_MESSAGE_ROUND;
+    bool round = message->type == TARRY_MESSAGE_ROUND && own->sent != NULL;
     if (!own->base.host->members[worker].joined || own->broken[worker])
         return TARRY_OK;
     if (own->transport.send(own->transport.user, worker, frame, size, round ? own->sent : NULL,
@@ -60,6 +62,22 @@ static void lose_broken(server_host *own)
     }
 }
 
+/* By the exchange. */
+static void pass(void *user, uint32_t worker, const void *bytes, size_t size)
+{
+    const server_host *own = user;
+    own->transport.pass(own->transport.user, worker, bytes, size);
+}
+
+static void leave_out(void *user, const tarry_effect *effect)
+{
+    const server_host *own = user;
+    if (own->others != NULL && effect->reason == TARRY_ABSENT_SILENT)
+        pass_exchange_lose(own->others, effect->worker);
+    if (own->transport.left_out != NULL)
+        own->transport.left_out(own->transport.user, effect->worker, effect->reason);
+}
+
 /* ---- what comes in ---- */
 
 void tarry_host_join(tarry_runtime *runtime, uint32_t worker)
@@ -73,8 +91,18 @@ void tarry_host_join(tarry_runtime *runtime, uint32_t worker)
 void tarry_host_lose(tarry_runtime *runtime, uint32_t worker)
 {
     assert(worker < runtime->host->plan->workers);
-    own_of(runtime)->broken[worker] = true;
+    server_host *own = own_of(runtime);
+    own->broken[worker] = true;
+    if (own->others != NULL)
+        pass_exchange_lose(own->others, worker);
     host_lose(runtime->host, worker);
+}
+
+int tarry_host_passed(tarry_runtime *runtime, uint32_t worker, const void *bytes, size_t size)
+{
+    const server_host *own = own_of(runtime);
+    return own->others != NULL ? pass_exchange_take(own->others, worker, bytes, size)
+                               : TARRY_ERROR_STATE;
 }
 
 int tarry_host_deliver(tarry_runtime *runtime, uint32_t worker, const void *frame, size_t size,
@@ -121,12 +149,20 @@ static int run_round(tarry_runtime *runtime, const float *parameters, float *sum
     return host_finish(core, result, diagnostic);
 }
 
+/* Who has not stepped on the last sum yet is not there. */
+static uint32_t count_there(const host *core)
+{
+    return core->settings.server.sum == TARRY_SUM_EVERYWHERE
+               ? tarry_server_count_ready(core->machine)
+               : core->present;
+}
+
 static int wait_for_workers(tarry_runtime *runtime, uint32_t workers, uint64_t wait_ns,
                             tarry_diagnostic *diagnostic)
 {
     server_host *own = own_of(runtime);
     uint64_t until = clock_from_now(wait_ns);
-    while (runtime->host->present < workers) {
+    while (count_there(runtime->host) < workers) {
         if (take_interrupt(own))
             return diagnose(diagnostic, TARRY_ERROR_INTERRUPTED,
                             "interrupted while waiting for %u workers", workers);
@@ -152,6 +188,44 @@ static int replan(tarry_runtime *runtime, const tarry_plan *next, tarry_diagnost
     return error;
 }
 
+/* Waits for what the exchange has begun, as the transport's one thread. */
+static void finish(server_host *own, uint64_t until_ns)
+{
+    exchange_progress progress;
+    own->others->methods->wait(own->others, 0, &progress);
+    while (progress.state == EXCHANGE_RUNNING && clock_now_ns() < until_ns) {
+        run_once(own, until_ns);
+        own->others->methods->wait(own->others, 0, &progress);
+    }
+}
+
+static bool is_there(const server_host *own, uint32_t worker)
+{
+    return own->others != NULL && own->base.host->members[worker].joined && !own->broken[worker];
+}
+
+static int get_state(tarry_runtime *runtime, uint32_t worker, uint64_t until_ns,
+                     tarry_sum_id *after, uint8_t **bytes, uint64_t *size)
+{
+    server_host *own = own_of(runtime);
+    if (!is_there(own, worker))
+        return TARRY_ERROR_STATE;
+    own->others->methods->load(own->others, worker, after);
+    finish(own, until_ns);
+    return exchange_take_state(own->others, &runtime->host->allocator, after, bytes, size);
+}
+
+static int get_sum(tarry_runtime *runtime, uint32_t worker, uint64_t until_ns,
+                   const tarry_sum_id *sum, float *into)
+{
+    server_host *own = own_of(runtime);
+    if (!is_there(own, worker))
+        return TARRY_ERROR_STATE;
+    own->others->methods->fetch(own->others, worker, sum, into, runtime->host->cut.dimension);
+    finish(own, until_ns);
+    return exchange_take_sum(own->others, sum, into, runtime->host->cut.dimension);
+}
+
 static void interrupt(tarry_runtime *runtime)
 {
     server_host *own = own_of(runtime);
@@ -166,6 +240,7 @@ static void release(tarry_runtime *runtime, bool finished)
     if (runtime->host != NULL && own->transport.end != NULL)
         own->transport.end(own->transport.user, finished);
     host_free(runtime->host);
+    pass_exchange_free(own->others);
     memory_release(&allocator, own->broken);
     memory_release(&allocator, own);
 }
@@ -174,6 +249,8 @@ static const runtime_methods methods = {
     .wait = wait_for_workers,
     .round = run_round,
     .replan = replan,
+    .state = get_state,
+    .sum = get_sum,
     .interrupt = interrupt,
     .free = release,
 };
@@ -186,14 +263,24 @@ static int check_settings(const tarry_host_settings *settings, tarry_diagnostic 
     int error = sized_check(settings->size, sizeof(*settings), "server host", diagnostic);
     if (error != TARRY_OK)
         return error;
-    if (settings->server.sum != TARRY_SUM_SERVER)
-        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
-                        "server host: its workers have no way to make the sum");
     if (settings->parameters == 0 || settings->dimension == 0 || to->send == NULL ||
         to->receive == NULL || to->wake == NULL)
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
                         "server host: parameters, dimension and a transport must be set");
     return TARRY_OK;
+}
+
+static int make_exchange(server_host *own, const tarry_plan *plan,
+                         const tarry_host_settings *settings)
+{
+    const pass_exchange_settings wanted = {
+        .parties = tarry_plan_workers(plan),
+        .pass = pass,
+        .user = own,
+    };
+    if (settings->server.sum != TARRY_SUM_EVERYWHERE || settings->transport.pass == NULL)
+        return TARRY_OK;
+    return pass_exchange_create(&wanted, &own->allocator, &own->others);
 }
 
 int tarry_host_create(const tarry_plan *plan, const tarry_host_settings *settings,
@@ -217,11 +304,13 @@ int tarry_host_create(const tarry_plan *plan, const tarry_host_settings *setting
         .server = settings->server,
         .checkpoint = settings->checkpoint,
         .checkpoint_size = settings->checkpoint_size,
-        .transport = {.user = made, .send = send_message},
+        .log = settings->log,
+        .transport = {.user = made, .send = send_message, .left_out = leave_out},
     };
     wanted.server.dimension = settings->dimension;
-    error = made->broken == NULL
-                ? diagnose_no_memory(diagnostic, "server host")
+    error = made->broken == NULL ? TARRY_ERROR_NO_MEMORY : make_exchange(made, plan, settings);
+    error = error != TARRY_OK
+                ? diagnose(diagnostic, error, "server host: %s", tarry_error_text(error))
                 : host_create(plan, &wanted, allocator, &made->base.host, diagnostic);
     if (error != TARRY_OK) {
         release(&made->base, true);

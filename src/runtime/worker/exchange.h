@@ -80,5 +80,9 @@ int exchange_copy_state(exchange *self, uint32_t from, uint64_t until_ns,
 /* As fetch, of a sum whose digest is checked. Errors: the same, and `into` may hold anything. */
 int exchange_copy_sum(exchange *self, uint32_t from, uint64_t until_ns, const tarry_sum_id *sum,
                       float *into, size_t dimension);
+/* The same of what was begun by `load` or `fetch` and waited for by the caller. */
+int exchange_take_state(exchange *self, const tarry_allocator *allocator, tarry_sum_id *after,
+                        uint8_t **bytes, uint64_t *size);
+int exchange_take_sum(exchange *self, const tarry_sum_id *sum, const float *into, size_t dimension);
 
 #endif

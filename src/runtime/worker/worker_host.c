@@ -11,6 +11,7 @@
 #include "plan/plan.h"
 #include "runtime/clock.h"
 #include "runtime/worker/executor.h"
+#include "runtime/worker/pass_exchange.h"
 #include "straggler/straggler.h"
 
 enum { DEFAULT_STRIPE = 65536 };
@@ -25,7 +26,18 @@ struct tarry_worker_host {
     pthread_mutex_t sending; /* one frame at a time; also over what the talking thread changes */
     pthread_cond_t changed;
     bool has_sending, has_changed, has_snapshots;
+    /* TARRY_SUM_EVERYWHERE; else NULL. */
+    uint32_t workers;
+    exchange *others;
+    collective *collective;
 };
+
+_Static_assert((int)PASS_MOST_BYTES == TARRY_PASS_MOST, "what is passed has one limit");
+
+static bool is_everywhere(const tarry_worker_host *own)
+{
+    return own->settings.server.sum == TARRY_SUM_EVERYWHERE;
+}
 
 void tarry_worker_host_settings_init_sized(tarry_worker_host_settings *settings, size_t size)
 {
@@ -81,6 +93,50 @@ static void changed(void *user)
     pthread_mutex_unlock(&own->sending);
 }
 
+static void broken(void *user, int error)
+{
+    const tarry_worker_host *own = user;
+    if (own->settings.broken != NULL)
+        own->settings.broken(own->settings.user, error);
+}
+
+/* ---- among workers ---- */
+
+/* The exchange counts the server as the party behind the workers. */
+static void pass(void *user, uint32_t to, const void *bytes, size_t size)
+{
+    const tarry_worker_host *own = user;
+    own->settings.pass(own->settings.user, to == own->workers ? TARRY_NO_WORKER : to, bytes,
+                       size);
+}
+
+static int make_collective(tarry_worker_host *own)
+{
+    const tarry_worker_host_settings *settings = &own->settings;
+    const pass_exchange_settings exchanging = {
+        .parties = own->workers + 1,
+        .pass = pass,
+        .user = own,
+    };
+    int error = pass_exchange_create(&exchanging, &own->allocator, &own->others);
+    if (error != TARRY_OK)
+        return error;
+    const collective_settings wanted = {
+        .worker = settings->worker,
+        .workers = own->workers,
+        .parts = own->plan->parts,
+        .dimension = settings->dimension,
+        .replica = settings->replica,
+        .last = settings->last,
+        .engine = settings->engine,
+        .exchange = own->others,
+        .snapshots = &own->snapshots,
+        .ended = executor_ended,
+        .user = &own->executor,
+    };
+    return collective_create(&wanted, &own->allocator, &own->collective);
+}
+
 /* ---- creation and the end ---- */
 
 static int make_slate(const tarry_worker_host *own, const tarry_plan *plan, worker_slate **made)
@@ -92,6 +148,8 @@ static int make_slate(const tarry_worker_host *own, const tarry_plan *plan, work
         .ahead = server->ahead,
         .keeps_stale = server->fill == TARRY_FILL_STALE,
         .conditioning_limit = server->conditioning_limit,
+        .sum = server->sum,
+        .last = own->settings.last,
     };
     return worker_slate_create(plan, own->settings.worker, &wanted, &own->allocator, made);
 }
@@ -108,11 +166,13 @@ static int make_executor(tarry_worker_host *own)
         .compute = settings->compute,
         .user = settings->user,
         .snapshots = &own->snapshots,
+        .collective = own->collective,
         .uplink = {.post = post,
                    .post_part = post_part,
                    .claim = claim,
                    .give_up = give_up,
                    .changed = changed,
+                   .broken = broken,
                    .user = own},
     };
     worker_slate *first;
@@ -135,8 +195,12 @@ static int make(tarry_worker_host *own)
     own->has_changed = pthread_cond_init(&own->changed, NULL) == 0;
     if (!own->has_sending || !own->has_changed)
         return TARRY_ERROR_SYSTEM;
-    int error = snapshots_init(&own->snapshots, own->settings.parameters, 1, &own->allocator);
+    bool bare = is_everywhere(own) && own->settings.replica.parameters == NULL;
+    int error =
+        snapshots_init(&own->snapshots, bare ? 1 : own->settings.parameters, 1, &own->allocator);
     own->has_snapshots = error == TARRY_OK;
+    if (error == TARRY_OK && is_everywhere(own))
+        error = make_collective(own);
     return error == TARRY_OK ? make_executor(own) : error;
 }
 
@@ -146,9 +210,11 @@ static int check_settings(const tarry_plan *plan, const tarry_worker_host_settin
     int error = sized_check(settings->size, sizeof(*settings), "worker host", diagnostic);
     if (error != TARRY_OK)
         return error;
-    if (settings->server.sum != TARRY_SUM_SERVER)
+    if (settings->server.sum == TARRY_SUM_EVERYWHERE &&
+        (settings->replica.step == NULL || settings->engine == NULL || settings->pass == NULL))
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
-                        "worker host: it has no way to other workers to make the sum");
+                        "worker host: where everyone gets the sum, it needs a replica, an engine "
+                        "and a way to other workers");
     if (settings->parameters == 0 || settings->dimension == 0 || settings->send == NULL ||
         settings->worker >= plan->workers)
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
@@ -174,6 +240,7 @@ int tarry_worker_host_create(const tarry_plan *plan, const tarry_worker_host_set
     made->allocator = memory_allocator(allocator);
     made->settings = *settings;
     made->plan = plan;
+    made->workers = plan->workers;
     made->cut = layout_make(settings->dimension, plan_least_parts(plan),
                             stripe > 0 ? stripe : DEFAULT_STRIPE);
     error = make(made);
@@ -194,6 +261,8 @@ void tarry_worker_host_free(tarry_worker_host *worker)
     if (worker->settings.compute == NULL)
         executor_abandon(&worker->executor);
     executor_destroy(&worker->executor, &allocator);
+    collective_free(worker->collective);
+    pass_exchange_free(worker->others);
     if (worker->has_snapshots)
         snapshots_destroy(&worker->snapshots);
     if (worker->has_changed)
@@ -212,7 +281,7 @@ int tarry_worker_host_deliver(tarry_worker_host *worker, const void *frame, size
     uint64_t round;
     if (codec_peek(frame, size, &type, &round) != TARRY_OK)
         return TARRY_ERROR_FORMAT;
-    bool begins = type == TARRY_MESSAGE_ROUND;
+    bool begins = type == TARRY_MESSAGE_ROUND && !is_everywhere(worker);
     if (count != (begins ? worker->settings.parameters : 0))
         return TARRY_ERROR_FORMAT;
     int error = begins ? snapshots_publish(&worker->snapshots, round, numbers) : TARRY_OK;
@@ -251,4 +320,35 @@ int tarry_worker_host_take(tarry_worker_host *worker, uint64_t wait_ns, const ta
 void tarry_worker_host_dismiss(tarry_worker_host *worker)
 {
     executor_close(&worker->executor);
+}
+
+/* ---- what comes from other workers ---- */
+
+int tarry_worker_host_meet(tarry_worker_host *worker, uint32_t other, const uint8_t *address,
+                           size_t size)
+{
+    if (worker->collective == NULL || other >= worker->workers ||
+        other == worker->settings.worker || size > TARRY_ENGINE_ADDRESS_MOST)
+        return TARRY_ERROR_ARGUMENT;
+    return collective_meet(worker->collective, other, address, size);
+}
+
+int tarry_worker_host_passed(tarry_worker_host *worker, uint32_t from, const void *bytes,
+                             size_t size)
+{
+    uint32_t party = from == TARRY_NO_WORKER ? worker->workers : from;
+    return worker->others != NULL ? pass_exchange_take(worker->others, party, bytes, size)
+                                  : TARRY_ERROR_FORMAT;
+}
+
+void tarry_worker_host_part(tarry_worker_host *worker, uint32_t other)
+{
+    if (worker->others != NULL && other < worker->workers)
+        pass_exchange_lose(worker->others, other);
+}
+
+void tarry_worker_host_cut(tarry_worker_host *worker)
+{
+    if (worker->collective != NULL && worker->executor.talking)
+        executor_cut(&worker->executor);
 }
