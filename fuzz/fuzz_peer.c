@@ -16,6 +16,7 @@
 #include "fuzz_machine.h"
 #include "fuzz_plans.h"
 #include "protocol/wire/codec.h"
+#include "protocol/wire/wire_trunk.h"
 #include "runtime/tcp/net/link_channel.h"
 #include "runtime/tcp/server/tcp_server.h"
 
@@ -364,6 +365,17 @@ static size_t draw_hello(const run *its, input *in, uint8_t *frame)
     return wire_hello_encode(&hello, frame);
 }
 
+/* Several that follow each other; now and then with lanes, which nobody has here. */
+static size_t draw_batch(const tarry_message *first, uint8_t how, uint8_t *frame)
+{
+    wire_batch batch = {
+        .round = first->round, .term = first->term, .lanes = how >= 0xf0, .count = how / 16 % 8};
+    tarry_message report = *first;
+    for (uint32_t i = 0; i < batch.count; i++, report.slot++, report.sequence++)
+        wire_batch_put(&batch, frame, i, 0, &report);
+    return wire_batch_encode(&batch, frame);
+}
+
 static size_t draw_message(input *in, uint8_t kind, visitor *who, uint8_t *frame)
 {
     uint8_t places = take(in), off = kind >= 0xf0 ? take(in) : 0;
@@ -378,6 +390,8 @@ static size_t draw_message(input *in, uint8_t kind, visitor *who, uint8_t *frame
         .next = places / 8 % (FUZZ_MOST_CHUNKS + 2),
         .failed = kind >= 0xe8,
     };
+    if ((off & 8) != 0)
+        return draw_batch(&message, off, frame);
     size_t size = codec_size(&none, &message);
     wire_message_head(size, 0, frame);
     codec_encode(&none, &message, frame + WIRE_HEAD_BYTES);

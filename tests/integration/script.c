@@ -23,6 +23,7 @@
 #include "coding/transfer.h"
 #include "plan/plan.h"
 #include "plan/plan_code.h"
+#include "protocol/wire/wire_trunk.h"
 #include "runtime/clock.h"
 #include "runtime/tcp/net/address.h"
 
@@ -301,7 +302,46 @@ bool script_message(script *its, const tarry_message *message, const float *numb
            (count == 0 || script_send(its, numbers, count * sizeof(float)));
 }
 
+bool script_batch(script *its, const tarry_message *reports, uint32_t count, bool lanes)
+{
+    wire_batch batch = {
+        .round = reports->round, .term = reports->term, .lanes = lanes, .count = count};
+    uint8_t *frame =
+        malloc(WIRE_HEAD_BYTES + WIRE_BATCH_HEAD_BYTES + count * wire_batch_stride(&batch));
+    assert_non_null(frame);
+    for (uint32_t i = 0; i < count; i++)
+        wire_batch_put(&batch, frame, i, 0, &reports[i]);
+    bool sent = script_send(its, frame, wire_batch_encode(&batch, frame));
+    free(frame);
+    return sent;
+}
+
 /* ---- a worker ---- */
+
+static void send_reports(script *its)
+{
+    if (its->report_count > 0)
+        script_batch(its, its->reports, its->report_count, false);
+    its->report_count = 0;
+}
+
+/* What is said behind reports comes behind them. */
+static void send_message(script *its, const tarry_message *message)
+{
+    if (!its->batches) {
+        script_message(its, message, NULL, 0);
+        return;
+    }
+    bool report = message->type == TARRY_MESSAGE_REPORT;
+    if (!report || its->report_count == 4 || its->reports->term != message->term)
+        send_reports(its);
+    if (!report)
+        script_message(its, message, NULL, 0);
+    else
+        its->reports[its->report_count++] = *message;
+    if (report && message->next >= load_of(its))
+        send_reports(its);
+}
 
 float script_gradient(uint64_t round, uint32_t chunk, size_t number, float parameter)
 {
@@ -353,7 +393,7 @@ static void step(script *its, const tarry_event *event)
     for (size_t i = 0; i < effects->count; i++) {
         const tarry_effect *effect = &effects->items[i];
         if (effect->type == TARRY_EFFECT_SEND) {
-            script_message(its, &effect->message, NULL, 0);
+            send_message(its, &effect->message);
         } else if (effect->type == TARRY_EFFECT_COMPUTE) {
             its->computing = true;
             its->task = *effect;
@@ -364,8 +404,10 @@ static void step(script *its, const tarry_event *event)
             part = *effect;
         }
     }
-    if (encode)
+    if (encode) {
+        send_reports(its);
         send_part(its, &part);
+    }
 }
 
 static bool has_input(const script *its, int wait_ms)

@@ -45,6 +45,9 @@ typedef struct script {
     uint8_t job[64]; /* its first bytes */
 
     script_death death;
+    bool batches; /* its reports come in batches, of as many as stand in `reports` at most */
+    tarry_message reports[4];
+    uint32_t report_count;
     double slowness; /* seconds per chunk, */
     double pause;    /* and between a signal and its part */
     tarry_worker *machine;
@@ -73,6 +76,8 @@ wire_reason script_reason(script *its);
 void script_join(script *its, uint32_t worker);
 /* A message, with numbers behind it. */
 bool script_message(script *its, const tarry_message *message, const float *numbers, size_t count);
+/* Reports of one round, in one frame. */
+bool script_batch(script *its, const tarry_message *reports, uint32_t count, bool lanes);
 /* Reads until a message of the type comes. */
 void script_await_message(script *its, tarry_message_type type, tarry_message *message);
 

@@ -51,6 +51,28 @@ static void sums_rounds(void **state)
     sums_rounds_of(2, false, 3);
 }
 
+/* Reports in batches count as each by itself does. */
+static void takes_reports_in_batches(void **state)
+{
+    (void)state;
+    bench its;
+    crew all;
+    bench_init(&its);
+    bench_begin(&its, 1);
+    crew_hire(&all, &its, WORKERS);
+    for (uint32_t i = 0; i < WORKERS; i += 2)
+        all.workers[i].batches = true;
+    crew_start(&all);
+    for (uint32_t round = 0; round < 20; round++) {
+        assert_int_equal(bench_round(&its, (float)round), TARRY_OK);
+        assert_true(its.result.exact);
+        assert_true_sum(&its, (float)round);
+    }
+    assert_int_equal(its.refused, 0);
+    bench_end(&its);
+    crew_dismiss(&all);
+}
+
 static void sums_in_the_order_of_workers(void **state)
 {
     (void)state;
@@ -332,6 +354,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sums_rounds),
+        cmocka_unit_test(takes_reports_in_batches),
         cmocka_unit_test(sums_in_the_order_of_workers),
         cmocka_unit_test(does_without_the_dead),
         cmocka_unit_test(says_when_it_cannot_go_on),

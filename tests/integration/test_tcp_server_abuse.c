@@ -19,6 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "protocol/wire/wire_trunk.h"
 #include "server_bench.h"
 
 /* A worker that sends what nobody can want is refused; the round goes on with the others. */
@@ -31,6 +32,10 @@ typedef enum nuisance {
     HEARTBEATS,
     READIES,
     SHAREDS,
+    BATCHES,
+    EMPTY_BATCH,
+    TORN_BATCH,
+    LANES,
     NUISANCES
 } nuisance;
 
@@ -47,6 +52,27 @@ static void repeat(script *its, nuisance kind)
         size = wire_shared_encode(&(wire_shared){.kind = WIRE_SHARE_PART}, frame);
     for (uint32_t i = 0; i < 100000 && script_send(its, frame, size); i++) {
     }
+}
+
+/* It counts what it says, not its frames: of these a few are too many. */
+static void annoy_in_batches(script *its, nuisance kind, const tarry_message *report)
+{
+    enum { REPORTS = 1024 };
+    static tarry_message reports[REPORTS];
+    const wire_batch none = {.round = report->round};
+    uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES] = {0};
+    size_t size = wire_batch_encode(&none, frame);
+    for (uint32_t i = 0; i < REPORTS; i++)
+        reports[i] = *report;
+    if (kind == BATCHES)
+        for (uint32_t i = 0; i < 32; i++)
+            script_batch(its, reports, REPORTS, false);
+    else if (kind == LANES)
+        script_batch(its, reports, 2, true);
+    else if (kind == TORN_BATCH)
+        frame[0] += 3 * WIRE_BATCH_REPORT_BYTES / 2, size += 3 * WIRE_BATCH_REPORT_BYTES / 2;
+    if (kind == EMPTY_BATCH || kind == TORN_BATCH)
+        script_send(its, frame, size);
 }
 
 static void annoy(script *its, nuisance kind)
@@ -89,6 +115,12 @@ static void annoy(script *its, nuisance kind)
     case SHAREDS:
         repeat(its, kind);
         break;
+    case BATCHES:
+    case EMPTY_BATCH:
+    case TORN_BATCH:
+    case LANES:
+        annoy_in_batches(its, kind, &report);
+        break;
     case NUISANCES:
         break;
     }
@@ -119,7 +151,7 @@ static void turns_nuisances_away(void **state)
         assert_true(its.result.exact);
         assert_true_sum(&its, 4);
         bench_await_count(&its, &its.refused, 1);
-        if (kind == FLOOD || kind == OLD_ROUND || kind >= HEARTBEATS)
+        if (kind == FLOOD || kind == OLD_ROUND || (kind >= HEARTBEATS && kind <= BATCHES))
             bench_await_told(&its, wire_reason_text(WIRE_REFUSED_FLOOD));
         assert_int_equal(bench_round(&its, 5), TARRY_OK);
         assert_true_sum(&its, 5);

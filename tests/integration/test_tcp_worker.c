@@ -23,6 +23,7 @@
 #include "plan/plan_code.h"
 #include "protocol/wire/codec.h"
 #include "protocol/wire/wire.h"
+#include "protocol/wire/wire_trunk.h"
 #include "runtime/tcp/net/address.h"
 #include "runtime/tcp/net/share.h"
 
@@ -42,7 +43,7 @@ typedef struct stage {
     int result;          /* of the worker's run */
     tarry_diagnostic why;
     wire_head head; /* the frame that was read last */
-    uint8_t body[WIRE_SMALL_BYTES];
+    uint8_t body[WIRE_BATCH_HEAD_BYTES + WIRE_BATCH_MOST * WIRE_BATCH_REPORT_BYTES];
 } stage;
 
 static void pass(sem_t *gate)
@@ -92,14 +93,13 @@ static tarry_plan_settings plan_settings(void)
     return settings;
 }
 
-static void make_plan(stage *its)
+static void make_plan(stage *its, const tarry_plan_settings *settings)
 {
-    const tarry_plan_settings settings = plan_settings();
-    assert_int_equal(tarry_plan_create(&settings, NULL, &its->plan, NULL), TARRY_OK);
+    assert_int_equal(tarry_plan_create(settings, NULL, &its->plan, NULL), TARRY_OK);
     its->welcome = (wire_welcome){
         .version = WIRE_VERSION,
-        .worker = 1,
-        .workers = WORKERS,
+        .worker = settings->workers - 1,
+        .workers = settings->workers,
         .job = {1},
         .parameters = NUMBERS,
         .dimension = NUMBERS,
@@ -113,11 +113,11 @@ static void make_plan(stage *its)
 
 /* A worker whose server this test is, over a Unix socket. parents: more that it may connect to, in
  * the same folder, before and behind it: "first,%s,last". */
-static void begin_among(stage *its, const char *parents)
+static void begin_among(stage *its, const tarry_plan_settings *plan, const char *parents)
 {
     char list[4 * LINE];
     *its = (stage){.fd = -1};
-    make_plan(its);
+    make_plan(its, plan);
     snprintf(its->folder, sizeof(its->folder), "/tmp/tarry-test-XXXXXX");
     assert_non_null(mkdtemp(its->folder));
     snprintf(its->connect, sizeof(its->connect), "unix:%.100s/socket", its->folder);
@@ -142,7 +142,8 @@ static void begin_among(stage *its, const char *parents)
 
 static void begin(stage *its)
 {
-    begin_among(its, "%s");
+    const tarry_plan_settings plan = plan_settings();
+    begin_among(its, &plan, "%s");
 }
 
 static void hang_up(stage *its)
@@ -177,16 +178,21 @@ static void read_all(const stage *its, void *bytes, size_t size)
     }
 }
 
+static void next_frame(stage *its)
+{
+    uint8_t head[WIRE_HEAD_BYTES];
+    read_all(its, head, sizeof(head));
+    assert_int_equal(wire_head_decode(head, &its->head), TARRY_OK);
+    assert_true(its->head.length <= sizeof(its->body));
+    if (its->head.length > 0)
+        read_all(its, its->body, its->head.length);
+}
+
 static void await(stage *its, wire_kind kind)
 {
-    do {
-        uint8_t head[WIRE_HEAD_BYTES];
-        read_all(its, head, sizeof(head));
-        assert_int_equal(wire_head_decode(head, &its->head), TARRY_OK);
-        assert_true(its->head.length <= sizeof(its->body));
-        if (its->head.length > 0)
-            read_all(its, its->body, its->head.length);
-    } while (its->head.kind != kind);
+    do
+        next_frame(its);
+    while (its->head.kind != kind);
 }
 
 static void take_hello(stage *its)
@@ -240,7 +246,8 @@ static void another_parent_takes_the_place_of_one_that_is_lost(void **state)
 {
     (void)state;
     stage its;
-    begin_among(&its, "unix:/nowhere/one,%s,unix:/nowhere/two");
+    const tarry_plan_settings plan = plan_settings();
+    begin_among(&its, &plan, "unix:/nowhere/one,%s,unix:/nowhere/two");
     for (int i = 0; i < 3; i++) {
         take_hello(&its);
         welcome(&its, &its.welcome, false);
@@ -251,6 +258,71 @@ static void another_parent_takes_the_place_of_one_that_is_lost(void **state)
     take_hello(&its);
     uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
     welcome(&its, &its.welcome, false);
+    tell(&its, frame, wire_bye_encode(WIRE_BYE_DONE, frame));
+    end(&its, TARRY_OK);
+}
+
+static void begin_round(const stage *its)
+{
+    uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
+    const codec_shape shape = codec_shape_of(its->plan, its->welcome.worker, 1);
+    const tarry_message message = {.type = TARRY_MESSAGE_ROUND, .epoch = 1};
+    size_t size = codec_size(&shape, &message);
+    assert_true(size <= WIRE_SMALL_BYTES);
+    wire_message_head(size, 0, frame);
+    codec_encode(&shape, &message, frame + WIRE_HEAD_BYTES);
+    tell(its, frame, WIRE_HEAD_BYTES + size);
+    const float numbers[NUMBERS] = {0};
+    tell(its, frame, wire_parameters_encode(&(wire_parameters){.count = NUMBERS}, frame));
+    tell(its, numbers, sizeof(numbers));
+}
+
+/* Reads a frame of reports, or one alone. Gives back how many; they follow `next`. */
+static uint32_t take_reports(const stage *its, uint32_t next)
+{
+    const codec_shape no_sets = {0};
+    wire_batch batch = {.count = 1};
+    bool alone = its->head.kind == WIRE_MESSAGE;
+    if (!alone)
+        assert_int_equal(wire_batch_decode(&its->head, its->body, &batch), TARRY_OK);
+    for (uint32_t i = 0; i < batch.count; i++) {
+        tarry_message report;
+        if (alone)
+            assert_int_equal(codec_decode(&no_sets, its->body, its->head.length, NULL, &report),
+                             TARRY_OK);
+        else
+            wire_batch_get(&batch, i, NULL, &report);
+        assert_int_equal(report.type, TARRY_MESSAGE_REPORT);
+        assert_true(report.round == 0 && report.epoch == 1 && report.slot == next + i);
+    }
+    return batch.count;
+}
+
+/* All come, in their order, though far fewer frames than pieces do; and so does what it says
+ * behind them. */
+static void reports_of_short_pieces_come_in_batches(void **state)
+{
+    (void)state;
+    enum { PIECES = 2000 };
+    tarry_plan_settings plan = plan_settings();
+    plan.workers = plan.replication = 1;
+    plan.chunks = PIECES;
+    stage its;
+    begin_among(&its, &plan, "%s");
+    take_hello(&its);
+    welcome(&its, &its.welcome, false);
+    await(&its, WIRE_READY);
+    begin_round(&its);
+    uint32_t came = 0, frames = 0;
+    while (came < PIECES) {
+        next_frame(&its);
+        if (its.head.kind == WIRE_HEARTBEAT)
+            continue;
+        came += take_reports(&its, came);
+        frames++;
+    }
+    assert_true(frames < PIECES);
+    uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
     tell(&its, frame, wire_bye_encode(WIRE_BYE_DONE, frame));
     end(&its, TARRY_OK);
 }
@@ -428,21 +500,6 @@ static void asks_again_for_samples_that_it_waits_for(void **state)
     }
 }
 
-static void begin_round(const stage *its)
-{
-    uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
-    const codec_shape shape = codec_shape_of(its->plan, its->welcome.worker, 1);
-    const tarry_message message = {.type = TARRY_MESSAGE_ROUND, .epoch = 1};
-    size_t size = codec_size(&shape, &message);
-    assert_true(size <= WIRE_SMALL_BYTES);
-    wire_message_head(size, 0, frame);
-    codec_encode(&shape, &message, frame + WIRE_HEAD_BYTES);
-    tell(its, frame, WIRE_HEAD_BYTES + size);
-    const float numbers[NUMBERS] = {0};
-    tell(its, frame, wire_parameters_encode(&(wire_parameters){.count = NUMBERS}, frame));
-    tell(its, numbers, sizeof(numbers));
-}
-
 /* While a computation of job 1 is waited for, job 2 is taken up, and job 3 takes its place: nobody
  * ships what job 2 needs. */
 static void begins_no_job_whose_samples_nobody_ships(void **state)
@@ -536,6 +593,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(another_parent_takes_the_place_of_one_that_is_lost),
+        cmocka_unit_test(reports_of_short_pieces_come_in_batches),
         cmocka_unit_test(refuses_figures_that_are_not_of_the_plan),
         cmocka_unit_test(refuses_a_plan_that_is_none),
         cmocka_unit_test(refuses_a_plan_that_its_job_cannot_go_on_with),

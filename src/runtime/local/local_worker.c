@@ -6,7 +6,7 @@
 /* What workers send has no sets, for which a shape would be needed. */
 static const codec_shape NO_SETS;
 
-static void post(void *user, const tarry_message *message)
+static void send_message(void *user, const tarry_message *message)
 {
     local_worker *worker = user;
     uint8_t frame[CODEC_MOST_WORKER_BYTES];
@@ -16,12 +16,18 @@ static void post(void *user, const tarry_message *message)
     mailbox_put(&worker->shared->server_inbox, worker->id, frame, size);
 }
 
+static void post(void *user, const tarry_message *message, bool more)
+{
+    (void)more;
+    send_message(user, message);
+}
+
 /* The decoder reads the numbers where they lie. */
 static void post_part(void *user, const tarry_message *message, const float *stripe, size_t numbers)
 {
     (void)stripe;
     (void)numbers;
-    post(user, message);
+    send_message(user, message);
 }
 
 /* The server reads no part of an attempt that it has withdrawn, nor of a round that is over. */

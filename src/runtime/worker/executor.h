@@ -31,8 +31,9 @@
  * but must return soon once the uplink is closed, and none may call the executor to wait for it.
  */
 typedef struct executor_uplink {
-    /* A message without numbers, borrowed for the call; either thread. */
-    void (*post)(void *user, const tarry_message *message);
+    /* A message without numbers, borrowed for the call; either thread. more: something is being
+     * computed, of which a REPORT will follow unless it is cancelled. */
+    void (*post)(void *user, const tarry_message *message, bool more);
     /* A PART; its numbers lie in the slate's part and stay as they are until they are claimed. The
      * talking thread. */
     void (*post_part)(void *user, const tarry_message *message, const float *stripe,

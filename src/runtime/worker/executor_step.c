@@ -16,6 +16,7 @@ typedef struct due {
     bool begins_sum;   /* the first of them */
     tarry_message sends[MOST_SENDS];
     size_t send_count;
+    bool computes; /* there is a task */
     bool encode;
     tarry_effect encode_effect;
     bool abandon; /* what goes on among the workers, */
@@ -117,6 +118,7 @@ static void step(executor *self, const tarry_event *event, due *todo)
         follow_round(self, event, effects);
         todo->changed = self->leaving && was_in_round && !self->in_round;
         carry_out(self, effects, todo);
+        todo->computes = self->task.ticket != 0;
     } else {
         todo->give_up = true;
     }
@@ -280,7 +282,7 @@ static void follow_up(executor *self, const due *todo)
     if (todo->fold_count > 0)
         fold(self, todo);
     for (size_t i = 0; i < todo->send_count; i++)
-        uplink->post(uplink->user, &todo->sends[i]);
+        uplink->post(uplink->user, &todo->sends[i], todo->computes);
     if (todo->encode)
         encode(self, &todo->encode_effect);
     if (todo->order)

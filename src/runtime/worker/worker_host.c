@@ -60,8 +60,9 @@ static void send_frame(tarry_worker_host *own, const tarry_message *message, con
     pthread_mutex_unlock(&own->sending);
 }
 
-static void post(void *user, const tarry_message *message)
+static void post(void *user, const tarry_message *message, bool more)
 {
+    (void)more;
     send_frame(user, message, NULL, 0);
 }
 
@@ -106,8 +107,7 @@ static void broken(void *user, int error)
 static void pass(void *user, uint32_t to, const void *bytes, size_t size)
 {
     const tarry_worker_host *own = user;
-    own->settings.pass(own->settings.user, to == own->workers ? TARRY_NO_WORKER : to, bytes,
-                       size);
+    own->settings.pass(own->settings.user, to == own->workers ? TARRY_NO_WORKER : to, bytes, size);
 }
 
 static int make_collective(tarry_worker_host *own)

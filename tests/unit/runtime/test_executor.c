@@ -34,7 +34,8 @@ typedef struct bench {
     pthread_mutex_t lock;
     pthread_cond_t change;
     tarry_message posts[MOST_POSTS];
-    size_t count, read; /* posted; looked at by the test */
+    bool more[MOST_POSTS]; /* the same */
+    size_t count, read;    /* posted; looked at by the test */
     size_t claims, claimed_before_part;
     size_t parts_unannounced; /* posted while it was not said to encode */
     bool shut;                /* compute functions wait, */
@@ -55,10 +56,11 @@ static void note(bench *own, size_t *counter)
     pthread_mutex_unlock(&own->lock);
 }
 
-static void post(void *user, const tarry_message *message)
+static void post(void *user, const tarry_message *message, bool more)
 {
     bench *own = user;
     pthread_mutex_lock(&own->lock);
+    own->more[own->count % MOST_POSTS] = more;
     own->posts[own->count++ % MOST_POSTS] = *message;
     pthread_cond_broadcast(&own->change);
     pthread_mutex_unlock(&own->lock);
@@ -72,7 +74,7 @@ static void post_part(void *user, const tarry_message *message, const float *str
         note(own, &own->parts_unannounced);
     if (stripe == own->place + start && numbers == (start + STRIPE > DIMENSION ? 2 : STRIPE))
         own->claimed_before_part = own->claims;
-    post(user, message);
+    post(user, message, false);
 }
 
 static void claim(void *user, size_t first, size_t count)
@@ -458,6 +460,21 @@ static void several_gradients_wait_for_their_fates(void **state)
     tear_down(&own);
 }
 
+/* Who holds reports back needs to know. */
+static void says_whether_another_report_follows(void **state)
+{
+    (void)state;
+    bench own;
+    set_up(&own, TARRY_KEEP_ALL);
+    gives_parameters(&own, 0, 1);
+    says_round(&own, 1, 0);
+    for (uint32_t slot = 0; slot < LOAD; slot++) {
+        expect_report(&own, 1, slot, false);
+        assert_int_equal(own.more[slot], slot + 1 < LOAD);
+    }
+    tear_down(&own);
+}
+
 /* There is room for three, but memory is written to only as answers make a worker run ahead. */
 static void room_that_answers_spare_is_not_used(void **state)
 {
@@ -662,6 +679,7 @@ int main(void)
         cmocka_unit_test(a_chunk_is_handed_back_when_the_grace_is_over),
         cmocka_unit_test(chunks_that_fail_take_no_place),
         cmocka_unit_test(several_gradients_wait_for_their_fates),
+        cmocka_unit_test(says_whether_another_report_follows),
         cmocka_unit_test(room_that_answers_spare_is_not_used),
         cmocka_unit_test(the_running_sum_is_claimed_before_it_changes),
         cmocka_unit_test(a_frame_that_is_none_is_a_reason_to_give_up),

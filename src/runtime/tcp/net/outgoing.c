@@ -1,6 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/tcp/net/outgoing.h"
 
+wire_blob_kind outgoing_kind(outgoing_tag tag)
+{
+    return tag == OUTGOING_PLAN  ? WIRE_BLOB_PLAN
+           : tag == OUTGOING_JOB ? WIRE_BLOB_JOB
+                                 : WIRE_BLOB_DATA;
+}
+
 bool outgoing_add(outgoing *self, const outgoing_stream *stream)
 {
     if (self->count == OUTGOING_STREAMS)
@@ -21,9 +28,7 @@ static size_t encode_prefix(const outgoing_stream *stream, size_t size, uint8_t 
             prefix);
     return wire_blob_encode(
         &(wire_blob){
-            .kind = stream->tag == OUTGOING_PLAN  ? WIRE_BLOB_PLAN
-                    : stream->tag == OUTGOING_JOB ? WIRE_BLOB_JOB
-                                                  : WIRE_BLOB_DATA,
+            .kind = outgoing_kind(stream->tag),
             .index = stream->index,
             .total = stream->size,
             .first = stream->sent,

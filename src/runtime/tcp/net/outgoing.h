@@ -29,6 +29,7 @@ typedef struct outgoing_stream {
     uint32_t index;       /* DATA */
     const uint8_t *bytes; /* borrowed until sent or dropped */
     uint64_t size, sent;
+    const uint8_t *digest; /* of WIRE_DIGEST_BYTES, for those who pass it on: PLAN; else NULL */
 } outgoing_stream;
 
 typedef struct outgoing {
@@ -36,6 +37,8 @@ typedef struct outgoing {
     uint32_t first, count;
 } outgoing;
 
+/* What it is in BLOB frames; of no PARAMETERS. */
+wire_blob_kind outgoing_kind(outgoing_tag tag);
 /* False: too many wait. */
 bool outgoing_add(outgoing *self, const outgoing_stream *stream);
 /* Fills the channel's window; `released` and `owner` as in channel_load. False: the channel ends.

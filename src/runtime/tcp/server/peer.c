@@ -7,18 +7,12 @@
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "protocol/wire/wire_trunk.h"
 #include "runtime/host/host.h"
 
-/* Nanoseconds: until HELLO has come; for last words. */
-#define HELLO_NS UINT64_C(10000000000)
-#define FAREWELL_NS UINT64_C(1000000000)
+#define FAREWELL_NS UINT64_C(1000000000) /* for last words */
 
-enum {
-    HEARTBEAT_FRACTION = 8, /* of the silence that counts as absence */
-};
-
-/* Says so. False: it is to go without a word. */
-static bool refused(peer *self, const char *why)
+bool peer_say_refused(peer *self, const char *why)
 {
     const peer_events *events = &self->all->events;
     if (self->state == PEER_NEW)
@@ -42,8 +36,7 @@ uint64_t peer_sent(const peer *self)
     return channel_sent(self->channel);
 }
 
-/* Bytes came, or may have: nothing was read from it. */
-static void hear(peer *self, bool excused)
+void peer_hear(peer *self, bool excused)
 {
     const peer_events *events = &self->all->events;
     self->heard_ns = now_of(self);
@@ -76,6 +69,8 @@ static void do_tasks(peer *self)
     const peer_events *events = &self->all->events;
     unsigned tasks = self->tasks;
     self->tasks = 0;
+    if ((tasks & PEER_END_LANES) != 0)
+        lanes_end(self->lanes, "its relay is gone");
     if ((tasks & PEER_REFUSE) != 0 && self->state != PEER_OVER)
         peer_refuse(self, self->refusal, "");
     if ((tasks & PEER_DROP) != 0 && self->state != PEER_OVER)
@@ -87,7 +82,7 @@ static void do_tasks(peer *self)
         outgoing_pump(&self->large, self->channel, released, self);
     if ((tasks & PEER_RESUME) != 0 && self->state != PEER_OVER && self->waiting) {
         self->waiting = false;
-        hear(self, true);
+        peer_hear(self, true);
         channel_resume(self->channel);
     }
 }
@@ -117,7 +112,7 @@ static void remove_from_list(peer *self)
         self->all->first = self->after;
     if (self->after != NULL)
         self->after->before = self->before;
-    self->all->count--;
+    self->all->count -= self->relay == NULL;
 }
 
 /* Nobody finds it any more, and nothing is read by what still goes out. What the machine says when
@@ -135,6 +130,9 @@ static void end(peer *self, bool gently)
     self->after = all->over;
     all->over = self;
     all->events.gone(all->events.user, self, was);
+    lanes_cut(self->lanes);
+    if (self->lanes != NULL) /* at the end of the turn: others may be walking over all peers */
+        peer_defer(self, PEER_END_LANES);
     if (gently)
         channel_close_gently(self->channel, FAREWELL_NS);
     else
@@ -148,7 +146,7 @@ void peer_refuse(peer *self, wire_reason reason, const char *text)
     wire_refused words = {.reason = reason};
     snprintf(words.text, sizeof(words.text), "%s",
              text[0] != '\0' ? text : wire_reason_text(reason));
-    bool told = refused(self, words.text);
+    bool told = peer_say_refused(self, words.text);
     uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
     if (told)
         channel_send(self->channel, frame, wire_refused_encode(&words, frame));
@@ -169,6 +167,7 @@ void peers_free_closed(peers *all)
     while (all->over != NULL) {
         peer *self = all->over;
         all->over = self->after;
+        lanes_free(self->lanes);
         memory_release(&all->allocator, self->held);
         memory_release(&all->allocator, self);
     }
@@ -196,6 +195,23 @@ static taken take_message_frame(peer *self, const uint8_t *body, size_t size)
     return events->message(events->user, self, &message) ? GO_ON : STOP;
 }
 
+/* Of its own connection: none has a lane. */
+static taken take_batch(peer *self, const wire_head *head, const uint8_t *body)
+{
+    const peer_events *events = &self->all->events;
+    wire_batch batch;
+    if ((self->state != PEER_READY && self->state != PEER_TURNING) ||
+        wire_batch_decode(head, body, &batch) != TARRY_OK || batch.lanes)
+        return NOT_HERE;
+    for (uint32_t i = 0; i < batch.count; i++) {
+        tarry_message report;
+        wire_batch_get(&batch, i, NULL, &report);
+        if (!events->message(events->user, self, &report))
+            return STOP;
+    }
+    return GO_ON;
+}
+
 static taken take_other_frame(peer *self, const wire_head *head, const uint8_t *body)
 {
     const peer_events *events = &self->all->events;
@@ -203,12 +219,16 @@ static taken take_other_frame(peer *self, const wire_head *head, const uint8_t *
     switch (head->kind) {
     case WIRE_HELLO: {
         wire_hello hello;
-        if (self->state != PEER_NEW || wire_hello_decode(head, body, &hello) != TARRY_OK)
+        if ((self->state != PEER_NEW && self->state != PEER_STANDBY) ||
+            wire_hello_decode(head, body, &hello) != TARRY_OK ||
+            (self->state == PEER_STANDBY && hello.role != WIRE_ROLE_WORKER))
             return NOT_HERE;
         self->introduced = true;
         on = events->hello(events->user, self, &hello);
         break;
     }
+    case WIRE_BATCH:
+        return take_batch(self, head, body);
     case WIRE_HEARTBEAT:
         if (self->state == PEER_NEW)
             return NOT_HERE;
@@ -225,7 +245,8 @@ static taken take_other_frame(peer *self, const wire_head *head, const uint8_t *
     }
     case WIRE_FETCH: {
         wire_fetch fetch;
-        if (!is_worker(self) || wire_fetch_decode(head, body, &fetch) != TARRY_OK)
+        if ((!is_worker(self) && self->state != PEER_RELAY) ||
+            wire_fetch_decode(head, body, &fetch) != TARRY_OK)
             return NOT_HERE;
         on = peer_count_frame(self, WIRE_FETCH) && events->fetch(events->user, self, &fetch);
         break;
@@ -252,10 +273,26 @@ static taken take_other_frame(peer *self, const wire_head *head, const uint8_t *
     return on ? GO_ON : STOP;
 }
 
+static taken taken_of(lanes_verdict verdict)
+{
+    return verdict == LANES_TAKEN ? GO_ON : verdict == LANES_STOP ? STOP : NOT_HERE;
+}
+
+static taken take_trunk_frame(peer *self, const wire_head *head, const uint8_t *body)
+{
+    if (head->kind == WIRE_HEARD && !peer_count_frame(self, WIRE_HEARD))
+        return STOP;
+    if (head->kind == WIRE_LANE_OPEN && !peer_count_lane(self))
+        return STOP;
+    return taken_of(lanes_frame(self->lanes, head, body));
+}
+
 static bool on_frame(void *user, const wire_head *head, const uint8_t *body)
 {
     peer *self = user;
+    bool trunk = self->state == PEER_RELAY && head->kind >= WIRE_BATCH;
     taken how = head->kind == WIRE_MESSAGE ? take_message_frame(self, body, head->length)
+                : trunk                    ? take_trunk_frame(self, head, body)
                                            : take_other_frame(self, head, body);
     if (how == NOT_HERE)
         peer_refuse(self, WIRE_REFUSED_FORMAT, "a frame that makes no sense here");
@@ -267,6 +304,13 @@ static channel_verdict on_begin(void *user, const wire_head *head, const uint8_t
 {
     peer *self = user;
     tarry_message message;
+    channel_verdict verdict;
+    if (self->state == PEER_RELAY) {
+        taken how = taken_of(lanes_begin(self->lanes, head, fixed, bytes, &verdict, place));
+        if (how == NOT_HERE)
+            peer_refuse(self, WIRE_REFUSED_FORMAT, "a large frame that makes no sense here");
+        return how == GO_ON ? verdict : CHANNEL_END;
+    }
     if (head->kind == WIRE_MESSAGE && (self->state == PEER_READY || self->state == PEER_TURNING) &&
         host_decode(fixed, CODEC_HEADER_BYTES, &message) && message.type == TARRY_MESSAGE_PART)
         return self->all->events.begin_part(self->all->events.user, self, &message, bytes, place);
@@ -276,13 +320,25 @@ static channel_verdict on_begin(void *user, const wire_head *head, const uint8_t
 
 static bool on_complete(void *user, const wire_head *head, const uint8_t *fixed)
 {
-    (void)head;
     peer *self = user;
     tarry_message message;
+    if (self->state == PEER_RELAY)
+        return lanes_complete(self->lanes, head, fixed) == LANES_TAKEN;
     bool good = host_decode(fixed, CODEC_HEADER_BYTES, &message);
     assert(good); /* as when it began */
     (void)good;
     return self->all->events.message(self->all->events.user, self, &message);
+}
+
+/* One of a BATCH of its relay's. */
+static bool on_report(void *user, tarry_message *message)
+{
+    peer *self = user;
+    if (self->state != PEER_READY && self->state != PEER_TURNING) {
+        peer_refuse(self, WIRE_REFUSED_FORMAT, "a frame that makes no sense here");
+        return false;
+    }
+    return self->all->events.message(self->all->events.user, self, message);
 }
 
 static void on_opened(void *user)
@@ -297,7 +353,7 @@ static void on_opened(void *user)
 
 static void on_heard(void *user)
 {
-    hear(user, false);
+    peer_hear(user, false);
 }
 
 static void on_drained(void *user)
@@ -310,19 +366,56 @@ static void on_ended(void *user, channel_end how)
 {
     peer *self = user;
     if (self->state == PEER_NEW || how == CHANNEL_STUCK || how == CHANNEL_NOT_FRAMES)
-        refused(self, how == CHANNEL_PEER_CLOSED ? "closed before it said who it is"
-                      : how == CHANNEL_STUCK     ? "does not take what is sent to it"
-                                                 : channel_failure(self->channel));
+        peer_say_refused(self, how == CHANNEL_PEER_CLOSED ? "closed before it said who it is"
+                               : how == CHANNEL_STUCK     ? "does not take what is sent to it"
+                                                          : channel_failure(self->channel));
     peer_end(self, 0);
 }
 
 /* ---- the beginning ---- */
 
+static peer *make(peers *all)
+{
+    peer *self = memory_allocate(&all->allocator, 1, sizeof(*self));
+    if (self == NULL)
+        return NULL;
+    self->all = all;
+    self->state = PEER_NEW;
+    self->worker = WIRE_ANY_WORKER;
+    self->since_ns = self->heard_ns = self->sent_ns = now_of(self);
+    return self;
+}
+
+static channel_handlers handlers_of(peer *self)
+{
+    return (channel_handlers){
+        .user = self,
+        .opened = on_opened,
+        .heard = on_heard,
+        .frame = on_frame,
+        .begin = on_begin,
+        .complete = on_complete,
+        .report = on_report,
+        .drained = on_drained,
+        .ended = on_ended,
+    };
+}
+
+static void add_to_list(peer *self)
+{
+    peers *all = self->all;
+    self->after = all->first;
+    if (self->after != NULL)
+        self->after->before = self;
+    all->first = self;
+    all->count += self->relay == NULL;
+}
+
 int peer_open(peers *all, int fd, bool member)
 {
     SSL *ssl = NULL;
     bool trusted = member || all->credential == NULL;
-    peer *self = memory_allocate(&all->allocator, 1, sizeof(*self));
+    peer *self = make(all);
     if (self != NULL && !trusted)
         ssl = credential_open(all->credential);
     if (self == NULL || (!trusted && ssl == NULL)) {
@@ -330,26 +423,13 @@ int peer_open(peers *all, int fd, bool member)
         close(fd);
         return TARRY_ERROR_NO_MEMORY;
     }
-    self->all = all;
-    self->state = PEER_NEW;
-    self->worker = WIRE_ANY_WORKER;
     self->trusted = trusted;
-    self->since_ns = self->heard_ns = self->sent_ns = now_of(self);
     const channel_settings settings = {
         .most_waiting = all->most_waiting,
         .most_length = WIRE_SMALL_BYTES,
         .shared = all->read_buffer,
     };
-    const channel_handlers handlers = {
-        .user = self,
-        .opened = on_opened,
-        .heard = on_heard,
-        .frame = on_frame,
-        .begin = on_begin,
-        .complete = on_complete,
-        .drained = on_drained,
-        .ended = on_ended,
-    };
+    const channel_handlers handlers = handlers_of(self);
     newcomers_add(all, self);
     int error = link_channel_open(all->loop, fd, ssl, false, &settings, &handlers, &all->allocator,
                                   &self->channel);
@@ -358,46 +438,91 @@ int peer_open(peers *all, int fd, bool member)
         memory_release(&all->allocator, self);
         return error;
     }
-    self->after = all->first;
-    if (self->after != NULL)
-        self->after->before = self;
-    all->first = self;
-    all->count++;
+    add_to_list(self);
     return TARRY_OK;
+}
+
+/* What the child's certificate says; the relay's word that it has the key is all there is. */
+static bool identify(peer *self, const wire_lane_open *words, X509 **certificate,
+                     char why[CREDENTIAL_REFUSAL_SIZE])
+{
+    *certificate = NULL;
+    snprintf(why, CREDENTIAL_REFUSAL_SIZE, "%s", wire_reason_text(WIRE_REFUSED_IDENTITY));
+    if (self->trusted)
+        return true;
+    if (words->size == 0 || credential_verify_relayed(self->all->credential, words->certificate,
+                                                      words->size, certificate, why) != TARRY_OK)
+        return false;
+    return identity_of_certificate(*certificate, &self->identity) == TARRY_OK;
+}
+
+bool peer_open_lane(peer *relay, channel *lane, const wire_lane_open *words)
+{
+    peers *all = relay->all;
+    char why[CREDENTIAL_REFUSAL_SIZE];
+    X509 *certificate;
+    peer *self = make(all);
+    if (self == NULL) {
+        channel_close(lane);
+        return true;
+    }
+    self->relay = relay;
+    self->channel = lane;
+    self->trusted = all->credential == NULL || (words->trusted && relay->trusted);
+    newcomers_add(all, self);
+    add_to_list(self);
+    bool known = identify(self, words, &certificate, why);
+    const channel_handlers handlers = handlers_of(self);
+    lane_take(lane, &handlers, certificate);
+    if (!known)
+        peer_refuse(self, WIRE_REFUSED_IDENTITY, why);
+    return relay->state != PEER_OVER;
+}
+
+static bool on_lane(void *user, channel *lane, const wire_lane_open *words)
+{
+    return peer_open_lane(user, lane, words);
+}
+
+int peer_become_relay(peer *self)
+{
+    const lanes_handlers handlers = {.user = self, .opened = on_lane};
+    int error = lanes_create(self->channel, &handlers, &self->all->allocator, &self->lanes);
+    if (error == TARRY_OK)
+        self->state = PEER_RELAY;
+    return error;
+}
+
+/* Its relay is told, and fetches what it does not have. */
+static void announce(peer *self, const outgoing_stream *stream)
+{
+    wire_lane_blob words = {
+        .kind = outgoing_kind(stream->tag),
+        .index = stream->index,
+        .total = stream->size,
+    };
+    if (stream->digest != NULL)
+        memcpy(words.digest, stream->digest, sizeof(words.digest));
+    if (lane_announce(self->channel, &words))
+        self->relay->limits.fetches++;
 }
 
 void peer_send_large(peer *self, const outgoing_stream *stream)
 {
+    peer *relay = self->relay;
+    if (relay != NULL && stream->tag != OUTGOING_PARAMETERS) {
+        announce(self, stream);
+        return;
+    }
+    if (relay != NULL) {
+        if (relay->parameters_of == stream->round + 1 || relay->state != PEER_RELAY)
+            return;
+        relay->parameters_of = stream->round + 1;
+        peer_drop(relay, OUTGOING_PARAMETERS);
+        self = relay;
+    }
     outgoing_add(&self->large, stream);
     peer_defer(self, PEER_PUMP);
-}
-
-/* ---- time ---- */
-
-/* A viewer that doesn't take what waits: for how long is what counts. */
-static bool takes_nothing(const peer *self)
-{
-    return self->state == PEER_VIEWER && !self->drained;
-}
-
-void peer_beat(peer *self, uint64_t now)
-{
-    if (self->state == PEER_NEW || self->state == PEER_OVER || takes_nothing(self))
-        return;
-    uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
-    self->sent_ns = now;
-    channel_send(self->channel, frame, wire_heartbeat_encode(frame));
-}
-
-static void beat_if_due(peer *self, uint64_t now)
-{
-    uint64_t sent = peer_sent(self);
-    if (sent != self->sent_bytes) {
-        self->sent_bytes = sent;
-        self->sent_ns = now;
-    } else if (now - self->sent_ns >= self->all->silence_ns / HEARTBEAT_FRACTION) {
-        peer_beat(self, now);
-    }
 }
 
 bool peer_is_revoked(const peer *self)
@@ -407,45 +532,4 @@ bool peer_is_revoked(const peer *self)
     /* While it is not there yet, it is the handshake that will look at the list. */
     X509 *certificate = channel_certificate(self->channel);
     return certificate != NULL && credential_is_revoked(self->all->credential, certificate);
-}
-
-void peer_tick(peer *self, uint64_t now)
-{
-    const peer_events *events = &self->all->events;
-    uint64_t silence = self->all->silence_ns;
-    if (self->waiting)
-        hear(self, true);
-    uint64_t quiet = now - self->heard_ns;
-    switch (self->state) {
-    case PEER_NEW:
-        if (now - self->since_ns > HELLO_NS) {
-            refused(self, "did not say who it is in time");
-            peer_end(self, 0);
-        }
-        return;
-    case PEER_WELCOMED:
-        if (quiet > HELLO_NS && quiet / 2 > silence) {
-            refused(self, "fell silent before it was ready");
-            peer_end(self, 0);
-            return;
-        }
-        break;
-    case PEER_READY:
-    case PEER_TURNING: /* during a round it is the machine that looks */
-        if (quiet / 2 > silence && events->silent(events->user, self)) {
-            peer_end(self, 0);
-            return;
-        }
-        break;
-    case PEER_VIEWER:
-        if (takes_nothing(self) && now - self->sent_ns > HELLO_NS) {
-            refused(self, "does not take what is sent to it");
-            peer_end(self, 0);
-            return;
-        }
-        break;
-    case PEER_OVER:
-        return;
-    }
-    beat_if_due(self, now);
 }

@@ -30,13 +30,18 @@ static bool is_own(const roster_seat *seat, const roster_claim *claim)
            memcmp(seat->instance, claim->instance, WIRE_ID_BYTES) == 0;
 }
 
+static bool is_free(const roster_seat *seat, uint64_t now)
+{
+    return seat->holder == NULL && now >= seat->kept_ns;
+}
+
 /* A credential that is bound to the id goes before one that may have any. */
 static bool can_take(const roster_seat *seat, const roster_claim *claim, uint64_t now,
                      uint64_t quiet_ns)
 {
-    if (seat->holder == NULL || is_own(seat, claim))
+    if (is_free(seat, now) || is_own(seat, claim))
         return true;
-    if (seat->bound != is_bound(claim))
+    if (seat->bound != is_bound(claim) || seat->holder == NULL)
         return is_bound(claim);
     return now - seat->heard_ns > quiet_ns;
 }
@@ -52,7 +57,8 @@ static bool is_freer(const roster_seat *seat, const roster_seat *other)
     return seat->heard_ns < other->heard_ns;
 }
 
-static wire_reason find_any(const roster *self, const roster_claim *claim, uint32_t *worker)
+static wire_reason find_any(const roster *self, const roster_claim *claim, uint64_t now,
+                            uint32_t *worker)
 {
     uint32_t best = self->count;
     for (uint32_t id = 0; id < self->count; id++) {
@@ -61,7 +67,7 @@ static wire_reason find_any(const roster *self, const roster_claim *claim, uint3
             *worker = id;
             return 0;
         }
-        if (seat->holder == NULL && (best == self->count || is_freer(seat, &self->seats[best])))
+        if (is_free(seat, now) && (best == self->count || is_freer(seat, &self->seats[best])))
             best = id;
     }
     if (best == self->count)
@@ -80,7 +86,7 @@ wire_reason roster_find(const roster *self, const roster_claim *claim, uint64_t 
         wanted = claim->allowed;
     }
     if (wanted == WIRE_ANY_WORKER)
-        return find_any(self, claim, worker);
+        return find_any(self, claim, now, worker);
     if (wanted >= self->count)
         return WIRE_REFUSED_RANGE;
     if (!can_take(&self->seats[wanted], claim, now, quiet_ns))
@@ -99,6 +105,7 @@ roster_arrival roster_sit(roster *self, uint32_t worker, void *holder, const ros
                          : is_own(seat, claim) ? ROSTER_AGAIN
                                                : ROSTER_RESTARTED;
     seat->holder = holder;
+    seat->kept_ns = 0;
     seat->heard_ns = now;
     seat->arrivals++;
     seat->bound = is_bound(claim);
@@ -109,4 +116,9 @@ roster_arrival roster_sit(roster *self, uint32_t worker, void *holder, const ros
 void roster_leave(roster *self, uint32_t worker)
 {
     self->seats[worker].holder = NULL;
+}
+
+void roster_keep(roster *self, uint32_t worker, uint64_t until_ns)
+{
+    self->seats[worker].kept_ns = until_ns;
 }

@@ -15,6 +15,7 @@
  *   tcp_server_status.c  how the run stands, for viewers
  *   tcp_server_peers.c   what peers say and go through
  *   tcp_server_admit.c   who is let in, and as whom
+ *   tcp_server_adrift.c  workers whose relay is gone
  *   peer.h               one connection, which knows nothing of the server but a table of events
  */
 #ifndef TCP_SERVER_STATE_H
@@ -54,8 +55,10 @@ typedef struct tcp_member {
                           which others can't use up */
     uint64_t steps_on; /* the last sum that it was told to step on; 0: it loads, or none yet */
     bool lent;         /* it was told to load the state from here */
-    bool restarted;    /* since it joined last, another process took its seat */
-    wire_rack rack;    /* that it said last */
+    uint64_t
+        adrift_ns;  /* when its relay was gone, and it is given time to come back; 0: it is not */
+    bool restarted; /* since it joined last, another process took its seat */
+    wire_rack rack; /* that it said last */
     uint64_t numerics; /* the same */
     uint32_t silent, gone, late, failed;
     uint64_t received, sent; /* bytes, over connections that have ended */
@@ -142,7 +145,8 @@ struct tarry_tcp_server {
     tarry_engine *engine;
     uint32_t loans; /* members that load the state from here */
     peers peers;
-    uint32_t viewers;
+    uint32_t viewers, standbys, relays;
+    uint32_t adrift; /* members that are */
 
     /* shared memory */
     uint8_t host_id[SHARE_HOST_BYTES]; /* of this machine */
@@ -231,9 +235,9 @@ void tcp_server_begin_round(tarry_tcp_server *server, float *sum);
 /* Tells the caller's thread how many take part in a round that begins now, if that has changed. */
 void tcp_server_count_ready(tarry_tcp_server *server);
 /* Tells the host that the worker of a peer has come; or is gone, when its seat is free already and
- * its channel not closed yet. */
+ * its channel, if it has one, not closed yet. */
 void tcp_server_join(tarry_tcp_server *server, peer *who);
-void tcp_server_lose(tarry_tcp_server *server, const peer *who);
+void tcp_server_lose(tarry_tcp_server *server, uint32_t worker, const peer *who);
 
 /* tcp_server_send.c */
 /* host_transport.send */
@@ -284,6 +288,7 @@ int tcp_server_encode_plan(const tarry_tcp_server *server, const tarry_plan *pla
 
 /* A plan goes out; what waits of one before does not. */
 void tcp_server_send_plan(const tarry_tcp_server *server, peer *who);
+void tcp_server_send_job(const tarry_tcp_server *server, peer *who);
 
 /* tcp_server_peers.c */
 peer_events tcp_server_peer_events(tarry_tcp_server *server);
@@ -309,6 +314,15 @@ bool tcp_server_member(const tarry_tcp_server *server, uint32_t worker, wire_mem
 /* A worker has left in good order, or may not be talked to any more; so all that are revoked. */
 void tcp_server_part_from(tarry_tcp_server *server, uint32_t worker);
 void tcp_server_part_from_revoked(tarry_tcp_server *server);
+
+/* tcp_server_adrift.c: a worker whose relay is gone keeps its seat, and its place in the round, for
+ * a while: if it comes back as the same process, nobody else hears of it. */
+/* The worker of this lane is, from now on. Its seat is free already. */
+void tcp_server_set_adrift(tarry_tcp_server *server, const peer *who);
+/* It is not any more: it joins, or is lost. Gives back whether it was. */
+bool tcp_server_end_drift(tarry_tcp_server *server, uint32_t worker);
+/* Those that have not come back in time are lost. */
+void tcp_server_lose_adrift(tarry_tcp_server *server, uint64_t now);
 
 /* tcp_server_status.c */
 void tcp_server_send_status(tarry_tcp_server *server);

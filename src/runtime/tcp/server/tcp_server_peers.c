@@ -36,12 +36,27 @@ static bool on_message(void *user, peer *from, tarry_message *message)
     return from->state != PEER_OVER; /* what a sum led to may have ended it */
 }
 
+/* A relay keeps plan and job for all of its children. */
+static void send_for_all(const tarry_tcp_server *server, peer *relay, wire_blob_kind kind)
+{
+    if (kind == WIRE_BLOB_PLAN)
+        tcp_server_send_plan(server, relay);
+    else
+        tcp_server_send_job(server, relay);
+}
+
 static bool on_fetch(void *user, peer *from, const wire_fetch *fetch)
 {
     const tarry_tcp_server *server = user;
     const tarry_tcp_server_settings *settings = &server->settings;
     const void *bytes;
     size_t size;
+    if (from->state == PEER_RELAY && from->large.count < FETCHES_MOST &&
+        (fetch->kind == WIRE_BLOB_PLAN ||
+         (fetch->kind == WIRE_BLOB_JOB && settings->job_size > 0))) {
+        send_for_all(server, from, fetch->kind);
+        return true;
+    }
     if (fetch->kind != WIRE_BLOB_DATA || settings->ship == NULL ||
         fetch->index >= server->base.host->plan->origins) {
         peer_refuse(from, WIRE_REFUSED_FORMAT, "asks for data that are not here");
@@ -111,6 +126,8 @@ static void on_gone(void *user, peer *who, peer_state was)
 {
     tarry_tcp_server *server = user;
     server->viewers -= was == PEER_VIEWER;
+    server->standbys -= was == PEER_STANDBY;
+    server->relays -= was == PEER_RELAY;
     if (who->worker != WIRE_ANY_WORKER && tcp_server_peer(server, who->worker) == who) {
         tcp_member *member = &server->members[who->worker];
         member->received += peer_received(who);
@@ -122,8 +139,13 @@ static void on_gone(void *user, peer *who, peer_state was)
     who->incoming = NULL;
     shm_part_retire(who->shm);
     who->shm = NULL;
-    if (was == PEER_READY || was == PEER_TURNING)
-        tcp_server_lose(server, who);
+    if (was != PEER_READY && was != PEER_TURNING)
+        return;
+    bool moves = who->relay != NULL && (who->relay->state == PEER_OVER || who->replaced);
+    if (moves && !server->closing)
+        tcp_server_set_adrift(server, who);
+    else
+        tcp_server_lose(server, who->worker, who);
 }
 
 peer_events tcp_server_peer_events(tarry_tcp_server *server)

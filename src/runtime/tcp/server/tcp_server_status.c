@@ -19,9 +19,10 @@ static wire_worker_state state_of(const tarry_tcp_server *server, uint32_t worke
 {
     const tcp_member *member = &server->members[worker];
     const peer *who = tcp_server_peer(server, worker);
+    const peer *from = who != NULL && who->relay != NULL ? who->relay : who;
     wire_worker_state state = member->state;
-    if (state == WIRE_WORKER_RECEIVING && who != NULL &&
-        !outgoing_has(&who->large, OUTGOING_PARAMETERS))
+    if (state == WIRE_WORKER_RECEIVING && from != NULL &&
+        !outgoing_has(&from->large, OUTGOING_PARAMETERS))
         state = WIRE_WORKER_COMPUTING;
     if (state == WIRE_WORKER_COMPUTING &&
         tarry_server_finished(server->base.host->machine, worker) ==

@@ -172,6 +172,8 @@ void tcp_server_begin_round(tarry_tcp_server *server, float *sum)
 void tcp_server_join(tarry_tcp_server *server, peer *who)
 {
     tcp_member *member = &server->members[who->worker];
+    if (tcp_server_end_drift(server, who->worker) && member->restarted)
+        tcp_server_lose(server, who->worker, NULL); /* another process: that one is gone */
     tarry_arrival arrival = member->arrivals == 0 ? TARRY_ARRIVAL_FIRST
                             : member->restarted   ? TARRY_ARRIVAL_RESTARTED
                                                   : TARRY_ARRIVAL_AGAIN;
@@ -196,13 +198,13 @@ void tcp_server_join(tarry_tcp_server *server, peer *who)
     peer_defer(who, PEER_REFUSE);
 }
 
-void tcp_server_lose(tarry_tcp_server *server, const peer *who)
+void tcp_server_lose(tarry_tcp_server *server, uint32_t worker, const peer *who)
 {
     if (server->closing)
         return; /* the machine steps no more */
     server->leaving = who;
-    host_lose(server->base.host, who->worker);
+    host_lose(server->base.host, worker);
     server->leaving = NULL;
-    tcp_server_lend_no_more(server, who->worker);
+    tcp_server_lend_no_more(server, worker);
     count_present(server, false);
 }

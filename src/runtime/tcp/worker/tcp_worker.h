@@ -14,6 +14,7 @@
  *   tcp_worker_near.c     memory shared with a server on this machine
  *   tcp_worker_mesh.c     the other workers, where they make the sum
  *   tcp_worker_uplink.c   what goes out
+ *   report_batch.c        reports that wait for the next ones
  *   tcp_worker_fetch.c    samples that the server ships
  *   tcp_worker_compute.c  counts what is computed
  *   tcp_worker_take.c     tasks that the caller takes
@@ -37,6 +38,7 @@
 #include "runtime/tcp/net/parents.h"
 #include "runtime/tcp/net/share.h"
 #include "runtime/tcp/trust/credential.h"
+#include "runtime/tcp/worker/report_batch.h"
 #include "runtime/worker/executor.h"
 
 /* ---- what the server offers ---- */
@@ -83,6 +85,8 @@ typedef struct worker_uplink {
                        connection is to end */
     uint8_t *bytes; /* frames without numbers that wait for the loop */
     size_t size, room;
+    report_batch reports;          /* to follow them, once they are due */
+    bool ticking;                  /* the loop looks for them each REPORT_BATCH_NS */
     worker_load *loads;            /* waiting, or with the channel; in their order */
     worker_load *spare;            /* to be used again */
     uint32_t tags;                 /* given out so far */
@@ -263,6 +267,7 @@ typedef struct worker_loop {
     uv_async_t wake;
     uv_timer_t tick;
     uv_timer_t retry;
+    uv_timer_t reports; /* that wait */
     uv_work_t resolve;
     worker_resolved resolved;
     pthread_t thread;
@@ -407,6 +412,11 @@ executor_uplink tcp_worker_uplink(tarry_tcp_worker *worker);
 void tcp_worker_open_uplink(tarry_tcp_worker *worker, bool open);
 /* Hands on what waits, and lets go of what the executor claims. */
 worker_fault tcp_worker_flush(tarry_tcp_worker *worker);
+/* Whether reports have begun to wait: they are to be taken each REPORT_BATCH_NS from now on. */
+bool tcp_worker_hold_reports(tarry_tcp_worker *worker);
+/* What waits is to be handed on. False: nothing waited, and nobody has to look again before
+ * tcp_worker_hold_reports says so. */
+bool tcp_worker_take_reports(tarry_tcp_worker *worker);
 /* Whether no part waits or is being sent. */
 bool tcp_worker_is_drained(tarry_tcp_worker *worker);
 /* Parts that wait are outdated: the server wants another attempt, or none. */

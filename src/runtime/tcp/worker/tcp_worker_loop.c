@@ -92,11 +92,24 @@ static void stop(tarry_tcp_worker *worker)
     uv_close((uv_handle_t *)&worker->loop.wake, NULL);
     uv_close((uv_handle_t *)&worker->loop.tick, NULL);
     uv_close((uv_handle_t *)&worker->loop.retry, NULL);
+    uv_close((uv_handle_t *)&worker->loop.reports, NULL);
+}
+
+static void on_reports(uv_timer_t *handle)
+{
+    tarry_tcp_worker *worker = handle->data;
+    if (tcp_worker_take_reports(worker))
+        tcp_worker_settle(worker, tcp_worker_flush(worker));
+    else
+        uv_timer_stop(handle);
 }
 
 static void look(tarry_tcp_worker *worker)
 {
     tcp_worker_settle(worker, tcp_worker_flush(worker));
+    if (tcp_worker_hold_reports(worker))
+        uv_timer_start(&worker->loop.reports, on_reports, REPORT_BATCH_NS / NS_PER_MS,
+                       REPORT_BATCH_NS / NS_PER_MS);
     tcp_worker_answer(worker);
     tcp_worker_ask_chunks(worker);
     tcp_worker_look_whether_to_leave(worker, false);
@@ -163,7 +176,9 @@ int tcp_worker_start_loop(tarry_tcp_worker *worker)
         return TARRY_ERROR_SYSTEM;
     uv_timer_init(&worker->loop.uv, &worker->loop.tick);
     uv_timer_init(&worker->loop.uv, &worker->loop.retry);
-    worker->loop.wake.data = worker->loop.tick.data = worker->loop.retry.data = worker;
+    uv_timer_init(&worker->loop.uv, &worker->loop.reports);
+    worker->loop.wake.data = worker->loop.tick.data = worker->loop.retry.data =
+        worker->loop.reports.data = worker;
     worker->loop.ticked_ns = worker->link.apart_ns = clock_now_ns();
     set_tick(worker);
     uv_timer_start(&worker->loop.retry, on_retry, 0, 0);

@@ -60,61 +60,82 @@ static bool reserve(tarry_tcp_worker *worker, size_t size)
     return true;
 }
 
-/* A message with its head. */
-typedef struct message_frame {
-    size_t size;
-    uint8_t bytes[WIRE_HEAD_BYTES + CODEC_MOST_WORKER_BYTES];
-} message_frame;
-
-static void encode(const tarry_message *message, message_frame *frame)
-{
-    size_t size = codec_size(&NO_SETS, message);
-    assert(size <= CODEC_MOST_WORKER_BYTES);
-    wire_message_head(size, 0, frame->bytes);
-    codec_encode(&NO_SETS, message, frame->bytes + WIRE_HEAD_BYTES);
-    frame->size = WIRE_HEAD_BYTES + size;
-}
-
-/* With the lock held. Gives back whether the loop has to be told. */
-static bool put(tarry_tcp_worker *worker, const message_frame *frame)
+/* With the lock held: a frame without numbers. */
+static void put(tarry_tcp_worker *worker, const uint8_t *frame, size_t size)
 {
     worker_uplink *up = &worker->uplink;
-    bool first = up->size == 0;
-    if (up->open && reserve(worker, frame->size)) {
-        memcpy(up->bytes + up->size, frame->bytes, frame->size);
-        up->size += frame->size;
-    } else if (up->open) {
+    if (reserve(worker, size)) {
+        memcpy(up->bytes + up->size, frame, size);
+        up->size += size;
+    } else {
         up->lost = true;
     }
-    return up->open && first;
 }
 
-static bool put_message(tarry_tcp_worker *worker, const tarry_message *message)
+/* With the lock held: what is said from now on comes behind the reports that wait. */
+static void put_reports(tarry_tcp_worker *worker)
 {
-    message_frame frame;
-    encode(message, &frame);
-    return put(worker, &frame);
+    report_batch *reports = &worker->uplink.reports;
+    size_t size = report_batch_close(reports);
+    if (size > 0)
+        put(worker, reports->frame, size);
 }
 
 /* With the lock held: at once, without a change of thread, where nothing else waits. Whether it is
  * sent. */
-static bool send_aside(worker_uplink *up, const message_frame *frame)
+static bool send_aside(worker_uplink *up, const uint8_t *frame, size_t size)
 {
     if (up->aside == NULL || up->size > 0 || up->lost)
         return false;
-    size_t sent = channel_send_aside(up->aside, frame->bytes, frame->size);
-    up->lost = sent > 0 && sent < frame->size; /* no frame makes sense behind a piece of one */
-    return sent == frame->size;
+    size_t sent = channel_send_aside(up->aside, frame, size);
+    up->lost = sent > 0 && sent < size; /* no frame makes sense behind a piece of one */
+    return sent == size;
 }
 
-static void post(void *user, const tarry_message *message)
+/* With the lock held. Gives back whether the loop has to be told. */
+static bool put_report(tarry_tcp_worker *worker, const tarry_message *report, bool more)
+{
+    worker_uplink *up = &worker->uplink;
+    report_batch *reports = &up->reports;
+    bool first = up->size == 0;
+    if (!report_batch_fits(reports, report))
+        put_reports(worker);
+    if (report_batch_put(reports, report, more, clock_now_ns()))
+        return !up->ticking || (first && up->size > 0);
+    size_t size = report_batch_close(reports);
+    if (send_aside(up, reports->frame, size))
+        return false;
+    put(worker, reports->frame, size);
+    return first;
+}
+
+/* With the lock held. Gives back whether the loop has to be told. */
+static bool put_message(tarry_tcp_worker *worker, const tarry_message *message)
+{
+    worker_uplink *up = &worker->uplink;
+    uint8_t frame[WIRE_HEAD_BYTES + CODEC_MOST_WORKER_BYTES];
+    size_t size = codec_size(&NO_SETS, message);
+    assert(size <= CODEC_MOST_WORKER_BYTES);
+    wire_message_head(size, 0, frame);
+    codec_encode(&NO_SETS, message, frame + WIRE_HEAD_BYTES);
+    bool first = up->size == 0;
+    put_reports(worker);
+    if (send_aside(up, frame, WIRE_HEAD_BYTES + size))
+        return false;
+    put(worker, frame, WIRE_HEAD_BYTES + size);
+    return first;
+}
+
+static void post(void *user, const tarry_message *message, bool more)
 {
     tarry_tcp_worker *worker = user;
     worker_uplink *up = &worker->uplink;
-    message_frame frame;
-    encode(message, &frame);
+    bool news = false;
     pthread_mutex_lock(&up->lock);
-    bool news = !send_aside(up, &frame) && put(worker, &frame);
+    if (up->open && message->type == TARRY_MESSAGE_REPORT)
+        news = put_report(worker, message, more);
+    else if (up->open)
+        news = put_message(worker, message);
     pthread_mutex_unlock(&up->lock);
     if (news)
         wake(worker);
@@ -140,6 +161,7 @@ static bool put_load(tarry_tcp_worker *worker, const tarry_message *message, con
     up->lost = up->lost || (up->open && load == NULL);
     if (load == NULL)
         return up->open;
+    put_reports(worker);
     if (++up->tags == 0)
         up->tags = 1;
     *load = (worker_load){
@@ -288,8 +310,30 @@ void tcp_worker_open_uplink(tarry_tcp_worker *worker, bool open)
     up->aside = open && worker->link.welcome.everywhere ? worker->link.channel : NULL;
     up->lost = false;
     up->size = 0;
+    report_batch_clear(&up->reports);
     forget_waiting(up, false);
     pthread_mutex_unlock(&up->lock);
+}
+
+bool tcp_worker_hold_reports(tarry_tcp_worker *worker)
+{
+    worker_uplink *up = &worker->uplink;
+    pthread_mutex_lock(&up->lock);
+    bool begins = !up->ticking && up->reports.held.count > 0;
+    up->ticking = up->ticking || begins;
+    pthread_mutex_unlock(&up->lock);
+    return begins;
+}
+
+bool tcp_worker_take_reports(tarry_tcp_worker *worker)
+{
+    worker_uplink *up = &worker->uplink;
+    pthread_mutex_lock(&up->lock);
+    up->ticking = up->reports.held.count > 0;
+    bool any = up->ticking;
+    put_reports(worker);
+    pthread_mutex_unlock(&up->lock);
+    return any;
 }
 
 bool tcp_worker_is_drained(tarry_tcp_worker *worker)
