@@ -61,10 +61,11 @@ BELOW = {
     "runtime/tcp/net": ("runtime/sum", "runtime/tcp/trust"),
     "runtime/tcp/mesh": ("runtime/tcp/net", "runtime/worker"),
     "runtime/tcp/trunk": ("runtime/tcp/net",),
-    "runtime/tcp/server": ("runtime/host", "runtime/tcp/mesh", "runtime/tcp/trunk"),
+    "runtime/tcp/server": ("protocol/relay", "runtime/host", "runtime/tcp/mesh", "runtime/tcp/trunk"),
     "runtime/tcp/worker": ("runtime/tcp/mesh",),
     "runtime/tcp/viewer": ("runtime/tcp/net",),
     "runtime/tcp/relay": ("protocol/relay", "runtime/tcp/net"),
+    "mpi": (),
     "pki": ("runtime/tcp/trust",),
     "learn": ("base",),
     "cli/command.h": (),
@@ -99,6 +100,8 @@ MEMORY = r"malloc|calloc|realloc|reallocarray|free|aligned_alloc|posix_memalign|
 RANDOM = r"s?rand(_r)?|s?random(_r)?|\w?rand48(_r)?|getrandom|getentropy|arc4random\w*"
 ENVIRONMENT = r"(secure_)?getenv|setenv|putenv|signal|sigaction|exit|_exit|quick_exit|atexit"
 
+MESSAGE_PASSING = r"P?MPI_\w+"
+
 PURE = (NETWORK, THREADS, CLOCK, FILES, MEMORY, RANDOM, ENVIRONMENT)
 MAY_NOT_USE = {
     "base": PURE,
@@ -114,6 +117,8 @@ MAY_NOT_USE = {
     "sim": PURE,
     "learn": (NETWORK, THREADS, CLOCK, MEMORY, RANDOM, ENVIRONMENT),
 }
+for families in MAY_NOT_USE:
+    MAY_NOT_USE[families] += (MESSAGE_PASSING,)
 # The files whose business it is.
 EXCEPT = {
     "base/memory.c": MEMORY,

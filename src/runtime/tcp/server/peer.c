@@ -169,6 +169,7 @@ void peers_free_closed(peers *all)
         all->over = self->after;
         lanes_free(self->lanes);
         memory_release(&all->allocator, self->held);
+        memory_release(&all->allocator, self->advertised);
         memory_release(&all->allocator, self);
     }
 }
@@ -284,6 +285,13 @@ static taken take_trunk_frame(peer *self, const wire_head *head, const uint8_t *
         return STOP;
     if (head->kind == WIRE_LANE_OPEN && !peer_count_lane(self))
         return STOP;
+    if (head->kind == WIRE_ADVERTISE) {
+        wire_advertise words;
+        bool first = self->advertised == NULL; /* it is said once */
+        if (!first || wire_advertise_decode(head, body, &words) != TARRY_OK)
+            return NOT_HERE;
+        return self->all->events.advertise(self->all->events.user, self, &words) ? GO_ON : STOP;
+    }
     return taken_of(lanes_frame(self->lanes, head, body));
 }
 

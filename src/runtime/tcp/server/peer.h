@@ -73,6 +73,8 @@ typedef struct peer_events {
     bool (*fetch)(void *user, peer *from, const wire_fetch *fetch);
     void (*shared)(void *user, peer *from, const wire_shared *shared);
     void (*bye)(void *user, peer *from);
+    /* A relay says where children can connect to it. */
+    bool (*advertise)(void *user, peer *from, const wire_advertise *words);
     /* A coded part begins to come in, or is there in shared memory: `message` follows. */
     channel_verdict (*begin_part)(void *user, peer *from, const tarry_message *message,
                                   size_t bytes, void **place);
@@ -104,6 +106,7 @@ struct peer {
     credential_identity identity; /* unless it is trusted */
     peer *relay;                  /* whose lane it is; NULL: a connection of its own */
     lanes *lanes;                 /* a relay's; else NULL */
+    char *advertised;             /* a relay: where it is; NULL: it has not said so */
     uint64_t parameters_of;       /* a relay: 1 + the round whose parameters were last sent to it */
     bool introduced;              /* its HELLO came */
     wire_reason refusal;

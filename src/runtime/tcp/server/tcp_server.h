@@ -15,6 +15,7 @@
  *   tcp_server_status.c  how the run stands, for viewers
  *   tcp_server_peers.c   what peers say and go through
  *   tcp_server_admit.c   who is let in, and as whom
+ *   tcp_server_parents.c where else workers may connect
  *   tcp_server_adrift.c  workers whose relay is gone
  *   peer.h               one connection, which knows nothing of the server but a table of events
  */
@@ -146,7 +147,10 @@ struct tarry_tcp_server {
     uint32_t loans; /* members that load the state from here */
     peers peers;
     uint32_t viewers, standbys, relays;
-    uint32_t adrift; /* members that are */
+    bool
+        parents_changed; /* a relay has said where it is, or is gone; workers were told of others */
+    uint64_t parents_told_ns; /* at this time */
+    uint32_t adrift;          /* members that are */
 
     /* shared memory */
     uint8_t host_id[SHARE_HOST_BYTES]; /* of this machine */
@@ -314,6 +318,14 @@ bool tcp_server_member(const tarry_tcp_server *server, uint32_t worker, wire_mem
 /* A worker has left in good order, or may not be talked to any more; so all that are revoked. */
 void tcp_server_part_from(tarry_tcp_server *server, uint32_t worker);
 void tcp_server_part_from_revoked(tarry_tcp_server *server);
+
+/* tcp_server_parents.c */
+/* peer_events.advertise */
+bool tcp_server_take_advertise(void *user, peer *relay, const wire_advertise *words);
+/* A worker behind a relay has joined. */
+void tcp_server_tell_parents(tarry_tcp_server *server, peer *who);
+/* All of them, if relays have changed, and not too often. */
+void tcp_server_tell_all_parents(tarry_tcp_server *server, uint64_t now);
 
 /* tcp_server_adrift.c: a worker whose relay is gone keeps its seat, and its place in the round, for
  * a while: if it comes back as the same process, nobody else hears of it. */

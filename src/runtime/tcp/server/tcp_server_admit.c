@@ -283,6 +283,7 @@ bool tcp_server_take_ready(void *user, peer *who, const wire_ready *ready)
         server->members[who->worker].numerics = ready->numerics;
         tcp_server_meet(server, who, ready);
         tcp_server_join(server, who);
+        tcp_server_tell_parents(server, who);
         break;
     case PEER_TURNING:
         who->state = PEER_READY;

@@ -128,6 +128,7 @@ static void on_gone(void *user, peer *who, peer_state was)
     server->viewers -= was == PEER_VIEWER;
     server->standbys -= was == PEER_STANDBY;
     server->relays -= was == PEER_RELAY;
+    server->parents_changed = server->parents_changed || was == PEER_RELAY;
     if (who->worker != WIRE_ANY_WORKER && tcp_server_peer(server, who->worker) == who) {
         tcp_member *member = &server->members[who->worker];
         member->received += peer_received(who);
@@ -160,6 +161,7 @@ peer_events tcp_server_peer_events(tarry_tcp_server *server)
         .fetch = on_fetch,
         .shared = tcp_server_take_shared,
         .bye = on_bye,
+        .advertise = tcp_server_take_advertise,
         .begin_part = tcp_server_begin_part,
         .shm_part = tcp_server_begin_shm_part,
         .heard = on_heard,

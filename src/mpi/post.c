@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "mpi/post.h"
+
+#include <limits.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mpi/clock.h"
+
+enum {
+    MOST_SENDS = 16, /* to a rank at a time */
+    MOST_TAKEN = 64, /* messages that come in a turn */
+    FIRST_NAP_NS = 10000,
+    SPIN_NS = 50000,
+};
+
+/* A message to a rank, or from it. */
+typedef struct letter {
+    struct letter *next;
+    post_block *block;
+    uint32_t rank;
+    int kind;
+    bool comes; /* it is a receive, */
+    bool here;  /* and complete */
+} letter;
+
+typedef struct letters {
+    letter *first, **end;
+} letters;
+
+typedef struct lane {
+    letters out;    /* MPI has not got them yet */
+    letters in;     /* in their order: MPI has begun to receive them */
+    unsigned sends; /* that MPI has */
+    bool broken;
+} lane;
+
+struct post {
+    post_settings settings;
+    uint32_t own, ranks;
+    lane *lanes;           /* per rank */
+    letters loop;          /* to the own rank */
+    MPI_Request *requests; /* that MPI has, */
+    letter **moving;       /* and whose they are */
+    MPI_Status *statuses;
+    int *indices;
+    size_t count, room;
+    bool has_lock, has_change;
+    pthread_mutex_t lock; /* over what follows */
+    pthread_cond_t change;
+    bool woken;
+    letters put; /* not yet in a lane */
+};
+
+/* ---- blocks ---- */
+
+post_block *post_block_make(size_t size)
+{
+    size_t align = _Alignof(post_block);
+    post_block *made = aligned_alloc(align, (sizeof(*made) + size + align - 1) / align * align);
+    if (made == NULL)
+        return NULL;
+    atomic_init(&made->users, 1);
+    made->size = size;
+    return made;
+}
+
+post_block *post_hold(post_block *block)
+{
+    atomic_fetch_add(&block->users, 1);
+    return block;
+}
+
+void post_release(post_block *block)
+{
+    if (block != NULL && atomic_fetch_sub(&block->users, 1) == 1)
+        free(block);
+}
+
+/* ---- lists ---- */
+
+static void letters_init(letters *list)
+{
+    list->first = NULL;
+    list->end = &list->first;
+}
+
+static void letters_add(letters *list, letter *item)
+{
+    item->next = NULL;
+    *list->end = item;
+    list->end = &item->next;
+}
+
+static letter *letters_take(letters *list)
+{
+    letter *item = list->first;
+    list->first = item->next;
+    if (list->first == NULL)
+        list->end = &list->first;
+    return item;
+}
+
+static void letter_free(letter *item)
+{
+    post_release(item->block);
+    free(item);
+}
+
+static void letters_clear(letters *list)
+{
+    while (list->first != NULL)
+        letter_free(letters_take(list));
+}
+
+/* ---- what is put ---- */
+
+void post_put(post *self, uint32_t to, int kind, post_block *block)
+{
+    letter *item = block != NULL ? malloc(sizeof(*item)) : NULL;
+    if (item == NULL) {
+        post_release(block);
+        return;
+    }
+    *item = (letter){.block = block, .rank = to, .kind = kind};
+    pthread_mutex_lock(&self->lock);
+    letters_add(&self->put, item);
+    pthread_cond_signal(&self->change);
+    pthread_mutex_unlock(&self->lock);
+}
+
+void post_put_bytes(post *self, uint32_t to, int kind, const void *bytes, size_t size)
+{
+    post_block *block = post_block_make(size);
+    if (block != NULL)
+        memcpy(block->bytes, bytes, size);
+    post_put(self, to, kind, block);
+}
+
+void post_wake(post *self)
+{
+    pthread_mutex_lock(&self->lock);
+    self->woken = true;
+    pthread_cond_signal(&self->change);
+    pthread_mutex_unlock(&self->lock);
+}
+
+/* Brings what was put into the lanes. */
+static bool sort(post *self)
+{
+    pthread_mutex_lock(&self->lock);
+    letters put = self->put;
+    letters_init(&self->put);
+    pthread_mutex_unlock(&self->lock);
+    bool any = put.first != NULL;
+    while (put.first != NULL) {
+        letter *item = letters_take(&put);
+        if (item->rank == self->own)
+            letters_add(&self->loop, item);
+        else if (self->lanes[item->rank].broken)
+            letter_free(item);
+        else
+            letters_add(&self->lanes[item->rank].out, item);
+    }
+    return any;
+}
+
+void post_drop(post *self, uint32_t to, int kind)
+{
+    sort(self);
+    letters *out = &self->lanes[to].out, kept;
+    letters_init(&kept);
+    while (out->first != NULL) {
+        letter *item = letters_take(out);
+        if (item->kind == kind)
+            letter_free(item);
+        else
+            letters_add(&kept, item);
+    }
+    letters_init(out);
+    while (kept.first != NULL)
+        letters_add(out, letters_take(&kept));
+}
+
+/* ---- what MPI has ---- */
+
+static void break_lane(post *self, uint32_t rank)
+{
+    lane *of = &self->lanes[rank];
+    if (of->broken)
+        return;
+    of->broken = true;
+    letters_clear(&of->out);
+    self->settings.broken(self->settings.user, rank);
+}
+
+static bool has_room(post *self)
+{
+    if (self->count < self->room)
+        return true;
+    size_t room = self->room > 0 ? 2 * self->room : 64;
+    MPI_Request *requests = realloc(self->requests, room * sizeof(*requests));
+    self->requests = requests != NULL ? requests : self->requests;
+    letter **moving = realloc(self->moving, room * sizeof(letter *));
+    self->moving = moving != NULL ? moving : self->moving;
+    MPI_Status *statuses = realloc(self->statuses, room * sizeof(*statuses));
+    self->statuses = statuses != NULL ? statuses : self->statuses;
+    int *indices = realloc(self->indices, room * sizeof(*indices));
+    self->indices = indices != NULL ? indices : self->indices;
+    if (requests == NULL || moving == NULL || statuses == NULL || indices == NULL)
+        return false;
+    self->room = room;
+    return true;
+}
+
+/* Begins to send what may be on its way. Without memory it is tried again in the next turn. */
+static bool begin_sends(post *self, uint32_t rank)
+{
+    lane *of = &self->lanes[rank];
+    bool any = false;
+    while (of->out.first != NULL && of->sends < MOST_SENDS && has_room(self)) {
+        letter *item = letters_take(&of->out);
+        int error = MPI_Isend(item->block->bytes, (int)item->block->size, MPI_BYTE, (int)rank,
+                              item->kind, self->settings.comm, &self->requests[self->count]);
+        any = true;
+        if (error != MPI_SUCCESS) {
+            letter_free(item);
+            break_lane(self, rank);
+            return true;
+        }
+        self->moving[self->count++] = item;
+        of->sends++;
+    }
+    return any;
+}
+
+/* The message is complete, or has failed. */
+static void settle(post *self, letter *item, bool failed)
+{
+    lane *of = &self->lanes[item->rank];
+    of->sends -= !item->comes;
+    if (failed)
+        break_lane(self, item->rank);
+    if (!item->comes)
+        letter_free(item);
+    else
+        item->here = !failed;
+}
+
+static bool settle_all(post *self)
+{
+    int done = 0;
+    if (self->count == 0)
+        return false;
+    int error =
+        MPI_Testsome((int)self->count, self->requests, &done, self->indices, self->statuses);
+    if (done == MPI_UNDEFINED || done <= 0)
+        return false;
+    for (int i = 0; i < done; i++) {
+        size_t at = (size_t)self->indices[i];
+        bool failed = error == MPI_ERR_IN_STATUS && self->statuses[i].MPI_ERROR != MPI_SUCCESS;
+        letter *item = self->moving[at];
+        self->moving[at] = NULL;
+        settle(self, item, failed);
+    }
+    size_t kept = 0;
+    for (size_t i = 0; i < self->count; i++) {
+        if (self->moving[i] == NULL)
+            continue;
+        self->moving[kept] = self->moving[i];
+        self->requests[kept++] = self->requests[i];
+    }
+    self->count = kept;
+    return true;
+}
+
+/* ---- what comes ---- */
+
+/* Begins to receive a message that is there. False: there is none, or no memory for it. */
+static bool begin_receive(post *self)
+{
+    int there = 0, size = 0;
+    MPI_Message message;
+    MPI_Status status;
+    if (!has_room(self) || MPI_Improbe(MPI_ANY_SOURCE, MPI_ANY_TAG, self->settings.comm, &there,
+                                       &message, &status) != MPI_SUCCESS)
+        return false;
+    if (!there)
+        return false;
+    MPI_Get_count(&status, MPI_BYTE, &size);
+    letter *item = malloc(sizeof(*item));
+    post_block *block = post_block_make((size_t)size);
+    uint32_t rank = (uint32_t)status.MPI_SOURCE;
+    if (item == NULL || block == NULL ||
+        MPI_Imrecv(block->bytes, size, MPI_BYTE, &message, &self->requests[self->count]) !=
+            MPI_SUCCESS) {
+        /* What it said is lost, so that it has to be there anew. */
+        post_release(block);
+        free(item);
+        break_lane(self, rank);
+        return true;
+    }
+    *item = (letter){.block = block, .rank = rank, .kind = status.MPI_TAG, .comes = true};
+    self->moving[self->count++] = item;
+    letters_add(&self->lanes[rank].in, item);
+    return true;
+}
+
+static void hand_over(post *self, letter *item)
+{
+    self->settings.take(self->settings.user, item->rank, item->kind, item->block);
+    letter_free(item);
+}
+
+static bool deliver(post *self)
+{
+    bool any = false;
+    for (uint32_t rank = 0; rank < self->ranks; rank++) {
+        letters *in = &self->lanes[rank].in;
+        for (; in->first != NULL && in->first->here; any = true)
+            hand_over(self, letters_take(in));
+    }
+    for (; self->loop.first != NULL; any = true)
+        hand_over(self, letters_take(&self->loop));
+    return any;
+}
+
+bool post_turn(post *self)
+{
+    bool any = sort(self);
+    for (uint32_t rank = 0; rank < self->ranks; rank++)
+        any = begin_sends(self, rank) || any;
+    for (int i = 0; i < MOST_TAKEN && begin_receive(self); i++)
+        any = true;
+    any = settle_all(self) || any;
+    return deliver(self) || any;
+}
+
+/* Sleeps until somebody of this process has something, at most until the time. */
+static bool nap(post *self, uint64_t until_ns)
+{
+    pthread_mutex_lock(&self->lock);
+    if (self->put.first == NULL && !self->woken)
+        clock_wait(&self->change, &self->lock, until_ns);
+    bool woken = self->woken;
+    self->woken = false;
+    pthread_mutex_unlock(&self->lock);
+    return woken;
+}
+
+void post_wait(post *self, uint64_t until_ns, uint64_t nap_ns)
+{
+    uint64_t start = clock_now_ns(), now = start, length = FIRST_NAP_NS;
+    while (!post_turn(self) && now < until_ns) {
+        bool spins = now - start < SPIN_NS;
+        uint64_t end = spins ? 0 : now + length < until_ns ? now + length : until_ns;
+        if (!spins)
+            length = 2 * length < nap_ns ? 2 * length : nap_ns;
+        if (nap(self, end))
+            return;
+        now = clock_now_ns();
+    }
+}
+
+bool post_is_clear(post *self)
+{
+    bool clear = true;
+    sort(self);
+    for (uint32_t rank = 0; rank < self->ranks; rank++)
+        clear = clear && self->lanes[rank].out.first == NULL && self->lanes[rank].sends == 0;
+    return clear;
+}
+
+/* ---- creation and the end ---- */
+
+post *post_create(const post_settings *settings)
+{
+    int own, ranks;
+    if (MPI_Comm_rank(settings->comm, &own) != MPI_SUCCESS ||
+        MPI_Comm_size(settings->comm, &ranks) != MPI_SUCCESS)
+        return NULL;
+    post *self = calloc(1, sizeof(*self));
+    if (self == NULL)
+        return NULL;
+    self->settings = *settings;
+    self->own = (uint32_t)own;
+    self->ranks = (uint32_t)ranks;
+    letters_init(&self->put);
+    letters_init(&self->loop);
+    self->has_lock = pthread_mutex_init(&self->lock, NULL) == 0;
+    self->has_change = clock_init_condition(&self->change);
+    self->lanes = calloc(self->ranks, sizeof(*self->lanes));
+    if (!self->has_lock || !self->has_change || self->lanes == NULL) {
+        post_free(self);
+        return NULL;
+    }
+    for (uint32_t rank = 0; rank < self->ranks; rank++) {
+        letters_init(&self->lanes[rank].out);
+        letters_init(&self->lanes[rank].in);
+    }
+    return self;
+}
+
+void post_free(post *self)
+{
+    if (self == NULL)
+        return;
+    for (uint32_t rank = 0; self->lanes != NULL && rank < self->ranks; rank++)
+        letters_clear(&self->lanes[rank].out);
+    letters_clear(&self->loop);
+    letters_clear(&self->put);
+    if (self->has_change)
+        pthread_cond_destroy(&self->change);
+    if (self->has_lock)
+        pthread_mutex_destroy(&self->lock);
+    if (self->count > 0)
+        return; /* MPI reads and writes what is moving */
+    free(self->indices);
+    free(self->statuses);
+    free(self->moving);
+    free(self->requests);
+    free(self->lanes);
+    free(self);
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which relays a worker is told of, for when it loses its own. */
+#ifndef PROTOCOL_SECOND_PARENTS_H
+#define PROTOCOL_SECOND_PARENTS_H
+
+#include <stdint.h>
+
+#include "protocol/wire/wire_trunk.h"
+
+/*
+ * Of `count` relays, relay i of which has lanes[i] children, those that a worker is told of whose
+ * own is `own` (count: none of them): up to WIRE_PARENTS_MOST, in the order in which it is to try
+ * them. Those come first that have few children, and of these each worker begins with another one,
+ * so that the children of a relay that is lost spread over the others. Sets chosen[0..result-1].
+ */
+uint32_t second_parents_choose(const uint32_t *lanes, uint32_t count, uint32_t own, uint32_t worker,
+                               uint32_t chosen[WIRE_PARENTS_MOST]);
+
+#endif

@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A run of ranks that check themselves, for test_ranks.py: least squares by gradient descent. Each
+ * rank that comes to the end compares what it has with the same steps worked out alone.
+ *
+ *     ranks NAME=VALUE...
+ *
+ * steps, dimension, chunks, replication, silence (ms), sleep (ms per chunk), over (mpi: not by
+ * shared memory), slow (a rank that takes 10 times as long), stop (a rank that stops itself at step
+ * 2; whoever runs this lets it go on), deaths and seed (so many ranks, never 0, kill themselves at
+ * moments that the seed says), lose (whether a rank's replica fails at step 3).
+ */
+#include <math.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <tarry/host.h>
+#include <tarry/mpi.h>
+
+#include "mpi/post.h"
+
+typedef struct ranks_options {
+    const char *over;
+    long steps, dimension, chunks, replication, silence, sleep, slow, stop, deaths, seed, lose;
+} ranks_options;
+
+typedef struct own_state {
+    uint64_t steps;
+    float *numbers;
+} own_state;
+
+static ranks_options options = {.over = "",
+                                .steps = 6,
+                                .dimension = 1000,
+                                .chunks = 8,
+                                .replication = 2,
+                                .silence = 2000,
+                                .slow = -1,
+                                .stop = -1,
+                                .lose = -1};
+static int rank, ranks;
+enum { MOST_STEPS = 500 };
+
+/* ---- moments at which ranks die ---- */
+
+/* Of a rank: it dies at the `left`-th of these moments of the step, once it has come there. */
+typedef enum moment {
+    AT_COMPUTE,
+    AT_PUT, /* of a message: a report, a block, what is held */
+    AT_STEP,
+    AT_TAKE, /* of a message that came */
+    AT_TURN, /* of the loop */
+    MOMENTS,
+} moment;
+
+static moment planned;
+static uint64_t planned_step = UINT64_MAX;
+static atomic_long left;
+static _Atomic uint64_t stepped;
+
+static void pass(moment at)
+{
+    if (at == planned && stepped >= planned_step && atomic_fetch_sub(&left, 1) == 1)
+        kill(getpid(), SIGKILL);
+}
+
+void __real_post_put(post *self, uint32_t to, int kind, post_block *block);
+void __wrap_post_put(post *self, uint32_t to, int kind, post_block *block);
+void __wrap_post_put(post *self, uint32_t to, int kind, post_block *block)
+{
+    pass(AT_PUT);
+    __real_post_put(self, to, kind, block);
+}
+
+void __real_post_wait(post *self, uint64_t until_ns, uint64_t nap_ns);
+void __wrap_post_wait(post *self, uint64_t until_ns, uint64_t nap_ns);
+void __wrap_post_wait(post *self, uint64_t until_ns, uint64_t nap_ns)
+{
+    pass(AT_TURN);
+    __real_post_wait(self, until_ns, nap_ns);
+}
+
+void __real_ranks_take(void *user, uint32_t from, int tag, post_block *block);
+void __wrap_ranks_take(void *user, uint32_t from, int tag, post_block *block);
+void __wrap_ranks_take(void *user, uint32_t from, int tag, post_block *block)
+{
+    pass(AT_TAKE);
+    __real_ranks_take(user, from, tag, block);
+}
+
+static uint64_t mix(uint64_t x)
+{
+    x += UINT64_C(0x9e3779b97f4a7c15);
+    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+    return x ^ x >> 31;
+}
+
+/* Deaths begin two steps one after the other; the last ranks die. */
+static void plan_death(void)
+{
+    static const long most[MOMENTS] = {3, 30, 1, 30, 60};
+    long number = ranks - 1 - rank;
+    if (rank == 0 || number >= options.deaths)
+        return;
+    uint64_t draw = mix((uint64_t)options.seed * 1000 + (uint64_t)rank);
+    planned = (moment)(draw % MOMENTS);
+    left = 1 + (long)(mix(draw) % (uint64_t)most[planned]);
+    planned_step = 1 + 2 * (uint64_t)number;
+}
+
+/* ---- the job ---- */
+
+static void nap(long milliseconds)
+{
+    const struct timespec pause = {milliseconds / 1000, milliseconds % 1000 * 1000000};
+    nanosleep(&pause, NULL);
+}
+
+/* Chunk c pulls coordinate i to (c + i) mod 7, with a strength of its own. */
+static void add_gradient(uint32_t chunk, const float *parameters, float *sum)
+{
+    for (long i = 0; i < options.dimension; i++)
+        sum[i] += (float)(chunk % 3 + 1) * (parameters[i] - (float)((chunk + i) % 7));
+}
+
+static int compute(void *user, const tarry_task *task)
+{
+    (void)user;
+    pass(AT_COMPUTE);
+    nap(rank == options.slow ? 10 * options.sleep : options.sleep);
+    memset(task->gradient, 0, task->dimension * sizeof(float));
+    for (uint32_t i = 0; i < task->span_count; i++)
+        add_gradient(task->spans[i].origin, task->parameters, task->gradient);
+    return 0;
+}
+
+static void descend(float *numbers, const float *sum)
+{
+    for (long i = 0; i < options.dimension; i++)
+        numbers[i] -= 0.3F / (float)options.chunks * sum[i];
+}
+
+static int step(void *user, uint64_t number, const float *sum)
+{
+    own_state *own = user;
+    if (number != own->steps + 1 || (rank == options.lose && number == 3))
+        return TARRY_ERROR_NUMERICAL;
+    descend(own->numbers, sum);
+    own->steps = number;
+    stepped = number;
+    pass(AT_STEP);
+    if (rank == options.stop && number == 2) {
+        printf("rank %d stops: %d\n", rank, (int)getpid());
+        fflush(stdout);
+        kill(getpid(), SIGSTOP);
+    }
+    return TARRY_OK;
+}
+
+static int parameters(void *user, float *into)
+{
+    memcpy(into, ((own_state *)user)->numbers, (size_t)options.dimension * sizeof(float));
+    return TARRY_OK;
+}
+
+static uint64_t state_size(void *user)
+{
+    (void)user;
+    return sizeof(uint64_t) + (size_t)options.dimension * sizeof(float);
+}
+
+static int save(void *user, uint64_t first, void *bytes, size_t size)
+{
+    const own_state *own = user;
+    if (first != 0 || size != state_size(user))
+        return TARRY_ERROR_ARGUMENT;
+    memcpy(bytes, &own->steps, sizeof(own->steps));
+    memcpy((char *)bytes + sizeof(own->steps), own->numbers, size - sizeof(own->steps));
+    return TARRY_OK;
+}
+
+static int load(void *user, uint64_t total, uint64_t first, const void *bytes, size_t size)
+{
+    own_state *own = user;
+    if (first != 0 || size != total || total != state_size(user))
+        return TARRY_ERROR_FORMAT;
+    memcpy(&own->steps, bytes, sizeof(own->steps));
+    memcpy(own->numbers, (const char *)bytes + sizeof(own->steps), size - sizeof(own->steps));
+    stepped = own->steps;
+    printf("rank %d loads step %llu\n", rank, (unsigned long long)own->steps);
+    return TARRY_OK;
+}
+
+/* Whether the rank has what the same steps come to alone. */
+static bool is_right(const own_state *own)
+{
+    size_t d = (size_t)options.dimension;
+    float *numbers = calloc(d, sizeof(float)), *sum = calloc(d, sizeof(float));
+    double worst = 0;
+    for (uint64_t number = 0; number < own->steps; number++) {
+        memset(sum, 0, d * sizeof(float));
+        for (long chunk = 0; chunk < options.chunks; chunk++)
+            add_gradient((uint32_t)chunk, numbers, sum);
+        descend(numbers, sum);
+    }
+    for (size_t i = 0; i < d; i++)
+        worst = fmax(worst, fabs((double)numbers[i] - own->numbers[i]));
+    free(sum);
+    free(numbers);
+    return worst < 1e-4;
+}
+
+/* ---- the run ---- */
+
+static double seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+/* Whether some of those who are to die have not. */
+static bool still_die(tarry_runtime *runtime)
+{
+    for (long number = 0; number < options.deaths; number++)
+        if (tarry_runtime_worker(runtime, (uint32_t)(ranks - 1 - number)).present)
+            return true;
+    return false;
+}
+
+static int run_rounds(tarry_runtime *runtime)
+{
+    tarry_diagnostic why = {""};
+    if (tarry_runtime_wait(runtime, (uint32_t)ranks, UINT64_C(60000000000), &why) != TARRY_OK) {
+        printf("%s\n", why.text);
+        return 1;
+    }
+    for (long number = 1; number <= options.steps || (still_die(runtime) && number < MOST_STEPS);
+         number++) {
+        tarry_round_result result;
+        double start = seconds();
+        if (tarry_runtime_round(runtime, NULL, NULL, &result, &why) != TARRY_OK) {
+            printf("step %ld: %s\n", number, why.text);
+            return 1;
+        }
+        printf("step %ld: exact %d, attempts %u, %.3f s\n", number, result.exact, result.attempts,
+               seconds() - start);
+        if (!result.exact || result.sum.step != (uint64_t)number)
+            return 1;
+    }
+    if (options.deaths == 0 && options.lose < 0)
+        return 0;
+    tarry_sum_id after;
+    void *bytes;
+    uint64_t size;
+    if (tarry_runtime_state(runtime, UINT64_C(30000000000), &after, &bytes, &size, &why) !=
+        TARRY_OK) {
+        printf("no state: %s\n", why.text);
+        return 1;
+    }
+    printf("state after step %llu: %llu bytes\n", (unsigned long long)after.step,
+           (unsigned long long)size);
+    tarry_runtime_release_state(runtime, bytes);
+    return 0;
+}
+
+static void read_options(int count, char **words)
+{
+    const struct {
+        const char *name;
+        long *value;
+    } numbers[] = {{"steps", &options.steps},     {"dimension", &options.dimension},
+                   {"chunks", &options.chunks},   {"replication", &options.replication},
+                   {"silence", &options.silence}, {"sleep", &options.sleep},
+                   {"slow", &options.slow},       {"stop", &options.stop},
+                   {"deaths", &options.deaths},   {"seed", &options.seed},
+                   {"lose", &options.lose}};
+    for (int i = 1; i < count; i++) {
+        size_t length = strcspn(words[i], "=");
+        const char *value = words[i] + length + (words[i][length] != '\0');
+        if (strncmp(words[i], "over=", 5) == 0)
+            options.over = value;
+        for (size_t k = 0; k < sizeof(numbers) / sizeof(numbers[0]); k++)
+            if (strlen(numbers[k].name) == length &&
+                strncmp(words[i], numbers[k].name, length) == 0)
+                *numbers[k].value = atol(value);
+    }
+}
+
+static tarry_plan *make_plan(void)
+{
+    tarry_plan *plan;
+    tarry_plan_settings wanted;
+    tarry_plan_settings_init(&wanted);
+    wanted.workers = (uint32_t)ranks;
+    wanted.chunks = (uint32_t)options.chunks;
+    wanted.replication = (uint32_t)options.replication;
+    return tarry_plan_create(&wanted, NULL, &plan, NULL) == TARRY_OK ? plan : NULL;
+}
+
+static int run(own_state *own, const tarry_plan *plan, bool *whole)
+{
+    tarry_mpi_settings settings;
+    tarry_mpi_settings_init(&settings);
+    settings.parameters = settings.dimension = (size_t)options.dimension;
+    settings.server.silence_ns = (uint64_t)options.silence * 1000000;
+    settings.server.pick = TARRY_PICK_SHARE;
+    settings.compute = compute;
+    settings.no_shared_memory = strcmp(options.over, "mpi") == 0;
+    settings.replica = (tarry_replica){own, step, parameters, state_size, save, load};
+    tarry_mpi *all;
+    tarry_diagnostic why = {""};
+    if (tarry_mpi_create(MPI_COMM_WORLD, plan, &settings, NULL, &all, &why) != TARRY_OK) {
+        fprintf(stderr, "rank %d: %s\n", rank, why.text);
+        return 1;
+    }
+    if (rank == 0)
+        printf("%d ranks, sums by %s\n", ranks, tarry_mpi_engine(all));
+    int failed =
+        rank == 0 ? run_rounds(tarry_mpi_runtime(all)) : tarry_mpi_work(all, &why) != TARRY_OK;
+    if (failed && rank > 0)
+        printf("rank %d: %s\n", rank, why.text);
+    *whole = tarry_mpi_free(all, true);
+    return failed;
+}
+
+int main(int argc, char **argv)
+{
+    int level;
+    bool whole = true;
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    read_options(argc, argv);
+    plan_death();
+    own_state own = {.numbers = calloc((size_t)options.dimension, sizeof(float))};
+    tarry_plan *plan = make_plan();
+    int status = plan == NULL || own.numbers == NULL || run(&own, plan, &whole);
+    bool right = status == 0 && own.steps >= (uint64_t)options.steps && is_right(&own);
+    printf("rank %d: %llu steps, %s\n", rank, (unsigned long long)own.steps,
+           right ? "right" : "wrong");
+    if (rank == 0)
+        printf(whole ? "all ranks came to the end\n" : "some ranks are gone\n");
+    tarry_plan_free(plan);
+    free(own.numbers);
+    if (!whole)
+        tarry_mpi_exit(!right);
+    MPI_Finalize();
+    return !right;
+}

@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Ranks under mpirun: slow, stopped and killed ones, with sums through shared memory and over MPI.
+
+    test_ranks.py RANKS_PROGRAM EXAMPLE [STORY...]
+
+TARRY_TEST_SEED says at which moments ranks die; TARRY_TEST_LONG=KILLS kills so many in all. Needs Open MPI's mpirun.
+"""
+
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import time
+
+RECOVERY = ["--enable-recovery"]
+VADER = ["--mca", "pml", "ob1", "--mca", "btl", "vader,self"]
+UCX = ["--mca", "pml", "ucx", "--mca", "opal_common_ucx_tls", "any", "--mca", "opal_common_ucx_devices", "any"]
+TIME_LIMIT = 150
+DEATHS = 10
+
+
+def environment():
+    """What MPI leaks by itself is not looked for; containers may forbid reading another process's memory."""
+    own = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "UCX_TLS": "^cma",
+           "UCX_LOG_LEVEL": "fatal", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
+    options = os.environ.get("ASAN_OPTIONS", "")
+    return {**os.environ, **own, "ASAN_OPTIONS": f"{options}:detect_leaks=0".lstrip(":")}
+
+
+class Run:
+    """One mpirun; its lines are kept, and told where it fails."""
+
+    def __init__(self, program, ranks, options, mpi=()):
+        words = [f"{name}={value}" for name, value in options.items()]
+        self.command = ["mpirun.openmpi", "--oversubscribe", *mpi, "-n", str(ranks), program, *words]
+        self.lines = []
+        self.process = subprocess.Popen(self.command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                        env=environment())
+        self.limit = time.monotonic() + TIME_LIMIT
+
+    def read_until(self, pattern):
+        """The next line that has the pattern; None at the end."""
+        for line in self.process.stdout:
+            self.lines.append(line)
+            found = re.search(pattern, line)
+            if found:
+                return found
+        return None
+
+    def finish(self):
+        self.read_until(r"(?!)")
+        self.status = self.process.wait()
+        return self
+
+    def has(self, pattern):
+        return [line for line in self.lines if re.search(pattern, line)]
+
+    def expect(self, condition, what):
+        if not condition:
+            print(" ".join(self.command))
+            print("".join(self.lines))
+            raise SystemExit(f"{what} (status {self.process.poll()})")
+
+
+def expect_all_right(run, ranks, engine):
+    run.expect(run.status == 0, "the run failed")
+    run.expect(run.has(f"{ranks} ranks, sums by {engine}$"), f"sums are not by {engine}")
+    run.expect(len(run.has(r"^rank \d+: .* right$")) == ranks, "not all ranks are right")
+    run.expect(run.has("all ranks came to the end"), "not all came to the end")
+
+
+def all_get_the_same_sums(program):
+    for over, engine in (("", "direct"), ("mpi", "mpi")):
+        for dimension in (1, 1000, 300000):
+            run = Run(program, 5, {"over": over, "dimension": dimension, "steps": 3}).finish()
+            expect_all_right(run, 5, engine)
+
+
+def a_slow_rank_holds_up_nobody(program):
+    """It takes 10 times as long as others for what it computes; others take over the rest."""
+    run = Run(program, 4, {"over": "mpi", "slow": 2, "sleep": 50, "chunks": 16, "replication": 4, "steps": 4}).finish()
+    expect_all_right(run, 4, "mpi")
+    times = [float(line.split(",")[-1].split()[0]) for line in run.has(r"^step \d")]
+    run.expect(min(times) < 1, f"steps of {times} s: nobody took over what it had to compute")
+
+
+def a_stopped_rank_comes_back(program):
+    """Stopped in the middle of a run, it is left out within the silence limit, and loads the state afterwards."""
+    for over in ("", "mpi"):
+        run = Run(program, 4, {"over": over, "stop": 2, "silence": 1000, "replication": 3, "sleep": 20, "steps": 12})
+        stopped = run.read_until(r"stops: (\d+)")
+        run.expect(stopped, "no rank stopped")
+        run.read_until(r"^step 8:")
+        os.kill(int(stopped[1]), signal.SIGCONT)
+        run.finish()
+        run.expect(run.status == 0, "the run failed")
+        run.expect(run.has(r"^rank 2: 12 steps, right"), "the stopped rank is not up to date")
+        run.expect(len(run.has(r"^rank \d+: .* right$")) == 4, "not all ranks are right")
+        longest = max(float(line.split(",")[-1].split()[0]) for line in run.has(r"^step \d"))
+        run.expect(longest < 2 + slack(), f"a step took {longest} s, with a silence limit of 1 s")
+
+
+def slack():
+    """What a busy machine may take beside, in seconds."""
+    return 3
+
+
+def a_replica_that_fails_ends_its_rank_alone(program):
+    run = Run(program, 4, {"over": "mpi", "lose": 2, "replication": 3, "steps": 6, "silence": 500}).finish()
+    run.expect(len(run.has(r"^rank \d+: 6 steps, right$")) == 3, "the others do not go on")
+    run.expect(run.has("rank 2: its replica failed"), "the rank does not say why it ends")
+
+
+def killed_ranks_are_survived(program):
+    """Any rank but 0, in any phase: no hang, and all exact."""
+    seed = int(os.environ.get("TARRY_TEST_SEED", "1"))
+    kills = int(os.environ.get("TARRY_TEST_LONG", "0") or 0)
+    runs = max(2, kills // DEATHS)
+    done = 0
+    for number in range(runs):
+        mpi = [VADER, UCX][number % 2]
+        over = "" if number % 4 == 2 else "mpi"
+        options = {"over": over, "dimension": 20000, "chunks": 12, "replication": 12, "steps": 10, "silence": 400,
+                   "deaths": DEATHS, "seed": seed + number}
+        run = Run(program, DEATHS + 2, options, RECOVERY + mpi).finish()
+        run.expect(run.has("some ranks are gone"), "the run did not come to its end")
+        run.expect(not run.has(r"^rank \d+: .* wrong$"), "a rank is wrong")
+        run.expect(len(run.has(r"^rank [01]: .* right$")) == 2, "the survivors are not right")
+        died = DEATHS + 2 - len(run.has(r"^rank \d+: \d+ steps"))
+        print(f"seed {seed + number}, {mpi[2]}, {over or 'shared memory'}: {died} killed, "
+              f"{len(run.has('^step'))} steps exact", flush=True)
+        done += died
+    print(f"{done} kills")
+    if done < 0.9 * runs * DEATHS:
+        raise SystemExit(f"only {done} of {runs * DEATHS} ranks died: the moments are badly chosen")
+
+
+def the_example_runs(program):
+    run = Run(program, 3, {}).finish()
+    run.expect(run.status == 0, "the example failed")
+    run.expect(len(run.has(r"^3\.5")) == 3, "the ranks of the example don't get to 3.5, the mean of the chunks' numbers")
+
+
+STORIES = [all_get_the_same_sums, a_slow_rank_holds_up_nobody, a_stopped_rank_comes_back,
+           a_replica_that_fails_ends_its_rank_alone, killed_ranks_are_survived]
+
+
+def main(program, example, names):
+    for story in STORIES:
+        if names and story.__name__ not in names:
+            continue
+        start = time.monotonic()
+        story(program)
+        print(f"{story.__name__}: {time.monotonic() - start:.1f} s", flush=True)
+    if not names:
+        the_example_runs(example)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 3:
+        sys.exit(__doc__)
+    main(*(str(pathlib.Path(path).resolve()) for path in sys.argv[1:3]), sys.argv[3:])

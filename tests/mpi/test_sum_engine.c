@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The engine over MPI without MPI: this file is the post. Blocks are carried in an order that the
+ * seed says, so that they overtake each other as those of different ranks do.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "draw.h"
+#include "engine_group.h"
+#include "mpi/sum_engine.h"
+#include "seed.h"
+
+enum { KIND = 3, MOST = ENGINE_GROUP_MOST, MOST_CARRIED = 20000 };
+
+/* ---- the post ---- */
+
+typedef struct carried {
+    uint32_t to, from;
+    post_block *block;
+} carried;
+
+struct post {
+    uint32_t rank;
+};
+
+static struct post posts[MOST];
+static carried queue[MOST_CARRIED];
+static size_t queued, most_queued;
+static int64_t blocks; /* that are there */
+
+post_block *post_block_make(size_t size)
+{
+    post_block *made = aligned_alloc(64, (sizeof(*made) + size + 63) / 64 * 64);
+    assert_non_null(made);
+    atomic_init(&made->users, 1);
+    made->size = size;
+    blocks++;
+    return made;
+}
+
+post_block *post_hold(post_block *block)
+{
+    atomic_fetch_add(&block->users, 1);
+    return block;
+}
+
+void post_release(post_block *block)
+{
+    if (block == NULL || atomic_fetch_sub(&block->users, 1) > 1)
+        return;
+    blocks--;
+    free(block);
+}
+
+void post_put(post *self, uint32_t to, int kind, post_block *block)
+{
+    assert_true(kind == KIND && queued < MOST_CARRIED && to != self->rank);
+    queue[queued++] = (carried){.to = to, .from = self->rank, .block = block};
+    most_queued = queued > most_queued ? queued : most_queued;
+}
+
+void post_wake(post *self)
+{
+    (void)self;
+}
+
+/* ---- a group ---- */
+
+static void make(engine_group *group, uint32_t count)
+{
+    *group = (engine_group){.count = count};
+    for (uint32_t i = 0; i < count; i++) {
+        posts[i].rank = i;
+        group->workers[i] = i;
+        group->engines[i] = sum_engine_create(&posts[i], KIND, i, MOST);
+        assert_non_null(group->engines[i]);
+    }
+}
+
+static void drop(size_t at)
+{
+    post_release(queue[at].block);
+    queue[at] = queue[--queued];
+}
+
+static void finish(engine_group *group)
+{
+    while (queued > 0)
+        drop(0);
+    engine_group_release_sums(group);
+    for (uint32_t i = 0; i < group->count; i++)
+        group->engines[i]->methods->free(group->engines[i]);
+    assert_int_equal(blocks, 0);
+}
+
+static void look(engine_group *group)
+{
+    for (uint32_t i = 0; i < group->count; i++)
+        group->engines[i]->methods->wait(group->engines[i], 0, &group->progress[i]);
+}
+
+/* Delivers one block, any of those that are on their way. */
+static void deliver(engine_group *group, uint64_t *random)
+{
+    size_t at = draw(random) % queued;
+    carried item = queue[at];
+    sum_engine_take(group->engines[item.to], item.from, item.block);
+    drop(at);
+}
+
+/* Works in a random order until nothing can be done, or `most` times. */
+static void run(engine_group *group, uint64_t *random, size_t most)
+{
+    for (size_t i = 0; i < most; i++) {
+        uint32_t member = (uint32_t)(draw(random) % group->count);
+        if (queued > 0 && draw(random) % 4 > 0) {
+            deliver(group, random);
+            continue;
+        }
+        sum_engine_turn(group->engines[member]);
+        if (queued > 0)
+            continue;
+        for (uint32_t k = 0; k < group->count; k++)
+            sum_engine_turn(group->engines[k]);
+        if (queued == 0)
+            break;
+    }
+    look(group);
+}
+
+/* All have the same bits, near the case's sum; and each number behind those that stood was told of
+ * once. */
+static void check_behind(const engine_group *group, const sum_case *of, size_t whole)
+{
+    size_t part = (of->dimension - 1) / of->parts + 1;
+    for (uint32_t i = 0; i < group->count; i++) {
+        assert_int_equal(group->progress[i].state, TARRY_ENGINE_DONE);
+        assert_memory_equal(group->sums[i], group->sums[0], of->dimension * sizeof(float));
+        sum_watch_check_behind(group->watches[i], part, whole);
+    }
+    for (size_t k = 0; k < of->dimension; k++)
+        assert_true(fabsf(group->sums[0][k] - of->sum[k]) <= 1e-4F * (1 + fabsf(of->sum[k])));
+}
+
+static void check(const engine_group *group, const sum_case *of)
+{
+    check_behind(group, of, 0);
+}
+
+static void any_shape_is_summed(void **state)
+{
+    (void)state;
+    uint64_t random = test_seed("sum_engine", 1);
+    const size_t dimensions[] = {1, 15, 16, 100, 5000, 100000};
+    for (size_t shape = 0; shape < sizeof(dimensions) / sizeof(dimensions[0]); shape++) {
+        for (uint32_t count = 1; count <= 5; count += 2) {
+            engine_group group;
+            uint32_t parts = 1 + (uint32_t)(draw(&random) % 3);
+            sum_case *of =
+                sum_case_make(dimensions[shape], parts, count, draw(&random) % 2, draw(&random));
+            make(&group, count);
+            engine_group_form(&group, 7);
+            engine_group_start(&group, of, 1);
+            run(&group, &random, SIZE_MAX);
+            check(&group, of);
+            finish(&group);
+            sum_case_free(of);
+        }
+    }
+}
+
+static void no_more_than_a_window_is_on_its_way(void **state)
+{
+    (void)state;
+    uint64_t random = test_seed("sum_engine", 1);
+    engine_group group;
+    sum_case *of = sum_case_make(1200000, 1, 4, false, 5);
+    make(&group, 4);
+    engine_group_form(&group, 7);
+    engine_group_start(&group, of, 1);
+    most_queued = 0;
+    for (uint32_t i = 0; i < 4; i++)
+        sum_engine_turn(group.engines[i]); /* nobody has answered */
+    assert_in_range(queued, 1, 4 * 3 * 8);
+    run(&group, &random, SIZE_MAX);
+    assert_in_range(most_queued, 1, 2 * 4 * 3 * 10);
+    check(&group, of);
+    finish(&group);
+    sum_case_free(of);
+}
+
+static void who_begins_late_has_what_came_early(void **state)
+{
+    (void)state;
+    uint64_t random = test_seed("sum_engine", 1);
+    engine_group group;
+    sum_case *of = sum_case_make(300000, 2, 3, true, 9);
+    make(&group, 3);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(engine_group_form_one(&group, i, 7, NULL), TARRY_OK);
+        engine_group_start_one(&group, i, of, 1);
+        run(&group, &random, SIZE_MAX);
+    }
+    check(&group, of);
+    finish(&group);
+    sum_case_free(of);
+}
+
+/* What is left of one attempt does not disturb the next one, in which some of it may stand. */
+static void an_abandoned_sum_leaves_nothing_behind(void **state)
+{
+    (void)state;
+    uint64_t random = test_seed("sum_engine", 1);
+    size_t stood = 0;
+    for (int trial = 0; trial < 12; trial++) {
+        engine_group group;
+        uint32_t parts = 1 + (uint32_t)(draw(&random) % 2);
+        sum_case *of = sum_case_make(200000, parts, 3, false, 11);
+        make(&group, 3);
+        engine_group_form(&group, 7);
+        engine_group_start(&group, of, 1);
+        run(&group, &random, draw(&random) % 80);
+        size_t whole = engine_group_abandon(&group) / 16 * 16;
+        size_t part = (of->dimension - 1) / parts + 1;
+        whole = whole + parts <= part ? whole : (part - parts) / 16 * 16;
+        stood += whole > 0;
+        engine_group_form(&group, 8);
+        if (whole > 0)
+            engine_group_start_behind(&group, of, 2, whole);
+        else
+            engine_group_start(&group, of, 2);
+        run(&group, &random, SIZE_MAX);
+        check_behind(&group, of, whole);
+        finish(&group);
+        sum_case_free(of);
+    }
+    assert_in_range(stood, 1, 12);
+}
+
+static void a_block_of_another_shape_fails_the_sum(void **state)
+{
+    (void)state;
+    uint64_t random = test_seed("sum_engine", 1);
+    engine_group group;
+    sum_case *of = sum_case_make(100000, 1, 3, false, 13);
+    make(&group, 3);
+    engine_group_form(&group, 7);
+    engine_group_start(&group, of, 1);
+    for (uint32_t i = 0; i < 3; i++)
+        sum_engine_turn(group.engines[i]);
+    queue[0].block->size -= sizeof(float);
+    uint32_t victim = queue[0].to;
+    run(&group, &random, SIZE_MAX);
+    assert_int_equal(group.progress[victim].state, TARRY_ENGINE_FAILED);
+    for (uint32_t i = 0; i < 3; i++)
+        assert_int_not_equal(group.progress[i].state, TARRY_ENGINE_DONE);
+    finish(&group);
+    sum_case_free(of);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(any_shape_is_summed),
+        cmocka_unit_test(no_more_than_a_window_is_on_its_way),
+        cmocka_unit_test(who_begins_late_has_what_came_early),
+        cmocka_unit_test(an_abandoned_sum_leaves_nothing_behind),
+        cmocka_unit_test(a_block_of_another_shape_fails_the_sum),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
