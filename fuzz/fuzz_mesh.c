@@ -19,8 +19,8 @@
 #include "runtime/tcp/mesh/mesh_state.h"
 
 enum {
-    VISITORS = 4,
-    MEMBERS_MOST = 4,
+    VISITORS = 6,
+    MEMBERS_MOST = 6,
     PARTS_MOST = 3,
     DIMENSION_MOST = 100,
     STATE_BYTES = 300,
@@ -34,12 +34,12 @@ typedef struct run {
     mesh *mesh;
     int visitors[VISITORS]; /* -1: none; each plays the member with its place */
     uint32_t count, place;
+    tarry_shape shape;
     uint64_t step;
     float *sum, *part, *into, *held;
     size_t dimension, held_dimension;
     uint32_t parts;
     float weights[PARTS_MOST * MEMBERS_MOST];
-    uint32_t stripe_sent[VISITORS];
     int sums, others;
 } run;
 
@@ -101,8 +101,23 @@ static void form(run *its)
         members[i].address = bytes[i];
         mesh_address_encode(&address, bytes[i], &members[i].address_size);
     }
-    const tarry_engine_group group = {1, its->count, its->place, members};
+    const tarry_engine_group group = {
+        .epoch = 1,
+        .count = its->count,
+        .place = its->place,
+        .members = members,
+        .shape = its->shape,
+    };
     require(engine->methods->form(engine, &group, &why) == TARRY_OK);
+}
+
+/* Direct for half of the bytes. */
+static void choose_shape(run *its, uint8_t how)
+{
+    const tarry_shape shapes[] = {{TARRY_SHAPE_TREE, 0}, {TARRY_SHAPE_GRID, 2 + how % 2}};
+    its->shape = shapes[how / 2 % 2];
+    if (how < 128 || !route_is_legal(its->shape, its->count))
+        its->shape = (tarry_shape){TARRY_SHAPE_DIRECT, 0};
 }
 
 static void begin(run *its, input *in)
@@ -114,7 +129,9 @@ static void begin(run *its, input *in)
     for (int i = 0; i < VISITORS; i++)
         its->visitors[i] = -1;
     its->count = 1 + take(in) % MEMBERS_MOST;
-    its->place = take(in) % its->count;
+    uint8_t how = take(in);
+    its->place = how % its->count;
+    choose_shape(its, how);
     for (size_t i = 0; i < PARTS_MOST * MEMBERS_MOST; i++)
         its->weights[i] = 1;
     form(its);
@@ -166,7 +183,6 @@ static void start(run *its, input *in)
         .sum = its->sum,
     };
     require(engine->methods->start(engine, &asked) == TARRY_OK);
-    memset(its->stripe_sent, 0, sizeof(its->stripe_sent));
 }
 
 /* ---- what visitors say ---- */
@@ -221,31 +237,36 @@ static void say_begun(run *its, uint32_t who, input *in)
         .dimension = its->dimension + (how >= 0xf0),
         .parts = its->parts > 0 ? its->parts : 1,
         .empty = (how & 2) != 0,
+        .shape = {how == 0x40 ? TARRY_SHAPE_TREE : its->shape.kind, its->shape.rows},
     };
     if (begun.dimension > 0)
         say(its, who, frame, wire_begun_encode(&begun, frame), in);
 }
 
-/* The next one as a member would send it: of its coded part in the own share, or of the sum. */
+/* The next one as a member would send it, of one of what it sends. */
 static void say_block(run *its, uint32_t who, input *in)
 {
-    uint8_t frame[MOST_BYTES], how = take(in);
-    if (its->dimension == 0 || who >= its->count || its->parts == 0)
-        return;
-    layout cut = layout_make(its->dimension, its->parts, (size_t)its->count * WIRE_BLOCK_NUMBERS);
-    bool of_sum = (how & 1) != 0;
-    share of = share_of(&cut, 0, its->count, of_sum ? who : its->place);
-    wire_block block = {
-        .name = {.step = its->step},
-        .kind = of_sum ? WIRE_BLOCK_SUM : WIRE_BLOCK_PART,
-        .part = of_sum ? (how >> 1) % its->parts : 0,
-        .first = of.first,
+    static const wire_block_kind kinds[] = {
+        [MESH_CODED] = WIRE_BLOCK_PART,
+        [MESH_PARTIAL] = WIRE_BLOCK_PARTIAL,
+        [MESH_SUM] = WIRE_BLOCK_SUM,
     };
-    block.count = of_sum ? layout_exists(&cut, block.part, of.first, of.length) : of.length;
-    if (how >= 0xf0)
-        block.first++;
-    if (block.count == 0)
+    uint8_t frame[MOST_BYTES], how = take(in);
+    const mesh_sum *sum = &its->mesh->sum;
+    if (who >= its->count || !sum->runs || !mesh_is_neighbour(sum, who))
         return;
+    const mesh_intake *intake = &sum->intake[who];
+    const mesh_flow *flow = &sum->route.flows[intake->first_flow + how % intake->flows];
+    if (mesh_flow_is_over(sum, flow))
+        return;
+    size_t first, count = mesh_flow_next(sum, flow, &first);
+    const wire_block block = {
+        .name = {.step = its->step},
+        .kind = kinds[flow->kind],
+        .part = flow->part,
+        .first = first + (how >= 0xf0),
+        .count = count,
+    };
     size_t size = wire_block_encode(&block, frame);
     memset(frame + size, 0, block.count * sizeof(float));
     say(its, who, frame, size + block.count * sizeof(float), in);
@@ -382,6 +403,7 @@ static void step(run *its, input *in)
         offer(its, in);
         break;
     case 13:
+        choose_shape(its, what);
         form(its);
         break;
     case 14:

@@ -88,8 +88,14 @@ static int member_form(member *own, tarry_diagnostic *why)
     for (uint32_t i = 0; i < count; i++)
         members[i] = (tarry_engine_member){i, own->shared->members[i].address,
                                            own->shared->members[i].address_size};
-    return own->engine->methods->form(own->engine,
-                                      &(tarry_engine_group){1, count, own->place, members}, why);
+    const tarry_engine_group group = {
+        .epoch = 1,
+        .count = count,
+        .place = own->place,
+        .members = members,
+        .shape = own->settings->shape,
+    };
+    return own->engine->methods->form(own->engine, &group, why);
 }
 
 static int member_sum(member *own, uint32_t time, tarry_diagnostic *why)

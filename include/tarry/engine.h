@@ -16,6 +16,7 @@
 
 #include <tarry/error.h>
 #include <tarry/event.h>
+#include <tarry/shape.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -37,6 +38,9 @@ typedef struct tarry_engine_group {
     uint32_t place; /* the own one among them */
     const tarry_engine_member
         *members; /* in ascending order of workers; the same at every member; borrowed */
+    /* Who sends what to whom, the same at every member; AUTO: the engine's own choice. An engine
+     * that knows but one way does not look at it. Legal for `count` (tarry/shape.h). */
+    tarry_shape shape;
 } tarry_engine_group;
 
 /* A sum: part p of the estimate is sum over members i of weights[p * count + i] times i's coded

@@ -25,8 +25,11 @@ int engine_group_form_one(const engine_group *group, uint32_t place, uint64_t ep
                                             &members[i].address_size);
     }
     tarry_engine *own = group->engines[place];
-    return own->methods->form(own, &(tarry_engine_group){epoch, group->count, place, members},
-                              diagnostic);
+    return own->methods->form(
+        own,
+        &(tarry_engine_group){
+            .epoch = epoch, .count = group->count, .place = place, .members = members},
+        diagnostic);
 }
 
 void engine_group_form(engine_group *group, uint64_t epoch)

@@ -107,6 +107,17 @@ void sum_case_check_behind(const sum_case *before, const sum_case *of, size_t wh
     }
 }
 
+void sum_case_check_near(const sum_case *of, const float *sum)
+{
+    for (size_t place = 0; place < of->dimension; place++) {
+        if (is_near(of, place, sum[place]))
+            continue;
+        print_error("%u members, %u parts: number %zu of %zu is %.9g, not near %.9g\n", of->count,
+                    of->parts, place, of->dimension, (double)sum[place], (double)of->sum[place]);
+        fail();
+    }
+}
+
 void sum_case_check(const sum_case *of, const float *sum)
 {
     sum_case_check_behind(of, of, 0, sum);

@@ -26,6 +26,8 @@ void sum_case_free(sum_case *of);
 /* Asserts that `sum` is the case's: to the bit the one that the best kernel makes of one number at
  * a time, in the order of members; which is near the sum in double. */
 void sum_case_check(const sum_case *of, const float *sum);
+/* Asserts that it is near the sum in double, in whatever order it was added up. */
+void sum_case_check_near(const sum_case *of, const float *sum);
 /* The same where the first `whole` numbers of each part are of a case before, of the same shape. */
 void sum_case_check_behind(const sum_case *before, const sum_case *of, size_t whole,
                            const float *sum);

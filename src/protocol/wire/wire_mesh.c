@@ -101,7 +101,9 @@ size_t wire_begun_encode(const wire_begun *begun, uint8_t *frame)
     at = bytes_put(at, begun->dimension, 8);
     at = bytes_put(at, begun->parts, 4);
     at = bytes_put(at, begun->empty, 1);
-    at = bytes_put(at, 0, 3);
+    at = bytes_put(at, begun->shape.kind, 1);
+    at = bytes_put(at, 0, 2);
+    at = bytes_put(at, begun->shape.rows, 4);
     return wire_close(WIRE_BEGUN, frame, at, 0);
 }
 
@@ -113,7 +115,10 @@ int wire_begun_decode(const wire_head *head, const uint8_t *body, wire_begun *be
     read.dimension = wire_get_between(&from, 8, 1, WIRE_VECTOR_MOST);
     read.parts = (uint32_t)wire_get_between(&from, 4, 1, WIRE_PARTS_MOST);
     read.empty = wire_get_bool(&from);
-    wire_get_zeros(&from, 3);
+    read.shape.kind =
+        (tarry_shape_kind)wire_get_between(&from, 1, TARRY_SHAPE_DIRECT, TARRY_SHAPE_TREE);
+    wire_get_zeros(&from, 2);
+    read.shape.rows = (uint32_t)wire_get(&from, 4);
     if (!wire_ended(&from))
         return TARRY_ERROR_FORMAT;
     *begun = read;
@@ -137,7 +142,7 @@ int wire_block_decode(const wire_head *head, const uint8_t *body, wire_block *bl
     read.kind = (wire_block_kind)wire_get_between(&from, 1, 0, WIRE_BLOCKS - 1);
     wire_get_zeros(&from, 3);
     read.part = (uint32_t)wire_get_between(&from, 4, 0,
-                                           read.kind == WIRE_BLOCK_SUM ? WIRE_PARTS_MOST - 1 : 0);
+                                           read.kind == WIRE_BLOCK_PART ? 0 : WIRE_PARTS_MOST - 1);
     read.first = wire_get_between(&from, 8, 0, WIRE_VECTOR_MOST);
     size_t numbers = head->length - LAYOUT_BLOCK;
     read.count = numbers / NUMBER_BYTES;

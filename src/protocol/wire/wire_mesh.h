@@ -6,6 +6,8 @@
 #ifndef PROTOCOL_WIRE_MESH_H
 #define PROTOCOL_WIRE_MESH_H
 
+#include <tarry/shape.h>
+
 #include "protocol/wire/wire.h"
 
 enum {
@@ -39,18 +41,20 @@ typedef struct wire_begun {
     uint64_t dimension; /* 1..WIRE_VECTOR_MOST */
     uint32_t parts;     /* 1..WIRE_PARTS_MOST */
     bool empty;         /* its coded part is zeros, and is not sent */
+    tarry_shape shape;  /* not AUTO; what rows it may have is for the engine to check */
 } wire_begun;
 
 typedef enum wire_block_kind {
-    WIRE_BLOCK_PART, /* of the sender's coded part, in the receiver's slice */
-    WIRE_BLOCK_SUM,  /* of the sum, in the sender's slice */
+    WIRE_BLOCK_PART,    /* of the sender's coded part, in a slice of the receiver's */
+    WIRE_BLOCK_SUM,     /* of the sum, in a slice or piece of the sender's */
+    WIRE_BLOCK_PARTIAL, /* of the partial sum of the sender and those below it */
     WIRE_BLOCKS,
 } wire_block_kind;
 
 typedef struct wire_block {
     tarry_sum_id name; /* without the digest */
     wire_block_kind kind;
-    uint32_t part;  /* SUM: which one; PART: 0 */
+    uint32_t part;  /* PART: 0; else which one */
     uint64_t first; /* number of the part that these begin at */
     uint64_t count; /* 1..WIRE_BLOCK_NUMBERS */
 } wire_block;

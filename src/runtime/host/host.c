@@ -217,16 +217,25 @@ const tarry_reject *host_step(host *self, const tarry_event *event)
     return rejected ? &self->reject : NULL;
 }
 
-const tarry_reject *host_join(host *self, uint32_t worker)
+static const tarry_reject *arrive(host *self, uint32_t worker, tarry_event_type how)
 {
     host_member *member = &self->members[worker];
     self->present += !member->joined;
     member->joined = true;
-    const tarry_reject *reject =
-        host_step(self, &(tarry_event){.type = TARRY_EVENT_JOINED, .worker = worker});
+    const tarry_reject *reject = host_step(self, &(tarry_event){.type = how, .worker = worker});
     if (reject != NULL)
         leave(self, worker);
     return reject;
+}
+
+const tarry_reject *host_join(host *self, uint32_t worker)
+{
+    return arrive(self, worker, TARRY_EVENT_JOINED);
+}
+
+const tarry_reject *host_return(host *self, uint32_t worker)
+{
+    return arrive(self, worker, TARRY_EVENT_RETURNED);
 }
 
 void host_lose(host *self, uint32_t worker)

@@ -139,6 +139,9 @@ uint64_t host_deadline(const host *self);
 const tarry_reject *host_step(host *self, const tarry_event *event);
 /* The worker is there, or is there anew. Gives back as host_step. */
 const tarry_reject *host_join(host *self, uint32_t worker);
+/* The same of one that may be joined: the same process is there over another connection, and has
+ * what it had finished (TARRY_EVENT_RETURNED). */
+const tarry_reject *host_return(host *self, uint32_t worker);
 /* It is gone. Nothing happens if it had not joined, or was given up. */
 void host_lose(host *self, uint32_t worker);
 /* Begins a round: `sum` (d numbers) is written until host_finish; NULL where everyone gets it. */

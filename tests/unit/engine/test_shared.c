@@ -404,8 +404,10 @@ static void check_changed_address(engine_group *group, const sum_case *of, size_
     addresses[1][place] ^= change;
     tarry_engine *engine = group->engines[0];
     tarry_diagnostic why;
-    int error =
-        engine->methods->form(engine, &(tarry_engine_group){place + 2, 2, 0, members}, &why);
+    int error = engine->methods->form(
+        engine,
+        &(tarry_engine_group){.epoch = place + 2, .count = 2, .place = 0, .members = members},
+        &why);
     assert_int_equal(error, expected);
     if (error != TARRY_OK)
         return;
@@ -454,15 +456,27 @@ static void groups_that_make_no_sense_are_refused(void **state)
     uint8_t address[TARRY_ENGINE_ADDRESS_MOST];
     tarry_engine_member member = {.worker = 1, .address = address};
     group.engines[1]->methods->address(group.engines[1], address, &member.address_size);
-    assert_int_equal(first->methods->form(first, &(tarry_engine_group){1, 1, 0, &member}, &why),
-                     TARRY_ERROR_ARGUMENT);
-    assert_int_equal(first->methods->form(first, &(tarry_engine_group){1, 1, 1, &member}, &why),
-                     TARRY_ERROR_ARGUMENT);
-    assert_int_equal(first->methods->form(first, &(tarry_engine_group){1, 0, 0, &member}, &why),
-                     TARRY_ERROR_ARGUMENT);
+    assert_int_equal(
+        first->methods->form(
+            first, &(tarry_engine_group){.epoch = 1, .count = 1, .place = 0, .members = &member},
+            &why),
+        TARRY_ERROR_ARGUMENT);
+    assert_int_equal(
+        first->methods->form(
+            first, &(tarry_engine_group){.epoch = 1, .count = 1, .place = 1, .members = &member},
+            &why),
+        TARRY_ERROR_ARGUMENT);
+    assert_int_equal(
+        first->methods->form(
+            first, &(tarry_engine_group){.epoch = 1, .count = 0, .place = 0, .members = &member},
+            &why),
+        TARRY_ERROR_ARGUMENT);
     member.address_size--;
-    assert_int_equal(first->methods->form(first, &(tarry_engine_group){1, 1, 0, &member}, &why),
-                     TARRY_ERROR_ARGUMENT);
+    assert_int_equal(
+        first->methods->form(
+            first, &(tarry_engine_group){.epoch = 1, .count = 1, .place = 0, .members = &member},
+            &why),
+        TARRY_ERROR_ARGUMENT);
     assert_true(shared_engine_reaches(first, address, SEGMENT_ADDRESS));
     address[33] ^= 1; /* another machine */
     assert_false(shared_engine_reaches(first, address, SEGMENT_ADDRESS));

@@ -80,8 +80,11 @@ static void be_member(area *shared, const trial *how, const sum_case *of)
         .weights = of->weights,
         .sum = shared->sum,
     };
-    if (engine->methods->form(engine, &(tarry_engine_group){1, COUNT, how->place, members}, NULL) !=
-        TARRY_OK)
+    if (engine->methods->form(
+            engine,
+            &(tarry_engine_group){
+                .epoch = 1, .count = COUNT, .place = how->place, .members = members},
+            NULL) != TARRY_OK)
         _exit(4);
     raise(SIGSTOP); /* call 0 follows */
     if (engine->methods->start(engine, &sum) != TARRY_OK)

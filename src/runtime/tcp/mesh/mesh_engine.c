@@ -6,15 +6,6 @@
 #include "base/memory.h"
 #include "runtime/tcp/mesh/mesh_state.h"
 
-enum {
-    NUMBER_BYTES = 4,
-    AHEAD_BYTES = 2 << 20, /* of the own coded part, to all together, within: */
-    AHEAD_MOST = 16,       /* blocks to each of them */
-    AHEAD_LEAST = 2,
-    WINDOW_LEAST = 2,         /* blocks, of one member */
-    WINDOWS_BYTES = 64 << 20, /* of all together, if that is enough for WINDOW_LEAST */
-};
-
 static mesh *of_engine(tarry_engine *engine)
 {
     return (mesh *)engine; /* its first member */
@@ -28,47 +19,30 @@ static void engine_address(tarry_engine *engine, uint8_t *bytes, size_t *size)
 static void free_group(mesh *self)
 {
     mesh_sum *sum = &self->sum;
-    vector_release(&self->allocator, sum->windows);
-    memory_release(&self->allocator, sum->places);
+    mesh_route_free(self);
     memory_release(&self->allocator, sum->z);
+    memory_release(&self->allocator, sum->among);
     memory_release(&self->allocator, sum->has);
     memory_release(&self->allocator, sum->intake);
     memory_release(&self->allocator, sum->workers);
     memory_release(&self->allocator, sum->members);
-    *sum = (mesh_sum){
-        .kernel = sum->kernel,
-        .terms = {.rows = sum->terms.rows},
-        .rows_room = sum->rows_room,
-        .loads = sum->loads,
-    };
+    *sum = (mesh_sum){.loads = sum->loads};
 }
 
 static int make_group(mesh *self, uint32_t count)
 {
     mesh_sum *sum = &self->sum;
     const tarry_allocator *from = &self->allocator;
-    size_t others = count - 1, block = WIRE_BLOCK_NUMBERS;
-    size_t ahead = others > 0 ? AHEAD_BYTES / NUMBER_BYTES / block / others : 0;
-    ahead = ahead < AHEAD_LEAST ? AHEAD_LEAST : ahead > AHEAD_MOST ? AHEAD_MOST : ahead;
-    /* Who is sent something may be as far behind again. */
-    size_t blocks = others > 0 ? WINDOWS_BYTES / NUMBER_BYTES / block / others : 0;
-    blocks = blocks < WINDOW_LEAST ? WINDOW_LEAST : blocks > 2 * ahead ? 2 * ahead : blocks;
     sum->members = memory_allocate(from, count, sizeof(*sum->members));
     sum->workers = memory_allocate(from, count, sizeof(*sum->workers));
     sum->intake = memory_allocate(from, count, sizeof(*sum->intake));
     sum->has = memory_allocate(from, count, sizeof(*sum->has));
+    sum->among = memory_allocate(from, count, sizeof(*sum->among));
     sum->z = memory_allocate(from, count, sizeof(*sum->z));
-    sum->places = memory_allocate(from, count, sizeof(*sum->places));
-    sum->windows = vector_allocate(from, others * blocks * block);
     if (sum->members == NULL || sum->workers == NULL || sum->intake == NULL || sum->has == NULL ||
-        sum->z == NULL || sum->places == NULL || sum->windows == NULL) {
-        free_group(self);
+        sum->among == NULL || sum->z == NULL)
         return TARRY_ERROR_NO_MEMORY;
-    }
     sum->kernel = kernel_best();
-    sum->terms.places = sum->places;
-    sum->window_blocks = blocks;
-    sum->ahead = (uint32_t)ahead;
     sum->count = count;
     return TARRY_OK;
 }
@@ -76,8 +50,16 @@ static int make_group(mesh *self, uint32_t count)
 typedef struct forming {
     const tarry_engine_group *group;
     const mesh_address *where;
+    tarry_shape shape;
     int error;
 } forming;
+
+/* What was not chosen is direct. */
+static tarry_shape shape_of(const tarry_engine_group *group)
+{
+    const tarry_shape direct = {TARRY_SHAPE_DIRECT, 0};
+    return group->shape.kind == TARRY_SHAPE_AUTO ? direct : group->shape;
+}
 
 /* Members of the group before that nobody else has admitted are none any more. */
 static void forget_members(mesh *self)
@@ -99,11 +81,8 @@ static void form(mesh *self, void *argument)
     mesh_sum_let_go(self);
     for (size_t i = 0; i < self->member_count; i++)
         self->members[i]->grouped = false;
-    if (sum->count != group->count) {
-        free_group(self);
-        asked->error = make_group(self, group->count);
-    }
-    size_t window = sum->window_blocks * WIRE_BLOCK_NUMBERS;
+    free_group(self);
+    asked->error = make_group(self, group->count);
     for (uint32_t i = 0; asked->error == TARRY_OK && i < group->count; i++) {
         mesh_member *member = NULL;
         if (i != group->place) {
@@ -116,15 +95,13 @@ static void form(mesh *self, void *argument)
         }
         sum->members[i] = member;
         sum->workers[i] = group->members[i].worker;
-        sum->intake[i].window = sum->windows + (size_t)(i < group->place ? i
-                                                        : i > 0          ? i - 1
-                                                                         : 0) *
-                                                   window;
     }
+    sum->place = group->place;
+    sum->shape = asked->shape;
+    if (asked->error == TARRY_OK)
+        asked->error = mesh_route_make(self, asked->where);
     if (asked->error != TARRY_OK)
         free_group(self);
-    sum->place = group->place;
-    sum->whole = 0;
     forget_members(self);
     mesh_group_stands(self, asked->error == TARRY_OK);
     mesh_engine_is(self, TARRY_ENGINE_IDLE, TARRY_ENGINE_NOBODY, "");
@@ -159,6 +136,7 @@ static int note_formed(mesh *self, const tarry_engine_group *group)
         memcpy(member->address, group->members[i].address, member->address_size);
     }
     self->formed.epoch = group->epoch;
+    self->formed.shape = shape_of(group);
     self->formed.count = group->count;
     self->formed.place = group->place;
     return TARRY_OK;
@@ -166,7 +144,9 @@ static int note_formed(mesh *self, const tarry_engine_group *group)
 
 static bool is_formed(const mesh *self, const tarry_engine_group *group)
 {
-    if (self->formed.count != group->count || self->formed.place != group->place)
+    const tarry_shape shape = shape_of(group);
+    if (self->formed.count != group->count || self->formed.place != group->place ||
+        self->formed.shape.kind != shape.kind || self->formed.shape.rows != shape.rows)
         return false;
     for (uint32_t i = 0; i < group->count; i++) {
         const mesh_formed *member = &self->formed.members[i];
@@ -212,7 +192,7 @@ static int engine_form(tarry_engine *engine, const tarry_engine_group *group,
                        tarry_diagnostic *diagnostic)
 {
     mesh *self = of_engine(engine);
-    forming asked = {.group = group, .error = TARRY_OK};
+    forming asked = {.group = group, .shape = shape_of(group), .error = TARRY_OK};
     if (goes_on(self, group))
         return TARRY_OK;
     mesh_address *where = memory_allocate(&self->allocator, group->count, sizeof(*where));
@@ -222,6 +202,10 @@ static int engine_form(tarry_engine *engine, const tarry_engine_group *group,
                     ? TARRY_OK
                     : diagnose(diagnostic, TARRY_ERROR_ARGUMENT, "group: place %u of %u",
                                group->place, group->count);
+    if (error == TARRY_OK && !route_is_legal(asked.shape, group->count))
+        error =
+            diagnose(diagnostic, TARRY_ERROR_ARGUMENT, "group: a shape of %u rows for %u members",
+                     asked.shape.rows, group->count);
     for (uint32_t i = 0; error == TARRY_OK && i < group->count; i++) {
         const tarry_engine_member *member = &group->members[i];
         if (mesh_address_decode(member->address, member->address_size, &where[i]) != TARRY_OK)
@@ -264,7 +248,7 @@ static int engine_start(tarry_engine *engine, const tarry_engine_sum *sum)
         return TARRY_ERROR_STATE;
     int error = share_rest(sum, &self->formed.asked, &self->formed.stride);
     if (error == TARRY_OK)
-        error = mesh_sum_make_room(self, sum->parts);
+        error = mesh_route_make_room(self, sum->parts);
     if (error != TARRY_OK)
         return error;
     pthread_mutex_lock(&self->lock);
@@ -329,5 +313,4 @@ void mesh_engine_close(mesh *self)
 {
     free_group(self);
     forget_formed(self);
-    memory_release(&self->allocator, self->sum.terms.rows);
 }

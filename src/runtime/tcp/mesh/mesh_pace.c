@@ -26,3 +26,8 @@ bool mesh_pace_stands(mesh_pace *pace, uint64_t now_ns)
     pace->again_ns = now_ns + MESH_PACE_AGAIN_NS;
     return false;
 }
+
+void mesh_pace_wait(mesh_pace *pace, uint64_t until_ns)
+{
+    pace->again_ns = until_ns;
+}

@@ -24,5 +24,7 @@ uint64_t mesh_pace_due_ns(const mesh_pace *pace);
  * what has come meanwhile.
  */
 bool mesh_pace_stands(mesh_pace *pace, uint64_t now_ns);
+/* It stands, and is given until then. */
+void mesh_pace_wait(mesh_pace *pace, uint64_t until_ns);
 
 #endif

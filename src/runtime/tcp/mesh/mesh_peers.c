@@ -47,7 +47,7 @@ static uint64_t due_ns(const mesh_link *link)
 /* When the next thing has to be done without anything happening. */
 void mesh_set_tick(mesh *self)
 {
-    uint64_t now = clock_now_ns(), soonest = mesh_sum_due_ns(self);
+    uint64_t now = clock_now_ns(), soonest = mesh_watch_due_ns(self);
     if (mesh_exchange_due_ns(self) < soonest)
         soonest = mesh_exchange_due_ns(self);
     for (size_t i = 0; i < self->member_count; i++)
@@ -403,7 +403,7 @@ static void on_tick(uv_timer_t *timer)
         end_link(link, "it does not answer");
         next = self->links; /* what that led to may have ended others */
     }
-    mesh_sum_look(self, now);
+    mesh_watch_look(self, now);
     mesh_exchange_look(self, now);
     mesh_set_tick(self);
 }

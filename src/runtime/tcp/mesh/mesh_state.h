@@ -9,6 +9,7 @@
 
 #include "engine/share.h"
 #include "protocol/wire/wire_mesh.h"
+#include "route/route_cost.h"
 #include "runtime/tcp/mesh/mesh.h"
 #include "runtime/tcp/mesh/mesh_address.h"
 #include "runtime/tcp/mesh/mesh_pace.h"
@@ -65,27 +66,88 @@ struct mesh_member {
     uint64_t retry_ns; /* TARRY_NEVER: it connects, or is connected to */
 };
 
-/* What one member's numbers have come to, in the sum that runs. */
+enum { MESH_OWN_SLICES = 2, MESH_NO_FLOW = -1 };
+
+typedef enum mesh_flow_kind {
+    MESH_CODED,   /* a leaf's coded part, in an own slice */
+    MESH_PARTIAL, /* an inner child's partial sum, in a piece of an own slice */
+    MESH_SUM,     /* of a slice that is another's, or a piece of an own one */
+} mesh_flow_kind;
+
+/* Blocks that come from one member: stripe by stripe, and but for CODED part by part. */
+typedef struct mesh_flow {
+    mesh_flow_kind kind;
+    uint32_t from; /* its place */
+    route_where where;
+    uint32_t slice, piece; /* what it is of; `piece` unless that is a slice */
+    float *window;         /* not SUM: blocks that are in and not used yet, a ring, */
+    size_t room;           /* of so many numbers a stripe and part */
+    uint32_t stripe, part; /* the next block that has numbers */
+} mesh_flow;
+
+/* A piece of an own slice. Stripes before `done` are summed here, and sent to the parent or final.
+ */
+typedef struct mesh_piece {
+    route_where where;
+    uint32_t slice;
+    uint32_t parent; /* its place; ROUTE_NOBODY */
+    int32_t sum;     /* that flow, from the parent */
+    int32_t *inners; /* flows, in the order in which they are added */
+    uint32_t inner_count;
+    uint32_t done;
+} mesh_piece;
+
+/* A slice that this member has to do with. */
+typedef struct mesh_slice {
+    route_where where;
+    uint32_t owner; /* its place */
+    int32_t sum;    /* another's: that flow; */
+    uint32_t sent;  /* the next stripe of the own coded part that goes there */
+    /* An own one: */
+    uint32_t number;              /* among those */
+    uint32_t first_piece, pieces; /* of it */
+    uint32_t decoded;             /* the next stripe to be */
+    uint32_t final;               /* the next stripe that leaves are sent */
+    share_terms terms;            /* `rows`: of `rows_room` numbers */
+} mesh_slice;
+
+/* What the members do for each other, by the group's shape; in places, not seats. */
+typedef struct mesh_route {
+    mesh_slice *slices;
+    mesh_piece *pieces;
+    mesh_flow *flows; /* those of one member stand together */
+    int32_t *inners;  /* all pieces' */
+    uint32_t *seats;  /* place of each seat */
+    uint32_t *terms;  /* all own slices' places */
+    uint32_t slice_count, piece_count, flow_count, inner_count, leaf_count;
+    size_t stripe_length;
+} mesh_route;
+
+/* What there is of one member in the sum that runs. */
 typedef struct mesh_intake {
-    uint32_t part_stripe; /* the next one of its coded part, in the own share */
-    uint32_t sent_stripe; /* the next one of the own coded part, in its share */
-    uint64_t sum_block;   /* the next one of the sum, in its share: stripe * parts + part */
-    float *window;        /* blocks of its coded part that are in and not decoded yet: a ring */
-    uint64_t came_ns;     /* when the last one came in */
-    bool begun;           /* it has, or need not say so */
+    uint32_t first_flow, flows;     /* none: it is no neighbour */
+    int32_t coded[MESH_OWN_SLICES]; /* flow of its coded part, by the own slice's number */
+    uint64_t came_ns;               /* when the last block came in, or a sign of life */
+    bool begun;                     /* it has, or need not say so */
 } mesh_intake;
 
 typedef struct mesh_sum {
     uint64_t epoch;
+    tarry_shape shape;
     uint32_t count, place; /* 0: there is no group */
     mesh_member **members; /* NULL: itself, or one that was removed */
     uint32_t *workers;
     mesh_intake *intake;
-    bool *has;        /* a coded part that is not zeros */
-    const float **z;  /* of one share */
-    uint32_t *places; /* terms' */
-    float *windows;   /* all intakes' */
-    size_t window_blocks;
+    bool *has;       /* a coded part that is not zeros, */
+    bool *among;     /* ... and a leaf of one slice */
+    const float **z; /* of one slice */
+    mesh_route route;
+    float *windows;  /* of all CODED flows */
+    float *partials; /* of all PARTIAL flows, for sums of up to so many parts: */
+    uint32_t partials_parts;
+    float *rows; /* of all own slices */
+    size_t rows_room;
+    size_t window_stripes;
     uint32_t ahead; /* stripes of the own coded part that may be out and not decoded here */
     const kernel *kernel;
     /* The one that runs: */
@@ -94,13 +156,12 @@ typedef struct mesh_sum {
     size_t stride;          /* and from part to part of that */
     size_t whole;           /* once it has failed: what is right of it all the same */
     layout cut;
-    share_terms terms; /* `rows`: of `rows_room` numbers */
-    size_t rows_room;
-    uint32_t begun;  /* members whose begun is in, or needn't be */
-    uint32_t stripe; /* the next one of the own share that is decoded */
-    uint64_t loads;  /* in the channels, that read the part or the sum */
+    uint32_t begun; /* members whose begun is in, or needn't be */
+    uint64_t loads; /* in the channels, that read the part or the sum */
     uint64_t moved;
     mesh_pace pace;
+    uint64_t sign_ns; /* when neighbours are shown that this one is there; TARRY_NEVER: they are
+                         not */
 } mesh_sum;
 
 /* What is got from another worker. */
@@ -163,6 +224,7 @@ struct mesh {
     /* The engine's caller's: */
     struct {
         uint64_t epoch; /* of the next sum */
+        tarry_shape shape;
         uint32_t count, place;
         mesh_formed *members;
         tarry_engine_sum asked; /* what is left to be summed, */
@@ -228,27 +290,79 @@ extern const tarry_engine_methods mesh_engine_methods;
 void mesh_group_stands(mesh *self, bool stands);
 void mesh_engine_close(mesh *self);
 
+/* ---- mesh_route.c ---- */
+
+/* What the group's members do for each other; members, place, count and shape are set. `where` is
+ * where each is reached. Errors: NO_MEMORY. */
+int mesh_route_make(mesh *self, const mesh_address *where);
+void mesh_route_free(mesh *self);
+/* Room for a sum of so many parts, while nothing runs. Errors: NO_MEMORY. */
+int mesh_route_make_room(mesh *self, uint32_t parts);
+/* Whether the two exchange anything in the group's shape. */
+static inline bool mesh_is_neighbour(const mesh_sum *sum, uint32_t place)
+{
+    return sum->intake[place].flows > 0;
+}
+
+/* ---- mesh_flow.c: where blocks are ---- */
+
+/* The numbers of a stripe, within a part. */
+route_span mesh_span(const mesh_sum *sum, const route_where *where, uint32_t stripe);
+/* The first stripe from `stripe` on in which there are numbers. */
+uint32_t mesh_next_stripe(const mesh_sum *sum, const route_where *where, uint32_t stripe);
+/* The flow's first block of the sum that begins, and the one after its next. */
+void mesh_flow_begin(const mesh_sum *sum, mesh_flow *flow);
+void mesh_flow_advance(const mesh_sum *sum, mesh_flow *flow);
+/* How many numbers the next block has, which begin at number *first of the part. */
+size_t mesh_flow_next(const mesh_sum *sum, const mesh_flow *flow, size_t *first);
+float *mesh_flow_window(const mesh_sum *sum, const mesh_flow *flow, uint32_t stripe, uint32_t part);
+static inline bool mesh_flow_is_over(const mesh_sum *sum, const mesh_flow *flow)
+{
+    return flow->stripe == sum->cut.stripes;
+}
+
 /* ---- mesh_sum.c ---- */
 
-/* There is a group, nothing runs, and there is room for the weights. `asked` and `stride` are what
+/* There is a group, nothing runs, and there is room for the parts. `asked` and `stride` are what
  * share_rest gives. */
 void mesh_sum_start(mesh *self, const tarry_engine_sum *asked, size_t stride, uint64_t epoch);
-/* Room for the weights of a sum of so many parts, while nothing runs. Errors: NO_MEMORY. */
-int mesh_sum_make_room(mesh *self, uint32_t parts);
 /* What runs ends: nothing of it is read or written from here on. */
 void mesh_sum_let_go(mesh *self);
 void mesh_sum_linked(mesh *self, mesh_member *member);
 /* It can't be reached, or its connection is lost. */
 void mesh_sum_lost(mesh *self, mesh_member *member, const char *why);
-/* When mesh_sum_look is to be called; TARRY_NEVER: need not be. */
-uint64_t mesh_sum_due_ns(const mesh *self);
-/* A sum of which nothing has moved for the silence limit fails; suspected is who owes something
- * and was heard of longest ago, and of several of which nothing was heard one that is not
- * connected: the others may have ended because of that one. */
-void mesh_sum_look(mesh *self, uint64_t now_ns);
 bool mesh_sum_begun(mesh_link *link, const wire_begun *begun);
 channel_verdict mesh_sum_begin(mesh_link *link, const wire_block *block, void **place);
 bool mesh_sum_complete(mesh_link *link, const wire_block *block);
+/* It fails, and the member in that place is suspected; the group's count: nobody is. */
+void mesh_sum_fail(mesh *self, uint32_t place, const char *why);
+/* It still has to send something, to be all. */
+bool mesh_sum_needs(const mesh_sum *sum, uint32_t place);
+void mesh_sum_say_begun(mesh *self, mesh_member *member);
+
+/* ---- mesh_reduce.c: adding up ---- */
+
+/* As far as that may go now: all that is in is decoded, added up and sent on. */
+void mesh_reduce(mesh *self);
+/* A block of that flow is in. */
+void mesh_reduce_came(mesh *self, mesh_flow *flow, const wire_block *block);
+/* The own coded part, to one who has begun. */
+void mesh_reduce_send_coded(mesh *self, uint32_t place);
+/* What runs is done, if all is there, and nothing is read any more. */
+void mesh_reduce_look_whether_done(mesh *self);
+/* How many numbers of each part are final. */
+size_t mesh_reduce_whole(const mesh_sum *sum);
+
+/* ---- mesh_watch.c: a sum that stands still ---- */
+
+/* A sum begins. */
+void mesh_watch_begin(mesh *self);
+/* When mesh_watch is to be called; TARRY_NEVER: need not be. */
+uint64_t mesh_watch_due_ns(const mesh *self);
+/* A sum of which nothing has moved for the silence limit fails; suspected is who owes something
+ * and was heard of longest ago, and of several of which nothing was heard one that is not
+ * connected: the others may have ended because of that one. */
+void mesh_watch_look(mesh *self, uint64_t now_ns);
 
 /* ---- mesh_exchange.c ---- */
 

@@ -405,7 +405,7 @@ static lanes_verdict take_batch(lanes *self, const wire_head *head, const uint8_
     if (wire_batch_decode(head, body, &batch) != TARRY_OK || !batch.lanes)
         return LANES_NOT_HERE;
     for (uint32_t i = 0; i < batch.count && self->trunk != NULL; i++) {
-        uint32_t number;
+        uint32_t number = 0;
         tarry_message report;
         wire_batch_get(&batch, i, &number, &report);
         lane *from = find(self, number);

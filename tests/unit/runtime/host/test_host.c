@@ -371,6 +371,9 @@ static void a_round_without_workers_says_which_chunks_are_missing(void **state)
     assert_non_null(host_step(its.host, &(tarry_event){.type = TARRY_EVENT_HEARD, .worker = 0}));
     assert_null(host_join(its.host, 0));
     assert_int_equal(its.host->present, 2);
+    assert_null(host_return(its.host, 0)); /* is there already */
+    assert_null(host_return(its.host, 1)); /* is not */
+    assert_int_equal(its.host->present, 3);
     end(&its);
 }
 

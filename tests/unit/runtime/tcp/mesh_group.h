@@ -8,13 +8,15 @@
 #include "runtime/tcp/mesh/mesh.h"
 #include "sum_case.h"
 
-enum { MESH_GROUP_MOST = 9 };
+enum { MESH_GROUP_MOST = 16 };
 
 typedef struct mesh_group {
     uint32_t count;
     mesh *members[MESH_GROUP_MOST];
+    uint32_t workers[MESH_GROUP_MOST]; /* their ids: 0, 10, 20, .. */
     uint64_t epoch, step;
     const char *const *credentials; /* [count]; NULL: plain text */
+    tarry_shape shape;              /* of groups that are formed from here on; AUTO: direct */
     bool early;                     /* who begins from here on begins before others are told to */
 } mesh_group;
 

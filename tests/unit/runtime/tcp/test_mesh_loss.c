@@ -95,7 +95,7 @@ static void look_late(mesh *self, void *argument)
              looks[LOOKS] = {due_ns - 1, due_ns, due_ns + MESH_PACE_AGAIN_NS};
     for (size_t i = 0; i < LOOKS; i++) {
         ran[i] = self->sum.runs;
-        mesh_sum_look(self, looks[i]);
+        mesh_watch_look(self, looks[i]);
     }
 }
 
@@ -112,6 +112,12 @@ typedef struct arrivals {
     bool all;
 } arrivals;
 
+static bool has_come(const mesh_sum *sum, uint32_t place)
+{
+    int32_t flow = sum->intake[place].coded[0];
+    return flow == MESH_NO_FLOW || mesh_flow_is_over(sum, &sum->route.flows[flow]);
+}
+
 /* Whether what the others send before the idle one begins is in. */
 static void count_arrivals(mesh *self, void *argument)
 {
@@ -120,8 +126,7 @@ static void count_arrivals(mesh *self, void *argument)
     its->all = true;
     for (uint32_t i = 0; i < sum->count; i++)
         if (i != its->idle && i != sum->place)
-            its->all =
-                its->all && sum->intake[i].begun && sum->intake[i].part_stripe == sum->cut.stripes;
+            its->all = its->all && sum->intake[i].begun && has_come(sum, i);
 }
 
 static void wait_for_all_but(const mesh_group *group, uint32_t idle, uint32_t watcher)
