@@ -77,6 +77,7 @@ BELOW = {
     "cli/checkpoint": ("cli/runner",),
     "cli/train": ("cli/checkpoint", "cli/command.h", "sim"),
     "cli/relay": ("cli/command.h", "cli/output", "runtime/tcp/relay"),
+    "cli/mpi": ("cli/train", "mpi"),
     "cli/work": ("cli/command.h", "cli/job", "runtime/tcp/worker"),
     "cli/simulate": ("cli/command.h", "cli/job", "sim/faults"),
     "cli/plan": ("cli/checkpoint", "cli/simulate"),

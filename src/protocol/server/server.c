@@ -434,6 +434,11 @@ bool tarry_server_present(const tarry_server *server, uint32_t worker)
     return server->members[worker].present;
 }
 
+double tarry_server_scale(const tarry_server *server)
+{
+    return server->attempt_scale;
+}
+
 uint32_t tarry_server_finished(const tarry_server *server, uint32_t worker)
 {
     assert(worker < server->plan->workers);

@@ -129,8 +129,20 @@ static void end_round(host *self, const tarry_round_result *result)
         to->done(to->user);
 }
 
+static bool has_signal(const tarry_effects *effects)
+{
+    for (size_t i = 0; i < effects->count; i++)
+        if (effects->items[i].type == TARRY_EFFECT_SEND &&
+            effects->items[i].message.type == TARRY_MESSAGE_SIGNAL)
+            return true;
+    return false;
+}
+
 static void carry_out(host *self, const tarry_effects *effects)
 {
+    const host_transport *to = &self->settings.transport;
+    if (to->signals != NULL && has_signal(effects))
+        to->signals(to->user, effects);
     for (size_t i = 0; i < effects->count; i++) {
         const tarry_effect *effect = &effects->items[i];
         switch (effect->type) {

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Relays between a server and its workers, as real processes over TLS: the training is that without them, whatever becomes of
+a relay, and whoever is behind another one computes nothing again for it.
+"""
+
+import os
+import re
+import signal
+import time
+import unittest
+
+from cluster import WAIT, NetworkTest
+
+WORKERS, RELAYS = 6, 3
+JOB = ["--workers", str(WORKERS), "--chunks", "12", "--replication", "2", "--samples", "300", "--features", "6",
+       "--seed", "3", "--order", "optimal"]
+ENDLESS = ["--rounds", "100000"]
+IN_HAND = 2  # pieces of a worker whose connection ends: the one that it computes, and one on its way
+SLEEP = ["--straggler", "shifted-exp:0.004,0.004"]  # per piece
+
+
+class Relays(NetworkTest):
+    def relay(self, cluster, number, up):
+        """Starts a relay; gives it and where it listens."""
+        relay = cluster._start(f"relay-{number}", ["relay", "--connect", f"{up[0]}:{up[1]}", "--listen", "127.0.0.1:0",
+                                                   *cluster.credentials(f"relay-{number}")], f"relay-{number}")
+        where = relay.await_log("listening")["peer"]
+        relay.await_log("connected")
+        host, port = where.rsplit(":", 1)
+        return relay, (host, int(port))
+
+    def begin(self, job, straggler=()):
+        """A server, and two workers behind each of the relays; the server tells them of the other relays."""
+        keys = self.keys(WORKERS)
+        for number in range(RELAYS):
+            self.tarry("keys", "add", keys, f"relay-{number}", folder=os.path.dirname(keys))
+        cluster = self.cluster(job, keys=keys)
+        address = cluster.serve()
+        relays = [self.relay(cluster, number, address) for number in range(RELAYS)]
+        for worker in range(WORKERS):
+            cluster.work(worker, relays[worker % RELAYS][1], *straggler)
+        return cluster, [relay for relay, _ in relays], [where for _, where in relays]
+
+    def assert_nobody_computed_again(self, cluster, but=()):
+        for worker in cluster.workers.values():
+            self.assertEqual(worker.wait(), 0, worker.told())
+            again = worker.log("end")[0]["computed_again"]
+            self.assertLessEqual(again, IN_HAND if worker in but else 0, worker.told())
+
+    def test_the_same_bits_as_without_relays(self):
+        job = [*JOB, "--rounds", "12", "--verify", "--reproducible"]
+        cluster, relays, _ = self.begin(job)
+        report = cluster.finish(WAIT)
+        self.assert_exact_or_said(report)
+        without = self.cluster(job, keys=self.keys(WORKERS))
+        address = without.serve()
+        for worker in range(WORKERS):
+            without.work(worker, address)
+        self.assertEqual([each["loss"] for each in report["rounds"]],
+                         [each["loss"] for each in without.finish(WAIT)["rounds"]])
+        for relay in relays:
+            self.assertEqual(relay.wait(), 0, relay.told())
+            end = relay.log("end")[0]
+            self.assertGreaterEqual(end["arrivals"], WORKERS // RELAYS)  # and second connections
+            self.assertGreaterEqual(end["reports"], 12)
+        self.assert_nobody_computed_again(cluster)
+
+    def test_coded_parts_are_added_up_on_the_way(self):
+        job = [*JOB, "--rounds", "12", "--verify"]
+        cluster, relays, _ = self.begin(job)
+        report = cluster.finish(WAIT)
+        self.assert_exact_or_said(report)
+        self.assert_same_losses(report, self.trained(job))
+        for relay in relays:
+            self.assertEqual(relay.wait(), 0, relay.told())
+        self.assertGreater(sum(relay.log("end")[0]["sums"] for relay in relays), 0)
+
+    def lose(self, end):
+        """A relay is lost in the middle of the run, by its process and its number."""
+        cluster, relays, places = self.begin([*JOB, *ENDLESS, "--verify"], SLEEP)
+        cluster.server.await_log("round", round=10)
+        moved = [cluster.workers[f"worker-{worker}"] for worker in range(1, WORKERS, RELAYS)]
+        end(relays[1])
+        for worker in moved:
+            deadline = time.monotonic() + WAIT
+            while len(worker.log("connected")) < 2 and time.monotonic() < deadline:
+                time.sleep(0.02)
+            first, second = worker.log("connected")
+            others = [f"{host}:{port}" for host, port in (places[0], places[2])]
+            self.assertEqual(first["peer"], f"{places[1][0]}:{places[1][1]}")
+            self.assertIn(second["peer"], others)
+        cluster.await_everyone()
+        report = cluster.stop(3)
+        self.assert_exact_or_said(report)
+        self.assertTrue(all(each["exact"] for each in report["rounds"]))
+        self.assertEqual(cluster.server.log("left_out"), [])
+        self.assert_same_losses(report, self.trained([*JOB, "--rounds", str(len(report["rounds"]))]))
+        self.assert_nobody_computed_again(cluster, moved)
+
+    def test_a_relay_is_killed(self):
+        self.lose(lambda relay: relay.kill())
+
+    def test_a_relay_is_told_to_end(self):
+        def end(relay):
+            self.assertEqual(relay.end(), 0, relay.told())
+
+        self.lose(end)
+
+    def test_a_relay_without_a_server_sends_workers_elsewhere(self):
+        keys = self.keys(2)
+        for number in range(2):
+            self.tarry("keys", "add", keys, f"relay-{number}", folder=os.path.dirname(keys))
+        cluster = self.cluster(["--workers", "2", "--chunks", "4", "--samples", "100", "--rounds", "5"], keys=keys)
+        address = cluster.serve()
+        lost = cluster._start("relay-0", ["relay", "--connect", "127.0.0.1:1", "--listen", "127.0.0.1:0",
+                                          *cluster.credentials("relay-0")], "relay-0")
+        nowhere = lost.await_log("listening")["peer"]
+        _, (host, port) = self.relay(cluster, 1, address)
+        for worker in range(2):
+            name = f"worker-{worker}"
+            cluster.workers[name] = cluster._start(
+                name, ["work", "--connect", f"{nowhere},{host}:{port}", *cluster.credentials(name), "--no-share"], name)
+        cluster.finish(WAIT)
+        self.assertIn("this relay has no connection to its server", lost.log("refused")[0]["text"])
+
+    def test_a_worker_s_credential_is_no_relay_s(self):
+        keys = self.keys(1)
+        cluster = self.cluster(["--workers", "1", "--chunks", "1", "--samples", "50"], keys=keys)
+        address = cluster.serve()
+        wrong = cluster._start("wrong", ["relay", "--connect", f"{address[0]}:{address[1]}", "--listen", "127.0.0.1:0",
+                                         *cluster.credentials("worker-0")], "wrong")
+        self.assertEqual(wrong.wait(), 1)
+        self.assertRegex(wrong.errors(), re.escape("not the credentials of a relay"))
+        cluster.server.signal(signal.SIGTERM)
+
+
+if __name__ == "__main__":
+    unittest.main()
