@@ -19,6 +19,9 @@ typedef struct tarry_sim_link {
     uint64_t latency_ns;        /* between any two nodes */
     double bytes_per_second;    /* > 0; INFINITY: sizes don't matter */
     double up_bytes_per_second; /* away from the worker; 0: the same */
+    /* What a message of a sum among workers takes besides, of each of the two cards that it passes:
+     * what many small ones cost. */
+    uint64_t message_ns;
 } tarry_sim_link;
 
 /* Over which links a sum is made. */
@@ -26,8 +29,12 @@ typedef enum tarry_sim_way {
     TARRY_SIM_STAR, /* coded parts go to the server, and parameters come from it */
     /* Everyone gets the sum, and parameters never travel: by a ring all-reduce */
     TARRY_SIM_RING,
-    /* or by direct reduce-scatter and all-gather, as Tarry's own engine does it. */
+    /* or as Tarry's own engine does it (docs/collective.md): by direct reduce-scatter and
+       all-gather, */
     TARRY_SIM_DIRECT,
+    TARRY_SIM_GRID,   /* in rows and columns of members, */
+    TARRY_SIM_TREE,   /* over two binary trees, */
+    TARRY_SIM_CHOSEN, /* or by which of these takes least */
 } tarry_sim_way;
 
 /* How gradients travel. Encoding, combining and the decision to signal take no time. */

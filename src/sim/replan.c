@@ -11,6 +11,7 @@
 /* What takes the place of what the world has. */
 typedef struct replacement {
     tarry_server *server;
+    worker_shared *shared;
     tarry_worker **machines; /* NULL for those that are not there */
     vectors *vectors;
 } replacement;
@@ -30,10 +31,10 @@ static int check(const tarry_sim *sim, const tarry_plan *next, tarry_diagnostic 
     return TARRY_OK;
 }
 
-static int make_machine(const tarry_sim *sim, const tarry_plan *next, uint32_t worker,
-                        tarry_worker **machine)
+static int make_machine(const tarry_sim *sim, const tarry_plan *next, worker_shared *shared,
+                        uint32_t worker, tarry_worker **machine)
 {
-    int error = worker_node_machine(sim, next, worker, machine);
+    int error = worker_node_machine(sim, next, shared, worker, machine);
     return error == TARRY_OK && sim_sums_everywhere(sim)
                ? tarry_worker_adopt(*machine, sim->workers[worker].machine, NULL)
                : error;
@@ -47,13 +48,15 @@ static int make(const tarry_sim *sim, const tarry_plan *next, replacement *made,
     int error = tarry_server_create(next, server, allocator, &made->server, diagnostic);
     if (error == TARRY_OK)
         error = tarry_server_adopt(made->server, sim->server, diagnostic);
+    if (error == TARRY_OK)
+        error = worker_node_shared(sim, next, &made->shared);
     if (error != TARRY_OK)
         return error;
     made->machines = memory_allocate(allocator, next->workers, sizeof(tarry_worker *));
     error = made->machines == NULL ? TARRY_ERROR_NO_MEMORY : TARRY_OK;
     for (uint32_t worker = 0; worker < next->workers && error == TARRY_OK; worker++)
         if (sim->workers[worker].there)
-            error = make_machine(sim, next, worker, &made->machines[worker]);
+            error = make_machine(sim, next, made->shared, worker, &made->machines[worker]);
     if (error == TARRY_OK && sim->vectors != NULL)
         error = vectors_create(next, sim->settings.dimension, server->stripe_length,
                                server->conditioning_limit, sim->settings.seed,
@@ -66,6 +69,7 @@ static void discard(replacement *made, uint32_t workers, const tarry_allocator *
     for (uint32_t worker = 0; made->machines != NULL && worker < workers; worker++)
         tarry_worker_free(made->machines[worker]);
     memory_release(allocator, made->machines);
+    worker_shared_free(made->shared);
     vectors_free(made->vectors);
     tarry_server_free(made->server);
 }
@@ -89,11 +93,14 @@ int tarry_sim_replan(tarry_sim *sim, const tarry_plan *next, tarry_diagnostic *d
     if (error == TARRY_OK) {
         tarry_server *server = sim->server;
         vectors *last = sim->vectors;
+        worker_shared *shared = sim->shared;
         sim->plan = next;
         sim->server = made.server;
         sim->vectors = made.vectors;
+        sim->shared = made.shared;
         made.server = server;
         made.vectors = last;
+        made.shared = shared;
         for (uint32_t worker = 0; worker < next->workers; worker++)
             worker_node_replan(sim, worker, &made.machines[worker]);
         queue_sweep(&sim->queue, is_over);

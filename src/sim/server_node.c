@@ -1,16 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
 #include "base/bitset.h"
 #include "base/memory.h"
+#include "base/sum_id.h"
 #include "coding/psi.h"
 #include "sim/world.h"
 
-/* The message with bit sets of its own, which a queue can keep. */
+/* The message with bit sets of its own, which a queue can keep; but the group of a signal is kept
+ * once for all. By the time at which an attempt is announced, all sums of the one before have begun
+ * that ever will. */
 static int copy_message(tarry_sim *sim, uint32_t worker, const tarry_message *message,
                         sim_event *event)
 {
     const codec_shape *shape = &sim->workers[worker].shape;
-    size_t words = codec_kept_words(shape, message);
     event->message = *message;
+    if (message->group != NULL && !sum_id_named(&sim->group.signalled, &message->sum)) {
+        sim->group.signalled = message->sum;
+        memcpy(worker_shared_group(sim->shared), message->group,
+               bitset_words(sim->plan->workers) * sizeof(uint64_t));
+    }
+    event->message.group = NULL;
+    size_t words = codec_kept_words(shape, &event->message);
     if (words == 0)
         return TARRY_OK;
     event->bits = memory_allocate(&sim->allocator, words, sizeof(uint64_t));

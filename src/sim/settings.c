@@ -55,7 +55,7 @@ int settings_check(const tarry_plan *plan, const tarry_sim_settings *settings,
         fault = "bandwidths must be above 0";
     else if (settings->link_factor != NULL && !are_positive(settings->link_factor, plan->workers))
         fault = "factors of links must be above 0";
-    else if ((unsigned)settings->way > TARRY_SIM_DIRECT)
+    else if ((unsigned)settings->way > TARRY_SIM_CHOSEN)
         fault = "unknown way of a sum";
     else if ((unsigned)settings->upload > TARRY_SIM_UPLOAD_WHOLE)
         fault = "unknown way to upload";

@@ -37,6 +37,8 @@ static int create(tarry_sim *sim, tarry_diagnostic *diagnostic)
                                     diagnostic);
     if (error == TARRY_ERROR_ARGUMENT)
         return error;
+    if (error == TARRY_OK)
+        error = worker_node_shared(sim, sim->plan, &sim->shared);
     if (error == TARRY_OK) {
         sim->workers = memory_allocate(allocator, workers, sizeof(*sim->workers));
         error = sim->workers != NULL ? TARRY_OK : TARRY_ERROR_NO_MEMORY;
@@ -96,6 +98,7 @@ void tarry_sim_free(tarry_sim *sim)
     tarry_allocator allocator = sim->allocator;
     for (uint32_t worker = 0; sim->workers != NULL && worker < sim->plan->workers; worker++)
         tarry_worker_free(sim->workers[worker].machine);
+    worker_shared_free(sim->shared);
     memory_release(&allocator, sim->workers);
     vectors_free(sim->vectors);
     group_free(sim);

@@ -4,11 +4,9 @@
 #include "sim/cost.h"
 #include "sim/world.h"
 
-int worker_node_machine(const tarry_sim *sim, const tarry_plan *plan, uint32_t id,
-                        tarry_worker **machine)
+static tarry_worker_settings machine_settings(const tarry_sim *sim)
 {
-    tarry_worker_settings settings = {
-        .worker = id,
+    return (tarry_worker_settings){
         .keeps_stale = sim->settings.server.fill == TARRY_FILL_STALE,
         .dimension = sim->settings.dimension,
         .stripe_length = sim->settings.server.stripe_length,
@@ -16,9 +14,22 @@ int worker_node_machine(const tarry_sim *sim, const tarry_plan *plan, uint32_t i
         .keep = sim->settings.server.keep,
         .ahead = sim->settings.server.ahead,
         .sum = sim->settings.server.sum,
-        .last = sim->workers[id].replica.last,
     };
-    return tarry_worker_create(plan, &settings, &sim->allocator, machine, NULL);
+}
+
+int worker_node_shared(const tarry_sim *sim, const tarry_plan *plan, worker_shared **shared)
+{
+    const tarry_worker_settings settings = machine_settings(sim);
+    return worker_shared_create(plan, &settings, &sim->allocator, shared);
+}
+
+int worker_node_machine(const tarry_sim *sim, const tarry_plan *plan, worker_shared *shared,
+                        uint32_t id, tarry_worker **machine)
+{
+    tarry_worker_settings settings = machine_settings(sim);
+    settings.worker = id;
+    settings.last = sim->workers[id].replica.last;
+    return worker_create_shared(plan, &settings, shared, &sim->allocator, machine, NULL);
 }
 
 int worker_node_create(tarry_sim *sim, uint32_t id)
@@ -32,7 +43,8 @@ int worker_node_create(tarry_sim *sim, uint32_t id)
         .fate_round = TARRY_NEVER,
         .dies_at = UINT32_MAX,
     };
-    return node->there ? worker_node_machine(sim, sim->plan, id, &node->machine) : TARRY_OK;
+    return node->there ? worker_node_machine(sim, sim->plan, sim->shared, id, &node->machine)
+                       : TARRY_OK;
 }
 
 /* Takes the end of a computation, or of the worker, out of the queue. */
@@ -62,7 +74,7 @@ static int come_back(tarry_sim *sim, uint32_t id)
     tarry_worker_free(node->machine);
     node->machine = NULL;
     node->replica = (sim_replica){.end = QUEUE_NONE};
-    int error = worker_node_machine(sim, sim->plan, id, &node->machine);
+    int error = worker_node_machine(sim, sim->plan, sim->shared, id, &node->machine);
     if (error != TARRY_OK)
         return error;
     node->there = true;
@@ -274,6 +286,14 @@ static int take_end(tarry_sim *sim, const sim_event *event)
     return step(sim, event->node, &ends);
 }
 
+static int take_message(tarry_sim *sim, const sim_event *event)
+{
+    tarry_message message = event->message;
+    if (message.type == TARRY_MESSAGE_SIGNAL && sim_sums_everywhere(sim))
+        message.group = worker_shared_group(sim->shared);
+    return step(sim, event->node, &(tarry_event){.type = TARRY_EVENT_MESSAGE, .message = &message});
+}
+
 int worker_node_take(tarry_sim *sim, const sim_event *event)
 {
     uint32_t id = event->node;
@@ -284,8 +304,7 @@ int worker_node_take(tarry_sim *sim, const sim_event *event)
         return TARRY_OK;
     switch (event->kind) {
     case SIM_TO_WORKER:
-        return step(sim, id,
-                    &(tarry_event){.type = TARRY_EVENT_MESSAGE, .message = &event->message});
+        return take_message(sim, event);
     case SIM_COMPUTED:
         return take_computed(sim, event);
     case SIM_REDUCED:

@@ -21,6 +21,7 @@
 
 #include "coding/layout.h"
 #include "protocol/wire/codec.h"
+#include "protocol/worker/worker_shared.h"
 #include "sim/links/star.h"
 #include "sim/queue.h"
 #include "sim/vectors.h"
@@ -38,6 +39,7 @@ typedef struct sim_replica {
 
 /* Those who make a sum, or made the last one. */
 typedef struct sim_group {
+    tarry_sum_id signalled; /* whose members lie in worker_shared_group */
     tarry_sum_id name;
     uint32_t *members; /* count, ascending */
     uint32_t count;
@@ -71,6 +73,7 @@ struct tarry_sim {
     queue queue;
     network network;
     tarry_server *server;
+    worker_shared *shared; /* by the workers' machines */
     sim_worker *workers;
     vectors *vectors; /* NULL unless wanted */
     sim_group group;  /* its lists are NULL where sums are at the server */
@@ -119,9 +122,10 @@ int server_node_take(tarry_sim *sim, const sim_event *event);
 
 /* worker_node.c */
 int worker_node_create(tarry_sim *sim, uint32_t id);
-/* The worker's machine for `plan`, which the caller owns. */
-int worker_node_machine(const tarry_sim *sim, const tarry_plan *plan, uint32_t id,
-                        tarry_worker **machine);
+/* What the workers' machines for `plan` share, and one of them; the caller's. */
+int worker_node_shared(const tarry_sim *sim, const tarry_plan *plan, worker_shared **shared);
+int worker_node_machine(const tarry_sim *sim, const tarry_plan *plan, worker_shared *shared,
+                        uint32_t id, tarry_worker **machine);
 /* sim->plan is another one: the worker drops what it is at, and one that is there goes on with
  * *machine, for which its old one is given back. */
 void worker_node_replan(tarry_sim *sim, uint32_t id, tarry_worker **machine);

@@ -91,6 +91,13 @@ static const option_entry link_entries[] = {
      .kind = OPTION_REAL,
      .high = SIMULATE_MOST_SECONDS,
      FIELD(latency)},
+    {.name = "message-time",
+     .argument = "SECONDS",
+     .help = "What each message of a sum among workers takes besides, of the cards of both that "
+             "exchange it (default 0)",
+     .kind = OPTION_REAL,
+     .high = SIMULATE_MOST_SECONDS,
+     FIELD(message_time)},
     {.name = "bandwidth",
      .argument = "B",
      .help = "Bytes per second of each worker's link, each way (default: sizes don't matter)",
@@ -293,6 +300,7 @@ scheme_frame simulate_options_frame(const simulate_options *options)
     sim->dimension = (size_t)options->dimension;
     sim->parameter_bytes = (size_t)options->parameter_bytes;
     sim->link.latency_ns = (uint64_t)llround(options->latency * 1e9);
+    sim->link.message_ns = (uint64_t)llround(options->message_time * 1e9);
     sim->link.bytes_per_second = options->bandwidth;
     sim->link.up_bytes_per_second = options->up_bandwidth;
     sim->server_bytes_per_second = options->server_bandwidth;

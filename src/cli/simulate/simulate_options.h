@@ -26,6 +26,7 @@ typedef struct simulate_options {
     const double *worker_seconds;
 
     double latency;         /* seconds */
+    double message_time;    /* seconds */
     double bandwidth;       /* bytes per second of each worker's link */
     double up_bandwidth;    /* the same away from the worker; 0: the same */
     const char *slow_links; /* as it was given; NULL: none */

@@ -152,6 +152,9 @@ static const option_choice uploads[] = {
 static const option_choice ways[] = {
     {"server", TARRY_SIM_STAR},
     {"everywhere", TARRY_SIM_DIRECT},
+    {"grid", TARRY_SIM_GRID},
+    {"tree", TARRY_SIM_TREE},
+    {"auto", TARRY_SIM_CHOSEN},
     {"ring", TARRY_SIM_RING},
     {NULL, 0},
 };
@@ -216,7 +219,8 @@ static const option_entry scheme_entries[] = {
      .help =
          "Where a sum is made: at the server, to which coded parts go and from which parameters "
          "come (server, default), or among the workers, which all get it: directly, as tarry "
-         "train does it (everywhere), or by a ring all-reduce (ring)",
+         "train does it (everywhere), in rows and columns of workers (grid), over two binary "
+         "trees (tree), by what takes least of these (auto), or by a ring all-reduce (ring)",
      .kind = OPTION_CHOICE,
      .choices = ways,
      FIELD(sum)},

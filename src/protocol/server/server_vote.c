@@ -64,7 +64,6 @@ int server_vote_say(tarry_server *server, uint64_t now, uint32_t worker,
         return server_reject(server, worker, TARRY_REJECT_MISPLACED);
     if (!vote_told(it, now, worker, message))
         return server_reject(server, worker, TARRY_REJECT_STALE);
-    server->vote_due = true;
     vote_answer answer = it->members[worker].answer;
     bool answered = answer == VOTE_HELD || answer == VOTE_FAILED || answer == VOTE_UNFETCHED;
     if (server->phase != SERVER_CODING || !member->participant || !answered ||
@@ -112,29 +111,43 @@ static void enlist(tarry_server *server, uint64_t now, uint32_t worker)
     server_send_round(server, now, worker);
 }
 
-/* Who has lost its state leaves the round, and who has got it joins. */
+/* Who has lost its state leaves the round, and who has got it joins, or *waits for the next one. */
+static int review_one(tarry_server *server, uint64_t now, uint32_t worker, bool *waits)
+{
+    server_member *member = &server->members[worker];
+    if (!member->present)
+        return TARRY_OK;
+    if (!member->behind && !vote_takes_part(server->vote, worker)) {
+        int error = server_exclude(server, now, worker);
+        if (error == TARRY_OK)
+            member->behind = true;
+        return error;
+    }
+    if (!member->behind || !may_begin(server, worker))
+        return TARRY_OK;
+    bool open = server->phase != SERVER_COMPUTING || server->early.open;
+    *waits = *waits || open;
+    if (!open)
+        enlist(server, now, worker);
+    return TARRY_OK;
+}
+
+/* All, or those alone whose part in the vote may have changed. */
 static int review(tarry_server *server, uint64_t now)
 {
     bool waits = false;
-    for (uint32_t worker = 0; worker < server->plan->workers; worker++) {
-        server_member *member = &server->members[worker];
-        if (!member->present)
-            continue;
-        bool takes_part = vote_takes_part(server->vote, worker);
-        if (!member->behind && !takes_part) {
-            int error = server_exclude(server, now, worker);
-            if (error != TARRY_OK)
-                return error;
-            member->behind = true;
-        } else if (member->behind && may_begin(server, worker)) {
-            bool open = server->phase != SERVER_COMPUTING || server->early.open;
-            waits = waits || open;
-            if (!open)
-                enlist(server, now, worker);
-        }
+    int error = TARRY_OK;
+    if (server->vote_due) {
+        vote_forget_moved(server->vote);
+        for (uint32_t worker = 0; worker < server->plan->workers && error == TARRY_OK; worker++)
+            error = review_one(server, now, worker, &waits);
+    } else {
+        for (uint32_t worker;
+             error == TARRY_OK && (worker = vote_next_moved(server->vote)) != TARRY_NO_WORKER;)
+            error = review_one(server, now, worker, &waits);
     }
     server->vote_due = waits;
-    return TARRY_OK;
+    return error;
 }
 
 /* After an attempt that failed: who was late in it, or is most suspected by others, is left out of
@@ -201,7 +214,7 @@ int server_vote_follow(tarry_server *server, uint64_t now)
     }
     bool running = server->phase == SERVER_COMPUTING ||
                    (server->phase == SERVER_CODING && server->complete_count == 0);
-    return error == TARRY_OK && running && server->vote_due ? review(server, now) : error;
+    return error == TARRY_OK && running ? review(server, now) : error;
 }
 
 void server_vote_give_due(tarry_server *server)

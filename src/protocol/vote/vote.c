@@ -78,6 +78,38 @@ void vote_set_presence(vote *it, uint32_t worker, vote_presence presence)
     it->present[member->presence]--;
     it->present[presence]++;
     member->presence = presence;
+    if (member->moved)
+        return;
+    member->moved = true;
+    it->moved_from = it->moved == 0 || worker < it->moved_from ? worker : it->moved_from;
+    it->moved++;
+}
+
+uint32_t vote_next_moved(vote *it)
+{
+    while (it->moved > 0) {
+        uint32_t worker = it->moved_from++;
+        if (!it->members[worker].moved)
+            continue;
+        it->members[worker].moved = false;
+        it->moved--;
+        return worker;
+    }
+    return TARRY_NO_WORKER;
+}
+
+void vote_forget_moved(vote *it)
+{
+    while (vote_next_moved(it) != TARRY_NO_WORKER)
+        ;
+}
+
+void vote_set_catching(vote *it, uint32_t worker, bool catches_up)
+{
+    vote_member *member = &it->members[worker];
+    it->catching += catches_up;
+    it->catching -= member->catches_up;
+    member->catches_up = catches_up;
 }
 
 void vote_set_answer(vote *it, uint32_t worker, vote_answer answer)
@@ -149,7 +181,8 @@ void vote_lost(vote *it, uint32_t worker)
     it->strays -= member->stray_due;
     member->stray_due = false;
     vote_set_presence(it, worker, VOTE_ABSENT);
-    member->has_state = member->strays = member->catches_up = false;
+    member->has_state = member->strays = false;
+    vote_set_catching(it, worker, false);
     member->last = member->held = (tarry_sum_id){0};
     member->state = 0;
     vote_forget_piece(member);

@@ -63,6 +63,7 @@ typedef struct vote_member {
     uint64_t ordered_ns;  /* when */
     uint64_t load_ns;     /* what its last load took; 0: there was none */
     bool catches_up;      /* it has got a state or a sum of others since it was ready */
+    bool moved;           /* whether it takes part may have changed since vote_next_moved told */
     uint32_t tries;       /* transfers in a row that failed */
     uint64_t again_ns;    /* BEHIND: not before then is another one begun */
 } vote_member;
@@ -129,6 +130,9 @@ typedef struct vote {
     bool holds;        /* that is not over */
 
     vote_member *members;
+    uint32_t catching;                /* how many catch up */
+    uint32_t moved;                   /* how many vote_next_moved has still to tell, */
+    uint32_t moved_from;              /* nobody before this one */
     uint32_t present[VOTE_PRESENCES]; /* how many are at each */
     uint32_t answered[VOTE_ANSWERS];  /* the same */
 } vote;
@@ -230,6 +234,11 @@ static inline bool vote_takes_part(const vote *it, uint32_t worker)
     return member->presence == VOTE_READY ||
            (member->presence == VOTE_COMMITTING && sum_id_same(&member->ordered, &it->log[0]));
 }
+/* The next one, in ascending order, whose part may have changed by what it or others said;
+ * TARRY_NO_WORKER. */
+uint32_t vote_next_moved(vote *it);
+/* All that vote_next_moved would tell is known. */
+void vote_forget_moved(vote *it);
 static inline bool vote_is_ready(const vote *it, uint32_t worker)
 {
     return it->members[worker].presence == VOTE_READY;

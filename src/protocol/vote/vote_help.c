@@ -65,7 +65,7 @@ static void transfer(vote *it, uint64_t now, const vote_way *way, vote_presence 
     member->ordered = it->log[0];
     member->from = from;
     member->ordered_ns = now;
-    member->catches_up = true;
+    vote_set_catching(it, worker, true);
     if (fetches)
         member->held = (tarry_sum_id){0};
     vote_order_to(way, fetches ? TARRY_MESSAGE_FETCH : TARRY_MESSAGE_LOAD, worker, &it->log[0],
@@ -117,9 +117,8 @@ void vote_hold(vote *it, uint64_t now, bool running)
 {
     uint64_t longest = 0;
     bool any = false;
-    uint32_t orders =
-        it->present[VOTE_FETCHING] + it->present[VOTE_LOADING] + it->present[VOTE_COMMITTING];
-    for (uint32_t worker = 0; worker < it->workers && running && orders > 0; worker++) {
+    uint32_t catching = it->catching + it->present[VOTE_FETCHING] + it->present[VOTE_LOADING];
+    for (uint32_t worker = 0; worker < it->workers && running && catching > 0; worker++) {
         const vote_member *member = &it->members[worker];
         if (!would_miss(it, member))
             continue;

@@ -16,6 +16,7 @@
 enum { VOTE_TRIES = 8 };
 
 void vote_set_presence(vote *it, uint32_t worker, vote_presence presence);
+void vote_set_catching(vote *it, uint32_t worker, bool catches_up);
 void vote_set_answer(vote *it, uint32_t worker, vote_answer answer);
 /* What it does is in vain, because of another one: it is told when orders are given. */
 void vote_break(vote *it, uint32_t worker, uint32_t because_of);

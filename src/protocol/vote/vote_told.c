@@ -42,7 +42,7 @@ void vote_judge(vote *it, uint32_t worker)
     vote_set_presence(it, worker, ready ? VOTE_READY : VOTE_BEHIND);
     if (ready) {
         member->tries = 0;
-        member->catches_up = false;
+        vote_set_catching(it, worker, false);
     }
 }
 

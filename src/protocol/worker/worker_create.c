@@ -2,43 +2,100 @@
 #include "base/diagnostic.h"
 #include "base/memory.h"
 #include "plan/plan.h"
+#include "protocol/worker/worker_shared.h"
 #include "protocol/worker/worker_state.h"
 
 /* Of one event, or: a cancellation, all open copies' fates, something to compute or encode. */
 enum { USUAL_EFFECTS = 4, VOTE_EFFECTS = 3 /* what is ended, begun and answered */ };
 
-static int allocate(tarry_worker *worker, const tarry_allocator *allocator)
+struct worker_shared {
+    tarry_allocator allocator;
+    tarry_effect *items;
+    size_t capacity;
+    uint64_t *group; /* NULL where sums are at the server */
+    coefficients *work;
+};
+
+/* Finished copies whose fate a worker with `load` chunks may wait for. */
+static uint32_t most_open(const tarry_worker_settings *settings, uint32_t load)
 {
-    size_t load_words = bitset_words(worker->load);
-    worker->done = memory_allocate(allocator, load_words, sizeof(uint64_t));
-    worker->open = memory_allocate(allocator, load_words, sizeof(uint64_t));
-    worker->folded = memory_allocate(allocator, load_words, sizeof(uint64_t));
-    worker->previous = memory_allocate(allocator, load_words, sizeof(uint64_t));
-    worker->stale = memory_allocate(allocator, load_words, sizeof(uint64_t));
-    worker->failed = memory_allocate(allocator, load_words, sizeof(uint64_t));
-    worker->first = memory_allocate(allocator, load_words, sizeof(uint64_t));
-    worker->barred = memory_allocate(allocator, load_words, sizeof(uint64_t));
-    worker->pending = memory_allocate(allocator, bitset_words(worker->stripes), sizeof(uint64_t));
-    worker->coefficients =
-        memory_allocate(allocator, (size_t)worker->load * worker->plan->parts, sizeof(float));
-    if (worker_sums_everywhere(worker))
-        worker->group =
-            memory_allocate(allocator, bitset_words(worker->plan->workers), sizeof(uint64_t));
-    worker->items = memory_allocate(allocator, worker->capacity, sizeof(*worker->items));
-    worker->effects.items = worker->items;
-    if (worker->done == NULL || worker->open == NULL || worker->folded == NULL ||
-        worker->previous == NULL || worker->stale == NULL || worker->failed == NULL ||
-        worker->first == NULL || worker->barred == NULL || worker->pending == NULL ||
-        worker->coefficients == NULL || worker->items == NULL ||
-        (worker_sums_everywhere(worker) && worker->group == NULL))
-        return TARRY_ERROR_NO_MEMORY;
-    return coefficients_create(worker->plan, worker->settings.conditioning_limit, allocator,
-                               &worker->work);
+    if (settings->keep != TARRY_KEEP_CREDITED)
+        return 0;
+    return settings->ahead < load ? settings->ahead + 1 : load;
 }
 
-int tarry_worker_create(const tarry_plan *plan, const tarry_worker_settings *settings,
-                        const tarry_allocator *allocator, tarry_worker **worker,
-                        tarry_diagnostic *diagnostic)
+int worker_shared_create(const tarry_plan *plan, const tarry_worker_settings *settings,
+                         const tarry_allocator *allocator, worker_shared **shared)
+{
+    worker_shared *made = memory_allocate(allocator, 1, sizeof(*made));
+    if (made == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    made->allocator = memory_allocator(allocator);
+    made->capacity = USUAL_EFFECTS + VOTE_EFFECTS + (size_t)most_open(settings, plan->max_load);
+    made->items = memory_allocate(allocator, made->capacity, sizeof(*made->items));
+    bool everywhere = settings->sum == TARRY_SUM_EVERYWHERE;
+    if (everywhere)
+        made->group = memory_allocate(allocator, bitset_words(plan->workers), sizeof(uint64_t));
+    if (made->items == NULL || (everywhere && made->group == NULL) ||
+        coefficients_create(plan, settings->conditioning_limit, allocator, &made->work) !=
+            TARRY_OK) {
+        worker_shared_free(made);
+        return TARRY_ERROR_NO_MEMORY;
+    }
+    *shared = made;
+    return TARRY_OK;
+}
+
+void worker_shared_free(worker_shared *shared)
+{
+    if (shared == NULL)
+        return;
+    tarry_allocator allocator = shared->allocator;
+    coefficients_free(shared->work);
+    memory_release(&allocator, shared->group);
+    memory_release(&allocator, shared->items);
+    memory_release(&allocator, shared);
+}
+
+uint64_t *worker_shared_group(worker_shared *shared)
+{
+    return shared->group;
+}
+
+/* Sets of a bit per position, one behind the other. */
+enum { SLOT_SETS = 8 };
+
+static int allocate(tarry_worker *worker, const tarry_allocator *allocator)
+{
+    size_t words = bitset_words(worker->load);
+    uint64_t *sets = memory_allocate(allocator, SLOT_SETS * words + bitset_words(worker->stripes),
+                                     sizeof(uint64_t));
+    worker->coefficients =
+        memory_allocate(allocator, (size_t)worker->load * worker->plan->parts, sizeof(float));
+    worker->done = sets;
+    if (sets == NULL || worker->coefficients == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    uint64_t **const at[SLOT_SETS] = {
+        &worker->done,     &worker->open,   &worker->folded, &worker->stale,
+        &worker->previous, &worker->failed, &worker->first,  &worker->barred,
+    };
+    for (size_t set = 0; set < SLOT_SETS; set++)
+        *at[set] = sets + set * words;
+    worker->pending = sets + SLOT_SETS * words;
+    return TARRY_OK;
+}
+
+static void share(tarry_worker *worker, worker_shared *shared)
+{
+    worker->items = shared->items;
+    worker->effects.items = shared->items;
+    worker->capacity = shared->capacity;
+    worker->group = shared->group;
+    worker->work = shared->work;
+}
+
+static int check(const tarry_plan *plan, const tarry_worker_settings *settings,
+                 tarry_diagnostic *diagnostic)
 {
     if (settings->worker >= plan->workers || settings->dimension == 0 ||
         settings->stripe_length == 0 || !(settings->conditioning_limit > 1))
@@ -54,6 +111,16 @@ int tarry_worker_create(const tarry_plan *plan, const tarry_worker_settings *set
     if ((unsigned)settings->sum > TARRY_SUM_EVERYWHERE)
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT, "worker %u: unknown place of the sum",
                         settings->worker);
+    return TARRY_OK;
+}
+
+int worker_create_shared(const tarry_plan *plan, const tarry_worker_settings *settings,
+                         worker_shared *shared, const tarry_allocator *allocator,
+                         tarry_worker **worker, tarry_diagnostic *diagnostic)
+{
+    int error = check(plan, settings, diagnostic);
+    if (error != TARRY_OK)
+        return error;
     tarry_worker *made = memory_allocate(allocator, 1, sizeof(*made));
     if (made == NULL)
         return diagnose_no_memory(diagnostic, "worker");
@@ -62,10 +129,9 @@ int tarry_worker_create(const tarry_plan *plan, const tarry_worker_settings *set
     made->settings = *settings;
     made->load = tarry_plan_load(plan, settings->worker);
     made->stripes = worker_stripes(made, plan_least_parts(plan));
-    if (worker_keeps_credited(made))
-        made->most_open = settings->ahead < made->load ? settings->ahead + 1 : made->load;
-    made->capacity = USUAL_EFFECTS + VOTE_EFFECTS + (size_t)made->most_open;
+    made->most_open = most_open(settings, made->load);
     made->vote.last = settings->last;
+    share(made, shared);
     if (allocate(made, &made->allocator) != TARRY_OK) {
         tarry_worker_free(made);
         return diagnose_no_memory(diagnostic, "worker");
@@ -74,23 +140,31 @@ int tarry_worker_create(const tarry_plan *plan, const tarry_worker_settings *set
     return TARRY_OK;
 }
 
+int tarry_worker_create(const tarry_plan *plan, const tarry_worker_settings *settings,
+                        const tarry_allocator *allocator, tarry_worker **worker,
+                        tarry_diagnostic *diagnostic)
+{
+    int error = check(plan, settings, diagnostic);
+    if (error != TARRY_OK)
+        return error;
+    worker_shared *own;
+    if (worker_shared_create(plan, settings, allocator, &own) != TARRY_OK)
+        return diagnose_no_memory(diagnostic, "worker");
+    error = worker_create_shared(plan, settings, own, allocator, worker, diagnostic);
+    if (error == TARRY_OK)
+        (*worker)->own = own;
+    else
+        worker_shared_free(own);
+    return error;
+}
+
 void tarry_worker_free(tarry_worker *worker)
 {
     if (worker == NULL)
         return;
     tarry_allocator allocator = worker->allocator;
-    coefficients_free(worker->work);
-    memory_release(&allocator, worker->items);
-    memory_release(&allocator, worker->group);
+    worker_shared_free(worker->own);
     memory_release(&allocator, worker->coefficients);
-    memory_release(&allocator, worker->pending);
-    memory_release(&allocator, worker->barred);
-    memory_release(&allocator, worker->first);
-    memory_release(&allocator, worker->failed);
-    memory_release(&allocator, worker->folded);
-    memory_release(&allocator, worker->open);
-    memory_release(&allocator, worker->stale);
-    memory_release(&allocator, worker->previous);
     memory_release(&allocator, worker->done);
     memory_release(&allocator, worker);
 }

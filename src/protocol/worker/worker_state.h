@@ -39,9 +39,9 @@ struct tarry_worker {
     uint32_t most_open; /* copies whose fate is not known; no chunk is begun while so many are */
     uint32_t open_count;
     bool summing;        /* something is folded */
+    uint64_t *done;      /* a bit per position; the other sets lie behind it */
     uint64_t *open;      /* a bit per position: finished, the fate is not known */
     uint64_t *folded;    /* a bit per position */
-    uint64_t *done;      /* a bit per position */
     uint64_t *previous;  /* the same, of the round before; empty unless its gradients are kept */
     uint64_t *failed;    /* a bit per position */
     uint64_t *first;     /* a bit per position: to be computed before the others */
@@ -67,6 +67,7 @@ struct tarry_worker {
     tarry_effect *items;
     size_t capacity;
     tarry_effects effects;
+    struct worker_shared *own; /* has `items`, `group` and `work`; NULL: somebody else's has */
 };
 
 static inline bool worker_keeps_credited(const tarry_worker *worker)

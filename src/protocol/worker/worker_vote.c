@@ -103,7 +103,9 @@ bool worker_vote_signalled(tarry_worker *worker, const tarry_message *signal, ta
     if (says.rejects)
         return false;
     carry_out(worker, &says);
-    memcpy(worker->group, signal->group, bitset_words(worker->plan->workers) * sizeof(uint64_t));
+    if (signal->group != worker->group)
+        memcpy(worker->group, signal->group,
+               bitset_words(worker->plan->workers) * sizeof(uint64_t));
     worker->scale = signal->scale;
     worker->shape = signal->shape;
     worker->piece = signal->piece;

@@ -2,6 +2,7 @@
 #include "sim/links/direct.h"
 
 #include "base/memory.h"
+#include "sim/links/sending.h"
 
 /* What a member sends and has got. */
 typedef struct member {
@@ -10,53 +11,25 @@ typedef struct member {
     bool gathers;      /* what it sends is the sum */
     uint32_t missing;  /* coded slices that it has not got */
     uint64_t owned_ns; /* when it is ready and has those that it has got */
-    uint64_t first_ns; /* of what it sends, as of network_leave */
     uint64_t left_ns;
 } member;
 
-/* Those who send, as a heap by when the first byte of their slice arrives; then by place. */
 typedef struct exchange {
     network *links;
     member *members;
-    uint32_t *heap;
-    uint32_t sending;
+    sending senders;
     uint32_t count;
     uint64_t bytes[2]; /* of a slice of a coded part, and of the sum */
 } exchange;
 
-static bool is_before(const exchange *all, uint32_t left, uint32_t right)
+/* The next slice leaves, at from_ns or when the card is free; gives back when its first byte is at
+ * the card that it goes to. */
+static uint64_t leave(exchange *all, member *its, uint64_t from_ns)
 {
-    const member *a = &all->members[left], *b = &all->members[right];
-    return a->first_ns < b->first_ns || (a->first_ns == b->first_ns && left < right);
-}
-
-static void sift_down(exchange *all, uint32_t at)
-{
-    for (uint32_t place = all->heap[at];; all->heap[at] = place) {
-        uint32_t child = 2 * at + 1;
-        if (child < all->sending)
-            child +=
-                child + 1 < all->sending && is_before(all, all->heap[child + 1], all->heap[child]);
-        if (child >= all->sending || !is_before(all, all->heap[child], place))
-            return;
-        all->heap[at] = all->heap[child];
-        at = child;
-    }
-}
-
-static void push(exchange *all, uint32_t place)
-{
-    uint32_t at = all->sending++;
-    for (; at > 0 && is_before(all, place, all->heap[(at - 1) / 2]); at = (at - 1) / 2)
-        all->heap[at] = all->heap[(at - 1) / 2];
-    all->heap[at] = place;
-}
-
-/* The next slice leaves, at from_ns or when the card is free. */
-static void leave(exchange *all, member *its, uint64_t from_ns)
-{
-    its->left_ns = network_leave(all->links, &its->card->out, from_ns, all->bytes[its->gathers],
-                                 &its->first_ns);
+    uint64_t first_ns;
+    its->left_ns =
+        network_leave(all->links, &its->card->out, from_ns, all->bytes[its->gathers], &first_ns);
+    return first_ns;
 }
 
 /* Once a member has sent its coded part and has the sum's slices that it owns, it sends them. */
@@ -67,25 +40,23 @@ static void gather(exchange *all, uint32_t place)
         return;
     its->gathers = true;
     its->turn = 1;
-    leave(all, its, its->owned_ns);
-    push(all, place);
+    sending_add(&all->senders, place, leave(all, its, its->owned_ns));
 }
 
 /* The slice whose first byte is the next to arrive does. */
 static void deliver(exchange *all, uint64_t *done_ns)
 {
-    const uint32_t place = all->heap[0];
+    const uint32_t place = sending_first(&all->senders);
     member *from = &all->members[place];
     const uint32_t to = (uint32_t)(((uint64_t)place + from->turn) % all->count);
     const bool gathers = from->gathers;
-    uint64_t there_ns = network_arrive(all->links, &all->members[to].card->in, from->first_ns,
-                                       all->bytes[gathers], from->left_ns);
+    uint64_t there_ns =
+        network_arrive(all->links, &all->members[to].card->in, all->senders.first_ns[place],
+                       all->bytes[gathers], from->left_ns);
     if (++from->turn < all->count)
-        leave(all, from, 0);
+        sending_next(&all->senders, leave(all, from, 0));
     else
-        all->heap[0] = all->heap[--all->sending];
-    if (all->sending > 0)
-        sift_down(all, 0);
+        sending_end(&all->senders);
     if (gathers) {
         done_ns[to] = network_later(done_ns[to], there_ns);
         return;
@@ -106,8 +77,8 @@ int direct_sum(network *state, const group_sum *sum, const uint64_t *ready_ns, u
     uint64_t slice = (part + count - 1) / count * sizeof(float);
     exchange all = {.links = state, .count = count, .bytes = {slice, sum->parts * slice}};
     all.members = memory_allocate(&state->allocator, count, sizeof(*all.members));
-    all.heap = memory_allocate(&state->allocator, count, sizeof(*all.heap));
-    int error = all.members != NULL && all.heap != NULL ? TARRY_OK : TARRY_ERROR_NO_MEMORY;
+    int error = sending_init(&all.senders, count, &state->allocator);
+    error = all.members != NULL ? error : TARRY_ERROR_NO_MEMORY;
     for (uint32_t place = 0; error == TARRY_OK && place < count; place++) {
         member *its = &all.members[place];
         *its = (member){.card = &state->workers[group_sum_member(sum, place)],
@@ -117,13 +88,12 @@ int direct_sum(network *state, const group_sum *sum, const uint64_t *ready_ns, u
         done_ns[place] = ready_ns[place];
         if (count == 1)
             continue;
-        leave(&all, its, ready_ns[place]);
-        push(&all, place);
+        sending_add(&all.senders, place, leave(&all, its, ready_ns[place]));
     }
-    while (error == TARRY_OK && all.sending > 0)
+    while (error == TARRY_OK && all.senders.count > 0)
         deliver(&all, done_ns);
     *moved = (uint64_t)count * (count - 1) * (all.bytes[0] + all.bytes[1]);
-    memory_release(&state->allocator, all.heap);
+    sending_destroy(&all.senders, &state->allocator);
     memory_release(&state->allocator, all.members);
     return error;
 }

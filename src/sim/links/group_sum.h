@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A sum that everyone of a group gets over the links among them: what ring.c and direct.c work out.
+ * A sum that everyone of a group gets over the links among them: what ring.c, direct.c, grid.c and
+ * tree.c work out, and flows.c where these have too many messages.
  * Adding up takes no time.
  */
 #ifndef SIM_GROUP_SUM_H
 #define SIM_GROUP_SUM_H
+
+#include <tarry/shape.h>
 
 #include "sim/links/network.h"
 
@@ -19,6 +22,10 @@ static inline uint32_t group_sum_member(const group_sum *sum, uint32_t place)
 {
     return sum->members != NULL ? sum->members[place] : place;
 }
+
+/* The shape in which the group makes the sum: that of `way`, or with TARRY_SIM_CHOSEN the one that
+ * takes least by src/route, on the links of most members. */
+tarry_shape group_sum_choose(const network *state, tarry_sim_way way, const group_sum *sum);
 
 /*
  * Member i begins at ready_ns[i]. done_ns[i], by member: when it has the whole sum. *moved: the

@@ -12,7 +12,7 @@
  * among themselves, and all larger ones are so much later. On a worker's own card everything keeps
  * its turn.
  *
- * Which messages a sum is made of is told by star.h, ring.h and direct.h.
+ * Which messages a sum is made of is told by star.h, ring.h, direct.h, grid.h and tree.h.
  */
 #ifndef SIM_NETWORK_H
 #define SIM_NETWORK_H
@@ -27,9 +27,11 @@
 /* One direction of a card. */
 typedef struct network_way {
     double ns_per_byte;
-    uint64_t free_ns;  /* when the messages so far have passed it */
-    bool shared;       /* small messages pass by large ones, */
-    uint64_t small_ns; /* and have passed then */
+    uint64_t message_ns; /* that each message takes besides */
+    uint64_t bytes;      /* of all messages so far */
+    uint64_t free_ns;    /* when the messages so far have passed it */
+    bool shared;         /* small messages pass by large ones, */
+    uint64_t small_ns;   /* and have passed then */
 } network_way;
 
 typedef struct network_node {
@@ -63,6 +65,13 @@ uint64_t network_leave(const network *state, network_way *out, uint64_t now, uin
  * left_ns (from network_leave); gives back when all are there. */
 uint64_t network_arrive(const network *state, network_way *in, uint64_t first_ns, uint64_t bytes,
                         uint64_t left_ns);
+
+/* The same of several messages, of which each has as many bytes as the others, one behind the
+ * other: *first_ns and first_ns are of the first one. */
+uint64_t network_leave_many(const network *state, network_way *out, uint64_t now, uint64_t bytes,
+                            uint64_t messages, uint64_t *first_ns);
+uint64_t network_arrive_many(const network *state, network_way *in, uint64_t first_ns,
+                             uint64_t bytes, uint64_t messages, uint64_t left_ns);
 
 /* a + b, or TARRY_NEVER if that is more. */
 static inline uint64_t network_after(uint64_t a, uint64_t b)

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A sum in rows and columns, as src/route says who sends what to whom: coded parts to the owners of
+ * slices in their row, partial sums to the owners of pieces in their column, the sums of pieces
+ * back in the column, slices of the sum to all of the row. A member sends the messages of a stage
+ * one after the other, first to the next one in its row or column, and begins a stage once it has
+ * sent and got all of the one before. Blocks smaller than slices would change the latency alone, as
+ * in direct.h.
+ *
+ * With h rows of w members, equal links, everybody ready at once and d a multiple of 16 n, it takes
+ * 4 latencies and what 4 d ((1 + 1/l) (w-1)/w + 2/w (h-1)/h) bytes take.
+ */
+#ifndef SIM_GRID_H
+#define SIM_GRID_H
+
+#include "route/route.h"
+#include "sim/links/group_sum.h"
+
+/* As group_sum_run. `of` is a legal grid of the group's members, who sit in their order. */
+int grid_sum(network *state, const group_sum *sum, const route *of, const uint64_t *ready_ns,
+             uint64_t *done_ns, uint64_t *moved);
+
+#endif
