@@ -19,10 +19,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "coding/layout.h"
 #include "protocol/wire/wire_layout.h"
 #include "protocol/wire/wire_trunk.h"
 
-enum { CHILDREN = 64, TICK_MS = 50, SMALL = WIRE_HEAD_BYTES + WIRE_LANE_OPEN_BYTES };
+enum { CHILDREN = 64, STRIPES = 64, TICK_MS = 50, SMALL = WIRE_HEAD_BYTES + WIRE_LANE_OPEN_BYTES };
 
 typedef struct child {
     int fd;     /* -1: there is none */
@@ -42,7 +43,19 @@ typedef struct large {
     bool asked;
 } large;
 
+/* A sum to be made: the last one that the parent told of. */
+typedef struct group {
+    wire_gather words;
+    uint32_t lane[CHILDREN], epoch[CHILDREN];
+    float *weights;              /* count x parts */
+    float *z[CHILDREN][STRIPES]; /* what has come */
+    uint32_t got[STRIPES];
+    bool sent[STRIPES];
+    uint32_t out; /* stripes without a TAKEN */
+} group;
+
 struct plain_relay {
+    group group;
     int trunk, door;
     char address[32];
     pthread_t thread;
@@ -152,6 +165,95 @@ static void pass_up(plain_relay *self, uint32_t lane)
     up(self, self->body, self->head.length);
 }
 
+/* ---- sums ---- */
+
+static void forget_group(plain_relay *self)
+{
+    group *its = &self->group;
+    for (uint32_t i = 0; i < CHILDREN; i++)
+        for (uint32_t stripe = 0; stripe < STRIPES; stripe++)
+            free(its->z[i][stripe]);
+    free(its->weights);
+    *its = (group){0};
+}
+
+static void take_group(plain_relay *self)
+{
+    group *its = &self->group;
+    forget_group(self);
+    assert_int_equal(wire_gather_decode(&self->head, self->body, &its->words), TARRY_OK);
+    assert_true(its->words.count <= CHILDREN);
+    its->weights = calloc((size_t)its->words.count * its->words.parts, sizeof(float));
+    for (uint32_t i = 0; i < its->words.count; i++)
+        wire_gather_get(&its->words, i, &its->lane[i], &its->epoch[i],
+                        its->weights + (size_t)i * its->words.parts);
+    pthread_mutex_lock(&self->lock);
+    self->counts.gathers++;
+    pthread_mutex_unlock(&self->lock);
+}
+
+static void send_sum(plain_relay *self, uint32_t stripe)
+{
+    uint8_t frame[SMALL];
+    group *its = &self->group;
+    layout cut =
+        layout_make(self->welcome.dimension, its->words.parts, self->welcome.stripe_length);
+    for (uint32_t part = 0; part < cut.parts; part++) {
+        size_t present = layout_present(&cut, part, stripe);
+        if (present == 0)
+            break;
+        float *sum = calloc(present, sizeof(float));
+        for (uint32_t i = 0; i < its->words.count; i++)
+            for (size_t at = 0; at < present; at++)
+                sum[at] += its->weights[(size_t)i * cut.parts + part] * its->z[i][stripe][at];
+        const wire_gathered words = {.round = its->words.round,
+                                     .attempt = its->words.attempt,
+                                     .group = its->words.group,
+                                     .stripe = stripe,
+                                     .part = part,
+                                     .count = present};
+        up(self, frame, wire_gathered_encode(&words, frame));
+        up(self, sum, present * sizeof(float));
+        free(sum);
+    }
+    its->sent[stripe] = true;
+    its->out++;
+    pthread_mutex_lock(&self->lock);
+    self->counts.gathered++;
+    pthread_mutex_unlock(&self->lock);
+}
+
+static void send_sums(plain_relay *self)
+{
+    group *its = &self->group;
+    for (uint32_t stripe = 0; stripe < STRIPES && its->out < WIRE_LANE_WINDOW; stripe++)
+        if (its->words.count > 0 && its->got[stripe] == its->words.count && !its->sent[stripe])
+            send_sum(self, stripe);
+}
+
+/* Whether the PART that was read is of the group. */
+static bool take_into_group(plain_relay *self, uint32_t lane)
+{
+    const codec_shape no_sets = {0};
+    group *its = &self->group;
+    tarry_message part;
+    assert_int_equal(codec_decode(&no_sets, self->body, CODEC_HEADER_BYTES, NULL, &part), TARRY_OK);
+    size_t bytes = self->head.length - CODEC_HEADER_BYTES;
+    for (uint32_t i = 0; i < its->words.count; i++) {
+        if (its->lane[i] != lane || part.round != its->words.round ||
+            part.attempt != its->words.attempt || part.epoch != its->epoch[i] ||
+            part.stripe >= STRIPES || its->z[i][part.stripe] != NULL)
+            continue;
+        its->z[i][part.stripe] = malloc(bytes);
+        memcpy(its->z[i][part.stripe], self->body + CODEC_HEADER_BYTES, bytes);
+        its->got[part.stripe]++;
+        flush(self);
+        send_sums(self);
+        return true;
+    }
+    return false;
+}
+
 static void pass_part(plain_relay *self, uint32_t lane)
 {
     uint8_t frame[SMALL];
@@ -164,6 +266,7 @@ static void pass_part(plain_relay *self, uint32_t lane)
     up(self, self->body + CODEC_HEADER_BYTES, numbers);
     from->out++;
     pthread_mutex_lock(&self->lock);
+    self->counts.parts++;
     if (from->out > self->counts.most_out)
         self->counts.most_out = from->out;
     pthread_mutex_unlock(&self->lock);
@@ -182,7 +285,8 @@ static void hear_child(plain_relay *self, uint32_t lane)
         return;
     bool is_message = self->head.kind == WIRE_MESSAGE;
     if (is_message && self->body[0] == TARRY_MESSAGE_PART) {
-        pass_part(self, lane);
+        if (!take_into_group(self, lane))
+            pass_part(self, lane);
     } else if (is_message && self->body[0] == TARRY_MESSAGE_REPORT) {
         assert_int_equal(codec_decode(&no_sets, self->body, self->head.length, NULL, &message),
                          TARRY_OK);
@@ -358,6 +462,11 @@ static void take_window(plain_relay *self)
 {
     wire_taken words;
     assert_int_equal(wire_taken_decode(&self->head, self->body, &words), TARRY_OK);
+    if (words.lane == WIRE_NO_LANE) {
+        self->group.out -= words.count < self->group.out ? words.count : self->group.out;
+        send_sums(self);
+        return;
+    }
     child *its = &self->children[words.lane];
     its->out -= words.count < its->out ? words.count : its->out;
 }
@@ -385,6 +494,9 @@ static bool hear_parent(plain_relay *self)
         break;
     case WIRE_TAKEN:
         take_window(self);
+        break;
+    case WIRE_GATHER:
+        take_group(self);
         break;
     default:
         assert_int_equal(self->head.kind, WIRE_HEARTBEAT);
@@ -500,6 +612,7 @@ void plain_relay_free(plain_relay *self)
 {
     plain_relay_kill(self);
     pthread_join(self->thread, NULL);
+    forget_group(self);
     free(self->parameters.bytes);
     for (int kind = 0; kind < WIRE_BLOBS; kind++)
         free(self->blobs[kind].bytes);

@@ -28,6 +28,9 @@ typedef struct plain_relay_counts {
     uint32_t plans, jobs; /* the same of blobs */
     uint32_t batches, reports;
     uint32_t most_out; /* LANE_PARTs of one lane without a TAKEN */
+    uint32_t gathers;  /* groups that it was told of */
+    uint32_t gathered; /* stripes that it made */
+    uint32_t parts;    /* LANE_PARTs */
     uint32_t lanes;    /* that were opened */
 } plain_relay_counts;
 

@@ -54,6 +54,7 @@ typedef struct party {
     bench bench;
     plain_relay *relays[RELAYS];
     roamer workers[WORKERS];
+    script_death death; /* of the second one */
     _Atomic bool over;
 } party;
 
@@ -72,6 +73,7 @@ static void begin(party *its, uint32_t parts, bool roams)
         worker->parents[1] = roams ? plain_relay_address(its->relays[RELAYS - 1 - first]) : NULL;
         join(worker, worker->parents[0]);
     }
+    its->workers[1].worker.death = its->death;
     assert_int_equal(tarry_runtime_wait(its->bench.server, WORKERS, PATIENCE_NS, NULL), TARRY_OK);
     for (uint32_t i = 0; i < WORKERS; i++)
         assert_int_equal(pthread_create(&its->workers[i].thread, NULL, roam, &its->workers[i]), 0);
@@ -102,7 +104,7 @@ static void run_rounds(party *its, uint32_t rounds)
 static void sums_rounds_of(uint32_t parts, bool reproducible, uint32_t threads)
 {
     enum { ROUNDS = 10 };
-    party its;
+    party its = {.death = SCRIPT_LIVES};
     bench_init(&its.bench);
     its.bench.settings.server.reproducible = reproducible;
     its.bench.settings.decode_threads = threads;
@@ -116,6 +118,10 @@ static void sums_rounds_of(uint32_t parts, bool reproducible, uint32_t threads)
         assert_int_equal(counts.jobs, 1);
         assert_true(counts.parameters <= ROUNDS && counts.parameters > 0);
         assert_true(counts.most_out <= WIRE_LANE_WINDOW);
+        bool gathers = !reproducible && HALF > parts;
+        assert_int_equal(counts.gathers > 0, gathers);
+        assert_int_equal(counts.gathered > 0, gathers);
+        assert_true(counts.parts > 0 || gathers);
         reports += counts.reports;
     }
     assert_true(reports >= ROUNDS * CHUNKS);
@@ -146,7 +152,7 @@ static void sums_in_the_order_of_workers(void **state)
 static void a_relays_death_is_not_its_workers_loss(void **state)
 {
     (void)state;
-    party its;
+    party its = {.death = SCRIPT_LIVES};
     bench_init(&its.bench);
     its.bench.settings.relay_grace_ns = PATIENCE_NS;
     begin(&its, 1, true);
@@ -154,7 +160,7 @@ static void a_relays_death_is_not_its_workers_loss(void **state)
     plain_relay_kill(its.relays[0]);
     run_rounds(&its, 5);
     bench_await_count(&its.bench, &its.bench.joined, WORKERS + HALF);
-    assert_int_equal(its.bench.left_out, 0);
+    assert_int_equal(its.bench.gone, 0);
     for (uint32_t worker = 0; worker < WORKERS; worker++)
         assert_int_equal(tarry_runtime_worker(its.bench.server, worker).arrivals,
                          worker < HALF ? 2 : 1);
@@ -162,10 +168,60 @@ static void a_relays_death_is_not_its_workers_loss(void **state)
     end(&its);
 }
 
+typedef struct killer {
+    plain_relay *victim;
+    useconds_t after;
+} killer;
+
+static void *kill_later(void *argument)
+{
+    const killer *its = argument;
+    usleep(its->after);
+    plain_relay_kill(its->victim);
+    return NULL;
+}
+
+/* In whatever phase of a round it dies: the sums that it was to make are made in another way. */
+static void a_relay_may_die_at_any_time(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < 8; i++) {
+        party its = {.death = SCRIPT_LIVES};
+        bench_init(&its.bench);
+        its.bench.settings.relay_grace_ns = PATIENCE_NS;
+        begin(&its, 1 + i % 2, true);
+        run_rounds(&its, 1);
+        killer how = {.victim = its.relays[i % RELAYS], .after = 3000 * i};
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, kill_later, &how), 0);
+        run_rounds(&its, 5);
+        pthread_join(thread, NULL);
+        bench_await_count(&its.bench, &its.bench.joined, WORKERS + HALF);
+        run_rounds(&its, 1);
+        assert_int_equal(its.bench.gone, 0);
+        end(&its);
+    }
+}
+
+/* One of those whose parts are one sum. */
+static void a_childs_death_breaks_a_sum_on_the_way(void **state)
+{
+    (void)state;
+    for (script_death death = SCRIPT_DIES_COMPUTING; death <= SCRIPT_DIES_BEHIND_PART; death++) {
+        party its = {.death = death};
+        bench_init(&its.bench);
+        begin(&its, 1, false);
+        run_rounds(&its, 4);
+        bench_await_count(&its.bench, &its.bench.gone, 1);
+        assert_int_equal(its.bench.gone, 1);
+        end(&its);
+    }
+}
+
 static void those_who_do_not_come_back_are_lost(void **state)
 {
     (void)state;
-    party its;
+    party its = {.death = SCRIPT_LIVES};
     bench_init(&its.bench);
     its.bench.settings.relay_grace_ns = 50000000;
     begin(&its, 1, false);
@@ -181,7 +237,7 @@ static void those_who_do_not_come_back_are_lost(void **state)
 static void a_silent_relay_is_given_up(void **state)
 {
     (void)state;
-    party its;
+    party its = {.death = SCRIPT_LIVES};
     bench_init(&its.bench);
     its.bench.settings.server.silence_ns = UINT64_C(2000000000);
     its.bench.settings.relay_grace_ns = 50000000;
@@ -486,6 +542,8 @@ int main(void)
         cmocka_unit_test(sums_rounds_over_relays),
         cmocka_unit_test(sums_in_the_order_of_workers),
         cmocka_unit_test(a_relays_death_is_not_its_workers_loss),
+        cmocka_unit_test(a_relay_may_die_at_any_time),
+        cmocka_unit_test(a_childs_death_breaks_a_sum_on_the_way),
         cmocka_unit_test(those_who_do_not_come_back_are_lost),
         cmocka_unit_test(a_silent_relay_is_given_up),
         cmocka_unit_test(a_relay_that_breaks_the_rules_is_refused),

@@ -105,7 +105,7 @@ static json_t *result_json(const simulate_trials *trials, size_t index,
         (json_int_t)figures->uncoded_failed, "seconds", seconds_json(trials, index));
     json_t *work = json_pack(
         "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, "
-        "s:I, s:o, s:o}",
+        "s:I, s:o, s:o, s:o, s:o}",
         "work_ratio", number_json(figures->work_ratio), "copies", number_json(figures->copies),
         "exact", number_json(figures->exact), "expected_error",
         number_json(figures->expected_error), "chunks_filled", number_json(figures->chunks_filled),
@@ -119,7 +119,9 @@ static json_t *result_json(const simulate_trials *trials, size_t index,
         rounds_json(figures->rounds, options->rounds), "error",
         errors_json(&options->deadlines, figures->errors), "raised", (json_int_t)figures->raised,
         "conditioning", positive_json(figures->conditioning), "error_bound",
-        positive_json(figures->error_bound));
+        positive_json(figures->error_bound), "sum_seconds",
+        number_json(figures->rounds[options->rounds - 1].sum_seconds), "cards",
+        cards_json(figures->rounds[options->rounds - 1].cards));
     if (json_object_update(result, times) != 0 || json_object_update(result, work) != 0) {
         json_decref(result);
         result = NULL;

@@ -109,7 +109,7 @@ static int allocate_bits(tarry_server *server, const tarry_allocator *allocator)
         size_t psi = bitset_words(shape.psi_bits), slots = bitset_words(shape.slots);
         server->bits_offset[worker + 1] = server->bits_offset[worker] + psi + 3 * slots;
     }
-    size_t stripe_words = bitset_words(server->stripes) + bitset_words(workers);
+    size_t stripe_words = 2 * bitset_words(server->stripes) + bitset_words(workers);
     server->bits = memory_allocate(allocator, server->bits_offset[workers] + stripe_words,
                                    sizeof(*server->bits));
     return server->bits == NULL ? TARRY_ERROR_NO_MEMORY : TARRY_OK;
@@ -130,6 +130,7 @@ static int allocate(tarry_server *server, const tarry_allocator *allocator)
     server->answers = memory_allocate(allocator, workers, sizeof(*server->answers));
     server->done = memory_allocate(allocator, slot_words, sizeof(uint64_t));
     server->failed = memory_allocate(allocator, slot_words, sizeof(uint64_t));
+    server->owed = memory_allocate(allocator, slot_words, sizeof(uint64_t));
     server->possible = memory_allocate(allocator, chunks, sizeof(uint32_t));
     server->supposed_possible = memory_allocate(allocator, chunks, sizeof(uint32_t));
     server->hopeless = memory_allocate(allocator, bitset_words(chunks), sizeof(uint64_t));
@@ -143,10 +144,11 @@ static int allocate(tarry_server *server, const tarry_allocator *allocator)
     server->prospects = memory_allocate(allocator, plan->parts, sizeof(*server->prospects));
     server->items = memory_allocate(allocator, server->capacity, sizeof(*server->items));
     if (server->members == NULL || server->answers == NULL || server->done == NULL ||
-        server->failed == NULL || server->possible == NULL || server->supposed_possible == NULL ||
-        server->hopeless == NULL || server->ill == NULL || server->received == NULL ||
-        server->awaited == NULL || server->unsummed == NULL || server->complete == NULL ||
-        server->foreseen_ns == NULL || server->prospects == NULL || server->items == NULL)
+        server->failed == NULL || server->owed == NULL || server->possible == NULL ||
+        server->supposed_possible == NULL || server->hopeless == NULL || server->ill == NULL ||
+        server->received == NULL || server->awaited == NULL || server->unsummed == NULL ||
+        server->complete == NULL || server->foreseen_ns == NULL || server->prospects == NULL ||
+        server->items == NULL)
         return TARRY_ERROR_NO_MEMORY;
     server->news = memory_allocate(allocator, workers, sizeof(uint32_t));
     if (server_keeps_credited(server))
@@ -199,7 +201,8 @@ int tarry_server_create(const tarry_plan *plan, const tarry_server_settings *set
         made->members[worker].probe_ns = TARRY_NEVER;
         made->members[worker].epoch_end = UINT32_MAX;
     }
-    made->late_ns = TARRY_NEVER;
+    made->late_ns = made->return_ns = TARRY_NEVER;
+    made->settled = TARRY_NO_WORKER;
     *server = made;
     return TARRY_OK;
 }
@@ -233,6 +236,7 @@ void tarry_server_free(tarry_server *server)
     memory_release(&allocator, server->early.resting);
     memory_release(&allocator, server->news);
     memory_release(&allocator, server->recall_term);
+    memory_release(&allocator, server->owed);
     memory_release(&allocator, server->failed);
     memory_release(&allocator, server->done);
     memory_release(&allocator, server->answers);
@@ -348,6 +352,11 @@ static int take_event(tarry_server *server, uint64_t now, const tarry_event *eve
         break;
     case TARRY_EVENT_LOGGED:
         return server_vote_logged(server, event);
+    case TARRY_EVENT_RETURNED:
+        return known ? server_returned(server, now, worker)
+                     : server_reject(server, worker, TARRY_REJECT_UNKNOWN);
+    case TARRY_EVENT_STALLED:
+        return server_stalled(server);
     }
     return TARRY_ERROR_ARGUMENT;
 }
@@ -366,6 +375,7 @@ static int follow(tarry_server *server, uint64_t now)
     steering_tell(server, now, server_news);
     server_send_news(server, now);
     server_early_leave(server, now);
+    server_signal_settled(server, now);
     server_count_sent(server);
     return TARRY_OK;
 }
@@ -375,7 +385,8 @@ static bool nothing_follows(const tarry_server *server, uint64_t now)
 {
     return server->phase == SERVER_COMPUTING && server->steering == NULL && server->vote == NULL &&
            server->effects.count == 0 && server->news_count == 0 &&
-           server->early.resting_count == 0 && now < server->sweep_ns && server_only_waits(server);
+           server->early.resting_count == 0 && now < server->sweep_ns && now < server->return_ns &&
+           server_only_waits(server);
 }
 
 int tarry_server_step(tarry_server *server, uint64_t now, const tarry_event *event,
@@ -421,6 +432,11 @@ bool tarry_server_present(const tarry_server *server, uint32_t worker)
 {
     assert(worker < server->plan->workers);
     return server->members[worker].present;
+}
+
+double tarry_server_scale(const tarry_server *server)
+{
+    return server->attempt_scale;
 }
 
 uint32_t tarry_server_finished(const tarry_server *server, uint32_t worker)

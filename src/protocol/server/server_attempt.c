@@ -54,10 +54,10 @@ void server_signal(tarry_server *server, uint64_t now, uint32_t worker)
     server_member *member = &server->members[worker];
     uint64_t *psi = server->bits + server->bits_offset[worker];
     uint64_t *stale = psi + bitset_words(server->shapes[worker].psi_bits);
-    bool fresh, own = server_fill_view(server, worker, psi, stale, &fresh);
+    bool own = server_fill_view(server, worker, psi, stale);
     member->participant = (own && !member->stands) || server->vote != NULL;
     member->parts_due = member->participant ? server->asked : 0;
-    member->stopped = true;
+    member->stopped = member->owes == 0;
     member->signal_ns = now;
     if (member->participant && server->vote == NULL)
         uploads_begin(&server->early.uploads, now);
@@ -70,12 +70,25 @@ void server_signal(tarry_server *server, uint64_t now, uint32_t worker)
             server->unsummed[stripe]++;
         }
     }
+    member->signal_due = member->owes > 0;
+    if (!member->signal_due)
+        server_send_signal(server, worker,
+                           server->bits + server->bits_offset[server->plan->workers]);
+}
+
+void server_send_signal(tarry_server *server, uint32_t worker, const uint64_t *stripes)
+{
+    const uint64_t *psi = server->bits + server->bits_offset[worker];
+    const uint64_t *stale = psi + bitset_words(server->shapes[worker].psi_bits);
+    bool fresh = true;
+    for (uint32_t slot = 0; slot < server_load(server, worker) && server->stale != NULL; slot++)
+        fresh = fresh && !bitset_test(stale, slot);
     tarry_effect *effect = server_send(server, worker, TARRY_MESSAGE_SIGNAL);
     effect->message.attempt = server_open_attempt(server);
     effect->message.parts = server->cut.parts;
     effect->message.psi = psi;
-    effect->message.stripes = server->bits + server->bits_offset[server->plan->workers];
-    effect->message.term = member->term;
+    effect->message.stripes = stripes;
+    effect->message.term = server->members[worker].term;
     effect->message.stale = fresh ? NULL : stale;
     effect->message.limit = server_signal_limit(server);
     server_vote_tell(server, worker, &effect->message);
@@ -169,7 +182,7 @@ static void resume(tarry_server *server, uint64_t now)
     steering_resumed(server, now);
     for (uint32_t worker = 0; worker < server->plan->workers; worker++) {
         server_member *member = &server->members[worker];
-        member->participant = false;
+        member->participant = member->signal_due = false;
         member->parts_due = 0;
         if (!member_able(member))
             continue;
@@ -203,6 +216,7 @@ void server_finish(tarry_server *server, uint64_t now, int error)
         member->stopped = true;
     }
     server->early.open = false;
+    server_forget_returns(server);
     if (server->vote != NULL && error != TARRY_OK)
         vote_close(server->vote);
     result->error = error;
@@ -354,6 +368,30 @@ int server_part(tarry_server *server, uint64_t now, uint32_t worker, const tarry
             server_await_parts(server, now);
     }
     schedule_combine(server, worker, stripe);
+    return TARRY_OK;
+}
+
+bool tarry_server_wants(const tarry_server *server, uint32_t worker, const tarry_message *part)
+{
+    if (worker >= server->plan->workers || !server->members[worker].present ||
+        part->epoch != server->members[worker].epoch || server->vote != NULL ||
+        !takes_parts(server) || part->round != server->round ||
+        part->attempt != server_open_attempt(server) || part->parts != server->cut.parts ||
+        part->stripe >= server->cut.stripes)
+        return false;
+    size_t bit = (size_t)worker * server->stripes + part->stripe;
+    return server->members[worker].participant && !bitset_test(server->received, bit) &&
+           !bitset_test(server->complete, part->stripe);
+}
+
+int server_stalled(tarry_server *server)
+{
+    bool owed = false;
+    for (uint32_t worker = 0; worker < server->plan->workers; worker++)
+        owed = owed || server->members[worker].parts_due > 0;
+    if (server->vote != NULL || !takes_parts(server) || !owed)
+        return server_reject(server, 0, TARRY_REJECT_STALE);
+    server->broken = true;
     return TARRY_OK;
 }
 

@@ -152,11 +152,9 @@ void server_fill_attempt(tarry_server *server)
     }
 }
 
-bool server_fill_view(const tarry_server *server, uint32_t worker, uint64_t *psi, uint64_t *stale,
-                      bool *fresh)
+bool server_fill_view(const tarry_server *server, uint32_t worker, uint64_t *psi, uint64_t *stale)
 {
     bool own = coverage_view(server->credited, worker, psi);
-    *fresh = true;
     if (server->stale == NULL)
         return own;
     own = false;
@@ -168,7 +166,6 @@ bool server_fill_view(const tarry_server *server, uint32_t worker, uint64_t *psi
         if (bitset_test(psi, psi_own(&at))) {
             own = true;
             bitset_put(stale, at.position, filled);
-            *fresh = *fresh && !filled;
         }
     }
     return own;

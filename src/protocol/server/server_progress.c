@@ -62,6 +62,7 @@ static int retire(tarry_server *server, uint32_t worker)
     bool stands = server_early_stands(server, worker);
     for (uint32_t slot = 0; slot < load; slot++) {
         uint32_t chunk = plan->slot_chunk[first + slot];
+        bitset_reset(server->owed, first + slot);
         error = stands ? TARRY_OK : server_take_back(server, worker, slot);
         if (error != TARRY_OK)
             return error;
@@ -78,7 +79,8 @@ static int retire(tarry_server *server, uint32_t worker)
         server->capable--;
     if (server->vote == NULL && member->participant && member->parts_due > 0)
         server->broken = true;
-    member->participant = false;
+    member->participant = member->signal_due = false;
+    member->owes = 0;
     member->stands = stands;
     return TARRY_OK;
 }
@@ -106,13 +108,14 @@ int server_exclude(tarry_server *server, uint64_t now, uint32_t worker)
     return error;
 }
 
-void server_send_round(tarry_server *server, uint64_t now, uint32_t worker)
+tarry_message *server_send_round(tarry_server *server, uint64_t now, uint32_t worker)
 {
     server_member *member = &server->members[worker];
     tarry_effect *effect = server_send(server, worker, TARRY_MESSAGE_ROUND);
     member->stopped = false;
     member->begun_ns = member->ended_ns = member->since_ns = now;
     steering_address(server, now, worker, &effect->message);
+    return &effect->message;
 }
 
 int server_joined(tarry_server *server, uint64_t now, uint32_t worker)
@@ -264,7 +267,8 @@ static bool is_refused(const tarry_server *server, uint32_t worker, const tarry_
         return true;
     *why = TARRY_REJECT_DUPLICATE;
     uint32_t edge = server->plan->worker_offset[worker] + message->slot;
-    return bitset_test(server->done, edge) || bitset_test(server->failed, edge) ||
+    bool done = bitset_test(server->done, edge) && !server_owes(server, worker, message->slot);
+    return done || bitset_test(server->failed, edge) ||
            (server->recall_term != NULL && message->term < server->recall_term[edge]);
 }
 
@@ -275,6 +279,16 @@ int server_report(tarry_server *server, uint64_t now, uint32_t worker, const tar
     if (is_refused(server, worker, message, load, &why))
         return server_reject(server, worker, why);
     server_member *member = &server->members[worker];
+    if (server_owes(server, worker, message->slot)) {
+        if (!message->failed) {
+            steering_word(server, now, worker, message);
+            server_repay(server, now, worker, message->slot);
+            return TARRY_OK;
+        }
+        int error = server_forgo(server, now, worker); /* it has lost what it had */
+        if (error != TARRY_OK)
+            return error;
+    }
     if (member->finished + member->failed == 0)
         member->first_ns = now;
     member->ended_ns = now;

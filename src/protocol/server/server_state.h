@@ -4,6 +4,7 @@
  *   server_effects.c   what the server sends and tells, and what of it counts
  *   server_progress.c  workers coming and going, reports, what is still possible
  *   server_start.c     the beginning of a round
+ *   server_return.c    workers that come back over another connection
  *   server_attempt.c   encode signals, coded parts, the end of a round
  *   server_keep.c      the fates of copies that workers don't keep until the signal
  *   server_early.c     workers that send their coded parts before all are done
@@ -60,6 +61,7 @@ typedef struct server_member {
     bool stands; /* its part, of an earlier arrival, is complete and stays in the open attempt's sum
                     though it is gone, and so do the copies that it was credited with */
     bool resting;         /* is noted as one that might leave */
+    bool signal_due;      /* this attempt's signal goes to it once it owes nothing */
     bool overheard;       /* a probe was settled without an answer, which may still come */
     uint32_t epoch;       /* counts its arrivals */
     uint32_t epoch_end;   /* the last epoch that the newest stored checkpoint reserved;
@@ -67,6 +69,7 @@ typedef struct server_member {
     uint32_t finished;    /* chunks reported as finished in this round */
     uint32_t failed;      /* chunks reported as impossible in this round */
     uint32_t parts_due;   /* stripes of this attempt that have not come in */
+    uint32_t owes;        /* finished chunks that it has to report again, as it came back */
     uint32_t term;        /* signals and recalls sent in this round */
     uint32_t signal_term; /* reports from before this one are void */
     bool news_due;
@@ -83,6 +86,7 @@ typedef struct server_member {
     uint64_t signal_ns; /* when this attempt's signal went to it */
     uint64_t stripe_ns; /* when a stripe of its part last came in, in this attempt */
     uint64_t probe_ns;  /* when the unanswered probe was sent; TARRY_NEVER if there is none */
+    uint64_t return_ns; /* until when it may owe reports */
 } server_member;
 
 /* The attempt that is open while workers still compute; server_early.c. */
@@ -116,6 +120,9 @@ struct tarry_server {
     recent *answers;    /* per worker: times from a probe to the answer */
     uint64_t *done;     /* a bit per slot: reported as finished */
     uint64_t *failed;   /* a bit per slot: reported as impossible */
+    uint64_t *owed;     /* a bit per slot: finished, and to be reported again */
+    uint64_t return_ns; /* when to look at those who owe; TARRY_NEVER: not at all */
+    uint32_t settled;   /* has just ceased to owe; TARRY_NO_WORKER: nobody has */
     coverage *credited; /* copies that count: psi, as it would be if the signal went out now */
     uint64_t *previous; /* TARRY_FILL_STALE, else NULL: a bit per slot: finished in the round
                            before, by a worker that is there since */
@@ -252,7 +259,8 @@ int server_start(tarry_server *server, uint64_t now);
 /* server_progress.c */
 /* The round can count on the worker from here on; it has nothing yet. */
 void server_enlist(tarry_server *server, uint32_t worker);
-void server_send_round(tarry_server *server, uint64_t now, uint32_t worker);
+/* Gives back the message, valid as long as the step's effects. */
+tarry_message *server_send_round(tarry_server *server, uint64_t now, uint32_t worker);
 /* A copy of `chunk` has come or gone, or can't come any more. */
 void server_review_chunk(tarry_server *server, uint32_t chunk);
 int server_joined(tarry_server *server, uint64_t now, uint32_t worker);
@@ -281,6 +289,27 @@ static inline bool server_expects(const tarry_server *server, uint32_t worker, u
     return !bitset_test(server->failed, at) &&
            (!server->members[worker].left || bitset_test(server->done, at));
 }
+
+/* server_return.c */
+/* TARRY_EVENT_RETURNED; as server_joined where nothing of it can stand. */
+int server_returned(tarry_server *server, uint64_t now, uint32_t worker);
+static inline bool server_owes(const tarry_server *server, uint32_t worker, uint32_t slot)
+{
+    return server->members[worker].owes > 0 &&
+           bitset_test(server->owed, server->plan->worker_offset[worker] + slot);
+}
+/* What it owes, as a set of positions, in the worker's region for `first`. */
+const uint64_t *server_compose_owed(tarry_server *server, uint32_t worker);
+/* It has reported the chunk at `slot`, which it owed. */
+void server_repay(tarry_server *server, uint64_t now, uint32_t worker, uint32_t slot);
+/* What it owes does not count any more. Errors: NUMERICAL. */
+int server_forgo(tarry_server *server, uint64_t now, uint32_t worker);
+/* The same of all whose time is over. */
+int server_watch_returns(tarry_server *server, uint64_t now);
+/* The step is over: signals who has ceased to owe in it, if that waited. */
+void server_signal_settled(tarry_server *server, uint64_t now);
+/* The round is over: what is owed was not finished. */
+void server_forget_returns(tarry_server *server);
 
 /* server_keep.c, for TARRY_KEEP_CREDITED */
 static inline bool server_keeps_credited(const tarry_server *server)
@@ -336,12 +365,16 @@ void server_send_resume(tarry_server *server, uint64_t now, uint32_t worker);
 /* server_attempt.c */
 int server_part(tarry_server *server, uint64_t now, uint32_t worker, const tarry_message *message);
 int server_combined(tarry_server *server, const tarry_event *event);
+/* TARRY_EVENT_STALLED. */
+int server_stalled(tarry_server *server);
 /* Carries out what follows from the state: signal, new attempt, end of the round. */
 int server_advance(tarry_server *server, uint64_t now);
 /* Nothing of the attempt is there yet: the stripes that are not complete begin at zero. */
 void server_open(tarry_server *server);
 /* Sends the worker its view of psi; one with copies in it takes part. */
 void server_signal(tarry_server *server, uint64_t now, uint32_t worker);
+/* The message alone, with the view that is in the worker's region. */
+void server_send_signal(tarry_server *server, uint32_t worker, const uint64_t *stripes);
 /* Complete stripes don't stand any more: another number of parts is chosen. */
 void server_give_up_stripes(tarry_server *server);
 /* Ends the round, with TARRY_OK or why there is no estimate. */
@@ -416,10 +449,8 @@ double server_fill_left(const tarry_server *server, const server_standing *stand
 void server_fill_attempt(tarry_server *server);
 /* The copies that the attempt takes `chunk` from: this round's or those of the one before. */
 const coverage *server_fill_source(const tarry_server *server, uint32_t chunk);
-/* As coverage_view, with psi and `stale` as in TARRY_MESSAGE_SIGNAL; sets whether stale is empty.
- */
-bool server_fill_view(const tarry_server *server, uint32_t worker, uint64_t *psi, uint64_t *stale,
-                      bool *fresh);
+/* As coverage_view, with psi and, where there may be one, `stale` as in TARRY_MESSAGE_SIGNAL. */
+bool server_fill_view(const tarry_server *server, uint32_t worker, uint64_t *psi, uint64_t *stale);
 
 static inline uint32_t server_ended(const server_member *member)
 {

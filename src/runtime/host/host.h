@@ -40,6 +40,8 @@ typedef struct host_transport {
     /* The effect LEFT_OUT, borrowed. After SILENT the worker has to be joined anew: host_join.
      * NULL: nobody wants to know. */
     void (*left_out)(void *user, const tarry_effect *effect);
+    /* These effects, borrowed, have signals of an attempt; none of them was sent yet. The same. */
+    void (*signals)(void *user, const tarry_effects *effects);
     /* `attempt` begins: its signals follow. The same. */
     void (*signalled)(void *user, uint64_t round, uint32_t attempt);
     /* The round is over: host->round is filled in, and nothing is sent or read of it any more. The
@@ -111,6 +113,9 @@ typedef struct host {
     summation *sums;        /* NULL where everyone gets the sum */
     stripes pool;
     stripe *arrived;        /* the coded part that is being stepped with; NULL: none */
+    bool gathering;         /* what the machine combines now is in one sum, */
+    double gather_scale;    /* which was made with this scale, */
+    uint32_t gathered;      /* of so many so far */
     stripe_queue combining; /* to be summed at the end of the turn at the latest */
     uint32_t combining_count;
 } host;
@@ -139,6 +144,9 @@ uint64_t host_deadline(const host *self);
 const tarry_reject *host_step(host *self, const tarry_event *event);
 /* The worker is there, or is there anew. Gives back as host_step. */
 const tarry_reject *host_join(host *self, uint32_t worker);
+/* The same of one that may be joined: the same process is there over another connection, and has
+ * what it had finished (TARRY_EVENT_RETURNED). */
+const tarry_reject *host_return(host *self, uint32_t worker);
 /* It is gone. Nothing happens if it had not joined, or was given up. */
 void host_lose(host *self, uint32_t worker);
 /* Begins a round: `sum` (d numbers) is written until host_finish; NULL where everyone gets it. */

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "runtime/host/host.h"
 
 bool host_decode(const uint8_t *frame, size_t size, tarry_message *message)
@@ -51,6 +52,9 @@ void host_release(host *self, stripe *item)
     bool pooled = item->owner == NULL;
     if (to->released != NULL)
         to->released(to->user, item);
+    memory_release(&self->allocator, item->crew);
+    item->crew = NULL;
+    item->gathered = false;
     if (pooled)
         stripes_give(&self->pool, item);
 }
@@ -166,6 +170,10 @@ static stripe *find(host *self, uint32_t worker, uint32_t index)
 
 void host_combine(host *self, const tarry_effect *effect)
 {
+    if (self->gathering) { /* host_gather.c has the numbers */
+        self->gathered += effect->scale == self->gather_scale;
+        return;
+    }
     stripe *item = find(self, effect->worker, effect->stripe);
     assert(item != NULL && item->attempt == effect->attempt);
     item->scale = effect->scale;
@@ -188,6 +196,20 @@ void host_sum(host *self)
     self->combining_count = 0;
 }
 
+/* Tells the machine whose coded parts the sum has now. */
+static void tell_combined(host *self, const stripe *item)
+{
+    uint32_t count = item->gathered ? item->crew_count : 1;
+    for (uint32_t i = 0; i < count && self->round.running; i++)
+        host_step(self, &(tarry_event){
+                            .type = TARRY_EVENT_COMBINED,
+                            .worker = item->gathered ? item->crew[i] : item->worker,
+                            .round = item->round,
+                            .attempt = item->attempt,
+                            .stripe = item->index,
+                        });
+}
+
 void host_collect(host *self)
 {
     stripe_queue summed = {0}, dropped = {0};
@@ -195,14 +217,7 @@ void host_collect(host *self)
         return;
     summation_take(self->sums, &summed, &dropped);
     for (stripe *item; (item = stripe_queue_pop(&summed)) != NULL;) {
-        if (self->round.running)
-            host_step(self, &(tarry_event){
-                                .type = TARRY_EVENT_COMBINED,
-                                .worker = item->worker,
-                                .round = item->round,
-                                .attempt = item->attempt,
-                                .stripe = item->index,
-                            });
+        tell_combined(self, item);
         host_release(self, item);
     }
     for (stripe *item; (item = stripe_queue_pop(&dropped)) != NULL;)

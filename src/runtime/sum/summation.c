@@ -65,7 +65,8 @@ static void push_ready(summation *self, uint32_t index)
     self->last = index;
 }
 
-/* With the lock held: takes all that waits for the first ready place. */
+/* With the lock held: takes all that waits for the first ready place. Gives back how many of these
+ * are coded parts. */
 static uint32_t take_job(summation_runner *runner, uint32_t *index, stripe_queue *items)
 {
     summation *self = runner->owner;
@@ -75,10 +76,12 @@ static uint32_t take_job(summation_runner *runner, uint32_t *index, stripe_queue
     at->ready = false;
     uint32_t count = 0;
     for (stripe *item = at->waiting.first; item != NULL; item = item->next) {
+        if (item->gathered)
+            continue;
         runner->z[count] = item->numbers;
         runner->sender[count++] = item->worker;
     }
-    assert(count == at->count);
+    assert(count <= at->count);
     *items = at->waiting;
     at->waiting.first = NULL;
     at->count = 0;
@@ -122,6 +125,20 @@ static void add_stripes(summation_runner *runner, const layout *cut, uint32_t in
                     self->estimate);
 }
 
+/* Adds what was summed on the way, block by block. */
+static void add_gathered(const layout *cut, const stripe_queue *items, float *estimate)
+{
+    for (const stripe *item = items->first; item != NULL; item = item->next) {
+        if (!item->gathered)
+            continue;
+        size_t present = layout_present(cut, item->part, item->index);
+        float *sum =
+            estimate + item->part * cut->part_length + layout_stripe_start(cut, item->index);
+        for (size_t i = 0; i < present; i++)
+            sum[i] += item->numbers[i];
+    }
+}
+
 static void zero_stripe(const layout *cut, uint32_t index, float *estimate)
 {
     for (uint32_t part = 0; part < cut->parts; part++) {
@@ -139,7 +156,7 @@ static void run_job(summation_runner *runner)
     uint32_t index;
     stripe_queue items = {0};
     uint32_t count = take_job(runner, &index, &items);
-    if (count == 0)
+    if (items.first == NULL)
         return; /* cleared away since */
     place *at = &self->places[index];
     bool add = !at->fresh;
@@ -150,7 +167,11 @@ static void run_job(summation_runner *runner)
     self->running++;
     pthread_mutex_unlock(&self->lock);
 
-    add_stripes(runner, &cut, index, count, scale, add);
+    if (count > 0)
+        add_stripes(runner, &cut, index, count, scale, add);
+    else if (!add)
+        zero_stripe(&cut, index, self->estimate);
+    add_gathered(&cut, &items, self->estimate);
 
     pthread_mutex_lock(&self->lock);
     at->running = false;

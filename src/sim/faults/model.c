@@ -580,6 +580,8 @@ bool model_event(server_model *it, uint64_t now, const tarry_event *event)
     case TARRY_EVENT_LOADED:
     case TARRY_EVENT_STEPPED:
     case TARRY_EVENT_LOGGED:
+    case TARRY_EVENT_RETURNED:
+    case TARRY_EVENT_STALLED:
         break;
     }
     return true;

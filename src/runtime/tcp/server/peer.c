@@ -299,18 +299,43 @@ static bool on_frame(void *user, const wire_head *head, const uint8_t *body)
     return how == GO_ON;
 }
 
+static channel_verdict begin_on_trunk(peer *self, const wire_head *head, const uint8_t *fixed,
+                                      size_t bytes, void **place)
+{
+    const peer_events *events = &self->all->events;
+    channel_verdict verdict = CHANNEL_END;
+    wire_gathered gathered;
+    taken how = NOT_HERE;
+    if (head->kind != WIRE_GATHERED) {
+        how = taken_of(lanes_begin(self->lanes, head, fixed, bytes, &verdict, place));
+    } else if (wire_gathered_decode(head, fixed, &gathered) == TARRY_OK) {
+        verdict = events->begin_gathered(events->user, self, &gathered, place);
+        how = verdict == CHANNEL_TAKE ? GO_ON : STOP;
+    }
+    if (how == NOT_HERE)
+        peer_refuse(self, WIRE_REFUSED_FORMAT, "a large frame that makes no sense here");
+    return how == GO_ON ? verdict : CHANNEL_END;
+}
+
+static bool complete_on_trunk(peer *self, const wire_head *head, const uint8_t *fixed)
+{
+    const peer_events *events = &self->all->events;
+    wire_gathered gathered;
+    if (head->kind != WIRE_GATHERED)
+        return lanes_complete(self->lanes, head, fixed) == LANES_TAKEN;
+    int error = wire_gathered_decode(head, fixed, &gathered);
+    assert(error == TARRY_OK); /* as when it began */
+    (void)error;
+    return events->gathered(events->user, self, &gathered);
+}
+
 static channel_verdict on_begin(void *user, const wire_head *head, const uint8_t *fixed,
                                 size_t bytes, void **place)
 {
     peer *self = user;
     tarry_message message;
-    channel_verdict verdict;
-    if (self->state == PEER_RELAY) {
-        taken how = taken_of(lanes_begin(self->lanes, head, fixed, bytes, &verdict, place));
-        if (how == NOT_HERE)
-            peer_refuse(self, WIRE_REFUSED_FORMAT, "a large frame that makes no sense here");
-        return how == GO_ON ? verdict : CHANNEL_END;
-    }
+    if (self->state == PEER_RELAY)
+        return begin_on_trunk(self, head, fixed, bytes, place);
     if (head->kind == WIRE_MESSAGE && (self->state == PEER_READY || self->state == PEER_TURNING) &&
         host_decode(fixed, CODEC_HEADER_BYTES, &message) && message.type == TARRY_MESSAGE_PART)
         return self->all->events.begin_part(self->all->events.user, self, &message, bytes, place);
@@ -323,7 +348,7 @@ static bool on_complete(void *user, const wire_head *head, const uint8_t *fixed)
     peer *self = user;
     tarry_message message;
     if (self->state == PEER_RELAY)
-        return lanes_complete(self->lanes, head, fixed) == LANES_TAKEN;
+        return complete_on_trunk(self, head, fixed);
     bool good = host_decode(fixed, CODEC_HEADER_BYTES, &message);
     assert(good); /* as when it began */
     (void)good;
@@ -369,6 +394,7 @@ static void on_ended(void *user, channel_end how)
         peer_say_refused(self, how == CHANNEL_PEER_CLOSED ? "closed before it said who it is"
                                : how == CHANNEL_STUCK     ? "does not take what is sent to it"
                                                           : channel_failure(self->channel));
+    self->moves = how == CHANNEL_ADRIFT;
     peer_end(self, 0);
 }
 

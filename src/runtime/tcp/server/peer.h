@@ -76,6 +76,10 @@ typedef struct peer_events {
     /* A coded part begins to come in, or is there in shared memory: `message` follows. */
     channel_verdict (*begin_part)(void *user, peer *from, const tarry_message *message,
                                   size_t bytes, void **place);
+    /* A relay sends numbers of a sum that it made. */
+    channel_verdict (*begin_gathered)(void *user, peer *relay, const wire_gathered *words,
+                                      void **place);
+    bool (*gathered)(void *user, peer *relay, const wire_gathered *words);
     bool (*shm_part)(void *user, peer *from, const tarry_message *message);
     /* heard_ns is new, since bytes came, or (`excused`) could not be read. It has a worker's id. */
     void (*heard)(void *user, peer *from, bool excused);
@@ -104,10 +108,13 @@ struct peer {
     credential_identity identity; /* unless it is trusted */
     peer *relay;                  /* whose lane it is; NULL: a connection of its own */
     lanes *lanes;                 /* a relay's; else NULL */
+    peer *next_relay;             /* in the list of all relays */
+    struct tcp_gather *gather;    /* a relay's: the owner's; NULL: nothing was gathered yet */
     uint64_t parameters_of;       /* a relay: 1 + the round whose parameters were last sent to it */
     bool introduced;              /* its HELLO came */
     wire_reason refusal;
-    bool replaced;       /* its own process has come over another connection */
+    bool moves;          /* its process has come over another connection, or may, as a relay on
+                            the way to it is gone */
     bool stood_by;       /* it was PEER_STANDBY */
     bool replanned;      /* a plan was sent since its WELCOME, or since it stood by */
     uint64_t since_ns;   /* when it came */

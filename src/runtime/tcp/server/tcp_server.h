@@ -10,6 +10,7 @@
  *   tcp_server_step.c    what the host asks for, and what it is told of who comes and goes
  *   tcp_server_send.c    messages and parameters to workers
  *   tcp_server_parts.c   coded parts, on the way from the connection to the host
+ *   tcp_server_gather.c  sums of coded parts that relays make
  *   tcp_server_near.c    memory shared with workers on this machine
  *   tcp_server_replan.c  another plan
  *   tcp_server_status.c  how the run stands, for viewers
@@ -146,7 +147,9 @@ struct tarry_tcp_server {
     uint32_t loans; /* members that load the state from here */
     peers peers;
     uint32_t viewers, standbys, relays;
-    uint32_t adrift; /* members that are */
+    peer *first_relay;       /* a list of all */
+    uint64_t gather_sources; /* numbers of relays that gather, given out so far */
+    uint32_t adrift;         /* members that are */
 
     /* shared memory */
     uint8_t host_id[SHARE_HOST_BYTES]; /* of this machine */
@@ -265,6 +268,20 @@ void tcp_server_release_stripe(void *user, stripe *item);
 /* A part that came over a connection was taken: where there are no decode threads, some are summed
  * while they are in the cache. */
 void tcp_server_sum_received(tarry_tcp_server *server);
+
+/* tcp_server_gather.c */
+/* host_transport.signals: relays are told whose coded parts they shall add up. */
+void tcp_server_gather(void *user, const tarry_effects *effects);
+/* peer_events */
+channel_verdict tcp_server_begin_gathered(void *user, peer *relay, const wire_gathered *words,
+                                          void **place);
+bool tcp_server_take_gathered(void *user, peer *relay, const wire_gathered *words);
+/* The stripe's numbers were gathered, and nobody reads them any more. */
+void tcp_server_release_gathered(tarry_tcp_server *server, const stripe *item);
+/* The worker sends its parts another way than those whose sum they were to be in. */
+void tcp_server_leave_gathers(tarry_tcp_server *server, uint32_t worker);
+/* The relay is gone. */
+void tcp_server_free_gather(tarry_tcp_server *server, peer *relay);
 
 /* tcp_server_near.c */
 /* Offers memory to a worker on this machine, as far as there is any. */

@@ -62,8 +62,8 @@ static wire_reason admit_worker(tarry_tcp_server *server, peer *who, const wire_
         peer_refuse(before, WIRE_REFUSED_TAKEN,
                     "the worker whose credential names this id is here");
     } else if (before != NULL) {
-        before->replaced =
-            memcmp(server->roster.seats[worker].instance, hello->instance, WIRE_ID_BYTES) == 0;
+        before->moves = before->relay != NULL && memcmp(server->roster.seats[worker].instance,
+                                                        hello->instance, WIRE_ID_BYTES) == 0;
         peer_end(before, 0);
     }
     who->worker = worker;
@@ -216,6 +216,8 @@ static bool begin(tarry_tcp_server *server, peer *who, wire_role role)
     case WIRE_ROLE_RELAY:
         channel_allow(who->channel, most_of_trunk(server));
         server->relays++;
+        who->next_relay = server->first_relay;
+        server->first_relay = who;
         break;
     case WIRE_ROLE_WORKER:
     case WIRE_ROLES:

@@ -65,6 +65,10 @@ void tcp_server_release_stripe(void *user, stripe *item)
         shm_part_give(item->owner, item);
         return;
     }
+    if (item->gathered) {
+        tcp_server_release_gathered(server, item);
+        return;
+    }
     tcp_member *member = &server->members[item->worker];
     peer *who = tcp_server_peer(server, item->worker);
     member->buffers--;

@@ -122,12 +122,23 @@ static bool on_silent(void *user, peer *from)
     return true;
 }
 
+static void remove_relay(tarry_tcp_server *server, peer *who)
+{
+    peer **at = &server->first_relay;
+    while (*at != who)
+        at = &(*at)->next_relay;
+    *at = who->next_relay;
+    server->relays--;
+    tcp_server_free_gather(server, who);
+}
+
 static void on_gone(void *user, peer *who, peer_state was)
 {
     tarry_tcp_server *server = user;
     server->viewers -= was == PEER_VIEWER;
     server->standbys -= was == PEER_STANDBY;
-    server->relays -= was == PEER_RELAY;
+    if (was == PEER_RELAY)
+        remove_relay(server, who);
     if (who->worker != WIRE_ANY_WORKER && tcp_server_peer(server, who->worker) == who) {
         tcp_member *member = &server->members[who->worker];
         member->received += peer_received(who);
@@ -141,8 +152,7 @@ static void on_gone(void *user, peer *who, peer_state was)
     who->shm = NULL;
     if (was != PEER_READY && was != PEER_TURNING)
         return;
-    bool moves = who->relay != NULL && (who->relay->state == PEER_OVER || who->replaced);
-    if (moves && !server->closing)
+    if (who->moves && !server->closing)
         tcp_server_set_adrift(server, who);
     else
         tcp_server_lose(server, who->worker, who);
@@ -161,6 +171,8 @@ peer_events tcp_server_peer_events(tarry_tcp_server *server)
         .shared = tcp_server_take_shared,
         .bye = on_bye,
         .begin_part = tcp_server_begin_part,
+        .begin_gathered = tcp_server_begin_gathered,
+        .gathered = tcp_server_take_gathered,
         .shm_part = tcp_server_begin_shm_part,
         .heard = on_heard,
         .alive = on_alive,

@@ -156,6 +156,7 @@ host_transport tcp_server_transport(tarry_tcp_server *server)
         .send = tcp_server_send,
         .released = tcp_server_release_stripe,
         .left_out = on_left_out,
+        .signals = tcp_server_gather,
         .signalled = on_signalled,
         .done = on_done,
         .summed = on_summed,
@@ -172,7 +173,9 @@ void tcp_server_begin_round(tarry_tcp_server *server, float *sum)
 void tcp_server_join(tarry_tcp_server *server, peer *who)
 {
     tcp_member *member = &server->members[who->worker];
-    if (tcp_server_end_drift(server, who->worker) && member->restarted)
+    bool drifted = tcp_server_end_drift(server, who->worker);
+    bool returns = drifted && !member->restarted;
+    if (drifted && !returns)
         tcp_server_lose(server, who->worker, NULL); /* another process: that one is gone */
     tarry_arrival arrival = member->arrivals == 0 ? TARRY_ARRIVAL_FIRST
                             : member->restarted   ? TARRY_ARRIVAL_RESTARTED
@@ -190,7 +193,11 @@ void tcp_server_join(tarry_tcp_server *server, peer *who)
                                   .rack = member->rack,
                                   .numerics = member->numerics,
                               });
-    bool rejected = host_join(server->base.host, who->worker) != NULL;
+    host *core = server->base.host;
+    bool rejected =
+        (returns ? host_return(core, who->worker) : host_join(core, who->worker)) != NULL;
+    if (returns)
+        tcp_server_leave_gathers(server, who->worker);
     count_present(server, !rejected);
     if (!rejected)
         return;

@@ -423,7 +423,7 @@ static lanes_verdict take_batch(lanes *self, const wire_head *head, const uint8_
 static const channel_end ends[WIRE_LANE_REASONS] = {
     [WIRE_LANE_CLOSED] = CHANNEL_PEER_CLOSED,    [WIRE_LANE_BROKEN] = CHANNEL_BROKEN,
     [WIRE_LANE_SILENT] = CHANNEL_BROKEN,         [WIRE_LANE_STUCK] = CHANNEL_STUCK,
-    [WIRE_LANE_NOT_FRAMES] = CHANNEL_NOT_FRAMES,
+    [WIRE_LANE_NOT_FRAMES] = CHANNEL_NOT_FRAMES, [WIRE_LANE_ADRIFT] = CHANNEL_ADRIFT,
 };
 
 static lanes_verdict take_end(lanes *self, const wire_head *head, const uint8_t *body)
@@ -437,6 +437,7 @@ static lanes_verdict take_end(lanes *self, const wire_head *head, const uint8_t 
     end(from, ends[words.reason],
         words.text[0] != 0                 ? words.text
         : words.reason == WIRE_LANE_SILENT ? "silent for its relay"
+        : words.reason == WIRE_LANE_ADRIFT ? "its relay is gone"
         : words.reason == WIRE_LANE_CLOSED ? "closed by the peer"
                                            : "ended by its relay");
     return after(self);
@@ -556,7 +557,7 @@ void lanes_end(lanes *self, const char *why)
     for (uint32_t number = 0; number < self->room; number++) {
         lane *each = self->table[number];
         if (each != NULL && !each->over)
-            end(each, CHANNEL_BROKEN, why);
+            end(each, CHANNEL_ADRIFT, why);
     }
 }
 

@@ -37,7 +37,7 @@ int lanes_create(channel *trunk, const lanes_handlers *handlers, const tarry_all
 /* Nothing is sent any more: the trunk's channel is about to be closed. May be called from within a
  * handler. NULL is allowed. */
 void lanes_cut(lanes *self);
-/* After lanes_cut: all lanes end (CHANNEL_BROKEN, for this reason). Not from within a handler. NULL
+/* After lanes_cut: all lanes end (CHANNEL_ADRIFT, for this reason). Not from within a handler. NULL
  * is allowed. */
 void lanes_end(lanes *self, const char *why);
 /* All lanes have ended, and were closed. NULL is allowed. */

@@ -292,7 +292,7 @@ static void a_lane_is_a_channel(void **state)
     assert_int_equal(inner_body[0], WIRE_BYE_DONE);
     end(&its);
     assert_int_equal(its.ended[3] + its.ended[5], 2);
-    assert_int_equal(its.how[3], CHANNEL_BROKEN);
+    assert_int_equal(its.how[3], CHANNEL_ADRIFT);
     assert_string_equal(its.failure, "the trunk is gone");
 }
 
@@ -346,6 +346,9 @@ static void a_lane_ends_once_both_sides_have_said_so(void **state)
     assert_int_equal(ends_sent(&its, 0), 1);
     assert_int_equal(lanes_count(its.lanes), 0);
     assert_int_equal(say_end(&its, 0, WIRE_LANE_CLOSED, ""), LANES_NOT_HERE);
+    open_lane(&its, 0);
+    assert_int_equal(say_end(&its, 0, WIRE_LANE_ADRIFT, ""), LANES_TAKEN);
+    assert_int_equal(its.how[0], CHANNEL_ADRIFT);
 
     open_lane(&its, 1);
     channel_close(its.lane[1]);
