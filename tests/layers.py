@@ -74,6 +74,7 @@ BELOW = {
     "cli/runner": ("cli/job", "runtime/tcp/server"),
     "cli/checkpoint": ("cli/runner",),
     "cli/train": ("cli/checkpoint", "cli/command.h", "sim"),
+    "cli/mpi": ("cli/train", "mpi"),
     "cli/work": ("cli/command.h", "cli/job", "runtime/tcp/worker"),
     "cli/simulate": ("cli/command.h", "cli/job", "sim/faults"),
     "cli/plan": ("cli/checkpoint", "cli/simulate"),

@@ -133,7 +133,7 @@ void post_put(post *self, uint32_t to, int kind, post_block *block)
 void post_put_bytes(post *self, uint32_t to, int kind, const void *bytes, size_t size)
 {
     post_block *block = post_block_make(size);
-    if (block != NULL)
+    if (block != NULL && size > 0)
         memcpy(block->bytes, bytes, size);
     post_put(self, to, kind, block);
 }

@@ -22,9 +22,15 @@ typedef struct runner_network runner_network;
 
 typedef struct runner {
     tarry_runtime *runtime;
-    runner_network *network; /* NULL: its workers are threads of this process */
-    job_replicas *replicas;  /* everyone gets the sum: what the workers of this process hold, or
-                                one to look at what others hold */
+    runner_network *network; /* NULL: its workers don't come over the network */
+    uint32_t awaited; /* so many workers are waited for before the first round; 0: none, or as the
+                         network says */
+    bool asks;        /* workers are asked for their states, by the runtime */
+    /* Ends the runtime, and frees what belongs to it; NULL: tarry_runtime_free does. */
+    void (*end)(void *user, bool finished);
+    void *end_user;
+    job_replicas *replicas; /* everyone gets the sum: what the workers of this process hold, or
+                               one to look at what others hold */
 } runner;
 
 /* Waits for workers as the first round would. Errors: INTERRUPTED. */

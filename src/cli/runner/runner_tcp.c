@@ -20,6 +20,7 @@
 #include "runtime/clock.h"
 
 #define SLICE_NS UINT64_C(100000000) /* between two looks at who can be expected */
+#define AWAITED_NS UINT64_C(60000000000)
 
 enum {
     FILES_PER_WORKER = 4, /* where it changes over to another connection, or is a child */
@@ -268,11 +269,21 @@ static int wait_for_all(runner_network *own, tarry_diagnostic *diagnostic)
     return error;
 }
 
+/* Who is not there by then may come later. */
+static int await_workers(runner *self, tarry_diagnostic *diagnostic)
+{
+    uint32_t awaited = self->awaited;
+    self->awaited = 0;
+    int error =
+        awaited > 0 ? tarry_runtime_wait(self->runtime, awaited, AWAITED_NS, diagnostic) : TARRY_OK;
+    return error == TARRY_ERROR_STATE ? TARRY_OK : error;
+}
+
 int runner_gather(runner *self, tarry_diagnostic *diagnostic)
 {
     runner_network *own = self->network;
     if (own == NULL)
-        return TARRY_OK;
+        return await_workers(self, diagnostic);
     int error = own->begun ? TARRY_OK : wait_for_all(own, diagnostic);
     own->begun = true;
     return error;
@@ -310,7 +321,7 @@ static int fetch_state(runner *self, uint64_t steps, uint64_t wait_ns, float *pa
 int runner_look(runner *self, uint64_t steps, uint64_t wait_ns, float *parameters,
                 optimizer_state *state, tarry_diagnostic *diagnostic)
 {
-    if (self->network != NULL)
+    if (self->asks)
         return fetch_state(self, steps, wait_ns, parameters, state, diagnostic);
     job_replicas_look(self->replicas, steps, parameters, state);
     return TARRY_OK;
@@ -383,7 +394,10 @@ void runner_free(runner *self, bool finished)
     const runner_crew *crew = own != NULL ? own->settings->crew : NULL;
     if (crew != NULL)
         crew->retire(crew->user);
-    tarry_runtime_free(self->runtime, finished || crew != NULL);
+    if (self->end != NULL)
+        self->end(self->end_user, finished);
+    else
+        tarry_runtime_free(self->runtime, finished || crew != NULL);
     if (crew != NULL)
         crew->end(crew->user);
     release(self);
@@ -499,6 +513,7 @@ int runner_tcp_create(void *user, const runner_request *request, runner **out,
         return diagnose_no_memory(diagnostic, "network server");
     }
     made->network = own;
+    made->asks = true;
     own->settings = user;
     own->plan = request->plan;
     own->workers = tarry_plan_workers(request->plan);

@@ -8,9 +8,10 @@
 #include "base/diagnostic.h"
 #include "base/memory.h"
 #include "cli/output/clock.h"
-#include "cli/runner/runner_tcp.h"
+#include "cli/runner/runner_local.h"
 #include "cli/text/complain.h"
 #include "cli/text/numbers.h"
+#include "cli/train/runner_processes.h"
 #include "cli/train/train_job_state.h"
 
 static void stop_round(void *user)
@@ -64,7 +65,7 @@ static double bytes_of_workers(const train_job *job)
     const tarry_plan *plan = job->inputs.plan;
     double vector = (double)job->dimension * sizeof(float), workers = tarry_plan_workers(plan);
     double bytes = 0;
-    if (job->inputs.create == runner_tcp_create)
+    if (job->inputs.create != runner_local_create && job->inputs.create != runner_processes_create)
         return 0;
     if (job->server.keep == TARRY_KEEP_CREDITED)
         bytes = (double)tarry_memory_of(plan, &job->server, job->dimension).total;
@@ -154,11 +155,18 @@ static int restore_vectors(train_job *job)
     return status;
 }
 
-static int create_runner(train_job *job, const tarry_sum_log *sums, tarry_diagnostic *why)
+/* What a runner is made from, and what it points to. */
+typedef struct job_request {
+    job_spec spec;
+    job_replicas_settings replicas;
+    runner_request request;
+} job_request;
+
+static void fill_request(train_job *job, const tarry_sum_log *sums, job_request *made)
 {
     const train_inputs *inputs = &job->inputs;
     const train_options *options = inputs->options;
-    const job_spec spec = {
+    made->spec = (job_spec){
         .model = model_settings(job),
         .batch = batch_of(job),
         .sparse = inputs->train->sparse,
@@ -168,7 +176,7 @@ static int create_runner(train_job *job, const tarry_sum_log *sums, tarry_diagno
         .optimizer = options->optimizer,
         .rate = options->rate,
     };
-    const job_replicas_settings replicas = {
+    made->replicas = (job_replicas_settings){
         .model = job->model,
         .optimizer = options->optimizer,
         .rate = options->rate,
@@ -177,28 +185,36 @@ static int create_runner(train_job *job, const tarry_sum_log *sums, tarry_diagno
         .parameters = job->parameters,
         .state = optimizer_state_of(job->optimizer),
     };
-    runner_request request = {
+    made->request = (runner_request){
+        .plan = inputs->plan,
         .dimension = job->dimension,
-        .replicas = sums_everywhere(job) ? &replicas : NULL,
+        .replicas = sums_everywhere(job) ? &made->replicas : NULL,
         .sums = *sums,
         .server = &job->server,
         .compute = chunk_gradient_compute,
         .user = job->gradients,
         .straggler = inputs->straggler,
-        .job = &spec,
+        .job = &made->spec,
         .data = inputs->train,
         .say = say,
         .say_user = job,
         .attend = train_job_attend,
         .attend_user = job,
     };
+}
+
+static int create_runner(train_job *job, const tarry_sum_log *sums, tarry_diagnostic *why)
+{
+    const train_inputs *inputs = &job->inputs;
+    job_request made;
+    runner *runs;
+    fill_request(job, sums, &made);
     if (train_checkpoint_resumes(inputs->keeper)) {
         job->evolved = train_checkpoint_take_plan(inputs->keeper);
-        train_checkpoint_request(inputs->keeper, &request);
+        train_checkpoint_request(inputs->keeper, &made.request);
     }
-    request.plan = train_job_plan(job);
-    runner *runs;
-    int error = inputs->create(inputs->create_user, &request, &runs, why);
+    made.request.plan = train_job_plan(job);
+    int error = inputs->create(inputs->create_user, &made.request, &runs, why);
     if (error == TARRY_OK)
         atomic_store(&job->runs, runs);
     return error;
@@ -239,9 +255,39 @@ static int begin_checkpoints(train_job *job)
                              : complain(EXIT_FAILED, "--checkpoint: %s", why.text);
 }
 
+/* What a process computes with. */
+static int create_parts(train_job *job, tarry_diagnostic *why)
+{
+    const train_options *options = job->inputs.options;
+    int error = create_model(job, why);
+    if (error == TARRY_OK)
+        error = check_memory(job, why);
+    if (error == TARRY_OK)
+        error = create_vectors(job);
+    if (error == TARRY_OK)
+        error = optimizer_create(options->optimizer, options->rate, job->dimension, NULL,
+                                 &job->optimizer);
+    return error == TARRY_OK ? create_gradients(job) : error;
+}
+
+/* But for the runner and the signals, which are gone. */
+static void release(train_job *job)
+{
+    train_scores_free(job->scores);
+    tarry_plan_free(job->evolved);
+    chunk_gradient_free(job->gradients);
+    optimizer_free(job->optimizer);
+    memory_release(NULL, job->costs);
+    verification_free(job->verify);
+    vector_release(NULL, job->gradient);
+    vector_release(NULL, job->sum);
+    vector_release(NULL, job->parameters);
+    objective_free(job->model);
+    memory_release(NULL, job);
+}
+
 int train_job_create(const train_inputs *inputs, history *past, train_job **out)
 {
-    const train_options *options = inputs->options;
     train_job *job = memory_allocate(NULL, 1, sizeof(*job));
     if (job == NULL)
         return complain(EXIT_FAILED, "%s: out of memory", inputs->command);
@@ -249,16 +295,7 @@ int train_job_create(const train_inputs *inputs, history *past, train_job **out)
     job->past = past;
     job->start = clock_seconds();
     tarry_diagnostic why = {""};
-    int error = create_model(job, &why);
-    if (error == TARRY_OK)
-        error = check_memory(job, &why);
-    if (error == TARRY_OK)
-        error = create_vectors(job);
-    if (error == TARRY_OK)
-        error = optimizer_create(options->optimizer, options->rate, job->dimension, NULL,
-                                 &job->optimizer);
-    if (error == TARRY_OK)
-        error = create_gradients(job);
+    int error = create_parts(job, &why);
     if (error == TARRY_OK)
         error = interrupt_begin(stop_round, job, &job->signals);
     int status = OPTIONS_PROCEED;
@@ -293,17 +330,27 @@ void train_job_free(train_job *job)
     runner_free(runner_of(job),
                 job->past->count == job->inputs.options->rounds || job->inputs.keeper == NULL);
     interrupt_end(job->signals);
-    train_scores_free(job->scores);
-    tarry_plan_free(job->evolved);
-    chunk_gradient_free(job->gradients);
-    optimizer_free(job->optimizer);
-    memory_release(NULL, job->costs);
-    verification_free(job->verify);
-    vector_release(NULL, job->gradient);
-    vector_release(NULL, job->sum);
-    vector_release(NULL, job->parameters);
-    objective_free(job->model);
-    memory_release(NULL, job);
+    release(job);
+}
+
+int train_job_follow(const train_inputs *inputs, train_follow *follow, void *user)
+{
+    train_job *job = memory_allocate(NULL, 1, sizeof(*job));
+    if (job == NULL)
+        return complain(EXIT_FAILED, "%s: out of memory", inputs->command);
+    job->inputs = *inputs;
+    tarry_diagnostic why = {""};
+    int error = create_parts(job, &why);
+    if (error == TARRY_OK) {
+        const tarry_sum_log none = {.term = 0};
+        job_request made;
+        fill_request(job, &none, &made);
+        error = follow(user, &made.request, &why);
+    }
+    release(job);
+    return error == TARRY_OK ? EXIT_DONE
+                             : complain(EXIT_FAILED, "%s: %s", inputs->command,
+                                        why.text[0] != '\0' ? why.text : tarry_error_text(error));
 }
 
 const tarry_server_settings *train_job_server(const train_job *job)

@@ -33,6 +33,13 @@ typedef struct train_inputs {
 int train_job_create(const train_inputs *inputs, history *past, train_job **out);
 void train_job_free(train_job *job); /* NULL is allowed */
 
+/* What a process does that only works for a job whose rounds another one runs: until they are over.
+ * The request is of a job that begins. Errors: with a diagnostic. */
+typedef int train_follow(void *user, const runner_request *request, tarry_diagnostic *why);
+/* Makes what such a process computes with, and calls `follow`; no checkpoint is read or written.
+ * Gives back EXIT_DONE, or EXIT_FAILED after a complaint. */
+int train_job_follow(const train_inputs *inputs, train_follow *follow, void *user);
+
 /*
  * Runs the rounds that are left and writes them into the history, also where something ends them
  * early. A checkpoint that can't be written is complained of, and the rounds go on; the last one

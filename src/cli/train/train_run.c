@@ -174,6 +174,16 @@ static int open_checkpoint(const option_command *command, const train_options *o
     return status;
 }
 
+/* There are few samples: the plan is another one. */
+static int plan_again(const train_options *options, tarry_plan **plan)
+{
+    if (tarry_plan_chunks(*plan) == run_options_units(&options->run))
+        return OPTIONS_PROCEED;
+    tarry_plan_free(*plan);
+    *plan = NULL;
+    return run_options_plan(&options->run, plan);
+}
+
 int train_run(const option_command *command, train_options *options, runner_create *create,
               void *create_user)
 {
@@ -196,12 +206,8 @@ int train_run(const option_command *command, train_options *options, runner_crea
         status = open_outputs(options, &outputs);
     if (status == OPTIONS_PROCEED)
         status = train_data_load(options, &train, &test);
-    if (status == OPTIONS_PROCEED && tarry_plan_chunks(plan) != run_options_units(&options->run)) {
-        /* There are few samples. */
-        tarry_plan_free(plan);
-        plan = NULL;
-        status = run_options_plan(&options->run, &plan);
-    }
+    if (status == OPTIONS_PROCEED)
+        status = plan_again(options, &plan);
     if (status == OPTIONS_PROCEED)
         status = open_checkpoint(command, options, plan, train, test, &keeper);
     if (status == OPTIONS_PROCEED) {
@@ -226,5 +232,38 @@ int train_run(const option_command *command, train_options *options, runner_crea
     tarry_plan_free(plan);
     tarry_straggler_free(straggler);
     chunk_cost_free(costs);
+    return status;
+}
+
+int train_run_follow(const option_command *command, train_options *options, train_follow *follow,
+                     void *user)
+{
+    tarry_plan *plan = NULL;
+    tarry_straggler *straggler = NULL;
+    dataset *train = NULL, *test = NULL;
+    write_signals_ignore(NULL);
+    int status = train_options_check(options);
+    if (status == OPTIONS_PROCEED)
+        status = make_straggler(options, &straggler);
+    if (status == OPTIONS_PROCEED)
+        status = run_options_plan(&options->run, &plan);
+    if (status == OPTIONS_PROCEED)
+        status = train_data_load(options, &train, &test);
+    if (status == OPTIONS_PROCEED)
+        status = plan_again(options, &plan);
+    if (status == OPTIONS_PROCEED) {
+        const train_inputs inputs = {
+            .command = command->name,
+            .options = options,
+            .plan = plan,
+            .straggler = straggler,
+            .train = train,
+        };
+        status = train_job_follow(&inputs, follow, user);
+    }
+    dataset_free(train);
+    dataset_free(test);
+    tarry_plan_free(plan);
+    tarry_straggler_free(straggler);
     return status;
 }

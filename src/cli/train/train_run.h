@@ -4,6 +4,7 @@
 #define CLI_TRAIN_RUN_H
 
 #include "cli/runner/runner.h"
+#include "cli/train/train_job.h"
 #include "cli/train/train_options.h"
 
 /*
@@ -12,5 +13,9 @@
  */
 int train_run(const option_command *command, train_options *options, runner_create *create,
               void *create_user);
+/* The same for a process that only works for such a run, as train_job_follow says: nothing but
+ * complaints is written. */
+int train_run_follow(const option_command *command, train_options *options, train_follow *follow,
+                     void *user);
 
 #endif
