@@ -20,6 +20,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <tarry/shape.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -145,6 +147,8 @@ typedef struct tarry_message {
     tarry_sum_id last; /* STATE: the sum that it stepped on last; step 0: it has the first state */
     uint64_t state;    /* STATE: a digest of the parameters after `last`; 0: not worked out */
     double scale; /* SIGNAL with `sum`: the sum is multiplied by it; 1 but for TARRY_FILL_SCALE */
+    tarry_shape shape; /* SIGNAL with `sum`: who sends what to whom, legal for the members of
+                          `group`; AUTO: the engine's own choice */
     /*
      * SIGNAL: the conditioning limit of this attempt, if it was raised above that of the settings,
      * at most to TARRY_CONDITIONING_MOST: all workers leave out singular values below 1/limit. 0:
@@ -332,10 +336,10 @@ typedef enum tarry_effect_type {
      * LOAD and STEP is in progress; ENCODE writes into the coded part and sends nothing.
      */
     TARRY_EFFECT_REDUCE,  /* begin the sum `sum` of the workers in `message.group`, with `parts` and
-                             `scale`. The own coded  part is what the ENCODEs before it wrote, or,
-                             where it is `empty`, zeros. What stands, of `message.piece`,
-                             `message.whole` and `message.from`, is not summed again: REDUCED fails
-                             where the worker has it not. REDUCED follows */
+                             `scale`, in `message.shape`. The own coded part is what the ENCODEs
+                             before it wrote, or,  where it is `empty`, zeros. What stands, of
+                             `message.piece`,  `message.whole` and `message.from`, is not summed
+                             again: REDUCED fails  where the worker has it not. REDUCED follows */
     TARRY_EFFECT_STOP,    /* end the REDUCE in progress as soon as can be: REDUCED follows, failed
                              or not */
     TARRY_EFFECT_ABANDON, /* end the REDUCE, FETCH or LOAD in progress: nothing of it is read or

@@ -116,6 +116,12 @@ typedef struct tarry_server_settings {
     /* With TARRY_SUM_EVERYWHERE: so long after its signals an attempt to sum is given up although
      * fewer than half of those asked have answered: more than a sum ever takes. 0: never. */
     uint64_t attempt_limit_ns;
+    /*
+     * With TARRY_SUM_EVERYWHERE: who sends what to whom in a sum. AUTO: chosen for each attempt, by
+     * the time that it takes (docs/collective.md). Else a kind of shape: rows are chosen, and a
+     * grid of less than 4 is direct. Where all are on one machine sums are direct all the same.
+     */
+    tarry_shape_kind shape;
 } tarry_server_settings;
 
 typedef struct tarry_server tarry_server;

@@ -132,6 +132,7 @@ class Flags(TarryTest):
         ("--samples 8 --holdout 0.5 --chunks 8", "--chunks: 8 is more than the 4 samples to train on"),
         ("--digest-steps 3", "--digest-steps: has no meaning without --sum everywhere"),
         ("--attempt-limit 3 --sum server", "--attempt-limit: has no meaning without --sum everywhere"),
+        ("--shape grid", "--shape: has no meaning without --sum everywhere"),
         ("--silence 0", "--silence: 0 is not in the range 0.1 to 1e+09"),
         ("--labels x", "--labels: has no meaning without --data"),
         ("--test x", "--test: has no meaning without --data"),

@@ -25,6 +25,7 @@ const char *const mortal_place_names[MORTAL_PLACES] = {
     [MORTAL_COMPUTES] = "it computes",
     [MORTAL_ENCODED] = "it begins a sum",
     [MORTAL_PART] = "a coded part comes in",
+    [MORTAL_PARTIAL] = "a partial sum comes in",
     [MORTAL_SUM] = "a share of the sum comes in",
     [MORTAL_SUMMED] = "it has the sum and nobody knows",
     [MORTAL_HELD] = "between HELD and COMMIT",

@@ -59,6 +59,7 @@ static void make_server(party *its)
     settings.parameters = settings.dimension = (size_t)wanted->dimension;
     settings.server.sum = TARRY_SUM_EVERYWHERE;
     settings.server.pick = TARRY_PICK_SHARE;
+    settings.server.shape = wanted->shape;
     settings.server.silence_ns = wanted->silence_ns > 0 ? wanted->silence_ns : LONG_SILENCE_NS;
     settings.patience_ns = PATIENCE_NS;
     settings.share = wanted->shares;

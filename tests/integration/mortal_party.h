@@ -13,6 +13,7 @@ typedef struct party_settings {
     uint32_t workers, chunks, replication;
     uint64_t dimension, seed;
     bool tls, shares;
+    tarry_shape_kind shape;
     uint64_t silence_ns; /* 0: longer than a stall of the machine */
 } party_settings;
 

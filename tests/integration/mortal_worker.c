@@ -88,7 +88,9 @@ channel_verdict __real_mesh_sum_begin(mesh_link *link, const wire_block *block, 
 channel_verdict __wrap_mesh_sum_begin(mesh_link *link, const wire_block *block, void **place);
 channel_verdict __wrap_mesh_sum_begin(mesh_link *link, const wire_block *block, void **place)
 {
-    pass(block->kind == WIRE_BLOCK_SUM ? MORTAL_SUM : MORTAL_PART);
+    pass(block->kind == WIRE_BLOCK_SUM    ? MORTAL_SUM
+         : block->kind == WIRE_BLOCK_PART ? MORTAL_PART
+                                          : MORTAL_PARTIAL);
     return __real_mesh_sum_begin(link, block, place);
 }
 

@@ -43,6 +43,19 @@ static void deaths_over_connections(void **state)
     die("deaths over connections", (party_settings){.dimension = 70000}, 12);
 }
 
+/* Of five, rows of three and two; of four, who are left, two of two; of three it is direct. */
+static void deaths_in_a_grid(void **state)
+{
+    (void)state;
+    die("deaths in a grid", (party_settings){.dimension = 70000, .shape = TARRY_SHAPE_GRID}, 6);
+}
+
+static void deaths_in_trees(void **state)
+{
+    (void)state;
+    die("deaths in trees", (party_settings){.dimension = 70000, .shape = TARRY_SHAPE_TREE}, 6);
+}
+
 static void deaths_over_tls(void **state)
 {
     (void)state;
@@ -56,7 +69,7 @@ static void deaths_in_shared_memory(void **state)
 }
 
 /* Others sum on without one that is stopped, and it catches up with them. */
-static void stop_one(bool shares, mortal_place place)
+static void stop_one(bool shares, tarry_shape_kind shape, mortal_place place)
 {
     party its;
     const party_settings settings = {
@@ -65,6 +78,7 @@ static void stop_one(bool shares, mortal_place place)
         .replication = 3,
         .dimension = 20000,
         .shares = shares,
+        .shape = shape,
         .silence_ns = 1000000000,
     };
     party_begin(&its, &settings);
@@ -79,9 +93,11 @@ static void stop_one(bool shares, mortal_place place)
 static void a_stopped_worker_holds_nobody_up(void **state)
 {
     (void)state;
-    stop_one(false, MORTAL_PART);
-    stop_one(true, MORTAL_ENCODED);
-    stop_one(false, MORTAL_STEPS_NOW);
+    stop_one(false, TARRY_SHAPE_DIRECT, MORTAL_PART);
+    stop_one(true, TARRY_SHAPE_AUTO, MORTAL_ENCODED);
+    stop_one(false, TARRY_SHAPE_AUTO, MORTAL_STEPS_NOW);
+    stop_one(false, TARRY_SHAPE_GRID, MORTAL_PARTIAL);
+    stop_one(false, TARRY_SHAPE_TREE, MORTAL_SUM);
 }
 
 /* TARRY_TEST_ROUNDS: how many. */
@@ -108,6 +124,8 @@ int main(int count, char **arguments)
     mortal_main(count, arguments);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(deaths_over_connections),
+        cmocka_unit_test(deaths_in_a_grid),
+        cmocka_unit_test(deaths_in_trees),
         cmocka_unit_test(deaths_over_tls),
         cmocka_unit_test(deaths_in_shared_memory),
         cmocka_unit_test(a_stopped_worker_holds_nobody_up),

@@ -331,6 +331,12 @@ static void a_part_that_stays_what_it_was(void **state)
     expect_everywhere(PLANT_KEEP_PART, "exact_means_exact", NULL);
 }
 
+static void a_sum_in_two_shapes(void **state)
+{
+    (void)state;
+    expect_everywhere(PLANT_OTHER_SHAPE, "one_attempt_for_all", "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -373,6 +379,7 @@ int main(void)
         cmocka_unit_test(parameters_of_which_nobody_hears),
         cmocka_unit_test(attempts_that_nobody_ends),
         cmocka_unit_test(attempts_without_a_pause),
+        cmocka_unit_test(a_sum_in_two_shapes),
         cmocka_unit_test(a_part_that_stays_what_it_was),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -49,6 +49,14 @@ static const option_choice places[] = {
     {NULL, 0},
 };
 
+static const option_choice shapes[] = {
+    {"auto", TARRY_SHAPE_AUTO},
+    {"direct", TARRY_SHAPE_DIRECT},
+    {"grid", TARRY_SHAPE_GRID},
+    {"tree", TARRY_SHAPE_TREE},
+    {NULL, 0},
+};
+
 static const option_choice designs[] = {
     {"cyclic", TARRY_DESIGN_CYCLIC}, {"fractional", TARRY_DESIGN_FRACTIONAL},
     {"random", TARRY_DESIGN_RANDOM}, {"projective", TARRY_DESIGN_PROJECTIVE},
@@ -352,6 +360,15 @@ static const option_entry limit_entries[] = {
      .kind = OPTION_REAL,
      .high = MOST_SECONDS,
      FIELD(attempt_limit)},
+    {.name = "shape",
+     .argument = "SHAPE",
+     .help =
+         "With --sum everywhere: who sends what to whom between machines: direct, grid (rows and "
+         "columns of workers), tree (few numbers, many workers), or what takes least (auto, "
+         "default)",
+     .kind = OPTION_CHOICE,
+     .choices = shapes,
+     FIELD(settings.server.shape)},
     {.name = "digest-steps",
      .argument = "N",
      .help = "With --sum everywhere: workers' parameters are compared, by digests, after so many "
@@ -406,7 +423,8 @@ void run_options_note(void *values, const char *name)
     for (int setting = 1; setting < TARRY_SETTING_COUNT; setting++)
         if (strcmp(tarry_setting_name((tarry_setting)setting), name) == 0)
             options->given |= TARRY_SETTING_BIT(setting);
-    if (strcmp(name, "attempt-limit") == 0 || strcmp(name, "digest-steps") == 0)
+    if (strcmp(name, "attempt-limit") == 0 || strcmp(name, "digest-steps") == 0 ||
+        strcmp(name, "shape") == 0)
         options->among_workers = name;
     options->settings.server.silence_ns = (uint64_t)rint(options->silence * 1e9);
     options->settings.server.attempt_limit_ns = (uint64_t)rint(options->attempt_limit * 1e9);

@@ -33,7 +33,7 @@ typedef enum run_table {
     RUN_LAYOUT, /* design, order, racks */
     RUN_RULES,  /* credit, keep, early, ahead, fill, adapt */
     RUN_END,    /* stop, sum, chunk-cost, reproducible */
-    RUN_LIMITS, /* silence, attempt-limit, digest-steps: of runs, not of plans */
+    RUN_LIMITS, /* silence, attempt-limit, shape, digest-steps: of runs, not of plans */
 } run_table;
 
 option_group run_options_group(run_table which, const char *title, run_options *options);

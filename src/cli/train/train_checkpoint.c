@@ -46,6 +46,7 @@ static const char *const free_options[] = {
     "data",       "labels",           "test",   "test-labels", "format",        "rounds",
     "verify",     "evaluate",         "report", "plot",        "save",          "quiet",
     "checkpoint", "checkpoint-every", "resume", "silence",     "attempt-limit", "digest-steps",
+    "shape",
 };
 
 static bool is_free(const char *name)

@@ -168,6 +168,7 @@ struct tarry_server {
     double attempt_error;        /* what psi and its fill promise */
     double attempt_filled;       /* the share that stale gradients fill */
     double attempt_scale;        /* the estimate's factor */
+    tarry_shape attempt_shape;   /* of the sum among workers */
     bool attempt_exact;          /* the same: every chunk recovered */
     bool attempt_raised;         /* the signal's limit was raised: */
     double attempt_conditioning; /* largest 1/sigma_min of a chunk then, else 0 */

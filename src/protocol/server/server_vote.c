@@ -8,6 +8,7 @@
 
 #include "base/sum_id.h"
 #include "protocol/server/server_state.h"
+#include "route/route_cost.h"
 
 int server_vote_create(tarry_server *server, const tarry_allocator *allocator)
 {
@@ -291,6 +292,15 @@ bool server_vote_may_leave(const tarry_server *server)
     return vote_may_open(server->vote) && !server_vote_waits_for_more(server);
 }
 
+/* What takes least time, or is wanted. */
+static void choose_shape(tarry_server *server)
+{
+    const route_links links = route_links_usual();
+    server->attempt_shape = route_choose(server->settings.shape, server->result.voters,
+                                         (double)server->settings.dimension, server->cut.parts,
+                                         &links, server->attempt_shape);
+}
+
 void server_vote_open(tarry_server *server)
 {
     server->asked = 1; /* a word on the whole */
@@ -302,6 +312,7 @@ void server_vote_open(tarry_server *server)
         bitset_put(group, worker, votes);
         server->result.voters += votes;
     }
+    choose_shape(server);
     vote_choose_piece(server->vote, group, mixes(server));
     vote_piece *stands = &server->vote->stands;
     if (layout_stand(&server->cut, (size_t)stands->whole) != stands->whole)
@@ -324,6 +335,7 @@ void server_vote_tell(tarry_server *server, uint32_t worker, tarry_message *sign
     signal->group = group_of(server);
     signal->sum = server->vote->pending;
     signal->scale = server->attempt_scale;
+    signal->shape = server->attempt_shape;
     signal->piece = server->vote->stands.sum;
     signal->whole = server->vote->stands.whole;
     signal->from = server->vote->stands.from;

@@ -268,6 +268,7 @@ static int decode_report(const uint8_t *frame, size_t size, tarry_message *messa
         .last = {0},
         .state = 0,
         .scale = 0,
+        .shape = {0},
         .limit = 0,
         .fate = TARRY_FATE_OPEN,
         .term = term,
@@ -390,6 +391,7 @@ int codec_decode(const codec_shape *shape, const uint8_t *frame, size_t size, ui
         .piece = named.piece,
         .whole = named.whole,
         .scale = named.scale,
+        .shape = named.shape,
         .group = group,
         .fate = signal                  ? TARRY_FATE_OPEN
                 : flags & FLAG_CREDITED ? TARRY_FATE_CREDITED

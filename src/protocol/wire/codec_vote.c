@@ -64,9 +64,27 @@ uint8_t *codec_vote_put(uint8_t *at, const tarry_message *message)
     return bytes_put(at, message->state, 8);
 }
 
+static uint8_t *put_shape(uint8_t *at, tarry_shape shape)
+{
+    at = bytes_put(at, shape.kind, 1);
+    at = bytes_put(at, 0, 3);
+    return bytes_put(at, shape.rows, 4);
+}
+
+static int get_shape(const uint8_t *at, tarry_shape *shape)
+{
+    uint64_t kind = bytes_get(at, 1), rows = bytes_get(at + 4, 4);
+    bool is_grid = kind == TARRY_SHAPE_GRID;
+    if (kind > TARRY_SHAPE_TREE || bytes_get(at + 1, 3) != 0 || (is_grid ? rows < 2 : rows != 0))
+        return TARRY_ERROR_FORMAT;
+    *shape = (tarry_shape){(tarry_shape_kind)kind, (uint32_t)rows};
+    return TARRY_OK;
+}
+
 uint8_t *codec_group_put(uint8_t *at, const tarry_message *signal)
 {
-    return put_piece(bytes_put_f64(put_name(at, &signal->sum), signal->scale), signal);
+    at = bytes_put_f64(put_name(at, &signal->sum), signal->scale);
+    return put_piece(put_shape(at, signal->shape), signal);
 }
 
 int codec_vote_get(const uint8_t *at, tarry_message *message)
@@ -92,5 +110,7 @@ int codec_group_get(const uint8_t *at, tarry_message *signal)
         return TARRY_ERROR_FORMAT;
     signal->sum = sum;
     signal->scale = scale;
-    return get_piece(at + CODEC_NAME_BYTES + 8, signal);
+    int error = get_shape(at + CODEC_NAME_BYTES + 8, &signal->shape);
+    return error == TARRY_OK ? get_piece(at + CODEC_NAME_BYTES + 8 + CODEC_SHAPE_BYTES, signal)
+                             : error;
 }

@@ -4,7 +4,8 @@
  * digest 8. BREAK, FETCH, LOAD, COMMIT, HELD and FAILED have `sum`; STATE has `last`, `sum`, and a
  * digest of the parameters, 8. A piece is a sum, and how many numbers of each part it has, 8; both
  * are 0 where there is none. FAILED has one behind its sum, which is none where it is `fetched`. A
- * SIGNAL's name is a sum without its digest, a scale, 8, which is finite and above 0, and a piece.
+ * SIGNAL's name is a sum without its digest, a scale, 8, which is finite and above 0, a shape, 8,
+ * and a piece. A shape is its kind, 1, zeros, 3, and the rows of a grid, 4, else 0.
  */
 #ifndef PROTOCOL_CODEC_VOTE_H
 #define PROTOCOL_CODEC_VOTE_H
@@ -17,7 +18,9 @@ enum {
     CODEC_STATE_BYTES = 2 * CODEC_SUM_BYTES + 8,
     CODEC_PIECE_BYTES = CODEC_SUM_BYTES + 8,
     CODEC_FAILED_BYTES = CODEC_SUM_BYTES + CODEC_PIECE_BYTES,
-    CODEC_GROUP_BYTES = CODEC_NAME_BYTES + 8 + CODEC_PIECE_BYTES, /* of a SIGNAL, before the set */
+    CODEC_SHAPE_BYTES = 8,
+    CODEC_GROUP_BYTES = CODEC_NAME_BYTES + 8 + CODEC_SHAPE_BYTES +
+                        CODEC_PIECE_BYTES, /* of a SIGNAL, before the set */
 };
 
 /* Whether it is a message of the vote alone. */
@@ -39,7 +42,7 @@ static inline size_t codec_vote_size(tarry_message_type type)
 uint8_t *codec_vote_put(uint8_t *at, const tarry_message *message);
 uint8_t *codec_group_put(uint8_t *at, const tarry_message *signal);
 /* Read them into the message, whose other fields stay. Errors: FORMAT (a piece of nothing; of a
- * group: no name, or no scale, too). */
+ * group: no name, no scale, or no shape, too). */
 int codec_vote_get(const uint8_t *at, tarry_message *message);
 int codec_group_get(const uint8_t *at, tarry_message *signal);
 

@@ -54,10 +54,11 @@ struct tarry_worker {
 
     /* TARRY_SUM_EVERYWHERE */
     member vote;
-    bool arrived;       /* it was asked, and no ROUND came since */
-    bool contributes;   /* its part of this attempt is not zeros */
-    uint64_t *group;    /* a bit per worker of the plan: those of this attempt */
-    double scale;       /* of it */
+    bool arrived;     /* it was asked, and no ROUND came since */
+    bool contributes; /* its part of this attempt is not zeros */
+    uint64_t *group;  /* a bit per worker of the plan: those of this attempt */
+    double scale;     /* of it */
+    tarry_shape shape;
     bool early;         /* others are told of it later */
     tarry_sum_id piece; /* that stands of its sum, as the signal says */
     uint64_t whole;

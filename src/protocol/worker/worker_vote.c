@@ -6,6 +6,7 @@
 
 #include "base/diagnostic.h"
 #include "protocol/worker/worker_state.h"
+#include "route/route.h"
 
 static void begin(tarry_worker *worker)
 {
@@ -77,6 +78,13 @@ static bool may_stand(const tarry_worker *worker, const tarry_message *signal)
            signal->whole <= cut.part_length && layout_stand(&cut, signal->whole) == signal->whole;
 }
 
+/* Whether those who take part can make a sum in that shape. */
+static bool has_shape(const tarry_worker *worker, const tarry_message *signal)
+{
+    uint32_t members = (uint32_t)bitset_count(signal->group, worker->plan->workers);
+    return signal->shape.kind == TARRY_SHAPE_AUTO || route_is_legal(signal->shape, members);
+}
+
 bool worker_vote_signalled(tarry_worker *worker, const tarry_message *signal, tarry_reject *why)
 {
     bool everywhere = worker_sums_everywhere(worker);
@@ -86,7 +94,7 @@ bool worker_vote_signalled(tarry_worker *worker, const tarry_message *signal, ta
         return false;
     if (!everywhere)
         return true;
-    if (!may_stand(worker, signal)) {
+    if (!may_stand(worker, signal) || !has_shape(worker, signal)) {
         *why = TARRY_REJECT_RANGE;
         return false;
     }
@@ -99,6 +107,7 @@ bool worker_vote_signalled(tarry_worker *worker, const tarry_message *signal, ta
         memcpy(worker->group, signal->group,
                bitset_words(worker->plan->workers) * sizeof(uint64_t));
     worker->scale = signal->scale;
+    worker->shape = signal->shape;
     worker->piece = signal->piece;
     worker->whole = signal->whole;
     worker->piece_from = signal->from;
@@ -114,6 +123,7 @@ void worker_vote_reduce(tarry_worker *worker)
     tarry_effect *effect = worker_emit(worker, TARRY_EFFECT_REDUCE);
     effect->sum = worker->vote.sum;
     effect->message.group = worker->group;
+    effect->message.shape = worker->shape;
     effect->message.piece = worker->piece;
     effect->message.whole = worker->whole;
     effect->message.from = worker->piece_from;

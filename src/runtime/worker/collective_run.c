@@ -127,6 +127,7 @@ static int form(collective *self, uint32_t *unknown)
     tarry_engine_group group = {
         .epoch = (uint64_t)name->term << 32 | name->attempt,
         .members = self->members,
+        .shape = self->order.reduce.shape,
     };
     pthread_mutex_lock(&self->roster_lock);
     int error = list_members(self, &group, unknown) ? engine->methods->form(engine, &group, NULL)

@@ -242,6 +242,7 @@ static void begin_order(executor *self, const tarry_effect *effect)
                                      .plan = seat->plan,
                                      .parts = effect->parts,
                                      .scale = effect->scale,
+                                     .shape = effect->message.shape,
                                      .part = effect->empty ? NULL : seat->coded,
                                      .piece = effect->message.piece,
                                      .whole = (size_t)effect->message.whole,

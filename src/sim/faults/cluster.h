@@ -109,6 +109,7 @@ typedef enum plant {
     PLANT_NO_LIMIT,     /* an attempt that nobody answers goes on */
     PLANT_NO_PAUSE,     /* attempts that fail follow each other at once, and without a bound */
     PLANT_KEEP_PART,    /* another attempt sums what was encoded for the one before */
+    PLANT_OTHER_SHAPE,  /* a worker sums in another shape than the others */
 } plant;
 
 /* One of the plans of a world, and what its chunks are made of. */

@@ -162,6 +162,9 @@ void cluster_deliver_to_worker(cluster *it, const cluster_item *sent)
         keep_barred(it, sent->worker, &message, &kept);
     if (cluster_planted(it, PLANT_USUAL_LIMIT) && sent->worker == 0)
         message.limit = 0;
+    if (cluster_planted(it, PLANT_OTHER_SHAPE) && sent->worker == 0)
+        message.shape = (tarry_shape){
+            message.shape.kind == TARRY_SHAPE_TREE ? TARRY_SHAPE_DIRECT : TARRY_SHAPE_TREE, 0};
     cluster_note_message(it, "at", sent->worker, &message);
     cluster_step_worker(it, sent->worker,
                         &(tarry_event){.type = TARRY_EVENT_MESSAGE, .message = &message}, sent);

@@ -129,6 +129,8 @@ static void draw_everywhere(cluster *it)
         settings->attempts_most = UINT32_MAX;
     settings->digest_steps = draws_between(&it->draws, DRAW_SETUP, 2, 0, 2);
     it->flips = draws_chance(&it->draws, DRAW_SETUP, 2, 0.7) ? 0 : 0.1;
+    settings->shape = (tarry_shape_kind)draws_between(&it->draws, DRAW_SETUP, 2, TARRY_SHAPE_AUTO,
+                                                      TARRY_SHAPE_TREE);
     cluster_note(it, "everyone gets the sum: grace %llu, transfers within %u",
                  (unsigned long long)settings->voters_grace_ns, it->transfer_time);
 }

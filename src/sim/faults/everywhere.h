@@ -59,6 +59,7 @@ typedef struct sum_attempt {
     bool hit;                     /* somebody's engine ended before all had begun */
     uint32_t parts;
     double scale;
+    tarry_shape shape;
     tarry_sum_id piece; /* what stands of it; step 0: nothing */
     uint64_t whole;
     coded part[MAX_WORKERS]; /* of those who have begun */

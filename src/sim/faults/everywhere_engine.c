@@ -39,6 +39,7 @@ void everywhere_open(cluster *it, const tarry_message *signal)
     opened->hit = false;
     opened->parts = signal->parts;
     opened->scale = signal->scale;
+    opened->shape = signal->shape;
     opened->piece = signal->piece;
     opened->whole = signal->whole;
     it->pieces += signal->whole > 0;

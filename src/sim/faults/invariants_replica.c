@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where everyone gets the sum: what workers step on, and what the log has. */
+#include "route/route.h"
 #include "sim/faults/invariants.h"
 
 static bool is_in(const history *of, const tarry_sum_id *sum)
@@ -8,6 +9,11 @@ static bool is_in(const history *of, const tarry_sum_id *sum)
         if (sum_id_same(&of->sums[i], sum))
             return true;
     return false;
+}
+
+static bool is_shape(tarry_shape one, tarry_shape other)
+{
+    return one.kind == other.kind && one.rows == other.rows;
 }
 
 void invariants_of_reduce(cluster *it, uint32_t worker, const tarry_effect *effect,
@@ -20,6 +26,11 @@ void invariants_of_reduce(cluster *it, uint32_t worker, const tarry_effect *effe
                          effect->sum.attempt);
     else if (effect->message.whole != of->whole || !sum_id_same(&effect->message.piece, &of->piece))
         invariant_broken(it, "one_attempt_for_all", "worker %u: something else stands", worker);
+    else if (!is_shape(effect->message.shape, of->shape) ||
+             !route_is_legal(of->shape, (uint32_t)__builtin_popcount(of->group)))
+        invariant_broken(it, "one_attempt_for_all", "worker %u: shape %d of %u rows, among %d",
+                         worker, (int)effect->message.shape.kind, effect->message.shape.rows,
+                         __builtin_popcount(of->group));
     else if (!everywhere_has_piece(it, worker, of))
         invariant_broken(it, "what_stands_is_there", "worker %u has not got %llu of attempt %u",
                          worker, (unsigned long long)of->whole, of->piece.attempt);

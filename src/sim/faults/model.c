@@ -73,7 +73,7 @@ uint64_t model_frame_bytes(const server_model *it, uint32_t worker, const tarry_
     case TARRY_MESSAGE_SIGNAL:
         return 24 + term + (message->limit != 0 ? 8 : 0) + (view + 7) / 8 +
                (model_stripes(it, it->least) + 7) / 8 +
-               (message->group != NULL ? 56 + ((uint64_t)it->workers + 7) / 8 : 0) +
+               (message->group != NULL ? 64 + ((uint64_t)it->workers + 7) / 8 : 0) +
                (message->stale != NULL ? (slots + 7) / 8 : 0);
     case TARRY_MESSAGE_ROUND:
     case TARRY_MESSAGE_RESUME:

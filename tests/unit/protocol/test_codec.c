@@ -76,6 +76,9 @@ static void draw(random_stream *stream, tarry_message_type type, sample *drawn)
     drawn->message.last = draw_sum(stream);
     drawn->message.state = random_u64(stream);
     drawn->message.scale = 1 / random_uniform(stream);
+    drawn->message.shape.kind = (tarry_shape_kind)random_below(stream, TARRY_SHAPE_TREE + 1);
+    if (drawn->message.shape.kind == TARRY_SHAPE_GRID)
+        drawn->message.shape.rows = (uint32_t)(2 + random_below(stream, 1000));
     drawn->message.from = random_u32(stream);
     drawn->message.fetched = random_below(stream, 2) == 1;
     drawn->message.digests = random_below(stream, 2) == 1;
@@ -137,6 +140,8 @@ static void assert_same_vote(const tarry_message *read, const tarry_message *sen
     bool sum = type > TARRY_MESSAGE_ASK, state = type == TARRY_MESSAGE_STATE;
     assert_same_set(read->group, group ? sent->group : NULL, shape->workers);
     assert_true(read->scale == (group ? sent->scale : 0));
+    assert_int_equal(read->shape.kind, group ? sent->shape.kind : 0);
+    assert_int_equal(read->shape.rows, group ? sent->shape.rows : 0);
     assert_int_equal(read->early, group && sent->early);
     assert_same_sum(&read->sum, &sent->sum, sum || group, sum);
     assert_same_sum(&read->last, &sent->last, state, state);
@@ -299,12 +304,13 @@ static void votes_have_the_documented_bytes(void **state)
         .sum = {.step = 0x0102030405060708, .term = 0x11121314, .attempt = 0x21222324, .digest = 9},
         .last = {.step = 1},
         .scale = 1e6,
+        .shape = {TARRY_SHAPE_GRID, 0x0203},
         .piece = {.step = 7, .term = 6, .attempt = 5, .digest = 4},
         .whole = 0x30,
         .from = 2,
     };
     uint8_t frame[CODEC_HEADER_BYTES + CODEC_GROUP_BYTES + 5];
-    assert_int_equal(codec_size(&shape, &message), 24 + 56 + 5);
+    assert_int_equal(codec_size(&shape, &message), 24 + 64 + 5);
     codec_encode(&shape, &message, frame);
     assert_int_equal(frame[1], 8);
     assert_memory_equal(frame + 20, ((const uint8_t[]){2, 0, 0, 0}), 4);
@@ -313,8 +319,9 @@ static void votes_have_the_documented_bytes(void **state)
     const uint8_t piece[] = {7, 0, 0, 0, 0, 0, 0, 0, 6,    0, 0, 0, 5, 0, 0, 0,
                              4, 0, 0, 0, 0, 0, 0, 0, 0x30, 0, 0, 0, 0, 0, 0, 0};
     assert_memory_equal(frame + 24, signal, sizeof(signal));
-    assert_memory_equal(frame + 48, piece, sizeof(piece));
-    assert_memory_equal(frame + 80, ((const uint8_t[]){0xa5, 2, 5, 3, 1}), 5);
+    assert_memory_equal(frame + 48, ((const uint8_t[]){2, 0, 0, 0, 3, 2, 0, 0}), 8);
+    assert_memory_equal(frame + 56, piece, sizeof(piece));
+    assert_memory_equal(frame + 88, ((const uint8_t[]){0xa5, 2, 5, 3, 1}), 5);
     message.early = true;
     codec_encode(&shape, &message, frame);
     assert_int_equal(frame[1], 8 + 32);
@@ -382,6 +389,36 @@ static void sums_without_meaning_are_refused(void **state)
                              step == 1 && i < 2 ? TARRY_OK : TARRY_ERROR_FORMAT);
         }
     }
+}
+
+/* A kind that there is not, a grid of one row, rows of what has none. */
+static void shapes_without_meaning_are_refused(void **state)
+{
+    (void)state;
+    codec_shape shape = {.psi_bits = 10, .stripes = 3, .slots = 4, .workers = 5};
+    const uint64_t bits = 0;
+    for (uint32_t kind = 0; kind < 6; kind++)
+        for (uint32_t rows = 0; rows < 4; rows++) {
+            tarry_message signal = {.type = TARRY_MESSAGE_SIGNAL,
+                                    .parts = 1,
+                                    .psi = &bits,
+                                    .stripes = &bits,
+                                    .group = &bits,
+                                    .sum = {.step = 1},
+                                    .scale = 1,
+                                    .shape = {(tarry_shape_kind)kind, rows}};
+            uint8_t frame[MAX_FRAME];
+            uint64_t words[MAX_WORDS];
+            tarry_message read;
+            bool good =
+                kind == TARRY_SHAPE_GRID ? rows >= 2 : kind <= TARRY_SHAPE_TREE && rows == 0;
+            codec_encode(&shape, &signal, frame);
+            assert_int_equal(codec_decode(&shape, frame, codec_size(&shape, &signal), words, &read),
+                             good ? TARRY_OK : TARRY_ERROR_FORMAT);
+            frame[CODEC_HEADER_BYTES + CODEC_NAME_BYTES + 8 + 1] = 1; /* of the zeros */
+            assert_int_equal(codec_decode(&shape, frame, codec_size(&shape, &signal), words, &read),
+                             TARRY_ERROR_FORMAT);
+        }
 }
 
 /* What nobody writes: both fates, and a term of 0. */
@@ -608,6 +645,7 @@ int main(void)
         cmocka_unit_test(frames_without_meaning_are_refused),
         cmocka_unit_test(early_without_a_group_is_refused),
         cmocka_unit_test(sums_without_meaning_are_refused),
+        cmocka_unit_test(shapes_without_meaning_are_refused),
         cmocka_unit_test(pieces_of_nothing_are_refused),
         cmocka_unit_test(limits_without_meaning_are_refused),
         cmocka_unit_test(kept_sets_outlive_the_message),
