@@ -83,6 +83,10 @@ typedef struct tarry_sim_settings {
     /* What the server sends to many at once shares its card, as connections do, and is there at the
      * same time; false: one after the other. */
     bool card_shared;
+    /* With TARRY_SIM_STAR, coded uploads and parts that don't leave early: relays stand between the
+     * server and the workers, each with so many nodes below it, in tiers, until at most two are
+     * left below the server; they add up coded parts on the way (docs/simulator.md). 0: none. */
+    uint32_t relays;
     tarry_sim_way way;
     uint64_t
         log_ns; /* where everyone gets the sum: until an entry of the server's log is durable */
@@ -148,6 +152,18 @@ TARRY_API int tarry_sim_round(tarry_sim *sim, tarry_round_result *result);
  * next round or plan. */
 TARRY_API const float *tarry_sim_estimate(const tarry_sim *sim);
 TARRY_API const double *tarry_sim_truth(const tarry_sim *sim);
+
+/* What passed cards in the last round, in bytes: those of the server, of the relay and of the
+ * worker that carried most; and what the sum took. Without relays, and where everyone gets the sum,
+ * messages without numbers count only where they pass a modelled card (docs/simulator.md). */
+typedef struct tarry_sim_traffic {
+    uint64_t root_in, root_out;
+    uint64_t inner_in, inner_out; /* 0 without relays */
+    uint64_t leaf_in, leaf_out;
+    uint64_t sum_ns; /* from the last signal to the round's end; 0: there was none */
+} tarry_sim_traffic;
+
+TARRY_API tarry_sim_traffic tarry_sim_last_traffic(const tarry_sim *sim);
 
 TARRY_API uint64_t tarry_sim_now_ns(const tarry_sim *sim);
 TARRY_API uint64_t tarry_sim_events(const tarry_sim *sim); /* carried out so far */

@@ -12,7 +12,8 @@
 
 #define NAP_NS UINT64_C(1000000)      /* between two looks at MPI where nothing is expected, */
 #define SUM_NAP_NS UINT64_C(100000)   /* and while a sum is made */
-#define END_NS UINT64_C(5000000000)   /* for all ranks to come to the end */
+#define END_NS UINT64_C(5000000000)   /* for all ranks to come to the end, */
+#define LAST_NS UINT64_C(1000000000)  /* and for what is said last, where some are dead */
 #define ALIVE_NS UINT64_C(1000000000) /* between two signs of life of rank 0 */
 
 /* ---- a worker's words ---- */
@@ -146,6 +147,7 @@ void ranks_take(void *user, uint32_t from, int tag, post_block *block)
         break;
     case WORD_UP:
     case WORD_HELLO:
+    case WORD_LEFT:
     case WORD_ALIVE:
         break;
     }
@@ -174,7 +176,12 @@ static void say_alive(tarry_mpi *self)
 /* What the worker's threads have left to be done here. */
 static void mind_worker(tarry_mpi *self)
 {
-    if (atomic_exchange(&self->gave_up, false) && self->broken == TARRY_OK)
+    if (self->broken != TARRY_OK && !self->left) {
+        uint32_t connection = self->connection;
+        self->left = true;
+        post_put_bytes(self->post, 0, WORD_LEFT, &connection, sizeof(connection));
+    }
+    if (atomic_exchange(&self->gave_up, false) && !self->left)
         connect_again(self);
 }
 
@@ -227,7 +234,7 @@ int tarry_mpi_work(tarry_mpi *ranks, tarry_diagnostic *diagnostic)
 /* All that is said is gone, and all ranks are here; within a bounded time. False: they are not. */
 static bool come_together(tarry_mpi *self)
 {
-    uint64_t until = clock_from_now(END_NS);
+    uint64_t until = clock_from_now(self->whole ? END_NS : LAST_NS);
     MPI_Request all;
     int here = 0;
     while (!post_is_clear(self->post) && clock_now_ns() < until)

@@ -153,13 +153,16 @@ bool ranks_server_take(tarry_mpi *self, uint32_t from, word kind, const post_blo
                           block->size - sizeof(head));
         return true;
     }
-    if ((kind != WORD_UP && kind != WORD_HELLO) || block->size < sizeof(connection))
+    if ((kind != WORD_UP && kind != WORD_HELLO && kind != WORD_LEFT) ||
+        block->size < sizeof(connection))
         return false;
     memcpy(&connection, block->bytes, sizeof(connection));
     const peer *of = &self->peers[from];
     if (kind == WORD_HELLO)
         take_hello(self, from, connection);
-    else if (of->joined && of->connection == connection &&
+    else if (kind == WORD_LEFT && connection == of->connection)
+        ranks_server_lose(self, from);
+    else if (kind == WORD_UP && of->joined && of->connection == connection &&
              tarry_host_deliver(self->runtime, from, block->bytes + sizeof(connection),
                                 block->size - sizeof(connection), NULL, 0) == TARRY_ERROR_FORMAT)
         ranks_server_lose(self, from);

@@ -17,6 +17,7 @@ typedef enum word {
     WORD_DOWN,   /* a frame to a worker; the same */
     WORD_PASSED, /* what a party passed another one; behind who both are (passed_head) */
     WORD_HELLO,  /* a worker is there, with nothing finished, on a connection of this number */
+    WORD_LEFT,   /* the worker of this connection can't go on at all */
     WORD_LOST,   /* the server counts the worker of this connection as lost: it says hello again */
     WORD_GONE,   /* the server goes on without this rank */
     WORD_ALIVE,  /* rank 0 is */
@@ -46,6 +47,7 @@ struct tarry_mpi {
     _Atomic uint32_t connection;    /* of the worker, from 1 */
     _Atomic bool gave_up;           /* the worker wants another one */
     _Atomic int broken;             /* what the replica gave; TARRY_OK: nothing */
+    bool left;                      /* rank 0 was told that it is broken */
     uint64_t patience_ns, heard_ns; /* of rank 0 */
     bool ended, whole;              /* the run is over; and all were there then */
     /* Rank 0's. */

@@ -72,6 +72,16 @@ static int answer_signal(tarry_sim *sim, uint32_t worker, const tarry_message *s
     return TARRY_OK;
 }
 
+/* Also what nobody will hear takes its way; beside the numbers of a sum among workers a few bytes
+ * have the right of way. */
+static uint64_t arrival_ns(tarry_sim *sim, uint32_t worker, uint64_t bytes)
+{
+    if (sim_sums_everywhere(sim))
+        return network_after(sim->now, sim->network.latency_ns);
+    return sim->settings.relays > 0 ? relay_node_down(sim, worker, bytes)
+                                    : star_down(&sim->network, worker, sim->now, bytes);
+}
+
 static int send_message(tarry_sim *sim, uint32_t worker, const tarry_message *message)
 {
     sim_worker *node = &sim->workers[worker];
@@ -83,10 +93,12 @@ static int send_message(tarry_sim *sim, uint32_t worker, const tarry_message *me
         if (error != TARRY_OK)
             return error;
     }
-    /* Also what nobody will hear takes its way; beside the numbers of a sum among workers a few
-     * bytes have the right of way. */
-    uint64_t arrival = sim_sums_everywhere(sim) ? network_after(sim->now, sim->network.latency_ns)
-                                                : star_down(&sim->network, worker, sim->now, bytes);
+    if (message->type == TARRY_MESSAGE_SIGNAL) {
+        sim->signalled_ns = sim->now;
+        if (sim->settings.relays > 0)
+            relay_node_signal(sim, worker, message, takes_part(sim->plan, worker, message->psi));
+    }
+    uint64_t arrival = arrival_ns(sim, worker, bytes);
     if (!node->there)
         return TARRY_OK;
     sim_event event = {.kind = SIM_TO_WORKER, .node = worker, .life = node->life};
@@ -117,6 +129,7 @@ static void end_round(tarry_sim *sim, const tarry_round_result *result)
         sim->result.control_bytes -= sim->answers * CODEC_HEADER_BYTES;
     }
     sim->result.upload_bytes += sim->moved_bytes;
+    sim_end_traffic(sim);
 }
 
 /* Appends to the log. */
@@ -133,7 +146,7 @@ static void share_card(tarry_sim *sim, const tarry_effects *effects)
     for (size_t i = 0; i < effects->count; i++)
         count += effects->items[i].type == TARRY_EFFECT_SEND &&
                  effects->items[i].message.type == TARRY_MESSAGE_ROUND;
-    if (!sim_sums_everywhere(sim))
+    if (!sim_sums_everywhere(sim) && sim->settings.relays == 0)
         star_share(&sim->network, sim->now, count, sim->settings.parameter_bytes);
 }
 

@@ -59,6 +59,12 @@ int settings_check(const tarry_plan *plan, const tarry_sim_settings *settings,
         fault = "unknown way of a sum";
     else if ((unsigned)settings->upload > TARRY_SIM_UPLOAD_WHOLE)
         fault = "unknown way to upload";
+    else if (settings->relays == 1)
+        fault = "relays have a fan-in of 2 at least";
+    else if (settings->relays > 0 &&
+             (settings->way != TARRY_SIM_STAR || settings->upload != TARRY_SIM_UPLOAD_CODED ||
+              settings->server.early || settings->server.fill == TARRY_FILL_STALE))
+        fault = "relays add up coded parts of the round for the server, none of which leave early";
     else if (settings->upload == TARRY_SIM_UPLOAD_EACH && plan->parts > 1)
         fault = "gradients that travel each by itself are not cut into parts";
     else if (settings->upload == TARRY_SIM_UPLOAD_EACH && settings->server.keep != TARRY_KEEP_ALL)

@@ -45,6 +45,8 @@ static int create(tarry_sim *sim, tarry_diagnostic *diagnostic)
     }
     if (error == TARRY_OK && sim_sums_everywhere(sim))
         error = group_create(sim);
+    if (error == TARRY_OK && sim->settings.relays > 0)
+        error = relay_node_create(sim);
     if (error == TARRY_OK)
         error = create_workers(sim);
     if (error == TARRY_OK && sim->settings.vectors)
@@ -77,7 +79,7 @@ int tarry_sim_create(const tarry_plan *plan, const tarry_sim_settings *settings,
     made->settings.server.dimension = settings->dimension;
     made->settings.server.sum = sim_sums_everywhere(made) ? TARRY_SUM_EVERYWHERE : TARRY_SUM_SERVER;
     layout cut = sim_layout(made, plan_least_parts(plan));
-    if (made->settings.server.stripe_length > cut.part_length)
+    if (made->settings.server.stripe_length > cut.part_length || settings->relays > 0)
         made->settings.server.stripe_length = cut.part_length;
     made->stripes = cut.stripes;
     error = create(made, diagnostic);
@@ -102,6 +104,7 @@ void tarry_sim_free(tarry_sim *sim)
     memory_release(&allocator, sim->workers);
     vectors_free(sim->vectors);
     group_free(sim);
+    relay_node_free(sim);
     tarry_server_free(sim->server);
     queue_destroy(&sim->queue);
     network_destroy(&sim->network);
@@ -192,6 +195,7 @@ static int tell_costs(tarry_sim *sim)
 int tarry_sim_round(tarry_sim *sim, tarry_round_result *result)
 {
     sim->done = false;
+    sim_begin_traffic(sim);
     sim->gradient_bytes = sim->answers = sim->moved_bytes = 0;
     if (sim->vectors != NULL)
         vectors_begin(sim->vectors, sim->round);

@@ -109,9 +109,12 @@ static int send_message(tarry_sim *sim, uint32_t id, const tarry_message *messag
         .message = *message,
     };
     uint64_t first_ns;
-    if (sim_sums_everywhere(sim)) {
+    if (sim_sums_everywhere(sim) || sim->settings.relays > 0) {
+        uint64_t takes_ns = sim->settings.relays > 0 ? relays_latency(&sim->relays, &sim->network)
+                                                     : sim->network.latency_ns;
         event.left_ns = sim->now;
-        return sim_schedule(sim, network_after(sim->now, sim->network.latency_ns), &event, NULL);
+        sim->network.server.in.bytes += sim->settings.relays > 0 ? event.bytes : 0;
+        return sim_schedule(sim, network_after(sim->now, takes_ns), &event, NULL);
     }
     event.left_ns = star_up(&sim->network, id, sim->now, event.bytes, &first_ns);
     if (star_card_is_free(&sim->network))
@@ -160,11 +163,14 @@ static int encode(tarry_sim *sim, uint32_t id, const tarry_effect *effect)
                        effect->coefficients, effect->stale);
     if (!sim_uploads_at_once(sim) && !sim_sums_everywhere(sim)) {
         layout cut = sim_layout(sim, effect->parts);
-        int error = send_message(sim, id, &effect->message,
-                                 layout_stripe_length(&cut, effect->stripe) * sizeof(float));
+        uint64_t bytes = layout_stripe_length(&cut, effect->stripe) * sizeof(float);
+        int error = sim->settings.relays > 0
+                        ? relay_node_up(sim, id, &effect->message, bytes, &left_ns)
+                        : send_message(sim, id, &effect->message, bytes);
         if (error != TARRY_OK)
             return error;
-        left_ns = sim->network.workers[id].out.free_ns;
+        if (sim->settings.relays == 0)
+            left_ns = sim->network.workers[id].out.free_ns;
     }
     sim_event event = {
         .kind = SIM_ENCODED,

@@ -6,6 +6,7 @@
  *   server_node.c  steps the server machine and carries its effects out
  *   worker_node.c  the same for workers: computing, falling silent, coming back
  *   group_node.c   what these do among themselves where everyone gets the sum
+ *   relay_node.c   coded parts on their way through relays
  *   replan.c       another plan between two rounds
  *   links/, queue.c, vectors.c: arithmetic and containers that know nothing of the world
  *
@@ -22,6 +23,7 @@
 #include "coding/layout.h"
 #include "protocol/wire/codec.h"
 #include "protocol/worker/worker_shared.h"
+#include "sim/links/relays.h"
 #include "sim/links/star.h"
 #include "sim/queue.h"
 #include "sim/vectors.h"
@@ -63,6 +65,13 @@ typedef struct sim_worker {
     uint32_t computed;   /* chunks in the round of the fate, in this life */
 } sim_worker;
 
+/* A coded part that a relay has added to its sum. */
+typedef struct sim_part {
+    bool waits; /* for the others below the same relay of the top */
+    uint32_t life, epoch, attempt, parts;
+    uint64_t round, left_ns;
+} sim_part;
+
 struct tarry_sim {
     tarry_allocator allocator;
     const tarry_plan *plan;
@@ -72,6 +81,10 @@ struct tarry_sim {
     uint64_t events; /* carried out */
     queue queue;
     network network;
+    relays relays;        /* with settings.relays, */
+    sim_part *parts;      /* by worker, */
+    uint64_t parts_round; /* of this attempt */
+    uint32_t parts_attempt;
     tarry_server *server;
     worker_shared *shared; /* by the workers' machines */
     sim_worker *workers;
@@ -82,9 +95,11 @@ struct tarry_sim {
     uint64_t round; /* that runs, or the next one */
     bool done;
     tarry_round_result result;
-    uint64_t gradient_bytes; /* that arrived with reports */
-    uint64_t moved_bytes;    /* that workers sent to each other */
-    uint64_t answers;        /* parts that no one sent, as they had come with reports */
+    uint64_t gradient_bytes;   /* that arrived with reports */
+    uint64_t moved_bytes;      /* that workers sent to each other */
+    uint64_t signalled_ns;     /* when the last signal was sent; TARRY_NEVER: none was */
+    tarry_sim_traffic traffic; /* of the round before */
+    uint64_t answers;          /* parts that no one sent, as they had come with reports */
 };
 
 /* ARGUMENT with a diagnostic, or OK. */
@@ -130,6 +145,20 @@ int worker_node_machine(const tarry_sim *sim, const tarry_plan *plan, worker_sha
  * *machine, for which its old one is given back. */
 void worker_node_replan(tarry_sim *sim, uint32_t id, tarry_worker **machine);
 int worker_node_take(tarry_sim *sim, const sim_event *event);
+
+/* relay_node.c: with settings.relays. Errors: NO_MEMORY. */
+int relay_node_create(tarry_sim *sim);
+void relay_node_free(tarry_sim *sim);
+/* When a message of so many bytes, with parameters or without, is at the worker. */
+uint64_t relay_node_down(tarry_sim *sim, uint32_t worker, uint64_t bytes);
+/* The worker is told to send a part, or nothing of it counts. */
+void relay_node_signal(tarry_sim *sim, uint32_t worker, const tarry_message *signal, bool sends);
+/* It sends a part, of `bytes`; *left_ns: until then. */
+int relay_node_up(tarry_sim *sim, uint32_t worker, const tarry_message *part, uint64_t bytes,
+                  uint64_t *left_ns);
+/* What cards have carried counts from here on; and what they have. */
+void sim_begin_traffic(tarry_sim *sim);
+void sim_end_traffic(tarry_sim *sim);
 
 /* group_node.c: where everyone gets the sum. Errors: NO_MEMORY. */
 int group_create(tarry_sim *sim);

@@ -50,7 +50,7 @@ class Schemes(SimulateTest):
         self.assertEqual(settings["partial"], {"design": "random", "order": "optimal",
                                                "credit": "chunk", "keep": "all", "ahead": None,
                                                "stop": "exact",
-                                               "fill": "none", "upload": "coded", "sum": "server", "adapt": 0,
+                                               "fill": "none", "upload": "coded", "sum": "server", "relays": 0, "adapt": 0,
                                                "racks": None})
         self.assertEqual(settings["tarry"], settings["partial"] | {"order": "dynamic"})
         self.assertEqual(settings["cyclic"]["credit"], "whole")
@@ -382,9 +382,9 @@ class Rounds(SimulateTest):
             figures, = result["rounds"]
             self.assertEqual(figures.pop("seconds"), result["time"]["median"])
             self.assertEqual(figures, {key: result[key] for key in figures})
-            self.assertEqual(sorted(figures), ["control_bytes", "control_messages", "copies", "merged", "moved",
+            self.assertEqual(sorted(figures), ["cards", "control_bytes", "control_messages", "copies", "merged", "moved",
                                                "moved_share", "parts", "ratio_to_balanced", "ratio_to_matched",
-                                               "ratio_to_uncoded", "split"])
+                                               "ratio_to_uncoded", "split", "sum_seconds"])
             self.assertGreaterEqual(result["control_messages"], 3 * 12)
             self.assertGreaterEqual(result["control_bytes"], 24 * result["control_messages"])
 

@@ -8,7 +8,8 @@
  * steps, dimension, chunks, replication, silence (ms), sleep (ms per chunk), over (mpi: not by
  * shared memory), slow (a rank that takes 10 times as long), stop (a rank that stops itself at step
  * 2; whoever runs this lets it go on), deaths and seed (so many ranks, never 0, kill themselves at
- * moments that the seed says), lose (whether a rank's replica fails at step 3).
+ * moments that the seed says), lose (a rank whose replica fails at step 3), head (the step at which
+ * rank 0 kills itself) and patience (ms).
  */
 #include <math.h>
 #include <signal.h>
@@ -26,7 +27,8 @@
 
 typedef struct ranks_options {
     const char *over;
-    long steps, dimension, chunks, replication, silence, sleep, slow, stop, deaths, seed, lose;
+    long steps, dimension, chunks, replication, silence, sleep, slow, stop, deaths, seed, lose,
+        head, patience;
 } ranks_options;
 
 typedef struct own_state {
@@ -155,6 +157,8 @@ static int step(void *user, uint64_t number, const float *sum)
     own->steps = number;
     stepped = number;
     pass(AT_STEP);
+    if (rank == 0 && number == (uint64_t)options.head)
+        kill(getpid(), SIGKILL);
     if (rank == options.stop && number == 2) {
         printf("rank %d stops: %d\n", rank, (int)getpid());
         fflush(stdout);
@@ -275,12 +279,13 @@ static void read_options(int count, char **words)
     const struct {
         const char *name;
         long *value;
-    } numbers[] = {{"steps", &options.steps},     {"dimension", &options.dimension},
-                   {"chunks", &options.chunks},   {"replication", &options.replication},
-                   {"silence", &options.silence}, {"sleep", &options.sleep},
-                   {"slow", &options.slow},       {"stop", &options.stop},
-                   {"deaths", &options.deaths},   {"seed", &options.seed},
-                   {"lose", &options.lose}};
+    } numbers[] = {{"steps", &options.steps},      {"dimension", &options.dimension},
+                   {"chunks", &options.chunks},    {"replication", &options.replication},
+                   {"silence", &options.silence},  {"sleep", &options.sleep},
+                   {"slow", &options.slow},        {"stop", &options.stop},
+                   {"deaths", &options.deaths},    {"seed", &options.seed},
+                   {"lose", &options.lose},        {"head", &options.head},
+                   {"patience", &options.patience}};
     for (int i = 1; i < count; i++) {
         size_t length = strcspn(words[i], "=");
         const char *value = words[i] + length + (words[i][length] != '\0');
@@ -304,6 +309,14 @@ static tarry_plan *make_plan(void)
     return tarry_plan_create(&wanted, NULL, &plan, NULL) == TARRY_OK ? plan : NULL;
 }
 
+/* Processor time of this process so far. */
+static double processor_seconds(void)
+{
+    struct timespec used;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+    return (double)used.tv_sec + (double)used.tv_nsec * 1e-9;
+}
+
 static int run(own_state *own, const tarry_plan *plan, bool *whole)
 {
     tarry_mpi_settings settings;
@@ -311,6 +324,8 @@ static int run(own_state *own, const tarry_plan *plan, bool *whole)
     settings.parameters = settings.dimension = (size_t)options.dimension;
     settings.server.silence_ns = (uint64_t)options.silence * 1000000;
     settings.server.pick = TARRY_PICK_SHARE;
+    if (options.patience > 0)
+        settings.patience_ns = (uint64_t)options.patience * 1000000;
     settings.compute = compute;
     settings.no_shared_memory = strcmp(options.over, "mpi") == 0;
     settings.replica = (tarry_replica){own, step, parameters, state_size, save, load};
@@ -322,8 +337,10 @@ static int run(own_state *own, const tarry_plan *plan, bool *whole)
     }
     if (rank == 0)
         printf("%d ranks, sums by %s\n", ranks, tarry_mpi_engine(all));
+    double start = seconds(), used = processor_seconds();
     int failed =
         rank == 0 ? run_rounds(tarry_mpi_runtime(all)) : tarry_mpi_work(all, &why) != TARRY_OK;
+    printf("rank %d: %.4f of a core\n", rank, (processor_seconds() - used) / (seconds() - start));
     if (failed && rank > 0)
         printf("rank %d: %s\n", rank, why.text);
     *whole = tarry_mpi_free(all, true);

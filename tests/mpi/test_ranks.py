@@ -20,6 +20,7 @@ VADER = ["--mca", "pml", "ob1", "--mca", "btl", "vader,self"]
 UCX = ["--mca", "pml", "ucx", "--mca", "opal_common_ucx_tls", "any", "--mca", "opal_common_ucx_devices", "any"]
 TIME_LIMIT = 150
 DEATHS = 10
+LONG = 100  # kills, with TARRY_TEST_LONG=1
 
 
 def environment():
@@ -87,6 +88,16 @@ def a_slow_rank_holds_up_nobody(program):
     run.expect(min(times) < 1, f"steps of {times} s: nobody took over what it had to compute")
 
 
+def who_waits_burns_no_core(program):
+    """All wait for one that takes a second a step; sanitizers make each look at MPI dearer."""
+    run = Run(program, 4, {"over": "mpi", "slow": 2, "sleep": 100, "chunks": 4, "replication": 1, "steps": 3,
+                           "silence": 10000}).finish()
+    run.expect(run.status == 0, "the run failed")
+    shares = [float(line.split()[2]) for line in run.has(r"of a core$")]
+    print(f"  shares of a core: {shares}")
+    run.expect(len(shares) == 4 and max(shares) < 0.25, f"waiting takes {shares} of a core")
+
+
 def a_stopped_rank_comes_back(program):
     """Stopped in the middle of a run, it is left out within the silence limit, and loads the state afterwards."""
     for over in ("", "mpi"):
@@ -114,10 +125,16 @@ def a_replica_that_fails_ends_its_rank_alone(program):
     run.expect(run.has("rank 2: its replica failed"), "the rank does not say why it ends")
 
 
+def ranks_without_rank_0_end_by_themselves(program):
+    run = Run(program, 3, {"over": "mpi", "head": 2, "patience": 1500}, RECOVERY + VADER).finish()
+    run.expect(len(run.has("rank 0 has not been heard of any more")) == 2, "the others do not say why they end")
+
+
 def killed_ranks_are_survived(program):
     """Any rank but 0, in any phase: no hang, and all exact."""
     seed = int(os.environ.get("TARRY_TEST_SEED", "1"))
     kills = int(os.environ.get("TARRY_TEST_LONG", "0") or 0)
+    kills = LONG if kills == 1 else kills
     runs = max(2, kills // DEATHS)
     done = 0
     for number in range(runs):
@@ -144,8 +161,8 @@ def the_example_runs(program):
     run.expect(len(run.has(r"^3\.5")) == 3, "the ranks of the example don't get to 3.5, the mean of the chunks' numbers")
 
 
-STORIES = [all_get_the_same_sums, a_slow_rank_holds_up_nobody, a_stopped_rank_comes_back,
-           a_replica_that_fails_ends_its_rank_alone, killed_ranks_are_survived]
+STORIES = [all_get_the_same_sums, a_slow_rank_holds_up_nobody, who_waits_burns_no_core, a_stopped_rank_comes_back,
+           a_replica_that_fails_ends_its_rank_alone, ranks_without_rank_0_end_by_themselves, killed_ranks_are_survived]
 
 
 def main(program, example, names):

@@ -25,14 +25,23 @@ static json_t *errors_json(const real_list *deadlines, const spread *errors)
     return list;
 }
 
+/* Bytes that the busiest of each kind carries, in and out. */
+static json_t *cards_json(const double *bytes)
+{
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "root_in", number_json(bytes[0]), "root_out",
+                     number_json(bytes[1]), "inner_in", number_json(bytes[2]), "inner_out",
+                     number_json(bytes[3]), "leaf_in", number_json(bytes[4]), "leaf_out",
+                     number_json(bytes[5]));
+}
+
 static json_t *rounds_json(const round_figures *rounds, uint32_t count)
 {
     json_t *list = json_array();
     for (uint32_t i = 0; list != NULL && i < count; i++)
         list = json_append(
             list,
-            json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "seconds",
-                      number_json(rounds[i].seconds), "ratio_to_balanced",
+            json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+                      "seconds", number_json(rounds[i].seconds), "ratio_to_balanced",
                       number_json(rounds[i].balanced_ratio), "ratio_to_matched",
                       number_json(rounds[i].matched_ratio), "ratio_to_uncoded",
                       number_json(rounds[i].uncoded_ratio), "copies", number_json(rounds[i].copies),
@@ -40,7 +49,9 @@ static json_t *rounds_json(const round_figures *rounds, uint32_t count)
                       number_json(rounds[i].control_messages), "parts",
                       number_json(rounds[i].parts), "moved", number_json(rounds[i].moved),
                       "moved_share", number_json(rounds[i].moved_share), "split",
-                      number_json(rounds[i].split), "merged", number_json(rounds[i].merged)));
+                      number_json(rounds[i].split), "merged", number_json(rounds[i].merged),
+                      "sum_seconds", number_json(rounds[i].sum_seconds), "cards",
+                      cards_json(rounds[i].cards)));
     return list;
 }
 
@@ -59,14 +70,15 @@ static json_t *seconds_json(const simulate_trials *trials, size_t variant)
 static json_t *settings_json(const simulate_variant *variant)
 {
     return json_pack(
-        "{s:o, s:s, s:s, s:s, s:o, s:s, s:s, s:s, s:s, s:I, s:o}", "design",
+        "{s:o, s:s, s:s, s:s, s:o, s:s, s:s, s:s, s:s, s:I, s:I, s:o}", "design",
         json_text(variant->run.design), "order", variant->run.order, "credit",
         run_credit_name(variant->run.settings.server.credit), "keep",
         run_keep_name(variant->run.settings.server.keep), "ahead",
         run_ahead_json(variant->run.settings.server.keep, variant->run.settings.server.ahead),
         "stop", variant->stop, "fill", run_fill_name(variant->run.settings.server.fill), "upload",
         simulate_upload_name(variant->sim.upload), "sum", simulate_sum_name(variant->sim.way),
-        "adapt", (json_int_t)variant->run.adapt_rule.every, "racks",
+        "relays", (json_int_t)variant->sim.relays, "adapt",
+        (json_int_t)variant->run.adapt_rule.every, "racks",
         variant->run.racks != NULL ? json_text(variant->run.racks) : json_null());
 }
 
@@ -93,7 +105,7 @@ static json_t *result_json(const simulate_trials *trials, size_t index,
         (json_int_t)figures->uncoded_failed, "seconds", seconds_json(trials, index));
     json_t *work = json_pack(
         "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, "
-        "s:I, s:o, s:o}",
+        "s:I, s:o, s:o, s:o, s:o}",
         "work_ratio", number_json(figures->work_ratio), "copies", number_json(figures->copies),
         "exact", number_json(figures->exact), "expected_error",
         number_json(figures->expected_error), "chunks_filled", number_json(figures->chunks_filled),
@@ -107,7 +119,9 @@ static json_t *result_json(const simulate_trials *trials, size_t index,
         rounds_json(figures->rounds, options->rounds), "error",
         errors_json(&options->deadlines, figures->errors), "raised", (json_int_t)figures->raised,
         "conditioning", positive_json(figures->conditioning), "error_bound",
-        positive_json(figures->error_bound));
+        positive_json(figures->error_bound), "sum_seconds",
+        number_json(figures->rounds[options->rounds - 1].sum_seconds), "cards",
+        cards_json(figures->rounds[options->rounds - 1].cards));
     if (json_object_update(result, times) != 0 || json_object_update(result, work) != 0) {
         json_decref(result);
         result = NULL;

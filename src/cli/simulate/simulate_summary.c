@@ -111,6 +111,15 @@ static void count_raised(const simulate_trials *trials, const simulate_outcome *
     }
 }
 
+static void add_traffic(const tarry_sim_traffic *traffic, round_figures *figures)
+{
+    const uint64_t bytes[] = {traffic->root_in,   traffic->root_out, traffic->inner_in,
+                              traffic->inner_out, traffic->leaf_in,  traffic->leaf_out};
+    figures->sum_seconds += (double)traffic->sum_ns * 1e-9;
+    for (size_t i = 0; i < 6; i++)
+        figures->cards[i] += (double)bytes[i];
+}
+
 static round_figures round_of(const simulate_trials *trials, size_t index, uint32_t round,
                               double *values)
 {
@@ -136,11 +145,15 @@ static round_figures round_of(const simulate_trials *trials, size_t index, uint3
         figures.control_bytes += (double)result->control_bytes;
         figures.control_messages += (double)result->control_messages;
         figures.parts += result->parts;
+        add_traffic(&outcome->traffic, &figures);
     }
     figures.copies /= ended;
     figures.control_bytes /= ended;
     figures.control_messages /= ended;
     figures.parts /= ended;
+    figures.sum_seconds /= ended;
+    for (size_t i = 0; i < 6; i++)
+        figures.cards[i] /= ended;
     figures.moved /= ended;
     const tarry_plan_settings *plan = &trials->variants->items[index].run.settings.plan;
     figures.moved_share /= ended * plan->chunks * plan->pieces * plan->replication;

@@ -19,6 +19,8 @@ typedef struct round_figures {
     double copies;                          /* computed per chunk, mean */
     double control_bytes, control_messages; /* mean */
     double parts;                           /* the round's l, mean */
+    double sum_seconds;                     /* from the last signal to the end, mean */
+    double cards[6];                        /* of tarry_sim_traffic, in its order, mean */
     /* Changes to the plan before it, mean; the data moved is a share of all that is stored. */
     double moved, moved_share, split, merged;
 } round_figures;

@@ -93,6 +93,8 @@ static int run_round(simulate_world *world, const tarry_sim_settings *settings,
         return diagnose(diagnostic, error, "round: %s", tarry_error_text(error));
     if (result->error == TARRY_OK) {
         outcome->seconds = (double)(result->end_ns - result->start_ns) * 1e-9;
+        if (world->sim != NULL)
+            outcome->traffic = tarry_sim_last_traffic(world->sim);
         if (settings->vectors && world->sim != NULL)
             verify_estimate(tarry_sim_truth(world->sim), tarry_sim_estimate(world->sim),
                             settings->dimension, &outcome->verified_error,

@@ -23,6 +23,7 @@ typedef struct simulate_outcome {
     double verified_error;    /* with --vectors, as in cli/verify.h */
     double verified_squared_error;
     tarry_plan_changes changes; /* to the plan before the round */
+    tarry_sim_traffic traffic;  /* all 0 of a scheme that is a model of its own */
 } simulate_outcome;
 
 typedef struct simulate_trials {

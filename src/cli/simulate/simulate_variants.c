@@ -81,6 +81,10 @@ static int settle_upload(const scheme_settings *settings, simulate_variant *vari
     if (*upload != TARRY_SIM_UPLOAD_CODED && !star && !model)
         return diagnose(diagnostic, TARRY_ERROR_FORMAT, "upload=%s goes with sum=server",
                         simulate_upload_name(*upload));
+    if (settings->relays > 0 &&
+        (*upload != TARRY_SIM_UPLOAD_CODED || !star || model || run->server.early))
+        return diagnose(diagnostic, TARRY_ERROR_FORMAT,
+                        "relays go with sum=server, upload=coded and early=no");
     if (*upload == TARRY_SIM_UPLOAD_WHOLE && !counts_whole(variant))
         return diagnose(diagnostic, TARRY_ERROR_FORMAT,
                         "upload=whole goes with credit=whole, or with one copy and stop=exact");
@@ -187,6 +191,7 @@ static int make_variant(const scheme_settings *settings, const scheme_frame *fra
     tarry_plan_settings *plan = &run->plan;
     variant->sim.upload = (tarry_sim_upload)settings->upload;
     variant->sim.way = (tarry_sim_way)settings->sum;
+    variant->sim.relays = settings->relays;
     variant->sim.costs_known = settings->costs == SCHEME_COSTS_KNOWN;
     variant->sim.vectors &= settings->upload != TARRY_SIM_UPLOAD_EACH;
     run->server.learn_costs = settings->costs == SCHEME_COSTS_LEARNED;

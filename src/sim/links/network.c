@@ -64,6 +64,11 @@ static uint64_t pass(network_way *way, uint64_t *start, uint64_t bytes)
     return way->small_ns = network_after(*start, time);
 }
 
+uint64_t network_time(const network_way *way, uint64_t bytes)
+{
+    return duration(bytes, way->ns_per_byte);
+}
+
 uint64_t network_leave(const network *state, network_way *out, uint64_t now, uint64_t bytes,
                        uint64_t *first_ns)
 {

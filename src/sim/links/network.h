@@ -66,6 +66,8 @@ uint64_t network_leave(const network *state, network_way *out, uint64_t now, uin
 uint64_t network_arrive(const network *state, network_way *in, uint64_t first_ns, uint64_t bytes,
                         uint64_t left_ns);
 
+/* What the bytes take to pass it. */
+uint64_t network_time(const network_way *way, uint64_t bytes);
 /* The same of several messages, of which each has as many bytes as the others, one behind the
  * other: *first_ns and first_ns are of the first one. */
 uint64_t network_leave_many(const network *state, network_way *out, uint64_t now, uint64_t bytes,

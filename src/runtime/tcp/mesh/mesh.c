@@ -13,6 +13,8 @@
 
 #define SILENCE_NS UINT64_C(10000000000)
 
+enum { CONNECTS_MOST = 64 };
+
 /* ---- what callers have the thread do ---- */
 
 void mesh_post(mesh *self, void (*carry)(mesh *self, void *argument), void *argument)
@@ -150,7 +152,7 @@ static int find_own(mesh *self, const mesh_settings *settings, tarry_diagnostic 
     if (RAND_bytes(self->own.instance, WIRE_ID_BYTES) != 1)
         return diagnose(diagnostic, TARRY_ERROR_SYSTEM, "no random numbers");
     if (settings->dials) /* the larger instance does */
-        memset(self->own.instance, 0xFF, WIRE_ID_BYTES / 2);
+        memset(self->own.instance, 0xFF, MESH_DIALER_BYTES);
     int error = TARRY_OK;
     if (settings->credentials != NULL)
         error =
@@ -174,6 +176,8 @@ int mesh_create(const mesh_settings *settings, mesh **out, tarry_diagnostic *dia
     self->unreached = settings->unreached;
     self->user = settings->user;
     self->silence_ns = settings->silence_ns > 0 ? settings->silence_ns : SILENCE_NS;
+    self->connects_most = settings->connects_most > 0 ? settings->connects_most : CONNECTS_MOST;
+    self->dials = settings->dials;
     int error = TARRY_ERROR_NO_MEMORY;
     self->shared = memory_allocate(&self->allocator, CHANNEL_SHARED_BYTES, 1);
     if (self->shared == NULL) {

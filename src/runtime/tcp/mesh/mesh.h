@@ -6,7 +6,9 @@
  *
  * Only members are talked to: those of the engine's group, and those that were admitted. A member
  * is known by its certificate and by its instance, which are in its address; of the two members of
- * a pair the one with the larger instance connects. A stranger is held to a few hundred bytes and
+ * a pair the one with the larger instance connects. Where there are many members, only those are
+ * connected that exchange numbers in the group's shape; others when one wants something of the
+ * other, who connects then. A stranger is held to a few hundred bytes and
  * some seconds.
  */
 #ifndef TCP_MESH_H
@@ -28,6 +30,7 @@ typedef struct mesh_settings {
     uint64_t silence_ns; /* a connection through which nothing gets for that long is lost, and one
                             that is not made by then, too; a sum of which nothing moves for so long
                             fails; 0: 10 s */
+    uint32_t connects_most; /* members up to which all are connected; 0: 64 */
     bool dials; /* it connects to all that are admitted, and none of them to it: they need not
                    reach it */
     /* A member that is to be connected to was not reached, this time; the mesh's thread, which must

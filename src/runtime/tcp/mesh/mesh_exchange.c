@@ -229,7 +229,7 @@ static void ask(mesh *self, void *argument)
     else if (mesh_is_linked(member))
         send_request(self, member);
     else
-        mesh_hurry(self, member);
+        mesh_reach(self, member);
     mesh_set_tick(self);
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who is connected, and how that comes about. */
+#include <assert.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
@@ -70,6 +71,15 @@ static bool dials(const mesh *self, const mesh_member *member)
     return memcmp(self->own.instance, member->where.instance, WIRE_ID_BYTES) > 0;
 }
 
+/* Whether the connection with it is made without delay, and again whenever it breaks. */
+static bool is_kept(const mesh *self, const mesh_member *member)
+{
+    const mesh_sum *sum = &self->sum;
+    bool grouped = member->place < sum->count && sum->members[member->place] == member;
+    return self->dials || self->member_count <= self->connects_most ||
+           (grouped && mesh_is_neighbour(sum, member->place));
+}
+
 static void tell_unreached(const mesh *self, const mesh_member *member, const char *why)
 {
     if (self->unreached != NULL)
@@ -95,7 +105,8 @@ static void end_link(mesh_link *link, const char *why)
                 backoff_reset(&member->wait);
             else
                 tell_unreached(self, member, reason);
-            member->retry_ns = clock_from_now(backoff_next_ns(&member->wait));
+            uint64_t wait_ns = backoff_next_ns(&member->wait);
+            member->retry_ns = is_kept(self, member) ? clock_from_now(wait_ns) : TARRY_NEVER;
         }
     }
     memory_release(&self->allocator, link);
@@ -148,12 +159,13 @@ static void settle(mesh_link *link)
     mesh *self = link->mesh;
     for (size_t i = 0; i < self->member_count; i++) {
         mesh_member *member = self->members[i];
-        if (!fits(link, member) || dials(self, member))
+        if (!fits(link, member) || (dials(self, member) && member->link != NULL))
             continue;
         if (member->link != NULL)
             end_link(member->link, "it has connected anew");
         link->member = member;
         member->link = link;
+        member->retry_ns = TARRY_NEVER;
         self->strangers--;
         greet(link);
         establish(link);
@@ -389,6 +401,23 @@ void mesh_hurry(mesh *self, mesh_member *member)
     mesh_set_tick(self);
 }
 
+/* One that connects to all need not be in reach. */
+static bool connects_to_all(const mesh_member *member)
+{
+    static const uint8_t ones[] = {0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF};
+    static_assert(sizeof(ones) == MESH_DIALER_BYTES, "as many as such an instance has");
+    return memcmp(member->where.instance, ones, sizeof(ones)) == 0;
+}
+
+void mesh_reach(mesh *self, mesh_member *member)
+{
+    bool calls = dials(self, member) || (!is_kept(self, member) && !connects_to_all(member));
+    if (member->link != NULL || !calls)
+        return;
+    member->retry_ns = clock_now_ns();
+    mesh_set_tick(self);
+}
+
 static void on_tick(uv_timer_t *timer)
 {
     mesh *self = timer->data;
@@ -453,7 +482,8 @@ mesh_member *mesh_add(mesh *self, uint32_t worker, const mesh_address *where)
     memcpy(&seed, self->own.instance, sizeof(seed));
     backoff_init(&member->wait, seed, worker, 0);
     self->members[self->member_count++] = member;
-    mesh_hurry(self, member);
+    if (is_kept(self, member))
+        mesh_hurry(self, member);
     settle_strangers(self);
     return member;
 }

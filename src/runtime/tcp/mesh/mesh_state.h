@@ -19,7 +19,10 @@
 /* What is dropped together. */
 enum mesh_tag { MESH_TAG_SUM = 1, MESH_TAG_HELD, MESH_TAG_STATE };
 
-enum { MESH_STREAMS = 4 }; /* that one peer gets at a time */
+enum {
+    MESH_STREAMS = 4,                      /* that one peer gets at a time */
+    MESH_DIALER_BYTES = WIRE_ID_BYTES / 2, /* of the instance of one that connects to all: ones */
+};
 
 typedef struct mesh_member mesh_member; /* another worker that may be talked to */
 typedef struct mesh_link mesh_link;
@@ -204,6 +207,8 @@ struct mesh {
     tarry_allocator allocator;
     credential *credential;
     uint64_t silence_ns;
+    uint32_t connects_most;
+    bool dials; /* to all, and none to it */
     void (*unreached)(void *user, uint32_t worker, const char *why);
     void *user;
     mesh_address own;
@@ -279,6 +284,9 @@ static inline bool mesh_is_linked(const mesh_member *member)
 }
 /* It is wanted now: if it is not connected, that is tried without delay. */
 void mesh_hurry(mesh *self, mesh_member *member);
+/* Something is wanted of it outside of a sum: where the two are not kept connected, it is connected
+ * to, whoever of them would do that. */
+void mesh_reach(mesh *self, mesh_member *member);
 /* The time at which something has to be done has changed. */
 void mesh_set_tick(mesh *self);
 /* What came over it is not of this protocol. Gives back false. */

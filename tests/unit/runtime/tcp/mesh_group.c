@@ -15,7 +15,7 @@
 #define PATIENCE_NS UINT64_C(60000000000)
 #define SILENCE_NS (10 * PATIENCE_NS) /* no sum ends because the machine is busy */
 
-static mesh *make(mesh_group *group, uint32_t place, uint64_t silence_ns)
+static mesh *make(mesh_group *group, uint32_t place, uint64_t silence_ns, uint32_t connects_most)
 {
     mesh *made;
     tarry_diagnostic why = {""};
@@ -23,6 +23,7 @@ static mesh *make(mesh_group *group, uint32_t place, uint64_t silence_ns)
         .listen = "127.0.0.1:0",
         .credentials = group->credentials != NULL ? group->credentials[place] : NULL,
         .silence_ns = silence_ns,
+        .connects_most = connects_most,
     };
     if (mesh_create(&settings, &made, &why) != TARRY_OK)
         fail_msg("%s", why.text);
@@ -35,7 +36,15 @@ void mesh_group_make(mesh_group *group, uint32_t count, const char *const *crede
     assert_true(count <= MESH_GROUP_MOST);
     *group = (mesh_group){.count = count, .credentials = credentials};
     for (uint32_t i = 0; i < count; i++)
-        group->members[i] = make(group, i, SILENCE_NS);
+        group->members[i] = make(group, i, SILENCE_NS, 0);
+}
+
+void mesh_group_make_apart(mesh_group *group, uint32_t count)
+{
+    assert_true(count <= MESH_GROUP_MOST);
+    *group = (mesh_group){.count = count};
+    for (uint32_t i = 0; i < count; i++)
+        group->members[i] = make(group, i, SILENCE_NS, 1);
 }
 
 void mesh_group_make_limited(mesh_group *group, uint32_t count, uint64_t silence_ns)
@@ -43,7 +52,7 @@ void mesh_group_make_limited(mesh_group *group, uint32_t count, uint64_t silence
     assert_true(count <= MESH_GROUP_MOST);
     *group = (mesh_group){.count = count};
     for (uint32_t i = 0; i < count; i++)
-        group->members[i] = make(group, i, silence_ns);
+        group->members[i] = make(group, i, silence_ns, 0);
 }
 
 void mesh_group_free(mesh_group *group)

@@ -22,6 +22,8 @@ typedef struct mesh_group {
 
 /* Asserts that all can be made; with a limit of silence that is longer than any wait here. */
 void mesh_group_make(mesh_group *group, uint32_t count, const char *const *credentials);
+/* Plain text; who has nothing for another one is not connected with it. */
+void mesh_group_make_apart(mesh_group *group, uint32_t count);
 /* Plain text, with that limit of silence. */
 void mesh_group_make_limited(mesh_group *group, uint32_t count, uint64_t silence_ns);
 void mesh_group_free(mesh_group *group);

@@ -129,6 +129,63 @@ static void shapes_that_members_can_not_have_are_refused(void **state)
     mesh_group_free(&group);
 }
 
+/* ---- connections ---- */
+
+static void count_links(mesh *self, void *argument)
+{
+    uint32_t *count = argument;
+    *count = 0;
+    for (size_t i = 0; i < self->member_count; i++)
+        *count += self->members[i]->link != NULL;
+}
+
+/* The one holds a sum that the other one fetches. */
+static void fetch(mesh_group *group, uint32_t from, uint32_t to)
+{
+    enum { LENGTH = 1000 };
+    float held[LENGTH], got[LENGTH] = {0};
+    const tarry_sum_id sum = {.step = 1, .term = 1, .attempt = 1, .digest = 1};
+    exchange *giver = mesh_exchange(group->members[from]);
+    exchange *taker = mesh_exchange(group->members[to]);
+    exchange_progress progress;
+    for (size_t i = 0; i < LENGTH; i++)
+        held[i] = (float)i;
+    giver->methods->hold(giver, &sum, held, LENGTH);
+    taker->methods->fetch(taker, group->workers[from], &sum, got, LENGTH);
+    taker->methods->wait(taker, TARRY_NEVER, &progress);
+    assert_int_equal(progress.state, EXCHANGE_DONE);
+    assert_memory_equal(got, held, sizeof(got));
+    giver->methods->hold(giver, NULL, NULL, 0);
+}
+
+static void who_has_nothing_for_another_connects_when_it_wants_something(void **state)
+{
+    enum { MEMBERS = 9 };
+    (void)state;
+    mesh_group group;
+    sum_case *of = sum_case_make(LONG, 1, MEMBERS, false, test_seed(__func__, 13));
+    mesh_group_make_apart(&group, MEMBERS);
+    group.shape = grid(3);
+    mesh_group_form(&group);
+    mesh_group_sum(&group, of);
+    for (uint32_t i = 0; i < MEMBERS; i++) {
+        uint32_t links;
+        mesh_do(group.members[i], count_links, &links);
+        assert_int_equal(links, 4); /* two of its row, two of its column */
+    }
+    fetch(&group, 0, 4);
+    fetch(&group, 5, 0); /* one of each two is the one that would not connect by itself */
+    fetch(&group, 8, 0);
+    fetch(&group, 0, 7);
+    fetch(&group, 7, 2);
+    mesh_group_sum(&group, of);
+    group.shape = tree;
+    mesh_group_form(&group);
+    mesh_group_sum(&group, of);
+    mesh_group_free(&group);
+    sum_case_free(of);
+}
+
 /* ---- what stands ---- */
 
 static void start_all(mesh_group *group, const sum_case *of, float **sum, size_t whole,
@@ -429,6 +486,7 @@ int main(void)
         cmocka_unit_test(no_more_is_sent_than_needed),
         cmocka_unit_test(shapes_follow_each_other),
         cmocka_unit_test(shapes_that_members_can_not_have_are_refused),
+        cmocka_unit_test(who_has_nothing_for_another_connects_when_it_wants_something),
         cmocka_unit_test(one_ends_in_the_middle_of_a_sum),
         cmocka_unit_test(who_is_kept_waiting_is_not_suspected),
         cmocka_unit_test(a_sum_that_stands_for_three_limits_ends),
