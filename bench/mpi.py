@@ -49,15 +49,14 @@ def milliseconds(seconds):
 
 
 def straggler(options):
+    figures = {over: [measure(options, over, **STRAGGLER, slow=slow) for slow in (1, SLOW)] for over in WAYS}
+    makers = [*((f"Tarry, {over}", over, "tarry") for over in WAYS), ("MPI_Allreduce", "mpi", "allreduce"),
+              ("MPI_Reduce and MPI_Bcast", "mpi", "reduce")]
+    reference = figures["mpi"][1]["tarry"]
     rows = []
-    for over in WAYS:
-        even, uneven = (measure(options, over, **STRAGGLER, slow=slow) for slow in (1, SLOW))
-        rows.append([f"Tarry, {over}", milliseconds(even["tarry"]), milliseconds(uneven["tarry"]),
-                     f"{uneven['tarry'] / even['tarry']:.2f}", "1.00"])
-        if over == WAYS[-1]:
-            rows += [[name, milliseconds(even[what]), milliseconds(uneven[what]), f"{uneven[what] / even[what]:.2f}",
-                      f"{uneven[what] / uneven['tarry']:.2f}"]
-                     for name, what in (("MPI_Allreduce", "allreduce"), ("MPI_Reduce and MPI_Bcast", "reduce"))]
+    for name, over, what in makers:
+        even, uneven = (found[what] for found in figures[over])
+        rows.append([name, milliseconds(even), milliseconds(uneven), f"{uneven / even:.2f}", f"{uneven / reference:.2f}"])
     return markdown.table(["ranks step by", "balanced, ms", "one slow, ms", "of balanced", "of Tarry, mpi"], rows)
 
 

@@ -34,12 +34,12 @@ ALL = None
 THREADED = ("protocol/", "engine/", "runtime/", "scenario/", "integration/", "network/soak", "network/misbehaviour",
             "network/namespaces")
 # Real processes: one run of all of them with sanitizers, and one without, is what they are worth.
-PROCESSES = ("network/", "deploy/")
+PROCESSES = ("network/", "deploy/", "mpi/ranks", "mpi/train")
 SANITIZED = ("-Dbuildtype=debug", "-Doptimization=1", "-Db_sanitize=address,undefined")
 CONFIGURATIONS = (
     Configuration("gcc-sanitized", "gcc", SANITIZED, ALL),
     Configuration("long", "gcc", SANITIZED, ("plan/evolve_slowness", "engine/shared_kill", "network/faults",
-                                         "network/soak"),
+                                         "network/soak", "mpi/ranks"),
                   long=True, folder="gcc-sanitized"),
     Configuration("clang-sanitized", "clang", (*SANITIZED, "-Db_lundef=false"), ALL, PROCESSES),
     Configuration("threads", "clang", ("-Dbuildtype=debug", "-Doptimization=1", "-Db_sanitize=thread",

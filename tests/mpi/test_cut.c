@@ -27,7 +27,7 @@ static void shares_have_every_number_once(void **state)
         uint32_t members = 1 + (uint32_t)(draw(&random) % 9);
         cut made;
         memset(times, 0, sizeof(times));
-        assert_true(cut_make(&sum, members, 16 << draw(&random) % 5, &made));
+        assert_true(cut_make(&sum, members, (size_t)16 << draw(&random) % 5, &made));
         for (uint32_t stripe = 0; stripe < made.stripes; stripe++) {
             for (uint32_t place = 0; place < members; place++) {
                 cut_share of = cut_share_of(&made, stripe, place);
