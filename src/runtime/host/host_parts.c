@@ -52,11 +52,12 @@ void host_release(host *self, stripe *item)
     bool pooled = item->owner == NULL;
     if (to->released != NULL)
         to->released(to->user, item);
+    if (!pooled)
+        return; /* it may be no more */
     memory_release(&self->allocator, item->crew);
     item->crew = NULL;
     item->gathered = false;
-    if (pooled)
-        stripes_give(&self->pool, item);
+    stripes_give(&self->pool, item);
 }
 
 /* ---- parked ones ---- */

@@ -100,7 +100,7 @@ static bool lane_send_load(channel *base, const uint8_t *prefix, size_t size,
     (void)prefix;
     (void)size;
     (void)load;
-    assert(!"what is large goes over the trunk");
+    assert(false); /* what is large goes over the trunk */
     return false;
 }
 
@@ -345,7 +345,7 @@ static void stop(lane *self, bool goes_on)
 
 static bool is_wanted(const lane *self)
 {
-    return self->wanted && !self->closed && !self->over;
+    return self->wanted && !self->closed && !self->over && self->all->trunk != NULL;
 }
 
 static void hear(lane *self, size_t bytes)

@@ -34,8 +34,8 @@ typedef enum lanes_verdict {
 /* The trunk's channel is borrowed, until lanes_cut. Errors: NO_MEMORY. */
 int lanes_create(channel *trunk, const lanes_handlers *handlers, const tarry_allocator *allocator,
                  lanes **out);
-/* Nothing is sent any more: the trunk's channel is about to be closed. May be called from within a
- * handler. NULL is allowed. */
+/* Nothing is sent any more, and no handler called but `ended`: the trunk's channel is about to be
+ * closed. May be called from within a handler. NULL is allowed. */
 void lanes_cut(lanes *self);
 /* After lanes_cut: all lanes end (CHANNEL_ADRIFT, for this reason). Not from within a handler. NULL
  * is allowed. */

@@ -47,9 +47,10 @@ typedef struct owner {
     char failure[64];
     uint32_t slot;   /* of the last report */
     uint32_t closes; /* this lane within `frame`; LANES: none */
-    bool cuts;       /* the trunk within `frame` */
-    bool nowhere;    /* parts are not wanted */
-    bool refuses;    /* lanes that are opened */
+    bool cuts_when_heard;
+    bool cuts;    /* the trunk within `frame` */
+    bool nowhere; /* parts are not wanted */
+    bool refuses; /* lanes that are opened */
     uint8_t place[64];
 } owner;
 
@@ -64,6 +65,8 @@ static void on_heard(void *user)
 {
     child *self = user;
     self->owner->heard[self->number]++;
+    if (self->owner->cuts_when_heard)
+        lanes_cut(self->owner->lanes);
 }
 
 static bool on_frame(void *user, const wire_head *head, const uint8_t *body)
@@ -443,6 +446,14 @@ static void handlers_may_end_what_they_like(void **state)
     assert_int_equal(say_bye(&its, 1), LANES_STOP);
     uint8_t frame[16];
     assert_false(channel_send(its.lane[1], frame, wire_heartbeat_encode(frame)));
+    end(&its);
+
+    /* Nothing of the frame that was being taken is handed on then. */
+    begin(&its, NULL);
+    open_lane(&its, 0);
+    its.cuts_when_heard = true;
+    assert_int_equal(say_bye(&its, 0), LANES_STOP);
+    assert_int_equal(its.frames[0], 0);
     end(&its);
 }
 
