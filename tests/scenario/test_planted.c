@@ -48,9 +48,11 @@ static void shrink(cluster *world, const cluster_job *job, uint64_t rounds)
  * MOST_ROUNDS rounds; one is enough once there were PLENTY_ROUNDS. Where it has done other damage
  * first, it may be found by one of `others` instead (names joined by blanks; NULL: by any).
  */
-static void expect_of(tarry_sum_place sum, plant planted, const char *name, const char *others)
+static void expect_of(tarry_sum_place sum, uint32_t relays, plant planted, const char *name,
+                      const char *others)
 {
-    cluster_job job = {.seed = test_seed("scenario/planted", 1), .sum = sum, .planted = planted};
+    cluster_job job = {
+        .seed = test_seed("scenario/planted", 1), .sum = sum, .relays = relays, .planted = planted};
     cluster *world;
     assert_int_equal(cluster_create(NULL, &world), TARRY_OK);
     uint64_t rounds = 0;
@@ -71,12 +73,17 @@ static void expect_of(tarry_sum_place sum, plant planted, const char *name, cons
 
 static void expect(plant planted, const char *name, const char *others)
 {
-    expect_of(TARRY_SUM_SERVER, planted, name, others);
+    expect_of(TARRY_SUM_SERVER, 0, planted, name, others);
 }
 
 static void expect_everywhere(plant planted, const char *name, const char *others)
 {
-    expect_of(TARRY_SUM_EVERYWHERE, planted, name, others);
+    expect_of(TARRY_SUM_EVERYWHERE, 0, planted, name, others);
+}
+
+static void expect_with_relays(plant planted, const char *name, const char *others)
+{
+    expect_of(TARRY_SUM_SERVER, 4, planted, name, others);
 }
 
 static void a_part_summed_twice(void **state)
@@ -337,6 +344,28 @@ static void a_sum_in_two_shapes(void **state)
     expect_everywhere(PLANT_OTHER_SHAPE, "one_attempt_for_all", "");
 }
 
+static void a_part_counted_by_two_relays(void **state)
+{
+    (void)state;
+    expect_with_relays(PLANT_GATHER_TWICE, "no_chunk_counted_twice",
+                       "exact_means_exact expected_error_is_the_error every_sample_once "
+                       "rounds_end_in_time");
+}
+
+static void a_gathered_part_of_an_attempt_before(void **state)
+{
+    (void)state;
+    expect_with_relays(PLANT_GATHER_STALE, "expected_error_is_the_error",
+                       "exact_means_exact every_sample_once one_round_for_each_chunk "
+                       "filled_share_is_filled");
+}
+
+static void a_relay_that_takes_its_workers_along(void **state)
+{
+    (void)state;
+    expect_with_relays(PLANT_ADRIFT_LOST, "what_is_adrift_is_not_handed_out", "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -381,6 +410,9 @@ int main(void)
         cmocka_unit_test(attempts_without_a_pause),
         cmocka_unit_test(a_sum_in_two_shapes),
         cmocka_unit_test(a_part_that_stays_what_it_was),
+        cmocka_unit_test(a_part_counted_by_two_relays),
+        cmocka_unit_test(a_gathered_part_of_an_attempt_before),
+        cmocka_unit_test(a_relay_that_takes_its_workers_along),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

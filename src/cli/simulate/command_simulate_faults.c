@@ -25,6 +25,9 @@ static const option_choice plants[] = {
     {"sum-stale", PLANT_SUM_STALE},
     {"wait-for-the-lost", PLANT_WAIT_FOR_THE_LOST},
     {"commit-first", PLANT_COMMIT_FIRST},
+    {"gather-twice", PLANT_GATHER_TWICE},
+    {"gather-stale", PLANT_GATHER_STALE},
+    {"adrift-lost", PLANT_ADRIFT_LOST},
     {NULL, 0},
 };
 #endif
@@ -48,6 +51,12 @@ static const option_entry entries[] = {
      .kind = OPTION_CHOICE,
      .choices = places,
      FIELD(campaign.sum)},
+    {.name = "relays",
+     .argument = "N",
+     .help = "Worlds with up to N relays, which die (default 0, at most 6)",
+     .kind = OPTION_U32,
+     .most = MAX_RELAYS,
+     FIELD(campaign.relays)},
     {.name = "runs",
      .argument = "N",
      .help = "Small worlds of two to four rounds (default 10000)",
@@ -119,6 +128,11 @@ static void print_figures(const fault_campaign *it)
     printf("%" PRIu64 " restarts of the server, %" PRIu64 " changes of the plan, to which workers "
            "turned %" PRIu64 " times; the longest round took %.2f of its bound\n",
            it->restarts, it->replans, it->turned, (double)it->longest / 1000);
+    if (it->relays > 0)
+        printf("relays died %" PRIu64 " times; workers came back in time %" PRIu64
+               " times with what they had, and %" PRIu64 " times they did not; %" PRIu64
+               " stripes were added up on the way\n",
+               it->deaths, it->kept, it->drifted, it->gathered);
     if (it->sum == TARRY_SUM_EVERYWHERE)
         printf("%" PRIu64 " sums committed, %" PRIu64 " returns to a checkpoint; workers fetched "
                "%" PRIu64 " sums, and loaded the state %" PRIu64 " times; %" PRIu64
@@ -138,9 +152,13 @@ static int explain(const fault_campaign *campaign)
         .seed = campaign->seed,
         .run = campaign->broken_run,
         .sum = campaign->sum,
+        .relays = campaign->relays,
         .planted = campaign->planted,
     };
     shrinking shrunk = {0};
+    char relays[32] = "";
+    if (campaign->relays > 0)
+        snprintf(relays, sizeof(relays), " --relays %" PRIu32, campaign->relays);
     error = cluster_run(world, &job);
     size_t all = world->draws.struck.count;
     if (error == TARRY_OK)
@@ -158,11 +176,11 @@ static int explain(const fault_campaign *campaign)
         complain(EXIT_FAILED, "simulate: %s", tarry_error_text(error));
     else
         complain(EXIT_FAILED,
-                 "simulate: %s: %s (repeat: --faults%s --seed %" PRIu64 " --first %" PRIu32
+                 "simulate: %s: %s (repeat: --faults%s%s --seed %" PRIu64 " --first %" PRIu32
                  " --runs 1)",
                  world->broken, world->why,
-                 campaign->sum == TARRY_SUM_EVERYWHERE ? " --sum everywhere" : "", campaign->seed,
-                 campaign->broken_run);
+                 campaign->sum == TARRY_SUM_EVERYWHERE ? " --sum everywhere" : "", relays,
+                 campaign->seed, campaign->broken_run);
     cluster_free(world);
     return EXIT_FAILED;
 }
@@ -197,6 +215,7 @@ static int print_traces(const fault_campaign *campaign)
             .seed = campaign->seed,
             .run = campaign->first + i,
             .sum = campaign->sum,
+            .relays = campaign->relays,
             .planted = campaign->planted,
             .trace = print_line,
         };

@@ -41,6 +41,10 @@ static void add_counts(fault_campaign *all, const fault_campaign *more)
     all->fetches += more->fetches;
     all->loads += more->loads;
     all->differing += more->differing;
+    all->deaths += more->deaths;
+    all->kept += more->kept;
+    all->drifted += more->drifted;
+    all->gathered += more->gathered;
     for (int phase = MODEL_IDLE; phase <= MODEL_CODING; phase++)
         all->planned[phase] += more->planned[phase];
     all->longest = more->longest > all->longest ? more->longest : all->longest;
@@ -55,6 +59,7 @@ static int run_batch(crew *it, cluster *world, uint64_t start, uint64_t past,
             .seed = it->all->seed,
             .run = it->all->first + (uint32_t)run,
             .sum = it->all->sum,
+            .relays = it->all->relays,
             .planted = it->all->planted,
         };
         int error = cluster_run(world, &job);
@@ -79,6 +84,10 @@ static int run_batch(crew *it, cluster *world, uint64_t start, uint64_t past,
                        .fetches = world->fetches,
                        .loads = world->loads,
                        .differing = world->differing,
+                       .deaths = world->relayed.deaths,
+                       .kept = world->relayed.returned,
+                       .drifted = world->relayed.drifted,
+                       .gathered = world->relayed.summed,
                        .planned = {world->planned[MODEL_IDLE], world->planned[MODEL_COMPUTING],
                                    world->planned[MODEL_CODING]},
                        .longest = world->longest,

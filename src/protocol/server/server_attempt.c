@@ -388,7 +388,8 @@ int server_stalled(tarry_server *server)
 {
     bool owed = false;
     for (uint32_t worker = 0; worker < server->plan->workers; worker++)
-        owed = owed || server->members[worker].parts_due > 0;
+        owed =
+            owed || (server->members[worker].participant && server->members[worker].parts_due > 0);
     if (server->vote != NULL || !takes_parts(server) || !owed)
         return server_reject(server, 0, TARRY_REJECT_STALE);
     server->broken = true;

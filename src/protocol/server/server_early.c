@@ -136,13 +136,14 @@ static bool would_be_possible(const tarry_server *server, uint32_t chunk)
     return false;
 }
 
-/* With TARRY_STOP_EXACT: whether somebody who came back can't take part as long as it is open. */
+/* With TARRY_STOP_EXACT, or where nobody else is left: whether somebody who came back can't take
+ * part as long as it is open. */
 static bool is_held_up(const tarry_server *server)
 {
     bool found = false;
     for (uint32_t worker = 0; worker < server->plan->workers; worker++)
         found = found || (server->members[worker].present && server->members[worker].stands);
-    return found && server->settings.stop == TARRY_STOP_EXACT;
+    return found && (server->settings.stop == TARRY_STOP_EXACT || server->able == 0);
 }
 
 void server_early_review(tarry_server *server)

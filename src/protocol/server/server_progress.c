@@ -62,7 +62,6 @@ static int retire(tarry_server *server, uint32_t worker)
     bool stands = server_early_stands(server, worker);
     for (uint32_t slot = 0; slot < load; slot++) {
         uint32_t chunk = plan->slot_chunk[first + slot];
-        bitset_reset(server->owed, first + slot);
         error = stands ? TARRY_OK : server_take_back(server, worker, slot);
         if (error != TARRY_OK)
             return error;
@@ -79,8 +78,8 @@ static int retire(tarry_server *server, uint32_t worker)
         server->capable--;
     if (server->vote == NULL && member->participant && member->parts_due > 0)
         server->broken = true;
-    member->participant = member->signal_due = false;
-    member->owes = 0;
+    server_forget_owed(server, worker);
+    member->participant = false;
     member->stands = stands;
     return TARRY_OK;
 }

@@ -180,13 +180,12 @@ int server_watch_returns(tarry_server *server, uint64_t now)
 /* The stripes of the attempt that have not come in of it, behind all other sets. */
 static const uint64_t *compose_rest(tarry_server *server, uint32_t worker)
 {
-    const uint64_t *asked = server->bits + server->bits_offset[server->plan->workers];
     uint64_t *rest = server->bits + server->bits_offset[server->plan->workers] +
                      bitset_words(server->stripes) + bitset_words(server->plan->workers);
     bitset_clear(rest, server->stripes);
     for (uint32_t stripe = 0; stripe < server->cut.stripes; stripe++)
         bitset_put(rest, stripe,
-                   bitset_test(asked, stripe) &&
+                   !bitset_test(server->complete, stripe) &&
                        !bitset_test(server->received, (size_t)worker * server->stripes + stripe));
     return rest;
 }
@@ -207,18 +206,24 @@ void server_signal_settled(tarry_server *server, uint64_t now)
     server_send_signal(server, worker, compose_rest(server, worker));
 }
 
+void server_forget_owed(tarry_server *server, uint32_t worker)
+{
+    server_member *member = &server->members[worker];
+    member->signal_due = false;
+    for (uint32_t slot = 0; slot < server_load(server, worker) && member->owes > 0; slot++) {
+        if (!server_owes(server, worker, slot))
+            continue;
+        bitset_reset(server->owed, first_edge(server, worker) + slot);
+        bitset_reset(server->done, first_edge(server, worker) + slot);
+        member->finished--;
+        member->owes--;
+    }
+}
+
 void server_forget_returns(tarry_server *server)
 {
-    for (uint32_t worker = 0; worker < server->plan->workers; worker++) {
-        server_member *member = &server->members[worker];
-        member->signal_due = false;
-        for (uint32_t slot = 0; slot < server_load(server, worker) && member->owes > 0; slot++)
-            if (server_owes(server, worker, slot)) {
-                bitset_reset(server->owed, first_edge(server, worker) + slot);
-                bitset_reset(server->done, first_edge(server, worker) + slot);
-                member->owes--;
-            }
-    }
+    for (uint32_t worker = 0; worker < server->plan->workers; worker++)
+        server_forget_owed(server, worker);
     server->return_ns = TARRY_NEVER;
     server->settled = TARRY_NO_WORKER;
 }

@@ -309,7 +309,8 @@ int server_forgo(tarry_server *server, uint64_t now, uint32_t worker);
 int server_watch_returns(tarry_server *server, uint64_t now);
 /* The step is over: signals who has ceased to owe in it, if that waited. */
 void server_signal_settled(tarry_server *server, uint64_t now);
-/* The round is over: what is owed was not finished. */
+/* The round does without the worker, or is over: what it, or anybody, owes was not finished. */
+void server_forget_owed(tarry_server *server, uint32_t worker);
 void server_forget_returns(tarry_server *server);
 
 /* server_keep.c, for TARRY_KEEP_CREDITED */

@@ -261,6 +261,8 @@ void steering_returned(tarry_server *server, uint64_t now, uint32_t worker)
     }
     for (slot = 0; slot < load; slot++) /* what it had failed to compute */
         cover(server, time, steering_chunk(server, worker, slot));
+    if (it->pick != TARRY_PICK_SHARE)
+        choose_next(server, time, worker);
 }
 
 void steering_retired(tarry_server *server, uint64_t now, uint32_t worker)

@@ -22,14 +22,17 @@
  *   model_limit.c     the same of limits that are raised
  *   model_rank.c      what sets of workers can recover
  *   model_rule.c      the stop rule
- *   model_turn.c      the model of the next plan's server
+ *   model_plan.c      what goes by the plan: bytes of messages, the next plan's server
+ *   model_return.c    workers that come back
  *   invariants.c      what must hold, checked at every step
  *   invariants_absence.c  the same of workers that are left out
  *   invariants_early.c  the same of workers that send before all are done
  *   invariants_limit.c  the same of limits that are raised
  *   invariants_order.c  the same of dynamic orders
  *   invariants_sum.c  the same of the estimate
+ *   invariants_relay.c  the same of relays, and of workers that come back
  *   everywhere.h      what there is more where everyone gets the sum
+ *   relays.h          what there is more where messages pass relays
  *   shrink.c          the fewest faults that still break an invariant
  *
  * A world has its own small queue, in memory that is taken once: messages with their frames and
@@ -44,6 +47,7 @@
 #include "sim/faults/draws.h"
 #include "sim/faults/everywhere.h"
 #include "sim/faults/model.h"
+#include "sim/faults/relays.h"
 
 enum {
     MAX_ITEMS = 2048,
@@ -110,6 +114,10 @@ typedef enum plant {
     PLANT_NO_PAUSE,     /* attempts that fail follow each other at once, and without a bound */
     PLANT_KEEP_PART,    /* another attempt sums what was encoded for the one before */
     PLANT_OTHER_SHAPE,  /* a worker sums in another shape than the others */
+    /* where messages pass relays: */
+    PLANT_GATHER_TWICE, /* what was added up on the way is summed, though a part of it counted */
+    PLANT_GATHER_STALE, /* what was added up for an attempt before passes as the present one's */
+    PLANT_ADRIFT_LOST,  /* the server hears of a loss as soon as a relay dies */
 } plant;
 
 /* One of the plans of a world, and what its chunks are made of. */
@@ -150,6 +158,11 @@ typedef enum item_type {
     ITEM_PAUSE_SERVER,
     ITEM_RESTART_SERVER,
     ITEM_PART_WORKERS, /* two workers, for a while; where everyone gets the sum */
+    /* relays; of these two `worker` is a relay: */
+    ITEM_RELAY_DIES,
+    ITEM_GATHERED,    /* parts that a relay has added up reach the server */
+    ITEM_RETURN,      /* of a worker that was adrift */
+    ITEM_ADRIFT_OVER, /* its grace */
 } item_type;
 
 /* Something that happens at a time. */
@@ -221,12 +234,19 @@ typedef struct cluster_node {
     cluster_record records[MAX_RECORDS]; /* the latest, in a ring */
     uint32_t record_count;
     replica replica; /* where everyone gets the sum */
+    relay_child child;
+    /* With TARRY_KEEP_ALL its process keeps what it made, and what it is at, by whatever
+     * connection: of this round, `made` by any arrival. */
+    cluster_record kept;
+    uint32_t kept_at;   /* the chunk last begun, as a bit */
+    uint64_t kept_ends; /* when it is done */
 } cluster_node;
 
 typedef struct cluster_job {
     uint64_t seed;
     uint32_t run;
     tarry_sum_place sum;
+    uint32_t relays;           /* so many at most, 0..MAX_RELAYS; 0: none */
     const fault_list *allowed; /* NULL: all */
     plant planted;
     void (*trace)(void *user, const char *line); /* NULL: none */
@@ -296,6 +316,8 @@ typedef struct cluster {
     uint32_t attempt_count; /* of `attempts`, ever */
     ballots votes;
 
+    relay_world relayed;
+
     /* the outcome */
     const char *broken; /* the invariant that does not hold; NULL: none */
     char why[LINE_BYTES];
@@ -316,8 +338,9 @@ typedef struct cluster {
     uint32_t evolved_exact;         /* exact rounds with chunks that are not the original ones */
     uint32_t planned[MODEL_CODING + 1]; /* faults that struck, by the phase that they struck in */
 
-    cluster_item items[MAX_ITEMS];      /* these last two are not cleared for a new world */
+    cluster_item items[MAX_ITEMS];      /* these last three are not cleared for a new world */
     sum_attempt attempts[MAX_ATTEMPTS]; /* the latest, in a ring */
+    relay_gather gathers[MAX_GATHERS];  /* the same */
 } cluster;
 
 /* Room for one world at a time. Errors: NO_MEMORY. */
@@ -416,6 +439,8 @@ uint32_t cluster_chunks_of(const tarry_plan *plan, uint32_t worker, const uint64
 /* What `worker` has made in (epoch, round) with the parameters and the plan; chunks, a bit each. */
 uint32_t cluster_made(const cluster *it, uint32_t worker, uint32_t epoch, uint64_t round,
                       uint32_t parameters, uint32_t plan);
+/* The same of the server's round, in any epoch. */
+uint32_t cluster_made_ever(const cluster *it, uint32_t worker);
 void cluster_crash(cluster *it, uint32_t worker, bool noticed, random_stream *details);
 void cluster_cut(cluster *it, uint32_t worker, bool noticed, random_stream *details);
 /* The worker is connected; a machine is made for it if it has none of the server's plan. Errors:

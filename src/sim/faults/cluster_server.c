@@ -39,6 +39,7 @@ static void start_later(cluster *it, bool failed)
 static void end_round(cluster *it, const tarry_round_result *result)
 {
     it->rounds_done++;
+    relayed_hold_nothing(it, MODEL_EVERYONE);
     cluster_note(it, "round over");
     if (result->error == TARRY_ERROR_DIFFER || result->error == TARRY_ERROR_GONE) {
         cluster_note(it, "the run ends: %s", tarry_error_text(result->error));
@@ -61,6 +62,7 @@ static void answer_for_the_lost(cluster *it, const tarry_effect *probe)
 
 static void carry_out(cluster *it, const tarry_effects *effects)
 {
+    relayed_begin_gathers(it, effects);
     for (size_t i = 0; i < effects->count; i++) {
         const tarry_effect *effect = &effects->items[i];
         if (effect->type == TARRY_EFFECT_SEND) {
@@ -169,6 +171,8 @@ void cluster_save(cluster *it)
 /* Every worker finds its connection gone, and comes back. */
 static void disconnect_all(cluster *it, random_stream *details)
 {
+    relayed_drop_gathers(it);
+    relayed_hold_nothing(it, MODEL_EVERYONE);
     for (uint32_t worker = 0; worker < it->workers; worker++) {
         if (!it->nodes[worker].connected)
             continue;

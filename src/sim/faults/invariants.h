@@ -20,6 +20,10 @@ void invariants_of_presence(cluster *it);
 /* invariants_early.c */
 /* Whether the step signals some before all: the stop rule does not hold. */
 bool invariants_leaving(const cluster *it, const tarry_effects *effects);
+/* invariants_relay.c: who came back is signalled when it is time; `goes_on`: the step ends neither
+ * the attempt nor the round. What adrift workers have is given to nobody else. */
+void invariants_of_resent(cluster *it, const tarry_effects *effects, bool goes_on);
+void invariants_of_handing_out(cluster *it, const tarry_effects *effects);
 /* Whether the attempt goes on with everybody in this step, and all have been signalled. */
 bool invariants_nobody_stays(const cluster *it);
 /* Those that are signalled then, and the estimate. */

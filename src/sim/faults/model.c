@@ -62,39 +62,6 @@ bool model_init(server_model *it, const tarry_plan *plan, const tarry_server_set
     return model_find_ranks(it);
 }
 
-uint64_t model_frame_bytes(const server_model *it, uint32_t worker, const tarry_message *message)
-{
-    uint64_t slots = set_size(it->holds[worker]), view = 0, sets;
-    uint64_t term = message->term != 0 ? 4 : 0;
-    for (uint32_t chunk = 0; chunk < it->chunks; chunk++)
-        if (it->holds[worker] & bit(chunk))
-            view += tarry_plan_replication(it->plan, chunk);
-    switch (message->type) {
-    case TARRY_MESSAGE_SIGNAL:
-        return 24 + term + (message->limit != 0 ? 8 : 0) + (view + 7) / 8 +
-               (model_stripes(it, it->least) + 7) / 8 +
-               (message->group != NULL ? 64 + ((uint64_t)it->workers + 7) / 8 : 0) +
-               (message->stale != NULL ? (slots + 7) / 8 : 0);
-    case TARRY_MESSAGE_ROUND:
-    case TARRY_MESSAGE_RESUME:
-    case TARRY_MESSAGE_NEWS:
-        sets = (message->first != NULL ? 1U : 0U) + (message->barred != NULL ? 1U : 0U) +
-               (message->recalled != NULL ? 1U : 0U);
-        return 24 + term + sets * ((slots + 7) / 8);
-    case TARRY_MESSAGE_STATE:
-    case TARRY_MESSAGE_FAILED:
-        return 80;
-    case TARRY_MESSAGE_BREAK:
-    case TARRY_MESSAGE_FETCH:
-    case TARRY_MESSAGE_LOAD:
-    case TARRY_MESSAGE_COMMIT:
-    case TARRY_MESSAGE_HELD:
-        return 48;
-    default:
-        return 24 + term;
-    }
-}
-
 uint32_t model_credited(const server_model *it, uint32_t chunk, uint32_t among)
 {
     uint32_t set = 0;
@@ -256,6 +223,7 @@ void model_begin_attempt(server_model *it, uint64_t now, uint32_t parts, uint32_
         it->members[worker].participant =
             (it->senders & bit(worker)) != 0 && it->members[worker].stands == 0;
         bool owes = it->members[worker].participant && !is_everywhere(it);
+        it->members[worker].signal_due = it->members[worker].owed != 0;
         it->members[worker].due = owes ? stripes : 0;
         if (it->settings.keep == TARRY_KEEP_CREDITED && (told & bit(worker)))
             it->members[worker].signal_term = ++it->members[worker].term;
@@ -281,7 +249,7 @@ void model_resume(server_model *it)
     it->phase = MODEL_COMPUTING;
     it->broken = false;
     for (uint32_t worker = 0; worker < it->workers; worker++) {
-        it->members[worker].participant = false;
+        it->members[worker].participant = it->members[worker].signal_due = false;
         it->members[worker].due = 0;
     }
 }
@@ -291,8 +259,10 @@ static void leave_attempt(server_model *it, uint32_t worker)
     model_member *member = &it->members[worker];
     if (member->participant && member->due != 0)
         it->broken = true;
-    member->participant = member->left = false;
+    member->participant = member->left = member->signal_due = false;
     member->due = 0;
+    member->done &= ~member->owed; /* and was never reported again */
+    member->owed = 0;
 }
 
 void model_recall(server_model *it, uint32_t gone)
@@ -405,7 +375,9 @@ static void start(server_model *it, uint64_t now)
         member->excluded = is_everywhere(it); /* until it is sent the round */
         member->put_off = member->left = false;
         member->stands = 0;
-        member->before = member->done;
+        member->before = member->done & ~member->owed;
+        member->owed = 0;
+        member->signal_due = false;
         member->done = member->failed = member->due = 0;
         member->kept = member->term = member->signal_term = 0;
         memset(member->recall_term, 0, sizeof(member->recall_term));
@@ -426,9 +398,15 @@ static bool report(server_model *it, uint32_t worker, const tarry_message *messa
         message->slot >= tarry_plan_load(it->plan, worker) || message->term > member->term)
         return false;
     uint32_t chunk = tarry_plan_chunk(it->plan, worker, message->slot);
-    if (((member->done | member->failed) & bit(chunk)) ||
+    if ((((member->done & ~member->owed) | member->failed) & bit(chunk)) ||
         message->term < member->recall_term[chunk])
         return false;
+    if ((member->owed & bit(chunk)) && !message->failed) {
+        model_repay(it, worker, chunk);
+        return true;
+    }
+    if (member->owed & bit(chunk))
+        model_forgo(it, worker);
     if (message->failed) {
         member->failed |= bit(chunk);
         if (it->settings.credit == TARRY_CREDIT_WHOLE && !member->excluded)
@@ -543,10 +521,11 @@ void model_arrive_again(server_model *it, uint64_t now, uint32_t worker, tarry_a
     it->members[worker].called_back = true;
 }
 
-bool model_event(server_model *it, uint64_t now, const tarry_event *event)
+static bool take_event(server_model *it, uint64_t now, const tarry_event *event)
 {
     model_member *member = &it->members[event->worker];
     memset(it->left, 0, sizeof(it->left));
+    it->settled = 0;
     for (uint32_t worker = 0; worker < it->workers; worker++)
         it->members[worker].called_back = false;
     switch (event->type) {
@@ -558,6 +537,15 @@ bool model_event(server_model *it, uint64_t now, const tarry_event *event)
     case TARRY_EVENT_JOINED:
         join(it, now, event->worker);
         return true;
+    case TARRY_EVENT_RETURNED:
+        if (model_can_return(it, event->worker))
+            model_return(it, now, event->worker);
+        else
+            join(it, now, event->worker);
+        return true;
+    case TARRY_EVENT_STALLED:
+        it->broken = it->broken || model_late(it) != 0;
+        return model_late(it) != 0;
     case TARRY_EVENT_LOST:
         if (!member->present)
             return false;
@@ -580,11 +568,17 @@ bool model_event(server_model *it, uint64_t now, const tarry_event *event)
     case TARRY_EVENT_LOADED:
     case TARRY_EVENT_STEPPED:
     case TARRY_EVENT_LOGGED:
-    case TARRY_EVENT_RETURNED:
-    case TARRY_EVENT_STALLED:
         break;
     }
     return true;
+}
+
+bool model_event(server_model *it, uint64_t now, const tarry_event *event)
+{
+    bool taken = take_event(it, now, event);
+    if (event->type != TARRY_EVENT_ABORT)
+        model_forgo_overdue(it, now);
+    return taken;
 }
 
 void model_restart(server_model *it, uint64_t round, const uint32_t *epochs)

@@ -70,7 +70,7 @@ bool model_is_stuck(const server_model *it)
                 (open_of(it, worker) & bit(chunk)))
                 return true;
     }
-    return it->open && came_back && (hopeless || nobody) && it->settings.stop == TARRY_STOP_EXACT;
+    return it->open && came_back && (nobody || (hopeless && it->settings.stop == TARRY_STOP_EXACT));
 }
 
 void model_withdraw(server_model *it)
