@@ -88,6 +88,20 @@ static void the_current_one_stays_when_others_are_learned(void **state)
     parents_destroy(&self, NULL);
 }
 
+/* Somebody is connected to it already. */
+static void one_of_them_is_chosen(void **state)
+{
+    (void)state;
+    parents self = of("a:1,b:2");
+    parents_learn(&self, "r:1");
+    parents_choose(&self, "r:1");
+    parents_settle(&self);
+    assert_tried(&self, 3, "r:1 a:1 b:2 - a:1");
+    parents_choose(&self, "somebody:else");
+    assert_string_equal(parents_current(&self), "a:1");
+    parents_destroy(&self, NULL);
+}
+
 static void no_more_are_kept_than_there_is_room_for(void **state)
 {
     (void)state;
@@ -138,6 +152,7 @@ int main(void)
         cmocka_unit_test(one_that_is_named_twice_is_one),
         cmocka_unit_test(those_that_are_learned_come_behind_those_that_are_given),
         cmocka_unit_test(the_current_one_stays_when_others_are_learned),
+        cmocka_unit_test(one_of_them_is_chosen),
         cmocka_unit_test(no_more_are_kept_than_there_is_room_for),
         cmocka_unit_test(a_list_is_checked_one_by_one),
         cmocka_unit_test(no_memory_is_an_error),
