@@ -100,9 +100,8 @@ static void form(mesh *self, void *argument)
     sum->shape = asked->shape;
     if (asked->error == TARRY_OK)
         asked->error = mesh_route_make(self, asked->where);
-    for (uint32_t i = 0; asked->error == TARRY_OK && i < group->count; i++)
-        if (sum->members[i] != NULL && mesh_is_neighbour(sum, i))
-            mesh_hurry(self, sum->members[i]);
+    if (asked->error == TARRY_OK)
+        mesh_choose_links(self);
     if (asked->error != TARRY_OK)
         free_group(self);
     forget_members(self);

@@ -418,6 +418,18 @@ void mesh_reach(mesh *self, mesh_member *member)
     mesh_set_tick(self);
 }
 
+void mesh_choose_links(mesh *self)
+{
+    for (size_t i = 0; i < self->member_count; i++) {
+        mesh_member *member = self->members[i];
+        if (!is_kept(self, member))
+            member->retry_ns = TARRY_NEVER;
+        else if (member->grouped && mesh_is_neighbour(&self->sum, member->place))
+            mesh_hurry(self, member);
+    }
+    mesh_set_tick(self);
+}
+
 static void on_tick(uv_timer_t *timer)
 {
     mesh *self = timer->data;

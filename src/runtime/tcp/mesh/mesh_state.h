@@ -284,6 +284,8 @@ static inline bool mesh_is_linked(const mesh_member *member)
 }
 /* It is wanted now: if it is not connected, that is tried without delay. */
 void mesh_hurry(mesh *self, mesh_member *member);
+/* The group has its shape: its neighbours are tried at once, and of many members no others. */
+void mesh_choose_links(mesh *self);
 /* Something is wanted of it outside of a sum: where the two are not kept connected, it is connected
  * to, whoever of them would do that. */
 void mesh_reach(mesh *self, mesh_member *member);
