@@ -62,8 +62,7 @@ class SlurmRanks(MachinesTest):
                                      cwd=self.home, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT)
         self.addCleanup(again.kill)
         self.await_true(lambda: re.search(r"of which [1-9]\d* are done", self.read("home/again")), "the run's rest")
-        again.send_signal(signal.SIGINT)
-        again.send_signal(signal.SIGINT)
+        again.terminate()
         again.wait(timeout=60)
 
     def ranks(self):
