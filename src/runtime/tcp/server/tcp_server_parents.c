@@ -22,8 +22,8 @@ static bool find_relays(const tarry_tcp_server *server, known_relays *known)
     known->lanes = memory_allocate(&server->allocator, server->relays, sizeof(*known->lanes));
     if (known->who == NULL || known->lanes == NULL)
         return false;
-    for (const peer *at = server->peers.first; at != NULL; at = at->after) {
-        if (at->state != PEER_RELAY || at->advertised == NULL)
+    for (const peer *at = server->first_relay; at != NULL; at = at->next_relay) {
+        if (at->advertised == NULL)
             continue;
         known->who[known->count] = at;
         known->lanes[known->count++] = lanes_count(at->lanes);
