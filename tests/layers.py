@@ -84,7 +84,9 @@ BELOW = {
     "cli/keys": ("cli/command.h", "cli/output", "pki"),
     "cli/top": ("cli/command.h", "cli/output", "runtime/tcp/viewer"),
     "cli": ("cli/command.h", "cli/text", "cli/options"),
-    "bench/program": ("cli/output", "pki", "sim", "runtime/tcp/server", "runtime/tcp/worker"),
+    "bench/program/emulated": ("runtime/tcp/net",),
+    "bench/program": ("bench/program/emulated", "cli/output", "pki", "sim", "runtime/tcp/relay", "runtime/tcp/server",
+                      "runtime/tcp/worker"),
 }
 # What reads as one thing in a sitting: lines of a file, and files of a folder.
 MOST_LINES = 600

@@ -5,6 +5,7 @@
 #include "program/allreduce.h"
 #include "program/kernels.h"
 #include "program/network.h"
+#include "program/relays.h"
 #include "program/round.h"
 #include "program/simulate.h"
 #include "program/step.h"
@@ -17,6 +18,7 @@ static int run(int argc, char **argv)
         {"kernels", command_bench_kernels, "encoding and decoding beside read bandwidth and BLAS"},
         {"round", command_bench_round, "a round of the local runtime beside its memory traffic"},
         {"network", command_bench_network, "the network runtime beside bare calls of the system"},
+        {"relays", command_bench_relays, "a server with thousands of workers, through relays"},
         {"allreduce", command_bench_allreduce, "sums among processes of this machine"},
         {"step", command_bench_step, "steps of workers that all get the sum"},
         {"simulate", command_bench_simulate, "reports per second of the simulator"},

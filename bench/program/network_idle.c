@@ -5,18 +5,17 @@
 #include <malloc.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/diagnostic.h"
 #include "program/crew.h"
+#include "program/process.h"
 #include "program/site.h"
 
 enum {
     DIMENSION = 1000,
     ADDRESS_BYTES = 64,
-    OTHER_FILES = 64,
 };
 
 /* All workers live in another process, whose memory does not count. */
@@ -89,32 +88,6 @@ static int end_workers(idle_workers *its, int error, tarry_diagnostic *diagnosti
     return error;
 }
 
-static int resident_bytes(double *bytes, tarry_diagnostic *diagnostic)
-{
-    unsigned long all, resident;
-    FILE *file = fopen("/proc/self/statm", "r");
-    int found = file != NULL ? fscanf(file, "%lu %lu", &all, &resident) : 0;
-    if (file != NULL)
-        fclose(file);
-    if (found != 2)
-        return diagnose(diagnostic, TARRY_ERROR_FILE, "/proc/self/statm can't be read");
-    *bytes = (double)resident * (double)sysconf(_SC_PAGESIZE);
-    return TARRY_OK;
-}
-
-static int allow_files(uint32_t count, tarry_diagnostic *diagnostic)
-{
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
-        return diagnose(diagnostic, TARRY_ERROR_SYSTEM, "limit of open files: %s", strerror(errno));
-    limit.rlim_cur = limit.rlim_max;
-    if (limit.rlim_max < (rlim_t)count + OTHER_FILES || setrlimit(RLIMIT_NOFILE, &limit) != 0)
-        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
-                        "%u idle workers: this process may have no more than %llu files open",
-                        count, (unsigned long long)limit.rlim_max);
-    return TARRY_OK;
-}
-
 static int measure(bench_site *site, const idle_workers *workers, double *bytes,
                    tarry_diagnostic *diagnostic)
 {
@@ -122,7 +95,7 @@ static int measure(bench_site *site, const idle_workers *workers, double *bytes,
     bench_site_round round;
     double before = 0, after = 0;
     malloc_trim(0); /* what earlier measurements have left would be used first */
-    int error = resident_bytes(&before, diagnostic);
+    int error = bench_resident_bytes(getpid(), &before, diagnostic);
     if (error == TARRY_OK && write(workers->to, where, strlen(where)) < 0)
         error = diagnose(diagnostic, TARRY_ERROR_SYSTEM, "the workers are gone");
     if (error == TARRY_OK)
@@ -130,7 +103,7 @@ static int measure(bench_site *site, const idle_workers *workers, double *bytes,
     if (error == TARRY_OK)
         error = bench_site_run(site, &round, diagnostic);
     if (error == TARRY_OK)
-        error = resident_bytes(&after, diagnostic);
+        error = bench_resident_bytes(getpid(), &after, diagnostic);
     if (error == TARRY_OK)
         *bytes = (after - before) / (double)tarry_plan_workers(site->plan);
     return error;
@@ -146,7 +119,7 @@ int bench_network_idle(const bench_network_settings *settings, const bench_clust
     wanted.plan.order = TARRY_ORDER_AS_IS;
     idle_workers workers = {.to = -1, .from = -1};
     bench_site site = {0};
-    int error = allow_files(settings->idle, diagnostic);
+    int error = bench_allow_files(settings->idle, diagnostic);
     if (error != TARRY_OK)
         return error;
     error = start_workers(&workers, &wanted.plan, cluster, diagnostic);

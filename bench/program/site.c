@@ -3,6 +3,7 @@
 
 #include "base/diagnostic.h"
 #include "base/memory.h"
+#include "program/process.h"
 #include "runtime/clock.h"
 
 #define PATIENCE_NS UINT64_C(60000000000)
@@ -12,14 +13,16 @@
 static void observe(void *user, const tarry_tcp_notice *notice)
 {
     bench_site *site = user;
-    if (notice->type == TARRY_TCP_SIGNAL)
-        atomic_store(&site->signal_ns, clock_now_ns());
+    if (notice->type != TARRY_TCP_SIGNAL)
+        return;
+    atomic_store(&site->cpu_ns, bench_process_cpu_ns());
+    atomic_store(&site->signal_ns, clock_now_ns());
 }
 
 static int open_server(bench_site *site, const bench_site_settings *settings,
                        tarry_diagnostic *diagnostic)
 {
-    static const char *const listen[] = {"127.0.0.1:0"};
+    const char *const listen[] = {settings->listen != NULL ? settings->listen : "127.0.0.1:0"};
     tarry_tcp_server_settings own;
     tarry_tcp_server_settings_init(&own);
     own.listen = listen;
@@ -29,8 +32,12 @@ static int open_server(bench_site *site, const bench_site_settings *settings,
     own.dimension = settings->dimension;
     own.server.stripe_length = settings->stripe_length;
     own.server.silence_ns = SILENCE_NS;
-    own.server.stop = TARRY_STOP_WORKERS;
-    own.server.workers_needed = settings->plan.workers;
+    if (settings->shared_out) {
+        own.server.pick = TARRY_PICK_SHARE;
+    } else {
+        own.server.stop = TARRY_STOP_WORKERS;
+        own.server.workers_needed = settings->plan.workers;
+    }
     own.share = settings->share;
     own.observe = observe;
     own.observe_user = site;

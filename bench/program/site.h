@@ -15,16 +15,21 @@ typedef struct bench_site_settings {
     size_t stripe_length;         /* 0: as the runtime chooses */
     const bench_cluster *cluster; /* NULL: plain text */
     bool share;                   /* memory with its workers */
+    const char *listen;           /* NULL: a loopback address */
+    bool shared_out; /* a round ends once its sum is exact, and the server says who computes what;
+                        not once all have reported all that they hold */
 } bench_site_settings;
 
 typedef struct bench_site {
     tarry_plan *plan;
     tarry_runtime *server;
     float *sum;                 /* d numbers */
-    _Atomic uint64_t signal_ns; /* when the last encode signal was about to go out */
+    _Atomic uint64_t signal_ns; /* when the last encode signal was about to go out, */
+    _Atomic uint64_t cpu_ns;    /* and what processor time this process had taken by then */
 } bench_site;
 
-/* One round of a site, in seconds of the clock. Its signal waits for all chunks of all workers. */
+/* One round of a site, in seconds of the clock. Its signal waits for all chunks of all workers,
+ * unless the work is shared out. */
 typedef struct bench_site_round {
     uint64_t signal_ns;
     double seconds; /* from the signal until the sum is there */

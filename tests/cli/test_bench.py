@@ -82,6 +82,27 @@ class BenchTest(harness.TarryTest):
             self.assertEqual((process.returncode, out, err), (1, "", "tarry-bench: network: interrupted\n"))
             self.assertEqual(self.files(), [])
 
+    def test_many_workers_are_measured(self):
+        options = ("relays", "--workers", "300", "--reports", "3000", "--rounds", "2")
+        for relays, flags in ((3, ["--kill"]), (0, ["--batch", "1"])):
+            report = json.loads(self.succeed(*options, "--json", "--relays", str(relays), *flags))
+            self.assertEqual(report["config"]["relays"], relays)
+            self.assertEqual(report["results"]["reports"], 3000)
+            for figure in ("reports_per_second", "report_cpu_seconds", "signal_seconds"):
+                self.assertGreater(report["results"][figure], 0)
+            if relays == 0:
+                self.assertIsNone(report["death"])
+                self.assertEqual(report["results"]["relay_bytes_per_worker"], 0)
+                continue
+            self.assertTrue(report["death"]["exact"])
+            self.assertEqual(report["death"]["workers"], 100)
+            # A worker that is held up may seem slow, and others get some of its chunks, not those of all that are lost.
+            self.assertLess(report["death"]["orders_to_others"], 25)
+            self.assertGreaterEqual(report["death"]["repaired_seconds"], report["death"]["detected_seconds"])
+        self.assertEqual(len(self.succeed(*options, "--relays", "1").splitlines()), 7)
+        self.fail_with(2, "tarry-bench: relays: fewer reports than workers", *options, "--reports", "299")
+        self.fail_with(2, "tarry-bench: relays: --kill: nobody is left to go to", *options, "--relays", "1", "--kill")
+
     def test_sums_among_processes_are_measured(self):
         options = ("allreduce", "--members", "3", "--dimension", "1001", "--parts", "2", "--times", "3")
         for way in ("shared", "tcp", "tls"):
@@ -140,7 +161,7 @@ class BenchTest(harness.TarryTest):
         self.assertEqual([row["workers"] for row in every["results"]], [200, 10000])
 
     def test_help_fits_80_columns(self):
-        for command in ([], ["kernels"], ["round"], ["network"], ["allreduce"], ["step"], ["simulate"]):
+        for command in ([], ["kernels"], ["round"], ["network"], ["relays"], ["allreduce"], ["step"], ["simulate"]):
             for line in self.succeed(*command, "--help").split("\n"):
                 self.assertLessEqual(len(line), 80)
                 self.assertEqual(line, line.rstrip())
@@ -151,7 +172,7 @@ class BenchTest(harness.TarryTest):
 
     def test_the_manual_has_the_options(self):
         described = options_of_page("tarry-bench.1")
-        for command in ("kernels", "round", "network", "allreduce", "step", "simulate"):
+        for command in ("kernels", "round", "network", "relays", "allreduce", "step", "simulate"):
             self.assertEqual(options_of_help(self.succeed(command, "--help")) - described, set())
 
     def test_help(self):
