@@ -58,7 +58,7 @@ ENVIRONMENT = {
 }
 
 
-# What a failed test's output has to say, whatever it was written with; so many lines of it.
+# What a failed test's output has to say, whatever it was written with; so many lines of it, the last ones if none has it.
 COMPLAINT = re.compile(r"FAIL|ERROR|\w+Error\b|error:|Sanitizer|Assertion")
 COMPLAINTS = 8
 
@@ -73,7 +73,8 @@ class Tally:
         self.failed += not good
 
     def complain(self, name, output):
-        lines = [line.strip()[:200] for line in output.splitlines() if COMPLAINT.search(line)]
+        said = [line.strip()[:200] for line in output.splitlines() if line.strip()]
+        lines = [line for line in said if COMPLAINT.search(line)] or said[-COMPLAINTS:]
         self.complaints += [name, *("    " + line for line in lines[:COMPLAINTS])]
 
     def __str__(self):
