@@ -51,7 +51,7 @@ static channel *detach(tarry_tcp_worker *worker, worker_stage next)
     tcp_worker_drop_shares(worker);
     link->channel = NULL;
     link->intake = INTAKE_NOTHING;
-    link->offered = link->answered = 0;
+    link->offered = link->answered = link->early = 0;
     link->in_round = link->signalled = false;
     link->counted_received = link->counted_sent = 0;
     link->stage = next;
@@ -111,12 +111,14 @@ __attribute__((format(printf, 2, 3))) static void lose(tarry_tcp_worker *worker,
         backoff_lost(&worker->backoff, link->apart_ns - link->since_ns);
     }
     bool ended = has_ended(worker);
+    uint64_t prepared = tcp_worker_is_prepared(worker) ? link->offered : 0;
     channel_close(detach(worker, ended ? WORKER_OVER : WORKER_APART));
     if (ended)
         return;
     if (known && tcp_worker_standby_promote(worker)) {
         begin_greeting(worker);
         say_hello(worker);
+        tcp_worker_answer_early(worker, prepared);
         return;
     }
     if (!known && link->turning_near) {
@@ -209,6 +211,12 @@ static bool take_welcome(tarry_tcp_worker *worker, const wire_welcome *welcome)
     }
     if (turn_near(worker, welcome))
         return false;
+    bool answered = tcp_worker_has_answered(worker, welcome);
+    bool blobs = welcome->plan_bytes > 0 || welcome->job_bytes > 0;
+    if (link->early != 0 && !answered && !blobs) {
+        lose(worker, "the server has another job");
+        return false;
+    }
     link->welcome = *welcome;
     link->stage = WORKER_PREPARING;
     link->since_ns = clock_now_ns();
@@ -225,8 +233,10 @@ static bool take_welcome(tarry_tcp_worker *worker, const wire_welcome *welcome)
                                   .type = TARRY_TCP_CONNECTED,
                                   .peer = channel_peer(link->channel),
                               });
-    link->welcome_blobs = welcome->plan_bytes > 0 || welcome->job_bytes > 0;
-    if (!link->welcome_blobs)
+    link->welcome_blobs = blobs;
+    if (answered)
+        tcp_worker_go_on(worker);
+    else if (!blobs)
         tcp_worker_offer(worker);
     return true;
 }
@@ -245,35 +255,6 @@ static bool take_refusal(tarry_tcp_worker *worker, const wire_refused *refused)
     link->found_count = 0; /* other addresses are of the same server */
     lose(worker, "refused: %s", refused->text);
     return false;
-}
-
-void tcp_worker_answer(tarry_tcp_worker *worker)
-{
-    worker_link *link = &worker->link;
-    if (link->offered == 0 || link->answered == link->offered)
-        return;
-    wire_ready ready = {.size = 0};
-    pthread_mutex_lock(&worker->lock);
-    bool prepared = worker->offers.prepared == link->offered;
-    bool declined = worker->offers.declined == link->offered;
-    memcpy(ready.plan, worker->held.plan, WIRE_DIGEST_BYTES);
-    memcpy(ready.data, worker->held.data, WIRE_DIGEST_BYTES);
-    ready.numerics = worker->held.numerics;
-    ready.size = (uint16_t)worker->held.engine_size;
-    memcpy(ready.address, worker->held.engine, ready.size);
-    pthread_mutex_unlock(&worker->lock);
-    if (declined)
-        lose(worker, "its job has changed meanwhile");
-    if (!prepared)
-        return;
-    uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
-    if (!channel_send(link->channel, frame, wire_ready_encode(&ready, frame)))
-        return;
-    link->answered = link->offered;
-    if (link->stage == WORKER_PREPARING) {
-        link->stage = WORKER_READY;
-        tcp_worker_open_uplink(worker, true);
-    }
 }
 
 /* In the middle of a connection. */
