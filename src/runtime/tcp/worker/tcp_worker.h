@@ -433,8 +433,6 @@ void tcp_worker_beat(tarry_tcp_worker *worker, uint64_t now);
 /* The same if nothing was sent lately, or the end of a connection that is silent. */
 void tcp_worker_tick_link(tarry_tcp_worker *worker, uint64_t now);
 
-/* Whether an address may be talked to at all: with TLS, or in plain text. */
-bool tcp_worker_may_connect(const tarry_tcp_worker *worker, const address *to);
 /* Begins a connection; false: the link's `failure` says why not. */
 bool tcp_worker_open_channel(tarry_tcp_worker *worker, const address *to, worker_line *line,
                              worker_opened *opened);

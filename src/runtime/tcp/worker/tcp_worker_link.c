@@ -3,12 +3,11 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/memory.h"
 #include "coding/coefficients.h"
 #include "runtime/clock.h"
+#include "runtime/tcp/net/dial.h"
 #include "runtime/tcp/worker/tcp_worker.h"
 
 /* Nanoseconds: until WELCOME has come; for last words. */
@@ -383,32 +382,6 @@ static void keep_failure(tarry_tcp_worker *worker, const char *text)
     snprintf(worker->link.failure, sizeof(worker->link.failure), "%.200s", text);
 }
 
-bool tcp_worker_may_connect(const tarry_tcp_worker *worker, const address *to)
-{
-    const tarry_tcp_security *security = &worker->settings.security;
-    return address_is_file(to) || worker->credential != NULL ||
-           (security->insecure && (security->force || address_is_loopback(to)));
-}
-
-/* Of the addresses that were found. False: that leaves none, and ends the run. */
-static bool keep_allowed(tarry_tcp_worker *worker)
-{
-    worker_link *link = &worker->link;
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < link->found_count; i++)
-        if (tcp_worker_may_connect(worker, &link->found[i]))
-            link->found[kept++] = link->found[i];
-    link->found_count = kept;
-    if (kept > 0)
-        return true;
-    tcp_worker_end(
-        worker, TARRY_ERROR_ARGUMENT, "%s: %s", parents_current(&worker->parents),
-        worker->settings.security.insecure
-            ? "plain text is for loopback addresses and Unix sockets, unless it is forced"
-            : "needs credentials");
-    return false;
-}
-
 static void on_resolve(uv_work_t *request)
 {
     tarry_tcp_worker *worker = request->data;
@@ -429,11 +402,16 @@ static void on_resolved(uv_work_t *request, int status)
         try_next_parent(worker);
         return;
     }
+    const tarry_tcp_security *security = &worker->settings.security;
     memcpy(link->found, worker->loop.resolved.found, sizeof(link->found));
-    link->found_count = worker->loop.resolved.count;
+    link->found_count =
+        dial_keep_allowed(security, worker->credential, link->found, worker->loop.resolved.count);
     link->next_address = 0;
-    if (keep_allowed(worker))
+    if (link->found_count > 0)
         tcp_worker_use_addresses(worker);
+    else
+        tcp_worker_end(worker, TARRY_ERROR_ARGUMENT, "%s: %s", parents_current(&worker->parents),
+                       dial_refusal(security));
 }
 
 void tcp_worker_connect(tarry_tcp_worker *worker)
@@ -453,40 +431,19 @@ void tcp_worker_connect(tarry_tcp_worker *worker)
     tcp_worker_retry(worker);
 }
 
-/* The other end of a Unix socket needs no credential if it is of the same user, or root. */
-static bool is_ours(int fd, uid_t *server_user)
-{
-    struct ucred who;
-    socklen_t size = sizeof(who);
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) != 0)
-        return false;
-    *server_user = who.uid;
-    return who.uid == geteuid() || who.uid == 0 || geteuid() == 0;
-}
-
 bool tcp_worker_open_channel(tarry_tcp_worker *worker, const address *to, worker_line *line,
                              worker_opened *opened)
 {
     tarry_diagnostic why = {{0}};
-    int fd;
-    if (address_connect(to, &fd, &why) != TARRY_OK) {
+    dialed made;
+    if (dial(to, worker->credential, &made, &why) != TARRY_OK) {
         keep_failure(worker, why.text);
         return false;
     }
-    if (address_is_unix(to) && !is_ours(fd, &opened->server_user)) {
-        keep_failure(worker, "another user's socket");
-        close(fd);
-        return false;
-    }
-    if (address_of(fd, &opened->local, NULL) != TARRY_OK)
+    if (address_is_unix(to))
+        opened->server_user = made.user;
+    if (address_of(made.fd, &opened->local, NULL) != TARRY_OK)
         opened->local = (address){0};
-    bool plain = address_is_file(to) || worker->credential == NULL;
-    SSL *ssl = plain ? NULL : credential_open(worker->credential);
-    if (!plain && ssl == NULL) {
-        keep_failure(worker, "out of memory");
-        close(fd);
-        return false;
-    }
     const channel_settings settings = {
         .most_waiting = MOST_WAITING,
         .most_length = MOST_LENGTH,
@@ -501,7 +458,7 @@ bool tcp_worker_open_channel(tarry_tcp_worker *worker, const address *to, worker
         .complete = on_complete,
         .ended = on_ended,
     };
-    int error = link_channel_open(&worker->loop.uv, fd, ssl, true, &settings, &handlers,
+    int error = link_channel_open(&worker->loop.uv, made.fd, made.ssl, true, &settings, &handlers,
                                   &worker->allocator, &opened->channel);
     if (error != TARRY_OK)
         keep_failure(worker, tarry_error_text(error));
