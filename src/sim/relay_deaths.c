@@ -8,7 +8,6 @@
 #include "base/bitset.h"
 #include "base/memory.h"
 #include "plan/plan.h"
-#include "protocol/relay/second_parents.h"
 #include "sim/world.h"
 
 enum { DEAD = UINT32_MAX };
@@ -20,11 +19,11 @@ int relay_deaths_create(tarry_sim *sim)
     sim->returns = UINT32_MAX;
     if (sim->settings.relay_deaths == 0)
         return TARRY_OK;
-    sim->lanes = memory_allocate(allocator, sim->relays.lowest, sizeof(*sim->lanes));
-    if (sim->lanes == NULL)
+    sim->seconds = memory_allocate(allocator, sim->relays.lowest, sizeof(*sim->seconds));
+    if (sim->seconds == NULL)
         return TARRY_ERROR_NO_MEMORY;
     for (uint32_t i = 0; i < sim->relays.lowest; i++)
-        sim->lanes[i] = sim->relays.items[i].children;
+        sim->seconds[i].lanes = sim->relays.items[i].children;
     if (sim->settings.server.keep != TARRY_KEEP_ALL)
         return TARRY_OK;
     sim->done_of = memory_allocate(allocator, workers, sizeof(*sim->done_of));
@@ -39,7 +38,7 @@ int relay_deaths_create(tarry_sim *sim)
 
 void relay_deaths_free(tarry_sim *sim)
 {
-    memory_release(&sim->allocator, sim->lanes);
+    memory_release(&sim->allocator, sim->seconds);
     memory_release(&sim->allocator, sim->done_of);
     memory_release(&sim->allocator, sim->done_slots);
 }
@@ -86,7 +85,7 @@ static int die(tarry_sim *sim, uint32_t index)
     uint64_t there_ns;
     int error = TARRY_OK;
     sim->traffic.relays_died++;
-    sim->lanes[index] = DEAD;
+    sim->seconds[index].lanes = DEAD;
     for (uint32_t worker = 0; worker < sim->plan->workers && error == TARRY_OK; worker++) {
         sim_part *part = &sim->parts[worker];
         if (part->sent && part->relay == index && !all->items[index].passed)
@@ -112,12 +111,12 @@ void relay_deaths_settle(tarry_sim *sim, uint32_t worker)
 {
     const uint32_t own = sim->relays.parents[worker];
     uint32_t chosen[WIRE_PARENTS_MOST];
-    if (sim->lanes == NULL || sim->lanes[own] != DEAD)
+    if (sim->seconds == NULL || sim->seconds[own].lanes != DEAD)
         return;
     /* Two at least were alive when the last one died. */
-    second_parents_choose(sim->lanes, sim->relays.lowest, own, worker, chosen);
+    second_parents_choose(sim->seconds, sim->relays.lowest, own, worker, chosen);
     relays_adopt(&sim->relays, worker, chosen[0]);
-    sim->lanes[chosen[0]]++;
+    sim->seconds[chosen[0]].lanes++;
 }
 
 /* ---- the way back ---- */

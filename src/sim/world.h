@@ -22,6 +22,7 @@
 #include <tarry/worker.h>
 
 #include "coding/layout.h"
+#include "protocol/relay/second_parents.h"
 #include "protocol/wire/codec.h"
 #include "protocol/worker/worker_shared.h"
 #include "sim/links/relays.h"
@@ -105,7 +106,9 @@ struct tarry_sim {
     uint64_t parts_ns;    /* signalled then */
     sim_done *done_of;    /* by worker; NULL: nothing is kept of what their relays' deaths cost, */
     uint64_t *done_slots; /* and by its slots, as in the plan */
-    uint32_t *lanes;  /* with deaths: children by relay above workers, UINT32_MAX of dead ones */
+    /* With deaths: relays above workers, with UINT32_MAX lanes of dead ones; the same way from all.
+     */
+    second_parent *seconds;
     uint32_t returns; /* who is being told that it is back; UINT32_MAX: nobody */
     tarry_server *server;
     worker_shared *shared; /* by the workers' machines */
