@@ -88,6 +88,7 @@ typedef struct channel_methods {
     SSL *(*ssl)(const channel *self);
     X509 *(*certificate)(const channel *self);
     bool (*is_unix)(const channel *self);
+    uint64_t (*latency_ns)(const channel *self);
 } channel_methods;
 
 /* What each kind begins with. */
@@ -146,5 +147,7 @@ SSL *channel_ssl(const channel *self);
  * NULL: it has none. */
 X509 *channel_certificate(const channel *self);
 bool channel_is_unix(const channel *self);
+/* One way, by the kernel's least round trip; 0: not known. */
+uint64_t channel_latency_ns(const channel *self);
 
 #endif

@@ -272,6 +272,13 @@ static bool lane_is_unix(const channel *base)
     return false;
 }
 
+/* That of the trunk is not the peer's. */
+static uint64_t lane_latency_ns(const channel *base)
+{
+    (void)base;
+    return 0;
+}
+
 uint32_t lane_number(const channel *base)
 {
     return lane_of_const(base)->number;
@@ -296,6 +303,7 @@ static const channel_methods methods = {
     .ssl = lane_ssl,
     .certificate = lane_certificate,
     .is_unix = lane_is_unix,
+    .latency_ns = lane_latency_ns,
 };
 
 void lane_take(channel *base, const channel_handlers *handlers, X509 *certificate)
