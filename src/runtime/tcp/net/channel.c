@@ -97,3 +97,8 @@ uint64_t channel_latency_ns(const channel *self)
 {
     return self->methods->latency_ns(self);
 }
+
+uint64_t channel_round_trip_ns(const channel *self)
+{
+    return self->methods->round_trip_ns(self);
+}

@@ -141,6 +141,7 @@ struct tarry_tcp_server {
         parents_changed; /* a relay has said where it is, or is gone; workers were told of others */
     uint64_t parents_told_ns; /* at this time */
     peer *first_relay;        /* a list of all */
+    uint16_t relay_number;    /* of the one that came last */
     uint64_t gather_sources;  /* numbers of relays that gather, given out so far */
     uint32_t adrift;          /* members that are */
 

@@ -279,6 +279,12 @@ static uint64_t lane_latency_ns(const channel *base)
     return 0;
 }
 
+static uint64_t lane_round_trip_ns(const channel *base)
+{
+    (void)base;
+    return 0;
+}
+
 uint32_t lane_number(const channel *base)
 {
     return lane_of_const(base)->number;
@@ -304,6 +310,7 @@ static const channel_methods methods = {
     .certificate = lane_certificate,
     .is_unix = lane_is_unix,
     .latency_ns = lane_latency_ns,
+    .round_trip_ns = lane_round_trip_ns,
 };
 
 void lane_take(channel *base, const channel_handlers *handlers, X509 *certificate)
