@@ -31,6 +31,7 @@ typedef enum channel_verdict {
 typedef enum channel_end {
     CHANNEL_PEER_CLOSED, /* in good order, between two frames */
     CHANNEL_BROKEN,      /* channel_failure says why */
+    CHANNEL_NO_MEMORY,   /* here, for what is to be sent or kept: the peer may be well */
     CHANNEL_NOT_FRAMES,  /* what came is not of this protocol; channel_failure says what */
     CHANNEL_ADRIFT,      /* a relay on the way to it is gone: it may come back another way */
     CHANNEL_STUCK,       /* more small frames wait for it than `most_waiting` allows */
