@@ -35,7 +35,7 @@ def worker(state="computing", near=0, load=4, finished=2, came=1, chunks=9, pace
 
 def status(workers, round=1234, elapsed_ns=43_200_000, median_ns=81_000_000, rounds=5000, exact=1230, attempts=1,
            running=1, waiting=0, sum=(0, 0, 0, 0, 0, 0), note=b"loss 0.4123", others={}):
-    return frame(STATUS, struct.pack("<QQQQQIIBBHQ17I", round - running, elapsed_ns, median_ns, rounds, exact, attempts,
+    return frame(STATUS, struct.pack("<QQQQQIIBBHQ5I24x12I", round - running, elapsed_ns, median_ns, rounds, exact, attempts,
                                      len(workers), running, waiting, 0, *sum, *(others.get(state, 0) for state in STATES))
                  + b"".join(workers) + text(note))
 
