@@ -92,13 +92,14 @@ int __wrap_tcp_server_start_loop(tarry_tcp_server *server)
 int __wrap_tcp_server_listen(tarry_tcp_server *server, tarry_diagnostic *diagnostic)
 {
     (void)diagnostic;
-    server->listeners[0] = (tcp_listener){
-        .server = server,
+    server->listeners.owner = server;
+    server->listeners.items[0] = (listener){
+        .all = &server->listeners,
         .fd = INT_MAX,
         .local = true,
         .text = "unix:@tarry-fuzz",
     };
-    server->listener_count = server->address_count = 1;
+    server->listeners.count = server->address_count = 1;
     return TARRY_OK;
 }
 

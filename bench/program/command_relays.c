@@ -84,6 +84,10 @@ static void print_table(const relays_options *options, const bench_relays_result
     printf("%-44s %10.1f ms\n", "a relay's death, until a worker knew", repair->detected * 1e3);
     printf("%-44s %10.1f ms\n", "the same, until all of its workers were back",
            repair->repaired * 1e3);
+    printf("%-44s %10.1f ms\n", "from its own knowing, the longest of a worker",
+           repair->returned * 1e3);
+    printf("%-44s %10.1f ms\n", "round trip meanwhile, the longest", repair->welcomed * 1e3);
+    printf("%-44s %10.2f\n", "the first of them in such round trips", repair->round_trips);
     printf("%-44s %10u\n", "workers that it had", repair->lost);
     printf("%-44s %10llu\n", "orders to others meanwhile", (unsigned long long)repair->disturbed);
 }
@@ -99,8 +103,10 @@ static json_t *report_json(const option_command *command, const relays_options *
                   result->server_bytes, "relay_bytes_per_worker", result->relay_bytes);
     json_t *death =
         options->kill
-            ? json_pack("{s:I, s:f, s:f, s:I, s:b}", "workers", (json_int_t)repair->lost,
-                        "detected_seconds", repair->detected, "repaired_seconds", repair->repaired,
+            ? json_pack("{s:I, s:f, s:f, s:f, s:f, s:f, s:I, s:b}", "workers",
+                        (json_int_t)repair->lost, "detected_seconds", repair->detected,
+                        "repaired_seconds", repair->repaired, "return_seconds", repair->returned,
+                        "round_trip_seconds", repair->welcomed, "round_trips", repair->round_trips,
                         "orders_to_others", (json_int_t)repair->disturbed, "exact", repair->exact)
             : json_null();
     return json_pack("{s:s, s:s, s:o, s:o, s:o}", "command", "bench relays", "version",

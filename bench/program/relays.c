@@ -26,9 +26,8 @@
 
 enum {
     DIMENSION = 16,
-    PAUSE_US = 200,       /* between looks at what the workers' processes say */
-    SETTLED_US = 100000,  /* by then what a death leads to has come to all */
-    LEARNED_US = 1000000, /* what pieces seem to take: nobody is slow before that */
+    PAUSE_US = 200,      /* between looks at what the workers' processes say */
+    SETTLED_US = 100000, /* by then what a death leads to has come to all */
     WARM_UP = 1,
     ADDRESS_BYTES = 64,
     MOST_PARENTS = EMULATED_PARENTS_MOST,
@@ -74,6 +73,7 @@ static int be_workers(const stand *its, uint32_t crew)
         .first = workers / CREWS * crew,
         .count = crew + 1 < CREWS ? workers / CREWS : workers - workers / CREWS * crew,
         .batch = its->settings->batch,
+        .standby = its->settings->relays > 1,
         .dimension = DIMENSION,
         .parent_count = parent_count(its),
         .parents = {its->root},
@@ -239,6 +239,9 @@ static int open_stand(stand *its, tarry_diagnostic *diagnostic)
     atomic_store(&its->tally->open, true);
     error = await_count(its, &its->tally->ready, its->settings->workers, "the workers' arrival",
                         diagnostic);
+    if (error == TARRY_OK && its->settings->relays > 1)
+        error = await_count(its, &its->tally->standing, its->settings->workers,
+                            "the workers' second connections", diagnostic);
     return error == TARRY_OK ? bench_site_wait(&its->site, diagnostic) : error;
 }
 
@@ -392,29 +395,26 @@ static int kill_first(stand *its, bench_relays_repair *result, tarry_diagnostic 
     int error = await_count(its, &tally->returned, result->lost, "the workers' return", diagnostic);
     result->detected = (double)(atomic_load(&tally->lost_ns) - died) * 1e-9;
     result->repaired = (double)(atomic_load(&tally->returned_ns) - died) * 1e-9;
+    result->welcomed = (double)atomic_load(&tally->welcome_most_ns) * 1e-9;
+    result->returned = (double)atomic_load(&tally->return_most_ns) * 1e-9;
+    result->round_trips = result->returned / result->welcomed;
     usleep(SETTLED_US);
     result->disturbed = atomic_load(&tally->disturbed);
     return error;
 }
 
+/* In the first round, in which the server has no times yet that anybody could be late by: what it
+ * orders is for the death alone. */
 static int measure_repair(stand *its, bench_relays_repair *result, tarry_diagnostic *diagnostic)
 {
-    for (uint32_t i = 0; i <= WARM_UP; i++) {
-        stand_round call;
-        int error = begin_round(&call, its, diagnostic);
-        if (error != TARRY_OK)
-            return error;
-        int killed = TARRY_OK;
-        if (i < WARM_UP)
-            usleep(LEARNED_US);
-        else
-            killed = kill_first(its, result, diagnostic);
-        error = end_round(&call, killed == TARRY_OK ? diagnostic : NULL);
-        if (killed != TARRY_OK || error != TARRY_OK)
-            return killed != TARRY_OK ? killed : error;
-        result->exact = call.round.result.exact;
-    }
-    return TARRY_OK;
+    stand_round call;
+    int error = begin_round(&call, its, diagnostic);
+    if (error != TARRY_OK)
+        return error;
+    int killed = kill_first(its, result, diagnostic);
+    error = end_round(&call, killed == TARRY_OK ? diagnostic : NULL);
+    result->exact = killed == TARRY_OK && error == TARRY_OK && call.round.result.exact;
+    return killed != TARRY_OK ? killed : error;
 }
 
 /* Each chunk has another worker, with another relay, which is told to compute it once the first

@@ -36,6 +36,9 @@ typedef struct bench_relays_repair {
     uint32_t lost;      /* workers that it had */
     double detected;    /* seconds from its death until the first of them knew, */
     double repaired;    /* and until the last of them had the round again */
+    double welcomed;    /* the longest that one waited, once it knew, to be welcome elsewhere: */
+    double returned;    /* and to have the round again, */
+    double round_trips; /* which is so many times the first: that is a round trip meanwhile */
     uint64_t disturbed; /* orders to other workers meanwhile */
     bool exact;         /* the round's sum */
 } bench_relays_repair;

@@ -22,6 +22,11 @@ typedef struct tarry_sim_link {
     /* What a message of a sum among workers takes besides, of each of the two cards that it passes:
      * what many small ones cost. */
     uint64_t message_ns;
+    /* What each message waits besides the latency, before it leaves: a lognormal time of this mean,
+     * whose standard deviation is jitter_spread times that. Messages between the server and a
+     * worker stay in their order. */
+    uint64_t jitter_ns;
+    double jitter_spread;
 } tarry_sim_link;
 
 /* Over which links a sum is made. */

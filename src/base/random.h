@@ -33,6 +33,7 @@ typedef enum random_purpose {
     RANDOM_RACK = 30,
     RANDOM_NUMERICS = 31,
     RANDOM_LINK = 33,
+    RANDOM_JITTER = 34,
     RANDOM_TEST = 100,
 } random_purpose;
 

@@ -13,6 +13,8 @@ enum {
     MOST_TAKEN = 64, /* messages that come in a turn */
     FIRST_NAP_NS = 10000,
     SPIN_NS = 50000,
+    SHELF_LEAST = 32 << 10, /* bytes of a block that is kept for another use, */
+    SHELF_BYTES = 16 << 20, /* and of all that are */
 };
 
 /* A message to a rank, or from it. */
@@ -46,7 +48,10 @@ struct post {
     MPI_Status *statuses;
     int *indices;
     size_t count, room;
-    bool has_lock, has_change;
+    bool has_lock, has_change, has_shelf;
+    pthread_mutex_t shelf_lock; /* over the blocks that nobody uses, the last one first */
+    post_block *shelf;
+    size_t shelf_bytes;
     pthread_mutex_t lock; /* over what follows */
     pthread_cond_t change;
     bool woken;
@@ -58,12 +63,60 @@ struct post {
 post_block *post_block_make(size_t size)
 {
     size_t align = _Alignof(post_block);
-    post_block *made = aligned_alloc(align, (sizeof(*made) + size + align - 1) / align * align);
+    size_t whole = (sizeof(post_block) + size + align - 1) / align * align;
+    post_block *made = aligned_alloc(align, whole);
     if (made == NULL)
         return NULL;
+    *made = (post_block){.size = size, .room = whole - sizeof(post_block)};
     atomic_init(&made->users, 1);
-    made->size = size;
     return made;
+}
+
+/* The last block given back that fits, without half of it empty. */
+static post_block *take_from_shelf(post *self, size_t size)
+{
+    pthread_mutex_lock(&self->shelf_lock);
+    post_block **at = &self->shelf;
+    while (*at != NULL && ((*at)->room < size || (*at)->room / 2 > size))
+        at = &(*at)->next;
+    post_block *found = *at;
+    if (found != NULL) {
+        *at = found->next;
+        self->shelf_bytes -= found->room;
+    }
+    pthread_mutex_unlock(&self->shelf_lock);
+    return found;
+}
+
+post_block *post_block_reuse(post *self, size_t size)
+{
+    if (size < SHELF_LEAST)
+        return post_block_make(size);
+    post_block *found = take_from_shelf(self, size);
+    if (found == NULL) {
+        found = post_block_make(size);
+        if (found == NULL)
+            return NULL;
+        found->shelf = self;
+    }
+    found->size = size;
+    found->next = NULL;
+    atomic_store(&found->users, 1);
+    return found;
+}
+
+/* False: it is full. */
+static bool put_on_shelf(post *self, post_block *block)
+{
+    pthread_mutex_lock(&self->shelf_lock);
+    bool fits = self->shelf_bytes + block->room <= SHELF_BYTES;
+    if (fits) {
+        block->next = self->shelf;
+        self->shelf = block;
+        self->shelf_bytes += block->room;
+    }
+    pthread_mutex_unlock(&self->shelf_lock);
+    return fits;
 }
 
 post_block *post_hold(post_block *block)
@@ -74,8 +127,19 @@ post_block *post_hold(post_block *block)
 
 void post_release(post_block *block)
 {
-    if (block != NULL && atomic_fetch_sub(&block->users, 1) == 1)
+    if (block == NULL || atomic_fetch_sub(&block->users, 1) > 1)
+        return;
+    if (block->shelf == NULL || !put_on_shelf(block->shelf, block))
         free(block);
+}
+
+static void clear_shelf(post *self)
+{
+    while (self->shelf != NULL) {
+        post_block *first = self->shelf;
+        self->shelf = first->next;
+        free(first);
+    }
 }
 
 /* ---- lists ---- */
@@ -290,7 +354,7 @@ static bool begin_receive(post *self)
         return false;
     MPI_Get_count(&status, MPI_BYTE, &size);
     letter *item = malloc(sizeof(*item));
-    post_block *block = post_block_make((size_t)size);
+    post_block *block = post_block_reuse(self, (size_t)size);
     uint32_t rank = (uint32_t)status.MPI_SOURCE;
     if (item == NULL || block == NULL ||
         MPI_Imrecv(block->bytes, size, MPI_BYTE, &message, &self->requests[self->count]) !=
@@ -390,8 +454,9 @@ post *post_create(const post_settings *settings)
     letters_init(&self->loop);
     self->has_lock = pthread_mutex_init(&self->lock, NULL) == 0;
     self->has_change = clock_init_condition(&self->change);
+    self->has_shelf = pthread_mutex_init(&self->shelf_lock, NULL) == 0;
     self->lanes = calloc(self->ranks, sizeof(*self->lanes));
-    if (!self->has_lock || !self->has_change || self->lanes == NULL) {
+    if (!self->has_lock || !self->has_change || !self->has_shelf || self->lanes == NULL) {
         post_free(self);
         return NULL;
     }
@@ -410,6 +475,9 @@ void post_free(post *self)
         letters_clear(&self->lanes[rank].out);
     letters_clear(&self->loop);
     letters_clear(&self->put);
+    clear_shelf(self);
+    if (self->has_shelf)
+        pthread_mutex_destroy(&self->shelf_lock);
     if (self->has_change)
         pthread_cond_destroy(&self->change);
     if (self->has_lock)

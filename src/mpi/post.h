@@ -19,19 +19,25 @@
 
 enum { POST_HEAD = 64 }; /* bytes, so that what is behind it begins at a cache line */
 
+typedef struct post post;
+
 /* The bytes of a message, shared by those who send it or read it. */
 typedef struct post_block {
     _Atomic unsigned users;
-    size_t size; /* of `bytes` */
+    size_t size;             /* of `bytes` */
+    size_t room;             /* for them */
+    post *shelf;             /* where it waits for its next use; NULL: nowhere */
+    struct post_block *next; /* there */
     _Alignas(64) uint8_t bytes[];
 } post_block;
 
 /* One user, who gives it back by post_release. NULL: there is no memory. */
 post_block *post_block_make(size_t size);
+/* The same, for large ones: memory that was in use before and may still lie in a cache. It is given
+ * back before the post is freed. */
+post_block *post_block_reuse(post *self, size_t size);
 post_block *post_hold(post_block *block);
 void post_release(post_block *block); /* NULL is allowed */
-
-typedef struct post post;
 
 typedef struct post_settings {
     MPI_Comm comm; /* of this post alone */

@@ -144,7 +144,7 @@ static void release_group(sum_engine *own)
 static post_block *make_block(const sum_engine *own, block_type type, uint32_t stripe,
                               size_t numbers)
 {
-    post_block *made = post_block_make(POST_HEAD + numbers * sizeof(float));
+    post_block *made = post_block_reuse(own->to, POST_HEAD + numbers * sizeof(float));
     if (made == NULL)
         return NULL;
     memset(made->bytes, 0, POST_HEAD);

@@ -25,7 +25,7 @@ uint64_t relay_node_down(tarry_sim *sim, uint32_t worker, uint64_t bytes)
     if (bytes > NETWORK_SMALL)
         return relays_down(&sim->relays, &sim->network, worker, sim->now, bytes);
     sim->network.server.out.bytes += bytes;
-    return network_after(sim->now, relays_latency(&sim->relays, &sim->network));
+    return network_after(sim->now, relays_hops(&sim->relays, &sim->network));
 }
 
 void relay_node_signal(tarry_sim *sim, uint32_t worker, const tarry_message *signal, bool sends)

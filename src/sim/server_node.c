@@ -76,10 +76,13 @@ static int answer_signal(tarry_sim *sim, uint32_t worker, const tarry_message *s
  * have the right of way. */
 static uint64_t arrival_ns(tarry_sim *sim, uint32_t worker, uint64_t bytes)
 {
+    uint64_t *told_ns = &sim->workers[worker].told_ns, time;
     if (sim_sums_everywhere(sim))
-        return network_after(sim->now, sim->network.latency_ns);
-    return sim->settings.relays > 0 ? relay_node_down(sim, worker, bytes)
-                                    : star_down(&sim->network, worker, sim->now, bytes);
+        time = network_after(sim->now, network_hop(&sim->network));
+    else
+        time = sim->settings.relays > 0 ? relay_node_down(sim, worker, bytes)
+                                        : star_down(&sim->network, worker, sim->now, bytes);
+    return *told_ns = network_later(*told_ns, time);
 }
 
 static int send_message(tarry_sim *sim, uint32_t worker, const tarry_message *message)

@@ -53,6 +53,8 @@ int settings_check(const tarry_plan *plan, const tarry_sim_settings *settings,
     else if (!(settings->link.bytes_per_second > 0 && settings->link.up_bytes_per_second >= 0 &&
                settings->server_bytes_per_second > 0))
         fault = "bandwidths must be above 0";
+    else if (!(settings->link.jitter_spread >= 0 && isfinite(settings->link.jitter_spread)))
+        fault = "a jitter's spread must be finite and at least 0";
     else if (settings->link_factor != NULL && !are_positive(settings->link_factor, plan->workers))
         fault = "factors of links must be above 0";
     else if ((unsigned)settings->way > TARRY_SIM_CHOSEN)

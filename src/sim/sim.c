@@ -156,7 +156,9 @@ static int run_once(tarry_sim *sim)
 
 int sim_settle(tarry_sim *sim)
 {
-    uint64_t until_ns = network_after(sim->now, 2 * sim->network.latency_ns);
+    const uint64_t hop_ns =
+        network_after(sim->network.latency_ns, jitter_most(&sim->network.jitter));
+    uint64_t until_ns = network_after(sim->now, network_after(hop_ns, hop_ns));
     int error = TARRY_OK;
     while (error == TARRY_OK && queue_next(&sim->queue) <= until_ns && until_ns != TARRY_NEVER)
         error = run_once(sim);

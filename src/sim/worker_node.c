@@ -67,6 +67,13 @@ static int fall_silent(tarry_sim *sim, uint32_t id)
     return sim_schedule(sim, network_after(sim->now, absence), &event, NULL);
 }
 
+/* The event comes then, or with the worker's last one. */
+static int say(tarry_sim *sim, sim_worker *node, uint64_t time, const sim_event *event)
+{
+    node->said_ns = network_later(node->said_ns, time);
+    return sim_schedule(sim, node->said_ns, event, NULL);
+}
+
 /* A connection anew: its first byte takes the latency, and nothing waits on the link. */
 static int come_back(tarry_sim *sim, uint32_t id)
 {
@@ -81,8 +88,9 @@ static int come_back(tarry_sim *sim, uint32_t id)
     node->life++;
     network_renew(&sim->network, id, sim->now);
     node->computed = 0;
+    node->said_ns = node->told_ns = sim->now;
     sim_event event = {.kind = SIM_JOINS, .node = id};
-    return sim_schedule(sim, network_after(sim->now, sim->network.latency_ns), &event, NULL);
+    return say(sim, node, network_after(sim->now, sim->network.latency_ns), &event);
 }
 
 void worker_node_replan(tarry_sim *sim, uint32_t id, tarry_worker **machine)
@@ -110,18 +118,17 @@ static int send_message(tarry_sim *sim, uint32_t id, const tarry_message *messag
     };
     uint64_t first_ns;
     if (sim_sums_everywhere(sim) || sim->settings.relays > 0) {
-        uint64_t takes_ns = sim->settings.relays > 0 ? relays_latency(&sim->relays, &sim->network)
-                                                     : sim->network.latency_ns;
+        uint64_t takes_ns = sim->settings.relays > 0 ? relays_hops(&sim->relays, &sim->network)
+                                                     : network_hop(&sim->network);
         event.left_ns = sim->now;
         sim->network.server.in.bytes += sim->settings.relays > 0 ? event.bytes : 0;
-        return sim_schedule(sim, network_after(sim->now, takes_ns), &event, NULL);
+        return say(sim, node, network_after(sim->now, takes_ns), &event);
     }
     event.left_ns = star_up(&sim->network, id, sim->now, event.bytes, &first_ns);
     if (star_card_is_free(&sim->network))
-        return sim_schedule(sim, network_after(event.left_ns, sim->network.latency_ns), &event,
-                            NULL);
+        return say(sim, node, network_after(event.left_ns, sim->network.latency_ns), &event);
     event.kind = SIM_AT_CARD;
-    return sim_schedule(sim, first_ns, &event, NULL);
+    return say(sim, node, first_ns, &event);
 }
 
 static uint32_t load_of(const tarry_sim *sim, uint32_t id)

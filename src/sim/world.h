@@ -57,6 +57,9 @@ typedef struct sim_worker {
     uint32_t life;      /* counts its returns: what was sent to an earlier life is lost */
     uint64_t silent_ns; /* when the life before ended */
     uint32_t busy;      /* the event that ends the computation, QUEUE_NONE if there is none */
+    /* The last message before is at the server then (at its card, where that is modelled), and the
+     * worker has what was sent to it: the next one comes behind it. */
+    uint64_t said_ns, told_ns;
     sim_replica replica;
 
     /* what the round has in store for it */

@@ -120,6 +120,28 @@ class Schemes(SimulateTest):
         dead = self.simulate(*SMALL, "--scheme", "queue,ring,dropcompute", "--straggler", "exp:1+dead:1", "--silence", "9")
         self.assertEqual([result["failed"] for result in dead], [0, 20, 0])
 
+    def test_messages_that_wait(self):
+        """Sums are exact however late messages are, and their times spread over rounds."""
+        schemes = "tarry,tarry:sum=everywhere,tarry:sum=grid,tarry:sum=tree,tarry:sum=ring,tarry:relays=3"
+        links = [*SMALL, "--trials", "2", "--rounds", "4", "--silence", "30", "--latency", "0.001", "--bandwidth", "1e5"]
+        late = self.simulate(*links, "--scheme", schemes, "--link-jitter", "0.05,2", "--straggler", "slow:2,5+fail:0.02",
+                             "--vectors", "100")
+        for result in late:
+            self.assertEqual((result["failed"], result["exact"]), (0, 1), result["scheme"])
+            self.assertLess(result["verified_error"], 1e-5)
+            times = result["sum_times"]
+            self.assertEqual(times["rounds"], 6)
+            self.assertLess(0.004, times["p50"])
+            self.assertLess(times["p50"], times["p99"])
+            self.assertLessEqual(times["p99"], times["most"])
+        still = self.simulate(*links, "--scheme", "tarry:sum=everywhere", "--straggler", "none")[0]["sum_times"]
+        self.assertAlmostEqual(still["p50"], still["most"], 9)
+        self.simulate(*SMALL, "--trials", "2", "--scheme", ALL, "--link-jitter", "0.01,1")
+        text = self.succeed("simulate", *links, "--quiet", "--scheme", "tarry", "--link-jitter", "0.01,1")
+        self.assertEqual(text, "")
+        text = self.succeed("simulate", *links, "--scheme", "tarry", "--link-jitter", "0.01,1")
+        self.assertIn("from the signal to the last sum", text)
+
     def test_folding_what_is_credited(self):
         every, folded = self.simulate(*SMALL, "--scheme", "partial,partial:keep=credited",
                                       "--straggler", "exp:1", "--vectors", "64")
@@ -659,6 +681,8 @@ class Usage(SimulateTest):
         ("--slow-links 3", "--slow-links: '3' is not K,FACTOR"),
         ("--slow-links 3,0.5", "--slow-links: 0.5 is not in the range 1 to 1e+09"),
         ("--slow-links 300,2", "--slow-links: 300 of 200 workers"),
+        ("--link-jitter 3", "--link-jitter: '3' is not SECONDS,SD"),
+        ("--link-jitter 3,-1", "--link-jitter: -1 is not in the range 0 to 1e+06"),
         ("--scheme ring:deadline=3", "--scheme: ring:deadline=3: deadline: no setting of this scheme"),
         ("--scheme own:upload=whole",
          "--scheme: own:upload=whole: upload=whole goes with credit=whole, or with one copy and stop=exact"),

@@ -4,6 +4,7 @@
 import json
 import os
 import re
+import shutil
 import struct
 import subprocess
 import unittest
@@ -246,6 +247,15 @@ class Outputs(TarryTest):
     def test_quiet(self):
         done = self.run_tarry(*SMALL, "--quiet")
         self.assertEqual((done.returncode, done.out, done.err), (0, "", ""))
+
+    def test_ranks_without_their_program(self):
+        """As where it was built without MPI."""
+        lonely = os.path.join(self.folder, "tarry")
+        shutil.copy(TARRY, lonely)
+        done = subprocess.run([lonely, "train", "--engine", "mpi"], capture_output=True, text=True, timeout=60)
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertEqual(done.stderr, f"tarry: --engine: {lonely}-mpi is not there: this Tarry was built without MPI, or "
+                                      "its package tarry-mpi is not installed\n")
 
     @unittest.skipIf(os.geteuid() == 0, "root may write everywhere")
     def test_a_read_only_report_is_kept(self):

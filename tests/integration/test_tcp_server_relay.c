@@ -17,6 +17,7 @@
 #include "key_folder.h"
 #include "pki/authority.h"
 #include "plain_relay.h"
+#include "protocol/wire/wire_status.h"
 #include "protocol/wire/wire_trunk.h"
 #include "server_bench.h"
 
@@ -101,6 +102,32 @@ static void run_rounds(party *its, uint32_t rounds)
     }
 }
 
+/* Viewers are told of relays, and over which one a worker is here. */
+static void see_relays(const party *its)
+{
+    script viewer;
+    script_open(&viewer, its->bench.address, 99);
+    script_say_hello(&viewer, WIRE_ROLE_VIEWER, WIRE_ANY_WORKER);
+    script_await(&viewer, WIRE_STATUS);
+    wire_status status;
+    assert_int_equal(wire_status_decode(&viewer.head, viewer.body, &status), TARRY_OK);
+    assert_int_equal(status.relays, RELAYS);
+    assert_int_equal(status.more_relays, 0);
+    for (uint32_t i = 0; i < RELAYS; i++) { /* the last one first */
+        const wire_relay_status *relay = &status.relay[i];
+        assert_int_equal(relay->number, RELAYS - i);
+        assert_int_equal(relay->workers, HALF);
+        assert_int_equal(relay->standbys, 0);
+        assert_in_range(relay->round_trip_ns, 1, PATIENCE_NS);
+    }
+    for (uint32_t worker = 0; worker < WORKERS; worker++) {
+        wire_worker_status one;
+        assert_int_equal(wire_status_worker(&viewer.head, viewer.body, worker, &one), TARRY_OK);
+        assert_int_equal(one.relay, worker / HALF + 1);
+    }
+    script_close(&viewer);
+}
+
 static void sums_rounds_of(uint32_t parts, bool reproducible, uint32_t threads)
 {
     enum { ROUNDS = 10 };
@@ -131,6 +158,7 @@ static void sums_rounds_of(uint32_t parts, bool reproducible, uint32_t threads)
         assert_true(state.received > 0 && state.sent > 0);
     }
     assert_int_equal(its.bench.refused, 0);
+    see_relays(&its);
     end(&its);
 }
 

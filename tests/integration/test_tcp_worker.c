@@ -42,7 +42,8 @@ typedef struct stage {
     sem_t computing, go; /* one has begun; it may end */
     int result;          /* of the worker's run */
     tarry_diagnostic why;
-    wire_head head; /* the frame that was read last */
+    uint32_t arrivals; /* of the worker that it was told of, before the last one */
+    wire_head head;    /* the frame that was read last */
     uint8_t body[WIRE_BATCH_HEAD_BYTES + WIRE_BATCH_MOST * WIRE_BATCH_REPORT_BYTES];
 } stage;
 
@@ -266,7 +267,7 @@ static void begin_round(const stage *its)
 {
     uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
     const codec_shape shape = codec_shape_of(its->plan, its->welcome.worker, 1);
-    const tarry_message message = {.type = TARRY_MESSAGE_ROUND, .epoch = 1};
+    const tarry_message message = {.type = TARRY_MESSAGE_ROUND, .epoch = its->arrivals + 1};
     size_t size = codec_size(&shape, &message);
     assert_true(size <= WIRE_SMALL_BYTES);
     wire_message_head(size, 0, frame);
@@ -293,9 +294,84 @@ static uint32_t take_reports(const stage *its, uint32_t next)
         else
             wire_batch_get(&batch, i, NULL, &report);
         assert_int_equal(report.type, TARRY_MESSAGE_REPORT);
-        assert_true(report.round == 0 && report.epoch == 1 && report.slot == next + i);
+        assert_true(report.round == 0 && report.epoch == its->arrivals + 1 &&
+                    report.slot == next + i);
     }
     return batch.count;
+}
+
+/* The next connection is the worker's second one. Gives back the first, which goes on. */
+static int take_standby(stage *its)
+{
+    uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
+    wire_hello hello;
+    int first = its->fd;
+    take_hello(its);
+    assert_int_equal(wire_hello_decode(&its->head, its->body, &hello), TARRY_OK);
+    assert_int_equal(hello.role, WIRE_ROLE_STANDBY);
+    wire_welcome words = its->welcome;
+    words.worker = WIRE_ANY_WORKER;
+    words.plan_bytes = 0;
+    tell(its, frame, wire_welcome_encode(&words, frame));
+    await(its, WIRE_HEARTBEAT);
+    return first;
+}
+
+/* The worker is told in WELCOME of what it has: no answer is due, and the round may follow. */
+static void a_second_connection_is_ready_before_its_welcome(void **state)
+{
+    (void)state;
+    stage its;
+    const tarry_plan_settings plan = plan_settings();
+    begin_among(&its, &plan, "%1$s,%1$s.also");
+    char also[LINE];
+    snprintf(also, sizeof(also), "%.110s.also", its.connect + strlen("unix:"));
+    assert_int_equal(symlink("socket", also), 0);
+    its.welcome.silence_ns = UINT64_C(4000000000);
+    take_hello(&its);
+    welcome(&its, &its.welcome, false);
+    await(&its, WIRE_READY);
+    for (int i = 0; i < 2; i++) {
+        int first = take_standby(&its);
+        close(first);
+        await(&its, WIRE_HELLO);
+        await(&its, WIRE_READY);
+        wire_welcome words = its.welcome;
+        words.plan_bytes = 0;
+        welcome(&its, &words, false);
+        begin_round(&its);
+        for (uint32_t came = 0; came < 2;) {
+            next_frame(&its);
+            assert_int_not_equal(its.head.kind, WIRE_READY);
+            came += its.head.kind == WIRE_MESSAGE || its.head.kind == WIRE_BATCH
+                        ? take_reports(&its, came)
+                        : 0;
+        }
+        its.arrivals++;
+    }
+
+    /* A plan that comes with WELCOME takes an answer of its own. */
+    close(take_standby(&its));
+    await(&its, WIRE_READY);
+    welcome(&its, &its.welcome, false);
+    await(&its, WIRE_READY);
+
+    /* Another job's WELCOME has been answered with what it is not of. */
+    close(take_standby(&its));
+    await(&its, WIRE_READY);
+    wire_welcome words = its.welcome;
+    words.plan_bytes = 0;
+    words.job[0]++;
+    welcome(&its, &words, false);
+    uint8_t byte;
+    assert_int_equal(recv(its.fd, &byte, 1, 0), 0);
+    hang_up(&its);
+    take_hello(&its);
+    uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
+    welcome(&its, &its.welcome, false);
+    tell(&its, frame, wire_bye_encode(WIRE_BYE_DONE, frame));
+    unlink(also);
+    end(&its, TARRY_OK);
 }
 
 /* All come, in their order, though far fewer frames than pieces do; and so does what it says
@@ -593,6 +669,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(another_parent_takes_the_place_of_one_that_is_lost),
+        cmocka_unit_test(a_second_connection_is_ready_before_its_welcome),
         cmocka_unit_test(reports_of_short_pieces_come_in_batches),
         cmocka_unit_test(refuses_figures_that_are_not_of_the_plan),
         cmocka_unit_test(refuses_a_plan_that_is_none),

@@ -7,7 +7,8 @@
  *
  * steps, dimension, chunks, replication, silence (ms), sleep (ms per chunk), over (mpi: not by
  * shared memory), slow (a rank that takes 10 times as long), stop (a rank that stops itself at step
- * 2; whoever runs this lets it go on), deaths and seed (so many ranks, never 0, kill themselves at
+ * 2; whoever runs this lets it go on), after (of the server's messages behind step 2, at which it
+ * stops instead), deaths and seed (so many ranks, never 0, kill themselves at
  * moments that the seed says), lose (a rank whose replica fails at step 3), head (the step at which
  * rank 0 kills itself) and patience (ms).
  */
@@ -23,12 +24,12 @@
 #include <tarry/host.h>
 #include <tarry/mpi.h>
 
-#include "mpi/post.h"
+#include "mpi/ranks_state.h"
 
 typedef struct ranks_options {
     const char *over;
-    long steps, dimension, chunks, replication, silence, sleep, slow, stop, deaths, seed, lose,
-        head, patience;
+    long steps, dimension, chunks, replication, silence, sleep, slow, stop, after, deaths, seed,
+        lose, head, patience;
 } ranks_options;
 
 typedef struct own_state {
@@ -71,6 +72,21 @@ static void pass(moment at)
         kill(getpid(), SIGKILL);
 }
 
+static void stop(void)
+{
+    printf("rank %d stops: %d\n", rank, (int)getpid());
+    fflush(stdout);
+    kill(getpid(), SIGSTOP);
+}
+
+/* A message of the server's came to the rank that stops behind so many of them. */
+static void pass_down(void)
+{
+    static long taken;
+    if (rank == options.stop && stepped >= 2 && ++taken == options.after)
+        stop();
+}
+
 void __real_post_put(post *self, uint32_t to, int kind, post_block *block);
 void __wrap_post_put(post *self, uint32_t to, int kind, post_block *block);
 void __wrap_post_put(post *self, uint32_t to, int kind, post_block *block)
@@ -93,6 +109,8 @@ void __wrap_ranks_take(void *user, uint32_t from, int tag, post_block *block)
 {
     pass(AT_TAKE);
     __real_ranks_take(user, from, tag, block);
+    if (tag == WORD_DOWN)
+        pass_down();
 }
 
 static uint64_t mix(uint64_t x)
@@ -159,11 +177,8 @@ static int step(void *user, uint64_t number, const float *sum)
     pass(AT_STEP);
     if (rank == 0 && number == (uint64_t)options.head)
         kill(getpid(), SIGKILL);
-    if (rank == options.stop && number == 2) {
-        printf("rank %d stops: %d\n", rank, (int)getpid());
-        fflush(stdout);
-        kill(getpid(), SIGSTOP);
-    }
+    if (rank == options.stop && number == 2 && options.after == 0)
+        stop();
     return TARRY_OK;
 }
 
@@ -279,13 +294,13 @@ static void read_options(int count, char **words)
     const struct {
         const char *name;
         long *value;
-    } numbers[] = {{"steps", &options.steps},      {"dimension", &options.dimension},
-                   {"chunks", &options.chunks},    {"replication", &options.replication},
-                   {"silence", &options.silence},  {"sleep", &options.sleep},
-                   {"slow", &options.slow},        {"stop", &options.stop},
-                   {"deaths", &options.deaths},    {"seed", &options.seed},
-                   {"lose", &options.lose},        {"head", &options.head},
-                   {"patience", &options.patience}};
+    } numbers[] = {{"steps", &options.steps},     {"dimension", &options.dimension},
+                   {"chunks", &options.chunks},   {"replication", &options.replication},
+                   {"silence", &options.silence}, {"sleep", &options.sleep},
+                   {"slow", &options.slow},       {"stop", &options.stop},
+                   {"after", &options.after},     {"deaths", &options.deaths},
+                   {"seed", &options.seed},       {"lose", &options.lose},
+                   {"head", &options.head},       {"patience", &options.patience}};
     for (int i = 1; i < count; i++) {
         size_t length = strcspn(words[i], "=");
         const char *value = words[i] + length + (words[i][length] != '\0');

@@ -34,8 +34,9 @@ static carried queue[MOST_CARRIED];
 static size_t queued, most_queued;
 static int64_t blocks; /* that are there */
 
-post_block *post_block_make(size_t size)
+post_block *post_block_reuse(post *self, size_t size)
 {
+    (void)self;
     post_block *made = aligned_alloc(64, (sizeof(*made) + size + 63) / 64 * 64);
     assert_non_null(made);
     atomic_init(&made->users, 1);

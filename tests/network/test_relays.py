@@ -30,13 +30,13 @@ class Relays(NetworkTest):
         host, port = where.rsplit(":", 1)
         return relay, (host, int(port))
 
-    def begin(self, job, straggler=()):
+    def begin(self, job, straggler=(), serve=()):
         """A server, and two workers behind each of the relays; the server tells them of the other relays."""
         keys = self.keys(WORKERS)
         for number in range(RELAYS):
             self.tarry("keys", "add", keys, f"relay-{number}", folder=os.path.dirname(keys))
         cluster = self.cluster(job, keys=keys)
-        address = cluster.serve()
+        address = cluster.serve(*serve)
         relays = [self.relay(cluster, number, address) for number in range(RELAYS)]
         for worker in range(WORKERS):
             cluster.work(worker, relays[worker % RELAYS][1], *straggler)
@@ -76,9 +76,9 @@ class Relays(NetworkTest):
             self.assertEqual(relay.wait(), 0, relay.told())
         self.assertGreater(sum(relay.log("end")[0]["sums"] for relay in relays), 0)
 
-    def lose(self, end):
+    def lose(self, end, *serve):
         """A relay is lost in the middle of the run, by its process and its number."""
-        cluster, relays, places = self.begin([*JOB, *ENDLESS, "--verify"], SLEEP)
+        cluster, relays, places = self.begin([*JOB, *ENDLESS, "--verify"], SLEEP, serve)
         cluster.server.await_log("round", round=10)
         moved = [cluster.workers[f"worker-{worker}"] for worker in range(1, WORKERS, RELAYS)]
         end(relays[1])
@@ -100,6 +100,24 @@ class Relays(NetworkTest):
 
     def test_a_relay_is_killed(self):
         self.lose(lambda relay: relay.kill())
+
+    def test_a_relay_is_killed_that_passed_data_on(self):
+        """Workers have no data: what the server sent one of them is there still, behind another relay."""
+        self.lose(lambda relay: relay.kill(), "--ship-data")
+
+    def test_a_relay_is_killed_where_everyone_gets_the_sum(self):
+        """Votes and parameters go among workers; those who lose their relay are behind, or vote again."""
+        cluster, relays, _ = self.begin([*JOB, *ENDLESS, "--sum", "everywhere"], SLEEP)
+        cluster.server.await_log("round", round=5)
+        relays[1].kill()
+        for worker in range(1, WORKERS, RELAYS):
+            deadline = time.monotonic() + WAIT
+            while len(cluster.workers[f"worker-{worker}"].log("connected")) < 2 and time.monotonic() < deadline:
+                time.sleep(0.02)
+        cluster.await_everyone()
+        report = cluster.stop(3)
+        self.assertEqual(cluster.server.log("left_out"), [])
+        self.assert_same_losses(report, self.trained([*JOB, "--rounds", str(len(report["rounds"]))]), places=1e-4)
 
     def test_a_relay_is_told_to_end(self):
         def end(relay):

@@ -21,6 +21,7 @@ enum {
     EVENTS_MOST = 512,
     PAUSE_MS = 1, /* between looks at the tally, and attempts to connect */
     LEAST_ROOM = 256,
+    SECONDS_AT_ONCE = 256, /* connections: a parent has room for so many newcomers, and more */
 };
 
 uint32_t emulated_parent(const emulated_settings *settings, uint32_t worker)
@@ -51,106 +52,169 @@ static void drop(emulated_bytes *which)
 
 /* ---- the connection ---- */
 
-static void watch(const emulated *all, emulated_worker *its, int how)
+static void watch(const emulated *all, emulated_line *line, int how)
 {
     struct epoll_event events = {
-        .events = EPOLLIN | EPOLLRDHUP | EPOLLET | (its->out.size > 0 ? EPOLLOUT : 0),
-        .data.ptr = its,
+        .events = EPOLLIN | EPOLLRDHUP | EPOLLET | (line->out.size > 0 ? EPOLLOUT : 0),
+        .data.ptr = line,
     };
-    epoll_ctl(all->poll, how, its->fd, &events);
+    epoll_ctl(all->poll, how, line->fd, &events);
 }
 
-static void hang_up(emulated *all, emulated_worker *its)
+static void close_line(emulated_line *line)
+{
+    if (line->fd >= 0)
+        close(line->fd);
+    line->fd = -1;
+    drop(&line->in);
+    drop(&line->out);
+}
+
+/* Workers of one parent have theirs at all others. */
+static uint32_t second_parent(const emulated_settings *settings, uint32_t worker)
+{
+    uint32_t count = settings->parent_count;
+    return (worker + 1 + worker / count % (count - 1)) % count;
+}
+
+/* It goes on over its second connection, prepared as it is. */
+static int promote(emulated *all, emulated_worker *its)
+{
+    its->at = 1 - its->at;
+    its->standby = false;
+    its->early = true;
+    int error = emulated_introduce(all, emulated_first(its));
+    return error == TARRY_OK ? emulated_answer(all, its) : error;
+}
+
+static int hang_up(emulated *all, emulated_worker *its)
 {
     emulated_tally *tally = all->tally;
-    close(its->fd);
-    its->fd = -1;
-    drop(&its->in);
-    drop(&its->out);
+    emulated_line *line = emulated_first(its);
+    uint32_t parent = line->parent;
+    close_line(line);
     if (its->left) {
+        close_line(emulated_second(its));
         all->left++;
-        return;
+        return TARRY_OK;
     }
-    all->apart++;
     if (its->put_off) {
         its->put_off = false;
-        return;
+        all->apart++;
+        return TARRY_OK;
     }
     uint64_t never = 0;
-    atomic_compare_exchange_strong(&tally->lost_ns, &never, clock_now_ns());
-    its->moved = its->moved || its->parent == atomic_load(&tally->lost_parent);
-    its->parent = (its->parent + 1) % all->settings->parent_count;
-}
-
-/* Sends what waits, as far as it is taken. A connection that is broken is found by reading. */
-static void flush(emulated *all, emulated_worker *its)
-{
-    ssize_t sent = send(its->fd, its->out.bytes, its->out.size, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (sent > 0) {
-        its->out.size -= (size_t)sent;
-        memmove(its->out.bytes, its->out.bytes + sent, its->out.size);
-    }
-    if (its->out.size > 0)
-        return;
-    drop(&its->out);
-    watch(all, its, EPOLL_CTL_MOD);
-}
-
-int emulated_send(emulated *all, emulated_worker *its, const uint8_t *bytes, size_t size)
-{
-    bool waited = its->out.size > 0;
-    ssize_t sent = waited ? 0 : send(its->fd, bytes, size, MSG_NOSIGNAL | MSG_DONTWAIT);
-    size_t taken = sent > 0 ? (size_t)sent : 0;
-    if (taken == size)
-        return TARRY_OK;
-    if (!append(&its->out, bytes + taken, size - taken))
-        return TARRY_ERROR_NO_MEMORY;
-    if (!waited)
-        watch(all, its, EPOLL_CTL_MOD);
+    its->lost_ns = clock_now_ns();
+    atomic_compare_exchange_strong(&tally->lost_ns, &never, its->lost_ns);
+    its->moved = its->moved || parent == atomic_load(&tally->lost_parent);
+    if (its->standby)
+        return promote(all, its);
+    line->parent = (parent + 1) % all->settings->parent_count;
+    all->apart++;
     return TARRY_OK;
 }
 
-/* *connected: whether it is; nobody may listen yet, or any more. */
-static int connect_one(emulated *all, emulated_worker *its, bool *connected,
-                       tarry_diagnostic *diagnostic)
+/* Another one is made, unless its parent is gone. */
+static void lose_standby(emulated *all, emulated_worker *its)
+{
+    close_line(emulated_second(its));
+    its->standby = false;
+    all->alone += atomic_load(&all->tally->lost_parent) == EMULATED_NO_PARENT;
+}
+
+/* Sends what waits, as far as it is taken. A connection that is broken is found by reading. */
+static void flush(const emulated *all, emulated_line *line)
+{
+    ssize_t sent = send(line->fd, line->out.bytes, line->out.size, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent > 0) {
+        line->out.size -= (size_t)sent;
+        memmove(line->out.bytes, line->out.bytes + sent, line->out.size);
+    }
+    if (line->out.size > 0)
+        return;
+    drop(&line->out);
+    watch(all, line, EPOLL_CTL_MOD);
+}
+
+int emulated_send(const emulated *all, emulated_line *line, const uint8_t *bytes, size_t size)
+{
+    bool waited = line->out.size > 0;
+    ssize_t sent = waited ? 0 : send(line->fd, bytes, size, MSG_NOSIGNAL | MSG_DONTWAIT);
+    size_t taken = sent > 0 ? (size_t)sent : 0;
+    if (taken == size)
+        return TARRY_OK;
+    if (!append(&line->out, bytes + taken, size - taken))
+        return TARRY_ERROR_NO_MEMORY;
+    if (!waited)
+        watch(all, line, EPOLL_CTL_MOD);
+    return TARRY_OK;
+}
+
+/* Nobody may listen yet, or any more: then the line stays without. */
+static int connect_one(const emulated *all, emulated_line *line, tarry_diagnostic *diagnostic)
 {
     address found[ADDRESS_MOST];
     uint32_t count;
     int error =
-        address_resolve(all->settings->parents[its->parent], false, found, &count, diagnostic);
+        address_resolve(all->settings->parents[line->parent], false, found, &count, diagnostic);
     if (error != TARRY_OK)
         return error;
     int fd = socket(found[0].socket.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return diagnose(diagnostic, TARRY_ERROR_SYSTEM, "a socket: %s", strerror(errno));
-    *connected = connect(fd, (const struct sockaddr *)&found[0].socket, found[0].size) == 0;
-    if (!*connected) {
+    if (connect(fd, (const struct sockaddr *)&found[0].socket, found[0].size) != 0) {
         close(fd);
-        its->parent = (its->parent + its->moved) % all->settings->parent_count;
+        line->parent = (line->parent + line->its->moved) % all->settings->parent_count;
         return TARRY_OK;
     }
-    its->fd = fd;
-    all->apart--;
-    watch(all, its, EPOLL_CTL_ADD);
-    return emulated_introduce(all, its);
+    line->fd = fd;
+    watch(all, line, EPOLL_CTL_ADD);
+    return emulated_introduce(all, line);
+}
+
+static int connect_first(emulated *all, emulated_worker *its, tarry_diagnostic *diagnostic)
+{
+    its->early = false;
+    int error = connect_one(all, emulated_first(its), diagnostic);
+    all->apart -= emulated_first(its)->fd >= 0;
+    return error;
+}
+
+static int connect_second(emulated *all, emulated_worker *its, tarry_diagnostic *diagnostic)
+{
+    emulated_line *line = emulated_second(its);
+    line->parent = second_parent(all->settings, its->worker);
+    int error = connect_one(all, line, diagnostic);
+    all->alone -= line->fd >= 0;
+    return error;
 }
 
 static int connect_all(emulated *all, tarry_diagnostic *diagnostic)
 {
-    bool connected = true;
+    uint32_t left = SECONDS_AT_ONCE;
     int error = TARRY_OK;
-    for (uint32_t i = 0; all->apart > 0 && error == TARRY_OK && i < all->count; i++)
-        if (all->workers[i].fd < 0 && !all->workers[i].left)
-            error = connect_one(all, &all->workers[i], &connected, diagnostic);
+    for (uint32_t i = 0; error == TARRY_OK && i < all->count; i++) {
+        emulated_worker *its = &all->workers[i];
+        if (its->left)
+            continue;
+        if (emulated_first(its)->fd < 0) {
+            error = connect_first(all, its, diagnostic);
+        } else if (all->alone > 0 && left > 0 && its->was_ready && !its->moved &&
+                   emulated_second(its)->fd < 0) {
+            left--;
+            error = connect_second(all, its, diagnostic);
+        }
+    }
     return error;
 }
 
 /* ---- what comes ---- */
 
 /* Whole frames of `bytes`; gives back in *used how many of them that were. */
-static int take_frames(emulated *all, emulated_worker *its, const uint8_t *bytes, size_t size,
+static int take_frames(emulated *all, emulated_line *line, const uint8_t *bytes, size_t size,
                        size_t *used, tarry_diagnostic *diagnostic)
 {
+    emulated_worker *its = line->its;
     size_t at = 0;
     int error = TARRY_OK;
     while (error == TARRY_OK && size - at >= WIRE_HEAD_BYTES) {
@@ -159,24 +223,25 @@ static int take_frames(emulated *all, emulated_worker *its, const uint8_t *bytes
             return diagnose(diagnostic, TARRY_ERROR_FORMAT, "the server sent what is no frame");
         if (size - at - WIRE_HEAD_BYTES < head.length)
             break;
-        error = emulated_take_frame(all, its, &head, bytes + at + WIRE_HEAD_BYTES, diagnostic);
+        error = line == emulated_first(its)
+                    ? emulated_take_frame(all, its, &head, bytes + at + WIRE_HEAD_BYTES, diagnostic)
+                    : emulated_take_standby(all, its, &head, diagnostic);
         at += WIRE_HEAD_BYTES + head.length;
     }
     *used = at;
     return error;
 }
 
-static int take_bytes(emulated *all, emulated_worker *its, size_t size,
-                      tarry_diagnostic *diagnostic)
+static int take_bytes(emulated *all, emulated_line *line, size_t size, tarry_diagnostic *diagnostic)
 {
-    emulated_bytes *in = &its->in;
+    emulated_bytes *in = &line->in;
     size_t used = 0;
     bool whole = in->size == 0;
     if (!whole && !append(in, all->input, size))
         return diagnose_no_memory(diagnostic, "a worker");
     const uint8_t *bytes = whole ? all->input : in->bytes;
     size = whole ? size : in->size;
-    int error = take_frames(all, its, bytes, size, &used, diagnostic);
+    int error = take_frames(all, line, bytes, size, &used, diagnostic);
     if (error != TARRY_OK)
         return error;
     if (whole)
@@ -190,38 +255,45 @@ static int take_bytes(emulated *all, emulated_worker *its, size_t size,
     return TARRY_OK;
 }
 
-/* What is there, or the end if `ending`: nobody says so again. */
-static int hear(emulated *all, emulated_worker *its, bool ending, tarry_diagnostic *diagnostic)
+static int lose(emulated *all, emulated_line *line)
 {
+    if (line == emulated_first(line->its))
+        return hang_up(all, line->its);
+    lose_standby(all, line->its);
+    return TARRY_OK;
+}
+
+/* What is there, or the end if `ending`: nobody says so again. */
+static int hear(emulated *all, emulated_line *line, bool ending, tarry_diagnostic *diagnostic)
+{
+    const emulated_worker *its = line->its;
     ssize_t got = 0;
     int error = TARRY_OK;
     do {
-        got = recv(its->fd, all->input, EMULATED_READ_BYTES, MSG_DONTWAIT);
+        got = recv(line->fd, all->input, EMULATED_READ_BYTES, MSG_DONTWAIT);
         if (got < 0 && (errno == EAGAIN || errno == EINTR))
             return TARRY_OK;
         if (got > 0)
-            error = take_bytes(all, its, (size_t)got, diagnostic);
+            error = take_bytes(all, line, (size_t)got, diagnostic);
     } while (error == TARRY_OK && !its->left && (ending ? got > 0 : got == EMULATED_READ_BYTES));
-    if (error == TARRY_OK && (got <= 0 || its->left))
-        hang_up(all, its);
-    return error;
+    return error == TARRY_OK && (got <= 0 || its->left) ? lose(all, line) : error;
 }
 
 static int turn(emulated *all, tarry_diagnostic *diagnostic)
 {
     struct epoll_event events[EVENTS_MOST];
-    bool looks = all->apart > 0 || all->in_round > 0 || all->owing > 0;
+    bool looks = all->apart > 0 || all->alone > 0 || all->in_round > 0 || all->owing > 0;
     int count = epoll_wait(all->poll, events, EVENTS_MOST, looks ? PAUSE_MS : -1);
     int error = TARRY_OK;
     for (int i = 0; error == TARRY_OK && i < count; i++) {
-        emulated_worker *its = events[i].data.ptr;
-        if ((events[i].events & EPOLLOUT) != 0)
-            flush(all, its);
-        if ((events[i].events & ~(uint32_t)EPOLLOUT) != 0)
-            error = hear(all, its, (events[i].events & ~(uint32_t)(EPOLLIN | EPOLLOUT)) != 0,
+        emulated_line *line = events[i].data.ptr;
+        if (line->fd >= 0 && (events[i].events & EPOLLOUT) != 0)
+            flush(all, line);
+        if (line->fd >= 0 && (events[i].events & ~(uint32_t)EPOLLOUT) != 0)
+            error = hear(all, line, (events[i].events & ~(uint32_t)(EPOLLIN | EPOLLOUT)) != 0,
                          diagnostic);
     }
-    if (error == TARRY_OK && all->apart > 0)
+    if (error == TARRY_OK && (all->apart > 0 || all->alone > 0))
         error = connect_all(all, diagnostic);
     if (error == TARRY_OK)
         error = emulated_report(all);
@@ -257,8 +329,10 @@ static int begin(emulated *all, tarry_diagnostic *diagnostic)
     for (uint32_t i = 0; i < all->count; i++)
         all->workers[i] = (emulated_worker){
             .worker = all->settings->first + i,
-            .parent = emulated_parent(all->settings, all->settings->first + i),
-            .fd = -1,
+            .lines = {{.its = &all->workers[i],
+                       .fd = -1,
+                       .parent = emulated_parent(all->settings, all->settings->first + i)},
+                      {.its = &all->workers[i], .fd = -1}},
         };
     return TARRY_OK;
 }
@@ -266,10 +340,8 @@ static int begin(emulated *all, tarry_diagnostic *diagnostic)
 static void end(emulated *all)
 {
     for (uint32_t i = 0; all->workers != NULL && i < all->count; i++) {
-        if (all->workers[i].fd >= 0)
-            close(all->workers[i].fd);
-        drop(&all->workers[i].in);
-        drop(&all->workers[i].out);
+        close_line(&all->workers[i].lines[0]);
+        close_line(&all->workers[i].lines[1]);
     }
     memory_release(NULL, all->workers);
     memory_release(NULL, all->input);

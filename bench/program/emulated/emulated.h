@@ -5,12 +5,14 @@
  * asked for them, and its coded part is zeros. So what a round takes is what the server, relays in
  * between and the way to them take. Another process, whose memory the tally shares, says when to
  * report, and reads what became of it. Whoever loses its connection comes again at the next
- * address.
+ * address,
+ * or goes on over its second connection, if it has one.
  */
 #ifndef BENCH_EMULATED_H
 #define BENCH_EMULATED_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <tarry/error.h>
@@ -24,6 +26,7 @@ typedef struct emulated_settings {
     const tarry_plan *plan; /* borrowed */
     uint32_t first, count;  /* workers of it; others are other processes' */
     uint32_t batch;         /* reports in a frame, 1: each is a message; 1..WIRE_BATCH_MOST */
+    bool standby;           /* each has a second connection; with two parents or more */
     size_t dimension;       /* numbers of a coded part, which is one stripe */
     uint32_t parent_count;  /* 1..EMULATED_PARENTS_MOST */
     const char *parents[EMULATED_PARENTS_MOST]; /* "unix:PATH" */
@@ -40,6 +43,7 @@ typedef struct emulated_tally {
                                      EMULATED_NO_PARENT */
     /* What has come of it. */
     _Atomic uint32_t ready;       /* workers that have said READY */
+    _Atomic uint32_t standing;    /* second connections that were welcome */
     _Atomic uint32_t in_round;    /* workers that a round has come to */
     _Atomic uint64_t began_ns;    /* when the first report of a round went out; set to 0 before */
     _Atomic uint32_t signalled;   /* workers that have a round's signal, */
@@ -47,9 +51,12 @@ typedef struct emulated_tally {
     _Atomic uint64_t lost_ns;     /* when a connection ended first; set to 0 before */
     _Atomic uint32_t returned;    /* workers of the lost parent that have the round again, */
     _Atomic uint64_t returned_ns; /* and when one had it last */
-    _Atomic uint64_t disturbed;   /* orders to workers of other parents meanwhile: what they have to
-                                     compute is not what it was */
-    _Atomic bool failed;          /* for the reason `why` */
+    /* Of these workers, from when each knew that its connection was lost, the longest times until
+     * it was welcome elsewhere: a round trip; and had the round again */
+    _Atomic uint64_t welcome_most_ns, return_most_ns;
+    _Atomic uint64_t disturbed; /* orders to workers of other parents meanwhile: what they have to
+                                   compute is not what it was */
+    _Atomic bool failed;        /* for the reason `why` */
     char why[EMULATED_TEXT_BYTES];
 } emulated_tally;
 

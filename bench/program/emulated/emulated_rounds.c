@@ -14,33 +14,65 @@ static int not_understood(tarry_diagnostic *diagnostic)
     return diagnose(diagnostic, TARRY_ERROR_FORMAT, "the server sent what a worker can't take");
 }
 
-int emulated_introduce(emulated *all, emulated_worker *its)
+int emulated_introduce(const emulated *all, emulated_line *line)
 {
+    const emulated_worker *its = line->its;
+    bool first = line == &its->lines[its->at];
     uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
     wire_hello hello = {
         .oldest = WIRE_VERSION,
         .newest = WIRE_VERSION,
-        .role = WIRE_ROLE_WORKER,
+        .role = first ? WIRE_ROLE_WORKER : WIRE_ROLE_STANDBY,
         .ranking = COEFFICIENTS_VERSION,
-        .worker = its->worker,
+        .worker = first ? its->worker : WIRE_ANY_WORKER,
     };
     bytes_put(hello.instance, UINT64_C(1) + its->worker, 8);
     memcpy(hello.plan, all->digest, WIRE_DIGEST_BYTES);
-    return emulated_send(all, its, frame, wire_hello_encode(&hello, frame));
+    return emulated_send(all, line, frame, wire_hello_encode(&hello, frame));
+}
+
+int emulated_answer(const emulated *all, emulated_worker *its)
+{
+    uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
+    wire_ready ready = {0};
+    memcpy(ready.plan, all->digest, sizeof(ready.plan));
+    return emulated_send(all, emulated_first(its), frame, wire_ready_encode(&ready, frame));
+}
+
+static void note_most(_Atomic uint64_t *most, uint64_t value)
+{
+    uint64_t before = atomic_load(most);
+    while (value > before && !atomic_compare_exchange_weak(most, &before, value))
+        ;
 }
 
 static int take_welcome(emulated *all, emulated_worker *its, const wire_welcome *told,
                         tarry_diagnostic *diagnostic)
 {
-    uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
-    wire_ready ready = {0};
+    emulated_tally *tally = all->tally;
     if (told->worker != its->worker || told->plan_bytes > 0 || told->job_bytes > 0)
         return not_understood(diagnostic);
-    memcpy(ready.plan, told->plan, sizeof(ready.plan));
-    if (!its->was_ready)
-        atomic_fetch_add(&all->tally->ready, 1);
+    if (!its->was_ready) {
+        atomic_fetch_add(&tally->ready, 1);
+        all->alone += all->settings->standby;
+    }
     its->was_ready = true;
-    return emulated_send(all, its, frame, wire_ready_encode(&ready, frame));
+    its->welcome_ns = clock_now_ns();
+    if (its->moved)
+        note_most(&tally->welcome_most_ns, its->welcome_ns - its->lost_ns);
+    return its->early ? TARRY_OK : emulated_answer(all, its);
+}
+
+int emulated_take_standby(emulated *all, emulated_worker *its, const wire_head *head,
+                          tarry_diagnostic *diagnostic)
+{
+    if (head->kind == WIRE_HEARTBEAT || head->kind == WIRE_REFUSED)
+        return TARRY_OK; /* it is closed by those who refuse it */
+    if (head->kind != WIRE_WELCOME)
+        return not_understood(diagnostic);
+    its->standby = true;
+    atomic_fetch_add(&all->tally->standing, 1);
+    return TARRY_OK;
 }
 
 /* ---- rounds ---- */
@@ -96,7 +128,7 @@ static size_t write_reports(const emulated *all, const emulated_worker *its)
 
 static int say_reports(emulated *all, emulated_worker *its)
 {
-    return emulated_send(all, its, all->scratch, write_reports(all, its));
+    return emulated_send(all, emulated_first(its), all->scratch, write_reports(all, its));
 }
 
 /* Whether the signal of the last round that was reported has come to all workers of all processes.
@@ -122,7 +154,7 @@ int emulated_report(emulated *all)
     note_first(&all->tally->began_ns);
     int error = TARRY_OK;
     for (uint32_t i = 0; error == TARRY_OK && i < all->count; i++)
-        if (all->workers[i].fd >= 0)
+        if (emulated_first(&all->workers[i])->fd >= 0)
             error = say_reports(all, &all->workers[i]);
     return error;
 }
@@ -137,7 +169,9 @@ static int take_round(emulated *all, emulated_worker *its, const order *told)
     if (again && !its->moved)
         atomic_fetch_add(&tally->disturbed, 1);
     if (again && its->moved) {
-        atomic_store(&tally->returned_ns, clock_now_ns());
+        uint64_t now = clock_now_ns();
+        atomic_store(&tally->returned_ns, now);
+        note_most(&tally->return_most_ns, now - its->lost_ns);
         atomic_fetch_add(&tally->returned, 1);
     }
     if (again)
@@ -175,7 +209,7 @@ int emulated_send_parts(emulated *all)
     memset(all->scratch, 0, WIRE_HEAD_BYTES + CODEC_HEADER_BYTES + size);
     for (uint32_t i = 0; error == TARRY_OK && i < all->count; i++) {
         emulated_worker *its = &all->workers[i];
-        if (!its->owes || its->fd < 0)
+        if (!its->owes || emulated_first(its)->fd < 0)
             continue;
         const tarry_message part = {
             .type = TARRY_MESSAGE_PART,
@@ -188,7 +222,8 @@ int emulated_send_parts(emulated *all)
         all->owing--;
         wire_message_head(CODEC_HEADER_BYTES, all->settings->dimension, all->scratch);
         codec_encode(&no_sets, &part, all->scratch + WIRE_HEAD_BYTES);
-        error = emulated_send(all, its, all->scratch, WIRE_HEAD_BYTES + CODEC_HEADER_BYTES + size);
+        error = emulated_send(all, emulated_first(its), all->scratch,
+                              WIRE_HEAD_BYTES + CODEC_HEADER_BYTES + size);
     }
     return error;
 }

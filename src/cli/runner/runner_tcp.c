@@ -429,6 +429,7 @@ static int create_server(runner_network *own, const runner_request *request,
     settings.security = wanted->security;
     settings.decode_threads = wanted->decode_threads;
     settings.patience_ns = wanted->patience_ns;
+    settings.relay_grace_ns = wanted->relay_grace_ns;
     settings.share = wanted->share;
     settings.checkpoint = request->checkpoint;
     settings.checkpoint_size = request->checkpoint_size;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Workers whose links carry less than the others'. */
+/* Workers whose links carry less than the others', and what messages wait. */
 #ifndef CLI_SIMULATE_LINKS_H
 #define CLI_SIMULATE_LINKS_H
 
@@ -19,5 +19,13 @@ int slow_links_read(const char *text, slow_links *links, tarry_diagnostic *diagn
  * many. */
 void slow_links_draw(const slow_links *links, uint64_t seed, uint32_t workers, double *factor,
                      uint32_t *order);
+
+/* A lognormal time of that mean, in seconds, and of a standard deviation so many times that. */
+typedef struct jitter_links {
+    double mean, spread;
+} jitter_links;
+
+/* Reads "SECONDS,SD". Errors: FORMAT. */
+int jitter_links_read(const char *text, jitter_links *links, tarry_diagnostic *diagnostic);
 
 #endif

@@ -22,6 +22,12 @@ static int read_slow_links(const char *text, void *values, tarry_diagnostic *dia
     return slow_links_read(text, &options->thin, diagnostic);
 }
 
+static int read_jitter(const char *text, void *values, tarry_diagnostic *diagnostic)
+{
+    simulate_options *options = values;
+    return jitter_links_read(text, &options->waits, diagnostic);
+}
+
 #define FIELD(name) .offset = offsetof(simulate_options, name)
 
 static const option_entry scheme_entries[] = {
@@ -151,6 +157,13 @@ static const option_entry message_entries[] = {
      .kind = OPTION_TEXT,
      .read = read_slow_links,
      FIELD(slow_links)},
+    {.name = "link-jitter",
+     .argument = "SECONDS,SD",
+     .help = "What each message waits besides the latency: a lognormal time of that mean, whose "
+             "standard deviation is SD times the mean (default none)",
+     .kind = OPTION_TEXT,
+     .read = read_jitter,
+     FIELD(jitter)},
     {.name = "parameter-bytes",
      .argument = "B",
      .help = "Bytes that go to each worker at first (default: those of a gradient)",
@@ -301,6 +314,8 @@ scheme_frame simulate_options_frame(const simulate_options *options)
     sim->parameter_bytes = (size_t)options->parameter_bytes;
     sim->link.latency_ns = (uint64_t)llround(options->latency * 1e9);
     sim->link.message_ns = (uint64_t)llround(options->message_time * 1e9);
+    sim->link.jitter_ns = (uint64_t)llround(options->waits.mean * 1e9);
+    sim->link.jitter_spread = options->waits.spread;
     sim->link.bytes_per_second = options->bandwidth;
     sim->link.up_bytes_per_second = options->up_bandwidth;
     sim->server_bytes_per_second = options->server_bandwidth;

@@ -31,6 +31,8 @@ typedef struct simulate_options {
     double up_bandwidth;    /* the same away from the worker; 0: the same */
     const char *slow_links; /* as it was given; NULL: none */
     slow_links thin;
+    const char *jitter; /* as it was given; NULL: none */
+    jitter_links waits;
     double server_bandwidth;  /* of the server's card */
     int card_shared;          /* as a choice */
     uint64_t dimension;       /* d */

@@ -25,6 +25,13 @@ static json_t *errors_json(const real_list *deadlines, const spread *errors)
     return list;
 }
 
+static json_t *sum_times_json(const sum_times *times)
+{
+    return json_pack("{s:I, s:o, s:o, s:o}", "rounds", (json_int_t)times->rounds, "p50",
+                     number_json(times->p50), "p99", number_json(times->p99), "most",
+                     number_json(times->most));
+}
+
 /* Bytes that the busiest of each kind carries, in and out. */
 static json_t *cards_json(const double *bytes)
 {
@@ -105,7 +112,7 @@ static json_t *result_json(const simulate_trials *trials, size_t index,
         (json_int_t)figures->uncoded_failed, "seconds", seconds_json(trials, index));
     json_t *work = json_pack(
         "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, "
-        "s:I, s:o, s:o, s:o, s:o}",
+        "s:I, s:o, s:o, s:o, s:o, s:o}",
         "work_ratio", number_json(figures->work_ratio), "copies", number_json(figures->copies),
         "exact", number_json(figures->exact), "expected_error",
         number_json(figures->expected_error), "chunks_filled", number_json(figures->chunks_filled),
@@ -120,7 +127,8 @@ static json_t *result_json(const simulate_trials *trials, size_t index,
         errors_json(&options->deadlines, figures->errors), "raised", (json_int_t)figures->raised,
         "conditioning", positive_json(figures->conditioning), "error_bound",
         positive_json(figures->error_bound), "sum_seconds",
-        number_json(figures->rounds[options->rounds - 1].sum_seconds), "cards",
+        number_json(figures->rounds[options->rounds - 1].sum_seconds), "sum_times",
+        sum_times_json(&figures->sums), "cards",
         cards_json(figures->rounds[options->rounds - 1].cards));
     if (json_object_update(result, times) != 0 || json_object_update(result, work) != 0) {
         json_decref(result);

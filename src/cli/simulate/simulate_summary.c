@@ -201,6 +201,24 @@ static void add_up(const simulate_trials *trials, size_t index, simulate_summary
     figures->verified_squared_error = squares / ended;
 }
 
+static sum_times sum_times_of(const simulate_trials *trials, size_t index, double *values)
+{
+    const uint32_t rounds = trials->options->rounds;
+    size_t count = 0;
+    for (size_t trial = 0; trial < trials->options->trials; trial++) {
+        const simulate_outcome *outcomes = simulate_trials_outcomes(trials, trial, index);
+        if (!trials->done[trial] || outcomes->result.error != TARRY_OK)
+            continue;
+        for (uint32_t round = rounds > 1 ? 1 : 0; round < rounds; round++)
+            if (outcomes[round].traffic.sum_ns > 0)
+                values[count++] = (double)outcomes[round].traffic.sum_ns * 1e-9;
+    }
+    return (sum_times){.rounds = count,
+                       .p50 = quantile_of(values, count, 0.5),
+                       .p99 = quantile_of(values, count, 0.99),
+                       .most = quantile_of(values, count, 1)};
+}
+
 static int summarise(const simulate_trials *trials, size_t index, double *values,
                      simulate_summary *figures)
 {
@@ -220,6 +238,7 @@ static int summarise(const simulate_trials *trials, size_t index, double *values
     figures->control_bytes = figures->rounds[last].control_bytes;
     figures->control_messages = figures->rounds[last].control_messages;
     add_up(trials, index, figures);
+    figures->sums = sum_times_of(trials, index, values);
     figures->seconds = spread_over(trials, index, last, seconds_of, values);
     figures->balanced = spread_over(trials, index, last, balanced_of, values);
     figures->matched = spread_over(trials, index, last, matched_of, values);
@@ -240,7 +259,8 @@ int simulate_summaries_create(const simulate_trials *trials, simulate_summary **
 {
     size_t count = trials->variants->count;
     simulate_summary *summaries = memory_allocate(NULL, count, sizeof(*summaries));
-    double *values = memory_allocate(NULL, (size_t)trials->options->trials, sizeof(*values));
+    const size_t rounds = (size_t)trials->options->trials * trials->options->rounds;
+    double *values = memory_allocate(NULL, rounds, sizeof(*values));
     int error = summaries == NULL || values == NULL ? TARRY_ERROR_NO_MEMORY : TARRY_OK;
     for (size_t i = 0; i < count && error == TARRY_OK; i++)
         error = summarise(trials, i, values, &summaries[i]);

@@ -25,6 +25,14 @@ typedef struct round_figures {
     double moved, moved_share, split, merged;
 } round_figures;
 
+/* From the last signal to the last sum, over the rounds of all trials that could end: all but a
+ * trial's first one, in which the server learns who is there, where there are more. NaN where there
+ * was no signal. */
+typedef struct sum_times {
+    size_t rounds;
+    double p50, p99, most; /* seconds */
+} sum_times;
+
 /* Of one variant, over the trials that are done; times and errors over those that could end. What
  * is not said to be of all rounds is of the last one. */
 typedef struct simulate_summary {
@@ -46,8 +54,9 @@ typedef struct simulate_summary {
     double conditioning, error_bound; /* the largest of these; 0 of none */
     double upload_bytes, control_bytes, control_messages;
     double moved, moved_share, split, merged; /* of all rounds together, mean */
-    round_figures *rounds;                    /* by round */
-    spread *errors;                           /* by deadline; over all trials */
+    sum_times sums;
+    round_figures *rounds; /* by round */
+    spread *errors;        /* by deadline; over all trials */
 } simulate_summary;
 
 /* One summary for each variant; the caller frees *out. Errors: NO_MEMORY. */

@@ -160,6 +160,31 @@ static void print_notes(const simulate_variant *variant, const simulate_summary 
                copies, parts, figures->failed, figures->trials, figures->failure);
 }
 
+/* With links that vary, what sums took after their signals. */
+static void print_sums(const simulate_variants *variants, const simulate_summary *summaries,
+                       int width, bool pieces)
+{
+    size_t any = 0;
+    for (size_t i = 0; i < variants->count; i++)
+        any += summaries[i].sums.rounds;
+    if (any == 0)
+        return;
+    printf("\nfrom the signal to the last sum, over rounds\n");
+    print_sizes_head(width, "", pieces);
+    printf(" %8s %8s %8s %8s\n", "rounds", "median", "p99", "most");
+    for (size_t i = 0; i < variants->count; i++) {
+        const sum_times *times = &summaries[i].sums;
+        if (times->rounds == 0)
+            continue;
+        print_sizes(width, &variants->items[i], pieces);
+        printf(" %8zu", times->rounds);
+        print_seconds(times->p50);
+        print_seconds(times->p99);
+        print_seconds(times->most);
+        printf("\n");
+    }
+}
+
 void simulate_table_print(const simulate_trials *trials, const simulate_summary *summaries)
 {
     const simulate_options *options = trials->options;
@@ -177,6 +202,8 @@ void simulate_table_print(const simulate_trials *trials, const simulate_summary 
     for (size_t i = 0; i < variants->count; i++)
         print_row(width, &variants->items[i], &summaries[i], pieces, vectors);
     print_changes(trials, summaries, width, pieces);
+    if (options->waits.mean > 0)
+        print_sums(variants, summaries, width, pieces);
     if (options->deadlines.count > 0)
         print_errors(trials, summaries, width, pieces);
     for (size_t i = 0; i < variants->count; i++)

@@ -12,6 +12,8 @@ static int check(const train_options *training, serve_options *serving)
 {
     if (strcmp(training->straggler, "none") != 0)
         return complain(EXIT_USAGE, "--straggler: is for the workers here: give it to tarry work");
+    if (serving->relay_grace > training->run.silence)
+        return complain(EXIT_USAGE, "--relay-grace: is longer than --silence");
     return serve_options_check(serving);
 }
 
@@ -32,6 +34,7 @@ static int serve(const option_command *command, train_options *training,
         .ship = serving->ship_data,
         .wait_ns = network_ns(serving->wait),
         .patience_ns = network_ns(serving->patience),
+        .relay_grace_ns = network_ns(serving->relay_grace),
         .decode_threads = serving->decode_threads,
         .log = log,
     };

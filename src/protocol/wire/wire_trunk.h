@@ -123,7 +123,7 @@ typedef enum wire_lane_reason {
     WIRE_LANE_SILENT,
     WIRE_LANE_NOT_FRAMES, /* what the child says is not of this protocol */
     WIRE_LANE_STUCK,      /* the child does not take what is sent to it */
-    WIRE_LANE_ADRIFT,     /* the child's own relay, below this one, is gone */
+    WIRE_LANE_ADRIFT, /* a relay has no memory for it, or is gone itself: the child may be well */
     WIRE_LANE_REASONS,
 } wire_lane_reason;
 

@@ -23,6 +23,7 @@ int network_init(network *state, const tarry_sim_settings *settings, uint32_t wo
     *state = (network){
         .allocator = memory_allocator(allocator),
         .latency_ns = link->latency_ns,
+        .jitter = jitter_make(settings),
         .server = {.in = server, .out = server},
         .card_shared = settings->card_shared,
     };
@@ -69,12 +70,18 @@ uint64_t network_time(const network_way *way, uint64_t bytes)
     return duration(bytes, way->ns_per_byte);
 }
 
-uint64_t network_leave(const network *state, network_way *out, uint64_t now, uint64_t bytes,
+uint64_t network_hop(network *state)
+{
+    return network_after(state->latency_ns, jitter_draw(&state->jitter));
+}
+
+uint64_t network_leave(network *state, network_way *out, uint64_t now, uint64_t bytes,
                        uint64_t *first_ns)
 {
+    const uint64_t waits_ns = jitter_draw(&state->jitter);
     uint64_t start = now, left_ns = pass(out, &start, bytes);
-    *first_ns = network_after(start, state->latency_ns);
-    return left_ns;
+    *first_ns = network_after(network_after(start, waits_ns), state->latency_ns);
+    return network_after(left_ns, waits_ns);
 }
 
 /* What the messages take together, all but the last byte's rounding. */
@@ -98,11 +105,13 @@ uint64_t network_leave_many(const network *state, network_way *out, uint64_t now
     return left_ns;
 }
 
-uint64_t network_arrive_many(const network *state, network_way *in, uint64_t first_ns,
-                             uint64_t bytes, uint64_t messages, uint64_t left_ns)
+uint64_t network_arrive_many(network *state, network_way *in, uint64_t first_ns, uint64_t bytes,
+                             uint64_t messages, uint64_t left_ns)
 {
+    const uint64_t waits_ns = jitter_longest(&state->jitter, messages);
     uint64_t start = first_ns, passed_ns = pass_many(in, &start, bytes, messages);
-    return network_later(passed_ns, network_after(left_ns, state->latency_ns));
+    return network_after(network_later(passed_ns, network_after(left_ns, state->latency_ns)),
+                         waits_ns);
 }
 
 uint64_t network_arrive(const network *state, network_way *in, uint64_t first_ns, uint64_t bytes,

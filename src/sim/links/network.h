@@ -22,6 +22,8 @@
 #include <tarry/allocator.h>
 #include <tarry/sim.h>
 
+#include "sim/links/jitter.h"
+
 #define NETWORK_SMALL 65536
 
 /* One direction of a card. */
@@ -41,6 +43,7 @@ typedef struct network_node {
 typedef struct network {
     tarry_allocator allocator;
     uint64_t latency_ns; /* between any two nodes */
+    jitter jitter;
     network_node server;
     bool card_shared;   /* see star_share */
     uint32_t together;  /* messages from the server that still share its card, */
@@ -57,9 +60,11 @@ void network_destroy(network *state);
 /* Nothing waits on the worker's card any more. */
 void network_renew(network *state, uint32_t worker, uint64_t now);
 
-/* `bytes` begin to pass the card `out` now, or when it is free; gives back when the last one has
- * left it. *first_ns: when the first one is at the card that it goes to. */
-uint64_t network_leave(const network *state, network_way *out, uint64_t now, uint64_t bytes,
+/* What a message of few bytes takes that passes no card. */
+uint64_t network_hop(network *state);
+/* `bytes` begin to pass the card `out` now, or when it is free, and leave it a jitter later; gives
+ * back when the last one has left. *first_ns: when the first one is at the card that it goes to. */
+uint64_t network_leave(network *state, network_way *out, uint64_t now, uint64_t bytes,
                        uint64_t *first_ns);
 /* The first of `bytes` is at the card `in` at first_ns, the last one leaves the other card at
  * left_ns (from network_leave); gives back when all are there. */
@@ -69,11 +74,12 @@ uint64_t network_arrive(const network *state, network_way *in, uint64_t first_ns
 /* What the bytes take to pass it. */
 uint64_t network_time(const network_way *way, uint64_t bytes);
 /* The same of several messages, of which each has as many bytes as the others, one behind the
- * other: *first_ns and first_ns are of the first one. */
+ * other: *first_ns and first_ns are of the first one. The longest of their jitters comes on top at
+ * the end. */
 uint64_t network_leave_many(const network *state, network_way *out, uint64_t now, uint64_t bytes,
                             uint64_t messages, uint64_t *first_ns);
-uint64_t network_arrive_many(const network *state, network_way *in, uint64_t first_ns,
-                             uint64_t bytes, uint64_t messages, uint64_t left_ns);
+uint64_t network_arrive_many(network *state, network_way *in, uint64_t first_ns, uint64_t bytes,
+                             uint64_t messages, uint64_t left_ns);
 
 /* a + b, or TARRY_NEVER if that is more. */
 static inline uint64_t network_after(uint64_t a, uint64_t b)

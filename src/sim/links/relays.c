@@ -74,10 +74,12 @@ void relays_destroy(relays *all)
     memory_release(&all->allocator, all->items);
 }
 
-uint64_t relays_latency(const relays *all, const network *state)
+uint64_t relays_hops(const relays *all, network *state)
 {
-    const uint64_t hops = all->tiers + 1;
-    return state->latency_ns < TARRY_NEVER / hops ? state->latency_ns * hops : TARRY_NEVER;
+    uint64_t takes_ns = 0;
+    for (uint32_t hop = 0; hop <= all->tiers; hop++)
+        takes_ns = network_after(takes_ns, network_hop(state));
+    return takes_ns;
 }
 
 /* ---- down ---- */
@@ -89,8 +91,8 @@ static uint64_t block_of(uint64_t bytes)
 
 /* The node has all bytes at has_ns, and of the first block at first_ns: it sends them to all below
  * it, block by block, and they are there at the same time. */
-static void announce(relay *its, const network *state, network_way *out, uint64_t now,
-                     uint64_t first_ns, uint64_t has_ns, uint64_t bytes)
+static void announce(relay *its, network *state, network_way *out, uint64_t now, uint64_t first_ns,
+                     uint64_t has_ns, uint64_t bytes)
 {
     const uint64_t block_ns = network_time(out, its->children * block_of(bytes));
     uint64_t unused_ns, begins_ns = network_later(first_ns, out->free_ns);

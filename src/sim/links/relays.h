@@ -46,7 +46,7 @@ int relays_init(relays *all, const tarry_sim_settings *settings, uint32_t worker
 void relays_destroy(relays *all);
 
 /* What a message without a vector takes. */
-uint64_t relays_latency(const relays *all, const network *state);
+uint64_t relays_hops(const relays *all, network *state);
 /* The server sends parameters of so many bytes to all now; gives back when the worker has them. */
 uint64_t relays_down(relays *all, network *state, uint32_t worker, uint64_t now, uint64_t bytes);
 

@@ -66,7 +66,7 @@ static void tiers_narrow_to_two(void **state)
             below = all.relays.items[top].past_worker;
         }
         assert_int_equal(below, of[i][0]);
-        assert_int_equal(relays_latency(&all.relays, &all.links), (of[i][2] + 1) * LATENCY_NS);
+        assert_int_equal(relays_hops(&all.relays, &all.links), (of[i][2] + 1) * LATENCY_NS);
         free_tree(&all);
     }
 }

@@ -31,6 +31,7 @@ typedef enum channel_verdict {
 typedef enum channel_end {
     CHANNEL_PEER_CLOSED, /* in good order, between two frames */
     CHANNEL_BROKEN,      /* channel_failure says why */
+    CHANNEL_NO_MEMORY,   /* here, for what is to be sent or kept: the peer may be well */
     CHANNEL_NOT_FRAMES,  /* what came is not of this protocol; channel_failure says what */
     CHANNEL_ADRIFT,      /* a relay on the way to it is gone: it may come back another way */
     CHANNEL_STUCK,       /* more small frames wait for it than `most_waiting` allows */
@@ -88,6 +89,7 @@ typedef struct channel_methods {
     SSL *(*ssl)(const channel *self);
     X509 *(*certificate)(const channel *self);
     bool (*is_unix)(const channel *self);
+    uint64_t (*round_trip_ns)(const channel *self);
 } channel_methods;
 
 /* What each kind begins with. */
@@ -146,5 +148,8 @@ SSL *channel_ssl(const channel *self);
  * NULL: it has none. */
 X509 *channel_certificate(const channel *self);
 bool channel_is_unix(const channel *self);
+/* As the system smooths it, of packets and their acknowledgements; 0: not known, as over a Unix
+ * socket, or of a lane. */
+uint64_t channel_round_trip_ns(const channel *self);
 
 #endif

@@ -231,6 +231,12 @@ static bool link_channel_is_unix(const channel *base)
     return link_is_unix(self->link);
 }
 
+static uint64_t link_channel_round_trip_ns(const channel *base)
+{
+    const link_channel *self = link_channel_of_const(base);
+    return link_round_trip_ns(self->link);
+}
+
 void link_channel_allow_waiting(channel *base, size_t most_waiting)
 {
     link_channel_of(base)->settings.most_waiting = most_waiting;
@@ -261,6 +267,7 @@ static const channel_methods methods = {
     .ssl = link_channel_ssl,
     .certificate = link_channel_certificate,
     .is_unix = link_channel_is_unix,
+    .round_trip_ns = link_channel_round_trip_ns,
 };
 
 int link_channel_open(uv_loop_t *loop, int fd, SSL *ssl, bool connecting,

@@ -13,7 +13,7 @@ enum {
 
 static void no_memory(link_channel *self)
 {
-    link_channel_fail(self, CHANNEL_BROKEN, "out of memory");
+    link_channel_fail(self, CHANNEL_NO_MEMORY, "out of memory");
 }
 
 /* Makes room for `size` bytes in all behind those that are kept. */

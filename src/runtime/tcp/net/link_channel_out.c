@@ -220,7 +220,7 @@ static bool reserve(link_channel *self, size_t size)
     size_t capacity = memory_room(2 * out->capacity, waiting + size, SMALL_LEAST);
     uint8_t *grown = memory_grow(&self->allocator, out->small, waiting, capacity, 1);
     if (grown == NULL) {
-        link_channel_fail(self, CHANNEL_BROKEN, "out of memory");
+        link_channel_fail(self, CHANNEL_NO_MEMORY, "out of memory");
         return false;
     }
     out->small = grown;
@@ -266,7 +266,7 @@ bool link_channel_send_load(channel *base, const uint8_t *prefix, size_t size,
         return false;
     channel_item *item = memory_allocate(&self->allocator, 1, sizeof(*item));
     if (item == NULL) {
-        link_channel_fail(self, CHANNEL_BROKEN, "out of memory");
+        link_channel_fail(self, CHANNEL_NO_MEMORY, "out of memory");
         return false;
     }
     item->load = *load;
@@ -333,7 +333,7 @@ bool link_channel_detach(channel *base, uint32_t tag)
     channel_item *first = self->out.first;
     if (first == NULL || !first->begun || first->load.tag != tag || detach(self, first))
         return true;
-    link_channel_fail(self, CHANNEL_BROKEN, "out of memory");
+    link_channel_fail(self, CHANNEL_NO_MEMORY, "out of memory");
     return false;
 }
 

@@ -44,7 +44,7 @@ tcp_relay_work tcp_relay_count(const tcp_relay *self)
 
 static void close_handles(tcp_relay *self)
 {
-    relay_close_listeners(self);
+    listeners_close(&self->listeners);
     if (!self->has_handles)
         return;
     uv_close((uv_handle_t *)&self->wake, NULL);
@@ -178,12 +178,12 @@ static void choose_advertised(tcp_relay *self, const char *advertise)
         snprintf(self->advertised, sizeof(self->advertised), "%s", advertise);
         return;
     }
-    for (uint32_t i = 0; i < self->listener_count && self->advertised[0] == '\0'; i++) {
+    for (uint32_t i = 0; i < self->listeners.count && self->advertised[0] == '\0'; i++) {
+        const listener *at = &self->listeners.items[i];
         address bound;
-        if (!self->listeners[i].local &&
-            address_of(self->listeners[i].fd, &bound, NULL) == TARRY_OK &&
+        if (!at->local && address_of(at->fd, &bound, NULL) == TARRY_OK &&
             !address_is_wildcard(&bound))
-            snprintf(self->advertised, sizeof(self->advertised), "%s", self->listeners[i].text);
+            snprintf(self->advertised, sizeof(self->advertised), "%s", at->text);
     }
 }
 
@@ -234,11 +234,11 @@ int tcp_relay_create(const tcp_relay_settings *settings, const tarry_allocator *
 
 int tcp_relay_run(tcp_relay *self, tarry_diagnostic *diagnostic)
 {
-    for (uint32_t i = 0; i < self->listener_count; i++)
+    for (uint32_t i = 0; i < self->listeners.count; i++)
         relay_notify(self, &(tarry_tcp_notice){
                                .type = TARRY_TCP_LISTENING,
                                .worker = TARRY_TCP_NO_WORKER,
-                               .peer = self->listeners[i].text,
+                               .peer = self->listeners.items[i].text,
                            });
     self->ticked_ns = self->trunk.apart_ns = relay_now(self);
     relay_set_tick(self);

@@ -260,7 +260,7 @@ static channel_verdict begin_lane_part(relay_child *child, const uint8_t *fixed,
     }
     child->incoming = relay_buffer_take(child->relay, numbers);
     if (child->incoming == NULL) {
-        relay_child_end(child, WIRE_LANE_BROKEN, "out of memory", false);
+        relay_child_end(child, WIRE_LANE_ADRIFT, "out of memory", false);
         return CHANNEL_END;
     }
     child->window--;
@@ -289,7 +289,7 @@ static channel_verdict on_begin(void *user, const wire_head *head, const uint8_t
         child->waiting = true;
         return CHANNEL_WAIT;
     case RELAY_GATHER_NO_MEMORY:
-        relay_child_end(child, WIRE_LANE_BROKEN, "out of memory", false);
+        relay_child_end(child, WIRE_LANE_ADRIFT, "out of memory", false);
         return CHANNEL_END;
     case RELAY_GATHER_NOT:
         break;
@@ -349,6 +349,7 @@ static void on_ended(void *user, channel_end how)
                     how == CHANNEL_PEER_CLOSED  ? WIRE_LANE_CLOSED
                     : how == CHANNEL_STUCK      ? WIRE_LANE_STUCK
                     : how == CHANNEL_NOT_FRAMES ? WIRE_LANE_NOT_FRAMES
+                    : how == CHANNEL_NO_MEMORY  ? WIRE_LANE_ADRIFT
                                                 : WIRE_LANE_BROKEN,
                     why, false);
 }

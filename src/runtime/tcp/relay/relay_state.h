@@ -26,6 +26,7 @@
 #include "runtime/tcp/net/backoff.h"
 #include "runtime/tcp/net/bucket.h"
 #include "runtime/tcp/net/link_channel.h"
+#include "runtime/tcp/net/listeners.h"
 #include "runtime/tcp/net/outgoing.h"
 #include "runtime/tcp/net/parents.h"
 #include "runtime/tcp/relay/relay.h"
@@ -146,14 +147,6 @@ typedef struct relay_lane {
     bool ending;        /* the parent's LANE_END is to come */
 } relay_lane;
 
-typedef struct relay_listener {
-    tcp_relay *relay;
-    uv_poll_t poll;
-    int fd;
-    bool polled, local, file; /* as tcp_listener */
-    char text[ADDRESS_TEXT];
-} relay_listener;
-
 /* ---- the trunk ---- */
 
 typedef enum trunk_stage {
@@ -216,9 +209,7 @@ struct tcp_relay {
     tcp_relay_work work;
     uint64_t counted_received, counted_sent; /* of the connection upward, in `work` */
 
-    relay_listener listeners[ADDRESS_MOST];
-    uint32_t listener_count;
-    bool accepting;
+    listeners listeners;
 
     child_list newcomers, children;
     relay_child *over; /* to be freed */
@@ -260,7 +251,6 @@ int relay_listen(tcp_relay *self, const char *const *texts, uint32_t count,
 int relay_open_listeners(tcp_relay *self);
 /* Takes connections from now on, or none. */
 void relay_accept(tcp_relay *self, bool accepting);
-void relay_close_listeners(tcp_relay *self);
 
 /* relay_child.c */
 /* Takes over a connection; member: over a Unix socket's file. */

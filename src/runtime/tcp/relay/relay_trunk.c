@@ -3,10 +3,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "coding/coefficients.h"
+#include "runtime/tcp/net/dial.h"
 #include "runtime/tcp/relay/relay_state.h"
 
 /* Nanoseconds: until WELCOME has come; for last words. */
@@ -268,15 +267,6 @@ static void on_ended(void *user, channel_end how)
 
 /* ---- the beginning ---- */
 
-/* The other end of a Unix socket needs no credential if it is of the same user, or root. */
-static bool is_ours(int fd)
-{
-    struct ucred who;
-    socklen_t size = sizeof(who);
-    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 &&
-           (who.uid == geteuid() || who.uid == 0 || geteuid() == 0);
-}
-
 static void keep_failure(tcp_relay *self, const char *text)
 {
     const char *to = parents_current(&self->trunk.parents);
@@ -290,21 +280,9 @@ static bool open_connection(tcp_relay *self, const address *to)
 {
     relay_trunk *trunk = &self->trunk;
     tarry_diagnostic why = {{0}};
-    int fd;
-    if (address_connect(to, &fd, &why) != TARRY_OK) {
+    dialed made;
+    if (dial(to, self->credential, &made, &why) != TARRY_OK) {
         keep_failure(self, why.text);
-        return false;
-    }
-    if (address_is_unix(to) && !is_ours(fd)) {
-        keep_failure(self, "another user's socket");
-        close(fd);
-        return false;
-    }
-    bool plain = address_is_file(to) || self->credential == NULL;
-    SSL *ssl = plain ? NULL : credential_open(self->credential);
-    if (!plain && ssl == NULL) {
-        keep_failure(self, "out of memory");
-        close(fd);
         return false;
     }
     const channel_settings settings = {
@@ -321,7 +299,7 @@ static bool open_connection(tcp_relay *self, const address *to)
         .complete = on_complete,
         .ended = on_ended,
     };
-    int error = link_channel_open(&self->loop, fd, ssl, true, &settings, &handlers,
+    int error = link_channel_open(&self->loop, made.fd, made.ssl, true, &settings, &handlers,
                                   &self->allocator, &trunk->channel);
     if (error != TARRY_OK) {
         keep_failure(self, tarry_error_text(error));
@@ -340,26 +318,6 @@ static void use_addresses(tcp_relay *self)
         if (open_connection(self, &trunk->found[trunk->next_address++]))
             return;
     try_next_parent(self);
-}
-
-/* Of the addresses that were found, those that may be talked to: with TLS, or in plain text. */
-static bool keep_allowed(tcp_relay *self)
-{
-    relay_trunk *trunk = &self->trunk;
-    const tarry_tcp_security *security = &self->settings.security;
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < trunk->found_count; i++)
-        if (address_is_file(&trunk->found[i]) || self->credential != NULL ||
-            (security->insecure && (security->force || address_is_loopback(&trunk->found[i]))))
-            trunk->found[kept++] = trunk->found[i];
-    trunk->found_count = kept;
-    if (kept == 0)
-        relay_end(self, TARRY_ERROR_ARGUMENT, WIRE_BYE_RESTART, "%s: %s",
-                  parents_current(&trunk->parents),
-                  security->insecure
-                      ? "plain text is for loopback addresses and Unix sockets, unless it is forced"
-                      : "needs credentials");
-    return kept > 0;
 }
 
 static void on_resolve(uv_work_t *request)
@@ -381,11 +339,16 @@ static void on_resolved(uv_work_t *request, int status)
         try_next_parent(self);
         return;
     }
+    const tarry_tcp_security *security = &self->settings.security;
     memcpy(trunk->found, trunk->resolved.found, sizeof(trunk->found));
-    trunk->found_count = trunk->resolved.count;
+    trunk->found_count =
+        dial_keep_allowed(security, self->credential, trunk->found, trunk->resolved.count);
     trunk->next_address = 0;
-    if (keep_allowed(self))
+    if (trunk->found_count > 0)
         use_addresses(self);
+    else
+        relay_end(self, TARRY_ERROR_ARGUMENT, WIRE_BYE_RESTART, "%s: %s",
+                  parents_current(&trunk->parents), dial_refusal(security));
 }
 
 void relay_trunk_connect(tcp_relay *self)

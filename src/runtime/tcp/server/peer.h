@@ -112,6 +112,7 @@ struct peer {
     lanes *lanes;                 /* a relay's; else NULL */
     char *advertised;             /* a relay: where it is; NULL: it has not said so */
     peer *next_relay;             /* in the list of all relays */
+    uint16_t relay_number;        /* a relay's, as viewers are told of it; 1.. */
     struct tcp_gather *gather;    /* a relay's: the owner's; NULL: nothing was gathered yet */
     uint64_t parameters_of;       /* a relay: 1 + the round whose parameters were last sent to it */
     bool introduced;              /* its HELLO came */

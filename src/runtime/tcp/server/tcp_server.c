@@ -171,7 +171,7 @@ static void release(tarry_runtime *runtime, bool finished)
     tcp_server_close_mesh(server);
     host_free(server->base.host);
     share_close(&server->shm_parameters.memory);
-    tcp_server_close_listeners(server);
+    listeners_close(&server->listeners);
     tcp_server_meet_free(server);
     roster_destroy(&server->roster, &allocator);
     credential_free(server->credential);
@@ -196,7 +196,7 @@ static void ask(tarry_runtime *runtime, runtime_request *request, void *argument
 static const char *own_address(const tarry_runtime *runtime, uint32_t index)
 {
     const tarry_tcp_server *server = (const tarry_tcp_server *)runtime;
-    return index < server->address_count ? server->listeners[index].text : NULL;
+    return index < server->address_count ? server->listeners.items[index].text : NULL;
 }
 
 static const uint8_t *job_id(const tarry_runtime *runtime)

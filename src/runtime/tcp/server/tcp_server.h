@@ -35,6 +35,7 @@
 #include "runtime/host/runtime.h"
 #include "runtime/tcp/mesh/mesh.h"
 #include "runtime/tcp/net/address.h"
+#include "runtime/tcp/net/listeners.h"
 #include "runtime/tcp/net/shm.h"
 #include "runtime/tcp/server/peer.h"
 #include "runtime/tcp/server/roster.h"
@@ -67,16 +68,6 @@ typedef struct tcp_member {
 } tcp_member;
 
 typedef struct tcp_meeting tcp_meeting; /* tcp_server_meet.c */
-
-typedef struct tcp_listener {
-    tarry_tcp_server *server;
-    uv_poll_t poll;
-    int fd;      /* -1: closed */
-    bool polled; /* the handle is the loop's */
-    bool local;  /* a Unix socket */
-    bool file;   /* with a path: who may open that is a member */
-    char text[ADDRESS_TEXT];
-} tcp_listener;
 
 struct tarry_tcp_server {
     tarry_runtime base;
@@ -116,11 +107,9 @@ struct tarry_tcp_server {
     bool spared; /* the tick before was late, and judged nobody */
     uint64_t armed_ns, ticked_ns, status_ns, trimmed_ns, refreshed_ns; /* when each was done last */
     tarry_diagnostic list_failure; /* why the list of revoked is not taken; "": it is */
-    tcp_listener listeners[ADDRESS_MOST];
-    uint32_t listener_count;
+    listeners listeners;
     uint32_t address_count; /* of these, that the caller asked for */
-    bool accepting;         /* connections, now; */
-    bool open;              /* and at all: since the caller first waited, or ran a round */
+    bool open; /* connections are taken: since the caller first waited, or ran a round */
 
     /* the rounds */
     uint8_t *read_buffer;    /* CHANNEL_SHARED_BYTES */
@@ -152,6 +141,7 @@ struct tarry_tcp_server {
         parents_changed; /* a relay has said where it is, or is gone; workers were told of others */
     uint64_t parents_told_ns; /* at this time */
     peer *first_relay;        /* a list of all */
+    uint16_t relay_number;    /* of the one that came last */
     uint64_t gather_sources;  /* numbers of relays that gather, given out so far */
     uint32_t adrift;          /* members that are */
 
@@ -231,8 +221,6 @@ int tcp_server_listen(tarry_tcp_server *server, tarry_diagnostic *diagnostic);
 int tcp_server_open_listeners(tarry_tcp_server *server);
 /* Connections are taken from now on, if at all, or none any more until this is called again. */
 void tcp_server_accept(tarry_tcp_server *server, bool accepting);
-/* Closes the sockets; their handles, too, if the loop has them. */
-void tcp_server_close_listeners(tarry_tcp_server *server);
 
 /* tcp_server_step.c */
 /* What the host does over connections. */

@@ -216,6 +216,8 @@ static bool begin(tarry_tcp_server *server, peer *who, wire_role role)
     case WIRE_ROLE_RELAY:
         channel_allow(who->channel, most_of_trunk(server));
         server->relays++;
+        server->relay_number = (uint16_t)(server->relay_number % UINT16_MAX + 1);
+        who->relay_number = server->relay_number;
         who->next_relay = server->first_relay;
         server->first_relay = who;
         break;

@@ -205,7 +205,7 @@ int tcp_server_start_loop(tarry_tcp_server *server)
 
 static void close_handles(tarry_tcp_server *server)
 {
-    tcp_server_close_listeners(server);
+    listeners_close(&server->listeners);
     if (!server->has_handles)
         return;
     uv_close((uv_handle_t *)&server->wake, NULL);

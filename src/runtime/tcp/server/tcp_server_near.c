@@ -7,9 +7,10 @@
 const char *tcp_server_near_socket(const tarry_tcp_server *server)
 {
     const char *near = "";
-    for (uint32_t i = 0; i < server->listener_count; i++)
-        if (server->listeners[i].local && (near[0] == '\0' || !server->listeners[i].file))
-            near = server->listeners[i].text + strlen("unix:");
+    const listeners *all = &server->listeners;
+    for (uint32_t i = 0; i < all->count; i++)
+        if (all->items[i].local && (near[0] == '\0' || !all->items[i].file))
+            near = all->items[i].text + strlen("unix:");
     return near;
 }
 

@@ -11,7 +11,7 @@
 /* Relays that have said where they are. */
 typedef struct known_relays {
     const peer **who;
-    uint32_t *lanes;
+    second_parent *each;
     uint32_t count;
 } known_relays;
 
@@ -19,14 +19,17 @@ static bool find_relays(const tarry_tcp_server *server, known_relays *known)
 {
     known->count = 0;
     known->who = memory_allocate(&server->allocator, server->relays, sizeof(*known->who));
-    known->lanes = memory_allocate(&server->allocator, server->relays, sizeof(*known->lanes));
-    if (known->who == NULL || known->lanes == NULL)
+    known->each = memory_allocate(&server->allocator, server->relays, sizeof(*known->each));
+    if (known->who == NULL || known->each == NULL)
         return false;
     for (const peer *at = server->first_relay; at != NULL; at = at->next_relay) {
         if (at->advertised == NULL)
             continue;
         known->who[known->count] = at;
-        known->lanes[known->count++] = lanes_count(at->lanes);
+        known->each[known->count++] = (second_parent){
+            .lanes = lanes_count(at->lanes),
+            .round_trip_ns = channel_round_trip_ns(at->channel),
+        };
     }
     return true;
 }
@@ -34,7 +37,7 @@ static bool find_relays(const tarry_tcp_server *server, known_relays *known)
 static void forget_relays(const tarry_tcp_server *server, known_relays *known)
 {
     memory_release(&server->allocator, known->who);
-    memory_release(&server->allocator, known->lanes);
+    memory_release(&server->allocator, known->each);
 }
 
 static void tell(const known_relays *known, peer *who)
@@ -44,7 +47,7 @@ static void tell(const known_relays *known, peer *who)
     uint8_t frame[WIRE_HEAD_BYTES + WIRE_PARENTS_BYTES];
     while (own < known->count && known->who[own] != who->relay)
         own++;
-    words.count = second_parents_choose(known->lanes, known->count, own, who->worker, chosen);
+    words.count = second_parents_choose(known->each, known->count, own, who->worker, chosen);
     for (uint32_t i = 0; i < words.count; i++)
         strcpy(words.address[i], known->who[chosen[i]]->advertised);
     channel_send(who->channel, frame, wire_parents_encode(&words, frame));

@@ -3,6 +3,7 @@
 #include "base/quantile.h"
 #include "runtime/tcp/server/tcp_server.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static uint64_t median_ns(const tarry_tcp_server *server)
@@ -44,6 +45,7 @@ static void describe(tarry_tcp_server *server, uint32_t worker, wire_worker_stat
     *out = (wire_worker_status){
         .state = state_of(server, worker),
         .near = who != NULL && who->shm_opened,
+        .relay = who != NULL && who->relay != NULL ? who->relay->relay_number : 0,
         .load = tarry_plan_load(server->base.host->plan, worker),
         .finished = tarry_server_finished(server->base.host->machine, worker),
         .arrivals = member->arrivals,
@@ -56,22 +58,57 @@ static void describe(tarry_tcp_server *server, uint32_t worker, wire_worker_stat
     memcpy(out->rack, member->rack, sizeof(out->rack));
 }
 
-/* A viewer that has taken what came before is never cut off for what comes next. */
-static uint32_t listed_workers(const tarry_tcp_server *server)
+/* Who is over the relay. */
+static void count_lanes(const tarry_tcp_server *server, const peer *relay, wire_relay_status *out)
 {
-    uint32_t most = wire_status_workers_in(server->settings.most_peer_bytes / 2);
+    for (const peer *who = server->peers.first; who != NULL; who = who->after) {
+        if (who->relay != relay)
+            continue;
+        out->workers += who->worker != WIRE_ANY_WORKER;
+        out->standbys += who->state == PEER_STANDBY;
+    }
+}
+
+/* The ones that came last, if there are more than can be listed. */
+static void describe_relays(const tarry_tcp_server *server, wire_status *status)
+{
+    for (const peer *at = server->first_relay; at != NULL; at = at->next_relay) {
+        if (status->relays == WIRE_STATUS_MOST_RELAYS) {
+            status->more_relays++;
+            continue;
+        }
+        wire_relay_status *out = &status->relay[status->relays++];
+        *out = (wire_relay_status){
+            .number = at->relay_number,
+            .round_trip_ns = channel_round_trip_ns(at->channel),
+        };
+        if (at->advertised != NULL)
+            snprintf(out->address, sizeof(out->address), "%s", at->advertised);
+        count_lanes(server, at, out);
+    }
+}
+
+/* A viewer that has taken what came before is never cut off for what comes next. */
+static uint32_t listed_workers(const tarry_tcp_server *server, const wire_status *status)
+{
+    size_t room = server->settings.most_peer_bytes / 2, relays = wire_status_relays_size(status);
+    uint32_t most = wire_status_workers_in(room > relays ? room - relays : 0);
     return server->base.host->plan->workers < most ? server->base.host->plan->workers : most;
 }
 
 /* Without memory viewers see nothing new, and the run goes on. */
-static bool reserve(tarry_tcp_server *server, const wire_status *status)
+static bool reserve(tarry_tcp_server *server)
 {
     if (server->status != NULL)
         return true;
-    /* The note to come may be the longest. */
-    server->status =
-        memory_allocate(&server->allocator, wire_status_size(status) + WIRE_STATUS_NOTE_BYTES, 1);
-    server->worker_status = memory_allocate(&server->allocator, (size_t)status->workers + 1,
+    /* The note to come may be the longest; and there may be more workers listed, and relays. */
+    uint32_t workers = server->base.host->plan->workers;
+    wire_status most = {.workers = workers < WIRE_STATUS_MOST_WORKERS ? workers
+                                                                      : WIRE_STATUS_MOST_WORKERS};
+    size_t size = wire_status_size(&most) + WIRE_STATUS_NOTE_BYTES +
+                  (size_t)(WIRE_STATUS_MOST_RELAYS + 1) * WIRE_STATUS_RELAY_BYTES;
+    server->status = memory_allocate(&server->allocator, size, 1);
+    server->worker_status = memory_allocate(&server->allocator, (size_t)most.workers + 1,
                                             sizeof(*server->worker_status));
     if (server->status != NULL && server->worker_status != NULL)
         return true;
@@ -95,10 +132,11 @@ void tcp_server_send_status(tarry_tcp_server *server)
         .exact = server->exact_rounds,
         .attempts = server->base.host->attempt,
         .sum = server->last_sum,
-        .workers = listed_workers(server),
     };
+    describe_relays(server, &status);
+    status.workers = listed_workers(server, &status);
     memcpy(status.note, server->note, sizeof(status.note));
-    if (!reserve(server, &status))
+    if (!reserve(server))
         return;
     for (uint32_t worker = 0; worker < status.workers; worker++)
         describe(server, worker, &server->worker_status[worker]);

@@ -272,6 +272,12 @@ static bool lane_is_unix(const channel *base)
     return false;
 }
 
+static uint64_t lane_round_trip_ns(const channel *base)
+{
+    (void)base;
+    return 0;
+}
+
 uint32_t lane_number(const channel *base)
 {
     return lane_of_const(base)->number;
@@ -296,6 +302,7 @@ static const channel_methods methods = {
     .ssl = lane_ssl,
     .certificate = lane_certificate,
     .is_unix = lane_is_unix,
+    .round_trip_ns = lane_round_trip_ns,
 };
 
 void lane_take(channel *base, const channel_handlers *handlers, X509 *certificate)

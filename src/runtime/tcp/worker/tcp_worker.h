@@ -9,6 +9,7 @@
  *   tcp_worker_job.c      from an offer to an executor that can take its rounds
  *   tcp_worker_loop.c     the loop's thread: turns, timers, leaving
  *   tcp_worker_link.c     the connection, from an address to WELCOME, and to its end
+ *   tcp_worker_ready.c   READY, behind an offer or behind HELLO
  *   tcp_worker_standby.c the second connection, to another parent
  *   tcp_worker_frames.c   what comes once the worker is welcome
  *   tcp_worker_rounds.c   what of it is for the machine
@@ -158,6 +159,8 @@ typedef struct worker_link {
     bool welcome_blobs; /* the offer of this WELCOME is not complete yet */
     uint64_t offered;   /* number of the last offer that came over this connection; 0: none */
     uint64_t answered;  /* number of that for which READY was sent */
+    uint64_t early;     /* number of the offer, of the connection before, for which READY was sent
+                           behind HELLO; 0: none */
     worker_waiting waiting;
     bool in_round;       /* the server began a round over this connection, and did not end it */
     bool signalled;      /* the last that the machine was told is to send what it has */
@@ -414,6 +417,15 @@ worker_fault tcp_worker_take_member(tarry_tcp_worker *worker, const wire_head *h
                                     const uint8_t *body);
 
 /* tcp_worker_link.c */
+/* tcp_worker_ready.c: all the loop thread's */
+/* Whether all that was offered is prepared, for rounds whose sum the server makes. */
+bool tcp_worker_is_prepared(const tarry_tcp_worker *worker);
+/* Says READY behind HELLO: what this offer led to still holds; 0: it is not to. */
+void tcp_worker_answer_early(tarry_tcp_worker *worker, uint64_t prepared);
+/* Whether this WELCOME needs no other answer than that. */
+bool tcp_worker_has_answered(tarry_tcp_worker *worker, const wire_welcome *welcome);
+/* It has: rounds may come. */
+void tcp_worker_go_on(tarry_tcp_worker *worker);
 /* Says READY if what was last offered is prepared. */
 void tcp_worker_answer(tarry_tcp_worker *worker);
 /* A heartbeat, if there is a server that knows it. */
@@ -421,8 +433,6 @@ void tcp_worker_beat(tarry_tcp_worker *worker, uint64_t now);
 /* The same if nothing was sent lately, or the end of a connection that is silent. */
 void tcp_worker_tick_link(tarry_tcp_worker *worker, uint64_t now);
 
-/* Whether an address may be talked to at all: with TLS, or in plain text. */
-bool tcp_worker_may_connect(const tarry_tcp_worker *worker, const address *to);
 /* Begins a connection; false: the link's `failure` says why not. */
 bool tcp_worker_open_channel(tarry_tcp_worker *worker, const address *to, worker_line *line,
                              worker_opened *opened);

@@ -3,12 +3,11 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/memory.h"
 #include "coding/coefficients.h"
 #include "runtime/clock.h"
+#include "runtime/tcp/net/dial.h"
 #include "runtime/tcp/worker/tcp_worker.h"
 
 /* Nanoseconds: until WELCOME has come; for last words. */
@@ -52,7 +51,7 @@ static channel *detach(tarry_tcp_worker *worker, worker_stage next)
     tcp_worker_drop_shares(worker);
     link->channel = NULL;
     link->intake = INTAKE_NOTHING;
-    link->offered = link->answered = 0;
+    link->offered = link->answered = link->early = 0;
     link->in_round = link->signalled = false;
     link->counted_received = link->counted_sent = 0;
     link->stage = next;
@@ -112,12 +111,14 @@ __attribute__((format(printf, 2, 3))) static void lose(tarry_tcp_worker *worker,
         backoff_lost(&worker->backoff, link->apart_ns - link->since_ns);
     }
     bool ended = has_ended(worker);
+    uint64_t prepared = tcp_worker_is_prepared(worker) ? link->offered : 0;
     channel_close(detach(worker, ended ? WORKER_OVER : WORKER_APART));
     if (ended)
         return;
     if (known && tcp_worker_standby_promote(worker)) {
         begin_greeting(worker);
         say_hello(worker);
+        tcp_worker_answer_early(worker, prepared);
         return;
     }
     if (!known && link->turning_near) {
@@ -210,6 +211,12 @@ static bool take_welcome(tarry_tcp_worker *worker, const wire_welcome *welcome)
     }
     if (turn_near(worker, welcome))
         return false;
+    bool answered = tcp_worker_has_answered(worker, welcome);
+    bool blobs = welcome->plan_bytes > 0 || welcome->job_bytes > 0;
+    if (link->early != 0 && !answered && !blobs) {
+        lose(worker, "the server has another job");
+        return false;
+    }
     link->welcome = *welcome;
     link->stage = WORKER_PREPARING;
     link->since_ns = clock_now_ns();
@@ -226,8 +233,10 @@ static bool take_welcome(tarry_tcp_worker *worker, const wire_welcome *welcome)
                                   .type = TARRY_TCP_CONNECTED,
                                   .peer = channel_peer(link->channel),
                               });
-    link->welcome_blobs = welcome->plan_bytes > 0 || welcome->job_bytes > 0;
-    if (!link->welcome_blobs)
+    link->welcome_blobs = blobs;
+    if (answered)
+        tcp_worker_go_on(worker);
+    else if (!blobs)
         tcp_worker_offer(worker);
     return true;
 }
@@ -246,35 +255,6 @@ static bool take_refusal(tarry_tcp_worker *worker, const wire_refused *refused)
     link->found_count = 0; /* other addresses are of the same server */
     lose(worker, "refused: %s", refused->text);
     return false;
-}
-
-void tcp_worker_answer(tarry_tcp_worker *worker)
-{
-    worker_link *link = &worker->link;
-    if (link->offered == 0 || link->answered == link->offered)
-        return;
-    wire_ready ready = {.size = 0};
-    pthread_mutex_lock(&worker->lock);
-    bool prepared = worker->offers.prepared == link->offered;
-    bool declined = worker->offers.declined == link->offered;
-    memcpy(ready.plan, worker->held.plan, WIRE_DIGEST_BYTES);
-    memcpy(ready.data, worker->held.data, WIRE_DIGEST_BYTES);
-    ready.numerics = worker->held.numerics;
-    ready.size = (uint16_t)worker->held.engine_size;
-    memcpy(ready.address, worker->held.engine, ready.size);
-    pthread_mutex_unlock(&worker->lock);
-    if (declined)
-        lose(worker, "its job has changed meanwhile");
-    if (!prepared)
-        return;
-    uint8_t frame[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
-    if (!channel_send(link->channel, frame, wire_ready_encode(&ready, frame)))
-        return;
-    link->answered = link->offered;
-    if (link->stage == WORKER_PREPARING) {
-        link->stage = WORKER_READY;
-        tcp_worker_open_uplink(worker, true);
-    }
 }
 
 /* In the middle of a connection. */
@@ -402,32 +382,6 @@ static void keep_failure(tarry_tcp_worker *worker, const char *text)
     snprintf(worker->link.failure, sizeof(worker->link.failure), "%.200s", text);
 }
 
-bool tcp_worker_may_connect(const tarry_tcp_worker *worker, const address *to)
-{
-    const tarry_tcp_security *security = &worker->settings.security;
-    return address_is_file(to) || worker->credential != NULL ||
-           (security->insecure && (security->force || address_is_loopback(to)));
-}
-
-/* Of the addresses that were found. False: that leaves none, and ends the run. */
-static bool keep_allowed(tarry_tcp_worker *worker)
-{
-    worker_link *link = &worker->link;
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < link->found_count; i++)
-        if (tcp_worker_may_connect(worker, &link->found[i]))
-            link->found[kept++] = link->found[i];
-    link->found_count = kept;
-    if (kept > 0)
-        return true;
-    tcp_worker_end(
-        worker, TARRY_ERROR_ARGUMENT, "%s: %s", parents_current(&worker->parents),
-        worker->settings.security.insecure
-            ? "plain text is for loopback addresses and Unix sockets, unless it is forced"
-            : "needs credentials");
-    return false;
-}
-
 static void on_resolve(uv_work_t *request)
 {
     tarry_tcp_worker *worker = request->data;
@@ -448,11 +402,16 @@ static void on_resolved(uv_work_t *request, int status)
         try_next_parent(worker);
         return;
     }
+    const tarry_tcp_security *security = &worker->settings.security;
     memcpy(link->found, worker->loop.resolved.found, sizeof(link->found));
-    link->found_count = worker->loop.resolved.count;
+    link->found_count =
+        dial_keep_allowed(security, worker->credential, link->found, worker->loop.resolved.count);
     link->next_address = 0;
-    if (keep_allowed(worker))
+    if (link->found_count > 0)
         tcp_worker_use_addresses(worker);
+    else
+        tcp_worker_end(worker, TARRY_ERROR_ARGUMENT, "%s: %s", parents_current(&worker->parents),
+                       dial_refusal(security));
 }
 
 void tcp_worker_connect(tarry_tcp_worker *worker)
@@ -472,40 +431,19 @@ void tcp_worker_connect(tarry_tcp_worker *worker)
     tcp_worker_retry(worker);
 }
 
-/* The other end of a Unix socket needs no credential if it is of the same user, or root. */
-static bool is_ours(int fd, uid_t *server_user)
-{
-    struct ucred who;
-    socklen_t size = sizeof(who);
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) != 0)
-        return false;
-    *server_user = who.uid;
-    return who.uid == geteuid() || who.uid == 0 || geteuid() == 0;
-}
-
 bool tcp_worker_open_channel(tarry_tcp_worker *worker, const address *to, worker_line *line,
                              worker_opened *opened)
 {
     tarry_diagnostic why = {{0}};
-    int fd;
-    if (address_connect(to, &fd, &why) != TARRY_OK) {
+    dialed made;
+    if (dial(to, worker->credential, &made, &why) != TARRY_OK) {
         keep_failure(worker, why.text);
         return false;
     }
-    if (address_is_unix(to) && !is_ours(fd, &opened->server_user)) {
-        keep_failure(worker, "another user's socket");
-        close(fd);
-        return false;
-    }
-    if (address_of(fd, &opened->local, NULL) != TARRY_OK)
+    if (address_is_unix(to))
+        opened->server_user = made.user;
+    if (address_of(made.fd, &opened->local, NULL) != TARRY_OK)
         opened->local = (address){0};
-    bool plain = address_is_file(to) || worker->credential == NULL;
-    SSL *ssl = plain ? NULL : credential_open(worker->credential);
-    if (!plain && ssl == NULL) {
-        keep_failure(worker, "out of memory");
-        close(fd);
-        return false;
-    }
     const channel_settings settings = {
         .most_waiting = MOST_WAITING,
         .most_length = MOST_LENGTH,
@@ -520,7 +458,7 @@ bool tcp_worker_open_channel(tarry_tcp_worker *worker, const address *to, worker
         .complete = on_complete,
         .ended = on_ended,
     };
-    int error = link_channel_open(&worker->loop.uv, fd, ssl, true, &settings, &handlers,
+    int error = link_channel_open(&worker->loop.uv, made.fd, made.ssl, true, &settings, &handlers,
                                   &worker->allocator, &opened->channel);
     if (error != TARRY_OK)
         keep_failure(worker, tarry_error_text(error));

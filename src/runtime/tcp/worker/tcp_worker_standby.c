@@ -7,6 +7,7 @@
 
 #include "coding/coefficients.h"
 #include "runtime/clock.h"
+#include "runtime/tcp/net/dial.h"
 #include "runtime/tcp/worker/tcp_worker.h"
 
 /* Nanoseconds: until it is welcome; between attempts, at first and at most. */
@@ -119,7 +120,7 @@ static void use_addresses(tarry_tcp_worker *worker)
     for (uint32_t i = 0; i < its->resolved.count; i++) {
         const address *to = &its->resolved.found[i];
         worker_opened made = {.channel = NULL};
-        if (!tcp_worker_may_connect(worker, to) ||
+        if (!dial_allowed(&worker->settings.security, worker->credential, to) ||
             !tcp_worker_open_channel(worker, to, its->line, &made))
             continue;
         its->channel = made.channel;
