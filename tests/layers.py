@@ -48,7 +48,7 @@ BELOW = {
     "protocol/server": ("protocol/steering",),
     "protocol/worker": ("protocol/vote",),
     "sim/links": ("base", "route"),
-    "sim": ("protocol/server", "protocol/worker", "sim/links", "straggler"),
+    "sim": ("protocol/server", "protocol/relay", "protocol/worker", "sim/links", "straggler"),
     "sim/faults": ("sim",),
     "memory": ("base",),
     "engine": ("coding", "memory", "route"),

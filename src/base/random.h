@@ -34,6 +34,7 @@ typedef enum random_purpose {
     RANDOM_NUMERICS = 31,
     RANDOM_LINK = 33,
     RANDOM_JITTER = 34,
+    RANDOM_RELAY = 35,
     RANDOM_TEST = 100,
 } random_purpose;
 

@@ -28,6 +28,9 @@ static int check(const tarry_sim *sim, const tarry_plan *next, tarry_diagnostic 
     if (fault != NULL)
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT, "simulator: the next plan is of %s",
                         fault);
+    if (sim->settings.relay_deaths > 0)
+        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
+                        "simulator: plans do not change where relays die");
     return TARRY_OK;
 }
 

@@ -82,7 +82,9 @@ static uint64_t arrival_ns(tarry_sim *sim, uint32_t worker, uint64_t bytes)
     else
         time = sim->settings.relays > 0 ? relay_node_down(sim, worker, bytes)
                                         : star_down(&sim->network, worker, sim->now, bytes);
-    return *told_ns = network_later(*told_ns, time);
+    if (time != TARRY_NEVER)
+        *told_ns = time = network_later(*told_ns, time);
+    return time;
 }
 
 static int send_message(tarry_sim *sim, uint32_t worker, const tarry_message *message)
@@ -201,6 +203,8 @@ int server_node_step(tarry_sim *sim, const tarry_event *event)
 
 static int take_message(tarry_sim *sim, const sim_event *event)
 {
+    if (event->message.type != TARRY_MESSAGE_PART)
+        sim_count_control(sim, event);
     if (event->message.type == TARRY_MESSAGE_REPORT)
         sim->gradient_bytes +=
             event->bytes - codec_size(&sim->workers[event->node].shape, &event->message);

@@ -63,6 +63,8 @@ int settings_check(const tarry_plan *plan, const tarry_sim_settings *settings,
         fault = "unknown way to upload";
     else if (settings->relays == 1)
         fault = "relays have a fan-in of 2 at least";
+    else if (settings->relays == 0 && (settings->relay_deaths > 0 || settings->relay_batch_ns > 0))
+        fault = "there are no relays that die or send reports together";
     else if (settings->relays > 0 &&
              (settings->way != TARRY_SIM_STAR || settings->upload != TARRY_SIM_UPLOAD_CODED ||
               settings->server.early || settings->server.fill == TARRY_FILL_STALE))

@@ -130,6 +130,10 @@ static int carry_out(tarry_sim *sim, const sim_event *event)
     case SIM_LOADED:
     case SIM_STEPPED:
         break;
+    case SIM_RELAY_DIES:
+    case SIM_NOTICES:
+    case SIM_RETURNS:
+        return relay_deaths_take(sim, event);
     case SIM_ASKS:
     case SIM_NOTICED: /* a baseline's, which has a queue of its own */
         assert(false);
@@ -202,6 +206,8 @@ int tarry_sim_round(tarry_sim *sim, tarry_round_result *result)
     if (sim->vectors != NULL)
         vectors_begin(sim->vectors, sim->round);
     int error = tell_costs(sim);
+    if (error == TARRY_OK && sim->settings.relay_deaths > 0)
+        error = relay_deaths_plan(sim);
     if (error == TARRY_OK)
         error = server_node_step(sim, &(tarry_event){.type = TARRY_EVENT_START});
     while (error == TARRY_OK && !sim->done)
@@ -209,6 +215,7 @@ int tarry_sim_round(tarry_sim *sim, tarry_round_result *result)
     if (error != TARRY_OK)
         return error;
     sim->round++;
+    sim->took_ns = sim->result.end_ns - sim->result.start_ns;
     *result = sim->result;
     return TARRY_OK;
 }

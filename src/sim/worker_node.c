@@ -89,6 +89,9 @@ static int come_back(tarry_sim *sim, uint32_t id)
     network_renew(&sim->network, id, sim->now);
     node->computed = 0;
     node->said_ns = node->told_ns = sim->now;
+    node->adrift = false;
+    if (sim->settings.relays > 0)
+        relay_deaths_settle(sim, id);
     sim_event event = {.kind = SIM_JOINS, .node = id};
     return say(sim, node, network_after(sim->now, sim->network.latency_ns), &event);
 }
@@ -117,13 +120,14 @@ static int send_message(tarry_sim *sim, uint32_t id, const tarry_message *messag
         .message = *message,
     };
     uint64_t first_ns;
-    if (sim_sums_everywhere(sim) || sim->settings.relays > 0) {
-        uint64_t takes_ns = sim->settings.relays > 0 ? relays_hops(&sim->relays, &sim->network)
-                                                     : network_hop(&sim->network);
-        event.left_ns = sim->now;
-        sim->network.server.in.bytes += sim->settings.relays > 0 ? event.bytes : 0;
-        return say(sim, node, network_after(sim->now, takes_ns), &event);
+    event.left_ns = sim->now;
+    if (sim->settings.relays > 0) {
+        const uint64_t there_ns =
+            node->adrift ? TARRY_NEVER : relays_say(&sim->relays, &sim->network, id, sim->now);
+        return there_ns != TARRY_NEVER ? say(sim, node, there_ns, &event) : TARRY_OK;
     }
+    if (sim_sums_everywhere(sim))
+        return say(sim, node, network_after(sim->now, network_hop(&sim->network)), &event);
     event.left_ns = star_up(&sim->network, id, sim->now, event.bytes, &first_ns);
     if (star_card_is_free(&sim->network))
         return say(sim, node, network_after(event.left_ns, sim->network.latency_ns), &event);
@@ -210,6 +214,7 @@ static int compute(tarry_sim *sim, uint32_t id, const tarry_effect *effect)
     uint64_t time =
         chunk_time_ns(sim->plan, &sim->settings, sim->settings.first_round + effect->round, id,
                       effect->slot, effect->chunk);
+    time = relay_deaths_spare(sim, id, effect->round, effect->slot, time);
     sim_event event = {
         .kind = SIM_COMPUTED,
         .node = id,
@@ -278,6 +283,7 @@ static int take_computed(tarry_sim *sim, const sim_event *event)
 {
     uint32_t id = event->node;
     sim_worker *node = &sim->workers[id];
+    const bool before = relay_deaths_done(sim, id, event->message.round, event->message.slot);
     node->busy = QUEUE_NONE;
     int error = step(sim, id,
                      &(tarry_event){
@@ -285,7 +291,7 @@ static int take_computed(tarry_sim *sim, const sim_event *event)
                          .round = event->message.round,
                          .slot = event->message.slot,
                      });
-    if (error == TARRY_OK && node->there && ++node->computed == load_of(sim, id) &&
+    if (error == TARRY_OK && node->there && !before && ++node->computed == load_of(sim, id) &&
         node->dies_at == node->computed) {
         node->dies_at = UINT32_MAX;
         return fall_silent(sim, id);

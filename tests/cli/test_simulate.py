@@ -142,6 +142,28 @@ class Schemes(SimulateTest):
         text = self.succeed("simulate", *links, "--scheme", "tarry", "--link-jitter", "0.01,1")
         self.assertIn("from the signal to the last sum", text)
 
+    def test_relays_that_die(self):
+        """All workers of a dead relay are back after a latency, the time to notice, and a trip each way, with what they had."""
+        links = ["--workers", "48", "--chunks", "48", "--replication", "4", "--pieces", "4", "--trials", "3", "--rounds", "4",
+                 "--straggler", "exp:0.1", "--latency", "0.001", "--bandwidth", "1e6", "--vectors", "100",
+                 "--scheme", "tarry:relays=3,keep=all,tarry:relays=3,keep=credited,tarry"]
+        kept, anew, none = self.simulate(*links, "--relay-deaths", "1", "--relay-notice", "0.02")
+        for result in (kept, anew):
+            self.assertEqual((result["failed"], result["exact"]), (0, 1))
+            self.assertLess(result["verified_error"], 1e-5)
+            self.assertGreaterEqual(result["repair_times"]["rounds"], 6)
+            self.assertAlmostEqual(result["repair_times"]["p50"], 0.02 + 0.001 + 2 * 0.004, 9)
+            self.assertAlmostEqual(result["repair_times"]["most"], result["repair_times"]["p50"], 9)
+            self.assertGreaterEqual(sum(figures["relays_died"] for figures in result["rounds"]), 2)
+            self.assertGreater(sum(figures["workers_returned"] for figures in result["rounds"]), 6)
+        # Nobody computes again what those who came back keep.
+        copies, still = (sum(figures["copies"] for figures in result["rounds"])
+                         for result in (kept, self.simulate(*links)[0]))
+        self.assertAlmostEqual(copies / still, 1, delta=0.02)
+        self.assertEqual((none["relays_died"], none["repair_times"]["rounds"], none["repair_seconds"]), (0, 0, None))
+        at_once, late = (self.simulate(*links, "--relay-batch", pause)[1] for pause in ("0", "0.05"))
+        self.assertLess(1.5 * late["root_messages"], at_once["root_messages"])
+
     def test_folding_what_is_credited(self):
         every, folded = self.simulate(*SMALL, "--scheme", "partial,partial:keep=credited",
                                       "--straggler", "exp:1", "--vectors", "64")
@@ -406,7 +428,9 @@ class Rounds(SimulateTest):
             self.assertEqual(figures, {key: result[key] for key in figures})
             self.assertEqual(sorted(figures), ["cards", "control_bytes", "control_messages", "copies", "merged", "moved",
                                                "moved_share", "parts", "ratio_to_balanced", "ratio_to_matched",
-                                               "ratio_to_uncoded", "split", "sum_seconds"])
+                                               "ratio_to_uncoded", "relays_died", "repair_seconds",
+                                               "root_control_bytes", "root_messages", "split", "sum_seconds",
+                                               "workers_returned"])
             self.assertGreaterEqual(result["control_messages"], 3 * 12)
             self.assertGreaterEqual(result["control_bytes"], 24 * result["control_messages"])
 
@@ -683,6 +707,9 @@ class Usage(SimulateTest):
         ("--slow-links 300,2", "--slow-links: 300 of 200 workers"),
         ("--link-jitter 3", "--link-jitter: '3' is not SECONDS,SD"),
         ("--link-jitter 3,-1", "--link-jitter: -1 is not in the range 0 to 1e+06"),
+        ("--relay-deaths 1", "--relay-deaths: no scheme has relays"),
+        ("--relay-deaths 1 --scheme tarry:relays=3,adapt=1",
+         "--scheme: tarry:relays=3,adapt=1: relays that die go with adapt=0: their workers keep what they have of a plan"),
         ("--scheme ring:deadline=3", "--scheme: ring:deadline=3: deadline: no setting of this scheme"),
         ("--scheme own:upload=whole",
          "--scheme: own:upload=whole: upload=whole goes with credit=whole, or with one copy and stop=exact"),

@@ -4,13 +4,15 @@
  * last member has the sum. Every member has a card of the same bandwidth each way, and no message
  * meets another one elsewhere; a pair of cards is one latency apart.
  *
- * Usage: exchanges WAY MEMBERS BYTES ROWS THIN   (WAY: star, ring, direct, grid, tree; THIN: how
- * many times less the card of member 0 carries)
+ * Usage: exchanges WAY MEMBERS BYTES ROWS THIN CONNECTIONS   (WAY: star, ring, direct, grid, tree;
+ * THIN: how many times less the card of member 0 carries; CONNECTIONS: over which a member sends at
+ * a time, in direct and grid)
  */
 #include <simgrid/s4u.hpp>
 
 #include <cstdio>
 #include <cstdlib>
+#include <deque>
 #include <string>
 #include <vector>
 
@@ -24,32 +26,44 @@ static const double bandwidth = 1.25e9, latency = 25e-6;
 static int members, rows;
 static double bytes; /* of a gradient */
 
+static size_t at_a_time; /* connections over which a member sends */
+
 static int number = 1; /* what messages point to */
 
-/* Tells messages of a pair apart: each has a phase. */
-static sg4::Mailbox *box(const char *phase, int from, int to)
+/* Where a member gets what others send it in a phase. What is sent there begins to move at once,
+ * whether or not the member looks for it. */
+static sg4::Mailbox *box(const std::string &phase, int to)
 {
-    return sg4::Mailbox::by_name(std::string(phase) + ' ' + std::to_string(from) + ' ' +
-                                 std::to_string(to));
+    return sg4::Mailbox::by_name(phase + ' ' + std::to_string(to));
 }
 
-/* Sends to all of `others` in their order, some at a time so that no latency is waited for, while
- * as many come in. */
-static void exchange(const char *phase, int own, const std::vector<int> &others, double sent)
+static void send(const std::string &phase, int to, double sent)
 {
-    const size_t at_a_time = 16;
-    std::vector<sg4::CommPtr> coming, going;
-    std::vector<int *> places(others.size());
-    for (size_t i = 0; i < others.size(); i++)
-        coming.push_back(box(phase, others[i], own)->get_async<int>(&places[i]));
-    for (size_t i = 0; i < others.size(); i++) {
-        if (i >= at_a_time)
-            going[i - at_a_time]->wait();
-        going.push_back(box(phase, own, others[i])->put_async(&number, uint64_t(sent)));
+    box(phase, to)->put_init(&number, uint64_t(sent))->detach();
+}
+
+static void get(const std::string &phase, int own, size_t messages)
+{
+    for (size_t i = 0; i < messages; i++)
+        box(phase, own)->get<int>();
+}
+
+/* Sends to all of `others`, over a connection to each, and gets as much from them. The connections
+ * share the card; those beyond at_a_time begin as soon as another one has carried all. */
+static void exchange(const char *phase, int own, const std::vector<int> &others, double sent,
+                     std::vector<sg4::CommPtr> &going)
+{
+    for (int other : others) {
+        if (going.size() == at_a_time)
+            going.erase(going.begin() + sg4::Comm::wait_any(going));
+        going.push_back(box(phase, other)->put_async(&number, uint64_t(sent)));
     }
+    get(phase, own, others.size());
+}
+
+static void end(std::vector<sg4::CommPtr> &going)
+{
     for (auto &one : going)
-        one->wait();
-    for (auto &one : coming)
         one->wait();
 }
 
@@ -65,8 +79,10 @@ static std::vector<int> after(int first, int stride, int count, int place)
 static void direct(int own)
 {
     const auto others = after(0, 1, members, own);
-    exchange("up", own, others, bytes / members);
-    exchange("down", own, others, bytes / members);
+    std::vector<sg4::CommPtr> going;
+    exchange("up", own, others, bytes / members, going);
+    exchange("down", own, others, bytes / members, going);
+    end(going);
 }
 
 static void grid(int own)
@@ -74,55 +90,64 @@ static void grid(int own)
     const int columns = members / rows, row = own / columns, column = own % columns;
     const auto in_row = after(row * columns, 1, columns, column);
     const auto in_column = after(column, columns, rows, row);
-    exchange("row up", own, in_row, bytes / columns);
-    exchange("column up", own, in_column, bytes / members);
-    exchange("column down", own, in_column, bytes / members);
-    exchange("row down", own, in_row, bytes / columns);
+    std::vector<sg4::CommPtr> going;
+    exchange("row up", own, in_row, bytes / columns, going);
+    exchange("column up", own, in_column, bytes / members, going);
+    exchange("column down", own, in_column, bytes / members, going);
+    exchange("row down", own, in_row, bytes / columns, going);
+    end(going);
 }
 
+/* What comes over one connection, in its order: `messages` in all, as many as `most` at a time.
+ * Those at a time share the cards. */
+class Connection
+{
+    sg4::Mailbox *from_;
+    std::deque<sg4::CommPtr> coming_;
+    int left_;
+    int *place_ = nullptr;
+
+    void ask()
+    {
+        if (left_-- > 0)
+            coming_.push_back(from_->get_async<int>(&place_));
+    }
+
+  public:
+    Connection(sg4::Mailbox *from, int messages, int most) : from_(from), left_(messages)
+    {
+        for (int i = 0; i < most; i++)
+            ask();
+    }
+    void take()
+    {
+        coming_.front()->wait();
+        coming_.pop_front();
+        ask();
+    }
+};
+
+/* Two at a time, so that no latency is waited for at a thin card. */
 static void ring(int own)
 {
-    const int next = (own + 1) % members, last = (own + members - 1) % members;
-    for (int step = 0; step < 2 * (members - 1); step++) {
-        int *place;
-        auto comes = box("step", last, own)->get_async<int>(&place);
-        auto goes = box("step", own, next)->put_async(&number, uint64_t(bytes / members));
-        comes->wait();
-        goes->wait();
+    const int next = (own + 1) % members, steps = 2 * (members - 1);
+    Connection last(box("step", own), steps, 2);
+    for (int step = 0; step < steps; step++) {
+        send("step", next, bytes / members);
+        last.take();
     }
 }
 
 /* All to member 0, each a whole gradient, at the same time. */
 static void star(int own)
 {
-    if (own > 0) {
-        box("star", own, 0)->put(&number, uint64_t(bytes));
-        return;
-    }
-    std::vector<sg4::CommPtr> coming;
-    std::vector<int *> places(members);
-    for (int from = 1; from < members; from++)
-        coming.push_back(box("star", from, 0)->get_async<int>(&places[from]));
-    for (auto &one : coming)
-        one->wait();
+    if (own > 0)
+        send("star", 0, bytes);
+    else
+        get("star", own, size_t(members) - 1);
 }
 
 /* ---- two trees: a member's part of one of them, up and then down ---- */
-
-static std::string block_name(const char *way, int tree, int block)
-{
-    return std::string(way) + std::to_string(tree) + ' ' + std::to_string(block);
-}
-
-static void get_from(const std::string &phase, int own, const std::vector<int> &others)
-{
-    std::vector<sg4::CommPtr> coming;
-    std::vector<int *> places(others.size());
-    for (size_t i = 0; i < others.size(); i++)
-        coming.push_back(box(phase.c_str(), others[i], own)->get_async<int>(&places[i]));
-    for (auto &one : coming)
-        one->wait();
-}
 
 static const int most_blocks = 64, block_numbers = 1 << 15;
 
@@ -130,6 +155,11 @@ static int tree_blocks()
 {
     const int wanted = int(bytes / 8) / block_numbers + 1;
     return wanted < most_blocks ? wanted : most_blocks;
+}
+
+static sg4::Mailbox *edge(const char *way, int tree, int child)
+{
+    return box(way + std::to_string(tree), child);
 }
 
 static std::vector<int> children_of(int tree, int own)
@@ -140,89 +170,106 @@ static std::vector<int> children_of(int tree, int own)
     return std::vector<int>(found, found + count);
 }
 
-static void tree_member(int own, int tree, bool goes_down)
+/* An edge carries one block at a time: all edges of a member together fill its card while one of
+ * them waits for its latency. `summed`: how many blocks of the tree's sum its root has. */
+static void tree_member(int own, int tree, bool goes_down, sg4::Semaphore *summed)
 {
     const uint32_t above = route_tree_parent(uint32_t(members), uint32_t(tree), uint32_t(own));
     const bool is_root = above == UINT32_MAX;
     const auto below = children_of(tree, own);
-    const double sent = bytes / 2 / tree_blocks();
-    std::vector<sg4::CommPtr> going;
-    auto send = [&](const std::string &phase, int to) {
-        going.push_back(box(phase.c_str(), own, to)->put_async(&number, uint64_t(sent)));
-    };
-    for (int block = 0; block < tree_blocks(); block++) {
-        const std::string up = block_name("up", tree, block),
-                          down = block_name("down", tree, block);
-        const std::string turns = block_name("turns", tree, block);
-        if (!goes_down) {
-            get_from(up, own, below);
-            if (is_root)
-                box(turns.c_str(), own, own)->put(&number, 0);
-            else
-                send(up, int(above));
-        } else {
-            if (is_root)
-                box(turns.c_str(), own, own)->get<int>();
-            else
-                get_from(down, own, {int(above)});
-            for (int child : below)
-                send(down, child);
-        }
+    const int blocks = tree_blocks();
+    const auto size = uint64_t(bytes / 2 / blocks);
+    std::deque<Connection> edges;
+    if (goes_down && !is_root)
+        edges.emplace_back(edge("down", tree, own), blocks, 1);
+    for (int child : below)
+        if (!goes_down)
+            edges.emplace_back(edge("up", tree, child), blocks, 1);
+    for (int block = 0; block < blocks; block++) {
+        for (Connection &one : edges)
+            one.take();
+        if (is_root && goes_down)
+            summed->acquire();
+        else if (is_root)
+            summed->release();
+        else if (!goes_down)
+            edge("up", tree, own)->put_init(&number, size)->detach();
+        for (int child : below)
+            if (goes_down)
+                edge("down", tree, child)->put_init(&number, size)->detach();
     }
-    for (auto &one : going)
-        one->wait();
 }
 
-static void play(const std::string &way, int own)
+static void play_trees(const std::vector<sg4::Host *> &hosts)
 {
-    if (way == "direct")
-        direct(own);
-    else if (way == "grid")
-        grid(own);
-    else if (way == "ring")
-        ring(own);
-    else
-        star(own);
+    for (int tree = 0; tree < ROUTE_TREES; tree++) {
+        auto summed = sg4::Semaphore::create(0);
+        for (int own = 0; own < members; own++)
+            for (bool goes_down : {false, true})
+                sg4::Actor::create("member", hosts[own], [own, tree, goes_down, summed]() {
+                    tree_member(own, tree, goes_down, summed.get());
+                });
+    }
+}
+
+/* ---- */
+
+/* `phases`: in which a member gets what comes, ready or not. */
+struct Way {
+    const char *name;
+    void (*play)(int own);
+    std::vector<const char *> phases;
+};
+
+static const Way ways[] = {
+    {"star", star, {"star"}},
+    {"ring", ring, {}},
+    {"direct", direct, {"up", "down"}},
+    {"grid", grid, {"row up", "column up", "column down", "row down"}},
+};
+
+static void play(const std::string &name, const std::vector<sg4::Host *> &hosts)
+{
+    for (const Way &way : ways)
+        for (int own = 0; own < members && name == way.name; own++) {
+            auto actor = sg4::Actor::create("member", hosts[own], [&way, own]() { way.play(own); });
+            for (const char *phase : way.phases)
+                box(phase, own)->set_receiver(actor);
+        }
 }
 
 int main(int count, char **arguments)
 {
     sg4::Engine engine(&count, arguments);
-    if (count != 6)
+    if (count != 7)
         return 2;
     const std::string way = arguments[1];
     members = std::atoi(arguments[2]);
     bytes = std::atof(arguments[3]);
     rows = std::atoi(arguments[4]);
     const double thin = std::atof(arguments[5]);
+    at_a_time = std::strtoul(arguments[6], nullptr, 10);
     sg4::Engine::set_config("network/model:CM02");
     sg4::Engine::set_config("network/TCP-gamma:0");
     sg4::Engine::set_config("network/crosstraffic:0");
     sg4::Engine::set_config("contexts/stack-size:64");
-    auto *zone = sg4::create_full_zone("cards");
+    auto *zone = sg4::create_star_zone("cards");
     std::vector<sg4::Host *> hosts;
-    std::vector<const sg4::Link *> out, in;
     for (int i = 0; i < members; i++) {
         const std::string name = std::to_string(i);
         const double carries = i == 0 ? bandwidth / thin : bandwidth;
         hosts.push_back(zone->create_host("host " + name, 1e9));
-        out.push_back(zone->create_link("out " + name, carries)->set_latency(latency)->seal());
-        in.push_back(zone->create_link("in " + name, carries)->set_latency(0)->seal());
+        auto *out = zone->create_link("out " + name, carries)->set_latency(latency)->seal();
+        auto *in = zone->create_link("in " + name, carries)->set_latency(0)->seal();
+        auto *own = hosts[i]->get_netpoint();
+        zone->add_route(own, nullptr, nullptr, nullptr, {sg4::LinkInRoute(out)}, false);
+        zone->add_route(nullptr, own, nullptr, nullptr, {sg4::LinkInRoute(in)}, false);
     }
-    for (int from = 0; from < members; from++)
-        for (int to = 0; to < members; to++)
-            if (from != to)
-                zone->add_route(hosts[from]->get_netpoint(), hosts[to]->get_netpoint(), nullptr,
-                                nullptr, {sg4::LinkInRoute(out[from]), sg4::LinkInRoute(in[to])},
-                                false);
     zone->seal();
-    for (int i = 0; i < members; i++)
-        if (way != "tree")
-            sg4::Actor::create("member", hosts[i], [way, i]() { play(way, i); });
-        else
-            for (int part = 0; part < 2 * ROUTE_TREES; part++)
-                sg4::Actor::create("member", hosts[i],
-                                   [i, part]() { tree_member(i, part / 2, part % 2 == 1); });
+    if (way == "tree")
+        play_trees(hosts);
+    else
+        play(way, hosts);
     engine.run();
     std::printf("%.9f\n", sg4::Engine::get_clock());
     return 0;

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/diagnostic.h"
 #include "cli/output/gnuplot.h"
 #include "cli/text/complain.h"
 
@@ -170,6 +171,26 @@ static const option_entry message_entries[] = {
      .kind = OPTION_U64,
      .most = MOST_DIMENSION,
      FIELD(parameter_bytes)},
+    {.name = "relay-batch",
+     .argument = "SECONDS",
+     .help = "Relays send up what has come at multiples of this, all reports in one message "
+             "(default 0: what comes at the same time)",
+     .kind = OPTION_REAL,
+     .high = SIMULATE_MOST_SECONDS,
+     FIELD(relay_batch)},
+    {.name = "relay-deaths",
+     .argument = "K",
+     .help = "Relays above workers that die in each round, while two are left, whose workers go "
+             "to others (default 0)",
+     .kind = OPTION_U32,
+     .most = SIMULATE_MOST_COUNT,
+     FIELD(relay_deaths)},
+    {.name = "relay-notice",
+     .argument = "SECONDS",
+     .help = "Until those workers notice, beyond a latency (default 0: connections end)",
+     .kind = OPTION_REAL,
+     .high = SIMULATE_MOST_SECONDS,
+     FIELD(relay_notice)},
     {.name = "silence",
      .argument = "SECONDS",
      .help = "Least time without an answer after which the server counts a worker as lost "
@@ -319,6 +340,9 @@ scheme_frame simulate_options_frame(const simulate_options *options)
     sim->link.bytes_per_second = options->bandwidth;
     sim->link.up_bytes_per_second = options->up_bandwidth;
     sim->server_bytes_per_second = options->server_bandwidth;
+    sim->relay_batch_ns = (uint64_t)llround(options->relay_batch * 1e9);
+    sim->relay_deaths = options->relay_deaths;
+    sim->relay_notice_ns = (uint64_t)llround(options->relay_notice * 1e9);
     sim->card_shared = options->card_shared != 0;
     sim->vectors = options->vectors != 0;
     return frame;
@@ -368,6 +392,11 @@ int simulate_options_check(simulate_options *options, simulate_variants *variant
     const scheme_frame frame = simulate_options_frame(options);
     tarry_diagnostic why;
     int error = simulate_variants_read(options->scheme, &options->defaults, &frame, variants, &why);
+    bool relayed = false;
+    for (size_t i = 0; error == TARRY_OK && i < variants->count; i++)
+        relayed = relayed || variants->items[i].sim.relays > 0;
+    if (error == TARRY_OK && options->relay_deaths > 0 && !relayed)
+        error = diagnose(&why, TARRY_ERROR_ARGUMENT, "--relay-deaths: no scheme has relays");
     if (error == TARRY_OK)
         return OPTIONS_PROCEED;
     bool usage = error == TARRY_ERROR_FORMAT || error == TARRY_ERROR_ARGUMENT;

@@ -25,7 +25,7 @@ static json_t *errors_json(const real_list *deadlines, const spread *errors)
     return list;
 }
 
-static json_t *sum_times_json(const sum_times *times)
+static json_t *round_times_json(const round_times *times)
 {
     return json_pack("{s:I, s:o, s:o, s:o}", "rounds", (json_int_t)times->rounds, "p50",
                      number_json(times->p50), "p99", number_json(times->p99), "most",
@@ -41,24 +41,42 @@ static json_t *cards_json(const double *bytes)
                      number_json(bytes[5]));
 }
 
+/* What passed links in a round. */
+static json_t *traffic_json(const round_figures *round)
+{
+    return json_pack(
+        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "sum_seconds", number_json(round->sum_seconds),
+        "cards", cards_json(round->cards), "root_messages", number_json(round->root_messages),
+        "root_control_bytes", number_json(round->root_control_bytes), "relays_died",
+        number_json(round->relays_died), "workers_returned", number_json(round->workers_returned),
+        "repair_seconds", number_json(round->repair));
+}
+
+static json_t *round_json(const round_figures *round)
+{
+    json_t *its = json_pack(
+        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "seconds",
+        number_json(round->seconds), "ratio_to_balanced", number_json(round->balanced_ratio),
+        "ratio_to_matched", number_json(round->matched_ratio), "ratio_to_uncoded",
+        number_json(round->uncoded_ratio), "copies", number_json(round->copies), "control_bytes",
+        number_json(round->control_bytes), "control_messages", number_json(round->control_messages),
+        "parts", number_json(round->parts), "moved", number_json(round->moved), "moved_share",
+        number_json(round->moved_share), "split", number_json(round->split), "merged",
+        number_json(round->merged));
+    json_t *traffic = traffic_json(round);
+    if (json_object_update(its, traffic) != 0) {
+        json_decref(its);
+        its = NULL;
+    }
+    json_decref(traffic);
+    return its;
+}
+
 static json_t *rounds_json(const round_figures *rounds, uint32_t count)
 {
     json_t *list = json_array();
     for (uint32_t i = 0; list != NULL && i < count; i++)
-        list = json_append(
-            list,
-            json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
-                      "seconds", number_json(rounds[i].seconds), "ratio_to_balanced",
-                      number_json(rounds[i].balanced_ratio), "ratio_to_matched",
-                      number_json(rounds[i].matched_ratio), "ratio_to_uncoded",
-                      number_json(rounds[i].uncoded_ratio), "copies", number_json(rounds[i].copies),
-                      "control_bytes", number_json(rounds[i].control_bytes), "control_messages",
-                      number_json(rounds[i].control_messages), "parts",
-                      number_json(rounds[i].parts), "moved", number_json(rounds[i].moved),
-                      "moved_share", number_json(rounds[i].moved_share), "split",
-                      number_json(rounds[i].split), "merged", number_json(rounds[i].merged),
-                      "sum_seconds", number_json(rounds[i].sum_seconds), "cards",
-                      cards_json(rounds[i].cards)));
+        list = json_append(list, round_json(&rounds[i]));
     return list;
 }
 
@@ -112,7 +130,7 @@ static json_t *result_json(const simulate_trials *trials, size_t index,
         (json_int_t)figures->uncoded_failed, "seconds", seconds_json(trials, index));
     json_t *work = json_pack(
         "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, "
-        "s:I, s:o, s:o, s:o, s:o, s:o}",
+        "s:I, s:o, s:o, s:o, s:o}",
         "work_ratio", number_json(figures->work_ratio), "copies", number_json(figures->copies),
         "exact", number_json(figures->exact), "expected_error",
         number_json(figures->expected_error), "chunks_filled", number_json(figures->chunks_filled),
@@ -126,16 +144,17 @@ static json_t *result_json(const simulate_trials *trials, size_t index,
         rounds_json(figures->rounds, options->rounds), "error",
         errors_json(&options->deadlines, figures->errors), "raised", (json_int_t)figures->raised,
         "conditioning", positive_json(figures->conditioning), "error_bound",
-        positive_json(figures->error_bound), "sum_seconds",
-        number_json(figures->rounds[options->rounds - 1].sum_seconds), "sum_times",
-        sum_times_json(&figures->sums), "cards",
-        cards_json(figures->rounds[options->rounds - 1].cards));
-    if (json_object_update(result, times) != 0 || json_object_update(result, work) != 0) {
+        positive_json(figures->error_bound), "sum_times", round_times_json(&figures->sums),
+        "repair_times", round_times_json(&figures->repairs));
+    json_t *traffic = traffic_json(&figures->rounds[options->rounds - 1]);
+    if (json_object_update(result, times) != 0 || json_object_update(result, work) != 0 ||
+        json_object_update(result, traffic) != 0) {
         json_decref(result);
         result = NULL;
     }
     json_decref(times);
     json_decref(work);
+    json_decref(traffic);
     return result;
 }
 

@@ -116,6 +116,10 @@ static void add_traffic(const tarry_sim_traffic *traffic, round_figures *figures
     const uint64_t bytes[] = {traffic->root_in,   traffic->root_out, traffic->inner_in,
                               traffic->inner_out, traffic->leaf_in,  traffic->leaf_out};
     figures->sum_seconds += (double)traffic->sum_ns * 1e-9;
+    figures->root_messages += (double)traffic->root_messages;
+    figures->root_control_bytes += (double)traffic->root_control_bytes;
+    figures->relays_died += (double)traffic->relays_died;
+    figures->workers_returned += (double)traffic->workers_returned;
     for (size_t i = 0; i < 6; i++)
         figures->cards[i] += (double)bytes[i];
 }
@@ -129,7 +133,7 @@ static round_figures round_of(const simulate_trials *trials, size_t index, uint3
         .matched_ratio = spread_over(trials, index, round, matched_ratio_of, values).all.median,
         .uncoded_ratio = spread_over(trials, index, round, uncoded_ratio_of, values).all.median,
     };
-    double ended = 0;
+    double ended = 0, repaired = 0;
     for (size_t trial = 0; trial < trials->options->trials; trial++) {
         const simulate_outcome *outcome = &simulate_trials_outcomes(trials, trial, index)[round];
         const tarry_round_result *result = &outcome->result;
@@ -146,12 +150,19 @@ static round_figures round_of(const simulate_trials *trials, size_t index, uint3
         figures.control_messages += (double)result->control_messages;
         figures.parts += result->parts;
         add_traffic(&outcome->traffic, &figures);
+        figures.repair += (double)outcome->traffic.repair_ns * 1e-9;
+        repaired += outcome->traffic.repair_ns > 0;
     }
     figures.copies /= ended;
     figures.control_bytes /= ended;
     figures.control_messages /= ended;
     figures.parts /= ended;
     figures.sum_seconds /= ended;
+    figures.root_messages /= ended;
+    figures.root_control_bytes /= ended;
+    figures.relays_died /= ended;
+    figures.workers_returned /= ended;
+    figures.repair /= repaired;
     for (size_t i = 0; i < 6; i++)
         figures.cards[i] /= ended;
     figures.moved /= ended;
@@ -201,22 +212,32 @@ static void add_up(const simulate_trials *trials, size_t index, simulate_summary
     figures->verified_squared_error = squares / ended;
 }
 
-static sum_times sum_times_of(const simulate_trials *trials, size_t index, double *values)
+static uint64_t sum_of(const tarry_sim_traffic *traffic)
 {
-    const uint32_t rounds = trials->options->rounds;
+    return traffic->sum_ns;
+}
+
+static uint64_t repair_of(const tarry_sim_traffic *traffic)
+{
+    return traffic->repair_ns;
+}
+
+static round_times times_of(const simulate_trials *trials, size_t index, uint32_t first,
+                            uint64_t (*time_of)(const tarry_sim_traffic *), double *values)
+{
     size_t count = 0;
     for (size_t trial = 0; trial < trials->options->trials; trial++) {
         const simulate_outcome *outcomes = simulate_trials_outcomes(trials, trial, index);
         if (!trials->done[trial] || outcomes->result.error != TARRY_OK)
             continue;
-        for (uint32_t round = rounds > 1 ? 1 : 0; round < rounds; round++)
-            if (outcomes[round].traffic.sum_ns > 0)
-                values[count++] = (double)outcomes[round].traffic.sum_ns * 1e-9;
+        for (uint32_t round = first; round < trials->options->rounds; round++)
+            if (time_of(&outcomes[round].traffic) > 0)
+                values[count++] = (double)time_of(&outcomes[round].traffic) * 1e-9;
     }
-    return (sum_times){.rounds = count,
-                       .p50 = quantile_of(values, count, 0.5),
-                       .p99 = quantile_of(values, count, 0.99),
-                       .most = quantile_of(values, count, 1)};
+    return (round_times){.rounds = count,
+                         .p50 = quantile_of(values, count, 0.5),
+                         .p99 = quantile_of(values, count, 0.99),
+                         .most = quantile_of(values, count, 1)};
 }
 
 static int summarise(const simulate_trials *trials, size_t index, double *values,
@@ -238,7 +259,8 @@ static int summarise(const simulate_trials *trials, size_t index, double *values
     figures->control_bytes = figures->rounds[last].control_bytes;
     figures->control_messages = figures->rounds[last].control_messages;
     add_up(trials, index, figures);
-    figures->sums = sum_times_of(trials, index, values);
+    figures->sums = times_of(trials, index, rounds > 1 ? 1 : 0, sum_of, values);
+    figures->repairs = times_of(trials, index, 0, repair_of, values);
     figures->seconds = spread_over(trials, index, last, seconds_of, values);
     figures->balanced = spread_over(trials, index, last, balanced_of, values);
     figures->matched = spread_over(trials, index, last, matched_of, values);

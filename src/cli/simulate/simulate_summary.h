@@ -16,22 +16,23 @@ typedef struct spread {
 typedef struct round_figures {
     /* Medians; NaN where there are none. */
     double seconds, balanced_ratio, matched_ratio, uncoded_ratio;
-    double copies;                          /* computed per chunk, mean */
-    double control_bytes, control_messages; /* mean */
-    double parts;                           /* the round's l, mean */
-    double sum_seconds;                     /* from the last signal to the end, mean */
-    double cards[6];                        /* of tarry_sim_traffic, in its order, mean */
+    double copies;                            /* computed per chunk, mean */
+    double control_bytes, control_messages;   /* mean */
+    double parts;                             /* the round's l, mean */
+    double sum_seconds;                       /* from the last signal to the end, mean */
+    double cards[6];                          /* of tarry_sim_traffic, in its order, mean */
+    double root_messages, root_control_bytes; /* the same */
+    double relays_died, workers_returned;     /* the same */
+    double repair;                            /* in seconds, mean where somebody returned */
     /* Changes to the plan before it, mean; the data moved is a share of all that is stored. */
     double moved, moved_share, split, merged;
 } round_figures;
 
-/* From the last signal to the last sum, over the rounds of all trials that could end: all but a
- * trial's first one, in which the server learns who is there, where there are more. NaN where there
- * was no signal. */
-typedef struct sum_times {
+/* Over the rounds of all trials that could end, or those of them in which there was such a time. */
+typedef struct round_times {
     size_t rounds;
-    double p50, p99, most; /* seconds */
-} sum_times;
+    double p50, p99, most; /* seconds; NaN of none */
+} round_times;
 
 /* Of one variant, over the trials that are done; times and errors over those that could end. What
  * is not said to be of all rounds is of the last one. */
@@ -54,7 +55,10 @@ typedef struct simulate_summary {
     double conditioning, error_bound; /* the largest of these; 0 of none */
     double upload_bytes, control_bytes, control_messages;
     double moved, moved_share, split, merged; /* of all rounds together, mean */
-    sum_times sums;
+    /* From the last signal to the last sum, without a trial's first round, in which the server
+     * learns who is there, where there are more. */
+    round_times sums;
+    round_times repairs;   /* from a relay's death until all of its workers are back */
     round_figures *rounds; /* by round */
     spread *errors;        /* by deadline; over all trials */
 } simulate_summary;

@@ -160,20 +160,22 @@ static void print_notes(const simulate_variant *variant, const simulate_summary 
                copies, parts, figures->failed, figures->trials, figures->failure);
 }
 
-/* With links that vary, what sums took after their signals. */
-static void print_sums(const simulate_variants *variants, const simulate_summary *summaries,
-                       int width, bool pieces)
+/* How a time of rounds spreads; nothing where no scheme has it. */
+static void print_times(const char *what, const simulate_variants *variants,
+                        const simulate_summary *summaries,
+                        const round_times *(*times_of)(const simulate_summary *), int width,
+                        bool pieces)
 {
     size_t any = 0;
     for (size_t i = 0; i < variants->count; i++)
-        any += summaries[i].sums.rounds;
+        any += times_of(&summaries[i])->rounds;
     if (any == 0)
         return;
-    printf("\nfrom the signal to the last sum, over rounds\n");
+    printf("\n%s, over rounds\n", what);
     print_sizes_head(width, "", pieces);
     printf(" %8s %8s %8s %8s\n", "rounds", "median", "p99", "most");
     for (size_t i = 0; i < variants->count; i++) {
-        const sum_times *times = &summaries[i].sums;
+        const round_times *times = times_of(&summaries[i]);
         if (times->rounds == 0)
             continue;
         print_sizes(width, &variants->items[i], pieces);
@@ -183,6 +185,16 @@ static void print_sums(const simulate_variants *variants, const simulate_summary
         print_seconds(times->most);
         printf("\n");
     }
+}
+
+static const round_times *sums_of(const simulate_summary *figures)
+{
+    return &figures->sums;
+}
+
+static const round_times *repairs_of(const simulate_summary *figures)
+{
+    return &figures->repairs;
 }
 
 void simulate_table_print(const simulate_trials *trials, const simulate_summary *summaries)
@@ -203,7 +215,10 @@ void simulate_table_print(const simulate_trials *trials, const simulate_summary 
         print_row(width, &variants->items[i], &summaries[i], pieces, vectors);
     print_changes(trials, summaries, width, pieces);
     if (options->waits.mean > 0)
-        print_sums(variants, summaries, width, pieces);
+        print_times("from the signal to the last sum", variants, summaries, sums_of, width, pieces);
+    if (options->relay_deaths > 0)
+        print_times("from a relay's death until its workers are back", variants, summaries,
+                    repairs_of, width, pieces);
     if (options->deadlines.count > 0)
         print_errors(trials, summaries, width, pieces);
     for (size_t i = 0; i < variants->count; i++)

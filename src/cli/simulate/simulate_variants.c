@@ -85,6 +85,10 @@ static int settle_upload(const scheme_settings *settings, simulate_variant *vari
         (*upload != TARRY_SIM_UPLOAD_CODED || !star || model || run->server.early))
         return diagnose(diagnostic, TARRY_ERROR_FORMAT,
                         "relays go with sum=server, upload=coded and early=no");
+    if (variant->sim.relay_deaths > 0 && variant->run.adapt_rule.every > 0)
+        return diagnose(diagnostic, TARRY_ERROR_FORMAT,
+                        "relays that die go with adapt=0: their workers keep what they have of a "
+                        "plan");
     if (*upload == TARRY_SIM_UPLOAD_WHOLE && !counts_whole(variant))
         return diagnose(diagnostic, TARRY_ERROR_FORMAT,
                         "upload=whole goes with credit=whole, or with one copy and stop=exact");
@@ -192,6 +196,8 @@ static int make_variant(const scheme_settings *settings, const scheme_frame *fra
     variant->sim.upload = (tarry_sim_upload)settings->upload;
     variant->sim.way = (tarry_sim_way)settings->sum;
     variant->sim.relays = settings->relays;
+    if (settings->relays == 0)
+        variant->sim.relay_batch_ns = variant->sim.relay_deaths = 0;
     variant->sim.costs_known = settings->costs == SCHEME_COSTS_KNOWN;
     variant->sim.vectors &= settings->upload != TARRY_SIM_UPLOAD_EACH;
     run->server.learn_costs = settings->costs == SCHEME_COSTS_LEARNED;

@@ -3,6 +3,7 @@
 
 #include "base/memory.h"
 #include "sim/links/sending.h"
+#include "sim/links/sharing.h"
 
 enum {
     ROW_UP,      /* slices of the coded part to their owners */
@@ -12,20 +13,26 @@ enum {
     STAGES,
 };
 
+#define NONE UINT32_MAX
+
 typedef struct parcel {
     uint32_t to;
     uint64_t bytes;
 } parcel;
 
+/* A parcel on its way. */
+typedef struct message {
+    uint32_t to, stage; /* of free places `to` is the next one */
+    uint64_t left_ns;   /* the sender's card; NEVER: not yet */
+    uint64_t passed_ns; /* the receiver's */
+} message;
+
 typedef struct member {
-    network_node *card;
     uint32_t stage;            /* that it sends, or is to; STAGES: it has sent all */
-    uint32_t turn;             /* of the next message that it looks for */
-    bool sends;                /* `next` is on its way */
+    bool begun;                /* it sends, or is about to */
+    uint32_t unsent;           /* messages of the stage that have not left its card */
     uint32_t missing[STAGES];  /* messages that it has not got */
     uint64_t there_ns[STAGES]; /* when those that it has got were there */
-    parcel next;
-    uint64_t left_ns;
 } member;
 
 typedef struct exchange {
@@ -33,7 +40,11 @@ typedef struct exchange {
     const route *of;
     uint64_t part_length, parts;
     member *members;
-    sending senders;
+    sending starts; /* members, by when they begin a stage */
+    sharing out, in;
+    message *messages;
+    uint32_t usual;            /* messages at the same time */
+    uint32_t room, used, free; /* free: the first of those that were used and are not */
     uint64_t moved;
 } exchange;
 
@@ -71,65 +82,146 @@ static parcel parcel_at(const exchange *all, uint32_t place, uint32_t stage, uin
                     there.parent == ROUTE_NOBODY ? 0 : sizeof(float) * numbers * all->parts};
 }
 
-/* The next message of the stage leaves, if there is one: *first_ns as of network_leave. */
-static bool leave(exchange *all, uint32_t place, uint64_t from_ns, uint64_t *first_ns)
+/* A message's place, for as long as it is on its way. */
+static int take_place(exchange *all, uint32_t *found)
 {
-    member *its = &all->members[place];
-    const uint32_t turns = turns_of(all, place, its->stage);
-    while (its->turn < turns) {
-        its->next = parcel_at(all, place, its->stage, its->turn++);
-        if (its->next.bytes == 0)
-            continue;
-        its->left_ns =
-            network_leave(all->links, &its->card->out, from_ns, its->next.bytes, first_ns);
-        all->moved += its->next.bytes;
-        return true;
+    if (all->free != NONE) {
+        *found = all->free;
+        all->free = all->messages[*found].to;
+        return TARRY_OK;
     }
-    return false;
+    if (all->used == all->room) {
+        const size_t room = memory_room(all->room, (size_t)all->used + 1, all->usual);
+        void *grown = memory_grow(&all->links->allocator, all->messages, all->used, room,
+                                  sizeof(*all->messages));
+        if (grown == NULL)
+            return TARRY_ERROR_NO_MEMORY;
+        all->messages = grown;
+        all->room = (uint32_t)room;
+    }
+    *found = all->used++;
+    return TARRY_OK;
 }
 
-/* A member that sends nothing begins the next stage that it has all for, and has messages in. */
-static void go_on(exchange *all, uint32_t place)
+/* Its first byte leaves the sender now, and is at the receiver one latency later. */
+static int send(exchange *all, uint32_t place, const parcel *what, uint64_t now)
 {
     member *its = &all->members[place];
-    uint64_t first_ns;
-    while (!its->sends && its->stage < STAGES) {
-        uint64_t from_ns = its->there_ns[ROW_UP];
-        for (uint32_t before = 0; before < its->stage; before++) {
-            if (its->missing[before] > 0)
-                return;
-            from_ns = network_later(from_ns, its->there_ns[before]);
-        }
-        its->sends = leave(all, place, from_ns, &first_ns);
-        if (its->sends) {
-            sending_add(&all->senders, place, first_ns);
-        } else {
-            its->stage++;
-            its->turn = 0;
-        }
-    }
+    uint32_t own;
+    int error = take_place(all, &own);
+    if (error != TARRY_OK)
+        return error;
+    all->messages[own] = (message){
+        .to = what->to, .stage = its->stage, .left_ns = TARRY_NEVER, .passed_ns = TARRY_NEVER};
+    its->unsent++;
+    all->moved += what->bytes;
+    error = sharing_add(&all->out, place, now, what->bytes, own);
+    return error != TARRY_OK
+               ? error
+               : sharing_add(&all->in, what->to, network_after(now, all->links->latency_ns),
+                             what->bytes, own);
 }
 
-static void deliver(exchange *all)
+/* A member that has sent a stage begins the next one once it has all for it. */
+static void go_on(exchange *all, uint32_t place, uint64_t now)
 {
-    const uint32_t place = sending_first(&all->senders);
-    member *from = &all->members[place], *to = &all->members[from->next.to];
-    const uint32_t stage = from->stage, receiver = from->next.to;
-    uint64_t first_ns = all->senders.first_ns[place];
-    uint64_t there_ns =
-        network_arrive(all->links, &to->card->in, first_ns, from->next.bytes, from->left_ns);
-    to->missing[stage]--;
-    to->there_ns[stage] = network_later(to->there_ns[stage], there_ns);
-    from->sends = leave(all, place, 0, &first_ns);
-    if (from->sends) {
-        sending_next(&all->senders, first_ns);
-    } else {
-        sending_end(&all->senders);
-        from->stage++;
-        from->turn = 0;
-        go_on(all, place);
+    member *its = &all->members[place];
+    if (its->begun || its->stage == STAGES)
+        return;
+    uint64_t from_ns = network_later(now, its->there_ns[ROW_UP]);
+    for (uint32_t before = 0; before < its->stage; before++) {
+        if (its->missing[before] > 0)
+            return;
+        from_ns = network_later(from_ns, its->there_ns[before]);
     }
-    go_on(all, receiver);
+    its->begun = true;
+    sending_add(&all->starts, place, from_ns);
+}
+
+static void end_stage(exchange *all, uint32_t place, uint64_t now)
+{
+    member *its = &all->members[place];
+    its->stage++;
+    its->begun = false;
+    go_on(all, place, now);
+}
+
+/* The first of `starts` sends all messages of its stage, over as many connections. */
+static int begin(exchange *all)
+{
+    const uint32_t place = sending_first(&all->starts);
+    const member *its = &all->members[place];
+    const uint64_t now = all->starts.first_ns[place];
+    int error = TARRY_OK;
+    sending_end(&all->starts);
+    for (uint32_t turn = 0; error == TARRY_OK && turn < turns_of(all, place, its->stage); turn++) {
+        const parcel what = parcel_at(all, place, its->stage, turn);
+        if (what.bytes > 0)
+            error = send(all, place, &what, now);
+    }
+    if (error == TARRY_OK && its->unsent == 0)
+        end_stage(all, place, now);
+    return error;
+}
+
+/* A message that has passed both cards is there, its jitter later. */
+static void arrive(exchange *all, uint32_t own, uint64_t now)
+{
+    message *its = &all->messages[own];
+    if (its->left_ns == TARRY_NEVER || its->passed_ns == TARRY_NEVER)
+        return;
+    const uint64_t passed_ns =
+        network_later(its->passed_ns, network_after(its->left_ns, all->links->latency_ns));
+    const uint64_t there_ns = network_after(passed_ns, jitter_draw(&all->links->jitter));
+    member *to = &all->members[its->to];
+    to->missing[its->stage]--;
+    to->there_ns[its->stage] = network_later(to->there_ns[its->stage], there_ns);
+    const uint32_t receiver = its->to;
+    its->to = all->free;
+    all->free = own;
+    go_on(all, receiver, now);
+}
+
+static void leave(exchange *all)
+{
+    const uint64_t now = sharing_next(&all->out);
+    uint32_t own, place = sharing_end(&all->out, &own);
+    all->messages[own].left_ns = now;
+    arrive(all, own, now);
+    if (--all->members[place].unsent == 0)
+        end_stage(all, place, now);
+}
+
+static void receive(exchange *all, uint64_t now)
+{
+    const uint64_t passed_ns = sharing_next(&all->in);
+    uint32_t own;
+    sharing_end(&all->in, &own);
+    all->messages[own].passed_ns = passed_ns;
+    arrive(all, own, now);
+}
+
+/* One event after the other, until nothing happens any more. What a member sends now is at the
+ * receiver's card a latency from now, so that these cards are taken to be so far ahead. */
+static int play(exchange *all)
+{
+    int error = TARRY_OK;
+    while (error == TARRY_OK) {
+        const uint64_t starts_ns =
+            all->starts.count > 0 ? all->starts.first_ns[sending_first(&all->starts)] : TARRY_NEVER;
+        const uint64_t left_ns = sharing_next(&all->out), passed_ns = sharing_next(&all->in);
+        const uint64_t now =
+            passed_ns == TARRY_NEVER ? TARRY_NEVER : passed_ns - all->links->latency_ns;
+        if (starts_ns == TARRY_NEVER && left_ns == TARRY_NEVER && passed_ns == TARRY_NEVER)
+            break;
+        if (left_ns <= starts_ns && left_ns <= now)
+            leave(all);
+        else if (now <= starts_ns)
+            receive(all, now);
+        else
+            error = begin(all);
+    }
+    return error;
 }
 
 /* Counts what each one is to get. */
@@ -143,6 +235,28 @@ static void expect(exchange *all, uint32_t place)
         }
 }
 
+static int prepare(exchange *all, const group_sum *sum, const uint64_t *ready_ns)
+{
+    const tarry_allocator *allocator = &all->links->allocator;
+    all->members = memory_allocate(allocator, sum->count, sizeof(*all->members));
+    const int errors[] = {sending_init(&all->starts, sum->count, allocator),
+                          sharing_init(&all->out, sum->count, all->usual, allocator),
+                          sharing_init(&all->in, sum->count, all->usual, allocator)};
+    for (size_t i = 0; i < sizeof(errors) / sizeof(*errors); i++)
+        if (errors[i] != TARRY_OK || all->members == NULL)
+            return TARRY_ERROR_NO_MEMORY;
+    for (uint32_t place = 0; place < sum->count; place++) {
+        network_node *card = &all->links->workers[group_sum_member(sum, place)];
+        sharing_card(&all->out, place, &card->out);
+        sharing_card(&all->in, place, &card->in);
+        all->members[place].there_ns[ROW_UP] = ready_ns[place];
+        expect(all, place);
+    }
+    for (uint32_t place = 0; place < sum->count; place++)
+        go_on(all, place, 0);
+    return TARRY_OK;
+}
+
 int grid_sum(network *state, const group_sum *sum, const route *of, const uint64_t *ready_ns,
              uint64_t *done_ns, uint64_t *moved)
 {
@@ -150,26 +264,25 @@ int grid_sum(network *state, const group_sum *sum, const route *of, const uint64
     exchange all = {.links = state,
                     .of = of,
                     .part_length = (sum->dimension + sum->parts - 1) / sum->parts,
-                    .parts = sum->parts};
-    all.members = memory_allocate(&state->allocator, count, sizeof(*all.members));
-    int error = sending_init(&all.senders, count, &state->allocator);
-    error = all.members != NULL ? error : TARRY_ERROR_NO_MEMORY;
-    for (uint32_t place = 0; error == TARRY_OK && place < count; place++) {
-        all.members[place].card = &state->workers[group_sum_member(sum, place)];
-        all.members[place].there_ns[ROW_UP] = ready_ns[place];
-        expect(&all, place);
-    }
-    for (uint32_t place = 0; error == TARRY_OK && place < count; place++)
-        go_on(&all, place);
-    while (error == TARRY_OK && all.senders.count > 0)
-        deliver(&all);
+                    .parts = sum->parts,
+                    .usual = count * route_columns(of),
+                    .free = NONE};
+    int error = prepare(&all, sum, ready_ns);
+    if (error == TARRY_OK)
+        error = play(&all);
     for (uint32_t place = 0; error == TARRY_OK && place < count; place++) {
         done_ns[place] = ready_ns[place];
-        for (uint32_t stage = 0; stage < STAGES; stage++)
-            done_ns[place] = network_later(done_ns[place], all.members[place].there_ns[stage]);
+        for (uint32_t stage = 0; stage < STAGES; stage++) {
+            const uint64_t there_ns = all.members[place].there_ns[stage];
+            const bool lacks = all.members[place].missing[stage] > 0; /* what never passes */
+            done_ns[place] = network_later(done_ns[place], lacks ? TARRY_NEVER : there_ns);
+        }
     }
     *moved = all.moved;
-    sending_destroy(&all.senders, &state->allocator);
+    memory_release(&state->allocator, all.messages);
+    sharing_destroy(&all.in);
+    sharing_destroy(&all.out);
+    sending_destroy(&all.starts, &state->allocator);
     memory_release(&state->allocator, all.members);
     return error;
 }

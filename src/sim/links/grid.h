@@ -2,10 +2,12 @@
 /*
  * A sum in rows and columns, as src/route says who sends what to whom: coded parts to the owners of
  * slices in their row, partial sums to the owners of pieces in their column, the sums of pieces
- * back in the column, slices of the sum to all of the row. A member sends the messages of a stage
- * one after the other, first to the next one in its row or column, and begins a stage once it has
- * sent and got all of the one before. Blocks smaller than slices would change the latency alone, as
- * in direct.h.
+ * back in the column, slices of the sum to all of the row. A member begins a stage once it has sent
+ * and got all of the one before, and sends all messages of it at the same time: they have equal
+ * shares of its card, and those that meet at a receiver's card of that (sharing.h). First come,
+ * first served, the pieces of a column would wait at a thin card for slices of members who are done
+ * early, and everyone for them. Blocks smaller than slices would change the latency alone, as in
+ * direct.h.
  *
  * With h rows of w members, equal links, everybody ready at once and d a multiple of 16 n, it takes
  * 4 latencies and what 4 d ((1 + 1/l) (w-1)/w + 2/w (h-1)/h) bytes take.

@@ -29,8 +29,8 @@ tarry_shape group_sum_choose(const network *state, tarry_sim_way way, const grou
 
 /*
  * Member i begins at ready_ns[i]. done_ns[i], by member: when it has the whole sum. *moved: the
- * bytes that all of them send. `way` is not TARRY_SIM_STAR. Errors: NO_MEMORY; the links have not
- * changed then.
+ * bytes that all of them send. `way` is not TARRY_SIM_STAR. Errors: NO_MEMORY; the links are no
+ * good for anything else then.
  */
 int group_sum_run(network *state, tarry_sim_way way, const group_sum *sum, const uint64_t *ready_ns,
                   uint64_t *done_ns, uint64_t *moved);

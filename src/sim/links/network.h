@@ -12,6 +12,8 @@
  * among themselves, and all larger ones are so much later. On a worker's own card everything keeps
  * its turn.
  *
+ * In a grid cards are shared in place of that (sharing.h).
+ *
  * Which messages a sum is made of is told by star.h, ring.h, direct.h, grid.h and tree.h.
  */
 #ifndef SIM_NETWORK_H

@@ -3,8 +3,6 @@
 
 #include "base/memory.h"
 
-#define SERVER UINT32_MAX
-
 static uint32_t divide_up(uint32_t count, uint32_t by)
 {
     return count / by + (count % by != 0);
@@ -12,25 +10,17 @@ static uint32_t divide_up(uint32_t count, uint32_t by)
 
 static relay *relay_at(relays *all, uint32_t index)
 {
-    return index == SERVER ? &all->server : &all->items[index];
+    return index == RELAYS_SERVER ? &all->server : &all->items[index];
 }
 
-/* `count` nodes, of which the first is `first` (workers: none), get parents from `above` on. */
-static void put_above(relays *all, uint32_t tier_first, uint32_t count, uint32_t above,
-                      uint32_t workers)
+/* `count` nodes, of which the first is `first` (RELAYS_SERVER: workers), get parents from `above`
+ * on. */
+static void put_above(relays *all, uint32_t first, uint32_t count, uint32_t above)
 {
     for (uint32_t i = 0; i < count; i++) {
-        relay *parent = &all->items[above + i / all->fan_in];
-        uint32_t first = i, past = i + 1;
-        if (tier_first != SERVER) {
-            relay *below = &all->items[tier_first + i];
-            below->parent = above + i / all->fan_in;
-            first = below->first_worker;
-            past = below->past_worker;
-        }
-        if (parent->children++ == 0)
-            parent->first_worker = first;
-        parent->past_worker = past < workers ? past : workers;
+        const uint32_t parent = above + i / all->fan_in;
+        *(first != RELAYS_SERVER ? &all->items[first + i].parent : &all->parents[i]) = parent;
+        all->items[parent].children++;
     }
 }
 
@@ -40,7 +30,10 @@ int relays_init(relays *all, const tarry_sim_settings *settings, uint32_t worker
     const tarry_sim_link *link = &settings->link;
     const double up =
         link->up_bytes_per_second > 0 ? link->up_bytes_per_second : link->bytes_per_second;
-    *all = (relays){.allocator = memory_allocator(allocator), .fan_in = settings->relays};
+    *all = (relays){.allocator = memory_allocator(allocator),
+                    .fan_in = settings->relays,
+                    .lowest = divide_up(workers, settings->relays),
+                    .batch_ns = settings->relay_batch_ns};
     uint32_t width = workers;
     do {
         width = divide_up(width, all->fan_in);
@@ -49,18 +42,20 @@ int relays_init(relays *all, const tarry_sim_settings *settings, uint32_t worker
     } while (width > RELAYS_TOP);
     all->top = width;
     all->items = memory_allocate(allocator, all->count, sizeof(*all->items));
-    if (all->items == NULL)
+    all->parents = memory_allocate(allocator, workers, sizeof(*all->parents));
+    if (all->items == NULL || all->parents == NULL)
         return TARRY_ERROR_NO_MEMORY;
     const relay idle = {.card = {.in = {.ns_per_byte = 1e9 / up},
                                  .out = {.ns_per_byte = 1e9 / link->bytes_per_second}},
-                        .parent = SERVER,
+                        .parent = RELAYS_SERVER,
+                        .dies_ns = TARRY_NEVER,
                         .announced_ns = TARRY_NEVER};
     for (uint32_t i = 0; i < all->count; i++)
         all->items[i] = idle;
-    uint32_t first = SERVER, above = 0;
+    uint32_t first = RELAYS_SERVER, above = 0;
     width = workers;
     for (uint32_t tier = 0; tier < all->tiers; tier++) {
-        put_above(all, first, width, above, workers);
+        put_above(all, first, width, above);
         width = divide_up(width, all->fan_in);
         first = above;
         above += width;
@@ -72,14 +67,59 @@ int relays_init(relays *all, const tarry_sim_settings *settings, uint32_t worker
 void relays_destroy(relays *all)
 {
     memory_release(&all->allocator, all->items);
+    memory_release(&all->allocator, all->parents);
 }
 
-uint64_t relays_hops(const relays *all, network *state)
+uint32_t relays_top(const relays *all, uint32_t index)
 {
-    uint64_t takes_ns = 0;
-    for (uint32_t hop = 0; hop <= all->tiers; hop++)
-        takes_ns = network_after(takes_ns, network_hop(state));
-    return takes_ns;
+    uint32_t top = index;
+    while (all->items[top].parent != RELAYS_SERVER)
+        top = all->items[top].parent;
+    return top;
+}
+
+bool relays_cut(const relays *all, uint32_t worker, uint64_t now)
+{
+    return all->items[all->parents[worker]].dies_ns <= now;
+}
+
+void relays_adopt(relays *all, uint32_t worker, uint32_t parent)
+{
+    all->items[all->parents[worker]].children--;
+    all->parents[worker] = parent;
+    all->items[parent].children++;
+}
+
+/* ---- messages without vectors ---- */
+
+/* Relays above workers alone may die, so that a message down passes at the worker's own. */
+uint64_t relays_tell(const relays *all, network *state, uint32_t worker, uint64_t now)
+{
+    uint64_t time = now;
+    for (uint32_t tier = 0; tier < all->tiers; tier++)
+        time = network_after(time, network_hop(state));
+    return relays_cut(all, worker, time) ? TARRY_NEVER : network_after(time, network_hop(state));
+}
+
+static uint64_t next_batch(const relays *all, uint64_t time)
+{
+    const uint64_t late = all->batch_ns > 0 ? time % all->batch_ns : 0;
+    return late > 0 ? network_after(time, all->batch_ns - late) : time;
+}
+
+uint64_t relays_say(const relays *all, network *state, uint32_t worker, uint64_t now)
+{
+    uint64_t time = network_after(now, network_hop(state));
+    if (relays_cut(all, worker, time))
+        return TARRY_NEVER;
+    for (uint32_t i = all->parents[worker]; i != RELAYS_SERVER; i = all->items[i].parent) {
+        const uint64_t leaves_ns = next_batch(all, time);
+        if (all->items[i].dies_ns < leaves_ns)
+            return TARRY_NEVER;
+        time = network_after(leaves_ns, state->latency_ns);
+        time = network_after(time, jitter_at(&state->jitter, i, leaves_ns));
+    }
+    return time;
 }
 
 /* ---- down ---- */
@@ -111,7 +151,7 @@ static const relay *passed_on(relays *all, network *state, uint32_t index, uint6
     relay *its = relay_at(all, index);
     if (its->announced_ns == now)
         return its;
-    if (index == SERVER) {
+    if (index == RELAYS_SERVER) {
         announce(its, state, &state->server.out, now, now, now, bytes);
         return its;
     }
@@ -126,10 +166,26 @@ static const relay *passed_on(relays *all, network *state, uint32_t index, uint6
 
 uint64_t relays_down(relays *all, network *state, uint32_t worker, uint64_t now, uint64_t bytes)
 {
-    const relay *above = passed_on(all, state, worker / all->fan_in, now, bytes);
+    const relay *above = passed_on(all, state, all->parents[worker], now, bytes);
     network_way *in = &state->workers[worker].in;
     uint64_t has_ns = network_arrive(state, in, above->below_ns, bytes, 0);
-    return in->free_ns = network_later(has_ns, above->all_below_ns);
+    in->free_ns = network_later(has_ns, above->all_below_ns);
+    return network_after(above->dies_ns, state->latency_ns) < in->free_ns ? TARRY_NEVER
+                                                                          : in->free_ns;
+}
+
+uint64_t relays_resend(relays *all, network *state, uint32_t worker, uint64_t now, uint64_t bytes)
+{
+    relay *its = &all->items[all->parents[worker]];
+    uint64_t time = now, first_ns, left_ns;
+    for (uint32_t tier = 0; tier < all->tiers; tier++)
+        time = network_after(time, network_hop(state));
+    if (its->announced_ns != TARRY_NEVER && its->announced_ns <= now)
+        time = network_later(time, its->all_below_ns);
+    left_ns = network_leave(state, &its->card.out, time, bytes, &first_ns);
+    network_way *in = &state->workers[worker].in;
+    in->free_ns = network_arrive(state, in, first_ns, bytes, left_ns);
+    return its->dies_ns < left_ns ? TARRY_NEVER : in->free_ns;
 }
 
 /* ---- up ---- */
@@ -139,13 +195,14 @@ void relays_forget(relays *all)
     for (uint32_t i = 0; i < all->count; i++) {
         relay *its = &all->items[i];
         its->awaited = its->got = 0;
+        its->passed = false;
         its->begins_ns = its->has_ns = 0;
     }
 }
 
 void relays_expect(relays *all, uint32_t worker)
 {
-    for (uint32_t i = worker / all->fan_in; i != SERVER; i = all->items[i].parent)
+    for (uint32_t i = all->parents[worker]; i != RELAYS_SERVER; i = all->items[i].parent)
         if (all->items[i].awaited++ > 0)
             return;
 }
@@ -162,20 +219,27 @@ static void take(const network *state, relay *its, uint64_t first_ns, uint64_t b
     its->has_ns = network_later(its->has_ns, there_ns);
 }
 
-bool relays_up(relays *all, network *state, uint32_t worker, uint64_t now, uint64_t bytes,
-               uint64_t sum_bytes, uint64_t *left_ns, const relay **top, uint64_t *there_ns)
+/* When all bytes of a sum have left the relay, of which the first block can leave at begins_ns. */
+static uint64_t pass_on(network *state, relay *its, uint64_t begins_ns, uint64_t has_ns,
+                        uint64_t bytes, uint64_t *first_ns)
+{
+    network_way *out = &its->card.out;
+    uint64_t left_ns = network_leave(state, out, begins_ns, bytes, first_ns);
+    left_ns = network_later(left_ns, network_after(has_ns, network_time(out, block_of(bytes))));
+    return out->free_ns = left_ns;
+}
+
+/* What a relay that has all sends on, and so on up. As relays_up. */
+static bool climb(relays *all, network *state, relay *its, uint64_t sum_bytes, const relay **top,
+                  uint64_t *there_ns)
 {
     uint64_t first_ns;
-    *left_ns = network_leave(state, &state->workers[worker].out, now, bytes, &first_ns);
-    relay *its = &all->items[worker / all->fan_in];
-    take(state, its, first_ns, bytes, *left_ns);
     while (its->got == its->awaited) {
-        network_way *out = &its->card.out;
-        uint64_t sent_ns = network_leave(state, out, its->begins_ns, sum_bytes, &first_ns);
-        uint64_t block_ns = network_time(out, block_of(sum_bytes));
-        sent_ns = network_later(sent_ns, network_after(its->has_ns, block_ns));
-        out->free_ns = sent_ns;
-        if (its->parent == SERVER) {
+        uint64_t sent_ns = pass_on(state, its, its->begins_ns, its->has_ns, sum_bytes, &first_ns);
+        if (sent_ns > its->dies_ns)
+            return false;
+        its->passed = true;
+        if (its->parent == RELAYS_SERVER) {
             *top = its;
             *there_ns = network_arrive(state, &state->server.in, first_ns, sum_bytes, sent_ns);
             return true;
@@ -184,4 +248,49 @@ bool relays_up(relays *all, network *state, uint32_t worker, uint64_t now, uint6
         take(state, its, first_ns, sum_bytes, sent_ns);
     }
     return false;
+}
+
+bool relays_up(relays *all, network *state, uint32_t worker, uint64_t now, uint64_t bytes,
+               uint64_t sum_bytes, uint64_t *left_ns, const relay **top, uint64_t *there_ns)
+{
+    uint64_t first_ns;
+    *left_ns = network_leave(state, &state->workers[worker].out, now, bytes, &first_ns);
+    relay *its = &all->items[all->parents[worker]];
+    take(state, its, first_ns, bytes, *left_ns);
+    return climb(all, state, its, sum_bytes, top, there_ns);
+}
+
+uint64_t relays_up_alone(relays *all, network *state, uint32_t worker, uint64_t now, uint64_t bytes,
+                         uint64_t *left_ns)
+{
+    uint64_t first_ns, sent_ns;
+    *left_ns = network_leave(state, &state->workers[worker].out, now, bytes, &first_ns);
+    sent_ns = *left_ns;
+    for (uint32_t i = all->parents[worker]; i != RELAYS_SERVER; i = all->items[i].parent) {
+        relay *its = &all->items[i];
+        const uint64_t has_ns = network_arrive(state, &its->card.in, first_ns, bytes, sent_ns);
+        const uint64_t block_ns = network_time(&its->card.in, block_of(bytes));
+        sent_ns = pass_on(state, its, network_after(first_ns, block_ns), has_ns, bytes, &first_ns);
+        if (sent_ns > its->dies_ns)
+            return TARRY_NEVER;
+    }
+    return network_arrive(state, &state->server.in, first_ns, bytes, sent_ns);
+}
+
+bool relays_lose(relays *all, network *state, uint32_t index, uint64_t now, uint64_t sum_bytes,
+                 const relay **top, uint64_t *there_ns)
+{
+    relay *its = &all->items[index];
+    if (its->awaited == 0 || its->passed)
+        return false;
+    its->awaited = its->got = 0;
+    while (its->awaited == 0 && its->parent != RELAYS_SERVER) {
+        its = &all->items[its->parent];
+        its->awaited--;
+    }
+    if (its->awaited == 0)
+        return false;
+    its->begins_ns = network_later(its->begins_ns, now);
+    its->has_ns = network_later(its->has_ns, now);
+    return climb(all, state, its, sum_bytes, top, there_ns);
 }

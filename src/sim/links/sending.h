@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Those who send, by when the first byte of what they send is at the card that it goes to; at equal
- * times by place: the order in which cards serve them. */
+ * times by place: the order in which cards serve them. Also cards, by their next event. */
 #ifndef SIM_SENDING_H
 #define SIM_SENDING_H
 
@@ -11,6 +11,7 @@
 
 typedef struct sending {
     uint32_t *heap;     /* count places */
+    uint32_t *at;       /* where a place is in it */
     uint64_t *first_ns; /* by place */
     uint32_t count;
 } sending;
@@ -29,5 +30,7 @@ static inline uint32_t sending_first(const sending *all)
 void sending_next(sending *all, uint64_t first_ns);
 /* The same, and it has nothing more to send. */
 void sending_end(sending *all);
+/* `place`, which is among them, has another time. */
+void sending_change(sending *all, uint32_t place, uint64_t first_ns);
 
 #endif

@@ -9,6 +9,9 @@
 /* Of the numbers of a tree; more would change the filling alone. */
 enum { MOST_BLOCKS = 64 };
 
+/* Of a member: up each tree, then down to each child in it. */
+enum { EDGES = ROUTE_TREES * (1 + ROUTE_CHILDREN) };
+
 /* A block at one member of one tree. */
 typedef struct block {
     uint32_t missing; /* children that it lacks it from */
@@ -20,6 +23,7 @@ typedef struct message {
     bool down; /* the sum */
     uint32_t tree, at, to;
     uint64_t bytes;
+    uint32_t edge;
     uint64_t ready_ns; /* NEVER: there is none */
 } message;
 
@@ -28,8 +32,9 @@ typedef struct member {
     bool sends; /* `last` is on its way */
     message last;
     uint64_t left_ns;
-    uint32_t up_sent[ROUTE_TREES]; /* blocks */
-    uint32_t down_sent[ROUTE_TREES][ROUTE_CHILDREN];
+    uint32_t sent[EDGES]; /* blocks */
+    uint64_t turn;        /* messages so far, */
+    uint64_t had[EDGES];  /* and up to the last one of an edge */
 } member;
 
 typedef struct exchange {
@@ -58,8 +63,9 @@ static uint64_t block_bytes(const exchange *all, uint32_t tree, uint32_t at)
 static message up_of(const exchange *all, uint32_t place, uint32_t tree, bool is_leaf)
 {
     message found = {.tree = tree,
-                     .at = all->members[place].up_sent[tree],
+                     .at = all->members[place].sent[tree],
                      .to = route_tree_parent(all->count, tree, place),
+                     .edge = tree,
                      .ready_ns = TARRY_NEVER};
     if (found.at == all->blocks || found.to == ROUTE_NOBODY)
         return found;
@@ -72,10 +78,12 @@ static message up_of(const exchange *all, uint32_t place, uint32_t tree, bool is
 static message down_of(const exchange *all, uint32_t place, uint32_t tree, uint32_t child,
                        uint32_t to)
 {
+    const uint32_t edge = ROUTE_TREES + tree * ROUTE_CHILDREN + child;
     message found = {.down = true,
                      .tree = tree,
-                     .at = all->members[place].down_sent[tree][child],
+                     .at = all->members[place].sent[edge],
                      .to = to,
+                     .edge = edge,
                      .ready_ns = TARRY_NEVER};
     if (found.at == all->blocks)
         return found;
@@ -84,29 +92,39 @@ static message down_of(const exchange *all, uint32_t place, uint32_t tree, uint3
     return found;
 }
 
-/* The block that is ready first is the next one to leave, and counts as sent. */
+/* Whether one block leaves before the other one: that which can first; of several that wait for the
+ * card, that of the edge which has waited for longest, so that edges take turns as connections do.
+ */
+static bool is_before(const member *its, const message *one, const message *other)
+{
+    const uint64_t free_ns = its->card->out.free_ns;
+    const uint64_t one_ns = network_later(one->ready_ns, free_ns);
+    const uint64_t other_ns = network_later(other->ready_ns, free_ns);
+    return one_ns < other_ns || (one_ns == other_ns && one_ns != TARRY_NEVER &&
+                                 its->had[one->edge] < its->had[other->edge]);
+}
+
+/* The next block to leave, which counts as sent. */
 static message choose(exchange *all, uint32_t place)
 {
+    member *its = &all->members[place];
     message best = {.ready_ns = TARRY_NEVER};
-    uint32_t *sent = NULL;
     for (uint32_t tree = 0; tree < ROUTE_TREES; tree++) {
         uint32_t children[ROUTE_CHILDREN];
         const uint32_t below = route_tree_children(all->count, tree, place, children);
         const message up = up_of(all, place, tree, below == 0);
-        if (up.ready_ns < best.ready_ns) {
+        if (is_before(its, &up, &best))
             best = up;
-            sent = &all->members[place].up_sent[tree];
-        }
         for (uint32_t child = 0; child < below; child++) {
             const message down = down_of(all, place, tree, child, children[child]);
-            if (down.ready_ns < best.ready_ns) {
+            if (is_before(its, &down, &best))
                 best = down;
-                sent = &all->members[place].down_sent[tree][child];
-            }
         }
     }
-    if (sent != NULL)
-        ++*sent;
+    if (best.ready_ns != TARRY_NEVER) {
+        its->sent[best.edge]++;
+        its->had[best.edge] = ++its->turn;
+    }
     return best;
 }
 

@@ -3,7 +3,7 @@
  * A sum over two binary trees, each for half of the numbers (src/route/route_tree.h), in blocks: a
  * member sends a block to its parent once it has it from its children, and the sum of a block to
  * its children once it has that. Those without children send their coded part, d / l numbers in
- * all; inner members partial sums. What is ready leaves first come, first served.
+ * all; inner members partial sums. The edges over which a block is ready take turns at a card.
  */
 #ifndef SIM_TREE_H
 #define SIM_TREE_H

@@ -138,6 +138,49 @@ static void all_wait_for_the_last_one(void **state)
         }
 }
 
+/* Blocks go up and down the trees without a pause, as the model has it by which a shape is chosen.
+ */
+static void trees_keep_their_cards_busy(void **state)
+{
+    (void)state;
+    const uint64_t ready_ns[MOST] = {0};
+    const uint32_t d = 4000000; /* in blocks as long as the model's */
+    const route_links links = {.latency_ns = LATENCY_NS, .bytes_per_second = 1e9 / BYTE_NS};
+    for (uint32_t count = 16; count <= MOST; count *= 2) {
+        const route of = {{TARRY_SHAPE_TREE, 0}, count};
+        uint64_t moved;
+        double took = (double)end_of(run_tree, &of, d, 1, 0, ready_ns, &moved);
+        double counted = route_time_ns(&of, d, 1, &links);
+        assert_true(took > 0.9 * counted && took < 1.1 * counted);
+    }
+}
+
+/* At a card of half the bandwidth pieces of columns don't wait for slices of rows: with them a grid
+ * took 2.8 times what it takes without such a card. */
+static void a_thin_card_takes_little_more_than_its_bytes(void **state)
+{
+    (void)state;
+    const uint64_t ready_ns[MOST] = {0};
+    double factor[MOST] = {2};
+    for (uint32_t i = 1; i < MOST; i++)
+        factor[i] = 1;
+    const route of = grid_of(8, 64);
+    const group_sum sum = {.count = of.count, .dimension = 1 << 20, .parts = 1};
+    const tarry_sim_settings settings = {
+        .link = {.latency_ns = LATENCY_NS, .bytes_per_second = 1e9 / BYTE_NS},
+        .link_factor = factor,
+        .server_bytes_per_second = 1};
+    network links;
+    uint64_t done_ns[MOST], last_ns = 0, moved;
+    assert_int_equal(network_init(&links, &settings, MOST, NULL), TARRY_OK);
+    assert_int_equal(grid_sum(&links, &sum, &of, ready_ns, done_ns, &moved), TARRY_OK);
+    for (uint32_t i = 0; i < of.count; i++)
+        last_ns = network_later(last_ns, done_ns[i]);
+    const uint64_t even_ns = end_of(grid_sum, &of, sum.dimension, 1, 0, ready_ns, &moved);
+    assert_true(last_ns > 19 * even_ns / 10 && last_ns < 23 * even_ns / 10);
+    network_destroy(&links);
+}
+
 /* What many messages are taken for is what they take: to the nanosecond where members are alike. */
 static void flows_take_what_their_messages_do(void **state)
 {
@@ -161,7 +204,7 @@ static void flows_take_what_their_messages_do(void **state)
     }
 }
 
-/* Where rows differ in length, within 4 %. */
+/* Where rows differ in length, within 6 %. */
 static void flows_are_near_where_rows_differ(void **state)
 {
     (void)state;
@@ -172,7 +215,7 @@ static void flows_are_near_where_rows_differ(void **state)
             uint64_t moved, by_flows;
             double flows = (double)end_of(flows_sum, &of, 1000000, 1, 300, ready_ns, &by_flows);
             double messages = (double)end_of(grid_sum, &of, 1000000, 1, 300, ready_ns, &moved);
-            assert_true(flows > 0.96 * messages && flows < 1.04 * messages);
+            assert_true(flows > 0.94 * messages && flows < 1.02 * messages);
             assert_int_equal(by_flows, moved);
         }
 }
@@ -216,8 +259,8 @@ static void each_allocation_may_fail(void **state)
 {
     (void)state;
     tarry_sim_way ways[] = {TARRY_SIM_GRID, TARRY_SIM_TREE};
-    assert_int_equal(fail_each_allocation(run_failing, &ways[0]), 4);
-    assert_int_equal(fail_each_allocation(run_failing, &ways[1]), 5);
+    assert_int_equal(fail_each_allocation(run_failing, &ways[0]), 16);
+    assert_int_equal(fail_each_allocation(run_failing, &ways[1]), 6);
 }
 
 int main(void)
@@ -226,6 +269,8 @@ int main(void)
         cmocka_unit_test(whole_grids_take_the_closed_form),
         cmocka_unit_test(all_shapes_move_as_many_bytes),
         cmocka_unit_test(trees_take_their_depth),
+        cmocka_unit_test(trees_keep_their_cards_busy),
+        cmocka_unit_test(a_thin_card_takes_little_more_than_its_bytes),
         cmocka_unit_test(all_wait_for_the_last_one),
         cmocka_unit_test(flows_take_what_their_messages_do),
         cmocka_unit_test(flows_are_near_where_rows_differ),

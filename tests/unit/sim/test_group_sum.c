@@ -234,7 +234,7 @@ static void each_allocation_may_fail(void **state)
     (void)state;
     tarry_sim_way ways[] = {TARRY_SIM_RING, TARRY_SIM_DIRECT};
     assert_int_equal(fail_each_allocation(run, &ways[0]), 2);
-    assert_int_equal(fail_each_allocation(run, &ways[1]), 4);
+    assert_int_equal(fail_each_allocation(run, &ways[1]), 5);
 }
 
 int main(void)
