@@ -14,51 +14,11 @@
 #include "coding/coefficients.h"
 #include "fuzz_arena.h"
 #include "fuzz_machine.h"
-#include "fuzz_plans.h"
-#include "protocol/wire/codec.h"
-#include "protocol/wire/wire_trunk.h"
+#include "fuzz_peer.h"
 #include "runtime/tcp/net/link_channel.h"
-#include "runtime/tcp/server/tcp_server.h"
-
-enum {
-    VISITORS = 4,
-    MOST_STRIPES = 6, /* more than a worker has buffers for */
-    STRIPE = 4,
-    PARAMETERS = 8,
-    MOST_DIMENSION = STRIPE * MOST_STRIPES * FUZZ_MOST_WORKERS,
-    MOST_FRAME = WIRE_HEAD_BYTES + WIRE_SMALL_BYTES,
-    MOST_WORDS = 32,
-    ROOM = 1 << 14,    /* the longest frame that the server sends is shorter */
-    MOST_TURNS = 2000, /* of the loop, until what came is dealt with */
-};
 
 #define NS_PER_MS UINT64_C(1000000)
 #define SILENCE_NS (800 * NS_PER_MS)
-
-/* The other end of a connection. */
-typedef struct visitor {
-    int fd;    /* -1: none */
-    bool deaf; /* reads nothing */
-    uint32_t worker;
-    uint64_t round;
-    uint32_t epoch, attempt, parts, term;
-    uint16_t sequence;
-    uint8_t plan[WIRE_DIGEST_BYTES];
-    bool shares;                /* its coded part lies in the server's memory */
-    uint8_t unsent[MOST_FRAME]; /* the rest of a frame that was sent in part */
-    size_t unsent_size;
-    uint8_t *in; /* ROOM */
-    size_t in_size;
-} visitor;
-
-typedef struct run {
-    const tarry_plan *plan;
-    codec_shape shape_before[FUZZ_MOST_WORKERS];
-    uint8_t choice[4]; /* of the plan, without its seed */
-    tarry_tcp_server *server;
-    float parameters[PARAMETERS], sum[MOST_DIMENSION];
-    visitor visitors[VISITORS];
-} run;
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int __wrap_tcp_server_listen(tarry_tcp_server *server, tarry_diagnostic *diagnostic);
@@ -108,6 +68,8 @@ static const tarry_plan *choose_plan(const run *its, uint8_t seed)
     const uint8_t bytes[] = {its->choice[0], its->choice[1], its->choice[2], its->choice[3], seed};
     return take_plan(&(input){.data = bytes, .left = sizeof(bytes)});
 }
+
+enum { RELAY_HELLO = 0x70 }; /* the frame */
 
 static bool begin(run *its, input *in)
 {
@@ -163,16 +125,21 @@ static void settle_round(tarry_tcp_server *server)
 /* Who is there, told in several ways. */
 static void check(const tarry_tcp_server *server)
 {
-    uint32_t connections = 0, viewers = 0, joined = 0, buffers = 0, unread = 0;
+    uint32_t connections = 0, viewers = 0, joined = 0, buffers = 0, unread = 0, adrift = 0;
+    /* Sums of relays take buffers, too, in a round. */
+    bool gathers = server->gather_sources > 0 && server->base.host->round.running;
     for (const peer *its = server->peers.first; its != NULL; its = its->after) {
-        connections++;
+        connections += its->relay == NULL;
         viewers += its->state == PEER_VIEWER;
-        unread += link_channel_of_const(its->channel)->in.waiting;
         require(its->state != PEER_OVER && its->tasks == 0);
         require(its->worker == WIRE_ANY_WORKER || tcp_server_peer(server, its->worker) == its);
         if (its->state == PEER_READY || its->state == PEER_TURNING)
             require(server->base.host->members[its->worker].joined);
-        require(link_channel_of_const(its->channel)->in.kept_capacity <= 4 * CHANNEL_SHARED_BYTES);
+        if (its->relay == NULL) {
+            unread += link_channel_of_const(its->channel)->in.waiting;
+            require(link_channel_of_const(its->channel)->in.kept_capacity <=
+                    4 * CHANNEL_SHARED_BYTES);
+        }
         require(its->held_room <= 2 * server->settings.most_peer_bytes);
     }
     for (uint32_t worker = 0; worker < server->base.host->plan->workers; worker++) {
@@ -182,12 +149,15 @@ static void check(const tarry_tcp_server *server)
         joined += present;
         buffers += member->buffers;
         require(member->buffers <= TCP_STRIPES_PER_WORKER);
-        if (present)
+        adrift += member->adrift_ns != 0;
+        if (present && member->adrift_ns == 0)
             require(who != NULL && (who->state == PEER_READY || who->state == PEER_TURNING));
     }
     require(machine_count_left() <= unread);
     require(connections == server->peers.count && viewers == server->viewers);
-    require(joined == server->present && buffers == server->base.host->pool.used);
+    require(adrift == server->adrift && joined == server->present);
+    require(gathers ? buffers <= server->base.host->pool.used
+                    : buffers == server->base.host->pool.used);
 }
 
 static void read_all(run *its, visitor *who);
@@ -247,7 +217,7 @@ static void hear_blob(const run *its, visitor *who, const wire_head *head, const
         memcpy(who->plan, its->plan->digest, sizeof(who->plan));
 }
 
-static void hear(const run *its, visitor *who, const wire_head *head, const uint8_t *body)
+void fuzz_peer_hear(run *its, visitor *who, const wire_head *head, const uint8_t *body)
 {
     wire_welcome welcome;
     wire_refused refused;
@@ -255,6 +225,8 @@ static void hear(const run *its, visitor *who, const wire_head *head, const uint
     wire_status status;
     wire_share memory;
     wire_bye bye;
+    if (who->relay && fuzz_relay_hear(its, head, body))
+        return;
     switch (head->kind) {
     case WIRE_WELCOME:
         require(wire_welcome_decode(head, body, &welcome) == TARRY_OK);
@@ -303,7 +275,7 @@ static void read_all(run *its, visitor *who)
         require(wire_head_decode(who->in + at, &head) == TARRY_OK);
         if (who->in_size - at - WIRE_HEAD_BYTES < head.length)
             break;
-        hear(its, who, &head, who->in + at + WIRE_HEAD_BYTES);
+        fuzz_peer_hear(its, who, &head, who->in + at + WIRE_HEAD_BYTES);
         at += WIRE_HEAD_BYTES + head.length;
     }
     memmove(who->in, who->in + at, who->in_size - at);
@@ -350,7 +322,9 @@ static size_t draw_hello(const run *its, input *in, uint8_t *frame)
     wire_hello hello = {
         .oldest = (uint16_t)(WIRE_VERSION + (how >= 0xf8) - (who >= 0xf8)),
         .newest = (uint16_t)(WIRE_VERSION + (how >= 0xf0) - (who >= 0xf8)),
-        .role = (how & 7) == 7 ? WIRE_ROLE_VIEWER : WIRE_ROLE_WORKER,
+        .role = (how & 7) == 7   ? WIRE_ROLE_VIEWER
+                : (how & 7) == 6 ? WIRE_ROLE_STANDBY
+                                 : WIRE_ROLE_WORKER,
         .ranking = COEFFICIENTS_VERSION - (who >= 0xf0),
         .worker = (who & 7) > FUZZ_MOST_WORKERS ? WIRE_ANY_WORKER : who & 7,
         .instance = {(uint8_t)(1 + who / 8 % 4)},
@@ -399,6 +373,18 @@ static size_t draw_message(input *in, uint8_t kind, visitor *who, uint8_t *frame
     return WIRE_HEAD_BYTES + size;
 }
 
+size_t fuzz_peer_numbers(const run *its, uint32_t parts, uint32_t stripe, uint32_t part, bool whole)
+{
+    if (parts < tarry_plan_least_parts(its->plan) || parts > its->plan->parts)
+        return STRIPE;
+    layout cut = layout_make(its->server->base.host->cut.dimension, parts, STRIPE);
+    if (stripe >= cut.stripes || part >= cut.parts)
+        return STRIPE;
+    size_t numbers =
+        whole ? layout_stripe_length(&cut, stripe) : layout_present(&cut, part, stripe);
+    return numbers > 0 ? numbers : STRIPE;
+}
+
 static size_t draw_part(const run *its, input *in, uint8_t kind, const visitor *who, uint8_t *frame)
 {
     uint8_t place = take(in), off = kind >= 0xf0 ? take(in) : 0;
@@ -411,13 +397,7 @@ static size_t draw_part(const run *its, input *in, uint8_t kind, const visitor *
         .parts = who->parts + (off >> 3 & 1),
         .stripe = place % (MOST_STRIPES + 1),
     };
-    size_t numbers = STRIPE;
-    uint32_t least = tarry_plan_least_parts(its->plan);
-    if (message.parts >= least && message.parts <= its->plan->parts) {
-        layout cut = layout_make(its->server->base.host->cut.dimension, message.parts, STRIPE);
-        if (message.stripe < cut.stripes)
-            numbers = layout_stripe_length(&cut, message.stripe);
-    }
+    size_t numbers = fuzz_peer_numbers(its, message.parts, message.stripe, 0, true);
     numbers = who->shares != (off >> 5 & 1) ? 0 : numbers + (off >> 4 & 1);
     wire_message_head(CODEC_HEADER_BYTES, numbers, frame);
     codec_encode(&none, &message, frame + WIRE_HEAD_BYTES);
@@ -444,7 +424,7 @@ static size_t draw_shared(uint8_t kind, visitor *who, uint8_t *frame)
     return wire_shared_encode(&words, frame);
 }
 
-static size_t draw_frame(const run *its, input *in, uint8_t kind, visitor *who, uint8_t *frame)
+size_t fuzz_peer_draw(const run *its, input *in, uint8_t kind, visitor *who, uint8_t *frame)
 {
     wire_ready ready = {0};
     switch (kind % 16) {
@@ -480,13 +460,25 @@ static void transmit(const visitor *who, const uint8_t *bytes, size_t size)
         machine_send(who->fd, bytes, size);
 }
 
-static void say(const run *its, input *in, visitor *who)
+/* The first one may say that it is a relay. */
+static size_t draw_any(run *its, input *in, uint8_t kind, visitor *who, uint8_t *frame)
+{
+    bool first = who == &its->visitors[0];
+    if (first && who->relay)
+        return fuzz_relay_draw(its, in, kind, frame);
+    if (!first || kind != RELAY_HELLO)
+        return fuzz_peer_draw(its, in, kind, who, frame);
+    who->relay = true;
+    return fuzz_relay_begin(its, frame);
+}
+
+static void say(run *its, input *in, visitor *who)
 {
     uint8_t kind = take(in), how = take(in);
     uint8_t frame[MOST_FRAME];
     transmit(who, who->unsent, who->unsent_size);
     who->unsent_size = 0;
-    size_t size = draw_frame(its, in, kind, who, frame);
+    size_t size = draw_any(its, in, kind, who, frame);
     for (uint8_t i = 0; how >= 0xe0 && size > 0 && i <= how % 4; i++) {
         size_t place = take(in) % size;
         frame[place] ^= take(in);

@@ -179,6 +179,10 @@ static void draw_vote(const run *its, input *in, uint32_t worker, tarry_message 
         message->piece = message->sum;
         message->whole = take(in);
     }
+    if (kind & 0x10) {
+        message->took_ns = (uint64_t)take(in) << (kind & 7) * 8;
+        message->latency_ns = (uint64_t)take(in) << (kind & 7) * 8;
+    }
 }
 
 /* What a worker may say; each number can be a little off. */

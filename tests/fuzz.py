@@ -27,7 +27,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 CORPUS = ROOT / "fuzz" / "corpus"
 # Bytes of an input; longer ones take longer and reach little more.
 LONGEST = {"assembly": 256, "checkpoint": 320, "codec": 128, "data": 1024, "design": 512, "job": 400, "mesh": 200,
-           "peer": 200, "plan": 512, "server": 200, "trace": 512, "training": 1024, "worker": 256}
+           "peer": 320, "plan": 512, "server": 200, "trace": 512, "training": 1024, "worker": 256}
 # What a fuzzer may take beyond its time: to start, and for its last execution.
 MARGIN_SECONDS = 60
 # An undefined step ends the fuzzer; and it has one thread. Memory that was given back is kept from use for a while: in

@@ -83,7 +83,11 @@ typedef struct tarry_engine_progress {
     uint64_t whole; /* FAILED, and IDLE once it was abandoned: the first so many numbers of each
                        part of the sum are right all the same, those that stood with them; what an
                        engine does not know it may leave out */
-    char why[128];  /* FAILED: a few words */
+    /* DONE: how long it took from when all members with which numbers are exchanged had begun, and
+     * the latency of the connections to them, one way, the median; 0: it is not known. By these the
+     * server chooses shapes. */
+    uint64_t took_ns, latency_ns;
+    char why[128]; /* FAILED: a few words */
 } tarry_engine_progress;
 
 #define TARRY_ENGINE_NOBODY UINT32_MAX

@@ -147,6 +147,12 @@ typedef struct tarry_message {
     tarry_sum_id last; /* STATE: the sum that it stepped on last; step 0: it has the first state */
     uint64_t state;    /* STATE: a digest of the parameters after `last`; 0: not worked out */
     double scale; /* SIGNAL with `sum`: the sum is multiplied by it; 1 but for TARRY_FILL_SCALE */
+    /*
+     * HELD that is not `fetched`: how long the engine took, from when all with which the worker
+     * exchanges numbers had begun, and the latency of its connections, one way. took_ns 0: it does
+     * not say; latency_ns 0: it does not know.
+     */
+    uint64_t took_ns, latency_ns;
     tarry_shape shape; /* SIGNAL with `sum`: who sends what to whom, legal for the members of
                           `group`; AUTO: the engine's own choice */
     /*
@@ -238,6 +244,7 @@ typedef struct tarry_event {
     uint64_t whole; /* the same: its first numbers of each part that are complete all the same, a
                        multiple of 16; their digest is that of `sum` */
     uint64_t state; /* STEPPED, LOADED: a digest of the parameters; 0: not worked out */
+    uint64_t took_ns, latency_ns; /* REDUCED: as HELD says it */
 } tarry_event;
 
 typedef enum tarry_reject {
@@ -294,10 +301,12 @@ typedef struct tarry_round_result {
     uint64_t control_messages;
     /* TARRY_SUM_EVERYWHERE; step 0: none was committed. */
     tarry_sum_id sum;
-    uint32_t voters;  /* workers that were asked to make it, in the last attempt */
-    uint32_t fetches; /* of these, those that were sent to another one for it */
-    double stood;     /* what attempts that failed left to those after them: of the whole sum, over
-                         all attempts */
+    tarry_shape shape; /* of the last attempt; where all are on one machine sums are direct */
+    tarry_links links; /* among workers, as it is known at the last attempt */
+    uint32_t voters;   /* workers that were asked to make it, in the last attempt */
+    uint32_t fetches;  /* of these, those that were sent to another one for it */
+    double stood;      /* what attempts that failed left to those after them: of the whole sum, over
+                          all attempts */
     uint64_t start_ns, signal_ns,
         end_ns; /* begin; first signal (TARRY_NEVER if none was sent); end */
 } tarry_round_result;

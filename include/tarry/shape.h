@@ -22,6 +22,12 @@ typedef struct tarry_shape {
     uint32_t rows; /* GRID: 2 .. members / 2; else 0 */
 } tarry_shape;
 
+/* What is known of the connections among workers by the sums that they have made. */
+typedef struct tarry_links {
+    uint64_t latency_ns;       /* one way, of the most usual connection; 0: not known */
+    uint64_t bytes_per_second; /* of a worker's, each way; 0: not known */
+} tarry_links;
+
 #ifdef __cplusplus
 }
 #endif

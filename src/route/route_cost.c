@@ -145,6 +145,7 @@ tarry_shape route_choose(tarry_shape_kind kind, uint32_t count, double dimension
         for (uint32_t rows = 2; rows <= count / 2; rows++)
             weigh(&from, (tarry_shape){TARRY_SHAPE_GRID, rows});
     bool stays = (kind == TARRY_SHAPE_AUTO || kind == present.kind) &&
-                 route_is_legal(present, count) && 0.9 * time_of(&from, present) <= from.best_ns;
+                 route_is_legal(present, count) &&
+                 ROUTE_STAYS * time_of(&from, present) <= from.best_ns;
     return stays ? present : from.best;
 }

@@ -41,6 +41,9 @@ uint32_t route_hops(const route *of);
 double route_bytes(const route *of, double dimension, uint32_t parts);
 double route_time_ns(const route *of, double dimension, uint32_t parts, const route_links *links);
 
+/* A present shape stays unless another one takes less than this part of its time. */
+#define ROUTE_STAYS 0.9
+
 /*
  * The shape that takes least. `present`, if it is legal, stays unless another one takes less than
  * nine tenths of its time: a change costs connections. `kind`, but for AUTO, is the one to be had

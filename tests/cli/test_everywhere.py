@@ -114,6 +114,17 @@ class Everywhere(TarryTest):
                     if name.startswith("c"):
                         os.remove(os.path.join(self.folder, name))
 
+    def test_a_shape_changes_nothing_where_memory_is_shared(self):
+        """All are on one machine, where sums are direct whatever the server says: the same bits."""
+        flags = ["--reproducible", *EVERYWHERE, "--processes"]
+        direct, parameters = self.train(*flags)
+        self.assertEqual({each["sum"]["shape"] for each in direct["rounds"]}, {"direct"})
+        for shape, named in ("grid", "grid of 2 rows"), ("tree", "tree"):
+            with self.subTest(shape=shape):
+                report, same = self.train(*flags, "--shape", shape)
+                self.assertEqual(same, parameters)
+                self.assertEqual({each["sum"]["shape"] for each in report["rounds"]}, {named})
+
     def test_processes_repeat_what_threads_do_to_the_bit(self):
         flags = ["--reproducible", "--optimizer", "adam", *EVERYWHERE]
         self.assertEqual(self.train(*flags)[1], self.train(*flags, "--processes")[1])

@@ -60,6 +60,48 @@ class Everywhere(NetworkTest):
         self.assert_workers_end(cluster)
         self.assertEqual([each["sum"]["step"] for each in report["rounds"]], list(range(1, 13)))
 
+    def test_every_shape_over_tls(self):
+        """The shape that is asked for where there are members enough, and one that is chosen; links are told by the second."""
+        job = [*JOB, "--rounds", "10", "--verify"]
+        for shape, named in ("grid", "grid of 2 rows"), ("tree", "tree"), ("auto", "direct"):
+            with self.subTest(shape=shape):
+                cluster, _ = self.begin([*job, "--shape", shape])
+                report = cluster.finish(WAIT)
+                self.assert_same_losses(report, self.trained(job))
+                self.assert_exact_or_said(report)
+                self.assert_workers_end(cluster)
+                sums = [each["sum"] for each in report["rounds"]]
+                self.assertIn(named, {each["shape"] for each in sums})
+                for each in sums:
+                    if each["voters"] >= 4 and shape != "auto":
+                        self.assertEqual(each["shape"], named)
+                self.assertGreater(sums[-1]["latency_ms"], 0)
+                logged = [line["sum"] for line in cluster.server.log("round")]
+                self.assertEqual([each["shape"] for each in logged], [each["shape"] for each in sums])
+
+    @unittest.skipUnless(LONG_FORM, "the long form")
+    def test_more_members_than_are_all_connected(self):
+        """Beyond 64 only neighbours are; some are killed, and the sums of the others stay exact."""
+        many = 70
+        job = ["--workers", str(many), "--chunks", str(many), "--replication", "4", "--samples", "700", "--features", "5000",
+               "--seed", "3", *EVERYWHERE, "--verify", "--silence", "20", "--wait", "60"]
+        for shape, named in ("grid", "grid of"), ("tree", "tree"), ("auto", ""):
+            with self.subTest(shape=shape):
+                cluster = self.cluster([*job, *ENDLESS, "--shape", shape])
+                address = cluster.serve()
+                for worker in range(many):
+                    cluster.work(worker, address, *SLEEP)
+                self.await_voters(cluster, many)
+                for worker in 11, 12:
+                    cluster.workers[f"worker-{worker}"].kill()
+                    cluster.server.await_log("left_out", worker=worker)
+                report = cluster.stop(3)
+                self.assert_exact_or_said(report)
+                last = report["rounds"][-1]["sum"]
+                self.assertEqual(last["voters"], many - 2)
+                self.assertIn(named, last["shape"])
+                cluster.close()
+
     def test_a_worker_is_killed_and_another_comes_late(self):
         cluster, address = self.begin([*JOB, *ENDLESS, "--verify", "--wait", "1"], range(WORKERS - 1), SLEEP)
         server = cluster.server
@@ -100,6 +142,8 @@ class Everywhere(NetworkTest):
                 report = cluster.finish(WAIT)
                 self.assert_workers_end(cluster)
                 self.assertEqual({each["sum"]["term"] for each in report["rounds"]}, {1, 2})
+                # What connections are like has no say in it.
+                self.assertFalse([each for each in report["rounds"] if "latency_ms" in each["sum"]])
                 folder = self.folder()
                 self.tarry("train", *JOB, "--reproducible", "--rounds", str(done + 5), "--save", "w.npy", "--quiet",
                            folder=folder)

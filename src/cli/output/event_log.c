@@ -16,6 +16,7 @@
 #include "base/memory.h"
 #include "cli/text/numbers.h"
 #include "cli/text/report_json.h"
+#include "cli/text/shape.h"
 
 struct event_log {
     int file;
@@ -194,6 +195,15 @@ json_t *sum_json(const tarry_round_result *result)
     json_t *sum = sum_id_json(&result->sum);
     json_object_set_new(sum, "voters", json_integer((json_int_t)result->voters));
     json_object_set_new(sum, "fetches", json_integer((json_int_t)result->fetches));
+    char shape[SHAPE_TEXT_SIZE];
+    shape_text(result->shape, shape);
+    if (shape[0] != '\0') /* rounds before a checkpoint have none */
+        json_object_set_new(sum, "shape", json_string(shape));
+    if (result->links.latency_ns > 0)
+        json_object_set_new(sum, "latency_ms", milliseconds(result->links.latency_ns));
+    if (result->links.bytes_per_second > 0)
+        json_object_set_new(sum, "bytes_per_second",
+                            json_integer((json_int_t)result->links.bytes_per_second));
     return sum;
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cli/text/numbers.h"
+#include "cli/text/shape.h"
 #include "cli/top/top_line.h"
 
 enum {
@@ -164,6 +165,26 @@ static void draw_round(picture *it, bool over)
     end(it);
 }
 
+/* How they made it, where that is told. */
+static void draw_links(picture *it, const wire_sum_status *sum)
+{
+    char text[NUMBER_TEXT_SIZE], shape[SHAPE_TEXT_SIZE];
+    shape_text(sum->shape, shape);
+    if (shape[0] == '\0')
+        return;
+    top_line *line = begin(it);
+    top_line_print(line, "shape: %s", shape);
+    if (sum->links.latency_ns > 0) {
+        nanoseconds_text(sum->links.latency_ns, text);
+        top_line_print(line, "   latency %s", text);
+    }
+    if (sum->links.bytes_per_second > 0) {
+        bytes_text((double)sum->links.bytes_per_second, text);
+        top_line_print(line, "   %s/s each way", text);
+    }
+    end(it);
+}
+
 /* The last sum that workers made. */
 static void draw_sum(picture *it)
 {
@@ -180,6 +201,7 @@ static void draw_sum(picture *it)
     if (sum->term > 1)
         top_line_print(line, "   term %" PRIu32, sum->term);
     end(it);
+    draw_links(it, sum);
 }
 
 static void draw_figures(picture *it)

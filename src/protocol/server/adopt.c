@@ -73,8 +73,10 @@ int tarry_server_adopt(tarry_server *server, const tarry_server *from, tarry_dia
             .overheard = known->overheard,
         };
     }
-    if (server->vote != NULL)
+    if (server->vote != NULL) {
         vote_adopt(server->vote, from->vote);
+        server->routes = from->routes;
+    }
     server->vote_waits = server->vote != NULL;
     return TARRY_OK;
 }

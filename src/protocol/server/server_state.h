@@ -38,6 +38,7 @@
 #include "protocol/uploads.h"
 #include "protocol/vote/vote.h"
 #include "protocol/wire/codec.h"
+#include "route/route_learn.h"
 
 typedef enum server_phase {
     SERVER_IDLE,      /* between rounds */
@@ -169,6 +170,7 @@ struct tarry_server {
     double attempt_filled;       /* the share that stale gradients fill */
     double attempt_scale;        /* the estimate's factor */
     tarry_shape attempt_shape;   /* of the sum among workers */
+    route_learner routes;        /* what the sums before say of the next one's */
     bool attempt_exact;          /* the same: every chunk recovered */
     bool attempt_raised;         /* the signal's limit was raised: */
     double attempt_conditioning; /* largest 1/sigma_min of a chunk then, else 0 */

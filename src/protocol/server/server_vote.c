@@ -8,7 +8,6 @@
 
 #include "base/sum_id.h"
 #include "protocol/server/server_state.h"
-#include "route/route_cost.h"
 
 int server_vote_create(tarry_server *server, const tarry_allocator *allocator)
 {
@@ -21,6 +20,7 @@ int server_vote_create(tarry_server *server, const tarry_allocator *allocator)
         .attempts_most = settings->attempts_most,
         .digest_steps = settings->digest_steps,
     };
+    route_learner_init(&server->routes, wanted.workers, (double)settings->dimension);
     return vote_create(&wanted, allocator, &server->vote);
 }
 
@@ -64,6 +64,8 @@ int server_vote_say(tarry_server *server, uint64_t now, uint32_t worker,
         return server_reject(server, worker, TARRY_REJECT_MISPLACED);
     if (!vote_told(it, now, worker, message))
         return server_reject(server, worker, TARRY_REJECT_STALE);
+    if (message->type == TARRY_MESSAGE_HELD && message->took_ns > 0)
+        route_learn_told(&server->routes, worker, message->took_ns, message->latency_ns);
     vote_answer answer = it->members[worker].answer;
     bool answered = answer == VOTE_HELD || answer == VOTE_FAILED || answer == VOTE_UNFETCHED;
     if (server->phase != SERVER_CODING || !member->participant || !answered ||
@@ -292,13 +294,30 @@ bool server_vote_may_leave(const tarry_server *server)
     return vote_may_open(server->vote) && !server_vote_waits_for_more(server);
 }
 
-/* What takes least time, or is wanted. */
+/* What takes least time, or is wanted. Another shape has other roundings: a run that is to repeat
+ * goes by nothing that may differ the next time. */
 static void choose_shape(tarry_server *server)
 {
-    const route_links links = route_links_usual();
-    server->attempt_shape = route_choose(server->settings.shape, server->result.voters,
-                                         (double)server->settings.dimension, server->cut.parts,
-                                         &links, server->attempt_shape);
+    const uint32_t voters = server->result.voters, parts = server->cut.parts;
+    if (server->settings.reproducible) {
+        const route_links usual = route_links_usual();
+        server->attempt_shape =
+            route_choose(server->settings.shape, voters, (double)server->settings.dimension, parts,
+                         &usual, (tarry_shape){TARRY_SHAPE_AUTO, 0});
+    } else {
+        server->attempt_shape =
+            route_learn_choose(&server->routes, server->settings.shape, voters, parts);
+        server->result.links = route_learn_known(&server->routes);
+    }
+    server->result.shape = server->attempt_shape;
+}
+
+/* Of a sum that its members begin one after the other, or of which a piece stands, little is to be
+ * learned of others. */
+static void learn_shape(tarry_server *server)
+{
+    if (!server->settings.reproducible && !server->early.open && server->vote->stands.whole == 0)
+        route_learn_begin(&server->routes, server->result.voters, server->cut.parts);
 }
 
 void server_vote_open(tarry_server *server)
@@ -317,6 +336,7 @@ void server_vote_open(tarry_server *server)
     vote_piece *stands = &server->vote->stands;
     if (layout_stand(&server->cut, (size_t)stands->whole) != stands->whole)
         *stands = (vote_piece){.from = TARRY_NO_WORKER}; /* a worker that makes no sense */
+    learn_shape(server);
     vote_open(server->vote, group);
     server->result.stood += (double)server->vote->stands.whole / (double)server->cut.part_length;
 }

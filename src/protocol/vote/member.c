@@ -226,6 +226,10 @@ static member_says has_summed(member *it, const tarry_event *event)
     it->task = MEMBER_RESTS;
     if (!event->failed)
         it->held = it->sum;
+    if (!event->failed && !fetched && event->took_ns > 0) {
+        says.answer.took_ns = event->took_ns;
+        says.answer.latency_ns = event->latency_ns;
+    }
     return says;
 }
 

@@ -42,7 +42,8 @@ typedef struct member_says {
     bool stops;    /* the engine in progress, whose end is to come */
     bool begins;   /* its `task` */
     bool answers;
-    tarry_message answer; /* type, sum, last, from, fetched, state, piece, whole */
+    tarry_message answer; /* type, sum, last, from, fetched, state, piece, whole, took_ns,
+                             latency_ns */
 } member_says;
 
 /* An order to which the parts and copies of a round are nothing: ASK, BREAK, FETCH, LOAD, COMMIT.

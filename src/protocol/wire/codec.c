@@ -18,6 +18,7 @@ enum {
     FLAG_BARRED = 1 << 2,
     FLAG_CREDITED = 1 << 3,
     FLAG_GROUP = 1 << 3, /* of a SIGNAL, which tells no fate */
+    FLAG_TIMED = 1 << 3, /* of HELD that is not fetched */
     FLAG_STALE = 1 << 4,
     FLAG_DROPPED = 1 << 5,
     FLAG_EARLY = 1 << 5, /* of a SIGNAL, the same */
@@ -49,7 +50,7 @@ static const uint8_t type_flags[] = {
     [TARRY_MESSAGE_REPORT] = FLAG_FAILED | FLAG_TERM,
     [TARRY_MESSAGE_LOAD] = FLAG_DIGESTS,
     [TARRY_MESSAGE_COMMIT] = FLAG_DIGESTS,
-    [TARRY_MESSAGE_HELD] = FLAG_FETCHED,
+    [TARRY_MESSAGE_HELD] = FLAG_FETCHED | FLAG_TIMED,
     [TARRY_MESSAGE_FAILED] = FLAG_FETCHED,
     [TARRY_MESSAGE_STATE] = 0,
 };
@@ -116,6 +117,7 @@ static unsigned flags_of(const tarry_message *message)
         bool wants = wants_digests(message->type);
         flags |= wants && message->digests ? FLAG_DIGESTS : 0;
         flags |= !wants && message->fetched ? FLAG_FETCHED : 0;
+        flags |= codec_is_timed(message) ? FLAG_TIMED : 0;
     } else {
         flags |= message->failed ? FLAG_FAILED : 0;
         flags |= message->fate == TARRY_FATE_CREDITED ? FLAG_CREDITED : 0;
@@ -135,7 +137,7 @@ static size_t size_of(const codec_shape *shape, tarry_message_type type, unsigne
                 (flags & FLAG_LIMIT ? CODEC_LIMIT_BYTES : 0) +
                 (flags & FLAG_GROUP ? CODEC_GROUP_BYTES + bytes_of(shape->workers) : 0);
     else if (codec_votes(type))
-        size += codec_vote_size(type);
+        size += codec_vote_size(type, (flags & FLAG_TIMED) != 0);
     for (size_t i = 0; (flags & FLAGS_OF_SETS) != 0 && i < SLOT_SETS; i++)
         size += flags & slot_sets[i].flag ? bytes_of(shape->slots) : 0;
     return size;
@@ -267,6 +269,8 @@ static int decode_report(const uint8_t *frame, size_t size, tarry_message *messa
         .whole = 0,
         .last = {0},
         .state = 0,
+        .took_ns = 0,
+        .latency_ns = 0,
         .scale = 0,
         .shape = {0},
         .limit = 0,
@@ -303,8 +307,10 @@ static int decode_vote(const uint8_t *frame, size_t size, tarry_message *message
 {
     tarry_message_type type = (tarry_message_type)frame[0];
     unsigned flags = frame[1];
+    bool held = type == TARRY_MESSAGE_HELD, timed = held && (flags & FLAG_TIMED) != 0;
     if ((flags & ~(unsigned)type_flags[type]) != 0 || bytes_get(frame + 2, 2) != 0 ||
-        size != CODEC_HEADER_BYTES + codec_vote_size(type))
+        (timed && (flags & FLAG_FETCHED) != 0) ||
+        size != CODEC_HEADER_BYTES + codec_vote_size(type, timed))
         return TARRY_ERROR_FORMAT;
     tarry_message read = {
         .type = type,
@@ -315,7 +321,7 @@ static int decode_vote(const uint8_t *frame, size_t size, tarry_message *message
         .fetched = !wants_digests(type) && (flags & FLAG_FETCHED) != 0,
         .digests = wants_digests(type) && (flags & FLAG_DIGESTS) != 0,
     };
-    int error = codec_vote_get(frame + CODEC_HEADER_BYTES, &read);
+    int error = codec_vote_get(frame + CODEC_HEADER_BYTES, timed, &read);
     if (error == TARRY_OK)
         *message = read;
     return error;

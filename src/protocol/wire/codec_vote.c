@@ -58,8 +58,12 @@ uint8_t *codec_vote_put(uint8_t *at, const tarry_message *message)
         return at;
     if (message->type == TARRY_MESSAGE_FAILED)
         return put_piece(put_sum(at, &message->sum), message);
-    if (message->type != TARRY_MESSAGE_STATE)
-        return put_sum(at, &message->sum);
+    if (message->type != TARRY_MESSAGE_STATE) {
+        at = put_sum(at, &message->sum);
+        if (!codec_is_timed(message))
+            return at;
+        return bytes_put(bytes_put(at, message->took_ns, 8), message->latency_ns, 8);
+    }
     at = put_sum(put_sum(at, &message->last), &message->sum);
     return bytes_put(at, message->state, 8);
 }
@@ -87,13 +91,21 @@ uint8_t *codec_group_put(uint8_t *at, const tarry_message *signal)
     return put_piece(put_shape(at, signal->shape), signal);
 }
 
-int codec_vote_get(const uint8_t *at, tarry_message *message)
+static int get_times(const uint8_t *at, tarry_message *message)
+{
+    message->took_ns = bytes_get(at, 8);
+    message->latency_ns = bytes_get(at + 8, 8);
+    return message->took_ns > 0 ? TARRY_OK : TARRY_ERROR_FORMAT;
+}
+
+int codec_vote_get(const uint8_t *at, bool timed, tarry_message *message)
 {
     if (message->type == TARRY_MESSAGE_ASK)
         return TARRY_OK;
     if (message->type != TARRY_MESSAGE_STATE) {
         message->sum = get_sum(at);
         return message->type == TARRY_MESSAGE_FAILED ? get_piece(at + CODEC_SUM_BYTES, message)
+               : timed                               ? get_times(at + CODEC_SUM_BYTES, message)
                                                      : TARRY_OK;
     }
     message->last = get_sum(at);

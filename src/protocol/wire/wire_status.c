@@ -93,6 +93,11 @@ void wire_status_encode(const wire_status *status, const wire_worker_status *wor
     at = bytes_put(at, status->sum.voters, 4);
     at = bytes_put(at, status->sum.fetches, 4);
     at = bytes_put(at, status->sum.tries, 4);
+    at = bytes_put(at, status->sum.shape.kind, 1);
+    at = bytes_put(at, 0, 3);
+    at = bytes_put(at, status->sum.shape.rows, 4);
+    at = bytes_put(at, status->sum.links.latency_ns, 8);
+    at = bytes_put(at, status->sum.links.bytes_per_second, 8);
     for (int state = 0; state < WIRE_WORKER_STATES; state++)
         at = bytes_put(at, status->others[state], 4);
     for (uint32_t j = 0; j < status->workers; j++)
@@ -140,6 +145,11 @@ int wire_status_decode(const wire_head *head, const uint8_t *body, wire_status *
     read.sum.voters = (uint32_t)wire_get(&from, 4);
     read.sum.fetches = (uint32_t)wire_get(&from, 4);
     read.sum.tries = (uint32_t)wire_get(&from, 4);
+    read.sum.shape.kind = (tarry_shape_kind)wire_get_between(&from, 1, 0, TARRY_SHAPE_TREE);
+    wire_get_zeros(&from, 3);
+    read.sum.shape.rows = (uint32_t)wire_get(&from, 4);
+    read.sum.links.latency_ns = wire_get(&from, 8);
+    read.sum.links.bytes_per_second = wire_get(&from, 8);
     for (int state = 0; state < WIRE_WORKER_STATES; state++)
         read.others[state] = (uint32_t)wire_get(&from, 4);
     wire_take(&from, (size_t)read.workers * LAYOUT_STATUS_WORKER);

@@ -3,6 +3,8 @@
 #ifndef PROTOCOL_WIRE_STATUS_H
 #define PROTOCOL_WIRE_STATUS_H
 
+#include <tarry/shape.h>
+
 #include "protocol/wire/wire.h"
 
 enum {
@@ -50,6 +52,8 @@ typedef struct wire_sum_status {
     uint32_t voters;  /* who made it */
     uint32_t fetches; /* of these, those that got it from another one */
     uint32_t tries;   /* attempts of its round */
+    tarry_shape shape;
+    tarry_links links; /* among the workers */
 } wire_sum_status;
 
 typedef struct wire_relay_status {

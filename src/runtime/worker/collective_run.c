@@ -236,6 +236,8 @@ static void run_reduce(collective *self)
         .failed = !done,
         .whole = done ? 0 : self->whole,
         .from = done ? TARRY_NO_WORKER : progress.suspect,
+        .took_ns = done ? progress.took_ns : 0,
+        .latency_ns = done ? progress.latency_ns : 0,
     };
 }
 

@@ -252,6 +252,8 @@ static void workers_that_make_the_sum(void **state)
     sums.sum.tries = 2;
     sums.sum.fetches = 1;
     sums.sum.term = 4;
+    sums.sum.shape = (tarry_shape){TARRY_SHAPE_GRID, 2};
+    sums.sum.links = (tarry_links){5000000, 12000000};
     assert_int_equal(top_run_take(&run, &sums, members, 0), TARRY_OK);
     assert_string_equal(
         draw(&run, &here, &screen),
@@ -259,6 +261,7 @@ static void workers_that_make_the_sum(void **state)
         "round 10\n"
         "this round 0 s   attempts 2   exact rounds 9\n"
         "last sum: step 9 by 3 workers   attempts 2   fetched by 1   term 4\n"
+        "shape: grid of 2 rows   latency 5.00 ms   12.0 MB/s each way\n"
         "3 workers: 1 holding, 1 summing, 1 behind\n"
         "\n"
         " WORKER  STATE              CHUNKS                    DONE      PACE  CAME  RECEIVED\n"

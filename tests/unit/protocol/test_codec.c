@@ -90,6 +90,10 @@ static void draw(random_stream *stream, tarry_message_type type, sample *drawn)
         drawn->message.piece.step += drawn->message.piece.step == 0;
         drawn->message.whole = 1 + random_u32(stream);
     }
+    if (random_below(stream, 2) == 1) {
+        drawn->message.took_ns = 1 + random_u32(stream);
+        drawn->message.latency_ns = random_u64(stream);
+    }
     drawn->message.early = random_below(stream, 2) == 1;
     drawn->message.psi = drawn->psi;
     drawn->message.stripes = drawn->stripes;
@@ -152,6 +156,9 @@ static void assert_same_vote(const tarry_message *read, const tarry_message *sen
     assert_true(read->whole == (piece ? sent->whole : 0));
     bool held = type == TARRY_MESSAGE_HELD || type == TARRY_MESSAGE_FAILED;
     assert_int_equal(read->fetched, held && sent->fetched);
+    bool timed = type == TARRY_MESSAGE_HELD && !sent->fetched;
+    assert_true(read->took_ns == (timed ? sent->took_ns : 0));
+    assert_true(read->latency_ns == (timed ? sent->latency_ns : 0));
     bool steps = type == TARRY_MESSAGE_LOAD || type == TARRY_MESSAGE_COMMIT;
     assert_int_equal(read->digests, steps && sent->digests);
 }
@@ -636,6 +643,37 @@ static void pieces_of_nothing_are_refused(void **state)
     }
 }
 
+/* HELD with times is longer, names them in its flags, and has some; one that was fetched has none.
+ */
+static void times_of_held(void **state)
+{
+    (void)state;
+    codec_shape shape = {.psi_bits = 10, .stripes = 3, .slots = 4, .workers = 5};
+    tarry_message held = {.type = TARRY_MESSAGE_HELD,
+                          .sum = {.step = 1},
+                          .took_ns = 0x0102030405060708,
+                          .latency_ns = 0x1112};
+    uint8_t frame[MAX_FRAME];
+    uint64_t words[MAX_WORDS];
+    tarry_message read;
+    codec_encode(&shape, &held, frame);
+    assert_int_equal(frame[1], 8);
+    assert_int_equal(codec_size(&shape, &held), 24 + 24 + 16);
+    assert_memory_equal(
+        frame + 48, ((const uint8_t[]){8, 7, 6, 5, 4, 3, 2, 1, 0x12, 0x11, 0, 0, 0, 0, 0, 0}), 16);
+    assert_int_equal(codec_decode(&shape, frame, 64, words, &read), TARRY_OK);
+    frame[1] = 8 + 1; /* fetched, too */
+    assert_int_equal(codec_decode(&shape, frame, 64, words, &read), TARRY_ERROR_FORMAT);
+    frame[1] = 0;
+    assert_int_equal(codec_decode(&shape, frame, 64, words, &read), TARRY_ERROR_FORMAT);
+    assert_int_equal(codec_decode(&shape, frame, 48, words, &read), TARRY_OK);
+    frame[1] = 8;
+    memset(frame + 48, 0, 8);
+    assert_int_equal(codec_decode(&shape, frame, 64, words, &read), TARRY_ERROR_FORMAT);
+    held.took_ns = 0;
+    assert_int_equal(codec_size(&shape, &held), 48);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -647,6 +685,7 @@ int main(void)
         cmocka_unit_test(sums_without_meaning_are_refused),
         cmocka_unit_test(shapes_without_meaning_are_refused),
         cmocka_unit_test(pieces_of_nothing_are_refused),
+        cmocka_unit_test(times_of_held),
         cmocka_unit_test(limits_without_meaning_are_refused),
         cmocka_unit_test(kept_sets_outlive_the_message),
         cmocka_unit_test(truncated_and_lengthened_frames_are_refused),

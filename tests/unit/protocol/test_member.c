@@ -58,6 +58,28 @@ static member holds(void)
     return it;
 }
 
+/* What the engine said of its connections goes with the sum that it made, once. */
+static void it_tells_how_long_the_sum_took(void **state)
+{
+    (void)state;
+    member it = arrives();
+    reduces(&it, name);
+    member_says says = member_ended(
+        &it,
+        &(tarry_event){.type = TARRY_EVENT_REDUCED, .sum = sum, .took_ns = 5, .latency_ns = 7});
+    assert_int_equal(says.answer.type, TARRY_MESSAGE_HELD);
+    assert_true(says.answer.took_ns == 5 && says.answer.latency_ns == 7);
+    it = arrives();
+    reduces(&it, name);
+    says = member_ended(&it, &(tarry_event){.type = TARRY_EVENT_REDUCED,
+                                            .sum = name,
+                                            .failed = true,
+                                            .took_ns = 5,
+                                            .latency_ns = 7});
+    assert_int_equal(says.answer.type, TARRY_MESSAGE_FAILED);
+    assert_true(says.answer.took_ns == 0 && says.answer.latency_ns == 0);
+}
+
 static void it_steps_on_what_it_holds_alone(void **state)
 {
     (void)state;
@@ -249,6 +271,7 @@ static void a_signal_of_another_step_is_none(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(it_tells_how_long_the_sum_took),
         cmocka_unit_test(it_steps_on_what_it_holds_alone),
         cmocka_unit_test(a_held_sum_stays_until_the_next_signal),
         cmocka_unit_test(a_loaded_state_may_be_a_later_one),

@@ -14,7 +14,7 @@
 
 enum {
     MOST_WORKERS = 5,
-    FIXED = 128,
+    FIXED = 152,
     ENTRY = 120,
     MOST_FRAME = 8 + FIXED + 5 * ENTRY + 256 + 8 + 3 * WIRE_STATUS_RELAY_BYTES
 };
@@ -42,7 +42,9 @@ static sample draw(random_stream *stream)
                         .attempt = random_u32(stream),
                         .voters = random_u32(stream),
                         .fetches = random_u32(stream),
-                        .tries = random_u32(stream)},
+                        .tries = random_u32(stream),
+                        .shape = {(tarry_shape_kind)random_below(stream, 4), random_u32(stream)},
+                        .links = {random_u64(stream), random_u64(stream)}},
                 .workers = random_below(stream, MOST_WORKERS + 1),
             },
     };
@@ -151,7 +153,9 @@ static void a_status_has_the_documented_bytes(void **state)
                            .attempt = 20,
                            .voters = 21,
                            .fetches = 22,
-                           .tries = 23},
+                           .tries = 23,
+                           .shape = {TARRY_SHAPE_GRID, 24},
+                           .links = {25, 26}},
                    .workers = 1,
                    .others = {[WIRE_WORKER_ABSENT] = 7, [WIRE_WORKER_LEFT] = 0x0809},
                    .relays = 1,
@@ -176,18 +180,19 @@ static void a_status_has_the_documented_bytes(void **state)
                     .rack = "r7"}},
     };
     const uint8_t body[FIXED + ENTRY + 3 + 8 + 24] = {
-        [0] = 1,      [8] = 2,     [16] = 3,    [24] = 4,    [32] = 5,    [40] = 6,    [44] = 1,
-        [48] = 1,     [49] = 1,    [52] = 18,   [60] = 19,   [64] = 20,   [68] = 21,   [72] = 22,
-        [76] = 23,    [80] = 7,    [112] = 9,   [113] = 8,   [128] = 8,   [129] = 1,   [132] = 2,
-        [133] = 1,    [136] = 11,  [140] = 12,  [144] = 13,  [152] = 14,  [160] = 15,  [168] = 16,
-        [176] = 17,   [184] = 'r', [185] = '7', [248] = 2,   [249] = 'o', [250] = 'k', [130] = 0x1e,
-        [131] = 0x1d, [251] = 1,   [255] = 24,  [259] = 25,  [263] = 26,  [267] = 27,  [271] = 28,
-        [279] = 3,    [280] = 'a', [281] = ':', [282] = '1',
+        [0] = 1,     [8] = 2,     [16] = 3,   [24] = 4,     [32] = 5,     [40] = 6,    [44] = 1,
+        [48] = 1,    [49] = 1,    [52] = 18,  [60] = 19,    [64] = 20,    [68] = 21,   [72] = 22,
+        [76] = 23,   [80] = 2,    [84] = 24,  [88] = 25,    [96] = 26,    [104] = 7,   [136] = 9,
+        [137] = 8,   [152] = 8,   [153] = 1,  [154] = 0x1e, [155] = 0x1d, [156] = 2,   [157] = 1,
+        [160] = 11,  [164] = 12,  [168] = 13, [176] = 14,   [184] = 15,   [192] = 16,  [200] = 17,
+        [208] = 'r', [209] = '7', [272] = 2,  [273] = 'o',  [274] = 'k',  [275] = 1,   [279] = 24,
+        [283] = 25,  [287] = 26,  [291] = 27, [295] = 28,   [303] = 3,    [304] = 'a', [305] = ':',
+        [306] = '1',
     };
     uint8_t frame[MOST_FRAME];
     assert_int_equal(wire_status_size(&sent.status), WIRE_HEAD_BYTES + sizeof(body));
     wire_status_encode(&sent.status, sent.worker, frame);
-    assert_memory_equal(frame, ((const uint8_t[]){27, 1, 0, 0, 13, 0, 0, 0}), WIRE_HEAD_BYTES);
+    assert_memory_equal(frame, ((const uint8_t[]){51, 1, 0, 0, 13, 0, 0, 0}), WIRE_HEAD_BYTES);
     assert_memory_equal(frame + WIRE_HEAD_BYTES, body, sizeof(body));
 }
 

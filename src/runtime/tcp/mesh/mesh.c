@@ -102,6 +102,8 @@ void mesh_engine_is(mesh *self, tarry_engine_state state, uint32_t suspect, cons
     self->engine_progress.suspect = suspect;
     self->engine_progress.moved = self->sum.moved;
     self->engine_progress.whole = self->sum.whole;
+    self->engine_progress.took_ns = state == TARRY_ENGINE_DONE ? self->sum.took_ns : 0;
+    self->engine_progress.latency_ns = state == TARRY_ENGINE_DONE ? self->sum.latency_ns : 0;
     snprintf(self->engine_progress.why, sizeof(self->engine_progress.why), "%s", why);
     pthread_mutex_unlock(&self->lock);
     pthread_cond_broadcast(&self->moved);

@@ -190,6 +190,7 @@ void mesh_reduce_look_whether_done(mesh *self)
         final_everywhere(sum) < sum->cut.stripes)
         return;
     sum->runs = false;
+    mesh_times_end(sum);
     mesh_engine_is(self, TARRY_ENGINE_DONE, TARRY_ENGINE_NOBODY, "");
 }
 

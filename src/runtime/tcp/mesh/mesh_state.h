@@ -162,6 +162,8 @@ typedef struct mesh_sum {
     uint32_t begun; /* members whose begun is in, or needn't be */
     uint64_t loads; /* in the channels, that read the part or the sum */
     uint64_t moved;
+    uint64_t begun_ns;            /* when all with whom numbers are exchanged had begun */
+    uint64_t took_ns, latency_ns; /* once it is done: as tarry_engine_progress */
     mesh_pace pace;
     uint64_t sign_ns; /* when neighbours are shown that this one is there; TARRY_NEVER: they are
                          not */
@@ -362,6 +364,13 @@ void mesh_reduce_send_coded(mesh *self, uint32_t place);
 void mesh_reduce_look_whether_done(mesh *self);
 /* How many numbers of each part are final. */
 size_t mesh_reduce_whole(const mesh_sum *sum);
+
+/* ---- mesh_times.c: how long it takes ---- */
+
+/* All with whom numbers are exchanged have begun. */
+void mesh_times_begin(mesh_sum *sum);
+/* The sum is done. */
+void mesh_times_end(mesh_sum *sum);
 
 /* ---- mesh_watch.c: a sum that stands still ---- */
 

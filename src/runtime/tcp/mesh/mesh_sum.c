@@ -86,6 +86,7 @@ static void note(mesh_sum *sum, uint32_t place)
 /* All have begun with whom numbers are exchanged: whose coded parts there are is known. */
 static void set_terms(mesh_sum *sum)
 {
+    mesh_times_begin(sum);
     for (uint32_t k = 0; k < sum->route.slice_count; k++) {
         mesh_slice *slice = &sum->route.slices[k];
         if (slice->owner != sum->place)

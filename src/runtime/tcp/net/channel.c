@@ -93,6 +93,11 @@ bool channel_is_unix(const channel *self)
     return self->methods->is_unix(self);
 }
 
+uint64_t channel_latency_ns(const channel *self)
+{
+    return self->methods->latency_ns(self);
+}
+
 uint64_t channel_round_trip_ns(const channel *self)
 {
     return self->methods->round_trip_ns(self);

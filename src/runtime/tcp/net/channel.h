@@ -89,6 +89,7 @@ typedef struct channel_methods {
     SSL *(*ssl)(const channel *self);
     X509 *(*certificate)(const channel *self);
     bool (*is_unix)(const channel *self);
+    uint64_t (*latency_ns)(const channel *self);
     uint64_t (*round_trip_ns)(const channel *self);
 } channel_methods;
 
@@ -148,6 +149,8 @@ SSL *channel_ssl(const channel *self);
  * NULL: it has none. */
 X509 *channel_certificate(const channel *self);
 bool channel_is_unix(const channel *self);
+/* One way, by the kernel's least round trip; 0: not known. */
+uint64_t channel_latency_ns(const channel *self);
 /* As the system smooths it, of packets and their acknowledgements; 0: not known, as over a Unix
  * socket, or of a lane. */
 uint64_t channel_round_trip_ns(const channel *self);

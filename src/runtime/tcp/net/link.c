@@ -12,6 +12,7 @@
 
 #include "base/memory.h"
 #include "runtime/tcp/net/address.h"
+#include "runtime/tcp/net/latency.h"
 #include "runtime/tcp/net/link_tls.h"
 
 enum {
@@ -392,6 +393,11 @@ const char *link_peer(const tcp_link *link)
 bool link_is_unix(const tcp_link *link)
 {
     return link->is_unix;
+}
+
+uint64_t link_latency_ns(const tcp_link *link)
+{
+    return link->is_unix ? 0 : latency_of(link->fd);
 }
 
 uint64_t link_round_trip_ns(const tcp_link *link)

@@ -231,6 +231,12 @@ static bool link_channel_is_unix(const channel *base)
     return link_is_unix(self->link);
 }
 
+static uint64_t link_channel_latency_ns(const channel *base)
+{
+    const link_channel *self = link_channel_of_const(base);
+    return link_latency_ns(self->link);
+}
+
 static uint64_t link_channel_round_trip_ns(const channel *base)
 {
     const link_channel *self = link_channel_of_const(base);
@@ -267,6 +273,7 @@ static const channel_methods methods = {
     .ssl = link_channel_ssl,
     .certificate = link_channel_certificate,
     .is_unix = link_channel_is_unix,
+    .latency_ns = link_channel_latency_ns,
     .round_trip_ns = link_channel_round_trip_ns,
 };
 

@@ -89,6 +89,8 @@ static void remember_round(tarry_tcp_server *server, const tarry_round_result *r
             .voters = result->voters,
             .fetches = result->fetches,
             .tries = result->attempts,
+            .shape = result->shape,
+            .links = result->links,
         };
 }
 

@@ -272,6 +272,13 @@ static bool lane_is_unix(const channel *base)
     return false;
 }
 
+/* That of the trunk is not the peer's. */
+static uint64_t lane_latency_ns(const channel *base)
+{
+    (void)base;
+    return 0;
+}
+
 static uint64_t lane_round_trip_ns(const channel *base)
 {
     (void)base;
@@ -302,6 +309,7 @@ static const channel_methods methods = {
     .ssl = lane_ssl,
     .certificate = lane_certificate,
     .is_unix = lane_is_unix,
+    .latency_ns = lane_latency_ns,
     .round_trip_ns = lane_round_trip_ns,
 };
 

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "runtime/clock.h"
@@ -15,12 +16,13 @@
 #define PATIENCE_NS UINT64_C(60000000000)
 #define SILENCE_NS (10 * PATIENCE_NS) /* no sum ends because the machine is busy */
 
-static mesh *make(mesh_group *group, uint32_t place, uint64_t silence_ns, uint32_t connects_most)
+static mesh *make_at(mesh_group *group, uint32_t place, const char *listen, uint64_t silence_ns,
+                     uint32_t connects_most)
 {
     mesh *made;
     tarry_diagnostic why = {""};
     const mesh_settings settings = {
-        .listen = "127.0.0.1:0",
+        .listen = listen,
         .credentials = group->credentials != NULL ? group->credentials[place] : NULL,
         .silence_ns = silence_ns,
         .connects_most = connects_most,
@@ -29,6 +31,22 @@ static mesh *make(mesh_group *group, uint32_t place, uint64_t silence_ns, uint32
         fail_msg("%s", why.text);
     group->workers[place] = 10 * place;
     return made;
+}
+
+static mesh *make(mesh_group *group, uint32_t place, uint64_t silence_ns, uint32_t connects_most)
+{
+    return make_at(group, place, "127.0.0.1:0", silence_ns, connects_most);
+}
+
+void mesh_group_make_on_hosts(mesh_group *group, uint32_t count, const uint8_t *hosts)
+{
+    assert_true(count <= MESH_GROUP_MOST);
+    *group = (mesh_group){.count = count};
+    for (uint32_t i = 0; i < count; i++) {
+        char listen[32];
+        snprintf(listen, sizeof(listen), "127.0.0.%u:0", hosts[i]);
+        group->members[i] = make_at(group, i, listen, SILENCE_NS, 0);
+    }
 }
 
 void mesh_group_make(mesh_group *group, uint32_t count, const char *const *credentials)

@@ -24,6 +24,8 @@ typedef struct mesh_group {
 void mesh_group_make(mesh_group *group, uint32_t count, const char *const *credentials);
 /* Plain text; who has nothing for another one is not connected with it. */
 void mesh_group_make_apart(mesh_group *group, uint32_t count);
+/* Plain text; each member listens on 127.0.0.N of its own number. */
+void mesh_group_make_on_hosts(mesh_group *group, uint32_t count, const uint8_t *hosts);
 /* Plain text, with that limit of silence. */
 void mesh_group_make_limited(mesh_group *group, uint32_t count, uint64_t silence_ns);
 void mesh_group_free(mesh_group *group);

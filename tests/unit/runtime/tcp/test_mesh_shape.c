@@ -66,6 +66,29 @@ static void twelve_and_sixteen_members_get_it_too(void **state)
     sum_in(MESH_GROUP_MOST, tree, dimensions, 2, seed + 20);
 }
 
+/* Of hosts with 2, 5, 1 and 4 members, in any order: each host's have seats beside each other, in
+ * the order of their places, and all members have the same seats. */
+static void members_of_a_host_sit_beside_each_other(void **state)
+{
+    (void)state;
+    static const uint8_t hosts[] = {3, 2, 9, 2, 4, 9, 2, 9, 3, 2, 9, 2};
+    static const uint32_t seats[] = {1, 3, 6, 9, 11, 0, 8, 4, 2, 5, 7, 10};
+    enum { COUNT = sizeof(hosts) };
+    const tarry_shape shapes[] = {grid(3), grid(5), tree};
+    mesh_group group;
+    mesh_group_make_on_hosts(&group, COUNT, hosts);
+    for (size_t k = 0; k < sizeof(shapes) / sizeof(shapes[0]); k++) {
+        group.shape = shapes[k];
+        mesh_group_form(&group);
+        for (uint32_t i = 0; i < COUNT; i++)
+            assert_memory_equal(group.members[i]->sum.route.seats, seats, sizeof(seats));
+        sum_case *of = sum_case_make(333, 2, COUNT, false, test_seed(__func__, 13) + k);
+        mesh_group_sum(&group, of);
+        sum_case_free(of);
+    }
+    mesh_group_free(&group);
+}
+
 static void no_more_is_sent_than_needed(void **state)
 {
     (void)state;
@@ -84,8 +107,11 @@ static void no_more_is_sent_than_needed(void **state)
             const route busiest = {group.shape, group.count};
             double most = 0;
             for (uint32_t i = 0; i < group.count; i++) {
-                double moved = (double)mesh_group_wait(&group, i).moved;
+                const tarry_engine_progress progress = mesh_group_wait(&group, i);
+                double moved = (double)progress.moved;
                 most = moved > most ? moved : most;
+                assert_true(progress.took_ns > 0);
+                assert_in_range(progress.latency_ns, 1, UINT64_C(1000000000)); /* loopback's */
             }
             assert_true(most <= 1.02 * route_bytes(&busiest, LONGER, parts));
             assert_true(most >= 0.98 * route_bytes(&busiest, LONGER, parts));
@@ -483,6 +509,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_member_gets_the_same_sum),
         cmocka_unit_test(twelve_and_sixteen_members_get_it_too),
+        cmocka_unit_test(members_of_a_host_sit_beside_each_other),
         cmocka_unit_test(no_more_is_sent_than_needed),
         cmocka_unit_test(shapes_follow_each_other),
         cmocka_unit_test(shapes_that_members_can_not_have_are_refused),

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who is at the other ends of the connections of fuzz_peer.c; the first of them may be a relay. */
+#ifndef FUZZ_PEER_H
+#define FUZZ_PEER_H
+
+#include "fuzz_input.h"
+#include "fuzz_plans.h"
+#include "protocol/wire/codec.h"
+#include "protocol/wire/wire_trunk.h"
+#include "runtime/tcp/server/tcp_server.h"
+
+enum {
+    VISITORS = 4,
+    MOST_STRIPES = 6, /* more than a worker has buffers for */
+    STRIPE = 4,
+    PARAMETERS = 8,
+    MOST_DIMENSION = STRIPE * MOST_STRIPES * FUZZ_MOST_WORKERS,
+    LANES = 4,
+    MOST_FRAME = 4 * (WIRE_HEAD_BYTES + WIRE_SMALL_BYTES),
+    MOST_WORDS = 32,
+    ROOM = 1 << 14,    /* the longest frame that the server sends is shorter */
+    MOST_TURNS = 2000, /* of the loop, until what came is dealt with */
+};
+
+/* The other end of a connection. */
+typedef struct visitor {
+    int fd;    /* -1: none */
+    bool deaf; /* reads nothing */
+    bool relay;
+    uint32_t worker;
+    uint64_t round;
+    uint32_t epoch, attempt, parts, term;
+    uint16_t sequence;
+    uint8_t plan[WIRE_DIGEST_BYTES];
+    bool shares;                /* its coded part lies in the server's memory */
+    uint8_t unsent[MOST_FRAME]; /* the rest of a frame that was sent in part */
+    size_t unsent_size;
+    uint8_t *in; /* ROOM */
+    size_t in_size;
+} visitor;
+
+typedef struct run {
+    const tarry_plan *plan;
+    codec_shape shape_before[FUZZ_MOST_WORKERS];
+    uint8_t choice[4]; /* of the plan, without its seed */
+    tarry_tcp_server *server;
+    float parameters[PARAMETERS], sum[MOST_DIMENSION];
+    visitor visitors[VISITORS];
+    visitor children[LANES]; /* of the first visitor, where that is a relay */
+    bool open[LANES];        /* whether that lane is */
+    wire_gather gather;      /* that the relay was told of last; count 0: none */
+} run;
+
+/* What the server says. */
+void fuzz_peer_hear(run *its, visitor *who, const wire_head *head, const uint8_t *body);
+/* A frame of a worker. */
+size_t fuzz_peer_draw(const run *its, input *in, uint8_t kind, visitor *who, uint8_t *frame);
+/* The numbers that a stripe has of a coded part, or of one block of it. */
+size_t fuzz_peer_numbers(const run *its, uint32_t parts, uint32_t stripe, uint32_t part,
+                         bool whole);
+
+/* fuzz_peer_relay.c */
+/* Whether the frame is for relays; else it is for who is there. */
+bool fuzz_relay_hear(run *its, const wire_head *head, const uint8_t *body);
+/* HELLO: the first visitor is a relay from now on. */
+size_t fuzz_relay_begin(run *its, uint8_t *frame);
+/* Frames of it, at most MOST_FRAME bytes. */
+size_t fuzz_relay_draw(run *its, input *in, uint8_t kind, uint8_t *frame);
+
+#endif
