@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures what docs/scale.md says of 1,000 to 1,000,000 simulated workers.
 
-Usage: bench/scale.py TARRY [--workers M]... [--rounds N] [--sum KEY]...
+Usage: bench/scale.py TARRY [--workers M]... [--rounds N] [--pieces P] [--sum KEY]... [--jitter SECONDS,SD] [--deaths K]
 
 Each run has one trial of `tarry simulate`, of N rounds; those after the first count, where there are any. A second run of equal
-workers of which none is dead, on the same links and in the same shape, is what its time is held to. Prints the table's rows.
+workers of which none is dead, on the same links and in the same shape, is what its time is held to. With --deaths that is the
+same run without relays that die. Prints the table's rows.
 """
 
 import argparse
@@ -14,55 +15,76 @@ import resource
 import statistics
 import subprocess
 import tempfile
+import time
 
 LINKS = ["--latency", "25e-6", "--bandwidth", "1.25e9", "--server-bandwidth", "1.25e9", "--message-time", "3e-6"]
 DIMENSION = 10**7
 CARD = 4 * DIMENSION  # bytes of a gradient
 PIECES = {1000: 16, 10_000: 16, 100_000: 16, 1_000_000: 1}
 SUMS = ["sum=auto", "relays=8"]
+REPAIRED = ["relays=8,keep=all", "relays=8"]
 
 
-def run(tarry, workers, rounds, key, straggler):
-    """The rounds of one trial, and what the process took."""
+def run(tarry, options, workers, key, straggler, *more):
+    """The result of one trial, and the processor and clock seconds and MiB that the process took."""
     with tempfile.NamedTemporaryFile(suffix=".json") as report:
-        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+        before, begun = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime, time.monotonic()
         command = [tarry, "simulate", "--workers", str(workers), "--chunks", str(workers), "--replication", "4",
-                   "--pieces", str(PIECES[workers]), "--scheme", f"tarry:{key}", "--straggler", straggler, "--costs", "equal",
-                   "--trials", "1", "--rounds", str(rounds), "--dimension", str(DIMENSION), *LINKS, "--quiet",
-                   "--report", report.name]
+                   "--pieces", str(options.pieces or PIECES[workers]), "--scheme", f"tarry:{key}", "--straggler", straggler,
+                   "--costs", "equal", "--trials", "1", "--rounds", str(options.rounds), "--dimension", str(DIMENSION), *LINKS,
+                   "--quiet", "--report", report.name, *more]
+        if options.jitter:
+            command += ["--link-jitter", options.jitter]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise SystemExit(f"{' '.join(command)}: {done.stderr}")
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
         result = json.load(open(report.name))["results"][0]
-        return result["rounds"], used.ru_utime - before, used.ru_maxrss / 1024
+        return result, used.ru_utime - before, time.monotonic() - begun, used.ru_maxrss / 1024
 
 
-def percentile(values, share):
-    values = sorted(values)
-    return values[min(len(values) - 1, int(share * len(values)))]
+def steady(result):
+    """The rounds after the first, if there are any."""
+    return result["rounds"][1:] or result["rounds"]
 
 
-def row(tarry, workers, rounds, key):
-    slow = f"slow:{workers // 20},10+dead:{workers // 100}"
-    steady = slice(1, None) if rounds > 1 else slice(0, None)
-    level, _, _ = run(tarry, workers, rounds, key, "none")
-    uneven, seconds, mebibytes = run(tarry, workers, rounds, key, slow)
-    seconds_of = [r["seconds"] for r in uneven[steady]]
-    base = statistics.median(r["seconds"] for r in level[steady])
-    sums = [r["sum_seconds"] for r in uneven[steady]]
-    bare = statistics.median(r["sum_seconds"] for r in level[steady])
+def uneven(workers):
+    return f"slow:{workers // 20},10+dead:{workers // 100}"
+
+
+def spread(times):
+    return f"{times['p50']:.4f} / {times['p99']:.4f}" if times["rounds"] else ""
+
+
+def row(tarry, options, workers, key):
+    level, *_ = run(tarry, options, workers, key, "none")
+    result, seconds, clock, mebibytes = run(tarry, options, workers, key, uneven(workers))
+    took = statistics.median(r["seconds"] for r in steady(result))
+    base = statistics.median(r["seconds"] for r in steady(level))
     # total work over total speed: the dead do nothing, the slow a tenth
-    ideal = 1 / (0.94 + 0.005) + base - 1 if PIECES[workers] > 1 else float("nan")
-    last = uneven[-1]
+    ideal = 1 / (0.94 + 0.005) + base - 1 if (options.pieces or PIECES[workers]) > 1 else float("nan")
+    last = result["rounds"][-1]
     cards = {name: count / CARD for name, count in last["cards"].items()}
-    return [f"{workers:,}", key, f"{base:.3f}", f"{statistics.median(seconds_of):.3f}",
-            f"{statistics.median(seconds_of) / base:.3f}", f"{statistics.median(seconds_of) / ideal:.3f}",
-            f"{percentile(sums, 0.5):.4f} / {percentile(sums, 0.99):.4f}", f"{bare:.4f}",
+    return [f"{workers:,}", key, f"{base:.3f}", f"{took:.3f}", f"{took / base:.3f}", f"{took / ideal:.3f}",
+            spread(result["sum_times"]),
             f"{cards['root_in']:.2f} / {cards['root_out']:.2f}", f"{cards['inner_in']:.2f} / {cards['inner_out']:.2f}",
             f"{cards['leaf_in']:.2f} / {cards['leaf_out']:.2f}",
             f"{last['control_messages'] / workers:.0f}", f"{last['control_bytes'] / 1e6:.1f}",
-            f"{seconds / rounds:.1f}", f"{mebibytes:.0f}"]
+            f"{last['root_messages']:.0f} / {last['root_control_bytes'] / 1e6:.2f}",
+            f"{seconds / options.rounds:.1f} / {clock / options.rounds:.1f}", f"{mebibytes:.0f}"]
+
+
+def repair_row(tarry, options, workers, key):
+    """What relays' deaths cost: one row for workers that keep gradients, or one for running sums, by the key."""
+    bare, *_ = run(tarry, options, workers, key, uneven(workers))
+    result, *_ = run(tarry, options, workers, key, uneven(workers), "--relay-deaths", str(options.deaths))
+    pairs = [(a["seconds"], b["seconds"]) for a, b in zip(steady(result), steady(bare))]
+    worse = [took - base for took, base in pairs]
+    rounds = result["rounds"]
+    return [f"{workers:,}", key, f"{sum(r['relays_died'] for r in rounds):.0f}",
+            f"{sum(r['workers_returned'] for r in rounds):.0f}", spread(result["repair_times"]),
+            f"{statistics.median(base for _, base in pairs):.3f}", f"{statistics.median(worse):+.3f}", f"{max(worse):+.3f}",
+            f"{statistics.mean(r['copies'] for r in steady(result)):.4f}"]
 
 
 def main():
@@ -70,11 +92,15 @@ def main():
     parser.add_argument("tarry")
     parser.add_argument("--workers", type=int, action="append", choices=sorted(PIECES))
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--sum", action="append", choices=SUMS)
+    parser.add_argument("--pieces", type=int, help="of a chunk, other than usual")
+    parser.add_argument("--sum", action="append", help="keys of the scheme, as in relays=8,keep=all")
+    parser.add_argument("--jitter", metavar="SECONDS,SD", help="what each message waits")
+    parser.add_argument("--deaths", type=int, help="relays that die in each round: the table of repairs")
     options = parser.parse_args()
+    usual, print_row = (REPAIRED, repair_row) if options.deaths else (SUMS, row)
     for workers in options.workers or sorted(PIECES):
-        for key in options.sum or SUMS:
-            print("| " + " | ".join(row(options.tarry, workers, options.rounds, key)) + " |", flush=True)
+        for key in options.sum or usual:
+            print("| " + " | ".join(print_row(options.tarry, options, workers, key)) + " |", flush=True)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,8 @@ registry.Page("data-formats").not_measured("a format", "| models | labels | kept
 registry.Page("fuzzing").not_measured("executions of the fuzzers, over days; tests/fuzz.py runs each",
                                       "| fuzzer | executions | per second |")
 registry.Page("scale").not_measured("bench/scale.py prints the rows; the largest take hours on a busy machine", "| workers | sum |",
-                                    "| workers | pieces | seconds | memory |")
+                                    "| workers with jitter |", "| workers with deaths |", "| 1,000 workers, relays=8 |",
+                                    "| a million workers |", "| workers | pieces | seconds | memory |")
 registry.Page("security").not_measured("bounds", "| bound | value |")
 registry.Page("testing").not_measured("files", "| file of `tests/scenario` |")
 registry.Page("train").not_measured(

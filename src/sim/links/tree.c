@@ -7,7 +7,8 @@
 #include "sim/links/sending.h"
 
 /* Of the numbers of a tree; more would change the filling alone. */
-enum { MOST_BLOCKS = 64 };
+#define MOST_BLOCKS 64
+#define MOST_MESSAGES (UINT64_C(1) << 25)
 
 /* Of a member: up each tree, then down to each child in it. */
 enum { EDGES = ROUTE_TREES * (1 + ROUTE_CHILDREN) };
@@ -196,14 +197,23 @@ static void prepare(exchange *all, const group_sum *sum, const uint64_t *ready_n
     }
 }
 
+uint32_t tree_blocks(uint32_t members, uint64_t numbers)
+{
+    /* Up and down an edge of each member's in either tree. */
+    const uint64_t affordable = MOST_MESSAGES / (4 * (uint64_t)members);
+    const uint64_t most = affordable < MOST_BLOCKS ? affordable : MOST_BLOCKS;
+    const uint64_t wanted = numbers / ROUTE_BLOCK_NUMBERS + 1;
+    return (uint32_t)(wanted < most ? wanted : most > 1 ? most : 1);
+}
+
 int tree_sum(network *state, const group_sum *sum, const uint64_t *ready_ns, uint64_t *done_ns,
              uint64_t *moved)
 {
     const uint64_t part_length = (sum->dimension + sum->parts - 1) / sum->parts;
-    const uint64_t half = (part_length + 1) / 2, wanted = half / ROUTE_BLOCK_NUMBERS + 1;
+    const uint64_t half = (part_length + 1) / 2;
     exchange all = {.links = state,
                     .count = sum->count,
-                    .blocks = wanted < MOST_BLOCKS ? (uint32_t)wanted : MOST_BLOCKS,
+                    .blocks = tree_blocks(sum->count, half),
                     .lengths = {half, part_length - half},
                     .parts = sum->parts};
     all.members = memory_allocate(&state->allocator, sum->count, sizeof(*all.members));

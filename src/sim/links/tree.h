@@ -11,6 +11,9 @@
 #include "route/route.h"
 #include "sim/links/group_sum.h"
 
+/* Into how many blocks the numbers of a tree are cut: by size, at most 64, and so few that a sum
+ * has at most 2^25 messages, which makes it longer. */
+uint32_t tree_blocks(uint32_t members, uint64_t numbers);
 /* As group_sum_run. */
 int tree_sum(network *state, const group_sum *sum, const uint64_t *ready_ns, uint64_t *done_ns,
              uint64_t *moved);

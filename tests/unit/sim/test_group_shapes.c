@@ -106,6 +106,17 @@ static void all_shapes_move_as_many_bytes(void **state)
     }
 }
 
+static void blocks_are_as_many_as_can_be_followed(void **state)
+{
+    (void)state;
+    assert_int_equal(tree_blocks(10, 1), 1);
+    assert_int_equal(tree_blocks(10, 2 * ROUTE_BLOCK_NUMBERS), 3);
+    assert_int_equal(tree_blocks(1000, UINT64_C(1) << 40), 64);
+    assert_int_equal(tree_blocks(131072, UINT64_C(1) << 40), 64);
+    assert_int_equal(tree_blocks(1000000, UINT64_C(1) << 40), 8);
+    assert_int_equal(tree_blocks(UINT32_MAX, UINT64_C(1) << 40), 1);
+}
+
 /* A tree of few numbers takes the latency of its depth, up and down, and no more than all of its
  * members' bytes one after the other on the way. */
 static void trees_take_their_depth(void **state)
@@ -274,6 +285,7 @@ int main(void)
         cmocka_unit_test(all_wait_for_the_last_one),
         cmocka_unit_test(flows_take_what_their_messages_do),
         cmocka_unit_test(flows_are_near_where_rows_differ),
+        cmocka_unit_test(blocks_are_as_many_as_can_be_followed),
         cmocka_unit_test(the_shape_is_chosen_by_what_it_takes),
         cmocka_unit_test(each_allocation_may_fail),
     };
