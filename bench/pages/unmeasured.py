@@ -6,6 +6,7 @@ import registry
 collective = registry.Page("collective")
 collective.not_measured("clauses by number; tests/model/check_vote.py finds each", "| left out, as the model names it |")
 collective.not_measured("arithmetic; src/route/route_cost.h has it, and tests/unit/route hold it to the routes", "| shape | each number |")
+collective.not_measured("bench/shapes.py prints the rows; it needs namespaces of the network's", "| workers | d | Mb/s |")
 collective.not_measured("programs of others beside ours; bench/allreduce.py runs them all", "| sums by | best form |")
 collective.not_measured("bench/everywhere.py runs them, beside programs of others", "| steps of | balanced, ms |",
                         "| over | d | sum alone, ms |", "| over | a waiting process, % of a core |",
