@@ -469,7 +469,7 @@ static void send_status_first(world *w, unsigned count)
 static void send_broken_status(world *w, unsigned count)
 {
     (void)count;
-    enum { LEAST = 129 };
+    enum { LEAST = 153 };
     uint8_t frame[WIRE_HEAD_BYTES + LEAST] = {0};
     send_welcome(w);
     wire_head_encode(WIRE_STATUS, LEAST, frame);
