@@ -46,6 +46,7 @@ int steering_create(tarry_server *server)
     made->cost = memory_allocate(allocator, chunks, sizeof(*made->cost));
     made->by_cost = memory_allocate(allocator, chunks, sizeof(*made->by_cost));
     made->by_way = memory_allocate(allocator, workers, sizeof(*made->by_way));
+    made->by_end = memory_allocate(allocator, workers, sizeof(*made->by_end));
     made->planned = memory_allocate(allocator, chunks, sizeof(*made->planned));
     made->computing = memory_allocate(allocator, chunks, sizeof(*made->computing));
     made->dirty = memory_allocate(allocator, workers, sizeof(*made->dirty));
@@ -55,10 +56,11 @@ int steering_create(tarry_server *server)
     made->way_queue = memory_allocate(allocator, workers, sizeof(*made->way_queue));
     made->way_from = memory_allocate(allocator, workers, sizeof(*made->way_from));
     made->way_edge = memory_allocate(allocator, workers, sizeof(*made->way_edge));
-    if (made->workers == NULL || made->by_way == NULL || made->cost == NULL ||
-        made->by_cost == NULL || made->planned == NULL || made->computing == NULL ||
-        made->dirty == NULL || made->candidates == NULL || made->values == NULL ||
-        made->way_queue == NULL || made->way_from == NULL || made->way_edge == NULL)
+    if (made->workers == NULL || made->by_way == NULL || made->by_end == NULL ||
+        made->cost == NULL || made->by_cost == NULL || made->planned == NULL ||
+        made->computing == NULL || made->dirty == NULL || made->candidates == NULL ||
+        made->values == NULL || made->way_queue == NULL || made->way_from == NULL ||
+        made->way_edge == NULL)
         return TARRY_ERROR_NO_MEMORY;
     for (uint32_t chunk = 0; chunk < chunks; chunk++) {
         made->cost[chunk] = 1;
@@ -92,6 +94,7 @@ void steering_free(tarry_server *server)
     memory_release(allocator, it->dirty);
     memory_release(allocator, it->computing);
     memory_release(allocator, it->planned);
+    memory_release(allocator, it->by_end);
     memory_release(allocator, it->by_way);
     memory_release(allocator, it->by_cost);
     memory_release(allocator, it->cost);
@@ -140,8 +143,10 @@ void steering_set_current(tarry_server *server, double time, uint32_t worker, ui
     uint32_t load = server_load(server, worker), before = of->current;
     if (before == slot)
         return;
-    if (before < load)
+    if (before < load) {
+        learn_unfinished(server, worker, time);
         it->computing[steering_chunk(server, worker, before)]--;
+    }
     of->current = slot;
     of->since_ns = fmax(time, of->begins_ns);
     if (slot < load) {
@@ -301,8 +306,11 @@ void steering_report(tarry_server *server, uint64_t now, uint32_t worker,
     if (server->phase != SERVER_COMPUTING)
         return;
     links_report(server, worker);
-    if (it->prior_ns == 0 || ++it->updates_seen > server->plan->workers / 4)
+    if (it->prior_ns == 0 || ++it->updates_seen > server->plan->workers / 4) {
         learn_prior(server, time);
+        if (it->pick == TARRY_PICK_SHARE)
+            share_relieve(server, time);
+    }
     if (steering_wanted(server, chunk) == 0)
         settle(server, chunk);
     else
@@ -401,11 +409,8 @@ void steering_stopped(tarry_server *server, uint64_t now)
         steering_worker *of = &it->workers[worker];
         if (!server->members[worker].stopped && server->members[worker].owes == 0)
             continue;
-        /* One that has finished nothing takes at least as long as it has been at it. */
-        if (of->current < server_load(server, worker) && !(of->pace.cost > 0))
-            of->pace.past =
-                fmax(of->pace.past,
-                     (time - of->since_ns) / it->cost[steering_chunk(server, worker, of->current)]);
+        if (of->current < server_load(server, worker))
+            learn_unfinished(server, worker, time);
         take_off(server, time, worker);
     }
 }

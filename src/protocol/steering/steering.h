@@ -55,6 +55,7 @@ typedef struct steering {
     chunk_costs learned;
     uint32_t *by_cost;   /* chunks, the dearest first */
     uint32_t *by_way;    /* workers, the one that begins last first */
+    uint32_t *by_end;    /* scratch: workers, the one that ends last first */
     uint32_t *planned;   /* per chunk: at how many workers */
     uint32_t *computing; /* per chunk: at how many workers it is in progress */
     /* Sets of one bit per position of a worker's order; each worker's begins at set_start[worker].
@@ -166,6 +167,12 @@ double steering_pace(const tarry_server *server, uint32_t worker, double time);
  */
 double steering_rest_ns(const tarry_server *server, uint32_t worker, double time);
 double steering_end_ns(const tarry_server *server, uint32_t worker, double time);
+/* Both of what these are made of, in one look. */
+typedef struct steering_outlook {
+    double pace_ns; /* steering_pace */
+    double rest_ns; /* steering_rest_ns */
+} steering_outlook;
+steering_outlook steering_look(const tarry_server *server, uint32_t worker, double time);
 /* The copies that count. */
 const coverage *steering_credited(const tarry_server *server);
 /* Copies of `chunk` that are wanted and not finished; of these, neither in progress nor planned. */
@@ -198,6 +205,9 @@ void learn_begin_round(tarry_server *server);
 void learn_end_round(tarry_server *server);
 /* A chunk that took `ns` says something of its worker's pace, and with that of its own cost. */
 void learn_time(tarry_server *server, uint32_t worker, uint32_t chunk, double ns);
+/* `worker` leaves its chunk in progress without having finished it, nor any other in this round: it
+ * takes at least as long as it has been at it. */
+void learn_unfinished(tarry_server *server, uint32_t worker, double time);
 /* Works out the median pace; a worker that has never finished anything takes at least as long as it
  * has been at its chunk. */
 void learn_prior(tarry_server *server, double time);
@@ -241,6 +251,9 @@ void share_cover(tarry_server *server, double time, uint32_t chunk);
  * take part and are not overdue, by what is known; between the signal and a RESUME, when nothing is
  * planned. */
 uint64_t steering_repeat_ns(tarry_server *server, uint64_t now, const coverage *credited);
+/* Shares that are too long pass chunks on along ways of any length. Looks at all workers: from time
+ * to time. */
+void share_relieve(tarry_server *server, double time);
 /* `worker` takes over what it would end sooner than others, and passes on what others would. */
 void share_balance(tarry_server *server, double time, uint32_t worker);
 

@@ -29,26 +29,35 @@ double steering_pace(const tarry_server *server, uint32_t worker, double time)
     return per_cost_ns > 0 ? per_cost_ns : 1;
 }
 
-double steering_rest_ns(const tarry_server *server, uint32_t worker, double time)
+steering_outlook steering_look(const tarry_server *server, uint32_t worker, double time)
 {
     const double least = 0.05; /* of its time: one that should be done may be any moment */
     const steering *it = server->steering;
     const steering_worker *of = &it->workers[worker];
-    if (of->current == server_load(server, worker))
-        return fmax(of->begins_ns - time, 0);
+    steering_outlook look = {.pace_ns = steering_pace(server, worker, time)};
+    if (of->current == server_load(server, worker)) {
+        look.rest_ns = fmax(of->begins_ns - time, 0);
+        return look;
+    }
     double cost = it->cost[steering_chunk(server, worker, of->current)];
-    double whole = steering_pace(server, worker, time) * cost;
+    double whole = look.pace_ns * cost;
     double elapsed = it->prior_ns > 0 ? time - of->since_ns : 0;
     bool known = of->pace.past > 0 || of->pace.cost > 0;
     double overdue = elapsed - (known ? cost * pace_of(&of->pace, it->prior_ns, 0, 0) : 0);
-    return fmax(fmax(whole - elapsed, least * whole), overdue);
+    look.rest_ns = fmax(fmax(whole - elapsed, least * whole), overdue);
+    return look;
+}
+
+double steering_rest_ns(const tarry_server *server, uint32_t worker, double time)
+{
+    return steering_look(server, worker, time).rest_ns;
 }
 
 double steering_end_ns(const tarry_server *server, uint32_t worker, double time)
 {
-    return steering_rest_ns(server, worker, time) +
-           server->steering->workers[worker].queue * steering_pace(server, worker, time) +
-           server->steering->workers[worker].tail_ns;
+    const steering_worker *of = &server->steering->workers[worker];
+    steering_outlook look = steering_look(server, worker, time);
+    return look.rest_ns + of->queue * look.pace_ns + of->tail_ns;
 }
 
 const coverage *steering_credited(const tarry_server *server)

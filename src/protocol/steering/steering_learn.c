@@ -154,6 +154,15 @@ void learn_time(tarry_server *server, uint32_t worker, uint32_t chunk, double ns
     pace_add(of, it->cost[chunk], ns, expected);
 }
 
+void learn_unfinished(tarry_server *server, uint32_t worker, double time)
+{
+    pace *of = &server->steering->workers[worker].pace;
+    double known = pace_of(of, server->steering->prior_ns, 0, 0);
+    double per_cost_ns = steering_pace(server, worker, time);
+    if (!(of->cost > 0) && per_cost_ns > known)
+        of->past = per_cost_ns;
+}
+
 void learn_begin_round(tarry_server *server)
 {
     steering *it = server->steering;

@@ -11,7 +11,8 @@
  *
  * During the round single chunks pass between a worker that reports and its neighbours, the other
  * holders of its chunks (diffusion): the graph of holders is an expander, so that shares level out
- * in a few steps.
+ * in a few steps. Where neighbours have as much as the worker itself they do not help it, and of
+ * many workers some end a chunk later for it: from time to time ways are sought again.
  */
 #include <math.h>
 
@@ -31,13 +32,19 @@ static uint32_t holder_of_edge(const tarry_server *server, uint32_t edge)
            server->plan->slot_holder[edge];
 }
 
-/* When the worker would have finished one more chunk. */
-static double end_with(const tarry_server *server, double time, uint32_t worker, uint32_t chunk)
+/* When the worker, of which `look` tells, would have finished one more chunk. */
+static double end_after(const tarry_server *server, const steering_outlook *look, uint32_t worker,
+                        uint32_t chunk)
 {
     const steering *it = server->steering;
-    return steering_rest_ns(server, worker, time) +
-           (it->workers[worker].queue + it->cost[chunk]) * steering_pace(server, worker, time) +
+    return look->rest_ns + (it->workers[worker].queue + it->cost[chunk]) * look->pace_ns +
            it->workers[worker].tail_ns;
+}
+
+static double end_with(const tarry_server *server, double time, uint32_t worker, uint32_t chunk)
+{
+    steering_outlook look = steering_look(server, worker, time);
+    return end_after(server, &look, worker, chunk);
 }
 
 /*
@@ -138,20 +145,22 @@ static double in_progress_end(const tarry_server *server, double time, uint32_t 
     return end;
 }
 
-static offer best_offer(const tarry_server *server, double time, uint32_t chunk, uint32_t taker)
+/* To a worker at which it is not planned. */
+static offer best_offer(const tarry_server *server, double time, uint32_t chunk)
 {
     const tarry_plan *plan = server->plan;
     const steering *it = server->steering;
     offer best = {NOBODY, 0};
+    uint32_t left = it->planned[chunk];
     if (steering_missing(server, chunk) > 0)
         return (offer){NOBODY, INFINITY};
-    if (it->planned[chunk] == 0)
+    if (left == 0)
         return (offer){NOBODY, in_progress_end(server, time, chunk)};
-    for (uint32_t holder = plan->chunk_offset[chunk]; holder < plan->chunk_offset[chunk + 1];
-         holder++) {
+    for (uint32_t holder = plan->chunk_offset[chunk]; left > 0; holder++) {
         uint32_t worker = plan->holder_worker[holder];
-        if (worker == taker || !steering_is_planned(it, worker, plan->holder_position[holder]))
+        if (!steering_is_planned(it, worker, plan->holder_position[holder]))
             continue;
+        left--;
         double end = steering_end_ns(server, worker, time);
         if (end > best.end_ns)
             best = (offer){holder, end};
@@ -164,14 +173,15 @@ static bool take_one(tarry_server *server, double time, uint32_t worker)
 {
     const tarry_plan *plan = server->plan;
     uint32_t first = plan->worker_offset[worker], load = server_load(server, worker);
+    steering_outlook look = steering_look(server, worker, time);
     offer best = {NOBODY, 0};
     uint32_t slot = load;
     for (uint32_t each = 0; each < load; each++) {
         uint32_t chunk = chunk_of_edge(server, first + each);
         if (!steering_is_free(server, worker, each) || steering_wanted(server, chunk) == 0)
             continue;
-        offer found = best_offer(server, time, chunk, worker);
-        if (found.end_ns > best.end_ns && found.end_ns > end_with(server, time, worker, chunk) &&
+        offer found = best_offer(server, time, chunk);
+        if (found.end_ns > best.end_ns && found.end_ns > end_after(server, &look, worker, chunk) &&
             (isinf(found.end_ns) ||
              steering_suits(server, chunk, holder_of_edge(server, first + each), found.from))) {
             best = found;
@@ -228,8 +238,14 @@ void share_balance(tarry_server *server, double time, uint32_t worker)
         ;
 }
 
-/* ---- at its start ---- */
+/* ---- at its start, and from time to time ---- */
 
+/*
+ * A search for ways. Whoever a search in vain has reached stays marked until the pass is over:
+ * nobody there takes a chunk and ends before the worker that was to be relieved, and still less
+ * before those that end sooner and are looked at after it. So all searches in vain of a pass
+ * together look at each worker once.
+ */
 typedef struct search {
     double level; /* when the worker ends whose share is too long */
     uint32_t head, tail;
@@ -272,31 +288,45 @@ static uint32_t look_from(tarry_server *server, double time, search *of, uint32_
     return NOBODY;
 }
 
-/* Makes the share of `worker` shorter by one chunk, if there is a way. */
-static bool relieve(tarry_server *server, double time, uint32_t worker)
+/* Passes a chunk on at each step of the way to `end`. */
+static void follow_way(tarry_server *server, uint32_t worker, uint32_t end)
 {
-    enum { MOST_REACHED = 1000 };
     const tarry_plan *plan = server->plan;
     steering *it = server->steering;
-    search of = {.level = steering_end_ns(server, worker, time) * (1 - 1e-9)};
-    reach(it, &of, worker, worker, 0);
-    uint32_t end = NOBODY;
-    while (end == NOBODY && of.head < of.tail && of.tail < MOST_REACHED) {
-        uint32_t from = it->way_queue[of.head++];
-        double gained = from == worker ? 0 : it->cost[chunk_of_edge(server, it->way_edge[from])];
-        end = look_from(server, time, &of, from, gained);
-    }
-    for (uint32_t to = end; to != NOBODY && to != worker; to = it->way_from[to]) {
+    for (uint32_t to = end; to != worker; to = it->way_from[to]) {
         uint32_t from = it->way_from[to], edge = it->way_edge[to];
         uint32_t chunk = chunk_of_edge(server, edge), holder = plan->chunk_offset[chunk];
         while (plan->holder_worker[holder] != to)
             holder++;
         steering_unplan(server, from, edge - plan->worker_offset[from]);
         steering_plan(server, to, plan->holder_position[holder]);
+        steering_mark_dirty(server, from);
+        steering_mark_dirty(server, to);
     }
-    while (of.tail > 0)
-        it->way_from[it->way_queue[--of.tail]] = NOBODY;
-    return end != NOBODY;
+}
+
+/* Makes the share of `worker` shorter by one chunk, if there is a way by which all on it end before
+ * `level`. */
+static bool relieve(tarry_server *server, double time, search *of, uint32_t worker, double level)
+{
+    steering *it = server->steering;
+    uint32_t begin = of->tail;
+    of->level = level;
+    if (it->way_from[worker] == NOBODY)
+        reach(it, of, worker, worker, 0);
+    of->head = of->tail;
+    uint32_t end = look_from(server, time, of, worker, 0);
+    while (end == NOBODY && of->head < of->tail) {
+        uint32_t from = it->way_queue[of->head++];
+        end =
+            look_from(server, time, of, from, it->cost[chunk_of_edge(server, it->way_edge[from])]);
+    }
+    if (end == NOBODY)
+        return false;
+    follow_way(server, worker, end);
+    while (of->tail > begin)
+        it->way_from[it->way_queue[--of->tail]] = NOBODY;
+    return true;
 }
 
 /* When the first worker would end that took another chunk of mean cost. */
@@ -310,25 +340,49 @@ static double least_end(const tarry_server *server, double time)
     return least;
 }
 
-static void relieve_all(tarry_server *server, double time)
+/* All that end later than somebody could who took a chunk from them, the last first; whether any
+ * share is shorter now. */
+static bool relieve_once(tarry_server *server, double time, double gain)
 {
-    enum { MOST_PASSES = 16 };
-    for (uint32_t worker = 0; worker < server->plan->workers; worker++)
-        server->steering->way_from[worker] = NOBODY;
-    bool changed = true;
-    for (int pass = 0; pass < MOST_PASSES && changed; pass++) {
-        double least = least_end(server, time);
-        changed = false;
-        for (uint32_t worker = 0; worker < server->plan->workers; worker++)
-            while (member_able(&server->members[worker]) &&
-                   steering_end_ns(server, worker, time) > least && relieve(server, time, worker))
-                changed = true;
+    steering *it = server->steering;
+    uint32_t count = 0;
+    double least = least_end(server, time);
+    for (uint32_t worker = 0; worker < server->plan->workers; worker++) {
+        it->way_from[worker] = NOBODY;
+        double end =
+            member_able(&server->members[worker]) ? steering_end_ns(server, worker, time) : 0;
+        it->values[worker] = end > least && it->workers[worker].queue > 0 ? end : 0;
+        count += it->values[worker] > 0;
     }
+    if (count == 0)
+        return false;
+    steering_sort(it->values, it->by_end, server->plan->workers);
+    bool changed = false;
+    search of = {0};
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t worker = it->by_end[i];
+        for (;;) {
+            double end = steering_end_ns(server, worker, time);
+            double level = end * (1 - 1e-9) - gain * steering_pace(server, worker, time);
+            if (end <= least || !relieve(server, time, &of, worker, level))
+                break;
+            changed = true;
+        }
+    }
+    return changed;
+}
+
+void share_relieve(tarry_server *server, double time)
+{
+    const double gain = 0.25; /* of a chunk: less is not worth a message */
+    relieve_once(server, time, gain);
 }
 
 void share_all(tarry_server *server, double time)
 {
+    enum { MOST_PASSES = 16 };
     for (uint32_t i = 0; i < server->plan->chunks; i++)
         share_cover(server, time, server->steering->by_cost[i]);
-    relieve_all(server, time);
+    for (int pass = 0; pass < MOST_PASSES && relieve_once(server, time, 0); pass++)
+        ;
 }
