@@ -28,8 +28,9 @@ uint64_t model_frame_bytes(const server_model *it, uint32_t worker, const tarry_
     case TARRY_MESSAGE_FETCH:
     case TARRY_MESSAGE_LOAD:
     case TARRY_MESSAGE_COMMIT:
-    case TARRY_MESSAGE_HELD:
         return 48;
+    case TARRY_MESSAGE_HELD:
+        return message->took_ns > 0 ? 64 : 48;
     default:
         return 24 + term;
     }
