@@ -185,7 +185,7 @@ class Misbehaviour(NetworkTest):
              lambda p: (p.join(LIAR), p.send(frames.message(Type.PART, sequence=1, index=9, behind=bytes(12_000))))),
             ("a part beyond all lengths", None,
              lambda p: (p.join(LIAR), p.send(frames.frame(Kind.MESSAGE, bytes(24), length=2**25)))),
-            ("STATUS", Reason.FORMAT, lambda p: (p.join(LIAR), p.send(frames.frame(Kind.STATUS, bytes(129))))),
+            ("STATUS", Reason.FORMAT, lambda p: (p.join(LIAR), p.send(frames.frame(Kind.STATUS, bytes(153))))),
             ("a flood of reports", Reason.FLOOD, lambda p: self.flood(p, Type.REPORT)),
             ("a flood of reports in batches", Reason.FLOOD,
              lambda p: (p.join(LIAR), self.repeat(p, frames.frame(Kind.BATCH, bytes(16) + 1024 * bytes(16))))),
