@@ -308,7 +308,7 @@ void steering_report(tarry_server *server, uint64_t now, uint32_t worker,
     links_report(server, worker);
     if (it->prior_ns == 0 || ++it->updates_seen > server->plan->workers / 4) {
         learn_prior(server, time);
-        if (it->pick == TARRY_PICK_SHARE)
+        if (it->pick == TARRY_PICK_SHARE && it->prior_ns > 0)
             share_relieve(server, time);
     }
     if (steering_wanted(server, chunk) == 0)
@@ -409,8 +409,10 @@ void steering_stopped(tarry_server *server, uint64_t now)
         steering_worker *of = &it->workers[worker];
         if (!server->members[worker].stopped && server->members[worker].owes == 0)
             continue;
-        if (of->current < server_load(server, worker))
+        if (of->current < server_load(server, worker)) {
             learn_unfinished(server, worker, time);
+            learn_least(server, worker, time);
+        }
         take_off(server, time, worker);
     }
 }

@@ -206,8 +206,11 @@ void learn_end_round(tarry_server *server);
 /* A chunk that took `ns` says something of its worker's pace, and with that of its own cost. */
 void learn_time(tarry_server *server, uint32_t worker, uint32_t chunk, double ns);
 /* `worker` leaves its chunk in progress without having finished it, nor any other in this round: it
- * takes at least as long as it has been at it. */
+ * takes at least as long as it has been at it. Not while no pace is known: all others would seem to
+ * be quicker than it. */
 void learn_unfinished(tarry_server *server, uint32_t worker, double time);
+/* The same of one that is stopped, as all are: whatever is known. */
+void learn_least(tarry_server *server, uint32_t worker, double time);
 /* Works out the median pace; a worker that has never finished anything takes at least as long as it
  * has been at its chunk. */
 void learn_prior(tarry_server *server, double time);

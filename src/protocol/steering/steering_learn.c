@@ -158,9 +158,21 @@ void learn_unfinished(tarry_server *server, uint32_t worker, double time)
 {
     pace *of = &server->steering->workers[worker].pace;
     double known = pace_of(of, server->steering->prior_ns, 0, 0);
+    if (!(known > 0) || of->cost > 0)
+        return;
     double per_cost_ns = steering_pace(server, worker, time);
-    if (!(of->cost > 0) && per_cost_ns > known)
+    if (per_cost_ns > known)
         of->past = per_cost_ns;
+}
+
+void learn_least(tarry_server *server, uint32_t worker, double time)
+{
+    const steering *it = server->steering;
+    const steering_worker *who = &it->workers[worker];
+    pace *of = &it->workers[worker].pace;
+    double cost = it->cost[steering_chunk(server, worker, who->current)];
+    if (!(of->cost > 0))
+        of->past = fmax(of->past, (time - who->since_ns) / cost);
 }
 
 void learn_begin_round(tarry_server *server)
