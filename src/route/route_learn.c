@@ -7,6 +7,8 @@
 
 /* What members say is believed within these. */
 static const double latency_most_ns = 10e9, slowness_least = 1.0 / 64, slowness_most = 1e6;
+/* The factor of a kind whose sums fail. */
+static const double factor_failing = 1e3;
 
 void route_learner_init(route_learner *it, uint32_t workers, double dimension)
 {
@@ -112,8 +114,9 @@ static void settle(route_learner *it)
 
 static void learn(route_learner *it)
 {
-    bool told = it->open && 2 * it->told >= it->of.count;
+    bool begun = it->open, told = begun && 2 * it->told >= it->of.count;
     it->open = false;
+    it->untold = told ? 0 : it->untold + begun;
     if (!told)
         return;
     it->sums++;
@@ -124,6 +127,14 @@ static void learn(route_learner *it)
     add(&it->slowness, slowness_now(it));
     if (it->slowness.count >= ROUTE_LEARN_TRIED)
         settle(it);
+}
+
+/* Sums of the present kind fail: others are quicker. */
+static void give_up(route_learner *it)
+{
+    it->factor[it->present.kind] = factor_failing;
+    it->tried[it->present.kind] = it->sums;
+    it->untold = 0;
 }
 
 /* ---- the choice ---- */
@@ -191,7 +202,10 @@ tarry_shape route_learn_choose(route_learner *it, tarry_shape_kind kind, uint32_
     const route_links links = route_learn_links(it);
     bool fits = route_is_legal(before, count) && (kind == TARRY_SHAPE_AUTO || kind == before.kind);
     bool is_tried = it->sums > 0 && it->since <= ROUTE_LEARN_TRIED;
-    if (fits && is_tried)
+    bool fails = kind == TARRY_SHAPE_AUTO && is_tried && it->untold > ROUTE_LEARN_TRIED;
+    if (fails)
+        give_up(it);
+    else if (fits && is_tried)
         return before;
     if (kind != TARRY_SHAPE_AUTO || it->sums == 0)
         it->present = route_choose(kind, count, it->dimension, parts, &links, before);

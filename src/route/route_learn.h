@@ -10,7 +10,7 @@
  * shared): that is told apart once a kind was *tried*, for a few sums, and forgotten after many. A
  * kind that was not is taken to be as slow as the present one. It is tried if it takes less than
  * nine tenths of the present shape's time so, or after some patience less than twice that, and left
- * again if it does not.
+ * again if it does not, or if its sums fail.
  *
  * Nothing here reads a clock.
  */
@@ -56,6 +56,7 @@ typedef struct route_learner {
     uint64_t tried[ROUTE_LEARN_KINDS]; /* when, in sums */
     uint64_t sums;                     /* of which anything was learned, */
     uint64_t since;                    /* and of these in the present shape */
+    uint64_t untold;                   /* sums in a row that were begun, and not told of */
     tarry_shape present;               /* AUTO: nothing was chosen yet */
 } route_learner;
 
@@ -73,7 +74,7 @@ void route_learn_told(route_learner *it, uint32_t worker, uint64_t took_ns, uint
 /*
  * What is told of the sum before is learned, if half of its members have told, and the shape of the
  * next one is chosen. `kind` as with route_choose. A shape that is new stays for ROUTE_LEARN_TRIED
- * + 1 sums, if it is legal.
+ * + 1 sums, if it is legal; if none of as many is told of it is left for another that was tried.
  */
 tarry_shape route_learn_choose(route_learner *it, tarry_shape_kind kind, uint32_t count,
                                uint32_t parts);

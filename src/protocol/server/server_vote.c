@@ -64,7 +64,7 @@ int server_vote_say(tarry_server *server, uint64_t now, uint32_t worker,
         return server_reject(server, worker, TARRY_REJECT_MISPLACED);
     if (!vote_told(it, now, worker, message))
         return server_reject(server, worker, TARRY_REJECT_STALE);
-    if (message->type == TARRY_MESSAGE_HELD && message->took_ns > 0)
+    if (message->type == TARRY_MESSAGE_HELD && message->took_ns > 0 && vote_is_ready(it, worker))
         route_learn_told(&server->routes, worker, message->took_ns, message->latency_ns);
     vote_answer answer = it->members[worker].answer;
     bool answered = answer == VOTE_HELD || answer == VOTE_FAILED || answer == VOTE_UNFETCHED;

@@ -271,6 +271,32 @@ static void members_die_during_a_trial(void **state)
     }
 }
 
+/* What is tried may be a shape in which members do not reach each other. */
+static void a_trial_whose_sums_fail_is_left(void **state)
+{
+    (void)state;
+    route_links busy = route_links_usual();
+    busy.message_ns = 1e6;
+    world own = begin(8, 1000, busy);
+    own.factor[TARRY_SHAPE_TREE] = own.factor[TARRY_SHAPE_GRID] = 20;
+    sum(&own, TRIAL);
+    const tarry_shape_kind before = own.shape.kind;
+    for (uint32_t i = 0; i < 2 * ROUTE_LEARN_PATIENCE && own.shape.kind == before; i++)
+        sum(&own, 1);
+    const tarry_shape_kind trial = own.shape.kind;
+    assert_int_not_equal(trial, before);
+    for (uint32_t i = 0; i <= ROUTE_LEARN_TRIED; i++) {
+        choose(&own);
+        assert_int_equal(own.shape.kind, trial);
+    }
+    choose(&own);
+    assert_int_equal(own.shape.kind, before);
+    for (uint32_t i = 0; i < ROUTE_LEARN_FORGOTTEN / 2; i++) {
+        sum(&own, 1);
+        assert_int_not_equal(own.shape.kind, trial);
+    }
+}
+
 /* A kind that is asked for is had, whatever is learned. */
 static void a_kind_that_is_asked_for(void **state)
 {
@@ -313,6 +339,7 @@ int main(void)
         cmocka_unit_test(one_sum_changes_nothing),
         cmocka_unit_test(sums_that_failed_are_not_learned_of),
         cmocka_unit_test(members_die_during_a_trial),
+        cmocka_unit_test(a_trial_whose_sums_fail_is_left),
         cmocka_unit_test(a_kind_that_is_asked_for),
         cmocka_unit_test(of_many_members_some_are_asked),
     };
