@@ -118,8 +118,8 @@ typedef struct tarry_tcp_server_settings {
     /* For how long _round goes on after the first round for which too few workers were left, or who
      * did not reach each other, with another one when workers have come; 0: it ends at once. */
     uint64_t patience_ns;
-    /* For how long workers whose relay is gone are given to come back before they count as lost; 0:
-     * half of the silence that counts as absence. */
+    /* For how long workers whose relay is gone are given to come back before they count as lost, at
+     * most the silence that counts as absence; 0: half of that. */
     uint64_t relay_grace_ns;
     bool share;             /* memory with workers on this machine */
     size_t most_peer_bytes; /* of messages that wait to be sent to one peer */

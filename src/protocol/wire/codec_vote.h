@@ -4,7 +4,7 @@
  * digest 8. BREAK, FETCH, LOAD, COMMIT, HELD and FAILED have `sum`; STATE has `last`, `sum`, and a
  * digest of the parameters, 8. A piece is a sum, and how many numbers of each part it has, 8; both
  * are 0 where there is none. FAILED has one behind its sum, which is none where it is `fetched`.
- * HELD that is timed (flag bit 1) has took_ns, 8, > 0, and latency_ns, 8, behind its sum. A
+ * HELD that is timed (flag bit 3) has took_ns, 8, > 0, and latency_ns, 8, behind its sum. A
  * SIGNAL's name is a sum without its digest, a scale, 8, which is finite and above 0, a shape, 8,
  * and a piece. A shape is its kind, 1, zeros, 3, and the rows of a grid, 4, else 0.
  */

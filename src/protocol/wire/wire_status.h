@@ -57,7 +57,7 @@ typedef struct wire_sum_status {
 } wire_sum_status;
 
 typedef struct wire_relay_status {
-    uint16_t number;                   /* that no other relay of this server had, 1.. */
+    uint16_t number;                   /* that no other relay here has, 1.. */
     uint32_t workers, standbys;        /* over it: workers, and their second connections */
     uint64_t round_trip_ns;            /* between server and relay; 0: not known */
     char address[WIRE_TEXT_BYTES + 1]; /* where workers can connect to it; "": it has not said */

@@ -113,9 +113,12 @@ struct peer {
     char *advertised;             /* a relay: where it is; NULL: it has not said so */
     peer *next_relay;             /* in the list of all relays */
     uint16_t relay_number;        /* a relay's, as viewers are told of it; 1.. */
-    struct tcp_gather *gather;    /* a relay's: the owner's; NULL: nothing was gathered yet */
-    uint64_t parameters_of;       /* a relay: 1 + the round whose parameters were last sent to it */
-    bool introduced;              /* its HELLO came */
+    uint64_t round_trip_ns;       /* a relay's, when it was measured last; 0: not known */
+    uint64_t measured_ns;
+    uint32_t status_place;     /* a relay: 1 + its place in what viewers are told; 0: it has none */
+    struct tcp_gather *gather; /* a relay's: the owner's; NULL: nothing was gathered yet */
+    uint64_t parameters_of;    /* a relay: 1 + the round whose parameters were last sent to it */
+    bool introduced;           /* its HELLO came */
     wire_reason refusal;
     bool moves;          /* its process has come over another connection, or may, as a relay on
                             the way to it is gone */

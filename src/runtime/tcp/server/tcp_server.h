@@ -327,6 +327,8 @@ void tcp_server_part_from_revoked(tarry_tcp_server *server);
 /* tcp_server_parents.c */
 /* peer_events.advertise */
 bool tcp_server_take_advertise(void *user, peer *relay, const wire_advertise *words);
+/* Of its connection, asked for once a second at most; 0: it is not known. */
+uint64_t tcp_server_round_trip_ns(tarry_tcp_server *server, peer *relay);
 /* A worker behind a relay has joined. */
 void tcp_server_tell_parents(tarry_tcp_server *server, peer *who);
 /* All of them, if relays have changed, and not too often. */

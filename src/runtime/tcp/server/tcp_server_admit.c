@@ -153,7 +153,8 @@ static void send_welcome(tarry_tcp_server *server, peer *who, const wire_hello *
     };
     memcpy(welcome.job, server->job_id, WIRE_ID_BYTES);
     memcpy(welcome.plan, server->base.host->plan->digest, WIRE_DIGEST_BYTES);
-    if (worker && who->relay == NULL && is_here(server, hello)) {
+    /* Over a second connection READY may be behind HELLO: nothing more is offered there. */
+    if (worker && !who->stood_by && who->relay == NULL && is_here(server, hello)) {
         if (channel_is_unix(who->channel) && !tcp_server_is_everywhere(server))
             tcp_server_share(server, who);
         else if (!channel_is_unix(who->channel))
@@ -192,6 +193,19 @@ static uint32_t most_of_trunk(const tarry_tcp_server *server)
     return part > batch ? part : batch;
 }
 
+/* One that none of the relays has. */
+static uint16_t next_relay_number(tarry_tcp_server *server)
+{
+    bool taken = true;
+    while (taken) {
+        server->relay_number = (uint16_t)(server->relay_number % UINT16_MAX + 1);
+        taken = false;
+        for (const peer *at = server->first_relay; at != NULL; at = at->next_relay)
+            taken = taken || at->relay_number == server->relay_number;
+    }
+    return server->relay_number;
+}
+
 /* It is what it says it is from now on. False: it was refused. */
 static bool begin(tarry_tcp_server *server, peer *who, wire_role role)
 {
@@ -216,8 +230,7 @@ static bool begin(tarry_tcp_server *server, peer *who, wire_role role)
     case WIRE_ROLE_RELAY:
         channel_allow(who->channel, most_of_trunk(server));
         server->relays++;
-        server->relay_number = (uint16_t)(server->relay_number % UINT16_MAX + 1);
-        who->relay_number = server->relay_number;
+        who->relay_number = next_relay_number(server);
         who->next_relay = server->first_relay;
         server->first_relay = who;
         break;

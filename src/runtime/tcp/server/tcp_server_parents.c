@@ -15,20 +15,30 @@ typedef struct known_relays {
     uint32_t count;
 } known_relays;
 
-static bool find_relays(const tarry_tcp_server *server, known_relays *known)
+uint64_t tcp_server_round_trip_ns(tarry_tcp_server *server, peer *relay)
+{
+    uint64_t now = tcp_server_now(server);
+    if (relay->measured_ns == 0 || now - relay->measured_ns >= TELL_NS) {
+        relay->round_trip_ns = channel_round_trip_ns(relay->channel);
+        relay->measured_ns = now;
+    }
+    return relay->round_trip_ns;
+}
+
+static bool find_relays(tarry_tcp_server *server, known_relays *known)
 {
     known->count = 0;
     known->who = memory_allocate(&server->allocator, server->relays, sizeof(*known->who));
     known->each = memory_allocate(&server->allocator, server->relays, sizeof(*known->each));
     if (known->who == NULL || known->each == NULL)
         return false;
-    for (const peer *at = server->first_relay; at != NULL; at = at->next_relay) {
+    for (peer *at = server->first_relay; at != NULL; at = at->next_relay) {
         if (at->advertised == NULL)
             continue;
         known->who[known->count] = at;
         known->each[known->count++] = (second_parent){
             .lanes = lanes_count(at->lanes),
-            .round_trip_ns = channel_round_trip_ns(at->channel),
+            .round_trip_ns = tcp_server_round_trip_ns(server, at),
         };
     }
     return true;

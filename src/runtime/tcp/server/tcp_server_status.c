@@ -58,34 +58,38 @@ static void describe(tarry_tcp_server *server, uint32_t worker, wire_worker_stat
     memcpy(out->rack, member->rack, sizeof(out->rack));
 }
 
-/* Who is over the relay. */
-static void count_lanes(const tarry_tcp_server *server, const peer *relay, wire_relay_status *out)
+/* Who is over the relays that are listed. */
+static void count_lanes(const tarry_tcp_server *server, wire_status *status)
 {
     for (const peer *who = server->peers.first; who != NULL; who = who->after) {
-        if (who->relay != relay)
+        if (who->relay == NULL || who->relay->status_place == 0)
             continue;
+        wire_relay_status *out = &status->relay[who->relay->status_place - 1];
         out->workers += who->worker != WIRE_ANY_WORKER;
         out->standbys += who->state == PEER_STANDBY;
     }
 }
 
 /* The ones that came last, if there are more than can be listed. */
-static void describe_relays(const tarry_tcp_server *server, wire_status *status)
+static void describe_relays(tarry_tcp_server *server, wire_status *status)
 {
-    for (const peer *at = server->first_relay; at != NULL; at = at->next_relay) {
+    for (peer *at = server->first_relay; at != NULL; at = at->next_relay) {
+        at->status_place = 0;
         if (status->relays == WIRE_STATUS_MOST_RELAYS) {
             status->more_relays++;
             continue;
         }
-        wire_relay_status *out = &status->relay[status->relays++];
+        wire_relay_status *out = &status->relay[status->relays];
+        at->status_place = ++status->relays;
         *out = (wire_relay_status){
             .number = at->relay_number,
-            .round_trip_ns = channel_round_trip_ns(at->channel),
+            .round_trip_ns = tcp_server_round_trip_ns(server, at),
         };
         if (at->advertised != NULL)
             snprintf(out->address, sizeof(out->address), "%s", at->advertised);
-        count_lanes(server, at, out);
     }
+    if (status->relays > 0)
+        count_lanes(server, status);
 }
 
 /* A viewer that has taken what came before is never cut off for what comes next. */

@@ -416,7 +416,6 @@ void tcp_worker_drop_others(tarry_tcp_worker *worker);
 worker_fault tcp_worker_take_member(tarry_tcp_worker *worker, const wire_head *head,
                                     const uint8_t *body);
 
-/* tcp_worker_link.c */
 /* tcp_worker_ready.c: all the loop thread's */
 /* Whether all that was offered is prepared, for rounds whose sum the server makes. */
 bool tcp_worker_is_prepared(const tarry_tcp_worker *worker);
@@ -428,6 +427,8 @@ bool tcp_worker_has_answered(tarry_tcp_worker *worker, const wire_welcome *welco
 void tcp_worker_go_on(tarry_tcp_worker *worker);
 /* Says READY if what was last offered is prepared. */
 void tcp_worker_answer(tarry_tcp_worker *worker);
+
+/* tcp_worker_link.c */
 /* A heartbeat, if there is a server that knows it. */
 void tcp_worker_beat(tarry_tcp_worker *worker, uint64_t now);
 /* The same if nothing was sent lately, or the end of a connection that is silent. */

@@ -70,6 +70,7 @@ static void begin_greeting(tarry_tcp_worker *worker)
 {
     worker_link *link = &worker->link;
     link->stage = WORKER_GREETING;
+    link->early = 0; /* that was said over another connection */
     link->since_ns = link->heard_ns = link->sent_ns = clock_now_ns();
     link->sent_bytes = channel_sent(link->channel);
     link->counted_received = channel_received(link->channel);
@@ -213,7 +214,7 @@ static bool take_welcome(tarry_tcp_worker *worker, const wire_welcome *welcome)
         return false;
     bool answered = tcp_worker_has_answered(worker, welcome);
     bool blobs = welcome->plan_bytes > 0 || welcome->job_bytes > 0;
-    if (link->early != 0 && !answered && !blobs) {
+    if (link->early != 0 && !answered && (!blobs || welcome->job_bytes > 0)) {
         lose(worker, "the server has another job");
         return false;
     }
