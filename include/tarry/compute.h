@@ -22,7 +22,7 @@ extern "C" {
  * A worker's task: to compute the sum of the gradients of `spans` for these parameters. The library
  * makes tasks, and may add members in later versions. A task is valid, with all that it points to,
  * until the compute function returns or the task is given back, even if nobody wants the result any
- * more and its round is over.
+ * more and its round is over. Where everyone gets the sum, owners may take steps as tasks, too.
  */
 typedef struct tarry_task {
     uint32_t worker;
@@ -34,6 +34,11 @@ typedef struct tarry_task {
     uint32_t span_count;     /* one or more */
     float *gradient;         /* dimension numbers to be written, all of them */
     size_t dimension;
+    /* A step to take in place of a gradient (tarry_replica.step is NULL): the sum of `step`, which
+     * counts from 1, dimension numbers. Then there are no spans, parameters and gradient. NULL: a
+     * gradient is wanted. */
+    const float *sum;
+    uint64_t step;
     /* The library's own; a task that a caller makes for a function of its own has zeros. */
     void *owner;
     uint64_t ticket;
@@ -52,10 +57,11 @@ typedef int tarry_compute(void *user, const tarry_task *task);
 TARRY_API bool tarry_compute_cancelled(const tarry_task *task);
 
 /*
- * Gives a taken task back, computed (result 0) or as one that this worker can't compute. Any
- * thread. The task is not valid any more. Injected delays pass before it returns. Errors: STATE (it
- * came too late: nobody waits for it; what was computed may be asked for again, and is kept if
- * there is room), after which the owner goes on with the next one.
+ * Gives a taken task back, computed (result 0) or as one that this worker can't compute; a step, of
+ * which everybody has the same state afterwards, as taken (0), or with the error that ends this
+ * worker. Any thread. The task is not valid any more. Injected delays pass before it returns.
+ * Errors: STATE (it came too late: nobody waits for it; what was computed may be asked for again,
+ * and is kept if there is room), after which the owner goes on with the next one.
  */
 TARRY_API int tarry_task_give(const tarry_task *task, int result);
 

@@ -538,6 +538,10 @@ int tarry_local_create(const tarry_plan *plan, const tarry_local_settings *setti
     if (everywhere && settings->replicas == NULL)
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
                         "local runtime: where everyone gets the sum, each worker needs a replica");
+    for (uint32_t worker = 0; everywhere && worker < plan->workers; worker++)
+        if (settings->compute != NULL && settings->replicas[worker].step == NULL)
+            return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
+                            "local runtime: steps are only taken where tasks are, too");
     const char *mortal = straggler_mortal_term(settings->straggler);
     if (mortal != NULL)
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,

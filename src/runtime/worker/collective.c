@@ -138,6 +138,46 @@ static uint64_t digest_parameters(collective *self, uint64_t step)
     return digest;
 }
 
+/* The replica has stepped. */
+static int conclude_step(collective *self, const tarry_sum_id *sum, bool digests, uint64_t *state)
+{
+    int error = publish(self);
+    if (error == TARRY_OK)
+        *state = digests ? digest_parameters(self, sum->step) : 0;
+    return error;
+}
+
+bool collective_is_stepped(const collective *self)
+{
+    return self->settings.replica.step == NULL;
+}
+
+static void set_lent(collective *self, bool lent)
+{
+    pthread_mutex_lock(&self->lock);
+    self->lent = lent;
+    pthread_cond_broadcast(&self->change);
+    pthread_mutex_unlock(&self->lock);
+}
+
+int collective_lend(collective *self, const tarry_sum_id *sum, const float **numbers)
+{
+    if (!sum_id_same(sum, &self->held))
+        return TARRY_ERROR_STATE;
+    set_lent(self, true);
+    *numbers = self->sum;
+    return TARRY_OK;
+}
+
+int collective_stepped(collective *self, const tarry_sum_id *sum, bool digests, uint64_t *state)
+{
+    pthread_mutex_lock(&self->replica_lock);
+    self->last = *sum;
+    pthread_mutex_unlock(&self->replica_lock);
+    set_lent(self, false);
+    return conclude_step(self, sum, digests, state);
+}
+
 int collective_step(collective *self, const tarry_sum_id *sum, bool digests, uint64_t *state)
 {
     const tarry_replica *replica = &self->settings.replica;
@@ -148,11 +188,7 @@ int collective_step(collective *self, const tarry_sum_id *sum, bool digests, uin
     if (error == TARRY_OK)
         self->last = *sum;
     pthread_mutex_unlock(&self->replica_lock);
-    if (error == TARRY_OK)
-        error = publish(self);
-    if (error == TARRY_OK)
-        *state = digests ? digest_parameters(self, sum->step) : 0;
-    return error;
+    return error == TARRY_OK ? conclude_step(self, sum, digests, state) : error;
 }
 
 static int load(collective *self, const exchange_progress *got)

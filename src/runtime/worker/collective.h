@@ -105,6 +105,13 @@ bool collective_take(collective *self, tarry_event *event, int *error);
  * that is wanted and there are any, or 0. Errors: STATE (the sum is not held), NO_MEMORY, what the
  * replica gave. */
 int collective_step(collective *self, const tarry_sum_id *sum, bool digests, uint64_t *state);
+/* Where the replica's owner steps (tarry_replica.step is NULL): the held sum, which stays as it is,
+ * and the state, which nobody asks for, until collective_stepped. Errors: STATE (the sum is not
+ * held). */
+int collective_lend(collective *self, const tarry_sum_id *sum, const float **numbers);
+/* The owner has stepped; as collective_step otherwise. */
+int collective_stepped(collective *self, const tarry_sum_id *sum, bool digests, uint64_t *state);
+bool collective_is_stepped(const collective *self);
 /* A worker without parameters hands out none. */
 bool collective_has_parameters(const collective *self);
 

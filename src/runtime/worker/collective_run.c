@@ -348,9 +348,10 @@ void *collective_run(void *argument)
     while (!self->closing) {
         if (self->order.kind != COLLECTIVE_NOTHING && !self->ended) {
             carry_out(self);
-        } else if ((self->wanted || self->got) && is_free(self)) {
-            bool drop = self->got, wanted = self->wanted;
-            self->got = self->wanted = false;
+        } else if (((self->wanted && !self->lent) || self->got) && is_free(self)) {
+            bool drop = self->got, wanted = self->wanted && !self->lent;
+            self->got = false;
+            self->wanted = self->wanted && !wanted;
             pthread_mutex_unlock(&self->lock);
             if (drop)
                 others->methods->abandon(others);

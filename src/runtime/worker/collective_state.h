@@ -46,7 +46,8 @@ struct collective {
     bool ended;             /* `end` is to be taken */
     bool abandoning;        /* the order in progress is to be ended, */
     bool halting;           /* or, a REDUCE, with what it has come to */
-    bool wanted;            /* others want the state */
+    bool wanted;            /* others want the state, */
+    bool lent;              /* which the replica's owner is changing */
     bool got;               /* a state that was got can be dropped */
     bool closing;
 

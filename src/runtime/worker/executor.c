@@ -52,6 +52,30 @@ static uint64_t hand_back_ns(executor *self)
     return until;
 }
 
+/* The replica's owner has stepped. */
+static void conclude_owed(executor *self)
+{
+    const executor_uplink *uplink = &self->settings.uplink;
+    pthread_mutex_lock(&self->lock);
+    const executor_owed owed = self->owed;
+    if (owed.stage == OWED_GIVEN)
+        self->owed.stage = OWED_NOTHING;
+    pthread_mutex_unlock(&self->lock);
+    if (owed.stage != OWED_GIVEN)
+        return;
+    uint64_t state = 0;
+    int error = owed.result;
+    if (error == TARRY_OK)
+        error = collective_stepped(self->settings.collective, &owed.sum, owed.digests, &state);
+    if (error == TARRY_OK && self->in_round) /* whose ROUND came meanwhile */
+        snapshots_label(self->settings.snapshots, self->told);
+    if (error != TARRY_OK)
+        uplink->broken(uplink->user, error);
+    else
+        talk_step(self,
+                  &(tarry_event){.type = TARRY_EVENT_STEPPED, .sum = owed.sum, .state = state});
+}
+
 /* The replica has stepped. */
 static void take_stepped(executor *self)
 {
@@ -153,7 +177,8 @@ static void *talk(void *argument)
             talk_step(self, &self->encoded_event);
         }
         take_end(self);
-        if (!executor_has_turned(self))
+        conclude_owed(self);
+        if (!executor_has_turned(self) && !executor_owes(self))
             turn(self);
         self->answering = self->encoded;
     }
@@ -248,6 +273,14 @@ bool executor_has_turned(executor *self)
     return turned;
 }
 
+bool executor_owes(executor *self)
+{
+    pthread_mutex_lock(&self->lock);
+    bool owes = self->owed.stage != OWED_NOTHING;
+    pthread_mutex_unlock(&self->lock);
+    return owes;
+}
+
 void executor_leave(executor *self, uint64_t grace_until_ns)
 {
     pthread_mutex_lock(&self->lock);
@@ -312,6 +345,7 @@ void executor_abandon(executor *self)
     snapshots_release(self->settings.snapshots, self->call.held);
     self->call.held = NULL;
     self->call.out = false;
+    self->owed.stage = OWED_NOTHING;
     pthread_cond_broadcast(&self->change);
     pthread_mutex_unlock(&self->lock);
 }

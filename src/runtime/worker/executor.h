@@ -72,6 +72,20 @@ typedef struct executor_settings {
     executor_uplink uplink;
 } executor_settings;
 
+/* A step that the replica's owner takes; one at a time. */
+typedef struct executor_owed {
+    enum {
+        OWED_NOTHING,
+        OWED_STEP,  /* to be taken */
+        OWED_TAKEN, /* `call` is it */
+        OWED_GIVEN, /* back; the talking thread's to conclude */
+    } stage;
+    tarry_sum_id sum;
+    const float *numbers;
+    bool digests;
+    int result; /* GIVEN */
+} executor_owed;
+
 typedef struct executor_task {
     uint64_t ticket; /* 0: none */
     uint64_t round;
@@ -85,7 +99,7 @@ typedef struct executor_call {
     bool out;
     uint32_t slot;
     worker_slate *seat; /* that it was begun at */
-    snapshot *held;     /* NULL: it is being given back */
+    snapshot *held;     /* NULL: it is being given back, or a step */
     uint64_t generation;
     uint64_t start_ns;
     tarry_task task;
@@ -111,11 +125,13 @@ typedef struct executor {
     pthread_cond_t change; /* the computing thread waits for it */
     executor_task task;    /* to be computed, or being computed */
     executor_call call;    /* one at a time */
-    unsigned callers;      /* threads that take a task or give one back just now */
-    bool turning;          /* to `next` */
-    bool abandoning;       /* what goes on among the workers may still read gradients */
-    uint64_t tickets;      /* given out so far */
-    bool in_round;         /* a ROUND came, its FINISH did not */
+    executor_owed owed;
+    unsigned callers; /* threads that take a task or give one back just now */
+    bool turning;     /* to `next` */
+    bool abandoning;  /* what goes on among the workers may still read gradients */
+    uint64_t tickets; /* given out so far */
+    bool in_round;    /* a ROUND came, its FINISH did not */
+    uint64_t told;    /* the round of the last one */
     bool leaving;
     uint64_t grace_until_ns; /* while leaving: when the chunk in progress is handed back */
     bool closing;
@@ -174,6 +190,8 @@ void executor_tidy(executor *self, const tarry_allocator *allocator);
  * are still answered. A later call may change the time. Any thread.
  */
 void executor_leave(executor *self, uint64_t grace_until_ns);
+/* Whether a step is with the replica's owner. */
+bool executor_owes(executor *self);
 /* Whether no round is in progress as far as the executor has heard. Any thread. */
 bool executor_idle(executor *self);
 

@@ -100,6 +100,29 @@ static void hand_out(executor *self, snapshot *held)
     };
 }
 
+static bool has_step(const executor *self)
+{
+    return self->owed.stage == OWED_STEP && !self->call.out;
+}
+
+/* With the lock held. */
+static void hand_out_step(executor *self)
+{
+    self->owed.stage = OWED_TAKEN;
+    self->call = (executor_call){
+        .out = true,
+        .task =
+            {
+                .worker = self->settings.worker,
+                .sum = self->owed.numbers,
+                .step = self->owed.sum.step,
+                .dimension = self->settings.cut.dimension,
+                .owner = self,
+                .ticket = ++self->tickets,
+            },
+    };
+}
+
 /* With the lock held. */
 static void report(executor *self, bool good, uint64_t taken_ns)
 {
@@ -115,10 +138,14 @@ static void report(executor *self, bool good, uint64_t taken_ns)
                       .type = TARRY_EVENT_COMPUTED, .round = round, .slot = slot, .failed = !good});
 }
 
-/* Hands out what there is to compute, if there is anything. With the lock held. */
+/* Hands out what there is to step on or to compute, if there is anything. With the lock held. */
 static bool begin_task(executor *self)
 {
     snapshots *pool = self->settings.snapshots;
+    if (!self->closing && has_step(self)) {
+        hand_out_step(self);
+        return true;
+    }
     while (!self->closing && has_task(self)) {
         snapshot *held = snapshots_hold(pool);
         if (held != NULL && held->round == self->task.round) {
@@ -141,7 +168,8 @@ static int wait_for_change(executor *self, uint64_t until_ns)
     }
     struct timespec until = clock_timespec(until_ns);
     int expired = pthread_cond_timedwait(&self->change, &self->lock, &until);
-    return expired == ETIMEDOUT && !has_task(self) ? TARRY_ERROR_STATE : TARRY_OK;
+    return expired == ETIMEDOUT && !has_task(self) && !has_step(self) ? TARRY_ERROR_STATE
+                                                                      : TARRY_OK;
 }
 
 int executor_take(executor *self, uint64_t until_ns, const tarry_task **task)
@@ -176,6 +204,15 @@ static int give(executor *self, uint64_t ticket, int result)
     return TARRY_ERROR_STATE;
 }
 
+/* The talking thread concludes it. With the lock held. */
+static int give_step(executor *self, int result)
+{
+    self->call.out = false;
+    self->owed.stage = OWED_GIVEN;
+    self->owed.result = result;
+    return self->closing ? TARRY_ERROR_STATE : TARRY_OK;
+}
+
 int tarry_task_give(const tarry_task *task, int result)
 {
     executor *self = task->owner;
@@ -186,11 +223,16 @@ int tarry_task_give(const tarry_task *task, int result)
     pthread_mutex_lock(&self->lock);
     self->callers++;
     int error = TARRY_ERROR_STATE;
-    if (self->call.held != NULL && self->call.task.ticket == ticket) {
+    bool steps = self->owed.stage == OWED_TAKEN && self->call.task.ticket == ticket;
+    if (steps) {
+        error = give_step(self, result);
+    } else if (self->call.held != NULL && self->call.task.ticket == ticket) {
         snapshots_release(self->settings.snapshots, self->call.held);
         self->call.held = NULL;
         error = give(self, ticket, result);
     }
+    if (steps)
+        mailbox_wake(&self->inbox);
     self->callers--;
     pthread_cond_broadcast(&self->change);
     pthread_mutex_unlock(&self->lock);
@@ -203,7 +245,7 @@ bool tarry_compute_cancelled(const tarry_task *task)
     if (self == NULL)
         return false;
     pthread_mutex_lock(&self->lock);
-    bool cancelled = !is_current(self, task->ticket);
+    bool cancelled = task->sum != NULL ? self->closing : !is_current(self, task->ticket);
     pthread_mutex_unlock(&self->lock);
     return cancelled;
 }

@@ -100,8 +100,9 @@ static void follow_round(executor *self, const tarry_event *event, const tarry_e
         return;
     if (event->message->type == TARRY_MESSAGE_ROUND) {
         self->in_round = true;
-        if (self->settings.collective != NULL)
-            snapshots_label(self->settings.snapshots, event->message->round);
+        self->told = event->message->round;
+        if (self->settings.collective != NULL && self->owed.stage == OWED_NOTHING)
+            snapshots_label(self->settings.snapshots, self->told);
     } else if (event->message->type == TARRY_MESSAGE_FINISH) {
         self->in_round = false;
     }
@@ -216,6 +217,23 @@ static void fold(executor *self, const due *todo)
     pthread_mutex_unlock(&self->lock);
 }
 
+/* Leaves the step to the replica's owner. */
+static void owe_step(executor *self, const tarry_effect *effect)
+{
+    const executor_uplink *uplink = &self->settings.uplink;
+    const float *numbers;
+    int error = collective_lend(self->settings.collective, &effect->sum, &numbers);
+    if (error != TARRY_OK) {
+        uplink->broken(uplink->user, error);
+        return;
+    }
+    pthread_mutex_lock(&self->lock);
+    self->owed = (executor_owed){
+        .stage = OWED_STEP, .sum = effect->sum, .numbers = numbers, .digests = effect->digests};
+    pthread_cond_broadcast(&self->change);
+    pthread_mutex_unlock(&self->lock);
+}
+
 static void step_replica(executor *self, const tarry_effect *effect)
 {
     const executor_uplink *uplink = &self->settings.uplink;
@@ -257,7 +275,10 @@ static void begin_order(executor *self, const tarry_effect *effect)
         collective_load(among, effect->from, &effect->sum, effect->digests);
         break;
     default:
-        step_replica(self, effect);
+        if (collective_is_stepped(among))
+            owe_step(self, effect);
+        else
+            step_replica(self, effect);
         break;
     }
 }

@@ -211,10 +211,14 @@ static int check_settings(const tarry_plan *plan, const tarry_worker_host_settin
     if (error != TARRY_OK)
         return error;
     if (settings->server.sum == TARRY_SUM_EVERYWHERE &&
-        (settings->replica.step == NULL || settings->engine == NULL || settings->pass == NULL))
+        (settings->replica.load == NULL || settings->engine == NULL || settings->pass == NULL))
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
                         "worker host: where everyone gets the sum, it needs a replica, an engine "
                         "and a way to other workers");
+    if (settings->server.sum == TARRY_SUM_EVERYWHERE && settings->compute != NULL &&
+        settings->replica.step == NULL)
+        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
+                        "worker host: steps are only taken where tasks are, too");
     if (settings->parameters == 0 || settings->dimension == 0 || settings->send == NULL ||
         settings->worker >= plan->workers)
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A collective whose engine and exchange do what the test says. */
 #include <math.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -601,6 +602,39 @@ static void state_is_offered_even_during_a_sum(void **state)
     assert_false(take_good(own).failed);
 }
 
+/* What the owner of the replica steps on stays as it is, and the state is offered afterwards. */
+static void state_is_not_offered_while_its_owner_steps(void **state)
+{
+    bench *own = *state;
+    const float part[DIMENSION] = {1, 2, 3, 4, 5};
+    const float *numbers;
+    uint64_t digest;
+    own->handed = -1;
+    reduce(own, 1, part);
+    await_begun(own, &own->sums, 1);
+    tell(own, &own->sums, 1);
+    tarry_event event = take_good(own);
+    const tarry_sum_id other = {.step = 9};
+    assert_int_equal(collective_lend(own->among, &other, &numbers), TARRY_ERROR_STATE);
+    assert_int_equal(collective_lend(own->among, &event.sum, &numbers), TARRY_OK);
+    own->asks(own->asked);
+    own->state = numbers[0];
+    sched_yield();
+    pthread_mutex_lock(&own->lock);
+    assert_true(own->handed == -1);
+    pthread_mutex_unlock(&own->lock);
+    own->state = 7;
+    assert_int_equal(collective_stepped(own->among, &event.sum, true, &digest), TARRY_OK);
+    pthread_mutex_lock(&own->lock);
+    while (own->handed == -1)
+        pthread_cond_wait(&own->change, &own->lock);
+    assert_true(own->handed == 7 && own->offered.step == 1);
+    pthread_mutex_unlock(&own->lock);
+    snapshot *now = snapshots_hold(&own->pool);
+    assert_true(now->parameters[0] == 7);
+    snapshots_release(&own->pool, now);
+}
+
 static int attempt(void *user, const tarry_allocator *allocator)
 {
     bench *own = user;
@@ -630,6 +664,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(state_is_loaded_when_its_end_is_taken, setup, teardown),
         cmocka_unit_test_setup_teardown(replica_that_fails_is_told, setup, teardown),
         cmocka_unit_test_setup_teardown(state_is_offered_even_during_a_sum, setup, teardown),
+        cmocka_unit_test_setup_teardown(state_is_not_offered_while_its_owner_steps, setup,
+                                        teardown),
         cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

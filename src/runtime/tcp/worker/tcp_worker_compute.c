@@ -34,10 +34,11 @@ void tcp_worker_given(void *user, const tarry_task *task, int result)
 {
     tarry_tcp_worker *worker = user;
     /* Chunks of a plan begin apart. */
-    bool again = result == 0 && was_finished(worker, task->round, &task->spans[0]);
+    bool computed = task->sum == NULL && result == 0;
+    bool again = computed && was_finished(worker, task->round, &task->spans[0]);
     pthread_mutex_lock(&worker->lock);
     worker->pull.out = false;
-    worker->work.chunks += result == 0;
+    worker->work.chunks += computed;
     worker->work.computed_again += again;
     pthread_mutex_unlock(&worker->lock);
 }

@@ -123,6 +123,9 @@ int tcp_worker_join_others(tarry_tcp_worker *worker, tarry_diagnostic *diagnosti
     worker_job *job = &worker->job;
     if (!job->offer.welcome.everywhere)
         return TARRY_OK;
+    if (job->has_replica && job->replica.step == NULL && worker->settings.compute != NULL)
+        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
+                        "network worker: steps are only taken where tasks are, too");
     if (!job->has_replica)
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
                         "in this job workers make the sum, and this one has nothing to step on it");
