@@ -1,0 +1,39 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the C source of the extension module tarry._native (cffi, API mode, limited API).
+
+Usage: generate.py OUTPUT INCLUDE... -- COMPILER...
+"""
+
+import pathlib
+import sys
+
+import cffi
+
+import declarations
+
+# Called by C's threads: cffi takes the interpreter's lock for them.
+CALLBACKS = """
+extern "Python" int tarry_py_begin(void *user, tarry_tcp_worker *worker, const tarry_tcp_job *job, uint8_t *data,
+                                   tarry_diagnostic *diagnostic);
+extern "Python" void tarry_py_observe(void *user, const tarry_tcp_notice *notice);
+extern "Python" uint64_t tarry_py_state_size(void *user);
+extern "Python" int tarry_py_save(void *user, uint64_t first, void *bytes, size_t size);
+extern "Python" int tarry_py_load(void *user, uint64_t total, uint64_t first, const void *bytes, size_t size);
+extern "Python" int tarry_py_append(void *user, const tarry_sum_id *entry);
+extern "Python" int tarry_py_look(void *user, const tarry_server *machine);
+"""
+
+
+def main():
+    output, rest = sys.argv[1], sys.argv[2:]
+    middle = rest.index("--")
+    includes, compiler = rest[:middle], rest[middle + 1:]
+    ffi = cffi.FFI()
+    ffi.cdef(declarations.declarations(compiler, includes) + CALLBACKS)
+    ffi.set_source("tarry._native", "#include <tarry/tarry.h>")
+    ffi.emit_c_code(output)
+    pathlib.Path(output).touch()
+
+
+main()

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Values of the library's enumerations by their names, and times in seconds."""
+
+from collections.abc import Mapping
+
+from ._native import lib
+from .errors import ArgumentError
+
+NEVER: int = lib.TARRY_NEVER
+
+
+def _values(prefix: str, *names: str) -> dict[str, int]:
+    return {name: getattr(lib, prefix + name.upper().replace("-", "_")) for name in names}
+
+
+DESIGNS = _values("TARRY_DESIGN_", "cyclic", "fractional", "random", "projective", "affine", "difference", "file")
+ORDERS = _values("TARRY_ORDER_", "optimal", "random", "as-is")
+STOPS = _values("TARRY_STOP_", "exact", "deadline", "error", "workers")
+CREDITS = _values("TARRY_CREDIT_", "chunk", "whole")
+PICKS = _values("TARRY_PICK_", "plan", "fewest", "capacity", "share")
+KEEPS = _values("TARRY_KEEP_", "all", "credited")
+FILLS = _values("TARRY_FILL_", "none", "scale", "stale")
+SUMS = _values("TARRY_SUM_", "server", "everywhere")
+SHAPES = _values("TARRY_SHAPE_", "auto", "direct", "grid", "tree")
+WAYS = _values("TARRY_SIM_", "star", "ring", "direct", "grid", "tree", "chosen")
+UPLOADS = _values("TARRY_SIM_UPLOAD_", "coded", "each", "whole")
+
+
+def value_of(names: Mapping[str, int], name: str, setting: str) -> int:
+    """The value of a name; ArgumentError with those that there are."""
+    if name not in names:
+        raise ArgumentError(f"{setting} is {name!r}; it can be {', '.join(repr(one) for one in names)}")
+    return names[name]
+
+
+def name_of(names: Mapping[str, int], value: int) -> str:
+    return next(name for name, known in names.items() if known == value)
+
+
+def nanoseconds(seconds: float | None, setting: str = "a time") -> int:
+    """None: without end."""
+    if seconds is None:
+        return NEVER
+    if not 0 <= seconds < NEVER / 1e9:
+        raise ArgumentError(f"{setting} is {seconds} s")
+    return round(seconds * 1e9)
+
+
+def seconds(nanoseconds_: int) -> float:
+    """Without end: infinity."""
+    return float("inf") if nanoseconds_ == NEVER else nanoseconds_ / 1e9

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The settings of a server: one table of their names, and what they become in the library."""
+
+import os
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple, TypedDict
+
+from ._native import ffi, lib
+from .errors import ArgumentError
+from .names import CREDITS, FILLS, KEEPS, PICKS, SHAPES, STOPS, SUMS, nanoseconds, value_of
+from .plan import Plan
+
+
+class ServerSettings(TypedDict, total=False):
+    """Settings of a server or a local runtime; times are in seconds.
+
+    stop          when a round ends: 'exact' (default), 'deadline', 'error' or 'workers'
+    deadline      seconds after the round's start, with which stop is 'deadline'
+    error_limit   expected error, 0..1, with which stop is 'error'
+    workers_needed with which stop is 'workers'
+    credit        'chunk' (default): each finished unit counts; 'whole': a worker that has finished all of its own
+    pick          what a worker computes next: 'share' (default), 'capacity' or 'fewest', by what others have done, or
+                  'plan', in the plan's order
+    learn_costs   of units over the rounds (default)
+    keep          'all' finished gradients until the sum, or a running sum of those 'credited'; 'auto' (default):
+                  credited where all would take more than a quarter of the memory
+    ahead         with 'credited': finished gradients that may wait for the server's answer
+    fill          what stands in for units that are left out: 'none' (default), 'scale' or 'stale'
+    reproducible  sums in the order of workers, of all units
+    conditioning_limit of what counts as recovered
+    silence       without an answer after which a worker counts as lost (default 2)
+    early         a worker with nothing left to do sends its part before all are done
+    sum           made at the 'server' (default) or 'everywhere', among the workers
+    shape         with 'everywhere': 'auto' (default), 'direct', 'grid' or 'tree'
+    voters_grace, attempts_most, digest_steps, attempt_limit   as in tarry/server.h
+    """
+
+    stop: Literal["exact", "deadline", "error", "workers"]
+    deadline: float
+    error_limit: float
+    workers_needed: int
+    credit: Literal["chunk", "whole"]
+    pick: Literal["plan", "fewest", "capacity", "share"]
+    learn_costs: bool
+    keep: Literal["auto", "all", "credited"]
+    ahead: int
+    fill: Literal["none", "scale", "stale"]
+    reproducible: bool
+    conditioning_limit: float
+    silence: float
+    early: bool
+    sum: Literal["server", "everywhere"]
+    shape: Literal["auto", "direct", "grid", "tree"]
+    voters_grace: float
+    attempts_most: int
+    digest_steps: int
+    attempt_limit: float
+
+
+class _Setting(NamedTuple):
+    field: str
+    convert: Callable[[Any, str], Any]
+    bit: int | None = None  # with which others are made to yield to it
+
+
+def _as_it_is(value: Any, _name: str) -> Any:
+    return value
+
+
+def _named(names: dict[str, int]) -> Callable[[Any, str], Any]:
+    return lambda value, setting: value_of(names, value, setting)
+
+
+_SERVER: dict[str, _Setting] = {
+    "stop": _Setting("stop", _named(STOPS), lib.TARRY_SETTING_STOP),
+    "deadline": _Setting("deadline_ns", nanoseconds),
+    "error_limit": _Setting("error_limit", _as_it_is),
+    "workers_needed": _Setting("workers_needed", _as_it_is),
+    "credit": _Setting("credit", _named(CREDITS), lib.TARRY_SETTING_CREDIT),
+    "pick": _Setting("pick", _named(PICKS), lib.TARRY_SETTING_ORDER),
+    "learn_costs": _Setting("learn_costs", _as_it_is),
+    "keep": _Setting("keep", _named(KEEPS), lib.TARRY_SETTING_KEEP),
+    "ahead": _Setting("ahead", _as_it_is),
+    "fill": _Setting("fill", _named(FILLS), lib.TARRY_SETTING_FILL),
+    "reproducible": _Setting("reproducible", _as_it_is, lib.TARRY_SETTING_REPRODUCIBLE),
+    "conditioning_limit": _Setting("conditioning_limit", _as_it_is),
+    "silence": _Setting("silence_ns", nanoseconds),
+    "early": _Setting("early", _as_it_is, lib.TARRY_SETTING_EARLY),
+    "sum": _Setting("sum", _named(SUMS), lib.TARRY_SETTING_SUM),
+    "shape": _Setting("shape", _named(SHAPES)),
+    "voters_grace": _Setting("voters_grace_ns", nanoseconds),
+    "attempts_most": _Setting("attempts_most", _as_it_is),
+    "digest_steps": _Setting("digest_steps", _as_it_is),
+    "attempt_limit": _Setting("attempt_limit_ns", nanoseconds),
+}
+_PLAN_BITS = (
+    lib.TARRY_SETTING_WORKERS,
+    lib.TARRY_SETTING_CHUNKS,
+    lib.TARRY_SETTING_PIECES,
+    lib.TARRY_SETTING_REPLICATION,
+    lib.TARRY_SETTING_PARTS,
+    lib.TARRY_SETTING_DESIGN,
+)
+_STOP_BY = {"deadline": "deadline", "error_limit": "error", "workers_needed": "workers"}
+
+
+def _with_stop(given: dict[str, Any]) -> dict[str, Any]:
+    """A limit that is given says which rule stops."""
+    rules = {_STOP_BY[name] for name in given if name in _STOP_BY}
+    stop = given.get("stop")
+    if len(rules) > 1 or (rules and stop is not None and rules != {stop}):
+        named = " and ".join(name for name in given if name in _STOP_BY or name == "stop")
+        raise ArgumentError(f"{named} don't go together")
+    for name, rule in _STOP_BY.items():
+        if stop == rule and name not in given:
+            raise ArgumentError(f"stop {stop!r} needs {name}")
+    return given | {"stop": rules.pop()} if rules else given
+
+
+def _conflict_text(conflict: Any) -> str:
+    first, second = (ffi.string(lib.tarry_setting_name(one)).decode() for one in (conflict.first, conflict.second))
+    reason = ffi.string(conflict.reason).decode()
+    return f"{first} is more than {second}: {reason}" if conflict.exceeds else f"{first} does not go with {second}: {reason}"
+
+
+def _memory_bytes() -> float:
+    return float(os.sysconf("SC_PAGE_SIZE")) * os.sysconf("SC_PHYS_PAGES")
+
+
+def server_settings(plan: Plan, dimension: int, wanted: ServerSettings) -> Any:
+    """The library's settings of a server for the plan; what was not given yields to what was."""
+    unknown = [name for name in wanted if name not in _SERVER]
+    if unknown:
+        raise TypeError(f"{unknown[0]!r} is not a setting of a server; there are {', '.join(_SERVER)}")
+    given = _with_stop(dict(wanted))
+    settings = ffi.new("tarry_settings *")
+    lib.tarry_settings_init(settings)
+    settings.plan = plan.settings[0]
+    settings.keep_auto = given.get("keep", "auto") == "auto"
+    if settings.keep_auto:
+        given.pop("keep", None)
+    bits = sum(1 << bit for bit in _PLAN_BITS)
+    bits |= 1 << lib.TARRY_SETTING_RACKS if settings.plan.rack_size or settings.plan.rack_file else 0
+    for name, value in given.items():
+        setting = _SERVER[name]
+        try:
+            setattr(settings.server, setting.field, setting.convert(value, name))
+        except (OverflowError, TypeError) as error:
+            raise ArgumentError(f"{name} is {value!r}: {error}") from None
+        bits |= 1 << setting.bit if setting.bit is not None else 0
+    settings.server.dimension = dimension
+    conflict = ffi.new("tarry_conflict *")
+    if lib.tarry_settings_settle(settings, bits, conflict) != lib.TARRY_OK:
+        raise ArgumentError(_conflict_text(conflict))
+    copies = sum(lib.tarry_plan_load(plan.pointer, worker) for worker in range(plan.workers))
+    lib.tarry_settings_keep(settings, copies, dimension, _memory_bytes() / 4, "ahead" in given)
+    if lib.tarry_settings_check(settings, conflict) != lib.TARRY_OK:
+        raise ArgumentError(_conflict_text(conflict))
+    return settings.server

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A worker over the network, whose tasks are taken and given back."""
+
+import os
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, Self
+
+from ._native import ffi, lib
+from .errors import Diagnostic, error_of
+from .lifetime import Handle
+from .names import SUMS, name_of, nanoseconds
+from .notices import Notice, Observer
+from .replica import Replica, ReplicaCalls
+from .straggler import Straggler
+from .task import Task
+
+# Ctrl-C is heard between two of them.
+_SLICE_NS = 100_000_000
+
+
+class Job(NamedTuple):
+    """What the server told a worker."""
+
+    worker: int
+    workers: int
+    parameters: int
+    dimension: int
+    description: bytes  # Server(job=...)
+    sum: str  # 'server' or 'everywhere'
+
+
+class Worker:
+    """Connects to a server, and is given tasks.
+
+        with tarry.Worker("hub:7077", credentials="keys/worker-0") as worker:
+            for task in worker:
+                task.gradient[:] = ...
+
+    connect      the server's address, 'HOST:PORT' or 'unix:PATH'; several with commas: relays that lead to it
+    credentials  a folder of `tarry keys`; None with insecure=True, in plain text, on this machine alone
+    worker       the number to ask for; None: that of the credential, or any
+    straggler    delays that are injected
+    patience     seconds after which it gives up to connect; None: never
+    prepare      called with a Job before the first task, and when the server starts another one; gives the replica that
+                 this worker steps where everyone gets the sum, or None. An exception ends the worker
+    observe      called with each Notice, by threads of the library: it must return soon
+    listen, advertise   where other workers reach it, where everyone gets the sum
+
+    The connection is kept up, and made anew, by threads of the library. One thread at a time may take tasks.
+    """
+
+    def __init__(
+        self,
+        connect: str,
+        *,
+        credentials: str | os.PathLike[str] | None = None,
+        insecure: bool = False,
+        worker: int | None = None,
+        rack: str | None = None,
+        straggler: Straggler | None = None,
+        share_memory: bool = True,
+        patience: float | None = 300.0,
+        seed: int = 0,
+        prepare: Callable[[Job], Replica | None] | None = None,
+        listen: str | None = None,
+        advertise: str | None = None,
+        observe: Callable[[Notice], None] | None = None,
+    ) -> None:
+        settings = ffi.new("tarry_tcp_worker_settings *")
+        lib.tarry_tcp_worker_settings_init_sized(settings, ffi.sizeof("tarry_tcp_worker_settings"))
+        kept: list[Any] = []
+
+        def text(value: str | os.PathLike[str] | None) -> Any:
+            if value is None:
+                return ffi.NULL
+            kept.append(ffi.new("char[]", os.fsencode(value)))
+            return kept[-1]
+
+        self._prepare = prepare
+        self._straggler = straggler
+        self._calls: list[ReplicaCalls] = []  # of all jobs: the library may still hold those before
+        self._error: BaseException | None = None
+        self._task: Task | None = None
+        self._self = ffi.new_handle(self)
+        settings.connect = text(connect)
+        settings.security.credentials = text(credentials)
+        settings.security.insecure = insecure
+        if worker is not None:
+            settings.worker = worker
+        settings.rack = text(rack)
+        settings.straggler = straggler.pointer if straggler is not None else ffi.NULL
+        settings.share = share_memory
+        settings.patience_ns = nanoseconds(patience, "patience")
+        settings.seed = seed
+        settings.begin = lib.tarry_py_begin
+        settings.user = self._self
+        settings.listen = text(listen)
+        settings.advertise = text(advertise)
+        self._observer = Observer(observe) if observe is not None else None
+        if self._observer is not None:
+            settings.observe, settings.observe_user = lib.tarry_py_observe, self._observer.handle
+        made, why = ffi.new("tarry_tcp_worker **"), Diagnostic()
+        why.check(lib.tarry_tcp_worker_create(settings, ffi.NULL, made, why.pointer))
+        self._handle = Handle(made[0], _stop, lib.tarry_tcp_worker_free)
+
+    def take(self, wait: float | None = None) -> Task | None:
+        """The next task; None: the run is over. The one before must have been given back.
+
+        Raises StateError when none came within `wait` seconds (None: no limit), and what ended the worker.
+        """
+        left = nanoseconds(wait, "wait")
+        found, why = ffi.new("const tarry_task **"), Diagnostic()
+        while True:
+            piece = min(left, _SLICE_NS)
+            code = lib.tarry_tcp_worker_take(self._handle.pointer, piece, found, why.pointer)
+            if code == lib.TARRY_OK:
+                break
+            self._raise_own()
+            if code != lib.TARRY_ERROR_STATE or why.text or left <= _SLICE_NS:
+                raise error_of(code, why.text or ("no task came in time" if code == lib.TARRY_ERROR_STATE else ""))
+            left = left - piece if wait is not None else left
+        if found[0] == ffi.NULL:
+            return None
+        self._task = Task(self._handle, found[0])
+        return self._task
+
+    def __iter__(self) -> Iterator[Task]:
+        """Tasks until the run is over; each is given back when the next one is asked for, unless it was."""
+        while (task := self.take()) is not None:
+            yield task
+            if not task.given:
+                task.give()
+
+    def leave(self, grace: float = 0.0) -> None:
+        """Takes leave: what is finished is still sent if the server asks for it within the grace. Any thread."""
+        lib.tarry_tcp_worker_leave(self._handle.pointer, nanoseconds(grace, "grace"))
+
+    @property
+    def number(self) -> int | None:
+        """The worker's number; None: not told yet."""
+        found = lib.tarry_tcp_worker_work(self._handle.pointer).worker
+        return None if found == lib.TARRY_TCP_NO_WORKER else found
+
+    def close(self) -> None:
+        """Ends the worker; a task that was not given back is void."""
+        self._handle.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _raise_own(self) -> None:
+        for error in (self._error, *(calls.error for calls in self._calls)):
+            if error is not None:
+                raise error
+
+    def begin(self, worker: Any, told: Any) -> None:
+        """The library's call before the first task of a job."""
+        job = Job(
+            told.worker,
+            told.workers,
+            told.parameters,
+            told.dimension,
+            bytes(ffi.buffer(told.job, told.job_size)) if told.job_size else b"",
+            name_of(SUMS, told.sum),
+        )
+        replica = self._prepare(job) if self._prepare is not None else None
+        if replica is not None:
+            self._calls.append(ReplicaCalls(replica))
+            lib.tarry_tcp_worker_replica(worker, self._calls[-1].pointer, ffi.NULL)
+
+    def fail(self, error: BaseException) -> None:
+        """What ended the worker, to be raised by `take`."""
+        self._error = self._error or error
+
+
+def _stop(worker: Any) -> None:
+    lib.tarry_tcp_worker_leave(worker, 0)
+
+
+@ffi.def_extern(error=lib.TARRY_ERROR_INTERRUPTED)
+def tarry_py_begin(user: Any, worker: Any, job: Any, _data: Any, diagnostic: Any) -> int:
+    own = ffi.from_handle(user)
+    try:
+        own.begin(worker, job)
+    except BaseException as error:
+        own.fail(error)
+        return lib.TARRY_ERROR_INTERRUPTED
+    return lib.TARRY_OK
