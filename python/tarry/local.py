@@ -68,6 +68,10 @@ class Local(Runtime):
         for place, calls in enumerate(self._calls):
             held[place] = calls.pointer[0]
         settings.replicas = held if everywhere else ffi.NULL
+        last = ffi.new("tarry_sum_id[]", max(1, len(self._calls)))
+        for place, calls in enumerate(self._calls):
+            last[place] = calls.last[0]
+        settings.last = last if any(calls.last.step for calls in self._calls) else ffi.NULL
         self._compute = compute
         self._error: BaseException | None = None
         made, why = ffi.new("tarry_runtime **"), Diagnostic()

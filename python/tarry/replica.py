@@ -4,6 +4,7 @@
 from typing import Any, Protocol
 
 from ._native import ffi, lib
+from .results import SumId, fill_sum_id
 
 
 class Replica(Protocol):
@@ -11,7 +12,12 @@ class Replica(Protocol):
 
     `save` and `load` are called by threads of the library: `save` while nothing steps, but perhaps in the middle of a
     gradient; what `load` gets must be in force for the next task.
+
+    last   the sum that it has stepped on when the worker begins; None: it has the first state
     """
+
+    @property
+    def last(self) -> SumId | None: ...
 
     def save(self) -> bytes:
         """The state; the same state gives the same bytes at every worker."""
@@ -36,6 +42,9 @@ class ReplicaCalls:
         self.pointer.state_size = lib.tarry_py_state_size
         self.pointer.save = lib.tarry_py_save
         self.pointer.load = lib.tarry_py_load
+        self.last: Any = ffi.new("tarry_sum_id *")
+        if replica.last is not None:
+            fill_sum_id(self.last, replica.last)
 
     def _fail(self, error: BaseException) -> int:
         self.error = self.error or error

@@ -23,6 +23,10 @@ def sum_id_of(found: Any) -> SumId:
     return SumId(found.step, found.term, found.attempt, found.digest)
 
 
+def fill_sum_id(entry: Any, sum_id: SumId) -> None:
+    entry.step, entry.term, entry.attempt, entry.digest = sum_id.step, sum_id.term, sum_id.attempt, sum_id.digest
+
+
 @dataclasses.dataclass(frozen=True)
 class Round:
     """How a round ended; docs/reports.md explains the figures."""

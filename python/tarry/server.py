@@ -10,7 +10,7 @@ from .errors import ArgumentError, Diagnostic
 from .names import SUMS, nanoseconds
 from .notices import Notice, Observer
 from .plan import Plan
-from .results import SumId, sum_id_of
+from .results import SumId, fill_sum_id, sum_id_of
 from .runtime import Runtime
 from .settings import ServerSettings, server_settings
 
@@ -91,7 +91,7 @@ class Server(Runtime):
         if self._log is not None:
             settings.log.append, settings.log.user = lib.tarry_py_append, self._log.handle
         for place, entry in enumerate(last or ()):
-            _fill(settings.log.last[place], entry)
+            fill_sum_id(settings.log.last[place], entry)
         settings.log.term = term
         self._observer = Observer(observe) if observe is not None else None
         if self._observer is not None:
@@ -123,7 +123,7 @@ class Server(Runtime):
     def offer(self, after: SumId, state: bytes) -> None:
         """Where everyone gets the sum: a state that workers may load from here, where none of them has the last."""
         entry, why = ffi.new("tarry_sum_id *"), Diagnostic()
-        _fill(entry, after)
+        fill_sum_id(entry, after)
         held = ffi.from_buffer("uint8_t[]", state)
         why.check(lib.tarry_runtime_vectors(self._handle.pointer, entry, held, len(state), why.pointer))
         self._vectors = held
@@ -135,10 +135,6 @@ class Server(Runtime):
     def _raise_own(self) -> None:
         if self._log is not None and self._log.error is not None:
             raise self._log.error
-
-
-def _fill(entry: Any, sum_id: SumId) -> None:
-    entry.step, entry.term, entry.attempt, entry.digest = sum_id.step, sum_id.term, sum_id.attempt, sum_id.digest
 
 
 def _do_nothing(_runtime: Any) -> None:

@@ -169,7 +169,7 @@ class Worker:
         replica = self._prepare(job) if self._prepare is not None else None
         if replica is not None:
             self._calls.append(ReplicaCalls(replica))
-            lib.tarry_tcp_worker_replica(worker, self._calls[-1].pointer, ffi.NULL)
+            lib.tarry_tcp_worker_replica(worker, self._calls[-1].pointer, self._calls[-1].last)
 
     def fail(self, error: BaseException) -> None:
         """What ended the worker, to be raised by `take`."""
