@@ -31,17 +31,18 @@ Configuration = collections.namedtuple("Configuration", "name compiler options t
                                        defaults=[(), False, None])
 
 ALL = None
-THREADED = ("protocol/", "engine/", "runtime/", "scenario/", "integration/", "network/soak", "network/misbehaviour",
-            "network/namespaces")
+THREADED = ("engine/", "runtime/", "integration/", "network/soak", "network/misbehaviour", "network/namespaces")
 # Real processes: one run of all of them with sanitizers, and one without, is what they are worth.
 PROCESSES = ("network/", "deploy/", "mpi/ranks", "mpi/train")
+# The same worlds to the bit in every build: once with sanitizers, once without.
+WORLDS = ("scenario/planted",)
 SANITIZED = ("-Dbuildtype=debug", "-Doptimization=1", "-Db_sanitize=address,undefined")
 CONFIGURATIONS = (
     Configuration("gcc-sanitized", "gcc", SANITIZED, ALL),
     Configuration("long", "gcc", SANITIZED, ("plan/evolve_slowness", "engine/shared_kill", "network/faults",
                                          "network/soak", "mpi/ranks"),
                   long=True, folder="gcc-sanitized"),
-    Configuration("clang-sanitized", "clang", (*SANITIZED, "-Db_lundef=false"), ALL, PROCESSES),
+    Configuration("clang-sanitized", "clang", (*SANITIZED, "-Db_lundef=false"), ALL, (*PROCESSES, *WORLDS)),
     Configuration("threads", "clang", ("-Dbuildtype=debug", "-Doptimization=1", "-Db_sanitize=thread",
                                        "-Db_lundef=false"), THREADED, ("engine/shared_kill",)),
     Configuration("coverage", "gcc", ("-Dbuildtype=debugoptimized", "-Db_coverage=true",

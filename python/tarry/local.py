@@ -112,6 +112,3 @@ class Local(Runtime):
         lib.tarry_local_dismiss(runtime)
         for thread in self._threads:
             thread.join()
-
-
-

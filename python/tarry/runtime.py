@@ -145,9 +145,7 @@ class Runtime:
         """Where everyone gets the sum: the state after the last committed sum, of a worker that has it."""
         after, held, size = ffi.new("tarry_sum_id *"), ffi.new("void **"), ffi.new("uint64_t *")
         runtime, why, limit = self._handle.pointer, Diagnostic(), nanoseconds(timeout, "timeout")
-        why.check(
-            self._caller.call(lambda: lib.tarry_runtime_state(runtime, limit, after, held, size, why.pointer))
-        )
+        why.check(self._caller.call(lambda: lib.tarry_runtime_state(runtime, limit, after, held, size, why.pointer)))
         state = bytes(ffi.buffer(held[0], size[0]))
         lib.tarry_runtime_release_state(runtime, held[0])
         return sum_id_of(after), state

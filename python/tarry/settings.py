@@ -120,7 +120,11 @@ def _with_stop(given: dict[str, Any]) -> dict[str, Any]:
 def _conflict_text(conflict: Any) -> str:
     first, second = (ffi.string(lib.tarry_setting_name(one)).decode() for one in (conflict.first, conflict.second))
     reason = ffi.string(conflict.reason).decode()
-    return f"{first} is more than {second}: {reason}" if conflict.exceeds else f"{first} does not go with {second}: {reason}"
+    return (
+        f"{first} is more than {second}: {reason}"
+        if conflict.exceeds
+        else f"{first} does not go with {second}: {reason}"
+    )
 
 
 def _memory_bytes() -> float:

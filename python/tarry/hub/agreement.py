@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What all workers of a training must have in common, and what differs in words."""
+
+import dataclasses
+from typing import Any, Self
+
+from ..errors import FormatError
+
+
+@dataclasses.dataclass(frozen=True)
+class Agreement:
+    """Told by each worker; that of the first one holds."""
+
+    dimension: int  # numbers in a gradient, and what rides with it
+    units: int  # pieces that a batch is cut into
+    samples: int  # of the data
+    batch: int
+    piece: int
+    seed: int
+    replication: int  # 0: the hub chooses
+    parts: int
+    sum: str
+    reproducible: bool
+    model: str  # names and shapes of what is summed, a line each
+    options: str  # whatever else has to be the same
+    checkpoint: str  # the file; "": none
+    checkpoint_seconds: float
+
+    def message(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def of(cls, message: Any) -> Self:
+        fields = {field.name: field.type for field in dataclasses.fields(cls)}
+        if not isinstance(message, dict) or set(message) != set(fields):
+            raise FormatError("a worker of another version: it tells other things of its training")
+        return cls(**message)
+
+    def difference(self, other: "Agreement") -> str:
+        """What another worker has differently, in words; "": nothing."""
+        words = {
+            "samples": "data of {theirs} samples where the others have {ours}",
+            "batch": "a batch of {theirs} where the others have {ours}",
+            "piece": "pieces of {theirs} samples where the others have {ours}",
+            "seed": "the seed {theirs} where the others have {ours}",
+            "checkpoint": "the checkpoint {theirs!r} where the others have {ours!r}",
+        }
+        for name, text in words.items():
+            ours, theirs = getattr(self, name), getattr(other, name)
+            if ours != theirs:
+                return text.format(ours=ours, theirs=theirs)
+        if self.model != other.model:
+            return _first_line_that_differs(self.model, other.model)
+        for field in dataclasses.fields(self):
+            ours, theirs = getattr(self, field.name), getattr(other, field.name)
+            if ours != theirs:
+                return f"{field.name} {theirs!r} where the others have {ours!r}"
+        return ""
+
+
+def _first_line_that_differs(ours: str, theirs: str) -> str:
+    mine, other = ours.splitlines(), theirs.splitlines()
+    for index in range(max(len(mine), len(other))):
+        known = mine[index] if index < len(mine) else "nothing more"
+        told = other[index] if index < len(other) else "nothing more"
+        if known != told:
+            return f"another model: {told} where the others have {known}"
+    return "another model"

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A worker's side of the hub."""
+
+import dataclasses
+import time
+from collections.abc import Callable
+from typing import Any
+
+from ..errors import Error, StateError, SystemResourceError
+from ..results import SumId
+from . import address as addresses
+from .agreement import Agreement
+from .wire import Closed, Message, Wire
+
+
+@dataclasses.dataclass(frozen=True)
+class Welcome:
+    """What a worker begins with."""
+
+    server: str  # its address
+    worker: int
+    workers: int
+    base: int  # steps of the model before the server's first
+    last: SumId | None  # that `state` has stepped on; None: it is the first of this server
+    state: bytes | None  # to load; None: the worker's own is the first
+
+
+class Refused(StateError):
+    """The hub does not take this worker; the text says why."""
+
+
+class Client:
+    """A connection to the hub. One thread at a time."""
+
+    def __init__(self, address: str, *, patience: float = 60.0) -> None:
+        """Tries to connect for `patience` seconds. Raises SystemResourceError."""
+        self._wire = Wire(_connect(address, patience))
+
+    def join(self, worker: int | None, agreement: Agreement, first_state: Callable[[], bytes]) -> Welcome:
+        """Agrees on the training; `first_state` is asked for where this worker is the first. Raises Refused."""
+        self._wire.send({"type": "join", "worker": worker, "agreement": agreement.message()})
+        message, state = self._answer("state", "welcome")
+        own = message["type"] == "state"
+        if own:
+            self._wire.send({"type": "state"}, first_state())
+            message, state = self._answer("welcome")
+        last = SumId(**message["last"]) if message["last"] is not None else None
+        return Welcome(
+            message["server"], message["worker"], message["workers"], message["base"], last, None if own else state
+        )
+
+    def steps(self, steps: int) -> None:
+        """This worker wants so many steps of the model in all."""
+        self._wire.send({"type": "steps", "steps": steps})
+
+    def finish(self) -> None:
+        """This worker is through with its steps: waits until all that are there are, and a checkpoint is stored."""
+        self._wire.send({"type": "finish"})
+        self._answer("finished")
+
+    def status(self) -> Message:
+        """What the hub knows of the training."""
+        self._wire.send({"type": "status"})
+        return self._answer("status")[0]
+
+    def why_over(self) -> Exception:
+        """Why the run ended before its steps were done."""
+        try:
+            self._wire.send({"type": "finish"})
+            self._answer("finished")
+        except Exception as error:
+            return error
+        return StateError("the run is over before its steps were done")
+
+    def close(self) -> None:
+        try:
+            self._wire.send({"type": "bye"})
+        except Closed:
+            pass
+        self._wire.close()
+
+    def _answer(self, *wanted: str) -> tuple[Message, bytes]:
+        try:
+            message, payload = self._wire.receive()
+        except Closed:
+            raise SystemResourceError("the hub is gone, and with it the training's coordinator") from None
+        kind: Any = message.get("type")
+        if kind == "refused":
+            raise Refused(message["why"])
+        if kind == "failed":
+            raise Error(message["why"])
+        if kind not in wanted:
+            raise StateError(f"the hub says {kind!r} where {' or '.join(wanted)} is due")
+        return message, payload
+
+
+def _connect(address: str, patience: float) -> Any:
+    until = time.monotonic() + patience
+    pause = 0.02
+    while True:
+        try:
+            return addresses.connect(address, max(1.0, until - time.monotonic()))
+        except OSError as error:
+            if time.monotonic() + pause > until:
+                raise SystemResourceError(f"no hub at {address}: {error.strerror or error}") from None
+        time.sleep(pause)
+        pause = min(2 * pause, 1.0)

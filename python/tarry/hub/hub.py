@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The hub's process: takes workers in, and has a training run."""
+
+import threading
+from typing import Any, Self
+
+from ..errors import Error
+from . import address as addresses
+from .agreement import Agreement
+from .training import HubSettings, Training
+from .wire import Closed, Message, Wire
+
+
+class Hub:
+    """Listens for workers' questions at `address`, and serves them a training."""
+
+    def __init__(self, address: str, settings: HubSettings) -> None:
+        """Raises SystemResourceError (the address), ArgumentError."""
+        self.settings = settings
+        self._listener = addresses.listen(address)
+        self.address = _told_address(address, self._listener)
+        self._lock = threading.Condition()
+        self._training: Training | None = None
+        self._rounds: threading.Thread | None = None
+        self._asked: Wire | None = None  # for the first state
+        self._wires: set[Wire] = set()
+        self._closing = False
+        self._acceptor = threading.Thread(target=self._accept, name="tarry-hub", daemon=True)
+        self._acceptor.start()
+
+    @property
+    def training(self) -> Training | None:
+        """None: no worker has come yet."""
+        return self._training
+
+    def close(self, *, finished: bool = True) -> None:
+        """Ends the training: workers hear that it is over, or that it will be resumed."""
+        with self._lock:
+            self._closing = True
+            self._lock.notify_all()
+            wires = list(self._wires)
+        self._listener.close()
+        if self._training is not None:
+            self._training.end()
+        if self._rounds is not None:
+            self._rounds.join()
+        if self._training is not None:
+            self._training.close(finished=finished)
+        for wire in wires:
+            wire.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # ---- connections ----
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            wire = Wire(connection)
+            with self._lock:
+                self._wires.add(wire)
+            threading.Thread(target=self._serve, args=(wire,), name="tarry-hub-worker", daemon=True).start()
+
+    def _serve(self, wire: Wire) -> None:
+        try:
+            while self._answer(wire, *wire.receive()):
+                pass
+        except (Closed, Error, KeyError, TypeError, ValueError):
+            pass  # it is gone, or no worker of ours
+        finally:
+            with self._lock:
+                self._wires.discard(wire)
+                if self._asked is wire:
+                    self._asked = None
+                    self._lock.notify_all()
+            wire.close()
+
+    def _answer(self, wire: Wire, message: Message, _payload: bytes) -> bool:
+        """False: the connection ends."""
+        kind = message.get("type")
+        if kind == "join":
+            return self._join(wire, message)
+        training = self._training
+        if kind == "bye" or training is None:
+            return False
+        if kind == "steps":
+            training.want(int(message["steps"]))
+        elif kind == "status":
+            wire.send({"type": "status"} | training.status())
+        elif kind == "finish":
+            self._finish(wire, training)
+        else:
+            return False
+        return True
+
+    # ---- joining ----
+
+    def _join(self, wire: Wire, message: Message) -> bool:
+        try:
+            worker = self._check_worker(message["worker"])
+            training = self._agree(Agreement.of(message["agreement"]))
+        except Exception as error:
+            wire.send({"type": "refused", "why": str(error)})
+            return False
+        state = self._first_state(wire, training)
+        last: Any = training.last
+        wire.send(
+            {
+                "type": "welcome",
+                "server": training.address,
+                "worker": worker,
+                "workers": self.settings.workers,
+                "base": training.base,
+                "last": None if last is None else vars(last),
+            },
+            b"" if state is None else state,
+        )
+        return True
+
+    def _check_worker(self, worker: Any) -> int:
+        if not isinstance(worker, int) or not 0 <= worker < self.settings.workers:
+            raise ValueError(f"there is no worker {worker} of {self.settings.workers}")
+        return worker
+
+    def _agree(self, agreement: Agreement) -> Training:
+        with self._lock:
+            if self._training is None:
+                self._training = Training(self.settings, agreement)
+                self._rounds = threading.Thread(target=self._training.run, name="tarry-rounds", daemon=True)
+                self._rounds.start()
+                return self._training
+            difference = self._training.agreement.difference(agreement)
+        if difference:
+            raise ValueError(f"this worker has {difference}")
+        return self._training
+
+    def _first_state(self, wire: Wire, training: Training) -> bytes | None:
+        """The state that a worker begins with; None: its own, which the others get."""
+        with self._lock:
+            while training.first_state is None and self._asked is not None and not self._closing:
+                self._lock.wait()
+            if training.first_state is not None:
+                return training.first_state
+            self._asked = wire
+        wire.send({"type": "state"})
+        message, state = wire.receive()
+        if message.get("type") != "state":
+            raise Closed("no state came")
+        with self._lock:
+            training.first_state = state
+            self._asked = None
+            self._lock.notify_all()
+        return None
+
+    # ---- the end ----
+
+    def _finish(self, wire: Wire, training: Training) -> None:
+        with training.change:
+            while training.failure is None and training.settled < training.wanted and not self._closing:
+                training.change.wait(1.0)
+            failure = training.failure
+        if failure is not None:
+            wire.send({"type": "failed", "why": str(failure)})
+        else:
+            wire.send({"type": "finished"})
+
+
+def _told_address(address: str, listener: Any) -> str:
+    """With the port that the system chose."""
+    if address.startswith("unix:"):
+        return address
+    host, port = listener.getsockname()[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

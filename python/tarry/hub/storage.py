@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A checkpoint in one file, and beside it the log of committed sums."""
+
+import base64
+import dataclasses
+import json
+import os
+import pathlib
+
+from ..errors import FileError, FormatError
+from ..results import SumId
+from . import blob
+
+_KEY = "tarry"
+
+
+@dataclasses.dataclass(frozen=True)
+class Checkpoint:
+    """A state of the model, and what the server needs to go on from there."""
+
+    state: bytes  # of the model, as workers save it
+    after: SumId  # that it has stepped on; step 0: none of this server's
+    base: int  # steps of the model before the server's first
+    server: bytes
+    job_id: bytes
+    workers: int
+    agreement: dict[str, object]
+
+
+def write(path: str, checkpoint: Checkpoint) -> None:
+    """Takes the place of the file before, whole or not at all. Raises FileError."""
+    told = {
+        "after": dataclasses.asdict(checkpoint.after),
+        "base": checkpoint.base,
+        "server": base64.b64encode(checkpoint.server).decode(),
+        "job_id": checkpoint.job_id.hex(),
+        "workers": checkpoint.workers,
+        "agreement": checkpoint.agreement,
+    }
+    text = blob.with_metadata(checkpoint.state, {_KEY: json.dumps(told)})
+    beside = f"{path}.new"
+    try:
+        with open(beside, "wb") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+        _sync_folder(path)
+    except OSError as error:
+        raise FileError(f"the checkpoint {path} can't be written: {error.strerror or error}") from None
+
+
+def read(path: str) -> Checkpoint | None:
+    """None: there is none. Raises FileError, FormatError."""
+    try:
+        text = pathlib.Path(path).read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise FileError(f"the checkpoint {path} can't be read: {error.strerror or error}") from None
+    try:
+        told = json.loads(blob.metadata(text)[_KEY])
+        return Checkpoint(
+            blob.without_metadata(text, _KEY),
+            SumId(**told["after"]),
+            told["base"],
+            base64.b64decode(told["server"]),
+            bytes.fromhex(told["job_id"]),
+            told["workers"],
+            told["agreement"],
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise FormatError(f"{path} is no checkpoint of a training: {error}") from None
+
+
+def _sync_folder(path: str) -> None:
+    folder = os.open(os.path.dirname(os.path.abspath(path)), os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+class SumLog:
+    """The committed sums, a line each, on disk before anybody steps. An entry of attempt 0 goes back to its step."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self.entries = self._read()
+        self._file = open(path, "a", encoding="utf-8")  # noqa: SIM115 (open as long as the log)
+
+    def _read(self) -> list[SumId]:
+        found: list[SumId] = []
+        try:
+            with open(self._path, encoding="utf-8") as file:
+                for line in file:
+                    if not line.endswith("\n"):
+                        break  # the end of a process cut it off: nobody has stepped on it
+                    entry = SumId(**json.loads(line))
+                    if entry.attempt == 0:
+                        found = [one for one in found if one.step <= entry.step]
+                    else:
+                        found.append(entry)
+        except FileNotFoundError:
+            pass
+        except (OSError, TypeError, ValueError) as error:
+            raise FormatError(f"{self._path} is no log of sums: {error}") from None
+        return found
+
+    @property
+    def term(self) -> int:
+        """Above all that the log names."""
+        return 1 + max((entry.term for entry in self.entries), default=0)
+
+    @property
+    def last(self) -> tuple[SumId, SumId] | None:
+        """The last two entries, the newest first."""
+        none = SumId(0, 0, 0, 0)
+        ends = [*self.entries[::-1][:2], none, none]
+        return (ends[0], ends[1]) if self.entries else None
+
+    def append(self, entry: SumId) -> None:
+        self._file.write(json.dumps(dataclasses.asdict(entry)) + "\n")
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+    def begin_anew(self) -> None:
+        """For a server that counts from 1: what was is not its own."""
+        self._file.truncate(0)
+        self.entries = []
+
+    def close(self) -> None:
+        self._file.close()

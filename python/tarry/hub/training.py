@@ -1,0 +1,279 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A training as the hub knows it: the plan and the server that it makes of an agreement, its rounds and checkpoints."""
+
+import dataclasses
+import os
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from ..errors import ArgumentError, Error, InterruptedByCaller
+from ..notices import Notice
+from ..plan import Plan
+from ..results import Round, SumId
+from ..server import Server
+from ..settings import ServerSettings
+from . import storage
+from .agreement import Agreement
+
+# How long the last of those that are there may take to step on the last sum, once the others have.
+_LAST_SECONDS = 60.0
+_MOST_REPLICATION = 8
+
+
+@dataclasses.dataclass(frozen=True)
+class HubSettings:
+    """How a hub serves a training.
+
+    workers      how many there are, or may come
+    listen       where its server listens
+    credentials  a folder of `tarry keys`; None: plain text, on this machine alone
+    start        seconds that the first round waits for all workers
+    patience     seconds that a round waits where too few workers are left
+    silence      seconds without an answer after which a worker counts as lost
+    observe      called after each round
+    tell         called with a line of text on what happened
+    """
+
+    workers: int
+    listen: str
+    credentials: str | None = None
+    start: float = 60.0
+    patience: float = 300.0
+    silence: float = 2.0
+    observe: Callable[[Round, int, int], None] | None = None
+    tell: Callable[[str], None] | None = None
+
+
+class Training:
+    """From the first agreement on. Threads: `run` is for one; everything else for any."""
+
+    def __init__(self, settings: HubSettings, agreement: Agreement) -> None:
+        """Raises ArgumentError, FormatError, FileError, SystemResourceError."""
+        self.settings = settings
+        self.agreement = agreement
+        self.base = 0
+        self.last: SumId | None = None
+        self.first_state: bytes | None = None  # of the model, where it is not the workers' own
+        self.done = 0  # steps of the model
+        self.wanted = 0
+        self.failure: Exception | None = None
+        self.settled = -1  # steps after which all that are there have the same state, and a checkpoint of it
+        self.change = threading.Condition()
+        self._ending = False
+        self._log: storage.SumLog | None = None
+        self._stored_at = time.monotonic()
+        found = storage.read(agreement.checkpoint) if agreement.checkpoint else None
+        if found is not None:
+            self._check(found)
+        self._plan = _plan_of(settings.workers, agreement)
+        self.server = self._make_server(found)
+        if found is not None:
+            self._go_on(found)
+
+    # ---- making ----
+
+    def _check(self, found: storage.Checkpoint) -> None:
+        """A checkpoint of another model can't be gone on from."""
+        for name, ours in (("model", self.agreement.model), ("dimension", self.agreement.dimension)):
+            theirs = found.agreement.get(name)
+            if theirs != ours:
+                detail = dataclasses.replace(self.agreement, model=str(theirs)).difference(self.agreement)
+                raise ArgumentError(f"{self.agreement.checkpoint} is of {detail or 'another model'}")
+
+    def _fits(self, found: storage.Checkpoint) -> bool:
+        """Whether the server goes on, rather than a new one from the same state."""
+        same = found.agreement.get("units") == self.agreement.units
+        return same and found.workers == self.settings.workers and found.agreement.get("parts") == self.agreement.parts
+
+    def _make_server(self, found: storage.Checkpoint | None) -> Server:
+        goes_on = found is not None and self._fits(found)
+        last, term = None, 0
+        if self.agreement.checkpoint:
+            self._log = storage.SumLog(self.agreement.checkpoint + ".log")
+            term = self._log.term
+            if goes_on:
+                last = self._log.last
+            elif self._log.entries:
+                self._log.begin_anew()
+        wanted: ServerSettings = {
+            "sum": "everywhere",
+            "silence": self.settings.silence,
+            "reproducible": self.agreement.reproducible,
+        }
+        if not self.agreement.reproducible:
+            wanted["pick"] = "share"
+            if self.agreement.parts == 1:
+                wanted["keep"] = "credited"
+        return Server(
+            self._plan,
+            self.agreement.dimension,
+            parameters=1,
+            listen=self.settings.listen,
+            credentials=self.settings.credentials,
+            insecure=self.settings.credentials is None,
+            checkpoint=found.server if found is not None and goes_on else None,
+            job_id=found.job_id if found is not None and goes_on else None,
+            log=self._log.append if self._log is not None else None,
+            last=last,
+            term=term,
+            patience=self.settings.patience,
+            observe=self._observe,
+            **wanted,
+        )
+
+    def _go_on(self, found: storage.Checkpoint) -> None:
+        """From a checkpoint, of this server or of one with another plan."""
+        self.first_state = found.state
+        if self._fits(found):
+            self.base, self.last = found.base, found.after if found.after.step else None
+            self.done = self.base + found.after.step
+        else:
+            self.base = self.done = found.base + found.after.step
+        checkpoint = self.server.checkpoint()
+        self._write(found.state, self.last or SumId(0, 0, 0, 0), checkpoint)
+        if self.last is not None:
+            self.server.offer(self.last, found.state)
+        self._tell(f"resumed after step {self.done} from {self.agreement.checkpoint}")
+
+    # ---- rounds ----
+
+    @property
+    def address(self) -> str:
+        return self.server.addresses[0]
+
+    def want(self, steps: int) -> None:
+        """A worker wants so many steps of the model in all."""
+        with self.change:
+            self.wanted = max(self.wanted, steps)
+            self.change.notify_all()
+
+    def run(self) -> None:
+        """Runs rounds until `end`. What ends the training is `failure`."""
+        try:
+            self.server.open()
+            self._await_workers()
+            while self._await_more():
+                self._run_round()
+        except InterruptedByCaller:
+            pass
+        except Exception as error:
+            with self.change:
+                self.failure = error
+                self.change.notify_all()
+            self._tell(f"the training has ended: {error}")
+
+    def end(self) -> None:
+        """Ends the rounds."""
+        with self.change:
+            self._ending = True
+            self.change.notify_all()
+        self.server.interrupt()
+
+    def close(self, *, finished: bool) -> None:
+        """After `run` has returned."""
+        self.server.close(finished=finished)
+        if self._log is not None:
+            self._log.close()
+
+    def _await_workers(self) -> None:
+        try:
+            self.server.wait(self.settings.workers, timeout=self.settings.start)
+        except Error as error:
+            if isinstance(error, InterruptedByCaller):
+                raise
+            there = sum(worker.present for worker in self.server.workers())
+            self._tell(
+                f"{there} of {self.settings.workers} workers are there after {self.settings.start:g} s: they begin"
+            )
+
+    def _await_more(self) -> bool:
+        """Waits until a step is wanted. False: none is any more."""
+        with self.change:
+            due = self.done >= self.wanted
+        if due:
+            self._settle()
+        with self.change:
+            while not self._ending and self.done >= self.wanted:
+                self.change.wait()
+            return not self._ending
+
+    def _run_round(self) -> None:
+        result = self.server.round()
+        with self.change:
+            self.done = self.base + result.sum_id.step
+            self.change.notify_all()
+        if self.settings.observe is not None:
+            self.settings.observe(result, self.done, self.wanted)
+        if self.agreement.checkpoint and time.monotonic() - self._stored_at >= self.agreement.checkpoint_seconds:
+            self._store()
+
+    def _settle(self) -> None:
+        """All that are there step on the last sum, and their state is stored."""
+        if self.done == self.base and self.last is None:
+            return
+        if self.done > self.base:
+            there = sum(worker.present for worker in self.server.workers())
+            try:
+                self.server.wait(max(1, there), timeout=_LAST_SECONDS)
+            except Error as error:
+                if isinstance(error, InterruptedByCaller):
+                    raise
+            if self.agreement.checkpoint:
+                self._store()
+        with self.change:
+            self.settled = self.done
+            self.change.notify_all()
+
+    # ---- checkpoints ----
+
+    def _store(self) -> None:
+        after, state = self.server.state(timeout=_LAST_SECONDS)
+        self._write(state, after, self.server.checkpoint())
+        self.server.offer(after, state)
+        self._stored_at = time.monotonic()
+
+    def _write(self, state: bytes, after: SumId, checkpoint: bytes) -> None:
+        storage.write(
+            self.agreement.checkpoint,
+            storage.Checkpoint(
+                state, after, self.base, checkpoint, self.server.job_id, self.settings.workers, self.agreement.message()
+            ),
+        )
+        self.server.stored(checkpoint)
+
+    # ---- what is told ----
+
+    def status(self) -> dict[str, Any]:
+        return {
+            "done": self.done,
+            "wanted": self.wanted,
+            "workers": [worker._asdict() for worker in self.server.workers()],
+        }
+
+    def _observe(self, notice: Notice) -> None:
+        if notice.kind == "joined" and notice.arrival != "first":
+            self._tell(f"worker {notice.worker} is back")
+        elif notice.kind == "left-out" and notice.absence in ("gone", "silent", "differs"):
+            self._tell(f"worker {notice.worker} is lost ({notice.absence}); the others go on")
+        elif notice.kind in ("refused", "waiting"):
+            self._tell(f"{notice.kind}: {notice.text}")
+
+    def _tell(self, text: str) -> None:
+        if self.settings.tell is not None:
+            self.settings.tell(text)
+
+
+def _plan_of(workers: int, agreement: Agreement) -> Plan:
+    replication = agreement.replication or min(workers, _MOST_REPLICATION)
+    if replication > workers:
+        raise ArgumentError(f"replication {replication} is more than the {workers} workers")
+    return Plan(
+        workers, agreement.units, replication=replication, parts=agreement.parts, seed=agreement.seed % (1 << 64)
+    )
+
+
+def default_listen() -> str:
+    """A name on this machine that nobody else has."""
+    return f"unix:@tarry-{os.getpid()}-{os.urandom(6).hex()}"

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Starts the processes, looks after them, and ends."""
+
+import argparse
+import os
+import signal
+import sys
+import time
+from typing import Any
+
+from ..errors import Error
+from ..hub import Hub
+from ..hub.training import HubSettings, default_listen
+from ..results import Round
+from ..straggler import Straggler
+from . import options
+from .output import Output
+from .process import Process, explain
+
+_LOOK_SECONDS = 0.05
+_END_SECONDS = 5.0  # that processes have after Ctrl-C, and once more after SIGTERM
+_RESTART_SECONDS = 0.5
+INTERRUPTED = 128 + signal.SIGINT
+
+
+class _Worker:
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.process: Process | None = None
+        self.restarts = 0
+        self.again_at: float | None = None  # to be started
+        self.status: int | None = None  # of its last process, if it is not to be started again
+
+
+class Launcher:
+    """One run of `tarry run`."""
+
+    def __init__(self, wanted: argparse.Namespace) -> None:
+        self._wanted = wanted
+        self._output = Output(wanted.workers, quiet=wanted.quiet)
+        self._begun = time.monotonic()
+        self._workers = [_Worker(number) for number in range(wanted.workers)]
+        self._hub = Hub(
+            default_listen(),
+            HubSettings(
+                wanted.workers,
+                default_listen(),
+                patience=wanted.patience,
+                silence=wanted.silence,
+                observe=self._progress,
+                tell=self._output.tell,
+            ),
+        )
+
+    def run(self) -> int:
+        """The exit status."""
+        try:
+            for worker in self._workers:
+                self._start(worker)
+            while self._look():
+                time.sleep(_LOOK_SECONDS)
+        except KeyboardInterrupt:
+            self._output.complain("interrupted")
+            self._end_all()
+            self._hub.close(finished=False)
+            return INTERRUPTED
+        finally:
+            self._output.end()
+        self._hub.close()
+        return self._conclude()
+
+    # ---- processes ----
+
+    def _environment(self, worker: _Worker) -> dict[str, str]:
+        wanted = self._wanted
+        threads = wanted.threads or max(1, len(os.sched_getaffinity(0)) // wanted.workers)
+        found = {
+            "TARRY_HUB": self._hub.address,
+            "TARRY_WORKER": str(worker.number),
+            "TARRY_WORKERS": str(wanted.workers),
+            "PYTHONUNBUFFERED": "1",
+        }
+        if wanted.straggler:
+            found |= {"TARRY_STRAGGLER": wanted.straggler, "TARRY_STRAGGLER_SEED": str(wanted.straggler_seed)}
+        if wanted.threads or "OMP_NUM_THREADS" not in os.environ:
+            found["OMP_NUM_THREADS"] = str(threads)
+        return found
+
+    def _start(self, worker: _Worker) -> None:
+        wanted, number = self._wanted, worker.number
+        script = ["-m", wanted.script] if wanted.module else [wanted.script]
+        worker.again_at = None
+        worker.process = Process(
+            [sys.executable, *script, *wanted.arguments],
+            self._environment(worker),
+            lambda text, error: self._output.line(number, text, error=error),
+        )
+
+    def _look(self) -> bool:
+        """Whether a process runs, or is to be started."""
+        now = time.monotonic()
+        for worker in self._workers:
+            if worker.again_at is not None and now >= worker.again_at:
+                self._start(worker)
+            elif worker.process is not None and worker.again_at is None and worker.status is None:
+                self._look_at(worker, worker.process)
+        return any(worker.status is None for worker in self._workers)
+
+    def _look_at(self, worker: _Worker, process: Process) -> None:
+        status = process.status()
+        if status is None:
+            return
+        process.finish()
+        if status != 0 and worker.restarts < self._wanted.restarts:
+            worker.restarts += 1
+            worker.again_at = time.monotonic() + _RESTART_SECONDS
+            self._output.tell(
+                f"worker {worker.number} {explain(status)}; it is started again "
+                f"({worker.restarts} of {self._wanted.restarts} times)"
+            )
+            return
+        worker.status = status
+        if status != 0:
+            self._output.complain(f"worker {worker.number} {explain(status)}")
+
+    def _end_all(self) -> None:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+            for worker in self._workers:
+                if worker.process is not None:
+                    worker.process.signal(number)
+            until = time.monotonic() + _END_SECONDS
+            while time.monotonic() < until:
+                if all(worker.process is None or worker.process.status() is not None for worker in self._workers):
+                    return
+                time.sleep(_LOOK_SECONDS)
+
+    def _conclude(self) -> int:
+        bad = [worker for worker in self._workers if worker.status != 0]
+        training: Any = self._hub.training
+        done = training is not None and training.failure is None and training.done >= training.wanted > 0
+        if bad and done:
+            self._output.complain(f"{len(bad)} of {len(self._workers)} workers were lost; the others did all steps")
+        return 0 if not bad or done else 1
+
+    def _progress(self, result: Round, done: int, wanted: int) -> None:
+        seconds = time.monotonic() - self._begun
+        lost = f", {result.workers_lost} lost" if result.workers_lost else ""
+        self._output.progress(
+            f"step {done} of {wanted}, {result.seconds * 1e3:.0f} ms, {self._wanted.workers} workers{lost}, {seconds:.0f} s"
+        )
+
+
+def _check_script(wanted: argparse.Namespace) -> str:
+    """What is wrong with it; "": nothing."""
+    if wanted.module or os.path.isfile(wanted.script):
+        return ""
+    return f"there is no script {wanted.script}"
+
+
+def main(arguments: list[str]) -> int:
+    parser = options.parser()
+    wanted = parser.parse_args(arguments)
+    why = _check_script(wanted)
+    if not why and wanted.restarts < 0:
+        why = f"--restarts {wanted.restarts} is not a count"
+    if why:
+        parser.error(why)
+    try:
+        if wanted.straggler:
+            Straggler(wanted.straggler, wanted.workers, seed=wanted.straggler_seed)
+        launcher = Launcher(wanted)
+    except Error as error:
+        parser.error(str(error))
+    return launcher.run()

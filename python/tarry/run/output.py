@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What workers print, line by line with their numbers, above one line of progress."""
+
+import sys
+import threading
+import time
+from typing import IO
+
+_INTERVAL = 0.2
+
+
+class Output:
+    """Lines of all workers go to stdout and stderr as they come; the progress line is on a terminal's stderr alone."""
+
+    def __init__(self, workers: int, *, quiet: bool) -> None:
+        self._width = len(str(workers - 1))
+        self._lock = threading.Lock()
+        self._quiet = quiet
+        self._terminal = sys.stderr.isatty() and not quiet
+        self._progress = ""
+        self._shown_at = 0.0
+
+    def line(self, worker: int, text: str, *, error: bool) -> None:
+        self._print(sys.stderr if error else sys.stdout, f"[{worker:{self._width}d}] {text}")
+
+    def tell(self, text: str) -> None:
+        """What the launcher says itself."""
+        if not self._quiet:
+            self._print(sys.stderr, f"tarry run: {text}")
+
+    def complain(self, text: str) -> None:
+        self._print(sys.stderr, f"tarry run: {text}")
+
+    def progress(self, text: str) -> None:
+        now = time.monotonic()
+        with self._lock:
+            if not self._terminal or now - self._shown_at < _INTERVAL:
+                return
+            self._shown_at = now
+            self._wipe()
+            self._progress = text
+            self._show()
+
+    def end(self) -> None:
+        with self._lock:
+            self._wipe()
+            self._progress = ""
+
+    def _print(self, stream: IO[str], text: str) -> None:
+        with self._lock:
+            self._wipe()
+            print(text, file=stream, flush=True)
+            self._show()
+
+    def _wipe(self) -> None:
+        if self._terminal and self._progress:
+            sys.stderr.write("\r\x1b[K")
+
+    def _show(self) -> None:
+        if self._terminal and self._progress:
+            sys.stderr.write(self._progress)
+            sys.stderr.flush()

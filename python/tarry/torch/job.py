@@ -1,0 +1,351 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A training that this process is a worker of."""
+
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+import torch
+
+from ..errors import ArgumentError, Error, StateError
+from ..hub import Agreement, Client, Hub
+from ..hub.training import HubSettings, default_listen
+from ..results import SumId
+from ..straggler import Straggler
+from ..task import Task
+from ..worker import Job as WorkerJob
+from ..worker import Worker
+from .dropping import Dropping
+from .environment import Place, place_of
+from .gradients import Gradients, flat_tensor
+from .layout import Layout
+from .loader import Loader
+from .members import HasState, Members
+from .permutation import Permutation
+from .piece import Piece
+from .step import Guard, Step
+
+_STEPS = "steps"  # of the model, told with its state
+
+
+class Job:
+    """What `join` gives: a context manager, whose `steps` are the training's."""
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        optimizer: torch.optim.Optimizer,
+        loader: Loader,
+        permutation: Permutation,
+        layout: Layout,
+        others: Mapping[str, HasState],
+        agreement: Agreement,
+        place: Place,
+    ) -> None:
+        self.model, self.optimizer = model, optimizer
+        self.loader, self.permutation, self.layout = loader, permutation, layout
+        self.gradients = Gradients(layout)
+        self.members = Members(model, optimizer, others, layout)
+        self.place = place
+        self.done = 0  # steps that this worker's model has taken
+        self._dropping: Dropping | None = None
+        self._coming: bytes | None = None  # a state that came, to be loaded before anything else is done
+        self._frozen: bytes | None = None  # what others get once the loop is left
+        self._step: Step | None = None
+        self._ahead: Task | None = None  # a task for the step after this one
+        self._mean = torch.zeros(layout.gradient_numbers)
+        self._hub: Hub | None = None
+        self._last: SumId | None = None
+        self._client: Client
+        self._worker: Worker
+        self._guard = Guard(optimizer, self._may_step)
+        try:
+            self._connect(agreement)
+        except BaseException:
+            self._guard.close()
+            if self._hub is not None:
+                self._hub.close()
+            raise
+
+    # ---- joining ----
+
+    def _connect(self, agreement: Agreement) -> None:
+        place = self.place
+        address = place.hub
+        if address is None:
+            self._hub = Hub(default_listen(), HubSettings(1, default_listen()))
+            address = self._hub.address
+        self._client = Client(address)
+        try:
+            welcome = self._client.join(place.worker, agreement, lambda: self.members.save({_STEPS: "0"}))
+        except BaseException:
+            self._client.close()
+            raise
+        self.worker, self.workers = welcome.worker, welcome.workers
+        self._base, self._last = welcome.base, welcome.last
+        if welcome.state is not None:
+            self._load(welcome.state)
+        else:
+            self.members.restore_buffers_from_model()
+        straggler = Straggler(place.straggler, self.workers, seed=place.seed) if place.straggler else None
+        self._dropping = Dropping(self.model)
+        self._worker = Worker(
+            welcome.server,
+            credentials=place.credentials,
+            insecure=place.credentials is None,
+            worker=self.worker,
+            straggler=straggler,
+            prepare=self._prepare,
+            listen="127.0.0.1:0" if place.credentials is None else None,
+        )
+
+    def _prepare(self, _job: WorkerJob) -> "Job":
+        return self
+
+    # ---- the replica: called by threads of the library ----
+
+    @property
+    def last(self) -> SumId | None:
+        """The sum that the first state has stepped on."""
+        return self._last
+
+    def save(self) -> bytes:
+        """The state after `done` steps: while pieces are computed it stands still, but for buffers, of which there are
+        copies."""
+        coming, frozen = self._coming, self._frozen
+        if coming is not None:
+            return coming
+        return frozen if frozen is not None else self._save()
+
+    def load(self, state: bytes) -> None:
+        """Is in force before the next piece or step: the owner's thread may be in the middle of one."""
+        self._coming = state
+
+    def _save(self) -> bytes:
+        return self.members.save({_STEPS: str(self.done)})
+
+    def _load(self, state: bytes) -> None:
+        self.done = int(self.members.load(state)[_STEPS])
+
+    # ---- steps ----
+
+    @property
+    def chief(self) -> bool:
+        """Whether this is the worker that speaks for all: it logs, and evaluates."""
+        return self.worker == 0
+
+    def steps(self, steps: int) -> Iterator[Step]:
+        """The training's steps up to `steps` in all, those before a resume included.
+
+        For each the pieces that this worker is given are computed, as in `for piece in step`; then every parameter's `.grad`
+        is the mean over the whole batch, the same on all workers, and the optimizer may step.
+        """
+        if steps < 0:
+            raise ArgumentError(f"{steps} steps")
+        self._frozen = None
+        self._client.steps(steps)
+        self._take_coming()
+        while self.done < steps:
+            step = Step(self, self.done)
+            self._step = step
+            yield step
+            self._end_step(step)
+        self._frozen = self._save()
+        self._client.finish()
+
+    def _end_step(self, step: Step) -> None:
+        """What the loop's body has left undone, and what follows from it."""
+        step.exhaust()
+        if step.lost:
+            self._take_coming()
+        else:
+            self.done += 1
+        self._step = None
+        step.give_back()
+
+    def _take_coming(self) -> None:
+        """Loads what came; until then others get the same."""
+        while (state := self._coming) is not None:
+            self._load(state)
+            if self._coming is state:
+                self._coming = None
+
+    def _may_step(self) -> None:
+        step = self._step
+        if step is not None and not step.summed:
+            raise StateError(
+                "the optimizer steps before the gradients are summed: go through all pieces first, as in "
+                "`for piece in step: ...`, and step after the loop"
+            )
+
+    # ---- what steps and pieces ask ----
+
+    def take(self) -> Task | None:
+        """The next task; None: a state came, and nothing before it counts."""
+        if self._coming is not None:
+            return None
+        task, self._ahead = self._ahead or self._worker.take(), None
+        if task is None:
+            raise self._client.why_over()
+        if self._coming is not None:
+            self._ahead = task  # of a step that begins with that state
+            return None
+        return task
+
+    def number_of(self, task: Task) -> int:
+        """The step of the model that a step's task is, from 0."""
+        return self._base + task.step - 1
+
+    def open_piece(self, task: Task, step: int, unit: int) -> torch.Tensor:
+        """Gives the piece's vector, zeroed, to which the parameters' `.grad` belong."""
+        vector = flat_tensor(task.gradient)
+        vector[self.layout.gradient_numbers :] = 0
+        self.gradients.attach(vector, zero=True)
+        if self.layout.buffers:
+            with torch.no_grad():
+                self.members.restore_buffers()
+        self.seed(step, unit)
+        assert self._dropping is not None
+        self._dropping.task = task
+        return vector
+
+    def complete_piece(self, vector: torch.Tensor, weight: float, metrics: Mapping[str, float]) -> None:
+        """What rides with the gradient."""
+        layout = self.layout
+        with torch.no_grad():
+            self.gradients.collect()
+            if layout.buffers:
+                changes = torch.cat(self.members.change_of_buffers())
+                vector[layout.buffers_at : layout.metrics_at] = changes * weight
+        for place, name in enumerate(layout.metrics):
+            vector[layout.metrics_at + place] = metrics.get(name, 0.0)
+        vector[layout.weight_at] = weight
+
+    def close_piece(self, task: Task, *, failed: bool) -> None:
+        assert self._dropping is not None
+        self._dropping.task = None
+        if not task.given:
+            task.give(failed=failed)
+
+    def empty_piece(self, task: Task) -> None:
+        """A piece without samples, at an epoch's end."""
+        task.gradient[:] = 0
+        task.give()
+
+    def apply(self, task: Task) -> dict[str, float]:
+        """The step's mean is in the parameters' `.grad`, and its buffers in the model. Gives its metrics."""
+        layout = self.layout
+        total = flat_tensor(task.sum)
+        weight = float(total[layout.weight_at])
+        if not weight > 0:
+            raise Error(f"step {self.done}: the weights of all pieces sum up to {weight}")
+        torch.mul(total[: layout.gradient_numbers], 1 / weight, out=self._mean)
+        self.gradients.attach(self._mean, zero=False)
+        if layout.buffers:
+            with torch.no_grad():
+                self.members.change_buffers(total[layout.buffers_at : layout.metrics_at] / weight)
+        self.seed(self.done, -1)
+        found = {name: float(total[layout.metrics_at + place]) / weight for place, name in enumerate(layout.metrics)}
+        return found | {"weight": weight}
+
+    def apply_nothing(self) -> None:
+        """The step is lost to this worker: whatever the loop's body makes of it is replaced by the state that came."""
+        self._mean.zero_()
+        self.gradients.attach(self._mean, zero=False)
+
+    def seed(self, step: int, unit: int) -> None:
+        """The same random numbers for the same piece, whoever computes it, and for all in the loop's body."""
+        drawn = np.random.SeedSequence([self.permutation.seed % (1 << 64), step, unit + 1]).generate_state(3)
+        torch.manual_seed(int(drawn[0]))
+        random.seed(int(drawn[1]))
+        np.random.seed(int(drawn[2]))
+
+    # ---- the end ----
+
+    def status(self) -> dict[str, Any]:
+        """What the hub knows: steps that are done, and each worker's state (tarry.WorkerState)."""
+        return self._client.status()
+
+    def close(self) -> None:
+        """Leaves the training. The model's parameters stay as they are."""
+        self._guard.close()
+        if self._dropping is not None:
+            self._dropping.close()
+        self.gradients.detach()
+        self._worker.close()
+        self._client.close()
+        if self._hub is not None:
+            self._hub.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def join(
+    model: torch.nn.Module,
+    optimizer: torch.optim.Optimizer,
+    *others: HasState,
+    data: Any,
+    batch: int,
+    piece: int,
+    seed: int = 0,
+    shuffle: bool = True,
+    drop_last: bool = False,
+    collate: Callable[[list[Any]], Any] | None = None,
+    checkpoint: str = "",
+    checkpoint_seconds: float = 60.0,
+    metrics: Sequence[str] = (),
+    buffers: Sequence[str] = (),
+    extras: Mapping[str, HasState] | None = None,
+    replication: int | None = None,
+    parts: int = 1,
+    sum: str = "everywhere",
+    reproducible: bool = False,
+) -> Job:
+    """Makes this process a worker of a training, of which `tarry run`, srun, mpirun or torchrun started several.
+
+    model       the same on all workers; all get the parameters of the first. It may be on any device
+    optimizer   the same on all workers: each steps its own
+    others      schedulers, scalers, averages: whatever has a state_dict and follows the steps; by name in `extras`
+    data        a dataset by numbers, or a tensor or a tuple of tensors; the same samples on all workers
+    batch       samples of a step, over all workers
+    piece       samples that are computed at once; 8 pieces or more for each worker use every bit of a slow worker's time
+    seed        of the order of samples, and of what is random in a piece
+    checkpoint  a file from which the training goes on by itself where it stopped, and beside it FILE.log; "": none
+    metrics     names of sums that `piece.add` adds to; 'loss' is one by itself
+    buffers     names of buffers which forward changes, other than those of batch norms
+    replication workers that may compute a piece; None: all, at most 8
+    parts       with 2 and more what workers send is as many times smaller, and each piece is computed as often
+    sum         'everywhere': among the workers
+    reproducible  sums in an order that does not depend on time: a training repeats to the bit while no worker is lost
+
+    Raises ArgumentError for what contradicts itself, and tarry.hub.client.Refused where the others train something else.
+    """
+    loader = Loader(data, collate)
+    permutation = Permutation(loader.samples, batch, piece, seed=seed, shuffle=shuffle, drop_last=drop_last)
+    layout = Layout(model, metrics, buffers)
+    named = {str(place): one for place, one in enumerate(others)} | dict(extras or {})
+    agreement = Agreement(
+        dimension=layout.dimension,
+        units=permutation.units,
+        samples=loader.samples,
+        batch=batch,
+        piece=piece,
+        seed=seed,
+        replication=replication or 0,
+        parts=parts,
+        sum=sum,
+        reproducible=reproducible,
+        model=layout.describe(),
+        options=f"shuffle={shuffle} drop_last={drop_last} optimizer={type(optimizer).__name__} others={sorted(named)}",
+        checkpoint=checkpoint,
+        checkpoint_seconds=checkpoint_seconds,
+    )
+    return Job(model, optimizer, loader, permutation, layout, named, agreement, place_of())
+
+
+__all__ = ["Job", "Piece", "join"]

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a summed vector has where: gradients, changes of buffers, metrics, weight."""
+
+from collections.abc import Sequence
+
+import torch
+from torch.nn.modules.batchnorm import _NormBase  # pyright: ignore[reportPrivateUsage]
+
+from ..errors import ArgumentError
+
+
+class Layout:
+    """float32 numbers: the gradients of the parameters that want one, in the model's order; for each number of the
+    buffers that follow the data (those of batch norms, and `buffers`), weight times its change; sums of the metrics; and
+    the weight.
+    """
+
+    def __init__(self, model: torch.nn.Module, metrics: Sequence[str], buffers: Sequence[str]) -> None:
+        """Raises ArgumentError."""
+        self.parameters = [(name, one) for name, one in model.named_parameters() if one.requires_grad]
+        if not self.parameters:
+            raise ArgumentError("the model has no parameter that wants a gradient")
+        for name, one in self.parameters:
+            if not one.is_floating_point():
+                raise ArgumentError(f"the parameter {name} has numbers of {one.dtype}: only real ones are summed")
+        self.buffers = _following_buffers(model, buffers)
+        self.metrics = ("loss", *metrics)
+        if len(set(self.metrics)) < len(self.metrics):
+            raise ArgumentError(f"metrics have the same name: {', '.join(self.metrics)} ('loss' is there by itself)")
+        self.gradient_numbers = sum(one.numel() for _, one in self.parameters)
+        self.buffer_numbers = sum(one.numel() for _, one in self.buffers)
+        self.buffers_at = self.gradient_numbers
+        self.metrics_at = self.buffers_at + self.buffer_numbers
+        self.weight_at = self.metrics_at + len(self.metrics)
+        self.dimension = self.weight_at + 1
+
+    def describe(self) -> str:
+        """A line for each, so that a difference can be told."""
+        lines = [f"{name} {tuple(one.shape)}" for name, one in self.parameters]
+        lines += [f"buffer {name} {tuple(one.shape)}" for name, one in self.buffers]
+        return "\n".join([*lines, *(f"metric {name}" for name in self.metrics)])
+
+    def views(self, flat: torch.Tensor) -> list[torch.Tensor]:
+        """The part of each parameter, in its shape."""
+        found: list[torch.Tensor] = []
+        begin = 0
+        for _, one in self.parameters:
+            found.append(flat[begin : begin + one.numel()].view(one.shape))
+            begin += one.numel()
+        return found
+
+
+def _following_buffers(model: torch.nn.Module, wanted: Sequence[str]) -> list[tuple[str, torch.Tensor]]:
+    norms = {
+        id(buffer)
+        for module in model.modules()
+        if isinstance(module, _NormBase)
+        for buffer in module.buffers(recurse=False)
+    }
+    known = dict(model.named_buffers())
+    for name in wanted:
+        if name not in known:
+            raise ArgumentError(f"the model has no buffer {name!r}; there are {', '.join(known) or 'none'}")
+    return [(name, buffer) for name, buffer in known.items() if id(buffer) in norms or name in wanted]

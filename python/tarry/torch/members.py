@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a worker steps, as one state: model, optimizer, scheduler, and whatever else has a state_dict."""
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import torch
+
+from ..errors import FormatError
+from . import state
+from .layout import Layout
+
+
+class HasState(Protocol):
+    def state_dict(self) -> dict[str, Any]: ...
+    def load_state_dict(self, state_dict: dict[str, Any], /) -> Any: ...
+
+
+class Members:
+    """Saves and loads them all together. Buffers that follow the data are kept apart: forward changes those of the model."""
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        optimizer: torch.optim.Optimizer,
+        others: Mapping[str, HasState],
+        layout: Layout,
+    ) -> None:
+        self.model, self.optimizer, self.others = model, optimizer, dict(others)
+        self._following = {name: buffer for name, buffer in layout.buffers}
+        self._kept = {name: buffer.detach().clone() for name, buffer in layout.buffers}
+
+    def restore_buffers_from_model(self) -> None:
+        """All workers have what the model's buffers are now."""
+        for name, buffer in self._following.items():
+            self._kept[name].copy_(buffer.detach())
+
+    def restore_buffers(self) -> None:
+        """The model's buffers are what all workers have."""
+        for name, buffer in self._following.items():
+            buffer.copy_(self._kept[name])
+
+    def change_of_buffers(self) -> list[torch.Tensor]:
+        """What forward made of them, less what they were; float32, in the order of the layout."""
+        return [
+            (buffer.to(torch.float64) - self._kept[name].to(torch.float64)).to("cpu", torch.float32).reshape(-1)
+            for name, buffer in self._following.items()
+        ]
+
+    def change_buffers(self, change: torch.Tensor) -> None:
+        """All workers' buffers change by as much; the numbers lie behind each other."""
+        begin = 0
+        for name, kept in self._kept.items():
+            part = change[begin : begin + kept.numel()].view(kept.shape).to(kept.device, torch.float64)
+            begin += kept.numel()
+            moved = kept.to(torch.float64) + part
+            kept.copy_(moved if kept.is_floating_point() else moved.round())
+        self.restore_buffers()
+
+    def save(self, told: dict[str, str]) -> bytes:
+        model = dict(self.model.state_dict())
+        model.update((name, kept) for name, kept in self._kept.items() if name in model)
+        values: dict[str, Any] = {
+            "model": model,
+            "optimizer": self.optimizer.state_dict(),
+            "others": {name: one.state_dict() for name, one in self.others.items()},
+        }
+        return state.encode(values, told)
+
+    def load(self, text: bytes) -> dict[str, str]:
+        """Gives back what was told at `save`. Raises FormatError."""
+        values, told = state.decode(text)
+        if set(values.get("others", {})) != set(self.others):
+            raise FormatError(
+                f"the state is of a training with {', '.join(values.get('others', {})) or 'nothing'} beside the optimizer, "
+                f"and this one has {', '.join(self.others) or 'nothing'}"
+            )
+        try:
+            self.model.load_state_dict(values["model"])
+            self.optimizer.load_state_dict(values["optimizer"])
+            for name, one in self.others.items():
+                one.load_state_dict(values["others"][name])
+        except (KeyError, RuntimeError, ValueError) as error:
+            raise FormatError(f"the state is of another model: {error}") from None
+        with torch.no_grad():
+            for name, buffer in self._following.items():
+                self._kept[name].copy_(buffer)
+        return told

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A piece of a batch, which this worker computes."""
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import torch
+
+from ..errors import ArgumentError, StateError
+from ..task import Task
+from .dropping import Dropped
+
+if TYPE_CHECKING:
+    from .job import Job
+
+
+class Piece:
+    """Samples of a batch. Within `with piece:` the loss is worked out and given to `piece.backward`.
+
+    A piece that is not wanted any more, since others have done it, ends quietly, in the middle if need be.
+    """
+
+    def __init__(self, job: "Job", task: Task, step: int, unit: int) -> None:
+        self._job = job
+        self._task = task
+        self._vector: torch.Tensor | None = None
+        self._weight = 0.0
+        self._loss = 0.0
+        self._metrics: dict[str, float] = {}
+        self._backward = False
+        self.step = step  # counts from 0
+        self.unit = unit  # of the batch
+
+    @property
+    def samples(self) -> list[int]:
+        """Their numbers in the data."""
+        return [int(one) for one in self._job.permutation.indices(self.step, self.unit)]
+
+    @property
+    def batch(self) -> Any:
+        """The samples, put together as by a DataLoader."""
+        return self._job.loader.load(self.samples)
+
+    def refuse(self) -> None:
+        """Leaves it to others."""
+        if not self._task.given:
+            self._task.give(failed=True)
+
+    @property
+    def wanted(self) -> bool:
+        """Whether somebody still waits for it."""
+        return not self._task.given and not self._task.cancelled
+
+    def backward(self, loss: torch.Tensor, weight: float | None = None, **options: Any) -> None:
+        """Adds the gradient of `loss`, which is a *sum* over samples (reduction='sum'), of `weight` samples.
+
+        The step's gradient is the sum over all pieces, divided by the sum of all weights. May be called several times for a
+        piece. Options are those of Tensor.backward.
+        """
+        if weight is None:
+            raise ArgumentError(
+                "backward needs weight: for how many samples (tokens, ..) the loss is a sum, as in "
+                "piece.backward(loss, weight=len(y)), with reduction='sum' in the loss"
+            )
+        if not weight >= 0:
+            raise ArgumentError(f"the weight {weight} is not a count")
+        if self._vector is None:
+            raise StateError("piece.backward comes within `with piece:`")
+        loss.backward(**options)
+        self._backward = True
+        self._loss += float(loss.detach())
+        self._weight += float(weight)
+
+    def add(self, **metrics: float) -> None:
+        """Adds to sums of metrics, which are told divided by the weight in step.metrics."""
+        for name, value in metrics.items():
+            if name not in self._job.layout.metrics or name == "loss":
+                raise ArgumentError(
+                    f"{name!r} is no metric of this training: join(..., metrics=({name!r},)) makes it one"
+                )
+            self._metrics[name] = self._metrics.get(name, 0.0) + float(value)
+
+    def __enter__(self) -> Self:
+        self._vector = self._job.open_piece(self._task, self.step, self.unit)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
+    ) -> bool:
+        vector, self._vector = self._vector, None
+        good = kind is None and self._backward
+        assert vector is not None
+        try:
+            if good:
+                self._job.complete_piece(vector, self._weight, {"loss": self._loss, **self._metrics})
+        finally:
+            self._job.close_piece(self._task, failed=not good)
+        if kind is None and not self._backward:
+            raise StateError("the piece has no gradient: piece.backward(loss, weight=...) was not called")
+        return isinstance(error, Dropped)

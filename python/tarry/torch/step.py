@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A step of a training: its pieces, and then its sum."""
+
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ..task import Task
+from .piece import Piece
+
+if TYPE_CHECKING:
+    from .job import Job
+
+
+class Step:
+    """Iterates over the pieces that this worker is given; afterwards `.grad` holds the mean of the whole batch.
+
+    number   from 0
+    metrics  after the pieces: mean loss and metrics, weight, seconds, pieces that this worker computed
+    lost     whether others have gone on without this worker: what the loop's body does now is replaced by their state
+    """
+
+    def __init__(self, job: "Job", number: int) -> None:
+        self._job = job
+        self._begun = time.monotonic()
+        self._task: Task | None = None  # the step's, kept until the loop's body is through
+        self._pieces = 0
+        self.number = number
+        self.epoch = job.permutation.epoch_of(number)
+        self.metrics: dict[str, float] = {}
+        self.lost = False
+
+    @property
+    def summed(self) -> bool:
+        """Whether the gradients are there."""
+        return self._task is not None or self.lost
+
+    def __iter__(self) -> Iterator[Piece]:
+        while not self.summed:
+            piece = self._next()
+            if piece is not None:
+                yield piece
+
+    def _next(self) -> Piece | None:
+        job = self._job
+        task = job.take()
+        if task is None:
+            self.lost = True
+            job.apply_nothing()
+            return None
+        if task.is_step:
+            self._task = task
+            self.metrics = job.apply(task)
+            self.metrics |= {"seconds": time.monotonic() - self._begun, "pieces": float(self._pieces)}
+            return None
+        unit = task.spans[0].origin
+        if len(job.permutation.indices(self.number, unit)) == 0:
+            job.empty_piece(task)
+            return None
+        self._pieces += 1
+        return Piece(job, task, self.number, unit)
+
+    def exhaust(self) -> None:
+        """The loop's body left pieces: others compute them."""
+        while not self.summed:
+            piece = self._next()
+            if piece is not None:
+                piece.refuse()
+
+    def give_back(self) -> None:
+        """The model has stepped."""
+        if self._task is not None and not self._task.given:
+            self._task.give()
+
+
+class Guard:
+    """Looks before each step of the optimizer."""
+
+    def __init__(self, optimizer: torch.optim.Optimizer, look: Callable[[], None]) -> None:
+        self._remove: Callable[[], None]
+        if hasattr(optimizer, "register_step_pre_hook"):
+            handle: Any = optimizer.register_step_pre_hook(lambda *_: look())
+            self._remove = handle.remove
+        else:  # PyTorch before 2.0
+            step = optimizer.step
+
+            def guarded(*arguments: Any, **options: Any) -> Any:
+                look()
+                return step(*arguments, **options)
+
+            optimizer.step = guarded  # type: ignore[method-assign]
+            self._remove = lambda: setattr(optimizer, "step", step)
+
+    def close(self) -> None:
+        self._remove()
