@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A training that this process is a worker of."""
 
-import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
-import numpy as np
 import torch
 
 from ..errors import ArgumentError, Error, StateError
@@ -24,6 +22,7 @@ from .loader import Loader
 from .members import HasState, Members
 from .permutation import Permutation
 from .piece import Piece
+from .seeding import seed_all
 from .step import Guard, Step
 
 _STEPS = "steps"  # of the model, told with its state
@@ -205,7 +204,7 @@ class Job:
         if self.layout.buffers:
             with torch.no_grad():
                 self.members.restore_buffers()
-        self.seed(step, unit)
+        seed_all(self.permutation.seed, step, unit)
         assert self._dropping is not None
         self._dropping.task = task
         return vector
@@ -245,7 +244,7 @@ class Job:
         if layout.buffers:
             with torch.no_grad():
                 self.members.change_buffers(total[layout.buffers_at : layout.metrics_at] / weight)
-        self.seed(self.done, -1)
+        seed_all(self.permutation.seed, self.done, -1)
         found = {name: float(total[layout.metrics_at + place]) / weight for place, name in enumerate(layout.metrics)}
         return found | {"weight": weight}
 
@@ -253,13 +252,6 @@ class Job:
         """The step is lost to this worker: whatever the loop's body makes of it is replaced by the state that came."""
         self._mean.zero_()
         self.gradients.attach(self._mean, zero=False)
-
-    def seed(self, step: int, unit: int) -> None:
-        """The same random numbers for the same piece, whoever computes it, and for all in the loop's body."""
-        drawn = np.random.SeedSequence([self.permutation.seed % (1 << 64), step, unit + 1]).generate_state(3)
-        torch.manual_seed(int(drawn[0]))
-        random.seed(int(drawn[1]))
-        np.random.seed(int(drawn[2]))
 
     # ---- the end ----
 
