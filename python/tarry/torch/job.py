@@ -26,6 +26,7 @@ from .seeding import seed_all
 from .step import Guard, Step
 
 _STEPS = "steps"  # of the model, told with its state
+_LOOK_SECONDS = 0.1  # between two looks whether a state came, where no task does
 
 
 class Job:
@@ -144,7 +145,7 @@ class Job:
             raise ArgumentError(f"{steps} steps")
         self._frozen = None
         self._client.steps(steps)
-        self._take_coming()
+        self._look_ahead(steps)
         while self.done < steps:
             step = Step(self, self.done)
             self._step = step
@@ -152,6 +153,27 @@ class Job:
             self._end_step(step)
         self._frozen = self._save()
         self._client.finish()
+
+    def _look_ahead(self, steps: int) -> None:
+        """Others may be further: their state comes before the first task."""
+        self._take_coming()
+        while self.done < steps and self._ahead is None:
+            self._ahead = self._await_task()
+            self._take_coming()
+
+    def _await_task(self) -> Task | None:
+        """None: a state came."""
+        while self._coming is None:
+            try:
+                task = self._worker.take(_LOOK_SECONDS)
+            except StateError:
+                if self._worker.ended:
+                    raise
+                continue
+            if task is None:
+                raise self._client.why_over()
+            return task
+        return None
 
     def _end_step(self, step: Step) -> None:
         """What the loop's body has left undone, and what follows from it."""
@@ -184,9 +206,7 @@ class Job:
         """The next task; None: a state came, and nothing before it counts."""
         if self._coming is not None:
             return None
-        task, self._ahead = self._ahead or self._worker.take(), None
-        if task is None:
-            raise self._client.why_over()
+        task, self._ahead = self._ahead or self._await_task(), None
         if self._coming is not None:
             self._ahead = task  # of a step that begins with that state
             return None
