@@ -160,4 +160,5 @@ def server_settings(plan: Plan, dimension: int, wanted: ServerSettings) -> Any:
     lib.tarry_settings_keep(settings, copies, dimension, _memory_bytes() / 4, "ahead" in given)
     if lib.tarry_settings_check(settings, conflict) != lib.TARRY_OK:
         raise ArgumentError(_conflict_text(conflict))
-    return settings.server
+    # A copy that owns its memory: that of a member goes with the structure around it.
+    return ffi.new("tarry_server_settings *", settings.server)[0]
