@@ -81,6 +81,7 @@ class Worker:
         self._calls: list[ReplicaCalls] = []  # of all jobs: the library may still hold those before
         self._error: BaseException | None = None
         self._task: Task | None = None
+        self.ended = False  # no tasks come any more, after an error
         self._self = ffi.new_handle(self)
         settings.connect = text(connect)
         settings.security.credentials = text(credentials)
@@ -115,6 +116,7 @@ class Worker:
             code = lib.tarry_tcp_worker_take(self._handle.pointer, piece, found, why.pointer)
             if code == lib.TARRY_OK:
                 break
+            self.ended = code != lib.TARRY_ERROR_STATE or bool(why.text)
             self._raise_own()
             if code != lib.TARRY_ERROR_STATE or why.text or left <= _SLICE_NS:
                 raise error_of(code, why.text or ("no task came in time" if code == lib.TARRY_ERROR_STATE else ""))

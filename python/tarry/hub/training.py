@@ -71,6 +71,7 @@ class Training:
         self.server = self._make_server(found)
         if found is not None:
             self._go_on(found)
+        self.begun_at = self.done
 
     # ---- making ----
 
@@ -153,7 +154,8 @@ class Training:
         """Runs rounds until `end`. What ends the training is `failure`."""
         try:
             self.server.open()
-            self._await_workers()
+            if self._await_more():
+                self._await_workers()
             while self._await_more():
                 self._run_round()
         except InterruptedByCaller:
@@ -211,9 +213,7 @@ class Training:
 
     def _settle(self) -> None:
         """All that are there step on the last sum, and their state is stored."""
-        if self.done == self.base and self.last is None:
-            return
-        if self.done > self.base:
+        if self.done > self.begun_at:
             there = sum(worker.present for worker in self.server.workers())
             try:
                 self.server.wait(max(1, there), timeout=_LAST_SECONDS)

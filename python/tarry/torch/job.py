@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A training that this process is a worker of."""
 
-import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
-import numpy as np
 import torch
 
 from ..errors import ArgumentError, Error, StateError
@@ -24,9 +22,11 @@ from .loader import Loader
 from .members import HasState, Members
 from .permutation import Permutation
 from .piece import Piece
+from .seeding import seed_all
 from .step import Guard, Step
 
 _STEPS = "steps"  # of the model, told with its state
+_LOOK_SECONDS = 0.1  # between two looks whether a state came, where no task does
 
 
 class Job:
@@ -145,7 +145,7 @@ class Job:
             raise ArgumentError(f"{steps} steps")
         self._frozen = None
         self._client.steps(steps)
-        self._take_coming()
+        self._look_ahead(steps)
         while self.done < steps:
             step = Step(self, self.done)
             self._step = step
@@ -153,6 +153,27 @@ class Job:
             self._end_step(step)
         self._frozen = self._save()
         self._client.finish()
+
+    def _look_ahead(self, steps: int) -> None:
+        """Others may be further: their state comes before the first task."""
+        self._take_coming()
+        while self.done < steps and self._ahead is None:
+            self._ahead = self._await_task()
+            self._take_coming()
+
+    def _await_task(self) -> Task | None:
+        """None: a state came."""
+        while self._coming is None:
+            try:
+                task = self._worker.take(_LOOK_SECONDS)
+            except StateError:
+                if self._worker.ended:
+                    raise
+                continue
+            if task is None:
+                raise self._client.why_over()
+            return task
+        return None
 
     def _end_step(self, step: Step) -> None:
         """What the loop's body has left undone, and what follows from it."""
@@ -185,9 +206,7 @@ class Job:
         """The next task; None: a state came, and nothing before it counts."""
         if self._coming is not None:
             return None
-        task, self._ahead = self._ahead or self._worker.take(), None
-        if task is None:
-            raise self._client.why_over()
+        task, self._ahead = self._ahead or self._await_task(), None
         if self._coming is not None:
             self._ahead = task  # of a step that begins with that state
             return None
@@ -205,7 +224,7 @@ class Job:
         if self.layout.buffers:
             with torch.no_grad():
                 self.members.restore_buffers()
-        self.seed(step, unit)
+        seed_all(self.permutation.seed, step, unit)
         assert self._dropping is not None
         self._dropping.task = task
         return vector
@@ -245,7 +264,7 @@ class Job:
         if layout.buffers:
             with torch.no_grad():
                 self.members.change_buffers(total[layout.buffers_at : layout.metrics_at] / weight)
-        self.seed(self.done, -1)
+        seed_all(self.permutation.seed, self.done, -1)
         found = {name: float(total[layout.metrics_at + place]) / weight for place, name in enumerate(layout.metrics)}
         return found | {"weight": weight}
 
@@ -253,13 +272,6 @@ class Job:
         """The step is lost to this worker: whatever the loop's body makes of it is replaced by the state that came."""
         self._mean.zero_()
         self.gradients.attach(self._mean, zero=False)
-
-    def seed(self, step: int, unit: int) -> None:
-        """The same random numbers for the same piece, whoever computes it, and for all in the loop's body."""
-        drawn = np.random.SeedSequence([self.permutation.seed % (1 << 64), step, unit + 1]).generate_state(3)
-        torch.manual_seed(int(drawn[0]))
-        random.seed(int(drawn[1]))
-        np.random.seed(int(drawn[2]))
 
     # ---- the end ----
 
