@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builds and tests the project in its configurations, one after the other.
 
-    check.py               the first of the configurations below: every test once
+    check.py               the first two of the configurations below: every test once
     check.py all           all of them, the model of the vote, and the layout of the sources
     check.py NAME ...      only these, or 'model' or 'format'
 
@@ -39,6 +39,9 @@ WORLDS = ("scenario/planted",)
 SANITIZED = ("-Dbuildtype=debug", "-Doptimization=1", "-Db_sanitize=address,undefined")
 CONFIGURATIONS = (
     Configuration("gcc-sanitized", "gcc", SANITIZED, ALL),
+    # What an interpreter loads has no sanitizers.
+    Configuration("python", "gcc", ("-Dbuildtype=debugoptimized", "-Dpython=true", "-Dpython_tests=true",
+                                    "-Dtools=false", "-Dtests=false", "-Dmpi=disabled"), ("python/",)),
     Configuration("long", "gcc", SANITIZED, ("plan/evolve_slowness", "engine/shared_kill", "network/faults",
                                          "network/soak", "mpi/ranks"),
                   long=True, folder="gcc-sanitized"),
@@ -199,7 +202,7 @@ def main(names):
     for name in names:
         if name not in [*known, "all"]:
             sys.exit(f"check.py: {name}: unknown; known are all, {', '.join(known)}")
-    names = known if "all" in names else names or known[:1]
+    names = known if "all" in names else names or known[:2]
     total, covered = Tally(), False
     for configuration in CONFIGURATIONS:
         if configuration.name not in names:
