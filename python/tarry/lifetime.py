@@ -142,8 +142,8 @@ def abandon(handle: Handle) -> None:
     """The owner of a handle is gone without `close`: a thread closes it, as this may be any, doing anything."""
     if handle.closed:
         return
-    warnings.warn(f"{handle.what} was not closed", ResourceWarning, stacklevel=2)
     _abandoned.put(handle)
+    warnings.warn(f"{handle.what} was not closed", ResourceWarning, stacklevel=2)
 
 
 def watch_for_abandoned() -> None:
