@@ -85,6 +85,9 @@ def main(folder):
         faults.append(f"the trial ended with status {trial.returncode}:\n{trial.stderr}")
     faults += [f"it takes {library} of the system" for library in trial.stdout.split()
                if not library.startswith(f"{home}/") and "/lib-dynload/" not in library]
+    script = subprocess.run([home / "bin" / "tarry", "--version"], capture_output=True, text=True, check=False)
+    if script.stdout != f"tarry {wheels[0].name.split('-')[1]}\n":
+        faults.append(f"tarry --version says {script.stdout!r} {script.stderr}")
     seconds = [float(subprocess.check_output([python, "-I", "-c", TIMES])) for _ in range(IMPORTS)]
     print(f"{wheels[0].name}: {wheels[0].stat().st_size / 2**20:.1f} MiB; importing it takes "
           f"{1e3 * statistics.median(seconds):.0f} ms over importing numpy (median of {IMPORTS})")

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Installs what debian/control names as build dependencies and is missing; does nothing where all is there.
-#     tools/setup.sh [check|demo|venv]      'check' takes what the tests need as well, 'demo' what draws its picture,
-#                                           'venv' what makes virtual environments of Python
-# shellcheck disable=SC2086 # $profile is several words, or none
+#     tools/setup.sh [check|demo|wheel|docs]    'check' takes what the tests need as well, 'demo' what draws its picture,
+#                                               'wheel' and 'docs' what makes virtual environments and manual pages
+# shellcheck disable=SC2086 # $profile and $more are several words, or none
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -12,7 +12,8 @@ profile='-P nocheck'
 
 more=
 [ "${1-}" != demo ] || command -v gnuplot >/dev/null || more=gnuplot-nox
-[ "${1-}" != venv ] || python3 -c 'import ensurepip, venv' 2>/dev/null || more=python3-venv
+case ${1-} in wheel | docs) python3 -c 'import ensurepip, venv' 2>/dev/null || more=python3-venv ;; esac
+[ "${1-}" != docs ] || command -v mandoc >/dev/null || more="$more mandoc"
 
 # dpkg-checkbuilddeps comes with dpkg-dev, which may itself be missing.
 if command -v dpkg-checkbuilddeps >/dev/null && missing=$(dpkg-checkbuilddeps $profile 2>&1) && [ -z "$more" ]; then
@@ -29,7 +30,7 @@ as_root=
 install_missing() {
     $as_root env DEBIAN_FRONTEND=noninteractive apt-get build-dep --yes --no-install-recommends $profile ./ </dev/null
     [ -z "$more" ] ||
-        $as_root env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends "$more" </dev/null
+        $as_root env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends $more </dev/null
 }
 update_lists() {
     $as_root apt-get update </dev/null

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What servers and workers tell, for logs."""
 
+import dataclasses
+import sys
 from collections.abc import Callable
+from types import TracebackType
 from typing import Any, NamedTuple
 
 from ._native import ffi, lib
@@ -28,11 +31,22 @@ class Notice(NamedTuple):
 
 
 class Observer:
-    """Hands notices on. Called by threads of the library; exceptions are dropped, as nobody is there to hear them."""
+    """Hands notices on. Called by threads of the library: exceptions go to sys.unraisablehook, as nobody hears them."""
 
     def __init__(self, observe: Callable[[Notice], None]) -> None:
         self.observe = observe
         self.handle: Any = ffi.new_handle(self)
+
+
+@dataclasses.dataclass
+class _Unheard:
+    """What sys.unraisablehook is told."""
+
+    exc_type: type[BaseException]
+    exc_value: BaseException | None
+    exc_traceback: TracebackType | None
+    err_msg: str | None
+    object: Any
 
 
 def _named(names: tuple[str, ...], value: int) -> str:
@@ -52,7 +66,8 @@ def tarry_py_observe(user: Any, notice: Any) -> None:
         _named(_ABSENCES, notice.absence) if kind == "left-out" else "",
         _named(_ARRIVALS, notice.arrival) if kind == "joined" else "",
     )
+    observe = ffi.from_handle(user).observe
     try:
-        ffi.from_handle(user).observe(told)
-    except Exception:  # there is no caller
-        return
+        observe(told)
+    except BaseException as error:
+        sys.unraisablehook(_Unheard(type(error), error, error.__traceback__, "Exception ignored in observe", observe))
