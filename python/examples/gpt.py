@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A small GPT that learns the text of this project's own pages, letter by letter.
 
-    tarry run -n 4 python/examples/gpt.py
-    tarry run -n 4 --straggler slow:1,5 python/examples/gpt.py --steps 100 --checkpoint gpt.ckpt
+tarry run -n 4 python/examples/gpt.py
+tarry run -n 4 --straggler slow:1,5 python/examples/gpt.py --steps 100 --checkpoint gpt.ckpt
 """
 
 import argparse

@@ -28,7 +28,7 @@ extern "Python" int tarry_py_look(void *user, const tarry_server *machine);
 def main():
     output, rest = sys.argv[1], sys.argv[2:]
     middle = rest.index("--")
-    includes, compiler = rest[:middle], rest[middle + 1:]
+    includes, compiler = rest[:middle], rest[middle + 1 :]
     ffi = cffi.FFI()
     ffi.cdef(declarations.declarations(compiler, includes) + CALLBACKS)
     ffi.set_source("tarry._native", "#include <tarry/tarry.h>")
