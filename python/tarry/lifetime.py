@@ -10,6 +10,7 @@ import time
 import warnings
 from typing import Any
 
+from ._native import lib
 from .calls import Caller
 from .errors import StateError
 from .vectors import Floats, Lent
@@ -37,6 +38,7 @@ class Handle:
         self._stopped = False
         self.number = next(_numbers)
         _open[self.number] = self
+        _made[:] = [None]
 
     def stop(self, pointer: Any, limit: float | None) -> bool:
         """Makes the object do no more, and calls in progress return. False: not within so many seconds."""
@@ -130,6 +132,7 @@ class _Use:
 
 
 _open: dict[int, Handle] = {}
+_made: list[None] = []  # not empty: one was made in this process
 _numbers = itertools.count(1)
 _abandoned: "queue.SimpleQueue[Handle]" = queue.SimpleQueue()
 _closer: list[threading.Thread] = []
@@ -139,8 +142,8 @@ def abandon(handle: Handle) -> None:
     """The owner of a handle is gone without `close`: a thread closes it, as this may be any, doing anything."""
     if handle.closed:
         return
-    warnings.warn(f"{handle.what} was not closed", ResourceWarning, stacklevel=2)
     _abandoned.put(handle)
+    warnings.warn(f"{handle.what} was not closed", ResourceWarning, stacklevel=2)
 
 
 def watch_for_abandoned() -> None:
@@ -167,10 +170,14 @@ def close_all() -> None:
 
 
 def _forget_all() -> None:
+    if not _made:
+        return
     for handle in list(_open.values()):
         handle.forget()
     _open.clear()
     _closer.clear()
+    _made.clear()
+    atexit.register(lib.tarry_py_renew_pool)
 
 
 atexit.register(close_all)

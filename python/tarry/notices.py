@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What servers and workers tell, for logs."""
 
-import dataclasses
-import sys
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any, NamedTuple
 
 from ._native import ffi, lib
@@ -31,22 +28,11 @@ class Notice(NamedTuple):
 
 
 class Observer:
-    """Hands notices on. Called by threads of the library: exceptions go to sys.unraisablehook, as nobody hears them."""
+    """Hands notices on. Called by threads of the library; cffi writes exceptions to stderr, as nobody hears them."""
 
     def __init__(self, observe: Callable[[Notice], None]) -> None:
         self.observe = observe
         self.handle: Any = ffi.new_handle(self)
-
-
-@dataclasses.dataclass
-class _Unheard:
-    """What sys.unraisablehook is told."""
-
-    exc_type: type[BaseException]
-    exc_value: BaseException | None
-    exc_traceback: TracebackType | None
-    err_msg: str | None
-    object: Any
 
 
 def _named(names: tuple[str, ...], value: int) -> str:
@@ -66,8 +52,4 @@ def tarry_py_observe(user: Any, notice: Any) -> None:
         _named(_ABSENCES, notice.absence) if kind == "left-out" else "",
         _named(_ARRIVALS, notice.arrival) if kind == "joined" else "",
     )
-    observe = ffi.from_handle(user).observe
-    try:
-        observe(told)
-    except BaseException as error:
-        sys.unraisablehook(_Unheard(type(error), error, error.__traceback__, "Exception ignored in observe", observe))
+    ffi.from_handle(user).observe(told)

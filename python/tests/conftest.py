@@ -22,9 +22,11 @@ hypothesis.settings.load_profile("tarry")
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """The same examples each time; TARRY_TEST_SEED takes another seed."""
+    """The same examples each time, unless TARRY_TEST_SEED has another seed; and time for the long form."""
     if config.getoption("--hypothesis-seed") is None:
         config.option.hypothesis_seed = SEED
+    if LONG:
+        config.option.timeout = 3600.0
 
 
 def pytest_report_header() -> str:

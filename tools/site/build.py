@@ -21,7 +21,7 @@ import venv
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 TOOLS = ("mkdocs-material >= 9.5, < 10", "mkdocstrings[python] >= 0.26", "ruff")
-# The Python modules, and what belongs together of each; errors and the rest follow.
+# The Python modules, and what belongs together of each; errors and the rest follow. None: a module that is one group.
 PYTHON_MODULES = {
     "tarry": {
         "Plans and stragglers": ("Plan", "Conditioning", "Straggler"),
@@ -34,6 +34,7 @@ PYTHON_MODULES = {
         "Simulation": ("simulate",),
     },
     "tarry.torch": {"Training": ("join", "Job", "Step", "Piece")},
+    "tarry.pictures": None,
 }
 
 # The menus, by files of docs/; a page that is in none of them goes to the last one.
@@ -132,6 +133,10 @@ class Pages:
 
     def python(self, module):
         """A module: each name that it has to offer, those of a group together."""
+        page = pathlib.Path("python") / f"{module}.md"
+        if PYTHON_MODULES[module] is None:
+            self.write(page, f"# {module}\n\n::: {module}\n    options: {{show_root_heading: false}}\n")
+            return
         file = ROOT / "python" / module.replace(".", "/") / "__init__.py"
         [offered] = [ast.literal_eval(line.value) for line in ast.parse(file.read_text(encoding="utf-8")).body
                      if isinstance(line, ast.Assign) and ast.unparse(line.targets[0]) == "__all__"]
@@ -144,7 +149,7 @@ class Pages:
             if names:
                 text.append(f"## {title}\n")
                 text += [f"::: {module}.{name}\n    options: {{heading_level: 3}}\n" for name in names]
-        self.write(pathlib.Path("python") / f"{module}.md", "\n".join(text))
+        self.write(page, "\n".join(text))
 
 
 def titled(files, title):
