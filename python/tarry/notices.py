@@ -15,7 +15,7 @@ _ARRIVALS = ("first", "again", "restarted")
 
 
 class Notice(NamedTuple):
-    """Something that happened; docs/logs.md explains the kinds."""
+    """Something that happened; docs/reports.md explains the kinds."""
 
     kind: str
     seconds: float  # of the monotonic clock
