@@ -86,6 +86,7 @@ def test_the_last_sum_and_the_state_after_it_are_at_hand() -> None:
         before = -local.sum(timeout=20)
         after, state = local.state(timeout=20)
         assert after == first
+        local.wait(timeout=20)  # until all have stepped
         assert state == models[0].save()
         assert before == pytest.approx(models[0].numbers)
         assert tarry.SumId(1, first.term, first.attempt, first.digest) == first
