@@ -51,7 +51,7 @@ POOL_DECLARATION = "void tarry_py_renew_pool(void);\n"
 def main():
     output, rest = sys.argv[1], sys.argv[2:]
     middle = rest.index("--")
-    includes, compiler = rest[:middle], rest[middle + 1:]
+    includes, compiler = rest[:middle], rest[middle + 1 :]
     ffi = cffi.FFI()
     ffi.cdef(declarations.declarations(compiler, includes) + CALLBACKS + POOL_DECLARATION)
     ffi.set_source("tarry._native", POOL)

@@ -5,6 +5,7 @@ import threading
 from typing import Any, Self
 
 from ..errors import Error
+from ..results import SumId
 from . import address as addresses
 from .agreement import Agreement
 from .training import HubSettings, Training
@@ -109,8 +110,7 @@ class Hub:
         except Exception as error:
             wire.send({"type": "refused", "why": str(error)})
             return False
-        state = self._first_state(wire, training)
-        last: Any = training.last
+        state, last = self._first_state(wire, training)
         wire.send(
             {
                 "type": "welcome",
@@ -141,13 +141,14 @@ class Hub:
             raise ValueError(f"this worker has {difference}")
         return self._training
 
-    def _first_state(self, wire: Wire, training: Training) -> bytes | None:
-        """The state that a worker begins with; None: its own, which the others get."""
+    def _first_state(self, wire: Wire, training: Training) -> tuple[bytes | None, SumId | None]:
+        """The state that a worker begins with, and the sum that it has stepped on; no state: its own, which the others
+        get."""
         with self._lock:
             while training.first_state is None and self._asked is not None and not self._closing:
                 self._lock.wait()
             if training.first_state is not None:
-                return training.first_state
+                return training.state_for_newcomers()
             self._asked = wire
         wire.send({"type": "state"})
         message, state = wire.receive()
@@ -157,7 +158,7 @@ class Hub:
             training.first_state = state
             self._asked = None
             self._lock.notify_all()
-        return None
+        return None, None
 
     # ---- the end ----
 

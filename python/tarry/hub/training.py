@@ -144,6 +144,11 @@ class Training:
     def address(self) -> str:
         return self.server.addresses[0]
 
+    def state_for_newcomers(self) -> tuple[bytes | None, SumId | None]:
+        """With the sum that it has stepped on; None: it is the server's first."""
+        with self.change:
+            return self.first_state, self.last
+
     def want(self, steps: int) -> None:
         """A worker wants so many steps of the model in all."""
         with self.change:
@@ -220,19 +225,24 @@ class Training:
             except Error as error:
                 if isinstance(error, InterruptedByCaller):
                     raise
-            if self.agreement.checkpoint:
-                self._store()
+                self._tell(f"not all of {there} workers have the last step after {_LAST_SECONDS:g} s")
+            after, state = self._store()
+            with self.change:  # who comes now finds nobody else
+                self.first_state, self.last = state, after
         with self.change:
             self.settled = self.done
             self.change.notify_all()
 
     # ---- checkpoints ----
 
-    def _store(self) -> None:
+    def _store(self) -> tuple[SumId, bytes]:
+        """The last state is with the hub, where workers may get it, and in the checkpoint, if there is one."""
         after, state = self.server.state(timeout=_LAST_SECONDS)
-        self._write(state, after, self.server.checkpoint())
+        if self.agreement.checkpoint:
+            self._write(state, after, self.server.checkpoint())
         self.server.offer(after, state)
         self._stored_at = time.monotonic()
+        return after, state
 
     def _write(self, state: bytes, after: SumId, checkpoint: bytes) -> None:
         storage.write(

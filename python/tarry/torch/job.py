@@ -138,8 +138,8 @@ class Job:
     def steps(self, steps: int) -> Iterator[Step]:
         """The training's steps up to `steps` in all, those before a resume included.
 
-        For each the pieces that this worker is given are computed, as in `for piece in step`; then every parameter's `.grad`
-        is the mean over the whole batch, the same on all workers, and the optimizer may step.
+        For each the pieces that this worker is given are computed, as in `for piece in step`; then every parameter's
+        `.grad` is the mean over the whole batch, the same on all workers, and the optimizer may step.
         """
         if steps < 0:
             raise ArgumentError(f"{steps} steps")
@@ -325,7 +325,7 @@ def join(
     others      schedulers, scalers, averages: whatever has a state_dict and follows the steps; by name in `extras`
     data        a dataset by numbers, or a tensor or a tuple of tensors; the same samples on all workers
     batch       samples of a step, over all workers
-    piece       samples that are computed at once; 8 pieces or more for each worker use every bit of a slow worker's time
+    piece       samples that are computed at once; 8 pieces or more for each worker use most of a slow worker's time
     seed        of the order of samples, and of what is random in a piece
     checkpoint  a file from which the training goes on by itself where it stopped, and beside it FILE.log; "": none
     metrics     names of sums that `piece.add` adds to; 'loss' is one by itself
@@ -335,7 +335,8 @@ def join(
     sum         'everywhere': among the workers
     reproducible  sums in an order that does not depend on time: a training repeats to the bit while no worker is lost
 
-    Raises ArgumentError for what contradicts itself, and tarry.hub.client.Refused where the others train something else.
+    Raises ArgumentError for what contradicts itself, and tarry.hub.client.Refused where the others train something
+    else.
     """
     loader = Loader(data, collate)
     permutation = Permutation(loader.samples, batch, piece, seed=seed, shuffle=shuffle, drop_last=drop_last)

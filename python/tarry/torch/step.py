@@ -80,18 +80,22 @@ class Guard:
 
     def __init__(self, optimizer: torch.optim.Optimizer, look: Callable[[], None]) -> None:
         self._remove: Callable[[], None]
+        known: Any = optimizer
+
+        def hook(*_: Any) -> None:
+            look()
+
         if hasattr(optimizer, "register_step_pre_hook"):
-            handle: Any = optimizer.register_step_pre_hook(lambda *_: look())
-            self._remove = handle.remove
+            self._remove = known.register_step_pre_hook(hook).remove
         else:  # PyTorch before 2.0
-            step = optimizer.step
+            step: Any = known.step
 
             def guarded(*arguments: Any, **options: Any) -> Any:
                 look()
                 return step(*arguments, **options)
 
-            optimizer.step = guarded  # type: ignore[method-assign]
-            self._remove = lambda: setattr(optimizer, "step", step)
+            known.step = guarded
+            self._remove = lambda: setattr(known, "step", step)
 
     def close(self) -> None:
         self._remove()

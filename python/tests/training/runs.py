@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Generator
 
 SCRIPTS = pathlib.Path(__file__).parent / "scripts"
 LIMIT_SECONDS = 300
@@ -29,7 +29,8 @@ def run(
 ) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         command(script, *arguments, workers=workers, options=options),
-        env=environment(**more), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT_SECONDS, check=False,
+        env=environment(**more), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT_SECONDS,
+        check=False,
     )  # fmt: skip
 
 
@@ -43,7 +44,7 @@ def succeed(script: str, *arguments: object, workers: int, options: tuple[object
 @contextlib.contextmanager
 def running(
     script: str, *arguments: object, workers: int, options: tuple[object, ...] = (), **more: str
-) -> Iterator["subprocess.Popen[str]"]:
+) -> "Generator[subprocess.Popen[str]]":
     """A run in the background; it is ended if it still runs."""
     process = subprocess.Popen(
         command(script, *arguments, workers=workers, options=options),
@@ -77,10 +78,10 @@ def children(process: "subprocess.Popen[str]") -> list[int]:
     return sorted(found)
 
 
-def await_true(what: str, holds: "object", seconds: float = 60.0) -> None:
+def await_true(what: str, holds: Callable[[], bool], seconds: float = 60.0) -> None:
     until = time.monotonic() + seconds
     while time.monotonic() < until:
-        if holds():  # type: ignore[operator]
+        if holds():
             return
         time.sleep(0.02)
     raise AssertionError(what)

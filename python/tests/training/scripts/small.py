@@ -60,7 +60,7 @@ def serial_gradient(job: tt.Job, number: int) -> list[torch.Tensor]:
         loss_of(model(x), y).backward()
         weight += len(y)
     found = [parameter.grad / weight for parameter in model.parameters()]
-    for parameter, gradient in zip(model.parameters(), kept):
+    for parameter, gradient in zip(model.parameters(), kept, strict=True):
         parameter.grad = gradient
     for name, value in model.named_buffers():
         value.copy_(buffers[name])
@@ -97,7 +97,7 @@ with tt.join(
                 piece.backward(loss_of(found, y), weight=len(y))
         if options.check and not step.lost:
             largest = max(float(one.abs().max()) for one in serial)
-            for own, other in zip(model.parameters(), serial):
+            for own, other in zip(model.parameters(), serial, strict=True):
                 worst = max(worst, float((own.grad - other).abs().max()) / largest)
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
