@@ -26,6 +26,7 @@ from .seeding import seed_all
 from .step import Guard, Step
 
 _STEPS = "steps"  # of the model, told with its state
+_LEAVE_SECONDS = 60.0  # that the process with the hub waits for the others to leave
 _LOOK_SECONDS = 0.1  # between two looks whether a state came, where no task does
 
 
@@ -73,8 +74,8 @@ class Job:
     def _connect(self, agreement: Agreement) -> None:
         place = self.place
         address = place.hub
-        if address is None:
-            self._hub = Hub(default_listen(), HubSettings(1, default_listen()))
+        if address is None or place.starts_hub:
+            self._hub = Hub(address or default_listen(), HubSettings(place.workers, default_listen()))
             address = self._hub.address
         self._client = Client(address)
         try:
@@ -288,6 +289,7 @@ class Job:
         self._worker.close()
         self._client.close()
         if self._hub is not None:
+            self._hub.await_leaving(_LEAVE_SECONDS)
             self._hub.close()
 
     def __enter__(self) -> Self:
