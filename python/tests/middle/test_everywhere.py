@@ -195,7 +195,7 @@ def test_a_joiner_loads_the_state_of_the_others() -> None:
             server.round()
         models.append(hire(crew, 2))
         server.wait(timeout=20)
-        assert models[2].loads == 1
+        assert models[2].loads >= 1
         assert np.array_equal(models[2].numbers, models[0].numbers)
         server.round()
         server.wait(timeout=20)

@@ -249,10 +249,13 @@ def test_an_interrupt_ends_the_round_and_not_the_one_after() -> None:
 def test_what_a_straggler_computes_is_cancelled_when_nobody_needs_it() -> None:
     plan = tarry.Plan(2, 2, replication=2)
     heard: list[bool] = []
+    entered = threading.Event()
 
     def compute(task: tarry.Task) -> None:
         if task.worker == 0 and task.round == 0:
+            entered.set()
             heard.append(eventually(lambda: task.cancelled))
+        assert entered.wait(20)
         task.gradient[:] = 1
 
     with tarry.Local(plan, 1, compute) as local:
@@ -304,7 +307,7 @@ def test_a_checkpoint_counts_rounds_on() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "exact", "error"), [({"deadline": 0.2}, False, 0.5), ({"error_limit": 0.6}, False, 0.5)]
+    ("wanted", "exact", "error"), [({"deadline": 1.0}, False, 0.5), ({"error_limit": 0.6}, False, 0.5)]
 )
 def test_other_stop_rules_leave_out_what_is_missing(wanted: dict[str, Any], exact: bool, error: float) -> None:
     plan = tarry.Plan(2, 2, replication=1, order="as-is")
@@ -331,7 +334,7 @@ def test_a_missing_share_is_filled_by_scale() -> None:
             late.wait(20)
         task.gradient[:] = 1
 
-    with tarry.Local(plan, 1, compute, deadline=0.2, fill="scale") as local:
+    with tarry.Local(plan, 1, compute, deadline=1.0, fill="scale") as local:
         result = local.round(np.zeros(1, dtype=np.float32))
         late.set()
     assert result.sum == pytest.approx([2.0])

@@ -199,16 +199,22 @@ def test_a_task_is_to_be_given_back_before_the_next_one() -> None:
 
 def test_a_task_is_void_when_its_worker_is_closed() -> None:
     kept: list[tarry.Task] = []
+    taken = threading.Event()
 
     def body(worker: tarry.Worker) -> None:
         task = worker.take(20)
         assert task is not None
         kept.append(task)
+        taken.set()
+
+    def compute(task: tarry.Task) -> None:
+        assert taken.wait(20)
+        task.gradient[:] = 1
 
     plan = tarry.Plan(2, replication=2)
     with serving(plan, 3) as (server, crew):
-        crew.hire(body, worker=0).join(0)
-        crew.hire(computes(lambda task: task.gradient.fill(1)), worker=1)
+        crew.hire(body, worker=0)
+        crew.hire(computes(compute), worker=1)
         server.wait(timeout=20)
         assert server.round(ones(3)).exact
         crew.threads[0].join(20)
