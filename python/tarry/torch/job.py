@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A training that this process is a worker of."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
@@ -269,10 +270,12 @@ class Job:
         found = {name: float(total[layout.metrics_at + place]) / weight for place, name in enumerate(layout.metrics)}
         return found | {"weight": weight}
 
-    def apply_nothing(self) -> None:
-        """The step is lost to this worker: whatever the loop's body makes of it is replaced by the state that came."""
+    def apply_nothing(self) -> dict[str, float]:
+        """The step is lost to this worker: whatever the loop's body makes of it is replaced by the state that came. Its
+        metrics are not known."""
         self._mean.zero_()
         self.gradients.attach(self._mean, zero=False)
+        return {name: math.nan for name in (*self.layout.metrics, "weight")}
 
     # ---- the end ----
 
