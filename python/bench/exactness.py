@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""How far a training by several workers is from one process, on the small GPT of examples/gpt.py.
+"""How far a training by several workers is from one process, on the small GPT of python/examples/gpt.py.
 
-    bench/exactness.py [--steps N] [--kills SECONDS]
+    python/bench/exactness.py [--steps N] [--kills SECONDS]
 
 Runs 4 workers with delays of exp:0.02 under `tarry run`, one of which is killed every so many seconds and comes back.
 In each step worker 0, which is spared, works out the gradient of the whole batch by itself, with the same parameters,
@@ -142,9 +142,7 @@ def main() -> None:
     print(f"{options.steps} steps of AdamW, {killed} kills; worker 0 lost {first['lost']} steps")
     print(f"gradients: at most {first['worst']:.1e} of their length from those of one process")
     print(f"parameters at the end: the same bits at {alike} of {len(ends)} workers that came to the end")
-    print(
-        f"from those of one process: {ours:.2e}; two serial orders from each other: {apart:.2e}"
-    )
+    print(f"from those of one process: {ours:.2e}; two serial orders from each other: {apart:.2e}")
 
 
 main()

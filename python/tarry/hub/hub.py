@@ -50,6 +50,11 @@ class Hub:
         for wire in wires:
             wire.close()
 
+    def await_leaving(self, seconds: float) -> None:
+        """Waits until all workers have left, so long at most."""
+        with self._lock:
+            self._lock.wait_for(lambda: not self._wires, timeout=seconds)
+
     def __enter__(self) -> Self:
         return self
 
@@ -80,7 +85,7 @@ class Hub:
                 self._wires.discard(wire)
                 if self._asked is wire:
                     self._asked = None
-                    self._lock.notify_all()
+                self._lock.notify_all()
             wire.close()
 
     def _answer(self, wire: Wire, message: Message, _payload: bytes) -> bool:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A training that this process is a worker of."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
@@ -26,6 +27,7 @@ from .seeding import seed_all
 from .step import Guard, Step
 
 _STEPS = "steps"  # of the model, told with its state
+_LEAVE_SECONDS = 60.0  # that the process with the hub waits for the others to leave
 _LOOK_SECONDS = 0.1  # between two looks whether a state came, where no task does
 
 
@@ -73,8 +75,8 @@ class Job:
     def _connect(self, agreement: Agreement) -> None:
         place = self.place
         address = place.hub
-        if address is None:
-            self._hub = Hub(default_listen(), HubSettings(1, default_listen()))
+        if address is None or place.starts_hub:
+            self._hub = Hub(address or default_listen(), HubSettings(place.workers, default_listen()))
             address = self._hub.address
         self._client = Client(address)
         try:
@@ -268,10 +270,12 @@ class Job:
         found = {name: float(total[layout.metrics_at + place]) / weight for place, name in enumerate(layout.metrics)}
         return found | {"weight": weight}
 
-    def apply_nothing(self) -> None:
-        """The step is lost to this worker: whatever the loop's body makes of it is replaced by the state that came."""
+    def apply_nothing(self) -> dict[str, float]:
+        """The step is lost to this worker: whatever the loop's body makes of it is replaced by the state that came. Its
+        metrics are not known."""
         self._mean.zero_()
         self.gradients.attach(self._mean, zero=False)
+        return {name: math.nan for name in (*self.layout.metrics, "weight")}
 
     # ---- the end ----
 
@@ -288,6 +292,7 @@ class Job:
         self._worker.close()
         self._client.close()
         if self._hub is not None:
+            self._hub.await_leaving(_LEAVE_SECONDS)
             self._hub.close()
 
     def __enter__(self) -> Self:
