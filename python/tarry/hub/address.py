@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Addresses of a hub: 'HOST:PORT', or 'unix:PATH' on this machine."""
 
+import errno
+import os
 import socket
+import struct
 
 from ..errors import ArgumentError, SystemResourceError
 
@@ -46,10 +49,17 @@ def connect(address: str, timeout: float) -> socket.socket:
     else:
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         connection.connect(path)
+        if not is_of_this_user(connection):
+            connection.close()
+            raise PermissionError(errno.EPERM, "a process of another user listens there")
     connection.settimeout(None)
     return connection
 
 
-def is_local(address: str) -> bool:
-    """Whether only processes of this machine reach it."""
-    return _unix(address) is not None or _split(address)[0] in ("127.0.0.1", "::1", "localhost")
+def is_of_this_user(connection: socket.socket) -> bool:
+    """Over a Unix socket: whether the other side is of the same user, or root. Abstract names have no permissions."""
+    if connection.family != socket.AF_UNIX:
+        return True
+    size = struct.calcsize("3i")
+    _, user, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
+    return user in (os.geteuid(), 0)

@@ -69,6 +69,9 @@ class Hub:
                 connection, _ = self._listener.accept()
             except OSError:
                 return
+            if not addresses.is_of_this_user(connection):
+                connection.close()
+                continue
             wire = Wire(connection)
             with self._lock:
                 self._wires.add(wire)

@@ -86,31 +86,37 @@ class SumLog:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self.entries = self._read()
+        self._terms = 0
+        self.entries, size = self._read()
         self._file = open(path, "a", encoding="utf-8")  # noqa: SIM115 (open as long as the log)
+        self._file.truncate(size)
 
-    def _read(self) -> list[SumId]:
+    def _read(self) -> tuple[list[SumId], int]:
+        """The entries, and the bytes that they take: the end of a process may have cut a line off, on whose sum nobody
+        has stepped."""
         found: list[SumId] = []
+        size = 0
         try:
-            with open(self._path, encoding="utf-8") as file:
-                for line in file:
-                    if not line.endswith("\n"):
-                        break  # the end of a process cut it off: nobody has stepped on it
-                    entry = SumId(**json.loads(line))
-                    if entry.attempt == 0:
-                        found = [one for one in found if one.step <= entry.step]
-                    else:
-                        found.append(entry)
+            for line in pathlib.Path(self._path).read_bytes().splitlines(keepends=True):
+                if not line.endswith(b"\n"):
+                    break
+                entry = SumId(**json.loads(line))
+                size += len(line)
+                self._terms = max(self._terms, entry.term)
+                if entry.attempt == 0:
+                    found = [one for one in found if one.step <= entry.step]
+                else:
+                    found.append(entry)
         except FileNotFoundError:
             pass
         except (OSError, TypeError, ValueError) as error:
             raise FormatError(f"{self._path} is no log of sums: {error}") from None
-        return found
+        return found, size
 
     @property
     def term(self) -> int:
         """Above all that the log names."""
-        return 1 + max((entry.term for entry in self.entries), default=0)
+        return 1 + self._terms
 
     @property
     def last(self) -> tuple[SumId, SumId] | None:

@@ -70,6 +70,6 @@ def _hub_address(environment: Mapping[str, str], local: str, workers: int) -> st
         more = [environment.get(name, "") for name in ("SLURM_STEP_ID", "MASTER_PORT")]
         return f"unix:@tarry-hub-{os.getuid()}-{job}-{'-'.join(more)}"
     raise ArgumentError(
-        f"the launcher started {workers} processes, of which some are on other machines, or it does not say: that is not "
-        "there yet. Set TARRY_HUB, TARRY_WORKER and TARRY_WORKERS where all are on this one"
+        f"the launcher started {workers} processes, of which some are on other machines, or it does not say: that is "
+        "not there yet. Set TARRY_HUB, TARRY_WORKER and TARRY_WORKERS where all are on this one"
     )
