@@ -4,10 +4,12 @@
 PREFIX ?= /usr/local
 BUILD := build-release
 FUZZ := build-check/fuzz
+WHEEL := build-wheel
+DOCS := build-docs
 SECONDS := 60
 OPTIONS := --buildtype=release -Dtests=false -Dprefix='$(PREFIX)' -Dlibdir=lib
 
-.PHONY: help demo check check-all fuzz build install format coverage clean
+.PHONY: help demo check check-all fuzz build install wheel docs format coverage clean
 
 help:
 	@echo 'make demo      set up what is missing, build, and train twice with three slow workers: waiting for them, and not'
@@ -16,6 +18,8 @@ help:
 	@echo 'make fuzz      set up what is missing, and run every fuzzer for a minute (SECONDS=N: N seconds)'
 	@echo 'make build     build the library and the tool in $(BUILD)/'
 	@echo 'make install   install both under PREFIX ($(PREFIX)); DESTDIR is heeded'
+	@echo 'make wheel     build the wheel of the Python package in $(WHEEL)/dist/, and try it in an empty virtual environment'
+	@echo 'make docs      build the documentation site in $(DOCS)/site/'
 	@echo 'make format    lay out the C sources by .clang-format'
 	@echo 'make coverage  run the tests and print the line coverage of src/'
 	@echo 'make clean     remove what these targets built'
@@ -49,6 +53,16 @@ build:
 install: build
 	meson install -C $(BUILD) --no-rebuild $(if $(DESTDIR),--destdir '$(DESTDIR)')
 
+# What 'wheel' and 'docs' need besides comes from the package index, into virtual environments in their folders.
+wheel:
+	@tools/setup.sh wheel
+	@python3 tools/wheel.py $(WHEEL)
+	@python3 tests/wheel.py $(WHEEL)
+
+docs:
+	@tools/setup.sh docs
+	@python3 tools/site/build.py $(DOCS)
+
 format:
 	find bench examples fuzz include src tests -name '*.[ch]' -exec clang-format -i {} +
 
@@ -57,4 +71,4 @@ coverage:
 	@python3 tests/check.py coverage
 
 clean:
-	rm -rf $(BUILD) build-check
+	rm -rf $(BUILD) $(WHEEL) $(DOCS) build-check

@@ -179,16 +179,16 @@ static uint64_t wake_ns(uint64_t now, struct pollfd *polled)
 int main(int count, char **arguments)
 {
     struct pollfd polled[LINKS_MOST + 1];
-    if (count < 4 || count - 3 > LINKS_MOST) {
+    its.rate = count > 1 ? atof(arguments[1]) : 0;
+    if (count < 4 || count - 3 > LINKS_MOST || !(its.rate > 0)) {
         fprintf(stderr, "usage: %s BYTES_PER_SECOND LATENCY_US NAMESPACE...\n", arguments[0]);
         return 2;
     }
-    its.rate = atof(arguments[1]);
     its.latency_ns = strtoull(arguments[2], NULL, 10) * NS_PER_US;
     its.count = (uint32_t)count - 3;
     its.heap = calloc(2 * WAITING_MOST, sizeof(*its.heap));
-    if (its.heap == NULL || !(its.rate > 0))
-        return 2;
+    if (its.heap == NULL)
+        die("calloc");
     for (uint32_t i = 0; i < its.count; i++)
         make_device(i, arguments[3 + i]);
     puts("ready");

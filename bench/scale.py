@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures what docs/scale.md says of 1,000 to 1,000,000 simulated workers.
 
-Usage: bench/scale.py TARRY [--workers M]... [--rounds N] [--pieces P] [--sum KEY]... [--jitter SECONDS,SD] [--deaths K]
+Usage: bench/scale.py TARRY [--workers M]... [--rounds N] [--pieces P] [--sum KEY]... [--jitter SECONDS,SD] [--batch SECONDS]
+                      [--deaths K]
 
 Each run has one trial of `tarry simulate`, of N rounds; those after the first count, where there are any. A second run of equal
 workers of which none is dead, on the same links and in the same shape, is what its time is held to. With --deaths that is the
-same run without relays that die. Prints the table's rows.
+same run without relays that die. Prints the tables' rows: of a run all figures that any of them has.
 """
 
 import argparse
@@ -35,6 +36,8 @@ def run(tarry, options, workers, key, straggler, *more):
                    "--quiet", "--report", report.name, *more]
         if options.jitter:
             command += ["--link-jitter", options.jitter]
+        if options.batch:
+            command += ["--relay-batch", options.batch]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise SystemExit(f"{' '.join(command)}: {done.stderr}")
@@ -95,6 +98,7 @@ def main():
     parser.add_argument("--pieces", type=int, help="of a chunk, other than usual")
     parser.add_argument("--sum", action="append", help="keys of the scheme, as in relays=8,keep=all")
     parser.add_argument("--jitter", metavar="SECONDS,SD", help="what each message waits")
+    parser.add_argument("--batch", metavar="SECONDS", help="relays send what goes up at multiples of this")
     parser.add_argument("--deaths", type=int, help="relays that die in each round: the table of repairs")
     options = parser.parse_args()
     usual, print_row = (REPAIRED, repair_row) if options.deaths else (SUMS, row)

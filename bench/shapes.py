@@ -86,6 +86,11 @@ def run(program, shape, case, rounds, cluster, namespaces):
             training.close()
 
 
+def power(number):
+    """1e5 for 100,000."""
+    return f"{number:.0e}".replace("e+0", "e")
+
+
 def milliseconds(rounds):
     return statistics.median(each["took_ms"] - each["signal_ms"] for each in rounds)
 
@@ -116,7 +121,7 @@ def main():
         chosen = collections.Counter(each["sum"]["shape"] for each in told["auto"]).most_common(1)[0][0]
         best = min(times[shape] for shape in SHAPES[:-1])
         workers, dimension, rate, latency_us = case
-        print(f"| {workers} | {dimension:.0e} | {rate * 8e-6:.0f} | {latency_us / 1e3:g} | {times['direct']:.1f} | "
+        print(f"| {workers} | {power(dimension)} | {rate * 8e-6:.0f} | {latency_us / 1e3:g} | {times['direct']:.1f} | "
               f"{times['grid']:.1f} | {times['tree']:.1f} | {chosen} | {times['auto']:.1f} | {times['auto'] / best:.2f} | "
               f"{known(told['auto'])} |", flush=True)
 

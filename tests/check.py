@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builds and tests the project in its configurations, one after the other.
 
-    check.py               the first of the configurations below: every test once
-    check.py all           all of them, the model of the vote, and the layout of the sources
+    check.py               the first two of the configurations below: every test once
+    check.py all           all of them but 'torch', the model of the vote, and the layout of the sources
     check.py NAME ...      only these, or 'model' or 'format'
 
 The output of each failed test is shown, and at the end once more what it complained of; the last line is 'N passed,
@@ -19,6 +19,7 @@ import shutil
 import subprocess
 import sys
 import time
+import venv
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILDS = ROOT / "build-check"
@@ -26,9 +27,10 @@ JOBS = str(os.cpu_count() or 1)
 TESTS_AT_ONCE = str(2 * (os.cpu_count() or 1))  # many of them wait more than they compute
 
 # tests: prefixes of test names, () for none and None for all; but: prefixes of those to leave out; long: some tests have
-# a longer form, which is run here. Configurations of the same folder share a build.
-Configuration = collections.namedtuple("Configuration", "name compiler options tests but long folder",
-                                       defaults=[(), False, None])
+# a longer form, which is run here. Configurations of the same folder share a build. packages: what pip brings into a virtual
+# environment, whose Meson and interpreter are taken; such a configuration is run only by its name.
+Configuration = collections.namedtuple("Configuration", "name compiler options tests but long folder packages",
+                                       defaults=[(), False, None, ()])
 
 ALL = None
 THREADED = ("engine/", "runtime/", "integration/", "network/soak", "network/misbehaviour", "network/namespaces")
@@ -36,9 +38,13 @@ THREADED = ("engine/", "runtime/", "integration/", "network/soak", "network/misb
 PROCESSES = ("network/", "deploy/", "mpi/ranks", "mpi/train")
 # The same worlds to the bit in every build: once with sanitizers, once without.
 WORLDS = ("scenario/planted",)
+PYTHON = ("-Dbuildtype=debugoptimized", "-Dpython=true", "-Dpython_tests=true", "-Dtools=false", "-Dtests=false",
+          "-Dmpi=disabled")
 SANITIZED = ("-Dbuildtype=debug", "-Doptimization=1", "-Db_sanitize=address,undefined")
 CONFIGURATIONS = (
     Configuration("gcc-sanitized", "gcc", SANITIZED, ALL),
+    # What an interpreter loads has no sanitizers.
+    Configuration("python", "gcc", PYTHON, ("python/",)),
     Configuration("long", "gcc", SANITIZED, ("plan/evolve_slowness", "engine/shared_kill", "network/faults",
                                          "network/soak", "mpi/ranks"),
                   long=True, folder="gcc-sanitized"),
@@ -48,6 +54,9 @@ CONFIGURATIONS = (
     Configuration("coverage", "gcc", ("-Dbuildtype=debugoptimized", "-Db_coverage=true",
                                       "-Dc_args=-fprofile-update=atomic"), ALL),
     Configuration("clang-release", "clang", ("-Dbuildtype=release",), ()),
+    # A newer PyTorch than the system's; another build of the package index may be several gigabytes.
+    Configuration("torch", "gcc", PYTHON, ("python/",),
+                  packages=("torch==2.13.0", "numpy", "cffi", "meson", "ninja", "pytest", "pytest-timeout", "hypothesis")),
 )
 
 # A failing allocation is NULL in production too; a leak or an undefined step ends the test.
@@ -101,9 +110,21 @@ def folder_of(configuration):
     return BUILDS / (configuration.folder or configuration.name)
 
 
-def build(configuration):
+def environment_of(configuration):
+    """The environment of its programs; None: pip failed."""
+    if not configuration.packages:
+        return dict(os.environ)
+    programs = BUILDS / f"{configuration.name}-packages" / "bin"
+    if not (programs / "python").exists():
+        venv.create(programs.parent, with_pip=True)
+    if not quietly([programs / "python", "-m", "pip", "install", *configuration.packages]):
+        return None
+    return {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"}
+
+
+def build(configuration, environment):
     folder = folder_of(configuration)
-    environment = {**os.environ, "CC": configuration.compiler}
+    environment = {**environment, "CC": configuration.compiler}
     setup = ["meson", "setup", folder, "-Dwerror=true", *configuration.options]
     kept = (folder / "build.ninja").exists() and subprocess.run(
         [*setup, "--reconfigure"], cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, capture_output=True,
@@ -112,7 +133,7 @@ def build(configuration):
         shutil.rmtree(folder, ignore_errors=True)
         if not quietly(setup, env=environment):
             return False
-    return quietly(["ninja", "-C", folder, "-j", JOBS])
+    return quietly(["ninja", "-C", folder, "-j", JOBS], env=environment)
 
 
 def chosen_tests(folder, configuration):
@@ -132,7 +153,7 @@ def steady_addresses():
     return prefix if works else []
 
 
-def run_tests(configuration, tally):
+def run_tests(configuration, tally, environment):
     folder = folder_of(configuration)
     names = chosen_tests(folder, configuration)
     if configuration.tests is not ALL and not names:
@@ -141,7 +162,7 @@ def run_tests(configuration, tally):
     log.unlink(missing_ok=True)
     command = [*steady_addresses(), "meson", "test", "-C", folder, "--no-rebuild", "--timeout-multiplier", "4",
                "--num-processes", TESTS_AT_ONCE, *names]
-    environment = {**os.environ, **ENVIRONMENT, **({"TARRY_TEST_LONG": "1"} if configuration.long else {})}
+    environment = {**environment, **ENVIRONMENT, **({"TARRY_TEST_LONG": "1"} if configuration.long else {})}
     ended = subprocess.run(command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL,
                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", check=False)
     tests = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
@@ -199,20 +220,24 @@ def main(names):
     for name in names:
         if name not in [*known, "all"]:
             sys.exit(f"check.py: {name}: unknown; known are all, {', '.join(known)}")
-    names = known if "all" in names else names or known[:1]
+    if "all" in names:
+        apart = {configuration.name for configuration in CONFIGURATIONS if configuration.packages}
+        names = [name for name in known if name not in apart]
+    names = names or known[:2]
     total, covered = Tally(), False
     for configuration in CONFIGURATIONS:
         if configuration.name not in names:
             continue
         start, tally = time.monotonic(), Tally()
         print(f"{configuration.name}: ...", flush=True)
-        built = build(configuration)
+        environment = environment_of(configuration)
+        built = environment is not None and build(configuration, environment)
         tally.add(built)
         if built:
             if configuration.name == "coverage":
                 for data in (BUILDS / "coverage").rglob("*.gcda"):
                     data.unlink()
-            run_tests(configuration, tally)
+            run_tests(configuration, tally, environment)
             if configuration.name == "coverage":
                 covered = measure_coverage()
                 tally.add(covered)

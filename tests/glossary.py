@@ -136,7 +136,7 @@ def name_faults(root):
 
 
 def code(root):
-    for folder in ("src", "include", "bench", "fuzz", "examples", "tests", "deploy"):
+    for folder in ("src", "include", "bench", "fuzz", "examples", "tests", "deploy", "python", "tools"):
         yield from (path for path in sorted((root / folder).rglob("*")) if path.suffix in CODE)
 
 

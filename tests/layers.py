@@ -78,6 +78,7 @@ BELOW = {
     "cli/train": ("cli/checkpoint", "cli/command.h", "sim"),
     "cli/relay": ("cli/command.h", "cli/output", "runtime/tcp/relay"),
     "cli/mpi": ("cli/train", "mpi"),
+    "cli/run": ("cli/command.h", "cli/text"),
     "cli/work": ("cli/command.h", "cli/job", "runtime/tcp/worker"),
     "cli/simulate": ("cli/command.h", "cli/job", "sim/faults"),
     "cli/plan": ("cli/checkpoint", "cli/simulate"),

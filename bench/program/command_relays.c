@@ -84,10 +84,10 @@ static void print_table(const relays_options *options, const bench_relays_result
     printf("%-44s %10.1f ms\n", "a relay's death, until a worker knew", repair->detected * 1e3);
     printf("%-44s %10.1f ms\n", "the same, until all of its workers were back",
            repair->repaired * 1e3);
-    printf("%-44s %10.1f ms\n", "from its own knowing, the longest of a worker",
+    printf("%-44s %10.1f ms\n", "longest that a worker, once it knew, was out",
            repair->returned * 1e3);
-    printf("%-44s %10.1f ms\n", "round trip meanwhile, the longest", repair->welcomed * 1e3);
-    printf("%-44s %10.2f\n", "the first of them in such round trips", repair->round_trips);
+    printf("%-44s %10.1f ms\n", "longest round trip meanwhile", repair->welcomed * 1e3);
+    printf("%-44s %10.2f\n", "the former in such round trips", repair->round_trips);
     printf("%-44s %10u\n", "workers that it had", repair->lost);
     printf("%-44s %10llu\n", "orders to others meanwhile", (unsigned long long)repair->disturbed);
 }

@@ -3,7 +3,7 @@
  * A server with as many workers as one machine can emulate (emulated/emulated.h), which come to it
  * through relays, or by themselves: what a report and a worker cost it, how long a signal takes to
  * the last of them, and how long it takes until all are there again after a relay has died. The
- * server is this process; relays are one each, and all workers another one.
+ * server is this process; each relay is one, and two more have the workers.
  */
 #ifndef BENCH_RELAYS_H
 #define BENCH_RELAYS_H

@@ -180,7 +180,7 @@ typedef struct tarry_sim_traffic {
     uint64_t root_messages, root_control_bytes;
     uint64_t relays_died;
     /* Workers that came back to another relay, and the longest time from its relay's death until
-     * one of them was told so; 0: none did. */
+     * one of them was told so; 0 if none did. */
     uint64_t workers_returned, repair_ns;
 } tarry_sim_traffic;
 

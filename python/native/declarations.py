@@ -15,7 +15,8 @@ _OWN_FOLDER = re.compile(r"(^|/)tarry/[a-z_]+\.h$")
 def preprocess(compiler, includes):
     """The text of tarry/tarry.h after the preprocessor, with markers."""
     command = [*compiler, "-E", "-D__attribute__(x)=", *(f"-I{folder}" for folder in includes), "-x", "c", "-"]
-    return subprocess.run(command, input="#include <tarry/tarry.h>\n", capture_output=True, text=True, check=True).stdout
+    source = "#include <tarry/tarry.h>\n"
+    return subprocess.run(command, input=source, capture_output=True, text=True, check=True).stdout
 
 
 def own_lines(text):

@@ -25,13 +25,36 @@ extern "Python" int tarry_py_look(void *user, const tarry_server *machine);
 """
 
 
+# The destructor of libuv joins the threads of its pool, which a child of fork does not have, and crashes. Work in the
+# child makes them anew.
+POOL = """
+#include <tarry/tarry.h>
+#include <uv.h>
+
+static void work_nothing(uv_work_t *work) { (void)work; }
+static void work_nothing_more(uv_work_t *work, int status) { (void)work; (void)status; }
+
+static void tarry_py_renew_pool(void)
+{
+    uv_loop_t loop;
+    uv_work_t work;
+    if (uv_loop_init(&loop) != 0)
+        return;
+    uv_queue_work(&loop, &work, work_nothing, work_nothing_more);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    uv_loop_close(&loop);
+}
+"""
+POOL_DECLARATION = "void tarry_py_renew_pool(void);\n"
+
+
 def main():
     output, rest = sys.argv[1], sys.argv[2:]
     middle = rest.index("--")
-    includes, compiler = rest[:middle], rest[middle + 1:]
+    includes, compiler = rest[:middle], rest[middle + 1 :]
     ffi = cffi.FFI()
-    ffi.cdef(declarations.declarations(compiler, includes) + CALLBACKS)
-    ffi.set_source("tarry._native", "#include <tarry/tarry.h>")
+    ffi.cdef(declarations.declarations(compiler, includes) + CALLBACKS + POOL_DECLARATION)
+    ffi.set_source("tarry._native", POOL)
     ffi.emit_c_code(output)
     pathlib.Path(output).touch()
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tarry: gradient sums over workers that are slow, uneven or dead.
 
-Plan says which worker holds which chunk of the data. Server sums over the network, and Worker works for it; Local is both
-in one process. simulate runs rounds in virtual time. tarry.torch puts all that under a PyTorch loop.
+Plan says which worker holds which chunk of the data. Server sums over the network, and Worker works for it; Local is
+both in one process. simulate runs rounds in virtual time. tarry.torch puts all that under a PyTorch loop.
 """
 
 from ._native import ffi as _ffi

@@ -4,65 +4,85 @@
 import queue
 import threading
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, Generic, TypeVar
 
 _Result = TypeVar("_Result")
+
+
+class _Call(Generic[_Result]):
+    """A function that another thread calls, unless it is withdrawn before."""
+
+    def __init__(self, function: Callable[[], _Result]) -> None:
+        self._function = function
+        self._unclaimed: list[None] = [None]  # whoever pops it decides what becomes of the call
+        self._results: list[_Result] = []
+        self._error: BaseException | None = None
+        self.over = threading.Event()
+
+    def _claim(self) -> bool:
+        try:
+            self._unclaimed.pop()
+        except IndexError:
+            return False
+        return True
+
+    def carry_out(self) -> None:
+        if not self._claim():
+            return
+        try:
+            self._results.append(self._function())
+        except BaseException as error:
+            self._error = error
+        self.over.set()
+
+    def end(self, interrupt: Callable[[], None]) -> None:
+        """Returns when the function has, or never will: it writes to memory that the caller owns."""
+        if self._claim():
+            return
+        while not self.over.is_set():
+            try:
+                interrupt()
+                self.over.wait()
+            except KeyboardInterrupt:  # one that was heard already
+                continue
+
+    def result(self) -> _Result:
+        if self._error is not None:
+            raise self._error
+        return self._results[0]
 
 
 class Caller:
     """Makes calls in a thread of its own where the main thread makes them, which so hears of signals meanwhile."""
 
-    def __init__(self, interrupt: Callable[[], None]) -> None:
-        self._interrupt = interrupt
-        self._orders: queue.SimpleQueue[Callable[[], None]] | None = None
+    def __init__(self) -> None:
+        self._orders: queue.SimpleQueue[_Call[Any] | None] | None = None
 
-    def call(self, function: Callable[[], _Result]) -> _Result:
-        """The function's result. A KeyboardInterrupt interrupts it, and is raised when it has returned."""
+    def call(self, function: Callable[[], _Result], interrupt: Callable[[], None]) -> _Result:
+        """The function's result. What a signal's handler raises interrupts it, and is raised when it has returned."""
         if threading.current_thread() is not threading.main_thread():
             return function()
         if self._orders is None:
-            self._orders = queue.SimpleQueue()
-            threading.Thread(target=_carry_out, args=(self._orders,), name="tarry-calls", daemon=True).start()
-        results: list[_Result] = []
-        errors: list[BaseException] = []
-        over = threading.Event()
-
-        def run() -> None:
-            try:
-                results.append(function())
-            except BaseException as error:
-                errors.append(error)
-            over.set()
-
-        self._orders.put(run)
+            orders: queue.SimpleQueue[_Call[Any] | None] = queue.SimpleQueue()
+            threading.Thread(target=_carry_out, args=(orders,), name="tarry-calls", daemon=True).start()
+            self._orders = orders
+        call = _Call(function)
         try:
-            over.wait()
+            self._orders.put(call)
+            call.over.wait()
         except BaseException:
-            self._interrupt()
-            over.wait()
+            call.end(interrupt)
             raise
-        if errors:
-            raise errors[0]
-        return results[0]
+        return call.result()
 
     def close(self) -> None:
         """Ends the thread."""
-        if self._orders is not None:
-            self._orders.put(_stop)
-            self._orders = None
+        orders, self._orders = self._orders, None
+        if orders is not None:
+            orders.put(None)
 
 
-class _Stop(Exception):
-    pass
-
-
-def _stop() -> None:
-    raise _Stop
-
-
-def _carry_out(orders: "queue.SimpleQueue[Callable[[], None]]") -> None:
-    while True:
-        try:
-            orders.get()()
-        except _Stop:
-            return
+def _carry_out(orders: "queue.SimpleQueue[_Call[Any] | None]") -> None:
+    while (call := orders.get()) is not None:
+        call.carry_out()
+        del call  # with all that it refers to

@@ -1,89 +1,184 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objects of the library end in an order that is safe: before the interpreter, and after arrays over their memory."""
+"""Objects of the library end in an order that is safe: before the interpreter, and after what uses their memory."""
 
 import atexit
+import itertools
+import os
+import queue
 import threading
-import weakref
-from collections.abc import Callable
+import time
+import warnings
 from typing import Any
 
+from ._native import lib
+from .calls import Caller
 from .errors import StateError
 from .vectors import Floats, Lent
 
-_open: "weakref.WeakSet[Handle]" = weakref.WeakSet()
-_opened = 0
+# How long the interpreter waits at its end: for functions of the user's that still compute, and for calls in progress.
+_EXIT_SECONDS = 2.0
 
 
 class Handle:
-    """One of the library's objects with threads. `stop` makes it do no more; `free` takes its memory.
+    """One of the library's objects with threads; what it is of says `what`.
 
-    While an array over its memory is alive, `close` only stops it, and the array's end frees it.
+    Calls (`use`) and arrays over its memory (`lend`) count as uses. `close` makes the object do no more, and the last
+    use that is over frees it. All of this may happen in any thread, and in the middle of a garbage collection: nothing
+    here takes a lock, and what several threads touch changes by single operations of lists, which are atomic.
     """
 
-    def __init__(self, pointer: Any, stop: Callable[[Any], None], free: Callable[[Any], None]) -> None:
-        global _opened
-        self._pointer = pointer
-        self._stop = stop
-        self._free = free
-        self._lock = threading.Lock()
-        self._lent = 0
+    def __init__(self, what: str, pointer: Any, kept: object) -> None:
+        self.what = what
+        self.caller = Caller()
+        self.kept = kept  # what the library's object points to
+        self._memory = [pointer]
+        self._calls: list[None] = []
+        self._arrays: list[None] = []
         self._closed = False
-        _opened += 1
-        self._number = _opened
-        _open.add(self)
+        self._stopped = False
+        self.number = next(_numbers)
+        _open[self.number] = self
+        _made[:] = [None]
 
-    @property
-    def pointer(self) -> Any:
-        """The library's object. Raises StateError when it is closed."""
-        if self._closed:
-            raise StateError("it is closed")
-        return self._pointer
+    def stop(self, pointer: Any, limit: float | None) -> bool:
+        """Makes the object do no more, and calls in progress return. False: not within so many seconds."""
+        raise NotImplementedError
+
+    def free(self, pointer: Any) -> None:
+        """Takes the object's memory."""
+        raise NotImplementedError
 
     @property
     def closed(self) -> bool:
         return self._closed
 
     @property
-    def number(self) -> int:
-        """Of its creation among all."""
-        return self._number
+    def called(self) -> bool:
+        """Whether a call is in progress."""
+        return bool(self._calls)
+
+    def use(self, *, closed: bool = False) -> "_Use":
+        """For the time of a call: gives the library's object, which is not freed meanwhile.
+
+        Raises StateError where it is closed; with `closed` only where it is freed.
+        """
+        return _Use(self, closed)
+
+    def enter(self, closed: bool) -> Any:
+        """The beginning of a call."""
+        self._calls.append(None)
+        if not self._memory or (self._closed and not closed):
+            self.leave()
+            raise StateError(f"{self.what} is closed")
+        return self._memory[0]
+
+    def leave(self) -> None:
+        """The end of a call."""
+        self._calls.pop()
+        self._free_if_unused()
 
     def lend(self, pointer: Any, count: int, *, writable: bool) -> Floats:
-        """An array over `count` numbers of the object's memory."""
-        lent = Lent(self, pointer, count, writable=writable)
-        with self._lock:
-            self._lent += 1
-        weakref.finalize(lent, self._take_back)
+        """An array over `count` numbers of the object's memory, which is not freed before the array."""
+        lent = Lent(pointer, count, self._take_back, writable=writable)
+        self._arrays.append(None)
         return lent.array
 
-    def close(self) -> None:
-        """Ends the object; again: nothing happens."""
-        with self._lock:
-            if self._closed:
-                return
+    def close(self, limit: float | None = None) -> None:
+        """Ends the object; again: nothing happens. What is in use then is freed by the last who uses it."""
+        if self._stopped or not self._memory:
+            return
+        self._calls.append(None)
+        try:
             self._closed = True
-            free_now = self._lent == 0
-        self._stop(self._pointer)
-        if free_now:
-            self._end()
+            if self._memory:
+                self._stopped = self.stop(self._memory[0], limit)
+                self.caller.close()
+        finally:
+            self.leave()
+
+    def forget(self) -> None:
+        """In a child of fork, which has none of the object's threads: nothing of it can be used or freed."""
+        self._closed = self._stopped = True
+        self._memory.clear()
 
     def _take_back(self) -> None:
-        with self._lock:
-            self._lent -= 1
-            last = self._closed and self._lent == 0
-        if last:
-            self._end()
+        self._arrays.pop()
+        self._free_if_unused()
 
-    def _end(self) -> None:
-        pointer, self._pointer = self._pointer, None
-        if pointer is not None:
-            self._free(pointer)
+    def _free_if_unused(self) -> None:
+        if not self._stopped or self._calls or self._arrays:
+            return
+        try:
+            pointer = self._memory.pop()
+        except IndexError:  # another thread was first
+            return
+        self.free(pointer)
+        self.kept = None
+        _open.pop(self.number, None)
+
+
+class _Use:
+    __slots__ = ("_closed", "_handle")
+
+    def __init__(self, handle: Handle, closed: bool) -> None:
+        self._handle = handle
+        self._closed = closed
+
+    def __enter__(self) -> Any:
+        return self._handle.enter(self._closed)
+
+    def __exit__(self, *_: object) -> None:
+        self._handle.leave()
+
+
+_open: dict[int, Handle] = {}
+_made: list[None] = []  # not empty: one was made in this process
+_numbers = itertools.count(1)
+_abandoned: "queue.SimpleQueue[Handle]" = queue.SimpleQueue()
+_closer: list[threading.Thread] = []
+
+
+def abandon(handle: Handle) -> None:
+    """The owner of a handle is gone without `close`: a thread closes it, as this may be any, doing anything."""
+    if handle.closed:
+        return
+    _abandoned.put(handle)
+    warnings.warn(f"{handle.what} was not closed", ResourceWarning, stacklevel=2)
+
+
+def watch_for_abandoned() -> None:
+    """Starts the thread that closes them."""
+    if not _closer:
+        _closer.append(threading.Thread(target=_close_abandoned, name="tarry-closer", daemon=True))
+        _closer[0].start()
+
+
+def _close_abandoned() -> None:
+    while True:
+        _abandoned.get().close()
 
 
 def close_all() -> None:
-    """Ends what is still open, the newest first."""
-    for handle in sorted(_open, key=lambda one: -one.number):
-        handle.close()
+    """Ends what is still open, the newest first, before the interpreter ends."""
+    handles = sorted(_open.values(), key=lambda one: -one.number)
+    for handle in handles:
+        handle.close(_EXIT_SECONDS)
+    # Calls in progress in other threads, which end now and free what they use.
+    until = time.monotonic() + _EXIT_SECONDS
+    while any(handle.called for handle in handles) and time.monotonic() < until:
+        time.sleep(0.001)
+
+
+def _forget_all() -> None:
+    if not _made:
+        return
+    for handle in list(_open.values()):
+        handle.forget()
+    _open.clear()
+    _closer.clear()
+    _made.clear()
+    atexit.register(lib.tarry_py_renew_pool)
 
 
 atexit.register(close_all)
+os.register_at_fork(after_in_child=_forget_all)

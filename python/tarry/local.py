@@ -1,19 +1,99 @@
 # SPDX-License-Identifier: Apache-2.0
 """Server and workers in this process, each worker with a thread that computes."""
 
+import functools
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, Unpack
 
 from ._native import ffi, lib
-from .errors import ArgumentError, Diagnostic
-from .names import NEVER, SUMS
+from .errors import ArgumentError, Diagnostic, StateError
+from .names import NEVER, SUMS, put
 from .plan import Plan
 from .replica import Replica, ReplicaCalls
-from .runtime import Runtime
+from .runtime import Runtime, RuntimeHandle
 from .settings import ServerSettings, server_settings
 from .straggler import Straggler
 from .task import Task
+
+
+class _Computing:
+    """What the workers' threads share; they don't hold the runtime, which so ends when nobody has it any more."""
+
+    def __init__(self, compute: Callable[[Task], None], calls: list[ReplicaCalls]) -> None:
+        self.compute = compute
+        self.calls = calls
+        self._failed: list[tuple[int, BaseException]] = []
+        self._raised = -1  # the last round that an error was raised of
+
+    def work(self, handle: "LocalHandle", worker: int) -> None:
+        """A worker's thread."""
+        found = ffi.new("const tarry_task **")
+        while handle.take(worker, found):
+            task = Task(handle, found[0])
+            number = found[0].round
+            try:
+                self.compute(task)
+                failed = False
+            except BaseException as error:
+                self._fail(handle, number, error)
+                failed = True
+            if not task.given:
+                task.give(failed=failed)
+
+    def _fail(self, handle: "LocalHandle", number: int, error: BaseException) -> None:
+        if number > self._raised and not handle.closed:
+            self._failed.append((number, error))
+            handle.interrupt()
+
+    def raise_own(self, handle: "LocalHandle") -> None:
+        """Raises the first error since the last one that was raised; others of the same round are no news."""
+        if self._failed:
+            failed, self._failed = self._failed, []
+            self._raised = max(number for number, _ in failed)
+            handle.take_interrupt()
+            raise failed[0][1]
+        for calls in self.calls:
+            if calls.error is not None:
+                raise calls.error
+
+
+class LocalHandle(RuntimeHandle):
+    """A runtime whose workers' threads are Python's."""
+
+    def __init__(self, pointer: Any, computing: _Computing, workers: int, kept: object) -> None:
+        super().__init__("the local runtime", pointer, kept)
+        self._threads = [
+            threading.Thread(target=computing.work, args=(self, worker), name=f"tarry-worker-{worker}", daemon=True)
+            for worker in range(workers)
+        ]
+
+    def start(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    def take(self, worker: int, found: Any) -> bool:
+        """The worker's next task; False: there is none any more."""
+        try:
+            with self.use() as runtime:
+                return lib.tarry_local_take(runtime, worker, NEVER, found) == lib.TARRY_OK and found[0] != ffi.NULL
+        except StateError:
+            return False
+
+    def close(self, limit: float | None = None) -> None:
+        if threading.current_thread() in self._threads:
+            raise StateError("a compute function can't close the runtime that waits for it")
+        super().close(limit)
+
+    def stop(self, pointer: Any, limit: float | None) -> bool:
+        super().stop(pointer, limit)
+        lib.tarry_local_dismiss(pointer)
+        until = None if limit is None else time.monotonic() + limit
+        for thread in self._threads:
+            if thread.ident is not None:
+                thread.join(None if until is None else max(0.0, until - time.monotonic()))
+        return not any(thread.is_alive() for thread in self._threads)
 
 
 class Local(Runtime):
@@ -25,10 +105,12 @@ class Local(Runtime):
         with tarry.Local(plan, d, compute) as local:
             result = local.round(parameters)
 
-    compute     fills the task's gradient. An exception in it ends the round, which raises it
+    compute     fills the task's gradient. An exception in it ends the round, which raises it; if that round is over,
+                the next one does
     parameters  numbers in the parameters (None: as in a gradient)
     straggler   delays that are injected
     replicas    where everyone gets the sum: what each worker steps; `compute` gets its steps, too (Task.is_step)
+    checkpoint  of a runtime before, to go on from
 
     Further settings are those of ServerSettings.
     """
@@ -55,60 +137,34 @@ class Local(Runtime):
         settings = ffi.new("tarry_local_settings *")
         lib.tarry_local_settings_init_sized(settings, ffi.sizeof("tarry_local_settings"))
         stripe_length = settings.server.stripe_length
-        settings.parameters, settings.dimension = self.parameters, dimension
+        put(settings, "parameters", self.parameters)
+        put(settings, "dimension", dimension)
         settings.straggler = straggler.pointer if straggler is not None else ffi.NULL
         settings.server = server
         settings.server.stripe_length = stripe_length
         stored = ffi.from_buffer("uint8_t[]", checkpoint or b"")
         if checkpoint is not None:
             settings.checkpoint, settings.checkpoint_size = stored, len(checkpoint)
-        self._straggler = straggler
-        self._calls = [ReplicaCalls(replica) for replica in replicas or ()]
-        held = ffi.new("tarry_replica[]", max(1, len(self._calls)))
-        for place, calls in enumerate(self._calls):
-            held[place] = calls.pointer[0]
+        calls = [ReplicaCalls(replica) for replica in replicas or ()]
+        held = ffi.new("tarry_replica[]", max(1, len(calls)))
+        for place, one in enumerate(calls):
+            held[place] = one.pointer[0]
         settings.replicas = held if everywhere else ffi.NULL
-        last = ffi.new("tarry_sum_id[]", max(1, len(self._calls)))
-        for place, calls in enumerate(self._calls):
-            last[place] = calls.last[0]
-        settings.last = last if any(calls.last.step for calls in self._calls) else ffi.NULL
-        self._compute = compute
-        self._error: BaseException | None = None
+        last = ffi.new("tarry_sum_id[]", max(1, len(calls)))
+        for place, one in enumerate(calls):
+            last[place] = one.last[0]
+        settings.last = last if any(one.last.step for one in calls) else ffi.NULL
         made, why = ffi.new("tarry_runtime **"), Diagnostic()
         why.check(lib.tarry_local_create(plan.pointer, settings, ffi.NULL, made, why.pointer))
-        self._begin(made[0], self._dismiss)
-        self._threads = [
-            threading.Thread(target=self._work, args=(made[0], worker), name=f"tarry-worker-{worker}", daemon=True)
-            for worker in range(plan.workers)
-        ]
-        for thread in self._threads:
-            thread.start()
-
-    def _work(self, runtime: Any, worker: int) -> None:
-        found = ffi.new("const tarry_task **")
-        while lib.tarry_local_take(runtime, worker, NEVER, found) == lib.TARRY_OK and found[0] != ffi.NULL:
-            task = Task(self._handle, found[0])
-            try:
-                self._compute(task)
-                failed = False
-            except BaseException as error:
-                self._fail(error)
-                failed = True
-            if not task.given:
-                task.give(failed=failed)
-
-    def _fail(self, error: BaseException) -> None:
-        if self._error is None:
-            self._error = error
-            self.interrupt()
+        computing = _Computing(compute, calls)
+        handle = LocalHandle(made[0], computing, plan.workers, (plan, straggler, calls))
+        self._raise = functools.partial(computing.raise_own, handle)
+        self._begin(handle)
+        try:
+            handle.start()
+        except BaseException:
+            handle.close()
+            raise
 
     def _raise_own(self) -> None:
-        for error in (self._error, *(calls.error for calls in self._calls)):
-            if error is not None:
-                self._error = None
-                raise error
-
-    def _dismiss(self, runtime: Any) -> None:
-        lib.tarry_local_dismiss(runtime)
-        for thread in self._threads:
-            thread.join()
+        self._raise()

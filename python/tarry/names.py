@@ -2,6 +2,7 @@
 """Values of the library's enumerations by their names, and times in seconds."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from ._native import lib
 from .errors import ArgumentError
@@ -37,12 +38,24 @@ def name_of(names: Mapping[str, int], value: int) -> str:
     return next(name for name, known in names.items() if known == value)
 
 
+def put(settings: Any, field: str, value: Any, setting: str = "") -> None:
+    """Sets a number of the library's settings. Raises ArgumentError with the setting's name where it does not fit."""
+    try:
+        setattr(settings, field, value)
+    except (OverflowError, TypeError) as error:
+        raise ArgumentError(f"{setting or field} is {value!r}: {error}") from None
+
+
 def nanoseconds(seconds: float | None, setting: str = "a time") -> int:
     """None: without end."""
     if seconds is None:
         return NEVER
-    if not 0 <= seconds < NEVER / 1e9:
-        raise ArgumentError(f"{setting} is {seconds} s")
+    try:
+        fits = 0 <= seconds < NEVER / 1e9
+    except TypeError:
+        fits = False
+    if not fits:
+        raise ArgumentError(f"{setting} is {seconds!r}, and must be seconds, 0 or more")
     return round(seconds * 1e9)
 
 

@@ -15,7 +15,7 @@ _ARRIVALS = ("first", "again", "restarted")
 
 
 class Notice(NamedTuple):
-    """Something that happened; docs/logs.md explains the kinds."""
+    """Something that happened; docs/reports.md explains the kinds."""
 
     kind: str
     seconds: float  # of the monotonic clock
@@ -28,7 +28,7 @@ class Notice(NamedTuple):
 
 
 class Observer:
-    """Hands notices on. Called by threads of the library; exceptions are dropped, as nobody is there to hear them."""
+    """Hands notices on. Called by threads of the library; cffi writes exceptions to stderr, as nobody hears them."""
 
     def __init__(self, observe: Callable[[Notice], None]) -> None:
         self.observe = observe
@@ -52,7 +52,4 @@ def tarry_py_observe(user: Any, notice: Any) -> None:
         _named(_ABSENCES, notice.absence) if kind == "left-out" else "",
         _named(_ARRIVALS, notice.arrival) if kind == "joined" else "",
     )
-    try:
-        ffi.from_handle(user).observe(told)
-    except Exception:  # there is no caller
-        return
+    ffi.from_handle(user).observe(told)

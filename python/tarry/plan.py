@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from ._native import ffi, lib
 from .errors import ArgumentError, Diagnostic
-from .names import DESIGNS, ORDERS, value_of
+from .names import DESIGNS, ORDERS, put, value_of
 
 
 class Conditioning(NamedTuple):
@@ -27,7 +27,7 @@ class Plan:
     workers     m >= 1
     chunks      N >= 1 chunks of the data
     pieces      P >= 1 pieces that each chunk is cut into: the units of work, of which there are N P
-    replication workers that hold each unit, 1..workers
+    replication workers that hold each unit, 1..workers; None: 3, or all where they are fewer
     parts       l: a coded part has 1/l of the numbers of a gradient, 1..replication
     design      'random', 'cyclic', 'fractional', 'projective', 'affine', 'difference', or 'file' with `file`
     order       in which a worker computes what it holds: 'optimal', 'random' or 'as-is'
@@ -43,7 +43,7 @@ class Plan:
         chunks: int | None = None,
         *,
         pieces: int = 1,
-        replication: int = 3,
+        replication: int | None = None,
         parts: int = 1,
         adaptive_parts: bool = False,
         design: str = "random",
@@ -56,26 +56,25 @@ class Plan:
         settings = ffi.new("tarry_plan_settings *")
         lib.tarry_plan_settings_init_sized(settings, ffi.sizeof("tarry_plan_settings"))
         kept: list[Any] = []
-        try:
-            settings.workers = workers
-            settings.chunks = workers if chunks is None else chunks
-            settings.pieces = pieces
-            settings.replication = replication
-            settings.parts = parts
-            settings.adaptive_parts = adaptive_parts
-            settings.design = value_of(DESIGNS, "file" if file is not None else design, "design")
-            settings.order = value_of(ORDERS, order, "order")
-            settings.seed = seed
-            if file is not None:
-                kept.append(ffi.new("char[]", os.fsencode(file)))
-                settings.file = kept[-1]
-            if isinstance(racks, int):
-                settings.rack_size = racks
-            elif racks is not None:
-                kept.append(ffi.new("char[]", os.fsencode(racks)))
-                settings.rack_file = kept[-1]
-        except OverflowError as error:
-            raise ArgumentError(f"a setting of the plan is out of range: {error}") from None
+        put(settings, "workers", workers)
+        put(settings, "chunks", workers if chunks is None else chunks)
+        put(settings, "pieces", pieces)
+        put(settings, "replication", min(3, settings.workers) if replication is None else replication)
+        put(settings, "parts", parts)
+        put(settings, "adaptive_parts", adaptive_parts)
+        put(settings, "seed", seed)
+        settings.design = value_of(DESIGNS, "file" if file is not None else design, "design")
+        settings.order = value_of(ORDERS, order, "order")
+        if file is not None:
+            kept.append(ffi.new("char[]", os.fsencode(file)))
+            settings.file = kept[-1]
+        elif design == "file":
+            raise ArgumentError("design 'file' needs file")
+        if isinstance(racks, int):
+            put(settings, "rack_size", racks, "racks")
+        elif racks is not None:
+            kept.append(ffi.new("char[]", os.fsencode(racks)))
+            settings.rack_file = kept[-1]
         made, why = ffi.new("tarry_plan **"), Diagnostic()
         why.check(lib.tarry_plan_create(settings, ffi.NULL, made, why.pointer))
         self._plan = ffi.gc(made[0], lib.tarry_plan_free)
@@ -151,11 +150,18 @@ class Plan:
 
     def q(self, copies: int = 1) -> int:
         """Q_l: units that the cluster may have to process, at worst, before each has so many copies."""
-        return lib.tarry_plan_q(self._plan, copies)
+        return lib.tarry_plan_q(self._plan, self._copies(copies))
 
     def q_bound(self, copies: int = 1) -> int:
         """What no order of the same assignment can go below."""
-        return lib.tarry_plan_q_bound(self._plan, copies)
+        return lib.tarry_plan_q_bound(self._plan, self._copies(copies))
+
+    def _copies(self, copies: int) -> int:
+        """Raises ArgumentError where some unit has fewer copies."""
+        least = int(self.assignment().sum(axis=0).min())
+        if not 1 <= copies <= least:
+            raise ArgumentError(f"copies is {copies}; each unit has {least}")
+        return copies
 
     def conditioning(self) -> Conditioning:
         found = lib.tarry_plan_conditioning(self._plan)

@@ -13,7 +13,7 @@ class Replica(Protocol):
     `save` and `load` are called by threads of the library: `save` while nothing steps, but perhaps in the middle of a
     gradient; what `load` gets must be in force for the next task.
 
-    last   the sum that it has stepped on when the worker begins; None: it has the first state
+    last   the sum that it has stepped on when the worker begins; None, or no such attribute: it has the first state
     """
 
     @property
@@ -43,8 +43,9 @@ class ReplicaCalls:
         self.pointer.save = lib.tarry_py_save
         self.pointer.load = lib.tarry_py_load
         self.last: Any = ffi.new("tarry_sum_id *")
-        if replica.last is not None:
-            fill_sum_id(self.last, replica.last)
+        last = getattr(replica, "last", None)
+        if last is not None:
+            fill_sum_id(self.last, last)
 
     def _fail(self, error: BaseException) -> int:
         self.error = self.error or error
@@ -53,7 +54,7 @@ class ReplicaCalls:
     def state_size(self) -> int:
         """Makes the bytes, which `save` hands out."""
         try:
-            self._saved = self.replica.save()
+            self._saved = bytes(self.replica.save())
         except BaseException as error:
             self._fail(error)
             self._saved = b""

@@ -7,14 +7,16 @@ from typing import Any, Unpack
 
 from ._native import ffi, lib
 from .errors import ArgumentError, Diagnostic
-from .names import SUMS, nanoseconds
+from .names import SUMS, nanoseconds, put
 from .notices import Notice, Observer
 from .plan import Plan
 from .results import SumId, fill_sum_id, sum_id_of
-from .runtime import Runtime
+from .runtime import Runtime, RuntimeHandle
 from .settings import ServerSettings, server_settings
 
 JOB_ID_SIZE: int = lib.TARRY_JOB_ID_SIZE
+# The place of the state that is offered, among what the library points to.
+_OFFERED = 3
 
 
 class Server(Runtime):
@@ -74,14 +76,14 @@ class Server(Runtime):
         settings.listen_count = len(addresses)
         settings.security.credentials = folder
         settings.security.insecure = insecure
-        try:
-            settings.parameters, settings.dimension = self.parameters, dimension
-        except OverflowError as error:
-            raise ArgumentError(f"dimension: {error}") from None
+        put(settings, "parameters", self.parameters)
+        put(settings, "dimension", dimension)
         settings.server = server
         settings.server.stripe_length = stripe_length
         settings.job, settings.job_size = description, len(job)
         if job_id is not None:
+            if len(job_id) != JOB_ID_SIZE:
+                raise ArgumentError(f"job_id has {len(job_id)} bytes, and {JOB_ID_SIZE} are wanted")
             ffi.memmove(settings.job_id, job_id, JOB_ID_SIZE)
         stored = ffi.from_buffer("uint8_t[]", checkpoint or b"")
         if checkpoint is not None:
@@ -93,31 +95,34 @@ class Server(Runtime):
         for place, entry in enumerate(last or ()):
             fill_sum_id(settings.log.last[place], entry)
         settings.log.term = term
-        self._observer = Observer(observe) if observe is not None else None
-        if self._observer is not None:
-            settings.observe, settings.observe_user = lib.tarry_py_observe, self._observer.handle
+        observer = Observer(observe) if observe is not None else None
+        if observer is not None:
+            settings.observe, settings.observe_user = lib.tarry_py_observe, observer.handle
         made, why = ffi.new("tarry_runtime **"), Diagnostic()
         why.check(lib.tarry_tcp_server_create(plan.pointer, settings, ffi.NULL, made, why.pointer))
-        self._begin(made[0], _do_nothing)
-        self._vectors: Any = None
+        self._kept: list[Any] = [plan, self._log, observer]
+        self._begin(RuntimeHandle("the server", made[0], self._kept))
 
     def open(self) -> None:
         """Lets workers in; the first `wait` or `round` does so, too."""
         why = Diagnostic()
-        why.check(lib.tarry_runtime_open(self._handle.pointer, why.pointer))
+        with self._handle.use() as runtime:
+            why.check(lib.tarry_runtime_open(runtime, why.pointer))
 
     @property
     def addresses(self) -> list[str]:
         """Where it listens, with the ports that the system chose."""
         found: list[str] = []
-        while (address := lib.tarry_runtime_address(self._handle.pointer, len(found))) != ffi.NULL:
-            found.append(ffi.string(address).decode())
+        with self._handle.use() as runtime:
+            while (address := lib.tarry_runtime_address(runtime, len(found))) != ffi.NULL:
+                found.append(ffi.string(address).decode())
         return found
 
     @property
     def job_id(self) -> bytes:
         found = ffi.new("uint8_t[]", JOB_ID_SIZE)
-        lib.tarry_runtime_job_id(self._handle.pointer, found)
+        with self._handle.use() as runtime:
+            lib.tarry_runtime_job_id(runtime, found)
         return bytes(ffi.buffer(found))
 
     def offer(self, after: SumId, state: bytes) -> None:
@@ -125,20 +130,18 @@ class Server(Runtime):
         entry, why = ffi.new("tarry_sum_id *"), Diagnostic()
         fill_sum_id(entry, after)
         held = ffi.from_buffer("uint8_t[]", state)
-        why.check(lib.tarry_runtime_vectors(self._handle.pointer, entry, held, len(state), why.pointer))
-        self._vectors = held
+        with self._handle.use() as runtime:
+            why.check(lib.tarry_runtime_vectors(runtime, entry, held, len(state), why.pointer))
+        self._kept[_OFFERED:] = [held]
 
     def note(self, done: int, rounds: int, text: str = "") -> None:
         """Tells viewers (`tarry top`) how many rounds are done, of how many, and a line of text."""
-        lib.tarry_runtime_note(self._handle.pointer, done, rounds, text.encode())
+        with self._handle.use() as runtime:
+            lib.tarry_runtime_note(runtime, done, rounds, text.encode())
 
     def _raise_own(self) -> None:
         if self._log is not None and self._log.error is not None:
             raise self._log.error
-
-
-def _do_nothing(_runtime: Any) -> None:
-    pass
 
 
 class _Log:

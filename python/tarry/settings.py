@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple, TypedDict
 
 from ._native import ffi, lib
 from .errors import ArgumentError
-from .names import CREDITS, FILLS, KEEPS, PICKS, SHAPES, STOPS, SUMS, nanoseconds, value_of
+from .names import CREDITS, FILLS, KEEPS, PICKS, SHAPES, STOPS, SUMS, nanoseconds, put, value_of
 from .plan import Plan
 
 
@@ -117,14 +117,27 @@ def _with_stop(given: dict[str, Any]) -> dict[str, Any]:
     return given | {"stop": rules.pop()} if rules else given
 
 
-def _conflict_text(conflict: Any) -> str:
-    first, second = (ffi.string(lib.tarry_setting_name(one)).decode() for one in (conflict.first, conflict.second))
+# Where the library's name of a setting is not ours.
+_NAMES = {lib.TARRY_SETTING_ORDER: "pick", lib.TARRY_SETTING_COSTS: "costs"}
+_PLAN_NUMBERS = ("workers", "chunks", "pieces", "replication", "parts")
+
+
+def _shown(setting: int, exceeds: bool, given: dict[str, Any], plan: Any) -> str:
+    """A setting's name, with its value where it is known."""
+    name = _NAMES.get(setting) or ffi.string(lib.tarry_setting_name(setting)).decode()
+    if exceeds and setting == lib.TARRY_SETTING_STOP:
+        name = "workers_needed"
+    if exceeds and setting == lib.TARRY_SETTING_RACKS:
+        return f"racks={plan.rack_size}"
+    if name in given:
+        return f"{name}={given[name]!r}"
+    return f"{name}={getattr(plan, name)} of the plan" if name in _PLAN_NUMBERS else name
+
+
+def _conflict_text(conflict: Any, given: dict[str, Any], plan: Any) -> str:
+    first, second = (_shown(one, conflict.exceeds, given, plan) for one in (conflict.first, conflict.second))
     reason = ffi.string(conflict.reason).decode()
-    return (
-        f"{first} is more than {second}: {reason}"
-        if conflict.exceeds
-        else f"{first} does not go with {second}: {reason}"
-    )
+    return f"{first} {'is more than' if conflict.exceeds else 'does not go with'} {second}: {reason}"
 
 
 def _memory_bytes() -> float:
@@ -147,17 +160,15 @@ def server_settings(plan: Plan, dimension: int, wanted: ServerSettings) -> Any:
     bits |= 1 << lib.TARRY_SETTING_RACKS if settings.plan.rack_size or settings.plan.rack_file else 0
     for name, value in given.items():
         setting = _SERVER[name]
-        try:
-            setattr(settings.server, setting.field, setting.convert(value, name))
-        except (OverflowError, TypeError) as error:
-            raise ArgumentError(f"{name} is {value!r}: {error}") from None
+        put(settings.server, setting.field, setting.convert(value, name), name)
         bits |= 1 << setting.bit if setting.bit is not None else 0
-    settings.server.dimension = dimension
+    put(settings.server, "dimension", dimension)
     conflict = ffi.new("tarry_conflict *")
     if lib.tarry_settings_settle(settings, bits, conflict) != lib.TARRY_OK:
-        raise ArgumentError(_conflict_text(conflict))
+        raise ArgumentError(_conflict_text(conflict, given, settings.plan))
     copies = sum(lib.tarry_plan_load(plan.pointer, worker) for worker in range(plan.workers))
     lib.tarry_settings_keep(settings, copies, dimension, _memory_bytes() / 4, "ahead" in given)
     if lib.tarry_settings_check(settings, conflict) != lib.TARRY_OK:
-        raise ArgumentError(_conflict_text(conflict))
-    return settings.server
+        raise ArgumentError(_conflict_text(conflict, given, settings.plan))
+    # A copy that owns its memory: that of a member goes with the structure around it.
+    return ffi.new("tarry_server_settings *", settings.server)[0]

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from ._native import ffi, lib
 from .errors import Diagnostic
-from .names import NEVER, UPLOADS, WAYS, nanoseconds, value_of
+from .names import NEVER, UPLOADS, WAYS, nanoseconds, put, seconds, value_of
 from .plan import Plan
 from .settings import ServerSettings, server_settings
 from .straggler import Straggler
@@ -16,6 +16,7 @@ from .straggler import Straggler
 Table = dict[str, npt.NDArray[Any]]
 
 _TIMES = {"seconds": ("start_ns", "end_ns"), "seconds_to_signal": ("start_ns", "signal_ns")}
+_BOUNDS = ("balanced", "matched")
 _FIGURES = (
     "exact", "expected_error", "parts", "attempts", "copies_computed", "copies_coded", "copies_needed", "workers_heard",
     "workers_lost", "upload_bytes", "control_bytes", "control_messages",
@@ -51,11 +52,13 @@ def simulate(
     """Simulates rounds of a plan and gives a table, an array per column and an entry per round.
 
     straggler        delays, as a SPEC (tarry.Straggler), drawn from the seed: the same for every plan and setting
-    chunk_seconds    what a whole chunk takes before stragglers add to it
+    chunk_seconds    what a whole chunk takes, times the straggler's factors; a SPEC with terms that add seconds (exp,
+                     shifted-exp, pareto, weibull, trace) says itself what a chunk takes, and this is not used
     overhead         seconds that each unit takes besides
     latency, bytes_per_second, message_seconds   of each worker's link
     server_bytes_per_second   of the server's card
-    way              where a sum is made: 'star' (at the server), or among workers: 'direct', 'grid', 'tree', 'chosen', 'ring'
+    way              where a sum is made: 'star' (at the server), or among workers: 'direct', 'grid', 'tree', 'chosen',
+                     'ring'
     relays           nodes below each relay between the server and the workers; 0: none
     parameters_travel  whether `dimension` numbers go to each worker with a round
     bounds           whether to work out 'balanced' and 'matched', the least times of a round without links
@@ -73,7 +76,7 @@ def simulate(
     settings.straggler = drawn.pointer
     settings.chunk_ns = nanoseconds(chunk_seconds, "chunk_seconds")
     settings.overhead_ns = nanoseconds(overhead, "overhead")
-    settings.dimension = dimension
+    put(settings, "dimension", dimension)
     settings.parameter_bytes = 4 * dimension if parameters_travel else 0
     settings.link.latency_ns = nanoseconds(latency, "latency")
     settings.link.bytes_per_second = bytes_per_second
@@ -83,24 +86,27 @@ def simulate(
     if way != "star":
         settings.server.sum = lib.TARRY_SUM_EVERYWHERE
     settings.upload = value_of(UPLOADS, upload, "upload")
-    settings.relays = relays
-    settings.seed = seed
+    put(settings, "relays", relays)
+    put(settings, "seed", seed)
     made, why = ffi.new("tarry_sim **"), Diagnostic()
     why.check(lib.tarry_sim_create(plan.pointer, settings, ffi.NULL, made, why.pointer))
     world = ffi.gc(made[0], lib.tarry_sim_free)
-    result, bound = ffi.new("tarry_round_result *"), ffi.new("tarry_sim_bounds *")
-    rows: list[dict[str, Any]] = []
-    for number in range(rounds):
-        why.check(lib.tarry_sim_round(world, result))
-        row: dict[str, Any] = {"round": number}
-        for name, (begin, end) in _TIMES.items():
-            row[name] = _interval(result, begin, end) if result.error == lib.TARRY_OK else float("inf")
-        if bounds:
-            why.check(lib.tarry_sim_bound(plan.pointer, settings, number, max(1, result.parts), ffi.NULL, bound))
-            for name in ("balanced", "matched"):
-                least = getattr(bound, name + "_ns")
-                row[name] = float("inf") if least == NEVER else least / 1e9
-        row.update((name, getattr(result, name)) for name in _FIGURES)
-        rows.append(row)
+    rows = [_row(plan, world, settings, number, bounds) for number in range(rounds)]
     ffi.release(world)
-    return {name: np.array([row[name] for row in rows]) for name in (rows[0] if rows else {})}
+    columns = ("round", *_TIMES, *(_BOUNDS if bounds else ()), *_FIGURES)
+    return {name: np.array([row[name] for row in rows]) for name in columns}
+
+
+def _row(plan: Plan, world: Any, settings: Any, number: int, bounds: bool) -> dict[str, Any]:
+    """Runs a round; gives its figures."""
+    result, why = ffi.new("tarry_round_result *"), Diagnostic()
+    why.check(lib.tarry_sim_round(world, result))
+    row: dict[str, Any] = {"round": number}
+    for name, (begin, end) in _TIMES.items():
+        row[name] = _interval(result, begin, end) if result.error == lib.TARRY_OK else float("inf")
+    if bounds:
+        bound = ffi.new("tarry_sim_bounds *")
+        why.check(lib.tarry_sim_bound(plan.pointer, settings, number, max(1, result.parts), ffi.NULL, bound))
+        row.update((name, seconds(getattr(bound, name + "_ns"))) for name in _BOUNDS)
+    row.update((name, getattr(result, name)) for name in _FIGURES)
+    return row

@@ -4,8 +4,8 @@
 from typing import Any
 
 from ._native import ffi, lib
-from .errors import Diagnostic
-from .names import NEVER
+from .errors import ArgumentError, Diagnostic
+from .names import nanoseconds, seconds
 
 
 class Straggler:
@@ -28,12 +28,19 @@ class Straggler:
 
     def is_dead(self, worker: int) -> bool:
         """Whether the worker never answers."""
+        self._check(worker)
         return lib.tarry_straggler_dead(self._straggler, worker)
 
     def seconds(self, round: int, worker: int, position: int, unit: int, base: float, *, pieces: int = 1) -> float:
         """What the worker takes for a unit that takes `base` seconds by itself; infinity: it never ends."""
-        found = lib.tarry_straggler_time_ns(self._straggler, round, worker, position, unit, pieces, int(base * 1e9))
-        return float("inf") if found == NEVER else found / 1e9
+        self._check(worker)
+        base_ns = nanoseconds(base, "base")
+        found = lib.tarry_straggler_time_ns(self._straggler, round, worker, position, unit, pieces, base_ns)
+        return seconds(found)
+
+    def _check(self, worker: int) -> None:
+        if not 0 <= worker < self.workers:
+            raise ArgumentError(f"worker {worker} of {self.workers}")
 
     def __repr__(self) -> str:
         return f"<tarry.Straggler {self.spec!r} of {self.workers} workers>"

@@ -10,23 +10,27 @@ from .vectors import Floats
 
 
 class Span(NamedTuple):
-    """Units first .. first + count - 1 of `of` equal units of the original chunk `origin`."""
+    """Shares first .. first + count - 1 of the `of` equal shares of the unit `origin` of the first plan.
+
+    Unless plans change during a run that is all of it: (unit, 0, 1, 1).
+    """
 
     origin: int
     first: int
-    count: int
+    count: int  # pyright: ignore[reportIncompatibleMethodOverride]
     of: int
 
     def samples(self, samples: int) -> range:
-        """Which of the `samples` samples of its original chunk these are."""
+        """Which of the `samples` samples of that unit these are."""
         return range(self.first * samples // self.of, (self.first + self.count) * samples // self.of)
 
 
 class Task:
-    """A gradient to compute: fill `gradient` with the sum of the gradients of `spans` at `parameters`, and give it back.
+    """A gradient to compute: fill `gradient` with the sum of the gradients of `spans` at `parameters`; give it back.
 
-    Where steps are taken (Replica), a task may be one: `sum` is the sum to step on.
-    Arrays are valid until the task is given back, and must not be used after that.
+    Where steps are taken (Replica), a task may be one: `sum` is the sum to step on, and there is no gradient.
+    Arrays are valid until the task is given back, and must not be used after that: their memory holds other numbers
+    then. StateError: the task was given back, or its worker is closed.
     """
 
     def __init__(self, handle: Handle, task: Any) -> None:
@@ -39,75 +43,116 @@ class Task:
             raise StateError("the task was given back")
         return self._task
 
+    def _lend(self, pointer: Any, count: int, name: str, *, writable: bool) -> Floats:
+        if pointer == ffi.NULL:
+            raise StateError(f"the task is {'a step' if self.is_step else 'no step'}, and has no {name}")
+        return self._handle.lend(pointer, count, writable=writable)
+
     @property
     def is_step(self) -> bool:
-        return self._open().sum != ffi.NULL
+        with self._handle.use():
+            return self._open().sum != ffi.NULL
 
     @property
     def step(self) -> int:
         """Of a step: its number, from 1."""
-        return self._open().step
+        with self._handle.use():
+            return self._open().step
 
     @property
     def worker(self) -> int:
-        return self._open().worker
+        with self._handle.use():
+            return self._open().worker
 
     @property
     def round(self) -> int:
-        return self._open().round
+        with self._handle.use():
+            return self._open().round
 
     @property
     def unit(self) -> int:
         """The unit of work, of the present plan."""
-        return self._open().chunk
+        with self._handle.use():
+            return self._open().chunk
 
     @property
     def spans(self) -> list[Span]:
-        task = self._open()
-        found = (task.spans[i] for i in range(task.span_count))
-        return [Span(span.origin, span.first, span.count, span.of) for span in found]
+        """Which data: one span or more; of a step none."""
+        with self._handle.use():
+            task = self._open()
+            found = (task.spans[i] for i in range(task.span_count))
+            return [Span(span.origin, span.first, span.count, span.of) for span in found]
 
     @property
     def dimension(self) -> int:
-        return self._open().dimension
+        with self._handle.use():
+            return self._open().dimension
 
     @property
     def gradient(self) -> Floats:
-        """To be written, all of it."""
-        task = self._open()
-        return self._handle.lend(task.gradient, task.dimension, writable=True)
+        """To be written, all of it; what is in it before is of any kind."""
+        with self._handle.use():
+            task = self._open()
+            return self._lend(task.gradient, task.dimension, "gradient", writable=True)
+
+    @gradient.setter
+    def gradient(self, numbers: Floats) -> None:
+        """Copies numbers into it, unless they are the gradient itself: so `task.gradient += more` does what it says."""
+        gradient = self.gradient
+        if numbers is not gradient and numbers.ctypes.data != gradient.ctypes.data:
+            gradient[:] = numbers
 
     @property
     def gradient_address(self) -> int:
         """Where the gradient lies: the same few places come again and again."""
-        return int(ffi.cast("uintptr_t", self._open().gradient))
+        with self._handle.use():
+            return int(ffi.cast("uintptr_t", self._open().gradient))
 
     @property
     def parameters(self) -> Floats | None:
-        """None where workers have their own."""
-        task = self._open()
-        if task.parameters == ffi.NULL:
-            return None
-        return self._handle.lend(task.parameters, task.parameter_count, writable=False)
+        """To be read. None where workers have their own."""
+        with self._handle.use():
+            task = self._open()
+            if task.parameters == ffi.NULL:
+                return None
+            return self._lend(task.parameters, task.parameter_count, "parameters", writable=False)
 
     @property
     def sum(self) -> Floats:
-        """Of a step."""
-        task = self._open()
-        return self._handle.lend(task.sum, task.dimension, writable=False)
+        """Of a step: to be read."""
+        with self._handle.use():
+            task = self._open()
+            return self._lend(task.sum, task.dimension, "sum", writable=False)
 
     @property
     def cancelled(self) -> bool:
-        """Whether nobody waits for the result any more."""
-        return lib.tarry_compute_cancelled(self._open())
+        """Whether nobody waits for the result any more, as when the worker is closed."""
+        try:
+            with self._handle.use():
+                return lib.tarry_compute_cancelled(self._open())
+        except StateError:
+            if self._given:
+                raise
+            return True
 
     def give(self, *, failed: bool = False) -> bool:
-        """Gives the task back, done or as one that this worker can't do. False: it came too late, which is no error."""
-        task = self._open()
+        """Gives the task back, done or as one that this worker can't do. Waits for injected delays.
+
+        False: it came too late, or the worker is closed; that is no error.
+        """
+        if self._given:
+            raise StateError("the task was given back")
         self._given = True
-        result = lib.TARRY_ERROR_STATE if failed else 0
-        return lib.tarry_task_give(task, result) == lib.TARRY_OK
+        result = lib.TARRY_ERROR_STATE if failed else lib.TARRY_OK
+        try:
+            with self._handle.use(closed=True):  # a local runtime waits for its tasks before it ends
+                return lib.tarry_task_give(self._task, result) == lib.TARRY_OK
+        except StateError:
+            return False
 
     @property
     def given(self) -> bool:
         return self._given
+
+    def __repr__(self) -> str:
+        return f"<tarry.Task{' that was given back' if self._given else ''}>"

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Vectors of float32 that pass between Python and the library without a copy."""
 
+from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -24,23 +25,32 @@ class SupportsBuffer(Protocol):
 Vector: TypeAlias = Floats | SupportsDLPack | SupportsBuffer | memoryview
 
 
-def as_floats(vector: Any, count: int, name: str, *, writable: bool = False) -> Floats:
-    """The vector as an array over the same memory. Raises TypeError or ValueError where that is impossible."""
-    array: Any
+def _array_over(vector: Any, name: str) -> Any:
     if isinstance(vector, np.ndarray):
-        array = vector
-    elif hasattr(vector, "__dlpack__"):
-        array = np.from_dlpack(vector.detach() if hasattr(vector, "detach") else vector)
-        if writable and not array.flags.writeable:  # NumPy before 2.1 marks all that comes so as read-only
-            array = vector.detach().numpy() if hasattr(vector, "numpy") else array
-    else:
-        array = np.asarray(memoryview(vector))
+        return np.asarray(vector)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    try:
+        if hasattr(vector, "__dlpack__"):
+            return np.from_dlpack(vector.detach() if hasattr(vector, "detach") else vector)
+        return np.asarray(memoryview(vector))
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        raise TypeError(f"{name} must be float32 numbers in this machine's memory: {error}") from error
+
+
+def as_floats(vector: Any, count: int, name: str, *, writable: bool = False) -> Floats:
+    """The vector as an array over the same memory.
+
+    Raises TypeError (no numbers of float32 that the processor reaches), ValueError (of another size, not in one piece,
+    or not to be written to).
+    """
+    array: Any = _array_over(vector, name)
     if array.dtype != np.float32:
         raise TypeError(f"{name} must have numbers of float32, not {array.dtype}")
     if array.size != count:
         raise ValueError(f"{name} has {array.size} numbers, and {count} are wanted")
-    if not array.flags.c_contiguous:
-        raise ValueError(f"{name} must lie in one piece (C-contiguous)")
+    if not array.flags.c_contiguous or not array.flags.aligned:
+        raise ValueError(f"{name} must lie in one piece (C-contiguous), and aligned")
+    if writable and not array.flags.writeable and hasattr(vector, "detach"):
+        array = vector.detach().numpy()  # NumPy before 2.1 marks all that comes by DLPack as read-only
     if writable and not array.flags.writeable:
         raise ValueError(f"{name} can't be written to")
     return array.reshape(-1)
@@ -52,10 +62,10 @@ def pointer_to(array: Floats) -> Any:
 
 
 class Lent:
-    """Memory of the library's that Python reads or writes. As long as an array over it is alive, so is its owner."""
+    """Memory of the library's that Python reads or writes; `over` is called when no array over it is left."""
 
-    def __init__(self, owner: object, pointer: Any, count: int, *, writable: bool) -> None:
-        self.owner = owner
+    def __init__(self, pointer: Any, count: int, over: Callable[[], None], *, writable: bool) -> None:
+        self._over = over
         self.__array_interface__ = {
             "version": 3,
             "shape": (count,),
@@ -66,3 +76,6 @@ class Lent:
     @property
     def array(self) -> Floats:
         return np.asarray(self)
+
+    def __del__(self) -> None:
+        self._over()

@@ -2,13 +2,14 @@
 """A worker over the network, whose tasks are taken and given back."""
 
 import os
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Self
 
 from ._native import ffi, lib
-from .errors import Diagnostic, error_of
-from .lifetime import Handle
-from .names import SUMS, name_of, nanoseconds
+from .errors import Diagnostic, StateError, error_of
+from .lifetime import Handle, abandon, watch_for_abandoned
+from .names import SUMS, name_of, nanoseconds, put
 from .notices import Notice, Observer
 from .replica import Replica, ReplicaCalls
 from .straggler import Straggler
@@ -27,6 +28,52 @@ class Job(NamedTuple):
     dimension: int
     description: bytes  # Server(job=...)
     sum: str  # 'server' or 'everywhere'
+
+
+class WorkerHandle(Handle):
+    """The library's worker, of whose tasks one at a time is out."""
+
+    def stop(self, pointer: Any, limit: float | None) -> bool:
+        lib.tarry_tcp_worker_leave(pointer, 0)
+        return True
+
+    def free(self, pointer: Any) -> None:
+        lib.tarry_tcp_worker_free(pointer)
+
+
+class _Preparing:
+    """The library's call before the first task of a job."""
+
+    def __init__(self, prepare: Callable[[Job], Replica | None] | None) -> None:
+        self._prepare = prepare
+        self._calls: list[ReplicaCalls] = []  # of all jobs: the library may still hold those before
+        self._error: BaseException | None = None
+        self.handle: Any = ffi.new_handle(self)
+
+    def begin(self, worker: Any, told: Any) -> None:
+        job = Job(
+            told.worker,
+            told.workers,
+            told.parameters,
+            told.dimension,
+            bytes(ffi.buffer(told.job, told.job_size)) if told.job_size else b"",
+            name_of(SUMS, told.sum),
+        )
+        replica = self._prepare(job) if self._prepare is not None else None
+        if replica is not None:
+            self._calls.append(ReplicaCalls(replica))
+            lib.tarry_tcp_worker_replica(worker, self._calls[-1].pointer, self._calls[-1].last)
+        elif job.sum == "everywhere":
+            raise StateError("the server wants everyone to get the sum: `prepare` has to give a replica")
+
+    def fail(self, error: BaseException) -> None:
+        """What ended the worker."""
+        self._error = self._error or error
+
+    def raise_own(self) -> None:
+        for error in (self._error, *(calls.error for calls in self._calls)):
+            if error is not None:
+                raise error
 
 
 class Worker:
@@ -76,53 +123,56 @@ class Worker:
             kept.append(ffi.new("char[]", os.fsencode(value)))
             return kept[-1]
 
-        self._prepare = prepare
-        self._straggler = straggler
-        self._calls: list[ReplicaCalls] = []  # of all jobs: the library may still hold those before
-        self._error: BaseException | None = None
+        self._preparing = _Preparing(prepare)
         self._task: Task | None = None
-        self._self = ffi.new_handle(self)
+        self.ended = False  # no tasks come any more, after an error
         settings.connect = text(connect)
         settings.security.credentials = text(credentials)
         settings.security.insecure = insecure
         if worker is not None:
-            settings.worker = worker
+            put(settings, "worker", worker)
         settings.rack = text(rack)
         settings.straggler = straggler.pointer if straggler is not None else ffi.NULL
         settings.share = share_memory
         settings.patience_ns = nanoseconds(patience, "patience")
-        settings.seed = seed
+        put(settings, "seed", seed)
         settings.begin = lib.tarry_py_begin
-        settings.user = self._self
+        settings.user = self._preparing.handle
         settings.listen = text(listen)
         settings.advertise = text(advertise)
-        self._observer = Observer(observe) if observe is not None else None
-        if self._observer is not None:
-            settings.observe, settings.observe_user = lib.tarry_py_observe, self._observer.handle
+        observer = Observer(observe) if observe is not None else None
+        if observer is not None:
+            settings.observe, settings.observe_user = lib.tarry_py_observe, observer.handle
         made, why = ffi.new("tarry_tcp_worker **"), Diagnostic()
         why.check(lib.tarry_tcp_worker_create(settings, ffi.NULL, made, why.pointer))
-        self._handle = Handle(made[0], _stop, lib.tarry_tcp_worker_free)
+        self._handle = WorkerHandle("the worker", made[0], (straggler, self._preparing, observer))
+        watch_for_abandoned()
+        weakref.finalize(self, abandon, self._handle).atexit = False
 
     def take(self, wait: float | None = None) -> Task | None:
         """The next task; None: the run is over. The one before must have been given back.
 
-        Raises StateError when none came within `wait` seconds (None: no limit), and what ended the worker.
+        Raises StateError when none came within `wait` seconds (None: no limit), or the worker was closed meanwhile; and
+        what ended the worker.
         """
+        if self._task is not None and not self._task.given:
+            raise StateError("the task before was not given back")
         left = nanoseconds(wait, "wait")
         found, why = ffi.new("const tarry_task **"), Diagnostic()
         while True:
             piece = min(left, _SLICE_NS)
-            code = lib.tarry_tcp_worker_take(self._handle.pointer, piece, found, why.pointer)
+            with self._handle.use() as worker:
+                code = lib.tarry_tcp_worker_take(worker, piece, found, why.pointer)
             if code == lib.TARRY_OK:
-                break
-            self._raise_own()
-            if code != lib.TARRY_ERROR_STATE or why.text or left <= _SLICE_NS:
-                raise error_of(code, why.text or ("no task came in time" if code == lib.TARRY_ERROR_STATE else ""))
+                self._task = None if found[0] == ffi.NULL else Task(self._handle, found[0])
+                return self._task
+            self.ended = code != lib.TARRY_ERROR_STATE or bool(why.text)
+            self._preparing.raise_own()
+            if self.ended:
+                raise error_of(code, why.text)
+            if left <= _SLICE_NS:
+                raise StateError("no task came in time")
             left = left - piece if wait is not None else left
-        if found[0] == ffi.NULL:
-            return None
-        self._task = Task(self._handle, found[0])
-        return self._task
 
     def __iter__(self) -> Iterator[Task]:
         """Tasks until the run is over; each is given back when the next one is asked for, unless it was."""
@@ -133,16 +183,19 @@ class Worker:
 
     def leave(self, grace: float = 0.0) -> None:
         """Takes leave: what is finished is still sent if the server asks for it within the grace. Any thread."""
-        lib.tarry_tcp_worker_leave(self._handle.pointer, nanoseconds(grace, "grace"))
+        limit = nanoseconds(grace, "grace")
+        with self._handle.use() as worker:
+            lib.tarry_tcp_worker_leave(worker, limit)
 
     @property
     def number(self) -> int | None:
         """The worker's number; None: not told yet."""
-        found = lib.tarry_tcp_worker_work(self._handle.pointer).worker
+        with self._handle.use() as worker:
+            found = lib.tarry_tcp_worker_work(worker).worker
         return None if found == lib.TARRY_TCP_NO_WORKER else found
 
     def close(self) -> None:
-        """Ends the worker; a task that was not given back is void."""
+        """Ends the worker; a task that was not given back is void. Any thread: a `take` in progress ends."""
         self._handle.close()
 
     def __enter__(self) -> Self:
@@ -150,34 +203,6 @@ class Worker:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def _raise_own(self) -> None:
-        for error in (self._error, *(calls.error for calls in self._calls)):
-            if error is not None:
-                raise error
-
-    def begin(self, worker: Any, told: Any) -> None:
-        """The library's call before the first task of a job."""
-        job = Job(
-            told.worker,
-            told.workers,
-            told.parameters,
-            told.dimension,
-            bytes(ffi.buffer(told.job, told.job_size)) if told.job_size else b"",
-            name_of(SUMS, told.sum),
-        )
-        replica = self._prepare(job) if self._prepare is not None else None
-        if replica is not None:
-            self._calls.append(ReplicaCalls(replica))
-            lib.tarry_tcp_worker_replica(worker, self._calls[-1].pointer, self._calls[-1].last)
-
-    def fail(self, error: BaseException) -> None:
-        """What ended the worker, to be raised by `take`."""
-        self._error = self._error or error
-
-
-def _stop(worker: Any) -> None:
-    lib.tarry_tcp_worker_leave(worker, 0)
 
 
 @ffi.def_extern(error=lib.TARRY_ERROR_INTERRUPTED)

@@ -20,6 +20,7 @@ static const command commands[] = {
     {"serve", command_serve, "the same over workers that connect from other machines"},
     {"work", command_work, "be such a worker"},
     {"relay", command_relay, "stand between a server and many of them"},
+    {"run", command_run, "start processes of a Python script that trains with tarry.torch"},
     {"plan", command_plan, "print an assignment's figures before anything runs"},
     {"simulate", command_simulate, "compare schemes over modelled workers in virtual time"},
     {"keys", command_keys, "make and revoke the credentials of a cluster"},

@@ -2,8 +2,8 @@
 /*
  * Relays above workers die in the middle of rounds. What is on its way through one is lost, and the
  * server is told nothing. Each worker below sees after a while that its relay is gone, takes
- * another one as the runtime would (protocol/relay), and tells the server through it; whose words
- * it has again one way later. What it has computed it keeps, where gradients are kept.
+ * another one as the runtime would (protocol/relay), and tells the server through it. The server's
+ * answer is there one way later. Where gradients are kept, the worker keeps what it has computed.
  */
 #include "base/bitset.h"
 #include "base/memory.h"

@@ -104,8 +104,8 @@ struct tarry_sim {
     uint64_t parts_round; /* of this attempt, */
     uint32_t parts_attempt;
     uint64_t parts_ns;    /* signalled then */
-    sim_done *done_of;    /* by worker; NULL: nothing is kept of what their relays' deaths cost, */
-    uint64_t *done_slots; /* and by its slots, as in the plan */
+    sim_done *done_of;    /* by worker, where relays die and gradients are kept; else NULL */
+    uint64_t *done_slots; /* the same by slot, as in the plan */
     /* With deaths: relays above workers, with UINT32_MAX lanes of dead ones; the same way from all.
      */
     second_parent *seconds;
@@ -194,7 +194,7 @@ void relay_deaths_free(tarry_sim *sim);
 /* Those of the round that begins. */
 int relay_deaths_plan(tarry_sim *sim);
 int relay_deaths_take(tarry_sim *sim, const sim_event *event);
-/* A worker whose relay is dead is there anew: it has another one. */
+/* If the worker's relay is dead, it gets another one. */
 void relay_deaths_settle(tarry_sim *sim, uint32_t worker);
 /* What a chunk takes that would take `time`, if some of it may be done already. */
 uint64_t relay_deaths_spare(tarry_sim *sim, uint32_t worker, uint64_t round, uint32_t slot,

@@ -161,6 +161,11 @@ class Schemes(SimulateTest):
                          for result in (kept, self.simulate(*links)[0]))
         self.assertAlmostEqual(copies / still, 1, delta=0.02)
         self.assertEqual((none["relays_died"], none["repair_times"]["rounds"], none["repair_seconds"]), (0, 0, None))
+        # Without a latency all are back at once.
+        at_once = self.simulate(*links, "--relay-deaths", "1", "--latency", "0")[0]
+        self.assertGreater(at_once["repair_times"]["rounds"], 5)
+        self.assertEqual(at_once["repair_times"]["most"], 0)
+        self.assertEqual([figures["repair_seconds"] for figures in at_once["rounds"] if figures["workers_returned"]][-1], 0)
         at_once, late = (self.simulate(*links, "--relay-batch", pause)[1] for pause in ("0", "0.05"))
         self.assertLess(1.5 * late["root_messages"], at_once["root_messages"])
 
@@ -708,6 +713,8 @@ class Usage(SimulateTest):
         ("--link-jitter 3", "--link-jitter: '3' is not SECONDS,SD"),
         ("--link-jitter 3,-1", "--link-jitter: -1 is not in the range 0 to 1e+06"),
         ("--relay-deaths 1", "--relay-deaths: no scheme has relays"),
+        ("--relay-batch 1", "--relay-batch: no scheme has relays"),
+        ("--relay-notice 1 --scheme tarry:relays=3", "--relay-notice: goes with --relay-deaths"),
         ("--relay-deaths 1 --scheme tarry:relays=3,adapt=1",
          "--scheme: tarry:relays=3,adapt=1: relays that die go with adapt=0: their workers keep what they have of a plan"),
         ("--scheme ring:deadline=3", "--scheme: ring:deadline=3: deadline: no setting of this scheme"),

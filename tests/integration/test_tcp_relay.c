@@ -636,6 +636,41 @@ static void a_contributor_that_goes_takes_its_group_along(void **state)
     stop(&its);
 }
 
+/* A part that was coming in for a group when another attempt took its place goes nowhere. */
+static void a_part_of_a_group_that_is_no_more_goes_nowhere(void **state)
+{
+    (void)state;
+    stage its;
+    script one;
+    begin(&its);
+    welcome(&its);
+    const uint32_t lanes[] = {admit(&its, &one, 1)};
+    announce_group(&its, 1, lanes, 1);
+    announce_blob(&its, lanes[0], WIRE_BLOB_JOB, 3, 0); /* the relay has got here */
+    await_fetch(&its, WIRE_BLOB_JOB);
+    const tarry_message part = {
+        .type = TARRY_MESSAGE_PART, .round = 1, .attempt = 1, .epoch = 1, .parts = LEVELS};
+    uint8_t frame[WIRE_HEAD_BYTES + CODEC_HEADER_BYTES];
+    float numbers[STRIPE] = {0};
+    wire_message_head(CODEC_HEADER_BYTES, STRIPE, frame);
+    codec_encode(&(codec_shape){0}, &part, frame + WIRE_HEAD_BYTES);
+    script_send(&one, frame, sizeof(frame));
+    script_send(&one, numbers, sizeof(numbers) / 2);
+    usleep(50000); /* the relay has begun to read it */
+    announce_group(&its, 2, lanes, 1);
+    send_blob(&its, WIRE_BLOB_JOB, "job", 0, 3);
+    await_blob(&one, WIRE_BLOB_JOB, "job"); /* and has heard of the attempt */
+    script_send(&one, numbers, sizeof(numbers) / 2);
+    const tarry_message message = report(3);
+    script_message(&one, &message, NULL, 0);
+    assert_true(script_read(&its.parent));
+    assert_int_equal(its.parent.head.kind, WIRE_BATCH);
+    send_share(&one, 2, 0, 0);
+    await_sum(&its, 1, 0);
+    script_close(&one);
+    stop(&its);
+}
+
 static void children_that_are_heard_are_told_of(void **state)
 {
     (void)state;
@@ -746,6 +781,7 @@ int main(void)
         cmocka_unit_test(coded_parts_of_a_group_are_added_up),
         cmocka_unit_test(a_new_attempt_has_new_groups),
         cmocka_unit_test(a_contributor_that_goes_takes_its_group_along),
+        cmocka_unit_test(a_part_of_a_group_that_is_no_more_goes_nowhere),
         cmocka_unit_test(children_that_are_heard_are_told_of),
         cmocka_unit_test(a_parent_that_is_lost_costs_the_children_their_connection),
         cmocka_unit_test(who_breaks_the_rules_is_left),

@@ -4,9 +4,8 @@
  * sockets, but have no machine and compute nothing: a worker's reports are there as soon as it is
  * asked for them, and its coded part is zeros. So what a round takes is what the server, relays in
  * between and the way to them take. Another process, whose memory the tally shares, says when to
- * report, and reads what became of it. Whoever loses its connection comes again at the next
- * address,
- * or goes on over its second connection, if it has one.
+ * report, and reads what became of it. Whoever loses its connection goes on over its second
+ * connection, or comes again at the next address if it has none.
  */
 #ifndef BENCH_EMULATED_H
 #define BENCH_EMULATED_H

@@ -31,10 +31,11 @@ class Agreement:
 
     @classmethod
     def of(cls, message: Any) -> Self:
-        fields = {field.name: field.type for field in dataclasses.fields(cls)}
-        if not isinstance(message, dict) or set(message) != set(fields):
+        fields = {field.name for field in dataclasses.fields(cls)}
+        told: dict[str, Any] = message if isinstance(message, dict) else {}
+        if set(told) != fields:
             raise FormatError("a worker of another version: it tells other things of its training")
-        return cls(**message)
+        return cls(**told)
 
     def difference(self, other: "Agreement") -> str:
         """What another worker has differently, in words; "": nothing."""

@@ -17,12 +17,13 @@ def split(blob: bytes | memoryview) -> tuple[dict[str, Any], memoryview]:
     if len(view) < _LENGTH or size > _MOST_HEADER or _LENGTH + size > len(view):
         raise FormatError("no state: its header is cut off")
     try:
-        header = json.loads(bytes(view[_LENGTH : _LENGTH + size]))
+        header: Any = json.loads(bytes(view[_LENGTH : _LENGTH + size]))
     except ValueError as error:
         raise FormatError(f"no state: {error}") from None
     if not isinstance(header, dict):
         raise FormatError("no state: its header is no object")
-    return header, view[_LENGTH + size :]
+    known: dict[str, Any] = header
+    return known, view[_LENGTH + size :]
 
 
 def join(header: dict[str, Any], numbers: bytes | memoryview) -> bytes:
@@ -33,10 +34,11 @@ def join(header: dict[str, Any], numbers: bytes | memoryview) -> bytes:
 
 
 def metadata(blob: bytes | memoryview) -> dict[str, str]:
-    found = split(blob)[0].get("__metadata__", {})
+    found: Any = split(blob)[0].get("__metadata__", {})
     if not isinstance(found, dict):
         raise FormatError("no state: its metadata are no object")
-    return found
+    known: dict[str, str] = found
+    return known
 
 
 def with_metadata(blob: bytes | memoryview, more: dict[str, str]) -> bytes:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A worker's side of the hub."""
 
+import contextlib
 import dataclasses
 import time
 from collections.abc import Callable
@@ -73,10 +74,8 @@ class Client:
         return StateError("the run is over before its steps were done")
 
     def close(self) -> None:
-        try:
+        with contextlib.suppress(Closed):
             self._wire.send({"type": "bye"})
-        except Closed:
-            pass
         self._wire.close()
 
     def _answer(self, *wanted: str) -> tuple[Message, bytes]:

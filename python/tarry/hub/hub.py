@@ -5,6 +5,7 @@ import threading
 from typing import Any, Self
 
 from ..errors import Error
+from ..results import SumId
 from . import address as addresses
 from .agreement import Agreement
 from .training import HubSettings, Training
@@ -49,6 +50,11 @@ class Hub:
         for wire in wires:
             wire.close()
 
+    def await_leaving(self, seconds: float) -> None:
+        """Waits until all workers have left, so long at most."""
+        with self._lock:
+            self._lock.wait_for(lambda: not self._wires, timeout=seconds)
+
     def __enter__(self) -> Self:
         return self
 
@@ -79,7 +85,7 @@ class Hub:
                 self._wires.discard(wire)
                 if self._asked is wire:
                     self._asked = None
-                    self._lock.notify_all()
+                self._lock.notify_all()
             wire.close()
 
     def _answer(self, wire: Wire, message: Message, _payload: bytes) -> bool:
@@ -109,8 +115,7 @@ class Hub:
         except Exception as error:
             wire.send({"type": "refused", "why": str(error)})
             return False
-        state = self._first_state(wire, training)
-        last: Any = training.last
+        state, last = self._first_state(wire, training)
         wire.send(
             {
                 "type": "welcome",
@@ -141,13 +146,14 @@ class Hub:
             raise ValueError(f"this worker has {difference}")
         return self._training
 
-    def _first_state(self, wire: Wire, training: Training) -> bytes | None:
-        """The state that a worker begins with; None: its own, which the others get."""
+    def _first_state(self, wire: Wire, training: Training) -> tuple[bytes | None, SumId | None]:
+        """The state that a worker begins with, and the sum that it has stepped on; no state: its own, which the others
+        get."""
         with self._lock:
             while training.first_state is None and self._asked is not None and not self._closing:
                 self._lock.wait()
             if training.first_state is not None:
-                return training.first_state
+                return training.state_for_newcomers()
             self._asked = wire
         wire.send({"type": "state"})
         message, state = wire.receive()
@@ -157,7 +163,7 @@ class Hub:
             training.first_state = state
             self._asked = None
             self._lock.notify_all()
-        return None
+        return None, None
 
     # ---- the end ----
 

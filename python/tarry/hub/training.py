@@ -71,6 +71,7 @@ class Training:
         self.server = self._make_server(found)
         if found is not None:
             self._go_on(found)
+        self.begun_at = self.done
 
     # ---- making ----
 
@@ -143,6 +144,11 @@ class Training:
     def address(self) -> str:
         return self.server.addresses[0]
 
+    def state_for_newcomers(self) -> tuple[bytes | None, SumId | None]:
+        """With the sum that it has stepped on; None: it is the server's first."""
+        with self.change:
+            return self.first_state, self.last
+
     def want(self, steps: int) -> None:
         """A worker wants so many steps of the model in all."""
         with self.change:
@@ -153,7 +159,8 @@ class Training:
         """Runs rounds until `end`. What ends the training is `failure`."""
         try:
             self.server.open()
-            self._await_workers()
+            if self._await_more():
+                self._await_workers()
             while self._await_more():
                 self._run_round()
         except InterruptedByCaller:
@@ -211,28 +218,31 @@ class Training:
 
     def _settle(self) -> None:
         """All that are there step on the last sum, and their state is stored."""
-        if self.done == self.base and self.last is None:
-            return
-        if self.done > self.base:
+        if self.done > self.begun_at:
             there = sum(worker.present for worker in self.server.workers())
             try:
                 self.server.wait(max(1, there), timeout=_LAST_SECONDS)
             except Error as error:
                 if isinstance(error, InterruptedByCaller):
                     raise
-            if self.agreement.checkpoint:
-                self._store()
+                self._tell(f"not all of {there} workers have the last step after {_LAST_SECONDS:g} s")
+            after, state = self._store()
+            with self.change:  # who comes now finds nobody else
+                self.first_state, self.last = state, after
         with self.change:
             self.settled = self.done
             self.change.notify_all()
 
     # ---- checkpoints ----
 
-    def _store(self) -> None:
+    def _store(self) -> tuple[SumId, bytes]:
+        """The last state is with the hub, where workers may get it, and in the checkpoint, if there is one."""
         after, state = self.server.state(timeout=_LAST_SECONDS)
-        self._write(state, after, self.server.checkpoint())
+        if self.agreement.checkpoint:
+            self._write(state, after, self.server.checkpoint())
         self.server.offer(after, state)
         self._stored_at = time.monotonic()
+        return after, state
 
     def _write(self, state: bytes, after: SumId, checkpoint: bytes) -> None:
         storage.write(

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Messages between the hub and a worker: a line of JSON, and as many bytes behind it as its `bytes` says."""
 
+import contextlib
 import json
 import socket
 from typing import Any
@@ -39,8 +40,9 @@ class Wire:
                 if len(line) == MOST_LINE:
                     raise FormatError("a line of the hub's protocol is too long")
                 raise Closed("the connection was closed")
-            message = json.loads(line)
-            size = message["bytes"] if isinstance(message, dict) else None
+            told: Any = json.loads(line)
+            message: Message = told if isinstance(told, dict) else {}
+            size: Any = message.get("bytes")
             if not isinstance(size, int) or not 0 <= size < 1 << 48:
                 raise FormatError("a message of the hub's protocol has no length")
             payload = self._file.read(size)
@@ -55,9 +57,7 @@ class Wire:
         return message, payload
 
     def close(self) -> None:
-        try:
+        with contextlib.suppress(OSError):
             self._connection.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass
         self._file.close()
         self._connection.close()

@@ -20,7 +20,14 @@ from .process import Process, explain
 _LOOK_SECONDS = 0.05
 _END_SECONDS = 5.0  # that processes have after Ctrl-C, and once more after SIGTERM
 _RESTART_SECONDS = 0.5
-INTERRUPTED = 128 + signal.SIGINT
+
+
+class _Ended(Exception):
+    """A signal came that ends the run."""
+
+
+def _raise_ended(number: int, _frame: Any) -> None:
+    raise _Ended(number)
 
 
 class _Worker:
@@ -54,16 +61,20 @@ class Launcher:
 
     def run(self) -> int:
         """The exit status."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, _raise_ended)
         try:
             for worker in self._workers:
                 self._start(worker)
             while self._look():
                 time.sleep(_LOOK_SECONDS)
-        except KeyboardInterrupt:
+        except _Ended as ended:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, signal.SIG_IGN)  # it ends already, within seconds
             self._output.complain("interrupted")
             self._end_all()
             self._hub.close(finished=False)
-            return INTERRUPTED
+            return 128 + int(ended.args[0])
         finally:
             self._output.end()
         self._hub.close()
@@ -146,7 +157,8 @@ class Launcher:
         seconds = time.monotonic() - self._begun
         lost = f", {result.workers_lost} lost" if result.workers_lost else ""
         self._output.progress(
-            f"step {done} of {wanted}, {result.seconds * 1e3:.0f} ms, {self._wanted.workers} workers{lost}, {seconds:.0f} s"
+            f"step {done} of {wanted}, {result.seconds * 1e3:.0f} ms, {self._wanted.workers} workers{lost}, "
+            f"{seconds:.0f} s"
         )
 
 

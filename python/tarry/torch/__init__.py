@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tarry under a PyTorch loop: each worker computes the pieces that it is given, and `.grad` is the exact mean of the whole
-batch on every worker.
+"""Tarry under a PyTorch loop: each worker computes the pieces that it is given, and `.grad` is the exact mean of the
+whole batch on every worker.
 
     import torch, tarry.torch as tt
 

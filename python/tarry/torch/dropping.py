@@ -23,7 +23,8 @@ class Dropping:
                 self._handles.append(module.register_forward_pre_hook(self._look))
         for parameter in model.parameters():
             if parameter.requires_grad:
-                self._handles.append(parameter.register_hook(self._look))
+                tensor: Any = parameter
+                self._handles.append(tensor.register_hook(self._look))
 
     def _look(self, *_: Any) -> None:
         task = self.task

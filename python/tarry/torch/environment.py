@@ -36,8 +36,7 @@ _LAUNCHERS = (
     ("SLURM_PROCID", "SLURM_NTASKS", ""),  # srun
 )
 # What has the same value in all processes of a job, and in no other job's.
-_JOBS = ("TORCHELASTIC_RUN_ID", "PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "PMI_ID", "SLURM_JOB_ID")
-_PORT_SHIFT = 1
+_JOBS = ("TORCHELASTIC_RUN_ID", "PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "SLURM_JOB_ID")
 
 
 def place_of(environment: Mapping[str, str] = os.environ) -> Place:
@@ -65,12 +64,12 @@ def _hub_address(environment: Mapping[str, str], local: str, workers: int) -> st
     nodes = environment.get("SLURM_NNODES", "1")
     here = environment.get(local) == str(workers) if local else nodes == "1"
     job = next((environment[name] for name in _JOBS if name in environment), None)
+    if job is None and "PMI_RANK" in environment:  # MPICH's has no name, but one parent for all
+        job = f"parent-{os.getppid()}"
     if here and job is not None:
-        step = environment.get("SLURM_STEP_ID", "")
-        return f"unix:@tarry-hub-{os.getuid()}-{job}-{step}"
-    if "MASTER_ADDR" in environment and "MASTER_PORT" in environment:
-        return f"{environment['MASTER_ADDR']}:{_number(environment, 'MASTER_PORT') + _PORT_SHIFT}"
+        more = [environment.get(name, "") for name in ("SLURM_STEP_ID", "MASTER_PORT")]
+        return f"unix:@tarry-hub-{os.getuid()}-{job}-{'-'.join(more)}"
     raise ArgumentError(
-        "the launcher started several processes, and does not say where they meet: set MASTER_ADDR and MASTER_PORT, or "
-        "TARRY_HUB, TARRY_WORKER and TARRY_WORKERS"
+        f"the launcher started {workers} processes, of which some are on other machines, or it does not say: that is not "
+        "there yet. Set TARRY_HUB, TARRY_WORKER and TARRY_WORKERS where all are on this one"
     )

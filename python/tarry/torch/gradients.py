@@ -2,6 +2,7 @@
 """The model's `.grad` as parts of one flat vector: that of a task, or the mean of a step."""
 
 import warnings
+from typing import Any
 
 import torch
 
@@ -16,7 +17,8 @@ def flat_tensor(array: Floats) -> torch.Tensor:
     """A tensor over the same memory."""
     with warnings.catch_warnings():  # of read-only memory, which is only read
         warnings.simplefilter("ignore", UserWarning)
-        return torch.from_numpy(array)
+        make: Any = torch.from_numpy
+        return make(array)
 
 
 class Gradients:

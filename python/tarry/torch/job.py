@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A training that this process is a worker of."""
 
-import random
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
-import numpy as np
 import torch
 
 from ..errors import ArgumentError, Error, StateError
@@ -24,9 +23,12 @@ from .loader import Loader
 from .members import HasState, Members
 from .permutation import Permutation
 from .piece import Piece
+from .seeding import seed_all
 from .step import Guard, Step
 
 _STEPS = "steps"  # of the model, told with its state
+_LEAVE_SECONDS = 60.0  # that the process with the hub waits for the others to leave
+_LOOK_SECONDS = 0.1  # between two looks whether a state came, where no task does
 
 
 class Job:
@@ -73,8 +75,8 @@ class Job:
     def _connect(self, agreement: Agreement) -> None:
         place = self.place
         address = place.hub
-        if address is None:
-            self._hub = Hub(default_listen(), HubSettings(1, default_listen()))
+        if address is None or place.starts_hub:
+            self._hub = Hub(address or default_listen(), HubSettings(place.workers, default_listen()))
             address = self._hub.address
         self._client = Client(address)
         try:
@@ -138,14 +140,14 @@ class Job:
     def steps(self, steps: int) -> Iterator[Step]:
         """The training's steps up to `steps` in all, those before a resume included.
 
-        For each the pieces that this worker is given are computed, as in `for piece in step`; then every parameter's `.grad`
-        is the mean over the whole batch, the same on all workers, and the optimizer may step.
+        For each the pieces that this worker is given are computed, as in `for piece in step`; then every parameter's
+        `.grad` is the mean over the whole batch, the same on all workers, and the optimizer may step.
         """
         if steps < 0:
             raise ArgumentError(f"{steps} steps")
         self._frozen = None
         self._client.steps(steps)
-        self._take_coming()
+        self._look_ahead(steps)
         while self.done < steps:
             step = Step(self, self.done)
             self._step = step
@@ -153,6 +155,27 @@ class Job:
             self._end_step(step)
         self._frozen = self._save()
         self._client.finish()
+
+    def _look_ahead(self, steps: int) -> None:
+        """Others may be further: their state comes before the first task."""
+        self._take_coming()
+        while self.done < steps and self._ahead is None:
+            self._ahead = self._await_task()
+            self._take_coming()
+
+    def _await_task(self) -> Task | None:
+        """None: a state came."""
+        while self._coming is None:
+            try:
+                task = self._worker.take(_LOOK_SECONDS)
+            except StateError:
+                if self._worker.ended:
+                    raise
+                continue
+            if task is None:
+                raise self._client.why_over()
+            return task
+        return None
 
     def _end_step(self, step: Step) -> None:
         """What the loop's body has left undone, and what follows from it."""
@@ -185,9 +208,7 @@ class Job:
         """The next task; None: a state came, and nothing before it counts."""
         if self._coming is not None:
             return None
-        task, self._ahead = self._ahead or self._worker.take(), None
-        if task is None:
-            raise self._client.why_over()
+        task, self._ahead = self._ahead or self._await_task(), None
         if self._coming is not None:
             self._ahead = task  # of a step that begins with that state
             return None
@@ -205,7 +226,7 @@ class Job:
         if self.layout.buffers:
             with torch.no_grad():
                 self.members.restore_buffers()
-        self.seed(step, unit)
+        seed_all(self.permutation.seed, step, unit)
         assert self._dropping is not None
         self._dropping.task = task
         return vector
@@ -245,21 +266,16 @@ class Job:
         if layout.buffers:
             with torch.no_grad():
                 self.members.change_buffers(total[layout.buffers_at : layout.metrics_at] / weight)
-        self.seed(self.done, -1)
+        seed_all(self.permutation.seed, self.done, -1)
         found = {name: float(total[layout.metrics_at + place]) / weight for place, name in enumerate(layout.metrics)}
         return found | {"weight": weight}
 
-    def apply_nothing(self) -> None:
-        """The step is lost to this worker: whatever the loop's body makes of it is replaced by the state that came."""
+    def apply_nothing(self) -> dict[str, float]:
+        """The step is lost to this worker: whatever the loop's body makes of it is replaced by the state that came. Its
+        metrics are not known."""
         self._mean.zero_()
         self.gradients.attach(self._mean, zero=False)
-
-    def seed(self, step: int, unit: int) -> None:
-        """The same random numbers for the same piece, whoever computes it, and for all in the loop's body."""
-        drawn = np.random.SeedSequence([self.permutation.seed % (1 << 64), step, unit + 1]).generate_state(3)
-        torch.manual_seed(int(drawn[0]))
-        random.seed(int(drawn[1]))
-        np.random.seed(int(drawn[2]))
+        return {name: math.nan for name in (*self.layout.metrics, "weight")}
 
     # ---- the end ----
 
@@ -276,6 +292,7 @@ class Job:
         self._worker.close()
         self._client.close()
         if self._hub is not None:
+            self._hub.await_leaving(_LEAVE_SECONDS)
             self._hub.close()
 
     def __enter__(self) -> Self:
@@ -313,7 +330,7 @@ def join(
     others      schedulers, scalers, averages: whatever has a state_dict and follows the steps; by name in `extras`
     data        a dataset by numbers, or a tensor or a tuple of tensors; the same samples on all workers
     batch       samples of a step, over all workers
-    piece       samples that are computed at once; 8 pieces or more for each worker use every bit of a slow worker's time
+    piece       samples that are computed at once; 8 pieces or more for each worker use most of a slow worker's time
     seed        of the order of samples, and of what is random in a piece
     checkpoint  a file from which the training goes on by itself where it stopped, and beside it FILE.log; "": none
     metrics     names of sums that `piece.add` adds to; 'loss' is one by itself
@@ -323,7 +340,8 @@ def join(
     sum         'everywhere': among the workers
     reproducible  sums in an order that does not depend on time: a training repeats to the bit while no worker is lost
 
-    Raises ArgumentError for what contradicts itself, and tarry.hub.client.Refused where the others train something else.
+    Raises ArgumentError for what contradicts itself, and tarry.hub.client.Refused where the others train something
+    else.
     """
     loader = Loader(data, collate)
     permutation = Permutation(loader.samples, batch, piece, seed=seed, shuffle=shuffle, drop_last=drop_last)

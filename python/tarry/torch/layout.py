@@ -11,7 +11,7 @@ from ..errors import ArgumentError
 
 class Layout:
     """float32 numbers: the gradients of the parameters that want one, in the model's order; for each number of the
-    buffers that follow the data (those of batch norms, and `buffers`), weight times its change; sums of the metrics; and
+    buffers that follow the data (those of batch norms, and `buffers`), weight times its change; sums of metrics; and
     the weight.
     """
 

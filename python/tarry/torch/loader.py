@@ -5,23 +5,25 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch.utils.data import TensorDataset, default_collate
+from torch.utils import data as torch_data
 
 
 class Loader:
-    """A dataset by numbers (`data[i]`, `len(data)`), a TensorDataset, or a tensor or a tuple of tensors of the same length."""
+    """A dataset by numbers (`data[i]`, `len(data)`), a TensorDataset, a tensor, or a tuple of tensors of one length."""
 
     def __init__(self, data: Any, collate: Callable[[list[Any]], Any] | None) -> None:
         self._tensors: Sequence[torch.Tensor] | None = None
+        items: list[Any] = list(data) if isinstance(data, tuple) else []  # pyright: ignore[reportUnknownArgumentType]
         self._alone = isinstance(data, torch.Tensor)
-        if collate is None and isinstance(data, TensorDataset):
+        if collate is None and isinstance(data, torch_data.TensorDataset):
             self._tensors = data.tensors
         elif isinstance(data, torch.Tensor):
             self._tensors = (data,)
-        elif isinstance(data, tuple) and data and all(isinstance(one, torch.Tensor) for one in data):
-            self._tensors = data
-        self._data = data
-        self._collate = collate or default_collate
+        elif items and all(isinstance(one, torch.Tensor) for one in items):
+            self._tensors = items
+        self._data: Any = data
+        usual: Any = torch_data.default_collate
+        self._collate: Callable[[list[Any]], Any] = collate or usual
 
     @property
     def samples(self) -> int:

@@ -17,7 +17,7 @@ class HasState(Protocol):
 
 
 class Members:
-    """Saves and loads them all together. Buffers that follow the data are kept apart: forward changes those of the model."""
+    """Saves and loads them together. Buffers that follow the data are kept apart: forward changes the model's."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Members:
     def change_buffers(self, change: torch.Tensor) -> None:
         """All workers' buffers change by as much; the numbers lie behind each other."""
         begin = 0
-        for name, kept in self._kept.items():
+        for kept in self._kept.values():
             part = change[begin : begin + kept.numel()].view(kept.shape).to(kept.device, torch.float64)
             begin += kept.numel()
             moved = kept.to(torch.float64) + part
@@ -70,9 +70,10 @@ class Members:
     def load(self, text: bytes) -> dict[str, str]:
         """Gives back what was told at `save`. Raises FormatError."""
         values, told = state.decode(text)
-        if set(values.get("others", {})) != set(self.others):
+        theirs = values.get("others", {})
+        if set(theirs) != set(self.others):
             raise FormatError(
-                f"the state is of a training with {', '.join(values.get('others', {})) or 'nothing'} beside the optimizer, "
+                f"the state is of a training with {', '.join(theirs) or 'nothing'} beside the optimizer, "
                 f"and this one has {', '.join(self.others) or 'nothing'}"
             )
         try:

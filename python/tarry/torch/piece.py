@@ -54,8 +54,8 @@ class Piece:
     def backward(self, loss: torch.Tensor, weight: float | None = None, **options: Any) -> None:
         """Adds the gradient of `loss`, which is a *sum* over samples (reduction='sum'), of `weight` samples.
 
-        The step's gradient is the sum over all pieces, divided by the sum of all weights. May be called several times for a
-        piece. Options are those of Tensor.backward.
+        The step's gradient is the sum over all pieces, divided by the sum of all weights. May be called several times
+        for a piece. Options are those of Tensor.backward.
         """
         if weight is None:
             raise ArgumentError(
@@ -66,7 +66,8 @@ class Piece:
             raise ArgumentError(f"the weight {weight} is not a count")
         if self._vector is None:
             raise StateError("piece.backward comes within `with piece:`")
-        loss.backward(**options)
+        tensor: Any = loss
+        tensor.backward(**options)
         self._backward = True
         self._loss += float(loss.detach())
         self._weight += float(weight)

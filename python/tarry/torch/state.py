@@ -51,10 +51,12 @@ class _Writer:
             self.tensor(name, value)
             return {"tensor": name}
         if isinstance(value, dict):
-            return {"dict": [[self._key(name, key), self.encode(f"{name}.{key}", one)] for key, one in value.items()]}
+            entries: dict[Any, Any] = value
+            return {"dict": [[self._key(name, key), self.encode(f"{name}.{key}", one)] for key, one in entries.items()]}
         if isinstance(value, list | tuple):
+            items: list[Any] = list(value)  # pyright: ignore[reportUnknownArgumentType]
             kind = "list" if isinstance(value, list) else "tuple"
-            return {kind: [self.encode(f"{name}.{place}", one) for place, one in enumerate(value)]}
+            return {kind: [self.encode(f"{name}.{place}", one) for place, one in enumerate(items)]}
         if isinstance(value, _PLAIN):
             return value if not isinstance(value, float) else {"float": value.hex()}
         if hasattr(value, "item") and hasattr(value, "dtype"):  # a number of NumPy's
@@ -89,7 +91,8 @@ def decode(text: bytes) -> tuple[dict[str, Any], dict[str, str]]:
 def _decode(value: Any, header: dict[str, Any], numbers: memoryview) -> Any:
     if not isinstance(value, dict):
         return value
-    ((kind, inside),) = value.items()
+    known: dict[str, Any] = value
+    ((kind, inside),) = known.items()
     if kind == "dict":
         return {key: _decode(one, header, numbers) for key, one in inside}
     if kind in ("list", "tuple"):

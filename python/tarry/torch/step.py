@@ -18,7 +18,8 @@ class Step:
     """Iterates over the pieces that this worker is given; afterwards `.grad` holds the mean of the whole batch.
 
     number   from 0
-    metrics  after the pieces: mean loss and metrics, weight, seconds, pieces that this worker computed
+    metrics  after the pieces: mean loss and metrics, weight (not a number where the step is lost), seconds, and pieces
+             that this worker computed
     lost     whether others have gone on without this worker: what the loop's body does now is replaced by their state
     """
 
@@ -46,13 +47,9 @@ class Step:
     def _next(self) -> Piece | None:
         job = self._job
         task = job.take()
-        if task is None:
-            self.lost = True
-            job.apply_nothing()
-            return None
-        if task.is_step:
-            self._task = task
-            self.metrics = job.apply(task)
+        if task is None or task.is_step:
+            self._task, self.lost = task, task is None
+            self.metrics = job.apply(task) if task is not None else job.apply_nothing()
             self.metrics |= {"seconds": time.monotonic() - self._begun, "pieces": float(self._pieces)}
             return None
         unit = task.spans[0].origin
@@ -80,18 +77,22 @@ class Guard:
 
     def __init__(self, optimizer: torch.optim.Optimizer, look: Callable[[], None]) -> None:
         self._remove: Callable[[], None]
+        known: Any = optimizer
+
+        def hook(*_: Any) -> None:
+            look()
+
         if hasattr(optimizer, "register_step_pre_hook"):
-            handle: Any = optimizer.register_step_pre_hook(lambda *_: look())
-            self._remove = handle.remove
+            self._remove = known.register_step_pre_hook(hook).remove
         else:  # PyTorch before 2.0
-            step = optimizer.step
+            step: Any = known.step
 
             def guarded(*arguments: Any, **options: Any) -> Any:
                 look()
                 return step(*arguments, **options)
 
-            optimizer.step = guarded  # type: ignore[method-assign]
-            self._remove = lambda: setattr(optimizer, "step", step)
+            known.step = guarded
+            self._remove = lambda: setattr(known, "step", step)
 
     def close(self) -> None:
         self._remove()

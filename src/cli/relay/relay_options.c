@@ -36,8 +36,9 @@ static int read_advertise(const char *text, void *values, tarry_diagnostic *diag
 static const option_entry relay_entries[] = {
     {.name = "connect",
      .argument = "ADDRESS",
-     .help = "The server, or a relay on the way to it: HOST:PORT or unix:PATH; several with commas "
-             "between them: the next one is tried where one is lost (required)",
+     .help =
+         "The server: HOST:PORT or unix:PATH; several with commas between them: the next one is "
+         "tried where one is lost (required)",
      .kind = OPTION_TEXT,
      .read = read_connect,
      FIELD(connect)},

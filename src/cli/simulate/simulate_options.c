@@ -365,6 +365,22 @@ uint32_t simulate_usual_jobs(void)
     return cores < 1 ? 1 : cores > SIMULATE_MOST_JOBS ? SIMULATE_MOST_JOBS : (uint32_t)cores;
 }
 
+/* What is said of relays is of use. */
+static int check_relays(const simulate_options *options, const simulate_variants *variants,
+                        tarry_diagnostic *why)
+{
+    const bool dies = options->relay_deaths > 0, gathers = options->relay_batch > 0;
+    bool relayed = false;
+    for (size_t i = 0; i < variants->count; i++)
+        relayed = relayed || variants->items[i].sim.relays > 0;
+    if (!relayed && (dies || gathers))
+        return diagnose(why, TARRY_ERROR_ARGUMENT, "%s: no scheme has relays",
+                        dies ? "--relay-deaths" : "--relay-batch");
+    if (!dies && options->relay_notice > 0)
+        return diagnose(why, TARRY_ERROR_ARGUMENT, "--relay-notice: goes with --relay-deaths");
+    return TARRY_OK;
+}
+
 int simulate_options_check(simulate_options *options, simulate_variants *variants)
 {
     if (options->plot != NULL && !gnuplot_draws(options->plot))
@@ -392,11 +408,8 @@ int simulate_options_check(simulate_options *options, simulate_variants *variant
     const scheme_frame frame = simulate_options_frame(options);
     tarry_diagnostic why;
     int error = simulate_variants_read(options->scheme, &options->defaults, &frame, variants, &why);
-    bool relayed = false;
-    for (size_t i = 0; error == TARRY_OK && i < variants->count; i++)
-        relayed = relayed || variants->items[i].sim.relays > 0;
-    if (error == TARRY_OK && options->relay_deaths > 0 && !relayed)
-        error = diagnose(&why, TARRY_ERROR_ARGUMENT, "--relay-deaths: no scheme has relays");
+    if (error == TARRY_OK)
+        error = check_relays(options, variants, &why);
     if (error == TARRY_OK)
         return OPTIONS_PROCEED;
     bool usage = error == TARRY_ERROR_FORMAT || error == TARRY_ERROR_ARGUMENT;

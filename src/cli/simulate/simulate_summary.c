@@ -151,7 +151,7 @@ static round_figures round_of(const simulate_trials *trials, size_t index, uint3
         figures.parts += result->parts;
         add_traffic(&outcome->traffic, &figures);
         figures.repair += (double)outcome->traffic.repair_ns * 1e-9;
-        repaired += outcome->traffic.repair_ns > 0;
+        repaired += outcome->traffic.workers_returned > 0;
     }
     figures.copies /= ended;
     figures.control_bytes /= ended;
@@ -212,27 +212,32 @@ static void add_up(const simulate_trials *trials, size_t index, simulate_summary
     figures->verified_squared_error = squares / ended;
 }
 
-static uint64_t sum_of(const tarry_sim_traffic *traffic)
+/* In seconds; NaN: there was none in the round. */
+typedef double traffic_value(const tarry_sim_traffic *traffic);
+
+static double sum_of(const tarry_sim_traffic *traffic)
 {
-    return traffic->sum_ns;
+    return traffic->sum_ns > 0 ? (double)traffic->sum_ns * 1e-9 : NAN;
 }
 
-static uint64_t repair_of(const tarry_sim_traffic *traffic)
+static double repair_of(const tarry_sim_traffic *traffic)
 {
-    return traffic->repair_ns;
+    return traffic->workers_returned > 0 ? (double)traffic->repair_ns * 1e-9 : NAN;
 }
 
 static round_times times_of(const simulate_trials *trials, size_t index, uint32_t first,
-                            uint64_t (*time_of)(const tarry_sim_traffic *), double *values)
+                            traffic_value *time_of, double *values)
 {
     size_t count = 0;
     for (size_t trial = 0; trial < trials->options->trials; trial++) {
         const simulate_outcome *outcomes = simulate_trials_outcomes(trials, trial, index);
         if (!trials->done[trial] || outcomes->result.error != TARRY_OK)
             continue;
-        for (uint32_t round = first; round < trials->options->rounds; round++)
-            if (time_of(&outcomes[round].traffic) > 0)
-                values[count++] = (double)time_of(&outcomes[round].traffic) * 1e-9;
+        for (uint32_t round = first; round < trials->options->rounds; round++) {
+            const double time = time_of(&outcomes[round].traffic);
+            if (!isnan(time))
+                values[count++] = time;
+        }
     }
     return (round_times){.rounds = count,
                          .p50 = quantile_of(values, count, 0.5),

@@ -90,13 +90,29 @@ static void label(stripe *item, const host_gather *of, uint32_t index, uint32_t 
     item->part = part;
 }
 
-void host_receive_gathered(host *self, const host_gather *of, uint32_t index, stripe **blocks,
+/* The same, with its workers and then their epochs in `own`. */
+static host_gather copy_to(uint32_t *own, const host_gather *of)
+{
+    memcpy(own, of->worker, of->count * sizeof(*own));
+    memcpy(own + of->count, of->epoch, of->count * sizeof(*own));
+    host_gather copy = *of;
+    copy.worker = own;
+    copy.epoch = own + of->count;
+    return copy;
+}
+
+void host_receive_gathered(host *self, const host_gather *told, uint32_t index, stripe **blocks,
                            uint32_t count)
 {
-    uint32_t *crew = memory_allocate(&self->allocator, of->count, sizeof(*crew));
-    if (crew == NULL)
+    uint32_t *crew = memory_allocate(&self->allocator, 2 * (size_t)told->count, sizeof(*crew));
+    if (crew == NULL) {
         host_fail(self, TARRY_ERROR_NO_MEMORY);
-    uint32_t wanted = crew != NULL && is_current(self, of) ? count_wanted(self, of, index) : 0;
+        release_all(self, blocks, count);
+        return;
+    }
+    /* A step may begin another attempt, for which the caller's is built anew. */
+    const host_gather copy = copy_to(crew, told), *of = &copy;
+    uint32_t wanted = is_current(self, of) ? count_wanted(self, of, index) : 0;
     bool whole = wanted == of->count && step_with_all(self, of, index);
     if (!whole || !is_current(self, of)) {
         /* What some of them will never send again by themselves. */
@@ -106,7 +122,6 @@ void host_receive_gathered(host *self, const host_gather *of, uint32_t index, st
         release_all(self, blocks, count);
         return;
     }
-    memcpy(crew, of->worker, of->count * sizeof(*crew));
     for (uint32_t part = 0; part < count; part++) {
         label(blocks[part], of, index, part);
         blocks[part]->crew = part + 1 == count ? crew : NULL;

@@ -24,7 +24,7 @@ static inline uint32_t group_sum_member(const group_sum *sum, uint32_t place)
 }
 
 /* The shape in which the group makes the sum: that of `way`, or with TARRY_SIM_CHOSEN the one that
- * takes least by src/route, on the links of most members. */
+ * takes least by src/route, on links like those of the first member. */
 tarry_shape group_sum_choose(const network *state, tarry_sim_way way, const group_sum *sum);
 
 /*

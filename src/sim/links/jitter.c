@@ -58,5 +58,5 @@ uint64_t jitter_longest(jitter *state, uint64_t messages)
         return 0;
     /* All are below x with the probability P(one is) to the power of their number. */
     const double tail = -expm1(log(random_uniform(&state->draws)) / (double)messages);
-    return wait_of(state, normal_above(tail > 0 ? tail : 0x1p-1022));
+    return wait_of(state, normal_above(fmin(fmax(tail, 0x1p-1022), 1 - 0x1p-53)));
 }

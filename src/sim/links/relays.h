@@ -50,7 +50,7 @@ typedef struct relays {
     uint32_t count;
     uint32_t top; /* how many are below the server, the last ones */
     relay *items; /* those above workers first */
-    relay server; /* what the same words say of it */
+    relay server; /* as the parent of the top; its card is the network's */
 } relays;
 
 /* Between the server and all workers of the settings; fan_in >= 2. Errors: NO_MEMORY; destroy it in

@@ -33,6 +33,7 @@ typedef struct member {
     bool sends; /* `last` is on its way */
     message last;
     uint64_t left_ns;
+    uint32_t lacks;       /* blocks of whose sum it has not got */
     uint32_t sent[EDGES]; /* blocks */
     uint64_t turn;        /* messages so far, */
     uint64_t had[EDGES];  /* and up to the last one of an edge */
@@ -151,9 +152,10 @@ static void wake(exchange *all, uint32_t place)
 }
 
 /* The member has a block's sum. */
-static void take_sum(block *its, uint64_t there_ns, uint64_t *done_ns)
+static void take_sum(member *its, block *of, uint64_t there_ns, uint64_t *done_ns)
 {
-    its->sum_ns = there_ns;
+    its->lacks--;
+    of->sum_ns = there_ns;
     *done_ns = network_later(*done_ns, there_ns);
 }
 
@@ -166,12 +168,12 @@ static void deliver(exchange *all, uint64_t *done_ns)
                                        sent.bytes, all->members[place].left_ns);
     block *its = block_of(all, sent.to, sent.tree, sent.at);
     if (sent.down) {
-        take_sum(its, there_ns, &done_ns[sent.to]);
+        take_sum(&all->members[sent.to], its, there_ns, &done_ns[sent.to]);
     } else {
         its->missing--;
         its->got_ns = network_later(its->got_ns, there_ns);
         if (its->missing == 0 && route_tree_parent(all->count, sent.tree, sent.to) == ROUTE_NOBODY)
-            take_sum(its, its->got_ns, &done_ns[sent.to]);
+            take_sum(&all->members[sent.to], its, its->got_ns, &done_ns[sent.to]);
     }
     if (leave(all, place, &first_ns))
         sending_next(&all->senders, first_ns);
@@ -184,6 +186,7 @@ static void prepare(exchange *all, const group_sum *sum, const uint64_t *ready_n
 {
     for (uint32_t place = 0; place < sum->count; place++) {
         all->members[place].card = &all->links->workers[group_sum_member(sum, place)];
+        all->members[place].lacks = sum->count > 1 ? ROUTE_TREES * all->blocks : 0;
         for (uint32_t tree = 0; tree < ROUTE_TREES; tree++) {
             uint32_t children[ROUTE_CHILDREN];
             const block at_first = {
@@ -229,6 +232,9 @@ int tree_sum(network *state, const group_sum *sum, const uint64_t *ready_ns, uin
         wake(&all, place);
     while (error == TARRY_OK && all.senders.count > 0)
         deliver(&all, done_ns);
+    for (uint32_t place = 0; error == TARRY_OK && place < sum->count; place++)
+        if (all.members[place].lacks > 0) /* what never passes */
+            done_ns[place] = TARRY_NEVER;
     *moved = all.moved;
     sending_destroy(&all.senders, &state->allocator);
     memory_release(&state->allocator, all.state);

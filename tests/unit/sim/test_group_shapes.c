@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <math.h>
 
 #include "failing_allocator.h"
 #include "route/route_cost.h"
@@ -248,6 +249,33 @@ static void the_shape_is_chosen_by_what_it_takes(void **state)
     network_destroy(&busy);
 }
 
+/* A card that carries nothing: nobody has a sum that its member's numbers are not in. */
+static void what_never_passes_is_in_nobodys_sum(void **state)
+{
+    (void)state;
+    static const struct {
+        sum_run *run;
+        route of;
+    } shapes[] = {{run_direct, {{TARRY_SHAPE_DIRECT, 0}, 12}},
+                  {grid_sum, {{TARRY_SHAPE_GRID, 3}, 12}},
+                  {grid_sum, {{TARRY_SHAPE_GRID, 5}, 12}},
+                  {flows_sum, {{TARRY_SHAPE_GRID, 3}, 12}},
+                  {run_tree, {{TARRY_SHAPE_TREE, 0}, 12}}};
+    const uint64_t ready_ns[MOST] = {0};
+    for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++)
+        for (uint32_t thin = 0; thin < 12; thin++) {
+            network links = make_links(0);
+            const group_sum sum = {.count = 12, .dimension = 100000, .parts = 1};
+            uint64_t done_ns[MOST], moved;
+            links.workers[thin].out.ns_per_byte = INFINITY;
+            assert_int_equal(shapes[i].run(&links, &sum, &shapes[i].of, ready_ns, done_ns, &moved),
+                             TARRY_OK);
+            for (uint32_t place = 0; place < 12; place++)
+                assert_true(place == thin || done_ns[place] == TARRY_NEVER);
+            network_destroy(&links);
+        }
+}
+
 static int run_failing(void *user, const tarry_allocator *allocator)
 {
     const tarry_sim_way *way = user;
@@ -283,6 +311,7 @@ int main(void)
         cmocka_unit_test(trees_keep_their_cards_busy),
         cmocka_unit_test(a_thin_card_takes_little_more_than_its_bytes),
         cmocka_unit_test(all_wait_for_the_last_one),
+        cmocka_unit_test(what_never_passes_is_in_nobodys_sum),
         cmocka_unit_test(flows_take_what_their_messages_do),
         cmocka_unit_test(flows_are_near_where_rows_differ),
         cmocka_unit_test(blocks_are_as_many_as_can_be_followed),

@@ -201,12 +201,12 @@ static void reports_come_together(void **state)
     (void)state;
     const uint64_t report = WIRE_BATCH_REPORT_BYTES + WIRE_BATCH_LANE_BYTES;
     uint64_t alone = 0;
-    for (int pause = 0; pause < 2; pause++) {
+    for (int uneven = 0; uneven < 2; uneven++) {
         world all;
-        begin_quietly(&all, pause == 0 ? NULL : "jitter:0.1", 0);
+        begin_quietly(&all, uneven ? "jitter:0.1" : NULL, 0);
         tarry_round_result result = world_round(&all);
         tarry_sim_traffic traffic = tarry_sim_last_traffic(all.sim);
-        if (pause == 0) {
+        if (!uneven) {
             /* Of each relay of the top, in one message or two. */
             assert_true(traffic.root_messages >= 2 && traffic.root_messages <= 4);
             assert_true(traffic.root_control_bytes >=

@@ -264,6 +264,7 @@ static channel_verdict begin_lane_part(relay_child *child, const uint8_t *fixed,
         return CHANNEL_END;
     }
     child->window--;
+    child->incoming->gathers = false;
     memcpy(child->incoming->message, fixed, CODEC_HEADER_BYTES);
     *place = child->incoming->numbers;
     return CHANNEL_TAKE;
@@ -307,7 +308,10 @@ static bool on_complete(void *user, const wire_head *head, const uint8_t *fixed)
         relay_gather_part(child);
     } else if (buffer != NULL) {
         child->incoming = NULL;
-        relay_up_part(child, buffer);
+        if (buffer->gathers)
+            relay_buffer_release(buffer); /* its group is no more */
+        else
+            relay_up_part(child, buffer);
     }
     return child->state != CHILD_OVER;
 }

@@ -246,6 +246,7 @@ relay_gather_verdict relay_gather_begin_part(relay_child *child, const uint8_t *
         relay_buffer_release(buffer);
         return RELAY_GATHER_NO_MEMORY;
     }
+    buffer->gathers = true;
     buffer->child = NULL;
     buffer->contributor = contributor;
     buffer->stripe = part.stripe;

@@ -62,10 +62,11 @@ typedef struct relay_round {
 typedef struct relay_buffer {
     struct relay_buffer *next;
     tcp_relay *relay;
-    size_t room, count; /* numbers */
-    uint8_t message[CODEC_HEADER_BYTES];
-    relay_child *child;           /* while it is held for a group, */
-    uint32_t contributor, stripe; /* as whose part of what */
+    size_t room, count;                  /* numbers */
+    uint8_t message[CODEC_HEADER_BYTES]; /* with which it goes up, unless it */
+    bool gathers;                        /* is for a group */
+    relay_child *child;                  /* while it is held for a group, */
+    uint32_t contributor, stripe;        /* as whose part of what */
     float numbers[];
 } relay_buffer;
 

@@ -1,0 +1,148 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""How far a training by several workers is from one process, on the small GPT of python/examples/gpt.py.
+
+    python/bench/exactness.py [--steps N] [--kills SECONDS]
+
+Runs 4 workers with delays of exp:0.02 under `tarry run`, one of which is killed every so many seconds and comes back.
+In each step worker 0, which is spared, works out the gradient of the whole batch by itself, with the same parameters,
+and compares. Then the parameters at the end are compared with those of a serial training, and these with another serial
+one, which goes through the pieces of each step in the opposite order.
+"""
+
+import argparse
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import torch
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "examples"))
+import gpt  # noqa: E402
+
+import tarry.torch as tt  # noqa: E402
+from tarry.torch.permutation import Permutation  # noqa: E402
+from tarry.torch.seeding import seed_all  # noqa: E402
+
+WORKERS, BATCH, PIECE, SEED = 4, 64, 4, 1
+
+
+def training() -> tuple[torch.nn.Module, torch.optim.Optimizer, gpt.Text]:
+    torch.manual_seed(1)
+    model = gpt.GPT()
+    return model, torch.optim.AdamW(model.parameters(), lr=1e-3), gpt.Text(gpt.read_pages())
+
+
+def add_serial(model: torch.nn.Module, data: gpt.Text, order: Permutation, step: int, *, backwards: bool) -> None:
+    """The mean gradient of the batch is in `.grad`."""
+    model.zero_grad()
+    weight = 0
+    units = range(order.units)
+    for unit in reversed(units) if backwards else units:
+        indices = order.indices(step, unit)
+        if len(indices) == 0:
+            continue
+        seed_all(SEED, step, unit)
+        text = torch.stack([data[int(index)] for index in indices])
+        gpt.loss_of(model, text).backward()
+        weight += text[:, 1:].numel()
+    for parameter in model.parameters():
+        parameter.grad /= weight
+
+
+def serial(steps: int, *, backwards: bool) -> torch.Tensor:
+    model, optimizer, data = training()
+    order = Permutation(len(data), BATCH, PIECE, seed=SEED, shuffle=True, drop_last=False)
+    for step in range(steps):
+        add_serial(model, data, order, step, backwards=backwards)
+        optimizer.step()
+    return torch.nn.utils.parameters_to_vector(model.parameters()).detach()
+
+
+def work(steps: int, into: str) -> None:
+    """One worker."""
+    model, optimizer, data = training()
+    with tt.join(model, optimizer, data=data, batch=BATCH, piece=PIECE, seed=SEED) as job:
+        worst, lost = 0.0, 0
+        for step in job.steps(steps):
+            mine = None
+            if job.worker == 0:
+                add_serial(model, data, job.permutation, step.number, backwards=False)
+                mine = torch.cat([parameter.grad.reshape(-1) for parameter in model.parameters()]).clone()
+            for piece in step:
+                with piece:
+                    text = piece.batch
+                    piece.backward(gpt.loss_of(model, text), weight=text[:, 1:].numel())
+            lost += step.lost
+            if mine is not None and not step.lost:
+                summed = torch.cat([parameter.grad.reshape(-1) for parameter in model.parameters()])
+                worst = max(worst, float((summed - mine).norm() / mine.norm()))
+            optimizer.step()
+        vector = torch.nn.utils.parameters_to_vector(model.parameters()).detach()
+        torch.save({"parameters": vector, "worst": worst, "lost": lost}, f"{into}/{job.worker}.pt")
+
+
+def launch(steps: int, kills: float, into: str) -> int:
+    """Gives how many workers were killed."""
+    options = ["-n", WORKERS, "--restarts", 1000, "--straggler", "exp:0.02", "--quiet"]
+    command = [sys.executable, "-m", "tarry.run", *options, __file__, "--steps", steps, "--worker", into]
+    process = subprocess.Popen([str(word) for word in command])
+    chosen, killed = random.Random(1), 0
+    while process.poll() is None:
+        time.sleep(kills)
+        children = _children(process.pid)
+        victims = [child for child in children if _worker_of(child) not in (None, "0")]
+        if victims and process.poll() is None:
+            os.kill(chosen.choice(victims), signal.SIGKILL)
+            killed += 1
+    if process.returncode != 0:
+        sys.exit("the training failed")
+    return killed
+
+
+def _children(pid: int) -> list[int]:
+    found: list[int] = []
+    for task in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
+        found += [int(word) for word in task.read_text().split()]
+    return found
+
+
+def _worker_of(pid: int) -> str | None:
+    try:
+        words = pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return None
+    return next((word.partition(b"=")[2].decode() for word in words if word.startswith(b"TARRY_WORKER=")), None)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--kills", type=float, default=4.0, metavar="SECONDS")
+    parser.add_argument("--worker", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.worker:
+        work(options.steps, options.worker)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        killed = launch(options.steps, options.kills, folder)
+        ends = {path.stem: torch.load(path) for path in sorted(pathlib.Path(folder).glob("*.pt"))}
+    first = ends["0"]
+    alike = sum(bool((end["parameters"] == first["parameters"]).all()) for end in ends.values())
+    torch.set_num_threads(1)
+    one, other = serial(options.steps, backwards=False), serial(options.steps, backwards=True)
+    apart = float((one - other).abs().max())
+    ours = float((first["parameters"] - one).abs().max())
+    print(f"{options.steps} steps of AdamW, {killed} kills; worker 0 lost {first['lost']} steps")
+    print(f"gradients: at most {first['worst']:.1e} of their length from those of one process")
+    print(f"parameters at the end: the same bits at {alike} of {len(ends)} workers that came to the end")
+    print(f"from those of one process: {ours:.2e}; two serial orders from each other: {apart:.2e}")
+
+
+main()

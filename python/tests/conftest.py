@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What all tests of the package have in common: how many examples Hypothesis tries, and from which seed."""
+
+import os
+
+import hypothesis
+import pytest
+
+SEED = int(os.environ.get("TARRY_TEST_SEED", "1"))
+LONG = bool(os.environ.get("TARRY_TEST_LONG"))
+
+hypothesis.settings.register_profile(
+    "tarry",
+    max_examples=10_000 if LONG else 200,
+    deadline=None,
+    database=None,
+    print_blob=True,
+    suppress_health_check=list(hypothesis.HealthCheck),
+)
+hypothesis.settings.load_profile("tarry")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """The same examples each time, unless TARRY_TEST_SEED has another seed; and time for the long form."""
+    if config.getoption("--hypothesis-seed") is None:
+        config.option.hypothesis_seed = SEED
+    if LONG:
+        config.option.timeout = 3600.0
+
+
+def pytest_report_header() -> str:
+    return f"TARRY_TEST_SEED={SEED}{', the long form' if LONG else ''}"

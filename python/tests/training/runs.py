@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs of scripts/ under `tarry run`, or alone."""
+
+import contextlib
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Generator
+
+SCRIPTS = pathlib.Path(__file__).parent / "scripts"
+LIMIT_SECONDS = 300
+
+
+def environment(**more: str) -> dict[str, str]:
+    known = {name: value for name, value in os.environ.items() if not name.startswith("TARRY_")}
+    return known | {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"} | more
+
+
+def command(script: str, *arguments: object, workers: int, options: tuple[object, ...] = ()) -> list[str]:
+    words = [sys.executable, "-m", "tarry.run", "-n", workers, *options, SCRIPTS / f"{script}.py", *arguments]
+    return [str(word) for word in words]
+
+
+def run(
+    script: str, *arguments: object, workers: int, options: tuple[object, ...] = (), **more: str
+) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        command(script, *arguments, workers=workers, options=options),
+        env=environment(**more), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT_SECONDS,
+        check=False,
+    )  # fmt: skip
+
+
+def succeed(script: str, *arguments: object, workers: int, options: tuple[object, ...] = (), **more: str) -> list[str]:
+    """The lines of a run that ends well, without the workers' numbers."""
+    ended = run(script, *arguments, workers=workers, options=options, **more)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    return [line.partition("] ")[2] for line in ended.stdout.splitlines()]
+
+
+@contextlib.contextmanager
+def running(
+    script: str, *arguments: object, workers: int, options: tuple[object, ...] = (), **more: str
+) -> "Generator[subprocess.Popen[str]]":
+    """A run in the background; it is ended if it still runs."""
+    process = subprocess.Popen(
+        command(script, *arguments, workers=workers, options=options),
+        env=environment(**more), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.communicate(timeout=30)
+        process.kill()
+
+
+def await_line(process: "subprocess.Popen[str]", text: str) -> str:
+    """Reads the run's output up to a line with the text."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        if text in line:
+            return line
+    raise AssertionError(f"the run ended without {text!r}: {process.stderr.read() if process.stderr else ''}")
+
+
+def children(process: "subprocess.Popen[str]") -> list[int]:
+    """Processes that it started."""
+    path = pathlib.Path(f"/proc/{process.pid}/task")
+    found: list[int] = []
+    for task in path.iterdir():
+        found += [int(word) for word in (task / "children").read_text().split()]
+    return sorted(found)
+
+
+def await_true(what: str, holds: Callable[[], bool], seconds: float = 60.0) -> None:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if holds():
+            return
+        time.sleep(0.02)
+    raise AssertionError(what)

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A small network with all that needs care: batch norm, dropout, a scheduler, clipping, an uneven last batch.
+
+small.py STEPS [--checkpoint FILE] [--seconds S] [--reproducible] [--check]
+
+Prints 'end WORKER STEPS DIGEST' of model, optimizer and scheduler. --check:
+each step's gradient is compared with that of one process.
+"""
+
+import argparse
+import hashlib
+import time
+
+import torch
+
+import tarry.torch as tt
+from tarry.torch.seeding import seed_all
+
+parser = argparse.ArgumentParser()
+parser.add_argument("steps", type=int)
+parser.add_argument("--checkpoint", default="")
+parser.add_argument("--seconds", type=float, default=0.0)
+parser.add_argument("--reproducible", action="store_true")
+parser.add_argument("--check", action="store_true")
+parser.add_argument("--samples", type=int, default=500)
+parser.add_argument("--hidden", type=int, default=16)
+parser.add_argument("--parts", type=int, default=1)
+parser.add_argument("--report", type=int, default=0)
+options = parser.parse_args()
+
+torch.manual_seed(7)
+model = torch.nn.Sequential(
+    torch.nn.Linear(10, options.hidden),
+    torch.nn.BatchNorm1d(options.hidden),
+    torch.nn.ReLU(),
+    torch.nn.Dropout(0.2),
+    torch.nn.Linear(options.hidden, 1),
+)
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 20)
+generator = torch.Generator().manual_seed(1)
+inputs = torch.randn(options.samples, 10, generator=generator)
+data = (inputs, inputs.sum(1, keepdim=True) ** 2)
+loss_of = torch.nn.MSELoss(reduction="sum")
+
+
+def serial_gradient(job: tt.Job, number: int) -> list[torch.Tensor]:
+    """The mean over the batch by one process, piece by piece."""
+    kept = [parameter.grad for parameter in model.parameters()]
+    buffers = {name: value.clone() for name, value in model.named_buffers()}
+    for parameter in model.parameters():
+        parameter.grad = None
+    weight = 0
+    for unit in range(job.permutation.units):
+        samples = job.permutation.indices(number, unit)
+        if len(samples) == 0:
+            continue
+        seed_all(job.permutation.seed, number, unit)
+        x, y = (one[torch.from_numpy(samples)] for one in data)
+        loss_of(model(x), y).backward()
+        weight += len(y)
+    found = [parameter.grad / weight for parameter in model.parameters()]
+    for parameter, gradient in zip(model.parameters(), kept, strict=True):
+        parameter.grad = gradient
+    for name, value in model.named_buffers():
+        value.copy_(buffers[name])
+    return found
+
+
+def digest() -> str:
+    """Of everything that all workers must have alike."""
+    text = hashlib.sha256()
+    for value in model.state_dict().values():
+        text.update(value.contiguous().numpy().tobytes())
+    for entry in optimizer.state_dict()["state"].values():
+        for value in entry.values():
+            text.update(torch.as_tensor(value).contiguous().numpy().tobytes())
+    text.update(repr(sorted(scheduler.state_dict().items())).encode())
+    return text.hexdigest()[:16]
+
+
+worst = 0.0
+with tt.join(
+    model, optimizer, scheduler, data=data, batch=96, piece=8, seed=3, checkpoint=options.checkpoint,
+    checkpoint_seconds=0.3, reproducible=options.reproducible, parts=options.parts, metrics=("error",),
+) as job:  # fmt: skip
+    print("begins", job.worker, job.done)
+    for step in job.steps(options.steps):
+        if options.check:
+            serial = serial_gradient(job, step.number)
+        for piece in step:
+            with piece:
+                x, y = piece.batch
+                time.sleep(options.seconds)
+                found = model(x)
+                piece.add(error=float((found - y).detach().abs().sum()))
+                piece.backward(loss_of(found, y), weight=len(y))
+        if options.check and not step.lost:
+            largest = max(float(one.abs().max()) for one in serial)
+            for own, other in zip(model.parameters(), serial, strict=True):
+                worst = max(worst, float((own.grad - other).abs().max()) / largest)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        scheduler.step()
+        if options.report and step.number % options.report == 0:
+            print("step", job.worker, step.number, step.lost)
+    print("worst", worst)
+    print("end", job.worker, job.done, digest())

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trainings of several processes: exact, the same to the bit on all workers, through deaths and resumes."""
+
+import os
+import pathlib
+import signal
+import subprocess
+
+import pytest
+import runs
+
+pytest.importorskip("torch")
+WORKERS = 3
+
+
+def ends(lines: list[str]) -> dict[str, tuple[str, str]]:
+    """By worker: steps, and the digest of its state."""
+    found = [line.split() for line in lines if line.startswith("end ")]
+    return {worker: (steps, digest) for _, worker, steps, digest in found}
+
+
+def same(lines: list[str], steps: int, workers: int = WORKERS) -> str:
+    """The digest that all workers have."""
+    found = ends(lines)
+    assert len(found) == workers and len(set(found.values())) == 1, lines
+    assert next(iter(found.values()))[0] == str(steps)
+    return next(iter(found.values()))[1]
+
+
+def worst(lines: list[str]) -> float:
+    return max(float(line.split()[1]) for line in lines if line.startswith("worst "))
+
+
+def test_gradients_are_those_of_one_process() -> None:
+    lines = runs.succeed("small", 25, "--check", workers=WORKERS, options=("--straggler", "exp:0.01"))
+    same(lines, 25)
+    assert worst(lines) < 1e-6
+
+
+def test_two_parts_are_exact() -> None:
+    lines = runs.succeed("small", 10, "--check", "--parts", 2, workers=WORKERS)
+    same(lines, 10)
+    assert worst(lines) < 1e-5
+
+
+def test_alone_it_is_the_same_training() -> None:
+    """Up to the order in which float32 numbers are added."""
+    lines = runs.succeed("small", 10, "--check", workers=1)
+    same(lines, 10, workers=1)
+    assert worst(lines) < 1e-6
+
+
+def test_a_killed_worker_costs_no_step_and_comes_back() -> None:
+    with runs.running(
+        "small", 150, "--seconds", 0.01, "--check", "--report", 10, workers=WORKERS, options=("--restarts", 3)
+    ) as process:
+        runs.await_line(process, "step 0 20")
+        os.kill(runs.children(process)[-1], signal.SIGKILL)
+        output, errors = process.communicate(timeout=runs.LIMIT_SECONDS)
+    assert process.returncode == 0, output + errors
+    assert "is started again (1 of 3 times)" in errors
+    lines = [line.partition("] ")[2] for line in output.splitlines()]
+    same(lines, 150)
+    assert worst(lines) < 1e-6
+    assert not any(line.endswith("True") for line in lines)  # nobody's step was lost
+
+
+def test_it_goes_on_from_its_checkpoint_to_the_bit(tmp_path: pathlib.Path) -> None:
+    """With sums in an order of their own a training that was killed ends like one that was not."""
+    file = tmp_path / "run.ckpt"
+    whole = same(runs.succeed("small", 60, "--reproducible", workers=WORKERS), 60)
+    arguments = ("--reproducible", "--checkpoint", file)
+    with runs.running("small", 100_000, "--report", 1, "--seconds", 0.01, *arguments, workers=WORKERS) as process:
+        runs.await_line(process, "step 0 5")
+        runs.await_true("no checkpoint was written", file.exists)
+        for child in runs.children(process):
+            os.kill(child, signal.SIGKILL)
+        process.kill()
+    lines = runs.succeed("small", 60, *arguments, workers=WORKERS)
+    begun = {int(line.split()[2]) for line in lines if line.startswith("begins ")}
+    assert len(begun) == 1 and 0 < begun.pop() < 60
+    assert same(lines, 60) == whole
+
+
+def test_a_finished_training_is_over_at_once_and_goes_on_with_more_workers(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "run.ckpt"
+    first = same(runs.succeed("small", 10, "--checkpoint", file, workers=2), 10, workers=2)
+    assert same(runs.succeed("small", 10, "--checkpoint", file, workers=2), 10, workers=2) == first
+    lines = runs.succeed("small", 20, "--checkpoint", file, "--check", workers=WORKERS)
+    same(lines, 20)
+    assert worst(lines) < 1e-6
+
+
+def test_ctrl_c_ends_all_processes_and_leaves_a_checkpoint(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "run.ckpt"
+    with runs.running("small", 100_000, "--report", 1, "--seconds", 0.01, "--checkpoint", file, workers=2) as process:
+        runs.await_line(process, "step 0 5")
+        children = runs.children(process)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "interrupted" in errors
+    assert not any(pathlib.Path(f"/proc/{child}").exists() for child in children)
+    assert file.exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ("--samples", "this worker has data of 400 samples where the others have 500"),
+        ("--hidden", "this worker has another model: 0.weight (8, 10) where the others have 0.weight (16, 10)"),
+    ],
+)
+def test_who_trains_something_else_is_refused(change: str, why: str) -> None:
+    """And the others go on."""
+    with runs.running("small", 100_000, "--report", 1, "--seconds", 0.02, workers=2) as process:
+        runs.await_line(process, "step 0 1")
+        hub = [
+            word.partition(b"=")[2].decode()
+            for word in pathlib.Path(f"/proc/{runs.children(process)[0]}/environ").read_bytes().split(b"\0")
+            if word.startswith(b"TARRY_HUB=")
+        ]
+        value = 400 if change == "--samples" else 8
+        other = subprocess.run(
+            [runs.sys.executable, str(runs.SCRIPTS / "small.py"), "100000", change, str(value)],
+            env=runs.environment(TARRY_HUB=hub[0], TARRY_WORKER="1", TARRY_WORKERS="2"),
+            capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert other.returncode == 1
+        assert other.stderr.strip().splitlines()[-1] == f"tarry.hub.client.Refused: {why}"
+        done = int(runs.await_line(process, "step 0").split()[3])
+        runs.await_line(process, f"step 0 {done + 2}")
+
+
+def test_sigterm_ends_all_processes() -> None:
+    with runs.running("small", 100_000, "--report", 1, workers=2) as process:
+        runs.await_line(process, "step 0 1")
+        children = runs.children(process)
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+    assert process.returncode == 143
+    assert not any(pathlib.Path(f"/proc/{child}").exists() for child in children)
