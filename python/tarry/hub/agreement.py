@@ -2,7 +2,7 @@
 """What all workers of a training must have in common, and what differs in words."""
 
 import dataclasses
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from ..errors import FormatError
 
@@ -32,7 +32,7 @@ class Agreement:
     @classmethod
     def of(cls, message: Any) -> Self:
         fields = {field.name for field in dataclasses.fields(cls)}
-        told: dict[str, Any] = message if isinstance(message, dict) else {}
+        told = cast("dict[str, Any]", message) if isinstance(message, dict) else {}
         if set(told) != fields:
             raise FormatError("a worker of another version: it tells other things of its training")
         return cls(**told)

@@ -2,7 +2,7 @@
 """States as bytes: the format of safetensors, of which the header's metadata also hold what is no tensor."""
 
 import json
-from typing import Any
+from typing import Any, cast
 
 from ..errors import FormatError
 
@@ -22,8 +22,7 @@ def split(blob: bytes | memoryview) -> tuple[dict[str, Any], memoryview]:
         raise FormatError(f"no state: {error}") from None
     if not isinstance(header, dict):
         raise FormatError("no state: its header is no object")
-    known: dict[str, Any] = header
-    return known, view[_LENGTH + size :]
+    return cast("dict[str, Any]", header), view[_LENGTH + size :]
 
 
 def join(header: dict[str, Any], numbers: bytes | memoryview) -> bytes:
@@ -37,8 +36,7 @@ def metadata(blob: bytes | memoryview) -> dict[str, str]:
     found: Any = split(blob)[0].get("__metadata__", {})
     if not isinstance(found, dict):
         raise FormatError("no state: its metadata are no object")
-    known: dict[str, str] = found
-    return known
+    return cast("dict[str, str]", found)
 
 
 def with_metadata(blob: bytes | memoryview, more: dict[str, str]) -> bytes:

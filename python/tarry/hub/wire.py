@@ -4,7 +4,7 @@
 import contextlib
 import json
 import socket
-from typing import Any
+from typing import Any, cast
 
 from ..errors import FormatError
 
@@ -41,7 +41,7 @@ class Wire:
                     raise FormatError("a line of the hub's protocol is too long")
                 raise Closed("the connection was closed")
             told: Any = json.loads(line)
-            message: Message = told if isinstance(told, dict) else {}
+            message = cast(Message, told) if isinstance(told, dict) else {}
             size: Any = message.get("bytes")
             if not isinstance(size, int) or not 0 <= size < 1 << 48:
                 raise FormatError("a message of the hub's protocol has no length")

@@ -2,7 +2,7 @@
 """The model's `.grad` as parts of one flat vector: that of a task, or the mean of a step."""
 
 import warnings
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -17,8 +17,7 @@ def flat_tensor(array: Floats) -> torch.Tensor:
     """A tensor over the same memory."""
     with warnings.catch_warnings():  # of read-only memory, which is only read
         warnings.simplefilter("ignore", UserWarning)
-        make: Any = torch.from_numpy
-        return make(array)
+        return cast(Any, torch).from_numpy(array)
 
 
 class Gradients:

@@ -2,7 +2,7 @@
 """Samples of a dataset by their numbers, put together."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch.utils import data as torch_data
@@ -22,8 +22,7 @@ class Loader:
         elif items and all(isinstance(one, torch.Tensor) for one in items):
             self._tensors = items
         self._data: Any = data
-        usual: Any = torch_data.default_collate
-        self._collate: Callable[[list[Any]], Any] = collate or usual
+        self._collate: Callable[[list[Any]], Any] = collate or cast(Any, torch_data).default_collate
 
     @property
     def samples(self) -> int:

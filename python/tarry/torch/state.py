@@ -2,7 +2,7 @@
 """The state of a training as bytes, without pickle: tensors as safetensors has them, everything else as JSON."""
 
 import json
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -51,7 +51,7 @@ class _Writer:
             self.tensor(name, value)
             return {"tensor": name}
         if isinstance(value, dict):
-            entries: dict[Any, Any] = value
+            entries = cast("dict[Any, Any]", value)
             return {"dict": [[self._key(name, key), self.encode(f"{name}.{key}", one)] for key, one in entries.items()]}
         if isinstance(value, list | tuple):
             items: list[Any] = list(value)  # pyright: ignore[reportUnknownArgumentType]
@@ -91,8 +91,7 @@ def decode(text: bytes) -> tuple[dict[str, Any], dict[str, str]]:
 def _decode(value: Any, header: dict[str, Any], numbers: memoryview) -> Any:
     if not isinstance(value, dict):
         return value
-    known: dict[str, Any] = value
-    ((kind, inside),) = known.items()
+    ((kind, inside),) = cast("dict[str, Any]", value).items()
     if kind == "dict":
         return {key: _decode(one, header, numbers) for key, one in inside}
     if kind in ("list", "tuple"):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The hub by itself: who is taken, what is refused, and what comes in from anybody."""
 
+import dataclasses
 import os
 import pathlib
 import socket
@@ -20,7 +21,7 @@ AGREEMENT = Agreement(
 
 
 def changed(**more: object) -> Agreement:
-    return Agreement(**(AGREEMENT.message() | more))
+    return dataclasses.replace(AGREEMENT, **more)  # type: ignore[arg-type]
 
 
 def a_hub(workers: int = 2) -> Hub:
