@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from ..errors import ArgumentError, Error, InterruptedByCaller
+from ..errors import ArgumentError, Error, FileError, InterruptedByCaller, StateError
 from ..notices import Notice
 from ..plan import Plan
 from ..results import Round, SumId
@@ -214,7 +214,7 @@ class Training:
         if self.settings.observe is not None:
             self.settings.observe(result, self.done, self.wanted)
         if self.agreement.checkpoint and time.monotonic() - self._stored_at >= self.agreement.checkpoint_seconds:
-            self._store()
+            self._store_meanwhile()
 
     def _settle(self) -> None:
         """All that are there step on the last sum, and their state is stored."""
@@ -234,6 +234,14 @@ class Training:
             self.change.notify_all()
 
     # ---- checkpoints ----
+
+    def _store_meanwhile(self) -> None:
+        """A checkpoint that can't be stored now does not end the training; the last one is still there."""
+        try:
+            self._store()
+        except (StateError, FileError) as error:
+            self._stored_at = time.monotonic()
+            self._tell(f"no checkpoint after step {self.done}: {error}")
 
     def _store(self) -> tuple[SumId, bytes]:
         """The last state is with the hub, where workers may get it, and in the checkpoint, if there is one."""

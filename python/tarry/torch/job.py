@@ -283,8 +283,9 @@ class Job:
         """What the hub knows: steps that are done, and each worker's state (tarry.WorkerState)."""
         return self._client.status()
 
-    def close(self) -> None:
-        """Leaves the training. The model's parameters stay as they are."""
+    def close(self, *, wait: bool = True) -> None:
+        """Leaves the training. The model's parameters stay as they are. Where the hub is in this process it waits until
+        the others have left, too, unless `wait` is false: then the training ends for them."""
         self._guard.close()
         if self._dropping is not None:
             self._dropping.close()
@@ -292,14 +293,15 @@ class Job:
         self._worker.close()
         self._client.close()
         if self._hub is not None:
-            self._hub.await_leaving(_LEAVE_SECONDS)
-            self._hub.close()
+            if wait:
+                self._hub.await_leaving(_LEAVE_SECONDS)
+            self._hub.close(finished=wait)
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.close(wait=kind is None)
 
 
 def join(
@@ -343,6 +345,8 @@ def join(
     Raises ArgumentError for what contradicts itself, and tarry.hub.client.Refused where the others train something
     else.
     """
+    if sum != "everywhere":
+        raise ArgumentError(f"sum is {sum!r}; there is 'everywhere' alone yet")
     loader = Loader(data, collate)
     permutation = Permutation(loader.samples, batch, piece, seed=seed, shuffle=shuffle, drop_last=drop_last)
     layout = Layout(model, metrics, buffers)

@@ -140,3 +140,20 @@ def test_sigterm_ends_all_processes() -> None:
         process.communicate(timeout=60)
     assert process.returncode == 143
     assert not any(pathlib.Path(f"/proc/{child}").exists() for child in children)
+
+
+def test_a_checkpoint_that_can_not_be_written_is_told(tmp_path: pathlib.Path) -> None:
+    """And the training goes on; at its end it is an error."""
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    with runs.running(
+        "small", 40, "--report", 1, "--seconds", 0.02, "--checkpoint", folder / "run.ckpt", workers=2
+    ) as process:
+        runs.await_line(process, "step 0 1")
+        for file in folder.iterdir():
+            file.unlink()
+        folder.rmdir()
+        output, errors = process.communicate(timeout=runs.LIMIT_SECONDS)
+    assert process.returncode == 1
+    assert "no checkpoint after step" in errors and "can't be written" in errors
+    assert "step 0 39" in output
