@@ -54,6 +54,10 @@ class Client:
         """This worker wants so many steps of the model in all."""
         self._wire.send({"type": "steps", "steps": steps})
 
+    def compare(self, worker: int, step: int, digests: dict[int, str]) -> None:
+        """Digests of pieces that this worker computed, to be held to those of others."""
+        self._wire.send({"type": "digests", "worker": worker, "step": step, "digests": digests})
+
     def finish(self) -> None:
         """This worker is through with its steps: waits until all that are there are, and a checkpoint is stored."""
         self._wire.send({"type": "finish"})

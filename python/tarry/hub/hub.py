@@ -101,6 +101,8 @@ class Hub:
             return False
         if kind == "steps":
             training.want(int(message["steps"]))
+        elif kind == "digests":
+            training.compare(int(message["worker"]), int(message["step"]), dict(message["digests"]))
         elif kind == "status":
             wire.send({"type": "status"} | training.status())
         elif kind == "finish":

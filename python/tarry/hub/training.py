@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from ..errors import ArgumentError, Error, FileError, InterruptedByCaller, StateError
+from ..errors import ArgumentError, DifferError, Error, FileError, InterruptedByCaller, StateError
 from ..notices import Notice
 from ..plan import Plan
 from ..results import Round, SumId
@@ -62,6 +62,8 @@ class Training:
         self.settled = -1  # steps after which all that are there have the same state, and a checkpoint of it
         self.change = threading.Condition()
         self._ending = False
+        self._compared = -1  # the step whose digests these are, by piece: of which worker, and what
+        self._digests: dict[str, tuple[int, str]] = {}
         self._log: storage.SumLog | None = None
         self._stored_at = time.monotonic()
         found = storage.read(agreement.checkpoint) if agreement.checkpoint else None
@@ -166,10 +168,36 @@ class Training:
         except InterruptedByCaller:
             pass
         except Exception as error:
-            with self.change:
-                self.failure = error
-                self.change.notify_all()
-            self._tell(f"the training has ended: {error}")
+            self._fail(error)
+        if self.failure is not None:
+            self._tell(f"the training has ended: {self.failure}")
+            self.server.close()  # workers hear that it is over, and ask why
+
+    def _fail(self, error: Exception) -> None:
+        """The first that ends the training."""
+        with self.change:
+            self.failure = self.failure or error
+            self._ending = True
+            self.change.notify_all()
+
+    def compare(self, worker: int, step: int, digests: dict[str, str]) -> None:
+        """Copies of pieces, of which coded parts are made, must be the same to the bit at all workers."""
+        with self.change:
+            if step > self._compared:
+                self._compared, self._digests = step, {}
+            for unit, digest in digests.items() if step == self._compared else ():
+                other, known = self._digests.setdefault(unit, (worker, digest))
+                if known != digest:
+                    why = (
+                        f"piece {unit} of step {step} is not the same at workers {other} and {worker}. With "
+                        f"{self.agreement.parts} parts its copies must have the same bits: something in it is random "
+                        "and not seeded by tarry.torch, or their machines compute differently"
+                    )
+                    break
+            else:
+                return
+        self._fail(DifferError(why))
+        self.server.interrupt()
 
     def end(self) -> None:
         """Ends the rounds."""

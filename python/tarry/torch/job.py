@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A training that this process is a worker of."""
 
+import hashlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Self
@@ -27,6 +28,7 @@ from .seeding import seed_all
 from .step import Guard, Step
 
 _STEPS = "steps"  # of the model, told with its state
+_COMPARED_FIRST, _COMPARED_EACH = 3, 16  # steps of which copies of pieces are compared
 _LEAVE_SECONDS = 60.0  # that the process with the hub waits for the others to leave
 _LOOK_SECONDS = 0.1  # between two looks whether a state came, where no task does
 
@@ -55,6 +57,8 @@ class Job:
         self._coming: bytes | None = None  # a state that came, to be loaded before anything else is done
         self._frozen: bytes | None = None  # what others get once the loop is left
         self._step: Step | None = None
+        self._parts = agreement.parts
+        self._digests: dict[int, str] = {}  # of this step's pieces, where they are compared
         self._ahead: Task | None = None  # a task for the step after this one
         self._mean = torch.zeros(layout.gradient_numbers)
         self._hub: Hub | None = None
@@ -180,6 +184,9 @@ class Job:
     def _end_step(self, step: Step) -> None:
         """What the loop's body has left undone, and what follows from it."""
         step.exhaust()
+        if self._digests:
+            self._client.compare(self.worker, step.number, self._digests)
+            self._digests = {}
         if step.lost:
             self._take_coming()
         else:
@@ -231,7 +238,9 @@ class Job:
         self._dropping.task = task
         return vector
 
-    def complete_piece(self, vector: torch.Tensor, weight: float, metrics: Mapping[str, float]) -> None:
+    def complete_piece(
+        self, vector: torch.Tensor, step: int, unit: int, weight: float, metrics: Mapping[str, float]
+    ) -> None:
         """What rides with the gradient."""
         layout = self.layout
         with torch.no_grad():
@@ -242,6 +251,12 @@ class Job:
         for place, name in enumerate(layout.metrics):
             vector[layout.metrics_at + place] = metrics.get(name, 0.0)
         vector[layout.weight_at] = weight
+        if self._compares(step):
+            self._digests[unit] = hashlib.blake2b(vector.numpy().tobytes(), digest_size=8).hexdigest()
+
+    def _compares(self, step: int) -> bool:
+        """Whether pieces of this step are held to others' copies: they are where coded parts are made of them."""
+        return self._parts > 1 and (step < _COMPARED_FIRST or step % _COMPARED_EACH == 0)
 
     def close_piece(self, task: Task, *, failed: bool) -> None:
         assert self._dropping is not None

@@ -93,7 +93,9 @@ class Piece:
         assert vector is not None
         try:
             if good:
-                self._job.complete_piece(vector, self._weight, {"loss": self._loss, **self._metrics})
+                self._job.complete_piece(
+                    vector, self.step, self.unit, self._weight, {"loss": self._loss, **self._metrics}
+                )
         finally:
             self._job.close_piece(self._task, failed=not good)
         if kind is None and not self._backward:

@@ -157,3 +157,12 @@ def test_a_checkpoint_that_can_not_be_written_is_told(tmp_path: pathlib.Path) ->
     assert process.returncode == 1
     assert "no checkpoint after step" in errors and "can't be written" in errors
     assert "step 0 39" in output
+
+
+def test_copies_that_differ_are_told() -> None:
+    """With two parts they would make a wrong sum; with one part any copy will do."""
+    ended = runs.run("small", 40, "--parts", 2, "--noise", workers=WORKERS)
+    assert ended.returncode == 1
+    assert "is not the same at workers" in ended.stderr and "2 parts" in ended.stderr
+    assert "Error: piece" in ended.stderr
+    same(runs.succeed("small", 5, "--noise", workers=2), 5, workers=2)

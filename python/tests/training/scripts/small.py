@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A small network with all that needs care: batch norm, dropout, a scheduler, clipping, an uneven last batch.
 
-small.py STEPS [--checkpoint FILE] [--seconds S] [--reproducible] [--check]
+small.py STEPS [--checkpoint FILE] [--seconds S] [--reproducible] [--check] ..
 
 Prints 'end WORKER STEPS DIGEST' of model, optimizer and scheduler. --check:
 each step's gradient is compared with that of one process.
@@ -9,6 +9,7 @@ each step's gradient is compared with that of one process.
 
 import argparse
 import hashlib
+import os
 import time
 
 import torch
@@ -25,6 +26,7 @@ parser.add_argument("--check", action="store_true")
 parser.add_argument("--samples", type=int, default=500)
 parser.add_argument("--hidden", type=int, default=16)
 parser.add_argument("--parts", type=int, default=1)
+parser.add_argument("--noise", action="store_true")
 parser.add_argument("--report", type=int, default=0)
 options = parser.parse_args()
 
@@ -80,6 +82,7 @@ def digest() -> str:
 
 
 worst = 0.0
+noise = torch.Generator().manual_seed(os.getpid())
 with tt.join(
     model, optimizer, scheduler, data=data, batch=96, piece=8, seed=3, checkpoint=options.checkpoint,
     checkpoint_seconds=0.3, reproducible=options.reproducible, parts=options.parts, metrics=("error",),
@@ -92,6 +95,8 @@ with tt.join(
             with piece:
                 x, y = piece.batch
                 time.sleep(options.seconds)
+                if options.noise:  # of its own for each process
+                    x = x + torch.randn(x.shape, generator=noise)
                 found = model(x)
                 piece.add(error=float((found - y).detach().abs().sum()))
                 piece.backward(loss_of(found, y), weight=len(y))
