@@ -103,12 +103,6 @@ class Task:
             gradient[:] = numbers
 
     @property
-    def gradient_address(self) -> int:
-        """Where the gradient lies: the same few places come again and again."""
-        with self._handle.use():
-            return int(ffi.cast("uintptr_t", self._open().gradient))
-
-    @property
     def parameters(self) -> Floats | None:
         """To be read. None where workers have their own."""
         with self._handle.use():

@@ -41,8 +41,8 @@ def metadata(blob: bytes | memoryview) -> dict[str, str]:
 
 def with_metadata(blob: bytes | memoryview, more: dict[str, str]) -> bytes:
     header, numbers = split(blob)
-    return join({"__metadata__": header.get("__metadata__", {}) | more}
-                | {name: value for name, value in header.items() if name != "__metadata__"}, numbers)  # fmt: skip
+    header["__metadata__"] = header.get("__metadata__", {}) | more
+    return join(header, numbers)
 
 
 def without_metadata(blob: bytes | memoryview, name: str) -> bytes:

@@ -21,7 +21,6 @@ class Welcome:
     server: str  # its address
     worker: int
     workers: int
-    base: int  # steps of the model before the server's first
     last: SumId | None  # that `state` has stepped on; None: it is the first of this server
     state: bytes | None  # to load; None: the worker's own is the first
 
@@ -46,9 +45,7 @@ class Client:
             self._wire.send({"type": "state"}, first_state())
             message, state = self._answer("welcome")
         last = SumId(**message["last"]) if message["last"] is not None else None
-        return Welcome(
-            message["server"], message["worker"], message["workers"], message["base"], last, None if own else state
-        )
+        return Welcome(message["server"], message["worker"], message["workers"], last, None if own else state)
 
     def steps(self, steps: int) -> None:
         """This worker wants so many steps of the model in all."""
@@ -71,8 +68,7 @@ class Client:
     def why_over(self) -> Exception:
         """Why the run ended before its steps were done."""
         try:
-            self._wire.send({"type": "finish"})
-            self._answer("finished")
+            self.finish()
         except Exception as error:
             return error
         return StateError("the run is over before its steps were done")

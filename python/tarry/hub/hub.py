@@ -127,7 +127,6 @@ class Hub:
                 "server": training.address,
                 "worker": worker,
                 "workers": self.settings.workers,
-                "base": training.base,
                 "last": None if last is None else vars(last),
             },
             b"" if state is None else state,

@@ -70,9 +70,10 @@ class Training:
         if found is not None:
             self._check(found)
         self._plan = _plan_of(settings.workers, agreement)
-        self.server = self._make_server(found)
+        same = found if found is not None and self._fits(found) else None
+        self.server = self._make_server(same)
         if found is not None:
-            self._go_on(found)
+            self._go_on(found, same_server=same is not None)
         self.begun_at = self.done
 
     # ---- making ----
@@ -91,12 +92,12 @@ class Training:
         return same and found.workers == self.settings.workers and found.agreement.get("parts") == self.agreement.parts
 
     def _make_server(self, found: storage.Checkpoint | None) -> Server:
-        goes_on = found is not None and self._fits(found)
+        """That of the checkpoint, or a new one."""
         last, term = None, 0
         if self.agreement.checkpoint:
             self._log = storage.SumLog(self.agreement.checkpoint + ".log")
             term = self._log.term
-            if goes_on:
+            if found is not None:
                 last = self._log.last
             elif self._log.entries:
                 self._log.begin_anew()
@@ -116,8 +117,8 @@ class Training:
             listen=self.settings.listen,
             credentials=self.settings.credentials,
             insecure=self.settings.credentials is None,
-            checkpoint=found.server if found is not None and goes_on else None,
-            job_id=found.job_id if found is not None and goes_on else None,
+            checkpoint=found.server if found is not None else None,
+            job_id=found.job_id if found is not None else None,
             log=self._log.append if self._log is not None else None,
             last=last,
             term=term,
@@ -126,10 +127,10 @@ class Training:
             **wanted,
         )
 
-    def _go_on(self, found: storage.Checkpoint) -> None:
+    def _go_on(self, found: storage.Checkpoint, *, same_server: bool) -> None:
         """From a checkpoint, of this server or of one with another plan."""
         self.first_state = found.state
-        if self._fits(found):
+        if same_server:
             self.base, self.last = found.base, found.after if found.after.step else None
             self.done = self.base + found.after.step
         else:
@@ -168,17 +169,10 @@ class Training:
         except InterruptedByCaller:
             pass
         except Exception as error:
-            self._fail(error)
+            self.end(error)
         if self.failure is not None:
             self._tell(f"the training has ended: {self.failure}")
             self.server.close()  # workers hear that it is over, and ask why
-
-    def _fail(self, error: Exception) -> None:
-        """The first that ends the training."""
-        with self.change:
-            self.failure = self.failure or error
-            self._ending = True
-            self.change.notify_all()
 
     def compare(self, worker: int, step: int, digests: dict[str, str]) -> None:
         """Copies of pieces, of which coded parts are made, must be the same to the bit at all workers."""
@@ -196,12 +190,12 @@ class Training:
                     break
             else:
                 return
-        self._fail(DifferError(why))
-        self.server.interrupt()
+        self.end(DifferError(why))
 
-    def end(self) -> None:
-        """Ends the rounds."""
+    def end(self, failure: Exception | None = None) -> None:
+        """Ends the rounds; of several failures the first is kept."""
         with self.change:
+            self.failure = self.failure or failure
             self._ending = True
             self.change.notify_all()
         self.server.interrupt()

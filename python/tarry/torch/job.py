@@ -14,7 +14,6 @@ from ..hub.training import HubSettings, default_listen
 from ..results import SumId
 from ..straggler import Straggler
 from ..task import Task
-from ..worker import Job as WorkerJob
 from ..worker import Worker
 from .dropping import Dropping
 from .environment import Place, place_of
@@ -23,7 +22,6 @@ from .layout import Layout
 from .loader import Loader
 from .members import HasState, Members
 from .permutation import Permutation
-from .piece import Piece
 from .seeding import seed_all
 from .step import Guard, Step
 
@@ -89,11 +87,9 @@ class Job:
             self._client.close()
             raise
         self.worker, self.workers = welcome.worker, welcome.workers
-        self._base, self._last = welcome.base, welcome.last
+        self._last = welcome.last
         if welcome.state is not None:
             self._load(welcome.state)
-        else:
-            self.members.restore_buffers_from_model()
         straggler = Straggler(place.straggler, self.workers, seed=place.seed) if place.straggler else None
         self._dropping = Dropping(self.model)
         self._worker = Worker(
@@ -102,12 +98,9 @@ class Job:
             insecure=place.credentials is None,
             worker=self.worker,
             straggler=straggler,
-            prepare=self._prepare,
+            prepare=lambda _job: self,
             listen="127.0.0.1:0" if place.credentials is None else None,
         )
-
-    def _prepare(self, _job: WorkerJob) -> "Job":
-        return self
 
     # ---- the replica: called by threads of the library ----
 
@@ -220,10 +213,6 @@ class Job:
             self._ahead = task  # of a step that begins with that state
             return None
         return task
-
-    def number_of(self, task: Task) -> int:
-        """The step of the model that a step's task is, from 0."""
-        return self._base + task.step - 1
 
     def open_piece(self, task: Task, step: int, unit: int) -> torch.Tensor:
         """Gives the piece's vector, zeroed, to which the parameters' `.grad` belong."""
@@ -383,6 +372,3 @@ def join(
         checkpoint_seconds=checkpoint_seconds,
     )
     return Job(model, optimizer, loader, permutation, layout, named, agreement, place_of())
-
-
-__all__ = ["Job", "Piece", "join"]

@@ -30,11 +30,6 @@ class Members:
         self._following = {name: buffer for name, buffer in layout.buffers}
         self._kept = {name: buffer.detach().clone() for name, buffer in layout.buffers}
 
-    def restore_buffers_from_model(self) -> None:
-        """All workers have what the model's buffers are now."""
-        for name, buffer in self._following.items():
-            self._kept[name].copy_(buffer.detach())
-
     def restore_buffers(self) -> None:
         """The model's buffers are what all workers have."""
         for name, buffer in self._following.items():

@@ -35,7 +35,7 @@ def test_the_first_state_is_that_of_the_first_worker() -> None:
         assert first.join(0, AGREEMENT, lambda: state).state is None
         welcome = second.join(1, AGREEMENT, lambda: b"its own")
         assert welcome.state == state and welcome.last is None
-        assert (welcome.worker, welcome.workers, welcome.base) == (1, 2, 0)
+        assert (welcome.worker, welcome.workers) == (1, 2)
         first.close()
         second.close()
 
