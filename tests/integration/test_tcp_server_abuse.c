@@ -65,8 +65,9 @@ static void annoy_in_batches(script *its, nuisance kind, const tarry_message *re
     for (uint32_t i = 0; i < REPORTS; i++)
         reports[i] = *report;
     if (kind == BATCHES)
-        for (uint32_t i = 0; i < 32; i++)
-            script_batch(its, reports, REPORTS, false);
+        /* Once the round is over each counts for less: so many that it's too much then, too. */
+        for (uint32_t i = 0; i < 1000 && script_batch(its, reports, REPORTS, false); i++) {
+        }
     else if (kind == LANES)
         script_batch(its, reports, 2, true);
     else if (kind == TORN_BATCH)
@@ -99,7 +100,7 @@ static void annoy(script *its, nuisance kind)
         script_message(its, &part, numbers, STRIPE);
         break;
     case FLOOD:
-        for (uint32_t i = 0; i < 100000 && on; i++)
+        for (uint32_t i = 0; i < 1000000 && on; i++)
             on = script_message(its, &report, NULL, 0);
         break;
     case OLD_ROUND: /* replayed: dropped, and a flood in the end */
