@@ -64,8 +64,8 @@ class Handle:
         """
         return _Use(self, closed)
 
-    def enter(self, closed: bool) -> Any:
-        """The beginning of a call."""
+    def enter(self, closed: bool = False) -> Any:
+        """The beginning of a call; `leave` is its end. As `use`."""
         self._calls.append(None)
         if not self._memory or (self._closed and not closed):
             self.leave()
@@ -75,7 +75,8 @@ class Handle:
     def leave(self) -> None:
         """The end of a call."""
         self._calls.pop()
-        self._free_if_unused()
+        if self._stopped:
+            self._free_if_unused()
 
     def lend(self, pointer: Any, count: int, *, writable: bool) -> Floats:
         """An array over `count` numbers of the object's memory, which is not freed before the array."""

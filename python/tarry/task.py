@@ -121,13 +121,16 @@ class Task:
     @property
     def cancelled(self) -> bool:
         """Whether nobody waits for the result any more, as when the worker is closed."""
+        handle = self._handle
         try:
-            with self._handle.use():
-                return lib.tarry_compute_cancelled(self._open())
+            handle.enter()  # asked for often, as before each module of a network: no `with`
         except StateError:
-            if self._given:
-                raise
+            self._open()
             return True
+        try:
+            return lib.tarry_compute_cancelled(self._open())
+        finally:
+            handle.leave()
 
     def give(self, *, failed: bool = False) -> bool:
         """Gives the task back, done or as one that this worker can't do. Waits for injected delays.

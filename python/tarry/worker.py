@@ -125,6 +125,7 @@ class Worker:
 
         self._preparing = _Preparing(prepare)
         self._task: Task | None = None
+        self._found, self._why = ffi.new("const tarry_task **"), Diagnostic()
         self.ended = False  # no tasks come any more, after an error
         settings.connect = text(connect)
         settings.security.credentials = text(credentials)
@@ -158,13 +159,14 @@ class Worker:
         if self._task is not None and not self._task.given:
             raise StateError("the task before was not given back")
         left = nanoseconds(wait, "wait")
-        found, why = ffi.new("const tarry_task **"), Diagnostic()
+        found, why = self._found, self._why
         while True:
             piece = min(left, _SLICE_NS)
             with self._handle.use() as worker:
                 code = lib.tarry_tcp_worker_take(worker, piece, found, why.pointer)
             if code == lib.TARRY_OK:
-                self._task = None if found[0] == ffi.NULL else Task(self._handle, found[0])
+                task = found[0]
+                self._task = Task(self._handle, task) if task else None
                 return self._task
             self.ended = code != lib.TARRY_ERROR_STATE or bool(why.text)
             self._preparing.raise_own()

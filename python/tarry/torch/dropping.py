@@ -13,18 +13,20 @@ class Dropped(BaseException):
 
 
 class Dropping:
-    """Hooks before each module's forward, and at each parameter's gradient, that look whether the piece is wanted."""
+    """Hooks before each module's forward and at its first parameter's gradient: is the piece wanted?."""
 
     def __init__(self, model: torch.nn.Module) -> None:
         self.task: Task | None = None
         self._handles: list[Any] = []
+        seen: set[int] = set()
         for module in model.modules():
             if not any(True for _ in module.children()):
                 self._handles.append(module.register_forward_pre_hook(self._look))
-        for parameter in model.parameters():
-            if parameter.requires_grad:
-                tensor: Any = parameter
-                self._handles.append(tensor.register_hook(self._look))
+            wanted = (one for one in module.parameters(recurse=False) if one.requires_grad)
+            first: Any = next(wanted, None)
+            if first is not None and id(first) not in seen:
+                seen.add(id(first))
+                self._handles.append(first.register_hook(self._look))
 
     def _look(self, *_: Any) -> None:
         task = self.task

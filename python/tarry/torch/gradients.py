@@ -15,6 +15,8 @@ _MOST_PLACES = 64
 
 def flat_tensor(array: Floats) -> torch.Tensor:
     """A tensor over the same memory."""
+    if array.flags.writeable:
+        return cast(Any, torch).from_numpy(array)
     with warnings.catch_warnings():  # of read-only memory, which is only read
         warnings.simplefilter("ignore", UserWarning)
         return cast(Any, torch).from_numpy(array)

@@ -10,11 +10,11 @@ import torch
 
 def seed_all(seed: int, step: int, unit: int) -> None:
     """Seeds PyTorch, Python's random and NumPy's legacy generator."""
-    digest = hashlib.blake2b(f"{seed} {step} {unit}".encode(), digest_size=20).digest()
+    digest = hashlib.blake2b(f"{seed} {step} {unit}".encode(), digest_size=12).digest()
     number = int.from_bytes(digest[:8], "little")
     # torch.manual_seed looks for devices by way of a traceback: half a millisecond for each piece.
     torch.default_generator.manual_seed(number)
     if torch.cuda.is_initialized():
         torch.cuda.manual_seed_all(number)
-    random.seed(digest)
-    np.random.seed(int.from_bytes(digest[8:12], "little"))
+    random.seed(number)
+    np.random.seed(int.from_bytes(digest[8:], "little"))
