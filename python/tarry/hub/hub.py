@@ -26,6 +26,7 @@ class Hub:
         self._asked: Wire | None = None  # for the first state
         self._wires: set[Wire] = set()
         self._closing = False
+        self._left_out: set[int] = set()
         self._acceptor = threading.Thread(target=self._accept, name="tarry-hub", daemon=True)
         self._acceptor.start()
 
@@ -33,6 +34,12 @@ class Hub:
     def training(self) -> Training | None:
         """None: no worker has come yet."""
         return self._training
+
+    def leave_out(self, worker: int) -> None:
+        """This worker does not come any more: nobody waits for it."""
+        self._left_out.add(worker)
+        if self._training is not None:
+            self._training.leave_out(self._left_out)
 
     def close(self, *, finished: bool = True) -> None:
         """Ends the training: workers hear that it is over, or that it will be resumed."""

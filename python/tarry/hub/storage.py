@@ -2,10 +2,12 @@
 """A checkpoint in one file, and beside it the log of committed sums."""
 
 import base64
+import contextlib
 import dataclasses
 import json
 import os
 import pathlib
+from collections.abc import Generator
 
 from ..errors import FileError, FormatError
 from ..results import SumId
@@ -47,6 +49,8 @@ def write(path: str, checkpoint: Checkpoint) -> None:
         os.replace(beside, path)
         _sync_folder(path)
     except OSError as error:
+        with contextlib.suppress(OSError):  # where the disk is full, others may need the room
+            os.unlink(beside)
         raise FileError(f"the checkpoint {path} can't be written: {error.strerror or error}") from None
 
 
@@ -88,8 +92,16 @@ class SumLog:
         self._path = path
         self._terms = 0
         self.entries, size = self._read()
-        self._file = open(path, "a", encoding="utf-8")  # noqa: SIM115 (open as long as the log)
-        self._file.truncate(size)
+        with self._writing():
+            self._file = open(path, "a", encoding="utf-8")  # noqa: SIM115 (open as long as the log)
+            self._file.truncate(size)
+
+    @contextlib.contextmanager
+    def _writing(self) -> Generator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise FileError(f"the log {self._path} can't be written: {error.strerror or error}") from None
 
     def _read(self) -> tuple[list[SumId], int]:
         """The entries, and the bytes that they take: the end of a process may have cut a line off, on whose sum nobody
@@ -109,7 +121,9 @@ class SumLog:
                     found.append(entry)
         except FileNotFoundError:
             pass
-        except (OSError, TypeError, ValueError) as error:
+        except OSError as error:
+            raise FileError(f"the log {self._path} can't be read: {error.strerror or error}") from None
+        except (TypeError, ValueError) as error:
             raise FormatError(f"{self._path} is no log of sums: {error}") from None
         return found, size
 
@@ -126,9 +140,10 @@ class SumLog:
         return (ends[0], ends[1]) if self.entries else None
 
     def append(self, entry: SumId) -> None:
-        self._file.write(json.dumps(dataclasses.asdict(entry)) + "\n")
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        with self._writing():
+            self._file.write(json.dumps(dataclasses.asdict(entry)) + "\n")
+            self._file.flush()
+            os.fsync(self._file.fileno())
 
     def begin_anew(self) -> None:
         """For a server that counts from 1: what was is not its own."""
@@ -136,4 +151,5 @@ class SumLog:
         self.entries = []
 
     def close(self) -> None:
-        self._file.close()
+        with contextlib.suppress(OSError):  # what could not be written, once more
+            self._file.close()

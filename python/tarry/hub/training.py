@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """A training as the hub knows it: the plan and the server that it makes of an agreement, its rounds and checkpoints."""
 
+import contextlib
 import dataclasses
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from ..errors import ArgumentError, DifferError, Error, FileError, InterruptedByCaller, StateError
+from ..errors import ArgumentError, CoverageError, DifferError, Error, FileError, InterruptedByCaller, StateError
 from ..notices import Notice
 from ..plan import Plan
 from ..results import Round, SumId
@@ -20,6 +21,7 @@ from .agreement import Agreement
 # How long the last of those that are there may take to step on the last sum, once the others have.
 _LAST_SECONDS = 60.0
 _MOST_REPLICATION = 8
+_LOOK_SECONDS = 0.2  # between two looks who may still come
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,6 +64,8 @@ class Training:
         self.settled = -1  # steps after which all that are there have the same state, and a checkpoint of it
         self.change = threading.Condition()
         self._ending = False
+        self._left_out: frozenset[int] = frozenset()
+        self._lacking = ""  # what the round in progress waits for; "": it does not wait for workers
         self._compared = -1  # the step whose digests these are, by piece: of which worker, and what
         self._digests: dict[str, tuple[int, str]] = {}
         self._log: storage.SumLog | None = None
@@ -70,6 +74,8 @@ class Training:
         if found is not None:
             self._check(found)
         self._plan = _plan_of(settings.workers, agreement)
+        if agreement.checkpoint:
+            self._log = storage.SumLog(agreement.checkpoint + ".log")
         same = found if found is not None and self._fits(found) else None
         self.server = self._make_server(same)
         if found is not None:
@@ -87,15 +93,20 @@ class Training:
                 raise ArgumentError(f"{self.agreement.checkpoint} is of {detail or 'another model'}")
 
     def _fits(self, found: storage.Checkpoint) -> bool:
-        """Whether the server goes on, rather than a new one from the same state."""
+        """Whether the server goes on, rather than a new one from the same state: its plan is the same, and the log has
+        the sum that the state has stepped on."""
         same = found.agreement.get("units") == self.agreement.units
-        return same and found.workers == self.settings.workers and found.agreement.get("parts") == self.agreement.parts
+        same = same and found.workers == self.settings.workers
+        same = same and found.agreement.get("parts") == self.agreement.parts
+        known = found.after.step == 0 or (self._log is not None and found.after in self._log.entries)
+        if same and not known:
+            self._tell(f"{self.agreement.checkpoint}.log is not that of the checkpoint: it is begun anew")
+        return same and known
 
     def _make_server(self, found: storage.Checkpoint | None) -> Server:
         """That of the checkpoint, or a new one."""
         last, term = None, 0
-        if self.agreement.checkpoint:
-            self._log = storage.SumLog(self.agreement.checkpoint + ".log")
+        if self._log is not None:
             term = self._log.term
             if found is not None:
                 last = self._log.last
@@ -171,7 +182,6 @@ class Training:
         except Exception as error:
             self.end(error)
         if self.failure is not None:
-            self._tell(f"the training has ended: {self.failure}")
             self.server.close()  # workers hear that it is over, and ask why
 
     def compare(self, worker: int, step: int, digests: dict[str, str]) -> None:
@@ -198,7 +208,18 @@ class Training:
             self.failure = self.failure or failure
             self._ending = True
             self.change.notify_all()
-        self.server.interrupt()
+        with contextlib.suppress(StateError):  # it is closed where the training has failed
+            self.server.interrupt()
+
+    def leave_out(self, workers: Iterable[int]) -> None:
+        """These do not come any more. A round that lacks them is the last one."""
+        self._left_out = frozenset(workers)
+        lacking = self._lacking
+        if not lacking or self._ending:
+            return
+        with contextlib.suppress(StateError):  # closed meanwhile
+            if all(one.present or one.worker in self._left_out for one in self.server.workers()):
+                self.end(CoverageError(f"{lacking}, and nobody comes back"))
 
     def close(self, *, finished: bool) -> None:
         """After `run` has returned."""
@@ -207,15 +228,19 @@ class Training:
             self._log.close()
 
     def _await_workers(self) -> None:
-        try:
-            self.server.wait(self.settings.workers, timeout=self.settings.start)
-        except Error as error:
-            if isinstance(error, InterruptedByCaller):
-                raise
-            there = sum(worker.present for worker in self.server.workers())
-            self._tell(
-                f"{there} of {self.settings.workers} workers are there after {self.settings.start:g} s: they begin"
-            )
+        """All that may still come, for so long."""
+        begun = time.monotonic()
+        while (left := begun + self.settings.start - time.monotonic()) > 0:
+            coming = self.settings.workers - len(self._left_out)
+            with contextlib.suppress(StateError):
+                self.server.wait(coming, timeout=min(left, _LOOK_SECONDS))
+                if coming == self.settings.workers:
+                    return
+                break
+        there = sum(worker.present for worker in self.server.workers())
+        self._tell(
+            f"{there} of {self.settings.workers} workers are there after {time.monotonic() - begun:.0f} s: they begin"
+        )
 
     def _await_more(self) -> bool:
         """Waits until a step is wanted. False: none is any more."""
@@ -229,7 +254,9 @@ class Training:
             return not self._ending
 
     def _run_round(self) -> None:
+        self._lacking = ""
         result = self.server.round()
+        self._lacking = ""
         with self.change:
             self.done = self.base + result.sum_id.step
             self.change.notify_all()
@@ -298,6 +325,7 @@ class Training:
         elif notice.kind == "left-out" and notice.absence in ("gone", "silent", "differs"):
             self._tell(f"worker {notice.worker} is lost ({notice.absence}); the others go on")
         elif notice.kind in ("refused", "waiting"):
+            self._lacking = notice.text if notice.kind == "waiting" else self._lacking
             self._tell(f"{notice.kind}: {notice.text}")
 
     def _tell(self, text: str) -> None:

@@ -69,12 +69,11 @@ class Launcher:
             while self._look():
                 time.sleep(_LOOK_SECONDS)
         except _Ended as ended:
-            for number in (signal.SIGINT, signal.SIGTERM):
-                signal.signal(number, signal.SIG_IGN)  # it ends already, within seconds
-            self._output.complain("interrupted")
-            self._end_all()
-            self._hub.close(finished=False)
+            self._end_early("interrupted")
             return 128 + int(ended.args[0])
+        except OSError as error:
+            self._end_early(f"a process can't be started: {error.strerror or error}")
+            return 1
         finally:
             self._output.end()
         self._hub.close()
@@ -115,6 +114,8 @@ class Launcher:
                 self._start(worker)
             elif worker.process is not None and worker.again_at is None and worker.status is None:
                 self._look_at(worker, worker.process)
+            if worker.status is not None:
+                self._hub.leave_out(worker.number)
         return any(worker.status is None for worker in self._workers)
 
     def _look_at(self, worker: _Worker, process: Process) -> None:
@@ -134,6 +135,14 @@ class Launcher:
         if status != 0:
             self._output.complain(f"worker {worker.number} {explain(status)}")
 
+    def _end_early(self, why: str) -> None:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)  # it ends already, within seconds
+        self._output.complain(why)
+        self._output.expect_the_end()
+        self._end_all()
+        self._hub.close(finished=False)
+
     def _end_all(self) -> None:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
             for worker in self._workers:
@@ -142,13 +151,20 @@ class Launcher:
             until = time.monotonic() + _END_SECONDS
             while time.monotonic() < until:
                 if all(worker.process is None or worker.process.status() is not None for worker in self._workers):
+                    for worker in self._workers:
+                        if worker.process is not None:
+                            worker.process.finish()
                     return
                 time.sleep(_LOOK_SECONDS)
 
     def _conclude(self) -> int:
         bad = [worker for worker in self._workers if worker.status != 0]
-        training: Any = self._hub.training
+        training = self._hub.training
         done = training is not None and training.failure is None and training.done >= training.wanted > 0
+        if training is not None and training.failure is not None:
+            self._output.complain(
+                f"the training has ended after step {training.done} of {training.wanted}: {training.failure}"
+            )
         if bad and done:
             self._output.complain(f"{len(bad)} of {len(self._workers)} workers were lost; the others did all steps")
         return 0 if not bad or done else 1
@@ -173,8 +189,6 @@ def main(arguments: list[str]) -> int:
     parser = options.parser()
     wanted = parser.parse_args(arguments)
     why = _check_script(wanted)
-    if not why and wanted.restarts < 0:
-        why = f"--restarts {wanted.restarts} is not a count"
     if why:
         parser.error(why)
     try:

@@ -2,6 +2,10 @@
 """The options of `tarry run`."""
 
 import argparse
+import difflib
+import math
+import re
+from typing import Any, NoReturn
 
 DESCRIPTION = """\
 Starts N processes of a Python script that trains with tarry.torch, and the coordinator that sums their gradients. Their
@@ -13,24 +17,55 @@ Ctrl-C ends all processes; with a checkpoint (tarry.torch.join) the next run goe
 """
 
 
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise ValueError
+_MOST_WORKERS = 1024  # of one machine
+_UNKNOWN = re.compile(r"unrecognized arguments: (-[^ =]*)")
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says in one line what is wrong, as the command line tool does."""
+
+    def error(self, message: str) -> NoReturn:
+        unknown = _UNKNOWN.match(message)
+        if unknown is not None:
+            known = difflib.get_close_matches(unknown[1], self._option_string_actions, 1)
+            hint = f"did you mean {known[0]}?" if known else "see tarry run --help"
+            self.exit(2, f"{self.prog}: {unknown[1]}: unknown option ({hint})\n")
+        self.exit(2, f"{self.prog}: {message} (see tarry run --help)\n")
+
+
+def _count(least: int, most: int) -> Any:
+    def count(text: str) -> int:
+        try:
+            number = int(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
+        if not least <= number <= most:
+            raise argparse.ArgumentTypeError(f"{text} is not in the range {least} to {most}")
+        return number
+
+    return count
+
+
+def _seconds(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
+    if not 0 < number < math.inf:
+        raise argparse.ArgumentTypeError(f"{text} is not a number of seconds above 0")
     return number
 
 
-_positive.__name__ = "count"
-
-
 def parser() -> argparse.ArgumentParser:
-    found = argparse.ArgumentParser(
+    found = _Parser(
         prog="tarry run", description=DESCRIPTION, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    found.add_argument("-n", "--workers", type=_positive, required=True, metavar="N", help="processes to start")
+    found.add_argument(
+        "-n", "--workers", type=_count(1, _MOST_WORKERS), required=True, metavar="N", help="processes to start"
+    )
     found.add_argument(
         "--restarts",
-        type=int,
+        type=_count(0, 1_000_000),
         default=0,
         metavar="K",
         help="how often a process that dies is started again (default 0)",
@@ -41,16 +76,21 @@ def parser() -> argparse.ArgumentParser:
         metavar="SPEC",
         help="delays to inject, as in 'slow:1,5' or 'exp:0.01' (default none)",
     )
-    found.add_argument("--straggler-seed", type=int, default=1, metavar="S", help="of these delays (default 1)")
     found.add_argument(
-        "--threads", type=_positive, metavar="T", help="of each process (OMP_NUM_THREADS; default: processors / N)"
+        "--straggler-seed", type=_count(0, (1 << 63) - 1), default=1, metavar="S", help="of these delays (default 1)"
     )
     found.add_argument(
-        "--silence", type=float, default=2.0, metavar="SECONDS",
+        "--threads",
+        type=_count(1, 1 << 20),
+        metavar="T",
+        help="of each process (OMP_NUM_THREADS; default: processors / N)",
+    )
+    found.add_argument(
+        "--silence", type=_seconds, default=2.0, metavar="SECONDS",
         help="without an answer, after which a worker counts as lost (default 2)",
     )  # fmt: skip
     found.add_argument(
-        "--patience", type=float, default=300.0, metavar="SECONDS",
+        "--patience", type=_seconds, default=300.0, metavar="SECONDS",
         help="that a step waits where too few workers are left (default 300)",
     )  # fmt: skip
     found.add_argument("-m", "--module", action="store_true", help="SCRIPT is a module's name, as for python -m")
@@ -58,5 +98,6 @@ def parser() -> argparse.ArgumentParser:
         "-q", "--quiet", action="store_true", help="no progress, and no word of workers that come and go"
     )
     found.add_argument("script", metavar="SCRIPT")
-    found.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGUMENT", help="for the script")
+    more = found.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGUMENT", help="for the script")
+    more.required = False
     return found

@@ -9,6 +9,26 @@ from typing import IO
 _INTERVAL = 0.2
 
 
+class _Hush:
+    """Takes KeyboardInterrupt's traceback out of a worker's lines: it was ended by Ctrl-C, and so are all."""
+
+    def __init__(self) -> None:
+        self._held: list[str] = []  # a traceback whose last line has not come
+
+    def line(self, text: str) -> list[str]:
+        """The lines that are to be shown now."""
+        if text.startswith("Traceback ("):
+            shown, self._held = self._held, [text]
+            return shown
+        if not self._held:
+            return [text]
+        self._held.append(text)
+        if text == "" or text[0].isspace():
+            return []
+        shown, self._held = self._held, []
+        return [] if text.startswith("KeyboardInterrupt") else shown
+
+
 class Output:
     """Lines of all workers go to stdout and stderr as they come; the progress line is on a terminal's stderr alone."""
 
@@ -19,13 +39,22 @@ class Output:
         self._terminal = sys.stderr.isatty() and not quiet
         self._progress = ""
         self._shown_at = 0.0
+        self._hushes: dict[int, _Hush] | None = None
+
+    def expect_the_end(self) -> None:
+        """From now on it is no news that workers are interrupted, nor that they are lost."""
+        self._hushes = {}
 
     def line(self, worker: int, text: str, *, error: bool) -> None:
-        self._print(sys.stderr if error else sys.stdout, f"[{worker:{self._width}d}] {text}")
+        shown = [text]
+        if error and self._hushes is not None:
+            shown = self._hushes.setdefault(worker, _Hush()).line(text)
+        for one in shown:
+            self._print(sys.stderr if error else sys.stdout, f"[{worker:{self._width}d}] {one}")
 
     def tell(self, text: str) -> None:
         """What the launcher says itself."""
-        if not self._quiet:
+        if not self._quiet and self._hushes is None:
             self._print(sys.stderr, f"tarry run: {text}")
 
     def complain(self, text: str) -> None:

@@ -25,18 +25,24 @@ def command(script: str, *arguments: object, workers: int, options: tuple[object
 
 
 def run(
-    script: str, *arguments: object, workers: int, options: tuple[object, ...] = (), **more: str
+    script: str,
+    *arguments: object,
+    workers: int,
+    options: tuple[object, ...] = (),
+    seconds: float = LIMIT_SECONDS,
 ) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
+    ended = subprocess.run(
         command(script, *arguments, workers=workers, options=options),
-        env=environment(**more), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT_SECONDS,
+        env=environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=seconds,
         check=False,
     )  # fmt: skip
+    assert "\nTraceback" not in "\n" + ended.stderr, ended.stderr  # of the launcher; workers' have numbers before them
+    return ended
 
 
-def succeed(script: str, *arguments: object, workers: int, options: tuple[object, ...] = (), **more: str) -> list[str]:
+def succeed(script: str, *arguments: object, workers: int, options: tuple[object, ...] = ()) -> list[str]:
     """The lines of a run that ends well, without the workers' numbers."""
-    ended = run(script, *arguments, workers=workers, options=options, **more)
+    ended = run(script, *arguments, workers=workers, options=options)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     return [line.partition("] ")[2] for line in ended.stdout.splitlines()]
 
