@@ -23,6 +23,7 @@ import tempfile
 BELOW = {
     "base": (),
     "route": ("base",),
+    "privacy": ("base",),
     "plan/plan.h": ("base",),
     "plan/span": ("plan/plan.h",),
     "plan/rack": ("plan/plan.h",),
@@ -82,6 +83,7 @@ BELOW = {
     "cli/work": ("cli/command.h", "cli/job", "runtime/tcp/worker"),
     "cli/simulate": ("cli/command.h", "cli/job", "sim/faults"),
     "cli/plan": ("cli/checkpoint", "cli/simulate"),
+    "cli/privacy": ("cli/command.h", "cli/output", "privacy"),
     "cli/keys": ("cli/command.h", "cli/output", "pki"),
     "cli/top": ("cli/command.h", "cli/output", "runtime/tcp/viewer"),
     "cli": ("cli/command.h", "cli/text", "cli/options"),
@@ -110,6 +112,7 @@ PURE = (NETWORK, THREADS, CLOCK, FILES, MEMORY, RANDOM, ENVIRONMENT)
 MAY_NOT_USE = {
     "base": PURE,
     "route": PURE,
+    "privacy": PURE,
     "plan": PURE,
     "coding": PURE,
     "straggler": PURE,

@@ -21,6 +21,7 @@
 #include <tarry/host.h>
 #include <tarry/local.h>
 #include <tarry/plan.h>
+#include <tarry/privacy.h>
 #include <tarry/replica.h>
 #include <tarry/runtime.h>
 #include <tarry/server.h>

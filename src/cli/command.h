@@ -12,6 +12,7 @@ int command_run(int argc, char **argv);
 int command_work(int argc, char **argv);
 int command_plan(int argc, char **argv);
 int command_simulate(int argc, char **argv);
+int command_privacy(int argc, char **argv);
 int command_top(int argc, char **argv);
 
 #endif

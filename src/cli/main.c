@@ -23,6 +23,7 @@ static const command commands[] = {
     {"run", command_run, "start processes of a Python script that trains with tarry.torch"},
     {"plan", command_plan, "print an assignment's figures before anything runs"},
     {"simulate", command_simulate, "compare schemes over modelled workers in virtual time"},
+    {"privacy", command_privacy, "say what sums with noise cost in privacy"},
     {"keys", command_keys, "make and revoke the credentials of a cluster"},
     {"top", command_top, "watch a run on other machines"},
 };

@@ -27,6 +27,7 @@ class Manual(TarryTest):
             (("serve",), "tarry-serve.1"),
             (("work",), "tarry-work.1"),
             (("relay",), "tarry-relay.1"),
+            (("privacy",), "tarry-privacy.1"),
             (("plan",), "tarry-plan.1"),
             (("plan", "--advise"), "tarry-plan-advise.1"),
             (("simulate",), "tarry-simulate.1"),
@@ -58,9 +59,10 @@ class Manual(TarryTest):
         self.succeed("train", "--samples", "100", "--rounds", "2", "--processes", "--report", "n.json", "--quiet")
         plan = json.loads(self.succeed("plan", "--json", "--show"))
         self.succeed("simulate", "--trials", "2", "--deadline", "1", "--report", "s.json")
+        self.succeed("privacy", "--noise", "1", "--sample", "1", "--rounds", "2", "--report", "p.json")
         advice = json.loads(self.succeed("plan", "--advise", "--json", "--from", "r.json", "--trials",
                                          "1"))
-        for report in (advice, json.loads(self.read("r.json")), json.loads(self.read("n.json")), plan, json.loads(self.read("s.json"))):
+        for report in (advice, json.loads(self.read("p.json")), json.loads(self.read("r.json")), json.loads(self.read("n.json")), plan, json.loads(self.read("s.json"))):
             self.assertEqual(set(self.keys(report)) - described, set())
 
 

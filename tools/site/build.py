@@ -34,13 +34,14 @@ PYTHON_MODULES = {
         "Simulation": ("simulate",),
     },
     "tarry.torch": {"Training": ("join", "Job", "Step", "Piece")},
+    "tarry.privacy": None,
     "tarry.pictures": None,
 }
 
 # The menus, by files of docs/; a page that is in none of them goes to the last one.
 MENUS = {
-    "Guide": ("README", "train", "simulate", "python", "torch", "plan", "deploy", "security", "mpi", "relays", "stragglers",
-              "data-formats"),
+    "Guide": ("README", "train", "simulate", "python", "torch", "plan", "deploy", "security", "privacy", "mpi", "relays",
+              "stragglers", "data-formats"),
     "Reference": ("api", "reports", "pairs", "glossary"),
     "How it works": ("protocol", "collective", "dynamic", "evolution", "parts", "conditioning", "fill", "network", "wire",
                      "kernels", "simulator", "testing", "fuzzing"),

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "privacy/rdp.h"
+
+#include <math.h>
+#include <stdbool.h>
+
+#include "privacy/normal.h"
+
+enum {
+    TERMS_MOST = 100000,
+    FINE_ORDERS = 99,    /* 1.1, 1.2, .. 10.9 */
+    WHOLE_ORDERS = 52,   /* 12, 13, .. 63 */
+    GROWING_ORDERS = 24, /* from 64, each a quarter larger */
+    ORDERS = FINE_ORDERS + WHOLE_ORDERS + GROWING_ORDERS,
+};
+
+#define NEGLIGIBLE (-30.0) /* the logarithm of a term beside a sum of at least 1 */
+
+/* log(exp(a) + exp(b)) */
+static double log_add(double a, double b)
+{
+    double most = fmax(a, b), least = fmin(a, b);
+    return isinf(least) ? most : most + log1p(exp(least - most));
+}
+
+/* log(exp(a) - exp(b)), for a > b. */
+static double log_subtract(double a, double b)
+{
+    return isinf(b) ? a : a + log1p(-exp(b - a));
+}
+
+/* lgamma itself writes to a global. */
+static double log_factorial(double n)
+{
+    int sign;
+    return lgamma_r(n + 1, &sign);
+}
+
+/* Section 3.3, equation (30): a sum of positive terms. */
+static double log_moment_whole(double noise, double sample, uint64_t alpha)
+{
+    double sum = -INFINITY;
+    for (uint64_t k = 0; k <= alpha; k++) {
+        double rest = (double)(alpha - k), drawn = (double)k;
+        double choices = log_factorial((double)alpha) - log_factorial(drawn) - log_factorial(rest);
+        double term = choices + drawn * log(sample) + rest * log1p(-sample) +
+                      (drawn * drawn - drawn) / (2 * noise * noise);
+        sum = log_add(sum, term);
+    }
+    return sum;
+}
+
+/* A series of which the terms beyond alpha alternate: their positive and negative sums are kept
+ * apart. */
+typedef struct signed_sum {
+    double positive, negative; /* logarithms */
+} signed_sum;
+
+static void put(signed_sum *sum, bool positive, double term)
+{
+    double *part = positive ? &sum->positive : &sum->negative;
+    *part = log_add(*part, term);
+}
+
+/* Equation (31): the integral in two halves, each of which is a series of its own. */
+static double log_moment_fractional(double noise, double sample, double alpha)
+{
+    signed_sum sum = {-INFINITY, -INFINITY};
+    double middle = noise * noise * (log1p(-sample) - log(sample)) + 0.5;
+    double choices = 0; /* log |binomial(alpha, i)| */
+    bool positive = true;
+    for (int i = 0; i < TERMS_MOST; i++) {
+        double drawn = i, rest = alpha - i;
+        double left = choices + drawn * log(sample) + rest * log1p(-sample) +
+                      (drawn * drawn - drawn) / (2 * noise * noise) +
+                      normal_log_tail((drawn - middle) / noise);
+        double right = choices + rest * log(sample) + drawn * log1p(-sample) +
+                       (rest * rest - rest) / (2 * noise * noise) +
+                       normal_log_tail((middle - rest) / noise);
+        put(&sum, positive, left);
+        put(&sum, positive, right);
+        if (i > alpha && fmax(left, right) < NEGLIGIBLE) {
+            /* What is left of series that alternate is less than their last terms. */
+            put(&sum, true, log_add(left, right));
+            return sum.positive > sum.negative ? log_subtract(sum.positive, sum.negative)
+                                               : INFINITY;
+        }
+        choices += log(fabs(alpha - drawn)) - log(drawn + 1);
+        positive = positive == (alpha - drawn > 0);
+    }
+    return INFINITY;
+}
+
+double rdp_of_order(double noise, double sample, double alpha)
+{
+    if (sample <= 0)
+        return 0;
+    if (sample >= 1)
+        return alpha / (2 * noise * noise);
+    double moment = alpha == floor(alpha) ? log_moment_whole(noise, sample, (uint64_t)alpha)
+                                          : log_moment_fractional(noise, sample, alpha);
+    return fmax(moment, 0) / (alpha - 1);
+}
+
+static double order(int index)
+{
+    if (index < FINE_ORDERS)
+        return 1 + (index + 1) / 10.0;
+    if (index < FINE_ORDERS + WHOLE_ORDERS)
+        return 12 + (index - FINE_ORDERS);
+    return floor(64 * pow(1.25, index - FINE_ORDERS - WHOLE_ORDERS));
+}
+
+double rdp_epsilon(double noise, double sample, uint64_t steps, double delta)
+{
+    double best = INFINITY;
+    for (int index = 0; index < ORDERS; index++) {
+        double alpha = order(index);
+        double renyi = (double)steps * rdp_of_order(noise, sample, alpha);
+        double epsilon = renyi + log1p(-1 / alpha) - (log(delta) + log(alpha)) / (alpha - 1);
+        if (epsilon < best)
+            best = epsilon;
+        else if (renyi > best)
+            break; /* the divergence grows with the order, and the rest does not fall below 0 by as
+                      much */
+    }
+    return fmax(best, 0);
+}
+
+double rdp_delta(double noise, double sample, uint64_t steps, double epsilon)
+{
+    double best = 0;
+    for (int index = 0; index < ORDERS; index++) {
+        double alpha = order(index);
+        double renyi = (double)steps * rdp_of_order(noise, sample, alpha);
+        best = fmin(best, (alpha - 1) * (renyi - epsilon + log1p(-1 / alpha)) - log(alpha));
+    }
+    return exp(best);
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Renyi differential privacy of the Gaussian mechanism on Poisson samples (Mironov, Talwar, Zhang,
+ * arXiv 1908.10530), and what epsilon follows from it (Canonne, Kamath, Steinke, arXiv 2004.00010,
+ * proposition 12).
+ */
+#ifndef PRIVACY_RDP_H
+#define PRIVACY_RDP_H
+
+#include <stdint.h>
+
+/*
+ * The Renyi divergence of order alpha > 1 between a step's outputs with and without one example,
+ * whichever is larger: noise `noise` times the sensitivity, each example sampled with probability
+ * `sample`, 0..1. INFINITY where the series does not end within reason.
+ */
+double rdp_of_order(double noise, double sample, double alpha);
+
+/* The least epsilon, over a fixed set of orders, such that `steps` steps are (epsilon,
+ * delta)-private; 0 < delta < 1. INFINITY if no order gives one. */
+double rdp_epsilon(double noise, double sample, uint64_t steps, double delta);
+
+/* The least delta in the same way, at most 1. */
+double rdp_delta(double noise, double sample, uint64_t steps, double epsilon);
+
+#endif

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+
+#include "privacy/normal.h"
+
+static void assert_near(double found, double wanted, double relative)
+{
+    if (!(fabs(found - wanted) <= relative * fabs(wanted)))
+        fail_msg("%.17g, and %.17g is wanted", found, wanted);
+}
+
+/* Those at 10 and more are of an arithmetic of 50 digits. */
+static void tails_are_those_of_tables(void **state)
+{
+    (void)state;
+    assert_near(normal_tail(0), 0.5, 1e-16);
+    assert_near(normal_tail(1.959963984540054), 0.025, 1e-14);
+    assert_near(normal_mills(10), 0.099028596471731921395337188595, 1e-15);
+    assert_near(normal_mills(40), 0.024984404205720571147, 1e-15);
+    assert_near(normal_mills(1e6), 1e-6, 2e-12);
+    assert_near(normal_log_tail(40), -804.60844201375378817, 1e-15);
+    assert_near(normal_log_tail(-40), 0, 1e-300);
+    assert_near(normal_density(38), 1.0972210520075929580e-314, 1e-9);
+}
+
+/* The derivative of Mills' ratio is x times it, less 1: no table is as dense as that. */
+static void the_ratio_goes_on_smoothly(void **state)
+{
+    (void)state;
+    for (double x = -5; x < 60; x += 0.013) {
+        double ratio = normal_mills(x), curved = 1 + fabs(x * x * x);
+        double slope = (normal_mills(x + 1e-5) - normal_mills(x - 1e-5)) / 2e-5;
+        assert_true(fabs(slope - (x * ratio - 1)) <= 1e-9 * curved * ratio + 1e-10);
+    }
+}
+
+static void density_times_ratio_is_the_tail(void **state)
+{
+    (void)state;
+    for (double x = -8; x < 37; x += 0.01)
+        assert_near(normal_density(x) * normal_mills(x), normal_tail(x), 4e-15);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tails_are_those_of_tables),
+        cmocka_unit_test(the_ratio_goes_on_smoothly),
+        cmocka_unit_test(density_times_ratio_is_the_tail),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
