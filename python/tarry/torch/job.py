@@ -2,14 +2,16 @@
 """A training that this process is a worker of."""
 
 import hashlib
+import json
 import math
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
 import torch
 
 from ..errors import ArgumentError, Error, StateError
-from ..hub import Agreement, Client, Hub
+from ..hub import Agreement, Client, Hub, blob
 from ..hub.training import HubSettings, default_listen
 from ..results import SumId
 from ..straggler import Straggler
@@ -25,7 +27,7 @@ from .permutation import Permutation
 from .seeding import seed_all
 from .step import Guard, Step
 
-_STEPS = "steps"  # of the model, told with its state
+_STEPS, _METRICS = "steps", "metrics"  # of the model, told with its state: how many, and what the last one told
 _COMPARED_FIRST, _COMPARED_EACH = 3, 16  # steps of which copies of pieces are compared
 _LEAVE_SECONDS = 60.0  # that the process with the hub waits for the others to leave
 _LOOK_SECONDS = 0.1  # between two looks whether a state came, where no task does
@@ -51,6 +53,8 @@ class Job:
         self.members = Members(model, optimizer, others, layout)
         self.place = place
         self.done = 0  # steps that this worker's model has taken
+        self._told: dict[str, float] = {}  # metrics of the last of them,
+        self._applied: dict[str, float] = {}  # and of that which it takes now
         self._dropping: Dropping | None = None
         self._coming: bytes | None = None  # a state that came, to be loaded before anything else is done
         self._frozen: bytes | None = None  # what others get once the loop is left
@@ -82,7 +86,7 @@ class Job:
             address = self._hub.address
         self._client = Client(address)
         try:
-            welcome = self._client.join(place.worker, agreement, lambda: self.members.save({_STEPS: "0"}))
+            welcome = self._client.join(place.worker, agreement, self._save)
         except BaseException:
             self._client.close()
             raise
@@ -122,10 +126,11 @@ class Job:
         self._coming = state
 
     def _save(self) -> bytes:
-        return self.members.save({_STEPS: str(self.done)})
+        return self.members.save({_STEPS: str(self.done), _METRICS: json.dumps(self._told)})
 
     def _load(self, state: bytes) -> None:
-        self.done = int(self.members.load(state)[_STEPS])
+        told = self.members.load(state)
+        self.done, self._told = int(told[_STEPS]), _metrics_of(told)
 
     # ---- steps ----
 
@@ -184,6 +189,7 @@ class Job:
             self._take_coming()
         else:
             self.done += 1
+            self._told = self._applied
         self._step = None
         step.give_back()
 
@@ -272,14 +278,16 @@ class Job:
                 self.members.change_buffers(total[layout.buffers_at : layout.metrics_at] / weight)
         seed_all(self.permutation.seed, self.done, -1)
         found = {name: float(total[layout.metrics_at + place]) / weight for place, name in enumerate(layout.metrics)}
-        return found | {"weight": weight}
+        self._applied = found | {"weight": weight}
+        return dict(self._applied)
 
     def apply_nothing(self) -> dict[str, float]:
         """The step is lost to this worker: whatever the loop's body makes of it is replaced by the state that came. Its
-        metrics are not known."""
+        metrics are those of the state's last step."""
         self._mean.zero_()
         self.gradients.attach(self._mean, zero=False)
-        return {name: math.nan for name in (*self.layout.metrics, "weight")}
+        told = _metrics_of(blob.metadata(self._coming)) if self._coming is not None else {}
+        return {name: told.get(name, math.nan) for name in (*self.layout.metrics, "weight")}
 
     # ---- the end ----
 
@@ -308,6 +316,10 @@ class Job:
         self.close(wait=kind is None)
 
 
+def _metrics_of(told: Mapping[str, str]) -> dict[str, float]:
+    return json.loads(told.get(_METRICS, "{}"))
+
+
 def join(
     model: torch.nn.Module,
     optimizer: torch.optim.Optimizer,
@@ -319,10 +331,10 @@ def join(
     shuffle: bool = True,
     drop_last: bool = False,
     collate: Callable[[list[Any]], Any] | None = None,
-    checkpoint: str = "",
+    checkpoint: str | os.PathLike[str] = "",
     checkpoint_seconds: float = 60.0,
-    metrics: Sequence[str] = (),
-    buffers: Sequence[str] = (),
+    metrics: str | Sequence[str] = (),
+    buffers: str | Sequence[str] = (),
     extras: Mapping[str, HasState] | None = None,
     replication: int | None = None,
     parts: int = 1,
@@ -353,6 +365,7 @@ def join(
         raise ArgumentError(f"sum is {sum!r}; there is 'everywhere' alone yet")
     loader = Loader(data, collate)
     permutation = Permutation(loader.samples, batch, piece, seed=seed, shuffle=shuffle, drop_last=drop_last)
+    metrics, buffers = ((one,) if isinstance(one, str) else one for one in (metrics, buffers))
     layout = Layout(model, metrics, buffers)
     named = {str(place): one for place, one in enumerate(others)} | dict(extras or {})
     agreement = Agreement(
@@ -361,14 +374,14 @@ def join(
         samples=loader.samples,
         batch=batch,
         piece=piece,
-        seed=seed,
+        seed=int(seed),
         replication=replication or 0,
         parts=parts,
         sum=sum,
         reproducible=reproducible,
         model=layout.describe(),
         options=f"shuffle={shuffle} drop_last={drop_last} optimizer={type(optimizer).__name__} others={sorted(named)}",
-        checkpoint=checkpoint,
+        checkpoint=os.fspath(checkpoint),
         checkpoint_seconds=checkpoint_seconds,
     )
     return Job(model, optimizer, loader, permutation, layout, named, agreement, place_of())

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 import torch
 from torch.nn.modules.batchnorm import _NormBase  # pyright: ignore[reportPrivateUsage]
 
-from ..errors import ArgumentError
+from ..errors import ArgumentError, StateError
+
+_ADVICE = "a model keeps its parameters from tarry.torch.join to the end; change it before, or join again"
 
 
 class Layout:
@@ -17,6 +19,7 @@ class Layout:
 
     def __init__(self, model: torch.nn.Module, metrics: Sequence[str], buffers: Sequence[str]) -> None:
         """Raises ArgumentError."""
+        self._model = model
         self.parameters = [(name, one) for name, one in model.named_parameters() if one.requires_grad]
         if not self.parameters:
             raise ArgumentError("the model has no parameter that wants a gradient")
@@ -33,6 +36,21 @@ class Layout:
         self.metrics_at = self.buffers_at + self.buffer_numbers
         self.weight_at = self.metrics_at + len(self.metrics)
         self.dimension = self.weight_at + 1
+        self._shapes = [one.shape for _, one in self.parameters]
+
+    def check(self) -> None:
+        """The model still has the parameters that it had. Raises StateError with what is different."""
+        found = {name: one for name, one in self._model.named_parameters() if one.requires_grad}
+        for (name, known), shape in zip(self.parameters, self._shapes, strict=True):
+            one = found.pop(name, None)
+            if one is None:
+                raise StateError(f"the parameter {name} has left the model or wants no gradient any more: {_ADVICE}")
+            if one.shape != shape:
+                raise StateError(f"the parameter {name} was {tuple(shape)} and is {tuple(one.shape)} now: {_ADVICE}")
+            if one is not known:
+                raise StateError(f"the parameter {name} is another tensor than it was: {_ADVICE}")
+        if found:
+            raise StateError(f"the parameter {next(iter(found))} is new or wants a gradient now: {_ADVICE}")
 
     def describe(self) -> str:
         """A line for each, so that a difference can be told."""

@@ -7,11 +7,14 @@ from typing import Any, cast
 import torch
 from torch.utils import data as torch_data
 
+from ..errors import ArgumentError
+
 
 class Loader:
     """A dataset by numbers (`data[i]`, `len(data)`), a TensorDataset, a tensor, or a tuple of tensors of one length."""
 
     def __init__(self, data: Any, collate: Callable[[list[Any]], Any] | None) -> None:
+        """Raises ArgumentError."""
         self._tensors: Sequence[torch.Tensor] | None = None
         items: list[Any] = list(data) if isinstance(data, tuple) else []  # pyright: ignore[reportUnknownArgumentType]
         self._alone = isinstance(data, torch.Tensor)
@@ -23,6 +26,16 @@ class Loader:
             self._tensors = items
         self._data: Any = data
         self._collate: Callable[[list[Any]], Any] = collate or cast(Any, torch_data).default_collate
+        counts = sorted({len(one) for one in self._tensors or ()})
+        if len(counts) > 1:
+            raise ArgumentError(f"the data are tensors of {' and '.join(map(str, counts))} samples")
+        named: Any = self._data
+        if not hasattr(named, "__len__") or not hasattr(named, "__getitem__"):
+            kind = type(named).__name__
+            hint = "; its .dataset is one" if kind == "DataLoader" else ""
+            raise ArgumentError(
+                f"the data are a {kind}: a dataset that is read by number is wanted, with len and [i]{hint}"
+            )
 
     @property
     def samples(self) -> int:

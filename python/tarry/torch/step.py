@@ -18,9 +18,9 @@ class Step:
     """Iterates over the pieces that this worker is given; afterwards `.grad` holds the mean of the whole batch.
 
     number   from 0
-    metrics  after the pieces: mean loss and metrics, weight (not a number where the step is lost), seconds, and pieces
-             that this worker computed
-    lost     whether others have gone on without this worker: what the loop's body does now is replaced by their state
+    metrics  after the pieces: mean loss and metrics, weight, seconds, and pieces that this worker computed
+    lost     whether others have gone on without this worker: what the loop's body does now is replaced by their state,
+             and loss, metrics and weight are those of their last step
     """
 
     def __init__(self, job: "Job", number: int) -> None:
@@ -39,6 +39,7 @@ class Step:
         return self._task is not None or self.lost
 
     def __iter__(self) -> Iterator[Piece]:
+        self._job.layout.check()
         while not self.summed:
             piece = self._next()
             if piece is not None:

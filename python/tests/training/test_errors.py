@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a loop does wrong, and what it is told: trainings of one worker, in this process."""
 
-from collections.abc import Iterator
+import pathlib
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -79,6 +81,55 @@ def test_a_metric_that_is_none_is_told(bench: Bench) -> None:
                     piece.add(right=1.0)
 
 
+def reshape(model: Any) -> None:
+    model[0].weight.data = torch.zeros(5, 3)
+
+
+def replace(model: Any) -> None:
+    model[0].weight = torch.nn.Parameter(torch.zeros(4, 3))
+
+
+def freeze(model: Any) -> None:
+    model[2].bias.requires_grad_(False)
+
+
+def extend(model: Any) -> None:
+    model.append(torch.nn.Linear(1, 1))
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (reshape, r"the parameter 0\.weight was \(4, 3\) and is \(5, 3\) now"),
+        (replace, r"the parameter 0\.weight is another tensor than it was"),
+        (freeze, r"the parameter 2\.bias has left the model or wants no gradient any more"),
+        (extend, r"the parameter 3\.weight is new or wants a gradient now"),
+    ],
+)
+def test_parameters_that_change_are_told(bench: Bench, change: Callable[[Any], None], why: str) -> None:
+    with pytest.raises(StateError, match=why):
+        for step in bench.job.steps(2):
+            if step.number == 1:
+                change(bench.model)
+            for piece in step:
+                with piece:
+                    piece.backward(bench.loss(piece), weight=2)
+            bench.optimizer.step()
+
+
+def test_names_and_paths_are_taken_in_any_form(tmp_path: pathlib.Path) -> None:
+    made = Bench(metrics="right", checkpoint=tmp_path / "run.ckpt", seed=np.int64(3))
+    with made.job:
+        for step in made.job.steps(1):
+            for piece in step:
+                with piece:
+                    piece.add(right=2.0)
+                    piece.backward(made.loss(piece), weight=2)
+            made.optimizer.step()
+            assert step.metrics["right"] == 1.0
+    assert (tmp_path / "run.ckpt").exists()
+
+
 def test_an_exception_of_the_users_comes_through(bench: Bench) -> None:
     with pytest.raises(ZeroDivisionError):
         for step in bench.job.steps(1):
@@ -146,6 +197,9 @@ def test_the_step_is_that_of_one_process() -> None:
         ({"batch": 17}, "a batch of 17 of 16 samples"),
         ({"piece": 9}, "pieces of 9 samples, of a batch of 8"),
         ({"data": ()}, "the data have no samples"),
+        ({"data": (torch.zeros(16), torch.zeros(15))}, "tensors of 15 and 16 samples"),
+        ({"data": iter([1, 2])}, "a list_iterator: a dataset that is read by number is wanted"),
+        ({"data": torch.utils.data.DataLoader(torch.zeros(16))}, r"a DataLoader: .* its \.dataset is one"),
         ({"metrics": ("loss",)}, "metrics have the same name"),
         ({"buffers": ("mean",)}, "the model has no buffer 'mean'"),
         ({"sum": "server"}, "there is 'everywhere' alone yet"),

@@ -65,6 +65,14 @@ def test_a_killed_worker_costs_no_step_and_comes_back() -> None:
     assert not any(line.endswith("True") for line in lines)  # nobody's step was lost
 
 
+def test_a_busy_worker_loses_steps_and_has_the_metrics_of_the_others() -> None:
+    lines = runs.succeed("wrong", "busy", "--seconds", 0.01, "--steps", 60, workers=WORKERS)
+    assert {line for line in lines if line.startswith("end ")} == {"end 0 60", "end 1 60", "end 2 60"}
+    made = {line.split()[2] for line in lines if line.startswith("loss False ")}
+    lost = [line.split()[2] for line in lines if line.startswith("loss True ")]
+    assert len(made) == 60 and lost and set(lost) <= made
+
+
 def test_it_goes_on_from_its_checkpoint_to_the_bit(tmp_path: pathlib.Path) -> None:
     """With sums in an order of their own a training that was killed ends like one that was not."""
     file = tmp_path / "run.ckpt"

@@ -12,7 +12,9 @@ import sys
 import time
 
 parser = argparse.ArgumentParser()
-parser.add_argument("what", choices=["nothing", "raise", "exit", "raise-in-piece", "exit-in-piece", "raise-everywhere"])
+parser.add_argument(
+    "what", choices=["nothing", "raise", "exit", "raise-in-piece", "exit-in-piece", "raise-everywhere", "busy"]
+)
 parser.add_argument("--steps", type=int, default=12)
 parser.add_argument("--seconds", type=float, default=0.0)
 parser.add_argument("--checkpoint", default="")
@@ -38,6 +40,8 @@ with tt.join(
     checkpoint=options.checkpoint, checkpoint_seconds=0.2,
 ) as job:  # fmt: skip
     for step in job.steps(options.steps):
+        if last and step.number == 2 and options.what == "busy":
+            time.sleep(4)
         for piece in step:
             with piece:
                 x, y = piece.batch
@@ -50,4 +54,6 @@ with tt.join(
         optimizer.step()
         if job.chief:
             print("step", step.number)
+        if options.what == "busy":
+            print("loss", step.lost, step.metrics["loss"])
     print("end", job.worker, job.done)
