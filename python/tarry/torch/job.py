@@ -363,6 +363,7 @@ def join(
     """
     if sum != "everywhere":
         raise ArgumentError(f"sum is {sum!r}; there is 'everywhere' alone yet")
+    seed = int(seed)
     loader = Loader(data, collate)
     permutation = Permutation(loader.samples, batch, piece, seed=seed, shuffle=shuffle, drop_last=drop_last)
     metrics, buffers = ((one,) if isinstance(one, str) else one for one in (metrics, buffers))
@@ -374,7 +375,7 @@ def join(
         samples=loader.samples,
         batch=batch,
         piece=piece,
-        seed=int(seed),
+        seed=seed,
         replication=replication or 0,
         parts=parts,
         sum=sum,
