@@ -57,7 +57,7 @@ CONFIGURATIONS = (
     # A newer PyTorch than the system's; another build of the package index may be several gigabytes.
     Configuration("torch", "gcc", PYTHON, ("python/",),
                   packages=("torch==2.13.0", "numpy", "cffi", "meson", "ninja", "pytest", "pytest-timeout", "hypothesis",
-                            "dp-accounting")),
+                            "dp-accounting", "accelerate")),
 )
 
 # A failing allocation is NULL in production too; a leak or an undefined step ends the test.

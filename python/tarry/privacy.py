@@ -6,8 +6,8 @@
     tarry.privacy.epsilon(noise=1.5, sample=0.04, steps=2250, delta=1e-5)     # 6.7688
     tarry.privacy.noise(epsilon=3, sample=0.04, steps=2250, delta=1e-5)       # 2.7606
 
-It is about trainings that clip what each example adds to a sum, draw each example into a step's batch by itself with the
-probability `sample`, and add noise of `noise` times that clip to each sum. All figures are upper bounds
+It is about trainings that clip what each example adds to a sum, draw each example into a step's batch by itself with
+the probability `sample`, and add noise of `noise` times that clip to each sum. All figures are upper bounds
 (docs/privacy.md).
 """
 

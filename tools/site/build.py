@@ -34,6 +34,7 @@ PYTHON_MODULES = {
         "Simulation": ("simulate",),
     },
     "tarry.torch": {"Training": ("join", "Job", "Step", "Piece")},
+    "tarry.torch.accelerate": None,
     "tarry.privacy": None,
     "tarry.pictures": None,
 }

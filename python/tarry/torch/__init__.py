@@ -17,6 +17,6 @@ whole batch on every worker.
 
 from .job import Job, join
 from .piece import Piece
-from .step import Step
+from .step import LossOf, Step
 
-__all__ = ["Job", "Piece", "Step", "join"]
+__all__ = ["Job", "LossOf", "Piece", "Step", "join"]

@@ -6,7 +6,7 @@ import json
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import torch
 
@@ -25,7 +25,7 @@ from .loader import Loader
 from .members import HasState, Members
 from .permutation import Permutation
 from .seeding import seed_all
-from .step import Guard, Step
+from .step import Guard, LossOf, Step
 
 _STEPS, _METRICS = "steps", "metrics"  # of the model, told with its state: how many, and what the last one told
 _COMPARED_FIRST, _COMPARED_EACH = 3, 16  # steps of which copies of pieces are compared
@@ -34,7 +34,13 @@ _LOOK_SECONDS = 0.1  # between two looks whether a state came, where no task doe
 
 
 class Job:
-    """What `join` gives: a context manager, whose `steps` are the training's."""
+    """What `join` gives: a context manager, whose `steps` are the training's.
+
+    What is between Tarry and the model may be another library's (tarry.torch.accelerate):
+
+    backward    called with the loss and what piece.backward was given besides, in place of loss.backward
+    move        called with a piece's batch; gives it where the model wants it
+    """
 
     def __init__(
         self,
@@ -52,6 +58,9 @@ class Job:
         self.gradients = Gradients(layout)
         self.members = Members(model, optimizer, others, layout)
         self.place = place
+        self.backward: Callable[..., None] = cast(Any, torch.Tensor).backward
+        self.move: Callable[[Any], Any] | None = None
+        self._walk: Iterator[Step] | None = None  # of `step`
         self.done = 0  # steps that this worker's model has taken
         self._told: dict[str, float] = {}  # metrics of the last of them,
         self._applied: dict[str, float] = {}  # and of that which it takes now
@@ -158,6 +167,23 @@ class Job:
         self._frozen = self._save()
         self._client.finish()
 
+    def step(self, loss_of: LossOf, steps: int) -> Step | None:
+        """The next step with its gradients, and that before is over; None: the model has done `steps` in all.
+
+            while step := job.step(loss_of, 10_000):
+                optimizer.step()
+
+        loss_of is called with each batch that this worker is given, as Step.compute has it.
+        """
+        if self._walk is None:
+            self._walk = self.steps(steps)
+        found = next(self._walk, None)
+        if found is None:
+            self._walk = None
+            return None
+        found.compute(loss_of)
+        return found
+
     def _look_ahead(self, steps: int) -> None:
         """Others may be further: their state comes before the first task."""
         self._take_coming()
@@ -219,6 +245,10 @@ class Job:
             self._ahead = task  # of a step that begins with that state
             return None
         return task
+
+    def load_batch(self, samples: list[int]) -> Any:
+        batch = self.loader.load(samples)
+        return batch if self.move is None else self.move(batch)
 
     def open_piece(self, task: Task, step: int, unit: int) -> torch.Tensor:
         """Gives the piece's vector, zeroed, to which the parameters' `.grad` belong."""

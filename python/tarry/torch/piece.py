@@ -39,7 +39,7 @@ class Piece:
     @property
     def batch(self) -> Any:
         """The samples, put together as by a DataLoader."""
-        return self._job.loader.load(self.samples)
+        return self._job.load_batch(self.samples)
 
     def refuse(self) -> None:
         """Leaves it to others."""
@@ -66,8 +66,7 @@ class Piece:
             raise ArgumentError(f"the weight {weight} is not a count")
         if self._vector is None:
             raise StateError("piece.backward comes within `with piece:`")
-        tensor: Any = loss
-        tensor.backward(**options)
+        self._job.backward(loss, **options)
         self._backward = True
         self._loss += float(loss.detach())
         self._weight += float(weight)

@@ -2,7 +2,7 @@
 """A step of a training: its pieces, and then its sum."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -12,6 +12,9 @@ from .piece import Piece
 
 if TYPE_CHECKING:
     from .job import Job
+
+# Of a batch: the loss, as a sum over samples; of how many it is; and, if wanted, sums of metrics by their names.
+LossOf = Callable[[Any], "tuple[torch.Tensor, float] | tuple[torch.Tensor, float, Mapping[str, float]]"]
 
 
 class Step:
@@ -44,6 +47,16 @@ class Step:
             piece = self._next()
             if piece is not None:
                 yield piece
+
+    def compute(self, loss_of: LossOf) -> None:
+        """Computes all pieces that this worker is given: loss_of(batch) gives the loss, as a sum over samples, and of
+        how many, and maybe sums of metrics. Afterwards the gradients are there."""
+        for piece in self:
+            with piece:
+                loss, weight, *more = loss_of(piece.batch)
+                for metrics in more:
+                    piece.add(**metrics)
+                piece.backward(loss, weight)
 
     def _next(self) -> Piece | None:
         job = self._job

@@ -34,7 +34,8 @@ def test_steps_without_sampling_are_one_gaussian_mechanism(noise: float, steps: 
     assert epsilon - 1e-7 <= found <= epsilon + 1e-4
 
 
-# Noise, sample, steps, delta, and epsilon by Google's dp_accounting 0.6 (connected dots, a grid of 1e-4), by Opacus 1.6 (PRV).
+# Noise, sample, steps, delta, and epsilon by Google's dp_accounting 0.6 (connected dots, a grid of 1e-4) and by Opacus
+# 1.6 (PRV).
 OTHERS = [
     (1.5, 0.04, 2250, 1e-5, 6.768787, 6.779132),
     (1.1, 0.01, 10000, 1e-5, 5.192620, 5.202865),
