@@ -13,6 +13,7 @@
 
 #include <tarry/allocator.h>
 #include <tarry/codec.h>
+#include <tarry/compress.h>
 #include <tarry/compute.h>
 #include <tarry/direct.h>
 #include <tarry/engine.h>

@@ -40,6 +40,22 @@ static inline uint64_t bytes_get(const uint8_t *at, unsigned bytes)
     return value;
 }
 
+/* A float as the four bytes of its IEEE 754 representation. */
+static inline uint8_t *bytes_put_f32(uint8_t *at, float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof(bits));
+    return bytes_put(at, bits, sizeof(bits));
+}
+
+static inline float bytes_get_f32(const uint8_t *at)
+{
+    uint32_t bits = (uint32_t)bytes_get(at, sizeof(bits));
+    float value;
+    memcpy(&value, &bits, sizeof(value));
+    return value;
+}
+
 /* A double as the eight bytes of its IEEE 754 representation. */
 static inline uint8_t *bytes_put_f64(uint8_t *at, double value)
 {

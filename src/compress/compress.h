@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The forms of tarry/compress.h as bytes, little-endian, the same on every machine:
+ *
+ *   NONE  count float32
+ *   BF16  count times the upper half of a float32, rounded to nearest, to even where two are near
+ *   INT8  for each block of up to 256 numbers, the scale s (float32), and a byte q each, -127..127:
+ *         the number is q s. s is the largest magnitude over 127, and a number x becomes
+ *         floor(x / s + u), u uniform in [0, 1): its mean is x. A block whose largest magnitude is
+ *         below 127 FLT_MIN is zeros.
+ *
+ * A number that is not finite stays so, and others are as without it: in BF16 it is what it was; in
+ * INT8 it is the byte -128, to be read as NaN, of a block whose scale has its sign bit set.
+ */
+#ifndef COMPRESS_COMPRESS_H
+#define COMPRESS_COMPRESS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <tarry/compress.h>
+
+enum { COMPRESS_BLOCK = 256 };
+
+/* The bytes of `count` numbers in the form; more than 4 count only of INT8 with one number. */
+size_t compress_bytes(tarry_compress form, size_t count);
+
+/* What stripe `stripe` of a part is rounded by: another key for other arguments. */
+uint64_t compress_key(uint64_t seed, uint64_t round, uint32_t attempt, uint32_t worker,
+                      uint32_t stripe);
+
+/* Writes numbers[0..count-1] in the form, compress_bytes of them; INT8 rounds by the key alone. */
+void compress_encode(tarry_compress form, const float *numbers, size_t count, uint64_t key,
+                     uint8_t *bytes);
+
+/* out[i] += weight * (the i-th of `count` numbers that `bytes` holds). Any bytes are numbers. */
+void compress_decode_add(tarry_compress form, const uint8_t *bytes, size_t count, float weight,
+                         float *out);
+
+#endif
