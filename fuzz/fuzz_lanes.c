@@ -264,7 +264,7 @@ static bool say_part(run *its)
     wire_lane_part part = {
         .lane = what % (LANES + 1),
         .message = {what < 0xf8 ? TARRY_MESSAGE_PART : TARRY_MESSAGE_REPORT},
-        .count = NUMBERS,
+        .bytes = PART_BYTES,
     };
     channel_verdict verdict;
     void *place = NULL;

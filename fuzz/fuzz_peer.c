@@ -12,6 +12,7 @@
 
 #include "base/memory.h"
 #include "coding/coefficients.h"
+#include "compress/compress.h"
 #include "fuzz_arena.h"
 #include "fuzz_machine.h"
 #include "fuzz_peer.h"
@@ -96,6 +97,8 @@ static bool begin(run *its, input *in)
     settings.server.early = (sizes & 8) != 0 && settings.server.keep == TARRY_KEEP_CREDITED;
     settings.server.stop = (rules & 0x40) != 0 ? TARRY_STOP_DEADLINE : TARRY_STOP_EXACT;
     settings.server.deadline_ns = (1 + sizes / 64) * 100 * NS_PER_MS;
+    if (its->plan->parts == 1)
+        settings.server.compress = (tarry_compress)(sizes / 16 % 4 % TARRY_COMPRESSES);
     settings.ship = (rules & 0x80) != 0 ? ship : NULL;
     settings.job = "a job";
     settings.job_size = sizes % 5;
@@ -373,6 +376,11 @@ static size_t draw_message(input *in, uint8_t kind, visitor *who, uint8_t *frame
     return WIRE_HEAD_BYTES + size;
 }
 
+tarry_compress fuzz_peer_form(const run *its, uint32_t other)
+{
+    return (tarry_compress)((its->server->settings.server.compress + other) % TARRY_COMPRESSES);
+}
+
 size_t fuzz_peer_numbers(const run *its, uint32_t parts, uint32_t stripe, uint32_t part, bool whole)
 {
     if (parts < tarry_plan_least_parts(its->plan) || parts > its->plan->parts)
@@ -396,13 +404,15 @@ static size_t draw_part(const run *its, input *in, uint8_t kind, const visitor *
         .attempt = who->attempt - (off >> 2 & 1),
         .parts = who->parts + (off >> 3 & 1),
         .stripe = place % (MOST_STRIPES + 1),
+        .form = fuzz_peer_form(its, off >> 6),
     };
     size_t numbers = fuzz_peer_numbers(its, message.parts, message.stripe, 0, true);
     numbers = who->shares != (off >> 5 & 1) ? 0 : numbers + (off >> 4 & 1);
-    wire_message_head(CODEC_HEADER_BYTES, numbers, frame);
+    size_t bytes = compress_bytes(message.form, numbers);
+    wire_message_head(CODEC_HEADER_BYTES, bytes, frame);
     codec_encode(&none, &message, frame + WIRE_HEAD_BYTES);
-    memset(frame + WIRE_HEAD_BYTES + CODEC_HEADER_BYTES, place, numbers * sizeof(float));
-    return WIRE_HEAD_BYTES + CODEC_HEADER_BYTES + numbers * sizeof(float);
+    memset(frame + WIRE_HEAD_BYTES + CODEC_HEADER_BYTES, place, bytes);
+    return WIRE_HEAD_BYTES + CODEC_HEADER_BYTES + bytes;
 }
 
 static size_t draw_bytes(input *in, uint8_t *frame)

@@ -55,6 +55,8 @@ typedef struct run {
 void fuzz_peer_hear(run *its, visitor *who, const wire_head *head, const uint8_t *body);
 /* A frame of a worker. */
 size_t fuzz_peer_draw(const run *its, input *in, uint8_t kind, visitor *who, uint8_t *frame);
+/* The form of coded parts, or `other` forms behind it. */
+tarry_compress fuzz_peer_form(const run *its, uint32_t other);
 /* The numbers that a stripe has of a coded part, or of one block of it. */
 size_t fuzz_peer_numbers(const run *its, uint32_t parts, uint32_t stripe, uint32_t part,
                          bool whole);

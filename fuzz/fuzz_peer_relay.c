@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "coding/coefficients.h"
+#include "compress/compress.h"
 #include "fuzz_peer.h"
 
 /* ---- what it is told ---- */
@@ -103,10 +104,10 @@ static size_t draw_arrival(run *its, uint32_t lane, uint8_t who, uint8_t *frame)
     return size + wrap(lane, inner, wire_ready_encode(&ready, inner), frame + size);
 }
 
-static size_t put_numbers(uint8_t *frame, size_t head, size_t numbers)
+static size_t put_bytes(uint8_t *frame, size_t head, size_t bytes)
 {
-    memset(frame + head, 0, numbers * sizeof(float));
-    return head + numbers * sizeof(float);
+    memset(frame + head, 0, bytes);
+    return head + bytes;
 }
 
 /* off: something of it is not what was asked for. */
@@ -123,7 +124,7 @@ static size_t draw_gathered(const run *its, input *in, uint8_t *frame)
     };
     size_t numbers = fuzz_peer_numbers(its, of->parts, words.stripe, words.part, false);
     words.count = numbers + (off == 0xf1);
-    return put_numbers(frame, wire_gathered_encode(&words, frame), words.count);
+    return put_bytes(frame, wire_gathered_encode(&words, frame), words.count * sizeof(float));
 }
 
 static size_t draw_lane_part(const run *its, input *in, uint32_t lane, uint8_t *frame)
@@ -138,13 +139,13 @@ static size_t draw_lane_part(const run *its, input *in, uint32_t lane, uint8_t *
         .attempt = who->attempt,
         .parts = who->parts,
         .stripe = place % (MOST_STRIPES + 1),
+        .form = fuzz_peer_form(its, place >= 0xf8),
     };
-    wire_lane_part part = {
-        .lane = lane,
-        .count = fuzz_peer_numbers(its, message.parts, message.stripe, 0, true) + (place == 0xff),
-    };
+    size_t numbers =
+        fuzz_peer_numbers(its, message.parts, message.stripe, 0, true) + (place == 0xff);
+    wire_lane_part part = {.lane = lane, .bytes = compress_bytes(message.form, numbers)};
     codec_encode(&none, &message, part.message);
-    return put_numbers(frame, wire_lane_part_encode(&part, frame), part.count);
+    return put_bytes(frame, wire_lane_part_encode(&part, frame), part.bytes);
 }
 
 static size_t draw_end(run *its, input *in, uint32_t lane, uint8_t *frame)

@@ -163,7 +163,7 @@ int bench_peer_send_part(bench_peer *peer, uint8_t *frame, tarry_diagnostic *dia
     const tarry_message part = peer->part;
     layout cut = layout_make(peer->cut.dimension, part.parts, peer->cut.stripe_length);
     size_t numbers = layout_stripe_length(&cut, part.stripe);
-    wire_message_head(CODEC_HEADER_BYTES, numbers, frame);
+    wire_message_head(CODEC_HEADER_BYTES, numbers * sizeof(float), frame);
     codec_encode(&peer->shape, &part, frame + WIRE_HEAD_BYTES);
     if (!bench_line_write(&peer->line, frame, BENCH_PART_PREFIX_BYTES + numbers * sizeof(float)))
         return lost(diagnostic);

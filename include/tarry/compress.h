@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The forms in which numbers of coded parts travel. */
+/* The forms in which numbers of coded parts travel (docs/compression.md). */
 #ifndef TARRY_COMPRESS_H
 #define TARRY_COMPRESS_H
 

@@ -20,6 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <tarry/compress.h>
 #include <tarry/shape.h>
 
 #ifdef __cplusplus
@@ -129,14 +130,15 @@ typedef struct tarry_message {
                       way what the worker was told to compute; 0: by the plan's order, or,
                       in NEWS after other counts, what it was told last holds on */
     uint32_t stripe;   /* PART */
-    uint32_t parts;    /* SIGNAL, PART: into how many parts the gradient is cut in this attempt */
-    bool failed;       /* REPORT */
-    bool fetched;      /* HELD, FAILED: it answers a FETCH; else a SIGNAL or a BREAK */
-    bool digests;      /* LOAD, COMMIT: `state` of the answer is wanted */
-    bool early;        /* SIGNAL with `sum`: others are told later, once they have computed */
-    uint32_t from;     /* BREAK, FETCH, LOAD, FAILED: another worker; SIGNAL: who has the piece */
-    tarry_sum_id sum;  /* SIGNAL (step 0: the server makes the sum), BREAK: a name, with digest 0;
-                          FETCH, LOAD, COMMIT,  HELD, FAILED, STATE (step 0: it holds none) */
+    tarry_compress form; /* PART: of its numbers, that of the settings */
+    uint32_t parts;      /* SIGNAL, PART: into how many parts the gradient is cut in this attempt */
+    bool failed;         /* REPORT */
+    bool fetched;        /* HELD, FAILED: it answers a FETCH; else a SIGNAL or a BREAK */
+    bool digests;        /* LOAD, COMMIT: `state` of the answer is wanted */
+    bool early;          /* SIGNAL with `sum`: others are told later, once they have computed */
+    uint32_t from;       /* BREAK, FETCH, LOAD, FAILED: another worker; SIGNAL: who has the piece */
+    tarry_sum_id sum;    /* SIGNAL (step 0: the server makes the sum), BREAK: a name, with digest 0;
+                            FETCH, LOAD, COMMIT,  HELD, FAILED, STATE (step 0: it holds none) */
     /*
      * Of a sum that failed, its first `whole` numbers of each part may be complete: a piece, of the
      * name of that sum and a digest of its own. FAILED: the one that the worker has. SIGNAL: the

@@ -7,6 +7,7 @@
 #ifndef TARRY_SERVER_H
 #define TARRY_SERVER_H
 
+#include <tarry/compress.h>
 #include <tarry/event.h>
 #include <tarry/plan.h>
 
@@ -122,6 +123,13 @@ typedef struct tarry_server_settings {
      * grid of less than 4 is direct. Where all are on one machine sums are direct all the same.
      */
     tarry_shape_kind shape;
+    /*
+     * The form in which workers send their coded parts (docs/compression.md): another than NONE
+     * with one part and TARRY_SUM_SERVER. What is rounded by chance is so by this seed, and by
+     * round, attempt, worker and stripe.
+     */
+    tarry_compress compress;
+    uint64_t compress_seed;
 } tarry_server_settings;
 
 typedef struct tarry_server tarry_server;

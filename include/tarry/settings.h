@@ -32,6 +32,7 @@ typedef enum tarry_setting {
     TARRY_SETTING_COSTS,
     TARRY_SETTING_ADAPT,
     TARRY_SETTING_SUM,
+    TARRY_SETTING_COMPRESS,
     TARRY_SETTING_COUNT,
 } tarry_setting;
 
@@ -86,7 +87,8 @@ TARRY_API int tarry_settings_settle(tarry_settings *settings, uint32_t given,
 /*
  * The memory that a worker takes, in bytes: vectors of `dimension` numbers for finished gradients
  * (with keep `credited` those without a fate yet and that in progress; with a stale fill, those of
- * two rounds), one coded part of the least number of parts, and with TARRY_SUM_EVERYWHERE the sum.
+ * two rounds), one coded part of the least number of parts, the same in the form in which it is
+ * sent, if that is another, and with TARRY_SUM_EVERYWHERE the sum.
  * What steps on that is the owner's, who knows it. Parameters come on top: a copy in
  * all for a local runtime, and two for each worker of its own process.
  */

@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple, TypedDict
 
 from ._native import ffi, lib
 from .errors import ArgumentError
-from .names import CREDITS, FILLS, KEEPS, PICKS, SHAPES, STOPS, SUMS, nanoseconds, put, value_of
+from .names import COMPRESSES, CREDITS, FILLS, KEEPS, PICKS, SHAPES, STOPS, SUMS, nanoseconds, put, value_of
 from .plan import Plan
 
 
@@ -31,6 +31,9 @@ class ServerSettings(TypedDict, total=False):
     silence       without an answer after which a worker counts as lost (default 2)
     early         a worker with nothing left to do sends its part before all are done
     sum           made at the 'server' (default) or 'everywhere', among the workers
+    compress      the form in which coded parts are sent, with one part and the sum at the server: 'none' (default: float32),
+                  'bf16' or 'int8', which is rounded by chance
+    compress_seed of that chance (default 0)
     shape         with 'everywhere': 'auto' (default), 'direct', 'grid' or 'tree'
     voters_grace, attempts_most, digest_steps, attempt_limit   as in tarry/server.h
     """
@@ -50,6 +53,8 @@ class ServerSettings(TypedDict, total=False):
     silence: float
     early: bool
     sum: Literal["server", "everywhere"]
+    compress: Literal["none", "bf16", "int8"]
+    compress_seed: int
     shape: Literal["auto", "direct", "grid", "tree"]
     voters_grace: float
     attempts_most: int
@@ -87,6 +92,8 @@ _SERVER: dict[str, _Setting] = {
     "silence": _Setting("silence_ns", nanoseconds),
     "early": _Setting("early", _as_it_is, lib.TARRY_SETTING_EARLY),
     "sum": _Setting("sum", _named(SUMS), lib.TARRY_SETTING_SUM),
+    "compress": _Setting("compress", _named(COMPRESSES), lib.TARRY_SETTING_COMPRESS),
+    "compress_seed": _Setting("compress_seed", _as_it_is),
     "shape": _Setting("shape", _named(SHAPES)),
     "voters_grace": _Setting("voters_grace_ns", nanoseconds),
     "attempts_most": _Setting("attempts_most", _as_it_is),

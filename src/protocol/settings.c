@@ -20,6 +20,7 @@ static const char *const names[TARRY_SETTING_COUNT] = {
     [TARRY_SETTING_COSTS] = "chunk-cost",
     [TARRY_SETTING_ADAPT] = "adapt",
     [TARRY_SETTING_SUM] = "sum",
+    [TARRY_SETTING_COMPRESS] = "compress",
 };
 
 const char *tarry_setting_name(tarry_setting setting)
@@ -133,6 +134,16 @@ static bool fills_stale(const tarry_settings *settings)
     return settings->server.fill == TARRY_FILL_STALE;
 }
 
+static bool compresses(const tarry_settings *settings)
+{
+    return settings->server.compress != TARRY_COMPRESS_NONE;
+}
+
+static bool sums_everywhere(const tarry_settings *settings)
+{
+    return settings->server.sum == TARRY_SUM_EVERYWHERE;
+}
+
 static bool is_told_costs(const tarry_settings *settings)
 {
     return settings->costs_told;
@@ -200,6 +211,8 @@ typedef enum trait {
     REPRODUCIBLE,
     COSTS,
     ADAPTS,
+    COMPRESSED,
+    EVERYWHERE,
 } trait;
 
 static const struct {
@@ -232,6 +245,8 @@ static const struct {
     [REPRODUCIBLE] = {TARRY_SETTING_REPRODUCIBLE, is_reproducible, false},
     [COSTS] = {TARRY_SETTING_COSTS, is_told_costs, false},
     [ADAPTS] = {TARRY_SETTING_ADAPT, adapts, false},
+    [COMPRESSED] = {TARRY_SETTING_COMPRESS, compresses, false},
+    [EVERYWHERE] = {TARRY_SETTING_SUM, sums_everywhere, false},
 };
 
 typedef struct rule {
@@ -272,6 +287,8 @@ static const rule rules[] = {
     {EARLY, FILLED, "a worker sends before it is known what is missing"},
     {EARLY, REPRODUCIBLE, "who leaves when depends on time"},
     {EARLY, ALL_KEPT, "what a worker sends of averaged copies depends on all the others"},
+    {COMPRESSED, SEVERAL_PARTS, "decoding several parts would multiply what rounding one has cost"},
+    {COMPRESSED, EVERYWHERE, "among workers parts are sent as they are"},
     {REPRODUCIBLE, BY_TIME, "a deadline depends on time"},
     {FILLED, EXACT, "an exact sum leaves nothing to fill"},
 };

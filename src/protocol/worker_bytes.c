@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#include "compress/compress.h"
+
 /* Vectors of a whole gradient that a worker has. */
 static uint64_t worker_gradients(uint64_t load, const tarry_server_settings *server)
 {
@@ -23,11 +25,21 @@ static uint64_t worker_part(uint32_t least_parts, uint64_t dimension)
     return (dimension + least_parts - 1) / least_parts;
 }
 
+/* Bytes of the part in the form in which it is sent, where that is another: stripe by stripe. */
+static uint64_t worker_packed(const tarry_server_settings *server, uint64_t numbers)
+{
+    if (server->compress == TARRY_COMPRESS_NONE)
+        return 0;
+    uint64_t stripe = server->stripe_length < numbers ? server->stripe_length : numbers;
+    return (numbers + stripe - 1) / stripe * compress_bytes(server->compress, (size_t)stripe);
+}
+
 uint64_t tarry_worker_bytes(uint64_t load, uint32_t least_parts,
                             const tarry_server_settings *server, uint64_t dimension)
 {
     uint64_t vectors = worker_gradients(load, server) + worker_sums(server);
-    return (vectors * dimension + worker_part(least_parts, dimension)) * sizeof(float);
+    uint64_t part = worker_part(least_parts, dimension);
+    return (vectors * dimension + part) * sizeof(float) + worker_packed(server, part);
 }
 
 tarry_memory tarry_memory_of(const tarry_plan *plan, const tarry_server_settings *server,
@@ -47,7 +59,8 @@ tarry_memory tarry_memory_of(const tarry_plan *plan, const tarry_server_settings
 /* The most that all workers can run ahead within so many bytes, but the usual number at least. */
 static uint32_t furthest_ahead(const tarry_settings *settings, uint64_t dimension, double bytes)
 {
-    double each = bytes / settings->plan.workers / ((double)dimension * sizeof(float));
+    double packed = (double)worker_packed(&settings->server, dimension);
+    double each = (bytes / settings->plan.workers - packed) / ((double)dimension * sizeof(float));
     double others = 2 + (double)worker_sums(&settings->server);
     return (uint32_t)fmin(fmax(floor(each) - others, TARRY_USUAL_AHEAD), UINT32_MAX - 1);
 }
@@ -64,10 +77,12 @@ void tarry_settings_keep(tarry_settings *settings, uint64_t copies, uint64_t dim
     tarry_settings credited = *settings;
     credited.server.keep = TARRY_KEEP_CREDITED;
     server->keep = TARRY_KEEP_ALL;
-    uint64_t parts = plan->workers * worker_part(plan->adaptive_parts ? 1 : plan->parts, dimension);
+    uint64_t part = worker_part(plan->adaptive_parts ? 1 : plan->parts, dimension);
     uint64_t vectors = worker_gradients(copies, server) + plan->workers * worker_sums(server);
-    double all = (double)vectors * (double)dimension + (double)parts;
-    bool fits = all * sizeof(float) <= bytes && !server->early;
+    double parts =
+        plan->workers * ((double)part * sizeof(float) + (double)worker_packed(server, part));
+    double all = (double)vectors * (double)dimension * sizeof(float) + parts;
+    bool fits = all <= bytes && !server->early;
     if (fits || tarry_settings_check(&credited, &conflict) != TARRY_OK)
         return;
     server->keep = TARRY_KEEP_CREDITED;

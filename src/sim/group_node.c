@@ -56,7 +56,7 @@ static void add_up(tarry_sim *sim, uint32_t count, uint32_t parts, double scale)
         vectors_clear(sim->vectors, parts, stripe);
         for (uint32_t place = 0; place < count; place++)
             if (!sim->workers[sim->group.members[place]].replica.empty)
-                vectors_combine(sim->vectors, sim->group.members[place], parts, stripe, scale);
+                vectors_combine(sim->vectors, 0, sim->group.members[place], parts, stripe, scale);
     }
 }
 

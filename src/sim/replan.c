@@ -61,9 +61,7 @@ static int make(const tarry_sim *sim, const tarry_plan *next, replacement *made,
         if (sim->workers[worker].there)
             error = make_machine(sim, next, made->shared, worker, &made->machines[worker]);
     if (error == TARRY_OK && sim->vectors != NULL)
-        error = vectors_create(next, sim->settings.dimension, server->stripe_length,
-                               server->conditioning_limit, sim->settings.seed,
-                               server->fill == TARRY_FILL_STALE, allocator, &made->vectors);
+        error = vectors_create(next, server, sim->settings.seed, allocator, &made->vectors);
     return error == TARRY_OK ? TARRY_OK : diagnose_no_memory(diagnostic, "simulator");
 }
 

@@ -114,7 +114,8 @@ static int send_message(tarry_sim *sim, uint32_t worker, const tarry_message *me
 static int combine(tarry_sim *sim, const tarry_effect *effect)
 {
     if (sim->vectors != NULL)
-        vectors_combine(sim->vectors, effect->worker, effect->parts, effect->stripe, effect->scale);
+        vectors_combine(sim->vectors, effect->attempt, effect->worker, effect->parts,
+                        effect->stripe, effect->scale);
     sim_event event = {
         .kind = SIM_COMBINED,
         .node = effect->worker,

@@ -69,6 +69,9 @@ int settings_check(const tarry_plan *plan, const tarry_sim_settings *settings,
              (settings->way != TARRY_SIM_STAR || settings->upload != TARRY_SIM_UPLOAD_CODED ||
               settings->server.early || settings->server.fill == TARRY_FILL_STALE))
         fault = "relays add up coded parts of the round for the server, none of which leave early";
+    else if (settings->server.compress != TARRY_COMPRESS_NONE &&
+             (settings->relays > 0 || settings->upload == TARRY_SIM_UPLOAD_EACH))
+        fault = "what relays add up, and gradients that travel each by itself, are float32";
     else if (settings->upload == TARRY_SIM_UPLOAD_EACH && plan->parts > 1)
         fault = "gradients that travel each by itself are not cut into parts";
     else if (settings->upload == TARRY_SIM_UPLOAD_EACH && settings->server.keep != TARRY_KEEP_ALL)

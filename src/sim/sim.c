@@ -50,10 +50,8 @@ static int create(tarry_sim *sim, tarry_diagnostic *diagnostic)
     if (error == TARRY_OK)
         error = create_workers(sim);
     if (error == TARRY_OK && sim->settings.vectors)
-        error =
-            vectors_create(sim->plan, sim->settings.dimension, sim->settings.server.stripe_length,
-                           sim->settings.server.conditioning_limit, sim->settings.seed,
-                           sim->settings.server.fill == TARRY_FILL_STALE, allocator, &sim->vectors);
+        error = vectors_create(sim->plan, &sim->settings.server, sim->settings.seed, allocator,
+                               &sim->vectors);
     if (error != TARRY_OK)
         diagnose_no_memory(diagnostic, "simulator");
     return error;
@@ -77,6 +75,7 @@ int tarry_sim_create(const tarry_plan *plan, const tarry_sim_settings *settings,
     made->plan = plan;
     made->settings = *settings;
     made->settings.server.dimension = settings->dimension;
+    made->settings.server.compress_seed = settings->seed;
     made->settings.server.sum = sim_sums_everywhere(made) ? TARRY_SUM_EVERYWHERE : TARRY_SUM_SERVER;
     layout cut = sim_layout(made, plan_least_parts(plan));
     if (made->settings.server.stripe_length > cut.part_length || settings->relays > 0)

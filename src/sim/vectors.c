@@ -9,6 +9,7 @@
 #include "coding/coefficients.h"
 #include "coding/layout.h"
 #include "coding/transfer.h"
+#include "compress/compress.h"
 #include "sim/span_vector.h"
 
 struct vectors {
@@ -28,8 +29,10 @@ struct vectors {
     float *weights;       /* scratch: parts */
     float *rows;          /* scratch: max_load x parts coefficients */
     coefficients *solver;
-    void *scratch;  /* of transfer_encode */
-    double *bridge; /* scratch of span_vector_add, and a sum: 3 x d; NULL where chunks are whole */
+    tarry_compress compress;
+    uint8_t *packed; /* scratch: a stripe in that form; NULL: NONE */
+    void *scratch;   /* of transfer_encode */
+    double *bridge;  /* scratch of span_vector_add, and a sum: 3 x d; NULL where chunks are whole */
 };
 
 /* Room for rows x columns floats; NULL also where the product does not fit. */
@@ -45,17 +48,19 @@ static layout cut_for(const vectors *state, uint32_t parts)
     return layout_make(state->dimension, parts, state->stripe_length);
 }
 
-int vectors_create(const tarry_plan *plan, size_t dimension, size_t stripe_length,
-                   double conditioning_limit, uint64_t seed, bool keeps_previous,
+int vectors_create(const tarry_plan *plan, const tarry_server_settings *server, uint64_t seed,
                    const tarry_allocator *allocator, vectors **out)
 {
+    const size_t dimension = server->dimension;
+    const bool keeps_previous = server->fill == TARRY_FILL_STALE;
     vectors *made = memory_allocate(allocator, 1, sizeof(*made));
     if (made == NULL)
         return TARRY_ERROR_NO_MEMORY;
     made->allocator = memory_allocator(allocator);
     made->plan = plan;
     made->dimension = dimension;
-    made->stripe_length = stripe_length;
+    made->stripe_length = server->stripe_length;
+    made->compress = server->compress;
     made->room = cut_for(made, plan_least_parts(plan)).part_length;
     made->kernels = kernel_at(0);
     made->seed = seed;
@@ -72,11 +77,16 @@ int vectors_create(const tarry_plan *plan, size_t dimension, size_t stripe_lengt
         memory_allocate(allocator, transfer_encode_scratch(plan->max_load, plan->parts), 1);
     if (!tarry_plan_is_original(plan))
         made->bridge = memory_allocate(allocator, dimension, 3 * sizeof(double));
-    if (made->gradients == NULL || (keeps_previous && made->previous == NULL) ||
-        made->parts == NULL || made->estimate == NULL || made->truth == NULL ||
-        made->inputs == NULL || made->weights == NULL || made->rows == NULL ||
-        made->scratch == NULL || (!tarry_plan_is_original(plan) && made->bridge == NULL) ||
-        coefficients_create(plan, conditioning_limit, allocator, &made->solver) != TARRY_OK) {
+    bool packs = made->compress != TARRY_COMPRESS_NONE;
+    if (packs)
+        made->packed = memory_allocate(allocator, compress_bytes(made->compress, made->room), 1);
+    if ((packs && made->packed == NULL) || made->gradients == NULL ||
+        (keeps_previous && made->previous == NULL) || made->parts == NULL ||
+        made->estimate == NULL || made->truth == NULL || made->inputs == NULL ||
+        made->weights == NULL || made->rows == NULL || made->scratch == NULL ||
+        (!tarry_plan_is_original(plan) && made->bridge == NULL) ||
+        coefficients_create(plan, server->conditioning_limit, allocator, &made->solver) !=
+            TARRY_OK) {
         vectors_free(made);
         return TARRY_ERROR_NO_MEMORY;
     }
@@ -98,6 +108,7 @@ void vectors_free(vectors *state)
     memory_release(&allocator, state->truth);
     memory_release(&allocator, state->inputs);
     memory_release(&allocator, state->weights);
+    memory_release(&allocator, state->packed);
     memory_release(&allocator, state->scratch);
     memory_release(&allocator, state->bridge);
     memory_release(&allocator, state);
@@ -194,7 +205,20 @@ void vectors_clear(vectors *state, uint32_t parts, uint32_t stripe)
     }
 }
 
-void vectors_combine(vectors *state, uint32_t worker, uint32_t parts, uint32_t stripe, double scale)
+/* As the worker sent it, and the server reads it. */
+static void combine_packed(vectors *state, uint32_t attempt, uint32_t worker, const layout *cut,
+                           uint32_t stripe)
+{
+    size_t length = layout_stripe_length(cut, stripe);
+    uint64_t key = compress_key(state->seed, state->round, attempt, worker, stripe);
+    compress_encode(state->compress, stripe_of_part(state, cut, worker, stripe), length, key,
+                    state->packed);
+    compress_decode_add(state->compress, state->packed, length, state->weights[0],
+                        state->estimate + layout_stripe_start(cut, stripe));
+}
+
+void vectors_combine(vectors *state, uint32_t attempt, uint32_t worker, uint32_t parts,
+                     uint32_t stripe, double scale)
 {
     const tarry_plan *plan = state->plan;
     layout cut = cut_for(state, parts);
@@ -202,7 +226,10 @@ void vectors_combine(vectors *state, uint32_t worker, uint32_t parts, uint32_t s
     const double *decode = plan_decode(plan, parts);
     for (uint32_t part = 0; part < parts; part++)
         state->weights[part] = (float)(scale * decode[(size_t)part * plan->workers + worker]);
-    transfer_decode(state->kernels, &cut, stripe, &z, state->weights, 1, true, state->estimate);
+    if (state->compress != TARRY_COMPRESS_NONE)
+        combine_packed(state, attempt, worker, &cut, stripe);
+    else
+        transfer_decode(state->kernels, &cut, stripe, &z, state->weights, 1, true, state->estimate);
 }
 
 const float *vectors_estimate(const vectors *state)

@@ -8,16 +8,16 @@
 #ifndef SIM_VECTORS_H
 #define SIM_VECTORS_H
 
+#include <tarry/server.h>
+
 #include "plan/plan.h"
 
 typedef struct vectors vectors;
 
-/* N + m / l + 1 vectors of d = dimension float32 (of the least number of parts), N more if the
- * round before is kept, and one of d double. plan is borrowed. conditioning_limit > 1. Errors:
- * NO_MEMORY.
- */
-int vectors_create(const tarry_plan *plan, size_t dimension, size_t stripe_length,
-                   double conditioning_limit, uint64_t seed, bool keeps_previous,
+/* N + m / l + 1 vectors of d = server->dimension float32 (of the least number of parts), N more if
+ * the round before is kept, one of d double, and a stripe in the form in which parts are sent. plan
+ * is borrowed. Errors: NO_MEMORY. */
+int vectors_create(const tarry_plan *plan, const tarry_server_settings *server, uint64_t seed,
                    const tarry_allocator *allocator, vectors **out);
 void vectors_free(vectors *state); /* NULL is allowed */
 
@@ -36,10 +36,11 @@ void vectors_fold(vectors *state, uint64_t round, uint32_t worker, uint32_t slot
  * TARRY_MESSAGE_SIGNAL. Errors: NUMERICAL. */
 int vectors_encode_for(vectors *state, uint64_t round, uint32_t worker, uint32_t parts,
                        uint32_t stripe, const uint64_t *psi, const uint64_t *stale);
-/* The estimate's stripe becomes zero; the worker's part of it is added, `scale` times. */
+/* The estimate's stripe becomes zero; the worker's part of it in `attempt` is added, `scale` times,
+ * in the form in which it was sent. */
 void vectors_clear(vectors *state, uint32_t parts, uint32_t stripe);
-void vectors_combine(vectors *state, uint32_t worker, uint32_t parts, uint32_t stripe,
-                     double scale);
+void vectors_combine(vectors *state, uint32_t attempt, uint32_t worker, uint32_t parts,
+                     uint32_t stripe, double scale);
 
 const float *vectors_estimate(const vectors *state);
 const double *vectors_truth(const vectors *state);

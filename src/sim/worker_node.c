@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 
+#include "compress/compress.h"
 #include "sim/cost.h"
 #include "sim/world.h"
 
@@ -149,7 +150,9 @@ static uint64_t gradient_bytes(const tarry_sim *sim, uint32_t id, const tarry_me
     case TARRY_SIM_UPLOAD_EACH:
         return sim->settings.dimension * sizeof(float);
     case TARRY_SIM_UPLOAD_WHOLE:
-        return last ? sim_layout(sim, sim->plan->parts).part_length * sizeof(float) : 0;
+        return last ? compress_bytes(sim->settings.server.compress,
+                                     sim_layout(sim, sim->plan->parts).part_length)
+                    : 0;
     case TARRY_SIM_UPLOAD_CODED:
         break;
     }
@@ -174,10 +177,11 @@ static int encode(tarry_sim *sim, uint32_t id, const tarry_effect *effect)
                        effect->coefficients, effect->stale);
     if (!sim_uploads_at_once(sim) && !sim_sums_everywhere(sim)) {
         layout cut = sim_layout(sim, effect->parts);
-        uint64_t bytes = layout_stripe_length(&cut, effect->stripe) * sizeof(float);
-        int error = sim->settings.relays > 0
-                        ? relay_node_up(sim, id, &effect->message, bytes, &left_ns)
-                        : send_message(sim, id, &effect->message, bytes);
+        tarry_message part = effect->message;
+        part.form = sim->settings.server.compress;
+        uint64_t bytes = compress_bytes(part.form, layout_stripe_length(&cut, effect->stripe));
+        int error = sim->settings.relays > 0 ? relay_node_up(sim, id, &part, bytes, &left_ns)
+                                             : send_message(sim, id, &part, bytes);
         if (error != TARRY_OK)
             return error;
         if (sim->settings.relays == 0)

@@ -116,6 +116,22 @@ class Serve(Network):
         self.assertEqual(own[-1]["event"], "end")
         self.assertEqual(own[-1]["chunks"], found["workers"][2]["chunks"])
 
+    def test_parts_in_another_form(self):
+        """As by threads, to the bit, with about a quarter of the bytes from each worker."""
+        received = {}
+        for form in ("none", "int8", "bf16"):
+            options = ["--workers", "3", "--chunks", "3", "--replication", "2", "--samples", "100", "--features", "20000",
+                       "--rounds", "5", "--reproducible", "--compress", form]
+            _, parameters = self.expected(*options)
+            server = self.serve(*options, "--report", "report.json", "--save", "w.npy")
+            workers = [self.work(i) for i in range(3)]
+            self.assert_done(server, *workers)
+            self.assertEqual(self.read("w.npy", "rb"), parameters)
+            received[form] = sum(worker["received_bytes"] for worker in self.report()["network"]["workers"])
+            self.succeed("train", *options, "--processes", "--save", "w.npy", "--quiet")
+            self.assertEqual(self.read("w.npy", "rb"), parameters)
+        self.assertGreater(received["bf16"] / received["int8"], 1.9)
+
     def test_the_rate_is_that_of_rounds(self):
         """Neither the time until the first worker came nor that without any counts."""
         server = self.serve("--workers", "1", "--replication", "1", "--samples", "100", "--features", "4",

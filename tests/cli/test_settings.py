@@ -38,6 +38,8 @@ VALUES = {
     "scale": "--fill scale",
     "stale": "--fill stale",
     "nothing filled": "--fill none",
+    "int8": "--compress int8",
+    "bf16": "--compress bf16",
     "adapts": "--adapt 2",
     "equal": "--chunk-cost equal",
     "reproducible": "--reproducible",
@@ -58,6 +60,8 @@ IMPOSSIBLE = {
     **{("early", other): "cannot be combined with"
        for other in ("two parts", "four parts", "auto", "auto to two", "whole", "four finish", "scale", "stale",
                      "reproducible", "all")},
+    **{(form, other): "cannot be combined with"
+       for form in ("int8", "bf16") for other in ("two parts", "four parts", "auto", "auto to two", "everywhere")},
     ("reproducible", "deadline"): "cannot be combined with",
     ("auto", "from a file"): "cannot be combined with",
     **{(fill, "exact"): "cannot be combined with" for fill in ("scale", "stale")},

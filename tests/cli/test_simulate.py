@@ -50,7 +50,8 @@ class Schemes(SimulateTest):
         self.assertEqual(settings["partial"], {"design": "random", "order": "optimal",
                                                "credit": "chunk", "keep": "all", "ahead": None,
                                                "stop": "exact",
-                                               "fill": "none", "upload": "coded", "sum": "server", "relays": 0, "adapt": 0,
+                                               "fill": "none", "compress": "none", "upload": "coded",
+                                               "sum": "server", "relays": 0, "adapt": 0,
                                                "racks": None})
         self.assertEqual(settings["tarry"], settings["partial"] | {"order": "dynamic"})
         self.assertEqual(settings["cyclic"]["credit"], "whole")
@@ -184,6 +185,25 @@ class Schemes(SimulateTest):
         for upload in ("each", "whole"):
             self.fail_like(2, "tarry: --scheme: own: .*upload.*", "simulate", *SMALL, "--scheme", "own", "--keep", "credited",
                            "--credit", "chunk", "--upload", upload)
+
+    def test_parts_in_another_form(self):
+        """Links carry the bytes of the form, and real vectors what is rounded."""
+        links = ["--workers", "8", "--chunks", "8", "--replication", "2", "--trials", "1", "--straggler", "none",
+                 "--dimension", "1e6", "--bandwidth", "1e6", "--parameter-bytes", "0", "--silence", "100"]
+        plain, half, byte = self.simulate(*links, "--scheme", "partial:compress=none,partial:compress=bf16,partial:compress=int8")
+        self.assertEqual([result["settings"]["compress"] for result in (plain, half, byte)], ["none", "bf16", "int8"])
+        self.assertAlmostEqual(plain["time"]["mean"] - half["time"]["mean"], 2, delta=0.01)
+        self.assertAlmostEqual(plain["time"]["mean"] - byte["time"]["mean"], 4 - 260 / 256, delta=0.01)
+        self.assertGreater(plain["upload_bytes"] / byte["upload_bytes"], 3.9)
+        uncoded = self.simulate(*links, "--scheme", "uncoded", "--compress", "int8")[0]
+        self.assertAlmostEqual(uncoded["upload_bytes"], 8 * 1e6 * 260 / 256, delta=100)
+        exact, rounded = self.simulate(*SMALL, "--vectors", "500", "--scheme", "partial,partial:compress=int8")
+        self.assertEqual((exact["exact"], rounded["exact"]), (1, 1))
+        self.assertLess(exact["verified_error"], 1e-5)
+        self.assertTrue(1e-3 < rounded["verified_error"] < 3e-2, rounded["verified_error"])
+        self.fail_like(2, "tarry: --scheme: .*compress=int8 goes with relays=0.*", "simulate", *SMALL, "--scheme",
+                       "own:compress=int8,upload=each,credit=chunk")
+        self.fail_like(2, ".*compress.*", "simulate", *SMALL, "--scheme", "own:compress=int8,parts=2")
 
     def test_running_ahead_of_answers(self):
         schemes = "tarry:name=all,tarry:name=auto,keep=credited,tarry:name=two,keep=credited,ahead=1"

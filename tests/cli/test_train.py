@@ -174,6 +174,26 @@ class Report(TarryTest):
         chosen = self.report()
         self.assertEqual((chosen["config"]["keep"], chosen["plan"]["keep"]), ("auto", "all"))
 
+    def test_parts_in_another_form(self):
+        """Shorter uploads, what rounding costs in --verify, and the same run again with the same seed."""
+        options = ["--features", "3000", "--rounds", "10", "--verify", "--reproducible"]
+        plain, half, byte, again, other = (
+            self.report(*options, "--compress", form, *seed)
+            for form, *seed in (["none"], ["bf16"], ["int8"], ["int8"], ["int8", "--seed", "2"]))
+        for report, least, most in ((half, 1.99, 2.01), (byte, 3.9, 4)):
+            for before, after in zip(plain["rounds"], report["rounds"]):
+                self.assertTrue(least < before["upload_bytes"] / after["upload_bytes"] < most)
+                self.assertTrue(after["exact"])
+                self.assertTrue(1e-4 < after["verified_error"] < 2e-2, after["verified_error"])
+            self.assertAlmostEqual(plain["final"]["loss"] / report["final"]["loss"], 1, delta=1e-3)
+        self.assertEqual(byte["config"]["compress"], "int8")
+        self.assertEqual(byte["rounds"][9]["loss"], again["rounds"][9]["loss"])
+        self.assertNotEqual(byte["rounds"][9]["verified_error"], other["rounds"][9]["verified_error"])
+        self.assertGreater(byte["plan"]["memory_bytes_total"], plain["plan"]["memory_bytes_total"])
+        for more in (["--keep", "credited"], ["--keep", "credited", "--early", "yes"], ["--stop", "error:0.3", "--fill", "stale"]):
+            report = self.report("--features", "3000", "--rounds", "5", "--compress", "int8", "--verify", *more)
+            self.assertLess(report["final"]["loss"], report["initial"]["loss"])
+
     def test_reproducible_runs_repeat_to_the_bit(self):
         for name in ("first", "second"):
             self.succeed(*SMALL, "--reproducible", "--batch", "64", "--save", name + ".npy",

@@ -259,7 +259,7 @@ static void pass_part(plain_relay *self, uint32_t lane)
     uint8_t frame[SMALL];
     child *from = &self->children[lane];
     size_t numbers = self->head.length - CODEC_HEADER_BYTES;
-    wire_lane_part part = {.lane = lane, .count = numbers / sizeof(float)};
+    wire_lane_part part = {.lane = lane, .bytes = numbers};
     memcpy(part.message, self->body, CODEC_HEADER_BYTES);
     flush(self);
     up(self, frame, wire_lane_part_encode(&part, frame));

@@ -296,7 +296,7 @@ bool script_message(script *its, const tarry_message *message, const float *numb
     uint8_t frame[WIRE_HEAD_BYTES + CODEC_MOST_WORKER_BYTES];
     const codec_shape no_sets = {0};
     size_t size = codec_size(&no_sets, message);
-    wire_message_head(size, count, frame);
+    wire_message_head(size, count * sizeof(float), frame);
     codec_encode(&no_sets, message, frame + WIRE_HEAD_BYTES);
     return script_send(its, frame, WIRE_HEAD_BYTES + size) &&
            (count == 0 || script_send(its, numbers, count * sizeof(float)));
@@ -361,7 +361,7 @@ static void send_part(script *its, const tarry_effect *effect)
                     effect->coefficients, load, z, scratch);
     if (its->death == SCRIPT_DIES_IN_PART) {
         uint8_t frame[WIRE_HEAD_BYTES + CODEC_MOST_WORKER_BYTES];
-        wire_message_head(CODEC_HEADER_BYTES, length, frame);
+        wire_message_head(CODEC_HEADER_BYTES, length * sizeof(float), frame);
         codec_encode(&(codec_shape){0}, &effect->message, frame + WIRE_HEAD_BYTES);
         script_send(its, frame, WIRE_HEAD_BYTES + CODEC_HEADER_BYTES);
         script_send(its, z, length / 2 * sizeof(float));

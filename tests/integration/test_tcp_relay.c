@@ -433,7 +433,7 @@ static void await_part(stage *its, uint32_t lane, uint32_t stripe)
     script_await(&its->parent, WIRE_LANE_PART);
     assert_int_equal(wire_lane_part_decode(&its->parent.head, its->parent.body, &part), TARRY_OK);
     assert_int_equal(part.lane, lane);
-    assert_int_equal(part.count, STRIPE);
+    assert_int_equal(part.bytes, STRIPE * sizeof(float));
     float first;
     memcpy(&first, its->parent.body + (its->parent.head.length - STRIPE * sizeof(float)),
            sizeof(first));
@@ -652,7 +652,7 @@ static void a_part_of_a_group_that_is_no_more_goes_nowhere(void **state)
         .type = TARRY_MESSAGE_PART, .round = 1, .attempt = 1, .epoch = 1, .parts = LEVELS};
     uint8_t frame[WIRE_HEAD_BYTES + CODEC_HEADER_BYTES];
     float numbers[STRIPE] = {0};
-    wire_message_head(CODEC_HEADER_BYTES, STRIPE, frame);
+    wire_message_head(CODEC_HEADER_BYTES, STRIPE * sizeof(float), frame);
     codec_encode(&(codec_shape){0}, &part, frame + WIRE_HEAD_BYTES);
     script_send(&one, frame, sizeof(frame));
     script_send(&one, numbers, sizeof(numbers) / 2);

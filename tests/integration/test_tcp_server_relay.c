@@ -385,7 +385,7 @@ static void a_relay_that_breaks_the_rules_is_refused(void **state)
             script_say_hello(&relay, WIRE_ROLE_WORKER, 0);
             break;
         case 6: { /* a part of nobody */
-            wire_lane_part part = {.lane = 3, .message = {TARRY_MESSAGE_PART}, .count = 1};
+            wire_lane_part part = {.lane = 3, .message = {TARRY_MESSAGE_PART}, .bytes = 4};
             size_t size = wire_lane_part_encode(&part, frame);
             memset(frame + size, 0, sizeof(float));
             script_send(&relay, frame, size + sizeof(float));

@@ -76,6 +76,16 @@ class Relays(NetworkTest):
             self.assertEqual(relay.wait(), 0, relay.told())
         self.assertGreater(sum(relay.log("end")[0]["sums"] for relay in relays), 0)
 
+    def test_parts_in_another_form_are_passed_on(self):
+        """As they are, and the root alone adds them up."""
+        job = [*JOB, "--rounds", "8", "--reproducible", "--compress", "int8"]
+        cluster, relays, _ = self.begin(job)
+        report = cluster.finish(WAIT)
+        self.assert_same_losses(report, self.trained(job))
+        for relay in relays:
+            self.assertEqual(relay.wait(), 0, relay.told())
+            self.assertEqual(relay.log("end")[0]["sums"], 0)
+
     def lose(self, end, *serve):
         """A relay is lost in the middle of the run, by its process and its number."""
         cluster, relays, places = self.begin([*JOB, *ENDLESS, "--verify"], SLEEP, serve)

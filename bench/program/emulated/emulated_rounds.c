@@ -220,7 +220,8 @@ int emulated_send_parts(emulated *all)
         };
         its->owes = false;
         all->owing--;
-        wire_message_head(CODEC_HEADER_BYTES, all->settings->dimension, all->scratch);
+        wire_message_head(CODEC_HEADER_BYTES, all->settings->dimension * sizeof(float),
+                          all->scratch);
         codec_encode(&no_sets, &part, all->scratch + WIRE_HEAD_BYTES);
         error = emulated_send(all, emulated_first(its), all->scratch,
                               WIRE_HEAD_BYTES + CODEC_HEADER_BYTES + size);

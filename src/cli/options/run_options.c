@@ -43,6 +43,13 @@ static const option_choice fills[] = {
     {NULL, 0},
 };
 
+static const option_choice forms[] = {
+    {"none", TARRY_COMPRESS_NONE},
+    {"bf16", TARRY_COMPRESS_BF16},
+    {"int8", TARRY_COMPRESS_INT8},
+    {NULL, 0},
+};
+
 static const option_choice places[] = {
     {"server", TARRY_SUM_SERVER},
     {"everywhere", TARRY_SUM_EVERYWHERE},
@@ -306,6 +313,13 @@ static const option_entry rule_entries[] = {
      .kind = OPTION_CHOICE,
      .choices = fills,
      FIELD(settings.server.fill)},
+    {.name = "compress",
+     .argument = "FORM",
+     .help = "The form in which workers send their coded parts, with one part: float32 (none, "
+             "default), bf16 (half as long) or int8 (a byte a number, rounded by chance)",
+     .kind = OPTION_CHOICE,
+     .choices = forms,
+     FIELD(settings.server.compress)},
     {.name = "adapt",
      .argument = "K[,SHARE]",
      .help = "With a dynamic order, let the plan follow every K rounds what was learned: up to "
@@ -490,6 +504,7 @@ tarry_server_settings run_options_server(const run_options *options, const tarry
                                          uint64_t dimension)
 {
     tarry_settings settings = options->settings;
+    settings.server.compress_seed = settings.plan.seed;
     uint64_t copies = 0;
     for (uint32_t worker = 0; worker < tarry_plan_workers(plan); worker++)
         copies += tarry_plan_load(plan, worker);
@@ -534,6 +549,11 @@ const char *run_credit_name(tarry_credit credit)
 const char *run_fill_name(tarry_fill fill)
 {
     return option_choice_name(fills, (int)fill);
+}
+
+const char *run_compress_name(tarry_compress form)
+{
+    return option_choice_name(forms, (int)form);
 }
 
 json_t *run_ahead_json(tarry_keep keep, uint32_t ahead)

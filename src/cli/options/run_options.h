@@ -31,7 +31,7 @@ typedef struct run_options {
 typedef enum run_table {
     RUN_SIZE,   /* workers, chunks, pieces, replication, parts, seed */
     RUN_LAYOUT, /* design, order, racks */
-    RUN_RULES,  /* credit, keep, early, ahead, fill, adapt */
+    RUN_RULES,  /* credit, keep, early, ahead, fill, compress, adapt */
     RUN_END,    /* stop, sum, chunk-cost, reproducible */
     RUN_LIMITS, /* silence, attempt-limit, shape, digest-steps: of runs, not of plans */
 } run_table;
@@ -90,6 +90,7 @@ int run_options_plan(const run_options *options, tarry_plan **plan);
 const char *run_keep_name(tarry_keep keep);
 const char *run_credit_name(tarry_credit credit);
 const char *run_fill_name(tarry_fill fill);
+const char *run_compress_name(tarry_compress form);
 /* The number, or null where it has no meaning. */
 json_t *run_ahead_json(tarry_keep keep, uint32_t ahead);
 

@@ -85,6 +85,11 @@ static int settle_upload(const scheme_settings *settings, simulate_variant *vari
         (*upload != TARRY_SIM_UPLOAD_CODED || !star || model || run->server.early))
         return diagnose(diagnostic, TARRY_ERROR_FORMAT,
                         "relays go with sum=server, upload=coded and early=no");
+    if (run->server.compress != TARRY_COMPRESS_NONE &&
+        (settings->relays > 0 || *upload == TARRY_SIM_UPLOAD_EACH))
+        return diagnose(diagnostic, TARRY_ERROR_FORMAT,
+                        "compress=%s goes with relays=0 and another upload than each",
+                        run_compress_name(run->server.compress));
     if (variant->sim.relay_deaths > 0 && variant->run.adapt_rule.every > 0)
         return diagnose(diagnostic, TARRY_ERROR_FORMAT,
                         "relays that die go with adapt=0: their workers keep what they have of a "

@@ -9,6 +9,7 @@
 #include "base/diagnostic.h"
 #include "base/memory.h"
 #include "base/sized.h"
+#include "compress/compress.h"
 
 void tarry_server_settings_init_sized(tarry_server_settings *settings, size_t size)
 {
@@ -72,6 +73,8 @@ static int check_settings(const tarry_plan *plan, const tarry_server_settings *s
         fault = "unknown way to keep gradients";
     else if ((unsigned)settings->pick > TARRY_PICK_SHARE)
         fault = "unknown pick rule";
+    else if ((unsigned)settings->compress >= TARRY_COMPRESSES)
+        fault = "unknown form of coded parts";
     else if ((unsigned)settings->sum > TARRY_SUM_EVERYWHERE)
         fault = "unknown place of the sum";
     switch (settings->stop) {
@@ -260,7 +263,8 @@ static bool count_part(tarry_server *server, const tarry_message *part)
     layout cut = server_layout(server, part->parts);
     if (part->stripe >= cut.stripes)
         return false;
-    server->result.upload_bytes += layout_stripe_length(&cut, part->stripe) * sizeof(float);
+    server->result.upload_bytes +=
+        compress_bytes(part->form, layout_stripe_length(&cut, part->stripe));
     return true;
 }
 

@@ -180,7 +180,7 @@ void codec_encode(const codec_shape *shape, const tarry_message *message, uint8_
     bool tells = tells_next(message->type);
     bool part = message->type == TARRY_MESSAGE_PART;
     uint8_t *at = bytes_put(frame, message->type, 1);
-    at = bytes_put(at, flags, 1);
+    at = bytes_put(at, part ? message->form : flags, 1);
     uint16_t sequence_or_parts = has_sequence(message->type) ? message->sequence
                                  : has_parts(message->type)  ? (uint16_t)message->parts
                                                              : 0;
@@ -351,9 +351,11 @@ int codec_decode(const codec_shape *shape, const uint8_t *frame, size_t size, ui
         return decode_report(frame, size, message);
     if (codec_votes(type))
         return decode_vote(frame, size, message);
-    unsigned flags = frame[1];
+    bool part = type == TARRY_MESSAGE_PART;
+    unsigned flags = part ? 0 : frame[1], form = part ? frame[1] : TARRY_COMPRESS_NONE;
     uint16_t sequence_or_parts = (uint16_t)bytes_get(frame + 2, 2);
-    if ((flags & ~(unsigned)type_flags[type]) != 0 || (has_parts(type) && sequence_or_parts == 0) ||
+    if (form >= TARRY_COMPRESSES || (flags & ~(unsigned)type_flags[type]) != 0 ||
+        (has_parts(type) && sequence_or_parts == 0) ||
         (sequence_or_parts != 0 && !has_parts(type) && !has_sequence(type)) ||
         size != size_of(shape, type, flags) || !flags_agree(type, flags))
         return TARRY_ERROR_FORMAT;
@@ -377,7 +379,7 @@ int codec_decode(const codec_shape *shape, const uint8_t *frame, size_t size, ui
     if (from.damaged)
         return TARRY_ERROR_FORMAT;
 
-    bool tells = tells_next(type), part = type == TARRY_MESSAGE_PART;
+    bool tells = tells_next(type);
     uint32_t count = (uint32_t)bytes_get(frame + 16, 4), index = (uint32_t)bytes_get(frame + 20, 4);
     *message = (tarry_message){
         .type = type,
@@ -393,6 +395,7 @@ int codec_decode(const codec_shape *shape, const uint8_t *frame, size_t size, ui
         .slot = part || grouped ? 0 : index,
         .from = grouped ? index : 0,
         .parts = has_parts(type) ? sequence_or_parts : 0,
+        .form = (tarry_compress)form,
         .sum = named.sum,
         .piece = named.piece,
         .whole = named.whole,

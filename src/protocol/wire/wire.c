@@ -47,8 +47,7 @@ static const struct {
     [WIRE_LANE_OPEN] = {LAYOUT_LANE_OPEN + 1, WIRE_LANE_OPEN_BYTES},
     [WIRE_LANE] = {WIRE_LANE_HEAD_BYTES + WIRE_HEAD_BYTES,
                    WIRE_LANE_HEAD_BYTES + WIRE_HEAD_BYTES + WIRE_MESSAGE_BYTES},
-    [WIRE_LANE_PART] = {LAYOUT_LANE_PART + NUMBER_BYTES,
-                        LAYOUT_LANE_PART + WIRE_NUMBERS_MOST *NUMBER_BYTES},
+    [WIRE_LANE_PART] = {LAYOUT_LANE_PART + 1, LAYOUT_LANE_PART + WIRE_NUMBERS_MOST *NUMBER_BYTES},
     [WIRE_LANE_END] = {LAYOUT_LANE_END + 1, LAYOUT_LANE_END + 1 + WIRE_TEXT_BYTES},
     [WIRE_LANE_BLOB] = {LAYOUT_LANE_BLOB, LAYOUT_LANE_BLOB},
     [WIRE_TAKEN] = {LAYOUT_TAKEN, LAYOUT_TAKEN},
@@ -100,14 +99,14 @@ uint32_t wire_fixed_length_of_large(const wire_head *head, uint8_t first)
     if (head->kind == WIRE_GATHERED)
         return LAYOUT_GATHERED;
     if (head->kind == WIRE_MESSAGE && first == TARRY_MESSAGE_PART)
-        return (head->length - LAYOUT_PART) % NUMBER_BYTES == 0 ? LAYOUT_PART : 0;
+        return LAYOUT_PART;
     return head->length;
 }
 
-void wire_message_head(size_t size, size_t numbers, uint8_t bytes[WIRE_HEAD_BYTES])
+void wire_message_head(size_t size, size_t behind, uint8_t bytes[WIRE_HEAD_BYTES])
 {
-    assert(size <= WIRE_MESSAGE_BYTES && numbers <= WIRE_NUMBERS_MOST);
-    wire_head_encode(WIRE_MESSAGE, (uint32_t)(size + numbers * NUMBER_BYTES), bytes);
+    assert(size <= WIRE_MESSAGE_BYTES && behind <= WIRE_NUMBERS_MOST * NUMBER_BYTES);
+    wire_head_encode(WIRE_MESSAGE, (uint32_t)(size + behind), bytes);
 }
 
 static const struct {

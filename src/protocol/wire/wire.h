@@ -24,7 +24,7 @@
 #include <tarry/plan.h>
 
 enum {
-    WIRE_VERSION = 4,
+    WIRE_VERSION = 5,
     WIRE_HEAD_BYTES = 8,
     WIRE_ID_BYTES = 16,           /* of a job, of a process's life */
     WIRE_DIGEST_BYTES = 32,       /* SHA-256 */
@@ -122,12 +122,14 @@ typedef struct wire_welcome {
     uint8_t keep;                    /* a tarry_keep */
     uint32_t ahead;                  /* TARRY_KEEP_CREDITED: as tarry_worker_settings; else 0 */
     bool keeps_stale;
-    bool ships;                     /* chunks can be fetched */
-    bool everywhere;                /* TARRY_SUM_EVERYWHERE */
-    double conditioning_limit;      /* > 1 */
-    uint64_t silence_ns;            /* >= 1; heartbeats come within an eighth of it */
-    uint64_t plan_bytes;            /* of the PLAN blob that follows; 0: it has it */
-    uint64_t job_bytes;             /* of the JOB blob that follows; 0: there is none */
+    bool ships;                /* chunks can be fetched */
+    bool everywhere;           /* TARRY_SUM_EVERYWHERE */
+    tarry_compress compress;   /* the form of coded parts; not NONE only where the server sums */
+    uint64_t compress_seed;    /* 0 with NONE */
+    double conditioning_limit; /* > 1 */
+    uint64_t silence_ns;       /* >= 1; heartbeats come within an eighth of it */
+    uint64_t plan_bytes;       /* of the PLAN blob that follows; 0: it has it */
+    uint64_t job_bytes;        /* of the JOB blob that follows; 0: there is none */
     char near[WIRE_TEXT_BYTES + 1]; /* the server's Unix socket, for workers on its machine; "":
                                        none; no control characters */
 } wire_welcome;
@@ -224,8 +226,8 @@ void wire_head_encode(wire_kind kind, uint32_t length, uint8_t bytes[WIRE_HEAD_B
  * How many bytes of a body stand before its numbers or bytes of a blob, and can be decoded without
  * them: for MESSAGE, PARAMETERS, BLOB, BLOCK, PIECE, LANE_PART and GATHERED. For a MESSAGE it takes
  * the first byte of its body: PART's 24 bytes, else all of it; 0 if a body that begins so can't
- * have the head's length (a PART with part of a number, another message beyond WIRE_MESSAGE_BYTES):
- * what came is not of this protocol. Everything else: the whole body. Never more than the head's
+ * have the head's length (another message than a PART, beyond WIRE_MESSAGE_BYTES): what came is
+ * not of this protocol. Everything else: the whole body. Never more than the head's
  * length, which wire_head_decode has checked.
  */
 static inline uint32_t wire_fixed_length(const wire_head *head, uint8_t first);
@@ -261,9 +263,9 @@ size_t wire_shared_encode(const wire_shared *shared, uint8_t *frame);
 int wire_shared_decode(const wire_head *head, const uint8_t *body, wire_shared *shared);
 size_t wire_ready_encode(const wire_ready *ready, uint8_t *frame);
 int wire_ready_decode(const wire_head *head, const uint8_t *body, wire_ready *ready);
-/* A message is codec_encode's bytes behind a head: of `size` bytes and, behind a PART, `numbers`
- * numbers. */
-void wire_message_head(size_t size, size_t numbers, uint8_t bytes[WIRE_HEAD_BYTES]);
+/* A message is codec_encode's bytes behind a head: of `size` bytes and, behind a PART, `behind`
+ * bytes of its numbers in their form. */
+void wire_message_head(size_t size, size_t behind, uint8_t bytes[WIRE_HEAD_BYTES]);
 
 /* Why a peer was refused, in a few words, for logs; whether it may be let in later. */
 const char *wire_reason_text(wire_reason reason);

@@ -160,7 +160,7 @@ size_t wire_lane_part_encode(const wire_lane_part *part, uint8_t *frame)
 {
     uint8_t *at = bytes_put(frame + WIRE_HEAD_BYTES, part->lane, 4);
     at = wire_put_bytes(at, part->message, CODEC_HEADER_BYTES);
-    return wire_close(WIRE_LANE_PART, frame, at, part->count * NUMBER_BYTES);
+    return wire_close(WIRE_LANE_PART, frame, at, part->bytes);
 }
 
 int wire_lane_part_decode(const wire_head *head, const uint8_t *body, wire_lane_part *part)
@@ -169,9 +169,7 @@ int wire_lane_part_decode(const wire_head *head, const uint8_t *body, wire_lane_
     wire_lane_part read = {.lane = get_lane(&from)};
     wire_get_bytes(&from, read.message, CODEC_HEADER_BYTES);
     wire_require(&from, read.message[0] == TARRY_MESSAGE_PART);
-    size_t numbers = head->length - LAYOUT_LANE_PART;
-    read.count = numbers / NUMBER_BYTES;
-    wire_require(&from, numbers % NUMBER_BYTES == 0);
+    read.bytes = head->length - LAYOUT_LANE_PART;
     if (!wire_ended(&from))
         return TARRY_ERROR_FORMAT;
     *part = read;

@@ -111,7 +111,7 @@ int wire_lane_decode(const wire_head *head, const uint8_t *body, uint32_t *lane,
 typedef struct wire_lane_part {
     uint32_t lane;
     uint8_t message[CODEC_HEADER_BYTES]; /* a PART's */
-    uint64_t count;                      /* numbers that follow, 1..WIRE_NUMBERS_MOST */
+    size_t bytes; /* of its numbers, in their form, that follow, 1..4 WIRE_NUMBERS_MOST */
 } wire_lane_part;
 
 size_t wire_lane_part_encode(const wire_lane_part *part, uint8_t *frame);

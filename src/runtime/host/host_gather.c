@@ -8,7 +8,8 @@
 bool host_may_gather(const host *self)
 {
     const tarry_server_settings *settings = &self->settings.server;
-    return settings->sum == TARRY_SUM_SERVER && !settings->reproducible && !settings->early;
+    return settings->sum == TARRY_SUM_SERVER && !settings->reproducible && !settings->early &&
+           settings->compress == TARRY_COMPRESS_NONE;
 }
 
 double host_scale(const host *self)

@@ -92,6 +92,7 @@ static worker_slate_settings wanted_slate(const local_runtime *local)
         .ahead = server->ahead,
         .keeps_stale = server->fill == TARRY_FILL_STALE,
         .conditioning_limit = server->conditioning_limit,
+        .compress = server->compress,
         .sum = server->sum,
     };
 }
@@ -238,6 +239,8 @@ static executor_settings common_settings(local_runtime *local)
         .user = settings->user,
         .cut = local->base.host->cut,
         .kernels = kernel_best(),
+        .compress = settings->server.compress,
+        .compress_seed = settings->server.compress_seed,
         .snapshots = local->everywhere ? NULL : &local->shared.snapshots,
     };
 }
@@ -255,7 +258,7 @@ static stripe *find_stripe(const local_runtime *local, uint32_t worker,
     assert(item->numbers == NULL);
     item->owner = local->stripes;
     item->numbers =
-        local->workers[worker].executor.slate->part + layout_stripe_start(&cut, message->stripe);
+        worker_slate_stripe(local->workers[worker].executor.slate, &cut, message->stripe);
     host_label(item, worker, message);
     return item;
 }

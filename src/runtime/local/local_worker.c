@@ -23,10 +23,9 @@ static void post(void *user, const tarry_message *message, bool more)
 }
 
 /* The decoder reads the numbers where they lie. */
-static void post_part(void *user, const tarry_message *message, const float *stripe, size_t numbers)
+static void post_part(void *user, const tarry_message *message, const executor_stripe *stripe)
 {
     (void)stripe;
-    (void)numbers;
     send_message(user, message);
 }
 

@@ -15,8 +15,11 @@
 
 typedef struct stripe {
     struct stripe *next; /* in the queue that it is in */
-    float *numbers;      /* room for the longest stripe; begins at a cache line */
-    void *owner;         /* of memory that is not a pool's, in which the numbers lie; else NULL */
+    union {              /* room for the longest stripe; begins at a cache line */
+        float *numbers;
+        uint8_t *bytes; /* where coded parts are sent in another form */
+    };
+    void *owner; /* of memory that is not a pool's, in which the numbers lie; else NULL */
     uint64_t round;
     uint32_t attempt, worker, index;
     double scale; /* as TARRY_EFFECT_COMBINE has it */

@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "coding/layout.h"
 #include "coding/transfer.h"
+#include "compress/compress.h"
 
 /* One stripe of the sum. */
 typedef struct place {
@@ -110,6 +111,30 @@ static bool may_run(const summation *self)
     return self->first != self->most && !self->barred;
 }
 
+static void zero_stripe(const layout *cut, uint32_t index, float *estimate)
+{
+    for (uint32_t part = 0; part < cut->parts; part++) {
+        size_t present = layout_present(cut, part, index);
+        if (present > 0)
+            memset(estimate + part * cut->part_length + layout_stripe_start(cut, index), 0,
+                   present * sizeof(float));
+    }
+}
+
+/* As transfer_decode, of one part whose stripes came in another form. */
+static void unpack_stripes(const summation_runner *runner, const layout *cut, uint32_t index,
+                           uint32_t count, bool add)
+{
+    summation *self = runner->owner;
+    size_t length = layout_stripe_length(cut, index);
+    assert(cut->parts == 1);
+    if (!add)
+        zero_stripe(cut, index, self->estimate);
+    for (uint32_t i = 0; i < count; i++)
+        compress_decode_add(self->settings.form, (const void *)runner->z[i], length,
+                            runner->weights[i], self->estimate + layout_stripe_start(cut, index));
+}
+
 /* Adds the first `count` stripes of runner->z, each times `scale`, to every part of the estimate,
  * or overwrites what is there. */
 static void add_stripes(summation_runner *runner, const layout *cut, uint32_t index, uint32_t count,
@@ -121,8 +146,11 @@ static void add_stripes(summation_runner *runner, const layout *cut, uint32_t in
         for (uint32_t i = 0; i < count; i++)
             runner->weights[part * count + i] =
                 (float)(scale * decode[(size_t)part * self->plan->workers + runner->sender[i]]);
-    transfer_decode(self->settings.kernels, cut, index, runner->z, runner->weights, count, add,
-                    self->estimate);
+    if (self->settings.form == TARRY_COMPRESS_NONE)
+        transfer_decode(self->settings.kernels, cut, index, runner->z, runner->weights, count, add,
+                        self->estimate);
+    else
+        unpack_stripes(runner, cut, index, count, add);
 }
 
 /* Adds what was summed on the way, block by block. */
@@ -136,16 +164,6 @@ static void add_gathered(const layout *cut, const stripe_queue *items, float *es
             estimate + item->part * cut->part_length + layout_stripe_start(cut, item->index);
         for (size_t i = 0; i < present; i++)
             sum[i] += item->numbers[i];
-    }
-}
-
-static void zero_stripe(const layout *cut, uint32_t index, float *estimate)
-{
-    for (uint32_t part = 0; part < cut->parts; part++) {
-        size_t present = layout_present(cut, part, index);
-        if (present > 0)
-            memset(estimate + part * cut->part_length + layout_stripe_start(cut, index), 0,
-                   present * sizeof(float));
     }
 }
 

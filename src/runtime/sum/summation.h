@@ -13,6 +13,8 @@
 
 #include <stdbool.h>
 
+#include <tarry/compress.h>
+
 #include "coding/kernel.h"
 #include "plan/plan.h"
 #include "runtime/sum/stripes.h"
@@ -21,7 +23,8 @@ typedef struct summation summation;
 
 typedef struct summation_settings {
     size_t dimension, stripe_length;
-    uint32_t threads; /* 0: summation_add sums */
+    tarry_compress form; /* of coded parts; not NONE only with one part */
+    uint32_t threads;    /* 0: summation_add sums */
     const kernel *kernels;
     /* Says that summation_take has something, summed or dropped; any thread, under a lock. Of what
      * summation_add has summed itself nothing is said. */

@@ -26,6 +26,13 @@
 #include "runtime/worker/snapshot.h"
 #include "runtime/worker/worker_slate.h"
 
+/* A stripe of z, in the form that its PART names. */
+typedef struct executor_stripe {
+    size_t first, count; /* numbers of z, */
+    const void *bytes;   /* where they lie, until they are claimed, */
+    size_t size;         /* in so many bytes */
+} executor_stripe;
+
 /*
  * Where an executor's messages go. Its threads call these, never with its lock held; each may wait,
  * but must return soon once the uplink is closed, and none may call the executor to wait for it.
@@ -34,10 +41,8 @@ typedef struct executor_uplink {
     /* A message without numbers, borrowed for the call; either thread. more: something is being
      * computed, of which a REPORT will follow unless it is cancelled. */
     void (*post)(void *user, const tarry_message *message, bool more);
-    /* A PART; its numbers lie in the slate's part and stay as they are until they are claimed. The
-     * talking thread. */
-    void (*post_part)(void *user, const tarry_message *message, const float *stripe,
-                      size_t numbers);
+    /* A PART; its stripe stays as it is until its numbers are claimed. The talking thread. */
+    void (*post_part)(void *user, const tarry_message *message, const executor_stripe *stripe);
     /* Numbers first .. first + count - 1 of the slate's part are about to be overwritten, or freed:
      * whatever was posted of them is outdated, and nobody reads it any more once this returns. The
      * talking thread. */
@@ -61,6 +66,8 @@ typedef struct executor_settings {
     uint32_t pieces; /* of the plan */
     layout cut;      /* into the least number of parts: it has the longest and most stripes */
     const kernel *kernels;
+    tarry_compress compress; /* the form in which z is sent, and what it is rounded by */
+    uint64_t compress_seed;
     const tarry_straggler *straggler; /* NULL for none */
     tarry_compute *compute;           /* NULL: tasks are taken by executor_take */
     void *user;                       /* of compute */

@@ -5,6 +5,7 @@
 
 #include "base/bitset.h"
 #include "coding/transfer.h"
+#include "compress/compress.h"
 #include "runtime/clock.h"
 
 /* Of one step of the machine. */
@@ -157,6 +158,31 @@ static const float *lone_gradient(const executor *self, const tarry_effect *effe
     return found;
 }
 
+/* The stripe of z as it is sent. */
+static void post_stripe(executor *self, const tarry_effect *effect, const layout *cut)
+{
+    const executor_settings *settings = &self->settings;
+    size_t start = layout_stripe_start(cut, effect->stripe);
+    size_t length = layout_stripe_length(cut, effect->stripe);
+    void *bytes = worker_slate_stripe(self->slate, cut, effect->stripe);
+    tarry_message part = effect->message;
+    part.form = settings->compress;
+    if (part.form != TARRY_COMPRESS_NONE) {
+        executor_claim(self, start, length);
+        compress_encode(part.form, self->slate->part + start, length,
+                        compress_key(settings->compress_seed, effect->round, effect->attempt,
+                                     settings->worker, effect->stripe),
+                        bytes);
+    }
+    settings->uplink.post_part(settings->uplink.user, &part,
+                               &(executor_stripe){
+                                   .first = start,
+                                   .count = length,
+                                   .bytes = bytes,
+                                   .size = compress_bytes(part.form, length),
+                               });
+}
+
 /*
  * The coefficients stay valid meanwhile: the machine takes no event that changes them before it has
  * heard of the end of the encoding, since only this thread brings it messages and nothing is
@@ -165,11 +191,9 @@ static const float *lone_gradient(const executor *self, const tarry_effect *effe
 static void encode(executor *self, const tarry_effect *effect)
 {
     const executor_settings *settings = &self->settings;
-    const executor_uplink *uplink = &settings->uplink;
     worker_slate *seat = self->slate;
     layout cut = layout_make(settings->cut.dimension, effect->parts, settings->cut.stripe_length);
     size_t start = layout_stripe_start(&cut, effect->stripe);
-    size_t length = layout_stripe_length(&cut, effect->stripe);
     const float *lone = NULL;
     self->answering = true;
     if (seat->keep == TARRY_KEEP_ALL) { /* otherwise the part is the running sum */
@@ -177,14 +201,14 @@ static void encode(executor *self, const tarry_effect *effect)
             seat->inputs[slot] = seat->gradient[executor_place_of(
                 seat, effect->round + bitset_test(effect->stale, slot), slot)];
         lone = lone_gradient(self, effect);
-        executor_claim(self, start, length);
+        executor_claim(self, start, layout_stripe_length(&cut, effect->stripe));
         if (lone == NULL)
             transfer_encode(settings->kernels, &cut, effect->stripe, seat->inputs,
                             effect->coefficients, seat->load, seat->part + start, seat->scratch);
     }
     seat->coded = lone != NULL ? lone : seat->part;
     if (settings->collective == NULL)
-        uplink->post_part(uplink->user, &effect->message, seat->part + start, length);
+        post_stripe(self, effect, &cut);
     self->encoded = true;
     self->encoded_event = (tarry_event){
         .type = TARRY_EVENT_ENCODED,

@@ -66,9 +66,9 @@ static void post(void *user, const tarry_message *message, bool more)
     send_frame(user, message, NULL, 0);
 }
 
-static void post_part(void *user, const tarry_message *message, const float *stripe, size_t numbers)
+static void post_part(void *user, const tarry_message *message, const executor_stripe *stripe)
 {
-    send_frame(user, message, stripe, numbers);
+    send_frame(user, message, stripe->bytes, stripe->count);
 }
 
 /* Nothing of a part is read after it was posted. */
@@ -224,6 +224,10 @@ static int check_settings(const tarry_plan *plan, const tarry_worker_host_settin
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
                         "worker host: parameters, dimension, a worker of the plan and a way to "
                         "send must be set");
+    if (settings->server.compress != TARRY_COMPRESS_NONE)
+        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
+                        "worker host: a transport of one's own carries float32 alone: compress "
+                        "has to be none");
     const char *mortal = straggler_mortal_term(settings->straggler);
     return mortal == NULL ? TARRY_OK
                           : diagnose(diagnostic, TARRY_ERROR_ARGUMENT,

@@ -5,6 +5,7 @@
 
 #include "base/memory.h"
 #include "coding/transfer.h"
+#include "compress/compress.h"
 
 static int allocate_places(worker_slate *self, const layout *cut, const tarry_allocator *allocator)
 {
@@ -20,6 +21,12 @@ static int allocate_places(worker_slate *self, const layout *cut, const tarry_al
         self->spare[self->spare_count++] = self->place[i];
     }
     return TARRY_OK;
+}
+
+void *worker_slate_stripe(const worker_slate *self, const layout *cut, uint32_t stripe)
+{
+    return self->packed != NULL ? (void *)(self->packed + stripe * self->packed_stride)
+                                : (void *)(self->part + layout_stripe_start(cut, stripe));
 }
 
 float *worker_slate_take_place(worker_slate *self, uint32_t slot)
@@ -44,6 +51,16 @@ void worker_slate_free_place(worker_slate *self, uint32_t slot)
     if (self->gradient[slot] != NULL)
         self->spare[self->spare_count++] = self->gradient[slot];
     self->gradient[slot] = NULL;
+}
+
+static int allocate_packed(worker_slate *self, const layout *cut, tarry_compress form,
+                           const tarry_allocator *allocator)
+{
+    if (form == TARRY_COMPRESS_NONE)
+        return TARRY_OK;
+    self->packed_stride = compress_bytes(form, layout_stripe_length(cut, 0));
+    self->packed = memory_allocate(allocator, cut->stripes, self->packed_stride);
+    return self->packed == NULL ? TARRY_ERROR_NO_MEMORY : TARRY_OK;
 }
 
 static int allocate_vectors(worker_slate *self, const layout *cut, uint32_t parts,
@@ -119,6 +136,8 @@ int worker_slate_create(const tarry_plan *plan, uint32_t worker,
     };
     int error = allocate_vectors(self, cut, tarry_plan_parts(plan), allocator);
     if (error == TARRY_OK)
+        error = allocate_packed(self, cut, settings->compress, allocator);
+    if (error == TARRY_OK)
         error = copy_spans(self, plan, worker, allocator);
     if (error == TARRY_OK)
         error = tarry_worker_create(plan, &machine, allocator, &self->machine, NULL);
@@ -150,7 +169,9 @@ void worker_slate_clear(worker_slate *self, const float *kept, const tarry_alloc
     if (!self->lent)
         vector_release(allocator, self->part);
     self->part = NULL;
+    memory_release(allocator, self->packed);
     memory_release(allocator, self->scratch);
+    self->packed = NULL;
     memory_release(allocator, self->inputs);
     memory_release(allocator, self->words);
     self->scratch = NULL;

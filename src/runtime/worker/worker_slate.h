@@ -31,7 +31,11 @@ typedef struct worker_slate {
     bool lent;            /* the part is the caller's */
     const float *coded;   /* where z is since it was encoded last: the part, or the one gradient
                              that it equals */
-    void *scratch;        /* of transfer_encode */
+    /* Each stripe of z in the form in which it is sent, `packed_stride` bytes from one to the next;
+     * NULL: as it is. */
+    uint8_t *packed;
+    size_t packed_stride;
+    void *scratch; /* of transfer_encode */
     tarry_worker *machine;
     /* What the chunk at `slot` stands for: span[span_offset[slot]] .. span_offset[slot + 1] - 1. */
     uint32_t *span_offset;
@@ -45,6 +49,7 @@ typedef struct worker_slate_settings {
     uint32_t ahead;
     bool keeps_stale;
     double conditioning_limit;
+    tarry_compress compress; /* the form in which z is sent */
     tarry_sum_place sum;
     tarry_sum_id last;
     /* Where the part lies: cut.part_length numbers, from the start of a cache line on,
@@ -58,6 +63,8 @@ int worker_slate_create(const tarry_plan *plan, uint32_t worker,
                         const worker_slate_settings *settings, const tarry_allocator *allocator,
                         worker_slate **made);
 void worker_slate_free(worker_slate *self, const tarry_allocator *allocator); /* NULL is allowed */
+/* Where a stripe of z is as it is sent. */
+void *worker_slate_stripe(const worker_slate *self, const layout *cut, uint32_t stripe);
 /* A spare place for the gradient at `slot`; there has to be one. And back, if it has any. */
 float *worker_slate_take_place(worker_slate *self, uint32_t slot);
 void worker_slate_free_place(worker_slate *self, uint32_t slot);

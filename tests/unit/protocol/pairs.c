@@ -123,6 +123,11 @@ static void adapts(tarry_settings *settings)
     settings->adapts = true;
 }
 
+static void compresses(tarry_settings *settings)
+{
+    settings->server.compress = TARRY_COMPRESS_INT8;
+}
+
 static void sum_everywhere(tarry_settings *settings)
 {
     settings->server.sum = TARRY_SUM_EVERYWHERE;
@@ -150,6 +155,7 @@ static const feature features[] = {
     {"--reproducible", TARRY_SETTING_REPRODUCIBLE, reproducible},
     {"--chunk-cost equal", TARRY_SETTING_COSTS, costs_told},
     {"--adapt 2", TARRY_SETTING_ADAPT, adapts},
+    {"--compress int8", TARRY_SETTING_COMPRESS, compresses},
 };
 
 enum { FEATURES = sizeof(features) / sizeof(features[0]) };

@@ -62,6 +62,7 @@ static void draw(random_stream *stream, tarry_message_type type, sample *drawn)
         drawn->message.slot = random_u32(stream);
     if (type == TARRY_MESSAGE_PART || type == TARRY_MESSAGE_SIGNAL)
         drawn->message.parts = 1 + random_below(stream, TARRY_MOST_PARTS);
+    drawn->message.form = (tarry_compress)random_below(stream, TARRY_COMPRESSES);
     drawn->message.limit = random_below(stream, 2) == 1 ? 1 / random_uniform(stream) : 0;
     drawn->message.fate = (tarry_fate)random_below(stream, 3);
     drawn->message.term = random_below(stream, 2) == 1 ? random_u32(stream) : 0;
@@ -202,6 +203,8 @@ static void every_message_survives_the_wire(void **state)
         assert_int_equal(read.slot, sent.message.slot);
         assert_int_equal(read.stripe, sent.message.stripe);
         assert_int_equal(read.parts, sent.message.parts);
+        assert_int_equal(read.form,
+                         type == TARRY_MESSAGE_PART ? sent.message.form : TARRY_COMPRESS_NONE);
         assert_int_equal(read.failed, sent.message.failed);
         assert_true(read.limit == (type == TARRY_MESSAGE_SIGNAL ? sent.message.limit : 0));
         if (type == TARRY_MESSAGE_SIGNAL) {

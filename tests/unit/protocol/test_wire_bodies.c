@@ -176,6 +176,10 @@ static void draw_welcome(random_stream *stream, wire_welcome *welcome)
     welcome->keeps_stale = random_below(stream, 2) == 1;
     welcome->ships = random_below(stream, 2) == 1;
     welcome->everywhere = random_below(stream, 2) == 1;
+    if (!welcome->everywhere)
+        welcome->compress = (tarry_compress)random_below(stream, TARRY_COMPRESSES);
+    if (welcome->compress != TARRY_COMPRESS_NONE)
+        welcome->compress_seed = random_u64(stream);
     welcome->conditioning_limit = 1 / random_uniform(stream);
     welcome->silence_ns = 1 + draw_up_to(stream, TARRY_NEVER - 1);
     welcome->plan_bytes = draw_up_to(stream, WIRE_BLOB_MOST);
@@ -349,17 +353,18 @@ static const struct {
     wire_kind kind;
     unsigned at, least, most;
 } bounded[] = {
-    {WIRE_HELLO, 0, 'T', 'T'},   {WIRE_HELLO, 5, 0, 0},      {WIRE_HELLO, 10, 0, 3},
-    {WIRE_HELLO, 11, 0, 255},    {WIRE_WELCOME, 0, 4, 4},    {WIRE_WELCOME, 1, 0, 0},
-    {WIRE_WELCOME, 2, 0, 1},     {WIRE_WELCOME, 3, 0, 7},    {WIRE_WELCOME, 60, 0, 0},
-    {WIRE_WELCOME, 63, 0, 0},    {WIRE_WELCOME, 71, 0, 0},   {WIRE_WELCOME, 79, 0, 0},
-    {WIRE_WELCOME, 87, 0, 0},    {WIRE_WELCOME, 111, 0, 0},  {WIRE_WELCOME, 119, 0, 0},
-    {WIRE_REFUSED, 0, 1, 12},    {WIRE_REFUSED, 1, 0, 0},    {WIRE_BYE, 0, 1, 3},
-    {WIRE_PARAMETERS, 15, 0, 0}, {WIRE_BLOB, 1, 0, 0},       {WIRE_BLOB, 3, 0, 0},
-    {WIRE_BLOB, 15, 0, 0},       {WIRE_FETCH, 1, 0, 0},      {WIRE_FETCH, 3, 0, 0},
-    {WIRE_SHARE, 0, 1, 2},       {WIRE_SHARE, 1, 0, 0},      {WIRE_SHARE, 7, 0, 0},
-    {WIRE_SHARE, 15, 0, 0},      {WIRE_SHARE, 17, ' ', 255}, {WIRE_SHARED, 0, 1, 2},
-    {WIRE_SHARED, 1, 0, 1},
+    {WIRE_HELLO, 0, 'T', 'T'}, {WIRE_HELLO, 5, 0, 0},       {WIRE_HELLO, 10, 0, 3},
+    {WIRE_HELLO, 11, 0, 255},  {WIRE_WELCOME, 0, 5, 5},     {WIRE_WELCOME, 1, 0, 0},
+    {WIRE_WELCOME, 2, 0, 1},   {WIRE_WELCOME, 3, 0, 7},     {WIRE_WELCOME, 60, 0, 0},
+    {WIRE_WELCOME, 63, 0, 0},  {WIRE_WELCOME, 71, 0, 0},    {WIRE_WELCOME, 79, 0, 0},
+    {WIRE_WELCOME, 87, 0, 0},  {WIRE_WELCOME, 111, 0, 0},   {WIRE_WELCOME, 119, 0, 0},
+    {WIRE_WELCOME, 120, 0, 2}, {WIRE_WELCOME, 121, 0, 0},   {WIRE_WELCOME, 127, 0, 0},
+    {WIRE_WELCOME, 128, 0, 0}, {WIRE_REFUSED, 0, 1, 12},    {WIRE_REFUSED, 1, 0, 0},
+    {WIRE_BYE, 0, 1, 3},       {WIRE_PARAMETERS, 15, 0, 0}, {WIRE_BLOB, 1, 0, 0},
+    {WIRE_BLOB, 3, 0, 0},      {WIRE_BLOB, 15, 0, 0},       {WIRE_FETCH, 1, 0, 0},
+    {WIRE_FETCH, 3, 0, 0},     {WIRE_SHARE, 0, 1, 2},       {WIRE_SHARE, 1, 0, 0},
+    {WIRE_SHARE, 7, 0, 0},     {WIRE_SHARE, 15, 0, 0},      {WIRE_SHARE, 17, ' ', 255},
+    {WIRE_SHARED, 0, 1, 2},    {WIRE_SHARED, 1, 0, 1},
 };
 
 static void what_is_out_of_range_is_refused(void **state)
@@ -369,8 +374,13 @@ static void what_is_out_of_range_is_refused(void **state)
     for (size_t i = 0; i < sizeof(bounded) / sizeof(bounded[0]); i++) {
         any_body sent, read = {0};
         draw(&stream, bounded[i].kind, &sent);
-        if (bounded[i].kind == WIRE_WELCOME) /* whether it may run ahead depends on this */
-            sent.welcome.keep = TARRY_KEEP_ALL, sent.welcome.ahead = 0;
+        if (bounded[i].kind == WIRE_WELCOME) { /* on these it depends what others may be */
+            sent.welcome.keep = TARRY_KEEP_ALL;
+            sent.welcome.ahead = 0;
+            sent.welcome.everywhere = false;
+            sent.welcome.compress = TARRY_COMPRESS_NONE;
+            sent.welcome.compress_seed = 0;
+        }
         uint8_t frame[MOST_FRAME];
         encode(bounded[i].kind, &sent, frame);
         for (unsigned byte = 0; byte < 256; byte++) {
@@ -420,6 +430,13 @@ static void a_job_that_cannot_be_is_refused(void **state)
     wrong.stripe_length = 0;
     assert_welcome(&wrong, TARRY_ERROR_FORMAT);
     wrong.stripe_length = WIRE_NUMBERS_MOST + 1;
+    assert_welcome(&wrong, TARRY_ERROR_FORMAT);
+    wrong = good;
+    wrong.compress_seed = 1; /* of what? */
+    assert_welcome(&wrong, TARRY_ERROR_FORMAT);
+    wrong.compress = TARRY_COMPRESS_INT8;
+    assert_welcome(&wrong, TARRY_OK);
+    wrong.everywhere = true;
     assert_welcome(&wrong, TARRY_ERROR_FORMAT);
     wrong = good;
     wrong.silence_ns = 0;
@@ -473,14 +490,14 @@ static void versions_are_read_from_any_hello(void **state)
 {
     (void)state;
     wire_hello hello;
-    assert_int_equal(decode_hello(4, 4, 98, &hello), TARRY_ERROR_FORMAT);
-    assert_int_equal(decode_hello(1, 5, 98, &hello), TARRY_OK);
-    assert_int_equal(hello.newest, 5);
+    assert_int_equal(decode_hello(5, 5, 98, &hello), TARRY_ERROR_FORMAT);
+    assert_int_equal(decode_hello(1, 6, 98, &hello), TARRY_OK);
+    assert_int_equal(hello.newest, 6);
     assert_int_equal(hello.role, WIRE_ROLE_VIEWER);
     assert_int_equal(hello.worker, 7);
-    assert_int_equal(decode_hello(1, 5, 96, &hello), TARRY_ERROR_FORMAT);
-    assert_int_equal(decode_hello(5, 6, 10, &hello), TARRY_OK);
-    assert_int_equal(hello.oldest, 5);
+    assert_int_equal(decode_hello(1, 6, 96, &hello), TARRY_ERROR_FORMAT);
+    assert_int_equal(decode_hello(6, 7, 10, &hello), TARRY_OK);
+    assert_int_equal(hello.oldest, 6);
     assert_int_equal(hello.worker, 0);
     assert_int_equal(decode_hello(5, 6, WIRE_SMALL_BYTES, &hello), TARRY_OK);
     assert_int_equal(decode_hello(5, 6, 9, &hello), TARRY_ERROR_FORMAT);

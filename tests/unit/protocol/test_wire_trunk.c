@@ -326,7 +326,7 @@ static void a_lane_takes_small_frames_of_workers_alone(void **state)
     }
     uint8_t frame[MOST_FRAME] = {0}, again[MOST_FRAME];
     wire_lane_head(1, WIRE_HEAD_BYTES + CODEC_HEADER_BYTES + 4, frame);
-    wire_message_head(CODEC_HEADER_BYTES, 1, frame + WIRE_HEAD_BYTES + WIRE_LANE_HEAD_BYTES);
+    wire_message_head(CODEC_HEADER_BYTES, 4, frame + WIRE_HEAD_BYTES + WIRE_LANE_HEAD_BYTES);
     uint8_t *type = frame + 2 * WIRE_HEAD_BYTES + WIRE_LANE_HEAD_BYTES;
     *type = TARRY_MESSAGE_PART;
     assert_int_equal(read_and_write(frame, again), 0);

@@ -10,15 +10,18 @@
 #include <cmocka.h>
 #include <pthread.h>
 
+#include <string.h>
+
 #include <tarry/error.h>
 
+#include "compress/compress.h"
 #include "edge_plan.h"
 #include "failing_allocator.h"
 #include "protocol/wire/codec.h"
 #include "runtime/clock.h"
 #include "runtime/worker/executor.h"
 
-enum { LOAD = 3, DIMENSION = 10, MOST_POSTS = 64, STRIPE = 4 };
+enum { LOAD = 3, DIMENSION = 10, MOST_POSTS = 64, STRIPE = 4, SEED = 7 };
 
 /* One worker computes chunk 0, then 1, then 2; nobody else does: psi is a bit per position. */
 static const edge edges[] = {{0, 0}, {0, 1}, {0, 2}};
@@ -28,7 +31,8 @@ typedef struct bench {
     snapshots pool;
     executor executor;
     float part[DIMENSION], other[DIMENSION];
-    float *place;   /* which of them the part is to lie in */
+    float *place; /* which of them the part is to lie in */
+    tarry_compress form;
     uint64_t round; /* the last that the executor was told of */
 
     pthread_mutex_t lock;
@@ -66,13 +70,30 @@ static void post(void *user, const tarry_message *message, bool more)
     pthread_mutex_unlock(&own->lock);
 }
 
-static void post_part(void *user, const tarry_message *message, const float *stripe, size_t numbers)
+/* The stripe of the part itself, or that in another form, elsewhere. */
+static bool is_what_is_due(const bench *own, const tarry_message *message,
+                           const executor_stripe *stripe)
+{
+    uint8_t packed[2 * STRIPE];
+    const float *numbers = own->place + stripe->first;
+    if (message->form != own->form || stripe->size != compress_bytes(own->form, stripe->count))
+        return false;
+    if (own->form == TARRY_COMPRESS_NONE)
+        return stripe->bytes == numbers;
+    compress_encode(own->form, numbers, stripe->count,
+                    compress_key(SEED, message->round, message->attempt, 0, message->stripe),
+                    packed);
+    return memcmp(packed, stripe->bytes, stripe->size) == 0;
+}
+
+static void post_part(void *user, const tarry_message *message, const executor_stripe *stripe)
 {
     bench *own = user;
     size_t start = (size_t)message->stripe * STRIPE;
     if (!executor_answering(&own->executor))
         note(own, &own->parts_unannounced);
-    if (stripe == own->place + start && numbers == (start + STRIPE > DIMENSION ? 2 : STRIPE))
+    if (stripe->first == start && stripe->count == (start + STRIPE > DIMENSION ? 2 : STRIPE) &&
+        is_what_is_due(own, message, stripe))
         own->claimed_before_part = own->claims;
     post(user, message, false);
 }
@@ -130,6 +151,8 @@ static int make(bench *own, tarry_keep keep, uint32_t ahead, const tarry_allocat
         .pieces = 1,
         .cut = layout_make(DIMENSION, 1, STRIPE),
         .kernels = kernel_best(),
+        .compress = own->form,
+        .compress_seed = SEED,
         .compute = own->pulls ? NULL : compute,
         .user = own,
         .snapshots = &own->pool,
@@ -147,6 +170,7 @@ static int make(bench *own, tarry_keep keep, uint32_t ahead, const tarry_allocat
                                     .keep = keep,
                                     .ahead = ahead,
                                     .conditioning_limit = 1e6,
+                                    .compress = own->form,
                                     .part = own->part};
     worker_slate *first;
     error = worker_slate_create(own->plan, 0, &wanted, allocator, &first);
@@ -158,13 +182,18 @@ static int make(bench *own, tarry_keep keep, uint32_t ahead, const tarry_allocat
     return error;
 }
 
-static void set_up_ahead(bench *own, tarry_keep keep, uint32_t ahead)
+static void set_up_form(bench *own, tarry_keep keep, uint32_t ahead, tarry_compress form)
 {
-    *own = (bench){0};
+    *own = (bench){.form = form};
     pthread_mutex_init(&own->lock, NULL);
     assert_int_equal(clock_init_condition(&own->change), 0);
     assert_int_equal(make(own, keep, ahead, NULL), TARRY_OK);
     assert_int_equal(executor_start(&own->executor), TARRY_OK);
+}
+
+static void set_up_ahead(bench *own, tarry_keep keep, uint32_t ahead)
+{
+    set_up_form(own, keep, ahead, TARRY_COMPRESS_NONE);
 }
 
 static void set_up(bench *own, tarry_keep keep)
@@ -307,6 +336,27 @@ static void what_is_finished_outlives_a_reconnect(void **state)
     assert_int_equal(get(&own, &own.calls), 2 * LOAD);
     expect_parts(&own, 4, 7, 12);
     tear_down(&own);
+}
+
+/* What is sent is claimed before it is written anew, as the part is. */
+static void a_part_goes_out_in_another_form(void **state)
+{
+    (void)state;
+    const tarry_compress forms[] = {TARRY_COMPRESS_BF16, TARRY_COMPRESS_INT8};
+    for (size_t f = 0; f < 2; f++) {
+        bench own;
+        set_up_form(&own, TARRY_KEEP_ALL, 1, forms[f]);
+        gives_parameters(&own, 0, 1);
+        for (uint32_t epoch = 1; epoch <= 2; epoch++) {
+            says_round(&own, epoch, 0);
+            expect_reports(&own, epoch, LOAD);
+            own.claimed_before_part = 0;
+            size_t before = get(&own, &own.claims);
+            expect_parts(&own, epoch, 7, 6);
+            assert_true(own.claimed_before_part >= before + 3);
+        }
+        tear_down(&own);
+    }
 }
 
 /* A server that the worker finds again may have another place for its part. */
@@ -673,6 +723,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_finished_outlives_a_reconnect),
+        cmocka_unit_test(a_part_goes_out_in_another_form),
         cmocka_unit_test(a_part_moves_and_gradients_stay),
         cmocka_unit_test(a_chunk_in_progress_outlives_a_reconnect),
         cmocka_unit_test(who_leaves_finishes_its_chunk_and_answers_the_signal),

@@ -251,14 +251,14 @@ static bool on_frame(void *user, const wire_head *head, const uint8_t *body)
 
 /* A coded part that goes up as it is takes a buffer, of which the parent lets each child have some.
  */
-static channel_verdict begin_lane_part(relay_child *child, const uint8_t *fixed, size_t numbers,
+static channel_verdict begin_lane_part(relay_child *child, const uint8_t *fixed, size_t bytes,
                                        void **place)
 {
     if (child->window == 0) {
         child->waiting = true;
         return CHANNEL_WAIT;
     }
-    child->incoming = relay_buffer_take(child->relay, numbers);
+    child->incoming = relay_buffer_take(child->relay, bytes);
     if (child->incoming == NULL) {
         relay_child_end(child, WIRE_LANE_ADRIFT, "out of memory", false);
         return CHANNEL_END;
@@ -274,13 +274,12 @@ static channel_verdict on_begin(void *user, const wire_head *head, const uint8_t
                                 size_t bytes, void **place)
 {
     relay_child *child = user;
-    size_t numbers = bytes / sizeof(float);
     if (child->state != CHILD_OPEN || head->kind != WIRE_MESSAGE ||
-        numbers > child->relay->trunk.welcome.stripe_length) {
+        bytes > relay_stripe_bytes(child->relay)) {
         refuse(child, WIRE_REFUSED_FORMAT, "a large frame that makes no sense here");
         return CHANNEL_END;
     }
-    switch (relay_gather_begin_part(child, fixed, numbers)) {
+    switch (relay_gather_begin_part(child, fixed, bytes)) {
     case RELAY_GATHER_TAKE:
         *place = child->incoming->numbers;
         return CHANNEL_TAKE;
@@ -295,7 +294,7 @@ static channel_verdict on_begin(void *user, const wire_head *head, const uint8_t
     case RELAY_GATHER_NOT:
         break;
     }
-    return begin_lane_part(child, fixed, numbers, place);
+    return begin_lane_part(child, fixed, bytes, place);
 }
 
 static bool on_complete(void *user, const wire_head *head, const uint8_t *fixed)

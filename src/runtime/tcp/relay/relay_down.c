@@ -23,7 +23,7 @@ static void look_at_message(relay_child *child, const uint8_t *body, size_t size
 
 static uint32_t most_length(const tcp_relay *self)
 {
-    size_t part = CODEC_HEADER_BYTES + self->trunk.welcome.stripe_length * sizeof(float);
+    size_t part = CODEC_HEADER_BYTES + relay_stripe_bytes(self);
     return part > WIRE_SMALL_BYTES ? (uint32_t)part : WIRE_SMALL_BYTES;
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/memory.h"
 #include "coding/kernel.h"
+#include "compress/compress.h"
 #include "runtime/tcp/relay/relay_state.h"
 
 enum {
@@ -209,7 +210,7 @@ const char *relay_gather_begin(tcp_relay *self, const wire_gather *words)
 /* ---- parts ---- */
 
 /* The group that the part is of, as its contributor; NULL: of none. */
-static relay_group *group_of(const relay_child *child, const tarry_message *part, size_t numbers,
+static relay_group *group_of(const relay_child *child, const tarry_message *part, size_t bytes,
                              uint32_t *contributor)
 {
     for (relay_group *group = child->relay->groups; group != NULL; group = group->next) {
@@ -220,20 +221,26 @@ static relay_group *group_of(const relay_child *child, const tarry_message *part
             gather_epoch(group->who, *contributor) == part->epoch &&
             group->cut.parts == part->parts &&
             gather_wants(group->who, *contributor, part->stripe) &&
-            layout_stripe_length(&group->cut, part->stripe) == numbers)
+            part->form == TARRY_COMPRESS_NONE &&
+            layout_stripe_length(&group->cut, part->stripe) * sizeof(float) == bytes)
             return group;
     }
     return NULL;
 }
 
-relay_gather_verdict relay_gather_begin_part(relay_child *child, const uint8_t *fixed,
-                                             size_t numbers)
+size_t relay_stripe_bytes(const tcp_relay *self)
+{
+    const wire_welcome *welcome = &self->trunk.welcome;
+    return compress_bytes(welcome->compress, (size_t)welcome->stripe_length);
+}
+
+relay_gather_verdict relay_gather_begin_part(relay_child *child, const uint8_t *fixed, size_t bytes)
 {
     tarry_message part;
     uint32_t contributor;
     if (codec_decode(&NO_SETS, fixed, CODEC_HEADER_BYTES, NULL, &part) != TARRY_OK)
         return RELAY_GATHER_NOT;
-    relay_group *group = group_of(child, &part, numbers, &contributor);
+    relay_group *group = group_of(child, &part, bytes, &contributor);
     if (group == NULL)
         return RELAY_GATHER_NOT;
     if (group->is_void)
@@ -241,7 +248,7 @@ relay_gather_verdict relay_gather_begin_part(relay_child *child, const uint8_t *
     bool opens = group->sums[part.stripe] == NULL;
     if (child->held >= HELD_MOST || (opens && group->open >= OPEN_MOST))
         return RELAY_GATHER_WAIT;
-    relay_buffer *buffer = relay_buffer_take(child->relay, numbers);
+    relay_buffer *buffer = relay_buffer_take(child->relay, bytes);
     if (buffer == NULL || (opens && make_sum(group, part.stripe) == NULL)) {
         relay_buffer_release(buffer);
         return RELAY_GATHER_NO_MEMORY;

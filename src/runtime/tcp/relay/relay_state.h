@@ -62,7 +62,7 @@ typedef struct relay_round {
 typedef struct relay_buffer {
     struct relay_buffer *next;
     tcp_relay *relay;
-    size_t room, count;                  /* numbers */
+    size_t room, size;                   /* bytes */
     uint8_t message[CODEC_HEADER_BYTES]; /* with which it goes up, unless it */
     bool gathers;                        /* is for a group */
     relay_child *child;                  /* while it is held for a group, */
@@ -302,7 +302,7 @@ void relay_up_advertise(tcp_relay *self);
 void relay_up_heard(tcp_relay *self);
 /* Reports that wait go out. */
 void relay_up_flush(tcp_relay *self);
-relay_buffer *relay_buffer_take(tcp_relay *self, size_t numbers);
+relay_buffer *relay_buffer_take(tcp_relay *self, size_t bytes);
 void relay_buffer_release(relay_buffer *buffer);
 void relay_buffers_free(tcp_relay *self);
 
@@ -345,9 +345,11 @@ typedef enum relay_gather_verdict {
     RELAY_GATHER_DROP,
     RELAY_GATHER_NO_MEMORY,
 } relay_gather_verdict;
-/* A coded part begins to come: its message, and how many numbers. */
+/* A coded part begins to come: its message, and the bytes of its numbers. */
 relay_gather_verdict relay_gather_begin_part(relay_child *child, const uint8_t *fixed,
-                                             size_t numbers);
+                                             size_t bytes);
+/* The most bytes of a stripe's numbers in the run's form. */
+size_t relay_stripe_bytes(const tcp_relay *self);
 /* The child's `incoming` is there, for its `into`. */
 void relay_gather_part(relay_child *child);
 /* The child is gone. */

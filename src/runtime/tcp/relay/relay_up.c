@@ -154,20 +154,20 @@ void relay_up_heard(tcp_relay *self)
 
 /* ---- coded parts ---- */
 
-relay_buffer *relay_buffer_take(tcp_relay *self, size_t numbers)
+relay_buffer *relay_buffer_take(tcp_relay *self, size_t bytes)
 {
     relay_buffer *buffer = self->spare;
-    if (buffer != NULL && buffer->room >= numbers) {
+    if (buffer != NULL && buffer->room >= bytes) {
         self->spare = buffer->next;
         self->spare_count--;
-        buffer->count = numbers;
+        buffer->size = bytes;
         return buffer;
     }
-    buffer = memory_allocate(&self->allocator, sizeof(*buffer) + numbers * sizeof(float), 1);
+    buffer = memory_allocate(&self->allocator, sizeof(*buffer) + bytes, 1);
     if (buffer == NULL)
         return NULL;
     buffer->relay = self;
-    buffer->room = buffer->count = numbers;
+    buffer->room = buffer->size = bytes;
     return buffer;
 }
 
@@ -204,13 +204,13 @@ static void on_sent(void *user, void *owner)
 void relay_up_part(relay_child *child, relay_buffer *buffer)
 {
     tcp_relay *self = child->relay;
-    wire_lane_part part = {.lane = child->lane, .count = buffer->count};
+    wire_lane_part part = {.lane = child->lane, .bytes = buffer->size};
     uint8_t prefix[WIRE_HEAD_BYTES + WIRE_SMALL_BYTES];
     memcpy(part.message, buffer->message, CODEC_HEADER_BYTES);
     size_t size = wire_lane_part_encode(&part, prefix);
     const channel_load load = {
         .bytes = buffer->numbers,
-        .size = buffer->count * sizeof(float),
+        .size = buffer->size,
         .released = on_sent,
         .owner = buffer,
     };

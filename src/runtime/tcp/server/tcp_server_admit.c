@@ -146,6 +146,8 @@ static void send_welcome(tarry_tcp_server *server, peer *who, const wire_hello *
         .keeps_stale = settings->fill == TARRY_FILL_STALE,
         .ships = server->settings.ship != NULL,
         .everywhere = settings->sum == TARRY_SUM_EVERYWHERE,
+        .compress = settings->compress,
+        .compress_seed = settings->compress != TARRY_COMPRESS_NONE ? settings->compress_seed : 0,
         .conditioning_limit = settings->conditioning_limit,
         .silence_ns = settings->silence_ns,
         .plan_bytes = worker && !knows_plan ? server->plan_size : 0,

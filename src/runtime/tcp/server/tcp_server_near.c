@@ -26,9 +26,12 @@ static void offer(peer *who, wire_share_kind kind, const share *memory)
 void tcp_server_share(tarry_tcp_server *server, peer *who)
 {
     shm_parameters *place = &server->shm_parameters;
-    if (shm_part_create(&server->base.host->cut, &server->allocator, &who->shm) != TARRY_OK)
+    bool as_is = server->settings.server.compress == TARRY_COMPRESS_NONE;
+    if (as_is &&
+        shm_part_create(&server->base.host->cut, &server->allocator, &who->shm) != TARRY_OK)
         return; /* it takes the other way */
-    offer(who, WIRE_SHARE_PART, &who->shm->memory);
+    if (as_is)
+        offer(who, WIRE_SHARE_PART, &who->shm->memory);
     if (place->memory.memory == NULL &&
         share_create(share_parameters_bytes(server->settings.parameters), &place->memory) !=
             TARRY_OK)

@@ -66,12 +66,11 @@ typedef struct worker_chunk {
 
 /* ---- what goes out ---- */
 
-/* A PART whose numbers are being sent out of the slate's part. */
+/* A PART whose numbers are being sent from where the slate has them. */
 typedef struct worker_load {
     struct worker_load *next;
-    uint32_t tag;        /* never 0 */
-    size_t first, count; /* numbers of the slate's part */
-    const float *numbers;
+    uint32_t tag; /* never 0 */
+    executor_stripe stripe;
     uint8_t prefix[WIRE_HEAD_BYTES + CODEC_HEADER_BYTES];
     bool handed_on; /* the channel has it */
 } worker_load;

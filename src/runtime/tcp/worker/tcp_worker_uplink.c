@@ -153,8 +153,8 @@ static worker_load *take_load(tarry_tcp_worker *worker)
 }
 
 /* With the lock held. */
-static bool put_load(tarry_tcp_worker *worker, const tarry_message *message, const float *stripe,
-                     size_t numbers)
+static bool put_load(tarry_tcp_worker *worker, const tarry_message *message,
+                     const executor_stripe *stripe)
 {
     worker_uplink *up = &worker->uplink;
     worker_load *load = up->open ? take_load(worker) : NULL;
@@ -166,11 +166,9 @@ static bool put_load(tarry_tcp_worker *worker, const tarry_message *message, con
         up->tags = 1;
     *load = (worker_load){
         .tag = up->tags,
-        .first = (size_t)(stripe - worker->job.executor.slate->part),
-        .count = numbers,
-        .numbers = stripe,
+        .stripe = *stripe,
     };
-    wire_message_head(CODEC_HEADER_BYTES, numbers, load->prefix);
+    wire_message_head(CODEC_HEADER_BYTES, stripe->size, load->prefix);
     codec_encode(&NO_SETS, message, load->prefix + WIRE_HEAD_BYTES);
     worker_load **at = &up->loads;
     while (*at != NULL)
@@ -180,13 +178,12 @@ static bool put_load(tarry_tcp_worker *worker, const tarry_message *message, con
 }
 
 /* Which of both ways it goes and that it does is one step: the connection may be another one. */
-static void post_part(void *user, const tarry_message *message, const float *stripe, size_t numbers)
+static void post_part(void *user, const tarry_message *message, const executor_stripe *stripe)
 {
     tarry_tcp_worker *worker = user;
     worker_uplink *up = &worker->uplink;
     pthread_mutex_lock(&up->lock);
-    bool news =
-        up->near ? put_message(worker, message) : put_load(worker, message, stripe, numbers);
+    bool news = up->near ? put_message(worker, message) : put_load(worker, message, stripe);
     pthread_mutex_unlock(&up->lock);
     if (news)
         wake(worker);
@@ -194,8 +191,8 @@ static void post_part(void *user, const tarry_message *message, const float *str
 
 static bool is_claimed(const worker_uplink *up, const worker_load *load)
 {
-    return up->claiming && load->first < up->claim_end &&
-           up->claim_first < load->first + load->count;
+    const executor_stripe *its = &load->stripe;
+    return up->claiming && its->first < up->claim_end && up->claim_first < its->first + its->count;
 }
 
 /* With the lock held. */
@@ -408,8 +405,8 @@ static bool send_loads(tarry_tcp_worker *worker)
 {
     for (worker_load *load; (load = next_load(&worker->uplink)) != NULL;) {
         const channel_load wanted = {
-            .bytes = load->numbers,
-            .size = load->count * sizeof(float),
+            .bytes = load->stripe.bytes,
+            .size = load->stripe.size,
             .tag = load->tag,
             .released = tcp_worker_load_released,
             .owner = load,

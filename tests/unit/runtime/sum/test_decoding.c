@@ -14,6 +14,7 @@
 
 #include "base/random.h"
 #include "coding/layout.h"
+#include "compress/compress.h"
 #include "edge_plan.h"
 #include "failing_allocator.h"
 #include "runtime/sum/summation.h"
@@ -29,6 +30,7 @@ typedef struct bench {
     float estimate[DIMENSION];
     double truth[DIMENSION];
     layout cut;
+    tarry_compress form; /* of what is lent */
     random_stream *stream;
     uint32_t lent, summed;
     bool added[DIMENSION][WORKERS]; /* per stripe, since it was cleared */
@@ -48,6 +50,18 @@ static summation_settings settings_of(uint32_t threads)
         .kernels = kernel_best(),
         .finished = ignore,
     };
+}
+
+static void begin_form(bench *its, tarry_compress form, uint32_t threads, random_stream *stream)
+{
+    *its = (bench){.stream = stream, .form = form};
+    its->plan = edge_plan_cyclic(WORKERS, WORKERS, PARTS, 1);
+    edge_plan_random_decode(its->plan, random_u64(stream));
+    its->cut = layout_make(DIMENSION, 1, STRIPE);
+    stripes_init(&its->pool, STRIPE, NULL);
+    summation_settings settings = settings_of(threads);
+    settings.form = form;
+    assert_int_equal(summation_create(its->plan, &settings, NULL, &its->threads), TARRY_OK);
 }
 
 static void begin(bench *its, bool adaptive, uint32_t threads, random_stream *stream)
@@ -92,12 +106,16 @@ static stripe *lend(bench *its, uint32_t worker, uint32_t index, double scale)
     const double *decode = plan_decode(its->plan, its->cut.parts);
     size_t length = layout_stripe_length(&its->cut, index);
     size_t start = layout_stripe_start(&its->cut, index);
+    float numbers[STRIPE], sent[STRIPE] = {0};
+    for (size_t x = 0; x < length; x++)
+        numbers[x] = (float)random_normal(its->stream);
+    compress_encode(its->form, numbers, length, random_u64(its->stream), item->bytes);
+    compress_decode_add(its->form, item->bytes, length, 1, sent);
     for (size_t x = 0; x < length; x++) {
-        item->numbers[x] = (float)random_normal(its->stream);
         for (uint32_t part = 0; part < its->cut.parts; part++)
             if (x < layout_present(&its->cut, part, index))
                 its->truth[part * its->cut.part_length + start + x] +=
-                    scale * decode[part * WORKERS + worker] * (double)item->numbers[x];
+                    scale * decode[part * WORKERS + worker] * (double)sent[x];
     }
     its->lent++;
     return item;
@@ -139,10 +157,14 @@ static void add_random(bench *its, double scale)
 }
 
 /* What is added, withdrawn by CLEAR at any time, while threads are at it, or cut anew. */
-static void sum_with_clears(bool adaptive, uint32_t threads, random_stream *stream)
+static void sum_with_clears(tarry_compress form, bool adaptive, uint32_t threads,
+                            random_stream *stream)
 {
     bench its;
-    begin(&its, adaptive, threads, stream);
+    if (form != TARRY_COMPRESS_NONE)
+        begin_form(&its, form, threads, stream);
+    else
+        begin(&its, adaptive, threads, stream);
     for (uint32_t round = 0; round < 20; round++) {
         double scale = 1 + random_uniform(stream);
         memset(its.estimate, 0xff, sizeof(its.estimate)); /* not a number */
@@ -180,8 +202,10 @@ static void sums_what_was_added_since_it_was_cleared(void **state)
     (void)state;
     random_stream stream = random_stream_make(test_seed("decoding", 1), RANDOM_TEST, 0, 0);
     for (uint32_t threads = 0; threads <= 4; threads++) {
-        sum_with_clears(false, threads, &stream);
-        sum_with_clears(true, threads, &stream);
+        sum_with_clears(TARRY_COMPRESS_NONE, false, threads, &stream);
+        sum_with_clears(TARRY_COMPRESS_NONE, true, threads, &stream);
+        sum_with_clears(TARRY_COMPRESS_BF16, false, threads, &stream);
+        sum_with_clears(TARRY_COMPRESS_INT8, false, threads, &stream);
     }
 }
 

@@ -199,7 +199,7 @@ static lanes_verdict begin_part(owner *its, uint32_t lane, channel_verdict *verd
 {
     uint8_t frame[64];
     wire_head head;
-    const wire_lane_part part = {.lane = lane, .message = {TARRY_MESSAGE_PART}, .count = 4};
+    const wire_lane_part part = {.lane = lane, .message = {TARRY_MESSAGE_PART}, .bytes = 16};
     wire_lane_part_encode(&part, frame);
     assert_int_equal(wire_head_decode(frame, &head), TARRY_OK);
     return lanes_begin(its->lanes, &head, frame + WIRE_HEAD_BYTES, 16, verdict, place);
@@ -209,7 +209,7 @@ static lanes_verdict end_part(owner *its, uint32_t lane)
 {
     uint8_t frame[64];
     wire_head head;
-    const wire_lane_part part = {.lane = lane, .message = {TARRY_MESSAGE_PART}, .count = 4};
+    const wire_lane_part part = {.lane = lane, .message = {TARRY_MESSAGE_PART}, .bytes = 16};
     wire_lane_part_encode(&part, frame);
     assert_int_equal(wire_head_decode(frame, &head), TARRY_OK);
     return lanes_complete(its->lanes, &head, frame + WIRE_HEAD_BYTES);
