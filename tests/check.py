@@ -28,9 +28,10 @@ TESTS_AT_ONCE = str(2 * (os.cpu_count() or 1))  # many of them wait more than th
 
 # tests: prefixes of test names, () for none and None for all; but: prefixes of those to leave out; long: some tests have
 # a longer form, which is run here. Configurations of the same folder share a build. packages: what pip brings into a virtual
-# environment, whose Meson and interpreter are taken; such a configuration is run only by its name.
-Configuration = collections.namedtuple("Configuration", "name compiler options tests but long folder packages",
-                                       defaults=[(), False, None, ()])
+# environment, whose Meson and interpreter are taken; such a configuration is run only by its name. needed: nothing is built
+# but what its tests need.
+Configuration = collections.namedtuple("Configuration", "name compiler options tests but long folder packages needed",
+                                       defaults=[(), False, None, (), False])
 
 ALL = None
 THREADED = ("engine/", "runtime/", "integration/", "network/soak", "network/misbehaviour", "network/namespaces")
@@ -50,9 +51,12 @@ CONFIGURATIONS = (
                   long=True, folder="gcc-sanitized"),
     Configuration("clang-sanitized", "clang", (*SANITIZED, "-Db_lundef=false"), ALL, (*PROCESSES, *WORLDS)),
     Configuration("threads", "clang", ("-Dbuildtype=debug", "-Doptimization=1", "-Db_sanitize=thread",
-                                       "-Db_lundef=false"), THREADED, ("engine/shared_kill",)),
+                                       "-Db_lundef=false"), THREADED, ("engine/shared_kill",), needed=True),
     Configuration("coverage", "gcc", ("-Dbuildtype=debugoptimized", "-Db_coverage=true",
                                       "-Dc_args=-fprofile-update=atomic"), ALL),
+    # Open MPI is that of all others.
+    Configuration("mpich", "gcc", ("-Dbuildtype=debugoptimized", "-Dmpi=enabled", "-Dmpi_package=mpich"), ("mpi/",),
+                  needed=True),
     Configuration("clang-release", "clang", ("-Dbuildtype=release",), ()),
     # A newer PyTorch than the system's; another build of the package index may be several gigabytes.
     Configuration("torch", "gcc", PYTHON, ("python/",),
@@ -134,16 +138,26 @@ def build(configuration, environment):
         shutil.rmtree(folder, ignore_errors=True)
         if not quietly(setup, env=environment):
             return False
-    return quietly(["ninja", "-C", folder, "-j", JOBS], env=environment)
+    needed = needed_files(folder, configuration) if configuration.needed else []
+    return quietly(["ninja", "-C", folder, "-j", JOBS, *needed], env=environment)
+
+
+def introspect(folder, what):
+    listed = subprocess.run(["meson", "introspect", what, folder], cwd=ROOT, check=True, capture_output=True)
+    return json.loads(listed.stdout)
 
 
 def chosen_tests(folder, configuration):
-    if configuration.tests is ALL and not configuration.but:
-        return []
-    listed = subprocess.run(["meson", "introspect", "--tests", folder], cwd=ROOT, check=True, capture_output=True)
-    return [test["name"] for test in json.loads(listed.stdout)
+    return [test for test in introspect(folder, "--tests")
             if (configuration.tests is ALL or test["name"].startswith(configuration.tests))
             and not test["name"].startswith(configuration.but)]
+
+
+def needed_files(folder, configuration):
+    """What has to be built for its tests."""
+    needed = {target for test in chosen_tests(folder, configuration) for target in test["depends"]}
+    return [os.path.relpath(file, folder) for target in introspect(folder, "--targets") if target["id"] in needed
+            for file in target["filename"]]
 
 
 def steady_addresses():
@@ -156,8 +170,9 @@ def steady_addresses():
 
 def run_tests(configuration, tally, environment):
     folder = folder_of(configuration)
-    names = chosen_tests(folder, configuration)
-    if configuration.tests is not ALL and not names:
+    all_tests = configuration.tests is ALL and not configuration.but
+    names = [] if all_tests else [test["name"] for test in chosen_tests(folder, configuration)]
+    if not all_tests and not names:
         return
     log = folder / "meson-logs" / "testlog.json"
     log.unlink(missing_ok=True)

@@ -2,18 +2,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ranks under mpirun: slow, stopped and killed ones, with sums through shared memory and over MPI.
 
-    test_ranks.py RANKS_PROGRAM EXAMPLE [STORY...]
+    test_ranks.py MPIRUN RANKS_PROGRAM EXAMPLE [STORY...]
 
-TARRY_TEST_SEED says at which moments ranks die; TARRY_TEST_LONG=KILLS kills so many in all. Needs Open MPI's mpirun.
+MPIRUN is mpirun.openmpi or mpirun.mpich, that of the MPI which the programs were built with. TARRY_TEST_SEED says at which
+moments ranks die; TARRY_TEST_LONG=KILLS kills so many in all, under Open MPI: MPICH's launcher ends a job with its first death.
 """
 
+import functools
 import os
 import pathlib
 import re
 import signal
 import subprocess
 import sys
+import threading
 import time
+import uuid
+
+import launcher
 
 RECOVERY = ["--enable-recovery"]
 VADER = ["--mca", "pml", "ob1", "--mca", "btl", "vader,self"]
@@ -21,29 +27,24 @@ UCX = ["--mca", "pml", "ucx", "--mca", "opal_common_ucx_tls", "any", "--mca", "o
 TIME_LIMIT = 150
 DEATHS = 10
 LONG = 100  # kills, with TARRY_TEST_LONG=1
+MANY = 2000  # steps: more than a run does until a rank dies
 SILENCE = 1  # seconds: the limit where a rank is stopped,
 PROMISED = 1  # what a step may take beyond it on a quiet machine,
 SLACK = 3  # and on a busy one beside
 
 
-def environment():
-    """What MPI leaks by itself is not looked for; containers may forbid reading another process's memory."""
-    own = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "UCX_TLS": "^cma",
-           "UCX_LOG_LEVEL": "fatal", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
-    options = os.environ.get("ASAN_OPTIONS", "")
-    return {**os.environ, **own, "ASAN_OPTIONS": f"{options}:detect_leaks=0".lstrip(":")}
-
-
 class Run:
     """One mpirun; its lines are kept, and told where it fails."""
 
-    def __init__(self, program, ranks, options, mpi=()):
+    def __init__(self, mpirun, program, ranks, options, mpi=()):
         words = [f"{name}={value}" for name, value in options.items()]
-        self.command = ["mpirun.openmpi", "--oversubscribe", *mpi, "-n", str(ranks), program, *words]
+        self.command = mpirun.command(ranks, program, *words, mpi=mpi)
         self.lines = []
+        self.mark = f"TARRY_TEST_RUN={uuid.uuid4()}"
         self.process = subprocess.Popen(self.command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                                        env=environment())
-        self.limit = time.monotonic() + TIME_LIMIT
+                                        env=launcher.environment(self.mark))
+        self.late = threading.Timer(TIME_LIMIT, self.process.terminate)
+        self.late.start()
 
     def read_until(self, pattern):
         """The next line that has the pattern; None at the end."""
@@ -57,6 +58,8 @@ class Run:
     def finish(self):
         self.read_until(r"(?!)")
         self.status = self.process.wait()
+        self.expect(self.late.is_alive(), f"no end within {TIME_LIMIT} s")
+        self.late.cancel()
         return self
 
     def has(self, pattern):
@@ -64,6 +67,7 @@ class Run:
 
     def expect(self, condition, what):
         if not condition:
+            self.late.cancel()
             print(" ".join(self.command))
             print("".join(self.lines))
             raise SystemExit(f"{what} (status {self.process.poll()})")
@@ -76,24 +80,24 @@ def expect_all_right(run, ranks, engine):
     run.expect(run.has("all ranks came to the end"), "not all came to the end")
 
 
-def all_get_the_same_sums(program):
+def all_get_the_same_sums(start):
     for over, engine in (("", "direct"), ("mpi", "mpi")):
         for dimension in (1, 1000, 300000):
-            run = Run(program, 5, {"over": over, "dimension": dimension, "steps": 3}).finish()
+            run = start(5, {"over": over, "dimension": dimension, "steps": 3}).finish()
             expect_all_right(run, 5, engine)
 
 
-def a_slow_rank_holds_up_nobody(program):
+def a_slow_rank_holds_up_nobody(start):
     """It takes 10 times as long as others for what it computes; others take over the rest."""
-    run = Run(program, 4, {"over": "mpi", "slow": 2, "sleep": 50, "chunks": 16, "replication": 4, "steps": 4}).finish()
+    run = start(4, {"over": "mpi", "slow": 2, "sleep": 50, "chunks": 16, "replication": 4, "steps": 4}).finish()
     expect_all_right(run, 4, "mpi")
     times = [float(line.split(",")[-1].split()[0]) for line in run.has(r"^step \d")]
     run.expect(min(times) < 1, f"steps of {times} s: nobody took over what it had to compute")
 
 
-def who_waits_burns_no_core(program):
+def who_waits_burns_no_core(start):
     """All wait for one that takes a second a step; sanitizers make each look at MPI dearer."""
-    run = Run(program, 4, {"over": "mpi", "slow": 2, "sleep": 100, "chunks": 4, "replication": 1, "steps": 3,
+    run = start(4, {"over": "mpi", "slow": 2, "sleep": 100, "chunks": 4, "replication": 1, "steps": 3,
                            "silence": 10000}).finish()
     run.expect(run.status == 0, "the run failed")
     shares = [float(line.split()[2]) for line in run.has(r"of a core$")]
@@ -101,10 +105,10 @@ def who_waits_burns_no_core(program):
     run.expect(len(shares) == 4 and max(shares) < 0.25, f"waiting takes {shares} of a core")
 
 
-def a_stopped_rank_comes_back(program):
+def a_stopped_rank_comes_back(start):
     """Stopped as a sum begins, mostly, it is left out within the silence limit, and loads the state afterwards."""
     for over, after in (("", 3), ("mpi", 2)):
-        run = Run(program, 4, {"over": over, "stop": 2, "after": after, "silence": 1000 * SILENCE, "replication": 3,
+        run = start(4, {"over": over, "stop": 2, "after": after, "silence": 1000 * SILENCE, "replication": 3,
                                "sleep": 20, "steps": 12})
         stopped = run.read_until(r"stops: (\d+)")
         run.expect(stopped, "no rank stopped")
@@ -121,20 +125,19 @@ def a_stopped_rank_comes_back(program):
         run.expect(longest < SILENCE + PROMISED + SLACK, f"a step took {longest} s, with a silence limit of {SILENCE} s")
 
 
-def a_replica_that_fails_ends_its_rank_alone(program):
+def a_replica_that_fails_ends_its_rank_alone(start):
     """Without recovery, mpirun ends all ranks with the first of them that leaves out MPI_Finalize."""
-    run = Run(program, 4, {"over": "mpi", "lose": 2, "replication": 3, "steps": 6, "silence": 500},
-              RECOVERY + VADER).finish()
+    run = start(4, {"over": "mpi", "lose": 2, "replication": 3, "steps": 6, "silence": 500}, RECOVERY + VADER).finish()
     run.expect(len(run.has(r"^rank \d+: 6 steps, right$")) == 3, "the others do not go on")
     run.expect(run.has("rank 2: its replica failed"), "the rank does not say why it ends")
 
 
-def ranks_without_rank_0_end_by_themselves(program):
-    run = Run(program, 3, {"over": "mpi", "head": 2, "patience": 1500}, RECOVERY + VADER).finish()
+def ranks_without_rank_0_end_by_themselves(start):
+    run = start(3, {"over": "mpi", "head": 2, "patience": 1500}, RECOVERY + VADER).finish()
     run.expect(len(run.has("rank 0 has not been heard of any more")) == 2, "the others do not say why they end")
 
 
-def killed_ranks_are_survived(program):
+def killed_ranks_are_survived(start):
     """Any rank but 0, in any phase: no hang, and all exact."""
     seed = int(os.environ.get("TARRY_TEST_SEED", "1"))
     kills = int(os.environ.get("TARRY_TEST_LONG", "0") or 0)
@@ -143,10 +146,10 @@ def killed_ranks_are_survived(program):
     done = 0
     for number in range(runs):
         mpi = [VADER, UCX][number % 2]
-        over = "" if number % 4 == 2 else "mpi"
+        over = "" if number % 4 >= 2 else "mpi"
         options = {"over": over, "dimension": 20000, "chunks": 12, "replication": 12, "steps": 10, "silence": 400,
-                   "deaths": DEATHS, "seed": seed + number}
-        run = Run(program, DEATHS + 2, options, RECOVERY + mpi).finish()
+                   "sleep": 2, "deaths": DEATHS, "seed": seed + number}
+        run = start(DEATHS + 2, options, RECOVERY + mpi).finish()
         run.expect(run.has("some ranks are gone"), "the run did not come to its end")
         run.expect(not run.has(r"^rank \d+: .* wrong$"), "a rank is wrong")
         run.expect(len(run.has(r"^rank [01]: .* right$")) == 2, "the survivors are not right")
@@ -159,28 +162,41 @@ def killed_ranks_are_survived(program):
         raise SystemExit(f"only {done} of {runs * DEATHS} ranks died: the moments are badly chosen")
 
 
-def the_example_runs(program):
-    run = Run(program, 3, {}).finish()
+def the_example_runs(start):
+    run = start(3, {}).finish()
     run.expect(run.status == 0, "the example failed")
     run.expect(len(run.has(r"^3\.5")) == 3, "the ranks of the example don't get to 3.5, the mean of the chunks' numbers")
 
 
-STORIES = [all_get_the_same_sums, a_slow_rank_holds_up_nobody, who_waits_burns_no_core, a_stopped_rank_comes_back,
-           a_replica_that_fails_ends_its_rank_alone, ranks_without_rank_0_end_by_themselves, killed_ranks_are_survived]
+def a_death_ends_the_job(start):
+    """Of rank 0 and of another one; nobody is left."""
+    for options in ({"head": 2}, {"over": "mpi", "head": 2}, {"deaths": 1, "seed": 1}, {"over": "mpi", "deaths": 1, "seed": 1}):
+        run = start(4, {"chunks": 12, "replication": 4, "sleep": 5, "steps": MANY, **options}).finish()
+        run.expect(run.status != 0, "the launcher says nothing of a death")
+        run.expect(not run.has(f"^step {MANY}:"), "the run came to its end")
+        run.expect(launcher.are_gone(run.mark), "ranks are left")
 
 
-def main(program, example, names):
-    for story in STORIES:
+COMMON = [all_get_the_same_sums, a_slow_rank_holds_up_nobody, who_waits_burns_no_core, a_stopped_rank_comes_back]
+STORIES = {False: [*COMMON, a_replica_that_fails_ends_its_rank_alone, ranks_without_rank_0_end_by_themselves,
+                   killed_ranks_are_survived],
+           True: [*COMMON, a_death_ends_the_job]}  # by whether it is MPICH
+
+
+def main(mpirun, program, example, names):
+    start = functools.partial(Run, mpirun, program)
+    for story in STORIES[mpirun.is_mpich]:
         if names and story.__name__ not in names:
             continue
-        start = time.monotonic()
-        story(program)
-        print(f"{story.__name__}: {time.monotonic() - start:.1f} s", flush=True)
+        begun = time.monotonic()
+        story(start)
+        print(f"{story.__name__}: {time.monotonic() - begun:.1f} s", flush=True)
     if not names:
-        the_example_runs(example)
+        the_example_runs(functools.partial(Run, mpirun, example))
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 3:
+    if len(sys.argv) < 4:
         sys.exit(__doc__)
-    main(*(str(pathlib.Path(path).resolve()) for path in sys.argv[1:3]), sys.argv[3:])
+    paths = [str(pathlib.Path(path).resolve()) for path in sys.argv[2:4]]
+    main(launcher.Launcher(sys.argv[1]), *paths, sys.argv[4:])
