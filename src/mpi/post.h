@@ -68,6 +68,8 @@ bool post_turn(post *self);
 /* The same, until something was done, it was woken, or until_ns of the monotonic clock. Spins for
  * a moment, and then sleeps, at most `nap_ns` at a time. */
 void post_wait(post *self, uint64_t until_ns, uint64_t nap_ns);
+/* Whether MPI has not said that nothing reaches the rank any more. */
+bool post_reaches(const post *self, uint32_t rank);
 /* Whether all that was put is out of our hands. */
 bool post_is_clear(post *self);
 

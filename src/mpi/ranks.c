@@ -94,11 +94,14 @@ static void take_frame(tarry_mpi *self, const post_block *block)
         connect_again(self);
 }
 
-static void take_passed(tarry_mpi *self, const post_block *block)
+/* Who asks for something, and can't be answered, hears of that over rank 0. */
+static void take_passed(tarry_mpi *self, uint32_t from, const post_block *block)
 {
     passed_head head;
     if (self->worker == NULL || block->size < sizeof(head))
         return;
+    if (!post_reaches(self->post, from))
+        post_put_bytes(self->post, 0, WORD_CUT, &from, sizeof(from));
     memcpy(&head, block->bytes, sizeof(head));
     tarry_worker_host_passed(self->worker, head.from, block->bytes + sizeof(head),
                              block->size - sizeof(head));
@@ -135,7 +138,7 @@ void ranks_take(void *user, uint32_t from, int tag, post_block *block)
         take_frame(self, block);
         break;
     case WORD_PASSED:
-        take_passed(self, block);
+        take_passed(self, from, block);
         break;
     case WORD_LOST:
     case WORD_GONE:
@@ -148,6 +151,7 @@ void ranks_take(void *user, uint32_t from, int tag, post_block *block)
     case WORD_UP:
     case WORD_HELLO:
     case WORD_LEFT:
+    case WORD_CUT:
     case WORD_ALIVE:
         break;
     }
@@ -156,8 +160,12 @@ void ranks_take(void *user, uint32_t from, int tag, post_block *block)
 void ranks_unreachable(void *user, uint32_t rank)
 {
     tarry_mpi *self = user;
+    if (self->engine != NULL && !self->shares)
+        sum_engine_lose(self->engine, rank);
+    if (rank > 0)
+        post_put_bytes(self->post, 0, WORD_CUT, &rank, sizeof(rank));
     if (self->runtime != NULL)
-        ranks_server_lose(self, rank);
+        ranks_server_give_up(self, rank);
 }
 
 /* ---- the loop ---- */

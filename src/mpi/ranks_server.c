@@ -73,11 +73,16 @@ static void wake(void *user)
     post_wake(self->post);
 }
 
+static bool is_there(const peer *of)
+{
+    return (of->joined || of->left) && !of->unreachable;
+}
+
 static bool are_all_there(const tarry_mpi *self)
 {
     bool all = true;
     for (uint32_t rank = 0; rank < self->ranks; rank++)
-        all = all && self->peers[rank].joined;
+        all = all && is_there(&self->peers[rank]);
     return all;
 }
 
@@ -121,7 +126,7 @@ static void receive(void *user, tarry_runtime *runtime, uint64_t until_ns)
     ranks_turn(self, until_ns);
 }
 
-void ranks_server_lose(tarry_mpi *self, uint32_t rank)
+static void lose(tarry_mpi *self, uint32_t rank)
 {
     if (!self->peers[rank].joined)
         return;
@@ -129,14 +134,39 @@ void ranks_server_lose(tarry_mpi *self, uint32_t rank)
     part(self, rank);
 }
 
+void ranks_server_give_up(tarry_mpi *self, uint32_t rank)
+{
+    lose(self, rank);
+    self->peers[rank].unreachable = true;
+}
+
 static void take_hello(tarry_mpi *self, uint32_t from, uint32_t connection)
 {
     peer *of = &self->peers[from];
-    if (connection <= of->connection)
+    if (of->unreachable || connection <= of->connection)
         return;
-    ranks_server_lose(self, from);
+    lose(self, from);
     *of = (peer){.connection = connection, .joined = true};
     tarry_host_join(self->runtime, from);
+}
+
+static void take_left(tarry_mpi *self, uint32_t from, uint32_t connection)
+{
+    if (connection != self->peers[from].connection)
+        return;
+    lose(self, from);
+    self->peers[from].left = true;
+}
+
+/* What the rank waits for can't come from there. */
+static void take_cut(tarry_mpi *self, uint32_t from, const post_block *block)
+{
+    uint32_t rank;
+    if (block->size < sizeof(rank))
+        return;
+    memcpy(&rank, block->bytes, sizeof(rank));
+    if (rank < self->ranks)
+        post_put_bytes(self->post, rank, WORD_GONE, &from, sizeof(from));
 }
 
 bool ranks_server_take(tarry_mpi *self, uint32_t from, word kind, const post_block *block)
@@ -153,6 +183,10 @@ bool ranks_server_take(tarry_mpi *self, uint32_t from, word kind, const post_blo
                           block->size - sizeof(head));
         return true;
     }
+    if (kind == WORD_CUT) {
+        take_cut(self, from, block);
+        return true;
+    }
     if ((kind != WORD_UP && kind != WORD_HELLO && kind != WORD_LEFT) ||
         block->size < sizeof(connection))
         return false;
@@ -160,12 +194,12 @@ bool ranks_server_take(tarry_mpi *self, uint32_t from, word kind, const post_blo
     const peer *of = &self->peers[from];
     if (kind == WORD_HELLO)
         take_hello(self, from, connection);
-    else if (kind == WORD_LEFT && connection == of->connection)
-        ranks_server_lose(self, from);
+    else if (kind == WORD_LEFT)
+        take_left(self, from, connection);
     else if (kind == WORD_UP && of->joined && of->connection == connection &&
              tarry_host_deliver(self->runtime, from, block->bytes + sizeof(connection),
                                 block->size - sizeof(connection), NULL, 0) == TARRY_ERROR_FORMAT)
-        ranks_server_lose(self, from);
+        lose(self, from);
     return true;
 }
 

@@ -20,6 +20,7 @@ typedef enum word {
     WORD_LEFT,   /* the worker of this connection can't go on at all */
     WORD_LOST,   /* the server counts the worker of this connection as lost: it says hello again */
     WORD_GONE,   /* the server goes on without this rank */
+    WORD_CUT,    /* nothing reaches this rank from here, so that it must not wait for that */
     WORD_ALIVE,  /* rank 0 is */
     WORD_END,    /* the run is over; 1: all ranks are there */
 } word;
@@ -33,6 +34,8 @@ typedef struct passed_head {
 typedef struct peer {
     uint32_t connection; /* the last one; 0: it has not been heard of */
     bool joined;
+    bool left;        /* it can't go on at all; as a rank it is still there */
+    bool unreachable; /* by anything from here; it may not know */
 } peer;
 
 struct tarry_mpi {
@@ -68,7 +71,7 @@ int ranks_server_create(tarry_mpi *self, const tarry_plan *plan, const tarry_mpi
 bool ranks_server_take(tarry_mpi *self, uint32_t from, word kind, const post_block *block);
 /* Waits until all who are there have stepped on the last sum, for a bounded time. */
 void ranks_server_settle(tarry_mpi *self);
-/* Nothing reaches the rank any more. */
-void ranks_server_lose(tarry_mpi *self, uint32_t rank);
+/* Nothing reaches the rank any more: what it says counts no more. */
+void ranks_server_give_up(tarry_mpi *self, uint32_t rank);
 
 #endif

@@ -61,6 +61,7 @@ typedef struct sum_engine {
     uint32_t count, place;       /* of the group; count 0: none */
     uint32_t *worker;            /* of each member */
     uint32_t *place_of;          /* per rank; UINT32_MAX: no member */
+    bool *lost;                  /* per rank: nothing reaches it */
     early_block *early;
     tarry_engine_progress progress;
     tarry_engine_sum sum; /* while it runs */
@@ -120,11 +121,20 @@ static void end(sum_engine *own, tarry_engine_state state)
     pthread_cond_broadcast(&own->change);
 }
 
-static void fail(sum_engine *own, const char *why)
+static void fail(sum_engine *own, uint32_t suspect, const char *why)
 {
-    own->progress.suspect = TARRY_ENGINE_NOBODY;
+    own->progress.suspect = suspect;
     snprintf(own->progress.why, sizeof(own->progress.why), "%s", why);
     end(own, TARRY_ENGINE_FAILED);
+}
+
+/* False: the rank is no member. */
+static bool fail_without(sum_engine *own, uint32_t rank)
+{
+    bool member = own->place_of[rank] < own->count;
+    if (member)
+        fail(own, rank, "nothing reaches a member any more");
+    return member;
 }
 
 static void release_group(sum_engine *own)
@@ -260,7 +270,7 @@ static void work(sum_engine *own)
         if (own->sum.part != NULL && own->sent < horizon(own)) {
             done = true;
             if (!send_stripe(own)) {
-                fail(own, "there is no memory for its blocks");
+                fail(own, TARRY_ENGINE_NOBODY, "there is no memory for its blocks");
                 return;
             }
         }
@@ -269,7 +279,7 @@ static void work(sum_engine *own)
                 continue;
             done = true;
             if (!decode(own, stripe)) {
-                fail(own, "there is no memory for its blocks");
+                fail(own, TARRY_ENGINE_NOBODY, "there is no memory for its blocks");
                 return;
             }
         }
@@ -338,7 +348,7 @@ static void use(sum_engine *own, uint32_t from, post_block *block)
         good = false;
     }
     if (!good)
-        fail(own, "a member cuts the sum in another way");
+        fail(own, TARRY_ENGINE_NOBODY, "a member cuts the sum in another way");
 }
 
 static void keep_early(sum_engine *own, uint32_t from, post_block *block)
@@ -380,6 +390,16 @@ void sum_engine_take(tarry_engine *engine, uint32_t from, post_block *block)
         use(own, from, block);
     else if (epoch >= own->least_epoch)
         keep_early(own, from, block);
+    pthread_mutex_unlock(&own->lock);
+}
+
+void sum_engine_lose(tarry_engine *engine, uint32_t rank)
+{
+    sum_engine *own = own_of(engine);
+    pthread_mutex_lock(&own->lock);
+    own->lost[rank] = true;
+    if (own->progress.state == TARRY_ENGINE_RUNNING)
+        fail_without(own, rank);
     pthread_mutex_unlock(&own->lock);
 }
 
@@ -479,6 +499,9 @@ static int begin(sum_engine *own, const tarry_engine_sum *sum)
     own->progress =
         (tarry_engine_progress){.state = TARRY_ENGINE_RUNNING, .suspect = TARRY_ENGINE_NOBODY};
     own->least_epoch = own->epoch + 1;
+    for (uint32_t rank = 0; rank < own->ranks; rank++)
+        if (own->lost[rank] && fail_without(own, rank))
+            return TARRY_OK;
     if (sum->part == NULL && !send_zeros(own)) {
         own->progress.state = TARRY_ENGINE_IDLE;
         return TARRY_ERROR_NO_MEMORY;
@@ -536,6 +559,7 @@ static void release(tarry_engine *engine)
         pthread_mutex_destroy(&own->lock);
     free(own->worker);
     free(own->place_of);
+    free(own->lost);
     free(own);
 }
 
@@ -564,7 +588,9 @@ tarry_engine *sum_engine_create(post *to, int kind, uint32_t rank, uint32_t rank
     own->has_change = clock_init_condition(&own->change);
     own->worker = calloc(ranks, sizeof(*own->worker));
     own->place_of = calloc(ranks, sizeof(*own->place_of));
-    if (!own->has_lock || !own->has_change || own->worker == NULL || own->place_of == NULL) {
+    own->lost = calloc(ranks, sizeof(*own->lost));
+    if (!own->has_lock || !own->has_change || own->worker == NULL || own->place_of == NULL ||
+        own->lost == NULL) {
         release(&own->base);
         return NULL;
     }

@@ -9,7 +9,8 @@
  * is on its way when a sum is abandoned is then still what it was. A block says which group it is
  * of; one of an older group is dropped, and one of a group that is not formed here yet waits.
  *
- * It reads no clock: a member that is silent is the server's to find out.
+ * It reads no clock: a member that is silent is the server's to find out. One that MPI says nothing
+ * reaches any more is suspected by each sum that it is in.
  */
 #ifndef MPI_SUM_ENGINE_H
 #define MPI_SUM_ENGINE_H
@@ -24,6 +25,8 @@ tarry_engine *sum_engine_create(post *to, int kind, uint32_t rank, uint32_t rank
 
 /* For the thread of the post: a block came from a rank; it is held as long as it is wanted. */
 void sum_engine_take(tarry_engine *engine, uint32_t from, post_block *block);
+/* For the same thread: nothing reaches the rank any more. */
+void sum_engine_lose(tarry_engine *engine, uint32_t rank);
 /* Does what can be done now. Gives back whether a sum is in progress. */
 bool sum_engine_turn(tarry_engine *engine);
 

@@ -10,7 +10,8 @@
  * 2; whoever runs this lets it go on), after (of the server's messages behind step 2, at which it
  * stops instead), deaths and seed (so many ranks, never 0, kill themselves at
  * moments that the seed says), lose (a rank whose replica fails at step 3), head (the step at which
- * rank 0 kills itself) and patience (ms).
+ * rank 0 kills itself), sever (a rank that reaches the next one no more from step 2 on) and
+ * patience (ms).
  */
 #include <math.h>
 #include <signal.h>
@@ -29,7 +30,7 @@
 typedef struct ranks_options {
     const char *over;
     long steps, dimension, chunks, replication, silence, sleep, slow, stop, after, deaths, seed,
-        lose, head, patience;
+        lose, head, sever, patience;
 } ranks_options;
 
 typedef struct own_state {
@@ -45,7 +46,8 @@ static ranks_options options = {.over = "",
                                 .silence = 2000,
                                 .slow = -1,
                                 .stop = -1,
-                                .lose = -1};
+                                .lose = -1,
+                                .sever = -1};
 static int rank, ranks;
 enum { MOST_STEPS = 500 };
 
@@ -132,6 +134,16 @@ static void plan_death(void)
     planned = (moment)(draw % MOMENTS);
     left = 1 + (long)(mix(draw) % (uint64_t)most[planned]);
     planned_step = 1 + 2 * (uint64_t)number;
+}
+
+/* ---- what MPI can't send any more ---- */
+
+int MPI_Isend(const void *bytes, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm,
+              MPI_Request *request)
+{
+    if (rank == options.sever && to == rank + 1 && stepped >= 2)
+        return MPI_ERR_OTHER;
+    return PMPI_Isend(bytes, count, type, to, tag, comm, request);
 }
 
 /* ---- the job ---- */
@@ -294,13 +306,14 @@ static void read_options(int count, char **words)
     const struct {
         const char *name;
         long *value;
-    } numbers[] = {{"steps", &options.steps},     {"dimension", &options.dimension},
-                   {"chunks", &options.chunks},   {"replication", &options.replication},
-                   {"silence", &options.silence}, {"sleep", &options.sleep},
-                   {"slow", &options.slow},       {"stop", &options.stop},
-                   {"after", &options.after},     {"deaths", &options.deaths},
-                   {"seed", &options.seed},       {"lose", &options.lose},
-                   {"head", &options.head},       {"patience", &options.patience}};
+    } numbers[] = {{"steps", &options.steps},      {"dimension", &options.dimension},
+                   {"chunks", &options.chunks},    {"replication", &options.replication},
+                   {"silence", &options.silence},  {"sleep", &options.sleep},
+                   {"slow", &options.slow},        {"stop", &options.stop},
+                   {"after", &options.after},      {"deaths", &options.deaths},
+                   {"seed", &options.seed},        {"lose", &options.lose},
+                   {"head", &options.head},        {"sever", &options.sever},
+                   {"patience", &options.patience}};
     for (int i = 1; i < count; i++) {
         size_t length = strcspn(words[i], "=");
         const char *value = words[i] + length + (words[i][length] != '\0');

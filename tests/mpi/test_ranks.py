@@ -125,16 +125,28 @@ def a_stopped_rank_comes_back(start):
         run.expect(longest < SILENCE + PROMISED + SLACK, f"a step took {longest} s, with a silence limit of {SILENCE} s")
 
 
-def a_replica_that_fails_ends_its_rank_alone(start):
-    """Without recovery, mpirun ends all ranks with the first of them that leaves out MPI_Finalize."""
-    run = start(4, {"over": "mpi", "lose": 2, "replication": 3, "steps": 6, "silence": 500}, RECOVERY + VADER).finish()
+def a_replica_that_fails_is_left_behind(start):
+    """Its rank is there until the end, and the launcher hears of it by the rank's status."""
+    run = start(4, {"over": "mpi", "lose": 2, "replication": 3, "steps": 6, "silence": 500}).finish()
+    run.expect(run.status != 0, "the launcher does not hear of it")
     run.expect(len(run.has(r"^rank \d+: 6 steps, right$")) == 3, "the others do not go on")
-    run.expect(run.has("rank 2: its replica failed"), "the rank does not say why it ends")
+    run.expect(run.has("rank 2: its replica failed"), "the rank does not say why it does not")
+    run.expect(run.has("all ranks came to the end"), "not all came to the end")
+
+
+def ranks_that_do_not_reach_each_other_go_on(start):
+    """One of two is left out of the sums, and loads the state of a third one."""
+    run = start(4, {"over": "mpi", "sever": 2, "replication": 3, "steps": 12, "sleep": 10}).finish()
+    expect_all_right(run, 4, "mpi")
+    run.expect(run.has("attempts 2"), "nothing was broken")
 
 
 def ranks_without_rank_0_end_by_themselves(start):
     run = start(3, {"over": "mpi", "head": 2, "patience": 1500}, RECOVERY + VADER).finish()
     run.expect(len(run.has("rank 0 has not been heard of any more")) == 2, "the others do not say why they end")
+    run = start(4, {"over": "mpi", "sever": 0, "patience": 1500, "replication": 3, "sleep": 10}, RECOVERY + VADER).finish()
+    run.expect(len(run.has(r"^rank [023]: 6 steps, right$")) == 3, "those whom rank 0 reaches do not go on")
+    run.expect(run.has("rank 1: rank 0 has not been heard of any more"), "the other one does not say why it ends")
 
 
 def killed_ranks_are_survived(start):
@@ -177,9 +189,9 @@ def a_death_ends_the_job(start):
         run.expect(launcher.are_gone(run.mark), "ranks are left")
 
 
-COMMON = [all_get_the_same_sums, a_slow_rank_holds_up_nobody, who_waits_burns_no_core, a_stopped_rank_comes_back]
-STORIES = {False: [*COMMON, a_replica_that_fails_ends_its_rank_alone, ranks_without_rank_0_end_by_themselves,
-                   killed_ranks_are_survived],
+COMMON = [all_get_the_same_sums, a_slow_rank_holds_up_nobody, who_waits_burns_no_core, a_stopped_rank_comes_back,
+          a_replica_that_fails_is_left_behind, ranks_that_do_not_reach_each_other_go_on]
+STORIES = {False: [*COMMON, ranks_without_rank_0_end_by_themselves, killed_ranks_are_survived],
            True: [*COMMON, a_death_ends_the_job]}  # by whether it is MPICH
 
 

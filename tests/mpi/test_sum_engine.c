@@ -265,6 +265,39 @@ static void a_block_of_another_shape_fails_the_sum(void **state)
     sum_case_free(of);
 }
 
+/* In the middle of a sum, and before the next one; a group without it sums. */
+static void a_member_that_nothing_reaches_is_suspected(void **state)
+{
+    (void)state;
+    uint64_t random = test_seed("sum_engine", 1);
+    engine_group group;
+    sum_case *of = sum_case_make(100000, 1, 3, false, 17);
+    make(&group, 3);
+    engine_group_form(&group, 7);
+    engine_group_start(&group, of, 1);
+    run(&group, &random, 5);
+    sum_engine_lose(group.engines[0], 2);
+    for (uint32_t epoch = 8; epoch < 10; epoch++) {
+        run(&group, &random, SIZE_MAX);
+        assert_int_equal(group.progress[0].state, TARRY_ENGINE_FAILED);
+        assert_int_equal(group.progress[0].suspect, 2);
+        assert_int_not_equal(group.progress[1].state, TARRY_ENGINE_DONE);
+        engine_group_form(&group, epoch);
+        engine_group_start(&group, of, epoch);
+    }
+    engine_group_release_sums(&group);
+    sum_case_free(of);
+    group.count = 2;
+    of = sum_case_make(100000, 1, 2, false, 19);
+    engine_group_form(&group, 10);
+    engine_group_start(&group, of, 10);
+    run(&group, &random, SIZE_MAX);
+    check(&group, of);
+    group.count = 3;
+    finish(&group);
+    sum_case_free(of);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -273,6 +306,7 @@ int main(void)
         cmocka_unit_test(who_begins_late_has_what_came_early),
         cmocka_unit_test(an_abandoned_sum_leaves_nothing_behind),
         cmocka_unit_test(a_block_of_another_shape_fails_the_sum),
+        cmocka_unit_test(a_member_that_nothing_reaches_is_suspected),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
