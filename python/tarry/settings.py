@@ -31,8 +31,8 @@ class ServerSettings(TypedDict, total=False):
     silence       without an answer after which a worker counts as lost (default 2)
     early         a worker with nothing left to do sends its part before all are done
     sum           made at the 'server' (default) or 'everywhere', among the workers
-    compress      the form in which coded parts are sent, with one part and the sum at the server: 'none' (default: float32),
-                  'bf16' or 'int8', which is rounded by chance
+    compress      the form in which coded parts are sent, with one part and the sum at the server: 'none' (default:
+                  float32), 'bf16' or 'int8', which is rounded by chance
     compress_seed of that chance (default 0)
     shape         with 'everywhere': 'auto' (default), 'direct', 'grid' or 'tree'
     voters_grace, attempts_most, digest_steps, attempt_limit   as in tarry/server.h
