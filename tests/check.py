@@ -29,9 +29,9 @@ TESTS_AT_ONCE = str(2 * (os.cpu_count() or 1))  # many of them wait more than th
 # tests: prefixes of test names, () for none and None for all; but: prefixes of those to leave out; long: some tests have
 # a longer form, which is run here. Configurations of the same folder share a build. packages: what pip brings into a virtual
 # environment, whose Meson and interpreter are taken; such a configuration is run only by its name. needed: nothing is built
-# but what its tests need.
-Configuration = collections.namedtuple("Configuration", "name compiler options tests but long folder packages needed",
-                                       defaults=[(), False, None, (), False])
+# but what its tests need. also: commands that have to succeed in its environment.
+Configuration = collections.namedtuple("Configuration", "name compiler options tests but long folder packages needed also",
+                                       defaults=[(), False, None, (), False, ()])
 
 ALL = None
 THREADED = ("engine/", "runtime/", "integration/", "network/soak", "network/misbehaviour", "network/namespaces")
@@ -58,10 +58,13 @@ CONFIGURATIONS = (
     Configuration("mpich", "gcc", ("-Dbuildtype=debugoptimized", "-Dmpi=enabled", "-Dmpi_package=mpich"), ("mpi/",),
                   needed=True),
     Configuration("clang-release", "clang", ("-Dbuildtype=release",), ()),
-    # A newer PyTorch than the system's; another build of the package index may be several gigabytes.
+    # A newer PyTorch than the system's; another build of the package index may be several gigabytes. What is typed is judged
+    # by what its packages say of themselves: their versions, and those of who judges, are fixed.
     Configuration("torch", "gcc", PYTHON, ("python/",),
-                  packages=("torch==2.13.0", "numpy", "cffi", "meson", "ninja", "pytest", "pytest-timeout", "hypothesis",
-                            "dp-accounting", "accelerate")),
+                  packages=("torch==2.13.0", "numpy==2.4.6", "cffi", "meson", "ninja", "pytest==9.2.0", "pytest-timeout",
+                            "hypothesis==6.170.17", "matplotlib", "dp-accounting", "accelerate", "ruff==0.17.6",
+                            "pyright[nodejs]==1.1.414"),
+                  also=("ruff check python", "ruff format --check python", "pyright")),
 )
 
 # A failing allocation is NULL in production too; a leak or an undefined step ends the test.
@@ -200,6 +203,17 @@ def run_tests(configuration, tally, environment):
         tally.add(False)
 
 
+def run_also(configuration, tally, environment):
+    for command in configuration.also:
+        done = subprocess.run(command.split(), cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, errors="replace", check=False)
+        tally.add(done.returncode == 0)
+        if done.returncode != 0:
+            name = f"--- {configuration.name}: {command}"
+            print(name, done.stdout, sep="\n")
+            tally.complain(name, done.stdout)
+
+
 def measure_coverage():
     folder = BUILDS / "coverage"
     return quietly(["gcovr", "--root", ROOT, "--filter", "src/", "--txt", folder / "coverage.txt",
@@ -254,6 +268,7 @@ def main(names):
                 for data in (BUILDS / "coverage").rglob("*.gcda"):
                     data.unlink()
             run_tests(configuration, tally, environment)
+            run_also(configuration, tally, environment)
             if configuration.name == "coverage":
                 covered = measure_coverage()
                 tally.add(covered)

@@ -16,6 +16,12 @@ class HasState(Protocol):
     def load_state_dict(self, state_dict: dict[str, Any], /) -> Any: ...
 
 
+def _without_functions(values: dict[str, Any]) -> dict[str, Any]:
+    """Some schedulers have functions of their own in their state, which are the same on all workers; what loads a state
+    keeps its own."""
+    return {name: value for name, value in values.items() if not callable(value)}
+
+
 class Members:
     """Saves and loads them together. Buffers that follow the data are kept apart: forward changes the model's."""
 
@@ -58,7 +64,7 @@ class Members:
         values: dict[str, Any] = {
             "model": model,
             "optimizer": self.optimizer.state_dict(),
-            "others": {name: one.state_dict() for name, one in self.others.items()},
+            "others": {name: _without_functions(one.state_dict()) for name, one in self.others.items()},
         }
         return state.encode(values, told)
 

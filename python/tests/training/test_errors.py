@@ -259,6 +259,35 @@ def test_states_come_back_as_they_were() -> None:
     assert state.encode(found, {"steps": "3"}) == text
 
 
+def test_a_scheduler_with_functions_in_its_state_is_saved(tmp_path: pathlib.Path) -> None:
+    """As OneCycleLR of PyTorch 1.13 has."""
+
+    class Scheduler:
+        def __init__(self) -> None:
+            self.steps, self.anneal = 0, self.step
+
+        def step(self) -> None:
+            self.steps += 1
+
+        def state_dict(self) -> dict[str, Any]:
+            return dict(self.__dict__)
+
+        def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+            self.__dict__.update(state_dict)
+
+    for steps in (1, 3):
+        scheduler = Scheduler()
+        made = Bench(checkpoint=tmp_path / "run.ckpt", extras={"scheduler": scheduler})
+        with made.job:
+            for step in made.job.steps(steps):
+                for piece in step:
+                    with piece:
+                        piece.backward(made.loss(piece), weight=2)
+                made.optimizer.step()
+                scheduler.step()
+        assert scheduler.steps == steps
+
+
 def test_what_can_not_be_saved_is_told() -> None:
     with pytest.raises(FormatError, match=r"\.model\.f: a function can't be saved without pickle"):
         state.encode({"model": {"f": lambda: 0}}, {})
