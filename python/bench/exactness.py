@@ -25,6 +25,7 @@ import torch
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "examples"))
 import gpt  # noqa: E402
+from nuisances import children, variable_of  # noqa: E402
 
 import tarry.torch as tt  # noqa: E402
 from tarry.torch.permutation import Permutation  # noqa: E402
@@ -96,29 +97,13 @@ def launch(steps: int, kills: float, into: str) -> int:
     chosen, killed = random.Random(1), 0
     while process.poll() is None:
         time.sleep(kills)
-        children = _children(process.pid)
-        victims = [child for child in children if _worker_of(child) not in (None, "0")]
+        victims = [child for child in children(process.pid) if variable_of(child, "TARRY_WORKER") not in (None, "0")]
         if victims and process.poll() is None:
             os.kill(chosen.choice(victims), signal.SIGKILL)
             killed += 1
     if process.returncode != 0:
         sys.exit("the training failed")
     return killed
-
-
-def _children(pid: int) -> list[int]:
-    found: list[int] = []
-    for task in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
-        found += [int(word) for word in task.read_text().split()]
-    return found
-
-
-def _worker_of(pid: int) -> str | None:
-    try:
-        words = pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    except OSError:
-        return None
-    return next((word.partition(b"=")[2].decode() for word in words if word.startswith(b"TARRY_WORKER=")), None)
 
 
 def main() -> None:

@@ -1,17 +1,22 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Step times of trainings beside each other: Tarry, DDP (Gloo) and LocalSGD, as a Markdown table.
+"""Step times of trainings beside each other: Tarry, DDP (Gloo), LocalSGD, torchft and hivemind, as a Markdown table.
 
 Usage: python/bench/steps.py [--cases LIST] [--systems LIST] [--runs R] [--steps N]
 
-8 processes on this machine, 64 pieces of 8 ms of sleep in a step, d = 1e5, the same delays for all systems from the
-same seed. Systems take turns, run after run. A figure is the median over runs of a run's mean step; behind it the 95th
-percentile of its steps. *Balanced* is the work over the speed of all workers: what a step would take if pieces could be
-split at will, and nothing else took time.
+8 processes on this machine, 64 pieces of 25 ms of sleep in a step, d = 1e5, the same delays for all systems from the
+same seed. Systems take turns, run after run. A cell has the median over runs of a run's mean step, behind it the 95th
+percentile of its steps, both as times balanced, and the seconds until the loss over all samples is a hundredth of
+the first one. *Balanced* is the work over the speed of all workers: what a step would take if pieces could be split at
+will, and nothing else took time. With kills, one of the other processes is killed every two seconds; whoever is able to
+take it back gets it back. With a stop, one of them is stopped for good two seconds after the start. Without compute
+cells have milliseconds: what a step takes besides, which is transport and the frameworks' own work.
 """
 
 import argparse
+import contextlib
 import dataclasses
+import importlib.util
 import json
 import os
 import pathlib
@@ -19,21 +24,42 @@ import socket
 import statistics
 import subprocess
 import sys
+import threading
+import time
+from collections.abc import Generator
+from typing import IO, Any
 
 import systems
 import workload as work
+from nuisances import Nuisance, children, variable_of
 
 from tarry import Straggler
 
 HERE = pathlib.Path(__file__).resolve().parent
-LIMIT_SECONDS = 600
-CASES = {
-    "no straggler": "none",
-    "one of 8 five times slower": "slow:1,5",
-    "speeds 1 : 2 : 4": "slow:3,2+slow:2,4",
-    "Markov": "markov:0.05,0.2,5",
-    "exp, 0.3 of a piece": "exp:0.0024",
+LIMIT_SECONDS = 90  # after which a system hangs
+# Delays, and what is done to processes.
+CASES: dict[str, tuple[str, dict[str, float]]] = {
+    "no compute": ("none", {}),  # and no sleep: milliseconds of a bare step
+    "no straggler": ("none", {}),
+    "one of 8 five times slower": ("slow:1,5", {}),
+    "speeds 1 : 2 : 4": ("slow:3,2+slow:2,4", {}),
+    "Markov": ("markov:0.05,0.2,5", {}),
+    "exp, 0.3 of a piece": ("exp:0.0024", {}),
+    "a kill every 2 s": ("none", {"kills": 2.0}),
+    "one stopped": ("none", {"stop": 2.0}),
 }
+COMES_BACK = ("tarry", "torchft", "hivemind")
+FEW_STEPS = {"hivemind": 8}  # of seconds each
+
+
+@dataclasses.dataclass
+class Figures:
+    """Of a run; mean None: it ended or hung."""
+
+    mean: float | None
+    gaps: list[float]
+    goal: float | None
+    why: str = ""
 
 
 def balanced(load: work.Workload) -> float:
@@ -41,6 +67,8 @@ def balanced(load: work.Workload) -> float:
     straggler = Straggler(load.straggler, load.workers, seed=load.seed)
     found: list[float] = []
     for step in range(load.skipped, load.steps):
+        if not load.seconds:
+            return 0.0
         rate = sum(1 / straggler.seconds(step, worker, 0, worker, load.seconds) for worker in range(load.workers))
         found.append(load.pieces / rate)
     return statistics.mean(found)
@@ -51,69 +79,161 @@ def _free_port() -> int:
         return listener.getsockname()[1]
 
 
-def _environment() -> dict[str, str]:
-    return {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": f"{HERE}:{os.environ.get('PYTHONPATH', '')}"}
+def _environment(**more: str) -> dict[str, str]:
+    return {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": f"{HERE}:{os.environ.get('PYTHONPATH', '')}"} | more
 
 
-def _run_tarry(load: work.Workload) -> list[str]:
-    options = ["-n", load.workers, "--quiet", "--threads", 1, "--straggler", load.straggler]
-    options += ["--straggler-seed", load.seed]
-    command = [sys.executable, "-m", "tarry.run", *options, HERE / "systems.py", "tarry", load.text()]
-    words = [str(word) for word in command]
-    ended = subprocess.run(
-        words, env=_environment(), capture_output=True, text=True, timeout=LIMIT_SECONDS, check=False
-    )  # fmt: skip
-    if ended.returncode != 0:
-        sys.exit(ended.stderr)
-    return [line.partition("] ")[2] for line in ended.stdout.splitlines()]
+class Rank:
+    """A process of a system other than Tarry, started anew when it dies, if that system takes it back."""
+
+    def __init__(self, system: str, load: work.Workload, rank: int, environment: dict[str, str]) -> None:
+        self._command = [sys.executable, str(HERE / "systems.py"), system, load.text()]
+        self._environment = environment | {"RANK": str(rank)}
+        self.rank = rank
+        self.start()
+
+    def start(self) -> None:
+        self.process = subprocess.Popen(
+            self._command, env=self._environment, stdout=subprocess.PIPE if self.rank == 0 else subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL, text=True,
+        )  # fmt: skip
 
 
-def _run_gloo(system: str, load: work.Workload) -> list[str]:
-    """A process for each rank."""
+@contextlib.contextmanager
+def _lighthouse(system: str) -> Generator[dict[str, str]]:
+    """What torchft's processes meet at, quick in what it does."""
+    if system != "torchft":
+        yield {}
+        return
+    os.environ.setdefault("RUST_LOG", "off")  # or it tells of each step
+    from torchft._torchft import LighthouseServer
+
+    found = LighthouseServer(
+        bind="127.0.0.1:0", min_replicas=1, join_timeout_ms=200, quorum_tick_ms=20, heartbeat_timeout_ms=1000
+    )
+    try:
+        yield {"TORCHFT_LIGHTHOUSE": found.address()}
+    finally:
+        found.shutdown()
+
+
+def _run_ranks(system: str, load: work.Workload, nuisance: dict[str, float]) -> list[str]:
+    """The lines of rank 0, which is spared; those so far where it takes too long."""
     common = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_free_port()), "WORLD_SIZE": str(load.workers)}
-    processes = [
-        subprocess.Popen(
-            [sys.executable, str(HERE / "systems.py"), system, load.text()],
-            env=_environment() | common | {"RANK": str(rank)}, stdout=subprocess.PIPE, text=True,
-        )
-        for rank in range(load.workers)
-    ]  # fmt: skip
-    return [line for process in processes for line in process.communicate(timeout=LIMIT_SECONDS)[0].splitlines()]
+    lines: list[str] = []
+    with _lighthouse(system) as more:
+        environment = _environment(**common, **more)
+        ranks = [Rank(system, load, 0, environment)]
+        reader = threading.Thread(target=lambda: lines.extend(ranks[0].process.stdout or ()), daemon=True)
+        if system == "hivemind":
+            environment["HIVEMIND_PEER"] = str(ranks[0].process.stdout.readline().split()[1])  # type: ignore[union-attr]
+        reader.start()
+        ranks += [Rank(system, load, rank, environment) for rank in range(1, load.workers)]
+        until = time.monotonic() + LIMIT_SECONDS
+        with Nuisance(lambda: [one.process.pid for one in ranks[1:] if one.process.poll() is None], **nuisance):
+            while ranks[0].process.poll() is None and time.monotonic() < until:
+                for one in ranks[1:]:
+                    if one.process.poll() not in (None, 0) and system in COMES_BACK:
+                        one.start()
+                time.sleep(0.05)
+        for one in ranks:
+            one.process.kill()
+            one.process.wait()
+        reader.join()
+    return lines
 
 
-def measure(system: str, load: work.Workload) -> tuple[float, list[float]]:
-    """The mean step, of the worker in the middle; and its steps."""
-    lines = _run_tarry(load) if system == "tarry" else _run_gloo(system, load)
-    found = [json.loads(line.partition(" ")[2]) for line in lines if line.startswith("figures ")]
-    if len(found) < load.workers:
-        sys.exit(f"{system}: {len(found)} of {load.workers} workers came to the end")
-    middle = sorted(found, key=lambda one: one["mean"])[len(found) // 2]
-    return middle["mean"], middle["gaps"]
+def _run_tarry(load: work.Workload, nuisance: dict[str, float]) -> list[str]:
+    options = ["-n", load.workers, "--quiet", "--threads", 1, "--straggler", load.straggler]
+    options += ["--straggler-seed", load.seed, "--restarts", 1000]
+    command = [sys.executable, "-m", "tarry.run", *options, HERE / "systems.py", "tarry", load.text()]
+    lines: list[str] = []
+    process = subprocess.Popen(
+        [str(word) for word in command],
+        env=_environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+
+    def victims() -> list[int]:
+        return [pid for pid in children(process.pid) if variable_of(pid, "TARRY_WORKER") not in (None, "0")]
+
+    with Nuisance(victims, **nuisance):
+        timer = threading.Timer(LIMIT_SECONDS, process.terminate)
+        timer.start()
+        for line in process.stdout or ():
+            number, _, text = line.partition("] ")
+            if number.strip("[ ") == "0":
+                lines.append(text)
+            if text.startswith("figures ") and nuisance:
+                break
+        timer.cancel()
+    process.terminate()
+    process.wait()
+    return lines
 
 
-def main() -> None:
+def measure(system: str, load: work.Workload, nuisance: dict[str, float]) -> Figures:
+    """Of worker 0."""
+    begun = time.monotonic()
+    lines = _run_tarry(load, nuisance) if system == "tarry" else _run_ranks(system, load, nuisance)
+    told: list[dict[str, Any]] = [json.loads(line.partition(" ")[2]) for line in lines if line.startswith("figures ")]
+    if not told:
+        return Figures(None, [], None, "hangs" if time.monotonic() - begun >= LIMIT_SECONDS else "ends")
+    return Figures(told[0]["mean"], told[0]["gaps"], told[0]["goal"])
+
+
+def cell(runs: list[Figures], least: float) -> str:
+    means = [one.mean for one in runs if one.mean is not None]
+    if not means:
+        return " and ".join(sorted({one.why for one in runs}))
+    gaps = sorted(gap for one in runs for gap in one.gaps)
+    goals = [one.goal for one in runs if one.goal is not None]
+    goal = f"{statistics.median(goals):.1f} s" if goals else "not reached"
+    late = gaps[int(0.95 * len(gaps))]
+    text = f"{statistics.median(means) / least:.2f} ({late / least:.2f}), {goal}"
+    if not least:
+        text = f"{statistics.median(means) * 1e3:.1f} ms ({late * 1e3:.1f})"
+    lost = len(runs) - len(means)
+    return text + (f"; {lost} of {len(runs)} runs ended or hung" if lost else "")
+
+
+def installed(system: str) -> bool:
+    return system not in ("torchft", "hivemind") or importlib.util.find_spec(system) is not None
+
+
+def main(out: IO[str] = sys.stdout) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", default=",".join(CASES), help=f"of {', '.join(CASES)}")
     parser.add_argument("--systems", default=",".join(systems.SYSTEMS), help=f"of {', '.join(systems.SYSTEMS)}")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--steps", type=int, default=work.Workload.steps)
     options = parser.parse_args()
-    chosen = options.systems.split(",")
-    print("| delays | balanced, ms | " + " | ".join(f"{system}, ms (p95) | of balanced" for system in chosen) + " |")
-    print("| --- | --- | " + " | ".join("--- | ---" for _ in chosen) + " |")
+    wanted: list[str] = options.systems.split(",")
+    for system in wanted:
+        if not installed(system):
+            print(f"{system} is not installed, and is left out", file=sys.stderr)
+    chosen = [system for system in wanted if installed(system)]
+    print("| delays | balanced, ms | " + " | ".join(chosen) + " |", file=out)
+    print("| --- | --- | " + " | ".join("---" for _ in chosen) + " |", file=out)
     for case in options.cases.split(","):
-        load = dataclasses.replace(work.Workload(), straggler=CASES[case.strip()], steps=options.steps)
-        runs: dict[str, list[tuple[float, list[float]]]] = {system: [] for system in chosen}
+        straggler, nuisance = CASES[case.strip()]
+        load = dataclasses.replace(work.Workload(), straggler=straggler, steps=options.steps)
+        if case.strip() == "no compute":
+            load = dataclasses.replace(load, seconds=0.0)
+        if nuisance:
+            load = dataclasses.replace(load, steps=3 * options.steps)  # what happens needs its time
+        runs: dict[str, list[Figures]] = {system: [] for system in chosen}
         for _ in range(options.runs):
             for system in chosen:
-                runs[system].append(measure(system, load))
+                own = load
+                if system in FEW_STEPS:
+                    own = dataclasses.replace(load, steps=FEW_STEPS[system], skipped=2)
+                runs[system].append(measure(system, own, nuisance))
         least = balanced(load)
-        cells = []
-        for system in chosen:
-            mean = statistics.median(mean for mean, _ in runs[system])
-            gaps = sorted(gap for _, steps in runs[system] for gap in steps)
-            cells.append(f"{mean * 1e3:.1f} ({gaps[int(0.95 * len(gaps))] * 1e3:.0f}) | {mean / least:.2f}")
-        print(f"| {case.strip()} | {least * 1e3:.1f} | " + " | ".join(cells) + " |", flush=True)
+        cells = [cell(runs[system], least) for system in chosen]
+        print(f"| {case.strip()} | {least * 1e3:.1f} | " + " | ".join(cells) + " |", file=out, flush=True)
 
 
 if __name__ == "__main__":

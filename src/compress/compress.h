@@ -20,8 +20,6 @@
 
 #include <tarry/compress.h>
 
-enum { COMPRESS_BLOCK = 256 };
-
 /* The bytes of `count` numbers in the form; more than 4 count only of INT8 with one number. */
 size_t compress_bytes(tarry_compress form, size_t count);
 

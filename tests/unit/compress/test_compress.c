@@ -13,6 +13,7 @@
 
 #include "base/random.h"
 #include "compress/compress.h"
+#include "compress/compress_int8.h"
 #include "seed.h"
 
 enum { ROOM = 1100, CANARY = 8, KEYS = 4096 };
@@ -111,12 +112,12 @@ static void int8_is_off_by_less_than_a_step(void **state)
     for (size_t c = 0; c < sizeof(counts) / sizeof(counts[0]); c++) {
         size_t count = counts[c];
         draw(its.in, count, 3);
-        for (size_t i = 0; i < count && i < COMPRESS_BLOCK; i++)
+        for (size_t i = 0; i < count && i < INT8_BLOCK; i++)
             its.in[i] *= 1e-6F; /* blocks are scaled each by itself */
         pass(&its, TARRY_COMPRESS_INT8, count, 77 + c);
         for (size_t i = 0; i < count; i++) {
-            size_t first = i / COMPRESS_BLOCK * COMPRESS_BLOCK;
-            size_t block = count - first < COMPRESS_BLOCK ? count - first : COMPRESS_BLOCK;
+            size_t first = i / INT8_BLOCK * INT8_BLOCK;
+            size_t block = count - first < INT8_BLOCK ? count - first : INT8_BLOCK;
             double step = (double)largest(its.in + first, block) / 127;
             assert_true(fabs((double)its.in[i] - (double)its.out[i]) < step * (1 + 1e-5));
         }
@@ -128,18 +129,18 @@ static void int8_rounds_by_chance(void **state)
 {
     (void)state;
     packed its;
-    draw(its.in, COMPRESS_BLOCK, 4);
-    double sum[COMPRESS_BLOCK] = {0}, step = (double)largest(its.in, COMPRESS_BLOCK) / 127;
+    draw(its.in, INT8_BLOCK, 4);
+    double sum[INT8_BLOCK] = {0}, step = (double)largest(its.in, INT8_BLOCK) / 127;
     double squares = 0, expected = 0, size = 0;
     for (uint64_t key = 0; key < KEYS; key++) {
-        pass(&its, TARRY_COMPRESS_INT8, COMPRESS_BLOCK, compress_key(key, 1, 2, 3, 4));
-        for (size_t i = 0; i < COMPRESS_BLOCK; i++) {
+        pass(&its, TARRY_COMPRESS_INT8, INT8_BLOCK, compress_key(key, 1, 2, 3, 4));
+        for (size_t i = 0; i < INT8_BLOCK; i++) {
             double apart = (double)its.out[i] - (double)its.in[i];
             sum[i] += apart;
             squares += apart * apart;
         }
     }
-    for (size_t i = 0; i < COMPRESS_BLOCK; i++) {
+    for (size_t i = 0; i < INT8_BLOCK; i++) {
         double share = fabs((double)its.in[i]) / step, part = share - floor(share);
         double variance = part * (1 - part) * step * step;
         assert_true(fabs(sum[i] / KEYS) < 6 * sqrt(variance / KEYS) + 1e-6 * step);
@@ -155,20 +156,20 @@ static void chances_are_independent(void **state)
 {
     (void)state;
     packed its;
-    double beside = 0, between = 0, before[COMPRESS_BLOCK] = {0};
+    double beside = 0, between = 0, before[INT8_BLOCK] = {0};
     its.in[0] = 127;
-    for (size_t i = 1; i < COMPRESS_BLOCK; i++)
+    for (size_t i = 1; i < INT8_BLOCK; i++)
         its.in[i] = 0.5F; /* of a step of 1 */
     for (uint32_t stripe = 0; stripe < KEYS; stripe++) {
-        pass(&its, TARRY_COMPRESS_INT8, COMPRESS_BLOCK, compress_key(5, 1, 1, 1, stripe));
-        for (size_t i = 2; i < COMPRESS_BLOCK; i++) {
+        pass(&its, TARRY_COMPRESS_INT8, INT8_BLOCK, compress_key(5, 1, 1, 1, stripe));
+        for (size_t i = 2; i < INT8_BLOCK; i++) {
             double apart = (double)its.out[i] - 0.5;
             beside += apart * ((double)its.out[i - 1] - 0.5);
             between += apart * before[i];
             before[i] = apart;
         }
     }
-    double count = KEYS * (double)(COMPRESS_BLOCK - 2), limit = 6 * 0.25 * sqrt(count);
+    double count = KEYS * (double)(INT8_BLOCK - 2), limit = 6 * 0.25 * sqrt(count);
     assert_true(fabs(beside) < limit && fabs(between) < limit);
 }
 
@@ -181,12 +182,12 @@ static void a_key_says_all(void **state)
         compress_key(1, 1, 1, 1, 1), compress_key(2, 1, 1, 1, 1), compress_key(1, 2, 1, 1, 1),
         compress_key(1, 1, 2, 1, 1), compress_key(1, 1, 1, 2, 1), compress_key(1, 1, 1, 1, 2),
     };
-    draw(its.in, COMPRESS_BLOCK, 5);
+    draw(its.in, INT8_BLOCK, 5);
     for (size_t k = 0; k < sizeof(keys) / sizeof(keys[0]); k++) {
-        pass(&its, TARRY_COMPRESS_INT8, COMPRESS_BLOCK, keys[0]);
-        memcpy(first, its.bytes, compress_bytes(TARRY_COMPRESS_INT8, COMPRESS_BLOCK));
-        pass(&its, TARRY_COMPRESS_INT8, COMPRESS_BLOCK, keys[k]);
-        int apart = memcmp(first, its.bytes, compress_bytes(TARRY_COMPRESS_INT8, COMPRESS_BLOCK));
+        pass(&its, TARRY_COMPRESS_INT8, INT8_BLOCK, keys[0]);
+        memcpy(first, its.bytes, compress_bytes(TARRY_COMPRESS_INT8, INT8_BLOCK));
+        pass(&its, TARRY_COMPRESS_INT8, INT8_BLOCK, keys[k]);
+        int apart = memcmp(first, its.bytes, compress_bytes(TARRY_COMPRESS_INT8, INT8_BLOCK));
         assert_true((apart == 0) == (k == 0));
     }
 }
@@ -217,13 +218,13 @@ static void very_small_blocks_are_zeros(void **state)
 {
     (void)state;
     packed its;
-    for (size_t i = 0; i < COMPRESS_BLOCK; i++)
+    for (size_t i = 0; i < INT8_BLOCK; i++)
         its.in[i] = (i % 2 ? -1 : 1) * FLT_MIN;
-    pass(&its, TARRY_COMPRESS_INT8, COMPRESS_BLOCK, 1);
-    for (size_t i = 0; i < COMPRESS_BLOCK; i++)
+    pass(&its, TARRY_COMPRESS_INT8, INT8_BLOCK, 1);
+    for (size_t i = 0; i < INT8_BLOCK; i++)
         assert_true(its.out[i] == 0);
     its.in[0] = 128 * FLT_MIN;
-    pass(&its, TARRY_COMPRESS_INT8, COMPRESS_BLOCK, 1);
+    pass(&its, TARRY_COMPRESS_INT8, INT8_BLOCK, 1);
     assert_true(its.out[0] > 126 * FLT_MIN && its.out[0] < 130 * FLT_MIN);
 }
 
@@ -243,6 +244,39 @@ static void decoding_adds_times_a_weight(void **state)
     }
 }
 
+/* To the bit, whatever the length and the place in memory, and with numbers that are not finite. */
+static void int8_is_the_same_by_all_variants(void **state)
+{
+    (void)state;
+    packed its, other;
+    random_stream from = random_stream_make(seed, RANDOM_TEST, 8, 0);
+    const float odd[] = {INFINITY, -INFINITY, NAN, 0, FLT_MIN / 2, FLT_MAX, -127};
+    size_t variants = 0;
+    for (; compress_int8_at(variants) != NULL; variants++)
+        assert_non_null(compress_int8_at(variants)->name);
+    for (uint32_t run = 0; run < 500; run++) {
+        size_t offset = random_below(&from, 4), count = random_below(&from, ROOM - 4);
+        uint64_t key = random_u64(&from);
+        float weight = (float)random_normal(&from);
+        draw(its.in, ROOM, 100 + run);
+        for (uint32_t i = random_below(&from, 4); i > 0 && run % 2 == 0; i--)
+            its.in[random_below(&from, ROOM)] = odd[random_below(&from, 7)];
+        size_t size = compress_bytes(TARRY_COMPRESS_INT8, count);
+        memset(its.out, 0, sizeof(its.out));
+        compress_int8_at(0)->put(its.in + offset, count, key, its.bytes + offset);
+        compress_int8_at(0)->add(its.bytes + offset, count, weight, its.out + offset);
+        for (size_t v = 1; v < variants; v++) {
+            memset(other.out, 0, sizeof(other.out));
+            compress_int8_at(v)->put(its.in + offset, count, key, other.bytes + offset);
+            assert_memory_equal(other.bytes + offset, its.bytes + offset, size);
+            compress_int8_at(v)->add(its.bytes + offset, count, weight, other.out + offset);
+            for (size_t i = 0; i < ROOM; i++)
+                assert_true(other.out[i] == its.out[i] ||
+                            (isnan(other.out[i]) && isnan(its.out[i])));
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -256,6 +290,7 @@ int main(void)
         cmocka_unit_test(what_is_not_finite_spreads_to_no_other),
         cmocka_unit_test(very_small_blocks_are_zeros),
         cmocka_unit_test(decoding_adds_times_a_weight),
+        cmocka_unit_test(int8_is_the_same_by_all_variants),
     };
     seed = test_seed("compress", 16);
     return cmocka_run_group_tests(tests, NULL, NULL);

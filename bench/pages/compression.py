@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""docs/compression.md: seconds and bytes of a round by the form of coded parts, beside parts, and what rounding does to losses."""
+
+import registry
+from pages import parts
+
+page = registry.Page("compression")
+page.not_measured("the forms", "| form | bytes a number |")
+page.not_measured("bench/shaped.py prints the rows; it needs namespaces of the network's", "| link | sums | TCP |")
+
+SCHEMES = {"`--parts 1`": "partial:parts=1", "`--parts auto`": "partial:parts=auto",
+           "`--compress bf16`": "partial:compress=bf16", "`--compress int8`": "partial:compress=int8"}
+SEEDS = range(1, 6)
+TRAINING = ["--workers", 8, "--chunks", 8, "--reproducible", "--holdout", 0.2, "--batch", 512]
+
+
+@page.table("links")
+def links(tarry):
+    options = [*parts.JOB, *parts.STATIC, "--straggler", parts.SHIFTED, *parts.own("10 MB/s"), "--scheme", ",".join(SCHEMES.values())]
+    down, without = tarry.results(*options), tarry.results(*options, "--parameter-bytes", 0)
+    return ["", "with the parameters' way down", "without", "bytes of all parts"], [
+        [name, *(f"{parts.mean(results[i], 'seconds'):.2f} s" for results in (down, without)), f"{down[i]['upload_bytes'] / 1e6:.0f} MB"]
+        for i, name in enumerate(SCHEMES)]
+
+
+def trainings(tarry):
+    digits = ["--data", tarry.needed("t10k-images-idx3-ubyte.gz"), "--model", "perceptron", "--hidden", 64, "--rounds", 300]
+    yield ("a9a's test set, logistic, adam 0.01, 200 rounds",
+           ["--data", tarry.needed("a9a.t"), "--rounds", 200, "--optimizer", "adam", "--rate", 0.01])
+    yield "digits (MNIST's test set), perceptron of 64, gd 0.2, 300 rounds", [*digits, "--rate", 0.2]
+    yield "the same with adam 0.003, to a loss of 0.07", [*digits, "--optimizer", "adam", "--rate", 0.003]
+
+
+def spread(reports, plain, key):
+    apart = [report["final"][key] / other["final"][key] - 1 for report, other in zip(reports, plain)]
+    return f"{min(apart):.1e} .. {max(apart):.1e}"
+
+
+def sent(reports):
+    return sum(row["upload_bytes"] for report in reports for row in report["rounds"])
+
+
+@page.table("losses")
+def losses(tarry):
+    rows = []
+    for name, options in trainings(tarry):
+        plain, half, byte = ([tarry.report(*TRAINING, *options, "--compress", form, "--seed", seed) for seed in SEEDS]
+                             for form in ("none", "bf16", "int8"))
+        rows.append([name, f"1/{sent(plain) / sent(byte):.2f}", spread(byte, plain, "loss"), spread(half, plain, "loss")])
+    return ["data and model", "bytes of int8", "int8's loss over float32's, less 1", "bf16's"], rows
