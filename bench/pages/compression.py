@@ -16,10 +16,12 @@ TRAINING = ["--workers", 8, "--chunks", 8, "--reproducible", "--holdout", 0.2, "
 
 @page.table("links")
 def links(tarry):
-    options = [*parts.JOB, *parts.STATIC, "--straggler", parts.SHIFTED, *parts.own("10 MB/s"), "--scheme", ",".join(SCHEMES.values())]
+    options = [*parts.JOB, *parts.STATIC, "--straggler", parts.SHIFTED, *parts.own("10 MB/s"), "--scheme",
+               ",".join(SCHEMES.values())]
     down, without = tarry.results(*options), tarry.results(*options, "--parameter-bytes", 0)
     return ["", "with the parameters' way down", "without", "bytes of all parts"], [
-        [name, *(f"{parts.mean(results[i], 'seconds'):.2f} s" for results in (down, without)), f"{down[i]['upload_bytes'] / 1e6:.0f} MB"]
+        [name, *(f"{parts.mean(results[i], 'seconds'):.2f} s" for results in (down, without)),
+         f"{down[i]['upload_bytes'] / 1e6:.0f} MB"]
         for i, name in enumerate(SCHEMES)]
 
 

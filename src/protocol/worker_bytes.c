@@ -30,7 +30,8 @@ static uint64_t worker_packed(const tarry_server_settings *server, uint64_t numb
 {
     if (server->compress == TARRY_COMPRESS_NONE)
         return 0;
-    uint64_t stripe = server->stripe_length < numbers ? server->stripe_length : numbers;
+    bool cut = server->stripe_length > 0 && server->stripe_length < numbers; /* 0: it is chosen */
+    uint64_t stripe = cut ? server->stripe_length : numbers;
     return (numbers + stripe - 1) / stripe * compress_bytes(server->compress, (size_t)stripe);
 }
 

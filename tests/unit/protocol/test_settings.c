@@ -200,6 +200,24 @@ static void every_setting_has_a_name(void **state)
                                     tarry_setting_name((tarry_setting)other));
 }
 
+/* Of 1,000 numbers, in stripes of 300 or in one: a byte each, and 4 for each block of 256 that is
+ * begun in a stripe; the last stripe has room as the others. */
+static void a_form_takes_a_worker_another_part(void **state)
+{
+    (void)state;
+    tarry_server_settings server;
+    tarry_server_settings_init(&server);
+    uint64_t plain = tarry_worker_bytes(3, 1, &server, 1000);
+    assert_int_equal(plain, (3 + 1) * 1000 * 4);
+    server.compress = TARRY_COMPRESS_INT8;
+    server.stripe_length = 300;
+    assert_int_equal(tarry_worker_bytes(3, 1, &server, 1000) - plain, 4 * (300 + 2 * 4));
+    server.stripe_length = 0; /* chosen later */
+    assert_int_equal(tarry_worker_bytes(3, 1, &server, 1000) - plain, 1000 + 4 * 4);
+    server.compress = TARRY_COMPRESS_BF16;
+    assert_int_equal(tarry_worker_bytes(3, 1, &server, 1000) - plain, 2000);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -207,6 +225,7 @@ int main(void)
         cmocka_unit_test(pairs_are_refused_where_both_are_given),
         cmocka_unit_test(numbers_yield_to_those_that_are_given),
         cmocka_unit_test(pieces_are_as_many_as_workers_can_share),
+        cmocka_unit_test(a_form_takes_a_worker_another_part),
         cmocka_unit_test(every_setting_has_a_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
