@@ -10,6 +10,7 @@ site itself loads nothing from anywhere else. Broken links and headings, and pag
 """
 
 import ast
+import base64
 import json
 import os
 import pathlib
@@ -48,10 +49,10 @@ MENUS = {
                      "kernels", "simulator", "testing", "fuzzing"),
     "Measurements": ("measurements", "regimes", "experiments", "traces", "scale", "reliability"),
 }
-LINK = re.compile(r"(?<!`)(\]\()([^)\s]+)(\))")
+LINK = re.compile(r"(\]\()([^)\s]+)(\))")
 XREF = re.compile(r'<a class="Xr" href="([^"]*)[.]html">(.*?)</a>')
 LANGUAGES = {".c": "c", ".h": "c", ".py": "python", ".sh": "bash", ".yaml": "yaml", ".yml": "yaml", ".conf": "ini",
-             ".service": "ini", ".toml": "toml", ".ipynb": "json"}
+             ".service": "ini", ".toml": "toml"}
 
 
 class Pages:
@@ -103,6 +104,8 @@ class Pages:
                 self.page(file)
             elif file.parent.name == "man":
                 self.manual(file)
+            elif file.suffix == ".ipynb":
+                self.notebook(file)
             else:
                 self.source(file)
 
@@ -120,6 +123,22 @@ class Pages:
         title = file.relative_to("include") if file.is_relative_to("include/tarry") else file
         language = LANGUAGES.get(file.suffix, "text")
         self.write(file.with_name(file.name + ".md"), f"# {title}\n\n`````` {language}\n{text}``````\n")
+
+    def notebook(self, file):
+        """Its texts, its code, and what that printed and drew."""
+        text = []
+        for cell in json.loads((ROOT / file).read_text(encoding="utf-8"))["cells"]:
+            source = "".join(cell["source"]).rstrip("\n")
+            text.append(source if cell["cell_type"] == "markdown" else f"``` python\n{source}\n```")
+            for output in cell.get("outputs", ()):
+                if "text" in output:
+                    text.append("``` text\n" + "".join(output["text"]).rstrip("\n") + "\n```")
+                elif "image/png" in output.get("data", ()):
+                    picture = file.with_name(f"{file.stem}-{len(text)}.png")
+                    (self.folder / picture).parent.mkdir(parents=True, exist_ok=True)
+                    (self.folder / picture).write_bytes(base64.b64decode(output["data"]["image/png"]))
+                    text.append(f"![what the code above draws]({picture.name})")
+        self.write(file.with_name(file.name + ".md"), "\n\n".join(text) + "\n")
 
     def manual(self, file):
         """A manual page: its sections' text is HTML, under headings of Markdown."""
