@@ -50,9 +50,18 @@ static void check_model(const objective_settings *settings)
     objective_free(model);
 }
 
+static void check_optimizer(const optimizer_settings *settings)
+{
+    require(settings->kind <= OPTIMIZER_ADAM && settings->rate > 0 && settings->decay >= 0 &&
+            settings->decay < 1);
+}
+
 static void check_steps(const job_spec *spec)
 {
-    require(!spec->everywhere || (spec->optimizer <= OPTIMIZER_ADAM && spec->rate > 0));
+    if (spec->everywhere)
+        check_optimizer(&spec->optimizer);
+    if (spec->local.steps > 0)
+        check_optimizer(&spec->local.inner);
 }
 
 static void check_chunks(const batch_settings *settings)
@@ -170,11 +179,12 @@ static char *write_good(model_kind model)
         .holdout = 0.2,
         .made_samples = 4000,
         .everywhere = model != MODEL_LEAST_SQUARES,
-        .optimizer = (optimizer_kind)model,
-        .rate = 0.5,
+        .optimizer = {(optimizer_kind)model, 0.5, OPTIMIZER_USUAL_DECAY},
     };
     good.model.hidden_layers = good.model.model == MODEL_PERCEPTRON;
     good.model.hidden[0] = 16;
+    if (model == MODEL_LOGISTIC || model == MODEL_SOFTMAX)
+        good.local = (local_settings){10, good.optimizer};
     char *text;
     require(job_encode(&good, &text) == TARRY_OK);
     return text;

@@ -3,8 +3,6 @@
 
 #include <assert.h>
 
-#include "base/random.h"
-
 /* floor(i total / parts) without overflow of the product. */
 static size_t share_start(size_t total, uint32_t parts, uint32_t i)
 {
@@ -40,14 +38,24 @@ size_t batch_samples(const batch_settings *settings)
     return samples;
 }
 
+random_stream batch_begin(const batch_settings *settings, uint64_t round, uint32_t chunk)
+{
+    return random_stream_make(settings->seed, RANDOM_BATCH, (uint32_t)round, chunk);
+}
+
 /* The high word of 64 random bits times the number of samples: its bias is below count / 2^64. */
-void batch_draw(const batch_settings *settings, uint64_t round, uint32_t chunk, size_t *rows)
+void batch_next(const batch_settings *settings, uint32_t chunk, random_stream *stream, size_t *rows)
 {
     assert(settings->batch > 0);
     size_t first, own;
     batch_chunk(settings, chunk, &first, &own);
     size_t count = batch_count(settings, chunk);
-    random_stream stream = random_stream_make(settings->seed, RANDOM_BATCH, (uint32_t)round, chunk);
     for (size_t i = 0; i < count; i++)
-        rows[i] = first + (size_t)((unsigned __int128)random_u64(&stream) * own >> 64);
+        rows[i] = first + (size_t)((unsigned __int128)random_u64(stream) * own >> 64);
+}
+
+void batch_draw(const batch_settings *settings, uint64_t round, uint32_t chunk, size_t *rows)
+{
+    random_stream stream = batch_begin(settings, round, chunk);
+    batch_next(settings, chunk, &stream, rows);
 }

@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/random.h"
+
 typedef struct batch_settings {
     size_t rows; /* samples in all */
     uint32_t
@@ -28,5 +30,9 @@ size_t batch_samples(const batch_settings *settings);
 /* Draws that many of the chunk's rows, with replacement,
  * from (seed, round, chunk). Not with batch 0. */
 void batch_draw(const batch_settings *settings, uint64_t round, uint32_t chunk, size_t *rows);
+/* One such draw after the other: what batch_next gives first is batch_draw's. */
+random_stream batch_begin(const batch_settings *settings, uint64_t round, uint32_t chunk);
+void batch_next(const batch_settings *settings, uint32_t chunk, random_stream *stream,
+                size_t *rows);
 
 #endif

@@ -45,8 +45,8 @@ MENUS = {
     "Guide": ("README", "train", "simulate", "python", "torch", "plan", "deploy", "security", "privacy", "mpi", "relays",
               "stragglers", "data-formats"),
     "Reference": ("api", "reports", "pairs", "glossary"),
-    "How it works": ("protocol", "collective", "dynamic", "evolution", "parts", "compression", "conditioning", "fill", "network", "wire",
-                     "kernels", "simulator", "testing", "fuzzing"),
+    "How it works": ("protocol", "collective", "dynamic", "evolution", "parts", "compression", "conditioning", "local-steps", "fill",
+                     "network", "wire", "kernels", "simulator", "testing", "fuzzing"),
     "Measurements": ("measurements", "regimes", "experiments", "traces", "scale", "reliability"),
 }
 LINK = re.compile(r"(\]\()([^)\s]+)(\))")

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/job/chunk_gradient.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -8,7 +9,8 @@
 
 typedef struct desk {
     objective_workspace *work;
-    size_t *rows; /* a chunk's draw; NULL without a batch */
+    size_t *rows;       /* a chunk's draw; NULL without a batch */
+    local_steps *local; /* NULL: there are none */
     struct desk *next;
 } desk;
 
@@ -18,6 +20,7 @@ struct chunk_gradient {
     chunk_fetch *fetch;
     void *user; /* of fetch */
     batch_settings batch;
+    local_settings local;
     round_tally *tallies; /* NULL: losses are not noted */
     size_t dimension;
     uint32_t threads;
@@ -99,11 +102,23 @@ void chunk_gradient_free(chunk_gradient *state)
     for (uint32_t i = 0; i < state->threads; i++) {
         objective_workspace_free(state->desks[i].work);
         memory_release(NULL, state->desks[i].rows);
+        local_steps_free(state->desks[i].local);
     }
     memory_release(NULL, state->desks);
     pthread_cond_destroy(&state->returned);
     pthread_mutex_destroy(&state->lock);
     memory_release(NULL, state);
+}
+
+int chunk_gradient_step_locally(chunk_gradient *state, const local_settings *local)
+{
+    int error = TARRY_OK;
+    for (uint32_t i = 0; i < state->threads && error == TARRY_OK; i++)
+        error =
+            local_steps_create(state->model, local, OBJECTIVE_SINGLE, NULL, &state->desks[i].local);
+    if (error == TARRY_OK)
+        state->local = *local;
+    return error;
 }
 
 void chunk_gradient_note_in(chunk_gradient *state, round_tally *tallies)
@@ -131,40 +146,107 @@ static void return_desk(chunk_gradient *state, desk *place)
     pthread_mutex_unlock(&state->lock);
 }
 
-/* The samples of a span, as objective_add_gradient takes them. */
+/* Samples as objective_add_gradient takes them. */
 typedef struct sample_range {
     const dataset *data;
     const size_t *rows;
     size_t first, count;
 } sample_range;
 
+/* All of a chunk's own. */
+static int find_chunk(const chunk_gradient *state, uint32_t origin, sample_range *out)
+{
+    sample_range own = {.data = state->data};
+    batch_chunk(&state->batch, origin, &own.first, &own.count);
+    if (own.data == NULL) {
+        if (state->fetch(state->user, origin, &own.data) != 0)
+            return -1;
+        own.first = 0; /* the rows before are not in the data set */
+    }
+    *out = own;
+    return 0;
+}
+
+/* The next draw of them. */
+static sample_range draw_rows(const chunk_gradient *state, desk *place, uint32_t origin,
+                              const sample_range *own, random_stream *stream)
+{
+    size_t first, count;
+    batch_chunk(&state->batch, origin, &first, &count);
+    count = batch_count(&state->batch, origin);
+    batch_next(&state->batch, origin, stream, place->rows);
+    for (size_t i = 0; i < count; i++)
+        place->rows[i] -= first - own->first;
+    return (sample_range){.data = own->data, .rows = place->rows, .count = count};
+}
+
 static int find_samples(const chunk_gradient *state, desk *place, uint64_t round, tarry_span span,
                         sample_range *out)
 {
-    const dataset *data = state->data;
-    size_t first, count, before = 0; /* rows that the data set does not have */
+    sample_range of;
     uint64_t begin, end;
-    batch_chunk(&state->batch, span.origin, &first, &count);
-    if (data == NULL) {
-        if (state->fetch(state->user, span.origin, &data) != 0)
-            return -1;
-        before = first;
-    }
-    const size_t *rows = NULL;
+    if (find_chunk(state, span.origin, &of) != 0)
+        return -1;
     if (state->batch.batch != 0) {
-        count = batch_count(&state->batch, span.origin);
-        batch_draw(&state->batch, round, span.origin, place->rows);
-        for (size_t i = 0; i < count; i++)
-            place->rows[i] -= before;
-        rows = place->rows;
+        random_stream stream = batch_begin(&state->batch, round, span.origin);
+        of = draw_rows(state, place, span.origin, &of, &stream);
     }
-    tarry_span_samples(span, count, &begin, &end);
+    tarry_span_samples(span, of.count, &begin, &end);
     *out = (sample_range){
-        .data = data,
-        .rows = rows != NULL ? rows + begin : NULL,
-        .first = first - before + begin,
+        .data = of.data,
+        .rows = of.rows != NULL ? of.rows + begin : NULL,
+        .first = of.first + begin,
         .count = end - begin,
     };
+    return 0;
+}
+
+/* All local steps of a chunk; task NULL: nothing cancels them. Sets *samples to how many it has of
+ * its own. */
+static int step_locally(const chunk_gradient *state, desk *place, local_steps *local,
+                        objective_workspace *work, const tarry_task *task, uint64_t round,
+                        uint32_t origin, objective_tally *tally, size_t *samples)
+{
+    sample_range own;
+    if (find_chunk(state, origin, &own) != 0)
+        return -1;
+    random_stream stream = batch_begin(&state->batch, round, origin);
+    for (uint32_t step = 0; step < state->local.steps && own.count > 0; step++) {
+        if (task != NULL && tarry_compute_cancelled(task))
+            return -1;
+        sample_range of =
+            state->batch.batch == 0 ? own : draw_rows(state, place, origin, &own, &stream);
+        local_steps_take(local, work, of.data, of.rows, of.first, of.count,
+                         step == 0 ? tally : NULL);
+    }
+    *samples = own.count;
+    return 0;
+}
+
+/* gradient += n (x - y) of the chunk. */
+static int add_change(const chunk_gradient *state, desk *place, const tarry_task *task,
+                      tarry_span span, objective_tally *tally)
+{
+    size_t samples;
+    assert(span.count == span.of); /* steps on a share of the samples are no share of the steps */
+    local_steps_begin(place->local, task->parameters);
+    if (step_locally(state, place, place->local, place->work, task, task->round, span.origin, tally,
+                     &samples) != 0)
+        return -1;
+    const float *change = local_steps_change(place->local);
+    for (size_t i = 0; i < state->dimension; i++)
+        task->gradient[i] -= (float)samples * change[i];
+    return 0;
+}
+
+static int add_gradient(const chunk_gradient *state, desk *place, const tarry_task *task,
+                        tarry_span span, objective_tally *tally)
+{
+    sample_range of;
+    if (tarry_compute_cancelled(task) || find_samples(state, place, task->round, span, &of) != 0)
+        return -1;
+    objective_add_gradient(state->model, place->work, of.data, task->parameters, of.rows, of.first,
+                           of.count, task->gradient, tally);
     return 0;
 }
 
@@ -174,34 +256,34 @@ int chunk_gradient_compute(void *user, const tarry_task *task)
     desk *place = take_desk(state);
     memset(task->gradient, 0, state->dimension * sizeof(*task->gradient));
     int failed = 0;
-    objective_tally tally = {0};
-    for (uint32_t i = 0; i < task->span_count && failed == 0; i++) {
-        sample_range of;
-        if (tarry_compute_cancelled(task)) {
-            failed = -1;
-            break;
-        }
-        failed = find_samples(state, place, task->round, task->spans[i], &of);
-        if (failed == 0)
-            objective_add_gradient(state->model, place->work, of.data, task->parameters, of.rows,
-                                   of.first, of.count, task->gradient,
-                                   state->tallies != NULL ? &tally : NULL);
-    }
+    objective_tally tally = {0}, *noted = state->tallies != NULL ? &tally : NULL;
+    for (uint32_t i = 0; i < task->span_count && failed == 0; i++)
+        failed = place->local != NULL ? add_change(state, place, task, task->spans[i], noted)
+                                      : add_gradient(state, place, task, task->spans[i], noted);
     return_desk(state, place);
     if (state->tallies != NULL && failed == 0)
         round_tally_note(state->tallies, task->round, task->spans[0], &tally);
     return failed;
 }
 
-void chunk_gradient_add_double(chunk_gradient *state, objective_workspace *work, uint64_t round,
-                               const float *parameters, uint32_t chunk, double *sum)
+void chunk_gradient_add_double(chunk_gradient *state, objective_workspace *work, local_steps *local,
+                               uint64_t round, const float *parameters, uint32_t chunk, double *sum)
 {
     sample_range of;
+    size_t samples;
     desk *place = take_desk(state);
     const tarry_span whole = {.origin = chunk, .count = 1, .of = 1};
-    if (find_samples(state, place, round, whole, &of) == 0)
+    if (state->local.steps > 0) {
+        local_steps_begin(local, parameters);
+        if (step_locally(state, place, local, work, NULL, round, chunk, NULL, &samples) == 0) {
+            const float *change = local_steps_change(local);
+            for (size_t i = 0; i < state->dimension; i++)
+                sum[i] -= (double)samples * change[i];
+        }
+    } else if (find_samples(state, place, round, whole, &of) == 0) {
         objective_add_gradient_double(state->model, work, of.data, parameters, of.rows, of.first,
                                       of.count, sum);
+    }
     return_desk(state, place);
 }
 

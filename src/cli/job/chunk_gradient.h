@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The gradient of one chunk's samples: the function that the workers compute. */
+/* The gradient of one chunk's samples, or its change after local steps: the function that the
+ * workers compute. */
 #ifndef CLI_CHUNK_GRADIENT_H
 #define CLI_CHUNK_GRADIENT_H
 
@@ -7,6 +8,7 @@
 
 #include "cli/job/round_tally.h"
 #include "learn/batch.h"
+#include "learn/local_steps.h"
 #include "learn/objective.h"
 
 typedef struct chunk_gradient chunk_gradient;
@@ -27,6 +29,9 @@ int chunk_gradient_create_fetching(const objective *model, chunk_fetch *fetch, v
                                    const batch_settings *batch, uint32_t threads,
                                    chunk_gradient **out);
 void chunk_gradient_free(chunk_gradient *state); /* NULL is allowed */
+/* From now on a chunk stands for its change after local steps on a whole of it, or with a batch on
+ * one draw of batch_next after the other. Before any is computed. Errors: NO_MEMORY. */
+int chunk_gradient_step_locally(chunk_gradient *state, const local_settings *local);
 /* From now on each chunk that is worked out is noted in `tallies`, borrowed; NULL: in none. */
 void chunk_gradient_note_in(chunk_gradient *state, round_tally *tallies);
 
@@ -35,9 +40,11 @@ void chunk_gradient_note_in(chunk_gradient *state, round_tally *tallies);
 int chunk_gradient_compute(void *user, const tarry_task *task);
 
 /* sum[0..dimension-1] += the gradient of original chunk `chunk` in double, with a workspace of that
- * precision. Not of samples that are fetched. */
-void chunk_gradient_add_double(chunk_gradient *state, objective_workspace *work, uint64_t round,
-                               const float *parameters, uint32_t chunk, double *sum);
+ * precision; with local steps its change, by ones of that precision. Not of samples that are
+ * fetched. */
+void chunk_gradient_add_double(chunk_gradient *state, objective_workspace *work, local_steps *local,
+                               uint64_t round, const float *parameters, uint32_t chunk,
+                               double *sum);
 
 /* Adds the losses of the same samples to the tally, as chunk_gradient_compute notes them: to the
  * bit. Without a batch; not of samples that are fetched. */

@@ -11,7 +11,7 @@
 #include "cli/options/parse.h"
 #include "cli/text/report_json.h"
 
-enum { VERSION = 1, NUMBER_SIZE = 24 };
+enum { VERSION = 2, NUMBER_SIZE = 24 };
 
 static const uint64_t most_rows = UINT64_C(1) << 48;
 
@@ -45,19 +45,28 @@ static json_t *widths(const objective_settings *model)
     return list;
 }
 
-/* What workers step with, which the others' jobs don't have; NULL is passed on. */
-static json_t *add_optimizer(json_t *job, const job_spec *spec)
+static json_t *optimizer_object(const optimizer_settings *settings)
 {
-    if (job == NULL || !spec->everywhere)
+    return json_pack("{s:s, s:f, s:f}", "name", optimizers[settings->kind], "rate", settings->rate,
+                     "decay", settings->decay);
+}
+
+/* What workers step with, alone or on everyone's sum, where they do; NULL is passed on. */
+static json_t *add_steps(json_t *job, const job_spec *spec)
+{
+    int failed = 0;
+    if (job == NULL)
         return job;
-    json_t *more =
-        json_pack("{s:s, s:f}", "optimizer", optimizers[spec->optimizer], "rate", spec->rate);
-    if (more == NULL || json_object_update(job, more) != 0) {
-        json_decref(job);
-        job = NULL;
-    }
-    json_decref(more);
-    return job;
+    if (spec->everywhere)
+        failed = json_object_set_new(job, "optimizer", optimizer_object(&spec->optimizer));
+    if (spec->local.steps > 0)
+        failed |=
+            json_object_set_new(job, "local_steps", json_integer((json_int_t)spec->local.steps)) |
+            json_object_set_new(job, "inner", optimizer_object(&spec->local.inner));
+    if (failed == 0)
+        return job;
+    json_decref(job);
+    return NULL;
 }
 
 int job_encode(const job_spec *spec, char **text)
@@ -74,7 +83,7 @@ int job_encode(const job_spec *spec, char **text)
         (json_int_t)spec->batch.chunks, "batch", whole(spec->batch.batch), "seed",
         whole(spec->batch.seed), "holdout", spec->holdout, "made_samples",
         whole(spec->made_samples), "data", data);
-    job = add_optimizer(job, spec);
+    job = add_steps(job, spec);
     char *dumped = job != NULL ? json_dumps(job, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
     json_decref(job);
     if (dumped == NULL)
@@ -159,15 +168,27 @@ static size_t read_choice(reader *from, const char *name, const char *const choi
 
 #define CHOICES(list) (list), sizeof(list) / sizeof((list)[0])
 
-static void read_optimizer(reader *from, job_spec *spec)
+static void read_optimizer(reader *from, const char *name, optimizer_settings *out)
+{
+    reader within = {.job = look_up(from, name)};
+    *out = (optimizer_settings){
+        .kind = (optimizer_kind)read_choice(&within, "name", CHOICES(optimizers)),
+        .rate = read_real(&within, "rate", 1e9),
+        .decay = read_real(&within, "decay", 1),
+    };
+    if (within.wrong != NULL || out->rate == 0 || out->decay == 1)
+        reject(from, name);
+}
+
+static void read_steps(reader *from, job_spec *spec)
 {
     spec->everywhere = look_up(from, "optimizer") != NULL;
-    if (!spec->everywhere)
-        return;
-    spec->optimizer = (optimizer_kind)read_choice(from, "optimizer", CHOICES(optimizers));
-    spec->rate = read_real(from, "rate", 1e9);
-    if (spec->rate == 0)
-        reject(from, "rate");
+    if (spec->everywhere)
+        read_optimizer(from, "optimizer", &spec->optimizer);
+    if (look_up(from, "local_steps") != NULL) {
+        spec->local.steps = read_count(from, "local_steps", 1);
+        read_optimizer(from, "inner", &spec->local.inner);
+    }
 }
 
 static void read_hidden(reader *from, objective_settings *model)
@@ -226,7 +247,7 @@ static void read_all(reader *from, job_spec *spec)
     spec->holdout = read_real(from, "holdout", 0.99);
     spec->made_samples = read_whole(from, "made_samples", 0, most_rows);
     read_digest(from, spec->data);
-    read_optimizer(from, spec);
+    read_steps(from, spec);
 }
 
 int job_decode(const void *text, size_t size, job_spec *out, tarry_diagnostic *diagnostic)

@@ -4,8 +4,7 @@
 #define CLI_JOB_CODE_H
 
 #include "learn/batch.h"
-#include "learn/objective.h"
-#include "learn/optimizer.h"
+#include "learn/local_steps.h"
 
 enum { JOB_DIGEST_SIZE = 32 };
 
@@ -17,9 +16,9 @@ typedef struct job_spec {
     uint64_t made_samples;    /* before that, where they were made up from the seed; 0: they are
                                  read from a file */
     uint8_t data[JOB_DIGEST_SIZE]; /* of the samples that are trained on */
+    local_settings local;          /* what chunks stand for */
     bool everywhere;               /* everyone gets the sum, and steps on it with: */
-    optimizer_kind optimizer;
-    double rate;
+    optimizer_settings optimizer;
 } job_spec;
 
 /* *text is the caller's, by free(). Errors: NO_MEMORY. */

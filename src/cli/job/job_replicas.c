@@ -56,7 +56,7 @@ static int step(void *user, uint64_t number, const float *sum)
 {
     holding *own = user;
     const job_replicas_settings *of = &own->all->of;
-    objective_regularise(of->model, own->parameters, sum, of->samples, own->gradient);
+    local_mean(&of->local, of->model, own->parameters, sum, of->samples, own->gradient);
     optimizer_step(own->optimizer, own->gradient, own->parameters);
     publish(own, number);
     return TARRY_OK;
@@ -111,7 +111,7 @@ static state_head head_of(const holding *own)
         .order = ORDER,
         .steps = own->steps,
         .dimension = own->all->dimension,
-        .optimizer = own->all->of.optimizer,
+        .optimizer = own->all->of.optimizer.kind,
         .decayed = state->decayed,
         .square_decayed = state->square_decayed,
     };
@@ -145,7 +145,7 @@ static int save(void *user, uint64_t first, void *bytes, size_t size)
 static bool fits(const job_replicas *all, const state_head *head)
 {
     return head->order == ORDER && head->dimension == all->dimension &&
-           head->optimizer == all->of.optimizer;
+           head->optimizer == all->of.optimizer.kind;
 }
 
 static int load(void *user, uint64_t total, uint64_t first, const void *bytes, size_t size)
@@ -198,7 +198,7 @@ static int create_holding(job_replicas *self, holding *own)
     own->gradient = vector_allocate(NULL, self->dimension);
     if (own->parameters == NULL || own->gradient == NULL)
         return TARRY_ERROR_NO_MEMORY;
-    int error = optimizer_create(of->optimizer, of->rate, self->dimension, NULL, &own->optimizer);
+    int error = optimizer_create(&of->optimizer, self->dimension, NULL, &own->optimizer);
     if (error != TARRY_OK)
         return error;
     if (of->parameters == NULL) {

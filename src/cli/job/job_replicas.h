@@ -11,16 +11,15 @@
 
 #include <tarry/replica.h>
 
-#include "learn/objective.h"
-#include "learn/optimizer.h"
+#include "learn/local_steps.h"
 
 typedef struct job_replicas job_replicas;
 
 typedef struct job_replicas_settings {
-    const objective *model; /* borrowed */
-    optimizer_kind optimizer;
-    double rate;
-    double samples; /* that a sum is over */
+    const objective *model;       /* borrowed */
+    optimizer_settings optimizer; /* of the parameters */
+    local_settings local;         /* what a sum is of */
+    double samples;               /* that a sum is over */
     /* What they begin with: the state after so many steps, which is copied. parameters NULL: the
      * first state, drawn by the seed. */
     uint64_t seed, steps;

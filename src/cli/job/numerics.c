@@ -174,7 +174,7 @@ int numerics_rounding(const objective_settings *settings, bool sparse, double *r
     error = exact == NULL ? TARRY_ERROR_NO_MEMORY
                           : objective_workspace_create(of.model, OBJECTIVE_DOUBLE, NULL, &work);
     if (error == TARRY_OK) {
-        chunk_gradient_add_double(of.gradients, work, 0, of.parameters, 0, exact);
+        chunk_gradient_add_double(of.gradients, work, NULL, 0, of.parameters, 0, exact);
         for (size_t i = 0; i < of.dimension; i++) {
             apart += (of.gradient[i] - exact[i]) * (of.gradient[i] - exact[i]);
             length += exact[i] * exact[i];

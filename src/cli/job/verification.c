@@ -12,13 +12,14 @@ struct verification {
     uint32_t chunks;
     size_t dimension;
     objective_workspace *work; /* in double */
+    local_steps *local;        /* the same; NULL: there are none */
     float *gradient;           /* of one chunk */
     double *sum;               /* of the chunks' float32 gradients */
     double *truth;             /* of those in double */
 };
 
-int verification_create(const objective *model, chunk_gradient *gradients, uint32_t chunks,
-                        verification **out)
+int verification_create(const objective *model, chunk_gradient *gradients,
+                        const local_settings *local, uint32_t chunks, verification **out)
 {
     verification *state = memory_allocate(NULL, 1, sizeof(*state));
     if (state == NULL)
@@ -30,7 +31,9 @@ int verification_create(const objective *model, chunk_gradient *gradients, uint3
     state->sum = memory_allocate(NULL, state->dimension, sizeof(*state->sum));
     state->truth = memory_allocate(NULL, state->dimension, sizeof(*state->truth));
     if (state->gradient == NULL || state->sum == NULL || state->truth == NULL ||
-        objective_workspace_create(model, OBJECTIVE_DOUBLE, NULL, &state->work) != TARRY_OK) {
+        objective_workspace_create(model, OBJECTIVE_DOUBLE, NULL, &state->work) != TARRY_OK ||
+        (local->steps > 0 &&
+         local_steps_create(model, local, OBJECTIVE_DOUBLE, NULL, &state->local) != TARRY_OK)) {
         verification_free(state);
         return TARRY_ERROR_NO_MEMORY;
     }
@@ -42,6 +45,7 @@ void verification_free(verification *state)
 {
     if (state == NULL)
         return;
+    local_steps_free(state->local);
     objective_workspace_free(state->work);
     memory_release(NULL, state->gradient);
     memory_release(NULL, state->sum);
@@ -80,8 +84,8 @@ void verification_check(verification *state, uint64_t round, const float *parame
         (void)failed;
         for (size_t i = 0; i < dimension; i++)
             state->sum[i] += state->gradient[i];
-        chunk_gradient_add_double(state->gradients, state->work, round, parameters, chunk,
-                                  state->truth);
+        chunk_gradient_add_double(state->gradients, state->work, state->local, round, parameters,
+                                  chunk, state->truth);
     }
     verify_estimate(state->sum, estimate, dimension, &out->error, &out->squared_error);
     out->model_rounding = rounding(state);

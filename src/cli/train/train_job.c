@@ -76,7 +76,15 @@ static double bytes_of_workers(const train_job *job)
     if (job->server.keep == TARRY_KEEP_ALL)
         bytes += workers * vector; /* for the sum */
     return bytes +
-           workers * (double)job_replicas_bytes(job->inputs.options->optimizer, job->dimension);
+           workers * (double)job_replicas_bytes(job->inputs.options->step.kind, job->dimension);
+}
+
+/* How many chunks this process works out at a time. */
+static uint32_t computing_threads(const train_job *job)
+{
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    const uint32_t workers = job->inputs.options->run.settings.plan.workers;
+    return cores >= 1 && (unsigned long)cores < workers ? (uint32_t)cores : workers;
 }
 
 /*
@@ -87,7 +95,10 @@ static double bytes_of_workers(const train_job *job)
 static int check_memory(const train_job *job, tarry_diagnostic *why)
 {
     enum { OWN = 3 }; /* see create_vectors */
+    const local_settings *local = &job->inputs.options->local;
     double needed = OWN * (double)job->dimension * sizeof(float) + bytes_of_workers(job);
+    if (local->steps > 0)
+        needed += computing_threads(job) * (double)local_steps_bytes(local, job->dimension);
     long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
     if (pages <= 0 || page <= 0 || needed <= (double)pages * (double)page)
         return TARRY_OK;
@@ -120,17 +131,17 @@ static int create_gradients(train_job *job)
 {
     const train_options *options = job->inputs.options;
     const batch_settings batch = batch_of(job);
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    uint32_t threads = options->run.settings.plan.workers;
-    if (cores >= 1 && (unsigned long)cores < threads)
-        threads = (uint32_t)cores;
+    const uint32_t threads = computing_threads(job);
     int error =
         chunk_gradient_create(job->model, job->inputs.train, &batch, threads, &job->gradients);
     if (error != TARRY_OK)
         return error;
-    job->samples = (double)batch_samples(&batch);
-    if (options->verify)
-        error = verification_create(job->model, job->gradients, batch.chunks, &job->verify);
+    job->samples = local_samples(&options->local, &batch);
+    if (options->local.steps > 0)
+        error = chunk_gradient_step_locally(job->gradients, &options->local);
+    if (error == TARRY_OK && options->verify)
+        error = verification_create(job->model, job->gradients, &options->local, batch.chunks,
+                                    &job->verify);
     return error;
 }
 
@@ -172,14 +183,14 @@ static void fill_request(train_job *job, const tarry_sum_log *sums, job_request 
         .sparse = inputs->train->sparse,
         .holdout = options->test == NULL ? options->holdout : 0,
         .made_samples = options->source.path == NULL ? options->samples : 0,
+        .local = options->local,
         .everywhere = sums_everywhere(job),
-        .optimizer = options->optimizer,
-        .rate = options->rate,
+        .optimizer = options->step,
     };
     made->replicas = (job_replicas_settings){
         .model = job->model,
-        .optimizer = options->optimizer,
-        .rate = options->rate,
+        .optimizer = options->step,
+        .local = options->local,
         .samples = job->samples,
         .steps = job->steps,
         .parameters = job->parameters,
@@ -265,8 +276,7 @@ static int create_parts(train_job *job, tarry_diagnostic *why)
     if (error == TARRY_OK)
         error = create_vectors(job);
     if (error == TARRY_OK)
-        error = optimizer_create(options->optimizer, options->rate, job->dimension, NULL,
-                                 &job->optimizer);
+        error = optimizer_create(&options->step, job->dimension, NULL, &job->optimizer);
     return error == TARRY_OK ? create_gradients(job) : error;
 }
 

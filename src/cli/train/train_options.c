@@ -42,6 +42,42 @@ static int read_hidden(const char *text, void *values, tarry_diagnostic *diagnos
     return TARRY_OK;
 }
 
+#define MOST_STEPS 1000000
+
+/* A word of a list with colons, at *from, which goes past it; false at the list's end, or if it is
+ * longer. */
+static bool take_word(const char **from, char word[24])
+{
+    size_t length = strcspn(*from, ":");
+    if (**from == '\0' || length >= 24)
+        return false;
+    memcpy(word, *from, length);
+    word[length] = '\0';
+    *from += length + ((*from)[length] == ':' && (*from)[length + 1] != '\0');
+    return true;
+}
+
+static int read_local_steps(const char *text, void *values, tarry_diagnostic *diagnostic)
+{
+    local_settings *local = &((train_options *)values)->local;
+    uint64_t steps = 0;
+    double rate = NAN;
+    char word[24];
+    const char *from = text;
+    int error = take_word(&from, word) ? parse_whole(word, 1, MOST_STEPS, &steps, diagnostic)
+                                       : TARRY_ERROR_FORMAT;
+    if (error == TARRY_OK && take_word(&from, word))
+        error = parse_real(word, 0, 1e9, true, &rate, diagnostic);
+    if (error == TARRY_OK && *from != '\0')
+        error = TARRY_ERROR_FORMAT;
+    if (error != TARRY_OK)
+        return diagnose(diagnostic, TARRY_ERROR_FORMAT,
+                        "'%s' is not H or H:RATE: 1 to %d steps, and a rate above 0", text,
+                        MOST_STEPS);
+    *local = (local_settings){.steps = (uint32_t)steps, .inner.rate = rate};
+    return TARRY_OK;
+}
+
 static const option_choice models[] = {
     {"least-squares", MODEL_LEAST_SQUARES},
     {"logistic", MODEL_LOGISTIC},
@@ -58,6 +94,37 @@ static const option_choice optimizers[] = {
     {"adam", OPTIMIZER_ADAM},
     {NULL, 0},
 };
+
+/* DiLoCo's; gd is FedAvg's. */
+static const double outer_rate = 0.7;
+
+static int read_outer(const char *text, void *values, tarry_diagnostic *diagnostic)
+{
+    optimizer_settings step = {.rate = outer_rate, .decay = OPTIMIZER_USUAL_DECAY};
+    char word[24];
+    const char *from = text;
+    const option_choice *kind = optimizers;
+    int error = take_word(&from, word) ? TARRY_OK : TARRY_ERROR_FORMAT;
+    while (error == TARRY_OK && kind->name != NULL && strcmp(kind->name, word) != 0)
+        kind++;
+    if (error != TARRY_OK || kind->name == NULL || kind->value == OPTIMIZER_ADAM)
+        return diagnose(diagnostic, TARRY_ERROR_FORMAT, "'%s' is not gd, momentum or nesterov",
+                        text);
+    step.kind = (optimizer_kind)kind->value;
+    const bool descends = step.kind == OPTIMIZER_GD;
+    step.rate = descends ? 1 : step.rate;
+    if (take_word(&from, word))
+        error = parse_real(word, 0, 1e9, true, &step.rate, diagnostic);
+    if (error == TARRY_OK && !descends && take_word(&from, word))
+        error = parse_real(word, 0, 0.999999, false, &step.decay, diagnostic);
+    if (error != TARRY_OK || *from != '\0')
+        return diagnose(diagnostic, TARRY_ERROR_FORMAT,
+                        "'%s' is not gd:RATE, momentum:RATE:DECAY or nesterov:RATE:DECAY: a rate "
+                        "above 0, a decay of 0 to 0.999999",
+                        text);
+    ((train_options *)values)->step = step;
+    return TARRY_OK;
+}
 
 #define FIELD(name) .offset = offsetof(train_options, name)
 
@@ -144,9 +211,23 @@ static const option_entry model_entries[] = {
      .least = 1,
      .most = 1000000000000,
      FIELD(batch)},
+    {.name = "local-steps",
+     .argument = "H[:RATE]",
+     .help = "A chunk stands for its change after H steps of --optimizer (with that --rate) on its "
+             "samples, or on its draws of --batch, in place of its gradient",
+     .kind = OPTION_TEXT,
+     .read = read_local_steps,
+     FIELD(local_steps)},
+    {.name = "outer",
+     .argument = "NAME[:RATE[:DECAY]]",
+     .help = "Steps along the mean change: nesterov (default, 0.7, 0.9: DiLoCo), momentum, or gd "
+             "(1: FedAvg)",
+     .kind = OPTION_TEXT,
+     .read = read_outer,
+     FIELD(outer)},
     {.name = "rounds",
      .argument = "N",
-     .help = "Rounds, each one step of the optimizer (default 100)",
+     .help = "Rounds, each one step of the optimizer, or of --outer (default 100)",
      .kind = OPTION_U64,
      .least = 1,
      .most = MOST_ROUNDS,
@@ -303,8 +384,34 @@ static int settle_model(train_options *options)
     if (options->model != MODEL_PERCEPTRON && options->hidden != NULL)
         return complain(EXIT_USAGE, "--hidden: has no meaning with --model %s",
                         train_model_name(options->model));
+    return OPTIONS_PROCEED;
+}
+
+/* Who steps with what: the optimizer of the options between rounds, or within them. */
+static int settle_steps(train_options *options)
+{
+    const bool stays = options->local.steps == 0;
+    const bool said_there = !stays && !isnan(options->local.inner.rate);
+    if (stays && options->outer != NULL)
+        return complain(EXIT_USAGE, "--outer: has no meaning without --local-steps");
+    if (said_there && !isnan(options->rate))
+        return complain(EXIT_USAGE, "--rate: the rate is in --local-steps %s, too",
+                        options->local_steps);
+    if (said_there)
+        options->rate = options->local.inner.rate;
     if (isnan(options->rate))
         options->rate = options->optimizer == OPTIMIZER_ADAM ? 0.01 : 0.5;
+    const optimizer_settings said = {options->optimizer, options->rate, OPTIMIZER_USUAL_DECAY};
+    if (stays) {
+        options->step = said;
+        return OPTIONS_PROCEED;
+    }
+    if (options->run.adapt_rule.every != 0)
+        return complain(EXIT_USAGE, "--adapt: plans that follow cut chunks, and local steps on a "
+                                    "part of a chunk are no part of those on the whole");
+    if (options->outer == NULL)
+        options->step = (optimizer_settings){OPTIMIZER_NESTEROV, outer_rate, OPTIMIZER_USUAL_DECAY};
+    options->local.inner = said;
     return OPTIONS_PROCEED;
 }
 
@@ -358,6 +465,8 @@ int train_options_check(train_options *options)
         status = check_data(options);
     if (status == OPTIONS_PROCEED)
         status = check_rounds(options);
+    if (status == OPTIONS_PROCEED)
+        status = settle_steps(options);
     if (status == OPTIONS_PROCEED)
         status = check_outputs(options);
     return status;

@@ -5,8 +5,7 @@
 
 #include "cli/options/run_options.h"
 #include "learn/dataset.h"
-#include "learn/objective.h"
-#include "learn/optimizer.h"
+#include "learn/local_steps.h"
 
 typedef struct train_options {
     run_options run;
@@ -27,8 +26,12 @@ typedef struct train_options {
     bool intercept;
     double l2;
     optimizer_kind optimizer;
-    double rate;    /* NaN until checked */
-    uint64_t batch; /* samples per round; 0: all */
+    double rate;             /* NaN until checked */
+    uint64_t batch;          /* samples per round, or per local step; 0: all */
+    const char *local_steps; /* taken apart into the next; NULL: none */
+    local_settings local;    /* rate NaN: not said there; the inner one as a whole once checked */
+    const char *outer;       /* NULL: not said */
+    optimizer_settings step; /* of the parameters, between rounds; checked */
 
     uint64_t rounds;
     const char *straggler;

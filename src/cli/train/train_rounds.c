@@ -132,7 +132,8 @@ static int use_estimate(train_job *job, history_round *round, tarry_diagnostic *
                            &round->verified);
     if (everywhere)
         return job->verify != NULL ? catch_up(job, why) : TARRY_OK;
-    objective_regularise(job->model, job->parameters, job->sum, job->samples, job->gradient);
+    local_mean(&job->inputs.options->local, job->model, job->parameters, job->sum, job->samples,
+               job->gradient);
     optimizer_step(job->optimizer, job->gradient, job->parameters);
     return TARRY_OK;
 }
@@ -303,17 +304,19 @@ static void describe_job(const train_job *job, char *text, size_t size)
 {
     const train_options *options = job->inputs.options;
     const dataset *train = job->inputs.train;
-    char samples[NUMBER_TEXT_SIZE], parameters[NUMBER_TEXT_SIZE], begun[64] = "";
+    char samples[NUMBER_TEXT_SIZE], parameters[NUMBER_TEXT_SIZE], begun[64] = "", local[48] = "";
+    if (options->local.steps > 0)
+        snprintf(local, sizeof(local), " of %" PRIu32 " local steps", options->local.steps);
     if (job->first_round > 0)
         snprintf(begun, sizeof(begun), ", of which %" PRIu64 " are done", job->first_round);
     whole_text(train->rows, samples);
     whole_text(job->dimension, parameters);
     snprintf(text, size,
              "training %s on %s samples of %u features (%s parameters): %u workers, %u %s, "
-             "%" PRIu64 " rounds%s",
+             "%" PRIu64 " rounds%s%s",
              train_model_name(options->model), samples, train->features, parameters,
              options->run.settings.plan.workers, tarry_plan_chunks(job->inputs.plan),
-             run_unit_name(&options->run), options->rounds, begun);
+             run_unit_name(&options->run), options->rounds, local, begun);
 }
 
 /* Leaves what --resume goes on from, but for parameters that have no use. */

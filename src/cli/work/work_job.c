@@ -158,14 +158,19 @@ static int fetch(void *user, uint32_t origin, const dataset **data)
 static int make_gradients(work_job *own, bool ships)
 {
     const job_spec *spec = &own->spec;
-    if (!ships)
-        return own->mismatch[0] != '\0'
-                   ? TARRY_OK
-                   : chunk_gradient_create(own->model, own->data, &spec->batch, 1, &own->gradients);
-    own->fetched = memory_allocate(NULL, spec->batch.chunks, sizeof(dataset *));
-    return own->fetched == NULL ? TARRY_ERROR_NO_MEMORY
-                                : chunk_gradient_create_fetching(own->model, fetch, own,
-                                                                 &spec->batch, 1, &own->gradients);
+    int error = TARRY_OK;
+    if (ships) {
+        own->fetched = memory_allocate(NULL, spec->batch.chunks, sizeof(dataset *));
+        error = own->fetched == NULL
+                    ? TARRY_ERROR_NO_MEMORY
+                    : chunk_gradient_create_fetching(own->model, fetch, own, &spec->batch, 1,
+                                                     &own->gradients);
+    } else if (own->mismatch[0] == '\0') {
+        error = chunk_gradient_create(own->model, own->data, &spec->batch, 1, &own->gradients);
+    }
+    if (error == TARRY_OK && own->gradients != NULL && spec->local.steps > 0)
+        error = chunk_gradient_step_locally(own->gradients, &spec->local);
+    return error;
 }
 
 static int say_numerics(const work_job *own)
@@ -202,8 +207,8 @@ static int make_replica(work_job *own, const tarry_tcp_job *job, tarry_diagnosti
     const job_replicas_settings settings = {
         .model = own->model,
         .optimizer = spec->optimizer,
-        .rate = spec->rate,
-        .samples = (double)batch_samples(&spec->batch),
+        .local = spec->local,
+        .samples = local_samples(&spec->local, &spec->batch),
         .seed = spec->batch.seed,
     };
     if (job_replicas_create(&settings, 1, &own->replicas) != TARRY_OK)

@@ -14,6 +14,15 @@
 #include "base/random.h"
 #include "seed.h"
 
+static optimizer_settings draw_optimizer(random_stream *stream)
+{
+    return (optimizer_settings){
+        .kind = (optimizer_kind)random_below(stream, OPTIMIZER_ADAM + 1),
+        .rate = random_exponential(stream),
+        .decay = random_uniform(stream),
+    };
+}
+
 static job_spec draw(random_stream *stream)
 {
     job_spec spec = {
@@ -42,13 +51,22 @@ static job_spec draw(random_stream *stream)
             spec.model.hidden[i] = 1 + random_u32(stream) % UINT32_MAX;
     }
     spec.everywhere = random_below(stream, 2) == 1;
-    if (spec.everywhere) {
-        spec.optimizer = (optimizer_kind)random_below(stream, OPTIMIZER_ADAM + 1);
-        spec.rate = random_exponential(stream);
+    if (spec.everywhere)
+        spec.optimizer = draw_optimizer(stream);
+    if (random_below(stream, 2) == 1) {
+        spec.local.steps = 1 + random_u32(stream) % UINT32_MAX;
+        spec.local.inner = draw_optimizer(stream);
     }
     for (size_t i = 0; i < JOB_DIGEST_SIZE; i++)
         spec.data[i] = (uint8_t)random_u32(stream);
     return spec;
+}
+
+static void assert_same_optimizer(const optimizer_settings *a, const optimizer_settings *b)
+{
+    assert_int_equal(a->kind, b->kind);
+    assert_true(a->rate == b->rate);
+    assert_true(a->decay == b->decay);
 }
 
 static void assert_same(const job_spec *a, const job_spec *b)
@@ -69,8 +87,9 @@ static void assert_same(const job_spec *a, const job_spec *b)
     assert_true(a->made_samples == b->made_samples);
     assert_memory_equal(a->data, b->data, JOB_DIGEST_SIZE);
     assert_int_equal(a->everywhere, b->everywhere);
-    assert_int_equal(a->optimizer, b->optimizer);
-    assert_true(a->rate == b->rate);
+    assert_same_optimizer(&a->optimizer, &b->optimizer);
+    assert_int_equal(a->local.steps, b->local.steps);
+    assert_same_optimizer(&a->local.inner, &b->local.inner);
 }
 
 static void every_job_comes_back(void **state)
@@ -114,58 +133,78 @@ static void what_can_t_be_is_refused(void **state)
 {
     (void)state;
     job_spec read;
-    const char *good = JOB("1", "softmax", "[]", GOOD);
+    const char *good = JOB("2", "softmax", "[]", GOOD);
     assert_int_equal(job_decode(good, strlen(good), &read, NULL), TARRY_OK);
     for (size_t size = 0; size < strlen(good); size++)
         assert_int_equal(job_decode(good, size, &read, NULL), TARRY_ERROR_FORMAT);
     assert_refused("[]", "this is none");
     assert_refused("{}", "this is none");
-    assert_refused(JOB("2", "softmax", "[]", GOOD), "version 2 is not known");
-    assert_refused(JOB("1", "soft", "[]", GOOD), "model: missing, or out of range");
-    assert_refused(JOB("1", "softmax", "[3]", GOOD), "hidden:");
-    assert_refused(JOB("1", "perceptron", "[]", GOOD), "hidden:");
-    assert_refused(JOB("1", "perceptron", "[0]", GOOD), "hidden:");
-    assert_refused(JOB("1", "perceptron", "[4294967296]", GOOD), "hidden:");
-    assert_refused(JOB("1", "perceptron", "[1,1,1,1,1,1,1,1,1]", GOOD), "hidden:");
-    assert_refused(JOB("1", "softmax", "[]", REST("0", "2", "0.5", "\"10\"", "\"7\"", DIGEST)),
+    assert_refused(JOB("3", "softmax", "[]", GOOD), "version 3 is not known");
+    assert_refused(JOB("2", "soft", "[]", GOOD), "model: missing, or out of range");
+    assert_refused(JOB("2", "softmax", "[3]", GOOD), "hidden:");
+    assert_refused(JOB("2", "perceptron", "[]", GOOD), "hidden:");
+    assert_refused(JOB("2", "perceptron", "[0]", GOOD), "hidden:");
+    assert_refused(JOB("2", "perceptron", "[4294967296]", GOOD), "hidden:");
+    assert_refused(JOB("2", "perceptron", "[1,1,1,1,1,1,1,1,1]", GOOD), "hidden:");
+    assert_refused(JOB("2", "softmax", "[]", REST("0", "2", "0.5", "\"10\"", "\"7\"", DIGEST)),
                    "features:");
-    assert_refused(JOB("1", "softmax", "[]", REST("-3", "2", "0.5", "\"10\"", "\"7\"", DIGEST)),
+    assert_refused(JOB("2", "softmax", "[]", REST("-3", "2", "0.5", "\"10\"", "\"7\"", DIGEST)),
                    "features:");
-    assert_refused(JOB("1", "softmax", "[]", REST("3", "1", "0.5", "\"10\"", "\"7\"", DIGEST)),
+    assert_refused(JOB("2", "softmax", "[]", REST("3", "1", "0.5", "\"10\"", "\"7\"", DIGEST)),
                    "classes:");
-    assert_refused(JOB("1", "softmax", "[]", REST("3", "2", "-0.5", "\"10\"", "\"7\"", DIGEST)),
+    assert_refused(JOB("2", "softmax", "[]", REST("3", "2", "-0.5", "\"10\"", "\"7\"", DIGEST)),
                    "l2:");
-    assert_refused(JOB("1", "softmax", "[]", REST("3", "2", "0.5", "10", "\"7\"", DIGEST)),
+    assert_refused(JOB("2", "softmax", "[]", REST("3", "2", "0.5", "10", "\"7\"", DIGEST)),
                    "rows:");
-    assert_refused(JOB("1", "softmax", "[]", REST("3", "2", "0.5", "\"0\"", "\"7\"", DIGEST)),
+    assert_refused(JOB("2", "softmax", "[]", REST("3", "2", "0.5", "\"0\"", "\"7\"", DIGEST)),
                    "rows:");
-    assert_refused(JOB("1", "softmax", "[]", REST("3", "2", "0.5", "\"10\"", "\"-7\"", DIGEST)),
+    assert_refused(JOB("2", "softmax", "[]", REST("3", "2", "0.5", "\"10\"", "\"-7\"", DIGEST)),
                    "seed:");
-    assert_refused(JOB("1", "softmax", "[]",
+    assert_refused(JOB("2", "softmax", "[]",
                        REST("3", "2", "0.5", "\"10\"", "\"18446744073709551616\"", DIGEST)),
                    "seed:");
-    assert_refused(JOB("1", "softmax", "[]", REST("3", "2", "0.5", "\"10\"", "\"7\"", "0011")),
+    assert_refused(JOB("2", "softmax", "[]", REST("3", "2", "0.5", "\"10\"", "\"7\"", "0011")),
                    "data:");
-    assert_refused(JOB("1", "softmax", "[]",
+    assert_refused(JOB("2", "softmax", "[]",
                        REST("3", "2", "0.5", "\"10\"", "\"7\"",
                             "g0112233445566778899aabbccddeeff00112233445566778899aabbccddeeff")),
                    "data:");
-#define STEPS(optimizer, rate) GOOD ",\"optimizer\":" optimizer ",\"rate\":" rate
-    good = JOB("1", "softmax", "[]", STEPS("\"nesterov\"", "0.5"));
+#define STEPS(name, rate, decay) "{\"name\":" name ",\"rate\":" rate ",\"decay\":" decay "}"
+#define EVERYWHERE(steps) GOOD ",\"optimizer\":" steps
+#define LOCALLY(count, steps) GOOD ",\"local_steps\":" count ",\"inner\":" steps
+    good = JOB("2", "softmax", "[]", EVERYWHERE(STEPS("\"nesterov\"", "0.5", "0.9")));
     assert_int_equal(job_decode(good, strlen(good), &read, NULL), TARRY_OK);
-    assert_true(read.everywhere);
-    assert_refused(JOB("1", "softmax", "[]", STEPS("\"newton\"", "0.5")), "optimizer:");
-    assert_refused(JOB("1", "softmax", "[]", STEPS("null", "0.5")), "optimizer:");
-    assert_refused(JOB("1", "softmax", "[]", STEPS("\"gd\"", "0.0")), "rate:");
-    assert_refused(JOB("1", "softmax", "[]", STEPS("\"gd\"", "-0.5")), "rate:");
-    assert_refused(JOB("1", "softmax", "[]", GOOD ",\"optimizer\":\"gd\""), "rate:");
+    assert_true(read.everywhere && read.local.steps == 0);
+    good = JOB("2", "softmax", "[]", LOCALLY("5", STEPS("\"gd\"", "0.5", "0.9")));
+    assert_int_equal(job_decode(good, strlen(good), &read, NULL), TARRY_OK);
+    assert_true(!read.everywhere && read.local.steps == 5);
+    const char *const wrong[] = {
+        STEPS("\"newton\"", "0.5", "0.9"),
+        STEPS("null", "0.5", "0.9"),
+        STEPS("\"gd\"", "0.0", "0.9"),
+        STEPS("\"gd\"", "-0.5", "0.9"),
+        STEPS("\"gd\"", "0.5", "1.0"),
+        STEPS("\"gd\"", "0.5", "-0.1"),
+        "\"gd\"",
+    };
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        char job[1024];
+        snprintf(job, sizeof(job), JOB("2", "softmax", "[]", EVERYWHERE("%s")), wrong[i]);
+        assert_refused(job, "optimizer:");
+        snprintf(job, sizeof(job), JOB("2", "softmax", "[]", LOCALLY("5", "%s")), wrong[i]);
+        assert_refused(job, "inner:");
+    }
+    assert_refused(JOB("2", "softmax", "[]", LOCALLY("0", STEPS("\"gd\"", "0.5", "0.9"))),
+                   "local_steps:");
+    assert_refused(JOB("2", "softmax", "[]", GOOD ",\"local_steps\":5"), "inner:");
 }
 
 static void any_bytes_may_come_in(void **state)
 {
     (void)state;
     random_stream stream = random_stream_make(test_seed("job-bytes", 2), RANDOM_TEST, 1, 0);
-    const char good[] = JOB("1", "perceptron", "[3,4]", STEPS("\"adam\"", "0.25"));
+    const char good[] =
+        JOB("2", "perceptron", "[3,4]", EVERYWHERE(STEPS("\"adam\"", "0.25", "0.9")));
     size_t accepted = 0;
     for (int i = 0; i < 20000; i++) {
         char bytes[sizeof(good)];

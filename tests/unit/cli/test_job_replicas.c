@@ -35,11 +35,11 @@ static void begin(pair *run, optimizer_kind kind)
     run->dimension = objective_dimension(run->model);
     assert_int_equal(run->dimension, FEATURES);
     objective_initial(run->model, 1, run->parameters);
-    assert_int_equal(optimizer_create(kind, 0.5, FEATURES, NULL, &run->optimizer), TARRY_OK);
+    const optimizer_settings steps = {kind, 0.5, OPTIMIZER_USUAL_DECAY};
+    assert_int_equal(optimizer_create(&steps, FEATURES, NULL, &run->optimizer), TARRY_OK);
     const job_replicas_settings settings = {
         .model = run->model,
-        .optimizer = kind,
-        .rate = 0.5,
+        .optimizer = steps,
         .samples = SAMPLES,
         .parameters = run->parameters,
         .state = optimizer_state_of(run->optimizer),
@@ -210,7 +210,7 @@ static void the_first_state_is_drawn_by_the_seed(void **state)
         .hidden = {4},
         .hidden_layers = 1,
     };
-    job_replicas_settings settings = {.optimizer = OPTIMIZER_GD, .rate = 1, .samples = 1};
+    job_replicas_settings settings = {.optimizer = {.kind = OPTIMIZER_GD, .rate = 1}, .samples = 1};
     objective *made;
     float wanted[64], found[64];
     assert_int_equal(objective_create(&model, NULL, &made, NULL), TARRY_OK);
@@ -251,7 +251,8 @@ static void whoever_looks_waits_for_the_step(void **state)
     assert_int_equal(pthread_create(&thread, NULL, step_beside, &own), 0);
     optimizer *mine;
     float parameters[FEATURES];
-    assert_int_equal(optimizer_create(OPTIMIZER_ADAM, 0.5, FEATURES, NULL, &mine), TARRY_OK);
+    const optimizer_settings steps = {OPTIMIZER_ADAM, 0.5, OPTIMIZER_USUAL_DECAY};
+    assert_int_equal(optimizer_create(&steps, FEATURES, NULL, &mine), TARRY_OK);
     job_replicas_look(run.replicas, 1, parameters, optimizer_state_of(mine));
     assert_memory_equal(parameters, run.parameters, sizeof(parameters));
     const optimizer_state *had = optimizer_state_of(run.optimizer);

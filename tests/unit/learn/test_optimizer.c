@@ -17,8 +17,9 @@
 static void check_steps(optimizer_kind kind, const double expected[3])
 {
     const float gradients[3] = {1, -2, 0.5F};
+    const optimizer_settings settings = {kind, 0.1, OPTIMIZER_USUAL_DECAY};
     optimizer *state;
-    assert_int_equal(optimizer_create(kind, 0.1, 2, NULL, &state), TARRY_OK);
+    assert_int_equal(optimizer_create(&settings, 2, NULL, &state), TARRY_OK);
     float parameters[2] = {1, 1};
     for (int step = 0; step < 3; step++) {
         const float gradient[2] = {gradients[step], 0};
@@ -66,9 +67,10 @@ static void another_one_goes_on_from_a_state(void **state)
     (void)state;
     const float gradients[3][2] = {{1, 0.25F}, {-2, 3}, {0.5F, -0.125F}};
     for (optimizer_kind kind = OPTIMIZER_GD; kind <= OPTIMIZER_ADAM; kind++) {
+        const optimizer_settings settings = {kind, 0.1, OPTIMIZER_USUAL_DECAY};
         optimizer *first, *second;
-        assert_int_equal(optimizer_create(kind, 0.1, 2, NULL, &first), TARRY_OK);
-        assert_int_equal(optimizer_create(kind, 0.1, 2, NULL, &second), TARRY_OK);
+        assert_int_equal(optimizer_create(&settings, 2, NULL, &first), TARRY_OK);
+        assert_int_equal(optimizer_create(&settings, 2, NULL, &second), TARRY_OK);
         float expected[2] = {1, 1}, parameters[2];
         optimizer_step(first, gradients[0], expected);
         optimizer_step(first, gradients[1], expected);
@@ -93,8 +95,9 @@ static void another_one_goes_on_from_a_state(void **state)
 
 static int create(void *user, const tarry_allocator *allocator)
 {
+    const optimizer_settings settings = {*(optimizer_kind *)user, 1, OPTIMIZER_USUAL_DECAY};
     optimizer *state = NULL;
-    int error = optimizer_create(*(optimizer_kind *)user, 1, 10, allocator, &state);
+    int error = optimizer_create(&settings, 10, allocator, &state);
     optimizer_free(state);
     return error;
 }

@@ -62,8 +62,7 @@ enum { LOOK = 10 }; /* rounds between looks at the loss */
 typedef struct course {
     objective_settings objective;
     objective_precision precision; /* of the passes; parameters are float32 in both */
-    optimizer_kind optimizer;
-    double rate;
+    optimizer_settings optimizer;
     size_t batch; /* 0: every sample */
     uint64_t rounds;
 } course;
@@ -95,8 +94,7 @@ static double train(const course *plan, const dataset *data, const dataset *test
     assert_int_equal(objective_create(&plan->objective, NULL, &model, NULL), TARRY_OK);
     assert_int_equal(objective_workspace_create(model, plan->precision, NULL, &work), TARRY_OK);
     size_t dimension = objective_dimension(model);
-    assert_int_equal(optimizer_create(plan->optimizer, plan->rate, dimension, NULL, &descent),
-                     TARRY_OK);
+    assert_int_equal(optimizer_create(&plan->optimizer, dimension, NULL, &descent), TARRY_OK);
     float *parameters = calloc(dimension, sizeof(float));
     float *gradient = calloc(dimension, sizeof(float));
     double *sum = calloc(dimension, sizeof(double));
@@ -137,8 +135,7 @@ static void softmax_learns_the_digits_and_the_perceptron_beats_it(void **state)
     const course softmax = {
         .precision = OBJECTIVE_DOUBLE,
         .objective = {.model = MODEL_SOFTMAX, .features = 784, .classes = 10, .intercept = true},
-        .optimizer = OPTIMIZER_GD,
-        .rate = 0.5,
+        .optimizer = {OPTIMIZER_GD, 0.5, OPTIMIZER_USUAL_DECAY},
         .rounds = 60};
     const course perceptron = {.precision = OBJECTIVE_DOUBLE,
                                .objective = {.model = MODEL_PERCEPTRON,
@@ -146,8 +143,7 @@ static void softmax_learns_the_digits_and_the_perceptron_beats_it(void **state)
                                              .classes = 10,
                                              .hidden = {64},
                                              .hidden_layers = 1},
-                               .optimizer = OPTIMIZER_ADAM,
-                               .rate = 0.003,
+                               .optimizer = {OPTIMIZER_ADAM, 0.003, OPTIMIZER_USUAL_DECAY},
                                .batch = 512,
                                .rounds = 200};
     double linear = train(&softmax, data, test, NULL);
@@ -173,8 +169,7 @@ static void a_hundred_rounds_in_float32_lose_as_in_double(void **state)
                                  .hidden = {64},
                                  .hidden_layers = 1},
                    .precision = OBJECTIVE_SINGLE,
-                   .optimizer = OPTIMIZER_GD,
-                   .rate = 0.1,
+                   .optimizer = {OPTIMIZER_GD, 0.1, OPTIMIZER_USUAL_DECAY},
                    .rounds = ROUNDS};
     double single[ROUNDS / LOOK], exact[ROUNDS / LOOK], worst = 0;
     train(&plan, some, some, single);

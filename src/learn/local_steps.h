@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Local steps between sums: a chunk's part of the sum is not its gradient at x but
+ *
+ *     g_i = n_i (x - y_i),   y_i: x after H steps of the inner optimizer on the chunk's samples
+ * alone,
+ *
+ * n_i of which there are. So the sum over chunks, over all samples, is by how much their mean has
+ * moved, and an outer optimizer steps along it: gd with rate 1 is FedAvg (McMahan et al.,
+ * Communication-efficient learning of deep networks from decentralized data, AISTATS 2017,
+ * algorithm 1), Nesterov with 0.7 and 0.9 is that of DiLoCo (Douillard et al., arXiv 2311.08105,
+ * algorithm 1).
+ *
+ * The inner optimizer begins anew in every round: a worker computes other chunks in the next one,
+ * and copies of a chunk on several workers have to be the same to the bit. DiLoCo keeps it.
+ */
+#ifndef LEARN_LOCAL_STEPS_H
+#define LEARN_LOCAL_STEPS_H
+
+#include "learn/batch.h"
+#include "learn/objective.h"
+#include "learn/optimizer.h"
+
+typedef struct local_settings {
+    uint32_t steps; /* H; 0: there are none, and a chunk's part is its gradient */
+    optimizer_settings inner;
+} local_settings;
+
+/* What an average over all chunks is taken over, whether there are local steps or none: samples. */
+double local_samples(const local_settings *settings, const batch_settings *batch);
+
+/* From a round's sum, over so many samples, to what the optimizer of `parameters` steps along. The
+ * l2 term is in the local steps where there are any. */
+void local_mean(const local_settings *settings, const objective *model, const float *parameters,
+                const float *sum, double samples, float *gradient);
+
+typedef struct local_steps local_steps;
+
+/* For workspaces of that precision; settings->steps >= 1, and the model is borrowed. The caller
+ * owns *out. Errors: NO_MEMORY. */
+int local_steps_create(const objective *model, const local_settings *settings,
+                       objective_precision precision, const tarry_allocator *allocator,
+                       local_steps **out);
+void local_steps_free(local_steps *own); /* NULL is allowed */
+/* What one of precision OBJECTIVE_SINGLE takes. */
+uint64_t local_steps_bytes(const local_settings *settings, size_t dimension);
+
+/* Goes to x = parameters, borrowed until the last of the steps. */
+void local_steps_begin(local_steps *own, const float *parameters);
+/* One step along the mean gradient of `count` (>= 1) samples, l2 term included; samples and tally,
+ * at the parameters before it, as for objective_add_gradient. In double the gradient is one,
+ * rounded once. */
+void local_steps_take(local_steps *own, objective_workspace *work, const dataset *data,
+                      const size_t *rows, size_t first, size_t count, objective_tally *tally);
+/* y - x now: dimension numbers of `own`. They are kept as such, so that small steps from large
+ * parameters lose no digits. */
+const float *local_steps_change(const local_steps *own);
+
+#endif
