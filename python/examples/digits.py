@@ -44,7 +44,7 @@ def draw(count: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--epochs", type=int, default=4)
+    parser.add_argument("--epochs", type=int, default=14)
     parser.add_argument("--checkpoint", default="", help="a file to go on from")
     options = parser.parse_args()
 
