@@ -26,5 +26,6 @@ registry.Page("train").not_measured(
 registry.Page("wire").not_measured("layouts of frames", "| offset | size |", "| kind | name | sent by |", "| type | name | from |")
 registry.Page("privacy").not_measured("accountants of others beside ours; python/tests/middle/test_privacy.py compares",
                                       "| accountant | how |", "| noise | sample | steps |")
-registry.Page("torch").not_measured("python/bench/exactness.py runs it, with PyTorch", "| 200 steps |")
-registry.Page("torch").not_measured("programs of others beside ours; python/bench/steps.py runs them", "| delays | balanced, ms |")
+torch = registry.Page("torch")
+torch.not_measured("python/bench/exactness.py runs it, with PyTorch", "| 200 steps |")
+torch.not_measured("programs of others beside ours; python/bench/steps.py runs them", "| delays | balanced, ms |")

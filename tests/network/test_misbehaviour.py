@@ -142,7 +142,7 @@ class Misbehaviour(NetworkTest):
             ("a huge message", None, frames.frame(Kind.MESSAGE, b"x" * 24, length=2**31)),
             ("no such kind", None, frames.frame(99, b"x")),
             ("another protocol", Reason.FORMAT, frames.hello(magic=b"OTHER\0")),
-            ("only newer versions", Reason.VERSION, frames.hello(oldest=5, newest=9)),
+            ("only newer versions", Reason.VERSION, frames.hello(oldest=frames.VERSION + 1, newest=9)),
             ("only an older version", Reason.VERSION, frames.hello(oldest=1, newest=1)),
             ("another ranking", Reason.RANKING, frames.hello(ranking=1)),
             ("no such role", Reason.FORMAT, frames.hello(role=7)),
