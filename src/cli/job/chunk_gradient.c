@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/job/chunk_gradient.h"
 
-#include <assert.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -223,12 +222,14 @@ static int step_locally(const chunk_gradient *state, desk *place, local_steps *l
     return 0;
 }
 
-/* gradient += n (x - y) of the chunk. */
+/* gradient += n (x - y) of the chunk. A server could name a share of one: steps on a share of the
+ * samples are no share of the steps. */
 static int add_change(const chunk_gradient *state, desk *place, const tarry_task *task,
                       tarry_span span, objective_tally *tally)
 {
     size_t samples;
-    assert(span.count == span.of); /* steps on a share of the samples are no share of the steps */
+    if (span.count != span.of)
+        return -1;
     local_steps_begin(place->local, task->parameters);
     if (step_locally(state, place, place->local, place->work, task, task->round, span.origin, tally,
                      &samples) != 0)
