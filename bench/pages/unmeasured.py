@@ -14,6 +14,8 @@ collective.not_measured("bench/everywhere.py runs them, beside programs of other
 registry.Page("data-formats").not_measured("a format", "| models | labels | kept |")
 registry.Page("fuzzing").not_measured("executions of the fuzzers, over days; tests/fuzz.py runs each",
                                       "| fuzzer | executions | per second |")
+registry.Page("local-steps").not_measured("trainings of many minutes, whose commands the page has", "| | S = 1 |",
+                                           "| chunks | 24 |")
 registry.Page("mpi").not_measured("MPI's own collectives beside ours; bench/mpi.py runs them", "| ranks step by |", "| sums over | d |")
 registry.Page("scale").not_measured("bench/scale.py prints the rows; the largest take hours on a busy machine", "| workers | sum |",
                                     "| workers with jitter |", "| workers with deaths |", "| 1,000 workers, relays=8 |",
