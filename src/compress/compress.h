@@ -7,7 +7,7 @@
  *   INT8  for each block of up to 256 numbers, the scale s (float32), and a byte q each, -127..127:
  *         the number is q s. s is the largest magnitude over 127, and a number x becomes
  *         floor(x / s + u), u uniform in [0, 1): its mean is x, to 2^-18 s. A block whose largest
- * magnitude is below 127 FLT_MIN is zeros.
+ *         magnitude is below 127 FLT_MIN is zeros.
  *
  * A number that is not finite stays so, and others are as without it: in BF16 it is what it was; in
  * INT8 it is the byte -128, to be read as NaN, of a block whose scale has its sign bit set.
