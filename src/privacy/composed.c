@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "privacy/composed.h"
 
-#include <complex.h>
 #include <float.h>
 #include <math.h>
 #include <stdbool.h>
@@ -9,6 +8,7 @@
 #include <tarry/error.h>
 
 #include "base/memory.h"
+#include "privacy/complex_number.h"
 #include "privacy/fourier.h"
 
 enum { COARSE_CELLS = 4096, FINE_OF_SPREAD = 2000 };
@@ -96,9 +96,8 @@ static double complex power(double complex z, uint64_t n)
     double complex result = 1;
     for (; n > 0; n >>= 1) {
         if (n & 1)
-            result = CMPLX(creal(result) * creal(z) - cimag(result) * cimag(z),
-                           creal(result) * cimag(z) + cimag(result) * creal(z));
-        z = CMPLX(creal(z) * creal(z) - cimag(z) * cimag(z), 2 * creal(z) * cimag(z));
+            result = complex_product(result, z);
+        z = complex_product(z, z);
     }
     return result;
 }

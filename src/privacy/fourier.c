@@ -5,6 +5,8 @@
 
 #include <math.h>
 
+#include "privacy/complex_number.h"
+
 void fourier_roots(double complex *roots, size_t count)
 {
     for (size_t i = 0; i < count / 2; i++) {
@@ -28,13 +30,6 @@ static void reverse_bits(double complex *numbers, size_t count)
     }
 }
 
-/* The product without the care for infinities that C's own takes. */
-static double complex product(double complex a, double complex b)
-{
-    return CMPLX(creal(a) * creal(b) - cimag(a) * cimag(b),
-                 creal(a) * cimag(b) + cimag(a) * creal(b));
-}
-
 void fourier_transform(double complex *numbers, size_t count, const double complex *roots,
                        bool inverse)
 {
@@ -44,7 +39,7 @@ void fourier_transform(double complex *numbers, size_t count, const double compl
         for (size_t begin = 0; begin < count; begin += 2 * half) {
             for (size_t k = 0; k < half; k++) {
                 double complex root = inverse ? conj(roots[k * stride]) : roots[k * stride];
-                double complex odd = product(numbers[begin + half + k], root);
+                double complex odd = complex_product(numbers[begin + half + k], root);
                 double complex even = numbers[begin + k];
                 numbers[begin + k] = even + odd;
                 numbers[begin + half + k] = even - odd;

@@ -9,6 +9,7 @@
 #include <complex.h>
 #include <math.h>
 
+#include "privacy/complex_number.h"
 #include "privacy/fourier.h"
 
 enum { MOST = 256 };
