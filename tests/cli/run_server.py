@@ -23,8 +23,8 @@ def text(words):
 
 
 def welcome():
-    return frame(WELCOME, struct.pack("<HBBI16s32sIIQQQdQQQ", VERSION, 0, 0, 2**32 - 1, b"j" * 16, b"p" * 32, 4, 0, 10, 10,
-                                      10, 1e6, SILENCE_NS, 0, 0) + text(b""))
+    return frame(WELCOME, struct.pack("<HBBI16s32sIIQQQdQQQB7xQ", VERSION, 0, 0, 2**32 - 1, b"j" * 16, b"p" * 32, 4, 0, 10,
+                                      10, 10, 1e6, SILENCE_NS, 0, 0, 0, 0) + text(b""))
 
 
 def worker(state="computing", near=0, load=4, finished=2, came=1, chunks=9, pace_ns=1_230_000, heard_ns=0,
