@@ -57,24 +57,23 @@ def main() -> None:
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     loss_of = nn.CrossEntropyLoss(reduction="sum")
     data = draw(8192, seed=1)
+
+    def of_batch(batch: list[torch.Tensor]) -> tuple[torch.Tensor, float, dict[str, float]]:
+        pictures, labels = batch
+        scores = model(pictures)
+        return loss_of(scores, labels), len(labels), {"right": float((scores.argmax(1) == labels).sum())}
+
     with tt.join(
         model, optimizer, data=data, batch=512, piece=16, seed=1, metrics=("right",), checkpoint=options.checkpoint
     ) as job:
         for step in job.steps(options.epochs * job.permutation.steps_per_epoch):
-            for piece in step:
-                with piece:
-                    pictures, labels = piece.batch
-                    scores = model(pictures)
-                    piece.add(right=float((scores.argmax(1) == labels).sum()))
-                    piece.backward(loss_of(scores, labels), weight=len(labels))
+            step.compute(of_batch)
             optimizer.step()
             if job.chief and step.number % 16 == 15:
                 print(f"step {step.number + 1}: loss {step.metrics['loss']:.3f}, {step.metrics['right']:.0%} right")
+        found = job.evaluate(draw(2048, seed=2), of_batch, piece=128)
         if job.chief:
-            model.eval()
-            pictures, labels = draw(2048, seed=2)
-            right = float((model(pictures).argmax(1) == labels).float().mean())
-            print(f"digits that it has not seen: {right:.1%} right")
+            print(f"digits that it has not seen: {found['right']:.1%} right")
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from ..errors import Error, StateError, SystemResourceError
 from ..results import SumId
 from . import address as addresses
 from .agreement import Agreement
+from .evaluation import Key
 from .wire import Closed, Message, Wire
 
 
@@ -59,6 +60,20 @@ class Client:
         """This worker is through with its steps: waits until all that are there are, and a checkpoint is stored."""
         self._wire.send({"type": "finish"})
         self._answer("finished")
+
+    def evaluate(
+        self, key: Key, samples: int, pieces: int, told: tuple[int, dict[str, float]] | None
+    ) -> tuple[int | None, dict[str, float]]:
+        """A piece of an evaluation to be done, after that which was; None: the sums over all are there."""
+        size = {"samples": samples, "pieces": pieces, "told": told}
+        self._wire.send({"type": "evaluate", "key": key, **size})
+        message, _ = self._answer("evaluate")
+        return message["piece"], message["sums"]
+
+    def look_up(self, key: Key) -> dict[str, float]:
+        """The sums of an evaluation; none, where they are not there."""
+        self._wire.send({"type": "evaluate", "key": key})
+        return self._answer("evaluate")[0]["sums"]
 
     def status(self) -> Message:
         """What the hub knows of the training."""

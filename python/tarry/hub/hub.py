@@ -8,6 +8,7 @@ from ..errors import Error
 from ..results import SumId
 from . import address as addresses
 from .agreement import Agreement
+from .evaluation import Evaluations, Key
 from .training import HubSettings, Training
 from .wire import Closed, Message, Wire
 
@@ -25,6 +26,7 @@ class Hub:
         self._rounds: threading.Thread | None = None
         self._asked: Wire | None = None  # for the first state
         self._wires: set[Wire] = set()
+        self._evaluations = Evaluations()
         self._closing = False
         self._left_out: set[int] = set()
         self._acceptor = threading.Thread(target=self._accept, name="tarry-hub", daemon=True)
@@ -110,6 +112,8 @@ class Hub:
             training.want(int(message["steps"]))
         elif kind == "digests":
             training.compare(int(message["worker"]), int(message["step"]), dict(message["digests"]))
+        elif kind == "evaluate":
+            wire.send(self._evaluate(message))
         elif kind == "status":
             wire.send({"type": "status"} | training.status())
         elif kind == "finish":
@@ -175,6 +179,21 @@ class Hub:
             self._asked = None
             self._lock.notify_all()
         return None, None
+
+    # ---- evaluations ----
+
+    def _evaluate(self, message: Message) -> Message:
+        key: Key = tuple(int(one) for one in message["key"])
+        if "pieces" not in message:
+            return {"type": "evaluate", "sums": self._evaluations.find(key)}
+        if message["told"] is not None:
+            piece, sums = message["told"]
+            self._evaluations.tell(key, int(piece), dict(sums))
+        try:
+            next_piece, sums = self._evaluations.take(key, int(message["samples"]), int(message["pieces"]))
+        except ValueError as error:
+            return {"type": "failed", "why": str(error)}
+        return {"type": "evaluate", "piece": next_piece, "sums": sums}
 
     # ---- the end ----
 

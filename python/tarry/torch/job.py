@@ -19,6 +19,7 @@ from ..task import Task
 from ..worker import Worker
 from .dropping import Dropping
 from .environment import Place, place_of
+from .evaluation import evaluate, look_up
 from .gradients import Gradients, flat_tensor
 from .layout import Layout
 from .loader import Loader
@@ -61,6 +62,7 @@ class Job:
         self.backward: Callable[..., None] = cast(Any, torch.Tensor).backward
         self.move: Callable[[Any], Any] | None = None
         self._walk: Iterator[Step] | None = None  # of `step`
+        self._evaluations = 0  # in the same step
         self.done = 0  # steps that this worker's model has taken
         self._told: dict[str, float] = {}  # metrics of the last of them,
         self._applied: dict[str, float] = {}  # and of that which it takes now
@@ -74,7 +76,7 @@ class Job:
         self._mean = torch.zeros(layout.gradient_numbers)
         self._hub: Hub | None = None
         self._last: SumId | None = None
-        self._client: Client
+        self.client: Client
         self._worker: Worker
         self._guard = Guard(optimizer, self._may_step)
         try:
@@ -93,11 +95,11 @@ class Job:
         if address is None or place.starts_hub:
             self._hub = Hub(address or default_listen(), HubSettings(place.workers, default_listen()))
             address = self._hub.address
-        self._client = Client(address)
+        self.client = Client(address)
         try:
-            welcome = self._client.join(place.worker, agreement, self._save)
+            welcome = self.client.join(place.worker, agreement, self._save)
         except BaseException:
-            self._client.close()
+            self.client.close()
             raise
         self.worker, self.workers = welcome.worker, welcome.workers
         self._last = welcome.last
@@ -157,15 +159,15 @@ class Job:
         if steps < 0:
             raise ArgumentError(f"{steps} steps")
         self._frozen = None
-        self._client.steps(steps)
+        self.client.steps(steps)
         self._look_ahead(steps)
         while self.done < steps:
             step = Step(self, self.done)
-            self._step = step
+            self._step, self._evaluations = step, 0
             yield step
             self._end_step(step)
         self._frozen = self._save()
-        self._client.finish()
+        self.client.finish()
 
     def step(self, loss_of: LossOf, steps: int) -> Step | None:
         """The next step with its gradients, and that before is over; None: the model has done `steps` in all.
@@ -184,6 +186,35 @@ class Job:
         found.compute(loss_of)
         return found
 
+    def evaluate(
+        self,
+        data: Any,
+        loss_of: LossOf,
+        *,
+        piece: int | None = None,
+        collate: Callable[[list[Any]], Any] | None = None,
+    ) -> dict[str, float]:
+        """Mean loss and metrics of the model as it is over `data`, of any kind that `join` takes: the same on all
+        workers.
+
+        All workers call it at the same place of their loops and share the data out among them, `piece` samples at once
+        (None: as many as a piece of a step has); what a slow or lost worker leaves is done by others. loss_of is called
+        with each batch, as Step.compute has it, with the model in its `eval` mode and without gradients. Random numbers
+        of the training are as if nothing had happened.
+
+        A worker that has lost the step gets what the others have found, or NaN.
+        Raises Error where they have other data.
+        """
+        loader = Loader(data, self.loader.collate if collate is None else collate)
+        size = self.permutation.piece if piece is None else piece
+        if size < 1 or loader.samples < 1:
+            raise ArgumentError(f"pieces of {size} of {loader.samples} samples")
+        key = (self.done, int(self._step is not None), self._evaluations)
+        self._evaluations += 1
+        if self._step is not None and self._step.lost:
+            return look_up(self, key)
+        return evaluate(self, key, loader, size, loss_of)
+
     def _look_ahead(self, steps: int) -> None:
         """Others may be further: their state comes before the first task."""
         self._take_coming()
@@ -201,7 +232,7 @@ class Job:
                     raise
                 continue
             if task is None:
-                raise self._client.why_over()
+                raise self.client.why_over()
             return task
         return None
 
@@ -209,14 +240,14 @@ class Job:
         """What the loop's body has left undone, and what follows from it."""
         step.exhaust()
         if self._digests:
-            self._client.compare(self.worker, step.number, self._digests)
+            self.client.compare(self.worker, step.number, self._digests)
             self._digests = {}
         if step.lost:
             self._take_coming()
         else:
             self.done += 1
             self._told = self._applied
-        self._step = None
+        self._step, self._evaluations = None, 0
         step.give_back()
 
     def _take_coming(self) -> None:
@@ -247,7 +278,9 @@ class Job:
         return task
 
     def load_batch(self, samples: list[int]) -> Any:
-        batch = self.loader.load(samples)
+        return self.moved(self.loader.load(samples))
+
+    def moved(self, batch: Any) -> Any:
         return batch if self.move is None else self.move(batch)
 
     def open_piece(self, task: Task, step: int, unit: int) -> torch.Tensor:
@@ -323,7 +356,7 @@ class Job:
 
     def status(self) -> dict[str, Any]:
         """What the hub knows: steps that are done, and each worker's state (tarry.WorkerState)."""
-        return self._client.status()
+        return self.client.status()
 
     def close(self, *, wait: bool = True) -> None:
         """Leaves the training. The model's parameters stay as they are. Where the hub is in this process it waits until
@@ -333,7 +366,7 @@ class Job:
             self._dropping.close()
         self.gradients.detach()
         self._worker.close()
-        self._client.close()
+        self.client.close()
         if self._hub is not None:
             if wait:
                 self._hub.await_leaving(_LEAVE_SECONDS)

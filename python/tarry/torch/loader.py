@@ -25,7 +25,8 @@ class Loader:
         elif items and all(isinstance(one, torch.Tensor) for one in items):
             self._tensors = items
         self._data: Any = data
-        self._collate: Callable[[list[Any]], Any] = collate or cast(Any, torch_data).default_collate
+        self.collate = collate
+        self._put_together: Callable[[list[Any]], Any] = collate or cast(Any, torch_data).default_collate
         counts = sorted({len(one) for one in self._tensors or ()})
         if len(counts) > 1:
             raise ArgumentError(f"the data are tensors of {' and '.join(map(str, counts))} samples")
@@ -47,5 +48,5 @@ class Loader:
             found = [tensor[places] for tensor in self._tensors]
             return found[0] if self._alone else found
         if hasattr(self._data, "__getitems__"):
-            return self._collate(self._data.__getitems__(indices))
-        return self._collate([self._data[index] for index in indices])
+            return self._put_together(self._data.__getitems__(indices))
+        return self._put_together([self._data[index] for index in indices])

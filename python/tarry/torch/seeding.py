@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The same random numbers for the same piece, whoever computes it."""
 
+import contextlib
 import hashlib
 import random
+from collections.abc import Generator
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,3 +21,19 @@ def seed_all(seed: int, step: int, unit: int) -> None:
         torch.cuda.manual_seed_all(number)
     random.seed(number)
     np.random.seed(int.from_bytes(digest[8:], "little"))
+
+
+@contextlib.contextmanager
+def kept_random() -> Generator[None]:
+    """Random numbers go on afterwards as if none had been drawn."""
+    cuda: Any = torch.cuda
+    kept = torch.get_rng_state(), random.getstate(), np.random.get_state()
+    devices: list[torch.Tensor] = cuda.get_rng_state_all() if cuda.is_initialized() else []
+    try:
+        yield
+    finally:
+        torch.set_rng_state(kept[0])
+        random.setstate(kept[1])
+        np.random.set_state(kept[2])
+        if devices:
+            cuda.set_rng_state_all(devices)

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Evaluates each third step: evaluating.py STEPS [--stop WORKER]
+
+Prints 'evaluated STEP LOSS NEAR', 'apart X' (the largest difference from one process's, of its size) and 'pieces N'.
+With --stop this worker, in its first life, stands in a piece of the first evaluation until it is killed.
+"""
+
+import argparse
+import os
+import time
+
+import torch
+
+import tarry.torch as tt
+
+parser = argparse.ArgumentParser()
+parser.add_argument("steps", type=int)
+parser.add_argument("--stop", type=int, default=-1)
+options = parser.parse_args()
+
+torch.manual_seed(7)
+model = torch.nn.Sequential(torch.nn.Linear(10, 8), torch.nn.BatchNorm1d(8), torch.nn.ReLU(), torch.nn.Linear(8, 1))
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+inputs, unseen = torch.randn(300, 10), torch.randn(100, 10)
+data = (inputs, inputs.sum(1, keepdim=True))
+held_out = (unseen, unseen.sum(1, keepdim=True))
+loss_of = torch.nn.MSELoss(reduction="sum")
+pieces, apart = 0, 0.0
+
+
+def of_batch(batch: list[torch.Tensor]) -> tuple[torch.Tensor, float, dict[str, float]]:
+    x, y = batch
+    found = model(x)
+    return loss_of(found, y), len(y), {"near": float(((found - y).abs() < 1).sum())}
+
+
+def of_held_out(batch: list[torch.Tensor]) -> tuple[torch.Tensor, float, dict[str, float]]:
+    global pieces
+    pieces += 1
+    time.sleep(0.01)
+    if job.worker == options.stop and begun_at == 0 and step.number < 3:
+        print("stands in a piece", os.getpid())
+        time.sleep(600)
+    return of_batch(batch)
+
+
+with tt.join(model, optimizer, data=data, batch=60, piece=5, seed=3, metrics=("near",)) as job:
+    begun_at = job.done
+    for step in job.steps(options.steps):
+        step.compute(of_batch)
+        optimizer.step()
+        if step.number % 3 == 2 and not step.lost:
+            told = job.evaluate(held_out, of_held_out, piece=8)
+            print("evaluated", step.number + 1, told["loss"].hex(), told["near"].hex())
+            model.eval()
+            with torch.no_grad():
+                loss, weight, _ = of_batch(list(held_out))
+            model.train()
+            apart = max(apart, abs(told["loss"] - float(loss) / weight) / told["loss"])
+    print("apart", apart)
+    print("pieces", pieces)
