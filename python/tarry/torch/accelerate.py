@@ -67,7 +67,7 @@ def join(
             "cut into pieces here"
         )
     if known.scaler is not None:
-        options["extras"] = {"scaler": known.scaler, **(options.get("extras") or {})}
+        options["scaler"] = known.scaler
     if isinstance(data, DataLoader):
         loader: Any = data  # pyright: ignore[reportUnknownVariableType]
         size = loader.batch_size or getattr(loader, "total_batch_size", None)  # the latter where Accelerate prepared it

@@ -399,6 +399,7 @@ def join(
     metrics: str | Sequence[str] = (),
     buffers: str | Sequence[str] = (),
     extras: Mapping[str, HasState] | None = None,
+    scaler: Any = None,
     replication: int | None = None,
     parts: int = 1,
     sum: str = "everywhere",
@@ -416,6 +417,7 @@ def join(
     checkpoint  a file from which the training goes on by itself where it stopped, and beside it FILE.log; "": none
     metrics     names of sums that `piece.add` adds to; 'loss' is one by itself
     buffers     names of buffers which forward changes, other than those of batch norms
+    scaler      a GradScaler, by whose scale piece.backward multiplies the loss; the rest of it is the loop's
     replication workers that may compute a piece; None: all, at most 8
     parts       with 2 and more what workers send is as many times smaller, and each piece is computed as often
     sum         'everywhere': among the workers
@@ -432,6 +434,8 @@ def join(
     metrics, buffers = ((one,) if isinstance(one, str) else one for one in (metrics, buffers))
     layout = Layout(model, metrics, buffers)
     named = {str(place): one for place, one in enumerate(others)} | dict(extras or {})
+    if scaler is not None:
+        named["scaler"] = scaler
     agreement = Agreement(
         dimension=layout.dimension,
         units=permutation.units,
@@ -448,4 +452,11 @@ def join(
         checkpoint=os.fspath(checkpoint),
         checkpoint_seconds=checkpoint_seconds,
     )
-    return Job(model, optimizer, loader, permutation, layout, named, agreement, place_of())
+    job = Job(model, optimizer, loader, permutation, layout, named, agreement, place_of())
+    if scaler is not None:
+
+        def backward(loss: torch.Tensor, **options: Any) -> None:
+            scaler.scale(loss).backward(**options)
+
+        job.backward = backward
+    return job
