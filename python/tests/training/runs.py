@@ -68,10 +68,17 @@ def running(
 
 def await_line(process: "subprocess.Popen[str]", text: str) -> str:
     """Reads the run's output up to a line with the text."""
+    return lines_to(process, text)[-1]
+
+
+def lines_to(process: "subprocess.Popen[str]", text: str) -> list[str]:
+    """The run's output up to a line with the text."""
     assert process.stdout is not None
+    found: list[str] = []
     for line in process.stdout:
+        found.append(line)
         if text in line:
-            return line
+            return found
     raise AssertionError(f"the run ended without {text!r}: {process.stderr.read() if process.stderr else ''}")
 
 
@@ -82,6 +89,14 @@ def children(process: "subprocess.Popen[str]") -> list[int]:
     for task in path.iterdir():
         found += [int(word) for word in (task / "children").read_text().split()]
     return sorted(found)
+
+
+def variable_of(pid: int, name: str) -> str | None:
+    """A variable of the process's environment."""
+    with contextlib.suppress(OSError):
+        words = pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        return next((word.partition(b"=")[2].decode() for word in words if word.startswith(f"{name}=".encode())), None)
+    return None
 
 
 def await_true(what: str, holds: Callable[[], bool], seconds: float = 60.0) -> None:

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SIGKILL at times that nobody chose: of one worker after the other, and of everything, again and again."""
+
+import os
+import pathlib
+import random
+import signal
+import time
+
+import pytest
+import runs
+from conftest import LONG, SEED
+from test_training import same, worst
+
+pytest.importorskip("torch")
+WORKERS = 3
+KILLS, LIVES = (100, 40) if LONG else (4, 3)
+
+
+def test_survivors_lose_no_step() -> None:
+    """Worker 0 lives; others are killed and come back."""
+    draws = random.Random(SEED)
+    print("seed", SEED)
+    steps = 60 + 40 * KILLS
+    with runs.running(
+        "small", steps, "--seconds", 0.005, "--check", "--report", 1, workers=WORKERS, options=("--restarts", KILLS)
+    ) as process:
+        lines = [runs.await_line(process, "step 0 5")]
+        for _ in range(KILLS):
+            time.sleep(draws.random() / 2)
+            victims = [
+                pid for pid in runs.children(process) if runs.variable_of(pid, "TARRY_WORKER") not in (None, "0")
+            ]
+            victim = draws.choice(victims)
+            number = runs.variable_of(victim, "TARRY_WORKER")
+            os.kill(victim, signal.SIGKILL)
+            lines += runs.lines_to(process, f"begins {number} ")
+        output, errors = process.communicate(timeout=runs.LIMIT_SECONDS)
+    assert process.returncode == 0, output + errors
+    assert errors.count("is started again") == KILLS, errors
+    told = [line.partition("] ")[2].strip() for line in [*lines, *output.splitlines()]]
+    same(told, steps)
+    assert worst(told) < 1e-6
+    done = [line for line in told if line.startswith("step 0 ")]
+    assert done == [f"step 0 {number} False" for number in range(steps - len(done), steps)] and len(done) > steps - 6
+
+
+def test_a_training_that_is_killed_again_and_again_ends_as_if_it_were_not(tmp_path: pathlib.Path) -> None:
+    draws = random.Random(SEED)
+    print("seed", SEED)
+    steps = 100 * (LIVES + 1)
+    whole = same(runs.succeed("small", steps, "--reproducible", workers=WORKERS), steps)
+    arguments = ("--reproducible", "--checkpoint", tmp_path / "run.ckpt")
+    begun: list[int] = []
+    for _ in range(LIVES):
+        with runs.running("small", steps, "--seconds", 0.002, *arguments, workers=WORKERS) as process:
+            begun.append(int(runs.await_line(process, "begins").split()[-1]))
+            time.sleep(draws.random() * 1.5)
+            for child in runs.children(process):
+                os.kill(child, signal.SIGKILL)
+            process.kill()
+    lines = runs.succeed("small", steps, *arguments, workers=WORKERS)
+    assert same(lines, steps) == whole
+    assert begun == sorted(begun) and begun[-1] > 0, begun
