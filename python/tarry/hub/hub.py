@@ -9,7 +9,8 @@ from ..results import SumId
 from . import address as addresses
 from .agreement import Agreement
 from .evaluation import Evaluations, Key
-from .training import HubSettings, Training
+from .settings import HubSettings
+from .training import Training
 from .wire import Closed, Message, Wire
 
 
@@ -165,17 +166,17 @@ class Hub:
         """The state that a worker begins with, and the sum that it has stepped on; no state: its own, which the others
         get."""
         with self._lock:
-            while training.first_state is None and self._asked is not None and not self._closing:
+            while (found := training.sums.for_newcomer()) is None and self._asked is not None and not self._closing:
                 self._lock.wait()
-            if training.first_state is not None:
-                return training.state_for_newcomers()
+            if found is not None:
+                return found
             self._asked = wire
         wire.send({"type": "state"})
         message, state = wire.receive()
         if message.get("type") != "state":
             raise Closed("no state came")
         with self._lock:
-            training.first_state = state
+            training.sums.begin_with(state)
             self._asked = None
             self._lock.notify_all()
         return None, None

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..errors import Error
 from ..hub import Hub
-from ..hub.training import HubSettings, default_listen
+from ..hub.settings import HubSettings, default_listen
 from ..results import Round
 from ..straggler import Straggler
 from . import options

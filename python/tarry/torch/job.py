@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A training that this process is a worker of."""
 
+import functools
 import hashlib
-import json
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,12 +11,12 @@ from typing import Any, Self, cast
 import torch
 
 from ..errors import ArgumentError, Error, StateError
-from ..hub import Agreement, Client, Hub, blob
-from ..hub.training import HubSettings, default_listen
-from ..results import SumId
+from ..hub import Agreement, Client, Hub
+from ..hub.settings import HubSettings, default_listen
 from ..straggler import Straggler
 from ..task import Task
 from ..worker import Worker
+from .among_workers import AmongWorkers
 from .dropping import Dropping
 from .environment import Place, place_of
 from .evaluation import evaluate, look_up
@@ -26,12 +26,12 @@ from .loader import Loader
 from .members import HasState, Members
 from .permutation import Permutation
 from .seeding import seed_all
+from .standing import Standing, metrics_of
 from .step import Guard, LossOf, Step
+from .sums import Lost, Summed, Sums
 
-_STEPS, _METRICS = "steps", "metrics"  # of the model, told with its state: how many, and what the last one told
 _COMPARED_FIRST, _COMPARED_EACH = 3, 16  # steps of which copies of pieces are compared
 _LEAVE_SECONDS = 60.0  # that the process with the hub waits for the others to leave
-_LOOK_SECONDS = 0.1  # between two looks whether a state came, where no task does
 
 
 class Job:
@@ -63,21 +63,16 @@ class Job:
         self.move: Callable[[Any], Any] | None = None
         self._walk: Iterator[Step] | None = None  # of `step`
         self._evaluations = 0  # in the same step
-        self.done = 0  # steps that this worker's model has taken
-        self._told: dict[str, float] = {}  # metrics of the last of them,
-        self._applied: dict[str, float] = {}  # and of that which it takes now
+        self._standing = Standing(self.members)
+        self._applied: dict[str, float] = {}  # metrics of the step that the model takes now
         self._dropping: Dropping | None = None
-        self._coming: bytes | None = None  # a state that came, to be loaded before anything else is done
-        self._frozen: bytes | None = None  # what others get once the loop is left
         self._step: Step | None = None
         self._parts = agreement.parts
         self._digests: dict[int, str] = {}  # of this step's pieces, where they are compared
-        self._ahead: Task | None = None  # a task for the step after this one
         self._mean = torch.zeros(layout.gradient_numbers)
         self._hub: Hub | None = None
-        self._last: SumId | None = None
         self.client: Client
-        self._worker: Worker
+        self._sums: Sums
         self._guard = Guard(optimizer, self._may_step)
         try:
             self._connect(agreement)
@@ -97,53 +92,32 @@ class Job:
             address = self._hub.address
         self.client = Client(address)
         try:
-            welcome = self.client.join(place.worker, agreement, self._save)
+            welcome = self.client.join(place.worker, agreement, self._standing.save)
         except BaseException:
             self.client.close()
             raise
         self.worker, self.workers = welcome.worker, welcome.workers
-        self._last = welcome.last
         if welcome.state is not None:
-            self._load(welcome.state)
+            self._standing.load(welcome.state)
         straggler = Straggler(place.straggler, self.workers, seed=place.seed) if place.straggler else None
         self._dropping = Dropping(self.model)
-        self._worker = Worker(
+        connect = functools.partial(
+            Worker,
             welcome.server,
             credentials=place.credentials,
             insecure=place.credentials is None,
             worker=self.worker,
             straggler=straggler,
-            prepare=lambda _job: self,
-            listen="127.0.0.1:0" if place.credentials is None else None,
         )
-
-    # ---- the replica: called by threads of the library ----
-
-    @property
-    def last(self) -> SumId | None:
-        """The sum that the first state has stepped on."""
-        return self._last
-
-    def save(self) -> bytes:
-        """The state after `done` steps: while pieces are computed it stands still, but for buffers, of which there are
-        copies."""
-        coming, frozen = self._coming, self._frozen
-        if coming is not None:
-            return coming
-        return frozen if frozen is not None else self._save()
-
-    def load(self, state: bytes) -> None:
-        """Is in force before the next piece or step: the owner's thread may be in the middle of one."""
-        self._coming = state
-
-    def _save(self) -> bytes:
-        return self.members.save({_STEPS: str(self.done), _METRICS: json.dumps(self._told)})
-
-    def _load(self, state: bytes) -> None:
-        told = self.members.load(state)
-        self.done, self._told = int(told[_STEPS]), _metrics_of(told)
+        listen = "127.0.0.1:0" if place.credentials is None else None
+        self._sums = AmongWorkers(self._standing, self.client, welcome.last, connect, listen)
 
     # ---- steps ----
+
+    @property
+    def done(self) -> int:
+        """Steps that this worker's model has taken."""
+        return self._standing.done
 
     @property
     def chief(self) -> bool:
@@ -158,16 +132,14 @@ class Job:
         """
         if steps < 0:
             raise ArgumentError(f"{steps} steps")
-        self._frozen = None
         self.client.steps(steps)
-        self._look_ahead(steps)
+        self._sums.begin(steps)
         while self.done < steps:
             step = Step(self, self.done)
             self._step, self._evaluations = step, 0
             yield step
             self._end_step(step)
-        self._frozen = self._save()
-        self.client.finish()
+        self._sums.finish()
 
     def step(self, loss_of: LossOf, steps: int) -> Step | None:
         """The next step with its gradients, and that before is over; None: the model has done `steps` in all.
@@ -215,47 +187,18 @@ class Job:
             return look_up(self, key)
         return evaluate(self, key, loader, size, loss_of)
 
-    def _look_ahead(self, steps: int) -> None:
-        """Others may be further: their state comes before the first task."""
-        self._take_coming()
-        while self.done < steps and self._ahead is None:
-            self._ahead = self._await_task()
-            self._take_coming()
-
-    def _await_task(self) -> Task | None:
-        """None: a state came."""
-        while self._coming is None:
-            try:
-                task = self._worker.take(_LOOK_SECONDS)
-            except StateError:
-                if self._worker.ended:
-                    raise
-                continue
-            if task is None:
-                raise self.client.why_over()
-            return task
-        return None
-
     def _end_step(self, step: Step) -> None:
         """What the loop's body has left undone, and what follows from it."""
         step.exhaust()
         if self._digests:
             self.client.compare(self.worker, step.number, self._digests)
             self._digests = {}
-        if step.lost:
-            self._take_coming()
-        else:
-            self.done += 1
-            self._told = self._applied
+        if not step.lost:
+            self._standing.done += 1
+            self._standing.told = self._applied
+        self._sums.end_step(lost=step.lost)
         self._step, self._evaluations = None, 0
         step.give_back()
-
-    def _take_coming(self) -> None:
-        """Loads what came; until then others get the same."""
-        while (state := self._coming) is not None:
-            self._load(state)
-            if self._coming is state:
-                self._coming = None
 
     def _may_step(self) -> None:
         step = self._step
@@ -267,15 +210,8 @@ class Job:
 
     # ---- what steps and pieces ask ----
 
-    def take(self) -> Task | None:
-        """The next task; None: a state came, and nothing before it counts."""
-        if self._coming is not None:
-            return None
-        task, self._ahead = self._ahead or self._await_task(), None
-        if self._coming is not None:
-            self._ahead = task  # of a step that begins with that state
-            return None
-        return task
+    def take(self) -> Task | Summed | Lost:
+        return self._sums.take()
 
     def load_batch(self, samples: list[int]) -> Any:
         return self.moved(self.loader.load(samples))
@@ -327,10 +263,10 @@ class Job:
         task.gradient[:] = 0
         task.give()
 
-    def apply(self, task: Task) -> dict[str, float]:
+    def apply(self, summed: Summed) -> dict[str, float]:
         """The step's mean is in the parameters' `.grad`, and its buffers in the model. Gives its metrics."""
         layout = self.layout
-        total = flat_tensor(task.sum)
+        total = flat_tensor(summed.numbers)
         weight = float(total[layout.weight_at])
         if not weight > 0:
             raise Error(f"step {self.done}: the weights of all pieces sum up to {weight}")
@@ -344,12 +280,12 @@ class Job:
         self._applied = found | {"weight": weight}
         return dict(self._applied)
 
-    def apply_nothing(self) -> dict[str, float]:
+    def apply_nothing(self, lost: Lost) -> dict[str, float]:
         """The step is lost to this worker: whatever the loop's body makes of it is replaced by the state that came. Its
         metrics are those of the state's last step."""
         self._mean.zero_()
         self.gradients.attach(self._mean, zero=False)
-        told = _metrics_of(blob.metadata(self._coming)) if self._coming is not None else {}
+        told = metrics_of(lost.state)
         return {name: told.get(name, math.nan) for name in (*self.layout.metrics, "weight")}
 
     # ---- the end ----
@@ -365,7 +301,7 @@ class Job:
         if self._dropping is not None:
             self._dropping.close()
         self.gradients.detach()
-        self._worker.close()
+        self._sums.close()
         self.client.close()
         if self._hub is not None:
             if wait:
@@ -377,10 +313,6 @@ class Job:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.close(wait=kind is None)
-
-
-def _metrics_of(told: Mapping[str, str]) -> dict[str, float]:
-    return json.loads(told.get(_METRICS, "{}"))
 
 
 def join(

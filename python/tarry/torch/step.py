@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..task import Task
 from .piece import Piece
+from .sums import Lost, Summed
 
 if TYPE_CHECKING:
     from .job import Job
@@ -29,7 +29,7 @@ class Step:
     def __init__(self, job: "Job", number: int) -> None:
         self._job = job
         self._begun = time.monotonic()
-        self._task: Task | None = None  # the step's, kept until the loop's body is through
+        self._sum: Summed | None = None  # kept until the loop's body is through
         self._pieces = 0
         self.number = number
         self.epoch = job.permutation.epoch_of(number)
@@ -39,7 +39,7 @@ class Step:
     @property
     def summed(self) -> bool:
         """Whether the gradients are there."""
-        return self._task is not None or self.lost
+        return self._sum is not None or self.lost
 
     def __iter__(self) -> Iterator[Piece]:
         self._job.layout.check()
@@ -61,10 +61,8 @@ class Step:
     def _next(self) -> Piece | None:
         job = self._job
         task = job.take()
-        if task is None or task.is_step:
-            self._task, self.lost = task, task is None
-            self.metrics = job.apply(task) if task is not None else job.apply_nothing()
-            self.metrics |= {"seconds": time.monotonic() - self._begun, "pieces": float(self._pieces)}
+        if isinstance(task, Summed | Lost):
+            self._end(task)
             return None
         unit = task.spans[0].origin
         if len(job.permutation.indices(self.number, unit)) == 0:
@@ -72,6 +70,16 @@ class Step:
             return None
         self._pieces += 1
         return Piece(job, task, self.number, unit)
+
+    def _end(self, found: Summed | Lost) -> None:
+        """The loop's body goes on behind the pieces."""
+        if isinstance(found, Lost):
+            self.lost = True
+            self.metrics = self._job.apply_nothing(found)
+        else:
+            self._sum = found
+            self.metrics = self._job.apply(found)
+        self.metrics |= {"seconds": time.monotonic() - self._begun, "pieces": float(self._pieces)}
 
     def exhaust(self) -> None:
         """The loop's body left pieces: others compute them."""
@@ -82,8 +90,8 @@ class Step:
 
     def give_back(self) -> None:
         """The model has stepped."""
-        if self._task is not None and not self._task.given:
-            self._task.give()
+        if self._sum is not None:
+            self._sum.give_back()
 
 
 class Guard:

@@ -12,7 +12,7 @@ import pytest
 from tarry import ArgumentError, FormatError, SumId, SystemResourceError
 from tarry.hub import Agreement, Client, Hub, address, blob, storage
 from tarry.hub.client import Refused
-from tarry.hub.training import HubSettings, default_listen
+from tarry.hub.settings import HubSettings, default_listen
 
 AGREEMENT = Agreement(
     dimension=10, units=4, samples=100, batch=8, piece=2, seed=1, replication=0, parts=1, sum="everywhere",

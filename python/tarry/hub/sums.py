@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the sums of a training are made, as the hub has it."""
+
+import abc
+import dataclasses
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from ..errors import FileError, StateError
+from ..notices import Notice
+from ..plan import Plan
+from ..results import Round, SumId
+from ..server import Server
+from ..settings import ServerSettings
+from . import storage
+from .agreement import Agreement
+from .settings import HubSettings
+
+
+@dataclasses.dataclass(frozen=True)
+class Setup:
+    """What a training is made of.
+
+    found    the checkpoint that it goes on from; None: there is none
+    observe  hears what the server notices
+    change   is notified when what others wait for is there
+    """
+
+    settings: HubSettings
+    agreement: Agreement
+    plan: Plan
+    found: storage.Checkpoint | None
+    observe: Callable[[Notice], None]
+    change: threading.Condition
+
+
+class Sums(abc.ABC):
+    """The server, its rounds, and the states of the model that workers give and get.
+
+    Rounds, `store_if_due`, `settle` and `close` are for one thread, everything else for any.
+
+    done    steps of the model
+    """
+
+    server: Server
+    done: int
+
+    def __init__(self, setup: Setup) -> None:
+        self.settings, self.agreement = setup.settings, setup.agreement
+        self.plan, self.change = setup.plan, setup.change
+        self._observe = setup.observe
+        self._stored_at = time.monotonic()
+
+    def _make_server(self, parameters: int, **more: Any) -> Server:
+        """Each piece is computed by whoever is soonest, but where sums are to repeat to the bit."""
+        wanted: ServerSettings = {"silence": self.settings.silence, "reproducible": self.agreement.reproducible}
+        if not self.agreement.reproducible:
+            wanted["pick"] = "share"
+            if self.agreement.parts == 1:
+                wanted["keep"] = "credited"
+        return Server(
+            self.plan,
+            self.agreement.dimension,
+            parameters=parameters,
+            listen=self.settings.listen,
+            credentials=self.settings.credentials,
+            insecure=self.settings.credentials is None,
+            patience=self.settings.patience,
+            observe=self._observe,
+            **wanted,
+            **more,
+        )
+
+    # ---- states ----
+
+    @abc.abstractmethod
+    def for_newcomer(self) -> tuple[bytes, SumId | None] | None:
+        """A state that a worker may begin with, and the sum that it has stepped on (None: it is the server's first).
+        None: there is none yet."""
+
+    @abc.abstractmethod
+    def begin_with(self, state: bytes) -> None:
+        """The first worker's state, where `for_newcomer` has none."""
+
+    # ---- rounds ----
+
+    @abc.abstractmethod
+    def run_round(self) -> Round:
+        """One step more. Raises as Server.round."""
+
+    @abc.abstractmethod
+    def settle(self, over: Callable[[], bool]) -> bool:
+        """After the last step that is wanted: its state is stored. False: it is not, and `over` says so.
+
+        over    whether that is not wanted any more, as when more steps are; `change` is notified when it may be
+        """
+
+    def store_if_due(self) -> None:
+        """Between rounds: a checkpoint. One that can't be stored now does not end the training; the last one is still
+        there."""
+        if not self.agreement.checkpoint or not self._store_is_due():
+            return
+        try:
+            self._store()
+        except (StateError, FileError) as error:
+            self._stored_at = time.monotonic()
+            self.settings.say(f"no checkpoint after step {self.done}: {error}")
+
+    def _store_is_due(self) -> bool:
+        return time.monotonic() - self._stored_at >= self.agreement.checkpoint_seconds
+
+    @abc.abstractmethod
+    def _store(self) -> None:
+        """Raises StateError, FileError."""
+
+    def _write(self, state: bytes, after: SumId, base: int, server: bytes, job_id: bytes) -> None:
+        storage.write(
+            self.agreement.checkpoint,
+            storage.Checkpoint(state, after, base, server, job_id, self.settings.workers, self.agreement.message()),
+        )
+
+    def close(self, *, finished: bool) -> None:
+        """After the last round has ended."""
+        self.server.close(finished=finished)

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sums that the workers make among themselves."""
+
+from collections.abc import Callable
+
+from ..hub import Client
+from ..replica import Replica
+from ..results import SumId
+from ..task import Task
+from ..worker import Job, Worker
+from .standing import Standing
+from .sums import Lost, Summed, Sums
+
+
+class AmongWorkers(Sums):
+    """A step is a task, and states come from other workers by the library, whose replica this is (tarry.Replica)."""
+
+    def __init__(
+        self, standing: Standing, client: Client, last: SumId | None, connect: Callable[..., Worker], listen: str | None
+    ) -> None:
+        """
+        last    the sum that the first state has stepped on
+        connect makes the library's worker
+        listen  where other workers reach it; None: anywhere
+        """
+        super().__init__(standing, client)
+        self._last = last
+        self._coming: bytes | None = None  # a state that came, to be loaded before anything else is done
+        self._frozen: bytes | None = None  # what others get once the loop is left
+        self.worker = connect(prepare=self._prepare, listen=listen)
+
+    # ---- the replica: called by threads of the library ----
+
+    def _prepare(self, _job: Job) -> Replica:
+        return self
+
+    @property
+    def last(self) -> SumId | None:
+        return self._last
+
+    def save(self) -> bytes:
+        """The state after `done` steps: while pieces are computed it stands still, but for buffers, of which there are
+        copies."""
+        coming, frozen = self._coming, self._frozen
+        if coming is not None:
+            return coming
+        return frozen if frozen is not None else self.standing.save()
+
+    def load(self, state: bytes) -> None:
+        """Is in force before the next piece or step: the owner's thread may be in the middle of one."""
+        self._coming = state
+
+    # ---- steps ----
+
+    def begin(self, steps: int) -> None:
+        """Others may be further: their state comes before the first task."""
+        self._frozen = None
+        self._take_coming()
+        while self.standing.done < steps and self._ahead is None:
+            self._ahead = self._await_task()
+            self._take_coming()
+
+    def take(self) -> Task | Summed | Lost:
+        while self._coming is None and self._ahead is None:
+            self._ahead = self._await_task()
+        coming = self._coming
+        if coming is not None:
+            return Lost(coming)  # the task ahead is of a step that begins with that state
+        task, self._ahead = self._ahead, None
+        assert task is not None
+        return Summed(task.sum, task.give) if task.is_step else task
+
+    def end_step(self, *, lost: bool) -> None:
+        if lost:
+            self._take_coming()
+
+    def finish(self) -> None:
+        self._frozen = self.standing.save()
+        super().finish()
+
+    def _take_coming(self) -> None:
+        """Loads what came; until then others get the same."""
+        while (state := self._coming) is not None:
+            self.standing.load(state)
+            if self._coming is state:
+                self._coming = None
