@@ -8,6 +8,7 @@
 #define TARRY_TCP_H
 
 #include <tarry/compute.h>
+#include <tarry/engine.h>
 #include <tarry/replica.h>
 #include <tarry/runtime.h>
 #include <tarry/straggler.h>
@@ -207,9 +208,20 @@ typedef struct tarry_tcp_worker_settings {
      * which is listened on, NULL: that address, or the one towards the server. For the call.
      */
     const char *listen, *advertise;
+    /*
+     * By which the sum is made there, the same one at all workers, by its name: 1..32 bytes, each
+     * from '!' to '~'; the server refuses one that differs from those who are there. It is
+     * borrowed, and freed by the caller after the worker. Threads of the worker call it, one at a
+     * time but for `wake`, and none between jobs, when nothing runs. Its address has at most
+     * TARRY_TCP_ENGINE_ADDRESS_MOST bytes. Connections carry what workers missed all the same.
+     * NULL: `direct` (tarry/direct.h).
+     */
+    tarry_engine *engine;
     tarry_tcp_observe *observe; /* NULL: nobody */
     void *observe_user;
 } tarry_tcp_worker_settings;
+
+#define TARRY_TCP_ENGINE_ADDRESS_MOST 200 /* bytes */
 
 /* Memory is shared, patience 5 minutes, no worker's id; everything else 0. */
 #define tarry_tcp_worker_settings_init(settings)                                                   \

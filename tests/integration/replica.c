@@ -323,3 +323,8 @@ void replica_check_sum(replica_job *job, tarry_runtime *runtime)
     free(sum);
     free(state);
 }
+
+unsigned replica_engine_sums(const tarry_engine *engine)
+{
+    return ((const losing_engine *)engine)->sums;
+}

@@ -48,6 +48,8 @@ void replica_compare(const replica_job *job, const float *expected);
 void replica_descend(const replica_job *job, float *state, const float *sum);
 /* For tarry_local_settings: engines in shared memory, which lose what the job says. */
 int replica_engine(void *job, uint32_t worker, tarry_engine **engine);
+/* Sums that such an engine has begun; while it is not called. */
+unsigned replica_engine_sums(const tarry_engine *engine);
 /* Waits until all workers have stepped so often, where they do so by themselves. */
 void replica_await(replica_job *job, uint64_t steps);
 /* Asserts that all workers have stepped `steps` times, and that their states are the same to the

@@ -29,6 +29,7 @@ typedef struct member {
     bench *owner;
     uint32_t id;
     tarry_tcp_worker *worker;
+    tarry_engine *engine; /* that it brings; NULL: none */
     pthread_t thread;
     bool runs;
     int result;
@@ -38,6 +39,7 @@ typedef struct member {
 struct bench {
     replica_job job;
     bool tls, shares, repeats;
+    bool brings;         /* each worker an engine of its own, which loses what the job says */
     bool relayed;        /* what workers say to each other passes through relays */
     uint64_t silence_ns; /* 0: long */
     uint64_t grace_ns;   /* 0: long */
@@ -133,6 +135,9 @@ static void start(bench *own, uint32_t id)
     }
     its->owner = own;
     its->id = id;
+    if (own->brings)
+        assert_int_equal(replica_engine(&own->job, id, &its->engine), TARRY_OK);
+    settings.engine = its->engine;
     if (tarry_tcp_worker_create(&settings, NULL, &its->worker, &why) != TARRY_OK)
         fail_msg("%s", why.text);
     assert_int_equal(pthread_create(&its->thread, NULL, run, its), 0);
@@ -147,6 +152,9 @@ static void join(member *its, int result)
     if (its->result != result)
         fail_msg("worker %u: %d: %s", its->id, its->result, its->diagnostic.text);
     tarry_tcp_worker_free(its->worker);
+    if (its->engine != NULL)
+        its->engine->methods->free(its->engine);
+    its->engine = NULL;
     its->runs = false;
 }
 
@@ -304,6 +312,80 @@ static void training_with_certificates_is_that_of_one_thread(void **state)
     (void)state;
     bench own = {.tls = true};
     train(&own, 5000);
+}
+
+/* It is called for each sum, and freed by who brought it. A worker whose engine loses a sum gets it
+ * over connections, and one that all lose is made anew. */
+static void an_engine_that_workers_bring_makes_the_sums(void **state)
+{
+    (void)state;
+    bench own = {.brings = true};
+    begin(&own, 5000);
+    own.job.losing[1] = 1 << 2 | 1 << 5;
+    own.job.failing[2] = 1 << 4;
+    run_rounds(&own, 10);
+    check(&own);
+    for (uint32_t id = 0; id < WORKERS; id++)
+        assert_true(replica_engine_sums(own.members[id].engine) >= 10);
+    assert_true(replica_engine_sums(own.members[2].engine) > 10);
+    end(&own);
+}
+
+/* Of a job whose other workers sum by another engine. */
+static void a_worker_with_an_engine_of_its_own_alone_is_refused(void **state)
+{
+    (void)state;
+    bench own = {.late = 1};
+    begin(&own, 5000);
+    run_rounds(&own, 1);
+    own.brings = true;
+    start(&own, WORKERS - 1);
+    member *its = &own.members[WORKERS - 1];
+    assert_int_equal(pthread_join(its->thread, NULL), 0);
+    assert_int_equal(its->result, TARRY_ERROR_STATE);
+    assert_non_null(strstr(its->diagnostic.text,
+                           "sums by the engine 'losing', where the others have 'direct'"));
+    tarry_tcp_worker_free(its->worker);
+    its->engine->methods->free(its->engine);
+    its->engine = NULL;
+    its->runs = own.brings = false;
+    run_rounds(&own, 1);
+    start(&own, WORKERS - 1);
+    if (tarry_runtime_wait(own.server, WORKERS, PATIENCE_NS, NULL) != TARRY_OK)
+        fail_msg("it does not come with the others' engine");
+    run_rounds(&own, 1);
+    check(&own);
+    end(&own);
+}
+
+static int create_with(tarry_engine *engine, tarry_diagnostic *why)
+{
+    tarry_tcp_worker *worker;
+    tarry_tcp_worker_settings settings;
+    tarry_tcp_worker_settings_init(&settings);
+    settings.connect = "127.0.0.1:1";
+    settings.security.insecure = true;
+    settings.engine = engine;
+    int error = tarry_tcp_worker_create(&settings, NULL, &worker, why);
+    if (error == TARRY_OK)
+        tarry_tcp_worker_free(worker);
+    return error;
+}
+
+static void an_engine_needs_a_name(void **state)
+{
+    (void)state;
+    static const char *const none[] = {"", "two words", "n\xc3\xa4mlich",
+                                       "a-name-of-more-than-32-characters-is-too-long"};
+    tarry_diagnostic why;
+    tarry_engine_methods methods = {.name = "good-enough"};
+    tarry_engine engine = {.methods = &methods};
+    assert_int_equal(create_with(&engine, &why), TARRY_OK);
+    for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++) {
+        methods.name = none[i];
+        assert_int_equal(create_with(&engine, &why), TARRY_ERROR_ARGUMENT);
+        assert_string_equal(why.text, "network worker: its engine's name is none");
+    }
 }
 
 /* A process that comes in the place of one that has gone has the first state. */
@@ -498,6 +580,9 @@ int main(void)
         cmocka_unit_test(training_over_connections_is_that_of_one_thread),
         cmocka_unit_test(training_in_shared_memory_is_that_of_one_thread),
         cmocka_unit_test(training_with_certificates_is_that_of_one_thread),
+        cmocka_unit_test(an_engine_that_workers_bring_makes_the_sums),
+        cmocka_unit_test(a_worker_with_an_engine_of_its_own_alone_is_refused),
+        cmocka_unit_test(an_engine_needs_a_name),
         cmocka_unit_test(who_comes_later_loads_the_state),
         cmocka_unit_test(connections_that_break_cost_no_sum),
         cmocka_unit_test(two_that_hear_nothing_of_each_other_cost_no_sum),

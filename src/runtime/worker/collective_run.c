@@ -2,7 +2,10 @@
 /* The exchange thread. */
 #include "runtime/worker/collective_state.h"
 
+#include <stdio.h>
+
 #include "base/bitset.h"
+#include "base/diagnostic.h"
 #include "base/memory.h"
 #include "base/sum_id.h"
 #include "plan/plan.h"
@@ -120,7 +123,7 @@ static bool list_members(collective *self, tarry_engine_group *group, uint32_t *
 }
 
 /* Every attempt has a group of its own, whoever is in it. */
-static int form(collective *self, uint32_t *unknown)
+static int form(collective *self, uint32_t *unknown, tarry_diagnostic *why)
 {
     tarry_engine *engine = self->settings.engine;
     const tarry_sum_id *name = &self->order.sum;
@@ -130,8 +133,11 @@ static int form(collective *self, uint32_t *unknown)
         .shape = self->order.reduce.shape,
     };
     pthread_mutex_lock(&self->roster_lock);
-    int error = list_members(self, &group, unknown) ? engine->methods->form(engine, &group, NULL)
-                                                    : TARRY_ERROR_STATE;
+    int error = TARRY_OK;
+    if (list_members(self, &group, unknown))
+        error = engine->methods->form(engine, &group, why);
+    else
+        error = diagnose(why, TARRY_ERROR_STATE, "another worker's address is not known");
     pthread_mutex_unlock(&self->roster_lock);
     return error;
 }
@@ -179,6 +185,13 @@ static void on_came(void *user, size_t first, size_t count)
     sum_digester_add(&self->digester, first, count);
 }
 
+/* What never began. */
+static void explain(tarry_engine_progress *progress, int error, const tarry_diagnostic *why)
+{
+    const char *text = why->text[0] != '\0' ? why->text : tarry_error_text(error);
+    snprintf(progress->why, sizeof(progress->why), "%.*s", (int)sizeof(progress->why) - 1, text);
+}
+
 static void run_reduce(collective *self)
 {
     tarry_engine *engine = self->settings.engine;
@@ -200,26 +213,25 @@ static void run_reduce(collective *self)
         .state = TARRY_ENGINE_FAILED,
         .suspect = TARRY_NO_WORKER,
         .whole = sum->whole,
-        .why = "another worker's address is not known",
     };
     let_go(self);
     sum_digester_begin(&self->digester, sum->name.step, self->sum);
+    tarry_diagnostic why = {{0}};
     int error = TARRY_OK;
     if (sum->whole > 0 && !has_piece(self, sum, &cut)) {
-        progress = (tarry_engine_progress){
-            .state = TARRY_ENGINE_FAILED,
-            .suspect = sum->from,
-            .why = "what stands of the sum is not there",
-        };
-        error = TARRY_ERROR_STATE;
+        progress.whole = 0;
+        progress.suspect = sum->from;
+        error = diagnose(&why, TARRY_ERROR_STATE, "what stands of the sum is not there");
     }
     if (error == TARRY_OK)
-        error = form(self, &progress.suspect);
+        error = form(self, &progress.suspect, &why);
     if (error == TARRY_OK)
         error = engine->methods->start(engine, &wanted);
     if (error == TARRY_OK) {
         progress.state = TARRY_ENGINE_RUNNING;
         work(self, &progress);
+    } else {
+        explain(&progress, error, &why);
     }
     bool done = progress.state == TARRY_ENGINE_DONE;
     if (progress.state == TARRY_ENGINE_FAILED)

@@ -2,15 +2,11 @@
 /* Two engines behind one: for each group the one by which all its members can be reached. */
 #include "runtime/tcp/mesh/direct.h"
 
-#include <string.h>
-
-#include "base/bytes.h"
 #include "base/diagnostic.h"
 #include "base/memory.h"
 #include "base/sized.h"
 #include "engine/shared.h"
-
-enum { HEAD_BYTES = 2 };
+#include "runtime/tcp/mesh/paired_address.h"
 
 typedef struct direct {
     tarry_engine base;
@@ -26,38 +22,30 @@ static direct *of_base(tarry_engine *base)
     return (direct *)base; /* its first member */
 }
 
-/* An address is how many bytes the one in shared memory has, that one, and the one over
- * connections; each may have none. */
-typedef struct both {
-    const uint8_t *shared, *connected;
-    size_t shared_size, connected_size;
-} both;
-
-static bool split(const uint8_t *address, size_t size, both *parts)
-{
-    if (size < HEAD_BYTES)
-        return false;
-    parts->shared = address + HEAD_BYTES;
-    parts->shared_size = (size_t)bytes_get(address, HEAD_BYTES);
-    if (parts->shared_size > size - HEAD_BYTES)
-        return false;
-    parts->connected = parts->shared + parts->shared_size;
-    parts->connected_size = size - HEAD_BYTES - parts->shared_size;
-    return true;
-}
-
 static void give_address(tarry_engine *base, uint8_t *bytes, size_t *size)
 {
     const direct *self = of_base(base);
     uint8_t part[TARRY_ENGINE_ADDRESS_MOST];
-    size_t shared = 0, connected = 0;
+    paired_address own = {.name = "", .own = part};
     if (self->shared != NULL)
-        self->shared->methods->address(self->shared, part, &shared);
-    memcpy(bytes_put(bytes, shared, HEAD_BYTES), part, shared);
-    if (self->connections != NULL)
-        mesh_own_address(self->connections, part, &connected);
-    memcpy(bytes + HEAD_BYTES + shared, part, connected);
-    *size = HEAD_BYTES + shared + connected;
+        self->shared->methods->address(self->shared, part, &own.own_size);
+    paired_address_encode(&own, self->connections, bytes, size);
+}
+
+/* Errors: ARGUMENT. */
+static int look_at_one(const tarry_engine_member *member, paired_address *parts,
+                       tarry_diagnostic *diagnostic)
+{
+    if (!paired_address_decode(member->address, member->address_size, parts))
+        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT, "group: worker %u has no address",
+                        member->worker);
+    if (parts->name_size == 0)
+        return TARRY_OK;
+    char name[PAIRED_NAME_MOST + 1];
+    paired_address_name(parts, name);
+    return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
+                    "group: worker %u sums by the engine '%s', and this one by 'direct'",
+                    member->worker, name);
 }
 
 /* Whether all members are in reach of shared memory. Errors: ARGUMENT. */
@@ -66,12 +54,11 @@ static int look_at(const direct *self, const tarry_engine_group *group, bool *sh
 {
     *shares = self->shared != NULL;
     for (uint32_t i = 0; i < group->count; i++) {
-        const tarry_engine_member *member = &group->members[i];
-        both parts;
-        if (!split(member->address, member->address_size, &parts))
-            return diagnose(diagnostic, TARRY_ERROR_ARGUMENT, "group: worker %u has no address",
-                            member->worker);
-        *shares = *shares && shared_engine_reaches(self->shared, parts.shared, parts.shared_size);
+        paired_address parts;
+        int error = look_at_one(&group->members[i], &parts, diagnostic);
+        if (error != TARRY_OK)
+            return error;
+        *shares = *shares && shared_engine_reaches(self->shared, parts.own, parts.own_size);
     }
     if (!*shares && self->connections == NULL)
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
@@ -93,12 +80,12 @@ static int form(tarry_engine *base, const tarry_engine_group *group, tarry_diagn
         return diagnose_no_memory(diagnostic, "a group of workers");
     for (uint32_t i = 0; i < group->count; i++) {
         const tarry_engine_member *from = &group->members[i];
-        both parts = {.shared = NULL};
-        split(from->address, from->address_size, &parts);
+        paired_address parts = {.own = NULL};
+        paired_address_decode(from->address, from->address_size, &parts);
         members[i] = (tarry_engine_member){
             .worker = from->worker,
-            .address = shares ? parts.shared : parts.connected,
-            .address_size = shares ? parts.shared_size : parts.connected_size,
+            .address = shares ? parts.own : parts.connected,
+            .address_size = shares ? parts.own_size : parts.connected_size,
         };
     }
     tarry_engine_group formed = *group;
@@ -185,16 +172,6 @@ int direct_create(mesh *connections, bool owned, bool shares, const tarry_alloca
     self->now = self->shared != NULL ? self->shared : mesh_engine(connections);
     *out = &self->base;
     return TARRY_OK;
-}
-
-int direct_admit(tarry_engine *engine, uint32_t worker, const uint8_t *address, size_t size,
-                 const uint8_t fingerprint[32])
-{
-    both parts;
-    if (!split(address, size, &parts))
-        return TARRY_ERROR_FORMAT;
-    return mesh_admit(of_base(engine)->connections, worker, parts.connected, parts.connected_size,
-                      fingerprint);
 }
 
 void tarry_direct_settings_init_sized(tarry_direct_settings *settings, size_t size)

@@ -13,8 +13,5 @@
  */
 int direct_create(mesh *connections, bool owned, bool shares, const tarry_allocator *allocator,
                   tarry_engine **out, tarry_diagnostic *diagnostic);
-/* mesh_admit of the worker with that address of the engine. Errors: FORMAT, NO_MEMORY. */
-int direct_admit(tarry_engine *engine, uint32_t worker, const uint8_t *address, size_t size,
-                 const uint8_t fingerprint[32]);
 
 #endif

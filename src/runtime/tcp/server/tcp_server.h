@@ -133,7 +133,6 @@ struct tarry_tcp_server {
     tcp_meeting *meetings; /* NULL: workers don't make the sum */
     /* The way to a worker's state; the caller's thread's. NULL: there is none. */
     mesh *mesh;
-    tarry_engine *engine;
     uint32_t loans; /* members that load the state from here */
     peers peers;
     uint32_t viewers, standbys, relays;
@@ -312,6 +311,10 @@ double tcp_server_messages_of(const tarry_tcp_server *server, uint32_t worker);
 /* Errors: NO_MEMORY. */
 int tcp_server_meet_init(tarry_tcp_server *server);
 void tcp_server_meet_free(tarry_tcp_server *server);
+/* Whether a worker that is about to join sums by the engine of those who are there; else `why` says
+ * what differs. */
+bool tcp_server_sums_alike(const tarry_tcp_server *server, const peer *who, const wire_ready *ready,
+                           char *why, size_t room);
 /* A worker is about to join. */
 void tcp_server_meet(tarry_tcp_server *server, peer *who, const wire_ready *ready);
 /* This process has an engine's address, too: it is the member after the last worker. fingerprint:

@@ -296,6 +296,12 @@ bool tcp_server_take_ready(void *user, peer *who, const wire_ready *ready)
         peer_refuse(who, WIRE_REFUSED_DATA, "");
         return false;
     }
+    char why[WIRE_TEXT_BYTES + 1];
+    if (who->state == PEER_WELCOMED &&
+        !tcp_server_sums_alike(server, who, ready, why, sizeof(why))) {
+        peer_refuse(who, WIRE_REFUSED_DATA, why);
+        return false;
+    }
     switch (who->state) {
     case PEER_WELCOMED:
         who->state = PEER_READY;

@@ -5,10 +5,12 @@
  * connection is lost stays what it is to the others: sums go on while the server is away.
  */
 #include <openssl/x509.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/memory.h"
 #include "protocol/wire/wire_mesh.h"
+#include "runtime/tcp/mesh/paired_address.h"
 #include "runtime/tcp/server/tcp_server.h"
 
 typedef enum meeting_state { MEETING_UNKNOWN, MEETING_PRESENT, MEETING_OVER } meeting_state;
@@ -86,6 +88,29 @@ static void set(tcp_meeting *meeting, const uint8_t *reached, size_t size, X509 
     meeting->certificate = certificate;
     meeting->size = (uint16_t)size;
     memcpy(meeting->address, reached, size);
+}
+
+/* What the address of its engine does not tell is not looked at. */
+bool tcp_server_sums_alike(const tarry_tcp_server *server, const peer *who, const wire_ready *ready,
+                           char *why, size_t room)
+{
+    paired_address own, other;
+    if (server->meetings == NULL || !paired_address_decode(ready->address, ready->size, &own))
+        return true;
+    for (uint32_t worker = 0; worker < workers_of(server); worker++) {
+        const tcp_meeting *meeting = &server->meetings[worker];
+        if (worker == who->worker || meeting->state != MEETING_PRESENT ||
+            !is_there(tcp_server_peer(server, worker)) ||
+            !paired_address_decode(meeting->address, meeting->size, &other) ||
+            paired_address_alike(&own, &other))
+            continue;
+        char mine[PAIRED_NAME_MOST + 1], others[PAIRED_NAME_MOST + 1];
+        paired_address_name(&own, mine);
+        paired_address_name(&other, others);
+        snprintf(why, room, "sums by the engine '%s', where the others have '%s'", mine, others);
+        return false;
+    }
+    return true;
 }
 
 void tcp_server_meet(tarry_tcp_server *server, peer *who, const wire_ready *ready)

@@ -2,7 +2,7 @@
 /* States and sums that workers have, and a state that they get from here. The server is a member of
  * what workers are to each other, with the id past the last; it connects to one for each such
  * thing, and leaves it then. */
-#include "runtime/tcp/mesh/direct.h"
+#include "runtime/tcp/mesh/paired_address.h"
 #include "runtime/tcp/server/tcp_server.h"
 
 void tcp_server_open_mesh(tarry_tcp_server *server)
@@ -14,36 +14,29 @@ void tcp_server_open_mesh(tarry_tcp_server *server)
         .dials = true,
         .allocator = &server->allocator,
     };
+    const paired_address no_engine = {.name = "", .own = NULL};
     uint8_t bytes[TARRY_ENGINE_ADDRESS_MOST], fingerprint[WIRE_DIGEST_BYTES] = {0};
     size_t size = 0;
     if (!tcp_server_is_everywhere(server) ||
         mesh_create(&settings, &server->mesh, NULL) != TARRY_OK)
         return;
-    if (direct_create(server->mesh, false, false, &server->allocator, &server->engine, NULL) !=
-        TARRY_OK) {
-        tcp_server_close_mesh(server);
-        return;
-    }
     if (server->credential != NULL)
         credential_own_fingerprint(server->credential, fingerprint);
-    server->engine->methods->address(server->engine, bytes, &size);
+    paired_address_encode(&no_engine, server->mesh, bytes, &size);
     tcp_server_meet_self(server, bytes, size, fingerprint);
 }
 
 void tcp_server_close_mesh(tarry_tcp_server *server)
 {
-    if (server->engine != NULL)
-        server->engine->methods->free(server->engine);
     mesh_free(server->mesh);
-    server->engine = NULL;
     server->mesh = NULL;
 }
 
 /* A connection to it is made. False: there is no way to it. */
 static bool admit(tarry_tcp_server *server, const wire_member *member)
 {
-    return direct_admit(server->engine, member->worker, member->address, member->size,
-                        member->fingerprint) == TARRY_OK;
+    return paired_address_admit(server->mesh, member->worker, member->address, member->size,
+                                member->fingerprint) == TARRY_OK;
 }
 
 /* ---- what workers have ---- */

@@ -12,6 +12,7 @@
 #include "base/sized.h"
 #include "plan/rack/rack.h"
 #include "runtime/clock.h"
+#include "runtime/tcp/mesh/paired_address.h"
 #include "runtime/tcp/net/notice.h"
 #include "straggler/straggler.h"
 
@@ -40,6 +41,8 @@ static int check_settings(const tarry_tcp_worker_settings *settings, tarry_diagn
         fault = "credentials are of no use in plain text";
     else if (settings->rack != NULL && !rack_is_name(settings->rack))
         fault = "its rack is no name";
+    else if (settings->engine != NULL && !paired_address_may_name(settings->engine->methods->name))
+        fault = "its engine's name is none";
     if (fault != NULL)
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT, "network worker: %s", fault);
     const char *mortal = straggler_mortal_term(settings->straggler);

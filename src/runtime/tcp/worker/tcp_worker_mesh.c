@@ -7,7 +7,9 @@
 #include "plan/plan.h"
 #include "protocol/wire/wire_mesh.h"
 #include "runtime/clock.h"
+#include "runtime/tcp/mesh/brought.h"
 #include "runtime/tcp/mesh/direct.h"
+#include "runtime/tcp/mesh/paired_address.h"
 #include "runtime/tcp/worker/tcp_worker.h"
 
 #define FAILURE_NS UINT64_C(30000000000) /* between two words on the same failure */
@@ -94,6 +96,16 @@ static int open_mesh(tarry_tcp_worker *worker, tarry_diagnostic *diagnostic)
     return error == TARRY_OK ? mesh_create(&settings, &worker->job.mesh, diagnostic) : error;
 }
 
+static int make_engine(tarry_tcp_worker *worker, tarry_diagnostic *diagnostic)
+{
+    worker_job *job = &worker->job;
+    tarry_engine *brought = worker->settings.engine;
+    return brought != NULL
+               ? brought_create(job->mesh, brought, &worker->allocator, &job->engine, diagnostic)
+               : direct_create(job->mesh, false, worker->settings.share, &worker->allocator,
+                               &job->engine, diagnostic);
+}
+
 static int make_collective(tarry_tcp_worker *worker, tarry_diagnostic *diagnostic)
 {
     worker_job *job = &worker->job;
@@ -131,8 +143,7 @@ int tcp_worker_join_others(tarry_tcp_worker *worker, tarry_diagnostic *diagnosti
                         "in this job workers make the sum, and this one has nothing to step on it");
     int error = open_mesh(worker, diagnostic);
     if (error == TARRY_OK)
-        error = direct_create(job->mesh, false, worker->settings.share, &worker->allocator,
-                              &job->engine, diagnostic);
+        error = make_engine(worker, diagnostic);
     if (error == TARRY_OK)
         error = make_collective(worker, diagnostic);
     if (error != TARRY_OK)
@@ -177,8 +188,9 @@ worker_fault tcp_worker_take_member(tarry_tcp_worker *worker, const wire_head *h
         wire_member_decode(head, body, &member) != TARRY_OK ||
         member.worker > link->welcome.workers)
         return NO_MEMBER;
-    bool known = member.present && direct_admit(job->engine, member.worker, member.address,
-                                                member.size, member.fingerprint) == TARRY_OK;
+    bool known =
+        member.present && paired_address_admit(job->mesh, member.worker, member.address,
+                                               member.size, member.fingerprint) == TARRY_OK;
     if (!known)
         mesh_remove(job->mesh, member.worker);
     if (member.worker == link->welcome.workers)
