@@ -26,14 +26,16 @@ def tarry(load: work.Workload) -> None:
     with tt.join(
         model, optimizer, data=work.data(load.pieces), batch=load.pieces, piece=1, seed=1, shuffle=False
     ) as job:
-        for step in job.steps(load.steps):
+        for step in job.steps(load.steps + work.COMPARED):
             for piece in step:
                 with piece:
                     x, y = piece.batch
                     time.sleep(load.seconds)
                     piece.backward(work.loss_of(model(x), y), weight=len(y))
+            if step.number >= load.steps and not step.lost:
+                clock.compare()
             optimizer.step()
-            if not step.lost:
+            if step.number < load.steps and not step.lost:
                 clock.stepped(step.number + 1)
         clock.tell()
 

@@ -12,6 +12,7 @@ import torch
 from tarry import Straggler
 
 SIDE = 316  # a matrix of so many rows and columns: d = 1e5
+COMPARED = 8  # steps after those that are timed
 SAMPLES_RATE = 0.05  # of a step over the whole batch; twice that would not converge
 OWN_RATE = 0.012  # of a step over a worker's own eighth, whose curvature is larger
 GOAL = 0.01  # of the first loss
@@ -22,7 +23,7 @@ class Workload:
     """A step of `pieces` pieces over all workers, each of `seconds` of sleep and next to no compute."""
 
     workers: int = 8
-    pieces: int = 64
+    pieces: int = 128
     seconds: float = 0.025
     steps: int = 40
     skipped: int = 10  # steps before the clock runs: connections, and what a system learns
@@ -72,10 +73,24 @@ class Clock:
         self._x, self._y = data(workload.pieces)
         self._times: list[tuple[int, float]] = []
         self._losses = [self._loss()]
+        self._apart = 0.0
 
     def _loss(self) -> float:
         with torch.no_grad():
             return float(loss_of(self._model(self._x), self._y))
+
+    def compare(self) -> None:
+        """The model's `.grad` with that of one process, piece by piece, with the same parameters."""
+        found = [parameter.grad for parameter in self._model.parameters()]
+        for parameter in self._model.parameters():
+            parameter.grad = None
+        for x, y in zip(self._x.split(1), self._y.split(1), strict=True):
+            (loss_of(self._model(x), y) / len(self._x)).backward()
+        for parameter, gradient in zip(self._model.parameters(), found, strict=True):
+            assert parameter.grad is not None and gradient is not None
+            apart = float((gradient - parameter.grad).norm() / parameter.grad.norm())
+            self._apart = max(self._apart, apart)
+            parameter.grad = gradient
 
     def stepped(self, done: int) -> None:
         self._times.append((done, time.monotonic()))
@@ -96,5 +111,8 @@ class Clock:
             if after[0] > before[0]
         ]
         mean = (late[-1][1] - late[0][1]) / (late[-1][0] - late[0][0])
-        print("figures " + json.dumps({"mean": mean, "gaps": gaps, "goal": self._to_goal()}), flush=True)
+        print(
+            "figures " + json.dumps({"mean": mean, "gaps": gaps, "goal": self._to_goal(), "apart": self._apart}),
+            flush=True,
+        )
         sys.stdout.flush()

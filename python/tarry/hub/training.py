@@ -40,7 +40,7 @@ class Training:
         found = storage.read(agreement.checkpoint) if agreement.checkpoint else None
         if found is not None:
             self._check(found)
-        plan = _plan_of(settings.workers, agreement)
+        plan = plan_of(settings.workers, agreement)
         self.sums: Sums = AmongWorkers(Setup(settings, agreement, plan, found, self._observe, self.change))
         if found is not None:
             settings.say(f"resumed after step {self.done} from {agreement.checkpoint}")
@@ -188,7 +188,8 @@ class Training:
             self.settings.say(f"{notice.kind}: {notice.text}")
 
 
-def _plan_of(workers: int, agreement: Agreement) -> Plan:
+def plan_of(workers: int, agreement: Agreement) -> Plan:
+    """The same at all who make it. Raises ArgumentError."""
     replication = agreement.replication or min(workers, _MOST_REPLICATION)
     if replication > workers:
         raise ArgumentError(f"replication {replication} is more than the {workers} workers")

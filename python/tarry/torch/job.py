@@ -13,6 +13,7 @@ import torch
 from ..errors import ArgumentError, Error, StateError
 from ..hub import Agreement, Client, Hub
 from ..hub.settings import HubSettings, default_listen
+from ..hub.training import plan_of
 from ..straggler import Straggler
 from ..task import Task
 from ..worker import Worker
@@ -25,6 +26,7 @@ from .layout import Layout
 from .loader import Loader
 from .members import HasState, Members
 from .permutation import Permutation
+from .prefetch import Prefetcher
 from .seeding import seed_all
 from .standing import Standing, metrics_of
 from .step import Guard, LossOf, Step
@@ -53,12 +55,14 @@ class Job:
         others: Mapping[str, HasState],
         agreement: Agreement,
         place: Place,
+        loaders: int = 0,
     ) -> None:
         self.model, self.optimizer = model, optimizer
         self.loader, self.permutation, self.layout = loader, permutation, layout
         self.gradients = Gradients(layout)
         self.members = Members(model, optimizer, others, layout)
         self.place = place
+        self._prefetcher = Prefetcher(loader, permutation.seed, permutation.samples_of, loaders)
         self.backward: Callable[..., None] = cast(Any, torch.Tensor).backward
         self.move: Callable[[Any], Any] | None = None
         self._walk: Iterator[Step] | None = None  # of `step`
@@ -78,6 +82,7 @@ class Job:
             self._connect(agreement)
         except BaseException:
             self._guard.close()
+            self._prefetcher.close()
             if self._hub is not None:
                 self._hub.close()
             raise
@@ -97,6 +102,9 @@ class Job:
             self.client.close()
             raise
         self.worker, self.workers = welcome.worker, welcome.workers
+        if self._prefetcher.is_used:
+            with plan_of(self.workers, agreement) as plan:
+                self._prefetcher.expect([int(unit) for unit in plan.order_of(self.worker)])
         if welcome.state is not None:
             self._standing.load(welcome.state)
         straggler = Straggler(place.straggler, self.workers, seed=place.seed) if place.straggler else None
@@ -213,8 +221,8 @@ class Job:
     def take(self) -> Task | Summed | Lost:
         return self._sums.take()
 
-    def load_batch(self, samples: list[int]) -> Any:
-        return self.moved(self.loader.load(samples))
+    def load_batch(self, step: int, unit: int) -> Any:
+        return self.moved(self._prefetcher.load(step, unit))
 
     def moved(self, batch: Any) -> Any:
         return batch if self.move is None else self.move(batch)
@@ -276,6 +284,7 @@ class Job:
             with torch.no_grad():
                 self.members.change_buffers(total[layout.buffers_at : layout.metrics_at] / weight)
         seed_all(self.permutation.seed, self.done, -1)
+        self._prefetcher.begin(self.done + 1)
         found = {name: float(total[layout.metrics_at + place]) / weight for place, name in enumerate(layout.metrics)}
         self._applied = found | {"weight": weight}
         return dict(self._applied)
@@ -298,6 +307,7 @@ class Job:
         """Leaves the training. The model's parameters stay as they are. Where the hub is in this process it waits until
         the others have left, too, unless `wait` is false: then the training ends for them."""
         self._guard.close()
+        self._prefetcher.close()
         if self._dropping is not None:
             self._dropping.close()
         self.gradients.detach()
@@ -326,6 +336,7 @@ def join(
     shuffle: bool = True,
     drop_last: bool = False,
     collate: Callable[[list[Any]], Any] | None = None,
+    loaders: int = 0,
     checkpoint: str | os.PathLike[str] = "",
     checkpoint_seconds: float = 60.0,
     metrics: str | Sequence[str] = (),
@@ -346,6 +357,7 @@ def join(
     batch       samples of a step, over all workers
     piece       samples that are computed at once; 8 pieces or more for each worker use most of a slow worker's time
     seed        of the order of samples, and of what is random in a piece
+    loaders     processes that load the samples of this worker's next pieces; they are forked. 0: this one loads them
     checkpoint  a file from which the training goes on by itself where it stopped, and beside it FILE.log; "": none
     metrics     names of sums that `piece.add` adds to; 'loss' is one by itself
     buffers     names of buffers which forward changes, other than those of batch norms
@@ -362,6 +374,9 @@ def join(
         raise ArgumentError(f"sum is {sum!r}; there is 'everywhere' alone yet")
     seed = int(seed)
     loader = Loader(data, collate)
+    if loaders < 0 or (loaders and loader.draws_nothing):
+        why = "tensors are there already" if loader.draws_nothing else "that is no count"
+        raise ArgumentError(f"{loaders} processes that load samples: {why}")
     permutation = Permutation(loader.samples, batch, piece, seed=seed, shuffle=shuffle, drop_last=drop_last)
     metrics, buffers = ((one,) if isinstance(one, str) else one for one in (metrics, buffers))
     layout = Layout(model, metrics, buffers)
@@ -384,7 +399,7 @@ def join(
         checkpoint=os.fspath(checkpoint),
         checkpoint_seconds=checkpoint_seconds,
     )
-    job = Job(model, optimizer, loader, permutation, layout, named, agreement, place_of())
+    job = Job(model, optimizer, loader, permutation, layout, named, agreement, place_of(), loaders)
     if scaler is not None:
 
         def backward(loss: torch.Tensor, **options: Any) -> None:

@@ -42,7 +42,12 @@ class Loader:
     def samples(self) -> int:
         return len(self._tensors[0]) if self._tensors is not None else len(self._data)
 
-    def load(self, indices: list[int]) -> Any:
+    @property
+    def draws_nothing(self) -> bool:
+        """Whether loading can't be random."""
+        return self._tensors is not None
+
+    def load(self, indices: Sequence[int]) -> Any:
         if self._tensors is not None:
             places = torch.tensor(indices, dtype=torch.int64)
             found = [tensor[places] for tensor in self._tensors]

@@ -36,6 +36,10 @@ class Permutation:
         first = begin + unit * self.piece
         return self._order(epoch)[first : max(first, min(first + self.piece, end))]
 
+    def samples_of(self, step: int, unit: int) -> list[int]:
+        """The same as a list."""
+        return [int(one) for one in self.indices(step, unit)]
+
     def _order(self, epoch: int) -> npt.NDArray[np.int64]:
         if not self.shuffle:
             epoch = 0

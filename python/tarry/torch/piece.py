@@ -34,12 +34,12 @@ class Piece:
     @property
     def samples(self) -> list[int]:
         """Their numbers in the data."""
-        return [int(one) for one in self._job.permutation.indices(self.step, self.unit)]
+        return self._job.permutation.samples_of(self.step, self.unit)
 
     @property
     def batch(self) -> Any:
         """The samples, put together as by a DataLoader."""
-        return self._job.load_batch(self.samples)
+        return self._job.load_batch(self.step, self.unit)
 
     def refuse(self) -> None:
         """Leaves it to others."""

@@ -13,7 +13,16 @@ import torch
 
 def seed_all(seed: int, step: int, unit: int) -> None:
     """Seeds PyTorch, Python's random and NumPy's legacy generator."""
-    digest = hashlib.blake2b(f"{seed} {step} {unit}".encode(), digest_size=12).digest()
+    _seed_with(f"{seed} {step} {unit}")
+
+
+def seed_data(seed: int, step: int, unit: int) -> None:
+    """The same for what is random in a dataset."""
+    _seed_with(f"{seed} {step} {unit} data")
+
+
+def _seed_with(text: str) -> None:
+    digest = hashlib.blake2b(text.encode(), digest_size=12).digest()
     number = int.from_bytes(digest[:8], "little")
     # torch.manual_seed looks for devices by way of a traceback: half a millisecond for each piece.
     torch.default_generator.manual_seed(number)

@@ -84,7 +84,11 @@ def lines_to(process: "subprocess.Popen[str]", text: str) -> list[str]:
 
 def children(process: "subprocess.Popen[str]") -> list[int]:
     """Processes that it started."""
-    path = pathlib.Path(f"/proc/{process.pid}/task")
+    return children_of(process.pid)
+
+
+def children_of(pid: int) -> list[int]:
+    path = pathlib.Path(f"/proc/{pid}/task")
     found: list[int] = []
     for task in path.iterdir():
         found += [int(word) for word in (task / "children").read_text().split()]

@@ -25,19 +25,21 @@ def test_survivors_lose_no_step() -> None:
     with runs.running(
         "small", steps, "--seconds", 0.005, "--check", "--report", 1, workers=WORKERS, options=("--restarts", KILLS)
     ) as process:
-        lines = [runs.await_line(process, "step 0 5")]
+        lines: list[str] = []
+        number, killed = 5, 0
         for _ in range(KILLS):
-            time.sleep(draws.random() / 2)
+            lines += runs.lines_to(process, f"step 0 {number} ")
+            time.sleep(draws.random() / 20)
             victims = [
                 pid for pid in runs.children(process) if runs.variable_of(pid, "TARRY_WORKER") not in (None, "0")
             ]
-            victim = draws.choice(victims)
-            number = runs.variable_of(victim, "TARRY_WORKER")
-            os.kill(victim, signal.SIGKILL)
-            lines += runs.lines_to(process, f"begins {number} ")
+            for victim in draws.sample(victims, min(1, len(victims))):  # both may be starting again
+                os.kill(victim, signal.SIGKILL)
+                killed += 1
+            number += draws.randrange(1, 40)
         output, errors = process.communicate(timeout=runs.LIMIT_SECONDS)
     assert process.returncode == 0, output + errors
-    assert errors.count("is started again") == KILLS, errors
+    assert errors.count("is started again") == killed > 0, errors
     told = [line.partition("] ")[2].strip() for line in [*lines, *output.splitlines()]]
     same(told, steps)
     assert worst(told) < 1e-6

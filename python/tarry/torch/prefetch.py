@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Samples of the pieces to come, loaded by processes of their own while this one computes."""
+
+import concurrent.futures
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch.multiprocessing
+
+from ..errors import Error
+from .loader import Loader
+from .seeding import kept_random, seed_data
+
+_AHEAD = 2  # pieces for each process that are loaded or wait to be taken
+_LOOK_SECONDS = 1.0
+
+_loader: Loader | None = None  # in a process that loads
+_seed = 0
+
+
+class Prefetcher:
+    """Loads pieces by (step, unit): those of this worker's order in advance, others when they are asked for.
+
+    What is random in a dataset is seeded before each piece, so that a piece is the same whoever loads it.
+    """
+
+    def __init__(self, loader: Loader, seed: int, indices: Callable[[int, int], Sequence[int]], processes: int) -> None:
+        """indices gives the samples of a step's unit. Made before this process has threads: it is forked."""
+        self._loader, self._seed, self._indices = loader, seed, indices
+        self._ahead = _AHEAD * processes
+        self._order: list[int] = []  # of units, which this worker is given as long as others are as fast as it is
+        self._place: dict[int, int] = {}
+        self._step = -1
+        self._next = 0  # in the order
+        self._coming: dict[int, concurrent.futures.Future[Any]] = {}  # of the step, by unit
+        self._pool: concurrent.futures.ProcessPoolExecutor | None = None
+        if processes:
+            self._pool = concurrent.futures.ProcessPoolExecutor(
+                processes, torch.multiprocessing.get_context("fork"), _begin, (loader, seed)
+            )
+            for one in [self._pool.submit(os.getpid) for _ in range(processes)]:
+                one.result()
+
+    @property
+    def is_used(self) -> bool:
+        return self._pool is not None
+
+    def expect(self, order: Sequence[int]) -> None:
+        """The units that this worker is given first in each step."""
+        self._order = list(order)
+        self._place = {unit: place for place, unit in enumerate(self._order)}
+
+    def begin(self, step: int) -> None:
+        """Pieces of this step are next; what was loaded for another one is dropped."""
+        if step != self._step:
+            for one in self._coming.values():
+                one.cancel()
+            self._step, self._next = step, 0
+            self._coming.clear()
+            self._go_on()
+
+    def load(self, step: int, unit: int) -> Any:
+        """The batch of a piece. Raises what the dataset does."""
+        self.begin(step)
+        coming = self._coming.pop(unit, None)
+        self._next = max(self._next, self._place.get(unit, -1) + 1)
+        self._go_on()
+        if coming is None:
+            return _load(self._loader, self._seed, step, unit, self._indices(step, unit))
+        try:
+            return coming.result()
+        except concurrent.futures.BrokenExecutor:
+            raise Error("a process that loads samples has died") from None
+
+    def _go_on(self) -> None:
+        """As many pieces are on their way as there may be."""
+        while self._pool is not None and len(self._coming) < self._ahead and self._next < len(self._order):
+            unit = self._order[self._next]
+            self._next += 1
+            indices = self._indices(self._step, unit)
+            if unit not in self._coming and len(indices) > 0:
+                self._coming[unit] = self._pool.submit(_load_there, self._step, unit, indices)
+
+    def close(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+
+
+def _load(loader: Loader, seed: int, step: int, unit: int, indices: Sequence[int]) -> Any:
+    if loader.draws_nothing:
+        return loader.load(indices)
+    with kept_random():
+        seed_data(seed, step, unit)
+        return loader.load(indices)
+
+
+# ---- in a process that loads ----
+
+
+def _begin(loader: Loader, seed: int) -> None:
+    global _loader, _seed
+    _loader, _seed = loader, seed
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the worker
+    torch.set_num_threads(1)
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+
+
+def _end_with(parent: int) -> None:
+    """A worker that is killed takes nobody with it: whoever loads for it looks whether it is there."""
+    while os.getppid() == parent:
+        time.sleep(_LOOK_SECONDS)
+    os._exit(0)
+
+
+def _load_there(step: int, unit: int, indices: Sequence[int]) -> Any:
+    assert _loader is not None
+    return _load(_loader, _seed, step, unit, indices)
