@@ -253,7 +253,7 @@ def main(out: IO[str] = sys.stdout) -> None:
         print(f"| {case.strip()} | {balanced(load) * 1e3:.1f} | " + " | ".join(cells) + " |", file=out, flush=True)
     if "tarry" in chosen:
         print(
-            f"Tarry's sums in {work.COMPARED} further steps: at most {worst:.1e} of their length from those of one process",
+            f"Tarry's sums of {work.COMPARED} more steps: at most {worst:.1e} of their length from one process's",
             file=out,
         )
 

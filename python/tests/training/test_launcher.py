@@ -113,7 +113,7 @@ def test_ctrl_c_shows_no_tracebacks() -> None:
 
 def test_ctrl_c_before_they_join(tmp_path: pathlib.Path) -> None:
     script = tmp_path / "sleep.py"
-    script.write_text("import sys, time\nprint('there')\nprint('a word', file=sys.stderr)\ntime.sleep(300)\n")
+    script.write_text("import sys, time\nprint('a word', file=sys.stderr)\nprint('there')\ntime.sleep(300)\n")
     process = subprocess.Popen(
         [sys.executable, "-m", "tarry.run", "-n", "2", str(script)],
         env=runs.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
