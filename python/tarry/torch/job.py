@@ -24,6 +24,7 @@ from .evaluation import evaluate, look_up
 from .gradients import Gradients, flat_tensor
 from .layout import Layout
 from .loader import Loader
+from .local_steps import LocalSteps, MakeOptimizer
 from .members import HasState, Members
 from .permutation import Permutation
 from .prefetch import Prefetcher
@@ -165,6 +166,18 @@ class Job:
             return None
         found.compute(loss_of)
         return found
+
+    def local_steps(self, steps: int, make_optimizer: MakeOptimizer) -> LocalSteps:
+        """Pieces take steps by themselves between sums; the job's optimizer is the outer one.
+
+            inner = job.local_steps(16, lambda parameters: torch.optim.SGD(parameters, lr=0.05))
+            for step in job.steps(1000):
+                inner.compute(step, loss_of)
+                outer.step()                      # as SGD(model.parameters(), lr=0.7, momentum=0.9, nesterov=True)
+
+        Raises ArgumentError for pieces of fewer samples than steps.
+        """
+        return LocalSteps(self, steps, make_optimizer)
 
     def evaluate(
         self,

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a worker steps, as one state: model, optimizer, scheduler, and whatever else has a state_dict."""
 
-from collections.abc import Mapping
+import contextlib
+import threading
+from collections.abc import Generator, Mapping
 from typing import Any, Protocol
 
 import torch
@@ -33,6 +35,9 @@ class Members:
         layout: Layout,
     ) -> None:
         self.model, self.optimizer, self.others = model, optimizer, dict(others)
+        self._parameters = [parameter for _, parameter in layout.parameters]
+        self._saving = threading.Lock()
+        self._before: dict[int, torch.Tensor] = {}  # where parameters are another state's, by their place in memory
         self._following = {name: buffer for name, buffer in layout.buffers}
         self._kept = {name: buffer.detach().clone() for name, buffer in layout.buffers}
 
@@ -58,8 +63,28 @@ class Members:
             kept.copy_(moved if kept.is_floating_point() else moved.round())
         self.restore_buffers()
 
+    @contextlib.contextmanager
+    def parameters_may_change(self) -> Generator[list[torch.Tensor]]:
+        """Gives copies of the parameters that want a gradient, which they are again afterwards. A state that is saved
+        meanwhile, by another thread, has these."""
+        kept = [parameter.detach().clone() for parameter in self._parameters]
+        with self._saving:
+            self._before = {one.data_ptr(): copy for one, copy in zip(self._parameters, kept, strict=True)}
+        try:
+            yield kept
+        finally:
+            with torch.no_grad():
+                for parameter, copy in zip(self._parameters, kept, strict=True):
+                    parameter.copy_(copy)
+            with self._saving:
+                self._before = {}
+
     def save(self, told: dict[str, str]) -> bytes:
-        model = dict(self.model.state_dict())
+        with self._saving:
+            return self._save(told)
+
+    def _save(self, told: dict[str, str]) -> bytes:
+        model = {name: self._before.get(one.data_ptr(), one) for name, one in self.model.state_dict().items()}
         model.update((name, kept) for name, kept in self._kept.items() if name in model)
         values: dict[str, Any] = {
             "model": model,

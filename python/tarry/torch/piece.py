@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A piece of a batch, which this worker computes."""
 
+from collections.abc import Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -70,6 +71,16 @@ class Piece:
         self._backward = True
         self._loss += float(loss.detach())
         self._weight += float(weight)
+
+    def put(self, gradients: Iterable[torch.Tensor], loss: float, weight: float) -> None:
+        """In place of `backward`: sums of gradients that were worked out otherwise, for each parameter that wants one."""
+        if self._vector is None:
+            raise StateError("piece.put comes within `with piece:`")
+        for (_, parameter), gradient in zip(self._job.layout.parameters, gradients, strict=True):
+            parameter.grad = gradient
+        self._backward = True
+        self._loss += loss
+        self._weight += weight
 
     def add(self, **metrics: float) -> None:
         """Adds to sums of metrics, which are told divided by the weight in step.metrics."""
