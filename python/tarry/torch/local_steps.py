@@ -84,6 +84,6 @@ def split(batch: Any, parts: int) -> list[Any]:
         if len({len(column) for column in columns}) == 1:
             return [make(one) for one in zip(*columns, strict=True)]
     raise ArgumentError(
-        f"a batch with a {type(cast(Any, batch)).__name__} in it can't be split for local steps: tensors of one length can, in "
-        "tuples, lists and dicts"
+        f"a batch with a {type(cast(Any, batch)).__name__} in it can't be split for local steps: tensors of one length "
+        "can, in tuples, lists and dicts"
     )

@@ -73,7 +73,7 @@ class Piece:
         self._weight += float(weight)
 
     def put(self, gradients: Iterable[torch.Tensor], loss: float, weight: float) -> None:
-        """In place of `backward`: sums of gradients that were worked out otherwise, for each parameter that wants one."""
+        """In place of `backward`: a sum that was worked out otherwise, for each parameter that wants a gradient."""
         if self._vector is None:
             raise StateError("piece.put comes within `with piece:`")
         for (_, parameter), gradient in zip(self._job.layout.parameters, gradients, strict=True):
