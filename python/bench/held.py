@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Real compute by two processes, of which one is held to a share of a core: Tarry and DDP (Gloo), as a Markdown table.
+"""Real compute by two processes, of which one is held to a share of a core, as a Markdown table: Tarry, DDP (Gloo), and
+DDP without its overlap, which sums after the last backward.
 
-Usage: python/bench/held.py [--share S] [--period MS] [--pieces N] [--steps N] [--runs R]     (as root: cgroups)
+Usage: python/bench/held.py [--shares S,S..] [--period MS] [--pieces N] [--steps N] [--runs R]     (as root: cgroups)
 
 Times are those of a step over *balanced*: what a step would take if its pieces could be split at will and nothing else
 took time. How fast both processes are is measured first, with both at work, one of them held, and nothing sent.
-A control group gives the held process so much time in each period, and nothing more until the next one begins.
+A control group gives the held process so much time in each period, and nothing more until the next one begins; with a
+share of 1 nobody is held.
 """
 
 import argparse
@@ -18,7 +20,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any
 
 import torch
@@ -100,7 +102,7 @@ def tarry(pieces: int, steps: int) -> None:
             tell(step.number, job.worker)
 
 
-def ddp(pieces: int, steps: int) -> None:
+def ddp(pieces: int, steps: int, *, overlap: bool) -> None:
     torch.distributed.init_process_group("gloo")
     rank = torch.distributed.get_rank()
     model = new_model()
@@ -110,10 +112,20 @@ def ddp(pieces: int, steps: int) -> None:
     for step in range(steps):
         optimizer.zero_grad()
         for place, x in enumerate(share):
-            with contextlib.nullcontext() if place + 1 == len(share) else parallel.no_sync():
+            with contextlib.nullcontext() if overlap and place + 1 == len(share) else parallel.no_sync():
                 (loss_of(parallel, x) / (len(share) * SAMPLES)).backward()
+        if not overlap:
+            sum_late(model)
         optimizer.step()
         tell(step, rank)
+
+
+def sum_late(model: torch.nn.Module) -> None:
+    gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
+    flat = torch.cat([one.reshape(-1) for one in gradients])
+    torch.distributed.all_reduce(flat)
+    for one, total in zip(gradients, flat.split([one.numel() for one in gradients]), strict=True):
+        one.copy_(total.view(one.shape) / 2)
 
 
 def tell(step: int, worker: int) -> None:
@@ -130,7 +142,12 @@ def _environment(**more: str) -> dict[str, str]:
     return {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": f"{HERE}:{os.environ.get('PYTHONPATH', '')}"} | more
 
 
-def speeds(group: pathlib.Path, options: argparse.Namespace) -> list[float]:
+def hold(group: pathlib.Path | None, pid: int) -> None:
+    if group is not None:
+        group.write_text(str(pid))
+
+
+def speeds(group: pathlib.Path | None, options: argparse.Namespace) -> list[float]:
     """Pieces a second of both."""
     both = [
         subprocess.Popen(
@@ -142,7 +159,7 @@ def speeds(group: pathlib.Path, options: argparse.Namespace) -> list[float]:
     for process in both:
         assert process.stdout is not None
         process.stdout.readline()
-    group.write_text(str(both[HELD].pid))
+    hold(group, both[HELD].pid)
     for process in both:
         assert process.stdin is not None
         process.stdin.write("\n")
@@ -150,29 +167,29 @@ def speeds(group: pathlib.Path, options: argparse.Namespace) -> list[float]:
     return [float(process.communicate()[0]) for process in both]
 
 
-def _run_tarry(group: pathlib.Path, options: argparse.Namespace) -> list[str]:
+def _run_tarry(group: pathlib.Path | None, options: argparse.Namespace) -> list[str]:
     command = [sys.executable, "-m", "tarry.run", "-n", "2", "--quiet", "--threads", "1", *_command("tarry", options)]
     process = subprocess.Popen(command, env=_environment(), text=True, stdout=subprocess.PIPE)
     held: list[int] = []
     while not held and process.poll() is None:
         held = [pid for pid in children(process.pid) if variable_of(pid, "TARRY_WORKER") == str(HELD)]
     for pid in held:
-        group.write_text(str(pid))
+        hold(group, pid)
     return [line.partition("] ")[2] for line in process.communicate()[0].splitlines()]
 
 
-def _run_ddp(group: pathlib.Path, options: argparse.Namespace) -> list[str]:
+def _run_ddp(group: pathlib.Path | None, options: argparse.Namespace, what: str) -> list[str]:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     common = _environment(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), WORLD_SIZE="2")
     both = [
         subprocess.Popen(
-            [sys.executable, *_command("ddp", options)], env=common | {"RANK": str(rank)}, text=True,
+            [sys.executable, *_command(what, options)], env=common | {"RANK": str(rank)}, text=True,
             stdout=subprocess.PIPE,
         )
         for rank in range(2)
     ]  # fmt: skip
-    group.write_text(str(both[HELD].pid))
+    hold(group, both[HELD].pid)
     first, _ = [process.communicate()[0] for process in both]
     return first.splitlines()
 
@@ -185,9 +202,29 @@ def step_seconds(lines: list[str]) -> float:
     return (times[last] - times[first]) / (last - first)
 
 
+SYSTEMS: dict[str, Callable[[pathlib.Path | None, argparse.Namespace], list[str]]] = {
+    "Tarry": _run_tarry,
+    "DDP": lambda group, options: _run_ddp(group, options, "ddp"),
+    "DDP without overlap": lambda group, options: _run_ddp(group, options, "late"),
+}
+
+
+def compare(share: float, options: argparse.Namespace) -> str:
+    """A line of the table: medians, and least and most, over runs in which systems take turns."""
+    balanced: list[float] = []
+    found: dict[str, list[float]] = {name: [] for name in SYSTEMS}
+    for _ in range(options.runs):
+        with control_group(share, options.period) if share < 1 else contextlib.nullcontext() as group:
+            balanced.append(options.pieces / sum(speeds(group, options)))
+            for name, run in SYSTEMS.items():
+                found[name].append(step_seconds(run(group, options)) / balanced[-1])
+    cells = [f"{statistics.median(one):.2f} ({min(one):.2f} to {max(one):.2f})" for one in found.values()]
+    return f"| {share:g} | {statistics.median(balanced) * 1e3:.0f} | {' | '.join(cells)} |"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--share", type=float, default=0.2)
+    parser.add_argument("--shares", default="1,0.2", help="of a core, which one of the processes has at most")
     parser.add_argument("--period", type=float, default=10.0, metavar="MS")
     parser.add_argument("--pieces", type=int, default=64, help="of a step")
     parser.add_argument("--steps", type=int, default=25)
@@ -196,28 +233,15 @@ def main() -> None:
     options = parser.parse_args()
     if options.worker == "alone":
         alone(options.pieces, 4.0)
+    elif options.worker == "tarry":
+        tarry(options.pieces, options.steps)
     elif options.worker:
-        {"tarry": tarry, "ddp": ddp}[options.worker](options.pieces, options.steps)
+        ddp(options.pieces, options.steps, overlap=options.worker == "ddp")
     else:
-        compare(options)
-
-
-def compare(options: argparse.Namespace) -> None:
-    found: dict[str, list[float]] = {"balanced": [], "Tarry": [], "DDP": []}
-    for _ in range(options.runs):
-        with control_group(options.share, options.period) as group:
-            both = speeds(group, options)
-            found["balanced"].append(options.pieces / sum(both))
-            for name, run in (("Tarry", _run_tarry), ("DDP", _run_ddp)):
-                found[name].append(step_seconds(run(group, options)) / found["balanced"][-1])
-    print("| share of a core | period | balanced, ms | Tarry | DDP |")
-    print("| --- | --- | --- | --- | --- |")
-    balanced = f"{statistics.median(found['balanced']) * 1e3:.0f}"
-    cells = [
-        f"{statistics.median(found[name]):.2f} ({min(found[name]):.2f} to {max(found[name]):.2f})"
-        for name in ("Tarry", "DDP")
-    ]
-    print(f"| {options.share:g} | {options.period:g} ms | {balanced} | {' | '.join(cells)} |")
+        print(f"| share of a core | balanced, ms | {' | '.join(SYSTEMS)} |")
+        print("| --- " * (2 + len(SYSTEMS)) + "|")
+        for share in options.shares.split(","):
+            print(compare(float(share), options), flush=True)
 
 
 if __name__ == "__main__":
