@@ -22,13 +22,27 @@ extern "Python" int tarry_py_save(void *user, uint64_t first, void *bytes, size_
 extern "Python" int tarry_py_load(void *user, uint64_t total, uint64_t first, const void *bytes, size_t size);
 extern "Python" int tarry_py_append(void *user, const tarry_sum_id *entry);
 extern "Python" int tarry_py_look(void *user, const tarry_server *machine);
+extern "Python" void tarry_py_engine_address(tarry_engine *engine, uint8_t *bytes, size_t *size);
+extern "Python" int tarry_py_engine_form(tarry_engine *engine, const tarry_engine_group *group,
+                                         tarry_diagnostic *diagnostic);
+extern "Python" int tarry_py_engine_start(tarry_engine *engine, const tarry_engine_sum *sum);
+extern "Python" void tarry_py_engine_wait(tarry_engine *engine, uint64_t until_ns, tarry_engine_progress *progress);
+extern "Python" void tarry_py_engine_wake(tarry_engine *engine);
+extern "Python" void tarry_py_engine_abandon(tarry_engine *engine);
+"""
+
+# An engine of sums in Python: what the library's begin with, and the object.
+ENGINE = """
+typedef struct tarry_py_engine {
+    tarry_engine base;
+    void *user;
+} tarry_py_engine;
 """
 
 
 # The destructor of libuv joins the threads of its pool, which a child of fork does not have, and crashes. Work in the
 # child makes them anew.
 POOL = """
-#include <tarry/tarry.h>
 #include <uv.h>
 
 static void work_nothing(uv_work_t *work) { (void)work; }
@@ -53,8 +67,8 @@ def main():
     middle = rest.index("--")
     includes, compiler = rest[:middle], rest[middle + 1 :]
     ffi = cffi.FFI()
-    ffi.cdef(declarations.declarations(compiler, includes) + CALLBACKS + POOL_DECLARATION)
-    ffi.set_source("tarry._native", POOL)
+    ffi.cdef(declarations.declarations(compiler, includes) + ENGINE + CALLBACKS + POOL_DECLARATION)
+    ffi.set_source("tarry._native", "#include <tarry/tarry.h>\n" + ENGINE + POOL)
     ffi.emit_c_code(output)
     pathlib.Path(output).touch()
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Self
 
 from ._native import ffi, lib
+from .engine import Engine, EngineCalls
 from .errors import Diagnostic, StateError, error_of
 from .lifetime import Handle, abandon, watch_for_abandoned
 from .names import SUMS, name_of, nanoseconds, put
@@ -92,6 +93,7 @@ class Worker:
                  this worker steps where everyone gets the sum, or None. An exception ends the worker
     observe      called with each Notice, by threads of the library: it must return soon
     listen, advertise   where other workers reach it, where everyone gets the sum
+    engine       makes the sum there, in place of the library's; the same one, by its name, at all workers
 
     The connection is kept up, and made anew, by threads of the library. One thread at a time may take tasks.
     """
@@ -111,6 +113,7 @@ class Worker:
         prepare: Callable[[Job], Replica | None] | None = None,
         listen: str | None = None,
         advertise: str | None = None,
+        engine: Engine | None = None,
         observe: Callable[[Notice], None] | None = None,
     ) -> None:
         settings = ffi.new("tarry_tcp_worker_settings *")
@@ -141,12 +144,15 @@ class Worker:
         settings.user = self._preparing.handle
         settings.listen = text(listen)
         settings.advertise = text(advertise)
+        calls = EngineCalls(engine) if engine is not None else None
+        if calls is not None:
+            settings.engine = calls.pointer
         observer = Observer(observe) if observe is not None else None
         if observer is not None:
             settings.observe, settings.observe_user = lib.tarry_py_observe, observer.handle
         made, why = ffi.new("tarry_tcp_worker **"), Diagnostic()
         why.check(lib.tarry_tcp_worker_create(settings, ffi.NULL, made, why.pointer))
-        self._handle = WorkerHandle("the worker", made[0], (straggler, self._preparing, observer))
+        self._handle = WorkerHandle("the worker", made[0], (straggler, self._preparing, observer, calls))
         watch_for_abandoned()
         weakref.finalize(self, abandon, self._handle).atexit = False
 

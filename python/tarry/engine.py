@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Engines in Python: what makes the sum where everyone gets it, in the place of the library's own."""
+
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from ._native import ffi, lib
+from .names import NEVER
+from .results import SumId, sum_id_of
+from .vectors import Floats
+
+IDLE, RUNNING, DONE, FAILED = "idle", "running", "done", "failed"
+_STATES = {
+    IDLE: lib.TARRY_ENGINE_IDLE,
+    RUNNING: lib.TARRY_ENGINE_RUNNING,
+    DONE: lib.TARRY_ENGINE_DONE,
+    FAILED: lib.TARRY_ENGINE_FAILED,
+}
+
+
+class Member(NamedTuple):
+    """One who takes part in a sum."""
+
+    worker: int
+    address: bytes  # that its engine gave
+
+
+class Group(NamedTuple):
+    """Those who take part in a sum, in ascending order of workers: the same at all of them."""
+
+    epoch: int  # never the same for two groups
+    place: int  # the own one among the members
+    members: tuple[Member, ...]
+
+
+class Progress(NamedTuple):
+    """How far a sum is."""
+
+    state: str
+    why: str = ""  # FAILED: a few words
+    suspect: int | None = None  # FAILED: the worker because of which, if the engine knows
+
+
+class EngineSum:
+    """A sum to be made: in part p, number i is sum over members m of weights[p, m] * (m's part)[i].
+
+    Its arrays are the library's memory: not to be touched any more once the sum is DONE, FAILED or abandoned.
+
+    name    which sum it is, the same at all members; its digest says nothing
+    part    the own coded part; None: zeros
+    weights parts x members, the same at all members
+    sum     to be written: all parts, one behind the other; the last one may be shorter than the others
+    whole   so many numbers of each part stand already, and must be left as they are; the same at all members
+    """
+
+    def __init__(self, wanted: Any, members: int) -> None:
+        self.name: SumId = sum_id_of(wanted.name)
+        self.parts, self.whole = int(wanted.parts), int(wanted.whole)
+        self._stride = -(-wanted.dimension // self.parts)
+        self.part: Floats | None = _floats(wanted.part, self._stride) if wanted.part else None
+        self.weights: Floats = _floats(wanted.weights, self.parts * members).reshape(self.parts, members)
+        self.sum: Floats = _floats(wanted.sum, wanted.dimension)
+
+    @property
+    def missing(self) -> int:
+        """How many numbers are to be written."""
+        return sum(span.stop - span.start for span in self._spans())
+
+    def fill(self, place: int, into: Floats) -> None:
+        """What the member at `place`, which is this one, adds to the `missing` numbers."""
+        first = 0
+        for part, span in enumerate(self._spans()):
+            count = span.stop - span.start
+            if self.part is None:
+                into[first : first + count] = 0
+            else:
+                own = self.part[self.whole : self.whole + count]
+                np.multiply(own, self.weights[part, place], out=into[first : first + count])
+            first += count
+
+    def store(self, numbers: Floats) -> None:
+        """Writes the `missing` numbers, in the order of `fill`."""
+        first = 0
+        for span in self._spans():
+            count = span.stop - span.start
+            self.sum[span] = numbers[first : first + count]
+            first += count
+
+    def _spans(self) -> list[slice]:
+        starts = range(0, self.parts * self._stride, self._stride)
+        return [slice(start + self.whole, min(start + self._stride, len(self.sum))) for start in starts]
+
+
+class Engine(Protocol):
+    """Makes sums among workers; all are given the same one, by its name (include/tarry/engine.h has the contract).
+
+    It may fail, and need not find out that a member is dead, slow or stopped: the server does, and the sum is
+    abandoned. But it must never give a sum of only some members, or of numbers of another group than that which was
+    formed.
+
+    Threads of the library call it, one at a time, but for `wake`. What it raises is a failure of the sum.
+
+    name    1 to 32 characters, without blanks
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    def address(self) -> bytes:
+        """How others reach it: 200 bytes at most, and always the same ones."""
+        ...
+
+    def form(self, group: Group) -> None:
+        """The next sums are of this group. Does not wait for others; what runs is abandoned."""
+        ...
+
+    def start(self, wanted: EngineSum) -> None:
+        """Starts a sum of the group, and does not wait."""
+        ...
+
+    def wait(self, until: float | None) -> Progress:
+        """Waits until the sum is DONE or FAILED, or until that time (of time.monotonic(); None: no limit), or for
+        `wake`; says how far it is."""
+        ...
+
+    def wake(self) -> None:
+        """Ends the wait in progress, or the next one. Any thread."""
+        ...
+
+    def abandon(self) -> None:
+        """Ends what runs, and does not wait for others: nothing of the sum is read or written any more."""
+        ...
+
+
+def _floats(pointer: Any, count: int) -> Floats:
+    return np.frombuffer(ffi.buffer(pointer, count * 4), dtype=np.float32)
+
+
+def _write(text: str, into: Any) -> None:
+    """As a string of C, cut to the room that there is."""
+    found = text.encode()[: ffi.sizeof(into) - 1] + b"\0"
+    ffi.memmove(into, found, len(found))
+
+
+class EngineCalls:
+    """The library's calls of an engine."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self._members = 0  # of the group
+        self._failed: Progress | None = None  # a sum that was not even begun
+        self._name = ffi.new("char[]", engine.name.encode())
+        self._methods = ffi.new("tarry_engine_methods *")
+        self._methods.name = self._name
+        self._methods.address = lib.tarry_py_engine_address
+        self._methods.form = lib.tarry_py_engine_form
+        self._methods.start = lib.tarry_py_engine_start
+        self._methods.wait = lib.tarry_py_engine_wait
+        self._methods.wake = lib.tarry_py_engine_wake
+        self._methods.abandon = lib.tarry_py_engine_abandon  # its owner frees it
+        self._handle = ffi.new_handle(self)
+        self._own = ffi.new("tarry_py_engine *")
+        self._own.base.methods = self._methods
+        self._own.user = self._handle
+        self.pointer: Any = ffi.addressof(self._own.base)
+
+    def form(self, group: Any) -> None:
+        members = (group.members[place] for place in range(group.count))
+        told = tuple(Member(one.worker, bytes(ffi.buffer(one.address, one.address_size))) for one in members)
+        self._members = len(told)
+        self._failed = None
+        self.engine.form(Group(group.epoch, group.place, told))
+
+    def start(self, wanted: Any) -> None:
+        try:
+            self.engine.start(EngineSum(wanted, self._members))
+        except Exception as error:
+            self._failed = Progress(FAILED, _words(error))
+
+    def wait(self, until_ns: int) -> Progress:
+        if self._failed is not None:
+            return self._failed
+        try:
+            return self.engine.wait(None if until_ns == NEVER else until_ns / 1e9)
+        except Exception as error:
+            return Progress(FAILED, _words(error))
+
+    def abandon(self) -> None:
+        self._failed = None
+        self.engine.abandon()
+
+
+def _words(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _calls_of(engine: Any) -> EngineCalls:
+    return ffi.from_handle(ffi.cast("tarry_py_engine *", engine).user)
+
+
+@ffi.def_extern()
+def tarry_py_engine_address(engine: Any, into: Any, size: Any) -> None:
+    found = _calls_of(engine).engine.address()
+    size[0] = len(found)
+    ffi.memmove(into, found, min(len(found), lib.TARRY_ENGINE_ADDRESS_MOST))
+
+
+@ffi.def_extern(error=lib.TARRY_ERROR_SYSTEM)
+def tarry_py_engine_form(engine: Any, group: Any, diagnostic: Any) -> int:
+    try:
+        _calls_of(engine).form(group)
+    except Exception as error:
+        if diagnostic:
+            _write(_words(error), diagnostic.text)
+        return lib.TARRY_ERROR_SYSTEM
+    return lib.TARRY_OK
+
+
+@ffi.def_extern(error=lib.TARRY_ERROR_SYSTEM)
+def tarry_py_engine_start(engine: Any, wanted: Any) -> int:
+    _calls_of(engine).start(wanted)
+    return lib.TARRY_OK
+
+
+@ffi.def_extern()
+def tarry_py_engine_wait(engine: Any, until_ns: int, into: Any) -> None:
+    found = _calls_of(engine).wait(until_ns)
+    ffi.buffer(into, ffi.sizeof("tarry_engine_progress"))[:] = bytes(ffi.sizeof("tarry_engine_progress"))
+    into.suspect = lib.TARRY_ENGINE_NOBODY if found.suspect is None else found.suspect
+    into.state = _STATES.get(found.state, lib.TARRY_ENGINE_FAILED)
+    _write(found.why, into.why)
+
+
+@ffi.def_extern()
+def tarry_py_engine_wake(engine: Any) -> None:
+    _calls_of(engine).engine.wake()
+
+
+@ffi.def_extern()
+def tarry_py_engine_abandon(engine: Any) -> None:
+    _calls_of(engine).abandon()
