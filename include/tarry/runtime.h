@@ -130,7 +130,7 @@ typedef struct tarry_worker_state {
     uint64_t numerics; /* that it said last, as tarry_tcp_worker_numerics; 0: none */
 } tarry_worker_state;
 
-/* The state of `worker` (0..workers-1). */
+/* The state of `worker` (0..workers-1). Of a server over TCP also during rounds, for any thread. */
 TARRY_API tarry_worker_state tarry_runtime_worker(tarry_runtime *runtime, uint32_t worker);
 
 /* ---- where workers come from elsewhere; otherwise NULL, zeros and nothing ---- */

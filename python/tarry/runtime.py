@@ -195,7 +195,7 @@ class Runtime:
             raise error_of(code)
 
     def workers(self) -> list[WorkerState]:
-        """Each worker's state."""
+        """Each worker's state. Of a tarry.Server also during rounds, for any thread."""
         return [self._state(worker) for worker in range(self.plan.workers)]
 
     def _state(self, worker: int) -> WorkerState:

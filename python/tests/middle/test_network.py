@@ -453,3 +453,33 @@ def test_a_closed_server_and_a_closed_worker_say_so() -> None:
     for use in (worker.take, worker.leave, lambda: worker.number):
         with pytest.raises(tarry.StateError, match="the worker is closed"):
             use()
+
+
+def test_any_thread_may_look_at_workers_while_rounds_run() -> None:
+    """A question of one thread does not take the place of another's."""
+    over = threading.Event()
+    seen: list[int] = []
+
+    def look(server: tarry.Server) -> None:
+        while not over.is_set():
+            seen.append(sum(one.present for one in server.workers()))
+
+    def body(worker: tarry.Worker) -> None:
+        for task in worker:
+            task.gradient[:] = 1
+
+    with serving(tarry.Plan(2, 2, replication=2), 1) as (server, crew):
+        for _ in range(2):
+            crew.hire(body)
+        server.wait(timeout=20)
+        threads = [threading.Thread(target=look, args=(server,)) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        try:
+            for _ in range(300):
+                assert server.round(ones()).sum == pytest.approx([2.0])
+        finally:
+            over.set()
+        for thread in threads:
+            thread.join()
+        assert set(seen) == {2}

@@ -212,7 +212,7 @@ int tcp_server_replan(tarry_runtime *runtime, const tarry_plan *next, tarry_diag
 void tcp_server_interrupt(tarry_runtime *runtime);
 void tcp_server_describe(tarry_runtime *runtime, uint32_t worker, tarry_worker_state *state);
 void tcp_server_note(tarry_runtime *runtime, uint64_t done, uint64_t rounds, const char *note);
-/* has the request done by the loop's thread, and waits for it. */
+/* Has the request done by the loop's thread, and waits for it. Any thread: one after the other. */
 void tcp_server_ask(tarry_tcp_server *server, runtime_request *request, void *argument);
 
 /* tcp_server_listen.c */

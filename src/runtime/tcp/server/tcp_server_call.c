@@ -17,6 +17,8 @@
 void tcp_server_ask(tarry_tcp_server *server, runtime_request *request, void *argument)
 {
     pthread_mutex_lock(&server->lock);
+    while (server->request != NULL)
+        pthread_cond_wait(&server->changed, &server->lock);
     server->request = request;
     server->argument = argument;
     tcp_server_changed(server);
