@@ -29,7 +29,8 @@ class Server(Runtime):
     dimension    numbers in a gradient
     parameters   numbers in the parameters (None: the same)
     listen       'HOST:PORT', ':PORT' (any address) or 'unix:PATH', or several
-    credentials  a folder of `tarry keys`; None with insecure=True, in plain text, on this machine alone
+    credentials  a folder of `tarry keys`; None with insecure=True, in plain text, on this machine alone, or with
+                 force=True anywhere: everybody who can connect can take part
     job          bytes that every worker is handed
     job_id       by which workers know the job again when it is resumed; None: drawn
     checkpoint   of a server before, to go on from; a new one is to be stored before the first round
@@ -49,6 +50,7 @@ class Server(Runtime):
         listen: str | Sequence[str],
         credentials: str | os.PathLike[str] | None = None,
         insecure: bool = False,
+        force: bool = False,
         parameters: int | None = None,
         job: bytes = b"",
         job_id: bytes | None = None,
@@ -75,7 +77,7 @@ class Server(Runtime):
         settings.listen = listened
         settings.listen_count = len(addresses)
         settings.security.credentials = folder
-        settings.security.insecure = insecure
+        settings.security.insecure, settings.security.force = insecure, force
         put(settings, "parameters", self.parameters)
         put(settings, "dimension", dimension)
         settings.server = server

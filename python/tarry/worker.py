@@ -85,7 +85,8 @@ class Worker:
                 task.gradient[:] = ...
 
     connect      the server's address, 'HOST:PORT' or 'unix:PATH'; several with commas: relays that lead to it
-    credentials  a folder of `tarry keys`; None with insecure=True, in plain text, on this machine alone
+    credentials  a folder of `tarry keys`; None with insecure=True, in plain text, on this machine alone, or with
+                 force=True anywhere: everybody who can connect can take part
     worker       the number to ask for; None: that of the credential, or any
     straggler    delays that are injected
     patience     seconds after which it gives up to connect; None: never
@@ -104,6 +105,7 @@ class Worker:
         *,
         credentials: str | os.PathLike[str] | None = None,
         insecure: bool = False,
+        force: bool = False,
         worker: int | None = None,
         rack: str | None = None,
         straggler: Straggler | None = None,
@@ -132,7 +134,7 @@ class Worker:
         self.ended = False  # no tasks come any more, after an error
         settings.connect = text(connect)
         settings.security.credentials = text(credentials)
-        settings.security.insecure = insecure
+        settings.security.insecure, settings.security.force = insecure, force
         if worker is not None:
             put(settings, "worker", worker)
         settings.rack = text(rack)

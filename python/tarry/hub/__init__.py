@@ -8,5 +8,6 @@ do the work over a tarry.Server that it starts. tarry.torch has the workers' sid
 from .agreement import Agreement
 from .client import Client
 from .hub import Hub
+from .trust import ON_THIS_MACHINE, Member, Security
 
-__all__ = ["Agreement", "Client", "Hub"]
+__all__ = ["ON_THIS_MACHINE", "Agreement", "Client", "Hub", "Member", "Security"]

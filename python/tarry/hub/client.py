@@ -3,16 +3,21 @@
 
 import contextlib
 import dataclasses
+import socket
+import ssl
 import time
 from collections.abc import Callable
 from typing import Any
 
-from ..errors import Error, StateError, SystemResourceError
+from ..errors import Error, FormatError, StateError, SystemResourceError
 from ..results import SumId
 from . import address as addresses
 from .agreement import Agreement
 from .evaluation import Key
+from .trust import ON_THIS_MACHINE, Member, reason, wrap_client
 from .wire import Closed, Message, Wire
+
+_HANDSHAKE_SECONDS = 20.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,6 +31,9 @@ class Welcome:
     state: bytes | None  # to load; None: the worker's own is the first
 
 
+NOBODY = Member(ON_THIS_MACHINE, None)
+
+
 class Refused(StateError):
     """The hub does not take this worker; the text says why."""
 
@@ -33,9 +41,16 @@ class Refused(StateError):
 class Client:
     """A connection to the hub. One thread at a time."""
 
-    def __init__(self, address: str, *, patience: float = 60.0) -> None:
-        """Tries to connect for `patience` seconds. Raises SystemResourceError."""
-        self._wire = Wire(_connect(address, patience))
+    def __init__(self, address: str, member: Member = NOBODY, *, patience: float = 60.0) -> None:
+        """Tries to connect for `patience` seconds; over TCP as the member.
+
+        Raises SystemResourceError; ArgumentError, FileError and FormatError for credentials.
+        """
+        member.check(address)
+        self._address = address
+        self._heard = False
+        self._plain = member.folder is None and not addresses.is_unix(address)
+        self._wire = Wire(_connect(address, member, patience))
 
     def join(self, worker: int | None, agreement: Agreement, first_state: Callable[[], bytes]) -> Welcome:
         """Agrees on the training; `first_state` is asked for where this worker is the first. Raises Refused."""
@@ -46,7 +61,19 @@ class Client:
             self._wire.send({"type": "state"}, first_state())
             message, state = self._answer("welcome")
         last = SumId(**message["last"]) if message["last"] is not None else None
-        return Welcome(message["server"], message["worker"], message["workers"], last, None if own else state)
+        server = _reached(message["server"], self._address)
+        return Welcome(server, message["worker"], message["workers"], last, None if own else state)
+
+    def attend(self, first: int | None, count: int) -> tuple[int, int]:
+        """Looks after so many workers, from `first` on (None: the hub chooses). Gives the first one, and how many there
+        are on all machines. Raises Refused."""
+        self._wire.send({"type": "attend", "first": first, "count": count})
+        message, _ = self._answer("attended")
+        return message["first"], message["workers"]
+
+    def leave_out(self, worker: int) -> None:
+        """Of those that this side attends: it does not come any more."""
+        self._wire.send({"type": "leave-out", "worker": worker})
 
     def steps(self, steps: int) -> None:
         """This worker wants so many steps of the model in all."""
@@ -88,6 +115,10 @@ class Client:
             return error
         return StateError("the run is over before its steps were done")
 
+    def is_open(self) -> bool:
+        """Whether the hub is there, as far as this machine knows."""
+        return self._wire.is_open()
+
     def close(self) -> None:
         with contextlib.suppress(Closed):
             self._wire.send({"type": "bye"})
@@ -96,8 +127,15 @@ class Client:
     def _answer(self, *wanted: str) -> tuple[Message, bytes]:
         try:
             message, payload = self._wire.receive()
-        except Closed:
+        except Closed as closed:
+            if closed.refused:
+                raise Refused(f"the hub at {self._address} does not take this credential: {closed}") from None
+            if self._plain and not self._heard:
+                raise SystemResourceError(f"closed by the hub at {self._address} (does it want credentials?)") from None
             raise SystemResourceError("the hub is gone, and with it the training's coordinator") from None
+        except FormatError as error:
+            raise SystemResourceError(f"{self._address} is no hub of this version: {error}") from None
+        self._heard = True
         kind: Any = message.get("type")
         if kind == "refused":
             raise Refused(message["why"])
@@ -108,14 +146,42 @@ class Client:
         return message, payload
 
 
-def _connect(address: str, patience: float) -> Any:
+def _connect(address: str, member: Member, patience: float) -> socket.socket:
     until = time.monotonic() + patience
     pause = 0.02
     while True:
         try:
-            return addresses.connect(address, max(1.0, until - time.monotonic()))
+            return _try_connect(address, member, max(1.0, until - time.monotonic()))
+        except (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionError) as error:
+            why = error.strerror or str(error)
+            if isinstance(error, ssl.SSLError):
+                why = "ended by the peer in the TLS handshake (does it speak plain text?)"
+        except (ssl.SSLError, PermissionError) as error:  # which waiting does not mend
+            raise SystemResourceError(f"the hub at {address}: {reason(error)}") from None
         except OSError as error:
-            if time.monotonic() + pause > until:
-                raise SystemResourceError(f"no hub at {address}: {error.strerror or error}") from None
+            why = error.strerror or str(error)
+        if time.monotonic() + pause > until:
+            raise SystemResourceError(f"no hub at {address}: {why}")
         time.sleep(pause)
         pause = min(2 * pause, 1.0)
+
+
+def _try_connect(address: str, member: Member, seconds: float) -> socket.socket:
+    """Raises OSError; FileError and FormatError for credentials."""
+    connection = addresses.connect(address, seconds)
+    try:
+        if member.folder is not None and not addresses.is_unix(address):
+            connection.settimeout(_HANDSHAKE_SECONDS)
+            connection = wrap_client(member, connection)
+        connection.settimeout(None)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _reached(server: str, hub: str) -> str:
+    """The server is on the hub's machine: it is reached by the name that the hub was."""
+    if addresses.is_unix(server):
+        return server
+    return addresses.joined(addresses.split(hub)[0], addresses.split(server)[1])

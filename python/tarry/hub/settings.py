@@ -5,7 +5,10 @@ import dataclasses
 import os
 from collections.abc import Callable
 
+from ..errors import ArgumentError
 from ..results import Round
+from . import address as addresses
+from .trust import ON_THIS_MACHINE, Security
 
 
 @dataclasses.dataclass(frozen=True)
@@ -14,7 +17,8 @@ class HubSettings:
 
     workers      how many there are, or may come
     listen       where its server listens
-    credentials  a folder of `tarry keys`; None: plain text, on this machine alone
+    security     how workers of other machines, and the hub, show who they are
+    here         workers, the first ones, that are started beside the hub
     start        seconds that the first round waits for all workers
     patience     seconds that a round waits where too few workers are left
     silence      seconds without an answer after which a worker counts as lost
@@ -24,7 +28,8 @@ class HubSettings:
 
     workers: int
     listen: str
-    credentials: str | None = None
+    security: Security = ON_THIS_MACHINE
+    here: int = 0
     start: float = 60.0
     patience: float = 300.0
     silence: float = 2.0
@@ -39,3 +44,13 @@ class HubSettings:
 def default_listen() -> str:
     """A name on this machine that nobody else has."""
     return f"unix:@tarry-{os.getpid()}-{os.urandom(6).hex()}"
+
+
+def listen_beside(hub: str) -> str:
+    """Where the server of a hub listens: over TCP at the next port. Raises ArgumentError."""
+    if addresses.is_unix(hub):
+        return default_listen()
+    host, port = addresses.split(hub)
+    if port == 65535:
+        raise ArgumentError(f"{hub}: the server would be at the next port, and there is none")
+    return addresses.joined(host, port + 1 if port else 0)

@@ -172,10 +172,14 @@ class Training:
     # ---- what is told ----
 
     def status(self) -> dict[str, Any]:
+        workers: list[Any] = []
+        with contextlib.suppress(StateError):  # it is closed
+            workers = [worker._asdict() for worker in self.sums.server.workers()]
         return {
             "done": self.done,
             "wanted": self.wanted,
-            "workers": [worker._asdict() for worker in self.sums.server.workers()],
+            "workers": workers,
+            "failure": None if self.failure is None else str(self.failure),
         }
 
     def _observe(self, notice: Notice) -> None:

@@ -8,12 +8,11 @@ import sys
 import time
 from typing import Any
 
-from ..errors import Error
-from ..hub import Hub
-from ..hub.settings import HubSettings, default_listen
+from ..errors import ArgumentError, Error
 from ..results import Round
 from ..straggler import Straggler
 from . import options
+from .coordinator import Coordinator, OtherHub, OwnHub, Progress
 from .output import Output
 from .process import Process, explain
 
@@ -43,52 +42,56 @@ class Launcher:
     """One run of `tarry run`."""
 
     def __init__(self, wanted: argparse.Namespace) -> None:
+        """Raises Error."""
         self._wanted = wanted
-        self._output = Output(wanted.workers, quiet=wanted.quiet)
+        self._output = Output(quiet=wanted.quiet)
         self._begun = time.monotonic()
-        self._workers = [_Worker(number) for number in range(wanted.workers)]
-        self._hub = Hub(
-            default_listen(),
-            HubSettings(
-                wanted.workers,
-                default_listen(),
-                patience=wanted.patience,
-                silence=wanted.silence,
-                observe=self._progress,
-                tell=self._output.tell,
-            ),
-        )
+        self._hub: Coordinator
+        if wanted.connect is None:
+            self._output.number(wanted.workers)
+            _check_straggler(wanted, wanted.workers)
+            self._hub = OwnHub(wanted, self._show_round, self._output.tell)
+        else:
+            self._hub = OtherHub(wanted, self._show_progress)
+            self._output.number(self._hub.workers)
+        first = self._hub.first
+        self._workers = [_Worker(number) for number in range(first, first + wanted.here)]
 
     def run(self) -> int:
         """The exit status."""
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, _raise_ended)
         try:
+            _check_straggler(self._wanted, self._hub.workers)
             for worker in self._workers:
                 self._start(worker)
-            while self._look():
+            while self._look() or self._hub.is_used():
+                why = self._hub.why_over()
+                if why:
+                    self._end_early(why)
+                    return 1
                 time.sleep(_LOOK_SECONDS)
         except _Ended as ended:
             self._end_early("interrupted")
             return 128 + int(ended.args[0])
-        except OSError as error:
-            self._end_early(f"a process can't be started: {error.strerror or error}")
+        except (Error, OSError) as error:
+            self._end_early(str(error) if isinstance(error, Error) else f"a process can't be started: {error.strerror}")
             return 1
         finally:
             self._output.end()
-        self._hub.close()
         return self._conclude()
 
     # ---- processes ----
 
     def _environment(self, worker: _Worker) -> dict[str, str]:
         wanted = self._wanted
-        threads = wanted.threads or max(1, len(os.sched_getaffinity(0)) // wanted.workers)
+        threads = wanted.threads or max(1, len(os.sched_getaffinity(0)) // wanted.here)
         found = {
             "TARRY_HUB": self._hub.address,
             "TARRY_WORKER": str(worker.number),
-            "TARRY_WORKERS": str(wanted.workers),
+            "TARRY_WORKERS": str(self._hub.workers),
             "PYTHONUNBUFFERED": "1",
+            **self._hub.security.environment(worker.number),
         }
         if wanted.straggler:
             found |= {"TARRY_STRAGGLER": wanted.straggler, "TARRY_STRAGGLER_SEED": str(wanted.straggler_seed)}
@@ -141,7 +144,7 @@ class Launcher:
         self._output.complain(why)
         self._output.expect_the_end()
         self._end_all()
-        self._hub.close(finished=False)
+        self._hub.close(why)
 
     def _end_all(self) -> None:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
@@ -159,42 +162,46 @@ class Launcher:
 
     def _conclude(self) -> int:
         bad = [worker for worker in self._workers if worker.status != 0]
-        training = self._hub.training
-        done = training is not None and training.failure is None and training.done >= training.wanted > 0
-        if training is not None and training.failure is not None:
+        training = self._hub.progress() if bad or self._wanted.connect is None else Progress()
+        self._hub.close()
+        if training.failure is not None:
             self._output.complain(
                 f"the training has ended after step {training.done} of {training.wanted}: {training.failure}"
             )
-        if bad and done:
+        if bad and training.complete:
             self._output.complain(f"{len(bad)} of {len(self._workers)} workers were lost; the others did all steps")
-        return 0 if not bad or done else 1
+        return 0 if not bad or training.complete else 1
 
-    def _progress(self, result: Round, done: int, wanted: int) -> None:
-        seconds = time.monotonic() - self._begun
+    def _show_round(self, result: Round, done: int, wanted: int) -> None:
         lost = f", {result.workers_lost} lost" if result.workers_lost else ""
-        self._output.progress(
-            f"step {done} of {wanted}, {result.seconds * 1e3:.0f} ms, {self._wanted.workers} workers{lost}, "
-            f"{seconds:.0f} s"
-        )
+        self._show(done, wanted, f", {result.seconds * 1e3:.0f} ms", f"{self._wanted.workers} workers{lost}")
+
+    def _show_progress(self, told: Progress) -> None:
+        if told.wanted:
+            workers = self._workers
+            self._show(told.done, told.wanted, "", f"workers {workers[0].number} to {workers[-1].number}")
+
+    def _show(self, done: int, wanted: int, step: str, workers: str) -> None:
+        seconds = time.monotonic() - self._begun
+        self._output.progress(f"step {done} of {wanted}{step}, {workers}, {seconds:.0f} s")
 
 
-def _check_script(wanted: argparse.Namespace) -> str:
-    """What is wrong with it; "": nothing."""
-    if wanted.module or os.path.isfile(wanted.script):
-        return ""
-    return f"there is no script {wanted.script}"
+def _check_straggler(wanted: argparse.Namespace, workers: int) -> None:
+    """Raises ArgumentError."""
+    if wanted.straggler:
+        Straggler(wanted.straggler, workers, seed=wanted.straggler_seed)
 
 
 def main(arguments: list[str]) -> int:
-    parser = options.parser()
-    wanted = parser.parse_args(arguments)
-    why = _check_script(wanted)
-    if why:
-        parser.error(why)
+    wanted = options.parse(arguments)
     try:
-        if wanted.straggler:
-            Straggler(wanted.straggler, wanted.workers, seed=wanted.straggler_seed)
         launcher = Launcher(wanted)
+    except ArgumentError as error:
+        options.parser().error(str(error))
     except Error as error:
-        parser.error(str(error))
+        print(f"tarry run: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:  # while the hub is looked for
+        print("tarry run: interrupted", file=sys.stderr)
+        return 128 + signal.SIGINT
     return launcher.run()

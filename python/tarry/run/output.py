@@ -32,14 +32,18 @@ class _Hush:
 class Output:
     """Lines of all workers go to stdout and stderr as they come; the progress line is on a terminal's stderr alone."""
 
-    def __init__(self, workers: int, *, quiet: bool) -> None:
-        self._width = len(str(workers - 1))
+    def __init__(self, *, quiet: bool) -> None:
+        self._width = 1  # of the workers' numbers
         self._lock = threading.Lock()
         self._quiet = quiet
         self._terminal = sys.stderr.isatty() and not quiet
         self._progress = ""
         self._shown_at = 0.0
         self._hushes: dict[int, _Hush] | None = None
+
+    def number(self, workers: int) -> None:
+        """There are so many."""
+        self._width = len(str(workers - 1))
 
     def expect_the_end(self) -> None:
         """From now on it is no news that workers are interrupted, nor that they are lost."""
@@ -78,7 +82,7 @@ class Output:
     def _print(self, stream: IO[str], text: str) -> None:
         with self._lock:
             self._wipe()
-            print(text, file=stream, flush=True)
+            print(text + "\n", end="", file=stream, flush=True)  # in one piece: others may write there, too
             self._show()
 
     def _wipe(self) -> None:

@@ -15,19 +15,16 @@ from .sums import Lost, Summed, Sums
 class AmongWorkers(Sums):
     """A step is a task, and states come from other workers by the library, whose replica this is (tarry.Replica)."""
 
-    def __init__(
-        self, standing: Standing, client: Client, last: SumId | None, connect: Callable[..., Worker], listen: str | None
-    ) -> None:
+    def __init__(self, standing: Standing, client: Client, last: SumId | None, connect: Callable[..., Worker]) -> None:
         """
         last    the sum that the first state has stepped on
-        connect makes the library's worker
-        listen  where other workers reach it; None: anywhere
+        connect makes the library's worker, which others reach
         """
         super().__init__(standing, client)
         self._last = last
         self._coming: bytes | None = None  # a state that came, to be loaded before anything else is done
         self._frozen: bytes | None = None  # what others get once the loop is left
-        self.worker = connect(prepare=self._prepare, listen=listen)
+        self.worker = connect(prepare=self._prepare)
 
     # ---- the replica: called by threads of the library ----
 

@@ -3,9 +3,17 @@
 
 import dataclasses
 import os
+import zlib
 from collections.abc import Mapping
+from typing import Any
 
 from ..errors import ArgumentError
+from ..hub import ON_THIS_MACHINE, Hub, Member, Security, address
+from ..hub.settings import HubSettings, default_listen, listen_beside
+from .nodes import first_of
+
+# Where a job's hub listens that has no port of its own: two ports for each job, below those that systems choose.
+_FIRST_PORT, _PORTS = 20_000, 10_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -16,9 +24,28 @@ class Place:
     workers: int
     hub: str | None
     starts_hub: bool = False  # as nobody else does
-    credentials: str | None = None
+    security: Security = ON_THIS_MACHINE
+    listen: str | None = None  # where other workers reach this one; None: the address that it has towards the hub
+    advertise: str | None = None  # and what they are told, where that is another one
     straggler: str | None = None  # delays to inject, as tarry.Straggler has them
     seed: int = 1  # of these
+
+    def start_hub(self) -> Hub:
+        """In this process."""
+        at = self.hub or default_listen()
+        if not address.is_loopback(at):
+            at = f":{address.split(at)[1]}"
+        return Hub(at, HubSettings(self.workers, listen_beside(at), security=self.security))
+
+    def member(self, hub: str) -> Member:
+        """Whose credentials this process shows there."""
+        return (ON_THIS_MACHINE if address.is_unix(hub) else self.security).of_worker(self.worker)
+
+    def among_workers(self, server: str) -> dict[str, Any]:
+        """What a tarry.Worker takes of how others reach it."""
+        if address.is_unix(server):
+            return {"listen": "127.0.0.1:0"}
+        return {"listen": self.listen, "advertise": self.advertise}
 
 
 def _number(environment: Mapping[str, str], name: str) -> int:
@@ -28,48 +55,85 @@ def _number(environment: Mapping[str, str], name: str) -> int:
         raise ArgumentError(f"the environment has {name}={environment.get(name)!r}, and a number is wanted") from None
 
 
-# What launchers say: number of the process, of all, and those of this machine.
+# What launchers say: number of the process, of all, and those of this machine or the number of machines.
 _LAUNCHERS = (
     ("RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"),  # torchrun
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"),  # mpirun of Open MPI
     ("PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS"),  # mpirun of MPICH
-    ("SLURM_PROCID", "SLURM_NTASKS", ""),  # srun
+    ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", ""),  # srun
+    ("SLURM_PROCID", "SLURM_NTASKS", ""),
 )
 # What has the same value in all processes of a job, and in no other job's.
 _JOBS = ("TORCHELASTIC_RUN_ID", "PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "SLURM_JOB_ID")
+_PARTS_OF_JOBS = ("SLURM_STEP_ID", "MASTER_PORT")
+# Hosts of a job, as Slurm lists them: the first one has process 0.
+_HOSTS = ("SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST")
 
 
 def place_of(environment: Mapping[str, str] = os.environ) -> Place:
-    """Raises ArgumentError for an environment that contradicts itself."""
-    common = {
-        "credentials": environment.get("TARRY_CREDENTIALS"),
+    """Raises ArgumentError for an environment that contradicts itself, or does not say where the hub is."""
+    common: dict[str, Any] = {
+        "security": Security.told_by(environment),
+        "listen": environment.get("TARRY_LISTEN"),
+        "advertise": environment.get("TARRY_ADVERTISE"),
         "straggler": environment.get("TARRY_STRAGGLER"),
         "seed": int(environment.get("TARRY_STRAGGLER_SEED", "1")),
     }
     if "TARRY_HUB" in environment:
         worker, workers = _number(environment, "TARRY_WORKER"), _number(environment, "TARRY_WORKERS")
-        return Place(worker, workers, environment["TARRY_HUB"], **common)  # type: ignore[arg-type]
+        return Place(worker, workers, environment["TARRY_HUB"], **common)
     for rank, size, local in _LAUNCHERS:
         if rank in environment and size in environment:
             worker, workers = _number(environment, rank), _number(environment, size)
             if workers == 1:
                 break
-            hub = _hub_address(environment, local, workers)
-            return Place(worker, workers, hub, starts_hub=worker == 0, **common)  # type: ignore[arg-type]
-    return Place(0, 1, None, **common)  # type: ignore[arg-type]
+            if _is_on_one_machine(environment, local, workers):
+                hub = _hub_here(environment, workers)
+            else:
+                hub = _hub_of_several(environment, workers)
+                common["security"].of_worker(worker).check(hub)
+            return Place(worker, workers, hub, starts_hub=worker == 0, **common)
+    return Place(0, 1, None, **common)
 
 
-def _hub_address(environment: Mapping[str, str], local: str, workers: int) -> str:
-    """The same for all processes of a job."""
-    nodes = environment.get("SLURM_NNODES", "1")
-    here = environment.get(local) == str(workers) if local else nodes == "1"
+def _is_on_one_machine(environment: Mapping[str, str], local: str, workers: int) -> bool:
+    if local:
+        return environment.get(local) == str(workers)
+    return environment.get("SLURM_STEP_NUM_NODES", environment.get("SLURM_NNODES", "1")) == "1"
+
+
+def _job(environment: Mapping[str, str]) -> str | None:
     job = next((environment[name] for name in _JOBS if name in environment), None)
+    return None if job is None else "-".join([job, *(environment.get(name, "") for name in _PARTS_OF_JOBS)])
+
+
+def _hub_here(environment: Mapping[str, str], workers: int) -> str:
+    """The same for all processes of a job."""
+    job = _job(environment)
     if job is None and "PMI_RANK" in environment:  # MPICH's has no name, but one parent for all
         job = f"parent-{os.getppid()}"
-    if here and job is not None:
-        more = [environment.get(name, "") for name in ("SLURM_STEP_ID", "MASTER_PORT")]
-        return f"unix:@tarry-hub-{os.getuid()}-{job}-{'-'.join(more)}"
-    raise ArgumentError(
-        f"the launcher started {workers} processes, of which some are on other machines, or it does not say: that is "
-        "not there yet. Set TARRY_HUB, TARRY_WORKER and TARRY_WORKERS where all are on this one"
-    )
+    if job is None:
+        raise ArgumentError(
+            f"the launcher started {workers} processes, and does not name its job: set TARRY_HUB, TARRY_WORKER and "
+            "TARRY_WORKERS"
+        )
+    return f"unix:@tarry-hub-{os.getuid()}-{job}"
+
+
+def _hub_of_several(environment: Mapping[str, str], workers: int) -> str:
+    """On the machine of process 0; the same for all processes of a job."""
+    host = environment.get("TARRY_HUB_HOST") or environment.get("MASTER_ADDR")
+    if not host:
+        host = next((first_of(environment[name]) for name in _HOSTS if environment.get(name)), "")
+    job = _job(environment)
+    if not host or ("TARRY_HUB_PORT" not in environment and job is None):
+        lacking = "where process 0 is" if not host else "which job it is"
+        raise ArgumentError(
+            f"the launcher started {workers} processes on several machines, and does not say {lacking}: set "
+            "TARRY_HUB_HOST to the machine of process 0, and TARRY_HUB_PORT to a port that is free there, for all"
+        )
+    if "TARRY_HUB_PORT" in environment:
+        port = _number(environment, "TARRY_HUB_PORT")
+    else:
+        port = _FIRST_PORT + 2 * (zlib.crc32(str(job).encode()) % (_PORTS // 2))
+    return address.joined(address.seen_from_outside(host), port)

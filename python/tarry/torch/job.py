@@ -12,7 +12,6 @@ import torch
 
 from ..errors import ArgumentError, Error, StateError
 from ..hub import Agreement, Client, Hub
-from ..hub.settings import HubSettings, default_listen
 from ..hub.training import plan_of
 from ..straggler import Straggler
 from ..task import Task
@@ -94,9 +93,10 @@ class Job:
         place = self.place
         address = place.hub
         if address is None or place.starts_hub:
-            self._hub = Hub(address or default_listen(), HubSettings(place.workers, default_listen()))
-            address = self._hub.address
-        self.client = Client(address)
+            self._hub = place.start_hub()
+            address = address or self._hub.address
+        member = place.member(address)
+        self.client = Client(address, member)
         try:
             welcome = self.client.join(place.worker, agreement, self._standing.save)
         except BaseException:
@@ -113,13 +113,12 @@ class Job:
         connect = functools.partial(
             Worker,
             welcome.server,
-            credentials=place.credentials,
-            insecure=place.credentials is None,
             worker=self.worker,
             straggler=straggler,
+            **member.library(welcome.server),
         )
-        listen = "127.0.0.1:0" if place.credentials is None else None
-        self._sums = AmongWorkers(self._standing, self.client, welcome.last, connect, listen)
+        connect_to_others = functools.partial(connect, **place.among_workers(welcome.server))
+        self._sums = AmongWorkers(self._standing, self.client, welcome.last, connect_to_others)
 
     # ---- steps ----
 

@@ -65,6 +65,8 @@ class Sums(abc.ABC):
         except StateError:
             if self.worker.ended:
                 raise
+            if not self.client.is_open():
+                raise self.client.why_over() from None
             return None
         if task is None:
             raise self.client.why_over()

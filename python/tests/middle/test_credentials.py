@@ -3,48 +3,26 @@
 
 import pathlib
 import shutil
-import subprocess
 import threading
 
+import keys as credentials_of
 import numpy as np
 import pytest
 
 import tarry
 
-pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="the command openssl makes the credentials")
-
-
-def openssl(*words: str | pathlib.Path) -> None:
-    subprocess.run(["openssl", *words], check=True, capture_output=True)
-
-
-def make_authority(folder: pathlib.Path) -> pathlib.Path:
-    """As 'tarry keys init' makes one, and below it a folder for the server and each of two workers."""
-    folder.mkdir()
-    new = ("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2")
-    ca, ca_key = folder / "ca.pem", folder / "ca-key.pem"
-    openssl(*new, "-subj", "/CN=authority", "-keyout", ca_key, "-out", ca)
-    for name in ("server", "worker-0", "worker-1"):
-        own = folder / name
-        own.mkdir()
-        more = ("-addext", "subjectAltName=DNS:tarry-server") if name == "server" else ()
-        openssl(
-            *new, *more, "-CA", ca, "-CAkey", ca_key, "-subj", f"/CN={name}", "-addext", "basicConstraints=CA:FALSE",
-            "-addext", "extendedKeyUsage=serverAuth,clientAuth", "-keyout", own / "key.pem", "-out", own / "cert.pem",
-        )  # fmt: skip
-        (own / "key.pem").chmod(0o600)
-        shutil.copy(ca, own / "ca.pem")
-    return folder
+pytestmark = credentials_of.needs_openssl
+MEMBERS = ("server", "worker-0", "worker-1")
 
 
 @pytest.fixture(scope="module")
 def keys(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    return make_authority(tmp_path_factory.mktemp("keys") / "ours")
+    return credentials_of.make_cluster(tmp_path_factory.mktemp("keys") / "ours", MEMBERS)
 
 
 @pytest.fixture(scope="module")
 def other_keys(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    return make_authority(tmp_path_factory.mktemp("keys") / "theirs")
+    return credentials_of.make_cluster(tmp_path_factory.mktemp("keys") / "theirs", MEMBERS)
 
 
 def work(address: str, credentials: pathlib.Path, worker: int | None = None, patience: float = 20.0) -> None:

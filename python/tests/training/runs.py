@@ -49,11 +49,16 @@ def succeed(script: str, *arguments: object, workers: int, options: tuple[object
 
 @contextlib.contextmanager
 def running(
-    script: str, *arguments: object, workers: int, options: tuple[object, ...] = (), **more: str
+    script: str,
+    *arguments: object,
+    workers: int,
+    options: tuple[object, ...] = (),
+    around: tuple[str, ...] = (),
+    **more: str,
 ) -> "Generator[subprocess.Popen[str]]":
-    """A run in the background; it is ended if it still runs."""
+    """A run in the background; it is ended if it still runs. `around`: the command that runs it."""
     process = subprocess.Popen(
-        command(script, *arguments, workers=workers, options=options),
+        [*around, *command(script, *arguments, workers=workers, options=options)],
         env=environment(**more), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     try:

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The hub of a run: in this process, or on another machine."""
+
+import argparse
+import dataclasses
+import threading
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from ..errors import Error
+from ..hub import Client, Hub, Member, Security
+from ..hub import address as addresses
+from ..hub.settings import HubSettings, default_listen, listen_beside
+from ..results import Round
+
+_ASK_SECONDS = 0.5  # between two questions how the training is
+_PATIENCE_SECONDS = 300.0  # that the hub of another machine may come later
+
+
+@dataclasses.dataclass(frozen=True)
+class Progress:
+    done: int = 0  # steps
+    wanted: int = 0
+    failure: str | None = None  # that ended the training
+
+    @property
+    def complete(self) -> bool:
+        return self.failure is None and self.done >= self.wanted > 0
+
+
+class Coordinator(Protocol):
+    """What the launcher of some workers wants of the hub."""
+
+    first: int  # of the workers that are started here,
+    workers: int  # and all there are
+    address: str  # of the hub, as workers here reach it
+    security: Security
+
+    def leave_out(self, worker: int) -> None:
+        """It is not started any more."""
+        ...
+
+    def why_over(self) -> str:
+        """Why the run is over, whatever workers here do; "": it is not."""
+        ...
+
+    def is_used(self) -> bool:
+        """Whether others need what runs here."""
+        ...
+
+    def progress(self) -> Progress: ...
+
+    def close(self, why: str = "") -> None:
+        """`why`: before the training's end."""
+        ...
+
+
+def security_of(wanted: argparse.Namespace) -> Security:
+    return Security(wanted.credentials, wanted.insecure, wanted.force)
+
+
+class OwnHub:
+    """In this process; workers of other machines may come where --listen says so."""
+
+    first = 0
+
+    def __init__(
+        self,
+        wanted: argparse.Namespace,
+        observe: Callable[[Round, int, int], None],
+        tell: Callable[[str], None],
+    ) -> None:
+        """Raises Error."""
+        here, self.workers = wanted.here, wanted.workers
+        listen = wanted.listen or default_listen()
+        self.security = security_of(wanted)
+        # Also where others come: it would be late to find out once they do.
+        for worker in range(here if wanted.listen else 0):
+            self.security.of_worker(worker)
+        self._hub = Hub(
+            listen,
+            HubSettings(
+                self.workers,
+                listen_beside(listen),
+                security=self.security,
+                here=here,
+                start=wanted.start,
+                patience=wanted.patience,
+                silence=wanted.silence,
+                observe=observe,
+                tell=tell,
+            ),
+        )
+        self.address = self._hub.address
+        self._is_open = wanted.listen is not None
+        if self._is_open:
+            host, port = addresses.split(self.address)
+            try:
+                self.address = addresses.joined(addresses.seen_from_outside(wanted.advertise or host), port)
+            except Error:
+                self._hub.close(finished=False)
+                raise
+            tell(f"the hub is at {self.address}; on other machines: tarry run -n N --connect {self.address} ..")
+
+    def leave_out(self, worker: int) -> None:
+        self._hub.leave_out(worker)
+
+    def why_over(self) -> str:
+        return ""
+
+    def is_used(self) -> bool:
+        return self._is_open and self._hub.is_used
+
+    def progress(self) -> Progress:
+        training = self._hub.training
+        if training is None:
+            return Progress()
+        failure = training.failure
+        return Progress(training.done, training.wanted, None if failure is None else str(failure))
+
+    def close(self, why: str = "") -> None:
+        if why:
+            self._hub.close(finished=False, why=why)
+        else:
+            self._hub.close()
+
+
+class OtherHub:
+    """On another machine: a thread asks it how the training is, and so knows whether it is there."""
+
+    def __init__(self, wanted: argparse.Namespace, observe: Callable[[Progress], None]) -> None:
+        """Connects. Raises Error."""
+        self.address: str = wanted.connect
+        self.security = security_of(wanted)
+        self._observe = observe
+        member: Member = self.security.of_workers(wanted.first)
+        self._client = Client(self.address, member, patience=_PATIENCE_SECONDS)
+        try:
+            self.first, self.workers = self._client.attend(wanted.first, wanted.here)
+            for worker in range(self.first, self.first + wanted.here):
+                self.security.of_worker(worker)
+        except BaseException:
+            self._client.close()
+            raise
+        self._lock = threading.Condition()
+        self._leaving: set[int] = set()
+        self._known = Progress()
+        self._asked, self._answered = 0, 0  # questions
+        self._over = ""
+        self._closing = False
+        self._thread = threading.Thread(target=self._talk, name="tarry-run-hub", daemon=True)
+        self._thread.start()
+
+    def leave_out(self, worker: int) -> None:
+        with self._lock:
+            self._leaving.add(worker)
+
+    def why_over(self) -> str:
+        return self._over
+
+    def is_used(self) -> bool:
+        return False
+
+    def progress(self) -> Progress:
+        """As it is now, or was when the hub was last there."""
+        with self._lock:
+            asked = self._asked
+            self._lock.notify_all()
+            self._lock.wait_for(lambda: self._answered > asked or self._over != "", timeout=addresses.GONE_SECONDS)
+            return self._known
+
+    def close(self, why: str = "") -> None:
+        with self._lock:
+            self._closing = True
+            self._lock.notify_all()
+        self._thread.join(timeout=2 * addresses.GONE_SECONDS)
+        self._client.close()
+
+    def _talk(self) -> None:
+        told: set[int] = set()
+        try:
+            while True:
+                with self._lock:
+                    closing, leaving = self._closing, self._leaving - told
+                    self._asked += 1
+                for worker in sorted(leaving):
+                    self._client.leave_out(worker)
+                told |= leaving
+                if closing:
+                    return
+                self._hear(self._client.status())
+                with self._lock:
+                    if self._over:
+                        return
+                    self._lock.wait(_ASK_SECONDS)
+        except Exception:  # whatever it is: nobody there speaks with this side any more
+            with self._lock:
+                self._over = f"the hub at {self.address} is gone: its process has ended, or its machine is not reached"
+                self._lock.notify_all()
+
+    def _hear(self, status: Any) -> None:
+        with self._lock:
+            self._known = Progress(status["done"], status["wanted"], status["failure"])
+            self._answered = self._asked
+            if status["over"] is not None:
+                self._over = f"the hub at {self.address} has ended: {status['over']}"
+            self._lock.notify_all()
+        self._observe(self._known)

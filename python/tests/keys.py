@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Credentials as `tarry keys` makes them, by the command openssl."""
+
+import pathlib
+import shutil
+import subprocess
+from collections.abc import Iterable
+
+import pytest
+
+needs_openssl = pytest.mark.skipif(shutil.which("openssl") is None, reason="the command openssl makes the credentials")
+
+_CONFIGURATION = """\
+[ca]
+default_ca = cluster
+[cluster]
+database = {0}/index.txt
+default_md = sha256
+default_crl_days = 2
+"""
+
+
+def openssl(*words: str | pathlib.Path) -> None:
+    subprocess.run(["openssl", *words], check=True, capture_output=True)
+
+
+def make_cluster(folder: pathlib.Path, names: Iterable[str]) -> pathlib.Path:
+    """An authority, and below it a folder for each member."""
+    folder.mkdir()
+    new = ("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2")
+    ca, ca_key = folder / "ca.pem", folder / "ca-key.pem"
+    openssl(*new, "-subj", "/CN=authority", "-keyout", ca_key, "-out", ca)
+    for name in names:
+        own = folder / name
+        own.mkdir()
+        more = ("-addext", "subjectAltName=DNS:tarry-server") if name == "server" else ()
+        openssl(
+            *new, *more, "-CA", ca, "-CAkey", ca_key, "-subj", f"/CN={name}", "-addext", "basicConstraints=CA:FALSE",
+            "-addext", "extendedKeyUsage=serverAuth,clientAuth", "-keyout", own / "key.pem", "-out", own / "cert.pem",
+        )  # fmt: skip
+        (own / "key.pem").chmod(0o600)
+        shutil.copy(ca, own / "ca.pem")
+    return folder
+
+
+def revoke(folder: pathlib.Path, name: str) -> None:
+    """In the server's folder, too."""
+    configuration = folder / "ca.conf"
+    configuration.write_text(_CONFIGURATION.format(folder))
+    (folder / "index.txt").touch()
+    ca = ("ca", "-config", configuration, "-keyfile", folder / "ca-key.pem", "-cert", folder / "ca.pem")
+    openssl(*ca, "-revoke", folder / name / "cert.pem")
+    openssl(*ca, "-gencrl", "-out", folder / "revoked.pem")
+    shutil.copy(folder / "revoked.pem", folder / "server" / "revoked.pem")
