@@ -18,6 +18,7 @@ from .trust import ON_THIS_MACHINE, Member, reason, wrap_client
 from .wire import Closed, Message, Wire
 
 _HANDSHAKE_SECONDS = 20.0
+_QUIET_SECONDS = 1.0  # of trying to connect, before anybody hears of it
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,8 +42,15 @@ class Refused(StateError):
 class Client:
     """A connection to the hub. One thread at a time."""
 
-    def __init__(self, address: str, member: Member = NOBODY, *, patience: float = 60.0) -> None:
-        """Tries to connect for `patience` seconds; over TCP as the member.
+    def __init__(
+        self,
+        address: str,
+        member: Member = NOBODY,
+        *,
+        patience: float = 60.0,
+        tell: Callable[[str], None] | None = None,
+    ) -> None:
+        """Tries to connect for `patience` seconds; over TCP as the member. Where that takes long, `tell` hears so.
 
         Raises SystemResourceError; ArgumentError, FileError and FormatError for credentials.
         """
@@ -50,15 +58,15 @@ class Client:
         self._address = address
         self._heard = False
         self._plain = member.folder is None and not addresses.is_unix(address)
-        self._wire = Wire(_connect(address, member, patience))
+        self._wire = Wire(_connect(address, member, patience, tell))
 
     def join(self, worker: int | None, agreement: Agreement, first_state: Callable[[], bytes]) -> Welcome:
         """Agrees on the training; `first_state` is asked for where this worker is the first. Raises Refused."""
-        self._wire.send({"type": "join", "worker": worker, "agreement": agreement.message()})
+        self._send({"type": "join", "worker": worker, "agreement": agreement.message()})
         message, state = self._answer("state", "welcome")
         own = message["type"] == "state"
         if own:
-            self._wire.send({"type": "state"}, first_state())
+            self._send({"type": "state"}, first_state())
             message, state = self._answer("welcome")
         last = SumId(**message["last"]) if message["last"] is not None else None
         server = _reached(message["server"], self._address)
@@ -67,25 +75,25 @@ class Client:
     def attend(self, first: int | None, count: int) -> tuple[int, int]:
         """Looks after so many workers, from `first` on (None: the hub chooses). Gives the first one, and how many there
         are on all machines. Raises Refused."""
-        self._wire.send({"type": "attend", "first": first, "count": count})
+        self._send({"type": "attend", "first": first, "count": count})
         message, _ = self._answer("attended")
         return message["first"], message["workers"]
 
     def leave_out(self, worker: int) -> None:
         """Of those that this side attends: it does not come any more."""
-        self._wire.send({"type": "leave-out", "worker": worker})
+        self._send({"type": "leave-out", "worker": worker})
 
     def steps(self, steps: int) -> None:
         """This worker wants so many steps of the model in all."""
-        self._wire.send({"type": "steps", "steps": steps})
+        self._send({"type": "steps", "steps": steps})
 
     def compare(self, worker: int, step: int, digests: dict[int, str]) -> None:
         """Digests of pieces that this worker computed, to be held to those of others."""
-        self._wire.send({"type": "digests", "worker": worker, "step": step, "digests": digests})
+        self._send({"type": "digests", "worker": worker, "step": step, "digests": digests})
 
     def finish(self) -> None:
         """This worker is through with its steps: waits until all that are there are, and a checkpoint is stored."""
-        self._wire.send({"type": "finish"})
+        self._send({"type": "finish"})
         self._answer("finished")
 
     def evaluate(
@@ -93,18 +101,18 @@ class Client:
     ) -> tuple[int | None, dict[str, float]]:
         """A piece of an evaluation to be done, after that which was; None: the sums over all are there."""
         size = {"samples": samples, "pieces": pieces, "told": told}
-        self._wire.send({"type": "evaluate", "key": key, **size})
+        self._send({"type": "evaluate", "key": key, **size})
         message, _ = self._answer("evaluate")
         return message["piece"], message["sums"]
 
     def look_up(self, key: Key) -> dict[str, float]:
         """The sums of an evaluation; none, where they are not there."""
-        self._wire.send({"type": "evaluate", "key": key})
+        self._send({"type": "evaluate", "key": key})
         return self._answer("evaluate")[0]["sums"]
 
     def status(self) -> Message:
         """What the hub knows of the training."""
-        self._wire.send({"type": "status"})
+        self._send({"type": "status"})
         return self._answer("status")[0]
 
     def why_over(self) -> Exception:
@@ -124,15 +132,24 @@ class Client:
             self._wire.send({"type": "bye"})
         self._wire.close()
 
+    def _send(self, message: Message, payload: bytes = b"") -> None:
+        try:
+            self._wire.send(message, payload)
+        except Closed as closed:
+            raise self._gone(closed) from None
+
+    def _gone(self, closed: Closed) -> Exception:
+        if closed.refused:
+            return Refused(f"the hub at {self._address} does not take this credential: {closed}")
+        if self._plain and not self._heard:
+            return SystemResourceError(f"closed by the hub at {self._address} (does it want credentials?)")
+        return SystemResourceError("the hub is gone, and with it the training's coordinator")
+
     def _answer(self, *wanted: str) -> tuple[Message, bytes]:
         try:
             message, payload = self._wire.receive()
         except Closed as closed:
-            if closed.refused:
-                raise Refused(f"the hub at {self._address} does not take this credential: {closed}") from None
-            if self._plain and not self._heard:
-                raise SystemResourceError(f"closed by the hub at {self._address} (does it want credentials?)") from None
-            raise SystemResourceError("the hub is gone, and with it the training's coordinator") from None
+            raise self._gone(closed) from None
         except FormatError as error:
             raise SystemResourceError(f"{self._address} is no hub of this version: {error}") from None
         self._heard = True
@@ -146,8 +163,9 @@ class Client:
         return message, payload
 
 
-def _connect(address: str, member: Member, patience: float) -> socket.socket:
-    until = time.monotonic() + patience
+def _connect(address: str, member: Member, patience: float, tell: Callable[[str], None] | None) -> socket.socket:
+    begun = time.monotonic()
+    until = begun + patience
     pause = 0.02
     while True:
         try:
@@ -162,6 +180,9 @@ def _connect(address: str, member: Member, patience: float) -> socket.socket:
             why = error.strerror or str(error)
         if time.monotonic() + pause > until:
             raise SystemResourceError(f"no hub at {address}: {why}")
+        if tell is not None and time.monotonic() - begun > _QUIET_SECONDS:
+            tell(f"no hub at {address} yet: {why}")
+            tell = None
         time.sleep(pause)
         pause = min(2 * pause, 1.0)
 

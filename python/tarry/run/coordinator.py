@@ -128,13 +128,15 @@ class OwnHub:
 class OtherHub:
     """On another machine: a thread asks it how the training is, and so knows whether it is there."""
 
-    def __init__(self, wanted: argparse.Namespace, observe: Callable[[Progress], None]) -> None:
+    def __init__(
+        self, wanted: argparse.Namespace, observe: Callable[[Progress], None], tell: Callable[[str], None]
+    ) -> None:
         """Connects. Raises Error."""
         self.address: str = wanted.connect
         self.security = security_of(wanted)
         self._observe = observe
         member: Member = self.security.of_workers(wanted.first)
-        self._client = Client(self.address, member, patience=_PATIENCE_SECONDS)
+        self._client = Client(self.address, member, patience=_PATIENCE_SECONDS, tell=tell)
         try:
             self.first, self.workers = self._client.attend(wanted.first, wanted.here)
             for worker in range(self.first, self.first + wanted.here):

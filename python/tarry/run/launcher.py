@@ -52,7 +52,7 @@ class Launcher:
             _check_straggler(wanted, wanted.workers)
             self._hub = OwnHub(wanted, self._show_round, self._output.tell)
         else:
-            self._hub = OtherHub(wanted, self._show_progress)
+            self._hub = OtherHub(wanted, self._show_progress, self._output.tell)
             self._output.number(self._hub.workers)
         first = self._hub.first
         self._workers = [_Worker(number) for number in range(first, first + wanted.here)]

@@ -83,7 +83,7 @@ def place_of(environment: Mapping[str, str] = os.environ) -> Place:
         worker, workers = _number(environment, "TARRY_WORKER"), _number(environment, "TARRY_WORKERS")
         return Place(worker, workers, environment["TARRY_HUB"], **common)
     for rank, size, local in _LAUNCHERS:
-        if rank in environment and size in environment:
+        if rank in environment and size in environment and _says_where(environment, local):
             worker, workers = _number(environment, rank), _number(environment, size)
             if workers == 1:
                 break
@@ -94,6 +94,11 @@ def place_of(environment: Mapping[str, str] = os.environ) -> Place:
                 common["security"].of_worker(worker).check(hub)
             return Place(worker, workers, hub, starts_hub=worker == 0, **common)
     return Place(0, 1, None, **common)
+
+
+def _says_where(environment: Mapping[str, str], local: str) -> bool:
+    """srun sets what MPICH's ranks go by, too, but for how many are on a machine: Slurm's own words hold then."""
+    return local in environment or "SLURM_PROCID" not in environment or not local
 
 
 def _is_on_one_machine(environment: Mapping[str, str], local: str, workers: int) -> bool:

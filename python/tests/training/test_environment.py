@@ -62,6 +62,13 @@ def test_launchers(known: dict[str, str]) -> None:
     assert hub is not None and hub.startswith("unix:@") and str(os.getuid()) in hub
 
 
+def test_ranks_of_mpi_that_srun_starts_are_slurms() -> None:
+    known = {"PMI_RANK": "1", "PMI_SIZE": "3", "SLURM_PROCID": "1", "SLURM_NTASKS": "3", "SLURM_JOB_ID": "12"}
+    place = place_of(known)
+    assert (place.worker, place.workers) == (1, 3)
+    assert place.hub is not None and place.hub.startswith("unix:") and "-12-" in place.hub
+
+
 def test_steps_of_slurm_are_what_counts() -> None:
     """Not the job that they are part of, nor the script that starts them."""
     job = {"SLURM_PROCID": "0", "SLURM_NTASKS": "8", "SLURM_NNODES": "2", "SLURM_JOB_ID": "12", "SLURM_STEP_ID": "3"}

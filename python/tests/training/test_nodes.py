@@ -88,6 +88,17 @@ def test_two_machines_are_exact(keys: pathlib.Path) -> None:
     assert {line.split()[1] for line in lines if line.startswith("begins ")} == {"0", "1", "2", "3"}
 
 
+def test_machines_may_come_before_the_hub(keys: pathlib.Path) -> None:
+    with Machines(keys, ("small", 10, "--check")) as made:
+        made.address = f"127.0.0.1:{free_ports()}"
+        early = made.more()
+        assert early.stderr is not None
+        assert early.stderr.readline() == f"tarry run: no hub at {made.address} yet: Connection refused\n"
+        made.begin(made.address)
+        lines, _ = finish(early, made.first)
+    same(lines, 10, workers=WORKERS)
+
+
 def test_a_machine_that_dies_costs_no_step_and_another_one_takes_its_place(keys: pathlib.Path) -> None:
     with machines(keys, "small", 150, "--seconds", 0.01, "--check", "--report", 10) as made:
         dies = made.more("--first", HERE)
