@@ -74,7 +74,7 @@ BELOW = {
     "cli/text": ("base",),
     "cli/options": ("cli/text", "learn", "runtime/tcp/net"),
     "cli/output": ("cli/options",),
-    "cli/job": ("cli/output",),
+    "cli/job": ("cli/output", "privacy"),
     "cli/runner": ("cli/job", "runtime/tcp/server"),
     "cli/checkpoint": ("cli/runner",),
     "cli/train": ("cli/checkpoint", "cli/command.h", "sim"),

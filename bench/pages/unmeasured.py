@@ -26,8 +26,10 @@ registry.Page("train").not_measured(
     "examples, whose times are the clock's", "$ tarry train --straggler slow:2,5+exp:0.01+dead:1",
     "$ tarry train --straggler dead:5", "$ tarry train --data a9a --rounds 1000 --reproducible")
 registry.Page("wire").not_measured("layouts of frames", "| offset | size |", "| kind | name | sent by |", "| type | name | from |")
-registry.Page("privacy").not_measured("accountants of others beside ours; python/tests/middle/test_privacy.py compares",
-                                      "| accountant | how |", "| noise | sample | steps |")
+privacy = registry.Page("privacy")
+privacy.not_measured("trainings with noise that nobody can draw again; the page has their commands", "| digits, epsilon 3 |")
+privacy.not_measured("accountants of others beside ours; python/tests/middle/test_privacy.py compares",
+                     "| accountant | how |", "| noise | sample | steps |")
 torch = registry.Page("torch")
 torch.not_measured("python/bench/exactness.py runs it, with PyTorch", "| 200 steps |")
 torch.not_measured("programs of others beside ours; python/bench/steps.py runs them", "| delays | balanced, ms |")

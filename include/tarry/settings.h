@@ -33,6 +33,7 @@ typedef enum tarry_setting {
     TARRY_SETTING_ADAPT,
     TARRY_SETTING_SUM,
     TARRY_SETTING_COMPRESS,
+    TARRY_SETTING_DP,
     TARRY_SETTING_COUNT,
 } tarry_setting;
 
@@ -48,6 +49,7 @@ typedef struct tarry_settings {
     bool costs_told; /* the server does not learn costs of chunks: the caller tells them, or all are
                         equal */
     bool adapts;     /* the plan follows what was learned (tarry_server_evolve) */
+    bool noised;     /* the caller adds noise to each sum, so that it tells little of any example */
 } tarry_settings;
 
 #define TARRY_USUAL_UNITS 8

@@ -32,16 +32,13 @@ int objective_workspace_create(const objective *model, objective_precision preci
         work->copied = memory_allocate(&memory, model->dimension, size);
         complete = complete && work->copied != NULL;
     }
-    uint32_t widest = 0;
     for (uint32_t k = 0; k < model->layer_count; k++) {
-        uint32_t width = model->layers[k].outputs;
-        work->outputs[k] = memory_allocate(&memory, work->capacity * width, size);
-        complete = complete && work->outputs[k] != NULL;
-        if (k + 1 < model->layer_count && width > widest)
-            widest = width;
+        size_t numbers = work->capacity * model->layers[k].outputs;
+        work->outputs[k] = memory_allocate(&memory, numbers, size);
+        work->derivatives[k] = memory_allocate(&memory, numbers, size);
+        complete = complete && work->outputs[k] != NULL && work->derivatives[k] != NULL;
     }
-    work->derivatives = memory_allocate(&memory, work->capacity * widest, size);
-    if (!complete || work->derivatives == NULL) {
+    if (!complete) {
         objective_workspace_free(work);
         return TARRY_ERROR_NO_MEMORY;
     }
@@ -57,9 +54,10 @@ void objective_workspace_free(objective_workspace *work)
     memory_release(&memory, work->scores);
     memory_release(&memory, work->copied);
     memory_release(&memory, work->gathered);
-    for (uint32_t k = 0; k <= OBJECTIVE_MAX_HIDDEN; k++)
+    for (uint32_t k = 0; k <= OBJECTIVE_MAX_HIDDEN; k++) {
+        memory_release(&memory, work->derivatives[k]);
         memory_release(&memory, work->outputs[k]);
-    memory_release(&memory, work->derivatives);
+    }
     memory_release(&memory, work);
 }
 
@@ -88,7 +86,8 @@ double *network_forward(objective_workspace *work, const network_batch *batch)
     return work->passes->forward(work, batch);
 }
 
-void network_backward(objective_workspace *work, const network_batch *batch, void *gradient)
+void network_backward(objective_workspace *work, const network_batch *batch, double most,
+                      void *gradient)
 {
-    work->passes->backward(work, batch, gradient);
+    work->passes->backward(work, batch, most, gradient);
 }

@@ -47,8 +47,10 @@ void network_load(objective_workspace *work, const float *parameters);
 /* The last layer's outputs, count x outputs, in double in either precision; they are the
  * workspace's and may be written over with the loss's derivatives by them. */
 double *network_forward(objective_workspace *work, const network_batch *batch);
-/* Adds the gradient of the batch that was last passed forward, from the derivatives by the outputs.
- * gradient: dimension numbers of the workspace's precision. */
-void network_backward(objective_workspace *work, const network_batch *batch, void *gradient);
+/* Adds the gradient of the batch that was last passed forward, from the derivatives by the outputs:
+ * that of each sample, if `most` is finite, shortened to that length where it is longer, and left
+ * out where it is not finite. gradient: dimension numbers of the workspace's precision. */
+void network_backward(objective_workspace *work, const network_batch *batch, double most,
+                      void *gradient);
 
 #endif

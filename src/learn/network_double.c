@@ -2,6 +2,7 @@
 /* Passes in double, which those in float32 are judged by. */
 #include <assert.h>
 #include <cblas.h>
+#include <math.h>
 
 #include "learn/network_work.h"
 

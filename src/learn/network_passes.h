@@ -105,19 +105,80 @@ static double *forward(objective_workspace *work, const network_batch *batch)
     return work->scores;
 }
 
-/* Turns the outputs of layer k - 1 into the derivatives by them, through W of layer k and the
- * ReLU, which lets through where its output is positive. */
+/* The derivatives by the outputs of layer k - 1 from those of layer k, through its W and the ReLU,
+ * which lets through where its output is positive. */
 static void derive_inputs(objective_workspace *work, uint32_t k, size_t samples)
 {
     const network_layer *layer = &work->model->layers[k];
     blasint inputs = (blasint)layer->inputs, outputs = (blasint)layer->outputs;
-    const real *parameters = work->parameters;
-    real *x = work->outputs[k - 1], *derivatives = work->derivatives;
+    const real *parameters = work->parameters, *x = work->outputs[k - 1];
+    real *derivatives = work->derivatives[k - 1];
     blas_product(CblasRowMajor, CblasNoTrans, CblasNoTrans, (blasint)samples, inputs, outputs, 1,
-                 work->outputs[k], outputs, parameters + layer->weights, inputs, 0, derivatives,
+                 work->derivatives[k], outputs, parameters + layer->weights, inputs, 0, derivatives,
                  inputs);
     for (size_t i = 0; i < samples * layer->inputs; i++)
-        x[i] = x[i] > 0 ? derivatives[i] : 0;
+        derivatives[i] = x[i] > 0 ? derivatives[i] : 0;
+}
+
+static double square_of(const real *numbers, size_t count)
+{
+    double sum = 0;
+    for (size_t i = 0; i < count; i++)
+        sum += (double)numbers[i] * (double)numbers[i];
+    return sum;
+}
+
+/* Of what goes into layer k for a sample of the batch. */
+static double input_square(const objective_workspace *work, const network_batch *batch, uint32_t k,
+                           size_t sample)
+{
+    const dataset *data = batch->data;
+    const size_t inputs = work->model->layers[k].inputs;
+    const real *x = k > 0 ? work->outputs[k - 1] : work->input;
+    double sum = 0;
+    if (x != NULL)
+        return square_of(x + sample * inputs, inputs);
+    size_t row = network_row(batch, sample);
+    for (size_t e = data->row_start[row]; e < data->row_start[row + 1]; e++)
+        sum += (double)data->value[e] * (double)data->value[e];
+    return sum;
+}
+
+/* A layer's gradient of one sample is the product of the derivatives by its outputs and its inputs,
+ * and so is its norm; that of the biases is the first. */
+static double sample_square(const objective_workspace *work, const network_batch *batch,
+                            size_t sample)
+{
+    const objective *model = work->model;
+    double sum = 0;
+    for (uint32_t k = 0; k < model->layer_count; k++) {
+        const network_layer *layer = &model->layers[k];
+        const real *dy = work->derivatives[k];
+        sum += square_of(dy + sample * layer->outputs, layer->outputs) *
+               (input_square(work, batch, k, sample) + (layer->biased ? 1 : 0));
+    }
+    return sum;
+}
+
+/* Scales the derivatives of each sample such that its gradient, of which they are a factor in every
+ * layer, is no longer than `most`. One that is not finite becomes zero. */
+static void clip_samples(objective_workspace *work, const network_batch *batch, double most)
+{
+    const objective *model = work->model;
+    for (size_t s = 0; s < batch->count; s++) {
+        const double norm = sqrt(sample_square(work, batch, s));
+        if (norm <= most)
+            continue;
+        const bool finite = isfinite(norm) != 0;
+        for (uint32_t k = 0; k < model->layer_count; k++) {
+            const size_t outputs = model->layers[k].outputs;
+            real *dy = work->derivatives[k], *y = work->outputs[k];
+            for (size_t i = s * outputs; i < (s + 1) * outputs; i++) {
+                dy[i] = finite ? (real)((double)dy[i] * (most / norm)) : 0;
+                y[i] = finite ? y[i] : 0; /* an infinite input, times zero, would be none */
+            }
+        }
+    }
 }
 
 static void add_bias_gradient(const network_layer *layer, size_t samples, const real *dy, real *g)
@@ -127,15 +188,19 @@ static void add_bias_gradient(const network_layer *layer, size_t samples, const 
             g[o] += dy[s * layer->outputs + o];
 }
 
-static void backward(objective_workspace *work, const network_batch *batch, void *sum)
+static void backward(objective_workspace *work, const network_batch *batch, double most, void *sum)
 {
     const objective *model = work->model;
-    real *gradient = sum, *last = work->outputs[model->layer_count - 1];
+    real *gradient = sum, *last = work->derivatives[model->layer_count - 1];
     for (size_t i = 0; i < batch->count * network_outputs(model); i++)
         last[i] = (real)work->scores[i];
-    for (uint32_t k = model->layer_count; k-- > 0;) {
+    for (uint32_t k = model->layer_count; k-- > 1;)
+        derive_inputs(work, k, batch->count);
+    if (isfinite(most))
+        clip_samples(work, batch, most);
+    for (uint32_t k = 0; k < model->layer_count; k++) {
         const network_layer *layer = &model->layers[k];
-        const real *dy = work->outputs[k];
+        const real *dy = work->derivatives[k];
         real *g = gradient + layer->weights;
         if (k > 0)
             add_weight_gradient(layer, batch->count, work->outputs[k - 1], dy, g);
@@ -144,8 +209,6 @@ static void backward(objective_workspace *work, const network_batch *batch, void
         else
             add_weight_gradient(layer, batch->count, work->input, dy, g);
         add_bias_gradient(layer, batch->count, dy, gradient + layer->biases);
-        if (k > 0)
-            derive_inputs(work, k, batch->count);
     }
 }
 

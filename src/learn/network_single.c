@@ -2,6 +2,7 @@
 /* Passes in float32, for the models that are trained. */
 #include <assert.h>
 #include <cblas.h>
+#include <math.h>
 #include <string.h>
 
 #include "learn/network_work.h"

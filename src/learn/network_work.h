@@ -13,7 +13,8 @@ typedef struct network_passes {
     void (*load)(objective_workspace *work, const float *parameters);
     /* As network_forward and network_backward. */
     double *(*forward)(objective_workspace *work, const network_batch *batch);
-    void (*backward)(objective_workspace *work, const network_batch *batch, void *gradient);
+    void (*backward)(objective_workspace *work, const network_batch *batch, double most,
+                     void *gradient);
 } network_passes;
 
 extern const network_passes network_single, network_double;
@@ -25,12 +26,11 @@ struct objective_workspace {
     size_t capacity; /* samples */
     double *scores;  /* capacity x outputs of the last layer */
     /* Of real numbers: */
-    void *copied;                            /* dimension, or NULL */
-    void *gathered;                          /* capacity x features */
-    void *outputs[OBJECTIVE_MAX_HIDDEN + 1]; /* layer k: capacity x outputs, after the ReLU; going
-                                                back, the derivatives by them */
-    void *derivatives;                       /* capacity x the widest hidden layer */
-    const void *parameters;                  /* of the passes: `copied`, or the caller's */
+    void *copied;                                /* dimension, or NULL */
+    void *gathered;                              /* capacity x features */
+    void *outputs[OBJECTIVE_MAX_HIDDEN + 1];     /* layer k: capacity x outputs, after the ReLU */
+    void *derivatives[OBJECTIVE_MAX_HIDDEN + 1]; /* going back, by these */
+    const void *parameters;                      /* of the passes: `copied`, or the caller's */
     const void *input; /* of the last pass: `gathered`, or the data's own; NULL: sparse */
 };
 

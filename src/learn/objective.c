@@ -180,7 +180,7 @@ static void add_losses(const objective *model, const network_batch *batch, const
 
 static void add_gradient(const objective *model, objective_workspace *work, const dataset *data,
                          const float *parameters, const size_t *rows, size_t first, size_t count,
-                         void *gradient, objective_tally *tally)
+                         double most, void *gradient, objective_tally *tally)
 {
     assert_fits(model, data);
     uint32_t outputs = network_outputs(model);
@@ -193,7 +193,7 @@ static void add_gradient(const objective *model, objective_workspace *work, cons
         for (size_t s = 0; s < batch.count; s++)
             loss_differentiate(model->settings.model, data->label[network_row(&batch, s)], outputs,
                                scores + s * outputs);
-        network_backward(work, &batch, gradient);
+        network_backward(work, &batch, most, gradient);
         done += batch.count;
     }
 }
@@ -203,7 +203,7 @@ void objective_add_gradient(const objective *model, objective_workspace *work, c
                             float *gradient, objective_tally *tally)
 {
     assert(network_precision(work) == OBJECTIVE_SINGLE);
-    add_gradient(model, work, data, parameters, rows, first, count, gradient, tally);
+    add_gradient(model, work, data, parameters, rows, first, count, INFINITY, gradient, tally);
 }
 
 void objective_add_gradient_double(const objective *model, objective_workspace *work,
@@ -211,7 +211,15 @@ void objective_add_gradient_double(const objective *model, objective_workspace *
                                    size_t first, size_t count, double *gradient)
 {
     assert(network_precision(work) == OBJECTIVE_DOUBLE);
-    add_gradient(model, work, data, parameters, rows, first, count, gradient, NULL);
+    add_gradient(model, work, data, parameters, rows, first, count, INFINITY, gradient, NULL);
+}
+
+void objective_add_clipped(const objective *model, objective_workspace *work, const dataset *data,
+                           const float *parameters, const size_t *rows, size_t count, double most,
+                           double *gradient)
+{
+    assert(network_precision(work) == OBJECTIVE_DOUBLE && most > 0 && isfinite(most));
+    add_gradient(model, work, data, parameters, rows, 0, count, most, gradient, NULL);
 }
 
 void objective_add_tally(const objective *model, objective_workspace *work, const dataset *data,

@@ -78,6 +78,13 @@ void objective_add_gradient_double(const objective *model, objective_workspace *
                                    const dataset *data, const float *parameters, const size_t *rows,
                                    size_t first, size_t count, double *gradient);
 
+/* gradient[0..dimension-1] += the gradients of the rows rows[0..count-1], each shortened to the
+ * length `most` (> 0, finite) where it is longer, and left out where it is not finite. The length
+ * is worked out from the layers, without a copy per sample. The workspace is one of double. */
+void objective_add_clipped(const objective *model, objective_workspace *work, const dataset *data,
+                           const float *parameters, const size_t *rows, size_t count, double most,
+                           double *gradient);
+
 typedef struct objective_score {
     double loss;     /* the whole objective, l2 term included */
     double accuracy; /* share of samples classified right; NaN for least squares */

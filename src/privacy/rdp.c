@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "privacy/rdp.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdbool.h>
 
@@ -11,8 +12,9 @@ enum {
     FINE_ORDERS = 99,    /* 1.1, 1.2, .. 10.9 */
     WHOLE_ORDERS = 52,   /* 12, 13, .. 63 */
     GROWING_ORDERS = 24, /* from 64, each a quarter larger */
-    ORDERS = FINE_ORDERS + WHOLE_ORDERS + GROWING_ORDERS,
 };
+
+static_assert(FINE_ORDERS + WHOLE_ORDERS + GROWING_ORDERS == RDP_ORDERS, "each order once");
 
 #define NEGLIGIBLE (-30.0) /* the logarithm of a term beside a sum of at least 1 */
 
@@ -111,12 +113,21 @@ static double order(int index)
     return floor(64 * pow(1.25, index - FINE_ORDERS - WHOLE_ORDERS));
 }
 
-double rdp_epsilon(double noise, double sample, uint64_t steps, double delta)
+void rdp_curve_begin(rdp_curve *curve, double noise, double sample)
+{
+    *curve = (rdp_curve){.noise = noise, .sample = sample};
+    for (int index = 0; index < RDP_ORDERS; index++)
+        curve->divergence[index] = NAN;
+}
+
+double rdp_curve_epsilon(rdp_curve *curve, uint64_t steps, double delta)
 {
     double best = INFINITY;
-    for (int index = 0; index < ORDERS; index++) {
+    for (int index = 0; index < RDP_ORDERS; index++) {
         double alpha = order(index);
-        double renyi = (double)steps * rdp_of_order(noise, sample, alpha);
+        if (isnan(curve->divergence[index]))
+            curve->divergence[index] = rdp_of_order(curve->noise, curve->sample, alpha);
+        double renyi = (double)steps * curve->divergence[index];
         double epsilon = renyi + log1p(-1 / alpha) - (log(delta) + log(alpha)) / (alpha - 1);
         if (epsilon < best)
             best = epsilon;
@@ -127,10 +138,17 @@ double rdp_epsilon(double noise, double sample, uint64_t steps, double delta)
     return fmax(best, 0);
 }
 
+double rdp_epsilon(double noise, double sample, uint64_t steps, double delta)
+{
+    rdp_curve curve;
+    rdp_curve_begin(&curve, noise, sample);
+    return rdp_curve_epsilon(&curve, steps, delta);
+}
+
 double rdp_delta(double noise, double sample, uint64_t steps, double epsilon)
 {
     double best = 0;
-    for (int index = 0; index < ORDERS; index++) {
+    for (int index = 0; index < RDP_ORDERS; index++) {
         double alpha = order(index);
         double renyi = (double)steps * rdp_of_order(noise, sample, alpha);
         best = fmin(best, (alpha - 1) * (renyi - epsilon + log1p(-1 / alpha)) - log(alpha));

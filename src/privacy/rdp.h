@@ -16,6 +16,18 @@
  */
 double rdp_of_order(double noise, double sample, double alpha);
 
+enum { RDP_ORDERS = 99 + 52 + 24 };
+
+/* The divergences of one step at a fixed set of orders, each worked out when it is first needed. */
+typedef struct rdp_curve {
+    double noise, sample;
+    double divergence[RDP_ORDERS]; /* NaN: not yet */
+} rdp_curve;
+
+void rdp_curve_begin(rdp_curve *curve, double noise, double sample);
+/* As rdp_epsilon, many times for different steps. */
+double rdp_curve_epsilon(rdp_curve *curve, uint64_t steps, double delta);
+
 /* The least epsilon, over a fixed set of orders, such that `steps` steps are (epsilon,
  * delta)-private; 0 < delta < 1. INFINITY if no order gives one. */
 double rdp_epsilon(double noise, double sample, uint64_t steps, double delta);

@@ -21,6 +21,7 @@ static const char *const names[TARRY_SETTING_COUNT] = {
     [TARRY_SETTING_ADAPT] = "adapt",
     [TARRY_SETTING_SUM] = "sum",
     [TARRY_SETTING_COMPRESS] = "compress",
+    [TARRY_SETTING_DP] = "dp",
 };
 
 const char *tarry_setting_name(tarry_setting setting)
@@ -144,6 +145,16 @@ static bool sums_everywhere(const tarry_settings *settings)
     return settings->server.sum == TARRY_SUM_EVERYWHERE;
 }
 
+static bool stops_by_error(const tarry_settings *settings)
+{
+    return settings->server.stop == TARRY_STOP_ERROR;
+}
+
+static bool is_noised(const tarry_settings *settings)
+{
+    return settings->noised;
+}
+
 static bool is_told_costs(const tarry_settings *settings)
 {
     return settings->costs_told;
@@ -213,6 +224,8 @@ typedef enum trait {
     ADAPTS,
     COMPRESSED,
     EVERYWHERE,
+    BY_ERROR,
+    NOISED,
 } trait;
 
 static const struct {
@@ -247,6 +260,8 @@ static const struct {
     [ADAPTS] = {TARRY_SETTING_ADAPT, adapts, false},
     [COMPRESSED] = {TARRY_SETTING_COMPRESS, compresses, false},
     [EVERYWHERE] = {TARRY_SETTING_SUM, sums_everywhere, false},
+    [BY_ERROR] = {TARRY_SETTING_STOP, stops_by_error, false},
+    [NOISED] = {TARRY_SETTING_DP, is_noised, false},
 };
 
 typedef struct rule {
@@ -290,6 +305,14 @@ static const rule rules[] = {
     {COMPRESSED, SEVERAL_PARTS, "decoding several parts would multiply what rounding one has cost"},
     {COMPRESSED, EVERYWHERE, "among workers parts are sent as they are"},
     {REPRODUCIBLE, BY_TIME, "a deadline depends on time"},
+    {NOISED, EVERYWHERE, "noise is added by the server, before anybody else has the sum"},
+    {NOISED, COMPRESSED, "what is rounded before the noise can change by more than one example"},
+    {NOISED, SEVERAL_PARTS, "decoding several parts would multiply what rounding can change"},
+    {NOISED, REPRODUCIBLE, "noise that can be drawn again hides nothing"},
+    {NOISED, BY_TIME, "one example can decide whether its whole chunk is in time"},
+    {NOISED, BY_ERROR, "one example can decide whether its whole chunk is in time"},
+    {NOISED, BY_WORKERS, "one example can decide whether its whole chunk is in time"},
+    {NOISED, FILLED, "what stands in for a chunk is bounded by no example"},
     {FILLED, EXACT, "an exact sum leaves nothing to fill"},
 };
 

@@ -17,7 +17,7 @@
 
 struct checkpoint_file {
     char *path; /* what symbolic links lead to: a rename replaces the file, not a link to it */
-    char *previous, *fresh, *history, *sums, *lock, *folder;
+    char *previous, *fresh, *history, *sums, *ledger, *lock, *folder;
     bool good; /* the one at `path` */
     bool locked;
     int lock_descriptor;
@@ -81,11 +81,13 @@ int checkpoint_file_open(const char *path, checkpoint_file **out, tarry_diagnost
         file->fresh = join(file->path, length, ".new");
         file->history = join(file->path, length, ".history");
         file->sums = join(file->path, length, ".sums");
+        file->ledger = join(file->path, length, ".privacy");
         file->lock = join(file->path, length, ".lock");
         file->folder = folder_of(file->path);
     }
     int error = file->previous == NULL || file->fresh == NULL || file->history == NULL ||
-                        file->sums == NULL || file->lock == NULL || file->folder == NULL
+                        file->sums == NULL || file->ledger == NULL || file->lock == NULL ||
+                        file->folder == NULL
                     ? diagnose_no_memory(diagnostic, path)
                     : lock(file, path, diagnostic);
     if (error == TARRY_OK)
@@ -111,6 +113,7 @@ void checkpoint_file_close(checkpoint_file *file)
     memory_release(NULL, file->folder);
     memory_release(NULL, file->lock);
     memory_release(NULL, file->sums);
+    memory_release(NULL, file->ledger);
     memory_release(NULL, file->history);
     memory_release(NULL, file->fresh);
     memory_release(NULL, file->previous);
@@ -121,6 +124,11 @@ void checkpoint_file_close(checkpoint_file *file)
 const char *checkpoint_file_sums(const checkpoint_file *file)
 {
     return file->sums;
+}
+
+const char *checkpoint_file_ledger(const checkpoint_file *file)
+{
+    return file->ledger;
 }
 
 const char *checkpoint_file_history(const checkpoint_file *file)

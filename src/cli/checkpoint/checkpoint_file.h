@@ -25,6 +25,8 @@ void checkpoint_file_close(checkpoint_file *file); /* NULL is allowed */
 const char *checkpoint_file_history(const checkpoint_file *file);
 /* FILE.sums, for the log of committed sums (sums_file.h); the file's. */
 const char *checkpoint_file_sums(const checkpoint_file *file);
+/* FILE.privacy, for the ledger of releases (ledger_file.h); the file's. */
+const char *checkpoint_file_ledger(const checkpoint_file *file);
 
 /* Whether there is a FILE or a FILE.previous. */
 bool checkpoint_file_exists(const checkpoint_file *file);

@@ -27,6 +27,15 @@ typedef struct history_share {
     double seconds;
 } history_share;
 
+/* What a run has told of its examples, with --dp. */
+typedef struct history_privacy {
+    bool counted;      /* else there is no noise, and no account */
+    bool secret;       /* draws and noise are the system's, not those of a seed */
+    bool spent;        /* the budget ended the run */
+    uint64_t releases; /* of sums; those of processes that were killed, too */
+    double epsilon, delta;
+} history_privacy;
+
 typedef struct history {
     history_round *rounds;
     size_t count;
@@ -40,6 +49,7 @@ typedef struct history {
     objective_score test_end;   /* NaN without test samples */
     double seconds;             /* of the whole run, evaluations included, without
                                    the time between a checkpoint and going on from it */
+    history_privacy privacy;
     bool interrupted;
     char error[TARRY_DIAGNOSTIC_SIZE + 256]; /* what ended the run early; empty if nothing did */
 } history;

@@ -8,8 +8,10 @@
 
 typedef struct desk {
     objective_workspace *work;
-    size_t *rows;       /* a chunk's draw; NULL without a batch */
-    local_steps *local; /* NULL: there are none */
+    size_t *rows;                 /* a chunk's draw; NULL without a batch */
+    local_steps *local;           /* NULL: there are none */
+    objective_workspace *precise; /* of samples that are drawn one by one; else NULL, */
+    double *exact;                /* and their sum */
     struct desk *next;
 } desk;
 
@@ -20,6 +22,8 @@ struct chunk_gradient {
     void *user; /* of fetch */
     batch_settings batch;
     local_settings local;
+    sampler draws;        /* where samples are drawn one by one, */
+    double clip;          /* each with a gradient of at most this length; 0: they are not */
     round_tally *tallies; /* NULL: losses are not noted */
     size_t dimension;
     uint32_t threads;
@@ -102,7 +106,10 @@ void chunk_gradient_free(chunk_gradient *state)
         objective_workspace_free(state->desks[i].work);
         memory_release(NULL, state->desks[i].rows);
         local_steps_free(state->desks[i].local);
+        objective_workspace_free(state->desks[i].precise);
+        memory_release(NULL, state->desks[i].exact);
     }
+    explicit_bzero(&state->draws, sizeof(state->draws));
     memory_release(NULL, state->desks);
     pthread_cond_destroy(&state->returned);
     pthread_mutex_destroy(&state->lock);
@@ -118,6 +125,31 @@ int chunk_gradient_step_locally(chunk_gradient *state, const local_settings *loc
     if (error == TARRY_OK)
         state->local = *local;
     return error;
+}
+
+static size_t most_samples(const batch_settings *batch)
+{
+    batch_settings all = *batch;
+    all.batch = 0;
+    return most_rows(&all);
+}
+
+int chunk_gradient_sample(chunk_gradient *state, const sampler *draws, double clip)
+{
+    for (uint32_t i = 0; i < state->threads; i++) {
+        desk *place = &state->desks[i];
+        place->rows = memory_allocate(NULL, most_samples(&state->batch), sizeof(*place->rows));
+        place->exact = memory_allocate(NULL, state->dimension, sizeof(*place->exact));
+        if (place->rows == NULL || place->exact == NULL)
+            return TARRY_ERROR_NO_MEMORY;
+        int error =
+            objective_workspace_create(state->model, OBJECTIVE_DOUBLE, NULL, &place->precise);
+        if (error != TARRY_OK)
+            return error;
+    }
+    state->draws = *draws;
+    state->clip = clip;
+    return TARRY_OK;
 }
 
 void chunk_gradient_note_in(chunk_gradient *state, round_tally *tallies)
@@ -251,16 +283,62 @@ static int add_gradient(const chunk_gradient *state, desk *place, const tarry_ta
     return 0;
 }
 
+/* The span's samples that are drawn in the round, and no others, each once. */
+static int draw_samples(const chunk_gradient *state, desk *place, uint64_t round, tarry_span span,
+                        sample_range *out)
+{
+    sample_range own;
+    size_t first, count, drawn;
+    uint64_t begin, end;
+    if (find_chunk(state, span.origin, &own) != 0)
+        return -1;
+    batch_chunk(&state->batch, span.origin, &first, &count);
+    tarry_span_samples(span, count, &begin, &end);
+    if (sampler_draw(&state->draws, round, first + begin, (size_t)(end - begin), place->rows,
+                     &drawn) != 0)
+        return -1;
+    for (size_t i = 0; i < drawn; i++)
+        place->rows[i] -= first - own.first;
+    *out = (sample_range){.data = own.data, .rows = place->rows, .count = drawn};
+    return 0;
+}
+
+/* In double, and rounded once: what one sample changes of a chunk's sum is then no more than its
+ * clipped gradient and the last bit of the sum. */
+static int sum_clipped(const chunk_gradient *state, desk *place, const tarry_task *task)
+{
+    memset(place->exact, 0, state->dimension * sizeof(*place->exact));
+    for (uint32_t i = 0; i < task->span_count; i++) {
+        sample_range of;
+        if (tarry_compute_cancelled(task) ||
+            draw_samples(state, place, task->round, task->spans[i], &of) != 0)
+            return -1;
+        objective_add_clipped(state->model, place->precise, of.data, task->parameters, of.rows,
+                              of.count, state->clip, place->exact);
+    }
+    for (size_t i = 0; i < state->dimension; i++)
+        task->gradient[i] = (float)place->exact[i];
+    return 0;
+}
+
+static int sum_plain(const chunk_gradient *state, desk *place, const tarry_task *task,
+                     objective_tally *tally)
+{
+    int failed = 0;
+    memset(task->gradient, 0, state->dimension * sizeof(*task->gradient));
+    for (uint32_t i = 0; i < task->span_count && failed == 0; i++)
+        failed = place->local != NULL ? add_change(state, place, task, task->spans[i], tally)
+                                      : add_gradient(state, place, task, task->spans[i], tally);
+    return failed;
+}
+
 int chunk_gradient_compute(void *user, const tarry_task *task)
 {
     chunk_gradient *state = user;
     desk *place = take_desk(state);
-    memset(task->gradient, 0, state->dimension * sizeof(*task->gradient));
-    int failed = 0;
     objective_tally tally = {0}, *noted = state->tallies != NULL ? &tally : NULL;
-    for (uint32_t i = 0; i < task->span_count && failed == 0; i++)
-        failed = place->local != NULL ? add_change(state, place, task, task->spans[i], noted)
-                                      : add_gradient(state, place, task, task->spans[i], noted);
+    int failed =
+        state->clip > 0 ? sum_clipped(state, place, task) : sum_plain(state, place, task, noted);
     return_desk(state, place);
     if (state->tallies != NULL && failed == 0)
         round_tally_note(state->tallies, task->round, task->spans[0], &tally);

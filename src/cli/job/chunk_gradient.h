@@ -10,6 +10,7 @@
 #include "learn/batch.h"
 #include "learn/local_steps.h"
 #include "learn/objective.h"
+#include "privacy/sampler.h"
 
 typedef struct chunk_gradient chunk_gradient;
 
@@ -32,6 +33,16 @@ void chunk_gradient_free(chunk_gradient *state); /* NULL is allowed */
 /* From now on a chunk stands for its change after local steps on a whole of it, or with a batch on
  * one draw of batch_next after the other. Before any is computed. Errors: NO_MEMORY. */
 int chunk_gradient_step_locally(chunk_gradient *state, const local_settings *local);
+/* From now on a chunk stands for the samples of its own that are drawn in the round, the gradient
+ * of each shortened to the length `clip` (> 0): a sum that one sample changes by no more. Nothing
+ * is noted of these, and nothing but chunk_gradient_compute works them out. Without a batch or
+ * local steps, and before any is computed. Errors: NO_MEMORY. */
+int chunk_gradient_sample(chunk_gradient *state, const sampler *draws, double clip);
+/* What that takes for each thread. */
+static inline uint64_t chunk_gradient_sample_bytes(size_t dimension)
+{
+    return (uint64_t)dimension * sizeof(double);
+}
 /* From now on each chunk that is worked out is noted in `tallies`, borrowed; NULL: in none. */
 void chunk_gradient_note_in(chunk_gradient *state, round_tally *tallies);
 

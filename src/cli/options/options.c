@@ -483,11 +483,13 @@ void option_value_text(const option_group *groups, size_t count, const char *nam
                        size_t size)
 {
     const option_command command = {.groups = groups, .count = count};
-    const option_group *group = groups;
-    const option_entry *option = NULL;
-    for (size_t i = 0; option == NULL || strcmp(option->name, name) != 0; i++)
-        option = option_at(&command, i, &group);
-    json_t *value = option_json(option, group->values);
+    json_t *value = NULL;
+    for (size_t i = 0; value == NULL && i < count_options(&command); i++) {
+        const option_group *group;
+        const option_entry *option = option_at(&command, i, &group);
+        if (strcmp(option->name, name) == 0)
+            value = option_json(option, group->values);
+    }
     if (json_is_integer(value))
         snprintf(text, size, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
     else

@@ -104,8 +104,8 @@ int options_parse_operands(const option_command *command, const option_operand *
 int option_set(const option_group *groups, size_t count, const char *name, const char *text,
                tarry_diagnostic *diagnostic);
 
-/* The value of the option `name`, which is one of the groups', as its flag has it; empty for a flag
- * without a value. */
+/* The value of the option `name` as its flag has it; empty for a flag without a value, and for one
+ * that is none of the groups'. */
 void option_value_text(const option_group *groups, size_t count, const char *name, char *text,
                        size_t size);
 

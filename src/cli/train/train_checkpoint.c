@@ -12,6 +12,7 @@
 #include "cli/checkpoint/checkpoint_file.h"
 #include "cli/checkpoint/history_code.h"
 #include "cli/checkpoint/history_log.h"
+#include "cli/checkpoint/ledger_file.h"
 #include "cli/checkpoint/sums_file.h"
 #include "cli/text/complain.h"
 #include "plan/plan_code.h"
@@ -20,8 +21,9 @@ struct train_checkpoint {
     const train_options *options;
     checkpoint_file *file;
     history_log *log;
-    sums_file *sums; /* NULL: the server has the sums */
-    char *config;    /* the options that count, as JSON */
+    sums_file *sums;     /* NULL: the server has the sums */
+    ledger_file *ledger; /* NULL: nothing is released with noise */
+    char *config;        /* the options that count, as JSON */
     uint8_t data[CHECKPOINT_DIGEST_SIZE];
 
     bool resumes;
@@ -61,13 +63,16 @@ static bool is_free(const char *name)
 static json_t *counting_options(const json_t *config)
 {
     train_options unused;
-    option_group groups[TRAIN_GROUPS];
+    option_group groups[TRAIN_GROUPS + 1];
     train_options_groups(&unused, groups);
+    groups[TRAIN_GROUPS] = train_options_dp_group(&unused);
     json_t *counting = json_object();
-    for (size_t group = 0; group < TRAIN_GROUPS; group++) {
+    for (size_t group = 0; group < TRAIN_GROUPS + 1; group++) {
         for (size_t i = 0; i < groups[group].count; i++) {
             const char *name = groups[group].entries[i].name;
-            if (!is_free(name) && json_object_set(counting, name, json_object_get(config, name))) {
+            json_t *value = json_object_get(config, name);
+            /* A command may do without some. */
+            if (value != NULL && !is_free(name) && json_object_set(counting, name, value)) {
                 json_decref(counting);
                 return NULL;
             }
@@ -234,6 +239,7 @@ void train_checkpoint_close(train_checkpoint *keeper)
     memory_release(NULL, keeper->server);
     free(keeper->config);
     sums_file_close(keeper->sums);
+    ledger_file_close(keeper->ledger);
     history_log_free(keeper->log);
     checkpoint_file_close(keeper->file);
     memory_release(NULL, keeper);
@@ -248,6 +254,18 @@ int train_checkpoint_sums(train_checkpoint *keeper, tarry_sum_log *log)
     if (sums_file_open(checkpoint_file_sums(keeper->file), keeper->resumes, keeper->from.round,
                        &keeper->sums, log, &why) != TARRY_OK)
         return complain(EXIT_FAILED, "--checkpoint: %s", why.text);
+    return OPTIONS_PROCEED;
+}
+
+int train_checkpoint_ledger(train_checkpoint *keeper, const ledger_terms *terms, ledger_file **out)
+{
+    tarry_diagnostic why;
+    if (keeper == NULL)
+        return OPTIONS_PROCEED;
+    if (ledger_file_open(checkpoint_file_ledger(keeper->file), keeper->resumes, terms,
+                         &keeper->ledger, &why) != TARRY_OK)
+        return complain(EXIT_FAILED, "--checkpoint: %s", why.text);
+    *out = keeper->ledger;
     return OPTIONS_PROCEED;
 }
 

@@ -7,6 +7,7 @@
 #include <jansson.h>
 
 #include "cli/checkpoint/history.h"
+#include "cli/checkpoint/ledger_file.h"
 #include "cli/runner/runner.h"
 #include "cli/train/train_options.h"
 
@@ -34,6 +35,10 @@ void train_checkpoint_close(train_checkpoint *keeper); /* NULL is allowed */
  * or the exit status after a complaint.
  */
 int train_checkpoint_sums(train_checkpoint *keeper, tarry_sum_log *log);
+
+/* The ledger of releases beside the checkpoint, which is the keeper's; without one (NULL) *out
+ * stays as it is. Gives back OPTIONS_PROCEED, or the exit status after a complaint. */
+int train_checkpoint_ledger(train_checkpoint *keeper, const ledger_terms *terms, ledger_file **out);
 
 /* Whether the run goes on from a checkpoint; false for NULL. The calls of this group are for one
  * that does. */

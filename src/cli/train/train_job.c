@@ -97,6 +97,8 @@ static int check_memory(const train_job *job, tarry_diagnostic *why)
     enum { OWN = 3 }; /* see create_vectors */
     const local_settings *local = &job->inputs.options->local;
     double needed = OWN * (double)job->dimension * sizeof(float) + bytes_of_workers(job);
+    if (job->privacy != NULL)
+        needed += computing_threads(job) * (double)chunk_gradient_sample_bytes(job->dimension);
     if (local->steps > 0)
         needed += computing_threads(job) * (double)local_steps_bytes(local, job->dimension);
     long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
@@ -139,6 +141,12 @@ static int create_gradients(train_job *job)
     job->samples = local_samples(&options->local, &batch);
     if (options->local.steps > 0)
         error = chunk_gradient_step_locally(job->gradients, &options->local);
+    if (error == TARRY_OK && job->privacy != NULL) {
+        const dp_option *privacy = &options->privacy;
+        job->samples = privacy->sample * (double)batch.rows;
+        error =
+            chunk_gradient_sample(job->gradients, train_privacy_draws(job->privacy), privacy->clip);
+    }
     if (error == TARRY_OK && options->verify)
         error = verification_create(job->model, job->gradients, &options->local, batch.chunks,
                                     &job->verify);
@@ -235,11 +243,11 @@ static int create_scores(train_job *job)
 {
     /* Where everyone gets the sum, a worker that is behind may compute with parameters of an
      * earlier step; nobody adds that up, but its losses are not those of the round. */
-    bool told =
-        runner_of(job)->network == NULL && job->inputs.options->batch == 0 && !sums_everywhere(job);
+    bool told = runner_of(job)->network == NULL && job->inputs.options->batch == 0 &&
+                !sums_everywhere(job) && job->privacy == NULL;
     const train_scores_settings settings = {
         .model = job->model,
-        .train = job->inputs.train,
+        .train = job->privacy == NULL ? job->inputs.train : NULL,
         .test = job->inputs.test,
         .gradients = told ? job->gradients : NULL,
         .plan = train_job_plan(job),
@@ -289,11 +297,28 @@ static void release(train_job *job)
     optimizer_free(job->optimizer);
     memory_release(NULL, job->costs);
     verification_free(job->verify);
+    train_privacy_free(job->privacy);
     vector_release(NULL, job->gradient);
     vector_release(NULL, job->sum);
     vector_release(NULL, job->parameters);
     objective_free(job->model);
     memory_release(NULL, job);
+}
+
+/* What stands between sums and all who use them. */
+static int create_privacy(train_job *job)
+{
+    const train_options *options = job->inputs.options;
+    const dp_option *privacy = &options->privacy;
+    const ledger_terms terms = {privacy->clip, privacy->noise, privacy->sample};
+    ledger_file *ledger = NULL;
+    if (options->dp == NULL)
+        return OPTIONS_PROCEED;
+    int status = train_checkpoint_ledger(job->inputs.keeper, &terms, &ledger);
+    if (status == OPTIONS_PROCEED)
+        status = train_privacy_create(privacy, job->inputs.train->rows, options->rounds, ledger,
+                                      &job->privacy);
+    return status;
 }
 
 int train_job_create(const train_inputs *inputs, history *past, train_job **out)
@@ -305,12 +330,12 @@ int train_job_create(const train_inputs *inputs, history *past, train_job **out)
     job->past = past;
     job->start = clock_seconds();
     tarry_diagnostic why = {""};
-    int error = create_parts(job, &why);
-    if (error == TARRY_OK)
+    int status = create_privacy(job);
+    int error = status == OPTIONS_PROCEED ? create_parts(job, &why) : TARRY_OK;
+    if (error == TARRY_OK && status == OPTIONS_PROCEED)
         error = interrupt_begin(stop_round, job, &job->signals);
-    int status = OPTIONS_PROCEED;
     tarry_sum_log sums = {.term = 0};
-    if (error == TARRY_OK)
+    if (error == TARRY_OK && status == OPTIONS_PROCEED)
         status = restore_vectors(job);
     if (error == TARRY_OK && status == OPTIONS_PROCEED && sums_everywhere(job))
         status = train_checkpoint_sums(inputs->keeper, &sums);

@@ -52,6 +52,9 @@ json_t *train_job_describe(const train_job *job);
 /* How its server and workers are set; the job's. */
 const tarry_server_settings *train_job_server(const train_job *job);
 size_t train_job_dimension(const train_job *job);
+/* Whether these are fit to be kept: the loss of the training data is finite or, with --dp, which
+ * does not work it out, they are. */
+bool train_job_is_sound(const train_job *job);
 /* The parameters as they are now; they belong to the job. */
 const float *train_job_parameters(const train_job *job);
 

@@ -11,6 +11,7 @@
 #include "cli/output/interrupt.h"
 #include "cli/output/progress.h"
 #include "cli/train/train_job.h"
+#include "cli/train/train_privacy.h"
 #include "cli/train/train_scores.h"
 
 struct train_job {
@@ -27,6 +28,7 @@ struct train_job {
     float *parameters, *sum, *gradient;
     uint64_t steps, committed; /* of `parameters`, and of the workers */
     verification *verify;      /* NULL without --verify */
+    train_privacy *privacy;    /* NULL without --dp */
     double *costs;             /* of the round's chunks; NULL: not given */
     interrupt *signals;
     _Atomic(runner *) runs;

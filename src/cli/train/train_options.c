@@ -234,6 +234,27 @@ static const option_entry model_entries[] = {
      FIELD(rounds)},
 };
 
+static int read_dp(const char *text, void *values, tarry_diagnostic *diagnostic)
+{
+    train_options *options = values;
+    int error = dp_option_read(text, &options->privacy, diagnostic);
+    if (error == TARRY_OK)
+        options->run.settings.noised = true;
+    return error;
+}
+
+static const option_entry dp_entries[] = {
+    {.name = "dp",
+     .argument = "clip:C,noise:SIGMA,sample:Q",
+     .help = "Train with differential privacy, by exact sums over workers that are threads: each "
+             "sample's gradient is at most C long and in a round with probability Q, and sums get "
+             "noise of SIGMA times C. Behind it delta:D (default 1e-5) and budget:EPS, an epsilon "
+             "at which the training ends; seed:N for tests, of which nothing is private",
+     .kind = OPTION_TEXT,
+     .read = read_dp,
+     FIELD(dp)},
+};
+
 static const option_entry run_entries[] = {
     {.name = "straggler",
      .argument = "SPEC",
@@ -318,6 +339,18 @@ static void note_model(void *values, const char *name)
 {
     train_options *options = values;
     options->model_given = options->model_given || strcmp(name, "model") == 0;
+}
+
+static void note_dp(void *values, const char *name)
+{
+    run_options_note(&((train_options *)values)->run, name);
+}
+
+option_group train_options_dp_group(train_options *options)
+{
+    option_group group = OPTION_GROUP("Privacy", dp_entries, options);
+    group.note = note_dp;
+    return group;
 }
 
 void train_options_groups(train_options *options, option_group groups[TRAIN_GROUPS])
@@ -439,6 +472,25 @@ static int check_rounds(train_options *options)
                     run_unit_name(&options->run), run_unit_name(&options->run));
 }
 
+/* What would tell of examples beside the noise, or has no sum to which it could be added. */
+static int check_dp(const train_options *options)
+{
+    const struct {
+        bool given;
+        const char *flag, *why;
+    } others[] = {
+        {options->batch != 0, "batch", "sample:Q says how many samples a round has"},
+        {options->local.steps != 0, "local-steps", "a chunk's change is bounded by no example"},
+        {options->verify, "verify", "errors are told of sums without noise"},
+        {options->plot != NULL, "plot", "times of workers tell of their samples"},
+    };
+    for (size_t i = 0; options->dp != NULL && i < sizeof(others) / sizeof(others[0]); i++)
+        if (others[i].given)
+            return complain(EXIT_USAGE, "--dp: cannot be combined with --%s: %s", others[i].flag,
+                            others[i].why);
+    return OPTIONS_PROCEED;
+}
+
 static int check_outputs(const train_options *options)
 {
     const char *const names[] = {"checkpoint", "report", "plot", "save"};
@@ -467,6 +519,8 @@ int train_options_check(train_options *options)
         status = check_rounds(options);
     if (status == OPTIONS_PROCEED)
         status = settle_steps(options);
+    if (status == OPTIONS_PROCEED)
+        status = check_dp(options);
     if (status == OPTIONS_PROCEED)
         status = check_outputs(options);
     return status;

@@ -4,6 +4,7 @@
 #define CLI_TRAIN_OPTIONS_H
 
 #include "cli/options/run_options.h"
+#include "cli/train/dp_option.h"
 #include "learn/dataset.h"
 #include "learn/local_steps.h"
 
@@ -34,6 +35,8 @@ typedef struct train_options {
     optimizer_settings step; /* of the parameters, between rounds; checked */
 
     uint64_t rounds;
+    const char *dp; /* taken apart into the next; NULL: sums are used as they are */
+    dp_option privacy;
     const char *straggler;
     bool verify;
     uint64_t evaluate; /* the loss is worked out every so many rounds */
@@ -54,6 +57,9 @@ void train_options_init(train_options *options);
 /* The groups of a command's table, with `options` as the place of the values; a command that trains
  * over other workers has groups of its own beside them. */
 void train_options_groups(train_options *options, option_group groups[TRAIN_GROUPS]);
+
+/* --dp, for a command whose workers are threads of its own process. */
+option_group train_options_dp_group(train_options *options);
 
 /*
  * Checks the options against each other and sets the defaults that depend on others. Gives back

@@ -12,6 +12,23 @@
 #include "cli/text/numbers.h"
 #include "cli/text/report_json.h"
 
+/* Times tell of how many samples were drawn: with --dp there are none. */
+static json_t *seconds_json(const history *past, double seconds)
+{
+    return number_json(past->privacy.counted ? NAN : seconds);
+}
+
+static json_t *privacy_json(const dp_option *option, const history_privacy *privacy)
+{
+    if (!privacy->counted)
+        return json_null();
+    return json_pack("{s:f, s:f, s:f, s:f, s:o, s:I, s:o, s:b, s:b}", "clip", option->clip, "noise",
+                     option->noise, "sample", option->sample, "delta", privacy->delta, "budget",
+                     number_json(option->budget), "releases", (json_int_t)privacy->releases,
+                     "epsilon", number_json(privacy->epsilon), "spent", privacy->spent, "secret",
+                     privacy->secret);
+}
+
 static json_t *round_json(const history *past, size_t i)
 {
     const history_round *round = &past->rounds[i];
@@ -23,8 +40,8 @@ static json_t *round_json(const history *past, size_t i)
     return json_pack(
         "{s:I, s:o, s:o, s:o, s:o, s:o, s:b, s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, "
         "s:I, s:I, s:I, s:I, s:o, s:I, s:o, s:I, s:I, s:I, s:o, s:o, s:o}",
-        "round", (json_int_t)result->round, "seconds", number_json(round->seconds),
-        "signal_seconds", number_json(signal), "loss", number_json(train.loss), "test_loss",
+        "round", (json_int_t)result->round, "seconds", seconds_json(past, round->seconds),
+        "signal_seconds", seconds_json(past, signal), "loss", number_json(train.loss), "test_loss",
         number_json(test.loss), "test_accuracy", number_json(test.accuracy), "exact", result->exact,
         "expected_error", number_json(result->expected_error), "verified_error",
         number_json(round->verified.error), "verified_squared_error",
@@ -57,11 +74,12 @@ static json_t *workers_json(const history *past)
     json_t *list = json_array();
     for (uint32_t i = 0; list != NULL && i < past->workers; i++) {
         const tarry_worker_state *worker = &past->worker[i];
-        list = json_append(list, json_pack("{s:I, s:I, s:o, s:o, s:b}", "worker", (json_int_t)i,
-                                           "chunks", (json_int_t)worker->chunks, "seconds",
-                                           number_json(history_seconds(worker)), "pace",
-                                           number_json(worker->pace > 0 ? worker->pace : NAN),
-                                           "present", worker->present));
+        list =
+            json_append(list, json_pack("{s:I, s:I, s:o, s:o, s:b}", "worker", (json_int_t)i,
+                                        "chunks", (json_int_t)worker->chunks, "seconds",
+                                        seconds_json(past, history_seconds(worker)), "pace",
+                                        seconds_json(past, worker->pace > 0 ? worker->pace : NAN),
+                                        "present", worker->present));
     }
     return list;
 }
@@ -95,10 +113,10 @@ static json_t *final_json(const history *past)
     }
     json_t *more = json_pack(
         "{s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "rounds", (json_int_t)past->count, "seconds",
-        number_json(past->seconds), "round_seconds", number_json(rounds), "expected_error",
-        number_json(past->count > 0 ? expected / (double)past->count : NAN), "verified_error",
-        number_json(worst.error), "verified_squared_error", number_json(worst.squared_error),
-        "model_rounding", number_json(worst.model_rounding));
+        seconds_json(past, past->seconds), "round_seconds", seconds_json(past, rounds),
+        "expected_error", number_json(past->count > 0 ? expected / (double)past->count : NAN),
+        "verified_error", number_json(worst.error), "verified_squared_error",
+        number_json(worst.squared_error), "model_rounding", number_json(worst.model_rounding));
     if (json_object_update(final, more) != 0) {
         json_decref(final);
         final = NULL;
@@ -127,7 +145,7 @@ int train_report_write(FILE *stream, const train_inputs *inputs, const train_job
     const train_options *options = inputs->options;
     bool adapts = options->run.adapt_rule.every != 0;
     json_t *report = json_pack(
-        "{s:s, s:s, s:I, s:O, s:o, s:o, s:o, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:o}",
+        "{s:s, s:s, s:I, s:O, s:o, s:o, s:o, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:o}",
         "command", inputs->command, "version", tarry_version(), "seed",
         (json_int_t)options->run.settings.plan.seed, "config", config, "plan",
         kept_plan_json(options, inputs->plan, job), "final_plan",
@@ -136,7 +154,7 @@ int train_report_write(FILE *stream, const train_inputs *inputs, const train_job
         json_text(options->straggler), "initial",
         score_json(history_train(past, 0), history_test(past, 0)), "rounds", rounds_json(past),
         "workers", workers_json(past), "network", train_job_describe(job), "final",
-        final_json(past), "interrupted", past->interrupted, "error",
-        json_text(past->error[0] != '\0' ? past->error : NULL));
+        final_json(past), "privacy", privacy_json(&options->privacy, &past->privacy), "interrupted",
+        past->interrupted, "error", json_text(past->error[0] != '\0' ? past->error : NULL));
     return json_write(report, stream);
 }

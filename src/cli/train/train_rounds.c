@@ -105,14 +105,23 @@ static void explain_round_error(const train_job *job, history *past, int error,
         end_early(past, "round %zu: %s%s", past->count, tarry_error_text(error), advice);
 }
 
+bool train_job_is_sound(const train_job *job)
+{
+    bool sound = job->privacy != NULL || isfinite(job->past->train_end.loss) != 0;
+    for (size_t i = 0; job->privacy != NULL && i < job->dimension; i++)
+        sound &= isfinite(job->parameters[i]) != 0;
+    return sound;
+}
+
 /* NUMERICAL, with a diagnostic, if the loss that was worked out last is not finite. */
 static int check_loss(const train_job *job, tarry_diagnostic *why)
 {
-    if (isfinite(job->past->train_end.loss))
+    if (train_job_is_sound(job))
         return TARRY_OK;
     return diagnose(why, TARRY_ERROR_NUMERICAL,
-                    "the loss is not finite after round %zu: try a smaller --rate than %g",
-                    job->past->count, job->inputs.options->rate);
+                    "%s not finite after round %zu: try a smaller --rate than %g",
+                    job->privacy != NULL ? "parameters are" : "the loss is", job->past->count,
+                    job->inputs.options->rate);
 }
 
 /* Takes the optimizer's step along the round's estimate, and checks it first if asked to. Where
@@ -147,8 +156,10 @@ static void note(train_job *job, const char *text)
 static void report_progress(train_job *job, const history *past)
 {
     const tarry_round_result *result = &past->rounds[past->count - 1].result;
-    char detail[128], loss[32] = "";
-    if (!isnan(past->train_end.loss)) /* of a resumed run it may not be known yet */
+    char detail[128], loss[48] = "";
+    if (job->privacy != NULL)
+        snprintf(loss, sizeof(loss), "epsilon %.4g  ", train_privacy_bound(job->privacy));
+    else if (!isnan(past->train_end.loss)) /* of a resumed run it may not be known yet */
         snprintf(loss, sizeof(loss), "loss %.5g  ", past->train_end.loss);
     snprintf(detail, sizeof(detail), "%s%.2f copies/chunk  %u/%u heard", loss,
              history_copies_per_chunk(result), result->workers_heard, past->workers);
@@ -245,6 +256,8 @@ static int sum_and_score(train_job *job, history_round *round, tarry_diagnostic 
     if (scored)
         train_scores_begin(job->scores, job->parameters);
     error = runner_round(runs, job->parameters, job->sum, &round->result, why);
+    if (error == TARRY_OK && job->privacy != NULL)
+        error = train_privacy_release(job->privacy, &round->result, job->sum, job->dimension, why);
     if (error == TARRY_OK)
         error = check_step(job, &round->result, why);
     if (error == TARRY_OK) {
@@ -261,6 +274,31 @@ static int sum_and_score(train_job *job, history_round *round, tarry_diagnostic 
         error = check_loss(job, why);
     }
     return error;
+}
+
+/* Whether the next release would be more than the budget allows: then, or where that can't be told,
+ * the run ends here. */
+static bool is_spent(train_job *job)
+{
+    history *past = job->past;
+    tarry_diagnostic why;
+    if (job->privacy == NULL)
+        return false;
+    if (train_privacy_spent(job->privacy, &past->privacy.spent, &why) != TARRY_OK) {
+        end_early(past, "%s", why.text);
+        return true;
+    }
+    return past->privacy.spent;
+}
+
+static void account(train_job *job)
+{
+    history *past = job->past;
+    tarry_diagnostic why;
+    if (job->privacy != NULL &&
+        train_privacy_account(job->privacy, &past->privacy, &why) != TARRY_OK &&
+        past->error[0] == '\0')
+        end_early(past, "%s", why.text);
 }
 
 /* One round; false if the run is to end here. */
@@ -323,7 +361,7 @@ static void describe_job(const train_job *job, char *text, size_t size)
 static int leave_checkpoint(train_job *job)
 {
     tarry_diagnostic why;
-    if (!isfinite(job->past->train_end.loss) || train_job_write_checkpoint(job, &why) == TARRY_OK)
+    if (!train_job_is_sound(job) || train_job_write_checkpoint(job, &why) == TARRY_OK)
         return EXIT_DONE;
     return complain(EXIT_FAILED, "--checkpoint: %s", why.text);
 }
@@ -359,7 +397,7 @@ int train_job_run(train_job *job)
     open_doors(job);
     progress_begin(&job->progress, past->count, options->rounds, "round", options->quiet, what);
     note(job, "");
-    while (past->count < options->rounds && run_round(job)) {
+    while (past->count < options->rounds && !is_spent(job) && run_round(job)) {
     }
     progress_end(&job->progress);
     /* Who interrupts a run shall not wait for scores before it is safe. */
@@ -367,6 +405,7 @@ int train_job_run(train_job *job)
     score_end(job);
     if (status == EXIT_DONE)
         status = leave_checkpoint(job);
+    account(job);
     gather(job);
     if (past->error[0] != '\0')
         status = complain(EXIT_FAILED, "%s: %s", job->inputs.command, past->error);

@@ -98,7 +98,7 @@ static int write_outputs(const train_inputs *inputs, const option_command *comma
         status |= write_report(inputs, command, job, past, &outputs->report);
     if (outputs->plot != NULL && past->count > 0)
         status |= write_plot(inputs, past, &outputs->plot);
-    if (outputs->save != NULL && isfinite(past->train_end.loss)) {
+    if (outputs->save != NULL && train_job_is_sound(job)) {
         npy_write(output_file_stream(outputs->save), train_job_parameters(job),
                   train_job_dimension(job));
         status |= output_end(&outputs->save);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/train/train_scores.h"
 
+#include <math.h>
 #include <pthread.h>
 
 #include "base/memory.h"
@@ -21,6 +22,7 @@ int train_scores_create(const train_scores_settings *settings, train_scores **ou
     if (state == NULL)
         return TARRY_ERROR_NO_MEMORY;
     state->of = *settings;
+    state->train = (objective_score){NAN, NAN};
     int error = objective_workspace_create(settings->model, OBJECTIVE_SINGLE, NULL, &state->work);
     if (error == TARRY_OK && settings->gradients != NULL) {
         error = round_tally_create(settings->plan, &state->tallies);
@@ -54,7 +56,7 @@ static void *evaluate(void *user)
 {
     train_scores *state = user;
     const train_scores_settings *of = &state->of;
-    if (of->gradients == NULL)
+    if (of->gradients == NULL && of->train != NULL)
         state->train = objective_evaluate(of->model, state->work, of->train, state->parameters);
     if (of->test != NULL)
         state->test = objective_evaluate(of->model, state->work, of->test, state->parameters);
@@ -64,7 +66,7 @@ static void *evaluate(void *user)
 void train_scores_begin(train_scores *state, const float *parameters)
 {
     state->parameters = parameters;
-    if (state->of.gradients != NULL && state->of.test == NULL)
+    if ((state->of.gradients != NULL || state->of.train == NULL) && state->of.test == NULL)
         return;
     state->beside = pthread_create(&state->thread, NULL, evaluate, state) == 0;
     if (!state->beside)

@@ -13,8 +13,8 @@ typedef struct train_scores train_scores;
 
 typedef struct train_scores_settings {
     const objective *model;
-    const dataset *train;
-    const dataset *test; /* NULL: none */
+    const dataset *train; /* NULL: its scores are not worked out, and are NaN */
+    const dataset *test;  /* NULL: none */
     /* What workers of this process compute all samples of a round with; NULL: they are elsewhere,
      * or draw samples. */
     chunk_gradient *gradients;

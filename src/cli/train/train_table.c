@@ -93,9 +93,20 @@ static void print_rounding(const history *past)
                   bound, rounds, conditioning);
 }
 
+static void print_privacy(const history_privacy *privacy)
+{
+    print_row("privacy", "epsilon %.5g with delta %.3g, %" PRIu64 " sums released%s",
+              privacy->epsilon, privacy->delta, privacy->releases,
+              privacy->spent ? ": one more would exceed the budget" : "");
+    if (!privacy->secret)
+        print_row("", "NOT PRIVATE: the draws and the noise are those of a seed");
+}
+
 static void print_scores(const history *past)
 {
-    if (isfinite(past->train_end.loss))
+    if (past->privacy.counted)
+        print_privacy(&past->privacy);
+    else if (isfinite(past->train_end.loss))
         print_row("loss", "%.6g -> %.6g", history_train(past, 0).loss, past->train_end.loss);
     else
         print_row("loss", "%.6g -> not finite", history_train(past, 0).loss);
@@ -192,9 +203,11 @@ int train_table_print(const history *past)
             seconds[i] = past->rounds[i].seconds;
         char all[NUMBER_TEXT_SIZE];
         seconds_text(sum.seconds, all);
-        printf("%zu rounds in %s: %zu exact, %zu approximate\n", past->count, all, sum.exact,
+        printf("%zu rounds%s%s: %zu exact, %zu approximate\n", past->count,
+               past->privacy.counted ? "" : " in ", past->privacy.counted ? "" : all, sum.exact,
                past->count - sum.exact);
-        print_times(seconds, past->count);
+        if (!past->privacy.counted)
+            print_times(seconds, past->count);
         memory_release(NULL, seconds);
         print_costs(past, &sum);
         if (sum.exact < past->count)
@@ -203,5 +216,6 @@ int train_table_print(const history *past)
         print_rounding(past);
         print_scores(past);
     }
-    return print_workers(past);
+    /* How long a worker took tells of how many samples it drew. */
+    return past->privacy.counted ? TARRY_OK : print_workers(past);
 }

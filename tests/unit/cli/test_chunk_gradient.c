@@ -9,6 +9,8 @@
 
 #include <cmocka.h>
 
+#include <math.h>
+
 #include "base/random.h"
 #include "seed.h"
 
@@ -114,11 +116,91 @@ static void a_share_of_a_chunk_takes_no_local_steps(void **state)
     chunk_gradient_free(of);
 }
 
+static const batch_settings every = {.rows = ROWS, .chunks = CHUNKS};
+
+enum { DRAWN_ROUNDS = 40 };
+
+static int compute_round(chunk_gradient *of, uint64_t round, tarry_span span,
+                         float gradient[FEATURES])
+{
+    const float parameters[FEATURES] = {1, -2, 3, 0.5F};
+    const tarry_task task = {
+        .round = round,
+        .parameters = parameters,
+        .spans = &span,
+        .span_count = 1,
+        .gradient = gradient,
+    };
+    return chunk_gradient_compute(of, &task);
+}
+
+/* (x.w - y) x of each sample that the round draws, shortened to `clip`. */
+static void clipped_oracle(const samples *made, const sampler *draws, uint64_t round,
+                           uint32_t chunk, double clip, double sum[FEATURES])
+{
+    const double parameters[FEATURES] = {1, -2, 3, 0.5};
+    size_t first, count, rows[ROWS], drawn;
+    batch_chunk(&every, chunk, &first, &count);
+    assert_int_equal(sampler_draw(draws, round, first, count, rows, &drawn), 0);
+    for (size_t i = 0; i < drawn; i++) {
+        const float *x = made->value + rows[i] * FEATURES;
+        double apart = -made->label[rows[i]], square = 0;
+        for (size_t k = 0; k < FEATURES; k++) {
+            apart += x[k] * parameters[k];
+            square += (double)x[k] * x[k];
+        }
+        double norm = fabs(apart) * sqrt(square);
+        for (size_t k = 0; k < FEATURES; k++)
+            sum[k] += x[k] * apart * (norm > clip ? clip / norm : 1);
+    }
+}
+
+static void a_chunk_is_the_clipped_samples_that_are_drawn(void **state)
+{
+    samples *made = *state;
+    privacy_keys keys;
+    sampler draws = {.rate = 0.3};
+    const double clip = 2;
+    chunk_gradient *whole, *fetching;
+    assert_int_equal(privacy_keys_of_seed(5, &keys), 0);
+    memcpy(draws.key, keys.draws, sizeof(draws.key));
+    assert_int_equal(chunk_gradient_create(made->model, &made->all, &every, 1, &whole), TARRY_OK);
+    assert_int_equal(chunk_gradient_create_fetching(made->model, fetch, made, &every, 1, &fetching),
+                     TARRY_OK);
+    assert_int_equal(chunk_gradient_sample(whole, &draws, clip), TARRY_OK);
+    assert_int_equal(chunk_gradient_sample(fetching, &draws, clip), TARRY_OK);
+    for (uint64_t round = 0; round < DRAWN_ROUNDS; round++) {
+        for (uint32_t chunk = 0; chunk < CHUNKS; chunk++) {
+            const tarry_span all = {.origin = chunk, .count = 1, .of = 1};
+            float one[FEATURES], other[FEATURES], pieces[FEATURES] = {0};
+            double expected[FEATURES] = {0};
+            clipped_oracle(made, &draws, round, chunk, clip, expected);
+            assert_int_equal(compute_round(whole, round, all, one), 0);
+            assert_int_equal(compute_round(fetching, round, all, other), 0);
+            assert_memory_equal(one, other, sizeof(one));
+            for (uint32_t piece = 0; piece < 4; piece++) {
+                const tarry_span part = {.origin = chunk, .first = piece, .count = 1, .of = 4};
+                float share[FEATURES];
+                assert_int_equal(compute_round(whole, round, part, share), 0);
+                for (size_t k = 0; k < FEATURES; k++)
+                    pieces[k] += share[k];
+            }
+            for (size_t k = 0; k < FEATURES; k++) {
+                assert_true(fabs(one[k] - expected[k]) < 1e-5);
+                assert_true(fabs(pieces[k] - expected[k]) < 1e-5);
+            }
+        }
+    }
+    chunk_gradient_free(whole);
+    chunk_gradient_free(fetching);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(copies_are_the_same_to_the_bit),
         cmocka_unit_test(a_share_of_a_chunk_takes_no_local_steps),
+        cmocka_unit_test(a_chunk_is_the_clipped_samples_that_are_drawn),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -297,6 +297,75 @@ static void float32_agrees_with_double(void **state)
     }
 }
 
+/* One sample after the other, each with a gradient and a norm of its own. */
+static void clipped_oracle(const fixture *f, const size_t *rows, size_t count, double most,
+                           double *sum, size_t *longer)
+{
+    for (size_t i = 0; i < count; i++) {
+        double own[MOST] = {0}, square = 0;
+        objective_add_gradient_double(f->model, f->work, &f->data.dense, f->parameters, &rows[i], 0,
+                                      1, own);
+        for (size_t k = 0; k < f->dimension; k++)
+            square += own[k] * own[k];
+        double scale = square > most * most ? most / sqrt(square) : 1;
+        *longer += scale < 1;
+        for (size_t k = 0; k < f->dimension; k++)
+            sum[k] += scale * own[k];
+    }
+}
+
+static void each_sample_is_clipped(void **state)
+{
+    (void)state;
+    uint64_t seed = test_seed("clipped", 8);
+    size_t rows[3 * ROWS], longer = 0, of = 0;
+    for (size_t i = 0; i < 3 * ROWS; i++)
+        rows[i] = i * 11 % ROWS;
+    for (size_t m = 0; m < MODELS; m++) {
+        fixture f;
+        set_up(&f, &models[m], seed + m);
+        const dataset *forms[] = {&f.data.dense, &f.data.sparse};
+        for (int form = 0; form < 2; form++) {
+            for (double most = 0.01; most < 200; most *= 10) {
+                double expected[MOST] = {0}, found[MOST] = {0};
+                clipped_oracle(&f, rows, 3 * ROWS, most, expected, &longer);
+                objective_add_clipped(f.model, f.work, forms[form], f.parameters, rows, 3 * ROWS,
+                                      most, found);
+                for (size_t i = 0; i < f.dimension; i++)
+                    assert_true(fabs(found[i] - expected[i]) <= 1e-11 * 3 * ROWS * most);
+                of += 3 * ROWS;
+            }
+        }
+        tear_down(&f);
+    }
+    assert_in_range(longer, of / 10, of - of / 10); /* both happened */
+}
+
+/* Layers of the largest weights, no biases: the first sample, all zeros, is the only one with a
+ * gradient whose length can be told. */
+static void samples_that_are_not_finite_add_nothing(void **state)
+{
+    (void)state;
+    const size_t biases[] = {42, 7, 56, 1, 63, 6, 87, 3}; /* where they are, and how many */
+    fixture f;
+    set_up(&f, &models[MODELS - 1], test_seed("not finite", 9));
+    for (size_t i = 0; i < f.dimension; i++)
+        f.parameters[i] = 3e38F;
+    for (size_t layer = 0; layer < 8; layer += 2)
+        memset(f.parameters + biases[layer], 0, biases[layer + 1] * sizeof(float));
+    for (size_t i = 0; i < (size_t)ROWS * FEATURES; i++)
+        f.data.matrix[i] = i < FEATURES ? 0 : 3e38F;
+    double alone[MOST] = {0}, all[MOST] = {0};
+    size_t rows[ROWS];
+    for (size_t i = 0; i < ROWS; i++)
+        rows[i] = i;
+    objective_add_clipped(f.model, f.work, &f.data.dense, f.parameters, rows, 1, 1, alone);
+    objective_add_clipped(f.model, f.work, &f.data.dense, f.parameters, rows, ROWS, 1, all);
+    assert_memory_equal(all, alone, sizeof(all));
+    assert_true(alone[biases[6]] != 0);
+    tear_down(&f);
+}
+
 /* Parameters that classify by hand: the class is the feature that is set. */
 static void accuracy_counts_right_answers(void **state)
 {
@@ -459,8 +528,8 @@ static void failed_allocations_are_reported(void **state)
     (void)state;
     creation single = {models[MODELS - 1], OBJECTIVE_SINGLE};
     creation twice = {models[MODELS - 1], OBJECTIVE_DOUBLE};
-    assert_int_equal(fail_each_allocation(create, &single), 1 + 4 + 4);
-    assert_int_equal(fail_each_allocation(create, &twice), 1 + 5 + 4);
+    assert_int_equal(fail_each_allocation(create, &single), 1 + 3 + 2 * 4);
+    assert_int_equal(fail_each_allocation(create, &twice), 1 + 4 + 2 * 4);
 }
 
 int main(void)
@@ -471,6 +540,8 @@ int main(void)
         cmocka_unit_test(the_gradient_is_the_losss_differences),
         cmocka_unit_test(sums_are_over_the_rows_asked_for),
         cmocka_unit_test(float32_agrees_with_double),
+        cmocka_unit_test(each_sample_is_clipped),
+        cmocka_unit_test(samples_that_are_not_finite_add_nothing),
         cmocka_unit_test(accuracy_counts_right_answers),
         cmocka_unit_test(large_scores_stay_finite),
         cmocka_unit_test(regularising_divides_and_adds_l2),

@@ -128,6 +128,11 @@ static void compresses(tarry_settings *settings)
     settings->server.compress = TARRY_COMPRESS_INT8;
 }
 
+static void noised(tarry_settings *settings)
+{
+    settings->noised = true;
+}
+
 static void sum_everywhere(tarry_settings *settings)
 {
     settings->server.sum = TARRY_SUM_EVERYWHERE;
@@ -156,6 +161,7 @@ static const feature features[] = {
     {"--chunk-cost equal", TARRY_SETTING_COSTS, costs_told},
     {"--adapt 2", TARRY_SETTING_ADAPT, adapts},
     {"--compress int8", TARRY_SETTING_COMPRESS, compresses},
+    {"--dp ...", TARRY_SETTING_DP, noised},
 };
 
 enum { FEATURES = sizeof(features) / sizeof(features[0]) };
@@ -181,23 +187,28 @@ static const char *reason_of(const feature *one, const feature *other)
     return conflict.reason;
 }
 
+static char letter(size_t i)
+{
+    return (char)(i < 26 ? 'a' + (int)i : 'A' + (int)i - 26);
+}
+
 /* The letter of a reason, in the order in which they come up; they are counted in *count. */
-static char letter_of(const char *reasons[26], size_t *count, const char *reason)
+static char letter_of(const char *reasons[52], size_t *count, const char *reason)
 {
     for (size_t i = 0; i < *count; i++)
         if (strcmp(reasons[i], reason) == 0)
-            return (char)('a' + i);
-    if (*count == 26) {
+            return letter(i);
+    if (*count == 52) {
         fprintf(stderr, "pairs: more reasons than letters\n");
         exit(EXIT_FAILURE);
     }
     reasons[*count] = reason;
-    return (char)('a' + (*count)++);
+    return letter((*count)++);
 }
 
 int main(void)
 {
-    const char *reasons[26];
+    const char *reasons[52];
     size_t count = 0;
     printf("| | feature |");
     for (size_t i = 1; i < FEATURES; i++)
@@ -217,6 +228,6 @@ int main(void)
     }
     printf("\n\n");
     for (size_t i = 0; i < count; i++)
-        printf("- %c: %s.\n", (char)('a' + i), reasons[i]);
+        printf("- %c: %s.\n", letter(i), reasons[i]);
     return EXIT_SUCCESS;
 }

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tarry train --dp: what is told of a run and what is not, what it refuses, and that its ledger has every release,
+whenever the process is killed."""
+
+import json
+import os
+import random
+import signal
+import time
+
+from harness import TarryTest, main
+
+DP = "clip:1,noise:1.5,sample:0.04"
+SMALL = ["--samples", "2000", "--features", "5", "--workers", "3", "--chunks", "3", "--pieces", "2", "--quiet"]
+KILLS = 20
+HEAD, ENTRY = 40, 16  # bytes of a ledger
+ROUND = 244           # bytes of a round in the history
+
+
+class Dp(TarryTest):
+    def train(self, dp, *options):
+        self.succeed("train", *SMALL, "--dp", dp, *options, "--report", "r.json")
+        return json.loads(self.read("r.json"))
+
+    def accountant(self, rounds, noise="1.5", sample="0.04"):
+        self.succeed("privacy", "--noise", noise, "--sample", sample, "--rounds", str(rounds), "--report", "p.json")
+        return json.loads(self.read("p.json"))["epsilon"]
+
+    def releases(self, name):
+        size = os.path.getsize(os.path.join(self.folder, name))
+        return (size - HEAD) // ENTRY
+
+    def test_a_report_has_epsilon_and_nothing_without_noise(self):
+        report = self.train(DP + ",budget:3", "--rounds", "30")
+        self.assertEqual(report["privacy"], {
+            "clip": 1, "noise": 1.5, "sample": 0.04, "delta": 1e-5, "budget": 3, "releases": 30,
+            "epsilon": self.accountant(30), "spent": False, "secret": True})
+        self.assertEqual(report["config"]["dp"], DP + ",budget:3")
+        for of in (*report["rounds"], report["final"], report["initial"]):
+            for key in ("loss", "accuracy", "seconds", "signal_seconds", "round_seconds", "verified_error"):
+                self.assertIsNone(of.get(key), key)
+        for worker in report["workers"]:
+            self.assertEqual((worker["seconds"], worker["pace"]), (None, None))
+        self.assertGreater(report["final"]["test_accuracy"], 0.6)
+        self.assertIsNone(json.loads(self.read("r.json"))["error"])
+
+    def test_what_is_printed_has_epsilon_and_no_times(self):
+        done = self.run_tarry("train", *SMALL[:-1], "--dp", DP, "--rounds", "20")
+        self.assertEqual(done.returncode, 0, done.err)
+        epsilon = format(self.accountant(20), ".5g")
+        self.assertIn(f"\n  privacy               epsilon {epsilon} with delta 1e-05, 20 sums released\n", done.out)
+        self.assertTrue(done.out.startswith("20 rounds: 20 exact, 0 approximate\n"), done.out)
+        for word in ("time", "loss  "):
+            self.assertNotIn(word, done.out)
+        self.assertIn("round 20/20", done.err)
+        self.assertIn("  epsilon 0.", done.err)
+        self.assertNotIn("loss", done.err)
+
+    def test_runs_without_it_have_none_of_it(self):
+        self.succeed("train", *SMALL, "--rounds", "2", "--report", "r.json")
+        self.assertIsNone(json.loads(self.read("r.json"))["privacy"])
+
+    def test_a_seed_is_told(self):
+        report = self.train(DP + ",seed:4", "--rounds", "3")
+        self.assertFalse(report["privacy"]["secret"])
+        out = self.succeed("train", *SMALL[:-1], "--dp", DP + ",seed:4", "--rounds", "3")
+        self.assertIn("NOT PRIVATE: the draws and the noise are those of a seed", out)
+
+    def test_draws_and_noise_are_the_systems_unless_there_is_a_seed(self):
+        def saved(dp):
+            self.train(dp, "--rounds", "1", "--save", "w.npy", "--order", "optimal")
+            return self.read("w.npy", "rb")
+
+        self.assertNotEqual(saved(DP), saved(DP))
+        self.assertEqual(saved(DP + ",seed:4"), saved(DP + ",seed:4"))
+        self.assertNotEqual(saved(DP + ",seed:4"), saved(DP + ",seed:5"))
+
+    def test_the_budget_ends_the_run_before_it_is_exceeded(self):
+        report = self.train(DP + ",budget:0.5", "--rounds", "500", "--save", "w.npy", "--checkpoint", "b.ck")
+        of = report["privacy"]
+        self.assertTrue(of["spent"])
+        self.assertLessEqual(of["epsilon"], 0.5)
+        self.assertGreater(self.accountant(of["releases"] + 1), 0.5)
+        self.assertEqual(len(report["rounds"]), of["releases"])
+        self.assertIsNone(report["error"])
+        self.assertIn("w.npy", self.files())
+        again = self.train(DP + ",budget:0.5", "--rounds", "500", "--checkpoint", "b.ck", "--resume")
+        self.assertEqual(again["privacy"], of)  # nothing is left
+        one = format(self.accountant(1), ".4g")
+        self.fail_with(2, f"tarry: --dp: budget:0.1 is less than the epsilon of one round, {one}", "train", *SMALL,
+                       "--dp", DP + ",budget:0.1")
+
+    def test_what_breaks_the_argument_is_refused(self):
+        for flags, why in (
+            ("--sum everywhere", "--dp: cannot be combined with --sum everywhere"),
+            ("--compress int8", "--dp: cannot be combined with --compress int8"),
+            ("--compress bf16", "--dp: cannot be combined with --compress bf16"),
+            ("--parts 2", "--dp: cannot be combined with --parts 2"),
+            ("--parts auto", "--dp: cannot be combined with --parts auto"),
+            ("--stop deadline:1", "--dp: cannot be combined with --stop deadline:1"),
+            ("--stop error:0.5", "--dp: cannot be combined with --stop error:0.5"),
+            ("--stop workers:2", "--dp: cannot be combined with --stop workers:2"),
+            ("--fill scale", "--dp: cannot be combined with --fill scale"),
+            ("--reproducible", "--dp: cannot be combined with --reproducible"),
+            ("--verify", "--dp: cannot be combined with --verify: errors are told of sums without noise"),
+            ("--batch 100", "--dp: cannot be combined with --batch: sample:Q says how many samples a round has"),
+            ("--local-steps 2", "--dp: cannot be combined with --local-steps: a chunk's change is bounded by no "
+                                "example"),
+            ("--plot a.svg", "--dp: cannot be combined with --plot: times of workers tell of their samples"),
+            ("--processes", "--dp: cannot be combined with --processes: other processes would have to be told which "
+                            "samples are drawn"),
+            ("--engine mpi", "--dp: cannot be combined with --engine: other processes would have to be told which "
+                             "samples are drawn"),
+        ):
+            with self.subTest(flags=flags):
+                self.fail_with(2, "tarry: " + why, "train", *SMALL, "--dp", DP, *flags.split())
+        self.fail_with(2, "tarry: --dp: unknown option (see tarry serve --help)", "serve", "--dp", DP)
+        self.fail_with(2, "tarry: --dp: delta:0.01 is not below one in the 1600 samples: say a smaller one", "train",
+                       *SMALL, "--dp", DP + ",delta:0.01")
+        self.fail_with(2, "tarry: --dp: 'clip:1' has no noise", "train", *SMALL, "--dp", "clip:1")
+
+    def test_deaths_and_stragglers_change_nothing(self):
+        report = self.train(DP, "--rounds", "10", "--straggler", "dead:1+exp:0.001")
+        self.assertTrue(all(each["exact"] for each in report["rounds"]))
+        self.assertEqual(report["privacy"]["releases"], 10)
+        done = self.run_tarry("train", *SMALL, "--dp", DP, "--straggler", "dead:3", "--report", "r.json")
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(json.loads(self.read("r.json"))["privacy"]["releases"], 0)
+
+    def test_a_run_goes_on_with_its_ledger_and_not_without(self):
+        self.train(DP, "--rounds", "5", "--checkpoint", "a.ck")
+        self.assertEqual(self.releases("a.ck.privacy"), 5)
+        self.assertEqual(self.train(DP, "--rounds", "8", "--checkpoint", "a.ck", "--resume")["privacy"]["releases"], 8)
+        self.fail_with(2, f"tarry: --resume: a.ck is of a run with --dp {DP}, not {DP},budget:9", "train", *SMALL,
+                       "--dp", DP + ",budget:9", "--rounds", "9", "--checkpoint", "a.ck", "--resume")
+        self.fail_with(2, f"tarry: --resume: a.ck is of a run with --dp {DP}, not without it", "train", *SMALL,
+                       "--rounds", "9", "--checkpoint", "a.ck", "--resume")
+        os.rename(os.path.join(self.folder, "a.ck.privacy"), os.path.join(self.folder, "kept"))
+        again = ["train", *SMALL, "--dp", DP, "--rounds", "9", "--checkpoint", "a.ck"]
+        self.fail_like(1, r"tarry: --checkpoint: .*a\.ck\.privacy: No such file or directory", *again, "--resume")
+        os.rename(os.path.join(self.folder, "kept"), os.path.join(self.folder, "a.ck.privacy"))
+        for name in ("a.ck", "a.ck.previous"):
+            os.remove(os.path.join(self.folder, name))
+        self.fail_like(1, r"tarry: --checkpoint: .*a\.ck\.privacy: an earlier run has released sums of its data: .*",
+                       *again)
+
+    def test_the_ledger_has_every_release_whenever_the_run_is_killed(self):
+        draw = random.Random(17)
+        run = ["train", *SMALL, "--dp", DP, "--rounds", "100000", "--checkpoint", "k.ck", "--checkpoint-every", "1"]
+        before = 0
+        for kill in range(1, KILLS + 1):
+            process = self.start(*run, *(["--resume"] if kill > 1 else []))
+            deadline = time.monotonic() + 60
+            while time.monotonic() < deadline and process.poll() is None and not (
+                    os.path.exists(os.path.join(self.folder, "k.ck")) and self.releases("k.ck.privacy") > before):
+                time.sleep(0.002)
+            time.sleep(draw.random() * 0.05)
+            process.send_signal(signal.SIGKILL)
+            self.assertEqual((process.wait(), process.communicate()[1]), (-signal.SIGKILL, ""))
+            counted = self.releases("k.ck.privacy")
+            done = os.path.getsize(os.path.join(self.folder, "k.ck.history")) // ROUND
+            self.assertGreater(counted, before)
+            self.assertGreaterEqual(counted, done)
+            self.assertLessEqual(counted, done + 2 * kill)  # a round that was released, and one not yet in a checkpoint
+            before = counted
+        last = json.loads(self.read_after_resume(run, done + 5))
+        self.assertGreaterEqual(last["privacy"]["releases"], before + 1)
+        self.assertEqual(last["privacy"]["releases"], self.releases("k.ck.privacy"))
+        self.assertAlmostEqual(last["privacy"]["epsilon"], self.accountant(last["privacy"]["releases"]))
+
+    def read_after_resume(self, run, rounds):
+        flags = list(run)
+        flags[flags.index("--rounds") + 1] = str(rounds)
+        self.succeed(*flags, "--resume", "--report", "r.json")
+        return self.read("r.json")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An attack on the whole way of a sum, from the samples over draws, clipping, workers and decoding
+ * to the noise: it guesses from what is released whether one sample, the canary, was there. What
+ * the guesses are worth bounds epsilon from below, with 99 % confidence (Jagielski, Ullman, Oprea,
+ * arXiv 2006.07709). The bound may not exceed the claim; with an error planted it does.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <tarry/local.h>
+#include <tarry/privacy.h>
+#include <tarry/settings.h>
+
+#include "cli/job/chunk_gradient.h"
+#include "cli/options/options.h"
+#include "cli/train/train_privacy.h"
+#include "seed.h"
+
+enum { TRIALS = 2000, ROWS = 8, FEATURES = 3, CANARY = 5, WORKERS = 2, CHUNKS = 4 };
+
+static const double epsilon = 1, noise = 0.7, sample = 0.5, clip = 1;
+/* The canary adds -clip to the first number, and nobody else does. */
+static const double threshold = -1;
+
+typedef struct plant {
+    double noise, clip; /* factors of what the claim is made of */
+    bool twice;         /* the canary's chunk is added twice */
+} plant;
+
+static const plant no_plant = {1, 1, false};
+
+typedef struct pipeline {
+    chunk_gradient *gradients;
+    bool twice;
+} pipeline;
+
+static int compute(void *user, const tarry_task *task)
+{
+    const pipeline *own = user;
+    int failed = chunk_gradient_compute(own->gradients, task);
+    if (own->twice && task->spans[0].origin == CANARY * CHUNKS / ROWS)
+        for (size_t i = 0; i < task->dimension; i++)
+            task->gradient[i] *= 2;
+    return failed;
+}
+
+static tarry_plan *make_plan(tarry_settings *settings)
+{
+    tarry_plan *plan;
+    tarry_conflict conflict;
+    tarry_diagnostic why;
+    tarry_settings_init(settings);
+    settings->plan.workers = WORKERS;
+    settings->plan.chunks = CHUNKS;
+    settings->plan.replication = 2;
+    settings->plan.pieces = 1;
+    settings->noised = true;
+    assert_int_equal(tarry_settings_settle(settings, 0, &conflict), TARRY_OK);
+    assert_int_equal(tarry_plan_create(&settings->plan, NULL, &plan, &why), TARRY_OK);
+    return plan;
+}
+
+/* Rounds that guess the canary to be there. */
+static uint32_t guesses(tarry_runtime *runtime, train_privacy *privacy)
+{
+    const float parameters[FEATURES] = {0};
+    uint32_t hits = 0;
+    for (int trial = 0; trial < TRIALS; trial++) {
+        float sum[FEATURES];
+        tarry_round_result result;
+        tarry_diagnostic why;
+        assert_int_equal(tarry_runtime_round(runtime, parameters, sum, &result, &why), TARRY_OK);
+        assert_int_equal(train_privacy_release(privacy, &result, sum, FEATURES, &why), TARRY_OK);
+        hits += sum[0] < threshold;
+    }
+    return hits;
+}
+
+static uint32_t attack(uint64_t seed, bool there, const plant *planted)
+{
+    float value[ROWS * FEATURES] = {0}, label[ROWS];
+    for (size_t row = 0; row < ROWS; row++) {
+        label[row] = 1;
+        value[row * FEATURES + 1] = (float)row;
+        value[row * FEATURES + 2] = 1;
+    }
+    memset(value + CANARY * FEATURES, 0, FEATURES * sizeof(*value));
+    value[CANARY * FEATURES] = there ? 10 : 0;
+    const dataset data = {
+        .rows = ROWS, .features = FEATURES, .classes = 2, .value = value, .label = label};
+    const objective_settings model_settings = {.model = MODEL_LOGISTIC, .features = FEATURES};
+    const batch_settings batch = {.rows = ROWS, .chunks = CHUNKS};
+    const dp_option option = {.clip = clip,
+                              .noise = noise * planted->noise,
+                              .sample = sample,
+                              .delta = 1e-5,
+                              .budget = INFINITY,
+                              .seeded = true,
+                              .seed = seed};
+    objective *model;
+    train_privacy *privacy;
+    pipeline own = {.twice = planted->twice};
+    assert_int_equal(objective_create(&model_settings, NULL, &model, NULL), TARRY_OK);
+    assert_int_equal(train_privacy_create(&option, ROWS, TRIALS, NULL, &privacy), OPTIONS_PROCEED);
+    assert_int_equal(chunk_gradient_create(model, &data, &batch, WORKERS, &own.gradients),
+                     TARRY_OK);
+    assert_int_equal(
+        chunk_gradient_sample(own.gradients, train_privacy_draws(privacy), clip * planted->clip),
+        TARRY_OK);
+    tarry_settings settings;
+    tarry_plan *plan = make_plan(&settings);
+    tarry_local_settings local;
+    tarry_local_settings_init(&local);
+    local.server = settings.server;
+    local.parameters = local.dimension = FEATURES;
+    local.compute = compute;
+    local.user = &own;
+    tarry_runtime *runtime;
+    tarry_diagnostic why;
+    assert_int_equal(tarry_local_create(plan, &local, NULL, &runtime, &why), TARRY_OK);
+    uint32_t hits = guesses(runtime, privacy);
+    tarry_runtime_free(runtime, true);
+    tarry_plan_free(plan);
+    chunk_gradient_free(own.gradients);
+    train_privacy_free(privacy);
+    objective_free(model);
+    return hits;
+}
+
+/* P[at least `hits` of TRIALS], each with that chance. */
+static double at_least(uint32_t hits, double chance)
+{
+    double sum = 0;
+    for (uint32_t k = hits; k <= TRIALS; k++)
+        sum += exp(lgamma(TRIALS + 1.0) - lgamma(k + 1.0) - lgamma(TRIALS - k + 1.0) +
+                   k * log(chance) + (TRIALS - k) * log1p(-chance));
+    return sum;
+}
+
+/* Clopper and Pearson's bound: the least chance with which so many hits are no surprise. */
+static double least_chance(uint32_t hits)
+{
+    const double surprise = 0.005; /* two bounds: 99 % for both */
+    double low = 0, high = 1;
+    if (hits == 0)
+        return 0;
+    for (int i = 0; i < 60; i++) {
+        double middle = (low + high) / 2;
+        if (at_least(hits, middle) < surprise)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static double most_chance(uint32_t hits)
+{
+    return 1 - least_chance(TRIALS - hits);
+}
+
+/* Of events with these numbers of hits, with and without the canary, or the other way round. */
+static double epsilon_at_least(uint32_t with, uint32_t without, double delta)
+{
+    double gain = least_chance(with) - delta;
+    return gain > 0 ? log(gain / most_chance(without)) : 0;
+}
+
+static double claimed_delta(void)
+{
+    tarry_privacy_settings settings;
+    double delta;
+    tarry_privacy_settings_init(&settings);
+    settings.noise = noise;
+    settings.sample = sample;
+    settings.steps = 1;
+    assert_int_equal(
+        tarry_privacy_delta(&settings, epsilon, TARRY_ACCOUNTANT_BEST, NULL, &delta, NULL),
+        TARRY_OK);
+    return delta;
+}
+
+static double audit(const plant *planted)
+{
+    uint64_t seed = test_seed("audit", 6);
+    double delta = claimed_delta();
+    uint32_t with = attack(seed, true, planted), without = attack(seed + 1, false, planted);
+    double found = fmax(epsilon_at_least(with, without, delta),
+                        epsilon_at_least(TRIALS - without, TRIALS - with, delta));
+    printf("claimed: epsilon %g with delta %.4f; %u and %u of %d guesses: at least %.3f\n", epsilon,
+           delta, with, without, TRIALS, found);
+    return found;
+}
+
+static void the_attack_finds_no_more_than_is_claimed(void **state)
+{
+    (void)state;
+    double found = audit(&no_plant);
+    assert_true(found <= epsilon);
+    assert_true(found > 0.3); /* it is an attack: next to the claim, not next to nothing */
+}
+
+static void half_the_noise_is_found(void **state)
+{
+    (void)state;
+    const plant planted = {0.5, 1, false};
+    assert_true(audit(&planted) > epsilon);
+}
+
+static void clipping_that_is_skipped_is_found(void **state)
+{
+    (void)state;
+    const plant planted = {1, 1e6, false};
+    assert_true(audit(&planted) > epsilon);
+}
+
+static void a_sample_that_is_drawn_twice_is_found(void **state)
+{
+    (void)state;
+    const plant planted = {1, 1, true};
+    assert_true(audit(&planted) > epsilon);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_attack_finds_no_more_than_is_claimed),
+        cmocka_unit_test(half_the_noise_is_found),
+        cmocka_unit_test(clipping_that_is_skipped_is_found),
+        cmocka_unit_test(a_sample_that_is_drawn_twice_is_found),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What stands between a sum and its users: noise, account, budget, and what a kill leaves. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/random.h"
+#include "cli/options/options.h"
+#include "cli/text/complain.h"
+#include "cli/train/train_privacy.h"
+#include "seed.h"
+
+enum { SAMPLES = 1000, ROUNDS = 60, DIMENSION = 20000, KILLS = 20 };
+
+static const tarry_round_result exact = {.round = 7, .exact = true};
+
+static dp_option option_of(const char *text)
+{
+    dp_option option;
+    tarry_diagnostic why;
+    assert_int_equal(dp_option_read(text, &option, &why), TARRY_OK);
+    return option;
+}
+
+static train_privacy *make(const char *text, ledger_file *ledger)
+{
+    const dp_option option = option_of(text);
+    train_privacy *made;
+    assert_int_equal(train_privacy_create(&option, SAMPLES, ROUNDS, ledger, &made),
+                     OPTIONS_PROCEED);
+    return made;
+}
+
+static void release(train_privacy *from, float *sum, size_t count)
+{
+    tarry_diagnostic why;
+    assert_int_equal(train_privacy_release(from, &exact, sum, count, &why), TARRY_OK);
+}
+
+static history_privacy account_of(const train_privacy *of)
+{
+    history_privacy account = {0};
+    tarry_diagnostic why;
+    assert_int_equal(train_privacy_account(of, &account, &why), TARRY_OK);
+    return account;
+}
+
+static double deviation_of(const float *numbers, size_t count)
+{
+    double square = 0;
+    for (size_t i = 0; i < count; i++)
+        square += (double)numbers[i] * numbers[i];
+    return sqrt(square / (double)count);
+}
+
+/* Noise of SIGMA C, once, and other noise the next time and in the next process. */
+static void each_release_has_noise_of_its_own(void **state)
+{
+    (void)state;
+    static float sums[3][DIMENSION];
+    memset(sums, 0, sizeof(sums));
+    train_privacy *one = make("clip:4,noise:1.5,sample:0.1", NULL);
+    train_privacy *other = make("clip:4,noise:1.5,sample:0.1", NULL);
+    release(one, sums[0], DIMENSION);
+    release(one, sums[1], DIMENSION);
+    release(other, sums[2], DIMENSION);
+    for (size_t i = 0; i < 3; i++) {
+        assert_true(fabs(deviation_of(sums[i], DIMENSION) / 6 - 1) < 5 / sqrt(2 * DIMENSION));
+        double both = 0;
+        for (size_t k = 0; k < DIMENSION; k++)
+            both += (double)sums[i][k] * sums[(i + 1) % 3][k] / 36;
+        assert_true(fabs(both) < 5 * sqrt(DIMENSION));
+    }
+    const sampler *a = train_privacy_draws(one), *b = train_privacy_draws(other);
+    assert_memory_not_equal(a->key, b->key, sizeof(a->key));
+    assert_true(a->rate == 0.1 && account_of(one).secret);
+    train_privacy_free(one);
+    train_privacy_free(other);
+}
+
+static void a_seed_repeats_and_says_that_it_does(void **state)
+{
+    (void)state;
+    float one[100] = {0}, other[100] = {0};
+    for (int turn = 0; turn < 2; turn++) {
+        train_privacy *of = make("clip:1,noise:1,sample:0.1,seed:3", NULL);
+        release(of, turn == 0 ? one : other, 100);
+        assert_false(account_of(of).secret);
+        train_privacy_free(of);
+    }
+    assert_memory_equal(one, other, sizeof(one));
+}
+
+static void only_exact_sums_are_released(void **state)
+{
+    (void)state;
+    const tarry_round_result estimate = {.round = 7, .exact = false};
+    float sum[4] = {1, 2, 3, 4}, before[4] = {1, 2, 3, 4};
+    tarry_diagnostic why;
+    train_privacy *of = make("clip:1,noise:1,sample:0.1", NULL);
+    assert_int_equal(train_privacy_release(of, &estimate, sum, 4, &why), TARRY_ERROR_STATE);
+    assert_string_equal(why.text, "the sum of round 7 is not exact, and is not released");
+    assert_memory_equal(sum, before, sizeof(sum));
+    assert_int_equal(account_of(of).releases, 0);
+    train_privacy_free(of);
+}
+
+/* The budget allows as many releases as have at most its epsilon, and no more; Renyi's bound, which
+ * is larger, does not end it earlier. */
+static void the_budget_is_used_up_and_not_exceeded(void **state)
+{
+    (void)state;
+    float sum[4] = {0};
+    tarry_diagnostic why;
+    bool spent = false;
+    train_privacy *of = make("clip:1,noise:1.5,sample:0.04,budget:0.6", NULL);
+    while (train_privacy_spent(of, &spent, &why) == TARRY_OK && !spent)
+        release(of, sum, 4);
+    history_privacy account = account_of(of);
+    assert_true(account.epsilon <= 0.6 && account.epsilon > 0.57);
+    assert_true(train_privacy_bound(of) > 0.6);
+    release(of, sum, 4);
+    assert_true(account_of(of).epsilon > 0.6);
+    train_privacy_free(of);
+}
+
+static void what_cannot_be_promised_is_refused(void **state)
+{
+    (void)state;
+    train_privacy *made = NULL;
+    dp_option option = option_of("clip:1,noise:1,sample:1,delta:1e-3");
+    assert_int_equal(train_privacy_create(&option, 1000, 1, NULL, &made), EXIT_USAGE);
+    option = option_of("clip:1,noise:1,sample:1,budget:1");
+    assert_int_equal(train_privacy_create(&option, 1000, 1, NULL, &made), EXIT_USAGE);
+    assert_null(made);
+}
+
+/* What the process that is killed has got out of the release, in memory that outlives it. */
+typedef struct seen {
+    uint64_t used; /* releases */
+    bool begun;
+} seen;
+
+static void release_until_killed(const char *path, bool goes_on, seen *shared)
+{
+    const ledger_terms terms = {1, 1.5, 0.04};
+    ledger_file *ledger;
+    tarry_diagnostic why;
+    float sum[64] = {0};
+    if (ledger_file_open(path, goes_on, &terms, &ledger, &why) != TARRY_OK)
+        _exit(1);
+    const dp_option option = option_of("clip:1,noise:1.5,sample:0.04");
+    train_privacy *of;
+    if (train_privacy_create(&option, SAMPLES, ROUNDS, ledger, &of) != OPTIONS_PROCEED)
+        _exit(2);
+    shared->begun = true;
+    for (;;) {
+        if (train_privacy_release(of, &exact, sum, 64, &why) != TARRY_OK)
+            _exit(3);
+        __atomic_add_fetch(&shared->used, 1, __ATOMIC_SEQ_CST);
+    }
+}
+
+static uint64_t releases_in(const char *path)
+{
+    const ledger_terms terms = {1, 1.5, 0.04};
+    ledger_file *ledger;
+    tarry_diagnostic why;
+    assert_int_equal(ledger_file_open(path, true, &terms, &ledger, &why), TARRY_OK);
+    uint64_t releases = ledger_file_releases(ledger);
+    ledger_file_close(ledger);
+    return releases;
+}
+
+static void the_ledger_covers_all_releases_whenever_it_is_killed(void **state)
+{
+    (void)state;
+    char path[64];
+    random_stream stream = random_stream_make(test_seed("kills", 5), RANDOM_TEST, 0, 0);
+    snprintf(path, sizeof(path), "kills.%ld", (long)getpid());
+    remove(path);
+    seen *shared =
+        mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(shared != MAP_FAILED);
+    for (uint64_t kill_number = 1; kill_number <= KILLS; kill_number++) {
+        shared->begun = false;
+        pid_t child = fork();
+        if (child == 0)
+            release_until_killed(path, kill_number > 1, shared);
+        assert_true(child > 0);
+        while (!__atomic_load_n(&shared->begun, __ATOMIC_SEQ_CST))
+            usleep(1000);
+        usleep(random_below(&stream, 30000));
+        int status;
+        kill(child, SIGKILL);
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+        uint64_t counted = releases_in(path);
+        assert_true(counted >= shared->used && counted <= shared->used + kill_number);
+    }
+    assert_true(shared->used > 0);
+    munmap(shared, sizeof(*shared));
+    remove(path);
+}
+
+static void options_that_are_wrong_are_told(void **state)
+{
+    (void)state;
+    const char *const wrong[] = {
+        "",
+        "clip:1",
+        "clip:1,noise:1",
+        "noise:1,sample:1",
+        "clip:0,noise:1,sample:1",
+        "clip:1,noise:0,sample:1",
+        "clip:1,noise:1,sample:0",
+        "clip:1,noise:1,sample:1.1",
+        "clip:1,noise:1,sample:1,delta:1",
+        "clip:1,noise:1,sample:1,delta:0",
+        "clip:1,noise:1,sample:1,budget:0",
+        "clip:1,noise:1,sample:1,seed:-1",
+        "clip:1,noise:1,sample:1,seed:x",
+        "clip:1,noise:1,sample:1,clip:1",
+        "clip:1,noise:1,sample:1,,",
+        "clip:1,noise:1,sample:1,other:1",
+        "clip1,noise:1,sample:1",
+        "clip:1,noise:1,sample:0.00000000000000000000000000000000000000001",
+    };
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        dp_option option = {.clip = 77};
+        tarry_diagnostic why;
+        if (dp_option_read(wrong[i], &option, &why) != TARRY_ERROR_FORMAT || option.clip != 77)
+            fail_msg("'%s' is taken", wrong[i]);
+    }
+    dp_option read = option_of("sample:0.5,seed:8,budget:2.5,clip:3,delta:1e-6,noise:4");
+    assert_true(read.clip == 3 && read.noise == 4 && read.sample == 0.5 && read.delta == 1e-6 &&
+                read.budget == 2.5 && read.seeded && read.seed == 8);
+    read = option_of("clip:1,noise:1,sample:1");
+    assert_true(read.delta == 1e-5 && isinf(read.budget) && !read.seeded);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_release_has_noise_of_its_own),
+        cmocka_unit_test(a_seed_repeats_and_says_that_it_does),
+        cmocka_unit_test(only_exact_sums_are_released),
+        cmocka_unit_test(the_budget_is_used_up_and_not_exceeded),
+        cmocka_unit_test(what_cannot_be_promised_is_refused),
+        cmocka_unit_test(the_ledger_covers_all_releases_whenever_it_is_killed),
+        cmocka_unit_test(options_that_are_wrong_are_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
