@@ -267,7 +267,7 @@ class Hub:
             gone = frozenset(self._left_out)
         if self._training is not None:
             self._training.leave_out(gone)
-        self.settings.say(f"{named(places)} come from {peer.where}")
+        self.settings.say(f"{named(places)}: started from {peer.where}")
         peer.wire.send({"type": "attended", "first": places.start, "workers": self.settings.workers})
         return True
 
@@ -277,7 +277,7 @@ class Hub:
             return
         if left:
             if not self._left_out.issuperset(places):
-                self.settings.say(f"{named(places)} leave: their tarry run was ended")
+                self.settings.say(f"{named(places)}: their tarry run was ended")
             for worker in places:
                 self.leave_out(worker)
         else:

@@ -74,8 +74,7 @@ class OwnHub:
         here, self.workers = wanted.here, wanted.workers
         listen = wanted.listen or default_listen()
         self.security = security_of(wanted)
-        # Also where others come: it would be late to find out once they do.
-        for worker in range(here if wanted.listen else 0):
+        for worker in range(here if wanted.listen else 0):  # what they lack is told before anything is started
             self.security.of_worker(worker)
         self._hub = Hub(
             listen,

@@ -2,6 +2,7 @@
 """Where this process stands among the workers, as its launcher says in the environment."""
 
 import dataclasses
+import logging
 import os
 import zlib
 from collections.abc import Mapping
@@ -12,6 +13,7 @@ from ..hub import ON_THIS_MACHINE, Hub, Member, Security, address
 from ..hub.settings import HubSettings, default_listen, listen_beside
 from .nodes import first_of
 
+_LOG = logging.getLogger("tarry.hub")
 # Where a job's hub listens that has no port of its own: two ports for each job, below those that systems choose.
 _FIRST_PORT, _PORTS = 20_000, 10_000
 
@@ -35,7 +37,7 @@ class Place:
         at = self.hub or default_listen()
         if not address.is_loopback(at):
             at = f":{address.split(at)[1]}"
-        return Hub(at, HubSettings(self.workers, listen_beside(at), security=self.security))
+        return Hub(at, HubSettings(self.workers, listen_beside(at), security=self.security, tell=_LOG.info))
 
     def member(self, hub: str) -> Member:
         """Whose credentials this process shows there."""

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where a process stands among the workers, by what launchers put into the environment."""
 
+import logging
 import os
 import pathlib
 import socket
@@ -11,7 +12,7 @@ import pytest
 pytest.importorskip("torch")
 
 from tarry import ArgumentError
-from tarry.hub import address
+from tarry.hub import Client, address
 from tarry.torch.environment import Place, place_of
 from tarry.torch.nodes import first_of
 
@@ -175,6 +176,16 @@ def test_a_name_that_means_this_machine_is_what_others_call_it(monkeypatch: pyte
     assert place_of(known).hub == "192.0.2.7:7070"
     assert place_of(known | {"MASTER_ADDR": "127.0.0.1"}).hub == "127.0.0.1:7070"
     assert place_of(known | {"MASTER_ADDR": "localhost"}).hub == "localhost:7070"
+
+
+def test_a_hub_in_process_0_logs_what_happens(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "tarry.hub")
+    known = {"TARRY_HUB": f"unix:@tarry-log-{os.getpid()}", "TARRY_WORKER": "0", "TARRY_WORKERS": "1"}
+    with place_of(known).start_hub() as hub:
+        client = Client(hub.address)
+        client.attend(None, 1)
+        client.close()
+    assert caplog.messages[0] == "worker 0: started from this machine"
 
 
 def test_where_other_workers_reach_this_one() -> None:

@@ -6,6 +6,7 @@ import contextlib
 import os
 import pathlib
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -158,7 +159,7 @@ def test_ctrl_c_elsewhere_ends_its_own_workers(keys: pathlib.Path) -> None:
     assert other.returncode == 130
     assert errors.endswith("tarry run: interrupted\n")
     same(lines, 100, workers=HERE)
-    assert "workers 2 to 3 leave: their tarry run was ended" in told[0]
+    assert "workers 2 to 3: their tarry run was ended" in told[0]
 
 
 def test_a_place_is_taken_once(keys: pathlib.Path) -> None:
@@ -267,6 +268,28 @@ def test_torchrun_over_two_machines(keys: pathlib.Path) -> None:
         for node in range(2)
     ]  # fmt: skip
     check_processes(commands, [known, known])
+
+
+@pytest.mark.skipif(shutil.which("mpiexec.hydra") is None, reason="there is no MPICH")
+def test_mpich_over_two_machines(keys: pathlib.Path) -> None:
+    """The real one, for which the two are one."""
+    hydra = ["mpiexec.hydra", "-launcher", "fork", "-hosts", "node1,node2", "-ppn", "2", "-n", str(WORKERS)]
+    known = {"TARRY_CREDENTIALS": str(keys), "TARRY_HUB_HOST": "127.0.0.1", "TARRY_HUB_PORT": str(free_ports())}
+    check_processes([[*hydra, sys.executable, *SMALL]], [runs.environment(**known)])
+
+
+@pytest.mark.skipif(shutil.which("mpirun.openmpi") is None, reason="there is no Open MPI")
+def test_open_mpi_over_two_machines(keys: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """The real one: what it believes to run over there, by a remote shell, runs here."""
+    shell = tmp_path / "shell"
+    shell.write_text('#!/bin/sh\nshift\nexec sh -c "$*"\n')
+    shell.chmod(0o755)
+    mpirun = [
+        "mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--mca", "plm_rsh_agent", str(shell), "--host",
+        "127.0.0.2:2,127.0.0.3:2", "-n", str(WORKERS), "-x", "TARRY_CREDENTIALS", "-x", "TARRY_HUB_HOST",
+    ]  # fmt: skip
+    known = {"TARRY_CREDENTIALS": str(keys), "TARRY_HUB_HOST": "127.0.0.1"}
+    check_processes([[*mpirun, sys.executable, *SMALL]], [runs.environment(**known)])
 
 
 def test_the_end_of_process_0_is_told(keys: pathlib.Path) -> None:
