@@ -20,6 +20,7 @@ class Agreement:
     replication: int  # 0: the hub chooses
     parts: int
     sum: str
+    engine: str  # by which workers make sums among themselves
     reproducible: bool
     model: str  # names and shapes of what is summed, a line each
     options: str  # whatever else has to be the same
@@ -44,6 +45,7 @@ class Agreement:
             "batch": "a batch of {theirs} where the others have {ours}",
             "piece": "pieces of {theirs} samples where the others have {ours}",
             "seed": "the seed {theirs} where the others have {ours}",
+            "engine": "the engine {theirs!r} where the others have {ours!r}",
             "checkpoint": "the checkpoint {theirs!r} where the others have {ours!r}",
         }
         for name, text in words.items():

@@ -12,11 +12,14 @@ import torch
 
 from ..errors import ArgumentError, Error, StateError
 from ..hub import Agreement, Client, Hub
+from ..hub import address as addresses
 from ..hub.training import plan_of
 from ..straggler import Straggler
 from ..task import Task
 from ..worker import Worker
 from .among_workers import AmongWorkers
+from .collective import Collective
+from .collective import check as check_engine
 from .dropping import Dropping
 from .environment import Place, place_of
 from .evaluation import evaluate, look_up
@@ -75,6 +78,7 @@ class Job:
         self._digests: dict[int, str] = {}  # of this step's pieces, where they are compared
         self._mean = torch.zeros(layout.gradient_numbers)
         self._hub: Hub | None = None
+        self._engine: Collective | None = None  # None: the library's own
         self.client: Client
         self._sums: Sums
         self._guard = Guard(optimizer, self._may_step)
@@ -118,6 +122,9 @@ class Job:
             **member.library(welcome.server),
         )
         connect_to_others = functools.partial(connect, **place.among_workers(welcome.server))
+        if agreement.engine != "direct":
+            self._engine = Collective(agreement.engine, "127.0.0.1")
+            connect_to_others = functools.partial(connect_to_others, engine=self._engine)
         self._sums = AmongWorkers(self._standing, self.client, welcome.last, connect_to_others)
 
     # ---- steps ----
@@ -324,6 +331,8 @@ class Job:
             self._dropping.close()
         self.gradients.detach()
         self._sums.close()
+        if self._engine is not None:
+            self._engine.close()
         self.client.close()
         if self._hub is not None:
             if wait:
@@ -358,6 +367,7 @@ def join(
     replication: int | None = None,
     parts: int = 1,
     sum: str = "everywhere",
+    engine: str = "direct",
     reproducible: bool = False,
 ) -> Job:
     """Makes this process a worker of a training, of which `tarry run`, srun, mpirun or torchrun started several.
@@ -377,6 +387,8 @@ def join(
     replication workers that may compute a piece; None: all, at most 8
     parts       with 2 and more what workers send is as many times smaller, and each piece is computed as often
     sum         'everywhere': among the workers
+    engine      by which they do: 'direct' is Tarry's; 'gloo' and 'nccl' are torch.distributed's, in plain text among
+                processes of this machine. 'nccl' wants a GPU for each, and was not tried
     reproducible  sums in an order that does not depend on time: a training repeats to the bit while no worker is lost
 
     Raises ArgumentError for what contradicts itself, and tarry.hub.client.Refused where the others train something
@@ -384,6 +396,14 @@ def join(
     """
     if sum != "everywhere":
         raise ArgumentError(f"sum is {sum!r}; there is 'everywhere' alone yet")
+    place = place_of()
+    if engine != "direct":
+        check_engine(engine)
+        if place.hub is not None and not addresses.is_loopback(place.hub):
+            raise ArgumentError(
+                f"engine {engine!r} sums in plain text among the processes of one machine, and the hub is at "
+                f"{place.hub}: 'direct' sums over networks"
+            )
     seed = int(seed)
     loader = Loader(data, collate)
     if loaders < 0 or (loaders and loader.draws_nothing):
@@ -405,13 +425,14 @@ def join(
         replication=replication or 0,
         parts=parts,
         sum=sum,
+        engine=engine,
         reproducible=reproducible,
         model=layout.describe(),
         options=f"shuffle={shuffle} drop_last={drop_last} optimizer={type(optimizer).__name__} others={sorted(named)}",
         checkpoint=os.fspath(checkpoint),
         checkpoint_seconds=checkpoint_seconds,
     )
-    job = Job(model, optimizer, loader, permutation, layout, named, agreement, place_of(), loaders)
+    job = Job(model, optimizer, loader, permutation, layout, named, agreement, place, loaders)
     if scaler is not None:
 
         def backward(loss: torch.Tensor, **options: Any) -> None:

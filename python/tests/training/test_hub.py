@@ -17,7 +17,8 @@ from tarry.hub.settings import HubSettings, default_listen
 
 AGREEMENT = Agreement(
     dimension=10, units=4, samples=100, batch=8, piece=2, seed=1, replication=0, parts=1, sum="everywhere",
-    reproducible=False, model="weight (2, 5)\nbias (5,)", options="", checkpoint="", checkpoint_seconds=60.0,
+    engine="direct", reproducible=False, model="weight (2, 5)\nbias (5,)", options="", checkpoint="",
+    checkpoint_seconds=60.0,
 )  # fmt: skip
 
 

@@ -116,6 +116,7 @@ def test_ctrl_c_ends_all_processes_and_leaves_a_checkpoint(tmp_path: pathlib.Pat
     ("change", "why"),
     [
         ("--samples", "this worker has data of 400 samples where the others have 500"),
+        ("--engine", "this worker has the engine 'gloo' where the others have 'direct'"),
         ("--hidden", "this worker has another model: 0.weight (8, 10) where the others have 0.weight (16, 10)"),
     ],
 )
@@ -128,9 +129,9 @@ def test_who_trains_something_else_is_refused(change: str, why: str) -> None:
             for word in pathlib.Path(f"/proc/{runs.children(process)[0]}/environ").read_bytes().split(b"\0")
             if word.startswith(b"TARRY_HUB=")
         ]
-        value = 400 if change == "--samples" else 8
+        value = {"--samples": "400", "--hidden": "8", "--engine": "gloo"}[change]
         other = subprocess.run(
-            [runs.sys.executable, str(runs.SCRIPTS / "small.py"), "100000", change, str(value)],
+            [runs.sys.executable, str(runs.SCRIPTS / "small.py"), "100000", change, value],
             env=runs.environment(TARRY_HUB=hub[0], TARRY_WORKER="1", TARRY_WORKERS="2"),
             capture_output=True, text=True, timeout=60, check=False,
         )  # fmt: skip

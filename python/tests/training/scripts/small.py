@@ -4,17 +4,23 @@
 small.py STEPS [--checkpoint FILE] [--seconds S] [--reproducible] [--check] ..
 
 Prints 'end WORKER STEPS DIGEST' of model, optimizer and scheduler. --check:
-each step's gradient is compared with that of one process.
+each step's gradient is compared with that of one process. --deaths FILE: workers but the first die in the middle of
+a sum over process groups, each in the fifth of its life, until FILE has --most-deaths bytes, one for each.
 """
 
 import argparse
 import hashlib
+import itertools
 import os
+import random
+import signal
 import time
 
 import torch
 
 import tarry.torch as tt
+from tarry.engine import EngineSum
+from tarry.torch.collective import Collective
 from tarry.torch.seeding import seed_all
 
 parser = argparse.ArgumentParser()
@@ -26,6 +32,9 @@ parser.add_argument("--check", action="store_true")
 parser.add_argument("--samples", type=int, default=500)
 parser.add_argument("--hidden", type=int, default=16)
 parser.add_argument("--parts", type=int, default=1)
+parser.add_argument("--engine", default="direct")
+parser.add_argument("--deaths", default="")
+parser.add_argument("--most-deaths", type=int, default=0)
 parser.add_argument("--noise", action="store_true")
 parser.add_argument("--report", type=int, default=0)
 options = parser.parse_args()
@@ -81,11 +90,28 @@ def digest() -> str:
     return text.hexdigest()[:16]
 
 
+def die_in_sums() -> None:
+    start, draws, sums = Collective.start, random.Random(os.getpid()), itertools.count(1)
+
+    def start_and_die(own: Collective, wanted: EngineSum) -> None:
+        start(own, wanted)
+        if next(sums) == 5 and os.path.getsize(options.deaths) < options.most_deaths:
+            with open(options.deaths, "ab") as file:
+                file.write(b".")
+            time.sleep(draws.random() / 100)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    Collective.start = start_and_die
+
+
+if options.deaths and os.environ["TARRY_WORKER"] != "0":
+    die_in_sums()
 worst = 0.0
 noise = torch.Generator().manual_seed(os.getpid())
 with tt.join(
     model, optimizer, scheduler, data=data, batch=96, piece=8, seed=3, checkpoint=options.checkpoint,
-    checkpoint_seconds=0.3, reproducible=options.reproducible, parts=options.parts, metrics=("error",),
+    checkpoint_seconds=0.3, reproducible=options.reproducible, parts=options.parts,
+    engine=options.engine, metrics=("error",),
 ) as job:  # fmt: skip
     print("begins", job.worker, job.done)
     for step in job.steps(options.steps):

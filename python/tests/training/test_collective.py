@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sums by process groups of torch.distributed: members that sum something else, leave, or never come."""
+
+import threading
+import time
+from collections.abc import Generator
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import tarry  # noqa: E402
+import tarry.torch as tt  # noqa: E402
+from tarry.engine import DONE, FAILED, RUNNING, EngineSum, Group, Member, Progress  # noqa: E402
+from tarry.torch.collective import Collective  # noqa: E402
+
+D = 1000
+
+
+class Wanted:
+    """As much of an EngineSum as an engine looks at."""
+
+    missing = D
+
+    def __init__(self, number: int) -> None:
+        self.own = np.random.default_rng(number).standard_normal(D, dtype=np.float32)
+        self.sum: Any = None
+
+    def fill(self, place: int, into: Any) -> None:
+        into[:] = self.own
+
+    def store(self, numbers: Any) -> None:
+        assert self.sum is None
+        self.sum = numbers.copy()
+
+
+@pytest.fixture
+def engines() -> Generator[list[Collective]]:
+    made = [Collective("gloo", "127.0.0.1", timeout=3.0) for _ in range(3)]
+    yield made
+    for one in made:
+        one.close()
+
+
+def form(engines: list[Collective], epoch: int, *own: int) -> None:
+    """At some of the engines, of a group of all."""
+    members = tuple(Member(worker, one.address()) for worker, one in enumerate(engines))
+    for place in own or range(len(engines)):
+        engines[place].form(Group(epoch, place, members))
+
+
+def start(engine: Collective, number: int) -> Wanted:
+    wanted = Wanted(number)
+    engine.start(cast(EngineSum, wanted))
+    return wanted
+
+
+def add_up(engines: list[Collective]) -> None:
+    """All start a sum, and have it."""
+    wanted = [start(one, number) for number, one in enumerate(engines)]
+    assert [one.wait(None) for one in engines] == [Progress(DONE)] * len(engines)
+    assert all(np.array_equal(one.sum, wanted[0].sum) for one in wanted)
+    assert wanted[0].sum == pytest.approx(np.sum([one.own for one in wanted], axis=0), abs=1e-5)
+
+
+def test_all_members_have_the_same_bits_of_each_sum(engines: list[Collective]) -> None:
+    for epoch in range(1, 6):
+        form(engines, epoch)
+        add_up(engines)
+
+
+def test_sums_of_two_groups_are_never_mixed(engines: list[Collective]) -> None:
+    """The same members, of which one is at another attempt than the others."""
+    form(engines, 1)
+    add_up(engines)
+    form(engines, 2, 0, 1)
+    form(engines, 3, 2)
+    wanted = [start(one, number) for number, one in enumerate(engines)]
+    found = [one.wait(None) for one in engines]
+    assert [(one.state, one.why) for one in found] == [(FAILED, "gloo: others sum in another group")] * 3
+    assert [one.sum for one in wanted] == [None] * 3
+    form(engines, 4)
+    add_up(engines)
+
+
+def test_a_member_that_has_left_is_met_in_a_new_group(engines: list[Collective]) -> None:
+    form(engines, 1)
+    add_up(engines)
+    form(engines[:2], 2)
+    add_up(engines[:2])
+    assert left_is_told(engines)
+    form(engines, 3)
+    add_up(engines)
+
+
+def left_is_told(engines: list[Collective]) -> bool:
+    """Whether the group that the third still has counts as left at its store; waits for that."""
+    lasting: Any = engines[2]._lasting  # pyright: ignore[reportPrivateUsage]
+    until = time.monotonic() + 20
+    while lasting._store.add(f"{lasting._key}/left", 0) == 0 and time.monotonic() < until:
+        time.sleep(0.01)
+    return lasting._store.add(f"{lasting._key}/left", 0) == 2
+
+
+def test_who_waits_for_a_member_that_never_comes_can_go_on_without_it(engines: list[Collective]) -> None:
+    """At once: the groups that hang fail by themselves much later."""
+    form(engines, 1)
+    add_up(engines)
+    form(engines, 2)
+    lost = [start(one, number) for number, one in enumerate(engines[:2])]
+    for one in engines[:2]:
+        assert one.wait(time.monotonic() + 0.05) == Progress(RUNNING)
+    begun = time.monotonic()
+    form(engines[:2], 3)
+    add_up(engines[:2])
+    assert time.monotonic() - begun < 2.5
+    assert [one.sum for one in lost] == [None, None]
+
+
+def test_a_member_that_never_comes_fails_the_sum_in_the_end(engines: list[Collective]) -> None:
+    form(engines, 1, 0, 1)
+    for number, one in enumerate(engines[:2]):
+        start(one, number)
+    found = [one.wait(None) for one in engines[:2]]
+    assert all(one.state == FAILED and one.why.startswith("gloo: ") for one in found), found
+
+
+def test_wake_ends_a_wait(engines: list[Collective]) -> None:
+    form(engines, 1, 0)
+    start(engines[0], 0)
+    threading.Timer(0.05, engines[0].wake).start()
+    assert engines[0].wait(None) == Progress(RUNNING)
+
+
+def join(engine: str) -> None:
+    model = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    tt.join(model, optimizer, data=torch.zeros(4, 2), batch=2, piece=1, engine=engine)
+
+
+def test_what_is_no_engine_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(tarry.ArgumentError, match="engine is 'glue'; it can be 'direct', 'gloo' or 'nccl'"):
+        join("glue")
+    if not torch.cuda.is_available():
+        with pytest.raises(tarry.ArgumentError, match="engine is 'nccl', and this PyTorch finds no GPU"):
+            join("nccl")
+    for name, value in {"HUB": "192.0.2.1:7077", "WORKER": "1", "WORKERS": "2"}.items():
+        monkeypatch.setenv(f"TARRY_{name}", value)
+    with pytest.raises(tarry.ArgumentError, match=r"processes of one machine, and the hub is at 192.0.2.1:7077"):
+        join("gloo")
