@@ -15,7 +15,7 @@ from .trust import Member, common_name, is_worker, reason
 HANDSHAKE_SECONDS = 10.0
 _MOST_HANDSHAKES = 128  # at a time: then the oldest makes room
 _LINGER_SECONDS = 1.0  # for a refusal to be read
-_TELL_SECONDS = 1.0  # between two lines on those who are turned away
+_SAY_SECONDS = 1.0  # between two lines on what strangers can cause
 
 
 class Door:
@@ -40,7 +40,7 @@ class Door:
         self.address = _told_address(address, self._listener)
         self._lock = threading.Lock()
         self._shaking: dict[socket.socket, None] = {}  # in the order in which they came
-        self._turned_away, self._told_at = 0, -_TELL_SECONDS
+        self._unsaid, self._said_at = 0, -_SAY_SECONDS
         threading.Thread(target=self._accept, name="tarry-hub", daemon=True).start()
 
     def close(self) -> None:
@@ -114,19 +114,22 @@ class Door:
         try:
             self._context = self._member.context(accepting=True)
         except (FileError, FormatError) as error:
-            self._turn_away("nobody", str(error))
+            self._say(f"{error}; what was read before is in force")
         assert self._context is not None
         return self._context
 
     def _turn_away(self, peer: str, why: str) -> None:
+        self._say(f"{peer} is turned away: {why}")
+
+    def _say(self, text: str) -> None:
         now = time.monotonic()
         with self._lock:
-            self._turned_away += 1
-            if now - self._told_at < _TELL_SECONDS:
+            self._unsaid += 1
+            if now - self._said_at < _SAY_SECONDS:
                 return
-            more = f" ({self._turned_away - 1} others were, too)" if self._turned_away > 1 else ""
-            self._told_at, self._turned_away = now, 0
-        self._tell(f"{peer} is turned away: {why}{more}")
+            more = f" ({self._unsaid - 1} more like that)" if self._unsaid > 1 else ""
+            self._said_at, self._unsaid = now, 0
+        self._tell(text + more)
 
 
 def _shut(connection: socket.socket) -> None:

@@ -37,11 +37,16 @@ class Place:
         at = self.hub or default_listen()
         if not address.is_loopback(at):
             at = f":{address.split(at)[1]}"
-        return Hub(at, HubSettings(self.workers, listen_beside(at), security=self.security, tell=_LOG.info))
+        security = self._security_towards(at)
+        return Hub(at, HubSettings(self.workers, listen_beside(at), security=security, tell=_LOG.info))
 
     def member(self, hub: str) -> Member:
         """Whose credentials this process shows there."""
-        return (ON_THIS_MACHINE if address.is_unix(hub) else self.security).of_worker(self.worker)
+        return self._security_towards(hub).of_worker(self.worker)
+
+    def _security_towards(self, hub: str) -> Security:
+        """Over a Unix socket the system says who is there."""
+        return ON_THIS_MACHINE if address.is_unix(hub) else self.security
 
     def among_workers(self, server: str) -> dict[str, Any]:
         """What a tarry.Worker takes of how others reach it."""

@@ -181,7 +181,7 @@ def test_a_name_that_means_this_machine_is_what_others_call_it(monkeypatch: pyte
 def test_a_hub_in_process_0_logs_what_happens(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "tarry.hub")
     known = {"TARRY_HUB": f"unix:@tarry-log-{os.getpid()}", "TARRY_WORKER": "0", "TARRY_WORKERS": "1"}
-    with place_of(known).start_hub() as hub:
+    with place_of(known | {"TARRY_CREDENTIALS": "/nowhere, and not needed here"}).start_hub() as hub:
         client = Client(hub.address)
         client.attend(None, 1)
         client.close()
