@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How far a training by several workers is from one process, on the small GPT of python/examples/gpt.py.
 
-    python/bench/exactness.py [--steps N] [--kills SECONDS]
+    python/bench/exactness.py [--steps N] [--kills SECONDS] [--sum WHERE]
 
 Runs 4 workers with delays of exp:0.02 under `tarry run`, one of which is killed every so many seconds and comes back.
 In each step worker 0, which is spared, works out the gradient of the whole batch by itself, with the same parameters,
@@ -66,10 +66,10 @@ def serial(steps: int, *, backwards: bool) -> torch.Tensor:
     return torch.nn.utils.parameters_to_vector(model.parameters()).detach()
 
 
-def work(steps: int, into: str) -> None:
+def work(steps: int, where: str, into: str) -> None:
     """One worker."""
     model, optimizer, data = training()
-    with tt.join(model, optimizer, data=data, batch=BATCH, piece=PIECE, seed=SEED) as job:
+    with tt.join(model, optimizer, data=data, batch=BATCH, piece=PIECE, seed=SEED, sum=where) as job:
         worst, lost = 0.0, 0
         for step in job.steps(steps):
             mine = None
@@ -89,10 +89,11 @@ def work(steps: int, into: str) -> None:
         torch.save({"parameters": vector, "worst": worst, "lost": lost}, f"{into}/{job.worker}.pt")
 
 
-def launch(steps: int, kills: float, into: str) -> int:
+def launch(steps: int, kills: float, where: str, into: str) -> int:
     """Gives how many workers were killed."""
     options = ["-n", WORKERS, "--restarts", 1000, "--straggler", "exp:0.02", "--quiet"]
-    command = [sys.executable, "-m", "tarry.run", *options, __file__, "--steps", steps, "--worker", into]
+    script = [__file__, "--steps", steps, "--sum", where, "--worker", into]
+    command = [sys.executable, "-m", "tarry.run", *options, *script]
     process = subprocess.Popen([str(word) for word in command])
     chosen, killed = random.Random(1), 0
     while process.poll() is None:
@@ -110,13 +111,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--kills", type=float, default=4.0, metavar="SECONDS")
+    parser.add_argument("--sum", default="everywhere", choices=["everywhere", "server"], help="who makes it")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
-        work(options.steps, options.worker)
+        work(options.steps, options.sum, options.worker)
         return
     with tempfile.TemporaryDirectory() as folder:
-        killed = launch(options.steps, options.kills, folder)
+        killed = launch(options.steps, options.kills, options.sum, folder)
         ends = {path.stem: torch.load(path) for path in sorted(pathlib.Path(folder).glob("*.pt"))}
     first = ends["0"]
     alike = sum(bool((end["parameters"] == first["parameters"]).all()) for end in ends.values())

@@ -91,10 +91,29 @@ class Client:
         """Digests of pieces that this worker computed, to be held to those of others."""
         self._send({"type": "digests", "worker": worker, "step": step, "digests": digests})
 
-    def finish(self) -> None:
-        """This worker is through with its steps: waits until all that are there are, and a checkpoint is stored."""
-        self._send({"type": "finish"})
-        self._answer("finished")
+    def after(self, step: int) -> tuple[str, int, bytes]:
+        """Where the server makes the sums: 'sum' and that of the next step after so many; 'state' and one that is
+        further, where it is not there any more; or 'none': it was not made yet. Between them, how many steps there
+        are."""
+        self._send({"type": "after", "step": step})
+        message, payload = self._answer("sum", "state", "none")
+        return message["type"], message["done"], payload
+
+    def give(self, step: int, state: Callable[[], bytes]) -> None:
+        """The state after so many steps, as the hub asked for, if it still wants that."""
+        self._send({"type": "give", "step": step})
+        message, _ = self._answer("state", "enough")
+        if message["type"] == "state":
+            self._send({"type": "state"}, state())
+
+    def finish(self, steps: int, state: Callable[[], bytes]) -> None:
+        """This worker is through with its steps, so many: waits until all that are there are, and a checkpoint is
+        stored. The hub may ask for the state after them."""
+        self._send({"type": "finish", "steps": steps})
+        message, _ = self._answer("finished", "state")
+        if message["type"] == "state":
+            self._send({"type": "state"}, state())
+            self._answer("finished")
 
     def evaluate(
         self, key: Key, samples: int, pieces: int, told: tuple[int, dict[str, float]] | None
@@ -118,7 +137,7 @@ class Client:
     def why_over(self) -> Exception:
         """Why the run ended before its steps were done."""
         try:
-            self.finish()
+            self.finish(-1, bytes)
         except Exception as error:
             return error
         return StateError("the run is over before its steps were done")

@@ -160,8 +160,14 @@ class Hub:
             training.compare(peer.worker, int(message["step"]), dict(message["digests"]))
         elif kind == "evaluate":
             peer.wire.send(self._evaluate(message))
+        elif kind == "after":
+            found, numbers = training.sums.after(int(message["step"]))
+            peer.wire.send({"type": found, "done": training.done}, numbers)
+        elif kind == "give":
+            if not training.sums.renew(int(message["step"]), lambda: _ask_state(peer.wire)):
+                peer.wire.send({"type": "enough"})
         elif kind == "finish":
-            self._finish(peer.wire, training)
+            self._finish(peer.wire, training, int(message["steps"]))
         else:
             return False
         return True
@@ -221,10 +227,7 @@ class Hub:
             if found is not None:
                 return found
             self._asked = peer
-        peer.wire.send({"type": "state"})
-        message, state = peer.wire.receive(MOST_BYTES)
-        if message.get("type") != "state":
-            raise Closed("no state came")
+        state = _ask_state(peer.wire)
         with self._lock:
             training.sums.begin_with(state)
             self._asked = None
@@ -285,12 +288,22 @@ class Hub:
 
     # ---- the end ----
 
-    def _finish(self, wire: Wire, training: Training) -> None:
+    def _finish(self, wire: Wire, training: Training, steps: int) -> None:
+        training.sums.renew(steps, lambda: _ask_state(wire))
         with training.change:
-            while training.failure is None and training.settled < training.wanted and not self._closing:
+            while training.failure is None and training.settled < steps and not self._closing:
                 training.change.wait(1.0)
             failure = training.failure
         if failure is not None:
             wire.send({"type": "failed", "why": str(failure)})
         else:
             wire.send({"type": "finished"})
+
+
+def _ask_state(wire: Wire) -> bytes:
+    """Of the worker, which waits for an answer."""
+    wire.send({"type": "state"})
+    message, state = wire.receive(MOST_BYTES)
+    if message.get("type") != "state":
+        raise Closed("no state came")
+    return state

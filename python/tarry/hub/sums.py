@@ -83,6 +83,17 @@ class Sums(abc.ABC):
     def begin_with(self, state: bytes) -> None:
         """The first worker's state, where `for_newcomer` has none."""
 
+    def renew(self, step: int, ask: Callable[[], bytes]) -> bool:
+        """The hub gets the state of a worker that has taken so many steps, by `ask`, if it wants that. False: it does
+        not, as where the library sees to states."""
+        return False
+
+    def after(self, step: int) -> tuple[str, bytes]:
+        """For a worker that has taken so many steps, and has not got the sum of the next one: 'sum' and that, as bytes;
+        'state' and one that is further, where it is not there any more; or 'none': it was not made yet. Raises
+        StateError."""
+        raise StateError("workers make the sums themselves")
+
     # ---- rounds ----
 
     @abc.abstractmethod

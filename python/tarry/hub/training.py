@@ -14,9 +14,12 @@ from ..plan import Plan
 from . import storage
 from .agreement import Agreement
 from .among_workers import AmongWorkers
+from .at_server import AtServer
 from .settings import HubSettings
 from .sums import Setup, Sums
 
+# By the name that `sum` has in settings.
+SUMS: dict[str, type[Sums]] = {"everywhere": AmongWorkers, "server": AtServer}
 _MOST_REPLICATION = 8
 _LOOK_SECONDS = 0.2  # between two looks who may still come
 
@@ -41,7 +44,9 @@ class Training:
         if found is not None:
             self._check(found)
         plan = plan_of(settings.workers, agreement)
-        self.sums: Sums = AmongWorkers(Setup(settings, agreement, plan, found, self._observe, self.change))
+        if agreement.sum not in SUMS:
+            raise ArgumentError(f"sum is {agreement.sum!r}, and there are {', '.join(SUMS)}")
+        self.sums = SUMS[agreement.sum](Setup(settings, agreement, plan, found, self._observe, self.change))
         if found is not None:
             settings.say(f"resumed after step {self.done} from {agreement.checkpoint}")
 

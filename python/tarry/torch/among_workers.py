@@ -55,11 +55,13 @@ class AmongWorkers(Sums):
         self._take_coming()
         while self.standing.done < steps and self._ahead is None:
             self._ahead = self._await_task()
+            self._raise_if_over()
             self._take_coming()
 
     def take(self) -> Task | Summed | Lost:
         while self._coming is None and self._ahead is None:
             self._ahead = self._await_task()
+            self._raise_if_over()
         coming = self._coming
         if coming is not None:
             return Lost(coming)  # the task ahead is of a step that begins with that state

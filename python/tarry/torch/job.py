@@ -13,11 +13,12 @@ import torch
 from ..errors import ArgumentError, Error, StateError
 from ..hub import Agreement, Client, Hub
 from ..hub import address as addresses
-from ..hub.training import plan_of
+from ..hub.training import SUMS, plan_of
 from ..straggler import Straggler
 from ..task import Task
 from ..worker import Worker
 from .among_workers import AmongWorkers
+from .at_server import AtServer
 from .collective import Collective
 from .collective import check as check_engine
 from .dropping import Dropping
@@ -121,6 +122,9 @@ class Job:
             straggler=straggler,
             **member.library(welcome.server),
         )
+        if agreement.sum == "server":
+            self._sums = AtServer(self._standing, self.client, self.worker, connect)
+            return
         connect_to_others = functools.partial(connect, **place.among_workers(welcome.server))
         if agreement.engine != "direct":
             self._engine = Collective(agreement.engine, "127.0.0.1")
@@ -386,18 +390,21 @@ def join(
     scaler      a GradScaler, by whose scale piece.backward multiplies the loss; the rest of it is the loop's
     replication workers that may compute a piece; None: all, at most 8
     parts       with 2 and more what workers send is as many times smaller, and each piece is computed as often
-    sum         'everywhere': among the workers
-    engine      by which they do: 'direct' is Tarry's; 'gloo' and 'nccl' are torch.distributed's, in plain text among
+    sum         who makes it: 'everywhere', the workers, or 'server', the hub, for small models and for workers that do
+                not reach each other
+    engine      by which workers do: 'direct' is Tarry's; 'gloo' and 'nccl' are torch.distributed's, in plain text among
                 processes of this machine. 'nccl' wants a GPU for each, and was not tried
     reproducible  sums in an order that does not depend on time: a training repeats to the bit while no worker is lost
 
     Raises ArgumentError for what contradicts itself, and tarry.hub.client.Refused where the others train something
     else.
     """
-    if sum != "everywhere":
-        raise ArgumentError(f"sum is {sum!r}; there is 'everywhere' alone yet")
+    if sum not in SUMS:
+        raise ArgumentError(f"sum is {sum!r}, and there are {', '.join(SUMS)}")
     place = place_of()
     if engine != "direct":
+        if sum != "everywhere":
+            raise ArgumentError(f"engine {engine!r} is for sums among workers, and sum is {sum!r}")
         check_engine(engine)
         if place.hub is not None and not addresses.is_loopback(place.hub):
             raise ArgumentError(

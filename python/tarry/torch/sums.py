@@ -38,10 +38,11 @@ class Sums(abc.ABC):
     def __init__(self, standing: Standing, client: Client) -> None:
         self.standing, self.client = standing, client
         self._ahead: Task | None = None  # a task for the step after this one
+        self._over = False  # no tasks come any more
 
     @abc.abstractmethod
     def begin(self, steps: int) -> None:
-        """Steps begin, up to so many in all."""
+        """Steps begin, up to so many in all: the state may have to be moved on before."""
 
     @abc.abstractmethod
     def take(self) -> Task | Summed | Lost:
@@ -53,13 +54,13 @@ class Sums(abc.ABC):
 
     def finish(self) -> None:
         """All steps are done: waits until the hub has what it needs of them."""
-        self.client.finish()
+        self.client.finish(self.standing.done, self.standing.save)
 
     def close(self) -> None:
         self.worker.close()
 
     def _await_task(self) -> Task | None:
-        """None: none came for a moment."""
+        """None: none came for a moment, or the run is over."""
         try:
             task = self.worker.take(_LOOK_SECONDS)
         except StateError:
@@ -68,6 +69,9 @@ class Sums(abc.ABC):
             if not self.client.is_open():
                 raise self.client.why_over() from None
             return None
-        if task is None:
-            raise self.client.why_over()
+        self._over = task is None
         return task
+
+    def _raise_if_over(self) -> None:
+        if self._over:
+            raise self.client.why_over()

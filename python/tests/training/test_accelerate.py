@@ -16,10 +16,11 @@ def _sums(lines: list[str]) -> set[tuple[float, str]]:
     return {(float(words[1]), words[3]) for words in found}
 
 
-@pytest.mark.parametrize("precision", ["no", "bf16"])
-def test_a_training_is_that_of_accelerate_alone(precision: str) -> None:
+@pytest.mark.parametrize(("precision", "where"), [("no", "everywhere"), ("bf16", "everywhere"), ("no", "server")])
+def test_a_training_is_that_of_accelerate_alone(precision: str, where: str) -> None:
     """The step's order of addition apart: clipping, scheduler and precision are Accelerate's."""
-    lines = runs.succeed("accelerated", 12, precision, workers=2, options=("--straggler", "exp:0.002"))
+    options = ("--straggler", "exp:0.002")
+    lines = runs.succeed("accelerated", 12, precision, "--sum", where, workers=2, options=options)
     digests = {line.split()[3] for line in lines if line.startswith("end ")}
     assert len(digests) == 1 and len(lines) == 4, lines
     alone = subprocess.run(

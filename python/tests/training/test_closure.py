@@ -13,7 +13,7 @@ import tarry.torch as tt
 STEPS = 7
 
 
-def train(by_function: bool) -> "tuple[torch.Tensor, list[dict[str, float]]]":
+def train(by_function: bool, where: str) -> "tuple[torch.Tensor, list[dict[str, float]]]":
     torch.default_generator.manual_seed(2)
     model = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Dropout(0.3), torch.nn.Linear(3, 1))
     optimizer: Any = torch.optim.SGD(model.parameters(), lr=0.05)
@@ -26,8 +26,9 @@ def train(by_function: bool) -> "tuple[torch.Tensor, list[dict[str, float]]]":
 
     told: list[dict[str, float]] = []
     with tt.join(
-        model, optimizer, data=(inputs, inputs[:, :1]), batch=20, piece=4, metrics=("largest",), reproducible=True
-    ) as job:
+        model, optimizer, data=(inputs, inputs[:, :1]), batch=20, piece=4, metrics=("largest",), reproducible=True,
+        sum=where,
+    ) as job:  # fmt: skip
         if by_function:
             while step := job.step(of_batch, STEPS):
                 optimizer.step()
@@ -46,8 +47,9 @@ def train(by_function: bool) -> "tuple[torch.Tensor, list[dict[str, float]]]":
     return torch.nn.utils.parameters_to_vector(model.parameters()).detach(), told
 
 
-def test_a_function_of_a_batch_is_as_good_as_a_loop() -> None:
-    (one, metrics), (other, others) = train(True), train(False)
+@pytest.mark.parametrize("where", ["everywhere", "server"])
+def test_a_function_of_a_batch_is_as_good_as_a_loop(where: str) -> None:
+    (one, metrics), (other, others) = train(True, where), train(False, where)
     assert torch.equal(one, other)
     for ours, theirs in zip(metrics, others, strict=True):
         assert {**ours, "seconds": 0} == {**theirs, "seconds": 0}

@@ -1,17 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a loop does wrong, and what it is told: trainings of one worker, in this process."""
 
+import itertools
 import pathlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import pytest
+import runs
 
 torch = pytest.importorskip("torch")
 
 import tarry.torch as tt  # noqa: E402
-from tarry import ArgumentError, FormatError, StateError  # noqa: E402
+from tarry import ArgumentError, Error, FormatError, StateError  # noqa: E402
+from tarry.hub import Hub  # noqa: E402
+from tarry.hub.settings import HubSettings, default_listen  # noqa: E402
+from tarry.hub.training import Training  # noqa: E402
 from tarry.torch import state  # noqa: E402
 from tarry.torch.permutation import Permutation  # noqa: E402
 
@@ -34,9 +39,9 @@ class Bench:
         return torch.nn.functional.mse_loss(self.model(x), y, reduction="sum")
 
 
-@pytest.fixture
-def bench() -> Iterator[Bench]:
-    made = Bench()
+@pytest.fixture(params=["everywhere", "server"])
+def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
+    made = Bench(sum=request.param)
     with made.job:
         yield made
 
@@ -138,9 +143,10 @@ def test_an_exception_of_the_users_comes_through(bench: Bench) -> None:
                     _ = 1 / 0
 
 
-def test_after_an_exception_another_training_works() -> None:
+@pytest.mark.parametrize("where", ["everywhere", "server"])
+def test_after_an_exception_another_training_works(where: str) -> None:
     for _ in range(2):
-        made = Bench()
+        made = Bench(sum=where)
         with pytest.raises(ZeroDivisionError), made.job:
             for step in made.job.steps(1):
                 for piece in step:
@@ -156,8 +162,39 @@ def test_after_an_exception_another_training_works() -> None:
     assert made.job.done == 2
 
 
-def test_gradients_after_the_end_are_no_memory_of_the_library() -> None:
-    made = Bench()
+def is_closed(training: Training) -> bool:
+    try:
+        return not training.address
+    except StateError:
+        return True
+
+
+def test_the_last_sum_comes_though_the_run_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hub has it, whatever has ended the rounds since."""
+    with Hub(default_listen(), HubSettings(1, default_listen())) as hub:
+        for name, value in (("HUB", hub.address), ("WORKER", "0"), ("WORKERS", "1")):
+            monkeypatch.setenv(f"TARRY_{name}", value)
+        made = Bench(sum="server")
+        training = hub.training
+        assert training is not None
+        with pytest.raises(Error, match="a disk is full"), made.job:
+            for step in made.job.steps(1):
+                pieces = iter(step)
+                for piece in itertools.islice(pieces, 4):
+                    with piece:
+                        piece.backward(made.loss(piece), weight=2)
+                with training.change:
+                    assert training.change.wait_for(lambda: training.done == 1, timeout=60)
+                training.end(Error("a disk is full"))
+                runs.await_true("the rounds go on", lambda: is_closed(training))
+                assert not list(pieces) and step.metrics["weight"] == 8
+                made.optimizer.step()
+        assert made.job.done == 1
+
+
+@pytest.mark.parametrize("where", ["everywhere", "server"])
+def test_gradients_after_the_end_are_no_memory_of_the_library(where: str) -> None:
+    made = Bench(sum=where)
     with made.job:
         for step in made.job.steps(1):
             for piece in step:
@@ -202,7 +239,8 @@ def test_the_step_is_that_of_one_process() -> None:
         ({"data": torch.utils.data.DataLoader(torch.zeros(16))}, r"a DataLoader: .* its \.dataset is one"),
         ({"metrics": ("loss",)}, "metrics have the same name"),
         ({"buffers": ("mean",)}, "the model has no buffer 'mean'"),
-        ({"sum": "server"}, "there is 'everywhere' alone yet"),
+        ({"sum": "server", "engine": "gloo"}, "engine 'gloo' is for sums among workers, and sum is 'server'"),
+        ({"sum": "somewhere"}, "sum is 'somewhere', and there are everywhere, server"),
     ],
 )
 def test_arguments_that_can_not_be_are_told(options: dict[str, Any], why: str) -> None:

@@ -155,8 +155,9 @@ def test_a_loop_is_that_of_pytorch(change: Callable[[Form], None]) -> None:
     torch.testing.assert_close(found[0], found[1], rtol=1e-4, atol=2e-6)
 
 
+@pytest.mark.parametrize("where", ["everywhere", "server"])
 @pytest.mark.skipif("not has_scaler()")
-def test_an_infinity_is_skipped_and_the_scale_is_saved(tmp_path: pathlib.Path) -> None:
+def test_an_infinity_is_skipped_and_the_scale_is_saved(tmp_path: pathlib.Path, where: str) -> None:
     """The scale is halved by all in the same step, and comes back with the checkpoint."""
     path = tmp_path / "run.ckpt"
     scales: list[float] = []
@@ -165,7 +166,9 @@ def test_an_infinity_is_skipped_and_the_scale_is_saved(tmp_path: pathlib.Path) -
         model = torch.nn.Linear(2, 1)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         scaler = torch.amp.GradScaler("cpu", init_scale=2.0**10)
-        with tt.join(model, optimizer, data=torch.ones(8, 2), batch=4, piece=2, checkpoint=path, scaler=scaler) as job:
+        with tt.join(
+            model, optimizer, data=torch.ones(8, 2), batch=4, piece=2, checkpoint=path, scaler=scaler, sum=where
+        ) as job:
             for step in job.steps(steps):
                 before = model.weight.detach().clone()
                 for piece in step:

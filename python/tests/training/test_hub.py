@@ -64,6 +64,7 @@ def test_who_dies_before_its_state_came_leaves_that_to_the_next() -> None:
         (changed(model="weight (2, 6)\nbias (5,)"), r"weight \(2, 6\) where the others have weight \(2, 5\)"),
         (changed(model="weight (2, 5)"), r"nothing more where the others have bias \(5,\)"),
         (changed(parts=2), "parts 2 where the others have 1"),
+        (changed(sum="server"), "sum 'server' where the others have 'everywhere'"),
     ],
 )
 def test_others_are_refused(other: Agreement, why: str) -> None:
@@ -84,11 +85,15 @@ def test_a_worker_that_is_none_is_refused() -> None:
         client.close()
 
 
-def test_a_training_that_can_not_be_is_refused() -> None:
+@pytest.mark.parametrize(
+    ("other", "why"),
+    [(changed(replication=3), "replication 3"), (changed(sum="nowhere"), "sum is 'nowhere', and there are everywhere")],
+)
+def test_a_training_that_can_not_be_is_refused(other: Agreement, why: str) -> None:
     with a_hub() as hub:
         client = Client(hub.address)
-        with pytest.raises(Refused, match="replication 3"):
-            client.join(0, changed(replication=3), lambda: b"")
+        with pytest.raises(Refused, match=why):
+            client.join(0, other, lambda: b"")
         client.close()
 
 

@@ -10,21 +10,23 @@ import time
 import pytest
 import runs
 from conftest import LONG, SEED
-from test_training import same, worst
+from test_training import EACH_SUM, same, worst
 
 pytest.importorskip("torch")
 WORKERS = 3
 KILLS, LIVES = (100, 40) if LONG else (4, 3)
 
 
-def test_survivors_lose_no_step() -> None:
+@EACH_SUM
+def test_survivors_lose_no_step(where: str) -> None:
     """Worker 0 lives; others are killed and come back."""
     draws = random.Random(SEED)
     print("seed", SEED)
     steps = 60 + 40 * KILLS
     with runs.running(
-        "small", steps, "--seconds", 0.005, "--check", "--report", 1, workers=WORKERS, options=("--restarts", KILLS)
-    ) as process:
+        "small", steps, "--seconds", 0.005, "--check", "--report", 1, "--sum", where,
+        workers=WORKERS, options=("--restarts", KILLS),
+    ) as process:  # fmt: skip
         lines: list[str] = []
         number, killed = 5, 0
         for _ in range(KILLS):
@@ -47,12 +49,14 @@ def test_survivors_lose_no_step() -> None:
     assert done == [f"step 0 {number} False" for number in range(steps - len(done), steps)] and len(done) > steps - 6
 
 
-def test_a_training_that_is_killed_again_and_again_ends_as_if_it_were_not(tmp_path: pathlib.Path) -> None:
+@EACH_SUM
+def test_a_training_that_is_killed_again_and_again_ends_as_if_it_were_not(tmp_path: pathlib.Path, where: str) -> None:
     draws = random.Random(SEED)
     print("seed", SEED)
     steps = 100 * (LIVES + 1)
-    whole = same(runs.succeed("small", steps, "--reproducible", workers=WORKERS), steps)
-    arguments = ("--reproducible", "--checkpoint", tmp_path / "run.ckpt")
+    arguments = ("--reproducible", "--sum", where)
+    whole = same(runs.succeed("small", steps, *arguments, workers=WORKERS), steps)
+    arguments += ("--checkpoint", str(tmp_path / "run.ckpt"))
     begun: list[int] = []
     for _ in range(LIVES):
         with runs.running("small", steps, "--seconds", 0.002, *arguments, workers=WORKERS) as process:

@@ -87,17 +87,19 @@ def test_processes_that_can_not_be_started_are_told(tmp_path: pathlib.Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("what", "told"),
+    ("what", "told", "where"),
     [
-        ("raise", "[1] RuntimeError: before it joins"),
-        ("exit", "1 of 2 workers are there"),
-        ("raise-in-piece", "[1] RuntimeError: in a piece"),
-        ("exit-in-piece", "[1] by itself"),
+        ("raise", "[1] RuntimeError: before it joins", "everywhere"),
+        ("raise", "[1] RuntimeError: before it joins", "server"),
+        ("exit", "1 of 2 workers are there", "everywhere"),
+        ("raise-in-piece", "[1] RuntimeError: in a piece", "everywhere"),
+        ("raise-in-piece", "[1] RuntimeError: in a piece", "server"),
+        ("exit-in-piece", "[1] by itself", "everywhere"),
     ],
 )
-def test_nobody_waits_for_a_worker_that_ends(what: str, told: str) -> None:
+def test_nobody_waits_for_a_worker_that_ends(what: str, told: str, where: str) -> None:
     pytest.importorskip("torch")
-    ended = runs.run("wrong", what, "--seconds", 0.01, workers=2, seconds=SOON_SECONDS)
+    ended = runs.run("wrong", what, "--seconds", 0.01, "--sum", where, workers=2, seconds=SOON_SECONDS)
     assert ended.returncode == 0, ended.stderr
     assert "[0] end 0 12" in ended.stdout and "end 1" not in ended.stdout
     assert told in ended.stderr
@@ -110,10 +112,12 @@ def test_a_script_that_fails_everywhere_is_over_at_once() -> None:
     assert sorted(re.findall(r"tarry run: worker (\d) ended with status 1", ended.stderr)) == ["0", "1", "2"]
 
 
-def test_a_round_that_lacks_workers_who_are_gone_is_the_last() -> None:
+@pytest.mark.parametrize("where", ["everywhere", "server"])
+def test_a_round_that_lacks_workers_who_are_gone_is_the_last(where: str) -> None:
     """With two parts it takes two workers: the one that is left hears why it is over, and waits for nobody."""
     pytest.importorskip("torch")
-    ended = runs.run("wrong", "raise-in-piece", "--parts", 2, "--seconds", 0.01, workers=2, seconds=SOON_SECONDS)
+    arguments = ("--parts", 2, "--seconds", 0.01, "--sum", where)
+    ended = runs.run("wrong", "raise-in-piece", *arguments, workers=2, seconds=SOON_SECONDS)
     assert ended.returncode == 1
     assert "[1] RuntimeError: in a piece" in ended.stderr
     assert re.search(r"\[0\] tarry.errors.Error: .*, and nobody comes back", ended.stderr)

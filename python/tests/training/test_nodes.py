@@ -16,7 +16,7 @@ from collections.abc import Generator
 import keys as credentials_of
 import pytest
 import runs
-from test_training import same, worst
+from test_training import EACH_SUM, same, worst
 
 torch = pytest.importorskip("torch")
 pytestmark = credentials_of.needs_openssl
@@ -81,8 +81,9 @@ def finish(*processes: "subprocess.Popen[str]") -> tuple[list[str], list[str]]:
     return lines, errors
 
 
-def test_two_machines_are_exact(keys: pathlib.Path) -> None:
-    with machines(keys, "small", 25, "--check") as made:
+@EACH_SUM
+def test_two_machines_are_exact(keys: pathlib.Path, where: str) -> None:
+    with machines(keys, "small", 25, "--check", "--sum", where) as made:
         lines, _ = finish(made.more(), made.first)
     same(lines, 25, workers=WORKERS)
     assert worst(lines) < 1e-6

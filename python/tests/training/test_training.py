@@ -11,6 +11,7 @@ import runs
 
 pytest.importorskip("torch")
 WORKERS = 3
+EACH_SUM = pytest.mark.parametrize("where", ["everywhere", "server"])
 
 
 def ends(lines: list[str]) -> dict[str, tuple[str, str]]:
@@ -31,14 +32,26 @@ def worst(lines: list[str]) -> float:
     return max(float(line.split()[1]) for line in lines if line.startswith("worst "))
 
 
-def test_gradients_are_those_of_one_process() -> None:
-    lines = runs.succeed("small", 25, "--check", workers=WORKERS, options=("--straggler", "exp:0.01"))
+@EACH_SUM
+def test_gradients_are_those_of_one_process(where: str) -> None:
+    lines = runs.succeed(
+        "small", 25, "--check", "--sum", where, workers=WORKERS, options=("--straggler", "exp:0.01+slow:1,5")
+    )
     same(lines, 25)
     assert worst(lines) < 1e-6
 
 
-def test_two_parts_are_exact() -> None:
-    lines = runs.succeed("small", 10, "--check", "--parts", 2, workers=WORKERS)
+@EACH_SUM
+def test_steps_come_by_several_calls(where: str) -> None:
+    """And who is through with the first does not wait for others who are in the second."""
+    lines = runs.succeed("small", 20, "--check", "--halves", "--sum", where, workers=WORKERS)
+    same(lines, 20)
+    assert worst(lines) < 1e-6
+
+
+@EACH_SUM
+def test_two_parts_are_exact(where: str) -> None:
+    lines = runs.succeed("small", 10, "--check", "--parts", 2, "--sum", where, workers=WORKERS)
     same(lines, 10)
     assert worst(lines) < 1e-5
 
@@ -50,10 +63,12 @@ def test_alone_it_is_the_same_training() -> None:
     assert worst(lines) < 1e-6
 
 
-def test_a_killed_worker_costs_no_step_and_comes_back() -> None:
+@EACH_SUM
+def test_a_killed_worker_costs_no_step_and_comes_back(where: str) -> None:
     with runs.running(
-        "small", 150, "--seconds", 0.01, "--check", "--report", 10, workers=WORKERS, options=("--restarts", 3)
-    ) as process:
+        "small", 150, "--seconds", 0.01, "--check", "--report", 10, "--sum", where,
+        workers=WORKERS, options=("--restarts", 3),
+    ) as process:  # fmt: skip
         runs.await_line(process, "step 0 20")
         os.kill(runs.children(process)[-1], signal.SIGKILL)
         output, errors = process.communicate(timeout=runs.LIMIT_SECONDS)
@@ -65,19 +80,29 @@ def test_a_killed_worker_costs_no_step_and_comes_back() -> None:
     assert not any(line.endswith("True") for line in lines)  # nobody's step was lost
 
 
-def test_a_busy_worker_loses_steps_and_has_the_metrics_of_the_others() -> None:
-    lines = runs.succeed("wrong", "busy", "--seconds", 0.01, "--steps", 60, workers=WORKERS)
+@EACH_SUM
+def test_a_busy_worker_loses_steps_and_has_the_metrics_of_the_others(where: str) -> None:
+    lines = runs.succeed("wrong", "busy", "--seconds", 0.01, "--steps", 60, "--sum", where, workers=WORKERS)
     assert {line for line in lines if line.startswith("end ")} == {"end 0 60", "end 1 60", "end 2 60"}
     made = {line.split()[2] for line in lines if line.startswith("loss False ")}
     lost = [line.split()[2] for line in lines if line.startswith("loss True ")]
     assert len(made) == 60 and lost and set(lost) <= made
 
 
-def test_it_goes_on_from_its_checkpoint_to_the_bit(tmp_path: pathlib.Path) -> None:
+def test_a_worker_that_is_a_little_behind_loses_nothing_at_the_server() -> None:
+    """The hub has the last sums."""
+    lines = runs.succeed("wrong", "busy", "--seconds", 0.01, "--steps", 30, "--sum", "server", workers=WORKERS)
+    losses = [line.split() for line in lines if line.startswith("loss ")]
+    assert {lost for _, lost, _ in losses} == {"False"} and len(losses) == 30 * WORKERS
+    assert len({loss for _, _, loss in losses}) == 30
+
+
+@EACH_SUM
+def test_it_goes_on_from_its_checkpoint_to_the_bit(tmp_path: pathlib.Path, where: str) -> None:
     """With sums in an order of their own a training that was killed ends like one that was not."""
     file = tmp_path / "run.ckpt"
-    whole = same(runs.succeed("small", 60, "--reproducible", workers=WORKERS), 60)
-    arguments = ("--reproducible", "--checkpoint", file)
+    whole = same(runs.succeed("small", 60, "--reproducible", "--sum", where, workers=WORKERS), 60)
+    arguments = ("--reproducible", "--sum", where, "--checkpoint", file)
     with runs.running("small", 100_000, "--report", 1, "--seconds", 0.01, *arguments, workers=WORKERS) as process:
         runs.await_line(process, "step 0 5")
         runs.await_true("no checkpoint was written", file.exists)
@@ -90,18 +115,32 @@ def test_it_goes_on_from_its_checkpoint_to_the_bit(tmp_path: pathlib.Path) -> No
     assert same(lines, 60) == whole
 
 
-def test_a_finished_training_is_over_at_once_and_goes_on_with_more_workers(tmp_path: pathlib.Path) -> None:
-    file = tmp_path / "run.ckpt"
-    first = same(runs.succeed("small", 10, "--checkpoint", file, workers=2), 10, workers=2)
-    assert same(runs.succeed("small", 10, "--checkpoint", file, workers=2), 10, workers=2) == first
-    lines = runs.succeed("small", 20, "--checkpoint", file, "--check", workers=WORKERS)
+@EACH_SUM
+def test_a_finished_training_is_over_at_once_and_goes_on_with_more_workers(tmp_path: pathlib.Path, where: str) -> None:
+    arguments = ("--checkpoint", tmp_path / "run.ckpt", "--sum", where)
+    first = same(runs.succeed("small", 10, *arguments, workers=2), 10, workers=2)
+    assert same(runs.succeed("small", 10, *arguments, workers=2), 10, workers=2) == first
+    lines = runs.succeed("small", 20, *arguments, "--check", workers=WORKERS)
     same(lines, 20)
     assert worst(lines) < 1e-6
 
 
-def test_ctrl_c_ends_all_processes_and_leaves_a_checkpoint(tmp_path: pathlib.Path) -> None:
+def test_a_checkpoint_goes_on_with_sums_made_elsewhere(tmp_path: pathlib.Path) -> None:
+    """And back again."""
+    for steps, where in ((5, "everywhere"), (10, "server"), (15, "everywhere")):
+        lines = runs.succeed(
+            "small", steps, "--checkpoint", tmp_path / "run.ckpt", "--check", "--sum", where, workers=2
+        )
+        assert {line.split()[2] for line in lines if line.startswith("begins ")} == {str(steps - 5)}
+        same(lines, steps, workers=2)
+        assert worst(lines) < 1e-6
+
+
+@EACH_SUM
+def test_ctrl_c_ends_all_processes_and_leaves_a_checkpoint(tmp_path: pathlib.Path, where: str) -> None:
     file = tmp_path / "run.ckpt"
-    with runs.running("small", 100_000, "--report", 1, "--seconds", 0.01, "--checkpoint", file, workers=2) as process:
+    arguments = ("--report", 1, "--seconds", 0.01, "--checkpoint", file, "--sum", where)
+    with runs.running("small", 100_000, *arguments, workers=2) as process:
         runs.await_line(process, "step 0 5")
         children = runs.children(process)
         process.send_signal(signal.SIGINT)
@@ -151,12 +190,13 @@ def test_sigterm_ends_all_processes() -> None:
     assert not any(pathlib.Path(f"/proc/{child}").exists() for child in children)
 
 
-def test_a_checkpoint_that_can_not_be_written_is_told(tmp_path: pathlib.Path) -> None:
+@EACH_SUM
+def test_a_checkpoint_that_can_not_be_written_is_told(tmp_path: pathlib.Path, where: str) -> None:
     """And the training goes on; at its end it is an error."""
     folder = tmp_path / "gone"
     folder.mkdir()
     with runs.running(
-        "small", 40, "--report", 1, "--seconds", 0.02, "--checkpoint", folder / "run.ckpt", workers=2
+        "small", 40, "--report", 1, "--seconds", 0.02, "--checkpoint", folder / "run.ckpt", "--sum", where, workers=2
     ) as process:
         runs.await_line(process, "step 0 1")
         for file in folder.iterdir():
@@ -168,10 +208,11 @@ def test_a_checkpoint_that_can_not_be_written_is_told(tmp_path: pathlib.Path) ->
     assert "step 0 39" in output
 
 
-def test_copies_that_differ_are_told() -> None:
+@EACH_SUM
+def test_copies_that_differ_are_told(where: str) -> None:
     """With two parts they would make a wrong sum; with one part any copy will do."""
-    ended = runs.run("small", 40, "--parts", 2, "--noise", workers=WORKERS)
+    ended = runs.run("small", 40, "--parts", 2, "--noise", "--sum", where, workers=WORKERS)
     assert ended.returncode == 1
     assert "is not the same at workers" in ended.stderr and "2 parts" in ended.stderr
     assert "Error: piece" in ended.stderr
-    same(runs.succeed("small", 5, "--noise", workers=2), 5, workers=2)
+    same(runs.succeed("small", 5, "--noise", "--sum", where, workers=2), 5, workers=2)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The same training by Accelerate's ways: accelerated.py STEPS PRECISION [--alone].
+"""The same training by Accelerate's ways: accelerated.py STEPS PRECISION [--alone] [--sum WHERE].
 
 Prints 'end WORKER STEPS DIGEST' of the parameters, and 'loss ..' of the last step. --alone: without Tarry.
 """
@@ -18,6 +18,7 @@ parser = argparse.ArgumentParser()
 parser.add_argument("steps", type=int)
 parser.add_argument("precision")
 parser.add_argument("--alone", action="store_true")
+parser.add_argument("--sum", default="everywhere")
 options = parser.parse_args()
 
 torch.manual_seed(7)
@@ -56,7 +57,7 @@ if options.alone:
     tell(0)
 else:
     with tarry.torch.accelerate.join(
-        accelerator, model, optimizer, scheduler, data=loader, batch=BATCH, seed=SEED
+        accelerator, model, optimizer, scheduler, data=loader, batch=BATCH, seed=SEED, sum=options.sum
     ) as job:
         while step := job.step(lambda batch: (loss_of(model(batch[0]), batch[1]), len(batch[1])), options.steps):
             end_step()

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """A small network with all that needs care: batch norm, dropout, a scheduler, clipping, an uneven last batch.
 
-small.py STEPS [--checkpoint FILE] [--seconds S] [--reproducible] [--check] ..
+small.py STEPS [--checkpoint FILE] [--seconds S] [--reproducible] [--check] [--sum WHERE] ..
 
 Prints 'end WORKER STEPS DIGEST' of model, optimizer and scheduler. --check:
 each step's gradient is compared with that of one process. --deaths FILE: workers but the first die in the middle of
 a sum over process groups, each in the fifth of its life, until FILE has --most-deaths bytes, one for each.
+--halves: the steps come by two calls of job.steps.
 """
 
 import argparse
@@ -35,8 +36,10 @@ parser.add_argument("--parts", type=int, default=1)
 parser.add_argument("--engine", default="direct")
 parser.add_argument("--deaths", default="")
 parser.add_argument("--most-deaths", type=int, default=0)
+parser.add_argument("--sum", default="everywhere")
 parser.add_argument("--noise", action="store_true")
 parser.add_argument("--report", type=int, default=0)
+parser.add_argument("--halves", action="store_true")
 options = parser.parse_args()
 
 torch.manual_seed(7)
@@ -111,10 +114,11 @@ noise = torch.Generator().manual_seed(os.getpid())
 with tt.join(
     model, optimizer, scheduler, data=data, batch=96, piece=8, seed=3, checkpoint=options.checkpoint,
     checkpoint_seconds=0.3, reproducible=options.reproducible, parts=options.parts,
-    engine=options.engine, metrics=("error",),
+    sum=options.sum, engine=options.engine, metrics=("error",),
 ) as job:  # fmt: skip
     print("begins", job.worker, job.done)
-    for step in job.steps(options.steps):
+    calls = [options.steps // 2, options.steps] if options.halves else [options.steps]
+    for step in itertools.chain.from_iterable(job.steps(steps) for steps in calls):
         if options.check:
             serial = serial_gradient(job, step.number)
         for piece in step:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A training of which the last worker does something wrong.
 
-wrong.py WHAT [--steps N] [--seconds S] [--checkpoint FILE] [--parts P]
+wrong.py WHAT [--steps N] [--seconds S] [--checkpoint FILE] [--parts P] [--sum WHERE]
 
 Prints 'step N' by the first worker, and 'end WORKER STEPS'.
 """
@@ -19,6 +19,7 @@ parser.add_argument("--steps", type=int, default=12)
 parser.add_argument("--seconds", type=float, default=0.0)
 parser.add_argument("--checkpoint", default="")
 parser.add_argument("--parts", type=int, default=1)
+parser.add_argument("--sum", default="everywhere")
 options = parser.parse_args()
 
 last = int(os.environ["TARRY_WORKER"]) == int(os.environ["TARRY_WORKERS"]) - 1
@@ -37,11 +38,13 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 inputs = torch.randn(64, 3)
 with tt.join(
     model, optimizer, data=(inputs, inputs.sum(1, keepdim=True)), batch=32, piece=4, parts=options.parts,
-    checkpoint=options.checkpoint, checkpoint_seconds=0.2,
+    checkpoint=options.checkpoint, checkpoint_seconds=0.2, sum=options.sum,
 ) as job:  # fmt: skip
     for step in job.steps(options.steps):
         if last and step.number == 2 and options.what == "busy":
             time.sleep(4)
+            while job.status()["done"] < options.steps:
+                time.sleep(0.05)
         for piece in step:
             with piece:
                 x, y = piece.batch
