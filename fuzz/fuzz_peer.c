@@ -98,7 +98,8 @@ static bool begin(run *its, input *in)
     settings.server.stop = (rules & 0x40) != 0 ? TARRY_STOP_DEADLINE : TARRY_STOP_EXACT;
     settings.server.deadline_ns = (1 + sizes / 64) * 100 * NS_PER_MS;
     if (its->plan->parts == 1)
-        settings.server.compress = (tarry_compress)(sizes / 16 % 4 % TARRY_COMPRESSES);
+        settings.server.compress = (tarry_compress)(sizes / 16 % TARRY_COMPRESSES);
+    settings.server.compress_share = SHARE;
     settings.ship = (rules & 0x80) != 0 ? ship : NULL;
     settings.job = "a job";
     settings.job_size = sizes % 5;
@@ -376,9 +377,11 @@ static size_t draw_message(input *in, uint8_t kind, visitor *who, uint8_t *frame
     return WIRE_HEAD_BYTES + size;
 }
 
-tarry_compress fuzz_peer_form(const run *its, uint32_t other)
+compress_form fuzz_peer_form(const run *its, uint32_t other)
 {
-    return (tarry_compress)((its->server->settings.server.compress + other) % TARRY_COMPRESSES);
+    return form_of_kind(
+        (tarry_compress)((its->server->settings.server.compress + other) % TARRY_COMPRESSES),
+        SHARE);
 }
 
 size_t fuzz_peer_numbers(const run *its, uint32_t parts, uint32_t stripe, uint32_t part, bool whole)
@@ -397,6 +400,7 @@ static size_t draw_part(const run *its, input *in, uint8_t kind, const visitor *
 {
     uint8_t place = take(in), off = kind >= 0xf0 ? take(in) : 0;
     const codec_shape none = {0};
+    const compress_form form = fuzz_peer_form(its, off >> 6);
     tarry_message message = {
         .type = TARRY_MESSAGE_PART,
         .round = who->round + (off & 1),
@@ -404,11 +408,11 @@ static size_t draw_part(const run *its, input *in, uint8_t kind, const visitor *
         .attempt = who->attempt - (off >> 2 & 1),
         .parts = who->parts + (off >> 3 & 1),
         .stripe = place % (MOST_STRIPES + 1),
-        .form = fuzz_peer_form(its, off >> 6),
+        .form = form.kind,
     };
     size_t numbers = fuzz_peer_numbers(its, message.parts, message.stripe, 0, true);
     numbers = who->shares != (off >> 5 & 1) ? 0 : numbers + (off >> 4 & 1);
-    size_t bytes = compress_bytes(message.form, numbers);
+    size_t bytes = compress_bytes(form, numbers);
     wire_message_head(CODEC_HEADER_BYTES, bytes, frame);
     codec_encode(&none, &message, frame + WIRE_HEAD_BYTES);
     memset(frame + WIRE_HEAD_BYTES + CODEC_HEADER_BYTES, place, bytes);

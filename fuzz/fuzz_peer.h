@@ -5,6 +5,7 @@
 
 #include "fuzz_input.h"
 #include "fuzz_plans.h"
+#include "protocol/form.h"
 #include "protocol/wire/codec.h"
 #include "protocol/wire/wire_trunk.h"
 #include "runtime/tcp/server/tcp_server.h"
@@ -13,6 +14,7 @@ enum {
     VISITORS = 4,
     MOST_STRIPES = 6, /* more than a worker has buffers for */
     STRIPE = 4,
+    SHARE = 300000, /* of its numbers, in that form of coded parts */
     PARAMETERS = 8,
     MOST_DIMENSION = STRIPE * MOST_STRIPES * FUZZ_MOST_WORKERS,
     LANES = 4,
@@ -56,7 +58,7 @@ void fuzz_peer_hear(run *its, visitor *who, const wire_head *head, const uint8_t
 /* A frame of a worker. */
 size_t fuzz_peer_draw(const run *its, input *in, uint8_t kind, visitor *who, uint8_t *frame);
 /* The form of coded parts, or `other` forms behind it. */
-tarry_compress fuzz_peer_form(const run *its, uint32_t other);
+compress_form fuzz_peer_form(const run *its, uint32_t other);
 /* The numbers that a stripe has of a coded part, or of one block of it. */
 size_t fuzz_peer_numbers(const run *its, uint32_t parts, uint32_t stripe, uint32_t part,
                          bool whole);

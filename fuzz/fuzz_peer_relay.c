@@ -132,6 +132,7 @@ static size_t draw_lane_part(const run *its, input *in, uint32_t lane, uint8_t *
     uint8_t place = take(in);
     const visitor *who = &its->children[lane];
     const codec_shape none = {0};
+    const compress_form form = fuzz_peer_form(its, place >= 0xf8);
     const tarry_message message = {
         .type = TARRY_MESSAGE_PART,
         .round = who->round,
@@ -139,11 +140,11 @@ static size_t draw_lane_part(const run *its, input *in, uint32_t lane, uint8_t *
         .attempt = who->attempt,
         .parts = who->parts,
         .stripe = place % (MOST_STRIPES + 1),
-        .form = fuzz_peer_form(its, place >= 0xf8),
+        .form = form.kind,
     };
     size_t numbers =
         fuzz_peer_numbers(its, message.parts, message.stripe, 0, true) + (place == 0xff);
-    wire_lane_part part = {.lane = lane, .bytes = compress_bytes(message.form, numbers)};
+    wire_lane_part part = {.lane = lane, .bytes = compress_bytes(form, numbers)};
     codec_encode(&none, &message, part.message);
     return put_bytes(frame, wire_lane_part_encode(&part, frame), part.bytes);
 }

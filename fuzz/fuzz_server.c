@@ -69,7 +69,10 @@ static bool begin(run *its, input *in)
     its->stripes = 1 + take(in) % MAX_STRIPES;
     settings.stripe_length = 4;
     settings.dimension = 4U * its->stripes * tarry_plan_least_parts(its->plan);
-    settings.dimension -= take(in) % 4;
+    uint8_t rest = take(in);
+    settings.dimension -= rest % 4;
+    if (!its->everywhere && tarry_plan_parts(its->plan) == 1 && (rest & 4) != 0)
+        settings.compress = TARRY_COMPRESS_INT4;
     if (tarry_server_create(its->plan, &settings, arena_begin(), &its->server, NULL) != TARRY_OK)
         return false;
     for (uint32_t worker = 0; worker < its->workers; worker++) {
@@ -97,6 +100,8 @@ static void take_sent(run *its, uint32_t worker, const tarry_message *message)
         require(sum_id_same(&read.sum, &its->log) && !its->logging);
     if (read.type == TARRY_MESSAGE_SIGNAL)
         its->name = read.sum;
+    for (uint32_t stripe = 0; read.stood != NULL && stripe < its->stripes; stripe++)
+        require(read.stood[stripe] <= read.epoch);
     if (codec_votes(read.type))
         its->order[worker] = read;
     its->round = read.round;

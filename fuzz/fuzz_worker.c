@@ -38,6 +38,7 @@ typedef struct run {
     /* What it has, by its effects: sets of one word, a bit per position. */
     uint64_t done, before; /* of this round, and of that before */
     uint64_t open;         /* finished, neither folded nor dropped */
+    uint64_t out; /* with feedback: stripes that were encoded, and whose fate is not known */
     bool computing, encoding;
     uint32_t slot;
     tarry_event encoded; /* what ends the encoding */
@@ -64,6 +65,7 @@ static bool begin(run *its, input *in)
         .dimension = 4U * its->stripes * tarry_plan_least_parts(its->plan) - take(in) % 4,
         .conditioning_limit = 1e3,
         .sum = (tarry_sum_place)(rules >> 4 & 1),
+        .feedback = (rules >> 5 & 1) != 0,
     };
     its->task = TARRY_EFFECT_CANCEL;
     its->load = tarry_plan_load(its->plan, its->settings.worker);
@@ -136,6 +138,7 @@ static void take_encode(run *its, const tarry_effect *effect)
     require(message->type == TARRY_MESSAGE_PART && message->stripe == effect->stripe);
     require(codec_size(&none, message) == CODEC_HEADER_BYTES);
     codec_encode(&none, message, frame);
+    bitset_set(&its->out, effect->stripe);
     its->encoding = true;
     its->encoded = (tarry_event){
         .type = TARRY_EVENT_ENCODED,
@@ -143,6 +146,15 @@ static void take_encode(run *its, const tarry_effect *effect)
         .attempt = effect->attempt,
         .stripe = effect->stripe,
     };
+}
+
+/* What is committed is what was encoded, once. */
+static void take_settled(run *its, const tarry_effect *effect)
+{
+    uint64_t stood = *effect->stood, voids = *effect->voids;
+    require(its->settings.feedback && (stood | voids) >> its->stripes == 0);
+    require((stood & voids) == 0 && (stood | voids) != 0 && (stood & ~its->out) == 0);
+    its->out &= ~(stood | voids);
 }
 
 /* The fate of a copy; one that is dropped may be asked for again. */
@@ -196,6 +208,9 @@ static void take_effects(run *its, const tarry_effects *effects)
         case TARRY_EFFECT_ENCODE:
             take_encode(its, effect);
             break;
+        case TARRY_EFFECT_SETTLE:
+            take_settled(its, effect);
+            break;
         case TARRY_EFFECT_FOLD:
         case TARRY_EFFECT_DROP:
             take_fate(its, effect);
@@ -239,6 +254,7 @@ static void draw_psi(const run *its, input *in, uint64_t *psi)
 
 typedef struct sets {
     uint64_t psi[MAX_WORDS], stripes, stale, first, barred, recalled, group;
+    uint32_t stood[MAX_STRIPES];
 } sets;
 
 /* Now and then the sum that it holds, the next one, or one that is neither. */
@@ -316,6 +332,12 @@ static tarry_message draw_message(run *its, input *in, sets *own)
         message.slot = take(in) % (its->load + 1);
         message.fate = (tarry_fate)(take(in) % 3);
         own->recalled = take(in) & all;
+    }
+    if (its->settings.feedback && (kind & 0x80) == 0 &&
+        (message.type == TARRY_MESSAGE_ROUND || message.type == TARRY_MESSAGE_FINISH)) {
+        for (uint32_t stripe = 0; stripe < its->stripes; stripe++)
+            own->stood[stripe] = its->epoch - take(in) % 3;
+        message.stood = own->stood;
     }
     message.psi = own->psi;
     message.stripes = &own->stripes;

@@ -26,7 +26,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CORPUS = ROOT / "fuzz" / "corpus"
 # Bytes of an input; longer ones take longer and reach little more.
-LONGEST = {"assembly": 256, "checkpoint": 320, "codec": 128, "data": 1024, "design": 512, "job": 400, "mesh": 200,
+LONGEST = {"assembly": 256, "checkpoint": 320, "codec": 128, "compress": 2600, "data": 1024, "design": 512, "job": 400, "mesh": 200,
            "peer": 320, "plan": 512, "server": 200, "trace": 512, "training": 1024, "worker": 256}
 # What a fuzzer may take beyond its time: to start, and for its last execution.
 MARGIN_SECONDS = 60

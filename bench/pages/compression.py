@@ -9,7 +9,8 @@ page.not_measured("the forms", "| form | bytes a number |")
 page.not_measured("bench/shaped.py prints the rows; it needs namespaces of the network's", "| link | sums | TCP |")
 
 SCHEMES = {"`--parts 1`": "partial:parts=1", "`--parts auto`": "partial:parts=auto",
-           "`--compress bf16`": "partial:compress=bf16", "`--compress int8`": "partial:compress=int8"}
+           "`--compress bf16`": "partial:compress=bf16", "`--compress int8`": "partial:compress=int8",
+           "`--compress int4`": "partial:compress=int4", "`--compress topk:0.01`": "partial:compress=topk:0.01"}
 SEEDS = range(1, 6)
 TRAINING = ["--workers", 8, "--chunks", 8, "--reproducible", "--holdout", 0.2, "--batch", 512]
 
@@ -50,3 +51,16 @@ def losses(tarry):
                              for form in ("none", "bf16", "int8"))
         rows.append([name, f"1/{sent(plain) / sent(byte):.2f}", spread(byte, plain, "loss"), spread(half, plain, "loss")])
     return ["data and model", "bytes of int8", "int8's loss over float32's, less 1", "bf16's"], rows
+
+
+FED_BACK = ("int4", "topk:0.1", "topk:0.01")
+
+
+@page.table("feedback")
+def feedback(tarry):
+    rows = []
+    for name, options in trainings(tarry):
+        plain, *forms = ([tarry.report(*TRAINING, *options, "--compress", form, "--seed", seed) for seed in SEEDS]
+                         for form in ("none", *FED_BACK))
+        rows.append([name, *(f"1/{sent(plain) / sent(form):.1f}: {spread(form, plain, 'loss')}" for form in forms)])
+    return ["data and model", *(f"`{form}`" for form in FED_BACK)], rows

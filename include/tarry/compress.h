@@ -11,9 +11,15 @@ typedef enum tarry_compress {
     TARRY_COMPRESS_NONE, /* float32, as they are */
     TARRY_COMPRESS_BF16, /* 2 bytes a number */
     TARRY_COMPRESS_INT8, /* a byte a number, and a scale for each block of 256 */
+    /* With feedback: what rounding lost stays at the worker, and is added to its next part. */
+    TARRY_COMPRESS_INT4, /* half a byte a number, and a scale for each block of 256 */
+    TARRY_COMPRESS_TOPK, /* the largest numbers alone */
 } tarry_compress;
 
-#define TARRY_COMPRESSES (TARRY_COMPRESS_INT8 + 1)
+#define TARRY_COMPRESSES (TARRY_COMPRESS_TOPK + 1)
+
+/* TARRY_COMPRESS_TOPK: the share of the numbers that is sent, in millionths: 1 to so many. */
+#define TARRY_COMPRESS_SHARE_MOST 500000
 
 #ifdef __cplusplus
 }

@@ -130,7 +130,8 @@ typedef struct tarry_message {
                       way what the worker was told to compute; 0: by the plan's order, or,
                       in NEWS after other counts, what it was told last holds on */
     uint32_t stripe;   /* PART */
-    tarry_compress form; /* PART: of its numbers, that of the settings */
+    tarry_compress form; /* PART: of its numbers, that of the settings; or, of one with feedback,
+                            NONE where a worker leaves nothing behind */
     uint32_t parts;      /* SIGNAL, PART: into how many parts the gradient is cut in this attempt */
     bool failed;         /* REPORT */
     bool fetched;        /* HELD, FAILED: it answers a FETCH; else a SIGNAL or a BREAK */
@@ -195,6 +196,15 @@ typedef struct tarry_message {
     const uint64_t *first;
     const uint64_t *barred;
     const uint64_t *recalled;
+    /*
+     * In forms of coded parts with feedback, a number per stripe (as many as in `stripes`); borrowed
+     * as the sets are. ROUND: of the round before; FINISH: of this one. The epoch in which the
+     * receiver sent the stripe of its coded part that stands in that round's sum; 0: none does.
+     * NULL: not said. And the receiver's first epoch in this life of the server: of what was sent
+     * before, nothing is known any more.
+     */
+    uint32_t life;
+    const uint32_t *stood;
     /* SIGNAL with `sum`: one bit per worker of the plan, set for those who make the sum; else NULL.
      */
     const uint64_t *group;
@@ -365,6 +375,9 @@ typedef enum tarry_effect_type {
      * to the state after the entry of `sum.step`, in the term `sum.term`, and the entries after
      * that are void. */
     TARRY_EFFECT_LOG,
+    /* Worker, with feedback: of the stripes in `stood` what their last ENCODE left is their
+     * residual from now on; of those in `voids` it is zero. Of all others it stays what it is. */
+    TARRY_EFFECT_SETTLE,
 } tarry_effect_type;
 
 typedef struct tarry_effect {
@@ -387,6 +400,8 @@ typedef struct tarry_effect {
     /* ENCODE: a bit per position, set where the gradient is that of the round before; borrowed
      * until the next step */
     const uint64_t *stale;
+    /* SETTLE: a bit per stripe; borrowed until the next step; no stripe is in both */
+    const uint64_t *stood, *voids;
     double scale;     /* COMBINE, REDUCE: the same for all parts of an attempt; 1 but for
                          TARRY_FILL_SCALE */
     tarry_sum_id sum; /* REDUCE and STOP (digest 0), FETCH, LOAD, STEP, LOG */

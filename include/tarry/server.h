@@ -130,6 +130,7 @@ typedef struct tarry_server_settings {
      */
     tarry_compress compress;
     uint64_t compress_seed;
+    uint32_t compress_share; /* TARRY_COMPRESS_TOPK: 1..TARRY_COMPRESS_SHARE_MOST */
 } tarry_server_settings;
 
 typedef struct tarry_server tarry_server;

@@ -294,6 +294,8 @@ typedef struct tarry_tcp_work {
     uint64_t round, chunks, computed_again; /* chunks finished; of these, once more in a round */
     uint64_t received, sent;
     uint32_t connections;
+    uint64_t voided_residuals; /* of stripes: thrown away, as their fate was not known, or with the
+                                  plan (docs/compression.md) */
 } tarry_tcp_work;
 
 TARRY_API tarry_tcp_work tarry_tcp_worker_work(const tarry_tcp_worker *worker);

@@ -25,6 +25,7 @@ typedef struct tarry_worker_settings {
     uint32_t ahead; /* TARRY_KEEP_CREDITED: finished gradients that may wait for their fate while it
                        computes */
     tarry_sum_place sum;
+    bool feedback;     /* its coded part is sent in a form with feedback */
     tarry_sum_id last; /* TARRY_SUM_EVERYWHERE: the sum that it has stepped on last; step 0: it has
                           the first state */
 } tarry_worker_settings;
@@ -60,6 +61,12 @@ TARRY_API int tarry_worker_step(tarry_worker *worker, uint64_t now, const tarry_
  */
 TARRY_API int tarry_worker_adopt(tarry_worker *worker, const tarry_worker *from,
                                  tarry_diagnostic *diagnostic);
+
+/*
+ * With feedback: how many residuals of stripes were thrown away, as the server does not know, or
+ * never said, whether the part that they belong to stands in a sum.
+ */
+TARRY_API uint64_t tarry_worker_voided(const tarry_worker *worker);
 
 /* When to step again with TARRY_EVENT_TIME if nothing else happens;
  * TARRY_NEVER if only events matter. */

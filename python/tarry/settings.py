@@ -32,8 +32,10 @@ class ServerSettings(TypedDict, total=False):
     early         a worker with nothing left to do sends its part before all are done
     sum           made at the 'server' (default) or 'everywhere', among the workers
     compress      the form in which coded parts are sent, with one part and the sum at the server: 'none' (default:
-                  float32), 'bf16' or 'int8', which is rounded by chance
+                  float32), 'bf16', 'int8', which is rounded by chance, and, with what rounding lost in the next part,
+                  'int4' or 'topk', the largest numbers alone
     compress_seed of that chance (default 0)
+    compress_share of the numbers that 'topk' sends, up to 0.5
     shape         with 'everywhere': 'auto' (default), 'direct', 'grid' or 'tree'
     voters_grace, attempts_most, digest_steps, attempt_limit   as in tarry/server.h
     """
@@ -53,8 +55,9 @@ class ServerSettings(TypedDict, total=False):
     silence: float
     early: bool
     sum: Literal["server", "everywhere"]
-    compress: Literal["none", "bf16", "int8"]
+    compress: Literal["none", "bf16", "int8", "int4", "topk"]
     compress_seed: int
+    compress_share: float
     shape: Literal["auto", "direct", "grid", "tree"]
     voters_grace: float
     attempts_most: int
@@ -70,6 +73,10 @@ class _Setting(NamedTuple):
 
 def _as_it_is(value: Any, _name: str) -> Any:
     return value
+
+
+def _millionths(value: Any, _name: str) -> int:
+    return round(value * 1e6)
 
 
 def _named(names: dict[str, int]) -> Callable[[Any, str], Any]:
@@ -94,6 +101,7 @@ _SERVER: dict[str, _Setting] = {
     "sum": _Setting("sum", _named(SUMS), lib.TARRY_SETTING_SUM),
     "compress": _Setting("compress", _named(COMPRESSES), lib.TARRY_SETTING_COMPRESS),
     "compress_seed": _Setting("compress_seed", _as_it_is),
+    "compress_share": _Setting("compress_share", _millionths),
     "shape": _Setting("shape", _named(SHAPES)),
     "voters_grace": _Setting("voters_grace_ns", nanoseconds),
     "attempts_most": _Setting("attempts_most", _as_it_is),

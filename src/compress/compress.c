@@ -5,17 +5,24 @@
 #include <string.h>
 
 #include "base/bytes.h"
-#include "compress/compress_int8.h"
+#include "compress/compress_int.h"
+#include "compress/compress_topk.h"
 
 enum { NUMBER_BYTES = 4, HALF_BYTES = 2 };
 
-size_t compress_bytes(tarry_compress form, size_t count)
+size_t compress_bytes(compress_form form, size_t count)
 {
-    switch (form) {
+    const size_t tail = count % INT_BLOCK;
+    switch (form.kind) {
     case TARRY_COMPRESS_BF16:
         return count * HALF_BYTES;
     case TARRY_COMPRESS_INT8:
-        return count + (count + INT8_BLOCK - 1) / INT8_BLOCK * INT8_SCALE_BYTES;
+        return count + (count + INT_BLOCK - 1) / INT_BLOCK * INT_SCALE_BYTES;
+    case TARRY_COMPRESS_INT4:
+        return count / INT_BLOCK * int4_block_bytes(INT_BLOCK) +
+               (tail > 0 ? int4_block_bytes(tail) : 0);
+    case TARRY_COMPRESS_TOPK:
+        return topk_bytes(form.share, count);
     default:
         return count * NUMBER_BYTES;
     }
@@ -58,16 +65,22 @@ static float from_half(const uint8_t *bytes)
 
 /* ---- all ---- */
 
-void compress_encode(tarry_compress form, const float *numbers, size_t count, uint64_t key,
+void compress_encode(compress_form form, const float *numbers, size_t count, uint64_t key,
                      uint8_t *bytes)
 {
-    switch (form) {
+    switch (form.kind) {
     case TARRY_COMPRESS_BF16:
         for (size_t i = 0; i < count; i++)
             bytes_put(bytes + i * HALF_BYTES, to_half(numbers[i]), HALF_BYTES);
         break;
     case TARRY_COMPRESS_INT8:
-        compress_int8_best()->put(numbers, count, key, bytes);
+        compress_int_best()->int8.put(numbers, count, key, bytes);
+        break;
+    case TARRY_COMPRESS_INT4:
+        compress_int_best()->int4.put(numbers, count, key, bytes);
+        break;
+    case TARRY_COMPRESS_TOPK:
+        topk_put(form.share, numbers, count, bytes);
         break;
     default:
         for (size_t i = 0; i < count; i++)
@@ -76,16 +89,22 @@ void compress_encode(tarry_compress form, const float *numbers, size_t count, ui
     }
 }
 
-void compress_decode_add(tarry_compress form, const uint8_t *bytes, size_t count, float weight,
+void compress_decode_add(compress_form form, const uint8_t *bytes, size_t count, float weight,
                          float *out)
 {
-    switch (form) {
+    switch (form.kind) {
     case TARRY_COMPRESS_BF16:
         for (size_t i = 0; i < count; i++)
             out[i] += weight * from_half(bytes + i * HALF_BYTES);
         break;
     case TARRY_COMPRESS_INT8:
-        compress_int8_best()->add(bytes, count, weight, out);
+        compress_int_best()->int8.add(bytes, count, weight, out);
+        break;
+    case TARRY_COMPRESS_INT4:
+        compress_int_best()->int4.add(bytes, count, weight, out);
+        break;
+    case TARRY_COMPRESS_TOPK:
+        topk_add(form.share, bytes, count, weight, out);
         break;
     default:
         for (size_t i = 0; i < count; i++)

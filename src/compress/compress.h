@@ -8,31 +8,51 @@
  *         the number is q s. s is the largest magnitude over 127, and a number x becomes
  *         floor(x / s + u), u uniform in [0, 1): its mean is x, to 2^-18 s. A block whose largest
  *         magnitude is below 127 FLT_MIN is zeros.
+ *   INT4  the same with -7..7: two numbers a byte, the first of them in the lower half, and zeros
+ *         beside the last of an odd number. Below 7 FLT_MIN a block is zeros.
+ *   TOPK  for each block of up to 65536 numbers, the k = ceil(share count / 10^6) of the largest
+ *         magnitudes (of equal ones the first): their places in the block (2 bytes each), which
+ *         ascend, and then they themselves (float32). All others are 0.
  *
  * A number that is not finite stays so, and others are as without it: in BF16 it is what it was; in
- * INT8 it is the byte -128, to be read as NaN, of a block whose scale has its sign bit set.
+ * INT8 it is the byte -128, and in INT4 -8, to be read as NaN, of a block whose scale has its sign
+ * bit set; in TOPK it counts as larger than all finite ones.
  */
 #ifndef COMPRESS_COMPRESS_H
 #define COMPRESS_COMPRESS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include <tarry/compress.h>
 
-/* The bytes of `count` numbers in the form; more than 4 count only of INT8 with one number. */
-size_t compress_bytes(tarry_compress form, size_t count);
+typedef struct compress_form {
+    tarry_compress kind;
+    uint32_t share; /* TOPK: in millionths, 1..TARRY_COMPRESS_SHARE_MOST; else 0 */
+} compress_form;
+
+/* Whether what it rounds away is to be kept for the next time. */
+static inline bool compress_feeds_back(tarry_compress kind)
+{
+    return kind == TARRY_COMPRESS_INT4 || kind == TARRY_COMPRESS_TOPK;
+}
+
+/* The bytes of `count` numbers in the form; more than 4 count only of INT8 and INT4 with one or two
+ * numbers, and of TOPK with one. */
+size_t compress_bytes(compress_form form, size_t count);
 
 /* What stripe `stripe` of a part is rounded by: another key for other arguments. */
 uint64_t compress_key(uint64_t seed, uint64_t round, uint32_t attempt, uint32_t worker,
                       uint32_t stripe);
 
-/* Writes numbers[0..count-1] in the form, compress_bytes of them; INT8 rounds by the key alone. */
-void compress_encode(tarry_compress form, const float *numbers, size_t count, uint64_t key,
+/* Writes numbers[0..count-1] in the form, compress_bytes of them; INT8 and INT4 round by the key
+ * alone. */
+void compress_encode(compress_form form, const float *numbers, size_t count, uint64_t key,
                      uint8_t *bytes);
 
 /* out[i] += weight * (the i-th of `count` numbers that `bytes` holds). Any bytes are numbers. */
-void compress_decode_add(tarry_compress form, const uint8_t *bytes, size_t count, float weight,
+void compress_decode_add(compress_form form, const uint8_t *bytes, size_t count, float weight,
                          float *out);
 
 #endif

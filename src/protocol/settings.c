@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <tarry/settings.h>
 
+#include "compress/compress.h"
+
 static const char *const names[TARRY_SETTING_COUNT] = {
     [TARRY_SETTING_NONE] = "",
     [TARRY_SETTING_WORKERS] = "workers",
@@ -140,6 +142,16 @@ static bool compresses(const tarry_settings *settings)
     return settings->server.compress != TARRY_COMPRESS_NONE;
 }
 
+static bool feeds_back(const tarry_settings *settings)
+{
+    return compress_feeds_back(settings->server.compress);
+}
+
+static bool fills_scale(const tarry_settings *settings)
+{
+    return settings->server.fill == TARRY_FILL_SCALE;
+}
+
 static bool sums_everywhere(const tarry_settings *settings)
 {
     return settings->server.sum == TARRY_SUM_EVERYWHERE;
@@ -223,6 +235,8 @@ typedef enum trait {
     COSTS,
     ADAPTS,
     COMPRESSED,
+    FED_BACK,
+    SCALED,
     EVERYWHERE,
     BY_ERROR,
     NOISED,
@@ -259,6 +273,8 @@ static const struct {
     [COSTS] = {TARRY_SETTING_COSTS, is_told_costs, false},
     [ADAPTS] = {TARRY_SETTING_ADAPT, adapts, false},
     [COMPRESSED] = {TARRY_SETTING_COMPRESS, compresses, false},
+    [FED_BACK] = {TARRY_SETTING_COMPRESS, feeds_back, false},
+    [SCALED] = {TARRY_SETTING_FILL, fills_scale, false},
     [EVERYWHERE] = {TARRY_SETTING_SUM, sums_everywhere, false},
     [BY_ERROR] = {TARRY_SETTING_STOP, stops_by_error, false},
     [NOISED] = {TARRY_SETTING_DP, is_noised, false},
@@ -304,6 +320,7 @@ static const rule rules[] = {
     {EARLY, ALL_KEPT, "what a worker sends of averaged copies depends on all the others"},
     {COMPRESSED, SEVERAL_PARTS, "decoding several parts would multiply what rounding one has cost"},
     {COMPRESSED, EVERYWHERE, "among workers parts are sent as they are"},
+    {FED_BACK, SCALED, "what rounding lost would be multiplied with the sum"},
     {REPRODUCIBLE, BY_TIME, "a deadline depends on time"},
     {NOISED, EVERYWHERE, "noise is added by the server, before anybody else has the sum"},
     {NOISED, COMPRESSED, "what is rounded before the noise can change by more than one example"},

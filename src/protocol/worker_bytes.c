@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "compress/compress.h"
+#include "protocol/form.h"
 
 /* Vectors of a whole gradient that a worker has. */
 static uint64_t worker_gradients(uint64_t load, const tarry_server_settings *server)
@@ -25,14 +25,16 @@ static uint64_t worker_part(uint32_t least_parts, uint64_t dimension)
     return (dimension + least_parts - 1) / least_parts;
 }
 
-/* Bytes of the part in the form in which it is sent, where that is another: stripe by stripe. */
+/* Bytes of the part in the form in which it is sent, where that is another, stripe by stripe; and
+ * what rounding lost of it, twice: before and after the round in progress. */
 static uint64_t worker_packed(const tarry_server_settings *server, uint64_t numbers)
 {
     if (server->compress == TARRY_COMPRESS_NONE)
         return 0;
     bool cut = server->stripe_length > 0 && server->stripe_length < numbers; /* 0: it is chosen */
     uint64_t stripe = cut ? server->stripe_length : numbers;
-    return (numbers + stripe - 1) / stripe * compress_bytes(server->compress, (size_t)stripe);
+    uint64_t kept = compress_feeds_back(server->compress) ? 2 * numbers * sizeof(float) : 0;
+    return (numbers + stripe - 1) / stripe * compress_bytes(form_of(server), (size_t)stripe) + kept;
 }
 
 uint64_t tarry_worker_bytes(uint64_t load, uint32_t least_parts,

@@ -186,6 +186,7 @@ int server_node_step(tarry_sim *sim, const tarry_event *event)
         case TARRY_EFFECT_ENCODE:
         case TARRY_EFFECT_FOLD:
         case TARRY_EFFECT_DROP:
+        case TARRY_EFFECT_SETTLE:
         case TARRY_EFFECT_LEFT_OUT:
         case TARRY_EFFECT_REDUCE:
         case TARRY_EFFECT_STOP:

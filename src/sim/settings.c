@@ -3,6 +3,7 @@
 
 #include "base/diagnostic.h"
 #include "base/sized.h"
+#include "compress/compress.h"
 #include "plan/plan.h"
 #include "sim/world.h"
 
@@ -72,6 +73,9 @@ int settings_check(const tarry_plan *plan, const tarry_sim_settings *settings,
     else if (settings->server.compress != TARRY_COMPRESS_NONE &&
              (settings->relays > 0 || settings->upload == TARRY_SIM_UPLOAD_EACH))
         fault = "what relays add up, and gradients that travel each by itself, are float32";
+    else if (compress_feeds_back(settings->server.compress) &&
+             settings->upload != TARRY_SIM_UPLOAD_CODED)
+        fault = "what rounding lost is kept of coded parts alone";
     else if (settings->upload == TARRY_SIM_UPLOAD_EACH && plan->parts > 1)
         fault = "gradients that travel each by itself are not cut into parts";
     else if (settings->upload == TARRY_SIM_UPLOAD_EACH && settings->server.keep != TARRY_KEEP_ALL)

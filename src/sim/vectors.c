@@ -9,7 +9,8 @@
 #include "coding/coefficients.h"
 #include "coding/layout.h"
 #include "coding/transfer.h"
-#include "compress/compress.h"
+#include "compress/residuals.h"
+#include "protocol/form.h"
 #include "sim/span_vector.h"
 
 struct vectors {
@@ -29,10 +30,14 @@ struct vectors {
     float *weights;       /* scratch: parts */
     float *rows;          /* scratch: max_load x parts coefficients */
     coefficients *solver;
-    tarry_compress compress;
+    compress_form form;
     uint8_t *packed; /* scratch: a stripe in that form; NULL: NONE */
-    void *scratch;   /* of transfer_encode */
-    double *bridge;  /* scratch of span_vector_add, and a sum: 3 x d; NULL where chunks are whole */
+    /* With feedback, else NULL: per worker what rounding lost, and its part as the server reads it.
+     */
+    residuals **lost;
+    float *sent;    /* workers x room */
+    void *scratch;  /* of transfer_encode */
+    double *bridge; /* scratch of span_vector_add, and a sum: 3 x d; NULL where chunks are whole */
 };
 
 /* Room for rows x columns floats; NULL also where the product does not fit. */
@@ -48,6 +53,21 @@ static layout cut_for(const vectors *state, uint32_t parts)
     return layout_make(state->dimension, parts, state->stripe_length);
 }
 
+static int allocate_lost(vectors *state)
+{
+    const tarry_allocator *allocator = &state->allocator;
+    const uint32_t workers = state->plan->workers;
+    if (!compress_feeds_back(state->form.kind))
+        return TARRY_OK;
+    state->sent = allocate_matrix(allocator, workers, state->room);
+    state->lost = memory_allocate(allocator, workers, sizeof(*state->lost));
+    int error = state->sent == NULL || state->lost == NULL ? TARRY_ERROR_NO_MEMORY : TARRY_OK;
+    for (uint32_t worker = 0; worker < workers && error == TARRY_OK; worker++)
+        error = residuals_create(state->form, state->room, state->stripe_length, allocator,
+                                 &state->lost[worker]);
+    return error;
+}
+
 int vectors_create(const tarry_plan *plan, const tarry_server_settings *server, uint64_t seed,
                    const tarry_allocator *allocator, vectors **out)
 {
@@ -60,7 +80,7 @@ int vectors_create(const tarry_plan *plan, const tarry_server_settings *server, 
     made->plan = plan;
     made->dimension = dimension;
     made->stripe_length = server->stripe_length;
-    made->compress = server->compress;
+    made->form = form_of(server);
     made->room = cut_for(made, plan_least_parts(plan)).part_length;
     made->kernels = kernel_at(0);
     made->seed = seed;
@@ -77,14 +97,14 @@ int vectors_create(const tarry_plan *plan, const tarry_server_settings *server, 
         memory_allocate(allocator, transfer_encode_scratch(plan->max_load, plan->parts), 1);
     if (!tarry_plan_is_original(plan))
         made->bridge = memory_allocate(allocator, dimension, 3 * sizeof(double));
-    bool packs = made->compress != TARRY_COMPRESS_NONE;
+    bool packs = made->form.kind != TARRY_COMPRESS_NONE;
     if (packs)
-        made->packed = memory_allocate(allocator, compress_bytes(made->compress, made->room), 1);
-    if ((packs && made->packed == NULL) || made->gradients == NULL ||
-        (keeps_previous && made->previous == NULL) || made->parts == NULL ||
-        made->estimate == NULL || made->truth == NULL || made->inputs == NULL ||
-        made->weights == NULL || made->rows == NULL || made->scratch == NULL ||
-        (!tarry_plan_is_original(plan) && made->bridge == NULL) ||
+        made->packed = memory_allocate(allocator, compress_bytes(made->form, made->room), 1);
+    if (allocate_lost(made) != TARRY_OK || (packs && made->packed == NULL) ||
+        made->gradients == NULL || (keeps_previous && made->previous == NULL) ||
+        made->parts == NULL || made->estimate == NULL || made->truth == NULL ||
+        made->inputs == NULL || made->weights == NULL || made->rows == NULL ||
+        made->scratch == NULL || (!tarry_plan_is_original(plan) && made->bridge == NULL) ||
         coefficients_create(plan, server->conditioning_limit, allocator, &made->solver) !=
             TARRY_OK) {
         vectors_free(made);
@@ -108,6 +128,10 @@ void vectors_free(vectors *state)
     memory_release(&allocator, state->truth);
     memory_release(&allocator, state->inputs);
     memory_release(&allocator, state->weights);
+    for (uint32_t worker = 0; state->lost != NULL && worker < state->plan->workers; worker++)
+        residuals_free(state->lost[worker]);
+    memory_release(&allocator, state->lost);
+    memory_release(&allocator, state->sent);
     memory_release(&allocator, state->packed);
     memory_release(&allocator, state->scratch);
     memory_release(&allocator, state->bridge);
@@ -205,15 +229,47 @@ void vectors_clear(vectors *state, uint32_t parts, uint32_t stripe)
     }
 }
 
+void vectors_send(vectors *state, uint64_t round, uint32_t attempt, uint32_t worker,
+                  uint32_t stripe)
+{
+    if (round != state->round || state->lost == NULL)
+        return;
+    layout cut = cut_for(state, 1);
+    size_t start = layout_stripe_start(&cut, stripe), length = layout_stripe_length(&cut, stripe);
+    float *sent = state->sent + worker * state->room + start;
+    residuals_encode(state->lost[worker], stripe, stripe_of_part(state, &cut, worker, stripe),
+                     compress_key(state->seed, round, attempt, worker, stripe), state->packed);
+    memset(sent, 0, length * sizeof(*sent));
+    compress_decode_add(state->form, state->packed, length, 1, sent);
+}
+
+void vectors_settle(vectors *state, uint32_t worker, const uint64_t *stood, const uint64_t *voids)
+{
+    layout cut = cut_for(state, 1);
+    for (uint32_t stripe = 0; state->lost != NULL && stripe < cut.stripes; stripe++) {
+        if (bitset_test(stood, stripe))
+            residuals_commit(state->lost[worker], stripe);
+        if (bitset_test(voids, stripe))
+            residuals_void(state->lost[worker], stripe);
+    }
+}
+
+void vectors_forget(vectors *state, uint32_t worker)
+{
+    layout cut = cut_for(state, 1);
+    for (uint32_t stripe = 0; state->lost != NULL && stripe < cut.stripes; stripe++)
+        residuals_void(state->lost[worker], stripe);
+}
+
 /* As the worker sent it, and the server reads it. */
 static void combine_packed(vectors *state, uint32_t attempt, uint32_t worker, const layout *cut,
                            uint32_t stripe)
 {
     size_t length = layout_stripe_length(cut, stripe);
     uint64_t key = compress_key(state->seed, state->round, attempt, worker, stripe);
-    compress_encode(state->compress, stripe_of_part(state, cut, worker, stripe), length, key,
+    compress_encode(state->form, stripe_of_part(state, cut, worker, stripe), length, key,
                     state->packed);
-    compress_decode_add(state->compress, state->packed, length, state->weights[0],
+    compress_decode_add(state->form, state->packed, length, state->weights[0],
                         state->estimate + layout_stripe_start(cut, stripe));
 }
 
@@ -226,7 +282,9 @@ void vectors_combine(vectors *state, uint32_t attempt, uint32_t worker, uint32_t
     const double *decode = plan_decode(plan, parts);
     for (uint32_t part = 0; part < parts; part++)
         state->weights[part] = (float)(scale * decode[(size_t)part * plan->workers + worker]);
-    if (state->compress != TARRY_COMPRESS_NONE)
+    if (state->lost != NULL)
+        z = state->sent + worker * state->room + layout_stripe_start(&cut, stripe);
+    if (state->lost == NULL && state->form.kind != TARRY_COMPRESS_NONE)
         combine_packed(state, attempt, worker, &cut, stripe);
     else
         transfer_decode(state->kernels, &cut, stripe, &z, state->weights, 1, true, state->estimate);

@@ -36,6 +36,13 @@ void vectors_fold(vectors *state, uint64_t round, uint32_t worker, uint32_t slot
  * TARRY_MESSAGE_SIGNAL. Errors: NUMERICAL. */
 int vectors_encode_for(vectors *state, uint64_t round, uint32_t worker, uint32_t parts,
                        uint32_t stripe, const uint64_t *psi, const uint64_t *stale);
+/* With feedback, once what it has for the stripe is encoded: the worker sends that for `attempt`,
+ * in the form, with what rounding lost before; nothing in other forms, or of another round. */
+void vectors_send(vectors *state, uint64_t round, uint32_t attempt, uint32_t worker,
+                  uint32_t stripe);
+/* As TARRY_EFFECT_SETTLE has it; the process is no more, and what rounding lost with it. */
+void vectors_settle(vectors *state, uint32_t worker, const uint64_t *stood, const uint64_t *voids);
+void vectors_forget(vectors *state, uint32_t worker);
 /* The estimate's stripe becomes zero; the worker's part of it in `attempt` is added, `scale` times,
  * in the form in which it was sent. */
 void vectors_clear(vectors *state, uint32_t parts, uint32_t stripe);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 
-#include "compress/compress.h"
+#include "protocol/form.h"
 #include "sim/cost.h"
 #include "sim/world.h"
 
@@ -15,6 +15,7 @@ static tarry_worker_settings machine_settings(const tarry_sim *sim)
         .keep = sim->settings.server.keep,
         .ahead = sim->settings.server.ahead,
         .sum = sim->settings.server.sum,
+        .feedback = compress_feeds_back(sim->settings.server.compress),
     };
 }
 
@@ -82,6 +83,8 @@ static int come_back(tarry_sim *sim, uint32_t id)
     tarry_worker_free(node->machine);
     node->machine = NULL;
     node->replica = (sim_replica){.end = QUEUE_NONE};
+    if (sim->vectors != NULL)
+        vectors_forget(sim->vectors, id);
     int error = worker_node_machine(sim, sim->plan, sim->shared, id, &node->machine);
     if (error != TARRY_OK)
         return error;
@@ -150,7 +153,7 @@ static uint64_t gradient_bytes(const tarry_sim *sim, uint32_t id, const tarry_me
     case TARRY_SIM_UPLOAD_EACH:
         return sim->settings.dimension * sizeof(float);
     case TARRY_SIM_UPLOAD_WHOLE:
-        return last ? compress_bytes(sim->settings.server.compress,
+        return last ? compress_bytes(form_of(&sim->settings.server),
                                      sim_layout(sim, sim->plan->parts).part_length)
                     : 0;
     case TARRY_SIM_UPLOAD_CODED:
@@ -175,11 +178,14 @@ static int encode(tarry_sim *sim, uint32_t id, const tarry_effect *effect)
         sim->settings.server.keep == TARRY_KEEP_ALL)
         vectors_encode(sim->vectors, effect->round, id, effect->parts, effect->stripe,
                        effect->coefficients, effect->stale);
+    if (!sim_uploads_at_once(sim) && sim->vectors != NULL)
+        vectors_send(sim->vectors, effect->round, effect->attempt, id, effect->stripe);
     if (!sim_uploads_at_once(sim) && !sim_sums_everywhere(sim)) {
         layout cut = sim_layout(sim, effect->parts);
         tarry_message part = effect->message;
         part.form = sim->settings.server.compress;
-        uint64_t bytes = compress_bytes(part.form, layout_stripe_length(&cut, effect->stripe));
+        uint64_t bytes = compress_bytes(form_of(&sim->settings.server),
+                                        layout_stripe_length(&cut, effect->stripe));
         int error = sim->settings.relays > 0 ? relay_node_up(sim, id, &part, bytes, &left_ns)
                                              : send_message(sim, id, &part, bytes);
         if (error != TARRY_OK)
@@ -261,6 +267,10 @@ static int step(tarry_sim *sim, uint32_t id, const tarry_event *event)
         case TARRY_EFFECT_FOLD:
             if (sim->vectors != NULL)
                 vectors_fold(sim->vectors, effect->round, id, effect->slot, effect->begins);
+            break;
+        case TARRY_EFFECT_SETTLE:
+            if (sim->vectors != NULL)
+                vectors_settle(sim->vectors, id, effect->stood, effect->voids);
             break;
         case TARRY_EFFECT_DROP:
         case TARRY_EFFECT_REJECT:

@@ -40,6 +40,8 @@ VALUES = {
     "nothing filled": "--fill none",
     "int8": "--compress int8",
     "bf16": "--compress bf16",
+    "int4": "--compress int4",
+    "topk": "--compress topk:0.01",
     "adapts": "--adapt 2",
     "equal": "--chunk-cost equal",
     "reproducible": "--reproducible",
@@ -61,7 +63,8 @@ IMPOSSIBLE = {
        for other in ("two parts", "four parts", "auto", "auto to two", "whole", "four finish", "scale", "stale",
                      "reproducible", "all")},
     **{(form, other): "cannot be combined with"
-       for form in ("int8", "bf16") for other in ("two parts", "four parts", "auto", "auto to two", "everywhere")},
+       for form in ("int8", "bf16", "int4", "topk") for other in ("two parts", "four parts", "auto", "auto to two", "everywhere")},
+    **{(form, "scale"): "cannot be combined with" for form in ("int4", "topk")},
     ("reproducible", "deadline"): "cannot be combined with",
     ("auto", "from a file"): "cannot be combined with",
     **{(fill, "exact"): "cannot be combined with" for fill in ("scale", "stale")},

@@ -201,6 +201,14 @@ class Schemes(SimulateTest):
         self.assertEqual((exact["exact"], rounded["exact"]), (1, 1))
         self.assertLess(exact["verified_error"], 1e-5)
         self.assertTrue(1e-3 < rounded["verified_error"] < 3e-2, rounded["verified_error"])
+        fed = self.simulate(*links, "--scheme", "partial:compress=int4,partial:compress=topk:0.01")
+        self.assertEqual([result["settings"]["compress"] for result in fed], ["int4", "topk:0.01"])
+        self.assertGreater(plain["upload_bytes"] / fed[0]["upload_bytes"], 7.7)
+        self.assertGreater(plain["upload_bytes"] / fed[1]["upload_bytes"], 66)
+        rounded = self.simulate(*SMALL, "--vectors", "500", "--scheme", "partial:compress=int4")[0]
+        self.assertTrue(1e-2 < rounded["verified_error"] < 0.5, rounded["verified_error"])
+        self.fail_like(2, "tarry: --scheme: .*compress=int4 goes with upload=coded", "simulate", *SMALL, "--scheme",
+                       "uncoded:compress=int4,upload=whole")
         self.fail_like(2, "tarry: --scheme: .*compress=int8 goes with relays=0.*", "simulate", *SMALL, "--scheme",
                        "own:compress=int8,upload=each,credit=chunk")
         self.fail_like(2, ".*compress.*", "simulate", *SMALL, "--scheme", "own:compress=int8,parts=2")

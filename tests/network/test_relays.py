@@ -78,13 +78,28 @@ class Relays(NetworkTest):
 
     def test_parts_in_another_form_are_passed_on(self):
         """As they are, and the root alone adds them up."""
-        job = [*JOB, "--rounds", "8", "--reproducible", "--compress", "int8"]
-        cluster, relays, _ = self.begin(job)
-        report = cluster.finish(WAIT)
-        self.assert_same_losses(report, self.trained(job))
-        for relay in relays:
-            self.assertEqual(relay.wait(), 0, relay.told())
-            self.assertEqual(relay.log("end")[0]["sums"], 0)
+        for form in ("int8", "int4"):
+            job = [*JOB, "--rounds", "8", "--reproducible", "--compress", form]
+            cluster, relays, _ = self.begin(job)
+            report = cluster.finish(WAIT)
+            self.assert_same_losses(report, self.trained(job))
+            for relay in relays:
+                self.assertEqual(relay.wait(), 0, relay.told())
+                self.assertEqual(relay.log("end")[0]["sums"], 0)
+
+    def test_who_leaves_sends_what_rounding_lost(self):
+        """As float32, longer than all other parts: the relay passes that on, too."""
+        job = [*JOB, "--features", "20000", *ENDLESS, "--compress", "topk:0.001"]
+        cluster, relays, _ = self.begin(job, SLEEP)
+        cluster.server.await_log("round", round=3)
+        for worker in range(3):
+            cluster.workers[f"worker-{worker}"].signal(signal.SIGTERM)
+        for worker in range(3):
+            leaving = cluster.workers[f"worker-{worker}"]
+            self.assertEqual(leaving.wait(), 0, leaving.told())
+            self.assertEqual(leaving.log("end")[0]["voided_residuals"], 0)
+        self.assertEqual(cluster.server.log("refused"), [])
+        cluster.server.end()
 
     def lose(self, end, *serve):
         """A relay is lost in the middle of the run, by its process and its number."""

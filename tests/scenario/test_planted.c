@@ -377,6 +377,36 @@ static void a_relay_that_takes_its_workers_along(void **state)
     expect_with_relays(PLANT_ADRIFT_LOST, "what_is_adrift_is_not_handed_out", "");
 }
 
+static void a_late_part_taken_for_one_that_stands(void **state)
+{
+    (void)state;
+    expect(PLANT_COMMIT_LATE, "telescoping_identity", "");
+}
+
+static void a_part_that_stands_taken_for_a_late_one(void **state)
+{
+    (void)state;
+    expect(PLANT_COMMIT_NONE, "telescoping_identity", "");
+}
+
+static void a_residual_of_unknown_fate_that_is_kept(void **state)
+{
+    (void)state;
+    expect(PLANT_KEEP_UNKNOWN, "telescoping_identity", "");
+}
+
+static void a_residual_that_outlives_its_server(void **state)
+{
+    (void)state;
+    expect(PLANT_KEEP_UNDONE, "telescoping_identity", "");
+}
+
+static void a_residual_thrown_away_for_nothing(void **state)
+{
+    (void)state;
+    expect(PLANT_VOID_TOLD, "what_is_told_is_not_void", "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -424,6 +454,11 @@ int main(void)
         cmocka_unit_test(a_part_counted_by_two_relays),
         cmocka_unit_test(a_gathered_part_of_an_attempt_before),
         cmocka_unit_test(a_relay_that_takes_its_workers_along),
+        cmocka_unit_test(a_late_part_taken_for_one_that_stands),
+        cmocka_unit_test(a_part_that_stands_taken_for_a_late_one),
+        cmocka_unit_test(a_residual_of_unknown_fate_that_is_kept),
+        cmocka_unit_test(a_residual_that_outlives_its_server),
+        cmocka_unit_test(a_residual_thrown_away_for_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

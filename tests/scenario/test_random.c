@@ -33,6 +33,7 @@ typedef struct totals {
     uint64_t waits, made_up, called_back, raised, replans, turned, evolved, early, withdrawn;
     uint64_t pieces; /* attempts of which something stood */
     uint64_t commits, returns, fetches, loads, differing;
+    uint64_t residuals, voids;                       /* of parts that stood; thrown away */
     uint64_t deaths, kept, drifted, summed, dropped; /* where messages pass relays */
 } totals;
 
@@ -63,6 +64,8 @@ static void count(totals *all, const cluster *world)
     all->pieces += world->pieces;
     all->loads += world->loads;
     all->differing += world->differing;
+    all->residuals += world->feedback.commits;
+    all->voids += world->feedback.voids;
     all->deaths += world->relayed.deaths;
     all->kept += world->relayed.returned;
     all->drifted += world->relayed.drifted;
@@ -124,13 +127,15 @@ static void invariants_hold_in_random_worlds(void **state)
     uint32_t runs = run_worlds(TARRY_SUM_SERVER, 0, number_from("TARRY_TEST_RUNS", 7000), &all);
     printf("late workers passed over %" PRIu64 " times (others made up for them %" PRIu64
            " times), waits for more parts %" PRIu64 ", signals before all %" PRIu64
-           ", attempts withdrawn then %" PRIu64 "\n",
-           all.late, all.made_up, all.waits, all.early, all.withdrawn);
+           ", attempts withdrawn then %" PRIu64 ", residuals that stood %" PRIu64
+           ", and that were thrown away %" PRIu64 "\n",
+           all.late, all.made_up, all.waits, all.early, all.withdrawn, all.residuals, all.voids);
     if (runs < 1000)
         return;
     assert_much_happened(&all, runs);
     assert_true(all.late > all.made_up && all.made_up > 0 && all.called_back > 0);
     assert_true(all.early > all.rounds / 50 && all.withdrawn > all.early / 200);
+    assert_true(all.residuals > all.rounds / 4 && all.voids > all.rounds / 50);
 }
 
 /* A third as many: the vote takes no more than these to go wrong. */

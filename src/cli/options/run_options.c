@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/diagnostic.h"
+#include "cli/options/compress_form.h"
 #include "cli/options/parse.h"
 #include "cli/options/stop_rule.h"
 #include "cli/text/complain.h"
@@ -40,13 +41,6 @@ static const option_choice fills[] = {
     {"none", TARRY_FILL_NONE},
     {"scale", TARRY_FILL_SCALE},
     {"stale", TARRY_FILL_STALE},
-    {NULL, 0},
-};
-
-static const option_choice forms[] = {
-    {"none", TARRY_COMPRESS_NONE},
-    {"bf16", TARRY_COMPRESS_BF16},
-    {"int8", TARRY_COMPRESS_INT8},
     {NULL, 0},
 };
 
@@ -164,6 +158,11 @@ static int read_racks(const char *text, void *values, tarry_diagnostic *diagnost
 static int read_stop(const char *text, void *values, tarry_diagnostic *diagnostic)
 {
     return stop_rule_read(text, server_of(values), diagnostic);
+}
+
+static int read_compress(const char *text, void *values, tarry_diagnostic *diagnostic)
+{
+    return compress_form_read(text, server_of(values), diagnostic);
 }
 
 static int read_ahead(const char *text, void *values, tarry_diagnostic *diagnostic)
@@ -316,10 +315,12 @@ static const option_entry rule_entries[] = {
     {.name = "compress",
      .argument = "FORM",
      .help = "The form in which workers send their coded parts, with one part: float32 (none, "
-             "default), bf16 (half as long) or int8 (a byte a number, rounded by chance)",
-     .kind = OPTION_CHOICE,
-     .choices = forms,
-     FIELD(settings.server.compress)},
+             "default), bf16 (half as long), int8 (a byte a number, rounded by chance), and, with "
+             "what rounding lost in the next round's part: int4 (half a byte) or topk:F (the "
+             "largest numbers alone, a share F of all)",
+     .kind = OPTION_TEXT,
+     .read = read_compress,
+     FIELD(compress)},
     {.name = "adapt",
      .argument = "K[,SHARE]",
      .help = "With a dynamic order, let the plan follow every K rounds what was learned: up to "
@@ -422,6 +423,7 @@ void run_options_init(run_options *options)
         .order = "dynamic",
         .parts = "1",
         .stop = "exact",
+        .compress = "none",
         .ahead = "auto",
         .chunk_cost = "learned",
     };
@@ -549,11 +551,6 @@ const char *run_credit_name(tarry_credit credit)
 const char *run_fill_name(tarry_fill fill)
 {
     return option_choice_name(fills, (int)fill);
-}
-
-const char *run_compress_name(tarry_compress form)
-{
-    return option_choice_name(forms, (int)form);
 }
 
 json_t *run_ahead_json(tarry_keep keep, uint32_t ahead)

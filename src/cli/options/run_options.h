@@ -24,7 +24,7 @@ typedef struct run_options {
     int keep;                  /* a tarry_keep, or KEEP_AUTO */
     int early;                 /* a bool */
     /* As given; taken apart into the settings. */
-    const char *design, *order, *parts, *racks, *stop, *ahead, *chunk_cost, *adapt;
+    const char *design, *order, *parts, *racks, *stop, *ahead, *chunk_cost, *adapt, *compress;
 } run_options;
 
 /* The tables of the options, for commands that have some of them. */
@@ -90,7 +90,6 @@ int run_options_plan(const run_options *options, tarry_plan **plan);
 const char *run_keep_name(tarry_keep keep);
 const char *run_credit_name(tarry_credit credit);
 const char *run_fill_name(tarry_fill fill);
-const char *run_compress_name(tarry_compress form);
 /* The number, or null where it has no meaning. */
 json_t *run_ahead_json(tarry_keep keep, uint32_t ahead);
 

@@ -101,9 +101,8 @@ static json_t *settings_json(const simulate_variant *variant)
         run_keep_name(variant->run.settings.server.keep), "ahead",
         run_ahead_json(variant->run.settings.server.keep, variant->run.settings.server.ahead),
         "stop", variant->stop, "fill", run_fill_name(variant->run.settings.server.fill), "compress",
-        run_compress_name(variant->run.settings.server.compress), "upload",
-        simulate_upload_name(variant->sim.upload), "sum", simulate_sum_name(variant->sim.way),
-        "relays", (json_int_t)variant->sim.relays, "adapt",
+        variant->run.compress, "upload", simulate_upload_name(variant->sim.upload), "sum",
+        simulate_sum_name(variant->sim.way), "relays", (json_int_t)variant->sim.relays, "adapt",
         (json_int_t)variant->run.adapt_rule.every, "racks",
         variant->run.racks != NULL ? json_text(variant->run.racks) : json_null());
 }

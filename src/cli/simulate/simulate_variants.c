@@ -7,6 +7,7 @@
 
 #include "base/diagnostic.h"
 #include "base/memory.h"
+#include "compress/compress.h"
 
 /* Whether nothing of a worker is of use before it has finished all, as the simulator wants it. */
 static bool counts_whole(const simulate_variant *variant)
@@ -89,7 +90,10 @@ static int settle_upload(const scheme_settings *settings, simulate_variant *vari
         (settings->relays > 0 || *upload == TARRY_SIM_UPLOAD_EACH))
         return diagnose(diagnostic, TARRY_ERROR_FORMAT,
                         "compress=%s goes with relays=0 and another upload than each",
-                        run_compress_name(run->server.compress));
+                        variant->run.compress);
+    if (compress_feeds_back(run->server.compress) && *upload != TARRY_SIM_UPLOAD_CODED)
+        return diagnose(diagnostic, TARRY_ERROR_FORMAT, "compress=%s goes with upload=coded",
+                        variant->run.compress);
     if (variant->sim.relay_deaths > 0 && variant->run.adapt_rule.every > 0)
         return diagnose(diagnostic, TARRY_ERROR_FORMAT,
                         "relays that die go with adapt=0: their workers keep what they have of a "

@@ -96,8 +96,10 @@ static int run_worker(work_run *run, tarry_diagnostic *why)
     if (worker != NULL) {
         tarry_tcp_work work = run->done = tarry_tcp_worker_work(worker);
         event_log_add(run->log, "end",
-                      json_pack("{s:I, s:I, s:I, s:I, s:I, s:o}", "chunks", (json_int_t)work.chunks,
-                                "computed_again", (json_int_t)work.computed_again, "connections",
+                      json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "chunks",
+                                (json_int_t)work.chunks, "computed_again",
+                                (json_int_t)work.computed_again, "voided_residuals",
+                                (json_int_t)work.voided_residuals, "connections",
                                 (json_int_t)work.connections, "received_bytes",
                                 (json_int_t)work.received, "sent_bytes", (json_int_t)work.sent,
                                 "text", error == TARRY_OK ? json_null() : json_text(why->text)));

@@ -73,6 +73,7 @@ int tarry_server_adopt(tarry_server *server, const tarry_server *from, tarry_dia
             .overheard = known->overheard,
         };
     }
+    server_stood_begin_life(server, from);
     if (server->vote != NULL) {
         vote_adopt(server->vote, from->vote);
         server->routes = from->routes;

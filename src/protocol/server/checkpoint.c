@@ -245,6 +245,7 @@ int tarry_server_restore(tarry_server *server, const uint8_t *bytes, size_t size
     if (server->vote != NULL)
         get_vote(votes, server->vote);
     get_state(server, bytes + IDENTITY_BYTES, workers);
+    server_stood_begin_life(server, NULL);
     server->restored = true;
     return TARRY_OK;
 }

@@ -9,7 +9,7 @@
 #include "base/diagnostic.h"
 #include "base/memory.h"
 #include "base/sized.h"
-#include "compress/compress.h"
+#include "protocol/form.h"
 
 void tarry_server_settings_init_sized(tarry_server_settings *settings, size_t size)
 {
@@ -75,6 +75,10 @@ static int check_settings(const tarry_plan *plan, const tarry_server_settings *s
         fault = "unknown pick rule";
     else if ((unsigned)settings->compress >= TARRY_COMPRESSES)
         fault = "unknown form of coded parts";
+    else if (settings->compress == TARRY_COMPRESS_TOPK &&
+             (settings->compress_share == 0 ||
+              settings->compress_share > TARRY_COMPRESS_SHARE_MOST))
+        fault = "the share of numbers to be sent must be between a millionth and a half";
     else if ((unsigned)settings->sum > TARRY_SUM_EVERYWHERE)
         fault = "unknown place of the sum";
     switch (settings->stop) {
@@ -163,6 +167,8 @@ static int allocate(tarry_server *server, const tarry_allocator *allocator)
         error = server_fill_allocate(server, allocator);
     if (error == TARRY_OK)
         error = server_early_allocate(server, allocator);
+    if (error == TARRY_OK)
+        error = server_stood_allocate(server, allocator);
     if (error != TARRY_OK)
         return error;
     error = server_vote_create(server, allocator);
@@ -229,6 +235,9 @@ void tarry_server_free(tarry_server *server)
     memory_release(&allocator, server->items);
     memory_release(&allocator, server->prospects);
     memory_release(&allocator, server->foreseen_ns);
+    memory_release(&allocator, server->given);
+    memory_release(&allocator, server->stood);
+    memory_release(&allocator, server->life);
     memory_release(&allocator, server->complete);
     memory_release(&allocator, server->unsummed);
     memory_release(&allocator, server->awaited);
@@ -264,7 +273,8 @@ static bool count_part(tarry_server *server, const tarry_message *part)
     if (part->stripe >= cut.stripes)
         return false;
     server->result.upload_bytes +=
-        compress_bytes(part->form, layout_stripe_length(&cut, part->stripe));
+        compress_bytes(form_of_kind(part->form, server->settings.compress_share),
+                       layout_stripe_length(&cut, part->stripe));
     return true;
 }
 

@@ -128,6 +128,7 @@ void server_open(tarry_server *server)
     server->asked = server->cut.stripes - server->complete_count;
     server->participants = server->delivered = 0;
     bitset_clear(server->received, (size_t)server->plan->workers * server->stripes);
+    server_stood_open(server);
     if (server->vote == NULL)
         clear_open_stripes(server);
     else
@@ -204,6 +205,7 @@ static void remember_paces(tarry_server *server)
 void server_finish(tarry_server *server, uint64_t now, int error)
 {
     server_send_news(server, now);
+    server_stood_finish(server, error == TARRY_OK);
     tarry_round_result *result = &server->result;
     result->workers_lost = server->plan->workers;
     for (uint32_t worker = 0; worker < server->plan->workers; worker++) {
@@ -212,7 +214,8 @@ void server_finish(tarry_server *server, uint64_t now, int error)
             continue;
         result->workers_lost--;
         if (!member->stopped || error != TARRY_OK)
-            server_send(server, worker, TARRY_MESSAGE_FINISH);
+            server_stood_tell(server, worker,
+                              &server_send(server, worker, TARRY_MESSAGE_FINISH)->message);
         member->stopped = true;
     }
     server->early.open = false;
@@ -355,6 +358,7 @@ int server_part(tarry_server *server, uint64_t now, uint32_t worker, const tarry
 
     assert(member->parts_due > 0 && server->awaited[stripe] > 0);
     bitset_set(server->received, bit);
+    server_stood_take(server, worker, stripe, message->epoch);
     server->awaited[stripe]--;
     member->stripe_ns = now;
     uploads_hear(&server->early.uploads, now, server->asked);

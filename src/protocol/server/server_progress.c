@@ -113,6 +113,7 @@ tarry_message *server_send_round(tarry_server *server, uint64_t now, uint32_t wo
     tarry_effect *effect = server_send(server, worker, TARRY_MESSAGE_ROUND);
     member->stopped = false;
     member->begun_ns = member->ended_ns = member->since_ns = now;
+    server_stood_tell(server, worker, &effect->message);
     steering_address(server, now, worker, &effect->message);
     return &effect->message;
 }

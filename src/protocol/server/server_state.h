@@ -13,6 +13,7 @@
  *   server_liveness.c  probes and time limits
  *   server_late.c      coded parts that are late
  *   server_vote.c      sums among workers
+ *   server_stood.c     which coded parts stand in the sum, for forms with feedback
  *   server_parts.c     the stop rule, and the number of parts with which it is met best
  *   steering.h         dynamic orders, in files of their own
  *   checkpoint.c       what a restarted server has to know
@@ -185,6 +186,11 @@ struct tarry_server {
     uint64_t *received; /* a bit per (worker, stripe) */
     uint32_t *awaited;  /* per stripe: parts to come */
     uint32_t *unsummed; /* per stripe: parts to come or to be combined */
+    /* With feedback, else NULL; per worker and stripe: the epoch in which the part was sent that
+     * has come in in the attempt, or stands in the stripe if that is complete; 0: none. */
+    uint32_t *given;
+    uint32_t *stood; /* the same of the round before; zeros where there was none with this plan */
+    uint32_t *life;  /* per worker: its first epoch in this life of the server, or one before */
     uint64_t *complete; /* a bit per stripe: its estimate stands */
     uint32_t complete_count;
 
@@ -255,6 +261,20 @@ int server_reject(tarry_server *server, uint32_t worker, tarry_reject why);
 /* Counts the step's messages: their sets are known now, and FINISH belongs to the round that it
  * ends. */
 void server_count_sent(tarry_server *server);
+
+/* server_stood.c; nothing but with feedback */
+int server_stood_allocate(tarry_server *server, const tarry_allocator *allocator);
+/* What came in of stripes that are not complete is void. */
+void server_stood_open(tarry_server *server);
+/* The part of the open attempt that the worker sent in `epoch` has come in. */
+void server_stood_take(tarry_server *server, uint32_t worker, uint32_t stripe, uint32_t epoch);
+/* The round is over, with a sum or without one. */
+void server_stood_finish(tarry_server *server, bool good);
+/* What ROUND and FINISH say of the last round that is over. */
+void server_stood_tell(const tarry_server *server, uint32_t worker, tarry_message *message);
+/* All that was given out before is of another life of the server, or, with the next plan, what
+ * `from` says; NULL: a restart. */
+void server_stood_begin_life(tarry_server *server, const tarry_server *from);
 
 /* server_start.c */
 int server_start(tarry_server *server, uint64_t now);

@@ -14,6 +14,7 @@ enum {
     FLAG_LIMIT = 1 << 0,   /* of a SIGNAL, which can't fail */
     FLAG_FETCHED = 1 << 0, /* of HELD and FAILED */
     FLAG_DIGESTS = 1 << 0, /* of LOAD and COMMIT */
+    FLAG_STOOD = 1 << 0,   /* of ROUND and FINISH */
     FLAG_FIRST = 1 << 1,
     FLAG_BARRED = 1 << 2,
     FLAG_CREDITED = 1 << 3,
@@ -42,11 +43,12 @@ enum { SLOT_SETS = sizeof(slot_sets) / sizeof(slot_sets[0]) };
 
 /* Which flags a frame of the type can have. */
 static const uint8_t type_flags[] = {
-    [TARRY_MESSAGE_ROUND] = FLAG_FIRST | FLAG_BARRED,
+    [TARRY_MESSAGE_ROUND] = FLAG_STOOD | FLAG_FIRST | FLAG_BARRED,
     [TARRY_MESSAGE_SIGNAL] = FLAG_LIMIT | FLAG_GROUP | FLAG_STALE | FLAG_EARLY | FLAG_TERM,
     [TARRY_MESSAGE_RESUME] = FLAG_FIRST | FLAG_BARRED | FLAG_TERM,
     [TARRY_MESSAGE_NEWS] =
         FLAG_FIRST | FLAG_BARRED | FLAG_CREDITED | FLAG_DROPPED | FLAG_TERM | FLAG_RECALLED,
+    [TARRY_MESSAGE_FINISH] = FLAG_STOOD,
     [TARRY_MESSAGE_REPORT] = FLAG_FAILED | FLAG_TERM,
     [TARRY_MESSAGE_LOAD] = FLAG_DIGESTS,
     [TARRY_MESSAGE_COMMIT] = FLAG_DIGESTS,
@@ -104,6 +106,12 @@ static bool has_sequence(tarry_message_type type)
            type == TARRY_MESSAGE_RESUME;
 }
 
+/* Whether it may say what stands in a sum. */
+static bool tells_stood(tarry_message_type type)
+{
+    return type == TARRY_MESSAGE_ROUND || type == TARRY_MESSAGE_FINISH;
+}
+
 static unsigned flags_of(const tarry_message *message)
 {
     unsigned allowed = type_flags[message->type];
@@ -119,7 +127,8 @@ static unsigned flags_of(const tarry_message *message)
         flags |= !wants && message->fetched ? FLAG_FETCHED : 0;
         flags |= codec_is_timed(message) ? FLAG_TIMED : 0;
     } else {
-        flags |= message->failed ? FLAG_FAILED : 0;
+        flags |= tells_stood(message->type) && message->stood != NULL ? FLAG_STOOD : 0;
+        flags |= message->type == TARRY_MESSAGE_REPORT && message->failed ? FLAG_FAILED : 0;
         flags |= message->fate == TARRY_FATE_CREDITED ? FLAG_CREDITED : 0;
         flags |= message->fate == TARRY_FATE_DROPPED ? FLAG_DROPPED : 0;
     }
@@ -138,6 +147,8 @@ static size_t size_of(const codec_shape *shape, tarry_message_type type, unsigne
                 (flags & FLAG_GROUP ? CODEC_GROUP_BYTES + bytes_of(shape->workers) : 0);
     else if (codec_votes(type))
         size += codec_vote_size(type, (flags & FLAG_TIMED) != 0);
+    else if (tells_stood(type) && (flags & FLAG_STOOD))
+        size += (1 + shape->stripes) * CODEC_STOOD_BYTES;
     for (size_t i = 0; (flags & FLAGS_OF_SETS) != 0 && i < SLOT_SETS; i++)
         size += flags & slot_sets[i].flag ? bytes_of(shape->slots) : 0;
     return size;
@@ -159,10 +170,17 @@ size_t codec_max_size(const codec_shape *shape)
     return most;
 }
 
+static size_t stood_words(const codec_shape *shape)
+{
+    return (shape->stripes * sizeof(uint32_t) + sizeof(uint64_t) - 1) / sizeof(uint64_t);
+}
+
 size_t codec_words(const codec_shape *shape)
 {
-    return bitset_words(shape->psi_bits) + bitset_words(shape->stripes) +
-           bitset_words(shape->workers) + SLOT_SETS * bitset_words(shape->slots);
+    size_t sets = bitset_words(shape->psi_bits) + bitset_words(shape->stripes) +
+                  bitset_words(shape->workers),
+           stood = stood_words(shape);
+    return (sets > stood ? sets : stood) + SLOT_SETS * bitset_words(shape->slots);
 }
 
 static uint8_t *put_bits(uint8_t *at, const uint64_t *set, size_t bits)
@@ -205,6 +223,10 @@ void codec_encode(const codec_shape *shape, const tarry_message *message, uint8_
             at = put_bits(at, message->group, shape->workers);
     } else if (codec_votes(message->type)) {
         at = codec_vote_put(at, message);
+    } else if (tells_stood(message->type) && (flags & FLAG_STOOD)) {
+        at = bytes_put(at, message->life, CODEC_STOOD_BYTES);
+        for (size_t stripe = 0; stripe < shape->stripes; stripe++)
+            at = bytes_put(at, message->stood[stripe], CODEC_STOOD_BYTES);
     }
     for (size_t i = 0; i < SLOT_SETS; i++)
         if (flags & slot_sets[i].flag)
@@ -231,6 +253,19 @@ static const uint64_t *get_bits(cursor *from, size_t bits)
     from->at += bytes_of(bits);
     from->words += bitset_words(bits);
     return set;
+}
+
+static const uint32_t *get_stood(cursor *from, size_t stripes, size_t words, uint32_t *life)
+{
+    uint32_t *stood = (uint32_t *)from->words;
+    *life = (uint32_t)bytes_get(from->at, CODEC_STOOD_BYTES);
+    from->at += CODEC_STOOD_BYTES;
+    for (size_t stripe = 0; stripe < stripes; stripe++)
+        stood[stripe] =
+            (uint32_t)bytes_get(from->at + stripe * CODEC_STOOD_BYTES, CODEC_STOOD_BYTES);
+    from->at += stripes * CODEC_STOOD_BYTES;
+    from->words += words;
+    return stood;
 }
 
 /* Most of what comes in at a server, and the same as below for it. All fields are named, so that
@@ -282,6 +317,8 @@ static int decode_report(const uint8_t *frame, size_t size, tarry_message *messa
         .first = NULL,
         .barred = NULL,
         .recalled = NULL,
+        .life = 0,
+        .stood = NULL,
         .group = NULL,
     };
     return TARRY_OK;
@@ -372,6 +409,10 @@ int codec_decode(const codec_shape *shape, const uint8_t *frame, size_t size, ui
     const uint64_t *psi = signal ? get_bits(&from, shape->psi_bits) : NULL;
     const uint64_t *stripes = signal ? get_bits(&from, shape->stripes) : NULL;
     const uint64_t *group = grouped ? get_bits(&from, shape->workers) : NULL;
+    uint32_t life = 0;
+    const uint32_t *stood = tells_stood(type) && (flags & FLAG_STOOD)
+                                ? get_stood(&from, shape->stripes, stood_words(shape), &life)
+                                : NULL;
     const uint64_t *sets[SLOT_SETS] = {NULL};
     for (size_t i = 0; (flags & FLAGS_OF_SETS) != 0 && i < SLOT_SETS; i++)
         if (flags & slot_sets[i].flag)
@@ -383,7 +424,6 @@ int codec_decode(const codec_shape *shape, const uint8_t *frame, size_t size, ui
     uint32_t count = (uint32_t)bytes_get(frame + 16, 4), index = (uint32_t)bytes_get(frame + 20, 4);
     *message = (tarry_message){
         .type = type,
-        .failed = !signal && (flags & FLAG_FAILED) != 0,
         .early = signal && (flags & FLAG_EARLY) != 0,
         .limit = limit,
         .epoch = (uint32_t)bytes_get(frame + 4, 4),
@@ -409,6 +449,8 @@ int codec_decode(const codec_shape *shape, const uint8_t *frame, size_t size, ui
         .term = term,
         .psi = psi,
         .stripes = stripes,
+        .life = life,
+        .stood = stood,
     };
     for (size_t i = 0; (flags & FLAGS_OF_SETS) != 0 && i < SLOT_SETS; i++)
         *slot_set(message, i) = sets[i];
@@ -431,6 +473,8 @@ size_t codec_kept_words(const codec_shape *shape, const tarry_message *message)
     if (message->type == TARRY_MESSAGE_SIGNAL)
         words = bitset_words(shape->psi_bits) + bitset_words(shape->stripes) +
                 (flags & FLAG_GROUP ? bitset_words(shape->workers) : 0);
+    else if (tells_stood(message->type) && (flags & FLAG_STOOD))
+        words = stood_words(shape);
     for (size_t i = 0; i < SLOT_SETS; i++)
         words += flags & slot_sets[i].flag ? bitset_words(shape->slots) : 0;
     return words;
@@ -452,6 +496,10 @@ void codec_keep_sets(const codec_shape *shape, tarry_message *message, uint64_t 
         message->stripes = keep(message->stripes, shape->stripes, &words);
         if (flags & FLAG_GROUP)
             message->group = keep(message->group, shape->workers, &words);
+    } else if (tells_stood(message->type) && (flags & FLAG_STOOD)) {
+        memcpy(words, message->stood, shape->stripes * sizeof(uint32_t));
+        message->stood = (const uint32_t *)words;
+        words += stood_words(shape);
     }
     for (size_t i = 0; i < SLOT_SETS; i++)
         if (flags & slot_sets[i].flag)

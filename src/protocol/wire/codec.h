@@ -11,7 +11,8 @@
  * bit 6: a term (it is not 0); bit 7: recalled. REPORT and ALIVE have `next` in place of the
  * attempt, which they don't have. SIGNAL and PART have parts; ROUND, NEWS, RESUME, REPORT and ALIVE
  * have a turn; the others have neither (zero). Messages of the vote (codec_vote.h) go on with sums.
- * The numbers of parameters and coded parts follow a frame outside of it.
+ * Bit 0 of ROUND and FINISH: before their sets `life`, 4, and 4 per stripe, `stood`. The numbers of
+ * parameters and coded parts follow a frame outside of it.
  */
 #ifndef PROTOCOL_CODEC_H
 #define PROTOCOL_CODEC_H
@@ -25,8 +26,9 @@ enum {
     CODEC_HEADER_BYTES = 24,
     CODEC_TERM_BYTES = 4,
     CODEC_LIMIT_BYTES = 8,
-    CODEC_MOST_REPORT_BYTES = CODEC_HEADER_BYTES + CODEC_TERM_BYTES,  /* of a worker's frame where
-                                                                         the server sums; */
+    CODEC_STOOD_BYTES = 4,                                           /* per stripe, and of `life` */
+    CODEC_MOST_REPORT_BYTES = CODEC_HEADER_BYTES + CODEC_TERM_BYTES, /* of a worker's frame where
+                                                                        the server sums; */
     CODEC_MOST_WORKER_BYTES = CODEC_HEADER_BYTES + CODEC_STATE_BYTES, /* of any */
 };
 

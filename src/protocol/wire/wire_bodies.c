@@ -79,7 +79,8 @@ size_t wire_welcome_encode(const wire_welcome *welcome, uint8_t *frame)
     at = bytes_put(at, welcome->plan_bytes, 8);
     at = bytes_put(at, welcome->job_bytes, 8);
     at = bytes_put(at, welcome->compress, 1);
-    at = bytes_put(at, 0, 7);
+    at = bytes_put(at, 0, 3);
+    at = bytes_put(at, welcome->compress_share, 4);
     at = bytes_put(at, welcome->compress_seed, 8);
     at = wire_put_text(at, welcome->near);
     return wire_close(WIRE_WELCOME, frame, at, 0);
@@ -118,7 +119,10 @@ int wire_welcome_decode(const wire_head *head, const uint8_t *body, wire_welcome
     read.compress = (tarry_compress)wire_get_between(&from, 1, TARRY_COMPRESS_NONE,
                                                      read.everywhere ? TARRY_COMPRESS_NONE
                                                                      : TARRY_COMPRESSES - 1);
-    wire_get_zeros(&from, 7);
+    wire_get_zeros(&from, 3);
+    bool shared = read.compress == TARRY_COMPRESS_TOPK;
+    read.compress_share = (uint32_t)wire_get_between(&from, 4, shared ? 1 : 0,
+                                                     shared ? TARRY_COMPRESS_SHARE_MOST : 0);
     read.compress_seed =
         wire_get_between(&from, 8, 0, read.compress != TARRY_COMPRESS_NONE ? UINT64_MAX : 0);
     wire_get_name(&from, read.near);

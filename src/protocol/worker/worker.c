@@ -125,6 +125,8 @@ static void encode_next(tarry_worker *worker)
         };
         worker->encoding = true;
         worker->outdated = false;
+        if (worker->settings.feedback)
+            fates_encode(&worker->residuals, stripe, worker->round, worker->epoch);
         return;
     }
 }
@@ -209,10 +211,22 @@ static bool is_old_round(const tarry_worker *worker, const tarry_message *messag
            (message->epoch == worker->epoch && message->round <= worker->round && !worker->arrived);
 }
 
+/* What is known by now of the parts of before. */
+static void emit_settled(tarry_worker *worker, bool any)
+{
+    if (!any)
+        return;
+    tarry_effect *effect = worker_emit(worker, TARRY_EFFECT_SETTLE);
+    effect->stood = worker->residuals.stood;
+    effect->voids = worker->residuals.voids;
+}
+
 static int take_round(tarry_worker *worker, const tarry_message *message)
 {
     if (is_old_round(worker, message))
         return worker_reject(worker, TARRY_REJECT_STALE);
+    emit_settled(worker,
+                 fates_begin(&worker->residuals, message->round, message->life, message->stood));
     cancel_computing(worker);
     worker_vote_end(worker);
     if (message->epoch != worker->epoch)
@@ -373,8 +387,9 @@ static int take_news(tarry_worker *worker, const tarry_message *message)
     return TARRY_OK;
 }
 
-static int take_finish(tarry_worker *worker)
+static int take_finish(tarry_worker *worker, const tarry_message *message)
 {
+    emit_settled(worker, fates_finish(&worker->residuals, message->round, message->stood));
     cancel_computing(worker);
     drop_open(worker);
     worker_vote_end(worker);
@@ -409,7 +424,7 @@ static int take_message(tarry_worker *worker, const tarry_message *message)
     case TARRY_MESSAGE_NEWS:
         return take_news(worker, message);
     case TARRY_MESSAGE_FINISH:
-        return take_finish(worker);
+        return take_finish(worker, message);
     case TARRY_MESSAGE_ROUND:
     case TARRY_MESSAGE_PROBE:
     case TARRY_MESSAGE_REPORT:
@@ -499,6 +514,11 @@ int tarry_worker_step(tarry_worker *worker, uint64_t now, const tarry_event *eve
     if (error == TARRY_OK)
         *effects = &worker->effects;
     return error;
+}
+
+uint64_t tarry_worker_voided(const tarry_worker *worker)
+{
+    return worker->residuals.void_count;
 }
 
 uint64_t tarry_worker_deadline(const tarry_worker *worker)

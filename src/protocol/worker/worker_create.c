@@ -5,8 +5,9 @@
 #include "protocol/worker/worker_shared.h"
 #include "protocol/worker/worker_state.h"
 
-/* Of one event, or: a cancellation, all open copies' fates, something to compute or encode. */
-enum { USUAL_EFFECTS = 4, VOTE_EFFECTS = 3 /* what is ended, begun and answered */ };
+/* Of one event, or: what is settled, a cancellation, all open copies' fates, something to compute
+ * or encode. */
+enum { USUAL_EFFECTS = 5, VOTE_EFFECTS = 3 /* what is ended, begun and answered */ };
 
 struct worker_shared {
     tarry_allocator allocator;
@@ -82,7 +83,8 @@ static int allocate(tarry_worker *worker, const tarry_allocator *allocator)
     for (size_t set = 0; set < SLOT_SETS; set++)
         *at[set] = sets + set * words;
     worker->pending = sets + SLOT_SETS * words;
-    return TARRY_OK;
+    return worker->settings.feedback ? fates_init(&worker->residuals, worker->stripes, allocator)
+                                     : TARRY_OK;
 }
 
 static void share(tarry_worker *worker, worker_shared *shared)
@@ -107,6 +109,10 @@ static int check(const tarry_plan *plan, const tarry_worker_settings *settings,
         (settings->keep == TARRY_KEEP_CREDITED && plan->parts > 1))
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
                         "worker %u: with more than one part a worker has to keep all its gradients",
+                        settings->worker);
+    if (settings->feedback && (plan->parts > 1 || settings->sum == TARRY_SUM_EVERYWHERE))
+        return diagnose(diagnostic, TARRY_ERROR_ARGUMENT,
+                        "worker %u: feedback goes with one part and the sum at the server",
                         settings->worker);
     if ((unsigned)settings->sum > TARRY_SUM_EVERYWHERE)
         return diagnose(diagnostic, TARRY_ERROR_ARGUMENT, "worker %u: unknown place of the sum",
@@ -164,6 +170,7 @@ void tarry_worker_free(tarry_worker *worker)
         return;
     tarry_allocator allocator = worker->allocator;
     worker_shared_free(worker->own);
+    fates_destroy(&worker->residuals, &allocator);
     memory_release(&allocator, worker->coefficients);
     memory_release(&allocator, worker->done);
     memory_release(&allocator, worker);

@@ -14,6 +14,7 @@
 #include "coding/coefficients.h"
 #include "coding/layout.h"
 #include "protocol/vote/member.h"
+#include "protocol/worker/fates.h"
 
 struct tarry_worker {
     tarry_allocator allocator;
@@ -51,6 +52,7 @@ struct tarry_worker {
                           */
     float *coefficients; /* load x parts of this attempt; room for the plan's */
     struct coefficients *work;
+    fates residuals; /* of its stripes; none without feedback */
 
     /* TARRY_SUM_EVERYWHERE */
     member vote;

@@ -172,6 +172,7 @@ static void carry_out(host *self, const tarry_effects *effects)
         case TARRY_EFFECT_ENCODE:
         case TARRY_EFFECT_FOLD:
         case TARRY_EFFECT_DROP:
+        case TARRY_EFFECT_SETTLE:
         case TARRY_EFFECT_REDUCE:
         case TARRY_EFFECT_STOP:
         case TARRY_EFFECT_ABANDON:

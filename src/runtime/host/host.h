@@ -181,7 +181,7 @@ int host_receive_frame(host *self, uint32_t worker, const uint8_t *frame, size_t
  * than this run's. */
 bool host_find_cut(const host *self, const tarry_message *message, layout *cut);
 /* The bytes of the numbers of a PART, whose cut was found. */
-size_t host_part_bytes(const layout *cut, const tarry_message *message);
+size_t host_part_bytes(const host *self, const layout *cut, const tarry_message *message);
 /* Whether the machine can want the PART; what it does want it says itself once it is there. */
 bool host_wants(const host *self, uint32_t worker, const tarry_message *message);
 /* A stripe of the pool, with room for the longest; NULL: there is no memory, and the round fails.

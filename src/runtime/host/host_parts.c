@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "compress/compress.h"
+#include "protocol/form.h"
 #include "runtime/host/host.h"
 
 bool host_decode(const uint8_t *frame, size_t size, tarry_message *message)
@@ -26,15 +26,16 @@ bool host_find_cut(const host *self, const tarry_message *message, layout *cut)
 {
     const tarry_plan *plan = self->plan;
     if (message->parts < plan_least_parts(plan) || message->parts > plan->parts ||
-        message->form != self->settings.server.compress)
+        !form_may_be(message->form, self->settings.server.compress))
         return false;
     *cut = layout_make(self->cut.dimension, message->parts, self->cut.stripe_length);
     return message->stripe < cut->stripes;
 }
 
-size_t host_part_bytes(const layout *cut, const tarry_message *message)
+size_t host_part_bytes(const host *self, const layout *cut, const tarry_message *message)
 {
-    return compress_bytes(message->form, layout_stripe_length(cut, message->stripe));
+    const compress_form form = form_of_kind(message->form, self->settings.server.compress_share);
+    return compress_bytes(form, layout_stripe_length(cut, message->stripe));
 }
 
 stripe *host_take_room(host *self)
@@ -51,6 +52,7 @@ void host_label(stripe *item, uint32_t worker, const tarry_message *message)
     item->round = message->round;
     item->attempt = message->attempt;
     item->index = message->stripe;
+    item->form = message->form;
 }
 
 void host_release(host *self, stripe *item)

@@ -3,8 +3,8 @@
 #include "base/diagnostic.h"
 #include "base/memory.h"
 #include "coding/kernel.h"
-#include "compress/compress.h"
 #include "plan/plan.h"
+#include "protocol/form.h"
 #include "runtime/host/host.h"
 
 enum { DEFAULT_STRIPE = 65536 };
@@ -82,14 +82,14 @@ static int make_sums(host *self, tarry_diagnostic *diagnostic)
     const host_settings *settings = &self->settings;
     const layout *cut = &self->cut;
     size_t longest = layout_stripe_length(cut, 0);
-    size_t bytes = compress_bytes(settings->server.compress, longest);
+    size_t bytes = form_most_bytes(form_of(&settings->server), longest);
     size_t room = (bytes + sizeof(float) - 1) / sizeof(float);
     stripes_init(&self->pool, room > longest ? room : longest, &self->allocator);
     self->members = memory_allocate(&self->allocator, self->plan->workers, sizeof(*self->members));
     const summation_settings wanted = {
         .dimension = cut->dimension,
         .stripe_length = cut->stripe_length,
-        .form = settings->server.compress,
+        .form = form_of(&settings->server),
         .threads = settings->decode_threads,
         .kernels = kernel_best(),
         .finished = settings->transport.summed,

@@ -12,6 +12,7 @@
 #include "base/sized.h"
 #include "engine/shared.h"
 #include "plan/plan.h"
+#include "protocol/form.h"
 #include "runtime/clock.h"
 #include "runtime/host/runtime.h"
 #include "runtime/local/local_worker.h"
@@ -92,7 +93,7 @@ static worker_slate_settings wanted_slate(const local_runtime *local)
         .ahead = server->ahead,
         .keeps_stale = server->fill == TARRY_FILL_STALE,
         .conditioning_limit = server->conditioning_limit,
-        .compress = server->compress,
+        .form = form_of(server),
         .sum = server->sum,
     };
 }
@@ -239,7 +240,7 @@ static executor_settings common_settings(local_runtime *local)
         .user = settings->user,
         .cut = local->base.host->cut,
         .kernels = kernel_best(),
-        .compress = settings->server.compress,
+        .form = form_of(&settings->server),
         .compress_seed = settings->server.compress_seed,
         .snapshots = local->everywhere ? NULL : &local->shared.snapshots,
     };

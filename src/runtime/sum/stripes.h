@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include <tarry/allocator.h>
+#include <tarry/compress.h>
 
 typedef struct stripe {
     struct stripe *next; /* in the queue that it is in */
@@ -22,7 +23,8 @@ typedef struct stripe {
     void *owner; /* of memory that is not a pool's, in which the numbers lie; else NULL */
     uint64_t round;
     uint32_t attempt, worker, index;
-    double scale; /* as TARRY_EFFECT_COMBINE has it */
+    tarry_compress form; /* of the bytes */
+    double scale;        /* as TARRY_EFFECT_COMBINE has it */
     /* Part of a sum that was made on the way (runtime/host/host_gather.h): */
     bool gathered;
     uint32_t part;       /* of the gradient, that it is added to as it is */

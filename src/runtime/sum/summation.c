@@ -23,9 +23,10 @@ typedef struct place {
 typedef struct summation_runner {
     summation *owner;
     pthread_t thread;
-    const float **z;  /* one per worker */
-    uint32_t *sender; /* the same */
-    float *weights;   /* parts of the plan x workers */
+    const float **z;      /* one per worker */
+    uint32_t *sender;     /* the same */
+    tarry_compress *kind; /* the same: of the form of z */
+    float *weights;       /* parts of the plan x workers */
 } summation_runner;
 
 struct summation {
@@ -80,6 +81,7 @@ static uint32_t take_job(summation_runner *runner, uint32_t *index, stripe_queue
         if (item->gathered)
             continue;
         runner->z[count] = item->numbers;
+        runner->kind[count] = item->form;
         runner->sender[count++] = item->worker;
     }
     assert(count <= at->count);
@@ -131,8 +133,10 @@ static void unpack_stripes(const summation_runner *runner, const layout *cut, ui
     if (!add)
         zero_stripe(cut, index, self->estimate);
     for (uint32_t i = 0; i < count; i++)
-        compress_decode_add(self->settings.form, (const void *)runner->z[i], length,
-                            runner->weights[i], self->estimate + layout_stripe_start(cut, index));
+        compress_decode_add(
+            (compress_form){.kind = runner->kind[i], .share = self->settings.form.share},
+            (const void *)runner->z[i], length, runner->weights[i],
+            self->estimate + layout_stripe_start(cut, index));
 }
 
 /* Adds the first `count` stripes of runner->z, each times `scale`, to every part of the estimate,
@@ -146,7 +150,7 @@ static void add_stripes(summation_runner *runner, const layout *cut, uint32_t in
         for (uint32_t i = 0; i < count; i++)
             runner->weights[part * count + i] =
                 (float)(scale * decode[(size_t)part * self->plan->workers + runner->sender[i]]);
-    if (self->settings.form == TARRY_COMPRESS_NONE)
+    if (self->settings.form.kind == TARRY_COMPRESS_NONE)
         transfer_decode(self->settings.kernels, cut, index, runner->z, runner->weights, count, add,
                         self->estimate);
     else
@@ -227,8 +231,10 @@ static int prepare_runner(summation *self, summation_runner *runner)
     runner->owner = self;
     runner->z = memory_allocate(allocator, workers, sizeof(*runner->z));
     runner->sender = memory_allocate(allocator, workers, sizeof(*runner->sender));
+    runner->kind = memory_allocate(allocator, workers, sizeof(*runner->kind));
     runner->weights = memory_allocate(allocator, workers * self->plan->parts, sizeof(float));
-    return runner->z == NULL || runner->sender == NULL || runner->weights == NULL
+    return runner->z == NULL || runner->sender == NULL || runner->kind == NULL ||
+                   runner->weights == NULL
                ? TARRY_ERROR_NO_MEMORY
                : TARRY_OK;
 }
@@ -297,6 +303,7 @@ void summation_free(summation *self)
         pthread_join(self->threads[i].thread, NULL);
     for (uint32_t i = 0; self->threads != NULL && i < count_runners(self); i++) {
         memory_release(&allocator, self->threads[i].weights);
+        memory_release(&allocator, self->threads[i].kind);
         memory_release(&allocator, self->threads[i].sender);
         memory_release(&allocator, self->threads[i].z);
     }

@@ -13,9 +13,8 @@
 
 #include <stdbool.h>
 
-#include <tarry/compress.h>
-
 #include "coding/kernel.h"
+#include "compress/compress.h"
 #include "plan/plan.h"
 #include "runtime/sum/stripes.h"
 
@@ -23,8 +22,8 @@ typedef struct summation summation;
 
 typedef struct summation_settings {
     size_t dimension, stripe_length;
-    tarry_compress form; /* of coded parts; not NONE only with one part */
-    uint32_t threads;    /* 0: summation_add sums */
+    compress_form form; /* of coded parts, or NONE of some of them; not NONE only with one part */
+    uint32_t threads;   /* 0: summation_add sums */
     const kernel *kernels;
     /* Says that summation_take has something, summed or dropped; any thread, under a lock. Of what
      * summation_add has summed itself nothing is said. */

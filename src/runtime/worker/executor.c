@@ -155,6 +155,8 @@ static void turn(executor *self)
     if (self->settings.collective != NULL)
         end_order(self);
     executor_claim(self, 0, self->settings.cut.part_length);
+    const residuals *lost = self->next != NULL ? self->slate->residuals : NULL;
+    executor_voided(self, lost != NULL ? residuals_count(lost) : 0);
     pthread_mutex_lock(&self->lock);
     take_next(self);
     pthread_mutex_unlock(&self->lock);

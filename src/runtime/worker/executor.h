@@ -58,6 +58,10 @@ typedef struct executor_uplink {
     /* The replica gave this error, and the worker can't go on at all. The talking thread. NULL:
      * there is no replica. */
     void (*broken)(void *user, int error);
+    /* What rounding lost of so many stripes was thrown away. The talking thread. NULL: nobody
+     * hears.
+     */
+    void (*voided)(void *user, uint32_t stripes);
 } executor_uplink;
 
 /* All that is pointed to is borrowed and must outlive the executor. */
@@ -66,7 +70,7 @@ typedef struct executor_settings {
     uint32_t pieces; /* of the plan */
     layout cut;      /* into the least number of parts: it has the longest and most stripes */
     const kernel *kernels;
-    tarry_compress compress; /* the form in which z is sent, and what it is rounded by */
+    compress_form form; /* in which z is sent, and what it is rounded by */
     uint64_t compress_seed;
     const tarry_straggler *straggler; /* NULL for none */
     tarry_compute *compute;           /* NULL: tasks are taken by executor_take */

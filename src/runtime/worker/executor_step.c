@@ -5,7 +5,7 @@
 
 #include "base/bitset.h"
 #include "coding/transfer.h"
-#include "compress/compress.h"
+#include "protocol/form.h"
 #include "runtime/clock.h"
 
 /* Of one step of the machine. */
@@ -17,7 +17,8 @@ typedef struct due {
     bool begins_sum;   /* the first of them */
     tarry_message sends[MOST_SENDS];
     size_t send_count;
-    bool computes; /* there is a task */
+    bool computes;   /* there is a task */
+    uint32_t voided; /* residuals that were thrown away */
     bool encode;
     tarry_effect encode_effect;
     bool abandon; /* what goes on among the workers, */
@@ -32,6 +33,21 @@ void executor_free_place(executor *self, uint32_t slot)
 {
     if (self->slate->keep == TARRY_KEEP_CREDITED)
         worker_slate_free_place(self->slate, slot);
+}
+
+/* The talking thread's, as what it encodes is: no numbers are moved. Gives back how many residuals
+ * were thrown away. */
+static uint32_t settle(worker_slate *seat, const tarry_effect *effect)
+{
+    uint32_t voided = 0;
+    for (uint32_t stripe = 0; stripe < seat->shape.stripes; stripe++) {
+        if (bitset_test(effect->stood, stripe))
+            residuals_commit(seat->residuals, stripe);
+        if (bitset_test(effect->voids, stripe))
+            residuals_void(seat->residuals, stripe);
+        voided += bitset_test(effect->voids, stripe);
+    }
+    return voided;
 }
 
 static void carry_out(executor *self, const tarry_effects *effects, due *todo)
@@ -63,6 +79,9 @@ static void carry_out(executor *self, const tarry_effects *effects, due *todo)
             break;
         case TARRY_EFFECT_DROP:
             executor_free_place(self, effect->slot);
+            break;
+        case TARRY_EFFECT_SETTLE:
+            todo->voided = settle(self->slate, effect);
             break;
         case TARRY_EFFECT_ENCODE:
             todo->encode = true;
@@ -131,6 +150,14 @@ size_t executor_place_of(const worker_slate *seat, uint64_t round, uint32_t slot
     return (size_t)(round % seat->banks) * seat->load + slot;
 }
 
+static bool is_leaving(executor *self)
+{
+    pthread_mutex_lock(&self->lock);
+    bool leaving = self->leaving;
+    pthread_mutex_unlock(&self->lock);
+    return leaving;
+}
+
 void executor_claim(executor *self, size_t first, size_t count)
 {
     const executor_uplink *uplink = &self->settings.uplink;
@@ -158,29 +185,47 @@ static const float *lone_gradient(const executor *self, const tarry_effect *effe
     return found;
 }
 
-/* The stripe of z as it is sent. */
+/* The stripe of z in the form in which it is sent, at `packed`, with what rounding lost of those
+ * before, if that is kept. */
+static void pack(executor *self, const tarry_effect *effect, const float *z, size_t count,
+                 void *packed)
+{
+    const executor_settings *settings = &self->settings;
+    const uint64_t key = compress_key(settings->compress_seed, effect->round, effect->attempt,
+                                      settings->worker, effect->stripe);
+    if (self->slate->residuals != NULL)
+        residuals_encode(self->slate->residuals, effect->stripe, z, key, packed);
+    else
+        compress_encode(settings->form, z, count, key, packed);
+}
+
+/* Sends the stripe of z. Who leaves leaves nothing behind: it is not rounded. */
 static void post_stripe(executor *self, const tarry_effect *effect, const layout *cut)
 {
     const executor_settings *settings = &self->settings;
     size_t start = layout_stripe_start(cut, effect->stripe);
     size_t length = layout_stripe_length(cut, effect->stripe);
-    void *bytes = worker_slate_stripe(self->slate, cut, effect->stripe);
+    const float *z = self->slate->part + start;
+    void *packed = worker_slate_stripe(self->slate, cut, effect->stripe);
+    const void *bytes = packed;
     tarry_message part = effect->message;
-    part.form = settings->compress;
-    if (part.form != TARRY_COMPRESS_NONE) {
+    part.form = settings->form.kind;
+    if (part.form != TARRY_COMPRESS_NONE)
         executor_claim(self, start, length);
-        compress_encode(part.form, self->slate->part + start, length,
-                        compress_key(settings->compress_seed, effect->round, effect->attempt,
-                                     settings->worker, effect->stripe),
-                        bytes);
+    if (self->slate->residuals != NULL && is_leaving(self)) {
+        part.form = TARRY_COMPRESS_NONE;
+        bytes = residuals_flush(self->slate->residuals, effect->stripe, z);
+    } else if (part.form != TARRY_COMPRESS_NONE) {
+        pack(self, effect, z, length, packed);
     }
-    settings->uplink.post_part(settings->uplink.user, &part,
-                               &(executor_stripe){
-                                   .first = start,
-                                   .count = length,
-                                   .bytes = bytes,
-                                   .size = compress_bytes(part.form, length),
-                               });
+    settings->uplink.post_part(
+        settings->uplink.user, &part,
+        &(executor_stripe){
+            .first = start,
+            .count = length,
+            .bytes = bytes,
+            .size = compress_bytes(form_of_kind(part.form, settings->form.share), length),
+        });
 }
 
 /*
@@ -317,6 +362,13 @@ static void abandon(executor *self)
     pthread_mutex_unlock(&self->lock);
 }
 
+void executor_voided(executor *self, uint32_t stripes)
+{
+    const executor_uplink *uplink = &self->settings.uplink;
+    if (uplink->voided != NULL && stripes > 0)
+        uplink->voided(uplink->user, stripes);
+}
+
 /* What a step left to be done without the lock. */
 static void follow_up(executor *self, const due *todo)
 {
@@ -325,6 +377,7 @@ static void follow_up(executor *self, const due *todo)
         abandon(self);
     if (todo->halt)
         collective_halt(self->settings.collective);
+    executor_voided(self, todo->voided);
     if (todo->fold_count > 0)
         fold(self, todo);
     for (size_t i = 0; i < todo->send_count; i++)

@@ -15,6 +15,8 @@ void executor_answer(executor *self);
 /* Numbers first .. first + count - 1 of the slate's part are about to be overwritten, or freed. The
  * talking thread. */
 void executor_claim(executor *self, size_t first, size_t count);
+/* Residuals of so many stripes are thrown away; 0: none. */
+void executor_voided(executor *self, uint32_t stripes);
 /* Whether the task's gradient is there. With the lock held. */
 bool executor_has_kept(const executor *self);
 

@@ -5,7 +5,6 @@
 
 #include "base/memory.h"
 #include "coding/transfer.h"
-#include "compress/compress.h"
 
 static int allocate_places(worker_slate *self, const layout *cut, const tarry_allocator *allocator)
 {
@@ -53,14 +52,19 @@ void worker_slate_free_place(worker_slate *self, uint32_t slot)
     self->gradient[slot] = NULL;
 }
 
-static int allocate_packed(worker_slate *self, const layout *cut, tarry_compress form,
+static int allocate_packed(worker_slate *self, const layout *cut, compress_form form,
                            const tarry_allocator *allocator)
 {
-    if (form == TARRY_COMPRESS_NONE)
+    if (form.kind == TARRY_COMPRESS_NONE)
         return TARRY_OK;
     self->packed_stride = compress_bytes(form, layout_stripe_length(cut, 0));
     self->packed = memory_allocate(allocator, cut->stripes, self->packed_stride);
-    return self->packed == NULL ? TARRY_ERROR_NO_MEMORY : TARRY_OK;
+    if (self->packed == NULL)
+        return TARRY_ERROR_NO_MEMORY;
+    return compress_feeds_back(form.kind)
+               ? residuals_create(form, cut->part_length, cut->stripe_length, allocator,
+                                  &self->residuals)
+               : TARRY_OK;
 }
 
 static int allocate_vectors(worker_slate *self, const layout *cut, uint32_t parts,
@@ -132,11 +136,12 @@ int worker_slate_create(const tarry_plan *plan, uint32_t worker,
         .keep = settings->keep,
         .ahead = settings->ahead,
         .sum = settings->sum,
+        .feedback = compress_feeds_back(settings->form.kind),
         .last = settings->last,
     };
     int error = allocate_vectors(self, cut, tarry_plan_parts(plan), allocator);
     if (error == TARRY_OK)
-        error = allocate_packed(self, cut, settings->compress, allocator);
+        error = allocate_packed(self, cut, settings->form, allocator);
     if (error == TARRY_OK)
         error = copy_spans(self, plan, worker, allocator);
     if (error == TARRY_OK)
@@ -170,6 +175,8 @@ void worker_slate_clear(worker_slate *self, const float *kept, const tarry_alloc
         vector_release(allocator, self->part);
     self->part = NULL;
     memory_release(allocator, self->packed);
+    residuals_free(self->residuals);
+    self->residuals = NULL;
     memory_release(allocator, self->scratch);
     self->packed = NULL;
     memory_release(allocator, self->inputs);

@@ -6,6 +6,7 @@
 #include <tarry/worker.h>
 
 #include "coding/layout.h"
+#include "compress/residuals.h"
 #include "protocol/wire/codec.h"
 
 typedef struct worker_slate {
@@ -35,7 +36,8 @@ typedef struct worker_slate {
      * NULL: as it is. */
     uint8_t *packed;
     size_t packed_stride;
-    void *scratch; /* of transfer_encode */
+    residuals *residuals; /* what that lost; NULL: a form without feedback */
+    void *scratch;        /* of transfer_encode */
     tarry_worker *machine;
     /* What the chunk at `slot` stands for: span[span_offset[slot]] .. span_offset[slot + 1] - 1. */
     uint32_t *span_offset;
@@ -49,7 +51,7 @@ typedef struct worker_slate_settings {
     uint32_t ahead;
     bool keeps_stale;
     double conditioning_limit;
-    tarry_compress compress; /* the form in which z is sent */
+    compress_form form; /* in which z is sent */
     tarry_sum_place sum;
     tarry_sum_id last;
     /* Where the part lies: cut.part_length numbers, from the start of a cache line on,

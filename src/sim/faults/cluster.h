@@ -19,9 +19,8 @@
  *   draws.c           everything random
  *   model.c           what the server should do
  *   model_early.c     the same of workers that send before all are done
- *   model_limit.c     the same of limits that are raised
  *   model_rank.c      what sets of workers can recover
- *   model_rule.c      the stop rule
+ *   model_rule.c      the stop rule, and limits that are raised
  *   model_plan.c      what goes by the plan: bytes of messages, the next plan's server
  *   model_return.c    workers that come back
  *   invariants.c      what must hold, checked at every step
@@ -31,6 +30,7 @@
  *   invariants_order.c  the same of dynamic orders
  *   invariants_sum.c  the same of the estimate
  *   invariants_relay.c  the same of relays, and of workers that come back
+ *   feedback.c        what rounding loses of coded parts
  *   everywhere.h      what there is more where everyone gets the sum
  *   relays.h          what there is more where messages pass relays
  *   shrink.c          the fewest faults that still break an invariant
@@ -53,7 +53,7 @@ enum {
     MAX_ITEMS = 2048,
     MAX_RECORDS = 128,
     FRAME_BYTES = CODEC_HEADER_BYTES + CODEC_TERM_BYTES + CODEC_LIMIT_BYTES + CODEC_STATE_BYTES +
-                  (MAX_WORKERS * MAX_CHUNKS + 7) / 8 + 1 +
+                  CODEC_STOOD_BYTES * (1 + MAX_STRIPES) + (MAX_WORKERS * MAX_CHUNKS + 7) / 8 + 1 +
                   (MAX_CHUNKS + 7) / 8, /* psi, stripes, and a set of positions */
     FRAME_WORDS =
         (MAX_WORKERS * MAX_CHUNKS + 63) / 64 + 2 + 4, /* psi, stripes, group, sets of positions */
@@ -99,6 +99,12 @@ typedef enum plant {
     PLANT_SUM_OTHER_PLAN,     /* what came in under the plan before is summed in a part's place */
     PLANT_FOLD_AFTER_LEAVING, /* what a worker has dropped is in what it sends early */
     PLANT_OLD_ORDERS,         /* what was said under the plan before reaches who has turned */
+    /* in forms of coded parts with feedback: */
+    PLANT_COMMIT_LATE,  /* a worker takes each of its parts for one that stands */
+    PLANT_COMMIT_NONE,  /* a worker takes none of its parts for one that stands */
+    PLANT_KEEP_UNKNOWN, /* a residual whose fate nobody tells is kept */
+    PLANT_KEEP_UNDONE,  /* residuals outlive the server */
+    PLANT_VOID_TOLD,    /* what stands is thrown away */
     /* where everyone gets the sum: */
     PLANT_COMMIT_FIRST, /* the server hears that an entry of its log is written before it is */
     PLANT_ONE_HOLDER,   /* who failed to get the sum passes as one that holds it */
@@ -234,6 +240,7 @@ typedef struct cluster_node {
     cluster_record records[MAX_RECORDS]; /* the latest, in a ring */
     uint32_t record_count;
     replica replica; /* where everyone gets the sum */
+    feedback_stripe stripes[MAX_STRIPES];
     relay_child child;
     /* With TARRY_KEEP_ALL its process keeps what it made, and what it is at, by whatever
      * connection: of this round, `made` by any arrival. */
@@ -304,6 +311,8 @@ typedef struct cluster {
     /* The same of the round before's gradients. */
     double filling[MAX_STRIPES][MAX_CHUNKS * GRAIN][MAX_PARTS][MAX_PARTS];
     uint32_t summed[MAX_STRIPES]; /* workers in the estimate since it was cleared */
+
+    feedback_books feedback;
 
     /* where everyone gets the sum */
     bool everywhere;
@@ -461,6 +470,20 @@ void cluster_step_server(cluster *it, const tarry_event *event, const coded *par
 void cluster_save(cluster *it);
 /* Errors: NO_MEMORY; there is no server then. */
 int cluster_restart_server(cluster *it, random_stream *details);
+
+/* feedback.c; nothing but with feedback */
+/* Whether this world has it. */
+void feedback_draw(cluster *it);
+/* The worker encodes a part of the stripe: its numbers. */
+void feedback_encode(cluster *it, uint32_t worker, uint32_t stripe, coded *part);
+/* It hears of fates, or is no more. */
+void feedback_settle(cluster *it, uint32_t worker, const tarry_effect *effect);
+void feedback_forget(cluster *it, uint32_t worker);
+void feedback_restart(cluster *it); /* of the server */
+/* A part is added to the estimate; a stripe of it is zero; all of it is the round's sum. */
+void feedback_add(cluster *it, uint32_t worker, uint32_t stripe, const coded *part);
+void feedback_clear(cluster *it, uint32_t stripe);
+void feedback_round_over(cluster *it);
 
 /* cluster_sum.c */
 /* What a step's effects say of the estimate. */

@@ -138,6 +138,22 @@ static void keep_barred(const cluster *it, uint32_t worker, tarry_message *messa
     message->barred = kept;
 }
 
+/* Planted errors: what the server says of the parts that stand is another. */
+static void bend_stood(const cluster *it, uint32_t worker, tarry_message *message, uint32_t *stood)
+{
+    bool all = cluster_planted(it, PLANT_COMMIT_LATE),
+         none = cluster_planted(it, PLANT_COMMIT_NONE);
+    if (message->stood == NULL)
+        return;
+    if (cluster_planted(it, PLANT_KEEP_UNDONE))
+        message->life = 0;
+    if (!all && !none)
+        return;
+    for (uint32_t stripe = 0; stripe < it->stripes; stripe++)
+        stood[stripe] = none ? 0 : it->nodes[worker].present.epoch;
+    message->stood = stood;
+}
+
 /* Whether the worker's machine is given the message: what was said under another plan would mean
  * other chunks, and speaks of rounds that are over; but for whether the worker is there. */
 static bool is_meant_for(const cluster *it, const cluster_node *node, const cluster_item *sent)
@@ -162,6 +178,8 @@ void cluster_deliver_to_worker(cluster *it, const cluster_item *sent)
     if (!read_frame(it, sent, &shape, words, &message))
         return;
     uint64_t kept;
+    uint32_t stood[MAX_STRIPES];
+    bend_stood(it, sent->worker, &message, stood);
     if (cluster_planted(it, PLANT_KEEP_BARRED))
         keep_barred(it, sent->worker, &message, &kept);
     if (cluster_planted(it, PLANT_USUAL_LIMIT) && sent->worker == 0)

@@ -192,6 +192,7 @@ int cluster_restart_server(cluster *it, random_stream *details)
         everywhere_settle_log(it, details);
     it->restarts++;
     it->parameters += !it->everywhere;
+    feedback_restart(it);
     tarry_server_free(it->server);
     it->server = NULL;
     bool running = it->model.phase != MODEL_IDLE;

@@ -251,6 +251,7 @@ int cluster_set_up(cluster *it)
     draw_conditions(it);
     if (it->job.sum == TARRY_SUM_EVERYWHERE)
         draw_everywhere(it);
+    feedback_draw(it);
     while (!model_init(&it->model, it->plan, &it->settings))
         it->settings.conditioning_limit *= 1.01;
     cluster_take_plan(it, 0);

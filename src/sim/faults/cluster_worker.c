@@ -82,6 +82,7 @@ static void begin_encoding(cluster *it, uint32_t worker, const tarry_effect *eff
     if (cluster_planted(it, PLANT_FOLD_AFTER_LEAVING) && it->model.members[worker].left)
         for (uint32_t chunk = 0; chunk < MAX_CHUNKS; chunk++)
             encoded->part.u[chunk][0] = (double)(node->present.made >> chunk & 1);
+    feedback_encode(it, worker, effect->stripe, &encoded->part);
     invariants_of_encoding(it, worker, encoded);
     break_while_encoding(it, worker);
 }
@@ -237,6 +238,8 @@ void cluster_step_worker(cluster *it, uint32_t worker, const tarry_event *event,
             begin_encoding(it, worker, effect);
         else if (effect->type == TARRY_EFFECT_FOLD || effect->type == TARRY_EFFECT_DROP)
             settle(it, worker, effect);
+        else if (effect->type == TARRY_EFFECT_SETTLE)
+            feedback_settle(it, worker, effect);
         else if (it->everywhere)
             everywhere_worker_effect(it, worker, effect);
         invariants_of_memory(it, worker);
@@ -351,6 +354,7 @@ int cluster_make_machine(cluster *it, uint32_t worker, uint32_t plan)
         .keep = it->settings.keep,
         .ahead = it->settings.ahead + (cluster_planted(it, PLANT_RUN_TOO_FAR) ? 1 : 0),
         .sum = it->settings.sum,
+        .feedback = it->feedback.on,
         .last = history_last(&node->replica.state),
     };
     tarry_worker *made;
@@ -360,6 +364,7 @@ int cluster_make_machine(cluster *it, uint32_t worker, uint32_t plan)
     if (it->everywhere)
         everywhere_turn(it, worker, made);
     drop_machine(node);
+    feedback_forget(it, worker);
     node->machine = made;
     begin_record(node, (cluster_record){0});
     node->machines++;
@@ -416,6 +421,7 @@ void cluster_crash(cluster *it, uint32_t worker, bool noticed, random_stream *de
         return;
     cluster_note(it, "worker %u crashes%s", worker, noticed ? "" : " silently");
     drop_machine(node);
+    feedback_forget(it, worker);
     everywhere_forget(it, worker);
     relayed_hold_nothing(it, bit(worker));
     node->life++;

@@ -15,12 +15,14 @@ uint64_t model_frame_bytes(const server_model *it, uint32_t worker, const tarry_
                (model_stripes(it, it->least) + 7) / 8 +
                (message->group != NULL ? 64 + ((uint64_t)it->workers + 7) / 8 : 0) +
                (message->stale != NULL ? (slots + 7) / 8 : 0);
+    case TARRY_MESSAGE_FINISH:
     case TARRY_MESSAGE_ROUND:
     case TARRY_MESSAGE_RESUME:
     case TARRY_MESSAGE_NEWS:
         sets = (message->first != NULL ? 1U : 0U) + (message->barred != NULL ? 1U : 0U) +
                (message->recalled != NULL ? 1U : 0U);
-        return 24 + term + sets * ((slots + 7) / 8);
+        return 24 + term + sets * ((slots + 7) / 8) +
+               (message->stood != NULL ? 4 * (UINT64_C(1) + model_stripes(it, it->least)) : 0);
     case TARRY_MESSAGE_STATE:
     case TARRY_MESSAGE_FAILED:
         return 80;

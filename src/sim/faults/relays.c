@@ -47,6 +47,7 @@ void relayed_set_up(cluster *it, uint32_t horizon)
     of->grace =
         between(it, (uint32_t)it->settings.silence_ns / 8, (uint32_t)it->settings.silence_ns);
     of->gathers = !it->everywhere && !it->settings.reproducible && chance(it, 0.7);
+    of->gathers = of->gathers && !it->feedback.on; /* what relays add up is not rounded */
     for (uint32_t relay = 0; relay < of->count; relay++) {
         bool nested = relay > 0 && chance(it, 0.4);
         uint32_t above = nested ? between(it, 0, relay - 1) : NO_RELAY;

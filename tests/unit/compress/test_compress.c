@@ -9,16 +9,23 @@
 
 #include <float.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/random.h"
 #include "compress/compress.h"
-#include "compress/compress_int8.h"
+#include "compress/compress_int.h"
+#include "compress/compress_topk.h"
 #include "seed.h"
 
 enum { ROOM = 1100, CANARY = 8, KEYS = 4096 };
 
 static uint64_t seed;
+
+static const compress_form NONE = {TARRY_COMPRESS_NONE, 0}, BF16 = {TARRY_COMPRESS_BF16, 0},
+                           INT8 = {TARRY_COMPRESS_INT8, 0}, INT4 = {TARRY_COMPRESS_INT4, 0},
+                           TOPK = {TARRY_COMPRESS_TOPK, 20000};
 
 typedef struct packed {
     float in[ROOM], out[ROOM + CANARY];
@@ -33,7 +40,7 @@ static void draw(float *numbers, size_t count, uint32_t stream)
 }
 
 /* There and back into zeros. */
-static void pass(packed *its, tarry_compress form, size_t count, uint64_t key)
+static void pass(packed *its, compress_form form, size_t count, uint64_t key)
 {
     size_t size = compress_bytes(form, count);
     memset(its->bytes, 0xa5, sizeof(its->bytes));
@@ -50,16 +57,18 @@ static void lengths_are_those_of_the_forms(void **state)
 {
     (void)state;
     const struct {
-        tarry_compress form;
+        compress_form form;
         size_t count, bytes;
     } cases[] = {
-        {TARRY_COMPRESS_NONE, 3, 12},    {TARRY_COMPRESS_BF16, 3, 6},
-        {TARRY_COMPRESS_INT8, 0, 0},     {TARRY_COMPRESS_INT8, 1, 5},
-        {TARRY_COMPRESS_INT8, 256, 260}, {TARRY_COMPRESS_INT8, 257, 265},
+        {NONE, 3, 12},    {BF16, 3, 6},        {INT8, 0, 0},        {INT8, 1, 5}, {INT8, 256, 260},
+        {INT8, 257, 265}, {INT4, 0, 0},        {INT4, 1, 5},        {INT4, 2, 5}, {INT4, 3, 6},
+        {INT4, 256, 132}, {INT4, 257, 137},    {TOPK, 0, 0},        {TOPK, 1, 6}, {TOPK, 50, 6},
+        {TOPK, 51, 12},   {TOPK, 65536, 7866}, {TOPK, 65537, 7872},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
         assert_int_equal(compress_bytes(cases[i].form, cases[i].count), cases[i].bytes);
-    assert_true((double)compress_bytes(TARRY_COMPRESS_INT8, 65536) * 3.9 < 4 * 65536);
+    assert_true((double)compress_bytes(INT8, 65536) * 3.9 < 4 * 65536);
+    assert_true((double)compress_bytes(INT4, 65536) * 7.7 < 4 * 65536);
 }
 
 static void float32_is_as_it_was(void **state)
@@ -67,7 +76,7 @@ static void float32_is_as_it_was(void **state)
     (void)state;
     packed its;
     draw(its.in, ROOM, 1);
-    pass(&its, TARRY_COMPRESS_NONE, ROOM, 0);
+    pass(&its, NONE, ROOM, 0);
     assert_memory_equal(its.in, its.out, sizeof(its.in));
 }
 
@@ -82,7 +91,7 @@ static void bf16_is_the_nearest(void **state)
     its.in[2] = INFINITY;
     its.in[3] = -INFINITY;
     its.in[4] = -0.0F;
-    pass(&its, TARRY_COMPRESS_BF16, ROOM, 0);
+    pass(&its, BF16, ROOM, 0);
     assert_true(its.out[0] == 1 && its.out[1] == 1 + 0x2p-7F);
     assert_true(its.out[2] == INFINITY && its.out[3] == -INFINITY && its.out[4] == 0);
     for (size_t i = 5; i < ROOM; i++) {
@@ -92,7 +101,7 @@ static void bf16_is_the_nearest(void **state)
     }
     const uint32_t nan_bits = 0x7f800001; /* whose upper half alone would be infinite */
     memcpy(its.in, &nan_bits, sizeof(nan_bits));
-    pass(&its, TARRY_COMPRESS_BF16, 1, 0);
+    pass(&its, BF16, 1, 0);
     assert_true(isnan(its.out[0]));
 }
 
@@ -104,43 +113,48 @@ static float largest(const float *numbers, size_t count)
     return most;
 }
 
-static void int8_is_off_by_less_than_a_step(void **state)
+static void is_off_by_less_than_a_step(compress_form form, double most)
 {
-    (void)state;
     packed its;
     const size_t counts[] = {1, 2, 255, 256, 257, 700, ROOM};
     for (size_t c = 0; c < sizeof(counts) / sizeof(counts[0]); c++) {
         size_t count = counts[c];
         draw(its.in, count, 3);
-        for (size_t i = 0; i < count && i < INT8_BLOCK; i++)
+        for (size_t i = 0; i < count && i < INT_BLOCK; i++)
             its.in[i] *= 1e-6F; /* blocks are scaled each by itself */
-        pass(&its, TARRY_COMPRESS_INT8, count, 77 + c);
+        pass(&its, form, count, 77 + c);
         for (size_t i = 0; i < count; i++) {
-            size_t first = i / INT8_BLOCK * INT8_BLOCK;
-            size_t block = count - first < INT8_BLOCK ? count - first : INT8_BLOCK;
-            double step = (double)largest(its.in + first, block) / 127;
+            size_t first = i / INT_BLOCK * INT_BLOCK;
+            size_t block = count - first < INT_BLOCK ? count - first : INT_BLOCK;
+            double step = (double)largest(its.in + first, block) / most;
             assert_true(fabs((double)its.in[i] - (double)its.out[i]) < step * (1 + 1e-5));
         }
     }
 }
 
-/* Of a number's errors over many keys: mean 0, and the variance that rounding by chance has. */
-static void int8_rounds_by_chance(void **state)
+static void integers_are_off_by_less_than_a_step(void **state)
 {
     (void)state;
+    is_off_by_less_than_a_step(INT8, 127);
+    is_off_by_less_than_a_step(INT4, 7);
+}
+
+/* Of a number's errors over many keys: mean 0, and the variance that rounding by chance has. */
+static void rounds_by_chance(compress_form form, double most, double share_off)
+{
     packed its;
-    draw(its.in, INT8_BLOCK, 4);
-    double sum[INT8_BLOCK] = {0}, step = (double)largest(its.in, INT8_BLOCK) / 127;
+    draw(its.in, INT_BLOCK, 4);
+    double sum[INT_BLOCK] = {0}, step = (double)largest(its.in, INT_BLOCK) / most;
     double squares = 0, expected = 0, size = 0;
     for (uint64_t key = 0; key < KEYS; key++) {
-        pass(&its, TARRY_COMPRESS_INT8, INT8_BLOCK, compress_key(key, 1, 2, 3, 4));
-        for (size_t i = 0; i < INT8_BLOCK; i++) {
+        pass(&its, form, INT_BLOCK, compress_key(key, 1, 2, 3, 4));
+        for (size_t i = 0; i < INT_BLOCK; i++) {
             double apart = (double)its.out[i] - (double)its.in[i];
             sum[i] += apart;
             squares += apart * apart;
         }
     }
-    for (size_t i = 0; i < INT8_BLOCK; i++) {
+    for (size_t i = 0; i < INT_BLOCK; i++) {
         double share = fabs((double)its.in[i]) / step, part = share - floor(share);
         double variance = part * (1 - part) * step * step;
         assert_true(fabs(sum[i] / KEYS) < 6 * sqrt(variance / KEYS) + 1e-6 * step);
@@ -148,7 +162,14 @@ static void int8_rounds_by_chance(void **state)
         size += (double)its.in[i] * (double)its.in[i];
     }
     assert_true(fabs(squares / KEYS / expected - 1) < 0.02);
-    assert_true(sqrt(squares / KEYS / size) < 0.0125); /* 1 % of a normal block */
+    assert_true(sqrt(squares / KEYS / size) < share_off); /* of a normal block */
+}
+
+static void integers_are_rounded_by_chance(void **state)
+{
+    (void)state;
+    rounds_by_chance(INT8, 127, 0.0125);
+    rounds_by_chance(INT4, 7, 0.2);
 }
 
 /* Numbers next to each other, and stripes, are rounded independently. */
@@ -156,20 +177,20 @@ static void chances_are_independent(void **state)
 {
     (void)state;
     packed its;
-    double beside = 0, between = 0, before[INT8_BLOCK] = {0};
+    double beside = 0, between = 0, before[INT_BLOCK] = {0};
     its.in[0] = 127;
-    for (size_t i = 1; i < INT8_BLOCK; i++)
+    for (size_t i = 1; i < INT_BLOCK; i++)
         its.in[i] = 0.5F; /* of a step of 1 */
     for (uint32_t stripe = 0; stripe < KEYS; stripe++) {
-        pass(&its, TARRY_COMPRESS_INT8, INT8_BLOCK, compress_key(5, 1, 1, 1, stripe));
-        for (size_t i = 2; i < INT8_BLOCK; i++) {
+        pass(&its, INT8, INT_BLOCK, compress_key(5, 1, 1, 1, stripe));
+        for (size_t i = 2; i < INT_BLOCK; i++) {
             double apart = (double)its.out[i] - 0.5;
             beside += apart * ((double)its.out[i - 1] - 0.5);
             between += apart * before[i];
             before[i] = apart;
         }
     }
-    double count = KEYS * (double)(INT8_BLOCK - 2), limit = 6 * 0.25 * sqrt(count);
+    double count = KEYS * (double)(INT_BLOCK - 2), limit = 6 * 0.25 * sqrt(count);
     assert_true(fabs(beside) < limit && fabs(between) < limit);
 }
 
@@ -182,12 +203,12 @@ static void a_key_says_all(void **state)
         compress_key(1, 1, 1, 1, 1), compress_key(2, 1, 1, 1, 1), compress_key(1, 2, 1, 1, 1),
         compress_key(1, 1, 2, 1, 1), compress_key(1, 1, 1, 2, 1), compress_key(1, 1, 1, 1, 2),
     };
-    draw(its.in, INT8_BLOCK, 5);
+    draw(its.in, INT_BLOCK, 5);
     for (size_t k = 0; k < sizeof(keys) / sizeof(keys[0]); k++) {
-        pass(&its, TARRY_COMPRESS_INT8, INT8_BLOCK, keys[0]);
-        memcpy(first, its.bytes, compress_bytes(TARRY_COMPRESS_INT8, INT8_BLOCK));
-        pass(&its, TARRY_COMPRESS_INT8, INT8_BLOCK, keys[k]);
-        int apart = memcmp(first, its.bytes, compress_bytes(TARRY_COMPRESS_INT8, INT8_BLOCK));
+        pass(&its, INT8, INT_BLOCK, keys[0]);
+        memcpy(first, its.bytes, compress_bytes(INT8, INT_BLOCK));
+        pass(&its, INT8, INT_BLOCK, keys[k]);
+        int apart = memcmp(first, its.bytes, compress_bytes(INT8, INT_BLOCK));
         assert_true((apart == 0) == (k == 0));
     }
 }
@@ -197,42 +218,150 @@ static void what_is_not_finite_spreads_to_no_other(void **state)
     (void)state;
     packed its, without;
     const float odd[] = {INFINITY, -INFINITY, NAN};
-    for (size_t o = 0; o < 3; o++) {
-        draw(its.in, 300, 6);
-        without = its;
-        its.in[17] = odd[o];
-        without.in[17] = 0;
-        pass(&its, TARRY_COMPRESS_INT8, 300, 9);
-        pass(&without, TARRY_COMPRESS_INT8, 300, 9);
-        assert_true(isnan(its.out[17]));
-        for (size_t i = 0; i < 300; i++)
-            assert_true(i == 17 || its.out[i] == without.out[i]);
+    const compress_form forms[] = {INT8, INT4};
+    for (size_t f = 0; f < 2; f++) {
+        for (size_t o = 0; o < 3; o++) {
+            draw(its.in, 300, 6);
+            without = its;
+            its.in[17] = odd[o];
+            without.in[17] = 0;
+            pass(&its, forms[f], 300, 9);
+            pass(&without, forms[f], 300, 9);
+            assert_true(isnan(its.out[17]));
+            for (size_t i = 0; i < 300; i++)
+                assert_true(i == 17 || its.out[i] == without.out[i]);
+        }
+        its.in[0] = INFINITY;
+        its.in[1] = 0;
+        pass(&its, forms[f], 2, 9);
+        assert_true(isnan(its.out[0]) && its.out[1] == 0);
     }
-    its.in[0] = INFINITY;
-    its.in[1] = 0;
-    pass(&its, TARRY_COMPRESS_INT8, 2, 9);
-    assert_true(isnan(its.out[0]) && its.out[1] == 0);
+}
+
+/* Against all numbers sorted. */
+static int by_magnitude(const void *a, const void *b)
+{
+    float x = fabsf(*(const float *)a), y = fabsf(*(const float *)b);
+    return (x < y) - (x > y);
+}
+
+static void topk_sends_the_largest(void **state)
+{
+    (void)state;
+    packed its;
+    float sorted[ROOM];
+    const uint32_t shares[] = {1, 20000, 333333, TARRY_COMPRESS_SHARE_MOST};
+    const size_t counts[] = {1, 2, 51, ROOM};
+    for (uint32_t run = 0; run < 16; run++) {
+        const compress_form form = {TARRY_COMPRESS_TOPK, shares[run % 4]};
+        const size_t count = counts[run / 4], kept = topk_kept(form.share, count);
+        draw(its.in, count, 20 + run);
+        memcpy(sorted, its.in, sizeof(sorted));
+        qsort(sorted, count, sizeof(*sorted), by_magnitude);
+        pass(&its, form, count, 0);
+        size_t sent = 0;
+        for (size_t i = 0; i < count; i++) {
+            bool large = fabsf(its.in[i]) >= fabsf(sorted[kept - 1]);
+            assert_true(its.out[i] == (large ? its.in[i] : 0));
+            sent += large;
+        }
+        assert_int_equal(sent, kept);
+    }
+}
+
+/* Of equal ones the first; and what is not finite before all others. */
+static void topk_has_an_order(void **state)
+{
+    (void)state;
+    packed its = {.in = {1, -2, 2, 2, 0.5F, -2, 0, 1, 1, 2}};
+    const compress_form form = {TARRY_COMPRESS_TOPK, 300000};
+    pass(&its, form, 10, 0);
+    for (size_t i = 0; i < 10; i++)
+        assert_true(its.out[i] == (i >= 1 && i <= 3 ? its.in[i] : 0));
+    its.in[4] = NAN;
+    its.in[9] = -INFINITY;
+    pass(&its, form, 10, 0);
+    for (size_t i = 0; i < 9; i++)
+        assert_true(i == 4 ? isnan(its.out[i]) : its.out[i] == (i == 1 ? -2 : 0));
+    assert_true(its.out[9] == -INFINITY);
+    memset(its.in, 0, sizeof(its.in));
+    pass(&its, form, 10, 0);
+    for (size_t i = 0; i < 10; i++)
+        assert_true(its.out[i] == 0);
+}
+
+/* Blocks choose each for itself, so that places fit into two bytes. */
+static void topk_chooses_in_blocks(void **state)
+{
+    (void)state;
+    enum { COUNT = TOPK_BLOCK + 100 };
+    float *in = calloc(COUNT, sizeof(float)), *out = calloc(COUNT, sizeof(float));
+    const compress_form form = {TARRY_COMPRESS_TOPK, 10000};
+    uint8_t *bytes = malloc(compress_bytes(form, COUNT));
+    assert_true(in != NULL && out != NULL && bytes != NULL);
+    for (size_t i = 0; i < TOPK_BLOCK; i++)
+        in[i] = 2 + (i == TOPK_BLOCK - 1);
+    in[COUNT - 1] = 1;
+    compress_encode(form, in, COUNT, 0, bytes);
+    compress_decode_add(form, bytes, COUNT, 1, out);
+    size_t sent = 0;
+    for (size_t i = 0; i < COUNT; i++)
+        sent += out[i] != 0;
+    assert_int_equal(sent, topk_kept(10000, TOPK_BLOCK) + 1);
+    assert_true(out[TOPK_BLOCK - 1] == 3 && out[COUNT - 1] == 1 && out[0] == 2);
+    free(bytes);
+    free(out);
+    free(in);
+}
+
+/* What nobody has encoded: no other memory is written to, and places that do not exist are not
+ * taken. */
+static void any_bytes_are_numbers(void **state)
+{
+    (void)state;
+    random_stream from = random_stream_make(seed, RANDOM_TEST, 9, 0);
+    const compress_form forms[] = {NONE, BF16, INT8, INT4, TOPK};
+    for (uint32_t run = 0; run < 1000; run++) {
+        const compress_form form = forms[run % 5];
+        const size_t count = random_below(&from, ROOM + 1);
+        uint8_t *bytes = malloc(compress_bytes(form, count) + 1);
+        float *out = calloc(count + 1, sizeof(float));
+        assert_true(bytes != NULL && out != NULL);
+        for (size_t i = 0; i < compress_bytes(form, count); i++)
+            bytes[i] = (uint8_t)random_below(&from, 256);
+        compress_decode_add(form, bytes, count, 1, out);
+        assert_true(out[count] == 0);
+        free(out);
+        free(bytes);
+    }
+    uint8_t far[6];
+    packed its = {.out = {0}};
+    bytes_put_f32(bytes_put(far, 5, 2), 3);
+    compress_decode_add(TOPK, far, 5, 1, its.out);
+    assert_true(its.out[5] == 0);
+    compress_decode_add(TOPK, far, 6, 1, its.out);
+    assert_true(its.out[5] == 3);
 }
 
 static void very_small_blocks_are_zeros(void **state)
 {
     (void)state;
     packed its;
-    for (size_t i = 0; i < INT8_BLOCK; i++)
+    for (size_t i = 0; i < INT_BLOCK; i++)
         its.in[i] = (i % 2 ? -1 : 1) * FLT_MIN;
-    pass(&its, TARRY_COMPRESS_INT8, INT8_BLOCK, 1);
-    for (size_t i = 0; i < INT8_BLOCK; i++)
+    pass(&its, INT8, INT_BLOCK, 1);
+    for (size_t i = 0; i < INT_BLOCK; i++)
         assert_true(its.out[i] == 0);
     its.in[0] = 128 * FLT_MIN;
-    pass(&its, TARRY_COMPRESS_INT8, INT8_BLOCK, 1);
+    pass(&its, INT8, INT_BLOCK, 1);
     assert_true(its.out[0] > 126 * FLT_MIN && its.out[0] < 130 * FLT_MIN);
 }
 
 static void decoding_adds_times_a_weight(void **state)
 {
     (void)state;
-    const tarry_compress forms[] = {TARRY_COMPRESS_NONE, TARRY_COMPRESS_BF16, TARRY_COMPRESS_INT8};
-    for (size_t f = 0; f < 3; f++) {
+    const compress_form forms[] = {NONE, BF16, INT8, INT4, TOPK};
+    for (size_t f = 0; f < 5; f++) {
         packed its;
         float once[ROOM];
         draw(its.in, ROOM, 7);
@@ -245,31 +374,36 @@ static void decoding_adds_times_a_weight(void **state)
 }
 
 /* To the bit, whatever the length and the place in memory, and with numbers that are not finite. */
-static void int8_is_the_same_by_all_variants(void **state)
+static void integers_are_the_same_by_all_variants(void **state)
 {
     (void)state;
     packed its, other;
     random_stream from = random_stream_make(seed, RANDOM_TEST, 8, 0);
     const float odd[] = {INFINITY, -INFINITY, NAN, 0, FLT_MIN / 2, FLT_MAX, -127};
     size_t variants = 0;
-    for (; compress_int8_at(variants) != NULL; variants++)
-        assert_non_null(compress_int8_at(variants)->name);
-    for (uint32_t run = 0; run < 500; run++) {
+    for (; compress_int_at(variants) != NULL; variants++)
+        assert_non_null(compress_int_at(variants)->name);
+    for (uint32_t run = 0; run < 1000; run++) {
+        const bool wide = run % 4 < 2;
         size_t offset = random_below(&from, 4), count = random_below(&from, ROOM - 4);
         uint64_t key = random_u64(&from);
         float weight = (float)random_normal(&from);
         draw(its.in, ROOM, 100 + run);
         for (uint32_t i = random_below(&from, 4); i > 0 && run % 2 == 0; i--)
             its.in[random_below(&from, ROOM)] = odd[random_below(&from, 7)];
-        size_t size = compress_bytes(TARRY_COMPRESS_INT8, count);
+        size_t size = compress_bytes(wide ? INT8 : INT4, count);
+        const compress_int *plain = compress_int_at(0);
+        const compress_int_form *first = wide ? &plain->int8 : &plain->int4;
         memset(its.out, 0, sizeof(its.out));
-        compress_int8_at(0)->put(its.in + offset, count, key, its.bytes + offset);
-        compress_int8_at(0)->add(its.bytes + offset, count, weight, its.out + offset);
+        first->put(its.in + offset, count, key, its.bytes + offset);
+        first->add(its.bytes + offset, count, weight, its.out + offset);
         for (size_t v = 1; v < variants; v++) {
+            const compress_int *variant = compress_int_at(v);
+            const compress_int_form *next = wide ? &variant->int8 : &variant->int4;
             memset(other.out, 0, sizeof(other.out));
-            compress_int8_at(v)->put(its.in + offset, count, key, other.bytes + offset);
+            next->put(its.in + offset, count, key, other.bytes + offset);
             assert_memory_equal(other.bytes + offset, its.bytes + offset, size);
-            compress_int8_at(v)->add(its.bytes + offset, count, weight, other.out + offset);
+            next->add(its.bytes + offset, count, weight, other.out + offset);
             for (size_t i = 0; i < ROOM; i++)
                 assert_true(other.out[i] == its.out[i] ||
                             (isnan(other.out[i]) && isnan(its.out[i])));
@@ -283,14 +417,18 @@ int main(void)
         cmocka_unit_test(lengths_are_those_of_the_forms),
         cmocka_unit_test(float32_is_as_it_was),
         cmocka_unit_test(bf16_is_the_nearest),
-        cmocka_unit_test(int8_is_off_by_less_than_a_step),
-        cmocka_unit_test(int8_rounds_by_chance),
+        cmocka_unit_test(integers_are_off_by_less_than_a_step),
+        cmocka_unit_test(integers_are_rounded_by_chance),
         cmocka_unit_test(chances_are_independent),
         cmocka_unit_test(a_key_says_all),
         cmocka_unit_test(what_is_not_finite_spreads_to_no_other),
+        cmocka_unit_test(topk_sends_the_largest),
+        cmocka_unit_test(topk_has_an_order),
+        cmocka_unit_test(topk_chooses_in_blocks),
+        cmocka_unit_test(any_bytes_are_numbers),
         cmocka_unit_test(very_small_blocks_are_zeros),
         cmocka_unit_test(decoding_adds_times_a_weight),
-        cmocka_unit_test(int8_is_the_same_by_all_variants),
+        cmocka_unit_test(integers_are_the_same_by_all_variants),
     };
     seed = test_seed("compress", 16);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -133,6 +133,11 @@ static void noised(tarry_settings *settings)
     settings->noised = true;
 }
 
+static void feeds_back(tarry_settings *settings)
+{
+    settings->server.compress = TARRY_COMPRESS_INT4;
+}
+
 static void sum_everywhere(tarry_settings *settings)
 {
     settings->server.sum = TARRY_SUM_EVERYWHERE;
@@ -161,6 +166,7 @@ static const feature features[] = {
     {"--chunk-cost equal", TARRY_SETTING_COSTS, costs_told},
     {"--adapt 2", TARRY_SETTING_ADAPT, adapts},
     {"--compress int8", TARRY_SETTING_COMPRESS, compresses},
+    {"--compress int4", TARRY_SETTING_COMPRESS, feeds_back},
     {"--dp ...", TARRY_SETTING_DP, noised},
 };
 

@@ -15,11 +15,12 @@
 #include "protocol/wire/codec.h"
 #include "seed.h"
 
-enum { MAX_BITS = 200, MAX_WORDS = 28, MAX_FRAME = 256, TYPES = TARRY_MESSAGE_TYPES };
+enum { MAX_BITS = 200, MAX_WORDS = 128, MAX_FRAME = 1200, TYPES = TARRY_MESSAGE_TYPES };
 
 typedef struct sample {
     tarry_message message;
     uint64_t psi[4], stripes[4], first[4], barred[4], recalled[4], stale[4], group[4];
+    uint32_t stood[MAX_BITS];
 } sample;
 
 static void fill(random_stream *stream, uint64_t *set)
@@ -102,6 +103,10 @@ static void draw(random_stream *stream, tarry_message_type type, sample *drawn)
     drawn->message.barred = random_below(stream, 2) == 1 ? drawn->barred : NULL;
     drawn->message.recalled = random_below(stream, 2) == 1 ? drawn->recalled : NULL;
     drawn->message.stale = random_below(stream, 2) == 1 ? drawn->stale : NULL;
+    for (size_t stripe = 0; stripe < MAX_BITS; stripe++)
+        drawn->stood[stripe] = random_u32(stream);
+    drawn->message.stood = random_below(stream, 2) == 1 ? drawn->stood : NULL;
+    drawn->message.life = random_u32(stream);
 }
 
 static codec_shape draw_shape(random_stream *stream)
@@ -206,6 +211,12 @@ static void every_message_survives_the_wire(void **state)
         assert_int_equal(read.form,
                          type == TARRY_MESSAGE_PART ? sent.message.form : TARRY_COMPRESS_NONE);
         assert_int_equal(read.failed, sent.message.failed);
+        bool tells = (type == TARRY_MESSAGE_ROUND || type == TARRY_MESSAGE_FINISH) &&
+                     sent.message.stood != NULL;
+        assert_int_equal(read.stood != NULL, tells);
+        assert_int_equal(read.life, tells ? sent.message.life : 0);
+        if (tells)
+            assert_memory_equal(read.stood, sent.stood, shape.stripes * sizeof(uint32_t));
         assert_true(read.limit == (type == TARRY_MESSAGE_SIGNAL ? sent.message.limit : 0));
         if (type == TARRY_MESSAGE_SIGNAL) {
             assert_same_bits(read.psi, sent.psi, shape.psi_bits);
@@ -493,7 +504,7 @@ static void kept_sets_outlive_the_message(void **state)
         assert_non_null(words);
         assert_true(room <= codec_words(&shape));
         assert_true(room > 0 || size <= CODEC_HEADER_BYTES + CODEC_TERM_BYTES ||
-                    kept.type >= TARRY_MESSAGE_ASK);
+                    kept.type >= TARRY_MESSAGE_ASK || (kept.stood != NULL && shape.stripes == 0));
         codec_keep_sets(&shape, &kept, words);
         memset(&sent, 0, sizeof(sent));
         assert_int_equal(codec_size(&shape, &kept), size);

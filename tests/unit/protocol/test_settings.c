@@ -216,6 +216,12 @@ static void a_form_takes_a_worker_another_part(void **state)
     assert_int_equal(tarry_worker_bytes(3, 1, &server, 1000) - plain, 1000 + 4 * 4);
     server.compress = TARRY_COMPRESS_BF16;
     assert_int_equal(tarry_worker_bytes(3, 1, &server, 1000) - plain, 2000);
+    /* With feedback what rounding lost lies there twice. */
+    server.compress = TARRY_COMPRESS_INT4;
+    assert_int_equal(tarry_worker_bytes(3, 1, &server, 1000) - plain, 500 + 4 * 4 + 2 * 4000);
+    server.compress = TARRY_COMPRESS_TOPK;
+    server.compress_share = 10000;
+    assert_int_equal(tarry_worker_bytes(3, 1, &server, 1000) - plain, 10 * 6 + 2 * 4000);
 }
 
 int main(void)

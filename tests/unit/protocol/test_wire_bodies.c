@@ -180,6 +180,8 @@ static void draw_welcome(random_stream *stream, wire_welcome *welcome)
         welcome->compress = (tarry_compress)random_below(stream, TARRY_COMPRESSES);
     if (welcome->compress != TARRY_COMPRESS_NONE)
         welcome->compress_seed = random_u64(stream);
+    if (welcome->compress == TARRY_COMPRESS_TOPK)
+        welcome->compress_share = 1 + random_below(stream, TARRY_COMPRESS_SHARE_MOST);
     welcome->conditioning_limit = 1 / random_uniform(stream);
     welcome->silence_ns = 1 + draw_up_to(stream, TARRY_NEVER - 1);
     welcome->plan_bytes = draw_up_to(stream, WIRE_BLOB_MOST);
@@ -354,11 +356,11 @@ static const struct {
     unsigned at, least, most;
 } bounded[] = {
     {WIRE_HELLO, 0, 'T', 'T'}, {WIRE_HELLO, 5, 0, 0},       {WIRE_HELLO, 10, 0, 3},
-    {WIRE_HELLO, 11, 0, 255},  {WIRE_WELCOME, 0, 5, 5},     {WIRE_WELCOME, 1, 0, 0},
+    {WIRE_HELLO, 11, 0, 255},  {WIRE_WELCOME, 0, 6, 6},     {WIRE_WELCOME, 1, 0, 0},
     {WIRE_WELCOME, 2, 0, 1},   {WIRE_WELCOME, 3, 0, 7},     {WIRE_WELCOME, 60, 0, 0},
     {WIRE_WELCOME, 63, 0, 0},  {WIRE_WELCOME, 71, 0, 0},    {WIRE_WELCOME, 79, 0, 0},
     {WIRE_WELCOME, 87, 0, 0},  {WIRE_WELCOME, 111, 0, 0},   {WIRE_WELCOME, 119, 0, 0},
-    {WIRE_WELCOME, 120, 0, 2}, {WIRE_WELCOME, 121, 0, 0},   {WIRE_WELCOME, 127, 0, 0},
+    {WIRE_WELCOME, 120, 0, 3}, {WIRE_WELCOME, 121, 0, 0},   {WIRE_WELCOME, 127, 0, 0},
     {WIRE_WELCOME, 128, 0, 0}, {WIRE_REFUSED, 0, 1, 12},    {WIRE_REFUSED, 1, 0, 0},
     {WIRE_BYE, 0, 1, 3},       {WIRE_PARAMETERS, 15, 0, 0}, {WIRE_BLOB, 1, 0, 0},
     {WIRE_BLOB, 3, 0, 0},      {WIRE_BLOB, 15, 0, 0},       {WIRE_FETCH, 1, 0, 0},
@@ -380,6 +382,7 @@ static void what_is_out_of_range_is_refused(void **state)
             sent.welcome.everywhere = false;
             sent.welcome.compress = TARRY_COMPRESS_NONE;
             sent.welcome.compress_seed = 0;
+            sent.welcome.compress_share = 0;
         }
         uint8_t frame[MOST_FRAME];
         encode(bounded[i].kind, &sent, frame);
@@ -436,6 +439,15 @@ static void a_job_that_cannot_be_is_refused(void **state)
     assert_welcome(&wrong, TARRY_ERROR_FORMAT);
     wrong.compress = TARRY_COMPRESS_INT8;
     assert_welcome(&wrong, TARRY_OK);
+    wrong.compress_share = 1; /* of all of which there is a share */
+    assert_welcome(&wrong, TARRY_ERROR_FORMAT);
+    wrong.compress = TARRY_COMPRESS_TOPK;
+    assert_welcome(&wrong, TARRY_OK);
+    wrong.compress_share = TARRY_COMPRESS_SHARE_MOST + 1;
+    assert_welcome(&wrong, TARRY_ERROR_FORMAT);
+    wrong.compress_share = 0;
+    assert_welcome(&wrong, TARRY_ERROR_FORMAT);
+    wrong.compress_share = 1;
     wrong.everywhere = true;
     assert_welcome(&wrong, TARRY_ERROR_FORMAT);
     wrong = good;
@@ -490,18 +502,18 @@ static void versions_are_read_from_any_hello(void **state)
 {
     (void)state;
     wire_hello hello;
-    assert_int_equal(decode_hello(5, 5, 98, &hello), TARRY_ERROR_FORMAT);
-    assert_int_equal(decode_hello(1, 6, 98, &hello), TARRY_OK);
-    assert_int_equal(hello.newest, 6);
+    assert_int_equal(decode_hello(6, 6, 98, &hello), TARRY_ERROR_FORMAT);
+    assert_int_equal(decode_hello(1, 7, 98, &hello), TARRY_OK);
+    assert_int_equal(hello.newest, 7);
     assert_int_equal(hello.role, WIRE_ROLE_VIEWER);
     assert_int_equal(hello.worker, 7);
-    assert_int_equal(decode_hello(1, 6, 96, &hello), TARRY_ERROR_FORMAT);
-    assert_int_equal(decode_hello(6, 7, 10, &hello), TARRY_OK);
-    assert_int_equal(hello.oldest, 6);
+    assert_int_equal(decode_hello(1, 7, 96, &hello), TARRY_ERROR_FORMAT);
+    assert_int_equal(decode_hello(7, 8, 10, &hello), TARRY_OK);
+    assert_int_equal(hello.oldest, 7);
     assert_int_equal(hello.worker, 0);
-    assert_int_equal(decode_hello(5, 6, WIRE_SMALL_BYTES, &hello), TARRY_OK);
-    assert_int_equal(decode_hello(5, 6, 9, &hello), TARRY_ERROR_FORMAT);
-    assert_int_equal(decode_hello(5, 4, 97, &hello), TARRY_ERROR_FORMAT);
+    assert_int_equal(decode_hello(6, 7, WIRE_SMALL_BYTES, &hello), TARRY_OK);
+    assert_int_equal(decode_hello(6, 7, 9, &hello), TARRY_ERROR_FORMAT);
+    assert_int_equal(decode_hello(6, 5, 97, &hello), TARRY_ERROR_FORMAT);
     assert_int_equal(decode_hello(0, 1, 97, &hello), TARRY_ERROR_FORMAT);
     assert_int_equal(decode_hello(1, 1, 96, &hello), TARRY_OK); /* before there were racks */
     assert_int_equal(hello.newest, 1);

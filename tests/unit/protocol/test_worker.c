@@ -774,6 +774,53 @@ static void without_room_for_it_nothing_is_kept(void **state)
     desk_end(&its);
 }
 
+/* What the server says of the round before comes first; what is out of a round stays so while that
+ * begins anew. */
+static void residuals_are_settled_before_all_else(void **state)
+{
+    (void)state;
+    desk its;
+    desk_plan(&its, 1);
+    desk_create(&its,
+                (tarry_worker_settings){.dimension = 3, .stripe_length = 1, .feedback = true});
+    its.round = 4;
+    its.epoch = 1;
+    const uint32_t none[3] = {0};
+    hears_message(&its, (tarry_message){
+                            .type = TARRY_MESSAGE_ROUND, .sequence = 1, .life = 1, .stood = none});
+    expect_compute(&its, 0, 2);
+    has_computed(&its, 0, false);
+    expect_report(&its, 0, false);
+    expect_compute(&its, 1, 0);
+    hears_signal(&its, 1, OWN_0, 5);
+    expect(&its, TARRY_EFFECT_CANCEL);
+    expect_encode(&its, 1, 0);
+    has_encoded(&its, 1, 0);
+    expect_encode(&its, 1, 2);
+    has_encoded(&its, 1, 2);
+    expect_nothing(&its);
+    const uint32_t stood[3] = {1, 1, 0};
+    its.round = 5;
+    hears_message(&its, (tarry_message){
+                            .type = TARRY_MESSAGE_ROUND, .sequence = 1, .life = 1, .stood = stood});
+    const tarry_effect *settled = expect(&its, TARRY_EFFECT_SETTLE);
+    assert_int_equal(*settled->stood, 1);
+    assert_int_equal(*settled->voids, 0);
+    expect_compute(&its, 0, 2);
+    assert_int_equal(tarry_worker_voided(its.worker), 0);
+    its.epoch = 7;
+    its.sequence = 0;
+    hears_message(&its, (tarry_message){
+                            .type = TARRY_MESSAGE_ROUND, .sequence = 1, .life = 7, .stood = none});
+    settled = expect(&its, TARRY_EFFECT_SETTLE);
+    assert_int_equal(*settled->stood, 0);
+    assert_int_equal(*settled->voids, 1);
+    expect(&its, TARRY_EFFECT_CANCEL);
+    expect_compute(&its, 0, 2);
+    assert_int_equal(tarry_worker_voided(its.worker), 1);
+    desk_end(&its);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -802,6 +849,7 @@ int main(void)
         cmocka_unit_test(a_signal_says_how_many_parts),
         cmocka_unit_test(a_signal_says_by_which_limit),
         cmocka_unit_test(creation_checks_its_settings_and_every_allocation),
+        cmocka_unit_test(residuals_are_settled_before_all_else),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -32,8 +32,10 @@ typedef struct bench {
     executor executor;
     float part[DIMENSION], other[DIMENSION];
     float *place; /* which of them the part is to lie in */
-    tarry_compress form;
-    uint64_t round; /* the last that the executor was told of */
+    compress_form form;
+    residuals *mirror; /* what the executor should keep of what rounding lost; NULL: none */
+    bool leaves;       /* its parts are to come as they are */
+    uint64_t round;    /* the last that the executor was told of */
 
     pthread_mutex_t lock;
     pthread_cond_t change;
@@ -74,15 +76,22 @@ static void post(void *user, const tarry_message *message, bool more)
 static bool is_what_is_due(const bench *own, const tarry_message *message,
                            const executor_stripe *stripe)
 {
-    uint8_t packed[2 * STRIPE];
+    uint8_t packed[4 * STRIPE];
     const float *numbers = own->place + stripe->first;
-    if (message->form != own->form || stripe->size != compress_bytes(own->form, stripe->count))
+    if (own->leaves)
+        return message->form == TARRY_COMPRESS_NONE &&
+               stripe->size == stripe->count * sizeof(float) &&
+               memcmp(residuals_flush(own->mirror, message->stripe, numbers), stripe->bytes,
+                      stripe->size) == 0;
+    if (message->form != own->form.kind || stripe->size != compress_bytes(own->form, stripe->count))
         return false;
-    if (own->form == TARRY_COMPRESS_NONE)
+    if (own->form.kind == TARRY_COMPRESS_NONE)
         return stripe->bytes == numbers;
-    compress_encode(own->form, numbers, stripe->count,
-                    compress_key(SEED, message->round, message->attempt, 0, message->stripe),
-                    packed);
+    const uint64_t key = compress_key(SEED, message->round, message->attempt, 0, message->stripe);
+    if (own->mirror != NULL)
+        residuals_encode(own->mirror, message->stripe, numbers, key, packed);
+    else
+        compress_encode(own->form, numbers, stripe->count, key, packed);
     return memcmp(packed, stripe->bytes, stripe->size) == 0;
 }
 
@@ -151,7 +160,7 @@ static int make(bench *own, tarry_keep keep, uint32_t ahead, const tarry_allocat
         .pieces = 1,
         .cut = layout_make(DIMENSION, 1, STRIPE),
         .kernels = kernel_best(),
-        .compress = own->form,
+        .form = own->form,
         .compress_seed = SEED,
         .compute = own->pulls ? NULL : compute,
         .user = own,
@@ -170,7 +179,7 @@ static int make(bench *own, tarry_keep keep, uint32_t ahead, const tarry_allocat
                                     .keep = keep,
                                     .ahead = ahead,
                                     .conditioning_limit = 1e6,
-                                    .compress = own->form,
+                                    .form = own->form,
                                     .part = own->part};
     worker_slate *first;
     error = worker_slate_create(own->plan, 0, &wanted, allocator, &first);
@@ -182,7 +191,7 @@ static int make(bench *own, tarry_keep keep, uint32_t ahead, const tarry_allocat
     return error;
 }
 
-static void set_up_form(bench *own, tarry_keep keep, uint32_t ahead, tarry_compress form)
+static void set_up_form(bench *own, tarry_keep keep, uint32_t ahead, compress_form form)
 {
     *own = (bench){.form = form};
     pthread_mutex_init(&own->lock, NULL);
@@ -193,7 +202,7 @@ static void set_up_form(bench *own, tarry_keep keep, uint32_t ahead, tarry_compr
 
 static void set_up_ahead(bench *own, tarry_keep keep, uint32_t ahead)
 {
-    set_up_form(own, keep, ahead, TARRY_COMPRESS_NONE);
+    set_up_form(own, keep, ahead, (compress_form){.kind = TARRY_COMPRESS_NONE});
 }
 
 static void set_up(bench *own, tarry_keep keep)
@@ -342,8 +351,11 @@ static void what_is_finished_outlives_a_reconnect(void **state)
 static void a_part_goes_out_in_another_form(void **state)
 {
     (void)state;
-    const tarry_compress forms[] = {TARRY_COMPRESS_BF16, TARRY_COMPRESS_INT8};
-    for (size_t f = 0; f < 2; f++) {
+    const compress_form forms[] = {{.kind = TARRY_COMPRESS_BF16},
+                                   {.kind = TARRY_COMPRESS_INT8},
+                                   {.kind = TARRY_COMPRESS_INT4},
+                                   {.kind = TARRY_COMPRESS_TOPK, .share = 300000}};
+    for (size_t f = 0; f < 4; f++) {
         bench own;
         set_up_form(&own, TARRY_KEEP_ALL, 1, forms[f]);
         gives_parameters(&own, 0, 1);
@@ -357,6 +369,71 @@ static void a_part_goes_out_in_another_form(void **state)
         }
         tear_down(&own);
     }
+}
+
+/* The server says of which stripes the part stands in the last sum: what rounding lost of these is
+ * in the next part. */
+static void says_stood(bench *own, uint64_t round, const uint32_t stood[3], uint32_t life)
+{
+    own->round = round;
+    for (uint32_t stripe = 0; stripe < 3; stripe++)
+        if (life > 1)
+            residuals_void(own->mirror, stripe);
+        else if (stood[stripe] == 1)
+            residuals_commit(own->mirror, stripe);
+    says(own, &(tarry_message){.type = TARRY_MESSAGE_ROUND,
+                               .epoch = life > 1 ? life : 1,
+                               .round = round,
+                               .life = life,
+                               .stood = stood});
+}
+
+static void what_rounding_lost_is_in_the_next_part(void **state)
+{
+    (void)state;
+    bench own;
+    const compress_form form = {.kind = TARRY_COMPRESS_TOPK, .share = 300000};
+    set_up_form(&own, TARRY_KEEP_ALL, 1, form);
+    assert_int_equal(residuals_create(form, DIMENSION, STRIPE, NULL, &own.mirror), TARRY_OK);
+    const uint32_t stood[][3] = {{0, 0, 0}, {1, 0, 1}, {1, 1, 0}, {0, 0, 0}};
+    for (uint64_t round = 0; round < 4; round++) {
+        gives_parameters(&own, round, 1 + (float)round);
+        says_stood(&own, round, stood[round], 1);
+        expect_reports(&own, 1, LOAD);
+        expect_parts(&own, 1, 7, 6 * (1 + (float)round));
+    }
+    assert_non_null(residuals_of(own.mirror, 0));
+    /* Another life of the server knows nothing of what was sent to the one before. */
+    gives_parameters(&own, 4, 1);
+    says_stood(&own, 4, stood[1], 5);
+    expect_reports(&own, 5, LOAD);
+    expect_parts(&own, 5, 7, 6);
+    assert_null(residuals_of(own.mirror, 0));
+    residuals_free(own.mirror);
+    tear_down(&own);
+}
+
+static void who_leaves_leaves_nothing_of_it_behind(void **state)
+{
+    (void)state;
+    bench own;
+    const compress_form form = {.kind = TARRY_COMPRESS_TOPK, .share = 300000};
+    set_up_form(&own, TARRY_KEEP_ALL, 1, form);
+    assert_int_equal(residuals_create(form, DIMENSION, STRIPE, NULL, &own.mirror), TARRY_OK);
+    const uint32_t stood[][3] = {{0, 0, 0}, {1, 1, 1}};
+    for (uint64_t round = 0; round < 2; round++) {
+        gives_parameters(&own, round, 1);
+        says_stood(&own, round, stood[round], 1);
+        expect_reports(&own, 1, LOAD);
+        own.leaves = round == 1;
+        if (own.leaves)
+            executor_leave(&own.executor, TARRY_NEVER);
+        expect_parts(&own, 1, 7, 6);
+    }
+    residuals_commit(own.mirror, 0);
+    assert_null(residuals_of(own.mirror, 0));
+    residuals_free(own.mirror);
+    tear_down(&own);
 }
 
 /* A server that the worker finds again may have another place for its part. */
@@ -724,6 +801,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_finished_outlives_a_reconnect),
         cmocka_unit_test(a_part_goes_out_in_another_form),
+        cmocka_unit_test(what_rounding_lost_is_in_the_next_part),
+        cmocka_unit_test(who_leaves_leaves_nothing_of_it_behind),
         cmocka_unit_test(a_part_moves_and_gradients_stay),
         cmocka_unit_test(a_chunk_in_progress_outlives_a_reconnect),
         cmocka_unit_test(who_leaves_finishes_its_chunk_and_answers_the_signal),

@@ -8,7 +8,7 @@
 
 #include "base/memory.h"
 #include "coding/kernel.h"
-#include "compress/compress.h"
+#include "protocol/form.h"
 #include "runtime/tcp/relay/relay_state.h"
 
 enum {
@@ -231,7 +231,8 @@ static relay_group *group_of(const relay_child *child, const tarry_message *part
 size_t relay_stripe_bytes(const tcp_relay *self)
 {
     const wire_welcome *welcome = &self->trunk.welcome;
-    return compress_bytes(welcome->compress, (size_t)welcome->stripe_length);
+    return form_most_bytes(form_of_kind(welcome->compress, welcome->compress_share),
+                           (size_t)welcome->stripe_length);
 }
 
 relay_gather_verdict relay_gather_begin_part(relay_child *child, const uint8_t *fixed, size_t bytes)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "coding/coefficients.h"
+#include "protocol/form.h"
 #include "protocol/wire/wire_trunk.h"
 #include "runtime/tcp/server/tcp_server.h"
 
@@ -147,6 +148,7 @@ static void send_welcome(tarry_tcp_server *server, peer *who, const wire_hello *
         .ships = server->settings.ship != NULL,
         .everywhere = settings->sum == TARRY_SUM_EVERYWHERE,
         .compress = settings->compress,
+        .compress_share = form_of(settings).share,
         .compress_seed = settings->compress != TARRY_COMPRESS_NONE ? settings->compress_seed : 0,
         .conditioning_limit = settings->conditioning_limit,
         .silence_ns = settings->silence_ns,

@@ -16,7 +16,7 @@ channel_verdict tcp_server_begin_part(void *user, peer *who, const tarry_message
     tarry_tcp_server *server = user;
     host *core = server->base.host;
     layout cut;
-    if (!host_find_cut(core, message, &cut) || bytes != host_part_bytes(&cut, message)) {
+    if (!host_find_cut(core, message, &cut) || bytes != host_part_bytes(core, &cut, message)) {
         peer_refuse(who, WIRE_REFUSED_FORMAT, "a coded part of the wrong length");
         return CHANNEL_END;
     }

@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "plan/plan.h"
 #include "plan/plan_code.h"
+#include "protocol/form.h"
 #include "runtime/tcp/worker/tcp_worker.h"
 
 enum { SNAPSHOT_HOLDERS = 1 }; /* the computing thread */
@@ -69,6 +70,7 @@ bool tcp_worker_is_same_job(const wire_welcome *one, const wire_welcome *other)
            one->dimension == other->dimension && one->stripe_length == other->stripe_length &&
            one->keep == other->keep && one->ahead == other->ahead &&
            one->keeps_stale == other->keeps_stale && one->compress == other->compress &&
+           one->compress_share == other->compress_share &&
            one->compress_seed == other->compress_seed &&
            one->conditioning_limit == other->conditioning_limit && one->ships == other->ships &&
            one->everywhere == other->everywhere;
@@ -150,7 +152,7 @@ static int make_slate(const tarry_tcp_worker *worker, const tarry_plan *plan,
         .ahead = welcome->ahead,
         .keeps_stale = welcome->keeps_stale,
         .conditioning_limit = welcome->conditioning_limit,
-        .compress = welcome->compress,
+        .form = form_of_kind(welcome->compress, welcome->compress_share),
         .sum = welcome->everywhere ? TARRY_SUM_EVERYWHERE : TARRY_SUM_SERVER,
         .last = worker->job.last,
         .part = part->memory,
@@ -178,7 +180,7 @@ static int make_executor(tarry_tcp_worker *worker, tarry_diagnostic *diagnostic)
         .pieces = worker->job.plan->pieces,
         .cut = cut_of(worker->job.plan, welcome),
         .kernels = kernel_best(),
-        .compress = welcome->compress,
+        .form = form_of_kind(welcome->compress, welcome->compress_share),
         .compress_seed = welcome->compress_seed,
         .straggler = worker->settings.straggler,
         .compute = worker->settings.compute,

@@ -250,6 +250,14 @@ static void changed(void *user)
     pthread_mutex_unlock(&worker->lock);
 }
 
+static void voided(void *user, uint32_t stripes)
+{
+    tarry_tcp_worker *worker = user;
+    pthread_mutex_lock(&worker->lock);
+    worker->work.voided_residuals += stripes;
+    pthread_mutex_unlock(&worker->lock);
+}
+
 executor_uplink tcp_worker_uplink(tarry_tcp_worker *worker)
 {
     return (executor_uplink){
@@ -261,6 +269,7 @@ executor_uplink tcp_worker_uplink(tarry_tcp_worker *worker)
         .user = worker,
         .given = tcp_worker_given,
         .broken = broken,
+        .voided = voided,
     };
 }
 

@@ -14,9 +14,9 @@
 
 #include "base/random.h"
 #include "coding/layout.h"
-#include "compress/compress.h"
 #include "edge_plan.h"
 #include "failing_allocator.h"
+#include "protocol/form.h"
 #include "runtime/sum/summation.h"
 #include "seed.h"
 
@@ -30,7 +30,7 @@ typedef struct bench {
     float estimate[DIMENSION];
     double truth[DIMENSION];
     layout cut;
-    tarry_compress form; /* of what is lent */
+    compress_form form; /* of what is lent */
     random_stream *stream;
     uint32_t lent, summed;
     bool added[DIMENSION][WORKERS]; /* per stripe, since it was cleared */
@@ -52,7 +52,7 @@ static summation_settings settings_of(uint32_t threads)
     };
 }
 
-static void begin_form(bench *its, tarry_compress form, uint32_t threads, random_stream *stream)
+static void begin_form(bench *its, compress_form form, uint32_t threads, random_stream *stream)
 {
     *its = (bench){.stream = stream, .form = form};
     its->plan = edge_plan_cyclic(WORKERS, WORKERS, PARTS, 1);
@@ -109,8 +109,13 @@ static stripe *lend(bench *its, uint32_t worker, uint32_t index, double scale)
     float numbers[STRIPE], sent[STRIPE] = {0};
     for (size_t x = 0; x < length; x++)
         numbers[x] = (float)random_normal(its->stream);
-    compress_encode(its->form, numbers, length, random_u64(its->stream), item->bytes);
-    compress_decode_add(its->form, item->bytes, length, 1, sent);
+    /* With feedback some may come as they are. */
+    compress_form form = its->form;
+    if (compress_feeds_back(form.kind) && random_below(its->stream, 4) == 0)
+        form = (compress_form){.kind = TARRY_COMPRESS_NONE};
+    item->form = form.kind;
+    compress_encode(form, numbers, length, random_u64(its->stream), item->bytes);
+    compress_decode_add(form, item->bytes, length, 1, sent);
     for (size_t x = 0; x < length; x++) {
         for (uint32_t part = 0; part < its->cut.parts; part++)
             if (x < layout_present(&its->cut, part, index))
@@ -157,12 +162,12 @@ static void add_random(bench *its, double scale)
 }
 
 /* What is added, withdrawn by CLEAR at any time, while threads are at it, or cut anew. */
-static void sum_with_clears(tarry_compress form, bool adaptive, uint32_t threads,
+static void sum_with_clears(tarry_compress kind, bool adaptive, uint32_t threads,
                             random_stream *stream)
 {
     bench its;
-    if (form != TARRY_COMPRESS_NONE)
-        begin_form(&its, form, threads, stream);
+    if (kind != TARRY_COMPRESS_NONE)
+        begin_form(&its, form_of_kind(kind, 200000), threads, stream);
     else
         begin(&its, adaptive, threads, stream);
     for (uint32_t round = 0; round < 20; round++) {
@@ -206,6 +211,8 @@ static void sums_what_was_added_since_it_was_cleared(void **state)
         sum_with_clears(TARRY_COMPRESS_NONE, true, threads, &stream);
         sum_with_clears(TARRY_COMPRESS_BF16, false, threads, &stream);
         sum_with_clears(TARRY_COMPRESS_INT8, false, threads, &stream);
+        sum_with_clears(TARRY_COMPRESS_INT4, false, threads, &stream);
+        sum_with_clears(TARRY_COMPRESS_TOPK, false, threads, &stream);
     }
 }
 

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Numbers of coded parts in every form: any bytes are read as numbers, and no others are touched;
+ * any numbers are written, in as many bytes as the form has, and what is not finite stays where it
+ * is.
+ */
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compress/compress.h"
+#include "fuzz_input.h"
+
+enum { MOST_NUMBERS = 600 };
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static compress_form take_form(input *in)
+{
+    compress_form form = {.kind = (tarry_compress)(take(in) % TARRY_COMPRESSES)};
+    if (form.kind == TARRY_COMPRESS_TOPK) {
+        uint32_t share = (uint32_t)take(in) << 16 | (uint32_t)take(in) << 8 | take(in);
+        form.share = 1 + share % TARRY_COMPRESS_SHARE_MOST;
+    }
+    return form;
+}
+
+/* In memory of exactly that size. */
+static void *room(size_t size)
+{
+    void *made = calloc(size > 0 ? size : 1, 1);
+    require(made != NULL);
+    return made;
+}
+
+static void read_any(compress_form form, size_t count, const uint8_t *bytes)
+{
+    float *out = room(count * sizeof(float));
+    compress_decode_add(form, bytes, count, 0.5F, out);
+    free(out);
+}
+
+/* Of the largest float32 rounding may make infinity. */
+static bool any_huge(const float *numbers, size_t count)
+{
+    bool any = false;
+    for (size_t i = 0; i < count; i++)
+        any = any || (isfinite(numbers[i]) && fabsf(numbers[i]) > FLT_MAX / 2);
+    return any;
+}
+
+static void write_any(compress_form form, size_t count, const float *numbers, uint64_t key)
+{
+    uint8_t *bytes = room(compress_bytes(form, count));
+    float *out = room(count * sizeof(float));
+    compress_encode(form, numbers, count, key, bytes);
+    compress_decode_add(form, bytes, count, 1, out);
+    bool huge = any_huge(numbers, count);
+    for (size_t i = 0; i < count; i++) {
+        if (isfinite(numbers[i]))
+            require(huge || isfinite(out[i]));
+        else
+            require(form.kind == TARRY_COMPRESS_TOPK || !isfinite(out[i]));
+        if (form.kind == TARRY_COMPRESS_TOPK && out[i] != 0)
+            require(out[i] == numbers[i] || isnan(numbers[i]));
+    }
+    free(out);
+    free(bytes);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    input in = {.data = data, .left = size};
+    const compress_form form = take_form(&in);
+    const size_t count = ((size_t)take(&in) << 8 | take(&in)) % (MOST_NUMBERS + 1);
+    const uint64_t key = (uint64_t)take(&in) * UINT64_C(0x9e3779b97f4a7c15);
+    const size_t bytes = compress_bytes(form, count);
+    const size_t longest = bytes > count * sizeof(float) ? bytes : count * sizeof(float);
+    uint8_t *given = room(longest);
+    for (size_t i = 0; i < longest; i++)
+        given[i] = take(&in);
+    float *numbers = room(count * sizeof(float));
+    memcpy(numbers, given, count * sizeof(float));
+    uint8_t *exact = room(bytes);
+    memcpy(exact, given, bytes);
+    read_any(form, count, exact);
+    write_any(form, count, numbers, key);
+    free(exact);
+    free(numbers);
+    free(given);
+    return 0;
+}

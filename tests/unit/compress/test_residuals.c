@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What rounding lost, over encodings that count and others that don't. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/random.h"
+#include "compress/residuals.h"
+#include "seed.h"
+
+enum { LENGTH = 700, STRIPE = 300, STRIPES = 3 };
+
+static uint64_t seed;
+
+typedef struct bench {
+    residuals *own;
+    compress_form form;
+    random_stream from;
+    float z[LENGTH];
+    uint8_t bytes[4 * LENGTH];
+    double sent[LENGTH], meant[LENGTH]; /* over all that was committed */
+    double lost[LENGTH];                /* residuals that were thrown away */
+} bench;
+
+static const compress_form FORMS[] = {{TARRY_COMPRESS_INT4, 0}, {TARRY_COMPRESS_TOPK, 50000}};
+
+static void begin(bench *its, compress_form form)
+{
+    *its = (bench){.form = form, .from = random_stream_make(seed, RANDOM_TEST, form.kind, 0)};
+    assert_int_equal(residuals_create(form, LENGTH, STRIPE, NULL, &its->own), TARRY_OK);
+}
+
+static size_t length_of(uint32_t stripe)
+{
+    return stripe + 1 < STRIPES ? STRIPE : LENGTH - (size_t)stripe * STRIPE;
+}
+
+static void draw(bench *its)
+{
+    for (size_t i = 0; i < LENGTH; i++)
+        its->z[i] = (float)random_normal(&its->from) + 0.3F;
+}
+
+/* Sends a stripe; gives back, in `sent`, what the server reads. */
+static void send(bench *its, uint32_t stripe, bool whole, double *sent)
+{
+    const size_t start = (size_t)stripe * STRIPE, count = length_of(stripe);
+    float read[STRIPE] = {0};
+    if (whole)
+        memcpy(read, residuals_flush(its->own, stripe, its->z + start), count * sizeof(float));
+    else
+        residuals_encode(its->own, stripe, its->z + start, random_u64(&its->from), its->bytes);
+    if (!whole)
+        compress_decode_add(its->form, its->bytes, count, 1, read);
+    for (size_t i = 0; i < count; i++)
+        sent[i] = (double)read[i];
+}
+
+static void commit(bench *its, uint32_t stripe, const double *sent)
+{
+    for (size_t i = 0; i < length_of(stripe); i++) {
+        its->sent[stripe * STRIPE + i] += sent[i];
+        its->meant[stripe * STRIPE + i] += (double)its->z[stripe * STRIPE + i];
+    }
+    residuals_commit(its->own, stripe);
+}
+
+static double residual(const bench *its, uint32_t stripe, size_t i)
+{
+    const float *of = residuals_of(its->own, stripe);
+    return of == NULL ? 0 : (double)of[i];
+}
+
+static void throw_away(bench *its, uint32_t stripe)
+{
+    for (size_t i = 0; i < length_of(stripe); i++)
+        its->lost[stripe * STRIPE + i] += residual(its, stripe, i);
+    residuals_void(its->own, stripe);
+    assert_null(residuals_of(its->own, stripe));
+}
+
+/* The telescoping identity, as far as float32 adds. */
+static void check(const bench *its)
+{
+    for (uint32_t stripe = 0; stripe < STRIPES; stripe++)
+        for (size_t i = 0; i < length_of(stripe); i++) {
+            size_t at = (size_t)stripe * STRIPE + i;
+            double off = its->sent[at] + residual(its, stripe, i) + its->lost[at] - its->meant[at];
+            assert_true(fabs(off) < 1e-3);
+        }
+}
+
+static void what_was_sent_telescopes(void **state)
+{
+    (void)state;
+    double sent[STRIPE];
+    for (size_t f = 0; f < 2; f++) {
+        bench its;
+        begin(&its, FORMS[f]);
+        for (uint32_t step = 0; step < 600; step++) {
+            draw(&its);
+            for (uint32_t stripe = 0; stripe < STRIPES; stripe++) {
+                uint32_t fate = random_below(&its.from, 16);
+                send(&its, stripe, fate == 15, sent);
+                if (fate == 1)
+                    send(&its, stripe, false, sent); /* for another attempt */
+                if (fate == 2)
+                    throw_away(&its, stripe);
+                else if (fate > 4)
+                    commit(&its, stripe, sent);
+                /* else: it never counts */
+            }
+            check(&its);
+        }
+        residuals_free(its.own);
+    }
+}
+
+/* Without it a number that is too small for its block would never get through. */
+static void what_is_small_gets_through_in_the_end(void **state)
+{
+    (void)state;
+    double sent[STRIPE];
+    bench its;
+    begin(&its, FORMS[1]);
+    for (size_t i = 0; i < LENGTH; i++)
+        its.z[i] = i % STRIPE < 15 ? 1 : 0.01F;
+    for (uint32_t step = 0; step < 2000; step++) {
+        send(&its, 0, false, sent);
+        commit(&its, 0, sent);
+    }
+    for (size_t i = 0; i < STRIPE; i++)
+        assert_true(fabs(its.sent[i] / its.meant[i] - 1) < 0.2);
+    residuals_free(its.own);
+}
+
+static void what_was_not_committed_leaves_no_trace(void **state)
+{
+    (void)state;
+    for (size_t f = 0; f < 2; f++) {
+        bench its;
+        double sent[STRIPE];
+        float before[STRIPE];
+        begin(&its, FORMS[f]);
+        draw(&its);
+        send(&its, 0, false, sent);
+        commit(&its, 0, sent);
+        memcpy(before, residuals_of(its.own, 0), sizeof(before));
+        for (uint32_t step = 0; step < 3; step++) {
+            draw(&its);
+            send(&its, 0, step == 1, sent);
+            assert_memory_equal(before, residuals_of(its.own, 0), sizeof(before));
+        }
+        assert_null(residuals_of(its.own, 1));
+        residuals_free(its.own);
+    }
+}
+
+static void a_flush_leaves_nothing(void **state)
+{
+    (void)state;
+    double sent[STRIPE];
+    bench its;
+    begin(&its, FORMS[0]);
+    draw(&its);
+    send(&its, 2, false, sent);
+    commit(&its, 2, sent);
+    assert_non_null(residuals_of(its.own, 2));
+    send(&its, 2, true, sent);
+    commit(&its, 2, sent);
+    assert_null(residuals_of(its.own, 2));
+    check(&its);
+    residuals_free(its.own);
+}
+
+/* It would be in all sums to come. */
+static void what_is_not_finite_is_not_kept(void **state)
+{
+    (void)state;
+    const float odd[] = {INFINITY, -INFINITY, NAN};
+    for (size_t f = 0; f < 2; f++) {
+        bench its;
+        double sent[STRIPE];
+        begin(&its, FORMS[f]);
+        for (size_t o = 0; o < 3; o++) {
+            draw(&its);
+            its.z[7] = odd[o];
+            send(&its, 0, false, sent);
+            assert_true(!isfinite(sent[7]));
+            residuals_commit(its.own, 0);
+            for (size_t i = 0; i < STRIPE; i++)
+                assert_true(isfinite(residual(&its, 0, i)) &&
+                            (i != 7 || residual(&its, 0, i) == 0));
+        }
+        residuals_free(its.own);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_was_sent_telescopes),
+        cmocka_unit_test(what_is_small_gets_through_in_the_end),
+        cmocka_unit_test(what_was_not_committed_leaves_no_trace),
+        cmocka_unit_test(a_flush_leaves_nothing),
+        cmocka_unit_test(what_is_not_finite_is_not_kept),
+    };
+    seed = test_seed("residuals", 17);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
