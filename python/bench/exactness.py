@@ -7,7 +7,7 @@
 Runs 4 workers with delays of exp:0.02 under `tarry run`, one of which is killed every so many seconds and comes back.
 In each step worker 0, which is spared, works out the gradient of the whole batch by itself, with the same parameters,
 and compares. Then the parameters at the end are compared with those of a serial training, and these with another serial
-one, which goes through the pieces of each step in the opposite order.
+one, which goes through the pieces of each step in the opposite order. The exit status is 1 where a limit is not kept.
 """
 
 import argparse
@@ -31,6 +31,8 @@ import tarry.torch as tt  # noqa: E402
 from tarry.torch.permutation import Permutation  # noqa: E402
 from tarry.torch.seeding import seed_all  # noqa: E402
 
+GRADIENT_LIMIT = 1e-6  # of its length
+PARAMETER_LIMIT = 3  # times what two serial orders are apart
 WORKERS, BATCH, PIECE, SEED = 4, 64, 4, 1
 
 
@@ -70,6 +72,8 @@ def work(steps: int, where: str, into: str) -> None:
     """One worker."""
     model, optimizer, data = training()
     with tt.join(model, optimizer, data=data, batch=BATCH, piece=PIECE, seed=SEED, sum=where) as job:
+        with open(f"{into}/joins", "a") as joins:
+            print(job.worker, job.done, file=joins)
         worst, lost = 0.0, 0
         for step in job.steps(steps):
             mine = None
@@ -120,16 +124,29 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         killed = launch(options.steps, options.kills, options.sum, folder)
         ends = {path.stem: torch.load(path) for path in sorted(pathlib.Path(folder).glob("*.pt"))}
+        joins = len(pathlib.Path(folder, "joins").read_text().splitlines()) - WORKERS
     first = ends["0"]
     alike = sum(bool((end["parameters"] == first["parameters"]).all()) for end in ends.values())
     torch.set_num_threads(1)
     one, other = serial(options.steps, backwards=False), serial(options.steps, backwards=True)
     apart = float((one - other).abs().max())
     ours = float((first["parameters"] - one).abs().max())
-    print(f"{options.steps} steps of AdamW, {killed} kills; worker 0 lost {first['lost']} steps")
-    print(f"gradients: at most {first['worst']:.1e} of their length from those of one process")
-    print(f"parameters at the end: the same bits at {alike} of {len(ends)} workers that came to the end")
-    print(f"from those of one process: {ours:.2e}; two serial orders from each other: {apart:.2e}")
+    print(f"{options.steps} steps of AdamW, {killed} kills, {joins} joins; worker 0 lost {first['lost']} steps")
+    kept = [
+        told(
+            f"gradients from those of one process: {first['worst']:.1e} of their length", first["worst"], GRADIENT_LIMIT
+        ),
+        told(f"workers whose parameters differ at the end or are missing: {WORKERS - alike}", WORKERS - alike, 0),
+        told(f"parameters from those of one process: {ours:.2e}", ours, PARAMETER_LIMIT * apart),
+    ]
+    print(f"parameters of two serial orders from each other: {apart:.2e}")
+    sys.exit(not all(kept))
+
+
+def told(text: str, found: float, limit: float) -> bool:
+    """Prints the line; true where the limit is kept."""
+    print(f"{text}, at most {limit:.3g} wanted{'' if found <= limit else ': TOO MUCH'}")
+    return found <= limit
 
 
 main()
