@@ -339,6 +339,25 @@ def test_a_missing_share_is_filled_by_scale() -> None:
     assert result.sum == pytest.approx([2.0])
 
 
+@pytest.mark.parametrize(
+    ("form", "least", "most"),
+    [({"compress": "int4"}, 0.05, 0.3), ({"compress": "topk", "compress_share": 0.3}, 0.5, 2)],
+)
+def test_what_rounding_lost_comes_with_the_next_sums(form: dict[str, Any], least: float, most: float) -> None:
+    """So that what all sums are off by does not grow with the rounds."""
+    drawn = np.random.default_rng(1).normal(0.5, 1, (4, 3000)).astype(np.float32)
+    rounds, total = 40, np.zeros(3000)
+
+    def compute(task: tarry.Task) -> None:
+        task.gradient[:] = drawn[task.worker]
+
+    with tarry.Local(tarry.Plan(4, 4, replication=1), 3000, compute, parameters=1, pick="plan", **form) as local:
+        for _ in range(rounds):
+            total += local.round(np.zeros(1, dtype=np.float32)).sum
+    one = drawn.sum(axis=0)
+    assert least < np.linalg.norm(total - rounds * one) / np.linalg.norm(one) < most
+
+
 def test_a_closed_runtime_says_so() -> None:
     local = tarry.Local(tarry.Plan(2), 1, lambda task: None)
     local.close()
