@@ -32,4 +32,5 @@ privacy.not_measured("accountants of others beside ours; python/tests/middle/tes
                      "| accountant | how |", "| noise | sample | steps |")
 torch = registry.Page("torch")
 torch.not_measured("python/bench/exactness.py runs it, with PyTorch", "| 200 steps |")
+torch.not_measured("torch.distributed beside ours; python/bench/engines.py prints the rows", "| processes | d | direct, shared memory |")
 torch.not_measured("programs of others beside ours; python/bench/steps.py runs them", "| delays | balanced, ms |")

@@ -5,7 +5,7 @@
 Processes on this machine, whose gradients take no time. For Tarry's engines milliseconds are from the signal to the end
 of the round, so that coding and the vote are in them: direct in shared memory, direct over connections, and Gloo
 (tarry.torch.collective). The last is all_reduce of torch.distributed over Gloo alone, without a vote. Medians over
-rounds.
+rounds, and the least of them in brackets.
 """
 
 import argparse
@@ -52,7 +52,7 @@ def _work(address: str, engine: str, worker: int) -> None:
         own.close()
 
 
-def by_tarry(engine: str, processes: int, dimension: int, rounds: int) -> float:
+def by_tarry(engine: str, processes: int, dimension: int, rounds: int) -> list[float]:
     plan = tarry.Plan(processes, processes, replication=2)
     context = multiprocessing.get_context("spawn")
     with tarry.Server(
@@ -68,7 +68,7 @@ def by_tarry(engine: str, processes: int, dimension: int, rounds: int) -> float:
         found = [server.round() for _ in range(SKIPPED + rounds)][SKIPPED:]
     for one in workers:
         one.join()
-    return statistics.median(one.seconds - one.seconds_to_signal for one in found)
+    return [one.seconds - one.seconds_to_signal for one in found]
 
 
 def _reduce(rank: int, processes: int, port: int, dimension: int, rounds: int, results: Any) -> None:
@@ -84,11 +84,11 @@ def _reduce(rank: int, processes: int, port: int, dimension: int, rounds: int, r
         torch.distributed.all_reduce(numbers)
         seconds.append(time.perf_counter() - begun)
     if rank == 0:
-        results.put(statistics.median(seconds[SKIPPED:]))
+        results.put(seconds[SKIPPED:])
     torch.distributed.destroy_process_group()
 
 
-def alone(processes: int, dimension: int, rounds: int) -> float:
+def alone(processes: int, dimension: int, rounds: int) -> list[float]:
     context = multiprocessing.get_context("spawn")
     results: Any = context.Queue()
     with tarry.Server(tarry.Plan(1, 1), 1, listen="127.0.0.1:0", insecure=True) as free:
@@ -105,6 +105,10 @@ def alone(processes: int, dimension: int, rounds: int) -> float:
     return found
 
 
+def _words(seconds: list[float]) -> str:
+    return f"{statistics.median(seconds) * 1e3:.1f} ({min(seconds) * 1e3:.1f})"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--processes", default="4,8")
@@ -117,7 +121,7 @@ def main() -> None:
         for dimension in (int(float(one)) for one in options.dimension.split(",")):
             found = [by_tarry(engine, processes, dimension, options.rounds) for engine in ENGINES[:-1]]
             found.append(alone(processes, dimension, options.rounds))
-            print(" | ".join([str(processes), f"{dimension:.0e}", *(f"{one * 1e3:.1f}" for one in found)]), flush=True)
+            print(" | ".join([str(processes), f"{dimension:.0e}", *map(_words, found)]), flush=True)
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ def test_two_parts_are_exact() -> None:
 def test_workers_that_die_in_the_middle_of_sums_cost_none(tmp_path: pathlib.Path) -> None:
     deaths = tmp_path / "deaths"
     deaths.touch()
-    steps = 100 + 120 * DEATHS
+    steps = 100 + 50 * DEATHS
     arguments = ("--check", "--seconds", 0.01, "--report", 1, "--deaths", deaths, "--most-deaths", DEATHS)
     ended = runs.run(
         "small", steps, *arguments, "--hidden", 2000, *GLOO, workers=WORKERS, options=("--restarts", DEATHS)
