@@ -3,6 +3,7 @@
 
 import math
 import os
+import pathlib
 import random
 import signal
 from typing import Any
@@ -88,8 +89,10 @@ def test_all_workers_have_what_one_process_finds() -> None:
     assert sum(pieces) >= 4 * 13 and max(pieces) < 4 * 13  # shared out
 
 
-def test_a_worker_that_dies_in_the_middle_is_not_waited_for() -> None:
-    with runs.running("evaluating", 6, "--stop", 1, workers=WORKERS, options=("--restarts", 1)) as process:
+def test_a_worker_that_dies_in_the_middle_is_not_waited_for(tmp_path: pathlib.Path) -> None:
+    with runs.running(
+        "evaluating", 6, "--stop", tmp_path / "stands", workers=WORKERS, options=("--restarts", 1)
+    ) as process:
         line = runs.await_line(process, "stands in a piece")
         os.kill(int(line.split()[-1]), signal.SIGKILL)
         output, errors = process.communicate(timeout=runs.LIMIT_SECONDS)

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Evaluates each third step: evaluating.py STEPS [--stop WORKER]
+"""Evaluates each third step: evaluating.py STEPS [--stop FILE]
 
 Prints 'evaluated STEP LOSS NEAR', 'apart X' (the largest difference from one process's, of its size) and 'pieces N'.
-With --stop this worker, in its first life, stands in a piece of the first evaluation until it is killed.
+With --stop worker 1, in its first life, makes the file in a piece of the first evaluation, and stands there until it is
+killed; the others begin theirs once the file is there.
 """
 
 import argparse
 import os
+import pathlib
 import time
 
 import torch
@@ -15,7 +17,7 @@ import tarry.torch as tt
 
 parser = argparse.ArgumentParser()
 parser.add_argument("steps", type=int)
-parser.add_argument("--stop", type=int, default=-1)
+parser.add_argument("--stop", type=pathlib.Path)
 options = parser.parse_args()
 
 torch.manual_seed(7)
@@ -38,9 +40,12 @@ def of_held_out(batch: list[torch.Tensor]) -> tuple[torch.Tensor, float, dict[st
     global pieces
     pieces += 1
     time.sleep(0.01)
-    if job.worker == options.stop and begun_at == 0 and step.number < 3:
+    if options.stop and step.number < 3 and job.worker == 1 and begun_at == 0:
+        options.stop.touch()
         print("stands in a piece", os.getpid())
         time.sleep(600)
+    while options.stop and not options.stop.exists():
+        time.sleep(0.01)
     return of_batch(batch)
 
 
