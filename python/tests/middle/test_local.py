@@ -353,7 +353,8 @@ def test_what_rounding_lost_comes_with_the_next_sums(form: dict[str, Any], least
 
     with tarry.Local(tarry.Plan(4, 4, replication=1), 3000, compute, parameters=1, pick="plan", **form) as local:
         for _ in range(rounds):
-            total += local.round(np.zeros(1, dtype=np.float32)).sum
+            found: Any = local.round(np.zeros(1, dtype=np.float32)).sum
+            total += found
     one = drawn.sum(axis=0)
     assert least < np.linalg.norm(total - rounds * one) / np.linalg.norm(one) < most
 
