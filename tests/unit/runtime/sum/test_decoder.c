@@ -253,7 +253,7 @@ static void each_allocation_may_fail(void **state)
     random_stream stream = random_stream_make(3, RANDOM_TEST, 0, 0);
     bench its;
     begin(&its, 2, &stream);
-    assert_int_equal(fail_each_allocation(create, &its), 6);
+    assert_int_equal(fail_each_allocation(create, &its), 7);
     end(&its);
 }
 
