@@ -56,5 +56,4 @@ def test_a_stopped_worker_is_not_waited_for_and_comes_back() -> None:
     told = [line.partition("] ")[2].strip() for line in [*lines, *output.splitlines()]]
     same(told, 300, WORKERS)
     assert worst(told) < 1e-6
-    assert "worker 2 is lost" in errors and "worker 2 is back" in errors
     assert sum(line.startswith("step 2 ") and line.endswith(" True") for line in told) > 0
