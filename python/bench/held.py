@@ -28,7 +28,7 @@ from nuisances import children, variable_of
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = pathlib.Path("/sys/fs/cgroup")
-SAMPLES, SIDE = 96, 512  # of a piece, and of each of three layers: d = 8e5
+SAMPLES, SIDE = 384, 512  # of a piece, and of each of three layers: d = 8e5
 SKIPPED = 5  # steps before the clock runs
 HELD = 1  # this worker
 
