@@ -15,7 +15,6 @@ import argparse
 import contextlib
 import os
 import pathlib
-import socket
 import statistics
 import subprocess
 import sys
@@ -25,8 +24,8 @@ from typing import Any
 
 import torch
 from nuisances import children, variable_of
+from processes import environment, free_port
 
-HERE = pathlib.Path(__file__).resolve().parent
 ROOT = pathlib.Path("/sys/fs/cgroup")
 SAMPLES, SIDE = 384, 512  # of a piece, and of each of three layers: d = 8e5
 SKIPPED = 5  # steps before the clock runs
@@ -138,10 +137,6 @@ def _command(what: str, options: argparse.Namespace) -> list[str]:
     return [str(word) for word in (__file__, "--worker", what, *sizes)]
 
 
-def _environment(**more: str) -> dict[str, str]:
-    return {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": f"{HERE}:{os.environ.get('PYTHONPATH', '')}"} | more
-
-
 def hold(group: pathlib.Path | None, pid: int) -> None:
     if group is not None:
         group.write_text(str(pid))
@@ -151,7 +146,7 @@ def speeds(group: pathlib.Path | None, options: argparse.Namespace) -> list[floa
     """Pieces a second of both."""
     both = [
         subprocess.Popen(
-            [sys.executable, *_command("alone", options)], env=_environment(), text=True, stdin=subprocess.PIPE,
+            [sys.executable, *_command("alone", options)], env=environment(), text=True, stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
         for _ in range(2)
@@ -169,7 +164,7 @@ def speeds(group: pathlib.Path | None, options: argparse.Namespace) -> list[floa
 
 def _run_tarry(group: pathlib.Path | None, options: argparse.Namespace) -> list[str]:
     command = [sys.executable, "-m", "tarry.run", "-n", "2", "--quiet", "--threads", "1", *_command("tarry", options)]
-    process = subprocess.Popen(command, env=_environment(), text=True, stdout=subprocess.PIPE)
+    process = subprocess.Popen(command, env=environment(), text=True, stdout=subprocess.PIPE)
     held: list[int] = []
     while not held and process.poll() is None:
         held = [pid for pid in children(process.pid) if variable_of(pid, "TARRY_WORKER") == str(HELD)]
@@ -179,9 +174,7 @@ def _run_tarry(group: pathlib.Path | None, options: argparse.Namespace) -> list[
 
 
 def _run_ddp(group: pathlib.Path | None, options: argparse.Namespace, what: str) -> list[str]:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-    common = _environment(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), WORLD_SIZE="2")
+    common = environment(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()), WORLD_SIZE="2")
     both = [
         subprocess.Popen(
             [sys.executable, *_command(what, options)], env=common | {"RANK": str(rank)}, text=True,

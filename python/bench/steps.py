@@ -20,8 +20,6 @@ import dataclasses
 import importlib.util
 import json
 import os
-import pathlib
-import socket
 import statistics
 import subprocess
 import sys
@@ -33,10 +31,10 @@ from typing import IO, Any
 import systems
 import workload as work
 from nuisances import Nuisance, children, variable_of
+from processes import HERE, environment, free_port
 
 from tarry import Straggler
 
-HERE = pathlib.Path(__file__).resolve().parent
 LIMIT_SECONDS = 90  # after which a system hangs
 # Delays, and what is done to processes.
 CASES: dict[str, tuple[str, dict[str, float]]] = {
@@ -74,15 +72,6 @@ def balanced(load: work.Workload) -> float:
         rate = sum(1 / straggler.seconds(step, worker, 0, worker, load.seconds) for worker in range(load.workers))
         found.append(load.pieces / rate)
     return statistics.mean(found)
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
-
-
-def _environment(**more: str) -> dict[str, str]:
-    return {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": f"{HERE}:{os.environ.get('PYTHONPATH', '')}"} | more
 
 
 class Rank:
@@ -131,18 +120,18 @@ def _await_peer(lines: list[str], process: "subprocess.Popen[str]", until: float
 
 def _run_ranks(system: str, load: work.Workload, nuisance: dict[str, float]) -> list[str]:
     """The lines of rank 0, which is spared; those so far where it takes too long."""
-    common = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_free_port()), "WORLD_SIZE": str(load.workers)}
+    common = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": str(load.workers)}
     lines: list[str] = []
     until = time.monotonic() + LIMIT_SECONDS
     with _lighthouse(system) as more:
-        environment = _environment(**common, **more)
-        ranks = [Rank(system, load, 0, environment)]
+        variables = environment(**common, **more)
+        ranks = [Rank(system, load, 0, variables)]
         reader = threading.Thread(target=lambda: lines.extend(ranks[0].process.stdout or ()), daemon=True)
         reader.start()
         try:
             if system == "hivemind":
-                environment["HIVEMIND_PEER"] = _await_peer(lines, ranks[0].process, until)
-            ranks += [Rank(system, load, rank, environment) for rank in range(1, load.workers)]
+                variables["HIVEMIND_PEER"] = _await_peer(lines, ranks[0].process, until)
+            ranks += [Rank(system, load, rank, variables) for rank in range(1, load.workers)]
             with Nuisance(lambda: [one.process.pid for one in ranks[1:] if one.process.poll() is None], **nuisance):
                 while ranks[0].process.poll() is None and time.monotonic() < until:
                     for one in ranks[1:]:
@@ -164,7 +153,7 @@ def _run_tarry(load: work.Workload, nuisance: dict[str, float]) -> list[str]:
     lines: list[str] = []
     process = subprocess.Popen(
         [str(word) for word in command],
-        env=_environment(),
+        env=environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
