@@ -47,7 +47,7 @@ class LocalSteps:
     def _compute(self, piece: Piece, loss_of: LossOf) -> None:
         job = self._job
         parts = split(piece.batch, self._steps)
-        losses, weights, metrics = 0.0, 0.0, dict[str, float]()
+        losses, weights = 0.0, 0.0
         with job.members.parameters_may_change() as before:
             optimizer = self._make_optimizer([parameter for _, parameter in job.layout.parameters])
             for part in parts:
@@ -56,15 +56,13 @@ class LocalSteps:
                 job.backward(loss / weight)
                 cast(Any, optimizer).step()
                 losses, weights = losses + float(loss.detach()), weights + float(weight)
-                for found in more:
-                    for name, value in found.items():
-                        metrics[name] = metrics.get(name, 0.0) + float(value)
+                for metrics in more:
+                    piece.add(**metrics)
             with torch.no_grad():
                 changes = [
                     (kept - parameter) * weights
                     for kept, (_, parameter) in zip(before, job.layout.parameters, strict=True)
                 ]
-        piece.add(**metrics)
         piece.put(changes, losses, weights)
 
 
