@@ -9,6 +9,7 @@ import hashlib
 
 import torch
 from accelerate import Accelerator
+from lines import say
 
 import tarry.torch.accelerate
 from tarry.torch.permutation import Permutation
@@ -42,8 +43,8 @@ def end_step() -> None:
 def tell(worker: int) -> None:
     found = torch.nn.utils.parameters_to_vector(model.parameters()).detach()
     torch.set_printoptions(precision=8)
-    print("end", worker, options.steps, hashlib.sha256(found.numpy().tobytes()).hexdigest()[:16])
-    print("sum", float(found.abs().sum()), "rate", optimizer.param_groups[0]["lr"])
+    say("end", worker, options.steps, hashlib.sha256(found.numpy().tobytes()).hexdigest()[:16])
+    say("sum", float(found.abs().sum()), "rate", optimizer.param_groups[0]["lr"])
 
 
 if options.alone:

@@ -12,6 +12,7 @@ import pathlib
 import time
 
 import torch
+from lines import say
 
 import tarry.torch as tt
 
@@ -42,7 +43,7 @@ def of_held_out(batch: list[torch.Tensor]) -> tuple[torch.Tensor, float, dict[st
     time.sleep(0.01)
     if options.stop and step.number < 3 and job.worker == 1 and begun_at == 0:
         options.stop.touch()
-        print("stands in a piece", os.getpid())
+        say("stands in a piece", os.getpid())
         time.sleep(600)
     while options.stop and not options.stop.exists():
         time.sleep(0.01)
@@ -56,11 +57,11 @@ with tt.join(model, optimizer, data=data, batch=60, piece=5, seed=3, metrics=("n
         optimizer.step()
         if step.number % 3 == 2 and not step.lost:
             told = job.evaluate(held_out, of_held_out, piece=8)
-            print("evaluated", step.number + 1, told["loss"].hex(), told["near"].hex())
+            say("evaluated", step.number + 1, told["loss"].hex(), told["near"].hex())
             model.eval()
             with torch.no_grad():
                 loss, weight, _ = of_batch(list(held_out))
             model.train()
             apart = max(apart, abs(told["loss"] - float(loss) / weight) / told["loss"])
-    print("apart", apart)
-    print("pieces", pieces)
+    say("apart", apart)
+    say("pieces", pieces)

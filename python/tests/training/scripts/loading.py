@@ -12,6 +12,7 @@ import time
 
 import numpy as np
 import torch
+from lines import say
 
 import tarry.torch as tt
 
@@ -43,7 +44,7 @@ here = there = 0
 with tt.join(
     model, optimizer, data=Augmented(), batch=36, piece=3, seed=3, loaders=options.loaders, reproducible=True
 ) as job:
-    print("begins", os.getpid(), flush=True)
+    say("begins", os.getpid())
     for step in job.steps(options.steps):
         for piece in step:
             with piece:
@@ -54,5 +55,5 @@ with tt.join(
                 piece.backward((model(x) - x.mean(1, keepdim=True)).square().sum(), weight=len(x))
         optimizer.step()
     vector = torch.nn.utils.parameters_to_vector(model.parameters()).detach()
-    print("end", hashlib.sha256(vector.numpy().tobytes()).hexdigest()[:16])
-    print("loaded", here, there)
+    say("end", hashlib.sha256(vector.numpy().tobytes()).hexdigest()[:16])
+    say("loaded", here, there)

@@ -10,6 +10,7 @@ import hashlib
 import time
 
 import torch
+from lines import say
 
 import tarry.torch as tt
 from tarry.torch.seeding import seed_all
@@ -76,10 +77,10 @@ with tt.join(model, outer, data=data, batch=120, piece=12, seed=3) as job:
         inner.compute(step, of_batch)
         outer.step()
         if options.report and step.number % options.report == 0:
-            print("step", job.worker, step.number, step.lost)
+            say("step", job.worker, step.number, step.lost)
     if job.chief:
         serial(job)
         pairs = zip(model.parameters(), plain.parameters(), strict=True)
-        print("apart", max(float((own - other).abs().max()) for own, other in pairs))
+        say("apart", max(float((own - other).abs().max()) for own, other in pairs))
     vector = torch.nn.utils.parameters_to_vector(model.parameters()).detach()
-    print("end", job.worker, job.done, hashlib.sha256(vector.numpy().tobytes()).hexdigest()[:16])
+    say("end", job.worker, job.done, hashlib.sha256(vector.numpy().tobytes()).hexdigest()[:16])

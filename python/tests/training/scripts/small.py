@@ -18,6 +18,7 @@ import signal
 import time
 
 import torch
+from lines import say
 
 import tarry.torch as tt
 from tarry.engine import EngineSum
@@ -116,7 +117,7 @@ with tt.join(
     checkpoint_seconds=0.3, reproducible=options.reproducible, parts=options.parts,
     sum=options.sum, engine=options.engine, metrics=("error",),
 ) as job:  # fmt: skip
-    print("begins", job.worker, job.done)
+    say("begins", job.worker, job.done)
     calls = [options.steps // 2, options.steps] if options.halves else [options.steps]
     for step in itertools.chain.from_iterable(job.steps(steps) for steps in calls):
         if options.check:
@@ -138,6 +139,6 @@ with tt.join(
         optimizer.step()
         scheduler.step()
         if options.report and step.number % options.report == 0:
-            print("step", job.worker, step.number, step.lost)
-    print("worst", worst)
-    print("end", job.worker, job.done, digest())
+            say("step", job.worker, step.number, step.lost)
+    say("worst", worst)
+    say("end", job.worker, job.done, digest())

@@ -29,6 +29,7 @@ if last and options.what == "exit":
     sys.exit(0)
 
 import torch  # noqa: E402
+from lines import say  # noqa: E402
 
 import tarry.torch as tt  # noqa: E402
 
@@ -56,7 +57,7 @@ with tt.join(
                 piece.backward(((model(x) - y) ** 2).sum(), weight=len(y))
         optimizer.step()
         if job.chief:
-            print("step", step.number)
+            say("step", step.number)
         if options.what == "busy":
-            print("loss", step.lost, step.metrics["loss"])
-    print("end", job.worker, job.done)
+            say("loss", step.lost, step.metrics["loss"])
+    say("end", job.worker, job.done)
